@@ -162,15 +162,20 @@ public:
   TESSERA_DRAW_(uniform)
   TESSERA_DRAW_(normal)
 #undef TESSERA_DRAW_
-  /* Of a distribution by a number: its scale, rate, shape or probability. */
-#define TESSERA_DRAW_(name)                                                 \
-  array name(double of, key by, const shape &dims, tsr_random_args more = {}, \
-             location at = location::current()) const                       \
-  {                                                                         \
-    more = by.drawn(more, dims);                                            \
-    return array(tsr_##name##_at(raw(), of, &more, detail::site(at)));      \
+  array exponential(double scale, key by, const shape &dims, tsr_random_args more = {},
+                    location at = location::current()) const
+  {
+    more = by.drawn(more, dims);
+    return array(tsr_exponential_at(raw(), scale, &more, detail::site(at)));
   }
-  TESSERA_DRAW_(exponential)
+  /* By a rate, shape or probability: a number, or an array that broadcasts to the draws. */
+#define TESSERA_DRAW_(name)                                                     \
+  array name(operand of, key by, const shape &dims, tsr_random_args more = {},  \
+             location at = location::current()) const                           \
+  {                                                                             \
+    more = by.drawn(more, dims);                                                \
+    return array(tsr_##name##_at(raw(), of.raw(), &more, detail::site(at)));    \
+  }
   TESSERA_DRAW_(poisson)
   TESSERA_DRAW_(gamma)
   TESSERA_DRAW_(bernoulli)

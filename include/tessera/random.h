@@ -78,19 +78,27 @@ TSR_API tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double 
 TSR_API tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
                                       const char *site);
 
-/* Draws Poisson numbers of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each. Error:
- * TSR_EARG. Local. */
-TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
+/* What follows is drawn by a number or by an array of one for each draw, which broadcasts to the
+ * result; where there is neither `.shape` nor `.keys`, draws have its shape. Errors: TSR_EARG for a
+ * number that cannot be, TSR_ESHAPE for an array that does not fit. */
+
+/* Draws Poisson numbers of mean 0 <= `rate` <= 10,000 by inversion of one uniform draw each. By an
+ * array, rates below 10 are inverted, others are drawn by rejection (Hoermann 1993), of 17
+ * candidates, of which none will do less than once in 10^10 draws; those that are not 0 or more
+ * give 0. Local. */
+TSR_API tsr_array *tsr_poisson_at(tsr_scope *scope, tsr_operand rate, const tsr_random_args *args,
                                   const char *site);
 
 /* Draws gamma numbers of shape `a`, 0 < a < 1e300, and scale 1 (Marsaglia and Tsang 2000), from
  * eight candidates each, of which none will do less than once in 10^10 draws: then it is a - 1/3.
- * Error: TSR_EARG. Local. */
-TSR_API tsr_array *tsr_gamma_at(tsr_scope *scope, double a, const tsr_random_args *args,
+ * Elements of an array that are not positive give NaN, the others what their number gives.
+ * Local. */
+TSR_API tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *args,
                                 const char *site);
 
-/* Draws bools that are true with probability 0 <= `p` <= 1. Error: TSR_EARG. Local. */
-TSR_API tsr_array *tsr_bernoulli_at(tsr_scope *scope, double p, const tsr_random_args *args,
+/* Draws bools that are true with probability 0 <= `p` <= 1; elements of an array that are not in
+ * this range are taken as its next end, NaN as 0. Local. */
+TSR_API tsr_array *tsr_bernoulli_at(tsr_scope *scope, tsr_operand p, const tsr_random_args *args,
                                     const char *site);
 
 /* ---- draws of places ------------------------------------------------------------------- */
@@ -144,14 +152,15 @@ TSR_API tsr_array *tsr_choice_at(const tsr_choice_args *args, const char *site);
 #define tsr_exponential(scope, scale, ...) \
   tsr_exponential_at((scope), (scale), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_poisson(scope, rate, ...) \
-  tsr_poisson_at((scope), (rate), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_poisson_at((scope), TSR_OPERAND(rate), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_randint(scope, low, high, ...) \
   tsr_randint_at((scope), (low), (high), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_truncated_normal(scope, low, high, ...) \
   tsr_truncated_normal_at((scope), (low), (high), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_gamma(scope, a, ...) tsr_gamma_at((scope), (a), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+#define tsr_gamma(scope, a, ...) \
+  tsr_gamma_at((scope), TSR_OPERAND(a), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_bernoulli(scope, p, ...) \
-  tsr_bernoulli_at((scope), (p), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_bernoulli_at((scope), TSR_OPERAND(p), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_categorical(logits, dim, ...) \
   tsr_categorical_at((logits), (dim), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
 #define tsr_permutation(scope, count, ...) \

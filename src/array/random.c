@@ -153,10 +153,27 @@ static tsr_status take(tsr__draws *d, const tsr_random_args *given, tsr__error *
   if (tsr__take_opts(d->what, given, &d->args, sizeof d->args, error)) return error->status;
   if (!d->args.dtype) d->args.dtype = d->usual;
   if (d->anywhere) d->args.on = (tsr_sharding){ 0 };
+  if (d->by && !d->args.keys && !d->args.shape.rank) d->args.shape = d->by->shape;
   if (check_dtype(d, error) || tsr__shape_check(&d->args.shape, error) || check_keys(d, error))
     return error->status;
   add_dims(&d->args.shape, d->behind);
   return TSR_OK;
+}
+
+/* What the distribution is of has an element, or one for several, for each draw. */
+static tsr_status check_by(const tsr__draws *d, const tsr_shape *shape, tsr__error *error)
+{
+  const tsr_shape *by = &d->by->shape;
+  bool fits = by->rank <= shape->rank;
+  for (int i = 1; fits && i <= by->rank; i++) {
+    int64_t n = by->dims[by->rank - i];
+    fits = n == 1 || n == shape->dims[shape->rank - i];
+  }
+  if (fits) return TSR_OK;
+  char result[160];
+  tsr_type_text(d->args.dtype, *shape, NULL, result, sizeof result);
+  return tsr__error_set(error, TSR_ESHAPE, "drawn by %s, expected what broadcasts to %s",
+                        tsr_type_of(d->by), result);
 }
 
 bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given)
@@ -172,7 +189,32 @@ bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given)
   tsr_shape shape = { .rank = 0 };
   if (d->args.keys) add_dims(&shape, &d->args.keys->shape);
   add_dims(&shape, &d->args.shape);
+  if (d->by && check_by(d, &shape, &error)) {
+    tsr__draws_fail(d, &error);
+    return false;
+  }
   return !tsr__check_placement(d->scope, d->what, d->args.dtype, &shape, &d->args.on, d->site);
+}
+
+bool tsr__draws_take_of(tsr__draws *d, const tsr_random_args *given, tsr_operand of)
+{
+  if (of.array && !tsr__usable(of.array)) return false;
+  d->by = of.array;
+  if (!of.array) d->number = tsr__scalar_real(of.number);
+  if (!tsr__draws_take(d, given)) return false;
+  if (d->by) d->by = tsr_cast_at(d->by, TSR_F64, d->site);
+  return !d->by || tsr__usable(d->by);
+}
+
+tsr_operand tsr__draws_of(const tsr__draws *d)
+{
+  return d->by ? tsr_operand_array(d->by) : tsr_operand_float(d->number);
+}
+
+tsr_array *tsr__draws_placed(const tsr__draws *d, tsr_array *out)
+{
+  bool moved = d->by && d->args.on.mesh;
+  return moved ? tsr_constrain_at(out, d->args.on, d->site) : out;
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Distributions that are made of words of bits (random_room.h) by more than one formula. */
 #include "array/random_room.h"
+#include "tessera/elementwise.h"
 #include "tessera/indexing.h"
 #include "tessera/operations.h"
 #include "tessera/sorting.h"
@@ -70,15 +71,85 @@ static tsr_array *poisson_array(const tsr__draws *d, double rate)
   return out;
 }
 
-tsr_array *tsr_poisson_at(tsr_scope *scope, double rate, const tsr_random_args *args,
+/* Of rates below 10 by inversion: how many of the cumulative probabilities are not above u. That
+ * of 48 is 1 in f64. */
+static tsr_array *poisson_of_few(const tsr__draws *d)
+{
+  enum { MOST = 48 };
+  const char *site = d->site;
+  tsr_array *u = tsr__draws_word(d, 0, TSR_F64), *p = tsr_exp_at(tsr_neg_at(d->by, site), site);
+  tsr_array *below = p, *out = tsr_num_at(d->scope, tsr_scalar_float(0), site);
+  for (int k = 1; k <= MOST; k++) {
+    tsr_array *reached = tsr_le_at(below, of(u), site);
+    out = tsr_where_at(reached, tsr_operand_float(k), of(out), site);
+    p = tsr_mul_at(p, of(times(d->by, 1.0 / k, site)), site);
+    below = tsr_add_at(below, of(p), site);
+  }
+  return out;
+}
+
+/* The hat of W. Hoermann's transformed rejection (PTRS, 1993) for rates of 10 and more. */
+typedef struct hat {
+  tsr_array *a, *b, *scale; /* scale: the inverse of alpha */
+} hat;
+
+static hat hat_of(tsr_array *rate, const char *site)
+{
+  hat h = { .b = plus(times(tsr_sqrt_at(rate, site), 2.53, site), 0.931, site) };
+  h.a = plus(times(h.b, 0.02483, site), -0.059, site);
+  h.scale = tsr_reciprocal_at(plus(h.b, -3.4, site), site);
+  h.scale = plus(times(h.scale, 1.1328, site), 1.1239, site);
+  return h;
+}
+
+/* Of rates from 10 on the first candidate that passes, each of draws 2 k + 1 and 2 k + 2. A quarter
+ * fails at 10, fewer beyond. Later ones are written first. */
+static tsr_array *poisson_of_many(const tsr__draws *d)
+{
+  enum { CANDIDATES = 17 };
+  const char *site = d->site;
+  tsr_array *rate = d->by, *log_rate = tsr_log_at(rate, site);
+  hat h = hat_of(rate, site);
+  tsr_array *start = plus(rate, 0.43, site), *out = tsr_floor_at(start, site);
+  for (uint64_t c = CANDIDATES; c-- > 0;) {
+    tsr_array *u = plus(tsr__draws_word(d, 2 * c + 1, TSR_F64), -0.5, site);
+    tsr_array *v = tsr__draws_word(d, 2 * c + 2, TSR_F64);
+    tsr_array *rim = plus(tsr_neg_at(tsr_abs_at(u, site), site), 0.5, site);
+    tsr_array *slope = tsr_div_at(h.a, of(rim), site); /* without end at the rim: k is below 0 */
+    tsr_array *k = tsr_mul_at(tsr_add_at(times(slope, 2, site), of(h.b), site), of(u), site);
+    k = tsr_floor_at(tsr_add_at(k, of(start), site), site);
+    tsr_array *below = tsr_add_at(tsr_div_at(slope, of(rim), site), of(h.b), site);
+    v = tsr_log_at(tsr_div_at(tsr_mul_at(v, of(h.scale), site), of(below), site), site);
+    tsr_array *most = tsr_sub_at(tsr_mul_at(k, of(log_rate), site), of(rate), site);
+    most = tsr_sub_at(most, of(tsr_lgamma_at(plus(k, 1, site), site)), site);
+    tsr_array *passes =
+        tsr_and_at(tsr_ge_at(k, tsr_operand_int(0), site), of(tsr_le_at(v, of(most), site)), site);
+    out = tsr_where_at(passes, of(k), of(out), site);
+  }
+  return out;
+}
+
+/* No table serves every rate of an array. */
+static tsr_array *poisson_by(const tsr__draws *d)
+{
+  tsr_array *few = tsr_lt_at(d->by, tsr_operand_int(10), d->site);
+  tsr_array *out = tsr_where_at(few, of(poisson_of_few(d)), of(poisson_of_many(d)), d->site);
+  tsr_array *can = tsr_ge_at(d->by, tsr_operand_int(0), d->site);
+  out = tsr_where_at(can, of(out), tsr_operand_int(0), d->site);
+  return tsr__draws_placed(d, tsr_cast_at(out, d->args.dtype, d->site));
+}
+
+tsr_array *tsr_poisson_at(tsr_scope *scope, tsr_operand rate, const tsr_random_args *args,
                           const char *site)
 {
+  TSR__CALL(scope, "poisson");
   tsr__draws d = TSR__DRAWS(poisson, TSR_I64);
-  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
-  if (!(rate >= 0 && rate <= 10000))
-    return tsr__draws_refuse(&d, "rate %s, expected 0..10,000", rate);
+  if (!tsr__draws_take_of(&d, args, rate)) return tsr__draws_inert(&d);
+  if (d.by) return poisson_by(&d);
+  if (!(d.number >= 0 && d.number <= 10000))
+    return tsr__draws_refuse(&d, "rate %s, expected 0..10,000", d.number);
   tsr_array *u = tsr__draws_word(&d, 0, TSR_F64);
-  tsr_array *below = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(poisson_array(&d, rate), u),
+  tsr_array *below = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(poisson_array(&d, d.number), u),
                                &(tsr__ask){ .dtype = TSR_I64 }, site);
   return tsr_cast_at(below, d.args.dtype, site);
 }
@@ -140,46 +211,63 @@ tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
 
 /* Of candidates v = (1 + c x)^3 for normal x the first is taken for which
  * log u < x^2 / 2 + shift (1 - v + log v). Later ones are written first. */
-static tsr_array *gamma_above_one(const tsr__draws *d, double a)
+static tsr_array *gamma_above_one(const tsr__draws *d, tsr_array *a)
 {
   enum { CANDIDATES = 8 };
   const char *site = d->site;
-  double shift = a - 1 / 3.0, c = 1 / sqrt(9 * shift);
+  tsr_array *shift = plus(a, -1 / 3.0, site);
+  tsr_array *c = tsr_reciprocal_at(tsr_sqrt_at(times(shift, 9, site), site), site);
   tsr_array *out = tsr_num_at(d->scope, tsr_scalar_float(1), site);
   for (uint64_t k = CANDIDATES; k-- > 0;) {
     tsr_array *x = tsr__draws_normal(d, 2 * k + 1, TSR_F64),
               *log_u = tsr__draws_log(d, 2 * k + 2, TSR_F64);
-    tsr_array *root = plus(times(x, c, site), 1, site);
+    tsr_array *root = plus(tsr_mul_at(x, of(c), site), 1, site);
     tsr_array *v = tsr_mul_at(tsr_mul_at(root, of(root), site), of(root), site);
     tsr_array *most = plus(tsr_sub_at(tsr_log_at(v, site), of(v), site), 1, site);
     tsr_array *square = times(tsr_mul_at(x, of(x), site), 0.5, site);
-    most = tsr_add_at(square, of(times(most, shift, site)), site);
+    most = tsr_add_at(square, of(tsr_mul_at(most, of(shift), site)), site);
     out = tsr_where_at(tsr_lt_at(log_u, of(most), site), of(v), of(out), site);
   }
-  return times(out, shift, site);
+  return tsr_mul_at(out, of(shift), site);
 }
 
-tsr_array *tsr_gamma_at(tsr_scope *scope, double a, const tsr_random_args *args, const char *site)
+/* Below 1 what is drawn of one more, times u^(1/a). */
+static tsr_array *gamma_by(const tsr__draws *d)
 {
-  tsr__draws d = TSR__DRAWS(gamma, TSR_F64);
-  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
-  if (!(a > 0 && a < 1e300))
-    return tsr__draws_refuse(&d, "shape %s, expected a positive number below 1e300", a);
-  tsr_array *out = gamma_above_one(&d, a < 1 ? a + 1 : a);
-  if (a < 1) { /* u^(1/a) of one that is 1 more */
-    tsr_array *power = tsr_exp_at(times(tsr__draws_log(&d, 0, TSR_F64), 1 / a, site), site);
-    out = tsr_mul_at(out, of(power), site);
-  }
-  return tsr_cast_at(out, d.args.dtype, site);
+  const char *site = d->site;
+  tsr_array *a = d->by, *below = tsr_lt_at(a, tsr_operand_int(1), site);
+  tsr_array *out = gamma_above_one(d, tsr_where_at(below, of(plus(a, 1, site)), of(a), site));
+  tsr_array *power =
+      tsr_mul_at(tsr__draws_log(d, 0, TSR_F64), of(tsr_reciprocal_at(a, site)), site);
+  power = tsr_where_at(below, of(tsr_exp_at(power, site)), tsr_operand_int(1), site);
+  out = tsr_mul_at(out, of(power), site);
+  tsr_array *can = tsr_gt_at(a, tsr_operand_int(0), site);
+  return tsr__draws_placed(d, tsr_where_at(can, of(out), tsr_operand_float(NAN), site));
 }
 
-tsr_array *tsr_bernoulli_at(tsr_scope *scope, double p, const tsr_random_args *args,
+tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *args,
+                        const char *site)
+{
+  TSR__CALL(scope, "gamma");
+  tsr__draws d = TSR__DRAWS(gamma, TSR_F64);
+  if (!tsr__draws_take_of(&d, args, a)) return tsr__draws_inert(&d);
+  if (!d.by && !(d.number > 0 && d.number < 1e300))
+    return tsr__draws_refuse(&d, "shape %s, expected a positive number below 1e300", d.number);
+  bool above = !d.by && d.number >= 1;
+  if (!d.by) d.by = tsr_num_at(scope, tsr_scalar_float(d.number), site);
+  return tsr_cast_at(above ? gamma_above_one(&d, d.by) : gamma_by(&d), d.args.dtype, site);
+}
+
+tsr_array *tsr_bernoulli_at(tsr_scope *scope, tsr_operand p, const tsr_random_args *args,
                             const char *site)
 {
+  TSR__CALL(scope, "bernoulli");
   tsr__draws d = TSR__DRAWS(bernoulli, TSR_BOOL);
-  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
-  if (!(p >= 0 && p <= 1)) return tsr__draws_refuse(&d, "probability %s, expected 0..1", p);
-  return tsr_lt_at(tsr__draws_word(&d, 0, TSR_F64), tsr_operand_float(p), site);
+  if (!tsr__draws_take_of(&d, args, p)) return tsr__draws_inert(&d);
+  if (!d.by && !(d.number >= 0 && d.number <= 1))
+    return tsr__draws_refuse(&d, "probability %s, expected 0..1", d.number);
+  tsr_array *out = tsr_lt_at(tsr__draws_word(&d, 0, TSR_F64), tsr__draws_of(&d), site);
+  return tsr__draws_placed(&d, out);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */

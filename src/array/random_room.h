@@ -17,6 +17,8 @@ typedef struct tsr__draws {
   tsr_dtype usual; /* of the result where none is asked for: f64, i64 of what counts, bool */
   const tsr_shape *behind; /* dims that the call adds behind those of .shape; NULL: none */
   bool anywhere;           /* what is drawn is not yet the result, and .on is of no account */
+  double number;           /* what the distribution is of, where `by` is NULL */
+  tsr_array *by;           /* the same of each element: f64, broadcasts to the result */
   tsr_random_args args;
 } tsr__draws;
 
@@ -28,6 +30,13 @@ typedef struct tsr__draws {
 /* Takes the arguments of a call, checked, with the dtype filled in. Records what is wrong and
  * returns false; an inert key knows why. */
 bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given);
+/* The same of a distribution that is of something: its `number` or `by` is filled in. Draws that
+ * say no shape, and have one key, have that of the array. */
+bool tsr__draws_take_of(tsr__draws *d, const tsr_random_args *given, tsr_operand of);
+/* What the distribution is of, as an operand of f64. */
+tsr_operand tsr__draws_of(const tsr__draws *d);
+/* A result that arrays had a part in, in the place that was asked for. */
+tsr_array *tsr__draws_placed(const tsr__draws *d, tsr_array *out);
 /* An inert array, for what was wrong. */
 tsr_array *tsr__draws_inert(const tsr__draws *d);
 /* Records what is wrong behind the name of the call, and the same. */

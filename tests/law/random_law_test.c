@@ -17,6 +17,7 @@ typedef struct trial {
   int kind;
   double parameter;
   int64_t count; /* of what is chosen from */
+  tsr_shape by;  /* of the array that is drawn by */
   tsr_sharding from;
   tsr_random_args args;
   uint64_t seeds[32]; /* of the keys */
@@ -33,6 +34,9 @@ enum {
   RANDINT,
   RANGE,
   BERNOULLI,
+  COINS_BY,
+  GAMMA_BY,
+  POISSON_BY,
   PERMUTATION,
   CATEGORICAL,
   CHOICE,
@@ -41,8 +45,8 @@ enum {
 
 static bool counts(int kind)
 {
-  return kind == BITS || kind == POISSON || kind == RANDINT || kind == PERMUTATION ||
-         kind == CATEGORICAL || kind == CHOICE;
+  return kind == BITS || kind == POISSON || kind == POISSON_BY || kind == RANDINT ||
+         kind == PERMUTATION || kind == CATEGORICAL || kind == CHOICE;
 }
 
 /* Something to choose from, at a place: the same numbers, not all of them 0. */
@@ -64,6 +68,25 @@ static tsr_array *choose(const trial *t, const tsr_random_args *args)
   return tsr_choice_at(&choice, TSR_HERE);
 }
 
+/* By an array of numbers that are not negative, at a place. */
+static tsr_array *draw_by(const trial *t, const tsr_random_args *args)
+{
+  double most = t->kind == COINS_BY ? 1 : t->parameter;
+  tsr_operand by = tsr_operand_array(tsr_mul(weights(t, t->by), most));
+  if (t->kind == COINS_BY) return tsr_bernoulli_at(t->s, by, args, TSR_HERE);
+  if (t->kind == GAMMA_BY) return tsr_gamma_at(t->s, by, args, TSR_HERE);
+  return tsr_poisson_at(t->s, by, args, TSR_HERE);
+}
+
+/* The last of some dims, some of them 1. */
+static tsr_shape some_behind(test_rng *rng, tsr_shape shape)
+{
+  tsr_shape some = { .rank = (int)test_range(rng, 0, shape.rank) };
+  for (int d = 0; d < some.rank; d++)
+    some.dims[d] = test_range(rng, 0, 2) ? shape.dims[shape.rank - some.rank + d] : 1;
+  return some;
+}
+
 static tsr_array *draw(const trial *t, const tsr_random_args *args)
 {
   switch (t->kind) {
@@ -71,11 +94,15 @@ static tsr_array *draw(const trial *t, const tsr_random_args *args)
   case UNIFORM: return tsr_uniform_at(t->s, args, TSR_HERE);
   case NORMAL: return tsr_normal_at(t->s, args, TSR_HERE);
   case EXPONENTIAL: return tsr_exponential_at(t->s, t->parameter, args, TSR_HERE);
-  case POISSON: return tsr_poisson_at(t->s, t->parameter, args, TSR_HERE);
+  case POISSON: return tsr_poisson_at(t->s, tsr_operand_float(t->parameter), args, TSR_HERE);
   case TRUNCATED: return tsr_truncated_normal_at(t->s, -1, t->parameter, args, TSR_HERE);
-  case GAMMA: return tsr_gamma_at(t->s, t->parameter / 2, args, TSR_HERE);
+  case GAMMA: return tsr_gamma_at(t->s, tsr_operand_float(t->parameter / 2), args, TSR_HERE);
   case RANDINT: return tsr_randint_at(t->s, 3, 4 + (int)t->parameter, args, TSR_HERE);
-  case BERNOULLI: return tsr_bernoulli_at(t->s, t->parameter / 40, args, TSR_HERE);
+  case BERNOULLI:
+    return tsr_bernoulli_at(t->s, tsr_operand_float(t->parameter / 40), args, TSR_HERE);
+  case COINS_BY:
+  case GAMMA_BY:
+  case POISSON_BY: return draw_by(t, args);
   case PERMUTATION: return tsr_permutation_at(t->s, t->count, args, TSR_HERE);
   case CATEGORICAL: {
     tsr_array *x = weights(t, TSR_SHAPE(t->count, 4));
@@ -117,7 +144,7 @@ static tsr_shape draw_keys(trial *t)
 
 static tsr_dtype any_dtype(trial *t)
 {
-  if (t->kind == BERNOULLI) return TSR_BOOL;
+  if (t->kind == BERNOULLI || t->kind == COINS_BY) return TSR_BOOL;
   for (;;) {
     tsr_dtype dtype = fixture_dtype(test_range(&t->rng, 0, 12));
     if (dtype != TSR_BOOL && naive_is_real((int)dtype) != counts(t->kind)) return dtype;
@@ -154,6 +181,7 @@ static bool one_trial(tsr_runtime *rt, uint64_t seed)
   t.args.stream = (uint64_t)test_corner(&t.rng, 0, UINT32_MAX);
   t.args.dtype = any_dtype(&t);
   t.args.shape = any_shape(&t.rng, t.kind < PERMUTATION ? 3 : 1);
+  t.by = some_behind(&t.rng, t.args.shape);
   size_t bytes, same;
   void *expected = read_all(&t, draw(&t, &t.args), &bytes);
   if (t.kind <= UNIFORM) check_words(&t, expected, count_of(keys), count_of(t.args.shape));

@@ -224,7 +224,7 @@ static void every_source_fails(tsr_scope *s)
   is_inert(tsr_uniform_at(s, &random, NULL), "uniform of no dtype");
   is_inert(tsr_uniform_at(NULL, &random, NULL), "uniform nowhere");
   is_inert(tsr_exponential_at(s, 1, NULL, NULL), "exponential NULL");
-  is_inert(tsr_poisson_at(s, 1, NULL, NULL), "poisson NULL");
+  is_inert(tsr_poisson_at(s, tsr_operand_int(1), NULL, NULL), "poisson NULL");
   random.dtype = TSR_F64;
   const double scales[] = { 0, -1, NAN, INFINITY, -INFINITY };
   for (int i = 0; i < 5; i++)
@@ -232,7 +232,8 @@ static void every_source_fails(tsr_scope *s)
   random.dtype = TSR_I64;
   const double rates[] = { -1, -1e-9, NAN, INFINITY, 1e5 };
   for (int i = 0; i < 5; i++)
-    is_inert(tsr_poisson_at(s, rates[i], &random, NULL), "poisson of a bad rate");
+    is_inert(tsr_poisson_at(s, tsr_operand_float(rates[i]), &random, NULL),
+             "poisson of a bad rate");
   is_inert(tsr_load_npy_at(s, NULL, none, NULL), "npy NULL");
   is_inert(tsr_load_npy_at(NULL, "x.npy", none, NULL), "npy nowhere");
 }
@@ -438,7 +439,7 @@ TEST(shapes_that_overflow_are_errors)
       is_inert(tsr_iota(s, TSR_F32, shapes[i], 0, at), "iota");
       is_inert(tsr_uniform_at(s, &random, NULL), "uniform");
       is_inert(tsr_exponential_at(s, 1, &random, NULL), "exponential");
-      is_inert(tsr_poisson_at(s, 1, &random, NULL), "poisson");
+      is_inert(tsr_poisson_at(s, tsr_operand_int(1), &random, NULL), "poisson");
       is_inert(tsr_adopt(s, data, TSR_F32, shapes[i], at, .user = NULL), "adopt");
       is_inert(tsr_from_shards(s, (const void *const[]){ data }, 1, TSR_F32, shapes[i], at),
                "from_shards");

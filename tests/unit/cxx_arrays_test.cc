@@ -257,12 +257,18 @@ static void draws(const tessera::scope &s, tsr_sharding on)
   CHECK(same(s.uniform(7, { 40 }, place), tsr_uniform_at(raw, &by, nullptr)));
   CHECK(same(s.normal(7, { 40 }, place), tsr_normal_at(raw, &by, nullptr)));
   CHECK(same(s.exponential(2, 7, { 40 }, place), tsr_exponential_at(raw, 2, &by, nullptr)));
-  CHECK(same(s.poisson(3.5, 7, { 40 }, place), tsr_poisson_at(raw, 3.5, &by, nullptr)));
-  CHECK(same(s.gamma(0.5, 7, { 40 }, place), tsr_gamma_at(raw, 0.5, &by, nullptr)));
-  CHECK(same(s.bernoulli(0.3, 7, { 40 }, place), tsr_bernoulli_at(raw, 0.3, &by, nullptr)));
+  CHECK(same(s.poisson(3.5, 7, { 40 }, place),
+             tsr_poisson_at(raw, tsr_operand_float(3.5), &by, nullptr)));
+  CHECK(same(s.gamma(0.5, 7, { 40 }, place),
+             tsr_gamma_at(raw, tsr_operand_float(0.5), &by, nullptr)));
+  CHECK(same(s.bernoulli(0.3, 7, { 40 }, place),
+             tsr_bernoulli_at(raw, tsr_operand_float(0.3), &by, nullptr)));
   CHECK(same(s.randint(-3, 9, 7, { 40 }, place), tsr_randint_at(raw, -3, 9, &by, nullptr)));
   CHECK(same(s.truncated_normal(-1, 2, 7, { 40 }, place),
              tsr_truncated_normal_at(raw, -1, 2, &by, nullptr)));
+  array chances = s.put(reals{ 0, 1, 0.3 }, { 3 });
+  CHECK(
+      ok(slice(s.bernoulli(chances, 7, { 9, 3 }).cast(TSR_I8).sum({ 0 }), { { 0, 2 } }), { 0, 9 }));
   array key = s.random_key(7), two = random_split(key, 2);
   CHECK(array_equal(s.uniform(key, { 40 }), s.uniform(7, { 40 })).value() == 1);
   CHECK(s.uniform(two, { 3 }).type() == "f64[2,3]");

@@ -93,7 +93,7 @@ static tsr_array *draw(world *w, int kind, tsr_random_args args)
   if (kind < 8) return tsr_normal_at(w->s, &args, TSR_HERE);
   if (kind < 12) return tsr_exponential_at(w->s, 2, &args, TSR_HERE);
   args.dtype = kind % 2 ? TSR_I16 : TSR_U64;
-  if (kind < 14) return tsr_poisson_at(w->s, 4, &args, TSR_HERE);
+  if (kind < 14) return tsr_poisson_at(w->s, tsr_operand_int(4), &args, TSR_HERE);
   return tsr_random_bits_at(w->s, &args, TSR_HERE);
 }
 

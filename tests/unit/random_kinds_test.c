@@ -114,8 +114,8 @@ TEST_TIMEOUT(draws_follow_their_curves, 300)
                 &(curve){ exponential_below, 3, 0 }, types[t].grain * 8);
     check_curve(&w, tsr_truncated_normal_at(w.s, -1, 0.5, &args, TSR_HERE),
                 &(curve){ cut_below, -1, 0.5 }, types[t].grain);
-    check_curve(&w, tsr_gamma_at(w.s, 2.5, &args, TSR_HERE), &(curve){ gamma_below, 2.5, 0 },
-                types[t].grain * 8);
+    check_curve(&w, tsr_gamma_at(w.s, tsr_operand_float(2.5), &args, TSR_HERE),
+                &(curve){ gamma_below, 2.5, 0 }, types[t].grain * 8);
   }
   closed(&w);
 }
@@ -233,6 +233,71 @@ TEST(coins_fall_as_often_as_asked)
     tally(&w, a, N, count, 2);
     check_counts(count, (double[]){ 1 - chances[i], chances[i] }, 2, N);
   }
+  closed(&w);
+}
+
+/* ---- by arrays ---- */
+
+/* Each line of draws by an element of an array, behind keys too. */
+TEST(draws_by_arrays_are_those_by_their_elements)
+{
+  static const double shapes[4] = { 0.3, 1, 2.5, 400 }, chances[4] = { 0, 0.25, 0.8, 1 };
+  world w = opened();
+  tsr_array *a = tsr_put(w.s, shapes, TSR_F64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_array *p = tsr_put(w.s, chances, TSR_F64, TSR_SHAPE(4, 1), (tsr_sharding){ 0 });
+  tsr_array *gammas = tsr_gamma(w.s, a, .key = 3, .shape = TSR_SHAPE(50, 4));
+  tsr_array *coins = tsr_bernoulli(w.s, p, .key = 3, .shape = TSR_SHAPE(4, 50));
+  for (int64_t i = 0; i < 4; i++) {
+    tsr_array *alone = tsr_gamma(w.s, shapes[i], .key = 3, .shape = TSR_SHAPE(50, 4));
+    tsr_array *tossed = tsr_bernoulli(w.s, chances[i], .key = 3, .shape = TSR_SHAPE(4, 50));
+    int64_t same[2];
+    read_i64(&w,
+             tsr_array_equal(tsr_slice(gammas, TSR_ALL, TSR_RANGE(i, i + 1)),
+                             tsr_slice(alone, TSR_ALL, TSR_RANGE(i, i + 1))),
+             &same[0], 1);
+    read_i64(&w,
+             tsr_array_equal(tsr_slice(coins, TSR_RANGE(i, i + 1)),
+                             tsr_slice(tossed, TSR_RANGE(i, i + 1))),
+             &same[1], 1);
+    CHECK(same[0] && same[1]);
+  }
+  CHECK_STR(tsr_type_of(tsr_gamma(w.s, a, .key = 1)), "f64[4]");
+  tsr_array *keys = tsr_random_split(tsr_random_key(w.s, 1), 4);
+  CHECK_STR(tsr_type_of(tsr_bernoulli(w.s, a, .keys = keys)), "bool[4]");
+  CHECK_STR(tsr_type_of(tsr_poisson(w.s, p, .keys = keys, .shape = TSR_SHAPE(7))), "i64[4,7]");
+  closed(&w);
+}
+
+/* Rates on both sides of what is inverted, all in one array. */
+TEST_TIMEOUT(poisson_draws_by_an_array_of_rates, 300)
+{
+  enum { RATES = 7, EACH = 10000, MOST = 400 };
+  static const double rates[RATES] = { 0, 0.1, 3, 9.99, 10, 40, 250 };
+  static double p[MOST];
+  static int64_t count[MOST];
+  world w = opened();
+  tsr_array *rate = tsr_put(w.s, rates, TSR_F64, TSR_SHAPE(RATES, 1), (tsr_sharding){ 0 });
+  tsr_array *a = tsr_poisson(w.s, rate, .key = 5, .shape = TSR_SHAPE(RATES, EACH));
+  for (int64_t i = 0; i < RATES; i++) {
+    for (int k = 0; k < MOST; k++)
+      p[k] = rates[i] > 0 ? exp(k * log(rates[i]) - rates[i] - lgamma(k + 1.0)) : k == 0;
+    tally(&w, tsr_slice(a, TSR_RANGE(i, i + 1)), EACH, count, MOST);
+    check_counts(count, p, MOST, EACH);
+  }
+  closed(&w);
+}
+
+TEST(what_draws_by_arrays_cannot_have)
+{
+  static const double bad[3] = { -1, NAN, INFINITY };
+  double gammas[3], rates[3], coins[3];
+  world w = opened();
+  tsr_array *x = tsr_put(w.s, bad, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  read_f64(&w, tsr_gamma(w.s, x, .key = 1), gammas, 3);
+  read_f64(&w, tsr_poisson(w.s, x, .key = 1), rates, 3);
+  read_f64(&w, tsr_bernoulli(w.s, x, .key = 1), coins, 3);
+  CHECK(isnan(gammas[0]) && isnan(gammas[1]) && rates[0] == 0 && rates[1] == 0);
+  CHECK(coins[0] == 0 && coins[1] == 0 && coins[2] == 1);
   closed(&w);
 }
 
@@ -430,7 +495,7 @@ TEST(what_is_no_distribution_is_told)
   CHECK(tsr_is_inert(tsr_shuffle(NULL, 0, .key = 1)) &&
         tsr_is_inert(tsr_categorical(NULL, 0, .key = 1)));
   CHECK(tsr_is_inert(tsr_choice_at(NULL, NULL)) && tsr_is_inert(tsr_choice(NULL, 3)));
-  CHECK(tsr_is_inert(tsr_gamma_at(w.s, 1, NULL, NULL)) &&
+  CHECK(tsr_is_inert(tsr_gamma_at(w.s, tsr_operand_int(1), NULL, NULL)) &&
         tsr_is_inert(tsr_randint(NULL, 0, 9, .key = 1)));
   closed(&w);
 }
