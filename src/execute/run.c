@@ -258,7 +258,7 @@ static bool same_group(const crossing *c, int p, int leader)
   return true;
 }
 
-/* Which part of the partials of a group each member finishes. */
+/* Which part of the partials of a group each member gets. */
 static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, tsr__pieces *out)
 {
   tsr_shape shape = tsr__gnode_shape(c->scattered);
@@ -297,7 +297,10 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     outputs[m] = (tsr__buffer **)(partials[m] + c->accum_count);
     next = (void **)(outputs[m] + c->final_count);
     for (int a = 0; a < c->accum_count; a++) partials[m][a] = exec->partials[c->accums[a]][p];
-    for (int f = 0; f < c->final_count; f++) outputs[m][f] = exec->values[c->finals[f]]->parts[p];
+    for (int f = 0; f < c->final_count; f++) {
+      const tsr__value *result = exec->values[c->finals[f]];
+      outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
+    }
   }
   for (int f = 0; f < c->final_count; f++) {
     int accum = exec->plan->schedule.final_main[c->finals[f]];

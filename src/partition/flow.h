@@ -168,8 +168,8 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype);
 int64_t tsr__shift_weight(const tsr__viewed *viewed);
 
 /* Bytes that cross where partials of a node that lies at `at` meet over `axes`: in each group of p
- * devices p - 1 of `accum`'s partials; of no `accum`: p - 1 copies of the result, of one that
- * is scattered, or a sum that is not reduced, none. */
+ * devices p - 1 of `accum`'s partials; of no `accum`: the copies of the result, to all but one
+ * of those that differ along axes that neither cut it nor are left unreduced. */
 typedef struct tsr__meeting {
   const tsr__program *program;
   const tsr__gnode *node;

@@ -3,7 +3,8 @@
  *
  * Reductions that are combined in the same stage over the same axes of the same mesh travel
  * together: one note. Its bytes: in each group of p devices, p - 1 partials go to the leader and
- * p - 1 copies of the results come back. Moves have a note each; trips.c says which are one
+ * p - 1 copies of the results come back; of scattered ones each piece has its leader, and copies
+ * go to those that have the same piece. Moves have a note each; trips.c says which are one
  * collective. */
 #include "partition/flow.h"
 #include "tessera/indexing.h"
@@ -224,9 +225,8 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
 {
   const tsr_mesh *mesh = m->at->mesh;
   int64_t bytes = 0;
-  bool scattered = tsr__used_axes(m->at) & m->axes;
   tsr_sharding at = tsr__partial_place(m->at, m->axes);
-  if ((scattered || m->at->unreduced & m->axes) && !accum) return 0;
+  unsigned copied = m->axes & ~(tsr__used_axes(m->at) | m->at->unreduced);
   for (int p = 0; p < mesh->device_count; p++) {
     if (!leads(mesh, m->axes, p)) continue;
     int64_t count = local_count(m, &at, p);
@@ -234,7 +234,7 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
     bytes += accum ? tsr__wire_bytes(accum->row, accum->dtype, count)
                    : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
   }
-  return (members_of(mesh, m->axes) - 1) * bytes;
+  return (members_of(mesh, accum ? m->axes : copied) - 1) * bytes;
 }
 
 /* Of a scatter's partial: an element, and at each place which update was the last. */

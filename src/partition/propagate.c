@@ -522,6 +522,30 @@ static void add_kept_ways(tsr__flow *flow, int n, tsr__question *q)
   }
 }
 
+/* Whether partials of a way meet so that the result comes to lie at a place: each device finishes
+ * what it is cut further to by axes that they meet over, the first along those that are left
+ * unreduced keep it, and along the rest others get copies. Products of floats keep an order. */
+static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const tsr_sharding *place)
+{
+  tsr__accum accums[2];
+  tsr_sharding whole = tsr__partial_place(place, way->meet);
+  unsigned further = tsr__used_axes(place) & way->meet;
+  bool fits = !memcmp(&whole, &flow->places[way->at], sizeof whole) &&
+              (further | place->unreduced) && !(place->unreduced & ~way->meet);
+  for (int d = 0; d < TSR_MAX_RANK && fits; d++) {
+    bool cut = false;
+    for (int i = place->first[d]; i < place->first[d + 1]; i++) {
+      bool meets = way->meet >> place->axis[i] & 1;
+      fits &= meets || !cut;
+      cut |= meets;
+    }
+  }
+  int count = further && fits ? tsr__accums_of(flow->program, n, accums) : 0;
+  for (int k = 0; k < count; k++)
+    fits = fits && !(tsr__accum_infos[accums[k].row].takes & TSR__TAKES_ORDERED);
+  return fits;
+}
+
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -586,37 +610,6 @@ static bool lies_so(const tsr__flow *flow, int n, int place)
   return false;
 }
 
-/* Whether a result at a place is that of a way, cut further by all axes over which partials meet:
- * then each device finishes its part and nothing comes back. Products of floats keep an order. */
-static bool can_scatter(const tsr__flow *flow, int n, const tsr__way *way,
-                        const tsr_sharding *place)
-{
-  tsr__accum accums[2];
-  tsr_sharding whole = tsr__partial_place(place, way->meet);
-  bool fits = !memcmp(&whole, &flow->places[way->at], sizeof whole) &&
-              (tsr__used_axes(place) & way->meet) == way->meet;
-  for (int d = 0; d < TSR_MAX_RANK && fits; d++) {
-    bool cut = false;
-    for (int i = place->first[d]; i < place->first[d + 1]; i++) {
-      bool meets = way->meet >> place->axis[i] & 1;
-      fits &= meets || !cut;
-      cut |= meets;
-    }
-  }
-  for (int k = tsr__accums_of(flow->program, n, accums) - 1; k >= 0 && fits; k--)
-    fits = !(tsr__accum_infos[accums[k].row].takes & TSR__TAKES_ORDERED);
-  return fits;
-}
-
-/* Whether a result at a place is that of a way, but that the first of those whose partials meet
- * keeps it. */
-static bool can_stay(const tsr__flow *flow, const tsr__way *way, const tsr_sharding *place)
-{
-  tsr_sharding whole = *place;
-  whole.unreduced = 0;
-  return place->unreduced == way->meet && !memcmp(&whole, &flow->places[way->at], sizeof whole);
-}
-
 /* A reduction or a product whose partials come to lie at a place as they meet. Bits stay together
  * in words. */
 static void add_scattered(tsr__flow *flow, int n, int place, int asker)
@@ -626,9 +619,7 @@ static void add_scattered(tsr__flow *flow, int n, int place, int asker)
   if (!reduces && !is_product(flow, n)) return;
   if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
   for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
-    const tsr_sharding *to = &flow->places[place];
-    if (!way->meet) continue;
-    if (to->unreduced ? !can_stay(flow, way, to) : !can_scatter(flow, n, way, to)) continue;
+    if (!way->meet || !comes_to(flow, n, way, &flow->places[place])) continue;
     memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
     flow->draft->at = (uint16_t)place;
     flow->draft->own = 0;
@@ -640,13 +631,15 @@ static void add_scattered(tsr__flow *flow, int n, int place, int asker)
 /* What a way needs of an operand is a way to do that operand. */
 static void ask_operand(tsr__flow *flow, int o, int place, int asker)
 {
-  if (!place || flow->fixed[o] || lies_so(flow, o, place)) return;
-  tsr__question q = tsr__alike_question(flow, o);
-  if (flow->failed) return;
-  q.how = AS_ASKED;
-  tsr__alike_follow(flow, &q, q.terms->out, place);
-  const tsr__way *way = answer(flow, o, &q);
-  if (way) add_way(flow, o, way, asker);
+  if (!place || flow->fixed[o]) return;
+  if (!lies_so(flow, o, place)) {
+    tsr__question q = tsr__alike_question(flow, o);
+    if (flow->failed) return;
+    q.how = AS_ASKED;
+    tsr__alike_follow(flow, &q, q.terms->out, place);
+    const tsr__way *way = answer(flow, o, &q);
+    if (way) add_way(flow, o, way, asker);
+  }
   if (!flow->failed) add_scattered(flow, o, place, asker);
 }
 

@@ -6,7 +6,8 @@
  *                                    at     f32[64,16]@(-,-)        what all need, if they do
  *
  * The two moves are a reduce-scatter and an all-gather. f16 and bf16 meet as f32: the sum is
- * rounded once. Where devices have pieces of the result anyway, the last move is none. */
+ * rounded once. Where devices have pieces of the result anyway, the last move is none, or gathers
+ * along the axes that do not cut it. */
 #include "partition/flow.h"
 
 /* The axes of the contracted dims in the order in which they cut them, so that parts stand in the
@@ -59,16 +60,27 @@ static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
   return longest;
 }
 
+/* Where parts are added up: where they are wanted, cut further by all axes over which they meet and
+ * that do not cut it there. */
+static tsr_sharding sum_place(const tsr__meeting *m, const uint8_t *axis, int count)
+{
+  uint8_t others[TSR_MAX_AXES];
+  tsr_sharding out = *m->at;
+  out.unreduced = 0;
+  int longest = longest_dim(m->node, &out), left = 0;
+  for (int i = 0; i < count; i++)
+    if (!(tsr__used_axes(m->at) >> axis[i] & 1)) others[left++] = axis[i];
+  return longest < 0 ? out : cut_further(&out, longest, others, left);
+}
+
 void tsr__split_of(const tsr__meeting *m, const tsr_sharding *right, tsr__split *out)
 {
   uint8_t axis[TSR_MAX_AXES];
   int count = order_axes(m, right, axis);
   tsr_sharding whole = tsr__partial_place(m->at, m->axes);
-  int longest = longest_dim(m->node, &whole);
-  bool scattered = tsr__used_axes(m->at) & m->axes;
   out->made = behind_a_dim(&whole);
   out->made = cut_further(&out->made, 0, axis, count);
-  out->sum = scattered || longest < 0 ? *m->at : cut_further(&whole, longest, axis, count);
+  out->sum = sum_place(m, axis, count);
   out->met = behind_a_dim(&out->sum);
   out->part = *m->node;
   out->part.rank++;

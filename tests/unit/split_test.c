@@ -103,6 +103,37 @@ TEST(parts_are_scattered_over_two_axes)
   tsr_runtime_close(rt);
 }
 
+/* Parts meet over all their axes; what is wanted cut by some of them is gathered along the rest,
+ * and only on the first where it is left unreduced. */
+TEST(parts_are_scattered_over_some_axes)
+{
+  static const struct {
+    const char *to, *says;
+    int64_t most;
+  } cases[] = { { "x,-", "all-gather over y=2: 1536 bytes", 7 * 1536 + 1536 },
+                { "y,-", "all-gather", 7 * 1536 + 3 * 1536 },
+                { "x,-;sum(y)", "because", 7 * 1536 + 768 },
+                { "-,-;sum(x+y)", "because", 7 * 1536 + 7 * 192 } };
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4,y=2");
+  for (int i = 0; i < 4; i++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *a = draw(s, TSR_I32, TSR_SHAPE(16, 4096), (tsr_sharding){ 0 }, false);
+    tsr_array *b = draw(s, TSR_I32, TSR_SHAPE(4096, 24), (tsr_sharding){ 0 }, false);
+    tsr_array *x = tsr_reshard(a, tsr_on(mesh, "-,x+y")), *y = tsr_reshard(b, tsr_on(mesh, "x+y"));
+    CHECK_STATUS(tsr_eval((tsr_array *[]){ x, y }, 2), TSR_OK, s);
+    tsr_array *c = tsr_constrain(tsr_matmul(x, y), tsr_on(mesh, cases[i].to));
+    const char *text = tsr_explain(&c, 1);
+    CHECK_STR_HAS(text, "reduce-scatter over x=4,y=2: 10752 bytes");
+    CHECK_STR_HAS(text, cases[i].says);
+    CHECK_STATUS(tsr_wait(c), TSR_OK, s);
+    CHECK_I64(tsr_last_run(s).bytes_counted, cases[i].most);
+    check_same(s, c, tsr_matmul(a, b));
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
 /* ---- reproducible ---------------------------------------------------------------------------- */
 
 /* Long and odd dims, on meshes whose borders fall anywhere in leaves. */

@@ -90,15 +90,16 @@ typedef struct tsr__run {
   tsr__guess *guesses; /* by accumulator of the schedule */
 } tsr__run;
 
-/* Which box of the partials, all of one size, each member of a group finishes. */
+/* Which box of the partials, all of one size, each member of a group gets; the first of those with
+ * the same box finishes it. */
 typedef struct tsr__pieces {
   int rank;
   int64_t size[TSR_MAX_RANK];
   const tsr_box *of_member;
 } tsr__pieces;
 
-/* One group of devices whose partials meet: members[0] is the leader. Every member gets the
- * result, or of a scattered one its piece. */
+/* One group of devices whose partials meet: members[0] is the leader. Members get the
+ * result, or of a scattered one their pieces. */
 typedef struct tsr__all_reduce {
   tsr_runtime *rt;
   const tsr__program *program;
@@ -111,7 +112,7 @@ typedef struct tsr__all_reduce {
   tsr__partial *const *const *partials; /* [member][accum] */
   int final_count;
   const int *finals;                  /* reduction nodes to finalise */
-  tsr__buffer *const *const *outputs; /* [member][final] */
+  tsr__buffer *const *const *outputs; /* [member][final]; NULL: does not get it */
   const int64_t *out_counts;          /* [final]: local output elements */
   const int64_t *populations; /* [final]: number of elements reduced into each output when no
                                             mask or group says otherwise */

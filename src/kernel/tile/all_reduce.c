@@ -1,5 +1,6 @@
 /* Partials meet: members send theirs to the leader, which rounds each result once, and get it back.
- * Of a scattered result each member is the leader of a piece, which stays with it.
+ * Of a scattered result the first that have a piece are its leaders. Who is not to have a result
+ * has no output.
  *
  * Invariant: what is sent is exact, so neither the number of members nor their order can show
  * (products of floats excepted: they are multiplied in order of the members). */
@@ -78,16 +79,25 @@ static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *erro
   return main.ops->read(&f, error);
 }
 
-/* To the members that do not finish a run themselves. */
-static void send_results(const meeting *m, int k, const tsr__final *f, const run *r)
+/* Whether two members get the same of a result: without pieces all of it. */
+static bool same_piece(const tsr__all_reduce *c, int a, int b)
+{
+  const tsr__pieces *pieces = c->pieces;
+  return !pieces || !memcmp(&pieces->of_member[a], &pieces->of_member[b], sizeof(tsr_box));
+}
+
+/* To the others that get what a member finished. */
+static void send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
-  size_t begin = travel_bytes(f->node->dtype, r->at),
-         bytes = travel_bytes(f->node->dtype, r->count);
-  for (int to = 1; to < c->member_count; to++)
-    tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[to][k]->data + begin, (char *)f->out + begin,
-                                    bytes, c->devices[to], c->devices[0] },
-                  m->traffic);
+  int dtype = c->program->nodes[c->finals[k]].dtype;
+  size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
+  const char *from = c->outputs[member][k]->data;
+  for (int to = 0; to < c->member_count; to++)
+    if (to != member && c->outputs[to][k] && same_piece(c, member, to))
+      tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[to][k]->data + begin, from + begin, bytes,
+                                      c->devices[to], c->devices[member] },
+                    m->traffic);
 }
 
 static tsr_status finish_run(const meeting *m, int member, int k, const run *all)
@@ -111,9 +121,7 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
               all->at + done };
     if (tsr__progress_stops(m->progress, 0)) return tsr__cancelled(m->error, TSR__PROGRAM);
     if (read_run(&f, &r, m->error)) return m->error->status;
-    bool stays =
-        c->program->shardings[f.node->sharding].unreduced; /* where the others have zeros */
-    if (!c->pieces && !stays) send_results(m, k, &f, &r);
+    send_results(m, member, k, &r);
   }
   return TSR_OK;
 }
@@ -147,10 +155,18 @@ static tsr_status each_run(const meeting *m, int member, bool results)
   return TSR_OK;
 }
 
+static bool leads(const tsr__all_reduce *c, int member)
+{
+  int first = 0;
+  while (!same_piece(c, first, member)) first++;
+  return first == member;
+}
+
 static tsr_status scatter(const meeting *m)
 {
   tsr_status status = TSR_OK;
   for (int member = 0; member < m->c->member_count && !status; member++) {
+    if (!leads(m->c, member)) continue;
     status = each_run(m, member, false);
     if (!status) status = each_run(m, member, true);
   }
