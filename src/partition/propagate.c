@@ -546,6 +546,16 @@ static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const ts
   return fits;
 }
 
+/* Whether a reduction that was given a place comes to lie there from where its operands are. */
+static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int place)
+{
+  tsr__question whole = *q;
+  if (tsr__ops[node_of(flow, n)->op].lowering != TSR__LOW_REDUCE) return false;
+  whole.how = AS_WHOLE;
+  const tsr__way *way = answer(flow, n, &whole);
+  return way && way->meet && comes_to(flow, n, way, &flow->places[place]);
+}
+
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -553,12 +563,12 @@ static void add_first_way(tsr__flow *flow, int n)
   bool placed = node->flags & TSR__PLACED && node->sharding;
   int place = placed ? close_dims(flow, n) : 0;
   if (flow->failed) return;
-  q.how = placed ? AS_ASKED : AS_WHOLE;
-  if (placed) tsr__alike_follow(flow, &q, q.terms->out, place);
+  q.how = placed && !meets_there(flow, n, &q, place) ? AS_ASKED : AS_WHOLE;
+  if (q.how == AS_ASKED) tsr__alike_follow(flow, &q, q.terms->out, place);
   add_answer(flow, n, &q);
   if (flow->failed) return;
   if (placed) flow->ways[n]->at = (uint16_t)place;
-  if (placed && node->in_count && flow->places[place].unreduced)
+  if (q.how == AS_ASKED && node->in_count && flow->places[place].unreduced)
     flow->ways[n]->need[0] = (uint16_t)place; /* of whoever can leave it so */
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;

@@ -232,16 +232,7 @@ static void check_pure(const tsr__program *p, const tsr__partitioned *first, tsr
   tsr__partitioned_free(&again, heap);
 }
 
-static bool is_scattered(const tsr__partitioned *parts)
-{
-  for (int i = 0; i < parts->note_count; i++)
-    if (parts->notes[i].move == TSR__MOVE_REDUCE_SCATTER) return true;
-  return false;
-}
-
-/* Once partitioned, a program needs no more moves: partitioning it again adds none. A sum that is
- * scattered where somebody wants it so is left out: put there for its own sake, its rows are dealt
- * out before. */
+/* Once partitioned, a program needs no more moves: partitioning it again adds none. */
 static void check_settled(const tsr__partitioned *first, tsr__heap *heap)
 {
   tsr__partitioned again;
@@ -252,7 +243,7 @@ static void check_settled(const tsr__partitioned *first, tsr__heap *heap)
     if (placed.nodes[n].sharding) placed.nodes[n].flags |= TSR__PLACED;
   tsr_status status = tsr__partition(&placed, heap, &again, &error);
   if (status) FAIL("%s", error.text);
-  if (!is_scattered(first)) CHECK(again.program.node_count <= placed.node_count);
+  CHECK(again.program.node_count <= placed.node_count);
   tsr__partitioned_free(&again, heap);
   tsr__program_free(&placed);
 }
@@ -308,6 +299,51 @@ TEST_TIMEOUT(random_programs_are_sound, 120)
     test_rng rng = test_seeded(1000 + (uint64_t)i);
     one_program(&rng, rt);
   }
+}
+
+/* Whether the sum over the rows of an array is scattered, that is wanted somewhere, maybe left
+ * unreduced over what is not used there. */
+static bool one_sum(test_rng *rng, tsr_runtime *rt)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, mesh_texts[test_range(rng, 0, MESHES - 1)]);
+  char spec[64];
+  tsr_shape shape = TSR_SHAPE(test_range(rng, 8, 64), test_range(rng, 8, 64));
+  tsr_array *x = fixture_leaf(s, TSR_F64, shape, mesh, random_spec(rng, mesh, 2, spec));
+  tsr_array *sum = fixture_reduce(TSR__OP_SUM, x, NULL, 1, NULL);
+  tsr_sharding at = tsr_on(mesh, random_spec(rng, mesh, 1, spec));
+  if (test_range(rng, 0, 1))
+    at.unreduced = (uint8_t)(tsr__dim_axes(&x->sharding, 0) & ~tsr__used_axes(&at));
+  at = tsr__sharding_canon(&at);
+  tsr_array *root =
+      tsr__make(s, TSR__OP_CONSTRAIN, TSR__IN(sum), &(tsr__ask){ .sharding = &at }, NULL);
+  tsr__program p;
+  tsr__partitioned parts;
+  tsr__error error = { .status = TSR_OK };
+  bool scattered = false;
+  tsr__program_init(&p, &rt->heap);
+  if (tsr__program_trace(&p, &root, 1, &error)) FAIL("%s", error.text);
+  if (tsr__partition(&p, &rt->heap, &parts, &error)) FAIL("%s", error.text);
+  show(&p, &parts);
+  check_partitioned(&p, &parts);
+  check_settled(&parts, &rt->heap);
+  for (int i = 0; i < parts.note_count; i++)
+    scattered |= parts.notes[i].move == TSR__MOVE_REDUCE_SCATTER;
+  tsr__partitioned_free(&parts, &rt->heap);
+  tsr__program_free(&p);
+  tsr_scope_close(s);
+  return scattered;
+}
+
+TEST_TIMEOUT(scattered_sums_are_settled, 60)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  int cases = test_quick() ? 200 : 2000, scattered = 0;
+  for (int i = 0; i < cases; i++) {
+    test_rng rng = test_seeded(9000 + (uint64_t)i);
+    scattered += one_sum(&rng, rt);
+  }
+  CHECK(scattered > cases / 20);
 }
 
 /* ---- rows whose number is known at run time ---- */
