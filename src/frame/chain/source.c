@@ -38,6 +38,7 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_s
 {
   tsr_scope *scope = df->node.scope;
   tsr_sharding sharding = *on;
+  /* A spec is checked without its rows, whose number the file has yet to tell. */
   tsr_shape none = { 1, { 0 } };
   if (!on->mesh) {
     const tsr_mesh *mesh = tsr_mesh_default(scope->rt, NULL);
@@ -98,6 +99,7 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
   tsr__csv_opts how = reading_of(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
+  /* The frame owns the file from here on, after an error too: its scope closes it. */
   if (tsr__scan_take(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error))
     return error->status;
   if (all.bad_rows_found) *all.bad_rows_found = tsr__csv_bad_rows(csv);

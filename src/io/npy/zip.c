@@ -100,6 +100,8 @@ static tsr_status find_end(const tsr__zip *zip, int64_t size, char *tail, place 
 {
   int64_t look = size < END + COMMENT_MAX ? size : END + COMMENT_MAX, at;
   if (read_at(zip, tail, look, size - look, error)) return error->status;
+  /* From the end on, and only one whose comment ends with the file: the four letters may stand in
+   * the comment or in a member as well. */
   for (at = look - END; at >= 0; at--)
     if (memcmp(tail + at, "PK\x05\x06", 4) == 0 &&
         (int64_t)get(tail + at + 20, 2) == look - at - END)
@@ -190,8 +192,10 @@ static tsr_status take_entry(tsr__zip *zip, const char *entry, const char *name,
                           "(deflated)",
                           zip->path, (int)(length < 80 ? length : 80), name, (int)method);
   uint64_t room = (uint64_t)zip->end;
+  /* Each difference is looked at before it is taken: all of these numbers are the file's. */
   if (at > room || room - at < LOCAL || packed > room - at - LOCAL)
     return damaged(zip, "a member does not lie before the directory", error);
+  /* So that a small file cannot ask for a large piece of memory. */
   if (method == 0 ? size != packed : size / RATIO > packed)
     return damaged(zip, "a member is to have more bytes than it can hold", error);
   *member = (tsr__zip_member){ .deflated = method == 8,
@@ -295,6 +299,7 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
   if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return no_memory(zip, m->size, error);
   while (code == Z_OK && !stops(zip, error)) {
     int64_t some_in = m->packed - in < 1 << 30 ? m->packed - in : 1 << 30;
+    /* Room for a byte too many, by which a member that is longer than it says is found out. */
     int64_t some_out = m->size + 1 - out < PIECE ? m->size + 1 - out : PIECE;
     z.next_in = (Bytef *)(uintptr_t)packed + in;
     z.avail_in = (uInt)some_in;

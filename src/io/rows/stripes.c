@@ -1,10 +1,17 @@
 /* Stripes of rows.
  *
+ *   rows    |0          40000|40000           80000|      parts: a device each
+ *   stripes |0  |16384|32768 |0  |16384|32768      |      a task each; counted in their part
+ *
+ * A stripe has a dictionary of its own for each column of texts, so that no task waits for another:
+ * codes are those of the stripe until all are read. Then a column's dictionaries become one, and
+ * each stripe's codes are rewritten once (tsr__stripes_finish).
+ *
  * Invariant: a stripe's rows are all written: cleared first, then what there is. Words of bits
  * belong to one stripe. */
 #include "io/rows/stripes.h"
 
-enum { STRIPE = 16384 };
+enum { STRIPE = 16384 }; /* rows, a multiple of 64: whole words of bits */
 
 static int64_t cut(const tsr__read_ask *read, int64_t size, tsr__stripe *out)
 {
@@ -121,6 +128,7 @@ tsr_status tsr__stripes_finish(tsr__stripes *s, const char *what, tsr__error *er
   unifying u = { .stripes = s, .progress = { .rt = s->rt, .what = what } };
   bool whole = tsr__parallel_progress(&u.progress, s->read->target_count, unify, &u);
   bool fine = whole && !u.no_memory;
+  /* A column without its one dictionary has nothing to rewrite by. */
   whole = !fine || tsr__parallel_long(s->rt, what, s->count, recode, s);
   if (u.progress.stop || !whole) return tsr__cancelled(error, what);
   if (!fine) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);

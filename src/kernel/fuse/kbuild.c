@@ -65,6 +65,8 @@ int tsr__kbuild_slot(tsr__kbuild *b, int kind, tsr_dtype dtype, int index)
   return (int)b->slot_count++;
 }
 
+/* The place of a node in a list, where it is put if it is new. Lists are of what one kernel reads
+ * or writes and stay short, so that they are looked along. */
 static int listed(tsr__kbuild *b, int **list, size_t *count, size_t *capacity, int node)
 {
   for (size_t i = 0; i < *count; i++)
@@ -84,6 +86,7 @@ int tsr__kbuild_output(tsr__kbuild *b, int node)
   return listed(b, &b->outputs, &b->output_count, &b->output_cap, node);
 }
 
+/* Equal constants are one slot. Bits are compared, so -0 is not 0, and a NaN is itself. */
 static tsr__kval constant(tsr__kbuild *b, tsr_dtype dtype, tsr__num value)
 {
   for (size_t i = 0; i < b->slot_count; i++) {

@@ -58,7 +58,8 @@ static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__sc
   job->work->go(&one, into);
 }
 
-/* Takes a state to the device of another part, counted. */
+/* Takes a state to the device of another part, counted. In one process the receiver reads it where
+ * it is; what is copied is what a wire would carry, and explanations promise just these bytes. */
 static void send_state(scan_job *job, const tsr__scan_state *from, int sender, int receiver)
 {
   tsr__traffic traffic = { 0 };
@@ -223,6 +224,8 @@ static bool go_in_order(scan_job *job, int64_t tasks)
 static bool do_round(scan_job *job)
 {
   int64_t tasks = (job->units + job->together - 1) / job->together;
+  /* Nobody asks for the total of the last piece. Each pass reads states that the one before it
+   * wrote, of other tasks too: they must not overlap. */
   if (job->work->ordered) return go_in_order(job, tasks);
   return tsr__parallel_progress(&job->progress, tasks * (job->pieces - 1), totals_task, job) &&
          tsr__parallel_progress(&job->progress, job->units, join_task, job) &&
@@ -281,7 +284,7 @@ static tsr_status do_units(scan_job *job, int64_t units, tsr__error *error)
 }
 
 /* How many pieces a device's part of a line is: one, unless there are too few lines for all
- * workers. */
+ * workers. Pieces cost a second pass over the elements, so lines side by side come first. */
 static int64_t blocks_of(const scan_job *job, int64_t units, int64_t along)
 {
   int64_t workers = tsr__worker_count(job->call->rt), blocks = along / PIECE;

@@ -4,7 +4,13 @@
 /* ---- elements to words, places to results ---------------------------------------------------- */
 
 /* Words of floats of `width` bits: their own bits made to ascend, -0 those of 0, NaN all ones, and
- * no branch, since signs follow no rule. `odd`: -0 or NaN was among them. */
+ * no branch, since signs follow no rule. `odd`: -0 or NaN was among them.
+ *
+ *   x >= 0    0 bits    ->  1 bits       above all negative ones, in their order
+ *   x < 0     1 bits    ->  0 ~bits      the further from 0, the lower
+ *   -0        1 0...0   ->  0 1...1 + 1  that of 0
+ *
+ * All is computed in W, which for 16 bits is wider than the element: `all` cuts what is above. */
 #define FLOATS(W, T, width, infinity)                                         \
   {                                                                           \
     const W sign = (W)1 << (width - 1), all = (W)(sign - 1 + sign);           \
@@ -32,6 +38,7 @@
       word[i] = last && word[i] == (all) ? (all) : (all) ^ word[i];              \
   }
 
+/* The ones of a word that stands for an element. */
 static uint32_t all_of(const tsr__line *l)
 {
   return UINT32_MAX >> (32 - 8 * tsr_dtype_size(l->dtype));
@@ -93,6 +100,8 @@ void tsr__line_words(const tsr__line *l, uint64_t *word)
   }                                                              \
   break
 
+/* The bits that a word was made of: -0 and NaN do not come back, so a line that was odd is not
+ * written from its words. */
 #define BITS(width, one) x ^ (((x >> (width - 1)) - 1) | (one) << (width - 1))
 
 void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void *out)
