@@ -13,7 +13,8 @@ static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
   return field;
 }
 
-/* A column that an expression makes; of a column by itself it is that one. */
+/* A column that an expression makes; of a column by itself it is that one. What is nothing but null
+ * has no type, and a column must have one. */
 static tsr__field made_field(const tsr_frame *df, const char *name, const tsr__expr *expr)
 {
   uint8_t type = expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
@@ -54,7 +55,8 @@ tsr_status tsr__type_filter(tsr_frame *df, tsr__error *error)
   return same_schema(df);
 }
 
-/* The parent's columns and one more, or one replaced. */
+/* The parent's columns and one more, or one replaced. Fields are copied: the parent's schema is
+ * read by other chains on it. */
 static tsr_status add_column(tsr_frame *df, tsr__field added, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;

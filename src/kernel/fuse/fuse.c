@@ -86,6 +86,8 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
 
 /* ---- rows known at run time ------------------------------------------------------------------ */
 
+/* Nodes whose rows are the same are one set; the smallest of it is its origin, so that ways there
+ * only go down. */
 static int origin_of(const tsr__fusion *f, int n)
 {
   while (f->fact[n].origin != n) n = f->fact[n].origin;
@@ -159,6 +161,8 @@ static int views_of(const tsr__fusion *f, int n)
   return views;
 }
 
+/* Three walks: what a node is follows from its operands, which stand before it; whose rows it has
+ * may be told by a later node, so domains are found when all rows are united. */
 static void find_facts(tsr__fusion *f, const int *stage)
 {
   int count = f->program->node_count;
@@ -197,7 +201,12 @@ static void early_levels(tsr__fusion *f)
   }
 }
 
-/* Moves every node to the last level it can have: that of its users, or the last of its domain. */
+/* Moves every node to the last level it can have: that of its users, or the last of its domain.
+ *
+ *   early   y = exp(r) 0    z = sin(x) 0    w = x * y 1 (y is broadcast, and stored before)
+ *   late    y          0    z          1    w         1: z and w read x in one pass
+ *
+ * Users stand behind their operands, so one walk from the end settles all. */
 static void late_levels(tsr__fusion *f, int *last)
 {
   int count = f->program->node_count, domains = f->domain_count;
@@ -236,7 +245,7 @@ static bool find_accums(tsr__fusion *f)
   int *of_node = tsr__new(f->heap, node_bytes);
   out->accums = tsr__new(f->heap, list_bytes);
   bool good = all && of_node && out->accums;
-  if (good) count = tsr__accums(p, all, of_node);
+  if (good) count = tsr__accums(p, all, of_node); /* the main one of each node, and its count */
   for (int n = 0; good && n < p->node_count; n++) {
     int c = of_node[2 * n + 1];
     if (c < 0 || f->fact[all[c].node].stage == f->fact[n].stage) continue;
@@ -258,6 +267,7 @@ static bool find_accums(tsr__fusion *f)
   }
   int *place = good ? tsr__new(f->heap, 2 * (size_t)room * sizeof(int)) : NULL;
   good = good && place;
+  /* In the order of stages, and within one as they came: lists that are begun from the end. */
   int *first = f->of_stage, *next = place + room;
   for (int stage = 0; good && stage < f->stages; stage++) first[stage] = -1;
   for (int a = count - 1; good && a >= 0; a--) {
@@ -277,6 +287,7 @@ static bool find_accums(tsr__fusion *f)
   out->accum_room = room;
   out->first_final = good ? tsr__new(f->heap, (size_t)room * sizeof(int)) : NULL;
   good = good && out->first_final;
+  /* And from each accumulator to the nodes that are read from it. */
   for (int a = 0; good && a < used; a++) out->first_final[a] = -1;
   for (int n = p->node_count - 1; good && n >= 0; n--) {
     int main = out->final_main[n];
