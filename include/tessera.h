@@ -8,6 +8,7 @@
 #include "tessera/dlpack.h"
 #include "tessera/elementwise.h"
 #include "tessera/frame.h"
+#include "tessera/function.h"
 #include "tessera/indexing.h"
 #include "tessera/inspect.h"
 #include "tessera/io.h"
@@ -19,6 +20,7 @@
 #include "tessera/sorting.h"
 #include "tessera/statistics.h"
 #include "tessera/topology.h"
+#include "tessera/tree.h"
 #include "tessera/windows.h"
 
 #endif

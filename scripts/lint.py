@@ -231,13 +231,14 @@ _ASKS = re.compile(r"[!=]=\s*TSR__OP_(\w+)|\bTSR__OP_(\w+)\s*[!=]=|\bcase\s+TSR_
                    r"\[TSR__OP_(\w+)\]\s*=")
 _NAMES = re.compile(r"\bTSR__OP_(?!COUNT\b)\w+")
 # The few that are the structure of a program itself: where values and numbers come in, what a
-# region takes, where somebody said how an array lies.
-STRUCTURE = {"graph": {"LEAF", "CONST", "ARG"}, "kernel": {"CONST"},
+# region takes, what is several arrays, where somebody said how an array lies.
+STRUCTURE = {"graph": {"LEAF", "CONST", "ARG", "TREE"}, "kernel": {"CONST"},
+             "transform": {"LEAF", "CONST", "ARG", "TREE"},
              "partition": {"LEAF", "CONST", "CONSTRAIN", "RESHARD"}}
 
 
 def check_operations(files):
-    """No operation is known outside its row: whoever needs to know asks the row. array/ and frame/
+    """No operation is known outside its row: whoever needs to know asks the row. array/, transform/ and frame/
     may name the one they make."""
     for path in sources(files, "src"):
         room, code = path.parts[1], ctext.without_comments(ctext.read(path))
@@ -246,7 +247,7 @@ def check_operations(files):
             if name not in STRUCTURE.get(room, ()):
                 find(path, line_of(code, match.start()),
                      f"'{match.group()}': ask the operation's row of the table")
-        if room not in ("graph", "kernel", "partition", "array", "frame"):
+        if room not in ("graph", "kernel", "partition", "array", "frame", "transform"):
             for match in _NAMES.finditer(code):
                 find(path, line_of(code, match.start()), f"{match.group()} is named outside its home")
 

@@ -1,4 +1,4 @@
-/* Inside array/ and io/: small things its files share. */
+/* Inside array/, io/ and transform/: small things its files share. */
 #ifndef TSR_ARRAY_ARRAY_ROOM_H
 #define TSR_ARRAY_ARRAY_ROOM_H
 

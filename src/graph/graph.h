@@ -302,6 +302,7 @@ typedef struct tsr__extras {
   int32_t result_count, region_count;
   tsr__result *results; /* shardings 0 */
   tsr__region **regions;
+  const char *const *names; /* of a tree: one an operand, in the arena; NULL: they have none */
 } tsr__extras;
 
 /* ---- nodes ----------------------------------------------------------------------------- */
@@ -408,6 +409,10 @@ tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__er
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
                           const tsr_sharding *sharding, tsr__value *value, const char *site);
 tsr_array *tsr__make_inert(tsr_scope *scope, const char *site);
+/* A tree of arrays and trees, which are its operands; `names`, one each, or NULL, are copied. No
+ * program ever holds it: whoever takes arrays takes those in it. */
+tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const *names,
+                          const char *site);
 /* A number as a rank-0 constant of a dtype. */
 tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, const char *site);
 
@@ -596,6 +601,7 @@ typedef struct tsr__program {
   size_t capacity, operand_capacity, sharding_capacity, param_capacity, site_capacity;
   size_t array_capacity, attr_capacity, result_capacity, region_capacity;
   bool failed; /* out of memory while building */
+  bool open;   /* traced for a region: arguments may stand in it */
   /* how tracing finds its way; empty otherwise */
   tsr_array **visited;    /* every array met, in the order of their `visit` */
   struct tsr__todo *todo; /* arrays waiting for their operands */

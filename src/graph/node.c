@@ -141,6 +141,38 @@ tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, co
   return array;
 }
 
+static bool name_tree(tsr__extras *extras, tsr_scope *scope, const char *const *names, int count)
+{
+  const char **own = tsr__arena_new(&scope->arena, (size_t)count * sizeof *own);
+  for (int i = 0; own && i < count; i++) {
+    own[i] = tsr__arena_text(&scope->arena, names[i], strlen(names[i]));
+    if (!own[i]) return false;
+  }
+  extras->names = own;
+  return own;
+}
+
+tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const *names,
+                          const char *site)
+{
+  tsr_array *array = NULL;
+  size_t results = ((size_t)in.count + 1) * sizeof(tsr__result);
+  if (alive(scope)) array = allot(scope, TSR__OP_TREE, in, &(tsr__ask){ 0 }, site);
+  if (!array) return alive(scope) ? inert_constant(scope) : tsr__make_inert(scope, site);
+  tsr__extras *extras = tsr__arena_new(&scope->arena, sizeof *extras + results);
+  if (!extras || (names && in.count && !name_tree(extras, scope, names, in.count))) {
+    array->in_count = 0; /* they are not counted yet */
+    array->inert = 1;
+    tsr__fail(scope, site, TSR_ENOMEM, "no memory for a tree; close scopes that are done");
+    return array;
+  }
+  extras->results = (tsr__result *)(extras + 1);
+  extras->result_count = in.count;
+  array->extras = extras;
+  for (int i = 0; i < in.count; i++) tsr__array_use(in.at[i]);
+  return array;
+}
+
 /* ---- converting operands ---- */
 
 /* Towards zero, to the nearest end of the dtype's range; NaN gives 0. u64 in its bits. */

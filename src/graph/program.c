@@ -65,7 +65,7 @@ void tsr__program_clear(tsr__program *program)
   program->attr_count = program->result_count = 0;
   drop_regions(program);
   program->visited_count = 0;
-  program->failed = false;
+  program->failed = program->open = false;
   tsr__table_clear(&program->equal);
   tsr__table_clear(&program->blobs);
 }
@@ -375,9 +375,18 @@ static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
                         array->node.site ? array->node.site : "an unknown line");
 }
 
-static tsr_status refuse(const tsr_array *array, bool root, tsr__error *error)
+static tsr_status refuse(const tsr__program *program, const tsr_array *array, bool root,
+                         tsr__error *error)
 {
   if (array->inert) return refuse_inert(array, error);
+  if (array->op == TSR__OP_ARG && !program->open)
+    return tsr__error_set(error, TSR_ESTATE,
+                          "it is computed of an argument of a function that is being traced, which "
+                          "has no value yet; return it from the body and read the call's result");
+  if (array->op == TSR__OP_TREE)
+    return tsr__error_set(error, TSR_EARG,
+                          "the array made at %s is a tree of %d; take them out with tsr_item",
+                          array->node.site ? array->node.site : "an unknown line", array->in_count);
   bool gone = array->deleted && (root || (is_leaf(array) && !array->value));
   if (gone || (array->op == TSR__OP_LEAF && !array->value))
     return tsr__error_set(error, TSR_ESTATE,
@@ -397,7 +406,7 @@ static bool push(tsr__program *program, size_t depth, tsr_array *array)
 static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error *error)
 {
   size_t depth = 0;
-  if (refuse(root, true, error)) return error->status;
+  if (refuse(program, root, true, error)) return error->status;
   if (node_of(program, root) >= 0) return TSR_OK;
   if (push(program, depth, root)) depth++;
   while (depth > 0 && !program->failed) {
@@ -409,7 +418,7 @@ static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error 
       if (operand && node_of(program, operand) >= 0) operand = NULL;
     }
     if (operand) {
-      if (refuse(operand, false, error)) return error->status;
+      if (refuse(program, operand, false, error)) return error->status;
       if (push(program, depth, operand)) depth++;
     } else {
       depth--;

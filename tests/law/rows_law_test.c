@@ -16,6 +16,7 @@ enum { DTYPES = 13, BEYOND = TSR_F64 + 1 };
 /* What is not drawn, and where it is looked at. */
 static const char *const elsewhere[TSR__OPS] = {
   [TSR__OP_ARG] = "stands in regions: region_test",
+  [TSR__OP_TREE] = "is taken apart before a program is made: function_test",
   [TSR__OP_CALL] = "stands in its region's place: region_test",
   [TSR__OP_COMPACT] = "rows of frames: chain_law_test",
   [TSR__OP_FIRSTN] = "rows of frames: chain_law_test",

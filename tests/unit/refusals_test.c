@@ -924,6 +924,52 @@ static void memory_in_runs(void)
   s = usual;
 }
 
+/* ---- functions and trees --------------------------------------------------------------------- */
+
+static tsr_status status_of(const tsr_function *made)
+{
+  (void)made;
+  return tsr_scope_status(s);
+}
+
+static tsr_array *first_of(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope;
+  return user ? tsr_matmul(in[0], in[0]) : in[0];
+}
+
+static tsr_array *leaf_of(tsr_scope *scope, tsr_array *const *leaves, void *user)
+{
+  (void)scope, (void)user;
+  return leaves[0];
+}
+
+static void functions(void)
+{
+  tsr_array *pair = tsr_tuple(s, f3, f4), *named = tsr_tree(s, { "w", f3 }, { "b", pair });
+  tsr_function *same = tsr_function_make(s, first_of), *bad;
+  bad = tsr_function_make(s, first_of, .user = mesh, .name = "bad");
+  title("functions and trees");
+  NO(tsr_tree(s, { "w", f3 }, { "w", f4 }));
+  NO(tsr_tree(s, { "two words", f3 }));
+  NO(tsr_tree(s, { "w", NULL }));
+  NO(tsr_tuple(s, f3, NULL));
+  NO(tsr_tuple(s, f3, stranger));
+  NO(tsr_item(pair, 2));
+  NO(tsr_item(f3, 0));
+  NO(tsr_field(named, "b.2"));
+  NO(tsr_field(named, ""));
+  NO(tsr_tree_like(pair, (tsr_array *[]){ f3 }, 1));
+  NO(tsr_tree_map(leaf_of, NULL, (tsr_array *[]){ pair, named }, 2));
+  NO(tsr_tree_map(NULL, NULL, &pair, 1));
+  NO(tsr_exp(pair));
+  NO_END(status_of(tsr_function_make(s, NULL)));
+  NO_END(status_of(tsr_function_make(s, first_of, .user_bytes = 8)));
+  NO(tsr_call(same, f3, NULL));
+  NO(tsr_call(same, stranger));
+  NO(tsr_call(bad, f34));
+}
+
 /* ---- the guard ------------------------------------------------------------------------------- */
 
 /* Calls that take a line and are not refused, and why. */
@@ -990,9 +1036,10 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements, reductions, views,           several,       taking,
-                                  finding,  sorting,    products,        places,        tensors,
-                                  files,    terminals,  indices_in_runs, memory_in_runs };
+  void (*const parts[])(void) = {
+    elements, reductions, views, several,   taking,          finding,   sorting,       products,
+    places,   tensors,    files, terminals, indices_in_runs, functions, memory_in_runs
+  };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

@@ -462,3 +462,17 @@ TEST(bad_types_say_what_is_wrong)
   CHECK_STATUS(tsr_type_parse(s, NULL, "f32[]", NULL), TSR_EARG, s);
   tsr_runtime_close(rt);
 }
+
+/* Closed scopes are used again: nothing of what they were is left. */
+TEST(a_scope_that_is_used_again_has_no_mesh)
+{
+  tsr_runtime *rt = fixture_devices("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < 3; i++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    CHECK(!tsr_scope_mesh(s));
+    tsr_scope_use_mesh(s, mesh);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}

@@ -1,0 +1,67 @@
+/* Replaying a region: its nodes made again as arrays, all or one by one.
+ *
+ * Who makes a function of a function opens a replay in its body and makes nodes of the region's, as
+ * they are or as others: gradients need what was computed, batching puts dims in front. */
+#include "transform/transform.h"
+
+bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *traced,
+                      tsr_array *const *arguments, const char *site)
+{
+  const tsr__program *program = &traced->region->program;
+  *replay =
+      (tsr__replay){ .scope = scope, .region = traced->region, .program = program, .site = site };
+  replay->at =
+      tsr__arena_new(&scope->arena, ((size_t)program->node_count + 1) * sizeof *replay->at);
+  for (int n = 0; replay->at && n < program->node_count; n++) {
+    if (program->nodes[n].op != TSR__OP_ARG) continue;
+    int i = tsr__index_of(program, &program->nodes[n]);
+    replay->at[n] = i < traced->argument_count
+                        ? arguments[i]
+                        : tsr__captured(scope, traced, i - traced->argument_count, site);
+  }
+  return replay->at != NULL;
+}
+
+tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
+{
+  const tsr__program *program = replay->program;
+  const tsr__gnode *node = &program->nodes[n];
+  const char *site = program->sites[n] ? program->sites[n] : replay->site;
+  tsr__region *regions[TSR__MAX_REGIONS];
+  tsr__ask ask = { .dtype = (tsr_dtype)node->dtype,
+                   .shape = tsr__gnode_shape(node),
+                   .region_count = node->region_count,
+                   .regions = regions };
+  if (node->op == TSR__OP_CONST)
+    return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, program->params[node->param],
+                           site);
+  for (int i = 0; i < node->region_count; i++) regions[i] = tsr__region_in(program, node, i);
+  if (node->attr_bytes) {
+    ask.attr = tsr__attr_of(program, node);
+    ask.attr_bytes = node->attr_bytes;
+  }
+  if (node->param >= 0) {
+    ask.numbers = program->params + node->param;
+    ask.number_count = node->param_count;
+  }
+  if (node->sharding) ask.sharding = &program->shardings[node->sharding];
+  return tsr__make(replay->scope, (tsr__op)node->op, in, &ask, site);
+}
+
+void tsr__replay_through(tsr__replay *replay)
+{
+  const tsr__program *program = replay->program;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    tsr_array *few[8], **in = few;
+    if (replay->at[n]) continue;
+    if (node->in_count > 8)
+      in = tsr__arena_new(&replay->scope->arena, (size_t)node->in_count * sizeof *in);
+    for (int i = 0; in && i < node->in_count; i++) {
+      int o = tsr__in(program, node, i);
+      in[i] = o < 0 ? NULL : replay->at[o];
+    }
+    replay->at[n] = in ? tsr__replay_make(replay, n, (tsr__operands){ in, node->in_count })
+                       : tsr__make_inert(replay->scope, replay->site);
+  }
+}

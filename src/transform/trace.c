@@ -1,0 +1,325 @@
+/* Tracing: what a body makes of arguments of one signature, as a region.
+ *
+ *   signature   forms of the arguments, type and sharding of each leaf, bytes at `user`
+ *   body        runs on ARG nodes, in a scope that is closed when the region is made
+ *   region      what the results need; arrays with values become arguments behind the others
+ *
+ * Traces of a function lie in a list under its lock. The body runs without it, so that it may call
+ * other functions and other threads may call this one: two that meet the same signature for the
+ * first time both trace it, and the later one's is dropped. */
+#include "transform/transform.h"
+
+void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
+{
+  if (!t) return;
+  for (int i = 0; i < t->captured_count; i++) tsr__value_release(t->captured[i].value);
+  if (t->region) tsr__region_release(t->region);
+  if (t->captured) tsr__del(heap, t->captured, (size_t)t->captured_count * sizeof *t->captured);
+  if (t->form) tsr__del(heap, t->form, strlen(t->form) + 1);
+  if (t->key) tsr__del(heap, t->key, t->key_bytes);
+  tsr__del(heap, t, sizeof *t);
+}
+
+tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *t, int i, const char *site)
+{
+  const tsr__capture *c = &t->captured[i];
+  tsr__value_hold(c->value);
+  return tsr__make_leaf(scope, (tsr_dtype)c->value->dtype, &c->value->shape, &c->value->sharding,
+                        c->value, c->site ? c->site : site);
+}
+
+/* ---- signatures ------------------------------------------------------------------------------ */
+
+/* One leaf of a signature; its padding is zero. */
+typedef struct leaf_key {
+  int64_t dims[TSR_MAX_RANK];
+  tsr_sharding sharding;
+  uint8_t dtype, rank;
+} leaf_key;
+
+typedef struct signature {
+  tsr__text text;
+  uint64_t hash;
+} signature;
+
+static void add_leaf(tsr__text *out, const tsr_array *a)
+{
+  leaf_key key;
+  memset(&key, 0, sizeof key);
+  key.dtype = a->dtype;
+  key.rank = (uint8_t)a->shape.rank;
+  memcpy(key.dims, a->shape.dims, (size_t)a->shape.rank * sizeof *key.dims);
+  if (a->sharding.mesh) memcpy(&key.sharding, &a->sharding, sizeof key.sharding);
+  tsr__text_put(out, (const char *)&key, sizeof key);
+}
+
+/* The caller frees the text. */
+static void write_signature(const tsr_function *f, const tsr__arguments *a, signature *out)
+{
+  tsr__text_init(&out->text, &f->node.scope->rt->heap);
+  for (int i = 0; i < a->in.count; i++) {
+    tsr__form_of(a->in.at[i], &out->text);
+    tsr__text_add(&out->text, ";");
+  }
+  for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
+  if (f->user_bytes) tsr__text_put(&out->text, f->user, f->user_bytes);
+  out->hash = tsr__hash(out->text.data, out->text.length, out->text.length);
+}
+
+static bool has_signature(const tsr__traced *t, const signature *s)
+{
+  return t->hash == s->hash && t->key_bytes == s->text.length &&
+         !memcmp(t->key, s->text.data, t->key_bytes);
+}
+
+/* The finished trace of a signature; NULL: none yet. *recursive: this thread is at it. */
+static const tsr__traced *find_trace(tsr_function *f, const signature *s, bool *recursive)
+{
+  const tsr__traced *found = NULL;
+  *recursive = false;
+  pthread_mutex_lock(&f->lock);
+  for (const tsr__traced *t = f->traced; t && !found; t = t->next) {
+    if (!has_signature(t, s)) continue;
+    if (t->region) found = t;
+    else if (pthread_equal(t->thread, pthread_self())) *recursive = true;
+  }
+  pthread_mutex_unlock(&f->lock);
+  return found;
+}
+
+/* ---- the body -------------------------------------------------------------------------------- */
+
+/* A trace in the making: the scope of the body's nodes, and where errors are told. */
+typedef struct tracing {
+  tsr_function *f;
+  tsr_scope *scope, *caller;
+  tsr__traced *traced;
+  const char *site;
+} tracing;
+
+static tsr_status fail_trace(const tracing *t, tsr_status status, const char *why)
+{
+  return tsr__fail(t->caller, t->site, status, "tsr_call: the body of %s, made at %s, %s",
+                   t->f->name, t->f->node.site ? t->f->node.site : "an unknown line", why);
+}
+
+/* An argument: a node of a leaf's type, that says where it lies. */
+static tsr_array *make_argument(const tracing *t, const tsr_array *leaf, int index)
+{
+  tsr__ask ask = { .dtype = (tsr_dtype)leaf->dtype,
+                   .shape = leaf->shape,
+                   TSR__ATTR(tsr__index_attr, .index = index) };
+  tsr_array *arg = tsr__make(t->scope, TSR__OP_ARG, TSR__IN_NONE, &ask, leaf->node.site);
+  if (!arg->inert) arg->sharding = leaf->sharding; /* to be asked for; not a constraint */
+  return arg;
+}
+
+/* The arguments as the body sees them. NULL out of memory. */
+static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
+{
+  size_t room = (size_t)(a->leaves.count + a->in.count + 1);
+  tsr_array **leaf = tsr__arena_new(&t->scope->arena, room * sizeof *leaf);
+  if (!leaf) return NULL;
+  tsr_array **in = leaf + a->leaves.count;
+  for (int i = 0; i < a->leaves.count; i++) leaf[i] = make_argument(t, a->leaves.at[i], i);
+  for (int i = 0, at = 0; i < a->in.count; i++) {
+    int count = tsr_leaf_count(a->in.at[i]);
+    bool tree = tsr_is_tree(a->in.at[i]);
+    in[i] = tree ? tsr_tree_like_at(a->in.at[i], leaf + at, count, t->site) : leaf[at];
+    at += count;
+  }
+  return in;
+}
+
+/* Whether what the body returned can be a result; the error is told. */
+static bool check_result(const tracing *t, const tsr_array *result)
+{
+  const tsr_scope *s = t->scope;
+  if (tsr_scope_status(s)) {
+    tsr__text text;
+    tsr__text_init(&text, &s->rt->heap);
+    tsr__text_add(&text, "failed: %s", tsr_message(s));
+    fail_trace(t, tsr_scope_status(s), tsr__text_get(&text));
+    tsr__text_free(&text);
+  } else if (!result) {
+    fail_trace(t, TSR_EARG, "returned NULL; return an array, or tsr_tuple of several");
+  } else if (result->inert) {
+    fail_trace(t, TSR_EARG, "returned the result of a failed call of another scope");
+  } else if (result->node.scope->rt != s->rt) {
+    fail_trace(t, TSR_EARG, "returned an array of another runtime");
+  } else if (!tsr__scope_encloses(result->node.scope, (tsr_scope *)s)) {
+    fail_trace(t, TSR_EARG,
+               "returned an array of a scope inside its own, which may be closed; make it in the "
+               "scope that the body is given");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+/* ---- the region ------------------------------------------------------------------------------ */
+
+/* Makes an argument of each leaf with a value. */
+static bool capture(const tracing *t, tsr__program *program)
+{
+  tsr__traced *traced = t->traced;
+  tsr__heap *heap = program->heap;
+  int count = 0;
+  for (int n = 0; n < program->node_count; n++) count += program->nodes[n].op == TSR__OP_LEAF;
+  if (!count) return true;
+  traced->captured = tsr__new(heap, (size_t)count * sizeof *traced->captured);
+  if (!traced->captured) return false;
+  for (int n = 0; n < program->node_count; n++) {
+    tsr__gnode *node = &program->nodes[n];
+    if (node->op != TSR__OP_LEAF) continue;
+    tsr__index_attr attr = { .index = traced->argument_count + traced->captured_count };
+    tsr__value *value = program->arrays[n]->value;
+    tsr__value_hold(value);
+    traced->captured[traced->captured_count++] = (tsr__capture){ value, program->sites[n] };
+    node->op = TSR__OP_ARG;
+    node->flags &= TSR__ROOT;
+    node->sharding = 0;
+    node->attr_bytes = sizeof attr;
+    node->attr = tsr__program_attr(program, &attr, sizeof attr);
+  }
+  return !program->failed;
+}
+
+/* An argument of another function's body, which has no value here. */
+static bool has_foreign(const tracing *t, const tsr__program *program)
+{
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr_array *a = program->arrays[n];
+    if (program->nodes[n].op != TSR__OP_ARG || a->node.scope == t->scope) continue;
+    fail_trace(t, TSR_EARG,
+               "uses an argument of the function around it; pass it as an argument of its own");
+    return true;
+  }
+  return false;
+}
+
+static bool make_region(const tracing *t, tsr__program *program, const tsr__leaves *results)
+{
+  int32_t *nodes = tsr__arena_new(&t->scope->arena, ((size_t)results->count + 1) * sizeof *nodes);
+  if (!nodes || !capture(t, program)) return false;
+  for (int i = 0; i < results->count; i++) nodes[i] = (int32_t)results->at[i]->mark - 1;
+  memset(program->arrays, 0, (size_t)program->node_count * sizeof *program->arrays);
+  t->traced->region = tsr__region_make(program, (tsr__links){ nodes, results->count });
+  return t->traced->region != NULL;
+}
+
+/* The arrays of the result, each where the function's specs say. */
+static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out)
+{
+  if (!tsr__leaves_of(&t->scope->arena, result, out)) return false;
+  for (int i = 0; i < out->count && i < TSR_MAX_ARGS; i++)
+    if (t->f->out[i].mesh) out->at[i] = tsr_constrain_at(out->at[i], t->f->out[i], t->site);
+  return true;
+}
+
+static char *own_form(tsr__heap *heap, const tsr_array *result)
+{
+  tsr__text text;
+  tsr__text_init(&text, heap);
+  tsr__form_of(result, &text);
+  const char *form = tsr__text_get(&text);
+  char *own = tsr__new_raw(heap, strlen(form) + 1);
+  if (own) memcpy(own, form, strlen(form) + 1);
+  tsr__text_free(&text);
+  return own;
+}
+
+static void finish(const tracing *t, tsr_array *result)
+{
+  tsr__program program;
+  tsr__leaves results = { 0 };
+  tsr__error error = { .status = TSR_OK };
+  if (!check_result(t, result)) return;
+  tsr__program_init(&program, &t->scope->rt->heap);
+  program.open = true;
+  t->traced->form = own_form(program.heap, result);
+  bool made = t->traced->form && take_results(t, result, &results);
+  if (made && tsr_scope_status(t->scope)) {
+    check_result(t, result);
+  } else if (made && tsr__program_trace(&program, results.at, results.count, &error)) {
+    fail_trace(t, error.status, error.text);
+  } else if (!made || (!has_foreign(t, &program) && !make_region(t, &program, &results))) {
+    fail_trace(t, TSR_ENOMEM, "has no memory for its program; close scopes that are done");
+  }
+  tsr__program_free(&program);
+}
+
+/* A trace that is begun, first of the function's list; NULL out of memory. */
+static tsr__traced *begin(tsr_function *f, const signature *s, int argument_count)
+{
+  tsr__heap *heap = &f->node.scope->rt->heap;
+  tsr__traced *t = tsr__new(heap, sizeof *t);
+  char *key = tsr__new_raw(heap, s->text.length);
+  if (!t || !key) {
+    if (t) tsr__del(heap, t, sizeof *t);
+    if (key) tsr__del(heap, key, s->text.length);
+    return NULL;
+  }
+  memcpy(key, s->text.data, s->text.length);
+  t->key = key;
+  t->key_bytes = s->text.length;
+  t->hash = s->hash;
+  t->thread = pthread_self();
+  t->argument_count = argument_count;
+  pthread_mutex_lock(&f->lock);
+  t->next = f->traced;
+  f->traced = t;
+  pthread_mutex_unlock(&f->lock);
+  return t;
+}
+
+/* Takes a trace that came to nothing out of the list. */
+static void drop(tsr_function *f, tsr__traced *t)
+{
+  pthread_mutex_lock(&f->lock);
+  tsr__traced **link = &f->traced;
+  while (*link != t) link = &(*link)->next;
+  *link = t->next;
+  pthread_mutex_unlock(&f->lock);
+  tsr__traced_free(&f->node.scope->rt->heap, t);
+}
+
+static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const signature *s,
+                                    const tsr__arguments *a, const char *site)
+{
+  tracing t = { .f = f, .caller = caller, .site = site };
+  t.traced = begin(f, s, a->leaves.count);
+  if (!t.traced) {
+    fail_trace(&t, TSR_ENOMEM, "has no memory to be traced; close scopes that are done");
+    return NULL;
+  }
+  t.scope = tsr_scope_nest_at(caller, site);
+  tsr_array **in = make_arguments(&t, a);
+  if (in) finish(&t, f->body(t.scope, in, f->user));
+  tsr_scope_close(t.scope);
+  if (!t.traced->region) {
+    drop(f, t.traced);
+    return NULL;
+  }
+  pthread_mutex_lock(&f->lock);
+  f->trace_count++;
+  pthread_mutex_unlock(&f->lock);
+  return t.traced;
+}
+
+const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__arguments *a,
+                              const char *site)
+{
+  signature s;
+  bool recursive;
+  write_signature(f, a, &s);
+  const tsr__traced *found = find_trace(f, &s, &recursive);
+  if (recursive)
+    tsr__fail(scope, site, TSR_ESTATE,
+              "tsr_call: the body of %s, made at %s, calls it on arguments of the types that it is "
+              "being traced for, and so would never end; write a loop instead",
+              f->name, f->node.site ? f->node.site : "an unknown line");
+  else if (!found) found = trace_new(f, scope, &s, a, site);
+  tsr__text_free(&s.text);
+  return found;
+}

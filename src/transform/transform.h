@@ -1,0 +1,104 @@
+/* Level 6: functions of arrays, and functions made of functions.
+ *
+ * A function is a C callback. For each signature of arguments it is traced once: it runs on ARG
+ * nodes in a scope of its own, and what it made becomes a region, a program that takes arrays. A
+ * call is a CALL node with that region. What makes functions of functions (gradients, batching,
+ * per-device code) is a body too: it traces the function that it is made of, replays the
+ * region, and makes nodes with the calls that users have. So one thing is cached and called. */
+#ifndef TSR_TRANSFORM_TRANSFORM_H
+#define TSR_TRANSFORM_TRANSFORM_H
+
+#include "array/array_room.h"
+#include "tessera/function.h"
+#include "tessera/tree.h"
+
+/* ---- forms of trees ------------------------------------------------------------------------ */
+
+/* A form is a text: "*" for an array, "(a: F, b: F)" for a tree with names, "(F, F)" without. */
+
+/* Appends the form of a tree. */
+void tsr__form_of(const tsr_array *tree, tsr__text *out);
+/* Makes a tree of a form of `leaves`, which it takes one by one from *leaves on. */
+tsr_array *tsr__form_fill(tsr_scope *scope, const char *form, tsr_array *const *leaves,
+                          const char *site);
+/* Arrays, as they are taken out of trees. */
+typedef struct tsr__leaves {
+  tsr_array **at;
+  int count, room;
+} tsr__leaves;
+/* Adds the arrays of a tree in order; `out` grows in the arena. False: out of memory. */
+bool tsr__leaves_of(tsr__arena *arena, tsr_array *tree, tsr__leaves *out);
+
+/* ---- functions ----------------------------------------------------------------------------- */
+
+/* An array that a body took from outside. */
+typedef struct tsr__capture {
+  tsr__value *value; /* held */
+  const char *site;
+} tsr__capture;
+
+/* What a body came to for one signature. Immutable once `region` is set. */
+typedef struct tsr__traced {
+  struct tsr__traced *next;
+  char *key; /* the signature as bytes */
+  size_t key_bytes;
+  uint64_t hash;
+  pthread_t thread;    /* that traces it, while region is NULL */
+  tsr__region *region; /* its arguments: the leaves of the arguments, then what was captured */
+  char *form;          /* of the result */
+  int argument_count;  /* leaves */
+  int captured_count;
+  tsr__capture *captured;
+} tsr__traced;
+
+struct tsr_function {
+  tsr__node node; /* of its scope */
+  tsr_body_fn *body;
+  void *user;
+  size_t user_bytes;
+  const char *name;
+  bool inert;
+  tsr_sharding in[TSR_MAX_ARGS], out[TSR_MAX_ARGS]; /* no mesh: as it comes */
+  pthread_mutex_t lock;                             /* of the list */
+  tsr__traced *traced;
+  int trace_count;
+};
+
+/* A function whose body and `user` are another room's; `user` lives in the arena of `scope`. */
+tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user, const char *name,
+                                const char *site);
+/* What a function is called on: arrays and trees, and the arrays in them. */
+typedef struct tsr__arguments {
+  tsr__operands in;
+  tsr__leaves leaves;
+} tsr__arguments;
+/* The trace of a function for arguments, of which only types are looked at, made in a scope inside
+ * `scope` if it is new. NULL: the error is recorded in `scope`. */
+const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *function,
+                              const tsr__arguments *arguments, const char *site);
+/* What was captured, as an array of a scope. */
+tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *traced, int i, const char *site);
+void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
+
+/* ---- replaying a region -------------------------------------------------------------- */
+
+/* Nodes of a region made again as arrays of a scope: `at` by node of the region's program. */
+typedef struct tsr__replay {
+  tsr_scope *scope;
+  const tsr__region *region;
+  const tsr__program *program; /* the region's */
+  tsr_array **at;              /* in the arena of `scope` */
+  const char *site;
+} tsr__replay;
+
+/* Opens a replay on `arguments`: the leaves of the arguments; what was captured is added. False:
+ * out of memory. */
+bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *traced,
+                      tsr_array *const *arguments, const char *site);
+/* Node `n` of the region, of other operands, as an array of the replay's scope: what it has beside
+ * them (dtype, shape, attribute, numbers, sharding, regions) is the same. Casts are not added. */
+tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in);
+/* All nodes as they are. */
+void tsr__replay_through(tsr__replay *replay);
+
+#endif

@@ -1,0 +1,361 @@
+/* Trees of arrays, and their forms as text.
+ *
+ *   tree ── w: f32[2,3]          form  "(w: *, b: (x: *, y: *))"
+ *        └─ b ── x: f32[]        leaves, in order: w, x, y
+ *             └─ y: f32[]
+ *
+ * A tree is a node whose operands are its parts. The form is what signatures hold and what makes a
+ * tree again of the results of a call: it needs no scope. */
+#include "transform/transform.h"
+
+#include <stdio.h>
+
+bool tsr_is_tree(const tsr_array *a)
+{
+  return a && !a->inert && a->op == TSR__OP_TREE;
+}
+
+int tsr_item_count(const tsr_array *tree)
+{
+  return tsr_is_tree(tree) ? tree->in_count : 0;
+}
+
+const char *tsr_item_name(const tsr_array *tree, int index)
+{
+  if (index < 0 || index >= tsr_item_count(tree) || !tree->extras->names) return NULL;
+  return tree->extras->names[index];
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static tsr_array *refuse_tree(tsr_scope *scope, const tsr__error *error, const char *site)
+{
+  tsr__fail_error(scope, site, error);
+  return tsr__make_inert(scope, site);
+}
+
+static bool letter_or_digit(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Forms are written of names, so those have no signs in them that forms have. */
+static bool good_name(const char *name)
+{
+  size_t length = name ? strlen(name) : 0;
+  for (size_t i = 0; i < length; i++)
+    if (!letter_or_digit(name[i]) && name[i] != '_' && name[i] != '-') return false;
+  return length > 0;
+}
+
+/* Parts that can stand in a tree: there, of the same runtime. An inert one makes the tree inert. */
+static tsr_array *make_tree(tsr_scope *scope, tsr__operands parts, const char *const *names,
+                            const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  for (int i = 0; i < parts.count; i++) {
+    if (!parts.at[i]) {
+      tsr__error_set(&error, TSR_EARG, "tsr_tree: part %d%s%s is NULL; give an array", i,
+                     names ? ", " : "", names ? names[i] : "");
+      return refuse_tree(scope, &error, site);
+    }
+    if (parts.at[i]->inert) return parts.at[i];
+    if (parts.at[i]->node.scope->rt != scope->rt) {
+      tsr__error_set(&error, TSR_EARG,
+                     "tsr_tree: part %d belongs to another runtime; read it there and put it here",
+                     i);
+      return refuse_tree(scope, &error, site);
+    }
+    scope = tsr__scope_inner(scope, parts.at[i]->node.scope);
+  }
+  return tsr__make_tree(scope, parts, names, site);
+}
+
+static tsr_status check_names(const tsr_field_args *fields, int count, tsr__error *error)
+{
+  for (int i = 0; i < count; i++) {
+    if (!good_name(fields[i].name))
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_tree: the name of part %d is \"%s\", expected letters, digits, _ "
+                            "and -; tsr_tuple makes trees without names",
+                            i, fields[i].name ? fields[i].name : "");
+    for (int k = 0; k < i; k++)
+      if (!strcmp(fields[i].name, fields[k].name))
+        return tsr__error_set(error, TSR_EARG,
+                              "tsr_tree: parts %d and %d are both named \"%s\"; give each its own",
+                              k, i, fields[i].name);
+  }
+  return TSR_OK;
+}
+
+tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!scope || scope->inert || !fields || count < 0) return tsr__make_inert(scope, site);
+  if (check_names(fields, count, &error)) return refuse_tree(scope, &error, site);
+  size_t each = sizeof(tsr_array *) + sizeof(char *);
+  tsr_array **parts = tsr__arena_new(&scope->arena, ((size_t)count + 1) * each);
+  const char **names = (const char **)(parts + count);
+  for (int i = 0; parts && i < count; i++) {
+    parts[i] = fields[i].array;
+    names[i] = fields[i].name;
+  }
+  if (parts) return make_tree(scope, (tsr__operands){ parts, count }, names, site);
+  tsr__error_set(&error, TSR_ENOMEM, "tsr_tree: no memory for a tree; close scopes that are done");
+  return refuse_tree(scope, &error, site);
+}
+
+tsr_array *tsr_tuple_at(tsr_scope *scope, tsr_array *const *arrays, int count, const char *site)
+{
+  if (!scope || scope->inert || count < 0 || (count && !arrays))
+    return tsr__make_inert(scope, site);
+  TSR__CALL(scope, "tuple");
+  return make_tree(scope, (tsr__operands){ arrays, count }, NULL, site);
+}
+
+/* ---- taking out ------------------------------------------------------------------------------ */
+
+static tsr_array *refuse_item(tsr_array *tree, const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = tsr__home(tree);
+  tsr__fail_error(scope, site, error);
+  return tsr__make_inert(scope, site);
+}
+
+tsr_array *tsr_item_at(tsr_array *tree, int index, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!tree || tree->inert) return tree ? tree : tsr__make_inert(NULL, site);
+  if (!tsr_is_tree(tree))
+    tsr__error_set(&error, TSR_EARG, "tsr_item: %s is no tree, expected one of tsr_tree",
+                   tsr_type_of(tree));
+  else if (index < 0 || index >= tree->in_count)
+    tsr__error_set(&error, TSR_EARG, "tsr_item: part %d of %s, expected 0..%d", index,
+                   tsr_tree_text(tree), tree->in_count - 1);
+  return error.status ? refuse_item(tree, &error, site) : tree->in[index];
+}
+
+/* The part that the first name of a path is; -1: none. *path is behind it. */
+static int find_part(const tsr_array *tree, const char **path)
+{
+  size_t length = strcspn(*path, ".");
+  const char *name = *path;
+  *path += length + (name[length] == '.');
+  for (int i = 0; i < tree->in_count; i++) {
+    const char *own = tsr_item_name(tree, i);
+    char number[16];
+    snprintf(number, sizeof number, "%d", i);
+    if (!own) own = number;
+    if (strlen(own) == length && !strncmp(own, name, length)) return i;
+  }
+  return -1;
+}
+
+tsr_array *tsr_field_at(tsr_array *tree, const char *path, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr_array *at = tree;
+  if (!tree || tree->inert) return tree ? tree : tsr__make_inert(NULL, site);
+  for (const char *rest = path ? path : ""; *rest || !path || !*path;) {
+    int i = tsr_is_tree(at) ? find_part(at, &rest) : -1;
+    if (i >= 0) {
+      at = at->in[i];
+      continue;
+    }
+    const char *there = tsr_is_tree(tree) ? tsr_tree_text(tree) : tsr_type_of(tree);
+    tsr__error_set(&error, TSR_EARG, "tsr_field: there is no part \"%s\" in %s; name one of these",
+                   path ? path : "", there ? there : "the tree");
+    return refuse_item(tree, &error, site);
+  }
+  return at;
+}
+
+/* ---- leaves ---------------------------------------------------------------------------------- */
+
+int tsr_leaf_count(const tsr_array *tree)
+{
+  int count = 0;
+  if (!tsr_is_tree(tree)) return tree ? 1 : 0;
+  for (int i = 0; i < tree->in_count; i++) count += tsr_leaf_count(tree->in[i]);
+  return count;
+}
+
+int tsr_tree_leaves(tsr_array *tree, tsr_array **out, int room)
+{
+  int count = 0;
+  if (!tsr_is_tree(tree)) {
+    if (tree && room > 0) out[0] = tree;
+    return tree ? 1 : 0;
+  }
+  for (int i = 0; i < tree->in_count; i++) {
+    int at = count < room ? count : room;
+    count += tsr_tree_leaves(tree->in[i], out + at, room - at);
+  }
+  return count;
+}
+
+bool tsr__leaves_of(tsr__arena *arena, tsr_array *tree, tsr__leaves *out)
+{
+  int more = tsr_leaf_count(tree), need = out->count + more;
+  if (need > out->room) {
+    int room = need < 2 * out->room ? 2 * out->room : need;
+    tsr_array **grown = tsr__arena_new(arena, (size_t)room * sizeof *grown);
+    if (!grown) return false;
+    if (out->count) memcpy(grown, out->at, (size_t)out->count * sizeof *grown);
+    out->at = grown;
+    out->room = room;
+  }
+  tsr_tree_leaves(tree, out->at + out->count, more);
+  out->count = need;
+  return true;
+}
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+void tsr__form_of(const tsr_array *tree, tsr__text *out)
+{
+  if (!tsr_is_tree(tree)) {
+    tsr__text_add(out, "*");
+    return;
+  }
+  tsr__text_add(out, "(");
+  for (int i = 0; i < tree->in_count; i++) {
+    const char *name = tsr_item_name(tree, i);
+    if (i) tsr__text_add(out, ", ");
+    if (name) tsr__text_add(out, "%s: ", name);
+    tsr__form_of(tree->in[i], out);
+  }
+  tsr__text_add(out, ")");
+}
+
+const char *tsr_tree_text(tsr_array *tree)
+{
+  if (!tree || tree->inert) return NULL;
+  tsr__text text;
+  tsr__text_init(&text, &tree->node.scope->rt->heap);
+  tsr__form_of(tree, &text);
+  const char *found = tsr__text_get(&text);
+  char *own = found ? tsr__arena_text(&tree->node.scope->arena, found, strlen(found)) : NULL;
+  tsr__text_free(&text);
+  return own;
+}
+
+/* Reading a form: where it is read, and the leaf that comes next. */
+typedef struct filling {
+  tsr_scope *scope;
+  const char *at;
+  tsr_array *const *leaf;
+  const char *site;
+} filling;
+
+/* How many parts the tree has whose "(" was just read. */
+static int count_parts(const char *at)
+{
+  int depth = 0, count = *at != ')';
+  for (; depth || *at != ')'; at++) {
+    if (*at == '(') depth++;
+    if (*at == ')') depth--;
+    if (*at == ',' && !depth) count++;
+  }
+  return count;
+}
+
+static tsr_array *fill(filling *f)
+{
+  if (*f->at == '*') {
+    f->at++;
+    return *f->leaf++;
+  }
+  int count = count_parts(++f->at);
+  size_t each = sizeof(tsr_array *) + sizeof(char *);
+  tsr_array **parts = tsr__arena_new(&f->scope->arena, ((size_t)count + 1) * each);
+  const char **names = (const char **)(parts + count);
+  bool named = false;
+  for (int i = 0; parts && i < count; i++) {
+    size_t length = strcspn(f->at, ":,()*");
+    if (f->at[length] == ':') {
+      named = true;
+      names[i] = tsr__arena_text(&f->scope->arena, f->at, length);
+      f->at += length + 2;
+      if (!names[i]) return tsr__make_inert(f->scope, f->site);
+    }
+    parts[i] = fill(f);
+    if (*f->at == ',') f->at += 2;
+  }
+  if (!parts) return tsr__make_inert(f->scope, f->site);
+  f->at++;
+  return make_tree(f->scope, (tsr__operands){ parts, count }, named ? names : NULL, f->site);
+}
+
+tsr_array *tsr__form_fill(tsr_scope *scope, const char *form, tsr_array *const *leaves,
+                          const char *site)
+{
+  filling f = { .scope = scope, .at = form, .leaf = leaves, .site = site };
+  return fill(&f);
+}
+
+tsr_array *tsr_tree_like_at(tsr_array *like, tsr_array *const *leaves, int count, const char *site)
+{
+  if (!like || like->inert) return like ? like : tsr__make_inert(NULL, site);
+  tsr__error error = { .status = TSR_OK };
+  tsr_scope *scope = tsr__home_of((tsr__operands){ leaves, count });
+  if (!scope) scope = tsr__home(like);
+  const char *form = tsr_tree_text(like);
+  if (!form || count != tsr_leaf_count(like)) {
+    tsr__error_set(&error, form ? TSR_EARG : TSR_ENOMEM,
+                   "tsr_tree_like: %d arrays for %s, expected %d", count, form ? form : "a tree",
+                   tsr_leaf_count(like));
+    return refuse_item(like, &error, site);
+  }
+  return tsr__form_fill(scope, form, leaves, site);
+}
+
+/* ---- map ------------------------------------------------------------------------------------- */
+
+typedef struct mapping {
+  tsr_tree_fn *fn;
+  void *user;
+  int count;
+  tsr_scope *scope;
+  const char *site;
+} mapping;
+
+static tsr_array *map_parts(const mapping *m, tsr_array *const *trees)
+{
+  if (!tsr_is_tree(trees[0])) return m->fn(m->scope, trees, m->user);
+  int parts = trees[0]->in_count;
+  size_t room = (size_t)(parts + m->count) * sizeof(tsr_array *);
+  tsr_array **made = tsr__arena_new(&m->scope->arena, room), **each = made + parts;
+  if (!made) return tsr__make_inert(m->scope, m->site);
+  for (int i = 0; i < parts; i++) {
+    for (int k = 0; k < m->count; k++) each[k] = trees[k]->in[i];
+    made[i] = map_parts(m, each);
+  }
+  return make_tree(m->scope, (tsr__operands){ made, parts }, trees[0]->extras->names, m->site);
+}
+
+tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees, int count,
+                           const char *site)
+{
+  if (!trees || count < 1 || !trees[0]) return tsr__make_inert(NULL, site);
+  tsr__error error = { .status = TSR_OK };
+  const char *first = NULL;
+  if (!fn) {
+    tsr__error_set(&error, TSR_EARG, "tsr_tree_map: the function is NULL; give a callback");
+    return refuse_item(trees[0], &error, site);
+  }
+  for (int i = 0; i < count; i++) {
+    if (!trees[i] || trees[i]->inert) return trees[i] ? trees[i] : tsr__make_inert(NULL, site);
+    const char *form = tsr_tree_text(trees[i]);
+    if (!i) first = form;
+    if (!form) return tsr__make_inert(tsr__home(trees[0]), site);
+    if (strcmp(first, form) != 0) {
+      tsr__error_set(&error, TSR_EARG,
+                     "tsr_tree_map: tree %d is %s, expected the form of the first, %s", i, form,
+                     first);
+      return refuse_item(trees[0], &error, site);
+    }
+  }
+  mapping m = { fn, user, count, tsr__home_of((tsr__operands){ trees, count }), site };
+  return map_parts(&m, trees);
+}

@@ -1,0 +1,187 @@
+/* Functions: traced once a signature, called many times, with the values that the same calls have
+ * without them; trees in and out; what bodies may not do. */
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+} fixture;
+
+static fixture open_fixture(void)
+{
+  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
+  f.s = tsr_scope_open(f.rt);
+  f.mesh = tsr_mesh_make(f.rt, "x=4,y=2");
+  return f;
+}
+
+static void close_fixture(fixture *f)
+{
+  tsr_scope_close(f->s);
+  tsr_runtime_close(f->rt);
+}
+
+static tsr_array *numbers(fixture *f, tsr_shape shape, const char *spec)
+{
+  tsr_array *a = tsr_arange(f->s, 0, 24, .dtype = TSR_F64);
+  return tsr_reshard(tsr_reshape(tsr_mod(a, 7), shape), tsr_on(f->mesh, spec));
+}
+
+static void check_same(tsr_array *a, tsr_array *b)
+{
+  double x[64], y[64];
+  size_t bytes = (size_t)tsr_shape_of(a).dims[0] * sizeof *x;
+  for (int d = 1; d < tsr_shape_of(a).rank; d++) bytes *= (size_t)tsr_shape_of(a).dims[d];
+  CHECK_STATUS(tsr_read(a, x, bytes), TSR_OK, NULL);
+  CHECK_STATUS(tsr_read(b, y, bytes), TSR_OK, NULL);
+  CHECK(!memcmp(x, y, bytes));
+}
+
+/* ---- one body -------------------------------------------------------------------------------- */
+
+static tsr_array *scaled(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  ++*(int *)user;
+  return tsr_tanh(tsr_add(tsr_mul(in[0], 2), tsr_mean(in[1])));
+}
+
+TEST(a_body_is_traced_once_a_signature)
+{
+  fixture f = open_fixture();
+  int traces = 0;
+  tsr_function *fn = tsr_function_make(f.s, scaled, .user = &traces, .name = "scaled");
+  tsr_array *a = numbers(&f, TSR_SHAPE(4, 6), "x,y"), *b = numbers(&f, TSR_SHAPE(6, 4), "x");
+  tsr_array *want = tsr_tanh(tsr_add(tsr_mul(a, 2), tsr_mean(b)));
+  for (int i = 0; i < 3; i++) check_same(tsr_call(fn, a, b), want);
+  CHECK_I64(traces, 1);
+  CHECK_I64(tsr_trace_count(fn), 1);
+  check_same(tsr_call(fn, b, a), tsr_tanh(tsr_add(tsr_mul(b, 2), tsr_mean(a))));
+  CHECK_I64(traces, 2);
+  tsr_call(fn, tsr_cast(a, TSR_F32), b);
+  CHECK_I64(tsr_trace_count(fn), 3);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
+static tsr_array *power(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *out = in[0];
+  for (int i = 1; i < *(int *)user; i++) out = tsr_mul(out, in[0]);
+  return out;
+}
+
+TEST(bytes_beside_the_arrays_are_arguments)
+{
+  fixture f = open_fixture();
+  int n = 2;
+  tsr_function *fn = tsr_function_make(f.s, power, .user = &n, .user_bytes = sizeof n);
+  tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
+  check_same(tsr_call(fn, a), tsr_mul(a, a));
+  n = 3;
+  check_same(tsr_call(fn, a), tsr_mul(tsr_mul(a, a), a));
+  n = 2;
+  check_same(tsr_call(fn, a), tsr_mul(a, a));
+  CHECK_I64(tsr_trace_count(fn), 2);
+  close_fixture(&f);
+}
+
+/* ---- trees, captured arrays, functions in functions ---------------------------------------- */
+
+typedef struct outside {
+  tsr_array *bias;
+  tsr_function *inner;
+} outside;
+
+static tsr_array *layer(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  outside *o = user;
+  tsr_array *h = tsr_matmul(in[1], tsr_field(in[0], "w"));
+  tsr_array *sum = tsr_add(tsr_add(h, tsr_field(in[0], "more.b")), o->bias);
+  return tsr_tree(s, { "out", tsr_call(o->inner, sum, sum) }, { "pair", tsr_tuple(s, h, in[1]) });
+}
+
+TEST(trees_go_in_and_come_out_and_outer_arrays_are_captured)
+{
+  fixture f = open_fixture();
+  int traces = 0;
+  outside o = { numbers(&f, TSR_SHAPE(4, 6), "y"),
+                tsr_function_make(f.s, scaled, .user = &traces) };
+  tsr_array *w = numbers(&f, TSR_SHAPE(6, 4), "x"), *x = numbers(&f, TSR_SHAPE(4, 6), "x");
+  tsr_array *w2 = tsr_matmul(w, x), *b = tsr_mean(w, .dims = TSR_DIMS(1));
+  tsr_array *more = tsr_tree(f.s, { "b", b }), *p = tsr_tree(f.s, { "w", w2 }, { "more", more });
+  tsr_function *fn = tsr_function_make(f.s, layer, .user = &o, .name = "layer", .mesh = f.mesh,
+                                       .in_specs = { "-", "x" }, .out_specs = { "y,x" });
+  CHECK_STATUS(tsr_eval(&o.bias, 1), TSR_OK, f.s);
+  CHECK_STR(tsr_tree_text(p), "(w: *, more: (b: *))");
+  tsr_array *y = tsr_call(fn, p, x);
+  CHECK_STR(tsr_tree_text(y), "(out: *, pair: (*, *))");
+  tsr_array *h = tsr_matmul(x, w2), *sum = tsr_add(tsr_add(h, b), o.bias);
+  check_same(tsr_field(y, "out"), tsr_tanh(tsr_add(tsr_mul(sum, 2), tsr_mean(sum))));
+  check_same(tsr_field(y, "pair.0"), h);
+  check_same(tsr_item(tsr_item(y, 1), 1), x);
+  tsr_sharding at = tsr_sharding_of(tsr_field(y, "out"));
+  char spec[32];
+  tsr_sharding_text(&at, 2, spec, sizeof spec);
+  CHECK_STR(spec, "(y,x)");
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
+/* ---- what bodies may not do ---------------------------------------------------------------- */
+
+typedef struct trouble {
+  int kind;
+  tsr_function *self;
+  tsr_array *kept;
+} trouble;
+
+static tsr_array *troubled(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  trouble *t = user;
+  double out[24];
+  switch (t->kind) {
+  case 0: return NULL;
+  case 1: return tsr_matmul(in[0], tsr_slice(in[0], { 0, 3, 1 }));
+  case 2: CHECK(tsr_read(in[0], out, sizeof out) != TSR_OK); return in[0];
+  case 3: return tsr_call(t->self, in[0]);
+  case 4: {
+    tsr_scope *inner = tsr_scope_open(s);
+    tsr_array *gone = tsr_mul(tsr_full(inner, 2, TSR_F64, TSR_SHAPE(3), tsr_on(s, "")), 2);
+    return gone;
+  }
+  case 5: t->kept = in[0]; return in[0];
+  default: return tsr_add(in[0], 1);
+  }
+}
+
+TEST(bodies_that_do_wrong_are_told_and_not_kept)
+{
+  static const char *const said[][2] = {
+    { "TSR_EARG: tsr_call: the body of f, made at ", "returned NULL; return an array" },
+    { "TSR_ESHAPE: tsr_call: the body of f, made at ", ", failed: " },
+    { ", failed: ", "an argument of a function that is being traced" },
+    { "TSR_ESTATE: tsr_call: ", "calls it on arguments of the types that it is being traced" },
+    { "TSR_EARG: tsr_call: ", "returned an array of a scope inside its own" },
+  };
+  for (int kind = 0; kind < 5; kind++) {
+    fixture f = open_fixture();
+    trouble t = { .kind = kind };
+    tsr_function *fn = tsr_function_make(f.s, troubled, .user = &t, .name = "f");
+    t.self = fn;
+    tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
+    CHECK(tsr_is_inert(tsr_call(fn, a)));
+    CHECK_STR_HAS(tsr_message(f.s), said[kind][0]);
+    CHECK_STR_HAS(tsr_message(f.s), said[kind][1]);
+    CHECK_I64(tsr_trace_count(fn), 0);
+    tsr_scope_clear(f.s);
+    t.kind = 6;
+    check_same(tsr_call(fn, a), tsr_add(a, 1));
+    close_fixture(&f);
+  }
+}
