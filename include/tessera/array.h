@@ -251,6 +251,12 @@ TSR_API TSR_MUST_USE tsr_status tsr_wait_at(tsr_array *a, const char *site);
 /* Gives up an array's value now: later uses are TSR_ESTATE, but nodes already made from it keep
  * theirs. Local. */
 TSR_API void tsr_delete(tsr_array *a);
+/* Gives up an array to what is made of it: the next program that reads it takes its memory over,
+ * frees it after the last step that reads it, and where sizes fit has a result there. Later uses
+ * are TSR_ESTATE and name this line; so is a program that leaves some operations on it for later.
+ * When the program ends, well or not, the value is gone. Views of its shards end here. Errors:
+ * TSR_ESTATE if it is gone already, TSR_EARG for NULL. Local. */
+TSR_API tsr_status tsr_donate_at(tsr_array *a, const char *site);
 
 /* One device's part of an evaluated array. */
 typedef struct tsr_shard {
@@ -359,6 +365,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_read_i64(...) tsr_read_i64_at(__VA_ARGS__, TSR_HERE)
 #define tsr_wait(...) tsr_wait_at(__VA_ARGS__, TSR_HERE)
 #define tsr_shard_view(...) tsr_shard_view_at(__VA_ARGS__, TSR_HERE)
+#define tsr_donate(a) tsr_donate_at((a), TSR_HERE)
 #define tsr_keep(outer, a) tsr_keep_at((outer), (a), TSR_HERE)
 #define tsr_text_into(a, out) tsr_text_into_at((a), (out), TSR_HERE)
 #define tsr_devices_into(a, out) tsr_devices_into_at((a), (out), TSR_HERE)

@@ -81,6 +81,10 @@ tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
 tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
 {
   if (!a) return TSR_EARG;
+  tsr__error gone;
+  if (a->deleted == TSR__GIVEN_UP)
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "%s: %s was %s", what,
+                     tsr_type_of(a), tsr__gone_text(a, &gone));
   if (a->deleted)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
                      "%s: %s was deleted by tsr_delete; keep it until its last use", what,
@@ -182,6 +186,18 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 void tsr_delete(tsr_array *a)
 {
   if (a && !a->inert && !a->deleted) tsr__array_delete(a);
+}
+
+tsr_status tsr_donate_at(tsr_array *a, const char *site)
+{
+  if (!a) return TSR_EARG;
+  if (a->inert) return why_inert(a, "tsr_donate", site);
+  tsr__error gone;
+  if (a->deleted)
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "tsr_donate: %s was %s",
+                     tsr_type_of(a), tsr__gone_text(a, &gone));
+  tsr__array_donate(a, site);
+  return TSR_OK;
 }
 
 tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const char *site)

@@ -111,22 +111,27 @@ static void use_parts(tsr__plan *plan)
     }
 }
 
+/* A leaf may be a root's home without being one: what was asked to lie as it does. */
 static void keep_forever(tsr__plan *plan)
 {
+  for (int n = 0; n < plan->key.node_count; n++)
+    if (plan->key.nodes[n].flags & TSR__ROOT && plan->parts.home[n] >= 0)
+      plan->last_use[plan->parts.home[n]] = -1;
   const tsr__program *program = &plan->parts.program;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
     bool root = node->flags & TSR__ROOT;
-    if (holds_value(node) || root) plan->last_use[n] = -1;
+    if (root) plan->last_use[n] = -1;
     if (root && tsr__ops[node->op].lowering == TSR__LOW_PART)
       plan->last_use[tsr__in(program, node, 0)] = -1;
   }
 }
 
-/* When each value is read for the last time. Leaves and roots stay (-1): leaves belong to their
- * nodes, roots to the caller. A value nobody reads goes after the step that made it. Steps are
- * walked in order, so the last one to touch a node wins. A combining step reads no nodes but
- * makes the values of its reductions, for as long as somebody reads them afterwards. */
+/* When each value is read for the last time. Roots stay (-1): they belong to the caller. Leaves
+ * belong to their nodes, and a run lets go of them early: where a node gave its value up, it goes.
+ * A value nobody reads goes after the step that made it. Steps are walked in order, so the last one
+ * to touch a node wins. A combining step reads no nodes but makes the values of its reductions, for
+ * as long as somebody reads them afterwards. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
@@ -324,8 +329,19 @@ static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
   return true;
 }
 
-/* What a run reads, held until its end; under the lock. `runs` keeps the plan from being evicted
- * and is taken under the lock, so no plan goes between being found and being used. */
+/* The run has the values of arrays that were given up for itself; they are leaves without one. */
+static void take_over(const tsr__exec *exec, const tsr__program *trace)
+{
+  for (int n = 0; n < exec->program->node_count; n++) {
+    tsr_array *leaf = exec->values[n] ? trace->arrays[exec->plan->parts.origin[n]] : NULL;
+    if (!leaf || leaf->deleted != TSR__GIVEN_UP) continue;
+    tsr__array_taken_over(leaf);
+  }
+}
+
+/* What a run reads, held until it is read for the last time; under the lock. `runs` keeps the plan
+ * from being evicted and is taken under the lock, so no plan goes between being found and being
+ * used. */
 static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
 {
   size_t accums = (size_t)plan->schedule.accum_count + 1;
@@ -348,6 +364,7 @@ static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, ts
     exec->values[n] = engine->trace.arrays[plan->parts.origin[n]]->value;
     tsr__value_hold(exec->values[n]);
   }
+  take_over(exec, &engine->trace);
   return TSR_OK;
 no_memory:
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
@@ -369,6 +386,25 @@ static tsr_array *first_pending(const tsr__program *trace)
   return NULL;
 }
 
+/* What was given up has no readers but those of this program. */
+static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
+{
+  for (int n = 0; n < trace->node_count; n++) {
+    const tsr_array *a = trace->arrays[n];
+    int reads;
+    if (!a || a->deleted != TSR__GIVEN_UP || !a->value) continue;
+    if (tsr__program_reads_all(trace, a, &reads)) continue;
+    return tsr__error_set(
+        error, TSR_ESTATE,
+        "the array made at %s and given up by tsr_donate at %s is read by %u "
+        "operations that wait, of which this program computes %d; evaluate all of "
+        "them at once, or use tsr_delete",
+        a->node.site ? a->node.site : "an unknown line", a->given_up,
+        (unsigned)atomic_load(&a->users), reads);
+  }
+  return TSR_OK;
+}
+
 /* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
  * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
  * may be cancelled while waiting. Where a run under way makes one of the nodes it waits for that,
@@ -383,6 +419,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
   tsr_array *pending = status ? NULL : first_pending(&engine->trace);
+  if (!status && !pending) status = check_given_up(&engine->trace, exec->error);
   if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
   if (!status && !pending) status = bind(rt, engine, plan, exec);
   pthread_mutex_unlock(&engine->lock);

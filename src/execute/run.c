@@ -71,6 +71,47 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
+/* Whether the result of a kernel can lie where an input does: a leaf that was given up, so that
+ * nobody else has it, which this step reads last and only at the element that is computed. */
+static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input, int node)
+{
+  int n = tsr__kernel_io_of(step->kernel)->inputs[input];
+  const tsr__value *from = exec->values[n];
+  const tsr__gnode *g = &exec->program->nodes[node];
+  int at = (int)(step - exec->plan->schedule.steps);
+  bool leaf = tsr__ops[exec->program->nodes[n].op].lowering == TSR__LOW_LEAF;
+  if (!leaf || exec->plan->last_use[n] != at) return false;
+  if (atomic_load(&from->refs) != 1 || from->rows || from->dtype != g->dtype) return false;
+  if (g->dtype == TSR_BOOL || from->shape.rank != g->rank ||
+      memcmp(from->shape.dims, g->dims, (size_t)g->rank * sizeof *g->dims))
+    return false;
+  if (from->sharding.mesh != tsr__sharding_of(exec, node)->mesh) return false;
+  for (int p = 0; p < from->part_count; p++)
+    if (from->parts[p] && !tsr__buffer_alone(from->parts[p])) return false;
+  return tsr__kernel_reads_own(step->kernel, input);
+}
+
+/* The result of a kernel, in the memory of an input where that can be. */
+static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
+                              const tsr__extent *extent)
+{
+  const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
+  int input = 0;
+  while (input < io->input_count && !can_replace(exec, step, input, node)) input++;
+  if (input == io->input_count) return make_value(exec, node, extent);
+  const tsr__value *from = exec->values[io->inputs[input]];
+  tsr__layout layout = { (tsr_dtype)from->dtype, &from->shape, tsr__sharding_of(exec, node), NULL };
+  tsr__value *to = tsr__value_frame(exec->rt, &layout, exec->error);
+  if (!to) return exec->error->status;
+  for (int p = 0; p < to->part_count; p++) {
+    if (!from->parts[p]) continue;
+    tsr__buffer_hold(from->parts[p]);
+    to->parts[p] = from->parts[p];
+  }
+  exec->values[node] = to;
+  return TSR_OK;
+}
+
 /* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */
 static int64_t local_count(const tsr__exec *exec, int node, int position, const tsr__extent *extent)
 {
@@ -184,7 +225,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   }
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++)
-    status = make_value(exec, io->outputs[i], &extent);
+    status = make_result(exec, step, io->outputs[i], &extent);
   for (int i = 0; i < io->accum_count && !status; i++)
     status = make_partials(exec, io->accums[i], &domain);
   tsr__run_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(tsr__run_part));

@@ -322,7 +322,7 @@ struct tsr_array {
   uint16_t op;            /* tsr__op */
   uint8_t dtype;          /* tsr_dtype */
   uint8_t inert;          /* made by a failed call, or of one: computes nothing */
-  uint8_t deleted;        /* tsr_delete was called: `value` goes with the last of `users` */
+  uint8_t deleted;        /* tsr__deleted: `value` goes with the last of `users` */
   uint8_t placed;         /* `sharding` was asked for (leaf, source, constrain, reshard) */
   uint16_t attr_bytes;    /* as the table says */
   uint32_t mark;          /* index + 1 of its node in the program traced last */
@@ -338,6 +338,12 @@ struct tsr_array {
   tsr_sharding sharding; /* canonical; meaningful if placed or value */
   tsr__value *value;     /* not NULL: evaluated, held by reference */
   tsr__pending *pending; /* not NULL: a run under way makes the value */
+  const char *given_up;  /* where tsr_donate was called */
+};
+
+enum tsr__deleted {
+  TSR__DELETED = 1, /* by tsr_delete: those made of it before keep it */
+  TSR__GIVEN_UP     /* by tsr_donate: the next program that reads it takes its value over */
 };
 
 /* The operands of a call, borrowed: TSR__IN(a, b, c), TSR__IN_NONE. One that the operation can do
@@ -423,6 +429,11 @@ void tsr__array_use(tsr_array *a);
 void tsr__array_let_go(tsr_array *a);
 /* tsr_delete: later uses fail; the value goes when no unevaluated node needs it. */
 void tsr__array_delete(tsr_array *a);
+/* tsr_donate: the same, but that the next run that reads it takes the value over, and says so. */
+void tsr__array_donate(tsr_array *a, const char *site);
+void tsr__array_taken_over(tsr_array *a);
+/* How an array came to be gone and what to do about it, for messages. */
+const char *tsr__gone_text(const tsr_array *a, tsr__error *room);
 
 /* Hooks for values, provided by execute/: how graph/ lets go of them when a node dies, and whether
  * the rows lie as a filter left them (run-time counts) instead of at the usual borders. */
@@ -633,6 +644,9 @@ void tsr__program_clear(tsr__program *program);
  * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
+/* Whether the arrays of a program that was just traced are all that still read one of them, and how
+ * many times they do. */
+bool tsr__program_reads_all(const tsr__program *program, const tsr_array *a, int *out_reads);
 /* Makes room for so many nodes with so many operands at once. False: out of memory. */
 bool tsr__program_reserve(tsr__program *program, int nodes, int operands);
 /* The index of a region, which the program holds if it is new; -1 out of memory. */

@@ -48,8 +48,30 @@ void tsr__array_drop_operands(tsr_array *a)
 
 void tsr__array_delete(tsr_array *a)
 {
-  a->deleted = 1;
+  a->deleted = TSR__DELETED;
   if (atomic_load(&a->users) == 0) drop_value(a);
+}
+
+void tsr__array_donate(tsr_array *a, const char *site)
+{
+  tsr__array_delete(a);
+  a->deleted = TSR__GIVEN_UP;
+  a->given_up = site ? site : "an unknown line";
+}
+
+/* It is a leaf without a value, whatever made it, so that nobody looks for its operands. */
+void tsr__array_taken_over(tsr_array *a)
+{
+  drop_value(a);
+  a->op = TSR__OP_LEAF;
+}
+
+const char *tsr__gone_text(const tsr_array *a, tsr__error *room)
+{
+  if (a->deleted != TSR__GIVEN_UP) return "deleted; use it before tsr_delete";
+  *room = (tsr__error){ .status = TSR_OK };
+  tsr__error_set(room, TSR_ESTATE, "given up by tsr_donate at %s; use it before", a->given_up);
+  return room->text;
 }
 
 /* Scopes close from the inside and from the newest node, so operands are still there. */
@@ -304,10 +326,10 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int n
   if (good) return true;
   char which[24] = "an operand"; /* of calls that are made of others numbers say nothing */
   if (!scope->call) snprintf(which, sizeof which, "operand %d", number);
+  tsr__error gone;
   if (a->deleted)
-    tsr__fail(scope, site, TSR_ESTATE,
-              "tsr_%s: %s, made at %s, was deleted; use it before tsr_delete", name, which,
-              a->node.site ? a->node.site : "an unknown line");
+    tsr__fail(scope, site, TSR_ESTATE, "tsr_%s: %s, made at %s, was %s", name, which,
+              a->node.site ? a->node.site : "an unknown line", tsr__gone_text(a, &gone));
   else if (a->node.scope->rt != scope->rt)
     tsr__fail(scope, site, TSR_EARG,
               "tsr_%s: %s belongs to another runtime; read it there and put it here", name, which);

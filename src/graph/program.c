@@ -388,11 +388,23 @@ static tsr_status refuse(const tsr__program *program, const tsr_array *array, bo
                           "the array made at %s is a tree of %d; take them out with tsr_item",
                           array->node.site ? array->node.site : "an unknown line", array->in_count);
   bool gone = array->deleted && (root || (is_leaf(array) && !array->value));
+  tsr__error room;
   if (gone || (array->op == TSR__OP_LEAF && !array->value))
-    return tsr__error_set(error, TSR_ESTATE,
-                          "the array made at %s was deleted; use it before tsr_delete",
-                          array->node.site ? array->node.site : "an unknown line");
+    return tsr__error_set(error, TSR_ESTATE, "the array made at %s was %s",
+                          array->node.site ? array->node.site : "an unknown line",
+                          tsr__gone_text(array, &room));
   return TSR_OK;
+}
+
+bool tsr__program_reads_all(const tsr__program *program, const tsr_array *a, int *out_reads)
+{
+  uint32_t reads = 0;
+  for (uint32_t v = 0; v < program->visited_count; v++) {
+    const tsr_array *by = program->visited[v];
+    for (int i = 0; i < by->in_count && !is_leaf(by); i++) reads += by->in[i] == a;
+  }
+  *out_reads = (int)reads;
+  return reads == atomic_load(&a->users);
 }
 
 static bool push(tsr__program *program, size_t depth, tsr_array *array)

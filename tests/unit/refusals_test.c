@@ -859,6 +859,8 @@ static void terminals(void)
   NO_END(tsr_read_i64(large, &whole));
   NO_END(tsr_wait(gone));
   NO_END(tsr_wait(inert));
+  NO_END(tsr_donate(gone));
+  NO_END(tsr_donate(inert));
   NO_END(tsr_shard_view(f3, 1, &shard));
   NO_END(tsr_shard_view(f3, 0, NULL));
   NO_END(tsr_text_into(f3, NULL));

@@ -266,7 +266,7 @@ TEST(a_producer_goes_with_its_last_result)
     for (int s = 0; s < 4; s++)
       plan->schedule.steps[s] = (tsr__step){ .kind = TSR__STEP_RESHARD, .node = order[s] };
     CHECK_STATUS(tsr__plan_last_uses(f.rt, plan, &f.error), TSR_OK, NULL);
-    CHECK_I64(plan->last_use[x], -1);
+    CHECK_I64(plan->last_use[x], 1);
     CHECK_I64(plan->last_use[less], 2);
     CHECK_I64(plan->last_use[sum], root ? -1 : 3);
     CHECK_I64(plan->last_use[both], root ? -1 : 3);

@@ -108,6 +108,11 @@ void tsr__buffer_hold(tsr__buffer *buffer)
   atomic_fetch_add_explicit(&buffer->refs, 1, memory_order_relaxed);
 }
 
+bool tsr__buffer_alone(const tsr__buffer *buffer)
+{
+  return !buffer->adopted && atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
+}
+
 void tsr__buffer_release(tsr__buffer *buffer)
 {
   if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;

@@ -263,6 +263,18 @@ void tsr__kernel_free(tsr__kernel *k)
   tsr__del(heap, k, sizeof *k);
 }
 
+bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input)
+{
+  bool own = true;
+  for (int i = 0; i < kernel->load_count; i++) own = own && kernel->loads[i].input != input;
+  for (int i = 0; i < kernel->source_count; i++) own = own && kernel->sources[i].input != input;
+  for (int s = 0; s < kernel->slot_count; s++) {
+    const tsr__slotinfo *slot = &kernel->slots[s];
+    own = own && (slot->kind != TSR__SLOT_ONE || slot->index != input);
+  }
+  return own;
+}
+
 const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel)
 {
   return &kernel->io;

@@ -60,6 +60,9 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
                      tsr__error *error);
 void tsr__schedule_free(tsr__schedule *schedule);
 const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel);
+/* Whether an input is read nowhere but at the element that is computed: then its memory can be that
+ * of a result. */
+bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input);
 /* Text of a kernel's instructions, one a line (tsr_dump, tests that read the plan). */
 void tsr__kernel_print(const tsr__kernel *kernel, tsr__text *out);
 /* ---- partials ---------------------------------------------------------------------------- */

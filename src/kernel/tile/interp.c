@@ -101,6 +101,14 @@ static void fill_cell(void *cell, int dtype, tsr__num value)
   }
 }
 
+static bool is_input(const tsr__task *task, const void *memory)
+{
+  const tsr__kernel_io *io = &task->kernel->io;
+  for (int i = 0; i < io->input_count; i++)
+    if (task->part->inputs[i]->data == memory) return true;
+  return false;
+}
+
 /* A slot that moves. Results of many bytes go past the caches, by way of a register at `*stages`:
  * reading their lines only to overwrite them would cost half as much again. A bool has size 0
  * here: it lies eight elements a byte. */
@@ -110,7 +118,8 @@ static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsi
   tsr__moving m = { .base = memory, .slot = slot, .input = info->kind == TSR__SLOT_INPUT };
   if (info->dtype != TSR_BOOL) m.size = (int32_t)tsr_dtype_size((tsr_dtype)info->dtype);
   bool large = task->job->total * m.size >= STREAMED_BYTES && (uintptr_t)memory % 64 == 0;
-  if (m.input || !large) return m;
+  m.shared = !m.input && is_input(task, memory);
+  if (m.input || (!large && !m.shared)) return m;
   m.stage = (char *)*stages;
   *stages += REGISTER_BYTES;
   return m;
@@ -353,7 +362,9 @@ static void flush_stages(const tsr__task *task, int64_t at, int64_t n)
 {
   for (int i = 0; i < task->moving_count; i++) {
     const tsr__moving *m = &task->moving[i];
-    if (m->stage) task->tiles->stream(m->base + at * m->size, m->stage, (size_t)(n * m->size));
+    size_t bytes = (size_t)(n * m->size);
+    if (m->shared) memcpy(m->base + at * m->size, m->stage, bytes);
+    else if (m->stage) task->tiles->stream(m->base + at * m->size, m->stage, bytes);
   }
 }
 
@@ -364,7 +375,8 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
   const tsr__inst *first = k->insts + k->prologue_count, *end = k->insts + k->inst_count;
   for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
   fetch ahead = { .count = 0 };
-  bool streams = !task->job->alone; /* what is small is in the cache */
+  bool streams = !task->job->alone, staged = false; /* what is small is in the cache */
+  for (int i = 0; i < task->moving_count; i++) staged |= task->moving[i].stage != NULL;
   int64_t asked = 0;
   tsr__path path = tsr__path_of(task, from, to, tile_step(task, streams));
   for (tsr__stop here = tsr__path_next(&path), next; here.n; here = next) {
@@ -383,7 +395,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
       if (streams) fetch_some(&ahead);
       step(task, inst, at, n);
     }
-    if (streams) flush_stages(task, at, n);
+    if (staged) flush_stages(task, at, n);
   }
   task->tiles->drain();
 }

@@ -59,7 +59,8 @@ typedef struct tsr__moving {
   int32_t slot;
   int32_t size; /* bytes of an element; 0: bits */
   bool input;   /* worth fetching ahead */
-  char *stage;  /* results larger than the caches: computed here, then streamed to `base` */
+  bool shared;  /* a result in the memory of an input: put there when its tile is done */
+  char *stage;  /* such, and those larger than the caches: computed here, then put to `base` */
 } tsr__moving;
 
 typedef struct tsr__reducing {
