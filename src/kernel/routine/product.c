@@ -20,6 +20,7 @@ enum {
   ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
   COLUMN_BYTES = 2048, /* fit the second cache */
   TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
+  THIN = 128,          /* of the depth at a time, where one panel of rows is all there is */
   SMALL = 1 << 17,     /* products that are not worth waking a worker for */
   TASKS = 4            /* a worker should have, where they are no smaller than that */
 };
@@ -63,16 +64,24 @@ static int64_t step_of(const tsr__product_index *index, int array)
 static void offsets(const tsr__product_list *list, int array, int64_t first, int64_t n,
                     int64_t *out)
 {
-  int64_t at[TSR__PRODUCT_INDICES] = { 0 }, offset = 0, rest = first;
-  for (int d = list->count - 1; d >= 0; d--) {
+  int64_t at[TSR__PRODUCT_INDICES] = { 0 }, offset = 0, rest = first, last = list->count - 1;
+  int64_t step = last < 0 ? 0 : step_of(&list->at[last], array);
+  for (int64_t d = last; d >= 0; d--) {
     at[d] = rest % list->at[d].size;
     rest /= list->at[d].size;
     offset += at[d] * step_of(&list->at[d], array);
   }
-  for (int64_t i = 0; i < n; i++) {
-    out[i] = offset;
-    if (first + i + 1 >= list->size) continue;
-    for (int d = list->count - 1; d >= 0; d--) {
+  for (int64_t i = 0, end; i < n; i = end) {
+    bool past = first + i >= list->size || last < 0;
+    int64_t left = past ? n - i : list->at[last].size - at[last];
+    end = left < n - i ? i + left : n;
+    for (int64_t j = i; j < end; j++) out[j] = offset + (past ? 0 : (j - i) * step);
+    if (past || end == n) continue;
+    offset = out[end - 1];
+    if (first + end >= list->size) continue;
+    offset -= (list->at[last].size - 1) * step;
+    at[last] = 0;
+    for (int64_t d = last - 1; d >= 0; d--) {
       offset += step_of(&list->at[d], array);
       if (++at[d] < list->at[d].size) break;
       offset -= at[d] * step_of(&list->at[d], array);
@@ -96,6 +105,19 @@ static bool equidistant(const int64_t *at, int64_t n, int64_t step)
   return true;
 }
 
+/* Of each of these elements, how many from there on are known to lie one apart. */
+static void find_runs(const tsr__product_list *list, int array, int64_t first, int64_t n,
+                      int64_t *run)
+{
+  const tsr__product_index *last = list->count ? &list->at[list->count - 1] : NULL;
+  bool along = last && step_of(last, array) == 1;
+  for (int64_t i = 0, at = along ? first % last->size : 0; i < n; i++) {
+    int64_t left = along ? last->size - at : 1;
+    run[i] = left < n - i ? left : n - i;
+    at = along && at + 1 < last->size ? at + 1 : 0;
+  }
+}
+
 /* ---- a task's block -------------------------------------------------------------------------- */
 
 typedef struct block {
@@ -108,7 +130,8 @@ typedef struct block {
   int64_t kept_row;
   bool ready; /* panels of columns may be read where they lie */
   char *a, *b, *kept, *levels, *tiles;
-  int64_t *in_row, *out_row, *in_column, *out_column, *left_step, *right_step;
+  int64_t *in_row, *out_row, *in_column, *out_column;
+  int64_t *left_step, *right_step, *left_run, *right_run; /* of what of the depth is packed */
 } block;
 
 static int64_t whole_panels(int64_t n, int64_t panel)
@@ -116,16 +139,27 @@ static int64_t whole_panels(int64_t n, int64_t panel)
   return blocks_of(n, panel) * panel;
 }
 
+/* Whether columns are neighbours, in the kind of number that they are computed in. */
+static bool reads_in_place(const blocking *plan, const tsr__product_part *part)
+{
+  const tsr__product_list *columns = &part->list[TSR__COLUMNS];
+  return tsr_dtype_size(plan->call->in) == plan->size && columns->count &&
+         columns->at[columns->count - 1].right == 1;
+}
+
 /* One panel of the left's rows or of the right's columns. */
 static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
 {
   const tsr__products *ops = p->plan->ops;
+  int64_t left = (right ? p->columns : p->rows) - at;
   tsr__packing job = { .from = right ? p->right : p->left,
                        .line = (right ? p->in_column : p->in_row) + at,
                        .step = right ? p->right_step : p->left_step,
+                       .run = right ? p->right_run : p->left_run,
                        .depth = depth,
                        .high = right ? ops->wide : ops->high,
                        .to = (right ? p->b : p->a) + (size_t)(at * depth) * p->plan->size };
+  job.lines = left < job.high ? (int)left : job.high;
   ops->pack[p->plan->call->in](&job);
 }
 
@@ -139,11 +173,19 @@ static bool lies_ready(const block *p, int64_t column)
 static void pack(block *p, int64_t depth)
 {
   const blocking *plan = p->plan;
-  p->ready = p->rows <= plan->ops->high && tsr_dtype_size(plan->call->in) == plan->size &&
+  p->ready = p->rows <= plan->ops->high && reads_in_place(plan, p->part) &&
              (depth < 2 || equidistant(p->right_step, depth, p->right_step[1] - p->right_step[0]));
   for (int64_t i = 0; i < p->rows; i += plan->ops->high) pack_panel(p, false, i, depth);
   for (int64_t j = 0; j < p->columns; j += plan->ops->wide)
     if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
+}
+
+/* How many panels of columns from j on few rows meet at once: they lie side by side. */
+static int panels_of(const block *p, int64_t j)
+{
+  int panels = p->rows == 1 ? 4 : p->rows == 2 ? 2 : 1, wide = p->plan->ops->wide;
+  if (j + panels * wide > p->columns) return 1;
+  return p->ready && equidistant(p->in_column + j, panels * wide, 1) ? panels : 1;
 }
 
 /* All panels of rows by all panels of columns; one of rows is kept near while the others pass. */
@@ -151,9 +193,9 @@ static void multiply(const block *p, int64_t depth, bool fresh)
 {
   const tsr__products *ops = p->plan->ops;
   size_t size = p->plan->size;
-  tsr__tile_product job = { .a_step = ops->high, .depth = depth, .fresh = fresh };
+  tsr__tile_product job = { .a_step = ops->high, .depth = depth, .panels = 1, .fresh = fresh };
   for (int64_t i = 0; i < p->rows; i += ops->high)
-    for (int64_t j = 0; j < p->columns; j += ops->wide) {
+    for (int64_t j = 0; j < p->columns; j += job.panels * ops->wide) {
       bool kept = j >= p->edge, ready = lies_ready(p, j);
       int64_t left = p->rows - i;
       job.rows = left < ops->high ? (int)left : ops->high;
@@ -161,6 +203,8 @@ static void multiply(const block *p, int64_t depth, bool fresh)
       job.b = ready ? p->right + (size_t)(p->in_column[j] + p->right_step[0]) * size
                     : p->b + (size_t)(j * depth) * size;
       job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
+      job.in_place = ready;
+      job.panels = panels_of(p, j);
       job.c_row = kept ? p->kept_row : p->rows > 1 ? p->out_row[1] - p->out_row[0] : 0;
       job.c = kept ? p->kept + (size_t)(i * p->kept_row + j - p->edge) * size
                    : p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size;
@@ -218,7 +262,9 @@ static void multiply_leaves(const block *p, int64_t i, int64_t j, int64_t depth)
   int64_t leaf = p->plan->call->leaf, left = p->rows - i, tile = (int64_t)ops->high * ops->wide;
   bool ready = lies_ready(p, j);
   tree sums = { p->plan, p->tiles, p->tiles + (size_t)tile * size, tile };
-  tsr__tile_product job = { .c = p->tiles, .c_row = ops->wide, .a_step = ops->high, .fresh = true };
+  tsr__tile_product job = { .c = p->tiles, .c_row = ops->wide, .panels = 1, .fresh = true };
+  job.a_step = ops->high;
+  job.in_place = ready;
   job.rows = left < ops->high ? (int)left : ops->high;
   job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
   for (int64_t k = 0; k < depth; k += leaf) {
@@ -291,14 +337,25 @@ static void pack_depth(block *p, int64_t first, int64_t depth)
   const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
   offsets(depths, LEFT, first, depth, p->left_step);
   offsets(depths, RIGHT, first, depth, p->right_step);
+  find_runs(depths, LEFT, first, depth, p->left_run);
+  find_runs(depths, RIGHT, first, depth, p->right_run);
   pack(p, depth);
+}
+
+/* How much of the depth is done at a time. A panel that meets one of rows only stays in the first
+ * cache until it is used. */
+static int64_t step_of_depth(const block *p)
+{
+  bool thin = p->rows <= p->plan->ops->high && !reads_in_place(p->plan, p->part);
+  return thin ? THIN : DEPTH;
 }
 
 /* Products first .. end - 1 as one chain. */
 static bool run_chain(blocking *plan, block *p, int64_t first, int64_t end, int worker)
 {
-  for (int64_t at = first; at < end; at += DEPTH) {
-    int64_t depth = end - at < DEPTH ? end - at : DEPTH;
+  int64_t step = step_of_depth(p);
+  for (int64_t at = first; at < end; at += step) {
+    int64_t depth = end - at < step ? end - at : step;
     if (tsr__progress_stops(&plan->progress, worker)) return false;
     pack_depth(p, at, depth);
     multiply(p, depth, at == first);
@@ -374,6 +431,8 @@ static size_t give_room(const blocking *plan, block *p, char *memory)
   TAKE(out_column, lines * sizeof(int64_t));
   TAKE(left_step, DEPTH * sizeof(int64_t));
   TAKE(right_step, DEPTH * sizeof(int64_t));
+  TAKE(left_run, DEPTH * sizeof(int64_t));
+  TAKE(right_run, DEPTH * sizeof(int64_t));
 #undef TAKE
   return at;
 }
@@ -420,6 +479,21 @@ static void block_task(void *user, int64_t task, int worker)
 }
 
 /* ---- how it is cut --------------------------------------------------------------------------- */
+
+/* Joins indices that are one in all arrays that have them. */
+static void join_indices(tsr__product_list *list)
+{
+  int count = 0;
+  for (int d = 0; d < list->count; d++) {
+    const tsr__product_index next = list->at[d];
+    tsr__product_index *last = &list->at[count ? count - 1 : 0];
+    if (count && last->left == next.left * next.size && last->right == next.right * next.size &&
+        last->out == next.out * next.size)
+      *last = (tsr__product_index){ last->size * next.size, next.left, next.right, next.out };
+    else if (next.size != 1) list->at[count++] = next;
+  }
+  list->count = count;
+}
 
 /* Lanes go along columns: a result of few columns and more rows is computed transposed. */
 static void turn(tsr__product_part *part, int wide)
@@ -483,13 +557,16 @@ static int64_t cut(blocking *plan, double products)
 {
   int64_t rows = 1, columns = 1, down = 1, across = 1,
           enough = TASKS * tsr__worker_count(plan->call->rt);
+  bool in_place = false;
   for (int p = 0; p < plan->call->part_count; p++) {
     const tsr__product_list *list = plan->call->parts[p].list;
     if (list[TSR__ROWS].size > rows) rows = list[TSR__ROWS].size;
     if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
+    in_place |= reads_in_place(plan, &plan->call->parts[p]);
   }
   down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
   across = blocks_of(columns, COLUMN_BYTES / (int64_t)plan->size);
+  if (rows <= plan->ops->high && !in_place) across = blocks_of(columns, plan->ops->wide);
   for (plan->together = 1;;) {
     plan->rows = (int)whole_panels(blocks_of(rows, down), plan->ops->high);
     plan->columns = (int)whole_panels(blocks_of(columns, across), plan->ops->wide);
@@ -520,6 +597,7 @@ tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
     double products = 0;
     plan.first = (void *)first->memory;
     for (int p = 0; p < call->part_count; p++) {
+      for (int side = 0; side < TSR__SIDES; side++) join_indices(&call->parts[p].list[side]);
       turn(&call->parts[p], plan.ops->wide);
       products += products_in(&call->parts[p]);
     }

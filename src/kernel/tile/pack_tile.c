@@ -1,5 +1,6 @@
 /* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. Where
- * neighbours of a panel are neighbours there, whole pieces are taken at once. */
+ * neighbours of a panel are neighbours there, whole pieces are taken at once; where lines lie whole
+ * they are turned in registers. */
 #include "kernel/tile/tile_inner.h"
 
 #include "topology/half.h"
@@ -11,40 +12,133 @@ INLINE bool neighbours(const int64_t *at, int64_t n)
   return true;
 }
 
-/* How many steps are neighbours from here on: a few at a time, which stay in the cache while all
- * lines of them are turned. */
-INLINE int64_t run_of(const int64_t *step, int64_t n)
+/* ---- turning --------------------------------------------------------------------------------- */
+
+/* Squares of elements are turned inside lanes of 16 bytes, a line each; where registers have two,
+ * the upper one is of the lines that follow.
+ *
+ *   a0 a1 a2 a3 | e0 e1 e2 e3        a0 b0 c0 d0 | e0 f0 g0 h0
+ *   b0 b1 b2 b3 | f0 f1 f2 f3   to   a1 b1 c1 d1 | e1 f1 g1 h1
+ *   c0 ...                           a2 ...                                                      */
+#if defined(TILE_AVX512)
+enum { LANES = 2 };
+#define IN_LANES_4(a, b, c, d) a, b, c, d, (a) + 4, (b) + 4, (c) + 4, (d) + 4
+#define IN_LANES_8(a, b) a, b, (a) + 2, (b) + 2
+#else
+enum { LANES = 1 };
+#define IN_LANES_4(a, b, c, d) a, b, c, d
+#define IN_LANES_8(a, b) a, b
+#endif
+
+#define LANE(T, size) \
+  typedef T lanes_##size __attribute__((vector_size(16 * LANES), aligned(4), may_alias));
+LANE(uint32_t, 4)
+LANE(uint64_t, 8)
+
+/* Of line i and of that `square` lines further. */
+#if defined(TILE_AVX512)
+INLINE lanes_8 join(const void *low, const void *high)
 {
-  enum { TURNED = 16 };
-  int64_t run = 1;
-  while (run < n && run < TURNED && step[run] == step[0] + run) run++;
-  return run;
+  const __m256i first = _mm256_castsi128_si256(_mm_loadu_si128(low));
+  return (lanes_8)_mm256_inserti128_si256(first, _mm_loadu_si128(high), 1);
+}
+#define READ(i, square) join(from + line[i], from + line[(i) + (square)])
+#else
+#define READ(i, square) (*(const lanes_8 *)(const void *)(from + line[i]))
+#endif
+
+/* So many steps of as many lines, times LANES; a step's go to `to`, the next's `high` further. */
+enum { SQUARE_4 = 4, SQUARE_8 = 2, UP_4 = 4 * LANES, UP_8 = 2 * LANES };
+
+#define LOW_8(a, b) __builtin_shufflevector(a, b, IN_LANES_8(0, UP_8))
+#define HIGH_8(a, b) __builtin_shufflevector(a, b, IN_LANES_8(1, UP_8 + 1))
+#define LOW_4(a, b) \
+  (lanes_8) __builtin_shufflevector((lanes_4)(a), (lanes_4)(b), IN_LANES_4(0, UP_4, 1, UP_4 + 1))
+#define HIGH_4(a, b) \
+  (lanes_8)          \
+      __builtin_shufflevector((lanes_4)(a), (lanes_4)(b), IN_LANES_4(2, UP_4 + 2, 3, UP_4 + 3))
+
+INLINE void turn_4(const uint32_t *from, const int64_t *line, uint32_t *to, int high)
+{
+  const lanes_8 a = READ(0, 4), b = READ(1, 4), c = READ(2, 4), d = READ(3, 4);
+  const lanes_8 ab = LOW_4(a, b), cd = LOW_4(c, d), ab_2 = HIGH_4(a, b), cd_2 = HIGH_4(c, d);
+  *(lanes_4 *)to = (lanes_4)LOW_8(ab, cd);
+  *(lanes_4 *)(to + high) = (lanes_4)HIGH_8(ab, cd);
+  *(lanes_4 *)(to + 2 * high) = (lanes_4)LOW_8(ab_2, cd_2);
+  *(lanes_4 *)(to + 3 * high) = (lanes_4)HIGH_8(ab_2, cd_2);
 }
 
-#define PACK(name, T, R, VALUE)                                           \
-  INLINE void name##_of(const tsr__packing *p, int high)                  \
-  {                                                                       \
-    const T *from = p->from;                                              \
-    R *to = p->to;                                                        \
-    const int64_t *line = p->line, *step = p->step, depth = p->depth;     \
-    if (neighbours(line, high)) {                                         \
-      for (int64_t k = 0; k < depth; k++, to += high) {                   \
-        const T *x = from + line[0] + step[k];                            \
-        for (int i = 0; i < high; i++) to[i] = VALUE(x[i]);               \
-      }                                                                   \
-    } else {                                                              \
-      for (int64_t k = 0, n; k < depth; k += n, to += n * high) {         \
-        n = run_of(step + k, depth - k);                                  \
-        for (int i = 0; i < high; i++) {                                  \
-          const T *x = from + line[i] + step[k];                          \
-          for (int64_t j = 0; j < n; j++) to[j * high + i] = VALUE(x[j]); \
-        }                                                                 \
-      }                                                                   \
-    }                                                                     \
-  }                                                                       \
-  void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                  \
-  {                                                                       \
-    name##_of(p, p->high);                                                \
+INLINE void turn_8(const uint64_t *from, const int64_t *line, uint64_t *to, int high)
+{
+  const lanes_8 a = READ(0, 2), b = READ(1, 2);
+  *(lanes_8 *)to = LOW_8(a, b);
+  *(lanes_8 *)(to + high) = HIGH_8(a, b);
+}
+
+/* n steps of all lines, a cache line of each at a time. The last lines that are turned together may
+ * be some that were turned before. Returns how many steps it did. */
+enum { AHEAD = 8 }; /* cache lines that come to the second cache */
+#define TURN(size, T)                                                                      \
+  INLINE int64_t turn_run_##size(const void *from, const int64_t *line, int64_t n, T *to,  \
+                                 int high)                                                 \
+  {                                                                                        \
+    enum { PIECE = 64 / size, SQUARE = SQUARE_##size, LINES = SQUARE * LANES };            \
+    const int64_t whole = n / SQUARE * SQUARE;                                             \
+    for (int64_t k = 0, end; k < whole; k = end) {                                         \
+      end = k + PIECE < whole ? k + PIECE : whole;                                         \
+      for (int i = 0; i < high; i += LINES) {                                              \
+        const int first = i + LINES <= high ? i : high - LINES;                            \
+        for (int l = 0; l < LINES; l++)                                                    \
+          __builtin_prefetch((const T *)from + line[first + l] + k + AHEAD * PIECE, 0, 2); \
+        for (int64_t at = k; at < end; at += SQUARE)                                       \
+          turn_##size((const T *)from + at, line + first, to + at * high + first, high);   \
+      }                                                                                    \
+    }                                                                                      \
+    return whole;                                                                          \
+  }
+TURN(4, uint32_t)
+TURN(8, uint64_t)
+
+#define TURN_0(from, line, n, to, high) 0
+#define TURN_4(from, line, n, to, high) turn_run_4(from, line, n, (uint32_t *)(void *)(to), high)
+#define TURN_8(from, line, n, to, high) turn_run_8(from, line, n, (uint64_t *)(void *)(to), high)
+
+/* ---- packing --------------------------------------------------------------------------------- */
+
+enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are converted */
+
+/* SIZE of elements that are turned as they are; 0: they are converted. */
+#define PACK(name, T, R, VALUE, SIZE)                                                        \
+  INLINE void name##_across(const tsr__packing *p, int high, int lines)                      \
+  {                                                                                          \
+    R *to = p->to;                                                                           \
+    for (int64_t k = 0; k < p->depth; k++, to += high) {                                     \
+      const T *x = (const T *)p->from + p->line[0] + p->step[k];                             \
+      for (int i = 0; i < lines; i++) to[i] = VALUE(x[i]);                                   \
+      for (int i = lines; i < high; i++) to[i] = to[0];                                      \
+    }                                                                                        \
+  }                                                                                          \
+  INLINE void name##_along(const tsr__packing *p, int high)                                  \
+  {                                                                                          \
+    R *to = p->to;                                                                           \
+    for (int64_t k = 0; k < p->depth; to += p->run[k] * high, k += p->run[k]) {              \
+      const T *from = (const T *)p->from + p->step[k];                                       \
+      const int64_t n = p->run[k];                                                           \
+      for (int64_t at = TURN_##SIZE(from, p->line, n, to, high), end; at < n; at = end) {    \
+        end = at + PIECE < n ? at + PIECE : n;                                               \
+        for (int i = 0; i < high; i++)                                                       \
+          for (int64_t j = at; j < end; j++) to[j * high + i] = VALUE(from[p->line[i] + j]); \
+      }                                                                                      \
+    }                                                                                        \
+  }                                                                                          \
+  void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                                     \
+  {                                                                                          \
+    const int wide = 2 * PRODUCT_BYTES / (int)sizeof(R);                                     \
+    if (!neighbours(p->line, p->lines))                                                      \
+      if (p->high == wide) name##_along(p, wide);                                            \
+      else name##_along(p, PRODUCT_HIGH);                                                    \
+    else if (p->high == wide && p->lines == wide) name##_across(p, wide, wide);              \
+    else name##_across(p, p->high, p->lines);                                                \
   }
 
 #define AS_f32(v) ((float)(v))
@@ -56,23 +150,23 @@ INLINE int64_t run_of(const int64_t *step, int64_t n)
 #define F16_f64(v) ((double)tsr__f32_of_f16(v))
 #define BF16_f64(v) ((double)tsr__f32_of_bf16(v))
 
-PACK(pack_F32_f32, float, float, AS_f32)
-PACK(pack_F16_f32, uint16_t, float, F16_f32)
-PACK(pack_BF16_f32, uint16_t, float, BF16_f32)
-PACK(pack_F64_f64, double, double, AS_f64)
-PACK(pack_F32_f64, float, double, AS_f64)
-PACK(pack_F16_f64, uint16_t, double, F16_f64)
-PACK(pack_BF16_f64, uint16_t, double, BF16_f64)
+PACK(pack_F32_f32, float, float, AS_f32, 4)
+PACK(pack_F16_f32, uint16_t, float, F16_f32, 0)
+PACK(pack_BF16_f32, uint16_t, float, BF16_f32, 0)
+PACK(pack_F64_f64, double, double, AS_f64, 8)
+PACK(pack_F32_f64, float, double, AS_f64, 0)
+PACK(pack_F16_f64, uint16_t, double, F16_f64, 0)
+PACK(pack_BF16_f64, uint16_t, double, BF16_f64, 0)
 
 /* Integers are widened with their sign and computed modulo 2^bits. */
-#define WHOLE(kind, R, signed_R)                   \
-  PACK(pack_I8_##kind, int8_t, R, (R)(signed_R))   \
-  PACK(pack_I16_##kind, int16_t, R, (R)(signed_R)) \
-  PACK(pack_I32_##kind, int32_t, R, (R)(signed_R)) \
-  PACK(pack_U8_##kind, uint8_t, R, (R))            \
-  PACK(pack_U16_##kind, uint16_t, R, (R))          \
-  PACK(pack_U32_##kind, uint32_t, R, (R))
-WHOLE(u32, uint32_t, int32_t)
-WHOLE(u64, uint64_t, int64_t)
-PACK(pack_I64_u64, int64_t, uint64_t, AS_u64)
-PACK(pack_U64_u64, uint64_t, uint64_t, AS_u64)
+#define WHOLE(kind, R, signed_R, SAME)                   \
+  PACK(pack_I8_##kind, int8_t, R, (R)(signed_R), 0)      \
+  PACK(pack_I16_##kind, int16_t, R, (R)(signed_R), 0)    \
+  PACK(pack_I32_##kind, int32_t, R, (R)(signed_R), SAME) \
+  PACK(pack_U8_##kind, uint8_t, R, (R), 0)               \
+  PACK(pack_U16_##kind, uint16_t, R, (R), 0)             \
+  PACK(pack_U32_##kind, uint32_t, R, (R), SAME)
+WHOLE(u32, uint32_t, int32_t, 4)
+WHOLE(u64, uint64_t, int64_t, 0)
+PACK(pack_I64_u64, int64_t, uint64_t, AS_u64, 8)
+PACK(pack_U64_u64, uint64_t, uint64_t, AS_u64, 8)

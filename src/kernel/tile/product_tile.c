@@ -5,14 +5,7 @@
  * multiply-add (integers: modulo 2^bits), so lanes and blocks cannot show. */
 #include "kernel/tile/tile_inner.h"
 
-/* Registers are 16 (AVX-512: 32) vectors: HIGH rows of two, the two of b, and one of a. */
-#if defined(TILE_AVX512)
-enum { BYTES = 64, HIGH = 14 };
-#elif defined(TILE_AVX2)
-enum { BYTES = 32, HIGH = 6 };
-#else
-enum { BYTES = 16, HIGH = 6 };
-#endif
+enum { BYTES = PRODUCT_BYTES, HIGH = PRODUCT_HIGH, FEW = HIGH < 8 ? HIGH : 8, MOST = 8 };
 
 #define UNROLLED _Pragma("GCC unroll 16")
 
@@ -45,38 +38,45 @@ ADD_EACH(f64, double, fma)
 #define ADD_u32(c, a, b) ((c) + (a) * (b))
 #define ADD_u64(c, a, b) ((c) + (a) * (b))
 
-/* `high` is a constant where this is called, and `rows` of them are there. */
-#define PRODUCT_OF(suffix, T)                                                                    \
-  INLINE void product_of_##suffix(const tsr__tile_product *p, int high)                          \
-  {                                                                                              \
-    const T *a = p->a, *b = p->b;                                                                \
-    T *to = p->c;                                                                                \
-    vector_##suffix c[HIGH][2];                                                                  \
-    const int wide = BYTES / (int)sizeof(T), rows = p->rows;                                     \
-    UNROLLED for (int i = 0; i < high; i++) UNROLLED for (int v = 0; v < 2; v++)                 \
-    {                                                                                            \
-      c[i][v] = -(vector_##suffix){ 0 };                                                         \
-      if (!p->fresh && i < rows) c[i][v] = *(vector_##suffix *)(to + i * p->c_row + v * wide);   \
-    }                                                                                            \
-    for (int64_t k = p->depth; k > 0; k--, a += p->a_step, b += p->b_step) {                     \
-      const vector_##suffix low = *(const vector_##suffix *)b;                                   \
-      const vector_##suffix up = *(const vector_##suffix *)(b + wide);                           \
-      UNROLLED for (int i = 0; i < high; i++)                                                    \
-      {                                                                                          \
-        c[i][0] = ADD_##suffix(c[i][0], a[i], low);                                              \
-        c[i][1] = ADD_##suffix(c[i][1], a[i], up);                                               \
-      }                                                                                          \
-    }                                                                                            \
-    UNROLLED for (int i = 0; i < high; i++) UNROLLED for (int v = 0; v < 2; v++) if (i < rows) * \
-        (vector_##suffix *)(to + i * p->c_row + v * wide) = c[i][v];                             \
-  }                                                                                              \
-  static void product_##suffix(const tsr__tile_product *p)                                       \
-  {                                                                                              \
-    if (p->rows <= 1) product_of_##suffix(p, 1);                                                 \
-    else if (p->rows <= 2) product_of_##suffix(p, 2);                                            \
-    else if (p->rows <= 4) product_of_##suffix(p, 4);                                            \
-    else if (p->rows <= 8 && HIGH > 8) product_of_##suffix(p, HIGH < 8 ? HIGH : 8);              \
-    else product_of_##suffix(p, HIGH);                                                           \
+/* How many k ahead what is read where it lies comes to the second cache. */
+enum { AHEAD = 24, LINE = 64 };
+
+/* `high` and `wide` (in vectors) are constants where this is called; `rows` of them are there. */
+#define PRODUCT_OF(suffix, T)                                                                   \
+  INLINE void product_of_##suffix(const tsr__tile_product *p, int high, int wide)               \
+  {                                                                                             \
+    const T *a = p->a, *b = p->b;                                                               \
+    T *to = p->c;                                                                               \
+    vector_##suffix c[HIGH][MOST];                                                              \
+    const int lanes = BYTES / (int)sizeof(T), rows = p->rows;                                   \
+    const int64_t ahead = p->in_place ? AHEAD * p->b_step : 0;                                  \
+    UNROLLED for (int i = 0; i < high; i++) UNROLLED for (int v = 0; v < wide; v++)             \
+    {                                                                                           \
+      c[i][v] = -(vector_##suffix){ 0 };                                                        \
+      if (!p->fresh && i < rows) c[i][v] = *(vector_##suffix *)(to + i * p->c_row + v * lanes); \
+    }                                                                                           \
+    for (int64_t k = p->depth; k > 0; k--, a += p->a_step, b += p->b_step) {                    \
+      vector_##suffix x[MOST];                                                                  \
+      UNROLLED for (int v = 0; v < wide; v++) x[v] = *(const vector_##suffix *)(b + v * lanes); \
+      if (high <= FEW)                                                                          \
+        UNROLLED for (int at = 0; at < wide * BYTES; at += LINE)                                \
+            __builtin_prefetch((const char *)(b + ahead) + at, 0, 2);                           \
+      UNROLLED for (int i = 0; i < high; i++) UNROLLED for (int v = 0; v < wide; v++) c[i][v] = \
+          ADD_##suffix(c[i][v], a[i], x[v]);                                                    \
+    }                                                                                           \
+    UNROLLED for (int i = 0; i < high; i++)                                                     \
+            UNROLLED for (int v = 0; v < wide; v++) if (i < rows) *                             \
+        (vector_##suffix *)(to + i * p->c_row + v * lanes) = c[i][v];                           \
+  }                                                                                             \
+  static void product_##suffix(const tsr__tile_product *p)                                      \
+  {                                                                                             \
+    if (p->rows <= 1 && p->panels == 4) product_of_##suffix(p, 1, 8);                           \
+    else if (p->rows <= 1) product_of_##suffix(p, 1, 2);                                        \
+    else if (p->rows <= 2 && p->panels == 2) product_of_##suffix(p, 2, 4);                      \
+    else if (p->rows <= 2) product_of_##suffix(p, 2, 2);                                        \
+    else if (p->rows <= 4) product_of_##suffix(p, 4, 2);                                        \
+    else if (p->rows <= 8 && HIGH > 8) product_of_##suffix(p, FEW, 2);                          \
+    else product_of_##suffix(p, HIGH, 2);                                                       \
   }
 
 PRODUCT_OF(f32, float)

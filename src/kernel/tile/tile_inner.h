@@ -119,6 +119,15 @@ TILE_KEEP(keep_64)
 bool TSR__ISA_NAME(tsr__aim)(int64_t *place, const void *at, int64_t n, const tsr__aiming *aim);
 bool TSR__ISA_NAME(tsr__units)(uint64_t *low, uint64_t *high, const double *x, int n,
                                const tsr__unit *unit);
+/* Products of panels: registers are 16 (AVX-512: 32) vectors, HIGH rows of two, the two of the
+ * right, and one of the left. */
+#if defined(TILE_AVX512)
+enum { PRODUCT_BYTES = 64, PRODUCT_HIGH = 14 };
+#elif defined(TILE_AVX2)
+enum { PRODUCT_BYTES = 32, PRODUCT_HIGH = 6 };
+#else
+enum { PRODUCT_BYTES = 16, PRODUCT_HIGH = 6 };
+#endif
 /* What may be packed for a kind of products. */
 /* clang-format off */
 #define TILE_PACKS_f32(X) X(f32, F32) X(f32, F16) X(f32, BF16)

@@ -1,0 +1,122 @@
+/* Matrix products of thin and odd shapes, whose blocks, panels and registers have other sizes: the
+ * chains of fused products that NUMERICS.md promises, bit for bit. Runs at each ISA. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+/* How an operand lies: as it is read, turned, or every other row and column of a larger one. */
+enum lie { PLAIN, TURNED, SPREAD, LIES };
+
+typedef struct shape {
+  int64_t m, k, n;
+} shape;
+
+/* Of element (i, j): few bits of mantissa less than there are, so that products round. */
+static double number(int64_t i, int64_t j, uint64_t salt)
+{
+  uint64_t bits = (uint64_t)(i * 1000003 + j + 1) * UINT64_C(0x9E3779B97F4A7C15) + salt;
+  bits = (bits ^ bits >> 31) * UINT64_C(0xBF58476D1CE4E5B9);
+  return (double)(int64_t)(bits >> 12) * 0x1p-51 - 1;
+}
+
+static tsr_array *put(tsr_scope *s, int64_t rows, int64_t columns, uint64_t salt, tsr_dtype dtype,
+                      enum lie lie)
+{
+  int64_t step = lie == SPREAD ? 2 : 1, down = rows * step, across = columns * step;
+  int64_t high = lie == TURNED ? across : down, wide = lie == TURNED ? down : across;
+  double *x = calloc((size_t)(down * across), sizeof *x);
+  CHECK(x);
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++)
+      x[lie == TURNED ? j * wide + i : i * step * wide + j * step] = number(i, j, salt);
+  tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(high, wide), (tsr_sharding){ 0 });
+  if (dtype == TSR_I32) a = tsr_mul(a, 1e6);
+  a = tsr_cast(a, dtype);
+  CHECK_STATUS(tsr_wait(a), TSR_OK, s);
+  free(x);
+  if (lie == TURNED) return tsr_transpose(a);
+  if (lie == PLAIN) return a;
+  tsr_range every = { .start = 0, .stop = TSR_END, .step = 2 };
+  return tsr_slice(a, every, every);
+}
+
+static double *read_all(tsr_scope *s, tsr_array *a, int64_t count)
+{
+  double *x = calloc((size_t)count, sizeof *x);
+  CHECK(x);
+  CHECK_STATUS(tsr_read(tsr_cast(a, TSR_F64), x, (size_t)count * sizeof *x), TSR_OK, s);
+  return x;
+}
+
+/* An element as NUMERICS.md says. */
+static double chain(const double *a, const double *b, shape p, tsr_dtype dtype)
+{
+  float narrow = -0.0f;
+  double wide = -0.0;
+  uint32_t whole = 0;
+  for (int64_t k = 0; k < p.k; k++) {
+    double x = a[k], y = b[k * p.n];
+    narrow = fmaf((float)x, (float)y, narrow);
+    wide = fma(x, y, wide);
+    whole += (uint32_t)(int64_t)x * (uint32_t)(int64_t)y;
+  }
+  return dtype == TSR_F32 ? (double)narrow : dtype == TSR_F64 ? wide : (double)(int32_t)whole;
+}
+
+static void check_shape(tsr_scope *outer, shape p, tsr_dtype dtype, enum lie left, enum lie right)
+{
+  tsr_scope *s = tsr_scope_open(outer);
+  tsr_array *a = put(s, p.m, p.k, 1, dtype, left), *b = put(s, p.k, p.n, 2, dtype, right);
+  double *x = read_all(s, a, p.m * p.k), *y = read_all(s, b, p.k * p.n);
+  double *found = read_all(s, tsr_matmul(a, b), p.m * p.n);
+  for (int64_t i = 0; i < p.m; i++)
+    for (int64_t j = 0; j < p.n; j++) {
+      double expected = chain(x + i * p.k, y + j, p, dtype);
+      if (memcmp(&found[i * p.n + j], &expected, sizeof expected))
+        FAIL("%s [%lld,%lld,%lld] lying %d, %d at %lld, %lld: found %a, expected %a",
+             tsr_dtype_name(dtype), (long long)p.m, (long long)p.k, (long long)p.n, (int)left,
+             (int)right, (long long)i, (long long)j, found[i * p.n + j], expected);
+    }
+  free(x), free(y), free(found);
+  tsr_scope_close(s);
+}
+
+static void check_all(tsr_dtype dtype)
+{
+  static const int64_t few[] = { 1, 2, 3, 4, 8, 9, 14, 15, 29 };
+  static const int64_t deep[] = { 1, 3, 17, 129, 300 };
+  static const int64_t many[] = { 7, 16, 31, 33, 64, 300 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = { 7 };
+  for (size_t i = 0; i < sizeof few / sizeof *few; i++)
+    for (size_t j = 0; j < sizeof many / sizeof *many; j++) {
+      int64_t k = deep[test_random(&rng) % (sizeof deep / sizeof *deep)];
+      enum lie left = (enum lie)(test_random(&rng) % LIES);
+      enum lie right = (enum lie)(test_random(&rng) % LIES);
+      check_shape(s, (shape){ few[i], k, many[j] }, dtype, left, right);
+      check_shape(s, (shape){ many[j], k, few[i] }, dtype, right, left);
+      check_shape(s, (shape){ few[i], 130, many[j] }, dtype, PLAIN, PLAIN);
+      check_shape(s, (shape){ many[j], 130, few[i] }, dtype, PLAIN, PLAIN);
+    }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(f32_products_are_chains_whatever_their_shape)
+{
+  check_all(TSR_F32);
+}
+
+TEST(f64_products_are_chains_whatever_their_shape)
+{
+  check_all(TSR_F64);
+}
+
+TEST(i32_products_wrap_whatever_their_shape)
+{
+  check_all(TSR_I32);
+}
