@@ -9,6 +9,7 @@
 #include "tessera/elementwise.h"
 #include "tessera/frame.h"
 #include "tessera/function.h"
+#include "tessera/gradient.h"
 #include "tessera/indexing.h"
 #include "tessera/inspect.h"
 #include "tessera/io.h"

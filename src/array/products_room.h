@@ -1,4 +1,4 @@
-/* Inside array/: what calls of products share. */
+/* Inside array/ and transform/: what calls of products share. */
 #ifndef TSR_ARRAY_PRODUCTS_ROOM_H
 #define TSR_ARRAY_PRODUCTS_ROOM_H
 

@@ -117,7 +117,7 @@ static bool put_node(inliner *in, frame *f, int n)
   const tsr__gnode *node = &f->program->nodes[n];
   int o = tsr__in(f->program, node, 0);
   if (has_region(node)) return put_region(in, f, n);
-  if (node->op == TSR__OP_ARG) f->place[n] = f->args[tsr__index_of(f->program, node)];
+  if (node->op == TSR__OP_ARG && f->inside) f->place[n] = f->args[tsr__index_of(f->program, node)];
   else if (o >= 0 && has_region(&f->program->nodes[o]))
     f->place[n] = f->results[o][tsr__index_of(f->program, node)];
   else return copy_node(in, f, n);

@@ -70,7 +70,8 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define JOINS(operation) .joins = TSR__OP_##operation,
 #define SQUARE(operation) .square = TSR__OP_##operation,
 #define SIGN(text) .sign = text,
-#define GRADIENT(rule) .gradient = TSR__RULE_##rule,
+#define GRADIENT(rule)
+#define NO_GRADIENT(reason)
 #define BATCHING(rule) .batching = TSR__RULE_##rule,
 #define DOC(text)
 /* What can be known here of a row's kernel. */

@@ -76,8 +76,7 @@ int tsr_trace_count(const tsr_function *f)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
-/* The arguments' arrays, each where its spec says. */
-static bool take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, const char *site)
+bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, const char *site)
 {
   tsr__leaves *out = &a->leaves;
   for (int i = 0; i < a->in.count; i++) {
@@ -151,7 +150,7 @@ tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, 
   if (refused) return refused;
   tsr__arguments a = { .in = { arguments, count } };
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
-  if (!take_leaves(scope, f, &a, site)) return tsr__make_inert(scope, site);
+  if (!tsr__take_leaves(scope, f, &a, site)) return tsr__make_inert(scope, site);
   const tsr__traced *t = tsr__trace(scope, f, &a, site);
   return t ? call_trace(scope, t, &a.leaves, site) : tsr__make_inert(scope, site);
 }

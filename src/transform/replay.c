@@ -4,12 +4,53 @@
  * they are or as others: gradients need what was computed, batching puts dims in front. */
 #include "transform/transform.h"
 
+/* A region's program without calls in it, that lives as long as the replay's scope. */
+typedef struct flat {
+  tsr__node node;
+  tsr__program program;
+} flat;
+
+static void release_flat(tsr__node *node)
+{
+  tsr__program_free(&((flat *)node)->program);
+}
+
+/* What functions compute that the region calls is put in their place. */
+static bool flatten(tsr__replay *replay)
+{
+  int32_t *place, count = replay->region->result_count;
+  int32_t *results = tsr__arena_new(&replay->scope->arena, ((size_t)count + 1) * sizeof *results);
+  flat *f = (flat *)tsr__node_new(replay->scope, sizeof *f, replay->site, NULL);
+  if (!f || !results) return false;
+  tsr__program_init(&f->program, replay->program->heap);
+  f->node.release = release_flat;
+  if (!tsr__program_inline(replay->program, &replay->scope->arena, &f->program, &place))
+    return false;
+  for (int i = 0; i < count; i++) results[i] = place[replay->results[i]];
+  replay->program = &f->program;
+  replay->results = results;
+  return true;
+}
+
+static bool has_calls(const tsr__program *program)
+{
+  for (int n = 0; n < program->node_count; n++)
+    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION) return true;
+  return false;
+}
+
 bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *traced,
                       tsr_array *const *arguments, const char *site)
 {
   const tsr__program *program = &traced->region->program;
-  *replay =
-      (tsr__replay){ .scope = scope, .region = traced->region, .program = program, .site = site };
+  *replay = (tsr__replay){ .scope = scope,
+                           .region = traced->region,
+                           .program = program,
+                           .results = traced->region->results,
+                           .params = program->params,
+                           .site = site };
+  if (has_calls(program) && !flatten(replay)) return false;
+  program = replay->program;
   replay->at =
       tsr__arena_new(&scope->arena, ((size_t)program->node_count + 1) * sizeof *replay->at);
   for (int n = 0; replay->at && n < program->node_count; n++) {
@@ -33,7 +74,7 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
                    .region_count = node->region_count,
                    .regions = regions };
   if (node->op == TSR__OP_CONST)
-    return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, program->params[node->param],
+    return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, replay->params[node->param],
                            site);
   for (int i = 0; i < node->region_count; i++) regions[i] = tsr__region_in(program, node, i);
   if (node->attr_bytes) {
@@ -41,7 +82,7 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
     ask.attr_bytes = node->attr_bytes;
   }
   if (node->param >= 0) {
-    ask.numbers = program->params + node->param;
+    ask.numbers = replay->params + node->param;
     ask.number_count = node->param_count;
   }
   if (node->sharding) ask.sharding = &program->shardings[node->sharding];

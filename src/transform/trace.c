@@ -62,7 +62,8 @@ static void write_signature(const tsr_function *f, const tsr__arguments *a, sign
     tsr__text_add(&out->text, ";");
   }
   for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
-  if (f->user_bytes) tsr__text_put(&out->text, f->user, f->user_bytes);
+  for (const tsr_function *of = f; of; of = of->of)
+    if (of->user_bytes) tsr__text_put(&out->text, of->user, of->user_bytes);
   out->hash = tsr__hash(out->text.data, out->text.length, out->text.length);
 }
 
@@ -114,7 +115,14 @@ static tsr_array *make_argument(const tracing *t, const tsr_array *leaf, int ind
   return arg;
 }
 
-/* The arguments as the body sees them. NULL out of memory. */
+int tsr__count_arguments(tsr_array *const *in)
+{
+  int count = 0;
+  while (in[count]) count++;
+  return count;
+}
+
+/* The arguments as the body sees them, and NULL behind them. NULL out of memory. */
 static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
 {
   size_t room = (size_t)(a->leaves.count + a->in.count + 1);

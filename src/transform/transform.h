@@ -58,6 +58,7 @@ struct tsr_function {
   size_t user_bytes;
   const char *name;
   bool inert;
+  const tsr_function *of; /* it is made of that, whose `user_bytes` are arguments of it, too */
   tsr_sharding in[TSR_MAX_ARGS], out[TSR_MAX_ARGS]; /* no mesh: as it comes */
   pthread_mutex_t lock;                             /* of the list */
   tsr__traced *traced;
@@ -72,6 +73,11 @@ typedef struct tsr__arguments {
   tsr__operands in;
   tsr__leaves leaves;
 } tsr__arguments;
+/* Adds the arrays in the arguments, each where the function's spec says. False: out of memory. */
+bool tsr__take_leaves(tsr_scope *scope, tsr_function *function, tsr__arguments *arguments,
+                      const char *site);
+/* How many arguments a body is given: behind the last there is NULL. */
+int tsr__count_arguments(tsr_array *const *in);
 /* The trace of a function for arguments, of which only types are looked at, made in a scope inside
  * `scope` if it is new. NULL: the error is recorded in `scope`. */
 const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *function,
@@ -86,7 +92,9 @@ void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
 typedef struct tsr__replay {
   tsr_scope *scope;
   const tsr__region *region;
-  const tsr__program *program; /* the region's */
+  const tsr__program *program; /* the region's, what it calls in the place of CALL nodes */
+  const int32_t *results;      /* where the region's results are in it */
+  const tsr__num *params;      /* its numbers */
   tsr_array **at;              /* in the arena of `scope` */
   const char *site;
 } tsr__replay;

@@ -20,7 +20,7 @@ static tsr_array *again(tsr_scope *s, tsr_array *const *in, void *user)
       replay.at[n] = tsr__replay_make(&replay, n, TSR__IN_NONE);
   tsr__replay_through(&replay);
   tsr_array *results[4];
-  for (int i = 0; i < t->region->result_count; i++) results[i] = replay.at[t->region->results[i]];
+  for (int i = 0; i < t->region->result_count; i++) results[i] = replay.at[replay.results[i]];
   return tsr__form_fill(s, t->form, results, TSR_HERE);
 }
 

@@ -1,0 +1,226 @@
+/* Going back through a region, and the table of rules: the column GRADIENT of ops.def. */
+#include "transform/backward.h"
+
+#include "tessera/shape.h"
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+typedef struct rule {
+  tsr__grad_fn *pull;
+  const char *none; /* why there is none */
+} rule;
+
+#define OPERANDS(low, high)
+#define RESULTS(many)
+#define REGIONS(nested)
+#define WANTS(what)
+#define DTYPE(rule)
+#define SHAPE(rule)
+#define FACTORS(rule)
+#define ATTRIBUTES(family)
+#define NUMBERS(count)
+#define NEEDS_ONE()
+#define PREFIX(floats, others)
+#define LONG(size)
+#define BOOLS(logic, side)
+#define JOINS(operation)
+#define SQUARE(operation)
+#define SIGN(text)
+#define SCALES()
+#define GRADIENT(rule) .pull = tsr__grad_##rule,
+#define NO_GRADIENT(reason) .none = reason,
+#define BATCHING(rule)
+#define DOC(text)
+#define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
+static const rule rules[TSR__OPS] = {
+#include "graph/ops.def"
+};
+
+const char *tsr__gradient_kind(int op)
+{
+  if (rules[op].none) return rules[op].none;
+  if (!rules[op].pull) return NULL;
+  return rules[op].pull == tsr__grad_zero ? "zero" : "rule";
+}
+
+void tsr__grad_zero(const tsr__pull *p)
+{
+  (void)p;
+}
+
+/* ---- what is wanted -------------------------------------------------------------------------- */
+
+static bool is_zero(int op)
+{
+  return rules[op].pull == tsr__grad_zero;
+}
+
+bool tsr__backward_open(tsr__backward *back, tsr_scope *scope, const tsr__traced *traced,
+                        tsr_array *const *leaves, const char *site)
+{
+  *back = (tsr__backward){ .traced = traced };
+  if (!tsr__replay_open(&back->replay, scope, traced, leaves, site)) return false;
+  size_t nodes = (size_t)back->replay.program->node_count + 1;
+  back->due = tsr__arena_new(&scope->arena, nodes * sizeof *back->due);
+  back->wanted = tsr__arena_new(&scope->arena, nodes);
+  return back->due && back->wanted;
+}
+
+void tsr__backward_want(tsr__backward *back, int leaf)
+{
+  const tsr__program *program = back->replay.program;
+  for (int n = 0; n < program->node_count; n++)
+    if (program->nodes[n].op == TSR__OP_ARG && tsr__index_of(program, &program->nodes[n]) == leaf)
+      back->wanted[n] = true;
+}
+
+/* Of several results a node has no dtype of its own: RESULT nodes say. */
+void tsr__backward_forward(tsr__backward *back)
+{
+  const tsr__program *program = back->replay.program;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    bool real = node->result_count || tsr__dtype_float((tsr_dtype)node->dtype);
+    TSR_FOR_OPERANDS (program, node, i, o)
+      back->wanted[n] |= real && !is_zero(node->op) && back->wanted[o];
+  }
+  tsr__replay_through(&back->replay);
+}
+
+tsr_array *tsr__backward_result(const tsr__backward *back, int i)
+{
+  return back->replay.at[back->replay.results[i]];
+}
+
+/* ---- adding up ------------------------------------------------------------------------------- */
+
+static void add_due(tsr__backward *back, int n, tsr_array *part, const char *site)
+{
+  tsr_array *so_far = back->due[n];
+  back->due[n] = so_far ? tsr_add_at(so_far, tsr_operand_array(part), site) : part;
+}
+
+void tsr__backward_seed(tsr__backward *back, int i, tsr_array *due)
+{
+  int n = back->replay.results[i];
+  if (back->wanted[n]) add_due(back, n, due, back->replay.site);
+}
+
+/* Sums over dims that an operand of `shape` has not, or has with size 1. */
+static tsr_array *summed_to(tsr_array *a, const tsr_shape *shape, const char *site)
+{
+  if (a->inert) return a;
+  int before = a->shape.rank - shape->rank;
+  tsr_reduce_args sum = { .size = sizeof sum, .x = a, .keep_dims = true };
+  for (int d = 0; d < a->shape.rank; d++)
+    if (d < before || (shape->dims[d - before] == 1 && a->shape.dims[d] != 1))
+      sum.dims.bits |= 1u << d;
+  if (sum.dims.bits) a = tsr_sum_at(&sum, site);
+  return before ? tsr_reshape_at(a, *shape, site) : a;
+}
+
+static int operand_of(const tsr__pull *p, int i)
+{
+  return tsr__in(p->back->replay.program, p->node, i);
+}
+
+bool tsr__wants(const tsr__pull *p, int i)
+{
+  int o = operand_of(p, i);
+  return o >= 0 && p->back->wanted[o];
+}
+
+void tsr__give(const tsr__pull *p, int i, tsr_array *part)
+{
+  if (!tsr__wants(p, i)) return;
+  int o = operand_of(p, i);
+  const tsr_array *operand = p->back->replay.at[o];
+  if (!operand->extras || !operand->extras->result_count) { /* else that of its first result */
+    part = summed_to(part, &operand->shape, p->site);
+    part = tsr_cast_at(part, (tsr_dtype)operand->dtype, p->site);
+  }
+  add_due(p->back, o, part, p->site);
+}
+
+/* ---- going back ------------------------------------------------------------------------------ */
+
+static bool refuse(tsr__backward *back, const tsr__gnode *node, const char *site)
+{
+  const char *why = rules[node->op].none;
+  tsr__fail(back->replay.scope, site, TSR_EUNSUPPORTED,
+            "tsr_grad: %s has no gradient: %s; take it out of what depends on the arguments that "
+            "are differentiated by",
+            tsr__ops[node->op].name, why ? why : "it has no rule");
+  back->failed = true;
+  return false;
+}
+
+static bool pull(tsr__backward *back, int n)
+{
+  const tsr__replay *replay = &back->replay;
+  const tsr__gnode *node = &replay->program->nodes[n];
+  tsr__pull p = { .back = back,
+                  .node = node,
+                  .out = replay->at[n],
+                  .due = back->due[n],
+                  .attr = tsr__attr_of(replay->program, node),
+                  .site = replay->program->sites[n] ? replay->program->sites[n] : replay->site };
+  tsr_array **in = tsr__arena_new(&replay->scope->arena, ((size_t)node->in_count + 1) * sizeof *in);
+  bool any = false;
+  for (int i = 0; in && i < node->in_count; i++) {
+    int o = tsr__in(replay->program, node, i);
+    in[i] = o < 0 ? NULL : replay->at[o];
+    any |= o >= 0 && back->wanted[o];
+  }
+  p.in = in;
+  if (!in || !any) return in != NULL;
+  if (!rules[node->op].pull) return refuse(back, node, p.site);
+  rules[node->op].pull(&p);
+  return true;
+}
+
+bool tsr__backward_run(tsr__backward *back)
+{
+  for (int n = back->replay.program->node_count - 1; n >= 0; n--) {
+    if (!back->due[n] || !back->wanted[n]) continue;
+    if (back->replay.at[n]->inert || !pull(back, n)) return false;
+  }
+  return true;
+}
+
+tsr_array *tsr__backward_take(tsr__backward *back, int leaf, tsr_array *like)
+{
+  const tsr__program *program = back->replay.program;
+  tsr_scope *scope = back->replay.scope;
+  for (int n = 0; n < program->node_count; n++)
+    if (program->nodes[n].op == TSR__OP_ARG && back->due[n] &&
+        tsr__index_of(program, &program->nodes[n]) == leaf)
+      return back->due[n];
+  return tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape, like->sharding,
+                     back->replay.site);
+}
+
+/* ---- rules of what only stands between ------------------------------------------------------- */
+
+void tsr__grad_cast(const tsr__pull *p)
+{
+  tsr__give(p, 0, p->due);
+}
+
+void tsr__grad_full(const tsr__pull *p)
+{
+  tsr__give(p, 0, p->due);
+}
+
+/* Of several results the first alone is of floats. */
+void tsr__grad_result(const tsr__pull *p)
+{
+  const tsr__index_attr *attr = p->attr;
+  if (attr->index == 0) tsr__give(p, 0, p->due);
+}
+
+/* What is said of how a value lies holds for its gradient. */
+void tsr__grad_place(const tsr__pull *p)
+{
+  tsr__give(p, 0, tsr_constrain_at(p->due, p->out->sharding, p->site));
+}

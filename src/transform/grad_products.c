@@ -1,0 +1,114 @@
+/* Gradients of products: products again, of what is due with the other operand.
+ *
+ *   out[i k] = left[i j] right[j k]      left: due[i k] right[j k] -> i j
+ *                                        right: left[i j] due[i k] -> j k
+ *
+ * Of windows (place = stride * i + dilation * w): to the right operand, what is due is the window,
+ * stride and dilation changed places; to the left, windows over what is due, spread by the stride,
+ * between borders, with the right operand turned round.
+ *
+ * A product that says `.reproducible` has gradients that do. */
+#include "array/products_room.h"
+#include "tessera/shape.h"
+#include "transform/backward.h"
+
+typedef tsr_array array;
+
+static int dim_of(const uint8_t *indices, int index)
+{
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    if (indices[d] == index) return d;
+  return -1;
+}
+
+/* A product whose result has the indices of operand `i`; dims without an index, of size 1, come
+ * after. */
+static void give_product(const tsr__pull *p, int i, tsr__contraction *c)
+{
+  const tsr__dot_attr *attr = p->attr;
+  const uint8_t *indices = i ? attr->right : attr->left;
+  const tsr_shape *shape = &p->in[i]->shape;
+  bool all = true;
+  for (int d = 0, rank = 0; d < shape->rank; d++) {
+    all &= indices[d] != 0;
+    if (indices[d]) c->at.out[rank++] = indices[d];
+  }
+  c->name = "tsr_grad";
+  c->reproducible = attr->leaf != 0;
+  array *part = tsr__contract(c, p->site);
+  for (int d = 0; d < shape->rank && !i && !part->inert && all; d++) {
+    if (!attr->window[d] || part->shape.dims[d] == shape->dims[d]) continue;
+    tsr_pad_args pad = { .size = sizeof pad, .x = part }; /* what no window showed */
+    pad.high[d] = shape->dims[d] - part->shape.dims[d];
+    part = tsr_pad_at(&pad, p->site);
+  }
+  tsr__give(p, i, all ? part : tsr_reshape_at(part, *shape, p->site));
+}
+
+/* Borders of zeros along a dim, on both sides. */
+static array *bordered(const tsr__pull *p, array *a, int dim, int64_t width)
+{
+  tsr_pad_args pad = { .size = sizeof pad, .x = a };
+  pad.low[dim] = pad.high[dim] = width;
+  return tsr_pad_at(&pad, p->site);
+}
+
+static void give_left(const tsr__pull *p)
+{
+  const tsr__dot_attr *attr = p->attr;
+  tsr__contraction c = { .a = p->due, .b = p->in[1] };
+  memcpy(c.at.left, attr->out, sizeof c.at.left);
+  memcpy(c.at.right, attr->right, sizeof c.at.right);
+  for (int d = 0; d < p->in[0]->shape.rank; d++) {
+    int window = attr->window[d];
+    if (!window) continue;
+    int at = dim_of(attr->out, attr->left[d]), other = dim_of(attr->right, window);
+    int64_t width = p->in[1]->shape.dims[other];
+    if (!width || !p->due->shape.dims[at]) { /* no window shows anything */
+      array *none = tsr_full_at(tsr__home(p->due), tsr_operand_int(0), (tsr_dtype)p->out->dtype,
+                                p->in[0]->shape, (tsr_sharding){ 0 }, p->site);
+      tsr__give(p, 0, none);
+      return;
+    }
+    c.a = tsr__spaced(p, c.a, at, attr->stride[d]);
+    c.a = bordered(p, c.a, at, (width - 1) * attr->dilation[d]);
+    c.b = tsr_flip_at(c.b, (tsr_dims){ .bits = 1u << other }, p->site);
+    c.at.window[at] = (uint8_t)window;
+    c.at.stride[at] = 1;
+    c.at.dilation[at] = attr->dilation[d];
+  }
+  give_product(p, 0, &c);
+}
+
+static void give_right(const tsr__pull *p)
+{
+  const tsr__dot_attr *attr = p->attr;
+  tsr__contraction c = { .a = p->in[0], .b = p->due };
+  memcpy(c.at.left, attr->left, sizeof c.at.left);
+  memcpy(c.at.right, attr->out, sizeof c.at.right);
+  for (int d = 0; d < p->in[0]->shape.rank; d++) {
+    int window = attr->window[d];
+    if (!window) continue;
+    int at = dim_of(attr->out, attr->left[d]), other = dim_of(attr->right, window);
+    int64_t width = p->in[1]->shape.dims[other], count = p->due->shape.dims[at];
+    int64_t shown =
+        width && count ? (count - 1) * attr->stride[d] + (width - 1) * attr->dilation[d] + 1 : 0;
+    c.a = tsr__part(c.a, d, (tsr_range){ 0, shown, 1 }, p->site);
+    c.at.left[d] = (uint8_t)window;
+    c.at.window[d] = attr->left[d];
+    c.at.stride[d] = attr->dilation[d];
+    c.at.dilation[d] = attr->stride[d];
+    if (shown) continue;
+    array *none = tsr_full_at(tsr__home(p->due), tsr_operand_int(0), (tsr_dtype)p->out->dtype,
+                              p->in[1]->shape, (tsr_sharding){ 0 }, p->site);
+    tsr__give(p, 1, none);
+    return;
+  }
+  give_product(p, 1, &c);
+}
+
+void tsr__grad_dot(const tsr__pull *p)
+{
+  if (tsr__wants(p, 0)) give_left(p);
+  if (tsr__wants(p, 1)) give_right(p);
+}

@@ -1,0 +1,113 @@
+/* Gradients of reductions: what is due to a result goes to each element that was counted. */
+#include "tessera/indexing.h"
+#include "tessera/shape.h"
+#include "transform/backward.h"
+
+typedef tsr_array array;
+
+/* An array of a reduction's shape with the reduced dims as 1. */
+static array *kept(const tsr__pull *p, array *a)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  tsr_shape shape = p->in[0]->shape;
+  for (int d = 0; d < shape.rank; d++)
+    if (!attr->dims || attr->dims >> d & 1) shape.dims[d] = 1;
+  bool same = a->inert || (a->shape.rank == shape.rank && attr->keep);
+  return same ? a : tsr_reshape_at(a, shape, p->site);
+}
+
+static array *mask_of(const tsr__pull *p)
+{
+  return p->node->in_count > 1 ? p->in[1] : NULL;
+}
+
+/* What a result has at all elements that it was made of; by groups each has that of its group. */
+static array *unreduced(const tsr__pull *p, array *a)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  if (!attr->groups) return tsr_broadcast_to_at(kept(p, a), p->in[0]->shape, p->site);
+  tsr_take_args take = { .size = sizeof take, .x = a, .indices = p->in[2] };
+  return tsr_take_at(&take, p->site);
+}
+
+static void give_counted(const tsr__pull *p, array *part)
+{
+  array *mask = mask_of(p);
+  tsr__give(p, 0, mask ? tsr__only(p, mask, part) : part);
+}
+
+/* How many elements a result is made of, less `ddof`, as a number or an array of the result's
+ * shape. */
+static tsr_operand count_of(const tsr__pull *p, int64_t ddof)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  array *mask = mask_of(p), *codes = p->node->in_count > 2 ? p->in[2] : NULL;
+  if (!mask && !codes) {
+    int64_t count = 1;
+    for (int d = 0; d < p->in[0]->shape.rank; d++)
+      if (!attr->dims || attr->dims >> d & 1) count *= p->in[0]->shape.dims[d];
+    return tsr_operand_float((double)(count - ddof));
+  }
+  array *ones = tsr_full_at(tsr__home(p->due), tsr_operand_int(1), TSR_I64, p->in[0]->shape,
+                            (tsr_sharding){ 0 }, p->site);
+  tsr__ask ask = { .attr = attr, .attr_bytes = sizeof *attr };
+  array *count = tsr__make(NULL, TSR__OP_SUM, TSR__IN(ones, mask, codes), &ask, p->site);
+  count = tsr_sub_at(count, tsr_operand_int(ddof), p->site);
+  return tsr_operand_array(tsr_cast_at(count, (tsr_dtype)p->out->dtype, p->site));
+}
+
+void tsr__grad_sum(const tsr__pull *p)
+{
+  give_counted(p, unreduced(p, p->due));
+}
+
+void tsr__grad_mean(const tsr__pull *p)
+{
+  give_counted(p, unreduced(p, tsr_div_at(p->due, count_of(p, 0), p->site)));
+}
+
+/* How far elements are from their mean. */
+static array *from_mean(const tsr__pull *p)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  tsr__ask ask = { .attr = attr, .attr_bytes = sizeof *attr };
+  array *codes = p->node->in_count > 2 ? p->in[2] : NULL;
+  array *mean = tsr__make(NULL, TSR__OP_MEAN, TSR__IN(p->in[0], mask_of(p), codes), &ask, p->site);
+  return tsr_sub_at(p->in[0], tsr_operand_array(unreduced(p, mean)), p->site);
+}
+
+void tsr__grad_var(const tsr__pull *p)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  array *each = tsr_div_at(tsr__scaled(p, p->due, 2), count_of(p, attr->ddof), p->site);
+  give_counted(p, tsr__times(p, unreduced(p, each), from_mean(p)));
+}
+
+void tsr__grad_std(const tsr__pull *p)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  array *each = tsr_div_at(tsr__over(p, p->due, p->out), count_of(p, attr->ddof), p->site);
+  give_counted(p, tsr__times(p, unreduced(p, each), from_mean(p)));
+}
+
+/* Those that are as the result share alike. Where nothing was counted, nobody gets anything; beside
+ * NaN, to which nothing is equal, the shares are NaN. */
+void tsr__grad_extreme(const tsr__pull *p)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  tsr__ask ask = { .attr = attr, .attr_bytes = sizeof *attr };
+  array *mask = mask_of(p), *codes = p->node->in_count > 2 ? p->in[2] : NULL;
+  tsr_operand best = tsr_operand_array(unreduced(p, p->out));
+  array *equal = tsr_eq_at(p->in[0], best, p->site);
+  array *each = tsr_cast_at(equal, (tsr_dtype)p->out->dtype, p->site);
+  array *count = tsr__make(NULL, TSR__OP_SUM, TSR__IN(each, mask, codes), &ask, p->site);
+  if (mask || codes) count = tsr_maximum_at(count, tsr_operand_int(1), p->site);
+  array *part = unreduced(p, tsr__over(p, p->due, count));
+  give_counted(p, tsr__times(p, part, each));
+}
+
+void tsr__grad_sum_to(const tsr__pull *p)
+{
+  array *due = tsr_cast_at(p->due, (tsr_dtype)p->in[0]->dtype, p->site);
+  give_counted(p, unreduced(p, due));
+}

@@ -1,0 +1,138 @@
+/* Gradients of views: elements go back to where they were shown from, and add up where they were
+ * shown more than once. All of it are views again, so nothing is computed but sums. */
+#include "tessera/shape.h"
+#include "transform/backward.h"
+
+typedef tsr_array array;
+
+static array *sliced(const tsr__pull *p, array *a, const tsr__slice_attr *attr)
+{
+  tsr__ask ask = { .attr = attr, .attr_bytes = sizeof *attr };
+  return tsr__make(NULL, TSR__OP_SLICE, TSR__IN(a), &ask, p->site);
+}
+
+/* ---- slices ---------------------------------------------------------------------------------- */
+
+/* [n, 1] -> [n, step] -> n * step, without the last zeros */
+array *tsr__spaced(const tsr__pull *p, array *a, int dim, int64_t step)
+{
+  if (step == 1 || a->inert || a->shape.dims[dim] < 2) return a;
+  tsr_shape apart = a->shape, whole = a->shape;
+  tsr_pad_args pad = { .size = sizeof pad };
+  int64_t size = a->shape.dims[dim];
+  if (a->shape.rank == TSR_MAX_RANK) { /* the dims in front are one */
+    for (int d = 0; d < TSR_MAX_RANK; d++) apart.dims[d] = 1;
+    int64_t before = 1, behind = 1;
+    for (int d = 0; d < TSR_MAX_RANK; d++)
+      *(d < dim ? &before : &behind) *= d == dim ? 1 : a->shape.dims[d];
+    apart = (tsr_shape){ .rank = 4, .dims = { before, size, 1, behind } };
+    pad.high[2] = step - 1;
+  } else {
+    apart.rank++;
+    for (int d = apart.rank - 1; d > dim + 1; d--) apart.dims[d] = apart.dims[d - 1];
+    apart.dims[dim + 1] = 1;
+    pad.high[dim + 1] = step - 1;
+  }
+  whole.dims[dim] = size * step;
+  pad.x = tsr_reshape_at(a, apart, p->site);
+  array *wide = tsr_reshape_at(tsr_pad_at(&pad, p->site), whole, p->site);
+  tsr_range ranges[TSR_MAX_RANK];
+  for (int d = 0; d < whole.rank; d++) ranges[d] = TSR_ALL;
+  ranges[dim] = (tsr_range){ 0, (size - 1) * step + 1, 1 };
+  return tsr_slice_at(wide, ranges, whole.rank, p->site);
+}
+
+/* Turned the right way round, spread, and put between zeros. */
+void tsr__grad_slice(const tsr__pull *p)
+{
+  const tsr__slice_attr *attr = p->attr;
+  const tsr_shape *from = &p->in[0]->shape;
+  tsr_pad_args pad = { .size = sizeof pad, .x = p->due };
+  bool any = false;
+  for (int d = 0; d < from->rank && !pad.x->inert; d++) {
+    int64_t step = attr->step[d], size = attr->size[d], first = attr->start[d];
+    if (!step) continue;
+    if (step < 0 && size > 1) {
+      pad.x = tsr_flip_at(pad.x, (tsr_dims){ .bits = 1u << d }, p->site);
+      first += (size - 1) * step;
+      step = -step;
+    }
+    pad.x = tsr__spaced(p, pad.x, d, step);
+    if (pad.x->inert) break;
+    pad.low[d] = size ? first : 0;
+    pad.high[d] = from->dims[d] - pad.low[d] - pad.x->shape.dims[d];
+    any |= pad.low[d] || pad.high[d];
+  }
+  tsr__give(p, 0, any ? tsr_pad_at(&pad, p->site) : pad.x);
+}
+
+/* The operand's part of a padded array. */
+static tsr__slice_attr inner_of(const tsr__pull *p)
+{
+  const tsr__pad_attr *attr = p->attr;
+  tsr__slice_attr inner = { .start = { 0 } };
+  for (int d = 0; d < p->in[0]->shape.rank; d++) {
+    if (!attr->low[d] && !attr->high[d]) continue;
+    inner.start[d] = p->in[0]->shape.dims[d] ? attr->low[d] : 0;
+    inner.step[d] = 1;
+    inner.size[d] = p->in[0]->shape.dims[d];
+  }
+  return inner;
+}
+
+/* The number around it is in all of the border. */
+void tsr__grad_pad(const tsr__pull *p)
+{
+  tsr__slice_attr inner = inner_of(p);
+  const tsr__pad_attr *attr = p->attr;
+  if (tsr__wants(p, 0)) tsr__give(p, 0, sliced(p, p->due, &inner));
+  if (!tsr__wants(p, 1)) return;
+  array *inside = tsr_full_at(tsr__home(p->due), tsr_operand_bool(false), TSR_BOOL, p->in[0]->shape,
+                              (tsr_sharding){ 0 }, p->site);
+  tsr_pad_args pad = { .size = sizeof pad, .x = inside, .value = tsr_operand_bool(true) };
+  memcpy(pad.low, attr->low, sizeof pad.low);
+  memcpy(pad.high, attr->high, sizeof pad.high);
+  tsr_reduce_args sum = { .size = sizeof sum, .x = p->due, .where = tsr_pad_at(&pad, p->site) };
+  tsr__give(p, 1, tsr_sum_at(&sum, p->site));
+}
+
+/* ---- the others ------------------------------------------------------------------------------ */
+
+void tsr__grad_transpose(const tsr__pull *p)
+{
+  const tsr__order_attr *order = p->attr;
+  int back[TSR_MAX_RANK], rank = p->in[0]->shape.rank;
+  for (int d = 0; d < rank; d++) back[order->dims[d]] = d;
+  tsr__give(p, 0, rank ? tsr_transpose_at(p->due, back, rank, p->site) : p->due);
+}
+
+void tsr__grad_broadcast(const tsr__pull *p)
+{
+  tsr__give(p, 0, p->due);
+}
+
+void tsr__grad_reshape(const tsr__pull *p)
+{
+  tsr__give(p, 0, tsr_reshape_at(p->due, p->in[0]->shape, p->site));
+}
+
+/* Both operands are one. */
+void tsr__grad_roll(const tsr__pull *p)
+{
+  const tsr__roll_attr *roll = p->attr;
+  int dim = (int)roll->dim;
+  int64_t shift = -roll->count;
+  tsr__give(p, 0, tsr_roll_at(p->due, &shift, &dim, 1, p->site));
+}
+
+void tsr__grad_concat(const tsr__pull *p)
+{
+  const tsr__dim_attr *attr = p->attr;
+  int64_t first = 0;
+  for (int i = 0; i < p->node->in_count; i++) {
+    int64_t next = first + p->in[i]->shape.dims[attr->dim];
+    if (tsr__wants(p, i))
+      tsr__give(p, i, tsr__part(p->due, (int)attr->dim, (tsr_range){ first, next, 1 }, p->site));
+    first = next;
+  }
+}
