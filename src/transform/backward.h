@@ -83,6 +83,8 @@ static inline tsr_array *tsr__only(const tsr__pull *p, tsr_array *where, tsr_arr
 
 /* step - 1 zeros between the elements of a dim. */
 tsr_array *tsr__spaced(const tsr__pull *p, tsr_array *a, int dim, int64_t step);
+/* Zeros like `like`, and what is due added at places along a dim, line by line. */
+tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, int dim);
 
 /* Whether a row has a "rule", is "zero", or why it has none; NULL: nobody said. */
 const char *tsr__gradient_kind(int op);
@@ -100,7 +102,10 @@ tsr__grad_fn tsr__grad_add, tsr__grad_sub, tsr__grad_mul, tsr__grad_div, tsr__gr
     tsr__grad_hypot, tsr__grad_logaddexp, tsr__grad_fma, tsr__grad_where;
 tsr__grad_fn tsr__grad_slice, tsr__grad_transpose, tsr__grad_broadcast, tsr__grad_pad,
     tsr__grad_reshape, tsr__grad_roll, tsr__grad_concat;
-tsr__grad_fn tsr__grad_sum, tsr__grad_mean, tsr__grad_var, tsr__grad_std, tsr__grad_extreme;
+tsr__grad_fn tsr__grad_sum, tsr__grad_mean, tsr__grad_var, tsr__grad_std, tsr__grad_extreme,
+    tsr__grad_prod;
+tsr__grad_fn tsr__grad_cumsum, tsr__grad_sort, tsr__grad_top_k, tsr__grad_scatter, tsr__grad_take,
+    tsr__grad_take_along, tsr__grad_gather, tsr__grad_dynamic_slice, tsr__grad_dynamic_update;
 tsr__grad_fn tsr__grad_dot, tsr__grad_sum_to;
 
 #endif

@@ -106,6 +106,53 @@ void tsr__grad_extreme(const tsr__pull *p)
   give_counted(p, tsr__times(p, part, each));
 }
 
+/* Of [lines, n] the product of all the others of a line: pairs are joined until one is left, and
+ * on the way back each has its neighbour times what its pair has. */
+static array *product_of_others(const tsr__pull *p, array *a)
+{
+  if (a->inert) return a;
+  int64_t lines = a->shape.dims[0], n = a->shape.dims[1], half = (n + 1) / 2;
+  if (n < 2)
+    return tsr_full_at(tsr__home(a), tsr_operand_int(1), (tsr_dtype)a->dtype, a->shape,
+                       (tsr_sharding){ 0 }, p->site);
+  tsr_pad_args pad = { .size = sizeof pad, .x = a, .value = tsr_operand_int(1) };
+  pad.high[1] = n % 2;
+  array *pairs = tsr_reshape_at(tsr_pad_at(&pad, p->site), TSR_SHAPE(lines, half, 2), p->site);
+  tsr_reduce_args both = { .size = sizeof both, .x = pairs, .dims = { .bits = 4 } };
+  array *rest = product_of_others(p, tsr_prod_at(&both, p->site));
+  rest = tsr_reshape_at(rest, TSR_SHAPE(lines, half, 1), p->site);
+  array *neighbour = tsr_flip_at(pairs, (tsr_dims){ .bits = 4 }, p->site);
+  array *all = tsr_reshape_at(tsr__times(p, neighbour, rest), TSR_SHAPE(lines, 2 * half), p->site);
+  return tsr__part(all, 1, (tsr_range){ 0, n, 1 }, p->site);
+}
+
+/* Not a quotient, which zeros would break: the reduced dims become one, the last. */
+void tsr__grad_prod(const tsr__pull *p)
+{
+  const tsr__reduce_attr *attr = p->attr;
+  array *x = p->in[0], *mask = mask_of(p);
+  int order[TSR_MAX_RANK], back[TSR_MAX_RANK], rank = x->shape.rank, next = 0;
+  tsr_shape flat = { .rank = 2, .dims = { 1, 1 } };
+  if (!rank) {
+    give_counted(p, p->due);
+    return;
+  }
+  for (int reduced = 0; reduced < 2; reduced++) {
+    for (int d = 0; d < rank; d++) {
+      if ((!attr->dims || attr->dims >> d & 1) != reduced) continue;
+      flat.dims[reduced] *= x->shape.dims[d];
+      back[d] = next;
+      order[next++] = d;
+    }
+  }
+  if (mask) x = tsr_where_at(mask, tsr_operand_array(x), tsr_operand_int(1), p->site);
+  array *turned = tsr_transpose_at(x, order, rank, p->site);
+  array *others = product_of_others(p, tsr_reshape_at(turned, flat, p->site));
+  others = tsr_reshape_at(others, turned->shape, p->site);
+  others = tsr_transpose_at(others, back, rank, p->site);
+  give_counted(p, tsr__times(p, unreduced(p, p->due), others));
+}
+
 void tsr__grad_sum_to(const tsr__pull *p)
 {
   array *due = tsr_cast_at(p->due, (tsr_dtype)p->in[0]->dtype, p->site);

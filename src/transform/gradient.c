@@ -303,6 +303,7 @@ static tsr_array *second(tsr_scope *scope, tsr_array *const *in, void *user)
 
 tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site)
 {
+  TSR__CALL(args && args->function ? args->function->node.scope : NULL, "hvp");
   tsr_function *slope = tsr_grad_at(args, site);
   if (!slope) return NULL;
   tsr_gradient_args of_slope = *args;

@@ -978,6 +978,11 @@ static void functions(void)
 static const char *const never[][2] = {
   { "tsr_on", "a place is data; the call that takes it says what is wrong with it" },
   { "tsr_random_key", "any seed is a key" },
+  { "tsr_grad", "a function is made; gradient_test has what its call says" },
+  { "tsr_value_and_grad", "as tsr_grad" },
+  { "tsr_vjp", "as tsr_grad" },
+  { "tsr_jvp", "as tsr_grad" },
+  { "tsr_hvp", "as tsr_grad" },
 };
 
 /* Calls on other things have tests of their own. */

@@ -1,0 +1,181 @@
+/* Gradients of what looks into tables, and of what writes to places: each is the other's. What
+ * comes to one place more than once is an exact sum. */
+#include "tessera/indexing.h"
+#include "tessera/shape.h"
+#include "transform/backward.h"
+
+typedef tsr_array array;
+
+static array *zeros(const tsr__pull *p, const array *like)
+{
+  return tsr_full_at(tsr__home(p->due), tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
+                     (tsr_sharding){ 0 }, p->site);
+}
+
+/* Zeros like `like`, and to them what `part` has at the places of `at`. */
+static array *added(const tsr__pull *p, array *like, array *at, array *part, tsr__scatter_attr attr)
+{
+  attr.how = TSR_SCATTER_ADD;
+  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
+  array *in[] = { zeros(p, like), at, part };
+  return tsr__make(NULL, TSR__OP_SCATTER, (tsr__operands){ in, 3 }, &ask, p->site);
+}
+
+void tsr__grad_take(const tsr__pull *p)
+{
+  const tsr__dim_attr *attr = p->attr;
+  tsr__scatter_attr to = { .dim = attr->dim };
+  tsr__give(p, 0, added(p, p->in[0], p->in[1], p->due, to));
+}
+
+void tsr__grad_gather(const tsr__pull *p)
+{
+  const tsr__span_attr *attr = p->attr;
+  tsr__scatter_attr to = { .dim = attr->dim, .more = attr->more };
+  tsr__give(p, 0, added(p, p->in[0], p->in[1], p->due, to));
+}
+
+/* Places along a dim, line by line, as places of all dims in C order. */
+array *tsr__put_along(const tsr__pull *p, array *like, array *at, int dim)
+{
+  tsr_scope *scope = tsr__home(p->due);
+  tsr__scatter_attr to = { .more = like->shape.rank - 1 };
+  int64_t stride = 1;
+  if (at->inert) return at;
+  array *place = NULL;
+  for (int d = like->shape.rank - 1; d >= 0; d--) {
+    array *index = at;
+    if (d != dim) index = tsr_iota_at(scope, TSR_I64, at->shape, d, (tsr_sharding){ 0 }, p->site);
+    index = tsr_mul_at(index, tsr_operand_int(stride), p->site);
+    place = place ? tsr_add_at(place, tsr_operand_array(index), p->site) : index;
+    stride *= like->shape.dims[d];
+  }
+  return added(p, like, place, p->due, to);
+}
+
+void tsr__grad_take_along(const tsr__pull *p)
+{
+  const tsr__dim_attr *attr = p->attr;
+  tsr__give(p, 0, tsr__put_along(p, p->in[0], p->in[1], (int)attr->dim));
+}
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+/* What an array has at the places of a scatter, 0 where such a place is left out. */
+static array *taken(const tsr__pull *p, array *from)
+{
+  const tsr__scatter_attr *attr = p->attr;
+  int64_t size = 1;
+  for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) size *= p->out->shape.dims[d];
+  array *at = p->in[1];
+  if (attr->drops && !size) return zeros(p, p->in[2]);
+  if (attr->drops) {
+    at = tsr_maximum_at(at, tsr_operand_int(0), p->site);
+    at = tsr_minimum_at(at, tsr_operand_int(size - 1), p->site);
+  }
+  tsr__ask ask = { TSR__ATTR(tsr__span_attr, .dim = attr->dim, .more = attr->more) };
+  array *found = tsr__make(NULL, TSR__OP_GATHER, TSR__IN(from, at), &ask, p->site);
+  if (!attr->drops || found->inert) return found;
+  array *there = tsr_eq_at(at, tsr_operand_array(p->in[1]), p->site);
+  tsr_shape shape = { .rank = found->shape.rank }; /* there, at the dims that it has in `found` */
+  for (int d = 0; d < shape.rank; d++) {
+    int own = d - (int)attr->dim;
+    shape.dims[d] = own >= 0 && own < there->shape.rank ? there->shape.dims[own] : 1;
+  }
+  return tsr__only(p, tsr_reshape_at(there, shape, p->site), found);
+}
+
+/* The same scatter of others. */
+static array *scattered(const tsr__pull *p, array *x, array *updates, int how)
+{
+  tsr__scatter_attr attr = *(const tsr__scatter_attr *)p->attr;
+  attr.how = how;
+  tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
+  array *in[] = { x, p->in[1], updates };
+  return tsr__make(NULL, TSR__OP_SCATTER, (tsr__operands){ in, 3 }, &ask, p->site);
+}
+
+/* Of several updates of a place the last one stays: each has a number, and looks which is there. */
+static void give_set(const tsr__pull *p)
+{
+  tsr_scope *scope = tsr__home(p->due);
+  if (tsr__wants(p, 0)) tsr__give(p, 0, scattered(p, p->due, zeros(p, p->in[2]), TSR_SCATTER_SET));
+  if (!tsr__wants(p, 2)) return;
+  const tsr_shape *shape = &p->in[2]->shape;
+  tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(shape) } };
+  array *number = tsr_iota_at(scope, TSR_I64, line, 0, (tsr_sharding){ 0 }, p->site);
+  number = tsr_reshape_at(number, *shape, p->site);
+  array *none =
+      tsr_full_at(scope, tsr_operand_int(-1), TSR_I64, p->out->shape, (tsr_sharding){ 0 }, p->site);
+  array *last = taken(p, scattered(p, none, number, TSR_SCATTER_SET));
+  array *stays = tsr_eq_at(last, tsr_operand_array(number), p->site);
+  tsr__give(p, 2, tsr__only(p, stays, taken(p, p->due)));
+}
+
+/* Those that are as the result share alike. */
+static void give_extreme(const tsr__pull *p)
+{
+  tsr_dtype dtype = (tsr_dtype)p->out->dtype;
+  tsr_operand out = tsr_operand_array(p->out);
+  array *own = tsr_cast_at(tsr_eq_at(p->in[0], out, p->site), dtype, p->site);
+  array *best = tsr_eq_at(p->in[2], tsr_operand_array(taken(p, p->out)), p->site);
+  array *others = tsr_cast_at(best, dtype, p->site);
+  array *count = scattered(p, own, others, TSR_SCATTER_ADD);
+  array *part = tsr__over(p, p->due, count);
+  tsr__give(p, 0, tsr__times(p, part, own));
+  if (tsr__wants(p, 2)) tsr__give(p, 2, tsr__only(p, best, taken(p, part)));
+}
+
+/* A factor that is 0 has the product of the others, if it is the only one. */
+static void give_product(const tsr__pull *p)
+{
+  tsr_dtype dtype = (tsr_dtype)p->out->dtype;
+  array *empty[2], *whole[2];
+  for (int k = 0; k < 2; k++) {
+    array *x = p->in[2 * k];
+    empty[k] = tsr_eq_at(x, tsr_operand_int(0), p->site);
+    whole[k] = tsr_where_at(empty[k], tsr_operand_int(1), tsr_operand_array(x), p->site);
+  }
+  array *product = scattered(p, whole[0], whole[1], TSR_SCATTER_MUL);
+  array *zeros_there = scattered(p, tsr_cast_at(empty[0], dtype, p->site),
+                                 tsr_cast_at(empty[1], dtype, p->site), TSR_SCATTER_ADD);
+  product = tsr__times(p, p->due, product);
+  for (int k = 0; k < 2; k++) {
+    if (!tsr__wants(p, 2 * k)) continue;
+    array *count = k ? taken(p, zeros_there) : zeros_there;
+    array *others = k ? taken(p, product) : product;
+    array *own = tsr_cast_at(empty[k], dtype, p->site);
+    array *alone = tsr_eq_at(count, tsr_operand_array(own), p->site);
+    tsr__give(p, 2 * k, tsr__only(p, alone, tsr__over(p, others, whole[k])));
+  }
+}
+
+void tsr__grad_scatter(const tsr__pull *p)
+{
+  const tsr__scatter_attr *attr = p->attr;
+  switch (attr->how) {
+  case TSR_SCATTER_SET: give_set(p); return;
+  case TSR_SCATTER_MUL: give_product(p); return;
+  case TSR_SCATTER_MIN:
+  case TSR_SCATTER_MAX: give_extreme(p); return;
+  default: break;
+  }
+  tsr__give(p, 0, p->due);
+  if (tsr__wants(p, 2)) tsr__give(p, 2, taken(p, p->due));
+}
+
+/* ---- at places that are numbers of arrays ---------------------------------------------------- */
+
+void tsr__grad_dynamic_slice(const tsr__pull *p)
+{
+  array *none = zeros(p, p->in[0]);
+  tsr__give(p, 0, tsr_dynamic_update_slice_at(none, p->due, p->in[1], p->site));
+}
+
+void tsr__grad_dynamic_update(const tsr__pull *p)
+{
+  array *at = p->in[1];
+  if (tsr__wants(p, 0))
+    tsr__give(p, 0, tsr_dynamic_update_slice_at(p->due, zeros(p, p->in[2]), at, p->site));
+  if (tsr__wants(p, 2)) tsr__give(p, 2, tsr_dynamic_slice_at(p->due, at, p->in[2]->shape, p->site));
+}

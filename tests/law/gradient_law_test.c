@@ -1,0 +1,257 @@
+/* Gradients by central differences, of every row that has a rule: over random shapes, on several
+ * meshes, and of the gradients too. */
+#include <math.h>
+#include <string.h>
+
+#include "harness.h"
+#include "support/gradient_check.h"
+#include "support/law_fixture.h"
+#include "tessera.h"
+
+/* One row: what is computed of up to three arrays of one shape with values in a range. */
+typedef struct row {
+  const char *name;
+  tsr_array *(*make)(tsr_array *const *in);
+  int count;
+  double least, most;
+} row;
+
+/* struct ... asks for the semicolon. */
+#define MADE(name, ...)                               \
+  static tsr_array *make_##name(tsr_array *const *in) \
+  {                                                   \
+    return __VA_ARGS__;                               \
+  }                                                   \
+  struct made_##name
+#define ONE(name) MADE(name, tsr_##name(in[0]))
+#define TWO(name) MADE(name, tsr_##name(in[0], in[1]))
+
+ONE(neg);
+ONE(abs);
+ONE(sqrt);
+ONE(cbrt);
+ONE(exp);
+ONE(exp2);
+ONE(expm1);
+ONE(log);
+ONE(log1p);
+ONE(log2);
+ONE(log10);
+ONE(tanh);
+ONE(asinh);
+ONE(acosh);
+ONE(atanh);
+ONE(sin);
+ONE(cos);
+ONE(tan);
+ONE(asin);
+ONE(acos);
+ONE(atan);
+ONE(sinh);
+ONE(cosh);
+ONE(erf);
+ONE(erfc);
+ONE(erfinv);
+ONE(sigmoid);
+ONE(gelu);
+TWO(add);
+TWO(sub);
+TWO(mul);
+TWO(div);
+TWO(mod);
+TWO(fmod);
+TWO(pow);
+TWO(minimum);
+TWO(maximum);
+TWO(copysign);
+TWO(atan2);
+TWO(hypot);
+TWO(logaddexp);
+MADE(fma, tsr_fma(in[0], in[1], in[2]));
+MADE(square, tsr_pow(in[0], 2));
+MADE(cube, tsr_pow(in[0], 3));
+MADE(where, tsr_where(tsr_gt(in[0], in[1]), tsr_mul(in[1], in[0]), in[2]));
+MADE(turned, tsr_transpose(tsr_slice(in[0], TSR_STEPS(TSR_END, TSR_END, -1))));
+MADE(steps, tsr_mul(tsr_slice(in[0], TSR_STEPS(1, TSR_END, 2), TSR_STEPS(TSR_END, 0, -2)), 3));
+MADE(shifted, tsr_roll(in[0], 1, 0));
+MADE(padded, tsr_pad(in[0], .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(tsr_max(in[1]))));
+MADE(joined, tsr_concat(((tsr_array *[]){ in[0], tsr_exp(in[1]), in[0] }), 3, 1));
+MADE(reshaped, tsr_ravel(in[0]));
+MADE(widened, tsr_add(in[0], tsr_sum(in[1], .dims = TSR_DIMS(0))));
+MADE(narrow, tsr_mul(tsr_slice(in[0], TSR_ALL, TSR_RANGE(0, 1)), in[1]));
+MADE(sum, tsr_mul(in[0], tsr_sum(in[1], .dims = TSR_DIMS(0), .keep_dims = true)));
+MADE(mean, tsr_mul(tsr_mean(in[0]), tsr_mean(in[1], .dims = TSR_DIMS(1))));
+MADE(masked, tsr_mean(in[0], .where = tsr_gt(in[1], 1)));
+MADE(var, tsr_var(in[0], .dims = TSR_DIMS(0)));
+MADE(std, tsr_std(in[0]));
+MADE(prod, tsr_prod(in[0], .dims = TSR_DIMS(0)));
+MADE(prods, tsr_prod(in[0], .where = tsr_gt(in[1], 1)));
+MADE(max, tsr_max(in[0], .dims = TSR_DIMS(1)));
+MADE(min, tsr_min(in[0]));
+MADE(matmul, tsr_matmul(in[0], tsr_transpose(in[1])));
+MADE(gram, tsr_matmul(tsr_transpose(in[0]), in[1], .reproducible = true));
+MADE(vdot, tsr_vdot(in[0], in[1]));
+MADE(outer, tsr_einsum("ij,ik->kij", in[0], in[1]));
+MADE(softmax, tsr_log_softmax(in[0], 1));
+MADE(cumsum, tsr_cumsum(in[0], 0));
+MADE(sort, tsr_sort(in[0], 1));
+MADE(top_k, tsr_top_k(in[0], 1, 0));
+MADE(take, tsr_take(in[0], tsr_argmax(in[1], .dims = TSR_DIMS(0)), 1, .mode = TSR_INDEX_CLAMP));
+MADE(along, tsr_take_along_dim(in[0], tsr_argsort(in[1], 0), 0));
+
+static tsr_array *make_gather(tsr_array *const *in)
+{
+  tsr_array *rows = tsr_argmax(in[1], .dims = TSR_DIMS(1));
+  tsr_array *columns = tsr_argmax(in[0], .dims = TSR_DIMS(1));
+  return tsr_gather(in[0], { tsr_minimum(rows, tsr_shape_of(in[0]).dims[0] - 1), columns });
+}
+
+/* A row for each row, some twice. */
+static tsr_array *places_of(tsr_array *a)
+{
+  int64_t size = tsr_shape_of(a).dims[0];
+  tsr_array *order = tsr_mod(tsr_argsort(a, 0), size / 2 + 1);
+  return tsr_reshape(tsr_slice(order, TSR_ALL, TSR_RANGE(0, 1)), TSR_SHAPE(size));
+}
+
+#define SCATTERED(name, kind) \
+  MADE(name, tsr_scatter(in[0], places_of(in[2]), in[1], 0, .how = TSR_SCATTER_##kind))
+SCATTERED(put, SET);
+SCATTERED(put_sum, ADD);
+SCATTERED(put_product, MUL);
+SCATTERED(put_max, MAX);
+SCATTERED(put_min, MIN);
+
+#define ROW(name, count, least, most)      \
+  {                                        \
+#name, make_##name, count, least, most \
+  }
+static const row rows[] = {
+  ROW(neg, 1, -2, 2),         ROW(abs, 1, 0.5, 2),       ROW(sqrt, 1, 0.5, 3),
+  ROW(cbrt, 1, 0.5, 3),       ROW(exp, 1, -1, 2),        ROW(exp2, 1, -1, 2),
+  ROW(expm1, 1, -1, 1),       ROW(log, 1, 0.5, 3),       ROW(log1p, 1, -0.4, 2),
+  ROW(log2, 1, 0.5, 3),       ROW(log10, 1, 0.5, 3),     ROW(tanh, 1, -2, 2),
+  ROW(asinh, 1, -3, 3),       ROW(acosh, 1, 1.5, 4),     ROW(atanh, 1, -0.7, 0.7),
+  ROW(sin, 1, -4, 4),         ROW(cos, 1, -4, 4),        ROW(tan, 1, -1, 1),
+  ROW(asin, 1, -0.7, 0.7),    ROW(acos, 1, -0.7, 0.7),   ROW(atan, 1, -3, 3),
+  ROW(sinh, 1, -2, 2),        ROW(cosh, 1, -2, 2),       ROW(erf, 1, -2, 2),
+  ROW(erfc, 1, -2, 2),        ROW(erfinv, 1, -0.7, 0.7), ROW(sigmoid, 1, -4, 4),
+  ROW(gelu, 1, -3, 3),        ROW(add, 2, -2, 2),        ROW(sub, 2, -2, 2),
+  ROW(mul, 2, -2, 2),         ROW(div, 2, 0.5, 3),       ROW(mod, 2, 0.5, 3),
+  ROW(fmod, 2, 0.5, 3),       ROW(pow, 2, 0.5, 3),       ROW(minimum, 2, -2, 2),
+  ROW(maximum, 2, -2, 2),     ROW(copysign, 2, 0.5, 2),  ROW(atan2, 2, 0.5, 3),
+  ROW(hypot, 2, 0.5, 3),      ROW(logaddexp, 2, -2, 2),  ROW(fma, 3, -2, 2),
+  ROW(square, 1, -2, 2),      ROW(cube, 1, -2, 2),       ROW(where, 3, -2, 2),
+  ROW(turned, 1, -2, 2),      ROW(steps, 1, -2, 2),      ROW(shifted, 1, -2, 2),
+  ROW(padded, 2, -2, 2),      ROW(joined, 2, -2, 2),     ROW(reshaped, 1, -2, 2),
+  ROW(widened, 2, -2, 2),     ROW(narrow, 2, -2, 2),     ROW(sum, 2, -2, 2),
+  ROW(mean, 2, -2, 2),        ROW(masked, 2, 0, 3),      ROW(var, 1, -2, 2),
+  ROW(std, 1, -2, 2),         ROW(prod, 1, -2, 2),       ROW(prods, 2, 0.5, 1.5),
+  ROW(max, 1, -2, 2),         ROW(min, 1, -2, 2),        ROW(matmul, 2, -2, 2),
+  ROW(gram, 2, -2, 2),        ROW(vdot, 2, -2, 2),       ROW(outer, 2, -2, 2),
+  ROW(softmax, 1, -2, 2),     ROW(cumsum, 1, -2, 2),     ROW(sort, 1, -2, 2),
+  ROW(top_k, 1, -2, 2),       ROW(take, 2, -2, 2),       ROW(along, 2, -2, 2),
+  ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),        ROW(put_sum, 3, -2, 2),
+  ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),    ROW(put_min, 3, -2, 2),
+};
+
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static tsr_array *row_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const row *r = user;
+  (void)s;
+  return tsr_mul(r->make(in), 1.5);
+}
+
+/* Distinct values of the range, so that no ties and no steps are near. */
+static tsr_array *drawn(tsr_scope *s, test_rng *rng, const row *r, tsr_shape shape, tsr_sharding on)
+{
+  double data[64];
+  int count = (int)(shape.dims[0] * shape.dims[1]);
+  for (int i = 0; i < count; i++)
+    data[i] = r->least + (r->most - r->least) * (i + 0.2 + 0.6 * test_uniform(rng)) / count;
+  for (int i = count - 1; i > 0; i--) {
+    int k = (int)test_range(rng, 0, i);
+    double swapped = data[i];
+    data[i] = data[k], data[k] = swapped;
+  }
+  return tsr_put(s, data, TSR_F64, shape, on);
+}
+
+static void check_row(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64_t seed)
+{
+  test_rng rng = test_seeded(seed * 1000 + (uint64_t)which);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_shape shape = TSR_SHAPE(test_range(&rng, 2, 5), test_range(&rng, 2, 5));
+  enum { MOST = 3 };
+  tsr_array *in[MOST];
+  for (int i = 0; i < rows[which].count; i++)
+    in[i] = drawn(s, &rng, &rows[which], shape, law_sharding(&rng, mesh, 2));
+  gradient_check(&(gradient_case){ rows[which].name, s, row_body, (void *)&rows[which], in,
+                                   rows[which].count, 2, 2e-6, seed });
+  tsr_scope_close(s);
+}
+
+static void check_rows(const char *axes, uint64_t seed)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  tsr_mesh *mesh = tsr_mesh_make(rt, axes);
+  for (int i = 0; i < ROWS; i++) check_row(rt, mesh, i, seed);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(gradients_of_rows_are_central_differences_on_one_device, 300)
+{
+  for (uint64_t seed = 0; seed < (test_quick() ? 1 : 4); seed++) check_rows("x=1", seed);
+}
+
+TEST_TIMEOUT(gradients_of_rows_are_central_differences_on_meshes, 300)
+{
+  check_rows("x=2,y=2", 11);
+  if (!test_quick()) check_rows("x=8", 12);
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+static tsr_array *conv_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_conv_args args = *(const tsr_conv_args *)user;
+  (void)s;
+  args.x = in[0];
+  args.kernel = in[1];
+  return tsr_conv_at(&args, TSR_HERE);
+}
+
+static tsr_array *numbers(tsr_scope *s, tsr_shape shape, double phase)
+{
+  tsr_shape flat = { .rank = 1, .dims = { 1 } };
+  for (int d = 0; d < shape.rank; d++) flat.dims[0] *= shape.dims[d];
+  tsr_array *at = tsr_iota(s, TSR_F64, flat, 0, (tsr_sharding){ 0 });
+  return tsr_reshape(tsr_sin(tsr_add(tsr_mul(at, 1.3), phase)), shape);
+}
+
+TEST_TIMEOUT(gradients_of_convolutions_are_central_differences, 300)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4", .threads = 2);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=2");
+  test_rng rng = test_seeded(3);
+  for (uint64_t seed = 0; seed < (test_quick() ? 6 : 30); seed++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    int64_t groups = test_range(&rng, 1, 2);
+    tsr_conv_args args = { .size = sizeof args, .groups = groups, .reproducible = seed % 2 };
+    for (int i = 0; i < 2; i++) {
+      args.stride[i] = test_range(&rng, 1, 3);
+      args.dilation[i] = test_range(&rng, 1, 2);
+      args.low[i] = test_range(&rng, 0, 2);
+      args.high[i] = test_range(&rng, 0, 2);
+    }
+    tsr_shape x = TSR_SHAPE(2, test_range(&rng, 4, 8), test_range(&rng, 4, 8), 2 * groups);
+    tsr_shape kernel = TSR_SHAPE(test_range(&rng, 1, 3), test_range(&rng, 1, 3), 2, 2 * groups);
+    tsr_array *in[] = { tsr_reshard(numbers(s, x, 0.1), law_sharding(&rng, mesh, 4)),
+                        tsr_reshard(numbers(s, kernel, 0.7), law_sharding(&rng, mesh, 4)) };
+    gradient_check(&(gradient_case){ "conv", s, conv_body, &args, in, 2, 2, 2e-6, seed });
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
