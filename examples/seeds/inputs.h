@@ -1,6 +1,7 @@
 /* The inputs of the blocks: integer formulas, so that every language makes the same bits.
  *
  *   r(i) = (i * 7919) mod 1009       0 .. 1008
+ *   S(i) = (r(i) - 504) / 1024       below 1/2 in size: sums of products of a few are exact
  *   N(i) = (r(i) - 504) / 256        about -2 .. 2, stands for a normal draw */
 #ifndef EXAMPLES_INPUTS_H
 #define EXAMPLES_INPUTS_H
@@ -44,6 +45,19 @@ static inline tsr_array *input_i64(tsr_scope *s, int64_t count, int64_t (*f)(int
 static inline int64_t input_index(int64_t i)
 {
   return i;
+}
+
+/* f32 of a shape, where it is told: scale * S(i). */
+static inline tsr_array *input_s(tsr_scope *s, tsr_shape shape, double scale, tsr_sharding on)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  float *data = malloc((size_t)count * sizeof *data + 1);
+  for (int64_t i = 0; data && i < count; i++)
+    data[i] = (float)(scale * (double)(input_r(i) - 504) / 1024);
+  tsr_array *a = tsr_put(s, data, TSR_F32, shape, on);
+  free(data);
+  return a;
 }
 
 /* The frame a[i] = i, b[i] = N(i). */

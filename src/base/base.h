@@ -184,6 +184,7 @@ struct tsr_scope {
   tsr_status status;
   char *message;      /* in message_room, or a static text */
   const void *mesh;   /* topology/: the default mesh; NULL = that of the outer scope */
+  const void *axes;   /* transform/: named axes that are mapped over here; NULL = none */
   void *run_stats;    /* execute/: figures of the last terminal, in the arena; NULL = none yet */
   char *message_room; /* in the arena; kept when the error is cleared, for the next one */
   size_t message_size;

@@ -67,6 +67,8 @@ enum tsr__shape_rule {
   TSR__SH_DOT,
   TSR__SH_BLOCKS,
   TSR__SH_CALL,
+  TSR__SH_AXIS_ALL,
+  TSR__SH_AXIS_OWN,
   TSR__SH_SLICE,
   TSR__SH_ORDER,
   TSR__SH_BROADCAST,
@@ -86,6 +88,7 @@ enum tsr__lowering {
   TSR__LOW_STEP,
   TSR__LOW_ROUTINE,
   TSR__LOW_PART,
+  TSR__LOW_NAMED,
   TSR__LOW_REGION
 };
 enum tsr__negated { TSR__AS_IS, TSR__NOT_LEFT, TSR__NOT_RIGHT, TSR__NOT_RESULT };
@@ -172,6 +175,7 @@ enum tsr__attr_family {
   TSR__ATTR_WITHIN,
   TSR__ATTR_DOT,
   TSR__ATTR_BLOCKS,
+  TSR__ATTR_AXIS,
   TSR__ATTR_FAMILIES
 };
 
@@ -275,6 +279,13 @@ static inline int64_t tsr__block_size(const tsr__blocks_attr *blocks, int dim)
   int64_t most = (blocks->items[dim] + blocks->parts[dim] - 1) / blocks->parts[dim];
   return most ? (most - 1) * blocks->step[dim] + blocks->width[dim] : 0;
 }
+
+enum { TSR__AXIS_NAME = 32 };
+
+typedef struct tsr__axis_attr {
+  char name[TSR__AXIS_NAME]; /* zeros behind it */
+  int64_t size;
+} tsr__axis_attr;
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {

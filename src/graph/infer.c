@@ -446,6 +446,21 @@ static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__erro
   return TSR_OK;
 }
 
+/* A named axis as the first dim of the result, or, of its own element, of the operand. */
+static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *axis, tsr_shape *out,
+                             tsr__error *error)
+{
+  bool all = tsr__ops[op].shape_rule == TSR__SH_AXIS_ALL;
+  const tsr__type *x = &in.at[0];
+  if (all ? x->rank == TSR_MAX_RANK : !x->rank || x->dims[0] != axis->size)
+    return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s along axis %s of size %lld",
+                          tsr__ops[op].name, text_of(x).text, axis->name, (long long)axis->size);
+  out->rank = all ? x->rank + 1 : x->rank - 1;
+  out->dims[0] = axis->size;
+  for (int d = all; d < out->rank; d++) out->dims[d] = x->dims[all ? d - 1 : d + 1];
+  return TSR_OK;
+}
+
 int tsr__infer_results(tsr__op op, const tsr__ask *ask)
 {
   int count = tsr__ops[op].results;
@@ -738,6 +753,8 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CONCAT: return concat_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CALL: return check_call(in, ask->regions[0], error);
+  case TSR__SH_AXIS_ALL: return axis_shape(op, in, attr_of(op, ask), out, error);
+  case TSR__SH_AXIS_OWN: return axis_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_RESULT: *out = several_shape(in, attr_of(op, ask)); return TSR_OK;
   default: *out = shape_of(&in.at[0]); return TSR_OK;
   }

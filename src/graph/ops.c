@@ -15,7 +15,7 @@ _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
                "nor in those of products");
 
 _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
-                   sizeof(tsr__within_attr) == 24,
+                   sizeof(tsr__within_attr) == 24 && sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 8,
                "nor in those of indexing");
 
 static const tsr__reduce_attr no_reduce;
@@ -32,6 +32,7 @@ static const tsr__scatter_attr no_scatter;
 static const tsr__within_attr no_within;
 static const tsr__dot_attr no_dot;
 static const tsr__blocks_attr no_blocks;
+static const tsr__axis_attr no_axis;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -49,6 +50,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_WITHIN] = { sizeof no_within, &no_within },
   [TSR__ATTR_DOT] = { sizeof no_dot, &no_dot },
   [TSR__ATTR_BLOCKS] = { sizeof no_blocks, &no_blocks },
+  [TSR__ATTR_AXIS] = { sizeof no_axis, &no_axis },
 };
 
 /* Columns of a row. */
@@ -85,6 +87,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define ROUTINE(function) .lowering = TSR__LOW_ROUTINE
 #define PART() .lowering = TSR__LOW_PART
 #define LEAF() .lowering = TSR__LOW_LEAF
+#define NAMED() .lowering = TSR__LOW_NAMED
 #define REGION() .lowering = TSR__LOW_REGION
 
 #define OP(id, text, ...) [TSR__OP_##id] = { .name = text, __VA_ARGS__ },

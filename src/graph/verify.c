@@ -182,6 +182,8 @@ static tsr_status check_leaf(const tsr__program *program, int n, bool inside, ts
   const tsr__gnode *g = &program->nodes[n];
   if (g->op == TSR__OP_ARG && (!inside || tsr__index_of(program, g) < 0))
     return broken(error, n, g, "it is no argument of a region");
+  if (tsr__ops[g->op].lowering == TSR__LOW_NAMED && !inside)
+    return broken(error, n, g, "it is of a named axis that nothing is mapped over");
   if (g->op == TSR__OP_LEAF && inside)
     return broken(error, n, g, "a region holds no value: it takes all as arguments");
   return TSR_OK;

@@ -54,7 +54,8 @@ static void add_leaf(tsr__text *out, const tsr_array *a)
 }
 
 /* The caller frees the text. */
-static void write_signature(const tsr_function *f, const tsr__arguments *a, signature *out)
+static void write_signature(const tsr_scope *scope, const tsr_function *f, const tsr__arguments *a,
+                            signature *out)
 {
   tsr__text_init(&out->text, &f->node.scope->rt->heap);
   for (int i = 0; i < a->in.count; i++) {
@@ -62,6 +63,7 @@ static void write_signature(const tsr_function *f, const tsr__arguments *a, sign
     tsr__text_add(&out->text, ";");
   }
   for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
+  tsr__axes_text(scope, &out->text);
   for (const tsr_function *of = f; of; of = of->of)
     if (of->user_bytes) tsr__text_put(&out->text, of->user, of->user_bytes);
   out->hash = tsr__hash(out->text.data, out->text.length, out->text.length);
@@ -139,16 +141,25 @@ static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
   return in;
 }
 
+/* A body that failed; of functions in functions the innermost says it. */
+static void fail_body(const tracing *t)
+{
+  const char *said = tsr_message(t->scope), *inner = strstr(said, "tsr_call: the body of ");
+  tsr_status status = tsr_scope_status(t->scope);
+  tsr__text text;
+  tsr__text_init(&text, &t->scope->rt->heap);
+  tsr__text_add(&text, "failed: %s", said);
+  if (inner) tsr__fail(t->caller, t->site, status, "%s", inner);
+  else fail_trace(t, status, tsr__text_get(&text));
+  tsr__text_free(&text);
+}
+
 /* Whether what the body returned can be a result; the error is told. */
 static bool check_result(const tracing *t, const tsr_array *result)
 {
   const tsr_scope *s = t->scope;
   if (tsr_scope_status(s)) {
-    tsr__text text;
-    tsr__text_init(&text, &s->rt->heap);
-    tsr__text_add(&text, "failed: %s", tsr_message(s));
-    fail_trace(t, tsr_scope_status(s), tsr__text_get(&text));
-    tsr__text_free(&text);
+    fail_body(t);
   } else if (!result) {
     fail_trace(t, TSR_EARG, "returned NULL; return an array, or tsr_tuple of several");
   } else if (result->inert) {
@@ -320,7 +331,7 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__argu
 {
   signature s;
   bool recursive;
-  write_signature(f, a, &s);
+  write_signature(scope, f, a, &s);
   const tsr__traced *found = find_trace(f, &s, &recursive);
   if (recursive)
     tsr__fail(scope, site, TSR_ESTATE,

@@ -86,6 +86,14 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *function,
 tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *traced, int i, const char *site);
 void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
 
+/* ---- named axes (axes.c) -------------------------------------------------------------------- */
+
+/* Makes an axis that bodies are mapped over known in a scope and those in it. False: out of
+ * memory. */
+bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size);
+/* Appends the names and sizes of all axes that are known in a scope: part of a signature. */
+void tsr__axes_text(const tsr_scope *scope, tsr__text *out);
+
 /* ---- replaying a region -------------------------------------------------------------- */
 
 /* Nodes of a region made again as arrays of a scope: `at` by node of the region's program. */

@@ -16,6 +16,8 @@ enum { DTYPES = 13, BEYOND = TSR_F64 + 1 };
 /* What is not drawn, and where it is looked at. */
 static const char *const elsewhere[TSR__OPS] = {
   [TSR__OP_ARG] = "stands in regions: region_test",
+  [TSR__OP_AXIS_ALL] = "stands in regions: vmap_test",
+  [TSR__OP_AXIS_OWN] = "stands in regions: vmap_test",
   [TSR__OP_TREE] = "is taken apart before a program is made: function_test",
   [TSR__OP_CALL] = "stands in its region's place: region_test",
   [TSR__OP_COMPACT] = "rows of frames: chain_law_test",
@@ -463,7 +465,7 @@ static void print_table(void)
     [TSR__LOW_FORMULA] = "function", [TSR__LOW_VIEW] = "view",
     [TSR__LOW_REDUCE] = "reduction", [TSR__LOW_STEP] = "placing",
     [TSR__LOW_ROUTINE] = "routine",  [TSR__LOW_PART] = "result",
-    [TSR__LOW_REGION] = "region",
+    [TSR__LOW_REGION] = "region",    [TSR__LOW_NAMED] = "named",
   };
   int missing = 0;
   printf("# %-22s %-10s %-16s", "operation", "class", "rule");

@@ -972,6 +972,66 @@ static void functions(void)
   NO(tsr_call(bad, f34));
 }
 
+/* ---- mapping --------------------------------------------------------------------------------- */
+
+/* Bodies of one call each, which is refused there: NULL stands for what they return. */
+static tsr_array *psum_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  static const int twice[] = { 0, 0 };
+  (void)scope;
+  if (user) return tsr_psum(in[0], "i", .groups = twice, .group_count = 1);
+  return tsr_pmean(in[0], "i", .groups = twice, .group_count = 3);
+}
+
+static tsr_array *move_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope;
+  if (user) return tsr_all_gather(in[0], "i", .dim = 4);
+  return tsr_psum_scatter(in[0], "i", .tiled = true);
+}
+
+static tsr_array *swap_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope;
+  if (user) return tsr_ppermute(in[0], "i", { 0, 1 }, { 1, 1 });
+  return tsr_pbroadcast(in[0], "i", 7);
+}
+
+static void mapping(void)
+{
+  tsr_array *f2 = ones(TSR_F32, TSR_SHAPE(2, 3));
+  tsr_function *same = tsr_function_make(s, first_of), *all = tsr_vmap(same);
+  tsr_function *two = tsr_vmap(same, .in_dims = { 0, 1 });
+  tsr_function *none = tsr_vmap(same, .in_dims = { TSR_UNMAPPED });
+  title("mapping");
+  NO_END(status_of(tsr_vmap(same, .axis = "")));
+  NO(tsr_call(all, f));
+  NO(tsr_call(two, f3, f34));
+  NO(tsr_call(none, f3));
+  NO(tsr_psum(f3, "i"));
+  NO(tsr_pmean(f3, "i"));
+  NO(tsr_pmax(f3, "i"));
+  NO(tsr_pmin(f3, ""));
+  NO(tsr_all_gather(f3, "i"));
+  NO(tsr_psum_scatter(f3, "i"));
+  NO(tsr_all_to_all(f3, "i"));
+  NO(tsr_ppermute(f3, "i", { 0, 1 }));
+  NO(tsr_pbroadcast(f3, "i", 0));
+  NO(tsr_axis_index(s, "i"));
+  NO_END(tsr_axis_size(s, "i") ? TSR_OK : tsr_scope_status(s));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, psum_body), .axis = "i"), f2));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, psum_body, .user = mesh), .axis = "i"), f2));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, move_body), .axis = "i"), f2));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, move_body, .user = mesh), .axis = "i"), f2));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, swap_body), .axis = "i"), f2));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, swap_body, .user = mesh), .axis = "i"), f2));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f3 }, .in_specs = { "x" }, .out_specs = { "x" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "q" }, .out_specs = { "x" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "x" }, .out_specs = { "y" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f }, .in_specs = { "" }, .out_specs = { "x" }));
+  NO(tsr_shard_map(mesh, NULL, NULL, .in = { f4 }, .in_specs = { "x" }, .out_specs = { "x" }));
+}
+
 /* ---- the guard ------------------------------------------------------------------------------- */
 
 /* Calls that take a line and are not refused, and why. */
@@ -1043,10 +1103,10 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = {
-    elements, reductions, views, several,   taking,          finding,   sorting,       products,
-    places,   tensors,    files, terminals, indices_in_runs, functions, memory_in_runs
-  };
+  void (*const parts[])(void) = { elements,        reductions, views,   several,
+                                  taking,          finding,    sorting, products,
+                                  places,          tensors,    files,   terminals,
+                                  indices_in_runs, functions,  mapping, memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

@@ -449,6 +449,7 @@ typedef struct lowered {
 #define ROUTINE(function) .step = TSR__STEP_ROUTINE
 #define REDUCE(accumulator, finish) 0
 #define PART() 0
+#define NAMED() 0
 #define LEAF() 0
 #define REGION() 0
 

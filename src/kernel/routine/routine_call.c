@@ -12,6 +12,7 @@
 #define REDUCE(accumulator, finish) NULL
 #define STEP(kind) NULL
 #define PART() NULL
+#define NAMED() NULL
 #define LEAF() NULL
 #define REGION() NULL
 

@@ -1,0 +1,60 @@
+/* Mapping: functions of one element that work on many, and bodies that see what a device holds. */
+#ifndef TESSERA_MAPPING_H
+#define TESSERA_MAPPING_H
+
+#include "collectives.h"
+#include "function.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TSR_UNMAPPED (-128) /* of .in_dims: an argument that is the same for all */
+
+typedef struct tsr_vmap_args {
+  size_t size;
+  tsr_function *function;
+  int in_dims[TSR_MAX_ARGS];  /* which dim of each argument is mapped over, of a tree that of each
+                                 of its arrays; negative: from the end; by default the first */
+  int out_dims[TSR_MAX_ARGS]; /* where it lies in each array of the result */
+  const char *axis;           /* a name for collectives in the body, at most 23 bytes; NULL: none */
+} tsr_vmap_args;
+
+/* Makes a function of many out of one of one: the body sees each argument without the mapped dim,
+ * and runs for all elements at once; nothing is unrolled. A draw by a key of the body's is the same
+ * for all elements; keys that are mapped over draw what they do one by one. tsr_vmap(f, .in_dims =
+ * { 0, TSR_UNMAPPED }). Errors come at the call: TSR_ESHAPE (mapped dims of different sizes),
+ * TSR_EARG, TSR_EUNSUPPORTED for an operation that cannot be mapped over. Returns a function that
+ * lives as long as `function`. Local. */
+TSR_API tsr_function *tsr_vmap_at(const tsr_vmap_args *args, const char *site);
+
+typedef struct tsr_shard_map_args {
+  size_t size;
+  tsr_array *in[TSR_MAX_ARGS]; /* up to the first NULL */
+  const char
+      *in_specs[TSR_MAX_ARGS]; /* how each is cut for the body; NULL: the body sees it whole */
+  const char *out_specs[TSR_MAX_ARGS]; /* how the shards of each array of the result make it */
+} tsr_shard_map_args;
+
+/* Runs a body on each device of a mesh: it sees the device's shard of each argument and may use
+ * the axes of the mesh in collectives. An array of the result whose spec does not name an axis must
+ * be the same along it, which is proved: what comes of a shard, or of tsr_axis_index, differs until
+ * a psum or the like. tsr_shard_map(mesh, body, user, .in = { x }, .in_specs = { "x,y" },
+ * .out_specs = { "x" }). Errors: TSR_ESHAPE (a dim that its axes do not divide), TSR_EAXIS, and
+ * those of the body. Returns an array or a tree, owned as results are. Local. */
+TSR_API tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
+                                    const tsr_shard_map_args *args, const char *site);
+
+/* tsr_vmap(f), tsr_vmap(f, .in_dims = { 0, TSR_UNMAPPED }, .axis = "i") */
+#define tsr_vmap(...) \
+  tsr_vmap_at(&(tsr_vmap_args){ .size = sizeof(tsr_vmap_args), .function = __VA_ARGS__ }, TSR_HERE)
+#define tsr_shard_map(mesh, body, user, ...)                                                 \
+  tsr_shard_map_at((mesh), (body), (user),                                                   \
+                   &(tsr_shard_map_args){ .size = sizeof(tsr_shard_map_args), __VA_ARGS__ }, \
+                   TSR_HERE)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

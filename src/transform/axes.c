@@ -1,0 +1,482 @@
+/* Named axes, and the collectives that are made of them.
+ *
+ *   body, at each of n places      mapped
+ *   x          [d]                 [n, d]          what varies has the axis in front
+ *   axis_all x [n, d]              [n, d]          the same at all places: an array like any other
+ *   axis_own y of [n, d] -> [d]    [n, d]          and back
+ *
+ * psum is a sum over the first dim of axis_all, which varies no more; a scatter is axis_own of
+ * what was summed. So mapping has two rows to know, and the partitioner sees reductions and
+ * moves of arrays that lie along the axis. Several axes are one, the first the major one. */
+#include "tessera/collectives.h"
+
+#include <stdio.h>
+
+#include "tessera/indexing.h"
+#include "tessera/shape.h"
+#include "transform/transform.h"
+
+/* An axis that a body is mapped over, as the scopes of its trace know it. */
+typedef struct tsr__axis {
+  tsr__axis_attr attr;
+  const struct tsr__axis *next; /* of the same scope */
+} tsr__axis;
+
+bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size)
+{
+  tsr__axis *axis = tsr__arena_new(&scope->arena, sizeof *axis);
+  if (!axis) return false;
+  snprintf(axis->attr.name, sizeof axis->attr.name, "%s", name);
+  axis->attr.size = size;
+  axis->next = scope->axes;
+  scope->axes = axis;
+  return true;
+}
+
+void tsr__axes_text(const tsr_scope *scope, tsr__text *out)
+{
+  for (; scope; scope = scope->outer)
+    for (const tsr__axis *a = scope->axes; a; a = a->next)
+      tsr__text_add(out, "%s=%lld,", a->attr.name, (long long)a->attr.size);
+}
+
+static const tsr__axis_attr *find_axis(const tsr_scope *scope, const char *name, size_t length)
+{
+  for (; scope; scope = scope->outer)
+    for (const tsr__axis *a = scope->axes; a; a = a->next)
+      if (strlen(a->attr.name) == length && !strncmp(a->attr.name, name, length)) return &a->attr;
+  return NULL;
+}
+
+/* The axes of a text, "x" or "x,y". */
+typedef struct axes {
+  const tsr__axis_attr *at[TSR_MAX_AXES];
+  int count;
+  int64_t size; /* of all */
+} axes;
+
+/* A collective in the making. */
+typedef struct collective {
+  const char *name;
+  tsr_scope *scope;
+  axes over;
+  const char *site;
+} collective;
+
+static tsr_array *refuse(const collective *c, const tsr__error *error)
+{
+  tsr__fail_error(c->scope, c->site, error);
+  return tsr__make_inert(c->scope, c->site);
+}
+
+static bool read_axes(collective *c, const char *text, tsr__error *error)
+{
+  c->over.size = 1;
+  for (const char *at = text ? text : ""; *at || !c->over.count;) {
+    at += strspn(at, " ,+");
+    size_t length = strcspn(at, " ,+");
+    const tsr__axis_attr *axis = length ? find_axis(c->scope, at, length) : NULL;
+    if (!axis || c->over.count == TSR_MAX_AXES) {
+      tsr__text known;
+      tsr__text_init(&known, &c->scope->rt->heap);
+      tsr__axes_text(c->scope, &known);
+      tsr__error_set(error, TSR_EAXIS,
+                     "%s: no axis \"%.*s\" is mapped over here%s%s; call it in the body of "
+                     "tsr_shard_map or a tsr_vmap with that .axis",
+                     c->name, (int)length, at, known.length ? ", but " : "", tsr__text_get(&known));
+      tsr__text_free(&known);
+      return false;
+    }
+    c->over.at[c->over.count++] = axis;
+    c->over.size *= axis->size;
+    at += length;
+    at += strspn(at, " ,+");
+  }
+  return true;
+}
+
+static bool open_collective(collective *c, const char *name, tsr_array *x, const char *axis,
+                            const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  *c = (collective){ .name = name, .scope = tsr__home(x), .site = site };
+  if (!tsr__usable(x)) return false;
+  if (read_axes(c, axis, &error)) return true;
+  refuse(c, &error);
+  return false;
+}
+
+static tsr_array *closed(const collective *c, tsr_array *x)
+{
+  return x && x->inert ? x : tsr__make_inert(c->scope, c->site);
+}
+
+/* ---- out and in ------------------------------------------------------------------------------ */
+
+static tsr_array *with_first(tsr_array *x, int drop, int64_t first, const char *site)
+{
+  tsr_shape shape = { .rank = x->shape.rank - drop + 1, .dims = { first } };
+  for (int d = 1; d < shape.rank; d++) shape.dims[d] = x->shape.dims[d - 1 + drop];
+  return tsr_reshape_at(x, shape, site);
+}
+
+static tsr_array *make_axis(tsr__op op, tsr_array *x, const tsr__axis_attr *axis, const char *site)
+{
+  tsr__ask ask = { .attr = axis, .attr_bytes = sizeof *axis };
+  return tsr__make(tsr__home(x), op, TSR__IN(x), &ask, site);
+}
+
+/* What all places have, along dim 0. */
+static tsr_array *all_of(const collective *c, tsr_array *x)
+{
+  int rank = x->shape.rank;
+  for (int i = c->over.count - 1; i >= 0; i--)
+    x = make_axis(TSR__OP_AXIS_ALL, x, c->over.at[i], c->site);
+  if (x->inert || c->over.count == 1) return x;
+  return with_first(x, x->shape.rank - rank, c->over.size, c->site);
+}
+
+/* Of what lies along dim 0 that of each place. */
+static tsr_array *own_of(const collective *c, tsr_array *x)
+{
+  if (x->inert) return x;
+  int count = c->over.count, rank = x->shape.rank;
+  tsr_shape shape = { .rank = rank - 1 + count };
+  for (int i = 0; i < count; i++) shape.dims[i] = c->over.at[i]->size;
+  for (int d = 1; d < rank; d++) shape.dims[count + d - 1] = x->shape.dims[d];
+  if (count > 1) x = tsr_reshape_at(x, shape, c->site);
+  for (int i = 0; i < count; i++) x = make_axis(TSR__OP_AXIS_OWN, x, c->over.at[i], c->site);
+  return x;
+}
+
+static tsr_array *take_rows(tsr_array *x, const int64_t *rows, int64_t count, const char *site)
+{
+  tsr_array *at =
+      tsr_put_at(tsr__home(x), rows, TSR_I64, (tsr_shape){ .rank = 1, .dims = { count } },
+                 (tsr_sharding){ 0 }, site);
+  return tsr_take_at(&(tsr_take_args){ .size = sizeof(tsr_take_args), .x = x, .indices = at },
+                     site);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Places of groups in the order they are listed, or as they are: [groups, places in one, ..]. */
+typedef struct grouping {
+  int64_t groups, each;
+  int64_t *listed, *back; /* which place is i-th, and where place i is listed; NULL: as they are */
+} grouping;
+
+static bool read_groups(const collective *c, const tsr_collective_args *args, grouping *g,
+                        tsr__error *error)
+{
+  int64_t size = c->over.size, count = args->group_count;
+  *g = (grouping){ .groups = 1, .each = size };
+  if (!count) return true;
+  if (count < 0 || !args->groups || size % count) {
+    tsr__error_set(error, TSR_EARG, "%s: %lld groups of %lld places, expected groups of one size",
+                   c->name, (long long)count, (long long)size);
+    return false;
+  }
+  g->groups = count;
+  g->each = size / count;
+  g->listed = tsr__arena_new(&c->scope->arena, 2 * (size_t)size * sizeof *g->listed);
+  if (!g->listed) {
+    tsr__error_set(error, TSR_ENOMEM, "%s: no memory for groups", c->name);
+    return false;
+  }
+  g->back = g->listed + size;
+  for (int64_t i = 0; i < size; i++) g->back[i] = -1;
+  for (int64_t i = 0; i < size; i++) {
+    int place = args->groups[i];
+    if (place < 0 || place >= size || g->back[place] >= 0) {
+      tsr__error_set(error, TSR_EARG, "%s: place %d in the groups, expected each of 0..%lld once",
+                     c->name, place, (long long)size - 1);
+      return false;
+    }
+    g->listed[i] = place;
+    g->back[place] = i;
+  }
+  return true;
+}
+
+/* [places, ..] as [groups, places in a group, ..] */
+static tsr_array *in_groups(const collective *c, const grouping *g, tsr_array *x)
+{
+  if (g->listed) x = take_rows(x, g->listed, c->over.size, c->site);
+  if (x->inert) return x;
+  tsr_shape shape = { .rank = x->shape.rank + 1, .dims = { g->groups, g->each } };
+  for (int d = 2; d < shape.rank; d++) shape.dims[d] = x->shape.dims[d - 1];
+  return tsr_reshape_at(x, shape, c->site);
+}
+
+/* [groups, places in a group, ..]: each place's own. */
+static tsr_array *own_of_groups(const collective *c, const grouping *g, tsr_array *x)
+{
+  if (x->inert) return x;
+  x = with_first(x, 2, c->over.size, c->site);
+  return own_of(c, g->back ? take_rows(x, g->back, c->over.size, c->site) : x);
+}
+
+/* [groups, ..]: for each place what its group has. */
+static tsr_array *spread_groups(const collective *c, const grouping *g, tsr_array *x)
+{
+  if (x->inert) return x;
+  tsr_shape one = { .rank = x->shape.rank + 1, .dims = { g->groups, 1 } };
+  for (int d = 2; d < one.rank; d++) one.dims[d] = x->shape.dims[d - 1];
+  tsr_array *out = tsr_reshape_at(x, one, c->site);
+  one.dims[1] = g->each;
+  return own_of_groups(c, g, tsr_broadcast_to_at(out, one, c->site));
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+typedef tsr_array *reduce_fn(const tsr_reduce_args *args, const char *site);
+
+static tsr_array *reduce(const char *name, reduce_fn *how, const tsr_collective_args *given,
+                         const char *site)
+{
+  collective c;
+  grouping g;
+  tsr_collective_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts(name, given, &args, sizeof args, &error);
+  if (!open_collective(&c, name, args.x, args.axis, site)) return closed(&c, args.x);
+  if (error.status || !read_groups(&c, &args, &g, &error)) return refuse(&c, &error);
+  tsr_array *all = all_of(&c, args.x);
+  if (all->inert) return all;
+  tsr_reduce_args sum = { .size = sizeof sum, .x = all, .dims = tsr_dims_of((int[]){ 0 }, 1) };
+  if (!args.group_count) return how(&sum, site);
+  sum.x = in_groups(&c, &g, all);
+  sum.dims = tsr_dims_of((int[]){ 1 }, 1);
+  return spread_groups(&c, &g, how(&sum, site));
+}
+
+tsr_array *tsr_psum_at(const tsr_collective_args *args, const char *site)
+{
+  return reduce("tsr_psum", tsr_sum_at, args, site);
+}
+
+tsr_array *tsr_pmean_at(const tsr_collective_args *args, const char *site)
+{
+  return reduce("tsr_pmean", tsr_mean_at, args, site);
+}
+
+tsr_array *tsr_pmax_at(const tsr_collective_args *args, const char *site)
+{
+  return reduce("tsr_pmax", tsr_max_at, args, site);
+}
+
+tsr_array *tsr_pmin_at(const tsr_collective_args *args, const char *site)
+{
+  return reduce("tsr_pmin", tsr_min_at, args, site);
+}
+
+/* Opens one of the collectives that move. */
+static bool open_moving(collective *c, grouping *g, const char *name,
+                        const tsr_collective_args *given, tsr_collective_args *args)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts(name, given, args, sizeof *args, &error);
+  if (!open_collective(c, name, args->x, args->axis, c->site)) return false;
+  if (!error.status && read_groups(c, args, g, &error)) return true;
+  refuse(c, &error);
+  return false;
+}
+
+/* A dim of an array, counted from the end if negative; -1 with the error told. `more`: one behind
+ * the last dim is one, too. */
+static int dim_of(const collective *c, const tsr_array *x, int dim, int more)
+{
+  int rank = x->shape.rank + more, at = dim < 0 ? dim + rank : dim;
+  if (at >= 0 && at < rank) return at;
+  tsr__fail(c->scope, c->site, TSR_EARG, "%s: dim %d of %s; %s", c->name, dim,
+            tsr_type_of((tsr_array *)(uintptr_t)x), tsr__dims_text(rank).text);
+  return -1;
+}
+
+/* Dims `at` and the one behind it as one. */
+static tsr_array *merge(tsr_array *x, int at, const char *site)
+{
+  if (x->inert) return x;
+  tsr_shape shape = { .rank = x->shape.rank - 1 };
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = d < at    ? x->shape.dims[d]
+                    : d == at ? x->shape.dims[d] * x->shape.dims[d + 1]
+                              : x->shape.dims[d + 1];
+  return tsr_reshape_at(x, shape, site);
+}
+
+/* Dim `at` as `parts` pieces behind each other. */
+static tsr_array *divide(const collective *c, tsr_array *x, int at, int64_t parts)
+{
+  if (x->inert) return x;
+  if (x->shape.dims[at] % parts) {
+    tsr__fail(c->scope, c->site, TSR_ESHAPE,
+              "%s: dim %d of %lld elements is cut into %lld, expected a multiple", c->name, at - 1,
+              (long long)x->shape.dims[at], (long long)parts);
+    return tsr__make_inert(c->scope, c->site);
+  }
+  tsr_shape shape = { .rank = x->shape.rank + 1 };
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = d < at        ? x->shape.dims[d]
+                    : d == at     ? parts
+                    : d == at + 1 ? x->shape.dims[at] / parts
+                                  : x->shape.dims[d - 1];
+  return tsr_reshape_at(x, shape, c->site);
+}
+
+tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
+{
+  collective c = { .site = site };
+  grouping g;
+  tsr_collective_args args = { .size = sizeof args };
+  if (!open_moving(&c, &g, "tsr_all_gather", given, &args)) return closed(&c, args.x);
+  int dim = dim_of(&c, args.x, args.dim, !args.tiled);
+  if (dim < 0) return tsr__make_inert(c.scope, site);
+  tsr_array *x = all_of(&c, args.x);
+  if (args.group_count) x = in_groups(&c, &g, x);
+  int first = args.group_count != 0; /* which dim is along the axis */
+  if (!x->inert) x = tsr_moveaxis_at(x, first, first + dim, site);
+  if (args.tiled) x = merge(x, first + dim, site);
+  return args.group_count ? spread_groups(&c, &g, x) : x;
+}
+
+tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *site)
+{
+  collective c = { .site = site };
+  grouping g;
+  tsr_collective_args args = { .size = sizeof args };
+  if (!open_moving(&c, &g, "tsr_psum_scatter", given, &args)) return closed(&c, args.x);
+  int dim = dim_of(&c, args.x, args.dim, 0);
+  tsr_array *all = dim < 0 ? NULL : in_groups(&c, &g, all_of(&c, args.x));
+  if (!all || all->inert) return tsr__make_inert(c.scope, site);
+  if (!args.tiled && args.x->shape.dims[dim] != g.each) {
+    tsr__fail(c.scope, site, TSR_ESHAPE,
+              "tsr_psum_scatter: dim %d of %s is dealt out to %lld places, expected one element "
+              "each; .tiled deals out pieces",
+              dim, tsr_type_of(args.x), (long long)g.each);
+    return tsr__make_inert(c.scope, site);
+  }
+  tsr_array *sum = tsr_sum_at(&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args),
+                                                  .x = all,
+                                                  .dims = tsr_dims_of((int[]){ 1 }, 1) },
+                              site);
+  if (args.tiled) sum = divide(&c, sum, dim + 1, g.each);
+  if (sum->inert) return sum;
+  return own_of_groups(&c, &g, tsr_moveaxis_at(sum, dim + 1, 1, site));
+}
+
+tsr_array *tsr_all_to_all_at(const tsr_collective_args *given, const char *site)
+{
+  collective c = { .site = site };
+  grouping g;
+  tsr_collective_args args = { .size = sizeof args };
+  if (!open_moving(&c, &g, "tsr_all_to_all", given, &args)) return closed(&c, args.x);
+  int split = dim_of(&c, args.x, args.split, 0), dim = dim_of(&c, args.x, args.dim, 0);
+  if (split < 0 || dim < 0) return tsr__make_inert(c.scope, site);
+  tsr_array *x = in_groups(&c, &g, all_of(&c, args.x)); /* [groups, from, ...] */
+  if (!args.tiled && args.x->shape.dims[split] != g.each) {
+    tsr__fail(c.scope, site, TSR_ESHAPE,
+              "tsr_all_to_all: dim %d of %s is dealt out to %lld places, expected one element "
+              "each; .tiled deals out pieces",
+              split, tsr_type_of(args.x), (long long)g.each);
+    return tsr__make_inert(c.scope, site);
+  }
+  /* [groups, from, .. to, piece ..] -> [groups, to, .. from, piece ..] */
+  if (args.tiled) x = divide(&c, x, split + 2, g.each);
+  if (x->inert) return x;
+  x = tsr_moveaxis_at(x, split + 2, 1, site); /* [groups, to, from, ..] */
+  x = tsr_moveaxis_at(x, 2, dim + 2, site);
+  if (args.tiled) x = merge(x, dim + 2, site);
+  return own_of_groups(&c, &g, x);
+}
+
+/* ---- permutations ---------------------------------------------------------------------------- */
+
+/* What each place gets: of row source[i] of all, zeros where that is -1. */
+static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
+{
+  int64_t size = c->over.size, shift = source[0] < 0 ? 0 : (size - source[0]) % size;
+  bool turns = true, gaps = false;
+  for (int64_t i = 0; i < size; i++) {
+    turns &= source[i] == (i + size - shift) % size;
+    gaps |= source[i] < 0;
+  }
+  tsr_array *all = all_of(c, x);
+  if (all->inert) return all;
+  if (turns) return own_of(c, tsr_roll_at(all, &shift, (int[]){ 0 }, 1, c->site));
+  if (!gaps) return own_of(c, take_rows(all, source, size, c->site));
+  uint8_t *there = tsr__arena_new(&c->scope->arena, (size_t)size);
+  if (!there) return tsr__make_inert(c->scope, c->site);
+  for (int64_t i = 0; i < size; i++) {
+    there[i] = source[i] >= 0;
+    if (!there[i]) source[i] = 0;
+  }
+  tsr_shape shape = { .rank = all->shape.rank, .dims = { size } };
+  for (int d = 1; d < shape.rank; d++) shape.dims[d] = 1;
+  tsr_array *mask = tsr_put_at(c->scope, there, TSR_BOOL, shape, (tsr_sharding){ 0 }, c->site);
+  tsr_array *rows = take_rows(all, source, size, c->site);
+  return own_of(c, tsr_where(mask, rows, 0));
+}
+
+tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
+{
+  collective c;
+  tsr_permute_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts("tsr_ppermute", given, &args, sizeof args, &error);
+  if (!open_collective(&c, "tsr_ppermute", args.x, args.axis, site)) return closed(&c, args.x);
+  int64_t size = c.over.size;
+  int64_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
+  if (!source) return tsr__make_inert(c.scope, site);
+  int64_t *sends = source + size;
+  for (int64_t i = 0; i < size; i++) source[i] = -1;
+  for (int i = 0; i < args.count && !error.status; i++) {
+    int from = args.pairs[i].from, to = args.pairs[i].to;
+    bool there = from >= 0 && from < size && to >= 0 && to < size;
+    if (!there || source[to] >= 0 || sends[from]++)
+      tsr__error_set(
+          &error, TSR_EARG,
+          "tsr_ppermute: pair %d is %d to %d, expected each of 0..%lld at most once as a "
+          "source and once as a destination",
+          i, from, to, (long long)size - 1);
+    else source[to] = from;
+  }
+  return error.status ? refuse(&c, &error) : permute(&c, args.x, source);
+}
+
+tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const char *site)
+{
+  collective c;
+  tsr__error error = { .status = TSR_OK };
+  if (!open_collective(&c, "tsr_pbroadcast", x, axis, site)) return closed(&c, x);
+  if (source < 0 || source >= c.over.size) {
+    tsr__error_set(&error, TSR_EARG, "tsr_pbroadcast: place %d of axis %s, expected 0..%lld",
+                   source, axis, (long long)c.over.size - 1);
+    return refuse(&c, &error);
+  }
+  tsr_array *all = all_of(&c, x);
+  if (all->inert) return all;
+  return tsr_reshape_at(tsr__part(all, 0, (tsr_range){ source, source + 1, 1 }, site), x->shape,
+                        site);
+}
+
+int64_t tsr_axis_size_at(tsr_scope *scope, const char *axis, const char *site)
+{
+  collective c = { .name = "tsr_axis_size", .scope = scope, .site = site };
+  tsr__error error = { .status = TSR_OK };
+  if (!scope || scope->inert) return 0;
+  if (read_axes(&c, axis, &error)) return c.over.size;
+  refuse(&c, &error);
+  return 0;
+}
+
+tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const char *site)
+{
+  collective c = { .name = "tsr_axis_index", .scope = scope, .site = site };
+  tsr__error error = { .status = TSR_OK };
+  if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  if (!read_axes(&c, axis, &error)) return refuse(&c, &error);
+  tsr_shape shape = { .rank = 1, .dims = { c.over.size } };
+  return own_of(&c, tsr_iota_at(scope, TSR_I64, shape, 0, (tsr_sharding){ 0 }, site));
+}

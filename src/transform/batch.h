@@ -1,0 +1,18 @@
+/* Inside transform/: a region replayed with one more dim in front. */
+#ifndef TSR_TRANSFORM_BATCH_H
+#define TSR_TRANSFORM_BATCH_H
+
+#include "transform/transform.h"
+
+typedef struct tsr__batch {
+  tsr__replay replay; /* its arguments as they are mapped: those that vary have the front */
+  const char *axis;   /* the name of what is mapped over; NULL: none */
+  int64_t size;       /* of the front */
+  bool *varies;       /* by node: it has the front */
+} tsr__batch;
+
+/* Replays all nodes; `arguments`: by index, which of them vary (of all that the region takes).
+ * False: out of memory. What cannot be mapped over is an error of the scope. */
+bool tsr__batch_through(tsr__batch *batch, const bool *arguments);
+
+#endif

@@ -1,0 +1,203 @@
+/* Mapping: functions of one element on many at once, collectives by name, bodies on shards. */
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+} fixture;
+
+static fixture open_fixture(const char *mesh)
+{
+  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
+  f.s = tsr_scope_open(f.rt);
+  f.mesh = tsr_mesh_make(f.rt, mesh);
+  return f;
+}
+
+static void close_fixture(fixture *f)
+{
+  tsr_scope_close(f->s);
+  tsr_runtime_close(f->rt);
+}
+
+static tsr_array *counted(fixture *f, tsr_shape shape)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  return tsr_reshape(tsr_arange(f->s, .stop = (double)count), shape);
+}
+
+static void check_numbers(fixture *f, tsr_array *a, const double *want, int count)
+{
+  double found[64];
+  CHECK_STATUS(tsr_read(a, found, (size_t)count * sizeof *found), TSR_OK, f->s);
+  CHECK_BYTES(found, want, (size_t)count * sizeof *want);
+}
+
+static void check_equal(fixture *f, tsr_array *a, tsr_array *b)
+{
+  double want[64];
+  int count = 1;
+  tsr_shape shape = tsr_shape_of(b), own = tsr_shape_of(a);
+  CHECK_I64(own.rank, shape.rank);
+  for (int d = 0; d < shape.rank; d++) {
+    CHECK_I64(own.dims[d], shape.dims[d]);
+    count *= (int)shape.dims[d];
+  }
+  CHECK_STATUS(tsr_read(b, want, (size_t)count * sizeof *want), TSR_OK, f->s);
+  check_numbers(f, a, want, count);
+}
+
+/* ---- vmap ------------------------------------------------------------------------------------ */
+
+/* Of a vector [4], a matrix [3, 4] and a place: reductions, products, views, sorts, look-ups. */
+static tsr_array *many(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *v = in[0], *m = in[1];
+  tsr_array *p = tsr_matmul(m, v), *sorted = tsr_sort(tsr_mod(tsr_mul(v, 7), 5), 0);
+  tsr_array *looked = tsr_take(v, tsr_argmax(m, .dims = TSR_DIMS(1)), 0);
+  tsr_array *added = tsr_add(tsr_transpose(m), tsr_expand_dims(v, TSR_DIMS(1)));
+  tsr_array *padded = tsr_pad(tsr_flip(v, TSR_DIMS(0)), .low = { 1 });
+  tsr_array *sum = tsr_add(tsr_sum(added, .dims = TSR_DIMS(0)), tsr_mul(p, looked));
+  tsr_array *wide = tsr_concat((tsr_array *[]){ sum, sorted, tsr_cumsum(padded, 0) }, 3, 0);
+  return tsr_tuple(s, wide, tsr_mean(m), tsr_broadcast_to(tsr_max(v), TSR_SHAPE(2)));
+}
+
+static void check_many(fixture *f, tsr_array *v, tsr_array *m, const int *dims)
+{
+  tsr_function *one = tsr_function_make(f->s, many);
+  tsr_function *all = tsr_vmap(one, .in_dims = { dims[0], dims[1] });
+  tsr_array *found = tsr_call(all, v, m);
+  CHECK_STATUS(tsr_scope_status(f->s), TSR_OK, f->s);
+  for (int i = 0; i < 2; i++) {
+    tsr_range at = { i, i + 1, 1 };
+    tsr_array *a = dims[0] == TSR_UNMAPPED ? v : tsr_squeeze(tsr_slice(v, at), TSR_DIMS(0));
+    tsr_array *b = m;
+    if (dims[1] == 1) b = tsr_squeeze(tsr_slice(m, TSR_ALL, at), TSR_DIMS(1));
+    tsr_array *want = tsr_call(one, a, b);
+    for (int k = 0; k < 3; k++)
+      check_equal(f, tsr_squeeze(tsr_slice(tsr_item(found, k), at), TSR_DIMS(0)),
+                  tsr_item(want, k));
+  }
+}
+
+TEST(a_mapped_function_is_that_of_each_element)
+{
+  fixture f = open_fixture("x=4,y=2");
+  tsr_array *v = counted(&f, TSR_SHAPE(2, 4)), *m = counted(&f, TSR_SHAPE(3, 2, 4));
+  m = tsr_mod(tsr_mul(m, 5), 11);
+  check_many(&f, v, m, (int[]){ 0, 1 });
+  check_many(&f, tsr_ravel(tsr_slice(v, { 0, 1, 1 })), m, (int[]){ TSR_UNMAPPED, 1 });
+  check_many(&f, tsr_reshard(v, tsr_on(f.mesh, "y,x")), tsr_reshard(m, tsr_on(f.mesh, "-,y,x")),
+             (int[]){ 0, 1 });
+  close_fixture(&f);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+enum { PSUM, GROUPS, SCATTER, TILED, GATHER, PERMUTE, SHIFT, ALL_TO_ALL, COLLECTIVES };
+
+/* The documentation's numbers: 4 places, place i holds row i of arange(16) as 4 x 4. */
+static tsr_array *collective(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  static const int pairs[] = { 0, 1, 2, 3 }, crossed[] = { 0, 2, 3, 1 };
+  (void)s;
+  switch (*(int *)user) {
+  case PSUM: return tsr_psum(in[0], "i");
+  case GROUPS: return tsr_psum(in[0], "i", .groups = pairs, .group_count = 2);
+  case SCATTER: return tsr_psum_scatter(in[0], "i");
+  case TILED:
+    return tsr_psum_scatter(in[0], "i", .tiled = true, .groups = crossed, .group_count = 2);
+  case GATHER: return tsr_all_gather(in[0], "i", .groups = crossed, .group_count = 2);
+  case PERMUTE: return tsr_ppermute(in[0], "i", { 0, 1 }, { 1, 2 });
+  case SHIFT: return tsr_ppermute(in[0], "i", { 0, 1 }, { 1, 2 }, { 2, 3 }, { 3, 0 });
+  default: return tsr_all_to_all(in[0], "i");
+  }
+}
+
+static const double documented[COLLECTIVES][32] = {
+  [PSUM] = { 24, 28, 32, 36, 24, 28, 32, 36, 24, 28, 32, 36, 24, 28, 32, 36 },
+  [GROUPS] = { 4, 6, 8, 10, 4, 6, 8, 10, 20, 22, 24, 26, 20, 22, 24, 26 },
+  [SCATTER] = { 24, 28, 32, 36 },
+  [TILED] = { 8, 10, 20, 22, 12, 14, 16, 18 },
+  [GATHER] = { 0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7,
+               0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7 },
+  [PERMUTE] = { 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0, 0 },
+  [SHIFT] = { 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 },
+  [ALL_TO_ALL] = { 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15 },
+};
+
+TEST(collectives_are_as_documented)
+{
+  static const int counts[] = { 16, 16, 4, 8, 32, 16, 16, 16 };
+  for (int on_mesh = 0; on_mesh < 2; on_mesh++)
+    for (int kind = 0; kind < COLLECTIVES; kind++) {
+      fixture f = open_fixture("x=4,y=2");
+      tsr_array *x = counted(&f, TSR_SHAPE(4, 4));
+      if (on_mesh) x = tsr_reshard(x, tsr_on(f.mesh, "x,y"));
+      tsr_function *one = tsr_function_make(f.s, collective, .user = &kind);
+      check_numbers(&f, tsr_call(tsr_vmap(one, .axis = "i"), x), documented[kind], counts[kind]);
+      close_fixture(&f);
+    }
+}
+
+/* ---- shard_map ------------------------------------------------------------------------------- */
+
+static tsr_array *row_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  CHECK_I64(tsr_shape_of(in[0]).dims[0], 2);
+  CHECK_I64(tsr_shape_of(in[0]).dims[1], 2);
+  return tsr_psum(tsr_sum(in[0], .dims = TSR_DIMS(1)), "y");
+}
+
+static tsr_array *product(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_psum_scatter(tsr_matmul(in[0], in[1]), user, .tiled = true);
+}
+
+static tsr_array *unsummed(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(in[0]);
+}
+
+static tsr_array *index_of(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_add(tsr_mul(in[0], 0), tsr_axis_index(s, "y,x"));
+}
+
+TEST(bodies_see_their_shards)
+{
+  fixture f = open_fixture("x=4,y=2");
+  tsr_array *x = counted(&f, TSR_SHAPE(8, 4));
+  tsr_array *rows = tsr_shard_map(f.mesh, row_sum, NULL, .in = { x }, .in_specs = { "x,y" },
+                                  .out_specs = { "x" });
+  check_equal(&f, rows, tsr_sum(x, .dims = TSR_DIMS(1)));
+  tsr_array *places = tsr_shard_map(f.mesh, index_of, NULL, .in = { counted(&f, TSR_SHAPE(8)) },
+                                    .in_specs = { "x+y" }, .out_specs = { "x+y" });
+  check_numbers(&f, places, (double[]){ 0, 4, 1, 5, 2, 6, 3, 7 }, 8);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  CHECK(tsr_is_inert(tsr_shard_map(f.mesh, unsummed, NULL, .in = { x }, .in_specs = { "x" },
+                                   .out_specs = { "" })));
+  CHECK_STR_HAS(tsr_message(f.s), "tsr_shard_map: result 0 may differ along axis x");
+  close_fixture(&f);
+}
+
+TEST(products_are_reduced_and_scattered)
+{
+  fixture f = open_fixture("x=2,y=2,z=2");
+  tsr_array *a = counted(&f, TSR_SHAPE(8, 8)), *b = tsr_mod(a, 5);
+  tsr_array *c = tsr_shard_map(f.mesh, product, "y", .in = { a, b }, .in_specs = { "z,y", "y,-" },
+                               .out_specs = { "z+y" });
+  check_equal(&f, c, tsr_matmul(a, b));
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  close_fixture(&f);
+}
