@@ -92,7 +92,6 @@ enum tsr__lowering {
   TSR__LOW_REGION
 };
 enum tsr__negated { TSR__AS_IS, TSR__NOT_LEFT, TSR__NOT_RIGHT, TSR__NOT_RESULT };
-enum tsr__rule { TSR__RULE_NONE }; /* batching: none yet */
 
 #define TSR__MANY UINT16_MAX /* any number */
 
@@ -113,7 +112,6 @@ typedef struct tsr__opinfo {
   uint8_t wants, dtype_rule, shape_rule;
   uint8_t attr; /* tsr__attr_family */
   const char *factors;
-  uint8_t batching;
   uint8_t lowering;
   uint8_t acc, finish; /* reductions: tsr__acc_class and tsr__finish */
   uint8_t prefix[2];   /* scans: bytes of what is before a piece of a line: of floats, of others */

@@ -74,7 +74,6 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define SIGN(text) .sign = text,
 #define GRADIENT(rule)
 #define NO_GRADIENT(reason)
-#define BATCHING(rule) .batching = TSR__RULE_##rule,
 #define DOC(text)
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE

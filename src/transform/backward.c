@@ -29,7 +29,6 @@ typedef struct rule {
 #define SCALES()
 #define GRADIENT(rule) .pull = tsr__grad_##rule,
 #define NO_GRADIENT(reason) .none = reason,
-#define BATCHING(rule)
 #define DOC(text)
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
 static const rule rules[TSR__OPS] = {

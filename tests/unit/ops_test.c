@@ -42,14 +42,6 @@ TEST(sharding_rules_are_well_formed)
   }
 }
 
-/* Rows that a rule of batching serves: this number only goes up. */
-TEST(batching_rules_are_counted)
-{
-  int batching = 0;
-  for (int op = 0; op < TSR__OPS; op++) batching += tsr__ops[op].batching != TSR__RULE_NONE;
-  CHECK_I64(batching, 0);
-}
-
 /* What stands for an operation on bools is one of logic and has as many operands. */
 TEST(operations_on_bools_are_logic)
 {
