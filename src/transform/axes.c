@@ -407,7 +407,7 @@ static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
   if (turns) return own_of(c, tsr_roll_at(all, &shift, (int[]){ 0 }, 1, c->site));
   if (!gaps) return own_of(c, take_rows(all, source, size, c->site));
   uint8_t *there = tsr__arena_new(&c->scope->arena, (size_t)size);
-  if (!there) return tsr__make_inert(c->scope, c->site);
+  if (!there) return tsr__or_no_memory(c->scope, NULL, c->name, c->site);
   for (int64_t i = 0; i < size; i++) {
     there[i] = source[i] >= 0;
     if (!there[i]) source[i] = 0;
@@ -428,7 +428,7 @@ tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
   if (!open_collective(&c, "tsr_ppermute", args.x, args.axis, site)) return closed(&c, args.x);
   int64_t size = c.over.size;
   int64_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
-  if (!source) return tsr__make_inert(c.scope, site);
+  if (!source) return tsr__or_no_memory(c.scope, NULL, c.name, site);
   int64_t *sends = source + size;
   for (int64_t i = 0; i < size; i++) source[i] = -1;
   for (int i = 0; i < args.count && !error.status; i++) {

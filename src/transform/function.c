@@ -32,7 +32,10 @@ tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user,
   f->name = tsr__arena_text(&scope->arena, name, strlen(name));
   f->body = body;
   f->user = user;
-  if (!f->name || pthread_mutex_init(&f->lock, NULL)) return NULL;
+  if (!f->name || pthread_mutex_init(&f->lock, NULL)) {
+    tsr__or_no_memory(scope, NULL, "tsr_function_make", site);
+    return NULL;
+  }
   f->node.release = release_function;
   return f;
 }
@@ -53,6 +56,7 @@ tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *gi
   tsr_function *f =
       tsr__function_new(scope, args.body, args.user, args.name ? args.name : "function", site);
   if (!f) return NULL;
+  f->asked = true;
   f->user_bytes = args.user_bytes;
   if (!error.status && !args.body)
     tsr__error_set(&error, TSR_EARG, "tsr_function_make: the body is NULL; give a callback");
@@ -145,12 +149,15 @@ static tsr_array *refuse_arguments(const tsr_function *f, tsr_array *const *argu
 tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, const char *site)
 {
   if (!f || f->inert || count < 0 || (count && !arguments))
-    return tsr__make_inert(f ? tsr__scope_here(f->node.scope) : NULL, site);
+    return tsr__make_inert(f ? tsr__scope_here(f->node.scope)
+                             : tsr__home_of((tsr__operands){ arguments, arguments ? count : 0 }),
+                           site);
   tsr_array *refused = refuse_arguments(f, arguments, count, site);
   if (refused) return refused;
   tsr__arguments a = { .in = { arguments, count } };
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
-  if (!tsr__take_leaves(scope, f, &a, site)) return tsr__make_inert(scope, site);
-  const tsr__traced *t = tsr__trace(scope, f, &a, site);
-  return t ? call_trace(scope, t, &a.leaves, site) : tsr__make_inert(scope, site);
+  bool taken = tsr__take_leaves(scope, f, &a, site);
+  const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;
+  tsr_array *made = t ? call_trace(scope, t, &a.leaves, site) : NULL;
+  return tsr__or_no_memory(scope, made, "tsr_call", site);
 }

@@ -260,7 +260,10 @@ static tsr_function *make(const kind *k, const tsr_gradient_args *given, const c
   differentiated *d = tsr__arena_new(&scope->arena, sizeof *d);
   tsr_function *f = d ? tsr__function_new(scope, k->body, d, tsr__text_get(&name), site) : NULL;
   tsr__text_free(&name);
-  if (!f) return NULL;
+  if (!f) {
+    tsr__or_no_memory(scope, NULL, k->call, site);
+    return NULL;
+  }
   *d = (differentiated){ .of = of, .wrt = args.wrt, .call = k->call, .with_value = k->with_value };
   f->of = of;
   f->inert = of->inert || status || args.wrt.invalid;
@@ -310,7 +313,10 @@ tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site)
   of_slope.function = slope;
   tsr_function *jvp = tsr_jvp_at(&of_slope, site);
   tsr_function *f = jvp ? tsr__function_new(slope->node.scope, second, jvp, "the hvp", site) : NULL;
-  if (!f) return NULL;
+  if (!f) {
+    tsr__or_no_memory(slope->node.scope, NULL, "tsr_hvp", site);
+    return NULL;
+  }
   f->of = jvp;
   f->inert = jvp->inert;
   return f;

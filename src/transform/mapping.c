@@ -150,7 +150,10 @@ tsr_function *tsr_vmap_at(const tsr_vmap_args *given, const char *site)
   tsr_scope *scope = f->node.scope;
   mapped *m = tsr__arena_new(&scope->arena, sizeof *m);
   tsr_function *out = m ? tsr__function_new(scope, map_body, m, f->name, site) : NULL;
-  if (!out) return NULL;
+  if (!out) {
+    tsr__or_no_memory(scope, NULL, "tsr_vmap", site);
+    return NULL;
+  }
   m->f = f;
   memcpy(m->in_dims, args.in_dims, sizeof m->in_dims);
   memcpy(m->out_dims, args.out_dims, sizeof m->out_dims);
@@ -344,7 +347,8 @@ tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts("tsr_shard_map", given, &args, sizeof args, &error);
   int count = 0;
-  while (count < TSR_MAX_ARGS && args.in[count]) count++;
+  for (; count < TSR_MAX_ARGS && args.in[count]; count++)
+    if (args.in[count]->inert) return args.in[count];
   tsr__operands in = { args.in, count };
   sharded s = { .scope = tsr__home_of(in), .mesh = mesh, .args = &args, .site = site };
   if (!s.scope || !mesh || !body || error.status) {
@@ -358,12 +362,14 @@ tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
   }
   s.level = tsr__arena_new(&s.scope->arena, (size_t)mesh->axis_count * sizeof *s.level);
   tsr_function *f = tsr__function_new(s.scope, body, user, "shard_map", site);
+  if (f) f->asked = true;
   for (int a = mesh->axis_count - 1; s.level && f && a >= 0; a--) {
     s.level[a] = (mapped){ .f = f, .axis = mesh->names[a], .size = mesh->sizes[a], .keep = true };
     for (int i = 0; i < TSR_MAX_ARGS; i++) s.level[a].in_dims[i] = TSR_UNMAPPED;
     f = tsr__function_new(s.scope, map_body, &s.level[a], "shard_map", site);
   }
-  if (!s.level || !f) return inert_of(&s);
+  if (!s.level || !f) return tsr__or_no_memory(s.scope, NULL, "tsr_shard_map", site);
   for (int i = 0; i < count; i++) args.in[i] = divide_argument(&s, i);
-  return join_results(&s, tsr_call_at(f, args.in, count, site));
+  tsr_array *made = join_results(&s, tsr_call_at(f, args.in, count, site));
+  return tsr__or_no_memory(s.scope, made, "tsr_shard_map", site);
 }

@@ -160,6 +160,8 @@ static bool check_result(const tracing *t, const tsr_array *result)
   const tsr_scope *s = t->scope;
   if (tsr_scope_status(s)) {
     fail_body(t);
+  } else if (!t->f->asked && (!result || result->inert)) {
+    fail_trace(t, TSR_ENOMEM, "has no memory for its program; close scopes that are done");
   } else if (!result) {
     fail_trace(t, TSR_EARG, "returned NULL; return an array, or tsr_tuple of several");
   } else if (result->inert) {
@@ -242,7 +244,7 @@ static char *own_form(tsr__heap *heap, const tsr_array *result)
   tsr__text_init(&text, heap);
   tsr__form_of(result, &text);
   const char *form = tsr__text_get(&text);
-  char *own = tsr__new_raw(heap, strlen(form) + 1);
+  char *own = text.failed ? NULL : tsr__new_raw(heap, strlen(form) + 1);
   if (own) memcpy(own, form, strlen(form) + 1);
   tsr__text_free(&text);
   return own;
@@ -332,8 +334,9 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__argu
   signature s;
   bool recursive;
   write_signature(scope, f, a, &s);
-  const tsr__traced *found = find_trace(f, &s, &recursive);
-  if (recursive)
+  const tsr__traced *found = s.text.failed ? NULL : find_trace(f, &s, &recursive);
+  if (s.text.failed) tsr__or_no_memory(scope, NULL, "tsr_call", site);
+  else if (recursive)
     tsr__fail(scope, site, TSR_ESTATE,
               "tsr_call: the body of %s, made at %s, calls it on arguments of the types that it is "
               "being traced for, and so would never end; write a loop instead",

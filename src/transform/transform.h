@@ -29,6 +29,10 @@ typedef struct tsr__leaves {
 /* Adds the arrays of a tree in order; `out` grows in the arena. False: out of memory. */
 bool tsr__leaves_of(tsr__arena *arena, tsr_array *tree, tsr__leaves *out);
 
+/* Without memory nothing says so but who asked for it: gives what a call made, and records
+ * TSR_ENOMEM with `scope` where that is nothing, or inert, and nobody recorded why. */
+tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call, const char *site);
+
 /* ---- functions ----------------------------------------------------------------------------- */
 
 /* An array that a body took from outside. */
@@ -58,6 +62,7 @@ struct tsr_function {
   size_t user_bytes;
   const char *name;
   bool inert;
+  bool asked;             /* its body is a user's, not one of this room */
   const tsr_function *of; /* it is made of that, whose `user_bytes` are arguments of it, too */
   tsr_sharding in[TSR_MAX_ARGS], out[TSR_MAX_ARGS]; /* no mesh: as it comes */
   pthread_mutex_t lock;                             /* of the list */

@@ -10,6 +10,14 @@
 
 #include <stdio.h>
 
+tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call, const char *site)
+{
+  if (made && !made->inert) return made;
+  if (scope && !scope->inert && !tsr_scope_status(scope))
+    tsr__fail(scope, site, TSR_ENOMEM, "%s: no memory was left; close scopes that are done", call);
+  return made ? made : tsr__make_inert(scope, site);
+}
+
 bool tsr_is_tree(const tsr_array *a)
 {
   return a && !a->inert && a->op == TSR__OP_TREE;
@@ -235,7 +243,7 @@ const char *tsr_tree_text(tsr_array *tree)
   tsr__text_init(&text, &tree->node.scope->rt->heap);
   tsr__form_of(tree, &text);
   const char *found = tsr__text_get(&text);
-  char *own = found ? tsr__arena_text(&tree->node.scope->arena, found, strlen(found)) : NULL;
+  char *own = text.failed ? NULL : tsr__arena_text(&tree->node.scope->arena, found, strlen(found));
   tsr__text_free(&text);
   return own;
 }
@@ -307,7 +315,7 @@ tsr_array *tsr_tree_like_at(tsr_array *like, tsr_array *const *leaves, int count
                    tsr_leaf_count(like));
     return refuse_item(like, &error, site);
   }
-  return tsr__form_fill(scope, form, leaves, site);
+  return tsr__or_no_memory(scope, tsr__form_fill(scope, form, leaves, site), "tsr_tree_like", site);
 }
 
 /* ---- map ------------------------------------------------------------------------------------- */
@@ -348,7 +356,7 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
     if (!trees[i] || trees[i]->inert) return trees[i] ? trees[i] : tsr__make_inert(NULL, site);
     const char *form = tsr_tree_text(trees[i]);
     if (!i) first = form;
-    if (!form) return tsr__make_inert(tsr__home(trees[0]), site);
+    if (!form) return tsr__or_no_memory(tsr__home(trees[0]), NULL, "tsr_tree_map", site);
     if (strcmp(first, form) != 0) {
       tsr__error_set(&error, TSR_EARG,
                      "tsr_tree_map: tree %d is %s, expected the form of the first, %s", i, form,
@@ -357,5 +365,5 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
     }
   }
   mapping m = { fn, user, count, tsr__home_of((tsr__operands){ trees, count }), site };
-  return map_parts(&m, trees);
+  return tsr__or_no_memory(m.scope, map_parts(&m, trees), "tsr_tree_map", site);
 }

@@ -38,6 +38,13 @@ void verb_finding(struct verb_run *r);
 void verb_draws(struct verb_run *r);
 void verb_more_draws(struct verb_run *r);
 void verb_elsewhere(struct verb_run *r);
+/* Jobs of verb_transform.c. */
+void verb_trees(struct verb_run *r);
+void verb_functions(struct verb_run *r);
+void verb_gradients(struct verb_run *r);
+void verb_mapping(struct verb_run *r);
+void verb_shard_maps(struct verb_run *r);
+void verb_donated(struct verb_run *r);
 
 extern const struct verb_case verb_cases[];
 extern const int verb_case_count;

@@ -1,0 +1,110 @@
+/* The jobs of functions and of what is made of them; see verb_cases.c. */
+#include "verb_cases.h"
+
+static tsr_array *weighted(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *sum = tsr_mul(tsr_field(in[0], "w"), tsr_field(in[0], "more.b"));
+  return tsr_mean(tsr_square(tsr_add(sum, (tsr_array *)user)));
+}
+
+static tsr_array *half(tsr_scope *s, tsr_array *const *leaves, void *user)
+{
+  (void)s, (void)user;
+  return tsr_div(leaves[0], 2);
+}
+
+static tsr_array *model_of(struct verb_run *r)
+{
+  tsr_array *x = verb_matrix(r), *b = tsr_sum(x, .dims = TSR_DIMS(0));
+  return tsr_tree(r->s, { "w", x }, { "more", tsr_tree(r->s, { "b", b }) });
+}
+
+static void see_leaves(struct verb_run *r, tsr_array *tree)
+{
+  tsr_array *leaves[8];
+  int count = tsr_tree_leaves(tree, leaves, 8);
+  for (int i = 0; i < count; i++) verb_see_array(r, leaves[i]);
+}
+
+void verb_trees(struct verb_run *r)
+{
+  tsr_array *model = model_of(r), *pair = tsr_tuple(r->s, model, verb_matrix(r));
+  see_leaves(r, tsr_tree_map(half, NULL, &model, 1));
+  verb_see_array(r, tsr_item(pair, 1));
+  if (tsr_is_tree(model) && tsr_item_count(model) == 2 && tsr_item_name(model, 1))
+    verb_see_array(r, tsr_field(pair, "0.more.b"));
+  tsr_array *leaves[3];
+  if (tsr_leaf_count(pair) != 3 || !tsr_tree_text(pair)) return;
+  tsr_tree_leaves(pair, leaves, 3);
+  see_leaves(r, tsr_tree_like(pair, leaves, 3));
+}
+
+void verb_functions(struct verb_run *r)
+{
+  tsr_array *outer = tsr_abs(verb_matrix(r)), *model = model_of(r);
+  tsr_function *f = tsr_function_make(r->s, weighted, .user = outer, .mesh = r->mesh,
+                                      .in_specs = { "data" }, .out_specs = { "" });
+  if (f) verb_see_array(r, tsr_call(f, model));
+  f = tsr_function_make(r->s, weighted, .user = outer);
+  for (int i = 0; f && i < 2; i++) verb_see_array(r, tsr_call(f, model));
+  if (f && tsr_trace_count(f) != 1 && !r->status) r->status = tsr_scope_status(r->s);
+}
+
+void verb_gradients(struct verb_run *r)
+{
+  tsr_array *model = model_of(r), *outer = tsr_abs(verb_matrix(r));
+  tsr_array *one = tsr_full(r->s, 1, TSR_F64, TSR_SCALAR, (tsr_sharding){ 0 });
+  tsr_function *f = tsr_function_make(r->s, weighted, .user = outer);
+  if (!f) return;
+  see_leaves(r, tsr_call(tsr_grad(f), model));
+  see_leaves(r, tsr_call(tsr_value_and_grad(f), model));
+  see_leaves(r, tsr_call(tsr_vjp(f), model, one));
+  see_leaves(r, tsr_call(tsr_jvp(f), model, model));
+  see_leaves(r, tsr_call(tsr_hvp(f), model, model));
+}
+
+static tsr_array *together(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *x = in[0], *sum = tsr_add(tsr_psum(x, "i"), tsr_pmean(x, "i"));
+  tsr_array *ends = tsr_add(tsr_pmax(x, "i"), tsr_pmin(x, "i"));
+  tsr_array *first = tsr_pbroadcast(x, "i", 1), *moved = tsr_ppermute(x, "i", { 0, 1 }, { 1, 0 });
+  tsr_array *place = tsr_mul(tsr_axis_index(s, "i"), (double)tsr_axis_size(s, "i"));
+  tsr_array *all = tsr_sum(tsr_all_gather(x, "i"), .dims = TSR_DIMS(0));
+  tsr_array *dealt = tsr_sum(tsr_psum_scatter(x, "i", .tiled = true));
+  tsr_array *swapped = tsr_all_to_all(x, "i", .tiled = true);
+  tsr_array *out = tsr_add(tsr_add(sum, ends), tsr_add(tsr_add(first, moved), place));
+  return tsr_add(tsr_add(out, tsr_add(all, swapped)), dealt);
+}
+
+void verb_mapping(struct verb_run *r)
+{
+  tsr_array *x = verb_matrix(r);
+  tsr_function *f = tsr_function_make(r->s, together);
+  if (!f) return;
+  tsr_function *both = tsr_vmap(f, .in_dims = { 1 }, .axis = "i");
+  verb_see_array(r, tsr_call(both, tsr_slice(x, TSR_ALL, { 0, 2, 1 })));
+}
+
+static tsr_array *joined(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_tuple(s, tsr_psum(in[0], "data"), tsr_mul(in[0], 2));
+}
+
+void verb_shard_maps(struct verb_run *r)
+{
+  tsr_array *x = tsr_tile(verb_matrix(r), 4, 1);
+  see_leaves(r, tsr_shard_map(r->mesh, joined, NULL, .in = { x }, .in_specs = { "data" },
+                              .out_specs = { "", "data" }));
+}
+
+void verb_donated(struct verb_run *r)
+{
+  tsr_array *x = verb_matrix(r), *twice = tsr_mul(x, 2);
+  tsr_status status = tsr_eval(&x, 1);
+  if (!status) status = tsr_donate(x);
+  if (status && !r->status) r->status = status;
+  verb_see_array(r, twice);
+}
