@@ -232,7 +232,7 @@ INLINE unsigned units_of(int64_t *out, vd value, double scale, double unit)
   const vd magic = all(0x1.8p52);
   vd size = value * scale, moved = size + magic;
   vm fits = both(equal((moved - magic) * unit, value), smaller(size, TSR__BINS_MOST));
-  vi whole = keep_bits(fits, (vi)moved - (vi)magic);
+  vi whole = keep_bits(fits, (vi)((vu)moved - (vu)magic)); /* unsigned: the others may wrap */
   memcpy(out, &whole, sizeof whole);
   return ~chosen(fits) & ((1u << LANES) - 1);
 }
