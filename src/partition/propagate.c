@@ -157,26 +157,13 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
   *end = way;
 }
 
-/* Elements along a factor; those of dims that the result has not count as many. */
-static int64_t size_of(const tsr__flow *flow, int n, const choice *c, int factor)
-{
-  const tsr__gnode *node = &flow->program->nodes[n];
-  for (int d = 0; d < node->rank; d++)
-    if (c->terms->out[d] == factor && node->dims[d] >= 0) return node->dims[d];
-  return INT64_MAX;
-}
-
-/* Into how many parts a choice cuts the work of its node: no more than there are elements. What
- * devices join they all look for. */
-static uint16_t parts_of(const tsr__flow *flow, int n, const choice *c)
+/* Into how many parts a choice cuts the work of its node; what devices join they all look for. */
+static uint16_t parts_of(const choice *c)
 {
   int64_t parts = 1;
-  for (int f = 0; f < c->terms->count; f++) {
-    int64_t cut = 1, size = c->axes[f].count ? size_of(flow, n, c, f) : 1;
+  for (int f = 0; f < c->terms->count; f++)
     for (int i = 0; c->terms->kind[f] != TSR__FACTOR_MEET && i < c->axes[f].count; i++)
-      cut *= c->mesh->sizes[c->axes[f].axis[i]];
-    parts *= cut < size ? cut : size;
-  }
+      parts *= c->mesh->sizes[c->axes[f].axis[i]];
   return (uint16_t)(parts < UINT16_MAX ? parts : UINT16_MAX);
 }
 
@@ -198,7 +185,7 @@ static void write_draft(tsr__flow *flow, int n, const choice *c)
     for (int i = 0; meets && i < c->axes[f].count; i++)
       way->meet |= (uint8_t)(1u << c->axes[f].axis[i]);
   }
-  way->parts = parts_of(flow, n, c);
+  way->parts = parts_of(c);
 }
 
 /* ---- choosing ---- */
