@@ -80,7 +80,7 @@ static void check_function(const gradient_case *c, tsr_function *f, int depth)
                        tsr_call_at(f, down, c->count, TSR_HERE), sum, size };
   double out[4];
   CHECK_STATUS(tsr_read(tsr_stack(all, 4, 0), out, sizeof out), TSR_OK, c->s);
-  double change = (out[0] - out[1]) / (2 * h), tolerance = c->tolerance ? c->tolerance : 1e-6;
+  double change = (out[0] - out[1]) / (2 * h), tolerance = c->tolerance > 0 ? c->tolerance : 1e-6;
   double room = tolerance * (1 + out[3]) + 1e-10 * fabs(out[0]);
   if (!(fabs(change - out[2]) <= room))
     FAIL("%s, seed %llu, order %d: gradient %.17g, differences %.17g", c->name,
