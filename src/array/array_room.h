@@ -55,6 +55,11 @@ tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *e
 /* Elements first .. end of an array along a dim. */
 tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site);
 
+/* A dim as `parts` (which divide it) times what is left, two dims; and two dims, from `dim` on, as
+ * one. An inert array is returned itself. */
+tsr_array *tsr__split_dim(tsr_array *a, int dim, int64_t parts, const char *site);
+tsr_array *tsr__join_dims(tsr_array *a, int dim, const char *site);
+
 /* Evaluates one array; an error is recorded as tsr_eval does, in the name of `what`. */
 tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site);
 

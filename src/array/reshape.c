@@ -41,6 +41,28 @@ tsr_array *tsr_reshape_at(tsr_array *a, tsr_shape shape, const char *site)
   return reshape(a, shape, site);
 }
 
+tsr_array *tsr__split_dim(tsr_array *a, int dim, int64_t parts, const char *site)
+{
+  if (a->inert) return a;
+  tsr_shape shape = a->shape;
+  shape.rank++; /* one too many is refused: there is no room for its size */
+  for (int d = shape.rank - 1 < TSR_MAX_RANK ? shape.rank - 1 : TSR_MAX_RANK - 1; d > dim; d--)
+    shape.dims[d] = a->shape.dims[d - 1];
+  shape.dims[dim] = parts;
+  if (dim + 1 < TSR_MAX_RANK) shape.dims[dim + 1] = a->shape.dims[dim] / parts;
+  return tsr_reshape_at(a, shape, site);
+}
+
+tsr_array *tsr__join_dims(tsr_array *a, int dim, const char *site)
+{
+  if (a->inert) return a;
+  tsr_shape shape = a->shape;
+  shape.dims[dim] *= shape.dims[dim + 1];
+  for (int d = dim + 1; d + 1 < shape.rank; d++) shape.dims[d] = shape.dims[d + 1];
+  shape.dims[--shape.rank] = 0;
+  return tsr_reshape_at(a, shape, site);
+}
+
 tsr_array *tsr_ravel_at(tsr_array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "ravel");

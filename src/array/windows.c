@@ -160,24 +160,10 @@ static void keep_size(tsr_conv_args *a, int i, int64_t size)
   a->high[i] = need > 0 ? need - need / 2 : 0;
 }
 
-/* The last dim as groups and what one has; or these as one dim again. */
+/* The last dim as groups and what one has. */
 static tsr_array *in_groups(tsr_array *x, int64_t groups, const char *site)
 {
-  tsr_shape shape = x->shape;
-  int last = shape.rank - 1;
-  shape.dims[shape.rank++] = shape.dims[last] / groups;
-  shape.dims[last] = groups;
-  return groups == 1 ? x : tsr_reshape_at(x, shape, site);
-}
-
-static tsr_array *joined(tsr_array *x, int64_t groups, const char *site)
-{
-  tsr_shape shape = x->shape;
-  if (groups == 1 || x->inert) return x;
-  shape.rank--;
-  shape.dims[shape.rank - 1] *= shape.dims[shape.rank];
-  shape.dims[shape.rank] = 0;
-  return tsr_reshape_at(x, shape, site);
+  return groups == 1 ? x : tsr__split_dim(x, x->shape.rank - 1, groups, site);
 }
 
 /* x [batch, places, groups, channels], kernel [places, channels, groups, features]: groups are one
@@ -202,7 +188,8 @@ static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kern
   if (grouped) c.at.left[spatial + 1] = c.at.right[spatial + 1] = c.at.out[spatial + 1] = group;
   c.at.left[spatial + 1 + grouped] = c.at.right[spatial] = channels;
   c.at.right[spatial + 1 + grouped] = c.at.out[spatial + 1 + grouped] = features;
-  return joined(tsr__contract(&c, site), a->groups, site);
+  tsr_array *out = tsr__contract(&c, site);
+  return grouped ? tsr__join_dims(out, spatial + 1, site) : out;
 }
 
 tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)

@@ -113,39 +113,29 @@ static tsr_array *closed(const collective *c, tsr_array *x)
 
 /* ---- out and in ------------------------------------------------------------------------------ */
 
-static tsr_array *with_first(tsr_array *x, int drop, int64_t first, const char *site)
-{
-  tsr_shape shape = { .rank = x->shape.rank - drop + 1, .dims = { first } };
-  for (int d = 1; d < shape.rank; d++) shape.dims[d] = x->shape.dims[d - 1 + drop];
-  return tsr_reshape_at(x, shape, site);
-}
-
 static tsr_array *make_axis(tsr__op op, tsr_array *x, const tsr__axis_attr *axis, const char *site)
 {
   tsr__ask ask = { .attr = axis, .attr_bytes = sizeof *axis };
   return tsr__make(tsr__home(x), op, TSR__IN(x), &ask, site);
 }
 
-/* What all places have, along dim 0. */
+/* What all places have, along dim 0: of several axes the last first. */
 static tsr_array *all_of(const collective *c, tsr_array *x)
 {
-  int rank = x->shape.rank;
-  for (int i = c->over.count - 1; i >= 0; i--)
+  for (int i = c->over.count - 1; i >= 0; i--) {
     x = make_axis(TSR__OP_AXIS_ALL, x, c->over.at[i], c->site);
-  if (x->inert || c->over.count == 1) return x;
-  return with_first(x, x->shape.rank - rank, c->over.size, c->site);
+    if (i < c->over.count - 1) x = tsr__join_dims(x, 0, c->site);
+  }
+  return x;
 }
 
 /* Of what lies along dim 0 that of each place. */
 static tsr_array *own_of(const collective *c, tsr_array *x)
 {
-  if (x->inert) return x;
-  int count = c->over.count, rank = x->shape.rank;
-  tsr_shape shape = { .rank = rank - 1 + count };
-  for (int i = 0; i < count; i++) shape.dims[i] = c->over.at[i]->size;
-  for (int d = 1; d < rank; d++) shape.dims[count + d - 1] = x->shape.dims[d];
-  if (count > 1) x = tsr_reshape_at(x, shape, c->site);
-  for (int i = 0; i < count; i++) x = make_axis(TSR__OP_AXIS_OWN, x, c->over.at[i], c->site);
+  for (int i = 0; i < c->over.count; i++) {
+    if (i < c->over.count - 1) x = tsr__split_dim(x, 0, c->over.at[i]->size, c->site);
+    x = make_axis(TSR__OP_AXIS_OWN, x, c->over.at[i], c->site);
+  }
   return x;
 }
 
@@ -203,29 +193,24 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
 static tsr_array *in_groups(const collective *c, const grouping *g, tsr_array *x)
 {
   if (g->listed) x = take_rows(x, g->listed, c->over.size, c->site);
-  if (x->inert) return x;
-  tsr_shape shape = { .rank = x->shape.rank + 1, .dims = { g->groups, g->each } };
-  for (int d = 2; d < shape.rank; d++) shape.dims[d] = x->shape.dims[d - 1];
-  return tsr_reshape_at(x, shape, c->site);
+  return tsr__split_dim(x, 0, g->groups, c->site);
 }
 
 /* [groups, places in a group, ..]: each place's own. */
 static tsr_array *own_of_groups(const collective *c, const grouping *g, tsr_array *x)
 {
-  if (x->inert) return x;
-  x = with_first(x, 2, c->over.size, c->site);
+  x = tsr__join_dims(x, 0, c->site);
   return own_of(c, g->back ? take_rows(x, g->back, c->over.size, c->site) : x);
 }
 
 /* [groups, ..]: for each place what its group has. */
 static tsr_array *spread_groups(const collective *c, const grouping *g, tsr_array *x)
 {
+  x = tsr_expand_dims_at(x, tsr_dims_of((int[]){ 1 }, 1), c->site);
   if (x->inert) return x;
-  tsr_shape one = { .rank = x->shape.rank + 1, .dims = { g->groups, 1 } };
-  for (int d = 2; d < one.rank; d++) one.dims[d] = x->shape.dims[d - 1];
-  tsr_array *out = tsr_reshape_at(x, one, c->site);
-  one.dims[1] = g->each;
-  return own_of_groups(c, g, tsr_broadcast_to_at(out, one, c->site));
+  tsr_shape shape = x->shape;
+  shape.dims[1] = g->each;
+  return own_of_groups(c, g, tsr_broadcast_to_at(x, shape, c->site));
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */
@@ -294,35 +279,26 @@ static int dim_of(const collective *c, const tsr_array *x, int dim, int more)
   return -1;
 }
 
-/* Dims `at` and the one behind it as one. */
-static tsr_array *merge(tsr_array *x, int at, const char *site)
-{
-  if (x->inert) return x;
-  tsr_shape shape = { .rank = x->shape.rank - 1 };
-  for (int d = 0; d < shape.rank; d++)
-    shape.dims[d] = d < at    ? x->shape.dims[d]
-                    : d == at ? x->shape.dims[d] * x->shape.dims[d + 1]
-                              : x->shape.dims[d + 1];
-  return tsr_reshape_at(x, shape, site);
-}
-
 /* Dim `at` as `parts` pieces behind each other. */
 static tsr_array *divide(const collective *c, tsr_array *x, int at, int64_t parts)
 {
-  if (x->inert) return x;
-  if (x->shape.dims[at] % parts) {
-    tsr__fail(c->scope, c->site, TSR_ESHAPE,
-              "%s: dim %d of %lld elements is cut into %lld, expected a multiple", c->name, at - 1,
-              (long long)x->shape.dims[at], (long long)parts);
-    return tsr__make_inert(c->scope, c->site);
-  }
-  tsr_shape shape = { .rank = x->shape.rank + 1 };
-  for (int d = 0; d < shape.rank; d++)
-    shape.dims[d] = d < at        ? x->shape.dims[d]
-                    : d == at     ? parts
-                    : d == at + 1 ? x->shape.dims[at] / parts
-                                  : x->shape.dims[d - 1];
-  return tsr_reshape_at(x, shape, c->site);
+  if (x->inert || x->shape.dims[at] % parts == 0) return tsr__split_dim(x, at, parts, c->site);
+  tsr__fail(c->scope, c->site, TSR_ESHAPE,
+            "%s: dim %d of %lld elements is cut into %lld, expected a multiple", c->name, at - 1,
+            (long long)x->shape.dims[at], (long long)parts);
+  return tsr__make_inert(c->scope, c->site);
+}
+
+/* Whether each place of a group gets an element along a dim; tiled it gets a piece. */
+static bool deals_out(const collective *c, const grouping *g, const tsr_collective_args *args,
+                      int dim)
+{
+  if (args->tiled || args->x->shape.dims[dim] == g->each) return true;
+  tsr__fail(c->scope, c->site, TSR_ESHAPE,
+            "%s: dim %d of %s is dealt out to %lld places, expected one element each; .tiled deals "
+            "out pieces",
+            c->name, dim, tsr_type_of(args->x), (long long)g->each);
+  return false;
 }
 
 tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
@@ -337,7 +313,7 @@ tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
   if (args.group_count) x = in_groups(&c, &g, x);
   int first = args.group_count != 0; /* which dim is along the axis */
   if (!x->inert) x = tsr_moveaxis_at(x, first, first + dim, site);
-  if (args.tiled) x = merge(x, first + dim, site);
+  if (args.tiled) x = tsr__join_dims(x, first + dim, site);
   return args.group_count ? spread_groups(&c, &g, x) : x;
 }
 
@@ -350,13 +326,7 @@ tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *sit
   int dim = dim_of(&c, args.x, args.dim, 0);
   tsr_array *all = dim < 0 ? NULL : in_groups(&c, &g, all_of(&c, args.x));
   if (!all || all->inert) return tsr__make_inert(c.scope, site);
-  if (!args.tiled && args.x->shape.dims[dim] != g.each) {
-    tsr__fail(c.scope, site, TSR_ESHAPE,
-              "tsr_psum_scatter: dim %d of %s is dealt out to %lld places, expected one element "
-              "each; .tiled deals out pieces",
-              dim, tsr_type_of(args.x), (long long)g.each);
-    return tsr__make_inert(c.scope, site);
-  }
+  if (!deals_out(&c, &g, &args, dim)) return tsr__make_inert(c.scope, site);
   tsr_array *sum = tsr_sum_at(&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args),
                                                   .x = all,
                                                   .dims = tsr_dims_of((int[]){ 1 }, 1) },
@@ -375,19 +345,13 @@ tsr_array *tsr_all_to_all_at(const tsr_collective_args *given, const char *site)
   int split = dim_of(&c, args.x, args.split, 0), dim = dim_of(&c, args.x, args.dim, 0);
   if (split < 0 || dim < 0) return tsr__make_inert(c.scope, site);
   tsr_array *x = in_groups(&c, &g, all_of(&c, args.x)); /* [groups, from, ...] */
-  if (!args.tiled && args.x->shape.dims[split] != g.each) {
-    tsr__fail(c.scope, site, TSR_ESHAPE,
-              "tsr_all_to_all: dim %d of %s is dealt out to %lld places, expected one element "
-              "each; .tiled deals out pieces",
-              split, tsr_type_of(args.x), (long long)g.each);
-    return tsr__make_inert(c.scope, site);
-  }
+  if (!deals_out(&c, &g, &args, split)) return tsr__make_inert(c.scope, site);
   /* [groups, from, .. to, piece ..] -> [groups, to, .. from, piece ..] */
   if (args.tiled) x = divide(&c, x, split + 2, g.each);
   if (x->inert) return x;
   x = tsr_moveaxis_at(x, split + 2, 1, site); /* [groups, to, from, ..] */
   x = tsr_moveaxis_at(x, 2, dim + 2, site);
-  if (args.tiled) x = merge(x, dim + 2, site);
+  if (args.tiled) x = tsr__join_dims(x, dim + 2, site);
   return own_of_groups(&c, &g, x);
 }
 

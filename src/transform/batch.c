@@ -8,8 +8,6 @@
  * says it for itself; those that cannot be mapped over are the rules that are missing below. */
 #include "transform/batch.h"
 
-#include <stdio.h>
-
 #include "tessera/indexing.h"
 #include "tessera/shape.h"
 
@@ -39,34 +37,24 @@ static tsr_shape with_front(const tsr__batch *b, tsr_shape shape)
   return out;
 }
 
-/* An operand that does not vary, repeated along the front. */
-static tsr_array *repeat(const node *x, tsr_array *a)
+tsr_array *tsr__batch_repeat(const tsr__batch *b, tsr_array *a, const char *site)
 {
-  return tsr_broadcast_to_at(a, with_front(x->batch, a->shape), x->site);
+  return tsr_broadcast_to_at(a, with_front(b, a->shape), site);
 }
 
 static void repeat_all(const node *x)
 {
   for (int i = 0; i < x->count; i++)
-    if (x->in[i] && !x->varies[i]) x->in[i] = repeat(x, x->in[i]);
+    if (x->in[i] && !x->varies[i]) x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
 }
 
 /* The row on the operands as they are now, with another attribute and shape. */
 static tsr_array *make(const node *x, const void *attr, tsr_shape shape)
 {
   tsr__region *regions[TSR__MAX_REGIONS];
-  const tsr__program *program = x->batch->replay.program;
-  tsr__ask ask = { .dtype = (tsr_dtype)x->g->dtype,
-                   .shape = shape,
-                   .attr = attr,
-                   .attr_bytes = attr ? x->g->attr_bytes : 0,
-                   .region_count = x->g->region_count,
-                   .regions = regions };
-  for (int i = 0; i < x->g->region_count; i++) regions[i] = tsr__region_in(program, x->g, i);
-  if (x->g->param >= 0) {
-    ask.numbers = x->batch->replay.params + x->g->param;
-    ask.number_count = x->g->param_count;
-  }
+  tsr__ask ask = tsr__replay_ask(&x->batch->replay, x->n, regions);
+  ask.shape = shape;
+  ask.attr = attr;
   return tsr__make(x->batch->replay.scope, (tsr__op)x->g->op, (tsr__operands){ x->in, x->count },
                    &ask, x->site);
 }
@@ -83,8 +71,17 @@ static tsr_array *as_it_is(const node *x)
 
 /* ---- by shape rule --------------------------------------------------------------------------- */
 
-/* Operands of fewer dims than the result get dims of size 1 behind the front, so that they stay
- * aligned at their last. */
+/* What varies with dims of size 1 behind the front, so that its own stay aligned at the last ones of
+ * an element's `rank`. */
+static tsr_array *aligned(const node *x, tsr_array *a, int rank)
+{
+  tsr_shape shape = { .rank = rank + 1, .dims = { x->batch->size } };
+  int skip = rank + 1 - a->shape.rank;
+  for (int d = 1; d < shape.rank && d < TSR_MAX_RANK; d++)
+    shape.dims[d] = d <= skip ? 1 : a->shape.dims[d - skip];
+  return skip ? tsr_reshape_at(a, shape, x->site) : a;
+}
+
 static tsr_array *element(const node *x)
 {
   int rank = 0;
@@ -92,24 +89,16 @@ static tsr_array *element(const node *x)
     int own = x->in[i] ? x->in[i]->shape.rank - x->varies[i] : 0;
     rank = own > rank ? own : rank;
   }
-  for (int i = 0; i < x->count; i++) {
-    if (!x->in[i] || !x->varies[i] || x->in[i]->shape.rank == rank + 1) continue;
-    tsr_shape shape = { .rank = rank + 1, .dims = { x->batch->size } };
-    int skip = rank + 1 - x->in[i]->shape.rank;
-    for (int d = 1; d < shape.rank; d++)
-      shape.dims[d] = d <= skip ? 1 : x->in[i]->shape.dims[d - skip];
-    x->in[i] = tsr_reshape_at(x->in[i], shape, x->site);
-  }
+  for (int i = 0; i < x->count; i++)
+    if (x->in[i] && x->varies[i]) x->in[i] = aligned(x, x->in[i], rank);
   return as_it_is(x);
 }
 
-/* FULL of a number that varies. */
-static tsr_array *source(const node *x)
+/* A broadcast, or FULL of a number that varies. */
+static tsr_array *spread(const node *x)
 {
-  tsr_shape own = tsr__gnode_shape(x->g), ones = with_front(x->batch, own);
-  for (int d = 1; d < ones.rank; d++) ones.dims[d] = 1;
-  return tsr_broadcast_to_at(tsr_reshape_at(x->in[0], ones, x->site), with_front(x->batch, own),
-                             x->site);
+  return tsr_broadcast_to_at(aligned(x, x->in[0], x->g->rank),
+                             with_front(x->batch, tsr__gnode_shape(x->g)), x->site);
 }
 
 static tsr_array *reduce(const node *x)
@@ -156,16 +145,6 @@ static tsr_array *order(const node *x)
   for (int d = 0; d + 1 < TSR_MAX_RANK && d < x->g->rank; d++)
     attr.dims[d + 1] = (uint8_t)(from->dims[d] + 1);
   return make(x, &attr, (tsr_shape){ 0 });
-}
-
-/* As a broadcast of one of fewer dims, aligned at the last ones. */
-static tsr_array *spread(const node *x)
-{
-  tsr_shape shape = with_front(x->batch, tsr__gnode_shape(x->g)), ones = shape;
-  int skip = shape.rank - x->in[0]->shape.rank;
-  for (int d = 1; d < shape.rank; d++)
-    ones.dims[d] = d <= skip ? 1 : x->in[0]->shape.dims[d - skip];
-  return tsr_broadcast_to_at(tsr_reshape_at(x->in[0], ones, x->site), shape, x->site);
 }
 
 static tsr_array *pad(const node *x)
@@ -304,7 +283,7 @@ static tsr_array *axis_all(const node *x, bool *varies)
     return x->varies[0] ? move(x, out, 1, 0) : out;
   }
   *varies = false;
-  return x->varies[0] ? x->in[0] : repeat(x, x->in[0]);
+  return x->varies[0] ? x->in[0] : tsr__batch_repeat(x->batch, x->in[0], x->site);
 }
 
 static tsr_array *axis_own(const node *x, bool *varies)
@@ -335,7 +314,6 @@ static tsr_array *batch_node(const node *x, bool *varies)
 {
   switch (x->row->shape_rule) {
   case TSR__SH_ELEMENT: return element(x);
-  case TSR__SH_SOURCE: return source(x);
   case TSR__SH_REDUCE: return reduce(x);
   case TSR__SH_FIRST: return placed(x);
   case TSR__SH_TAKE: return take(x);
@@ -350,6 +328,7 @@ static tsr_array *batch_node(const node *x, bool *varies)
   case TSR__SH_DOT: return dot(x);
   case TSR__SH_SLICE: return slice(x);
   case TSR__SH_ORDER: return order(x);
+  case TSR__SH_SOURCE:
   case TSR__SH_BROADCAST: return spread(x);
   case TSR__SH_PAD: return pad(x);
   case TSR__SH_RESHAPE: return as_it_is(x);

@@ -11,6 +11,8 @@ typedef struct tsr__batch {
   bool *varies;       /* by node: it has the front */
 } tsr__batch;
 
+/* What does not vary, repeated along a front. */
+tsr_array *tsr__batch_repeat(const tsr__batch *batch, tsr_array *a, const char *site);
 /* Replays all nodes; `arguments`: by index, which of them vary (of all that the region takes).
  * False: out of memory. What cannot be mapped over is an error of the scope. */
 bool tsr__batch_through(tsr__batch *batch, const bool *arguments);

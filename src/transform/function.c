@@ -8,8 +8,6 @@
  * the region's hash. */
 #include "transform/transform.h"
 
-#include <stdio.h>
-
 /* ---- making ---------------------------------------------------------------------------------- */
 
 static void release_function(tsr__node *node)

@@ -112,8 +112,7 @@ static tsr_array *gradient_of(const calling *c, tsr__backward *back, int argumen
   for (int k = 0; all && k < count; k++)
     all[k] = tsr__backward_take(back, first + k, c->given.leaves.at[first + k]);
   if (!all) return tsr__make_inert(c->scope, c->site);
-  if (!tsr_is_tree(c->in[argument])) return all[0];
-  return count ? tsr_tree_like_at(c->in[argument], all, count, c->site) : c->in[argument];
+  return count ? tsr__like(c->in[argument], all, count, c->site) : c->in[argument];
 }
 
 static tsr_array *gradients(const calling *c, tsr__backward *back)

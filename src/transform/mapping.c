@@ -20,10 +20,9 @@
 typedef struct mapped {
   tsr_function *f;
   int in_dims[TSR_MAX_ARGS], out_dims[TSR_MAX_ARGS];
-  const char *axis;          /* NULL: none */
-  int64_t size;              /* of the axis, where it is known before; 0: as arguments say */
-  bool keep;                 /* results that do not vary stay without the front, */
-  bool varies[TSR_MAX_ARGS]; /* and here stands which do */
+  const char *axis; /* NULL: none */
+  int64_t size;     /* of a mesh's axis: results that do not vary stay without the front, */
+  bool varies[TSR_MAX_ARGS]; /* and here stands which do; 0: as large as arguments say */
 } mapped;
 
 static tsr_array *fail_map(tsr_scope *scope, const char *site, tsr_status status, const char *why)
@@ -84,7 +83,7 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
     if (dim) e->all.at[first + k] = tsr_moveaxis_at(a, dim, 0, site);
   }
   if (!ones) return false;
-  e->in[i] = tsr_is_tree(argument) ? tsr_tree_like_at(argument, ones, count, site) : ones[0];
+  e->in[i] = tsr__like(argument, ones, count, site);
   return tsr__leaves_of(&scope->arena, e->in[i], &e->one.leaves);
 }
 
@@ -94,11 +93,7 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
 {
   const char *site = b->replay.site;
   int to = i < TSR_MAX_ARGS ? m->out_dims[i] : 0;
-  if (!varies) {
-    tsr_shape shape = { .rank = a->shape.rank + 1, .dims = { b->size } };
-    for (int d = 1; d < shape.rank; d++) shape.dims[d] = a->shape.dims[d - 1];
-    a = tsr_broadcast_to_at(a, shape, site);
-  }
+  if (!varies) a = tsr__batch_repeat(b, a, site);
   if (to < 0) to += a->shape.rank;
   return to && !a->inert ? tsr_moveaxis_at(a, 0, to, site) : a;
 }
@@ -114,7 +109,7 @@ static tsr_array *map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   if (!e.in || !e.varies) return NULL;
   for (int i = 0; i < arity; i++)
     if (!take_argument(scope, m, in[i], i, &e)) return tsr__make_inert(scope, scope->site);
-  if (e.size < 0 && !m->keep)
+  if (e.size < 0)
     return fail_map(scope, scope->site, TSR_EARG,
                     "no argument is mapped over; give one of .in_dims");
   if (m->axis && !tsr__axis_bind(scope, m->axis, e.size)) return NULL;
@@ -134,7 +129,7 @@ static tsr_array *map_body(tsr_scope *scope, tsr_array *const *in, void *user)
     int r = b.replay.results[i];
     results[i] = b.replay.at[r];
     if (i < TSR_MAX_ARGS) m->varies[i] = b.varies[r];
-    if (!m->keep && !results[i]->inert)
+    if (!m->size && !results[i]->inert)
       results[i] = place_result(&b, m, results[i], b.varies[r], i);
   }
   return results ? tsr__form_fill(scope, t->form, results, scope->site) : NULL;
@@ -187,8 +182,7 @@ static tsr_array *inert_of(const sharded *s)
 static int dim_of_axis(const tsr_sharding *at, int axis)
 {
   for (int d = 0; d < at->rank; d++)
-    for (int i = at->first[d]; i < at->first[d + 1]; i++)
-      if (at->axis[i] == axis) return d;
+    if (tsr__dim_axes(at, d) >> axis & 1) return d;
   return -1;
 }
 
@@ -291,7 +285,7 @@ static tsr_array *divide_argument(const sharded *s, int i)
     s->level[a].in_dims[i] = dim_of_axis(&at, a) < 0 ? TSR_UNMAPPED : 0;
   if (!tsr__leaves_of(&s->scope->arena, in, &all)) return inert_of(s);
   for (int k = 0; k < all.count; k++) all.at[k] = divide_leaf(s, all.at[k], &at, i);
-  return tsr_is_tree(in) ? tsr_tree_like_at(in, all.at, all.count, s->site) : all.at[0];
+  return tsr__like(in, all.at, all.count, s->site);
 }
 
 /* A result with a front for each axis that its spec names, and no other. */
@@ -337,7 +331,7 @@ static tsr_array *join_results(const sharded *s, tsr_array *result)
   tsr__leaves all = { 0 };
   if (result->inert || !tsr__leaves_of(&s->scope->arena, result, &all)) return result;
   for (int i = 0; i < all.count; i++) all.at[i] = join_leaf(s, all.at[i], i);
-  return tsr_is_tree(result) ? tsr_tree_like_at(result, all.at, all.count, s->site) : all.at[0];
+  return tsr__like(result, all.at, all.count, s->site);
 }
 
 tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
@@ -364,7 +358,7 @@ tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
   tsr_function *f = tsr__function_new(s.scope, body, user, "shard_map", site);
   if (f) f->asked = true;
   for (int a = mesh->axis_count - 1; s.level && f && a >= 0; a--) {
-    s.level[a] = (mapped){ .f = f, .axis = mesh->names[a], .size = mesh->sizes[a], .keep = true };
+    s.level[a] = (mapped){ .f = f, .axis = mesh->names[a], .size = mesh->sizes[a] };
     for (int i = 0; i < TSR_MAX_ARGS; i++) s.level[a].in_dims[i] = TSR_UNMAPPED;
     f = tsr__function_new(s.scope, map_body, &s.level[a], "shard_map", site);
   }

@@ -63,28 +63,36 @@ bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *
   return replay->at != NULL;
 }
 
-tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
+tsr__ask tsr__replay_ask(const tsr__replay *replay, int n, tsr__region *regions[TSR__MAX_REGIONS])
 {
-  const tsr__program *program = replay->program;
-  const tsr__gnode *node = &program->nodes[n];
-  const char *site = program->sites[n] ? program->sites[n] : replay->site;
-  tsr__region *regions[TSR__MAX_REGIONS];
+  const tsr__gnode *node = &replay->program->nodes[n];
   tsr__ask ask = { .dtype = (tsr_dtype)node->dtype,
                    .shape = tsr__gnode_shape(node),
                    .region_count = node->region_count,
                    .regions = regions };
-  if (node->op == TSR__OP_CONST)
-    return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, replay->params[node->param],
-                           site);
-  for (int i = 0; i < node->region_count; i++) regions[i] = tsr__region_in(program, node, i);
+  for (int i = 0; i < node->region_count; i++)
+    regions[i] = tsr__region_in(replay->program, node, i);
   if (node->attr_bytes) {
-    ask.attr = tsr__attr_of(program, node);
+    ask.attr = tsr__attr_of(replay->program, node);
     ask.attr_bytes = node->attr_bytes;
   }
   if (node->param >= 0) {
     ask.numbers = replay->params + node->param;
     ask.number_count = node->param_count;
   }
+  return ask;
+}
+
+tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
+{
+  const tsr__program *program = replay->program;
+  const tsr__gnode *node = &program->nodes[n];
+  const char *site = program->sites[n] ? program->sites[n] : replay->site;
+  tsr__region *regions[TSR__MAX_REGIONS];
+  if (node->op == TSR__OP_CONST)
+    return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, replay->params[node->param],
+                           site);
+  tsr__ask ask = tsr__replay_ask(replay, n, regions);
   if (node->sharding) ask.sharding = &program->shardings[node->sharding];
   return tsr__make(replay->scope, (tsr__op)node->op, in, &ask, site);
 }

@@ -6,7 +6,7 @@
  *
  * Traces of a function lie in a list under its lock. The body runs without it, so that it may call
  * other functions and other threads may call this one: two that meet the same signature for the
- * first time both trace it, and the later one's is dropped. */
+ * first time both trace it, and both traces are kept. */
 #include "transform/transform.h"
 
 void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
@@ -134,8 +134,7 @@ static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
   for (int i = 0; i < a->leaves.count; i++) leaf[i] = make_argument(t, a->leaves.at[i], i);
   for (int i = 0, at = 0; i < a->in.count; i++) {
     int count = tsr_leaf_count(a->in.at[i]);
-    bool tree = tsr_is_tree(a->in.at[i]);
-    in[i] = tree ? tsr_tree_like_at(a->in.at[i], leaf + at, count, t->site) : leaf[at];
+    in[i] = tsr__like(a->in.at[i], leaf + at, count, t->site);
     at += count;
   }
   return in;

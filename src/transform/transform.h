@@ -21,6 +21,8 @@ void tsr__form_of(const tsr_array *tree, tsr__text *out);
 /* Makes a tree of a form of `leaves`, which it takes one by one from *leaves on. */
 tsr_array *tsr__form_fill(tsr_scope *scope, const char *form, tsr_array *const *leaves,
                           const char *site);
+/* Other arrays in the form of an argument: of an array the one leaf. */
+tsr_array *tsr__like(tsr_array *like, tsr_array *const *leaves, int count, const char *site);
 /* Arrays, as they are taken out of trees. */
 typedef struct tsr__leaves {
   tsr_array **at;
@@ -116,6 +118,9 @@ typedef struct tsr__replay {
  * out of memory. */
 bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *traced,
                       tsr_array *const *arguments, const char *site);
+/* What node `n` of the region is beside its operands and its place: dtype, shape, attribute,
+ * numbers and regions, into `regions`. */
+tsr__ask tsr__replay_ask(const tsr__replay *replay, int n, tsr__region *regions[TSR__MAX_REGIONS]);
 /* Node `n` of the region, of other operands, as an array of the replay's scope: what it has beside
  * them (dtype, shape, attribute, numbers, sharding, regions) is the same. Casts are not added. */
 tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in);

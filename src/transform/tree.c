@@ -318,6 +318,11 @@ tsr_array *tsr_tree_like_at(tsr_array *like, tsr_array *const *leaves, int count
   return tsr__or_no_memory(scope, tsr__form_fill(scope, form, leaves, site), "tsr_tree_like", site);
 }
 
+tsr_array *tsr__like(tsr_array *like, tsr_array *const *leaves, int count, const char *site)
+{
+  return tsr_is_tree(like) ? tsr_tree_like_at(like, leaves, count, site) : leaves[0];
+}
+
 /* ---- map ------------------------------------------------------------------------------------- */
 
 typedef struct mapping {
