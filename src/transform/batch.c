@@ -71,8 +71,8 @@ static tsr_array *as_it_is(const node *x)
 
 /* ---- by shape rule --------------------------------------------------------------------------- */
 
-/* What varies with dims of size 1 behind the front, so that its own stay aligned at the last ones of
- * an element's `rank`. */
+/* What varies, with dims of size 1 behind the front, so that its own stay aligned at the last ones
+ * of `rank` dims of an element. */
 static tsr_array *aligned(const node *x, tsr_array *a, int rank)
 {
   tsr_shape shape = { .rank = rank + 1, .dims = { x->batch->size } };
@@ -106,9 +106,11 @@ static tsr_array *reduce(const node *x)
   tsr__reduce_attr attr = *(const tsr__reduce_attr *)attr_of(x);
   if (attr.groups) return refuse(x, "with groups");
   repeat_all(x);
-  int rank = x->in[0]->shape.rank - 1;
-  attr.dims <<= 1;
-  if (!rank) return x->in[0]; /* of a scalar itself, as all reductions here have it but counts */
+  bool scalars = x->in[0]->shape.rank == 1; /* one gets a dim to reduce: not all return itself */
+  for (int i = 0; i < x->count && scalars; i++)
+    if (x->in[i]) x->in[i] = aligned(x, x->in[i], 1);
+  attr.dims = scalars ? 2 : attr.dims << 1;
+  attr.keep = attr.keep && !scalars;
   return make(x, &attr, (tsr_shape){ 0 });
 }
 

@@ -98,6 +98,25 @@ TEST(a_mapped_function_is_that_of_each_element)
   close_fixture(&f);
 }
 
+/* Of a scalar: what is not the scalar itself. */
+static tsr_array *of_scalar(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *x = in[0], *place = tsr_cast(tsr_argmax(x), TSR_F64);
+  tsr_array *all[] = { place, tsr_var(x), tsr_cast(tsr_count(x), TSR_F64), tsr_sum(x),
+                       tsr_max(x, .keep_dims = true) };
+  return tsr_stack(all, 5, 0);
+}
+
+TEST(mapped_scalars_are_reduced_as_scalars_are)
+{
+  static const double want[] = { 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 2, 2 };
+  fixture f = open_fixture("x=4,y=2");
+  tsr_function *all = tsr_vmap(tsr_function_make(f.s, of_scalar));
+  check_numbers(&f, tsr_call(all, counted(&f, TSR_SHAPE(3))), want, 15);
+  close_fixture(&f);
+}
+
 /* ---- collectives ----------------------------------------------------------------------------- */
 
 enum { PSUM, GROUPS, SCATTER, TILED, GATHER, PERMUTE, SHIFT, ALL_TO_ALL, COLLECTIVES };
