@@ -608,6 +608,47 @@ TEST_TIMEOUT(rows_of_every_kind, 300)
                  (int)test_range(&rng, 0, 40));
 }
 
+/* Columns of many rows at once, some of which no window holds. */
+static void check_columns(test_rng *rng, enum kind kind, int width, int height)
+{
+  tsr__heap heap;
+  tsr__heap_init(&heap, NULL);
+  row_sums sums, spreads;
+  open_sums(&sums, &heap, width);
+  open_sums(&spreads, &heap, width);
+  oracle *want = calloc(ROWS, sizeof *want);
+  int stride = width + (int)test_range(rng, 0, 3);
+  float *x = test_guarded((size_t)(stride * (height - 1) + width) * sizeof *x);
+  for (int r = 0; r < height; r++) {
+    input in =
+        make_input(rng, r % 100 == 70 ? (enum kind)test_range(rng, 0, KINDS - 1) : kind, width);
+    for (int i = 0; i < width; i++) {
+      x[r * stride + i] = in.f32[i];
+      oracle_add(&want[i], (double)in.f32[i], true);
+    }
+  }
+  tsr__columns all = { x, width, height, stride };
+  reducers()->rows_down_f32((tsr__rows_at){ &sums.sum, 0, NULL }, &all);
+  reducers()->rows_down_f32((tsr__rows_at){ &spreads.sum, 0, &spreads.squares }, &all);
+  check_rows(&spreads, want, width);
+  double once[ROWS], again[ROWS];
+  tsr__rows_sum(&sums.sum, &(tsr__rows_read){ .to = TSR_F64 }, once);
+  tsr__rows_sum(&spreads.sum, &(tsr__rows_read){ .to = TSR_F64 }, again);
+  CHECK_BYTES(once, again, (size_t)width * sizeof *once);
+  free(want);
+  close_sums(&sums);
+  close_sums(&spreads);
+}
+
+TEST_TIMEOUT(columns_of_every_kind, 300)
+{
+  test_rng rng = test_seeded(8);
+  for (int round = 0; round < (test_quick() ? 1 : 5); round++)
+    for (int kind = 0; kind < KINDS; kind++)
+      check_columns(&rng, (enum kind)kind, (int)test_range(&rng, 1, ROWS),
+                    (int)test_range(&rng, 1, 150));
+}
+
 /* By group: the same sums of the same values. */
 static void check_groups(test_rng *rng, enum kind kind, int n)
 {

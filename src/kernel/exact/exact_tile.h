@@ -33,6 +33,12 @@ typedef struct tsr__int_spread {
   tsr__isq squares;
 } tsr__int_spread;
 
+/* Some rows of `n` values each, `stride` values from each other. */
+typedef struct tsr__columns {
+  const float *at;
+  int64_t n, rows, stride;
+} tsr__columns;
+
 typedef struct tsr__exact_ops {
   void (*sum_f64)(tsr__acc *acc, tsr__grid *grid, const double *x, int n, const uint64_t *mask);
   void (*sum_f32)(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const uint64_t *mask);
@@ -71,6 +77,9 @@ typedef struct tsr__exact_ops {
                           const uint64_t *mask);
   void (*rows_spread_f32)(tsr__rows_at at, tsr__grid *grid, const float *x, int n,
                           const uint64_t *mask);
+  /* Adds column i of x to element at.element + i, and its squares to at.squares where
+   * that is there. */
+  void (*rows_down_f32)(tsr__rows_at at, const tsr__columns *x);
 } tsr__exact_ops;
 
 #define TSR__ISA_PASTE_(name, isa) name##_##isa

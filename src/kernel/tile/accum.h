@@ -60,6 +60,9 @@ struct tsr__accum_ops {
   void (*pack)(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size);
   void (*unpack)(const tsr__partial *p, const unsigned char *wire, size_t size, void *memory);
   tsr_status (*read)(const tsr__final *final, tsr__error *error);
+  /* `rows` runs along the same elements, one after the other in memory, longer than a tile perhaps;
+   * of f32, without a mask. NULL: one by one. */
+  void (*down)(const tsr__feed *feed, int64_t rows);
 };
 
 extern const tsr__accum_ops *const tsr__accum_table[TSR__ACCUMS];

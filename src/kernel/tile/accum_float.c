@@ -174,6 +174,13 @@ static void along_rows(const tsr__feed *f)
   else ops->rows_square_f32(&rows[1], f->element, f->x, f->n, f->mask);
 }
 
+static void down_rows(const tsr__feed *f, int64_t rows)
+{
+  tsr__partial *to = f->to;
+  tsr__rows_at at = { &to->rows[0], f->element, to->ops->rows == 2 ? &to->rows[1] : NULL };
+  f->tiles->exact->rows_down_f32(at, &(tsr__columns){ f->x, f->n, rows, f->n });
+}
+
 static void scatter_rows(const tsr__feed *f, const int32_t *codes)
 {
   tsr__partial *to = f->to;
@@ -216,7 +223,8 @@ const tsr__accum_ops tsr__accum_SUM_ROWS = { .rows = 1,
                                              .across = across_rows,
                                              .along = along_rows,
                                              .scatter = scatter_rows,
-                                             .read = read_sums };
+                                             .read = read_sums,
+                                             .down = down_rows };
 
 const tsr__accum_ops tsr__accum_SPREAD_ROWS = { .rows = 2,
                                                 .bytes = 48,
@@ -224,7 +232,8 @@ const tsr__accum_ops tsr__accum_SPREAD_ROWS = { .rows = 2,
                                                 .across = across_rows,
                                                 .along = along_rows,
                                                 .scatter = scatter_rows,
-                                                .read = read_spreads };
+                                                .read = read_spreads,
+                                                .down = down_rows };
 
 /* ---- products -------------------------------------------------------------------------------- */
 

@@ -368,12 +368,21 @@ static void flush_stages(const tsr__task *task, int64_t at, int64_t n)
   }
 }
 
+bool tsr__task_stops(const tsr__task *task)
+{
+  return tsr__progress_stops(&task->job->progress, task->worker);
+}
+
 /* The prologue computes uniforms, once a stretch. */
 static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
   const tsr__inst *first = k->insts + k->prologue_count, *end = k->insts + k->inst_count;
   for (const tsr__inst *inst = k->insts; inst < first; inst++) step(task, inst, 0, 1);
+  if (tsr__goes_down(task)) {
+    tsr__do_down(task, from, to);
+    return;
+  }
   fetch ahead = { .count = 0 };
   bool streams = !task->job->alone, staged = false; /* what is small is in the cache */
   for (int i = 0; i < task->moving_count; i++) staged |= task->moving[i].stage != NULL;

@@ -129,7 +129,13 @@ tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t 
 tsr__stop tsr__path_next(tsr__path *path);
 
 /* interp_reduce.c */
+/* Whether a kernel only reduces columns of what lies in memory; then many rows at once. */
+bool tsr__goes_down(const tsr__task *task);
+void tsr__do_down(tsr__task *task, int64_t from, int64_t to);
 void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n);
+
+/* interp.c */
+bool tsr__task_stops(const tsr__task *task);
 
 /* Runs a kernel on all local devices. */
 tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error);

@@ -89,3 +89,67 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
     take(&f);
   }
 }
+
+enum { SHORT_ROW = 2048 };
+
+/* ---- many rows ------------------------------------------------------------------------------- */
+
+/*   domain   [.., rows, columns], of which `rows` is reduced: a run is a row
+ *
+ * Plain sums of short rows stay in the nearest cache, where one by one is as good. */
+static bool is_down(const tsr__task *task, const tsr__inst *inst)
+{
+  if (inst->op != TSR__K_REDUCE) return false;
+  const tsr__redinfo *info = &task->kernel->reds[inst->extra];
+  const tsr__reducing *red = &task->reds[inst->extra];
+  const tsr__slotinfo *slot = info->value < 0 ? NULL : &task->kernel->slots[info->value];
+  int last = red->walk.rank - 1;
+  if (last < 1 || (red->to->ops->rows < 2 && red->walk.size[last] <= SHORT_ROW)) return false;
+  return red->to->ops->down && info->codes < 0 && info->mask < 0 && info->dtype == TSR_F32 &&
+         slot && slot->kind == TSR__SLOT_INPUT && slot->dtype == TSR_F32 &&
+         red->walk.step[last] == 1 && red->walk.step[last - 1] == 0;
+}
+
+bool tsr__goes_down(const tsr__task *task)
+{
+  const tsr__kernel *k = task->kernel;
+  for (int i = k->prologue_count; i < k->inst_count; i++)
+    if (!is_down(task, &k->insts[i])) return false;
+  return k->inst_count > k->prologue_count;
+}
+
+/* Elements from .. of one reduction: whole rows together, what is left of a row by itself. */
+static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, int64_t to)
+{
+  enum { MOST = 1 << 20 }; /* elements between two questions whether to go on */
+  const tsr__redinfo *info = &task->kernel->reds[inst->extra];
+  tsr__reducing *red = &task->reds[inst->extra];
+  const float *x = task->part->inputs[task->kernel->slots[info->value].index]->data;
+  const int64_t *size = red->walk.size + red->walk.rank - 1, row = size[0];
+  tsr__feed f = { .to = red->to, .tiles = task->tiles, .grid = &red->grid, .dtype = TSR_F32 };
+  for (int64_t at = from, left; at < to; at += left) {
+    if (tsr__task_stops(task)) return false;
+    f.x = x + at;
+    f.element = tsr__walk_at(&red->walk, at, &f.n);
+    int64_t rows = size[-1] - at / row % size[-1], whole = (to - at) / row, most = MOST / row + 1;
+    if (rows > whole) rows = whole;
+    if (rows > most) rows = most;
+    left = f.n < to - at ? f.n : to - at;
+    if (f.n == row && rows > 1) {
+      red->to->ops->down(&f, rows);
+      left = rows * row;
+      continue;
+    }
+    if (left > TSR__TILE) left = TSR__TILE;
+    f.n = left;
+    red->to->ops->along(&f);
+  }
+  return true;
+}
+
+void tsr__do_down(tsr__task *task, int64_t from, int64_t to)
+{
+  const tsr__kernel *k = task->kernel;
+  for (int i = k->prologue_count; i < k->inst_count; i++)
+    if (!reduce_down(task, &k->insts[i], from, to)) return;
+}
