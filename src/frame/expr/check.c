@@ -38,12 +38,14 @@ bool tsr__is_number(int type)
   return tsr__is_integer(type) || tsr__is_float(type);
 }
 
+/* A sum of bools counts, and a count is an i64. */
 int tsr__sum_type(int type)
 {
   if (tsr__is_float(type)) return type;
   return tsr__dtype_info_of((tsr_dtype)type)->kind == TSR__DTYPE_UINT ? TSR_COL_U64 : TSR_COL_I64;
 }
 
+/* f16 and bf16 average in f64, too: only f32 has a mean as narrow as itself. */
 int tsr__mean_type(int type)
 {
   return type == TSR_COL_F32 ? TSR_COL_F32 : TSR_COL_F64;
@@ -62,6 +64,7 @@ static const char *type_name(int type)
 int tsr__schema_find(const tsr__schema *schema, const char *name)
 {
   if (schema->names) return tsr__names_find(schema->names, name);
+  /* Without a table for few names: to build one would cost more than to look. */
   for (int i = 0; i < schema->count; i++)
     if (!strcmp(schema->field[i].name, name)) return i;
   return -1;
@@ -69,11 +72,13 @@ int tsr__schema_find(const tsr__schema *schema, const char *name)
 
 void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *out)
 {
+  /* The nearest of the first 256 names: a hint, and a frame may have a million columns. */
   const char *names[256];
   int count = schema->count < 256 ? schema->count : 256, shown = 0;
   for (int i = 0; i < count; i++) names[i] = schema->field[i].name;
   int near = count ? tsr__text_nearest(name, names, count) : -1;
   tsr__text_add(out, "%s", schema->count ? "; columns: " : "; the frame has no columns");
+  /* Who makes a message cuts this at some 500 bytes: 350 of columns leave the hint its place. */
   for (; shown < count && shown < 12 && out->length < 350; shown++)
     tsr__text_add(out, "%s%.40s", shown ? ", " : "", names[shown]);
   if (schema->count > shown) tsr__text_add(out, " and %d more", schema->count - shown);
@@ -87,6 +92,7 @@ static tsr__place place_of(const checker *c, const tsr__expr *expr)
   return (tsr__place){ c->formula, expr->at, expr->span };
 }
 
+/* TSR_OK is never what tsr__caret returns, so this is `false` behind an error. */
 #define WRONG(c, expr, ...) \
   (tsr__caret((c)->error, TSR_EDTYPE, place_of((c), (expr)), __VA_ARGS__) == TSR_OK)
 
@@ -94,6 +100,7 @@ static bool no_column(checker *c, const tsr__expr *expr)
 {
   tsr__text hint;
   tsr__text_init(&hint, NULL);
+  /* Who is used to other languages writes "JFK" for a text, which is a name here as in SQL. */
   if (c->formula->source[expr->at] == '"')
     tsr__text_add(&hint, "; \"...\" is a name, a text is '...'");
   tsr__schema_hint(c->schema, expr->text, &hint);
@@ -110,6 +117,7 @@ static bool wrong_kind(checker *c, const tsr__expr *arg, const char *needs, cons
 {
   tsr__text hint;
   tsr__text_init(&hint, NULL);
+  /* A cast of a text literal would only be another way to write what is wrong. */
   if (type && arg->kind != TSR__E_TEXT) {
     tsr__text_add(&hint, "; write cast(");
     tsr__expr_print(arg, &hint);
@@ -126,6 +134,8 @@ static bool need(checker *c, const tsr__expr *arg, bool fits, const char *who, c
 {
   char needs[100];
   if (fits) return true;
+  /* Only casts that are surely meant are proposed: to text where text is needed, to f64 where a
+   * text stands for a number. */
   bool null = arg->type == TSR__COL_NULL, text = !strcmp(words, "text");
   bool number = !text && strstr(words, "number") && arg->type == TSR_COL_TEXT;
   snprintf(needs, sizeof needs, "%s needs %s", who, words);
@@ -145,6 +155,7 @@ static bool temporal_literal(checker *c, tsr__expr *text, int type)
   int32_t days = 0;
   int64_t micros = 0;
   size_t length = (size_t)text->length;
+  /* A date beside a date; beside a time a date is its first microsecond, as below. */
   if (type == TSR_COL_DATE && tsr__date_read(text->text, length, &days)) {
     text->i = days;
     text->type = TSR_COL_DATE;
@@ -160,6 +171,8 @@ static bool temporal_literal(checker *c, tsr__expr *text, int type)
   return true;
 }
 
+/* `x == ?` with C's `true` must mean the bool, as C has no bool that a macro could tell from an int
+ * (before C23). */
 bool tsr__bool_value(const tsr__expr *expr)
 {
   return expr->param && expr->kind == TSR__E_INT && (expr->i == 0 || expr->i == 1);
@@ -168,6 +181,7 @@ bool tsr__bool_value(const tsr__expr *expr)
 /* C's true and false arrive as the integers 1 and 0. */
 static bool align_literals(checker *c, tsr__expr *a, tsr__expr *b)
 {
+  /* Types of literals are written into their nodes: lowering reads them and knows no neighbours. */
   if (a->type == TSR_COL_BOOL && tsr__bool_value(b)) b->type = TSR_COL_BOOL;
   if (b->type == TSR_COL_BOOL && tsr__bool_value(a)) a->type = TSR_COL_BOOL;
   if (tsr__is_temporal(a->type) && b->kind == TSR__E_TEXT) return temporal_literal(c, b, a->type);
@@ -175,14 +189,17 @@ static bool align_literals(checker *c, tsr__expr *a, tsr__expr *b)
   return true;
 }
 
-/* Whether a literal takes the type of what it meets. */
+/* Whether a literal takes the type of what it meets. Of integers only a number that stands there:
+ * 100 + 100 beside an i8 is an i64, since its value is not computed here and might not fit. */
 static bool follows(const tsr__expr *expr, int type)
 {
   if (tsr__is_float(type)) return true;
   return expr->kind == TSR__E_INT && tsr__dtype_holds((tsr_dtype)type, expr->i);
 }
 
-/* An integer meets a float in that float if it holds all of the integers, else in a wider one. */
+/* An integer meets a float in that float if it holds all of the integers, else in a wider one. f16,
+ * bf16 -> f32 -> f64: the first that holds as many bits as the integers have. i64 and u64 end at
+ * f64 though it has 53: there is no wider one, and pandas and NumPy do the same. */
 static int meet_columns(int x, int y)
 {
   bool real = tsr__is_float(x);
@@ -199,6 +216,8 @@ static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
 {
   int x = a->type == TSR_COL_BOOL ? TSR_COL_I64 : a->type;
   int y = b->type == TSR_COL_BOOL ? TSR_COL_I64 : b->type;
+  /* One literal beside a column: the column decides, so that `delay + 1` stays as narrow as delay.
+   * Two literals, or two columns, meet as equals. */
   if (a->weak && !b->weak && follows(a, y)) return y;
   if (b->weak && !a->weak && follows(b, x)) return x;
   return meet_columns(x, y);
@@ -207,11 +226,13 @@ static int meet_numbers(const tsr__expr *a, const tsr__expr *b)
 int tsr__meet(const tsr__expr *a, const tsr__expr *b)
 {
   bool number_a = tsr__is_number(a->type), number_b = tsr__is_number(b->type);
+  /* Null first: it has no kind of its own and takes any. */
   if (a->type == TSR__COL_NULL) return b->type;
   if (b->type == TSR__COL_NULL || (a->type == b->type && !number_a)) return a->type;
   if (number_a && number_b) return meet_numbers(a, b);
   if (number_a && b->type == TSR_COL_BOOL) return meet_numbers(a, b);
   if (number_b && a->type == TSR_COL_BOOL) return meet_numbers(a, b);
+  /* A date beside a time is its midnight, UTC. */
   if (tsr__is_temporal(a->type) && tsr__is_temporal(b->type)) return TSR_COL_TIME;
   return -1;
 }
@@ -229,15 +250,18 @@ static int float_type(int type)
   return tsr__is_float(type) ? type : TSR_COL_F64;
 }
 
-/* day - day and time - time are integers, days and microseconds; so are what is added. */
+/* day - day and time - time are integers, days and microseconds; so are what is added. The
+ * difference of a date and a time is one of times, in microseconds. */
 static bool check_moved(checker *c, tsr__expr *expr)
 {
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   bool minus = expr->op == TSR__B_SUB;
   if (minus && !align_literals(c, a, b)) return false;
   bool dates = tsr__is_temporal(a->type) && tsr__is_temporal(b->type);
+  /* With two dates and a plus this is the second date, which is no integer: refused below. */
   const tsr__expr *number = tsr__is_temporal(a->type) ? b : a;
   bool steps = tsr__is_integer(number->type) || number->type == TSR__COL_NULL;
+  /* What is moved keeps its type: a date plus days is a date. */
   expr->type = minus && dates ? TSR_COL_I64 : number == a ? b->type : a->type;
   if ((minus && dates) || (expr->op == TSR__B_ADD && steps) || (minus && steps && number == b))
     return true;
@@ -252,6 +276,7 @@ static bool check_arithmetic(checker *c, tsr__expr *expr)
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   const char *name = tsr__binary_name(expr->op);
   char needs[40];
+  /* Only + and - know dates: the two first of the enumeration. */
   if (expr->op <= TSR__B_SUB && (tsr__is_temporal(a->type) || tsr__is_temporal(b->type)))
     return check_moved(c, expr);
   for (int i = 0; i < 2; i++) {
@@ -263,10 +288,15 @@ static bool check_arithmetic(checker *c, tsr__expr *expr)
                         text && expr->op == TSR__B_ADD ? "; texts are put together by concat" : "");
     if (!need(c, arg, counts_as_number(arg), name, "numbers")) return false;
   }
+  /* Null operands have no type to meet; the other one's counts, and the result is null
+   * throughout. */
   int type = meet_numbers(a, b);
   if (a->type == TSR__COL_NULL) type = b->type;
   if (b->type == TSR__COL_NULL) type = a->type;
+  /* null + bool is a number, as bool + bool is; null + null must have some type. */
   if (type == TSR_COL_BOOL || type == TSR__COL_NULL) type = TSR_COL_I64;
+  /* Powers of integers stay integers only where that is known of all rows: a literal exponent that
+   * is not negative. 64 is past what any base but 0, 1 and -1 has a power for in i64. */
   bool whole_power = tsr__is_integer(type) && b->kind == TSR__E_INT && b->i >= 0 && b->i < 64;
   if (expr->op == TSR__B_DIV || (expr->op == TSR__B_POW && !whole_power)) type = float_type(type);
   expr->type = (uint8_t)type;
@@ -277,6 +307,8 @@ static bool check_comparison(checker *c, tsr__expr *expr)
 {
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   const char *name = tsr__binary_name(expr->op);
+  /* SQL's three values: x == null is null for every row, which nobody wants to ask. A column that
+   * happens to be all null is no mistake. */
   for (int i = 0; i < 2; i++)
     if (expr->arg[i]->kind == TSR__E_NULL)
       return WRONG(c, expr->arg[i],
@@ -284,6 +316,8 @@ static bool check_comparison(checker *c, tsr__expr *expr)
                    "'is not null'");
   if (!align_literals(c, a, b)) return false;
   int type = tsr__meet(a, b);
+  /* tsr__meet lets a bool count beside a number, as arithmetic needs it; to compare the two is more
+   * likely a mistake. `?` that are 0 or 1 became bools above. */
   bool mixed = (a->type == TSR_COL_BOOL) != (b->type == TSR_COL_BOOL);
   if (type < 0 || (mixed && a->type != TSR__COL_NULL && b->type != TSR__COL_NULL))
     return WRONG(c, expr, "'%s' cannot compare %s with %s", name, type_name(a->type),
@@ -301,6 +335,8 @@ static bool check_in(checker *c, tsr__expr *expr)
     tsr__expr *b = expr->arg[i];
     if (b->kind == TSR__E_NULL)
       return WRONG(c, b, "null in a list matches nothing; write 'or ... is null'");
+    /* Lists are looked up, so they hold values only; a text that was computed (lower('A')) is a
+     * value, but not one that stands there. */
     if (!b->weak || (b->type == TSR_COL_TEXT && b->kind != TSR__E_TEXT))
       return WRONG(c, b, "the list after 'in' takes values, not columns; write == and or");
     if (!align_literals(c, a, b)) return false;
@@ -319,6 +355,7 @@ static bool check_logic(checker *c, tsr__expr *expr)
                                                 : "'or'";
   for (int i = 0; i < expr->count; i++) {
     const tsr__expr *arg = expr->arg[i];
+    /* A null literal is bool here: it is SQL's third truth value. */
     bool fits = arg->type == TSR_COL_BOOL || arg->type == TSR__COL_NULL;
     if (!need(c, arg, fits, name, "bool")) return false;
   }
@@ -326,7 +363,9 @@ static bool check_logic(checker *c, tsr__expr *expr)
   return true;
 }
 
-/* if(c, a, b) and coalesce(a, b, ...): the choices from `first` on meet in one type. */
+/* if(c, a, b) and coalesce(a, b, ...): the choices from `first` on meet in one type. Pairs first: a
+ * text that is to be a date must be one before any two types meet, wherever in the list the date
+ * stands. */
 static bool check_choices(checker *c, tsr__expr *expr, int first)
 {
   tsr__expr all = { .type = TSR__COL_NULL, .weak = true };
@@ -356,6 +395,7 @@ static bool check_choice(checker *c, tsr__expr *expr)
 {
   const tsr__expr *a = expr->arg[0];
   bool fits = a->type == TSR_COL_BOOL || a->type == TSR__COL_NULL;
+  /* least and greatest are choices as well: they give one of their operands, unchanged. */
   if (expr->op != TSR__F_IF) return check_choices(c, expr, 0);
   if (!need(c, a, fits, tsr__fn_name(expr->op), "a bool as its first argument")) return false;
   return check_choices(c, expr, 1);
@@ -375,8 +415,10 @@ static int check_word(checker *c, const tsr__expr *arg, const char *const *names
   return -1;
 }
 
+/* What a value cannot become (try_cast: null) is found row by row; which types can at all, here. */
 static bool check_cast(checker *c, tsr__expr *expr)
 {
+  /* In the order in which the message lists them. */
   static const uint8_t types[] = { TSR_COL_BOOL, TSR_COL_I8,   TSR_COL_I16,  TSR_COL_I32,
                                    TSR_COL_I64,  TSR_COL_U8,   TSR_COL_U16,  TSR_COL_U32,
                                    TSR_COL_U64,  TSR_COL_F16,  TSR_COL_BF16, TSR_COL_F32,
@@ -388,8 +430,11 @@ static bool check_cast(checker *c, tsr__expr *expr)
   if (at < 0) return false;
   int to = types[at];
   expr->type = (uint8_t)to;
+  /* Who writes a type wants this type: the result no longer takes that of its neighbours. */
   expr->weak = false;
   bool day = tsr__is_temporal(to);
+  /* Texts are read and written as anything. Numbers and bools become each other. A date or time
+   * becomes a number that counts its days or microseconds, but never a truth value. */
   bool fits = from == to || from == TSR__COL_NULL || from == TSR_COL_TEXT || to == TSR_COL_TEXT ||
               (!tsr__is_temporal(from) && !day) || (day && tsr__is_integer(from)) ||
               (tsr__is_temporal(from) && to != TSR_COL_BOOL);
@@ -408,12 +453,15 @@ static bool check_text(checker *c, tsr__expr *expr)
   for (int i = 0; i < expr->count; i++) {
     const tsr__expr *arg = expr->arg[i];
     if (i < texts) {
+      /* The others must be literals: what a function of text asks is asked once of each distinct
+       * text (lower_text.c), so it cannot differ by row. */
       bool fits = arg->type == TSR_COL_TEXT || arg->type == TSR__COL_NULL;
       if (!need(c, arg, fits, name, "text")) return false;
     } else if (expr->op == TSR__F_SLICE) {
       if (arg->kind != TSR__E_INT || (i == 2 && arg->i < 0))
         return WRONG(c, arg, "slice takes whole numbers here: slice(x, start, length)");
     } else if (arg->kind != TSR__E_TEXT || (i == 1 && !arg->length)) {
+      /* An empty text stands between all letters; what the replacement would mean is not clear. */
       return WRONG(c, arg, "replace takes texts in quotes here, the first one not empty");
     }
   }
@@ -421,6 +469,7 @@ static bool check_text(checker *c, tsr__expr *expr)
   return true;
 }
 
+/* Of months and weeks of null: null, of the type they would have. */
 static bool check_date(checker *c, tsr__expr *expr)
 {
   static const char *const units[TSR__UNITS] = { "year", "quarter", "month",  "week",
@@ -435,6 +484,7 @@ static bool check_date(checker *c, tsr__expr *expr)
     if (unit < 0) return false;
     expr->unit = (uint8_t)unit;
     expr->type = x->type ? x->type : TSR_COL_DATE;
+    /* Units are sorted: those past the day need a clock, which a date has not. */
     clock = unit > TSR__U_DAY;
   }
   if (clock) return need(c, x, fits && x->type != TSR_COL_DATE, name, "a time");
@@ -448,10 +498,12 @@ static bool check_number(checker *c, tsr__expr *expr)
   const char *name = tsr__fn_name(expr->op);
   int sort = tsr__fn_sort(expr->op);
   bool null = a->type == TSR__COL_NULL;
+  /* is_nan of an integer or bool is an honest false. */
   bool fits = tsr__is_number(a->type) || null || (sort == TSR__FS_TRUTH && counts_as_number(a));
   if (!need(c, a, fits, name, "a number")) return false;
   if (expr->count == 2) {
     const tsr__expr *digits = expr->arg[1];
+    /* Past 18 digits 10^n is no i64. */
     if (digits->kind != TSR__E_INT || digits->i < -18 || digits->i > 18)
       return WRONG(c, digits, "round takes a whole number of digits here, -18 to 18");
   }
@@ -475,6 +527,7 @@ static bool check_call(checker *c, tsr__expr *expr)
 /* The share of quantile(x, share). */
 static bool check_share(checker *c, const tsr__expr *share)
 {
+  /* One number for all rows, known before there are any. */
   double q = share->kind == TSR__E_INT ? (double)share->i : share->f;
   bool number = share->kind == TSR__E_INT || share->kind == TSR__E_FLOAT;
   if (number && q >= 0 && q <= 1) return true;
@@ -498,10 +551,12 @@ static bool check_agg(checker *c, tsr__expr *expr)
   case TSR__A_LAST:
   case TSR__A_MIN:
   case TSR__A_MAX:
+    /* These work on any order, so on texts and dates, too: they give a value that was there. */
     expr->type = (uint8_t)(expr->op == TSR__A_NUNIQUE ? TSR_COL_I64 : type);
     return need(c, expr->arg[0], type != TSR__COL_NULL, name, "a typed value");
   case TSR__A_CORR:
     expr->type = TSR_COL_F64;
+    /* The second operand; the first one is checked with all others at the end. */
     if (!need(c, expr->arg[1], counts_as_number(expr->arg[1]), name, "numbers")) return false;
     break;
   case TSR__A_QUANTILE:
@@ -532,6 +587,7 @@ static bool check_column(checker *c, tsr__expr *expr)
 }
 
 /* An aggregate among values: to be made, or the name of a column that was made so. */
+/* "sum(x)" may be a column: results of an aggregation are called by their text. */
 static bool out_of_place(checker *c, const tsr__expr *expr)
 {
   char name[100];
@@ -547,10 +603,13 @@ static bool check(checker *c, tsr__expr *expr);
 static bool check_args(checker *c, tsr__expr *expr)
 {
   bool agg = expr->kind == TSR__E_AGG;
+  /* Values of `?` and literals are weak, and so is what is made of nothing else; columns and
+   * aggregates are not, see check_column. */
   expr->weak = !agg;
   expr->bare = false;
   expr->aggregated = agg;
   if (agg && c->in_agg) return WRONG(c, expr, "an aggregate cannot hold another one");
+  /* In rows: a filter or an assign has one value a row, an aggregate one a frame. */
   if (agg && c->context == TSR__IN_ROW) return out_of_place(c, expr);
   c->in_agg = c->in_agg || agg;
   for (int i = 0; i < expr->count; i++) {
@@ -560,6 +619,7 @@ static bool check_args(checker *c, tsr__expr *expr)
     expr->bare = expr->bare || arg->bare;
     expr->aggregated = expr->aggregated || arg->aggregated;
   }
+  /* It was false before: aggregates do not nest. */
   if (agg) c->in_agg = false;
   return true;
 }
@@ -568,6 +628,8 @@ static bool check(checker *c, tsr__expr *expr)
 {
   if (expr->kind == TSR__E_COLUMN) return check_column(c, expr);
   if (!check_args(c, expr)) return false;
+  /* A tree may hold a node twice (parse.c: again), which is then checked twice, with the same
+   * result. */
   switch (expr->kind) {
   case TSR__E_INT: expr->type = TSR_COL_I64; return true;
   case TSR__E_FLOAT: expr->type = TSR_COL_F64; return true;

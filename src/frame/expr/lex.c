@@ -13,7 +13,8 @@
 
 #define WINDOW 72 /* bytes of a line that an error shows */
 
-/* Copies [from, to) of a line for display: a control character becomes a blank. */
+/* Copies [from, to) of a line for display: a control character becomes a blank. One blank for each
+ * byte, so that what stood at byte n of the line still does, and the caret under it. */
 static void show(const char *source, int from, int to, char *out)
 {
   int n = 0;
@@ -22,6 +23,7 @@ static void show(const char *source, int from, int to, char *out)
   out[n] = 0;
 }
 
+/* The byte where the character at `at` begins: a window that cut one in half would be no UTF-8. */
 static int step_back(const char *source, int at, int least)
 {
   while (at > least && ((unsigned char)source[at] & 0xc0) == 0x80) at--;
@@ -35,6 +37,8 @@ static void window(const tsr__formula *formula, int at, int *from, int *to)
   int start = at, end = at;
   while (start > 0 && source[start - 1] != '\n') start--;
   while (end < formula->length && source[end] != '\n') end++;
+  /* The place stands in the middle; near an end of the line the window is pushed inside, so that it
+   * is always full. */
   if (end - start > WINDOW) {
     int middle = at - WINDOW / 2;
     if (middle > end - WINDOW) middle = end - WINDOW;
@@ -48,6 +52,8 @@ static void window(const tsr__formula *formula, int at, int *from, int *to)
 tsr_status tsr__caret(tsr__error *error, tsr_status status, tsr__place place, const char *format,
                       ...)
 {
+  /* What is said may hold names and texts of any length: callers cut them, and `said` cuts the
+   * rest. Lines and marks are WINDOW bytes and no more, see window(). */
   const tsr__formula *formula = place.formula;
   int at = place.at, span = place.span;
   char said[700], line[WINDOW + 8], marks[WINDOW + 8];
@@ -58,8 +64,12 @@ tsr_status tsr__caret(tsr__error *error, tsr_status status, tsr__place place, co
   va_end(args);
   window(formula, at, &from, &to);
   show(formula->source, from, to, line);
+  /* The caret is counted in columns of a terminal, not in bytes: "größe" has 5 of them and 7
+   * bytes. */
   int before = tsr__text_width(line, (size_t)(at - from));
   int end = at + span < to ? at + span : to;
+  /* At the end of the text nothing is left to be underlined: the caret points behind it. So it does
+   * where a part of several lines goes on behind the one shown. */
   int width = end > at ? tsr__text_width(line + (at - from), (size_t)(end - at)) : 1;
   if (width < 1) width = 1;
   if (width > WINDOW) width = WINDOW;
@@ -72,6 +82,9 @@ tsr_status tsr__caret(tsr__error *error, tsr_status status, tsr__place place, co
 
 /* ---- characters -------------------------------------------------------------------------- */
 
+/* Letters are ASCII's or any byte of a longer character: names of columns come from files in any
+ * language, and whether such a character is a letter is not asked. `c | 0x20` makes capitals
+ * small. */
 static bool name_start(unsigned char c)
 {
   return (unsigned)(c | 0x20) - 'a' < 26u || c == '_' || c >= 0x80;
@@ -87,6 +100,8 @@ static bool name_part(unsigned char c)
   return name_start(c) || digit(c);
 }
 
+/* Tabs and line ends are let in, since texts are often written over several lines. Other control
+ * characters could steer the terminal that shows an error; a NUL would end the text early. */
 bool tsr__good_text(const char *text, size_t length)
 {
   for (size_t i = 0; i < length; i++) {
@@ -96,6 +111,7 @@ bool tsr__good_text(const char *text, size_t length)
   return tsr__utf8_valid(text, length);
 }
 
+/* Small letters only: AND is a name, and parse.c says of it what was meant. */
 static const char *const keywords[] = { "and", "or", "not", "in", "is", "null", "true", "false" };
 
 static bool keyword(const char *text, int length)
@@ -117,6 +133,7 @@ bool tsr__plain_name(const char *name)
 
 /* ---- tokens ------------------------------------------------------------------------------ */
 
+/* Errors of the lexer give false, so that they can be returned. */
 static bool no_memory(tsr__lexer *lexer)
 {
   tsr__error_set(lexer->error, TSR_ENOMEM, "%s: out of memory", lexer->formula->what);
@@ -142,11 +159,16 @@ static bool read_float(tsr__lexer *lexer, int start, int span, double *out)
       point = true;
       continue;
     }
+    /* The sixteenth digit already says that this way is not taken: later ones are only counted, and
+     * the sum cannot overflow. */
     if (digits_seen < 16) mantissa = mantissa * 10 + (uint64_t)(text[i] - '0');
     digits_seen++;
     after += point;
   }
+  /* mantissa < 10^15 < 2^53 and 10^15 are doubles, and a quotient of two doubles is rounded once:
+   * this is the nearest double. What ends at an exponent is not at `span` yet. */
   if (i == span && digits_seen <= 15 && after <= 15) {
+    /* Powers up to 10^22 are exact, so are these products. */
     double power = 1;
     for (int p = 0; p < after; p++) power *= 10;
     *out = (double)mantissa / power;
@@ -167,7 +189,9 @@ static int skip_digits(const char *source, int at)
   return at;
 }
 
-/* A date without its quotes would be a difference, 2006 for 2013-06-01. */
+/* A date without its quotes would be a difference, 2006 for 2013-06-01. Nothing behind the text's
+ * NUL is looked at: it matches no character of the pattern, and `at[10]` is asked for only when ten
+ * have matched. */
 static bool like_date(const char *at)
 {
   static const char pattern[] = "0000-00-00";
@@ -182,6 +206,7 @@ static bool lex_number(tsr__lexer *lexer)
   tsr__token *token = &lexer->token;
   int start = lexer->at, at = skip_digits(source, start);
   bool whole = true;
+  /* Said at once: the parser would take it for 2013 - 6 - 1 and find nothing wrong (06 is a 6). */
   if (like_date(source + start))
     return refuse(lexer, start, 10,
                   "this is a difference of numbers; for a date write it in single quotes, for the "
@@ -190,6 +215,8 @@ static bool lex_number(tsr__lexer *lexer)
     whole = false;
     at = skip_digits(source, at + 1);
   }
+  /* 'e' belongs to the number only with digits behind it, so that 2e is reported as a whole below,
+   * not as 2 and a stray name. */
   if (source[at] == 'e' || source[at] == 'E') {
     int sign = source[at + 1] == '+' || source[at + 1] == '-';
     if (digit((unsigned char)source[at + 1 + sign])) {
@@ -197,6 +224,7 @@ static bool lex_number(tsr__lexer *lexer)
       at = skip_digits(source, at + 1 + sign);
     }
   }
+  /* 2x, 1.2.3 and 0x1f: to read them as two tokens would give errors about what was not meant. */
   if (name_part((unsigned char)source[at]) || source[at] == '.') {
     while (name_part((unsigned char)source[at]) || source[at] == '.') at++;
     return refuse(lexer, start, at - start, "this is no number");
@@ -207,6 +235,8 @@ static bool lex_number(tsr__lexer *lexer)
   if (!whole) return read_float(lexer, start, token->span, &token->f);
   for (int i = start; i < at; i++) {
     uint64_t d = (uint64_t)(source[i] - '0');
+    /* i * 10 + d <= 2^63: one more than INT64_MAX, since a minus may stand before it
+     * (parse_unary). */
     if (token->i > ((UINT64_C(1) << 63) - d) / 10)
       return refuse(lexer, start, token->span,
                     "the integer does not fit 64 bits; write it with a point for a float");
@@ -225,11 +255,13 @@ static bool lex_quoted(tsr__lexer *lexer, char quote)
       return refuse(lexer, start, at - start,
                     quote == '"' ? "the name is not closed; it began with '\"' here"
                                  : "the text is not closed; it began with ' here");
+    /* A NUL ends the source, so a look behind a quote that is its last byte is fine. */
     if (source[at] != quote) continue;
     if (source[at + 1] != quote) break;
     at++;
     doubled++;
   }
+  /* At most the bytes between the quotes, and one for the NUL, which is there: arenas are zero. */
   char *text = tsr__arena_new(lexer->arena, (size_t)(at - start));
   if (!text) return no_memory(lexer);
   for (int i = start + 1; i < at; i++) {
@@ -282,6 +314,8 @@ static const char *const symbols[] = { "**", "//", "==", "!=", "<=", ">=", "<", 
 static bool lex_symbol(tsr__lexer *lexer)
 {
   const char *at = lexer->formula->source + lexer->at;
+  /* Strangers first, and the longer of those that begin alike before the shorter: "===" would be
+   * "==" and a stray "=", "<>" a "<" and a stray ">". */
   for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
     size_t length = strlen(strangers[i][0]);
     if (strncmp(at, strangers[i][0], length) || !strncmp(at, "!=", 2)) continue;
@@ -290,6 +324,7 @@ static bool lex_symbol(tsr__lexer *lexer)
              strangers[i][1]);
     return refuse(lexer, lexer->at, (int)length, message);
   }
+  /* Two characters stand before one here as well, or "**" would be "*" twice. */
   for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
     size_t length = strlen(symbols[i]);
     if (strncmp(at, symbols[i], length)) continue;
@@ -310,6 +345,7 @@ bool tsr__lex(tsr__lexer *lexer)
     lexer->at++;
   lexer->token = (tsr__token){ .at = lexer->at };
   unsigned char c = (unsigned char)source[lexer->at];
+  /* Texts with a NUL inside were refused before, so the first one is the end. */
   if (!c) return true; /* TSR__T_END */
   if (digit(c) || (c == '.' && digit((unsigned char)source[lexer->at + 1])))
     return lex_number(lexer);

@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+/* Depth bounds the stack of whatever walks a tree; length, the tokens; size, the steps of a walk.
+ * Together they bound what a hostile text can cost, whoever wrote it. */
 #define MAX_DEPTH 200
 #define MAX_LENGTH 65536
 #define MAX_LIST 1000
@@ -50,6 +52,7 @@ static const uint8_t agg_facts[TSR__AGGS][2] = {
 #undef FN
 #undef AGG
 /* clang-format on */
+/* In the order of enum tsr__binary. */
 static const char *const binary_names[] = { "+",  "-",  "*", "/",  "//", "%", "**",
                                             "==", "!=", "<", "<=", ">",  ">=" };
 
@@ -70,6 +73,7 @@ const char *tsr__agg_name(int agg)
 
 bool tsr__agg_needs_rows(int agg)
 {
+  /* Rows of the table are sorted: the first that needs all rows of a group is the median. */
   return agg >= TSR__A_MEDIAN;
 }
 
@@ -154,7 +158,8 @@ static const char *ours(const char *word)
 }
 
 /* What a token that cannot stand where it does may have been meant for: a word of SQL, or the
- * second word of a column's name. "" where nothing comes to mind. */
+ * second word of a column's name. "" where nothing comes to mind. As this is a guess, it only ever
+ * adds to a message: what is refused is decided elsewhere. */
 static const char *hint_of(const parser *p, char *out, size_t size)
 {
   const tsr__token *t = &p->lexer.token;
@@ -171,6 +176,7 @@ static const char *hint_of(const parser *p, char *out, size_t size)
   if (at_symbol(p, "=")) word = "to compare write '=='";
   if (at_symbol(p, "*") && end > 0 && source[end - 1] == '(') word = "to count rows write count()";
   if (word) snprintf(out, size, "; %s", word);
+  /* A name directly behind a name is never right, so blanks inside a column's name are likely. */
   else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
     snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,
              source + from);
@@ -191,13 +197,16 @@ static tsr__expr *node(parser *p, int kind, int at, int count)
   return expr;
 }
 
-/* Puts arguments in; false if there is none (an error is recorded) or the tree gets too deep. */
+/* Puts arguments in; false if there is none (an error is recorded) or the tree gets too deep. What
+ * a node costs is summed here, once: every node but a leaf is made by adopting. */
 static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
 {
   if (!expr || !arg) return false;
   expr->arg[index] = arg;
   int end = arg->at + arg->span;
   if (end > expr->at + expr->span) expr->span = end - expr->at;
+  /* Recursion is bounded while it goes down (`depth` of the parser); but a + b + c ... is read by a
+   * loop and its tree leans left, a level for each operator. */
   if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
   expr->size += arg->size;
   if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
@@ -219,7 +228,8 @@ static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
 }
 
 /* An operand that stands in a second comparison. It is the same node, which is computed once; but
- * how a literal is read depends on what it stands beside, so there each is a node of its own. */
+ * how a literal is read depends on what it stands beside, so there each is a node of its own.
+ * (check.c writes the type of a literal into its node; that of a column is the same everywhere.) */
 static tsr__expr *again(parser *p, tsr__expr *expr)
 {
   if (!expr || expr->count || expr->kind == TSR__E_COLUMN) return expr;
@@ -258,6 +268,7 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
   if (p->params >= p->given->count)
     return refuse(p, expr->at, 1, "this is '?' number %d, but %d value%s given", p->params + 1,
                   p->given->count, p->given->count == 1 ? " was" : "s were");
+  /* Unsigned integers that i64 holds come as signed ones, so that one kind is left to look at. */
   const tsr_scalar param = tsr__scalar_signed(p->given->param[p->params++]);
   expr->param = true;
   switch (param.kind) {
@@ -281,9 +292,12 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
   case TSR_SCALAR_NONE:
   default: return refuse(p, expr->at, 1, "the value of this '?' has no kind");
   }
+  /* A text that is NULL is how a C program passes null. */
   expr->kind = param.text ? TSR__E_TEXT : TSR__E_NULL;
   if (!param.text) return expr;
   size_t length = strlen(param.text);
+  /* From here on it is a literal of the program, and is printed in names and errors as one: the
+   * same rules. */
   if (length > MAX_LENGTH || !tsr__good_text(param.text, length))
     return refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
   expr->text = tsr__arena_text(p->lexer.arena, param.text, length);
@@ -294,6 +308,7 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
 static tsr__expr *literal(parser *p)
 {
   tsr__token t = p->lexer.token;
+  /* A null until one of the kinds below says otherwise; the word `null` matches none of them. */
   tsr__expr *expr = node(p, TSR__E_NULL, t.at, 0);
   if (!expr) return NULL;
   expr->span = t.span;
@@ -317,6 +332,7 @@ static tsr__expr *literal(parser *p)
   } else if (at_symbol(p, "?") && !parameter(p, expr)) {
     return NULL;
   }
+  /* The token is read last: parameter() still needs it for its place. */
   return tsr__lex(&p->lexer) ? expr : NULL;
 }
 
@@ -376,6 +392,8 @@ static const char *known_elsewhere(const char *name)
   return NULL;
 }
 
+/* Three answers, the surest first: another language's name for it, a name that is spelled nearly
+ * so, all there are. */
 static tsr__expr *unknown_call(parser *p, const tsr__token *name)
 {
   const char *elsewhere = known_elsewhere(name->text);
@@ -404,8 +422,10 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
 {
   tsr__expr **list = NULL;
   int count = 0, room = 0;
+  /* "()" is an empty list, "(a,)" is an error as in SQL: a comma promises an argument. */
   if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? 0 : -1;
   for (;;) {
+    /* Refused before the argument is read: 'in (...)' with a million values costs a thousand. */
     if (count == most) {
       refuse(p, name->at, name->span, "%.*s takes at most %d argument%s", name->span,
              p->lexer.formula->source + name->at, most, most == 1 ? "" : "s");
@@ -418,6 +438,8 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
         no_memory(p);
         return -1;
       }
+      /* The old array stays in the arena; doubling makes all of them together as large as the
+       * last. */
       if (count) memcpy(more, list, (size_t)count * sizeof *more);
       *out = list = more;
     }
@@ -428,7 +450,8 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
 }
 
 /* Lets an expression span its call: the ')' is the last thing before the current token that is no
- * blank. */
+ * blank. Its nodes may have been made of arguments alone (between), whose spans end before the
+ * ')'. */
 static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
 {
   int end = p->lexer.token.at;
@@ -441,10 +464,14 @@ static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
 
 static tsr__expr *call(parser *p, const tsr__token *name)
 {
+  /* Functions of rows and of values share one space of names; which it is decides where it may
+   * stand (check.c). */
   int fn = tsr__name_in(fn_names, TSR__FNS, name->text);
   int agg = tsr__name_in(agg_names, TSR__AGGS, name->text);
   tsr__expr **arg = NULL;
   if (fn < 0 && agg < 0) return unknown_call(p, name);
+  /* All that stands in parentheses is read before its number is judged, so that the error can say
+   * both. */
   if (!tsr__lex(&p->lexer)) return NULL; /* past '(' */
   const uint8_t *counts = fn >= 0 ? fn_facts[fn] : agg_facts[agg];
   int least = counts[0], count = arguments(p, &arg, counts[1], name);
@@ -452,11 +479,15 @@ static tsr__expr *call(parser *p, const tsr__token *name)
   if (count < least)
     return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,
                   least == 1 ? "" : "s", count);
+  /* x >= a and x <= b, made of two comparisons that exist: nothing behind the parser knows
+   * between. */
   if (fn == TSR__F_BETWEEN) {
     tsr__expr *low = pair(p, TSR__E_BINARY, TSR__B_GE, arg[0], arg[1]);
     tsr__expr *high = pair(p, TSR__E_BINARY, TSR__B_LE, again(p, arg[0]), arg[2]);
     return spanning(p, pair(p, TSR__E_AND, 0, low, high), name->at);
   }
+  /* adopt() refuses an `expr` that is NULL, but only where there are arguments: count() has
+   * none. */
   tsr__expr *expr = node(p, fn >= 0 ? TSR__E_CALL : TSR__E_AGG, name->at, count);
   for (int i = 0; i < count; i++)
     if (!adopt(p, expr, i, arg[i])) return NULL;
@@ -469,6 +500,7 @@ static tsr__expr *column(parser *p)
 {
   tsr__token name = p->lexer.token;
   if (!tsr__lex(&p->lexer)) return NULL;
+  /* Only a bare name is called; "sum"(x) in double quotes is a column and then an error at '('. */
   if (name.kind == TSR__T_NAME && at_symbol(p, "(")) return call(p, &name);
   if ((int)strlen(name.text) != name.length || !name.length)
     return refuse(p, name.at, name.span, "this name is empty");
@@ -480,6 +512,7 @@ static tsr__expr *column(parser *p)
   return expr;
 }
 
+/* Parentheses leave no node: the shape of the tree is all they mean. */
 static tsr__expr *parenthesis(parser *p)
 {
   int at = p->lexer.token.at;
@@ -504,6 +537,8 @@ static tsr__expr *parse_primary(parser *p)
 
 /* ---- operators --------------------------------------------------------------------------- */
 
+/* Right of `**` stands a unary expression, whose own `**` is read by it: 2 ** 3 ** 2 is 2 ** 9, and
+ * 2 ** -1 needs no parentheses. Left of it stands a primary: -x ** 2 is -(x ** 2). */
 static tsr__expr *parse_power(parser *p)
 {
   tsr__expr *base = parse_primary(p);
@@ -525,9 +560,13 @@ static tsr__expr *least_integer(parser *p, int at)
   return tsr__lex(&p->lexer) ? expr : NULL;
 }
 
+/* A minus before a number becomes part of it, so that -1 is a literal as 1 is: it takes the type of
+ * what it meets, and may stand in a list behind `in`. */
 static tsr__expr *negate(parser *p, int at, tsr__expr *arg)
 {
   if (!arg) return NULL;
+  /* INT64_MIN has no negative in i64: -(-9223372036854775808) is left to the program, where
+   * integers wrap. */
   bool number = (arg->kind == TSR__E_INT && arg->i != INT64_MIN) || arg->kind == TSR__E_FLOAT;
   if (number) {
     arg->i = arg->kind == TSR__E_INT ? -arg->i : 0;
@@ -548,6 +587,7 @@ static tsr__expr *parse_unary(parser *p)
   if (++p->depth > MAX_DEPTH) return too_deep(p, at, 1);
   if (!tsr__lex(&p->lexer)) return NULL;
   tsr__expr *expr;
+  /* The lexer lets 2^63 pass only for this. */
   if (minus && p->lexer.token.kind == TSR__T_INT && p->lexer.token.i >> 63)
     expr = least_integer(p, at);
   else expr = minus ? negate(p, at, parse_unary(p)) : parse_unary(p);
@@ -555,6 +595,8 @@ static tsr__expr *parse_unary(parser *p)
   return expr;
 }
 
+/* A loop, not a recursion to the right: a - b - c is (a - b) - c, and a thousand terms need no
+ * stack. */
 static tsr__expr *parse_product(parser *p)
 {
   static const char *const symbol[] = { "*", "/", "//", "%" };
@@ -592,6 +634,8 @@ static tsr__expr *parse_in(parser *p, tsr__expr *left, bool negated)
   int count = arguments(p, &list, MAX_LIST, &open);
   if (count < 0) return NULL;
   if (!count) return refuse(p, open.at, 1, "the list after 'in' is empty");
+  /* Counted like any other argument, the value that is looked for is the first: one node, one
+   * walk. */
   tsr__expr *expr = node(p, TSR__E_IN, left->at, count + 1);
   if (!adopt(p, expr, 0, left)) return NULL;
   for (int i = 0; i < count; i++)
@@ -605,12 +649,14 @@ static tsr__expr *parse_is(parser *p, tsr__expr *left)
   if (!tsr__lex(&p->lexer)) return NULL; /* past 'is' */
   bool negated = at_word(p, "not");
   if (negated && !tsr__lex(&p->lexer)) return NULL;
+  /* Two words for one question: NaN is a number that compares with nothing, null is no value. */
   if (p->lexer.token.kind == TSR__T_NAME && !strcmp(p->lexer.token.text, "nan"))
     return refuse(p, p->lexer.token.at, p->lexer.token.span, "to look for NaN write %sis_nan(x)",
                   negated ? "not " : "");
   if (!at_word(p, "null")) return unexpected(p, negated ? "'null'" : "'null' or 'not null'");
   tsr__expr *expr = node(p, TSR__E_ISNULL, left->at, 1);
   if (!adopt(p, expr, 0, left)) return NULL;
+  /* The span ends at the word null, which is no argument that adopt() could have counted. */
   expr->span = p->lexer.token.at + p->lexer.token.span - left->at;
   expr->negated = negated;
   return tsr__lex(&p->lexer) ? expr : NULL;
@@ -641,9 +687,13 @@ static tsr__expr *parse_question(parser *p, tsr__expr *left)
 static tsr__expr *parse_compare(parser *p)
 {
   tsr__expr *left = parse_sum(p), *before = NULL, *link = NULL, *next = NULL;
+  /* Links so far: `before` (all but the last, joined by and), `link` (the last), `next` (its right
+   * operand, which the next comparison shares; NULL behind a question). */
   while (left) {
     int op = comparison(p);
     if (op < 0 && !at_word(p, "is") && !at_word(p, "in") && !at_word(p, "not")) break;
+    /* Each new link puts the one before it behind an `and`, so that the tree leans left like
+     * others. */
     if (next) before = before ? pair(p, TSR__E_AND, 0, before, link) : link;
     if (next && !before) return NULL;
     if (next) left = again(p, next);
@@ -663,7 +713,9 @@ static tsr__expr *parse_compare(parser *p)
 static tsr__expr *parse_not(parser *p)
 {
   int at = p->lexer.token.at;
+  /* `not` binds looser than comparisons, as in Python and SQL: not a == b is not (a == b). */
   if (!at_word(p, "not")) return parse_compare(p);
+  /* A thousand `not` in a row recurse without passing parse_or, which would count them. */
   if (++p->depth > MAX_DEPTH) return too_deep(p, at, 3);
   if (!tsr__lex(&p->lexer)) return NULL;
   tsr__expr *arg = parse_not(p);
@@ -685,6 +737,7 @@ static tsr__expr *parse_and(parser *p)
 
 static tsr__expr *parse_or(parser *p)
 {
+  /* Each parenthesis, argument and item comes through here, so this bounds them all. */
   if (++p->depth > MAX_DEPTH) return too_deep(p, p->lexer.token.at, 1);
   tsr__expr *expr = parse_and(p);
   while (expr && at_word(p, "or")) {
@@ -703,6 +756,8 @@ enum items { ONE, ITEMS, KEYS, PAIRS };
 /* "name =" before an expression; false on an error. A name alone is put back by reading again. */
 static bool item_name(parser *p, tsr__item *item)
 {
+  /* Two tokens must be seen to know a name from an expression. A lexer is a value: a copy of it is
+   * a place in the text to go back to. */
   tsr__lexer before = p->lexer;
   tsr__token name = before.token;
   if (name.kind != TSR__T_NAME && name.kind != TSR__T_QUOTED) return true;
@@ -719,7 +774,8 @@ static bool item_name(parser *p, tsr__item *item)
   return tsr__lex(&p->lexer);
 }
 
-/* The name of an unnamed item: a column's own, else its text. */
+/* The name of an unnamed item: a column's own, else its text. So count() without a name is found
+ * again by asking for "count()". */
 static bool default_name(parser *p, tsr__item *item)
 {
   if (item->expr->kind == TSR__E_COLUMN) {
@@ -727,6 +783,8 @@ static bool default_name(parser *p, tsr__item *item)
     return true;
   }
   tsr__text text;
+  /* Printed, not copied from the text: blanks and parentheses that mean nothing would make other
+   * names. */
   tsr__text_init(&text, p->lexer.arena->heap);
   tsr__expr_print(item->expr, &text);
   if (!text.failed) item->name = tsr__arena_text(p->lexer.arena, tsr__text_get(&text), text.length);
@@ -735,7 +793,8 @@ static bool default_name(parser *p, tsr__item *item)
   return item->name != NULL;
 }
 
-/* Together the items of a text are no larger than one may be. */
+/* Together the items of a text are no larger than one may be. `size` was bounded for each; a list
+ * of many large ones would be as slow as one larger. */
 static bool add_size(parser *p, const tsr__expr *expr)
 {
   p->size += expr->size;
@@ -753,9 +812,12 @@ static bool parse_pair(parser *p, tsr__item *item)
   tsr__lexer before = p->lexer;
   *item = (tsr__item){ .name = "", .at = before.token.at, .left = parse_or(p) };
   if (!item->left) return false;
+  /* A pair has no place for a name, so '=' stands for the two keys; '==' would be a bool, and is
+   * what users of SQL write. */
   if (!at_symbol(p, "=")) {
     if (item->left->kind == TSR__E_BINARY && item->left->op == TSR__B_EQ)
       return refuse(p, item->at, item->left->span, "keys that meet are written with one '='");
+    /* Values of `?` would be taken twice by reading again; keys are given none. */
     p->lexer = before;
   } else if (!tsr__lex(&p->lexer)) {
     return false;
@@ -771,6 +833,9 @@ static bool parse_item(parser *p, tsr__item *item, bool list)
   if (list && !item_name(p, item)) return false;
   item->expr = parse_or(p);
   if (!item->expr || !add_size(p, item->expr)) return false;
+  /* Errors about an item point at its name where it has one: a name that stands twice is such an
+   * error. None: asc, desc, nulls, first and last are no keywords: columns may be called so. Behind
+   * a whole key nothing but these can stand, so there is no doubt which is meant. */
   if (!item->named) {
     item->at = item->expr->at;
     item->span = item->expr->span;
@@ -791,6 +856,8 @@ static bool parse_order(parser *p, tsr__order *order)
   *order = (tsr__order){ 0 };
   order->descending = key_word(p, "desc");
   order->given = order->descending || key_word(p, "asc");
+  /* key_word() is false for another word and for an error of the lexer: the error tells. None: Old
+   * arrays stay in the arena; one a doubling. */
   if (!key_word(p, "nulls")) return !p->lexer.error->status;
   order->given = true;
   order->nulls_first = key_word(p, "first");
@@ -808,7 +875,8 @@ static void *twice(parser *p, const void *old, int count, size_t element)
   return out;
 }
 
-/* There are at most as many items as MAX_LENGTH has room for. */
+/* There are at most as many items as MAX_LENGTH has room for. An item takes two bytes at least, and
+ * its comma. */
 static bool parse_items(parser *p, enum items what, tsr__formula *out, tsr__order **order)
 {
   bool list = what != ONE;
@@ -844,22 +912,27 @@ static bool parse_items(parser *p, enum items what, tsr__formula *out, tsr__orde
 static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
                             tsr__error *error)
 {
+  /* Checked before anything is read: hostile texts from files of queries meet this first. */
   const char *text = ask->formula ? ask->formula->text : NULL;
   if (!text) return tsr__error_set(error, TSR_EARG, "%s: the expression is NULL", ask->what);
   if (ask->formula->count < 0 || ask->formula->count > TSR_MAX_PARAMS)
     return tsr__error_set(error, TSR_EARG, "%s: an expression takes 0 to %d values, not %d",
                           ask->what, TSR_MAX_PARAMS, ask->formula->count);
+  /* MAX_LENGTH keeps every place in the text an int. */
   size_t length = strlen(text);
   if (length > MAX_LENGTH)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: the expression has %zu bytes; at most %d are "
                           "allowed",
                           ask->what, length, MAX_LENGTH);
+  /* The text is UTF-8 from here on; lexer and errors step by characters without looking again. */
   if (!tsr__good_text(text, length))
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: the expression is no UTF-8 text or holds control "
                           "characters",
                           ask->what);
+  /* Copied: errors and the names of columns point into it as long as the arena lives, callers'
+   * texts may be gone. */
   out->source = tsr__arena_text(arena, text, length);
   out->length = (int)length;
   out->what = ask->what;
@@ -877,10 +950,12 @@ static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keyli
   if (fine && p.lexer.token.kind == TSR__T_END)
     return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
   fine = fine && parse_items(&p, what, &formula, what == KEYS ? &out->order : NULL);
+  /* Too many `?` are refused at the place of the first that finds no value; too few only here. */
   if (fine && p.params < ask->formula->count)
     return tsr__caret(error, TSR_EPARSE, (tsr__place){ &formula, 0, formula.length },
                       "%d value%s given, but the expression has %d '?'", ask->formula->count,
                       ask->formula->count == 1 ? " was" : "s were", p.params);
+  /* Whoever said what is wrong said it first; this is kept only where no one did. */
   if (!fine) {
     tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
     return error->status;
