@@ -386,6 +386,10 @@ static bool check_choices(checker *c, tsr__expr *expr, int first)
     all.type = (uint8_t)type;
     all.weak = weak;
   }
+  /* Literals that stand before the first column have met no column's type, and `all` asked for the
+   * first of them whether it fits: each is asked once more, so that their places do not matter. */
+  for (int i = first; i < expr->count && !all.weak; i++)
+    if (expr->arg[i]->weak) all.type = (uint8_t)tsr__meet(&all, expr->arg[i]);
   expr->type = all.type;
   return true;
 }
