@@ -68,6 +68,7 @@ static const char *const spellings[][2] = {
   { "+a", "a" },
   { "(-3)**2", "(-3) ** 2" },
   { "-3**2", "-3 ** 2" },
+  { "(-0.0)**2", "(-0.0) ** 2" },
   { "-9223372036854775808", "-9223372036854775808" },
   { "a//b%3", "a // b % 3" },
   { "not ok and ok or ok", "not ok and ok or ok" },
@@ -210,6 +211,9 @@ static const struct {
   { "log2(h)", TSR_COL_F32 },    { "tanh(i)", TSR_COL_F64 },    { "least(i, a, 2)", TSR_COL_I64 },
   { "i + (1 + 2)", TSR_COL_I64 }, { "h * (1 + 2)", TSR_COL_F32 },
   { "h * (1 / 2)", TSR_COL_F32 }, { "i + -3", TSR_COL_I32 },
+  { "least(1, 3000000000, i)", TSR_COL_I64 }, { "least(3000000000, 1, i)", TSR_COL_I64 },
+  { "greatest(1, 2.5, i)", TSR_COL_F64 }, { "greatest(i, 1, 2.5)", TSR_COL_F64 },
+  { "coalesce(null, 1, 2, i)", TSR_COL_I32 }, { "coalesce(1, 2.5, h)", TSR_COL_F32 },
   { "greatest(day, '2013-01-01')", TSR_COL_DATE }, { "between(x, 1, i)", TSR_COL_BOOL },
 };
 

@@ -2,6 +2,7 @@
  * allows. The default name of a result column is such a text. */
 #include "frame/expr/expr.h"
 
+#include <math.h>
 #include <stdio.h>
 
 /* Levels of binding, loosest first. */
@@ -17,7 +18,8 @@ static int level(const tsr__expr *expr)
   case TSR__E_IN: return P_COMPARE;
   case TSR__E_NEG: return P_UNARY;
   case TSR__E_INT: return expr->i < 0 ? P_UNARY : P_PRIMARY;
-  case TSR__E_FLOAT: return expr->f < 0 ? P_UNARY : P_PRIMARY;
+  case TSR__E_FLOAT: /* -0.0 is not below 0, but begins with a minus, too; NaN shows no sign */
+    return signbit(expr->f) && !isnan(expr->f) ? P_UNARY : P_PRIMARY;
   case TSR__E_BINARY:
     if (expr->op >= TSR__B_EQ) return P_COMPARE;
     if (expr->op == TSR__B_POW) return P_POWER;
