@@ -15,6 +15,8 @@ _Static_assert(sizeof(tsr_dl_tensor) == 48 && offsetof(tsr_dl_tensor, shape) == 
 _Static_assert(sizeof(tsr_dl_managed) == 64, "DLManagedTensor");
 _Static_assert(offsetof(tsr_dl_versioned, tensor) == 32, "DLManagedTensorVersioned");
 
+/* Kinds of devices are numbers of DLPack: kDLCPU, kDLCUDAHost. Alignment is what it asks of
+ * data. */
 enum { HOST = 1, PINNED_HOST = 3, ALIGNED = 64 };
 
 /* A tensor on its way in, and how it is given back. */
@@ -40,6 +42,7 @@ static tsr_status check_dtype(taking *t, tsr__error *error)
     const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)dtype);
     if (info->dlpack == from->code && info->bits == from->bits) t->dtype = (tsr_dtype)dtype;
   }
+  /* Lanes are vectors as elements, which nobody here has. */
   if (t->dtype && from->lanes == 1) return TSR_OK;
   return tsr__error_set(error, TSR_EDTYPE,
                         "a type of code %d, %d bits and %d lanes, expected bool, or integers or "
@@ -55,6 +58,7 @@ static tsr_status check_shape(taking *t, tsr__error *error)
   if (from->ndim && !from->shape)
     return tsr__error_set(error, TSR_EARG, "the shape of its %d dims is NULL", from->ndim);
   t->shape.rank = from->ndim;
+  /* Sizes are looked at before anything is multiplied with them. */
   for (int d = 0; d < from->ndim; d++) t->shape.dims[d] = from->shape[d];
   return tsr__shape_check(&t->shape, error);
 }
@@ -67,12 +71,16 @@ static tsr_status check_strides(taking *t, tsr__error *error)
   t->dense = true;
   for (int d = t->shape.rank - 1; d >= 0; d--) {
     int64_t dim = t->shape.dims[d], reach = 0;
+    /* No strides at all mean dense ones, in C order. */
     t->strides[d] = dim > 1 ? usual : 0;
     if (dim > 1 && t->tensor->strides)
       overflow |= __builtin_mul_overflow(t->tensor->strides[d], size, &t->strides[d]);
+    /* How far the last element is from the first; summed over dims this must be a distance in
+     * memory. */
     overflow |= __builtin_mul_overflow(t->strides[d], dim - 1, &reach) || reach == INT64_MIN ||
                 __builtin_add_overflow(most, reach < 0 ? -reach : reach, &most);
     t->dense &= dim <= 1 || t->strides[d] == usual;
+    /* Only compared with strides: where it is beyond 64 bits no stride can equal it. */
     if (dim > 0 && __builtin_mul_overflow(usual, dim, &usual)) usual = INT64_MAX;
   }
   if (!overflow || tsr__shape_count(&t->shape) == 0) return TSR_OK;
@@ -88,8 +96,10 @@ static tsr_status check_data(taking *t, tsr__error *error)
                           "it lies on a device of kind %d, expected the host (1, or 3 where it is "
                           "pinned); copy it there first",
                           from->device_type);
+  /* An empty tensor may have any data, NULL too. */
   if (tsr__shape_count(&t->shape) == 0) return TSR_OK;
   if (!at) return tsr__error_set(error, TSR_EARG, "its data is NULL");
+  /* A C pointer that wraps is no pointer; the sum is looked at before it is made. */
   if (from->byte_offset > UINTPTR_MAX - at)
     return tsr__error_set(error, TSR_EARG, "its offset of %llu bytes is beyond all memory",
                           (unsigned long long)from->byte_offset);
@@ -107,6 +117,7 @@ static tsr_status check(taking *t, tsr__error *error)
 /* ---- taking ------------------------------------------------------------------------------ */
 
 /* Copies the elements of a strided tensor to dense memory, in C order. */
+/* An odometer: the last index turns fastest, and takes back what it went when it starts anew. */
 static void gather(const taking *t, char *out)
 {
   int64_t count = tsr__shape_count(&t->shape), index[TSR_MAX_RANK] = { 0 };
@@ -129,6 +140,7 @@ static tsr_array *put_strided(tsr_scope *scope, const taking *t, const tsr_shard
 {
   tsr__heap *heap = &scope->rt->heap;
   size_t bytes = (size_t)tsr__shape_count(&t->shape) * tsr_dtype_size(t->dtype);
+  /* A byte more, so that no elements are no failed allocation. */
   char *dense = tsr__new_raw(heap, bytes + 1);
   if (!dense) {
     tsr__fail(scope, site, TSR_ENOMEM, "%s: no memory for %zu bytes", t->what, bytes);
@@ -156,6 +168,7 @@ static tsr_array *take(tsr_scope *scope, taking *t, const tsr_dlpack_opts *given
   if (!error.status) check(t, &error);
   if (error.status || tsr__check_placement(scope, t->what, t->dtype, &t->shape, &opts.on, site))
     return refuse(scope, t, &error, site);
+  /* Adopting looks at alignment and placement, and copies where these do not fit. */
   if (t->dense)
     return tsr_adopt_at(scope,
                         &(tsr_adopt_args){ .size = sizeof(tsr_adopt_args),
@@ -190,6 +203,7 @@ tsr_array *tsr_from_dlpack_with(tsr_scope *scope, tsr_dl_managed *tensor,
 {
   taking t = { .what = "tsr_from_dlpack", .release = release_managed, .owner = tensor };
   tsr__error error = { .status = TSR_OK };
+  /* Without a tensor there is nobody whose deleter could be called. */
   if (tensor) {
     t.tensor = &tensor->tensor;
     return take(scope, &t, opts, site);
@@ -210,6 +224,8 @@ tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versioned *te
   }
   t.release = release_versioned;
   t.tensor = &tensor->tensor;
+  /* Of another major version nothing but the deleter may be used: what else the struct has may have
+   * moved. That one stands in the same place in all. */
   if (tensor->major == TSR_DL_MAJOR) return take(scope, &t, opts, site);
   tsr__error_set(&error, TSR_EUNSUPPORTED, "version %u.%u, expected %d; ask its maker for that one",
                  tensor->major, tensor->minor, TSR_DL_MAJOR);
@@ -231,6 +247,7 @@ typedef struct gift {
 
 static void gift_free(gift *g)
 {
+  /* The runtime is reached before the value goes, which may be the last that holds on to it. */
   tsr__heap *heap = &g->value->rt->heap;
   tsr__value *value = g->value;
   if (g->copy) tsr__del(heap, g->copy, g->bytes);
@@ -253,6 +270,8 @@ static void delete_versioned(tsr_dl_versioned *self)
 static bool copy_bools(gift *g, int64_t count)
 {
   const uint8_t *bits = tsr__value_map(g->value, g->position);
+  /* Bits on devices, bytes to everybody else; one more, so that no elements are no failed
+   * allocation. */
   g->bytes = (size_t)count + 1;
   uint8_t *out = g->copy = tsr__new_raw(&g->value->rt->heap, g->bytes);
   for (int64_t i = 0; out && i < count; i++) out[i] = bits[i >> 3] >> (i & 7) & 1;
@@ -300,6 +319,7 @@ static tsr_status give(tsr_array *a, int position, gift **out, const char *what,
   if (g) {
     *g = (gift){ .value = a->value, .position = position };
     int64_t count = measure(g);
+    /* The array may be deleted as soon as this returns; the tensor keeps the value. */
     if (a->dtype != TSR_BOOL || copy_bools(g, count)) {
       tsr__value_hold(g->value);
       *out = g;
@@ -313,6 +333,7 @@ static tsr_status give(tsr_array *a, int position, gift **out, const char *what,
 /* The caller must have a place for the pointer. */
 static tsr_status no_out(tsr_array *a, const char *what, const char *site)
 {
+  /* An array that is bad, too, is said first. */
   if (!a || a->inert) return tsr__array_ready(a, what, site);
   return tsr__fail(tsr__home(a), site ? site : a->node.site, TSR_EARG,
                    "%s: the place for the tensor is NULL", what);
@@ -340,6 +361,8 @@ tsr_status tsr_to_dlpack_versioned_at(tsr_array *a, int position, tsr_dl_version
                                      .minor = TSR_DL_MINOR,
                                      .manager_ctx = g,
                                      .deleter = delete_versioned,
+                                     /* Memory that is shared with an array must not be written to:
+                                      * arrays do not change. */
                                      .flags = g->copy ? TSR_DL_IS_COPIED : TSR_DL_READ_ONLY,
                                      .tensor = tensor_of(g) };
   *out = &g->versioned;

@@ -59,8 +59,11 @@ __attribute__((format(printf, 5, 6))) static bool wrong(einsum *e, tsr_status st
   vsnprintf(what, sizeof what, format, list);
   va_end(list);
   const char *text = e->args.text, *from = text;
+  /* A long text is shown from where the mark stands in its first half; steps of a quarter keep some
+   * of what is before. */
   while (at - from > SHOWN / 2) from += SHOWN / 4;
   int gap = (int)(at - from), shown = (int)strnlen(from, SHOWN);
+  /* The mark may run beyond what is shown, or stand behind the end of the text. */
   if (n > shown - gap) n = shown - gap > 0 ? shown - gap : 1;
   memset(marks, ' ', (size_t)gap);
   memset(marks + gap, '^', (size_t)n);
@@ -98,10 +101,12 @@ static const char *read_term(einsum *e, const char *at, labelled *out, int *dots
   for (; !ends(at); at++) {
     if (*at == ' ' || *at == '\t') continue;
     int label = label_of(*at);
+    /* Only one "..." a term: a second one is a dot out of place, and says so. */
     if (!strncmp(at, "...", 3) && *dots < 0) {
       *dots = out->rank;
       at += 2;
     } else if (label >= 0 && out->rank < LETTERS) {
+      /* A term may name more dims than arrays have; that is seen when it meets its operand. */
       out->label[out->rank++] = (uint8_t)label;
     } else {
       wrong(e, TSR_EARG, at, 1,
@@ -119,6 +124,8 @@ static void put_dots(labelled *term, int dots, int count)
 {
   if (dots < 0) return;
   memmove(term->label + dots + count, term->label + dots, (size_t)(term->rank - dots));
+  /* Labels of "..." count from the last dim, so that operands with different numbers of them meet
+   * aligned at the right, as in broadcasting. */
   for (int i = 0; i < count; i++) term->label[dots + i] = (uint8_t)(LETTERS + count - 1 - i);
   term->rank += count;
 }
@@ -131,6 +138,7 @@ static const char *read_operand(einsum *e, const char *at, int i, labelled *out)
   at = read_term(e, at, out, &dots);
   if (!at) return NULL;
   int rank = e->args.arrays[i]->shape.rank, more = rank - out->rank, n = (int)(at - start);
+  /* Without "..." each dim has its letter; with it, those that are left over are its own. */
   if (dots < 0 ? more != 0 : more < 0) {
     wrong(e, TSR_ESHAPE, start, n > 0 ? n : 1, "%d letters for operand %d, which has %d dims",
           out->rank, i + 1, rank);
@@ -142,6 +150,7 @@ static const char *read_operand(einsum *e, const char *at, int i, labelled *out)
   for (int d = 0; d < rank; d++) {
     int label = out->label[d];
     int64_t size = out->x->shape.dims[d], *known = &e->size[label];
+    /* Dims of "..." broadcast; a letter's do not, as in NumPy. */
     bool repeats = label >= LETTERS && (size == 1 || *known == 1);
     if (*known >= 0 && *known != size && !repeats) {
       wrong(e, TSR_ESHAPE, start, n, "%s%c%s has size %lld in operand %d and %lld before",
@@ -155,7 +164,8 @@ static const char *read_operand(einsum *e, const char *at, int i, labelled *out)
   return at;
 }
 
-/* Without "->": "..." and the letters that occur once, in order. */
+/* Without "->": "..." and the letters that occur once, in order. In order of labels: A .. Z, a ..
+ * z. NumPy has the same. */
 static void imply_result(einsum *e)
 {
   for (int i = e->dots - 1; i >= 0; i--) e->result.label[e->result.rank++] = (uint8_t)(LETTERS + i);
@@ -174,6 +184,7 @@ static bool read_result(einsum *e, const char *at)
     return wrong(e, TSR_EARG, start, at > start ? (int)(at - start) : 1,
                  "the result has no \"...\", but operands do; their dims must stay");
   const char *place = start;
+  /* Blanks do not count as places in the result, but marks point into the text. */
   for (int d = 0; d < e->result.rank; d++, place++) {
     int label = e->result.label[d];
     while (label_of(*place) < 0) place++;
@@ -190,6 +201,8 @@ static bool read_result(einsum *e, const char *at)
 static bool read_text(einsum *e, labelled *operands)
 {
   const char *at = e->args.text;
+  /* A term is read for each operand in turn; which of the two there are too few of is said where
+   * the text runs out. */
   for (int i = 0;; at++) {
     if (i == e->args.count)
       return wrong(e, TSR_EARG, at, 1, "a term for operand %d, but there are %d", i + 1,
@@ -243,6 +256,8 @@ static tsr_array *contract(const einsum *e, const labelled *a, const labelled *b
                          .dtype = e->dtype,
                          .reproducible = e->args.reproducible };
   uint8_t index[LABELS] = { 0 }, next = 0;
+  /* What gets no index is a dim of size 1 that a larger one repeats: the contraction reads it at
+   * 0. */
   for (int d = 0; d < a->rank; d++)
     if (!repeats(a, d, b)) c.at.left[d] = index_of(index, &next, a->label[d]);
   for (int d = 0; d < b->rank; d++)
@@ -251,7 +266,8 @@ static tsr_array *contract(const einsum *e, const labelled *a, const labelled *b
   return tsr__contract(&c, e->site);
 }
 
-/* A diagonal is a product with 1, which changes nothing. */
+/* A diagonal is a product with 1, which changes nothing. Asked of the operand alone: a label twice
+ * in one term means equal indices. */
 static void take_diagonals(const einsum *e, labelled *x)
 {
   labelled one = { .rank = 0 }, out = { .rank = 0 };
@@ -273,6 +289,7 @@ static bool alone(const einsum *e, int label, const labelled *other)
 /* Sums over the dims that nobody else has, of diagonals too; the dtype stays. */
 static void sum_alone(const einsum *e, labelled *x, const labelled *other)
 {
+  /* A diagonal first: a sum over both of its dims would count what is beside it. */
   int dims[TSR_MAX_RANK], count = 0, rank = 0;
   for (int d = 0; d < x->rank; d++)
     if (alone(e, x->label[d], other) && times(x, x->label[d]) > 1) take_diagonals(e, x);
@@ -284,6 +301,7 @@ static void sum_alone(const einsum *e, labelled *x, const labelled *other)
   if (!count) return;
   tsr_reduce_args sum = { .size = sizeof sum, .x = x->x, .dims = tsr_dims_of(dims, count) };
   x->rank = rank;
+  /* Bools are joined by `or`, in which a sum of them is whether any is true. */
   x->x = tsr_cast_at(e->dtype == TSR_BOOL ? tsr_any_at(&sum, e->site) : tsr_sum_at(&sum, e->site),
                      e->dtype, e->site);
 }
@@ -292,6 +310,8 @@ static void sum_alone(const einsum *e, labelled *x, const labelled *other)
 static tsr_array *spread(const einsum *e, const labelled *x, const labelled *out)
 {
   tsr_shape shape = { .rank = out->rank };
+  /* Broadcasting aligns at the last dim, so dims that x lacks come in front, in the order in which
+   * they are missing; a view puts all where `out` has them. */
   int order[TSR_MAX_RANK], missing = out->rank - x->rank, next = 0;
   for (int d = 0; d < out->rank; d++) {
     order[d] = -1;
@@ -320,6 +340,7 @@ static bool meets(const einsum *e, const labelled *a, const labelled *b)
 static bool join(einsum *e, labelled *a, labelled *b, bool last)
 {
   labelled out = { .rank = 0 };
+  /* Sums before the product: it then has fewer elements. */
   sum_alone(e, a, b);
   sum_alone(e, b, a);
   const labelled *both[2] = { a, b };
@@ -328,6 +349,7 @@ static bool join(einsum *e, labelled *a, labelled *b, bool last)
       if (e->uses[both[i]->label[d]] && !times(&out, both[i]->label[d]))
         out.label[out.rank++] = both[i]->label[d];
   if (last) out = e->result;
+  /* (Only on the way: the result itself was measured when the text was read.) */
   if (out.rank > TSR_MAX_RANK)
     return wrong(
         e, TSR_ESHAPE, e->args.text, (int)strlen(e->args.text),
@@ -337,6 +359,7 @@ static bool join(einsum *e, labelled *a, labelled *b, bool last)
   if (meets(e, a, b)) {
     out.x = contract(e, a, b, &out);
   } else {
+    /* Nothing is summed: a product of elements, which fuses with what is around it. */
     take_diagonals(e, a);
     take_diagonals(e, b);
     out.x = tsr_mul_at(spread(e, a, &out), tsr_operand_array(spread(e, b, &out)), e->site);
@@ -354,8 +377,11 @@ static tsr_array *evaluate(einsum *e, labelled *operands)
 {
   int count = e->args.count;
   labelled *a = &operands[0];
+  /* `uses` is what is left for others: operand 0 is at hand from the start, so it is never
+   * counted. */
   count_uses(e, &e->result, 1);
   for (int i = 1; i < count; i++) count_uses(e, &operands[i], 1);
+  /* Before the sums: what is summed early must be summed in the dtype of the result. */
   for (int i = 0; i < count; i++) operands[i].x = tsr_cast_at(operands[i].x, e->dtype, e->site);
   for (int i = 1; i < count; i++) {
     count_uses(e, &operands[i], -1);
@@ -416,6 +442,7 @@ tsr_array *tsr_einsum_at(const tsr_einsum_args *given, const char *site)
   einsum e = { .args = { .size = sizeof e.args }, .site = site };
   tsr_array *out = NULL;
   tsr_status status = tsr__take_opts("tsr_einsum", given, &e.args, sizeof e.args, &e.error);
+  /* Even of arguments that are refused: the error is recorded in a scope of theirs. */
   if (status && given) e.args.arrays = given->arrays, e.args.count = given->count;
   e.in = (tsr__operands){ e.args.arrays, e.args.arrays && e.args.count > 0 ? e.args.count : 0 };
   out = inert_one(&e);

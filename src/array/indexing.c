@@ -36,12 +36,14 @@ static aim aim_at(tsr_array *at, int64_t size, tsr_index_mode mode, const char *
 {
   tsr_operand zero = tsr_operand_int(0);
   at = index_of(at, site);
+  /* Indices in range pass as they are, negative ones too: the row counts these from the end. */
   if (mode == TSR_INDEX_ERROR) return (aim){ at, NULL };
   tsr_array *behind = tsr_lt_at(at, zero, site);
   tsr_array *place =
       tsr_where_at(behind, tsr_operand_array(tsr_add_at(at, tsr_operand_int(size), site)),
                    tsr_operand_array(at), site);
   if (mode == TSR_INDEX_CLAMP) {
+    /* An empty dim has no place to clamp to; place 0 is refused by the row as out of range. */
     tsr_array *above = tsr_maximum_at(place, zero, site);
     return (aim){ tsr_minimum_at(above, tsr_operand_int(size ? size - 1 : 0), site), NULL };
   }
@@ -50,7 +52,8 @@ static aim aim_at(tsr_array *at, int64_t size, tsr_index_mode mode, const char *
   return (aim){ place, tsr_and_at(from, tsr_operand_array(to), site) };
 }
 
-/* Those out of range are one place. */
+/* Those out of range are one place. Of `fill` it is one that may be taken (0), of `drop` one beyond
+ * all, which the row leaves out. */
 static tsr_array *settle(aim a, int64_t outside, const char *site)
 {
   if (!a.inside) return a.place;
@@ -75,7 +78,7 @@ static tsr_status check_known(const char *call, tsr_array *x, int dim, tsr_index
 
 /* ---- what is filled in ---- */
 
-/* By default as JAX has it. */
+/* By default as JAX has it. JAX: NaN; of signed integers the least, of others the largest; true. */
 static tsr_operand default_fill(tsr_dtype dtype)
 {
   static const struct {
@@ -165,6 +168,8 @@ static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given,
   if (tsr__usable(x) && status) return tsr__refused(x, &error, site);
   if (!there || !is_index(at)) return look(op, x, at, dim, site); /* which says what is wrong */
   aim a = aim_at(at, x->shape.dims[dim], args.mode, site);
+  /* Each element that is made looks at its index. Where none is made nobody would, and whether an
+   * index is wrong must not depend on the other dims. */
   if (args.mode == TSR_INDEX_ERROR && tsr__ops[op].shape_rule == TSR__SH_TAKE &&
       takes_nothing(x, dim))
     a.place =
@@ -248,9 +253,12 @@ static aim join_aims(const tsr_array *x, tsr_array *const *at, tsr_index_mode mo
                      const char *site)
 {
   aim all = { NULL, NULL };
+  /* C order, the first dim outermost. */
   for (int d = 0; d < count_of(at); d++) {
     int64_t size = x->shape.dims[d];
     aim one = aim_at(at[d], size, mode, site);
+    /* Before they are joined: one that is out of range in its dim may be in range of all of
+     * them. */
     if (mode == TSR_INDEX_ERROR)
       one.place = within(one.place, &(tsr__within_attr){ size, d, whom }, site);
     one.place = settle(one, 0, site);
@@ -299,6 +307,7 @@ static tsr_array *updates_for(tsr_array *x, tsr_array *place, const tsr__scatter
 {
   tsr_shape shape = { .rank = 0 };
   tsr_array *u = given.array;
+  /* [dims before, dims of the indices, dims behind]: what a take at these places has. */
   int end = (int)(attr->dim + attr->more) + 1, rank = x->shape.rank - end + (int)attr->dim;
   if (rank + place->shape.rank > TSR_MAX_RANK || (u && u->inert)) return u;
   for (int d = 0; d < attr->dim; d++) shape.dims[shape.rank++] = x->shape.dims[d];
@@ -320,11 +329,13 @@ static tsr_array *updates_for(tsr_array *x, tsr_array *place, const tsr__scatter
 static tsr_array *scatter(tsr_array *x, tsr_array *place, tsr_operand updates,
                           tsr__scatter_attr attr, const char *site)
 {
+  /* Operands of the node have one shape; here they may broadcast, as a number does. */
   tsr_array *u = updates_for(x, place, &attr, updates, site);
   bool truth = is_bool(x) && is_bool(u);
   if (truth) {
     x = tsr_cast_at(x, TSR_U8, site);
     u = tsr_cast_at(u, TSR_U8, site);
+    /* u8 has no `or`, but of 0 and 1 the largest is it, and no sum wraps. */
     if (attr.how == TSR_SCATTER_ADD) attr.how = TSR_SCATTER_MAX;
     if (attr.how == TSR_SCATTER_MUL) attr.how = TSR_SCATTER_MIN;
   }
@@ -355,9 +366,12 @@ tsr_array *tsr_scatter_at(const tsr_scatter_args *given, const char *site)
   bool there = tsr__usable(x) && attr.dim >= 0 && attr.dim < x->shape.rank;
   bool number = args.updates.number.kind != TSR_SCALAR_NONE;
   tsr_array *u = args.updates.array || !number ? args.updates.array : x; /* it says what is wrong */
+  /* What inference refuses it refuses in words of its own; places of a size not known yet have no
+   * end that could be left out. */
   if (!there || !is_index(args.indices) || x->shape.dims[attr.dim] < 0)
     return tsr__make(NULL, TSR__OP_SCATTER, TSR__IN(x, args.indices, u), &ask, site);
   int64_t size = x->shape.dims[attr.dim];
+  /* i32 needs no widening: what it says is all the row asks. */
   bool as_is = args.mode == TSR_INDEX_ERROR && args.indices->dtype == TSR_I32;
   tsr_array *place =
       as_is ? args.indices : settle(aim_at(args.indices, size, args.mode, site), size, site);

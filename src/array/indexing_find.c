@@ -80,6 +80,8 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
     bool known = args.otherwise.array && !args.otherwise.array->inert;
     return known ? tsr__refused(args.otherwise.array, &error, site) : tsr__make_inert(NULL, site);
   }
+  /* Where several conditions hold the first one counts (NumPy's select), so the last is laid down
+   * first and earlier ones over it. */
   tsr_array *known = args.choices[0];
   TSR__CALL(tsr__home(known), "select");
   for (int i = 0; i < args.count; i++) {
@@ -106,7 +108,11 @@ static tsr_array *sums_up_to(tsr_array *list, const char *site)
 }
 
 /* Where the k-th true element of a list stands, k = 0 .. count - 1: before it, k are true. Where
- * there is none, the size of the list. */
+ * there is none, the size of the list. On bools t f t t:
+ *
+ *    running count   1 1 2 3
+ *    k = 0           no entry is not above 0: place 0
+ *    k = 1           two are (1 1): place 2        k = 3: all four are, which is no place */
 static tsr_array *true_places(tsr_array *list, int64_t count, const char *site)
 {
   tsr_array *before = sums_up_to(tsr_cast_at(list, TSR_BOOL, site), site);
@@ -203,7 +209,9 @@ void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char
   int rank = args.x ? args.x->shape.rank : 0;
   tsr_array *at = list && !list->inert ? true_places(list, args.count, site) : NULL;
   int64_t inner = 1;
+  /* C order: the last dim runs fastest. */
   for (int d = rank - 1; d >= 0; d--) {
+    /* A dim of no elements divides by 0 otherwise; there is nothing to be found then. */
     int64_t size = args.x->shape.dims[d] > 0 ? args.x->shape.dims[d] : 1;
     out[d] = list ? list : bad;
     if (!at) continue;
@@ -219,6 +227,7 @@ void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char
 /* Two arrays as what can be compared with each other; bools as numbers. */
 static void compare_alike(tsr_array **a, tsr_array **b, const char *site)
 {
+  /* Searches compare numbers; false and true are 0 and 1 as numbers, in the same order. */
   tsr_dtype meet = tsr__promote((tsr_dtype)(*a)->dtype, (tsr_dtype)(*b)->dtype);
   if (meet == TSR_BOOL) meet = TSR_U8;
   *a = tsr_cast_at(*a, meet, site);
@@ -230,6 +239,8 @@ static tsr_array *not_above(tsr_array *sorted, tsr_array *x, const char *site)
 {
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sorted, x), &(tsr__ask){ 0 }, site);
   if (!tsr__of_floats(x)) return at;
+  /* SEARCH compares, and nothing compares with NaN, so where they stand is said here: behind
+   * all. */
   return tsr_where_at(tsr_isnan_at(x, site), whole(sorted->shape.dims[0]), of(at), site);
 }
 
@@ -241,7 +252,10 @@ static tsr_array *reversed(tsr_array *x, const char *site)
 }
 
 /* How many entries are below each element: all but those that, in the reversed order, are not above
- * it. NaN, last in the table, is -inf there; of NaN all entries are below that are numbers. */
+ * it. NaN, last in the table, is -inf there; of NaN all entries are below that are numbers. For
+ * instance 3 in 1 3 3 5:
+ *
+ *    reversed   -5 -3 -3 -1      three are not above -3, so 4 - 3 = 1 entry is below 3 */
 static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
 {
   int64_t size = sorted->shape.dims[0];
@@ -255,6 +269,7 @@ static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
   if (!tsr__of_floats(x)) return at;
   tsr_array *number = tsr_not_at(tsr_isnan_at(sorted, site), site);
   tsr_array *numbers = tsr_count_at(&(tsr_reduce_args){ .x = number }, site);
+  /* Only numbers are below a NaN, however many NaN end the list. */
   return tsr_where_at(tsr_isnan_at(x, site), of(numbers), of(at), site);
 }
 
@@ -280,7 +295,10 @@ tsr_array *tsr_digitize_at(tsr_array *x, tsr_array *bins, bool right, const char
 {
   TSR__CALL(tsr__home(x), "digitize");
   tsr_array *up = find_place("tsr_digitize", bins, x, !right, site);
+  /* Fewer than two bins go neither up nor down. */
   if (up->inert || bins->shape.dims[0] < 2) return up;
+  /* Which way the bins go is in their elements, which only the run knows: both answers are made,
+   * and the ends say which one counts. */
   tsr_array *turned = tsr_flip_at(bins, (tsr_dims){ 0 }, site);
   tsr_array *down = find_place("tsr_digitize", turned, x, !right, site);
   down = tsr_add_at(tsr_neg_at(down, site), whole(bins->shape.dims[0]), site);
@@ -297,12 +315,14 @@ tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
   if (check_list("tsr_isin", "what it may be in is", among, &error))
     return tsr__refused(x, &error, site);
   compare_alike(&x, &among, site);
+  /* A search in nothing gives 0, and no element stands before that. */
   if (!among->shape.dims[0]) {
     tsr_array *none = tsr_num_at(tsr__home(x), tsr_scalar_bool(false), site);
     return tsr_broadcast_to_at(none, x->shape, site);
   }
   tsr_sort_args order = { .size = sizeof order, .x = among };
   tsr_array *sorted = tsr_sort_at(&order, site);
+  /* The last entry not above x is x itself, or x is not there. NaN equals nothing, as in NumPy. */
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sorted, x), &(tsr__ask){ 0 }, site);
   tsr_array *last = tsr_maximum_at(tsr_sub_at(at, whole(1), site), whole(0), site);
   tsr_array *same = tsr_eq_at(take_list(sorted, last, site), of(x), site);
@@ -366,11 +386,14 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
   to_floats(&args, site);
   tsr_array *x = args.x, *xp = args.xp, *fp = args.fp;
   int64_t last = xp->shape.dims[0] - 1;
+  /* The last point not right of x; left of all of them the first, whose answer is replaced
+   * below. */
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(xp, x), &(tsr__ask){ 0 }, site);
   tsr_array *from = tsr_maximum_at(tsr_sub_at(at, whole(1), site), whole(0), site);
   tsr_array *to = tsr_minimum_at(tsr_add_at(from, whole(1), site), whole(last), site);
   line l = { x, take_list(xp, from, site), take_list(xp, to, site), take_list(fp, from, site),
              take_list(fp, to, site) };
+  /* A point gives its own value, untouched by arithmetic: neighbours may be infinite. */
   tsr_array *met = tsr_eq_at(x, of(l.x0), site);
   tsr_array *y = tsr_where_at(met, of(l.f0), of(on_line(&l, site)), site);
   tsr_array *first_x = end_of(xp, 0, site), *last_x = end_of(xp, last, site);
@@ -380,6 +403,7 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
   tsr_array *nan = tsr_isnan_at(x, site);
   y = tsr_where_at(tsr_or_at(inside, of(nan), site), of(y), right, site);
   y = tsr_where_at(tsr_or_at(not_below, of(nan), site), of(y), left, site);
+  /* NumPy's: a single point answers a NaN, several do not. */
   return tsr_where_at(nan, last ? of(x) : of(end_of(fp, 0, site)), of(y), site);
 }
 
@@ -394,6 +418,7 @@ static tsr_unique_parts no_parts(tsr_array *inert)
 static tsr_array *begins(tsr_array *sorted, const char *site)
 {
   int64_t size = sorted->shape.dims[0];
+  /* No first element, so nothing begins. */
   if (!size) return tsr_cast_at(sorted, TSR_BOOL, site);
   tsr_array *before = part(sorted, 0, size - 1, site), *next = part(sorted, 1, size, site);
   tsr_array *other = tsr_ne_at(next, of(before), site);
@@ -421,11 +446,15 @@ tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
   tsr_find_args args = { .size = sizeof args };
   tsr_array *bad, *list = list_of("tsr_unique", given, &args, &bad, site);
   if (!list || list->inert) return no_parts(list ? list : bad);
+  /* What is filled in for missing values is the first, which a list of none has not. */
   if (!list->shape.dims[0]) args.fill = or_zero(args.fill);
   tsr_sort_args order = { .size = sizeof order, .x = list };
   tsr_array *sorted = tsr_sort_at(&order, site), *from = tsr_argsort_at(&order, site);
+  /* One place more than values: the counts are differences, and of values that are not there, whose
+   * places are the end of the list, 0. */
   tsr_array *first = begins(sorted, site), *places = true_places(first, args.count + 1, site);
   tsr_array *at = part(places, 0, args.count, site), *end = part(places, 1, args.count + 1, site);
+  /* A value's number, at the places that the sort took elements from: back to where they stood. */
   tsr_array *number = tsr_sub_at(sums_up_to(first, site), whole(1), site);
   tsr_array *inverse =
       tsr_scatter_at(&(tsr_scatter_args){ .x = number, .indices = from, .updates = of(number) },
@@ -458,11 +487,14 @@ tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, 
         "tsr_one_hot: %lld classes of %s; give 0 or more, and indices of at most %d dims",
         (long long)classes, tsr_type_of(indices), TSR_MAX_RANK - 1);
   if (error.status) return tsr__refused(indices, &error, site);
+  /* Broadcasting adds dims in front: the classes are the first dim, which a view then makes the
+   * last. */
   tsr_shape shape = { .rank = rank + 1, .dims = { classes } };
   memcpy(shape.dims + 1, indices->shape.dims, (size_t)rank * sizeof *shape.dims);
   for (int d = 0; d <= rank; d++) dims[d] = d < rank ? d + 1 : 0;
   tsr_array *spread =
       tsr_transpose_at(tsr_broadcast_to_at(indices, shape, site), dims, rank + 1, site);
+  /* As numbers that i64 has: none of those above is a class. */
   if (indices->dtype == TSR_U64) spread = tsr_minimum_at(spread, whole(INT64_MAX), site);
   tsr_array *is = tsr_eq_at(tsr_cast_at(spread, TSR_I64, site),
                             of(iota(tsr__home(indices), classes, site)), site);
@@ -472,6 +504,7 @@ tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, 
 /* How many elements are in each group, or what they weigh; those of group -1 are in none. */
 static tsr_array *by_group(tsr_array *codes, tsr_array *weights, int64_t groups, const char *site)
 {
+  /* A sum by groups is of dims; a single number is a dim of one. */
   if (!codes->shape.rank) codes = tsr_broadcast_to_at(codes, TSR_SHAPE(1), site);
   if (weights && !weights->inert && !weights->shape.rank)
     weights = tsr_broadcast_to_at(weights, TSR_SHAPE(1), site);
@@ -535,6 +568,7 @@ static ends ends_of(const tsr_histogram_args *args, const char *site)
   tsr_scope *scope = tsr__home(x);
   bool none = false;
   for (int d = 0; d < x->shape.rank; d++) none = none || !x->shape.dims[d];
+  /* A range that was given, or no element to take one from: NumPy's 0 to 1. */
   if (args->low < args->high || none) {
     bool asked = args->low < args->high;
     return (ends){ real(scope, asked ? args->low : 0, site),
@@ -543,6 +577,8 @@ static ends ends_of(const tsr_histogram_args *args, const char *site)
   tsr_dtype dtype = tsr__of_floats(x) ? (tsr_dtype)x->dtype : TSR_F64;
   ends e = { tsr_cast_at(tsr_min_at(&(tsr_reduce_args){ .x = x }, site), dtype, site),
              tsr_cast_at(tsr_max_at(&(tsr_reduce_args){ .x = x }, site), dtype, site) };
+  /* Ends that were given and are equal, but for 0 and 0, which is what leaving them out looks
+   * like. */
   if (args->low != 0 || args->high != 0)
     e = (ends){ real(scope, args->low, site), real(scope, args->high, site) };
   tsr_array *same = tsr_eq_at(e.low, of(e.high), site);
@@ -559,8 +595,10 @@ static tsr_array *equal_edges(const tsr_histogram_args *args, const char *site)
   tsr_array *i = iota(tsr__home(args->x), bins + 1, site);
   tsr_array *step =
       tsr_div_at(tsr_sub_at(e.high, of(e.low), site), tsr_operand_float((double)bins), site);
+  /* In the dtype of the step, f64 or x's own: i * step + low as NumPy has it. */
   tsr_array *edge = tsr_mul_at(tsr_cast_at(i, tsr_dtype_of(step), site), of(step), site);
   edge = tsr_add_at(edge, of(e.low), site);
+  /* Not low + bins * step, which rounds: the largest element must be in the last bin. */
   edge = tsr_where_at(tsr_eq_at(i, whole(bins), site), of(e.high), of(edge), site);
   return tsr__of_floats(args->x) ? tsr_cast_at(edge, (tsr_dtype)args->x->dtype, site) : edge;
 }
@@ -573,6 +611,7 @@ static tsr_status check_histogram(tsr_histogram_args *args, tsr__error *error)
   if (args->edges && check_list("tsr_histogram", "the edges are", args->edges, error))
     return error->status;
   int64_t bins = args->edges ? args->edges->shape.dims[0] - 1 : args->bins ? args->bins : 10;
+  /* inf - inf is NaN, which does not equal itself; low <= high is false of NaN ends. */
   bool range = args->low <= args->high && args->low - args->high == args->low - args->high;
   args->bins = bins;
   if (bins >= 1 && bins < INT32_MAX && range) return TSR_OK;
@@ -615,6 +654,7 @@ tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char
   tsr_array *edges = args.edges ? args.edges : equal_edges(&args, site), *among = edges;
   compare_alike(&among, &x, site);
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(among, x), &(tsr__ask){ 0 }, site);
+  /* Bins are open at the right but for the last one (NumPy). */
   tsr_array *last = tsr_eq_at(x, of(end_of(among, -1, site)), site);
   at = tsr_where_at(last, whole(args.bins - 1), of(tsr_sub_at(at, whole(1), site)), site);
   tsr_array *counts = by_group(codes_of(at, args.bins, site), args.weights, args.bins, site);

@@ -41,7 +41,8 @@ tsr_array *tsr_random_key_at(tsr_scope *scope, uint64_t seed, const char *site)
   return number(scope, seed, site);
 }
 
-/* Keys with so many dims of size 1 behind theirs. */
+/* Keys with so many dims of size 1 behind theirs. Each key then meets all elements of its own
+ * draw. */
 static tsr_array *with_dims(tsr_array *keys, int behind, const char *site)
 {
   if (!keys->shape.rank || !behind) return keys;
@@ -105,7 +106,8 @@ tsr_array *tsr__draws_refuse(const tsr__draws *d, const char *format, double fou
   return tsr__draws_fail(d, &error);
 }
 
-/* What becomes integers must be asked for as integers, floats as floats, bools as bools. */
+/* What becomes integers must be asked for as integers, floats as floats, bools as bools. So that
+ * asking tsr_randint for f32, say, is a mistake and no conversion. */
 static tsr_status check_dtype(const tsr__draws *d, tsr__error *error)
 {
   static const char *const expected[] = {
@@ -126,6 +128,7 @@ static tsr_status check_keys(const tsr__draws *d, tsr__error *error)
   const tsr_array *keys = d->args.keys;
   int rank = (keys ? keys->shape.rank : 0) + d->args.shape.rank;
   if (d->behind) rank += d->behind->rank;
+  /* The upper half of the word's second counter says which word of an element it is. */
   if (d->args.stream >= STREAMS)
     return tsr__error_set(error, TSR_EARG,
                           "stream %llu, expected one below 2^32; fold it into a key",
@@ -152,7 +155,9 @@ static tsr_status take(tsr__draws *d, const tsr_random_args *given, tsr__error *
   if (!given) return tsr__error_set(error, TSR_EARG, "its arguments are NULL; give them");
   if (tsr__take_opts(d->what, given, &d->args, sizeof d->args, error)) return error->status;
   if (!d->args.dtype) d->args.dtype = d->usual;
+  /* .on says where the result lies; what only leads to it may lie as it likes. */
   if (d->anywhere) d->args.on = (tsr_sharding){ 0 };
+  /* By an array of means, say, without a shape: a draw for each of them. */
   if (d->by && !d->args.keys && !d->args.shape.rank) d->args.shape = d->by->shape;
   if (check_dtype(d, error) || tsr__shape_check(&d->args.shape, error) || check_keys(d, error))
     return error->status;
@@ -219,13 +224,15 @@ tsr_array *tsr__draws_placed(const tsr__draws *d, tsr_array *out)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* The number of each element in C order, u64. */
+/* The number of each element in C order, u64. Of one draw: keys number theirs anew. That makes a
+ * draw of a shape the same wherever it is cut, and a prefix of a longer one along the first dim. */
 static tsr_array *places(const tsr__draws *d)
 {
   const tsr_shape *shape = &d->args.shape;
   tsr_array *sum = number(d->scope, 0, d->site);
   uint64_t step = 1;
   for (int k = shape->rank - 1; k >= 0; k--) {
+    /* Where these lie follows from what is made of them. */
     tsr_array *along = tsr_iota_at(d->scope, TSR_U64, *shape, k, (tsr_sharding){ 0 }, d->site);
     if (step != 1) along = tsr_mul_at(along, tsr_operand_uint(step), d->site);
     sum = step == 1 && k == shape->rank - 1 ? along
@@ -239,6 +246,7 @@ tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dt
 {
   tsr_array *keys = d->args.keys;
   uint64_t stream = d->args.stream + number_of * STREAMS;
+  /* Floats by a number: a source, which each device makes its own part of without any operand. */
   if (!keys && tsr__dtype_float(dtype)) {
     tsr__ask ask = { .dtype = dtype,
                      .shape = d->args.shape,
@@ -258,6 +266,8 @@ tsr_array *tsr__draws_between(const tsr__draws *d, uint64_t number_of, tsr_dtype
 {
   double step = dtype == TSR_F64 ? 0x1p-53 : 0x1p-24;
   tsr_array *u = tsr__draws_word(d, number_of, dtype);
+  /* (2 u - 1) + step, all of it exact: u is a multiple of the step, so this is an odd multiple, and
+   * neither end nor 0 is drawn. */
   tsr_array *twice = tsr_mul_at(u, tsr_operand_int(2), d->site);
   return tsr_add_at(twice, tsr_operand_float(step - 1), d->site);
 }
@@ -265,11 +275,13 @@ tsr_array *tsr__draws_between(const tsr__draws *d, uint64_t number_of, tsr_dtype
 tsr_array *tsr__draws_normal(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
 {
   tsr_array *x = tsr_erfinv_at(tsr__draws_between(d, number_of, dtype), d->site);
+  /* sqrt 2. */
   return tsr_mul_at(x, tsr_operand_float(0x1.6a09e667f3bcdp+0), d->site);
 }
 
 tsr_array *tsr__draws_log(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
 {
+  /* 1 - u is never 0; log1p keeps what 1 - u would round away where u is small. */
   return tsr_log1p_at(tsr_neg_at(tsr__draws_word(d, number_of, dtype), d->site), d->site);
 }
 
@@ -285,7 +297,9 @@ tsr_array *tsr_random_bits_at(tsr_scope *scope, const tsr_random_args *args, con
 static tsr_array *in_range(const tsr__draws *d, tsr_array *u)
 {
   tsr_dtype dtype = d->args.dtype;
+  /* u itself, with no rounding by a product that changes nothing. */
   if (d->args.low == 0 && (d->args.high == 0 || d->args.high == 1)) return u;
+  /* In the dtype asked for: what is above its largest number has no span there. */
   double low = tsr__dtype_round(dtype, d->args.low), high = tsr__dtype_round(dtype, d->args.high);
   double span = tsr__dtype_round(dtype, high - low);
   if (!(low < high && isfinite(span)))

@@ -57,6 +57,7 @@ static tsr_status check_asked(const char *call, tsr_array *x, int dims, const as
   for (const asked *k = kinds; k->name; k++)
     for (int i = 0; i < dims; i++) {
       int64_t n = k->of[i];
+      /* 0 is a field that was left out. */
       if (!n || (n >= k->least && n <= k->most)) continue;
       if (k->most < INT64_MAX) snprintf(upto, sizeof upto, " to %lld", (long long)k->most);
       return tsr__error_set(error, TSR_EARG, "%s: .%s[%d] of %s is %lld, expected %lld%s; %s", call,
@@ -105,6 +106,8 @@ static tsr_array *spaced(tsr_array *x, int dim, int64_t n, const char *site)
   tsr_array *from = tsr_iota_at(scope, TSR_I64, line, 0, anywhere, site);
   tsr_array *at = tsr_iota_at(scope, TSR_I64, shape, dim, anywhere, site);
   tsr_take_args take = { .size = sizeof take, .x = x, .dim = dim };
+  /* The element left of each place; those between are then zeros. Taking and choosing, no product:
+   * 0 times NaN or infinity would not be 0. */
   take.indices = tsr_floordiv_at(from, tsr_operand_int(n), site);
   tsr_array *taken = tsr_take_at(&take, site);
   tsr_array *there = tsr_eq_at(tsr_mod_at(at, tsr_operand_int(n), site), tsr_operand_int(0), site);
@@ -150,7 +153,8 @@ static tsr_status complete_conv(tsr_conv_args *a, tsr__error *error)
   return TSR_OK;
 }
 
-/* Borders that keep ceil(size / stride) windows. */
+/* Borders that keep ceil(size / stride) windows. The window of a dilated kernel is (n - 1) dilation
+ * + 1 long. Of an odd border the larger half is behind, as XLA's SAME has it. */
 static void keep_size(tsr_conv_args *a, int i, int64_t size)
 {
   int64_t window = (a->kernel->shape.dims[i] - 1) * a->dilation[i] + 1;
@@ -167,7 +171,11 @@ static tsr_array *in_groups(tsr_array *x, int64_t groups, const char *site)
 }
 
 /* x [batch, places, groups, channels], kernel [places, channels, groups, features]: groups are one
- * more index that runs in all three. */
+ * more index that runs in all three. Indices of the contraction, spatial dims s = 1 .. n:
+ *
+ *    x        batch   places (window s)   group   channels
+ *    kernel           s                           channels   group  features
+ *    result   batch   places                                 group  features */
 static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kernel,
                            const char *site)
 {
@@ -189,6 +197,7 @@ static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kern
   c.at.left[spatial + 1 + grouped] = c.at.right[spatial] = channels;
   c.at.right[spatial + 1 + grouped] = c.at.out[spatial + 1 + grouped] = features;
   tsr_array *out = tsr__contract(&c, site);
+  /* Groups and their features were one dim in the kernel, and are one again. */
   return grouped ? tsr__join_dims(out, spatial + 1, site) : out;
 }
 
@@ -200,6 +209,7 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
   tsr_status status = tsr__take_opts("tsr_conv", given, &args, sizeof args, &error);
   if (status && given) args.x = given->x, args.kernel = given->kernel;
   tsr_array *x = args.x, *kernel = args.kernel;
+  /* Which of the two is wrong, and how, the product says. */
   if (!x || !kernel || x->inert || kernel->inert)
     return tsr__contract(&(tsr__contraction){ .name = "tsr_conv", .a = x, .b = kernel }, site);
   if (status || complete_conv(&args, &error))
@@ -208,6 +218,7 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
   int spatial = x->shape.rank - 2;
   for (int i = 0; i < spatial; i++) {
     x = spaced(x, i + 1, args.input_dilation[i], site);
+    /* Of the size after dilation: that is what windows move over. */
     if (args.same) keep_size(&args, i, x->shape.dims[i + 1]);
     low[i + 1] = args.low[i];
     high[i + 1] = args.high[i];
@@ -241,6 +252,8 @@ static tsr_array *along(const tsr_window_args *a, tsr_array *x, int64_t n, walk 
 {
   int64_t dilation = a->dilation[w.dim], half = 1;
   if (n == 1) return sliced(x, w.dim, 0, w.step, w.count, site);
+  /* By doubling: n elements take about log2(n) operations instead of n - 1. Order does not matter
+   * to the extremes, and sums go on in f64. */
   while (half * 2 <= n / 2) half *= 2; /* the largest power of two that fits twice */
   tsr_array *halves = x;
   for (int64_t size = 1; size < half; size *= 2) {
@@ -252,6 +265,7 @@ static tsr_array *along(const tsr_window_args *a, tsr_array *x, int64_t n, walk 
                         sliced(halves, w.dim, half * dilation, w.step, w.count, site), site);
   int64_t rest = n - 2 * half;
   if (!rest || out->inert) return out;
+  /* What the two halves leave over stands behind both. */
   int64_t skip = 2 * half * dilation;
   tsr_array *behind = sliced(x, w.dim, skip, 1, x->shape.dims[w.dim] - skip, site);
   return both(a->op, out, along(a, behind, rest, w, site), site);
@@ -262,6 +276,7 @@ static tsr_operand neutral(tsr_window_op op, tsr_dtype dtype)
 {
   bool real = tsr__dtype_float(dtype), natural = tsr__dtype_info_of(dtype)->kind == TSR__DTYPE_UINT;
   int bits = (int)tsr_dtype_size(dtype) * 8;
+  /* -0 + x is x for all x, -0 too; 0 + -0 would be 0. */
   if (op == TSR_WINDOW_SUM) return real ? tsr_operand_float(-0.0) : tsr_operand_int(0);
   if (op == TSR_WINDOW_PROD) return tsr_operand_int(1);
   bool largest = op == TSR_WINDOW_MIN;
@@ -325,14 +340,18 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
   if (adds && dtype == TSR_BOOL)
     return fail(x, TSR_EDTYPE,
                 "tsr_reduce_window: expected numbers to add or multiply; use tsr_cast", site);
+  /* Borders first, and in the dtype of x, which says what the neutral element is. */
   tsr_array *y = bordered(x, args.low, args.high, neutral(args.op, dtype), site);
+  /* Sums of f32 and less are then rounded once at the end, whatever the windows' order. */
   if (adds && tsr__dtype_float(dtype)) y = tsr_cast_at(y, TSR_F64, site);
   for (int d = 0; d < x->shape.rank && !y->inert; d++) {
     int64_t size = y->shape.dims[d], window = args.window[d];
+    /* Divided, not multiplied: a window times a dilation may be beyond 64 bits. */
     bool fits = size && window - 1 <= (size - 1) / args.dilation[d];
     int64_t room = fits ? size - 1 - (window - 1) * args.dilation[d] : 0;
     walk w = { d, args.stride[d], fits ? room / args.stride[d] + 1 : 0 };
     if (window == 1 && w.step == 1) continue;
+    /* A window that is larger than the array stands nowhere: a dim of size 0. */
     y = fits ? along(&args, y, window, w, site) : sliced(y, d, 0, 1, 0, site);
   }
   return tsr_cast_at(y, dtype, site);
@@ -363,6 +382,7 @@ static tsr_status take_pool(const char *name, pool *p, tsr__error *error)
   if (check_asked(name, a->x, rank - 2, kinds, error)) return error->status;
   for (int i = 0; i < rank - 2; i++) {
     w->window[i + 1] = or_one(a->window[i]);
+    /* Pools move by their windows if nothing else is said; a reduction by 1. */
     w->stride[i + 1] = a->stride[i] ? a->stride[i] : w->window[i + 1];
     w->low[i + 1] = a->low[i];
     w->high[i + 1] = a->high[i];
@@ -409,11 +429,13 @@ tsr_array *tsr_avg_pool_at(const tsr_pool_args *args, const char *site)
   within.x =
       bordered(x, within.low, within.high, neutral(TSR_WINDOW_SUM, (tsr_dtype)x->dtype), site);
   within.x = tsr_cast_at(within.x, TSR_F64, site);
+  /* They are made already. */
   memset(within.low, 0, sizeof within.low);
   memset(within.high, 0, sizeof within.high);
   tsr_array *sum = tsr_reduce_window_at(&within, site);
   for (int d = 0; d < TSR_MAX_RANK; d++) count *= (double)or_one(p.windows.window[d]);
   tsr_operand divisor = tsr_operand_float(count);
+  /* Only what lies in the array counts: as many ones as each window shows of it. */
   if (p.args.inside) {
     p.windows.x =
         tsr_full_at(tsr__home(x), tsr_operand_int(1), TSR_F64, x->shape, (tsr_sharding){ 0 }, site);
