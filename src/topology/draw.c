@@ -11,11 +11,13 @@
 
 #include "topology/topology.h"
 
+/* More than these nobody reads, and time and text grow with them. */
 enum { MOST_POSITIONS = 1 << 14, MOST_WIDTH = 10000, COLOURS = 12 };
 
 static const double MOST_WIDE = 1e12; /* characters, before any limit */
 
-/* A device and the cell that it belongs to. */
+/* A device and the cell that it belongs to. Sorted, all devices of a cell stand together, the
+ * lowest first. */
 typedef struct seat {
   int64_t cell;
   int device;
@@ -59,6 +61,7 @@ static int64_t parts_of(const drawing *d, int dim)
 static int64_t cell_of(const drawing *d, int position)
 {
   int64_t cell = 0;
+  /* Row-major over parts, so that cells count as they are drawn: leads, then rows, then columns. */
   for (int dim = 0; d->sharding->mesh && dim < d->shape->rank; dim++)
     cell = cell * parts_of(d, dim) + tsr__dim_index(d->sharding, dim, position);
   return cell;
@@ -75,10 +78,14 @@ static void fill_seats(drawing *d, int count)
 static const seat *seats_of(const drawing *d, int64_t cell, int *count)
 {
   int64_t cells = d->leads * d->rows * d->columns;
+  /* Axes that cut nothing are in every cell alike, so the quotient is whole and the same for
+   * all. */
   *count = (int)(tsr__positions(d->sharding) / cells);
   return &d->seats[cell * *count];
 }
 
+/* One label is kept: those who measure and those who draw ask for the same cell several times in
+ * a row. */
 static void make_label(drawing *d, int64_t cell)
 {
   int count;
@@ -90,7 +97,8 @@ static void make_label(drawing *d, int64_t cell)
   for (int i = 0; i < count; i++) tsr__text_add(&d->label, "%s%d", i ? "," : "", at[i].device);
 }
 
-/* How much of a label goes on a line of `width`: up to the last ',' that fits. */
+/* How much of a label goes on a line of `width`: up to the last ',' that fits. A piece that is
+ * longer than the line is cut anywhere. */
 static int label_line(const char *label, int width)
 {
   int length = (int)strlen(label), cut = width;
@@ -120,7 +128,8 @@ static int label_least(const char *label)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* The share of part `index` of a dim in the whole. */
+/* The share of part `index` of a dim in the whole. Axis by axis, as tsr__dim_span cuts, but by
+ * the part's number: no position is at hand. */
 static double share_of(const drawing *d, int dim, int64_t index)
 {
   int64_t parts = parts_of(d, dim), size = dim < 0 ? 1 : d->shape->dims[dim], share = size;
@@ -147,8 +156,11 @@ static void base_sizes(const drawing *d, double *height, double *width)
   int rank = d->shape->rank;
   double down = rank > 1 ? (double)d->shape->dims[rank - 2] : 1;
   double over = rank > 1 ? (double)d->shape->dims[rank - 1] : 1;
+  /* Ten lines at scale 1, and as wide as the shape's ratio asks. Characters are some two and a
+   * half times as high as wide, which measure_columns allows for. */
   *height = (double)(int)(10 * d->opts.scale);
   if (rank == 1 && d->shape->dims[0] > 1) down = (double)d->shape->dims[0];
+  /* Kept in doubles and bounded: sizes of arrays are up to 2^63. */
   double wide = *height * (over > 0 ? over : 1) / (down > 0 ? down : 1);
   *width = wide < MOST_WIDE ? (double)(int64_t)wide : MOST_WIDE;
 }
@@ -161,6 +173,8 @@ static void measure_columns(drawing *d, double width)
     if (size < d->opts.min_width) size = d->opts.min_width;
     if (size > d->opts.max_width) size = d->opts.max_width;
     d->column[c].ideal = 0;
+    /* A column is as wide as its widest label anywhere below each other, so that all boxes
+     * align. */
     for (int64_t at = 0; at < d->leads * d->rows; at++) {
       make_label(d, at * d->columns + c);
       int own = padded(size, (int)d->label.length) + 2 * d->opts.colour;
@@ -182,12 +196,15 @@ static void measure_rows(drawing *d, double height)
  * where they cannot, as no column becomes narrower than `least`. */
 static bool fit_columns(drawing *d, int first, int last, int least)
 {
+  /* Rules between columns take a character each; colours need none. */
   int sum = d->opts.colour ? 0 : last - first + 1, top = first;
   if (sum + (int64_t)(last - first) * least > d->opts.width && last - first > 1) return false;
   for (int c = first; c < last; c++) {
     d->column[c].size = d->column[c].ideal;
     sum += d->column[c].size;
   }
+  /* Of columns that are equally wide the last gives way first, so that even parts stay even but
+   * for the last ones. */
   while (sum > d->opts.width) {
     for (int c = top = first; c < last; c++)
       if (d->column[c].size >= d->column[top].size) top = c;
@@ -228,6 +245,7 @@ static void put_cell_line(drawing *d, int width, int line, int top)
 {
   const char *label = tsr__text_get(&d->label);
   int length = 0;
+  /* Labels are wrapped anew for each line: they are short, and nothing is kept. */
   for (int i = top; i <= line && *label; i++) {
     label += length;
     length = label_line(label, width);
@@ -257,6 +275,7 @@ static void put_row(drawing *d, int64_t lead, int r, int first, int last)
     for (int c = first; c < last; c++) {
       make_label(d, (lead * d->rows + r) * d->columns + c);
       int top = (height - label_lines(tsr__text_get(&d->label), d->column[c].size)) / 2;
+      /* Rows are five colours apart, which is prime to 12: cells below each other differ. */
       if (d->opts.colour) put_colour(d, lead * d->rows * d->columns + c + 5 * r);
       else tsr__text_add(d->out, "│");
       put_cell_line(d, d->column[c].size, line, top);
@@ -280,6 +299,7 @@ static void put_range(drawing *d, int dim, int position)
 static int position_in(const drawing *d, int64_t cell)
 {
   int position = 0;
+  /* Every cell has one, so the search ends. */
   while (d->sharding->mesh && cell_of(d, position) != cell) position++;
   return position;
 }
@@ -289,6 +309,7 @@ static void put_heading(drawing *d, int64_t lead, int first, int last)
 {
   int rank = d->shape->rank;
   int64_t base = lead * d->rows * d->columns;
+  /* A band shows some columns: its range is from the first one's start to the last one's end. */
   int from = position_in(d, base + first), to = position_in(d, base + last - 1);
   tsr__text_add(d->out, "[");
   for (int dim = 0; dim < rank; dim++) {
@@ -334,6 +355,8 @@ static int least_width(drawing *d)
 static void put_all(drawing *d)
 {
   int least = least_width(d), band = d->columns;
+  /* First all columns in one line; else as many to a band as fit when each is as narrow as can
+   * be. */
   if (!fit_columns(d, 0, band, least)) band = (d->opts.width - 1) / (least + !d->opts.colour);
   if (band < 1) band = 1;
   for (int64_t lead = 0; lead < d->leads; lead++)
@@ -349,6 +372,7 @@ static void put_all(drawing *d)
 
 static tsr_status check_opts(const tsr_draw_opts *opts, tsr__error *error)
 {
+  /* Written so that NaN fails, too. */
   if (!(opts->scale >= 0 && opts->scale <= 100)) {
     char scale[32];
     tsr__text_f64(scale, opts->scale);
@@ -408,6 +432,7 @@ static bool draw(drawing *d, tsr__heap *heap)
   for (int dim = 0; dim < rank - 2; dim++) d->leads *= parts_of(d, dim);
   size_t seats = (size_t)count * sizeof *d->seats;
   size_t tracks = (size_t)(d->rows + d->columns) * sizeof *d->row;
+  /* The label is a text of its own, freed only where it was begun. */
   d->seats = tsr__new(heap, seats);
   d->row = tsr__new(heap, tracks);
   if (d->seats && d->row) {
@@ -431,6 +456,7 @@ static bool draw(drawing *d, tsr__heap *heap)
 static const char *drawn(tsr_scope *scope, drawing *d, const tsr_sharding *sharding)
 {
   tsr__text text;
+  /* Axes of size 1 cut nothing, and would only make cells' numbers longer. */
   tsr_sharding canon = tsr__sharding_canon(sharding);
   const char *out = NULL;
 

@@ -7,6 +7,8 @@
 #include "topology/half.h"
 #include "topology/topology.h"
 
+/* Each row names those just above it, which are defined by then: rows go from the top down, so
+ * that the sets close of themselves. */
 enum {
 #define DTYPE(id, text, width, what, significant, least, register_, npy_text, arrow_text, code, \
               above)                                                                            \
@@ -21,6 +23,7 @@ typedef struct dtype_row {
 } dtype_row;
 
 static const dtype_row rows[TSR__DTYPES] = {
+  /* Whoever asks for a dtype that is none gets this row, and need not look whether it is there. */
   [0] = { .info = { .name = "?", .npy = "", .arrow = "" } },
 #define DTYPE(id, text, width, what, significant, least, register_, npy_text, arrow_text, code, \
               above)                                                                            \
@@ -41,6 +44,8 @@ static const dtype_row rows[TSR__DTYPES] = {
 static const dtype_row *row_of(tsr_dtype dtype)
 {
   unsigned index = (unsigned)dtype;
+  /* As unsigned, so that negative numbers are beyond the end, too; gaps between the rows have no
+   * name. */
   return index < TSR__DTYPES && rows[index].info.name ? &rows[index] : &rows[0];
 }
 
@@ -53,6 +58,8 @@ tsr_dtype tsr__promote(tsr_dtype a, tsr_dtype b)
 {
   if (a == b || !b) return a;
   if (!a) return b;
+  /*   i32 and u32:  { i32 i64 f16 ... } and { u32 u64 i64 f16 ... }  ->  { i64 f16 ... } = INTO_I64
+   *   i64 and u64:  { f16 bf16 f32 f64 }, which is the set of no type: f64 */
   unsigned both = row_of(a)->into & row_of(b)->into;
   for (int dtype = 1; dtype < TSR__DTYPES; dtype++)
     if (both >> dtype & 1 && rows[dtype].into == both) return (tsr_dtype)dtype;
@@ -86,6 +93,8 @@ void tsr__dtype_put_real(tsr_dtype dtype, void *to, int64_t i, double value)
   switch (dtype) {
   case TSR_F64: ((double *)to)[i] = value; break;
   case TSR_F32: ((float *)to)[i] = (float)value; break;
+  /* Through f32 cut to odd, so that the second rounding sees what the first left off: together
+   * they round once. */
   case TSR_F16: ((uint16_t *)to)[i] = tsr__f16_of(tsr__odd_of_f64(value)); break;
   default: ((uint16_t *)to)[i] = tsr__bf16_of(tsr__odd_of_f64(value));
   }
@@ -109,6 +118,7 @@ double tsr__dtype_get_real(tsr_dtype dtype, const void *from, int64_t i)
 
 double tsr__dtype_round(tsr_dtype dtype, double value)
 {
+  /* 8 bytes hold an element of any dtype of floats. */
   double room;
   tsr__dtype_put_real(dtype, &room, 0, value);
   return tsr__dtype_get_real(dtype, &room, 0);
@@ -117,6 +127,7 @@ double tsr__dtype_round(tsr_dtype dtype, double value)
 double tsr__dtype_real_of(tsr_dtype dtype, int64_t value, bool natural)
 {
   if (dtype == TSR_F64) return natural ? (double)(uint64_t)value : (double)value;
+  /* Directly: by way of f64 a 64-bit integer would be rounded twice. */
   if (dtype == TSR_F32) return (double)(natural ? (float)(uint64_t)value : (float)value);
   return tsr__dtype_round(dtype, (double)(natural ? tsr__odd_of_u64((uint64_t)value)
                                                   : tsr__odd_of_i64(value)));
@@ -139,6 +150,8 @@ int64_t tsr__dtype_get_whole(tsr_dtype dtype, const void *from, int64_t i)
 int64_t tsr__dtype_least(tsr_dtype dtype)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
+  /* Shifts of 63 and 64 bits less the precision: of i64 and u64 they are 0, so none is as wide
+   * as its operand. */
   return info->kind == TSR__DTYPE_INT ? -(INT64_MAX >> (63 - info->precision)) - 1 : 0;
 }
 

@@ -13,6 +13,7 @@
 
 int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
 {
+  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. */
   return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
 }
 
@@ -29,10 +30,14 @@ tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int
 {
   tsr__span span = { 0, size };
 
+  /* Each axis cuts what the one before left: nested, not by the product of their sizes, so that
+   * a dim keeps its borders when minor axes are dropped. Nothing, and a size of the run (-1), is
+   * not cut. */
   for (int i = sharding->first[dim]; i < sharding->first[dim + 1] && span.length > 0; i++) {
     int axis = sharding->axis[i];
     int64_t parts = sharding->mesh->sizes[axis];
     int64_t index = tsr__mesh_coord(sharding->mesh, position, axis);
+    /* The first `rest` parts have one more, so before part `index` stand so many of them. */
     int64_t quotient = span.length / parts, rest = span.length % parts;
     span.start += index * quotient + (index < rest ? index : rest);
     span.length = quotient + (index < rest);
@@ -45,6 +50,7 @@ int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
   int64_t index = 0;
 
   for (int i = sharding->first[dim]; i < sharding->first[dim + 1]; i++)
+    /* A number in mixed radix, major axis first, as spans are cut. */
     index = index * sharding->mesh->sizes[sharding->axis[i]] +
             tsr__mesh_coord(sharding->mesh, position, sharding->axis[i]);
   return index;
@@ -96,11 +102,13 @@ int tsr__replica_leader(const tsr_sharding *sharding, int position)
   int leader = position;
 
   for (int a = 0; mesh && a < mesh->axis_count; a++)
+    /* Along an axis that no dim uses all positions hold the same: the first of them leads. */
     if (!(used >> a & 1)) leader -= (int)tsr__mesh_coord(mesh, position, a) * (int)mesh->strides[a];
   return leader;
 }
 
-/* The checks of all questions about a shape; an unplaced sharding for NULL. */
+/* The checks of all questions about a shape; an unplaced sharding for NULL. Questions of index
+ * maps are answered without a scope, so the status is all that can be told. */
 static tsr_status check_question(const tsr_sharding **sharding, const tsr_shape *shape)
 {
   static const tsr_sharding unplaced = { .mesh = NULL };
@@ -147,6 +155,7 @@ int tsr_shard_replica(const tsr_sharding *sharding, int position)
   int replica = 0;
 
   if (position < 0 || position >= (mesh ? mesh->device_count : 1)) return -1;
+  /* Partial sums along an axis are no replicas of each other. */
   unsigned used = mesh ? tsr__used_axes(sharding) | sharding->unreduced : 0;
   for (int a = 0; mesh && a < mesh->axis_count; a++)
     if (!(used >> a & 1))
@@ -165,6 +174,7 @@ bool tsr_sharding_addressable(const tsr_sharding *sharding)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
 
+  /* Nothing lies there. */
   if (mesh && (mesh->error || mesh->abstract)) return false;
   for (int p = 0; mesh && p < mesh->device_count; p++)
     if (!tsr__device_local(tsr__topology_of(mesh->rt), mesh->devices[p])) return false;
@@ -185,6 +195,7 @@ tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
     for (int i = sharding->first[d]; i < sharding->first[d + 1]; i++)
       if (sharding->mesh->sizes[sharding->axis[i]] > 1) out.axis[used++] = sharding->axis[i];
     out.first[d + 1] = used;
+    /* Of a dim whose axes were all of size 1 nothing is cut, and only cut dims have a priority. */
     if (used > out.first[d]) tsr__dim_set_priority(&out, d, tsr__dim_priority(sharding, d));
   }
   out.open = sharding->open;
@@ -219,6 +230,7 @@ static bool same_box(const tsr_box *a, const tsr_box *b, int rank)
 bool tsr__holds(const tsr_sharding *sharding, int position)
 {
   bool first = true;
+  /* The first along each axis of the sum has the value; with the others' zeros it adds up. */
   for (int a = 0; sharding->unreduced >> a; a++)
     if (sharding->unreduced >> a & 1)
       first = first && !tsr__mesh_coord(sharding->mesh, position, a);
@@ -230,6 +242,7 @@ static int position_of(const tsr_sharding *sharding, int device, int hint)
 {
   int count = tsr__positions(sharding);
 
+  /* Meshes mostly list devices alike, so the search is rare. */
   if (tsr__position_device(sharding, hint) == device) return hint;
   for (int p = 0; p < count; p++)
     if (tsr__position_device(sharding, p) == device) return p;
@@ -241,10 +254,13 @@ static bool sharding_fits(const tsr_sharding *sharding, const tsr_shape *shape)
   tsr__error error = { .status = TSR_OK };
   tsr_sharding loose = *sharding;
 
+  /* Strictness is a wish about sizes and no part of where things are. */
   loose.strict = false;
   return tsr__sharding_check_form(&loose, shape, &error) == TSR_OK;
 }
 
+/* Canonical forms tell most; what differs in them may still place this shape alike: a dim of
+ * size 1 that is cut, or two axes in the place of one. So boxes are compared, device by device. */
 bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape)
 {
   const tsr_sharding unplaced = { .mesh = NULL };
@@ -267,6 +283,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   return true;
 }
 
+/* Stricter: the same position on both sides, as buffers are listed by it. */
 bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
 {
   if (!memcmp(a, b, sizeof *a)) return true;

@@ -11,7 +11,8 @@
 
 #include "topology/topology.h"
 
-/* A mesh that is being read: names and sizes not yet over devices. */
+/* A mesh that is being read: names and sizes not yet over devices. Names point into the caller's
+ * text or options, and are copied where a mesh is made. */
 struct draft {
   char text[TSR__QUOTE]; /* what the user wrote, fit for a message */
   int axis_count;
@@ -23,9 +24,13 @@ struct draft {
   bool abstract;
 };
 
+/* An abstract mesh is for planning on machines that are not here, so the runtime's devices are
+ * no bound; this one keeps strides and positions within 32 bits with room to spare. */
 enum { MOST_ABSTRACT = 1 << 20 }; /* positions of a mesh without devices */
 
-/* Returned when not even an inert mesh can be made; never written to. */
+/* Returned when not even an inert mesh can be made; never written to. Constants are returned
+ * through a pointer to non-const, as good meshes are. Whoever writes to a mesh (nobody but this
+ * file, before it is in the table) never meets one. */
 static const tsr__error memory_error = { TSR_ENOMEM, "out of memory for a mesh" };
 static const tsr_mesh memory_mesh = { .text = (char *)"", .error = (tsr__error *)&memory_error };
 static const tsr__error closed_error = {
@@ -51,6 +56,13 @@ static const tsr_mesh crowd_of_specs = { .text = (char *)"", .error = (tsr__erro
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
+/* The grammar, of which blanks may stand between any two words:
+ *
+ *   mesh    axis (',' axis)*       at most TSR_MAX_AXES
+ *   axis    name '=' size
+ *
+ * Reading stops at the first thing that does not fit and words the error there. Whether names
+ * and sizes make sense is seen afterwards, for text and options alike. */
 static const char *skip_blanks(const char *at)
 {
   while (*at == ' ' || *at == '\t') at++;
@@ -65,6 +77,8 @@ static bool read_size(const char **at, int64_t *out)
 
   if (*p < '0' || *p > '9') return false;
   for (; *p >= '0' && *p <= '9'; p++)
+    /* It sticks at the end of the range instead of wrapping, so that check_count refuses it with
+     * the count that was meant too large. */
     value = value > (INT64_MAX - 9) / 10 ? INT64_MAX : value * 10 + (*p - '0');
   *at = p;
   *out = value;
@@ -103,6 +117,7 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
                           "\"data=4,model=2\"",
                           draft->text);
   for (int a = 0;; a++) {
+    /* Looked at before the name is read: the draft has room for so many. */
     if (a == TSR_MAX_AXES) return too_many_axes(draft, error);
     at = skip_blanks(at);
     draft->names[a] = at;
@@ -113,6 +128,7 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
     if (*at != '=') return expected(draft, at, "'=' and a size", error);
     at = skip_blanks(at + 1);
     if (!read_size(&at, &draft->sizes[a])) return expected(draft, at, "a size", error);
+    /* Counted once it is whole, as messages of what follows do not list axes. */
     draft->axis_count = a + 1;
     at = skip_blanks(at);
     if (!*at) return TSR_OK;
@@ -143,6 +159,8 @@ static tsr_status take_opts(const tsr_mesh_opts *given, tsr_mesh_opts *opts, str
   if (opts->axis_count < 1 || opts->axis_count > TSR_MAX_AXES)
     return tsr__error_set(error, TSR_EARG, "a mesh has 1 to %d axes, not %d", TSR_MAX_AXES,
                           opts->axis_count);
+  /* A struct of options has no text: the draft is written as if it had been given as one, so
+   * that both forms have the same messages. */
   draft->axis_count = opts->axis_count;
   draft->devices = opts->devices;
   draft->abstract = opts->abstract;
@@ -170,6 +188,8 @@ static tsr_status check_name(const struct draft *draft, int axis, tsr__error *er
   size_t length = draft->lengths[axis];
   char quote[TSR__QUOTE];
 
+  /* Text was read by the bytes that a name may have, options may hold any: so the length and the
+   * bytes are looked at here, for the typed form. */
   tsr__quote(name, length, quote);
   if (length == 0)
     return tsr__error_set(error, TSR_EARG, "mesh \"%s\": axis %d has an empty name", draft->text,
@@ -180,6 +200,7 @@ static tsr_status check_name(const struct draft *draft, int axis, tsr__error *er
                             "mesh \"%s\": axis name '%s' has other characters "
                             "than letters, digits and '_'",
                             draft->text, quote);
+  /* Names lie in the mesh in fields of fixed size, with an end of text. */
   if (length >= sizeof((tsr_mesh *)0)->names[0])
     return tsr__error_set(error, TSR_EARG,
                           "mesh \"%s\": axis name '%s' has %zu characters; at "
@@ -213,6 +234,8 @@ static tsr_status check_count(const tsr__topology *topology, struct draft *draft
   bool overflow = false;
 
   for (int a = 0; a < draft->axis_count; a++)
+    /* A size that stuck at the end of the range need not overflow the product, so that is looked
+     * at below. */
     overflow |= __builtin_mul_overflow(count, draft->sizes[a], &count);
   if (overflow || count == INT64_MAX)
     return tsr__error_set(error, TSR_EARG,
@@ -228,6 +251,7 @@ static tsr_status check_count(const tsr__topology *topology, struct draft *draft
                           "mesh \"%s\" needs %lld devices; the runtime has %d: "
                           "make the mesh smaller or open the runtime with more",
                           draft->text, (long long)count, topology->device_count);
+  /* Both bounds lie far below 2^31. */
   draft->device_count = (int)count;
   return TSR_OK;
 }
@@ -242,6 +266,7 @@ static tsr_status check_devices(const tsr__topology *topology, const struct draf
                             "mesh \"%s\": no device %d at position %d; the "
                             "runtime's devices are 0 to %d",
                             draft->text, id, p, topology->device_count - 1);
+    /* Quadratic, in a number of devices that is small where somebody lists them. */
     for (int q = 0; q < p; q++)
       if (draft->devices[q] == id)
         return tsr__error_set(error, TSR_EARG,
@@ -257,6 +282,8 @@ static tsr_status check_draft(const tsr__topology *topology, struct draft *draft
   for (int a = 0; a < draft->axis_count; a++)
     if (check_name(draft, a, error) || check_size(draft, a, error)) return error->status;
   if (check_count(topology, draft, error)) return error->status;
+  /* In this order each check may rely on those before: the devices' list has as many as the
+   * count says. */
   return check_devices(topology, draft, error);
 }
 
@@ -268,8 +295,11 @@ static int draft_device(const struct draft *draft, int position)
   return draft->devices ? draft->devices[position] : position;
 }
 
+/* A list of devices that is 0, 1, 2, ... hashes and compares as no list does: it says the same. */
 static uint64_t draft_hash(const struct draft *draft)
 {
+  /* Abstract meshes are other objects than those over devices of equal sizes, so they begin
+   * elsewhere. */
   uint64_t hash = (uint64_t)draft->axis_count + (draft->abstract ? TSR_MAX_AXES : 0);
 
   for (int a = 0; a < draft->axis_count; a++) {
@@ -297,8 +327,11 @@ static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
   return true;
 }
 
+/* The canonical text, without blanks: what messages and types show and what makes the mesh
+ * again. */
 static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
 {
+  /* A name of 31 bytes, '=', 19 digits and ',' an axis. */
   char text[TSR_MAX_AXES * 56];
   size_t n = 0;
 
@@ -311,6 +344,9 @@ static char *mesh_text_new(tsr__heap *heap, const tsr_mesh *mesh)
   return out;
 }
 
+/* Row-major: the last axis is the fastest, so its stride is 1.
+ *
+ *   x=2,y=4    strides 4, 1    position = 4 * x + y */
 static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
 {
   uint32_t stride = 1;
@@ -372,6 +408,8 @@ static tsr_mesh *inert_new(tsr_runtime *rt, const tsr__error *error, uint64_t ha
 /* Keeps at least half as many lists as meshes; when memory is short the lists get longer. */
 static void grow_table(tsr__heap *heap, tsr__topology *topology)
 {
+  /* The lists move to twice as many. Their order within one may turn round: only the first equal
+   * mesh is looked for, and there is never a second. */
   size_t before = topology->mesh_lists, lists = before ? 2 * before : 32;
   if ((size_t)(topology->mesh_count + topology->bad_count) < 2 * before) return;
   tsr_mesh **table = tsr__new(heap, lists * sizeof *table);
@@ -388,7 +426,9 @@ static void grow_table(tsr__heap *heap, tsr__topology *topology)
   topology->mesh_lists = lists;
 }
 
-/* The list of a hash; NULL out of memory. */
+/* The list of a hash; NULL out of memory. Called with the runtime's lock held, as all that reads
+ * or writes the table is; meshes themselves do not change once they are in it, and are read
+ * without. */
 static tsr_mesh **list_of(tsr_runtime *rt, uint64_t hash)
 {
   tsr__topology *topology = tsr__topology_of(rt);
@@ -412,10 +452,14 @@ static tsr_mesh *find_or_make(tsr_runtime *rt, const struct draft *draft)
     if (!mesh->error && mesh->hash == hash && draft_equals(draft, mesh)) return mesh;
   mesh = list ? mesh_new(rt, draft, hash) : NULL;
   if (!mesh) return NULL;
+  /* Only good meshes are counted: errors may come at one process alone, and must not shift the
+   * numbers of what all of them make. */
   mesh->id = ++tsr__topology_of(rt)->mesh_count;
   return add_mesh(list, mesh);
 }
 
+/* A bad call in a loop must not fill memory: equal errors are one object, and beyond MOST_BAD
+ * different ones share a constant that tells so. */
 static tsr_mesh *find_or_make_inert(tsr_runtime *rt, const tsr__error *error)
 {
   uint64_t hash = tsr__hash(error->text, strlen(error->text), (uint64_t)error->status);
@@ -441,7 +485,9 @@ const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error)
   return mesh ? mesh : &memory_mesh;
 }
 
-/* The mesh of a draft read so far with `error`; both kinds of mesh are kept by the runtime. */
+/* The mesh of a draft read so far with `error`; both kinds of mesh are kept by the runtime. The
+ * draft is checked before the lock is taken: the devices it is checked against never change once
+ * meshes are made. */
 static tsr_mesh *mesh_of(tsr_runtime *rt, struct draft *draft, tsr__error *error)
 {
   if (!error->status) check_draft(tsr__topology_of(rt), draft, error);
@@ -451,6 +497,8 @@ static tsr_mesh *mesh_of(tsr_runtime *rt, struct draft *draft, tsr__error *error
   return mesh ? mesh : (tsr_mesh *)&memory_mesh;
 }
 
+/* Of NULL for a runtime nothing can be kept, hence no mesh; of one that failed to open there is
+ * no table, hence a constant. */
 static tsr_mesh *make_text(tsr_runtime *rt, const char *text, bool abstract)
 {
   struct draft draft = { .axis_count = 0, .abstract = abstract };
@@ -469,7 +517,8 @@ static tsr_mesh *make_text(tsr_runtime *rt, const char *text, bool abstract)
   return mesh_of(rt, &draft, &error);
 }
 
-/* Whether options say how devices are wired. */
+/* Whether options say how devices are wired. Without a word of it the devices stay in the order
+ * of their ids, and no search is made. */
 static bool wired(const tsr_mesh_opts *opts)
 {
   bool outer = false;
@@ -483,6 +532,8 @@ static tsr_mesh *mesh_in_order(tsr_runtime *rt, const tsr_mesh_opts *opts, struc
 {
   tsr__topology *topology = tsr__topology_of(rt);
   size_t bytes = (size_t)topology->device_count * sizeof(int);
+  /* The search for an order needs a draft that is right. A bad one goes on to mesh_of, which
+   * makes of the error what it makes of any. */
   if (error->status || check_draft(topology, draft, error)) return mesh_of(rt, draft, error);
   if (draft->devices || draft->abstract)
     tsr__error_set(error, TSR_EARG,
@@ -491,6 +542,8 @@ static tsr_mesh *mesh_in_order(tsr_runtime *rt, const tsr_mesh_opts *opts, struc
                    draft->text);
   int *devices = tsr__new(&rt->heap, bytes);
   if (!devices) return (tsr_mesh *)&memory_mesh;
+  /* Lent to the draft: mesh_fill copies them. The mesh that comes out is equal to one whose
+   * devices were listed in that order. */
   draft->devices = devices;
   if (!error->status) tsr__mesh_order(opts, draft->device_count, devices, error);
   tsr_mesh *mesh = mesh_of(rt, draft, error);
@@ -516,6 +569,7 @@ tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)
   if (!rt) return NULL;
   if (!tsr__topology_of(rt)) return (tsr_mesh *)&closed_mesh;
   tsr_mesh_opts own = { .size = sizeof own };
+  /* Fails into `error`, with which both ways below make an inert mesh. */
   take_opts(opts, &own, &draft, &error);
   return wired(&own) ? mesh_in_order(rt, &own, &draft, &error) : mesh_of(rt, &draft, &error);
 }
@@ -526,11 +580,16 @@ tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)
   tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 1 };
 
   opts.names[0] = axis ? axis : "data";
+  /* Without a topology the mesh is inert whatever its size: make_with finds that out and says
+   * why. */
   opts.sizes[0] = topology ? topology->device_count : 1;
   return tsr_mesh_make_with(rt, &opts);
 }
 
-/* What the sub-mesh of a mesh is asked for: the axis's number, and from where how much. */
+/* What the sub-mesh of a mesh is asked for: the axis's number, and from where how much.
+ *
+ *   x=2,y=4, y from 1, 2 of them       0 [1 2] 3
+ *                                      4 [5 6] 7     -> x=2,y=2 over 1 2 5 6 */
 struct cut {
   const char *name;
   int axis;
@@ -550,6 +609,7 @@ static tsr_status check_cut(const tsr_mesh *mesh, struct cut *cut, tsr__error *e
                           tsr__quote(name, strlen(name), quote), mesh->text);
   }
   int64_t size = mesh->sizes[cut->axis];
+  /* `size - start` instead of `start + count`, which could overflow. */
   if (cut->start >= 0 && cut->count >= 1 && cut->start < size && cut->count <= size - cut->start)
     return TSR_OK;
   return tsr__error_set(error, TSR_EARG,
@@ -562,6 +622,7 @@ static tsr_status check_cut(const tsr_mesh *mesh, struct cut *cut, tsr__error *e
 /* The devices that a cut leaves, in order. */
 static void cut_devices(const tsr_mesh *mesh, const struct cut *cut, int *out)
 {
+  /* Positions in order are row-major, and leaving out coordinates of one axis keeps them so. */
   for (int p = 0; p < mesh->device_count; p++) {
     int64_t at = tsr__mesh_coord(mesh, p, cut->axis) - cut->start;
     if (at >= 0 && at < cut->count) *out++ = mesh->devices[p];
@@ -571,6 +632,7 @@ static void cut_devices(const tsr_mesh *mesh, const struct cut *cut, int *out)
 static tsr_mesh *cut_mesh(const tsr_mesh *mesh, const struct cut *cut)
 {
   tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = mesh->axis_count };
+  /* Room for all devices, though the cut takes fewer: the count is make_with's to find out. */
   size_t bytes = (size_t)mesh->device_count * sizeof(int);
   int *devices = mesh->abstract ? NULL : tsr__new(&mesh->rt->heap, bytes);
 
@@ -592,6 +654,7 @@ tsr_mesh *tsr_mesh_sub(const tsr_mesh *mesh, const char *axis, int64_t start, in
   struct cut cut = { .name = axis, .start = start, .count = count };
   tsr__error error = { .status = TSR_OK };
 
+  /* What is made of a bad mesh is that mesh, so that its message stays the first one. */
   if (!mesh || mesh->error) return (tsr_mesh *)mesh;
   if (!check_cut(mesh, &cut, &error)) return cut_mesh(mesh, &cut);
   return (tsr_mesh *)tsr__mesh_bad(mesh->rt, &error);
@@ -604,6 +667,7 @@ void tsr_scope_use_mesh(tsr_scope *scope, const tsr_mesh *mesh)
 
 const tsr_mesh *tsr_scope_mesh(const tsr_scope *scope)
 {
+  /* The nearest one wins. Meshes live as long as the runtime, so a scope need not hold them. */
   while (scope && !scope->mesh) scope = scope->outer;
   return scope ? scope->mesh : NULL;
 }
@@ -619,6 +683,7 @@ tsr_sharding tsr_on_device(tsr_runtime *rt, int device)
                          .device_count = 1 };
   tsr__error error = { .status = TSR_OK };
 
+  /* A spec with an axis and without a mesh: that is the error of no mesh. */
   if (!rt) return tsr_on_with(NULL, "device", NULL);
   if (!topology) return tsr_on_with(&closed_mesh, NULL, NULL);
   if (device < 0 || device >= topology->device_count)

@@ -23,6 +23,8 @@ enum { SHAPE_ROOM = 256 }; /* 8 sizes of 20 characters fit */
 /* Writes "[1024,32]"; a size known only at run time is "?". */
 static size_t shape_write(const tsr_shape *shape, char out[SHAPE_ROOM])
 {
+  /* Shapes in messages may be the ones that are refused: a rank out of range must not lead
+   * beyond the dims. */
   int rank = shape->rank < 0 ? 0 : shape->rank > TSR_MAX_RANK ? TSR_MAX_RANK : shape->rank;
   size_t n = 0;
 
@@ -44,11 +46,15 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
   if (shape->rank < 0 || shape->rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE, "a shape has 0 to %d dims, not %d", TSR_MAX_RANK,
                           shape->rank);
+  /* The text is made before anything is known to be wrong: it is cheap beside what a shape is
+   * asked for. */
   shape_write(shape, text);
   for (int d = 0; d < shape->rank; d++)
     if (shape->dims[d] < 0)
       return tsr__error_set(error, TSR_ESHAPE, "dim %d of shape %s is %lld; sizes are 0 or more", d,
                             text, (long long)shape->dims[d]);
+  /* A rank, then each dim, then their product: the first of them that is wrong is the one that
+   * is told. */
   int64_t count = tsr__shape_count(shape);
   if (count < 0 || count > INT64_MAX / 16) /* bytes are counted, too */
     return tsr__error_set(error, TSR_ESHAPE,
@@ -67,6 +73,7 @@ static size_t type_write(tsr_dtype dtype, const tsr_shape *shape, const tsr_shar
 
   if (dtype) n = (size_t)snprintf(out, TYPE_ROOM, "%s", tsr_dtype_name(dtype));
   n += shape_write(shape, out + n);
+  /* Unplaced arrays show no place, so that programs without meshes are not full of it. */
   if (sharding && sharding->mesh) {
     out[n++] = '@';
     n += (size_t)tsr_sharding_text(sharding, shape->rank, out + n, TYPE_ROOM - n);
@@ -88,12 +95,14 @@ int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding
   char type[TYPE_ROOM];
   size_t n = type_write(dtype, &shape, sharding, type);
 
+  /* A type without dtype is "?[8]" in texts for users, and the bare shape in our messages. */
   if (!dtype) {
     memmove(type + 1, type, n + 1);
     type[0] = '?';
     n++;
   }
   if (out && capacity) {
+    /* As snprintf: cut to the room there is, and the whole length is returned. */
     size_t copy = n < capacity ? n : capacity - 1;
     memcpy(out, type, copy);
     out[copy] = '\0';

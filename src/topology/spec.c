@@ -15,6 +15,8 @@
 
 _Static_assert(sizeof(tsr_sharding) == 32, "no padding: shardings are compared by bytes");
 
+/*   "x+y,-,z"     axis  x y z        which axes, in the order of the text
+ *                first  0 2 2 3 ...  where those of each dim begin; behind the rank it stays */
 struct reader {
   const char *text, *at;
   const tsr_mesh *mesh;
@@ -41,6 +43,7 @@ struct words {
   size_t at, span;
 };
 
+/* Bad meshes that need no runtime: a spec is read where there may be none. */
 static const tsr__error no_mesh_error = {
   TSR_EAXIS, "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make"
 };
@@ -64,6 +67,8 @@ static const tsr_mesh newer_mesh = { .text = (char *)"", .error = (tsr__error *)
 /* The text, or the part of it around the offence when it is too long. */
 static void cut_words(const char *text, size_t offset, size_t length, struct words *out)
 {
+  /* As much of a long text as fits, and of it the part with the offence; what is left out at
+   * either end is told by dots. */
   const size_t room = sizeof out->text - 1, kept = room - 6; /* "..." at either end */
   size_t whole = strlen(text), start = 0, n = 0, count = whole;
 
@@ -73,6 +78,7 @@ static void cut_words(const char *text, size_t offset, size_t length, struct wor
     if (offset + length > kept) start = length < kept ? offset + length - kept : offset;
     if (start + count > whole) count = whole - start;
   }
+  /* An offence longer than all that is shown is cut with it. */
   if (length > start + count - offset) length = start + count - offset;
   if (start) {
     memcpy(out->text, "...", 3);
@@ -91,6 +97,7 @@ static const char *near_name(const tsr_mesh *mesh, const char *word, size_t leng
   char copy[sizeof(struct words)];
 
   out[0] = '\0';
+  /* A word longer than any name is near to none. */
   if (length >= sizeof copy) return out;
   memcpy(copy, word, length);
   copy[length] = '\0';
@@ -103,6 +110,7 @@ static const char *near_name(const tsr_mesh *mesh, const char *word, size_t leng
 static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const struct words *words,
                                tsr__error *error)
 {
+  /* A span of 0 is the end of the text, for which there is nothing to quote. */
   const char *axes = tsr_mesh_text(mesh), *at = words->text + words->at;
   char spec[TSR__QUOTE], word[TSR__QUOTE], hint[64];
 
@@ -152,8 +160,10 @@ static bool offence(struct reader *reader, enum offence kind, const char *at, si
   struct words words;
   tsr__error error = { .status = TSR_OK };
 
+  /* Zeros but for the mesh: whoever uses it anyway finds no axes. */
   memset(out, 0, sizeof *out);
   out->mesh = &no_mesh;
+  /* No mesh is what is wrong then, whatever else is: its names could not be told from others. */
   if (!reader->mesh) return false;
   cut_words(reader->text, (size_t)(at - reader->text), length, &words);
   word_offence(reader->mesh, kind, &words, &error);
@@ -175,7 +185,8 @@ static int find_axis(const tsr_mesh *mesh, const char *name, size_t length)
   return -1;
 }
 
-/* What stands where a name is due: nothing, or something foreign. */
+/* What stands where a name is due: nothing, or something foreign. Where an end or a separator
+ * stands the name is missing; anything else does not belong there. */
 static bool nameless(struct reader *reader)
 {
   char c = *reader->at;
@@ -195,6 +206,7 @@ static int read_axis(struct reader *reader)
   if (!length) nameless(reader);
   else if (axis < 0) offence(reader, UNKNOWN, name, length);
   else if (reader->mask >> axis & 1) offence(reader, TWICE, name, length);
+  /* Axes are used once over all dims and the sum: one mask for the whole spec. */
   if (axis < 0 || reader->mask >> axis & 1) return -1;
   reader->mask |= 1u << axis;
   return axis;
@@ -214,6 +226,7 @@ static bool read_priority(struct reader *reader, int dim)
   skip_blanks(reader);
   const char *at = reader->at;
   size_t length = 0;
+  /* The word is taken whole, so that "p12" is named as such. */
   while (tsr__axis_byte((unsigned char)at[length])) length++;
   if (!length) return foreign(reader, PRIORITY);
   if (length != 2 || at[0] != 'p' || at[1] < '0' || at[1] > '3')
@@ -229,6 +242,8 @@ static bool read_dim(struct reader *reader, int dim)
 {
   skip_blanks(reader);
   if (*reader->at == '-' || *reader->at == '?') {
+    /* '-' says that a dim is not cut, which is true without a mesh; '?' asks a planner, who has
+     * none to plan for. */
     if (*reader->at == '?' && !reader->mesh) return offence(reader, UNKNOWN, reader->at, 1);
     if (*reader->at == '?') reader->out->open |= (uint8_t)(1u << dim);
     reader->at++;
@@ -290,6 +305,7 @@ static bool read_sum(struct reader *reader)
 static bool read_spec(struct reader *reader)
 {
   skip_blanks(reader);
+  /* Types write specs in parentheses (f32[8]@(x)), and what is printed can be read again. */
   bool open = *reader->at == '(';
   reader->at += open;
   if (!read_dims(reader) || !read_sum(reader)) return false;
@@ -301,7 +317,8 @@ static bool read_spec(struct reader *reader)
   return *reader->at ? foreign(reader, CHARACTER) : true;
 }
 
-/* Dims past the last one named have no axes; "-" alone names none, as it fits any rank. */
+/* Dims past the last one named have no axes; "-" alone names none, as it fits any rank. Filled
+ * up behind the rank, so that nobody who asks for a dim's axes need look at it. */
 static void finish(tsr_sharding *out, int used)
 {
   for (int d = out->rank; d < TSR_MAX_RANK; d++) out->first[d + 1] = (uint8_t)used;
@@ -313,6 +330,7 @@ tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_op
   tsr_sharding out = { .mesh = mesh, .strict = opts && opts->strict };
   struct reader reader = { .text = spec, .at = spec, .mesh = mesh, .out = &out };
 
+  /* It lies on the mesh that was bad before: the first mistake is the one that is told. */
   if (mesh && mesh->error) return out;
   if (opts && tsr__opts_beyond(opts, opts->size, sizeof *opts)) out.mesh = &newer_mesh;
   else if (spec && read_spec(&reader)) finish(&out, reader.used);
@@ -324,6 +342,7 @@ tsr_sharding tsr_on_scope(const tsr_scope *scope, const char *spec, const tsr_on
   const tsr_mesh *mesh = tsr_scope_mesh(scope);
   tsr_sharding out = tsr_on_with(mesh, spec, opts);
 
+  /* The same mistake, in the words of a call that was never given a mesh. */
   if (!mesh && out.mesh == &no_mesh) out.mesh = &homeless;
   return out;
 }
@@ -339,6 +358,7 @@ tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes
     return out;
   }
   for (int d = 0; axes && d < rank; d++) {
+    /* Each dim is a text of its own here, without commas, and messages show that one. */
     reader.text = reader.at = axes[d] ? axes[d] : "-";
     skip_blanks(&reader);
     if (*reader.at && !read_dim(&reader, d)) return out;
@@ -414,6 +434,8 @@ static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_R
 
   if (!sharding->mesh) return (size_t)snprintf(out, SPEC_ROOM, "unplaced");
   if (sharding->mesh->error) return (size_t)snprintf(out, SPEC_ROOM, "(?)");
+  /* Dims that are cut are never left out, even beyond the rank asked for: a message about too
+   * many of them must show them. */
   while (rank < TSR_MAX_RANK &&
          (sharding->first[rank] < sharding->first[TSR_MAX_RANK] || sharding->open >> rank))
     rank++;
@@ -450,6 +472,8 @@ static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char 
                               tsr__error *error)
 {
   char axes[TSR_MAX_AXES * 33 + 1];
+  /* Below the number of parts only a size of 0 divides, which nobody means; beyond the last
+   * multiple there is no larger one. */
   int64_t parts = tsr__dim_parts(sharding, dim), below = size - size % parts;
   int count = sharding->first[dim + 1] - sharding->first[dim];
   const char *mesh = tsr_mesh_text(sharding->mesh);
@@ -509,6 +533,7 @@ static tsr_status check_form(const tsr_sharding *sharding, tsr_dtype dtype, cons
   if (sharding->mesh->error)
     return tsr__error_set(error, tsr_mesh_status(sharding->mesh), "%s",
                           tsr_mesh_message(sharding->mesh));
+  /* A spec may name fewer dims than there are: the rest is whole. More would be lost in silence. */
   if (sharding->rank > shape->rank) {
     tsr_type_text(dtype, *shape, NULL, type, sizeof type);
     char spec[512];
@@ -519,6 +544,7 @@ static tsr_status check_form(const tsr_sharding *sharding, tsr_dtype dtype, cons
                           spec, sharding->rank, type + !dtype, shape->rank,
                           sharding->rank - shape->rank, tsr_mesh_text(sharding->mesh));
   }
+  /* Empty dims and those of the run's size divide. */
   for (int d = 0; sharding->strict && d < shape->rank; d++) {
     if (shape->dims[d] <= 0 || shape->dims[d] % tsr__dim_parts(sharding, d) == 0) continue;
     tsr_type_text(dtype, *shape, sharding, type, sizeof type);

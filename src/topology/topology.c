@@ -20,6 +20,8 @@ enum { MAX_DEVICES = 4096 };
 static size_t shown(const char *text, size_t length)
 {
   uint32_t c = 0;
+  /* Control characters of a user's text could drive a terminal that shows the message: C0, DEL
+   * and C1. */
   size_t size = tsr__utf8_read(text, length, &c);
   return c < 0x20 || (c >= 0x7f && c < 0xa0) ? 0 : size;
 }
@@ -31,7 +33,9 @@ const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
 
   while (i < length) {
     size_t bytes = shown(text + i, length - i);
+    /* A byte that is no character is skipped alone, so that what follows is found again. */
     size_t add = bytes ? bytes : 1;
+    /* Characters are not cut: either all bytes of one fit before the dots or none. */
     if (n + add > room) {
       memcpy(out + n, "...", 3);
       n += 3;
@@ -57,6 +61,7 @@ static int device_number(const char *text)
   for (; *text; text++) {
     if (*text < '0' || *text > '9') return 0;
     value = value * 10 + (*text - '0');
+    /* In each round, so that no text is long enough to overflow. */
     if (value > MAX_DEVICES) return 0;
   }
   return value;
@@ -84,6 +89,7 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
                           "devices \"%s\": '%s' is no device count; write a "
                           "number from 1 to %d after \"cpu:\"",
                           quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
+  /* One process: others are for tsr__topology_pretend, until there are some. */
   *out = (tsr__topology){
     .kind = "cpu", .device_count = count, .process_count = 1, .per_process = count
   };
@@ -135,6 +141,8 @@ tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
                              "tsr_runtime_open: out of memory for the list of "
                              "devices");
   *topology = parsed;
+  /* The slot is filled last: who finds one finds it whole. The runtime calls slot_free when it
+   * closes. */
   rt->slots[TSR__SLOT_TOPOLOGY] = topology;
   rt->slot_free[TSR__SLOT_TOPOLOGY] = topology_free;
   return TSR_OK;
@@ -144,6 +152,7 @@ bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
 {
   tsr__topology *topology = tsr__topology_of(rt);
 
+  /* A mesh that is there was checked against fewer devices. */
   if (!topology || topology->mesh_lists || index < 0 || index >= count) return false;
   if (count > MAX_DEVICES / topology->per_process) return false;
   topology->process_count = count;

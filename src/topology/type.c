@@ -3,6 +3,7 @@
  *     type    dtype '[' [size (',' size)*] ']' ['@' '(' spec ')']      blanks between words */
 #include "topology/topology.h"
 
+/* Sizes and names are read where they stand; nothing is copied but what messages show. */
 struct reader {
   const char *at;
   char quote[TSR__QUOTE]; /* the whole text, for messages */
@@ -38,6 +39,7 @@ static tsr_status read_dtype(struct reader *reader, tsr_dtype *out, tsr__error *
   size_t length = 0;
 
   skip_blanks(reader);
+  /* The whole word is taken first, so that "f16x" is no f16 with something behind it. */
   while (tsr__axis_byte((unsigned char)reader->at[length])) length++;
   if (!length) return expected(reader, "an element type", error);
   TSR__FOR_DTYPES(dtype)
@@ -61,6 +63,7 @@ static tsr_status read_size(struct reader *reader, int64_t *out, tsr__error *err
   skip_blanks(reader);
   if (*reader->at < '0' || *reader->at > '9') return expected(reader, "a size", error);
   for (; *reader->at >= '0' && *reader->at <= '9'; reader->at++)
+    /* Too large a size is an error of shapes and not of the grammar: the text is well written. */
     if (__builtin_mul_overflow(value, 10, &value) ||
         __builtin_add_overflow(value, *reader->at - '0', &value))
       return tsr__error_set(error, TSR_ESHAPE, "type \"%s\": a size is beyond 63 bits",
@@ -72,6 +75,7 @@ static tsr_status read_size(struct reader *reader, int64_t *out, tsr__error *err
 static tsr_status read_shape(struct reader *reader, tsr_shape *out, tsr__error *error)
 {
   if (!take(reader, '[')) return expected(reader, "'[' and sizes", error);
+  /* Rank 0. */
   if (take(reader, ']')) return TSR_OK;
   do {
     if (out->rank == TSR_MAX_RANK)
@@ -96,8 +100,11 @@ static tsr_status read_type(const tsr_mesh *mesh, const char *text, tsr_type *ou
   skip_blanks(&reader);
   if (placed ? *reader.at != '(' : *reader.at != '\0')
     return expected(&reader, placed ? "a spec in parentheses" : "'@' or the end", error);
+  /* The rest of the text is the spec's, with its own messages: a bad one lies on a bad mesh,
+   * which the check below finds. */
   out->on = tsr_on_with(mesh, placed ? reader.at : NULL, NULL);
   tsr_sharding loose = out->on;
+  /* A type may leave dims to the planner; what is checked is that the rest fits the shape. */
   loose.open = 0;
   return tsr__sharding_check_form(&loose, &out->shape, error);
 }
