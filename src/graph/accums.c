@@ -8,10 +8,14 @@ bool tsr__in_kernel(const tsr__program *program, int n)
 {
   int lowering = tsr__ops[program->nodes[n].op].lowering;
   if (lowering == TSR__LOW_VIEW) return !tsr__node_shifts(program, n);
+  /* A table that lies with other devices needs them: that is a routine's work, not a loop's. */
   if (tsr__looks_away(&program->nodes[n])) return false;
   return lowering == TSR__LOW_TILE || lowering == TSR__LOW_FORMULA;
 }
 
+/*   x, y leaves -1     a = x + y  0     s = sum(a)  0     b = a / s  1     t = sum(b)  1
+ *
+ * b reads s, which is whole only after the combining of stage 0. */
 int tsr__stages(const tsr__program *program, int *stage)
 {
   int last = -1;
@@ -22,6 +26,7 @@ int tsr__stages(const tsr__program *program, int *stage)
     stage[n] = in_kernel ? 0 : -1;
     TSR_FOR_OPERANDS (program, node, i, o) {
       int ready = stage[o];
+      /* What a kernel does not make is there one slot later: -1 for leaves becomes stage 0. */
       if (in_kernel && !tsr__in_kernel(program, o)) ready++;
       if (ready > stage[n]) stage[n] = ready;
     }
@@ -48,7 +53,8 @@ const tsr__accum_info tsr__accum_infos[TSR__ACCUMS] = {
 #undef ORDERED
 };
 
-/* The rows of a class. */
+/* The rows of a class. Three, as sums of floats to one number are kept as long fixed-point
+ * numbers, to many as three f64 each, and integers in 128 bits: each where it costs the least. */
 static const struct {
   uint8_t floats_to_one, floats_to_many, others;
 } rows[TSR__ACC_CLASSES] = {
@@ -58,7 +64,8 @@ static const struct {
 #include "graph/accums.def"
 };
 
-/* Whether the node's finalisation also needs a COUNT accumulator. */
+/* Whether the node's finalisation also needs a COUNT accumulator. Unmasked ones divide by a
+ * number that shapes tell. */
 static bool needs_count(const tsr__gnode *node)
 {
   return tsr__ops[node->op].finish != TSR__FINISH_VALUE && node->in_count > 1; /* a mask or codes */
@@ -95,6 +102,8 @@ static tsr__accum main_accum(const tsr__program *program, int n)
     .mask = tsr__in(program, node, 1),
     .codes = tsr__in(program, node, 2),
   };
+  /* A count of trues is a count with that bool as its mask: so it shares its accumulator with
+   * the count that a mean with this mask needs. */
   if (accum.row == TSR__ACCUM_COUNT && accum.mask < 0) {
     accum.mask = accum.operand;
     accum.operand = -1;
@@ -103,6 +112,7 @@ static tsr__accum main_accum(const tsr__program *program, int n)
   return accum;
 }
 
+/* Without an operand: how many there are does not depend on what they are. */
 static tsr__accum count_accum(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
@@ -119,6 +129,8 @@ tsr_sharding tsr__partial_place(const tsr_sharding *at, unsigned axes)
 {
   tsr_sharding out;
   uint8_t used = 0;
+  /* Places are compared as bytes. Sums that are not made and priorities are no part of where
+   * partials lie. */
   memset(&out, 0, sizeof out);
   out.mesh = at->mesh;
   out.rank = at->rank;
@@ -136,6 +148,8 @@ bool tsr__is_scattered(const tsr__program *program, const tsr__gnode *node)
          tsr__used_axes(&program->shardings[node->sharding]) & node->reduce_axes;
 }
 
+/* Scattered results are finished piece by piece: which piece depends on shape and sharding, so
+ * those must agree, too. */
 bool tsr__scattered_alike(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b)
 {
   bool scattered = tsr__is_scattered(program, a);
@@ -154,6 +168,8 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
     return false;
   const tsr__reduce_attr *left = tsr__reduce_of(program, &program->nodes[a->node]);
   const tsr__reduce_attr *right = tsr__reduce_of(program, &program->nodes[b->node]);
+  /* Without stages (no memory for them) nothing is shared: more is computed, and the same
+   * results. */
   return stage && stage[a->node] == stage[b->node] && left->dims == right->dims &&
          left->groups == right->groups &&
          tsr__scattered_alike(program, &program->nodes[a->node], &program->nodes[b->node]);
@@ -169,6 +185,8 @@ int tsr__accums_of(const tsr__program *program, int n, tsr__accum out[2])
   return 2;
 }
 
+/* Accumulators of one operand hang in one list: two that share must have it, so only these are
+ * compared. */
 typedef struct listing {
   const tsr__program *program;
   const int *stage;  /* NULL out of memory: nothing is shared then */
@@ -201,6 +219,7 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
   }
   for (int n = 0; n < program->node_count; n++) {
     tsr__accum mine[2];
+    /* A mean's pair: the sum and, where masked, the count that it is divided by. */
     int found[2] = { -1, -1 };
     int wanted = tsr__accums_of(program, n, mine);
     for (int k = 0; k < wanted; k++) found[k] = list_accum(&l, &mine[k]);
@@ -215,5 +234,7 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
 int64_t tsr__wire_bytes(int row, int dtype, int64_t count)
 {
   const tsr__accum_info *info = &tsr__accum_infos[row];
+  /* Fixed words of a long number, or values of the operand's own type, or both (a key and its
+   * place). */
   return (info->fixed + info->values * (int64_t)tsr_dtype_size((tsr_dtype)dtype)) * count;
 }

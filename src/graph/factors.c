@@ -17,6 +17,9 @@ typedef struct symbol {
   uint8_t kind;
 } symbol;
 
+/*   "a!tb"   a   dims before the attribute's      passes
+ *           !t   the attribute's dim              must be whole
+ *            b   dims behind it                   passes */
 static const char *next_symbol(const char *at, symbol *out)
 {
   out->kind = TSR__FACTOR_PASS;
@@ -38,6 +41,7 @@ static bool ends_term(char c)
 static const char *term_of(const char *rule, int operand)
 {
   const char *term = rule;
+  /* Up to "->", of which '-' stands in no term. */
   for (const char *at = rule; *at != '-'; at++)
     if (*at == ',' && operand-- > 0) term = at + 1;
   return term;
@@ -48,6 +52,7 @@ static const char *result_term(const char *rule)
   return strchr(rule, '>') + 1;
 }
 
+/* 'a' to 'z' are 1 to 26 in their low bits and '.' is 14, which is n: no rule uses that letter. */
 static tsr__letter *letter_of(tsr__factors *f, char letter)
 {
   return &f->letter[letter & 31];
@@ -60,7 +65,8 @@ static int add_factor(tsr__factors *out, uint8_t kind, int64_t size)
   return out->count++;
 }
 
-/* How many dims of an array of `rank` a letter stands for, `d` of them before it. */
+/* How many dims of an array of `rank` a letter stands for, `d` of them before it. '.' takes what
+ * is left, so letters behind it would find nothing: it stands last, or alone. */
 static int span_of(const tsr__factors *f, char letter, int rank, int d)
 {
   switch (letter) {
@@ -85,7 +91,8 @@ static bool is_for_kernels(const tsr__factors *f)
   return any;
 }
 
-/* Products of floats keep the order of what they are made of. */
+/* Products of floats keep the order of what they are made of. Devices that join what each made
+ * of its own would join in another order. */
 static bool is_ordered(const tsr__factors *f)
 {
   const tsr__scatter_attr *attr = tsr__attr_of(f->program, f->node);
@@ -100,6 +107,7 @@ static uint8_t kind_of(const tsr__factors *f, uint8_t kind, const int64_t *dims,
   int64_t least = tsr__ops[f->node->op].least_cut, size = dims[d]; /* -1: known at run time */
   bool whole = kind == TSR__FACTOR_PERMUTE && least && size < least, others = size < 2;
   for (int i = 0; i < rank; i++) others = others || (i != d && dims[i] > 1);
+  /* If no other dim has elements, cutting this one is all that can be done. */
   whole = whole && others;
   if (kind == TSR__FACTOR_MEET) whole = is_for_kernels(f) || is_ordered(f);
   return whole ? TSR__FACTOR_REPLICATE : kind;
@@ -113,6 +121,7 @@ static void meet_letters(tsr__factors *f, const char *term, const int64_t *dims,
     symbol s;
     term = next_symbol(term, &s);
     tsr__letter *letter = letter_of(f, s.letter);
+    /* The first term with a letter says how many dims it has and how large; later ones follow. */
     if (letter->first < 0) {
       letter->first = (int8_t)f->count;
       letter->span = (int8_t)span_of(f, s.letter, rank, d);
@@ -138,6 +147,7 @@ static void map_aligned(const tsr__factors *f, const tsr__gnode *in, int8_t *map
 {
   int skip = f->node->rank - in->rank;
   for (int d = 0; d < in->rank; d++)
+    /* What is broadcast is the same for all: whoever has a part of the result needs all of it. */
     map[d] = in->dims[d] == 1 && f->node->dims[d + skip] != 1 ? -1 : (int8_t)(d + skip);
 }
 
@@ -156,6 +166,8 @@ static void expand_reduction(tsr__factors *f)
   for (int d = 0; d < x->rank; d++) {
     bool gone = attr->dims >> d & 1;
     int factor = add_factor(f, gone ? TSR__FACTOR_REDUCE : TSR__FACTOR_PASS, x->dims[d]);
+    /* Groups are a dim of the result that no dim of the operand becomes. A kept dim is there, of
+     * size 1. */
     if (attr->groups > 0 || (gone && !attr->keep)) continue;
     f->out[at++] = gone ? -1 : (int8_t)factor;
   }
@@ -168,7 +180,9 @@ static int times(const uint8_t *indices, int rank, int index)
   return count;
 }
 
-/* Whether parts of sums over cut dims can be told apart: there is room for a dim and its index. */
+/* Whether parts of sums over cut dims can be told apart: there is room for a dim and its index.
+ * The parts are a dim of a node of its own (partition/split.c), before the sum over them: a full
+ * rank, or as many indices as there can be, leave none for it. */
 static bool has_parts(const tsr__factors *f, const tsr__dot_attr *attr)
 {
   if (attr->parts) return true;
@@ -189,19 +203,27 @@ static void expand_dot(tsr__factors *f)
   for (int i = 1; i <= TSR__MAX_FACTORS; i++) {
     int left = times(attr->left, a->rank, i), right = times(attr->right, b->rank, i);
     bool kept = times(attr->out, f->node->rank, i);
+    /* By where an index runs:
+     *
+     *   result, once in either operand        passes: ab,bc->ac  a and c
+     *   both operands, not in the result      reduced: b; where sums are trees, of leaves alone
+     *   elsewhere (aa->a, windows)            whole */
     f->kind[i - 1] = kept && left < 2 && right < 2 ? TSR__FACTOR_PASS : TSR__FACTOR_REPLICATE;
     bool sums = !kept && left == 1 && right == 1 && (!attr->leaf || attr->leaf == i);
     if (sums) f->kind[i - 1] = TSR__FACTOR_REDUCE;
     if (left || right || kept) f->count = i;
   }
+  /* Then the operands are gathered instead. */
   for (int i = 0; i < f->count && !has_parts(f, attr); i++)
     if (f->kind[i] == TSR__FACTOR_REDUCE) f->kind[i] = TSR__FACTOR_REPLICATE;
   for (int d = 0; d < f->node->rank; d++) {
     f->out[d] = (int8_t)(attr->out[d] - 1);
+    /* Of windows' places only the result knows how many there are. */
     f->size[f->out[d]] = f->node->dims[d];
   }
   for (int d = 0; d < a->rank; d++) {
     uint8_t *kind = attr->window[d] ? &f->kind[attr->left[d] - 1] : NULL;
+    /* Last, when it is known that it would pass. */
     if (kind && *kind == TSR__FACTOR_PASS) *kind = TSR__FACTOR_PERMUTE;
   }
 }
@@ -236,6 +258,8 @@ static void expand_folds(tsr__factors *f)
   int count = tsr__folds_of(in, f->node, folds);
   for (int k = 0; k < count; k++) {
     bool same = folds[k].from_inner == folds[k].to_inner;
+    /* Factor k is fold k: of [12, 5] -> [4, 3, 5] factor 0 is 12 against 4, and 5 passes. Minor
+     * dims of a fold have no factor, so they are whole. */
     f->out[folds[k].to] = (int8_t)add_factor(f, same ? TSR__FACTOR_PASS : TSR__FACTOR_PERMUTE,
                                              f->node->dims[folds[k].to]);
   }
@@ -260,6 +284,7 @@ static void expand_view(tsr__factors *f)
   TSR_FOR_OPERANDS (f->program, f->node, i, o) {
     tsr__viewing view = tsr__view_of(f->program, f->node, i);
     for (int k = 0; k < f->program->nodes[o].rank; k++)
+      /* One operand that does not pass it on is enough: all of them are cut alike. */
       if (view.dims[k].step && !view.dims[k].same) f->kind[view.dims[k].dim] = TSR__FACTOR_PERMUTE;
   }
 }
@@ -288,6 +313,7 @@ static void expand_at_places(tsr__factors *f)
 /* Starts are whole, and what is smaller than where it is written. */
 static void map_at_places(const tsr__factors *f, int i, const tsr__gnode *in, int8_t *map)
 {
+  /* Operand 1 are the starts, which every device needs. */
   for (int d = 0; d < in->rank && i != 1; d++)
     if (!i || in->dims[d] == f->node->dims[d]) map[d] = (int8_t)d;
 }
@@ -337,6 +363,7 @@ void tsr__factors_in(const tsr__factors *f, int i, int8_t map[TSR_MAX_RANK])
 {
   int in = tsr__in(f->program, f->node, i), rule = tsr__ops[f->node->op].shape_rule;
   const char *term = term_of(tsr__ops[f->node->op].factors, i);
+  /* For sources and what is left out that is the answer. */
   memset(map, -1, TSR_MAX_RANK);
   if (in < 0 || rule == TSR__SH_SOURCE) return;
   const tsr__gnode *operand = &f->program->nodes[in];

@@ -13,7 +13,8 @@
 
 #include <stdio.h>
 
-/* A mistake that was found without knowing the operation. */
+/* A mistake that was found without knowing the operation. It is wrapped by the row's name here,
+ * once, so that whoever finds one (shapes, dtypes) need not know for whom. */
 static tsr_status named(tsr__op op, const tsr__error *found, tsr__error *error)
 {
   return tsr__error_set(error, found->status, "tsr_%s: %s", tsr__ops[op].name, found->text);
@@ -34,6 +35,8 @@ tsr_status tsr__no_dim(tsr__error *error, const char *call, int64_t dim, const c
 
 /* ---- dtypes ---- */
 
+/* All errors of dtypes have this form; `which` ends with a blank or is empty, as an operation of
+ * one operand need not say which. */
 static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *which,
                               const char *expected, tsr__error *error)
 {
@@ -41,6 +44,8 @@ static tsr_status dtype_error(tsr__op op, const tsr__type *type, const char *whi
                         tsr__ops[op].name, which, text_of(type).text, expected);
 }
 
+/* Narrow unsigned types wrap to their own range, but do so in u32: signedness is what decides
+ * here, not width. */
 static bool is_natural(int dtype)
 {
   return tsr__dtype_info_of((tsr_dtype)dtype)->kind == TSR__DTYPE_UINT;
@@ -57,6 +62,8 @@ static tsr_status not_bits(tsr__op op, tsr__types in, bool bools, tsr__error *er
     tsr_dtype dtype = (tsr_dtype)in.at[which].dtype;
     if (!tsr__dtype_integer(dtype) && !(bools && dtype == TSR_BOOL)) break;
   }
+  /* Each is an integer by itself, so they are at odds: u64 and a signed one meet in f64. The
+   * second is named, as the first stood there when it came. */
   if (which == in.count) {
     which = 1;
     expected =
@@ -69,9 +76,12 @@ static tsr_status not_bits(tsr__op op, tsr__types in, bool bools, tsr__error *er
 /* The one dtype of operands that must share one; 0 with the error set. */
 static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, tsr__error *error)
 {
+  /* 0 meets anything in the other, so operands left out do not count. */
   tsr_dtype meet = 0;
   for (int i = 0; i < in.count; i++)
     if (in.at[i].dtype) meet = tsr__promote(meet, (tsr_dtype)in.at[i].dtype);
+  /* Functions of floats take integers as f64, which holds all that 32 bits do and the most of
+   * 64. */
   if (wants == TSR__WANT_FLOAT && !tsr__dtype_float(meet)) return TSR_F64;
   if (wants == TSR__WANT_BITS && tsr__dtype_float(meet)) {
     not_bits(op, in, true, error);
@@ -85,6 +95,8 @@ static tsr_dtype common_dtype(tsr__op op, enum tsr__want wants, tsr__types in, t
     not_bits(op, in, false, error);
     return 0;
   }
+  /* COMMON is what registers hold: bools as i32, narrow types as what they are computed in
+   * (dtypes.def). */
   if (wants != TSR__WANT_COMMON) return meet;
   return meet == TSR_BOOL ? TSR_I32 : (tsr_dtype)tsr__dtype_info_of(meet)->computes;
 }
@@ -135,11 +147,15 @@ static tsr_status scatter_dtypes(tsr__op op, tsr__types in, uint8_t *want, tsr__
   return TSR_OK;
 }
 
+/* Writes the dtype that each operand must have. That is all a rule says of operands: who makes
+ * the node puts casts where they differ, and a program in which they would still differ is
+ * malformed. */
 static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask, uint8_t *want,
                                  tsr__error *error)
 {
   enum tsr__want wants = (enum tsr__want)tsr__ops[op].wants;
   bool reduce = tsr__ops[op].lowering == TSR__LOW_REDUCE;
+  /* As they are, unless a rule says otherwise: masks, codes and indices stay what the user gave. */
   for (int i = 0; i < in.count; i++) want[i] = in.at[i].dtype;
   if (reduce && beside_reduction(op, in, error)) return error->status;
   switch (wants) {
@@ -151,6 +167,8 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   case TSR__WANT_MASK: return wants_bool(op, in, 1, "the mask ", error);
   case TSR__WANT_CHOICE: return wants_choice(op, in, want, error);
   case TSR__WANT_TRUTH: want[0] = TSR_BOOL; return TSR_OK;
+  /* Sums of integers are made in 64 bits of their own sign, so that the result has room; floats
+   * sum to their own type, exactly. */
   case TSR__WANT_SUMMAND:
     if (!tsr__dtype_float((tsr_dtype)want[0]))
       want[0] = (uint8_t)tsr__promote((tsr_dtype)want[0], is_natural(want[0]) ? TSR_U64 : TSR_I64);
@@ -165,12 +183,15 @@ static tsr_status operand_dtypes(tsr__op op, tsr__types in, const tsr__ask *ask,
   return TSR_OK;
 }
 
+/* By the dtypes that operands will have, not those they came with: of a cast operand the result
+ * follows the cast. */
 static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, const tsr__ask *ask)
 {
   const tsr__index_attr *attr = ask->attr;
   switch (tsr__ops[op].dtype_rule) {
   case TSR__DT_BOOL: return TSR_BOOL;
   case TSR__DT_RESULT:
+    /* A node of several has no type of its own; RESULT, which takes one out, has that one's. */
     if (tsr__ops[op].results) return 0;
     return (tsr_dtype)in.at[0].results[attr ? attr->index : 0].dtype;
   case TSR__DT_I64: return TSR_I64;
@@ -183,11 +204,12 @@ static tsr_dtype result_dtype(tsr__op op, tsr__types in, const uint8_t *want, co
   }
 }
 
-/* Dtypes given at the call. */
+/* Dtypes given at the call. They may be any number that a C program puts into the enumeration. */
 static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 {
   int rule = tsr__ops[op].dtype_rule;
   const char *expected = NULL;
+  /* The enumeration keeps the three rules of a given dtype beside each other. */
   if (rule < TSR__DT_ATTR || rule > TSR__DT_ATTR_FLOAT) return TSR_OK;
   tsr__error unknown = { .status = TSR_OK };
   if (tsr__dtype_check(dtype, &unknown)) return named(op, &unknown, error);
@@ -200,6 +222,8 @@ static tsr_status check_asked(tsr__op op, tsr_dtype dtype, tsr__error *error)
 
 /* ---- shapes ---- */
 
+/* `back` counts dims from the end, as they are aligned there: that is the only number that is
+ * right for both operands. */
 static tsr_status broadcast_error(tsr__op op, tsr__types in, const int pair[2], int back,
                                   tsr__error *error)
 {
@@ -219,7 +243,9 @@ static tsr_status broadcast_error(tsr__op op, tsr__types in, const int pair[2], 
 }
 
 /* The operand whose dim, `back` from the end, is what the others must meet: not 1 and not
- * missing. Writes its size; -1 if there is none and all are 1. */
+ * missing. Writes its size; -1 if there is none and all are 1. The message names the ruler and
+ * the operand that does not fit it. A dim of size 0 rules as any other does: 1 meets 0 in 0, and
+ * 3 does not. */
 static int ruling_operand(tsr__types in, int first, int back, int64_t *size)
 {
   int ruler = -1;
@@ -234,6 +260,8 @@ static int ruling_operand(tsr__types in, int first, int back, int64_t *size)
   return ruler;
 }
 
+/* dim_of says TSR__DYNAMIC of rows that lie ragged, so two such shapes are equal here; whether
+ * they are the same rows is seen at the run. */
 static bool same_shape(const tsr__type *a, const tsr__type *b)
 {
   if (a->rank != b->rank) return false;
@@ -242,7 +270,8 @@ static bool same_shape(const tsr__type *a, const tsr__type *b)
   return true;
 }
 
-/* Whether nothing broadcasts: so it is nearly always. */
+/* Whether nothing broadcasts: so it is nearly always. Tried first, since making a node is what a
+ * small program's time goes to. */
 static bool all_alike(tsr__types in)
 {
   bool alike = in.at[0].dtype != 0;
@@ -250,7 +279,8 @@ static bool all_alike(tsr__types in)
   return alike;
 }
 
-/* The broadcast of the operands from `first` on. */
+/* The broadcast of the operands from `first` on. `first` is 1 where operand 0 is a table, which
+ * takes no part. */
 static tsr_status element_shape(tsr__op op, tsr__types in, int first, tsr_shape *out,
                                 tsr__error *error)
 {
@@ -276,6 +306,7 @@ static tsr_status element_shape(tsr__op op, tsr__types in, int first, tsr_shape 
   return TSR_OK;
 }
 
+/* The table's borders are one line; what is looked up may have any shape and is the result's. */
 static tsr_status search_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__error *error)
 {
   tsr_shape shape;
@@ -287,7 +318,9 @@ static tsr_status search_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__e
   return TSR_OK;
 }
 
-/* The smallest or largest of no element does not exist. */
+/* The smallest or largest of no element does not exist. A mask or groups may leave nothing of
+ * any array, so those rows have a value for it; without them an empty dim is a mistake that is
+ * seen here. Where a kept dim is empty there is no result that would need an element. */
 static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error *error)
 {
   if (!tsr__ops[op].needs_one || dtype_at(in, 1) || dtype_at(in, 2)) return TSR_OK;
@@ -304,6 +337,9 @@ static tsr_status check_one(tsr__op op, tsr__types in, uint32_t dims, tsr__error
   return TSR_OK;
 }
 
+/*   sum of [8, 5] over dim 1         -> [8]
+ *   the same, kept                   -> [8, 1]
+ *   of rows by code, 3 groups        -> [3]       all dims are reduced, whatever they are */
 static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr *attr,
                                tsr_shape *out, tsr__error *error)
 {
@@ -315,6 +351,7 @@ static tsr_status reduce_shape(tsr__op op, tsr__types in, const tsr__reduce_attr
                             tsr__ops[op].name, i == 1 ? "mask" : "group code",
                             text_of(&in.at[i]).text, i == 1 ? "what broadcasts to " : "",
                             text_of(x).text);
+  /* Tested by bits alone: a mask of dims can name some that are not there. */
   if (attr->dims >> x->rank)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: .dims names one that %s has not; %s",
                           tsr__ops[op].name, text_of(x).text, tsr__dims_text(x->rank).text);
@@ -353,10 +390,13 @@ tsr_status tsr__along_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr
   const tsr__type *x = &in.at[0];
   int64_t dim = attr->dim, rank = x->rank;
   if (dim < 0 || dim >= rank) return no_such_dim(op, x, dim, error);
+  /* Of several results each has its shape in the list (tsr__infer_result), the node has none. */
   *out = tsr__ops[op].results ? (tsr_shape){ .rank = 0 } : shape_of(x);
   return TSR_OK;
 }
 
+/* The dim is looked at first: a count is compared with its size. The shape itself is that of the
+ * listed results. */
 static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *attr, tsr_shape *out,
                             tsr__error *error)
 {
@@ -370,6 +410,7 @@ static tsr_status top_shape(tsr__op op, tsr__types in, const tsr__sort_attr *att
                         text_of(x).text, (long long)dim_of(x, (int)attr->dim));
 }
 
+/* Keys are compared one after the other, so they may be of different dtypes. */
 static tsr_status keys_shape(tsr__op op, tsr__types in, const tsr__dim_attr *attr, tsr_shape *out,
                              tsr__error *error)
 {
@@ -392,6 +433,8 @@ static tsr_status rows_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__err
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s has no rows; it needs at least one dim",
                           tsr__ops[op].name, text_of(rows).text);
   *out = shape_of(rows);
+  /* How many rows stay, or come to a device, is known at the run; the other dims are the rows'
+   * own. */
   out->dims[0] = TSR__DYNAMIC;
   return TSR_OK;
 }
@@ -431,6 +474,8 @@ static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__erro
   for (int n = 0; n < region->program.node_count; n++) {
     const tsr__gnode *arg = &region->program.nodes[n];
     if (arg->op != TSR__OP_ARG) continue;
+    /* Not every argument need be used by the body, and not in order: what stands there says
+     * which one it is. */
     int i = tsr__index_of(&region->program, arg);
     tsr__type want = tsr__gnode_type(arg);
     if (i >= in.count)
@@ -452,6 +497,7 @@ static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *ax
 {
   bool all = tsr__ops[op].shape_rule == TSR__SH_AXIS_ALL;
   const tsr__type *x = &in.at[0];
+  /* Of ALL the axis becomes a dim more, for which a full rank has no room; of OWN it is gone. */
   if (all ? x->rank == TSR_MAX_RANK : !x->rank || x->dims[0] != axis->size)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: %s along axis %s of size %lld",
                           tsr__ops[op].name, text_of(x).text, axis->name, (long long)axis->size);
@@ -474,7 +520,10 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   tsr__type type = in.at[0];
   if (tsr__ops[op].shape_rule == TSR__SH_CALL) {
     const tsr__region *region = ask->regions[0];
+    /* A region's results have the types that its own nodes have: the body was inferred when it
+     * was traced, and arguments fit exactly (check_call). */
     type = tsr__gnode_type(&region->program.nodes[region->results[i]]);
+    /* Sort and its like: values first, then the places they came from. */
   } else if (i) {
     type.dtype = TSR_I64;
   }
@@ -503,6 +552,8 @@ static tsr_status check_several(tsr__op op, tsr__types in, const tsr__index_attr
   return TSR_OK;
 }
 
+/* A source is made of its attributes: the shape is what was asked for, and all there is to check
+ * is that it is one. The operand, where there is one, is the number to fill with. */
 static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
@@ -522,6 +573,8 @@ static tsr_status source_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
 
 /* ---- shapes of views ---- */
 
+/* Views map indices by constants; with a size that is not known neither an end nor a border can
+ * be one. */
 static tsr_status unknown_rows(tsr__op op, const tsr__type *x, int dim, tsr__error *error)
 {
   return tsr__error_set(error, TSR_EUNSUPPORTED,
@@ -540,6 +593,11 @@ static tsr_status check_starts(tsr__op op, tsr__types in, tsr__error *error)
                         tsr__ops[op].name, text_of(starts).text, x->rank, text_of(x).text);
 }
 
+/* The calls have turned Python's ranges into start, step and size; here they are only checked,
+ * and without a sum that could overflow:
+ *
+ *   first = 2, step = 3, size = 3, dim of 10      . . X . . X . . X .
+ *   most = 10 - 1 - 2 = 7, and 7 / 3 = 2 more elements fit behind the first */
 static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *attr,
                               tsr_shape *out, tsr__error *error)
 {
@@ -551,6 +609,7 @@ static tsr_status slice_shape(tsr__op op, tsr__types in, const tsr__slice_attr *
     if (!step) continue;
     if (shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
     int64_t most = step < 0 ? first : shape.dims[d] - 1 - first; /* how far it can go */
+    /* -INT64_MIN is no number; such a step can show one element at most. */
     bool inside =
         first >= 0 && most >= 0 && size >= 0 &&
         (size <= 1 || (step != INT64_MIN && most / (step < 0 ? -step : step) >= size - 1));
@@ -571,6 +630,7 @@ static tsr_status order_shape(tsr__op op, tsr__types in, const tsr__order_attr *
 {
   const tsr__type *x = &in.at[0];
   tsr_shape shape = { .rank = x->rank };
+  /* As many dims as there are, none twice: so all are there, and no second pass is needed. */
   unsigned seen = 0;
   for (int d = 0; d < x->rank; d++) {
     int from = attr->dims[d];
@@ -582,12 +642,15 @@ static tsr_status order_shape(tsr__op op, tsr__types in, const tsr__order_attr *
                             from < x->rank ? " again" : "", x->rank);
     seen |= 1u << from;
     shape.dims[d] = dim_of(x, from);
+    /* Rows of unknown number lie along dim 0, and nothing else may be there. */
     if (d && shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, from, error);
   }
   *out = shape;
   return TSR_OK;
 }
 
+/* Broadcasting to a shape, as NumPy's broadcast_to: aligned at the last dim, ones become any
+ * size. Fewer dims than the operand has are refused by the test of `more` below. */
 static tsr_status spread_shape(tsr__op op, tsr__types in, const tsr__ask *ask, tsr_shape *out,
                                tsr__error *error)
 {
@@ -612,6 +675,7 @@ static tsr_status reshape_shape(tsr__op op, tsr__types in, const tsr__ask *ask, 
                                 tsr__error *error)
 {
   const tsr__type *x = &in.at[0];
+  /* A -1 for one of the dims was filled in by the call. */
   tsr_shape from = shape_of(x);
   tsr__error inner = { .status = TSR_OK };
   if (tsr__shape_check(&ask->shape, &inner)) return named(op, &inner, error);
@@ -619,6 +683,7 @@ static tsr_status reshape_shape(tsr__op op, tsr__types in, const tsr__ask *ask, 
     if (from.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
   tsr__type to = { .dtype = x->dtype, .rank = (uint8_t)ask->shape.rank, .dims = ask->shape.dims };
   int64_t count = tsr__shape_count(&from), asked = tsr__shape_count(&ask->shape);
+  /* Only the counts must agree: elements keep their order, whatever the dims are. */
   if (count != asked)
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_%s: %s has %lld elements and %s has %lld; give dims of as many, or "
@@ -636,6 +701,7 @@ static tsr_status roll_shape(tsr__op op, tsr__types in, const tsr__roll_attr *at
   bool fits = same_shape(x, &in.at[1]) && attr->dim >= 0 && attr->dim < x->rank;
   if (fits && dim_of(x, (int)attr->dim) == TSR__DYNAMIC)
     return unknown_rows(op, x, (int)attr->dim, error);
+  /* Shifts were taken modulo the size by the call; of an empty dim only 0 is left. */
   fits = fits && attr->count >= 0 && (attr->count < x->dims[attr->dim] || !attr->count);
   if (!fits)
     return tsr__error_set(
@@ -651,6 +717,8 @@ static tsr_status update_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__e
 {
   const tsr__type *x = &in.at[0], *update = &in.at[2];
   if (check_starts(op, in, error)) return error->status;
+  /* Where the box begins is known at the run, and clamped then so that it lies inside. So its
+   * size is all that can be wrong here. */
   bool fits = update->rank == x->rank;
   for (int d = 0; fits && d < x->rank; d++) fits = update->dims[d] <= x->dims[d];
   if (!fits)
@@ -661,7 +729,8 @@ static tsr_status update_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__e
   return TSR_OK;
 }
 
-/* A sum of sizes; one beyond all sizes where it is too large, for check_size to refuse. */
+/* A sum of sizes; one beyond all sizes where it is too large, for check_size to refuse. Borders
+ * may be as large as an int64_t, and two of them would wrap to a small sum. */
 static int64_t longer(int64_t size, int64_t more)
 {
   return size > INT64_MAX - more ? INT64_MAX : size + more;
@@ -675,6 +744,8 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
   if (in.at[1].rank)
     return tsr__error_set(error, TSR_ESHAPE, "tsr_%s: the value around is %s, expected one number",
                           tsr__ops[op].name, text_of(&in.at[1]).text);
+  /* All dims that an attribute can have, not only the operand's: a border along one that is not
+   * there would be lost in silence. */
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     int64_t low = attr->low[d], high = attr->high[d];
     if (!low && !high) continue;
@@ -699,6 +770,8 @@ static tsr_status concat_shape(tsr__op op, tsr__types in, const tsr__dim_attr *a
   const tsr__type *first = &in.at[0];
   tsr_shape shape = shape_of(first);
   if (attr->dim < 0 || attr->dim >= first->rank) return no_such_dim(op, first, attr->dim, error);
+  /* One size differs, all others are operand 1's. Numbers are given by their place from 1 on, as
+   * users count. */
   int dim = (int)attr->dim;
   for (int i = 0; i < in.count; i++) {
     const tsr__type *x = &in.at[i];
@@ -760,10 +833,13 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   }
 }
 
-/* Broadcasting and take make shapes larger than their operands'. */
+/* Broadcasting and take make shapes larger than their operands'. A sixteenth of the range is the
+ * bound for shapes that are given, too: bytes, which are eight times as many, must be countable
+ * with something to spare for what is added to them. */
 static tsr_status check_size(tsr__op op, const tsr__inferred *type, tsr__error *error)
 {
   for (int d = 0; d < type->shape.rank; d++)
+    /* Its rows are counted at the run, where memory is the bound. */
     if (type->shape.dims[d] < 0) return TSR_OK;
   int64_t count = tsr__shape_count(&type->shape);
   if (count >= 0 && count <= INT64_MAX / 16) return TSR_OK;
@@ -779,6 +855,8 @@ static tsr_status check_size(tsr__op op, const tsr__inferred *type, tsr__error *
 tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__inferred *out,
                       tsr__error *error)
 {
+  /* In this order: an operand of several results has no dtype to look at, and the dtypes that
+   * operands will have give the result's. */
   tsr__inferred found = { .operand = out->operand };
   if (check_several(op, in, attr_of(op, ask), error)) return error->status;
   if (operand_dtypes(op, in, ask, found.operand, error)) return error->status;

@@ -1,6 +1,7 @@
 /* The shape of general products: an index has one size wherever it runs. */
 #include "graph/graph.h"
 
+/* As many as two operands can have between them; index 0 is no index. */
 enum { INDICES = 2 * TSR_MAX_RANK };
 
 typedef struct type_text {
@@ -48,8 +49,14 @@ static bool meet_windows(tsr__types in, const tsr__dot_attr *attr, int64_t *size
     bool good = window <= INDICES && i && i <= INDICES && size[window] >= 0 && size[i] < 0 &&
                 stride > 0 && dilation > 0;
     if (!good) return false;
+    /* The last element of a window lies (size - 1) * dilation behind its first; divided instead
+     * of multiplied, which could overflow.
+     *
+     *   length 7, window of 3, dilation 2, stride 1      X . X . X . .     3 places */
     bool fits = size[window] && (size[window] - 1) <= (length - 1) / dilation && length;
     size[i] = fits ? (length - 1 - (size[window] - 1) * dilation) / stride + 1 : 0;
+    /* A device's block has the elements of its neighbour's windows, too: how many windows are
+     * its own does not follow from the length. */
     if (attr->places[d]) size[i] = attr->places[d];
   }
   return true;
@@ -78,6 +85,8 @@ tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, 
     good = good && i <= INDICES && size[i] >= 0 && !runs_in(attr->out, d, i);
     shape.dims[shape.rank++] = good ? size[i] : 0;
   }
+  /* An index that is in no operand has no size and is no concern; one that is met and not kept
+   * must be in both. */
   for (int i = 1; i <= INDICES && good; i++)
     good = size[i] < 0 || runs_in(attr->out, shape.rank, i) ||
            ((runs_in(attr->left, in.at[0].rank, i) || runs_in(attr->window, in.at[0].rank, i)) &&

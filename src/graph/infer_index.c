@@ -9,6 +9,7 @@
 static int end_of(tsr__op op, const void *attr)
 {
   const tsr__span_attr *span = attr;
+  /* Both families begin with the dim; only one of them has `more`. */
   const tsr__dim_attr *one = attr;
   bool many = tsr__ops[op].attr == TSR__ATTR_SPAN || tsr__ops[op].attr == TSR__ATTR_SCATTER;
   return (int)(many ? span->dim + span->more : one->dim) + 1;
@@ -33,11 +34,14 @@ tsr_status tsr__take_shape(tsr__op op, tsr__types in, const void *attr, tsr_shap
   int64_t first = ((const tsr__dim_attr *)attr)->dim;
   if (first < 0 || first >= table->rank || end_of(op, attr) > table->rank)
     return no_such_dim(op, table, first, error);
+  /* The dim is known to be good from here on, so differences of ranks cannot be negative. */
   int dim = (int)first, end = end_of(op, attr), rank = table->rank - (end - dim) + index->rank;
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_%s: %s at indices %s would have %d dims, the most is %d", name,
                           text_of(table).text, text_of(index).text, rank, TSR_MAX_RANK);
+  /* Sizes of the run may be dim 0 only, and that of the indices would come to stand behind `dim`
+   * others. */
   if (dim > 0 && index->rank > 0 && dim_of(index, 0) == TSR__DYNAMIC)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "tsr_%s: %s along dim %d at indices whose number is known only at run "
@@ -54,6 +58,7 @@ tsr_status tsr__take_along_shape(tsr__types in, const tsr__dim_attr *attr, tsr_s
   if (tsr__along_shape(TSR__OP_TAKE_ALONG, in, attr, out, error)) return error->status;
   bool fits = table->rank == index->rank;
   for (int d = 0; fits && d < table->rank; d++)
+    /* Ones were broadcast by the call, so that here all must be equal. */
     fits = d == attr->dim || dim_of(table, d) == dim_of(index, d);
   *out = shape_of(index);
   if (fits) return TSR_OK;
@@ -72,6 +77,7 @@ tsr_status tsr__scatter_shape(tsr__op op, tsr__types in, const tsr__scatter_attr
   if (tsr__along_shape(op, in, &first, out, error)) return error->status;
   int dim = (int)attr->dim, end = end_of(op, attr), rank = x->rank - (end - dim) + at->rank;
   tsr_shape found = { .rank = 0 };
+  /* Too many dims are reported as updates that do not fit: none could. */
   bool fits = end <= x->rank && rank <= TSR_MAX_RANK;
   if (fits) found = found_shape(x, at, dim, end);
   fits = fits && rank == updates->rank;

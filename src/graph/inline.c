@@ -38,7 +38,8 @@ static const char *site_of(const frame *f, int n)
   return own ? own : f->site;
 }
 
-/* The node itself, or of a number an array that holds it. */
+/* The node itself, or of a number an array that holds it. An argument that is a number would be
+ * one that its region's nodes are not made for: they were traced with an array. */
 static int32_t held(inliner *in, int32_t at, const char *site)
 {
   if (at < 0 || in->out->nodes[at].op != TSR__OP_CONST) return at;
@@ -74,6 +75,8 @@ static bool copy_node(inliner *in, frame *f, int n)
   tsr__gnode node = program->nodes[n];
   int32_t *links = operands_of(in, f, n);
   if (!links) return false;
+  /* All indices are of the program it comes from, and are looked up in the new one, where equal
+   * things are one again. */
   if (node.attr_bytes)
     node.attr = tsr__program_attr(in->out, program->attrs + node.attr, node.attr_bytes);
   if (node.sharding)
@@ -81,7 +84,9 @@ static bool copy_node(inliner *in, frame *f, int n)
   if (node.result_count)
     node.first_result =
         tsr__program_results(in->out, &program->results[node.first_result], node.result_count);
+  /* A region's numbers begin at 0; the node's own say where they are in the whole program. */
   if (node.param >= 0) node.param += f->param;
+  /* Roots are what the terminal asked for; a body's results are the call's. */
   if (f->inside) node.flags &= (uint8_t)~TSR__ROOT;
   f->place[n] =
       tsr__program_add(in->out, &node, (tsr__links){ links, node.in_count }, site_of(f, n));
@@ -103,15 +108,19 @@ static bool put_region(inliner *in, frame *f, int n)
                    .inside = true,
                    .site = site };
   if (!args || !results || !open_frame(in, &inside, &region->program)) return false;
+  /* Before the body is put in, so that all of its uses share one array. */
   for (int i = 0; i < node->in_count; i++) args[i] = held(in, args[i], site);
   if (!put_program(in, &inside)) return false;
   for (int i = 0; i < region->result_count; i++)
     results[i] = held(in, inside.place[region->results[i]], site);
   f->results[n] = results;
+  /* The call itself has no node: RESULT nodes are looked up in `results`. */
   f->place[n] = -1;
   return true;
 }
 
+/* Three things are no copies: a call becomes its body, an argument what is passed, a result of a
+ * call what its body made. All else is copied on its operands as they are now. */
 static bool put_node(inliner *in, frame *f, int n)
 {
   const tsr__gnode *node = &f->program->nodes[n];
@@ -121,6 +130,7 @@ static bool put_node(inliner *in, frame *f, int n)
   else if (o >= 0 && has_region(&f->program->nodes[o]))
     f->place[n] = f->results[o][tsr__index_of(f->program, node)];
   else return copy_node(in, f, n);
+  /* Two roots may be one node here: it keeps what either has. */
   if (f->place[n] >= 0 && !f->inside) in->out->nodes[f->place[n]].flags |= node->flags & TSR__ROOT;
   return f->place[n] >= 0;
 }
@@ -138,6 +148,8 @@ bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__pr
   inliner in = { .out = out, .arena = arena };
   frame whole = { .param = 0 };
   tsr__program_init(out, program->heap);
+  /* Numbers stay with the run's program, of which this is a view: only their count is taken
+   * over. */
   out->param_count = program->param_count;
   if (!open_frame(&in, &whole, program) || !put_program(&in, &whole)) return false;
   *place = whole.place;

@@ -29,6 +29,8 @@ static void drop_value(tsr_array *array)
 
 void tsr__array_use(tsr_array *a)
 {
+  /* Users of any thread count here: a program on another thread may be made of an array that its
+   * owner deletes meanwhile. Whoever takes the count to 0 drops the value of a deleted one. */
   atomic_fetch_add(&a->users, 1);
 }
 
@@ -39,6 +41,7 @@ void tsr__array_let_go(tsr_array *a)
 
 void tsr__array_drop_operands(tsr_array *a)
 {
+  /* Each use was counted one by one, so an operand that stands there twice is let go twice. */
   for (int i = 0; i < a->in_count; i++) {
     if (a->in[i]) tsr__array_let_go(a->in[i]);
     a->in[i] = NULL;
@@ -55,6 +58,8 @@ void tsr__array_delete(tsr_array *a)
 void tsr__array_donate(tsr_array *a, const char *site)
 {
   tsr__array_delete(a);
+  /* After deleting, whose mark it replaces: the two differ in what is said of them, and in that
+   * the next run may write over the value. */
   a->deleted = TSR__GIVEN_UP;
   a->given_up = site ? site : "an unknown line";
 }
@@ -79,6 +84,8 @@ static void release_node(tsr__node *node)
 {
   tsr_array *array = (tsr_array *)node;
   const tsr__extras *extras = array->extras;
+  /* A run under way holds what it reads by reference; it must only not hang its value on a node
+   * that is gone. */
   if (array->pending) array->pending->forget(array->pending, array);
   tsr__array_drop_operands(array);
   for (int i = 0; extras && i < extras->region_count; i++) tsr__region_release(extras->regions[i]);
@@ -91,6 +98,8 @@ static bool alive(const tsr_scope *scope)
   return scope && !scope->inert && scope->rt->error.status == TSR_OK;
 }
 
+/* There are two, since a trace must tell lack of memory (which passes) from a scope that never
+ * was. */
 static tsr_array *inert_constant(const tsr_scope *scope)
 {
   bool misuse = !scope || scope->status == TSR_EARG;
@@ -98,7 +107,11 @@ static tsr_array *inert_constant(const tsr_scope *scope)
 }
 
 /* A node of an operation with what lies behind it: operands, and the numbers and the attribute
- * asked for; zeros where none are. */
+ * asked for; zeros where none are.
+ *   tsr_array | in[0] in[1] ... | number 0, number 1 ... | attribute |
+ *
+ * One allocation of the scope's arena; every part is a multiple of 8 bytes long but for the
+ * last, so all of them are aligned. */
 static tsr_array *allot(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                         const char *site)
 {
@@ -141,6 +154,7 @@ tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *sh
   tsr_array *array = NULL;
   if (alive(scope)) array = tsr__node_new(scope, sizeof *array, site, release_node);
   if (!array) {
+    /* Takes the value over, also where it fails: the caller has nothing to undo. */
     if (value) tsr__value_release(value);
     return inert_constant(scope);
   }
@@ -163,6 +177,8 @@ tsr_array *tsr__make_const(tsr_scope *scope, tsr_dtype dtype, tsr__num value, co
   return array;
 }
 
+/* The caller's names may be on its stack. Without any there is nothing to copy, and count is not
+ * 0. */
 static bool name_tree(tsr__extras *extras, tsr_scope *scope, const char *const *names, int count)
 {
   const char **own = tsr__arena_new(&scope->arena, (size_t)count * sizeof *own);
@@ -206,6 +222,7 @@ static int64_t saturate(double value, tsr_dtype dtype)
   if (isnan(value)) return 0;
   if (value <= least) return info->kind == TSR__DTYPE_INT ? -most - 1 : 0;
   if (value >= end) return most;
+  /* Of u64 the upper half would not fit an int64_t: it goes through uint64_t and keeps its bits. */
   return info->precision == 64 ? (int64_t)(uint64_t)value : (int64_t)value;
 }
 
@@ -214,6 +231,8 @@ static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 {
   tsr__num out = { .i = 0 };
   bool real = tsr__dtype_float(dtype);
+  /* A number of f32 lies in a double that may have more digits than it: it is rounded to its own
+   * type first, as it would be when used. */
   double f = real ? tsr__dtype_round(dtype, from.f) : 0;
   if (tsr__dtype_float(to))
     out.f = real ? tsr__dtype_round(to, f) : tsr__dtype_real_of(to, from.i, dtype == TSR_U64);
@@ -225,6 +244,7 @@ static tsr__num convert(tsr__num from, tsr_dtype dtype, tsr_dtype to)
 
 static tsr_array *cast_to(tsr_scope *scope, tsr_array *a, tsr_dtype dtype, const char *site)
 {
+  /* A cast of a number is a number: it stays a parameter of the run, and no node stands between. */
   if (a->op == TSR__OP_CONST && !a->value)
     return tsr__make_const(scope, dtype, convert(a->numbers[0], (tsr_dtype)a->dtype, dtype), site);
   return tsr__make(scope, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
@@ -245,6 +265,8 @@ static tsr_array *spread_mask(tsr_scope *scope, tsr_array *mask, const tsr_array
 {
   int skip = x->shape.rank - mask->shape.rank;
   bool same = skip == 0;
+  /* What is wrong with it is for inference to say: it knows how to word it, and sees the mask as
+   * it is. */
   if (mask->dtype != TSR_BOOL || skip < 0) return mask;
   for (int d = 0; d < mask->shape.rank; d++) {
     if (mask->shape.dims[d] == x->shape.dims[d + skip]) continue;
@@ -252,17 +274,20 @@ static tsr_array *spread_mask(tsr_scope *scope, tsr_array *mask, const tsr_array
     same = false;
   }
   for (int d = 0; d < x->shape.rank; d++)
+    /* A full array needs sizes. Rows known at run time take a mask of their own rows only. */
     if (x->shape.dims[d] < 0) return mask;
   if (same) return mask;
   tsr_array *yes = tsr__make_const(scope, TSR_BOOL, (tsr__num){ .i = 1 }, site);
   tsr_array *full = tsr__make(scope, TSR__OP_FULL, TSR__IN(yes),
                               &(tsr__ask){ .dtype = TSR_BOOL, .shape = x->shape }, site);
+  /* "and" with all true: broadcasting does the rest, and fusion computes the constant side away. */
   return tsr__make(scope, TSR__OP_AND, TSR__IN(mask, full), &(tsr__ask){ 0 }, site);
 }
 
 /* ---- arithmetic of bools ---- */
 
-/* Whether an operation on numbers is meant that has an operation of logic for bools. */
+/* Whether an operation on numbers is meant that has an operation of logic for bools. + of bools
+ * is "or", * is "and": as in NumPy, and without a cast to numbers and back. */
 static bool on_bools(tsr__op op, tsr__operands in)
 {
   bool pair = tsr__ops[op].lowering != TSR__LOW_REDUCE;
@@ -275,6 +300,8 @@ static tsr_array *negate(tsr_scope *scope, tsr_array *a, const char *site)
   return tsr__make(scope, TSR__OP_NOT, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
+/* The row says which operation, and which side is to be negated: a <= b of bools is (not a) or
+ * b. */
 static tsr_array *make_logic(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                              const char *site)
 {
@@ -283,13 +310,15 @@ static tsr_array *make_logic(tsr_scope *scope, tsr__op op, tsr__operands in, con
   if (negated == TSR__NOT_LEFT) left = negate(scope, left, site);
   if (negated == TSR__NOT_RIGHT) right = negate(scope, right, site);
   tsr__operands pair = TSR__IN(left, right);
+  /* A reduction keeps its mask and codes, of which `pair` would lose the codes. */
   bool as_given = left == in.at[0] && negated != TSR__NOT_RIGHT;
   tsr_array *out =
       tsr__make(scope, (tsr__op)tsr__ops[op].on_bools, as_given ? in : pair, ask, site);
   return negated == TSR__NOT_RESULT ? negate(scope, out, site) : out;
 }
 
-/* Whether operand 1 is the number 2 and lends operand 0 no other dtype. */
+/* Whether operand 1 is the number 2 and lends operand 0 no other dtype. A power of 2 is a
+ * product, rounded once. Where the 2 would change the dtype (an i32 and 2.0) the power stays. */
 static bool is_square(tsr__operands in)
 {
   const tsr_array *x = in.at[0], *two = in.count > 1 ? in.at[1] : NULL;
@@ -300,7 +329,8 @@ static bool is_square(tsr__operands in)
 
 /* ---- checks ---- */
 
-/* The first inert operand: what is made of it is it, so that its scope tells why. */
+/* The first inert operand: what is made of it is it, so that its scope tells why. No second
+ * error is recorded: the first one is the cause. */
 static tsr_array *inert_among(tsr__operands in)
 {
   for (int i = 0; i < in.count; i++)
@@ -316,7 +346,8 @@ tsr_scope *tsr__home_of(tsr__operands in)
   return tsr__scope_here(scope);
 }
 
-/* Whether one operand can be used in a scope. */
+/* Whether one operand can be used in a scope. `tsr__scope_encloses` keeps lives in order: a node
+ * may only use what lives at least as long as it. */
 static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int number,
                          const char *site)
 {
@@ -348,6 +379,8 @@ static bool usable(tsr_scope **scope, tsr__op op, tsr__operands in, const char *
   if (!*scope) *scope = tsr__home_of(in);
   for (int i = 0; i < in.count; i++)
     if (in.at[i]) *scope = tsr__scope_inner(*scope, in.at[i]->node.scope);
+  /* Over what was given and over what the row needs, whichever is more: missing ones are found
+   * as NULL ones are. */
   for (int i = 0; i < in.count || i < row->least; i++) {
     const tsr_array *a = i < in.count ? in.at[i] : NULL;
     if (!a && i < row->least) {
@@ -374,6 +407,7 @@ static const char *label_of(tsr__op op, int i)
   int lowering = tsr__ops[op].lowering;
   if (lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW) return "operand";
   int kind = lowering == TSR__LOW_REDUCE ? 3 : tsr__ops[op].most - 1;
+  /* Padded to one width, so that the lines below each other align. */
   return kind >= 0 && kind <= 3 && i <= 2 ? labels[kind][i] : "operand";
 }
 
@@ -384,6 +418,8 @@ static void say_where(tsr__error *error, const tsr_scope *scope, tsr__op op, tsr
   for (int i = 0; i < in.count; i++) {
     size_t used = strlen(error->text);
     const char *made = in.at[i] ? in.at[i]->node.site : NULL;
+    /* A call that is composed makes nodes at the user's line: to name that line again would tell
+     * nothing. */
     if (!made || (scope->call && made == site)) continue;
     snprintf(error->text + used, sizeof error->text - used, "\n    %s made at %s",
              scope->call ? "operand" : label_of(op, i), made);
@@ -396,8 +432,10 @@ tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding
   tsr_sharding asked = *sharding;
   tsr_shape known = *shape;
   for (int d = 0; d < known.rank; d++)
+    /* A size of the run is taken for 0, which any spec divides. */
     if (known.dims[d] < 0) known.dims[d] = 0;
-  /* The canonical form names all dims that there can be. */
+  /* The canonical form names all dims that there can be. Else a spec that was made canonical
+   * before would seem to name dims too many. */
   if (asked.rank == TSR_MAX_RANK)
     while (asked.rank > known.rank && !tsr__dim_axes(&asked, asked.rank - 1)) asked.rank--;
   if (tsr__sharding_check_type(&asked, dtype, &known, error)) return error->status;
@@ -424,6 +462,8 @@ static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op 
   tsr__error inner = { .status = TSR_OK };
   tsr_sharding asked = *ask->sharding;
   bool places = tsr__ops[op].lowering == TSR__LOW_STEP;
+  /* '?' and sums are no places for data, but may be asked of a constraint: they are taken out
+   * for the check of the rest. */
   if (ask->opens) asked.open = 0;
   if (places) asked.unreduced = 0;
   if (places) tsr__check_sum(ask->sharding, type->dtype, &inner);
@@ -435,7 +475,8 @@ static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op 
 /* ---- the node ---- */
 
 /* A node in the making: its operands as it will have them, with their types and the dtypes that it
- * wants. Those of nearly all nodes lie on the stack. */
+ * wants. Those of nearly all nodes lie on the stack. No zeroing: `few_` are written before they
+ * are read, for as many operands as there are. */
 enum { FEW = 4 };
 
 typedef struct making {
@@ -483,6 +524,8 @@ static tsr__type type_of(const tsr_array *a)
   return (tsr__type){
     .dtype = a->dtype,
     .rank = (uint8_t)a->shape.rank,
+    /* Asked of the value, not of the shape: a filter's result that was evaluated knows its
+     * count, but its rows lie where they fell. */
     .ragged = a->value && a->shape.rank > 0 && tsr__value_ragged(a->value),
     .dims = a->shape.dims,
     .sharding = a->placed || a->value ? &a->sharding : NULL,
@@ -508,6 +551,7 @@ static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
   for (int i = 0; i < count; i++)
     extras->results[i] = tsr__infer_result(op, (tsr__types){ &first, 1 }, ask, i);
   extras->region_count = ask->region_count;
+  /* Held until the node is released: regions are shared by nodes, programs and plans. */
   for (int i = 0; i < ask->region_count; i++) {
     extras->regions[i] = ask->regions[i];
     tsr__region_hold(ask->regions[i]);
@@ -519,6 +563,7 @@ static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
 static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                            const char *site)
 {
+  /* Without memory for it the scope has recorded the error. */
   tsr_array *array = allot(scope, op, in, ask, site);
   if (!array) return (tsr_array *)&no_memory_array;
   if (!add_extras(array, op, ask)) {
@@ -528,6 +573,8 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const
     return array;
   }
   for (int i = 0; i < in.count; i++)
+    /* Relaxed is enough to count up: the operand is held by its scope meanwhile; counting down
+     * orders. */
     if (in.at[i]) atomic_fetch_add_explicit(&in.at[i]->users, 1, memory_order_relaxed);
   if (ask->sharding && ask->sharding->mesh) {
     array->sharding = tsr__sharding_canon(ask->sharding);
@@ -536,7 +583,8 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const
   return array;
 }
 
-/* Puts the name of the call that was made in the place of the row's. */
+/* Puts the name of the call that was made in the place of the row's. A call that is composed
+ * (argsort, of sort) then fails under the name that the user wrote. */
 static void say_call(tsr__error *error, tsr__op op, const char *call)
 {
   tsr__error found = *error;
@@ -556,7 +604,8 @@ static tsr_array *fail_node(tsr_scope *scope, tsr__op op, tsr__operands in, tsr_
   return tsr__make_inert(scope, site);
 }
 
-/* No dims named means all of them; groups reduce all. */
+/* No dims named means all of them; groups reduce all. Filled in before the node is made, so that
+ * sum(x) and sum over all dims are equal nodes. */
 static tsr__reduce_attr with_all_dims(const tsr__ask *ask, const tsr_array *x)
 {
   tsr__reduce_attr out = { 0 };
@@ -614,6 +663,8 @@ static tsr_array *make_node(tsr_scope *scope, tsr__op op, making *m, const tsr__
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site)
 {
+  /* What is left out at the end is not there at all: a list is as long as its last operand, and
+   * equal calls make equal nodes. */
   while (in.count > tsr__ops[op].least && !in.at[in.count - 1]) in.count--;
   tsr_array *inert = inert_among(in);
   if (inert) return inert;
@@ -621,6 +672,7 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   if (on_bools(op, in)) return make_logic(scope, op, in, ask, site);
   if (tsr__ops[op].square && is_square(in))
     return tsr__make(scope, (tsr__op)tsr__ops[op].square, TSR__IN(in.at[0], in.at[0]), ask, site);
+  /* floor, ceil and their like of an integer are the integer. */
   if (tsr__ops[op].wants == TSR__WANT_ROUNDED && tsr__dtype_integer((tsr_dtype)in.at[0]->dtype))
     return in.at[0];
   making m;

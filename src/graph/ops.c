@@ -1,6 +1,8 @@
 /* The table of operations as data: ops.def, one row an operation. */
 #include "graph/graph.h"
 
+/* Each is what its fields add up to: a hole would be bytes that nobody sets, and equal
+ * attributes would differ by chance. */
 _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_attr) == 8 &&
                    sizeof(tsr__index_attr) == 8 && sizeof(tsr__scan_attr) == 16 &&
                    sizeof(tsr__sort_attr) == 24 && sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
@@ -18,6 +20,8 @@ _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &
                    sizeof(tsr__within_attr) == 24 && sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 8,
                "nor in those of indexing");
 
+/* Zeros of each family, for nodes that were given no attribute: reading one needs no look at
+ * whether it is there. */
 static const tsr__reduce_attr no_reduce;
 static const tsr__dim_attr no_dim;
 static const tsr__scan_attr no_scan;
@@ -53,7 +57,10 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_AXIS] = { sizeof no_axis, &no_axis },
 };
 
-/* Columns of a row. */
+/* Columns of a row. Each becomes an initialiser of a field, so a row may have them in any order,
+ * and one that it leaves out is zero. Fields that others know (kernels, gradients,
+ * documentation) are empty here, and those files include the table with their own meaning of
+ * them. */
 #define MANY TSR__MANY
 #define OPERANDS(low, high) .least = low, .most = high,
 #define RESULTS(many) .results = many,

@@ -14,9 +14,12 @@
 
 #include <stdio.h>
 
+/* A longer entry hangs over, and only its own line. */
 #define FORMULA_LIMIT 44
 #define TYPE_LIMIT 40
 
+/* Counted anew each time: printing a whole program counts once (`numbers`), and messages name
+ * one node. */
 int tsr__program_number(const tsr__program *program, int node)
 {
   int number = 0;
@@ -27,12 +30,14 @@ int tsr__program_number(const tsr__program *program, int node)
 static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   char number[32];
+  /* A program kept as a key has no numbers. */
   if (!program->params || node->param < 0 || node->param >= program->param_count) {
     tsr__text_add(out, "?");
     return;
   }
   tsr__num value = program->params[node->param];
   tsr_dtype dtype = (tsr_dtype)node->dtype;
+  /* As the number will be: rounded to its dtype, in the shortest text that reads back to it. */
   if (dtype == TSR_F64) tsr__text_f64(number, value.f);
   else if (tsr__dtype_float(dtype)) tsr__text_f32(number, (float)tsr__dtype_round(dtype, value.f));
   else if (dtype == TSR_U64) snprintf(number, sizeof number, "%llu", (unsigned long long)value.i);
@@ -52,6 +57,7 @@ static void add_operand(const tsr__program *program, const int *numbers, int nod
 static void add_reduce(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   const tsr__reduce_attr *attr = tsr__reduce_of(program, node);
+  /* All dims are the default and are not named. */
   uint32_t all = (1u << program->nodes[tsr__in(program, node, 0)].rank) - 1;
   if (attr->groups > 0) tsr__text_add(out, ", %lld groups", (long long)attr->groups);
   else if (attr->dims != all) {
@@ -92,6 +98,8 @@ static void add_slice(const tsr__program *program, const tsr__gnode *node, tsr__
     tsr__text_add(out, ", ");
     if (step) tsr__text_add(out, "%lld", (long long)start);
     tsr__text_add(out, ":");
+    /* One beyond the last element that is shown, not the one that was asked for: 0:10:4 of ten
+     * prints 0:9:4, of the same elements. */
     int64_t stop = size ? start + step * (size - 1) + (step > 0 ? 1 : -1) : start;
     if (step && stop >= 0) tsr__text_add(out, "%lld", (long long)stop);
     if (step && step != 1) tsr__text_add(out, ":%lld", (long long)step);
@@ -144,6 +152,7 @@ static void add_roll(const tsr__program *program, const tsr__gnode *node, tsr__t
 static void add_index(int64_t times, int index, tsr__text *out)
 {
   if (times > 1) tsr__text_add(out, "%lld", (long long)times);
+  /* At most 16 indices, so letters are enough. */
   tsr__text_add(out, "%c", 'a' + index - 1);
 }
 
@@ -179,7 +188,8 @@ static void add_dot(const tsr__program *program, const tsr__gnode *node, tsr__te
   add_letters(attr->out, node->rank, out);
 }
 
-/* What stands in the parentheses behind a node's operands; NULL: nothing. */
+/* What stands in the parentheses behind a node's operands; NULL: nothing. INDEX stands where the
+ * node is named (arg 1, %3#0); BLOCKS and AXIS are not shown. */
 static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
                                                     tsr__text *) = {
   [TSR__ATTR_REDUCE] = add_reduce,   [TSR__ATTR_DIM] = add_dim,       [TSR__ATTR_SLICE] = add_slice,
@@ -200,8 +210,10 @@ static void add_call(const tsr__program *program, const int *numbers, const tsr_
 {
   bool reduce = tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
   int family = tsr__ops[node->op].attr;
+  /* By the place of a reduction's operand: sum(x, where m, by codes). */
   static const char *const roles[] = { "", "where ", "by " };
   tsr__text_add(out, "%s", tsr__ops[node->op].name);
+  /* Sources: "iota(dim 0)", and an argument as "arg 1", which takes no parentheses. */
   if (!node->in_count) {
     if (family == TSR__ATTR_INDEX) tsr__text_add(out, " %d", tsr__index_of(program, node));
     if (node->region_count) tsr__text_add(out, "()");
@@ -232,6 +244,7 @@ static void add_formula(const tsr__program *program, const int *numbers, int n, 
     tsr__text_add(out, "#%d", tsr__index_of(program, node));
     return;
   }
+  /* Operators have two operands, both there. */
   if (!sign) {
     add_call(program, numbers, node, out);
     return;
@@ -266,10 +279,12 @@ static bool measure(const tsr__program *program, const int *numbers, size_t widt
 {
   tsr__text line;
   bool failed = false;
+  /* At least so wide, so that small programs printed after each other look alike. */
   width[0] = 20;
   width[1] = 14;
   for (int n = 0; n < program->node_count; n++) {
     if (program->nodes[n].op == TSR__OP_CONST) continue;
+    /* Each line is made twice, to measure and to print: programs that are printed are small. */
     for (int column = 0; column < 2; column++) {
       size_t limit = column ? TYPE_LIMIT : FORMULA_LIMIT;
       tsr__text_init(&line, program->heap);
@@ -297,6 +312,7 @@ static void print_regions(const tsr__program *program, const tsr__gnode *node, i
 {
   for (int i = 0; i < node->region_count; i++) {
     const tsr__region *region = tsr__region_in(program, node, i);
+    /* Numbered by itself, from 0 on: a region knows nothing of what is around it. */
     print(&region->program, indent + 4, out);
     tsr__text_pad(out, ' ', indent + 4);
     tsr__text_add(out, "  return");
@@ -316,6 +332,7 @@ void tsr__program_print(const tsr__program *program, tsr__text *out)
 static void print(const tsr__program *program, int indent, tsr__text *out)
 {
   size_t width[2], room = ((size_t)program->node_count + 1) * sizeof(int);
+  /* Without memory for them they are counted one by one, so that a text comes out all the same. */
   int *numbers = tsr__new(program->heap, room);
   for (int n = 0, number = 0; numbers && n < program->node_count; n++) {
     numbers[n] = number;

@@ -30,6 +30,7 @@ void tsr__program_init(tsr__program *program, tsr__heap *heap)
   program->equal.heap = program->blobs.heap = heap;
 }
 
+/* Regions are counted, as a plan that still runs may hold one of a program that is gone. */
 static void drop_regions(tsr__program *program)
 {
   for (int i = 0; i < program->region_count; i++) tsr__region_release(program->regions[i]);
@@ -38,6 +39,7 @@ static void drop_regions(tsr__program *program)
 
 void tsr__program_free(tsr__program *program)
 {
+  /* A program that was never begun is zeros: freeing it is nothing. */
   tsr__heap *heap = program->heap;
   if (!heap) return;
   tsr__del(heap, program->nodes, program->capacity * sizeof *program->nodes);
@@ -65,11 +67,15 @@ void tsr__program_clear(tsr__program *program)
   program->attr_count = program->result_count = 0;
   drop_regions(program);
   program->visited_count = 0;
+  /* The lists stay as long as they are, and are written over: only `visited_count` says what of
+   * `visited` counts. */
   program->failed = program->open = false;
   tsr__table_clear(&program->equal);
   tsr__table_clear(&program->blobs);
 }
 
+/* A program that ran out of memory says so once, at the end: those who add look at indices below
+ * 0 or at `failed`, not at every list. */
 static bool grow(tsr__program *program, void **array, size_t *capacity, size_t need, size_t element)
 {
   if (need <= *capacity) return true;
@@ -93,12 +99,15 @@ tsr_shape tsr__gnode_shape(const tsr__gnode *node)
 
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding)
 {
+  /* Two, for the unplaced one and the new one. */
   if (!GROW(program, shardings, sharding_capacity, (size_t)program->sharding_count + 2)) return 0;
   if (!program->sharding_count)
     memset(&program->shardings[program->sharding_count++], 0, sizeof(tsr_sharding));
   if (!sharding || !sharding->mesh) return 0;
+  /* A program has few different ones, so they are looked through. */
   for (int i = 1; i < program->sharding_count; i++)
     if (!memcmp(&program->shardings[i], sharding, sizeof *sharding)) return i;
+  /* Nodes have 16 bits for the index. */
   if (program->sharding_count > UINT16_MAX) {
     program->failed = true;
     return 0;
@@ -113,12 +122,16 @@ uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t byt
   if (!bytes) return 0;
   uint64_t hash = tsr__hash(attr, bytes, bytes);
   int32_t at;
+  /* What is found may lie so near the end that its bytes are not all there: numbers of the table
+   * are starts of attributes of any length. */
   TSR_FOR_HASHED (&program->blobs, hash, at)
     if ((size_t)at + bytes <= start && !memcmp(program->attrs + at, attr, bytes))
       return (uint32_t)at;
   if (start + room > INT32_MAX || !tsr__table_add(&program->blobs, hash, (int32_t)start))
     program->failed = true;
   if (program->failed || !GROW(program, attrs, attr_capacity, start + room)) return 0;
+  /* Rounded up to 8 so that the next struct is aligned; the gap is part of the key and must be
+   * zero. */
   memset(program->attrs + start, 0, room);
   memcpy(program->attrs + start, attr, bytes);
   program->attr_count += (int)room;
@@ -127,6 +140,7 @@ uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t byt
 
 int tsr__program_region(tsr__program *program, tsr__region *region)
 {
+  /* By what is in them, not by pointer: a body that was traced twice is one region. */
   for (int i = 0; i < program->region_count; i++)
     if (tsr__region_same(program->regions[i], region)) return i;
   if (!GROW(program, regions, region_capacity, (size_t)program->region_count + 1)) return -1;
@@ -143,6 +157,7 @@ int tsr__program_results(tsr__program *program, const tsr__result *results, int 
   return first;
 }
 
+/* Lists that go along with the nodes: sites and arrays are one a node, so they grow together. */
 static inline bool room_for(tsr__program *program, size_t nodes, size_t operands)
 {
   return GROW(program, nodes, capacity, nodes) && GROW(program, sites, site_capacity, nodes) &&
@@ -158,6 +173,7 @@ bool tsr__program_reserve(tsr__program *program, int nodes, int operands)
 /* Index of a new node with room for its operands and regions, neither yet set; -1 out of memory. */
 static int new_node(tsr__program *program, int operands, const char *site, tsr_array *array)
 {
+  /* Index 0 must be there before any node is, as 0 is what nodes without a place have. */
   if (!program->sharding_count) tsr__program_sharding(program, NULL);
   if (program->failed || program->node_count == INT32_MAX ||
       operands > INT32_MAX - program->operand_count ||
@@ -176,8 +192,10 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
   int index = new_node(program, in.count, site, NULL);
   if (index < 0) return index;
   tsr__gnode *to = &program->nodes[index];
+  /* As bytes, padding and all: a node that was zeroed when it was made stays so. */
   memcpy(to, node, sizeof *node);
   to->first_in = program->operand_count;
+  /*   operands[]   ... | in 0 | in 1 | region 0 | ...       first_in at in 0, in_count 2 */
   to->in_count = in.count - node->region_count;
   for (int i = 0; i < in.count; i++) program->operands[program->operand_count++] = in.at[i];
   return index;
@@ -185,6 +203,8 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
 
 tsr__type tsr__gnode_type(const tsr__gnode *node)
 {
+  /* Never ragged: a leaf whose rows lie so has a dim of TSR__DYNAMIC, as the program's nodes
+   * have. */
   return (tsr__type){ .dtype = node->dtype, .rank = node->rank, .dims = node->dims };
 }
 
@@ -199,7 +219,8 @@ tsr__type tsr__node_type(const tsr__program *program, int node)
 
 /* ---- tracing ---- */
 
-/* The node of an array already met, -1 for a new one. */
+/* The node of an array already met, -1 for a new one. `visit` may be of another program, or of
+ * this one before it was cleared: it proves itself by the list having the array there. */
 static int node_of(const tsr__program *program, const tsr_array *array)
 {
   bool met = array->visit < program->visited_count && program->visited[array->visit] == array;
@@ -208,6 +229,7 @@ static int node_of(const tsr__program *program, const tsr_array *array)
 
 static bool is_leaf(const tsr_array *array)
 {
+  /* What was evaluated is read, not computed again, whatever made it. */
   return array->value || array->op == TSR__OP_LEAF;
 }
 
@@ -217,6 +239,8 @@ static void fill_leaf(tsr__program *program, const tsr_array *array, tsr__gnode 
   node->flags = array->sharding.mesh ? TSR__PLACED : 0;
   node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
   if (!array->value || !array->shape.rank || !tsr__value_ragged(array->value)) return;
+  /* The array may know how many rows there are by now; the program must not, or each count would
+   * be another plan. */
   node->flags |= TSR__RAGGED;
   node->dims[0] = TSR__DYNAMIC;
 }
@@ -234,6 +258,7 @@ static void refresh_shape(tsr__program *program, tsr__gnode *node)
 {
   bool unknown = unknown_size(node);
   TSR_FOR_OPERANDS (program, node, i, o) unknown = unknown || unknown_size(&program->nodes[o]);
+  /* Nearly all: inference costs more than the rest of tracing a node. */
   if (!unknown) return;
   tsr__inferred type;
   tsr__error error = { .status = TSR_OK };
@@ -247,6 +272,8 @@ static void fill_extras(tsr__program *program, const tsr__extras *extras, tsr__g
 {
   node->region_count = (uint8_t)extras->region_count;
   for (int i = 0; i < extras->region_count; i++)
+    /* new_node has made room for them behind the operands. A -1 there is out of memory, which
+     * `failed` says, too. */
     program->operands[program->operand_count++] = tsr__program_region(program, extras->regions[i]);
   node->first_result = tsr__program_results(program, extras->results, extras->result_count);
   node->result_count = node->first_result < 0 ? 0 : extras->result_count;
@@ -256,6 +283,7 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
 {
   node->op = array->op;
   node->attr_bytes = array->attr_bytes;
+  /* Equal attributes are one, so nodes compare them by where they lie. */
   node->attr = tsr__program_attr(program, array->attr, array->attr_bytes);
   node->in_count = array->in_count;
   for (int i = 0; i < array->in_count; i++)
@@ -266,6 +294,7 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
     node->flags = TSR__PLACED;
     node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
   }
+  /* A source's shape was given, and is no consequence of its operand's. */
   if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE) refresh_shape(program, node);
 }
 
@@ -277,6 +306,9 @@ static uint64_t hash_node(const tsr__program *program, const tsr__gnode *node)
   const uint64_t mix = UINT64_C(0x9e3779b97f4a7c15);
   int32_t newest = 0;
   uint64_t hash;
+  /* The first eight bytes of a node: op, dtype, rank, flags, how many regions, and what
+   * partition sets (zeros here). A root that is met again is equal all the same: flags are set
+   * when all is traced. */
   memcpy(&hash, node, sizeof hash);
   for (int i = 0; i < node->in_count + node->region_count; i++) {
     int32_t operand = program->operands[node->first_in + i];
@@ -292,6 +324,7 @@ static uint64_t hash_node(const tsr__program *program, const tsr__gnode *node)
 /* Whether two nodes are equal but for where their operands are listed and who wants them. */
 static bool same_node(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b)
 {
+  /* Attributes, shardings and regions are compared by index, since each is there once. */
   uint8_t flags = (uint8_t)(a->flags ^ b->flags);
   if (flags & (uint8_t)~TSR__ROOT || a->in_count != b->in_count ||
       a->region_count != b->region_count || a->result_count != b->result_count)
@@ -307,7 +340,8 @@ static bool same_node(const tsr__program *program, const tsr__gnode *a, const ts
          !memcmp(a->dims, b->dims, sizeof a->dims);
 }
 
-/* The node equal to the newest one, which is then dropped; else the newest, now in the table. */
+/* The node equal to the newest one, which is then dropped; else the newest, now in the table.
+ * Nodes with numbers are not brought here: whether they are equal hangs on the run. */
 static int merge_newest(tsr__program *program)
 {
   int newest = program->node_count - 1, other;
@@ -315,6 +349,8 @@ static int merge_newest(tsr__program *program)
   uint64_t hash = hash_node(program, node);
   TSR_FOR_HASHED (&program->equal, hash, other) {
     if (!same_node(program, &program->nodes[other], node)) continue;
+    /* It was the last one, so its lists end with it and are cut. Attributes that it brought in
+     * stay: they were there before, or its double would not be its equal. */
     program->node_count--;
     program->operand_count = node->first_in;
     if (node->result_count) program->result_count = node->first_result;
@@ -333,7 +369,8 @@ static void bind_params(tsr__program *program, const tsr_array *array, tsr__gnod
   for (int i = 0; i < count; i++) program->params[program->param_count++] = array->numbers[i];
 }
 
-/* Adds the node of an array whose operands have theirs. */
+/* Adds the node of an array whose operands have theirs. Order matters: the lists' ends must be
+ * where `first_in` says before operands are appended. */
 static void emit(tsr__program *program, tsr_array *array)
 {
   bool leaf = is_leaf(array);
@@ -355,6 +392,7 @@ static void emit(tsr__program *program, tsr_array *array)
     if (array->number_count) bind_params(program, array, node);
     else index = merge_newest(program);
   }
+  /* Equal arrays have one node, but each its own place in `visited`. */
   array->mark = (uint32_t)index + 1;
   array->visit = program->visited_count;
   program->visited[program->visited_count++] = array;
@@ -363,6 +401,7 @@ static void emit(tsr__program *program, tsr_array *array)
 static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
 {
   const tsr_scope *scope = array->node.scope;
+  /* The two constants have no scope to ask; their number tells (node.c). */
   if (!scope && array->numbers[0].i == TSR_ENOMEM)
     return tsr__error_set(error, TSR_ENOMEM, "no memory was left to make an array");
   if (!scope)
@@ -387,6 +426,8 @@ static tsr_status refuse(const tsr__program *program, const tsr_array *array, bo
     return tsr__error_set(error, TSR_EARG,
                           "the array made at %s is a tree of %d; take them out with tsr_item",
                           array->node.site ? array->node.site : "an unknown line", array->in_count);
+  /* What was deleted may still be read by nodes made before, but is not to be asked for by name;
+   * a leaf without its value has nothing to read. */
   bool gone = array->deleted && (root || (is_leaf(array) && !array->value));
   tsr__error room;
   if (gone || (array->op == TSR__OP_LEAF && !array->value))
@@ -396,11 +437,15 @@ static tsr_status refuse(const tsr__program *program, const tsr_array *array, bo
   return TSR_OK;
 }
 
+/* Whether a value may be written over: only if nobody outside this program counts on it. Reads
+ * are counted as users are, once for each place of an operand. */
 bool tsr__program_reads_all(const tsr__program *program, const tsr_array *a, int *out_reads)
 {
   uint32_t reads = 0;
   for (uint32_t v = 0; v < program->visited_count; v++) {
     const tsr_array *by = program->visited[v];
+    /* What is a leaf of this program does not read its operands here, so they stay counted with
+     * its array and keep the value. */
     for (int i = 0; i < by->in_count && !is_leaf(by); i++) reads += by->in[i] == a;
   }
   *out_reads = (int)reads;
@@ -414,7 +459,12 @@ static bool push(tsr__program *program, size_t depth, tsr_array *array)
   return true;
 }
 
-/* Adds everything below one root, deepest first. */
+/* Adds everything below one root, deepest first.
+ *
+ *   todo    root, 1 | a, 0 | c, 2 <- top       next operand to look at, by array on the way down
+ *
+ * An array is added when its operands are: the order is that of a walk in depth, the same for
+ * the same calls, which equal keys need. */
 static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error *error)
 {
   size_t depth = 0;
@@ -422,6 +472,7 @@ static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error 
   if (node_of(program, root) >= 0) return TSR_OK;
   if (push(program, depth, root)) depth++;
   while (depth > 0 && !program->failed) {
+    /* `top` may move when the stack grows, so it is read anew in each round. */
     todo *top = &program->todo[depth - 1];
     tsr_array *array = top->array, *operand = NULL;
     int count = is_leaf(array) ? 0 : array->in_count;
@@ -445,6 +496,7 @@ static void hold_const(tsr__program *program, tsr_array *root)
 {
   const tsr__gnode *number = &program->nodes[root->mark - 1];
   if (number->op != TSR__OP_CONST) return;
+  /* `number` lies in the list that adding grows: all that is needed of it is taken first. */
   tsr__gnode full = { .op = TSR__OP_FULL, .dtype = number->dtype, .param = -1 };
   tsr__links in = TSR__LINKS((int32_t)root->mark - 1);
   int index = tsr__program_add(program, &full, in, root->node.site);
@@ -458,10 +510,12 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
     if (!roots[i]) return tsr__error_set(error, TSR_EARG, "array %d is NULL; give an array", i + 1);
     if (trace_root(program, roots[i], error)) return error->status;
   }
+  /* After all roots are traced: a number may be a root and an operand of another. */
   for (int i = 0; i < count && !program->failed; i++) hold_const(program, roots[i]);
   if (program->failed)
     return tsr__error_set(error, TSR_ENOMEM,
                           "no memory to trace a program; close scopes that are done");
+  /* Last, as merging compares nodes without it, and so that a failed trace leaves no roots. */
   for (int i = 0; i < count; i++) program->nodes[roots[i]->mark - 1].flags |= TSR__ROOT;
   return TSR_OK;
 }
@@ -472,6 +526,8 @@ uint64_t tsr__program_hash(const tsr__program *program)
 {
   size_t nodes = (size_t)program->node_count * sizeof *program->nodes;
   size_t operands = (size_t)program->operand_count * sizeof *program->operands;
+  /* Regions give the hash that was taken when they were made: a key of a large body costs no
+   * more than one of a small one. Numbers are left out: another value is no other plan. */
   uint64_t hash = tsr__hash(program->nodes, nodes, (uint64_t)program->node_count);
   hash = tsr__hash(program->operands, operands, hash);
   hash = tsr__hash(program->attrs, (size_t)program->attr_count, hash);
@@ -482,6 +538,8 @@ uint64_t tsr__program_hash(const tsr__program *program)
     hash = tsr__hash(&program->regions[i]->hash, sizeof program->regions[i]->hash, hash);
   for (int i = 1; i < program->sharding_count; i++) {
     const tsr_sharding *sharding = &program->shardings[i];
+    /* A mesh by its number, not by its address: hashes are then equal in all processes, which do
+     * the same. */
     uint64_t seed = hash + (uint64_t)sharding->mesh->id;
     hash = tsr__hash(sharding->first, sizeof sharding->first + sizeof sharding->axis, seed);
   }
@@ -501,6 +559,8 @@ static bool same_regions(const tsr__program *a, const tsr__program *b)
   return same;
 }
 
+/* The cheap counts first. Shardings are compared with the pointers to their meshes in them,
+ * which are one object each. */
 bool tsr__program_same(const tsr__program *a, const tsr__program *b)
 {
   return a->node_count == b->node_count && a->operand_count == b->operand_count &&

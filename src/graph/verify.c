@@ -1,6 +1,8 @@
 /* The promises of a program, checked: whoever makes or rewrites one may be wrong. */
 #include "graph/graph.h"
 
+/* It is the library's mistake and not the user's, so what is said is meant for whoever mends it:
+ * the node by its place in the list, not by its number in the text. */
 static tsr_status broken(tsr__error *error, int node, const tsr__gnode *g, const char *what)
 {
   return tsr__error_set(error, TSR_ESTATE, "a program is malformed at %%%d (%s): %s", node,
@@ -12,6 +14,7 @@ static const char *wrong_type(int dtype, int rank, const int64_t *dims)
   if (!tsr__dtype_known((tsr_dtype)dtype)) return "no such dtype";
   if (rank > TSR_MAX_RANK) return "too many dims";
   for (int d = 0; d < TSR_MAX_RANK; d++)
+    /* Dims behind the rank are part of the key and must be zero. */
     if (d < rank ? dims[d] < TSR__DYNAMIC : dims[d] != 0) return "a dim is wrong";
   return NULL;
 }
@@ -32,6 +35,7 @@ static tsr_status check_results(const tsr__program *program, int n, tsr__error *
   } else if (g->dtype || g->rank || g->sharding) {
     wrong = "it has several results and a type";
   }
+  /* Only where their place in the list was found right. */
   for (int i = 0; !wrong && i < g->result_count; i++) {
     const tsr__result *r = &program->results[g->first_result + i];
     wrong = wrong_type(r->dtype, r->rank, r->dims);
@@ -46,6 +50,7 @@ static tsr_status check_regions(const tsr__program *program, int n, tsr__error *
   const tsr__gnode *g = &program->nodes[n];
   int numbers = tsr__ops[g->op].numbers;
   if (g->region_count != tsr__ops[g->op].regions) return broken(error, n, g, "a region is missing");
+  /* The row leaves it to the regions, whose numbers are all there are. */
   if (numbers == TSR__MANY) numbers = 0;
   for (int i = 0; i < g->region_count; i++) {
     int at = program->operands[g->first_in + g->in_count + i];
@@ -60,6 +65,8 @@ static tsr_status check_regions(const tsr__program *program, int n, tsr__error *
 static tsr_status check_node(const tsr__program *program, int n, tsr__error *error)
 {
   const tsr__gnode *g = &program->nodes[n];
+  /* First what indexes tables, then what those rows say: each line may rely on those before, and
+   * nothing is read that may not be there. */
   if (g->op >= TSR__OPS) return broken(error, n, g, "no such operation");
   if (check_results(program, n, error)) return error->status;
   if (g->sharding && g->sharding >= program->sharding_count)
@@ -72,7 +79,10 @@ static tsr_status check_node(const tsr__program *program, int n, tsr__error *err
   if (g->in_count > tsr__ops[g->op].most) return broken(error, n, g, "an operand too many");
   for (int i = 0; i < g->in_count; i++) {
     int in = tsr__in(program, g, i);
+    /* Order is what lets everybody walk a program once; it also means that there are no cycles. */
     if (in >= n || in < -1) return broken(error, n, g, "an operand stands after its user");
+    /* What is left out stands in the middle only, else equal nodes could have lists of different
+     * lengths. */
     if (in < 0 && (i < tsr__ops[g->op].least || i == g->in_count - 1))
       return broken(error, n, g, "an operand is missing");
   }
@@ -90,6 +100,7 @@ static tsr_status check_sharding(const tsr__program *program, int n, tsr__error 
   if (!g->sharding) return TSR_OK;
   const tsr_sharding *s = &program->shardings[g->sharding];
   unsigned seen = 0;
+  /* `first` of the last dim is how many axes there are in all. */
   for (int i = 0; i < s->first[TSR_MAX_RANK]; i++) {
     if (seen >> s->axis[i] & 1) return broken(error, n, g, "an axis is used twice");
     seen |= 1u << s->axis[i];
@@ -105,6 +116,8 @@ enum { FEW = 4 };
 tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, tsr__inferred *out,
                               tsr__error *error)
 {
+  /* What a call would have asked for is read back from the node: dtype and shape where rules
+   * take them as given, which those that infer them do not look at. */
   tsr__ask ask = { .dtype = (tsr_dtype)g->dtype,
                    .shape = tsr__gnode_shape(g),
                    .attr = g->attr_bytes ? program->attrs + g->attr : NULL,
@@ -129,16 +142,20 @@ tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, 
   tsr_status status =
       tsr__infer((tsr__op)g->op, (tsr__types){ type, g->in_count }, &ask, &found, error);
   for (int i = 0; i < g->in_count && !status; i++)
+    /* Casts are nodes of their own by now (node.c): whatever still differs was forgotten by a
+     * rewrite. An operand left out wants 0 and has it. */
     if (want[i] != type[i].dtype)
       status = tsr__error_set(error, TSR_ESTATE, "an operand lacks its cast");
   if (type != few) tsr__del(program->heap, type, bytes);
   if (status) return status;
   *out = found;
+  /* The list it pointed to is the stack's. */
   out->operand = NULL;
   return TSR_OK;
 }
 
-/* Whether a node's results are those that its operands or regions give it. */
+/* Whether a node's results are those that its operands or regions give it. Of the results only
+ * types are compared: where they lie is not inferred. */
 static bool same_results(const tsr__program *program, const tsr__gnode *g)
 {
   tsr__region *region = g->region_count ? tsr__region_in(program, g, 0) : NULL;
@@ -163,8 +180,10 @@ static tsr_status check_types(const tsr__program *program, int n, tsr__error *er
   tsr__inferred type;
   tsr__error inner;
   inner.status = TSR_OK; /* the text, which is long, is written with an error */
+  /* It has what its value has, and is no consequence of anything. */
   if (g->op == TSR__OP_LEAF) return TSR_OK;
   tsr_status status = tsr__program_infer(program, g, &type, &inner);
+  /* No memory to look is not a mistake of the program. */
   if (status == TSR_ENOMEM) return tsr__error_set(error, status, "%s", inner.text);
   if (status) return broken(error, n, g, inner.text);
   if (tsr__ops[g->op].results && !same_results(program, g))
@@ -184,11 +203,13 @@ static tsr_status check_leaf(const tsr__program *program, int n, bool inside, ts
     return broken(error, n, g, "it is no argument of a region");
   if (tsr__ops[g->op].lowering == TSR__LOW_NAMED && !inside)
     return broken(error, n, g, "it is of a named axis that nothing is mapped over");
+  /* A value belongs to one run's binding, and a region is shared by all. */
   if (g->op == TSR__OP_LEAF && inside)
     return broken(error, n, g, "a region holds no value: it takes all as arguments");
   return TSR_OK;
 }
 
+/* Regions hold programs, and those regions: the depth is that of the calls that users nested. */
 static tsr_status verify(const tsr__program *program, bool inside, tsr__error *error);
 
 static tsr_status check_region(const tsr__region *region, tsr__error *error)
@@ -197,6 +218,7 @@ static tsr_status check_region(const tsr__region *region, tsr__error *error)
   if (verify(program, true, error)) return error->status;
   for (int i = 0; i < region->result_count; i++) {
     int n = region->results[i];
+    /* A node of several results is none itself: RESULT nodes are listed. */
     if (n < 0 || n >= program->node_count || program->nodes[n].result_count)
       return tsr__error_set(error, TSR_ESTATE, "a region's result %d is none of its nodes", i);
   }
@@ -210,6 +232,7 @@ static tsr_status verify(const tsr__program *program, bool inside, tsr__error *e
   for (int i = 0; i < program->region_count; i++)
     if (check_region(program->regions[i], error)) return error->status;
   for (int n = 0; n < program->node_count; n++) {
+    /* The node's form before its meaning: what it names must be there to be looked at. */
     if (check_node(program, n, error)) return error->status;
     if (check_leaf(program, n, inside, error)) return error->status;
     if (check_sharding(program, n, error)) return error->status;

@@ -8,7 +8,8 @@ static const void *attr_of(const tsr__program *program, const tsr__gnode *g)
   return program->attrs + g->attr;
 }
 
-/* Aligned at the last dim; what is 1 there and not here is repeated. */
+/* Aligned at the last dim; what is 1 there and not here is repeated. What a view's own function
+ * leaves as it is is passed on. */
 static tsr__viewing aligned(const tsr__gnode *g, const tsr__gnode *in)
 {
   tsr__viewing view = { .dims = { { 0 } } };
@@ -30,6 +31,8 @@ void tsr__view_slice(const tsr__program *program, const tsr__gnode *g, int i, ts
   (void)i;
   for (int d = 0; d < g->rank; d++)
     if (attr->step[d])
+      /* Not `same`: borders of a cut dim move with start and step. A dim that stays as it is has
+       * step 0. */
       view->dims[d] = (tsr__viewdim){ .dim = d, .start = attr->start[d], .step = attr->step[d] };
 }
 
@@ -38,6 +41,7 @@ void tsr__view_order(const tsr__program *program, const tsr__gnode *g, int i, ts
   const tsr__order_attr *attr = attr_of(program, g);
   (void)i;
   for (int d = 0; d < g->rank; d++)
+    /* By dims of the operand, so the permutation is turned round. */
     view->dims[attr->dims[d]] = (tsr__viewdim){ .dim = d, .step = 1, .same = true };
 }
 
@@ -51,7 +55,10 @@ void tsr__view_broadcast(const tsr__program *program, const tsr__gnode *g, int i
   (void)view;
 }
 
-/* Shows `size` elements along dim `d` from `from` on. */
+/* Shows `size` elements along dim `d` from `from` on.
+ *
+ *   result    0 1 2 3 4 5      from 2, size 3:  low 2, high 5
+ *   operand       0 1 2        index of the operand = index - 2 */
 static void show_part(tsr__viewing *view, int d, int64_t from, int64_t size)
 {
   view->dims[d] = (tsr__viewdim){ .dim = d, .start = -from, .step = 1 };
@@ -68,7 +75,10 @@ void tsr__view_pad(const tsr__program *program, const tsr__gnode *g, int i, tsr_
     if (attr->low[d] || attr->high[d]) show_part(view, d, attr->low[d], in->dims[d]);
 }
 
-/* Operand 0 behind the shift, operand 1, which is the same, what went beyond the end. */
+/* Operand 0 behind the shift, operand 1, which is the same, what went beyond the end.
+ *
+ *   x   0 1 2 3 4     shifted by 2:   3 4 | 0 1 2      index < 2: operand 1 at index + 3
+ *                                                      else: operand 0 at index - 2 */
 void tsr__view_roll(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   const tsr__roll_attr *attr = attr_of(program, g);
@@ -99,8 +109,14 @@ static int next_dim(const tsr__gnode *g, int d)
 
 int tsr__folds_of(const tsr__gnode *from, const tsr__gnode *to, tsr__fold out[TSR_MAX_RANK])
 {
+  /* Both shapes are walked at once, and the side whose product is less takes its next dim. Equal
+   * counts make sure that both end together:
+   *
+   *   from   6    10          6 | 10        6 < 12: times 10, 60; 12 < 60: times 5
+   *   to     12    5     ->   one fold, 60 on either side */
   int count = 0, i = next_dim(from, 0), j = next_dim(to, 0);
   for (int d = 0; d < from->rank; d++)
+    /* A product that became 0 would meet no other: shapes without elements have no folds. */
     if (!from->dims[d]) return 0;
   while (i < from->rank && j < to->rank) {
     tsr__fold *fold = &out[count++];
@@ -112,6 +128,8 @@ int tsr__folds_of(const tsr__gnode *from, const tsr__gnode *to, tsr__fold out[TS
       else right *= to->dims[++j];
     }
     fold->size = left;
+    /* How many elements an index of the major dim stands for: equal on both sides exactly where
+     * the major dims are of one size. */
     fold->from_inner = left / from->dims[fold->from];
     fold->to_inner = left / to->dims[fold->to];
     i = next_dim(from, i + 1);
@@ -131,6 +149,8 @@ void tsr__view_reshape(const tsr__program *program, const tsr__gnode *g, int i, 
 {
   const tsr__gnode *in = &program->nodes[tsr__in(program, g, i)];
   int from = next_dim(in, 0), to = next_dim(g, 0);
+  /* Dims were aligned at the last, which is not how they correspond here: they do in order, ones
+   * left out. A step of 0 for those that are 1. */
   memset(view->dims, 0, sizeof view->dims);
   for (; from < in->rank && to < g->rank; from = next_dim(in, from + 1), to = next_dim(g, to + 1)) {
     view->linear |= in->dims[from] != g->dims[to];
@@ -150,7 +170,9 @@ tsr__viewing tsr__view_of(const tsr__program *program, const tsr__gnode *g, int 
 
 /* ---- what moves ------------------------------------------------------------------------------ */
 
-/* Whether the ranges of a fold that some position holds differ before and after. */
+/* Whether the ranges of a fold that some position holds differ before and after. By position:
+ * uneven cuts may agree in some parts and differ in others. Equal inner sizes give equal
+ * borders, and what is not cut has none. */
 static bool borders_differ(const tsr__viewed *v)
 {
   tsr__fold folds[TSR_MAX_RANK];
@@ -162,6 +184,7 @@ static bool borders_differ(const tsr__viewed *v)
     for (int p = 0; p < tsr__positions(v->to); p++) {
       tsr__span a = tsr__fold_span(v->from[0], f->from, f->from_inner, f->size, p);
       tsr__span b = tsr__fold_span(v->to, f->to, f->to_inner, f->size, p);
+      /* What is empty may begin anywhere. */
       if (a.length != b.length || (a.length && a.start != b.start)) return true;
     }
   }
@@ -170,6 +193,7 @@ static bool borders_differ(const tsr__viewed *v)
 
 bool tsr__view_moves(const tsr__viewed *v)
 {
+  /* Where nothing is cut each device has all of it: no element can lie elsewhere. */
   if (tsr__ops[v->node->op].lowering != TSR__LOW_VIEW || !tsr__used_axes(v->to)) return false;
   TSR_FOR_OPERANDS (v->program, v->node, i, o) {
     tsr__viewing view = tsr__view_of(v->program, v->node, i);
@@ -186,6 +210,7 @@ bool tsr__node_shifts(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
   if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || !g->sharding) return false;
+  /* Only reshapes ask how their operand lies, and they have one. */
   int first = tsr__in(program, g, 0);
   const tsr_sharding *from = &program->shardings[program->nodes[first].sharding];
   return tsr__view_moves(&(tsr__viewed){ program, g, &program->shardings[g->sharding], &from });
