@@ -154,6 +154,9 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "sum.f32.memory") == 0) return bench_sum(TSR_F32);
   if (strcmp(name, "view.slice") == 0) return bench_view(false);
   if (strcmp(name, "view.transpose") == 0) return bench_view(true);
+  if (strncmp(name, "psum", 4) == 0 || strcmp(name, "all_gather.4m") == 0)
+    return bench_collectives(strcmp(name, "psum") == 0 ? NULL : name);
+  if (strcmp(name, "vmap") == 0) return bench_vmap();
   if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
@@ -212,6 +215,8 @@ int main(int argc, char **argv)
                                        "view.slice",
                                        "view.transpose",
                                        "reshard",
+                                       "psum",
+                                       "vmap",
                                        "matmul.f32",
                                        "matmul.f64",
                                        "uniform",
