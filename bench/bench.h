@@ -58,10 +58,10 @@ int bench_start(const char *self);
 int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);
 int bench_view(bool across);
-int bench_reshards(const char *only); /* NULL: all */
+int bench_reshards(const char *only);    /* NULL: all */
 int bench_collectives(const char *only); /* NULL: all */
 int bench_vmap(void);
-int bench_matmul(tsr_dtype dtype);    /* F32, F64 */
+int bench_matmul(tsr_dtype dtype); /* F32, F64 */
 int bench_draws(bool normal);
 int bench_tool_start(const char *tool);
 int bench_csv(bool aggregate);

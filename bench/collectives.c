@@ -18,8 +18,8 @@ typedef struct line {
 } line;
 
 static const line lines[] = {
-  { "psum.1k", 1 << 10, 500, false },     { "psum.64k", 64 << 10, 200, false },
-  { "psum.4m", 4 << 20, 10, false },      { "psum.64m", 64 << 20, 1, false },
+  { "psum.1k", 1 << 10, 500, false },    { "psum.64k", 64 << 10, 200, false },
+  { "psum.4m", 4 << 20, 10, false },     { "psum.64m", 64 << 20, 1, false },
   { "all_gather.4m", 4 << 20, 2, true },
 };
 

@@ -71,6 +71,22 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
+/* A result in the memory of another value. */
+static tsr_status share_memory(tsr__exec *exec, const tsr__value *from, int node)
+{
+  tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
+  tsr__layout layout = { (tsr_dtype)from->dtype, &shape, tsr__sharding_of(exec, node), NULL };
+  tsr__value *to = tsr__value_frame(exec->rt, &layout, exec->error);
+  if (!to) return exec->error->status;
+  for (int p = 0; p < to->part_count; p++) {
+    if (!from->parts[p]) continue;
+    tsr__buffer_hold(from->parts[p]);
+    to->parts[p] = from->parts[p];
+  }
+  exec->values[node] = to;
+  return TSR_OK;
+}
+
 /* Whether the result of a kernel can lie where an input does: a leaf that was given up, so that
  * nobody else has it, which this step reads last and only at the element that is computed. */
 static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input, int node)
@@ -99,17 +115,7 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
   int input = 0;
   while (input < io->input_count && !can_replace(exec, step, input, node)) input++;
   if (input == io->input_count) return make_value(exec, node, extent);
-  const tsr__value *from = exec->values[io->inputs[input]];
-  tsr__layout layout = { (tsr_dtype)from->dtype, &from->shape, tsr__sharding_of(exec, node), NULL };
-  tsr__value *to = tsr__value_frame(exec->rt, &layout, exec->error);
-  if (!to) return exec->error->status;
-  for (int p = 0; p < to->part_count; p++) {
-    if (!from->parts[p]) continue;
-    tsr__buffer_hold(from->parts[p]);
-    to->parts[p] = from->parts[p];
-  }
-  exec->values[node] = to;
-  return TSR_OK;
+  return share_memory(exec, exec->values[io->inputs[input]], node);
 }
 
 /* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */
@@ -200,9 +206,44 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
   return TSR_OK;
 }
 
+/* Whether all a kernel makes is its input in another shape. */
+static bool only_reshapes(const tsr__exec *exec, const tsr__kernel_io *io)
+{
+  const tsr__program *program = exec->program;
+  if (io->input_count != 1 || io->output_count != 1 || io->accum_count) return false;
+  int n = io->outputs[0];
+  while (n != io->inputs[0] && tsr__ops[program->nodes[n].op].shape_rule == TSR__SH_RESHAPE)
+    n = tsr__in(program, &program->nodes[n], 0);
+  return n == io->inputs[0] && n != io->outputs[0] && !has_run_time_rows(exec, io->outputs[0]);
+}
+
+/* Whether an array in another shape is the same bytes on every device. Boxes lie in the order that
+ * their elements have in the whole array, and a device makes its result of what it has: two boxes
+ * of as many elements are the same ones in the same order. What the user lent is not shared, since
+ * an array that it was not lent for would read it. */
+static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
+{
+  const tsr_sharding *to = tsr__sharding_of(exec, node);
+  const tsr__extent none = { .total = -1 };
+  if (from->rows || from->sharding.mesh != to->mesh) return false;
+  for (int p = 0; p < from->part_count; p++) {
+    tsr_box box;
+    int64_t count = 1;
+    if (!from->parts[p]) continue;
+    tsr__value_box(from, p, &box);
+    for (int d = 0; d < from->shape.rank; d++) count *= box.size[d];
+    if (count != local_count(exec, node, p, &none) || tsr__buffer_lent(from->parts[p]) ||
+        tsr__holds(&from->sharding, p) != tsr__holds(to, p))
+      return false;
+  }
+  return true;
+}
+
 static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
+  if (only_reshapes(exec, io) && same_bytes(exec, exec->values[io->inputs[0]], io->outputs[0]))
+    return share_memory(exec, exec->values[io->inputs[0]], io->outputs[0]);
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;

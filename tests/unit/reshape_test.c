@@ -108,6 +108,44 @@ TEST(other_shapes_cost_no_kernel)
   tsr_runtime_close(f.rt);
 }
 
+static void note_release(void *data, void *user)
+{
+  (void)data;
+  *(bool *)user = true;
+}
+
+/* Where no device gets other elements, an array in another shape has no memory of its own; it is
+ * held by both, and given up by neither alone. */
+TEST(another_shape_shares_its_memory)
+{
+  _Alignas(64) static int32_t lent[48];
+  fixture f = open_fixture("cpu:4", "x=4");
+  bool released = false;
+  tsr_array *a = counting(&f, TSR_SHAPE(8, 6), "x");
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, f.s);
+  int64_t before = tsr_device_memory(f.rt, 0).now;
+  tsr_array *b = tsr_reshape(tsr_expand_dims(a, TSR_DIMS(1)), TSR_SHAPE(4, 12));
+  CHECK_STATUS(tsr_eval(&b, 1), TSR_OK, f.s);
+  CHECK_I64(tsr_device_memory(f.rt, 0).now, before);
+  tsr_array *c = tsr_mul(b, 2);
+  CHECK_STATUS(tsr_donate(b), TSR_OK, f.s);
+  CHECK_STATUS(tsr_eval(&c, 1), TSR_OK, f.s);
+  check_counts(&f, a, 48);
+  tsr_delete(a);
+  check_counts(&f, tsr_floordiv(c, 2), 48);
+  /* What the user lent is read by nothing else than what it was lent for. */
+  for (int i = 0; i < 48; i++) lent[i] = i;
+  tsr_array *d = tsr_adopt(f.s, lent, .dtype = TSR_I32, .shape = TSR_SHAPE(48),
+                           .release = note_release, .user = &released);
+  tsr_array *e = tsr_reshape(d, TSR_SHAPE(6, 8));
+  CHECK_STATUS(tsr_eval(&e, 1), TSR_OK, f.s);
+  tsr_delete(d);
+  CHECK(released);
+  memset(lent, 0, sizeof lent);
+  check_counts(&f, e, 48);
+  tsr_runtime_close(f.rt);
+}
+
 TEST(dims_of_one_come_and_go)
 {
   fixture f = open_fixture("cpu:4", "x=4");

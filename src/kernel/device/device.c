@@ -113,6 +113,11 @@ bool tsr__buffer_alone(const tsr__buffer *buffer)
   return !buffer->adopted && atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 
+bool tsr__buffer_lent(const tsr__buffer *buffer)
+{
+  return buffer->adopted;
+}
+
 void tsr__buffer_release(tsr__buffer *buffer)
 {
   if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;

@@ -144,6 +144,8 @@ void tsr__buffer_release(tsr__buffer *buffer); /* NULL is allowed */
 /* Whether one reference to it is all there is, and its memory the library's: then whoever has that
  * may write there. */
 bool tsr__buffer_alone(const tsr__buffer *buffer);
+/* Whether its memory is the user's. */
+bool tsr__buffer_lent(const tsr__buffer *buffer);
 /* A buffer over memory that is not ours. */
 tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory);
 
