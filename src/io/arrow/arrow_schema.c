@@ -53,6 +53,7 @@ static const format *find_format(const char *text)
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     size_t length = strlen(formats[i].text);
     bool open = formats[i].text[length - 1] == ':';
+    /* A format that ends in ':' goes on; all others must be whole: "i" is no "iX". */
     if (strncmp(text, formats[i].text, length) == 0 && (open || !text[length])) return &formats[i];
   }
   return NULL;
@@ -86,6 +87,7 @@ static const stranger *stranger_of(const char *text)
     { "", "unknown", "cast it first" },
   };
   const stranger *s = strangers;
+  /* The last entry, "", begins every text: the loop ends. */
   while (strncmp(text, s->begin, strlen(s->begin)) != 0) s++;
   return s;
 }
@@ -110,9 +112,11 @@ static bool read_decimal(const char *text, tsr__arrow_type *type)
     part[i] = strtol(from, &end, 10);
     text = end;
     if (end == from || (*end && *end != ',')) return false;
+    /* Precision and scale must be there, bits may be. */
     if (!*end && i >= 1) break;
-    if (!*end || i == 2) return !*end && false;
+    if (!*end || i == 2) return false;
   }
+  /* 76 digits are what 256 bits hold. */
   bool fine = part[0] >= 1 && part[0] <= 76 && part[1] >= -1000 && part[1] <= 1000;
   long bits = part[2];
   type->layout = TSR__ARROW_DECIMAL;
@@ -145,8 +149,10 @@ static tsr_status take_type(const struct ArrowSchema *column, tsr__read_column *
   if (!entries->format || !entries->release)
     return tsr__error_set(error, TSR_EARG, "%s: the dictionary of column '%.60s' has no format",
                           what, column->name);
+  /* A dictionary of a dictionary. */
   if (entries->dictionary) return unsupported(column, entries->format, true, error);
   const format *index = find_format(column->format);
+  /* An integer of any width: its format is one letter. */
   if (!index || index->layout < TSR__ARROW_I8 || index->layout > TSR__ARROW_U64 ||
       strlen(column->format) != 1)
     return tsr__error_set(error, TSR_EARG,
@@ -161,6 +167,7 @@ static tsr_status check_name(const struct ArrowSchema *column, int64_t index, ts
 {
   const char *name = column->name;
   size_t length = name ? strlen(name) : 0;
+  /* 1,000 bytes bound what a hostile stream can make of a name. */
   if (!length || length > 1000 || !tsr__utf8_valid(name, length))
     return tsr__error_set(error, TSR_ECOLUMN,
                           "%s: the name of column %" PRId64 " is empty, too long or no UTF-8", what,
@@ -184,6 +191,7 @@ static tsr_status take_columns(tsr__arrow *arrow, const struct ArrowSchema *sche
     out->name = tsr__new(arrow->heap, length + 1);
     if (!out->name) return tsr__arrow_no_memory(error);
     memcpy(out->name, column->name, length + 1);
+    /* Counted as soon as its name is there: who frees the columns frees as many. */
     arrow->column_count++;
     if (tsr__dict_code(names, out->name, length, false, &added) < 0)
       return tsr__arrow_no_memory(error);
@@ -199,11 +207,13 @@ static tsr_status take_columns(tsr__arrow *arrow, const struct ArrowSchema *sche
 
 tsr_status tsr__arrow_schema(tsr__arrow *arrow, const struct ArrowSchema *schema, tsr__error *error)
 {
+  /* A stream of record batches is one of structs. */
   int64_t count = schema->n_children;
   if (!schema->format || strcmp(schema->format, "+s") != 0)
     return tsr__error_set(error, TSR_EARG,
                           "%s: the stream's format is '%.20s', expected '+s', a struct of columns",
                           what, schema->format ? schema->format : "(NULL)");
+  /* A million columns bound the memory that a count alone can ask for. */
   if (count < 1 || count > 1000000 || !schema->children)
     return tsr__error_set(error, TSR_ECOLUMN, "%s: %" PRId64 " columns, expected 1 to 1,000,000",
                           what, count);
@@ -232,8 +242,10 @@ static const char *check_array(const struct ArrowArray *array)
   int64_t end;
   if (array->length < 0) return "has a negative length";
   if (array->offset < 0) return "has a negative offset";
+  /* Every product of an element's place and its size (16 bytes at most) then fits 64 bits. */
   if (__builtin_add_overflow(array->offset, array->length, &end) || end > INT64_MAX / 16)
     return "is longer than memory";
+  /* -1: not counted. */
   if (array->null_count < -1 || array->null_count > array->length)
     return "has a number of nulls that cannot be";
   if (array->n_buffers < 0 || (array->n_buffers && !array->buffers)) return "has no buffers";
@@ -244,13 +256,16 @@ static const char *check_array(const struct ArrowArray *array)
 static const char *check_buffers(const struct ArrowArray *array, int layout)
 {
   int64_t expected = 2;
+  /* validity, offsets, bytes; others: validity, values. */
   if (layout == TSR__ARROW_TEXT || layout == TSR__ARROW_LARGE_TEXT) expected = 3;
   bool views = layout == TSR__ARROW_TEXT_VIEW;
   /* The interface says 0 for nulls; some give the validity that all other types have. */
   if (layout == TSR__ARROW_NULL) expected = array->n_buffers == 1;
+  /* Views: validity, views, any number of buffers of texts, and their lengths. */
   if (views ? array->n_buffers < 3 : array->n_buffers != expected)
     return "has another number of buffers than its type";
   if (array->n_children) return "has children, which its type has not";
+  /* Empty arrays may leave all of their buffers out. */
   if (layout == TSR__ARROW_NULL || array->length == 0) return NULL;
   if (!array->buffers[1]) return "has no buffer of values";
   if (array->null_count > 0 && !array->buffers[0]) return "has nulls but no validity";
@@ -270,6 +285,7 @@ static const char *check_column(const struct ArrowArray *array, const tsr__arrow
   if (!type->index) return array->dictionary ? "has a dictionary, which its type has not" : NULL;
   const struct ArrowArray *entries = array->dictionary;
   if (!entries || !entries->release) return "has no dictionary";
+  /* The entries as carefully as an array: they come from the same stranger. */
   if (check_array(entries) || check_buffers(entries, type->layout) || entries->dictionary)
     return "has a dictionary that is no array of its type";
   return NULL;
@@ -278,6 +294,7 @@ static const char *check_column(const struct ArrowArray *array, const tsr__arrow
 static bool any_null(const struct ArrowArray *array)
 {
   const uint8_t *bits = array->n_buffers > 0 ? array->buffers[0] : NULL;
+  /* Producers may leave a bitmap there without any null in it. */
   for (int64_t i = 0; bits && array->null_count && i < array->length; i++) {
     int64_t at = array->offset + i;
     if (!(bits[at / 8] >> (at % 8) & 1)) return true;
@@ -302,6 +319,7 @@ tsr_status tsr__arrow_check(const tsr__arrow *arrow, const struct ArrowArray *ba
   for (int i = 0; i < arrow->column_count; i++) {
     const struct ArrowArray *column = batch->children[i];
     why = check_column(column, &arrow->types[i]);
+    /* The batch may begin at an offset of its own into its columns. */
     if (!why && column->length - batch->offset < batch->length)
       why = "has fewer rows than the batch";
     if (why) return wrong(arrow, i, why, error);

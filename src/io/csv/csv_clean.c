@@ -16,7 +16,8 @@ static const char *next_line(const tsr__csv_dialect *d, const char *at, const ch
   return found ? found + 1 : end;
 }
 
-/* Reads a row that may be bad; behind it. `*found` is never TSR__CSV_END: there is text. */
+/* Reads a row that may be bad; behind it. `*found` is never TSR__CSV_END: there is text. What is
+ * wrong with a row ends with its line; quotes that are open to the end take all of it. */
 static const char *any_row(const tsr__csv_dialect *d, const char *at, const char *end,
                            tsr__csv_found *found, tsr__csv_row *row)
 {
@@ -36,9 +37,12 @@ struct strip {
   bool no_memory;
 };
 
+/* Lines are counted for messages: who reads the mended text must be able to say where things stood
+ * in the file. */
 static void note_cut(struct strip *s)
 {
   tsr__csv_file *file = s->note;
+  /* Cuts at one place are one entry: a file may begin with a thousand comments. */
   int64_t at = s->to - file->data;
   if (file->cut_count && file->cuts[file->cut_count - 1].at == at) {
     file->cuts[file->cut_count - 1].lines++;
@@ -56,6 +60,7 @@ static void strip_step(void *user, int64_t task, int worker)
   (void)worker;
   struct strip *s = user;
   tsr__csv_dialect plain = s->file->dialect;
+  /* Empty lines must not be stepped over here: one of them may be followed by a comment. */
   plain.skip_blank = false;
   for (int i = 0; i < ROWS_A_STEP && s->from < s->end && !s->no_memory; i++) {
     tsr__csv_found found;
@@ -65,6 +70,7 @@ static void strip_step(void *user, int64_t task, int worker)
       if (s->note) note_cut(s);
       continue;
     }
+    /* Row by row, since a comment byte inside a quoted field is text. */
     const char *next = any_row(&plain, s->from, s->end, &found, &row);
     memmove(s->to, s->from, (size_t)(next - s->from));
     s->to += next - s->from;
@@ -79,7 +85,8 @@ int64_t tsr__csv_uncomment_head(const tsr__csv_file *file, char *text, int64_t l
   return s.to - text;
 }
 
-/* Whether there are comments at all. */
+/* Whether there are comments at all. One thread a piece, before the text is moved by one alone:
+ * most files have no comment. */
 struct look {
   const tsr__csv_file *file;
   _Atomic bool found;
@@ -93,6 +100,8 @@ static void look_task(void *user, int64_t task, int worker)
   const char *at = file->data + file->head + task * TSR__CSV_PIECE, *end = at + TSR__CSV_PIECE;
   if (end > file->data + file->size) end = file->data + file->size;
   const char *first = file->data + file->head;
+  /* At the beginning of a line. Inside quotes this may be wrong: then the text is walked, and
+   * nothing is cut. */
   for (; (at = memchr(at, file->csv->opts.comment, (size_t)(end - at))); at++)
     if (at == first || at[-1] == file->dialect.newline) {
       atomic_store(&look->found, true);
@@ -139,6 +148,7 @@ static bool bad_field(const struct clean *c, int field, tsr__text_span f)
   const tsr__csv *csv = c->file->csv;
   tsr__read_value value;
   int column = c->column_of[field];
+  /* Columns that are not read may hold anything. */
   if (column < 0) return false;
   if (!tsr__utf8_valid(f.at, f.length)) return true;
   if (!csv->info[column].forced) return false;
@@ -152,6 +162,7 @@ static bool is_bad(const struct clean *c, const tsr__csv_row *row)
   const tsr__csv_file *file = c->file;
   if (row->fields != file->fields) return true;
   size_t length = (size_t)(row->next - row->begin);
+  /* Valid as a whole it is valid field by field, where no type asks for more. */
   if (!file->csv->types.count && tsr__utf8_valid(row->begin, length)) return false;
   const char *at = row->begin;
   for (int i = 0; i < file->fields; i++)
@@ -174,6 +185,7 @@ static void find_step(void *user, int64_t task, int worker)
                               sizeof *c->rows);
     if (c->no_memory) return;
     c->rows[c->count++] = (struct bad_row){ row.begin, next };
+    /* At most a byte and a separator for each field of a short row. */
     c->growth += 2 * (int64_t)c->file->fields;
   }
 }
@@ -210,6 +222,7 @@ static tsr_status rewrite(struct clean *c, tsr__error *error)
   tsr__csv *csv = file->csv;
   bool null = csv->opts.bad_rows == TSR__CSV_BAD_NULL;
   tsr__csv_file other = *file; /* its block is the new text */
+  /* Skipping only removes: the text can be moved within its block. Nulls may lengthen a row. */
   if (null) {
     other.block = other.data = NULL;
     other.block_size = 0;
@@ -230,6 +243,7 @@ static tsr_status rewrite(struct clean *c, tsr__error *error)
     tsr__del(csv->heap, file->block, file->block_size);
     file->block = other.block;
     file->block_size = other.block_size;
+    /* From here on the byte counts as null in every column; no text in UTF-8 has it. */
     csv->null_bytes = true;
   }
   csv->bad_rows += (int64_t)c->count;

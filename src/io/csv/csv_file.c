@@ -28,6 +28,7 @@ static tsr_status identify(tsr__csv_file *file, tsr__error *error)
                           "%s: is no regular file; pipes and devices cannot be read in parts, give "
                           "them as standard input (\"-\") or save them to a file first",
                           file->path);
+  /* Size and time may stay the same when a file is replaced by another; its number does not. */
   int64_t changed = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
   if (file->inode && (file->device != info.st_dev || file->inode != info.st_ino ||
                       file->stored != info.st_size || file->changed != changed))
@@ -76,6 +77,7 @@ int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int6
 {
   *got = 0;
   if (file->packed) {
+    /* Standard input that was packed: its bytes were all read, and lie here. */
     int64_t left = file->stored - offset;
     *got = left < length ? left : length;
     memcpy(to, file->packed + TSR__CSV_FRONT + offset, (size_t)*got);
@@ -85,6 +87,7 @@ int tsr__csv_file_read(const tsr__csv_file *file, char *to, int64_t offset, int6
     int64_t n = read_some(file, to + *got, (size_t)(length - *got), offset + *got);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return errno;
+    /* Fewer bytes than asked for: the caller knows whether the file should have had them. */
     if (n == 0) return 0;
     *got += n;
   }
@@ -102,6 +105,8 @@ bool tsr__csv_file_room(tsr__csv_file *file, int64_t size, int64_t used)
 {
   size_t need = (size_t)size + TSR__CSV_FRONT + TSR__CSV_PAD;
   if (need <= file->block_size) return true;
+  /* Not resized in place: the front padding moves with the text, and pages of the old block are
+   * given back at once. */
   char *block = tsr__new_raw(file->csv->heap, need);
   if (!block) return false;
   if (used) memcpy(block + TSR__CSV_FRONT, text_of(file), (size_t)used);
@@ -116,6 +121,7 @@ void tsr__csv_end_rows_with(tsr__csv_file *file, char newline)
 {
   file->dialect.newline = newline;
   if (!file->data) return;
+  /* Before and behind the text: masks look a word further, and must find ends of rows there. */
   memset(file->block, newline, TSR__CSV_FRONT);
   memset(file->data + file->size, newline, TSR__CSV_PAD);
   /* A mark of UTF-8 that nothing follows, once all rows were left out, is no row that lacks its
@@ -142,6 +148,7 @@ void tsr__csv_file_drop(tsr__csv_file *file)
   file->block_size = file->packed_size = file->cut_capacity = file->cut_count = 0;
   file->granules = NULL;
   file->cuts = NULL;
+  /* What was known of a prefix says nothing of the file. */
   if (file->partial) file->size = -1;
   file->bare = file->indexed = file->partial = false;
 }

@@ -12,6 +12,7 @@ static tsr_status wrong(const tsr__csv *csv, tsr__error *error, const char *text
 
 static bool is_special(char c)
 {
+  /* Bytes beyond ASCII may be part of a character: a text could hold them anywhere. */
   return c == '"' || c == '\n' || c == '\r' || (unsigned char)c >= 0x80;
 }
 

@@ -33,6 +33,7 @@ static void prefix_step(void *user, int64_t task, int worker)
   struct prefix *p = user;
   tsr__csv_file *file = p->file;
   char *to = file->block + TSR__CSV_FRONT + p->got;
+  /* In pieces of 1 MiB, so that a cancellation is noticed. */
   int64_t left = p->want - p->got, step = left < TSR__CSV_PIECE ? left : TSR__CSV_PIECE, got = 0;
   if (p->unpack) tsr__unpack_some(p->unpack, to, step, &got, &p->error);
   else p->code = tsr__csv_file_read(file, to, p->got, step, &got);
@@ -48,6 +49,7 @@ static tsr_status read_prefix(struct prefix *p, tsr__error *error)
       return tsr__cancelled(error, file->csv->path);
     if (p->error.status) return tsr__error_set(error, p->error.status, "%s", p->error.text);
     if (p->code) return tsr__file_error(file->path, "read", p->code, error);
+    /* A plain file has a length that was promised; a packed one ends where it ends. */
     if (p->ended && !p->unpack) return tsr__file_shrunk(file->path, p->got, file->stored, error);
   }
   return tsr__csv_file_same(file, error);
@@ -73,6 +75,7 @@ static tsr_status hold_prefix(tsr__csv_file *file, int64_t want, tsr__error *err
   }
   tsr__csv_file_done(file, p.got);
   file->partial = packed ? !p.ended : p.got < file->stored;
+  /* Behind the last newline: what follows may be half a row. */
   if (file->partial) file->end = file->size; /* its last row need not end there */
   return TSR_OK;
 }
@@ -82,6 +85,8 @@ static tsr_status hold_prefix(tsr__csv_file *file, int64_t want, tsr__error *err
 /* How long a prefix holds `want` rows, where one of `size` bytes held some. */
 static int64_t longer(const tsr__csv_file *file, int64_t want)
 {
+  /* A quarter more than the ratio says, since rows differ; not 64 times more at once, since the
+   * first rows may be odd ones. */
   double more = file->rows > 0 ? 1.25 * (double)want / (double)file->rows : 4;
   return (int64_t)((double)file->size * (more < 2 ? 2 : more > 64 ? 64 : more));
 }
@@ -94,10 +99,12 @@ static tsr_status front_of(tsr__csv_file *file, int64_t want, bool *fine, tsr__e
   int64_t size = file->body + (opts->front > 0 ? opts->front : FRONT);
   if (file->partial) tsr__csv_file_drop(file);
   for (;;) {
+    /* 64 MiB of a prefix is no longer a short reading: then all is counted. */
     *fine = size <= FRONT_MOST || file->data;
     if (!*fine) return TSR_OK;
     if (!file->data && hold_prefix(file, size, error)) return error->status;
     tsr_status status = tsr__csv_index(file, fine, error);
+    /* Quotes in odd places make it not `fine`: rows are found from the beginning only. */
     if (status || !*fine || !file->partial || file->rows >= want) return status;
     size = longer(file, want);
     tsr__csv_file_drop(file);
@@ -115,7 +122,9 @@ void tsr__csv_front_drop(tsr__csv *csv)
 
 tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error)
 {
+  /* Text that comments or bad rows are taken out of has other rows than its prefix. */
   bool fine = csv->rows < 0 && !csv->opts.comment && !csv->opts.bad_rows;
+  /* A longer front answers a shorter question. */
   if (csv->front >= want) {
     *rows = csv->front;
     return TSR_OK;
@@ -126,6 +135,7 @@ tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error
     tsr__csv_file *file = &csv->files[f];
     int64_t missing = want - found;
     file->first_row = found;
+    /* Files behind the last row wanted are not opened. */
     if (missing <= 0) file->rows = 0;
     else if (front_of(file, missing, &fine, error)) break;
     found += file->rows;

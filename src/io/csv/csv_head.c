@@ -11,6 +11,7 @@
 /* Behind the field that begins at `at`: where its separator, CR or LF stands, or the text's end. */
 static const char *field_stop(const char *at, const char *end, const char *separators)
 {
+  /* Doubled quotes are stepped over in pairs, by the loop's step and the one in it. */
   if (at < end && *at == '"')
     for (at++; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) at += *at == '"';
   while (at < end && *at != '\r' && *at != '\n' && !(*at && strchr(separators, *at))) at++;
@@ -18,7 +19,7 @@ static const char *field_stop(const char *at, const char *end, const char *separ
 }
 
 /* LF if there is one outside quoted fields; else, in a whole file, CR if there is one; 0: not
- * known. */
+ * known. A line end inside quotes is text, so fields are stepped over as a whole. */
 static char find_newline(tsr__csv_window text, const char *separators, bool whole)
 {
   bool returns = false;
@@ -28,6 +29,8 @@ static char find_newline(tsr__csv_window text, const char *separators, bool whol
     returns |= at < text.end && *at == '\r';
   }
   if (!whole) return 0;
+  /* Not before the whole file was seen: an LF may follow, and old Macintosh files (CR alone) have
+   * none. */
   return returns ? '\r' : '\n';
 }
 
@@ -40,12 +43,14 @@ static const char *name_of(tsr__csv *csv, int place, tsr__text_span f, bool *bad
   tsr__text name;
   tsr__text_init(&name, csv->heap);
   bool quoted = f.length >= 2 && f.at[0] == '"';
+  /* Names may be quoted as any field, quotes doubled. */
   if (quoted) f.at++, f.length -= 2;
   for (size_t i = 0; i < f.length; i++) {
     tsr__text_put(&name, f.at + i, 1);
     if (quoted && f.at[i] == '"') i++;
   }
   if (name.length == 0) tsr__text_add(&name, "column_%d", place + 1);
+  /* A NUL would end the name for every caller that reads it as C does. */
   *bad = !name.failed && (!tsr__utf8_valid(tsr__text_get(&name), name.length) ||
                           strlen(tsr__text_get(&name)) != name.length);
   const char *copy = NULL;
@@ -64,6 +69,8 @@ static tsr_status read_names(tsr__csv_file *file, tsr__csv_window text, const ts
     bool bad = false;
     const char *from = at;
     tsr__text_span field = tsr__csv_next_field(&file->dialect, &at, row->next);
+    /* Names that are given replace those of the header, which was still read to count the
+     * fields. */
     if (csv->names.count) names[i] = csv->names.item[i].text;
     else names[i] = name_of(csv, i, csv->opts.no_header ? (tsr__text_span){ 0 } : field, &bad);
     if (names[i]) continue;
@@ -99,6 +106,7 @@ static const char *numbered(const tsr__csv_file *file, int place, const char *na
   const char *copy = NULL;
   tsr__text_init(&text, csv->heap);
   tsr__text_add(&text, "%s_%d", name, place + 1);
+  /* "a_3" may itself be taken: underscores are added until it is free. */
   for (bool added = false; !added && !text.failed; tsr__text_put(&text, "_", 1)) {
     copy = tsr__arena_text(&csv->arena, tsr__text_get(&text), text.length);
     if (!copy || tsr__dict_code(index, copy, text.length, false, &added) < 0) break;
@@ -116,6 +124,8 @@ static tsr_status index_names(const tsr__csv_file *file, const char **names, tsr
                               tsr__error *error)
 {
   bool unique = file->csv->opts.unique_names || file->csv->names.count;
+  /* Who gives names or types by them must be told of doubles; else the second one is renamed, as
+   * pandas does. */
   for (int i = 0; i < file->fields; i++) {
     bool added;
     int32_t first = tsr__dict_code(index, names[i], strlen(names[i]), false, &added);
@@ -130,6 +140,8 @@ static tsr_status index_names(const tsr__csv_file *file, const char **names, tsr
 static int32_t place_of(tsr__dict_local *index, int fields, const char *name)
 {
   bool added;
+  /* Asking adds an unknown name, with a code behind all fields by which it is told from those that
+   * are there. */
   int32_t code = tsr__dict_code(index, name, strlen(name), false, &added);
   return code < fields ? code : -1;
 }
@@ -166,6 +178,8 @@ static tsr_status choose_columns(tsr__csv *csv, const char *const *names, tsr__d
     int32_t place = place_of(index, fields, csv->types.item[i].text);
     if (place < 0) return unknown(csv, "types", csv->types.item[i].text, names, error);
     int c = column_of[place];
+    /* A type for a column that is not chosen is no mistake: the list may be used for many
+     * readings. */
     if (c < 0) continue;
     csv->info[c].forced = true;
     csv->columns[c].type = (tsr_coltype)tsr__type_named(csv->types.item[i].word);
@@ -209,6 +223,7 @@ static tsr_status map_columns(tsr__csv_file *file, const char *const *names, tsr
 {
   tsr__csv *csv = file->csv;
   int *at = tsr__arena_new(&csv->arena, (size_t)csv->column_count * sizeof *at);
+  /* Names in any order, so each file has its own places. */
   if (!at) return tsr__csv_no_memory(csv, error);
   for (int c = 0; c < csv->column_count; c++) {
     at[c] = place_of(index, file->fields, csv->columns[c].name);
@@ -250,6 +265,7 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
                               tsr__error *error)
 {
   tsr__csv *csv = file->csv;
+  /* Columns times rows of a batch are counted in 32 bits. */
   if (row->fields > INT32_MAX / 1024)
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: has more than %d columns", file->path,
                           INT32_MAX / 1024);
@@ -259,14 +275,18 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
                           "them",
                           file->path, csv->names.count, (long long)row->fields);
   file->fields = (int)row->fields;
+  /* An empty line in a file of one column is an empty field, in others it is nothing. */
   file->dialect.skip_blank = row->fields > 1;
   file->body = row->next - text.at;
+  /* Without a header the first row is one of values: back to where it begins. In a file of one
+   * column, empty lines before it are rows. */
   if (csv->opts.no_header) file->body = row->fields > 1 ? row->begin - text.at : file->head;
   return take_names(file, text, row, error);
 }
 
 /* What separates fields, by the first line: a comma where it holds one, else what makes the most
- * fields of it. 0: the line goes on behind the text. */
+ * fields of it. 0: the line goes on behind the text. A comma wins even where others make more
+ * fields: "a,b;c;d" is mostly a comma's file with odd text. */
 static char find_separator(const tsr__csv_file *file, tsr__csv_window text)
 {
   const tsr__csv_opts *opts = &file->csv->opts;
@@ -274,9 +294,11 @@ static char find_separator(const tsr__csv_file *file, tsr__csv_window text)
   tsr__csv_row row;
   char best = ',';
   int64_t most = 1;
+  /* With decimal commas the list is tried without its first, the comma. */
   for (const char *c = &SEPARATORS[opts->decimal_comma]; *c; c++) {
     dialect.separator = *c;
     tsr__csv_found found = tsr__csv_next_row(&dialect, text.at + file->head, text.end, &row);
+    /* The line is longer than what was read: more of it must come. */
     if (found == TSR__CSV_CUT) return 0;
     if (found != TSR__CSV_ROW || row.fields <= most) continue;
     best = *c;

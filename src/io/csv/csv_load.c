@@ -8,6 +8,7 @@
 #include "io/csv/csv_inner.h"
 #include "io/file/files.h"
 
+/* 64 files open at a time: a pattern may match a million, the system allows some hundreds. */
 enum { TOGETHER = 64 /* files open at a time */, UNPACK_STEP = 4 };
 
 static int64_t piece_of(const tsr__csv *csv)
@@ -36,6 +37,7 @@ struct load {
 static void load_failed(struct load *load, tsr__csv_file *file, int code, int64_t end)
 {
   int none = 0;
+  /* The first failure is told, later ones follow from it or would have come later. */
   if (!atomic_compare_exchange_strong(&load->code, &none, code)) return;
   load->bad = file;
   load->end = end;
@@ -58,6 +60,7 @@ static void load_piece(void *user, int64_t task, int worker)
 {
   (void)worker;
   struct load *load = user;
+  /* Files' pieces are numbered through, as in csv_rows.c. */
   int low = 0, high = load->count;
   while (high - low > 1) {
     int middle = low + (high - low) / 2;
@@ -69,8 +72,10 @@ static void load_piece(void *user, int64_t task, int worker)
   int64_t length = file->stored - from < piece ? file->stored - from : piece;
   if (atomic_load(&load->code)) return;
   int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT + from, from, length, &got);
+  /* Fewer bytes than the file had when it was opened: it was shortened meanwhile. */
   if (!code && got < length) code = -1;
   if (code) load_failed(load, file, code, from + got);
+  /* While the piece is in the cache its rows are counted, too. */
   else tsr__csv_count_piece(file, file->block + TSR__CSV_FRONT, from, from + length);
 }
 
@@ -79,6 +84,7 @@ static tsr_status load_plain(struct load *load, tsr__error *error)
   int64_t tasks = 0, piece = piece_of(load->csv);
   for (int i = 0; i < load->count; i++) {
     tsr__csv_file *file = load->files[i];
+    /* Room for all, so that each piece goes to its place whatever the order. */
     if (!tsr__csv_file_room(file, file->stored, 0)) return no_room(file, file->stored, error);
     if (tsr__csv_expect_rows(file, error)) return error->status;
     file->task = tasks;
@@ -115,10 +121,12 @@ static void unpack_step(void *user, int64_t task, int worker)
   struct load *load = user;
   tsr__csv_file *file = load->files[task];
   int64_t step = UNPACK_STEP * piece_of(load->csv), got;
+  /* Somebody failed, or this file is done already. */
   if (atomic_load(&load->code) || !file->unpack) return;
   int64_t room = (int64_t)file->block_size - TSR__CSV_FRONT - TSR__CSV_PAD;
   /* The room was guessed, mostly well: only what it cannot hold is worth moving all for. */
   if (room > file->size && room - file->size < step) step = room - file->size;
+  /* Half as much again: the total moved is three times the text at most. */
   if (file->size + step > room)
     room = file->size + step > room / 2 * 3 ? file->size + step : room / 2 * 3;
   if (!tsr__csv_file_room(file, room, file->size)) {
@@ -132,6 +140,7 @@ static void unpack_step(void *user, int64_t task, int worker)
     return;
   }
   file->size += got;
+  /* Less than was asked for is the end of the text. */
   if (got == step) return;
   tsr__unpack_close(file->unpack);
   file->unpack = NULL;
@@ -149,6 +158,7 @@ static tsr_status load_packed(struct load *load, tsr__error *error)
     int64_t guess = tsr__unpack_guess(file->unpack);
     if (!tsr__csv_file_room(file, guess, 0)) return no_room(file, guess, error);
   }
+  /* Rounds, so that a cancellation is noticed between steps and all workers have a file. */
   while (more && !status) {
     bool whole = tsr__parallel_long(load->csv->rt, "csv", load->count, unpack_step, load);
     status = load_status(load, whole, error);
@@ -174,6 +184,7 @@ static tsr_status load_some(struct load *load, tsr__error *error)
   if (!status) status = load_packed(&packed, error);
   for (int i = 0; i < load->count && !status; i++) {
     tsr__csv_file *file = load->files[i];
+    /* Asked last: what was parsed must be what the file held all the time. */
     status = tsr__csv_file_same(file, error);
     if (status) break;
     tsr__csv_file_done(file, file->size);
@@ -181,6 +192,7 @@ static tsr_status load_some(struct load *load, tsr__error *error)
     file->packed = NULL;
     if (file->fields) status = tsr__csv_uncomment_file(file, error);
   }
+  /* Whatever happened, files are closed and, after a failure, forgotten. */
   for (int i = 0; i < load->count; i++) {
     tsr__csv_file *file = load->files[i];
     tsr__unpack_close(file->unpack);
@@ -198,6 +210,7 @@ tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__err
   tsr_status status = errors ? TSR_OK : tsr__csv_no_memory(csv, error);
   for (int i = 0; i < count && !status;) {
     struct load load = { .csv = csv, .errors = errors };
+    /* What is loaded stays. */
     for (; i < count && load.count < TOGETHER; i++)
       if (!from[i].data) load.files[load.count++] = &from[i];
     if (load.count) status = load_some(&load, error);
@@ -222,6 +235,7 @@ static void slurp_step(void *user, int64_t task, int worker)
   tsr__csv_file *file = slurp->file;
   int64_t piece = piece_of(file->csv), used = file->stored, got;
   int64_t room = (int64_t)file->block_size - TSR__CSV_FRONT - TSR__CSV_PAD;
+  /* Twice the room: a stream does not say how long it is. */
   if (used + piece > room) room = used + piece > room * 2 ? used + piece : room * 2;
   slurp->no_memory = !tsr__csv_file_room(file, room, used);
   if (slurp->no_memory) return;
@@ -283,6 +297,7 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window
   *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + length };
   status = tsr__csv_magic(file, *head, &file->packing, error);
   if (status) return status;
+  /* Head and text cannot share a block: the packed bytes move out of it first. */
   bool whole = file->stream || length == file->stored;
   got = file->stream ? file->stored : length;
   if (file->packing != TSR__PLAIN) {
@@ -290,6 +305,7 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window
     if (!tsr__csv_file_room(file, want, 0)) return no_room(file, want, error);
     status = unpack_head(file, want, &got, error);
     if (status) return status;
+    /* What it unpacks to is looked at once more: it may be packed twice, or a tar archive. */
     whole = got < want;
     *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + got };
     status = tsr__csv_magic(file, *head, NULL, error);

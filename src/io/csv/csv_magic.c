@@ -28,6 +28,7 @@ static bool looks_like_json(tsr__csv_window head)
   char open = *at;
   at = skip_blank(at + 1, end);
   if (at == end) return false;
+  /* "[1,2" may be a header of a CSV file; objects or arrays inside are none. */
   if (open == '[') return *at == '{' || *at == '[';
   if (*at != '"') return false;
   const char *quote = memchr(at + 1, '"', (size_t)(end - at - 1));
@@ -41,6 +42,7 @@ tsr_status tsr__csv_magic(const tsr__csv_file *file, tsr__csv_window head, uint8
 {
   tsr__packing found = tsr__packing_of(head.at, (size_t)(head.end - head.at));
   if (packing) *packing = (uint8_t)found;
+  /* Packed once is fine, and what is inside is asked about later. */
   if (packing && found) return TSR_OK;
   const char *format = packing ? "CSV" : "packed CSV";
   if (found)
@@ -49,6 +51,7 @@ tsr_status tsr__csv_magic(const tsr__csv_file *file, tsr__csv_window head, uint8
   if (tsr__file_magic(file->path, format, head.at, (size_t)(head.end - head.at), error))
     return error->status;
   if (has(head, "\xef\xbb\xbf", 3)) head.at += 3;
+  /* Without a header a first row that looks like JSON is a row. */
   if (!file->csv->opts.no_header && looks_like_json(head))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: is JSON, not %s; read JSON lines with tsr_frame_read_json",

@@ -30,6 +30,7 @@ static inline bool is_word(tsr__text_span f, const char *word, size_t length)
 static bool read_bool(tsr__text_span f, int64_t *value)
 {
   *value = is_word(f, "true", 4) || is_word(f, "True", 4) || is_word(f, "TRUE", 4);
+  /* Three spellings of each, JSON's, Python's and R's; "0" and "1" are integers. */
   return *value || is_word(f, "false", 5) || is_word(f, "False", 5) || is_word(f, "FALSE", 5);
 }
 
@@ -51,6 +52,7 @@ static bool is_null_text(const tsr__csv *csv, tsr__text_span f)
 static tsr__text_span bare(tsr__text_span f)
 {
   f = trim(f);
+  /* "12" in quotes is the number 12, as pandas reads it; what must stay text is given that type. */
   if (f.length < 2 || f.at[0] != '"' || f.at[f.length - 1] != '"') return f;
   f.at++;
   f.length -= 2;
@@ -61,10 +63,12 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_valu
 {
   *value = (tsr__read_value){ 0 };
   f = bare(f);
+  /* Null markers first: -999 may be one, and would be a number. */
   if (f.length == 0 || is_marker(csv, f)) return TSR__CLASS_NULL;
   if (f.length <= 5 && read_bool(f, &value->integer)) return TSR__CLASS_BOOL;
   switch (tsr__decimal_read(csv->decimal, f.at, f.length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
+  /* Digits beyond i64: u64 may hold them, a float does in any case. */
   case TSR__NUMBER_BIG:
     value->natural = tsr__decimal_natural(f.at, f.length, (uint64_t *)&value->integer);
     return TSR__CLASS_BIG;
@@ -83,9 +87,12 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_valu
 bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
   switch (type) {
+  /* What a type takes without losing anything. Integers pass as floats and so on in
+   * tsr__number_fits; dates are times at midnight. */
   case TSR_COL_BOOL: return class & (TSR__CLASS_NULL | TSR__CLASS_BOOL);
   case TSR_COL_DATE: return class & (TSR__CLASS_NULL | TSR__CLASS_DATE);
   case TSR_COL_TIME: return class & (TSR__CLASS_NULL | TSR__CLASS_DATE | TSR__CLASS_TIME);
+  /* Nothing is ever looked at in a column of text: all fits. */
   case TSR_COL_TEXT: return false;
   default: return class == TSR__CLASS_NULL || tsr__number_fits(type, class, value);
   }
@@ -93,7 +100,11 @@ bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *valu
 
 /* ---- fields --------------------------------------------------------------------------------- */
 
-/* The choices that a column's place makes, made once. */
+/* The choices that a column's place makes, made once. For column c of a batch of n columns:
+ *
+ *    begin   one behind the end of column c - 1 in the same row (ends, n apart)
+ *            or, of column 0, behind the byte before the row (begins, 1 apart)
+ *    end     the end of column c (ends, n apart), of the last one without CR (lasts, 1 apart) */
 static inline tsr__csv_fields fields_of(const tsr__csv_batch *b, int column)
 {
   size_t step = (size_t)b->columns;
@@ -113,6 +124,8 @@ static inline tsr__text_span field_at(const tsr__csv_fields *f, int row)
 
 /* ---- contrary values ------------------------------------------------------------------------ */
 
+/* From the first value that does not fit on, a column is only looked at: its classes say what it
+ * will be read as next. */
 static void classify_from(const tsr__csv *csv, tsr__csv_fields fields, int from, int to,
                           tsr__csv_lane *lane)
 {
@@ -144,13 +157,17 @@ static unsigned slow_value(const struct job *job, int row, tsr__read_value *valu
   unsigned class = tsr__csv_classify(job->csv, field, value);
   lane->seen |= class;
   if (!tsr__csv_fits(job->type, class, value)) {
+    /* Forced types keep theirs, and the value is an error. Found ones yield to the value. */
     int64_t *first = job->forced ? &lane->bad_row : &lane->contrary_row;
     if (*first < 0) *first = job->batch->first_row + row;
     *value = (tsr__read_value){ 0 };
     return job->forced ? TSR__CLASS_NULL : 0;
   }
+  /* Days to microseconds. */
   if (class == TSR__CLASS_DATE && job->type == TSR_COL_TIME) value->integer *= INT64_C(86400000000);
   tsr_dtype dtype = (tsr_dtype)job->type;
+  /* f32 and less are rounded from the text, not from an f64 that was rounded before: twice is not
+   * once. */
   if (tsr__dtype_float(dtype) && dtype != TSR_F64) {
     field = bare(field);
     value->real = tsr__decimal_round(job->csv->decimal, dtype, field.at, field.length, value->real);
@@ -180,11 +197,14 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
     int i = __builtin_ctzll(rest);
     tsr__read_value value;
     bool is_valid = true;
+    /* A value nobody wants is only looked at, so that errors and types are those of a whole
+     * reading. If it is plain it needs not even that. */
     if (codec.plain && !(job->keep >> i & 1) && !job->slow &&
         codec.plain(job, field_at(&fields, row + i))) {
       value = (tsr__read_value){ 0 };
     } else if (job->slow || !codec.fast(job, field_at(&fields, row + i), &value)) {
       unsigned class = slow_value(job, row + i, &value);
+      /* This word's rows are looked at once more from `row` on, by classify_from. */
       if (class == 0) {
         job->lane->classify = true;
         return valid;
@@ -197,7 +217,8 @@ ALWAYS_INLINE uint64_t parse_word(const struct job *job, int row, int count, voi
   return valid;
 }
 
-/* Those of a word's numbers that can be parsed several at a time. */
+/* Those of a word's numbers that can be parsed several at a time. They write only rows that they
+ * could parse; `done` says which. */
 static uint64_t many_integers(const struct job *job, int row, int count, void *out)
 {
   const tsr__csv_scan *scan = job->csv->scan;
@@ -210,7 +231,8 @@ static uint64_t many_reals(const struct job *job, int row, int count, void *out)
   return scan->reals && !job->slow ? scan->reals(&job->fields, row, count, job->point, out) : 0;
 }
 
-/* Which bytes of eight are no digits, as their top bits. */
+/* Which bytes of eight are no digits, as their top bits. '0' is 0x30 and '9' 0x39: subtracting 0x30
+ * borrows into the top bit below them, adding 0x46 carries into it above. */
 static inline uint64_t no_digits(uint64_t x)
 {
   uint64_t low = x - UINT64_C(0x3030303030303030), high = x + UINT64_C(0x4646464646464646);
@@ -222,6 +244,7 @@ static inline uint64_t no_digits(uint64_t x)
 static inline size_t leading_digits(const char *at)
 {
   uint64_t x, other;
+  /* Eight bytes are there behind any field: the text ends in padding. */
   memcpy(&x, at, 8);
   other = no_digits(x);
   return other ? (size_t)__builtin_ctzll(other) / 8 : 8;
@@ -232,10 +255,17 @@ static inline bool digits_of(const char *at, size_t length, uint32_t *out)
 {
   uint64_t x;
   memcpy(&x, at, 8);
+  /* Moved to the top, with '0' in front: short numbers become eight digits. (A shift by 64 means
+   * nothing in C.) */
   unsigned shift = 64 - 8 * (unsigned)length;
   x = (x << shift) | (shift ? UINT64_C(0x3030303030303030) >> (64 - shift) : 0);
   if (no_digits(x)) return false;
   x -= UINT64_C(0x3030303030303030);
+  /* Digits to pairs, pairs to fours, fours to eight, each step in all lanes of the word:
+   *
+   *    d0 d1 d2 d3 d4 d5 d6 d7   ->   p0 . p1 . p2 . p3 .   ->   p0 10^6 + p1 10^4 + p2 100 + p3
+   *
+   *    in the upper half of a sum of two products (0xf4240 = 10^6, 0x64 = 100, 0x2710 = 10^4) */
   x = x * 10 + (x >> 8);
   x = ((x & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x000f424000000064) +
        ((x >> 16) & UINT64_C(0x000000ff000000ff)) * UINT64_C(0x0000271000000001)) >>
@@ -250,6 +280,8 @@ static inline bool fast_i64(const struct job *job, tsr__text_span f, tsr__read_v
   (void)job;
   bool negative = f.length && f.at[0] == '-';
   uint32_t digits;
+  /* The length less one as unsigned: 0 and 9 and more fail together. Nine digits would take a
+   * second step, and are left to the general way. */
   if (f.length - negative - 1 >= 8) return false;
   if (!digits_of(f.at + negative, f.length - negative, &digits)) return false;
   value->integer = negative ? -(int64_t)digits : (int64_t)digits;
@@ -265,6 +297,7 @@ static inline bool short_f64(tsr__text_span f, char dot, double *out)
   bool negative = f.length && f.at[0] == '-';
   const char *at = f.at + negative, *end = f.at + f.length;
   size_t before = leading_digits(at);
+  /* Eight digits in front may be more than eight: not known here, so not taken. */
   if (before > (size_t)(end - at) || before == 8) return false;
   const char *point = at + before;
   size_t after = point < end ? (size_t)(end - point) - 1 : 0;
@@ -273,6 +306,8 @@ static inline bool short_f64(tsr__text_span f, char dot, double *out)
   uint32_t whole = 0, fraction = 0;
   if (before && !digits_of(at, before, &whole)) return false;
   if (after && !digits_of(point + 1, after, &fraction)) return false;
+  /* whole * 10^after + fraction < 10^16 only with 8 + 8 digits; `before` is 7 at most, so it is
+   * below 10^15 < 2^53, and powers of ten up to 10^22 are exact: one rounding, by the division. */
   double value = (double)((int64_t)whole * scale[after] + fraction) / tens[after];
   *out = negative ? -value : value;
   return true;
@@ -281,6 +316,8 @@ static inline bool short_f64(tsr__text_span f, char dot, double *out)
 static inline bool fast_f64(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
   if (short_f64(f, job->point, &value->real)) return true;
+  /* '+', '-', digits and the point are what numbers begin with; "inf", "nan", blanks and quotes go
+   * the general way. */
   if (f.length == 0 || f.at[0] < '+' || f.at[0] > '9') return false;
   return tsr__decimal_read(job->csv->decimal, f.at, f.length, &value->integer, &value->real) !=
          TSR__NUMBER_NONE;
@@ -300,6 +337,7 @@ static inline bool plain_f64(const struct job *job, tsr__text_span f)
   bool negative = f.length && f.at[0] == '-';
   const char *at = f.at + negative, *end = f.at + f.length;
   size_t before = leading_digits(at);
+  /* Digits only, as an integer is written: one to seven of them. */
   if (before >= (size_t)(end - at)) return before == (size_t)(end - at) && before - 1 < 7;
   if (before == 8 || at[before] != job->point) return false;
   size_t after = (size_t)(end - at) - before - 1;
@@ -383,6 +421,7 @@ static const char *unquote(tsr__dict_local *dict, tsr__text_span *f)
 {
   const char *at = f->at + 1, *end = f->at + f->length - 1;
   f->length = (size_t)(end - at);
+  /* Most quoted texts hold no quote: they lie as they will be kept, without a copy. */
   if (!memchr(at, '"', f->length)) return at;
   if (!tsr__grow(dict->heap, (void **)&dict->scratch, &dict->scratch_size, f->length, 1)) {
     dict->failed = true;
@@ -390,6 +429,7 @@ static const char *unquote(tsr__dict_local *dict, tsr__text_span *f)
   }
   size_t count = 0;
   for (; at < end; at++) {
+    /* Quotes inside come in pairs: the lexer of rows has seen to that. */
     dict->scratch[count++] = *at;
     if (*at == '"') at++;
   }
@@ -412,6 +452,7 @@ static bool text_one(const struct job *job, int row, int32_t *out, bool *added)
   tsr__text_span f = field_at(&job->fields, row);
   const char *text = f.at;
   if (f.length >= 2 && text[0] == '"' && !(text = unquote(dict, &f))) return false;
+  /* Scratch is used again by the next text, so it is copied (`text == scratch`). */
   *out = tsr__dict_code(dict, text, f.length, text == dict->scratch, added);
   return *out >= 0;
 }
@@ -428,7 +469,8 @@ static bool text_slow(const struct job *job, int row, uint64_t valid, int32_t *o
   return true;
 }
 
-/* Looks at the texts that were added: bit n of `added` is for the n-th that is valid. */
+/* Looks at the texts that were added: bit n of `added` is for the n-th that is valid. Once a
+ * distinct text, not once a row: the dictionary has seen all others. */
 static void check_utf8(const struct job *job, int row, uint64_t valid, const int32_t *codes,
                        uint64_t added)
 {
@@ -463,12 +505,16 @@ static void code_texts(const struct job *job, int row, int count, uint64_t valid
   tsr__text_span texts[64];
   int32_t codes[64];
   bool plain = true;
+  /* Codes of the valid ones lie packed until all are known, then spread to their rows; nulls are
+   * 0. */
   int n = 0;
   uint64_t added = 0, all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   for (uint64_t rest = valid; rest; rest &= rest - 1, n++) {
     texts[n] = field_at(&job->fields, row + __builtin_ctzll(rest));
     plain &= plain_text(&texts[n]);
   }
+  /* The row where a text of this word came first, for the order in which dictionaries are
+   * merged. */
   dict->now = job->batch->first_row + row;
   int32_t *to = valid == all ? out : codes;
   if (plain) added = tsr__dict_codes(dict, texts, n, to);
@@ -481,6 +527,8 @@ static void code_texts(const struct job *job, int row, int count, uint64_t valid
 static uint64_t text_word(const struct job *job, int row, int count, int32_t *out)
 {
   uint64_t valid = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  /* A text is null only where that was asked for, or where cleaning made it so; the empty one is a
+   * text. */
   if (job->csv->opts.text_nulls || job->csv->null_bytes)
     for (int i = 0; i < count; i++)
       if (is_null_text(job->csv, field_at(&job->fields, row + i))) valid &= ~(UINT64_C(1) << i);
@@ -538,6 +586,7 @@ static uint64_t any_word(const struct job *job, int row, int count, const tsr__c
   }
   word = parse_word(job, row, count, &bits, (struct codec){ fast_bool, store_bit, 0, NULL });
   uint64_t *to = (uint64_t *)(void *)values + at / 64;
+  /* Bits of a word that another batch began must stay; at its first row it may hold anything. */
   *to = at % 64 ? *to | bits << (at % 64) : bits;
   return word;
 }
@@ -557,13 +606,17 @@ void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch 
                      UINT64_MAX };
   int row = 0;
   while (row < batch->rows && !lane->no_memory && !lane->classify) {
+    /* Up to a border of 64 rows of the sink, so that a word of validity is written by one step. */
     int64_t at = sink->at + row;
     int left = batch->rows - row, count = 64 - (int)(at % 64);
     if (count > left) count = left;
+    /* Bits of rows before `at` are shifted out; those behind the count are never asked for. */
     if (sink->kept) job.keep = sink->kept[at / 64] >> (at % 64);
     uint64_t word = any_word(&job, row, count, sink);
     sink->validity[at / 64] = at % 64 ? sink->validity[at / 64] | word << (at % 64) : word;
     lane->nulls += count - __builtin_popcountll(word);
+    /* Where a value did not fit the rows of this word were parsed in vain: they are classified with
+     * the rest. */
     if (!lane->classify) row += count;
   }
   if (lane->classify) classify_from(csv, job.fields, row, batch->rows, lane);

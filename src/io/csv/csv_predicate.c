@@ -37,6 +37,7 @@ static const int64_t *whole_values(const tsr__csv_judge *j, int64_t at, int coun
 {
   if (j->type == TSR_COL_I64 || j->type == TSR_COL_TIME)
     return (const int64_t *)j->sink.values + at;
+  /* i32 and dates. */
   const int32_t *narrow = (const int32_t *)j->sink.values + at;
   for (int i = 0; i < count; i++) out[i] = narrow[i];
   return out;
@@ -47,6 +48,7 @@ static const double *real_values(const tsr__csv_judge *j, int64_t at, int count,
   int64_t wide[64];
   if (j->type == TSR_COL_F64) return (const double *)j->sink.values + at;
   const int64_t *whole = whole_values(j, at, count, wide);
+  /* Whole numbers against a constant with a fraction. */
   for (int i = 0; i < count; i++) out[i] = (double)whole[i];
   return out;
 }
@@ -55,12 +57,14 @@ static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
 {
   const tsr__predicate *predicate = j->predicate;
   bool list = predicate->op == TSR__PREDICATE_IN || predicate->op == TSR__PREDICATE_NOT_IN;
+  /* A list is joined by `or` of equals, and turned round for `not in`. */
   tsr__predicate_op op = list ? TSR__PREDICATE_EQ : predicate->op;
   int64_t wide[64];
   double reals[64];
   uint64_t bits = 0;
   if (predicate->real) {
     const double *v = real_values(j, at, count, reals);
+    /* Loops over 64 values without a branch, which compilers turn into vectors. */
     for (int c = 0; c < predicate->count; c++)
       bits |= compare_real(op, v, count, predicate->reals[c]);
   } else {
@@ -68,6 +72,7 @@ static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
     for (int c = 0; c < predicate->count; c++)
       bits |= compare_whole(op, v, count, predicate->whole[c]);
   }
+  /* Bits of nulls come out true of NaN and of `not in`: the caller takes them away. */
   return predicate->op == TSR__PREDICATE_NOT_IN ? ~bits : bits;
 }
 
@@ -77,6 +82,7 @@ static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
   const int32_t *codes = (const int32_t *)j->sink.values + at;
   tsr__csv_told *told = j->told;
   uint64_t bits = 0;
+  /* One byte a distinct text; new texts find a 0, UNASKED. */
   if (!tsr__grow(dict->heap, (void **)&told->text, &told->room, (size_t)dict->count, 1)) {
     j->lane->no_memory = true;
     return 0;
@@ -97,12 +103,14 @@ static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
 uint64_t tsr__csv_judge_word(const tsr__csv_judge *j, int64_t at, int count)
 {
   uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  /* Validity was written before: the batch's columns with predicates are parsed first. */
   uint64_t valid = j->sink.validity[at / 64] >> (at % 64) & all, bits;
   switch (j->predicate->op) {
   case TSR__PREDICATE_NULL: return ~valid & all;
   case TSR__PREDICATE_NOT_NULL: return valid;
   case TSR__PREDICATE_TRUE:
   case TSR__PREDICATE_FALSE:
+    /* Bits behind the count are of rows to come; `valid` has none of them. */
     bits = ((const uint64_t *)j->sink.values)[at / 64] >> (at % 64);
     return (j->predicate->op == TSR__PREDICATE_TRUE ? bits : ~bits) & valid;
   case TSR__PREDICATE_TEXT: return judge_texts(j, at, valid);

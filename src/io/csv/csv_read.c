@@ -35,6 +35,8 @@ struct reading {
   size_t offsets; /* fields of a batch, and room for what is written behind them */
   struct stripe *stripes;
   int stripe_count;
+  /* Set by whoever finds an earlier fault, read by all: stripes that begin behind it are not
+   * begun. */
   _Atomic int64_t first_fault; /* no row behind it matters */
   /* By worker: a lane a target, and room for a batch's offsets (NULL until it is used). */
   tsr__csv_lane *lanes;
@@ -57,6 +59,7 @@ static void fail_at(struct reading *reading, struct stripe *stripe, enum fault f
 {
   stripe->fault = fault;
   stripe->fault_row = row;
+  /* Only ever lowered: of two that fail at once the earlier row must win. */
   int64_t first = atomic_load(&reading->first_fault);
   while (row < first && !atomic_compare_exchange_weak(&reading->first_fault, &first, row)) {
   }
@@ -78,12 +81,17 @@ static const char *split_careful(struct splitting *s, tsr__csv_batch *batch)
   size_t columns = (size_t)batch->columns;
   tsr__csv_row row;
   for (int r = 0; r < s->want; r++) {
+    /* Found one by one, so that what is wrong is named by its own row and not by its batch's. */
     tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, end, &row);
     s->fault_row = batch->first_row + r;
     if (found != TSR__CSV_ROW) s->fault = FAULT_JUNK;
     else if (row.fields != (int64_t)columns) s->fault = FAULT_FIELDS;
+    /* Offsets are 32 bits wide, from the batch's beginning: 4 GiB in one batch need enormous
+     * fields. */
     else if (row.next - batch->base > (int64_t)UINT32_MAX) s->fault = FAULT_SPAN;
     if (s->fault) return NULL;
+    /* Where the field before the row would end: the byte before it, -1 at the beginning of the
+     * text. Then every field begins one behind the end of another, the first of a row, too. */
     batch->begins[r] = (uint32_t)(row.begin - batch->base) - 1;
     tsr__csv_split_row(&file->dialect, &row, batch->base, batch->ends + (size_t)r * columns,
                        columns);
@@ -98,13 +106,18 @@ static const char *split_fast(const struct splitting *s, tsr__csv_batch *batch)
   const tsr__csv_file *file = s->file;
   const char *from = batch->base, *to = file->data + file->end;
   size_t columns = (size_t)batch->columns, need = (size_t)s->want * columns;
+  /* Behind that, offsets would wrap: what ends there goes the careful way, which says so. */
   if (to - from > (int64_t)UINT32_MAX) to = from + UINT32_MAX;
   tsr__csv_flat flat = { .ends = batch->ends, .want = need };
   size_t found = file->csv->scan->flatten(&file->dialect, from, to, &flat);
+  /* As many separators and newlines as fields; were one of the newlines not a row's last, some row
+   * is too long or too short. */
   if (found < need || flat.newlines != (size_t)s->want) return NULL;
   uint32_t before = UINT32_MAX;
   for (int r = 0; r < s->want; r++) {
     uint32_t last = batch->ends[((size_t)r + 1) * columns - 1];
+    /* The counts may agree by chance (a row too long, the next too short), so each last mark is
+     * looked at. */
     if (from[last] != file->dialect.newline) return NULL;
     batch->begins[r] = before;
     before = last;
@@ -137,6 +150,7 @@ struct place {
 static tsr__csv_sink sink_of(const struct reading *reading, const struct place *p, int target)
 {
   const tsr__read_ask *read = reading->read;
+  /* Looking for classes only: nothing is written down. */
   if (!read) return (tsr__csv_sink){ 0 };
   const tsr__read_target *t = &read->targets[target];
   return (tsr__csv_sink){ .values = t->values[p->part],
@@ -159,6 +173,7 @@ static void parse_targets(struct reading *reading, const struct place *p, bool f
     tsr__csv_lane *lane = lane_of(reading, p->stripe->worker, t);
     tsr__csv_sink sink = sink_of(reading, p, t);
     tsr__csv_parse(p->file, reading->columns[t], p->batch, lane, &sink);
+    /* The row is the batch's first: memory fails for no row of its own. */
     if (lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
   }
 }
@@ -168,6 +183,7 @@ static void parse_targets(struct reading *reading, const struct place *p, bool f
 static uint64_t judge_word(struct reading *reading, const struct place *p, int64_t at, int count)
 {
   const tsr__read_ask *read = reading->read;
+  /* 64 rows to a word, or what is left of a part. */
   uint64_t bits = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   for (int s = 0; s < read->predicate_count && bits; s++) {
     const tsr__predicate *predicate = &read->predicates[s];
@@ -178,6 +194,7 @@ static uint64_t judge_word(struct reading *reading, const struct place *p, int64
                              .sink = sink_of(reading, p, predicate->target),
                              .lane = lane_of(reading, worker, predicate->target),
                              .told = &reading->told[worker * read->predicate_count + s] };
+    /* Its values are those of a type that is given up; the frame is read once more. */
     if (judge.lane->classify || judge.lane->no_memory) continue;
     bits &= tsr__csv_judge_word(&judge, at, count);
     if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
@@ -193,6 +210,8 @@ static void judge_batch(struct reading *reading, const struct place *p)
     int count = 64 - (int)(at % 64);
     if (count > end - at) count = (int)(end - at);
     uint64_t bits = judge_word(reading, p, at, count);
+    /* A word may be begun by another batch of the same stripe. Stripes begin at multiples of 64, so
+     * no other worker writes to it. */
     kept[at / 64] = at % 64 ? kept[at / 64] | bits << (at % 64) : bits;
     at += count;
   }
@@ -204,6 +223,7 @@ static bool is_ascii(const tsr__csv_batch *batch)
   const char *at = batch->base;
   size_t last = (size_t)batch->rows * (size_t)batch->columns - 1, length = batch->ends[last];
   uint64_t all = 0, word = 0;
+  /* Eight bytes at a time: no branch in the loop, and one look at the end. */
   for (; length >= 8; at += 8, length -= 8) {
     memcpy(&word, at, 8);
     all |= word;
@@ -216,6 +236,7 @@ static void parse_batch(struct reading *reading, const struct place *p, tsr__csv
 {
   const tsr__read_ask *read = reading->read;
   batch->ascii = reading->looks && batch->rows && is_ascii(batch);
+  /* Columns with conditions come first, so that the others know which rows are wanted. */
   if (read && read->predicate_count) {
     parse_targets(reading, p, true);
     judge_batch(reading, p);
@@ -234,6 +255,8 @@ static const tsr__csv_file *file_at(struct reading *reading, struct stripe *stri
   const tsr__csv_file *file = tsr__csv_file_of(reading->csv, row);
   if (!tsr__csv_windowed(file)) return file;
   tsr__csv_view *view = &reading->views[stripe->worker];
+  /* Text of a view is a copy of some windows: as far as the stripe goes, and not beyond its
+   * file. */
   int64_t last = least(stripe->last - file->first_row, file->rows);
   stripe->code = tsr__csv_view_rows(view, file, row - file->first_row, last);
   stripe->end = view->end;
@@ -249,6 +272,7 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
   int part = 0;
   for (int64_t row = stripe->first; row < stripe->last && !stripe->fault;) {
     int64_t stop = stripe->last;
+    /* Borders of parts, of files and of the stripe cut a batch, whichever comes first. */
     if (reading->read) {
       while (reading->read->rows[part + 1] <= row) part++;
       stop = least(stop, reading->read->rows[part + 1]);
@@ -266,6 +290,7 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
     batch->base = at;
     batch->first_row = row;
     at = split(&s, batch);
+    /* Those before a fault are parsed even so: one of them may hold an error of an earlier row. */
     if (batch->rows) parse_batch(reading, &(struct place){ stripe, file, batch, part }, batch);
     if (!at) fail_at(reading, stripe, s.fault, s.fault_row);
     row += s.want;
@@ -278,8 +303,11 @@ static void stripe_task(void *user, int64_t task, int worker)
   struct stripe *stripe = &reading->stripes[task];
   size_t rows = (size_t)reading->batch_rows, most = reading->offsets + TSR__CSV_SLACK;
   uint32_t **buffer = &reading->buffers[worker];
+  /* What it holds cannot matter any more. */
   if (stripe->first > atomic_load(&reading->first_fault)) return;
   stripe->worker = worker;
+  /* One buffer a worker, made on its first stripe: ends of fields, and two lists of a word a
+   * row. */
   if (!*buffer) *buffer = tsr__new_raw(reading->csv->heap, (most + 2 * rows) * sizeof(uint32_t));
   if (!*buffer) {
     fail_at(reading, stripe, FAULT_MEMORY, stripe->first);
@@ -294,6 +322,8 @@ static void stripe_task(void *user, int64_t task, int worker)
 /* ---- cutting rows into stripes --------------------------------------------------------------- */
 
 /* The allowed border at or before a row. */
+/* By bisection among the parts: 64 rows from a part's beginning are 64 bits from that of its
+ * words. */
 static int64_t border_before(const tsr__read_ask *read, int64_t first, int64_t row)
 {
   int64_t origin = first;
@@ -313,11 +343,14 @@ enum { STRIPE_BYTES = 1 << 20 };
 
 static int stripes_for(const tsr__csv *csv, int64_t rows)
 {
+  /* Only of files whose extent is known: those that are not yet loaded or counted weigh nothing. */
   int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = 0;
   for (int f = 0; f < csv->file_count; f++)
     if (csv->files[f].data || csv->files[f].indexed)
       bytes += csv->files[f].end - csv->files[f].body;
   bool windowed = tsr__csv_windowed(&csv->files[0]);
+  /* By windows a stripe is as much as a worker holds at a time; else small enough for workers to
+   * end together. */
   if (want <= 0) want = bytes / (windowed ? (int)TSR__CSV_WINDOW : STRIPE_BYTES) + 1;
   want = least(want, INT32_MAX / 2);
   return (int)least(want, most);
@@ -330,6 +363,7 @@ static void size_batches(struct reading *reading)
   int64_t fields = 1, rows = csv->opts.batch_rows;
   for (int f = 0; f < csv->file_count; f++)
     if (csv->files[f].fields > fields) fields = csv->files[f].fields;
+  /* Some 4,096 fields, whole words of rows where there are as many. */
   if (rows <= 0) rows = 4096 / fields / 64 * 64;
   if (rows <= 0) rows = 4096 / fields ? 4096 / fields : 1;
   reading->batch_rows = (int)least(rows, csv->opts.batch_rows > 0 ? rows : 512);
@@ -388,6 +422,7 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
     lane->contrary_row = lane->bad_row = -1;
     lane->classify = !reading->read;
     tsr__dict_local_init(&lane->dict, csv->heap);
+    /* Windows are used again: a text that is kept must be copied out of them. */
     lane->dict.copies = tsr__csv_windowed(&csv->files[0]);
     lane->dict.progress = &reading->progress;
     lane->dict.worker = (int)(l / (size_t)reading->target_count);
@@ -403,15 +438,18 @@ static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__e
   const tsr__csv_file *file = tsr__csv_file_of(csv, stripe->fault_row);
   if (stripe->fault == FAULT_READ)
     return tsr__csv_view_error(file, stripe->code, stripe->end, error);
+  /* The text may have been read by windows only; to be told of, it must be there. */
   if (tsr__csv_hold(csv, stripe->fault_row, error)) return error->status;
   if (stripe->fault == FAULT_SPAN)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: the rows around row %lld take more than 4 GiB together", file->path,
                           (long long)stripe->fault_row);
+  /* The row is split once more, by the way that says what is wrong with it. */
   const char *at = file->data + tsr__csv_locate(file, stripe->fault_row - file->first_row);
   tsr__csv_row row;
   tsr__csv_found found = tsr__csv_next_row(&file->dialect, at, file->data + file->end, &row);
   bool whole = found == TSR__CSV_ROW;
+  /* A fault that is not found again was not in the file: somebody writes to it. */
   if (found == TSR__CSV_END || (whole ? row.fields == file->fields : stripe->fault != FAULT_JUNK))
     return tsr__error_set(error, TSR_EIO,
                           "%s: changed while it was read; is it still being written?", file->path);
@@ -425,6 +463,7 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
   const struct stripe *stripe = NULL;
   int64_t bad = -1;
   int column = 0;
+  /* In order of rows: stripes are. */
   for (int s = 0; s < reading->stripe_count && !stripe; s++)
     if (reading->stripes[s].fault) stripe = &reading->stripes[s];
   for (int t = 0; t < reading->target_count; t++)
@@ -432,8 +471,11 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
       int64_t row = lane_of(reading, w, t)->bad_row;
       if (row >= 0 && (bad < 0 || row < bad)) bad = row, column = reading->columns[t];
     }
+  /* Where both are in one row its shape is told: what stands in its fields is then of no
+   * meaning. */
   if (stripe && (bad < 0 || stripe->fault_row <= bad))
     return fault_error(reading->csv, stripe, error);
+  /* Read by windows, and twice: whether the file is still the same is asked once all is well. */
   if (bad < 0) return tsr__csv_windows_same(reading->csv, error);
   if (tsr__csv_hold(reading->csv, bad, error)) return error->status;
   return tsr__csv_value_error(reading->csv, bad, column, error);
@@ -471,6 +513,7 @@ static bool merge_types(const struct reading *reading, int t)
       first = lane->contrary_row;
   }
   if (first >= 0) schema->type = tsr__classes_type(info->seen);
+  /* Text is nullable by what was read; other types by whether any of their values ever was. */
   schema->nullable =
       schema->type == TSR_COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
   if (first >= 0) keep_contrary(csv, column, first);
@@ -497,6 +540,8 @@ static void unify_task(void *user, int64_t task, int worker)
   if (!is_text(reading, task)) return;
   tsr__dict_local **locals = unify->locals + task * reading->workers;
   for (int w = 0; w < reading->workers; w++) {
+    /* One task a column. The locals are those of all workers, merged by the row where a text came
+     * first (dict.c). */
     locals[w] = &lane_of(reading, w, (int)task)->dict;
     locals[w]->worker = worker; /* who asks from here on */
   }
@@ -509,6 +554,7 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
   const tsr__read_ask *read = reading->read;
   const tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
   const tsr__dict_entry *entries = lane->dict.entries;
+  /* Codes that did not move need no second pass over the column. */
   if (!lane->dict.recoded) return;
   for (int part = 0; part < read->parts; part++) {
     int64_t begin = read->rows[part], end = read->rows[part + 1];
@@ -517,6 +563,7 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
     const uint64_t *kept = read->targets[t].sparse && read->kept ? read->kept[part] : NULL;
     int64_t first = (stripe->first > begin ? stripe->first : begin) - begin;
     int64_t last = least(stripe->last, end) - begin;
+    /* The common case has no nulls and no filter: a loop without a branch. */
     if (!lane->nulls && !kept)
       for (int64_t i = first; i < last; i++) codes[i] = entries[codes[i]].code;
     else
@@ -558,6 +605,8 @@ static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error 
 {
   int retyped = 0;
   for (int t = 0; t < reading->target_count; t++) retyped += merge_types(reading, t);
+  /* A column that turned out to be of another type is read again from the start, by the caller;
+   * nothing is made of it. */
   if (!retyped && make_dicts(reading, dicts, error)) {
     for (int t = 0; t < reading->target_count; t++) tsr__dict_release(dicts[t]);
     return error->status;
@@ -588,6 +637,7 @@ static tsr_status run(struct reading *reading, int64_t first, int64_t last, tsr_
 static tsr_status check_read(const tsr__csv *csv, const tsr__read_ask *read, int64_t rows,
                              tsr__error *error)
 {
+  /* Borders come from the frame's parts; the rows behind the last may be left out (a head). */
   bool good = read->parts >= 1 && read->rows[0] >= 0 && read->rows[read->parts] <= rows;
   for (int p = 0; good && p < read->parts; p++) good = read->rows[p] <= read->rows[p + 1];
   if (!good)
@@ -606,6 +656,7 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__read_ask *read, int
 /* Gives the text back once all columns were read, where it could be loaded again. */
 static void note_read(tsr__csv *csv, const tsr__read_ask *read)
 {
+  /* Bad rows were taken out of the text, and a stream came once: these cannot be read again. */
   bool all = !csv->opts.bad_rows && !csv->streams;
   for (int t = 0; t < read->target_count; t++) csv->info[read->targets[t].column].read = true;
   for (int c = 0; c < csv->column_count && all; c++) all = csv->info[c].read;
@@ -633,6 +684,7 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *e
                              .columns = columns,
                              .target_count = read->target_count,
                              .workers = tsr__worker_count(csv->rt) };
+  /* Whether the text is ASCII is asked once a batch instead of once a dropped text. */
   for (int t = 0; t < read->target_count && read->kept; t++)
     reading.looks |= read->targets[t].sparse && is_text(&reading, t);
   status = run(&reading, read->rows[0], read->rows[read->parts], error);

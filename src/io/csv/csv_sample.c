@@ -21,6 +21,7 @@ static bool is_plain(const char *at, const char *end)
 static bool quotes_in_place(const tsr__csv_file *file, const tsr__csv_row *row)
 {
   const char *at = row->begin;
+  /* Most rows have no quote at all. */
   if (is_plain(row->begin, row->next)) return true;
   for (int i = 0; i < file->fields; i++) {
     tsr__text_span f = tsr__csv_next_field(&file->dialect, &at, row->next);
@@ -41,6 +42,7 @@ static int64_t sample_rows(const tsr__csv_file *file, tsr__csv_window window, un
   const char *at = window.at;
   for (; (found = tsr__csv_next_row(&file->dialect, at, window.end, &row)) == TSR__CSV_ROW;
        rows++) {
+    /* Read from the wrong side of a quote rows come out too long or too short. */
     if (row.fields != file->fields) return -1;
     if (!sure && !quotes_in_place(file, &row)) return -1;
     at = row.begin;
@@ -50,6 +52,7 @@ static int64_t sample_rows(const tsr__csv_file *file, tsr__csv_window window, un
     }
     at = row.next;
   }
+  /* A window that ends within quotes is cut, not wrong. */
   return found == TSR__CSV_JUNK ? -1 : rows;
 }
 
@@ -75,6 +78,8 @@ static void add_seen(const tsr__csv_file *file, const unsigned *seen)
 static void sample_window(tsr__csv_file *file, tsr__csv_window window, unsigned *seen)
 {
   size_t fields = (size_t)file->fields;
+  /* In a file of one column every row has the right length: only a window without quotes is
+   * sure. */
   if (fields == 1 && !is_plain(window.at, window.end)) return;
   memset(seen, 0, 2 * fields * sizeof *seen);
   int64_t rows[2];
@@ -82,6 +87,7 @@ static void sample_window(tsr__csv_file *file, tsr__csv_window window, unsigned 
     tsr__csv_window from = { first_row(file, window, inside), window.end };
     rows[inside] = sample_rows(file, from, seen + (inside ? fields : 0), false);
   }
+  /* One answer only: if both look right nobody can tell, and the window is left out. */
   if ((rows[0] > 0) != (rows[1] > 0)) add_seen(file, seen + (rows[0] > 0 ? 0 : fields));
 }
 
@@ -94,7 +100,9 @@ int64_t tsr__csv_sample_size(const tsr__csv *csv)
 static tsr_status sample_far(tsr__csv_file *file, int64_t length, unsigned *seen, tsr__error *error)
 {
   int64_t size = file->data ? file->size : file->stored, got;
+  /* Small windows would tell little; windows as long as the file are the beginning once more. */
   if (length < WINDOW_MIN || length >= size) return TSR_OK;
+  /* A packed file has no middle that could be reached without the rest. */
   if (!file->data && (file->csv->opts.comment || file->packing)) return TSR_OK;
   int64_t offsets[2] = { size / 2, size - length };
   char *buffer = file->data ? NULL : tsr__new_raw(file->csv->heap, (size_t)length);
@@ -102,6 +110,7 @@ static tsr_status sample_far(tsr__csv_file *file, int64_t length, unsigned *seen
   tsr_status status = TSR_OK;
   for (int i = 0; i < 2 && !status; i++) {
     const char *from = file->data ? file->data + offsets[i] : buffer;
+    /* It would begin in the header. */
     if (offsets[i] < file->body) continue;
     int code = buffer ? tsr__csv_file_read(file, buffer, offsets[i], length, &got) : 0;
     if (code) status = tsr__file_error(file->path, "read", code, error);
@@ -120,6 +129,7 @@ tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, 
   unsigned *seen = tsr__new(csv->heap, size);
   if (!seen) return tsr__csv_no_memory(csv, error);
   int64_t most = tsr__csv_sample_size(csv);
+  /* Held whole it is sampled from memory, else as much of it as was read to find the header. */
   if (file->data) head = (tsr__csv_window){ file->data, file->data + file->end };
   head.at += file->body;
   if (head.end - head.at > most) head.end = head.at + most;
@@ -127,6 +137,7 @@ tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, 
   if (head.at < head.end) {
     (void)sample_rows(file, head, seen, true);
     add_seen(file, seen);
+    /* Only the first file: others must fit its types anyway, or retype them. */
     if (far) status = sample_far(file, (head.end - head.at) / 2, seen, error);
   }
   tsr__del(csv->heap, seen, size);
@@ -148,11 +159,13 @@ static tsr_status settle_unknown(tsr__csv *csv, tsr__error *error)
 
 tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
 {
+  /* The whole was in the sample: a column of nulls is one. */
   tsr_status status = whole ? TSR_OK : settle_unknown(csv, error);
   for (int c = 0; c < csv->column_count && !status; c++) {
     tsr__read_column *column = &csv->columns[c];
     if (!csv->info[c].forced) column->type = tsr__classes_type(csv->info[c].seen);
     column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
+    /* A type by a sample may be retyped; text never is, since everything fits it. */
     column->loose = !whole && !csv->info[c].forced && column->type != TSR_COL_TEXT;
     column->nullable = column->type != TSR_COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
   }

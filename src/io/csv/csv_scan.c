@@ -21,6 +21,8 @@
 #endif
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Quotes, newlines and separators are asked for by all, returns by counting alone: last, so that
+ * the others are the first three. */
 enum { QUOTE, NEWLINE, SEPARATOR, RETURN, KINDS };
 
 /* Which of `bytes[kind]` each byte equals, for `words` words of 64 bytes. */
@@ -34,6 +36,8 @@ _Static_assert((int)KINDS == (int)TSR__CSV_KINDS, "csv_inner.h declares masks of
 /* The bytes of x that are zero, as eight bits. */
 ALWAYS_INLINE uint64_t zero_bytes(uint64_t x)
 {
+  /* A zero byte's 0x7f + 0 leaves the top bit clear, as do no others: no carry crosses bytes. The
+   * product gathers the eight bits, which stand eight apart, in the top byte. */
   const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
   uint64_t hit = ~(((x & low) + low) | x | low);
   return (hit >> 7) * UINT64_C(0x0102040810204080) >> 56;
@@ -85,6 +89,7 @@ TARGET_AVX512 static void masks_avx512(const char *at, int words, const char *by
 
 ALWAYS_INLINE uint64_t prefix_xor(uint64_t x)
 {
+  /* x ^ x << 1 is the parity of the last two bits, then four, eight ...: six steps for 64. */
   for (int shift = 1; shift < 64; shift *= 2) x ^= x << shift;
   return x;
 }
@@ -98,6 +103,7 @@ ALWAYS_INLINE int words_of(const char *at, const char *to)
 /* The bits of a word that lie before `to`. */
 ALWAYS_INLINE uint64_t before_end(const char *at, const char *to)
 {
+  /* A shift by 64 means nothing in C. */
   return to - at >= 64 ? UINT64_MAX : (UINT64_C(1) << (to - at)) - 1;
 }
 
@@ -112,6 +118,7 @@ ALWAYS_INLINE void kinds_of(const tsr__csv_dialect *dialect, char *bytes)
 /* May a closing quote stand before this byte? */
 ALWAYS_INLINE uint64_t ends_field(const tsr__csv_dialect *d, const char *at)
 {
+  /* A quote may close before another one: it is then the first of a doubled pair. */
   return *at == d->separator || *at == d->newline || *at == '"' ||
          (*at == '\r' && at[1] == d->newline);
 }
@@ -123,6 +130,7 @@ struct carry {
 
 ALWAYS_INLINE struct carry carry_from(const tsr__csv_dialect *d, const char *from)
 {
+  /* Two bytes before the text are readable: the block has room in front (TSR__CSV_FRONT). */
   uint64_t one = from[-1] == d->newline, two = from[-2] == d->newline;
   uint64_t begins = one | (from[-1] == d->separator) | (from[-1] == '"');
   return (struct carry){ .newline = one << 63 | two << 62,
@@ -133,10 +141,16 @@ ALWAYS_INLINE struct carry carry_from(const tsr__csv_dialect *d, const char *fro
 /* Newlines that end an empty line. */
 ALWAYS_INLINE uint64_t blank_ends(uint64_t newline, uint64_t returns, const struct carry *carry)
 {
+  /* A line is empty if the byte before its end is the end of another, with CR in between or not. */
   uint64_t one = newline << 1 | carry->newline >> 63, two = newline << 2 | carry->newline >> 62;
   return newline & (one | ((returns << 1 | carry->returns >> 63) & two));
 }
 
+/* Each word is counted for both answers: `inside` as if the granule began outside quotes.
+ *
+ *    ends[0], stray[0]     rows and misplaced quotes if it begins outside
+ *    ends[1], stray[1]     the same if it begins inside
+ *    flips                 whether it holds an odd number of quotes */
 ALWAYS_INLINE void count_body(const tsr__csv_dialect *d, const char *from, const char *to,
                               tsr__csv_granule *out, mask_fn *masks)
 {
@@ -151,17 +165,23 @@ ALWAYS_INLINE void count_body(const tsr__csv_dialect *d, const char *from, const
     for (int w = 0; w < words; w++) {
       const char *at = piece + 64 * w;
       uint64_t live = before_end(at, to), newline = m[NEWLINE][w], quote = m[QUOTE][w] & live;
+      /* In files whose lines end in CR, a CR is no part of a longer end. */
       uint64_t returns = d->newline == '\r' ? 0 : m[RETURN][w];
       uint64_t ends = newline & live, inside = flip;
       uint64_t begins = newline | m[SEPARATOR][w] | m[QUOTE][w];
       if (d->skip_blank) ends &= ~blank_ends(newline, returns, &carry);
       if (quote) {
         inside ^= prefix_xor(quote);
+        /* A bit moved up by one is what stands before its byte, moved down what stands behind
+         * it. */
         uint64_t opens = begins << 1 | carry.begins >> 63;
         uint64_t next = newline >> 1 | (uint64_t)(at[64] == d->newline) << 63;
         uint64_t closes = (begins | (returns & next)) >> 1 | ends_field(d, at + 64) << 63;
+        /* Seen from outside: a quote that opens (it is now inside) needs a field's beginning before
+         * it, one that closes a field's end behind it. From inside, the roles are swapped. */
         stray0 |= quote & ((inside & ~opens) | (~inside & ~closes));
         stray1 |= quote & ((~inside & ~opens) | (inside & ~closes));
+        /* All ones or none, as the parity of the word's quotes is odd. */
         flip ^= 0 - (uint64_t)(__builtin_popcountll(quote) & 1);
       }
       ends0 += (uint64_t)__builtin_popcountll(ends & ~inside);
@@ -178,6 +198,7 @@ ALWAYS_INLINE void count_body(const tsr__csv_dialect *d, const char *from, const
 ALWAYS_INLINE uint64_t lowest(uint64_t mask, size_t n)
 {
   uint64_t rest = mask;
+  /* Bits are cleared from below; what is left of them are the upper ones. */
   for (; n && rest; n--) rest &= rest - 1;
   return mask & ~rest;
 }
@@ -207,6 +228,8 @@ TARGET_AVX512 static inline void spread_avx512(uint64_t marks, uint32_t base, ui
     44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
   };
   __m512i bits = _mm512_maskz_compress_epi8(marks, _mm512_loadu_si512(count));
+  /* Byte numbers 0 to 63 whose bit is set, packed to the front; sixteen at a time are widened and
+   * stored. */
   __m512i first = _mm512_set1_epi32((int)base);
   int n = __builtin_popcountll(marks);
   _mm512_storeu_si512(out,
@@ -231,6 +254,7 @@ ALWAYS_INLINE size_t flatten_body(const tsr__csv_dialect *d, const char *from, c
   kinds_of(d, bytes);
   for (const char *piece = from; piece < to && count < flat->want; piece += 64 * TSR__CSV_WORDS) {
     int words = words_of(piece, to);
+    /* CR is not asked for: it is trimmed field by field (tsr__csv_trim_returns). */
     with.masks(piece, words, bytes, SEPARATOR + 1, m);
     for (int w = 0; w < words && count < flat->want; w++) {
       const char *at = piece + 64 * w;
@@ -241,6 +265,7 @@ ALWAYS_INLINE size_t flatten_body(const tsr__csv_dialect *d, const char *from, c
       }
       uint64_t marks = (m[NEWLINE][w] | m[SEPARATOR][w]) & ~inside & before_end(at, to);
       size_t here = (size_t)__builtin_popcountll(marks);
+      /* Never more than are asked for: the list has room for these and TSR__CSV_SLACK. */
       if (count + here > flat->want) {
         marks = lowest(marks, flat->want - count);
         here = flat->want - count;
@@ -315,6 +340,7 @@ const tsr__csv_scan *tsr__csv_scan_for(const tsr_runtime *rt)
   const char *isa = rt->isa[0] ? rt->isa : rt->opts.isa;
   bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi");
   bool avx512 = avx2 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi2");
+  /* All that the masks and csv_numbers.c use; machines with less of AVX-512 take AVX2. */
   avx512 = avx512 && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512cd");
   if (isa && strcmp(isa, "baseline") == 0) return &scan_baseline;
@@ -335,6 +361,7 @@ int64_t tsr__csv_nth_end(const tsr__csv_file *file, const tsr__csv_granule *gran
   const char *at = file->data + from, *to = file->data + file->end;
   char bytes[KINDS];
   mask_rows m;
+  /* The granule knows whether it begins inside quotes, so one answer is counted here. */
   struct carry carry = carry_from(d, at);
   uint64_t flip = granule->inside ? UINT64_MAX : 0;
   kinds_of(d, bytes);
@@ -346,6 +373,7 @@ int64_t tsr__csv_nth_end(const tsr__csv_file *file, const tsr__csv_granule *gran
     if (d->skip_blank) ends &= ~blank_ends(newline, returns, &carry);
     int64_t here = __builtin_popcountll(ends);
     if (here >= n) {
+      /* Take away the n - 1 lowest; the lowest of the rest is it. */
       uint64_t rest = ends & ~lowest(ends, (size_t)n - 1);
       return at - file->data + __builtin_ctzll(rest) + 1;
     }

@@ -28,6 +28,7 @@ static int view_open(tsr__csv_view *view, const tsr__csv_file *file, int64_t fro
   int64_t first = from > TSR__CSV_FRONT ? from - TSR__CSV_FRONT : 0, got;
   int64_t last = to + TSR__CSV_PAD < file->size ? to + TSR__CSV_PAD : file->size;
   size_t need = (size_t)(to - from) + TSR__CSV_FRONT + TSR__CSV_PAD;
+  /* In steps of 64 KiB, so that windows of about one size do not move the buffer each time. */
   if (need > view->room) {
     tsr__del(file->csv->heap, view->block, view->room);
     view->room = (need + ROOM - 1) / ROOM * ROOM;
@@ -37,14 +38,17 @@ static int view_open(tsr__csv_view *view, const tsr__csv_file *file, int64_t fro
   }
   /* block + FRONT is where the byte at `from` lies. */
   size_t before = (size_t)(TSR__CSV_FRONT - (from - first));
+  /* At the beginning of the file there is nothing to look back at: newlines stand in. */
   memset(view->block, file->dialect.newline, before);
   int code = tsr__csv_file_read(file, view->block + before, first, last - first, &got);
   if (code) return code;
   view->end = first + got;
   if (got < last - first) return TSR__CSV_SHORT;
   size_t used = before + (size_t)got;
+  /* And behind its end, where the last row's newline may be missing. */
   memset(view->block + used, file->dialect.newline, need - used);
   view->file = *file;
+  /* A difference of numbers, not of pointers: no object begins there. */
   view->file.data =
       (char *)((uintptr_t)view->block + TSR__CSV_FRONT - (uintptr_t)from); /* offsets begin there */
   view->file.end = to;
@@ -74,10 +78,13 @@ int tsr__csv_view_rows(tsr__csv_view *view, const tsr__csv_file *file, int64_t f
 static bool can_index(const tsr__csv *csv)
 {
   const tsr__csv_opts *opts = &csv->opts;
+  /* Files of up to 8 MiB are sooner held whole. Comments and bad rows change the text, so it must
+   * be held, too. */
   int64_t held = opts->held > 0 ? opts->held : HELD;
   bool fine = csv->file_count <= OPEN_FILES && !opts->comment && !opts->bad_rows;
   for (int f = 0; f < csv->file_count && fine; f++) {
     const tsr__csv_file *file = &csv->files[f];
+    /* A stream comes once, and packed bytes have no offsets of text. */
     fine = !file->data && !file->stream && file->packing == TSR__PLAIN && file->stored > held;
   }
   return fine;
@@ -106,12 +113,14 @@ static void survey_task(void *user, int64_t task, int worker)
   tsr__csv *csv = s->csv;
   tsr__csv_view *view = &s->views[worker];
   int f = 0;
+  /* Few files at a time, and a task is a window of one of them. */
   while (f + 1 < csv->file_count && csv->files[f + 1].task <= task) f++;
   tsr__csv_file *file = &csv->files[f];
   int64_t bytes = csv->granule_bytes, first = (task - file->task) * s->granules;
   int64_t last =
       first + s->granules < file->granule_count ? first + s->granules : file->granule_count;
   int64_t from = file->body + first * bytes, to = file->body + last * bytes;
+  /* Somebody failed: the rest is not looked at. */
   if (atomic_load(&s->code)) return;
   if (to > file->end) to = file->end;
   int code = view_open(view, file, from, to);
@@ -131,6 +140,7 @@ static tsr_status find_end(tsr__csv_file *file, tsr__error *error)
 {
   char last;
   int64_t got;
+  /* One byte at the end of the file says whether a newline must be supplied. */
   int code = tsr__csv_file_read(file, &last, file->stored - 1, 1, &got);
   if (code) return tsr__file_error(file->path, "read", code, error);
   if (got < 1) return tsr__file_shrunk(file->path, file->stored - 1, file->stored, error);
@@ -164,6 +174,7 @@ tsr_status tsr__csv_survey(tsr__csv *csv, tsr__error *error)
   size_t workers = (size_t)tsr__worker_count(csv->rt), size = workers * sizeof(tsr__csv_view);
   struct survey s = { .csv = csv };
   if (!can_index(csv)) return TSR_OK;
+  /* From here on the files count as windowed; what fails takes that back below. */
   for (int f = 0; f < csv->file_count; f++) csv->files[f].indexed = true;
   s.views = tsr__new(csv->heap, size);
   tsr_status status = s.views ? run_survey(&s, error) : tsr__csv_no_memory(csv, error);
@@ -189,5 +200,6 @@ tsr_status tsr__csv_windows_same(tsr__csv *csv, tsr__error *error)
 tsr_status tsr__csv_hold(tsr__csv *csv, int64_t row, tsr__error *error)
 {
   tsr__csv_file *file = tsr__csv_file_of(csv, row);
+  /* A whole file is read to tell of one row: errors are rare, and say where they stand. */
   return file->data ? TSR_OK : tsr__csv_load(csv, file, 1, error);
 }

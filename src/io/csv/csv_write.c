@@ -14,11 +14,15 @@ typedef struct style {
 
 static bool must_quote(const style *s, const char *text, size_t length)
 {
+  /* An empty text is written "", so that it is not the empty field that null is. */
   if (length == 0) return true;
   unsigned char first = (unsigned char)text[0], last = (unsigned char)text[length - 1];
+  /* Blanks at the ends are trimmed by many readers; 0xef begins a byte order mark, which a first
+   * field must not look like. */
   if (first == ' ' || first == '\t' || last == ' ' || last == '\t' || first == 0xef) return true;
   for (size_t i = 0; i < length; i++)
     if (s->special[(unsigned char)text[i]]) return true;
+  /* NA is a null to readers, ours among them. */
   if (length == 2 && memcmp(text, "NA", 2) == 0) return true;
   return length == s->null_length && memcmp(text, s->null, length) == 0;
 }
@@ -69,6 +73,7 @@ static tsr_status check(const style *s, tsr__error *error)
 {
   const char *what = s->ask->what;
   unsigned char c = (unsigned char)s->separator;
+  /* Digits, letters, signs: a number or a date could not be told from two fields. */
   bool word = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   if (word || c >= 0x80 || strchr("\"\n\r.+-:", c))
     return tsr__error_set(
@@ -76,6 +81,7 @@ static tsr_status check(const style *s, tsr__error *error)
         "%s: the separator is byte %d, expected one that no number or date holds, "
         "such as ',' ';' '|' or a tab",
         what, c);
+  /* The text for null is never quoted, or it would be a text. */
   for (size_t i = 0; i < s->null_length; i++)
     if (s->special[(unsigned char)s->null[i]])
       return tsr__error_set(error, TSR_EARG,

@@ -71,6 +71,8 @@ static int find_names(const char *pattern, glob_t *found)
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!plain) return GLOB_NOSPACE;
   locale_t before = uselocale(plain); /* of this thread */
+  /* uselocale is the thread's, not the process's: others see nothing of it. NOSORT, since sorting
+   * by the locale would differ between machines. */
   int code = glob(pattern, GLOB_NOSORT | GLOB_BRACE, NULL, found);
   uselocale(before);
   freelocale(plain);
@@ -82,6 +84,7 @@ static tsr_status keep_matches(tsr__paths *out, const glob_t *found, tsr__error 
 {
   char **name = found->gl_pathv;
   tsr_status status = TSR_OK;
+  /* By bytes: the same order everywhere. */
   qsort(name, found->gl_pathc, sizeof *name, by_name);
   for (size_t i = 0; i < found->gl_pathc && !status; i++)
     if (!i || strcmp(name[i], name[i - 1]) != 0) status = keep_path(out, name[i], error);
@@ -92,6 +95,7 @@ static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr
 {
   struct stat info;
   if (!path) return tsr__error_set(error, TSR_EARG, "the path of a file to read is NULL");
+  /* A file whose name holds a bracket is read, if it is there, before it is taken for a pattern. */
   if (literal || !strpbrk(path, "*?[{") || stat(path, &info) == 0)
     return keep_path(out, path, error);
   glob_t found = { 0 };
@@ -101,6 +105,7 @@ static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr
   else if (code == GLOB_ABORTED) status = tsr__file_error(path, "read a folder of", errno, error);
   else if (code == GLOB_NOMATCH || found.gl_pathc == 0)
     status = tsr__error_set(error, TSR_EIO, "%s: no file matches this pattern", path);
+  /* Beyond that somebody meant something else. */
   else if (found.gl_pathc > 1000000)
     status = tsr__error_set(error, TSR_EUNSUPPORTED, "%s: matches %zu files, at most 1,000,000",
                             path, found.gl_pathc);
@@ -160,6 +165,7 @@ static int64_t read_some(const source *s, void *to, size_t length, int64_t offse
   const tsr__file_opts *opts = s->ask->opts;
   for (;;) {
     int64_t n;
+    /* Standard input has no offsets: it comes in order. */
     if (opts && opts->read) n = opts->read(opts->user, s->fd, to, length, offset);
     else n = tsr__sys_read(s->fd, to, length, s->standard ? -1 : offset);
     if (n >= 0 || errno != EINTR) return n;
@@ -168,6 +174,7 @@ static int64_t read_some(const source *s, void *to, size_t length, int64_t offse
 
 static int64_t changed_at(const struct stat *info)
 {
+  /* Nanoseconds: 64 bits of them last until 2262. */
   return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
 }
 
@@ -215,8 +222,10 @@ static void load_piece(void *user, int64_t task, int worker)
   (void)worker;
   source *s = user;
   int64_t at = task * s->piece, end = at + s->piece < s->size ? at + s->piece : s->size;
+  /* `code` is asked before each piece: after a failure nobody reads on. */
   while (at < end && !s->code) {
     int64_t n = read_some(s, s->out->data + at, (size_t)(end - at), at);
+    /* 0: the file ends here now, though it was longer; that is told with the place. */
     if (n <= 0) {
       int none = 0;
       if (n == 0) s->end = at;
@@ -237,6 +246,7 @@ static tsr_status load_file(source *s)
     return tsr__cancelled(s->error, s->ask->what);
   if (s->code < 0) return tsr__file_shrunk(path, s->end, s->size, s->error);
   if (s->code) return tsr__file_error(path, "read", s->code, s->error);
+  /* Size and time of change as they were: nobody wrote to it while it was read. */
   if (fstat(s->fd, &info)) return tsr__file_error(path, "examine", errno, s->error);
   if ((int64_t)info.st_size != s->size || changed_at(&info) != s->changed)
     return tsr__error_set(s->error, TSR_EIO,
@@ -261,6 +271,7 @@ static void run_step(void *user, int64_t task, int worker)
   source *s = st->s;
   size_t need = (size_t)s->out->size + (size_t)s->piece + (size_t)s->ask->pad;
   if (s->out->room < need) {
+    /* Doubled: what is moved is at most twice the whole. */
     size_t twice = s->out->room * 2;
     if (resize(s, need > twice ? need : twice)) return;
   }
@@ -303,6 +314,7 @@ static tsr_status unpack_step(step *st)
   int64_t got;
   if (tsr__unpack_some(st->unpack, s->out->data + s->out->size, s->piece, &got, s->error))
     return s->error->status;
+  /* A piece that is not full is the last. */
   st->more = got == s->piece;
   s->out->size += got;
   return TSR_OK;
@@ -311,6 +323,7 @@ static tsr_status unpack_step(step *st)
 /* Puts what the bytes unpack to in their place. */
 static tsr_status unpack(source *s)
 {
+  /* The packed bytes stay until the last was used; the text has a block of its own. */
   tsr__loaded packed = *s->out;
   tsr__packed from = { .heap = s->heap,
                        .path = s->ask->path,
@@ -325,6 +338,8 @@ static tsr_status unpack(source *s)
   if (!st.unpack) {
     no_memory(s->ask->path, packed.size, s->error);
   } else {
+    /* A good guess saves moving; room for one piece more lets the end be noticed without
+     * growing. */
     int64_t guess = tsr__unpack_guess(st.unpack) + s->piece + s->ask->pad;
     if (!resize(s, (size_t)guess)) run_steps(&st);
   }
@@ -345,7 +360,9 @@ tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error
   if (!status) status = s.standard ? run_steps(&st) : load_file(&s);
   if (!status) status = unpack(&s);
   const char *name = s.standard ? "standard input" : ask->path;
+  /* Asked of what was unpacked, too. */
   if (!status) status = tsr__file_magic(name, ask->format, out->data, (size_t)out->size, error);
+  /* Zeros behind the text: who parses may look a few bytes ahead. */
   if (!status) memset(out->data + out->size, 0, (size_t)ask->pad);
   if (s.fd >= 0 && !s.standard) tsr__sys_close(s.fd);
   if (status) tsr__loaded_free(out);

@@ -42,6 +42,7 @@ static const struct magic magics[] = {
 
 static bool holds_binary(beginning head)
 {
+  /* Control characters below the tab: no text begins with them. */
   const char *end = head.end - head.at < 512 ? head.end : head.at + 512;
   for (const char *c = head.at; c < end; c++)
     if ((unsigned char)*c < 9) return true;
@@ -57,6 +58,7 @@ static bool has(beginning head, const char *bytes, int length)
 static bool looks_like_utf16(beginning head)
 {
   const char *at = head.at;
+  /* Eight bytes of which every other is 0: an ASCII text of four characters. */
   if (head.end - at < 8) return false;
   for (int odd = 0; odd < 2; odd++) {
     bool good = true;
@@ -71,9 +73,11 @@ tsr_status tsr__file_magic(const char *path, const char *format, const char *byt
 {
   beginning head = { bytes, bytes + length };
   const char *name = NULL, *advice = NULL;
+  /* Longer marks stand before those that they begin with: UTF-32's before UTF-16's. */
   for (size_t m = 0; m < sizeof magics / sizeof *magics && !name; m++)
     if (has(head, magics[m].bytes, magics[m].length) && (!magics[m].letters || holds_binary(head)))
       name = magics[m].name, advice = magics[m].advice;
+  /* tar has no mark at its beginning; the name of its format stands at byte 257. */
   if (!name && length > 262 && memcmp(bytes + 257, "ustar", 5) == 0)
     name = "a tar archive", advice = "unpack it first";
   if (!name && looks_like_utf16(head)) name = "UTF-16 text", advice = AS_UTF8;

@@ -216,11 +216,14 @@ tsr__outfile *tsr__out_open(tsr__heap *heap, const char *path, const tsr__out_op
 static tsr_status write_all(tsr__outfile *out, const char *data, size_t length)
 {
   while (length) {
+    /* The system writes less than 2 GiB at a time. */
     size_t some = length < (1u << 30) ? length : 1u << 30;
     int64_t n = out->opts.write ? out->opts.write(out->opts.user, out->fd, data, some)
                                 : tsr__sys_write(out->fd, data, some);
+    /* A signal came before any byte was taken: once more. */
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return fail_code(out, "write", errno);
+    /* Would be tried for ever. */
     if (n == 0) return fail(out, TSR_EIO, "write", "the device took no bytes");
     data += n;
     length -= (size_t)n;
@@ -237,6 +240,7 @@ static tsr_status empty_chunk(tsr__outfile *out)
 
 static tsr_status put_plain(tsr__outfile *out, const char *data, size_t length)
 {
+  /* Small pieces gather in the chunk; large ones go by it, uncopied, in order. */
   if (length >= CHUNK - out->used) {
     if (empty_chunk(out)) return out->error.status;
     if (length >= CHUNK) return write_all(out, data, length);
@@ -257,6 +261,7 @@ static tsr_status put_gzip(tsr__outfile *out, const char *data, size_t length, b
     z->avail_in = (uInt)some;
     data += some;
     length -= some;
+    /* Finished only when the compressor says so: what it held back may fill several chunks. */
     do {
       z->next_out = (Bytef *)out->chunk + out->used;
       z->avail_out = (uInt)(CHUNK - out->used);
@@ -295,11 +300,13 @@ static tsr_status put(tsr__outfile *out, const char *data, size_t length, bool l
 tsr_status tsr__out_put(tsr__outfile *out, const void *data, size_t length, tsr__error *error)
 {
   const char *at = data;
+  /* Packing is slower than writing: smaller pieces between two looks at the callback. */
   size_t piece = out->packing == PLAIN ? PIECE : PIECE / 32;
   for (size_t some; length && !out->failed; at += some, length -= some) {
     some = out->opts.progress && length > piece ? piece : length;
     out->length += (int64_t)some;
     if (put(out, at, some, false)) break;
+    /* Not behind the last: what is all there is not cancelled. */
     if (some == length || !tsr__progress_stops(out->opts.progress, 0)) continue;
     out->failed = true;
     tsr__cancelled(&out->error, out->path);
@@ -316,15 +323,20 @@ int64_t tsr__out_length(const tsr__outfile *out)
 
 static void finish(tsr__outfile *out)
 {
+  /* The compressor's rest, then the chunk's. */
   if (put(out, "", 0, true) || empty_chunk(out)) return;
   if (out->standard) return;
+  /* Data before the name: after a power failure the name must not point at a file that is empty. */
   if (out->rename && tsr__sys_sync(out->fd)) {
     fail_code(out, "write", errno);
     return;
   }
+  /* Closed once, whatever it says: closing again might hit another's file. Its error counts:
+   * network file systems tell there what could not be written. */
   int fd = out->fd;
   out->fd = -1;
   if (tsr__sys_close(fd)) fail_code(out, "write", errno);
+  /* The old file is replaced in one step. */
   else if (out->rename && rename(out->name, out->path)) fail_code(out, "rename to", errno);
   else out->rename = false;
 }
@@ -335,6 +347,7 @@ tsr_status tsr__out_close(tsr__outfile *out, bool keep, tsr__error *error)
   if (keep && !out->failed) finish(out);
   tsr_status status = out->failed ? hand_over(out, error) : TSR_OK;
   if (out->fd >= 0 && !out->standard) tsr__sys_close(out->fd);
+  /* Not renamed: nobody shall find it. */
   if (out->rename) unlink(out->name);
   if (out->packing == GZIP) deflateEnd(&out->deflate);
   ZSTD_freeCCtx(out->zstd);

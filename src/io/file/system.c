@@ -15,6 +15,7 @@ enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
 
 static int open_with(const char *path, int flags, mode_t mode)
 {
+  /* Not to be seen by programs that this one starts. */
   for (;;) {
     int fd = open(path, flags | O_CLOEXEC, mode);
     if (fd >= 0 || errno != EINTR) return fd;
@@ -34,6 +35,7 @@ int tsr__sys_create(const char *path, mode_t mode)
 int tsr__sys_sync(int fd)
 {
   for (;;) {
+    /* Pipes and some devices cannot be synchronised (EINVAL); what they got is beyond our reach. */
     if (!fdatasync(fd) || errno == EINVAL || errno == ENOSYS) return 0;
     if (errno != EINTR) return -1;
   }
@@ -48,6 +50,7 @@ int tsr__sys_close(int fd)
 static bool again(int fd, short events)
 {
   if (errno == EINTR) return true;
+  /* Somebody else's non-blocking pipe: wait until it is ready instead of turning in a loop. */
   if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
   struct pollfd wait = { .fd = fd, .events = events };
   return poll(&wait, 1, -1) >= 0 || errno == EINTR;
@@ -57,6 +60,7 @@ int64_t tsr__sys_read(int fd, void *to, size_t length, int64_t at)
 {
   size_t some = length < MOST ? length : MOST;
   for (;;) {
+    /* pread moves no offset that threads share. */
     ssize_t n = at < 0 ? read(fd, to, some) : pread(fd, to, some, (off_t)at);
     if (n >= 0 || !again(fd, POLLIN)) return n;
   }
@@ -68,6 +72,7 @@ int64_t tsr__sys_read_all(int fd, void *to, size_t length, int64_t at)
   while (got < length) {
     int64_t n = tsr__sys_read(fd, (char *)to + got, length - got, at + (int64_t)got);
     if (n < 0) return n;
+    /* The end of the file: fewer bytes are the answer, and no error. */
     if (n == 0) break;
     got += (size_t)n;
   }
@@ -85,6 +90,7 @@ int64_t tsr__sys_write(int fd, const void *from, size_t length)
 
 const char *tsr__sys_text(int code, char *buffer, size_t size)
 {
+  /* The user's locale would translate the message; strerror is not for threads. */
   locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   snprintf(buffer, size, "%s", plain ? strerror_l(code, plain) : "an error of the system");
   if (plain) freelocale(plain);

@@ -9,6 +9,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+/* 256 MiB may always be unpacked, so that a small file is not refused for packing well. */
 enum { INPUT = 256 << 10, LEAST = 256 << 20 };
 
 struct tsr__unpack {
@@ -29,6 +30,7 @@ tsr__packing tsr__packing_of(const char *bytes, size_t length)
   if (length >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0) return TSR__GZIP;
   if (length < 4) return TSR__PLAIN;
   /* Frames that readers skip may stand before the first one. */
+  /* 16 kinds of them: 0x50 to 0x5f. */
   bool skipped = (bytes[0] & 0xf0) == 0x50 && memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
   return skipped || memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ? TSR__ZSTD : TSR__PLAIN;
 }
@@ -36,6 +38,7 @@ tsr__packing tsr__packing_of(const char *bytes, size_t length)
 int64_t tsr__unpack_limit(const tsr_runtime *rt, int64_t stored, int64_t asked)
 {
   int64_t limit = asked, memory = rt->opts.memory_limit;
+  /* A thousand times the stored size, more than text packs to: beyond, a bomb is likely. */
   if (limit <= 0 && __builtin_mul_overflow(stored, 1000, &limit)) limit = INT64_MAX;
   if (asked <= 0 && limit < LEAST) limit = LEAST;
   return memory > 0 && memory < limit ? memory : limit;
@@ -49,9 +52,11 @@ tsr__unpack *tsr__unpack_open(const tsr__packed *packed)
   bool good;
   if (packed->packing == TSR__ZSTD) {
     unpack->zstd = ZSTD_createDStream();
+    /* 2^31: archives made with a long window (zstd --long=31) can be read. */
     good = unpack->zstd &&
            !ZSTD_isError(ZSTD_DCtx_setParameter(unpack->zstd, ZSTD_d_windowLogMax, 31));
   } else {
+    /* 16 asks zlib for gzip's header and checksum. */
     good = inflateInit2(&unpack->gzip, 16 + MAX_WBITS) == Z_OK;
   }
   if (good) return unpack;
@@ -75,6 +80,7 @@ int64_t tsr__unpack_guess(const tsr__unpack *unpack)
     unsigned char tail[4];
     if (stored < 18 || from->read(from->user, (char *)tail, stored - 4, 4, &got) || got < 4)
       return guess;
+    /* Size modulo 4 GiB, of the last member only: believed if the ratio is usual. */
     uint32_t size =
         tail[0] | (uint32_t)tail[1] << 8 | (uint32_t)tail[2] << 16 | (uint32_t)tail[3] << 24;
     if (size > stored / 2) guess = size;
@@ -86,7 +92,9 @@ int64_t tsr__unpack_guess(const tsr__unpack *unpack)
         size < (unsigned long long)most)
       guess = (int64_t)size;
   }
+  /* A frame may say anything: memory beyond 64 times the file is given only for bytes that came. */
   if (guess > most) guess = most;
+  /* One more than is expected, so that the end shows without another round. */
   return (guess < from->limit ? guess : from->limit) + 1;
 }
 
@@ -163,6 +171,7 @@ static const char *zstd_step(tsr__unpack *u, char *to, size_t room, size_t *made
   *made = out.pos;
   if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return no_memory;
   if (ZSTD_isError(code)) return ZSTD_getErrorName(code);
+  /* zstd says 0 at a frame's end, else how much it would like next. */
   u->begun = code != 0;
   return NULL;
 }
@@ -175,8 +184,10 @@ tsr_status tsr__unpack_some(tsr__unpack *u, char *to, int64_t most, int64_t *got
     size_t made = 0, room = (size_t)(most - *got);
     bool more = fill(u, &code);
     if (code) return tsr__file_error(u->from.path, "read", code, error);
+    /* The reader gave nothing though bytes were stored: the file is shorter now. */
     if (!more && u->offset < u->from.stored)
       return tsr__file_shrunk(u->from.path, u->offset, u->from.stored, error);
+    /* Between members, at the end of what is stored: this is the only good end. */
     if (!more && !u->begun) u->ended = true;
     if (u->ended) break;
     const char *wrong =
@@ -186,7 +197,9 @@ tsr_status tsr__unpack_some(tsr__unpack *u, char *to, int64_t most, int64_t *got
     if (wrong) return damaged(u, wrong, error);
     *got += (int64_t)made;
     u->made += (int64_t)made;
+    /* Asked after each step: what went too far is at most one step's room. */
     if (u->made > u->from.limit) return beyond(u, error);
+    /* The input is used up inside a member. */
     if (!more && made == 0) return damaged(u, "it is cut off", error);
   }
   return TSR_OK;

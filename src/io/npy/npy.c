@@ -17,6 +17,7 @@ static bool read_elements(void *user, int64_t at, int64_t count, void *out)
   tsr__error error = { 0 };
   if (!tsr__npy_read(&source->file, out, at * source->bytes, count * source->bytes, &error))
     return true;
+  /* Many threads read at once: the first that fails tells why. */
   if (!atomic_exchange(&source->failed, true)) source->error = error;
   return false;
 }
@@ -34,6 +35,7 @@ static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr_
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   tsr_status status = value ? tsr__value_from_reading(value, read_elements, source) : error.status;
   if (!status) return tsr__make_leaf(scope, npy->dtype, &npy->shape, &canon, value, site);
+  /* Cancelled by the caller, failed by the file, or out of memory: one of the three. */
   if (status == TSR_ECANCELLED) tsr__cancelled(&error, source->file.path);
   else if (source->failed) error = source->error;
   else if (value) tsr__error_set(&error, status, "%s: no memory to read it", source->file.path);
@@ -64,6 +66,7 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
 
 tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error)
 {
+  /* bf16 has no name in NumPy: it is saved as the f32 that holds it. */
   tsr_dtype own = (tsr_dtype)array->dtype, dtype = tsr__npy_dtype(own);
   if (own == dtype) return tsr__value_fetch(array->value, out, what, error);
   /* At the end of the memory, from where each is read before its place is written. */

@@ -77,6 +77,7 @@ static bool take_text(struct header *h, char *out, size_t size)
   if (!stop) return false;
   size_t length = (size_t)(stop - begin);
   if (length >= size) length = size - 1;
+  /* A type that is longer than the buffer is no type that is known, cut or not. */
   memcpy(out, begin, length);
   out[length] = 0;
   h->at = stop + 1;
@@ -101,6 +102,7 @@ static tsr_dtype dtype_of_descr(const char *descr)
 
 static tsr_status read_descr(struct header *h)
 {
+  /* 31 characters hold every type that is read; of longer ones the message shows as many. */
   char descr[32];
   skip_spaces(h);
   if (h->at < h->end && *h->at == '[')
@@ -110,6 +112,7 @@ static tsr_status read_descr(struct header *h)
   if (!take_text(h, descr, sizeof descr)) return bad_header(h, "'descr' is no text");
   h->dtype = dtype_of_descr(descr);
   if (h->dtype) return TSR_OK;
+  /* The type's name goes into a message: control characters must not. */
   for (char *c = descr; *c; c++)
     if (*c < ' ' || *c > '~') *c = '?';
   return tsr__error_set(h->error, TSR_EDTYPE,
@@ -147,6 +150,7 @@ static tsr_status read_shape(struct header *h)
 {
   h->shape = (tsr_shape){ 0 };
   if (!take(h, '(')) return bad_header(h, "'shape' is no tuple of sizes");
+  /* "()" is one element, "(3,)" one dim: a comma may stand behind the last. */
   while (!take(h, ')')) {
     int64_t dim = 0;
     tsr_status status = read_dim(h, &dim);
@@ -179,6 +183,7 @@ static tsr_status read_item(struct header *h)
 static tsr_status read_header(struct header *h)
 {
   if (!take(h, '{')) return bad_header(h, "it does not begin with '{'");
+  /* Python writes a comma behind the last item, too; a dictionary may be in any order. */
   while (!take(h, '}')) {
     tsr_status status = read_item(h);
     if (status) return status;
@@ -253,10 +258,12 @@ static tsr_status read_prefix(tsr__npy_file *file, tsr__error *error)
   if (!numpy)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: is no .npy file, it does not begin with \\x93NUMPY", file->path);
+  /* Version 2 counts the header in 32 bits, 3 lets its text be UTF-8. */
   if (have > 6 && (p[6] < 1 || p[6] > 3))
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s: is of .npy version %d, expected 1, 2 or 3",
                           file->path, p[6]);
   int64_t at = p[6] == 1 ? 10 : 12, length = p[8] | p[9] << 8;
+  /* Little-endian, whatever the machine. */
   if (p[6] > 1) length |= (int64_t)p[10] << 16 | (int64_t)p[11] << 24;
   if (file->size < at || length > file->size - at)
     return tsr__error_set(error, TSR_EPARSE,
@@ -284,6 +291,8 @@ static tsr_status check_size(tsr__npy_file *file, const struct header *h, tsr__e
   if (!fits)
     return tsr__error_set(error, TSR_ESHAPE, "%s: the bytes of its shape overflow 64 bits",
                           file->path);
+  /* Bytes behind the data are let stand, as NumPy does: several arrays may follow each other in a
+   * file. */
   if (bytes > file->size - file->data_at)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: is cut off: its shape takes %" PRId64

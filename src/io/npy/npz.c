@@ -27,6 +27,7 @@ static bool is_npy(const char *name, size_t *stem)
 {
   size_t length = strlen(name);
   *stem = length - 4;
+  /* A member called ".npy" has no name left. */
   return length > 4 && memcmp(name + *stem, ".npy", 4) == 0;
 }
 
@@ -94,6 +95,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   char *data;
   int at = 0;
   if (!npz || npz->inert) return tsr__make_inert(scope, site);
+  /* Few, and asked for one by one: no index. */
   while (name && at < npz->count && strcmp(npz->name[at], name) != 0) at++;
   if (!name || at == npz->count) return no_array(scope, npz, name, site);
   TSR__CALL(scope, "npz_array");

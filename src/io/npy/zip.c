@@ -20,11 +20,13 @@
 #include <zlib.h>
 
 enum { END = 22, LOCATOR = 20, END64 = 56, ENTRY = 46, LOCAL = 30, COMMENT_MAX = 65535 };
+/* Deflate's best: 258 bytes in 2 bits. */
 enum { RATIO = 1032 };    /* what deflate packs at most */
 enum { PIECE = 4 << 20 }; /* bytes between two looks at the callback */
 
 #define FULL32 UINT32_C(0xffffffff)
 
+/* Zip is little-endian; whatever this machine is, bytes are put together one by one. */
 static uint64_t get(const char *at, int bytes)
 {
   uint64_t value = 0;
@@ -78,13 +80,16 @@ typedef struct place {
 static tsr_status read_end64(const tsr__zip *zip, int64_t end_at, place *out, tsr__error *error)
 {
   char locator[LOCATOR], end[END64];
+  /* The locator stands directly before the end record: it says where zip64's end record lies. */
   int64_t at = end_at - LOCATOR;
   if (at < END64) return damaged(zip, "the zip64 end is missing", error);
   if (read_at(zip, locator, LOCATOR, at, error)) return error->status;
   if (memcmp(locator, "PK\x06\x07", 4) != 0) return damaged(zip, "the zip64 end is missing", error);
   uint64_t end64 = get(locator + 8, 8);
+  /* Its place is the file's word: it must lie before its locator. */
   if (end64 > (uint64_t)(at - END64)) return damaged(zip, "the zip64 end lies elsewhere", error);
   if (read_at(zip, end, END64, (int64_t)end64, error)) return error->status;
+  /* Disks must be 0: an archive in one file. */
   if (memcmp(end, "PK\x06\x06", 4) != 0 || get(end + 16, 4) || get(end + 20, 4))
     return damaged(zip, "the zip64 end is no such", error);
   uint64_t count = get(end + 32, 8), size = get(end + 40, 8), start = get(end + 48, 8);
@@ -110,10 +115,12 @@ static tsr_status find_end(const tsr__zip *zip, int64_t size, char *tail, place 
   const char *end = tail + at;
   uint64_t count = get(end + 10, 2), bytes = get(end + 12, 4), start = get(end + 16, 4);
   int64_t end_at = size - look + at;
+  /* Number of this disk, of the directory's, and entries on this disk. */
   if (get(end + 4, 2) || get(end + 6, 2) || get(end + 8, 2) != count)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s: is one part of several of a zip archive; join them first",
                           zip->path);
+  /* 0xffff and 0xffffffff mean: see zip64. */
   if (count == 0xffff || bytes == FULL32 || start == FULL32)
     return read_end64(zip, end_at, out, error);
   *out = (place){ (int64_t)start, (int64_t)bytes, (int64_t)count, end_at };
@@ -143,6 +150,8 @@ static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *er
   tsr_status status = find_end(zip, (int64_t)info.st_size, tail, out, error);
   tsr__del(zip->heap, tail, room);
   if (status) return status;
+  /* The directory must end where the end record begins, and each entry takes 46 bytes or more: a
+   * count that is a lie is found before memory is asked for. */
   if (out->at > out->end || out->size != out->end - out->at || out->count > out->size / ENTRY)
     return damaged(zip, "its directory does not lie where it should", error);
   return TSR_OK;
@@ -154,12 +163,15 @@ static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *er
 static bool read_extra(const char *at, const char *end, uint64_t *const values[3])
 {
   bool needed = false;
+  /* Only those that are full in the entry stand in the field, in this order: size, packed size,
+   * place. */
   for (int i = 0; i < 3; i++) needed |= *values[i] == FULL32;
   while (needed && end - at >= 4) {
     int64_t size = (int64_t)get(at + 2, 2);
     const char *field = at + 4;
     if (size > end - field) return false;
     at = field + size;
+    /* Other fields (times, owners) are stepped over. */
     if (get(field - 4, 2) != 1) continue;
     for (int i = 0; i < 3; i++) {
       if (*values[i] != FULL32) continue;
@@ -217,6 +229,7 @@ static tsr_status read_entries(tsr__zip *zip, const place *where, tsr__dict_loca
     if (end - at < ENTRY || memcmp(at, "PK\x01\x02", 4) != 0)
       return damaged(zip, "an entry of its directory is none", error);
     uint64_t length = get(at + 28, 2), extra = get(at + 30, 2), comment = get(at + 32, 2);
+    /* Three numbers of 16 bits: their sum cannot overflow. */
     if (length + extra + comment > (uint64_t)(end - at - ENTRY))
       return damaged(zip, "an entry of its directory is cut off", error);
     if (take_entry(zip, at, at + ENTRY, extra, error)) return error->status;
@@ -225,6 +238,8 @@ static tsr_status read_entries(tsr__zip *zip, const place *where, tsr__dict_loca
     name[length] = 0;
     zip->member[zip->count++].name = name;
     bool added;
+    /* Names are looked up by hash: an archive of 65,535 equal names must not take 2^31
+     * comparisons. */
     if (tsr__dict_code(names, name, length, false, &added) < 0)
       return no_memory(zip, where->size, error);
     if (!added)
@@ -283,6 +298,7 @@ uint32_t tsr__zip_crc(uint32_t crc, const void *data, size_t length, tsr__progre
 {
   const unsigned char *at = data;
   for (size_t some; length; at += some, length -= some) {
+    /* In pieces: a callback may stop a long checksum. */
     some = length < PIECE ? length : PIECE;
     crc = (uint32_t)crc32_z(crc, at, some);
     if (progress && tsr__progress_stops(progress, 0)) break;
@@ -296,8 +312,10 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
   z_stream z = { 0 };
   int64_t in = 0, out = 0;
   int code = Z_OK;
+  /* Raw deflate: zip has no wrapper of zlib's. */
   if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return no_memory(zip, m->size, error);
   while (code == Z_OK && !stops(zip, error)) {
+    /* zlib counts in 32 bits. */
     int64_t some_in = m->packed - in < 1 << 30 ? m->packed - in : 1 << 30;
     /* Room for a byte too many, by which a member that is longer than it says is found out. */
     int64_t some_out = m->size + 1 - out < PIECE ? m->size + 1 - out : PIECE;
@@ -308,6 +326,8 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
     code = inflate(&z, Z_NO_FLUSH);
     in += some_in - z.avail_in;
     out += some_out - z.avail_out;
+    /* Full before the end, or no input left though there is room: it is damaged, and zlib would
+     * wait. */
     if (code == Z_OK && (out > m->size || (in == m->packed && z.avail_out))) break;
   }
   inflateEnd(&z);
@@ -378,6 +398,7 @@ static char *put(char *at, uint64_t value, int bytes)
   return at;
 }
 
+/* "See zip64" where 32 bits do not hold it. */
 static uint64_t cut32(int64_t value)
 {
   return (uint64_t)value < FULL32 ? (uint64_t)value : FULL32;
@@ -387,6 +408,7 @@ tsr_status tsr__zip_begin(tsr__heap *heap, const char *path, const tsr__out_opts
                           tsr__zip_writer *out, tsr__error *error)
 {
   tsr__out_opts plain = opts ? *opts : (tsr__out_opts){ 0 };
+  /* A .npz is never packed as a whole, whatever its name ends in: its members are. */
   plain.plain = true;
   *out = (tsr__zip_writer){ .heap = heap };
   out->out = tsr__out_open(heap, path, &plain, error);
@@ -397,10 +419,12 @@ tsr_status tsr__zip_begin(tsr__heap *heap, const char *path, const tsr__out_opts
 static char *put_common(char *at, int64_t size, uint32_t crc, size_t name)
 {
   bool long_size = (uint64_t)size >= FULL32;
+  /* Versions of the format that a reader must know: 2.0, and 4.5 for zip64. */
   at = put(at, long_size ? 45 : 20, 2);
   at = put(at, 0x800, 2); /* names are UTF-8 */
   at = put(at, 0, 2);     /* stored */
   at = put(at, 0, 2);
+  /* 1980-01-01, the first day zip can say, so that equal arrays give equal files. */
   at = put(at, 0x21, 2);
   at = put(at, crc, 4);
   at = put(at, cut32(size), 4);
@@ -420,11 +444,13 @@ tsr_status tsr__zip_add(tsr__zip_writer *w, const char *name, int64_t size, uint
   at = put(at, long_size ? 20 : 0, 2);
   if (tsr__out_put(w->out, local, LOCAL, error) || tsr__out_put(w->out, name, length, error))
     return error->status;
+  /* Of a local header both sizes stand in the field, even if only one is too large. */
   if (long_size) {
     at = put(put(local, 1, 2), 16, 2);
     put(put(at, (uint64_t)size, 8), (uint64_t)size, 8);
     if (tsr__out_put(w->out, local, 20, error)) return error->status;
   }
+  /* 28: what a whole extra field takes. */
   if (!tsr__grow(w->heap, (void **)&w->directory, &w->room, w->used + ENTRY + length + 28, 1))
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the archive's directory");
   int extra = (long_size ? 16 : 0) + (far ? 8 : 0);
@@ -450,8 +476,11 @@ static tsr_status put_end(tsr__zip_writer *w, tsr__error *error)
   char end[END64 + LOCATOR + END], *at = end;
   int64_t start = tsr__out_length(w->out), size = (int64_t)w->used;
   if (tsr__out_put(w->out, w->directory, w->used, error)) return error->status;
+  /* Any of the three is too large for the old record: then both are written, and the old one says
+   * so. */
   if (w->count >= 0xffff || (uint64_t)start >= FULL32 || (uint64_t)size >= FULL32) {
     memcpy(at, "PK\x06\x06", 4);
+    /* Its size does not count its first twelve bytes. */
     at = put(put(put(at + 4, END64 - 12, 8), 3 << 8 | 45, 2), 45, 2);
     at = put(put(put(at, 0, 8), (uint64_t)w->count, 8), (uint64_t)w->count, 8);
     at = put(put(at, (uint64_t)size, 8), (uint64_t)start, 8);
@@ -468,6 +497,7 @@ static tsr_status put_end(tsr__zip_writer *w, tsr__error *error)
 tsr_status tsr__zip_end(tsr__zip_writer *w, bool keep, tsr__error *error)
 {
   if (!w->out) return TSR_OK;
+  /* An archive that is given up gets no end: the file is thrown away with it. */
   bool put = keep && !put_end(w, error);
   tsr_status status = tsr__out_close(w->out, put, error);
   tsr__del(w->heap, w->directory, w->room);

@@ -12,6 +12,7 @@ static size_t plain_bytes(const char *text, size_t length)
   while (i < length && text[i] != '|' && text[i] != '\\' &&
          !tsr__text_control(text + i, length - i)) {
     i++;
+    /* Characters of several bytes are taken whole: their later bytes are no ASCII. */
     while (i < length && ((unsigned char)text[i] & 0xc0) == 0x80) i++;
   }
   return i;
@@ -26,8 +27,11 @@ static void put_cell(tsr__bytes *out, const char *text, size_t length)
     text += plain;
     length -= plain;
     step = tsr__text_control(text, length);
+    /* A cell has one line; <br> is what Markdown's readers take for its end. A CR before it
+     * goes. */
     if (*text == '\n') tsr__bytes_put(out, "<br>", 4);
     else if (step && *text != '\r') tsr__bytes_char(out, ' ');
+    /* Bars and backslashes keep their meaning with a backslash before them. */
     else if (!step) tsr__bytes_char(out, '\\');
     if (step) continue;
     tsr__bytes_char(out, *text);
@@ -38,6 +42,7 @@ static void put_cell(tsr__bytes *out, const char *text, size_t length)
 static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t row)
 {
   size_t length;
+  /* Null is an empty cell. */
   if (column->valid && !column->valid[row]) return;
   if (column->type == TSR_COL_TEXT) {
     const char *text = tsr__out_text(column, row, &length);
@@ -73,6 +78,7 @@ tsr_status tsr__markdown_write(const tsr__write_ask *ask, tsr__error *error)
     put_cell(&head, name, strlen(name));
   }
   tsr__bytes_put(&head, " |\n", 3);
+  /* Numbers stand at the right. */
   for (int i = 0; i < ask->count; i++)
     tsr__bytes_put(&head, is_number(ask->column[i].type) ? "|--:" : "|---", 4);
   tsr__bytes_put(&head, "|\n", 2);

@@ -44,6 +44,8 @@ void tsr__bytes_put(tsr__bytes *bytes, const char *text, size_t length)
 
 static int mark_float(char *to, int length, tsr__floats floats)
 {
+  /* "1" is an integer to who reads it again; a float of whole value gets ".0". inf and nan hold an
+   * n. */
   if (floats == TSR__FLOATS_SHORT) return length;
   for (int i = 0; i < length; i++)
     if (to[i] == '.' || to[i] == 'e' || to[i] == 'n') return length;
@@ -61,6 +63,7 @@ static int put_bool(char *to, bool value)
 void tsr__bytes_value(tsr__bytes *bytes, const tsr__out_column *column, int64_t row,
                       tsr__floats floats)
 {
+  /* The longest value of any type, with a date or an exponent, is shorter. */
   if (!tsr__bytes_reserve(bytes, 48)) return;
   char *to = bytes->at + bytes->used;
   int length = 0;
@@ -99,9 +102,11 @@ typedef struct job {
 /* Writes up to `most` blocks that are ready, in order. */
 static void write_ready(job *j, int64_t most)
 {
+  /* Only who holds the lock writes `written`; others read it to see how far ahead they are. */
   for (int64_t next = j->written; most > 0 && next < j->blocks; most--, next++) {
     if (!atomic_load(&j->ready[next])) break;
     tsr__bytes *block = &j->block[next];
+    /* Blocks before it are in the file by now, or the whole is thrown away. */
     if (block->failed) tsr__error_set(&j->error, TSR_ENOMEM, "out of memory");
     else if (!j->failed) tsr__out_put(j->out, block->at, block->used, &j->error);
     tsr__bytes_free(block);
@@ -114,6 +119,7 @@ static void make_block(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
+  /* Nothing that is made now would be written. */
   if (j->failed) return;
   tsr__bytes *block = &j->block[task];
   int64_t from = task * j->block_rows, to = from + j->block_rows;
@@ -121,8 +127,12 @@ static void make_block(void *user, int64_t task, int worker)
   j->fn(j->user, block, from, to < j->ask->rows ? to : j->ask->rows);
   atomic_store(&j->ready[task], 1);
   int64_t made = atomic_fetch_add(&j->made, 1) + 1;
+  /* Too far ahead: wait for the writer, and then write oneself. Otherwise a writer at work is left
+   * alone. */
   if (made - j->written > AHEAD) pthread_mutex_lock(&j->lock);
   else if (pthread_mutex_trylock(&j->lock)) return;
+  /* A few at a time, so that one worker does not write for all while its share of the rows
+   * waits. */
   write_ready(j, WRITE_AT_ONCE);
   pthread_mutex_unlock(&j->lock);
 }
@@ -137,11 +147,13 @@ static void run(job *j)
   if (j->block && j->ready) {
     j->cancelled = !tsr__parallel_long(ask->rt, ask->what, j->blocks, make_block, j);
     tsr__progress progress = { .rt = ask->rt, .what = ask->what, .total = j->blocks };
+    /* What is left when the last task ended: the others may have found the lock taken. */
     while (!j->cancelled && !j->failed && j->written < j->blocks) {
       write_ready(j, 1);
       atomic_store(&progress.done, j->written);
       j->cancelled = tsr__progress_stops(&progress, 0);
     }
+    /* After a failure. */
     for (int64_t b = j->written; b < j->blocks; b++)
       if (j->block[b].heap) tsr__bytes_free(&j->block[b]);
   } else {
@@ -154,12 +166,14 @@ static void run(job *j)
 tsr_status tsr__write_rows(const tsr__write_ask *ask, const tsr__bytes *head, tsr__rows_fn fn,
                            const void *user, tsr__error *error)
 {
+  /* By values, so that blocks of few columns and of many weigh about the same. */
   int64_t rows = CELLS / (ask->count ? ask->count : 1);
   if (rows < 1) rows = 1;
   job j = { .ask = ask, .fn = fn, .user = user, .block_rows = rows };
   tsr__progress begin = { .rt = ask->rt, .what = ask->what };
   j.blocks = ask->rows / rows + (ask->rows % rows != 0);
   if (head->failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
+  /* Asked before the file is made, so that who cancels at once leaves nothing. */
   if (tsr__progress_stops(&begin, 0)) return tsr__cancelled(error, ask->what);
   j.out = tsr__out_open(&ask->rt->heap, ask->path, ask->opts, &j.error);
   if (j.out && !tsr__out_put(j.out, head->at, head->used, &j.error)) {
@@ -167,6 +181,7 @@ tsr_status tsr__write_rows(const tsr__write_ask *ask, const tsr__bytes *head, ts
     run(&j);
     pthread_mutex_destroy(&j.lock);
   }
+  /* Kept only whole: otherwise the file that was there stays. */
   tsr__out_close(j.out, !j.error.status && !j.cancelled, &j.error);
   if (j.cancelled) return tsr__cancelled(error, ask->what);
   if (!j.error.status) return TSR_OK;

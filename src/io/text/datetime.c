@@ -21,12 +21,15 @@ static bool leap(int year)
 /* Days before January 1 of a year, from January 1 of year 0. */
 static int32_t days_before_year(int year)
 {
+  /* Leap years are those divisible by 4, less hundreds, plus four hundreds; year 0 is one of
+   * them. */
   return 365 * year + (year + 3) / 4 - (year + 99) / 100 + (year + 399) / 400;
 }
 
 bool tsr__date_read(const char *at, size_t length, int32_t *out)
 {
   static const int16_t before[13] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365 };
+  /* The short way out: in a column of texts nothing else is looked at. */
   if (length != 10 || at[4] != '-' || at[7] != '-') return false;
   int year = digits(at, 4), month = digits(at + 5, 2), day = digits(at + 8, 2);
   if (year < 0 || month < 1 || month > 12 || day < 1) return false;

@@ -34,6 +34,7 @@ tsr__decimal *tsr__decimal_open(tsr__heap *heap)
   if (!decimal) return NULL;
   decimal->heap = heap;
   decimal->point = '.';
+  /* strtod reads by the locale of the process, in which the point may be a comma. */
   decimal->locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
   if (!decimal->locale) {
     tsr__del(heap, decimal, sizeof *decimal);
@@ -76,6 +77,7 @@ static inline bool eight_digits(const char *at, uint64_t *out)
 {
   uint64_t x;
   memcpy(&x, at, 8);
+  /* As in csv_parse.c: which bytes are no digits, then digits to pairs, fours and eight. */
   uint64_t low = x - UINT64_C(0x3030303030303030);
   uint64_t high = x + UINT64_C(0x4646464646464646);
   if ((low | high) & UINT64_C(0x8080808080808080)) return false;
@@ -91,7 +93,10 @@ static inline bool eight_digits(const char *at, uint64_t *out)
 static const char *take_digits(const char *at, const char *end, uint64_t *w, int *count)
 {
   uint64_t eight;
+  /* Up to 19 digits fit 64 bits: eight more only where 11 or fewer are there. */
   while (end - at >= 8 && *count <= 11 && eight_digits(at, &eight)) {
+    /* Leading zeros are no significant digits: as long as w is 0, only what the eight have from
+     * their first digit on counts. */
     if (*w) *count += 8;
     else
       for (uint64_t rest = eight; rest; rest /= 10) *count += 1;
@@ -119,6 +124,7 @@ static bool scan_exponent(const char *at, const char *end, int64_t *q)
   int64_t value = 0;
   for (; at < end; at++) {
     if (!is_digit(*at)) return false;
+    /* Beyond a billion it no longer matters what it is: 0 or infinity. */
     if (value < 1000000000) value = value * 10 + (*at - '0');
   }
   *q += negative ? -value : value;
@@ -134,12 +140,14 @@ static bool scan_digits(struct scanned *s, const char **from, const char *end)
   s->digits = at;
   const char *stop = take_digits(at, end, &s->w, &count);
   const char *after = skip_digits(stop, end);
+  /* Digits before the point that w has no room for are powers of ten. */
   s->cut = after > stop;
   s->q = after - stop;
   int64_t seen = after - at;
   if (after < end && *after == s->point) {
     s->integer = false;
     const char *fraction = after + 1;
+    /* Where digits were left out before the point, none behind it may go into w. */
     stop = s->cut ? fraction : take_digits(fraction, end, &s->w, &count);
     after = skip_digits(stop, end);
     s->cut |= after > stop;
@@ -148,6 +156,7 @@ static bool scan_digits(struct scanned *s, const char **from, const char *end)
   }
   s->stop = after;
   *from = after;
+  /* A point alone, or a sign, is no number. */
   return seen > 0;
 }
 
@@ -165,6 +174,7 @@ static bool scan(struct scanned *s, const char *at, const char *end, char point)
 static bool same_word(const char *at, size_t length, const char *word)
 {
   if (strlen(word) != length) return false;
+  /* Letters only, whatever their size: | 0x20 is right for these. */
   for (size_t i = 0; i < length; i++)
     if ((at[i] | 0x20) != word[i]) return false;
   return true;
@@ -189,6 +199,7 @@ static inline bool exact_small(const struct scanned *s, double *out)
   static const double tens[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                                  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
                                  1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+  /* 10^22 is the largest power of ten that is a double. */
   if (s->cut || s->w > (UINT64_C(1) << 53) || s->q < -22 || s->q > 22) return false;
   *out = s->q < 0 ? (double)s->w / tens[-s->q] : (double)s->w * tens[s->q];
   return true;
@@ -200,20 +211,26 @@ static bool round_product(uint64_t w, int64_t q, double *out)
   if (q < TSR__POWER_LEAST || q > TSR__POWER_MOST || w == 0) return false;
   tsr__power power = tsr__power_of((int)q);
   int shift = __builtin_clzll(w);
+  /* The leading bit of w at the top: the product's then stands at bit 63 or 62 of its upper
+   * word. */
   w <<= shift;
   wide low = (wide)w * power.low;
   wide high = (wide)w * power.high + (uint64_t)(low >> 64);
   uint64_t top = (uint64_t)(high >> 64), middle = (uint64_t)high, bottom = (uint64_t)low;
   int carry = (int)(top >> 63);
+  /* Smaller numbers have fewer bits and larger ones none: those go the long way. */
   int exponent = 63 + carry + tsr__power_log2((int)q) - shift; /* of the leading bit */
   if (exponent < -1022 || exponent > 1022) return false;
 
+  /* 53 bits stay, and `drop` decide the rounding together with what is below. */
   int drop = 10 + carry;
   uint64_t mantissa = top >> drop;
   uint64_t rest = top & ((UINT64_C(1) << drop) - 1), half = UINT64_C(1) << (drop - 1);
   bool below = (middle | bottom) != 0;
   bool exact = q >= 0 && q <= TSR__POWER_EXACT;
+  /* The power is exact, or the interval of doubt (see the top) crosses no border. */
   if (!exact && (middle == UINT64_MAX || (rest == half && !below))) return false;
+  /* Ties go to the even mantissa. */
   bool up = rest > half || (rest == half && (below || (mantissa & 1)));
   mantissa += up; /* 2^53 is right too: the exponent below takes the carry */
   uint64_t bits = ((uint64_t)(exponent + 1022) << 52) + mantissa;
@@ -236,6 +253,7 @@ static void library_text(const struct scanned *s, char text[LIBRARY_TEXT])
     else left_out++, more |= *at != '0';
   }
   if (count == 0) text[count++] = '0';
+  /* A 1 stands for all that was left out: only whether it is nothing matters. */
   if (more) text[count++] = '1', left_out--;
   /* The exponent of the text itself is what q says beyond the digits that w holds. */
   int64_t exponent = s->q + left_out;
@@ -244,6 +262,7 @@ static void library_text(const struct scanned *s, char text[LIBRARY_TEXT])
   for (; w; w /= 10) held++;
   int64_t digits = count + left_out;
   exponent -= digits - held;
+  /* strtod needs no more to know that it is 0 or infinity. */
   if (exponent > 100000) exponent = 100000;
   if (exponent < -100000) exponent = -100000;
   snprintf(text + count, LIBRARY_TEXT - (size_t)count, "e%d", (int)exponent);
@@ -262,6 +281,8 @@ static double round_scanned(const tsr__decimal *decimal, const struct scanned *s
   if (s->w == 0) return 0;
   if (exact_small(s, &a)) return a;
   if (!s->cut && round_product(s->w, s->q, &a)) return a;
+  /* Digits were left out, so the value lies between w and w + 1: where both round alike, so does
+   * it. */
   if (s->cut && round_product(s->w, s->q, &a) && round_product(s->w + 1, s->q, &b) && a == b)
     return a;
   return by_library(decimal, s);
@@ -276,6 +297,7 @@ tsr__number tsr__decimal_read(const tsr__decimal *decimal, const char *at, size_
   double value = round_scanned(decimal, &s);
   *real = s.negative ? -value : value;
   if (!s.integer) return TSR__NUMBER_FLOAT;
+  /* -2^63 is an i64, 2^63 is none. */
   if (s.cut || s.w > (uint64_t)INT64_MAX + s.negative) return TSR__NUMBER_BIG;
   *integer = s.negative ? (int64_t)(0 - s.w) : (int64_t)s.w;
   return TSR__NUMBER_INT;
@@ -287,6 +309,8 @@ float tsr__decimal_narrow(const tsr__decimal *decimal, const char *at, size_t le
 {
   uint64_t bits;
   memcpy(&bits, &real, sizeof bits);
+  /* The 29 bits that a float has not: exactly half of its last bit is a border. Below FLT_MIN
+   * floats have fewer bits, and borders stand elsewhere. */
   bool border = (bits & 0x1fffffff) == 0x10000000, tiny = fabs(real) < (double)FLT_MIN && real != 0;
   struct scanned s;
   char text[LIBRARY_TEXT];
@@ -306,6 +330,7 @@ static int side_of(const struct scanned *s, double real)
   const char *a = text + strspn(text, "0"), *b = exact, *end = strchr(text, 'e');
   long power = strtol(end + 1, NULL, 10) + (end - a) - 1,
        other = strtol(strchr(b, 'e') + 1, NULL, 10);
+  /* Of different lengths the longer is the larger. */
   if (power != other) return power < other ? -1 : 1;
   for (; a < end || *b != 'e'; a += a < end, b += *b != 'e') {
     if (*b == '.') b++;

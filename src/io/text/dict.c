@@ -24,6 +24,8 @@ void tsr__dict_local_free(tsr__dict_local *local)
 
 __extension__ typedef unsigned __int128 wide;
 
+/* Odd constants with bits everywhere: the fractional part of the golden ratio, and one of a
+ * published mixer. */
 static const uint64_t k1 = UINT64_C(0x9e3779b97f4a7c15), k2 = UINT64_C(0xd6e8feb86659fd93);
 
 /* All dictionaries of a heap share them, for their keys meet in unify. */
@@ -40,6 +42,7 @@ static inline uint64_t load(const char *at)
   return x;
 }
 
+/* A product of 128 bits folded to 64: every bit of both has a say in every bit of the result. */
 static inline uint64_t fold(uint64_t a, uint64_t b)
 {
   wide product = (wide)a * b;
@@ -49,6 +52,8 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 /* Two hashes for a key of more than 16 bytes; the last two loads may overlap the others. */
 static void hash_long(const char *at, size_t length, const uint64_t secret[2], tsr__dict_key *key)
 {
+  /* Two hashes of 64 bits with another way of mixing each: texts that are equal in both are
+   * compared as well, so they only save comparisons. */
   const char *last = at + length - 16;
   uint64_t a = length * k2, b = k1;
   for (; at < last; at += 16) {
@@ -65,7 +70,11 @@ static inline uint64_t low_bytes(uint64_t x, size_t count)
 }
 
 /* 16 bytes behind the text are readable. Made here rather than by tsr__hash because most texts
- * of a table are shorter than a call takes. */
+ * of a table are shorter than a call takes. A short text is its own key: looking it up never leaves
+ * the slot.
+ *
+ *    length 0..8     a = bytes, 0...         9..16   a, b = bytes, 0...
+ *    longer          a, b = two hashes, and the text is compared */
 static inline tsr__dict_key key_of_padded(const char *at, size_t length, const uint64_t secret[2])
 {
   tsr__dict_key key = { .length = (uint32_t)length };
@@ -77,6 +86,7 @@ static inline tsr__dict_key key_of_padded(const char *at, size_t length, const u
   } else {
     hash_long(at, length, secret, &key);
   }
+  /* The length goes in: "a" and "a\0" have the same bytes in their keys. */
   key.hash = fold(key.a ^ secret[0], key.b ^ secret[1] ^ length);
   return key;
 }
@@ -84,6 +94,7 @@ static inline tsr__dict_key key_of_padded(const char *at, size_t length, const u
 static tsr__dict_key key_of(const char *at, size_t length, const uint64_t secret[2])
 {
   char padded[32] = { 0 };
+  /* Longer texts have 16 bytes to load; short ones may end at the end of readable memory. */
   if (length > 16) return key_of_padded(at, length, secret);
   if (length) memcpy(padded, at, length);
   return key_of_padded(padded, length, secret);
@@ -120,6 +131,8 @@ static bool fill_slots(const tsr__dict_local *local, tsr__dict_slot *slots, size
     if (stops(local, i)) return false;
     slots[i].entry = -1;
   }
+  /* In steps: a dictionary of a hundred million texts takes seconds to grow, and may be
+   * cancelled. */
   for (size_t i = 0; i < local->slot_count; i++) {
     const tsr__dict_slot *slot = &local->slots[i];
     if (stops(local, i)) return false;
@@ -136,6 +149,7 @@ static bool rehash(tsr__dict_local *local, size_t slot_count)
   size_t size = slot_count * sizeof(tsr__dict_slot);
   tsr__dict_slot *slots = tsr__new_raw(local->heap, size);
   if (!slots) return false;
+  /* What fails leaves the old slots as they were: the dictionary is still whole. */
   if (!fill_slots(local, slots, slot_count)) {
     tsr__del(local->heap, slots, size);
     return false;
@@ -176,6 +190,7 @@ static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key
 {
   if (local->count == INT32_MAX) return fail(local);
   size_t need = (size_t)local->count + 1;
+  /* At most half are taken, so that a search ends soon. */
   if (need * 2 > local->slot_count) {
     size_t slots = local->slot_count ? local->slot_count * 2 : 64;
     if (!rehash(local, slots)) return fail(local);
@@ -196,6 +211,7 @@ static inline int32_t find(const tsr__dict_local *local, const char *text, const
   for (size_t at = home_of(key->hash, mask + 1);; at = (at + 1) & mask) {
     const tsr__dict_slot *slot = &local->slots[at];
     if (slot->entry < 0) return -1;
+    /* Equal short texts have equal keys and lengths, and need no comparison. */
     if (slot->a != key->a || slot->b != key->b || slot->length != key->length) continue;
     if (key->length <= 16 || memcmp(local->entries[slot->entry].text, text, key->length) == 0)
       return slot->entry;
@@ -206,6 +222,7 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
                        bool *added)
 {
   *added = false;
+  /* Lengths are kept in 32 bits. */
   if (length > UINT32_MAX) return fail(local);
   tsr__dict_key key = key_of(text, length, local->secret);
   int32_t code = find(local, text, &key);
@@ -223,6 +240,8 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__text_span *texts, in
   uint64_t added = 0, secret[2] = { local->secret[0], local->secret[1] };
   size_t mask = local->slot_count - 1;
   for (int i = 0; i < count; i++) {
+    /* All keys first, then all look-ups: the slots come from memory meanwhile. Texts are in the
+     * file's block, behind which 16 bytes are readable. */
     keys[i] = key_of_padded(texts[i].at, texts[i].length, secret);
     if (local->slot_count) __builtin_prefetch(&local->slots[keys[i].hash & mask]);
   }
@@ -230,9 +249,11 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__text_span *texts, in
     codes[i] = find(local, texts[i].at, &keys[i]);
     if (codes[i] >= 0) continue;
     const char *text = texts[i].at;
+    /* Windows are used again, so the text must move. */
     if (local->copies) text = tsr__arena_text(&local->arena, text, texts[i].length);
     codes[i] = text ? add(local, text, &keys[i]) : fail(local);
     added |= UINT64_C(1) << i;
+    /* Codes behind it are not made; the caller sees `failed`. */
     if (codes[i] < 0) break;
   }
   return added;
@@ -257,6 +278,7 @@ tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes)
   dict->count = count;
   dict->offsets_size = ((size_t)count + 1) * sizeof *dict->offsets;
   dict->bytes_size = (size_t)bytes + 1;
+  /* A byte more, for the NUL behind the last text and so that none has size 0. */
   dict->offsets = tsr__new_raw(heap, dict->offsets_size);
   dict->bytes = tsr__new_raw(heap, dict->bytes_size);
   if (!dict->offsets || !dict->bytes) {
@@ -324,6 +346,8 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
   int32_t from = at;
   for (; at < local->count; at++) {
     tsr__dict_entry *entry = &local->entries[at];
+    /* A run goes on until another dictionary has something earlier: its first entry is the earliest
+     * by choice, even where two came in one row. */
     if (at > from && entry->first >= until) break;
     if (stops(all, (size_t)at)) return -1;
     if (all->slot_count && at + AHEAD < local->count)
@@ -331,6 +355,7 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
     entry->code = find(all, entry->text, &entry->key);
     if (entry->code < 0) entry->code = add(all, entry->text, &entry->key);
     if (entry->code < 0) return -1;
+    /* Codes that stay what they were need no second pass over the rows. */
     local->recoded |= entry->code != at;
   }
   return at;
@@ -378,6 +403,7 @@ bool tsr__utf8_valid(const char *text, size_t length)
 {
   size_t at = 0;
   while (at < length) {
+    /* Eight ASCII bytes at a time. */
     if (length - at >= 8 && !(load(text + at) & UINT64_C(0x8080808080808080))) {
       at += 8;
       continue;
