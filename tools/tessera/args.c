@@ -84,6 +84,7 @@ const tool_option tool_options[OPT_COUNT] = {
 /* Whether a word is one of a list of words. */
 static bool among(const char *words, const char *word)
 {
+  /* "left" is no "leftmost": lengths must be equal. */
   size_t length = strlen(word);
   while (*words) {
     size_t here = strcspn(words, " ");
@@ -107,7 +108,8 @@ static bool mistake(const char *command, const char *what, const char *word)
   return false;
 }
 
-/* How unlike two words are: letters that one has and the other lacks at the place. */
+/* How unlike two words are: letters that one has and the other lacks at the place. So many letters
+ * would be typed anew if what stands between an equal beginning and an equal end were. */
 static size_t unlike(const char *a, const char *b)
 {
   size_t same = 0, tail = 0, la = strlen(a), lb = strlen(b), least = la < lb ? la : lb;
@@ -118,9 +120,11 @@ static size_t unlike(const char *a, const char *b)
 
 bool tool_nearest(const char *word, const char *name, const char **best)
 {
+  /* --lim is meant as --limit; else one or two letters may be wrong, three in longer words. */
   size_t length = strlen(word), limit = length > 5 ? 4 : 3;
   bool begins = length > 2 && !strncmp(word, name, length);
   if (!begins && unlike(word, name) > limit) return false;
+  /* Of two that are as near the first in the table wins, so that messages do not change. */
   if (*best && unlike(word, *best) <= unlike(word, name)) return false;
   *best = name;
   return true;
@@ -132,6 +136,7 @@ static bool no_option(const char *command, const char *word)
     const char *elsewhere;
     tool_opt option;
   } others[] = {
+    /* What pandas, Polars, SQL and other tools call them. */
     { "--filter", OPT_WHERE },    { "--group-by", OPT_BY },   { "--groupby", OPT_BY },
     { "--order-by", OPT_SORT },   { "--sort-by", OPT_SORT },  { "--head", OPT_LIMIT },
     { "--columns", OPT_SELECT },  { "--output", OPT_OUT },    { "--assign", OPT_WITH },
@@ -144,6 +149,7 @@ static bool no_option(const char *command, const char *word)
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (!strcmp(word, others[i].elsewhere) && tool_takes(command, others[i].option))
       best = tool_options[others[i].option].name;
+  /* A name that is known elsewhere is no guess. */
   bool known = best != NULL;
   for (int i = 0; i < OPT_COUNT && !known; i++)
     if (tool_takes(command, (tool_opt)i)) tool_nearest(word, tool_options[i].name, &best);
@@ -177,6 +183,8 @@ static bool take(const char *command, int option, const char *value, tool_args *
     return mistake(command, text, value);
   }
   out->value[option][out->count[option]++] = value ? value : "";
+  /* Conditions and new columns keep their order on the command line: later ones see earlier
+   * ones. */
   if (option == OPT_WHERE || option == OPT_WITH) out->step[out->step_count++] = (tool_opt)option;
   return true;
 }
@@ -190,6 +198,7 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   errno = 0;
   long long n = strtoll(value, &end, 10);
   *out = n;
+  /* No sign, no fraction, nothing behind the digits, and no overflow. */
   if (end != value && !*end && n >= 0 && !errno) return true;
   snprintf(text, sizeof text, "%s takes a %s, not", tool_options[option].name,
            option == OPT_SEED           ? "whole number of 0 or more"
@@ -204,8 +213,10 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
  * '='. What follows; NULL: it is not closed, empty or longer than `size`. */
 static const char *take_name(const char *at, char *name, size_t size)
 {
+  /* The library's rule for names of columns: in double quotes, themselves doubled. */
   bool quoted = *at == '"';
   size_t length = 0;
+  /* A condition of the loop, not an end of the name: what is quoted may hold '='. */
   for (at += quoted; *at && (quoted || *at != '='); at++) {
     if (quoted && *at == '"' && *++at != '"') break;
     if (length + 1 >= size) return NULL;
@@ -221,6 +232,7 @@ bool tool_split_with(const char *text, char *name, size_t size, const char **out
   while (isspace((unsigned char)*text)) text++;
   const char *at = take_name(text, name, size);
   while (at && isspace((unsigned char)*at)) at++;
+  /* "a == b" and "a <= b" are expressions without a name, and would else be a column `a <`. */
   if (!at || *at != '=' || at[1] == '=' || strchr("<>!", at[-1])) return false;
   *out_expression = at + 1;
   return true;
@@ -258,6 +270,7 @@ static bool one_character(const tool_args *args, tool_opt option)
 {
   const char *value = tool_value(args, option);
   char text[80];
+  /* A shell passes \t as two characters. */
   if (!value || (value[0] && !value[1]) || !strcmp(value, "\\t")) return true;
   snprintf(text, sizeof text, "%s takes one character, not", tool_options[option].name);
   return mistake(args->command, text, value);
@@ -266,9 +279,11 @@ static bool one_character(const tool_args *args, tool_opt option)
 static bool check(tool_args *args)
 {
   const char *command = args->command;
+  /* Who asks for help gets it, whatever else is wrong. */
   if (args->count[OPT_HELP]) return true;
   if (!strcmp(command, "shard") && args->file_count != 2)
     return mistake(command, "takes a type and a mesh, such as 'f32[8,8]@(x,-)' x=4,y=2", NULL);
+  /* `-` counts as a file: a pipe is named, never guessed. */
   if (tool_takes(command, OPT_FORMAT) && args->file_count == 0)
     return mistake(command, "which file? (- is standard input)", NULL);
   if (!strcmp(command, "convert") && args->file_count < 2)
@@ -286,10 +301,12 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
   out->command = command;
   for (int i = 0; i < argc; i++) {
     const char *word = argv[i];
+    /* Behind "--" a file may begin with '-'. */
     if (options && strcmp(word, "--") == 0) {
       options = false;
       continue;
     }
+    /* "-" alone is standard input. */
     if (!options || word[0] != '-' || !word[1]) {
       if (out->file_count >= TOOL_MOST) return mistake(command, "too many files", word);
       out->files[out->file_count++] = word;

@@ -29,6 +29,7 @@ int tool_query(const tool_args *args)
   int code = TOOL_OK;
   if (tsr_scope_status(s)) {
     code = tool_fail(s);
+    /* A column that only a later step makes is the usual mistake: told after the message. */
     tool_note_order(args, s);
   } else if (args->count[OPT_EXPLAIN]) {
     const char *text = tsr_frame_explain(df);
@@ -101,11 +102,13 @@ static char *put_name(char *at, const char *name)
   return at;
 }
 
-/* "n0 = count() - count("a"), d0 = nunique("a"), l0 = min("a"), m0 = max("a"), ..." */
+/* "n0 = count() - count("a"), d0 = nunique("a"), l0 = min("a"), m0 = max("a"), ..." Names are
+ * r<column>_<figure>: what the columns are called does not matter then. */
 static char *aggregates(tsr_frame *df, int first, int last)
 {
   static const char *const part[FIGURES] = { "count() - count(", "nunique(", "min(", "max(" };
   size_t size = 64;
+  /* Each name twice at most, should it hold nothing but quotes. */
   for (int c = first; c < last; c++)
     size += FIGURES * (64 + 2 * strlen(tsr_frame_column_name(df, c)));
   char *text = malloc(size), *at = text;
@@ -123,6 +126,7 @@ static char *aggregates(tsr_frame *df, int first, int last)
 static tsr_status find_figures(tsr_frame *df, figures *f)
 {
   tsr_status status = TSR_OK;
+  /* Each piece is one pass over the file's columns of it: the others are not read. */
   for (int first = 0; first < f->columns && !status; first += STEP) {
     int last = first + STEP < f->columns ? first + STEP : f->columns;
     char *text = aggregates(df, first, last);
@@ -136,6 +140,7 @@ static tsr_status find_figures(tsr_frame *df, figures *f)
       f->type[c] = tsr_coltype_name(tsr_frame_column_type(df, c));
       f->nulls[c] = tsr_table_i64(t, 0, at);
       f->distinct[c] = tsr_table_i64(t, 0, at + 1);
+      /* Values live as long as the frame's scope, so they are only pointed at. */
       f->least[c] = tsr_table_text(t, 0, at + 2);
       f->most[c] = tsr_table_text(t, 0, at + 3);
     }
@@ -174,6 +179,7 @@ int tool_schema(const tool_args *args)
     figures f;
     bool room = make_room(&f, tsr_frame_column_count(df));
     tsr_status status = room ? find_figures(df, &f) : TSR_ENOMEM;
+    /* A copy of the options: the default of 20 rows is for data, not for columns. */
     tool_args all = *args;
     if (all.rows < 0) all.rows = 0; /* all columns */
     if (!room) fprintf(stderr, "tessera: out of memory\n");

@@ -56,9 +56,11 @@ static void print_wrapped(const char *text, int column, int indent, FILE *out)
 {
   for (bool first = true; *text; first = false) {
     int word = (int)strcspn(text, " ");
+    /* A word longer than a line stands alone on one. */
     if (first) {
       column += fprintf(out, "%.*s", word, text);
     } else if (column + 1 + word > 78) {
+      /* fprintf counts the newline, which takes no column. */
       column = fprintf(out, "\n%*s%.*s", indent, "", word, text) - 1;
     } else {
       column += fprintf(out, " %.*s", word, text);
@@ -105,6 +107,7 @@ tsr_runtime *tool_open(const tool_args *args)
   tsr_runtime *rt = tsr_runtime_open_with(devices ? devices : "cpu:1", &opts);
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
   const char *message = tsr_runtime_message(rt), *end = strstr(message, ": ");
+  /* The option is named instead of the call. */
   fprintf(stderr, "tessera: --devices: %s\n",
           strncmp(message, "tsr_", 4) == 0 && end ? end + 2 : message);
   tsr_runtime_close(rt);
@@ -116,8 +119,10 @@ tsr_runtime *tool_open(const tool_args *args)
 /* What was asked for is lost if it cannot be written: a full disk is a failure. */
 static int finish(int code)
 {
+  /* The line of progress before the result, or it would stand in it. */
   tool_progress_end();
   if (code != TOOL_OK) tool_interrupted_end();
+  /* stdout is only sure to be written when it was flushed; until then nothing has failed. */
   if (fflush(stdout) == 0 && !ferror(stdout)) return code;
   perror("tessera: writing the result");
   return TOOL_FAILED;
@@ -143,6 +148,7 @@ static const tool_command *find_command(const char *name)
 
 static int unknown(const char *name)
 {
+  /* A command that is nearly right is named before the list of all. */
   const char *best = NULL;
   for (int i = 0; i < tool_command_count; i++) tool_nearest(name, tool_commands[i].name, &best);
   if (*name)
@@ -157,6 +163,7 @@ static int help(const char *topic)
   const tool_command *c = find_command(topic);
   if (c) print_help(c, stdout);
   else if (!*topic) print_general(stdout);
+  /* "expression", "expr" and typing errors, too. */
   else if (tool_nearest(topic, "expressions", &(const char *){ NULL }))
     tool_print_expressions(stdout);
   else return unknown(topic);
@@ -166,6 +173,7 @@ static int help(const char *topic)
 int main(int argc, char **argv)
 {
   const char *name = argc > 1 ? argv[1] : "";
+  /* Before anything else: signals are to find the line's state set up. */
   tool_progress_open();
   if (strcmp(name, "--version") == 0) {
     printf("tessera %s\n", tsr_version());

@@ -31,12 +31,15 @@ static const char *option_of(const char *call, size_t length)
 /* Prints a message with the calls and fields that it names as the options that stand for them. */
 static void print_words(const char *text)
 {
+  /* In the library a way out names a field of its options; here it is one of the command line. */
   static const char *const fields[][2] = {
     { "the option bad_rows", "--bad-rows" },
     { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
     { " (or see the option columns)", "; narrow the pattern, or query them one by one" }
   };
   while (*text) {
+    /* Names of calls are of small letters and '_', so whole ones are compared: tsr_frame_join in
+     * tsr_frame_join_x is none. */
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
     const char *option = length ? option_of(text, length) : NULL;
     for (int i = 0; i < 3; i++)
@@ -60,6 +63,7 @@ int tool_fail(const tsr_scope *s)
   const char *end = strncmp(text, "tsr_", 4) == 0 ? strstr(text, ": ") : NULL;
   const char *option = end ? option_of(text, (size_t)(end - text)) : NULL;
   tool_progress_end();
+  /* Interrupted by the user: the library says that it was cancelled, which nobody asked to read. */
   if (tool_interrupted()) return TOOL_FAILED;
   fprintf(stderr, "tessera: %s%s", option ? option : "", option ? ": " : "");
   print_words(end ? end + 2 : text);
@@ -73,7 +77,9 @@ int tool_terminal_width(FILE *out)
 {
   const char *columns = getenv("COLUMNS");
   struct winsize size;
+  /* Into a file or a pipe lines may be as long as they are. */
   if (!isatty(fileno(out))) return 0;
+  /* Set by hand or exported by the shell, it wins over what the terminal says. */
   if (columns && atoi(columns) > 0) return atoi(columns);
   return ioctl(fileno(out), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
@@ -82,7 +88,9 @@ bool tool_wants_colour(FILE *out)
 {
   const char *never = getenv("NO_COLOR"), *always = getenv("CLICOLOR_FORCE");
   const char *term = getenv("TERM");
+  /* no-color.org: any value but the empty one. */
   if (never && *never) return false;
+  /* Colours also in a pipe, for a pager that shows them. */
   if (always && *always && strcmp(always, "0") != 0) return true;
   return isatty(fileno(out)) && term && strcmp(term, "dumb") != 0;
 }
@@ -91,6 +99,7 @@ static tsr_status show_table(const tool_args *args, tsr_frame *df, const char *p
 {
   bool terminal = !strcmp(path, "-");
   int width = terminal ? tool_terminal_width(stdout) : 0;
+  /* 0 is asked for: no limit. */
   if (args->width >= 0) width = args->width < INT_MAX ? (int)args->width : 0;
   tsr_show_opts opts = { .size = sizeof opts,
                          .rows = args->rows > 0                 ? args->rows
@@ -119,6 +128,7 @@ static const char *format_of(const tool_args *args, const char *path)
 
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
 {
+  /* convert writes its last file; others write to --out or the terminal. */
   const char *path =
       args->command[0] == 'c' ? args->files[args->file_count - 1] : tool_value(args, OPT_OUT);
   if (!path) path = "-";
@@ -131,6 +141,7 @@ int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
     return TOOL_USAGE;
   }
   tsr_status status = TSR_OK;
+  /* From here on an interrupt must let the library take its temporary file away. */
   if (strcmp(path, "-") != 0) tool_guard();
   switch (format[0]) {
   case 'c': status = tsr_frame_write_csv(df, path); break;

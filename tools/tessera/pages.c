@@ -16,6 +16,7 @@ static void list_options(const char *command, FILE *out)
 
 static void bash_script(FILE *out)
 {
+  /* The word before decides first (an option with choices), then the command, then files. */
   fprintf(out,
           "_tessera() {\n  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]}\n"
           "  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '");
@@ -55,6 +56,7 @@ static void fish_script(FILE *out)
     fprintf(out, "' -l %s%s", o->name + 2, o->value ? " -r" : "");
     if (o->choices) fprintf(out, " -x -a '%s'", o->choices);
     fprintf(out, " -d '");
+    /* In a fish script's quotes only quotes and backslashes have a meaning. */
     for (const char *at = o->help; *at; at++) fprintf(out, *at == '\'' ? "\\'" : "%c", *at);
     fprintf(out, "'\n");
   }
@@ -66,6 +68,7 @@ int tool_completion(const tool_args *args)
   if (!strcmp(shell, "bash")) bash_script(stdout);
   else if (!strcmp(shell, "fish")) fish_script(stdout);
   else if (!strcmp(shell, "zsh")) {
+    /* zsh reads bash's scripts by this module. */
     printf("autoload -U +X bashcompinit && bashcompinit\n");
     bash_script(stdout);
   } else {
@@ -93,6 +96,7 @@ static void put_sentences(const char *text, FILE *out)
 {
   while (*text) {
     const char *end = strstr(text, ". ");
+    /* Sentences of help texts end in ". ", abbreviations do not stand in them. */
     size_t length = end ? (size_t)(end - text) + 1 : strlen(text);
     char sentence[600];
     snprintf(sentence, sizeof sentence, "%.*s", (int)length, text);
@@ -108,6 +112,7 @@ static void put_options(const tool_command *c, FILE *out)
   for (int i = 0; i < OPT_COUNT; i++) {
     const tool_option *o = &tool_options[i];
     if (!tool_takes(c->name, (tool_opt)i)) continue;
+    /* mdoc would read "--" as one dash and an end of options. */
     fprintf(out, ".It Fl \\-%s%s%s\n", o->name + 2, o->value ? " Ar " : "",
             o->value ? o->value : "");
     tool_man_text(o->help, out);

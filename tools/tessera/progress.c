@@ -41,7 +41,9 @@ static double seconds(void)
 
 static void advance(const char *what, int64_t done, int64_t total)
 {
+  /* Work whose size nobody knows moves nothing. */
   if (total <= 0) return;
+  /* Another kind, another size, or a step back: new work has begun. */
   if (strncmp(what, line.what, sizeof line.what - 1) != 0 || total != line.total ||
       done < line.done) {
     snprintf(line.what, sizeof line.what, "%s", what);
@@ -49,6 +51,7 @@ static void advance(const char *what, int64_t done, int64_t total)
   }
   line.done = done;
   line.total = total;
+  /* A third of what was left when it began. */
   line.at = line.from + (1 - line.from) / 3 * (double)done / (double)total;
 }
 
@@ -69,10 +72,13 @@ bool tool_progress(const char *what, int64_t done, int64_t total, void *unused)
   (void)unused;
   double now = seconds();
   const char *words = words_of(what);
+  /* false cancels: the library comes back with an error. */
   if (interrupted) return false;
+  /* A result that goes to the terminal must not have the line drawn into it. */
   if (!words && !guarded) tool_progress_end();
   if (!drawing) return true;
   advance(what, done, total);
+  /* Two seconds for nothing to be seen of short work; ten times a second at most. */
   if (now - line.begun < 2 || now - line.drawn < 0.1) return true;
   line.drawn = now;
   int filled = (int)(BAR * line.at);
@@ -94,6 +100,7 @@ void tool_progress_end(void)
 
 static void say(const char *text)
 {
+  /* write, not printf: a signal may come in the middle of one. */
   ssize_t unused = write(STDERR_FILENO, text, strlen(text));
   (void)unused;
 }
@@ -103,6 +110,7 @@ static void end_by(int number)
   if (shown || (terminal && number == SIGINT)) say(WIPE); /* the terminal echoed ^C */
   drawing = shown = 0;
   if (number == SIGINT) say("tessera: interrupted\n");
+  /* As if nobody had caught it: the shell sees which signal ended us. */
   signal(number, SIG_DFL);
   raise(number);
 }
@@ -110,7 +118,9 @@ static void end_by(int number)
 /* A command that writes a file has that to tidy up and no stdout that anybody waits for. */
 static void on_signal(int number)
 {
+  /* fprintf and others may be at work: errno must be theirs when we are gone. */
   int code = errno;
+  /* The second signal ends at once, for who does not want to wait. */
   if (!guarded || (interrupted && number != SIGPIPE)) end_by(number);
   else if (number != SIGPIPE) interrupted = number;
   errno = code;
@@ -124,7 +134,10 @@ void tool_progress_open(void)
   drawing = terminal = isatty(STDERR_FILENO);
   sigemptyset(&action.sa_mask);
   for (int i = 0; i < 4; i++) {
+    /* Signals that whoever started us ignores (nohup) stay so. */
     bool ours = !sigaction(ends[i], NULL, &before) && before.sa_handler == SIG_DFL;
+    /* A pipe that closes is told by SIGPIPE even where it was ignored: a listing must stop
+     * there. */
     if (ours || ends[i] == SIGPIPE) sigaction(ends[i], &action, NULL);
   }
 }

@@ -10,6 +10,7 @@ static double bytes_of(tsr_dtype dtype, const tsr_shape *shape)
   double count = 1;
   for (int d = 0; d < shape->rank; d++) count *= (double)shape->dims[d];
   if (dtype != TSR_BOOL) return count * (double)tsr_dtype_size(dtype);
+  /* Above 2^53 eighths of a byte are below a double's precision. */
   return count < 0x1p53 ? (double)(((int64_t)count + 7) / 8) : count / 8;
 }
 
@@ -18,6 +19,7 @@ static void print_bytes(double bytes)
 {
   static const char *const units[] = { "bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
   int unit = 0;
+  /* Sizes of arrays nobody can hold are drawn as well: exabytes are the last unit. */
   for (; bytes >= 1024 && unit < 6; unit++) bytes /= 1024;
   printf("%.4g %s", bytes, unit == 0 && bytes == 1 ? "byte" : units[unit]);
 }
@@ -40,6 +42,7 @@ static tsr_shape least_part(const tsr_type *type, int devices)
 {
   tsr_shape shape = type->shape;
   tsr_box box;
+  /* A spec that fits no array: the text before said so already. */
   if (tsr_shard_box(&type->on, shape, devices - 1, &box)) return shape;
   memcpy(shape.dims, box.size, sizeof shape.dims);
   return shape;
@@ -54,6 +57,7 @@ static void print_sizes(const tsr_type *type)
   print_line(even ? "each of the devices:" : "the first device:", type->dtype, &most);
   if (!even) print_line("; the last:", type->dtype, &least);
   print_line("\nthe array:", type->dtype, &type->shape);
+  /* Devices with one part each have copies where an axis is in no dim. */
   int copies = 1;
   for (int p = 0; p < devices; p++) {
     int replica = tsr_shard_replica(&type->on, p);
