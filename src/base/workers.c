@@ -48,6 +48,7 @@ struct tsr__workers {
   int started;
   size_t size;
   pid_t process;
+  tsr__workers *before; /* of the process that this one was forked from: memory, and no threads */
   struct member {
     tsr__workers *workers;
     pthread_t thread;
@@ -270,15 +271,22 @@ static void free_workers(tsr_runtime *rt, tsr__workers *w)
   tsr__del(&rt->heap, w, w->size);
 }
 
-/* NULL when memory is short: the job then runs on the caller alone. */
+/* NULL when memory is short: the job then runs on the caller alone. In a child of fork the threads
+ * do not exist, and its copies of their locks and conditions are in any state: a lock may be held
+ * by a thread that is gone, and a signal may wait for one that slept. So the child starts its own;
+ * the old ones' memory stays until the end, as another thread may be looking at it. */
 static tsr__workers *open_workers(tsr_runtime *rt)
 {
   tsr__workers *w = atomic_load_explicit(&rt->workers, memory_order_acquire);
-  if (w) return w;
+  if (w && w->process == getpid()) return w;
   tsr__workers *fresh = new_workers(rt);
   if (!fresh) return NULL;
   pthread_mutex_lock(&rt->lock);
   w = atomic_load_explicit(&rt->workers, memory_order_relaxed);
+  if (w && w->process != fresh->process) {
+    fresh->before = w;
+    w = NULL;
+  }
   if (!w) {
     start_threads(fresh, rt->opts.threads);
     atomic_store_explicit(&rt->workers, fresh, memory_order_release);
@@ -289,22 +297,26 @@ static tsr__workers *open_workers(tsr_runtime *rt)
   return w;
 }
 
-void tsr__workers_stop(tsr_runtime *rt)
+static void stop_threads(tsr_runtime *rt, tsr__workers *w)
 {
-  tsr__workers *w = atomic_exchange(&rt->workers, NULL);
-  if (!w) return;
-  /* In a child of fork the threads do not exist, and its copies of their locks are in any state:
-   * waiting for them, or destroying the locks, would hang. */
-  if (w->process != getpid()) {
-    tsr__del(&rt->heap, w, w->size);
-    return;
-  }
   pthread_mutex_lock(&w->sleep_lock);
   atomic_fetch_or(&w->gate, QUIT);
   pthread_cond_broadcast(&w->wake);
   pthread_mutex_unlock(&w->sleep_lock);
   for (int i = 0; i < w->started; i++) pthread_join(w->member[i].thread, NULL);
   free_workers(rt, w);
+}
+
+void tsr__workers_stop(tsr_runtime *rt)
+{
+  tsr__workers *w = atomic_exchange(&rt->workers, NULL);
+  if (!w) return;
+  tsr__workers *old = w->process == getpid() ? w->before : w;
+  if (w != old) stop_threads(rt, w);
+  for (tsr__workers *before; old; old = before) {
+    before = old->before;
+    tsr__del(&rt->heap, old, old->size); /* whose locks nobody can destroy */
+  }
 }
 
 int tsr__worker_count(tsr_runtime *rt)

@@ -222,17 +222,22 @@ TEST(without_threads_the_caller_does_it_all)
 TEST(a_child_of_fork_can_use_and_close_its_copy)
 {
   tsr_runtime *rt = open_threads(3);
-  run_job(rt, 100);
-  usleep(1000);
-  pid_t child = fork();
-  if (child == 0) {
+  for (int i = 0; i < 40; i++) {
     run_job(rt, 100);
-    tsr_runtime_close(rt);
-    _exit(0);
+    if (i % 4) usleep((unsigned)i * 10); /* the threads work, spin, go to sleep or sleep */
+    pid_t child = fork();
+    if (child == 0) {
+      for (int k = 0; k < 4; k++) {
+        run_job(rt, 100);
+        if (k % 2) usleep(500);
+      }
+      tsr_runtime_close(rt);
+      _exit(0);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_I64(status, 0);
   }
-  int status = -1;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK_I64(status, 0);
   tsr_runtime_close(rt);
 }
 
