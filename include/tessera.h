@@ -23,6 +23,7 @@
 #include "tessera/sorting.h"
 #include "tessera/statistics.h"
 #include "tessera/topology.h"
+#include "tessera/train.h"
 #include "tessera/tree.h"
 #include "tessera/windows.h"
 

@@ -24,7 +24,7 @@ LEVELS = {
     "execute": 4,
     "array": 5, "relate": 5,
     "transform": 6, "io": 6,
-    "frame": 7, "checkpoint": 7, "inspect": 7,
+    "frame": 7, "train": 7, "checkpoint": 7, "inspect": 7,
     "pipeline": 8,
 }
 # Rooms inside a room, each with its level there; "" stands for what lies in the room itself. They include

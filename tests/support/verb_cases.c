@@ -829,6 +829,7 @@ const struct verb_case verb_cases[] = {
   { "gradients", verb_gradients },
   { "mapping", verb_mapping },
   { "shard_maps", verb_shard_maps },
+  { "training", verb_training },
   { "donated", verb_donated },
   CASE(comparisons),
   CASE(reductions),

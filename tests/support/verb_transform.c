@@ -108,3 +108,19 @@ void verb_donated(struct verb_run *r)
   if (status && !r->status) r->status = status;
   verb_see_array(r, twice);
 }
+
+void verb_training(struct verb_run *r)
+{
+  tsr_array *model = model_of(r), *rows = tsr_cast(tsr_field(model, "more.b"), TSR_I64);
+  tsr_array *first = tsr_initial(r->s, TSR_HE, TSR_INITIAL_TRUNCATED, .key = 2, .dtype = TSR_F32,
+                                 .shape = TSR_SHAPE(4, 3), .on = tsr_on(r->mesh, "data"));
+  verb_see_array(r, first);
+  verb_see_array(r, tsr_cross_entropy(first, tsr_cast(tsr_sum(first, .dims = TSR_DIMS(1)), TSR_I32),
+                                      .smoothing = 0.1));
+  tsr_array *kept = tsr_sgd_state(model), *moments = tsr_adam_state(model);
+  tsr_array *rate = tsr_schedule(tsr_max(rows), TSR_SCHEDULE_COSINE, .rate = 1, .steps = 10);
+  tsr_array *slope = tsr_clip_norm(model, 0.5);
+  verb_see_array(r, tsr_global_norm(slope));
+  see_leaves(r, tsr_sgd(model, slope, kept, .rate = TSR_OPERAND(rate), .momentum = 0.9));
+  see_leaves(r, tsr_adam(model, slope, moments, .rate = TSR_OPERAND(0.1), .decay = 0.1));
+}

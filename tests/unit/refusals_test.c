@@ -1032,6 +1032,48 @@ static void mapping(void)
   NO(tsr_shard_map(mesh, NULL, NULL, .in = { f4 }, .in_specs = { "x" }, .out_specs = { "x" }));
 }
 
+/* ---- training -------------------------------------------------------------------------------- */
+
+static void training(void)
+{
+  tsr_array *model = tsr_tree(s, { "w", f3 }, { "b", f4 }), *kept = tsr_sgd_state(model);
+  tsr_array *strange = tsr_tree(s, { "w", f3 }, { "c", f4 }),
+            *wide = tsr_tree(s, { "w", f4 }, { "b", f4 });
+  tsr_array *moments = tsr_adam_state(model);
+  title("training");
+  NO(tsr_cross_entropy(f34, f3));
+  NO(tsr_cross_entropy(i34, i3));
+  NO(tsr_cross_entropy(f34, i2));
+  NO(tsr_cross_entropy(f34, i3, .smoothing = 2));
+  NO(tsr_cross_entropy_at(LATER(tsr_cross_entropy_args, .scores = f34, .truth = i3), TSR_HERE));
+  NO(tsr_initial(s, TSR_HE, TSR_INITIAL_NORMAL, .key = 1, .shape = TSR_SHAPE(3)));
+  NO(tsr_initial(s, (tsr_initial_rule)7, TSR_INITIAL_NORMAL, .key = 1, .shape = TSR_SHAPE(3, 4)));
+  NO(tsr_initial(s, TSR_HE, TSR_INITIAL_UNIFORM, .key = 1, .shape = TSR_SHAPE(3, 4), .high = 1));
+  NO(tsr_initial(s, TSR_HE, TSR_INITIAL_UNIFORM, .key = 1, .shape = TSR_SHAPE(3, 4),
+                 .dtype = TSR_I32));
+  NO(tsr_schedule(f, TSR_SCHEDULE_CONSTANT, .rate = 1));
+  NO(tsr_schedule(i2, TSR_SCHEDULE_CONSTANT, .rate = 1));
+  NO(tsr_schedule(i, (tsr_schedule_kind)9, .rate = 1));
+  NO(tsr_schedule(i, TSR_SCHEDULE_COSINE, .rate = 1, .warmup = 5, .steps = 5));
+  NO(tsr_schedule(i, TSR_SCHEDULE_STEPS, .rate = 1, .every = 3));
+  NO(tsr_global_norm(tsr_tuple(s, f3, i3)));
+  NO(tsr_clip_norm(model, 0));
+  NO(tsr_clip_norm(i3, 1));
+  NO(tsr_sgd_state(i3));
+  NO(tsr_adam_state(tsr_tuple(s, f3, i3)));
+  NO(tsr_sgd(model, strange, kept, .rate = TSR_OPERAND(0.1)));
+  NO(tsr_sgd(model, wide, kept, .rate = TSR_OPERAND(0.1)));
+  NO(tsr_sgd(model, NULL, kept, .rate = TSR_OPERAND(0.1)));
+  NO(tsr_sgd(model, model, moments, .rate = TSR_OPERAND(0.1)));
+  NO(tsr_sgd(model, model, kept));
+  NO(tsr_sgd(model, model, kept, .rate = TSR_OPERAND(f3)));
+  NO(tsr_sgd(model, model, kept, .rate = TSR_OPERAND(0.1), .momentum = 1));
+  NO(tsr_sgd(i3, i3, kept, .rate = TSR_OPERAND(0.1)));
+  NO(tsr_adam(model, model, kept, .rate = TSR_OPERAND(0.1)));
+  NO(tsr_adam(model, model, moments, .rate = TSR_OPERAND(0.1), .beta1 = 1));
+  NO(tsr_adam_at(LATER(tsr_adam_args, .model = model, .state = kept), TSR_HERE));
+}
+
 /* ---- the guard ------------------------------------------------------------------------------- */
 
 /* Calls that take a line and are not refused, and why. */
@@ -1103,10 +1145,10 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements,        reductions, views,   several,
-                                  taking,          finding,    sorting, products,
-                                  places,          tensors,    files,   terminals,
-                                  indices_in_runs, functions,  mapping, memory_in_runs };
+  void (*const parts[])(void) = { elements, reductions,    views,           several,   taking,
+                                  finding,  sorting,       products,        places,    tensors,
+                                  files,    terminals,     indices_in_runs, functions, mapping,
+                                  training, memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

@@ -1,0 +1,59 @@
+/* First values of weights: draws scaled by how many numbers meet in an element. */
+#include "train/train_room.h"
+
+#include <math.h>
+
+/* How wide a standard normal is that is cut at two deviations. */
+static const double cut_deviation = 0.87962566103423978;
+
+static double variance_of(tsr_initial_rule rule, const tsr_shape *shape)
+{
+  double places = 1;
+  for (int d = 0; d < shape->rank - 2; d++) places *= (double)shape->dims[d];
+  double ins = places * (double)shape->dims[shape->rank - 2];
+  double outs = places * (double)shape->dims[shape->rank - 1];
+  double sum = rule == TSR_GLOROT ? ins + outs : ins;
+  return (rule == TSR_LECUN ? 1 : 2) / (sum > 0 ? sum : 1); /* of none: no matter */
+}
+
+static void check(tsr_initial_rule rule, tsr_initial_law law, const tsr_random_args *a,
+                  tsr__error *error)
+{
+  if (a->shape.rank < 2)
+    tsr__error_set(error, TSR_ESHAPE,
+                   "tsr_initial: a shape of %d dims, expected [..., in, out]; a bias is zeros, "
+                   "tsr_full",
+                   a->shape.rank);
+  else if ((unsigned)rule > TSR_LECUN || (unsigned)law > TSR_INITIAL_TRUNCATED)
+    tsr__error_set(error, TSR_EARG,
+                   "tsr_initial: rule %d and law %d, expected those of tsr_initial_rule and "
+                   "tsr_initial_law",
+                   (int)rule, (int)law);
+  else if (a->low < 0 || a->low > 0 || a->high < 0 || a->high > 0)
+    tsr__error_set(error, TSR_EARG,
+                   "tsr_initial: .low and .high are set, expected none; the rule says how wide "
+                   "draws are");
+}
+
+tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_law law,
+                          const tsr_random_args *given, const char *site)
+{
+  tsr_random_args a = { .size = sizeof a };
+  tsr__error error = { .status = TSR_OK };
+  if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  TSR__CALL(scope, "initial");
+  if (!tsr__take_opts("tsr_initial", given, &a, sizeof a, &error)) check(rule, law, &a, &error);
+  if (error.status) {
+    tsr__fail_error(scope, site, &error);
+    return tsr__make_inert(scope, site);
+  }
+  double deviation = sqrt(variance_of(rule, &a.shape));
+  if (law == TSR_INITIAL_UNIFORM) {
+    a.high = sqrt(3) * deviation;
+    a.low = -a.high;
+    return tsr_uniform_at(scope, &a, site);
+  }
+  if (law == TSR_INITIAL_NORMAL) return tsr__times(tsr_normal_at(scope, &a, site), deviation, site);
+  return tsr__times(tsr_truncated_normal_at(scope, -2, 2, &a, site), deviation / cut_deviation,
+                    site);
+}

@@ -1,0 +1,65 @@
+/* How long a gradient is, over all arrays of a tree, and shorter ones. */
+#include "train/train_room.h"
+
+#include "tessera/elementwise.h"
+
+typedef tsr_array array;
+
+/* The norm as a scalar of at least f32; NULL: the error is recorded. */
+static array *norm_of(array *tree, const char *site)
+{
+  tsr__leaves all = { .count = 0 };
+  tsr_scope *scope = tsr__home(tree);
+  if (!tsr__tree_of_floats(tree, "tsr_tree", site)) return NULL;
+  if (!tsr__leaves_of(&scope->arena, tree, &all)) return NULL;
+  array *sum = tsr_num_at(scope, tsr_scalar_float(0), site);
+  for (int i = 0; i < all.count; i++) {
+    /* Squares in f64, so that they neither overflow nor vanish, and an exact sum of them. */
+    array *square = tsr_square_at(tsr_cast_at(all.at[i], TSR_F64, site), site);
+    sum = tsr_add_at(sum, tsr_operand_array(tsr_sum_at(&(tsr_reduce_args){ .x = square }, site)),
+                     site);
+  }
+  return tsr_sqrt_at(sum, site);
+}
+
+array *tsr_global_norm_at(array *tree, const char *site)
+{
+  if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */
+  TSR__CALL(tsr__home(tree), "global_norm");
+  array *norm = norm_of(tree, site), *first = NULL;
+  if (!norm) return tsr__make_inert(tsr__home(tree), site);
+  if (!tsr_tree_leaves(tree, &first, 1)) return norm;
+  return tsr_cast_at(norm, (tsr_dtype)first->dtype, site);
+}
+
+typedef struct shortening {
+  array *factor;
+  const char *site;
+} shortening;
+
+static array *shorten(tsr_scope *scope, array *const *leaf, void *user)
+{
+  const shortening *by = user;
+  array *factor = tsr_cast_at(by->factor, (tsr_dtype)leaf[0]->dtype, by->site);
+  (void)scope;
+  return tsr_mul_at(leaf[0], tsr_operand_array(factor), by->site);
+}
+
+array *tsr_clip_norm_at(array *tree, double limit, const char *site)
+{
+  if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */
+  TSR__CALL(tsr__home(tree), "clip_norm");
+  tsr__error error = { .status = TSR_OK };
+  if (!(limit > 0)) {
+    char text[32];
+    tsr__text_f64(text, limit);
+    tsr__error_set(&error, TSR_EARG, "tsr_clip_norm: a limit of %s, expected one above 0", text);
+    return tsr__refused(tree, &error, site);
+  }
+  array *norm = norm_of(tree, site);
+  if (!norm) return tsr__make_inert(tsr__home(tree), site);
+  array *top = tsr_maximum_at(norm, tsr_operand_float(limit), site);
+  array *own = tsr_num_at(tsr__home(tree), tsr_scalar_float(limit), site);
+  shortening by = { tsr_div_at(own, tsr_operand_array(top), site), site };
+  return tsr_tree_map_at(shorten, &by, &tree, 1, site);
+}

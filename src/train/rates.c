@@ -1,0 +1,71 @@
+/* Rates by step, as formulas of a scalar, so that a step of training is traced once for all. */
+#include "train/train_room.h"
+
+#include "tessera/elementwise.h"
+
+typedef tsr_array array;
+
+static void check(const tsr_schedule_args *a, tsr__error *error)
+{
+  tsr_dtype dtype = (tsr_dtype)a->step->dtype;
+  char text[32];
+  tsr__text_f64(text, a->factor);
+  if (dtype == TSR_BOOL || tsr__dtype_float(dtype) || a->step->shape.rank)
+    tsr__error_set(error, TSR_EDTYPE,
+                   "tsr_schedule: the step is %s, expected one integer, such as an optimiser's "
+                   "state counts",
+                   tsr_type_of(a->step));
+  else if ((unsigned)a->kind > TSR_SCHEDULE_STEPS)
+    tsr__error_set(error, TSR_EARG, "tsr_schedule: kind %d, expected one of tsr_schedule_kind",
+                   (int)a->kind);
+  else if (a->warmup < 0 || (a->kind == TSR_SCHEDULE_COSINE && a->steps <= a->warmup))
+    tsr__error_set(error, TSR_EARG,
+                   "tsr_schedule: %lld steps with a warm-up of %lld, expected more steps than "
+                   "the warm-up has; give .steps",
+                   (long long)a->steps, (long long)a->warmup);
+  else if (a->kind == TSR_SCHEDULE_STEPS && (a->every < 1 || !(a->factor > 0)))
+    tsr__error_set(error, TSR_EARG,
+                   "tsr_schedule: a factor of %s after each %lld steps, expected both above 0; "
+                   "give .every and .factor",
+                   text, (long long)a->every);
+}
+
+/* From .rate to .end: how far along the wave a step is lies between 0 and 1. */
+static array *cosine(const tsr_schedule_args *a, array *at, const char *site)
+{
+  double pi = 3.14159265358979323846;
+  array *way = tsr_div_at(at, tsr_operand_float((double)(a->steps - a->warmup)), site);
+  way = tsr_clip_at(way, tsr_operand_int(0), tsr_operand_int(1), site);
+  array *wave = tsr_cos_at(tsr__times(way, pi, site), site);
+  wave = tsr__times(tsr_add_at(wave, tsr_operand_int(1), site), (a->rate - a->end) / 2, site);
+  return tsr_add_at(wave, tsr_operand_float(a->end), site);
+}
+
+static array *stairs(const tsr_schedule_args *a, array *at, const char *site)
+{
+  array *times = tsr_floor_at(tsr_div_at(at, tsr_operand_float((double)a->every), site), site);
+  array *factor = tsr_num_at(tsr__home(at), tsr_scalar_float(a->factor), site);
+  return tsr__times(tsr_pow_at(factor, tsr_operand_array(times), site), a->rate, site);
+}
+
+array *tsr_schedule_at(const tsr_schedule_args *given, const char *site)
+{
+  tsr_schedule_args a = { .size = sizeof a };
+  tsr__error error = { .status = TSR_OK };
+  array *step = given ? given->step : NULL;
+  TSR__CALL(tsr__home(step), "schedule");
+  if (!tsr__usable(step)) return tsr_abs_at(step, site); /* which tells what is wrong */
+  if (!tsr__take_opts("tsr_schedule", given, &a, sizeof a, &error)) check(&a, &error);
+  if (error.status) return tsr__refused(step, &error, site);
+  array *now = tsr_cast_at(step, TSR_F64, site);
+  array *at = tsr_sub_at(now, tsr_operand_float((double)a.warmup), site), *rate;
+  if (a.kind == TSR_SCHEDULE_COSINE) rate = cosine(&a, at, site);
+  else if (a.kind == TSR_SCHEDULE_STEPS) rate = stairs(&a, at, site);
+  else
+    rate = tsr_full_at(tsr__home(step), tsr_operand_float(a.rate), TSR_F64, TSR_SCALAR,
+                       (tsr_sharding){ 0 }, site);
+  if (!a.warmup) return rate;
+  array *rising = tsr__times(now, a.rate / (double)a.warmup, site);
+  array *early = tsr_lt_at(now, tsr_operand_float((double)a.warmup), site);
+  return tsr_where_at(early, tsr_operand_array(rising), tsr_operand_array(rate), site);
+}
