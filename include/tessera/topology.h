@@ -144,7 +144,7 @@ typedef struct tsr_sharding {
   uint8_t open;                    /* bit d: dim d is "?", cut as the planner likes */
   uint8_t unreduced;               /* bit a: parts along axis a of the mesh add up to the value */
   uint8_t priority[2];             /* two bits a dim, dim 0 lowest: "x:p1" is 1; 0 binds first */
-  uint8_t reserved;                /* 0; kept for the kind of memory */
+  uint8_t memory;                  /* 0 device, 1 pinned host, 2 unpinned host */
 } tsr_sharding;
 
 /* Options of tsr_on. */
@@ -158,7 +158,9 @@ typedef struct tsr_on_opts {
  * they mean unplaced, and any other text is bad. Spaces between words and one pair of parentheses
  * around all are allowed, so that what is printed can be typed. "x:p1" says when the planner may
  * let a dim decide how others are cut: after all of p0, which is what nothing says, and before p2
- * and p3; it places nothing. The text is copied. Local. */
+ * and p3; it places nothing. "x;pinned_host" names a kind of memory, of device (the default),
+ * pinned_host and unpinned_host: index maps and comparisons take any, data lies in the default
+ * alone (TSR_EUNSUPPORTED). The text is copied. Local. */
 TSR_API tsr_sharding tsr_on_with(const tsr_mesh *mesh, const char *spec, const tsr_on_opts *opts);
 
 /* Returns a sharding from one text a dim: "x", "x+y" or NULL for replicated. Local. */
@@ -181,8 +183,8 @@ TSR_API int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out,
 TSR_API int tsr_type_text(tsr_dtype dtype, tsr_shape shape, const tsr_sharding *sharding, char *out,
                           size_t capacity);
 
-/* Tells whether two shardings put the same elements of a shape on the same devices; those with '?'
- * or sums only where they are equal. Local. */
+/* Tells whether two shardings put the same elements of a shape on the same devices, in the same
+ * kind of memory; those with '?' or sums only where they are equal. Local. */
 TSR_API bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape shape);
 
 /* Which part of a global array one device holds: start and size of each dim. */

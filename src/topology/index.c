@@ -199,6 +199,7 @@ tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
     if (used > out.first[d]) tsr__dim_set_priority(&out, d, tsr__dim_priority(sharding, d));
   }
   out.open = sharding->open;
+  out.memory = sharding->memory;
   for (int a = 0; sharding->unreduced >> a; a++)
     if (sharding->unreduced >> a & 1 && sharding->mesh->sizes[a] > 1)
       out.unreduced |= (uint8_t)(1u << a);
@@ -271,7 +272,8 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   if (tsr__shape_check(&shape, &error) || !sharding_fits(a, &shape) || !sharding_fits(b, &shape))
     return false;
   if (tsr__sharding_equal(a, b)) return true;
-  if (a->unreduced | b->unreduced || tsr__positions(a) != tsr__positions(b)) return false;
+  if (a->unreduced | b->unreduced || a->memory != b->memory) return false;
+  if (tsr__positions(a) != tsr__positions(b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;
     int q = position_of(b, tsr__position_device(a, p), p);
@@ -287,7 +289,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
 bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
 {
   if (!memcmp(a, b, sizeof *a)) return true;
-  if (a->unreduced != b->unreduced) return false;
+  if (a->unreduced != b->unreduced || a->memory != b->memory) return false;
   if (tsr__positions(a) != tsr__positions(b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;

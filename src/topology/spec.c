@@ -1,7 +1,8 @@
 /* Specs: the text that says how an array's dims lie over the axes of a mesh.
  *
- *     spec    [dim (',' dim)*] [';' 'sum' '(' axis ('+' axis)* ')']     at most 8 dims
+ *     spec    [dim (',' dim)*] [';' 'sum' '(' axis ('+' axis)* ')'] [';' memory]   at most 8 dims
  *     dim     '-' | '?' | axis ('+' axis)* [':' 'p' ('0' .. '3')]   the first axis is the major one
+ *     memory  'device' | 'pinned_host' | 'unpinned_host'
  *
  * '?' leaves a dim to the planner; the axes of sum are those along which parts add up to the value;
  * what stands behind ':' says when a dim may decide how others are cut, p0 first.
@@ -31,7 +32,8 @@ enum offence {
   UNKNOWN,   /* no axis of that name */
   TWICE,     /* an axis used twice */
   EMPTY,     /* a dim, or a side of '+', without a name */
-  SUM,       /* what follows ';' is no sum */
+  SUM,       /* what follows ';sum' is no list of axes */
+  TAIL,      /* what follows ';' is neither a sum nor a kind of memory */
   PRIORITY,  /* what follows ':' is none */
   CHARACTER, /* a character that does not belong there */
   DIMS       /* more dims than an array can have */
@@ -135,6 +137,12 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
     return tsr__error_set(error, TSR_EAXIS,
                           "spec \"%s\": found %s%s%s after ';', expected axes whose parts add up, "
                           "such as 'sum(x)' or 'sum(x+y)' (mesh %s)",
+                          spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
+  case TAIL:
+    return tsr__error_set(error, TSR_EAXIS,
+                          "spec \"%s\": found %s%s%s after ';', expected axes whose parts add up, "
+                          "such as 'sum(x)', or a kind of memory: device, pinned_host or "
+                          "unpinned_host (mesh %s)",
                           spec, words->span ? "'" : "the end", word, words->span ? "'" : "", axes);
   case PRIORITY:
     return tsr__error_set(error, TSR_EAXIS,
@@ -278,14 +286,9 @@ static bool read_dims(struct reader *reader)
   }
 }
 
-/* Reads "sum(x+y)", if a ';' says that it follows. */
+/* Reads the axes of "sum(x+y)" and the blanks behind it. */
 static bool read_sum(struct reader *reader)
 {
-  if (*reader->at != ';') return true;
-  reader->at++;
-  skip_blanks(reader);
-  if (strncmp(reader->at, "sum", 3) != 0) return foreign(reader, SUM);
-  reader->at += 3;
   skip_blanks(reader);
   if (*reader->at != '(') return foreign(reader, SUM);
   do {
@@ -302,13 +305,36 @@ static bool read_sum(struct reader *reader)
   return true;
 }
 
+static const char *const memories[] = { "device", "pinned_host", "unpinned_host" };
+
+/* Reads what a ';' says that follows: "sum(x+y)", a kind of memory, or both in this order. */
+static bool read_tail(struct reader *reader, bool sum)
+{
+  if (*reader->at != ';') return true;
+  reader->at++;
+  skip_blanks(reader);
+  const char *at = reader->at;
+  size_t length = 0;
+  while (tsr__axis_byte((unsigned char)at[length])) length++;
+  reader->at += length;
+  skip_blanks(reader);
+  if (sum && length == 3 && memcmp(at, "sum", 3) == 0)
+    return read_sum(reader) && read_tail(reader, false);
+  for (size_t i = 0; i < sizeof memories / sizeof *memories; i++) {
+    if (strlen(memories[i]) != length || memcmp(at, memories[i], length) != 0) continue;
+    reader->out->memory = (uint8_t)i;
+    return reader->mesh || !i ? true : offence(reader, UNKNOWN, at, length);
+  }
+  return offence(reader, TAIL, at, length ? length : *at != '\0');
+}
+
 static bool read_spec(struct reader *reader)
 {
   skip_blanks(reader);
   /* Types write specs in parentheses (f32[8]@(x)), and what is printed can be read again. */
   bool open = *reader->at == '(';
   reader->at += open;
-  if (!read_dims(reader) || !read_sum(reader)) return false;
+  if (!read_dims(reader) || !read_tail(reader, true)) return false;
   if (open) {
     if (*reader->at != ')') return foreign(reader, CHARACTER);
     reader->at++;
@@ -425,7 +451,8 @@ static size_t sum_write(const tsr_sharding *sharding, char *out)
   return n;
 }
 
-enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 5 * TSR_MAX_RANK + 24 }; /* 8 names, ',', ':p1', sum() fit */
+/* 8 names, ',', ':p1', sum() and memory fit. */
+enum { SPEC_ROOM = TSR_MAX_AXES * 32 + 5 * TSR_MAX_RANK + 40 };
 
 /* Writes at least `rank` dims, and all that have axes. */
 static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_ROOM])
@@ -445,6 +472,8 @@ static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_R
     n += dim_write(sharding, d, out + n);
   }
   n += sum_write(sharding, out + n);
+  if (sharding->memory)
+    n += (size_t)snprintf(out + n, SPEC_ROOM - n, ";%s", memories[sharding->memory]);
   out[n++] = ')';
   out[n] = '\0';
   return n;
@@ -501,7 +530,8 @@ static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char 
                         mesh, (long long)below, (long long)(below + parts));
 }
 
-/* What is no place for data: a mesh without devices, a dim that nobody cut, sums not yet made. */
+/* What is no place for data: a mesh without devices, a dim that nobody cut, sums not yet made,
+ * memory that devices do not have. */
 static tsr_status no_place(const tsr_sharding *sharding, int rank, tsr__error *error)
 {
   char spec[SPEC_ROOM];
@@ -516,6 +546,12 @@ static tsr_status no_place(const tsr_sharding *sharding, int rank, tsr__error *e
     return tsr__error_set(error, TSR_EAXIS,
                           "mesh %s is abstract: sizes without devices, where no data can lie; make "
                           "it with tsr_mesh_make",
+                          tsr_mesh_text(sharding->mesh));
+  if (sharding->memory)
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "spec %s asks for memory of kind '%s', but data lies in 'device' alone, "
+                          "which is the default; leave ';%s' out (mesh %s)",
+                          spec, memories[sharding->memory], memories[sharding->memory],
                           tsr_mesh_text(sharding->mesh));
   return tsr__error_set(error, TSR_EUNSUPPORTED,
                         "spec %s says that parts add up to the value; data that is given is whole: "
@@ -557,8 +593,8 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
                                     const tsr_shape *shape, tsr__error *error)
 {
   if (check_form(sharding, dtype, shape, error)) return error->status;
-  if (!sharding->mesh || !(sharding->mesh->abstract || sharding->open || sharding->unreduced))
-    return TSR_OK;
+  const tsr_sharding *s = sharding;
+  if (!s->mesh || !(s->mesh->abstract || s->open || s->unreduced || s->memory)) return TSR_OK;
   return no_place(sharding, shape->rank, error);
 }
 

@@ -193,9 +193,9 @@ static inline void tsr__dim_set_priority(tsr_sharding *sharding, int dim, int pr
   sharding->priority[dim / 4] = (uint8_t)(others | priority << shift);
 }
 
-/* Checks a sharding for data of `shape`: a good mesh with devices, a good spec without '?' and
- * sums, rank, strictness. The error names dim, axis and, when strict, the nearest sizes that
- * divide. */
+/* Checks a sharding for data of `shape`: a good mesh with devices, a good spec without '?', sums
+ * and memory but the device's, rank, strictness. The error names dim, axis and, when strict, the
+ * nearest sizes that divide. */
 tsr_status tsr__sharding_check(const tsr_sharding *sharding, const tsr_shape *shape,
                                tsr__error *error);
 

@@ -639,6 +639,7 @@ static void places(void)
   NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("x,x")));
   NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("x,,")));
   NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("?,x")));
+  NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3, 4), on("x,-;pinned_host")));
   NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), uneven));
   NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), far));
   NO(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), nowhere));
@@ -661,6 +662,8 @@ static void places(void)
   NO(tsr_reshard(f3, uneven));
   NO(tsr_reshard(f3, far));
   NO(tsr_reshard(f34, on("?,x")));
+  NO(tsr_reshard(f34, on("-,x;unpinned_host")));
+  NO(tsr_constrain(f34, on("?,x;sum(y);pinned_host")));
   NO(tsr_constrain(f3, on("z")));
   NO(tsr_constrain(f3, far));
   title("shapes and dtypes of what is made");

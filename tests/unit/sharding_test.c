@@ -1,5 +1,6 @@
 /* What may be asked of shardings and meshes: values of JAX's own tests, and what JAX has not. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "support/topology_fixture.h"
 
@@ -224,6 +225,11 @@ TEST(specs_have_a_canonical_text)
     { "(-,?)", 3, "(-,?,-)" },
     { "?,-,?;sum(x)", 3, "(?,-,?;sum(x))" },
     { "y+x", 1, "(y+x)" },
+    { "x;device", 2, "(x,-)" },
+    { "x,y;pinned_host", 2, "(x,y;pinned_host)" },
+    { "( x , - ; sum ( y ) ; unpinned_host )", 2, "(x,-;sum(y);unpinned_host)" },
+    { ";pinned_host", 0, "(;pinned_host)" },
+    { "?;unpinned_host", 1, "(?;unpinned_host)" },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -274,6 +280,9 @@ TEST(open_dims_and_sums_are_no_place_for_data)
     { tsr_on(four_by_two(rt), "x;sum(y)"),
       "spec (x,-;sum(y)) says that parts add up to the value; data that is given is whole: leave "
       "';sum' out (mesh x=4,y=2)" },
+    { tsr_on(four_by_two(rt), "x;pinned_host"),
+      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies in 'device' "
+      "alone, which is the default; leave ';pinned_host' out (mesh x=4,y=2)" },
     { tsr_on(tsr_mesh_abstract(rt, "x=4,y=2"), "x"),
       "mesh x=4,y=2 is abstract: sizes without devices, where no data can lie; make it with "
       "tsr_mesh_make" },
@@ -283,6 +292,52 @@ TEST(open_dims_and_sums_are_no_place_for_data)
     CHECK(tsr__sharding_check(&rows[i].on, &TSR_SHAPE(8, 8), &error) != TSR_OK);
     CHECK_STR(error.text, rows[i].text);
   }
+  tsr_runtime_close(rt);
+}
+
+/* ---- memory ---- */
+
+TEST(kinds_of_memory_compare_as_in_jax)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  char *text = test_read(test_file("golden/memory.txt"), NULL), *rest = NULL;
+  int lines = 0;
+  for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    char one[64], other[64];
+    int rank, same;
+    if (*line == '#') continue;
+    CHECK_I64(sscanf(line, "%63s %63s %d %d", one, other, &rank, &same), 4);
+    tsr_sharding a = tsr_on(four_by_two(rt), one), b = tsr_on(four_by_two(rt), other);
+    tsr_shape shape = { rank, { 8, 8 } };
+    if (tsr_sharding_same(&a, &b, shape) != (bool)same) FAIL("%s", line);
+    if (tsr__same_places(&a, &b, &shape) != (bool)same) FAIL("places of %s", line);
+    lines++;
+  }
+  CHECK_I64(lines, 256);
+  tsr_runtime_close(rt);
+  free(text);
+}
+
+/* Parts of a shape are the same in any memory; a type says which. */
+TEST(kinds_of_memory_have_index_maps)
+{
+  tsr_runtime *rt = fixture_devices("cpu:8");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding pinned = tsr_on(four_by_two(rt), "x;pinned_host"),
+               plain = tsr_on(four_by_two(rt), "x");
+  tsr_box a, b;
+  CHECK_STATUS(tsr_shard_box(&pinned, TSR_SHAPE(8, 8), 3, &a), TSR_OK, NULL);
+  CHECK_STATUS(tsr_shard_box(&plain, TSR_SHAPE(8, 8), 3, &b), TSR_OK, NULL);
+  CHECK_BYTES(&a, &b, sizeof a);
+  tsr_type type;
+  char text[64];
+  CHECK_STATUS(tsr_type_parse(s, four_by_two(rt), "f32[8,8]@(x,-;pinned_host)", &type), TSR_OK, s);
+  tsr_type_text(type.dtype, type.shape, &type.on, text, sizeof text);
+  CHECK_STR(text, "f32[8,8]@(x,-;pinned_host)");
+  CHECK(!tsr__sharding_equal(&type.on, &plain) && tsr__sharding_equal(&type.on, &pinned));
+  tsr_sharding nowhere = tsr_on_with(NULL, "-;pinned_host", NULL);
+  CHECK(fixture_bad_spec(nowhere) && !fixture_bad_spec(tsr_on_with(NULL, "-;device", NULL)));
+  tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
 
