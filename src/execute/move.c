@@ -15,38 +15,37 @@ typedef struct pieces {
   bool away; /* a piece is another process's */
   tsr__progress *progress;
   tsr__traffic *traffic;
-  const tsr_box *want; /* what the target position takes, if that is not what its place says */
+  /* What the target position takes, and what it holds then: these where blocks are taken, which
+   * lie one behind the other, differ. */
+  const tsr_box *want, *lies;
 } pieces;
 
 /* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
  * where the piece begins in each:
  *
- *    whole array   |------[ from.start ....[ box ].... ]------|
- *    from_start    box.start - from.start
- *    to_start      box.start - to.start */
-static void copy_piece(void *user, int from_position, const tsr_box *box)
+ *    whole array   |------[ part.start ....[ box ].... ]------|
+ *    from_start    box.start - part.start
+ *    to_start      box.start - want.start */
+static void copy_piece(void *user, const tsr__moved_box *piece)
 {
   pieces *p = user;
   if (atomic_load(&p->progress->stop)) return;
-  tsr_box from, to;
   int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 };
-  tsr__value_box(p->from, from_position, &from);
-  tsr__value_box(p->to, p->to_position, &to);
   for (int d = 0; d < p->from->shape.rank; d++) {
-    from_start[d] = box->start[d] - from.start[d];
-    to_start[d] = box->start[d] - (p->want ? p->want : &to)->start[d];
+    from_start[d] = piece->box->start[d] - piece->part->start[d];
+    to_start[d] = piece->box->start[d] - p->want->start[d];
   }
   tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype,
                          .rank = p->from->shape.rank,
-                         .from_dims = from.size,
+                         .from_dims = piece->part->size,
                          .from_start = from_start,
-                         .to_dims = to.size,
+                         .to_dims = p->lies->size,
                          .to_start = to_start,
-                         .size = box->size,
+                         .size = piece->box->size,
                          .progress = p->progress,
                          .worker = p->worker };
   /* The position that was asked for may be another process's while a replica of it is here. */
-  int near = tsr__value_near(p->from, from_position);
+  int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
   if (near >= 0)
     tsr__devices_of(p->exec->rt)
@@ -86,9 +85,11 @@ static void reshard_task(void *user, int64_t task, int worker)
   if (position >= m->to->part_count) return;
   pieces *mine = &m->pieces[position];
   if (!m->to->parts[position] || atomic_load(&mine->progress->stop)) return;
-  tsr_box want;
+  tsr_box want, lies;
   tsr__reshard_want(&m->move, position, &want);
+  tsr__value_box(m->to, position, &lies);
   mine->want = &want;
+  mine->lies = &lies;
   mine->worker = worker;
   tsr__reshard_pieces(&m->move, position, copy_piece, mine);
 }
@@ -127,13 +128,14 @@ static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progres
   if (!out->pieces || !out->traffic)
     return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
   for (int p = 0; p < to->part_count; p++)
-    out->pieces[p] = (pieces){ exec, out->from, to, p, 0, false, progress, &out->traffic[p], NULL };
+    out->pieces[p] =
+        (pieces){ exec, out->from, to, p, 0, false, progress, &out->traffic[p], NULL, NULL };
   return TSR_OK;
 }
 
 static tsr_status end_moving(tsr__exec *exec, const moving *m, tsr__progress *progress)
 {
-  pieces all = { exec, m->from, m->to, 0, 0, false, progress, NULL, NULL };
+  pieces all = { exec, m->from, m->to, 0, 0, false, progress, NULL, NULL, NULL };
   for (int p = 0; p < m->to->part_count; p++) {
     all.away |= m->pieces[p].away;
     exec->traffic.bytes += m->traffic[p].bytes;
@@ -356,6 +358,7 @@ static void gather_rows(pieces *of)
   int position = of->to_position;
   tsr_box want;
   tsr__value_box(to, position, &want);
+  of->want = of->lies = &want;
   int64_t at = want.start[0], end = at + want.size[0];
   while (at < end) {
     int source = -1;
@@ -373,7 +376,7 @@ static void gather_rows(pieces *of)
     tsr_box piece = want;
     piece.start[0] = at;
     piece.size[0] = last - at;
-    copy_piece(of, source, &piece);
+    copy_piece(of, &(tsr__moved_box){ source, &piece, &have });
     at = last;
   }
 }
@@ -388,7 +391,7 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  pieces job = { exec, from, to, 0, 0, false, &progress, &exec->traffic, NULL };
+  pieces job = { exec, from, to, 0, 0, false, &progress, &exec->traffic, NULL, NULL };
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
     if (to->parts[job.to_position]) gather_rows(&job);
   return pieces_done(&job);

@@ -79,7 +79,12 @@ void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);
 
 /* ---- moving elements between two shardings (reshard.c) ----------------------------------- */
 
-typedef void (*tsr__piece_fn)(void *user, int from_position, const tsr_box *box);
+/* A box of elements that a position has, and all that it has. */
+typedef struct tsr__moved_box {
+  int position;
+  const tsr_box *box, *part;
+} tsr__moved_box;
+typedef void (*tsr__piece_fn)(void *user, const tsr__moved_box *piece);
 
 /* What is moved: an array of a shape from one sharding to another; both need the usual borders, or
  * what is moved to has those of `blocks`. */

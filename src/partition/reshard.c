@@ -74,13 +74,14 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   if (own >= 0) tsr__box(from, shape, own, &part);
   if (own >= 0 && intersect(&want, &part, shape->rank, &piece) &&
       !memcmp(&piece, &want, sizeof want)) {
-    fn(user, own, &want); /* all of it is here */
+    fn(user, &(tsr__moved_box){ own, &want, &part }); /* all of it is here */
     return;
   }
   for (int p = 0; p < count; p++) {
     if (tsr__replica_leader(from, p) != p) continue;
     tsr__box(from, shape, p, &part);
-    if (intersect(&want, &part, shape->rank, &piece)) fn(user, p == own_leader ? own : p, &piece);
+    if (intersect(&want, &part, shape->rank, &piece))
+      fn(user, &(tsr__moved_box){ p == own_leader ? own : p, &piece, &part });
   }
 }
 
@@ -98,11 +99,11 @@ typedef struct tally {
   int64_t bytes;
 } tally;
 
-static void add_piece(void *user, int from_position, const tsr_box *box)
+static void add_piece(void *user, const tsr__moved_box *piece)
 {
   tally *t = user;
-  if (tsr__position_device(t->from, from_position) != t->device)
-    t->bytes += tsr__piece_bytes(t->dtype, t->rank, box);
+  if (tsr__position_device(t->from, piece->position) != t->device)
+    t->bytes += tsr__piece_bytes(t->dtype, t->rank, piece->box);
 }
 
 int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype)

@@ -165,15 +165,16 @@ static inline bool check_next(const tsr_box *box, int rank, int64_t at[TSR_MAX_R
   return false;
 }
 
-static inline void check_piece(void *user, int from_position, const tsr_box *box)
+static inline void check_piece(void *user, const tsr__moved_box *piece)
 {
+  const tsr_box *box = piece->box;
   piece_map *map = user;
   int64_t at[TSR_MAX_RANK];
   memcpy(at, box->start, sizeof at);
   map->calls++;
   do {
     int64_t *source = &map->source[check_element(map->shape, at)];
-    *source = *source == -1 ? from_position : -2;
+    *source = *source == -1 ? piece->position : -2;
   } while (check_next(box, map->shape->rank, at));
 }
 
