@@ -547,10 +547,9 @@ static int uncast(const emit *e, const tsr__accum *accum, int n)
   return same && (from == TSR_BOOL || from == TSR_I32) ? in : n;
 }
 
-static tsr__kval value_at(emit *e, int node, int n)
+static tsr__kval value_at(emit *e, int n)
 {
   if (n < 0) return (tsr__kval){ -1, false, 0 };
-  (void)node;
   if (e->value[n].slot < 0)
     hold(e, n, e->fusion->fact[n].uniform ? load_one(e, n) : load_aligned(e, n));
   return spread_out(e, in_register(e, n));
@@ -577,9 +576,9 @@ static void reduce(emit *e, int a)
   const tsr__reduce_attr *attr = tsr__reduce_of(e->program, g);
   tsr__kbuild *b = &e->build;
   int from = accum->operand < 0 ? -1 : uncast(e, accum, accum->operand);
-  tsr__kval x = value_at(e, accum->node, from);
-  tsr__kval mask = value_at(e, accum->node, accum->mask);
-  tsr__kval codes = value_at(e, accum->node, accum->codes);
+  tsr__kval x = value_at(e, from);
+  tsr__kval mask = value_at(e, accum->mask);
+  tsr__kval codes = value_at(e, accum->codes);
   if (x.slot >= 0) x = summable(e, takes(accum), x);
   if (accum->row == TSR__ACCUM_COUNT && x.slot >= 0 && mask.slot >= 0) {
     tsr__kval both[2] = { x, mask };

@@ -232,13 +232,12 @@ static void late_levels(tsr__fusion *f, int *last)
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
 
-/* The accumulators by stage. A count that reductions of two stages share is kept twice: a stage's
- * accumulators are combined together and then gone. */
+/* The accumulators by stage, as a stage's are combined together and then gone. */
 static bool find_accums(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
   tsr__schedule *out = f->out;
-  int count = 0, room = 3 * p->node_count + 1, used = 0;
+  int count = 0, room = 2 * p->node_count + 1, used = 0;
   size_t list_bytes = (size_t)room * sizeof(tsr__accum),
          node_bytes = 2 * (size_t)p->node_count * sizeof(int);
   tsr__accum *all = tsr__new(f->heap, list_bytes);
@@ -246,25 +245,6 @@ static bool find_accums(tsr__fusion *f)
   out->accums = tsr__new(f->heap, list_bytes);
   bool good = all && of_node && out->accums;
   if (good) count = tsr__accums(p, all, of_node); /* the main one of each node, and its count */
-  for (int n = 0; good && n < p->node_count; n++) {
-    int c = of_node[2 * n + 1];
-    if (c < 0 || f->fact[all[c].node].stage == f->fact[n].stage) continue;
-    int again = -1;
-    for (int m = 0; m < n; m++)
-      if (of_node[2 * m + 1] >= 0 && all[of_node[2 * m + 1]].mask == all[c].mask &&
-          all[of_node[2 * m + 1]].codes == all[c].codes &&
-          all[of_node[2 * m + 1]].axes == all[c].axes &&
-          tsr__scattered_alike(p, &p->nodes[m], &p->nodes[n]) &&
-          tsr__reduce_of(p, &p->nodes[m])->dims == tsr__reduce_of(p, &p->nodes[n])->dims &&
-          f->fact[all[of_node[2 * m + 1]].node].stage == f->fact[n].stage)
-        again = of_node[2 * m + 1];
-    if (again < 0) {
-      again = count++;
-      all[again] = all[c];
-      all[again].node = n;
-    }
-    of_node[2 * n + 1] = again;
-  }
   int *place = good ? tsr__new(f->heap, 2 * (size_t)room * sizeof(int)) : NULL;
   good = good && place;
   /* In the order of stages, and within one as they came: lists that are begun from the end. */
@@ -519,7 +499,7 @@ static tsr_status schedule(tsr__fusion *f, const int *stage)
   return status;
 }
 
-enum { INTS = 13 }; /* a node, as start_fusion hands them out */
+enum { INTS = 12 }; /* a node, as start_fusion hands them out */
 
 static bool start_fusion(tsr__fusion *f, int *room)
 {

@@ -10,7 +10,6 @@ const char *const tsr__kop_names[TSR__K_COUNT] = {
   TSR__KOP_MAP(KOP_NAME) TSR__FORMULA_MAP(FORMULA_NAME) TSR__KOP_SPECIAL(KOP_NAME)
 #undef KOP_NAME
 #undef FORMULA_NAME
-#undef FORMULA_NAME
 };
 
 const uint8_t tsr__kop_counts[TSR__K_COUNT] = {
@@ -18,7 +17,6 @@ const uint8_t tsr__kop_counts[TSR__K_COUNT] = {
 #define FORMULA_COUNT(name, count) count,
   TSR__KOP_MAP(KOP_COUNT) TSR__FORMULA_MAP(FORMULA_COUNT) TSR__KOP_SPECIAL(KOP_COUNT)
 #undef KOP_COUNT
-#undef FORMULA_COUNT
 #undef FORMULA_COUNT
 };
 
@@ -146,12 +144,11 @@ tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype
 /* ---- registers ------------------------------------------------------------------------------- */
 
 /* The slots an instruction reads. */
-static int reads(const tsr__kbuild *b, const tsr__inst *inst, int out[TSR__K_OPERANDS])
+static int reads(const tsr__inst *inst, int out[TSR__K_OPERANDS])
 {
   int count = 0;
   for (int i = 0; i < TSR__K_OPERANDS; i++)
     if (inst->in[i] >= 0) out[count++] = inst->in[i];
-  (void)b;
   return count;
 }
 
@@ -162,14 +159,14 @@ static void give_registers(tsr__kbuild *b, int *last, int *idle)
   int idle_count = 0, in[TSR__K_OPERANDS];
   for (size_t s = 0; s < b->slot_count; s++) last[s] = -1;
   for (size_t i = 0; i < b->inst_count[1]; i++) {
-    int count = reads(b, &b->insts[1][i], in);
+    int count = reads(&b->insts[1][i], in);
     for (int k = 0; k < count; k++) last[in[k]] = (int)i;
   }
   for (size_t i = 0; i < b->inst_count[1]; i++) {
     const tsr__inst *inst = &b->insts[1][i];
     if (inst->out >= 0 && b->slots[inst->out].kind == TSR__SLOT_REG)
       b->slots[inst->out].index = idle_count ? idle[--idle_count] : b->reg_count++;
-    int count = reads(b, inst, in);
+    int count = reads(inst, in);
     for (int k = 0; k < count; k++) {
       if (last[in[k]] != (int)i || b->slots[in[k]].kind != TSR__SLOT_REG) continue;
       last[in[k]] = -1; /* an operand may stand twice */
