@@ -29,6 +29,9 @@ static int register_of(int dtype)
   return tsr__dtype_info_of((tsr_dtype)dtype)->computes;
 }
 
+/* Narrow types (f16, bf16, i8 to u16) lie in memory in fewer bits than they are computed in.
+ *
+ *   memory  i8 i8 i8   --WIDEN-->   i32 registers   --op, ROUND-->   i32   --NARROW-->  memory */
 static bool is_stored(int dtype)
 {
   return register_of(dtype) != dtype;
@@ -45,7 +48,8 @@ static tsr__kval widen(emit *e, tsr__kval x)
   return is_stored(x.dtype) ? apply(e, TSR__K_WIDEN, x.dtype, register_of(x.dtype), x) : x;
 }
 
-/* What an operation gave, as its dtype would have kept it. */
+/* What an operation gave, as its dtype would have kept it. After each operation and not once at
+ * the end of a chain: a fused kernel gives what separate ones would. */
 static tsr__kval keep(emit *e, tsr__kval x, int dtype)
 {
   return is_stored(dtype) ? apply(e, TSR__K_ROUND, dtype, x.dtype, x) : x;
@@ -62,7 +66,9 @@ static tsr__kval convert(emit *e, tsr__kval x, int to)
 }
 
 /* From a register to a dtype, in its register. What is rounded to f16 and bf16 goes to f32 by way
- * of odd, so that it is rounded once; what a float gives narrow integers is cut to their ends. */
+ * of odd, so that it is rounded once; what a float gives narrow integers is cut to their ends.
+ *   to i8      by way of i32, then its low bits; from floats its nearest end (CLAMP)
+ *   to f16     from i32, u32: exactly in f64; from bools, f32: in f32; from wider ones by ODD */
 static tsr__kval cast(emit *e, tsr__kval x, int dtype)
 {
   bool from_float = tsr__dtype_float((tsr_dtype)x.dtype);
@@ -81,6 +87,8 @@ static tsr__kval cast(emit *e, tsr__kval x, int dtype)
 
 static tsr__kval load_one(emit *e, int n);
 
+/* Loads of a kernel lie in one list; an instruction names the first of its own, and `more`
+ * chains them. */
 static void add_load(emit *e, const tsr__loadinfo *load)
 {
   tsr__kbuild *b = &e->build;
@@ -101,7 +109,8 @@ static void hold(emit *e, int n, tsr__kval x)
   e->value[n] = x;
 }
 
-/* One value for a part of a tile, as it lies in memory. */
+/* One value for a part of a tile, as it lies in memory. A piece is copied into a tile of
+ * memory's type, before the tile as a whole is widened. */
 static int fill_of(emit *e, int n)
 {
   int dtype = node_of(e, n)->dtype;
@@ -115,6 +124,7 @@ static void view_pieces(emit *e, int n, const tsr__loadinfo *load);
 static void add_memory(emit *e, int n, const tsr__loadinfo *load)
 {
   tsr__loadinfo piece = *load;
+  /* Another may follow; the last one is told so when all are known (loaded). */
   piece.more = true;
   if (e->fusion->fact[n].uniform) {
     piece.rank = 0; /* the same wherever it is read */
@@ -139,7 +149,8 @@ static void add_lines(emit *e, int n, const tsr__loadinfo *load)
   else add_memory(e, n, load);
 }
 
-/* The first operand lies over the others. */
+/* The first operand lies over the others. Pieces are written in order over the same tile, so
+ * what lies on top comes last: operands from the last to the first. */
 static void view_pieces(emit *e, int n, const tsr__loadinfo *load)
 {
   const tsr__gnode *g = node_of(e, n);
@@ -149,6 +160,7 @@ static void view_pieces(emit *e, int n, const tsr__loadinfo *load)
     return;
   }
   for (int i = g->in_count - 1; i >= 0; i--)
+    /* An operand of which nothing is seen from here is not read at all. */
     if (tsr__load_through(e->program, g, i, load, &inner))
       add_pieces(e, tsr__in(e->program, g, i), &inner);
 }
@@ -158,9 +170,13 @@ static tsr__kval loaded(emit *e, int first, int dtype)
 {
   tsr__kbuild *b = &e->build;
   size_t count = b->load_count - (size_t)first;
+  /* No piece: all of it is out of sight, as of an empty operand, and no element will be asked
+   * for. */
   if (!count || b->failed) return tsr__kbuild_const_i(b, (tsr_dtype)register_of(dtype), 0);
   tsr__loadinfo *last = &b->loads[b->load_count - 1];
   last->more = false;
+  /* The operand's elements in order, one for each: no load is needed, instructions read it where
+   * it lies. */
   if (count == 1 && last->input >= 0 && tsr__load_plain(last, node_of(e, e->domain)->rank)) {
     b->load_count--;
     int place = tsr__kbuild_slot(b, TSR__SLOT_INPUT, (tsr_dtype)dtype, last->input);
@@ -190,7 +206,8 @@ static tsr__kval load_aligned(emit *e, int n)
   return load(e, n, &from);
 }
 
-/* A value as its instructions want it: what was loaded is widened for the first that needs it. */
+/* A value as its instructions want it: what was loaded is widened for the first that needs it.
+ * The widened value takes the place of the loaded one, so it is widened once a kernel. */
 static tsr__kval in_register(emit *e, int n)
 {
   if (!e->value[n].uniform) e->value[n] = widen(e, e->value[n]);
@@ -210,6 +227,7 @@ static tsr__kval load_one(emit *e, int n)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* Anything else has been stored by another kernel or a step and is loaded. */
 static bool computed_here(const emit *e, int n)
 {
   const tsr__fact *fact = &e->fusion->fact[n];
@@ -224,6 +242,7 @@ static int in_of(const emit *e, const tsr__gnode *g, int i)
 static tsr__kval operand(emit *e, int n, int i)
 {
   int o = in_of(e, node_of(e, n), i);
+  /* Written before: a node's value is one slot, however many read it. */
   if (e->value[o].slot >= 0) return in_register(e, o);
   const tsr__gnode *g = node_of(e, n);
   if (e->fusion->fact[o].uniform) {
@@ -262,6 +281,8 @@ static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int i
 {
   tsr__kbuild *b = &e->build;
   const tsr__gnode *g = node_of(e, n);
+  /* Positions and numbers found are made in registers; only a table's elements come in memory's
+   * type. */
   int dtype = op == TSR__K_TAKE ? g->dtype : register_of(g->dtype);
   info.node = n;
   int extra = (int)b->source_count;
@@ -301,6 +322,9 @@ static tsr__kval emit_iota(emit *e, int n)
   return keep(e, source(e, n, TSR__K_IOTA, along, -1), g->dtype);
 }
 
+/* The table is no operand of the instruction: it is read from memory anywhere, an index at a
+ * time. Along a dim the indices have the table's other dims and lie like the result, of which one
+ * dim is theirs; otherwise all of theirs stand in it. */
 static tsr__kval emit_take(emit *e, int n)
 {
   const tsr__gnode *g = node_of(e, n);
@@ -328,6 +352,8 @@ static tsr__kval cut_draws(emit *e, tsr__kval x, int dtype)
 {
   if (!is_stored(dtype)) return x;
   tsr__kbuild *b = &e->build;
+  /* x is a multiple of 2^-24 below 1. Cut down to a multiple of 2^-11 (f16) or 2^-8 (bf16) it
+   * stays below 1, where rounding to the nearest could reach it. */
   double steps = ldexp(1, tsr__dtype_info_of((tsr_dtype)dtype)->precision);
   tsr__kval up[2] = { x, tsr__kbuild_const_f(b, TSR_F32, steps) };
   x = tsr__kbuild_op(b, TSR__K_MUL, TSR_F32, TSR_F32, up);
@@ -357,6 +383,7 @@ static tsr__kval emit_random(emit *e, int n)
   tsr__kval x = tsr__kbuild_op(&e->build, TSR__K_PHILOX, TSR_U64, TSR_U64, in);
   if (!tsr__dtype_float((tsr_dtype)dtype)) return cast(e, x, dtype);
   x.dtype = TSR_I64; /* the same bits; none is negative below */
+  /* The lower word, moved up, loses the upper one; then its top 24 bits are all there is. */
   if (to == TSR_F32) x = shift_bits(e, TSR__K_SHL, x, 32);
   x = convert(e, shift_bits(e, TSR__K_SHR, x, to == TSR_F32 ? 40 : 11), to);
   tsr__kval unit = tsr__kbuild_const_f(&e->build, (tsr_dtype)to, to == TSR_F32 ? 0x1p-24 : 0x1p-53);
@@ -365,6 +392,7 @@ static tsr__kval emit_random(emit *e, int n)
   return cut_draws(e, x, dtype);
 }
 
+/* On integers it turns all bits: exclusive or with -1, which is all ones in every width. */
 static tsr__kval emit_not(emit *e, int n)
 {
   tsr__kval x = operand(e, n, 0);
@@ -375,7 +403,8 @@ static tsr__kval emit_not(emit *e, int n)
   return keep(e, x, node_of(e, n)->dtype);
 }
 
-/* The bits of an integer with zeros above them in its register; `rest`: how many. */
+/* The bits of an integer with zeros above them in its register; `rest`: how many. Sign bits of a
+ * narrow number in its register would be counted as its own. */
 static tsr__kval bits_of(emit *e, int n, int *rest)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)node_of(e, n)->dtype);
@@ -394,6 +423,7 @@ static tsr__kval emit_popcount(emit *e, int n)
   return apply(e, TSR__K_POPCOUNT, x.dtype, x.dtype, x);
 }
 
+/* Narrow types have `rest` zeros too many above them in their registers. */
 static tsr__kval emit_clz(emit *e, int n)
 {
   int rest;
@@ -424,7 +454,8 @@ static tsr__kval emit_fma(emit *e, int n)
   return kept_by(e, n, TSR__K_FMA);
 }
 
-/* A view over the domain, not yet widened. */
+/* A view over the domain, not yet widened. Read where it is used, so nothing is written here
+ * unless somebody stores it. */
 static tsr__kval emit_view(emit *e, int n)
 {
   int first = (int)e->build.load_count;
@@ -434,7 +465,9 @@ static tsr__kval emit_view(emit *e, int n)
   return loaded(e, first, node_of(e, n)->dtype);
 }
 
-/* How an operation is computed: what the kernel column of its row says. */
+/* How an operation is computed: what the kernel column of its row says. Written from the table
+ * by including it with these meanings of its kernels. What is no instruction and no writer
+ * (reductions, parts, leaves) is handled where kernels begin and end. */
 typedef struct lowered {
   tsr__kval (*write)(emit *e, int n); /* EMIT, VIEW */
   uint8_t instruction;                /* TILE, FORMULA: tsr__kop */
@@ -463,6 +496,8 @@ int tsr__step_of(int op)
   return table[op].step;
 }
 
+/* Operands before the operation: asking for one may load it, and its instructions must come
+ * first. */
 static tsr__kval compute(emit *e, int n)
 {
   const tsr__gnode *g = node_of(e, n);
@@ -477,7 +512,7 @@ static tsr__kval compute(emit *e, int n)
 }
 
 /* A number of the formula. One that is kept in few bits is rounded to them from the double it
- * is. */
+ * is. f32 needs no such care: a parameter is converted to its slot's dtype. */
 static tsr__kval number(emit *e, const tsr__gnode *g)
 {
   bool halves = is_stored(g->dtype) && tsr__dtype_float((tsr_dtype)g->dtype);
@@ -503,7 +538,10 @@ static void store_narrow(emit *e, int dtype, int output, tsr__kval x)
 }
 
 /* Makes the slot of a value a result in memory, or copies it there if the slot is something
- * else. */
+ * else.
+ *   register                becomes the OUTPUT slot: its instruction writes to memory
+ *   uniform, input, one     copied there by an instruction of its own
+ *   narrow type             narrowed there */
 static void store(emit *e, int n)
 {
   tsr__kbuild *b = &e->build;
@@ -519,11 +557,13 @@ static void store(emit *e, int n)
     bool uniform = x.uniform;
     x.uniform = true; /* forces the copy */
     x = spread_out(e, x);
+    /* spread_out reads one value for all; what was loaded in place has one an element. */
     if (!uniform && !b->failed) b->insts[1][b->inst_count[1] - 1].scalar = 0;
     if (b->failed) return;
   }
   b->slots[x.slot].kind = TSR__SLOT_OUTPUT;
   b->slots[x.slot].index = output;
+  /* Later readers take the stored one, which is warm; a uniform stays one value for them. */
   if (!e->value[n].uniform) e->value[n] = x;
 }
 
@@ -534,7 +574,8 @@ static unsigned takes(const tsr__accum *accum)
   return tsr__accum_infos[accum->row].takes;
 }
 
-/* Sums of bools and i32 reach us as casts to i64; the cast need not be done to add exactly. */
+/* Sums of bools and i32 reach us as casts to i64; the cast need not be done to add exactly. The
+ * value under the cast must be at hand as an element, or the cast is made after all. */
 static int uncast(const emit *e, const tsr__accum *accum, int n)
 {
   const tsr__gnode *g = node_of(e, n);
@@ -555,7 +596,9 @@ static tsr__kval value_at(emit *e, int n)
   return spread_out(e, in_register(e, n));
 }
 
-/* Accumulators know i32, i64, u64 and floats, and of these what their rows say. */
+/* Accumulators know i32, i64, u64 and floats, and of these what their rows say. NATURAL sums u64
+ * as it is. TURNED, for extremes and spreads, moves its middle to 0, so that signed comparisons
+ * order it. */
 static tsr__kval summable(emit *e, unsigned takes, tsr__kval x)
 {
   tsr__kbuild *b = &e->build;
@@ -580,6 +623,7 @@ static void reduce(emit *e, int a)
   tsr__kval mask = value_at(e, accum->mask);
   tsr__kval codes = value_at(e, accum->codes);
   if (x.slot >= 0) x = summable(e, takes(accum), x);
+  /* Counting trues under a mask is counting what both leave: one mask, and no value. */
   if (accum->row == TSR__ACCUM_COUNT && x.slot >= 0 && mask.slot >= 0) {
     tsr__kval both[2] = { x, mask };
     mask = tsr__kbuild_op(b, TSR__K_AND, TSR_BOOL, TSR_BOOL, both);
@@ -619,7 +663,9 @@ static void need(const emit *e, int n)
   mark(e, n);
 }
 
-/* What node `n` reads that is computed here, or read through to be read. */
+/* What node `n` reads that is computed here, or read through to be read. Uniform operands are
+ * needed by whatever is computed here, so their own operands are, too; a view is gone through to
+ * what lies in memory, which is an input and no node of this kernel. */
 static void need_operands(const emit *e, int n)
 {
   const tsr__fusion *f = e->fusion;
@@ -699,11 +745,13 @@ static void write_nodes(emit *e)
       if (f->fact[n].store && f->fact[n].kernel == e->kernel) store(e, n);
     }
     for (int a = f->node_accum[n]; a >= 0; a = f->next_accum[a])
+      /* Right after its operands, while their tiles are in the cache. */
       if (f->fact[n].kernel == e->kernel) reduce(e, a);
   }
 }
 
-/* Leaves all as the next kernel must find it. */
+/* Leaves all as the next kernel must find it. Only what was marked: clearing all nodes for each
+ * kernel would be quadratic in long programs. */
 static void clear_marks(const emit *e)
 {
   const tsr__fusion *f = e->fusion;
@@ -714,6 +762,10 @@ static void clear_marks(const emit *e)
   memset(f->marks, 0, ((size_t)e->program->node_count + 63) / 64 * sizeof *f->marks);
 }
 
+/*   results of this kernel      marked
+ *   what they need, backwards   marked      mark_needed
+ *   marked nodes, forwards      written     write_nodes
+ *   marks                       cleared     for the next kernel */
 tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
 {
   int first = fusion->kernel_nodes[fusion->kernel_first[kernel]];

@@ -46,14 +46,18 @@ static bool is_view(const tsr__gnode *g)
   return tsr__ops[g->op].lowering == TSR__LOW_VIEW;
 }
 
-/* Whether a node gives one value for all elements without a loop. */
+/* Whether a node gives one value for all elements without a loop. What is, is computed in the
+ * prologue of every kernel that needs it, on one element, instead of being stored by one and
+ * read by others. */
 static bool uniform(const tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
   if (g->op == TSR__OP_CONST) return true;
+  /* What a kernel does not compute has been stored: of one element it is read once a task. */
   if (!f->fact[n].tile) return single(g);
   if (tsr__has_table(g->op) || tsr__ops[g->op].attr == TSR__ATTR_WITHIN) return false;
   if (tsr__is_source(g->op)) return g->in_count > 0; /* a number everywhere, or positions */
+  /* A pad or a concat of single elements shows several of them. */
   if (is_view(g) && g->in_count > 1) return false;
   bool all = true;
   TSR_FOR_OPERANDS (f->program, g, i, o) all = all && f->fact[o].uniform;
@@ -73,10 +77,16 @@ int tsr__reach(const tsr__fusion *f, int node, int i)
   if (in < 0) return TSR__REACH_NONE;
   if (tsr__has_table(g->op) && i == 0) return TSR__REACH_MEMORY;
   if (f->fact[in].uniform) return TSR__REACH_UNIFORM;
+  /* The order decides: a table is memory whatever it is; what has one value is computed anyhow;
+   * then what lies under another shape; elements only where the shape is the domain's. */
   int away = f->fact[in].view ? TSR__REACH_VIEW : TSR__REACH_MEMORY;
+  /* Lines are read as memory of another shape. Two of them after each other are one; an affine
+   * view between would have to be in memory first. */
   if (tsr__reads_lines(f->program, node))
     return tsr__reads_lines(f->program, in) ? away : TSR__REACH_MEMORY;
   const tsr__gnode *first = &f->program->nodes[tsr__in(f->program, g, 0)];
+  /* Indices of a take lie along some dims of the result: their shape may equal it and still mean
+   * other elements. */
   bool inside = tsr__ops[g->op].shape_rule == TSR__SH_TAKE && first->rank != 1;
   if (inside || is_view(g)) return away;
   /* The domain of a reduction is that of what it reduces. */
@@ -118,9 +128,11 @@ static void unite_rows(tsr__fusion *f, int n)
   for (int k = 0; moves && k < f->mover_count; k++) {
     int m = f->movers[k];
     const tsr__gnode *other = &f->program->nodes[m];
+    /* Equal masks leave the same rows only if they are judged by the same parts. */
     if (other->op != g->op || other->sharding != g->sharding) continue;
     int by = filters ? 1 : 0; /* the mask, or the rows themselves */
     int mine = tsr__in(f->program, g, by), its = tsr__in(f->program, other, by);
+    /* A filter's rows follow from its mask, a rebalance's from how many there are. */
     bool alike = by ? mine == its : origin_of(f, its) == origin_of(f, mine);
     if (alike) same_rows(f, m, n);
     known = known || (alike && filters);
@@ -138,6 +150,7 @@ static bool same_sharding(const tsr__program *p, const tsr__gnode *a, const tsr_
          tsr__same_places(&p->shardings[a->sharding], &p->shardings[b->sharding], &shape);
 }
 
+/* Programs have few domains, so they are looked through. */
 static int domain_of(tsr__fusion *f, int n)
 {
   const tsr__gnode *g = &f->program->nodes[n];
@@ -155,8 +168,11 @@ static int domain_of(tsr__fusion *f, int n)
 static int views_of(const tsr__fusion *f, int n)
 {
   int views = 1;
+  /* A view that moves elements between devices is a step, and lies in memory behind it. */
   if (!is_view(&f->program->nodes[n]) || tsr__node_shifts(f->program, n)) return 0;
   TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o)
+    /* All operands' together: a tree of concats is read through at each leaf, so what counts is
+     * how many loads one tile takes, not how deep it is. */
     views += f->fact[o].view ? f->fact[o].views : 1;
   return views;
 }
@@ -214,6 +230,7 @@ static void late_levels(tsr__fusion *f, int *last)
     const tsr__fact *fact = &f->fact[n];
     if (fact->level < 0) continue;
     int *most = &last[fact->stage * domains + fact->domain];
+    /* The last level of a domain in a stage is where its pass over memory would be anyway. */
     if (fact->level > *most) *most = fact->level;
   }
   for (int n = 0; n < count; n++)
@@ -224,6 +241,7 @@ static void late_levels(tsr__fusion *f, int *last)
     if (fact->level < 0) continue;
     TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o) {
       if (!f->fact[o].tile || f->fact[o].stage != fact->stage) continue;
+      /* What is read from memory must be stored one level before, by another kernel. */
       int most = fact->level - (tsr__reach(f, n, i) == TSR__REACH_MEMORY);
       if (most < f->fact[o].level) f->fact[o].level = most;
     }
@@ -243,6 +261,8 @@ static bool find_accums(tsr__fusion *f)
   tsr__accum *all = tsr__new(f->heap, list_bytes);
   int *of_node = tsr__new(f->heap, node_bytes);
   out->accums = tsr__new(f->heap, list_bytes);
+  /* One flag through all of it: lists that could not be had are not touched, and what was had is
+   * given back at the end. */
   bool good = all && of_node && out->accums;
   if (good) count = tsr__accums(p, all, of_node); /* the main one of each node, and its count */
   int *place = good ? tsr__new(f->heap, 2 * (size_t)room * sizeof(int)) : NULL;
@@ -294,6 +314,8 @@ static void find_stores(tsr__fusion *f)
     TSR_FOR_OPERANDS (p, g, i, o) {
       int reach = tsr__reach(f, n, i);
       if (!f->fact[o].tile) continue;
+      /* Steps and routines read whole shards. A view is stored for them alone; kernels read
+       * through it. */
       if (!in_kernel || reach == TSR__REACH_MEMORY) f->fact[o].store = true;
       else if (reach == TSR__REACH_ELEMENT && f->fact[o].kernel != f->fact[n].kernel &&
                !f->fact[o].view)
@@ -302,7 +324,8 @@ static void find_stores(tsr__fusion *f)
   }
 }
 
-/* Nodes of kernels in the order in which their kernels run. */
+/* Nodes of kernels in the order in which their kernels run. Accumulators and steps are in the
+ * order of stages, too, so that one walk over the stages meets all three lists in step. */
 static int by_kernel(const tsr__fact *x, const tsr__fact *y)
 {
   if (x->stage != y->stage) return x->stage < y->stage ? -1 : 1;
@@ -310,7 +333,9 @@ static int by_kernel(const tsr__fact *x, const tsr__fact *y)
   return (x->domain > y->domain) - (x->domain < y->domain);
 }
 
-/* Sorts node numbers by their kernels, merging runs of doubled length. */
+/* Sorts node numbers by their kernels, merging runs of doubled length. Stable, so nodes of a
+ * kernel stay in the program's order, which emit.c relies on; and without recursion or qsort,
+ * whose comparison could not see `f`. */
 static void sort_nodes(const tsr__fusion *f, int *list, int *room, int count)
 {
   for (int run = 1; run < count; run *= 2) {
@@ -349,7 +374,8 @@ static int number_kernels(tsr__fusion *f)
   return kernels;
 }
 
-/* Which kernels have results, and whose the accumulators are. */
+/* Which kernels have results, and whose the accumulators are. From the last to the first, so
+ * that each node's list begins with its main accumulator. */
 static void find_work(tsr__fusion *f)
 {
   for (int n = 0; n < f->program->node_count; n++) {
@@ -371,7 +397,9 @@ static void add_step(tsr__schedule *out, tsr__step step)
   out->steps[out->step_count++] = step;
 }
 
-/* What travels together does so at the last stage of it. */
+/* What travels together does so at the last stage of it. Called once stages of kernels are
+ * settled: a user of what is delayed has a later stage already, as partition lets travel
+ * together only what nobody needs before. */
 static void delay_steps(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
@@ -390,6 +418,7 @@ static void list_steps(tsr__fusion *f)
   for (int s = -1; s < f->stages; s++) f->of_stage[s + 1] = -1;
   for (int n = f->program->node_count - 1; n >= 0; n--) {
     int lowering = tsr__ops[f->program->nodes[n].op].lowering;
+    /* Views and look-ups that no kernel can do: their elements are with other devices. */
     bool away = (lowering == TSR__LOW_VIEW || lowering == TSR__LOW_TILE) && !f->fact[n].tile;
     if (lowering != TSR__LOW_STEP && lowering != TSR__LOW_ROUTINE && !away) continue;
     f->fact[n].step = true;
@@ -404,6 +433,7 @@ static bool ready(const tsr__fusion *f, int n)
 {
   const tsr__program *p = f->program;
   TSR_FOR_OPERANDS (p, &p->nodes[n], i, o) {
+    /* A part is made by the node that it is a result of, and is ready with it. */
     bool part = tsr__ops[p->nodes[o].op].lowering == TSR__LOW_PART;
     int by = part ? tsr__in(p, &p->nodes[o], 0) : o;
     if (f->fact[by].step && f->fact[by].stage == f->fact[n].stage && !f->fact[by].done)
@@ -418,6 +448,8 @@ static bool try_step(tsr__fusion *f, int n)
   const tsr__program *p = f->program;
   const tsr__gnode *g = &p->nodes[n];
   int first = g->with ? g->with - 1 : n;
+  /* `with` of the last one in the circle leads to the first, which is the lowest: only there it
+   * is not beyond. */
   if (first > n) return false;
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k))
     if (!ready(f, k)) return false;
@@ -428,7 +460,8 @@ static bool try_step(tsr__fusion *f, int n)
   return true;
 }
 
-/* The steps of a stage in order of nodes; what needs others that come later waits for them. */
+/* The steps of a stage in order of nodes; what needs others that come later waits for them. Each
+ * round takes all that are ready; a round without any would be a cycle, which programs have not. */
 static void order_steps(tsr__fusion *f, int stage)
 {
   int *list = &f->of_stage[stage + 1];
@@ -454,6 +487,7 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
 {
   tsr__schedule *out = f->out;
   for (; done->kernel < kernels && f->kernel_stage[done->kernel] == stage; done->kernel++) {
+    /* All of its nodes are computed where they are needed (uniform, views), or by nobody. */
     if (!f->kernel_works[done->kernel]) continue;
     tsr__kernel *kernel;
     tsr_status status = tsr__emit(f, done->kernel, &kernel);
@@ -461,6 +495,8 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
     add_step(out,
              (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
   }
+  /* After all kernels of the stage: those that accumulate and those that only store share the
+   * devices, and what meets over the same axes travels together. */
   int first = done->accum;
   while (done->accum < out->accum_count && f->fact[out->accums[done->accum].node].stage == stage)
     done->accum++;
@@ -479,6 +515,7 @@ static tsr_status schedule(tsr__fusion *f, const int *stage)
   tsr__schedule *out = f->out;
   find_facts(f, stage);
   early_levels(f);
+  /* By stage and domain. */
   size_t last_bytes = (size_t)(stages + 1) * (size_t)(f->domain_count + 1) * sizeof(int);
   int *last = tsr__new(f->heap, last_bytes);
   if (!last) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
@@ -489,6 +526,7 @@ static tsr_status schedule(tsr__fusion *f, const int *stage)
     return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   find_stores(f);
   find_work(f);
+  /* A step a kernel, one a node at most, one combining a stage. */
   out->step_room = kernels + count + stages + 2;
   out->steps = tsr__new(f->heap, (size_t)out->step_room * sizeof *out->steps);
   if (!out->steps) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
@@ -515,6 +553,7 @@ static bool start_fusion(tsr__fusion *f, int *room)
   if (!room || !f->fact || !f->kernel_works || !f->value || !f->marks || !out->final_main ||
       !out->final_count || !out->next_final)
     return false;
+  /* One allocation for all lists of numbers: planning a small program is mostly allocating. */
   int **lists[] = { &f->domains, &f->kernel_stage, &f->kernel_nodes, &f->node_accum,
                     &f->movers,  &f->numbers,      &f->next_step };
   room += count; /* stages */
@@ -534,6 +573,7 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
                      tsr__error *error)
 {
   size_t count = (size_t)program->node_count;
+  /* Made aside, so that `out` is untouched on failure. */
   tsr__schedule made = { .heap = heap, .node_count = program->node_count };
   tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
   size_t ints = (INTS * count + 3) * sizeof(int);

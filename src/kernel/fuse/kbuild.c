@@ -44,14 +44,16 @@ void tsr__kbuild_free(tsr__kbuild *b)
   memset(b, 0, sizeof *b);
 }
 
-/* Room for one more element; false (and `failed`) when memory is short. */
+/* Room for one more element; false (and `failed`) when memory is short. One flag for the whole
+ * kernel: nobody looks at single calls, and tsr__kbuild_finish tells. */
 static bool room(tsr__kbuild *b, void *array, size_t *capacity, size_t count, size_t size)
 {
   if (b->failed || !tsr__grow(b->heap, array, capacity, count + 1, size)) b->failed = true;
   return !b->failed;
 }
 
-/* Out of memory, everything becomes slot 0 and nothing is added: callers need not look. */
+/* Out of memory, everything becomes slot 0 and nothing is added: callers need not look. Only
+ * cells have a number among the uniforms: they are computed or bound once a task. */
 int tsr__kbuild_slot(tsr__kbuild *b, int kind, tsr_dtype dtype, int index)
 {
   if (!room(b, &b->slots, &b->slot_cap, b->slot_count, sizeof *b->slots)) return 0;
@@ -126,16 +128,20 @@ tsr__kval tsr__kbuild_op(tsr__kbuild *b, tsr__kop op, tsr_dtype dtype, tsr_dtype
                      .count = (uint8_t)count,
                      .in = { -1, -1, -1 },
                      .extra = -1 };
+  /* If all operands are one value, so is the result, and it is computed once, in the prologue.
+   * Else those that are get a bit in `scalar`: tile functions have a loop for each such shape. */
   bool uniform = true;
   for (int i = 0; i < count; i++) {
     inst.in[i] = in[i].slot;
     uniform = uniform && in[i].uniform;
   }
   for (int i = 0; i < count && !uniform; i++)
+    /* A uniform bool is spread over a tile of bits, and is read as any bool is. */
     if (in[i].uniform && in[i].dtype != TSR_BOOL) inst.scalar |= (uint8_t)(1u << i);
   inst.out = tsr__kbuild_slot(b, uniform ? TSR__SLOT_TEMP : TSR__SLOT_REG, result, 0);
   tsr__kbuild_inst(b, uniform, inst);
   tsr__kval value = { inst.out, uniform, (uint8_t)result };
+  /* At once, so that nobody meets a uniform bool that is not. */
   if (uniform && result == TSR_BOOL && op != TSR__K_SPREAD)
     return tsr__kbuild_op(b, TSR__K_SPREAD, TSR_BOOL, TSR_BOOL, &value);
   return value;
@@ -153,10 +159,19 @@ static int reads(const tsr__inst *inst, int out[TSR__K_OPERANDS])
 }
 
 /* Gives registers by last use, the most recently freed first: it is warm. An instruction's
- * operands are freed after its result has its register, so they never overlap. */
+ * operands are freed after its result has its register, so they never overlap.
+ *
+ *   a = load x       r0
+ *   b = exp a        r1     a is read last here: r0 is free from the next instruction on
+ *   c = b * b        r0
+ *   store c
+ *
+ * Straight-line code, so the last reader is found in one walk and the rest is greedy. Fewer
+ * registers are fewer tiles, and tiles must fit the first-level cache together. */
 static void give_registers(tsr__kbuild *b, int *last, int *idle)
 {
   int idle_count = 0, in[TSR__K_OPERANDS];
+  /* The prologue has cells of its own and no registers. */
   for (size_t s = 0; s < b->slot_count; s++) last[s] = -1;
   for (size_t i = 0; i < b->inst_count[1]; i++) {
     int count = reads(&b->insts[1][i], in);
@@ -217,6 +232,7 @@ static void fill_kernel(tsr__kbuild *b, tsr__kernel *k)
     b->failed = true;
     return;
   }
+  /*   lists   | inputs ... | outputs ... | accums ... |       numbers beside them, for texts */
   int *at = k->lists;
   k->io.inputs = at;
   for (size_t i = 0; i < b->input_count; i++) *at++ = b->inputs[i];
@@ -226,6 +242,8 @@ static void fill_kernel(tsr__kbuild *b, tsr__kernel *k)
   for (size_t i = 0; i < b->red_count; i++) *at++ = b->reds[i].accum;
 }
 
+/* Everything is copied to its size: what was grown while writing has room to spare, and plans
+ * are kept. */
 tsr_status tsr__kbuild_finish(tsr__kbuild *b, tsr__kernel **out, tsr__error *error)
 {
   size_t bytes = (b->slot_count + 1) * sizeof(int);
@@ -235,6 +253,7 @@ tsr_status tsr__kbuild_finish(tsr__kbuild *b, tsr__kernel **out, tsr__error *err
   if (!b->failed) give_registers(b, last, idle);
   tsr__del(b->heap, last, bytes);
   tsr__del(b->heap, idle, bytes);
+  /* Set before anything can fail: freeing a half-made kernel needs it. */
   if (kernel) kernel->heap = b->heap;
   if (!b->failed) fill_kernel(b, kernel);
   if (b->failed) {
@@ -262,6 +281,8 @@ void tsr__kernel_free(tsr__kernel *k)
 
 bool tsr__kernel_reads_own(const tsr__kernel *kernel, int input)
 {
+  /* An input that a load maps, a table, or one element that is read for all may be read after
+   * its memory was written over; the element at the same place never is. */
   bool own = true;
   for (int i = 0; i < kernel->load_count; i++) own = own && kernel->loads[i].input != input;
   for (int i = 0; i < kernel->source_count; i++) own = own && kernel->sources[i].input != input;
@@ -279,6 +300,7 @@ const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
+/* By the numbers of the program's text, so that both can be read side by side. */
 static void print_slot(const tsr__kernel *k, int slot, tsr__text *out)
 {
   const tsr__slotinfo *s = &k->slots[slot];

@@ -20,12 +20,15 @@ tsr__loadinfo tsr__load_aligned(const tsr__gnode *domain, const tsr__gnode *o)
   tsr__loadinfo load = unbounded(o->rank);
   for (int k = 0; k < o->rank; k++) {
     int d = domain->rank - o->rank + k;
+    /* A size of -1 is taken from the device's part when it runs; one that is repeated is 1
+     * wherever. */
     bool flat = o->dims[k] == 1 && domain->dims[d] != 1;
     load.dims[k] = (tsr__loaddim){ .step = !flat, .size = flat ? 1 : -1, .dim = d };
   }
   return load;
 }
 
+/* Such an operand is no load at all: tiles read it where it lies. */
 bool tsr__load_plain(const tsr__loadinfo *load, int rank)
 {
   bool plain = load->rank == rank;
@@ -37,18 +40,23 @@ bool tsr__load_plain(const tsr__loadinfo *load, int rank)
   return plain;
 }
 
-/* a / b rounded down, b > 0. */
+/* a / b rounded down, b > 0. C rounds to zero, which for negative a is up. */
 static int64_t down(int64_t a, int64_t b)
 {
   return a / b - (a % b < 0);
 }
 
-/* Narrows the bounds of a load to where low <= start + step * index < high. False: nowhere. */
+/* Narrows the bounds of a load to where low <= start + step * index < high. False: nowhere.
+ *
+ *   start 2, step 3, of 4 <= x < 12:   x   2 5 8 11 14
+ *                                      i   0 1 2  3  4      first = 1, end = 4 */
 static bool narrow(tsr__loadinfo *load, const tsr__loaddim *dim, int64_t low, int64_t high)
 {
   int64_t start = dim->start, step = dim->step, first, end;
   if (!step) return start >= low && start < high;
   if (step > 0) {
+    /* The first index at or beyond `low` is the quotient rounded up, -down(-a, b); so is the
+     * first at or beyond `high`, where it ends. */
     first = -down(start - low, step);
     end = -down(start - high, step);
   } else {
@@ -66,6 +74,7 @@ bool tsr__load_through(const tsr__program *program, const tsr__gnode *view, int 
   const tsr__gnode *operand = &program->nodes[tsr__in(program, view, i)];
   tsr__viewing how = tsr__view_of(program, view, i);
   *out = unbounded(operand->rank);
+  /* Bounds are indices of the domain, however many views lie between: each can only narrow them. */
   memcpy(out->low, from->low, sizeof out->low);
   memcpy(out->high, from->high, sizeof out->high);
   for (int d = 0; d < view->rank; d++)
@@ -74,6 +83,7 @@ bool tsr__load_through(const tsr__program *program, const tsr__gnode *view, int 
   for (int k = 0; k < operand->rank; k++) {
     const tsr__viewdim *dim = &how.dims[k];
     const tsr__loaddim *outer = &from->dims[dim->dim];
+    /* The map of the outer view inside that of this one: s + t (S + T d) = (s + t S) + (t T) d. */
     out->dims[k] = (tsr__loaddim){ .start = dim->start + dim->step * outer->start,
                                    .step = dim->step * outer->step,
                                    .size = dim->same ? outer->size : operand->dims[k],
