@@ -41,6 +41,8 @@ void tsr__arena_free(tsr__arena *arena)
 void tsr__arena_reset(tsr__arena *arena, void *first, size_t length)
 {
   block *kept = arena->kept;
+  /* One block is kept, if it is not large, so that a scope that is used again and again asks for
+   * no memory, and a single huge formula does not stay. */
   if (!kept && arena->blocks && arena->blocks->size <= KEEP) {
     kept = arena->blocks;
     arena->blocks = kept->next;
@@ -59,6 +61,7 @@ static block *add_block(tsr__arena *arena, size_t size)
   if (fresh && fresh->size - sizeof(block) >= size) {
     arena->kept = NULL;
   } else {
+    /* Doubling up to a bound: few blocks for much, little waste for little. */
     size_t usual = arena->blocks ? arena->blocks->size * 2 : SMALLEST;
     if (usual > LARGEST) usual = LARGEST;
     if (usual - sizeof(block) < size) usual = size + sizeof(block);
@@ -75,6 +78,7 @@ static char *take(tsr__arena *arena, size_t size)
 {
   size_t rounded = (size + ALIGN - 1) & ~(ALIGN - 1);
   if (rounded < size || rounded > PTRDIFF_MAX / 2) return NULL;
+  /* The borrowed block may begin anywhere. */
   size_t skew = (size_t)(-(uintptr_t)arena->at & (ALIGN - 1));
   if ((size_t)(arena->end - arena->at) >= rounded + skew && arena->at) {
     char *result = arena->at + skew;
@@ -84,6 +88,7 @@ static char *take(tsr__arena *arena, size_t size)
   block *fresh = add_block(arena, rounded);
   if (!fresh) return NULL;
   char *result = (char *)(fresh + 1), *end = (char *)fresh + fresh->size;
+  /* Of the two free rests the larger one is gone on with. */
   if ((size_t)(end - result) - rounded >= (size_t)(arena->end - arena->at)) {
     arena->at = result + rounded;
     arena->end = end;

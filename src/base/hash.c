@@ -30,6 +30,7 @@ static inline uint64_t load8(const unsigned char *p)
   return value;
 }
 
+/* Byte by byte, not to read beyond the end. */
 static inline uint64_t load_rest(const unsigned char *p, size_t length)
 {
   uint64_t value = 0;
@@ -40,6 +41,7 @@ static inline uint64_t load_rest(const unsigned char *p, size_t length)
 /* Two lanes side by side hide the multiplier's latency on long inputs. */
 static const unsigned char *mix_long(const unsigned char *p, size_t *length, uint64_t *state)
 {
+  /* Both factors have something of the seed in them: `state` begins as the secret. */
   uint64_t secret = *state, lane = secret ^ K3;
   while (*length > 32) {
     *state = mix(load8(p) ^ secret ^ K1, load8(p + 8) ^ *state);
@@ -70,5 +72,6 @@ uint64_t tsr__hash(const void *data, size_t length, uint64_t seed)
     a = load_rest(p, rest);
   }
   state = mix(a ^ secret ^ K2, b ^ state);
+  /* The length, so that zeros behind a text make another one. */
   return mix(state ^ K3, (uint64_t)length ^ K1);
 }

@@ -7,6 +7,7 @@
 static void put(tsr__table *table, tsr__entry entry)
 {
   size_t step = 0, at;
+  /* A table is half empty at least (tsr__table_add), so the search ends. */
   do at = tsr__table_place(table, entry.hash, step++);
   while (table->slot[at].stamp == table->stamp);
   table->slot[at] = entry;
@@ -19,9 +20,11 @@ static bool grow(tsr__table *table)
   wider.stamp = 1; /* fresh slots are zero */
   size_t size = wider.room * sizeof *wider.slot;
   wider.slot = table->arena ? tsr__arena_new(table->arena, size) : tsr__new(table->heap, size);
+  /* The old table is whole still, and full as it is. */
   if (!wider.slot) return false;
   for (size_t i = 0; i < table->room; i++) {
     tsr__entry entry = table->slot[i];
+    /* Entries of before a clearing are there but do not count. */
     if (entry.stamp != table->stamp) continue;
     entry.stamp = wider.stamp;
     put(&wider, entry);
@@ -42,6 +45,7 @@ bool tsr__table_add(tsr__table *table, uint64_t hash, int32_t number)
 void tsr__table_clear(tsr__table *table)
 {
   table->count = 0;
+  /* Clearing is one step: slots of older stamps are free. */
   if (!table->room || ++table->stamp) return;
   /* After 2^32 clearings stamps begin anew: none of the old ones may be left. */
   memset(table->slot, 0, table->room * sizeof *table->slot);

@@ -22,6 +22,7 @@
 void tsr__huge_pages(void *block, size_t size)
 {
 #ifdef MADV_HUGEPAGE
+  /* Advice: a system without huge pages refuses it, and nothing is lost. */
   madvise(block, size, MADV_HUGEPAGE);
 #else
   (void)block;
@@ -36,6 +37,7 @@ static void *default_allocate(size_t size, size_t alignment, void *user)
   (void)user;
   if (alignment <= _Alignof(max_align_t)) return malloc(size);
   if (size >= LARGE) alignment = TSR__HUGE_PAGE;
+  /* The size must be a multiple of the alignment. */
   void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
   if (block && size >= LARGE) tsr__huge_pages(block, size & ~(TSR__HUGE_PAGE - 1));
   return block;
@@ -60,6 +62,7 @@ static uint64_t draw_seed(const tsr__heap *heap)
 
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
 {
+  /* Half an allocator is none. */
   bool whole = user && user->allocate && user->release;
   heap->fn = whole ? *user : (tsr_allocator){ default_allocate, default_release, NULL };
   atomic_init(&heap->live, 0);
@@ -83,6 +86,7 @@ static void *take(tsr__heap *heap, size_t size, size_t alignment)
   return block;
 }
 
+/* Blocks of pools are bounded by their devices' limits and counted there. */
 void *tsr__new_pooled(tsr__heap *heap, size_t size)
 {
   return take(heap, size, ALIGNMENT);
@@ -100,12 +104,15 @@ void *tsr__new_raw(tsr__heap *heap, size_t size)
 {
   if (!heap->fn.allocate || size > LARGEST) return NULL;
   int64_t bytes = (int64_t)size;
+  /* `used` is what was there before these bytes. */
   int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
   bool fits = !heap->limit || size <= SMALL || bytes <= heap->limit - used;
   size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
   void *block = fits ? take(heap, size, alignment) : NULL;
   if (block) return block;
   atomic_fetch_sub_explicit(&heap->used, bytes, memory_order_relaxed);
+  /* Remembered for the message that somebody is about to write; of several refusals the last one
+   * is told. */
   if (!fits) atomic_store_explicit(&heap->beyond, used + bytes, memory_order_relaxed);
   return NULL;
 }
@@ -127,6 +134,7 @@ void tsr__del(tsr__heap *heap, void *block, size_t size)
 void tsr__heap_tell(tsr__heap *heap, char *out, size_t size)
 {
   int64_t beyond = 0;
+  /* Told once: a later lack of memory may have another cause. */
   if (heap->limit) beyond = atomic_exchange_explicit(&heap->beyond, 0, memory_order_relaxed);
   out[0] = '\0';
   if (beyond)
@@ -143,10 +151,12 @@ bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, siz
   if (wanted < need) wanted = need;
   if (element && wanted > LARGEST / element) wanted = need;
   if (element && wanted > LARGEST / element) return false;
+  /* No realloc: users' allocators have none, and the old list stays whole where memory is short. */
   void *grown = tsr__new_raw(heap, wanted * element);
   if (!grown) return false;
   size_t used = *capacity * element;
   if (*array && used) memcpy(grown, *array, used);
+  /* New places are zero, which lists of structs rely on. */
   memset((char *)grown + used, 0, wanted * element - used);
   tsr__del(heap, *array, used);
   *array = grown;

@@ -46,6 +46,8 @@ static const vocabulary areas = {
     "io", "frame", "checkpoint", "inspect", "pipeline" },
 };
 
+/* Only where the user asked by TSR_LOG and gave no function: otherwise the library prints
+ * nothing. */
 static void to_stderr(tsr_log_level level, const char *area, const char *line, void *user)
 {
   (void)level;
@@ -68,6 +70,7 @@ static void complain(tsr_runtime *rt, const vocabulary *words, const char *word,
   int used = snprintf(line, sizeof line, "TSR_LOG: no %s '%s'", words->what, copy);
   if (near >= 0)
     snprintf(line + used, sizeof line - (size_t)used, "; did you mean '%s'?", words->names[near]);
+  /* Directly: the table is still being read, so nothing of it decides yet. */
   rt->log->fn(TSR_LOG_WARN, "base", line, rt->log->user);
 }
 
@@ -75,6 +78,7 @@ static void complain(tsr_runtime *rt, const vocabulary *words, const char *word,
 static void read_entry(tsr_runtime *rt, const char *entry, size_t length)
 {
   logger *log = rt->log;
+  /* A bare level is that of all areas without an entry of their own. */
   int level = find_word(&levels, entry, length);
   if (level >= 0) {
     log->level = level;
@@ -95,6 +99,7 @@ static void read_entry(tsr_runtime *rt, const char *entry, size_t length)
     complain(rt, &areas, entry, name);
     return;
   }
+  /* More entries than areas can only be repeats. */
   if (log->count == AREAS) return;
   memcpy(log->area[log->count].name, entry, name); /* known areas fit, the rest is zero */
   log->area[log->count++].level = level;
@@ -116,10 +121,13 @@ void tsr__log_open(tsr_runtime *rt)
   if (wanted && !*wanted) wanted = NULL;
   if (!rt->opts.log && !wanted) return;
   logger *log = tsr__new(&rt->heap, sizeof *log);
+  /* Without memory for a log there is none; that is no reason to refuse a runtime. */
   if (!log) return;
   rt->log = log;
   log->fn = rt->opts.log ? rt->opts.log : to_stderr;
   log->user = rt->opts.log_user;
+  /* Who gives a function wants to hear something without TSR_LOG; who sets TSR_LOG alone hears
+   * what it says. */
   log->level = rt->opts.log ? TSR_LOG_INFO : 0;
   if (wanted) read_entries(rt, wanted);
   log->most = log->level;
@@ -133,6 +141,7 @@ void tsr__log_close(tsr_runtime *rt)
   rt->log = NULL;
 }
 
+/* Called before a line is made, so that a silent log costs one comparison. */
 bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area)
 {
   if (!rt || !rt->log || (int)level > rt->log->most) return false;
@@ -156,6 +165,7 @@ static void emit(const logger *log, tsr_log_level level, const char *area, char 
 void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char *format, ...)
 {
   if (!tsr__log_on(rt, level, area)) return;
+  /* Most lines fit; others are formatted again in memory of their own, and cut if there is none. */
   char brief[512];
   va_list args, again;
   va_start(args, format);

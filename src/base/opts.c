@@ -21,6 +21,8 @@ tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t 
                           "%s: an option is set that version %s does not know; load the library "
                           "the program was compiled for",
                           what, tsr_version());
+  /* A size of 0 is of a caller who filled the struct in by hand: it is taken for ours. What an
+   * older header lacks stays as it was, zero. */
   memcpy(own, opts, size && size < known ? size : known);
   return TSR_OK;
 }

@@ -29,6 +29,7 @@
 #define SHOW(p, n) ((void)0)
 #endif
 
+/* A vector of AVX-512. */
 #define SLACK ((size_t)64)
 #define LARGEST ((size_t)1 << 46)
 #define CLASSES (4 + (46 - 8) * 4)
@@ -50,6 +51,9 @@ struct tsr__pool {
   free_block *free[CLASSES];
 };
 
+/*   300 bytes: between 256 = 2^8 and 512, in steps of 64: class 320, the first of its power
+ *
+ * Four steps a power waste a fifth at most of what is larger than 256, and keep lists few. */
 static int class_of(size_t bytes, size_t *out_size)
 {
   size_t size = bytes < 64 ? 64 : bytes;
@@ -58,6 +62,7 @@ static int class_of(size_t bytes, size_t *out_size)
     *out_size = steps * 64;
     return (int)steps - 1;
   }
+  /* Of size - 1, so that a power of two belongs to the step that ends with it. */
   int power = 63 - __builtin_clzll((unsigned long long)size - 1);
   size_t base = (size_t)1 << power, step = base / 4;
   size_t steps = (size - base + step - 1) / step;
@@ -74,6 +79,8 @@ static size_t size_of_class(int index)
 
 static bool is_mapped(const tsr__pool *pool, size_t size)
 {
+  /* Smaller ones would waste a mapping, and users who bring an allocator want all of it from
+   * there. */
   return pool->mapped && size >= TSR__HUGE_PAGE;
 }
 
@@ -90,10 +97,12 @@ static void *map_block(tsr__pool *pool, size_t whole)
   char *raw = mmap(NULL, whole + TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return NULL;
+  /*   raw |--front--|========= whole =========|--rest--|       front + rest = one huge page */
   size_t front = (size_t)(-(uintptr_t)raw & (TSR__HUGE_PAGE - 1));
   if (front) munmap(raw, front);
   if (front < TSR__HUGE_PAGE) munmap(raw + front + whole, TSR__HUGE_PAGE - front);
   tsr__huge_pages(raw + front, whole);
+  /* Counted as the heap's blocks are, so that a clean close leaves none. */
   atomic_fetch_add_explicit(&pool->heap->live, 1, memory_order_relaxed);
   return raw + front;
 }
@@ -193,12 +202,14 @@ static bool crowded(const tsr__pool *pool, size_t size)
 static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
 {
   bool drop = pool->cached && crowded(pool, size);
+  /* Kept to be put back: a block that could not be had never was, so it may leave no peak. */
   int64_t peak = pool->peak, most_held = pool->most_held;
   book(pool, bytes, size);
   bool poison = pool->poison;
   pthread_mutex_unlock(&pool->lock);
   if (drop) drop_cache(pool);
   void *block = make_block(pool, size);
+  /* Memory that lies in other classes may be what is missing; this is tried once. */
   if (!block && !drop) {
     drop_cache(pool);
     block = make_block(pool, size);
@@ -210,6 +221,8 @@ static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
   pthread_mutex_lock(&pool->lock);
   pool->now -= (int64_t)bytes;
   pool->held -= (int64_t)size;
+  /* What others still have of what they took meanwhile counts; a peak that they reached and left
+   * is lost. */
   pool->peak = pool->now > peak ? pool->now : peak;
   pool->most_held = pool->held > most_held ? pool->held : most_held;
   pthread_mutex_unlock(&pool->lock);
@@ -218,6 +231,7 @@ static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
 
 void *tsr__pool_take(tsr__pool *pool, size_t bytes)
 {
+  /* Beyond it, 64 TiB, there is no class. */
   if (bytes > LARGEST) return NULL;
   size_t size;
   int index = class_of(bytes, &size);
@@ -234,6 +248,7 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
   bool poison = pool->poison;
   pthread_mutex_unlock(&pool->lock);
   SHOW(block, whole_size(pool, size));
+  /* The rest is still poisoned from when it was given back; only the link was written since. */
   if (poison) memset(block, POISON, sizeof *block);
   return block;
 }
@@ -246,7 +261,9 @@ void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
   pthread_mutex_lock(&pool->lock);
   if (pool->poison) memset(block, POISON, whole_size(pool, size));
   free_block *kept = block;
+  /* The newest first: it is the one whose pages are still in the caches. */
   kept->next = pool->free[index];
+  /* The link at the front stays readable: the pool follows it. */
   HIDE((char *)block + SLACK, whole_size(pool, size) - SLACK);
   pool->free[index] = kept;
   pool->now -= (int64_t)bytes;

@@ -83,13 +83,17 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   atomic_store_explicit(&rt->heap.live, 1, memory_order_relaxed); /* the runtime itself */
   rt->opts = options;
   atomic_init(&rt->workers, NULL);
+  /* 20 ms between two calls of the progress callback of a thread. */
   rt->progress_gap = INT64_C(20000000);
   if (pthread_mutex_init(&rt->lock, NULL)) {
     tsr__del(&rt->heap, rt, sizeof *rt);
     return (tsr_runtime *)&tsr__inert_runtime;
   }
+  /* Bad options make a runtime that has an error, which its scopes tell: the call itself has no
+   * status. */
   check_options(rt, known);
   keep_options(rt);
+  /* Last, since it reads options and may call the user's function. */
   tsr__log_open(rt);
   return rt;
 }
@@ -106,6 +110,7 @@ tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *for
 
 static void free_slots(tsr_runtime *rt)
 {
+  /* From the highest room down: each may use those below it while it goes. */
   for (int i = TSR__SLOTS - 1; i >= 0; i--) {
     void *slot = rt->slots[i];
     rt->slots[i] = NULL;
@@ -116,8 +121,11 @@ static void free_slots(tsr_runtime *rt)
 void tsr_runtime_close(tsr_runtime *rt)
 {
   if (!rt || rt == &tsr__inert_runtime) return;
+  /* Those still open: their nodes may hold values of devices, which slots own, so scopes go
+   * first. */
   for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr_scope_close(scope);
   free_slots(rt);
+  /* After the slots, whose work may still run on them. */
   tsr__workers_stop(rt);
   for (tsr_scope *spare = rt->spare, *next; spare; spare = next) {
     next = spare->next_sibling;
@@ -125,6 +133,7 @@ void tsr_runtime_close(tsr_runtime *rt)
     tsr__del(&rt->heap, spare, sizeof *spare);
   }
   tsr__sites_free(rt);
+  /* Less the runtime and its log, which are still there. */
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
   if (live)
     tsr__log(rt, TSR_LOG_ERROR, "base", "%lld blocks were still held when the runtime closed",
@@ -132,6 +141,7 @@ void tsr_runtime_close(tsr_runtime *rt)
   tsr__log_close(rt);
   pthread_mutex_destroy(&rt->lock);
   tsr__heap heap;
+  /* A copy, as the heap that frees the struct lies in it. */
   tsr__heap_init(&heap, &rt->heap.fn);
   tsr__del(&heap, rt, sizeof *rt);
 }

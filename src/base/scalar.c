@@ -27,6 +27,7 @@ tsr_scalar tsr_scalar_text(const char *value)
   return (tsr_scalar){ .kind = TSR_SCALAR_TEXT, .text = value };
 }
 
+/* What fits both is signed, so that 7u and 7 are the same number in a formula. */
 tsr_scalar tsr__scalar_signed(tsr_scalar value)
 {
   if (value.kind == TSR_SCALAR_UINT && value.u <= INT64_MAX) value.kind = TSR_SCALAR_INT;

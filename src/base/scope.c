@@ -24,6 +24,7 @@
 #define CROWD 100000
 #define CANDIDATES 16
 
+/* Their depth is beyond all others, so they are inside of whatever they meet. */
 static const tsr_scope no_memory_scope = {
   .rt = (tsr_runtime *)&tsr__inert_runtime,
   .arena.heap = (tsr__heap *)&tsr__inert_runtime.heap,
@@ -44,6 +45,8 @@ static const tsr_scope no_parent_scope = {
 
 /* ---- errors ---- */
 
+/* Room is kept with the scope and used again, as errors that are cleared in a loop would fill
+ * its arena. */
 static char *message_room(tsr_scope *scope, size_t size)
 {
   if (size <= scope->message_size) return scope->message_room;
@@ -77,8 +80,11 @@ static const char *behind_name(const char *text)
 static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, const char *format,
                         va_list args)
 {
+  /* The first error of a scope is its cause; what follows from it is silent. */
   if (!scope || scope->inert || scope->status != TSR_OK || status == TSR_OK) return status;
   const char *call = scope->call;
+  /* A call that is made of others names itself, not the one that failed inside it. The name is
+   * taken out meanwhile, so that the second round does not come here again. */
   if (call) {
     tsr__error found = { .status = TSR_OK };
     tsr__error_vset(&found, status, format, args);
@@ -88,6 +94,7 @@ static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, c
     return status;
   }
   scope->status = status;
+  /* Set before memory is asked for: if there is none, this is what is said. */
   scope->message = (char *)bare_message(status);
   va_list again;
   va_copy(again, args);
@@ -104,6 +111,8 @@ static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, c
   snprintf(room, front + 1, "%s%s%s: ", site ? site : "", site ? ": " : "", name);
   vsnprintf(room + front, (size_t)length + 1, format, args);
   memcpy(room + front + length, more, strlen(more) + 1);
+  /* Texts of users (names, values of files) may be in it. The site is the compiler's and stays
+   * as it is. */
   tsr__text_tame(room + front);
   scope->message = room;
   return status;
@@ -126,6 +135,7 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
 
 tsr_scope *tsr__call_open(tsr_scope *scope, const char *call)
 {
+  /* The outermost call is the one that the user wrote. */
   if (!scope || scope->inert || scope->call) return NULL;
   scope->call = call;
   return scope;
@@ -181,6 +191,8 @@ static const char *busiest_site(const tsr_scope *scope, int64_t *out_count)
       site[at] = node->site;
       count[at]++;
     } else {
+      /* A node of a site that is no candidate strikes out one of each, itself among them: so a
+       * site of more than its share cannot be struck out entirely. */
       for (int i = 0; i < CANDIDATES; i++) count[i]--;
     }
   }
@@ -225,6 +237,7 @@ void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*rele
   node->scope = scope;
   node->site = site;
   node->release = release;
+  /* Newest first, which is the order in which they are released: users before their operands. */
   node->next = scope->nodes;
   scope->nodes = node;
   if (++scope->node_count > CROWD && !scope->warned) warn_crowd(scope);
@@ -239,6 +252,8 @@ int64_t tsr_scope_node_count(const tsr_scope *scope)
 tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b)
 {
   if (!a || !b) return a ? a : b;
+  /* Both are on one way to the root where this is asked, so the deeper one is the inner one;
+   * whether they are is checked when operands are used (tsr__scope_encloses). */
   return b->depth > a->depth ? b : a;
 }
 
@@ -264,6 +279,8 @@ static tsr_scope *new_scope(tsr_runtime *rt)
 static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, const char *site)
 {
   tsr__arena arena = scope->arena;
+  /* The first block lies in the scope and is most of it: it is not cleared, since only what is
+   * handed out is zeroed. */
   memset(scope, 0, offsetof(tsr_scope, inline_block));
   scope->arena = arena;
   scope->rt = rt;
@@ -275,6 +292,7 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
 
 static tsr_scope **list_of(tsr_runtime *rt, pthread_t thread)
 {
+  /* Handles of threads are addresses, whose low bits are alike. */
   uint64_t mixed = (uint64_t)(uintptr_t)thread * UINT64_C(0x9E3779B97F4A7C15);
   return &rt->open[(mixed >> 32) % TSR__SCOPE_LISTS];
 }
@@ -290,6 +308,8 @@ static void link_scope(tsr_scope *scope)
   scope->next_sibling = outer->first_child;
   if (outer->first_child) outer->first_child->prev_sibling = scope;
   outer->first_child = scope;
+  /* Relaxed: it only tells whether a look under the lock is worth it, and a thread sees its own
+   * scopes. */
   atomic_fetch_add_explicit(&outer->nested, 1, memory_order_relaxed);
 }
 
@@ -320,6 +340,7 @@ static tsr_scope *open_scope(tsr_runtime *rt, tsr_scope *outer, const char *site
   tsr_scope *scope = pop_spare(rt);
   if (!scope) {
     pthread_mutex_unlock(&rt->lock);
+    /* The allocator is the user's and may call us: no lock is held. */
     scope = new_scope(rt);
     if (!scope) return (tsr_scope *)&no_memory_scope;
     pthread_mutex_lock(&rt->lock);
@@ -327,6 +348,8 @@ static tsr_scope *open_scope(tsr_runtime *rt, tsr_scope *outer, const char *site
   start_scope(scope, rt, outer, site);
   link_scope(scope);
   pthread_mutex_unlock(&rt->lock);
+  /* A runtime that could not be opened has scopes that fail from the start, so that users find
+   * its error where they look. */
   if (rt->error.status != TSR_OK) tsr__fail_error(scope, site, &rt->error);
   return scope;
 }
@@ -356,6 +379,8 @@ tsr_scope *tsr__scope_here(tsr_scope *scope)
   pthread_t self = pthread_self();
   pthread_mutex_lock(&rt->lock);
   tsr_scope *own = *list_of(rt, self);
+  /* Threads share lists by hash, so the thread is compared, too. The list is newest first: the
+   * first that fits is the innermost. */
   while (own && !(pthread_equal(own->thread, self) && tsr__scope_encloses(scope, own)))
     own = own->older;
   pthread_mutex_unlock(&rt->lock);
@@ -395,10 +420,13 @@ static void close_leaf(tsr_scope *scope)
   pthread_mutex_lock(&rt->lock);
   unlink_scope(scope);
   pthread_mutex_unlock(&rt->lock);
+  /* The next is read before the hook runs. The scope is in no list any more, so nobody else
+   * finds it. */
   for (tsr__node *node = scope->nodes, *next; node; node = next) {
     next = node->next;
     if (node->release) node->release(node);
   }
+  /* Between the two locks: what the arena gives back goes to the user's allocator. */
   tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
   pthread_mutex_lock(&rt->lock);
   bool kept = push_spare(rt, scope);

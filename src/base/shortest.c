@@ -31,6 +31,9 @@ typedef struct decimal {
 
 /* ---- the shortest decimal -------------------------------------------------------------------- */
 
+/*   exponent 0     denormal: low * 2^(1 - bias - fraction)
+ *   else           hidden bit and low; at low 0 the numbers below lie half as close, but for the
+ *                  smallest exponent, below which denormals go on in the same steps */
 static binary split(uint64_t bits, int fraction, int bias)
 {
   uint64_t low = bits & ((UINT64_C(1) << fraction) - 1);
@@ -53,19 +56,23 @@ static decimal shortest(binary b)
   int k = (b.q * 1262611 - (b.edge ? 524031 : 0)) >> 22;
   tsr__power g = tsr__power_of(-k);
   if (-k < 0 || -k > TSR__POWER_EXACT) g.high += ++g.low == 0; /* rounded up, as the method wants */
+  /* Between 1 and 4, so that four times c, of 55 bits, stays within 64. */
   int shift = b.q + tsr__power_log2(-k) + 1;
   uint64_t out = b.c & 1; /* the borders themselves read back as an even c */
   uint64_t left = round_to_odd(g, (4 * b.c - 2 + b.edge) << shift) + out;
   uint64_t middle = round_to_odd(g, 4 * b.c << shift);
   uint64_t right = round_to_odd(g, (4 * b.c + 2) << shift) - out;
+  /* v lies from s to s + 1 in units of 10^k; first it is tried whether a digit less will do. */
   uint64_t s = middle / 4;
   if (s >= 10) {
     uint64_t tens = s / 10;
     bool below = left <= 40 * tens, above = 40 * tens + 40 <= right;
+    /* Never both: 10^(k+1) is more than the gap. */
     if (below != above) return (decimal){ tens + above, k + 1 };
   }
   bool below = left <= 4 * s, above = 4 * s + 4 <= right;
   if (below != above) return (decimal){ s + above, k };
+  /* Both of s and s + 1 read back: the nearer one, the even one at the middle. */
   uint64_t half = 4 * s + 2;
   bool up = middle > half || (middle == half && (s & 1));
   return (decimal){ s + up, k };
@@ -78,7 +85,8 @@ static const char pairs[201] = "000102030405060708091011121314151617181920212223
                                "50515253545556575859606162636465666768697071727374"
                                "75767778798081828384858687888990919293949596979899";
 
-/* Writes the digits of a number so that they end before `end`; returns where they begin. */
+/* Writes the digits of a number so that they end before `end`; returns where they begin. From
+ * the end, as the number of digits is known only then, two at a time: half as many divisions. */
 static char *digits_before(char *end, uint64_t value)
 {
   while (value >= 100) {
@@ -99,6 +107,7 @@ int tsr__text_i64(char *out, int64_t value)
 {
   char room[20], *end = room + sizeof room, *at = out;
   if (value < 0) *at++ = '-';
+  /* Negated as unsigned, where the least number has its size. */
   const char *digits = digits_before(end, value < 0 ? -(uint64_t)value : (uint64_t)value);
   memcpy(at, digits, (size_t)(end - digits));
   return (int)(at + (end - digits) - out);
@@ -167,6 +176,7 @@ static int put_number(char *out, double value, binary parts, double dense)
   char *at = out;
   double size = fabs(value);
   if (signbit(value)) *at++ = '-';
+  /* A shorter way to the same text. */
   if (size < dense && size == (double)(int64_t)size) at += tsr__text_i64(at, (int64_t)size);
   else at = lay_out(at, shortest(parts));
   *at = '\0';

@@ -9,6 +9,7 @@ static const char *keep(tsr_runtime *rt, const char *text)
   size_t size = strlen(text) + 1;
   uint64_t hash = tsr__hash(text, size, rt->heap.seed);
   int32_t at;
+  /* Zeros until the first text, so there is nothing to open. */
   sites->table.heap = &rt->heap;
   TSR_FOR_HASHED (&sites->table, hash, at)
     if (!strcmp(sites->text[at], text)) return sites->text[at];
@@ -18,6 +19,7 @@ static const char *keep(tsr_runtime *rt, const char *text)
     return NULL;
   char *kept = tsr__new_raw(&rt->heap, size);
   if (!kept) return NULL;
+  /* Last, as it is what makes the text count. */
   if (!tsr__table_add(&sites->table, hash, at)) {
     tsr__del(&rt->heap, kept, size);
     return NULL;

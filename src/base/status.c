@@ -43,11 +43,13 @@ static void mark_cut(char *text, size_t size)
 
 tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format, va_list args)
 {
+  /* The first error stays: it is the cause of what comes after it. */
   if (!error || error->status != TSR_OK || status == TSR_OK) return status;
   error->status = status;
   int length = vsnprintf(error->text, sizeof error->text, format, args);
   if (length < 0) error->text[0] = '\0';
   if (length >= (int)sizeof error->text) mark_cut(error->text, sizeof error->text);
+  /* It quotes what users wrote and files contain. */
   tsr__text_tame(error->text);
   return status;
 }
@@ -61,6 +63,8 @@ tsr_status tsr__error_set(tsr__error *error, tsr_status status, const char *form
   return status;
 }
 
+/* The one place that prints and ends the process: a promise of ours is broken, and whatever went
+ * on could give wrong numbers. */
 _Noreturn void tsr__invariant_broken(const char *what, const char *file, int line)
 {
   fprintf(stderr, "tessera: %s:%d: a promise of the library is broken: %s\n", file, line, what);

@@ -32,11 +32,14 @@ static bool reserve(tsr__text *text, size_t more)
   }
   size_t need = text->length + more + 1;
   if (need <= text->capacity) return true;
+  /* A text without a heap (hints of messages) is malloc's, and counted nowhere. */
   if (text->heap) {
+    /* A line; most texts are no longer. */
     if (need < 120) need = 120;
     text->failed = !tsr__grow(text->heap, (void **)&text->data, &text->capacity, need, 1);
     return !text->failed;
   }
+  /* Doubled, so that adding piece by piece costs as much as the text is long. */
   size_t wanted = text->capacity > SIZE_MAX / 4 ? need : text->capacity * 2;
   if (wanted < need) wanted = need < 120 ? 120 : need;
   char *grown = realloc(text->data, wanted);
@@ -58,6 +61,7 @@ void tsr__text_put(tsr__text *text, const char *bytes, size_t length)
 /* Written where there is room at once: most texts are formatted once only. */
 static void add(tsr__text *text, const char *format, va_list args)
 {
+  /* A list of arguments can be walked once, and a text that does not fit is written twice. */
   va_list again;
   va_copy(again, args);
   size_t room = text->failed ? 0 : text->capacity - text->length;
@@ -95,6 +99,8 @@ int tsr__text_decimals(char *out, size_t size, double value, char form, int afte
   int length = form == 'e' ? snprintf(out, size, "%.*e", after, value)
                            : snprintf(out, size, "%.*f", after, value);
   if (!isfinite(value)) return length;
+  /* printf writes the point of the user's locale, and our numbers do not depend on it. Setting
+   * the locale would be a global of theirs. */
   char *point = out + strspn(out, "-0123456789");
   size_t bytes = strcspn(point, "0123456789e"); /* the locale's point, a comma or several bytes */
   if (!bytes) return length;
@@ -141,6 +147,7 @@ static const range double_width[] = {
 
 static bool in_ranges(const range *ranges, size_t count, uint32_t c)
 {
+  /* The first range that does not end before c; ranges ascend and do not overlap. */
   size_t low = 0, high = count;
   while (low < high) {
     size_t middle = low + (high - low) / 2;
@@ -161,12 +168,14 @@ size_t tsr__text_control(const char *text, size_t length)
   uint32_t c = 0;
   if (!length) return 0;
   size_t size = tsr__utf8_read(text, length, &c);
+  /* A byte that is no UTF-8 counts as one character that cannot be shown. */
   if (!size || c < ' ' || c == 0x7f) return 1;
   return c >= 0x80 && in_ranges(steering, sizeof steering / sizeof *steering, c) ? size : 0;
 }
 
 void tsr__text_tame(char *text)
 {
+  /* In place: what is written is never longer than what was read. */
   const char *from = text, *end = text + strlen(text);
   for (size_t size; from < end; from += size) {
     uint32_t c;
@@ -183,12 +192,14 @@ void tsr__text_tame(char *text)
   *text = '\0';
 }
 
+/* Columns, for tables in a terminal: characters are told by their ranges, not by the locale. */
 int tsr__text_width(const char *text, size_t length)
 {
   int width = 0;
   while (length) {
     uint32_t c = 0;
     size_t size = tsr__utf8_read(text, length, &c);
+    /* Below that all characters take one column, which settles nearly all text. */
     if (!size || c < 0x300) width++;
     else if (in_ranges(double_width, sizeof double_width / sizeof *double_width, c)) width += 2;
     else if (!in_ranges(zero_width, sizeof zero_width / sizeof *zero_width, c)) width++;
@@ -212,6 +223,9 @@ static char lower(char c)
  * Three rows of the table are enough. */
 static int edit_distance(const char *a, int a_length, const char *b, int b_length)
 {
+  /*   above2   row i - 2     a swap of neighbours comes from here
+   *   above    row i - 1     a change (diagonal) or a character left out
+   *   row      row i         a character put in (left) */
   int rows[3][LONGEST_NAME + 1];
   int *above2 = rows[0], *above = rows[1], *row = rows[2];
   for (int j = 0; j <= b_length; j++) above[j] = j;
@@ -238,6 +252,7 @@ int tsr__text_nearest(const char *word, const char *const *names, int count)
 {
   size_t length = strlen(word);
   if (!length || length > LONGEST_NAME) return -1;
+  /* A third of the word may be wrong; of one that is as far off as it is long nothing is right. */
   int limit = length < 3 ? 1 : ((int)length + 2) / 3, nearest = -1;
   for (int i = 0; i < count; i++) {
     size_t other = names[i] ? strlen(names[i]) : 0;

@@ -25,12 +25,16 @@
 #define JOB UINT64_C(0x40000)
 #define JOB_MASK (~(JOB - 1))
 
+/* Spinning bridges the gap between the kernels of one program, yielding what a caller does
+ * between programs; after that a core is worth more to others. */
 #define SPINS 4000
 #define YIELD_NS 50000
 #define ASK_NS 10000000 /* a caller that waits asks its callback so often */
 #define NO_CPU ((size_t)CPU_SETSIZE)
 #define STACK ((size_t)1 << 20) /* of a thread, whatever the shell's limit is */
 
+/* What different threads write lies on different cache lines: the gate, the tasks handed out,
+ * the job (read only while it is open), and the rest, which is touched between jobs. */
 struct tsr__workers {
   _Alignas(64) _Atomic uint64_t gate;
   _Alignas(64) _Atomic int64_t next; /* the next task to hand out */
@@ -77,6 +81,7 @@ static int allowed_cpus(cpu_set_t *set)
   CPU_ZERO(set);
   if (!sched_getaffinity(0, sizeof *set, set) && CPU_COUNT(set) > 0) return CPU_COUNT(set);
   CPU_ZERO(set);
+  /* The set is empty then, so that nobody is pinned. */
   long online = sysconf(_SC_NPROCESSORS_ONLN);
   return online > 0 && online < 4096 ? (int)online : 1;
 }
@@ -117,7 +122,8 @@ static int64_t now_ns(void)
 
 typedef bool (*ready_fn)(uint64_t gate, uint64_t seen);
 
-/* Spins, then yields. True as soon as the gate is ready, false when it is time to sleep. */
+/* Spins, then yields. True as soon as the gate is ready, false when it is time to sleep.
+ * Spinning reads only: the line of the gate stays shared until somebody writes to it. */
 static bool wait_awake(tsr__workers *w, ready_fn ready, uint64_t seen)
 {
   for (int i = 0; i < w->spins; i++) {
@@ -134,6 +140,7 @@ static bool wait_awake(tsr__workers *w, ready_fn ready, uint64_t seen)
 
 /* ---- the threads ---- */
 
+/* A job that this thread has seen is none, even while it is open: it found no task left. */
 static bool work_ready(uint64_t gate, uint64_t seen)
 {
   return (gate & QUIT) || ((gate & OPEN) && (gate & JOB_MASK) != seen);
@@ -144,6 +151,8 @@ static void wait_for_work(tsr__workers *w, uint64_t seen)
   if (wait_awake(w, work_ready, seen)) return;
   pthread_mutex_lock(&w->sleep_lock);
   atomic_fetch_add(&w->sleepers, 1);
+  /* Announced under the lock and looked once more: whoever opens a job after this look finds the
+   * sleeper counted and signals under the same lock, which the wait has given back by then. */
   while (!work_ready(atomic_load(&w->gate), seen)) pthread_cond_wait(&w->wake, &w->sleep_lock);
   atomic_fetch_sub(&w->sleepers, 1);
   pthread_mutex_unlock(&w->sleep_lock);
@@ -155,6 +164,8 @@ static void run_tasks(tsr__workers *w, int worker)
   void *user = w->user;
   int64_t count = w->count;
   for (;;) {
+    /* Relaxed: joining has made the job visible, and what tasks write is ordered by leaving
+     * (leave_job, close_job). The counter may run past the count by the number of workers. */
     int64_t task = atomic_fetch_add_explicit(&w->next, 1, memory_order_relaxed);
     if (task >= count) return;
     fn(user, task, worker);
@@ -165,6 +176,8 @@ static void run_tasks(tsr__workers *w, int worker)
 static bool join_job(tsr__workers *w, uint64_t *seen)
 {
   uint64_t gate = atomic_load_explicit(&w->gate, memory_order_acquire);
+  /* One more inside, at the same job: if it was closed or changed meanwhile the swap fails and
+   * the new gate is looked at. */
   while ((gate & OPEN) && (gate & JOB_MASK) != *seen) {
     if (atomic_compare_exchange_weak_explicit(&w->gate, &gate, gate + 1, memory_order_acq_rel,
                                               memory_order_acquire)) {
@@ -177,6 +190,9 @@ static bool join_job(tsr__workers *w, uint64_t *seen)
 
 static void leave_job(tsr__workers *w)
 {
+  /* Only the last one out of a closed job wakes the caller, and only one that sleeps.
+   * Sequentially consistent, against close_job: either this sees `caller_sleeps` or the caller
+   * sees the count. */
   uint64_t gate = atomic_fetch_sub(&w->gate, 1);
   if ((gate & OPEN) || (gate & INSIDE) != 1 || !atomic_load(&w->caller_sleeps)) return;
   pthread_mutex_lock(&w->sleep_lock);
@@ -198,6 +214,7 @@ static void *thread_main(void *argument)
   for (;;) {
     wait_for_work(w, seen);
     if (atomic_load(&w->gate) & QUIT) return NULL;
+    /* Another job, or none, by now. */
     if (!join_job(w, &seen)) continue;
     run_tasks(w, member->worker);
     leave_job(w);
@@ -235,6 +252,7 @@ static void start_threads(tsr__workers *w, int wanted)
   pthread_attr_t attr;
   pthread_attr_init(&attr);
   pthread_attr_setstacksize(&attr, STACK);
+  /* Threads inherit the mask of their maker, so it is set around their making and put back. */
   sigfillset(&most);
   sigdelset(&most, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &most, &old);
@@ -242,6 +260,7 @@ static void start_threads(tsr__workers *w, int wanted)
     struct member *member = &w->member[w->started];
     *member =
         (struct member){ .workers = w, .worker = i, .cpu = pinned ? nth_cpu(&set, i) : NO_CPU };
+    /* Fewer threads than asked for do the same work: tasks are handed out, not dealt. */
     if (pthread_create(&member->thread, &attr, thread_main, member)) break;
     w->started++;
   }
@@ -274,7 +293,8 @@ static void free_workers(tsr_runtime *rt, tsr__workers *w)
 /* NULL when memory is short: the job then runs on the caller alone. In a child of fork the threads
  * do not exist, and its copies of their locks and conditions are in any state: a lock may be held
  * by a thread that is gone, and a signal may wait for one that slept. So the child starts its own;
- * the old ones' memory stays until the end, as another thread may be looking at it. */
+ * the old ones' memory stays until the end, as another thread may be looking at it.
+ * Threads are started at the first job that has use for them: a program of small work has none. */
 static tsr__workers *open_workers(tsr_runtime *rt)
 {
   tsr__workers *w = atomic_load_explicit(&rt->workers, memory_order_acquire);
@@ -336,6 +356,7 @@ static void check_outside(tsr__workers *w)
 
 static bool take_pool(tsr__workers *w)
 {
+  /* Tried only: who finds it taken has work of its own to do meanwhile. */
   if (pthread_mutex_trylock(&w->submit)) return false;
   atomic_store_explicit(&w->caller, (uintptr_t)pthread_self(), memory_order_relaxed);
   return true;
@@ -343,6 +364,8 @@ static bool take_pool(tsr__workers *w)
 
 static void wake_sleepers(tsr__workers *w, int64_t wanted)
 {
+  /* After the gate was opened: a sleeper that is not counted yet will look at the gate before it
+   * sleeps. */
   int sleepers = atomic_load(&w->sleepers);
   if (!sleepers) return;
   pthread_mutex_lock(&w->sleep_lock);
@@ -388,6 +411,7 @@ static void ask(tsr__progress *progress)
 {
   tsr_runtime *rt = progress->rt;
   if (!is_due(rt, progress->what)) return;
+  /* A count for show: it may be behind by what runs at the moment. */
   int64_t done = atomic_load_explicit(&progress->done, memory_order_relaxed);
   if (!rt->opts.progress(progress->what, done, progress->total, rt->opts.progress_user))
     atomic_store_explicit(&progress->stop, true, memory_order_relaxed);
@@ -396,6 +420,7 @@ static void ask(tsr__progress *progress)
 bool tsr__progress_stops(tsr__progress *progress, int worker)
 {
   if (!progress->rt->opts.progress) return false;
+  /* Worker 0 is the caller: callbacks run on the thread that called us. */
   if (worker == 0 && !atomic_load_explicit(&progress->stop, memory_order_relaxed)) ask(progress);
   return atomic_load_explicit(&progress->stop, memory_order_relaxed);
 }
@@ -442,6 +467,8 @@ static void wait_for_leavers(tsr__workers *w, bool asks)
  * goes on asking. */
 static void close_job(tsr__workers *w, tsr__progress *progress)
 {
+  /* No thread can join from here on; those inside take what tasks are left, and none is when
+   * this is called. */
   uint64_t gate = atomic_fetch_and(&w->gate, ~OPEN);
   if (!(gate & INSIDE) || wait_awake(w, all_left, 0)) return;
   pthread_mutex_lock(&w->sleep_lock);
@@ -450,6 +477,7 @@ static void close_job(tsr__workers *w, tsr__progress *progress)
     wait_for_leavers(w, progress != NULL);
     if (!progress) continue;
     pthread_mutex_unlock(&w->sleep_lock);
+    /* Without the lock: the callback is the user's, and may take as long as it likes. */
     tsr__progress_stops(progress, 0);
     pthread_mutex_lock(&w->sleep_lock);
   }
@@ -472,16 +500,21 @@ static void run_batch(tsr_runtime *rt, const batch *job)
     return;
   }
   int64_t first = 0;
+  /* Task by task, looking each time whether the pool is free by now; what is left then is
+   * shared. */
   while (!take_pool(w)) {
     if (!first) check_outside(w);
     job->fn(job->user, first++, 0);
     if (first == job->count) return;
   }
+  /* Nobody is inside and the gate is closed, so nobody reads these; opening the gate publishes
+   * them. */
   w->fn = job->fn;
   w->user = job->user;
   w->count = job->count;
   atomic_store_explicit(&w->next, first, memory_order_relaxed);
   uint64_t gate = atomic_load_explicit(&w->gate, memory_order_relaxed);
+  /* A new number, so that threads know it for another job. 46 bits do not come round. */
   atomic_store(&w->gate, ((gate & JOB_MASK) + JOB) | OPEN);
   wake_sleepers(w, job->count - first - 1);
   run_tasks(w, 0);
