@@ -6,6 +6,7 @@
 #include "tessera/arrow.h"
 #include "tessera/base.h"
 #include "tessera/collectives.h"
+#include "tessera/compile.h"
 #include "tessera/dlpack.h"
 #include "tessera/elementwise.h"
 #include "tessera/frame.h"

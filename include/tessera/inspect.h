@@ -44,6 +44,30 @@ typedef struct tsr_run_stats {
   bool cached;           /* every plan came from the cache */
 } tsr_run_stats;
 
+enum { TSR_MAX_KINDS = 16 };
+
+/* Collectives of one kind. */
+typedef struct tsr_kind_figures {
+  const char *kind; /* as tsr_explain calls it, "all-gather"; static */
+  int count;
+  int64_t bytes; /* that cross between devices, all of them together */
+} tsr_kind_figures;
+
+/* What running a program takes, by its plan. Of a device: of the one that holds most. An operation
+ * on elements counts one flop an element, a reduction and a routine one an element that it reads, a
+ * product two. What is known at run time only (rows that a filter leaves) counts nothing. */
+typedef struct tsr_figures {
+  double flops, device_flops;
+  int64_t device_bytes; /* read and written in memory by kernels, routines and moves */
+  int64_t bytes_moved;  /* between devices, as tsr_explain has it */
+  int collectives, kernels;
+  int kind_count;
+  tsr_kind_figures kinds[TSR_MAX_KINDS];
+  /* Of a device: arguments and results; the most that lies there at once, accumulators and a
+   * routine's own room left out. */
+  int64_t argument_bytes, result_bytes, peak_bytes;
+} tsr_figures;
+
 /* Returns the figures of the last terminal of this scope that ran something; zeros if none.
  * Local. */
 TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);

@@ -405,6 +405,20 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
   return TSR_OK;
 }
 
+/* On a mesh of sizes alone a program can be planned, not run. */
+static tsr_status check_devices(const tsr__plan *plan, tsr__error *error)
+{
+  const tsr__program *program = &plan->parts.program;
+  for (int i = 1; i < program->sharding_count; i++)
+    if (tsr_mesh_is_abstract(program->shardings[i].mesh))
+      return tsr__error_set(
+          error, TSR_EAXIS,
+          "the program is placed on mesh %s, which is abstract: sizes without "
+          "devices; make it with tsr_mesh_make, or ask tsr_explain or tsr_compile",
+          tsr_mesh_text(program->shardings[i].mesh));
+  return TSR_OK;
+}
+
 /* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
  * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
  * may be cancelled while waiting. Where a run under way makes one of the nodes it waits for that,
@@ -421,6 +435,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   tsr_array *pending = status ? NULL : first_pending(&engine->trace);
   if (!status && !pending) status = check_given_up(&engine->trace, exec->error);
   if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
+  if (!status && !pending) status = check_devices(plan, exec->error);
   if (!status && !pending) status = bind(rt, engine, plan, exec);
   pthread_mutex_unlock(&engine->lock);
   return pending ? tsr__pending_wait(pending, exec->error) : status;
@@ -496,13 +511,14 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
 /* ---- asking about a plan ---- */
 
 /* As a terminal plans, into the same cache: what is explained is what runs, and running it
- * afterwards finds the plan. */
+ * afterwards finds the plan. Types stand for arrays: a leaf's value is no part of a plan. */
 static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, tsr__plan **out,
                           tsr__error *error)
 {
   tsr__engine *engine = engine_of(scope->rt);
   bool cached;
   tsr__program_clear(&engine->trace);
+  engine->trace.looks = true;
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, error);
   return status ? status : plan_get(scope->rt, engine, out, &cached, error);
 }
@@ -512,8 +528,21 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
   tsr__engine *engine = engine_of(a->node.scope->rt);
   pthread_mutex_lock(&engine->lock);
   tsr__program_clear(&engine->trace);
+  engine->trace.looks = true;
   tsr_status status = tsr__program_trace(&engine->trace, &a, 1, error);
   if (!status) tsr__program_print(&engine->trace, out);
+  pthread_mutex_unlock(&engine->lock);
+  return status;
+}
+
+tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
+                        tsr__error *error)
+{
+  tsr__engine *engine = engine_of(scope->rt);
+  tsr__plan *plan = NULL;
+  pthread_mutex_lock(&engine->lock);
+  tsr_status status = plan_of(scope, roots, count, &plan, error);
+  if (!status) status = tsr__plan_figures(plan, &scope->arena, out, error);
   pthread_mutex_unlock(&engine->lock);
   return status;
 }

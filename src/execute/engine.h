@@ -47,6 +47,9 @@ typedef struct tsr__engine {
 
 /* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+/* What running a plan takes (figures.c). */
+tsr_status tsr__plan_figures(const tsr__plan *plan, tsr__arena *scratch, tsr_figures *out,
+                             tsr__error *error);
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);
 
 /* The rows of a domain whose first dim is known at run time only: in all, and, where a filter left

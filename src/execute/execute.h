@@ -117,6 +117,10 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error);
 
+/* What a program of these roots takes; nothing is run. */
+tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
+                        tsr__error *error);
+
 /* Counts for tests and explain: how many kernels and steps of each kind a program of these roots
  * takes. */
 typedef struct tsr__plan_shape {

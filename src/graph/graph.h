@@ -423,6 +423,11 @@ tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__er
 /* A node without checks or operands, for leaves with a value (put, adopt, keep). */
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
                           const tsr_sharding *sharding, tsr__value *value, const char *site);
+/* A leaf that never has a value: programs of it are looked at, not run. */
+static inline bool tsr__is_abstract(const tsr_array *a)
+{
+  return a->op == TSR__OP_LEAF && !a->value && !a->deleted && !a->inert;
+}
 tsr_array *tsr__make_inert(tsr_scope *scope, const char *site);
 /* A tree of arrays and trees, which are its operands; `names`, one each, or NULL, are copied. No
  * program ever holds it: whoever takes arrays takes those in it. */
@@ -622,6 +627,7 @@ typedef struct tsr__program {
   size_t array_capacity, attr_capacity, result_capacity, region_capacity;
   bool failed; /* out of memory while building */
   bool open;   /* traced for a region: arguments may stand in it */
+  bool looks;  /* traced to be looked at, not run: leaves need no values */
   /* how tracing finds its way; empty otherwise */
   tsr_array **visited;    /* every array met, in the order of their `visit` */
   struct tsr__todo *todo; /* arrays waiting for their operands */

@@ -426,11 +426,12 @@ static void say_where(tsr__error *error, const tsr_scope *scope, tsr__op op, tsr
   }
 }
 
-tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
-                            const tsr_shape *shape, tsr__error *error)
+/* `data`: it has devices, so that elements can lie there; what is planned only needs none. */
+static tsr_status check_place(const tsr_scope *scope, const tsr_sharding *sharding,
+                              const tsr__inferred *type, bool data, tsr__error *error)
 {
   tsr_sharding asked = *sharding;
-  tsr_shape known = *shape;
+  tsr_shape known = type->shape;
   for (int d = 0; d < known.rank; d++)
     /* A size of the run is taken for 0, which any spec divides. */
     if (known.dims[d] < 0) known.dims[d] = 0;
@@ -438,11 +439,21 @@ tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding
    * before would seem to name dims too many. */
   if (asked.rank == TSR_MAX_RANK)
     while (asked.rank > known.rank && !tsr__dim_axes(&asked, asked.rank - 1)) asked.rank--;
-  if (tsr__sharding_check_type(&asked, dtype, &known, error)) return error->status;
+  bool form = !data && tsr_mesh_is_abstract(asked.mesh);
+  if (form ? tsr__sharding_check_form(&asked, &known, error)
+           : tsr__sharding_check_type(&asked, type->dtype, &known, error))
+    return error->status;
   if (!sharding->mesh || sharding->mesh->rt == scope->rt) return TSR_OK;
   return tsr__error_set(error, TSR_EAXIS,
                         "the mesh %s belongs to another runtime; make it with the scope's",
                         tsr_mesh_text(sharding->mesh));
+}
+
+tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
+                            const tsr_shape *shape, tsr__error *error)
+{
+  return check_place(scope, sharding, &(tsr__inferred){ .dtype = dtype, .shape = *shape }, true,
+                     error);
 }
 
 tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__error *error)
@@ -467,8 +478,7 @@ static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op 
   if (ask->opens) asked.open = 0;
   if (places) asked.unreduced = 0;
   if (places) tsr__check_sum(ask->sharding, type->dtype, &inner);
-  if (!inner.status && !tsr__check_place(scope, &asked, type->dtype, &type->shape, &inner))
-    return TSR_OK;
+  if (!inner.status && !check_place(scope, &asked, type, !places, &inner)) return TSR_OK;
   return tsr__error_set(error, inner.status, "tsr_%s: %s", tsr__ops[op].name, inner.text);
 }
 

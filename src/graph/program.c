@@ -69,7 +69,7 @@ void tsr__program_clear(tsr__program *program)
   program->visited_count = 0;
   /* The lists stay as long as they are, and are written over: only `visited_count` says what of
    * `visited` counts. */
-  program->failed = program->open = false;
+  program->failed = program->open = program->looks = false;
   tsr__table_clear(&program->equal);
   tsr__table_clear(&program->blobs);
 }
@@ -418,6 +418,13 @@ static tsr_status refuse(const tsr__program *program, const tsr_array *array, bo
                          tsr__error *error)
 {
   if (array->inert) return refuse_inert(array, error);
+  if (tsr__is_abstract(array))
+    return program->looks ? TSR_OK
+                          : tsr__error_set(error, TSR_ESTATE,
+                                           "the array made at %s by tsr_abstract is a type without "
+                                           "elements; compute with one that has some, or ask "
+                                           "tsr_explain or tsr_compile",
+                                           array->node.site ? array->node.site : "an unknown line");
   if (array->op == TSR__OP_ARG && !program->open)
     return tsr__error_set(error, TSR_ESTATE,
                           "it is computed of an argument of a function that is being traced, which "

@@ -23,6 +23,11 @@ static const char *const move_names[] = {
   [TSR__MOVE_LOOK] = "look-up",
 };
 
+const char *tsr__move_name(int move)
+{
+  return move_names[move];
+}
+
 static const char *file_of(const char *site)
 {
   const char *slash = site ? strrchr(site, '/') : NULL;

@@ -29,6 +29,9 @@ enum tsr__move {
   TSR__MOVE_ROWS /* rows with run-time sizes: rebalance; bytes known after the run only */
 };
 
+/* "all-gather"; static. */
+const char *tsr__move_name(int move);
+
 /* Why. */
 enum tsr__cause {
   TSR__CAUSE_NONE,

@@ -104,8 +104,8 @@ static bool add_captured(tsr_scope *scope, const tsr__traced *t, tsr__leaves *ou
 }
 
 /* The call's results as the body returned them. */
-static tsr_array *call_trace(tsr_scope *scope, const tsr__traced *t, tsr__leaves *in,
-                             const char *site)
+tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *t, tsr__leaves *in,
+                           const char *site)
 {
   tsr__region *region = t->region;
   if (t->captured_count && !add_captured(scope, t, in, site)) return tsr__make_inert(scope, site);
@@ -124,22 +124,23 @@ static tsr_array *call_trace(tsr_scope *scope, const tsr__traced *t, tsr__leaves
   return results ? tsr__form_fill(scope, t->form, results, site) : tsr__make_inert(scope, site);
 }
 
-/* Arguments that are there. NULL: they are. Else what is to be returned. */
-static tsr_array *refuse_arguments(const tsr_function *f, tsr_array *const *arguments, int count,
-                                   const char *site)
+tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in, const char *call,
+                                 const char *site)
 {
   tsr_scope *scope = tsr__scope_here(f->node.scope);
+  tsr_array *const *arguments = in->at;
+  int count = in->count;
   for (int i = 0; i < count; i++) {
     if (arguments[i] && arguments[i]->inert) return arguments[i];
     if (arguments[i] && arguments[i]->node.scope->rt == scope->rt) continue;
-    tsr__fail(scope, site, TSR_EARG, "tsr_call: argument %d of %s %s", i, f->name,
+    tsr__fail(scope, site, TSR_EARG, "%s: argument %d of %s %s", call, i, f->name,
               arguments[i] ? "belongs to another runtime; read it there and put it here"
                            : "is NULL; give an array");
     return tsr__make_inert(scope, site);
   }
   if (count <= TSR_MAX_ARGS) return NULL;
   tsr__fail(scope, site, TSR_EARG,
-            "tsr_call: %d arguments for %s, expected %d at most; put some together with tsr_tree",
+            "%s: %d arguments for %s, expected %d at most; put some together with tsr_tree", call,
             count, f->name, TSR_MAX_ARGS);
   return tsr__make_inert(scope, site);
 }
@@ -150,12 +151,12 @@ tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, 
     return tsr__make_inert(f ? tsr__scope_here(f->node.scope)
                              : tsr__home_of((tsr__operands){ arguments, arguments ? count : 0 }),
                            site);
-  tsr_array *refused = refuse_arguments(f, arguments, count, site);
-  if (refused) return refused;
   tsr__arguments a = { .in = { arguments, count } };
+  tsr_array *refused = tsr__refuse_arguments(f, &a.in, "tsr_call", site);
+  if (refused) return refused;
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
   bool taken = tsr__take_leaves(scope, f, &a, site);
   const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;
-  tsr_array *made = t ? call_trace(scope, t, &a.leaves, site) : NULL;
+  tsr_array *made = t ? tsr__call_trace(scope, t, &a.leaves, site) : NULL;
   return tsr__or_no_memory(scope, made, "tsr_call", site);
 }

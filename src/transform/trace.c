@@ -39,18 +39,46 @@ typedef struct leaf_key {
 
 typedef struct signature {
   tsr__text text;
+  size_t first_leaf;
   uint64_t hash;
 } signature;
+
+static void fill_key(leaf_key *key, const tsr_array *a)
+{
+  memset(key, 0, sizeof *key);
+  key->dtype = a->dtype;
+  key->rank = (uint8_t)a->shape.rank;
+  memcpy(key->dims, a->shape.dims, (size_t)a->shape.rank * sizeof *key->dims);
+  if (a->sharding.mesh) memcpy(&key->sharding, &a->sharding, sizeof key->sharding);
+}
 
 static void add_leaf(tsr__text *out, const tsr_array *a)
 {
   leaf_key key;
-  memset(&key, 0, sizeof key);
-  key.dtype = a->dtype;
-  key.rank = (uint8_t)a->shape.rank;
-  memcpy(key.dims, a->shape.dims, (size_t)a->shape.rank * sizeof *key.dims);
-  if (a->sharding.mesh) memcpy(&key.sharding, &a->sharding, sizeof key.sharding);
+  fill_key(&key, a);
   tsr__text_put(out, (const char *)&key, sizeof key);
+}
+
+/* Forms are texts without zeros; what stands behind them begins at traced->first_leaf. */
+int tsr__first_unlike(const tsr__traced *t, const tsr__arguments *a)
+{
+  for (int i = 0; i < a->leaves.count && i < t->argument_count; i++) {
+    leaf_key key;
+    fill_key(&key, a->leaves.at[i]);
+    if (memcmp(t->key + t->first_leaf + (size_t)i * sizeof key, &key, sizeof key)) return i;
+  }
+  return a->leaves.count == t->argument_count  ? -1
+         : a->leaves.count < t->argument_count ? a->leaves.count
+                                               : t->argument_count;
+}
+
+void tsr__traced_type(const tsr__traced *t, int leaf, tsr__text *out)
+{
+  leaf_key key;
+  memcpy(&key, t->key + t->first_leaf + (size_t)leaf * sizeof key, sizeof key);
+  tsr_shape shape = { .rank = key.rank };
+  memcpy(shape.dims, key.dims, sizeof key.dims);
+  tsr__type_add(out, (tsr_dtype)key.dtype, &shape, &key.sharding);
 }
 
 /* The caller frees the text. */
@@ -62,6 +90,7 @@ static void write_signature(const tsr_scope *scope, const tsr_function *f, const
     tsr__form_of(a->in.at[i], &out->text);
     tsr__text_add(&out->text, ";");
   }
+  out->first_leaf = out->text.length;
   for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
   tsr__axes_text(scope, &out->text);
   for (const tsr_function *of = f; of; of = of->of)
@@ -283,6 +312,7 @@ static tsr__traced *begin(tsr_function *f, const signature *s, int argument_coun
   memcpy(key, s->text.data, s->text.length);
   t->key = key;
   t->key_bytes = s->text.length;
+  t->first_leaf = s->first_leaf;
   t->hash = s->hash;
   t->thread = pthread_self();
   t->argument_count = argument_count;

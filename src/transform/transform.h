@@ -46,8 +46,8 @@ typedef struct tsr__capture {
 /* What a body came to for one signature. Immutable once `region` is set. */
 typedef struct tsr__traced {
   struct tsr__traced *next;
-  char *key; /* the signature as bytes */
-  size_t key_bytes;
+  char *key;                    /* the signature as bytes */
+  size_t key_bytes, first_leaf; /* where the leaves' types stand in it */
   uint64_t hash;
   pthread_t thread;    /* that traces it, while region is NULL */
   tsr__region *region; /* its arguments: the leaves of the arguments, then what was captured */
@@ -91,6 +91,16 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *function,
                               const tsr__arguments *arguments, const char *site);
 /* What was captured, as an array of a scope. */
 tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *traced, int i, const char *site);
+/* The first leaf that is not of the type that was traced for; -1: none. Trees may still differ. */
+int tsr__first_unlike(const tsr__traced *traced, const tsr__arguments *arguments);
+/* Appends the type of a leaf that was traced for. */
+void tsr__traced_type(const tsr__traced *traced, int leaf, tsr__text *out);
+/* The call of a trace on leaves, as the body returned it (function.c). */
+tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *traced, tsr__leaves *in,
+                           const char *site);
+/* Arguments that are there. NULL: they are. Else what is to be returned; `call` is who asks. */
+tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *arguments,
+                                 const char *call, const char *site);
 void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
 
 /* ---- named axes (axes.c) -------------------------------------------------------------------- */

@@ -826,6 +826,7 @@ const struct verb_case verb_cases[] = {
   { "elsewhere", verb_elsewhere },
   { "trees", verb_trees },
   { "functions", verb_functions },
+  { "compiled", verb_compiled },
   { "gradients", verb_gradients },
   { "mapping", verb_mapping },
   { "shard_maps", verb_shard_maps },

@@ -51,6 +51,23 @@ void verb_functions(struct verb_run *r)
   if (f && tsr_trace_count(f) != 1 && !r->status) r->status = tsr_scope_status(r->s);
 }
 
+void verb_compiled(struct verb_run *r)
+{
+  tsr_array *outer = tsr_abs(verb_matrix(r)), *model = model_of(r);
+  tsr_function *f = tsr_function_make(r->s, weighted, .user = outer);
+  if (!f) return;
+  tsr_compiled *c = tsr_compile(f, model);
+  verb_see_array(r, tsr_compiled_call(c, model));
+  if (!*tsr_compiled_text(c) && !r->status) r->status = TSR_ENOMEM;
+  if (!tsr_compiled_figures(c).kernels && !r->status) r->status = tsr_scope_status(r->s);
+  tsr_array *type = tsr_abstract(r->s, TSR_F64, TSR_SHAPE(8, 2), tsr_on(r->mesh, "data"));
+  tsr_array *sum = tsr_sum(type);
+  const char *text = "";
+  tsr_status status = tsr_explain_into(&sum, 1, &text);
+  if (status && !r->status) r->status = status;
+  if (!*text && !r->status) r->status = TSR_ENOMEM;
+}
+
 void verb_gradients(struct verb_run *r)
 {
   tsr_array *model = model_of(r), *outer = tsr_abs(verb_matrix(r));

@@ -975,6 +975,33 @@ static void functions(void)
   NO(tsr_call(bad, f34));
 }
 
+/* ---- compiled ahead of time ------------------------------------------------------------------ */
+
+static tsr_status text_status(const tsr_compiled *made)
+{
+  return *tsr_compiled_text(made) ? tsr_scope_status(s) : TSR_OK;
+}
+
+static void compiled(void)
+{
+  tsr_function *same = tsr_function_make(s, first_of, .name = "same"), *bad;
+  bad = tsr_function_make(s, first_of, .user = mesh, .name = "bad");
+  tsr_compiled *c = tsr_compile(same, f3);
+  tsr_sharding nowhere = tsr_on(tsr_mesh_abstract(rt, "a=2"), "a");
+  tsr_array *type = tsr_abstract(s, TSR_F32, TSR_SHAPE(4), nowhere);
+  title("functions compiled ahead of time");
+  NO(tsr_abstract(s, (tsr_dtype)99, TSR_SHAPE(4), nowhere));
+  NO(tsr_abstract(s, TSR_F32, TSR_SHAPE(4), tsr_on(mesh, "q")));
+  NO(tsr_abstract(s, TSR_F32, TSR_SCALAR, nowhere));
+  NO_END(tsr_wait(type));
+  NO_END(tsr_wait(tsr_constrain(tsr_arange(s, 0, 4), nowhere)));
+  NO_END(text_status(tsr_compile(bad, f34)));
+  NO_END(text_status(tsr_compile(same, f3, NULL)));
+  NO(tsr_compiled_call(c, f4));
+  NO(tsr_compiled_call(c, f3, f3));
+  NO(tsr_compiled_call(c, NULL));
+}
+
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 /* Bodies of one call each, which is refused there: NULL stands for what they return. */
@@ -1150,8 +1177,8 @@ TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
   void (*const parts[])(void) = { elements, reductions,    views,           several,   taking,
                                   finding,  sorting,       products,        places,    tensors,
-                                  files,    terminals,     indices_in_runs, functions, mapping,
-                                  training, memory_in_runs };
+                                  files,    terminals,     indices_in_runs, functions, compiled,
+                                  mapping,  training,      memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

@@ -1,0 +1,192 @@
+/* Functions compiled ahead of time: figures against those counted by hand and by a run, plans that
+ * calls find, meshes without devices, types that stand for arrays. */
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+} fixture;
+
+static fixture open_fixture(void)
+{
+  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
+  f.s = tsr_scope_open(f.rt);
+  f.mesh = tsr_mesh_make(f.rt, "x=4,y=2");
+  return f;
+}
+
+static void close_fixture(fixture *f)
+{
+  tsr_scope_close(f->s);
+  tsr_runtime_close(f->rt);
+}
+
+/* tanh(x w), and its mean. */
+static tsr_array *layer(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *out = tsr_tanh(tsr_matmul(in[0], in[1]));
+  return tsr_tuple(s, out, tsr_mean(out));
+}
+
+static tsr_array *loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_item(layer(s, in, user), 1);
+}
+
+static tsr_array *values(fixture *f, tsr_shape shape, const char *spec)
+{
+  tsr_array *a = tsr_arange(f->s, 0, (double)(shape.dims[0] * shape.dims[1]), .dtype = TSR_F32);
+  tsr_array *out = tsr_reshard(tsr_reshape(tsr_mod(a, 5), shape), tsr_on(f->mesh, spec));
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f->s);
+  return out;
+}
+
+static int64_t bytes_of(const tsr_figures *f, const char *kind)
+{
+  for (int k = 0; k < f->kind_count; k++)
+    if (!strcmp(f->kinds[k].kind, kind)) return f->kinds[k].bytes;
+  return 0;
+}
+
+TEST(figures_are_those_counted_by_hand)
+{
+  fixture f = open_fixture();
+  tsr_function *fn = tsr_function_make(f.s, layer, .name = "layer");
+  tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x"));
+  tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(16, 32), tsr_on(f.mesh, ""));
+  tsr_figures got = tsr_compiled_figures(tsr_compile(fn, x, w));
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  CHECK(got.flops == 2.0 * 64 * 16 * 32 + 64 * 32 + 64 * 32);
+  CHECK(got.device_flops == got.flops / 4);
+  CHECK_I64(got.argument_bytes, 16 * 16 * 4 + 16 * 32 * 4);
+  CHECK_I64(got.result_bytes, 16 * 32 * 4 + 4);
+  CHECK(got.peak_bytes >= got.argument_bytes + 2 * 16 * 32 * 4);
+  CHECK_I64(bytes_of(&got, "all-reduce"), got.bytes_moved);
+  CHECK_I64(got.collectives, 1);
+  CHECK(strstr(tsr_compiled_text(tsr_compile(fn, x, w)), "1 all-reduce: "));
+  close_fixture(&f);
+}
+
+TEST(a_call_finds_the_plan_and_moves_what_was_said)
+{
+  fixture f = open_fixture();
+  tsr_function *fn = tsr_function_make(f.s, layer);
+  tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x,y"), *w = values(&f, TSR_SHAPE(16, 32), "y");
+  tsr_array *types[] = { tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x,y")),
+                         tsr_abstract(f.s, TSR_F32, TSR_SHAPE(16, 32), tsr_on(f.mesh, "y")) };
+  tsr_compiled *c = tsr_compile(fn, types[0], types[1]);
+  tsr_figures said = tsr_compiled_figures(c);
+  tsr_array *both = tsr_compiled_call(c, x, w);
+  tsr_array *leaves[] = { tsr_item(both, 0), tsr_item(both, 1) };
+  CHECK_STATUS(tsr_eval(leaves, 2), TSR_OK, f.s);
+  tsr_run_stats run = tsr_last_run(f.s);
+  CHECK(run.cached);
+  CHECK_I64(tsr_trace_count(fn), 1);
+  CHECK_I64(run.bytes_counted - run.bytes_escaped, said.bytes_moved);
+  CHECK_I64(run.collectives, said.collectives);
+  CHECK_I64(run.kernels, said.kernels);
+  double got, want;
+  CHECK_STATUS(tsr_read_scalar(leaves[1], &got), TSR_OK, f.s);
+  CHECK_STATUS(tsr_read_scalar(tsr_item(tsr_call(fn, x, w), 1), &want), TSR_OK, f.s);
+  CHECK(got == want);
+  close_fixture(&f);
+}
+
+TEST(the_most_memory_is_what_a_run_comes_to)
+{
+  fixture f = open_fixture();
+  tsr_function *fn = tsr_function_make(f.s, layer);
+  tsr_array *x = values(&f, TSR_SHAPE(512, 256), "x"), *w = values(&f, TSR_SHAPE(256, 512), "");
+  int64_t before = tsr_device_memory(f.rt, 0).now;
+  tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, w));
+  tsr_array *both = tsr_call(fn, x, w);
+  tsr_array *leaves[] = { tsr_item(both, 0), tsr_item(both, 1) };
+  CHECK_STATUS(tsr_eval(leaves, 2), TSR_OK, f.s);
+  int64_t peak = tsr_device_memory(f.rt, 0).peak - before, more = said.peak_bytes;
+  more -= said.argument_bytes;
+  CHECK(more > 0 && more <= peak && peak < more + more / 4);
+  close_fixture(&f);
+}
+
+TEST(a_mesh_needs_no_devices)
+{
+  fixture f = open_fixture();
+  tsr_mesh *pod = tsr_mesh_abstract(f.rt, "x=64,y=4");
+  tsr_function *fn = tsr_function_make(f.s, loss, .name = "loss");
+  tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(6400, 64), tsr_on(pod, "x"));
+  tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 32), tsr_on(pod, ""));
+  tsr_compiled *c = tsr_compile(fn, x, w), *slope = tsr_compile(tsr_grad(fn), x, w);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  tsr_figures got = tsr_compiled_figures(c);
+  CHECK_I64(got.argument_bytes, 100 * 64 * 4 + 64 * 32 * 4);
+  CHECK_I64(bytes_of(&got, "all-reduce"), got.bytes_moved);
+  CHECK(got.bytes_moved > 0 && tsr_compiled_figures(slope).flops > 0);
+  tsr_array *placed = tsr_constrain(x, tsr_on(pod, "y"));
+  const char *said = tsr_explain(&placed, 1);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  CHECK(strstr(said, "x=64"));
+  double out;
+  CHECK_STATUS(tsr_read_scalar(tsr_compiled_call(c, x, w), &out), TSR_ESTATE, NULL);
+  CHECK(strstr(tsr_message(f.s), "is a type without elements"));
+  tsr_scope_clear(f.s);
+  tsr_array *there = tsr_constrain(tsr_arange(f.s, 0, 64), tsr_on(pod, "x"));
+  CHECK_STATUS(tsr_eval(&there, 1), TSR_EAXIS, NULL);
+  CHECK_STR_HAS(tsr_message(f.s), "mesh x=64,y=4, which is abstract");
+  close_fixture(&f);
+}
+
+/* What is made of functions is explained and dumped like them, on types. */
+TEST(gradients_are_explained_on_types)
+{
+  fixture f = open_fixture();
+  tsr_function *fn = tsr_function_make(f.s, loss, .name = "loss");
+  tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x"));
+  tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(16, 32), tsr_on(f.mesh, ""));
+  tsr_array *slope = tsr_call(tsr_grad(fn, .wrt = TSR_ARGS(1)), x, w);
+  const char *said = tsr_explain(&slope, 1);
+  CHECK(strstr(said, "all-reduce") || strstr(said, "reduce-scatter"));
+  CHECK(strstr(said, "dot"));
+  CHECK(strstr(tsr_dump(slope), "dot"));
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
+static tsr_array *captures(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_add(in[0], (tsr_array *)user);
+}
+
+TEST(what_does_not_fit_is_refused)
+{
+  fixture f = open_fixture();
+  tsr_function *fn = tsr_function_make(f.s, loss, .name = "loss");
+  tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x"), *w = values(&f, TSR_SHAPE(16, 32), "");
+  tsr_compiled *c = tsr_compile(fn, x, w);
+  tsr_array *wrong[] = { tsr_compiled_call(c, x, x) };
+  CHECK_STATUS(tsr_eval(wrong, 1), TSR_EARG, NULL);
+  CHECK(strstr(tsr_message(f.s), "array 1 of the arguments of loss is f32[64,16]@(x,-), but it was "
+                                 "compiled for f32[16,32]"));
+  tsr_scope_clear(f.s);
+  wrong[0] = tsr_compiled_call(c, x);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_EARG, NULL);
+  tsr_scope_clear(f.s);
+  wrong[0] = tsr_compiled_call(c, tsr_tuple(f.s, x, w));
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_EARG, NULL);
+  CHECK(strstr(tsr_message(f.s), "of the forms *;*;"));
+  tsr_scope_clear(f.s);
+  tsr_array *type = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x"));
+  wrong[0] = tsr_call(tsr_function_make(f.s, captures, .user = type), x);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_ESTATE, NULL);
+  CHECK(strstr(tsr_message(f.s), "by tsr_abstract is a type without elements"));
+  tsr_scope_clear(f.s);
+  tsr_compiled *bad = tsr_compile(fn, x, x);
+  CHECK(strstr(tsr_compiled_text(bad), "tsr_matmul"));
+  CHECK_I64(tsr_compiled_figures(bad).kernels, 0);
+  close_fixture(&f);
+}
