@@ -30,6 +30,56 @@ TSR_API TSR_MUST_USE tsr_status tsr_explain_into_at(tsr_array *const *arrays, in
 TSR_API const char *tsr_visualize_with(tsr_array *array, const tsr_draw_opts *opts,
                                        const char *site);
 
+/* Told how an array lies. It must not call what computes. */
+typedef void tsr_sharding_fn(tsr_sharding sharding, tsr_dtype dtype, tsr_shape shape, void *user);
+
+/* Tells `fn` how an array lies: at once of one with a value, or that can have one; in the body of a
+ * function when a call is planned, with the sharding that the planner chose, and not again where
+ * the plan is found. `user` must live as long as the function. Returns the array, to be used in its
+ * place: of what nobody reads nothing is told. Errors: TSR_EARG, those of evaluating. Local. */
+TSR_API tsr_array *tsr_inspect_sharding_at(tsr_array *array, tsr_sharding_fn *fn, void *user,
+                                           const char *site);
+
+/* What a callback is shown: borrowed for the call. */
+typedef struct tsr_seen {
+  const void *data; /* dense, C order; bool: one byte an element */
+  tsr_dtype dtype;
+  tsr_shape shape;       /* of what is shown */
+  tsr_sharding sharding; /* of the whole array */
+  tsr_box box;           /* which part of the whole it is */
+  int device;            /* whose part it is; -1: it is the whole */
+} tsr_seen;
+
+/* Shown an array; another status than TSR_OK fails the program. It must not call what computes. */
+typedef tsr_status tsr_seen_fn(const tsr_seen *seen, void *user);
+/* Takes a line of tsr_print, which ends in a newline. */
+typedef void tsr_line_fn(const char *line, void *user);
+
+typedef struct tsr_tap_args {
+  size_t size;
+  tsr_array *array;
+  tsr_seen_fn *fn;    /* tsr_callback */
+  const char *format; /* tsr_print */
+  tsr_line_fn *write; /* tsr_print: NULL writes to the standard output */
+  void *user;         /* of fn and write; lives as long as the function whose body it is in */
+  bool shards;        /* for each device with its part, in the order of the mesh */
+} tsr_tap_args;
+
+/* Shows an array to a callback whenever it is computed, in bodies of functions too, in the thread
+ * of the terminal. One that is to come after another takes what that one returned. In a body that
+ * is mapped over an axis all of them are seen at once, along a dim in front. Returns the array, to
+ * be used in its place: what nobody reads is not shown. Its gradient is passed through. Errors:
+ * TSR_EARG; at the terminal what the callback returned, with the line. Local. */
+TSR_API tsr_array *tsr_callback_at(const tsr_tap_args *args, const char *site);
+/* As tsr_callback, writes a line: in `format` {} stands for the elements, {type} for the type,
+ * {device} for whose part it is ("all" of the whole); {{ and }} are braces. Errors: TSR_EARG for
+ * other braces. Local. */
+TSR_API tsr_array *tsr_print_at(const tsr_tap_args *args, const char *site);
+
+/* Gives `log` a line whenever a body is traced anew: for what, and what is other than in the trace
+ * before - dtype, shape, sharding or form of an argument, bytes at .user. NULL: no more. Local. */
+TSR_API void tsr_log_compiles(tsr_runtime *rt, tsr_log_fn log, void *user);
+
 /* Figures of what the last terminal of a scope ran: for arrays one program; for frames all that it
  * took, summed: the programs between the steps that make rows, and the rows these steps
  * exchanged. */
@@ -81,6 +131,17 @@ TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
 #define tsr_visualize(...) TSR_VISUALIZE_(__VA_ARGS__, .size = sizeof(tsr_draw_opts))
 #define TSR_VISUALIZE_(array, ...) \
   tsr_visualize_with((array), &(tsr_draw_opts){ __VA_ARGS__ }, TSR_HERE)
+/* tsr_inspect_sharding(x, fn, user), tsr_callback(x, fn, .shards = true), tsr_print(x, "x = {}") */
+#define tsr_inspect_sharding(array, fn, user) \
+  tsr_inspect_sharding_at((array), (fn), (user), TSR_HERE)
+#define tsr_callback(given, ...)                                                            \
+  tsr_callback_at(                                                                          \
+      &(tsr_tap_args){ .size = sizeof(tsr_tap_args), .array = (given), .fn = __VA_ARGS__ }, \
+      TSR_HERE)
+#define tsr_print(given, ...)                                                                   \
+  tsr_print_at(                                                                                 \
+      &(tsr_tap_args){ .size = sizeof(tsr_tap_args), .array = (given), .format = __VA_ARGS__ }, \
+      TSR_HERE)
 #define tsr_dump_into(array, out) tsr_dump_into_at((array), (out), TSR_HERE)
 /* Arguments are taken together, so that arrays may be a compound literal. */
 #define tsr_explain_into(...) tsr_explain_into_at(__VA_ARGS__, TSR_HERE)

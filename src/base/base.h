@@ -262,6 +262,8 @@ struct tsr_runtime {
   tsr__asker asker[TSR__ASKERS]; /* under the lock */
   int64_t progress_gap; /* nanoseconds between two calls in a thread; tests that count set 0 */
   struct tsr__log *log;
+  tsr_log_fn compile_log; /* told of what transform/ traces anew; NULL: nobody */
+  void *compile_user;
 };
 
 /* Never NULL; tsr_runtime_status tells whether it can be filled. The caller may only add slots

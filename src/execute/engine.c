@@ -171,8 +171,8 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
 /* At level trace, the whole plan: the program of each device and its kernels' instructions. */
 static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
 {
-  static const char *const kinds[] = { "kernel",  "combine", "reshard",   "exchange",
-                                       "compact", "firstn",  "rebalance", "routine" };
+  static const char *const kinds[] = { "kernel", "combine",   "reshard", "exchange", "compact",
+                                       "firstn", "rebalance", "routine", "tap" };
   if (!tsr__log_on(rt, TSR_LOG_TRACE, "execute")) return;
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
@@ -215,6 +215,7 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
     plan->explained += note->bytes;
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
+  tsr__tap_plan(&plan->parts.program);
   *out = plan;
   return TSR_OK;
 }
@@ -521,6 +522,23 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
   engine->trace.looks = true;
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, error);
   return status ? status : plan_get(scope->rt, engine, out, &cached, error);
+}
+
+bool tsr__in_body(tsr_array *a)
+{
+  tsr__engine *engine = engine_of(a->node.scope->rt);
+  tsr__error error = { .status = TSR_OK };
+  bool found = false;
+  pthread_mutex_lock(&engine->lock);
+  tsr__program *trace = &engine->trace;
+  tsr__program_clear(trace);
+  trace->open = trace->looks = true;
+  if (!tsr__program_trace(trace, &a, 1, &error))
+    for (int n = 0; n < trace->node_count && !found; n++)
+      found = tsr__ops[trace->nodes[n].op].lowering == TSR__LOW_LEAF &&
+              tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;
+  pthread_mutex_unlock(&engine->lock);
+  return found;
 }
 
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)

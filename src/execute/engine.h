@@ -110,6 +110,10 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node);
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node);
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
 
+/* Shows the shardings of a new plan, and values while it runs (taps.c). */
+void tsr__tap_plan(const tsr__program *program);
+tsr_status tsr__exec_tap(tsr__exec *exec, int node);
+
 /* A step that is one device routine (routine.c). */
 tsr_status tsr__exec_routine(tsr__exec *exec, int node);
 

@@ -111,6 +111,15 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
  * them waits. Errors of the run are told then. */
 tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
 
+/* What a callback is given is the first member of one of these. */
+typedef struct tsr__shown {
+  tsr_seen seen;
+  const tsr__tap_attr *attr;
+} tsr__shown;
+
+/* Whether an array is computed of a function's argument: its body is being traced. */
+bool tsr__in_body(tsr_array *a);
+
 /* The text of tsr_dump for an array, appended. */
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);
 /* The text of tsr_explain for roots, appended; nothing is run. */

@@ -174,6 +174,7 @@ enum tsr__attr_family {
   TSR__ATTR_DOT,
   TSR__ATTR_BLOCKS,
   TSR__ATTR_AXIS,
+  TSR__ATTR_TAP,
   TSR__ATTR_FAMILIES
 };
 
@@ -284,6 +285,17 @@ typedef struct tsr__axis_attr {
   char name[TSR__AXIS_NAME]; /* zeros behind it */
   int64_t size;
 } tsr__axis_attr;
+
+enum tsr__tap { TSR__TAP_SHARDING, TSR__TAP_VALUES, TSR__TAP_PRINT };
+
+/* Who is shown an array. Pointers as numbers, zero where there is none; a plan is of them, too. */
+typedef struct tsr__tap_attr {
+  uint64_t fn, user; /* tsr_sharding_fn for tsr__tap SHARDING, else tsr_seen_fn */
+  uint64_t format;   /* of a print, of the runtime's texts, */
+  uint64_t write;    /* and who takes it: tsr_line_fn */
+  int64_t kind;      /* tsr__tap */
+  int64_t shards;    /* each device's part instead of the whole */
+} tsr__tap_attr;
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {

@@ -17,7 +17,8 @@ _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
                "nor in those of products");
 
 _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
-                   sizeof(tsr__within_attr) == 24 && sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 8,
+                   sizeof(tsr__within_attr) == 24 && sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 8 &&
+                   sizeof(tsr__tap_attr) == 48,
                "nor in those of indexing");
 
 /* Zeros of each family, for nodes that were given no attribute: reading one needs no look at
@@ -37,6 +38,7 @@ static const tsr__within_attr no_within;
 static const tsr__dot_attr no_dot;
 static const tsr__blocks_attr no_blocks;
 static const tsr__axis_attr no_axis;
+static const tsr__tap_attr no_tap;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -55,6 +57,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_DOT] = { sizeof no_dot, &no_dot },
   [TSR__ATTR_BLOCKS] = { sizeof no_blocks, &no_blocks },
   [TSR__ATTR_AXIS] = { sizeof no_axis, &no_axis },
+  [TSR__ATTR_TAP] = { sizeof no_tap, &no_tap },
 };
 
 /* Columns of a row. Each becomes an initialiser of a field, so a row may have them in any order,

@@ -188,6 +188,13 @@ static void add_dot(const tsr__program *program, const tsr__gnode *node, tsr__te
   add_letters(attr->out, node->rank, out);
 }
 
+static void add_tap(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  static const char *const kinds[] = { "sharding", "values", "print" };
+  const tsr__tap_attr *attr = tsr__attr_of(program, node);
+  tsr__text_add(out, ", %s%s", kinds[attr->kind], attr->shards ? " of shards" : "");
+}
+
 /* What stands in the parentheses behind a node's operands; NULL: nothing. INDEX stands where the
  * node is named (arg 1, %3#0); BLOCKS and AXIS are not shown. */
 static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const tsr__gnode *,
@@ -196,6 +203,7 @@ static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const 
   [TSR__ATTR_ORDER] = add_order,     [TSR__ATTR_PAD] = add_pad,       [TSR__ATTR_SPAN] = add_span,
   [TSR__ATTR_SCATTER] = add_scatter, [TSR__ATTR_WITHIN] = add_within, [TSR__ATTR_SCAN] = add_scan,
   [TSR__ATTR_SORT] = add_sort,       [TSR__ATTR_ROLL] = add_roll,     [TSR__ATTR_DOT] = add_dot,
+  [TSR__ATTR_TAP] = add_tap,
 };
 
 /* ---- nodes ---- */

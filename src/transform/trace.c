@@ -334,6 +334,82 @@ static void drop(tsr_function *f, tsr__traced *t)
   tsr__traced_free(&f->node.scope->rt->heap, t);
 }
 
+/* ---- telling what was traced anew ------------------------------------------------------------ */
+
+/* How many bytes at the end of a key are those at `user`. */
+static size_t user_bytes(const tsr_function *f)
+{
+  size_t bytes = 0;
+  for (; f; f = f->of) bytes += f->user_bytes;
+  return bytes;
+}
+
+/* What the second leaf has another than the first: "dtype", "shape" or "sharding". */
+static const char *other_part(const tsr__traced *a, const tsr__traced *b, int leaf)
+{
+  leaf_key x, y;
+  memcpy(&x, a->key + a->first_leaf + (size_t)leaf * sizeof x, sizeof x);
+  memcpy(&y, b->key + b->first_leaf + (size_t)leaf * sizeof y, sizeof y);
+  if (x.dtype != y.dtype) return "dtype";
+  return x.rank != y.rank || memcmp(x.dims, y.dims, sizeof x.dims) ? "shape" : "sharding";
+}
+
+/* What is other in a trace than in the one before. */
+static void add_change(const tsr_function *f, const tsr__traced *before, const tsr__traced *t,
+                       tsr__text *out)
+{
+  size_t size = sizeof(leaf_key), at = 0, end = size * (size_t)t->argument_count;
+  if (before->first_leaf != t->first_leaf || before->argument_count != t->argument_count ||
+      memcmp(before->key, t->key, t->first_leaf)) {
+    tsr__text_add(out, "the arguments are %.*s, were %.*s", (int)t->first_leaf, t->key,
+                  (int)before->first_leaf, before->key);
+    return;
+  }
+  const char *old = before->key + t->first_leaf, *new = t->key + t->first_leaf;
+  while (at < end && !memcmp(old + at, new + at, size)) at += size;
+  if (at < end) {
+    int leaf = (int)(at / size);
+    tsr__text_add(out, "the %s of array %d changed: ", other_part(before, t, leaf), leaf);
+    tsr__traced_type(t, leaf, out);
+    tsr__text_add(out, ", was ");
+    tsr__traced_type(before, leaf, out);
+    return;
+  }
+  at = t->key_bytes - user_bytes(f);
+  bool same = t->key_bytes == before->key_bytes && !memcmp(t->key, before->key, at);
+  tsr__text_add(out, same ? "the bytes at .user changed" : "it is mapped over other axes");
+}
+
+/* Tells who asked by tsr_log_compiles. */
+static void tell_trace(const tsr_function *f, const tsr__traced *t, const char *site)
+{
+  tsr_runtime *rt = f->node.scope->rt;
+  tsr__text line;
+  if (!rt->compile_log) return;
+  tsr__text_init(&line, &rt->heap);
+  tsr__text_add(&line, "traced %s for ", f->name);
+  for (int i = 0; i < t->argument_count; i++) {
+    if (i) tsr__text_add(&line, ", ");
+    tsr__traced_type(t, i, &line);
+  }
+  tsr__text_add(&line, " at %s: ", site ? site : "an unknown line");
+  pthread_mutex_lock((pthread_mutex_t *)&f->lock);
+  const tsr__traced *before = t->next;
+  while (before && !before->region) before = before->next;
+  if (before) add_change(f, before, t, &line);
+  else tsr__text_add(&line, "its first call");
+  pthread_mutex_unlock((pthread_mutex_t *)&f->lock);
+  rt->compile_log(TSR_LOG_INFO, "transform", tsr__text_get(&line), rt->compile_user);
+  tsr__text_free(&line);
+}
+
+void tsr_log_compiles(tsr_runtime *rt, tsr_log_fn log, void *user)
+{
+  if (!rt || rt->error.status) return; /* the inert one is read-only */
+  rt->compile_log = log;
+  rt->compile_user = user;
+}
+
 static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const signature *s,
                                     const tsr__arguments *a, const char *site)
 {
@@ -354,6 +430,7 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
   pthread_mutex_lock(&f->lock);
   f->trace_count++;
   pthread_mutex_unlock(&f->lock);
+  tell_trace(f, t.traced, site);
   return t.traced;
 }
 

@@ -22,6 +22,7 @@ static const char *const elsewhere[TSR__OPS] = {
   [TSR__OP_CALL] = "stands in its region's place: region_test",
   [TSR__OP_COMPACT] = "rows of frames: chain_law_test",
   [TSR__OP_FIRSTN] = "rows of frames: chain_law_test",
+  [TSR__OP_TAP] = "its operand, shown: tap_test",
   [TSR__OP_REBALANCE] = "rows of frames: chain_law_test",
   [TSR__OP_SUM_TO] = "made by products: routine_law_test",
   [TSR__OP_FOLD] = "put between by the planner: split_test",

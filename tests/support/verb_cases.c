@@ -827,6 +827,7 @@ const struct verb_case verb_cases[] = {
   { "trees", verb_trees },
   { "functions", verb_functions },
   { "compiled", verb_compiled },
+  { "taps", verb_taps },
   { "gradients", verb_gradients },
   { "mapping", verb_mapping },
   { "shard_maps", verb_shard_maps },

@@ -42,6 +42,7 @@ void verb_elsewhere(struct verb_run *r);
 void verb_trees(struct verb_run *r);
 void verb_functions(struct verb_run *r);
 void verb_compiled(struct verb_run *r);
+void verb_taps(struct verb_run *r);
 void verb_gradients(struct verb_run *r);
 void verb_mapping(struct verb_run *r);
 void verb_shard_maps(struct verb_run *r);

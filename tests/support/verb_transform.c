@@ -68,6 +68,39 @@ void verb_compiled(struct verb_run *r)
   if (!*text && !r->status) r->status = TSR_ENOMEM;
 }
 
+static tsr_status seen_by(const tsr_seen *seen, void *user)
+{
+  *(const void **)user = seen->data;
+  return TSR_OK;
+}
+
+static void lies(tsr_sharding sharding, tsr_dtype dtype, tsr_shape shape, void *user)
+{
+  (void)dtype, (void)shape;
+  *(const void **)user = sharding.mesh;
+}
+
+static void line_of(const char *line, void *user)
+{
+  *(const void **)user = line;
+}
+
+static tsr_array *tapped(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *x = tsr_callback(in[0], seen_by, .user = user, .shards = true);
+  x = tsr_print(tsr_inspect_sharding(x, lies, user), "{type} {}", .write = line_of, .user = user);
+  return tsr_sum(x);
+}
+
+void verb_taps(struct verb_run *r)
+{
+  const void *last = NULL;
+  tsr_log_compiles(r->rt, NULL, NULL);
+  tsr_function *f = tsr_function_make(r->s, tapped, .user = &last);
+  if (f) verb_see_array(r, tsr_call(f, verb_matrix(r)));
+}
+
 void verb_gradients(struct verb_run *r)
 {
   tsr_array *model = model_of(r), *outer = tsr_abs(verb_matrix(r));

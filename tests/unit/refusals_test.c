@@ -1002,6 +1002,24 @@ static void compiled(void)
   NO(tsr_compiled_call(c, NULL));
 }
 
+/* ---- shown on the way ------------------------------------------------------------------------ */
+
+static tsr_status fails(const tsr_seen *seen, void *user)
+{
+  (void)seen, (void)user;
+  return TSR_EVALUE;
+}
+
+static void taps(void)
+{
+  title("arrays shown on the way");
+  NO(tsr_inspect_sharding(f3, NULL, NULL));
+  NO(tsr_callback(f3, NULL));
+  NO(tsr_print(f3, NULL));
+  NO(tsr_print(f3, "{x}"));
+  NO_END(tsr_wait(tsr_callback(f3, fails)));
+}
+
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 /* Bodies of one call each, which is refused there: NULL stands for what they return. */
@@ -1175,10 +1193,10 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements, reductions,    views,           several,   taking,
-                                  finding,  sorting,       products,        places,    tensors,
-                                  files,    terminals,     indices_in_runs, functions, compiled,
-                                  mapping,  training,      memory_in_runs };
+  void (*const parts[])(void) = { elements, reductions, views,           several,       taking,
+                                  finding,  sorting,    products,        places,        tensors,
+                                  files,    terminals,  indices_in_runs, functions,     compiled,
+                                  taps,     mapping,    training,        memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

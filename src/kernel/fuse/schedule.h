@@ -32,7 +32,8 @@ enum tsr__step_kind {
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
   TSR__STEP_REBALANCE, /* run-time sizes: `node` */
-  TSR__STEP_ROUTINE    /* `node`'s device routine on all local devices */
+  TSR__STEP_ROUTINE,   /* `node`'s device routine on all local devices */
+  TSR__STEP_TAP        /* `node` is its operand, which a callback is shown */
 };
 
 typedef struct tsr__step {
