@@ -15,6 +15,11 @@
 
 #include "topology/half.h"
 
+/*   packed rows      a   rows x DEPTH      panels of `high`, numbers of one k side by side
+ *   packed columns   b   columns x DEPTH   panels of `wide`, likewise
+ *
+ * Together they fit the second cache, so that each is read from memory once for all pairs of
+ * panels. */
 enum {
   DEPTH = 256,
   ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
@@ -60,7 +65,10 @@ static int64_t step_of(const tsr__product_index *index, int array)
   return array == LEFT ? index->left : array == RIGHT ? index->right : index->out;
 }
 
-/* Offsets of elements first .. first + n - 1 of a list in an array; past its end the last. */
+/* Offsets of elements first .. first + n - 1 of a list in an array; past its end the last.
+ * Division once, then counting: an element's offset follows from the one before it. Elements
+ * past the end repeat the last one, so that panels may be read whole: what they give is never
+ * written. */
 static void offsets(const tsr__product_list *list, int array, int64_t first, int64_t n,
                     int64_t *out)
 {
@@ -105,7 +113,8 @@ static bool equidistant(const int64_t *at, int64_t n, int64_t step)
   return true;
 }
 
-/* Of each of these elements, how many from there on are known to lie one apart. */
+/* Of each of these elements, how many from there on are known to lie one apart. Packing copies
+ * such runs as vectors. Runs of one are always true, so where nothing is known that is said. */
 static void find_runs(const tsr__product_list *list, int array, int64_t first, int64_t n,
                       int64_t *run)
 {
@@ -163,7 +172,9 @@ static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
   ops->pack[p->plan->call->in](&job);
 }
 
-/* Whether a panel of columns is read where it lies: to be packed it has too few rows to meet. */
+/* Whether a panel of columns is read where it lies: to be packed it has too few rows to meet.
+ * Packing costs a pass over the columns, which pays where several panels of rows meet each of
+ * them. */
 static bool lies_ready(const block *p, int64_t column)
 {
   int wide = p->plan->ops->wide;
@@ -173,6 +184,8 @@ static bool lies_ready(const block *p, int64_t column)
 static void pack(block *p, int64_t depth)
 {
   const blocking *plan = p->plan;
+  /* The steps of the depth must be even as well: the tile function goes from k to k + 1 by one
+   * number. */
   p->ready = p->rows <= plan->ops->high && reads_in_place(plan, p->part) &&
              (depth < 2 || equidistant(p->right_step, depth, p->right_step[1] - p->right_step[0]));
   for (int64_t i = 0; i < p->rows; i += plan->ops->high) pack_panel(p, false, i, depth);
@@ -180,7 +193,9 @@ static void pack(block *p, int64_t depth)
     if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
 }
 
-/* How many panels of columns from j on few rows meet at once: they lie side by side. */
+/* How many panels of columns from j on few rows meet at once: they lie side by side. A single
+ * row has one number of each k for all columns: with four panels side by side each of them is
+ * loaded once for all four, and the sums of all are in registers. */
 static int panels_of(const block *p, int64_t j)
 {
   int panels = p->rows == 1 ? 4 : p->rows == 2 ? 2 : 1, wide = p->plan->ops->wide;
@@ -214,7 +229,9 @@ static void multiply(const block *p, int64_t depth, bool fresh)
 
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
-/* So many leaves are packed at once: a power of two, that they are a node of the tree. */
+/* So many leaves are packed at once: a power of two, that they are a node of the tree. A power
+ * of two of leaves, begun at a multiple of it, is one whole node of the tree, wherever it
+ * stands. */
 static int64_t leaves_of(int64_t leaf)
 {
   int64_t leaves = 1;
@@ -241,7 +258,11 @@ typedef struct tree {
 } tree;
 
 /* Takes the next node of a level into a tree: `now` becomes the sum of all that it completes, and
- * of all there is once it is the last; else it waits in `levels`. */
+ * of all there is once it is the last; else it waits in `levels`.
+ *
+ *   leaves    0  1  2  3  4       levels are the binary digits of how many were taken, and a
+ *              \/    \/   |       carry is an addition. Of 5 leaves (0+1)+(2+3) waits in level
+ *               \    /    |       2; leaf 4 has no neighbour, goes up as it is and is added last */
 static void take_node(const tree *t, int64_t node, bool last)
 {
   int level = 0;
@@ -249,6 +270,8 @@ static void take_node(const tree *t, int64_t node, bool last)
   for (; node >> level; level++) {
     bool waits = node >> level & 1;
     if (!waits && !last) break;
+    /* What waits stands before what comes, and float addition knows no order of its two
+     * operands. */
     if (waits) add_numbers(t->plan, t->now, t->levels + (size_t)level * bytes, t->n);
   }
   if (!last) memcpy(t->levels + (size_t)level * bytes, t->now, bytes);
@@ -313,6 +336,8 @@ static void place_block(block *p)
   offsets(rows, OUT, p->row, p->rows, p->out_row);
   offsets(columns, RIGHT, p->column, whole_panels(p->columns, ops->wide), p->in_column);
   offsets(columns, OUT, p->column, p->columns, p->out_column);
+  /* In place only if numbers are of the kind that is computed in and lie as tiles are written:
+   * narrow ones are rounded once, from `kept`, when the whole depth has passed. */
   bool there = tsr_dtype_size(p->plan->call->out) == p->plan->size &&
                equidistant(p->out_column, p->columns, 1) &&
                (p->rows < 2 || equidistant(p->out_row, p->rows, p->out_row[1] - p->out_row[0]));
@@ -326,6 +351,7 @@ static void clear(const block *p)
   const tsr__product_call *call = p->plan->call;
   size_t size = tsr_dtype_size(call->out);
   char none[8] = { 0 };
+  /* -0 adds nothing to whatever other devices have, +0 would turn a sum of -0. */
   if (call->adds && tsr__dtype_float(call->out)) tsr__dtype_put_real(call->out, none, 0, -0.0);
   for (int64_t i = 0; i < p->rows; i++)
     for (int64_t j = 0; j < p->columns; j++)
@@ -410,7 +436,8 @@ static int64_t blocks_in(const blocking *plan, const tsr__product_part *part)
   return part->list[TSR__BATCH].size * down_of(plan, part) * across_of(plan, part);
 }
 
-/* A task's memory, cut up. */
+/* A task's memory, cut up. Called twice: without memory it only counts. All of it at multiples
+ * of 64 bytes. */
 static size_t give_room(const blocking *plan, block *p, char *memory)
 {
   size_t size = plan->size, at = 0;
@@ -443,6 +470,8 @@ static void set_block(const blocking *plan, block *p, int64_t n)
   int64_t across = across_of(plan, part), down = down_of(plan, part);
   int64_t batch = n / (across * down);
   const tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
+  /* Blocks of one batch after the other, within it row by row of blocks: neighbours share their
+   * panel of rows. */
   p->row = n / across % down * plan->rows;
   p->column = n % across * plan->columns;
   p->rows = rows->size - p->row < plan->rows ? rows->size - p->row : plan->rows;
@@ -480,7 +509,9 @@ static void block_task(void *user, int64_t task, int worker)
 
 /* ---- how it is cut --------------------------------------------------------------------------- */
 
-/* Joins indices that are one in all arrays that have them. */
+/* Joins indices that are one in all arrays that have them.
+ *
+ *   rows i of 4, step 5, and j of 5, step 1   ->   one of 20, step 1 */
 static void join_indices(tsr__product_list *list)
 {
   int count = 0;
@@ -495,7 +526,8 @@ static void join_indices(tsr__product_list *list)
   list->count = count;
 }
 
-/* Lanes go along columns: a result of few columns and more rows is computed transposed. */
+/* Lanes go along columns: a result of few columns and more rows is computed transposed. (A B)^T
+ * = B^T A^T: products commute, so each element is the same chain. */
 static void turn(tsr__product_part *part, int wide)
 {
   tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
@@ -552,7 +584,9 @@ static int64_t tasks_of(blocking *plan)
   return tasks;
 }
 
-/* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. */
+/* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. Blocks
+ * are halved along their longer side; small products are too little to be cut, and many small
+ * ones are put together instead. */
 static int64_t cut(blocking *plan, double products)
 {
   int64_t rows = 1, columns = 1, down = 1, across = 1,
@@ -566,6 +600,8 @@ static int64_t cut(blocking *plan, double products)
   }
   down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
   across = blocks_of(columns, COLUMN_BYTES / (int64_t)plan->size);
+  /* One panel of rows: a block of one panel of columns, so that it is used right after it was
+   * packed. */
   if (rows <= plan->ops->high && !in_place) across = blocks_of(columns, plan->ops->wide);
   for (plan->together = 1;;) {
     plan->rows = (int)whole_panels(blocks_of(rows, down), plan->ops->high);
@@ -597,6 +633,7 @@ tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
     double products = 0;
     plan.first = (void *)first->memory;
     for (int p = 0; p < call->part_count; p++) {
+      /* In place: the call's lists are this routine's to change. */
       for (int side = 0; side < TSR__SIDES; side++) join_indices(&call->parts[p].list[side]);
       turn(&call->parts[p], plan.ops->wide);
       products += products_in(&call->parts[p]);

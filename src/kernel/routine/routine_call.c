@@ -81,6 +81,7 @@ static bool same_lines(const tsr_mesh *mesh, unsigned axes, int p, int q)
 /* Whether the groups have all their members. */
 static tsr_status all_here(const tsr__call *call, const tsr__line_groups *groups, tsr__error *error)
 {
+  /* Parts are those of this process: a group with fewer members has the rest elsewhere. */
   if (groups->count * groups->members == call->part_count) return TSR_OK;
   return tsr__error_set(error, TSR_EUNSUPPORTED,
                         "tsr_%s: lines that are cut over several processes are not yet supported; "
@@ -126,6 +127,7 @@ tsr_status tsr__groups_over(const tsr__call *call, unsigned axes, tsr__line_grou
            !same_lines(mesh, axes, position, call->parts[out->part[g * members]].position))
       g++;
     if (g == out->count) out->count++;
+    /* Members in the order of their positions, as parts are listed so. */
     while (out->part[g * members + k] >= 0) k++;
     out->part[g * members + k] = p;
   }
@@ -171,6 +173,7 @@ static void run_strips(line_job *job, int part, int64_t first, int worker)
   tsr__sides sides = sides_of(job, part);
   int64_t width = job->work->width, across = (sides.after + width - 1) / width;
   int64_t all = sides.before * across, end = all - first < job->strips ? all : first + job->strips;
+  /* One room for all strips of the task: they are done one after the other. */
   tsr__scratch *scratch = tsr__scratch_take(rt, job->work->room + 64);
   tsr__strip strip = { .call = job->call,
                        .work = job->work,
@@ -183,12 +186,17 @@ static void run_strips(line_job *job, int part, int64_t first, int worker)
   tsr_status status = scratch ? TSR_OK : TSR_ENOMEM;
   for (int64_t s = first; s < end && !status; s++) {
     int64_t line = s % across * width;
+    /*   [before, along, after], strips of `width` lines side by side:
+     *
+     *   after     |<-- width -->|<-- width -->|rest|    a strip goes down `along`,
+     *   along     v             v             v         `after` from one of its runs to the next */
     strip.at = s / across * sides.along * sides.after + line;
     strip.count = sides.after - line < width ? sides.after - line : width;
     strip.room = scratch->memory;
     status = job->work->fn(&strip);
   }
   tsr__scratch_give(rt, scratch);
+  /* Any of them will do: all mean that memory was short. */
   if (status) job->failed = status;
 }
 
@@ -199,6 +207,7 @@ static void line_task(void *user, int64_t task, int worker)
   for (int64_t tasks; task >= (tasks = (strips_of(job, part) + job->strips - 1) / job->strips);
        part++)
     task -= tasks;
+  /* What is left once one has failed is not begun. */
   if (!job->failed) run_strips(job, part, task * job->strips, worker);
 }
 
@@ -212,6 +221,7 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
                    .dim = tsr__dim_of(call->program, node),
                    .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   int64_t all = 0, tasks = 0, strip = work->width;
+  /* Of the whole dim: parts that are cut have fewer, which only makes tasks shorter. */
   for (int d = job.dim; d <= job.dim + work->more; d++) strip *= x->dims[d];
   job.strips = TASK / (strip ? strip : 1);
   if (job.strips < 1) job.strips = 1;

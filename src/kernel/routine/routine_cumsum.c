@@ -21,6 +21,8 @@ static inline bool add_value(sum *s, double value)
   double low0, low1, low2;
   double a = tsr__two_sum(s->a, value, &low0), b = tsr__two_sum(s->b, low0, &low1);
   double c = tsr__two_sum(s->c, low1, &low2);
+  /* low2 is what three doubles could not hold; comparisons fail for NaN and infinity, which go
+   * the hard way, too. */
   bool fits = fabs(value) < TSR__ROWS_VALUE_LIMIT && fabs(a) < TSR__ROWS_PART_LIMIT && low2 == 0;
   if (fits) *s = (sum){ a, b, c };
   return fits;
@@ -40,6 +42,8 @@ static inline bool round_f32(const sum *s, float *out)
   uint64_t bits;
   memcpy(&bits, &value, sizeof bits);
   *out = (float)value;
+  /* f64 has 29 bits more than f32: exactly half of an f32's last place are a one and 28 zeros,
+   * where the part that f64 lost decides. */
   bool middle = (bits & 0x1fffffff) == 0x10000000 && low != 0;
   return plain(s) && !middle && fabs(value) > 0x1p-120 && fabs(value) < 0x1p126;
 }
@@ -50,6 +54,8 @@ static inline bool round_f64(const sum *s, double *out)
   return plain(s);
 }
 
+/* The line's sum lives in registers and goes back to memory only for the hard cases and at the
+ * end. */
 static void load_sum(const tsr__rows *rows, sum *s)
 {
   *s = (sum){ rows->part[0][0], rows->part[1][0], rows->part[2][0] };
@@ -75,6 +81,7 @@ static void read_hard(const sum *s, tsr_dtype to, tsr__rows *rows, void *out)
   tsr__rows_sum(rows, &(tsr__rows_read){ .to = to }, out);
 }
 
+/* A sum with an escape has a part in a long number, of which registers know nothing. */
 #define LINE(name, T, ROUND, DTYPE)                                               \
   static void name(const tsr__scan_block *b, tsr__rows *rows)                     \
   {                                                                               \
@@ -95,6 +102,7 @@ LINE(line_f64, double, round_f64, TSR_F64)
 /* The sum of elements side by side: their order does not show. */
 static void total_line(const tsr__scan_block *b, tsr__rows *rows)
 {
+  /* Backwards the block begins at its last element. */
   int64_t first = b->step < 0 ? b->at - (b->runs - 1) : b->at;
   tsr__grid grid = { 0 };
   tsr__rows_at at = { rows, 0, NULL };
@@ -139,6 +147,8 @@ static void add_reals(const tsr__scan_block *b, tsr__scan_state *state)
   bool wide = b->dtype == TSR_F64 || b->dtype == TSR_F32;
   bool side_by_side = b->step == 1 || b->step == -1;
   if (b->runs) state->empty = false;
+  /* One line of f32 or f64 has paths of its own, since there is nothing beside it to fill
+   * vectors with. */
   if (state->count > 1 || !wide || (!b->to && !side_by_side)) many_lines(b, state);
   else if (!b->to) total_line(b, &state->sums);
   else if (b->dtype == TSR_F32) line_f32(b, &state->sums);

@@ -46,6 +46,8 @@ bool tsr__scatter_sums(const tsr__call *call)
   return attr_of(call)->how == TSR_SCATTER_ADD && tsr__dtype_float(tsr__call_dtype(call, 0));
 }
 
+/* Strips are as narrow as makes a line's results fit the cache: updates go anywhere along the
+ * dim. */
 int64_t tsr__scatter_width(const tsr__call *call)
 {
   int64_t along = size_of(call), width = STRIP / (along ? along : 1);
@@ -81,6 +83,7 @@ tsr__scattering tsr__scattering_of(const tsr__strip *s)
 static int64_t update_at(const tsr__scattering *a, int64_t j)
 {
   const tsr__strip *s = a->strip;
+  /*   operand   [before, along, after]     updates   [before, count, after] */
   int64_t row = s->along * s->after, before = s->at / row;
   return (before * a->count + j) * s->after + s->at % row;
 }
@@ -90,7 +93,9 @@ static bool is_index(const tsr__scattering *a, int64_t index)
   return index >= -a->size && index < a->size;
 }
 
-/* Which element of a line of the shard an index goes to; -1: none of them. */
+/* Which element of a line of the shard an index goes to; -1: none of them. Dims that are one are
+ * counted through, the last the fastest; each may be cut, so each is compared with the device's
+ * box. */
 static int64_t place_of(const tsr__scattering *a, int64_t index)
 {
   const tsr_box *box = &a->strip->part->in[0].box;
@@ -134,6 +139,8 @@ static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t 
     place[i] = tsr__scatter_place(a, j + i);
     inside &= is_index(a, index_of(a, j + i));
   }
+  /* Only noted: which index is told is found afterwards, by the first place of all
+   * (check_places). */
   if (!inside) atomic_store(a->outside, true);
 }
 
@@ -205,6 +212,7 @@ FOLD(add_16, uint16_t, now + x)
 FOLD(add_32, uint32_t, now + x)
 FOLD(add_64, uint64_t, now + x)
 FOLD(mul_8, uint8_t, now *x)
+/* Two uint16_t would be multiplied as int, which can overflow. */
 FOLD(mul_16, uint16_t, (uint32_t)now *x)
 FOLD(mul_32, uint32_t, now *x)
 FOLD(mul_64, uint64_t, now *x)
@@ -278,6 +286,7 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 {
   int64_t how = a->attr->how;
   bool joins = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
+  /* Those keep more than an element while they run, and are rounded once at the end. */
   if (joins && tsr__dtype_float(a->dtype)) return NULL;
   if (joins || how == TSR_SCATTER_SET) return whole_of(a->dtype, how);
   return extreme_of(a->dtype, how == TSR_SCATTER_MAX);
@@ -285,7 +294,9 @@ tsr__join_fn *tsr__scatter_join(const tsr__scattering *a)
 
 /* ---- sums and products of floats ---- */
 
-/* So many values from lines of the strip, from `at` on: where they lie, or as doubles in `room`. */
+/* So many values from lines of the strip, from `at` on: where they lie, or as doubles in `room`.
+ * Dense f32 is read where it lies; all else is widened to doubles, which hold every type of
+ * floats. */
 static tsr__reals load_lines(const tsr__scattering *a, const void *from, int64_t at,
                              const tsr__reals *room)
 {
@@ -359,6 +370,8 @@ static tsr_status product_strip(tsr__scattering *a)
       tsr__cpu_buffer(s->call->rt, s->part->device, (size_t)count * sizeof(double), &error);
   if (!memory) return TSR_ENOMEM;
   double *product = memory->data;
+  /* 1 times anything is itself, so the operand's element is the first factor and no case of its
+   * own. */
   for (int64_t i = 0; i < count; i++) product[i] = 1;
   tsr__scatter_each_x(a, take_product, product);
   tsr__scatter_each_update(a, take_product, product);

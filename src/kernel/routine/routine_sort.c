@@ -48,8 +48,10 @@ static void sort_leaf(const tsr__strip *s, int64_t number, leaf_room *r)
     tsr__sort_leaf leaf = { r->word, NULL, s->along, r->next };
     tsr__line_words(&l, r->word);
     for (int64_t i = 0; key && i < s->along; i++) r->taken[i] = r->word[r->place[i]];
+    /*   keys a, b, of which b decides first:   by a -> place;   by b in that order -> place */
     if (key) leaf.word = r->taken, leaf.at = r->place;
     tsr__sort_leaf_rows(r->sorter, &leaf);
+    /* Two lists of places, turn by turn: what was read becomes what is written next. */
     r->next = r->place;
     r->place = leaf.out;
   }
@@ -89,6 +91,7 @@ static void write_task(void *user, int64_t task, int worker)
   tsr__line_results(r->call, &r->call->parts[piece.part], results);
   tsr__line to = r->lines[piece.part];
   to.n = piece.count;
+  /* Of top_k whole pieces may lie behind the last that is wanted. */
   if (piece.start < to.kept) tsr__line_sort_take(&r->sort, &piece, &to, piece.start, results);
 }
 

@@ -66,6 +66,7 @@ static bool each(apart *a, int64_t count, tsr__task_fn fn)
 
 /* ---- lists and buffers ----------------------------------------------------------------------- */
 
+/* One list holds all buffers, so that whatever is left of them is dropped at once. */
 static int buffers_of(const apart *a)
 {
   return (3 + 2 * a->keys) * a->members;
@@ -85,6 +86,8 @@ static tsr_status new_lists(apart *a)
   a->words = tsr__new(&runtime_of(a)->heap, list_bytes(a));
   if (!a->words)
     return tsr__error_set(a->error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
+  /* One allocation, cut in the order that list_bytes counts: pointers first, then lines, words
+   * of 8 bytes, and last the ints. */
   a->places = a->words + n;
   a->came_places = a->places + n;
   a->elements = a->came_places + n;
@@ -118,7 +121,8 @@ static void drop(tsr__buffer **list, int count)
   }
 }
 
-/* A buffer a member, of `size` bytes for each of its rows. */
+/* A buffer a member, of `size` bytes for each of its rows. One row more, since a member without
+ * rows has a buffer, too. */
 static bool new_buffers(apart *a, const tsr__parts *parts, int64_t size, tsr__buffer **out)
 {
   for (int m = 0; m < a->members; m++) {
@@ -170,6 +174,7 @@ static void leave_task(void *user, int64_t task, int worker)
   }
   if (!a->want[1]) return;
   uint32_t *place = (uint32_t *)a->places[p.part]->data + p.start;
+  /* A line has fewer than 2^32 - 1 elements (routine_sort.c). */
   for (int64_t i = 0; i < p.count; i++) place[i] = (uint32_t)(a->start[p.part] + p.start + i);
 }
 
@@ -179,6 +184,8 @@ static void leave_few_task(void *user, int64_t task, int worker)
   (void)worker;
   const apart *a = user;
   int m = (int)task;
+  /* Places are taken as the sorter writes them, 64 bits each, and kept as 32: block by block, on
+   * the stack. */
   int64_t n = a->here.rows[m], rows[1024];
   tsr__line to = { .step = 1, .n = n, .kept = n };
   to.dtype = a->lines[m].dtype;
@@ -205,6 +212,7 @@ static tsr_status leave_few(apart *a)
                               .keys = 1,
                               .want = { true, a->want[1] } };
   tsr_status status = tsr__line_sort_run(&a->sort, a->error);
+  /* A member's first few are all of its own that can be among the first few of all. */
   for (int m = 0; m < a->members; m++) rows[m] = rows[m] < a->few ? rows[m] : a->few;
   if (!status &&
       (!new_columns(a, &a->here, a->elements, a->places) || !each(a, a->members, leave_few_task)))
@@ -233,6 +241,7 @@ static void words_task(void *user, int64_t task, int worker)
   tsr__piece p = tsr__piece_of(&a->here, TSR__PIECE_ROWS, task);
   for (int key = 0; key < a->keys; key++) {
     tsr__line some = a->lines[key * a->members + p.part];
+    /* The last key is the first to decide, so its words stand first. */
     int64_t before = (a->keys - 1 - key) * some.n;
     some.at = p.start;
     some.n = p.count;
@@ -253,11 +262,19 @@ static tsr_status split_rows(apart *a)
   tsr_status status = tsr__sort_split_rows(runtime_of(a), &a->here, &keys, &a->split, a->error);
   routes.dest = a->split.dest;
   if (!status) status = tsr__route_rows(runtime_of(a), &routes, a->error);
+  /* The words were for finding destinations; what sorts the rows that came makes its own. */
   drop(a->words, a->members);
   return status;
 }
 
-/* Where on each device the rows of each begin, and how many come to it. */
+/* Where on each device the rows of each begin, and how many come to it.
+ *
+ *   counts     to 0  to 1        next[from][to], where rows of `from` begin at `to`
+ *   from 0      3     1          0  0
+ *   from 1      2     4          3  1
+ *
+ * In order of senders, so rows that were before others still are: that is what makes the sort
+ * stable. */
 static void number_rows(apart *a)
 {
   int n = a->members;
@@ -266,6 +283,7 @@ static void number_rows(apart *a)
   for (int from = 0; from < n; from++)
     for (int to = 0; to < n; to++) {
       for (int column = 0; column <= a->keys; column++)
+        /* Each column has its own, since sending counts them up. */
         a->next[(column * n + from) * n + to] = rows[to];
       rows[to] += a->counts[from * n + to];
     }
@@ -316,6 +334,8 @@ static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
   tsr__line_results(a->call, part, results);
   to.n = p->count;
   tsr__line_sort_take(&a->sort, p, &to, first - a->goal[owner], results);
+  /* The others' memory is written directly, as in any collective inside a process; what would
+   * travel is counted. */
   if (owner == p->part) return;
   int64_t size = (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
   atomic_fetch_add(&a->moved, p->count * size);
@@ -328,6 +348,8 @@ static void write_task(void *user, int64_t task, int worker)
   apart *a = user;
   tsr__piece p = tsr__piece_of(&a->there, TSR__PIECE_ROWS, task);
   int64_t first = a->came[p.part] + p.start, end = first + p.count;
+  /* What came to a device is a stretch of the whole order, and belongs to the few members whose
+   * parts it meets. */
   for (int owner = 0; owner < a->members && first < end; owner++) {
     int64_t stop = a->goal[owner + 1] < end ? a->goal[owner + 1] : end;
     if (first >= stop) continue;
@@ -385,6 +407,8 @@ tsr_status tsr__sort_apart(const tsr__call *call, const tsr__line_groups *groups
     a.part = groups->part + g * groups->members;
     status = sort_group(&a);
   }
+  /* Elements decide how many move, so none of it could be explained before: all counts as
+   * escapes. */
   call->traffic->bytes += a.moved;
   call->traffic->escapes += a.moved;
   return status;

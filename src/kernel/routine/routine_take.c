@@ -30,6 +30,8 @@ typedef struct lines {
   int64_t middle, after, runs, length;
 } lines;
 
+/* Where each element has its own index (take_along) a run is one element; else it is all that
+ * lies behind the dim, and consecutive in table and result. */
 static lines lines_of(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
@@ -61,7 +63,8 @@ static int64_t entries_of(const looking *l)
   return count;
 }
 
-/* Where an entry stands among those of a part; -1: it has not got it. */
+/* Where an entry stands among those of a part; -1: it has not got it. A device has a box of the
+ * entries: along each of the dims that are one it may be cut. */
 static int64_t place_in(const looking *l, int part, int64_t entry)
 {
   const tsr_box *box = &l->call->parts[part].in[0].box;
@@ -91,12 +94,15 @@ static int64_t position_of(const looking *l, int part, int64_t at)
   return position;
 }
 
-/* The first element of the whole that has an index out of range; all devices look. */
+/* The first element of the whole that has an index out of range; all devices look. Before
+ * anything is copied, so that results are not touched by a call that fails. */
 static tsr_status check_indices(looking *l, tsr__error *error)
 {
   int64_t limit = entries_of(l), first = INT64_MAX, value = 0;
   for (int p = 0; p < l->call->part_count; p++) {
     lines s = lines_of(l, p);
+    /* The same indices serve all of what stands before the dim: the first round of them is
+     * enough. */
     int64_t runs = l->each || s.runs < s.middle ? s.runs : s.middle;
     for (int64_t u = 0; u < runs; u++) {
       int64_t index = index_at(l, &s, p, u);
@@ -160,6 +166,7 @@ static void look_up(const looking *l, search *at, const lines *s, int64_t u, tsr
 {
   int64_t index = index_at(l, s, at->part, u), limit = entries_of(l), place = -1;
   int64_t entry = index < 0 ? index + limit : index;
+  /* The member that had the last one first: indices are often sorted or near each other. */
   for (int k = 0; k < l->groups.members && place < 0; k++) {
     place = place_in(l, at->member[at->hint], entry);
     if (place < 0) at->hint = (at->hint + 1) % l->groups.members;

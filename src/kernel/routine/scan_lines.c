@@ -14,6 +14,11 @@ enum {
   ASK_AFTER = 1 << 16 /* elements between two questions whether to go on */
 };
 
+/*   a line     piece 0 | piece 1 | piece 2          pieces of one device, then of the next
+ *
+ *   totals     t0        t1                         each piece by itself, side by side
+ *   join       0         t0        t0 + t1          what is before each piece
+ *   prefixes   from 0    from t0   from t0 + t1     each piece again, and written */
 typedef struct scan_job {
   const tsr__call *call;
   const tsr__scan_work *work;
@@ -36,6 +41,8 @@ static size_t line_bytes(const tsr__scan_work *work)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
+/* Exact sums have lists of escapes of their own; other states are words that mean nothing yet or
+ * the neutral element. */
 static void start_state(const tsr__scan_work *work, tsr__heap *heap, tsr__scan_state *state)
 {
   uint64_t *word = state->memory;
@@ -48,12 +55,15 @@ static void start_state(const tsr__scan_work *work, tsr__heap *heap, tsr__scan_s
 /* Adds what is in another state, whose words are elements of the result's dtype. */
 static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__scan_state *from)
 {
+  /* Of no element there is nothing to join; of extremes the neutral word would be none of the
+   * elements. */
   if (from->empty) return;
   if (job->work->sums) {
     tsr__cpu_of(job->call->rt)->tiles->exact->rows_merge(&into->sums, 0, &from->sums);
     into->empty = false;
     return;
   }
+  /* A state is joined as a run of elements is: what it holds are elements of the result. */
   tsr__scan_block one = { .dtype = tsr__call_dtype(job->call, 0), .from = from->memory, .runs = 1 };
   job->work->go(&one, into);
 }
@@ -95,6 +105,7 @@ typedef struct unit {
   int64_t before, line, count;
 } unit;
 
+/* Found by counting through the groups: there are few, and units are taken in long tasks. */
 static unit unit_of(const scan_job *job, int64_t number)
 {
   unit u = { 0 };
@@ -110,6 +121,7 @@ static unit unit_of(const scan_job *job, int64_t number)
 static int part_of(const scan_job *job, const unit *u, int64_t piece)
 {
   int members = job->groups.members, member = (int)(piece / job->blocks);
+  /* Backwards the last device's piece is the first. */
   if (tsr__call_reverse(job->call)) member = members - 1 - member;
   return job->groups.part[u->group * members + member];
 }
@@ -123,6 +135,7 @@ static tsr__scan_block block_of(const scan_job *job, const unit *u, int64_t piec
   bool reverse = tsr__call_reverse(job->call);
   int64_t block = piece % job->blocks;
   if (reverse) block = job->blocks - 1 - block;
+  /* Even borders without a remainder; the product stays far below 2^63. */
   int64_t start = block * sides.along / job->blocks, end = (block + 1) * sides.along / job->blocks;
   int64_t first = reverse ? end - 1 : start;
   return (tsr__scan_block){ .tiles = tsr__cpu_of(job->call->rt)->tiles,
@@ -158,6 +171,7 @@ static void scan_piece(scan_job *job, int64_t number, int64_t piece, bool totals
 {
   unit u = unit_of(job, number);
   tsr__scan_block block = block_of(job, &u, piece);
+  /* A total is put where the next piece looks for what is before it. */
   tsr__scan_state *state = state_of(job, number, piece + totals);
   if (totals) block.to = NULL;
   tsr__strip asker = { .worker = worker, .progress = &job->progress };
@@ -189,7 +203,8 @@ static void ordered_task(void *user, int64_t task, int worker)
   some_units(user, task, ((scan_job *)user)->piece, false, worker);
 }
 
-/* What is before piece k is what is before the one before it, and that one. */
+/* What is before piece k is what is before the one before it, and that one. In order of pieces:
+ * each needs the one before. Lines are side by side in the state. */
 static void join_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -205,7 +220,9 @@ static void join_task(void *user, int64_t task, int worker)
   }
 }
 
-/* One piece after the other, all units side by side. */
+/* One piece after the other, all units side by side. Products of floats are no sums that could
+ * be joined: each piece begins with the product of the one before. All lines go side by side, so
+ * workers have work where there are many. */
 static bool go_in_order(scan_job *job, int64_t tasks)
 {
   for (job->piece = 0; job->piece < job->pieces; job->piece++) {
@@ -335,6 +352,7 @@ tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, ts
   job.pieces = job.blocks * job.groups.members;
   int64_t width =
       call->part_count && sides_of(&job, 0).after < WIDTH ? sides_of(&job, 0).after : WIDTH;
+  /* So many units to a task that it has about TASK elements. */
   job.together = TASK / (along / (job.blocks + !job.blocks) * width + 1) + 1;
   if (!status && along && units)
     status = job.pieces == 1 ? whole_lines(call, work, error) : do_units(&job, units, error);

@@ -40,7 +40,8 @@ static tsr__scattering of_member(const unit *u, int member, tsr__strip *strip)
   return tsr__scattering_of(strip);
 }
 
-/* Copies from one member's device to another's, counted. */
+/* Copies from one member's device to another's, counted. In one process devices' memory is at
+ * hand; what is copied is what would travel, and is counted by the one function that does. */
 static void carry(const unit *u, int from, int to, tsr__transfer what)
 {
   tsr__traffic traffic = { 0 };
@@ -64,7 +65,8 @@ static size_t run_bytes(const unit *u)
   return (size_t)u->strip.count * tsr_dtype_size(tsr__call_dtype(u->strip.call, 0));
 }
 
-/* The finished result to those that only helped. */
+/* The finished result to those that only helped. Each replica must have the result, though one
+ * device was enough to make it. */
 static void send_back(const unit *u)
 {
   for (int m = 1; m < u->job->groups.members; m++)
@@ -108,6 +110,8 @@ static void add_sums(void *user, const int64_t *place, const tsr__reals *x)
   tsr__bins_add(user, place, x);
 }
 
+/* The operand's own elements are added once, by the first share of the first member; others look
+ * for -0 among them: where there is one they must keep the sign of zeros, too. */
 static void make_share(share *s, int worker)
 {
   tsr__error error;
@@ -171,7 +175,8 @@ static void write_sums(const unit *u, const tsr__rows *sums)
   }
 }
 
-/* One share a member, one after the other: of all but the first no more than one is kept. */
+/* One share a member, one after the other: of all but the first no more than one is kept. So
+ * memory is that of two shares, however many members there are. */
 static bool sum_unit(const unit *u)
 {
   share first = { .unit = u, .parts = 1 };
@@ -206,6 +211,8 @@ static bool sum_shares(const unit *u, int parts)
     all[k] = (share){ .unit = u, .member = k / parts, .part = k % parts, .parts = parts };
   bool good = tsr__parallel_progress(&u->job->progress, count, share_task, all);
   for (int k = 0; k < count; k++) good = good && all[k].good;
+  /* From the last on, so that shares of a member are one before they go to the first member:
+   * what travels is one a member. */
   for (int k = count - 1; k > 0 && good; k--)
     join_share(k % parts ? &all[k - 1] : &all[0], &all[k]);
   good = good && all[0].good;
@@ -216,7 +223,8 @@ static bool sum_shares(const unit *u, int parts)
 }
 
 /* How many parts the updates of each member are cut into for the workers; 0: a unit is no work for
- * several. Joining must be cheap beside adding. */
+ * several. Joining must be cheap beside adding. Joining costs a pass over all places, so a part
+ * must have several updates a place. */
 static int parts_of(const apart *job, const unit *u)
 {
   enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
@@ -242,6 +250,8 @@ static void begin_run(const unit *u, int member, int64_t t, const tsr__scatterin
   int64_t how = a->attr->how;
   void *run = run_of(u, member, t);
   size_t size = tsr_dtype_size(a->dtype);
+  /* Extremes and replaced elements may meet the operand's element twice; a sum or a product may
+   * not. */
   bool counts = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
   const char *x = u->job->call->parts[u->part[member]].in[0].buffer->data;
   if (!member || !counts) {
@@ -274,6 +284,8 @@ static void fold_unit(const unit *u)
   for (int m = 1; m < u->job->groups.members; m++)
     for (int64_t t = 0; t < u->strip.along; t++) {
       carry(u, m, 0, (tsr__transfer){ .to = came, .from = run_of(u, m, t), .bytes = run_bytes(u) });
+      /* Of set only the member with the last update is listened to, though all send theirs, as
+       * was explained. */
       if (!u->who || u->who[t] == m) join_run(u, t, came, join);
     }
 }
@@ -309,6 +321,8 @@ static void find_last(apart *job, int part)
   for (int64_t t = 0; t < sides_of(job, part).along; t++) job->last[part][t] = -1;
   for (int64_t j = 0; j < a.count; j++) {
     int64_t place = tsr__scatter_place(&a, j), number = number_of(job, part, j);
+    /* By number, not by order of the loop: a part's updates may be cut along any of the indices'
+     * dims. */
     if (place >= 0 && number > job->last[part][place]) job->last[part][place] = number;
   }
 }
@@ -316,6 +330,8 @@ static void find_last(apart *job, int part)
 /* Of a group: afterwards the first part's list says who has the last of all. */
 static void find_winners(apart *job, const int *part)
 {
+  /* All strips of the group share this: which update is the last depends on the place along the
+   * dim alone. */
   int64_t along = sides_of(job, part[0]).along, *first = job->last[part[0]];
   unit u = { .job = job, .part = part };
   for (int m = 0; m < job->groups.members; m++) find_last(job, part[m]);

@@ -30,7 +30,8 @@
   break
 
 /* The word of an element where the order is not the ascending one; NaN stay last of what descends,
- * and what is largest begins with them. */
+ * and what is largest begins with them. Descending is the ascending order of turned bits, so one
+ * stable sort serves all orders; equal elements stay in the order they had. */
 #define TURN(all)                                                                \
   if (l->order != TSR__ORDER_ASCENDING) {                                        \
     bool last = l->order == TSR__ORDER_DESCENDING && tsr__dtype_float(l->dtype); \
@@ -82,6 +83,7 @@ void tsr__line_words(const tsr__line *l, uint64_t *word)
     tsr__line_words64(l, word);
     return;
   }
+  /* Narrow words by way of a block on the stack, then widened: one loop a width is enough. */
   tsr__line some = *l;
   for (int64_t at = 0; at < l->n; at += TSR__LINE_BLOCK) {
     some.at = l->at + at * l->step;
@@ -101,7 +103,8 @@ void tsr__line_words(const tsr__line *l, uint64_t *word)
   break
 
 /* The bits that a word was made of: -0 and NaN do not come back, so a line that was odd is not
- * written from its words. */
+ * written from its words. The top bit of a word says the sign: 1 was positive and loses it, 0
+ * was negative and all bits are turned back. */
 #define BITS(width, one) x ^ (((x >> (width - 1)) - 1) | (one) << (width - 1))
 
 void tsr__line_put32(const tsr__line *to, const uint32_t *word, int64_t n, void *out)
@@ -157,6 +160,7 @@ void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line 
 {
   void *out = results[0];
   int64_t *places = results[1], at = to->to + first * to->step, n = to->n;
+  /* Of a top_k the line is longer than the result. */
   if (n > to->kept - first) n = to->kept - first;
   for (int64_t i = 0; places && i < n; i++)
     places[at + i * to->step] = from->places ? from->places[row[i]] : row[i];
@@ -169,7 +173,10 @@ void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line 
   }
 }
 
-/* Line number `number` of a part's shard of operand `key`. */
+/* Line number `number` of a part's shard of operand `key`.
+ *
+ *   shard   [before, along, after]      before = number / after, behind = number % after
+ *                                      first at before * along * after + behind, step after */
 tsr__line tsr__line_of(const tsr__call *call, const tsr__call_part *part, int key, int64_t number)
 {
   const tsr__gnode *node = tsr__call_node(call);

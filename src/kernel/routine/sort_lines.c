@@ -47,6 +47,7 @@ static tsr_status new_lists(tsr__line_sort *s, tsr__error *error)
   s->buffers = tsr__new(&s->rt->heap, list_bytes(n));
   if (!s->buffers)
     return tsr__error_set(error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
+  /*   buffers 2 a part | at | spare | word | ones | zeros | differ        by part */
   s->at = (void **)(s->buffers + 2 * n);
   s->spare = s->at + n;
   s->word = (uint64_t **)(s->spare + n);
@@ -73,6 +74,7 @@ static tsr_status new_buffers(tsr__line_sort *s, int lists, size_t size, tsr__er
       s->buffers[2 * p + i] = tsr__cpu_buffer(s->rt, s->parts->device[p], bytes, error);
       if (!s->buffers[2 * p + i]) return error->status;
       void *data = s->buffers[2 * p + i]->data;
+      /* Two a part: radix passes go from one to the other and back. */
       if (i) s->spare[p] = data;
       else s->at[p] = s->word[p] = data;
     }
@@ -118,6 +120,7 @@ static bool fill_wide(const tsr__line *some, uint64_t *record, common *seen)
 {
   bool odd = tsr__line_words64(some, record);
   for (int64_t i = 0; i < some->n; i++) {
+    /* A bit that all have, or none has, is no digit to sort by. */
     seen->ones |= record[i];
     seen->zeros |= ~record[i];
   }
@@ -141,6 +144,8 @@ static void fill_placed(const tsr__line *some, uint64_t first, uint64_t *record,
 {
   uint32_t word[BLOCK];
   fill_narrow(some, word, seen);
+  /* The place in the low half makes equal words ascend by it, should they be compared as a
+   * whole. */
   for (int64_t i = 0; i < some->n; i++) record[i] = (uint64_t)word[i] << 32 | (first + (uint64_t)i);
 }
 
@@ -161,6 +166,7 @@ static void fill_task(void *user, int64_t task, int worker)
       odd |= fill_narrow(&some, (uint32_t *)s->at[piece.part] + first, &seen);
     else odd |= fill_wide(&some, (uint64_t *)s->at[piece.part] + first, &seen);
   }
+  /* Tasks of all parts note what they saw, each once: the order does not matter to or. */
   if (odd) atomic_store(&s->odd, true);
   atomic_fetch_or(&s->ones[piece.part], seen.ones);
   atomic_fetch_or(&s->zeros[piece.part], seen.zeros);
@@ -186,6 +192,7 @@ tsr_status tsr__line_sort_run(tsr__line_sort *s, tsr__error *error)
   s->way = s->keys > 1 || s->want[1] ? placed : WORDS;
   tsr_status status = new_lists(s, error);
   if (!status && s->way != ROWS) status = fill_records(s, error);
+  /* Found out while filling; then it is done again by places, which is rare. */
   if (!status && s->way == WORDS && s->odd) {
     s->way = placed;
     drop_buffers(s);
