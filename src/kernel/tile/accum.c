@@ -20,6 +20,8 @@ void tsr__accum_zeros(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, 0);
 }
 
+/* Byte by byte and little-endian, whatever the machine is: what travels is the same everywhere.
+ * It is a few bytes an element. */
 void tsr__put_bytes(unsigned char *to, uint64_t value, size_t size)
 {
   for (size_t i = 0; i < size; i++) to[i] = (unsigned char)(value >> (8 * i));
@@ -34,6 +36,7 @@ uint64_t tsr__get_bytes(const unsigned char *from, size_t size)
 
 /* ---- runs ---- */
 
+/* Three cases of a COUNT: all, those of the mask, those of both. */
 int64_t tsr__count_true(const tsr__feed *f)
 {
   if (!f->x) return f->mask ? f->tiles->count(f->mask, NULL, f->n) : f->n;
@@ -44,6 +47,7 @@ int64_t tsr__count_true(const tsr__feed *f)
 
 int64_t tsr__final_count(const tsr__final *f, int64_t i)
 {
+  /* What a mean divides by: counted where a mask or groups choose, else known from shapes. */
   return f->count ? ((const int64_t *)f->count->data)[i] : f->population;
 }
 

@@ -31,6 +31,7 @@ static void across_spread(const tsr__feed *f)
   else ops->spread_f32(f->to->data, f->grid, f->x, (int)f->n, f->mask);
 }
 
+/* Exact, so it may be done in any order and by any device. */
 static void merge_sum(const tsr__partial *p, void *into, const void *from)
 {
   (void)p;
@@ -82,6 +83,8 @@ static tsr_status read_sum(const tsr__final *f, tsr__error *error)
   tsr_dtype to = (tsr_dtype)f->node->dtype;
   const tsr__acc *acc = f->main->data;
   bool mean = tsr__final_is_mean(f);
+  /* The mean is rounded once, from the long number itself: dividing a rounded sum would round
+   * twice, or overflow. */
   double value = mean ? tsr__acc_mean(acc, tsr__final_count(f, 0), to) : tsr__acc_sum(acc, to);
   tsr__final_put_real(f, 0, value);
   return TSR_OK;
@@ -138,6 +141,7 @@ static void short_run(const tsr__feed *f, bool each)
     int64_t element = f->element + (each ? i : 0);
     double value = float_at(f, i);
     tsr__rows_add(&rows[0], element, value);
+    /* x * x is added exactly, as the product and its error. */
     if (both) tsr__rows_add_product(&rows[1], element, value, value);
   }
 }
@@ -174,6 +178,8 @@ static void along_rows(const tsr__feed *f)
   else ops->rows_square_f32(&rows[1], f->element, f->x, f->n, f->mask);
 }
 
+/* Rows of a matrix below each other, each column to its own sum: vectors go along the rows, and
+ * no element is touched alone. */
 static void down_rows(const tsr__feed *f, int64_t rows)
 {
   tsr__partial *to = f->to;
@@ -181,6 +187,8 @@ static void down_rows(const tsr__feed *f, int64_t rows)
   f->tiles->exact->rows_down_f32(at, &(tsr__columns){ f->x, f->n, rows, f->n });
 }
 
+/* Two passes over the run for spreads: the codes and elements of a tile are in the cache for the
+ * second. */
 static void scatter_rows(const tsr__feed *f, const int32_t *codes)
 {
   tsr__partial *to = f->to;

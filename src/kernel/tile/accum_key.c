@@ -7,6 +7,7 @@
 
 #include <math.h>
 
+/* The functions are shared by both ends; which one it is follows from the row. */
 static bool largest(const tsr__partial *p)
 {
   return p->ops == &tsr__accum_MAX || p->ops == &tsr__accum_ARGMAX;
@@ -20,6 +21,7 @@ static int64_t key_of_none(int dtype, bool largest)
     return tsr__key_of_f64(largest ? -(double)INFINITY : (double)INFINITY);
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)dtype);
   if (dtype == TSR_U64) return largest ? INT64_MIN : INT64_MAX; /* keys less 2^63 */
+  /* Of i64: 2^63 - 1, as precision counts value bits. */
   int64_t most = (int64_t)((UINT64_C(1) << info->precision) - 1);
   if (!largest) return most;
   return info->kind == TSR__DTYPE_INT ? -most - 1 : 0;
@@ -47,6 +49,7 @@ static void along(const tsr__feed *f)
 static int64_t key_of(double value, bool most)
 {
   if (value != value) return most ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
+  /* f32 is widened exactly, so its keys have the order of its values, too. */
   return tsr__key_of_f64(value);
 }
 
@@ -66,6 +69,8 @@ static void keys_of(const tsr__feed *f, bool most, int64_t *key)
   }
 }
 
+/* Keys are made for the whole run first, in a loop that compilers make vectors of; then each
+ * goes to its group. */
 static void scatter(const tsr__feed *f, const int32_t *codes)
 {
   int64_t key[TSR__TILE], *best = f->to->data;
@@ -94,7 +99,8 @@ static void merge_most(const tsr__partial *p, void *into, const void *from)
 
 /* ---- travelling ------------------------------------------------------------------------------ */
 
-/* A key travels as a value of its dtype. */
+/* A key travels as a value of its dtype. Less to carry: a key has 8 bytes, a value of f32 4 and
+ * of i8 1. NaN of either side becomes a NaN and its key again where it arrives. */
 static uint64_t value_of_key(int dtype, int64_t key)
 {
   if (!tsr__dtype_float((tsr_dtype)dtype)) return (uint64_t)key;
@@ -169,7 +175,10 @@ static void no_places(const tsr__partial *p, size_t from, size_t to)
   for (size_t i = from; i < to; i++) data[i] = i % 2 ? -1 : none;
 }
 
-/* Where element i of the run stands. */
+/* Where element i of the run stands.
+ *
+ *   f->at + i      element of the part, in C order
+ *   at % size      its index along each dim, the last one first; the box's start makes it global */
 static int64_t place_of(const tsr__feed *f, int64_t i)
 {
   const tsr__places *p = f->places;
@@ -183,6 +192,7 @@ static int64_t place_of(const tsr__feed *f, int64_t i)
 
 static int64_t without_sign_of_zero(int dtype, int64_t key)
 {
+  /* -0 has the key just below that of +0: -1 below 0. */
   return tsr__dtype_float((tsr_dtype)dtype) && key == -1 ? 0 : key;
 }
 
@@ -194,7 +204,8 @@ static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
 }
 
 /* Whether a key at a place takes over: of equal ones the first place stays, in whatever order tiles
- * come; none, as the largest unsigned number, comes last. */
+ * come; none, as the largest unsigned number, comes last. So the result hangs on no order of
+ * tasks, tiles or devices. */
 static bool wins(const best *now, int64_t key, int64_t place, bool most)
 {
   if (key == now->key) return (uint64_t)place < (uint64_t)now->place;
@@ -210,6 +221,7 @@ static void across_places(const tsr__feed *f)
   int64_t top = now->key;
   f->tiles->extreme[f->dtype]((tsr__extreme){ &top, true, most }, f->x, f->n, f->mask);
   top = without_sign_of_zero(f->dtype, top);
+  /* The first place of the run is the best it could have; even that would lose. */
   if (!wins(now, top, place_of(f, 0), most)) return;
   level_keys_of(f, most, key);
   for (int64_t i = 0; i < f->n; i++) {
@@ -241,6 +253,7 @@ static void scatter_places(const tsr__feed *f, const int32_t *codes)
   for (int64_t i = 0; i < f->n; i++) {
     if (codes[i] < 0) continue;
     best *to = &now[codes[i]];
+    /* Places cost divisions: they are found only for keys that may win. */
     if (key[i] != to->key && !wins(to, key[i], 0, most)) continue;
     int64_t place = place_of(f, i);
     if (wins(to, key[i], place, most)) *to = (best){ key[i], place };
@@ -259,6 +272,7 @@ static void merge_places(const tsr__partial *p, void *into, const void *from)
 static void pack_place(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   const best *b = (const best *)p->data + i;
+  /*   wire   place, 8 bytes | value, as many as its dtype has */
   tsr__put_bytes(wire, (uint64_t)b->place, 8);
   tsr__put_bytes(wire + 8, value_of_key(p->dtype, b->key), size - 8);
 }

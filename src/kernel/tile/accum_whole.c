@@ -6,6 +6,7 @@
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
+/* Apart from i64, whose vectors would take the upper half of u64 for negative numbers. */
 static void sum_u64(tsr__i128 *sum, const tsr__feed *f)
 {
   const uint64_t *x = f->x;
@@ -14,6 +15,8 @@ static void sum_u64(tsr__i128 *sum, const tsr__feed *f)
   *sum += (tsr__i128)all;
 }
 
+/* By what the operand is, since the accumulator takes bits, i32, i64 and u64 as they come
+ * (accums.def). */
 static void across_sum(const tsr__feed *f)
 {
   tsr__i128 *sum = (tsr__i128 *)f->to->data + f->element;
@@ -31,6 +34,7 @@ static void add(const tsr__feed *f, int64_t element, int64_t i)
 
 TSR__ACCUM_LOOPS(sum, add)
 
+/* The usual case without a call for each element. */
 static void scatter_i64(const tsr__feed *f, const int32_t *codes)
 {
   tsr__i128 *sum = f->to->data;
@@ -45,6 +49,8 @@ static void scatter_any_sum(const tsr__feed *f, const int32_t *codes)
   else scatter_sum(f, codes);
 }
 
+/* Wrapping is how arrays' totals are defined; 128 bits hold any sum of 2^63 elements of 64 bits
+ * anyway. */
 static void merge_sums(const tsr__partial *p, void *into, const void *from)
 {
   tsr__i128 *to = into;
@@ -78,6 +84,8 @@ static tsr_status read_sums(const tsr__final *f, tsr__error *error)
     if (tsr__final_is_mean(f)) {
       tsr__final_put_real(f, i, tsr__mean_i128(sum[i], tsr__final_count(f, i), to));
     } else if (f->attr->checked && leaves(f, sum[i])) {
+      /* A frame's sum: the number is said as a float, as it does not fit what integers are
+       * printed with. */
       char text[32];
       tsr__text_f64(text, tsr__i128_f64(sum[i]));
       return tsr__error_set(error, TSR_EVALUE,
@@ -85,6 +93,7 @@ static tsr_status read_sums(const tsr__final *f, tsr__error *error)
                             "cast the column to f64 first",
                             text, tsr_dtype_name(to));
     } else {
+      /* The low bits: cutting the total is the same as wrapping at each step. */
       tsr__final_put_whole(f, i, (int64_t)(uint64_t)(tsr__u128)sum[i]);
     }
   }
@@ -134,6 +143,7 @@ static void pack_spread(const tsr__partial *p, int64_t i, unsigned char *wire, s
 {
   (void)size;
   const tsr__int_spread *spread = (const tsr__int_spread *)p->data + i;
+  /*   wire   sum, 16 bytes | squares, 24 bytes      little-endian, as all that travels */
   memcpy(wire, &spread->sum, 16);
   memcpy(wire + 16, &spread->squares, 24);
 }
@@ -197,7 +207,9 @@ static tsr_status read_words(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* A row whose elements are words: how two of them meet, what they are without a value. */
+/* A row whose elements are words: how two of them meet, what they are without a value. Products,
+ * "any", "all" and counts: all meet in any order, so tasks and devices may be joined as they
+ * come. */
 #define WORDS(id, name, nothing, meet)                                          \
   static void merge_##name(const tsr__partial *p, void *into, const void *from) \
   {                                                                             \
@@ -251,6 +263,8 @@ WORDS(ANY, any, tsr__accum_zeros, |)
 
 static void across_all(const tsr__feed *f)
 {
+  /* Elements that the mask leaves out are neither true nor false: all that is taken must be
+   * true. */
   int64_t taken = f->mask ? f->tiles->count(f->mask, NULL, f->n) : f->n;
   *word_of(f, f->element) &= tsr__count_true(f) == taken;
 }
@@ -280,6 +294,7 @@ static void along_count(const tsr__feed *f)
   along_count_each(f);
 }
 
+/* Without an operand the code alone says whether an element counts: those left out have -1. */
 static void scatter_taken(const tsr__feed *f, const int32_t *codes)
 {
   int64_t *count = f->to->data;

@@ -52,6 +52,7 @@ static tsr_status send_run(const meeting *m, int member, const run *r)
                                      m->tiles,
                                      m->progress,
                                      m->traffic };
+      /* One sender after the other: the receiver's accumulator is written by one thread. */
       if (from == member || tsr__partial_send(&sending)) continue;
       return tsr__error_set(m->error, TSR_ENOMEM,
                             "device %d has no memory to combine the partial "
@@ -63,7 +64,8 @@ static tsr_status send_run(const meeting *m, int member, const run *r)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* The results of a run; one of bools begins at a whole word. */
+/* The results of a run; one of bools begins at a whole word. The slice has its own view of
+ * counts, so that readers need not know where they begin. */
 static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *error)
 {
   tsr__final f = *all;
@@ -104,6 +106,8 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
 {
   const tsr__all_reduce *c = m->c;
   int n = c->finals[k];
+  /* Means of masked operands read two accumulators; both have met by now, as they travel
+   * together. */
   int count = c->schedule->final_count[n];
   tsr__final f = { .node = &c->program->nodes[n],
                    .attr = tsr__reduce_of(c->program, &c->program->nodes[n]),
@@ -116,6 +120,8 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory left for sums that do not fit three doubles");
   for (int64_t done = 0; done < all->count; done += TSR__PARTIAL_SLICE) {
+    /* Slices, so that long results can be cancelled and what was just read is sent while it is
+     * in the cache. */
     int64_t left = all->count - done;
     run r = { all->first + done, left < TSR__PARTIAL_SLICE ? left : TSR__PARTIAL_SLICE,
               all->at + done };
@@ -135,7 +141,8 @@ static tsr_status each_run(const meeting *m, int member, bool results)
   const tsr_box *box = &pieces->of_member[member];
   int64_t rows = 1, length = 1, inner = 1;
   int last = pieces->rank - 1;
-  /* Dims behind `last` are whole, so that a run goes over them and over `last`. */
+  /* Dims behind `last` are whole, so that a run goes over them and over `last`.
+   *   size 4 x 6 x 5, a box of 2 x 3 x 5:   inner 5, and two runs of 3 x 5 elements */
   while (last >= 0 && box->size[last] == pieces->size[last]) inner *= pieces->size[last--];
   for (int d = 0; d < last; d++) rows *= box->size[d];
   length = last >= 0 ? box->size[last] * inner : inner;
@@ -167,6 +174,7 @@ static tsr_status scatter(const meeting *m)
   tsr_status status = TSR_OK;
   for (int member = 0; member < m->c->member_count && !status; member++) {
     if (!leads(m->c, member)) continue;
+    /* All of a member's piece meets before any of it is read. */
     status = each_run(m, member, false);
     if (!status) status = each_run(m, member, true);
   }

@@ -39,7 +39,8 @@ INLINE int64_t key_of_nan(bool largest)
 
 #ifdef TILE_AVX512
 
-/* Elements that the mask leaves out are not loaded and meet nothing. */
+/* Elements that the mask leaves out are not loaded and meet nothing. Two accumulators a and b,
+ * since a minimum waits for the one before it: two chains hide that. */
 #define MEET_INT(dtype, T, M, s)                                                                 \
   INLINE __m512i meet_##dtype(__m512i a, uint64_t bits, const T *x, bool largest)                \
   {                                                                                              \
@@ -129,7 +130,9 @@ INLINE float f32_of_key(int32_t key)
 }
 
 /* Blocks of as many elements as a key K has bits meet in as many lanes; every loop has one shape,
- * which compilers turn into vectors. Elements that the mask leaves out become `none`. */
+ * which compilers turn into vectors. Elements that the mask leaves out become `none`. `take` is
+ * all ones or all zeros, so the choice is two logical operations and no branch. The last block
+ * is shorter: what lies behind its end is `none`, too. */
 #define BLOCKS(name, T, K, U, KEY)                                                        \
   INLINE K name(const T *x, int64_t n, const uint64_t *mask, bool largest, K nan, K none) \
   {                                                                                       \
@@ -182,6 +185,7 @@ INLINE int64_t across_f32(const float *x, int64_t n, const uint64_t *mask, bool 
 {
   const int32_t nan = largest ? INT32_MAX : INT32_MIN, none = largest ? INT32_MIN : INT32_MAX;
   const int32_t key = blocks_f32(x, n, mask, largest, nan, none);
+  /* Nothing was taken, or nothing but what never wins: both are the same to whoever goes on. */
   if (key == none) return key_of_none(largest);
   return key == nan ? key_of_nan(largest) : tsr__key_of_f64((double)f32_of_key(key));
 }

@@ -69,7 +69,8 @@ static void *carve(bump *b, size_t bytes)
   return memory;
 }
 
-/* In the order in which run_stretch carves: what is added there is to be added here. */
+/* In the order in which run_stretch carves: what is added there is to be added here. One block a
+ * stretch, from the runtime's kept ones: running a kernel allocates nothing in steady state. */
 static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
   size_t blocks = 0;
@@ -101,6 +102,9 @@ static void fill_cell(void *cell, int dtype, tsr__num value)
   }
 }
 
+/* A result may lie in the memory of an operand that is given up (tsr__kernel_reads_own): then
+ * whole tiles are computed beside it first, so that no instruction reads what an earlier one
+ * wrote. */
 static bool is_input(const tsr__task *task, const void *memory)
 {
   const tsr__kernel_io *io = &task->kernel->io;
@@ -117,6 +121,7 @@ static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsi
   const tsr__slotinfo *info = &task->kernel->slots[slot];
   tsr__moving m = { .base = memory, .slot = slot, .input = info->kind == TSR__SLOT_INPUT };
   if (info->dtype != TSR_BOOL) m.size = (int32_t)tsr_dtype_size((tsr_dtype)info->dtype);
+  /* Of the whole run and not of the part: eight devices of one machine share its caches. */
   bool large = task->job->total * m.size >= STREAMED_BYTES && (uintptr_t)memory % 64 == 0;
   m.shared = !m.input && is_input(task, memory);
   if (m.input || (!large && !m.shared)) return m;
@@ -233,6 +238,8 @@ static void place_reductions(tsr__task *task, bump *memory, bool in_place)
       red->to = &red->own;
       continue;
     }
+    /* Its own, in the task's memory, and begun with "none"; the device's is begun by whoever
+     * made it. */
     red->own = (tsr__partial){ .rt = device->rt, .device = -1 };
     tsr__partial_plan(&red->own, device->row, device->dtype, device->count);
     red->own.data = carve(memory, red->own.bytes);
@@ -309,6 +316,7 @@ static void fetch_plan(fetch *f, const tsr__task *task, int64_t at, int64_t n, i
   f->count = f->now = 0;
   for (int i = 0; i < task->moving_count && f->count < 16; i++) {
     const tsr__moving *m = &task->moving[i];
+    /* Bools are so few bytes that the hardware's own prefetching does. */
     if (!m->input || !m->size) continue;
     f->at[f->count] = m->base + at * m->size;
     f->lines[f->count] = n * m->size / 64;
@@ -334,6 +342,7 @@ static inline void fetch_some(fetch *f)
 static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   void **slot = task->slot;
+  /* Special instructions stand behind the pure ones in the enumeration (kir.h). */
   if (inst->op >= TSR__K_LOAD) {
     special(task, inst, at, n);
     return;
@@ -345,7 +354,8 @@ static inline void step(tsr__task *task, const tsr__inst *inst, int64_t at, int6
 
 /* Elements of a tile. What streams from memory is taken in pieces, of which one being fetched and
  * one being worked on fit the nearest cache; what is in the cache, or is bound by computing, in
- * whole tiles, which cost fewer calls. */
+ * whole tiles, which cost fewer calls. Multiples of STREAM_PIECE keep every piece a whole number
+ * of vectors and of bool words. */
 static int64_t tile_step(const tsr__task *task, bool streams)
 {
   const tsr__kernel *k = task->kernel;
@@ -406,6 +416,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     }
     if (staged) flush_stages(task, at, n);
   }
+  /* Once a stretch: what was streamed is visible before the task is counted as done. */
   task->tiles->drain();
 }
 
@@ -554,6 +565,8 @@ static void run_parallel(tsr__job *job, int64_t total)
   const tsr__run *run = job->run;
   int64_t chunk = total / (4 * tsr__worker_count(run->rt));
   if (chunk < LEAST_CHUNK) chunk = LEAST_CHUNK;
+  /* Four tasks a worker even out what they do not share evenly; within bounds that keep starts
+   * cheap and cancelling quick. */
   if (chunk > MOST_CHUNK) chunk = MOST_CHUNK;
   int64_t tasks = 0;
   for (int i = 0; i < run->part_count; i++) {

@@ -4,6 +4,11 @@
  * filled or gathered at once. A position is always counted within the device's part, in C order. */
 #include "kernel/tile/interp.h"
 
+/*   size 4 3 5, dim 1 reduced:      | 4, step 5 | 3, step 0 | 5, step 1 |
+ *   size 4 3 5, dims 1 2 reduced:   | 4, step 1 | 15, step 0 |
+ *
+ * Neighbours of one kind are joined, so that runs are as long as can be; dims of size 1 are no
+ * dims. */
 void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t flat)
 {
   int64_t step = 1;
@@ -20,6 +25,7 @@ void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t fla
     }
     if (!still) step *= size[d];
   }
+  /* A part of one element still has a dim to walk along. */
   if (!count) {
     sizes[0] = 1;
     steps[count++] = 0;
@@ -31,6 +37,7 @@ void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t fla
   }
 }
 
+/* From the last dim on, until what is left of the index is 0. */
 int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 {
   int last = walk->rank - 1;
@@ -57,6 +64,7 @@ static void find_steps(const tsr__loadinfo *info, const int64_t *size, int64_t s
     const tsr__loaddim *dim = &info->dims[k];
     step[dim->dim] += dim->step * stride;
     *start += dim->start * stride;
+    /* A dim that is passed on is as long as the device's part of the domain; any other is whole. */
     stride *= dim->size < 0 ? size[dim->dim] : dim->size;
   }
 }
@@ -82,11 +90,13 @@ void tsr__loading_make(tsr__loading *l, const tsr__loadinfo *info, int rank, con
   for (int d = rank - 1; d >= 0; d--) {
     stride s = { size[d], step[d], info->low[d], info->high[d] };
     if (s.high > s.size) s.high = s.size;
+    /* Of a piece that shows nothing on this device no tile is touched. */
     l->empty = l->empty || s.low >= s.high;
     l->bounded = l->bounded || s.low > 0 || s.high < s.size;
     if (s.size == 1) continue;
     if (count && joins(&s, &made[count - 1])) {
       stride *inner = &made[count - 1];
+      /* Bounds of the outer dim, counted in elements of both. */
       *inner =
           (stride){ s.size * inner->size, inner->step, s.low * inner->size, s.high * inner->size };
     } else {
@@ -121,6 +131,7 @@ static void load_bits(const piece *p)
   int64_t offset = p->offset;
   for (int64_t i = 0; i < p->n; i += 64) {
     int some = p->n - i < 64 ? (int)(p->n - i) : 64;
+    /* One bit repeated is a word of zeros or of ones. */
     uint64_t word = p->step ? 0 : 0 - tsr__bits_get(p->from, offset, 1);
     for (int k = 0; k < some && p->step; k++, offset += p->step)
       word |= tsr__bits_get(p->from, offset, 1) << k;
@@ -128,6 +139,7 @@ static void load_bits(const piece *p)
   }
 }
 
+/* By memcpy, as what comes in and goes out are bytes of some type. */
 #define REPEAT(T)                                                                                  \
   {                                                                                                \
     T value;                                                                                       \
@@ -186,6 +198,8 @@ typedef struct spot {
   bool inside; /* all outer dims within their bounds */
 } spot;
 
+/* Asked once a line and not once an element: only the innermost dim has its bounds cut into
+ * runs. */
 static void look_inside(const tsr__loading *l, spot *p)
 {
   p->inside = true;
@@ -213,6 +227,7 @@ static void go_on(const tsr__loading *l, spot *p, int64_t n)
   p->offset += n * w->step[d];
   if (p->index[d] < w->size[d]) return;
   for (; d > 0 && p->index[d] == w->size[d]; d--) {
+    /* Back to the line's start, and one on along the dim around it. */
     p->offset += w->step[d - 1] - w->size[d] * w->step[d];
     p->index[d] = 0;
     p->index[d - 1]++;
@@ -231,6 +246,7 @@ static void load_turned(tsr__loading *l, const spot *here, int64_t column, piece
                              .row = here->index[l->walk.rank - 2],
                              .column = column,
                              .n = n };
+    /* 0: what is left of the run is copied as any other. */
     some = tsr__turn_copy(l, &turn);
     if (some) continue;
     p->n = some = n;
@@ -248,6 +264,9 @@ static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
   for (int64_t done = 0, run; done < n; done += run) {
     int64_t from = here.index[last], to = l->walk.size[last];
     run = to - from < n - done ? to - from : n - done;
+    /*   a run of the tile    | from .......... from + run |
+     *   bounds                   low .......... high
+     *   what is loaded           [skip, to)                     the rest of it is other pieces' */
     to = from + run < l->high[last] ? from + run : l->high[last];
     int64_t skip = from < l->low[last] ? l->low[last] - from : 0;
     p.at = done + skip;
@@ -262,6 +281,7 @@ static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
 void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 {
   int i = inst->extra;
+  /* Pieces in order: later ones lie over earlier ones (kir.h). */
   for (bool more = true; more; i++) {
     const tsr__loadinfo *info = &task->kernel->loads[i];
     const void *from =
@@ -286,12 +306,14 @@ static int64_t global_at(const tsr__task *task, const tsr__gnode *g, int64_t at,
     int64_t here = task->size[d] ? at % task->size[d] : 0;
     at = task->size[d] ? at / task->size[d] : 0;
     place += (task->part->box.start[d] + here) * step;
+    /* Neighbours in the part are neighbours in the whole up to the first dim that is cut. */
     if (whole) {
       offset += here * run;
       run *= task->size[d];
       *left = run - offset;
       whole = task->size[d] == g->dims[d];
     }
+    /* A dim known at run time is dim 0, the last here, whose step nobody multiplies. */
     step *= g->dims[d] > 0 ? g->dims[d] : task->size[d];
   }
   return place;
@@ -309,6 +331,7 @@ void tsr__do_iota(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   for (int64_t done = 0, count; done < n; done += count) {
     int64_t p = at + done, place = p / inner % size;
     int64_t first = task->part->box.start[dim] + place;
+    /* Along the last dim numbers count up; along another all of a run have one number. */
     count = inner == 1 ? size - place : inner - p % inner;
     if (count > n - done) count = n - done;
     switch (inst->dtype) {
@@ -329,6 +352,7 @@ void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t
   const int64_t key[2] = { param[0].i, param[1].i };
   void *to = task->slot[inst->out];
   for (int64_t i = 0, left; i < n; i += left) {
+    /* Drawn by the place in the whole array, so that no mesh shows in random numbers. */
     int64_t place = global_at(task, g, at + i, &left);
     if (left > n - i) left = n - i;
     if (inst->dtype == TSR_F64) task->tiles->uniform_f64((double *)to + i, place, left, key);
@@ -341,10 +365,13 @@ void tsr__do_uniform(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t
 static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int dim, int input)
 {
   if (table->dims[dim] >= 0) return table->dims[dim];
+  /* Rows known at run time: the buffer tells how many there are. */
   return (int64_t)(task->part->inputs[input]->bytes / tsr_dtype_size((tsr_dtype)table->dtype));
 }
 
-/* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0. */
+/* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0.
+ * The run goes on, with an element that is there, and fails at its end: tasks cannot be stopped
+ * by each other, and which fault is told must not hang on who was first. */
 static int64_t checked(tsr__task *task, int node, int64_t index, int64_t limit, int64_t at)
 {
   if (index >= 0 && index < limit) return index;
@@ -388,6 +415,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   const tsr__gnode *table = &task->program->nodes[tsr__in(task->program, g, 0)];
   int64_t entries = table_size(task, table, info->dim, info->input), inner = 1, middle = 1;
   for (int d = info->dim; d < info->dim + tsr__more_of(task->program, g); d++)
+    /* Dims that are looked into as one are so many entries. */
     entries *= table->dims[d + 1];
   bool each = tsr__ops[g->op].shape_rule == TSR__SH_TAKE_ALONG;
   for (int d = 0; d < task->kernel->rank; d++) {
@@ -397,6 +425,7 @@ void tsr__do_take(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
   const void *from = task->part->inputs[info->input]->data;
   const int64_t *index = task->slot[inst->in[0]];
   void *to = task->slot[inst->out];
+  /* There is no element 0 to take for what is out of range, and every index is. */
   if (entries == 0) {
     memset(to, 0, tsr__device_bytes((tsr_dtype)inst->dtype, n));
     for (int64_t i = 0; i < n; i++) checked(task, info->node, index[i], 0, at + i);

@@ -25,6 +25,8 @@
 COPY(copy_32, int32_t)
 COPY(copy_64, int64_t)
 
+/* Integers are negated and their size is taken as unsigned, where the least one wraps to itself
+ * instead of being undefined. */
 UNARY(neg_i32, int32_t, int32_t, (int32_t)(0 - (uint32_t)v))
 UNARY(neg_i64, int64_t, int64_t, (int64_t)(0 - (uint64_t)v))
 UNARY(neg_f32, float, float, -v)
@@ -46,6 +48,8 @@ UNARY(trunc_f64, double, double, trunc(v))
 
 /* ---- two operands --------------------------------------------------------------------------- */
 
+/* `scalar` says which operand is one value for all: 2 the right one, 1 the left one, 0 none.
+ * Both are never, as that would be a uniform, which the prologue computes with n = 1. */
 #define BINARY(name, T, R, EXPRESSION)          \
   static void name(OPERANDS)                    \
   {                                             \
@@ -76,6 +80,8 @@ UNARY(trunc_f64, double, double, trunc(v))
     }                                           \
   }
 
+/* Unsigned arithmetic wraps and gives the same bits as two's complement; the signed kind may not
+ * overflow in C. */
 #define WRAP32(l, op, r) ((int32_t)((uint32_t)(l)op(uint32_t)(r)))
 #define WRAP64(l, op, r) ((int64_t)((uint64_t)(l)op(uint64_t)(r)))
 
@@ -151,7 +157,10 @@ UINT_DIVISION(uint32_t, natural32)
 UINT_DIVISION(uint64_t, natural64)
 
 /* What is left of an exact division cut towards zero, with the sign of l: a long division of
- * mantissas, 11 bits of the quotient a step, so nothing is rounded. NaN where there is none. */
+ * mantissas, 11 bits of the quotient a step, so nothing is rounded. NaN where there is none.
+ *
+ *   l = x * 2^from, r = y * 2^to:   x mod y, then 11 bits are brought down at a time:
+ *   x < y < 2^53, so x << 11 fits 64 bits, and (x << 11) mod y is what the next digits leave */
 INLINE double rest_of(double l, double r)
 {
   const uint64_t sign = UINT64_C(1) << 63, hidden = UINT64_C(1) << 52, top = 0x7ff * hidden;
@@ -162,6 +171,7 @@ INLINE double rest_of(double l, double r)
   a &= ~sign;
   b &= ~sign;
   if (b == 0 || a >= top || b > top) return NAN;
+  /* The sizes of positive floats are ordered as their bits are. */
   if (a < b) return l;
   int64_t from = (int64_t)(a >> 52), to = (int64_t)(b >> 52);
   uint64_t x = from ? (a & (hidden - 1)) | hidden : a, y = to ? (b & (hidden - 1)) | hidden : b;
@@ -169,6 +179,7 @@ INLINE double rest_of(double l, double r)
   x %= y;
   for (int64_t left = from + !from - to; left > 0 && x; left -= 11)
     x = (x << (left < 11 ? left : 11)) % y;
+  /* Put right: the leading one back to bit 52, but not below the exponent of denormals. */
   if (x) {
     int64_t up = __builtin_clzll(x) - 11;
     if (up >= to) up = to - 1;
@@ -188,6 +199,7 @@ INLINE double mod_real(double l, double r)
   return (rest < 0) != (r < 0) ? rest + r : rest;
 }
 
+/* A rest is no longer than r and lies on l's or r's last place, so those of f32 are f32. */
 INLINE float mod_real32(float l, float r)
 {
   float rest = (float)rest_of((double)l, (double)r);
@@ -203,6 +215,8 @@ INLINE double floordiv_real(double l, double r)
   if (r == 0) return l / r;
   if (rest != 0 && (r < 0) != (rest < 0)) quotient -= 1;
   if (quotient == 0) return copysign(0, l / r);
+  /* The quotient is nearly whole, off by a rounding either way; beyond 2^53 it is whole of
+   * itself. */
   double whole = floor(quotient);
   return quotient - whole > 0.5 ? whole + 1 : whole;
 }
@@ -231,6 +245,7 @@ BINARY(mod_f32, float, float, mod_real32(l, r))
 BINARY(mod_f64, double, double, mod_real(l, r))
 BINARY(fmod_i32, int32_t, int32_t, fmod_whole32(l, r))
 BINARY(fmod_i64, int64_t, int64_t, fmod_whole64(l, r))
+/* Rounded down and towards zero are the same without signs. */
 BINARY(fmod_u32, uint32_t, uint32_t, mod_natural32(l, r))
 BINARY(fmod_u64, uint64_t, uint64_t, mod_natural64(l, r))
 BINARY(fmod_f32, float, float, (float)rest_of((double)l, (double)r))
@@ -289,6 +304,8 @@ BINARY(or_i32, uint32_t, uint32_t, l | r)
 BINARY(or_i64, uint64_t, uint64_t, l | r)
 BINARY(xor_i32, uint32_t, uint32_t, l ^ r)
 BINARY(xor_i64, uint64_t, uint64_t, l ^ r)
+/* Shifts of formulas, whose counts are constants in range; those of users (left, right) have any
+ * count. */
 BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
 BINARY(shr_i64, uint64_t, uint64_t, l >> (r & 63))
 
@@ -298,6 +315,7 @@ BINARY(right_i32, int32_t, int32_t, l >> ((uint32_t)r < 32 ? r : 31))
 BINARY(right_i64, int64_t, int64_t, l >> ((uint64_t)r < 64 ? r : 63))
 BINARY(right_u32, uint32_t, uint32_t, r < 32 ? l >> (r & 31) : 0)
 BINARY(right_u64, uint64_t, uint64_t, r < 64 ? l >> (r & 63) : 0)
+/* Counting leading zeros of 0 is undefined for the instruction, hence the branch. */
 UNARY(popcount_i32, uint32_t, uint32_t, (uint32_t)__builtin_popcount(v))
 UNARY(popcount_i64, uint64_t, uint64_t, (uint64_t)__builtin_popcountll(v))
 UNARY(clz_i32, uint32_t, uint32_t, v ? (uint32_t)__builtin_clz(v) : 32)
@@ -333,6 +351,8 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
 
 /* ---- comparisons: bits out ------------------------------------------------------------------- */
 
+/* A comparison of 64 elements fills bytes, which compilers make vectors of, and these become one
+ * word of bits at once (pack64). What bits beyond n are nobody may rely on. */
 #define TO_BITS(name, T, EXPRESSION)                  \
   static void name(OPERANDS)                          \
   {                                                   \
@@ -369,6 +389,8 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
   }
 
 #ifdef TILE_AVX512
+/* Masked loads read nothing where the mask is 0, so the last elements need no loop of their own
+ * and no byte beyond them is touched. */
 #define M512_f64(p, k) _mm512_maskz_loadu_pd((__mmask8)(k), p)
 #define M512_f32(p, k) _mm512_maskz_loadu_ps((__mmask16)(k), p)
 #define M512_i64(p, k) _mm512_maskz_loadu_epi64((__mmask8)(k), p)
@@ -446,6 +468,7 @@ COMPARE_NATURAL(le, <=, _MM_CMPINT_LE)
 COMPARE_NATURAL(gt, >, _MM_CMPINT_NLE)
 COMPARE_NATURAL(ge, >=, _MM_CMPINT_NLT)
 
+/* Only whether it overflows is kept; the result itself is another instruction's. */
 #define OVERFLOWS(name, T, builtin) TO_BITS(name, T, builtin(l, r, &(T){ 0 }))
 
 OVERFLOWS(addovf_i32, int32_t, __builtin_add_overflow)
@@ -497,12 +520,14 @@ LOGIC(and_bool, x[i] & y[i])
 LOGIC(or_bool, x[i] | y[i])
 LOGIC(xor_bool, x[i] ^ y[i])
 LOGIC(eq_bool, ~(x[i] ^ y[i]))
+/* The order of false below true: l < r is (not l) and r, and so on. */
 LOGIC(andnot_bool, ~x[i] & y[i])
 LOGIC(le_bool, ~x[i] | y[i])
 LOGIC(gt_bool, x[i] & ~y[i])
 LOGIC(ge_bool, x[i] | ~y[i])
 
-/* One bool for a whole tile. */
+/* One bool for a whole tile. A tile of bits is 128 bytes, which is what a cell of a bool uniform
+ * holds. */
 static void spread_bool(OPERANDS)
 {
   SPAN;
@@ -516,6 +541,7 @@ static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
 {
   int64_t count = 0;
   for (int64_t i = 0; i < n / 64; i++) count += __builtin_popcountll(b ? a[i] & b[i] : a[i]);
+  /* Bits beyond the end are whatever was there and must not count. */
   if (n % 64 == 0) return count;
   const uint64_t last = b ? a[n / 64] & b[n / 64] : a[n / 64];
   return count + __builtin_popcountll(last & ((UINT64_C(1) << (n % 64)) - 1));
@@ -627,6 +653,8 @@ FMA(fma_half, float, fma_odd)
 
 /* ---- past the caches ------------------------------------------------------------------------- */
 
+/* Past the caches: lines are not read before they are written. The bases of results are aligned
+ * where this is used (move_slot). */
 static void stream_bytes(void *to, const void *from, size_t bytes)
 {
   size_t whole = 0;
@@ -648,6 +676,8 @@ static void stream_bytes(void *to, const void *from, size_t bytes)
 
 static void stream_drain(void)
 {
+/* Streamed stores are ordered with nothing; the fence makes them visible before the task is
+ * done. */
 #if defined(TILE_AVX512) || defined(TILE_AVX2) || defined(TILE_SSE2)
   _mm_sfence();
 #endif
@@ -664,6 +694,7 @@ static void stream_drain(void)
   [TSR_I32] = name##_32, [TSR_I64] = name##_64, [TSR_U32] = name##_32, [TSR_U64] = name##_64, \
   [TSR_F32] = name##_32, [TSR_F64] = name##_64
 
+/* Functions of other files of this instruction set, by their full names. */
 #define TILES(name) TSR__ISA_NAME(tsr__##name)
 /* A conversion, by the type it is from or of. */
 #define FROM_i(name) [TSR_I32] = TILES(name##_i32), [TSR_I64] = TILES(name##_i64)
@@ -675,6 +706,9 @@ static void stream_drain(void)
 #define NARROW_ALL(name) \
   NARROW_WHOLE(name), [TSR_F16] = TILES(name##_f16), [TSR_BF16] = TILES(name##_bf16)
 
+/* Indexed by instruction and dtype of the operands; a NULL is a pair that emit.c never writes.
+ * Narrow types have entries only where memory meets registers (widen, narrow, round, clamp), or
+ * where the width shows in the result (next, fma). */
 static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_COPY] = { [TSR_BOOL] = copy_bool, SIZED(copy) },
   [TSR__K_SPREAD] = { [TSR_BOOL] = spread_bool },

@@ -4,6 +4,7 @@
  * neither tasks nor devices nor their order can show in a result. */
 #include "kernel/tile/accum.h"
 
+/* Only numbers: the memory may be a device's or a task's own. */
 void tsr__partial_plan(tsr__partial *partial, int row, int dtype, int64_t count)
 {
   partial->row = (uint8_t)row;
@@ -34,6 +35,7 @@ void tsr__partial_stop(tsr__partial *p)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
+/* Sums in rows join by their own function, all else by the row's `merge`; no class has both. */
 bool tsr__partial_merge(tsr__partial *into, const tsr__partial *from, const tsr__tiles *tiles)
 {
   bool good = true;
@@ -57,6 +59,7 @@ static bool send_escapes(const tsr__sending *s, int k)
   for (size_t i = 0; i < from->escape_count; i++) {
     unsigned char out[TSR__ESCAPE_WIRE], in[TSR__ESCAPE_WIRE];
     int64_t element = from->escape[i].element;
+    /* Of a piece only its own elements' escapes go. */
     if (element < s->first || element >= s->first + s->count) continue;
     tsr__put_bytes(out, (uint64_t)element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
@@ -91,6 +94,7 @@ static bool send_rows(const tsr__sending *s)
   int64_t most = s->count < TSR__PARTIAL_SLICE ? s->count : TSR__PARTIAL_SLICE;
   int64_t end = s->first + s->count;
   size_t bytes = tsr__rows_bytes(most ? most : 1);
+  /* Of the receiving device: that is where the memory limit is to count it. */
   void *stage = tsr__pool_take(pool, bytes);
   if (!stage) return false;
   bool good = true;
@@ -121,6 +125,7 @@ bool tsr__partial_send(const tsr__sending *s)
   size_t size = (size_t)tsr__wire_bytes(from->row, from->dtype, 1);
   const tsr__transfer carry = { in, out, size, s->into->device, from->device };
   tsr__partial one = *s->into;
+  /* The largest of what `unpack` writes, aligned for 128-bit integers. */
   union {
     tsr__spread largest;
     tsr__i128 aligned;
