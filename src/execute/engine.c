@@ -10,6 +10,8 @@
  * bytes, so a hash collision costs a comparison and nothing else. */
 #include "execute/engine.h"
 
+/* In the order of who uses whom: the starter's thread runs plans, so it is stopped first; runs
+ * use rooms, and are over by then. */
 static void engine_free(tsr_runtime *rt, void *slot)
 {
   tsr__engine *engine = slot;
@@ -49,6 +51,7 @@ static tsr__engine *engine_of(const tsr_runtime *rt)
 
 /* ---- making a plan ---- */
 
+/* One more than there are, as nothing is allocated of no bytes. */
 static size_t guess_bytes(const tsr__plan *plan)
 {
   return ((size_t)plan->schedule.accum_count + 1) * sizeof(tsr__guess);
@@ -213,6 +216,7 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
     /* A note without bytes says something that needs no collective. */
     const tsr__note *note = &plan->parts.notes[i];
     plan->explained += note->bytes;
+    /* Of notes that travel together one leads: they are one collective. */
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
   tsr__tap_plan(&plan->parts.program);
@@ -228,6 +232,7 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
   int oldest = -1;
   for (int p = 0; p < engine->plan_count; p++) {
     const tsr__plan *plan = engine->plans[p];
+    /* Looking through all plans costs nothing beside making the one that needs the room. */
     if (!atomic_load(&plan->runs) && (oldest < 0 || plan->used < engine->plans[oldest]->used))
       oldest = p;
   }
@@ -280,6 +285,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
              plan->parts.program.node_count, plan->kernels, (long long)plan->explained);
     log_plan(rt, plan);
   }
+  /* Time is a count of uses: no clock is asked, and all processes would evict alike. */
   plan->used = ++engine->clock;
   *out = plan;
   return TSR_OK;
@@ -334,6 +340,8 @@ static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
 static void take_over(const tsr__exec *exec, const tsr__program *trace)
 {
   for (int n = 0; n < exec->program->node_count; n++) {
+    /* The run's own reference is the last one, which is what lets a kernel write over the memory
+     * (can_replace). */
     tsr_array *leaf = exec->values[n] ? trace->arrays[exec->plan->parts.origin[n]] : NULL;
     if (!leaf || leaf->deleted != TSR__GIVEN_UP) continue;
     tsr__array_taken_over(leaf);
@@ -346,6 +354,7 @@ static void take_over(const tsr__exec *exec, const tsr__program *trace)
 static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
 {
   size_t accums = (size_t)plan->schedule.accum_count + 1;
+  /* Set first, so that tsr__unbind undoes whatever was bound until a failure. */
   exec->plan = plan;
   exec->room = take_room(rt, engine);
   atomic_fetch_add(&plan->runs, 1);
@@ -433,6 +442,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
+  /* Not waited for under the lock: the run under way may need it to end. */
   tsr_array *pending = status ? NULL : first_pending(&engine->trace);
   if (!status && !pending) status = check_given_up(&engine->trace, exec->error);
   if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
@@ -468,6 +478,8 @@ void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node)
 void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
 {
   const tsr__plan *plan = exec->plan;
+  /* Kept in the scope's arena and overwritten by each terminal. Without memory there are no
+   * numbers, which is no failure of the run. */
   if (!scope->run_stats) scope->run_stats = tsr__arena_new(&scope->arena, sizeof(tsr_run_stats));
   if (!scope->run_stats) return;
   *(tsr_run_stats *)scope->run_stats = (tsr_run_stats){
@@ -499,6 +511,7 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr_status status = TSR_OK;
   for (int i = 0; i < count && !status; i++)
     if (roots[i]->pending) status = tsr__pending_wait(roots[i], error);
+  /* What was waited for may have been all. */
   if (status || all_ready(roots, count)) return status;
   status = tsr__prepare(engine, roots, count, &exec, &cached);
   if (!status) status = tsr__exec_run(&exec);

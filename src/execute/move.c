@@ -29,6 +29,7 @@ typedef struct pieces {
 static void copy_piece(void *user, const tsr__moved_box *piece)
 {
   pieces *p = user;
+  /* Other pieces of a cancelled move are skipped; its value is dropped with the run. */
   if (atomic_load(&p->progress->stop)) return;
   int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 };
   for (int d = 0; d < p->from->shape.rank; d++) {
@@ -80,6 +81,7 @@ typedef struct reshard_job {
 static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
+  /* Arrays in the inner place: task t is array t mod count at position t / count. */
   moving *m = &job->moves[task % job->count];
   int position = (int)(task / job->count);
   if (position >= m->to->part_count) return;
@@ -116,11 +118,14 @@ static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progres
   out->from = tsr__value_in(exec, node, 0);
   out->move = tsr__reshard_of(exec->program, node, &shape);
   shape = out->shape = out->from->shape;
+  /* Blocks overlap, so the result is longer than what moves. */
   if (out->move.blocks) shape = tsr__gnode_shape(&exec->program->nodes[node]);
   tsr__layout layout = { (tsr_dtype)out->from->dtype, &shape, sharding, NULL };
   tsr__value *to = out->to = tsr__value_new(exec->rt, &layout, exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
+  /* As the value lies and not as the plan says: a ragged one has rows of its own, and `shape` is
+   * the value's. */
   out->move.from = &out->from->sharding;
   out->move.shape = &out->shape;
   out->pieces = tsr__arena_new(exec->scratch, (size_t)to->part_count * sizeof(pieces));
@@ -137,6 +142,7 @@ static tsr_status end_moving(tsr__exec *exec, const moving *m, tsr__progress *pr
 {
   pieces all = { exec, m->from, m->to, 0, 0, false, progress, NULL, NULL, NULL };
   for (int p = 0; p < m->to->part_count; p++) {
+    /* Each position counted for itself, as they ran side by side; here they are one sum. */
     all.away |= m->pieces[p].away;
     exec->traffic.bytes += m->traffic[p].bytes;
     exec->traffic.escapes += m->traffic[p].escapes;
@@ -211,6 +217,7 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
+  /* One position after the other: views that move are few elements at the borders, mostly. */
   for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
     shifting job = { exec, node, p, to, &progress };
     if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });

@@ -24,6 +24,8 @@ static bool brings_rows(const tsr__exec *exec, int domain, int input)
  * must agree. */
 static tsr_status find_extent(const tsr__exec *exec, const tsr__kernel_io *io, tsr__extent *out)
 {
+  /* An operand by itself brings its rows; of several the first is as good as any, as they must
+   * agree. One that has none (a broadcast row, a table) has no say. */
   const tsr__value *first = NULL;
   *out = (tsr__extent){ .total = -1 };
   if (exec->program->nodes[io->domain].dims[0] >= 0) return TSR_OK;
@@ -95,8 +97,11 @@ static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input,
   const tsr__value *from = exec->values[n];
   const tsr__gnode *g = &exec->program->nodes[node];
   int at = (int)(step - exec->plan->schedule.steps);
+  /* What is made on the way gets fresh memory from the pool's cache, which is warm as well; only
+   * what the user gave up is worth the looks. */
   bool leaf = tsr__ops[exec->program->nodes[n].op].lowering == TSR__LOW_LEAF;
   if (!leaf || exec->plan->last_use[n] != at) return false;
+  /* The run's reference alone is left; others would read what is written. */
   if (atomic_load(&from->refs) != 1 || from->rows || from->dtype != g->dtype) return false;
   if (g->dtype == TSR_BOOL || from->shape.rank != g->rank ||
       memcmp(from->shape.dims, g->dims, (size_t)g->rank * sizeof *g->dims))
@@ -426,6 +431,7 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
       if (p < leader) first = false;
       else c->members[members++] = p;
     }
+    /* A lower position is in the group: it was met there. */
     if (!first) continue;
     tsr_status status = combine_group(exec, c, members);
     if (status) return status;
@@ -454,6 +460,7 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
     if (!same_crossing(exec, &schedule->accums[a], &schedule->accums[accum])) continue;
     c.accums[c.accum_count++] = a;
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) {
+      /* Rows as the domain had them when it was accumulated, though its values may be gone. */
       tsr_status status = make_value(exec, n, &exec->extents[a]);
       if (status) return status;
       c.populations[c.final_count] = population(exec, n, &exec->extents[a]);

@@ -49,6 +49,7 @@ static job *next_job(tsr__starter *s)
 {
   pthread_mutex_lock(&s->lock);
   while (!s->first && !s->quit) pthread_cond_wait(&s->more, &s->lock);
+  /* Jobs that wait when the runtime closes are not run: nobody can read them any more. */
   job *j = s->quit ? NULL : s->first;
   if (j && !(s->first = j->next)) s->last = &s->first;
   pthread_mutex_unlock(&s->lock);
@@ -59,9 +60,12 @@ static void *runner(void *user)
 {
   tsr__starter *s = user;
   for (job *j; (j = next_job(s));) {
+    /* Its error goes to the job, which whoever waits will read. */
     tsr__exec_run(&j->exec);
     pthread_mutex_lock(&s->lock);
     j->done = true;
+    /* Read under the lock together with setting `done`: of runner and forgetter exactly one sees
+     * both, and frees the job. */
     bool forgotten = j->left == 0;
     pthread_cond_broadcast(&s->done);
     pthread_mutex_unlock(&s->lock);
@@ -117,6 +121,7 @@ void tsr__starter_free(tsr__starter *s)
   s->quit = true;
   pthread_cond_broadcast(&s->more);
   pthread_mutex_unlock(&s->lock);
+  /* A program under way is finished first; it cannot be interrupted from here. */
   pthread_join(s->thread, NULL);
   for (job *j = s->first, *next; j; j = next) { /* nobody is left to ask for them */
     next = j->next;
@@ -135,6 +140,8 @@ void tsr__starter_free(tsr__starter *s)
 static void forget(tsr__pending *pending, tsr_array *array)
 {
   job *j = (job *)pending;
+  /* Nodes are touched by their own thread alone, so this needs no lock; `left` and `done` are
+   * shared with the runner. */
   array->pending = NULL;
   for (int i = 0; i < j->count; i++)
     if (j->root[i].array == array) j->root[i].array = NULL;
@@ -148,6 +155,7 @@ tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
 {
   job *j = (job *)array->pending;
   pthread_mutex_lock(&j->starter->lock);
+  /* One condition for all jobs: few wait at once, and each looks at its own. */
   while (!j->done) pthread_cond_wait(&j->starter->done, &j->starter->lock);
   pthread_mutex_unlock(&j->starter->lock);
   tsr_status status = j->error.status;
@@ -179,6 +187,7 @@ static int take_roots(job *j, tsr_array *const *roots, int count)
 static void enqueue(job *j)
 {
   for (int i = 0; i < j->count; i++) {
+    /* Marks count until the next trace, so they are read here and kept as nodes of the plan. */
     j->root[i].node = j->exec.plan->parts.home[j->root[i].array->mark - 1];
     j->root[i].array->pending = &j->pending;
   }
@@ -199,6 +208,7 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
   job *j = starter ? tsr__new(&rt->heap, bytes) : NULL;
   if (!j) return tsr__execute(scope, roots, count, error); /* then it is done at once */
   *j = (job){ .pending = { forget }, .starter = starter, .bytes = bytes };
+  /* Behind the roots, in the same block: what is traced, as a plain list. */
   tsr_array **fresh = (tsr_array **)(j->root + count);
   take_roots(j, roots, count);
   for (int i = 0; i < j->count; i++) fresh[i] = j->root[i].array;

@@ -31,6 +31,7 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
   value->shape = *layout->shape;
   value->sharding = *layout->sharding;
   value->part_count = parts;
+  /*   value | parts[] | rows[] | before[]      the last two of ragged values only */
   value->parts = (tsr__buffer **)(value + 1);
   if (layout->rows) {
     value->rows = (int64_t *)(value->parts + parts);
@@ -61,6 +62,8 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
       tsr__value_release(value);
       return NULL;
     }
+    /* Of a sum that is not made yet the others' parts are zeros; whoever fills the value skips
+     * them. */
     if (!tsr__holds(&value->sharding, p)) devices->ops->fill(value->parts[p], 0);
   }
   return value;
@@ -79,6 +82,7 @@ void tsr__value_hold(tsr__value *value)
 /* Buffers are counted as well: a part may be shared with another value (relate/ does so). */
 void tsr__value_release(tsr__value *value)
 {
+  /* Whoever lets go last must see what all others wrote to it. */
   if (!value || atomic_fetch_sub_explicit(&value->refs, 1, memory_order_acq_rel) != 1) return;
   for (int p = 0; p < value->part_count; p++) tsr__buffer_release(value->parts[p]);
   tsr__del(&value->rt->heap, value, value_size(value->part_count));
@@ -91,6 +95,7 @@ int64_t tsr__number_rows(const tsr_sharding *sharding, int positions, const int6
 {
   int64_t parts = tsr__dim_parts(sharding, 0), total = 0;
   for (int p = positions - 1; p >= 0; p--) before[tsr__dim_index(sharding, 0, p)] = rows[p];
+  /* Counts become starts in place: what stood there is read before it is overwritten. */
   for (int64_t part = 0; part < parts; part++) {
     int64_t here = before[part];
     before[part] = total;
@@ -108,6 +113,7 @@ void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
 {
   tsr__box(&value->sharding, &value->shape, position, out);
   if (!value->rows) return;
+  /* Of ragged rows only dim 0 differs from the usual borders. */
   out->start[0] = tsr__rows_before(&value->sharding, value->before, position);
   out->size[0] = value->rows[position];
 }
@@ -203,6 +209,8 @@ static void read_slabs(host_job *job, const tsr_box *box, int64_t position, int 
       from_start[0] = 0;
       to_start[0] = at;
     }
+    /* Reading goes in order within a position, and side by side over them: the reader must allow
+     * that. */
     if (!job->read(job->user, (rank ? box->start[0] + at : 0) * row, count * row, slab)) {
       job->failed = TSR_EIO;
       break;
