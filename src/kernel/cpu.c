@@ -5,6 +5,8 @@
 
 #include "topology/topology.h"
 
+/* A second table (tests/support/guarded_devices.c) forwards to this one, so everything above
+ * calls through it and nothing by name. */
 static const tsr__row_ops row_ops = {
   .keys_range = tsr__keys_range,
   .pack_keys = tsr__pack_keys,
@@ -69,12 +71,14 @@ static const tsr__device_ops cpu_ops = {
 static void cpu_free(tsr_runtime *rt, void *slot)
 {
   tsr__cpu *cpu = slot;
+  /* Working memory first: it is the heap's, pools have their own. */
   for (tsr__scratch *next, *s = cpu->idle; s; s = next) {
     next = s->next;
     tsr__del(&rt->heap, s->memory, s->size);
     tsr__del(&rt->heap, s, sizeof *s);
   }
   for (int i = 0; i < cpu->base.count; i++)
+    /* A runtime that could be opened by half is closed here as well. */
     if (cpu->base.pools[i]) tsr__pool_close(cpu->base.pools[i]);
   tsr__del(&rt->heap, cpu->base.pools, (size_t)cpu->base.count * sizeof *cpu->base.pools);
   pthread_mutex_destroy(&cpu->lock);
@@ -101,8 +105,10 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   tsr__cpu *cpu = tsr__new(&rt->heap, sizeof *cpu);
   if (!cpu) return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
   pthread_mutex_init(&cpu->lock, NULL);
+  /* Chosen once: which functions a kernel calls cannot change while programs run. */
   cpu->tiles = tsr__tiles_of(rt->isa);
   cpu->base.ops = &cpu_ops;
+  /* Device ids count over all processes; pools are those of this one. */
   cpu->base.first = topology->process_index * topology->per_process;
   cpu->base.count = topology->per_process;
   cpu->base.pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->base.pools);
@@ -116,6 +122,7 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
     cpu_free(rt, cpu);
     return tsr__runtime_fail(rt, TSR_ENOMEM, "tsr_runtime_open: no memory for devices");
   }
+  /* Set when the devices are there: what was taken until now is the same for every runtime. */
   rt->heap.limit = host_share(rt->opts.memory_limit, cpu->base.count);
   rt->slots[TSR__SLOT_DEVICES] = cpu;
   rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;

@@ -12,19 +12,23 @@ int64_t tsr__cpu_mask_find(const tsr__buffer *mask, int64_t rows, bool bit, int6
     int some = rows - at < 64 ? (int)(rows - at) : 64;
     uint64_t all = some < 64 ? (UINT64_C(1) << some) - 1 : ~UINT64_C(0);
     uint64_t bits = tsr__bits_get(mask->data, at, some);
+    /* Looking for false ones: what lies behind the rows is neither. */
     if (!bit) bits = ~bits & all;
     int here = __builtin_popcountll(bits);
     if (n >= here) {
       n -= here;
       continue;
     }
+    /* The n lowest ones are taken off; the next is the one that is meant. */
     for (; n; n--) bits &= bits - 1;
     return at + __builtin_ctzll(bits);
   }
   return rows;
 }
 
-/* Each set bit of `bits` moves one row of `size` bytes. A word of ones moves 64 rows at once. */
+/* Each set bit of `bits` moves one row of `size` bytes. A word of ones moves 64 rows at once.
+ * Runs of few ones cost as many steps as there are ones, which is why masks are looked at by
+ * words. */
 #define COMPACT(name, T)                                                \
   static T *name(T *to, const T *from, uint64_t bits)                   \
   {                                                                     \
@@ -50,6 +54,8 @@ static void compact_plain(size_t size, int64_t rows, const uint64_t *mask, const
   for (int64_t at = 0; at < rows; at += 64, from += 64 * size) {
     int some = rows - at < 64 ? (int)(rows - at) : 64;
     uint64_t bits = tsr__bits_get(mask, at, some);
+    /* Filters keep most rows or few: whole words are frequent, and a copy is several times
+     * faster. */
     if (bits == ~UINT64_C(0)) {
       memcpy(to, from, 64 * size);
       to += 64 * size;
@@ -85,6 +91,7 @@ void tsr__cpu_compact(const tsr__compact *job)
   enum { STRETCH = 1 << 18 };
   const uint64_t *mask = job->mask->data;
   size_t size = (size_t)job->row_elements * tsr_dtype_size(job->dtype);
+  /* A multiple of 64 in either case, so that each stretch begins at a word of the mask. */
   int64_t step = job->row_elements > 64 ? STRETCH / 64 : STRETCH, kept = 0;
   if (job->row_elements <= 0) return;
   for (int64_t at = 0; at < job->rows; at += step) {
@@ -93,6 +100,7 @@ void tsr__cpu_compact(const tsr__compact *job)
     else
       compact_plain(size, rows, mask + at / 64, (const char *)job->from->data + (size_t)at * size,
                     (char *)job->to->data + (size_t)kept * size);
+    /* Where the next stretch goes follows from the mask alone. */
     kept += tsr__bits_count(mask + at / 64, rows);
     if (job->progress && tsr__progress_stops(job->progress, job->worker)) return;
   }
@@ -107,6 +115,7 @@ void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, ts
     uint64_t bits = tsr__bits_get(from, at, some);
     int count = __builtin_popcountll(bits);
     if (count > keep) {
+      /* The first `keep` ones are taken off a copy: what stays of it is what must go. */
       uint64_t rest = bits;
       for (int64_t k = 0; k < keep; k++) rest &= rest - 1;
       bits ^= rest;

@@ -28,6 +28,8 @@ static bool plan(const tsr__box_copy *copy, runs *out)
   bool joined = true;
   int64_t from_steps[TSR_MAX_RANK], to_steps[TSR_MAX_RANK];
   for (int d = copy->rank - 1; d >= 0; d--) {
+    /* Callers cut boxes against each other, so a size below 0 is a box that misses: nothing,
+     * too. */
     if (copy->size[d] <= 0) return false;
     from_steps[d] = from_step * step_of(copy, d);
     to_steps[d] = to_step;
@@ -36,6 +38,11 @@ static bool plan(const tsr__box_copy *copy, runs *out)
     from_step *= copy->from_dims[d];
     to_step *= copy->to_dims[d];
   }
+  /*   from [4, 6, 5], to [2, 6, 5], a box [2, 6, 5]:    dims 1 and 2 are whole on both sides
+   *                                                     one run of 2 * 6 * 5
+   *   a box [2, 3, 5] of the same:                      two runs of 3 * 5
+   *
+   * The dim at which it ends is part of the run still; those around it are walked. */
   int d = copy->rank - 1;
   for (; d >= 0 && joined; d--) {
     out->length *= copy->size[d];
@@ -79,6 +86,7 @@ static void run_spaced(const run *r)
   }
 }
 
+/* Bits that are not neighbours are collected one by one, and put as a word. */
 static void run_spaced_bits(const run *r)
 {
   for (int64_t i = 0; i < r->n; i += 64) {
@@ -101,6 +109,7 @@ static void run_bits(const run *r)
   tsr__bits_copy(r->to, r->to_at, r->from, r->from_at, r->n);
 }
 
+/* Any byte but 0 is true, whatever a program wrote into it. */
 static void run_bytes_to_bits(const run *r)
 {
   const unsigned char *byte = (const unsigned char *)r->from + r->from_at;
@@ -130,6 +139,8 @@ static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, in
   for (int64_t done = 0; done < whole->n; done += r.n) {
     r.to_at = whole->to_at + done;
     r.from_at = whole->from_at + done * whole->step;
+    /* ASK_AFTER is a multiple of 64, so that pieces of bits begin where words do if the run
+     * does. */
     r.n = whole->n - done < ASK_AFTER ? whole->n - done : ASK_AFTER;
     fn(&r);
     *left -= r.n;
@@ -148,6 +159,8 @@ static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, r
   size_t size = tsr_dtype_size(copy->dtype);
   if (r.step != 1) fn = copy->dtype == TSR_BOOL ? run_spaced_bits : run_spaced;
   int64_t at[TSR_MAX_RANK] = { 0 }, total = 0, left = ASK_AFTER;
+  /* An odometer over the outer dims: the last goes on, and where it is through it returns to its
+   * start and the next one goes on. */
   for (;;) {
     if (!copy_run(copy, &(run){ to, from, r.to, r.from, r.length, r.step, size }, fn, &left))
       return total;
@@ -185,6 +198,8 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
 }
 
+/* The one place where bytes between devices are counted for what is no box: records, partials,
+ * words. */
 void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic)
 {
   memcpy(carry->to, carry->from, carry->bytes);

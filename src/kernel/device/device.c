@@ -76,6 +76,8 @@ void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count)
   for (int64_t i = 0; i < count; i++) out[i] = first + i;
 }
 
+/* Memory of this device is the host's own; one with memory of its own would copy here, and back
+ * in unmap. */
 void *tsr__cpu_map(tsr__buffer *buffer)
 {
   return buffer->data;
@@ -110,6 +112,7 @@ void tsr__buffer_hold(tsr__buffer *buffer)
 
 bool tsr__buffer_alone(const tsr__buffer *buffer)
 {
+  /* Lent memory is never alone: the user may be looking at it. */
   return !buffer->adopted && atomic_load_explicit(&buffer->refs, memory_order_acquire) == 1;
 }
 
@@ -134,6 +137,8 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
 {
   tsr__cpu *cpu = tsr__cpu_of(rt);
   pthread_mutex_lock(&cpu->lock);
+  /* The one given back last, which is warm. As many are kept as ever were in use at once: one a
+   * worker. */
   tsr__scratch *scratch = cpu->idle;
   if (scratch) cpu->idle = scratch->next;
   pthread_mutex_unlock(&cpu->lock);
@@ -141,6 +146,7 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
   /* What is idle is never smaller than some task needed; it grows to the largest and stays. Its
    * contents are of no use, so it is not copied. */
   if (!scratch || scratch->size >= size) return scratch;
+  /* Before the larger one is taken, so that both need not fit. */
   tsr__del(&rt->heap, scratch->memory, scratch->size);
   scratch->size = 0;
   scratch->memory = tsr__new(&rt->heap, size);

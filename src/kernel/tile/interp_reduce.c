@@ -7,6 +7,7 @@
 
 static bool in_group(const tsr__feed *f, int64_t groups, int32_t code, int64_t i)
 {
+  /* Without && for the same reason: no jump. */
   return (code >= 0) & (code < groups) & tsr__taken(f->mask, i);
 }
 
@@ -24,10 +25,12 @@ static void scatter_taken(tsr__feed *f, int64_t groups, const int32_t *codes, in
     return;
   }
   for (int64_t i = 0; i < n; i++) {
+    /* Written always and kept only if it counts: the next one goes over it otherwise. */
     room[count] = codes[i];
     place[count] = (uint16_t)i;
     count += in_group(f, groups, codes[i], i);
   }
+  /* Places of what was put side by side, for accumulators that ask where an element stood. */
   f->kept = place;
   if (x && tsr_dtype_size((tsr_dtype)f->dtype) == 8)
     for (int64_t k = 0; k < count; k++) memcpy(values + 8 * k, x + 8 * place[k], 8);
@@ -71,6 +74,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
     return;
   }
   const tsr__walk *walk = &red->walk;
+  /* All of the part into one element: the usual sum. */
   if (walk->rank == 1 && walk->step[0] == 0) {
     ops->across(&f);
     return;
@@ -80,6 +84,7 @@ void tsr__do_reduce(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   size_t size = tsr_dtype_size((tsr_dtype)info->dtype);
   void (*take)(const tsr__feed *) = inner_kept ? ops->along : ops->across;
   for (int64_t i = 0; i < n; i += f.n) {
+    /* A run ends with the dim or with the tile, whichever comes first. */
     f.element = tsr__walk_at(walk, at + i, &f.n);
     if (f.n > n - i) f.n = n - i;
     f.at = at + i;
@@ -132,6 +137,7 @@ static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, in
     f.x = x + at;
     f.element = tsr__walk_at(&red->walk, at, &f.n);
     int64_t rows = size[-1] - at / row % size[-1], whole = (to - at) / row, most = MOST / row + 1;
+    /* Whole rows within the stretch; what is left of a row at its ends goes along by itself. */
     if (rows > whole) rows = whole;
     if (rows > most) rows = most;
     left = f.n < to - at ? f.n : to - at;
