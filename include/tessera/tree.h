@@ -59,6 +59,11 @@ typedef tsr_array *tsr_tree_fn(tsr_scope *scope, tsr_array *const *leaves, void 
 TSR_API tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees, int count,
                                    const char *site);
 
+/* Evaluates all arrays of a tree as one program and moves them to an outer scope, as tsr_keep does
+ * with one: what a step of a loop made outlives the step's scope. Of an array, tsr_keep. Returns a
+ * tree owned by `outer`, inert on error (the error is recorded in both scopes). Collective. */
+TSR_API tsr_array *tsr_tree_keep_at(tsr_scope *outer, tsr_array *tree, const char *site);
+
 /* The form of a tree as text, "(w, b: (x, y))"; of an array "*". Lives as long as the tree's scope;
  * NULL out of memory. Local. */
 TSR_API const char *tsr_tree_text(tsr_array *tree);
@@ -74,6 +79,7 @@ TSR_API const char *tsr_tree_text(tsr_array *tree);
 #define tsr_item(tree, index) tsr_item_at((tree), (index), TSR_HERE)
 #define tsr_field(tree, path) tsr_field_at((tree), (path), TSR_HERE)
 #define tsr_tree_like(...) tsr_tree_like_at(__VA_ARGS__, TSR_HERE)
+#define tsr_tree_keep(outer, tree) tsr_tree_keep_at((outer), (tree), TSR_HERE)
 #define tsr_tree_map(...) tsr_tree_map_at(__VA_ARGS__, TSR_HERE)
 
 #ifdef __cplusplus

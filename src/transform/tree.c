@@ -372,3 +372,26 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
   mapping m = { fn, user, count, tsr__home_of((tsr__operands){ trees, count }), site };
   return tsr__or_no_memory(m.scope, map_parts(&m, trees), "tsr_tree_map", site);
 }
+
+/* ---- keeping --------------------------------------------------------------------------------- */
+
+tsr_array *tsr_tree_keep_at(tsr_scope *outer, tsr_array *tree, const char *site)
+{
+  if (!tsr_is_tree(tree)) return tsr_keep_at(outer, tree, site);
+  tsr_scope *scope = tsr__home(tree);
+  tsr__leaves all = { .count = 0 };
+  const char *form = tsr_tree_text(tree);
+  if (!form || !tsr__leaves_of(&scope->arena, tree, &all))
+    return tsr__or_no_memory(scope, NULL, "tsr_tree_keep", site);
+  TSR__CALL(scope, "tree_keep");
+  tsr_status status = tsr_eval_at(all.at, all.count, site);
+  if (status) {
+    tsr__fail(outer, site, status, "tsr_tree_keep: %s", tsr_message(scope));
+    return tsr__make_inert(outer, site);
+  }
+  for (int i = 0; i < all.count; i++) {
+    all.at[i] = tsr_keep_at(outer, all.at[i], site);
+    if (all.at[i]->inert) return all.at[i];
+  }
+  return tsr__or_no_memory(outer, tsr__form_fill(outer, form, all.at, site), "tsr_tree_keep", site);
+}

@@ -38,6 +38,7 @@ void verb_trees(struct verb_run *r)
   if (tsr_leaf_count(pair) != 3 || !tsr_tree_text(pair)) return;
   tsr_tree_leaves(pair, leaves, 3);
   see_leaves(r, tsr_tree_like(pair, leaves, 3));
+  see_leaves(r, tsr_tree_keep(r->s, pair));
 }
 
 void verb_functions(struct verb_run *r)

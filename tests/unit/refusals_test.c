@@ -967,6 +967,7 @@ static void functions(void)
   NO(tsr_tree_like(pair, (tsr_array *[]){ f3 }, 1));
   NO(tsr_tree_map(leaf_of, NULL, (tsr_array *[]){ pair, named }, 2));
   NO(tsr_tree_map(NULL, NULL, &pair, 1));
+  NO(tsr_tree_keep(s, tsr_tuple(s, gone, f3)));
   NO(tsr_exp(pair));
   NO_END(status_of(tsr_function_make(s, NULL)));
   NO_END(status_of(tsr_function_make(s, first_of, .user_bytes = 8)));

@@ -371,3 +371,24 @@ TEST(first_values_are_as_wide_as_those_of_jax)
     }
   close_world();
 }
+
+/* ---- trees that are kept --------------------------------------------------------------------- */
+
+TEST(a_tree_outlives_the_scope_that_made_it)
+{
+  double numbers[NUMBERS], found[NUMBERS];
+  open_world();
+  golden("first", numbers, NUMBERS);
+  tsr_scope *step = tsr_scope_open(s);
+  tsr_array *made = tsr_put(step, numbers, TSR_F64, TSR_SHAPE(3), free_place);
+  tsr_array *more = tsr_put(step, numbers + 3, TSR_F64, TSR_SHAPE(2, 2), free_place);
+  tsr_array *tree =
+      tsr_tree(step, { "a", tsr_mul(made, 2) }, { "more", tsr_tuple(step, tsr_mul(more, 2)) });
+  tsr_array *kept = tsr_tree_keep(s, tree);
+  CHECK_I64(tsr_last_run(step).programs, 1);
+  tsr_scope_close(step);
+  CHECK_STR(tsr_tree_text(kept), "(a: *, more: (*))");
+  read_tree(kept, found);
+  for (int i = 0; i < NUMBERS; i++) CHECK_F64_BITS(found[i], 2 * numbers[i]);
+  close_world();
+}
