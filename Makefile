@@ -32,10 +32,10 @@ build: ## build everything (build/release)
 setup: ## see that the needed packages are there (installs them when root)
 	@scripts/setup build test
 
-demo: ## the main job on real data, then on 100 million rows
+demo: ## the main job on real data, then on 100 million rows; digits learnt
 	@scripts/setup build
 	$(call configure,release)
-	$(call build,release,tessera_tool example_weather example_large)
+	$(call build,release,tessera_tool example_weather example_large example_train_digits)
 	@scripts/demo.sh build/release
 
 test: ## build, then run every test

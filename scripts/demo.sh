@@ -1,6 +1,6 @@
 #!/bin/sh
-# The main job, shown: a sharded frame on real data, then on 100 million rows.
-#   scripts/demo.sh [BUILD_FOLDER]      TESSERA_DEMO_ROWS=n makes the second part smaller
+# The library, shown: a sharded frame on real data, then on 100 million rows, and digits learnt.
+#   scripts/demo.sh [BUILD_FOLDER]      TESSERA_DEMO_ROWS=n and TESSERA_DEMO_EPOCHS=n make parts smaller
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -57,3 +57,6 @@ rows=${TESSERA_DEMO_ROWS:-100000000}
 for python in "${BENCH_PYTHON:-}" python3; do
   command -v "${python:-none}" >/dev/null && "$python" examples/demo/peer.py "$rows" && break
 done || true
+
+title "5. Handwritten digits learnt on eight devices"
+"$build/examples/train_digits"

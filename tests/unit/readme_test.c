@@ -62,3 +62,8 @@ TEST(frame_example)
 {
   check_example("01_frame", "../examples/01_frame.c");
 }
+
+TEST(training_example)
+{
+  check_example("03_training", "../examples/03_training.c");
+}
