@@ -77,6 +77,7 @@ static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
+/* Of these the sums of values and of their products are kept; the result is a formula of them. */
 static bool is_moment(int op)
 {
   return op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN || op == TSR__GROUP_VAR ||
@@ -117,6 +118,7 @@ static int tally(job *j, tsr__group_record want)
     [TSR__RECORD_SAW] = 8,   [TSR__RECORD_KEY] = 8,  [TSR__RECORD_TRUE] = 8,
     [TSR__RECORD_LAST] = 8,  [TSR__RECORD_ROWS] = 0, [TSR__RECORD_ROWS2] = 0
   };
+  /* Few tallies an ask: they are looked through. */
   tsr__tallies *plan = &j->plan;
   for (int k = 0; k < plan->count; k++) {
     const tsr__group_record *have = &plan->item[k];
@@ -151,6 +153,8 @@ typedef struct sums {
  * showed. */
 static sums plan_sums(job *j, int column, int other, bool units)
 {
+  /* The span is a guess where only some rows were looked at: adding holds each value against it,
+   * and the job is done again if one breaks it. */
   const tsr__span_of *span = &j->plan.span[column];
   bool floats = tsr__dtype_float(j->ask->columns[column].dtype);
   bool fits = floats ? units : span->narrow;
@@ -173,6 +177,7 @@ static void plan_moment(job *j, tsr__reading *r)
 {
   const tsr__span_of *span = j->plan.span;
   int column = r->agg->column, other = r->agg->other, op = r->agg->op;
+  /* Products need a span half as wide, so a column that is squared anywhere is judged for that. */
   bool squares = op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
   bool units = squares ? span[column].narrow_squares : span[column].narrow;
   bool pair = op == TSR__GROUP_CORR;
@@ -255,11 +260,13 @@ static tsr_status plan_new(job *j)
     if (!is_moment(op)) continue;
     bool plain = op == TSR__GROUP_SUM || op == TSR__GROUP_MEAN;
     uint8_t *need = &j->summed[ask->aggs[a].column];
+    /* The strongest need of all aggregates of a column decides how it is looked at. */
     if (!plain) *need = TSR__SQUARED;
     else if (*need == TSR__NOT_SUMMED) *need = TSR__SUMMED;
     if (op == TSR__GROUP_CORR) j->summed[ask->aggs[a].other] = TSR__SQUARED;
   }
   for (int p = 0; p < ask->parts->count; p++)
+    /* A part with groups and without rows has groups of nothing, whose results are null. */
     j->empty = j->empty || (ask->groups->count[p] && !ask->parts->rows[p]);
   return TSR_OK;
 }
@@ -368,6 +375,7 @@ static size_t state_bytes(const job *j, int64_t groups)
 
 static void state_clear(const job *j, tsr__group_record_state *state)
 {
+  /* All kinds start from zero (group_record.h): clearing is one call, whatever is kept. */
   memset(state->record, 0, (size_t)state->groups * j->plan.stride);
   for (int k = 0; k < j->plan.rows_count; k++) tsr__rows_clear(&state->rows[k]);
 }
@@ -405,6 +413,7 @@ static void direct_task(void *user, int64_t task, int worker)
   job *j = user;
   int part = (int)(task / j->slots);
   int64_t s = task % j->slots, rows = j->ask->parts->rows[part];
+  /* Even stretches without a remainder; the product of rows and slots stays far below 2^63. */
   int64_t start = rows * s / j->slots, end = rows * (s + 1) / j->slots;
   tsr__group_record_state *state = &j->state[task];
   if (!j->round) state_clear(j, state);

@@ -52,13 +52,20 @@ static range whole_range(const uint64_t *key, int64_t n)
   return (range){ low, high - low, 0, n };
 }
 
-/* The stretch of a range that holds key number k. */
+/* The stretch of a range that holds key number k.
+ *
+ *   keys of a range   . ..:. :...:: .     in 256 stretches of equal width, each counted
+ *   key number k      ----------^          lies in one of them, which is the next range
+ *
+ * Each pass takes 8 bits of the span away, so at most eight are needed; nothing is moved, and a
+ * group's keys are read as they lie. */
 static range narrow(const uint64_t *key, int64_t n, range r, int64_t k)
 {
   uint32_t count[STRETCHES + 1] = { 0 };
   int shift = 56 - __builtin_clzll(r.span | 255);
   for (int64_t i = 0; i < n; i++) {
     uint64_t up = key[i] - r.low;
+    /* What lies outside goes to one more counter instead of a branch. */
     count[up <= r.span ? up >> shift : STRETCHES]++;
   }
   int64_t below = r.below;
@@ -77,6 +84,7 @@ static uint64_t pick_few(const uint64_t *key, int64_t n, range r, int64_t k)
   for (int64_t i = 0; i < n; i++) {
     if (key[i] - r.low > r.span) continue;
     int at = count++;
+    /* Inserted in order: there are few. */
     for (; at > 0 && few[at - 1] > key[i]; at--) few[at] = few[at - 1];
     few[at] = key[i];
   }
@@ -97,6 +105,7 @@ static uint64_t next_above(const uint64_t *keys, int64_t n, uint64_t key)
 static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], const asker *ask)
 {
   range r = whole_range(key, n);
+  /* A span of 0 is one value, however often it is there. */
   while (r.within > FEW && r.span && !stops(ask, n)) r = narrow(key, n, r, k);
   out[0] = out[1] = r.low;
   if (stops(ask, n)) return;
@@ -104,6 +113,7 @@ static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], con
   if (stops(ask, n)) return;
   int64_t up_to = 0;
   for (int64_t i = 0; i < n; i++) up_to += key[i] <= out[0];
+  /* Equal keys may go on behind k; only if they end there is the next one another. */
   if (k + 1 < n && up_to <= k + 1) out[1] = next_above(key, n, out[0]);
 }
 
@@ -111,7 +121,9 @@ static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], con
 static double between(double a, double b, double part)
 {
   if (part == 0 || a == b) return a;
+  /* Any part of the way from an infinity to a number is that infinity. */
   if (isinf(a) && !isnan(b) && !isinf(b)) return a;
+  /* A median is the middle, rounded once where the sum does not overflow. */
   if (part == 0.5) return isinf(a + b) && !isinf(b) ? a / 2 + b / 2 : (a + b) / 2;
   double way = b - a;
   return isinf(way) && !isinf(b) ? a * (1 - part) + b * part : a + way * part;
@@ -189,6 +201,7 @@ static void count_task(void *user, int64_t task, int worker)
   part *at = &j->part[rows.part];
   const uint32_t *group = j->one->ask->groups->group[rows.part];
   const uint64_t *valid = valid_of(j, rows.part);
+  /* Each slot counts for itself, so no counter is shared; place_task turns counts into places. */
   uint32_t *count = at->start + task % j->slots * at->groups;
   memset(count, 0, (size_t)at->groups * sizeof *count);
   for (int64_t r = rows.start; r < rows.start + rows.count; r++) {
@@ -205,6 +218,8 @@ static void place_task(void *user, int64_t task, int worker)
   int64_t place = 0;
   for (int64_t g = 0; g < at->groups; g++) {
     at->border[g] = place;
+    /* Slots of a group one after the other, so that keys of a group are together and in order of
+     * rows. */
     for (int s = 0; s < j->slots; s++) {
       uint32_t *here = at->start + s * at->groups + g, count = *here;
       *here = (uint32_t)place;
@@ -255,6 +270,7 @@ static void pick_group(job *j, int p, int64_t g, int a, int worker)
     uint64_t two[2];
     pick(key, n, k, two, &(asker){ &j->progress, worker });
     value = between(value_of(j, two[0]), value_of(j, two[1]), place - (double)k);
+    /* Neighbouring groups may be picked by other tasks. */
     __atomic_fetch_or(&valid[g / 64], UINT64_C(1) << (g % 64), __ATOMIC_RELAXED);
   }
   if (j->column->dtype == TSR_F32) ((float *)values)[g] = (float)value;
@@ -303,6 +319,7 @@ static bool room(job *j, tsr__error *error)
   }
   j->slots = (tsr__worker_count(j->rt) + ask->parts->count - 1) / ask->parts->count;
   if (rows < PIECE) j->slots = 1;
+  /* Counters of all slots must not be more than the rows they count. */
   while (j->slots > 1 && j->slots * groups > 2 * rows) j->slots--;
   j->step = rows > TASK_ROWS ? groups * TASK_ROWS / rows : groups;
   if (j->step < 1) j->step = 1;
@@ -371,6 +388,7 @@ static void distinct_task(void *user, int64_t task, int worker)
   for (int64_t i = 0; i < piece.count; i++) {
     uint32_t r = first[i];
     if (bits && !(bits[r / 64] >> (r % 64) & 1)) continue;
+    /* Pairs of one group may be in several tasks; counting knows no order. */
     __atomic_fetch_add(&out[group[r]], 1, __ATOMIC_RELAXED);
   }
 }

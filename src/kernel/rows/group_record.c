@@ -15,7 +15,8 @@ enum { BLOCK = 512 };
 
 #define MANTISSA ((UINT64_C(1) << 52) - 1)
 
-/* Rows of a block that count, with one column's values. */
+/* Rows of a block that count, with one column's values. 512 rows: values and groups, 6 KiB, stay
+ * in the nearest cache from tally to tally of a column. */
 typedef struct block {
   int n;
   const uint32_t *group;
@@ -28,7 +29,8 @@ typedef struct block {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* With and without a list of rows; the loop without one is a conversion that vectors do. */
+/* With and without a list of rows; the loop without one is a conversion that vectors do. A list
+ * is of a cluster's rows, which lie anywhere. */
 #define TAKE(name, T, U, OF)                                         \
   static void name(U *to, const T *from, const uint32_t *row, int n) \
   {                                                                  \
@@ -156,6 +158,7 @@ static inline uint64_t *word_of(place to, uint32_t group)
   return (uint64_t *)(void *)(to.at + group * to.stride);
 }
 
+/* Signed and unsigned sums are the same bits; what they mean is known when they are read. */
 static inline void add_128(uint64_t *word, tsr__u128 value)
 {
   tsr__u128 sum = ((tsr__u128)word[1] << 64 | word[0]) + value;
@@ -166,6 +169,7 @@ static inline void add_128(uint64_t *word, tsr__u128 value)
 static inline void add_192(uint64_t *word, tsr__u128 low, uint64_t high)
 {
   tsr__u128 sum;
+  /* `high` is the sign of a negative value, all ones: two's complement over 192 bits. */
   bool carry = __builtin_add_overflow((tsr__u128)word[1] << 64 | word[0], low, &sum);
   word[0] = (uint64_t)sum;
   word[1] = (uint64_t)(sum >> 64);
@@ -179,7 +183,8 @@ static void add_count(place to, const block *b)
 }
 
 /* As add_whole for values of u64 that do not fit 63 bits. Products of two u64 fit 128 bits,
- * without a sign that could fill the upper 64. */
+ * without a sign that could fill the upper 64. The sums themselves may not overflow either: 2^32
+ * rows of a part and as many parts as there are add some 44 bits to 128. */
 static void add_natural(place to, const block *b, const int64_t *y, int kind)
 {
   for (int i = 0; i < b->n; i++) {
@@ -223,7 +228,11 @@ static inline uint64_t mantissa_of(uint64_t bits, int field)
   return (unsigned)(field - 1) < 2046u ? (bits & MANTISSA) | (MANTISSA + 1) : 0;
 }
 
-/* Adds values in units; false: some are none. */
+/* Adds values in units; false: some are none.
+ *
+ *   x = m * 2^e      shifted left by e - low: a whole number of units 2^(low - 1075), in 128 bits
+ *
+ * Which values fit the vectors' function says; what it made of one that does not is thrown away. */
 static bool add_units(place to, const block *b, const tsr__tallies *plan, const tsr__unit *unit)
 {
   uint64_t low[BLOCK], high[BLOCK];
@@ -242,10 +251,14 @@ static void add_unit_products(place to, const block *b, const double *y, lows lo
   for (int i = 0; i < b->n; i++) {
     uint64_t left = bits_of(b->real[i]), right = bits_of(y[i]);
     int field = (int)(left >> 52 & 0x7ff), other = (int)(right >> 52 & 0x7ff);
+    /* Exponents in units add up; `& 63` keeps the shift defined for values that are not in the
+     * span, whose column is found out by its own sum. */
     int shift = (field - low.x + other - low.y) & 63;
+    /* Negated by turning all bits and adding one, without a branch: signs follow no rule. */
     uint64_t minus = (uint64_t)((int64_t)(left ^ right) >> 63);
     tsr__u128 product = (tsr__u128)mantissa_of(left, field) * mantissa_of(right, other);
     tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
+    /* What the shift pushed beyond 128 bits; in two steps, as a shift by 64 is not defined. */
     uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
     add_192(word_of(to, b->group[i]), (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
   }
@@ -256,6 +269,7 @@ static void add_saw(place to, const block *b)
 {
   for (int i = 0; i < b->n; i++) {
     double x = b->real[i];
+    /* Some value that is not -0 was there: only sums of -0 alone are -0. */
     uint64_t saw = TSR__SAW_OTHER;
     if (x != x) saw |= TSR__SAW_NAN;
     else if (isinf(x)) saw |= x > 0 ? TSR__SAW_PINF : TSR__SAW_NINF;
@@ -299,6 +313,7 @@ static void add_keys(place to, const block *b, const tsr__group_record *t, bool 
 static void add_true(place to, const block *b, bool inverted, bool real)
 {
   for (int i = 0; i < b->n; i++) {
+    /* "all" is "no value is false": one bit a group either way, and zero at the start for both. */
     bool is = real ? b->real[i] != 0 : b->whole[i] != 0;
     *word_of(to, b->group[i]) |= is != inverted;
   }
@@ -373,6 +388,7 @@ bool tsr__group_record_add(const tsr__tallies *plan, tsr__group_record_state *st
       if (t->kind == TSR__RECORD_LAST)
         add_last((place){ state->record + t->offset, plan->stride }, &b, rows, at);
       else {
+        /* A column times itself is loaded once. */
         pair both = { &b, t->other < 0 ? NULL : t->other == t->column ? &b : &second };
         if (both.y == &second) load(plan, t->other, rows, at, &second);
         held = add_block(plan, t, state, &both) && held;
@@ -404,6 +420,7 @@ void tsr__group_record_merge(const tsr__tallies *plan, tsr__group_record_state *
 {
   for (int k = 0; k < plan->count; k++) {
     const tsr__group_record *t = &plan->item[k];
+    /* Those lie beside the records and join by their own function. */
     if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2) continue;
     place to = { into->record + t->offset, plan->stride };
     place of = { from->record + t->offset, plan->stride };
@@ -435,7 +452,10 @@ static void look_f64(finds *f, const double *x, int64_t n)
   bool denormal = false;
   for (int64_t i = 0; i < n; i++) {
     uint64_t bits = bits_of(x[i]);
+    /* Sign and exponent are 12 bits: a table of them is filled without a branch, and read when
+     * all is done. */
     f->seen[bits >> 52] = 1;
+    /* Without its sign a denormal is 1 to MANTISSA; 0 wraps to the largest and is none. */
     denormal |= (bits << 1) - 1 < 2 * MANTISSA + 1;
   }
   f->denormal = f->denormal || denormal;
@@ -485,6 +505,7 @@ static void scan_task(void *user, int64_t task, int worker)
   const tsr__colparts *column = &s->plan->columns[s->columns[k]];
   tsr__piece piece = tsr__piece_of(s->look->parts, TSR__PIECE_ROWS, task % pieces);
   finds *f = &s->finds[(int64_t)worker * s->count + k];
+  /* A block of each piece: some rows of everywhere, as columns are often sorted. */
   if (!s->look->all && piece.count > BLOCK) piece.count = BLOCK;
   tsr__group_record_rows rows = { .part = piece.part, .start = piece.start, .count = piece.count };
   for (int64_t at = 0; at < piece.count; at += BLOCK) {
@@ -518,7 +539,11 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
     low = low ? low : e;
     high = e;
   }
+  /* Nothing but zeros (or no numbers): any unit will do. */
   if (!low) low = high = 1075;
+  /*   128 bits    sign | count: bits that `rows` sums add | 53 of a mantissa | exponents' spread
+   *
+   * The shift by the spread must stay below 64, too. */
   int most = 126 - 53 - count < 63 ? 126 - 53 - count : 63;
   int most_squares = (191 - count) / 2 - 53 < 31 ? (191 - count) / 2 - 53 : 31;
   bool near_one = low >= LOWEST && high <= HIGHEST && !f->denormal;
@@ -546,6 +571,7 @@ static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool s
   uint64_t size = down > up ? down : up;
   size = f->natural > size ? f->natural : size;
   span->narrow_squares = squared && size <= (uint64_t)most_whole(rows, true);
+  /* One bound for both sums: where squares are to fit, values must be smaller. */
   span->most = most_whole(rows, span->narrow_squares);
   span->narrow = size <= (uint64_t)span->most;
 }

@@ -50,6 +50,7 @@ static tsr__i128 total_at(const tsr__reading *r, const tsr__group_record_state *
 {
   const uint64_t *word = word_at(r, state, tally, group);
   if (r->plan->item[tally].kind == TSR__RECORD_I64) return (int64_t)word[0];
+  /* A sum in 64 bits is widened with its sign; others lie low word first. */
   return (tsr__i128)((tsr__u128)word[1] << 64 | word[0]);
 }
 
@@ -81,7 +82,8 @@ static double unit_of(const tsr__reading *r)
   return ldexp(1, r->plan->span[r->agg->column].unit.low - 1075);
 }
 
-/* Sum and squares in units as accumulators. */
+/* Sum and squares in units as accumulators. 32 bits at a time: each such piece times a power of
+ * two is an exact double. */
 static void to_acc2(const uint64_t *word, int words, double unit, tsr__acc2 *out)
 {
   tsr__acc2_zero(out);
@@ -98,7 +100,8 @@ static void sum_to_acc2(tsr__i128 sum, double unit, tsr__acc2 *out)
 /* ---- rounding -------------------------------------------------------------------------------- */
 
 /* Moves a rounded value to the neighbour with an odd last bit, towards what it lacks: rounding
- * that to f32 is rounding the exact value. */
+ * that to f32 is rounding the exact value. Cutting to odd remembers that something was cut, so
+ * that the next rounding does not take a value for the middle. */
 static double to_odd(double value, double lacks)
 {
   uint64_t bits;
@@ -114,9 +117,12 @@ static bool quotient(tsr__i128 sum, int64_t n, double *out, double *lacks)
 {
   double high = (double)sum, by = (double)n;
   *lacks = 0;
+  /* Beyond these a double does not hold n, or the low part not exactly. */
   if (fabs(high) >= 0x1p104 || n >= INT64_C(1) << 53) return false;
   double low = (double)(sum - (tsr__i128)high), first = high / by;
   double more = (fma(-first, by, high) + low) / by, doubt = fabs(more) * 0x1p-50;
+  /* `more` is what the first quotient lacks, within `doubt`: if adding the least and the most of
+   * it rounds alike, that is the rounded quotient. */
   *out = first + (more - doubt);
   if (*out != first + (more + doubt)) return false;
   *lacks = more - (*out - first);
@@ -135,6 +141,7 @@ static float mean_f32(tsr__i128 sum, int64_t n, double unit)
   double out, lacks;
   tsr__acc2 acc;
   if (quotient(sum, n, &out, &lacks)) return (float)(to_odd(out, lacks) * unit);
+  /* In doubt: by the long number, rounded once to f32. */
   sum_to_acc2(sum, unit, &acc);
   return (float)tsr__acc2_mean(&acc, n, TSR_F32);
 }
@@ -184,6 +191,7 @@ static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_sta
   int64_t *out = (int64_t *)to->values + to->first;
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
+    /* All are written, as nobody reads results of a job that failed. */
     fits = fits && sum >= least && sum <= most;
     out[i] = (int64_t)(uint64_t)(tsr__u128)sum;
   }
@@ -209,6 +217,7 @@ static void read_unit_means(const tsr__reading *r, const tsr__group_record_state
   for (int64_t i = 0; i < to->count; i++) {
     tsr__i128 sum = sum_at(r, state, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
+    /* No value: the result is null, and 0 lies under it, so that equal frames have equal bytes. */
     if (!n) put_real(to, r->dtype, i, 0);
     else if (special_sum(saw_at(r, state, to->from + i), &special))
       put_real(to, r->dtype, i, special);
@@ -234,6 +243,8 @@ static float spread_f32(tsr__i128 sum, const tsr__isq *squares, int64_t n, doubl
   return (float)tsr__acc2_spread(&a, &b, &(tsr__spread_read){ n, 1, root }, TSR_F32);
 }
 
+/* Var scales by the square of the unit, its root by the unit: powers of two, and exact within
+ * the exponents that units are chosen from (LOWEST, HIGHEST). */
 static void read_spreads(const tsr__reading *r, const tsr__group_record_state *state,
                          const tsr__read_to *to)
 {
@@ -323,6 +334,7 @@ static void read_keys(const tsr__reading *r, const tsr__group_record_state *stat
     bool none = r->least && count_at(r, state, to->from + i) < r->least;
     int64_t key = (int64_t)(word ^ change);
     if (none) key = 0;
+    /* The code is the low half: ranks are only for comparing. */
     if (t->map) put_whole(to, r->dtype, i, none ? 0 : (int64_t)(uint32_t)word);
     else if (!real) put_whole(to, r->dtype, i, key);
     else put_real(to, r->dtype, i, key == INT64_MAX ? (double)NAN : tsr__f64_of_key(key));
@@ -346,6 +358,7 @@ static void read_valid(const tsr__reading *r, const tsr__group_record_state *sta
     uint64_t bits = 0;
     for (int k = 0; k < some; k++)
       bits |= (uint64_t)(count_at(r, state, to->from + i + k) >= r->least) << k;
+    /* Tasks begin at multiples of 64 groups, so words are nobody else's. */
     to->valid[(to->first + i) / 64] = bits;
     to->nulls += some - __builtin_popcountll(bits);
   }

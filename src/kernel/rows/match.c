@@ -27,6 +27,8 @@ tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__erro
 {
   const tsr__devices *devices = tsr__devices_of(rt);
   tsr__pool *pool = devices->pools[device - devices->first];
+  /* Asked before the large pieces are taken, so that the message can say what the whole join
+   * needs and not what its last buffer did. */
   tsr_memory memory = tsr__pool_memory(pool);
   if (!memory.limit || bytes <= memory.limit - memory.now) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM,
@@ -84,6 +86,9 @@ void tsr__match_count(const tsr__matched *m, tsr__match_piece *piece)
   int64_t rows = piece->end - piece->begin, hits = 0;
   for (int64_t r = piece->begin; r < piece->end; r++) hits += match[r] != TSR__NO_ROW;
   piece->misses = hits < rows;
+  /*   inner   hits        left   all rows        semi   hits       anti   the others
+   *
+   * What chains give beyond one is added for those that make pairs. */
   if (m->how == TSR__MATCH_LEFT) piece->count = rows;
   else piece->count = m->how == TSR__MATCH_ANTI ? rows - hits : hits;
   if (t->chained && hits) count_chains(m, t, piece);
@@ -184,6 +189,7 @@ static tsr_status take_tables(tsr__matched *m, tsr__error *error)
   for (int p = 0; p < m->parts; p++) {
     tsr__match_table *t = &m->table[p];
     int64_t bytes = tsr__match_table_bytes(t) + t->left_rows * (int64_t)sizeof(uint32_t);
+    /* The most of any device: what explanations tell. */
     if (bytes > m->need) m->need = bytes;
     if (tsr__match_room(m->rt, t->device, bytes, error)) return error->status;
   }
@@ -288,6 +294,8 @@ void tsr__match_free(tsr__matched *m)
 static bool one_each(const tsr__matched *m, int p)
 {
   const tsr__match_table *t = &m->table[p];
+  /* As many results as rows may still be two for one row and none for another, so repeats are
+   * asked for, too. */
   if (m->rows[p] != t->left_rows) return false;
   return m->how != TSR__MATCH_INNER || !t->chained || !m->repeats;
 }
@@ -336,6 +344,7 @@ static void fill_chains(const tsr__matched *m, const tsr__match_piece *piece, ui
   for (int64_t r = piece->begin; r < piece->end; r++) {
     uint32_t row = match[r];
     if (row == TSR__NO_ROW && !misses) continue;
+    /* A row without a match goes through once, with no right row. */
     do {
       if (left) left[at] = (uint32_t)r;
       if (right) right[at] = row;

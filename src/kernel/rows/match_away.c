@@ -59,6 +59,7 @@ static void extent_task(void *user, int64_t task, int worker)
   tsr__piece piece = tsr__piece_of(o->ask->parts[1], TSR__PIECE_ROWS, task);
   const uint64_t *word = o->ask->packed[1]->word[piece.part];
   const uint64_t *null = null_of(o->ask->packed[1], piece.part);
+  /* Each worker has its own, written back once a piece. */
   extent e = o->found[worker];
   for (int64_t r = piece.start; r < piece.start + piece.count; r++) {
     if (bit(null, r)) continue;
@@ -78,16 +79,22 @@ static void own(const owning *o, int side, const tsr__piece *piece)
   uint64_t count = (uint64_t)parts->count;
   uint16_t *dest = o->ask->dest[side][piece->part]->data, here = (uint16_t)piece->part;
   for (int64_t r = piece->start; r < piece->start + piece->count; r++) {
+    /* Unsigned: what lies below wraps to the far end. A left key beyond all right ones meets
+     * nothing, and its row stays at home. */
     bool meets = o->any && word[r] - o->least <= o->reach;
     if (o->ranges) {
+      /* Key ranges of equal width, by a product instead of a division: scale is count / keys in
+       * units of 2^-64. */
       uint64_t owner = (uint64_t)(((wide)(word[r] - o->least) * o->scale) >> 64);
       dest[r] = meets ? (uint16_t)owner : here;
     } else {
       uint64_t hash = owner_hash(word, packed->words, rows, r);
+      /* The low half of the hash as a fraction of 2^32, times the number of owners. */
       dest[r] = meets ? (uint16_t)(((hash & UINT32_MAX) * count) >> 32) : here;
     }
   }
   for (int64_t r = piece->start; null && r < piece->start + piece->count; r++)
+    /* Nulls meet nothing. */
     if (bit(null, r)) dest[r] = here;
 }
 
@@ -113,6 +120,8 @@ static void share(owning *o, int workers)
   o->any = most >= least;
   o->least = o->any ? least : 0;
   o->reach = o->any ? most - least : 0;
+  /* Dense keys: ranges keep neighbours together, and owners can look keys up in a table by
+   * number. */
   o->ranges = o->reach < 4 * rows + 65536;
   /* Rounded down, so that at <= reach gives an owner below the number of parts. */
   uint64_t count = (uint64_t)right->count, keys = o->ranges ? o->reach + 1 : 1;
@@ -178,6 +187,7 @@ static void sum_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   const tsr__match_answer *ask = user;
+  /* What came to an owner lies by home, so each home's answers are one stretch. */
   int parts = ask->matched->parts, owner = (int)(task / parts), home = (int)(task % parts);
   int64_t begin = 0;
   for (int h = 0; h < home; h++) begin += ask->came[h * parts + owner];
@@ -214,6 +224,7 @@ static void measure_task(void *user, int64_t task, int worker)
   piece->at = sum_answers(h->ask->dtype, answers, piece->begin, piece->end);
 }
 
+/* Right rows arrive in order of the answers, so a chain is a run of neighbours. */
 static void link_rows(tsr__match_link *link, uint32_t at, uint32_t count, tsr__progress *progress,
                       int worker)
 {
@@ -233,6 +244,7 @@ static void home_task(void *user, int64_t task, int worker)
   uint32_t *match = h->matched->match[piece->part], at = (uint32_t)piece->at;
   for (int64_t i = piece->begin; i < piece->end; i++) {
     uint32_t count = h->ask->dtype == TSR_BOOL ? bit(answers, i) : ((const uint32_t *)answers)[i];
+    /* Answers come by owner; `order` says which left row each is of. */
     match[order[i]] = count ? at : TSR__NO_ROW;
     if (t->chained) link_rows(t->link, at, count, &h->progress, worker);
     at += count;
@@ -289,6 +301,7 @@ tsr_status tsr__match_at_home(tsr_runtime *rt, const tsr__match_home *ask, tsr__
     status = tsr__cancelled(error, "join");
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, count_task, &h))
     status = tsr__cancelled(error, "join");
+  /* They counted right rows until here, and are to count results. */
   if (!status) memset(m->rows, 0, (size_t)m->parts * sizeof *m->rows);
   if (!status) status = tsr__match_number(m, error);
   if (status) tsr__match_free(m);
