@@ -2,6 +2,7 @@
  * rows. */
 #include "frame/chain/chain.h"
 
+/* COUNT, MIN and MAX are asked of columns of any type (`any`), the others of numbers. */
 const tsr__statistic tsr__statistics[TSR__STATISTICS] = {
   { TSR__A_COUNT, 0, true, -1 },       { TSR__A_MEAN, 2, false, -1 },
   { TSR__A_STD, 3, false, -1 },        { TSR__A_MIN, 4, true, -1 },

@@ -24,6 +24,7 @@ static double share_of(const tsr__expr *expr)
   case TSR__E_NOT: return 1 - share_of(expr->arg[0]);
   case TSR__E_AND: return share_of(expr->arg[0]) * share_of(expr->arg[1]);
   case TSR__E_OR:
+    /* As if both were independent: P(a) + P(b) - P(a and b). */
     a = share_of(expr->arg[0]);
     b = share_of(expr->arg[1]);
     return a + b - a * b;
@@ -52,6 +53,7 @@ static double values_of(const tsr_frame *df, const tsr__expr *expr)
   if (expr->kind != TSR__E_COLUMN) return 0;
   for (const char *name = expr->text; df; df = df->parent) {
     int at = tsr__schema_find(&df->schema, name);
+    /* A column that was computed has another number of values. */
     if (at < 0 || (df->kind == TSR__FRAME_ASSIGN && !strcmp(df->name, name))) return 0;
     if (df->kind == TSR__FRAME_SELECT && df->formula.item[at].expr->kind != TSR__E_COLUMN) return 0;
     if (df->kind == TSR__FRAME_SELECT) name = df->formula.item[at].expr->text;
@@ -71,6 +73,7 @@ static double groups_of(const tsr_frame *df, double rows)
   double groups = 1;
   for (int i = 0; i < df->keys.formula.count; i++) {
     double values = values_of(df->parent, df->keys.formula.item[i].expr);
+    /* A tenth of the rows where nothing is known. */
     groups *= values > 0 ? values : rows > 10 ? rows / 10 : 1;
   }
   return groups < rows ? groups : rows;

@@ -41,6 +41,7 @@ const tsr_sharding *tsr__lies_parent(const tsr_frame *df)
   return rows_of(df->parent);
 }
 
+/* `even` keeps the devices and evens out the rows on them. */
 const tsr_sharding *tsr__lies_place(const tsr_frame *df)
 {
   return df->even ? rows_of(df->parent) : &df->to;
@@ -97,6 +98,7 @@ static bool at_hand(const tsr_sharding *from, const tsr_sharding *to)
 {
   static const tsr_sharding unplaced;
   tsr_shape shape = { 1, { SOME_ROWS } };
+  /* Where no byte would move, rows are at hand. */
   return tsr__reshard_bytes(from ? from : &unplaced, to ? to : &unplaced, TSR_I64, &shape) == 0;
 }
 

@@ -33,7 +33,9 @@ static tsr_frame *some_rows(tsr_frame *out, int64_t first, int64_t count)
  * stays whole for others that stand on it. */
 static tsr_frame *top_of(tsr_frame *df, int64_t first, int64_t count)
 {
+  /* A sort that is a top already keeps its own number. */
   if (!tsr__frame_usable(df) || df->kind != TSR__FRAME_SORT || df->count) return df;
+  /* Rows that were made lie there: nothing is saved by a smaller sort. */
   if (first < 0 || count < 1 || first > INT64_MAX - count || df->source) return df;
   tsr_frame *out = tsr__frame_begin(df->parent, TSR__FRAME_SORT, df->what, df->node.site);
   if (out->inert) return out;
@@ -68,6 +70,7 @@ tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts, con
     return tsr__frame_fail(out, &error);
   const tsr_sample_opts *ask = &out->sample;
   if (ask->rows < 0) return refuse(out, TSR_EARG, "`rows` is negative; give 0 or more");
+  /* false of NaN, too. */
   if (!(ask->fraction >= 0 && ask->fraction <= 1))
     return refuse(out, TSR_EARG, "`fraction` is not between 0 and 1");
   if (ask->rows > 0 && ask->fraction > 0)
@@ -193,6 +196,7 @@ tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *
 /* One entry for rows and, if given, one for columns, which must be whole. */
 static tsr_status take_place(tsr_frame *df, const tsr_sharding *to, tsr__error *error)
 {
+  /* Sizes do not matter to a spec of frames; the ranks do. */
   tsr_shape shape = { to->rank > 2 ? to->rank : 2, { 0 } };
   if (to->strict)
     return tsr__error_set(error, TSR_EUNSUPPORTED,

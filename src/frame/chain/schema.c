@@ -46,6 +46,7 @@ tsr_status tsr__type_given(tsr_frame *df, tsr__error *error)
 
 tsr_status tsr__type_filter(tsr_frame *df, tsr__error *error)
 {
+  /* Checked against the parent's columns each time, since a file may have retyped one. */
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
   if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
@@ -64,6 +65,7 @@ static tsr_status add_column(tsr_frame *df, tsr__field added, tsr__error *error)
   tsr__field *field = new_fields(df, from->count + 1, error);
   if (!field) return error->status;
   memcpy(field, from->field, (size_t)from->count * sizeof *field);
+  /* A name that is there is replaced in its place. */
   if (at < 0) at = from->count;
   field[at] = added;
   df->schema = (tsr__schema){ at == from->count ? at + 1 : from->count, field, NULL };
@@ -216,6 +218,7 @@ static tsr_status not_a_number(const tsr_frame *df, const tsr__field *field, tsr
 
 static bool reducible(int op, int type)
 {
+  /* Counting and ordering work on any type; adding needs numbers. */
   if (op == TSR__A_COUNT || op == TSR__A_MIN || op == TSR__A_MAX) return true;
   return tsr__is_number(type) || type == TSR_COL_BOOL;
 }
@@ -254,6 +257,7 @@ static const tsr_frame *row_owner(const tsr_frame *df)
 tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_frame *right,
                           tsr__error *error)
 {
+  /* One row stands beside any number of them. */
   if (left->one_row || right->one_row) return TSR_OK;
   const tsr_frame *a = row_owner(left), *b = row_owner(right);
   bool sources = a->kind == TSR__FRAME_ARRAYS && b->kind == TSR__FRAME_ARRAYS;
@@ -288,6 +292,7 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
                             df->what, from->field[i].name);
     tsr__expr a = { .type = from->field[i].type };
     tsr__expr b = { .type = other ? other->field[at].type : 0 };
+    /* The number's own node: a literal takes the width of the column it meets. */
     if (!other) b = *df->number;
     if (!reducible(TSR__A_SUM, a.type)) return not_a_number(df, &from->field[i], error);
     if (other && !reducible(TSR__A_SUM, b.type)) return not_a_number(df, &other->field[at], error);
@@ -347,6 +352,7 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
 {
   const tsr__verb *verb = tsr__verb_of(df);
   int under = -1;
+  /* One more than the deepest parent: bounds the recursion of whatever walks a chain. */
   for (int i = 0; i < tsr__frame_parent_count(df); i++)
     if (tsr__frame_parent(df, i)->depth > under) under = tsr__frame_parent(df, i)->depth;
   df->depth = under + 1;
@@ -377,6 +383,7 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
 
 static void mark(const tsr__expr *expr, bool *need)
 {
+  /* Columns were resolved by tsr__check, so a node knows its column's number. */
   if (expr->kind == TSR__E_COLUMN) need[expr->column] = true;
   for (int i = 0; i < expr->count; i++) mark(expr->arg[i], need);
 }
@@ -402,6 +409,7 @@ static tsr__origin origin_of(const tsr__expr *expr)
 /* What was added has the frame's own copy of its name. */
 tsr__origin tsr__origin_added(const tsr_frame *df, int column)
 {
+  /* By its pointer: names of the parent's columns are other memory, even where they are equal. */
   if (df->schema.field[column].name != df->name) return (tsr__origin){ column, NULL };
   return df->formula.count ? origin_of(df->formula.item[0].expr) : (tsr__origin){ -1, NULL };
 }
@@ -461,6 +469,7 @@ void tsr__needs_arith(const tsr_frame *df, const bool *need, bool *parent, bool 
   for (int i = 0; i < df->schema.count; i++) {
     if (!need[i]) continue;
     parent[i] = true;
+    /* Columns meet by name, whatever their places. */
     if (other) other[tsr__schema_find(&df->other->schema, df->schema.field[i].name)] = true;
   }
 }

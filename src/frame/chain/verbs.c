@@ -33,6 +33,7 @@ static void *room(tsr_frame *df, int count, size_t element, tsr__error *error)
 static tsr__expr *make(tsr_frame *df, int kind, int count, tsr__error *error)
 {
   tsr__expr *expr = room(df, 1, sizeof *expr, error);
+  /* Zeroed by the arena: places in a text that nobody wrote are 0. */
   if (!expr) return NULL;
   expr->kind = (uint8_t)kind;
   expr->count = count;
@@ -156,6 +157,7 @@ static tsr_status check_new_names(const tsr_frame *df, const tsr__formula *list,
 {
   const tsr__schema *from = &df->parent->schema;
   r->from.table.arena = r->to.table.arena = &df->node.scope->arena;
+  /* First all that are renamed, so that names may be swapped: "a = b, b = a". */
   for (int i = 0; i < list->count; i++) {
     const tsr__item *item = &list->item[i];
     if (tsr__check_name(df->what, item->name, error)) return error->status;
@@ -166,6 +168,7 @@ static tsr_status check_new_names(const tsr_frame *df, const tsr__formula *list,
   }
   for (int i = 0; i < list->count; i++) {
     const tsr__item *item = &list->item[i];
+    /* A name that its column gives up is free. */
     bool stays =
         tsr__schema_find(from, item->name) >= 0 && tsr__names_find(&r->from, item->name) < 0;
     if (stays || tsr__names_find(&r->to, item->name) >= 0)
@@ -228,6 +231,7 @@ tsr_frame *tsr_frame_is_null_at(tsr_frame *df, const char *site)
  * depth; NULL where none is marked or memory ended. */
 static tsr__expr *none_null(tsr_frame *df, const bool *mark, int first, int end, tsr__error *error)
 {
+  /* Halves, so that a thousand columns make a tree ten deep, not a thousand. */
   if (end - first == 1) return mark[first] ? null_test(df, first, true, error) : NULL;
   int middle = first + (end - first) / 2;
   tsr__expr *a = none_null(df, mark, first, middle, error);

@@ -64,6 +64,7 @@ static tsr_array * not(tsr__lower * low, tsr_array *a)
 
 tsr_array *tsr__both(tsr__lower *low, tsr_array *a, tsr_array *b)
 {
+  /* NULL is "no nulls": every row is valid, and nothing need be computed for it. */
   if (!a || !b) return a ? a : b;
   return a == b ? a : tsr__op2(low, TSR__OP_AND, a, b);
 }
@@ -106,6 +107,7 @@ static tsr_array *rows_index(tsr_frame *df, tsr__lower *low)
   tsr__bind *bind = low->bind;
   if (source->index) return source->index;
   if (bind->index && bind->indexed == source) return bind->index;
+  /* The numbers are written by the devices: no row of them passes the host. */
   tsr__value *value = tsr__value_like(source->whole->value, TSR_I64, &low->bind->error);
   if (!value) {
     tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s", low->bind->error.text);
@@ -220,6 +222,7 @@ tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
   static const uint16_t leaves[] = { TSR__OP_ADDOVF, TSR__OP_SUBOVF, TSR__OP_MULOVF };
   tsr__col out = { .type = a.type, .valid = tsr__both(low, a.valid, b.valid) };
+  /* Types below 32 bits are computed in a wider one. */
   if (tsr_dtype_size(tsr__dtype_of_type(a.type)) < 4) return narrow_integer(low, op, a, b);
   out.values = tsr__op2(low, (tsr__op)integer_ops[op], a.values, b.values);
   tsr__note_overflow(low, tsr__op2(low, (tsr__op)leaves[op], a.values, b.values), out.valid);
@@ -254,6 +257,7 @@ static tsr__col whole_power(tsr__lower *low, tsr__col base, int64_t exponent)
   bool started = false;
   out.values = tsr__const_i(low, tsr__dtype_of_type(base.type), 1);
   out.valid = base.valid;
+  /* Exponents are literals below 64: at most six squarings. */
   while (exponent) {
     if (exponent & 1) out = started ? tsr__lower_integer(low, TSR__B_MUL, out, base) : base;
     started = started || (exponent & 1);
@@ -489,6 +493,7 @@ static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
 
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr)
 {
+  /* Leaves cost nothing to lower again. */
   if (!expr->count) return lower(low, expr);
   const tsr__col *found = remembered(low, expr);
   if (found) return *found;
@@ -510,6 +515,7 @@ void tsr__lower_cancelled(tsr__lower *low)
 bool tsr__lower_stops(tsr__lower *low, int64_t i)
 {
   if (i >= 0 && i % ASK_AFTER != ASK_AFTER - 1) return false;
+  /* An error before ends the loop too: what it makes is not read. */
   if (tsr_scope_status(low->scope)) return true;
   tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
   if (!tsr__progress_stops(&progress, 0)) return false;

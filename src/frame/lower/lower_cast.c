@@ -40,6 +40,8 @@ static tsr_array *cut(tsr__lower *low, tsr_array *x, tsr_dtype dtype, tsr_array 
   x = tsr__cast(low, x, TSR_F64);
   tsr_array *above = tsr__op2(low, widest ? TSR__OP_GE : TSR__OP_GT, x,
                               tsr__const_f(low, TSR_F64, widest ? least : least - 1));
+  /* 2^precision: one more than the largest, and a power of two, so that it is a double in each
+   * case. */
   double end = ldexp(1, tsr__dtype_info_of(dtype)->precision);
   tsr_array *below = tsr__op2(low, TSR__OP_LT, x, tsr__const_f(low, TSR_F64, end));
   *fits = tsr__op2(low, TSR__OP_AND, above, below);
@@ -158,6 +160,7 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
   tsr__col out = { .type = expr->type, .values = from.values };
   void *table = tsr__lower_room(low, count, tsr_dtype_size(dtype));
   bool *fits = tsr__lower_room(low, count, sizeof *fits), all = true;
+  /* Opened once for all texts. */
   tsr__decimal *decimal = tsr__decimal_open(&low->scope->rt->heap);
   if (!decimal) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
   for (int64_t i = 0; i < count && table && fits && decimal; i++) {
@@ -188,6 +191,7 @@ static int write_value(int type, const void *list, int64_t i, char *out)
   switch (type) {
   case TSR_COL_F64: return tsr__text_f64(out, ((const double *)list)[i]);
   case TSR_COL_U64: return tsr__text_u64(out, (uint64_t)integer);
+  /* Dates and times are written from integers, whatever they lie as. */
   case TSR_COL_DATE: return tsr__date_write(integer, out);
   case TSR_COL_TIME: return tsr__time_write(integer, out);
   default:
@@ -258,6 +262,7 @@ static bool place_texts(tsr_runtime *rt, writing *w)
   int more = tsr__is_float(w->type) ? SPECIAL : 0;
   size_t length = (size_t)special_at[more];
   if (!tsr__parallel_long(rt, TSR__PROGRAM, pieces, write_piece, w)) return false;
+  /* Lengths of pieces become the places where they begin. */
   for (int64_t p = 0; p < pieces; p++) {
     int64_t here = w->at[p];
     w->at[p] = bytes;

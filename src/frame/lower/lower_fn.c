@@ -24,6 +24,7 @@ static tsr_array *number(tsr__lower *low, int type, double value)
 static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
 {
   tsr__col out = { .type = a.type, .dict = a.dict };
+  /* Bools are bits, which `where` does not choose: or of both sides, each masked. */
   tsr_array *other = a.valid || b.valid || a.type == TSR_COL_BOOL ? negated(low, c) : NULL;
   if (a.type == TSR_COL_BOOL)
     out.values =
@@ -38,6 +39,7 @@ static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
 /* Lowers a branch that counts only where `guard` holds. */
 static tsr__col branch(tsr__lower *low, const tsr__expr *expr, int type, tsr_array *guard)
 {
+  /* An overflow in a branch that a row does not take is none: checks are masked by the guard. */
   tsr_array *outer = low->guard;
   low->guard = tsr__both(low, outer, guard);
   tsr__col out = tsr__lower_as(low, expr, type);
@@ -57,6 +59,7 @@ static tsr__col if_else(tsr__lower *low, const tsr__expr *expr)
 static tsr__col coalesce(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col out = tsr__lower_as(low, expr->arg[0], expr->type);
+  /* The first column without nulls ends it: nothing behind it can count. */
   for (int i = 1; i < expr->count && out.valid; i++) {
     tsr__col next = branch(low, expr->arg[i], expr->type, negated(low, out.valid));
     if (out.type == TSR_COL_TEXT && !tsr__text_unify(low, &out, &next)) return out;
@@ -96,6 +99,7 @@ static tsr__col extreme(tsr__lower *low, const tsr__expr *expr)
     tsr_array *other = least ? before(low, next, out) : before(low, out, next);
     tsr__col a = out, b = next;
     if (a.valid && b.valid) other = tsr__op2(low, TSR__OP_AND, other, b.valid);
+    /* Where `a` is null the other one counts, null or not. */
     if (a.valid) other = tsr__op2(low, TSR__OP_OR, other, negated(low, a.valid));
     if (!a.valid && b.valid) other = tsr__op2(low, TSR__OP_AND, other, b.valid);
     tsr_array *some = a.valid && b.valid ? tsr__op2(low, TSR__OP_OR, a.valid, b.valid) : NULL;
@@ -177,6 +181,7 @@ static tsr__col round_integer(tsr__lower *low, tsr__col a, int64_t digits)
   tsr_dtype dtype = type == TSR_COL_U64 ? TSR_U64 : TSR_I64;
   if (digits >= 0) return a;
   a = tsr__convert(low, a, (int)dtype);
+  /* At most 10^18, which i64 holds. */
   int64_t step = (int64_t)ten_to(-digits);
   tsr_array *size = tsr__const_i(low, dtype, step), *half = tsr__const_i(low, dtype, step / 2);
   tsr_array *rest = tsr__op2(low, TSR__OP_MOD, a.values, size);

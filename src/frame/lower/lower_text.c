@@ -15,6 +15,7 @@ const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length)
 int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length)
 {
   int64_t shorter = a_length < b_length ? a_length : b_length;
+  /* memcmp compares bytes as unsigned: the order of UTF-8 is that of code points. */
   int order = shorter ? memcmp(a, b, (size_t)shorter) : 0;
   if (order) return order;
   return a_length < b_length ? -1 : a_length > b_length;
@@ -150,6 +151,7 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   if (literal_left || literal_right) {
     tsr__col column = tsr__settle(low, tsr__lower_expr(low, literal_right ? a : b));
     out.valid = column.valid;
+    /* No dictionary: every row is null, and any value will do. */
     if (!column.dict) out.values = tsr__const_i(low, TSR_BOOL, 0);
     else if (literal_right) out.values = against(low, column, expr->op, b);
     else out.values = against(low, column, turned(expr->op), a);
@@ -273,6 +275,7 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   tsr__texts_open(&texts, low);
   tsr__text_init(&made, &low->scope->rt->heap);
   for (int64_t i = 0; i < d->count && !texts.local.failed && !tsr__lower_stops(low, i); i++) {
+    /* One list of pairs: key = code of a * texts of b + code of b. */
     int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
     tsr__text_view a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
     if (number) {

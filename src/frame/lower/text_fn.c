@@ -38,6 +38,7 @@ static void encode(uint32_t c, tsr__text *out)
   char bytes[4];
   int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
   for (int k = more; k > 0; k--, c >>= 6) bytes[k] = (char)(0x80 | (c & 0x3f));
+  /* 0xc0, 0xe0, 0xf0: as many leading ones as the character has bytes. */
   bytes[0] = (char)(more ? (0xff00u >> (more + 1) & 0xff) | c : c);
   tsr__text_put(out, bytes, (size_t)more + 1);
 }
@@ -65,6 +66,7 @@ static int64_t find(tsr__text_view a, tsr__text_view b, int64_t from)
 
 bool tsr__text_test(int fn, tsr__text_view a, tsr__text_view b)
 {
+  /* A longer text stands in no shorter one; the empty one stands in all. */
   if (b.length > a.length) return false;
   if (!b.length) return true;
   if (fn == TSR__F_CONTAINS) return find(a, b, 0) >= 0;
@@ -78,6 +80,7 @@ static void replace(tsr__text_view text, tsr__text_view old, tsr__text_view new,
   while ((next = find(text, old, at)) >= 0) {
     tsr__text_put(out, text.at + at, (size_t)(next - at));
     tsr__text_put(out, new.at, (size_t) new.length);
+    /* Behind what was replaced: the new text is not searched. */
     at = next + old.length;
   }
   tsr__text_put(out, text.at + at, (size_t)(text.length - at));
@@ -91,6 +94,7 @@ static void slice(tsr__text_view text, int64_t start, int64_t length, tsr__text 
   int64_t points = tsr__text_points(text), end;
   if (start < 0) start += points;
   if (start > points) start = points;
+  /* A start so far before the beginning that the end is before it, too, gives nothing. */
   if (__builtin_add_overflow(start, length, &end) || end > points) end = points;
   if (start < 0) start = 0;
   if (end <= start) return;

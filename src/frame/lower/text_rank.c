@@ -76,6 +76,7 @@ static bool stops(sorter *s)
 }
 
 /* By the least significant digit first; digits that all have alike are skipped. */
+/* Nine digits: how many bytes are left, then eight bytes, the last one first. */
 static void sort_many(sorter *s, item *items, int64_t count)
 {
   item *from = items, *to = s->spare;
@@ -104,6 +105,7 @@ static void sort_run(sorter *s, run r)
   item *items = s->items + r.first;
   for (int64_t i = 0; i < r.count && !stops(s); i++) load(s->dict, &items[i], r.depth);
   if (s->stopped) return;
+  /* Few are sorted by insertion: counting to 256 nine times costs more. */
   if (r.count <= FEW) sort_few(items, r.count);
   else sort_many(s, items, r.count);
   if (s->stopped) return;
@@ -127,6 +129,7 @@ const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
                .spare = tsr__lower_room(low, count, sizeof(item)),
                .todo = tsr__lower_room(low, count / 2 + 1, sizeof(run)) };
   if (!ranks || !s.items || !s.spare || !s.todo) return NULL;
+  /* A list of runs instead of recursion: texts that are alike for a megabyte need no stack. */
   for (int64_t i = 0; i < count; i++) s.items[i].code = (int32_t)i;
   if (count > 1) s.todo[s.runs++] = (run){ 0, count, 0 };
   while (s.runs && !s.stopped) sort_run(&s, s.todo[--s.runs]);
@@ -231,6 +234,7 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
   side left, right;
   if (!a->dict) a->dict = b->dict; /* a bare null has none */
   if (!b->dict) b->dict = a->dict;
+  /* One dictionary already: its codes stand for the same texts. */
   if (!a->dict || a->dict == b->dict) return a->dict != NULL;
   if (!order_side(low, a->dict, &left) || !order_side(low, b->dict, &right)) return false;
   const tsr__dict *both = all_texts(low, &left, &right);

@@ -103,6 +103,7 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
   if (!make_schema(heap, "+s", "", own->column_count, out)) return ENOMEM;
   for (int i = 0; i < own->column_count; i++) {
     bool made = make_column_schema(heap, &own->column[i], out->children[i]);
+    /* Children that were made must be released, those behind them not. */
     if (out->children[i]->release) out->n_children = i + 1;
     if (made) continue;
     release_schema(out);
@@ -196,6 +197,7 @@ static bool make_column(const out_column *column, const tsr__col *col, int posit
   out_array *own = out->private_data;
   show_buffer(own, 1, values, position);
   if (col->valid) {
+    /* A bitmap is left out where all rows are valid, as the interface allows. */
     int64_t nulls = rows - tsr__value_true(col->valid->value, position);
     if (nulls) show_buffer(own, 0, col->valid->value, position);
     out->null_count = nulls;
@@ -212,6 +214,7 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
   *out = (struct ArrowArray){ 0 };
   if (own->next == own->batch_count) return 0;
   *out = own->batch[own->next];
+  /* Moved to the consumer, who releases it: ours is marked as gone. */
   own->batch[own->next++].release = NULL;
   return 0;
 }
@@ -281,6 +284,7 @@ static bool take_batches(out_stream *own, const tsr__col *col)
   for (int64_t at = 0;;) {
     int found = -1;
     for (int p = 0; p < first->part_count && found < 0; p++) {
+      /* Devices without rows give no batch; replicas begin at the same row and are met once. */
       tsr__value_box(first, p, &box);
       if (first->parts[p] && box.start[0] == at && box.size[0]) found = p;
     }

@@ -48,6 +48,8 @@ static bool right(const tsr_table *table, int column)
 static double shorten(double value)
 {
   double size = fabs(value), power = 1e6;
+  /* From 9e15 on doubles have no decimals, and below 1e-12 the powers would leave the exact
+   * ones. */
   if (!(size > 0) || size >= 9e15 || size < 1e-12) return value;
   if (size >= 9e9) power = size < 9e12 ? 1e3 : 1;
   if (size < 1e-3) power = 1e8;
@@ -96,6 +98,7 @@ static span measure(const layout *l, int column)
   text.length = 0;
   tsr__text_clip(&text, name, strlen(name), CELL);
   int whole = wider(values, &text), least = whole < SHORT ? whole : SHORT;
+  /* Numbers are never cut, as a cut number is another number. */
   if (right(l->table, column) && values > least) least = values;
   if (text.failed) l->out->failed = true;
   tsr__text_free(&text);
@@ -125,6 +128,7 @@ static void choose_ends(layout *l)
   int ends[MOST_COLUMNS];
   while (left < last && l->count < MOST_COLUMNS) {
     bool front = left <= columns - last;
+    /* From both ends in turn: the first and last columns say most. */
     int column = front ? left : last - 1;
     span wants = measure(l, column);
     int gap = left + 1 < last ? 6 : 0;
@@ -153,6 +157,7 @@ static void choose_ends(layout *l)
 /* Cuts the longest as far as they must be. */
 static void choose_widths(layout *l)
 {
+  /* One character less at a time for all: the longest give way first. */
   for (int most = CELL; most >= SHORT; most--) {
     int used = 1;
     for (int i = 0; i < l->count; i++) {
@@ -282,6 +287,7 @@ static void print_table(const tsr_table *table, const tsr__window *window,
 enum { SHOW = 20 };
 
 /* The options of a caller compiled against an older or newer header. */
+/* A caller's struct may be shorter or longer than ours: its size says. */
 static tsr_show_opts known(const tsr_show_opts *opts)
 {
   tsr_show_opts out = { 0 };

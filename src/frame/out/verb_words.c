@@ -177,6 +177,7 @@ static void words_join(const tsr__words *w, tsr__text *out)
     tsr__text_add(out, i ? ", " : "");
     size_t from = out->length;
     tsr__expr_print(join->left[i], out);
+    /* Printed as texts they are compared: equal keys are named once. */
     tsr__expr_print(join->right[i], &right);
     bool same = right.length == out->length - from &&
                 !memcmp(tsr__text_get(out) + from, tsr__text_get(&right), right.length);

@@ -40,6 +40,7 @@ tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows)
     tsr__table_column *column = &table->column[i];
     column->name = df->schema.field[i].name;
     column->type = df->schema.field[i].type;
+    /* Counted as it is made, so that who frees a half-made table frees what there is. */
     table->count = i + 1;
     if (!add_room(&scope->rt->heap, column, rows)) return NULL;
   }
@@ -96,6 +97,7 @@ static void apply(const filling *f, const int64_t *counts, int64_t least)
   for (int64_t i = 0; i < f->table->rows; i++) {
     if (least && column->valid)
       column->valid[i] = (uint8_t)(column->valid[i] && counts[i] >= least);
+    /* What lies under a null must be a code of the dictionary all the same. */
     if (least && counts[i] < least && column->type == TSR_COL_TEXT)
       ((int32_t *)column->values)[i] = 0;
     if (!least && counts[i] == 0 && tsr__is_float(column->type))
@@ -197,6 +199,7 @@ double tsr_table_f64(const tsr_table *table, int64_t row, int column)
 
 static int64_t cut(double value)
 {
+  /* What C leaves undefined has an end here: the nearest i64, and 0 for NaN. */
   if (isnan(value)) return 0;
   if (value >= 0x1p63) return INT64_MAX;
   return value <= -0x1p63 ? INT64_MIN : (int64_t)value;
