@@ -83,7 +83,7 @@ static void offsets(const tsr__product_list *list, int array, int64_t first, int
     bool past = first + i >= list->size || last < 0;
     int64_t left = past ? n - i : list->at[last].size - at[last];
     end = left < n - i ? i + left : n;
-    for (int64_t j = i; j < end; j++) out[j] = offset + (past ? 0 : (j - i) * step);
+    for (int64_t j = i, by = past ? 0 : step; j < end; j++, offset += by) out[j] = offset;
     if (past || end == n) continue;
     offset = out[end - 1];
     if (first + end >= list->size) continue;
@@ -113,18 +113,17 @@ static bool equidistant(const int64_t *at, int64_t n, int64_t step)
   return true;
 }
 
-/* Of each of these elements, how many from there on are known to lie one apart. Packing copies
- * such runs as vectors. Runs of one are always true, so where nothing is known that is said. */
+/* Of each element where a run begins, how many from there on are known to lie one apart. Packing
+ * copies such runs as vectors. Runs of one are always true, so where nothing is known that is
+ * said. */
 static void find_runs(const tsr__product_list *list, int array, int64_t first, int64_t n,
                       int64_t *run)
 {
   const tsr__product_index *last = list->count ? &list->at[list->count - 1] : NULL;
   bool along = last && step_of(last, array) == 1;
-  for (int64_t i = 0, at = along ? first % last->size : 0; i < n; i++) {
-    int64_t left = along ? last->size - at : 1;
+  int64_t left = along ? last->size - first % last->size : 1;
+  for (int64_t i = 0; i < n; i += run[i], left = along ? last->size : 1)
     run[i] = left < n - i ? left : n - i;
-    at = along && at + 1 < last->size ? at + 1 : 0;
-  }
 }
 
 /* ---- a task's block -------------------------------------------------------------------------- */

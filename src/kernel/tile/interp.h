@@ -28,6 +28,7 @@ typedef struct tsr__loading {
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
   /* across the operand's lines: a block of them, turned (interp_turn.c) */
   bool turned;
+  const tsr__tiles *tiles;
   int32_t size;     /* bytes of an element; 0: bits */
   char *block;      /* memory for one, or NULL */
   int64_t block_at; /* where it begins in the operand */

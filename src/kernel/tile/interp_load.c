@@ -140,23 +140,33 @@ static void load_bits(const piece *p)
 }
 
 /* By memcpy, as what comes in and goes out are bytes of some type. */
-#define REPEAT(T)                                                                                  \
-  {                                                                                                \
-    T value;                                                                                       \
-    memcpy(&value, in, sizeof value);                                                              \
-    for (int64_t i = 0; i < n; i++) memcpy(out + i * (int64_t)sizeof value, &value, sizeof value); \
-    break;                                                                                         \
+#define WORD_OF(T)                     \
+  {                                    \
+    T value;                           \
+    memcpy(&value, in, sizeof value);  \
+    return UINT64_MAX / (T)-1 * value; \
   }
 
-/* One element n times. */
-static void repeat(char *out, const char *in, size_t size, int64_t n)
+/* As many copies of an element as fit a word. */
+static uint64_t word_of(const char *in, size_t size)
 {
   switch (size) {
-  case 1: memset(out, *(const unsigned char *)in, (size_t)n); break;
-  case 2: REPEAT(int16_t)
-  case 4: REPEAT(int32_t)
-  default: REPEAT(int64_t)
+  case 1: WORD_OF(uint8_t)
+  case 2: WORD_OF(uint16_t)
+  case 4: WORD_OF(uint32_t)
+  default: WORD_OF(uint64_t)
   }
+}
+
+typedef uint64_t line __attribute__((vector_size(64), aligned(1), may_alias));
+
+/* One element n times, a line of the cache at once. */
+static void repeat(char *out, const char *in, size_t size, int64_t n)
+{
+  const line all = word_of(in, size) - (line){ 0 };
+  size_t bytes = (size_t)n * size, done = 0;
+  for (; done + sizeof all <= bytes; done += sizeof all) *(line *)(void *)(out + done) = all;
+  memcpy(out + done, &all, bytes - done);
 }
 
 #define SPACED(T)                                                                     \

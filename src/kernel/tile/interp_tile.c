@@ -827,5 +827,6 @@ const tsr__tiles TILES(tiles) = {
   .units = TILES(units),
   .aim = TILES(aim),
   .within = TILES(within),
+  .turn = TILES(turn),
   .products = TILES(products),
 };

@@ -76,6 +76,8 @@ typedef struct tsr__tiles {
   const tsr__products *products; /* by tsr__product_kind */
   /* Whether no x lies outside -most - 1 .. most, where most + 1 is a power of two. */
   bool (*within)(const int64_t *x, int n, int64_t most);
+  /* Turns the first lines of elements of so many bytes; returns how many. */
+  int64_t (*turn)(const tsr__turning *job, int64_t size);
 } tsr__tiles;
 
 extern const tsr__tiles tsr__tiles_baseline;

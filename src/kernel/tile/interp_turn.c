@@ -56,6 +56,7 @@ void tsr__turn_plan(tsr__task *task)
     tsr__loading *l = &task->loads[i];
     int last = l->walk.rank - 1;
     l->turned = across(l);
+    l->tiles = task->tiles;
     l->block_at = NO_BLOCK;
     if (!l->turned || l->walk.size[last] <= TSR__TILE) continue;
     if (!band->row && !task->kernel->ordered)
@@ -68,7 +69,7 @@ void tsr__turn_plan(tsr__task *task)
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 #define TURN(T)                                                                             \
-  for (int64_t c = 0; c < b->columns; c++) {                                                \
+  for (int64_t c = done; c < b->columns; c++) {                                             \
     const T *in = (const T *)b->from + b->offset + c * b->column_step;                      \
     T *out = (T *)b->to + c;                                                                \
     if (b->rows == LINE / (int64_t)sizeof(T) && b->row_step == 1)                           \
@@ -87,8 +88,15 @@ typedef struct block {
   int64_t offset, rows, columns, row_step, column_step;
 } block;
 
-static void turn(const block *b, int64_t size)
+/* Whole lines are turned in registers, as many of them as these take. */
+static void turn(const block *b, const tsr__tiles *tiles, int64_t size)
 {
+  const tsr__turning lines = { .from = (const char *)b->from + b->offset * size,
+                               .to = b->to,
+                               .step = b->column_step,
+                               .lines = b->columns,
+                               .pitch = COLUMNS + LINE / size };
+  int64_t done = b->rows == LINE / size && b->row_step == 1 ? tiles->turn(&lines, size) : 0;
   switch (size) {
   case 1: TURN(int8_t)
   case 2: TURN(int16_t)
@@ -116,7 +124,7 @@ static void fill(tsr__loading *l, const void *from, int64_t at, int64_t row, int
   b.offset = at + (first_row - row) * b.row_step + (first_column - column) * b.column_step;
   int64_t pitch = COLUMNS + rows_of(l);
   b.to = l->block + ((first_row - row) * pitch + first_column - column) * l->size;
-  turn(&b, l->size);
+  turn(&b, l->tiles, l->size);
   l->block_at = at;
 }
 

@@ -1,6 +1,6 @@
 /* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. Where
  * neighbours of a panel are neighbours there, whole pieces are taken at once; where lines lie whole
- * they are turned in registers. */
+ * they are turned in registers. Transposes that are read turn lines likewise. */
 #include "kernel/tile/tile_inner.h"
 
 #include "topology/half.h"
@@ -102,6 +102,27 @@ TURN(8, uint64_t)
 #define TURN_0(from, line, n, to, high) 0
 #define TURN_4(from, line, n, to, high) turn_run_4(from, line, n, (uint32_t *)(void *)(to), high)
 #define TURN_8(from, line, n, to, high) turn_run_8(from, line, n, (uint64_t *)(void *)(to), high)
+
+#define TURN_LINES(size, T)                                                                  \
+  INLINE int64_t turn_lines_##size(const tsr__turning *job)                                  \
+  {                                                                                          \
+    enum { SQUARE = SQUARE_##size, LINES = SQUARE * LANES };                                 \
+    const int64_t step = job->step, pitch = job->pitch;                                      \
+    int64_t line[LINES], c = 0;                                                              \
+    for (int l = 0; l < LINES; l++) line[l] = l * step;                                      \
+    for (; c + LINES <= job->lines; c += LINES)                                              \
+      for (int r = 0; r < 64 / size; r += SQUARE)                                            \
+        turn_##size((const T *)job->from + c * step + r, line, (T *)job->to + r * pitch + c, \
+                    (int)pitch);                                                             \
+    return c;                                                                                \
+  }
+TURN_LINES(4, uint32_t)
+TURN_LINES(8, uint64_t)
+
+int64_t TSR__ISA_NAME(tsr__turn)(const tsr__turning *job, int64_t size)
+{
+  return size == 4 ? turn_lines_4(job) : size == 8 ? turn_lines_8(job) : 0;
+}
 
 /* ---- packing --------------------------------------------------------------------------------- */
 

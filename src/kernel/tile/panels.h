@@ -38,11 +38,19 @@ typedef struct tsr__tile_product {
 typedef struct tsr__packing {
   const void *from;
   const int64_t *line, *step;
-  const int64_t *run; /* of each k, how many steps from there on are one apart */
+  const int64_t *run; /* of a k where a run begins, how many steps from there are one apart */
   int64_t depth;
   int high, lines; /* `high` lines are readable, the first `lines` count */
   void *to;
 } tsr__packing;
+
+/* Lines of 64 bytes, `step` elements from each other, become columns: element r of line c goes to
+ * place r * pitch + c. */
+typedef struct tsr__turning {
+  const void *from;
+  void *to;
+  int64_t step, lines, pitch;
+} tsr__turning;
 
 typedef void tsr__pack_fn(const tsr__packing *job);
 
