@@ -41,6 +41,12 @@ typedef struct tsr_function_args {
   /* How arguments lie, all arrays of a tree alike, and the arrays of the result, in their order;
    * NULL: as they come. */
   const char *in_specs[TSR_MAX_ARGS], *out_specs[TSR_MAX_ARGS];
+  /* How each array of the body lies follows from its operands (shardings are part of types), and so
+   * do the results: nothing is left to the planner. What operands leave open is TSR_EAXIS at the
+   * call, with the choices: contracted dims that are cut on both sides, operands cut differently,
+   * one axis for two dims, slices that cut unevenly, routines along a cut dim. tsr_reshard and
+   * tsr_constrain choose. The body may call no other function. */
+  bool explicit_shardings;
 } tsr_function_args;
 
 /* Makes a function that lives until `scope` closes. Errors: TSR_EARG, those of specs. Returns NULL

@@ -56,6 +56,7 @@ tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *gi
   if (!f) return NULL;
   f->asked = true;
   f->user_bytes = args.user_bytes;
+  f->explicit_places = args.explicit_shardings;
   if (!error.status && !args.body)
     tsr__error_set(&error, TSR_EARG, "tsr_function_make: the body is NULL; give a callback");
   if (!error.status && args.user_bytes && !args.user)

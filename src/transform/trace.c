@@ -278,6 +278,22 @@ static char *own_form(tsr__heap *heap, const tsr_array *result)
   return own;
 }
 
+/* Puts the results where explicit shardings say, and traces the program with that. */
+static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *results,
+                          tsr__error *error)
+{
+  tsr__arena *arena = &t->scope->arena;
+  tsr_sharding *at = tsr__arena_new(arena, ((size_t)results->count + 1) * sizeof *at);
+  tsr__explicit ask = { arena, results->at, results->count };
+  if (!at) tsr__error_set(error, TSR_ENOMEM, "has no memory; close scopes that are done");
+  if (!at || !tsr__explicit_places(program, &ask, at, error)) return false;
+  for (int i = 0; i < results->count; i++)
+    if (at[i].mesh) results->at[i] = tsr_constrain_at(results->at[i], at[i], t->site);
+  tsr__program_clear(program);
+  program->open = true;
+  return !tsr__program_trace(program, results->at, results->count, error);
+}
+
 static void finish(const tracing *t, tsr_array *result)
 {
   tsr__program program;
@@ -291,6 +307,8 @@ static void finish(const tracing *t, tsr_array *result)
   if (made && tsr_scope_status(t->scope)) {
     check_result(t, result);
   } else if (made && tsr__program_trace(&program, results.at, results.count, &error)) {
+    fail_trace(t, error.status, error.text);
+  } else if (made && t->f->explicit_places && !place_results(t, &program, &results, &error)) {
     fail_trace(t, error.status, error.text);
   } else if (!made || (!has_foreign(t, &program) && !make_region(t, &program, &results))) {
     fail_trace(t, TSR_ENOMEM, "has no memory for its program; close scopes that are done");

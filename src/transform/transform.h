@@ -65,6 +65,7 @@ struct tsr_function {
   const char *name;
   bool inert;
   bool asked;             /* its body is a user's, not one of this room */
+  bool explicit_places;   /* what its operands do not settle is an error */
   const tsr_function *of; /* it is made of that, whose `user_bytes` are arguments of it, too */
   tsr_sharding in[TSR_MAX_ARGS], out[TSR_MAX_ARGS]; /* no mesh: as it comes */
   pthread_mutex_t lock;                             /* of the list */
@@ -102,6 +103,18 @@ tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *traced, tsr__lea
 tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *arguments,
                                  const char *call, const char *site);
 void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
+
+/* Results of a body that was traced to a program, whose marks count. */
+typedef struct tsr__explicit {
+  tsr__arena *arena; /* for what is found on the way */
+  tsr_array *const *results;
+  int count;
+} tsr__explicit;
+
+/* How each result lies by the rules of explicit shardings (explicit.c). False: what they leave
+ * open, as the end of a sentence about the body. */
+bool tsr__explicit_places(const tsr__program *program, const tsr__explicit *ask, tsr_sharding *out,
+                          tsr__error *error);
 
 /* ---- named axes (axes.c) -------------------------------------------------------------------- */
 

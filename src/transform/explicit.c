@@ -1,0 +1,259 @@
+/* Explicit shardings: how each array of a body lies follows from its operands alone.
+ *
+ *   f32[8@x,2] . f32[2,8@y]   -->  f32[8@x,8@y]
+ *   f32[8@x,2@y] . f32[2@y,8] -->  error: whoever wrote it must choose
+ *
+ * The places of a traced program are found in one walk, operands first, along the factors of the
+ * table: dims that share a factor are cut alike, or one of them is whole. What the rules leave open
+ * is an error with the choices. What a user asked for, tsr_reshard and tsr_constrain, is taken. */
+#include "transform/transform.h"
+
+/* How one array lies: by dim its axes, the major one first. */
+typedef struct place {
+  uint8_t count[TSR_MAX_RANK], axis[TSR_MAX_RANK][TSR_MAX_AXES];
+} place;
+
+typedef struct walk {
+  const tsr__program *program;
+  const tsr_mesh *mesh; /* of all that is placed; NULL: nothing is yet */
+  place *places;
+  tsr__error *error;
+} walk;
+
+static bool same_cut(const place *a, int dim, const place *b, int of_b)
+{
+  return a->count[dim] == b->count[of_b] && !memcmp(a->axis[dim], b->axis[of_b], a->count[dim]);
+}
+
+static void take_cut(place *to, int dim, const place *from, int of_from)
+{
+  to->count[dim] = from->count[of_from];
+  memcpy(to->axis[dim], from->axis[of_from], from->count[of_from]);
+}
+
+static place read_place(const tsr_sharding *at, int rank)
+{
+  place out = { 0 };
+  for (int d = 0; d < rank && at->mesh; d++)
+    for (int i = at->first[d]; i < at->first[d + 1]; i++) out.axis[d][out.count[d]++] = at->axis[i];
+  return out;
+}
+
+static tsr_sharding write_place(const walk *w, const place *from, int rank)
+{
+  tsr_sharding out = { .mesh = w->mesh, .rank = (uint8_t)rank };
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    out.first[d + 1] = out.first[d];
+    for (int i = 0; d < rank && i < from->count[d]; i++)
+      out.axis[out.first[d + 1]++] = from->axis[d][i];
+  }
+  return out;
+}
+
+static int64_t parts_of(const walk *w, const place *p, int dim)
+{
+  int64_t parts = 1;
+  for (int i = 0; i < p->count[dim]; i++) parts *= w->mesh->sizes[p->axis[dim][i]];
+  return parts;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+/* "matmul at a.c:12 of f32[8,2]@(x,y) and f32[2,8]@(y,-)", why, and what to do. */
+static bool refuse(walk *w, int node, const char *why)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  const char *site = w->program->sites[node];
+  tsr__text text;
+  int count = 0;
+  tsr__text_init(&text, w->program->heap);
+  tsr__text_add(&text, "%s at %s of", tsr__ops[g->op].name, site ? site : "an unknown line");
+  TSR_FOR_OPERANDS (w->program, g, i, o) {
+    const tsr__gnode *in = &w->program->nodes[o];
+    tsr_shape shape = tsr__gnode_shape(in);
+    tsr_sharding at = write_place(w, &w->places[o], in->rank);
+    tsr__text_add(&text, count++ ? " and " : " ");
+    tsr__type_add(&text, (tsr_dtype)in->dtype, &shape, &at);
+  }
+  tsr__error_set(w->error, TSR_EAXIS, "is ambiguous where shardings are explicit: %s: %s",
+                 tsr__text_get(&text), why);
+  tsr__text_free(&text);
+  return false;
+}
+
+/* An axis may cut one dim of a result. */
+static bool check_once(walk *w, int node)
+{
+  const place *p = &w->places[node];
+  unsigned used = 0;
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    for (int i = 0; i < p->count[d]; i++) {
+      if (used >> p->axis[d][i] & 1)
+        return refuse(w, node,
+                      "the result would be cut twice along one axis; choose which operand keeps "
+                      "it, and tsr_reshard the other to '-' there or to another axis");
+      used |= 1u << p->axis[d][i];
+    }
+  return true;
+}
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+/* A node's factors, and what the operands seen so far cut them by. */
+typedef struct joining {
+  tsr__factors f;
+  place cuts[2]; /* so many factors as two ranks */
+} joining;
+
+_Static_assert(TSR__MAX_FACTORS == 2 * TSR_MAX_RANK, "two places hold all factors");
+
+/* Why a cut of a factor does not go with the cut of a dim of an operand; NULL: it does. */
+static const char *why_not(const walk *w, int node, const joining *j, int factor)
+{
+  bool dot = tsr__ops[w->program->nodes[node].op].shape_rule == TSR__SH_DOT;
+  int kind = j->f.kind[factor];
+  if (kind == TSR__FACTOR_REPLICATE || kind == TSR__FACTOR_PERMUTE || kind == TSR__FACTOR_MEET)
+    return "it goes along a dim that is cut; tsr_reshard the operand to '-' there, or put the cut "
+           "on another dim";
+  if (!j->cuts[factor / TSR_MAX_RANK].count[factor % TSR_MAX_RANK]) return NULL;
+  if (dot && kind == TSR__FACTOR_REDUCE)
+    return "the dims that are contracted are cut on both sides; choose: tsr_reshard one operand to "
+           "'-' there (it is gathered), or both, and the result lies as the other dims do";
+  return "";
+}
+
+/* What cuts the dims of an operand joins what others say of their factors. */
+static bool join_operand(walk *w, int node, joining *j, int operand)
+{
+  int8_t map[TSR_MAX_RANK];
+  int o = tsr__in(w->program, &w->program->nodes[node], operand);
+  const place *in = &w->places[o];
+  tsr__factors_in(&j->f, operand, map);
+  for (int d = 0; d < w->program->nodes[o].rank; d++) {
+    if (map[d] < 0 || !in->count[d]) continue;
+    place *cuts = &j->cuts[map[d] / TSR_MAX_RANK];
+    int at = map[d] % TSR_MAX_RANK;
+    const char *why = why_not(w, node, j, map[d]);
+    if (why && *why) return refuse(w, node, why);
+    if (why && !same_cut(cuts, at, in, d))
+      return refuse(w, node,
+                    "the operands are cut differently along one dim; choose one of their shardings "
+                    "and tsr_reshard the other to it");
+    take_cut(cuts, at, in, d);
+  }
+  return true;
+}
+
+static bool by_factors(walk *w, int node)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  joining j;
+  memset(j.cuts, 0, sizeof j.cuts);
+  tsr__factors_of(w->program, node, &j.f);
+  TSR_FOR_OPERANDS (w->program, g, i, o)
+    if (!join_operand(w, node, &j, i)) return false;
+  for (int d = 0; d < tsr__rank_of(w->program, g); d++) {
+    int factor = j.f.out[d];
+    if (factor >= 0)
+      take_cut(&w->places[node], d, &j.cuts[factor / TSR_MAX_RANK], factor % TSR_MAX_RANK);
+  }
+  return true;
+}
+
+/* A dim that a view changes stays cut if its size divides before and after. */
+static bool divides(const walk *w, int node, int operand, int dim, int to)
+{
+  int64_t parts = parts_of(w, &w->places[operand], dim);
+  return w->program->nodes[operand].dims[dim] % parts == 0 &&
+         w->program->nodes[node].dims[to] % parts == 0;
+}
+
+/* The dim of a reshape's result that has what a dim of its operand had; -1: none that divides. */
+static int reshaped_dim(const walk *w, int node, int operand, int dim)
+{
+  tsr__fold folds[TSR_MAX_RANK];
+  const tsr__gnode *from = &w->program->nodes[operand], *to = &w->program->nodes[node];
+  int count = tsr__folds_of(from, to, folds);
+  for (int k = 0; k < count; k++)
+    if (folds[k].from == dim && divides(w, node, operand, dim, folds[k].to)) return folds[k].to;
+  return -1;
+}
+
+static bool by_view(walk *w, int node)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  TSR_FOR_OPERANDS (w->program, g, i, o) {
+    tsr__viewing view = tsr__view_of(w->program, g, i);
+    const tsr__gnode *in = &w->program->nodes[o];
+    if (i && in->rank &&
+        memcmp(&w->places[o], &w->places[tsr__in(w->program, g, 0)], sizeof(place)))
+      return refuse(w, node,
+                    "all operands should lie alike; choose one sharding and tsr_reshard the others "
+                    "to it");
+    for (int d = 0; d < in->rank; d++) {
+      if (!w->places[o].count[d] || (!view.linear && !view.dims[d].step)) continue;
+      int to = view.linear ? reshaped_dim(w, node, o, d) : view.dims[d].dim;
+      if (to >= 0 && !view.linear && !view.dims[d].same && !divides(w, node, o, d, to)) to = -1;
+      if (to < 0)
+        return refuse(w, node,
+                      "it changes a dim that is cut into parts that no longer divide it; "
+                      "tsr_reshard the operand to '-' there first");
+      take_cut(&w->places[node], to, &w->places[o], d);
+    }
+  }
+  return true;
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static bool place_node(walk *w, int node, const tsr_sharding *given)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  const tsr__opinfo *row = &tsr__ops[g->op];
+  const tsr_sharding *at = row->lowering == TSR__LOW_LEAF ? given : NULL;
+  if (g->sharding) at = &w->program->shardings[g->sharding];
+  if (at && at->mesh && w->mesh && at->mesh != w->mesh) {
+    tsr__error_set(w->error, TSR_EAXIS,
+                   "has arrays on two meshes, %s and %s, where shardings are explicit; put all on "
+                   "one with tsr_reshard",
+                   tsr_mesh_text(w->mesh), tsr_mesh_text(at->mesh));
+    return false;
+  }
+  if (at && at->mesh) w->mesh = at->mesh;
+  if (at) w->places[node] = read_place(at, g->rank);
+  if (at || row->lowering == TSR__LOW_LEAF) return true;
+  if (row->lowering == TSR__LOW_PART) {
+    w->places[node] = w->places[tsr__in(w->program, g, 0)];
+    return true;
+  }
+  return (row->lowering == TSR__LOW_VIEW ? by_view(w, node) : by_factors(w, node)) &&
+         check_once(w, node);
+}
+
+bool tsr__explicit_places(const tsr__program *program, const tsr__explicit *ask, tsr_sharding *out,
+                          tsr__error *error)
+{
+  walk w = { .program = program, .error = error };
+  w.places = tsr__arena_new(ask->arena, ((size_t)program->node_count + 1) * sizeof *w.places);
+  if (!w.places) {
+    tsr__error_set(error, TSR_ENOMEM,
+                   "has no memory for its shardings; close scopes that are done");
+    return false;
+  }
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr_array *array = program->arrays[n];
+    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION)
+      tsr__error_set(error, TSR_EUNSUPPORTED,
+                     "calls another function at %s, of which explicit shardings know nothing; "
+                     "write its operations in the body",
+                     program->sites[n] ? program->sites[n] : "an unknown line");
+    if (error->status || !place_node(&w, n, array ? &array->sharding : NULL)) return false;
+  }
+  for (int i = 0; i < ask->count; i++) {
+    int n = (int)ask->results[i]->mark - 1;
+    out[i] = (tsr_sharding){ 0 };
+    if (w.mesh) out[i] = write_place(&w, &w.places[n], program->nodes[n].rank);
+    if (program->nodes[n].sharding) out[i] = program->shardings[program->nodes[n].sharding];
+  }
+  return true;
+}

@@ -1,0 +1,210 @@
+/* Explicit shardings against the cases that the field documents: products, slices, pads, concats,
+ * cumulative sums, results that are sums not yet made. Meshes are x=2,y=2 unless said. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+} fixture;
+
+static fixture open_fixture(const char *mesh)
+{
+  fixture f = { .rt = tsr_runtime_open("cpu:4", .threads = 2) };
+  f.s = tsr_scope_open(f.rt);
+  f.mesh = tsr_mesh_make(f.rt, mesh);
+  return f;
+}
+
+static void close_fixture(fixture *f)
+{
+  tsr_scope_close(f->s);
+  tsr_runtime_close(f->rt);
+}
+
+static tsr_array *numbers(fixture *f, tsr_shape shape, const char *spec)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  tsr_array *a = tsr_arange(f->s, 0, (double)count, .dtype = TSR_F32);
+  tsr_array *out = tsr_reshard(tsr_reshape(a, shape), tsr_on(f->mesh, spec));
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f->s);
+  return out;
+}
+
+/* What a call of a body comes to: the sharding of its result, or the message. */
+static const char *outcome(fixture *f, tsr_body_fn *body, tsr_array *a, tsr_array *b)
+{
+  static char text[2000];
+  tsr_function *fn = tsr_function_make(f->s, body, .explicit_shardings = true, .name = "body");
+  tsr_array *out = b ? tsr_call(fn, a, b) : tsr_call(fn, a);
+  if (!tsr_eval(&out, 1)) {
+    tsr_sharding at = tsr_sharding_of(out);
+    tsr_sharding_text(&at, tsr_shape_of(out).rank, text, sizeof text);
+    return text;
+  }
+  CHECK_STATUS(tsr_scope_status(f->s), TSR_EAXIS, NULL);
+  snprintf(text, sizeof text, "%s", tsr_message(f->s));
+  CHECK_STR_HAS(text, "explicit_test.c:");
+  tsr_scope_clear(f->s);
+  return text;
+}
+
+static tsr_array *product(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_matmul(in[0], in[1]);
+}
+
+TEST(products_lie_as_their_operands_say)
+{
+  static const char *const rows[][3] = {
+    { "x,-", "-,y", "(x,y)" },
+    { "x,-", "-,-", "(x,-)" },
+    { "x,y", "-,-", "(x,-)" },
+    { "x,-", "x,-", "(x,-)" },
+    { "-,y", "-,y", "(-,y)" },
+    { "x,-", "-,x", "cut twice along one axis" },
+    { "x,y", "x,y", "contracted are cut on both sides" },
+    { "x,y", "y,-", "contracted are cut on both sides" },
+    { "-,y", "y,-", "contracted are cut on both sides" },
+  };
+  fixture f = open_fixture("x=2,y=2");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tsr_array *a = numbers(&f, TSR_SHAPE(8, 2), rows[i][0]);
+    tsr_array *b = numbers(&f, TSR_SHAPE(2, 8), rows[i][1]);
+    CHECK_STR_HAS(outcome(&f, product, a, b), rows[i][2]);
+  }
+  close_fixture(&f);
+}
+
+static tsr_array *joined(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[0], in[1]);
+}
+
+TEST(elements_are_cut_alike_or_whole)
+{
+  static const char *const rows[][3] = {
+    { "x,y", "x,y", "(x,y)" },     { "x,-", "-,y", "(x,y)" },
+    { "-,-", "x+y,-", "(x+y,-)" }, { "x,-", "y,-", "cut differently along one dim" },
+    { "x,-", "-,x", "cut twice" },
+  };
+  fixture f = open_fixture("x=2,y=2");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tsr_array *a = numbers(&f, TSR_SHAPE(4, 8), rows[i][0]);
+    tsr_array *b = numbers(&f, TSR_SHAPE(4, 8), rows[i][1]);
+    CHECK_STR_HAS(outcome(&f, joined, a, b), rows[i][2]);
+  }
+  close_fixture(&f);
+}
+
+static tsr_array *three_columns(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_slice(in[0], TSR_ALL, { 0, 3, 1 });
+}
+
+static tsr_array *padded_22(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_pad(in[0], .low = { 2 }, .high = { 2 });
+}
+
+static tsr_array *padded_23(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_pad(in[0], .low = { 2 }, .high = { 3 });
+}
+
+TEST(slices_and_pads_need_sizes_that_divide)
+{
+  fixture f = open_fixture("x=2,y=2");
+  CHECK_STR(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,-"), NULL), "(x,-)");
+  CHECK_STR_HAS(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,y"), NULL),
+                "parts that no longer divide it; tsr_reshard");
+  CHECK_STR(outcome(&f, padded_22, numbers(&f, TSR_SHAPE(8), "x"), NULL), "(x)");
+  CHECK_STR_HAS(outcome(&f, padded_23, numbers(&f, TSR_SHAPE(8), "x"), NULL), "no longer divide");
+  close_fixture(&f);
+}
+
+static tsr_array *both(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_concat(in, 2, 0);
+}
+
+static tsr_array *running(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_cumsum(in[0], 0);
+}
+
+static tsr_array *best(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sort(in[0], 2);
+}
+
+TEST(concats_and_routines_along_a_dim)
+{
+  fixture f = open_fixture("x=2,y=1");
+  tsr_array *a = numbers(&f, TSR_SHAPE(4, 4), "x,y"), *b = numbers(&f, TSR_SHAPE(4, 4), "x,y");
+  CHECK_STR(outcome(&f, both, a, b), "(x,-)"); /* an axis of one device cuts nothing */
+  b = numbers(&f, TSR_SHAPE(4, 4), "-,x");
+  CHECK_STR_HAS(outcome(&f, both, a, b), "all operands should lie alike");
+  CHECK_STR_HAS(outcome(&f, running, numbers(&f, TSR_SHAPE(2, 8), "x,-"), NULL),
+                "goes along a dim that is cut");
+  CHECK_STR(outcome(&f, running, numbers(&f, TSR_SHAPE(2, 8), "-,x"), NULL), "(-,x)");
+  CHECK_STR(outcome(&f, best, numbers(&f, TSR_SHAPE(4, 32, 32), "x"), NULL), "(x,-,-)");
+  close_fixture(&f);
+}
+
+static tsr_array *same(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return in[0];
+}
+
+TEST(a_result_may_be_a_sum_not_yet_made)
+{
+  fixture f = open_fixture("x=2");
+  tsr_function *fn = tsr_function_make(f.s, same, .explicit_shardings = true, .mesh = f.mesh,
+                                       .out_specs = { ";sum(x)" });
+  tsr_array *out = tsr_call(fn, numbers(&f, TSR_SHAPE(4), "-"));
+  for (int p = 0; p < 2; p++) {
+    tsr_shard shard;
+    CHECK_STATUS(tsr_shard_view(out, p, &shard), TSR_OK, f.s);
+    for (int i = 0; i < 4; i++) CHECK(((const float *)shard.data)[i] == (p ? 0 : (float)i));
+  }
+  close_fixture(&f);
+}
+
+static tsr_array *chosen(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *left = tsr_reshard(in[0], tsr_on((tsr_mesh *)user, "x,-"));
+  return tsr_matmul(left, in[1]);
+}
+
+TEST(a_reshard_chooses)
+{
+  fixture f = open_fixture("x=2,y=2");
+  tsr_function *fn = tsr_function_make(f.s, chosen, .explicit_shardings = true, .user = f.mesh);
+  tsr_array *a = numbers(&f, TSR_SHAPE(8, 2), "x,y"), *b = numbers(&f, TSR_SHAPE(2, 8), "y,-");
+  tsr_array *out = tsr_call(fn, a, b);
+  float got[64], want[64];
+  CHECK_STATUS(tsr_read(out, got, sizeof got), TSR_OK, f.s);
+  CHECK_STATUS(tsr_read(tsr_matmul(a, b), want, sizeof want), TSR_OK, f.s);
+  CHECK(!memcmp(got, want, sizeof got));
+  tsr_sharding at = tsr_sharding_of(out);
+  char text[64];
+  tsr_sharding_text(&at, 2, text, sizeof text);
+  CHECK_STR(text, "(x,-)");
+  close_fixture(&f);
+}
