@@ -67,7 +67,10 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
   if (plan->next_gone) tsr__del(&rt->heap, plan->next_gone, nodes);
   if (plan->first_gone)
     tsr__del(&rt->heap, plan->first_gone, ((size_t)plan->gone_steps + 1) * sizeof(int));
-  tsr__partitioned_free(&plan->parts, &rt->heap);
+  int inner = plan->parts.inner_count;
+  for (int i = 0; plan->inner && i < inner; i++) tsr__plan_free(rt, plan->inner[i]);
+  if (plan->inner) tsr__del(&rt->heap, plan->inner, (size_t)inner * sizeof(tsr__plan *));
+  if (!plan->borrows) tsr__partitioned_free(&plan->parts, &rt->heap);
   tsr__program_free(&plan->key);
   tsr__del(&rt->heap, plan, sizeof *plan);
 }
@@ -171,47 +174,78 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
   return TSR_OK;
 }
 
-/* At level trace, the whole plan: the program of each device and its kernels' instructions. */
-static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
+/* The program of each device and its kernels' instructions; of loops those of their regions. */
+static void add_plan(const tsr__plan *plan, tsr__text *out)
 {
   static const char *const kinds[] = { "kernel", "combine",   "reshard", "exchange", "compact",
-                                       "firstn", "rebalance", "routine", "tap" };
+                                       "firstn", "rebalance", "routine", "tap",      "loop" };
+  tsr__program_print(&plan->parts.program, out);
+  for (int s = 0; s < plan->schedule.step_count; s++) {
+    const tsr__step *step = &plan->schedule.steps[s];
+    tsr__text_add(out, "step %d: %s", s, kinds[step->kind]);
+    if (step->kind == TSR__STEP_ALL_REDUCE)
+      tsr__text_add(out, " of accumulators %d to %d\n", step->first, step->first + step->count - 1);
+    else if (step->kind != TSR__STEP_KERNEL) tsr__text_add(out, " %%%d\n", step->node);
+    else tsr__text_add(out, "\n");
+    if (step->kind == TSR__STEP_KERNEL) tsr__kernel_print(step->kernel, out);
+  }
+  for (int i = 0; i < plan->parts.inner_count; i++) {
+    tsr__text_add(out, "region %d of %%%d:\n", plan->parts.inner[i].region,
+                  plan->parts.inner[i].node);
+    add_plan(plan->inner[i], out);
+  }
+}
+
+/* At level trace, the whole plan. */
+static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
+{
   if (!tsr__log_on(rt, TSR_LOG_TRACE, "execute")) return;
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
-  tsr__program_print(&plan->parts.program, &text);
-  for (int s = 0; s < plan->schedule.step_count; s++) {
-    const tsr__step *step = &plan->schedule.steps[s];
-    tsr__text_add(&text, "step %d: %s", s, kinds[step->kind]);
-    if (step->kind == TSR__STEP_ALL_REDUCE)
-      tsr__text_add(&text, " of accumulators %d to %d\n", step->first,
-                    step->first + step->count - 1);
-    else if (step->kind != TSR__STEP_KERNEL) tsr__text_add(&text, " %%%d\n", step->node);
-    else tsr__text_add(&text, "\n");
-    if (step->kind == TSR__STEP_KERNEL) tsr__kernel_print(step->kernel, &text);
-  }
+  add_plan(plan, &text);
   tsr__log(rt, TSR_LOG_TRACE, "execute", "new plan:\n%s", tsr__text_get(&text));
   tsr__text_free(&text);
 }
 
-/* The key is a copy of the trace, since the trace is built anew by the next terminal. Guesses are
- * the only thing in a plan that runs write to: how large accumulators came out last time. */
-static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__plan **out,
-                            tsr__error *error)
+static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+
+/* How often a loop's regions run, as far as the program says: what switches and whiles do is
+ * counted once. */
+static int64_t times_of(const tsr__program *program, int node)
 {
-  tsr__plan *plan = tsr__new(&rt->heap, sizeof *plan);
-  if (!plan) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
-  tsr_status status = tsr__program_copy(&plan->key, trace, &rt->heap);
-  if (status) tsr__error_set(error, status, "no memory for a plan's key");
-  if (!status) status = tsr__partition(trace, &rt->heap, &plan->parts, error);
-  if (!status) status = tsr__fuse(&plan->parts.program, &rt->heap, &plan->schedule, error);
+  const tsr__loop_attr *attr = tsr__attr_of(program, &program->nodes[node]);
+  return attr->kind == TSR__LOOP_SCAN ? attr->count : 1;
+}
+
+/* The plans of loops' regions. */
+static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
+{
+  const tsr__partitioned *parts = &plan->parts;
+  if (!parts->inner_count) return TSR_OK;
+  plan->inner = tsr__new(&rt->heap, (size_t)parts->inner_count * sizeof *plan->inner);
+  for (int i = 0; i < parts->inner_count; i++) {
+    tsr__plan *inner = plan->inner ? tsr__new(&rt->heap, sizeof *inner) : NULL;
+    if (!inner) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+    plan->inner[i] = inner;
+    inner->borrows = true;
+    inner->parts = parts->inner[i].parts;
+    if (finish_plan(rt, inner, error)) return error->status;
+    plan->explained += times_of(&parts->program, parts->inner[i].node) * inner->explained;
+    plan->kernels += inner->kernels;
+    plan->collectives += inner->collectives;
+  }
+  return TSR_OK;
+}
+
+/* A plan that has its partitioned program. Guesses are the only thing in it that runs write to: how
+ * large accumulators came out last time. */
+static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
+{
+  tsr_status status = tsr__fuse(&plan->parts.program, &rt->heap, &plan->schedule, error);
   if (!status) status = tsr__plan_last_uses(rt, plan, error);
   if (!status) plan->guesses = tsr__new(&rt->heap, guess_bytes(plan));
   if (!status && !plan->guesses) status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
-  if (status) {
-    tsr__plan_free(rt, plan);
-    return status;
-  }
+  if (status) return status;
   for (int i = 0; i < plan->parts.note_count; i++) {
     /* A note without bytes says something that needs no collective. */
     const tsr__note *note = &plan->parts.notes[i];
@@ -220,8 +254,22 @@ static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__pla
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
   tsr__tap_plan(&plan->parts.program);
-  *out = plan;
-  return TSR_OK;
+  return plan_inner(rt, plan, error);
+}
+
+/* The key is a copy of the trace, since the trace is built anew by the next terminal. */
+static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__plan **out,
+                            tsr__error *error)
+{
+  tsr__plan *plan = tsr__new(&rt->heap, sizeof *plan);
+  if (!plan) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  tsr_status status = tsr__program_copy(&plan->key, trace, &rt->heap);
+  if (status) tsr__error_set(error, status, "no memory for a plan's key");
+  if (!status) status = tsr__partition(trace, &rt->heap, &plan->parts, error);
+  if (!status) status = finish_plan(rt, plan, error);
+  if (status) tsr__plan_free(rt, plan);
+  else *out = plan;
+  return status;
 }
 
 /* Makes room for one plan more where the cache is full: the one unused for longest goes. Plans

@@ -12,9 +12,11 @@ typedef struct tsr__plan {
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
-  int *last_use;   /* by node of parts.program: the last step that reads it; -1 */
-  int *next_gone;  /* by node: the next one with the same last use; -1 */
-  int *first_gone; /* by step (`gone_steps`): the first node whose last use it is; -1 */
+  struct tsr__plan **inner; /* of parts.inner, whose partitioned programs they borrow */
+  bool borrows;             /* it is such a one */
+  int *last_use;            /* by node of parts.program: the last step that reads it; -1 */
+  int *next_gone;           /* by node: the next one with the same last use; -1 */
+  int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
   int gone_steps;
   int64_t explained;        /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
@@ -113,6 +115,9 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
 /* Shows the shardings of a new plan, and values while it runs (taps.c). */
 void tsr__tap_plan(const tsr__program *program);
 tsr_status tsr__exec_tap(tsr__exec *exec, int node);
+
+/* A step that runs its regions (run_loop.c). */
+tsr_status tsr__exec_loop(tsr__exec *exec, int node);
 
 /* A step that is one device routine (routine.c). */
 tsr_status tsr__exec_routine(tsr__exec *exec, int node);

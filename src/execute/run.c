@@ -513,6 +513,7 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
   case TSR__STEP_FIRSTN: return tsr__exec_firstn(exec, step->node);
   case TSR__STEP_TAP: return tsr__exec_tap(exec, step->node);
   case TSR__STEP_ROUTINE: return tsr__exec_routine(exec, step->node);
+  case TSR__STEP_LOOP: return tsr__exec_loop(exec, step->node);
   default: return tsr__exec_rebalance(exec, step->node);
   }
 }

@@ -67,6 +67,7 @@ enum tsr__shape_rule {
   TSR__SH_DOT,
   TSR__SH_BLOCKS,
   TSR__SH_CALL,
+  TSR__SH_LOOP,
   TSR__SH_AXIS_ALL,
   TSR__SH_AXIS_OWN,
   TSR__SH_SLICE,
@@ -108,7 +109,7 @@ typedef struct tsr__opinfo {
   uint16_t least, most; /* operands; most may be TSR__MANY */
   uint16_t results; /* 0: one, its type stands in the node; else listed; TSR__MANY: any number */
   uint16_t numbers; /* how many it takes at run time; TSR__MANY: those of its regions */
-  uint8_t regions;  /* nested programs */
+  uint16_t regions; /* nested programs; TSR__MANY: one or more */
   uint8_t wants, dtype_rule, shape_rule;
   uint8_t attr; /* tsr__attr_family */
   const char *factors;
@@ -175,6 +176,7 @@ enum tsr__attr_family {
   TSR__ATTR_BLOCKS,
   TSR__ATTR_AXIS,
   TSR__ATTR_TAP,
+  TSR__ATTR_LOOP,
   TSR__ATTR_FAMILIES
 };
 
@@ -297,6 +299,17 @@ typedef struct tsr__tap_attr {
   int64_t shards;    /* each device's part instead of the whole */
 } tsr__tap_attr;
 
+/* A node whose regions run as often as its operands say (docs/ARCHITECTURE.md). Results begin with
+ * the carries, which are the first of its arrays as operands, too. */
+enum tsr__loop { TSR__LOOP_SCAN, TSR__LOOP_WHILE, TSR__LOOP_SWITCH };
+
+typedef struct tsr__loop_attr {
+  int64_t kind;    /* tsr__loop */
+  int64_t carries; /* arrays that each step takes from the one before it */
+  int64_t slices;  /* scan: arrays behind them of which a step sees what stands at its number */
+  int64_t count, reverse; /* scan: steps, and whether the last is done first */
+} tsr__loop_attr;
+
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
   uint16_t bytes;
@@ -316,7 +329,7 @@ typedef struct tsr__result {
 } tsr__result;
 
 typedef struct tsr__region tsr__region; /* below: a program inside a node */
-enum { TSR__MAX_REGIONS = 4 };          /* the most that a row may ask for */
+enum { TSR__MAX_REGIONS = 32 };         /* the most that a node may have */
 
 /* What few nodes have. */
 typedef struct tsr__extras {
@@ -502,6 +515,7 @@ tsr_status tsr__infer(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__infer
 /* Their parts that have files of their own. */
 tsr_status tsr__infer_dot(tsr__op op, tsr__types in, const tsr__dot_attr *attr, tsr_shape *out,
                           tsr__error *error);
+tsr_status tsr__infer_loop(tsr__op op, tsr__types in, const tsr__ask *ask, tsr__error *error);
 tsr_status tsr__infer_blocks(tsr__types in, const tsr__blocks_attr *attr, tsr_shape *out);
 
 /* ---- views (views.c) --------------------------------------------------------------------- */
@@ -808,7 +822,16 @@ void tsr__region_release(tsr__region *region);
 /* Whether two regions compute the same. */
 bool tsr__region_same(const tsr__region *a, const tsr__region *b);
 
-/* Puts what regions compute in the place of the nodes that have them, all the way down, into an
+/* Whether a node runs its regions (scan, while, switch), which do not stand in its place. */
+static inline bool tsr__is_loop(int op)
+{
+  return tsr__ops[op].shape_rule == TSR__SH_LOOP;
+}
+
+/* The operand of a loop that is argument `i` of its regions; -1: the number of a scan's step. */
+int tsr__loop_operand(const tsr__loop_attr *attr, int i);
+
+/* Puts what the regions of CALL compute in the place of such nodes, all the way down, into an
  * empty program, which has the numbers of the given one. `place`, of the arena: by node of
  * that, where it is now; -1: a node of a region, whose results are where RESULT nodes are. False
  * out of memory; `out` is to be freed anyhow. */

@@ -510,18 +510,19 @@ static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *ax
 int tsr__infer_results(tsr__op op, const tsr__ask *ask)
 {
   int count = tsr__ops[op].results;
-  return count == TSR__MANY ? ask->regions[0]->result_count : count;
+  return count == TSR__MANY ? ask->regions[ask->region_count - 1]->result_count : count;
 }
 
 /* Of ALONG all have the operand's shape, of TOP so many along the dim: the first its dtype, the
  * others are places. */
 tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, int i)
 {
-  tsr__type type = in.at[0];
-  if (tsr__ops[op].shape_rule == TSR__SH_CALL) {
-    const tsr__region *region = ask->regions[0];
+  tsr__type type = in.count ? in.at[0] : (tsr__type){ .dtype = 0 };
+  bool loop = tsr__is_loop((int)op);
+  if (loop || tsr__ops[op].shape_rule == TSR__SH_CALL) {
+    const tsr__region *region = ask->regions[ask->region_count - 1];
     /* A region's results have the types that its own nodes have: the body was inferred when it
-     * was traced, and arguments fit exactly (check_call). */
+     * was traced, and arguments fit exactly (check_call, loop.c). */
     type = tsr__gnode_type(&region->program.nodes[region->results[i]]);
     /* Sort and its like: values first, then the places they came from. */
   } else if (i) {
@@ -531,6 +532,10 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   memcpy(out.dims, type.dims, type.rank * sizeof *out.dims);
   const tsr__sort_attr *top = tsr__ops[op].shape_rule == TSR__SH_TOP ? attr_of(op, ask) : NULL;
   if (top) out.dims[top->dim] = top->count;
+  const tsr__loop_attr *steps = loop ? attr_of(op, ask) : NULL;
+  if (!steps || steps->kind != TSR__LOOP_SCAN || i < steps->carries) return out;
+  memmove(&out.dims[1], out.dims, out.rank++ * sizeof *out.dims);
+  out.dims[0] = steps->count;
   return out;
 }
 
@@ -826,6 +831,7 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CONCAT: return concat_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CALL: return check_call(in, ask->regions[0], error);
+  case TSR__SH_LOOP: return tsr__infer_loop(op, in, ask, error);
   case TSR__SH_AXIS_ALL: return axis_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_AXIS_OWN: return axis_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_RESULT: *out = several_shape(in, attr_of(op, ask)); return TSR_OK;

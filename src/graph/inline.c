@@ -68,12 +68,28 @@ static int32_t *operands_of(inliner *in, const frame *f, int n)
   return links;
 }
 
+/* Room for a node's operands, as they are in `out`, and its regions behind them, which it keeps.
+ * NULL out of memory. */
+static int32_t *links_of(inliner *in, const frame *f, int n)
+{
+  const tsr__gnode *node = &f->program->nodes[n];
+  size_t room = (size_t)(node->in_count + node->region_count + 1);
+  int32_t *links = operands_of(in, f, n), *all = tsr__arena_new(in->arena, room * sizeof *all);
+  if (!links || !all) return NULL;
+  if (node->in_count) memcpy(all, links, (size_t)node->in_count * sizeof *all);
+  for (int i = 0; i < node->region_count; i++) {
+    all[node->in_count + i] = tsr__program_region(in->out, tsr__region_in(f->program, node, i));
+    if (all[node->in_count + i] < 0) return NULL;
+  }
+  return all;
+}
+
 /* A copy on the operands as they are now. */
 static bool copy_node(inliner *in, frame *f, int n)
 {
   const tsr__program *program = f->program;
   tsr__gnode node = program->nodes[n];
-  int32_t *links = operands_of(in, f, n);
+  int32_t *links = node.region_count ? links_of(in, f, n) : operands_of(in, f, n);
   if (!links) return false;
   /* All indices are of the program it comes from, and are looked up in the new one, where equal
    * things are one again. */
@@ -89,7 +105,8 @@ static bool copy_node(inliner *in, frame *f, int n)
   /* Roots are what the terminal asked for; a body's results are the call's. */
   if (f->inside) node.flags &= (uint8_t)~TSR__ROOT;
   f->place[n] =
-      tsr__program_add(in->out, &node, (tsr__links){ links, node.in_count }, site_of(f, n));
+      tsr__program_add(in->out, &node, (tsr__links){ links, node.in_count + node.region_count },
+                       site_of(f, n));
   return f->place[n] >= 0;
 }
 

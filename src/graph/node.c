@@ -120,7 +120,8 @@ static tsr_array *allot(tsr_scope *scope, tsr__op op, tsr__operands in, const ts
   size_t links = (size_t)in.count,
          numbers = many ? (size_t)ask->number_count : tsr__ops[op].numbers;
   TSR_INVARIANT(!ask->attr || ask->attr_bytes == attr_bytes);
-  TSR_INVARIANT(ask->region_count == tsr__ops[op].regions);
+  bool some = tsr__ops[op].regions == TSR__MANY && ask->region_count > 0;
+  TSR_INVARIANT(some || ask->region_count == tsr__ops[op].regions);
   TSR_INVARIANT(!ask->numbers || (size_t)ask->number_count == numbers);
   size_t behind = links * sizeof(tsr_array *) + numbers * sizeof(tsr__num) + attr_bytes;
   tsr_array *array = tsr__node_new(scope, sizeof *array + behind, site, release_node);
@@ -630,7 +631,8 @@ static void hold_operands(tsr_scope *scope, tsr__op op, making *m, const char *s
 {
   int count = m->in.count, lowering = tsr__ops[op].lowering;
   bool reduces = lowering == TSR__LOW_REDUCE;
-  if (!reduces && lowering != TSR__LOW_ROUTINE && lowering != TSR__LOW_VIEW) return;
+  bool arrays = lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW || tsr__is_loop((int)op);
+  if (!reduces && !arrays) return;
   if (reduces && count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
   for (int i = 0; i < count; i++) m->use[i] = hold_const(scope, m->use[i], site);
 }

@@ -39,6 +39,7 @@ static const tsr__dot_attr no_dot;
 static const tsr__blocks_attr no_blocks;
 static const tsr__axis_attr no_axis;
 static const tsr__tap_attr no_tap;
+static const tsr__loop_attr no_loop;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -58,6 +59,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_BLOCKS] = { sizeof no_blocks, &no_blocks },
   [TSR__ATTR_AXIS] = { sizeof no_axis, &no_axis },
   [TSR__ATTR_TAP] = { sizeof no_tap, &no_tap },
+  [TSR__ATTR_LOOP] = { sizeof no_loop, &no_loop },
 };
 
 /* Columns of a row. Each becomes an initialiser of a field, so a row may have them in any order,

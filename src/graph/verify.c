@@ -49,7 +49,9 @@ static tsr_status check_regions(const tsr__program *program, int n, tsr__error *
 {
   const tsr__gnode *g = &program->nodes[n];
   int numbers = tsr__ops[g->op].numbers;
-  if (g->region_count != tsr__ops[g->op].regions) return broken(error, n, g, "a region is missing");
+  bool some = tsr__ops[g->op].regions == TSR__MANY && g->region_count > 0;
+  if (!some && g->region_count != tsr__ops[g->op].regions)
+    return broken(error, n, g, "a region is missing");
   /* The row leaves it to the regions, whose numbers are all there are. */
   if (numbers == TSR__MANY) numbers = 0;
   for (int i = 0; i < g->region_count; i++) {
@@ -158,11 +160,12 @@ tsr_status tsr__program_infer(const tsr__program *program, const tsr__gnode *g, 
  * types are compared: where they lie is not inferred. */
 static bool same_results(const tsr__program *program, const tsr__gnode *g)
 {
-  tsr__region *region = g->region_count ? tsr__region_in(program, g, 0) : NULL;
+  tsr__region *regions[TSR__MAX_REGIONS];
+  for (int i = 0; i < g->region_count; i++) regions[i] = tsr__region_in(program, g, i);
   tsr__type first = { .dtype = 0 };
   if (g->in_count) first = tsr__node_type(program, tsr__in(program, g, 0));
   tsr__ask ask = { .attr = g->attr_bytes ? program->attrs + g->attr : NULL,
-                   .regions = &region,
+                   .regions = regions,
                    .region_count = g->region_count };
   bool same = g->result_count == tsr__infer_results((tsr__op)g->op, &ask);
   for (int i = 0; same && i < g->result_count; i++) {

@@ -204,6 +204,31 @@ static void add_why(const tsr__partitioned *partitioned, const tsr__note *note, 
                   (long long)note->cheaper_bytes);
 }
 
+/* "in each of 100 steps of scan at file.c:12:", then what moves there, further in. */
+static void add_inner(const tsr__partitioned *parts, const tsr__inner *inner, tsr__text *out)
+{
+  const tsr__program *program = &parts->program;
+  const tsr__loop_attr *attr = tsr__attr_of(program, &program->nodes[inner->node]);
+  bool asks = attr->kind == TSR__LOOP_WHILE && inner->region == 0;
+  tsr__text own;
+  if (attr->kind == TSR__LOOP_SCAN)
+    tsr__text_add(out, "in each of %lld steps of ", (long long)attr->count);
+  else if (attr->kind == TSR__LOOP_SWITCH) tsr__text_add(out, "in body %d of ", inner->region);
+  else tsr__text_add(out, asks ? "before each step of " : "in each step of ");
+  add_who(program, inner->node, out);
+  tsr__text_add(out, ":\n");
+  tsr__text_init(&own, program->heap);
+  tsr__explain_print(&inner->parts, NULL, &own);
+  for (const char *line = tsr__text_get(&own); *line;) {
+    size_t length = strcspn(line, "\n");
+    tsr__text_add(out, "  ");
+    tsr__text_put(out, line, length + (line[length] == '\n'));
+    line += length + (line[length] == '\n');
+  }
+  out->failed |= own.failed;
+  tsr__text_free(&own);
+}
+
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
                         tsr__text *out)
 {
@@ -219,6 +244,8 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     for (int k = i; k >= 0; k = partitioned->notes[k].next)
       add_why(partitioned, &partitioned->notes[k], out);
   }
+  for (int i = 0; i < partitioned->inner_count; i++)
+    add_inner(partitioned, &partitioned->inner[i], out);
 }
 
 /* ---- lines of explanations ---- */

@@ -209,6 +209,21 @@ int64_t tsr__window_weight(const tsr__meeting *meeting, const tsr_sharding *left
  * line each device but the last tells the next what came before. */
 int64_t tsr__passing_bytes(const tsr__meeting *meeting);
 
+/* A program in the place of another: by node of that one where it is, -1: nowhere. */
+typedef struct tsr__flat {
+  const tsr__program *of;
+  tsr__program program;
+  int32_t *place; /* of an arena */
+} tsr__flat;
+
+/* Loops (loops.c): plans the regions of the nodes of flat->of that run theirs, into parts->inner,
+ * whose nodes are then those of flat->program: the same with all operands and results of loops
+ * placed. That is to be freed anyhow. */
+bool tsr__has_loops(const tsr__program *program);
+tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned *parts,
+                           tsr__error *error);
+void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
+
 /* Finds which notes travel together, and ties their nodes together; `stage` as tsr__stages. False:
  * out of memory. */
 bool tsr__trips(tsr__partitioned *out, const int *stage, tsr__arena *arena);

@@ -215,9 +215,15 @@ static tsr_status place(rewrite *r, int n)
   return TSR_OK;
 }
 
-/* Several results lie alike. */
+/* Several results lie alike, but for those of loops, whose regions said where. */
 static void place_results(rewrite *r, tsr__gnode *node, int sharding)
 {
+  for (int i = 0; i < node->result_count && tsr__is_loop(node->op); i++) {
+    const tsr__result *said = &r->in->results[node->first_result + i];
+    r->out->program.results[node->first_result + i].sharding =
+        (uint16_t)tsr__program_sharding(&r->out->program, &r->in->shardings[said->sharding]);
+  }
+  if (tsr__is_loop(node->op)) return;
   if (!node->result_count) node->sharding = (uint16_t)sharding;
   for (int i = 0; i < node->result_count; i++)
     r->out->program.results[node->first_result + i].sharding = (uint16_t)sharding;
@@ -348,15 +354,24 @@ static tsr_status copy_product(rewrite *r, int n, tsr__links in)
   return TSR_OK;
 }
 
+/* Where a loop has its operand: as the constraint says that was put there, or nowhere. */
+static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
+{
+  const tsr__gnode *operand = &r->in->nodes[tsr__in(r->in, &r->in->nodes[n], i)];
+  bool placed = operand->op == TSR__OP_CONSTRAIN;
+  return &r->in->shardings[placed ? operand->sharding : 0];
+}
+
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
+  bool loop = tsr__is_loop(node.op);
   int links = node.in_count + node.region_count;
   for (int i = 0; i < links; i++)
     r->links[i] = i < node.in_count ? -1 : r->in->operands[node.first_in + i];
   for (int i = 0; i < node.in_count; i++) {
     if (tsr__in(r->in, &node, i) < 0) continue;
-    r->links[i] = moved(r, n, i, tsr__flow_need(r->flow, n, i));
+    r->links[i] = moved(r, n, i, loop ? loop_place(r, n, i) : tsr__flow_need(r->flow, n, i));
     if (r->links[i] < 0) return r->error->status;
   }
   if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
@@ -433,36 +448,29 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   return number_nodes(program, arena, out, error);
 }
 
-/* Programs with regions are planned with these put in place; the result is then tied to the given
- * program as if it had never been another. */
-static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
-                                    tsr__partitioned *out, tsr__error *error)
+/* Ties what was made of a program to the one in whose place it is, as if that had been planned. */
+static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned *out,
+                      tsr__error *error)
 {
-  tsr__program flat;
-  int32_t *place;
-  tsr__heap *heap = out->program.heap;
+  const tsr__program *program = flat->of;
+  const int32_t *place = flat->place;
   size_t bytes = ((size_t)program->node_count + 1) * sizeof *place;
-  bool good = tsr__program_inline(program, arena, &flat, &place);
-  int32_t *from = tsr__arena_new(arena, ((size_t)flat.node_count + 1) * sizeof *from);
-  int32_t *home = tsr__new(heap, bytes);
-  good = good && from && home;
-  tsr_status status = good ? tsr__partition(&flat, heap, out, error) : no_memory(error);
-  if (status) {
-    tsr__del(heap, home, bytes);
-    tsr__program_free(&flat);
-    return status;
+  int32_t *from = tsr__arena_new(arena, ((size_t)flat->program.node_count + 1) * sizeof *from);
+  int32_t *home = tsr__new(out->program.heap, bytes);
+  if (!from || !home) {
+    tsr__del(out->program.heap, home, bytes);
+    return no_memory(error);
   }
-  memset(from, -1, (size_t)flat.node_count * sizeof *from);
+  memset(from, -1, (size_t)flat->program.node_count * sizeof *from);
   for (int n = program->node_count - 1; n >= 0; n--) {
     home[n] = place[n] < 0 ? -1 : out->home[place[n]];
     if (place[n] >= 0) from[place[n]] = n;
   }
   for (int n = 0; n < out->program.node_count; n++)
     if (out->origin[n] >= 0) out->origin[n] = from[out->origin[n]];
-  tsr__del(heap, out->home, ((size_t)out->home_count + 1) * sizeof *out->home);
+  tsr__del(out->program.heap, out->home, ((size_t)out->home_count + 1) * sizeof *out->home);
   out->home = home;
   out->home_count = program->node_count;
-  tsr__program_free(&flat);
   return number_nodes(program, arena, out, error);
 }
 
@@ -476,6 +484,40 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   return status ? status : tsr__notes_make(out->program.heap, out, error);
 }
 
+/* Loops have plans of their own by then, and places. */
+static tsr_status partition_looped(const tsr__program *program, tsr__arena *arena,
+                                   tsr__partitioned *out, tsr__error *error)
+{
+  tsr__flat flat = { .of = program };
+  tsr_status status = tsr__loops_open(&flat, arena, out, error);
+  if (!status) status = partition_flat(&flat.program, arena, out, error);
+  for (int i = 0; i < out->inner_count && !status; i++)
+    out->inner[i].node = out->home[flat.place[out->inner[i].node]];
+  if (!status) status = tie(&flat, arena, out, error);
+  tsr__program_free(&flat.program);
+  return status;
+}
+
+/* What functions compute that the program calls stands in their place. */
+static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
+                                    tsr__partitioned *out, tsr__error *error)
+{
+  tsr__flat flat = { .of = program };
+  bool good = tsr__program_inline(program, arena, &flat.program, &flat.place);
+  tsr_status status =
+      good ? tsr__partition(&flat.program, out->program.heap, out, error) : no_memory(error);
+  if (!status) status = tie(&flat, arena, out, error);
+  tsr__program_free(&flat.program);
+  return status;
+}
+
+static bool has_calls(const tsr__program *program)
+{
+  for (int n = 0; n < program->node_count; n++)
+    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION) return true;
+  return false;
+}
+
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
                           tsr__error *error)
 {
@@ -485,9 +527,12 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
   tsr__program_init(&made.program, heap);
   tsr__arena_init(&arena, heap);
   tsr_status status = tsr__program_verify(program, error);
+  bool calls = program->region_count && has_calls(program);
+  bool loops = program->region_count && tsr__has_loops(program);
   if (!status)
-    status =
-        (program->region_count ? partition_inlined : partition_flat)(program, &arena, &made, error);
+    status = (calls   ? partition_inlined
+              : loops ? partition_looped
+                      : partition_flat)(program, &arena, &made, error);
   tsr__arena_free(&arena);
   if (status) tsr__partitioned_free(&made, heap);
   else *out = made;
@@ -503,6 +548,8 @@ void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap)
   tsr__del(heap, partitioned->home, traced * sizeof *partitioned->home);
   size_t notes = (size_t)partitioned->note_count * sizeof *partitioned->notes;
   tsr__del(heap, partitioned->notes, notes);
+  for (int i = 0; i < partitioned->inner_count; i++) tsr__inner_free(&partitioned->inner[i], heap);
+  tsr__del(heap, partitioned->inner, partitioned->inner_room * sizeof *partitioned->inner);
   tsr__program_free(&partitioned->program);
   memset(partitioned, 0, sizeof *partitioned);
 }

@@ -64,8 +64,13 @@ typedef struct tsr__note {
   char cheaper[120];     /* that alternative in words: "put b with spec x,-", "" = none */
 } tsr__note;
 
+typedef struct tsr__inner tsr__inner;
+
 typedef struct tsr__partitioned {
   tsr__program program;
+  tsr__inner *inner; /* the regions of its loops, in order of nodes and regions */
+  int inner_count;
+  size_t inner_room;
   tsr__note *notes;
   int note_count;
   int32_t *origin; /* [program.node_count]: the input program's node it stands for; -1: inserted */
@@ -73,6 +78,19 @@ typedef struct tsr__partitioned {
   int32_t *home;   /* [input node_count]: the node of `program` that holds the input node */
   int home_count;
 } tsr__partitioned;
+
+/* A region of a node that runs it, as a program of its own: arguments are leaves. */
+struct tsr__inner {
+  int32_t node, region; /* of the program around it */
+  tsr__partitioned parts;
+  int argument_count, result_count;
+  int32_t *arguments; /* the leaves, */
+  int32_t *operands;  /* and which operand of the node each takes */
+  int32_t *results;   /* nodes that hold the results */
+  int number;         /* the parameter that is a step's number, behind those of the region */
+  void *block;        /* holds the three */
+  size_t block_bytes;
+};
 
 /* The result's numbers (`param`) index the input's params; its params and arrays stay empty, so
  * that a cached result can be bound to any later program of equal bytes. */

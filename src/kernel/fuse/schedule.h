@@ -33,7 +33,8 @@ enum tsr__step_kind {
   TSR__STEP_FIRSTN,
   TSR__STEP_REBALANCE, /* run-time sizes: `node` */
   TSR__STEP_ROUTINE,   /* `node`'s device routine on all local devices */
-  TSR__STEP_TAP        /* `node` is its operand, which a callback is shown */
+  TSR__STEP_TAP,       /* `node` is its operand, which a callback is shown */
+  TSR__STEP_LOOP       /* `node` runs its regions' plans */
 };
 
 typedef struct tsr__step {

@@ -1,0 +1,328 @@
+/* The step of a loop: the plans of its regions, run on this run's buffers as often as it takes.
+ *
+ *   values of operands --> leaves of the region's plan --> its steps --> its results
+ *        carries  <------------------------------------------------------   |
+ *        stacks   <-- each step's place of it ------------------------------+
+ *
+ * A region's run is a run like any other, with values, partials and numbers of its own, whose small
+ * arrays are made anew each time in the same memory. Carries are handed on: the run that reads one
+ * is the last to hold it, so that its buffers serve what comes next. */
+#include "execute/engine.h"
+
+/* A region at work. */
+typedef struct body {
+  const tsr__inner *inner;
+  tsr__exec exec;
+  tsr__program program; /* the plan's, with this run's numbers */
+  tsr__arena scratch;
+  char first[4096];
+} body;
+
+typedef struct looping {
+  tsr__exec *exec;
+  int node, region_count, count;
+  const tsr__gnode *g;
+  const tsr__loop_attr *attr;
+  body **bodies;       /* by region */
+  tsr__value **values; /* by operand, held: what bodies are given */
+  tsr__value **results;
+  bool *read; /* by result: somebody does */
+} looping;
+
+static tsr_status no_memory(tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
+}
+
+/* ---- a region -------------------------------------------------------------------------------- */
+
+/* The numbers of a region are its node's, counted on over the regions; and that of the step. */
+static bool bind_numbers(const looping *l, body *b, int before)
+{
+  const tsr__exec *exec = l->exec;
+  size_t own = (size_t)b->inner->number;
+  b->program = b->exec.plan->parts.program;
+  b->program.params = tsr__arena_new(exec->scratch, (own + 1) * sizeof(tsr__num));
+  if (!b->program.params) return false;
+  if (own)
+    memcpy(b->program.params, exec->program->params + l->g->param + before, own * sizeof(tsr__num));
+  b->program.param_count = (int)own + 1;
+  b->exec.program = &b->program;
+  return true;
+}
+
+static body *open_body(const looping *l, int at, int before)
+{
+  tsr__exec *exec = l->exec;
+  tsr__arena *scratch = exec->scratch;
+  body *b = tsr__arena_new(scratch, sizeof *b);
+  if (!b) return NULL;
+  const tsr__plan *plan = exec->plan->inner[at];
+  size_t nodes = (size_t)plan->parts.program.node_count + 1;
+  size_t accums = (size_t)plan->schedule.accum_count + 1;
+  b->inner = &exec->plan->parts.inner[at];
+  tsr__arena_init(&b->scratch, &exec->rt->heap);
+  b->exec = (tsr__exec){ .rt = exec->rt,
+                         .plan = plan,
+                         .scratch = &b->scratch,
+                         .error = exec->error,
+                         .values = tsr__arena_new(scratch, nodes * sizeof(tsr__value *)),
+                         .partials = tsr__arena_new(scratch, accums * sizeof(tsr__partial **)),
+                         .extents = tsr__arena_new(scratch, accums * sizeof(tsr__extent)) };
+  bool good = b->exec.values && b->exec.partials && b->exec.extents;
+  return good && bind_numbers(l, b, before) ? b : NULL;
+}
+
+static void clear_values(body *b)
+{
+  for (int n = 0; n < b->program.node_count; n++) {
+    tsr__value_release(b->exec.values[n]);
+    b->exec.values[n] = NULL;
+  }
+}
+
+static void close_body(looping *l, body *b)
+{
+  if (!b) return;
+  tsr__exec_free(&b->exec);
+  l->exec->traffic.bytes += b->exec.traffic.bytes;
+  l->exec->traffic.escapes += b->exec.traffic.escapes;
+  tsr__arena_free(&b->scratch);
+}
+
+/* Gives a region its arguments. `take`: the carries are its own from now on. */
+static void bind_values(looping *l, body *b, bool take)
+{
+  for (int i = 0; i < b->inner->argument_count; i++) {
+    int operand = b->inner->operands[i];
+    bool own = take && operand < l->attr->carries + l->attr->slices;
+    b->exec.values[b->inner->arguments[i]] = l->values[operand];
+    if (own) l->values[operand] = NULL;
+    else tsr__value_hold(l->values[operand]);
+  }
+}
+
+static tsr_status run_body(body *b, int64_t number)
+{
+  tsr__arena_reset(&b->scratch, b->first, sizeof b->first);
+  b->program.params[b->inner->number].i = number;
+  return tsr__exec_run(&b->exec);
+}
+
+static void take_results(looping *l, body *b)
+{
+  for (int i = 0; i < b->inner->result_count; i++) {
+    l->results[i] = b->exec.values[b->inner->results[i]];
+    tsr__value_hold(l->results[i]);
+  }
+  clear_values(b);
+}
+
+/* The next step takes what this one gave. */
+static void hand_on(looping *l)
+{
+  for (int i = 0; i < l->attr->carries; i++) {
+    tsr__value_release(l->values[i]);
+    l->values[i] = l->results[i];
+    l->results[i] = NULL;
+  }
+}
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+/* Copies between an array and its place in a stack of such, on each device. */
+static void copy_step(const tsr__value *stack, const tsr__value *one, int64_t at, bool out)
+{
+  static const int64_t zero[TSR_MAX_RANK];
+  int64_t start[TSR_MAX_RANK] = { at };
+  tsr__traffic traffic = { 0 };
+  for (int p = 0; p < stack->part_count; p++) {
+    tsr_box box, step;
+    if (!stack->parts[p]) continue;
+    tsr__value_box(stack, p, &box);
+    step = box;
+    step.size[0] = 1;
+    tsr__box_copy copy = { .dtype = (tsr_dtype)stack->dtype,
+                           .rank = stack->shape.rank,
+                           .from_dims = out ? box.size : step.size,
+                           .from_start = out ? start : zero,
+                           .to_dims = out ? step.size : box.size,
+                           .to_start = out ? zero : start,
+                           .size = step.size };
+    tsr__devices_of(stack->rt)->ops->copy(&copy, (out ? stack : one)->parts[p],
+                                          (out ? one : stack)->parts[p], &traffic);
+  }
+}
+
+/* What a step sees of the slices. */
+static tsr_status take_slices(looping *l, body *b, int64_t at)
+{
+  for (int i = 0; i < b->inner->argument_count; i++) {
+    int operand = b->inner->operands[i];
+    if (operand < l->attr->carries || operand >= l->attr->carries + l->attr->slices) continue;
+    const tsr__gnode *leaf = &b->program.nodes[b->inner->arguments[i]];
+    tsr_shape shape = tsr__gnode_shape(leaf);
+    tsr__layout layout = { (tsr_dtype)leaf->dtype, &shape, &b->program.shardings[leaf->sharding],
+                           NULL };
+    tsr__value *one = tsr__value_new(l->exec->rt, &layout, l->exec->error);
+    if (!one) return l->exec->error->status;
+    copy_step(tsr__value_in(l->exec, l->node, operand), one, at, true);
+    l->values[operand] = one;
+  }
+  return TSR_OK;
+}
+
+static tsr_status make_stacks(const looping *l, tsr__value **stacks)
+{
+  const tsr__program *program = l->exec->program;
+  for (int i = (int)l->attr->carries; i < l->count; i++) {
+    const tsr__result *r = &program->results[l->g->first_result + i];
+    tsr_shape shape = { .rank = r->rank };
+    memcpy(shape.dims, r->dims, sizeof shape.dims);
+    tsr__layout layout = { (tsr_dtype)r->dtype, &shape, &program->shardings[r->sharding], NULL };
+    if (!l->read[i]) continue;
+    stacks[i] = tsr__value_new(l->exec->rt, &layout, l->exec->error);
+    if (!stacks[i]) return l->exec->error->status;
+  }
+  return TSR_OK;
+}
+
+/* ---- the three ------------------------------------------------------------------------------- */
+
+static tsr_status run_scan(looping *l)
+{
+  body *b = l->bodies[0];
+  tsr__value **stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
+  tsr_status status = stacks ? make_stacks(l, stacks) : no_memory(l->exec);
+  for (int64_t k = 0; k < l->attr->count && !status; k++) {
+    int64_t at = l->attr->reverse ? l->attr->count - 1 - k : k;
+    status = take_slices(l, b, at);
+    if (status) break;
+    bind_values(l, b, true);
+    status = run_body(b, at);
+    if (status) break;
+    take_results(l, b);
+    hand_on(l);
+    for (int i = (int)l->attr->carries; i < l->count; i++) {
+      if (stacks[i]) copy_step(stacks[i], l->results[i], at, false);
+      tsr__value_release(l->results[i]);
+      l->results[i] = NULL;
+    }
+  }
+  for (int i = 0; stacks && i < l->count; i++) {
+    l->results[i] = i < l->attr->carries ? l->values[i] : stacks[i];
+    if (i < l->attr->carries) l->values[i] = NULL;
+  }
+  return status;
+}
+
+static tsr_status run_while(looping *l)
+{
+  tsr_status status = TSR_OK;
+  for (;;) {
+    uint8_t on = 0;
+    bind_values(l, l->bodies[0], false);
+    status = run_body(l->bodies[0], 0);
+    if (status) break;
+    tsr__value *asked = l->bodies[0]->exec.values[l->bodies[0]->inner->results[0]];
+    status = tsr__value_fetch(asked, &on, "tsr_while", l->exec->error);
+    clear_values(l->bodies[0]);
+    if (status || !on) break;
+    bind_values(l, l->bodies[1], true);
+    status = run_body(l->bodies[1], 0);
+    if (status) break;
+    take_results(l, l->bodies[1]);
+    hand_on(l);
+  }
+  for (int i = 0; i < l->count; i++) {
+    l->results[i] = l->values[i];
+    l->values[i] = NULL;
+  }
+  return status;
+}
+
+static tsr_status run_switch(looping *l)
+{
+  int64_t at = 0, last = l->region_count - 1;
+  tsr_status status = tsr__value_fetch(l->values[0], &at, "tsr_switch", l->exec->error);
+  body *b = l->bodies[at < 0 ? 0 : at > last ? last : at];
+  if (status) return status;
+  bind_values(l, b, true);
+  status = run_body(b, 0);
+  if (!status) take_results(l, b);
+  return status;
+}
+
+/* ---- the step -------------------------------------------------------------------------------- */
+
+/* The first of a node's regions among all of the plan's. */
+static int first_inner(const tsr__plan *plan, int node)
+{
+  int i = 0;
+  while (plan->parts.inner[i].node != node) i++;
+  return i;
+}
+
+static tsr_status open_loop(looping *l)
+{
+  tsr__exec *exec = l->exec;
+  tsr__arena *scratch = exec->scratch;
+  int first = first_inner(exec->plan, l->node), numbers = 0;
+  size_t most = (size_t)(l->count > 1 ? l->count : 1), ins = (size_t)l->g->in_count + most;
+  l->bodies = tsr__arena_new(scratch, (size_t)l->region_count * sizeof *l->bodies);
+  l->values = tsr__arena_new(scratch, ins * sizeof *l->values);
+  l->results = tsr__arena_new(scratch, most * sizeof *l->results);
+  l->read = tsr__arena_new(scratch, most);
+  if (!l->bodies || !l->values || !l->results || !l->read) return no_memory(exec);
+  for (int r = 0; r < l->region_count; r++) {
+    l->bodies[r] = open_body(l, first + r, numbers);
+    if (!l->bodies[r]) return no_memory(exec);
+    numbers += l->bodies[r]->inner->number;
+  }
+  for (int i = 0; i < l->g->in_count; i++) {
+    bool slice = i >= l->attr->carries && i < l->attr->carries + l->attr->slices;
+    if (slice) continue; /* a step's own */
+    l->values[i] = tsr__value_in(exec, l->node, i);
+    tsr__value_hold(l->values[i]);
+  }
+  return TSR_OK;
+}
+
+/* RESULT nodes stand behind their node; each holds its own. */
+static void for_parts(looping *l, bool give)
+{
+  const tsr__program *program = l->exec->program;
+  for (int n = l->node + 1; n < program->node_count; n++) {
+    const tsr__gnode *part = &program->nodes[n];
+    if (tsr__ops[part->op].lowering != TSR__LOW_PART || tsr__in(program, part, 0) != l->node)
+      continue;
+    int i = tsr__index_of(program, part);
+    l->read[i] = true;
+    if (!give) continue;
+    l->exec->values[n] = l->results[i];
+    tsr__value_hold(l->results[i]);
+  }
+}
+
+tsr_status tsr__exec_loop(tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  looping l = { .exec = exec,
+                .node = node,
+                .region_count = g->region_count,
+                .count = g->result_count,
+                .g = g,
+                .attr = tsr__attr_of(exec->program, g) };
+  tsr_status status = open_loop(&l);
+  if (!status) {
+    for_parts(&l, false);
+    status = l.attr->kind == TSR__LOOP_SCAN    ? run_scan(&l)
+             : l.attr->kind == TSR__LOOP_WHILE ? run_while(&l)
+                                               : run_switch(&l);
+  }
+  if (!status) for_parts(&l, true);
+  for (int i = 0; l.results && i < l.count; i++) tsr__value_release(l.results[i]);
+  for (int i = 0; l.values && i < g->in_count; i++) tsr__value_release(l.values[i]);
+  for (int r = 0; l.bodies && r < l.region_count; r++) close_body(&l, l.bodies[r]);
+  return status;
+}

@@ -1,0 +1,390 @@
+/* Nodes that run their regions: each region is a program with a plan of its own.
+ *
+ *   %2:2 = scan(%0, %1)            operands   where they lie in the program before the node, which
+ *       %0 = arg 1                            a CONSTRAIN says from then on; slices whole along
+ *       ...                                   the steps
+ *       return %3, %4       -->    regions    arguments are leaves that lie so; what a step gives
+ *   %3 = %2#0                                 the next is constrained to where that takes it
+ *   %4 = %2#1                      results    where the region leaves them
+ *
+ * A carry lies where it lies at first, for good. One that is nowhere at first, a number or what
+ * nobody placed, comes to lie where the first step would leave it. */
+#include "partition/flow.h"
+
+typedef struct opener {
+  const tsr__program *in;
+  tsr__program *out;
+  int32_t *place; /* by node of `in` */
+  tsr__partitioned *parts;
+  tsr__arena *arena;
+  tsr__error *error;
+} opener;
+
+/* A node with regions: by operand and by result where it lies, how it steps. */
+typedef struct opened {
+  const tsr__gnode *node;
+  const tsr__loop_attr *attr;
+  int n, result_count;
+  tsr_sharding *at, *made;
+} opened;
+
+static tsr_status no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "no memory to plan a program; close scopes that are done");
+}
+
+bool tsr__has_loops(const tsr__program *program)
+{
+  for (int n = 0; n < program->node_count; n++)
+    if (tsr__is_loop(program->nodes[n].op)) return true;
+  return false;
+}
+
+/* ---- places ---- */
+
+/* The same place with dim 0 gone (`by` 1) or an uncut one in front (-1); 0: with dim 0 uncut. Sums
+ * are made. */
+static tsr_sharding shifted(const tsr_sharding *at, int by)
+{
+  tsr_sharding out;
+  uint8_t used = 0;
+  memset(&out, 0, sizeof out);
+  if (!at->mesh) return out;
+  out.mesh = at->mesh;
+  out.rank = TSR_MAX_RANK;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    int from = d + by;
+    bool cut = from >= 0 && from < TSR_MAX_RANK && (by || d);
+    for (int i = cut ? at->first[from] : 0; cut && i < at->first[from + 1]; i++)
+      out.axis[used++] = at->axis[i];
+    out.first[d + 1] = used;
+  }
+  return out;
+}
+
+static tsr_sharding without_sums(const tsr_sharding *at)
+{
+  tsr_sharding none;
+  memset(&none, 0, sizeof none);
+  return at->mesh ? tsr__partial_place(at, 0) : none;
+}
+
+static bool is_slice(const opened *o, int operand)
+{
+  return operand >= o->attr->carries && operand < o->attr->carries + o->attr->slices;
+}
+
+/* ---- a region as a program ---- */
+
+/* A copy of a region's program in the making. */
+typedef struct closing {
+  const opened *of;
+  const tsr__region *region;
+  tsr__program program;
+  tsr__inner *inner;
+  int32_t *place; /* by node of the region */
+  tsr__arena *arena;
+} closing;
+
+/* The number of a step is a number of the run, behind those of the region. */
+static int32_t add_number(closing *c, const char *site)
+{
+  tsr__gnode number = {
+    .op = TSR__OP_CONST, .dtype = TSR_I64, .param_count = 1, .param = c->region->program.param_count
+  };
+  tsr__gnode full = { .op = TSR__OP_FULL, .dtype = TSR_I64, .param = -1 };
+  int32_t at = tsr__program_add(&c->program, &number, TSR__LINKS_NONE, site);
+  return at < 0 ? at : tsr__program_add(&c->program, &full, TSR__LINKS(at), site);
+}
+
+static int32_t add_argument(closing *c, int n, const char *site)
+{
+  tsr__gnode node = c->region->program.nodes[n];
+  int i = tsr__index_of(&c->region->program, &node), operand = tsr__loop_operand(c->of->attr, i);
+  if (operand < 0) return add_number(c, site);
+  tsr_sharding at = c->of->at[operand];
+  if (is_slice(c->of, operand)) at = shifted(&at, 1);
+  node.op = TSR__OP_LEAF;
+  node.attr = node.attr_bytes = 0;
+  node.sharding = (uint16_t)tsr__program_sharding(&c->program, &at);
+  node.flags = node.sharding ? TSR__PLACED : 0;
+  int32_t index = tsr__program_add(&c->program, &node, TSR__LINKS_NONE, site);
+  c->inner->operands[c->inner->argument_count] = operand;
+  c->inner->arguments[c->inner->argument_count++] = index;
+  return index;
+}
+
+static int32_t add_copy(closing *c, int n, const char *site)
+{
+  const tsr__program *from = &c->region->program;
+  tsr__gnode node = from->nodes[n];
+  int links = node.in_count + node.region_count;
+  int32_t *in = tsr__arena_new(c->arena, ((size_t)links + 1) * sizeof *in);
+  if (!in) return -1;
+  for (int i = 0; i < links; i++) {
+    int32_t o = from->operands[node.first_in + i];
+    in[i] = i < node.in_count && o >= 0 ? c->place[o] : o;
+  }
+  if (node.sharding)
+    node.sharding = (uint16_t)tsr__program_sharding(&c->program, &from->shardings[node.sharding]);
+  node.flags &= (uint8_t)~TSR__ROOT;
+  return tsr__program_add(&c->program, &node, (tsr__links){ in, links }, site);
+}
+
+/* A result, constrained to where it is wanted. */
+static int32_t add_result(closing *c, int i, const tsr_sharding *want)
+{
+  tsr__program *p = &c->program;
+  int32_t at = c->place[c->region->results[i]];
+  if (want && want->mesh) {
+    tsr__gnode node = p->nodes[at];
+    tsr__gnode place = { .op = TSR__OP_CONSTRAIN,
+                         .dtype = node.dtype,
+                         .rank = node.rank,
+                         .flags = TSR__PLACED,
+                         .sharding = (uint16_t)tsr__program_sharding(p, want),
+                         .param = -1 };
+    memcpy(place.dims, node.dims, sizeof place.dims);
+    at = tsr__program_add(p, &place, TSR__LINKS(at), p->sites ? p->sites[at] : NULL);
+  }
+  if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
+  return at;
+}
+
+/* Of the leaves of a region, those that are numbers have no place among its arguments. */
+static bool is_argument(const tsr__gnode *node)
+{
+  const tsr__opinfo *row = &tsr__ops[node->op];
+  return row->lowering == TSR__LOW_LEAF && row->attr == TSR__ATTR_INDEX;
+}
+
+static bool close_region(closing *c, const tsr_sharding *want)
+{
+  const tsr__program *from = &c->region->program;
+  c->place = tsr__arena_new(c->arena, ((size_t)from->node_count + 1) * sizeof *c->place);
+  if (!c->place || !tsr__program_share(&c->program, from)) return false;
+  c->program.param_count = from->param_count + 1;
+  for (int n = 0; n < from->node_count; n++) {
+    const char *site = from->sites ? from->sites[n] : NULL;
+    bool argument = is_argument(&from->nodes[n]);
+    c->place[n] = argument ? add_argument(c, n, site) : add_copy(c, n, site);
+    if (c->place[n] < 0) return false;
+  }
+  for (int i = 0; i < c->region->result_count; i++) {
+    c->inner->results[i] = add_result(c, i, want ? &want[i] : NULL);
+    if (c->inner->results[i] < 0) return false;
+  }
+  return !c->program.failed;
+}
+
+/* ---- its plan ---- */
+
+void tsr__inner_free(tsr__inner *inner, tsr__heap *heap)
+{
+  tsr__partitioned_free(&inner->parts, heap);
+  if (inner->block) tsr__del(heap, inner->block, inner->block_bytes);
+  memset(inner, 0, sizeof *inner);
+}
+
+static bool open_inner(tsr__inner *inner, const tsr__region *region, tsr__heap *heap)
+{
+  size_t nodes = (size_t)region->program.node_count, results = (size_t)region->result_count;
+  memset(inner, 0, sizeof *inner);
+  inner->block_bytes = (2 * nodes + results + 1) * sizeof(int32_t);
+  inner->block = tsr__new(heap, inner->block_bytes);
+  inner->arguments = inner->block;
+  inner->operands = inner->arguments + nodes;
+  inner->results = inner->operands + nodes;
+  inner->result_count = region->result_count;
+  inner->number = region->program.param_count;
+  return inner->block;
+}
+
+/* Plans region `r` of a node; `want`: where its results are to lie, or NULL. */
+static tsr_status plan_region(const opener *p, const opened *o, int r, const tsr_sharding *want,
+                              tsr__inner *inner)
+{
+  tsr__heap *heap = p->out->heap;
+  closing c = {
+    .of = o, .region = tsr__region_in(p->in, o->node, r), .inner = inner, .arena = p->arena
+  };
+  tsr__program_init(&c.program, heap);
+  bool good = open_inner(inner, c.region, heap) && close_region(&c, want);
+  tsr_status status =
+      good ? tsr__partition(&c.program, heap, &inner->parts, p->error) : no_memory(p->error);
+  tsr__program_free(&c.program);
+  if (status) {
+    tsr__inner_free(inner, heap);
+    return status;
+  }
+  const int32_t *home = inner->parts.home;
+  for (int i = 0; i < inner->argument_count; i++) inner->arguments[i] = home[inner->arguments[i]];
+  for (int i = 0; i < inner->result_count; i++) inner->results[i] = home[inner->results[i]];
+  return TSR_OK;
+}
+
+static tsr_sharding result_place(const tsr__inner *inner, int i)
+{
+  const tsr__program *program = &inner->parts.program;
+  return without_sums(&program->shardings[program->nodes[inner->results[i]].sharding]);
+}
+
+/* Where the results of a node's regions come to lie, if nothing is asked of them; each of the first
+ * region that has it somewhere. *moved: a carry is somewhere now that was not. */
+static tsr_status find_places(const opener *p, opened *o, bool *moved)
+{
+  int first = o->attr->kind == TSR__LOOP_SWITCH ? 0 : o->node->region_count - 1;
+  *moved = false;
+  for (int r = first; r < o->node->region_count; r++) {
+    tsr__inner inner;
+    if (plan_region(p, o, r, NULL, &inner)) return p->error->status;
+    for (int i = 0; i < o->result_count; i++) {
+      tsr_sharding place = result_place(&inner, i);
+      bool carry = i < o->attr->carries;
+      if (carry && !o->at[i].mesh && place.mesh) {
+        o->at[i] = place;
+        *moved = true;
+      }
+      if (r == first || !o->made[i].mesh) o->made[i] = carry ? o->at[i] : place;
+    }
+    tsr__inner_free(&inner, p->out->heap);
+  }
+  return TSR_OK;
+}
+
+static bool keep_inner(const opener *p, const tsr__inner *inner)
+{
+  tsr__partitioned *parts = p->parts;
+  if (!tsr__grow(p->out->heap, (void **)&parts->inner, &parts->inner_room,
+                 (size_t)parts->inner_count + 1, sizeof *inner))
+    return false;
+  parts->inner[parts->inner_count++] = *inner;
+  return true;
+}
+
+static tsr_status plan_regions(const opener *p, opened *o)
+{
+  bool moved = true;
+  for (int round = 0; moved && round <= o->attr->carries; round++)
+    if (find_places(p, o, &moved)) return p->error->status;
+  bool asks = o->attr->kind == TSR__LOOP_WHILE;
+  for (int r = 0; r < o->node->region_count; r++) {
+    tsr__inner inner;
+    if (plan_region(p, o, r, asks && r == 0 ? NULL : o->made, &inner)) return p->error->status;
+    inner.node = o->n;
+    inner.region = r;
+    if (keep_inner(p, &inner)) continue;
+    tsr__inner_free(&inner, p->out->heap);
+    return no_memory(p->error);
+  }
+  return TSR_OK;
+}
+
+/* ---- the program around it ---- */
+
+/* An operand where the regions' plans have it. */
+static int32_t constrain(const opener *p, int32_t at, const tsr_sharding *to, const char *site)
+{
+  if (!to->mesh) return at;
+  tsr__gnode node = p->out->nodes[at];
+  tsr__gnode place = { .op = TSR__OP_CONSTRAIN,
+                       .dtype = node.dtype,
+                       .rank = node.rank,
+                       .flags = TSR__PLACED,
+                       .sharding = (uint16_t)tsr__program_sharding(p->out, to),
+                       .param = -1 };
+  memcpy(place.dims, node.dims, sizeof place.dims);
+  return tsr__program_add(p->out, &place, TSR__LINKS(at), site);
+}
+
+static const char *site_of(const opener *p, int n)
+{
+  return p->in->sites ? p->in->sites[n] : NULL;
+}
+
+/* Where operands lie as things are. */
+static tsr_status find_operands(const opener *p, opened *o)
+{
+  tsr__flow flow;
+  if (tsr__flow_run(p->out, 0, p->arena, &flow, p->error)) return p->error->status;
+  for (int i = 0; i < o->node->in_count; i++) {
+    const tsr_sharding *at = tsr__flow_at(&flow, p->place[tsr__in(p->in, o->node, i)]);
+    o->at[i] = is_slice(o, i) ? shifted(at, 0) : without_sums(at);
+  }
+  return TSR_OK;
+}
+
+static tsr_status add_loop(const opener *p, const opened *o)
+{
+  tsr__gnode node = *o->node;
+  int links = node.in_count + node.region_count;
+  int32_t *in = tsr__arena_new(p->arena, ((size_t)links + 1) * sizeof *in);
+  if (!in) return no_memory(p->error);
+  for (int i = 0; i < node.in_count; i++) {
+    in[i] = constrain(p, p->place[tsr__in(p->in, &node, i)], &o->at[i], site_of(p, o->n));
+    if (in[i] < 0) return no_memory(p->error);
+  }
+  for (int i = node.in_count; i < links; i++) in[i] = p->in->operands[node.first_in + i];
+  for (int i = 0; i < node.result_count; i++) {
+    bool stack = o->attr->kind == TSR__LOOP_SCAN && i >= o->attr->carries;
+    tsr_sharding at = stack ? shifted(&o->made[i], -1) : o->made[i];
+    p->out->results[node.first_result + i].sharding = (uint16_t)tsr__program_sharding(p->out, &at);
+  }
+  p->place[o->n] = tsr__program_add(p->out, &node, (tsr__links){ in, links }, site_of(p, o->n));
+  return p->place[o->n] < 0 ? no_memory(p->error) : TSR_OK;
+}
+
+static tsr_status open_loop(const opener *p, int n)
+{
+  const tsr__gnode *node = &p->in->nodes[n];
+  opened o = {
+    .node = node, .attr = tsr__attr_of(p->in, node), .n = n, .result_count = node->result_count
+  };
+  o.at = tsr__arena_new(p->arena, ((size_t)node->in_count + 1) * sizeof *o.at);
+  o.made = tsr__arena_new(p->arena, ((size_t)node->result_count + 1) * sizeof *o.made);
+  if (!o.at || !o.made) return no_memory(p->error);
+  tsr_status status = find_operands(p, &o);
+  if (!status) status = plan_regions(p, &o);
+  return status ? status : add_loop(p, &o);
+}
+
+/* A result of a loop lies where that leaves it. */
+static void place_result(const opener *p, const tsr__gnode *loop, tsr__gnode *node)
+{
+  int i = tsr__index_of(p->in, node);
+  node->sharding = p->out->results[loop->first_result + i].sharding;
+  if (node->sharding) node->flags |= TSR__PLACED;
+}
+
+static tsr_status copy(const opener *p, int n)
+{
+  tsr__gnode node = p->in->nodes[n];
+  int32_t *in = tsr__arena_new(p->arena, ((size_t)node.in_count + 1) * sizeof *in);
+  if (!in) return no_memory(p->error);
+  for (int i = 0; i < node.in_count; i++) {
+    int o = tsr__in(p->in, &node, i);
+    in[i] = o < 0 ? -1 : p->place[o];
+    bool part = o >= 0 && tsr__ops[node.op].lowering == TSR__LOW_PART;
+    if (part && tsr__is_loop(p->in->nodes[o].op)) place_result(p, &p->out->nodes[in[i]], &node);
+  }
+  p->place[n] = tsr__program_add(p->out, &node, (tsr__links){ in, node.in_count }, site_of(p, n));
+  return p->place[n] < 0 ? no_memory(p->error) : TSR_OK;
+}
+
+tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned *parts,
+                           tsr__error *error)
+{
+  const tsr__program *program = flat->of;
+  tsr__program *out = &flat->program;
+  tsr__program_init(out, parts->program.heap);
+  flat->place = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *flat->place);
+  if (!flat->place || !tsr__program_share(out, program)) return no_memory(error);
+  opener p = { program, out, flat->place, parts, arena, error };
+  out->param_count = program->param_count;
+  for (int i = 1; i < program->sharding_count; i++)
+    tsr__program_sharding(out, &program->shardings[i]);
+  for (int n = 0; n < program->node_count; n++)
+    if (tsr__is_loop(program->nodes[n].op) ? open_loop(&p, n) : copy(&p, n)) return error->status;
+  return out->failed ? no_memory(error) : TSR_OK;
+}
