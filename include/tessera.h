@@ -7,6 +7,7 @@
 #include "tessera/base.h"
 #include "tessera/collectives.h"
 #include "tessera/compile.h"
+#include "tessera/control.h"
 #include "tessera/dlpack.h"
 #include "tessera/elementwise.h"
 #include "tessera/frame.h"

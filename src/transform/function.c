@@ -29,6 +29,7 @@ tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user,
   if (!f) return NULL;
   f->name = tsr__arena_text(&scope->arena, name, strlen(name));
   f->body = body;
+  f->call = "tsr_call";
   f->user = user;
   if (!f->name || pthread_mutex_init(&f->lock, NULL)) {
     tsr__or_no_memory(scope, NULL, "tsr_function_make", site);

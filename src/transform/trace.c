@@ -131,7 +131,7 @@ typedef struct tracing {
 
 static tsr_status fail_trace(const tracing *t, tsr_status status, const char *why)
 {
-  return tsr__fail(t->caller, t->site, status, "tsr_call: the body of %s, made at %s, %s",
+  return tsr__fail(t->caller, t->site, status, "%s: the body of %s, made at %s, %s", t->f->call,
                    t->f->name, t->f->node.site ? t->f->node.site : "an unknown line", why);
 }
 
@@ -172,10 +172,11 @@ static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
 /* A body that failed; of functions in functions the innermost says it. */
 static void fail_body(const tracing *t)
 {
-  const char *said = tsr_message(t->scope), *inner = strstr(said, "tsr_call: the body of ");
+  const char *said = tsr_message(t->scope), *inner = strstr(said, ": the body of ");
   tsr_status status = tsr_scope_status(t->scope);
   tsr__text text;
   tsr__text_init(&text, &t->scope->rt->heap);
+  while (inner && inner > said && inner[-1] != ' ' && inner[-1] != '\n') inner--; /* to the call */
   tsr__text_add(&text, "failed: %s", said);
   if (inner) tsr__fail(t->caller, t->site, status, "%s", inner);
   else fail_trace(t, status, tsr__text_get(&text));
@@ -221,7 +222,8 @@ static bool capture(const tracing *t, tsr__program *program)
   for (int n = 0; n < program->node_count; n++) {
     tsr__gnode *node = &program->nodes[n];
     if (node->op != TSR__OP_LEAF) continue;
-    tsr__index_attr attr = { .index = traced->argument_count + traced->captured_count };
+    int32_t before = traced->argument_count + t->f->skip;
+    tsr__index_attr attr = { .index = before + traced->captured_count };
     tsr__value *value = program->arrays[n]->value;
     tsr__value_hold(value);
     traced->captured[traced->captured_count++] = (tsr__capture){ value, program->sites[n] };

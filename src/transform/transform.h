@@ -63,6 +63,8 @@ struct tsr_function {
   void *user;
   size_t user_bytes;
   const char *name;
+  const char *call; /* whose body it is, "tsr_scan" */
+  int skip;         /* so many operands stand before those that its body captures */
   bool inert;
   bool asked;             /* its body is a user's, not one of this room */
   bool explicit_places;   /* what its operands do not settle is an error */

@@ -832,6 +832,7 @@ const struct verb_case verb_cases[] = {
   { "mapping", verb_mapping },
   { "shard_maps", verb_shard_maps },
   { "training", verb_training },
+  { "loops", verb_loops },
   { "donated", verb_donated },
   CASE(comparisons),
   CASE(reductions),

@@ -151,6 +151,49 @@ void verb_shard_maps(struct verb_run *r)
                               .out_specs = { "", "data" }));
 }
 
+static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *sum = tsr_add(in[0], tsr_sum(in[1]));
+  return tsr_tuple(s, sum, tsr_mul(sum, in[2]));
+}
+
+static tsr_array *counted(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(in[1], in[0]);
+}
+
+static tsr_array *small(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_lt(tsr_sum(in[0]), 1e6);
+}
+
+static tsr_array *doubled(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[0], 2);
+}
+
+static tsr_array *halved(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_div(in[0], 2);
+}
+
+void verb_loops(struct verb_run *r)
+{
+  tsr_array *x = verb_matrix(r), *cut = tsr_reshard(x, tsr_on(r->mesh, "data"));
+  see_leaves(r, tsr_scan(step, NULL, tsr_sum(x), .xs = cut, .with = tsr_mul(x, 2)));
+  verb_see_array(r, tsr_fori(2, 5, counted, NULL, cut));
+  verb_see_array(r, tsr_while(small, doubled, NULL, tsr_add(tsr_mul(cut, cut), 1)));
+  tsr_array *p = tsr_gt(tsr_sum(x), 0);
+  verb_see_array(r, tsr_cond(p, doubled, halved, NULL, cut));
+  tsr_array *i = tsr_cast(p, TSR_I64);
+  verb_see_array(r, tsr_switch(i, NULL, .bodies = { halved, doubled, halved }, .in = { x }));
+}
+
 void verb_donated(struct verb_run *r)
 {
   tsr_array *x = verb_matrix(r), *twice = tsr_mul(x, 2);

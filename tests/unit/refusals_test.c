@@ -1123,6 +1123,66 @@ static void training(void)
   NO(tsr_adam_at(LATER(tsr_adam_args, .model = model, .state = kept), TSR_HERE));
 }
 
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+static tsr_array *pair_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  if (user == mesh) return tsr_tuple(scope, tsr_cast(in[0], TSR_F64), in[1]);
+  if (user) return tsr_tuple(scope, tsr_reshape(in[0], TSR_SHAPE(3, 1)), in[1]);
+  return tsr_tuple(scope, in[0], in[1]);
+}
+
+static tsr_array *tree_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_tree(scope, { "a", in[0] }, { "b", tsr_cast(tsr_field(in[0], "a"), TSR_I32) });
+}
+
+static tsr_array *less_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope, (void)user;
+  return tsr_lt(in[0], 3);
+}
+
+static tsr_array *failing_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope, (void)user;
+  return tsr_add(in[0], tsr_tile(in[0], 2));
+}
+
+static void loops(void)
+{
+  tsr_array *f5 = ones(TSR_F32, TSR_SHAPE(5)), *yes = tsr_any(tsr_gt(f3, 0));
+  tsr_array *i0 = tsr_sum(tsr_cast(f3, TSR_I64));
+  title("loops");
+  NO(tsr_scan(pair_body, NULL, NULL, .xs = f5));
+  NO(tsr_scan(NULL, NULL, f3, .length = 2));
+  NO(tsr_scan(pair_body, NULL, f3));
+  NO(tsr_scan(pair_body, NULL, f3, .length = -1));
+  NO(tsr_scan(pair_body, NULL, f3, .xs = f5, .length = 4));
+  NO(tsr_scan(pair_body, NULL, f3, .xs = tsr_tuple(s, f5, f3)));
+  NO(tsr_scan(pair_body, NULL, f3, .xs = yes));
+  NO(tsr_scan(first_of, NULL, f3, .xs = f5));
+  NO(tsr_scan(pair_body, mesh, f3, .xs = f5));
+  NO(tsr_scan(pair_body, s, f3, .xs = f5));
+  NO(tsr_scan(failing_body, NULL, f3, .xs = f5));
+  NO(tsr_fori(0, 3, NULL, NULL, f3));
+  NO(tsr_fori(0, 3, pair_body, NULL, f3));
+  NO(tsr_fori(INT64_MIN, INT64_MAX, first_of, NULL, f3));
+  NO(tsr_while(less_body, first_of, NULL, f3));
+  NO(tsr_while(NULL, first_of, NULL, f3));
+  NO(tsr_while(first_of, first_of, NULL, i0));
+  NO(tsr_while(less_body, pair_body, NULL, i0));
+  NO(tsr_cond(f3, first_of, first_of, NULL, f3));
+  NO(tsr_cond(i0, first_of, first_of, NULL, f3));
+  NO(tsr_cond(yes, first_of, NULL, NULL, f3));
+  NO(tsr_cond(yes, first_of, less_body, NULL, f3));
+  NO(tsr_switch(yes, NULL, .bodies = { first_of }, .in = { f3 }));
+  NO(tsr_switch(i0, NULL, .in = { f3 }));
+  NO(tsr_switch(i0, NULL, .bodies = { first_of, pair_body }, .in = { f3, f3 }));
+  NO(tsr_while(less_body, tree_body, NULL, tsr_tree(s, { "a", i0 }, { "b", i0 })));
+}
+
 /* ---- the guard ------------------------------------------------------------------------------- */
 
 /* Calls that take a line and are not refused, and why. */
@@ -1194,10 +1254,10 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements, reductions, views,           several,       taking,
-                                  finding,  sorting,    products,        places,        tensors,
-                                  files,    terminals,  indices_in_runs, functions,     compiled,
-                                  taps,     mapping,    training,        memory_in_runs };
+  void (*const parts[])(
+      void) = { elements, reductions, views,   several,  taking,    finding,         sorting,
+                products, places,     tensors, files,    terminals, indices_in_runs, functions,
+                compiled, taps,       mapping, training, loops,     memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;
