@@ -211,10 +211,16 @@ void tsr__grad_full(const tsr__pull *p)
   tsr__give(p, 0, p->due);
 }
 
-/* Of several results the first alone is of floats. */
+/* Of several results the first alone is of floats; those of loops, whose rules look at what is due
+ * to each, only say that something is. */
 void tsr__grad_result(const tsr__pull *p)
 {
   const tsr__index_attr *attr = p->attr;
+  int o = operand_of(p, 0);
+  if (tsr__is_loop(p->back->replay.program->nodes[o].op)) {
+    p->back->due[o] = p->due;
+    return;
+  }
   if (attr->index == 0) tsr__give(p, 0, p->due);
 }
 

@@ -180,3 +180,192 @@ TEST(cond_runs_what_its_predicate_says)
   CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
   close_fixture(&f);
 }
+
+/* ---- nested, trees, reverse ------------------------------------------------------------------ */
+
+static tsr_array *inner_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(in[1], tsr_mul(in[2], in[0]));
+}
+
+/* The tree (a, b) and a slice of three steps: a loop in a loop. */
+static tsr_array *outer(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *a = tsr_field(in[0], "a"), *b = tsr_field(in[0], "b.0");
+  tsr_array *sum = tsr_fori(1, 4, inner_sum, NULL, a, .with = in[1]);
+  tsr_array *both = tsr_tree(s, { "a", sum }, { "b", tsr_tuple(s, tsr_add(b, tsr_sum(sum))) });
+  return tsr_tuple(s, both, tsr_tuple(s, b, tsr_gt(sum, 20)));
+}
+
+TEST(loops_in_loops_of_trees_go_back_too)
+{
+  fixture f = open_fixture();
+  const char *const specs[][2] = { { "", "" }, { "x", "-,x" }, { "y", "x,y" } };
+  for (int i = 0; i < 3; i++) {
+    tsr_array *x = tsr_reshape(tsr_arange(f.s, 0, 12, .dtype = TSR_F64), TSR_SHAPE(3, 4));
+    tsr_array *at = tsr_reshard(x, tsr_on(f.mesh, specs[i][1]));
+    tsr_array *a = tsr_full(f.s, 1, TSR_F64, TSR_SHAPE(4), tsr_on(f.mesh, specs[i][0]));
+    tsr_array *b = tsr_full(f.s, 0, TSR_F64, TSR_SHAPE(0), tsr_on(f.mesh, ""));
+    b = tsr_sum(b);
+    tsr_array *made = tsr_scan(outer, NULL, tsr_tree(f.s, { "a", a }, { "b", tsr_tuple(f.s, b) }),
+                               .xs = at, .reverse = true);
+    double want_a[4] = { 1, 1, 1, 1 }, want_b = 0, ys[3], got_a[4], got_b, got_y[3];
+    uint8_t high[3][4], got_high[3][4];
+    for (int k = 2; k >= 0; k--) {
+      ys[k] = want_b;
+      for (int j = 0; j < 4; j++) want_a[j] += 6 * (4 * k + j);
+      for (int j = 0; j < 4; j++) high[k][j] = want_a[j] > 20;
+      for (int j = 0; j < 4; j++) want_b += want_a[j];
+    }
+    CHECK_STATUS(tsr_read(tsr_field(made, "0.a"), got_a, sizeof got_a), TSR_OK, f.s);
+    CHECK_STATUS(tsr_read(tsr_field(made, "0.b.0"), &got_b, sizeof got_b), TSR_OK, f.s);
+    CHECK_STATUS(tsr_read(tsr_field(made, "1.0"), got_y, sizeof got_y), TSR_OK, f.s);
+    CHECK_STATUS(tsr_read(tsr_field(made, "1.1"), got_high, sizeof got_high), TSR_OK, f.s);
+    CHECK(!memcmp(want_a, got_a, sizeof got_a));
+    CHECK(want_b == got_b && !memcmp(ys, got_y, sizeof ys));
+    CHECK(!memcmp(high, got_high, sizeof high));
+  }
+  close_fixture(&f);
+}
+
+/* ---- gradients ------------------------------------------------------------------------------- */
+
+enum { STEPS = 5 };
+
+/* h = tanh(h * w + x), y = h * h */
+static tsr_array *cell(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *h = tsr_tanh(tsr_add(tsr_mul(in[0], in[2]), in[1]));
+  return tsr_tuple(s, h, tsr_mul(h, h));
+}
+
+static tsr_array *loss_of_scan(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *out = tsr_scan(cell, NULL, in[0], .xs = in[1], .with = in[2]);
+  return tsr_add(tsr_sum(tsr_item(out, 0)), tsr_sum(tsr_item(out, 1)));
+}
+
+static tsr_array *loss_of_steps(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *h = in[0], *sum = NULL;
+  for (int k = 0; k < STEPS; k++) {
+    tsr_array *row = tsr_reshape(tsr_slice(in[1], { k, k + 1, 1 }), TSR_SHAPE(8));
+    tsr_array *both = cell(s, (tsr_array *[]){ h, row, in[2], NULL }, user);
+    h = tsr_item(both, 0);
+    sum = sum ? tsr_add(sum, tsr_sum(tsr_item(both, 1))) : tsr_sum(tsr_item(both, 1));
+  }
+  return tsr_add(tsr_sum(h), sum);
+}
+
+static tsr_array *power(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[1], tsr_add(in[2], in[0]));
+}
+
+static tsr_array *loss_of_fori(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_fori(1, 4, power, NULL, in[0], .with = in[2]));
+}
+
+static tsr_array *loss_of_products(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *h = in[0];
+  for (int k = 1; k < 4; k++) h = tsr_mul(h, tsr_add(in[2], k));
+  return tsr_sum(h);
+}
+
+static tsr_array *squares(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(tsr_mul(in[0], in[0]), in[1]);
+}
+
+static tsr_array *sines(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sin(in[0]);
+}
+
+static tsr_array *loss_of_cond(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *p = tsr_gt(tsr_sum(in[0]), user ? -100 : 100);
+  return tsr_sum(tsr_cond(p, squares, sines, NULL, in[0], in[2]));
+}
+
+static tsr_array *loss_of_choice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum((user ? squares : sines)(s, (tsr_array *[]){ in[0], in[2], NULL }, NULL));
+}
+
+static void check_close(tsr_array *a, tsr_array *b)
+{
+  double x[64], y[64];
+  size_t bytes = bytes_of(a);
+  CHECK(bytes == bytes_of(b) && bytes <= sizeof x);
+  CHECK_STATUS(tsr_read(a, x, bytes), TSR_OK, NULL);
+  CHECK_STATUS(tsr_read(b, y, bytes), TSR_OK, NULL);
+  for (size_t i = 0; i < bytes / sizeof *x; i++)
+    if (fabs(x[i] - y[i]) > 1e-13 * (1 + fabs(y[i]))) FAIL("%zu: %.17g %.17g", i, x[i], y[i]);
+}
+
+static void check_gradients(fixture *f, tsr_body_fn *loop, tsr_body_fn *steps, void *user)
+{
+  const char *const specs[][3] = {
+    { "", "", "" }, { "x", "-,x", "x" }, { "x+y", "-,x+y", "x+y" }, { "y", "x", "" }
+  };
+  int wrt[] = { 0, 1, 2 };
+  for (int i = 0; i < 4; i++) {
+    tsr_array *n = tsr_mul(tsr_arange(f->s, 0, 40, .dtype = TSR_F64), 0.02);
+    tsr_array *x = tsr_reshard(tsr_reshape(n, TSR_SHAPE(STEPS, 8)), tsr_on(f->mesh, specs[i][1]));
+    tsr_array *row = tsr_reshape(tsr_slice(n, { 3, 11, 1 }), TSR_SHAPE(8));
+    tsr_array *h = tsr_reshard(row, tsr_on(f->mesh, specs[i][0]));
+    tsr_array *w = tsr_reshard(tsr_add(tsr_mul(row, -2), 1), tsr_on(f->mesh, specs[i][2]));
+    for (int k = 0; k < 3; k++) {
+      tsr_function *a = tsr_function_make(f->s, loop, .user = user);
+      tsr_function *b = tsr_function_make(f->s, steps, .user = user);
+      tsr_array *got = tsr_call(tsr_grad(a, .wrt = tsr_dims_of(&wrt[k], 1)), h, x, w);
+      check_close(got, tsr_call(tsr_grad(b, .wrt = tsr_dims_of(&wrt[k], 1)), h, x, w));
+    }
+  }
+  CHECK_STATUS(tsr_scope_status(f->s), TSR_OK, f->s);
+}
+
+TEST(gradients_go_back_through_loops)
+{
+  fixture f = open_fixture();
+  check_gradients(&f, loss_of_scan, loss_of_steps, NULL);
+  check_gradients(&f, loss_of_fori, loss_of_products, NULL);
+  close_fixture(&f);
+}
+
+TEST(gradients_go_back_through_the_choice_that_is_taken)
+{
+  fixture f = open_fixture();
+  check_gradients(&f, loss_of_cond, loss_of_choice, NULL);
+  check_gradients(&f, loss_of_cond, loss_of_choice, &f);
+  close_fixture(&f);
+}
+
+static tsr_array *loss_of_while(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_while(below, twice, NULL, in[0]));
+}
+
+TEST(a_while_has_no_gradient_and_says_what_has)
+{
+  fixture f = open_fixture();
+  tsr_array *a = tsr_full(f.s, 1, TSR_F64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_call(tsr_grad(tsr_function_make(f.s, loss_of_while)), a);
+  CHECK_I64(tsr_scope_status(f.s), TSR_EUNSUPPORTED);
+  CHECK(strstr(tsr_message(f.s), "tsr_fori") && strstr(tsr_message(f.s), "tsr_scan"));
+  close_fixture(&f);
+}

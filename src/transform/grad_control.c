@@ -1,0 +1,323 @@
+/* Gradients of loops and choices.
+ *
+ *   scan      forward, again      (number, c, x, rest) -> c', and c itself is stacked
+ *             backward, reversed  carry  what is due to c', and the parts of the rest so far
+ *                                 slices c, x, number, what is due to y
+ *                                 gives  what is due to c; the rest's parts; of each x its own
+ *   switch    another switch      the rest, what is due to the results -> parts of the rest
+ *
+ * A step goes back through its region as any body does: it is replayed on what it took, so that all
+ * that is kept of a loop are its carries, one a step. */
+#include "tessera/control.h"
+#include "transform/backward.h"
+
+/* A node whose rule is applied, as its bodies know it. */
+typedef struct tape {
+  const tsr__pull *p;
+  const tsr__program *program;
+  const tsr__loop_attr *attr;
+  tsr_array **due; /* by result: NULL where nothing is */
+  int operands, results;
+  int next; /* switch: the region of the body that is traced next */
+} tape;
+
+static bool is_float(const tsr_array *a)
+{
+  return tsr__dtype_float((tsr_dtype)a->dtype);
+}
+
+/* Whether operand `i` is gone back to: carries are, whoever asks, since others come of them. */
+static bool goes_back(const tape *t, int i)
+{
+  bool carry = i < t->attr->carries;
+  return is_float(t->p->in[i]) && (carry || tsr__wants(t->p, i));
+}
+
+static tsr_array *zeros_like(const tape *t, const tsr_array *a)
+{
+  return tsr_full_at(t->p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)a->dtype, a->shape,
+                     a->sharding, t->p->site);
+}
+
+/* A list in the making, which becomes a tuple. */
+typedef struct listed {
+  tsr_array **at;
+  int count;
+} listed;
+
+static bool open_list(tsr_scope *scope, listed *list, int most)
+{
+  *list = (listed){ tsr__arena_new(&scope->arena, ((size_t)most + 1) * sizeof *list->at), 0 };
+  return list->at;
+}
+
+static void add(listed *list, tsr_array *a)
+{
+  list->at[list->count++] = a;
+}
+
+static tsr_array *tuple_of(tsr_scope *scope, const listed *list, const char *site)
+{
+  return tsr_tuple_at(scope, list->at, list->count, site);
+}
+
+static tsr_array *no_memory(tsr_scope *scope, const char *site)
+{
+  return tsr__or_no_memory(scope, NULL, "tsr_grad", site);
+}
+
+/* ---- a region on arguments ------------------------------------------------------------------- */
+
+/* Region `r` as a trace, whose arguments are all leaves. */
+static tsr__traced traced_of(const tape *t, int r)
+{
+  tsr__region *region = tsr__region_in(t->program, t->p->node, r);
+  return (tsr__traced){ .region = region, .argument_count = t->operands + 1 };
+}
+
+/* Its numbers are the node's, behind those of the regions before. */
+static const tsr__num *numbers_of(const tape *t, int r)
+{
+  int before = t->p->node->param < 0 ? 0 : t->p->node->param;
+  for (int i = 0; i < r; i++)
+    before += tsr__region_in(t->program, t->p->node, i)->program.param_count;
+  return t->p->back->replay.params + before;
+}
+
+/* Arguments by number: of a scan its number, carries, slices and the rest, of a switch the rest. */
+static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step, tsr_array *rest)
+{
+  bool scan = t->attr->kind == TSR__LOOP_SCAN;
+  int steps = (int)(t->attr->carries + t->attr->slices);
+  tsr_array **in = tsr__arena_new(&scope->arena, ((size_t)t->operands + 2) * sizeof *in);
+  if (!in) return NULL;
+  if (scan) in[0] = tsr_item_at(step, steps, scope->site);
+  for (int i = 0; i < steps; i++) in[1 + i] = tsr_item_at(step, i, scope->site);
+  for (int i = 0; i < tsr_item_count(rest); i++)
+    in[scan + steps + i] = tsr_item_at(rest, i, scope->site);
+  return in;
+}
+
+/* ---- scan ------------------------------------------------------------------------------------ */
+
+/* Carries, slices and number in one tuple, as arguments_of takes them. */
+static tsr_array *step_of(tsr_scope *s, const tape *t, tsr_array *carries, tsr_array *others)
+{
+  listed all;
+  int count = (int)(t->attr->carries + t->attr->slices) + 1;
+  if (!open_list(s, &all, count)) return no_memory(s, s->site);
+  for (int i = 0; i < t->attr->carries; i++) add(&all, tsr_item_at(carries, i, s->site));
+  for (int i = 0; all.count < count; i++) add(&all, tsr_item_at(others, i, s->site));
+  return tuple_of(s, &all, s->site);
+}
+
+/* A step that keeps what it took. */
+static tsr_array *keep_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const tape *t = user;
+  tsr__traced traced = traced_of(t, 0);
+  tsr__replay replay;
+  listed next;
+  tsr_array **args = arguments_of(s, t, step_of(s, t, in[0], in[1]), in[2]);
+  if (!args || !tsr__replay_open(&replay, s, &traced, args, s->site) ||
+      !open_list(s, &next, (int)t->attr->carries))
+    return no_memory(s, s->site);
+  replay.params = numbers_of(t, 0);
+  tsr__replay_through(&replay);
+  for (int i = 0; i < t->attr->carries; i++) add(&next, replay.at[replay.results[i]]);
+  return tsr_tuple_at(s, (tsr_array *const[]){ tuple_of(s, &next, s->site), in[0] }, 2, s->site);
+}
+
+/* Results that something can be due to: of floats. */
+static bool result_goes(const tape *t, int i)
+{
+  const tsr__result *r = &t->program->results[t->p->node->first_result + i];
+  return tsr__dtype_float((tsr_dtype)r->dtype);
+}
+
+/* What flows into a step backwards: in[0] what is due to its carries and what the rest got so far;
+ * in[1] what it took, and what is due to its own results. */
+static bool seed_step(tsr__backward *back, const tape *t, tsr_array *const *in)
+{
+  int own = 0, at = (int)(t->attr->carries + t->attr->slices) + 1;
+  for (int i = 0; i < t->operands; i++)
+    if (goes_back(t, i)) tsr__backward_want(back, 1 + i);
+  tsr__backward_forward(back);
+  for (int i = 0; i < t->results; i++) {
+    bool carry = i < t->attr->carries;
+    if (!result_goes(t, i)) continue;
+    tsr_array *due = carry ? tsr_item_at(in[0], own++, back->replay.site)
+                           : tsr_item_at(in[1], at++, back->replay.site);
+    tsr__backward_seed(back, i, due);
+  }
+  return tsr__backward_run(back);
+}
+
+static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const tape *t = user;
+  tsr__traced traced = traced_of(t, 0);
+  tsr__backward back;
+  listed next, own;
+  int steps = (int)(t->attr->carries + t->attr->slices);
+  tsr_array **args = arguments_of(s, t, in[1], in[2]);
+  if (!args || !tsr__backward_open(&back, s, &traced, args, s->site) ||
+      !open_list(s, &next, t->operands) || !open_list(s, &own, t->operands))
+    return no_memory(s, s->site);
+  back.replay.params = numbers_of(t, 0);
+  if (!seed_step(&back, t, in)) return tsr__make_inert(s, s->site);
+  for (int i = 0; i < t->operands; i++) {
+    if (!goes_back(t, i)) continue;
+    tsr_array *part = tsr__backward_take(&back, 1 + i, args[1 + i]);
+    if (i >= steps) {
+      tsr_array *before = tsr_item_at(in[0], next.count, s->site);
+      part = tsr_add_at(before, tsr_operand_array(part), s->site);
+    }
+    add(i >= t->attr->carries && i < steps ? &own : &next, part);
+  }
+  return tsr_tuple_at(
+      s, (tsr_array *const[]){ tuple_of(s, &next, s->site), tuple_of(s, &own, s->site) }, 2,
+      s->site);
+}
+
+/* Operands from..end of the node as a tuple. */
+static tsr_array *operands_of(const tape *t, int from, int end)
+{
+  return tsr_tuple_at(t->p->back->replay.scope, t->p->in + from, end - from, t->p->site);
+}
+
+/* The carries that each step took, stacked. */
+static tsr_array *kept_carries(tape *t, tsr_array *number)
+{
+  tsr_scope *s = t->p->back->replay.scope;
+  int carries = (int)t->attr->carries, steps = carries + (int)t->attr->slices;
+  listed xs;
+  if (!open_list(s, &xs, t->operands + 1)) return no_memory(s, t->p->site);
+  for (int i = carries; i < steps; i++) add(&xs, t->p->in[i]);
+  add(&xs, number);
+  tsr_loop_args args = { .size = sizeof args,
+                         .carry = operands_of(t, 0, carries),
+                         .xs = tuple_of(s, &xs, t->p->site),
+                         .with = operands_of(t, steps, t->operands),
+                         .reverse = t->attr->reverse };
+  return tsr_item_at(tsr_scan_at(keep_step, t, &args, t->p->site), 1, t->p->site);
+}
+
+/* What goes into the backward scan, and what comes of it to the operands. */
+static void run_back(tape *t, tsr_array *kept, tsr_array *number)
+{
+  tsr_scope *s = t->p->back->replay.scope;
+  const char *site = t->p->site;
+  int carries = (int)t->attr->carries, steps = carries + (int)t->attr->slices;
+  listed carry, xs;
+  if (!open_list(s, &carry, t->operands) || !open_list(s, &xs, t->operands + t->results + 1))
+    return;
+  for (int i = 0; i < carries; i++) {
+    add(&xs, tsr_item_at(kept, i, site));
+    if (goes_back(t, i)) add(&carry, t->due[i] ? t->due[i] : zeros_like(t, t->p->in[i]));
+  }
+  for (int i = carries; i < steps; i++) add(&xs, t->p->in[i]);
+  for (int i = steps; i < t->operands; i++)
+    if (goes_back(t, i)) add(&carry, zeros_like(t, t->p->in[i]));
+  add(&xs, number);
+  for (int i = carries; i < t->results; i++) {
+    const tsr__result *r = &t->program->results[t->p->node->first_result + i];
+    tsr_shape shape = { .rank = r->rank };
+    memcpy(shape.dims, r->dims, sizeof shape.dims);
+    tsr_array *zeros =
+        tsr_full_at(s, tsr_operand_int(0), (tsr_dtype)r->dtype, shape, (tsr_sharding){ 0 }, site);
+    if (result_goes(t, i)) add(&xs, t->due[i] ? t->due[i] : zeros);
+  }
+  tsr_loop_args args = { .size = sizeof args,
+                         .carry = tuple_of(s, &carry, site),
+                         .xs = tuple_of(s, &xs, site),
+                         .with = operands_of(t, steps, t->operands),
+                         .reverse = !t->attr->reverse };
+  tsr_array *out = tsr_scan_at(back_step, t, &args, site);
+  if (out->inert) return;
+  tsr_array *last = tsr_item_at(out, 0, site), *own = tsr_item_at(out, 1, site);
+  for (int i = 0, a = 0, b = 0; i < t->operands; i++) {
+    if (!goes_back(t, i)) continue;
+    bool slice = i >= carries && i < steps;
+    tsr__give(t->p, i, slice ? tsr_item_at(own, b++, site) : tsr_item_at(last, a++, site));
+  }
+}
+
+/* What is due to each result. NULL out of memory. */
+static tsr_array **dues_of(const tsr__pull *p)
+{
+  const tsr__program *program = p->back->replay.program;
+  tsr_scope *s = p->back->replay.scope;
+  size_t room = (size_t)p->node->result_count + 1;
+  tsr_array **due = tsr__arena_new(&s->arena, room * sizeof *due);
+  int own = (int)(p->node - program->nodes);
+  for (int n = own + 1; due && n < program->node_count; n++) {
+    const tsr__gnode *part = &program->nodes[n];
+    if (tsr__ops[part->op].lowering == TSR__LOW_PART && tsr__in(program, part, 0) == own)
+      due[tsr__index_of(program, part)] = p->back->due[n];
+  }
+  return due;
+}
+
+void tsr__grad_scan(const tsr__pull *p)
+{
+  tape t = { .p = p,
+             .program = p->back->replay.program,
+             .attr = p->attr,
+             .due = dues_of(p),
+             .operands = p->node->in_count,
+             .results = p->node->result_count };
+  if (!t.due) return;
+  tsr_shape steps = { .rank = 1, .dims = { t.attr->count } };
+  tsr_array *number =
+      tsr_iota_at(p->back->replay.scope, TSR_I64, steps, 0, (tsr_sharding){ 0 }, p->site);
+  tsr_array *kept = kept_carries(&t, number);
+  if (!kept->inert) run_back(&t, kept, number);
+}
+
+/* ---- switch ---------------------------------------------------------------------------------- */
+
+/* in[0]: what the regions are given; in[1]: what is due to the results that go back. */
+static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tape *t = user;
+  int r = t->next++, own = 0;
+  tsr__traced traced = traced_of(t, r);
+  tsr__backward back;
+  listed parts;
+  tsr_array **args = arguments_of(s, t, NULL, in[0]);
+  if (!args || !tsr__backward_open(&back, s, &traced, args, s->site) ||
+      !open_list(s, &parts, t->operands))
+    return no_memory(s, s->site);
+  back.replay.params = numbers_of(t, r);
+  for (int i = 1; i < t->operands; i++)
+    if (goes_back(t, i)) tsr__backward_want(&back, i - 1);
+  tsr__backward_forward(&back);
+  for (int i = 0; i < t->results; i++)
+    if (t->due[i]) tsr__backward_seed(&back, i, tsr_item_at(in[1], own++, s->site));
+  if (!tsr__backward_run(&back)) return tsr__make_inert(s, s->site);
+  for (int i = 1; i < t->operands; i++)
+    if (goes_back(t, i)) add(&parts, tsr__backward_take(&back, i - 1, args[i - 1]));
+  return tuple_of(s, &parts, s->site);
+}
+
+void tsr__grad_switch(const tsr__pull *p)
+{
+  tsr_scope *s = p->back->replay.scope;
+  listed dues;
+  tape t = { .p = p,
+             .program = p->back->replay.program,
+             .attr = p->attr,
+             .due = dues_of(p),
+             .operands = p->node->in_count,
+             .results = p->node->result_count };
+  if (!t.due || !open_list(s, &dues, t.results)) return;
+  for (int i = 0; i < t.results; i++)
+    if (t.due[i]) add(&dues, t.due[i]);
+  tsr_switch_args args = { .size = sizeof args,
+                           .in = { operands_of(&t, 1, t.operands), tuple_of(s, &dues, p->site) } };
+  for (int r = 0; r < p->node->region_count; r++) args.bodies[r] = back_body;
+  tsr_array *parts = tsr_switch_at(p->in[0], &t, &args, p->site);
+  for (int i = 1, at = 0; i < t.operands && !parts->inert; i++)
+    if (goes_back(&t, i)) tsr__give(p, i, tsr_item_at(parts, at++, p->site));
+}
