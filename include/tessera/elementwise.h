@@ -80,6 +80,13 @@ typedef struct tsr_nan_to_num_args {
  * TSR_OPERAND(-1)). Integers and bools stay. Local. */
 TSR_API tsr_array *tsr_nan_to_num_at(const tsr_nan_to_num_args *args, const char *site);
 
+/* ---- special functions ---- */
+
+/* The slope of tsr_lgamma where a is above 0: d/da log(gamma(a)); NaN at 0 and below at integers.
+ * Within 4e-15 of it or of 1, whichever is larger, f32 within 2e-6; near integers below 0 within
+ * that of what a has left to the integer. Integers become f64. Local. */
+TSR_API tsr_array *tsr_digamma_at(tsr_array *a, const char *site);
+
 /* ---- of neural networks ---- */
 
 /* a where it is above 0, else 0; NaN stays. Error: TSR_EDTYPE for bool. Local. */
@@ -117,6 +124,7 @@ TSR_API tsr_array *tsr_softplus_at(tsr_array *a, const char *site);
 #define tsr_nan_to_num(...) \
   tsr_nan_to_num_at(        \
       &(tsr_nan_to_num_args){ .size = sizeof(tsr_nan_to_num_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define tsr_digamma(a) tsr_digamma_at((a), TSR_HERE)
 #define tsr_relu(a) tsr_relu_at((a), TSR_HERE)
 #define tsr_silu(a) tsr_silu_at((a), TSR_HERE)
 #define tsr_softplus(a) tsr_softplus_at((a), TSR_HERE)

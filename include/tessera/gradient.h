@@ -53,6 +53,53 @@ TSR_API tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site
  * ownership as tsr_grad. Local. */
 TSR_API tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site);
 
+/* Makes the function of all first derivatives: it takes what the function takes, and gives an array
+ * whose dims are those of the result, then those of the argument: how each element of the one
+ * changes with each of the other. Of an argument that is a tree it is a tree of these, by several
+ * arguments a tuple. It goes back once for each element of the result, or forward for each of the
+ * argument where these are fewer, mapped over them all (mapping.h). Errors and ownership as
+ * tsr_vjp; TSR_EARG for a result that is a tree. Local. */
+TSR_API tsr_function *tsr_jacobian_at(const tsr_gradient_args *args, const char *site);
+
+/* Where a function is to be linear. */
+typedef struct tsr_linearize_args {
+  size_t size;
+  tsr_function *function;
+  tsr_dims wrt; /* as tsr_gradient_args has it */
+  /* Its arguments; behind the last NULL. One place more than a function has arguments. */
+  tsr_array *at[TSR_MAX_ARGS + 1];
+} tsr_linearize_args;
+
+/* Makes the function of a jvp at a point: it takes directions alone and gives how the result
+ * changes in them. What does not depend on directions is evaluated here, once, so this is a
+ * terminal. Errors as tsr_jvp, and those of a run. Returns a function owned by that one's scope,
+ * which keeps what was evaluated. Local. */
+TSR_API tsr_function *tsr_linearize_at(const tsr_linearize_args *args, const char *site);
+
+/* A function and the rule that takes the place of its gradient. */
+typedef struct tsr_custom_args {
+  size_t size;
+  tsr_function *function;
+  /* Called with the function's arguments, then its result, then what is due to that, of the same
+   * form; it returns what is due to the arguments: an array like each array of them, in their
+   * order, as tsr_tuple if they are several. What it gives for an integer is not looked at. */
+  tsr_body_fn *backward;
+  void *user; /* passed to the rule, borrowed as long as the function lives */
+} tsr_custom_args;
+
+/* Makes a function that computes what `function` does, and whose gradient is what a rule says.
+ * The rule is traced with the function, at the first call of a signature, and is differentiated
+ * itself where a gradient of a gradient is asked for, or a jvp. Errors: TSR_EARG; at the call
+ * those of both bodies, TSR_EARG for a rule that gives another number of arrays, TSR_ESHAPE and
+ * TSR_EDTYPE for one that is not like its argument. Returns a function owned by that one's
+ * scope. Local. */
+TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char *site);
+/* Makes a function that computes what `function` does, and of which a gradient keeps nothing but
+ * the arguments: what lies between is computed again on the way back. Slower by that, and smaller
+ * by what would be kept (tsr_device_memory tells). The gradient has the same bits. Errors: those of
+ * the function. Returns a function owned by that one's scope. Local. */
+TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site);
+
 /* tsr_grad(f), tsr_grad(f, .wrt = TSR_ARGS(0, 2)) */
 #define TSR_ARGS(...) TSR_DIMS(__VA_ARGS__)
 #define TSR_GRADIENT_(...) \
@@ -62,6 +109,15 @@ TSR_API tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site
 #define tsr_vjp(...) tsr_vjp_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_jvp(...) tsr_jvp_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_hvp(...) tsr_hvp_at(TSR_GRADIENT_(__VA_ARGS__))
+#define tsr_jacobian(...) tsr_jacobian_at(TSR_GRADIENT_(__VA_ARGS__))
+#define tsr_linearize(...)                                                    \
+  tsr_linearize_at(&(tsr_linearize_args){ .size = sizeof(tsr_linearize_args), \
+                                          .function = __VA_ARGS__ },          \
+                   TSR_HERE)
+#define tsr_custom_vjp(...) \
+  tsr_custom_vjp_at(        \
+      &(tsr_custom_args){ .size = sizeof(tsr_custom_args), .function = __VA_ARGS__ }, TSR_HERE)
+#define tsr_checkpoint(function) tsr_checkpoint_at((function), TSR_HERE)
 
 #ifdef __cplusplus
 }

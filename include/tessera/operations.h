@@ -10,6 +10,8 @@ extern "C" {
 
 /* ---- elementwise, one operand -------------------------------------------------------------- */
 
+/* a itself; to gradients a constant. Local. */
+TSR_API tsr_array *tsr_stop_gradient_at(tsr_array *a, const char *site);
 /* -a. Integers wrap. Error: TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_neg_at(tsr_array *a, const char *site);
 /* |a|. Integers wrap. Local. */
@@ -191,6 +193,7 @@ TSR_API tsr_array *tsr_count_at(const tsr_reduce_args *args, const char *site);
 #endif
 
 #ifndef __cplusplus
+#define tsr_stop_gradient(a) tsr_stop_gradient_at((a), TSR_HERE)
 #define tsr_neg(a) tsr_neg_at((a), TSR_HERE)
 #define tsr_abs(a) tsr_abs_at((a), TSR_HERE)
 #define tsr_rint(a) tsr_rint_at((a), TSR_HERE)

@@ -7,6 +7,10 @@
 
 namespace tessera {
 
+inline array stop_gradient(const array &a, location at = location::current())
+{
+  return array(tsr_stop_gradient_at(a.raw(), detail::site(at)));
+}
 inline array neg(const array &a, location at = location::current())
 {
   return array(tsr_neg_at(a.raw(), detail::site(at)));

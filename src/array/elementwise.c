@@ -262,12 +262,62 @@ array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
   return replaced(out, tsr_eq_at(x, tsr_operand_float(-inf), site), args.neginf, -top, site);
 }
 
+/* ---- special functions ---- */
+
+/* log z - 1/(2z) - 1/(12z^2) + 1/(120z^4) - ..., of z at least 10: the rest is below the last
+ * bit. */
+static array *digamma_far(array *z, const char *site)
+{
+  static const double terms[] = { 1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
+                                  5.0 / 660, -691.0 / 32760, 1.0 / 12 };
+  int last = (int)(sizeof terms / sizeof *terms) - 1;
+  array *one = tsr_reciprocal_at(z, site), *square = tsr_mul_at(one, of(one), site);
+  array *sum = tsr_mul_at(square, tsr_operand_float(terms[last]), site);
+  for (int i = last - 1; i >= 0; i--) {
+    sum = tsr_add_at(sum, tsr_operand_float(terms[i]), site);
+    sum = tsr_mul_at(sum, of(square), site);
+  }
+  sum = tsr_add_at(sum, of(tsr_mul_at(one, tsr_operand_float(0.5), site)), site);
+  return tsr_sub_at(tsr_log_at(z, site), of(sum), site);
+}
+
+/* Ten steps up, from where it is close to its series; below 1/2 it is mirrored:
+ * digamma(a) = digamma(1 - a) - pi / tan(pi a). */
+array *tsr_digamma_at(array *a, const char *site)
+{
+  TSR__CALL(tsr__home(a), "digamma");
+  if (!tsr__usable(a)) return tsr_lgamma_at(a, site);
+  tsr_dtype dtype = tsr__of_floats(a) ? (tsr_dtype)a->dtype : TSR_F64;
+  array *x = tsr_cast_at(a, dtype == TSR_F64 ? TSR_F64 : TSR_F32, site);
+  array *low = tsr_lt_at(x, tsr_operand_float(0.5), site);
+  array *other = tsr_add_at(tsr_neg_at(x, site), tsr_operand_int(1), site);
+  array *z = tsr_where_at(low, of(other), of(x), site), *steps = NULL;
+  for (int i = 9; i >= 0; i--) {
+    array *at = tsr_add_at(z, tsr_operand_float(i), site);
+    array *step = tsr_reciprocal_at(at, site);
+    steps = steps ? tsr_add_at(steps, of(step), site) : step;
+  }
+  array *up = digamma_far(tsr_add_at(z, tsr_operand_float(10), site), site);
+  array *out = tsr_sub_at(up, of(steps), site);
+  array *turn = tsr_sub_at(x, of(tsr_rint_at(x, site)), site);
+  turn = tsr_where_at(low, of(turn), tsr_operand_float(0.25), site);
+  tsr_operand pi = tsr_operand_float(0x1.921fb54442d18p+1);
+  array *slope = tsr_reciprocal_at(tsr_tan_at(tsr_mul_at(turn, pi, site), site), site);
+  slope = tsr_mul_at(slope, pi, site);
+  array *whole = tsr_eq_at(turn, tsr_operand_int(0), site);
+  slope = tsr_where_at(whole, tsr_operand_float((double)NAN), of(slope), site);
+  out = tsr_where_at(low, of(tsr_sub_at(out, of(slope), site)), of(out), site);
+  return tsr_cast_at(out, dtype, site);
+}
+
 /* ---- of neural networks ---- */
 
 array *tsr_relu_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "relu");
-  return tsr_maximum_at(a, tsr_operand_int(0), site);
+  if (!tsr__usable(a) || a->dtype == TSR_BOOL) return tsr_maximum_at(a, tsr_operand_int(0), site);
+  array *below = tsr_le_at(a, tsr_operand_int(0), site); /* at 0 it is flat, as in JAX */
+  return tsr_where_at(below, tsr_operand_int(0), of(a), site);
 }
 
 array *tsr_silu_at(array *a, const char *site)

@@ -1,6 +1,11 @@
 /* Operations on arrays that are alike. Written by scripts/ops.py from src/graph/ops.def. */
 #include "array/array_room.h"
 
+tsr_array *tsr_stop_gradient_at(tsr_array *a, const char *site)
+{
+  return tsr__unary(TSR__OP_STOP, a, site);
+}
+
 tsr_array *tsr_neg_at(tsr_array *a, const char *site)
 {
   return tsr__unary(TSR__OP_NEG, a, site);

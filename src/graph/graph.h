@@ -177,6 +177,7 @@ enum tsr__attr_family {
   TSR__ATTR_AXIS,
   TSR__ATTR_TAP,
   TSR__ATTR_LOOP,
+  TSR__ATTR_CUSTOM,
   TSR__ATTR_FAMILIES
 };
 
@@ -309,6 +310,12 @@ typedef struct tsr__loop_attr {
   int64_t slices;  /* scan: arrays behind them of which a step sees what stands at its number */
   int64_t count, reverse; /* scan: steps, and whether the last is done first */
 } tsr__loop_attr;
+
+/* Operands of a call with a rule: arguments, then what its region captured, then what the rule
+ * did. The rule's region takes the arguments, the results, what is due to these, and the last. */
+typedef struct tsr__custom_attr {
+  int64_t arguments, captured;
+} tsr__custom_attr;
 
 /* The size of a family's struct, and one of zeros. */
 typedef struct tsr__attr_info {
@@ -831,12 +838,13 @@ static inline bool tsr__is_loop(int op)
 /* The operand of a loop that is argument `i` of its regions; -1: the number of a scan's step. */
 int tsr__loop_operand(const tsr__loop_attr *attr, int i);
 
-/* Puts what the regions of CALL compute in the place of such nodes, all the way down, into an
- * empty program, which has the numbers of the given one. `place`, of the arena: by node of
- * that, where it is now; -1: a node of a region, whose results are where RESULT nodes are. False
- * out of memory; `out` is to be freed anyhow. */
-bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__program *out,
-                         int32_t **place);
+/* Puts what regions compute in the place of the nodes that have them, all the way down, into an
+ * empty program, which has the numbers of the given one; loops stay, and with `rules` so do nodes
+ * of several regions, of which all but the first are rules. `place`, of the arena: by node of the
+ * given one, where it is now; -1: a node of a region, whose results are where RESULT nodes are.
+ * False out of memory; `out` is to be freed anyhow. */
+bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *arena,
+                         tsr__program *out, int32_t **place);
 
 /* When each node is done. A program runs in slots: kernels of stage s, then the combining of their
  * reductions, then steps of stage s, for s = -1, 0, 1, ... (-1: steps that need no kernel).

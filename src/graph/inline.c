@@ -14,6 +14,7 @@
 typedef struct inliner {
   tsr__program *out;
   tsr__arena *arena; /* for what is found on the way */
+  bool rules;        /* nodes that have a rule of their own stay */
 } inliner;
 
 /* A program that is put into another. */
@@ -27,9 +28,10 @@ typedef struct frame {
   int32_t **results;   /* by node: of a CALL where its results are */
 } frame;
 
-static bool has_region(const tsr__gnode *node)
+/* Whether its region stands in its place; those behind the first are rules. */
+static bool is_inlined(const inliner *in, const tsr__gnode *node)
 {
-  return tsr__ops[node->op].lowering == TSR__LOW_REGION;
+  return tsr__ops[node->op].lowering == TSR__LOW_REGION && !(in->rules && node->region_count > 1);
 }
 
 static const char *site_of(const frame *f, int n)
@@ -56,11 +58,12 @@ static bool open_frame(inliner *in, frame *f, const tsr__program *program)
   return f->place && f->results;
 }
 
-/* Where a node's operands are in `out`; NULL out of memory. */
+/* Where a node's operands are in `out`, with room for its regions; NULL out of memory. */
 static int32_t *operands_of(inliner *in, const frame *f, int n)
 {
   const tsr__gnode *node = &f->program->nodes[n];
-  int32_t *links = tsr__arena_new(in->arena, ((size_t)node->in_count + 1) * sizeof *links);
+  size_t room = (size_t)node->in_count + node->region_count + 1;
+  int32_t *links = tsr__arena_new(in->arena, room * sizeof *links);
   for (int i = 0; links && i < node->in_count; i++) {
     int o = tsr__in(f->program, node, i);
     links[i] = o < 0 ? -1 : f->place[o];
@@ -68,28 +71,12 @@ static int32_t *operands_of(inliner *in, const frame *f, int n)
   return links;
 }
 
-/* Room for a node's operands, as they are in `out`, and its regions behind them, which it keeps.
- * NULL out of memory. */
-static int32_t *links_of(inliner *in, const frame *f, int n)
-{
-  const tsr__gnode *node = &f->program->nodes[n];
-  size_t room = (size_t)(node->in_count + node->region_count + 1);
-  int32_t *links = operands_of(in, f, n), *all = tsr__arena_new(in->arena, room * sizeof *all);
-  if (!links || !all) return NULL;
-  if (node->in_count) memcpy(all, links, (size_t)node->in_count * sizeof *all);
-  for (int i = 0; i < node->region_count; i++) {
-    all[node->in_count + i] = tsr__program_region(in->out, tsr__region_in(f->program, node, i));
-    if (all[node->in_count + i] < 0) return NULL;
-  }
-  return all;
-}
-
 /* A copy on the operands as they are now. */
 static bool copy_node(inliner *in, frame *f, int n)
 {
   const tsr__program *program = f->program;
   tsr__gnode node = program->nodes[n];
-  int32_t *links = node.region_count ? links_of(in, f, n) : operands_of(in, f, n);
+  int32_t *links = operands_of(in, f, n);
   if (!links) return false;
   /* All indices are of the program it comes from, and are looked up in the new one, where equal
    * things are one again. */
@@ -104,6 +91,11 @@ static bool copy_node(inliner *in, frame *f, int n)
   if (node.param >= 0) node.param += f->param;
   /* Roots are what the terminal asked for; a body's results are the call's. */
   if (f->inside) node.flags &= (uint8_t)~TSR__ROOT;
+  for (int i = 0; i < node.region_count; i++) {
+    int region = tsr__program_region(in->out, tsr__region_in(program, &program->nodes[n], i));
+    if (region < 0) return false;
+    links[node.in_count + i] = region;
+  }
   f->place[n] =
       tsr__program_add(in->out, &node, (tsr__links){ links, node.in_count + node.region_count },
                        site_of(f, n));
@@ -142,9 +134,9 @@ static bool put_node(inliner *in, frame *f, int n)
 {
   const tsr__gnode *node = &f->program->nodes[n];
   int o = tsr__in(f->program, node, 0);
-  if (has_region(node)) return put_region(in, f, n);
+  if (is_inlined(in, node)) return put_region(in, f, n);
   if (node->op == TSR__OP_ARG && f->inside) f->place[n] = f->args[tsr__index_of(f->program, node)];
-  else if (o >= 0 && has_region(&f->program->nodes[o]))
+  else if (o >= 0 && is_inlined(in, &f->program->nodes[o]))
     f->place[n] = f->results[o][tsr__index_of(f->program, node)];
   else return copy_node(in, f, n);
   /* Two roots may be one node here: it keeps what either has. */
@@ -159,10 +151,10 @@ static bool put_program(inliner *in, frame *f)
   return !in->out->failed;
 }
 
-bool tsr__program_inline(const tsr__program *program, tsr__arena *arena, tsr__program *out,
-                         int32_t **place)
+bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *arena,
+                         tsr__program *out, int32_t **place)
 {
-  inliner in = { .out = out, .arena = arena };
+  inliner in = { .out = out, .arena = arena, .rules = rules };
   frame whole = { .param = 0 };
   tsr__program_init(out, program->heap);
   /* Numbers stay with the run's program, of which this is a view: only their count is taken

@@ -18,7 +18,7 @@ _Static_assert(sizeof(tsr__dot_attr) == 28 * TSR_MAX_RANK + 24 &&
 
 _Static_assert(sizeof(tsr__span_attr) == 16 && sizeof(tsr__scatter_attr) == 32 &&
                    sizeof(tsr__within_attr) == 24 && sizeof(tsr__axis_attr) == TSR__AXIS_NAME + 8 &&
-                   sizeof(tsr__tap_attr) == 48,
+                   sizeof(tsr__tap_attr) == 48 && sizeof(tsr__custom_attr) == 16,
                "nor in those of indexing");
 
 /* Zeros of each family, for nodes that were given no attribute: reading one needs no look at
@@ -40,6 +40,7 @@ static const tsr__blocks_attr no_blocks;
 static const tsr__axis_attr no_axis;
 static const tsr__tap_attr no_tap;
 static const tsr__loop_attr no_loop;
+static const tsr__custom_attr no_custom;
 
 const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_NONE] = { 0, NULL },
@@ -60,6 +61,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_AXIS] = { sizeof no_axis, &no_axis },
   [TSR__ATTR_TAP] = { sizeof no_tap, &no_tap },
   [TSR__ATTR_LOOP] = { sizeof no_loop, &no_loop },
+  [TSR__ATTR_CUSTOM] = { sizeof no_custom, &no_custom },
 };
 
 /* Columns of a row. Each becomes an initialiser of a field, so a row may have them in any order,

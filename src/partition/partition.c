@@ -503,7 +503,7 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
                                     tsr__partitioned *out, tsr__error *error)
 {
   tsr__flat flat = { .of = program };
-  bool good = tsr__program_inline(program, arena, &flat.program, &flat.place);
+  bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place);
   tsr_status status =
       good ? tsr__partition(&flat.program, out->program.heap, out, error) : no_memory(error);
   if (!status) status = tie(&flat, arena, out, error);

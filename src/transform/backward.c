@@ -199,6 +199,26 @@ tsr_array *tsr__backward_take(tsr__backward *back, int leaf, tsr_array *like)
                      back->replay.site);
 }
 
+/* ---- rules that are gradients ---------------------------------------------------------------- */
+
+void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user)
+{
+  tsr_scope *scope = p->back->replay.scope;
+  tsr__leaves leaves = { .at = (tsr_array **)p->in, .count = 1 };
+  tsr__arguments given = { .in = { p->in, 1 }, .leaves = leaves };
+  tsr_function *f = tsr__function_new(scope, body, user, "a rule", p->site);
+  const tsr__traced *traced = f ? tsr__trace(scope, f, &given, p->site) : NULL;
+  tsr__backward back;
+  if (!traced || !tsr__backward_open(&back, scope, traced, p->in, p->site)) {
+    tsr__or_no_memory(scope, NULL, "tsr_grad", p->site);
+    return;
+  }
+  tsr__backward_want(&back, 0);
+  tsr__backward_forward(&back);
+  tsr__backward_seed(&back, 0, p->due);
+  if (tsr__backward_run(&back)) tsr__give(p, 0, tsr__backward_take(&back, 0, p->in[0]));
+}
+
 /* ---- rules of what only stands between ------------------------------------------------------- */
 
 void tsr__grad_cast(const tsr__pull *p)
@@ -211,17 +231,14 @@ void tsr__grad_full(const tsr__pull *p)
   tsr__give(p, 0, p->due);
 }
 
-/* Of several results the first alone is of floats; those of loops, whose rules look at what is due
- * to each, only say that something is. */
+/* Of several results of a routine the first alone is of floats. What has regions looks at what is
+ * due to each of its results itself: here it is told that something is. */
 void tsr__grad_result(const tsr__pull *p)
 {
   const tsr__index_attr *attr = p->attr;
   int o = operand_of(p, 0);
-  if (tsr__is_loop(p->back->replay.program->nodes[o].op)) {
-    p->back->due[o] = p->due;
-    return;
-  }
-  if (attr->index == 0) tsr__give(p, 0, p->due);
+  if (p->back->replay.program->nodes[o].region_count) p->back->due[o] = p->due;
+  else if (attr->index == 0) tsr__give(p, 0, p->due);
 }
 
 /* What is said of how a value lies holds for its gradient. */

@@ -86,6 +86,9 @@ tsr_array *tsr__spaced(const tsr__pull *p, tsr_array *a, int dim, int64_t step);
 /* Zeros like `like`, and what is due added at places along a dim, line by line. */
 tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, int dim);
 
+/* Gives operand 0 what going back through a function of it gives it. */
+void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user);
+
 /* Whether a row has a "rule", is "zero", or why it has none; NULL: nobody said. */
 const char *tsr__gradient_kind(int op);
 
@@ -106,7 +109,9 @@ tsr__grad_fn tsr__grad_sum, tsr__grad_mean, tsr__grad_var, tsr__grad_std, tsr__g
     tsr__grad_prod;
 tsr__grad_fn tsr__grad_cumsum, tsr__grad_sort, tsr__grad_top_k, tsr__grad_scatter, tsr__grad_take,
     tsr__grad_take_along, tsr__grad_gather, tsr__grad_dynamic_slice, tsr__grad_dynamic_update;
+tsr__grad_fn tsr__grad_cumprod, tsr__grad_cummax, tsr__grad_cummin;
 tsr__grad_fn tsr__grad_dot, tsr__grad_sum_to;
 tsr__grad_fn tsr__grad_scan, tsr__grad_switch;
+tsr__grad_fn tsr__grad_lgamma, tsr__grad_custom;
 
 #endif

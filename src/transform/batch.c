@@ -115,7 +115,7 @@ static tsr_array *reduce(const node *x)
 }
 
 /* Families whose first field is a dim, counted from the front. */
-static tsr_array *along(const node *x)
+static tsr_array *next_dim(const node *x)
 {
   char attr[sizeof(tsr__scatter_attr) + sizeof(tsr__sort_attr)];
   int64_t dim;
@@ -123,8 +123,13 @@ static tsr_array *along(const node *x)
   memcpy(&dim, attr, sizeof dim);
   dim++;
   memcpy(attr, &dim, sizeof dim);
-  repeat_all(x);
   return make(x, attr, (tsr_shape){ 0 });
+}
+
+static tsr_array *along(const node *x)
+{
+  repeat_all(x);
+  return next_dim(x);
 }
 
 static tsr_array *slice(const node *x)
@@ -249,9 +254,13 @@ static tsr_array *search(const node *x)
   return x->varies[0] ? refuse(x, "where the table varies") : as_it_is(x);
 }
 
+/* Places that do not vary are the same in all of them. */
 static tsr_array *scatter(const node *x)
 {
-  return x->varies[1] ? refuse(x, "where the places vary") : along(x);
+  if (x->varies[1]) return refuse(x, "where the places vary");
+  for (int i = 0; i < x->count; i += 2)
+    if (!x->varies[i]) x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
+  return next_dim(x);
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
@@ -335,6 +344,7 @@ static tsr_array *batch_node(const node *x, bool *varies)
   case TSR__SH_PAD: return pad(x);
   case TSR__SH_RESHAPE: return as_it_is(x);
   case TSR__SH_RESULT: return as_it_is(x);
+  case TSR__SH_CALL: return tsr__batch_custom(x->batch, x->n, x->in, x->varies);
   case TSR__SH_AXIS_ALL: return axis_all(x, varies);
   case TSR__SH_AXIS_OWN: return axis_own(x, varies);
   default: return refuse(x, "yet");

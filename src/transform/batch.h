@@ -17,4 +17,7 @@ tsr_array *tsr__batch_repeat(const tsr__batch *batch, tsr_array *a, const char *
  * False: out of memory. What cannot be mapped over is an error of the scope. */
 bool tsr__batch_through(tsr__batch *batch, const bool *arguments);
 
+/* A call with a rule on operands of which some vary: the rule is mapped over with it. */
+tsr_array *tsr__batch_custom(const tsr__batch *batch, int n, tsr_array **in, const bool *varies);
+
 #endif

@@ -180,6 +180,11 @@ void tsr__grad_erfinv(const tsr__pull *p)
   by(p, tsr__scaled(p, tsr_exp_at(square(p, p->out), p->site), 0x1.c5bf891b4ef6bp-1));
 }
 
+void tsr__grad_lgamma(const tsr__pull *p)
+{
+  by(p, tsr_digamma_at(p->in[0], p->site));
+}
+
 void tsr__grad_sigmoid(const tsr__pull *p)
 {
   array *other = tsr_sigmoid_at(tsr_neg_at(p->in[0], p->site), p->site); /* 1 - out, exactly */

@@ -24,7 +24,7 @@ static bool flatten(tsr__replay *replay)
   if (!f || !results) return false;
   tsr__program_init(&f->program, replay->program->heap);
   f->node.release = release_flat;
-  if (!tsr__program_inline(replay->program, &replay->scope->arena, &f->program, &place))
+  if (!tsr__program_inline(replay->program, true, &replay->scope->arena, &f->program, &place))
     return false;
   for (int i = 0; i < count; i++) results[i] = place[replay->results[i]];
   replay->program = &f->program;
@@ -32,10 +32,13 @@ static bool flatten(tsr__replay *replay)
   return true;
 }
 
+/* Whether a call of a function is in it. */
 static bool has_calls(const tsr__program *program)
 {
-  for (int n = 0; n < program->node_count; n++)
-    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION) return true;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    if (tsr__ops[node->op].lowering == TSR__LOW_REGION && node->region_count == 1) return true;
+  }
   return false;
 }
 

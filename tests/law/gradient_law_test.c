@@ -52,6 +52,9 @@ ONE(cosh);
 ONE(erf);
 ONE(erfc);
 ONE(erfinv);
+ONE(lgamma);
+ONE(digamma);
+ONE(relu);
 ONE(sigmoid);
 ONE(gelu);
 TWO(add);
@@ -94,6 +97,10 @@ MADE(vdot, tsr_vdot(in[0], in[1]));
 MADE(outer, tsr_einsum("ij,ik->kij", in[0], in[1]));
 MADE(softmax, tsr_log_softmax(in[0], 1));
 MADE(cumsum, tsr_cumsum(in[0], 0));
+MADE(cumprod, tsr_cumprod(in[0], 0));
+MADE(cumprod_back, tsr_cumprod(in[0], 1, .reverse = true));
+MADE(cummax, tsr_cummax(in[0], 0));
+MADE(cummin, tsr_cummin(in[0], 1));
 MADE(sort, tsr_sort(in[0], 1));
 MADE(top_k, tsr_top_k(in[0], 1, 0));
 MADE(take, tsr_take(in[0], tsr_argmax(in[1], .dims = TSR_DIMS(0)), 1, .mode = TSR_INDEX_CLAMP));
@@ -127,32 +134,35 @@ SCATTERED(put_min, MIN);
 #name, make_##name, count, least, most \
   }
 static const row rows[] = {
-  ROW(neg, 1, -2, 2),         ROW(abs, 1, 0.5, 2),       ROW(sqrt, 1, 0.5, 3),
-  ROW(cbrt, 1, 0.5, 3),       ROW(exp, 1, -1, 2),        ROW(exp2, 1, -1, 2),
-  ROW(expm1, 1, -1, 1),       ROW(log, 1, 0.5, 3),       ROW(log1p, 1, -0.4, 2),
-  ROW(log2, 1, 0.5, 3),       ROW(log10, 1, 0.5, 3),     ROW(tanh, 1, -2, 2),
-  ROW(asinh, 1, -3, 3),       ROW(acosh, 1, 1.5, 4),     ROW(atanh, 1, -0.7, 0.7),
-  ROW(sin, 1, -4, 4),         ROW(cos, 1, -4, 4),        ROW(tan, 1, -1, 1),
-  ROW(asin, 1, -0.7, 0.7),    ROW(acos, 1, -0.7, 0.7),   ROW(atan, 1, -3, 3),
-  ROW(sinh, 1, -2, 2),        ROW(cosh, 1, -2, 2),       ROW(erf, 1, -2, 2),
-  ROW(erfc, 1, -2, 2),        ROW(erfinv, 1, -0.7, 0.7), ROW(sigmoid, 1, -4, 4),
-  ROW(gelu, 1, -3, 3),        ROW(add, 2, -2, 2),        ROW(sub, 2, -2, 2),
-  ROW(mul, 2, -2, 2),         ROW(div, 2, 0.5, 3),       ROW(mod, 2, 0.5, 3),
-  ROW(fmod, 2, 0.5, 3),       ROW(pow, 2, 0.5, 3),       ROW(minimum, 2, -2, 2),
-  ROW(maximum, 2, -2, 2),     ROW(copysign, 2, 0.5, 2),  ROW(atan2, 2, 0.5, 3),
-  ROW(hypot, 2, 0.5, 3),      ROW(logaddexp, 2, -2, 2),  ROW(fma, 3, -2, 2),
-  ROW(square, 1, -2, 2),      ROW(cube, 1, -2, 2),       ROW(where, 3, -2, 2),
-  ROW(turned, 1, -2, 2),      ROW(steps, 1, -2, 2),      ROW(shifted, 1, -2, 2),
-  ROW(padded, 2, -2, 2),      ROW(joined, 2, -2, 2),     ROW(reshaped, 1, -2, 2),
-  ROW(widened, 2, -2, 2),     ROW(narrow, 2, -2, 2),     ROW(sum, 2, -2, 2),
-  ROW(mean, 2, -2, 2),        ROW(masked, 2, 0, 3),      ROW(var, 1, -2, 2),
-  ROW(std, 1, -2, 2),         ROW(prod, 1, -2, 2),       ROW(prods, 2, 0.5, 1.5),
-  ROW(max, 1, -2, 2),         ROW(min, 1, -2, 2),        ROW(matmul, 2, -2, 2),
-  ROW(gram, 2, -2, 2),        ROW(vdot, 2, -2, 2),       ROW(outer, 2, -2, 2),
-  ROW(softmax, 1, -2, 2),     ROW(cumsum, 1, -2, 2),     ROW(sort, 1, -2, 2),
-  ROW(top_k, 1, -2, 2),       ROW(take, 2, -2, 2),       ROW(along, 2, -2, 2),
-  ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),        ROW(put_sum, 3, -2, 2),
-  ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),    ROW(put_min, 3, -2, 2),
+  ROW(neg, 1, -2, 2),          ROW(abs, 1, 0.5, 2),        ROW(sqrt, 1, 0.5, 3),
+  ROW(cbrt, 1, 0.5, 3),        ROW(exp, 1, -1, 2),         ROW(exp2, 1, -1, 2),
+  ROW(expm1, 1, -1, 1),        ROW(log, 1, 0.5, 3),        ROW(log1p, 1, -0.4, 2),
+  ROW(log2, 1, 0.5, 3),        ROW(log10, 1, 0.5, 3),      ROW(tanh, 1, -2, 2),
+  ROW(asinh, 1, -3, 3),        ROW(acosh, 1, 1.5, 4),      ROW(atanh, 1, -0.7, 0.7),
+  ROW(sin, 1, -4, 4),          ROW(cos, 1, -4, 4),         ROW(tan, 1, -1, 1),
+  ROW(asin, 1, -0.7, 0.7),     ROW(acos, 1, -0.7, 0.7),    ROW(atan, 1, -3, 3),
+  ROW(sinh, 1, -2, 2),         ROW(cosh, 1, -2, 2),        ROW(erf, 1, -2, 2),
+  ROW(erfc, 1, -2, 2),         ROW(erfinv, 1, -0.7, 0.7),  ROW(sigmoid, 1, -4, 4),
+  ROW(gelu, 1, -3, 3),         ROW(add, 2, -2, 2),         ROW(sub, 2, -2, 2),
+  ROW(mul, 2, -2, 2),          ROW(div, 2, 0.5, 3),        ROW(mod, 2, 0.5, 3),
+  ROW(fmod, 2, 0.5, 3),        ROW(pow, 2, 0.5, 3),        ROW(minimum, 2, -2, 2),
+  ROW(maximum, 2, -2, 2),      ROW(copysign, 2, 0.5, 2),   ROW(atan2, 2, 0.5, 3),
+  ROW(hypot, 2, 0.5, 3),       ROW(logaddexp, 2, -2, 2),   ROW(fma, 3, -2, 2),
+  ROW(square, 1, -2, 2),       ROW(cube, 1, -2, 2),        ROW(where, 3, -2, 2),
+  ROW(turned, 1, -2, 2),       ROW(steps, 1, -2, 2),       ROW(shifted, 1, -2, 2),
+  ROW(padded, 2, -2, 2),       ROW(joined, 2, -2, 2),      ROW(reshaped, 1, -2, 2),
+  ROW(widened, 2, -2, 2),      ROW(narrow, 2, -2, 2),      ROW(sum, 2, -2, 2),
+  ROW(mean, 2, -2, 2),         ROW(masked, 2, 0, 3),       ROW(var, 1, -2, 2),
+  ROW(std, 1, -2, 2),          ROW(prod, 1, -2, 2),        ROW(prods, 2, 0.5, 1.5),
+  ROW(max, 1, -2, 2),          ROW(min, 1, -2, 2),         ROW(matmul, 2, -2, 2),
+  ROW(gram, 2, -2, 2),         ROW(vdot, 2, -2, 2),        ROW(outer, 2, -2, 2),
+  ROW(softmax, 1, -2, 2),      ROW(cumsum, 1, -2, 2),      ROW(sort, 1, -2, 2),
+  ROW(top_k, 1, -2, 2),        ROW(take, 2, -2, 2),        ROW(along, 2, -2, 2),
+  ROW(gather, 2, -2, 2),       ROW(put, 3, -2, 2),         ROW(put_sum, 3, -2, 2),
+  ROW(lgamma, 1, 0.7, 4),      ROW(digamma, 1, 0.7, 4),    ROW(relu, 1, 0.5, 2),
+  ROW(cumprod, 1, -2, 2),      ROW(cummax, 1, -2, 2),      ROW(cummin, 1, -2, 2),
+  ROW(cumprod_back, 1, -2, 2), ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
+  ROW(put_min, 3, -2, 2),
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };

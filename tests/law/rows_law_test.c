@@ -23,6 +23,7 @@ static const char *const elsewhere[TSR__OPS] = {
   [TSR__OP_SCAN] = "runs regions: control_test",
   [TSR__OP_WHILE] = "runs regions: control_test",
   [TSR__OP_SWITCH] = "runs regions: control_test",
+  [TSR__OP_CUSTOM] = "stands in its region's place: custom_test",
   [TSR__OP_COMPACT] = "rows of frames: chain_law_test",
   [TSR__OP_FIRSTN] = "rows of frames: chain_law_test",
   [TSR__OP_TAP] = "its operand, shown: tap_test",

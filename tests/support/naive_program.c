@@ -152,6 +152,7 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
   case TSR__OP_AND: return whole(dtype, a & b);
   case TSR__OP_OR: return whole(dtype, a | b);
   case TSR__OP_XOR: return whole(dtype, a ^ b);
+  case TSR__OP_STOP: return whole(dtype, x);
   case TSR__OP_NEG: return whole(dtype, -x);
   case TSR__OP_ABS: return whole(dtype, x < 0 ? -x : x);
   case TSR__OP_NOT: return dtype == TSR_BOOL ? truth(!a) : whole(dtype, ~(wide)a);
@@ -227,6 +228,7 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
   case TSR__OP_LE: return truth(a <= b);
   case TSR__OP_GT: return truth(a > b);
   case TSR__OP_GE: return truth(a >= b);
+  case TSR__OP_STOP: return real(dtype, a);
   case TSR__OP_NEG: return real(dtype, -a);
   case TSR__OP_ABS: return real(dtype, fabs(a));
   case TSR__OP_SQRT: return real(dtype, narrow ? (double)sqrtf((float)a) : sqrt(a));

@@ -829,6 +829,7 @@ const struct verb_case verb_cases[] = {
   { "compiled", verb_compiled },
   { "taps", verb_taps },
   { "gradients", verb_gradients },
+  { "rules", verb_rules },
   { "mapping", verb_mapping },
   { "shard_maps", verb_shard_maps },
   { "training", verb_training },

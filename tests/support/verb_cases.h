@@ -44,6 +44,7 @@ void verb_functions(struct verb_run *r);
 void verb_compiled(struct verb_run *r);
 void verb_taps(struct verb_run *r);
 void verb_gradients(struct verb_run *r);
+void verb_rules(struct verb_run *r);
 void verb_mapping(struct verb_run *r);
 void verb_shard_maps(struct verb_run *r);
 void verb_training(struct verb_run *r);

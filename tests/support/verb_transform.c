@@ -115,6 +115,35 @@ void verb_gradients(struct verb_run *r)
   see_leaves(r, tsr_call(tsr_hvp(f), model, model));
 }
 
+static tsr_array *weighted_rule(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *w = tsr_mul(tsr_field(in[0], "w"), in[2]);
+  return tsr_tuple(s, tsr_add(w, (tsr_array *)user), tsr_field(in[0], "more.b"));
+}
+
+static tsr_array *plain(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_tanh(tsr_mul(in[0], in[0]));
+}
+
+void verb_rules(struct verb_run *r)
+{
+  tsr_array *model = model_of(r), *outer = tsr_abs(verb_matrix(r));
+  tsr_array *x = tsr_sum(verb_matrix(r), .dims = TSR_DIMS(1));
+  tsr_function *f = tsr_function_make(r->s, weighted, .user = outer);
+  tsr_function *g = tsr_function_make(r->s, plain);
+  if (!f || !g) return;
+  tsr_function *own = tsr_custom_vjp(f, .backward = weighted_rule, .user = outer);
+  tsr_function *again = tsr_checkpoint(f);
+  if (!own || !again) return;
+  see_leaves(r, tsr_call(tsr_grad(own), model));
+  see_leaves(r, tsr_call(tsr_grad(again), model));
+  tsr_function *at = tsr_linearize(g, .at = { x }), *all = tsr_jacobian(g);
+  if (at) verb_see_array(r, tsr_call(at, x));
+  if (all) verb_see_array(r, tsr_call(all, x));
+}
+
 static tsr_array *together(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)user;

@@ -200,7 +200,8 @@ static void put_echoes(const char *text)
   X(exp) X(exp2) X(expm1) X(log) X(log1p) X(log2) X(log10) X(tanh) X(asinh) X(acosh) X(atanh) \
   X(sin) X(cos) X(tan) X(cbrt) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(erf) X(erfc)         \
   X(erfinv) X(lgamma) X(sigmoid) X(gelu) X(square) X(reciprocal) X(sign) X(deg2rad)           \
-  X(rad2deg) X(isfinite) X(isinf) X(signbit) X(logical_not) X(relu) X(silu) X(softplus) X(ravel)
+  X(rad2deg) X(isfinite) X(isinf) X(signbit) X(logical_not) X(relu) X(silu) X(softplus)         \
+  X(ravel) X(digamma) X(stop_gradient)
 #define PAIRS(X)                                                                              \
   X(add) X(sub) X(mul) X(div) X(floordiv) X(mod) X(fmod) X(pow) X(minimum) X(maximum)         \
   X(copysign) X(nextafter) X(atan2) X(hypot) X(logaddexp) X(eq) X(ne) X(lt) X(le) X(gt) X(ge) \
@@ -1194,6 +1195,10 @@ static const char *const never[][2] = {
   { "tsr_vjp", "as tsr_grad" },
   { "tsr_jvp", "as tsr_grad" },
   { "tsr_hvp", "as tsr_grad" },
+  { "tsr_jacobian", "a function is made; custom_test has what its call says" },
+  { "tsr_linearize", "as tsr_jacobian" },
+  { "tsr_custom_vjp", "as tsr_jacobian" },
+  { "tsr_checkpoint", "as tsr_jacobian" },
 };
 
 /* Calls on other things have tests of their own. */

@@ -310,6 +310,11 @@ static tsr__kval emit_cast(emit *e, int n)
   return cast(e, operand(e, n, 0), node_of(e, n)->dtype);
 }
 
+static tsr__kval emit_same(emit *e, int n)
+{
+  return operand(e, n, 0);
+}
+
 static tsr__kval emit_full(emit *e, int n)
 {
   return cast(e, operand(e, n, 0), node_of(e, n)->dtype);

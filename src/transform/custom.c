@@ -1,0 +1,345 @@
+/* Functions with a rule of their own for going back.
+ *
+ *   %3:1 = custom_vjp(%0, %1)     computes what its first region does, and stands so in plans
+ *       rule (x, y, due) -> (d, ...)   its second one: arguments, results, what is due to these
+ *
+ * A gradient goes back by the rule instead of through the function. A checkpoint is the case
+ * whose rule is the function's own gradient: what it computed on the way is computed again, from
+ * arguments that wait for what is due, so that nothing of it is kept until then. */
+#include "tessera/gradient.h"
+#include "tessera/shape.h"
+#include "transform/backward.h"
+#include "transform/batch.h"
+
+typedef tsr_array array;
+
+typedef struct custom {
+  tsr_function *of, *rule;
+  const char *call; /* "tsr_custom_vjp" */
+} custom;
+
+/* A call of it: the traces of both, and their arrays. */
+typedef struct calling {
+  const custom *c;
+  tsr_scope *scope;
+  tsr__arguments given, carried;
+  const tsr__traced *forward, *backward;
+  const char *site;
+} calling;
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* An array of which nothing but its type is looked at. */
+static array *typed(const calling *c, const tsr__gnode *like)
+{
+  tsr__ask ask = { .dtype = (tsr_dtype)like->dtype,
+                   .shape = tsr__gnode_shape(like),
+                   TSR__ATTR(tsr__index_attr, .index = 0) };
+  return tsr__make(c->scope, TSR__OP_ARG, TSR__IN_NONE, &ask, c->site);
+}
+
+/* What the rule is called with: the arguments, and twice what is like the result. */
+static bool make_carried(calling *c)
+{
+  const tsr__region *region = c->forward->region;
+  int count = region->result_count, arguments = c->given.in.count;
+  array **leaf = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *leaf);
+  array **in = tsr__arena_new(&c->scope->arena, ((size_t)arguments + 2) * sizeof *in);
+  if (!leaf || !in) return false;
+  for (int i = 0; i < count; i++) leaf[i] = typed(c, &region->program.nodes[region->results[i]]);
+  array *like = tsr__form_fill(c->scope, c->forward->form, leaf, c->site);
+  memcpy(in, c->given.in.at, (size_t)arguments * sizeof *in);
+  in[arguments] = in[arguments + 1] = like;
+  c->carried.in = (tsr__operands){ in, arguments + 2 };
+  return tsr__take_leaves(c->scope, c->c->rule, &c->carried, c->site);
+}
+
+static bool same_type(const tsr__gnode *a, const array *b)
+{
+  return a->dtype == b->dtype && a->rank == b->shape.rank &&
+         !memcmp(a->dims, b->shape.dims, sizeof *a->dims * (size_t)a->rank);
+}
+
+/* Whether the rule gives each array of the arguments one like it; what it gives integers is
+ * left. */
+static bool check_rule(const calling *c)
+{
+  const tsr__region *rule = c->backward->region;
+  int count = c->given.leaves.count;
+  if (rule->result_count != count) {
+    tsr__fail(c->scope, c->site, TSR_EARG,
+              "%s: the rule of %s gives %d arrays, expected %d, one for each array of its "
+              "arguments; return them as tsr_tuple, in that order",
+              c->c->call, c->c->of->name, rule->result_count, count);
+    return false;
+  }
+  for (int i = 0; i < count; i++) {
+    array *want = c->given.leaves.at[i];
+    const tsr__gnode *node = &rule->program.nodes[rule->results[i]];
+    if (!tsr__of_floats(want) || same_type(node, want)) continue;
+    tsr__fail(c->scope, c->site, node->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
+              "%s: the rule of %s gives %s for array %d of its arguments, expected %s as that is",
+              c->c->call, c->c->of->name, tsr_type_of(typed(c, node)), i, tsr_type_of(want));
+    return false;
+  }
+  return true;
+}
+
+/* The node of two traces on all its operands. */
+static array *make_node(const calling *c, tsr__operands in, tsr__custom_attr attr)
+{
+  const tsr__program *f = &c->forward->region->program, *b = &c->backward->region->program;
+  int count = f->param_count + b->param_count;
+  tsr__num *number = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *number);
+  if (!number) return tsr__make_inert(c->scope, c->site);
+  for (int i = 0; i < count; i++)
+    number[i] = i < f->param_count ? f->params[i] : b->params[i - f->param_count];
+  tsr__ask ask = { .attr = &attr,
+                   .attr_bytes = sizeof attr,
+                   .regions = (tsr__region *[]){ c->forward->region, c->backward->region },
+                   .region_count = 2,
+                   .numbers = number,
+                   .number_count = count };
+  return tsr__make(c->scope, TSR__OP_CUSTOM, in, &ask, c->site);
+}
+
+static array *make_call(const calling *c)
+{
+  const tsr__traced *f = c->forward, *b = c->backward;
+  int own = c->given.leaves.count, room = own + f->captured_count + b->captured_count + 1;
+  tsr__custom_attr attr = { .arguments = own, .captured = f->captured_count };
+  int results = f->region->result_count;
+  array **in = tsr__arena_new(&c->scope->arena, (size_t)room * sizeof *in);
+  array **out = tsr__arena_new(&c->scope->arena, ((size_t)results + 1) * sizeof *out);
+  if (!in || !out) return NULL;
+  if (own) memcpy(in, c->given.leaves.at, (size_t)own * sizeof *in);
+  for (int i = 0; i < f->captured_count; i++) in[own++] = tsr__captured(c->scope, f, i, c->site);
+  for (int i = 0; i < b->captured_count; i++) in[own++] = tsr__captured(c->scope, b, i, c->site);
+  array *call = make_node(c, (tsr__operands){ in, own }, attr);
+  for (int i = 0; i < results; i++)
+    out[i] = tsr__make(c->scope, TSR__OP_RESULT, TSR__IN(call),
+                       &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, c->site);
+  return tsr__form_fill(c->scope, f->form, out, c->site);
+}
+
+static array *custom_body(tsr_scope *scope, array *const *in, void *user)
+{
+  const custom *d = user;
+  calling c = { .c = d, .scope = scope, .site = d->of->node.site };
+  c.given.in = (tsr__operands){ in, tsr__count_arguments(in) };
+  if (!tsr__take_leaves(scope, d->of, &c.given, c.site)) return NULL;
+  c.forward = tsr__trace(scope, d->of, &c.given, c.site);
+  if (!c.forward || !make_carried(&c)) return tsr__make_inert(scope, c.site);
+  c.backward = tsr__trace(scope, d->rule, &c.carried, c.site);
+  if (!c.backward || !check_rule(&c)) return tsr__make_inert(scope, c.site);
+  return make_call(&c);
+}
+
+/* ---- going back ------------------------------------------------------------------------------ */
+
+/* The array of result `i` of the node, and what is due to it: zeros if nothing came to it. */
+static void find_result(const tsr__pull *p, int i, array **out, array **due)
+{
+  const tsr__replay *replay = &p->back->replay;
+  const tsr__program *program = replay->program;
+  *out = *due = NULL;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    if (tsr__ops[node->op].shape_rule != TSR__SH_RESULT ||
+        replay->at[tsr__in(program, node, 0)] != p->out || tsr__index_of(program, node) != i)
+      continue;
+    *out = replay->at[n];
+    *due = p->back->due[n];
+  }
+  if (!*out)
+    *out = tsr__make(NULL, TSR__OP_RESULT, TSR__IN(p->out),
+                     &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, p->site);
+  if (!*due)
+    *due = tsr_full_at(replay->scope, tsr_operand_int(0), (tsr_dtype)(*out)->dtype, (*out)->shape,
+                       (tsr_sharding){ 0 }, p->site);
+}
+
+void tsr__grad_custom(const tsr__pull *p)
+{
+  const tsr__custom_attr *attr = p->attr;
+  tsr__replay *replay = &p->back->replay, again;
+  tsr__region *forward = tsr__region_in(replay->program, p->node, 0);
+  int own = (int)attr->arguments, results = forward->result_count;
+  int behind = own + (int)attr->captured, count = p->node->in_count - behind + own + 2 * results;
+  tsr__traced rule = { .region = tsr__region_in(replay->program, p->node, 1),
+                       .argument_count = count };
+  array **in = tsr__arena_new(&replay->scope->arena, ((size_t)count + 1) * sizeof *in);
+  if (!in) return;
+  for (int i = 0; i < own; i++) in[i] = p->in[i];
+  for (int i = 0; i < results; i++) find_result(p, i, &in[own + i], &in[own + results + i]);
+  for (int i = behind; i < p->node->in_count; i++) in[own + 2 * results + i - behind] = p->in[i];
+  if (!tsr__replay_open(&again, replay->scope, &rule, in, p->site)) return;
+  if (p->node->param >= 0)
+    again.params = replay->params + p->node->param + forward->program.param_count;
+  tsr__replay_through(&again);
+  for (int i = 0; i < own; i++) tsr__give(p, i, again.at[again.results[i]]);
+}
+
+/* ---- mapping over it ------------------------------------------------------------------------- */
+
+/* A region that is mapped over: which of its arguments have the front. */
+typedef struct mapped {
+  const tsr__batch *outer;
+  tsr__region *region;
+  const tsr__num *params;
+  const bool *varies;
+} mapped;
+
+static array *with_front(const tsr__batch *b, array *a, bool varies)
+{
+  return varies || a->inert ? a : tsr__batch_repeat(b, a, b->replay.site);
+}
+
+static array *mapped_body(tsr_scope *scope, array *const *in, void *user)
+{
+  const mapped *m = user;
+  tsr__traced traced = { .region = m->region, .argument_count = tsr__count_arguments(in) };
+  tsr__batch b = { .axis = m->outer->axis, .size = m->outer->size };
+  int count = m->region->result_count;
+  array **out = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *out);
+  if (!out || !tsr__replay_open(&b.replay, scope, &traced, in, m->outer->replay.site)) return NULL;
+  b.replay.params = m->params;
+  if (!tsr__batch_through(&b, m->varies)) return NULL;
+  for (int i = 0; i < count; i++)
+    out[i] = with_front(&b, b.replay.at[b.replay.results[i]], b.varies[b.replay.results[i]]);
+  return tsr_tuple_at(scope, out, count, b.replay.site);
+}
+
+static const tsr__traced *map_region(const mapped *m, array **in, int count)
+{
+  const char *site = m->outer->replay.site;
+  tsr_scope *scope = m->outer->replay.scope;
+  mapped *own = tsr__arena_new(&scope->arena, sizeof *own);
+  tsr__arguments given = { .in = { in, count } };
+  if (!own) return NULL;
+  *own = *m;
+  tsr_function *f = tsr__function_new(scope, mapped_body, own, "a rule that is mapped over", site);
+  if (!f || !tsr__take_leaves(scope, f, &given, site)) return NULL;
+  return tsr__trace(scope, f, &given, site);
+}
+
+array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *varies)
+{
+  const tsr__gnode *node = &b->replay.program->nodes[n];
+  const tsr__custom_attr *attr = tsr__attr_of(b->replay.program, node);
+  tsr_scope *scope = b->replay.scope;
+  tsr__region *forward = tsr__region_in(b->replay.program, node, 0);
+  int own = (int)attr->arguments, behind = own + (int)attr->captured,
+      rest = node->in_count - behind;
+  int results = forward->result_count, count = own + 2 * results + rest;
+  calling c = { .scope = scope, .site = b->replay.site };
+  array **all = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *all);
+  bool *which = tsr__arena_new(&scope->arena, (size_t)(count + node->in_count) + 1);
+  if (!all || !which) return tsr__make_inert(scope, c.site);
+  const tsr__num *params = node->param < 0 ? NULL : b->replay.params + node->param;
+  for (int i = 0; i < own; i++) in[i] = with_front(b, in[i], varies[i]);
+  for (int i = 0; i < behind; i++) which[i] = i < own || varies[i];
+  mapped m = { b, forward, params, which };
+  c.forward = map_region(&m, in, behind);
+  if (!c.forward) return tsr__make_inert(scope, c.site);
+  for (int i = 0; i < count; i++) {
+    int from = i - own - 2 * results + behind;
+    which[i] = i < own + 2 * results || varies[from];
+    all[i] = i < own ? in[i] : in[from < 0 ? 0 : from];
+    if (i < own || i >= own + 2 * results) continue;
+    int r = c.forward->region->results[(i - own) % results];
+    all[i] = typed(&c, &c.forward->region->program.nodes[r]);
+  }
+  m = (mapped){ b, tsr__region_in(b->replay.program, node, 1),
+                params ? params + forward->program.param_count : NULL, which };
+  c.backward = map_region(&m, all, count);
+  return c.backward ? make_node(&c, (tsr__operands){ in, node->in_count }, *attr)
+                    : tsr__make_inert(scope, c.site);
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+/* An argument that is there when what is due is: of that nothing is read but that it has as many
+ * elements as none. */
+static array *wait_for(array *a, array *due, const char *site)
+{
+  tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(&due->shape) } };
+  if (a->inert || due->inert) return a;
+  tsr_reduce_args sum = { .size = sizeof sum };
+  sum.x = tsr__part(tsr_reshape_at(due, line, site), 0, (tsr_range){ 0, 0, 1 }, site);
+  array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
+  return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
+}
+
+/* The gradient of `user`, a function, as a rule: arguments, result, what is due to it. */
+static array *again_body(tsr_scope *scope, array *const *in, void *user)
+{
+  tsr_function *f = user;
+  int count = tsr__count_arguments(in) - 2;
+  tsr__arguments given = { .in = { in, count } };
+  tsr__leaves due = { 0 };
+  tsr__backward back;
+  const char *site = f->node.site;
+  if (!tsr__take_leaves(scope, f, &given, site) ||
+      !tsr__leaves_of(&scope->arena, in[count + 1], &due))
+    return NULL;
+  const tsr__traced *traced = tsr__trace(scope, f, &given, site);
+  array **leaf = given.leaves.at;
+  for (int i = 0; i < given.leaves.count && due.count; i++)
+    leaf[i] = wait_for(leaf[i], due.at[0], site);
+  if (!traced || !tsr__backward_open(&back, scope, traced, leaf, site))
+    return tsr__make_inert(scope, site);
+  for (int i = 0; i < given.leaves.count; i++)
+    if (tsr__of_floats(leaf[i])) tsr__backward_want(&back, i);
+  tsr__backward_forward(&back);
+  for (int i = 0; i < due.count; i++) tsr__backward_seed(&back, i, due.at[i]);
+  if (!tsr__backward_run(&back)) return tsr__make_inert(scope, site);
+  array **all = tsr__arena_new(&scope->arena, ((size_t)given.leaves.count + 1) * sizeof *all);
+  for (int i = 0; all && i < given.leaves.count; i++)
+    all[i] = tsr__backward_take(&back, i, leaf[i]);
+  return all ? tsr_tuple_at(scope, all, given.leaves.count, site) : NULL;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static tsr_function *make(tsr_function *of, tsr_function *rule, const char *call, const char *name,
+                          const char *site)
+{
+  tsr_scope *scope = of->node.scope;
+  custom *c = tsr__arena_new(&scope->arena, sizeof *c);
+  tsr_function *f = c && rule ? tsr__function_new(scope, custom_body, c, name, site) : NULL;
+  if (!f) {
+    tsr__or_no_memory(scope, NULL, call, site);
+    return NULL;
+  }
+  *c = (custom){ of, rule, call };
+  f->of = of;
+  f->inert = of->inert;
+  return f;
+}
+
+tsr_function *tsr_custom_vjp_at(const tsr_custom_args *given, const char *site)
+{
+  tsr_custom_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts("tsr_custom_vjp", given, &args, sizeof args, &error);
+  tsr_function *of = given ? given->function : NULL;
+  if (!of) return NULL;
+  tsr_scope *scope = of->node.scope;
+  tsr_function *rule = tsr__function_new(scope, args.backward, args.user, of->name, site);
+  tsr_function *f = make(of, rule, "tsr_custom_vjp", of->name, site);
+  if (!f) return NULL;
+  rule->asked = true;
+  if (!error.status && !args.backward)
+    tsr__error_set(&error, TSR_EARG, "tsr_custom_vjp: the rule is NULL; give .backward");
+  if (error.status) tsr__fail_error(scope, site, &error);
+  f->inert |= error.status != TSR_OK;
+  return f;
+}
+
+tsr_function *tsr_checkpoint_at(tsr_function *of, const char *site)
+{
+  if (!of) return NULL;
+  tsr_function *rule = tsr__function_new(of->node.scope, again_body, of, of->name, site);
+  return make(of, rule, "tsr_checkpoint", of->name, site);
+}
