@@ -70,6 +70,7 @@ enum tsr__shape_rule {
   TSR__SH_LOOP,
   TSR__SH_AXIS_ALL,
   TSR__SH_AXIS_OWN,
+  TSR__SH_AXIS_MEET,
   TSR__SH_SLICE,
   TSR__SH_ORDER,
   TSR__SH_BROADCAST,
@@ -287,6 +288,7 @@ enum { TSR__AXIS_NAME = 32 };
 typedef struct tsr__axis_attr {
   char name[TSR__AXIS_NAME]; /* zeros behind it */
   int64_t size;
+  int64_t of_mesh; /* its places are devices, and what does not vary along it is one array */
 } tsr__axis_attr;
 
 enum tsr__tap { TSR__TAP_SHARDING, TSR__TAP_VALUES, TSR__TAP_PRINT };

@@ -22,12 +22,13 @@ typedef struct tsr__axis {
   const struct tsr__axis *next; /* of the same scope */
 } tsr__axis;
 
-bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size)
+bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size, bool of_mesh)
 {
   tsr__axis *axis = tsr__arena_new(&scope->arena, sizeof *axis);
   if (!axis) return false;
   snprintf(axis->attr.name, sizeof axis->attr.name, "%s", name);
   axis->attr.size = size;
+  axis->attr.of_mesh = of_mesh;
   axis->next = scope->axes;
   scope->axes = axis;
   return true;
@@ -37,7 +38,8 @@ void tsr__axes_text(const tsr_scope *scope, tsr__text *out)
 {
   for (; scope; scope = scope->outer)
     for (const tsr__axis *a = scope->axes; a; a = a->next)
-      tsr__text_add(out, "%s=%lld,", a->attr.name, (long long)a->attr.size);
+      tsr__text_add(out, "%s=%lld%s,", a->attr.name, (long long)a->attr.size,
+                    a->attr.of_mesh ? " of the mesh" : "");
 }
 
 static const tsr__axis_attr *find_axis(const tsr_scope *scope, const char *name, size_t length)
@@ -127,6 +129,18 @@ static tsr_array *all_of(const collective *c, tsr_array *x)
     if (i < c->over.count - 1) x = tsr__join_dims(x, 0, c->site);
   }
   return x;
+}
+
+tsr_array *tsr__axis_meet(tsr_array *part, tsr_array *out, tsr_array *operand,
+                          const tsr__axis_attr *except, const char *site)
+{
+  for (const tsr_scope *scope = part->node.scope; scope && !part->inert; scope = scope->outer)
+    for (const tsr__axis *a = scope->axes; a; a = a->next) {
+      if (!a->attr.of_mesh || (except && !strcmp(except->name, a->attr.name))) continue;
+      tsr__ask ask = { .attr = &a->attr, .attr_bytes = sizeof a->attr };
+      part = tsr__make(NULL, TSR__OP_AXIS_MEET, TSR__IN(part, out, operand), &ask, site);
+    }
+  return part;
 }
 
 /* Of what lies along dim 0 that of each place. */

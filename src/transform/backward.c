@@ -102,7 +102,9 @@ static void add_due(tsr__backward *back, int n, tsr_array *part, const char *sit
 void tsr__backward_seed(tsr__backward *back, int i, tsr_array *due)
 {
   int n = back->replay.results[i];
-  if (back->wanted[n]) add_due(back, n, due, back->replay.site);
+  tsr_array *result = back->replay.at[n];
+  if (!back->wanted[n]) return;
+  add_due(back, n, tsr__axis_meet(due, result, result, NULL, back->replay.site), back->replay.site);
 }
 
 /* Sums over dims that an operand of `shape` has not, or has with size 1. */
@@ -129,16 +131,22 @@ bool tsr__wants(const tsr__pull *p, int i)
   return o >= 0 && p->back->wanted[o];
 }
 
-void tsr__give(const tsr__pull *p, int i, tsr_array *part)
+void tsr__give_of_all(const tsr__pull *p, int i, tsr_array *part, const tsr__axis_attr *axis)
 {
   if (!tsr__wants(p, i)) return;
   int o = operand_of(p, i);
-  const tsr_array *operand = p->back->replay.at[o];
+  tsr_array *operand = p->back->replay.at[o];
   if (!operand->extras || !operand->extras->result_count) { /* else that of its first result */
     part = summed_to(part, &operand->shape, p->site);
     part = tsr_cast_at(part, (tsr_dtype)operand->dtype, p->site);
+    part = tsr__axis_meet(part, p->out, operand, axis, p->site);
   }
   add_due(p->back, o, part, p->site);
+}
+
+void tsr__give(const tsr__pull *p, int i, tsr_array *part)
+{
+  tsr__give_of_all(p, i, part, NULL);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */

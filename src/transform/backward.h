@@ -53,6 +53,8 @@ typedef void tsr__grad_fn(const tsr__pull *p);
 bool tsr__wants(const tsr__pull *p, int i);
 /* Gives operand `i` a part: summed over the dims along which the operand was repeated. */
 void tsr__give(const tsr__pull *p, int i, tsr_array *part);
+/* The same of a part that has what all places of an axis give. */
+void tsr__give_of_all(const tsr__pull *p, int i, tsr_array *part, const tsr__axis_attr *axis);
 
 /* Arithmetic as rules write it. */
 static inline tsr_array *tsr__times(const tsr__pull *p, tsr_array *a, tsr_array *b)
@@ -113,5 +115,6 @@ tsr__grad_fn tsr__grad_cumprod, tsr__grad_cummax, tsr__grad_cummin;
 tsr__grad_fn tsr__grad_dot, tsr__grad_sum_to;
 tsr__grad_fn tsr__grad_scan, tsr__grad_switch;
 tsr__grad_fn tsr__grad_lgamma, tsr__grad_custom;
+tsr__grad_fn tsr__grad_axis_all, tsr__grad_axis_own, tsr__grad_axis_meet;
 
 #endif

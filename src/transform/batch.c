@@ -5,32 +5,34 @@
  *
  * What a row makes of operands with a dim in front follows from its shape rule: attributes that
  * name dims name the next ones, shapes get one more, and a contraction one more letter. So no row
- * says it for itself; those that cannot be mapped over are the rules that are missing below. */
+ * says it for itself; what looks into tables is in batch_lookup.c. */
 #include "transform/batch.h"
 
 #include "tessera/indexing.h"
 #include "tessera/shape.h"
 
-/* One node in the making: its operands, and which of them have the dim in front. */
-typedef struct node {
-  tsr__batch *batch;
-  int n;
-  const tsr__gnode *g;
-  const tsr__opinfo *row;
-  tsr_array **in;
-  bool *varies;
-  int count;
-  const char *site;
-} node;
+typedef tsr__batched node;
 
-static tsr_array *refuse(const node *x, const char *why)
+/* Why a row is not mapped over; NULL: it is. */
+static const char *none_of(const tsr__opinfo *row)
 {
-  tsr__fail(x->batch->replay.scope, x->site, TSR_EUNSUPPORTED,
-            "tsr_%s: it cannot be mapped over %s", x->row->name, why);
-  return tsr__make_inert(x->batch->replay.scope, x->site);
+  switch (row->shape_rule) {
+  case TSR__SH_FILTER:
+  case TSR__SH_LIST:
+  case TSR__SH_EVEN: return "its rows are known only at run time";
+  case TSR__SH_BLOCKS: return "only plans have it";
+  case TSR__SH_CALL: return "what it calls stands in its place";
+  default: return NULL;
+  }
 }
 
-static tsr_shape with_front(const tsr__batch *b, tsr_shape shape)
+const char *tsr__batch_kind(int op)
+{
+  const char *none = none_of(&tsr__ops[op]);
+  return none ? none : "rule";
+}
+
+tsr_shape tsr__batch_shape(const tsr__batch *b, tsr_shape shape)
 {
   tsr_shape out = { .rank = shape.rank + 1, .dims = { b->size } };
   for (int d = 0; d < shape.rank && d + 1 < TSR_MAX_RANK; d++) out.dims[d + 1] = shape.dims[d];
@@ -39,7 +41,7 @@ static tsr_shape with_front(const tsr__batch *b, tsr_shape shape)
 
 tsr_array *tsr__batch_repeat(const tsr__batch *b, tsr_array *a, const char *site)
 {
-  return tsr_broadcast_to_at(a, with_front(b, a->shape), site);
+  return tsr_broadcast_to_at(a, tsr__batch_shape(b, a->shape), site);
 }
 
 static void repeat_all(const node *x)
@@ -49,7 +51,7 @@ static void repeat_all(const node *x)
 }
 
 /* The row on the operands as they are now, with another attribute and shape. */
-static tsr_array *make(const node *x, const void *attr, tsr_shape shape)
+tsr_array *tsr__batch_make(const node *x, const void *attr, tsr_shape shape)
 {
   tsr__region *regions[TSR__MAX_REGIONS];
   tsr__ask ask = tsr__replay_ask(&x->batch->replay, x->n, regions);
@@ -59,14 +61,14 @@ static tsr_array *make(const node *x, const void *attr, tsr_shape shape)
                    &ask, x->site);
 }
 
-static const void *attr_of(const node *x)
+const void *tsr__batch_attr(const node *x)
 {
   return x->g->attr_bytes ? tsr__attr_of(x->batch->replay.program, x->g) : NULL;
 }
 
-static tsr_array *as_it_is(const node *x)
+tsr_array *tsr__batch_as_it_is(const node *x)
 {
-  return make(x, attr_of(x), with_front(x->batch, tsr__gnode_shape(x->g)));
+  return tsr__batch_make(x, tsr__batch_attr(x), tsr__batch_shape(x->batch, tsr__gnode_shape(x->g)));
 }
 
 /* ---- by shape rule --------------------------------------------------------------------------- */
@@ -91,85 +93,136 @@ static tsr_array *element(const node *x)
   }
   for (int i = 0; i < x->count; i++)
     if (x->in[i] && x->varies[i]) x->in[i] = aligned(x, x->in[i], rank);
-  return as_it_is(x);
+  return tsr__batch_as_it_is(x);
 }
 
 /* A broadcast, or FULL of a number that varies. */
 static tsr_array *spread(const node *x)
 {
   return tsr_broadcast_to_at(aligned(x, x->in[0], x->g->rank),
-                             with_front(x->batch, tsr__gnode_shape(x->g)), x->site);
+                             tsr__batch_shape(x->batch, tsr__gnode_shape(x->g)), x->site);
+}
+
+/* Places in all elements as places in each. */
+static tsr_array *own_places(const node *x, tsr_array *at)
+{
+  const tsr__program *program = x->batch->replay.program;
+  tsr_shape one = tsr__gnode_shape(&program->nodes[tsr__in(program, x->g, 0)]);
+  int64_t count = tsr__shape_count(&one);
+  tsr_array *none = tsr_lt_at(at, TSR_OPERAND(0), x->site);
+  tsr_array *own = tsr_mod_at(at, TSR_OPERAND(count ? count : 1), x->site);
+  return tsr_where_at(none, TSR_OPERAND(at), TSR_OPERAND(own), x->site);
+}
+
+/* Each element has groups of its own, behind those of the one before. */
+static tsr_array *grouped(const node *x, tsr__reduce_attr *attr)
+{
+  int64_t groups = attr->groups, size = x->batch->size;
+  tsr_shape shape = tsr__batch_shape(x->batch, tsr__gnode_shape(x->g));
+  tsr_sharding any = { .mesh = NULL };
+  if (!size)
+    return tsr_full_at(x->batch->replay.scope, TSR_OPERAND(0), (tsr_dtype)x->g->dtype, shape, any,
+                       x->site);
+  repeat_all(x);
+  tsr_array *codes = tsr_cast_at(x->in[2], TSR_I64, x->site);
+  tsr_array *none = tsr_lt_at(codes, TSR_OPERAND(0), x->site);
+  tsr_array *own = tsr__batch_numbered(x, codes, groups);
+  x->in[2] = tsr_where_at(none, TSR_OPERAND(codes), TSR_OPERAND(own), x->site);
+  attr->groups *= size;
+  attr->dims = (UINT32_C(1) << x->in[0]->shape.rank) - 1;
+  tsr_array *out = tsr__split_dim(tsr__batch_make(x, attr, (tsr_shape){ 0 }), 0, size, x->site);
+  bool places = x->row->acc == TSR__ACC_ARGMIN || x->row->acc == TSR__ACC_ARGMAX;
+  return places ? own_places(x, out) : out;
 }
 
 static tsr_array *reduce(const node *x)
 {
-  tsr__reduce_attr attr = *(const tsr__reduce_attr *)attr_of(x);
-  if (attr.groups) return refuse(x, "with groups");
+  tsr__reduce_attr attr = *(const tsr__reduce_attr *)tsr__batch_attr(x);
+  if (attr.groups) return grouped(x, &attr);
   repeat_all(x);
   bool scalars = x->in[0]->shape.rank == 1; /* one gets a dim to reduce: not all return itself */
   for (int i = 0; i < x->count && scalars; i++)
     if (x->in[i]) x->in[i] = aligned(x, x->in[i], 1);
   attr.dims = scalars ? 2 : attr.dims << 1;
   attr.keep = attr.keep && !scalars;
-  return make(x, &attr, (tsr_shape){ 0 });
+  return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
 /* Families whose first field is a dim, counted from the front. */
-static tsr_array *next_dim(const node *x)
+static tsr_array *along(const node *x)
 {
   char attr[sizeof(tsr__scatter_attr) + sizeof(tsr__sort_attr)];
   int64_t dim;
-  memcpy(attr, attr_of(x), x->g->attr_bytes);
+  memcpy(attr, tsr__batch_attr(x), x->g->attr_bytes);
   memcpy(&dim, attr, sizeof dim);
   dim++;
   memcpy(attr, &dim, sizeof dim);
-  return make(x, attr, (tsr_shape){ 0 });
-}
-
-static tsr_array *along(const node *x)
-{
   repeat_all(x);
-  return next_dim(x);
+  return tsr__batch_make(x, attr, (tsr_shape){ 0 });
 }
 
-static tsr_array *slice(const node *x)
+tsr_array *tsr__batch_slice(const node *x)
 {
-  const tsr__slice_attr *from = attr_of(x);
+  const tsr__slice_attr *from = tsr__batch_attr(x);
   tsr__slice_attr attr = { .start = { 0 } };
-  if (x->count > 1) return refuse(x, "where its start varies");
   for (int d = 0; d + 1 < TSR_MAX_RANK; d++) {
     attr.start[d + 1] = from->start[d];
     attr.step[d + 1] = from->step[d];
     attr.size[d + 1] = from->size[d];
   }
-  return make(x, &attr, (tsr_shape){ 0 });
+  return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
 static tsr_array *order(const node *x)
 {
-  const tsr__order_attr *from = attr_of(x);
+  const tsr__order_attr *from = tsr__batch_attr(x);
   tsr__order_attr attr = { .dims = { 0 } };
   for (int d = 0; d + 1 < TSR_MAX_RANK && d < x->g->rank; d++)
     attr.dims[d + 1] = (uint8_t)(from->dims[d] + 1);
-  return make(x, &attr, (tsr_shape){ 0 });
+  return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
+}
+
+static tsr_array *pad(const node *x);
+
+/* Each element has a number of its own around it. */
+static tsr_array *pad_with(const node *x, const tsr__pad_attr *attr)
+{
+  tsr_scope *scope = x->batch->replay.scope;
+  node with = *x;
+  tsr_shape own = tsr__gnode_shape(
+      &x->batch->replay.program->nodes[tsr__in(x->batch->replay.program, x->g, 0)]);
+  tsr_array *number = aligned(x, x->in[1], x->g->rank), *other[2] = { x->in[0], NULL };
+  other[1] = tsr__make_const(scope, (tsr_dtype)x->g->dtype, (tsr__num){ 0 }, x->site);
+  with.in = other;
+  with.varies = (bool[]){ x->varies[0], false };
+  tsr_array *padded =
+      x->varies[0] ? pad(&with)
+                   : tsr__make(NULL, TSR__OP_PAD, TSR__IN(other[0], other[1]),
+                               &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, x->site);
+  tsr_array *inside =
+      tsr_full_at(scope, tsr_operand_bool(true), TSR_BOOL, own, (tsr_sharding){ 0 }, x->site);
+  tsr_array *border = tsr__make_const(scope, TSR_BOOL, (tsr__num){ 0 }, x->site);
+  inside = tsr__make(NULL, TSR__OP_PAD, TSR__IN(inside, border),
+                     &(tsr__ask){ .attr = attr, .attr_bytes = sizeof *attr }, x->site);
+  return tsr_where_at(inside, TSR_OPERAND(padded), TSR_OPERAND(number), x->site);
 }
 
 static tsr_array *pad(const node *x)
 {
-  const tsr__pad_attr *from = attr_of(x);
+  const tsr__pad_attr *from = tsr__batch_attr(x);
   tsr__pad_attr attr = { .low = { 0 } };
-  if (x->varies[1]) return refuse(x, "where the number around it varies");
+  if (x->varies[1]) return pad_with(x, from);
   for (int d = 0; d + 1 < TSR_MAX_RANK; d++) {
     attr.low[d + 1] = from->low[d];
     attr.high[d + 1] = from->high[d];
   }
-  return make(x, &attr, (tsr_shape){ 0 });
+  return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
 /* One more letter, in front of all that vary. */
 static tsr_array *dot(const node *x)
 {
-  const tsr__dot_attr *from = attr_of(x);
+  const tsr__dot_attr *from = tsr__batch_attr(x);
   tsr__dot_attr attr = *from;
   uint8_t letter = 1;
   for (int d = 0; d < TSR_MAX_RANK; d++) {
@@ -194,73 +247,7 @@ static tsr_array *dot(const node *x)
     attr.window[0] = 0;
     attr.stride[0] = attr.dilation[0] = attr.places[0] = 0;
   }
-  return make(x, &attr, (tsr_shape){ 0 });
-}
-
-/* ---- tables ---------------------------------------------------------------------------------- */
-
-static tsr_array *move(const node *x, tsr_array *a, int from, int to)
-{
-  return from == to || a->inert ? a : tsr_moveaxis_at(a, from, to, x->site);
-}
-
-static tsr_array *take_at(const node *x, tsr_array *table, tsr_array *at, int dim, int more)
-{
-  tsr__span_attr span = { .dim = dim, .more = more };
-  tsr__dim_attr one = { .dim = dim };
-  bool spans = x->row->attr == TSR__ATTR_SPAN;
-  tsr__ask ask = { .attr = spans ? (const void *)&span : &one,
-                   .attr_bytes = spans ? sizeof span : sizeof one };
-  return tsr__make(x->batch->replay.scope, (tsr__op)x->g->op, TSR__IN(table, at), &ask, x->site);
-}
-
-/* Both vary: tables in a row, of which each place looks into its own. */
-static tsr_array *take_own(const node *x, int dim, int more)
-{
-  tsr_array *table = x->in[0], *at = x->in[1];
-  int64_t size = 1;
-  tsr_shape flat = { .rank = table->shape.rank - 1 - more };
-  for (int i = 0; i <= more; i++) {
-    size *= table->shape.dims[dim + 1 + i];
-    table = move(x, table, dim + 1 + i, 1 + i);
-  }
-  flat.dims[0] = x->batch->size * size;
-  for (int d = 1; d < flat.rank; d++) flat.dims[d] = table->shape.dims[d + 1 + more];
-  table = tsr_reshape_at(table, flat, x->site);
-  tsr_shape front = { .rank = at->shape.rank, .dims = { x->batch->size } };
-  for (int d = 1; d < front.rank; d++) front.dims[d] = 1;
-  tsr_array *first =
-      tsr_iota_at(x->batch->replay.scope, TSR_I64, front, 0, (tsr_sharding){ 0 }, x->site);
-  at = tsr_add_at(at, TSR_OPERAND(tsr_mul_at(first, TSR_OPERAND(size), x->site)), x->site);
-  tsr_array *out = tsr__make(x->batch->replay.scope, TSR__OP_TAKE, TSR__IN(table, at),
-                             &(tsr__ask){ TSR__ATTR(tsr__dim_attr, .dim = 0) }, x->site);
-  /* [front, places .., before .., behind ..]: what was before the dim goes to the front again */
-  int places = at->shape.rank - 1;
-  for (int d = 0; d < dim; d++) out = move(x, out, 1 + places + d, 1 + d);
-  return out;
-}
-
-static tsr_array *take(const node *x)
-{
-  int dim = tsr__dim_of(x->batch->replay.program, x->g);
-  int more = tsr__more_of(x->batch->replay.program, x->g);
-  if (x->varies[0] && x->varies[1]) return take_own(x, dim, more);
-  if (x->varies[0]) return take_at(x, x->in[0], x->in[1], dim + 1, more);
-  return move(x, take_at(x, x->in[0], x->in[1], dim, more), dim, 0);
-}
-
-static tsr_array *search(const node *x)
-{
-  return x->varies[0] ? refuse(x, "where the table varies") : as_it_is(x);
-}
-
-/* Places that do not vary are the same in all of them. */
-static tsr_array *scatter(const node *x)
-{
-  if (x->varies[1]) return refuse(x, "where the places vary");
-  for (int i = 0; i < x->count; i += 2)
-    if (!x->varies[i]) x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
-  return next_dim(x);
+  return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
 /* ---- placing --------------------------------------------------------------------------------- */
@@ -282,7 +269,7 @@ static tsr_array *placed(const node *x)
 
 static bool is_own(const node *x)
 {
-  const tsr__axis_attr *axis = attr_of(x);
+  const tsr__axis_attr *axis = tsr__batch_attr(x);
   return x->batch->axis && !strcmp(axis->name, x->batch->axis);
 }
 
@@ -290,19 +277,31 @@ static bool is_own(const node *x)
 static tsr_array *axis_all(const node *x, bool *varies)
 {
   if (!is_own(x)) {
-    tsr_array *out = make(x, attr_of(x), (tsr_shape){ 0 });
-    return x->varies[0] ? move(x, out, 1, 0) : out;
+    tsr_array *out = tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
+    return x->varies[0] ? tsr__batch_move(x, out, 1, 0) : out;
   }
   *varies = false;
   return x->varies[0] ? x->in[0] : tsr__batch_repeat(x->batch, x->in[0], x->site);
+}
+
+static tsr_array *axis_meet(const node *x, bool *varies)
+{
+  bool from = x->varies[0] || x->varies[1], to = false;
+  if (!is_own(x)) return tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
+  for (int i = 2; i < x->count; i++) to |= x->varies[i];
+  if (to || !from) return x->in[0];
+  *varies = false;
+  if (!x->varies[0]) return tsr_mul_at(x->in[0], TSR_OPERAND(x->batch->size), x->site);
+  tsr_reduce_args sum = { .size = sizeof sum, .x = x->in[0], .dims = { .bits = 1 } };
+  return tsr_sum_at(&sum, x->site);
 }
 
 static tsr_array *axis_own(const node *x, bool *varies)
 {
   tsr_array *a = x->in[0];
   if (!is_own(x)) {
-    x->in[0] = x->varies[0] ? move(x, a, 1, 0) : a;
-    return make(x, attr_of(x), (tsr_shape){ 0 });
+    x->in[0] = x->varies[0] ? tsr__batch_move(x, a, 1, 0) : a;
+    return tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
   }
   *varies = true;
   if (!x->varies[0]) return a;
@@ -319,6 +318,13 @@ static tsr_array *axis_own(const node *x, bool *varies)
                      x->site);
 }
 
+static tsr_array *refuse(const node *x)
+{
+  tsr__fail(x->batch->replay.scope, x->site, TSR_EUNSUPPORTED,
+            "tsr_%s: it cannot be mapped over: %s", x->row->name, none_of(x->row));
+  return tsr__make_inert(x->batch->replay.scope, x->site);
+}
+
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static tsr_array *batch_node(const node *x, bool *varies)
@@ -327,27 +333,29 @@ static tsr_array *batch_node(const node *x, bool *varies)
   case TSR__SH_ELEMENT: return element(x);
   case TSR__SH_REDUCE: return reduce(x);
   case TSR__SH_FIRST: return placed(x);
-  case TSR__SH_TAKE: return take(x);
-  case TSR__SH_SEARCH: return search(x);
+  case TSR__SH_TAKE: return tsr__batch_take(x);
+  case TSR__SH_SEARCH: return tsr__batch_search(x);
   case TSR__SH_TAKE_ALONG:
   case TSR__SH_ALONG:
   case TSR__SH_KEYS:
   case TSR__SH_TOP:
   case TSR__SH_ROLL:
   case TSR__SH_CONCAT: return along(x);
-  case TSR__SH_SCATTER: return scatter(x);
+  case TSR__SH_SCATTER: return tsr__batch_scatter(x);
+  case TSR__SH_UPDATE: return tsr__batch_update(x);
   case TSR__SH_DOT: return dot(x);
-  case TSR__SH_SLICE: return slice(x);
+  case TSR__SH_SLICE: return x->count > 1 ? tsr__batch_box(x) : tsr__batch_slice(x);
   case TSR__SH_ORDER: return order(x);
   case TSR__SH_SOURCE:
   case TSR__SH_BROADCAST: return spread(x);
   case TSR__SH_PAD: return pad(x);
-  case TSR__SH_RESHAPE: return as_it_is(x);
-  case TSR__SH_RESULT: return as_it_is(x);
+  case TSR__SH_RESHAPE: return tsr__batch_as_it_is(x);
+  case TSR__SH_RESULT: return tsr__batch_as_it_is(x);
   case TSR__SH_CALL: return tsr__batch_custom(x->batch, x->n, x->in, x->varies);
   case TSR__SH_AXIS_ALL: return axis_all(x, varies);
   case TSR__SH_AXIS_OWN: return axis_own(x, varies);
-  default: return refuse(x, "yet");
+  case TSR__SH_AXIS_MEET: return axis_meet(x, varies);
+  default: return refuse(x);
   }
 }
 

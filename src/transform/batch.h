@@ -16,6 +16,39 @@ tsr_array *tsr__batch_repeat(const tsr__batch *batch, tsr_array *a, const char *
 /* Replays all nodes; `arguments`: by index, which of them vary (of all that the region takes).
  * False: out of memory. What cannot be mapped over is an error of the scope. */
 bool tsr__batch_through(tsr__batch *batch, const bool *arguments);
+/* Whether a row has a "rule", or why it is not mapped over. */
+const char *tsr__batch_kind(int op);
+
+/* ---- rules ----------------------------------------------------------------------------------- */
+
+/* One node in the making: its operands, and which of them have the dim in front. */
+typedef struct tsr__batched {
+  tsr__batch *batch;
+  int n;
+  const tsr__gnode *g;
+  const tsr__opinfo *row;
+  tsr_array **in;
+  bool *varies;
+  int count;
+  const char *site;
+} tsr__batched;
+
+/* The shape of all elements. */
+tsr_shape tsr__batch_shape(const tsr__batch *batch, tsr_shape shape);
+const void *tsr__batch_attr(const tsr__batched *x);
+/* The row on the operands as they are now, with another attribute and shape. */
+tsr_array *tsr__batch_make(const tsr__batched *x, const void *attr, tsr_shape shape);
+tsr_array *tsr__batch_as_it_is(const tsr__batched *x);
+tsr_array *tsr__batch_move(const tsr__batched *x, tsr_array *a, int from, int to);
+tsr_array *tsr__batch_slice(const tsr__batched *x);
+/* Numbers below `size` of each element as numbers of all elements, i64. */
+tsr_array *tsr__batch_numbered(const tsr__batched *x, tsr_array *at, int64_t size);
+/* By shape rule (batch_lookup.c): SLICE of two operands is a box. */
+tsr_array *tsr__batch_take(const tsr__batched *x);
+tsr_array *tsr__batch_search(const tsr__batched *x);
+tsr_array *tsr__batch_scatter(const tsr__batched *x);
+tsr_array *tsr__batch_box(const tsr__batched *x);
+tsr_array *tsr__batch_update(const tsr__batched *x);
 
 /* A call with a rule on operands of which some vary: the rule is mapped over with it. */
 tsr_array *tsr__batch_custom(const tsr__batch *batch, int n, tsr_array **in, const bool *varies);

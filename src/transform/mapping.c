@@ -112,7 +112,7 @@ static tsr_array *map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   if (e.size < 0)
     return fail_map(scope, scope->site, TSR_EARG,
                     "no argument is mapped over; give one of .in_dims");
-  if (m->axis && !tsr__axis_bind(scope, m->axis, e.size)) return NULL;
+  if (m->axis && !tsr__axis_bind(scope, m->axis, e.size, m->size > 0)) return NULL;
   e.one.in = (tsr__operands){ e.in, arity };
   const tsr__traced *t = tsr__trace(scope, m->f, &e.one, scope->site);
   tsr__batch b = { .axis = m->axis, .size = e.size };

@@ -11,6 +11,7 @@ const char *const law_rows_elsewhere[TSR__OPS] = {
   [TSR__OP_ARG] = "stands in regions: region_test",
   [TSR__OP_AXIS_ALL] = "stands in regions: vmap_test",
   [TSR__OP_AXIS_OWN] = "stands in regions: vmap_test",
+  [TSR__OP_AXIS_MEET] = "stands in regions: mapped_gradient_test",
   [TSR__OP_TREE] = "is taken apart before a program is made: function_test",
   [TSR__OP_CALL] = "stands in its region's place: region_test",
   [TSR__OP_SCAN] = "runs regions: control_test",
