@@ -1,9 +1,16 @@
-/* Arrays, block 11: a function over named axes. Its text maps over both and reduces neither; what
- * is meant is the sum over the features of each row of a batch. */
+/* Arrays, block 11: a function over named axes. Its text names both dims and reduces neither, which
+ * is refused: the result would differ along one that it has no dim for. What is meant is the sum
+ * over the features of each row of a batch; the batch lies over the devices. */
 #include "check.h"
 #include "inputs.h"
 
 static tsr_array *sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_psum(in[0], "features");
+}
+
+static tsr_array *as_written(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
   return tsr_sum(in[0]);
@@ -17,7 +24,14 @@ int main(void)
   tsr_mesh *mesh = tsr_mesh_make(rt, "batch=8");
 
   tsr_array *x = input_s(s, TSR_SHAPE(8, 4), 1, tsr_on(mesh, "batch"));
-  tsr_function *f = tsr_vmap(tsr_function_make(s, sum), .axis = "batch");
+  tsr_function *none = tsr_xmap(tsr_function_make(s, as_written), .in_axes = { "batch,features" },
+                                .out_axes = { "batch" }, .mesh = mesh);
+  c.outputs++;
+  if (!tsr_is_inert(tsr_call(none, x)) || !strstr(tsr_message(s), "may differ along features"))
+    check_fail(&c, "what is not reduced is taken for the same");
+  tsr_scope_clear(s);
+  tsr_function *f = tsr_xmap(tsr_function_make(s, sum), .in_axes = { "batch,features" },
+                             .out_axes = { "batch" }, .mesh = mesh);
   check_array(&c, "f", tsr_call(f, x));
   check_ran(&c, "f", s);
 

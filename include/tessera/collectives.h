@@ -49,6 +49,25 @@ TSR_API tsr_array *tsr_psum_scatter_at(const tsr_collective_args *args, const ch
  * along `dim`. Errors: TSR_ESHAPE, TSR_EARG. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_all_to_all_at(const tsr_collective_args *args, const char *site);
 
+/* Each place deals out the elements (tiled: pieces) of `dim` and has those that it gets there: as
+ * tsr_all_to_all_at with `split` the same. Local. */
+TSR_API tsr_array *tsr_pswapaxes_at(const tsr_collective_args *args, const char *site);
+
+typedef struct tsr_ragged_args {
+  size_t size;
+  tsr_array *x; /* rows along dim 0 */
+  const char *axis;
+  tsr_array *to; /* what rows are put into: what nobody sends stays as it is here */
+  /* One integer for each place: from which row of x on, how many, and to which row there on. */
+  tsr_array *starts, *sizes, *places;
+} tsr_ragged_args;
+
+/* Sends some rows to each place: tsr_ragged_all_to_all(x, "i", .to = to, .starts = starts, .sizes =
+ * sizes, .places = places). Where two send to one row, that of the later place stays. Errors:
+ * TSR_ESHAPE, TSR_EARG; rows that x has not fail the run. Returns an array like `to`, owned as
+ * results are. Local. */
+TSR_API tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *args, const char *site);
+
 /* From which place to which. */
 typedef struct tsr_pair {
   int from, to;
@@ -65,6 +84,10 @@ typedef struct tsr_permute_args {
 /* Sends what each place has to another; a place that gets nothing has zeros. Errors: TSR_EARG (a
  * source or a destination twice). Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_ppermute_at(const tsr_permute_args *args, const char *site);
+/* Place i gets what place sources[i] has: tsr_pshuffle(x, "i", 1, 0). Errors: TSR_EARG (not each
+ * place once). Returns an array owned as results are. Local. */
+TSR_API tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *sources, int count,
+                                   const char *site);
 /* What place `source` has, at all of them. Errors: TSR_EARG. Returns an array owned as results are.
  * Local. */
 TSR_API tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const char *site);
@@ -89,6 +112,14 @@ TSR_API tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const c
 #define tsr_all_gather(x, ...) tsr_all_gather_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
 #define tsr_psum_scatter(x, ...) tsr_psum_scatter_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
 #define tsr_all_to_all(x, ...) tsr_all_to_all_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
+#define tsr_pswapaxes(x, ...) tsr_pswapaxes_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
+#define tsr_ragged_all_to_all(array, ...)                                                       \
+  tsr_ragged_all_to_all_at(                                                                     \
+      &(tsr_ragged_args){ .size = sizeof(tsr_ragged_args), .x = (array), .axis = __VA_ARGS__ }, \
+      TSR_HERE)
+#define tsr_pshuffle(x, axis, ...)                           \
+  tsr_pshuffle_at((x), (axis), (const int[]){ __VA_ARGS__ }, \
+                  (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)), TSR_HERE)
 /* tsr_ppermute(x, "i", { 0, 1 }, { 1, 0 }) */
 #define tsr_ppermute(array, name, ...)                                                            \
   tsr_ppermute_at(&(tsr_permute_args){ .size = sizeof(tsr_permute_args),                          \

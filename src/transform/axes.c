@@ -50,6 +50,12 @@ static const tsr__axis_attr *find_axis(const tsr_scope *scope, const char *name,
   return NULL;
 }
 
+bool tsr__axis_manual(const tsr_scope *scope, const char *name)
+{
+  const tsr__axis_attr *axis = find_axis(scope, name, strlen(name));
+  return axis && axis->of_mesh;
+}
+
 /* The axes of a text, "x" or "x,y". */
 typedef struct axes {
   const tsr__axis_attr *at[TSR_MAX_AXES];
@@ -350,12 +356,15 @@ tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *sit
   return own_of_groups(&c, &g, tsr_moveaxis_at(sum, dim + 1, 1, site));
 }
 
-tsr_array *tsr_all_to_all_at(const tsr_collective_args *given, const char *site)
+/* `swaps`: what is dealt out and put together is one dim. */
+static tsr_array *all_to_all(const char *name, const tsr_collective_args *given, bool swaps,
+                             const char *site)
 {
   collective c = { .site = site };
   grouping g;
   tsr_collective_args args = { .size = sizeof args };
-  if (!open_moving(&c, &g, "tsr_all_to_all", given, &args)) return closed(&c, args.x);
+  if (!open_moving(&c, &g, name, given, &args)) return closed(&c, args.x);
+  if (swaps) args.split = args.dim;
   int split = dim_of(&c, args.x, args.split, 0), dim = dim_of(&c, args.x, args.dim, 0);
   if (split < 0 || dim < 0) return tsr__make_inert(c.scope, site);
   tsr_array *x = in_groups(&c, &g, all_of(&c, args.x)); /* [groups, from, ...] */
@@ -367,6 +376,97 @@ tsr_array *tsr_all_to_all_at(const tsr_collective_args *given, const char *site)
   x = tsr_moveaxis_at(x, 2, dim + 2, site);
   if (args.tiled) x = tsr__join_dims(x, dim + 2, site);
   return own_of_groups(&c, &g, x);
+}
+
+tsr_array *tsr_all_to_all_at(const tsr_collective_args *args, const char *site)
+{
+  return all_to_all("tsr_all_to_all", args, false, site);
+}
+
+tsr_array *tsr_pswapaxes_at(const tsr_collective_args *args, const char *site)
+{
+  return all_to_all("tsr_pswapaxes", args, true, site);
+}
+
+/* ---- ragged ---------------------------------------------------------------------------------- */
+
+/* Whether what goes where fits together. */
+static bool check_ragged(const collective *c, const tsr_ragged_args *a)
+{
+  const tsr_array *lists[] = { a->starts, a->sizes, a->places };
+  const tsr_shape *x = &a->x->shape, *to = &a->to->shape;
+  bool fits = x->rank > 0 && x->rank == to->rank && a->x->dtype == a->to->dtype;
+  for (int d = 1; fits && d < x->rank; d++) fits = x->dims[d] == to->dims[d];
+  for (int i = 0; i < 3 && fits; i++)
+    fits = tsr__dtype_integer((tsr_dtype)lists[i]->dtype) && lists[i]->shape.rank == 1 &&
+           lists[i]->shape.dims[0] == c->over.size;
+  if (fits) return true;
+  tsr__fail(c->scope, c->site, TSR_ESHAPE,
+            "%s: %s is sent into %s by %s, %s and %s; rows must be alike, and .starts, .sizes and "
+            ".places have one integer for each of %lld places",
+            c->name, tsr_type_of(a->x), tsr_type_of(a->to), tsr_type_of(a->starts),
+            tsr_type_of(a->sizes), tsr_type_of(a->places), (long long)c->over.size);
+  return false;
+}
+
+/* What all places say of this one: [places, 1]. */
+static tsr_array *said_of(const collective *c, tsr_array *list)
+{
+  tsr_array *all = all_of(c, tsr_cast_at(list, TSR_I64, c->site));
+  if (all->inert) return all;
+  return tsr_expand_dims_at(own_of(c, tsr_transpose_at(all, NULL, 0, c->site)),
+                            tsr_dims_of((int[]){ 1 }, 1), c->site);
+}
+
+/* Which row of all places' comes to each row here; -1: none. */
+static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a)
+{
+  const char *site = c->site;
+  int64_t rows = a->x->shape.dims[0];
+  tsr_shape line = { .rank = 2, .dims = { 1, a->to->shape.dims[0] } };
+  tsr_shape places = { .rank = 2, .dims = { c->over.size, 1 } };
+  tsr_sharding any = { .mesh = NULL };
+  tsr_array *start = said_of(c, a->starts), *count = said_of(c, a->sizes);
+  tsr_array *first = said_of(c, a->places);
+  tsr_array *at = tsr_iota_at(c->scope, TSR_I64, line, 1, any, site);
+  tsr_array *from = tsr_iota_at(c->scope, TSR_I64, places, 0, any, site);
+  at = tsr_sub_at(at, TSR_OPERAND(first), site); /* [places, rows here] */
+  tsr_array *row = tsr_add_at(start, TSR_OPERAND(at), site);
+  row = tsr_add_at(row, TSR_OPERAND(tsr_mul_at(from, TSR_OPERAND(rows), site)), site);
+  tsr_array *sent = tsr_and_at(tsr_ge_at(at, TSR_OPERAND(0), site),
+                               TSR_OPERAND(tsr_lt_at(at, TSR_OPERAND(count), site)), site);
+  tsr_reduce_args most = { .size = sizeof most, .dims = { .bits = 1 } };
+  most.x = tsr_where_at(sent, TSR_OPERAND(row), TSR_OPERAND(-1), site);
+  return tsr_max_at(&most, site);
+}
+
+tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *site)
+{
+  collective c;
+  tsr_ragged_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts("tsr_ragged_all_to_all", given, &args, sizeof args, &error);
+  tsr_array *const all[] = { args.x, args.to, args.starts, args.sizes, args.places };
+  if (!open_collective(&c, "tsr_ragged_all_to_all", args.x, args.axis, site))
+    return closed(&c, args.x);
+  for (int i = 1; i < 5 && !error.status; i++) {
+    if (!all[i])
+      tsr__error_set(&error, TSR_EARG,
+                     "tsr_ragged_all_to_all: an array is missing; give x, .to, .starts, .sizes and "
+                     ".places");
+    else if (!tsr__usable(all[i])) return closed(&c, all[i]);
+  }
+  if (error.status) return refuse(&c, &error);
+  if (!check_ragged(&c, &args)) return tsr__make_inert(c.scope, site);
+  if (!args.x->shape.dims[0]) return args.to;
+  tsr_array *row = ragged_rows(&c, &args);
+  tsr_array *there = tsr_ge_at(row, TSR_OPERAND(0), site);
+  tsr_take_args take = { .size = sizeof take };
+  take.x = tsr__join_dims(all_of(&c, args.x), 0, site);
+  take.indices = tsr_maximum_at(row, TSR_OPERAND(0), site);
+  for (int d = 1; d < args.to->shape.rank; d++)
+    there = tsr_expand_dims_at(there, tsr_dims_of(&d, 1), site);
+  return tsr_where_at(there, TSR_OPERAND(tsr_take_at(&take, site)), TSR_OPERAND(args.to), site);
 }
 
 /* ---- permutations ---------------------------------------------------------------------------- */
@@ -421,6 +521,29 @@ tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
     else source[to] = from;
   }
   return error.status ? refuse(&c, &error) : permute(&c, args.x, source);
+}
+
+tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *sources, int count,
+                           const char *site)
+{
+  collective c;
+  tsr__error error = { .status = TSR_OK };
+  if (!open_collective(&c, "tsr_pshuffle", x, axis, site)) return closed(&c, x);
+  int64_t size = c.over.size;
+  int64_t *source = tsr__arena_new(&c.scope->arena, 2 * (size_t)size * sizeof *source);
+  if (!source) return tsr__or_no_memory(c.scope, NULL, c.name, site);
+  if (count != size)
+    tsr__error_set(&error, TSR_EARG, "tsr_pshuffle: %d sources for %lld places, expected one each",
+                   count, (long long)size);
+  for (int i = 0; i < count && !error.status; i++) {
+    bool there = sources[i] >= 0 && sources[i] < size;
+    if (!there || source[size + sources[i]]++)
+      tsr__error_set(&error, TSR_EARG,
+                     "tsr_pshuffle: place %d gets that of %d, expected each of 0..%lld once", i,
+                     sources[i], (long long)size - 1);
+    source[i] = sources[i];
+  }
+  return error.status ? refuse(&c, &error) : permute(&c, x, source);
 }
 
 tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const char *site)

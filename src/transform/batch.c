@@ -252,12 +252,29 @@ static tsr_array *dot(const node *x)
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
+static bool names_axis(const tsr_sharding *at, const char *name)
+{
+  for (int i = 0; i < at->first[at->rank]; i++)
+    if (!strcmp(at->mesh->names[at->axis[i]], name)) return true;
+  return false;
+}
+
+static tsr_array *refuse_place(const node *x)
+{
+  tsr__fail(x->batch->replay.scope, x->site, TSR_EAXIS,
+            "tsr_%s: axis %s is manual here: each of its places has its own; leave it out of the "
+            "spec, or place what comes of tsr_shard_map",
+            x->row->name, x->batch->axis);
+  return tsr__make_inert(x->batch->replay.scope, x->site);
+}
+
 /* A constraint of an element is one of all of them, which leaves the front to the planner. */
 static tsr_array *placed(const node *x)
 {
   const tsr__program *program = x->batch->replay.program;
   tsr_sharding at = program->shardings[x->g->sharding], moved = at;
   if (!at.mesh) return x->in[0];
+  if (x->batch->of_mesh && names_axis(&at, x->batch->axis)) return refuse_place(x);
   moved.rank = (uint8_t)(at.rank < TSR_MAX_RANK ? at.rank + 1 : at.rank);
   for (int d = TSR_MAX_RANK; d > 0; d--) moved.first[d] = at.first[d - 1];
   moved.first[0] = 0;

@@ -8,6 +8,7 @@ typedef struct tsr__batch {
   tsr__replay replay; /* its arguments as they are mapped: those that vary have the front */
   const char *axis;   /* the name of what is mapped over; NULL: none */
   int64_t size;       /* of the front */
+  bool of_mesh;       /* its places are devices: nothing in the body may be placed along it */
   bool *varies;       /* by node: it has the front */
 } tsr__batch;
 

@@ -1,34 +1,54 @@
-/* Functions of many made of functions of one, and bodies that see what a device holds.
+/* Functions of many made of functions of one.
  *
- *   vmap        trace f on arguments without the mapped dim, replay with the dim in front (batch.c)
- *   shard_map   x f32[8,4]@(x,y)  -->  [x=4, y=2, 2, 2]   each axis that the spec names in front
- *               mapped over y, then over x: the body sees [2, 2]
- *               results [x, y, ..] --> [4*2, ..]          by out_specs
+ *   vmap   trace f on arguments without the mapped dim, replay with the dim in front (batch.c)
+ *   pmap   vmap whose elements lie on a device each
+ *   xmap   a vmap for each name, the first name outermost
  *
- * So per-device code is mapping whose fronts lie along the mesh's axes; the partitioner splits it
- * and names what moves, as of any program. What varies along an axis has its front: that a result
- * is the same everywhere is that it has none. */
-#include "tessera/mapping.h"
+ * What varies has the front: that a result is the same for all is that it has none. */
+#include "transform/mapped.h"
 
 #include <stdio.h>
 
 #include "tessera/shape.h"
-#include "transform/batch.h"
 
-/* ---- vmap ------------------------------------------------------------------------------------ */
+typedef tsr__mapped mapped;
 
-typedef struct mapped {
-  tsr_function *f;
-  int in_dims[TSR_MAX_ARGS], out_dims[TSR_MAX_ARGS];
-  const char *axis; /* NULL: none */
-  int64_t size;     /* of a mesh's axis: results that do not vary stay without the front, */
-  bool varies[TSR_MAX_ARGS]; /* and here stands which do; 0: as large as arguments say */
-} mapped;
-
-static tsr_array *fail_map(tsr_scope *scope, const char *site, tsr_status status, const char *why)
+/* Elements lie along the axis of the mesh, if it has one; the planner cuts the other dims. */
+static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
 {
-  tsr__fail(scope, site, status, "tsr_vmap: %s", why);
-  return tsr__make_inert(scope, site);
+  int axis = m->mesh && m->axis ? m->mesh->axis_count - 1 : -1;
+  while (axis >= 0 && strcmp(m->mesh->names[axis], m->axis)) axis--;
+  if (axis < 0 || a->inert) return a;
+  tsr_sharding at = { .mesh = m->mesh, .rank = (uint8_t)a->shape.rank, .axis = { (uint8_t)axis } };
+  for (int d = 0; d < TSR_MAX_RANK; d++) at.first[d + 1] = 1;
+  at.open = (uint8_t)(((1u << a->shape.rank) - 1) & ~1u);
+  return tsr_constrain_at(a, at, site);
+}
+
+/* The devices of a pmap: the first ones, as many as there are elements. */
+static const tsr_mesh *devices_of(tsr_scope *scope, const mapped *m, int64_t size)
+{
+  tsr__text text;
+  tsr__text_init(&text, &scope->rt->heap);
+  tsr__text_add(&text, "%s=%lld", m->axis, (long long)size);
+  const tsr_mesh *mesh = tsr_mesh_make(scope->rt, tsr__text_get(&text));
+  tsr__text_free(&text);
+  return mesh;
+}
+
+static tsr_array *fail_map(tsr_scope *scope, const mapped *m, const char *why)
+{
+  tsr__fail(scope, scope->site, TSR_EARG, "%s: %s", m->call, why);
+  return tsr__make_inert(scope, scope->site);
+}
+
+static tsr_array *fail_devices(tsr_scope *scope, const mapped *m, int64_t size)
+{
+  tsr__fail(scope, scope->site, TSR_EARG,
+            "%s: %lld elements need as many devices, but there are %lld; use tsr_vmap, or map over "
+            "fewer",
+            m->call, (long long)size, (long long)m->most);
+  return tsr__make_inert(scope, scope->site);
 }
 
 /* A leaf as the body sees one element of it: an argument that is no one's. */
@@ -65,8 +85,8 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
     tsr_array *a = e->all.at[first + k];
     int dim = asked == TSR_UNMAPPED ? -1 : asked < 0 ? asked + a->shape.rank : asked;
     if (asked != TSR_UNMAPPED && (dim < 0 || dim >= a->shape.rank)) {
-      tsr__fail(scope, site, TSR_EARG, "tsr_vmap: dim %d of argument %d, which is %s; %s", asked, i,
-                tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
+      tsr__fail(scope, site, TSR_EARG, "%s: dim %d of argument %d, which is %s; %s", m->call, asked,
+                i, tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
       return false;
     }
     e->varies[first + k] = dim >= 0;
@@ -74,9 +94,9 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
     if (dim < 0) continue;
     if (e->size >= 0 && e->size != a->shape.dims[dim]) {
       tsr__fail(scope, site, TSR_ESHAPE,
-                "tsr_vmap: %lld elements along dim %d of argument %d, which is %s, but %lld along "
+                "%s: %lld elements along dim %d of argument %d, which is %s, but %lld along "
                 "those before; map over dims of one size",
-                (long long)a->shape.dims[dim], dim, i, tsr_type_of(a), (long long)e->size);
+                m->call, (long long)a->shape.dims[dim], dim, i, tsr_type_of(a), (long long)e->size);
       return false;
     }
     e->size = a->shape.dims[dim];
@@ -93,12 +113,27 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
 {
   const char *site = b->replay.site;
   int to = i < TSR_MAX_ARGS ? m->out_dims[i] : 0;
+  if (to == TSR_UNMAPPED && !varies) return a;
+  if (to == TSR_UNMAPPED) {
+    tsr__fail(b->replay.scope, site, TSR_EAXIS,
+              "%s: result %d may differ along %s, but has no dim for it: give it one, or join what "
+              "differs with tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
+              m->call, i, m->axis ? m->axis : "the mapped dim");
+    return tsr__make_inert(b->replay.scope, site);
+  }
   if (!varies) a = tsr__batch_repeat(b, a, site);
-  if (to < 0) to += a->shape.rank;
-  return to && !a->inert ? tsr_moveaxis_at(a, 0, to, site) : a;
+  if (a->inert) return a;
+  int at = to < 0 ? to + a->shape.rank : to;
+  if (at < 0 || at >= a->shape.rank) {
+    tsr__fail(b->replay.scope, site, TSR_EARG, "%s: dim %d of result %d, which is %s; %s", m->call,
+              to, i, tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
+    return tsr__make_inert(b->replay.scope, site);
+  }
+  a = on_axis(m, a, site);
+  return at ? tsr_moveaxis_at(a, 0, at, site) : a;
 }
 
-static tsr_array *map_body(tsr_scope *scope, tsr_array *const *in, void *user)
+tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   mapped *m = user;
   elements e = { .size = m->size ? m->size : -1 };
@@ -109,13 +144,16 @@ static tsr_array *map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   if (!e.in || !e.varies) return NULL;
   for (int i = 0; i < arity; i++)
     if (!take_argument(scope, m, in[i], i, &e)) return tsr__make_inert(scope, scope->site);
-  if (e.size < 0)
-    return fail_map(scope, scope->site, TSR_EARG,
-                    "no argument is mapped over; give one of .in_dims");
+  if (e.size < 0) return fail_map(scope, m, "no argument is mapped over; give one a dim that is");
+  if (m->most && e.size > m->most) return fail_devices(scope, m, e.size);
+  mapped here = *m;
+  if (m->most && e.size) here.mesh = devices_of(scope, m, e.size);
+  for (int k = 0; k < leaves; k++)
+    if (e.varies[k]) e.all.at[k] = on_axis(&here, e.all.at[k], scope->site);
   if (m->axis && !tsr__axis_bind(scope, m->axis, e.size, m->size > 0)) return NULL;
   e.one.in = (tsr__operands){ e.in, arity };
   const tsr__traced *t = tsr__trace(scope, m->f, &e.one, scope->site);
-  tsr__batch b = { .axis = m->axis, .size = e.size };
+  tsr__batch b = { .axis = m->axis, .size = e.size, .of_mesh = m->size > 0 };
   if (!t || !tsr__replay_open(&b.replay, scope, t, e.all.at, scope->site)) return NULL;
   size_t room = (size_t)(t->argument_count + t->captured_count + 1);
   bool *varies = tsr__arena_new(&scope->arena, room);
@@ -130,9 +168,39 @@ static tsr_array *map_body(tsr_scope *scope, tsr_array *const *in, void *user)
     results[i] = b.replay.at[r];
     if (i < TSR_MAX_ARGS) m->varies[i] = b.varies[r];
     if (!m->size && !results[i]->inert)
-      results[i] = place_result(&b, m, results[i], b.varies[r], i);
+      results[i] = place_result(&b, &here, results[i], b.varies[r], i);
   }
   return results ? tsr__form_fill(scope, t->form, results, scope->site) : NULL;
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+/* The name of an axis, copied; the error is told where it is none. */
+static const char *name_of(tsr_scope *scope, const char *call, const char *axis, tsr__error *error)
+{
+  if (!axis) return NULL;
+  size_t length = strlen(axis);
+  if (!length || length >= TSR__AXIS_NAME)
+    tsr__error_set(error, TSR_EARG, "%s: an axis named \"%s\", expected 1 to %d bytes", call, axis,
+                   TSR__AXIS_NAME - 1);
+  return tsr__arena_text(&scope->arena, axis, length);
+}
+
+/* A function of `m`, which is copied. */
+static tsr_function *make(const mapped *m, const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = m->f->node.scope;
+  mapped *own = tsr__arena_new(&scope->arena, sizeof *own);
+  tsr_function *out = own ? tsr__function_new(scope, tsr__map_body, own, m->f->name, site) : NULL;
+  if (!out) {
+    tsr__or_no_memory(scope, NULL, m->call, site);
+    return NULL;
+  }
+  *own = *m;
+  out->of = m->f;
+  out->inert = error->status != TSR_OK;
+  if (out->inert) tsr__fail_error(scope, site, error);
+  return out;
 }
 
 tsr_function *tsr_vmap_at(const tsr_vmap_args *given, const char *site)
@@ -142,228 +210,145 @@ tsr_function *tsr_vmap_at(const tsr_vmap_args *given, const char *site)
   tsr__take_opts("tsr_vmap", given, &args, sizeof args, &error);
   tsr_function *f = args.function;
   if (!f || f->inert) return f;
-  tsr_scope *scope = f->node.scope;
-  mapped *m = tsr__arena_new(&scope->arena, sizeof *m);
-  tsr_function *out = m ? tsr__function_new(scope, map_body, m, f->name, site) : NULL;
-  if (!out) {
-    tsr__or_no_memory(scope, NULL, "tsr_vmap", site);
-    return NULL;
-  }
-  m->f = f;
-  memcpy(m->in_dims, args.in_dims, sizeof m->in_dims);
-  memcpy(m->out_dims, args.out_dims, sizeof m->out_dims);
-  if (args.axis) m->axis = tsr__arena_text(&scope->arena, args.axis, strlen(args.axis));
-  out->of = f;
-  if (!error.status && args.axis && (!*args.axis || strlen(args.axis) >= TSR__AXIS_NAME))
-    tsr__error_set(&error, TSR_EARG, "tsr_vmap: an axis named \"%s\", expected 1 to %d bytes",
-                   args.axis, TSR__AXIS_NAME - 1);
-  out->inert = error.status != TSR_OK;
-  if (out->inert) tsr__fail_error(scope, site, &error);
-  return out;
+  mapped m = { .f = f, .call = "tsr_vmap" };
+  memcpy(m.in_dims, args.in_dims, sizeof m.in_dims);
+  memcpy(m.out_dims, args.out_dims, sizeof m.out_dims);
+  m.axis = name_of(f->node.scope, m.call, args.axis, &error);
+  return make(&m, &error, site);
 }
 
-/* ---- shard_map ------------------------------------------------------------------------------- */
-
-/* A call of shard_map: one function a mesh axis, the first of the mesh outermost. */
-typedef struct sharded {
-  tsr_scope *scope;
-  const tsr_mesh *mesh;
-  const tsr_shard_map_args *args;
-  mapped *level; /* one a mesh axis */
-  const char *site;
-} sharded;
-
-static tsr_array *inert_of(const sharded *s)
+tsr_function *tsr_pmap_at(const tsr_pmap_args *given, const char *site)
 {
-  return tsr__make_inert(s->scope, s->site);
+  tsr_pmap_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  tsr__take_opts("tsr_pmap", given, &args, sizeof args, &error);
+  tsr_function *f = args.function;
+  if (!f || f->inert) return f;
+  mapped m = { .f = f, .call = "tsr_pmap", .most = tsr_device_count(f->node.scope->rt) };
+  memcpy(m.in_dims, args.in_dims, sizeof m.in_dims);
+  memcpy(m.out_dims, args.out_dims, sizeof m.out_dims);
+  m.axis = name_of(f->node.scope, m.call, args.axis ? args.axis : "devices", &error);
+  return make(&m, &error, site);
 }
 
-/* Which dim of a spec an axis cuts; -1: none. */
-static int dim_of_axis(const tsr_sharding *at, int axis)
-{
-  for (int d = 0; d < at->rank; d++)
-    if (tsr__dim_axes(at, d) >> axis & 1) return d;
-  return -1;
-}
+/* ---- xmap ------------------------------------------------------------------------------------ */
 
-/* The front as the mesh lies: its axes that a spec names, one a dim. */
-static tsr_sharding front_of(const sharded *s, const tsr_sharding *at)
-{
-  tsr_sharding out = { .mesh = s->mesh };
-  for (int a = 0; a < s->mesh->axis_count; a++) {
-    if (dim_of_axis(at, a) < 0) continue;
-    out.axis[out.rank] = (uint8_t)a;
-    out.rank++;
-    out.first[out.rank] = out.rank;
-  }
-  for (int d = out.rank; d < TSR_MAX_RANK; d++) out.first[d + 1] = out.rank;
-  return out;
-}
+/* The entries of "batch,-": names of dims. */
+typedef struct entries {
+  const char *at[TSR_MAX_RANK];
+  size_t length[TSR_MAX_RANK];
+  int count;
+} entries;
 
-/* Dims as axes and what is left of each: [x, y, 2, 2] of [8, 4]. `order`: where each comes from
- * when the front stands before all that is left. */
-typedef struct division {
-  tsr_shape apart, front; /* in the order of dims; with the front first */
-  int order[2 * TSR_MAX_RANK];
-} division;
-
-/* Of the shape of a whole array, or, with `local`, of the shards that make it. False: too many. */
-static bool divide_dims(const sharded *s, const tsr_sharding *at, const tsr_shape *shape,
-                        bool local, division *out)
+static bool read_entries(const char *text, const char *what, int i, entries *out, tsr__error *error)
 {
-  int place[TSR_MAX_AXES] = { 0 }, left[TSR_MAX_RANK], rank = 0, front = 0;
-  *out = (division){ .apart = { .rank = 0 } };
-  for (int d = 0; d < shape->rank; d++) {
-    int64_t parts = 1;
-    for (int i = at->first[d]; d < at->rank && i < at->first[d + 1]; i++) {
-      if (rank == TSR_MAX_RANK) return false;
-      int64_t size = s->mesh->sizes[at->axis[i]];
-      place[at->axis[i]] = rank;
-      out->apart.dims[rank++] = size;
-      parts *= size;
+  *out = (entries){ .count = 0 };
+  for (const char *at = text ? text : ""; *at;) {
+    at += strspn(at, " ,");
+    size_t length = strcspn(at, " ,");
+    if (!length) break;
+    if (out->count == TSR_MAX_RANK || length >= TSR__AXIS_NAME) {
+      tsr__error_set(error, TSR_EARG,
+                     "tsr_xmap: %s %d has \"%s\", expected at most %d names of 1 to %d bytes", what,
+                     i, text, TSR_MAX_RANK, TSR__AXIS_NAME - 1);
+      return false;
     }
-    if (rank == TSR_MAX_RANK) return false;
-    left[d] = rank;
-    out->apart.dims[rank++] = local ? shape->dims[d] : shape->dims[d] / parts;
+    out->at[out->count] = at;
+    out->length[out->count++] = length;
+    at += length;
   }
-  out->apart.rank = out->front.rank = rank;
-  for (int a = 0; a < s->mesh->axis_count; a++)
-    if (dim_of_axis(at, a) >= 0) out->order[front++] = place[a];
-  for (int d = 0; d < shape->rank; d++) out->order[front++] = left[d];
-  for (int d = 0; d < rank; d++) out->front.dims[d] = out->apart.dims[out->order[d]];
   return true;
 }
 
-static tsr_array *fail_spec(const sharded *s, tsr_status status, const char *what, int i,
-                            const char *why)
+/* Where a name is among entries; -1: it is not. */
+static int place_of(const entries *e, const char *name, size_t length)
 {
-  tsr__fail(s->scope, s->site, status, "tsr_shard_map: %s %d %s", what, i, why);
-  return inert_of(s);
+  for (int i = 0; i < e->count; i++)
+    if (e->length[i] == length && !memcmp(e->at[i], name, length)) return i;
+  return -1;
 }
 
-/* One array as the body's levels take it: its axes in front, where they lie. */
-static tsr_array *divide_leaf(const sharded *s, tsr_array *a, const tsr_sharding *at, int i)
+/* All names of the arguments, in the order in which they are first named. */
+static bool all_names(const entries *in, entries *names, tsr__error *error)
 {
-  division d;
-  if (a->inert) return a;
-  for (int k = 0; k < at->rank; k++) {
-    int64_t parts = tsr__dim_parts(at, k);
-    if (parts == 1 || (k < a->shape.rank && a->shape.dims[k] % parts == 0)) continue;
-    char why[160];
-    snprintf(why, sizeof why, "is %s, of which dim %d is cut into %lld by \"%s\"; give a multiple",
-             tsr_type_of(a), k, (long long)parts, s->args->in_specs[i]);
-    return fail_spec(s, TSR_ESHAPE, "argument", i, why);
-  }
-  if (!divide_dims(s, at, &a->shape, false, &d))
-    return fail_spec(s, TSR_ESHAPE, "argument", i, "has too many dims to be cut so");
-  tsr_array *out = tsr_reshape_at(tsr_constrain_at(a, *at, s->site), d.apart, s->site);
-  out = tsr_transpose_at(out, d.order, d.apart.rank, s->site);
-  return out->inert ? out : tsr_constrain_at(out, front_of(s, at), s->site);
+  *names = (entries){ .count = 0 };
+  for (int i = 0; i < TSR_MAX_ARGS; i++)
+    for (int k = 0; k < in[i].count; k++) {
+      bool none = in[i].length[k] == 1 && *in[i].at[k] == '-';
+      if (none || place_of(names, in[i].at[k], in[i].length[k]) >= 0) continue;
+      if (names->count == TSR_MAX_RANK) {
+        tsr__error_set(error, TSR_EARG, "tsr_xmap: more than %d names; map over fewer",
+                       TSR_MAX_RANK);
+        return false;
+      }
+      names->at[names->count] = in[i].at[k];
+      names->length[names->count++] = in[i].length[k];
+    }
+  if (!names->count)
+    tsr__error_set(error, TSR_EARG, "tsr_xmap: .in_axes name no dim; give one a name");
+  return names->count > 0;
 }
 
-/* False: the spec is none of the mesh; the error is told. */
-static bool read_spec(const sharded *s, const char *what, int i, const char *spec,
-                      tsr_sharding *out)
+/* How many entries before `at` have no name, or that of a level from `level` on. */
+static int before(const entries *e, int at, const entries *names, int level)
 {
-  tsr__error error = { .status = TSR_OK };
-  *out = tsr_on(s->mesh, spec);
-  if (!tsr__check_place(s->scope, out, TSR_F32, &(tsr_shape){ .rank = out->rank }, &error))
-    return true;
-  tsr__fail(s->scope, s->site, error.status, "tsr_shard_map: %s %d: %s", what, i, error.text);
-  return false;
-}
-
-static tsr_array *divide_argument(const sharded *s, int i)
-{
-  tsr_array *in = s->args->in[i];
-  const char *spec = s->args->in_specs[i];
-  tsr__leaves all = { 0 };
-  if (in->inert || !spec) return in;
-  tsr_sharding at;
-  if (!read_spec(s, "argument", i, spec, &at)) return inert_of(s);
-  for (int a = 0; a < s->mesh->axis_count; a++)
-    s->level[a].in_dims[i] = dim_of_axis(&at, a) < 0 ? TSR_UNMAPPED : 0;
-  if (!tsr__leaves_of(&s->scope->arena, in, &all)) return inert_of(s);
-  for (int k = 0; k < all.count; k++) all.at[k] = divide_leaf(s, all.at[k], &at, i);
-  return tsr__like(in, all.at, all.count, s->site);
-}
-
-/* A result with a front for each axis that its spec names, and no other. */
-static tsr_array *join_leaf(const sharded *s, tsr_array *a, int i)
-{
-  const char *spec = i < TSR_MAX_ARGS && s->args->out_specs[i] ? s->args->out_specs[i] : "";
-  tsr_sharding at;
-  tsr_shape local = { .rank = a->shape.rank }, fronts = { .rank = 0 }, ones;
-  int own = 0;
-  if (a->inert) return a;
-  if (!read_spec(s, "result", i, spec, &at)) return inert_of(s);
-  for (int x = 0; x < s->mesh->axis_count; x++) {
-    bool named = dim_of_axis(&at, x) >= 0, varies = s->level[x].varies[i];
-    own += varies;
-    if (named) fronts.dims[fronts.rank++] = varies ? s->mesh->sizes[x] : 1;
-    if (named || !varies) continue;
-    tsr__fail(s->scope, s->site, TSR_EAXIS,
-              "tsr_shard_map: result %d may differ along axis %s, which its spec \"%s\" does not "
-              "name, so that it must be the same at all of it: name the axis, or join what differs "
-              "with tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
-              i, s->mesh->names[x], spec);
-    return inert_of(s);
-  }
-  local.rank -= own;
-  for (int d = 0; d < local.rank; d++) local.dims[d] = a->shape.dims[own + d];
-  if (at.rank > local.rank || fronts.rank + local.rank > TSR_MAX_RANK)
-    return fail_spec(s, TSR_ESHAPE, "result", i, "has fewer dims than its spec, or too many");
-  division d;
-  if (!divide_dims(s, &at, &local, true, &d))
-    return fail_spec(s, TSR_ESHAPE, "result", i, "has too many dims");
-  ones = d.front;
-  for (int k = 0; k < fronts.rank; k++) ones.dims[k] = fronts.dims[k];
-  a = tsr_broadcast_to_at(tsr_reshape_at(a, ones, s->site), d.front, s->site);
-  int back[TSR_MAX_RANK];
-  for (int k = 0; k < d.front.rank; k++) back[d.order[k]] = k;
-  for (int k = 0; k < local.rank; k++) local.dims[k] *= k < at.rank ? tsr__dim_parts(&at, k) : 1;
-  a = tsr_transpose_at(tsr_constrain_at(a, front_of(s, &at), s->site), back, d.front.rank, s->site);
-  return tsr_constrain_at(tsr_reshape_at(a, local, s->site), at, s->site);
-}
-
-static tsr_array *join_results(const sharded *s, tsr_array *result)
-{
-  tsr__leaves all = { 0 };
-  if (result->inert || !tsr__leaves_of(&s->scope->arena, result, &all)) return result;
-  for (int i = 0; i < all.count; i++) all.at[i] = join_leaf(s, all.at[i], i);
-  return tsr__like(result, all.at, all.count, s->site);
-}
-
-tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
-                            const tsr_shard_map_args *given, const char *site)
-{
-  tsr_shard_map_args args = { .size = sizeof args };
-  tsr__error error = { .status = TSR_OK };
-  tsr__take_opts("tsr_shard_map", given, &args, sizeof args, &error);
   int count = 0;
-  for (; count < TSR_MAX_ARGS && args.in[count]; count++)
-    if (args.in[count]->inert) return args.in[count];
-  tsr__operands in = { args.in, count };
-  sharded s = { .scope = tsr__home_of(in), .mesh = mesh, .args = &args, .site = site };
-  if (!s.scope || !mesh || !body || error.status) {
-    tsr__error_set(&error, TSR_EARG,
-                   "tsr_shard_map: %s is missing; give a mesh, a body and at least one array",
-                   !mesh   ? "the mesh"
-                   : !body ? "the body"
-                           : "an array");
-    tsr__fail_error(s.scope, site, &error);
-    return inert_of(&s);
+  for (int i = 0; i < at; i++) {
+    int of = place_of(names, e->at[i], e->length[i]);
+    count += of < 0 || of >= level;
   }
-  s.level = tsr__arena_new(&s.scope->arena, (size_t)mesh->axis_count * sizeof *s.level);
-  tsr_function *f = tsr__function_new(s.scope, body, user, "shard_map", site);
-  if (f) f->asked = true;
-  for (int a = mesh->axis_count - 1; s.level && f && a >= 0; a--) {
-    s.level[a] = (mapped){ .f = f, .axis = mesh->names[a], .size = mesh->sizes[a] };
-    for (int i = 0; i < TSR_MAX_ARGS; i++) s.level[a].in_dims[i] = TSR_UNMAPPED;
-    f = tsr__function_new(s.scope, map_body, &s.level[a], "shard_map", site);
+  return count;
+}
+
+/* The level of one name: outer ones have taken their dims away, inner ones given theirs back. */
+static mapped level_of(const entries *in, const entries *out, const entries *names, int level)
+{
+  mapped m = { .call = "tsr_xmap" };
+  for (int i = 0; i < TSR_MAX_ARGS; i++) {
+    int from = place_of(&in[i], names->at[level], names->length[level]);
+    int to = place_of(&out[i], names->at[level], names->length[level]);
+    m.in_dims[i] = from < 0 ? TSR_UNMAPPED : before(&in[i], from, names, level);
+    m.out_dims[i] = to < 0 ? TSR_UNMAPPED : before(&out[i], to, names, level);
   }
-  if (!s.level || !f) return tsr__or_no_memory(s.scope, NULL, "tsr_shard_map", site);
-  for (int i = 0; i < count; i++) args.in[i] = divide_argument(&s, i);
-  tsr_array *made = join_results(&s, tsr_call_at(f, args.in, count, site));
-  return tsr__or_no_memory(s.scope, made, "tsr_shard_map", site);
+  return m;
+}
+
+/* A name of a result that no argument has. */
+static bool check_names(const entries *out, const entries *names, tsr__error *error)
+{
+  for (int i = 0; i < TSR_MAX_ARGS; i++)
+    for (int k = 0; k < out[i].count; k++) {
+      bool none = out[i].length[k] == 1 && *out[i].at[k] == '-';
+      if (none || place_of(names, out[i].at[k], out[i].length[k]) >= 0) continue;
+      tsr__error_set(
+          error, TSR_EAXIS,
+          "tsr_xmap: result %d has a dim %.*s, which no argument has; name one of .in_axes", i,
+          (int)out[i].length[k], out[i].at[k]);
+      return false;
+    }
+  return true;
+}
+
+tsr_function *tsr_xmap_at(const tsr_xmap_args *given, const char *site)
+{
+  tsr_xmap_args args = { .size = sizeof args };
+  tsr__error error = { .status = TSR_OK };
+  entries in[TSR_MAX_ARGS], out[TSR_MAX_ARGS], names = { .count = 0 };
+  tsr__take_opts("tsr_xmap", given, &args, sizeof args, &error);
+  tsr_function *f = args.function;
+  if (!f || f->inert) return f;
+  bool read = !error.status;
+  for (int i = 0; i < TSR_MAX_ARGS && read; i++)
+    read = read_entries(args.in_axes[i], "argument", i, &in[i], &error) &&
+           read_entries(args.out_axes[i], "result", i, &out[i], &error);
+  read = read && all_names(in, &names, &error) && check_names(out, &names, &error);
+  if (!read) return make(&(mapped){ .f = f, .call = "tsr_xmap" }, &error, site);
+  for (int level = names.count - 1; level >= 0 && f; level--) {
+    mapped m = level_of(in, out, &names, level);
+    m.f = f;
+    m.mesh = args.mesh;
+    m.axis = tsr__arena_text(&f->node.scope->arena, names.at[level], names.length[level]);
+    f = make(&m, &error, site);
+  }
+  return f;
 }

@@ -123,6 +123,8 @@ bool tsr__explicit_places(const tsr__program *program, const tsr__explicit *ask,
 /* Makes an axis that bodies are mapped over known in a scope and those in it. False: out of
  * memory. */
 bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size, bool of_mesh);
+/* Whether the devices along an axis of a mesh run a body in a scope. */
+bool tsr__axis_manual(const tsr_scope *scope, const char *name);
 /* Appends the names and sizes of all axes that are known in a scope: part of a signature. */
 void tsr__axes_text(const tsr_scope *scope, tsr__text *out);
 /* A part of a gradient that comes from `out` to an operand: where along an axis of a mesh the

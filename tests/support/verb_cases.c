@@ -834,6 +834,7 @@ const struct verb_case verb_cases[] = {
   { "shard_maps", verb_shard_maps },
   { "training", verb_training },
   { "loops", verb_loops },
+  { "named", verb_named },
   { "donated", verb_donated },
   CASE(comparisons),
   CASE(reductions),

@@ -49,6 +49,7 @@ void verb_mapping(struct verb_run *r);
 void verb_shard_maps(struct verb_run *r);
 void verb_training(struct verb_run *r);
 void verb_loops(struct verb_run *r);
+void verb_named(struct verb_run *r);
 void verb_donated(struct verb_run *r);
 
 extern const struct verb_case verb_cases[];

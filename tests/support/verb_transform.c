@@ -173,6 +173,29 @@ static tsr_array *joined(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tuple(s, tsr_psum(in[0], "data"), tsr_mul(in[0], 2));
 }
 
+static tsr_array *exchanged(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *x = in[0], *one = tsr_full(s, 1, TSR_I64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_array *sent =
+      tsr_ragged_all_to_all(x, "i", .to = x, .starts = one, .sizes = one, .places = one);
+  return tsr_add(tsr_add(tsr_pshuffle(x, "i", 1, 0, 3, 2), sent),
+                 tsr_pswapaxes(x, "i", .tiled = true));
+}
+
+/* Elements on devices, named dims, and what places send each other. */
+void verb_named(struct verb_run *r)
+{
+  tsr_array *x = verb_matrix(r);
+  tsr_function *f = tsr_function_make(r->s, exchanged);
+  if (!f) return;
+  tsr_array *twice = tsr_tile(x, 2, 1);
+  tsr_function *spread = tsr_pmap(f, .in_dims = { 1 }, .axis = "i");
+  tsr_function *named = tsr_xmap(f, .in_axes = { "-,i" }, .out_axes = { "i" });
+  if (spread) verb_see_array(r, tsr_call(spread, twice));
+  if (named) verb_see_array(r, tsr_call(named, twice));
+}
+
 void verb_shard_maps(struct verb_run *r)
 {
   tsr_array *x = tsr_tile(verb_matrix(r), 4, 1);

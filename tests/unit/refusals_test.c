@@ -1047,6 +1047,45 @@ static tsr_array *swap_body(tsr_scope *scope, tsr_array *const *in, void *user)
   return tsr_pbroadcast(in[0], "i", 7);
 }
 
+static tsr_array *sent_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope;
+  if (user) return tsr_pshuffle(in[0], "i", 1, 1);
+  return tsr_ragged_all_to_all(in[0], "i", .to = in[0], .starts = in[0], .sizes = in[0],
+                               .places = in[0]);
+}
+
+static void more_mapping(void)
+{
+  tsr_array *f2 = ones(TSR_F32, TSR_SHAPE(2, 3)), *f8 = ones(TSR_F32, TSR_SHAPE(1000, 3));
+  tsr_function *same = tsr_function_make(s, first_of);
+  NO(tsr_call(tsr_vmap(same, .out_dims = { TSR_UNMAPPED }), f2));
+  NO(tsr_call(tsr_vmap(same, .out_dims = { 2 }), f2));
+  NO(tsr_call(tsr_pmap(same), f8));
+  NO(tsr_call(tsr_pmap(same, .in_dims = { 3 }), f2));
+  NO_END(status_of(tsr_pmap(same, .axis = "")));
+  NO_END(status_of(tsr_xmap(same)));
+  NO_END(status_of(tsr_xmap(same, .in_axes = { "a" }, .out_axes = { "b" })));
+  NO(tsr_call(tsr_xmap(same, .in_axes = { "a,b" }, .out_axes = { "a" }), f2));
+  NO(tsr_pswapaxes(f3, "i"));
+  NO(tsr_pshuffle(f3, "i", 0));
+  NO(tsr_ragged_all_to_all(f3, "i", .to = f3));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, sent_body), .axis = "i"), f2));
+  NO(tsr_call(tsr_vmap(tsr_function_make(s, sent_body, .user = mesh), .axis = "i"), f2));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "x", "x" },
+                   .out_specs = { "x" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "x" },
+                   .out_specs = { "x", "x" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "x,y" },
+                   .out_specs = { "x" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "x" },
+                   .out_specs = { "x,y" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .axes = "q", .in_specs = { "" },
+                   .out_specs = { "" }));
+  NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .axes = "y", .in_specs = { "x" },
+                   .out_specs = { "" }));
+}
+
 static void mapping(void)
 {
   tsr_array *f2 = ones(TSR_F32, TSR_SHAPE(2, 3));
@@ -1080,6 +1119,7 @@ static void mapping(void)
   NO(tsr_shard_map(mesh, first_of, NULL, .in = { f4 }, .in_specs = { "x" }, .out_specs = { "y" }));
   NO(tsr_shard_map(mesh, first_of, NULL, .in = { f }, .in_specs = { "" }, .out_specs = { "x" }));
   NO(tsr_shard_map(mesh, NULL, NULL, .in = { f4 }, .in_specs = { "x" }, .out_specs = { "x" }));
+  more_mapping();
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
