@@ -170,6 +170,8 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "csv.agg") == 0) return bench_csv(true);
   if (strncmp(name, "arrays.1dev", 11) == 0) return bench_arrays(1, name[11] ? name + 12 : NULL);
   if (strncmp(name, "arrays.8dev", 11) == 0) return bench_arrays(8, name[11] ? name + 12 : NULL);
+  if (strncmp(name, "mlp.", 4) == 0 || strncmp(name, "cnn.", 4) == 0) return bench_training(name);
+  if (strncmp(name, "first_step.", 11) == 0) return bench_first_step(name + 11, self);
   if (strncmp(name, "group", 5) == 0) return bench_groups(name);
   static const char *const lines[] = { "line", "sort.f32", "argsort.f32", "sort.8dev",
                                        "cumsum.8dev" };
@@ -231,8 +233,15 @@ int main(int argc, char **argv)
                                        "line",
                                        "join",
                                        "arrays.1dev",
-                                       "arrays.8dev" };
+                                       "arrays.8dev",
+                                       "mlp.1dev",
+                                       "mlp.8dev",
+                                       "cnn.1dev",
+                                       "cnn.8dev",
+                                       "first_step.mlp",
+                                       "first_step.cnn" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
+  if (argc > 2 && strcmp(argv[1], "--first-step") == 0) return bench_first_step_child(argv[2]);
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",
          "limit");

@@ -71,6 +71,11 @@ int bench_sorts(const char *only);
 int bench_joins(const char *only);
 /* sort.f32, argsort.f32, sort.8dev, cumsum.8dev; "line": all. */
 int bench_lines_sorted(const char *only);
+/* "mlp.1dev", "mlp.8dev", "cnn.1dev", "cnn.8dev". */
+int bench_training(const char *name);
+/* What a process of bench_first_step does: "mlp", "cnn". */
+int bench_first_step_child(const char *which);
+int bench_first_step(const char *which, const char *self);
 int bench_generated(void);
 /* `only` names one program; NULL: all. */
 int bench_arrays(int devices, const char *only);

@@ -250,6 +250,18 @@ int bench_start(const char *self)
   return race("start", ours, theirs, "python + numpy");
 }
 
+int bench_first_step(const char *which, const char *self)
+{
+  char name[32], ours[1200], theirs[1200] = "";
+  const char *python = getenv("BENCH_PYTHON");
+  snprintf(name, sizeof name, "first_step.%s", which);
+  snprintf(ours, sizeof ours, "exec '%s' --first-step %s >/dev/null", self, which);
+  if (python)
+    snprintf(theirs, sizeof theirs, "exec '%s' bench/peers/training.py JAX %s 1 once >/dev/null",
+             python, which);
+  return race(name, ours, theirs, "JAX");
+}
+
 /* A file of a thousand rows, a filter and groups. */
 int bench_tool_start(const char *tool)
 {
