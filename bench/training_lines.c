@@ -1,6 +1,6 @@
 /* mlp.1dev, mlp.8dev, cnn.1dev, cnn.8dev: one step of training as a traced function (loss,
- * gradient, SGD), beside JAX's jit and PyTorch. first_step.mlp, first_step.cnn: a process that makes
- * one step and prints the loss. What goes in is made by a formula on both sides
+ * gradient, SGD), beside JAX's jit and PyTorch. first_step.mlp, first_step.cnn: a process that
+ * makes one step and prints the loss. What goes in is made by a formula on both sides
  * (peers/training.py). */
 #include "bench.h"
 
