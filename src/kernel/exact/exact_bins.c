@@ -10,6 +10,8 @@ void tsr__bins_init(tsr__bins *b, const tsr__exact_ops *ops, tsr__heap *heap, vo
   *b = (tsr__bins){ .ops = ops, .unit = 1 };
   tsr__rows_init(&b->rows, heap, memory, count);
   b->sum = (int64_t *)(void *)((char *)memory + tsr__rows_bytes(count));
+  /* One more in front: a place of -1, nowhere, is a sum that nobody reads, so adding needs no
+   * branch. */
   memset(b->sum++, 0, ((size_t)count + 1) * sizeof *b->sum);
 }
 
@@ -20,6 +22,8 @@ static bool split_sums(const tsr__bins *b, int64_t first, int n, double high[2][
   const int64_t *sum = b->sum + first;
   uint64_t large = 0;
   for (int i = 0; i < n; i++) large |= (uint64_t)(sum[i] ^ (sum[i] >> 63));
+  /* Up to 53 bits a sum is one double. Else the low 31 bits are taken apart, which leaves 31
+   * above them: both are exact. */
   bool two = large >> 53;
   for (int i = 0; i < n; i++) {
     int64_t low = two ? sum[i] & INT32_MAX : 0;
@@ -47,6 +51,7 @@ void tsr__bins_empty(tsr__bins *b)
     int n = b->rows.count - at < BLOCK ? (int)(b->rows.count - at) : BLOCK;
     bool two = split_sums(b, at, n, part);
     for (int k = 0; k <= two; k++)
+      /* Places of 0 are left out: adding a zero would make a sum of -0 into +0. */
       if (find_some(part[k], n, some)) b->ops->rows_add_f64(&b->rows, at, part[k], n, some);
   }
   if (b->added) memset(b->sum, 0, (size_t)b->rows.count * sizeof *b->sum);
@@ -62,6 +67,7 @@ static double unit_for(const tsr__reals *x)
     double size = fabs(tsr__real_at(x, i));
     if (size > most && isfinite(size)) most = size;
   }
+  /* Within these exponents unit and sums are normal doubles, so that scaling is exact. */
   frexp(most < 0x1p900 ? most : 0x1p900, &exponent);
   return ldexp(1, (exponent > -900 ? exponent : -900) + 1 - ROOM);
 }
@@ -83,6 +89,7 @@ static void to_units(tsr__bins *b, const tsr__reals *x, int64_t *whole, uint64_t
   tsr__bins_empty(b);
   b->unit = unit_for(x);
   b->ops->whole_units(whole, left, x, b->unit);
+  /* Values too far apart for any unit: from here on each is added the general way. */
   b->plain = count_bits(left, x->n) > x->n / 2;
 }
 
@@ -104,6 +111,7 @@ void tsr__bins_add(tsr__bins *b, const int64_t *place, const tsr__reals *x)
       if (place[i] >= 0) tsr__rows_add(&b->rows, place[i], tsr__real_at(x, i));
     return;
   }
+  /* 2^22 values below 2^40 units stay below 2^62. */
   if (b->added > MOST_ADDED - BLOCK) tsr__bins_empty(b);
   to_units(b, x, whole, left);
   for (int i = 0; i < x->n; i++) sum[place[i]] += whole[i];

@@ -9,7 +9,9 @@ static void steps_of(const tsr__shard *shard, int rank, int64_t steps[TSR_MAX_RA
   for (int d = rank - 1; d >= 0; step *= shard->box.size[d--]) steps[d] = step;
 }
 
-/* How far one along an index is in an array, which may have it along several dims. */
+/* How far one along an index is in an array, which may have it along several dims.
+ *
+ *   a diagonal, aa->a:   one along a is one along both dims: steps add up */
 static int64_t step_of(const uint8_t *indices, int rank, int index, const int64_t *steps)
 {
   int64_t step = 0;
@@ -17,7 +19,9 @@ static int64_t step_of(const uint8_t *indices, int rank, int index, const int64_
   return step;
 }
 
-/* The same in the left operand, where windows have strides. */
+/* The same in the left operand, where windows have strides.
+ *
+ *   windows, place = stride * index + dilation * window: each index has its own step */
 static int64_t left_step(const tsr__dot_attr *attr, int rank, int index, const int64_t *steps)
 {
   int64_t step = 0;
@@ -40,7 +44,8 @@ typedef struct ranks {
   int left, right, out;
 } ranks;
 
-/* How much of a block of leaves there is. */
+/* How much of a block of leaves there is. Leaves of a dim that is cut lie in blocks of one size;
+ * the last may be longer than what is left. */
 static int64_t there(const tsr__dot_attr *attr, const tsr_box *box, int dim)
 {
   int64_t left = attr->length - box->start[dim];
@@ -58,6 +63,8 @@ static void add_index(const tsr__dot_attr *attr, ranks rank, int index, const ts
   int left = dim_of(attr->left, rank.left, index), right = dim_of(attr->right, rank.right, index);
   int out = dim_of(attr->out, rank.out, index);
   bool kept = out >= 0;
+  /* Of the device's part: the result's size where it is kept, else the right operand's, which
+   * has no windows. */
   int64_t size = kept ? from->out[0].box.size[out] : from->in[1].box.size[right];
   if (attr->leaf == index && right >= 0) size = there(attr, &from->in[1].box, right);
   tsr__product_index added = { .size = size,
@@ -127,6 +134,7 @@ tsr_status tsr__routine_dot(const tsr__call *call, tsr__error *error)
                                 .parts = (void *)room->memory };
   memset(room->memory, 0, (size_t)call->part_count * sizeof(tsr__product_part));
   for (int p = 0; p < call->part_count; p++) describe(call, &call->parts[p], &product.parts[p]);
+  /* All parts have the same indices behind that of the leaves, so the first tells. */
   if (call->part_count) product.leaf = leaf_of(tsr__dot_of(call->program, node), product.parts);
   tsr_status status = tsr__product_run(&product, error);
   tsr__scratch_give(call->rt, room);

@@ -25,7 +25,9 @@ typedef struct run {
   int64_t parts, step, at, count; /* step: from a part to the next */
 } run;
 
-/* level[k] is the sum of 2^k parts, if bit k of how many were met is set. */
+/* level[k] is the sum of 2^k parts, if bit k of how many were met is set. Bit k of a count rises
+ * by a carry: so each sum of 2^k is added to its neighbour as soon as that is there, and at most
+ * LEVELS of them wait. At the last part all that wait are added, the smallest first. */
 #define FOLD(T, name)                                                                            \
   static void name(const run *r, T *out)                                                         \
   {                                                                                              \
@@ -54,6 +56,7 @@ static void fold_halves(const run *r, tsr_dtype to)
 {
   float sum[CHUNK];
   uint16_t *out = (uint16_t *)r->out + r->at;
+  /* In f32 to the end, and rounded to 16 bits once. */
   fold_f32(r, sum);
   for (int64_t i = 0; i < r->count; i++)
     out[i] = to == TSR_F16 ? tsr__f16_of(sum[i]) : tsr__bf16_of(sum[i]);
@@ -84,6 +87,8 @@ static int64_t count_of(const tsr__call *call, int part)
 static void fold_task(void *user, int64_t task, int worker)
 {
   fold_job *job = user;
+  /* Chunks of all parts are numbered as if each had as many; those that are not there return at
+   * once. */
   int part = (int)(task / job->chunks);
   const tsr__call_part *of = &job->call->parts[part];
   int64_t at = task % job->chunks * CHUNK, left = count_of(job->call, part) - at;

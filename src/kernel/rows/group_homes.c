@@ -47,10 +47,13 @@ static bool all_differ(const tsr__parts *parts, const tsr__packed_keys *keys)
   int p = 0, equal = 0;
   for (int q = 1; q < parts->count; q++)
     if (parts->rows[q] > parts->rows[p]) p = q;
+  /* The largest part speaks for all: a sample of a few rows would say nothing. */
   int64_t rows = parts->rows[p];
   if (rows < LEAST || keys->bits <= 22) return false;
   for (int64_t i = 0; i < SAMPLE; i++) {
     uint64_t hash = tsr__key_hash(keys->word[p] + rows / SAMPLE * i, rows, keys->words);
+    /* Never 0, which is an empty slot. Two keys of one mark count as equal; among 4,096 that
+     * hardly happens. */
     uint32_t mark = (uint32_t)(hash >> 32) | 1;
     uint64_t s = hash % SLOTS;
     while (slot[s] && slot[s] != mark) s = (s + 1) % SLOTS;
@@ -100,6 +103,8 @@ tsr_status tsr__homes_group(tsr_runtime *rt, tsr__group_homes *h, const tsr__pac
 
 tsr_status tsr__homes_of_nothing(tsr_runtime *rt, tsr__group_homes *h, tsr__error *error)
 {
+  /* One group over all rows, of which there are none: the first part has it, without a first
+   * row. */
   h->local.count[0] = 1;
   tsr__index_free(rt, &h->local.first);
   tsr__parts of = tsr__homes_lie(h, h->local.count);
@@ -126,9 +131,11 @@ static void keys_task(void *user, int64_t p, int worker)
     for (int w = 0; w < words; w++)
       ((uint64_t *)ask->columns[w * parts + p]->data)[g] = key[w * rows];
     uint64_t hash = tsr__key_hash(key, rows, words) & UINT32_MAX;
+    /* The low half of the fixed hash as a fraction of the parts: processes agree on it. */
     owner[g] = (uint16_t)(hash * (uint64_t)parts >> 32);
     number[g] = (int32_t)g;
   }
+  /* How many rows each group has, for those who number the rows of a group across parts. */
   if (!ask->counted) return;
   int64_t *of = ask->columns[(words + 1) * parts + p]->data;
   const uint32_t *group = h->local.group[p];
@@ -162,10 +169,14 @@ static void answer_task(void *user, int64_t o, int worker)
   int64_t until = h->counts[o];
   for (int64_t g = 0; g < h->owned.count[o]; g++) {
     if (g % ASK_AFTER == ASK_AFTER - 1 && tsr__progress_stops(&m->progress, worker)) return;
+    /*   came    | of part 0 ... | of part 1 ... |        `until`: where the keys of `sender` end
+     *
+     * Groups are in order of their first keys, so senders only go up. */
     while (first[g] >= until) until += h->counts[++sender * parts + o];
     home_of[g] = sender;
     number_of[g] = number[first[g]];
   }
+  /* An answer a key that came, in the order of the keys, so that it finds its way back. */
   int32_t *home = m->answer[o]->data, *there = m->answer[parts + o]->data;
   int32_t *owned_as = m->answer[2 * parts + o]->data;
   for (int64_t i = 0; i < h->came[o]; i++) {
@@ -183,6 +194,7 @@ static void answer_task(void *user, int64_t o, int worker)
     before[i] = at == i ? 0 : before[at];
     before[at] += of[i];
   }
+  /* That place was a counter meanwhile; before the first key of a group there are no rows. */
   for (int64_t g = 0; g < h->owned.count[o]; g++) before[first[g]] = 0;
 }
 
@@ -231,6 +243,7 @@ static void settle_task(void *user, int64_t p, int worker)
   tsr__group_homes *h = s->told->homes;
   int parts = h->parts->count;
   const uint32_t *order = s->told->order->at[p];
+  /* Answers come sorted by owner; `order` says which local group each of them is of. */
   tsr__buffer **to[3] = { h->home, h->number, h->owned_as };
   for (int c = 0; c < 3; c++) {
     const int32_t *from = s->told->answers[c * parts + p]->data;
@@ -244,6 +257,7 @@ static void settle_task(void *user, int64_t p, int worker)
   }
   const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
   int64_t own = 0;
+  /* Counted first, as the list of them is taken at its size. */
   for (int64_t g = 0; g < h->local.count[p]; g++) own += home[g] == p && number[g] == g;
   s->own[p] = own;
 }

@@ -153,12 +153,14 @@ static void widen(range *r, const block *b, int n)
       r->seen = true;
     }
   }
+  /* Only nulls: there is no least, and the key takes no room but for them. */
   if (!r->seen) return;
   r->least = least;
   r->most = most;
 }
 
-/* A column that is its own ordinals, without nulls in these rows. */
+/* A column that is its own ordinals, without nulls in these rows. Such columns are the usual
+ * keys: reading them by vectors, without a copy, is as quick as memory. */
 static bool widen_plain(const tsr__tiles *tiles, const tsr__colparts *column,
                         const tsr__piece *rows, range *r)
 {
@@ -208,6 +210,7 @@ tsr_status tsr__keys_range(tsr_runtime *rt, const tsr__range_ask *ask, tsr__erro
   for (int i = 0; done && i < workers * ask->count; i++) {
     tsr__key *key = &ask->keys[i % ask->count];
     const range *r = &job.found[i];
+    /* Keys may come in with a range of another table's: it is widened, not set. */
     key->nullable = key->nullable || r->nullable;
     if (!r->seen) continue;
     if (!key->seen || r->least < key->least) key->least = r->least;
@@ -306,6 +309,8 @@ static void pack_block(const pack_job *job, const tsr__piece *rows)
     memset(to.word + w * stride, 0, (size_t)n * 8);
   if (null) memset(null, 0, (size_t)(n + 63) / 64 * 8);
   for (int k = ask->count - 1; k >= 0; k--) {
+    /* Each key's codes are made for the block and put before the next: one block of ordinals is
+     * enough. */
     const tsr__key *key = &ask->keys[k];
     load_block(&ask->columns[k], key, rows, &b);
     if (null && !b.all)
@@ -348,6 +353,7 @@ static tsr_status packed_new(tsr_runtime *rt, const tsr__pack_ask *ask, tsr__pac
   out->parts = parts->count;
   out->buffers = tsr__new(&rt->heap, packed_size(parts->count));
   if (!out->buffers) return no_memory(error);
+  /*   buffers: words, nulls of part 0 | of part 1 | ... | word by part | null by part */
   out->word = (uint64_t **)(out->buffers + 2 * parts->count);
   out->null = out->word + parts->count;
   for (int k = 0; k < ask->count; k++) out->bits += ask->keys[k].bits;

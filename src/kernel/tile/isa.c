@@ -15,6 +15,7 @@ static const tsr__tiles *const all_tiles[] = {
 
 enum { TILES = sizeof all_tiles / sizeof all_tiles[0] };
 
+/* All that the flags of those files let the compiler use, not only what the set is named after. */
 static bool machine_has(int level)
 {
 #if defined(__x86_64__)
@@ -40,11 +41,13 @@ const tsr__tiles *tsr__tiles_of(const char *isa)
 
 tsr_status tsr__isa_resolve(tsr_runtime *rt)
 {
+  /* What the program says goes before the environment: a test that asks for one gets it. */
   const char *ask = rt->opts.isa ? rt->opts.isa : getenv("TSR_ISA");
   const char *from = rt->opts.isa ? ".isa" : "$TSR_ISA";
   int level = TILES - 1;
   while (level > 0 && !machine_has(level)) level--;
   if (ask && *ask) {
+    /* Names of sets that this build has not are refused as misspelt ones are. */
     for (level = 0; level < TILES && strcmp(all_tiles[level]->isa, ask); level++) continue;
     if (level == TILES)
       return tsr__runtime_fail(rt, TSR_EARG,

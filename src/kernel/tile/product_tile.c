@@ -38,10 +38,14 @@ ADD_EACH(f64, double, fma)
 #define ADD_u32(c, a, b) ((c) + (a) * (b))
 #define ADD_u64(c, a, b) ((c) + (a) * (b))
 
-/* How many k ahead what is read where it lies comes to the second cache. */
+/* How many k ahead what is read where it lies comes to the second cache. Packed panels need no
+ * asking: they are in the cache since they were packed. */
 enum { AHEAD = 24, LINE = 64 };
 
-/* `high` and `wide` (in vectors) are constants where this is called; `rows` of them are there. */
+/* `high` and `wide` (in vectors) are constants where this is called; `rows` of them are there. A
+ * panel of b is read as vectors, a number of a is repeated over one: high * wide sums and the
+ * vectors of b fit the registers. -0 is where a chain begins, since adding a product to it is
+ * that product, sign and all. */
 #define PRODUCT_OF(suffix, T)                                                                   \
   INLINE void product_of_##suffix(const tsr__tile_product *p, int high, int wide)               \
   {                                                                                             \

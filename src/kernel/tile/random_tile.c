@@ -31,7 +31,8 @@ typedef struct counters {
 } counters;
 
 /* Words 0 and 1 that BLOCK counters give, as the halves of one number. Independent groups of lanes
- * go side by side, since a product takes several cycles. `alike`: by the key of the first group. */
+ * go side by side, since a product takes several cycles. `alike`: by the key of the first group.
+ * Rounds end with new keys (the two added constants), but for the last. */
 INLINE void philox(uint64_t *out, counters *c, bool alike)
 {
   const lanes m0 = (lanes){ 0 } + UINT64_C(0xD2511F53), m1 = (lanes){ 0 } + UINT64_C(0xCD9E8D57);
@@ -86,6 +87,7 @@ INLINE void take(lanes to[GROUPS], const uint64_t *from, bool one, int64_t left)
   uint64_t few[BLOCK];
   for (int g = 0; one && g < GROUPS; g++) to[g] = (lanes){ 0 } + *from;
   if (one) return;
+  /* What lies beyond the operand must not be read. */
   if (left < BLOCK) {
     memset(few, 0, sizeof few);
     memcpy(few, from, (size_t)left * sizeof *few);
@@ -111,6 +113,8 @@ void TSR__ISA_NAME(tsr__philox_u64)(OPERANDS)
       halves(all.word[g], x[1][g]);
       halves(all.word[g] + 2, x[2][g]);
     }
+    /* Twice, so that `alike` is a constant in each: with one key for all its halves stay in two
+     * registers. */
     if (one[0]) philox(word, &all, true);
     else philox(word, &all, false);
     memcpy(to + at, word, (size_t)(n - at < BLOCK ? n - at : BLOCK) * sizeof *word);
