@@ -132,7 +132,10 @@ static tsr_array *element(world *w, tsr__op op)
   if (row->attr == TSR__ATTR_WITHIN) return within(w, op);
   for (int i = 0; i < row->least; i++) {
     bool condition = row->wants == TSR__WANT_CHOICE && !i;
-    in[i] = operand(w, condition ? TSR_BOOL : dtype, i ? smaller(w) : w->base);
+    tsr_shape shape = i ? smaller(w) : w->base;
+    bool sign = op == TSR__OP_COPYSIGN && i; /* that of a NaN that is computed is nobody's */
+    in[i] = sign ? law_leaf(&w->law, dtype, shape, 0)
+                 : operand(w, condition ? TSR_BOOL : dtype, shape);
   }
   if (row->least == 2 && dtype != TSR_BOOL && !draw(w, 0, 5)) in[1] = number(w, dtype);
   tsr__ask ask = { .dtype = fixture_dtype(draw(w, op == TSR__OP_RANDOM, DTYPES - 1)) };
