@@ -16,6 +16,8 @@ typedef tsr__batched node;
 /* Why a row is not mapped over; NULL: it is. */
 static const char *none_of(const tsr__opinfo *row)
 {
+  if (row->regions && row->shape_rule != TSR__SH_CALL)
+    return "what its regions do would have to be; map over the dim inside of them";
   switch (row->shape_rule) {
   case TSR__SH_FILTER:
   case TSR__SH_LIST:
