@@ -58,6 +58,7 @@ array *tsr_sign_at(array *a, const char *site)
   TSR__CALL(tsr__home(a), "sign");
   if (!tsr__usable(a)) return tsr_neg_at(a, site);
   if (a->dtype == TSR_BOOL) return tsr_neg_at(a, site); /* refuses it */
+  /* Of unsigned numbers 0 or 1. */
   if (is_natural(a)) return tsr_minimum_at(a, tsr_operand_int(1), site);
   array *zero = tsr_add_at(a, tsr_operand_int(0), site); /* -0 becomes 0, NaN stays */
   array *below = tsr_lt_at(a, tsr_operand_int(0), site);
@@ -83,6 +84,7 @@ static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
   array *both = tsr__binary(op, a, of(right), site);
   if (!tsr__usable(a) || !tsr__usable(right) || !tsr__usable(both) || !tsr__of_floats(both))
     return both;
+  /* NaN gives way to a number: minimum and maximum alone would keep it. */
   both = tsr_where_at(tsr_isnan_at(right, site), of(a), of(both), site);
   return tsr_where_at(tsr_isnan_at(a, site), of(right), of(both), site);
 }
@@ -136,6 +138,7 @@ static array *round_whole(array *x, int digits, const char *site)
 {
   tsr_dtype dtype = (tsr_dtype)x->dtype, wide = dtype == TSR_U64 ? TSR_U64 : TSR_I64;
   uint64_t unit = 1;
+  /* The nearest multiple of more than 10^18 is 0, or no number of the dtype. */
   if (digits > (dtype == TSR_U64 ? 19 : 18)) return tsr_mul_at(x, tsr_operand_int(0), site);
   for (int i = 0; i < digits; i++) unit *= 10;
   tsr_operand by = tsr_operand_uint(unit);
@@ -195,6 +198,7 @@ array *tsr_signbit_at(array *a, const char *site)
   TSR__CALL(tsr__home(a), "signbit");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
   if (a->dtype == TSR_BOOL) return tsr_ne_at(a, of(a), site);
+  /* -0 and NaN have signs, too: the sign is put on a 1, which compares. */
   if (tsr__of_floats(a)) a = tsr_copysign_at(real_beside(a, 1, site), of(a), site);
   return tsr_lt_at(a, tsr_operand_int(0), site);
 }

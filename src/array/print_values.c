@@ -156,6 +156,7 @@ static void find_range(layout *l, int64_t i, void *user)
 {
   range *r = user;
   double v = fabs(element(l, i));
+  /* Zeros, NaN and infinities say nothing about how numbers are to be written. */
   if (!(v > 0) || isinf(v)) return;
   if (v > r->most) r->most = v;
   if (v < r->least) r->least = v;
@@ -172,6 +173,7 @@ static void measure(layout *l, int64_t i, void *user)
     width = add_integer(text, sizeof text, l, i);
   } else {
     double v = element(l, i);
+    /* They are measured last: they stand in the width that numbers made. */
     if (!isfinite(v)) return;
     format_float(l, v, text, &left, &right);
     if (l->exponent) {
@@ -198,6 +200,7 @@ static void plan_layout(layout *l)
   bool is_float = tsr__dtype_float((tsr_dtype)l->dtype);
   if (is_float) {
     visit(l, 0, 0, &(visitor){ find_range, &r });
+    /* NumPy's rule, with less for f32, whose digits end earlier. */
     double large = l->dtype == TSR_F64 ? 1e8 : 1e6;
     if (r.most > 0) l->exponent = r.most >= large || r.least < 1e-4 || r.most / r.least > 1000;
   }

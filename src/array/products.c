@@ -13,7 +13,9 @@
 
 /* ---- one product ----------------------------------------------------------------------------- */
 
-/* A transposed operand is read where it lies: its dims get the indices in their own order. */
+/* A transposed operand is read where it lies: its dims get the indices in their own order. A
+ * transpose that nobody evaluated is only another numbering of the same dims. Windows count by the
+ * places of dims, which must stay. */
 static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool windows)
 {
   while (!windows && tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert &&
@@ -61,6 +63,7 @@ static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype ou
   tsr_array *exact = tsr__exact_product(c, in, out, site);
   tsr__dot_attr attr = c->at;
   if (exact) return exact;
+  /* Reproducible sums of floats: leaves of one length are summed alike on every mesh. */
   if (c->reproducible && tsr__dtype_float(out)) cut_leaves(c, &attr);
   tsr_scope *home = tsr__home_of(TSR__IN(c->a, c->b));
   bool windows = false;
@@ -88,6 +91,8 @@ tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
   tsr_dtype meet = tsr__promote((tsr_dtype)a->dtype, (tsr_dtype)b->dtype);
   tsr_dtype out = c->dtype ? c->dtype : meet;
   if (out != TSR_BOOL) return make_dot(c, widens(meet, out) ? meet : out, out, site);
+  /* Bools: a product is `and`, their sum `or`. Counted in u64, which no number of elements
+   * overflows, and asked whether it is 0. */
   tsr__contraction bits = *c;
   bits.a = tsr_cast_at(tsr_cast_at(a, TSR_BOOL, site), TSR_U8, site);
   bits.b = tsr_cast_at(tsr_cast_at(b, TSR_BOOL, site), TSR_U8, site);
@@ -142,6 +147,7 @@ static bool meet_batches(tsr__contraction *c, int left, int right, uint8_t *next
     int l = d - (rank - left), r = d - (rank - right);
     int64_t a = l < 0 ? 1 : c->a->shape.dims[l], b = r < 0 ? 1 : c->b->shape.dims[r];
     uint8_t index = ++*next;
+    /* A dim of size 1 beside a larger one gets no index, and repeats. */
     if (a != b && a != 1 && b != 1) return false;
     if (l >= 0 && (a != 1 || b == 1)) c->at.left[l] = index;
     if (r >= 0 && (b != 1 || a == 1)) c->at.right[r] = index;
@@ -165,6 +171,7 @@ tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site)
   int rank = before[0] > before[1] ? before[0] : before[1];
   uint8_t next = 0;
   if (!meet_batches(&c, before[0], before[1], &next)) return misfit(&c, expected, site);
+  /* A vector on the right contracts its only dim, a matrix its last but one. */
   int inner = right > 1 ? right - 2 : 0;
   if (c.a->shape.dims[left - 1] != c.b->shape.dims[inner]) return misfit(&c, expected, site);
   if (left > 1) c.at.out[rank++] = c.at.left[left - 2] = ++next;
@@ -237,6 +244,7 @@ tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site)
   if (!take_args("tsr_vdot", args, &c, site, &out)) return out;
   if (tsr__shape_count(&c.a->shape) != tsr__shape_count(&c.b->shape))
     return misfit(&c, "as many elements of both", site);
+  /* Arrays of one shape keep their dims, so that what is cut stays cut. */
   bool alike = c.a->shape.rank == c.b->shape.rank && c.a->shape.rank < TSR_MAX_RANK &&
                !memcmp(c.a->shape.dims, c.b->shape.dims, sizeof c.a->shape.dims);
   if (!alike || !c.a->shape.rank) {
@@ -258,6 +266,8 @@ tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site)
   int a = c.a->shape.rank, b = c.b->shape.rank, rank = a > b ? a : b;
   if (2 * rank > TSR_MAX_RANK) return misfit(&c, "at most 4 dims", site);
   tsr_shape left = { .rank = 2 * rank }, right = left, whole = { .rank = rank };
+  /* Dims of both in turn, x0 1 x1 1 and 1 y0 1 y1: their product is the block matrix, read in
+   * order. */
   for (int d = 0; d < rank; d++) {
     int l = d - (rank - a), r = d - (rank - b);
     int64_t x = l < 0 ? 1 : c.a->shape.dims[l], y = r < 0 ? 1 : c.b->shape.dims[r];
@@ -276,6 +286,7 @@ static bool take_dims(const int *dims, int count, int rank, int first, int out[T
 {
   unsigned seen = 0;
   for (int i = 0; i < count; i++) {
+    /* As NumPy: without names the last of a and the first of b. */
     int d = !dims ? first + i : dims[i] < 0 ? dims[i] + rank : dims[i];
     if (d < 0 || d >= rank || seen >> d & 1) return false;
     seen |= 1u << d;
@@ -319,6 +330,7 @@ tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
   if (!x || x->inert)
     return tsr_sum_at(&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = x }, site);
   int rank = x->shape.rank, dims[TSR_MAX_RANK];
+  /* Equal ones, as two zeroes, mean that none was named. */
   if (args.dims[0] == args.dims[1]) args.dims[0] = 0, args.dims[1] = 1;
   if (!status && !take_dims(args.dims, 2, rank, 0, dims))
     status =

@@ -15,15 +15,18 @@ static void take_range(tsr_range range, int64_t size, int d, tsr__slice_attr *ou
   if (step == 1 && first == 0 && stop == TSR_END) return; /* as it is, however large that is */
   out->step[d] = 1;
   if (size < 0) return; /* for tsr__make to refuse */
+  /* Python counts negative ends from the end, and then moves what is outside to the border. */
   if (first < 0) first += size;
   if (stop < 0) stop += size;
   first = between(first, back ? -1 : 0, back ? size - 1 : size);
   stop = whole ? -1 : between(stop, back ? -1 : 0, back ? size - 1 : size);
   int64_t span = back ? first - stop : stop - first;
+  /* The least step has no positive twin: 0 - step in 64 bits is right for it as well. */
   uint64_t stride = back ? 0 - (uint64_t)step : (uint64_t)step;
   if (span <= 0) return;
   out->start[d] = first;
   out->size[d] = (int64_t)(((uint64_t)span - 1) / stride) + 1;
+  /* A single element needs no step, and equal slices should be equal nodes. */
   if (out->size[d] > 1) out->step[d] = step;
   if (out->step[d] == 1 && out->size[d] == size) out->start[d] = out->step[d] = out->size[d] = 0;
 }
@@ -50,6 +53,7 @@ tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count, const 
 
 tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site)
 {
+  /* Dims behind the last one named stay whole. */
   tsr_range ranges[TSR_MAX_RANK];
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   for (int d = 0; d < dim; d++) ranges[d] = TSR_ALL;
@@ -88,6 +92,7 @@ tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char
     return tsr__refused(a, &error, site);
   }
   for (int d = 0; d < rank; d++) {
+    /* Without a list all dims are turned round. */
     int from = count ? dims[d] < 0 ? dims[d] + rank : dims[d] : rank - 1 - d;
     if (from < 0 || from >= rank) {
       tsr__no_dim(&error, "transpose", dims[d], tsr_type_of(a), rank);
@@ -150,6 +155,7 @@ tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const cha
 static tsr_array *roll_one(tsr_array *a, int64_t shift, int dim, const char *site)
 {
   int64_t size = a->shape.dims[dim];
+  /* The remainder has the sign of the shift; one turn more makes it positive. */
   if (size > 0) shift = shift % size + (shift % size < 0 ? size : 0);
   tsr__ask ask = { TSR__ATTR(tsr__roll_attr, .dim = dim, .count = size > 0 ? shift : 0) };
   return tsr__make(NULL, TSR__OP_ROLL, TSR__IN(a, a), &ask, site);

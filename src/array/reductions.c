@@ -7,6 +7,7 @@ tsr_dims tsr_dims_of(const int *dims, int count)
   tsr_dims set = { 0 };
   if (!dims || count < 0) set.invalid = true;
   for (int i = 0; dims && i < count; i++) {
+    /* Each dim a bit; counted from the end in a set of its own, since the rank is not known yet. */
     if (dims[i] >= 0 && dims[i] < TSR_MAX_RANK) set.bits |= 1u << dims[i];
     else if (dims[i] < 0 && dims[i] >= -TSR_MAX_RANK) set.negative |= 1u << (-dims[i] - 1);
     else set.invalid = true;
@@ -17,6 +18,7 @@ tsr_dims tsr_dims_of(const int *dims, int count)
 uint32_t tsr__dims_bits(tsr_dims dims, int rank)
 {
   const uint32_t beyond = UINT32_C(1) << TSR_MAX_RANK;
+  /* One that cannot be is a bit beyond all dims, which inference refuses. */
   uint32_t bits = dims.bits | (dims.invalid ? beyond : 0);
   for (int d = 0; d < TSR_MAX_RANK; d++)
     if (dims.negative >> d & 1) bits |= d < rank ? UINT32_C(1) << (rank - 1 - d) : beyond;
@@ -26,6 +28,7 @@ uint32_t tsr__dims_bits(tsr_dims dims, int rank)
 /* Where elements count; NULL: everywhere. */
 static tsr_array *mask_of(const tsr_reduce_args *args, const char *site)
 {
+  /* NaN is left out by the mask, so it costs no pass of its own. */
   if (!args->skip_nan || !tsr__dtype_float((tsr_dtype)args->x->dtype)) return args->where;
   tsr_array *number = tsr_not_at(tsr_isnan_at(args->x, site), site);
   if (!args->where) return number;

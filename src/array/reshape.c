@@ -13,6 +13,7 @@ static tsr_status fill_in(const tsr_array *a, tsr_shape *shape, tsr__error *erro
   int64_t count = tsr__shape_count(&a->shape), known = 1;
   int open = -1, rank = shape->rank;
   if (rank < 0 || rank > TSR_MAX_RANK || count < 0) return TSR_OK; /* inference says */
+  /* -1 is the open dim; anything else below 0 is told by inference, in its own words. */
   for (int d = 0; d < rank; d++) {
     if (shape->dims[d] != -1) {
       if (shape->dims[d] < 0 || __builtin_mul_overflow(known, shape->dims[d], &known))
@@ -25,6 +26,7 @@ static tsr_status fill_in(const tsr_array *a, tsr_shape *shape, tsr__error *erro
     }
   }
   if (open < 0) return TSR_OK;
+  /* An empty array, or sizes that do not divide: no size of the open dim is the one. */
   if (!known || count % known)
     return tsr__error_set(error, TSR_ESHAPE,
                           "tsr_reshape: the %lld elements of %s do not fill dims of %lld and an "
@@ -102,6 +104,7 @@ tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
   int rank = a->shape.rank;
   uint32_t bits = tsr__dims_bits(dims, rank), all = 0;
   for (int d = 0; d < rank; d++) all |= (uint32_t)(a->shape.dims[d] == 1) << d;
+  /* Without names all dims of size 1 go. */
   if (!bits) bits = all;
   if (bits & ~all) {
     bool there = !(bits >> rank);

@@ -13,6 +13,7 @@ tsr_array *tsr_dynamic_slice_at(tsr_array *a, tsr_array *starts, tsr_shape sizes
     return tsr__refused(a, &error, site);
   }
   for (int d = 0; a && !a->inert && d < sizes.rank; d++) {
+    /* A dim that is taken whole needs no start, and may stay as it is cut. */
     if (sizes.dims[d] == a->shape.dims[d]) continue;
     attr.step[d] = 1;
     attr.size[d] = sizes.dims[d];

@@ -18,6 +18,7 @@ static tsr_array *index_of(tsr_scope *scope, tsr_shape shape, int dim, const tsr
 static tsr_array *rows_at(tsr_scope *scope, tsr_shape shape, int64_t k, const tsr_sharding *on,
                           const char *site)
 {
+  /* Far beyond any matrix; a sum with an index cannot overflow then. */
   const int64_t most = INT64_MAX / 4;
   k = k > most ? most : k < -most ? -most : k;
   return tsr_add_at(index_of(scope, shape, 0, on, site), tsr_operand_int(k), site);
@@ -43,6 +44,7 @@ static tsr_array *keep_side(tsr_array *a, int64_t k, bool lower, const char *wha
     return tsr__refused(a, &error, site);
   }
   tsr_scope *scope = tsr__home(a);
+  /* A column and a row of indices broadcast to the matrix: nothing of its size is made for them. */
   tsr_shape rows = { .rank = 2, .dims = { a->shape.dims[rank - 2], 1 } };
   tsr_shape columns = { .rank = 2, .dims = { 1, a->shape.dims[rank - 1] } };
   tsr_array *row = rows_at(scope, rows, k, NULL, site);
@@ -70,6 +72,7 @@ static tsr_array *diagonal_of(tsr_array *a, int64_t k, const char *site)
   tsr__slice_attr attr = { .start = { down * columns + right },
                            .step = { columns + 1 },
                            .size = { length } };
+  /* Steps of fewer than two elements mean nothing, and equal slices should be equal nodes. */
   if (length <= 1) attr.step[0] = 1;
   if (length == 0) attr.start[0] = 0;
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
@@ -81,6 +84,7 @@ static tsr_array *matrix_of(tsr_array *a, int64_t k, const char *site)
 {
   tsr_pad_args args = { .size = sizeof args, .x = a };
   tsr_shape shape = { .rank = 2 };
+  /* -INT64_MIN is none: padding by the largest number is refused for its size. */
   if (k < 0) args.low[0] = k == INT64_MIN ? INT64_MAX : -k;
   else args.high[0] = k;
   tsr_array *column = tsr_expand_dims_at(tsr_pad_at(&args, site), (tsr_dims){ .bits = 2 }, site);

@@ -75,6 +75,7 @@ void tsr_split_at(tsr_array *a, int count, int dim, tsr_array **out, const char 
     return;
   }
   int64_t size = a->shape.dims[dim], at = 0;
+  /* NumPy's array_split: the first parts take one more each of what is left over. */
   for (int i = 0; i < count; i++) {
     int64_t some = size < 0 ? 1 : size / count + (i < size % count);
     out[i] = tsr__part(a, dim, TSR_RANGE(at, at + some), site);
@@ -90,6 +91,7 @@ static tsr_array *tile_dim(tsr_array *a, int64_t times, int dim, const char *sit
   enum { FEW = 16 };
   tsr_array *parts[FEW] = { a, a, a };
   if (times == 0) return tsr__part(a, dim, TSR_RANGE(0, 0), site);
+  /* By halves: a thousand copies are a few concats, not one of a thousand operands. */
   if (times > FEW) {
     parts[0] = parts[1] = tile_dim(a, times / 2, dim, site);
     return tsr_concat_at(parts, 2 + (int)(times % 2), dim, site);
@@ -149,6 +151,7 @@ static tsr_array *spread(tsr_array *a, int64_t times, int dim, const char *site)
   tsr_shape shape = a->shape, wide = { .rank = shape.rank + 1 };
   for (int d = 0; d < wide.rank; d++)
     wide.dims[d] = d == dim + 1 ? times : shape.dims[d <= dim ? d : d - 1];
+  /* A size beyond 64 bits is refused by the reshape, in its own words. */
   if (__builtin_mul_overflow(shape.dims[dim], times, &shape.dims[dim])) shape.dims[dim] = INT64_MAX;
   a = tsr_expand_dims_at(a, (tsr_dims){ .bits = UINT32_C(2) << dim }, site);
   return tsr_reshape_at(tsr_broadcast_to_at(a, wide, site), shape, site);
@@ -194,6 +197,7 @@ tsr_array *tsr_repeat_each_at(tsr_array *a, tsr_array *counts, int64_t total, in
                    "for each of them",
                    tsr_type_of(counts), (long long)size, dim, tsr_type_of(a));
   if (error.status) return tsr__refused(a, &error, site);
+  /* The k-th element of the result is of the first whose running count is above k. */
   tsr_scan_args upto = { .size = sizeof upto, .x = tsr_cast_at(counts, TSR_I64, site) };
   tsr_array *ends = tsr_cumsum_at(&upto, site);
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(ends, counting(a, total, site)),
@@ -210,6 +214,7 @@ static tsr_status meet_shapes(tsr_array *const *arrays, int count, tsr_shape *ou
   tsr_shape shape = { .rank = 0 };
   for (int i = 0; i < count; i++)
     if (arrays[i]->shape.rank > shape.rank) shape.rank = arrays[i]->shape.rank;
+  /* Aligned at the last dim, sizes equal or 1, as in NumPy. */
   for (int d = 0; d < shape.rank; d++) shape.dims[d] = 1;
   for (int i = 0; i < count; i++) {
     const tsr_shape *x = &arrays[i]->shape;
@@ -261,6 +266,7 @@ void tsr_meshgrid_at(tsr_array *const *arrays, int count, bool swapped, tsr_arra
   tsr_shape shape = { .rank = count };
   if (!usable(arrays, count, out, site)) return;
   for (int i = 0; i < count && !error.status; i++) {
+    /* "xy" order: the first two dims change places. */
     int d = swapped && i < 2 && count > 1 ? 1 - i : i;
     if (count > TSR_MAX_RANK || arrays[i]->shape.rank != 1)
       tsr__error_set(&error, TSR_EARG,

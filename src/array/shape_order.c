@@ -12,6 +12,7 @@ tsr_array *tsr_moveaxis_at(tsr_array *a, int from, int to, const char *site)
       tsr__find_dim(a, &to, "tsr_moveaxis", &error))
     return tsr__refused(a, &error, site);
   for (int d = 0, next = 0; d < a->shape.rank; d++) {
+    /* `next` runs through the dims but for the one that moves. */
     next += next == from;
     order[d] = d == to ? from : next++;
   }
@@ -64,6 +65,7 @@ static tsr_array *neighbours(tsr_array *a, int dim, const char *site)
 {
   tsr_array *later = tsr__part(a, dim, TSR_RANGE(1, TSR_END), site);
   tsr_operand former = tsr_operand_array(tsr__part(a, dim, TSR_RANGE(0, -1), site));
+  /* NumPy's: bools that differ from the one before. */
   if (!later->inert && later->dtype == TSR_BOOL) return tsr_ne_at(later, former, site);
   return tsr_sub_at(later, former, site);
 }

@@ -7,6 +7,7 @@
 static tsr_status settle_text(tsr_array *a, tsr__text *text, const char **out, const char *site)
 {
   tsr_scope *scope = tsr__home(a);
+  /* In the arena of the scope: texts live until it closes, and are never freed one by one. */
   char *copy = scope && !scope->inert && !text->failed
                    ? tsr__arena_text(&scope->arena, tsr__text_get(text), text->length)
                    : NULL;

@@ -26,6 +26,7 @@ array *tsr_logsumexp_at(const tsr_reduce_args *given, const char *site)
     return tsr_sum_at(given, site); /* which tells what is wrong */
   args.x = x = tsr__as_float(x, site);
   array *top = largest(&args, site);
+  /* All elements -inf, or one infinite: the sum of powers then is 0 or infinity by itself. */
   array *finite = tsr_lt_at(tsr_abs_at(top, site), tsr_operand_float((double)INFINITY), site);
   top = tsr_where_at(finite, tsr_operand_array(top), tsr_operand_int(0), site);
   args.x = tsr_exp_at(tsr_sub_at(x, tsr_operand_array(top), site), site);

@@ -20,6 +20,7 @@ static tsr_array *sorted(tsr_array *a, tsr__sort_attr attr, int result, const ch
                          const char *site)
 {
   tsr__op op = attr.order == TSR__ORDER_LARGEST ? TSR__OP_TOP_K : TSR__OP_SORT;
+  /* TOP_K and SORT give elements and places as two results; RESULT picks one. */
   bool truth = tsr__usable(a) && a->dtype == TSR_BOOL;
   attr.dim = dim_of(a, attr.dim);
   if (truth) a = tsr_cast_at(a, TSR_U8, site);

@@ -52,6 +52,8 @@ static tsr_status check_source(tsr_scope *scope, const put_args *put, const char
 tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_shape shape,
                       tsr_sharding sharding, const char *site)
 {
+  /* The layout is checked as if all of a sum were here; whether parts of one may be put so is asked
+   * next. */
   tsr_sharding whole = sharding;
   whole.unreduced = 0;
   put_args put = { "tsr_put", data, dtype, &shape, &whole };
@@ -104,8 +106,12 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
   if (check_source(scope, &put, site)) return give_back(tsr__make_inert(scope, site), args);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args->on);
+  /* Adopted where the device wants just this memory: one device, no bools (bits there), cache
+   * lines. */
   bool whole =
       tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL && ((uintptr_t)args->data & 63) == 0;
+  /* Copied otherwise, and given back at once: the caller's release is called before this
+   * returns. */
   if (!whole)
     return give_back(tsr_put_at(scope, args->data, args->dtype, args->shape, args->on, site), args);
   tsr__value *value =
@@ -158,6 +164,7 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   tsr__layout layout = { args->dtype, &args->shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   if (!value) return leaf_of(scope, value, &error, "tsr_from_shards", site);
+  /* How many shards there are to be depends on which devices this process reaches. */
   int expected = 0, missing = -1;
   for (int p = 0; p < value->part_count; p++) expected += value->parts[p] != NULL;
   for (int i = 0; i < args->count && i < expected; i++)
@@ -182,12 +189,15 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
 static tsr_status fill_parts(tsr__value *value, const tsr_callback_args *args, tsr__error *error)
 {
   tsr_box box;
+  /* The first part is as large as any: uneven dims leave less to the last ones. */
   tsr__value_box(value, 0, &box);
   tsr_shape largest = { .rank = value->shape.rank };
   memcpy(largest.dims, box.size, sizeof largest.dims);
+  /* A byte more, so that no elements are no failed allocation. */
   size_t bytes = (size_t)tsr__shape_count(&largest) * tsr_dtype_size(args->dtype) + 1;
   void *data = tsr__new_raw(&value->rt->heap, bytes);
   if (!data) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of a part", bytes);
+  /* One part for all: asked once, put on each. */
   bool whole = tsr_sharding_replicated(&value->sharding), done = false;
   for (int p = 0; p < value->part_count && !error->status && !done; p++) {
     if (!value->parts[p]) continue;
@@ -228,6 +238,7 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
 tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr_shape shape,
                        tsr_sharding sharding, const char *site)
 {
+  /* A number takes the dtype asked for at once, and is refused if that does not hold it. */
   tsr_array *number = value.array;
   if (!number && value.number.kind != TSR_SCALAR_NONE)
     number = tsr__number_node(scope, value.number, dtype, "tsr_full", site);

@@ -34,6 +34,7 @@ static tsr_reduce_args over(array *x, uint32_t dims, bool keep)
 array *tsr_ptp_at(const tsr_reduce_args *args, const char *site)
 {
   TSR__CALL(tsr__home(args ? args->x : NULL), "ptp");
+  /* NumPy refuses to subtract bools; so does a negation here. */
   if (args && tsr__usable(args->x) && args->x->dtype == TSR_BOOL)
     return tsr_neg_at(args->x, site); /* refuses it */
   return tsr_sub_at(tsr_max_at(args, site), of(tsr_min_at(args, site)), site);
@@ -46,12 +47,14 @@ static array *sum_of_pairs(const tsr_reduce_args *given, array *wide, const char
   uint32_t dims = tsr__dims_bits(given->dims, wide->shape.rank);
   if (!dims) dims = (1u << wide->shape.rank) - 1;
   args.x = tsr__exact_terms(wide, wide, site);
+  /* The dims move by one for the pairs' own, which is reduced, too. */
   args.dims = (tsr_dims){ .bits = dims << 1 | 1, .invalid = dims >> wide->shape.rank };
   if (args.where) args.where = tsr_broadcast_to_at(args.where, args.x->shape, site);
   array *sum = tsr_sum_at(&args, site);
   if (!args.keep_dims || sum->inert) return sum;
   tsr_shape shape = { .rank = wide->shape.rank };
   memcpy(shape.dims, sum->shape.dims + 1, (size_t)shape.rank * sizeof *shape.dims);
+  /* The pairs' dim is of size 1 in front, which the caller did not ask to keep. */
   return tsr_reshape_at(sum, shape, site);
 }
 
@@ -63,6 +66,7 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   tsr_reduce_args args = { .size = sizeof args };
   array *x = given ? given->x : NULL, *bad = take("tsr_norm", given, &args, sizeof args, x, site);
   if (bad) return bad;
+  /* One that is wrong in dims or mask is refused here, in words about x. */
   tsr_reduce_args plain = args;
   plain.initial = (tsr_operand){ .array = NULL };
   if (tsr_is_inert(bad = tsr_sum_at(&plain, site))) return bad;
@@ -99,6 +103,7 @@ array *tsr_average_at(const tsr_average_args *given, const char *site)
   sum.x = tsr__as_float(tsr_mul_at(tsr__as_float(x, site), of(args.weights), site), site);
   if (!tsr__usable(sum.x)) return sum.x;
   array *total = tsr_sum_at(&sum, site);
+  /* Weights spread to x, so that each is summed as often as it was used. */
   sum.x = tsr_broadcast_to_at(tsr_cast_at(args.weights, (tsr_dtype)sum.x->dtype, site),
                               sum.x->shape, site);
   return tsr_div_at(total, of(tsr_sum_at(&sum, site)), site);
@@ -118,6 +123,7 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
   }
   tsr_reduce_args mean = over(tsr__as_float(x, site), 1u << (x->shape.rank - 1), true);
   if (x->shape.rank == 1) {
+    /* The variance of one variable is its covariance with itself. */
     mean.keep_dims = false;
     mean.ddof = !args.biased;
     return tsr_var_at(&mean, site);
@@ -127,6 +133,7 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
   array *across = tsr_transpose_at(apart, NULL, 0, site);
   tsr_product_args both = { .a = apart, .b = across, .reproducible = args.reproducible };
   array *product = tsr_matmul_at(&both, site);
+  /* Too few observations: over 0, NaN or infinity, as NumPy gives them. */
   return tsr_div_at(product, tsr_operand_float(count > 0 ? (double)count : 0), site);
 }
 
@@ -144,6 +151,7 @@ static array *picked(array *sorted, array *places, array *at, int dim, const cha
 /* Where between `below` and `above` a quantile at `place` lies. */
 static array *between(tsr_between how, array *below, array *above, array *part, const char *site)
 {
+  /* Equal neighbours are the answer: infinity less infinity would be NaN. */
   array *span = tsr_sub_at(above, of(below), site), *even = tsr_eq_at(above, of(below), site);
   if (how == TSR_BETWEEN_LOWER) return below;
   if (how == TSR_BETWEEN_HIGHER) return above;
@@ -163,6 +171,7 @@ static array *between(tsr_between how, array *below, array *above, array *part, 
 static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, const char *site)
 {
   tsr_dtype dtype = (tsr_dtype)x->dtype;
+  /* Counted without NaN: places are those among numbers, which the sort puts first. */
   array *number = tsr_not_at(tsr_isnan_at(x, site), site);
   tsr_reduce_args ask = over(number, 1u << dim, true);
   array *count = tsr_count_at(&ask, site), *whole = tsr_all_at(&ask, site);
@@ -170,6 +179,7 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   array *sorted = tsr_sort_at(&order, site);
   array *last = tsr_sub_at(tsr_cast_at(count, TSR_F64, site), tsr_operand_int(1), site);
   array *place = tsr_mul_at(last, tsr_operand_float(args->q), site);
+  /* Ties go to the even place, as in NumPy. */
   if (args->between == TSR_BETWEEN_NEAREST) place = tsr_rint_at(place, site);
   array *low = tsr_floor_at(place, site), *high = tsr_ceil_at(place, site);
   array *part = tsr_cast_at(tsr_sub_at(place, of(low), site), dtype, site);
@@ -178,6 +188,7 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   high = picked(sorted, places, tsr_cast_at(high, TSR_I64, site), dim, site);
   array *value = between(args->between, low, high, part, site);
   array *valid = args->skip_nan ? tsr_gt_at(count, tsr_operand_int(0), site) : whole;
+  /* Of nothing there is no quantile: false everywhere, in the shape of the count. */
   if (x->shape.dims[dim] == 0) valid = tsr_ne_at(count, of(count), site);
   return tsr_where_at(valid, of(value), tsr_operand_float((double)NAN), site);
 }
@@ -224,6 +235,7 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   int rank = x->shape.rank;
   uint32_t bits = tsr__dims_bits(args.dims, rank);
   if (!bits) bits = (1u << rank) - 1;
+  /* The message shows what was given, not the share that it was turned into. */
   char given_q[32];
   tsr__text_f64(given_q, args.q);
   args.q = scale > 0 ? args.q / scale : 0.5;
@@ -271,12 +283,14 @@ static array *close(const char *what, const tsr_close_args *given, const char *s
   if (!tsr__usable(args.b)) return tsr_eq_at(a, of(args.b), site);
   a = tsr__as_float(a, site);
   array *b = tsr__as_float(args.b, site), *size = tsr_abs_at(b, site);
+  /* 0 is a field that was left out; a negative one asks for 0. */
   double rtol = args.rtol < 0 ? 0 : args.rtol > 0 ? args.rtol : 1e-5;
   double atol = args.atol < 0 ? 0 : args.atol > 0 ? args.atol : 1e-8;
   array *apart = tsr_abs_at(tsr_sub_at(a, of(b), site), site);
   array *most = tsr_mul_at(size, tsr_operand_float(rtol), site);
   most = tsr_add_at(most, tsr_operand_float(atol), site);
   array *near = tsr_le_at(apart, of(most), site);
+  /* Within a tolerance of infinity everything would be close to it; equal infinities are, below. */
   array *finite = tsr_lt_at(size, tsr_operand_float((double)INFINITY), site);
   near = tsr_and_at(near, of(finite), site);
   return tsr_or_at(near, of(same(a, b, args.equal_nan, site)), site);
@@ -308,6 +322,7 @@ array *tsr_array_equal_at(const tsr_close_args *given, const char *site)
   bool alike = a->shape.rank == args.b->shape.rank;
   for (int d = 0; alike && d < a->shape.rank; d++)
     alike = a->shape.dims[d] == args.b->shape.dims[d];
+  /* Other shapes are no error, they are another answer. */
   if (!alike) return tsr_num_at(tsr__home_of(TSR__IN(a, args.b)), tsr_scalar_bool(false), site);
   return all_of(same(a, args.b, args.equal_nan, site), site);
 }

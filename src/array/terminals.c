@@ -43,6 +43,7 @@ typedef tsr_status run_fn(tsr_scope *scope, tsr_array *const *roots, int count, 
 static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, int count,
                       const char *site)
 {
+  /* Nothing to do is no error; nothing at all is one, though no scope is there to record it. */
   if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
   for (int i = 0; i < count; i++) {
     if (!arrays[i])
@@ -63,6 +64,8 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
   if (!status) return TSR_OK;
   named(&error, what);
   tsr__fail_error(scope, site_of(arrays[0], site), &error);
+  /* The array's own scope is told as well, if another one was asked: who looks there must find
+   * it. */
   if (scope != arrays[0]->node.scope && !arrays[0]->value)
     tsr__fail_error(arrays[0]->node.scope, site_of(arrays[0], site), &error);
   return status;
@@ -101,6 +104,7 @@ tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
 {
   tsr_status status = tsr__array_ready(a, "tsr_read", site);
   if (status) return status;
+  /* Exactly as many: a buffer that is too large is as likely a mistake as one that is too small. */
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   if (bytes != need || (!out && need))
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
@@ -138,6 +142,7 @@ tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site)
   if (!status) status = read_one(a, "tsr_read_scalar", &e, site);
   if (status) return status;
   tsr_dtype dtype = (tsr_dtype)a->dtype;
+  /* u64 above 2^63 is no negative number. */
   if (tsr__dtype_float(dtype)) *out = tsr__dtype_get_real(dtype, &e, 0);
   else *out = tsr__dtype_real_of(TSR_F64, tsr__dtype_get_whole(dtype, &e, 0), dtype == TSR_U64);
   return TSR_OK;
@@ -179,6 +184,7 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
     tsr__fail_error(outer, site, &error);
     return tsr__make_inert(outer, site);
   }
+  /* Buffers are shared, not copied: what an array holds never changes. */
   tsr__value_hold(a->value);
   return tsr__make_leaf(outer, (tsr_dtype)a->dtype, &a->shape, &a->sharding, a->value, site);
 }
@@ -213,6 +219,7 @@ tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const c
   tsr_shard shard = { .device = tsr__position_device(&value->sharding, position),
                       .data = tsr__value_map(value, position) };
   tsr__value_box(value, position, &shard.box);
+  /* Replicas show the same box: how many positions before this one do. */
   for (int p = 0; p < position; p++) {
     tsr_box box;
     tsr__value_box(value, p, &box);
