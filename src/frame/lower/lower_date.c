@@ -77,9 +77,12 @@ static val leap(tsr__lower *low, val year)
 
 static calendar calendar_of(tsr__lower *low, val days)
 {
+  /* March 1 of year 0 is 719,468 days before 1970. */
   val z = plus(low, days, 719468);
   val era = quotient(low, z, 146097);
   val e = sub(low, z, times(low, era, 146097));
+  /* Days of the era less its leap days so far (one in 1,460 days, but not in 36,524, but in
+   * 146,096): what is left are years of 365 days. */
   val y = add(low, sub(low, e, quotient(low, e, 1460)), quotient(low, e, 36524));
   y = quotient(low, sub(low, y, quotient(low, e, 146096)), 365);
   val before = add(low, times(low, y, 365), quotient(low, y, 4));
@@ -91,6 +94,7 @@ static calendar calendar_of(tsr__lower *low, val days)
   c.month = tsr__where(low, spring, plus(low, m, 3), plus(low, m, -9));
   c.year = add(low, y, times(low, era, 400));
   c.year = tsr__where(low, spring, c.year, plus(low, c.year, 1));
+  /* In the year from March on January 1 is day 306, in its own day 1; March 1 is day 60, or 61. */
   c.of_year =
       tsr__where(low, spring, add(low, plus(low, d, 60), leap(low, c.year)), plus(low, d, -305));
   return c;
@@ -143,6 +147,7 @@ static val whole(tsr__lower *low, int64_t value)
 /* The days of a date or time, in f64. */
 static val days_of(tsr__lower *low, tsr__col x)
 {
+  /* Rounded down: a moment before 1970 belongs to the day it is in. */
   if (x.type == TSR_COL_TIME)
     x.values = tsr__op2(low, TSR__OP_FLOORDIV, x.values, whole(low, DAY_MICROS));
   return tsr__cast(low, x.values, TSR_F64);
@@ -151,6 +156,7 @@ static val days_of(tsr__lower *low, tsr__col x)
 tsr__col tsr__to_narrow(tsr__lower *low, tsr__col column, int type)
 {
   tsr_dtype dtype = tsr__dtype_of_type(type);
+  /* What the narrower type does not hold marks its row. */
   val under = tsr__op2(low, TSR__OP_LT, column.values, whole(low, tsr__dtype_least(dtype)));
   val over = tsr__op2(low, TSR__OP_GT, column.values, whole(low, (int64_t)tsr__dtype_most(dtype)));
   tsr__note_overflow(low, tsr__op2(low, TSR__OP_OR, under, over), column.valid);
@@ -178,6 +184,8 @@ static tsr__col truncate(tsr__lower *low, int unit, tsr__col x)
   };
   if (unit <= TSR__U_DAY)
     return from_days(low, first_day(low, unit, days_of(low, x)), x.valid, x.type);
+  /* The remainder is never negative, so before 1970, too, this goes back in time; the very first
+   * moments have nowhere to go back to. */
   val past = tsr__op2(low, TSR__OP_MOD, x.values, whole(low, micros[unit]));
   tsr__note_overflow(low, tsr__op2(low, TSR__OP_SUBOVF, x.values, past), x.valid);
   x.values = tsr__op2(low, TSR__OP_SUB, x.values, past);

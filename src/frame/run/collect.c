@@ -54,6 +54,8 @@ static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window
     if (tsr__mask_rows(bind, bound->mask->value, &window->total)) return bind->error.status;
   }
   if (window->head < 0 || window->total <= window->head + window->tail) return TSR_OK;
+  /* Rows by number: those before the `first` selected one behind the head, and from the `last`
+   * on. */
   int64_t first = window->head, last = window->total - window->tail;
   if (bound->mask) {
     if (find_bit(bind, bound->mask->value, first, &first)) return bind->error.status;
@@ -101,6 +103,7 @@ static tsr_status collect_rows(tsr__bind *bind, tsr__window *window, tsr_table *
   tsr__bound bound;
   tsr_status status = tsr__bind_frame(bind, bind->top, false, NULL, &bound);
   if (status) return status;
+  /* An aggregate is one row, whatever stands before it. */
   window->total = 1;
   if (!bound.scalar) {
     if (window->head >= 0 || bound.mask) status = narrow(bind, &bound, window);
@@ -121,6 +124,7 @@ static tsr_status collect_rows(tsr__bind *bind, tsr__window *window, tsr_table *
 
 int tsr__shard_type(int type)
 {
+  /* bf16 has no type outside: what leaves as memory is the f32 that holds it. */
   return type == TSR_COL_BF16 ? TSR_COL_F32 : type;
 }
 
@@ -173,6 +177,7 @@ static const tsr_row no_frame_row = { .status = TSR_EARG };
 
 tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
 {
+  /* Two rows are enough to know that there is more than one. */
   tsr__window window = { 2, 0, 0 };
   if (!df || !df->node.scope)
     return (tsr_row *)(df && df->op == TSR_ENOMEM ? &no_row : &no_frame_row);
@@ -287,6 +292,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   tsr__bind *bind = low->bind;
   if (!col->valid) return TSR_OK;
   if (null_value->kind == TSR_SCALAR_NONE) {
+    /* Whether a null is among the rows that count, only a run tells. */
     tsr_array *nulls = tsr__op1(low, TSR__OP_NOT, tsr__spread(low, col->valid));
     nulls = tsr__both(low, nulls, low->in->mask);
     tsr_array *total = tsr__op1(low, TSR__OP_COUNT, nulls);
@@ -319,6 +325,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
   tsr_array *other = real ? tsr__const_f(low, dtype, tsr__scalar_real(given))
                           : tsr__const_i(low, dtype, natural ? (int64_t)given.u : given.i);
   tsr_array *have = col->valid;
+  /* Bools are bits, which WHERE does not choose. */
   if (dtype == TSR_BOOL)
     col->values = given.i ? tsr__op2(low, TSR__OP_OR, col->values, tsr__op1(low, TSR__OP_NOT, have))
                           : tsr__both(low, col->values, have);
@@ -348,6 +355,7 @@ static tsr_status column(tsr__bind *bind, int at, const tsr_scalar *null_value, 
   status = fill_nulls(&low, &col, name, null_value);
   if (status) return status;
   compact(&low, &col, bound.mask);
+  /* Rows were left out, or lie ragged: the usual borders come back here. */
   if (bound.mask || bound.ragged) col.values = tsr__op1(&low, TSR__OP_REBALANCE, col.values);
   status = tsr__bind_run(bind, &col.values, 1);
   if (!status) *out = col.values;
@@ -376,6 +384,7 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   }
   tsr_array *kept = NULL;
   if (!bind.error.status && !tsr_scope_status(bind.scope) && found && found->value) {
+    /* The terminal's scope closes; the value goes over to the caller's. */
     tsr__value_hold(found->value);
     kept = tsr__make_leaf(scope, (tsr_dtype)found->dtype, &found->value->shape,
                           &found->value->sharding, found->value, site);

@@ -47,6 +47,7 @@ static void fill(const tsr_table *row, int at, int type, tsr_scope *scope, lines
     if (tsr__describes_number(type)) out->number[to] = tsr_table_f64(row, 0, from);
     else out->text[to] = tsr_table_text(row, 0, from);
     if (i > 0) continue;
+    /* `count` is the first statistic: what it lacks of the rows are nulls. */
     int64_t nulls = tsr_table_i64(row, 0, 0) - tsr_table_i64(row, 0, from);
     out->valid[NULLS] = true;
     out->number[NULLS] = (double)nulls;

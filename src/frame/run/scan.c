@@ -81,6 +81,7 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
   tsr__read_target *target = &r->target[r->count];
   tsr__value *values =
       tsr__value_new(rt, &(tsr__layout){ dtype, &shape, sharding, NULL }, r->error);
+  /* Validity is read with every column, since only the reading tells whether there are nulls. */
   tsr__value *valid =
       values ? tsr__value_new(rt, &(tsr__layout){ TSR_BOOL, &shape, sharding, NULL }, r->error)
              : NULL;
@@ -335,6 +336,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   r->pushed = r->source->pushed;
   bool sparse = first || (r->pushed && r->pushdown && tsr__pushdown_holds(r->pushed, r->pushdown));
   if (first && make_pushed(r)) return r->error->status;
+  /* Memory that is borrowed needs no room of a device's, so it is taken before room is counted. */
   for (int i = 0; i < columns; i++)
     if (need[i] && !is_there(r, i)) (void)borrow(r, i);
   if (check_room(r, need)) return r->error->status;

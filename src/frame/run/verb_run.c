@@ -107,6 +107,7 @@ void tsr__bind_tail(tsr__bind *bind, tsr__visit *v)
   tsr__lower low = tsr__visit_lower(bind, v);
   tsr_array *keep, *mask = v->bound.mask;
   keep_columns(v);
+  /* All rows that there are, or fewer than were asked for. */
   if (v->skip <= 0) return;
   if (mask) keep = tsr__op1(&low, TSR__OP_NOT, first_rows(&low, mask, v->skip));
   else
@@ -176,6 +177,7 @@ void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
     const char *name = df->schema.field[i].name;
     tsr__col left = tsr__convert(&low, a->col[i], type), right;
     if (b) right = tsr__convert(&low, b->col[tsr__schema_find(&df->other->schema, name)], type);
+    /* The number of the formula takes the type of each column it stands beside. */
     else right = tsr__lower_as(&low, df->number, type);
     col[i] = tsr__lower_pair(&low, df->op, left, right);
     if (apart) col[i].values = at_rows(&low, col[i].values);
