@@ -22,12 +22,13 @@ tsr_array *tsr_inspect_sharding_at(tsr_array *a, tsr_sharding_fn *fn, void *user
     tsr__error_set(&error, TSR_EARG, "tsr_inspect_sharding: the callback is NULL; give a function");
     return tsr__refused(a, &error, site);
   }
-  if (!a->value && tsr__in_body(a))
+  if (!a->value && tsr__in_body(a, &error))
     return make_tap(a,
                     &(tsr__tap_attr){ .fn = (uint64_t)(uintptr_t)fn,
                                       .user = number_of(user),
                                       .kind = TSR__TAP_SHARDING },
                     site);
+  if (error.status == TSR_ENOMEM) return tsr__refused(a, &error, site);
   if (tsr__array_ready(a, "tsr_inspect_sharding", site)) return tsr__make_inert(tsr__home(a), site);
   fn(tsr_sharding_of(a), (tsr_dtype)a->dtype, a->shape, user);
   return a;

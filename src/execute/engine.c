@@ -585,16 +585,15 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
   return status ? status : plan_get(scope->rt, engine, out, &cached, error);
 }
 
-bool tsr__in_body(tsr_array *a)
+bool tsr__in_body(tsr_array *a, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
-  tsr__error error = { .status = TSR_OK };
   bool found = false;
   pthread_mutex_lock(&engine->lock);
   tsr__program *trace = &engine->trace;
   tsr__program_clear(trace);
   trace->open = trace->looks = true;
-  if (!tsr__program_trace(trace, &a, 1, &error))
+  if (!tsr__program_trace(trace, &a, 1, error))
     for (int n = 0; n < trace->node_count && !found; n++)
       found = tsr__ops[trace->nodes[n].op].lowering == TSR__LOW_LEAF &&
               tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;

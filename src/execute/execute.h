@@ -117,8 +117,9 @@ typedef struct tsr__shown {
   const tsr__tap_attr *attr;
 } tsr__shown;
 
-/* Whether an array is computed of a function's argument: its body is being traced. */
-bool tsr__in_body(tsr_array *a);
+/* Whether an array is computed of a function's argument: its body is being traced. False with the
+ * error set where that cannot be found out. */
+bool tsr__in_body(tsr_array *a, tsr__error *error);
 
 /* The text of tsr_dump for an array, appended. */
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error);

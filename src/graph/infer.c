@@ -507,10 +507,17 @@ static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *ax
   return TSR_OK;
 }
 
+/* The region whose results are a node's: of a loop the last, since what is asked of it comes before
+ * what it runs; of others the first, since rules come behind. */
+static const tsr__region *region_of(tsr__op op, const tsr__ask *ask)
+{
+  return ask->regions[tsr__is_loop((int)op) ? ask->region_count - 1 : 0];
+}
+
 int tsr__infer_results(tsr__op op, const tsr__ask *ask)
 {
   int count = tsr__ops[op].results;
-  return count == TSR__MANY ? ask->regions[ask->region_count - 1]->result_count : count;
+  return count == TSR__MANY ? region_of(op, ask)->result_count : count;
 }
 
 /* Of ALONG all have the operand's shape, of TOP so many along the dim: the first its dtype, the
@@ -520,7 +527,7 @@ tsr__result tsr__infer_result(tsr__op op, tsr__types in, const tsr__ask *ask, in
   tsr__type type = in.count ? in.at[0] : (tsr__type){ .dtype = 0 };
   bool loop = tsr__is_loop((int)op);
   if (loop || tsr__ops[op].shape_rule == TSR__SH_CALL) {
-    const tsr__region *region = ask->regions[ask->region_count - 1];
+    const tsr__region *region = region_of(op, ask);
     /* A region's results have the types that its own nodes have: the body was inferred when it
      * was traced, and arguments fit exactly (check_call, loop.c). */
     type = tsr__gnode_type(&region->program.nodes[region->results[i]]);

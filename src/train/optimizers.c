@@ -50,7 +50,11 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
   int count = 0, others = 0;
   array **own = leaves_of(model, &count, site), **all = leaves_of(tree, &others, site);
   const char *form = tsr_tree_text(model), *found = tsr_tree_text(tree);
-  if (!own || !all || !form || !found) return false;
+  if (!own || !all) return false;
+  if (!form || !found) {
+    tsr__or_no_memory(tsr__home(tree), NULL, "tsr_tree", site);
+    return false;
+  }
   if (strcmp(form, found) != 0) {
     tsr__fail(tsr__home(tree), site, TSR_EARG,
               "tsr_tree: the %s is %s, expected the form of the model, %s; give what belongs to "

@@ -124,7 +124,7 @@ static tsr_array *weighted_rule(tsr_scope *s, tsr_array *const *in, void *user)
 static tsr_array *plain(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
-  return tsr_tanh(tsr_mul(in[0], in[0]));
+  return tsr_tanh(tsr_mul(in[0], tsr_digamma(tsr_stop_gradient(in[0]))));
 }
 
 void verb_rules(struct verb_run *r)
