@@ -134,8 +134,8 @@ static tsr_array *element(world *w, tsr__op op)
     bool condition = row->wants == TSR__WANT_CHOICE && !i;
     tsr_shape shape = i ? smaller(w) : w->base;
     bool sign = op == TSR__OP_COPYSIGN && i; /* that of a NaN that is computed is nobody's */
-    in[i] = sign ? law_leaf(&w->law, dtype, shape, 0)
-                 : operand(w, condition ? TSR_BOOL : dtype, shape);
+    in[i] =
+        sign ? law_leaf(&w->law, dtype, shape, 0) : operand(w, condition ? TSR_BOOL : dtype, shape);
   }
   if (row->least == 2 && dtype != TSR_BOOL && !draw(w, 0, 5)) in[1] = number(w, dtype);
   tsr__ask ask = { .dtype = fixture_dtype(draw(w, op == TSR__OP_RANDOM, DTYPES - 1)) };
