@@ -458,7 +458,7 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
         "operations that wait, of which this program computes %d; evaluate all of "
         "them at once, or use tsr_delete",
         a->node.site ? a->node.site : "an unknown line", a->given_up,
-        (unsigned)atomic_load(&a->users), reads);
+        (unsigned)tsr__array_users(a), reads);
   }
   return TSR_OK;
 }

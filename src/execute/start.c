@@ -165,7 +165,7 @@ tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
     tsr_array *root = j->root[i].array;
     bool last = j->left == 1; /* only this thread's nodes point here */
     if (!root) continue;
-    bool read = !root->deleted || root->users; /* deleted meanwhile, and somebody still needs it */
+    bool read = !root->deleted || tsr__array_users(root); /* deleted meanwhile, and somebody still needs it */
     if (!status && read) tsr__exec_settle(&j->exec, root, j->root[i].node);
     forget(&j->pending, root);
     if (last) break;

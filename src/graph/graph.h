@@ -370,7 +370,7 @@ struct tsr_array {
   uint16_t attr_bytes;    /* as the table says */
   uint32_t mark;          /* index + 1 of its node in the program traced last */
   uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
-  _Atomic uint32_t users; /* nodes not yet evaluated that have it as an operand, of any thread */
+  _Atomic uint32_t users; /* tsr__array_users, and in the highest bit whether it is deleted */
   int32_t in_count, number_count;
   /* all three behind the node, in its allocation */
   tsr_array **in; /* NULL: left out, as only one in the middle is */
@@ -475,6 +475,11 @@ void tsr__array_drop_operands(tsr_array *a);
 /* A user that is no node: a deleted array keeps its value until all users let go of it. */
 void tsr__array_use(tsr_array *a);
 void tsr__array_let_go(tsr_array *a);
+/* How many nodes that are not yet evaluated have it as an operand, of any thread. */
+static inline uint32_t tsr__array_users(const tsr_array *a)
+{
+  return atomic_load(&a->users) & INT32_MAX;
+}
 /* tsr_delete: later uses fail; the value goes when no unevaluated node needs it. */
 void tsr__array_delete(tsr_array *a);
 /* tsr_donate: the same, but that the next run that reads it takes the value over, and says so. */

@@ -27,16 +27,19 @@ static void drop_value(tsr_array *array)
   array->value = NULL;
 }
 
+#define GONE ((uint32_t)1 << 31)
+
 void tsr__array_use(tsr_array *a)
 {
   /* Users of any thread count here: a program on another thread may be made of an array that its
-   * owner deletes meanwhile. Whoever takes the count to 0 drops the value of a deleted one. */
+   * owner deletes meanwhile. That it is deleted stands in the count itself: so one of those who let
+   * go and who deletes it, and only one, finds that nobody is left, and drops the value. */
   atomic_fetch_add(&a->users, 1);
 }
 
 void tsr__array_let_go(tsr_array *a)
 {
-  if (atomic_fetch_sub(&a->users, 1) == 1 && a->deleted) drop_value(a);
+  if (atomic_fetch_sub(&a->users, 1) == (GONE | 1)) drop_value(a);
 }
 
 void tsr__array_drop_operands(tsr_array *a)
@@ -52,7 +55,7 @@ void tsr__array_drop_operands(tsr_array *a)
 void tsr__array_delete(tsr_array *a)
 {
   a->deleted = TSR__DELETED;
-  if (atomic_load(&a->users) == 0) drop_value(a);
+  if (atomic_fetch_or(&a->users, GONE) == 0) drop_value(a);
 }
 
 void tsr__array_donate(tsr_array *a, const char *site)

@@ -456,7 +456,7 @@ bool tsr__program_reads_all(const tsr__program *program, const tsr_array *a, int
     for (int i = 0; i < by->in_count && !is_leaf(by); i++) reads += by->in[i] == a;
   }
   *out_reads = (int)reads;
-  return reads == atomic_load(&a->users);
+  return reads == tsr__array_users(a);
 }
 
 static bool push(tsr__program *program, size_t depth, tsr_array *array)
