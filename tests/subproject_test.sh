@@ -61,7 +61,7 @@ echo "# settings"
 diff "$work/build/before.txt" "$work/build/after.txt"
 
 echo "# programs"
-"$cmake" --build "$work/build" -j >/dev/null
+"$cmake" --build "$work/build" -j "$(nproc)" >/dev/null
 "$work/build/by_shared"
 "$work/build/by_static"
 

@@ -457,8 +457,8 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
         "the array made at %s and given up by tsr_donate at %s is read by %u "
         "operations that wait, of which this program computes %d; evaluate all of "
         "them at once, or use tsr_delete",
-        a->node.site ? a->node.site : "an unknown line", a->given_up,
-        (unsigned)tsr__array_users(a), reads);
+        a->node.site ? a->node.site : "an unknown line", a->given_up, (unsigned)tsr__array_users(a),
+        reads);
   }
   return TSR_OK;
 }

@@ -165,7 +165,8 @@ tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error)
     tsr_array *root = j->root[i].array;
     bool last = j->left == 1; /* only this thread's nodes point here */
     if (!root) continue;
-    bool read = !root->deleted || tsr__array_users(root); /* deleted meanwhile, and somebody still needs it */
+    /* It may be deleted meanwhile; somebody may need it all the same. */
+    bool read = !root->deleted || tsr__array_users(root);
     if (!status && read) tsr__exec_settle(&j->exec, root, j->root[i].node);
     forget(&j->pending, root);
     if (last) break;

@@ -138,6 +138,16 @@ TEST_TIMEOUT(interrupted_work_is_tidied_up, 120)
   }
 }
 
+/* Nothing is left to be seen: nothing was said, or, on a machine that is busy, the line was. */
+static bool is_blank(const char *seen)
+{
+  enum { WIDE = 60 };
+  size_t length = strlen(seen);
+  if (!length) return true;
+  return length > WIDE + 2 && seen[0] == '\r' && seen[length - 1] == '\r' &&
+         strspn(seen + length - 1 - WIDE, " ") == WIDE;
+}
+
 /* Whoever reads may stop: nothing is said, whether SIGPIPE was ignored or not. */
 TEST(readers_that_go_away_are_no_failure)
 {
@@ -165,7 +175,7 @@ TEST(readers_that_go_away_are_no_failure)
       snprintf(command, sizeof command, "%s ($T %s; echo $? >code.txt) | true; sleep 0.05",
                ignored ? "trap '' PIPE;" : "", commands[i]);
       char *seen = tool_at_terminal(command, 0, &status);
-      if (*seen) FAIL("%s said %s", command, seen);
+      if (!is_blank(seen)) FAIL("%s said %s", command, seen);
       char *code = test_read(test_tmp("code.txt"), NULL);
       bool large = i < 6; /* more than a pipe holds */
       if (strcmp(code, "141\n") != 0 && (large || strcmp(code, "0\n") != 0))
