@@ -321,7 +321,7 @@ static tsr_array *spread(const einsum *e, const labelled *x, const labelled *out
     shape.dims[order[d]] = e->size[out->label[d]];
   }
   tsr_array *y = x->x;
-  bool whole = !missing && !memcmp(y->shape.dims, shape.dims, (size_t)shape.rank * sizeof(int64_t));
+  bool whole = tsr__shape_same(&y->shape, &shape);
   if (!whole) y = tsr_broadcast_to_at(y, shape, e->site);
   for (int d = 0; d < out->rank; d++)
     if (order[d] != d) return tsr_transpose_at(y, order, out->rank, e->site);

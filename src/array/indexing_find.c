@@ -134,13 +134,6 @@ static tsr_operand or_zero(tsr_operand fill)
   return fill.array || fill.number.kind != TSR_SCALAR_NONE ? fill : tsr_operand_int(0);
 }
 
-static bool same_shape(const tsr_array *a, const tsr_array *b)
-{
-  bool same = a->shape.rank == b->shape.rank;
-  for (int d = 0; d < a->shape.rank && same; d++) same = a->shape.dims[d] == b->shape.dims[d];
-  return same;
-}
-
 tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "compress");
@@ -149,7 +142,7 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
   tsr_status status = take_find("tsr_compress", given, &args, &error);
   tsr_array *x = args.x, *mask = args.mask, *bad = unusable("tsr_compress", TSR__IN(x, mask), site);
   if (bad) return bad;
-  if (x->shape.rank != 1 && same_shape(x, mask)) {
+  if (x->shape.rank != 1 && tsr__shape_same(&x->shape, &mask->shape)) {
     x = tsr_ravel_at(x, site);
     mask = tsr_ravel_at(mask, site);
     args.dim = 0;

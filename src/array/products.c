@@ -245,8 +245,7 @@ tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site)
   if (tsr__shape_count(&c.a->shape) != tsr__shape_count(&c.b->shape))
     return misfit(&c, "as many elements of both", site);
   /* Arrays of one shape keep their dims, so that what is cut stays cut. */
-  bool alike = c.a->shape.rank == c.b->shape.rank && c.a->shape.rank < TSR_MAX_RANK &&
-               !memcmp(c.a->shape.dims, c.b->shape.dims, sizeof c.a->shape.dims);
+  bool alike = tsr__shape_same(&c.a->shape, &c.b->shape) && c.a->shape.rank < TSR_MAX_RANK;
   if (!alike || !c.a->shape.rank) {
     c.a = tsr_ravel_at(c.a, site);
     c.b = tsr_ravel_at(c.b, site);

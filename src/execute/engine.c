@@ -572,6 +572,16 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
 
 /* ---- asking about a plan ---- */
 
+/* The program of roots to look at, under the lock, which tsr__engine's next user opens anew. */
+static tsr_status look_at(tsr__engine *engine, tsr_array *const *roots, int count, bool open,
+                          tsr__error *error)
+{
+  tsr__program_clear(&engine->trace);
+  engine->trace.looks = true;
+  engine->trace.open = open;
+  return tsr__program_trace(&engine->trace, roots, count, error);
+}
+
 /* As a terminal plans, into the same cache: what is explained is what runs, and running it
  * afterwards finds the plan. Types stand for arrays: a leaf's value is no part of a plan. */
 static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, tsr__plan **out,
@@ -579,9 +589,7 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
 {
   tsr__engine *engine = engine_of(scope->rt);
   bool cached;
-  tsr__program_clear(&engine->trace);
-  engine->trace.looks = true;
-  tsr_status status = tsr__program_trace(&engine->trace, roots, count, error);
+  tsr_status status = look_at(engine, roots, count, false, error);
   return status ? status : plan_get(scope->rt, engine, out, &cached, error);
 }
 
@@ -590,10 +598,8 @@ bool tsr__in_body(tsr_array *a, tsr__error *error)
   tsr__engine *engine = engine_of(a->node.scope->rt);
   bool found = false;
   pthread_mutex_lock(&engine->lock);
-  tsr__program *trace = &engine->trace;
-  tsr__program_clear(trace);
-  trace->open = trace->looks = true;
-  if (!tsr__program_trace(trace, &a, 1, error))
+  const tsr__program *trace = &engine->trace;
+  if (!look_at(engine, &a, 1, true, error))
     for (int n = 0; n < trace->node_count && !found; n++)
       found = tsr__ops[trace->nodes[n].op].lowering == TSR__LOW_LEAF &&
               tsr__ops[trace->nodes[n].op].attr == TSR__ATTR_INDEX;
@@ -605,9 +611,7 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
   pthread_mutex_lock(&engine->lock);
-  tsr__program_clear(&engine->trace);
-  engine->trace.looks = true;
-  tsr_status status = tsr__program_trace(&engine->trace, &a, 1, error);
+  tsr_status status = look_at(engine, &a, 1, false, error);
   if (!status) tsr__program_print(&engine->trace, out);
   pthread_mutex_unlock(&engine->lock);
   return status;
@@ -682,9 +686,7 @@ static void add_routine(const tsr__plan *plan, int node, tsr__text *out)
     tsr_shape in = tsr__gnode_shape(&program->nodes[o]);
     bytes += (int64_t)tsr__device_bytes((tsr_dtype)program->nodes[o].dtype, tsr__shape_count(&in));
   }
-  for (int n = node + 1; n < program->node_count; n++)
-    made += tsr__ops[program->nodes[n].op].lowering == TSR__LOW_PART &&
-            tsr__in(program, &program->nodes[n], 0) == node;
+  for (int n = node + 1; n < program->node_count; n++) made += tsr__is_part(program, n, node);
   tsr__text_add(out, "%s over ", tsr__ops[g->op].name);
   tsr__type_add(out, (tsr_dtype)x->dtype, &shape, &program->shardings[x->sharding]);
   tsr__text_add(out, ": reads %d array%s (%lld bytes), stores %d\n", g->in_count,

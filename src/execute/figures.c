@@ -110,9 +110,7 @@ static void take_made(memory *m, int node)
   const tsr__program *program = &m->plan->parts.program;
   if (program->nodes[node].result_count)
     for (int n = node + 1; n < program->node_count; n++)
-      if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_PART &&
-          tsr__in(program, &program->nodes[n], 0) == node)
-        take(m, n);
+      if (tsr__is_part(program, n, node)) take(m, n);
   take(m, node);
 }
 

@@ -43,9 +43,8 @@ static tsr_status make_several(tsr__exec *exec, int node, made *results)
   /* RESULT nodes stand behind their node. Where several take the same result out they share one
    * value. */
   for (int n = node + 1; n < program->node_count; n++) {
-    const tsr__gnode *part = &program->nodes[n];
-    if (tsr__ops[part->op].lowering != TSR__LOW_PART || tsr__in(program, part, 0) != node) continue;
-    made *result = &results[tsr__index_of(program, part)];
+    if (!tsr__is_part(program, n, node)) continue;
+    made *result = &results[tsr__index_of(program, &program->nodes[n])];
     if (result->value) tsr__value_hold(result->value);
     else if (make_value(exec, result)) return exec->error->status;
     exec->values[n] = result->value;

@@ -130,9 +130,7 @@ static int64_t local_count(const tsr__exec *exec, int node, int position, const 
   tsr_box box;
   tsr__box(tsr__sharding_of(exec, node), &shape, position, &box);
   if (extent->rows && has_run_time_rows(exec, node)) box.size[0] = extent->rows[position];
-  int64_t count = 1;
-  for (int d = 0; d < shape.rank; d++) count *= box.size[d];
-  return count;
+  return tsr__box_count(&box, shape.rank);
 }
 
 /* Elements of a reduction's partials, which may be more than its result has there. */
@@ -144,10 +142,8 @@ static int64_t partial_count(const tsr__exec *exec, int node, int position,
   tsr_shape shape = tsr__gnode_shape(g);
   tsr_sharding at = tsr__partial_place(tsr__sharding_of(exec, node), g->reduce_axes);
   tsr_box box;
-  int64_t count = 1;
   tsr__box(&at, &shape, position, &box);
-  for (int d = 0; d < shape.rank; d++) count *= box.size[d];
-  return count;
+  return tsr__box_count(&box, shape.rank);
 }
 
 /* Keeps what the combining must know of the domain, whose values may be gone by then. */
@@ -233,12 +229,10 @@ static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
   if (from->rows || from->sharding.mesh != to->mesh) return false;
   for (int p = 0; p < from->part_count; p++) {
     tsr_box box;
-    int64_t count = 1;
     if (!from->parts[p]) continue;
     tsr__value_box(from, p, &box);
-    for (int d = 0; d < from->shape.rank; d++) count *= box.size[d];
-    if (count != local_count(exec, node, p, &none) || tsr__buffer_lent(from->parts[p]) ||
-        tsr__holds(&from->sharding, p) != tsr__holds(to, p))
+    if (tsr__box_count(&box, from->shape.rank) != local_count(exec, node, p, &none) ||
+        tsr__buffer_lent(from->parts[p]) || tsr__holds(&from->sharding, p) != tsr__holds(to, p))
       return false;
   }
   return true;

@@ -293,10 +293,8 @@ static void for_parts(looping *l, bool give)
 {
   const tsr__program *program = l->exec->program;
   for (int n = l->node + 1; n < program->node_count; n++) {
-    const tsr__gnode *part = &program->nodes[n];
-    if (tsr__ops[part->op].lowering != TSR__LOW_PART || tsr__in(program, part, 0) != l->node)
-      continue;
-    int i = tsr__index_of(program, part);
+    if (!tsr__is_part(program, n, l->node)) continue;
+    int i = tsr__index_of(program, &program->nodes[n]);
     l->read[i] = true;
     if (!give) continue;
     l->exec->values[n] = l->results[i];

@@ -54,9 +54,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
     if (!tsr__device_local(topology, device)) continue;
     tsr_box box;
     tsr__value_box(value, p, &box);
-    int64_t count = 1;
-    for (int d = 0; d < value->shape.rank; d++) count *= box.size[d];
-    size_t bytes = tsr__device_bytes(layout->dtype, count);
+    size_t bytes = tsr__device_bytes(layout->dtype, tsr__box_count(&box, value->shape.rank));
     value->parts[p] = devices->ops->buffer(rt, device, bytes, error);
     if (!value->parts[p]) {
       tsr__value_release(value);

@@ -767,6 +767,13 @@ static inline int tsr__in(const tsr__program *program, const tsr__gnode *node, i
   return i < node->in_count ? program->operands[node->first_in + i] : -1;
 }
 
+/* Whether node `n` takes one of the results of node `whole` out. */
+static inline bool tsr__is_part(const tsr__program *program, int n, int whole)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  return tsr__ops[node->op].lowering == TSR__LOW_PART && tsr__in(program, node, 0) == whole;
+}
+
 static inline tsr__region *tsr__region_in(const tsr__program *program, const tsr__gnode *node,
                                           int i)
 {

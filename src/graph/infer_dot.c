@@ -1,21 +1,8 @@
 /* The shape of general products: an index has one size wherever it runs. */
-#include "graph/graph.h"
+#include "graph/infer_inner.h"
 
 /* As many as two operands can have between them; index 0 is no index. */
 enum { INDICES = 2 * TSR_MAX_RANK };
-
-typedef struct type_text {
-  char text[160];
-} type_text;
-
-static type_text text_of(const tsr__type *type)
-{
-  type_text out;
-  tsr_shape shape = { .rank = type->rank };
-  memcpy(shape.dims, type->dims, (size_t)type->rank * sizeof *shape.dims);
-  tsr_type_text((tsr_dtype)type->dtype, shape, type->sharding, out.text, sizeof out.text);
-  return out;
-}
 
 /* Adds the sizes of an operand's indices; -1: not met yet. */
 static tsr_status meet(tsr__types in, int which, const tsr__dot_attr *attr, int64_t *size,

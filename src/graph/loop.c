@@ -7,7 +7,7 @@
  *   switch   operands    number, rest                 regions (rest) -> (results), of each the same
  *
  * A region need not read its arguments, and all regions of a node number them alike. */
-#include "graph/graph.h"
+#include "graph/infer_inner.h"
 
 int tsr__loop_operand(const tsr__loop_attr *attr, int i)
 {
@@ -35,17 +35,10 @@ static tsr__result argument_type(const tsr__loop_attr *attr, int i, const tsr__t
   return out;
 }
 
-typedef struct type_text {
-  char text[140];
-} type_text;
-
-static type_text text_of(const tsr__result *type)
+static type_text words_of(const tsr__result *result)
 {
-  type_text out;
-  tsr_shape shape = { .rank = type->rank };
-  memcpy(shape.dims, type->dims, type->rank * sizeof *shape.dims);
-  tsr_type_text((tsr_dtype)type->dtype, shape, NULL, out.text, sizeof out.text);
-  return out;
+  tsr__type type = { .dtype = result->dtype, .rank = result->rank, .dims = result->dims };
+  return text_of(&type);
 }
 
 static bool same_type(const tsr__result *a, const tsr__result *b)
@@ -70,7 +63,7 @@ static tsr_status check_operands(tsr__op op, tsr__types in, const tsr__loop_attr
     if (slice && (!x->rank || x->dims[0] != attr->count))
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: operand %d is %s, expected %lld steps along its first dim",
-                            tsr__ops[op].name, i + 1, text_of(&type).text, (long long)attr->count);
+                            tsr__ops[op].name, i + 1, words_of(&type).text, (long long)attr->count);
   }
   return TSR_OK;
 }
@@ -93,7 +86,7 @@ static tsr_status check_arguments(tsr__op op, tsr__types in, const tsr__loop_att
       return tsr__error_set(error, TSR_ESHAPE,
                             "tsr_%s: operand %d comes as %s, expected %s as the region was made "
                             "for",
-                            tsr__ops[op].name, at + 1, text_of(&got).text, text_of(&want).text);
+                            tsr__ops[op].name, at + 1, words_of(&got).text, words_of(&want).text);
   }
   return TSR_OK;
 }

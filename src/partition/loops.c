@@ -132,22 +132,26 @@ static int32_t add_copy(closing *c, int n, const char *site)
   return tsr__program_add(&c->program, &node, (tsr__links){ in, links }, site);
 }
 
-/* A result, constrained to where it is wanted. */
+/* Node `at` where it is wanted; itself where nothing is. */
+static int32_t constrain(tsr__program *p, int32_t at, const tsr_sharding *to, const char *site)
+{
+  if (!to->mesh) return at;
+  tsr__gnode node = p->nodes[at];
+  tsr__gnode place = { .op = TSR__OP_CONSTRAIN,
+                       .dtype = node.dtype,
+                       .rank = node.rank,
+                       .flags = TSR__PLACED,
+                       .sharding = (uint16_t)tsr__program_sharding(p, to),
+                       .param = -1 };
+  memcpy(place.dims, node.dims, sizeof place.dims);
+  return tsr__program_add(p, &place, TSR__LINKS(at), site);
+}
+
 static int32_t add_result(closing *c, int i, const tsr_sharding *want)
 {
   tsr__program *p = &c->program;
   int32_t at = c->place[c->region->results[i]];
-  if (want && want->mesh) {
-    tsr__gnode node = p->nodes[at];
-    tsr__gnode place = { .op = TSR__OP_CONSTRAIN,
-                         .dtype = node.dtype,
-                         .rank = node.rank,
-                         .flags = TSR__PLACED,
-                         .sharding = (uint16_t)tsr__program_sharding(p, want),
-                         .param = -1 };
-    memcpy(place.dims, node.dims, sizeof place.dims);
-    at = tsr__program_add(p, &place, TSR__LINKS(at), p->sites ? p->sites[at] : NULL);
-  }
+  if (want) at = constrain(p, at, want, p->sites ? p->sites[at] : NULL);
   if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
   return at;
 }
@@ -283,21 +287,6 @@ static tsr_status plan_regions(const opener *p, opened *o)
 
 /* ---- the program around it ---- */
 
-/* An operand where the regions' plans have it. */
-static int32_t constrain(const opener *p, int32_t at, const tsr_sharding *to, const char *site)
-{
-  if (!to->mesh) return at;
-  tsr__gnode node = p->out->nodes[at];
-  tsr__gnode place = { .op = TSR__OP_CONSTRAIN,
-                       .dtype = node.dtype,
-                       .rank = node.rank,
-                       .flags = TSR__PLACED,
-                       .sharding = (uint16_t)tsr__program_sharding(p->out, to),
-                       .param = -1 };
-  memcpy(place.dims, node.dims, sizeof place.dims);
-  return tsr__program_add(p->out, &place, TSR__LINKS(at), site);
-}
-
 static const char *site_of(const opener *p, int n)
 {
   return p->in->sites ? p->in->sites[n] : NULL;
@@ -322,7 +311,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
   int32_t *in = tsr__arena_new(p->arena, ((size_t)links + 1) * sizeof *in);
   if (!in) return no_memory(p->error);
   for (int i = 0; i < node.in_count; i++) {
-    in[i] = constrain(p, p->place[tsr__in(p->in, &node, i)], &o->at[i], site_of(p, o->n));
+    in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], &o->at[i], site_of(p, o->n));
     if (in[i] < 0) return no_memory(p->error);
   }
   for (int i = node.in_count; i < links; i++) in[i] = p->in->operands[node.first_in + i];

@@ -87,8 +87,7 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
 
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 {
-  int64_t count = 1;
-  for (int d = 0; d < rank; d++) count *= box->size[d];
+  int64_t count = tsr__box_count(box, rank);
   return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
 }
 
@@ -131,9 +130,7 @@ static int64_t held(const tsr__reshard *move, int to_position, const tsr_box *wa
   if (own < 0 || !tsr__holds(move->from, own)) return 0;
   tsr__box(move->from, move->shape, own, &part);
   if (!intersect(want, &part, move->shape->rank, &both)) return 0;
-  int64_t count = 1;
-  for (int d = 0; d < move->shape->rank; d++) count *= both.size[d];
-  return count;
+  return tsr__box_count(&both, move->shape->rank);
 }
 
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
@@ -153,9 +150,8 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
     tsr_box want;
     if (!tsr__holds(to, p)) continue;
     tsr__reshard_want(move, p, &want);
-    int64_t lacks = -held(move, p, &want), count = 1;
-    for (int d = 0; d < shape->rank; d++) count *= want.size[d];
-    bytes += tsr__piece_bytes(dtype, 1, &(tsr_box){ .size = { lacks + count } });
+    int64_t lacks = tsr__box_count(&want, shape->rank) - held(move, p, &want);
+    bytes += tsr__piece_bytes(dtype, 1, &(tsr_box){ .size = { lacks } });
   }
   return bytes * step;
 }

@@ -233,6 +233,9 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error);
 /* Element count; -1 on overflow of 63 bits, empty dims left out. A dim of size -1 (known at run
  * time) gives -1. */
 int64_t tsr__shape_count(const tsr_shape *shape);
+bool tsr__shape_same(const tsr_shape *a, const tsr_shape *b);
+/* Elements in a box of so many dims. */
+int64_t tsr__box_count(const tsr_box *box, int rank);
 
 /* Copies user text into a message-sized buffer: bytes that are no printable UTF-8 become '?',
  * and what does not fit ends in "...". Returns `out`. */

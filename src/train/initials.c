@@ -53,7 +53,8 @@ tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_l
     a.low = -a.high;
     return tsr_uniform_at(scope, &a, site);
   }
-  if (law == TSR_INITIAL_NORMAL) return tsr__times(tsr_normal_at(scope, &a, site), deviation, site);
-  return tsr__times(tsr_truncated_normal_at(scope, -2, 2, &a, site), deviation / cut_deviation,
-                    site);
+  if (law == TSR_INITIAL_NORMAL)
+    return tsr__times_number(tsr_normal_at(scope, &a, site), deviation, site);
+  return tsr__times_number(tsr_truncated_normal_at(scope, -2, 2, &a, site),
+                           deviation / cut_deviation, site);
 }

@@ -14,7 +14,9 @@ static bool check_truth(const tsr_cross_entropy_args *a, tsr__error *error)
   tsr__text_f64(text, a->smoothing);
   bool classes = !tsr__of_floats(a->truth);
   int dims = scores.rank - classes;
-  bool fit = scores.rank > 0 && truth.rank == dims && tsr__same_dims(&scores, &truth, dims);
+  tsr_shape line = scores;
+  line.rank = dims;
+  bool fit = scores.rank > 0 && tsr__shape_same(&line, &truth);
   if (!tsr__of_floats(a->scores) || a->truth->dtype == TSR_BOOL)
     tsr__error_set(error, TSR_EDTYPE,
                    "tsr_cross_entropy: scores %s and truth %s, expected scores of floats, and "
@@ -56,8 +58,9 @@ static tsr_array *entropy(const tsr_cross_entropy_args *a, const char *site)
     tsr_array *mass = sum_lines(share, site); /* 0 of lines that do not count */
     int last = -1;
     mass = tsr_expand_dims_at(mass, tsr_dims_of(&last, 1), site);
-    mass = tsr__times(mass, a->smoothing / classes, site);
-    share = tsr_add_at(tsr__times(share, 1 - a->smoothing, site), tsr_operand_array(mass), site);
+    mass = tsr__times_number(mass, a->smoothing / classes, site);
+    share =
+        tsr_add_at(tsr__times_number(share, 1 - a->smoothing, site), tsr_operand_array(mass), site);
   }
   /* What does not count is left out, not multiplied: scores may be infinite. */
   tsr_array *counts = tsr_ne_at(share, tsr_operand_int(0), site);

@@ -8,14 +8,13 @@ typedef tsr_array array;
 /* The norm as a scalar of at least f32; NULL: the error is recorded. */
 static array *norm_of(array *tree, const char *site)
 {
-  tsr__leaves all = { .count = 0 };
-  tsr_scope *scope = tsr__home(tree);
-  if (!tsr__tree_of_floats(tree, "tsr_tree", site)) return NULL;
-  if (!tsr__leaves_of(&scope->arena, tree, &all)) return NULL;
-  array *sum = tsr_num_at(scope, tsr_scalar_float(0), site);
-  for (int i = 0; i < all.count; i++) {
+  int count = 0;
+  array **all = tsr__floats_of(tree, "tsr_tree", &count, site);
+  if (!all) return NULL;
+  array *sum = tsr_num_at(tsr__home(tree), tsr_scalar_float(0), site);
+  for (int i = 0; i < count; i++) {
     /* Squares in f64, so that they neither overflow nor vanish, and an exact sum of them. */
-    array *square = tsr_square_at(tsr_cast_at(all.at[i], TSR_F64, site), site);
+    array *square = tsr_square_at(tsr_cast_at(all[i], TSR_F64, site), site);
     sum = tsr_add_at(sum, tsr_operand_array(tsr_sum_at(&(tsr_reduce_args){ .x = square }, site)),
                      site);
   }

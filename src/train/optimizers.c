@@ -29,19 +29,24 @@ static array **leaves_of(array *tree, int *count, const char *site)
   return all.at;
 }
 
-bool tsr__tree_of_floats(array *tree, const char *call, const char *site)
+array **tsr__floats_of(array *tree, const char *call, int *count, const char *site)
 {
-  int count = 0;
-  array **all = leaves_of(tree, &count, site);
-  for (int i = 0; all && i < count; i++) {
+  array **all = leaves_of(tree, count, site);
+  for (int i = 0; all && i < *count; i++) {
     if (tsr__of_floats(all[i])) continue;
     tsr__fail(tsr__home(tree), site, TSR_EDTYPE,
               "%s: array %d of the tree is %s, expected floats; keep others beside it, or convert "
               "them with tsr_cast",
               call, i, tsr_type_of(all[i]));
-    return false;
+    return NULL;
   }
-  return all != NULL;
+  return all;
+}
+
+static bool of_floats(array *tree, const char *site)
+{
+  int count = 0;
+  return tsr__floats_of(tree, "tsr_tree", &count, site);
 }
 
 /* Whether a tree can stand beside the model; else the error is recorded. */
@@ -63,16 +68,14 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
     return false;
   }
   for (int i = 0; i < count; i++) {
-    int rank = own[i]->shape.rank;
-    if (rank == all[i]->shape.rank && tsr__same_dims(&own[i]->shape, &all[i]->shape, rank))
-      continue;
+    if (tsr__shape_same(&own[i]->shape, &all[i]->shape)) continue;
     tsr__fail(tsr__home(tree), site, TSR_ESHAPE,
               "tsr_tree: array %d of the %s is %s, expected the shape of the model's, %s; give "
               "what belongs to this model",
               i, what, tsr_type_of(all[i]), tsr_type_of(own[i]));
     return false;
   }
-  return tsr__tree_of_floats(tree, "tsr_tree", site);
+  return of_floats(tree, site);
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -88,7 +91,7 @@ static array *new_state(array *model, const char *const names[2], const char *si
 {
   if (!tsr__usable(model)) return model ? model : tsr__make_inert(NULL, site);
   tsr_scope *scope = tsr__home(model);
-  if (!tsr__tree_of_floats(model, "tsr_tree", site)) return tsr__make_inert(scope, site);
+  if (!of_floats(model, site)) return tsr__make_inert(scope, site);
   array *step = tsr_num_at(scope, tsr_scalar_int(0), site), *zeros[2] = { NULL, NULL };
   for (int i = 0; i < 2 && names[i]; i++)
     zeros[i] = tsr_tree_map_at(zeros_like, &site, &model, 1, site);
@@ -130,7 +133,8 @@ static array *cast_to(const array *like, array *a, const char *site)
 /* a * x + b * y */
 static array *mix(array *x, double a, array *y, double b, const char *site)
 {
-  return tsr_add_at(tsr__times(x, a, site), tsr_operand_array(tsr__times(y, b, site)), site);
+  return tsr_add_at(tsr__times_number(x, a, site), tsr_operand_array(tsr__times_number(y, b, site)),
+                    site);
 }
 
 /* p less what goes off it, as p is and where it lies. */
@@ -146,7 +150,7 @@ static bool open_step(stepping *s, array *state, tsr_operand rate, const char *c
 {
   tsr_scope *scope = tsr__home(s->model);
   array *step = tsr_field_at(state, "step", s->site);
-  if (step->inert || !tsr__tree_of_floats(s->model, "tsr_tree", s->site) ||
+  if (step->inert || !of_floats(s->model, s->site) ||
       !stands_beside(s->model, s->gradient, "gradient", s->site))
     return false;
   for (int i = 0; i < 2 && names[i]; i++) {
@@ -293,7 +297,7 @@ static array *adam_leaf(tsr_scope *scope, array *const *leaf, void *user)
   array *off = tsr_div_at(leaf[1], tsr_operand_array(under), s->site);
   off = tsr_mul_at(off, tsr_operand_array(cast_to(p, length, s->site)), s->site);
   if (s->decay > 0) {
-    array *lost = cast_to(p, tsr__times(s->rate, s->decay, s->site), s->site);
+    array *lost = cast_to(p, tsr__times_number(s->rate, s->decay, s->site), s->site);
     lost = tsr_mul_at(wide, tsr_operand_array(lost), s->site);
     wide = tsr_sub_at(wide, tsr_operand_array(lost), s->site);
   }

@@ -36,8 +36,9 @@ static array *cosine(const tsr_schedule_args *a, array *at, const char *site)
   double pi = 3.14159265358979323846;
   array *way = tsr_div_at(at, tsr_operand_float((double)(a->steps - a->warmup)), site);
   way = tsr_clip_at(way, tsr_operand_int(0), tsr_operand_int(1), site);
-  array *wave = tsr_cos_at(tsr__times(way, pi, site), site);
-  wave = tsr__times(tsr_add_at(wave, tsr_operand_int(1), site), (a->rate - a->end) / 2, site);
+  array *wave = tsr_cos_at(tsr__times_number(way, pi, site), site);
+  wave =
+      tsr__times_number(tsr_add_at(wave, tsr_operand_int(1), site), (a->rate - a->end) / 2, site);
   return tsr_add_at(wave, tsr_operand_float(a->end), site);
 }
 
@@ -45,7 +46,7 @@ static array *stairs(const tsr_schedule_args *a, array *at, const char *site)
 {
   array *times = tsr_floor_at(tsr_div_at(at, tsr_operand_float((double)a->every), site), site);
   array *factor = tsr_num_at(tsr__home(at), tsr_scalar_float(a->factor), site);
-  return tsr__times(tsr_pow_at(factor, tsr_operand_array(times), site), a->rate, site);
+  return tsr__times_number(tsr_pow_at(factor, tsr_operand_array(times), site), a->rate, site);
 }
 
 array *tsr_schedule_at(const tsr_schedule_args *given, const char *site)
@@ -65,7 +66,7 @@ array *tsr_schedule_at(const tsr_schedule_args *given, const char *site)
     rate = tsr_full_at(tsr__home(step), tsr_operand_float(a.rate), TSR_F64, TSR_SCALAR,
                        (tsr_sharding){ 0 }, site);
   if (!a.warmup) return rate;
-  array *rising = tsr__times(now, a.rate / (double)a.warmup, site);
+  array *rising = tsr__times_number(now, a.rate / (double)a.warmup, site);
   array *early = tsr_lt_at(now, tsr_operand_float((double)a.warmup), site);
   return tsr_where_at(early, tsr_operand_array(rising), tsr_operand_array(rate), site);
 }

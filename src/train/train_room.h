@@ -6,16 +6,10 @@
 #include "tessera/train.h"
 #include "transform/transform.h"
 
-/* Whether all arrays of a tree are floats; else the error is recorded in the name of `call`. */
-bool tsr__tree_of_floats(tsr_array *tree, const char *call, const char *site);
+/* The arrays of a tree, all of them floats; NULL: the error is recorded in the name of `call`. */
+tsr_array **tsr__floats_of(tsr_array *tree, const char *call, int *count, const char *site);
 
-/* Whether two shapes are alike in their first dims. */
-static inline bool tsr__same_dims(const tsr_shape *a, const tsr_shape *b, int dims)
-{
-  return !memcmp(a->dims, b->dims, (size_t)dims * sizeof *a->dims);
-}
-
-static inline tsr_array *tsr__times(tsr_array *a, double factor, const char *site)
+static inline tsr_array *tsr__times_number(tsr_array *a, double factor, const char *site)
 {
   return tsr_mul_at(a, tsr_operand_float(factor), site);
 }

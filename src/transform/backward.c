@@ -239,6 +239,24 @@ void tsr__grad_full(const tsr__pull *p)
   tsr__give(p, 0, p->due);
 }
 
+bool tsr__pull_results(const tsr__pull *p, tsr__results *results)
+{
+  const tsr__replay *replay = &p->back->replay;
+  const tsr__program *program = replay->program;
+  size_t count = (size_t)p->node->result_count;
+  int own = (int)(p->node - program->nodes);
+  results->out = tsr__arena_new(&replay->scope->arena, (2 * count + 1) * sizeof *results->out);
+  if (!results->out) return false;
+  results->due = results->out + count;
+  for (int n = own + 1; n < program->node_count; n++) {
+    if (!tsr__is_part(program, n, own)) continue;
+    int i = tsr__index_of(program, &program->nodes[n]);
+    results->out[i] = replay->at[n];
+    results->due[i] = p->back->due[n];
+  }
+  return true;
+}
+
 /* Of several results of a routine the first alone is of floats. What has regions looks at what is
  * due to each of its results itself: here it is told that something is. */
 void tsr__grad_result(const tsr__pull *p)

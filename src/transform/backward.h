@@ -88,6 +88,13 @@ tsr_array *tsr__spaced(const tsr__pull *p, tsr_array *a, int dim, int64_t step);
 /* Zeros like `like`, and what is due added at places along a dim, line by line. */
 tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, int dim);
 
+/* The results of a node of several as they are taken out: the array and what is due to it, by
+ * result; NULL where nobody took it, where nothing came. False: out of memory. */
+typedef struct tsr__results {
+  tsr_array **out, **due;
+} tsr__results;
+bool tsr__pull_results(const tsr__pull *p, tsr__results *results);
+
 /* Gives operand 0 what going back through a function of it gives it. */
 void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user);
 

@@ -12,7 +12,6 @@ struct tsr_compiled {
   tsr__node node;
   tsr_function *function;
   const tsr__traced *traced; /* NULL: it could not be compiled, and `text` says why */
-  const char *forms;         /* of the arguments */
   const char *text;
   tsr_figures figures;
 };
@@ -72,39 +71,18 @@ static const char *write_text(const tsr_compiled *c, tsr_array *const *roots, in
   return out;
 }
 
-/* The forms of arguments, "*;(a: *);". */
-static const char *forms_of(tsr_scope *scope, const tsr__operands *in)
-{
-  tsr__text text;
-  tsr__text_init(&text, &scope->rt->heap);
-  for (int i = 0; i < in->count; i++) {
-    tsr__form_of(in->at[i], &text);
-    tsr__text_add(&text, ";");
-  }
-  const char *out =
-      text.failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
-  tsr__text_free(&text);
-  return out;
-}
-
 /* An argument as types alone, so that nothing of what computes it is planned along. NULL out of
  * memory. */
 static tsr_array *type_of(tsr_scope *scope, tsr_array *argument, const char *site)
 {
   tsr__leaves leaves = { 0 };
-  tsr__text form;
   if (!tsr__leaves_of(&scope->arena, argument, &leaves)) return NULL;
   for (int i = 0; i < leaves.count; i++) {
     const tsr_array *leaf = leaves.at[i];
     leaves.at[i] =
         tsr__make_leaf(scope, (tsr_dtype)leaf->dtype, &leaf->shape, &leaf->sharding, NULL, site);
   }
-  tsr__text_init(&form, &scope->rt->heap);
-  tsr__form_of(argument, &form);
-  tsr_array *out =
-      form.failed ? NULL : tsr__form_fill(scope, tsr__text_get(&form), leaves.at, site);
-  tsr__text_free(&form);
-  return out;
+  return tsr__like(argument, leaves.at, leaves.count, site);
 }
 
 static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
@@ -120,8 +98,7 @@ static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
     if (!types[i]) types[i] = tsr__make_inert(scope, site);
   }
   bool taken = tsr__take_leaves(scope, c->function, &a, site);
-  c->forms = taken ? forms_of(scope, in) : NULL;
-  const tsr__traced *t = c->forms ? tsr__trace(scope, c->function, &a, site) : NULL;
+  const tsr__traced *t = taken ? tsr__trace(scope, c->function, &a, site) : NULL;
   tsr_array *made = t ? tsr__call_trace(scope, t, &a.leaves, site) : NULL;
   made = tsr__or_no_memory(scope, made, "tsr_compile", site);
   if (!t || made->inert || !tsr__leaves_of(&scope->arena, made, &roots)) return;
@@ -162,19 +139,16 @@ const char *tsr_compiled_text(const tsr_compiled *c)
 /* Whether arguments are of the types that were compiled for; the error is told. */
 static bool fits(tsr_scope *scope, const tsr_compiled *c, const tsr__arguments *a, const char *site)
 {
-  int unlike = tsr__first_unlike(c->traced, a), trees = 0;
-  for (int i = 0; i < a->in.count; i++) trees += tsr_is_tree(a->in.at[i]);
-  const char *forms = trees ? forms_of(scope, &a->in) : NULL;
-  bool alike =
-      trees ? forms && !strcmp(forms, c->forms) : strlen(c->forms) == 2 * (size_t)a->in.count;
-  if (unlike < 0 && alike) return true;
+  int unlike = tsr__first_unlike(c->traced, a);
+  if (unlike < 0 && tsr__same_forms(c->traced, &a->in)) return true;
   tsr__text type;
   tsr__text_init(&type, &scope->rt->heap);
   if (unlike < 0 || unlike >= a->leaves.count || unlike >= c->traced->argument_count)
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_compiled_call: %s was compiled for %d arrays in arguments of the forms %s and "
+              "tsr_compiled_call: %s was compiled for %d arrays in arguments of the forms %.*s and "
               "is called on %d in others; give those, or use tsr_call",
-              c->function->name, c->traced->argument_count, c->forms, a->leaves.count);
+              c->function->name, c->traced->argument_count, (int)c->traced->first_leaf,
+              c->traced->key, a->leaves.count);
   else {
     tsr__traced_type(c->traced, unlike, &type);
     tsr__fail(scope, site, TSR_EARG,

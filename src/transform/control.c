@@ -49,16 +49,13 @@ static tsr_scope *scope_of(tsr_array *const *given, int count, tsr_array **inert
 
 /* ---- tracing --------------------------------------------------------------------------------- */
 
-/* An argument that is no one's: of a leaf's type without its first dim, or a number. */
+/* An argument of a step: of a leaf's type without its first dim, or a number. */
 static tsr_array *stand_in(const control *c, const tsr_array *stack)
 {
-  tsr__ask ask = { .dtype = TSR_I64, TSR__ATTR(tsr__index_attr, .index = 0) };
-  if (stack) {
-    ask.dtype = (tsr_dtype)stack->dtype;
-    ask.shape.rank = stack->shape.rank - 1;
-    for (int d = 0; d < ask.shape.rank; d++) ask.shape.dims[d] = stack->shape.dims[d + 1];
-  }
-  return tsr__make(c->scope, TSR__OP_ARG, TSR__IN_NONE, &ask, c->site);
+  tsr_dtype dtype = stack ? (tsr_dtype)stack->dtype : TSR_I64;
+  tsr_shape shape = { .rank = stack ? stack->shape.rank - 1 : 0 };
+  for (int d = 0; d < shape.rank; d++) shape.dims[d] = stack->shape.dims[d + 1];
+  return tsr__stand_in(c->scope, dtype, &shape, c->site);
 }
 
 /* The arrays of a step in the place of their stacks. NULL out of memory. */
@@ -93,11 +90,6 @@ static bool trace_body(control *c, tsr_body_fn *body, void *user, tsr__operands 
 }
 
 /* ---- what bodies give ------------------------------------------------------------------------ */
-
-static bool same_shape(const tsr_shape *a, const tsr_shape *b)
-{
-  return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);
-}
 
 static const tsr__gnode *result_node(const tsr__traced *t, int i)
 {
@@ -168,7 +160,7 @@ static bool check_carry(const control *c, const tsr__traced *t, tsr_array *carry
     tsr_shape shape = tsr__gnode_shape(got);
     const tsr_sharding *at = &program->shardings[got->sharding];
     bool asked = got->flags & TSR__PLACED && at->mesh && want->sharding.mesh && want->placed;
-    if (got->dtype != want->dtype || !same_shape(&shape, &want->shape))
+    if (got->dtype != want->dtype || !tsr__shape_same(&shape, &want->shape))
       return fail_carry(c, carry, i, got, NULL);
     if (asked && !tsr_sharding_same(at, &want->sharding, shape))
       return fail_carry(c, carry, i, got, at);
@@ -209,59 +201,17 @@ static bool check_form(const control *c, const tsr__traced *t, tsr_array *carry,
   return good;
 }
 
-/* ---- the node -------------------------------------------------------------------------------- */
-
-/* Numbers of all regions, one after the other. NULL out of memory. */
-static tsr__num *all_numbers(const control *c, int *count)
-{
-  *count = 0;
-  for (int r = 0; r < c->region_count; r++) *count += c->traced[r]->region->program.param_count;
-  tsr__num *all = tsr__arena_new(&c->scope->arena, ((size_t)*count + 1) * sizeof *all), *at = all;
-  for (int r = 0; all && r < c->region_count; r++) {
-    const tsr__program *program = &c->traced[r]->region->program;
-    if (program->param_count)
-      memcpy(at, program->params, (size_t)program->param_count * sizeof *at);
-    at += program->param_count;
-  }
-  return all;
-}
-
-/* Operands, and behind them what bodies captured. NULL out of memory. */
-static tsr_array **all_operands(const control *c, int *count)
-{
-  size_t room = (size_t)(c->in.count + captured_count(c) + 1);
-  tsr_array **all = tsr__arena_new(&c->scope->arena, room * sizeof *all);
-  if (!all) return NULL;
-  *count = c->in.count;
-  if (c->in.count) memcpy(all, c->in.at, (size_t)c->in.count * sizeof *all);
-  for (int r = 0; r < c->region_count; r++)
-    for (int i = 0; i < c->traced[r]->captured_count; i++)
-      all[(*count)++] = tsr__captured(c->scope, c->traced[r], i, c->site);
-  return all;
-}
-
 /* The node, and its results as the last body gave them. */
 static tsr_array *finish_control(const control *c)
 {
-  const tsr__traced *last = c->traced[c->region_count - 1];
-  tsr__region *regions[TSR__MAX_REGIONS];
-  int numbers, operands, count = last->region->result_count;
-  tsr__num *number = all_numbers(c, &numbers);
-  tsr_array **in = all_operands(c, &operands);
-  tsr_array **results = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *results);
-  if (!number || !in || !results) return inert_of(c);
-  for (int r = 0; r < c->region_count; r++) regions[r] = c->traced[r]->region;
-  tsr__ask ask = { .attr = &c->attr,
-                   .attr_bytes = sizeof c->attr,
-                   .regions = regions,
-                   .region_count = c->region_count,
-                   .numbers = number,
-                   .number_count = numbers };
-  tsr_array *node = tsr__make(c->scope, c->op, (tsr__operands){ in, operands }, &ask, c->site);
-  for (int i = 0; i < count; i++)
-    results[i] = tsr__make(c->scope, TSR__OP_RESULT, TSR__IN(node),
-                           &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, c->site);
-  tsr_array *made = tsr__form_fill(c->scope, last->form, results, c->site);
+  tsr__calling node = { .scope = c->scope,
+                        .site = c->site,
+                        .op = c->op,
+                        .attr = &c->attr,
+                        .attr_bytes = sizeof c->attr,
+                        .count = c->region_count };
+  for (int r = 0; r < c->region_count; r++) node.traced[r] = c->traced[r];
+  tsr_array *made = tsr__call_traces(&node, c->region_count - 1, &c->in);
   return tsr__or_no_memory(c->scope, made, c->call, c->site);
 }
 
@@ -447,7 +397,7 @@ static bool check_branch(const control *c, int r)
   for (int i = 0; i < t->region->result_count; i++) {
     const tsr__gnode *want = result_node(first, i), *got = result_node(t, i);
     tsr_shape shape = tsr__gnode_shape(got), other = tsr__gnode_shape(want);
-    if (got->dtype == want->dtype && same_shape(&shape, &other)) continue;
+    if (got->dtype == want->dtype && tsr__shape_same(&shape, &other)) continue;
     tsr__fail(c->scope, c->site, got->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
               "%s: result %d of body %d is %s, but %s of body 0; make all bodies return the same "
               "types",

@@ -29,13 +29,11 @@ typedef struct calling {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* An array of which nothing but its type is looked at. */
+/* What is like a result of a body. */
 static array *typed(const calling *c, const tsr__gnode *like)
 {
-  tsr__ask ask = { .dtype = (tsr_dtype)like->dtype,
-                   .shape = tsr__gnode_shape(like),
-                   TSR__ATTR(tsr__index_attr, .index = 0) };
-  return tsr__make(c->scope, TSR__OP_ARG, TSR__IN_NONE, &ask, c->site);
+  tsr_shape shape = tsr__gnode_shape(like);
+  return tsr__stand_in(c->scope, (tsr_dtype)like->dtype, &shape, c->site);
 }
 
 /* What the rule is called with: the arguments, and twice what is like the result. */
@@ -54,12 +52,6 @@ static bool make_carried(calling *c)
   return tsr__take_leaves(c->scope, c->c->rule, &c->carried, c->site);
 }
 
-static bool same_type(const tsr__gnode *a, const array *b)
-{
-  return a->dtype == b->dtype && a->rank == b->shape.rank &&
-         !memcmp(a->dims, b->shape.dims, sizeof *a->dims * (size_t)a->rank);
-}
-
 /* Whether the rule gives each array of the arguments one like it; what it gives integers is
  * left. */
 static bool check_rule(const calling *c)
@@ -76,7 +68,9 @@ static bool check_rule(const calling *c)
   for (int i = 0; i < count; i++) {
     array *want = c->given.leaves.at[i];
     const tsr__gnode *node = &rule->program.nodes[rule->results[i]];
-    if (!tsr__of_floats(want) || same_type(node, want)) continue;
+    tsr_shape shape = tsr__gnode_shape(node);
+    bool same = node->dtype == want->dtype && tsr__shape_same(&shape, &want->shape);
+    if (!tsr__of_floats(want) || same) continue;
     tsr__fail(c->scope, c->site, node->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
               "%s: the rule of %s gives %s for array %d of its arguments, expected %s as that is",
               c->c->call, c->c->of->name, tsr_type_of(typed(c, node)), i, tsr_type_of(want));
@@ -85,41 +79,16 @@ static bool check_rule(const calling *c)
   return true;
 }
 
-/* The node of two traces on all its operands. */
-static array *make_node(const calling *c, tsr__operands in, tsr__custom_attr attr)
+/* The node of both traces; `attr` says which operands are whose. */
+static tsr__calling node_of(const calling *c, const tsr__custom_attr *attr)
 {
-  const tsr__program *f = &c->forward->region->program, *b = &c->backward->region->program;
-  int count = f->param_count + b->param_count;
-  tsr__num *number = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *number);
-  if (!number) return tsr__make_inert(c->scope, c->site);
-  for (int i = 0; i < count; i++)
-    number[i] = i < f->param_count ? f->params[i] : b->params[i - f->param_count];
-  tsr__ask ask = { .attr = &attr,
-                   .attr_bytes = sizeof attr,
-                   .regions = (tsr__region *[]){ c->forward->region, c->backward->region },
-                   .region_count = 2,
-                   .numbers = number,
-                   .number_count = count };
-  return tsr__make(c->scope, TSR__OP_CUSTOM, in, &ask, c->site);
-}
-
-static array *make_call(const calling *c)
-{
-  const tsr__traced *f = c->forward, *b = c->backward;
-  int own = c->given.leaves.count, room = own + f->captured_count + b->captured_count + 1;
-  tsr__custom_attr attr = { .arguments = own, .captured = f->captured_count };
-  int results = f->region->result_count;
-  array **in = tsr__arena_new(&c->scope->arena, (size_t)room * sizeof *in);
-  array **out = tsr__arena_new(&c->scope->arena, ((size_t)results + 1) * sizeof *out);
-  if (!in || !out) return NULL;
-  if (own) memcpy(in, c->given.leaves.at, (size_t)own * sizeof *in);
-  for (int i = 0; i < f->captured_count; i++) in[own++] = tsr__captured(c->scope, f, i, c->site);
-  for (int i = 0; i < b->captured_count; i++) in[own++] = tsr__captured(c->scope, b, i, c->site);
-  array *call = make_node(c, (tsr__operands){ in, own }, attr);
-  for (int i = 0; i < results; i++)
-    out[i] = tsr__make(c->scope, TSR__OP_RESULT, TSR__IN(call),
-                       &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, c->site);
-  return tsr__form_fill(c->scope, f->form, out, c->site);
+  return (tsr__calling){ .scope = c->scope,
+                         .site = c->site,
+                         .op = TSR__OP_CUSTOM,
+                         .attr = attr,
+                         .attr_bytes = sizeof *attr,
+                         .traced = { c->forward, c->backward },
+                         .count = 2 };
 }
 
 static array *custom_body(tsr_scope *scope, array *const *in, void *user)
@@ -132,31 +101,30 @@ static array *custom_body(tsr_scope *scope, array *const *in, void *user)
   if (!c.forward || !make_carried(&c)) return tsr__make_inert(scope, c.site);
   c.backward = tsr__trace(scope, d->rule, &c.carried, c.site);
   if (!c.backward || !check_rule(&c)) return tsr__make_inert(scope, c.site);
-  return make_call(&c);
+  tsr__custom_attr attr = { .arguments = c.given.leaves.count,
+                            .captured = c.forward->captured_count };
+  tsr__calling node = node_of(&c, &attr);
+  return tsr__call_traces(&node, 0, &c.given.leaves);
 }
 
 /* ---- going back ------------------------------------------------------------------------------ */
 
-/* The array of result `i` of the node, and what is due to it: zeros if nothing came to it. */
-static void find_result(const tsr__pull *p, int i, array **out, array **due)
+/* The results of the node into `out`, and what is due to them behind, zeros where nothing came.
+ * False: out of memory. */
+static bool add_results(const tsr__pull *p, array **out)
 {
-  const tsr__replay *replay = &p->back->replay;
-  const tsr__program *program = replay->program;
-  *out = *due = NULL;
-  for (int n = 0; n < program->node_count; n++) {
-    const tsr__gnode *node = &program->nodes[n];
-    if (tsr__ops[node->op].shape_rule != TSR__SH_RESULT ||
-        replay->at[tsr__in(program, node, 0)] != p->out || tsr__index_of(program, node) != i)
-      continue;
-    *out = replay->at[n];
-    *due = p->back->due[n];
+  int count = p->node->result_count;
+  tsr__results of;
+  if (!tsr__pull_results(p, &of)) return false;
+  for (int i = 0; i < count; i++) {
+    array *one = of.out[i] ? of.out[i] : tsr__result_of(NULL, p->out, i, p->site), *due = of.due[i];
+    if (!due)
+      due = tsr_full_at(p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)one->dtype,
+                        one->shape, (tsr_sharding){ 0 }, p->site);
+    out[i] = one;
+    out[count + i] = due;
   }
-  if (!*out)
-    *out = tsr__make(NULL, TSR__OP_RESULT, TSR__IN(p->out),
-                     &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, p->site);
-  if (!*due)
-    *due = tsr_full_at(replay->scope, tsr_operand_int(0), (tsr_dtype)(*out)->dtype, (*out)->shape,
-                       (tsr_sharding){ 0 }, p->site);
+  return true;
 }
 
 void tsr__grad_custom(const tsr__pull *p)
@@ -169,9 +137,8 @@ void tsr__grad_custom(const tsr__pull *p)
   tsr__traced rule = { .region = tsr__region_in(replay->program, p->node, 1),
                        .argument_count = count };
   array **in = tsr__arena_new(&replay->scope->arena, ((size_t)count + 1) * sizeof *in);
-  if (!in) return;
+  if (!in || !add_results(p, in + own)) return;
   for (int i = 0; i < own; i++) in[i] = p->in[i];
-  for (int i = 0; i < results; i++) find_result(p, i, &in[own + i], &in[own + results + i]);
   for (int i = behind; i < p->node->in_count; i++) in[own + 2 * results + i - behind] = p->in[i];
   if (!tsr__replay_open(&again, replay->scope, &rule, in, p->site)) return;
   if (p->node->param >= 0)
@@ -253,8 +220,9 @@ array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *var
   m = (mapped){ b, tsr__region_in(b->replay.program, node, 1),
                 params ? params + forward->program.param_count : NULL, which };
   c.backward = map_region(&m, all, count);
-  return c.backward ? make_node(&c, (tsr__operands){ in, node->in_count }, *attr)
-                    : tsr__make_inert(scope, c.site);
+  if (!c.backward) return tsr__make_inert(scope, c.site);
+  tsr__calling both = node_of(&c, attr);
+  return tsr__call_node(&both, (tsr__operands){ in, node->in_count });
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */

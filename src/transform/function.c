@@ -93,37 +93,79 @@ bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, cons
   return true;
 }
 
-/* What the body captured, as operands behind the leaves. */
-static bool add_captured(tsr_scope *scope, const tsr__traced *t, tsr__leaves *out, const char *site)
+/* The numbers of all regions, one after the other, into `ask`. False: out of memory. */
+static bool add_numbers(const tsr__calling *c, tsr__ask *ask)
 {
-  size_t room = (size_t)(out->count + t->captured_count + 1);
-  tsr_array **all = tsr__arena_new(&scope->arena, room * sizeof *all);
+  const tsr__program *first = &c->traced[0]->region->program;
+  ask->numbers = first->params;
+  ask->number_count = first->param_count;
+  if (c->count == 1) return true;
+  for (int r = 1; r < c->count; r++) ask->number_count += c->traced[r]->region->program.param_count;
+  size_t room = (size_t)ask->number_count + 1;
+  tsr__num *all = tsr__arena_new(&c->scope->arena, room * sizeof *all), *at = all;
+  for (int r = 0; all && r < c->count; r++) {
+    const tsr__program *program = &c->traced[r]->region->program;
+    if (program->param_count)
+      memcpy(at, program->params, (size_t)program->param_count * sizeof *at);
+    at += program->param_count;
+  }
+  ask->numbers = all;
+  return all;
+}
+
+tsr_array *tsr__call_node(const tsr__calling *c, tsr__operands in)
+{
+  tsr__region *regions[TSR__MAX_REGIONS];
+  tsr__ask ask = {
+    .attr = c->attr, .attr_bytes = c->attr_bytes, .regions = regions, .region_count = c->count
+  };
+  for (int r = 0; r < c->count; r++) regions[r] = c->traced[r]->region;
+  if (!add_numbers(c, &ask)) return tsr__make_inert(c->scope, c->site);
+  return tsr__make(c->scope, c->op, in, &ask, c->site);
+}
+
+tsr_array *tsr__result_of(tsr_scope *scope, tsr_array *node, int i, const char *site)
+{
+  return tsr__make(scope, TSR__OP_RESULT, TSR__IN(node),
+                   &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, site);
+}
+
+/* Leaves, and behind them what the bodies captured. False: out of memory. */
+static bool add_captured(const tsr__calling *c, tsr__leaves *in)
+{
+  int own = in->count, count = own;
+  for (int r = 0; r < c->count; r++) count += c->traced[r]->captured_count;
+  if (count == own) return true;
+  tsr_array **all = tsr__arena_new(&c->scope->arena, (size_t)count * sizeof *all);
   if (!all) return false;
-  if (out->count) memcpy(all, out->at, (size_t)out->count * sizeof *all);
-  for (int i = 0; i < t->captured_count; i++) all[out->count++] = tsr__captured(scope, t, i, site);
-  out->at = all;
+  if (own) memcpy(all, in->at, (size_t)own * sizeof *all);
+  *in = (tsr__leaves){ .at = all, .count = own };
+  for (int r = 0; r < c->count; r++)
+    for (int i = 0; i < c->traced[r]->captured_count; i++)
+      all[in->count++] = tsr__captured(c->scope, c->traced[r], i, c->site);
   return true;
 }
 
-/* The call's results as the body returned them. */
-tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *t, tsr__leaves *in,
+tsr_array *tsr__call_traces(const tsr__calling *c, int gives, const tsr__leaves *in)
+{
+  const tsr__traced *given = c->traced[gives];
+  int count = given->region->result_count;
+  tsr__leaves operands = *in;
+  tsr_array *few[4], **results = few;
+  if (count > 4) results = tsr__arena_new(&c->scope->arena, (size_t)count * sizeof *results);
+  if (!results || !add_captured(c, &operands)) return tsr__make_inert(c->scope, c->site);
+  tsr_array *node = tsr__call_node(c, (tsr__operands){ operands.at, operands.count });
+  for (int i = 0; i < count; i++) results[i] = tsr__result_of(c->scope, node, i, c->site);
+  return tsr__form_fill(c->scope, given->form, results, c->site);
+}
+
+tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *t, const tsr__leaves *in,
                            const char *site)
 {
-  tsr__region *region = t->region;
-  if (t->captured_count && !add_captured(scope, t, in, site)) return tsr__make_inert(scope, site);
-  tsr__ask ask = { .regions = &region,
-                   .region_count = 1,
-                   .numbers = region->program.params,
-                   .number_count = region->program.param_count };
-  tsr_array *call =
-      tsr__make(scope, TSR__OP_CALL, (tsr__operands){ in->at, in->count }, &ask, site);
-  tsr_array *few[4], **results = few;
-  if (region->result_count > 4)
-    results = tsr__arena_new(&scope->arena, (size_t)region->result_count * sizeof *results);
-  for (int i = 0; results && i < region->result_count; i++)
-    results[i] = tsr__make(scope, TSR__OP_RESULT, TSR__IN(call),
-                           &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, site);
-  return results ? tsr__form_fill(scope, t->form, results, site) : tsr__make_inert(scope, site);
+  tsr__calling c = {
+    .scope = scope, .site = site, .op = TSR__OP_CALL, .traced = { t }, .count = 1
+  };
+  return tsr__call_traces(&c, 0, in);
 }
 
 tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in, const char *call,

@@ -243,31 +243,24 @@ static void run_back(tape *t, tsr_array *kept, tsr_array *number)
   }
 }
 
-/* What is due to each result. NULL out of memory. */
-static tsr_array **dues_of(const tsr__pull *p)
+/* False: out of memory. */
+static bool open_tape(tape *t, const tsr__pull *p)
 {
-  const tsr__program *program = p->back->replay.program;
-  tsr_scope *s = p->back->replay.scope;
-  size_t room = (size_t)p->node->result_count + 1;
-  tsr_array **due = tsr__arena_new(&s->arena, room * sizeof *due);
-  int own = (int)(p->node - program->nodes);
-  for (int n = own + 1; due && n < program->node_count; n++) {
-    const tsr__gnode *part = &program->nodes[n];
-    if (tsr__ops[part->op].lowering == TSR__LOW_PART && tsr__in(program, part, 0) == own)
-      due[tsr__index_of(program, part)] = p->back->due[n];
-  }
-  return due;
+  tsr__results results;
+  if (!tsr__pull_results(p, &results)) return false;
+  *t = (tape){ .p = p,
+               .program = p->back->replay.program,
+               .attr = p->attr,
+               .due = results.due,
+               .operands = p->node->in_count,
+               .results = p->node->result_count };
+  return true;
 }
 
 void tsr__grad_scan(const tsr__pull *p)
 {
-  tape t = { .p = p,
-             .program = p->back->replay.program,
-             .attr = p->attr,
-             .due = dues_of(p),
-             .operands = p->node->in_count,
-             .results = p->node->result_count };
-  if (!t.due) return;
+  tape t;
+  if (!open_tape(&t, p)) return;
   tsr_shape steps = { .rank = 1, .dims = { t.attr->count } };
   tsr_array *number =
       tsr_iota_at(p->back->replay.scope, TSR_I64, steps, 0, (tsr_sharding){ 0 }, p->site);
@@ -305,13 +298,8 @@ void tsr__grad_switch(const tsr__pull *p)
 {
   tsr_scope *s = p->back->replay.scope;
   listed dues;
-  tape t = { .p = p,
-             .program = p->back->replay.program,
-             .attr = p->attr,
-             .due = dues_of(p),
-             .operands = p->node->in_count,
-             .results = p->node->result_count };
-  if (!t.due || !open_list(s, &dues, t.results)) return;
+  tape t;
+  if (!open_tape(&t, p) || !open_list(s, &dues, t.results)) return;
   for (int i = 0; i < t.results; i++)
     if (t.due[i]) add(&dues, t.due[i]);
   tsr_switch_args args = { .size = sizeof args,

@@ -165,9 +165,7 @@ static bool seed(const calling *c, tsr__backward *back, int first, tsr_array *co
   bool fits = seeds.count == results - first;
   for (int i = 0; fits && i < seeds.count; i++) {
     const tsr_array *to = tsr__backward_result(back, first + i), *from = seeds.at[i];
-    fits =
-        to->shape.rank == from->shape.rank && to->dtype == from->dtype &&
-        !memcmp(to->shape.dims, from->shape.dims, sizeof *to->shape.dims * (size_t)to->shape.rank);
+    fits = to->dtype == from->dtype && tsr__shape_same(&to->shape, &from->shape);
   }
   if (!fits) {
     fail(c, TSR_ESHAPE,

@@ -210,8 +210,7 @@ static array *linear_body(tsr_scope *scope, array *const *in, void *user)
     int i = tsr__index_of(program, node) - l->first;
     array *a = i < given.count ? given.at[i] : NULL;
     tsr_shape want = tsr__gnode_shape(node);
-    if (a && a->dtype == node->dtype && a->shape.rank == want.rank &&
-        !memcmp(a->shape.dims, want.dims, sizeof *want.dims * (size_t)want.rank)) {
+    if (a && a->dtype == node->dtype && tsr__shape_same(&a->shape, &want)) {
       at[n] = a;
       continue;
     }

@@ -51,16 +51,13 @@ static tsr_array *fail_devices(tsr_scope *scope, const mapped *m, int64_t size)
   return tsr__make_inert(scope, scope->site);
 }
 
-/* A leaf as the body sees one element of it: an argument that is no one's. */
+/* A leaf as the body sees one element of it. */
 static tsr_array *one_of(tsr_scope *scope, const tsr_array *a, int dim, const char *site)
 {
-  tsr__ask ask = { .dtype = (tsr_dtype)a->dtype, .shape = a->shape };
-  ask.attr = &(tsr__index_attr){ .index = 0 };
-  ask.attr_bytes = sizeof(tsr__index_attr);
-  for (int d = dim; dim >= 0 && d + 1 < a->shape.rank; d++)
-    ask.shape.dims[d] = a->shape.dims[d + 1];
-  if (dim >= 0) ask.shape.dims[--ask.shape.rank] = 0;
-  return tsr__make(scope, TSR__OP_ARG, TSR__IN_NONE, &ask, site);
+  tsr_shape shape = a->shape;
+  for (int d = dim; dim >= 0 && d + 1 < a->shape.rank; d++) shape.dims[d] = a->shape.dims[d + 1];
+  if (dim >= 0) shape.dims[--shape.rank] = 0;
+  return tsr__stand_in(scope, (tsr_dtype)a->dtype, &shape, site);
 }
 
 /* The leaves of a call: as they are with the mapped dim in front, one element of each, and which

@@ -81,15 +81,34 @@ void tsr__traced_type(const tsr__traced *t, int leaf, tsr__text *out)
   tsr__type_add(out, (tsr_dtype)key.dtype, &shape, &key.sharding);
 }
 
+static void add_forms(const tsr__operands *in, tsr__text *out)
+{
+  for (int i = 0; i < in->count; i++) {
+    tsr__form_of(in->at[i], out);
+    tsr__text_add(out, ";");
+  }
+}
+
+bool tsr__same_forms(const tsr__traced *t, const tsr__operands *in)
+{
+  bool trees = false;
+  for (int i = 0; i < in->count; i++) trees |= tsr_is_tree(in->at[i]);
+  if (!trees) return t->first_leaf == 2 * (size_t)in->count; /* "*;" of each */
+  tsr__text text;
+  tsr__text_init(&text, &in->at[0]->node.scope->rt->heap);
+  add_forms(in, &text);
+  bool same =
+      !text.failed && text.length == t->first_leaf && !memcmp(text.data, t->key, t->first_leaf);
+  tsr__text_free(&text);
+  return same;
+}
+
 /* The caller frees the text. */
 static void write_signature(const tsr_scope *scope, const tsr_function *f, const tsr__arguments *a,
                             signature *out)
 {
   tsr__text_init(&out->text, &f->node.scope->rt->heap);
-  for (int i = 0; i < a->in.count; i++) {
-    tsr__form_of(a->in.at[i], &out->text);
-    tsr__text_add(&out->text, ";");
-  }
+  add_forms(&a->in, &out->text);
   out->first_leaf = out->text.length;
   for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
   tsr__axes_text(scope, &out->text);
@@ -144,6 +163,13 @@ static tsr_array *make_argument(const tracing *t, const tsr_array *leaf, int ind
   tsr_array *arg = tsr__make(t->scope, TSR__OP_ARG, TSR__IN_NONE, &ask, leaf->node.site);
   if (!arg->inert) arg->sharding = leaf->sharding; /* to be asked for; not a constraint */
   return arg;
+}
+
+tsr_array *tsr__stand_in(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
+                         const char *site)
+{
+  tsr__ask ask = { .dtype = dtype, .shape = *shape, TSR__ATTR(tsr__index_attr, .index = 0) };
+  return tsr__make(scope, TSR__OP_ARG, TSR__IN_NONE, &ask, site);
 }
 
 int tsr__count_arguments(tsr_array *const *in)

@@ -96,11 +96,35 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *function,
 tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *traced, int i, const char *site);
 /* The first leaf that is not of the type that was traced for; -1: none. Trees may still differ. */
 int tsr__first_unlike(const tsr__traced *traced, const tsr__arguments *arguments);
+/* Whether arguments have the forms that were traced for, "*;(a: *);" at the start of the key. */
+bool tsr__same_forms(const tsr__traced *traced, const tsr__operands *in);
 /* Appends the type of a leaf that was traced for. */
 void tsr__traced_type(const tsr__traced *traced, int leaf, tsr__text *out);
-/* The call of a trace on leaves, as the body returned it (function.c). */
-tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *traced, tsr__leaves *in,
+/* An argument that is no one's: an array of which nothing but its type is looked at. */
+tsr_array *tsr__stand_in(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
+                         const char *site);
+
+/* A node of traces, in the order of its regions (function.c). */
+typedef struct tsr__calling {
+  tsr_scope *scope;
+  const char *site;
+  tsr__op op;
+  const void *attr;
+  uint16_t attr_bytes;
+  const tsr__traced *traced[TSR__MAX_REGIONS];
+  int count;
+} tsr__calling;
+
+/* The node on all of its operands, with the numbers of its regions one after the other. */
+tsr_array *tsr__call_node(const tsr__calling *calling, tsr__operands in);
+/* The node on `in` and, behind it, what the bodies captured: its results, as trace `gives`
+ * returned them. */
+tsr_array *tsr__call_traces(const tsr__calling *calling, int gives, const tsr__leaves *in);
+/* The call of one trace on leaves. */
+tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *traced, const tsr__leaves *in,
                            const char *site);
+/* Result `i` of a node of several; no scope: the node's. */
+tsr_array *tsr__result_of(tsr_scope *scope, tsr_array *node, int i, const char *site);
 /* Arguments that are there. NULL: they are. Else what is to be returned; `call` is who asks. */
 tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *arguments,
                                  const char *call, const char *site);

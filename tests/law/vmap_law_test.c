@@ -150,6 +150,7 @@ static void one_trial(tsr_runtime *rt, uint64_t seed)
     for (int64_t k = 0; k < t.size; k++) check_element(&t, args.function, mapped, k);
     seen[t.node->op]++;
   }
+  for (int i = 0; i < t.w.law.leaves; i++) free(t.w.law.cells[i]);
   tsr_scope_close(s);
 }
 

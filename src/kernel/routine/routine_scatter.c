@@ -58,9 +58,7 @@ int64_t tsr__scatter_width(const tsr__call *call)
 /* Indices that lie with a part. */
 static int64_t count_of(const tsr__call *call, const tsr__call_part *part)
 {
-  int64_t count = 1;
-  for (int d = 0; d < operand(call, 1)->rank; d++) count *= part->in[1].box.size[d];
-  return count;
+  return tsr__box_count(&part->in[1].box, operand(call, 1)->rank);
 }
 
 tsr__scattering tsr__scattering_of(const tsr__strip *s)

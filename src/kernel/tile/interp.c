@@ -44,13 +44,6 @@ struct tsr__job {
   tsr__progress progress;
 };
 
-static int64_t part_size(const tsr__run_part *part, int rank)
-{
-  int64_t count = 1;
-  for (int d = 0; d < rank; d++) count *= part->box.size[d];
-  return count;
-}
-
 /* ---- working memory -------------------------------------------------------------------------- */
 
 static size_t aligned(size_t bytes)
@@ -591,7 +584,7 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
   if (!job.cuts) return tsr__error_set(error, TSR_ENOMEM, "no memory left to run a kernel");
   int64_t total = 0;
   for (int i = 0; i < run->part_count; i++) {
-    job.cuts[i].count = part_size(&run->parts[i], run->kernel->rank);
+    job.cuts[i].count = tsr__box_count(&run->parts[i].box, run->kernel->rank);
     total += job.cuts[i].count;
   }
   job.total = total;
