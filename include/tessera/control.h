@@ -79,9 +79,27 @@ TSR_API tsr_array *tsr_switch_at(tsr_array *index, void *user, const tsr_switch_
 TSR_API tsr_array *tsr_cond_at(tsr_array *predicate, void *user, const tsr_switch_args *args,
                                const char *site);
 
+typedef struct tsr_prefix_args {
+  size_t size;
+  tsr_array *x;
+  int dim;      /* elements stand along it, in each array; from the end if negative */
+  bool reverse; /* from the last element on */
+} tsr_prefix_args;
+
+/* All prefixes of the elements of an array, or of a tree of arrays of as many, under an operation
+ * that is associative: element k of the result is element 0 combined with 1, .. with k, in a
+ * logarithm of steps. combine(in[0] = those before, in[1] = those after) gets arrays or trees of
+ * many elements, as the call did, of another size along the dim, and returns what is made of each
+ * pair, of the same types. It is called about twice for each time that the elements can be halved.
+ * Which are combined first is settled by their number alone, so that operations that round give
+ * the same bits everywhere. Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE and those of the callback.
+ * Owned as results are. Local. */
+TSR_API tsr_array *tsr_associative_scan_at(tsr_body_fn *combine, void *user,
+                                           const tsr_prefix_args *args, const char *site);
+
 /* tsr_scan(step, user, carry, .xs = x), tsr_fori(0, 10, step, user, carry),
  * tsr_while(goes_on, step, user, carry), tsr_cond(p, yes, no, user, x, y),
- * tsr_switch(i, user, .bodies = { a, b, c }, .in = { x }) */
+ * tsr_switch(i, user, .bodies = { a, b, c }, .in = { x }), tsr_associative_scan(add, user, x) */
 #define tsr_scan(body, user, ...) \
   tsr_scan_at((body), (user),     \
               &(tsr_loop_args){ .size = sizeof(tsr_loop_args), .carry = __VA_ARGS__ }, TSR_HERE)
@@ -105,6 +123,10 @@ TSR_API tsr_array *tsr_cond_at(tsr_array *predicate, void *user, const tsr_switc
 #define tsr_switch(index, user, ...) \
   tsr_switch_at((index), (user),     \
                 &(tsr_switch_args){ .size = sizeof(tsr_switch_args), __VA_ARGS__ }, TSR_HERE)
+#define tsr_associative_scan(combine, user, ...)                                                   \
+  tsr_associative_scan_at((combine), (user),                                                       \
+                          &(tsr_prefix_args){ .size = sizeof(tsr_prefix_args), .x = __VA_ARGS__ }, \
+                          TSR_HERE)
 
 #ifdef __cplusplus
 }

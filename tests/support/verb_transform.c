@@ -234,6 +234,13 @@ static tsr_array *halved(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_div(in[0], 2);
 }
 
+static tsr_array *joined_pairs(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_tuple(s, tsr_add(tsr_item(in[0], 0), tsr_item(in[1], 0)),
+                   tsr_mul(tsr_item(in[0], 1), tsr_item(in[1], 1)));
+}
+
 void verb_loops(struct verb_run *r)
 {
   tsr_array *x = verb_matrix(r), *cut = tsr_reshard(x, tsr_on(r->mesh, "data"));
@@ -244,6 +251,8 @@ void verb_loops(struct verb_run *r)
   verb_see_array(r, tsr_cond(p, doubled, halved, NULL, cut));
   tsr_array *i = tsr_cast(p, TSR_I64);
   verb_see_array(r, tsr_switch(i, NULL, .bodies = { halved, doubled, halved }, .in = { x }));
+  tsr_array *both = tsr_tuple(r->s, cut, x);
+  see_leaves(r, tsr_associative_scan(joined_pairs, NULL, both, .reverse = true));
 }
 
 void verb_donated(struct verb_run *r)

@@ -1191,6 +1191,18 @@ static tsr_array *failing_body(tsr_scope *scope, tsr_array *const *in, void *use
   return tsr_add(in[0], tsr_tile(in[0], 2));
 }
 
+static tsr_array *nothing_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope, (void)in, (void)user;
+  return NULL;
+}
+
+static tsr_array *first_row(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope, (void)user;
+  return tsr_slice(in[0], { 0, 1, 1 });
+}
+
 static void loops(void)
 {
   tsr_array *f5 = ones(TSR_F32, TSR_SHAPE(5)), *yes = tsr_any(tsr_gt(f3, 0));
@@ -1222,6 +1234,14 @@ static void loops(void)
   NO(tsr_switch(i0, NULL, .in = { f3 }));
   NO(tsr_switch(i0, NULL, .bodies = { first_of, pair_body }, .in = { f3, f3 }));
   NO(tsr_while(less_body, tree_body, NULL, tsr_tree(s, { "a", i0 }, { "b", i0 })));
+  NO(tsr_associative_scan(NULL, NULL, f5));
+  NO(tsr_associative_scan(first_of, NULL, f5, .dim = 1));
+  NO(tsr_associative_scan(first_of, NULL, tsr_tuple(s, f5, f3)));
+  NO(tsr_associative_scan(nothing_body, NULL, f5));
+  NO(tsr_associative_scan(pair_body, NULL, f5));
+  NO(tsr_associative_scan(less_body, NULL, f5));
+  NO(tsr_associative_scan(first_row, NULL, f5));
+  NO(tsr_associative_scan_at(first_of, NULL, LATER(tsr_prefix_args, .x = f5), TSR_HERE));
 }
 
 /* ---- the guard ------------------------------------------------------------------------------- */
