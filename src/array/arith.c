@@ -1,5 +1,9 @@
 /* Calls on elements: each is one row of the op table with its operands. Those that are alike are
- * in operations.c, which is generated. */
+ * in operations.c, which is generated.
+ *
+ * A number beside an array has no type of its own: it takes the array's, or one that holds both. It
+ * becomes a node of rank 0 that every shape takes and that is a parameter of the run, not of the
+ * plan. */
 #include "array/array_room.h"
 
 #include <math.h>
@@ -59,6 +63,7 @@ static bool whole_number(const tsr_scalar *number, int64_t *out)
   case TSR_SCALAR_BOOL: *out = number->i != 0; return true;
   case TSR_SCALAR_INT: *out = number->i; return true;
   case TSR_SCALAR_FLOAT:
+    /* Beyond 2^62 a float is no i64 for sure; below it is one exactly, since it is whole. */
     if (number->f != trunc(number->f) || fabs(number->f) > 0x1p62) return false;
     *out = (int64_t)number->f;
     return true;
@@ -75,6 +80,8 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype,
   tsr_scalar number = tsr__scalar_signed(given);
   tsr__num value = { .i = 0 };
   bool fits = number.kind >= TSR_SCALAR_BOOL && number.kind <= TSR_SCALAR_FLOAT;
+  /* Of u64 the bits are kept in the signed field; of all other integers the value itself must
+   * fit. */
   if (number.kind == TSR_SCALAR_UINT && dtype == TSR_U64) value.i = (int64_t)number.u;
   else if (tsr__dtype_integer(dtype))
     fits = fits && whole_number(&number, &value.i) && tsr__dtype_holds(dtype, value.i);
@@ -84,6 +91,7 @@ tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype,
   char text[64];
   name_number(&number, text, sizeof text);
   const char *call = what ? what : "", *colon = what ? ": " : "";
+  /* The call's name is in front only where the scope does not say it already. */
   if (number.kind < TSR_SCALAR_BOOL || number.kind > TSR_SCALAR_FLOAT)
     tsr__fail(scope, site, TSR_EDTYPE, "%s%s%s is no number; give one", call, colon, text);
   else
@@ -111,6 +119,7 @@ tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand op
                              const char *site)
 {
   if (is_array(operand)) return operand.array;
+  /* There is an error already: what stands beside an inert array is inert. */
   if (!beside || beside->inert) return beside;
   tsr_dtype dtype = weak_dtype(operand.number.kind, (tsr_dtype)beside->dtype);
   return tsr__number_node(scope, operand.number, dtype, NULL, site);
@@ -119,6 +128,7 @@ tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand op
 tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site)
 {
   value = tsr__scalar_signed(value);
+  /* What has no array beside it has the widest dtype of its kind. */
   tsr_dtype dtype = value.kind == TSR_SCALAR_FLOAT  ? TSR_F64
                     : value.kind == TSR_SCALAR_UINT ? TSR_U64
                     : value.kind == TSR_SCALAR_BOOL ? TSR_BOOL
@@ -138,7 +148,8 @@ tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site)
   return tsr__make(NULL, op, TSR__IN(a), &(tsr__ask){ 0 }, site);
 }
 
-/* 0 and 1 beside bools: C11's false and true are ints. */
+/* 0 and 1 beside bools: C11's false and true are ints. They are meant as bools where the operation
+ * is one of truth and the other operand is bool. */
 static bool means_bool(tsr__op op, const tsr_array *a, tsr_operand b)
 {
   bool logic = tsr__ops[op].dtype_rule == TSR__DT_BOOL || tsr__ops[op].wants == TSR__WANT_BITS;
@@ -164,6 +175,7 @@ tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site
 
 tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
 {
+  /* Nothing to do: not even a node. */
   if (a && !a->inert && a->dtype == dtype) return a;
   return tsr__make(NULL, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
 }
@@ -172,6 +184,8 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
 {
   tsr_array *left = a.array, *right = b.array;
   tsr_scope *scope = tsr__home_of(TSR__IN(condition, left, right));
+  /* One array at least gives a number its dtype; of two numbers each has its own, and they are
+   * promoted as two arrays would be. */
   if (is_array(a)) {
     right = beside(scope, "where", left, b, site);
   } else if (is_array(b)) {
@@ -192,6 +206,7 @@ tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)
 
 tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site)
 {
+  /* `opens`: dims that the spec leaves open are the planner's. */
   const tsr__ask ask = { .sharding = &sharding, .opens = true };
   return tsr__make(NULL, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, site);
 }

@@ -1,5 +1,8 @@
 /* Elementwise calls that are compositions of operations: no kernels of their own, one fused loop as
- * what they are made of. */
+ * what they are made of.
+ *
+ * Operands that cannot be used go straight to the first operation of the composition, which says so
+ * in the name of the call (TSR__CALL): no check stands twice. */
 #include "tessera/elementwise.h"
 
 #include "array/array_room.h"
@@ -29,6 +32,7 @@ static array *real_beside(array *beside, double value, const char *site)
 
 array *tsr_fma_at(array *a, tsr_operand b, tsr_operand c, const char *site)
 {
+  /* What broadcasts and what is promoted is the row's affair; numbers follow the dtype of `a`. */
   tsr_scope *scope = tsr__home_of(TSR__IN(a, b.array, c.array));
   array *by = tsr__operand_node(scope, a, b, site), *more = tsr__operand_node(scope, a, c, site);
   return tsr__make(scope, TSR__OP_FMA, TSR__IN(a, by, more), &(tsr__ask){ 0 }, site);
@@ -49,6 +53,7 @@ array *tsr_reciprocal_at(array *a, const char *site)
 void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
 {
   TSR__CALL(tsr__home(a), "divmod");
+  /* Both before either is written: `out` may hold operands. */
   array *both[2] = { tsr_floordiv_at(a, b, site), tsr_mod_at(a, b, site) };
   memcpy(out, both, sizeof both);
 }
@@ -60,6 +65,7 @@ array *tsr_sign_at(array *a, const char *site)
   if (a->dtype == TSR_BOOL) return tsr_neg_at(a, site); /* refuses it */
   /* Of unsigned numbers 0 or 1. */
   if (is_natural(a)) return tsr_minimum_at(a, tsr_operand_int(1), site);
+  /* The comparisons leave NaN and 0 over; what they leave is a + 0. */
   array *zero = tsr_add_at(a, tsr_operand_int(0), site); /* -0 becomes 0, NaN stays */
   array *below = tsr_lt_at(a, tsr_operand_int(0), site);
   array *rest = tsr_where_at(below, tsr_operand_int(-1), of(zero), site);
@@ -69,6 +75,7 @@ array *tsr_sign_at(array *a, const char *site)
 array *tsr_clip_at(array *a, tsr_operand low, tsr_operand high, const char *site)
 {
   TSR__CALL(tsr__home(a), "clip");
+  /* In this order an empty range gives `high`, as in NumPy. */
   return tsr_minimum_at(tsr_maximum_at(a, low, site), high, site);
 }
 
@@ -133,7 +140,8 @@ array *tsr_rad2deg_at(array *a, const char *site)
 /* ---- rounding ---- */
 
 /* To multiples of 10^digits, exactly: the quotient rounded down, and one more where more than half
- * is left, or half beside an odd one. */
+ * is left, or half beside an odd one. Quotient and rest are those of a division rounded down, so
+ * the rest is 0 .. unit - 1 for negative numbers, too. */
 static array *round_whole(array *x, int digits, const char *site)
 {
   tsr_dtype dtype = (tsr_dtype)x->dtype, wide = dtype == TSR_U64 ? TSR_U64 : TSR_I64;
@@ -144,6 +152,8 @@ static array *round_whole(array *x, int digits, const char *site)
   tsr_operand by = tsr_operand_uint(unit);
   array *value = tsr_cast_at(x, wide, site), *quotient = tsr_floordiv_at(value, by, site);
   array *rest = tsr_mod_at(value, by, site);
+  /* What is missing to the next multiple: compared instead of half the unit, which may be no
+   * integer. */
   array *other = tsr_add_at(tsr_neg_at(rest, site), by, site);
   array *odd = tsr_cast_at(tsr_and_at(quotient, tsr_operand_int(1), site), TSR_BOOL, site);
   array *tie = tsr_and_at(tsr_eq_at(rest, of(other), site), of(odd), site);
@@ -169,7 +179,9 @@ array *tsr_round_at(const tsr_round_args *given, const char *site)
   }
   if (!digits || x->dtype == TSR_BOOL) return tsr_rint_at(x, site);
   if (!tsr__of_floats(x)) return digits > 0 ? x : round_whole(x, -digits, site);
+  /* A double holds 10^22 exactly, and no higher power. */
   array *scale = real_beside(x, pow(10, fabs((double)digits)), site);
+  /* The power stays at least 1 either way: its inverse would be rounded. */
   if (digits > 0)
     return tsr_div_at(tsr_rint_at(tsr_mul_at(x, of(scale), site), site), of(scale), site);
   return tsr_mul_at(tsr_rint_at(tsr_div_at(x, of(scale), site), site), of(scale), site);
@@ -181,6 +193,7 @@ array *tsr_isfinite_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "isfinite");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
+  /* Of integers each is finite: equal to itself. */
   if (!tsr__of_floats(a)) return tsr_eq_at(a, of(a), site);
   return tsr_lt_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
 }
@@ -203,6 +216,7 @@ array *tsr_signbit_at(array *a, const char *site)
   return tsr_lt_at(a, tsr_operand_int(0), site);
 }
 
+/* Numbers count as true where they are not 0. */
 static array *logical(tsr__op op, array *a, tsr_operand b, const char *site)
 {
   if (!tsr__usable(a)) return tsr__binary(op, a, b, site);
@@ -239,6 +253,7 @@ array *tsr_logical_not_at(array *a, const char *site)
 static double largest_of(const array *x)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)x->dtype);
+  /* The exponent of the smallest normal number; 1 less it is that of the largest. */
   int first = info->lowest + info->precision - 1;
   return ldexp(2 - ldexp(1, 1 - info->precision), 1 - first);
 }
@@ -261,6 +276,7 @@ array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
   if (status) return tsr__refused(x, &error, site);
   if (!tsr__of_floats(x)) return x;
   double top = largest_of(x), inf = (double)INFINITY;
+  /* Tests look at `x` itself, so that what one replacement put in is not taken for another. */
   array *out = replaced(x, tsr_isnan_at(x, site), args.nan, 0, site);
   out = replaced(out, tsr_eq_at(x, tsr_operand_float(inf), site), args.posinf, top, site);
   return replaced(out, tsr_eq_at(x, tsr_operand_float(-inf), site), args.neginf, -top, site);
@@ -277,6 +293,7 @@ static array *digamma_far(array *z, const char *site)
   int last = (int)(sizeof terms / sizeof *terms) - 1;
   array *one = tsr_reciprocal_at(z, site), *square = tsr_mul_at(one, of(one), site);
   array *sum = tsr_mul_at(square, tsr_operand_float(terms[last]), site);
+  /* By Horner in 1 / z^2, from the last term. */
   for (int i = last - 1; i >= 0; i--) {
     sum = tsr_add_at(sum, tsr_operand_float(terms[i]), site);
     sum = tsr_mul_at(sum, of(square), site);
@@ -292,10 +309,12 @@ array *tsr_digamma_at(array *a, const char *site)
   TSR__CALL(tsr__home(a), "digamma");
   if (!tsr__usable(a)) return tsr_lgamma_at(a, site);
   tsr_dtype dtype = tsr__of_floats(a) ? (tsr_dtype)a->dtype : TSR_F64;
+  /* In f32 at least: formulas of few bits would lose most of them. */
   array *x = tsr_cast_at(a, dtype == TSR_F64 ? TSR_F64 : TSR_F32, site);
   array *low = tsr_lt_at(x, tsr_operand_float(0.5), site);
   array *other = tsr_add_at(tsr_neg_at(x, site), tsr_operand_int(1), site);
   array *z = tsr_where_at(low, of(other), of(x), site), *steps = NULL;
+  /* digamma(z) = digamma(z + 10) - 1/z - 1/(z + 1) - ... - 1/(z + 9). */
   for (int i = 9; i >= 0; i--) {
     array *at = tsr_add_at(z, tsr_operand_float(i), site);
     array *step = tsr_reciprocal_at(at, site);
@@ -303,6 +322,9 @@ array *tsr_digamma_at(array *a, const char *site)
   }
   array *up = digamma_far(tsr_add_at(z, tsr_operand_float(10), site), site);
   array *out = tsr_sub_at(up, of(steps), site);
+  /* The tangent is taken of what is left of `x` beside its nearest whole number, which is exact,
+   * since tan has the period pi; where nothing is left digamma has a pole. Elements that are not
+   * mirrored get some harmless angle. */
   array *turn = tsr_sub_at(x, of(tsr_rint_at(x, site)), site);
   turn = tsr_where_at(low, of(turn), tsr_operand_float(0.25), site);
   tsr_operand pi = tsr_operand_float(0x1.921fb54442d18p+1);

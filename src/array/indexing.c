@@ -3,7 +3,12 @@
  *   error    the row looks at them, or WITHIN does
  *   clamp    the row gets others
  *   fill     the row gets 0 for those out of range, and what it took there is replaced
- *   drop     it gets one beyond all, and leaves that out */
+ *   drop     it gets one beyond all, and leaves that out
+ *
+ * So the rows themselves know but two kinds of places: those in range, and (of a scatter that
+ * drops) those to leave out. All else is arithmetic on indices, which fuses with what is around it.
+ *
+ * A size known only at run time allows the mode `error` only, as the others compute with it. */
 #include "tessera/indexing.h"
 #include "array/array_room.h"
 
@@ -25,13 +30,15 @@ static bool is_index(const tsr_array *a)
   return tsr__usable(a) && tsr__dtype_integer((tsr_dtype)a->dtype);
 }
 
-/* As i64: what that has not is out of every range. */
+/* As i64: what that has not is out of every range. The largest i64 stands for all that is larger:
+ * no dim is as long. */
 static tsr_array *index_of(tsr_array *at, const char *site)
 {
   if (at->dtype == TSR_U64) at = tsr_minimum_at(at, tsr_operand_int(INT64_MAX), site);
   return tsr_cast_at(at, TSR_I64, site);
 }
 
+/* What the row gets in place of the indices of a dim of `size`, by the mode. */
 static aim aim_at(tsr_array *at, int64_t size, tsr_index_mode mode, const char *site)
 {
   tsr_operand zero = tsr_operand_int(0);
@@ -47,6 +54,7 @@ static aim aim_at(tsr_array *at, int64_t size, tsr_index_mode mode, const char *
     tsr_array *above = tsr_maximum_at(place, zero, site);
     return (aim){ tsr_minimum_at(above, tsr_operand_int(size ? size - 1 : 0), site), NULL };
   }
+  /* One comparison each way, on what negative indices were turned into. */
   tsr_array *from = tsr_ge_at(place, zero, site),
             *to = tsr_lt_at(place, tsr_operand_int(size), site);
   return (aim){ place, tsr_and_at(from, tsr_operand_array(to), site) };
@@ -81,6 +89,7 @@ static tsr_status check_known(const char *call, tsr_array *x, int dim, tsr_index
 /* By default as JAX has it. JAX: NaN; of signed integers the least, of others the largest; true. */
 static tsr_operand default_fill(tsr_dtype dtype)
 {
+  /* The ends of each integer type; of signed ones the least, so `most` is 0. */
   static const struct {
     int64_t least;
     uint64_t most;
@@ -94,6 +103,7 @@ static tsr_operand default_fill(tsr_dtype dtype)
   return ends[dtype].most ? tsr_operand_uint(ends[dtype].most) : tsr_operand_int(ends[dtype].least);
 }
 
+/* The value in the dtype of the result, an array as well as a number. */
 static tsr_array *fill_of(const tsr_array *like, tsr_operand given, const char *site)
 {
   tsr_dtype dtype = (tsr_dtype)like->dtype;
@@ -108,6 +118,7 @@ static tsr_array *spread(tsr_array *inside, const tsr_array *found, int before, 
 {
   int rank = found->shape.rank, span = inside->shape.rank, dims[TSR_MAX_RANK];
   tsr_shape shape = { .rank = rank };
+  /* `at` goes through the dims of A and B in order, which stand in front in [A, B, S]. */
   int at = 0;
   for (int d = 0; d < rank; d++) {
     bool index = d >= before && d < before + span;
@@ -118,6 +129,7 @@ static tsr_array *spread(tsr_array *inside, const tsr_array *found, int before, 
   return tsr_transpose_at(tsr_broadcast_to_at(inside, shape, site), dims, rank, site);
 }
 
+/* An operand that is inert has said its error already. */
 static tsr_array *fill_in(tsr_array *found, tsr_array *inside, tsr_operand fill, const char *site)
 {
   if (!tsr__usable(found) || !tsr__usable(inside)) return found;
@@ -153,7 +165,8 @@ static bool takes_nothing(const tsr_array *x, int dim)
   return none;
 }
 
-/* Takes along a dim by a row, in any mode. */
+/* Takes along a dim by a row, in any mode. What is wrong with the arguments beyond options and mode
+ * is said by inference, in its own words. */
 static tsr_array *take(tsr__op op, const char *call, const tsr_take_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), call + strlen("tsr_"));
@@ -189,6 +202,7 @@ tsr_array *tsr_take_at(const tsr_take_args *args, const char *site)
 /* Where one of two arrays of a rank has size 1 along a dim, but for one, it takes the other's. */
 static void meet(tsr_array **a, tsr_array **b, int but, const char *site)
 {
+  /* Sizes that differ otherwise are left to inference, which refuses them. */
   tsr_shape of_a = (*a)->shape, of_b = (*b)->shape;
   bool more_a = false, more_b = false;
   for (int d = 0; d < of_a.rank; d++) {
@@ -216,7 +230,8 @@ tsr_array *tsr_take_along_dim_at(const tsr_take_args *given, const char *site)
 
 /* ---- at leading dims ---- */
 
-/* What indices of leading dims come to: places of those dims as one. */
+/* What indices of leading dims come to: places of those dims as one. `at` has an array for each of
+ * the first dims; the list ends with a NULL. */
 static tsr_status aim_nd(const char *call, tsr_array *x, tsr_array *const *at, tsr_index_mode mode,
                          tsr__error *error)
 {
@@ -252,6 +267,8 @@ static int count_of(tsr_array *const *at)
 static aim join_aims(const tsr_array *x, tsr_array *const *at, tsr_index_mode mode, int whom,
                      const char *site)
 {
+  /* Invariant: after dim d the joined place of what is in range is below the product of the first d
+   * + 1 sizes, which the shape of `x` already has. */
   aim all = { NULL, NULL };
   /* C order, the first dim outermost. */
   for (int d = 0; d < count_of(at); d++) {
@@ -272,6 +289,7 @@ static aim join_aims(const tsr_array *x, tsr_array *const *at, tsr_index_mode mo
   return all;
 }
 
+/* How many places the first `dims` dims have: of none there is nothing to take. */
 static int64_t places_of(const tsr_array *x, int dims)
 {
   int64_t count = 1;
@@ -286,6 +304,7 @@ tsr_array *tsr_gather_at(const tsr_gather_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_gather", given, &args, sizeof args, &error);
   tsr_array *x = args.x;
+  /* `x` may be unusable: the row is made all the same, to say why. */
   if (!tsr__usable(x))
     return tsr__make(NULL, TSR__OP_GATHER, TSR__IN(x, x), &(tsr__ask){ 0 }, site);
   if (!status) status = aim_nd("tsr_gather", x, args.at, args.mode, &error);
@@ -316,6 +335,7 @@ static tsr_array *updates_for(tsr_array *x, tsr_array *place, const tsr__scatter
   if (!u && given.number.kind != TSR_SCALAR_NONE)
     u = tsr__number_node(tsr__home(x), given.number, (tsr_dtype)x->dtype, NULL, site);
   if (!tsr__usable(u)) return u;
+  /* As broadcasting has it: from the last dim on, equal or 1. */
   bool same = u->shape.rank == shape.rank, fits = u->shape.rank <= shape.rank;
   for (int d = 0; fits && d < u->shape.rank; d++) {
     int64_t mine = u->shape.dims[d], want = shape.dims[d + shape.rank - u->shape.rank];
@@ -357,6 +377,7 @@ tsr_array *tsr_scatter_at(const tsr_scatter_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_scatter", given, &args, sizeof args, &error);
   tsr_array *x = args.x;
+  /* An index that is dropped is `size`, the place behind the last one. */
   tsr__scatter_attr attr = { .how = args.how, .drops = args.mode == TSR_INDEX_DROP };
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
   attr.dim = tsr__usable(x) && args.dim < 0 ? args.dim + x->shape.rank : args.dim;
@@ -392,6 +413,7 @@ tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *given, const char *site)
   if (status) return tsr__refused(x, &error, site);
   int count = count_of(args.at);
   aim a = join_aims(x, args.at, args.mode, TSR__WITHIN_SCATTER, site);
+  /* An error has been said where the index was looked at. */
   if (!tsr__usable(a.place)) return a.place;
   tsr__scatter_attr attr = { .more = count - 1,
                              .how = args.how,

@@ -3,7 +3,12 @@
  *
  * Floats print with the fewest digits that tell them apart, at most 8 after the point, in
  * columns aligned at the point; all in exponent form if one is >= 1e8 (f32: 1e6) or < 1e-4, or if
- * the largest is more than 1,000 times the smallest. */
+ * the largest is more than 1,000 times the smallest.
+ *
+ * Two passes over the elements that are shown: the first measures them, the second writes.
+ *
+ *   [[  1.    2.5]         left  3   columns before the point, a sign among them
+ *    [100.    nan]]        right 1   after it; width = left + 1 + right */
 #include "array/array_room.h"
 
 #include <inttypes.h>
@@ -30,6 +35,7 @@ static double element(const layout *l, int64_t i)
   return (double)tsr__dtype_get_whole(l->dtype, l->data, i);
 }
 
+/* u64 apart: its upper half would be negative. */
 static int add_integer(char *out, size_t size, const layout *l, int64_t i)
 {
   int64_t value = tsr__dtype_get_whole(l->dtype, l->data, i);
@@ -57,6 +63,7 @@ static double value_of_digits(const char *text)
     value = value * 10 + (*text - '0');
     power -= after;
   }
+  /* A whole number so far, of few digits: exact. */
   for (; power > 0; power--) value *= 10;
   double by = 1;
   for (; power < 0; power++) by *= 10;
@@ -105,6 +112,8 @@ static void format_float(const layout *l, double value, char out[FLOAT_ROOM], in
 {
   const size_t size = FLOAT_ROOM;
   int digits = shortest_digits(l, value);
+  /* What is printed of a narrow type are digits of its shortest decimal, not those of the wide
+   * number that holds it. */
   value = shortest_of(l->dtype, value);
   if (l->exponent) {
     int after = digits - 1 < DIGITS ? digits - 1 : DIGITS;
@@ -114,11 +123,13 @@ static void format_float(const layout *l, double value, char out[FLOAT_ROOM], in
     *left = (int)strcspn(out, ".e");
     return;
   }
+  /* The power of ten of the first digit. */
   int power = value == 0 ? 0 : (int)floor(log10(fabs(value)));
   int after = digits - 1 - power;
   after = after < 0 ? 0 : after > DIGITS ? DIGITS : after;
   tsr__text_decimals(out, size, value, 'f', after);
   int length = (int)strlen(out);
+  /* Zeros at the end say nothing; the point stays. */
   int point = (int)strcspn(out, ".");
   while (after > 0 && out[length - 1] == '0') {
     out[--length] = 0;
@@ -134,12 +145,14 @@ typedef struct visitor {
   void *user;
 } visitor;
 
+/* In C order over the elements that are shown: of a long dim its first and last EDGE. */
 static void visit(layout *l, int dim, int64_t base, const visitor *v)
 {
   if (dim == l->shape->rank) {
     v->fn(l, base, v->user);
     return;
   }
+  /* Elements between neighbours of this dim. */
   int64_t size = l->shape->dims[dim], stride = 1;
   for (int d = dim + 1; d < l->shape->rank; d++) stride *= l->shape->dims[d];
   for (int64_t i = 0; i < size; i++) {
@@ -167,6 +180,7 @@ static void measure(layout *l, int64_t i, void *user)
   (void)user;
   char text[FLOAT_ROOM];
   int left = 0, right = 0, width = 0;
+  /* "False" has five letters. */
   if (l->dtype == TSR_BOOL) {
     width = 5;
   } else if (tsr__dtype_integer((tsr_dtype)l->dtype)) {
@@ -177,6 +191,7 @@ static void measure(layout *l, int64_t i, void *user)
     if (!isfinite(v)) return;
     format_float(l, v, text, &left, &right);
     if (l->exponent) {
+      /* The exponent without its "e" and sign. */
       int e = (int)strlen(strchr(text, 'e')) - 2;
       if (e > l->exp_digits) l->exp_digits = e;
     }
@@ -186,6 +201,7 @@ static void measure(layout *l, int64_t i, void *user)
   if (width > l->width) l->width = width;
 }
 
+/* nan, inf or -inf, which no digits are aligned with. */
 static void measure_special(layout *l, int64_t i, void *user)
 {
   (void)user;
@@ -206,6 +222,7 @@ static void plan_layout(layout *l)
   }
   visit(l, 0, 0, &(visitor){ measure, NULL });
   if (!is_float) return;
+  /* Columns of the mantissa, then "e", a sign and the digits of the exponent. */
   l->width = l->left + 1 + l->right + (l->exponent ? l->exp_digits + 2 : 0);
   visit(l, 0, 0, &(visitor){ measure_special, NULL });
 }
@@ -227,6 +244,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
     tsr__text_decimals(text, sizeof text, v, 'e', l->right);
     int mantissa = (int)strcspn(text, "e");
     const char *digits = text + mantissa + 2;
+    /* All exponents have as many digits, zeros in front. */
     snprintf(shown, sizeof shown, "%.*s%s%.2s%0*d", mantissa, text, l->right ? "" : ".",
              text + mantissa, l->exp_digits, (int)strtol(digits, NULL, 10));
   } else {
@@ -243,6 +261,7 @@ static void add_element(tsr__text *out, const layout *l, int64_t i)
 static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
 {
   int64_t size = l->shape->dims[l->shape->rank - 1];
+  /* Columns used on this line, where the row's brackets indent it. */
   int column = depth;
   for (int64_t i = 0; i < size; i++) {
     if (l->summarise && size > 2 * EDGE && i == EDGE) {
@@ -250,6 +269,7 @@ static void add_row(tsr__text *out, const layout *l, int64_t base, int depth)
       column += 4;
       i = size - EDGE;
     }
+    /* A blank, the element and the brackets that may close behind it. */
     if (i > 0 && column + 1 + l->width > LINE - depth) {
       while (out->length && out->data[out->length - 1] == ' ') out->data[--out->length] = 0;
       tsr__text_add(out, "\n");
@@ -277,6 +297,7 @@ static void add_dim(tsr__text *out, const layout *l, int dim, int64_t base)
   for (int d = dim + 1; d < rank; d++) stride *= l->shape->dims[d];
   for (int64_t i = 0; i < size; i++) {
     if (i > 0) {
+      /* An empty line more for each further dim that ends here, as NumPy does. */
       tsr__text_pad(out, '\n', rank - 1 - dim);
       tsr__text_pad(out, ' ', dim + 1);
     }

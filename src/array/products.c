@@ -3,7 +3,11 @@
  *   matmul [.., m, k] [.., k, n]      each dim gets an index, as einsum's letters; a dim of size 1
  *             1 2 3      1 3 4        against a larger one gets none, and so repeats
  *                  -> 1 2 4
- */
+ *
+ * All products are one node, DOT, with an index for each dim of both operands and of the result:
+ *
+ *   in both, not in the result    contracted        in both and in the result    a batch
+ *   in one and in the result      kept              0                            size 1, repeats */
 #include "array/products_room.h"
 
 #include <stdio.h>
@@ -20,16 +24,20 @@ static tsr_array *seen_through(tsr_array *x, uint8_t indices[TSR_MAX_RANK], bool
 {
   while (!windows && tsr__ops[x->op].shape_rule == TSR__SH_ORDER && !x->value && !x->inert &&
          !x->deleted) {
+    /* The transpose has no value, so it costs nothing to look behind it; one that was evaluated is
+     * there in order and is taken as it is. */
     const tsr__order_attr *order = x->attr;
     uint8_t now[TSR_MAX_RANK] = { 0 };
     for (int d = 0; d < x->shape.rank; d++) now[order->dims[d]] = indices[d];
     memcpy(indices, now, sizeof now);
+    /* A transpose of a transpose is seen through as well. */
     x = x->in[0];
   }
   return x;
 }
 
-/* Whether products of `in` may be taken as they are for a result of `out`: packing widens. */
+/* Whether products of `in` may be taken as they are for a result of `out`: packing widens. The
+ * result's dtype is then the one that sums are made in, and operands stay narrow in memory. */
 static bool widens(tsr_dtype in, tsr_dtype out)
 {
   bool real = tsr__dtype_float(in);
@@ -38,6 +46,7 @@ static bool widens(tsr_dtype in, tsr_dtype out)
          tsr_dtype_size(in) < tsr_dtype_size(out);
 }
 
+/* How many dims have an index. */
 static int times(const uint8_t *indices, int index)
 {
   int count = 0;
@@ -50,6 +59,7 @@ static void cut_leaves(const tsr__contraction *c, tsr__dot_attr *attr)
 {
   for (int d = 0; d < c->b->shape.rank; d++) {
     int index = c->at.right[d];
+    /* Only an index of one dim on each side, that the result lacks, can be cut into leaves. */
     bool sums = index && times(c->at.left, index) == 1 && times(c->at.right, index) == 1 &&
                 !times(c->at.out, index);
     if (!sums || (attr->leaf && c->b->shape.dims[d] <= attr->length)) continue;
@@ -60,6 +70,7 @@ static void cut_leaves(const tsr__contraction *c, tsr__dot_attr *attr)
 
 static tsr_array *make_dot(const tsr__contraction *c, tsr_dtype in, tsr_dtype out, const char *site)
 {
+  /* Where products must be exact they are made otherwise (products_exact.c). */
   tsr_array *exact = tsr__exact_product(c, in, out, site);
   tsr__dot_attr attr = c->at;
   if (exact) return exact;
@@ -79,6 +90,7 @@ tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
   TSR__CALL(tsr__home_of(TSR__IN(c->a, c->b)), c->name + strlen("tsr_"));
   tsr_array *a = c->a, *b = c->b;
   tsr__error error = { .status = TSR_OK };
+  /* Inference says what is wrong with an operand that is not there. */
   if (!a || !b || a->inert || b->inert) {
     tsr__ask ask = { .attr = &c->at, .attr_bytes = sizeof c->at };
     return tsr__make(NULL, TSR__OP_DOT, TSR__IN(a, b), &ask, site);
@@ -92,7 +104,7 @@ tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
   tsr_dtype out = c->dtype ? c->dtype : meet;
   if (out != TSR_BOOL) return make_dot(c, widens(meet, out) ? meet : out, out, site);
   /* Bools: a product is `and`, their sum `or`. Counted in u64, which no number of elements
-   * overflows, and asked whether it is 0. */
+   * overflows, and asked whether it is 0. As u8 they are 0 and 1, whose products need no more. */
   tsr__contraction bits = *c;
   bits.a = tsr_cast_at(tsr_cast_at(a, TSR_BOOL, site), TSR_U8, site);
   bits.b = tsr_cast_at(tsr_cast_at(b, TSR_BOOL, site), TSR_U8, site);
@@ -118,6 +130,7 @@ static bool take_args(const char *name, const tsr_product_args *given, tsr__cont
   return false;
 }
 
+/* What was found in words of types, what was expected in words of the call. */
 static tsr_array *misfit(const tsr__contraction *c, const char *expected, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
@@ -145,6 +158,7 @@ static bool meet_batches(tsr__contraction *c, int left, int right, uint8_t *next
   int rank = left > right ? left : right;
   for (int d = 0; d < rank; d++) {
     int l = d - (rank - left), r = d - (rank - right);
+    /* A dim that one operand lacks counts as of size 1. */
     int64_t a = l < 0 ? 1 : c->a->shape.dims[l], b = r < 0 ? 1 : c->b->shape.dims[r];
     uint8_t index = ++*next;
     /* A dim of size 1 beside a larger one gets no index, and repeats. */
@@ -167,6 +181,7 @@ tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site)
   int left = c.a->shape.rank, right = c.b->shape.rank;
   if (!left || !right || left > TSR_MAX_RANK || right > TSR_MAX_RANK)
     return misfit(&c, expected, site);
+  /* Dims before the matrices, of each. */
   int before[2] = { left > 2 ? left - 2 : 0, right > 2 ? right - 2 : 0 };
   int rank = before[0] > before[1] ? before[0] : before[1];
   uint8_t next = 0;
@@ -174,13 +189,16 @@ tsr_array *tsr_matmul_at(const tsr_product_args *args, const char *site)
   /* A vector on the right contracts its only dim, a matrix its last but one. */
   int inner = right > 1 ? right - 2 : 0;
   if (c.a->shape.dims[left - 1] != c.b->shape.dims[inner]) return misfit(&c, expected, site);
+  /* The rows of the left matrix, then the columns of the right one; a vector has neither. */
   if (left > 1) c.at.out[rank++] = c.at.left[left - 2] = ++next;
   if (right > 1) c.at.out[rank++] = c.at.right[right - 1] = ++next;
   c.at.left[left - 1] = c.at.right[inner] = ++next;
   return tsr__contract(&c, site);
 }
 
-/* Contracts pairs of dims, by bits of those taken; the others stay in order. */
+/* Contracts pairs of dims, by bits of those taken; the others stay in order. Indices are from 1 on:
+ * first the contracted pairs, then what is left of a, then of b, which is the order of the
+ * result. */
 static tsr_array *contract_dims(tsr__contraction *c, const int *left, const int *right, int count,
                                 const char *site)
 {
@@ -203,6 +221,7 @@ static tsr_array *contract_dims(tsr__contraction *c, const int *left, const int 
   return tsr__contract(c, site);
 }
 
+/* The last dim of the left one with `right` of the other; a number multiplies, as in NumPy. */
 static tsr_array *last_with(tsr__contraction *c, int right, const char *site)
 {
   if (!c->a->shape.rank || !c->b->shape.rank) return by_elements(c, site);
@@ -231,6 +250,7 @@ tsr_array *tsr_outer_at(const tsr_product_args *args, const char *site)
   tsr__contraction c;
   tsr_array *out;
   if (!take_args("tsr_outer", args, &c, site, &out)) return out;
+  /* Nothing is contracted: each element with each. */
   c.a = tsr_ravel_at(c.a, site);
   c.b = tsr_ravel_at(c.b, site);
   if (c.a->inert || c.b->inert) return tsr__contract(&c, site);
@@ -242,6 +262,7 @@ tsr_array *tsr_vdot_at(const tsr_product_args *args, const char *site)
   tsr__contraction c;
   tsr_array *out;
   if (!take_args("tsr_vdot", args, &c, site, &out)) return out;
+  /* By number of elements, not shape: both are read in C order. */
   if (tsr__shape_count(&c.a->shape) != tsr__shape_count(&c.b->shape))
     return misfit(&c, "as many elements of both", site);
   /* Arrays of one shape keep their dims, so that what is cut stays cut. */
@@ -263,6 +284,7 @@ tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site)
   tsr_array *out;
   if (!take_args("tsr_kron", args, &c, site, &out)) return out;
   int a = c.a->shape.rank, b = c.b->shape.rank, rank = a > b ? a : b;
+  /* The product needs two dims for each one. */
   if (2 * rank > TSR_MAX_RANK) return misfit(&c, "at most 4 dims", site);
   tsr_shape left = { .rank = 2 * rank }, right = left, whole = { .rank = rank };
   /* Dims of both in turn, x0 1 x1 1 and 1 y0 1 y1: their product is the block matrix, read in
@@ -283,6 +305,7 @@ tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site)
 /* The dims that a call names, counted from 0; false: one is no dim, or twice. */
 static bool take_dims(const int *dims, int count, int rank, int first, int out[TSR_MAX_RANK])
 {
+  /* A bit for each dim that was named. */
   unsigned seen = 0;
   for (int i = 0; i < count; i++) {
     /* As NumPy: without names the last of a and the first of b. */
@@ -336,6 +359,8 @@ tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
         tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its own: %s",
                        args.dims[0], args.dims[1], tsr_type_of(x), tsr__dims_text(rank).text);
   if (status) return tsr__refused(x, &error, site);
+  /* The diagonal is where both numbers of an element agree, the offset added: the sum takes only
+   * these, so nothing is gathered, and it is exact as any sum. */
   tsr_sharding free = { 0 };
   tsr_scope *scope = tsr__home(x);
   tsr_array *row = tsr_iota_at(scope, TSR_I64, x->shape, dims[0], free, site);

@@ -2,7 +2,13 @@
  *
  * Words of floats by a number are the node UNIFORM, which knows where it stands; all others are
  * RANDOM, whose indices are an operand. Both give the same bits. Keys come of keys by counters that
- * no draw has: their last word is 2^31. */
+ * no draw has: their last word is 2^31.
+ *
+ * A word is a function of three numbers alone:
+ *
+ *   word      f(key, place, stream)        Philox: a pure function, so no draw hangs on another
+ *   place     number of the element in C order within its draw
+ *   stream    low half: the caller's; high half: which word of an element (number_of) */
 #include "array/random_room.h"
 #include "tessera/operations.h"
 #include "tessera/shape.h"
@@ -20,6 +26,7 @@ static tsr_array *number(tsr_scope *scope, uint64_t value, const char *site)
   return tsr__make_const(scope, TSR_U64, (tsr__num){ .i = (int64_t)value }, site);
 }
 
+/* Words of keys, places and streams that broadcast against each other. */
 static tsr_array *words(tsr__operands in, tsr_dtype dtype, const char *site)
 {
   return tsr__make(NULL, TSR__OP_RANDOM, in, &(tsr__ask){ .dtype = dtype }, site);
@@ -53,6 +60,7 @@ tsr_array *tsr_random_split_at(tsr_array *keys, int64_t count, const char *site)
 {
   const char *what = "tsr_random_split";
   tsr_scope *scope = tsr__home(keys);
+  /* Anything that is no key has said so. */
   if (!are_keys(keys, what, site)) return tsr__make_inert(scope, site);
   tsr__error error = { .status = TSR_OK };
   if (count < 0)
@@ -62,6 +70,7 @@ tsr_array *tsr_random_split_at(tsr_array *keys, int64_t count, const char *site)
     tsr__error_set(&error, TSR_ESHAPE, "%s: keys are %s, and no array has a dim more; split some",
                    what, tsr_type_of(keys));
   if (error.status) return tsr__refused(keys, &error, site);
+  /* The index along the new last dim is the counter. */
   tsr_array *index = tsr_iota_at(scope, TSR_U64, TSR_SHAPE(count), 0, (tsr_sharding){ 0 }, site);
   keys = with_dims(keys, 1, site);
   return words(TSR__IN(keys, index, number(scope, SPLIT, site)), TSR_U64, site);
@@ -80,6 +89,7 @@ tsr_array *tsr_random_fold_in_at(tsr_array *keys, tsr_operand data, const char *
                    what, tsr_type_of(x));
     return tsr__refused(keys, &error, site);
   }
+  /* Negative numbers fold in as their 64 bits. */
   x = tsr_cast_at(x, TSR_U64, site);
   return words(TSR__IN(keys, x, number(scope, FOLD, site)), TSR_U64, site);
 }
@@ -115,6 +125,7 @@ static tsr_status check_dtype(const tsr__draws *d, tsr__error *error)
   };
   tsr_dtype dtype = d->args.dtype;
   if (tsr__dtype_check(dtype, error)) return error->status;
+  /* Whether integers have a sign is no matter of what kind they are. */
   int found = tsr__dtype_info_of(dtype)->kind, kind = tsr__dtype_info_of(d->usual)->kind;
   if (found == TSR__DTYPE_UINT) found = TSR__DTYPE_INT;
   if (kind == TSR__DTYPE_UINT) kind = TSR__DTYPE_INT;
@@ -127,6 +138,7 @@ static tsr_status check_keys(const tsr__draws *d, tsr__error *error)
 {
   const tsr_array *keys = d->args.keys;
   int rank = (keys ? keys->shape.rank : 0) + d->args.shape.rank;
+  /* Dims that the distribution itself adds, behind the draw's. */
   if (d->behind) rank += d->behind->rank;
   /* The upper half of the word's second counter says which word of an element it is. */
   if (d->args.stream >= STREAMS)
@@ -192,6 +204,7 @@ bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given)
   }
   if (d->args.keys && !are_keys(d->args.keys, d->what, d->site)) return false;
   tsr_shape shape = { .rank = 0 };
+  /* The whole result: the dims of the keys, then those of each draw. */
   if (d->args.keys) add_dims(&shape, &d->args.keys->shape);
   add_dims(&shape, &d->args.shape);
   if (d->by && check_by(d, &shape, &error)) {
@@ -201,6 +214,8 @@ bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given)
   return !tsr__check_placement(d->scope, d->what, d->args.dtype, &shape, &d->args.on, d->site);
 }
 
+/* A distribution of a number that may be an array: its dtype is f64, whatever it was, so that the
+ * formula does not lose bits of it. */
 bool tsr__draws_take_of(tsr__draws *d, const tsr_random_args *given, tsr_operand of)
 {
   if (of.array && !tsr__usable(of.array)) return false;
@@ -229,6 +244,7 @@ tsr_array *tsr__draws_placed(const tsr__draws *d, tsr_array *out)
 static tsr_array *places(const tsr__draws *d)
 {
   const tsr_shape *shape = &d->args.shape;
+  /* Kept as nodes of the dims' own numbers, so that a cut array makes only its own part of them. */
   tsr_array *sum = number(d->scope, 0, d->site);
   uint64_t step = 1;
   for (int k = shape->rank - 1; k >= 0; k--) {
@@ -245,6 +261,7 @@ static tsr_array *places(const tsr__draws *d)
 tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
 {
   tsr_array *keys = d->args.keys;
+  /* Each word of an element has a stream of its own. */
   uint64_t stream = d->args.stream + number_of * STREAMS;
   /* Floats by a number: a source, which each device makes its own part of without any operand. */
   if (!keys && tsr__dtype_float(dtype)) {
@@ -255,6 +272,7 @@ tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dt
                      .call = d->what + strlen("tsr_") };
     return tsr__make(d->scope, TSR__OP_UNIFORM, TSR__IN_NONE, &ask, d->site);
   }
+  /* Keys stand before the dims of the draw: size 1 beside each of its elements. */
   keys =
       keys ? with_dims(keys, d->args.shape.rank, d->site) : number(d->scope, d->args.key, d->site);
   tsr_array *out =
@@ -264,6 +282,7 @@ tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dt
 
 tsr_array *tsr__draws_between(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
 {
+  /* As many bits as a word of that dtype has. */
   double step = dtype == TSR_F64 ? 0x1p-53 : 0x1p-24;
   tsr_array *u = tsr__draws_word(d, number_of, dtype);
   /* (2 u - 1) + step, all of it exact: u is a multiple of the step, so this is an odd multiple, and
@@ -272,6 +291,8 @@ tsr_array *tsr__draws_between(const tsr__draws *d, uint64_t number_of, tsr_dtype
   return tsr_add_at(twice, tsr_operand_float(step - 1), d->site);
 }
 
+/* The inverse of the error function takes what is uniform between -1 and 1 to what is normal; one
+ * word gives one number, on every machine the same. */
 tsr_array *tsr__draws_normal(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)
 {
   tsr_array *x = tsr_erfinv_at(tsr__draws_between(d, number_of, dtype), d->site);
@@ -309,6 +330,7 @@ static tsr_array *in_range(const tsr__draws *d, tsr_array *u)
                              high - low);
   tsr_array *x = tsr_mul_at(u, tsr_operand_float(span), d->site);
   x = tsr_add_at(x, tsr_operand_float(low), d->site);
+  /* One step below `high`, in the dtype's own steps. */
   tsr_array *end = tsr__make_const(d->scope, dtype, (tsr__num){ .f = high }, d->site);
   end = tsr_nextafter_at(end, tsr_operand_float(low), d->site);
   return tsr_minimum_at(x, tsr_operand_array(end), d->site);

@@ -1,4 +1,9 @@
-/* The calls that make views: ranges and dims as users write them become those of the array. */
+/* The calls that make views: ranges and dims as users write them become those of the array.
+ *
+ *   a[7:1:-2] of a dim of 10      start 7, step -2, size 3      what SLICE takes; step 0: all of it
+ *
+ * Equal views become equal nodes: whatever can be said in several ways is said in one (step 1 of
+ * one element, no slice at all of a whole dim). */
 #include "array/array_room.h"
 #include "tessera/shape.h"
 
@@ -12,19 +17,24 @@ static void take_range(tsr_range range, int64_t size, int d, tsr__slice_attr *ou
 {
   int64_t step = range.step ? range.step : 1, first = range.start, stop = range.stop;
   bool back = step < 0, whole = back && stop == TSR_END;
+  /* What is not touched stays zeros, which SLICE reads as "all": so a dim of unknown size can be
+   * there. */
   if (step == 1 && first == 0 && stop == TSR_END) return; /* as it is, however large that is */
   out->step[d] = 1;
   if (size < 0) return; /* for tsr__make to refuse */
   /* Python counts negative ends from the end, and then moves what is outside to the border. */
   if (first < 0) first += size;
   if (stop < 0) stop += size;
+  /* Backwards the end may lie before the first element, at -1. */
   first = between(first, back ? -1 : 0, back ? size - 1 : size);
   stop = whole ? -1 : between(stop, back ? -1 : 0, back ? size - 1 : size);
+  /* Elements from the first one up to the end, which is not among them. */
   int64_t span = back ? first - stop : stop - first;
   /* The least step has no positive twin: 0 - step in 64 bits is right for it as well. */
   uint64_t stride = back ? 0 - (uint64_t)step : (uint64_t)step;
   if (span <= 0) return;
   out->start[d] = first;
+  /* Rounded up: one for the first, one for each whole stride behind it. */
   out->size[d] = (int64_t)(((uint64_t)span - 1) / stride) + 1;
   /* A single element needs no step, and equal slices should be equal nodes. */
   if (out->size[d] > 1) out->step[d] = step;
@@ -68,12 +78,14 @@ tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return slice(a, &attr, site);
   uint32_t bits = tsr__dims_bits(dims, a->shape.rank);
+  /* No dims named: all of them. */
   if (!bits) bits = (UINT32_C(1) << a->shape.rank) - 1;
   if (bits >> a->shape.rank) {
     tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; %s", tsr_type_of(a),
                    tsr__dims_text(a->shape.rank).text);
     return tsr__refused(a, &error, site);
   }
+  /* From the last element to before the first. */
   for (int d = 0; d < a->shape.rank; d++)
     if (bits >> d & 1) take_range((tsr_range){ TSR_END, TSR_END, -1 }, a->shape.dims[d], d, &attr);
   return slice(a, &attr, site);
@@ -171,6 +183,7 @@ tsr_array *tsr_roll_at(tsr_array *a, const int64_t *shifts, const int *dims, int
                    count, shifts && dims ? "" : " or dims that are NULL", tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
+  /* One dim after the other: each is a view of the one before. */
   for (int i = 0; i < count; i++) {
     int dim = dims[i];
     if (tsr__find_dim(a, &dim, "tsr_roll", &error)) return tsr__refused(a, &error, site);

@@ -1,5 +1,11 @@
 /* What the calls of reductions (operations.c) have in common: dims are a set, empty meaning all;
- * `where` is a mask that fuses into the reduction, so nothing is ever compacted. */
+ * `where` is a mask that fuses into the reduction, so nothing is ever compacted.
+ *
+ * A set of dims:
+ *   dims      { 0, -1 }     bits 001, negative 001     of rank 3: 101
+ *
+ * Options that the node does not know are compositions around it: a dtype is a cast before and
+ * after, skip_nan a mask, an initial value one operation on the result. */
 #include "array/array_room.h"
 
 tsr_dims tsr_dims_of(const int *dims, int count)
@@ -20,6 +26,7 @@ uint32_t tsr__dims_bits(tsr_dims dims, int rank)
   const uint32_t beyond = UINT32_C(1) << TSR_MAX_RANK;
   /* One that cannot be is a bit beyond all dims, which inference refuses. */
   uint32_t bits = dims.bits | (dims.invalid ? beyond : 0);
+  /* Counted from the end, as the rank is known now. */
   for (int d = 0; d < TSR_MAX_RANK; d++)
     if (dims.negative >> d & 1) bits |= d < rank ? UINT32_C(1) << (rank - 1 - d) : beyond;
   return bits;
@@ -39,6 +46,7 @@ static tsr_array *mask_of(const tsr_reduce_args *args, const char *site)
 static tsr_status check_options(tsr__op op, const tsr_reduce_args *args, tsr__error *error)
 {
   const tsr__opinfo *row = &tsr__ops[op];
+  /* Those that compute with elements; a largest element has the dtype that elements have. */
   bool counts = row->dtype_rule == TSR__DT_SUM || row->dtype_rule == TSR__DT_FLOAT;
   if (tsr__is_given(args->initial) && !row->joins)
     return tsr__error_set(error, TSR_EARG, "tsr_%s: no .initial for it; leave it out", row->name);
@@ -55,6 +63,8 @@ static tsr_status check_options(tsr__op op, const tsr_reduce_args *args, tsr__er
 static tsr_array *reduced(tsr__op op, const tsr_reduce_args *args, const char *site)
 {
   tsr_array *x = args->x, *mask = mask_of(args, site);
+  /* Of no elements the node refuses a largest; with an initial value there is one, so a mask that
+   * nothing passes takes the refusal away. There is no element for it to look at. */
   bool none = false;
   for (int d = 0; d < x->shape.rank; d++) none = none || !x->shape.dims[d];
   /* What there is none of is left out, not missing. */
@@ -77,10 +87,13 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
   if (!x || x->inert) return tsr__make(NULL, op, TSR__IN(x), &(tsr__ask){ 0 }, site);
   if (!status) status = check_options(op, &args, &error);
   if (status) return tsr__refused_of(TSR__IN(x, args.where), &error, site);
+  /* Errors of what the call is made of are said in the call's name; a plain reduction says it by
+   * itself. */
   bool composed = args.dtype || args.skip_nan || tsr__is_given(args.initial);
   TSR__CALL(composed ? tsr__home_of(TSR__IN(x, args.where)) : NULL, tsr__ops[op].name);
   if (args.dtype) args.x = tsr_cast_at(x, args.dtype, site);
   tsr_array *result = reduced(op, &args, site);
+  /* Once more: a mean of integers, say, comes as a float. */
   if (args.dtype) result = tsr_cast_at(result, args.dtype, site);
   if (!tsr__is_given(args.initial)) return result;
   return tsr__binary((tsr__op)tsr__ops[op].joins, result, args.initial, site);

@@ -1,4 +1,5 @@
-/* Arrays in other shapes: the calls that come down to RESHAPE. */
+/* Arrays in other shapes: the calls that come down to RESHAPE. Elements stay in C order, so each
+ * only finds the dims; whether the number of elements is the same inference sees. */
 #include "array/array_room.h"
 #include "tessera/shape.h"
 
@@ -43,11 +44,13 @@ tsr_array *tsr_reshape_at(tsr_array *a, tsr_shape shape, const char *site)
   return reshape(a, shape, site);
 }
 
+/* The new dim of `parts` stands in front of what is left of the old one. */
 tsr_array *tsr__split_dim(tsr_array *a, int dim, int64_t parts, const char *site)
 {
   if (a->inert) return a;
   tsr_shape shape = a->shape;
   shape.rank++; /* one too many is refused: there is no room for its size */
+  /* From behind, as the list is moved within itself. */
   for (int d = shape.rank - 1 < TSR_MAX_RANK ? shape.rank - 1 : TSR_MAX_RANK - 1; d > dim; d--)
     shape.dims[d] = a->shape.dims[d - 1];
   shape.dims[dim] = parts;
@@ -59,8 +62,10 @@ tsr_array *tsr__join_dims(tsr_array *a, int dim, const char *site)
 {
   if (a->inert) return a;
   tsr_shape shape = a->shape;
+  /* Two neighbours in C order: their product counts both. */
   shape.dims[dim] *= shape.dims[dim + 1];
   for (int d = dim + 1; d + 1 < shape.rank; d++) shape.dims[d] = shape.dims[d + 1];
+  /* Sizes behind the rank stay 0. */
   shape.dims[--shape.rank] = 0;
   return tsr_reshape_at(a, shape, site);
 }
@@ -79,9 +84,11 @@ tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
   tsr_shape shape = { .rank = 0 };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, shape, site);
+  /* The rank of the result is known before the dims are, which count in it. */
   int more = __builtin_popcount(dims.bits) + __builtin_popcount(dims.negative);
   int rank = a->shape.rank + more;
   uint32_t bits = tsr__dims_bits(dims, rank);
+  /* Each once: bits that fell together are fewer than dims that were named. */
   if (rank > TSR_MAX_RANK || bits >> rank || __builtin_popcount(bits) != more) {
     tsr__error_set(&error, TSR_EARG,
                    "tsr_expand_dims: %d more dims of %s; name each once, of at most %d in all, "
@@ -130,6 +137,7 @@ tsr_array *tsr_atleast_at(tsr_array *a, int rank, const char *site)
                    tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
+  /* As NumPy: a row gets a dim in front, then a matrix one behind. */
   tsr_shape shape = a->shape;
   while (shape.rank < rank) {
     bool behind = shape.rank == 2; /* of a matrix; in front of a row */

@@ -1,4 +1,5 @@
-/* Slices and updates at places that are numbers of arrays. */
+/* Slices and updates at places that are numbers of arrays: their sizes are known, their starts only
+ * when they run. */
 #include "array/array_room.h"
 #include "tessera/shape.h"
 

@@ -1,4 +1,8 @@
-/* Matrices by their diagonals, and numbers in even steps: made of indices and comparisons. */
+/* Matrices by their diagonals, and numbers in even steps: made of indices and comparisons.
+ *
+ *   k = 1      . x . .        row + k == column       below it: row + k > column
+ *              . . x .
+ *              . . . x */
 #include "array/array_room.h"
 #include "tessera/shape.h"
 
@@ -35,6 +39,7 @@ static tsr_operand zero_of(tsr_array *a, const char *site)
 static tsr_array *keep_side(tsr_array *a, int64_t k, bool lower, const char *what, const char *site)
 {
   TSR__CALL(tsr__home(a), what + strlen("tsr_"));
+  /* An operand that cannot be used goes to an operation that says so. */
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   int rank = a->shape.rank;
@@ -67,8 +72,11 @@ tsr_array *tsr_triu_at(tsr_array *a, int64_t k, const char *site)
 static tsr_array *diagonal_of(tsr_array *a, int64_t k, const char *site)
 {
   int64_t rows = a->shape.dims[0], columns = a->shape.dims[1];
+  /* Rows above the diagonal's first element, or columns before it; all of them where it lies
+   * outside. */
   int64_t down = k < 0 ? (k < -rows ? rows : -k) : 0, right = k > 0 ? k > columns ? columns : k : 0;
   int64_t length = rows - down < columns - right ? rows - down : columns - right;
+  /* Element i of the diagonal is number start + i (columns + 1) of the matrix in C order. */
   tsr__slice_attr attr = { .start = { down * columns + right },
                            .step = { columns + 1 },
                            .size = { length } };
@@ -87,6 +95,7 @@ static tsr_array *matrix_of(tsr_array *a, int64_t k, const char *site)
   /* -INT64_MIN is none: padding by the largest number is refused for its size. */
   if (k < 0) args.low[0] = k == INT64_MIN ? INT64_MAX : -k;
   else args.high[0] = k;
+  /* As a column it broadcasts to the matrix; only the diagonal is taken of it. */
   tsr_array *column = tsr_expand_dims_at(tsr_pad_at(&args, site), (tsr_dims){ .bits = 2 }, site);
   if (column->inert) return column;
   shape.dims[0] = shape.dims[1] = column->shape.dims[0];
@@ -107,6 +116,7 @@ tsr_array *tsr_diag_at(tsr_array *a, int64_t k, const char *site)
   return tsr__refused(a, &error, site);
 }
 
+/* A bool matrix of the comparison, cast: nothing is looked up. */
 tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_t k,
                       tsr_sharding sharding, const char *site)
 {
@@ -146,6 +156,7 @@ static tsr_status take_steps(tsr_scope *scope, const char *what, const tsr_steps
 static tsr_array *steps(tsr_scope *scope, const tsr_steps_args *args, tsr_array **index,
                         const char *site)
 {
+  /* In f64 whatever is asked for, so that all dtypes have the same steps. */
   tsr_shape shape = { .rank = 1, .dims = { args->count } };
   *index = tsr_iota_at(scope, TSR_F64, shape, 0, args->on, site);
   tsr_array *far = tsr_mul_at(*index, tsr_operand_float(args->step), site);
@@ -165,6 +176,7 @@ tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const ch
   tsr_array *index;
   if (take_steps(scope, "tsr_arange", given, &args, site)) return tsr__make_inert(scope, site);
   if (args.step == 0) args.step = 1;
+  /* A range that ends before it begins is empty. */
   double count = ceil((args.stop - args.start) / args.step);
   if (!(count < 0x1p53)) {
     tsr__fail(scope, site, TSR_EARG, "tsr_arange: more than 2^53 steps; give larger ones");
@@ -185,6 +197,7 @@ tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *given, const 
               (long long)args.count);
     return tsr__make_inert(scope, site);
   }
+  /* The end is drawn to exactly, not by steps: rounding could pass it by. */
   int64_t between = args.open ? args.count : args.count - 1;
   args.step = between > 0 ? (args.stop - args.start) / (double)between : 0;
   tsr_array *x = steps(scope, &args, &index, site);

@@ -1,4 +1,9 @@
-/* One array of several and several of one, made of concats, slices and broadcasts. */
+/* One array of several and several of one, made of concats, slices and broadcasts.
+ *
+ *   stack     each operand gets a dim of size 1, then concat along it
+ *   repeat    a dim of size 1 behind, broadcast, both dims as one
+ *
+ * Calls that give several arrays write all of `out`, inert ones on an error. */
 #include "array/array_room.h"
 #include "tessera/indexing.h"
 #include "tessera/shape.h"
@@ -30,6 +35,7 @@ tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char
     return tsr_concat_at(arrays, count, dim, site);
   tsr_array *first = arrays[0];
   int rank = first->shape.rank + 1, at = dim < 0 ? dim + rank : dim;
+  /* The list lives only while the concat is made, which copies it. */
   tsr__heap *heap = &first->node.scope->rt->heap;
   size_t bytes = (size_t)count * sizeof(tsr_array *);
   for (int i = 0; i < count && !error.status; i++)
@@ -49,6 +55,7 @@ tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char
   if (!parts && !error.status)
     tsr__error_set(&error, TSR_ENOMEM, "tsr_stack: no memory for a list of %d arrays", count);
   if (error.status) return tsr__refused(first, &error, site);
+  /* A view, so nothing moves but what concat moves. */
   for (int i = 0; i < count; i++)
     parts[i] = tsr_expand_dims_at(arrays[i], (tsr_dims){ .bits = UINT32_C(1) << at }, site);
   tsr_array *out = tsr_concat_at(parts, count, at, site);
@@ -77,6 +84,7 @@ void tsr_split_at(tsr_array *a, int count, int dim, tsr_array **out, const char 
   int64_t size = a->shape.dims[dim], at = 0;
   /* NumPy's array_split: the first parts take one more each of what is left over. */
   for (int i = 0; i < count; i++) {
+    /* A size that is not known is refused by the slice. */
     int64_t some = size < 0 ? 1 : size / count + (i < size % count);
     out[i] = tsr__part(a, dim, TSR_RANGE(at, at + some), site);
     at += some;
@@ -89,6 +97,7 @@ void tsr_split_at(tsr_array *a, int count, int dim, tsr_array **out, const char 
 static tsr_array *tile_dim(tsr_array *a, int64_t times, int dim, const char *site)
 {
   enum { FEW = 16 };
+  /* Of a number that is odd the third one is the array itself. */
   tsr_array *parts[FEW] = { a, a, a };
   if (times == 0) return tsr__part(a, dim, TSR_RANGE(0, 0), site);
   /* By halves: a thousand copies are a few concats, not one of a thousand operands. */
@@ -113,6 +122,7 @@ tsr_array *tsr_tile_at(tsr_array *a, const int64_t *times, int count, const char
       tsr__error_set(&error, TSR_EARG, "tsr_tile: %lld times %s; give 0 or more",
                      (long long)times[i], tsr_type_of(a));
   if (error.status) return tsr__refused(a, &error, site);
+  /* New dims in front, as NumPy has it. */
   if (count > a->shape.rank)
     a = tsr_expand_dims_at(a, (tsr_dims){ .bits = (UINT32_C(1) << (count - a->shape.rank)) - 1 },
                            site);
@@ -164,6 +174,7 @@ tsr_array *tsr_repeat_at(tsr_array *a, int64_t times, int dim, const char *site)
   if (!a || a->inert) return tsr_slice_at(a, NULL, 0, site);
   if (check_repeat(a, times, &dim, "tsr_repeat", &error)) return tsr__refused(a, &error, site);
   if (a->shape.rank < TSR_MAX_RANK) return spread(a, times, dim, site);
+  /* All dims are in use: indices take the elements instead. */
   int64_t total; /* no room for a dim more */
   if (__builtin_mul_overflow(a->shape.dims[dim], times, &total)) total = INT64_MAX;
   tsr_array *at = counting(a, total, site);
@@ -186,6 +197,8 @@ tsr_array *tsr_repeat_each_at(tsr_array *a, tsr_array *counts, int64_t total, in
                    (long long)total);
   if (error.status || tsr__find_dim(a, &dim, "tsr_repeat_each", &error))
     return tsr__refused(a, &error, site);
+  /* Sizes are compared first; what the counts come to only a run tells, and `total` is taken as it
+   * is: the last element fills what they leave. */
   int64_t size = a->shape.dims[dim];
   bool fits = counts->shape.rank == 1 && counts->shape.dims[0] == size;
   if (!tsr__dtype_integer((tsr_dtype)counts->dtype))
@@ -236,6 +249,7 @@ static tsr_status meet_shapes(tsr_array *const *arrays, int count, tsr_shape *ou
 /* Whether there is something to do; what cannot be used is given on, and said where it is NULL. */
 static bool usable(tsr_array *const *arrays, int count, tsr_array **out, const char *site)
 {
+  /* NULL among them is said by concat, which names its place. */
   tsr_array *const *bad = arrays && out && count > 0 ? bad_one(arrays, count) : NULL;
   if (!arrays || !out || count <= 0) return false;
   if (!bad) return true;
@@ -278,6 +292,7 @@ void tsr_meshgrid_at(tsr_array *const *arrays, int count, bool swapped, tsr_arra
     refuse_all(tsr__home(arrays[0]), &error, count, out, site);
     return;
   }
+  /* Each gets size 1 along all dims but its own. */
   uint32_t all = (UINT32_C(1) << count) - 1;
   for (int i = 0; i < count; i++) {
     int d = swapped && i < 2 && count > 1 ? 1 - i : i;

@@ -1,4 +1,8 @@
-/* Dims and elements in another order, made of transposes, flips and slices. */
+/* Dims and elements in another order, made of transposes, flips and slices.
+ *
+ *   pad_like  wrap        | 0 1 2 | 0 1 2 | 0 1 2 |       segments: the array ...
+ *             symmetric   | 2 1 0 | 0 1 2 | 2 1 0 |       ... and in turn the array turned
+ *             reflect       2 1 | 0 1 | 2 1 | 0 1           ... without its last element */
 #include "array/array_room.h"
 #include "tessera/shape.h"
 
@@ -51,6 +55,7 @@ tsr_array *tsr_rot90_at(tsr_array *a, int64_t times, int first, int second, cons
                    tsr_type_of(a), first);
     return tsr__refused(a, &error, site);
   }
+  /* Quarter turns; & 3 is right for negative numbers, too. */
   switch (times & 3) {
   case 0: return tsr_slice_at(a, NULL, 0, site);
   case 1: return tsr_swapaxes_at(flip_one(a, second, site), first, second, site);
@@ -81,6 +86,7 @@ tsr_array *tsr_diff_at(tsr_array *a, int times, int dim, const char *site)
                    tsr_type_of(a));
     return tsr__refused(a, &error, site);
   }
+  /* Nothing is left to take differences of where the dim is empty. */
   for (int i = 0; i < times && !a->inert && a->shape.dims[dim] != 0; i++)
     a = neighbours(a, dim, site);
   return a;
@@ -106,6 +112,7 @@ typedef struct segments {
   bool turns;
 } segments;
 
+/* Of segment m the part within the range; its elements are m * length and following. */
 static tsr_array *segment(const segments *s, int64_t m, int64_t low, int64_t high, const char *site)
 {
   int64_t from = m * s->length, first = low > from ? low - from : 0;
@@ -116,6 +123,7 @@ static tsr_array *segment(const segments *s, int64_t m, int64_t low, int64_t hig
 
 static tsr_array *repeated(const segments *s, int64_t low, int64_t high, const char *site)
 {
+  /* Rounded down, for the borders lie at negative numbers. */
   int64_t first = low / s->length - (low % s->length < 0), last = (high - 1) / s->length;
   tsr__heap *heap = &s->x->node.scope->rt->heap;
   size_t count = (size_t)(last - first) + 1, bytes = count * sizeof(tsr_array *);
@@ -137,7 +145,9 @@ static tsr_array *pad_dim(const tsr_pad_args *args, tsr_array *x, int dim, tsr_p
 {
   int64_t low = args->low[dim], high = args->high[dim], size = x->shape.dims[dim];
   segments s = { x, dim, size, mode != TSR_PAD_WRAP };
+  /* A reflection does not show the border twice, so a segment is one shorter than the array. */
   if (mode == TSR_PAD_REFLECT) s.length--;
+  /* A dim of one element has no segment to reflect: its element is the border. */
   if (mode != TSR_PAD_EDGE && s.length > 0) return repeated(&s, -low, size + high, site);
   tsr_array *const parts[] = { border_of(x, dim, 0, low, site), x,
                                border_of(x, dim, size - 1, high, site) };
@@ -151,6 +161,7 @@ static tsr_status check_borders(const tsr_pad_args *args, int mode, tsr__error *
     return tsr__error_set(error, TSR_EARG, "tsr_pad_like: mode %d; give one of tsr_pad_mode", mode);
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     if (!args->low[d] && !args->high[d]) continue;
+    /* Sums of both and the size stay within 64 bits. */
     const int64_t most = INT64_MAX / 4;
     bool there = d < x->shape.rank, good = args->low[d] >= 0 && args->high[d] >= 0;
     if (!there || !good || args->low[d] > most || args->high[d] > most)
@@ -179,6 +190,7 @@ tsr_array *tsr_pad_like_at(const tsr_pad_args *given, tsr_pad_mode mode, const c
   if (tsr__take_opts("tsr_pad_like", given, &args, sizeof args, &error) ||
       check_borders(&args, (int)mode, &error))
     return tsr__refused(x, &error, site);
+  /* Dim after dim: corners are made of borders. */
   for (int d = 0; d < args.x->shape.rank && !x->inert; d++)
     if (args.low[d] || args.high[d]) x = pad_dim(&args, x, d, mode, site);
   return x;

@@ -1,4 +1,6 @@
-/* Arrays, their types and their programs as text. */
+/* Arrays, their types and their programs as text. A text belongs to the scope that results of the
+ * array would, and lives until that closes. Each call comes twice: `_into` with a status, and one
+ * that gives the text or, in its place, the message. */
 #include "array/array_room.h"
 
 #include <stdio.h>
@@ -57,9 +59,11 @@ const char *tsr_type_of(tsr_array *a)
 
 static tsr_status add_values(tsr_array *a, tsr__text *text, const char *site)
 {
+  /* One byte more, so that an array without elements is no failed allocation. */
   size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   void *data = tsr__new_raw(text->heap, bytes + 1);
   tsr__error error = { 0 };
+  /* Said by settle_text. */
   if (!data) {
     text->failed = true;
     return TSR_OK;
@@ -96,6 +100,7 @@ tsr_status tsr_devices_into_at(tsr_array *a, const char **out, const char *site)
   if (status) return status;
   tsr__text text = text_for(a);
   for (int p = 0; p < a->value->part_count; p++) {
+    /* Positions of other processes have no line. */
     if (!a->value->parts[p]) continue;
     tsr_box box;
     tsr__value_box(a->value, p, &box);
@@ -121,6 +126,7 @@ const char *tsr_devices_of(tsr_array *a)
 const char *tsr_visualize_with(tsr_array *a, const tsr_draw_opts *opts, const char *site)
 {
   if (tsr__array_ready(a, "tsr_visualize", site)) return why(a);
+  /* What is wrong is said in this call's name. */
   TSR__CALL(tsr__home(a), "visualize");
   return tsr_visualize_sharding_with(tsr__home(a), tsr_sharding_of(a), a->shape, opts,
                                      site ? site : a->node.site);
@@ -132,6 +138,7 @@ tsr_status tsr_dump_into_at(tsr_array *a, const char **out, const char *site)
 {
   tsr__error error = { 0 };
   tsr_status status = check_place(a, out, "tsr_dump_into", site);
+  /* Only to find out why it cannot be shown: a program is dumped unevaluated. */
   if (!status && (!a || a->inert)) status = tsr__array_ready(a, "tsr_dump_into", site);
   if (status) return status;
   tsr__text text = text_for(a);
@@ -156,6 +163,7 @@ tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char *
   for (int i = 0; i < count && !status; i++)
     if (!arrays[i] || arrays[i]->inert) status = tsr_eval_at(arrays, count, site);
   if (status) return status;
+  /* Lines that are alike are folded, so the text is made before it is cut. */
   tsr__text text = text_for(first), folded = text_for(first);
   status = tsr__explain(first->node.scope, arrays, count, &text, &error);
   if (!status) tsr__explain_fold(&folded, &text);
@@ -169,6 +177,7 @@ const char *tsr_explain(tsr_array *const *arrays, int count)
 {
   const char *out;
   if (!tsr_explain_into_at(arrays, count, &out, NULL)) return out;
+  /* Any of them may be the one that is wrong. */
   for (int i = 0; arrays && i < count && arrays[i]; i++)
     if (arrays[i]->inert) return why(arrays[i]);
   return why(arrays && count > 0 ? arrays[0] : NULL);

@@ -1,4 +1,6 @@
-/* softmax and its like: powers of what elements are below the largest, so that none overflows. */
+/* softmax and its like: powers of what elements are below the largest, so that none overflows.
+ * exp(x - top) is 1 at most, and 1 at the largest itself, so a sum of them is neither infinite nor
+ * 0; the largest is added again outside. */
 #include "array/array_room.h"
 #include "tessera/statistics.h"
 
@@ -30,6 +32,7 @@ array *tsr_logsumexp_at(const tsr_reduce_args *given, const char *site)
   array *finite = tsr_lt_at(tsr_abs_at(top, site), tsr_operand_float((double)INFINITY), site);
   top = tsr_where_at(finite, tsr_operand_array(top), tsr_operand_int(0), site);
   args.x = tsr_exp_at(tsr_sub_at(x, tsr_operand_array(top), site), site);
+  /* The sum is at least 1 where the largest is finite. */
   array *log = tsr_log_at(tsr_sum_at(&args, site), site);
   if (args.keep_dims) return tsr_add_at(log, tsr_operand_array(top), site);
   tsr_reduce_args drop = { .x = top, .dims = args.dims }; /* of one element: itself */

@@ -1,5 +1,8 @@
 /* Order and prefixes along a dim: the calls of include/tessera/sorting.h. The work is that of
- * device routines (kernel/routine). */
+ * device routines (kernel/routine).
+ *
+ * Order is stable, NaN last in either direction, both zeros equal. Bools have no order of
+ * their own and go as u8, which keeps it. */
 #include "tessera/sorting.h"
 #include "array/array_room.h"
 
@@ -37,6 +40,7 @@ static tsr_array *sort_as_asked(const tsr_sort_args *given, int result, const ch
   tsr_sort_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr_array *x = given ? given->x : NULL;
+  /* NULL arguments are told by what the node says of its operand. */
   if (tsr__take_opts(what, given, &args, sizeof args, &error) && tsr__usable(x))
     return tsr__refused(x, &error, site);
   int64_t order = args.descending ? TSR__ORDER_DESCENDING : TSR__ORDER_ASCENDING;
@@ -80,6 +84,7 @@ tsr_array *tsr_lexsort_at(tsr_array *const *keys, int count, int dim, const char
   bool truth = false;
   for (int i = 0; i < in.count; i++) {
     truth = truth || (tsr__usable(keys[i]) && keys[i]->dtype == TSR_BOOL);
+    /* A key that is NULL would end the list: said here, by its number. */
     if (keys[i]) continue;
     tsr_scope *scope = tsr__home_of(in);
     tsr__fail(scope, site, TSR_EARG, "tsr_lexsort: key %d is NULL; give an array", i + 1);
@@ -115,6 +120,7 @@ static tsr_array *parted(tsr_array *a, tsr__dim_attr dim, int64_t kth, int resul
   int64_t along = dim_of(a, dim.dim);
   bool known = tsr__usable(a) && along >= 0 && along < a->shape.rank;
   int64_t size = known ? a->shape.dims[along] : 0;
+  /* A size known at run time only is not checked: the sort does not depend on the place. */
   if (known && size >= 0 && (kth < -size || kth >= size)) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG,
@@ -152,6 +158,7 @@ static tsr_array *scanned(const tsr_scan_args *given, const scan *how, const cha
   tsr_array *x = given ? given->x : NULL;
   if (tsr__take_opts(how->what, given, &args, sizeof args, &error) && tsr__usable(x))
     return tsr__refused(x, &error, site);
+  /* What counts as nothing in the place of NaN: 0 in a sum, 1 in a product. */
   if (how->skip_nan && tsr__usable(x) && tsr__dtype_float((tsr_dtype)x->dtype))
     x = tsr_where_at(tsr_isnan_at(x, site), tsr_operand_int(how->neutral), tsr_operand_array(x),
                      site);

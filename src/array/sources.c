@@ -1,4 +1,10 @@
-/* Arrays that come from somewhere: host memory, numbers, indices. */
+/* Arrays that come from somewhere: host memory, numbers, indices.
+ *
+ *   put          copied from one buffer        adopt        used as it lies, released later
+ *   from_shards  a buffer for each device      callback     asked for part by part
+ *
+ * What lies on the host is in C order, bools as bytes; a value is made first and becomes a leaf,
+ * which takes it over. */
 #include "array/array_room.h"
 
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
@@ -53,7 +59,7 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
                       tsr_sharding sharding, const char *site)
 {
   /* The layout is checked as if all of a sum were here; whether parts of one may be put so is asked
-   * next. */
+   * next. `unreduced` are the axes along which parts are still to be summed. */
   tsr_sharding whole = sharding;
   whole.unreduced = 0;
   put_args put = { "tsr_put", data, dtype, &shape, &whole };
@@ -64,6 +70,7 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
   tsr_sharding canon = tsr__sharding_canon(&sharding);
   tsr__layout layout = { dtype, &shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
+  /* False: cancelled by the progress callback while it copied. */
   if (value && !tsr__value_from_host(value, data)) {
     tsr__cancelled(&error, "tsr_put");
     tsr__value_release(value);
@@ -119,6 +126,7 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
                        &error);
   if (value) {
     size_t bytes = tsr_dtype_size(args->dtype) * (size_t)tsr__shape_count(&args->shape);
+    /* The buffer releases the memory once it has it; until then give_back() must. */
     tsr__foreign memory = { args->data, bytes, args->release, args->user };
     value->parts[0] = tsr__buffer_adopt(scope->rt, tsr__position_device(&canon, 0), &memory);
     if (!value->parts[0]) {
@@ -134,6 +142,7 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
 /* Copies what lies in host memory to a position, or where `whole` to all from it on. */
 static void spread_part(tsr__value *value, int first, bool whole, const void *data)
 {
+  /* A position, or all of them with the same box. */
   for (int p = first; p < (whole ? value->part_count : first + 1); p++) {
     if (!value->parts[p]) continue;
     tsr_box box;
@@ -146,6 +155,7 @@ static void spread_part(tsr__value *value, int first, bool whole, const void *da
 /* Copies one caller's buffer a position into a fresh value. */
 static void fill_shards(tsr__value *value, const void *const *shards)
 {
+  /* Shards are counted over the positions that are here, in order. */
   int next = 0;
   for (int p = 0; p < value->part_count; p++)
     if (value->parts[p]) spread_part(value, p, false, shards[next++]);
@@ -167,6 +177,7 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   /* How many shards there are to be depends on which devices this process reaches. */
   int expected = 0, missing = -1;
   for (int p = 0; p < value->part_count; p++) expected += value->parts[p] != NULL;
+  /* Each one must be there, too: none is read before all were looked at. */
   for (int i = 0; i < args->count && i < expected; i++)
     if (!args->shards[i]) missing = i;
   if (args->count != expected || missing >= 0) {
@@ -207,6 +218,7 @@ static tsr_status fill_parts(tsr__value *value, const tsr_callback_args *args, t
       tsr__error_set(error, status, "the callback failed for the part of device %d (%s)",
                      tsr__position_device(&value->sharding, p), tsr_status_text(status));
     else spread_part(value, p, whole, data);
+    /* Replicated: the one part was put on all. */
     done = whole;
   }
   tsr__del(&value->rt->heap, data, bytes);
@@ -224,6 +236,7 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args.on);
   tsr__layout layout = { args.dtype, &args.shape, &canon, NULL };
+  /* Options first, then memory: nobody is asked for parts of what cannot be made. */
   if (!args.fill) tsr__error_set(&error, TSR_EARG, "the callback is NULL; give one");
   tsr__value *value = error.status ? NULL : tsr__value_new(scope->rt, &layout, &error);
   if (value && fill_parts(value, &args, &error)) {

@@ -1,4 +1,6 @@
-/* Statistics that are compositions: of exact sums, extremes, sorts and products. */
+/* Statistics that are compositions: of exact sums, extremes, sorts and products. Sums are exact, so
+ * norms and averages do not depend on how an array is cut; a covariance is a product, which does
+ * not where .reproducible is asked for. */
 #include "tessera/statistics.h"
 
 #include "array/products_room.h"
@@ -45,6 +47,7 @@ static array *sum_of_pairs(const tsr_reduce_args *given, array *wide, const char
 {
   tsr_reduce_args args = *given;
   uint32_t dims = tsr__dims_bits(given->dims, wide->shape.rank);
+  /* No dims: all of them. */
   if (!dims) dims = (1u << wide->shape.rank) - 1;
   args.x = tsr__exact_terms(wide, wide, site);
   /* The dims move by one for the pairs' own, which is reduced, too. */
@@ -73,6 +76,7 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   tsr_dtype dtype = (tsr_dtype)tsr__as_float(x, site)->dtype;
   array *wide = tsr_cast_at(x, TSR_F64, site);
   args.x = tsr_mul_at(wide, of(wide), site);
+  /* Squares of f64 do not fit f64: each becomes two summands, for which a dim must be free. */
   bool pairs = dtype == TSR_F64 && x->shape.rank > 0 && x->shape.rank < TSR_MAX_RANK;
   array *sum = pairs ? sum_of_pairs(&args, wide, site) : tsr_sum_at(&args, site);
   return tsr_cast_at(tsr_sqrt_at(sum, site), dtype, site);
@@ -128,6 +132,7 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
     mean.ddof = !args.biased;
     return tsr_var_at(&mean, site);
   }
+  /* Degrees of freedom: one less than observations, unless it is the biased one. */
   int64_t count = x->shape.dims[1] - !args.biased;
   array *apart = tsr_sub_at(mean.x, of(tsr_mean_at(&mean, site)), site);
   array *across = tsr_transpose_at(apart, NULL, 0, site);
@@ -177,6 +182,7 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   array *count = tsr_count_at(&ask, site), *whole = tsr_all_at(&ask, site);
   tsr_sort_args order = { .size = sizeof order, .x = x, .dim = dim };
   array *sorted = tsr_sort_at(&order, site);
+  /* The place of the last number; a quantile is a share of the way to it. */
   array *last = tsr_sub_at(tsr_cast_at(count, TSR_F64, site), tsr_operand_int(1), site);
   array *place = tsr_mul_at(last, tsr_operand_float(args->q), site);
   /* Ties go to the even place, as in NumPy. */
@@ -184,9 +190,11 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   array *low = tsr_floor_at(place, site), *high = tsr_ceil_at(place, site);
   array *part = tsr_cast_at(tsr_sub_at(place, of(low), site), dtype, site);
   array *places = tsr_iota_at(tsr__home(x), TSR_I64, x->shape, dim, (tsr_sharding){ 0 }, site);
+  /* At most one element passes each mask, so its largest is that element. */
   low = picked(sorted, places, tsr_cast_at(low, TSR_I64, site), dim, site);
   high = picked(sorted, places, tsr_cast_at(high, TSR_I64, site), dim, site);
   array *value = between(args->between, low, high, part, site);
+  /* Without skip_nan one NaN makes the quantile NaN. */
   array *valid = args->skip_nan ? tsr_gt_at(count, tsr_operand_int(0), site) : whole;
   /* Of nothing there is no quantile: false everywhere, in the shape of the count. */
   if (x->shape.dims[dim] == 0) valid = tsr_ne_at(count, of(count), site);
@@ -199,6 +207,7 @@ static array *last_of(array *x, uint32_t bits, const char *site)
   int dims[TSR_MAX_RANK] = { 0 }, rank = x->shape.rank, kept = 0, at = 0;
   tsr_shape shape = { .rank = 0 };
   int64_t size = 1;
+  /* First the dims that stay, then those that become one. */
   for (int d = 0; d < rank; d++)
     if (!(bits >> d & 1)) shape.dims[kept] = x->shape.dims[d], dims[kept++] = d;
   at = kept;
@@ -213,6 +222,7 @@ static array *last_of(array *x, uint32_t bits, const char *site)
 static array *quantile_over(array *x, const tsr_quantile_args *args, uint32_t bits,
                             const char *site)
 {
+  /* One dim stays where it is, so what is cut along others is not moved. */
   bool one = bits && !(bits & (bits - 1));
   array *lines = one ? x : last_of(x, bits, site);
   if (!tsr__usable(lines)) return lines;
@@ -238,6 +248,7 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   /* The message shows what was given, not the share that it was turned into. */
   char given_q[32];
   tsr__text_f64(given_q, args.q);
+  /* The median has no q of its own. */
   args.q = scale > 0 ? args.q / scale : 0.5;
   if (!(args.q >= 0 && args.q <= 1))
     tsr__error_set(&error, TSR_EARG, "%s: q is %s, expected 0 to %d", what, given_q, (int)scale);

@@ -1,4 +1,9 @@
-/* Arrays shown to callbacks: the calls, and how a line is written. */
+/* Arrays shown to callbacks: the calls, and how a line is written.
+ *
+ *   "x = {} ({type}) on {device}\n"     pieces: a character, a value, a type, a device
+ *
+ * A TAP is a node that gives its operand on and shows it when it runs. Pointers are numbers in its
+ * attributes: equal bytes are equal nodes, and taps of different callbacks are not. */
 #include <stdio.h>
 
 #include "array/array_room.h"
@@ -22,6 +27,7 @@ tsr_array *tsr_inspect_sharding_at(tsr_array *a, tsr_sharding_fn *fn, void *user
     tsr__error_set(&error, TSR_EARG, "tsr_inspect_sharding: the callback is NULL; give a function");
     return tsr__refused(a, &error, site);
   }
+  /* In a body there is no value yet: what it is cut like is shown when the program is planned. */
   if (!a->value && tsr__in_body(a, &error))
     return make_tap(a,
                     &(tsr__tap_attr){ .fn = (uint64_t)(uintptr_t)fn,
@@ -53,9 +59,11 @@ static size_t next_piece(const char *at, char *out)
     if (!strncmp(at, pieces[i].text, length)) return length;
   }
   *out = AS_IS;
+  /* A character of its own, unless it is a brace. */
   return *at != '{' && *at != '}';
 }
 
+/* Every piece up to the end is one. */
 static bool good_format(const char *format)
 {
   char piece;
@@ -84,6 +92,7 @@ static tsr_status print_seen(const tsr_seen *seen, void *user)
     length = next_piece(at, &piece);
     add_piece(seen, piece != AS_IS ? piece : *at, &line);
   }
+  /* One write a line, so that lines of several devices do not mix. */
   if (!line.length || line.data[line.length - 1] != '\n') tsr__text_add(&line, "\n");
   bool failed = line.failed;
   if (!failed && attr->write) ((tsr_line_fn *)(uintptr_t)attr->write)(tsr__text_get(&line), user);
@@ -137,6 +146,7 @@ tsr_array *tsr_print_at(const tsr_tap_args *given, const char *site)
   tsr_tap_args args = { .size = sizeof args };
   tsr_array *out, *a = take_args("tsr_print", given, &args, &out, site);
   if (!a) return out;
+  /* The format is kept by the runtime: the caller's may be gone when the program runs. */
   const char *format = tsr_runtime_site(a->node.scope->rt, args.format);
   tsr__error error = { .status = TSR_OK };
   if (!format) {

@@ -1,4 +1,6 @@
-/* The calls that compute: everything comes down to tsr__execute. */
+/* The calls that compute: everything comes down to tsr__execute. A terminal gives a status and
+ * records its error, with the line that asked, in the scope where results of its operands belong;
+ * what it computes hangs on the nodes from then on. */
 #include "array/array_room.h"
 
 #include <inttypes.h>
@@ -45,6 +47,7 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
 {
   /* Nothing to do is no error; nothing at all is one, though no scope is there to record it. */
   if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
+  /* All of them are looked at before anything runs. */
   for (int i = 0; i < count; i++) {
     if (!arrays[i])
       return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
@@ -81,6 +84,7 @@ tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
   return run("tsr_start", tsr__start, arrays, count, site);
 }
 
+/* Evaluates an array unless it has its value; one that was deleted or given up has none to give. */
 tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
 {
   if (!a) return TSR_EARG;
@@ -112,6 +116,7 @@ tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
                      bytes, tsr_type_of(a), need);
   tsr__error error;
   error.status = TSR_OK;
+  /* Fetching may be cancelled. */
   if (!tsr__value_fetch(a->value, out, "tsr_read", &error)) return TSR_OK;
   return tsr__fail_error(tsr__home(a), site_of(a, site), &error);
 }
@@ -159,6 +164,7 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
   if (!status) status = read_one(a, "tsr_read_i64", &e, site);
   if (status) return status;
   int64_t value = tsr__dtype_get_whole((tsr_dtype)a->dtype, &e, 0);
+  /* The upper half of u64 comes as a negative number here. */
   if (a->dtype == TSR_U64 && value < 0)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_EVALUE,
                      "tsr_read_i64: %" PRIu64 " of %s does not fit i64; read it with tsr_read",
@@ -175,6 +181,7 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
     tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));
     return tsr__make_inert(outer, site);
   }
+  /* Said in both: neither scope's owner may look at the other. */
   if (!outer || outer->rt != a->node.scope->rt) {
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG,

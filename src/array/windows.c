@@ -36,6 +36,7 @@ typedef struct asked {
   const char *name; /* of the field */
   const int64_t *of;
   int64_t least, most;
+  /* The text behind the semicolon of the message: what to do instead. */
   const char *way_out;
 } asked;
 
@@ -59,6 +60,7 @@ static tsr_status check_asked(const char *call, tsr_array *x, int dims, const as
       int64_t n = k->of[i];
       /* 0 is a field that was left out. */
       if (!n || (n >= k->least && n <= k->most)) continue;
+      /* An end is named only where there is one. */
       if (k->most < INT64_MAX) snprintf(upto, sizeof upto, " to %lld", (long long)k->most);
       return tsr__error_set(error, TSR_EARG, "%s: .%s[%d] of %s is %lld, expected %lld%s; %s", call,
                             k->name, i, tsr_type_of(x), (long long)n, (long long)k->least, upto,
@@ -72,6 +74,7 @@ static tsr_array *bordered(tsr_array *x, const int64_t *low, const int64_t *high
                            const char *site)
 {
   tsr_pad_args pad = { .size = sizeof pad, .x = x, .value = value };
+  /* No node where nothing is bordered. */
   bool any = false;
   for (int d = 0; d < x->shape.rank; d++) {
     pad.low[d] = low[d];
@@ -87,6 +90,7 @@ static tsr_array *sliced(tsr_array *x, int dim, int64_t first, int64_t step, int
 {
   tsr_range ranges[TSR_MAX_RANK];
   for (int d = 0; d < x->shape.rank; d++) ranges[d] = (tsr_range){ 0, TSR_END, 1 };
+  /* A range of no elements begins and ends at one place. */
   ranges[dim] = (tsr_range){ first, count ? first + (count - 1) * step + 1 : first, step };
   return tsr_slice_at(x, ranges, x->shape.rank, site);
 }
@@ -100,6 +104,7 @@ static tsr_array *spaced(tsr_array *x, int dim, int64_t n, const char *site)
   if (n == 1 || size < 2 || x->inert) return x;
   tsr_scope *scope = tsr__home(x);
   tsr_shape shape = x->shape;
+  /* The last element has no zeros behind it. */
   shape.dims[dim] = (size - 1) * n + 1;
   tsr_shape line = { .rank = 1, .dims = { shape.dims[dim] } };
   tsr_sharding anywhere = { 0 };
@@ -123,6 +128,7 @@ static const char *wrong_shapes(const tsr_conv_args *a)
   if (x->rank < 3 || x->rank > SPATIAL + 2 || k->rank != x->rank)
     return "expected [batch, 1 to 3 spatial dims, channels] and as many dims of the kernel";
   int64_t in = x->dims[x->rank - 1], out = k->dims[k->rank - 1], groups = a->groups;
+  /* Channels go in equal groups; a kernel sees those of its own group. */
   if (groups < 1 || in % groups || out % groups || k->dims[k->rank - 2] != in / groups)
     return "expected a kernel of [spatial dims, channels / groups, channels], both channels whole "
            "multiples of the groups";
@@ -160,6 +166,7 @@ static void keep_size(tsr_conv_args *a, int i, int64_t size)
   int64_t window = (a->kernel->shape.dims[i] - 1) * a->dilation[i] + 1;
   int64_t windows = (size + a->stride[i] - 1) / a->stride[i];
   int64_t need = (windows - 1) * a->stride[i] + window - size;
+  /* What all windows reach beyond the array. */
   a->low[i] = need > 0 ? need / 2 : 0;
   a->high[i] = need > 0 ? need - need / 2 : 0;
 }
@@ -179,6 +186,7 @@ static tsr_array *in_groups(tsr_array *x, int64_t groups, const char *site)
 static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kernel,
                            const char *site)
 {
+  /* Numbers of indices: 1 .. spatial are the kernel's places, the others follow. */
   int spatial = x->shape.rank - 2, grouped = a->groups > 1;
   uint8_t channels = (uint8_t)(spatial + 1), batch = (uint8_t)(spatial + 2);
   uint8_t features = (uint8_t)(spatial + 3), group = (uint8_t)(spatial + 4);
@@ -194,6 +202,7 @@ static tsr_array *convolve(const tsr_conv_args *a, tsr_array *x, tsr_array *kern
     c.at.dilation[i + 1] = a->dilation[i];
   }
   if (grouped) c.at.left[spatial + 1] = c.at.right[spatial + 1] = c.at.out[spatial + 1] = group;
+  /* Channels are contracted: the result has none. */
   c.at.left[spatial + 1 + grouped] = c.at.right[spatial] = channels;
   c.at.right[spatial + 1 + grouped] = c.at.out[spatial + 1 + grouped] = features;
   tsr_array *out = tsr__contract(&c, site);
@@ -251,12 +260,14 @@ typedef struct walk {
 static tsr_array *along(const tsr_window_args *a, tsr_array *x, int64_t n, walk w, const char *site)
 {
   int64_t dilation = a->dilation[w.dim], half = 1;
+  /* A window of one element is that element. */
   if (n == 1) return sliced(x, w.dim, 0, w.step, w.count, site);
   /* By doubling: n elements take about log2(n) operations instead of n - 1. Order does not matter
    * to the extremes, and sums go on in f64. */
   while (half * 2 <= n / 2) half *= 2; /* the largest power of two that fits twice */
   tsr_array *halves = x;
   for (int64_t size = 1; size < half; size *= 2) {
+    /* Behind the last element that has a partner nothing is to be made. */
     int64_t left = halves->shape.dims[w.dim] - size * dilation;
     halves = both(a->op, sliced(halves, w.dim, 0, 1, left, site),
                   sliced(halves, w.dim, size * dilation, 1, left, site), site);

@@ -40,6 +40,8 @@ typedef struct out_schema {
   struct ArrowSchema *child; /* its children, or its dictionary */
 } out_schema;
 
+/* Consumers may have moved children out and marked them as released: those that are left are
+ * released with it. */
 static void release_schema(struct ArrowSchema *schema)
 {
   out_schema *own = schema->private_data;
@@ -62,6 +64,7 @@ static bool make_schema(tsr__heap *heap, const char *format, const char *name, i
   if (!own) return false;
   own->heap = heap;
   own->size = size;
+  /* The block in order: the struct, pointers to children, children, the name. */
   own->pointer = (struct ArrowSchema **)(own + 1);
   own->child = (struct ArrowSchema *)(own->pointer + room);
   char *copy = memcpy(own->child + room, name, length);
@@ -86,6 +89,7 @@ static const char *format_of(int type)
   }
 }
 
+/* A column of text is one of codes (i) that has a dictionary of texts with 64-bit offsets (U). */
 static bool make_column_schema(tsr__heap *heap, const out_column *column, struct ArrowSchema *out)
 {
   if (!make_schema(heap, format_of(column->type), column->name, 0, out)) return false;
@@ -99,6 +103,7 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
   out_stream *own = stream->private_data;
   tsr__heap *heap = &own->rt->heap;
+  /* Out of memory unless all of it is made: the text is set first. */
   own->error = "out of memory";
   if (!make_schema(heap, "+s", "", own->column_count, out)) return ENOMEM;
   for (int i = 0; i < own->column_count; i++) {
@@ -134,6 +139,7 @@ static void release_array(struct ArrowArray *array)
     if (array->children[i]->release) array->children[i]->release(array->children[i]);
   if (array->dictionary && array->dictionary->release)
     array->dictionary->release(array->dictionary);
+  /* Each array gives back what it mapped and held itself. */
   for (int i = 0; i < 2; i++) {
     if (own->held[i]) own->ops->unmap(own->held[i]);
     tsr__buffer_release(own->held[i]);
@@ -151,11 +157,14 @@ static bool make_array(tsr__heap *heap, int64_t length, int children, struct Arr
   out_array *own = tsr__new(heap, size);
   *out = (struct ArrowArray){ 0 };
   if (!own) return false;
+  /* As that of a schema, without a name: the struct, pointers to children, children. */
   own->heap = heap;
   own->size = size;
   own->pointer = (struct ArrowArray **)(own + 1);
   own->child = (struct ArrowArray *)(own->pointer + room);
   for (int i = 0; i < children; i++) own->pointer[i] = &own->child[i];
+  /* A batch has one buffer, its validity, which is left out; a column two, validity and values;
+   * texts three, with offsets between. */
   *out = (struct ArrowArray){ .length = length,
                               .n_buffers = children ? 1 : 2,
                               .buffers = own->buffers,
@@ -165,6 +174,8 @@ static bool make_array(tsr__heap *heap, int64_t length, int children, struct Arr
   return true;
 }
 
+/* The texts of a column. Each batch shows the same dictionary and holds it, so that one may outlive
+ * the others. */
 static bool make_entries(tsr__heap *heap, tsr__dict *dict, struct ArrowArray *column)
 {
   struct ArrowArray *entries = ((out_array *)column->private_data)->child;
@@ -212,6 +223,7 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
   out_stream *own = stream->private_data;
   own->error = NULL;
   *out = (struct ArrowArray){ 0 };
+  /* The end of the stream is an array that is released already. */
   if (own->next == own->batch_count) return 0;
   *out = own->batch[own->next];
   /* Moved to the consumer, who releases it: ours is marked as gone. */
@@ -224,6 +236,7 @@ static const char *get_last_error(struct ArrowArrayStream *stream)
   return ((out_stream *)stream->private_data)->error;
 }
 
+/* Lets go of a stream and what it has not given yet; of one that is half made, of what there is. */
 static void free_stream(out_stream *own)
 {
   tsr__heap *heap = &own->rt->heap;
@@ -246,6 +259,7 @@ static void release_stream(struct ArrowArrayStream *stream)
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+/* Names are copied and dictionaries held, since the frame's scope may close before the stream. */
 static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *col)
 {
   tsr__heap *heap = &own->rt->heap;
@@ -257,6 +271,7 @@ static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *c
     if (!own->column[i].name) return false;
     memcpy(own->column[i].name, name, length);
     if (own->column[i].type != TSR_COL_TEXT) continue;
+    /* A column of nulls may have no dictionary: it gets an empty one. */
     own->column[i].dict = col[i].dict ? tsr__dict_hold(col[i].dict) : tsr__dict_new(heap, 0, 0);
     if (!own->column[i].dict) return false;
   }
@@ -270,6 +285,7 @@ static bool make_batch(const out_stream *own, const tsr__col *col, int position,
   if (!make_array(&own->rt->heap, rows, own->column_count, out)) return false;
   for (int i = 0; i < own->column_count; i++) {
     bool made = make_column(&own->column[i], &col[i], position, rows, out->children[i]);
+    /* As in get_schema: what was made is released with the batch. */
     if (out->children[i]->release) out->n_children = i + 1;
     if (!made) return false;
   }
@@ -299,6 +315,7 @@ static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stre
 {
   tsr_runtime *rt = bind->scope->rt;
   tsr__heap *heap = &rt->heap;
+  /* Rows of other processes cannot be shown. */
   if (tsr__value_here(bound->col[0].values->value, bind->what, &bind->error))
     return bind->error.status;
   out_stream *own = tsr__new(heap, sizeof *own);
@@ -328,6 +345,7 @@ tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out, co
   if (status) return status;
   if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_to_arrow: `out` is NULL");
   else if (!(status = tsr__collect_shards(&bind, &bound))) make_stream(&bind, &bound, &own);
+  /* Closing may fail, too: the stream is given only when nothing did. */
   tsr_status closed = tsr__bind_close(&bind);
   if (closed) status = closed;
   if (status && own) free_stream(own);

@@ -35,6 +35,8 @@ typedef struct step {
   int from_count;
 } step;
 
+/* The steps are in the order of visits, so parents have smaller numbers. `step` is found by frame:
+ * of a frame that is visited as a row and as scalars the first visit is the step. */
 typedef struct explainer {
   tsr__bind *bind;
   tsr__text *out;
@@ -78,6 +80,8 @@ static tsr__amount estimate(explainer *e, const step *s)
   return from ? tsr__verb_of(s->visit->df)->estimate(s->visit->df, from) : none;
 }
 
+/* How many rows a step gives, of the best that is known: what lies there, what a terminal counted,
+ * what a reader judged; last what the verb guesses from the steps before. */
 static void find_rows(explainer *e, step *s)
 {
   const tsr_frame *df = s->visit->df;
@@ -92,7 +96,8 @@ static void find_rows(explainer *e, step *s)
   else s->gives = estimate(e, s);
 }
 
-/* What a later step counted of the rows that came to it holds for those before as well. */
+/* What a later step counted of the rows that came to it holds for those before as well. From the
+ * result back, so that one number may go through many steps. */
 static void learn_backwards(explainer *e)
 {
   for (int i = e->count - 1; i >= 0; i--) {
@@ -116,13 +121,15 @@ static bool stands_on_rows(const tsr__visit *v)
   return there;
 }
 
-/* In a stage of its own. */
+/* Runs the selection of a step by itself, in a stage of its own, and keeps the number with the
+ * frame. */
 static tsr_status count_step(explainer *e, tsr_frame *df)
 {
   tsr__bind stage;
   tsr__bound bound;
   int64_t rows = 0;
   if (tsr__stage_open(&stage, df, e->bind)) return e->bind->error.status;
+  /* No column is needed: only the selection is bound. */
   bool *none = tsr__bind_room(&stage, df->schema.count, sizeof *none);
   tsr_status status = none ? TSR_OK : stage.error.status;
   if (!status) status = tsr__stage_frame(&stage, df, true, none, &bound);
@@ -140,6 +147,8 @@ static tsr_status count_kept(explainer *e)
     tsr_frame *df = s->visit->df;
     if (!s->gives.counted) find_rows(e, s);
     bool ran = e->bind->top->ran || df->ran, known = s->gives.counted || tsr__frame_same_count(df);
+    /* A number that is known, or that follows from another step's, needs no run; one of a chain
+     * that no terminal ran stays an estimate, since explaining runs nothing. */
     if (known || !ran || s->visit->made || !stands_on_rows(s->visit)) continue;
     tsr_status status = count_step(e, df);
     if (status) return status;
@@ -201,6 +210,8 @@ static void add_cell(explainer *e, double value, bool counted)
   char text[400];
   int length = CELL;
   e->guessed = e->guessed || !counted;
+  /* Divided by a thousand until it fits beside the "~", which takes one of the cell's
+   * characters. */
   for (const char *unit = " kMGTP"; length > CELL - 2 && *unit; unit++, value /= 1000) {
     length = tsr__text_decimals(text, sizeof text, value, 'f', 0) + !counted;
     if (*unit != ' ') text[length++ - !counted] = *unit;
@@ -223,7 +234,7 @@ static void add_cells(explainer *e, const step *s)
     in.counted = in.counted && from->gives.counted;
     bytes += bytes_of(from);
   }
-  /* Row by row, or one row for all. */
+  /* Row by row, or one row for all. Added up, both operands would be counted. */
   if (tsr__verb_of(df)->rows == TSR__ROWS_PAIRS) in.rows = out.rows;
   if (is_source(df)) tsr__text_pad(e->out, ' ', CELL);
   else add_cell(e, in.rows, in.counted);
@@ -250,6 +261,7 @@ static void add_lines(explainer *e, const step *s, const tsr__text *words)
     } else {
       tsr__text_add(e->out, "\n");
     }
+    /* The blank at which the line was broken is not printed. */
     at = end + (text[end] == ' ');
   }
 }
@@ -289,10 +301,12 @@ static void add_words(explainer *e, const step *s, tsr__text *out)
   const tsr_frame *df = s->visit->df;
   int *from = tsr__bind_room(e->bind, s->from_count + 1, sizeof *from);
   if (!from) return;
+  /* One more than there are, so that from[0] may be looked at. */
   for (int i = 0; i <= s->from_count; i++)
     from[i] = i < s->from_count && s->from[i] ? s->from[i]->number : -1;
   tsr__text_add(out, "%d ", s->number);
   tsr__verb_words(&(tsr__words){ s->visit, from }, out);
+  /* Joins and concats say in their words which steps they take. */
   bool told = df->join || df->part_count;
   if (from[0] >= 0 && from[0] != s->number - 1 && !told)
     tsr__text_add(out, ", of step %d", from[0]);
@@ -357,11 +371,14 @@ static tsr_status list_steps(explainer *e)
   e->step = tsr__bind_room(e->bind, most, sizeof *e->step);
   if (!e->step) return e->bind->error.status;
   for (const tsr__visit *v = e->bind->visits; v; v = v->next) {
+    /* A frame may be visited twice, once as scalars: it is one step. */
     if (!v->live || step_of(e, v->df)) continue;
     step *s = &e->step[e->count];
     *s = (step){ .visit = v };
     if (!add_from(e, s)) return e->bind->error.status;
     const step *from = s->from_count ? s->from[0] : NULL;
+    /* A step that does nothing for what is asked has the number of the one before, so that those
+     * behind it name that one. */
     s->number = does_something(v) ? ++number : from ? from->number : 0;
     e->count++;
     find_rows(e, s);
@@ -383,7 +400,8 @@ typedef struct stretch {
   int count;
 } stretch;
 
-/* Marks the steps between a visit and the rows it stands on. */
+/* Marks the steps between a visit and the rows it stands on. The walk ends at sources and at other
+ * breakers. */
 static void gather_steps(stretch *s, const tsr__visit *v)
 {
   const step *found = v ? step_of(s->e, v->df) : NULL;
@@ -402,6 +420,8 @@ static void gather_steps(stretch *s, const tsr__visit *v)
   for (int i = 0; i < v->df->part_count; i++) gather_steps(s, v->part[i]);
 }
 
+/* Collects what the program must give: columns and checks as in a terminal. Leaves have values;
+ * they are not computed. */
 static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int columns,
                       tsr_array *more)
 {
@@ -442,6 +462,8 @@ static tsr_status lower_keys(tsr__bind *bind, void *user)
   return TSR_OK;
 }
 
+/* Lowers what a breaker evaluates of one of its parents: the needed columns, its keys and its
+ * selection. */
 static tsr_status bind_input(stretch *s, tsr__bind *bind, const tsr__visit *v, bool keyed)
 {
   input in = { .df = s->end->df };
@@ -462,7 +484,8 @@ static tsr_status bind_input(stretch *s, tsr__bind *bind, const tsr__visit *v, b
   return status ? status : bind->error.status;
 }
 
-/* Aggregates that are part of the pass; false where the rows must be carried instead. */
+/* Aggregates that are part of the pass; false where the rows must be carried instead. Where the end
+ * is no breaker its columns are the roots. */
 static bool bind_reduction(stretch *s, tsr__bind *bind, tsr_status *status)
 {
   tsr_frame *df = bind->top;
@@ -473,11 +496,14 @@ static bool bind_reduction(stretch *s, tsr__bind *bind, tsr_status *status)
   return true;
 }
 
+/* What a terminal runs for the rows of `end`: aggregates in one pass, else what it carries of each
+ * parent. */
 static tsr_status bind_stretch(stretch *s, tsr__bind *bind)
 {
   const tsr__visit *v = s->end;
   tsr_status status = TSR_OK;
   if (bind_reduction(s, bind, &status)) return status;
+  /* The breaker itself is no part of the pass: relate/ does its work with what the pass gives. */
   s->holds[step_of(s->e, v->df)->number] = false;
   if (v->parent && !v->part) status = bind_input(s, bind, v->parent, true);
   if (v->other && !status) status = bind_input(s, bind, v->other, false);
@@ -504,6 +530,7 @@ static bool add_range(const bool *holds, int most, tsr__text *out)
   return true;
 }
 
+/* Each line of a text behind four blanks. */
 static void add_indented(const tsr__text *lines, tsr__text *out)
 {
   const char *text = tsr__text_get(lines);
@@ -516,6 +543,8 @@ static void add_indented(const tsr__text *lines, tsr__text *out)
   }
 }
 
+/* The words before a program say which steps it holds, and how often it goes over memory: its
+ * kernels. */
 static tsr_status print_stretch(stretch *s, tsr__bind *bind, int most)
 {
   tsr__text *out = s->e->out;
@@ -539,6 +568,8 @@ static tsr_status print_stretch(stretch *s, tsr__bind *bind, int most)
   return status;
 }
 
+/* One program: that of the end, which is a breaker or what was asked for. Of a stretch that waits
+ * for rows only that is said. */
 static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
 {
   int most = e->step[e->count - 1].number;
@@ -584,6 +615,7 @@ static tsr_status explain(explainer *e)
   add_header(e);
   for (int i = 0; i < e->count; i++)
     if (e->step[i].number && does_something(e->step[i].visit)) add_step(e, &e->step[i]);
+  /* Whether a program was printed shows in the length. */
   size_t before = e->out->length;
   const tsr__visit *top = step_of(e, df)->visit;
   for (const tsr__visit *v = e->bind->visits; v && !status; v = v->next)
@@ -619,6 +651,7 @@ const char *tsr_frame_explain(tsr_frame *df)
   return tsr_frame_explain_into_at(df, &out, NULL) ? tsr__frame_why(df) : out;
 }
 
+/* The shape of the last program, found by explaining it into a text that nobody reads. */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out)
 {
   tsr__bind bind;

@@ -7,7 +7,8 @@
  * Invariant: a kept frame stands on nothing but its own source. */
 #include "frame/out/out.h"
 
-/* Makes the rows of a frame of kind KEEP; the error is in its scope. */
+/* Makes the rows of a frame of kind KEEP; the error is in its scope. All columns are needed, so all
+ * are made. */
 static tsr_status make(tsr_frame *out)
 {
   tsr__bind bind;
@@ -29,6 +30,7 @@ static bool own_schema(tsr_frame *out)
     const char *name = out->schema.field[i].name;
     field[i] = out->schema.field[i];
     field[i].name = tsr__arena_text(arena, name, strlen(name));
+    /* A name that could not be copied ends the loop and is out of memory. */
     if (!field[i].name) field = NULL;
   }
   out->schema = (tsr__schema){ field ? count : 0, field, NULL };
@@ -78,7 +80,8 @@ static bool take(tsr_frame *out, const tsr_frame *made)
   return own_schema(out) && take_source(out, made);
 }
 
-/* Says in the scope of the result what went wrong in the chain's. */
+/* Says in the scope of the result what went wrong in the chain's. The result stays, inert: it has a
+ * scope, where its message stands. */
 static tsr_frame *fail_as(tsr_frame *out, const tsr_frame *df)
 {
   tsr_scope *from = df ? df->node.scope : NULL;
@@ -100,7 +103,8 @@ tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site)
     tsr__fail(scope, site, TSR_EARG, "tsr_frame_keep: the frame belongs to another runtime");
     return fail_as(out, out);
   }
-  /* The work is done where the chain is seen, in a scope that ends with it. */
+  /* The work is done where the chain is seen, in a scope that ends with it. The chain may live in
+   * an outer scope, or in one that the result outlives. */
   bool seen = tsr__scope_encloses(df->node.scope, scope);
   tsr_scope *work = tsr_scope_nest_at(seen ? scope : df->node.scope, site);
   if (work->inert) {

@@ -75,7 +75,6 @@ static void cell(const tsr_table *table, int64_t row, int column, int most, tsr_
   tsr__text_free(&whole);
 }
 
-/* The next character: its bytes, and the columns it takes as it is shown. */
 /* ---- layout ------------------------------------------------------------------------------ */
 
 static int wider(int width, const tsr__text *text)
@@ -91,6 +90,7 @@ static span measure(const layout *l, int column)
   const char *name = l->table->column[column].name;
   int values = 4; /* the type's name */
   for (int64_t row = 0; row < l->table->rows; row++) {
+    /* The room of the text is used again for each cell. */
     text.length = 0;
     cell(l->table, row, column, CELL, &text);
     values = wider(values, &text);
@@ -105,7 +105,7 @@ static span measure(const layout *l, int column)
   return (span){ whole, least };
 }
 
-/* Shows all columns; false: they do not fit. */
+/* Shows all columns. The first is always taken, however wide; false: they do not fit. */
 static bool choose_all(layout *l)
 {
   int columns = l->table->count, used = 1;
@@ -113,6 +113,7 @@ static bool choose_all(layout *l)
   for (int c = 0; c < columns; c++) {
     l->span[c] = measure(l, c);
     l->shown[c] = c;
+    /* A column takes its text, a blank at each side and a bar. */
     used += l->span[c].least + 3;
     if (c && used > l->most) return false;
   }
@@ -127,10 +128,12 @@ static void choose_ends(layout *l)
   span spans[MOST_COLUMNS];
   int ends[MOST_COLUMNS];
   while (left < last && l->count < MOST_COLUMNS) {
+    /* Which end has given fewer columns; the first column comes first. */
     bool front = left <= columns - last;
     /* From both ends in turn: the first and last columns say most. */
     int column = front ? left : last - 1;
     span wants = measure(l, column);
+    /* Room for the column of dots, unless this is the last column. */
     int gap = left + 1 < last ? 6 : 0;
     if (l->count && used + wants.least + 3 + gap > l->most) break;
     used += wants.least + 3;
@@ -141,6 +144,8 @@ static void choose_ends(layout *l)
   }
   bool gap = left < last;
   int taken = l->count;
+  /* Columns of the end were found from the last one inward: they are put in the order of the table,
+   * the gap between both ends. */
   for (int i = 0; i < taken; i++) {
     bool front = ends[i] < left;
     int place = front ? ends[i] : taken + gap - (columns - ends[i]);
@@ -262,6 +267,7 @@ static void print_table(const tsr_table *table, const tsr__window *window,
 {
   layout l = { .table = table, .total = window->total, .split = -1, .out = out };
   l.colour = opts->colour;
+  /* A width below 0: no limit. */
   l.most = opts->width > 0 ? opts->width : opts->width < 0 ? INT_MAX / 2 : WIDTH;
   if (window->head >= 0 && window->total > table->rows) l.split = window->head;
   if (!choose_all(&l)) choose_ends(&l);
@@ -274,6 +280,7 @@ static void print_table(const tsr_table *table, const tsr__window *window,
     if (row == l.split) line(&l, GAP);
     line(&l, row);
   }
+  /* The gap is behind all rows where no last ones were asked for. */
   if (l.split == table->rows) line(&l, GAP);
   rule(&l, "└", "┴", "┘");
   put_count(out, window->total);
@@ -286,7 +293,6 @@ static void print_table(const tsr_table *table, const tsr__window *window,
 /* Rows shown where nobody says how many. */
 enum { SHOW = 20 };
 
-/* The options of a caller compiled against an older or newer header. */
 /* A caller's struct may be shorter or longer than ours: its size says. */
 static tsr_show_opts known(const tsr_show_opts *opts)
 {
@@ -302,6 +308,7 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
   tsr_show_opts show = known(given), *opts = &show;
   int64_t most = opts->rows ? opts->rows : SHOW;
   tsr__window window = { -1, -1, 0 };
+  /* The first half and the last, the odd row in front. */
   if (most > 0) window = (tsr__window){ (most + 1) / 2, most / 2, 0 };
   tsr_table *table = NULL;
   tsr_status status = tsr__collect(df, &window, &table, site);

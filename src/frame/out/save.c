@@ -43,6 +43,7 @@ static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const ta
   size_t bytes = (size_t)(table->count + 1) * sizeof(tsr__out_column);
   tsr__out_column *column = tsr__new(heap, bytes);
   if (!column) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", t->what);
+  /* The writers of io/ know columns, not tables: pointers to the table's memory, by column. */
   for (int i = 0; i < table->count; i++) {
     const tsr__table_column *from = &table->column[i];
     column[i] =
@@ -82,6 +83,7 @@ static tsr_status save(tsr_frame *df, const task *t)
   if (!status) status = tsr_frame_collect_at(df, &table, t->site);
   if (status) return status;
   status = write_table(scope, table, t, &error);
+  /* Before the table's scope closes, which may be long: the file has the rows now. */
   tsr__table_empty(table);
   return status ? tsr__fail(scope, site_of(df, t->site), status, "%s", error.text) : TSR_OK;
 }
@@ -109,6 +111,7 @@ tsr_status tsr_frame_write_markdown_at(tsr_frame *df, const char *path, const ch
 
 /* ---- tables for the eye ---------------------------------------------------------------------- */
 
+/* A text that was drawn for the eye goes into a file that appears whole or not at all. */
 static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *text,
                            tsr__error *error)
 {
@@ -133,6 +136,7 @@ tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path, const tsr_
   tsr_status status = check_path(df, &t);
   if (!status && tsr__take_opts(t.what, opts, &all, sizeof all, &error))
     status = tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+  /* A file has no width, and who writes one wants all rows. */
   if (!all.rows) all.rows = -1;
   if (!all.width) all.width = -1;
   all.size = sizeof all;

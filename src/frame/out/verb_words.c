@@ -1,5 +1,11 @@
-/* The steps of an explanation in words, nearly as they were asked for: one function for each
- * verb. */
+/* The steps of an explanation in words, nearly as they were asked for: one function for each verb,
+ * found by the table of verbs.
+ *
+ *   w->visit    the frame, and which of its columns are needed
+ *   w->from     the numbers of the steps it stands on, -1: none that is shown
+ *
+ * Expressions are printed from their trees, so what is shown is what was understood. Long lists are
+ * cut after twelve. */
 #include "frame/out/out.h"
 
 /* ---- parts ---------------------------------------------------------------------------------- */
@@ -12,6 +18,7 @@ static void add_items(const tsr__visit *v, bool all, tsr__text *out)
   int used = 0, keys = tsr__frame_key_columns(v->df);
   for (int i = 0; i < formula->count; i++) {
     const tsr__item *item = &formula->item[i];
+    /* Counted beyond the most, for the "and 3 more". */
     if ((!all && !v->need[keys + i]) || ++used > MOST) continue;
     tsr__text_add(out, "%s", used > 1 ? ", " : "");
     if (item->named) tsr__text_add(out, "%s = ", item->name);
@@ -201,6 +208,7 @@ typedef void say(const tsr__words *words, tsr__text *out);
 #define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, known, least, room, \
              words)                                                                           \
   words_##words,
+/* In the order of the enumerators, which are made of the same table. */
 static say *const verbs[TSR__FRAME_KINDS] = {
 #include "frame/chain/verbs.def"
 };

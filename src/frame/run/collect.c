@@ -2,14 +2,21 @@
  * aggregate.
  *
  *   no selection          values            -> host
- *   a selection           compact(values)   -> host     each device sends only the rows it kept */
+ *   a selection           compact(values)   -> host     each device sends only the rows it kept
+ *
+ * A window is a second selection, by number:
+ *   head and tail         values where the row's number says so
+ *
+ * A terminal may run several programs: the selection, to see how many rows there are; then the
+ * columns of those that are wanted. */
 #include "frame/run/run.h"
 
 /* ---- roots ------------------------------------------------------------------------------- */
 
 enum { ROOTS = 4 }; /* arrays a column may have */
 
-/* Runs all arrays of columns as one program. */
+/* Runs all arrays of columns as one program: what they share, a filter above all, is computed once.
+ * Those that a column does not have are NULL, which the run skips. */
 static tsr_status run_columns(tsr__bind *bind, const tsr__col *col, int count)
 {
   tsr_array **roots = tsr__bind_room(bind, (int64_t)count * ROOTS, sizeof(tsr_array *));
@@ -44,19 +51,23 @@ tsr_status tsr__mask_rows(tsr__bind *bind, const tsr__value *mask, int64_t *out)
 }
 
 /* Makes the bound frame's selection the window's: rows up to the `head`-th and from the `tail`-th
- * last on. */
+ * last on. `total` becomes the number of all that are selected, for who prints it. */
 static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window)
 {
   tsr__lower low = lower_on(bind, bound);
   window->total = bound->rows;
+  /* How many rows there are decides which of them are wanted: the selection runs by itself. It has
+   * a value from then on and is a leaf of what runs later. */
   if (bound->mask) {
     if (tsr__bind_run(bind, &bound->mask, 1)) return tsr_scope_status(bind->scope);
     if (tsr__mask_rows(bind, bound->mask->value, &window->total)) return bind->error.status;
   }
+  /* No window, or head and tail meet: all rows are wanted. */
   if (window->head < 0 || window->total <= window->head + window->tail) return TSR_OK;
   /* Rows by number: those before the `first` selected one behind the head, and from the `last`
    * on. */
   int64_t first = window->head, last = window->total - window->tail;
+  /* The n-th selected row is the n-th true bit of the mask: both numbers become those of rows. */
   if (bound->mask) {
     if (find_bit(bind, bound->mask->value, first, &first)) return bind->error.status;
     if (find_bit(bind, bound->mask->value, last, &last)) return bind->error.status;
@@ -68,6 +79,9 @@ static tsr_status narrow(tsr__bind *bind, tsr__bound *bound, tsr__window *window
   return TSR_OK;
 }
 
+/* Makes a column's arrays hold the wanted rows only, in order. Counts are settled into validity
+ * first, as COMPACT knows values and validity alone, and a column that is one number for all rows
+ * is spread. */
 static void compact(tsr__lower *low, tsr__col *col, tsr_array *mask)
 {
   *col = tsr__settle(low, *col);
@@ -88,6 +102,7 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
   if (!table)
     return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: no memory for %lld rows", bind->what,
                           (long long)rows);
+  /* The table holds every dictionary for itself: those of the terminal's go with its scope. */
   for (int i = 0; i < bound->count; i++) {
     if (tsr__table_fill(table, i, &bound->col[i], &bind->error)) return bind->error.status;
     if (!tsr__table_hold(table, i, bound->col[i].dict))
@@ -106,6 +121,7 @@ static tsr_status collect_rows(tsr__bind *bind, tsr__window *window, tsr_table *
   /* An aggregate is one row, whatever stands before it. */
   window->total = 1;
   if (!bound.scalar) {
+    /* One row has no selection: its columns are of rank 0. */
     if (window->head >= 0 || bound.mask) status = narrow(bind, &bound, window);
     else window->total = bound.rows;
     if (status) return status;
@@ -116,8 +132,10 @@ static tsr_status collect_rows(tsr__bind *bind, tsr__window *window, tsr_table *
   status = run_columns(bind, bound.col, bound.count);
   if (status) return status;
   int64_t rows = window->total;
+  /* What the window leaves of the rows that there are. */
   if (window->head >= 0 && rows > window->head + window->tail) rows = window->head + window->tail;
   status = fill_table(bind, &bound, rows, out);
+  /* A breaker has noted its rows when they were made. */
   if (!status && !tsr__frame_breaks(bind->top)) tsr__note_rows(bind->top, *out, window->total);
   return status;
 }
@@ -128,6 +146,7 @@ int tsr__shard_type(int type)
   return type == TSR_COL_BF16 ? TSR_COL_F32 : type;
 }
 
+/* The rows of each device stay there: no window, and no order between devices is asked for. */
 tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
 {
   tsr_status status = tsr__bind_frame(bind, bind->top, true, NULL, out);
@@ -148,6 +167,8 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, con
   tsr_table *table = NULL;
   tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect", site);
   if (status) return status;
+  /* The table belongs to the frame's home, which outlives the terminal. An error of the terminal
+   * goes over there when it is closed, and is then the answer. */
   status = collect_rows(&bind, window, &table);
   tsr_status closed = tsr__bind_close(&bind);
   if (closed) return closed;
@@ -172,6 +193,8 @@ struct tsr_row {
   tsr_status status;
 };
 
+/* What is returned when there is no memory for a row or no frame: they are never written to, and
+ * say their status to who asks. */
 static const tsr_row no_row = { .status = TSR_ENOMEM };
 static const tsr_row no_frame_row = { .status = TSR_EARG };
 
@@ -179,6 +202,7 @@ tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
 {
   /* Two rows are enough to know that there is more than one. */
   tsr__window window = { 2, 0, 0 };
+  /* A frame without a scope is one of those that could not be made; its `op` says why. */
   if (!df || !df->node.scope)
     return (tsr_row *)(df && df->op == TSR_ENOMEM ? &no_row : &no_frame_row);
   tsr_scope *scope = tsr__frame_home(df);
@@ -206,6 +230,7 @@ static int find(const tsr_row *row, const char *name)
   if (!row || !row->table) return -1;
   int at = tsr_table_find(row->table, name);
   if (at >= 0) return at;
+  /* The names alone are a schema, as the search for near names wants one. */
   tsr_scope *scope = row->node.scope;
   tsr__field *field =
       tsr__arena_new(&scope->arena, (size_t)(row->table->count + 1) * sizeof *field);
@@ -251,6 +276,7 @@ tsr_status tsr__count_rows(tsr__bind *bind, const tsr__bound *bound, int64_t *ou
 {
   *out = bound->rows;
   if (!bound->mask) return TSR_OK;
+  /* The mask is counted by the devices: an integer comes back instead of the selection. */
   tsr__lower low = lower_on(bind, bound);
   tsr__col rows = tsr__aggregate(&low, TSR__A_COUNT, (tsr__col){ 0 });
   tsr_status status = tsr__bind_run(bind, &rows.values, 1);
@@ -263,10 +289,12 @@ static tsr_status count(tsr__bind *bind, int64_t *out)
   tsr__bound bound;
   /* As many rows as before: these need not be made. */
   while (tsr__verb_of(df)->rows == TSR__ROWS_MOVES && !df->count && !df->source) df = df->parent;
+  /* No column is needed, only the selection. */
   bool *none = tsr__bind_room(bind, df->schema.count, sizeof *none);
   if (!none) return bind->error.status;
   tsr_status status = tsr__bind_frame(bind, df, true, none, &bound);
   if (!status) status = tsr__count_rows(bind, &bound, out);
+  /* Kept with the frame, so that an explanation shows it. */
   if (!status) tsr__note_count(df, *out);
   return status;
 }
@@ -286,6 +314,8 @@ tsr_status tsr_frame_row_count_at(tsr_frame *df, int64_t *out, const char *site)
 
 /* ---- a column as an array -------------------------------------------------------------------- */
 
+/* Gives a column values where it has nulls, since an array has no way to say that one is missing.
+ * Without a value to put there the column must have none among the selected rows. */
 static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
                              const tsr_scalar *null_value)
 {
@@ -310,6 +340,8 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
     return TSR_OK;
   }
   tsr_dtype dtype = (tsr_dtype)col->values->dtype;
+  /* The value must be one of the column's type: a number of any kind for a float; for an integer a
+   * whole one in its range. */
   bool real = tsr__dtype_float((tsr_dtype)dtype);
   tsr_scalar given = tsr__scalar_signed(*null_value);
   bool whole = given.kind == TSR_SCALAR_BOOL || given.kind == TSR_SCALAR_INT;
@@ -340,6 +372,7 @@ static tsr_status column(tsr__bind *bind, int at, const tsr_scalar *null_value, 
 {
   tsr__bound bound;
   const char *name = bind->top->schema.field[at].name;
+  /* Only this column is needed; the mask needs what it needs. */
   bool *need = tsr__bind_room(bind, bind->top->schema.count, sizeof *need);
   if (!need) return bind->error.status;
   need[at] = true;
@@ -371,6 +404,8 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   if (tsr__bind_open(&bind, df, "tsr_frame_column", site)) return tsr__make_inert(scope, site);
   tsr_frame_column_opts all = { .size = sizeof all };
   tsr__take_opts("tsr_frame_column", opts, &all, sizeof all, &bind.error);
+  /* Options and name are checked in the open terminal, so that their errors go the way of all its
+   * errors. */
   int at = name ? tsr__schema_find(&df->schema, name) : -1;
   if (at >= 0 && !bind.error.status) {
     column(&bind, at, &all.null_value, &found);

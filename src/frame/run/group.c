@@ -4,7 +4,12 @@
  *   sum(a) / count() + median(a)       leaves   sum(a)   count()   median(a)     columns of relate/
  *                                      item     column / column + column         of groups
  *
- * Equal leaves are one column. An AGG with such aggregates is a group without keys. */
+ * Equal leaves are one column. An AGG with such aggregates is a group without keys. Each stands
+ * behind the keys in what relate/ gives, in the order in which the walk over the items met it.
+ *
+ *   stage 1    parents bound, keys and arguments evaluated, rows left out    tsr__carry_rows
+ *   relate/    one row a group, in the order of their first rows             tsr__rel_group
+ *   stage 2    items over these rows, again as columns                       tsr__carry_rows */
 #include "frame/run/run.h"
 
 /*
@@ -36,6 +41,7 @@ static int count_leaves(const tsr__expr *expr)
   return count;
 }
 
+/* Two names of the language may be one of relate/: a median is the quantile at a half. */
 static int op_of(int agg)
 {
   switch (agg) {
@@ -67,6 +73,7 @@ static int carry(work *w, tsr__col col)
   return w->carry.count++;
 }
 
+/* The share of a quantile, which the language has as a literal. */
 static double quantile_of(const tsr__expr *expr)
 {
   if (expr->op != TSR__A_QUANTILE) return 0.5;
@@ -85,12 +92,15 @@ static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
   whole = whole && (expr->arg[0]->type == TSR_COL_U64) == (expr->arg[1]->type == TSR_COL_U64);
   for (int i = 0; i < 2; i++)
     col[i] = tsr__lower_as(&w->low, expr->arg[i], whole ? expr->arg[i]->type : TSR_COL_F64);
+  /* A pair counts only where both are there: each gets the validity of both. */
   tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);
   col[0].valid = col[1].valid = valid ? tsr__spread(&w->low, valid) : NULL;
   agg->column = carry(w, col[0]);
   agg->other = carry(w, col[1]);
 }
 
+/* Adds the column that an aggregate is computed of. relate/ knows columns by number and no types of
+ * the language: what depends on these, bools for any() and all(), ranks for texts, is done here. */
 static tsr_status add_leaf(work *w, const tsr__expr *expr)
 {
   tsr__bind *bind = w->bind;
@@ -107,6 +117,8 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
   if (!expr->count) return TSR_OK;
   const tsr__expr *arg = expr->arg[0];
   bool truth = expr->op == TSR__A_ANY || expr->op == TSR__A_ALL;
+  /* The argument is an expression over rows, though the frame makes groups: its checks speak of
+   * rows. */
   w->low.of_rows = true;
   if (expr->op == TSR__A_CORR) {
     add_pair(w, expr, agg);
@@ -151,6 +163,7 @@ static tsr_status lower_columns(tsr__bind *bind, void *user)
     w->key_col[i] = tsr__lower_key(&w->low, expr, expr->type);
     w->keys[i] = (tsr__rel_key){ .column = carry(w, w->key_col[i]) };
   }
+  /* Items that nobody needs are not computed, but their places in the schema stay. */
   for (int i = 0; i < items->count && !status; i++) {
     if (!w->need[keys->count + i]) continue;
     status = add_leaves(w, items->item[i].expr);
@@ -170,6 +183,7 @@ static tsr_status prepare(work *w)
   bool *parent = tsr__bind_room(bind, df->parent->schema.count, sizeof *parent);
   int leaves = 0;
   w->key_count = keys->count;
+  /* As many as there may be; equal ones are found later, by what they say. */
   for (int i = 0; i < items->count; i++)
     if (w->need[keys->count + i]) leaves += count_leaves(items->item[i].expr);
   w->carry.col = tsr__bind_room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
@@ -192,6 +206,8 @@ static tsr_status prepare(work *w)
 static tsr_status bind_out(work *w, tsr_frame *rows, tsr__bound *bound)
 {
   tsr__bind *bind = w->bind;
+  /* The values are held once more: the table of relate/ and the leaves let go of them at different
+   * times. */
   *bound = (tsr__bound){ .rows = w->out.total, .count = w->out.count };
   bound->col = tsr__bind_room(bind, w->out.count, sizeof *bound->col);
   rows->source = tsr__bind_room(bind, 1, sizeof *rows->source);
@@ -207,11 +223,13 @@ static tsr_status bind_out(work *w, tsr_frame *rows, tsr__bound *bound)
     }
     bound->col[i] = (tsr__col){ .values = arrays[0], .valid = arrays[1] };
   }
+  /* All columns of a table lie alike, so the first says where. */
   const tsr__value *first = w->out.column[0].values;
   if (first->sharding.mesh) bound->sharding = &first->sharding;
   return tsr__lay_rows(bind, rows, first, bound);
 }
 
+/* relate/ gives numbers; what they mean is what the keys and aggregates were before. */
 static void name_columns(work *w, tsr__bound *bound)
 {
   for (int i = 0; i < w->key_count; i++) {
@@ -258,6 +276,7 @@ static tsr_status lower_items(tsr__bind *bind, void *user)
                          .groups = m->bound.rows,
                          .leaves = &m->leaves };
   m->out.count = 0;
+  /* Only needed columns are made: `at` says which of the frame's each one is. */
   for (int i = 0; i < df->schema.count; i++) {
     if (!m->w->need[i]) continue;
     tsr__col col = lower_item(m, i);
@@ -288,6 +307,7 @@ static tsr_status make_items(work *w, tsr__made *made)
   return status ? status : tsr__carry_rows(&m.low, &m.out, &made->rel);
 }
 
+/* For explain: bytes are those of the tables before and after, validity included. */
 static void note(tsr_frame *df, const tsr__rel *in, const tsr__rel *out)
 {
   tsr__making *making = &df->making;

@@ -5,7 +5,11 @@
  *                              gets the suffix
  *
  * Text keys meet by the left dictionary: each right code is mapped to the left code of the same
- * text, or to -1, which equals nothing. */
+ * text, or to -1, which equals nothing. So rows are compared as numbers alone, and a dictionary is
+ * looked through once, not once a row.
+ *
+ * A left row keeps its place: the result lies where the left rows do, in their order. Whether a key
+ * repeats is seen by relate/ on the way; which one it was is looked for only when it matters. */
 #include "frame/run/run.h"
 
 #include <stdio.h>
@@ -61,6 +65,8 @@ static tsr_status lower_keys(tsr__bind *bind, void *user)
                          .frame = bind->top,
                          .from = s->df,
                          .in = &s->bound };
+  /* The columns of the result come first and are the same each time: lowering starts behind
+   * them. */
   s->carry.count = s->columns;
   for (int i = 0; i < join->key_count && !status; i++)
     status = add_key(s, s->key[i], join->type[i], &s->keys[i]);
@@ -91,6 +97,8 @@ static tsr_status map_texts(const tsr__join *join, side *left, side *right)
   for (int i = 0; i < join->key_count; i++) {
     const tsr__dict *to = left->carry.col[left->keys[i].column].dict;
     const tsr__dict *from = right->carry.col[right->keys[i].column].dict;
+    /* One dictionary for both, or none in one of them (a column of nulls): codes can be compared as
+     * they are. */
     if (join->type[i] != TSR_COL_TEXT || !from || !to || from == to) continue;
     right->keys[i].map = tsr__text_map(&right->low, from, to);
     right->keys[i].map_count = from->count;
@@ -118,8 +126,11 @@ static tsr_status move(tsr__bind *bind, tsr__rel *rel, const tsr_sharding *to)
  * is decided by bytes alone. */
 static tsr_status meet_places(tsr__bind *bind, tsr__rel *left, tsr__rel *right)
 {
+  /* Both on one mesh, or both on none. */
   if (left->sharding.mesh == right->sharding.mesh) return TSR_OK;
   if (!left->sharding.mesh) return move(bind, left, &right->sharding);
+  /* Every device gets the whole right side where that is the smaller one: no left row needs to be
+   * looked at for it. Otherwise its rows are dealt like the left ones. */
   tsr_sharding whole = tsr_on_dims(left->sharding.mesh, 0, NULL);
   whole = tsr__sharding_canon(&whole);
   bool small = tsr__rel_bytes(right) <= tsr__rel_bytes(left);
@@ -140,6 +151,7 @@ static tsr_status print_value(tsr__bind *bind, const tsr__value *values, int64_t
   if (!tsr__dtype_float(dtype)) whole = tsr__dtype_get_whole(dtype, &found, 0);
   switch (col->type) {
   case TSR_COL_TEXT: {
+    /* Sixty bytes say which one it is; a text may be any length. */
     const char *word = tsr__dict_get(col->dict, whole, &length);
     tsr__text_add(out, "'%.*s'", (int)(length < 60 ? length : 60), word);
     return TSR_OK;
@@ -174,6 +186,7 @@ static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *righ
   tsr__rel_group_ask firsts = { .in = &met, .keys = right->keys, .key_count = join->key_count };
   tsr_status status = tsr__rel_first_of_group(&firsts, 1, &mask, &stats, &bind->error);
   tsr__text_init(&key, NULL);
+  /* Where no repetition is found the row lies behind the last; the message then has no key. */
   int64_t row = met.total;
   tsr__value_place first = { false, 0 };
   if (!status) status = tsr__value_find(mask, first, &row, bind->what, &bind->error);
@@ -186,6 +199,8 @@ static tsr_status say_repeat(tsr__bind *bind, const side *left, const side *righ
   }
   tsr__value_release(mask);
   tsr__rel_free(&met);
+  /* Whatever failed on the way, this is the error that the user must see, unless one was set
+   * before. */
   tsr__error_set(
       &bind->error, TSR_EVALUE,
       "tsr_frame_join: a left row has two matches, and `unique` was asked: the right frame "
@@ -208,6 +223,7 @@ static tsr_status choose(tsr__bind *bind, const bool *need, side *left, side *ri
   left->carried = tsr__bind_room(bind, left->df->schema.count, sizeof(bool));
   right->carried = tsr__bind_room(bind, right->df->schema.count, sizeof(bool));
   if (!left->carried || !right->carried) return bind->error.status;
+  /* Two halves of the schema: the parent's columns, then the taken ones. */
   int columns = left->df->schema.count;
   for (int i = 0; i < columns; i++) left->carried[i] = need[i];
   for (int i = 0; i < df->join->take_count; i++)
@@ -226,6 +242,7 @@ static void list_columns(tsr_frame *df, const side *left, const side *right, int
     if (left->at[i] >= 0) made->meta[left->at[i]] = left->carry.col[i];
   }
   for (int i = 0; i < right->carry.count; i++) {
+    /* A key that only the match needs is no column of the result, so it is not taken. */
     if (right->at[i] < 0) continue;
     for (int k = 0; k < join->take_count; k++)
       if (join->take[k] == right->at[i]) made->at[n] = columns + k;
@@ -253,6 +270,7 @@ static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made
   tsr_frame *df = bind->top;
   tsr__join *join = df->join;
   bool repeats = false;
+  /* The places among the carried right columns of those that the result has. */
   int *take = tsr__bind_room(bind, right->carry.count, sizeof *take);
   if (!take || tsr__made_room(bind, left->carry.count + right->carry.count, made))
     return bind->error.status;
@@ -268,8 +286,10 @@ static tsr_status join_sides(tsr__bind *bind, side *left, side *right, tsr__made
                             .key_count = join->key_count,
                             .how = join->how,
                             .take = take };
+  /* `take` has the columns of the result only; keys behind them are of the match alone. */
   for (int i = 0; i < right->carry.count; i++) ask.take_count += right->at[i] >= 0;
   status = tsr__rel_join(&ask, &made->rel, &repeats, &df->making.stats, &bind->error);
+  /* Checked after the join, which knows; its result is thrown away then. */
   if (!status && repeats && join->unique) status = say_repeat(bind, left, right);
   if (!status) note(df, left, right, &made->rel);
   return status;
@@ -283,6 +303,7 @@ tsr_status tsr__make_join(tsr__bind *bind, tsr__visit *v, tsr__made *made)
   bool *wanted = tsr__bind_room(bind, df->parent->schema.count, sizeof(bool));
   bool *other = tsr__bind_room(bind, df->other->schema.count, sizeof(bool));
   if (!wanted || !other || choose(bind, need, &left, &right)) return bind->error.status;
+  /* The keys of both sides are marked, too. */
   tsr__frame_needs(df, need, wanted, other);
   tsr_status status = bind_side(bind, wanted, &left);
   if (!status) status = bind_side(bind, other, &right);

@@ -6,7 +6,12 @@
  *                device 0       device 1             one buffer a column and a device
  *
  * What was read stays with the frame, so a second terminal on it reads only columns that are
- * new. */
+ * new. Columns that filters were pushed down into are kept apart from whole ones (`pushed`), and so
+ * are the first rows of a file where those were enough (`front`): three sets of columns, each in
+ * itself as long as its rows.
+ *
+ * Invariant: all columns of a source are of one version of the schema; a value that contradicts its
+ * column's type changes the version, and the reading that met it is dropped. */
 #include "frame/run/run.h"
 
 #include "io/text/dict.h"
@@ -31,6 +36,7 @@ typedef struct reading {
   tsr__pushed *pushed;           /* where sparse columns go */
 } reading;
 
+/* Small arrays of a reading; one element at least, so that NULL means out of memory. */
 static void *room(reading *r, tsr_scope *scope, int count, size_t element)
 {
   void *out = tsr__arena_new(&scope->arena, (size_t)(count > 0 ? count : 1) * element);
@@ -44,6 +50,8 @@ static int reads_into(const reading *r, int64_t part)
   const tsr_sharding *sharding = &r->source->sharding;
   const tsr__topology *topology = tsr__topology_of(r->df->node.scope->rt);
   int found = -1;
+  /* Every position that holds the part will do: a replica that is here is better than one that
+   * another process holds. */
   for (int p = 0; p < tsr__positions(sharding); p++) {
     if (tsr__dim_index(sharding, 0, p) != part) continue;
     if (tsr__device_local(topology, tsr__position_device(sharding, p))) return p;
@@ -61,6 +69,8 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
   r->position = room(r, scope, positions, sizeof *r->position);
   r->rows = room(r, scope, positions + 1, sizeof *r->rows);
   if (!r->position || !r->rows) return r->error->status;
+  /* Parts are numbered along the dim, so their first rows rise and each ends where the next
+   * begins. */
   int64_t parts = tsr__dim_parts(sharding, 0);
   for (int64_t part = 0; part < parts; part++) {
     tsr_box box;
@@ -72,6 +82,8 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
   return TSR_OK;
 }
 
+/* Takes fresh buffers for a column and maps them, a pointer a part, so that the reader may write
+ * all parts at once. */
 static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool sparse)
 {
   tsr_runtime *rt = scope->rt;
@@ -92,6 +104,7 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
   target->values = room(r, scope, r->parts, sizeof *target->values);
   target->validity = room(r, scope, r->parts, sizeof *target->validity);
   r->count++;
+  /* What was made is in the lists by now: drop() lets go of it. */
   if (!valid || !target->values || !target->validity) return r->error->status;
   for (int i = 0; i < r->parts; i++) {
     target->values[i] = tsr__value_map(values, r->position[i]);
@@ -140,6 +153,8 @@ static tsr_status keep(reading *r)
   return TSR_OK;
 }
 
+/* Lets go of what keep() did not take: all of it, or what was not needed, as a validity without
+ * nulls. Dictionaries go only if the reading failed. */
 static void drop(reading *r, bool dicts)
 {
   for (int i = 0; i < r->count; i++) {
@@ -162,6 +177,7 @@ static bool borrow(reading *r, int column)
   tsr__error none = { 0 };
   tsr__foreign memory;
   if (!reader->ops->borrow || tsr__positions(sharding) != 1) return false;
+  /* Refused where the memory does not lie as a device wants it. */
   if (!reader->ops->borrow(reader->file, column, &memory)) return false;
   uint8_t type = df->schema.field[column].type;
   tsr__layout layout = { tsr__dtype_of_type(type), &shape, sharding, NULL };
@@ -196,6 +212,7 @@ const tsr__pushed *tsr__scan_pushed(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;
   bool any = false;
+  /* A front has no pushed columns, since its few rows are read whole. */
   if (!file->pushdown || !source || !source->pushed || file->front >= 0) return NULL;
   for (int i = 0; i < file->df->schema.count; i++)
     any = any || (file->need[i] && !source->col[i].values &&
@@ -213,10 +230,12 @@ static bool can_push_down(const reading *r, const bool *need)
   bool any = false;
   if (!r->pushdown || !r->pushdown->count || !r->df->source->reader.ops->bytes || source->pushed)
     return false;
+  /* The predicates are judged on columns that are read now; one that is there is not read again. */
   for (int s = 0; s < r->pushdown->count; s++)
     if (!need[r->pushdown->predicate[s].target] ||
         source->col[r->pushdown->predicate[s].target].values)
       return false;
+  /* At least one column must gain by it: needed, not read, and of no use in dropped rows. */
   for (int i = 0; i < r->df->schema.count; i++)
     any = any || (need[i] && !r->pushdown->whole[i] && !source->col[i].values);
   return any;
@@ -254,10 +273,14 @@ static tsr_status make_pushed(reading *r)
   for (int k = 0; k < pushdown->count; k++) {
     char *key = room(r, scope, (int)pushdown->key[k].length, 1);
     if (!key) return r->error->status;
+    /* Keys are compared by later terminals, which make theirs anew: these are copies that live with
+     * the frame. */
     memcpy(key, pushdown->key[k].at, pushdown->key[k].length);
     out->key[k] = (tsr__pushdown_key){ key, pushdown->key[k].length };
   }
   for (int p = 0; p < r->parts; p++) {
+    /* Bits come in words of 64 rows, and a part begins with a word of its own: workers of two parts
+     * never write to one. */
     int64_t words = (r->rows[p + 1] - r->rows[p] + 63) / 64;
     out->kept[p] = tsr__arena_new(&scope->arena, (size_t)(words + 1) * sizeof(uint64_t));
     if (!out->kept[p])
@@ -283,6 +306,7 @@ static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *r
   return TSR_OK;
 }
 
+/* Rows that passed, over all parts. Bits behind a part's last row are 0. */
 static void count_kept(reading *r)
 {
   for (int p = 0; p < r->parts; p++)
@@ -297,7 +321,8 @@ static bool is_there(const reading *r, int column)
   return tsr__scan_column(r->source, column, r->pushdown).values != NULL;
 }
 
-/* All that a reading will hold, before the first buffer is taken. */
+/* All that a reading will hold, before the first buffer is taken. Device by device, since parts may
+ * be uneven and memory limits differ. */
 static tsr_status check_room(const reading *r, const bool *need)
 {
   const tsr_frame *df = r->df;
@@ -311,6 +336,7 @@ static tsr_status check_room(const reading *r, const bool *need)
     for (int i = 0; i < df->schema.count; i++) {
       if (!need[i] || is_there(r, i)) continue;
       tsr_dtype dtype = tsr__dtype_of_type(df->schema.field[i].type);
+      /* Values and validity, as add_target() will take them. */
       bytes += (int64_t)(tsr__device_bytes(dtype, box.size[0]) +
                          tsr__device_bytes(TSR_BOOL, box.size[0]));
     }
@@ -343,12 +369,14 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   for (int i = 0; i < columns; i++)
     if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && !r->pushdown->whole[i]))
       return r->error->status;
+  /* Borrowed by now, or read before. */
   if (!r->count) return TSR_OK;
   tsr__read_ask read = { .parts = r->parts,
                          .rows = r->rows,
                          .target_count = r->count,
                          .targets = r->target,
                          .front = r->source != df->source };
+  /* Out where this reading judges the predicates, in where it goes by what an earlier one found. */
   if (sparse) read.kept = r->pushed->kept;
   if (first && take_predicates(r, scope, &read)) return r->error->status;
   const tsr__reader *reader = &df->source->reader;
@@ -381,6 +409,7 @@ static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
 {
   tsr__source *whole = df->source, *front = whole->front;
   const tsr__reader *reader = &whole->reader;
+  /* A front of an older version of the schema is read anew. */
   bool fresh = !front || front->version != df->version || enough > front->enough;
   int64_t want = fresh ? enough : front->rows, rows;
   tsr_status status = reader->ops->front(reader->file, want, &rows, error);
@@ -412,6 +441,7 @@ static tsr_status open_rows(tsr__visit *file, tsr__error *error)
   const tsr__reader *reader = &source->reader;
   /* Once all rows are there the first ones are, too. */
   if (!reader->ops->front || whole_is_there(file)) file->front = -1;
+  /* A front as long as the file is the file. */
   if (source->rows >= 0 && source->rows <= file->front) file->front = -1;
   if (file->front >= 0) return open_front(df, file->front, error);
   return tsr__scan_count(df, error);
@@ -434,6 +464,7 @@ tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *err
   r.source = tsr__scan_source(file);
   if (r.source != df->source) r.pushdown = NULL; /* a front is short */
   if (!status) status = read_columns(&r, scope, file->need);
+  /* After a retyping there is no error, but nothing of the reading was kept. */
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);
   return status;

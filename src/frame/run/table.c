@@ -1,4 +1,11 @@
-/* Tables: rows on the host, as terminals hand them out. */
+/* Tables: rows on the host, as terminals hand them out.
+ *
+ *   column[i]   values   an element a row: bools are bytes, texts codes into `dict` (i32)
+ *               valid    a byte a row, 0 for a null; NULL where there are none
+ *
+ * The structs are the scope's, the rows lie in the heap: so a table whose rows were written to a
+ * file can give them back long before its scope closes. A null has some value all the same; whoever
+ * asks looks at `valid` first. */
 #include "frame/run/run.h"
 
 #include <math.h>
@@ -21,6 +28,7 @@ void tsr__table_empty(tsr_table *table)
 static bool add_room(tsr__heap *heap, tsr__table_column *column, int64_t rows)
 {
   size_t size = tsr_dtype_size(tsr__dtype_of_type(column->type));
+  /* One element at least: out of memory is then the only reason for a NULL. */
   column->bytes = (size_t)(rows ? rows : 1) * size;
   column->values = tsr__new_raw(heap, column->bytes);
   if (!column->values) column->bytes = 0;
@@ -51,13 +59,17 @@ tsr_table *tsr__table_new(tsr_scope *scope, const tsr_frame *df, int64_t rows)
 static tsr_status read_rows(const tsr_array *array, int64_t rows, void *out, tsr__error *error)
 {
   size_t size = tsr_dtype_size((tsr_dtype)array->dtype);
+  /* Room for the largest element. */
   unsigned char one[8] = { 0 };
+  /* An aggregate is one element of rank 0, whatever the table's number of rows: all get it. */
   if (array->shape.rank > 0) return tsr__value_fetch(array->value, out, TSR__PROGRAM, error);
   tsr_status status = tsr__value_fetch(array->value, one, TSR__PROGRAM, error);
   for (int64_t i = 0; i < rows; i++) memcpy((char *)out + (size_t)i * size, one, size);
   return status;
 }
 
+/* The validity of a column. All rows are valid when it is first asked for: a column's own nulls and
+ * its counts both take some away. */
 static uint8_t *valid_bytes(tsr_table *table, tsr__table_column *column)
 {
   size_t bytes = (size_t)(table->rows ? table->rows : 1);
@@ -110,6 +122,8 @@ static tsr_status read_counts(const filling *f, const tsr_array *count, int64_t 
   size_t bytes = (size_t)(f->table->rows ? f->table->rows : 1) * sizeof(int64_t);
   tsr__heap *heap = &f->table->node.scope->rt->heap;
   int64_t *counts = tsr__new_raw(heap, bytes);
+  /* Counts live on the host only while they are applied; with `least` they make nulls, so there
+   * must be a validity to make them in, though the column came without one. */
   if (!counts || (least && !valid_bytes(f->table, f->column))) short_of_memory(f);
   else if (!read_rows(count, f->table->rows, counts, f->error)) apply(f, counts, least);
   tsr__del(heap, counts, bytes);
@@ -127,6 +141,8 @@ tsr_status tsr__table_fill(tsr_table *table, int index, const tsr__col *col, tsr
   filling f = { table, &table->column[index], error };
   f.column->dict = col->dict;
   if (read_rows(col->values, table->rows, f.column->values, error)) return error->status;
+  /* A column's own nulls come first: reading them writes every byte of the validity, and counts
+   * only clear some. */
   tsr_status status = col->valid ? read_valid(&f, col->valid) : TSR_OK;
   if (!status && col->real) status = read_counts(&f, col->real, 0);
   if (!status && col->count) status = read_counts(&f, col->count, col->least);
@@ -145,6 +161,7 @@ int tsr_table_column_count(const tsr_table *table)
   return table ? table->count : 0;
 }
 
+/* All questions are answered for wrong columns and rows too: NULL, 0, NaN or null. */
 static const tsr__table_column *column_of(const tsr_table *table, int column)
 {
   return table && column >= 0 && column < table->count ? &table->column[column] : NULL;
@@ -176,6 +193,7 @@ bool tsr_table_is_null(const tsr_table *table, int64_t row, int column)
   return c->valid && !c->valid[row];
 }
 
+/* The codes of a text say nothing without the dictionary: texts are asked for one by one. */
 const void *tsr_table_values(const tsr_table *table, int column)
 {
   const tsr__table_column *c = column_of(table, column);
@@ -193,13 +211,15 @@ double tsr_table_f64(const tsr_table *table, int64_t row, int column)
   const tsr__table_column *c = column_of(table, column);
   if (tsr_table_is_null(table, row, column) || c->type == TSR_COL_TEXT) return (double)NAN;
   if (tsr__is_float(c->type)) return tsr__dtype_get_real((tsr_dtype)c->type, c->values, row);
+  /* The bits of a u64 come as an i64, of which the upper half would be negative. */
   int64_t whole = tsr_table_i64(table, row, column);
   return c->type == TSR_COL_U64 ? (double)(uint64_t)whole : (double)whole;
 }
 
 static int64_t cut(double value)
 {
-  /* What C leaves undefined has an end here: the nearest i64, and 0 for NaN. */
+  /* What C leaves undefined has an end here: the nearest i64, and 0 for NaN. Both bounds are
+   * doubles: 2^63 itself is beyond i64, -2^63 is not. */
   if (isnan(value)) return 0;
   if (value >= 0x1p63) return INT64_MAX;
   return value <= -0x1p63 ? INT64_MIN : (int64_t)value;
@@ -236,6 +256,7 @@ void tsr__table_print(const tsr_table *table, int64_t row, int column, tsr__text
   }
   default: length = tsr__dtype_text((tsr_dtype)c->type, c->values, row, room);
   }
+  /* Nothing where the case above wrote for itself: `length` is 0 then. */
   tsr__text_put(out, room, (size_t)length);
 }
 
@@ -249,6 +270,8 @@ const char *tsr_table_bytes(const tsr_table *table, int64_t row, int column, siz
   tsr__text text;
   if (length) *length = 0;
   if (tsr_table_is_null(table, row, column)) return NULL;
+  /* Written into a text that grows, then copied to where the table lives, so that the caller may
+   * keep it as long as the table. */
   tsr__text_init(&text, &table->node.scope->rt->heap);
   tsr__table_print(table, row, column, &text);
   char *out = NULL;
@@ -271,6 +294,7 @@ void tsr__note_rows(tsr_frame *df, const tsr_table *table, int64_t rows)
 {
   if (tsr__frame_is_source(df)) return;
   df->making.done = true;
+  /* -1: how many rows came to it is not known, unless a count() among its items says so. */
   df->making.rows_in = -1;
   df->making.rows_out = rows;
   for (int i = 0; tsr__frame_aggregates(df) && i < df->formula.count; i++)

@@ -1,4 +1,7 @@
-/* The table of accumulators, and what its rows share. */
+/* The table of accumulators, and what its rows share.
+ *
+ *   accums.def   ACCUM(SUM_LONE, ...)   -->   TSR__ACCUM_SUM_LONE, tsr__accum_SUM_LONE
+ *   data         element 0 | element 1 | ...    ops->bytes each, in words of 8 bytes */
 #include "kernel/tile/accum.h"
 
 const tsr__accum_ops *const tsr__accum_table[TSR__ACCUMS] = {
@@ -9,6 +12,7 @@ const tsr__accum_ops *const tsr__accum_table[TSR__ACCUMS] = {
 
 /* ---- memory ---- */
 
+/* Rows whose elements have several words fill in other ways, by themselves. */
 void tsr__accum_fill(const tsr__partial *p, size_t from, size_t to, int64_t word)
 {
   int64_t *data = p->data;
@@ -27,6 +31,7 @@ void tsr__put_bytes(unsigned char *to, uint64_t value, size_t size)
   for (size_t i = 0; i < size; i++) to[i] = (unsigned char)(value >> (8 * i));
 }
 
+/* As it was put; bytes that did not travel are 0. */
 uint64_t tsr__get_bytes(const unsigned char *from, size_t size)
 {
   uint64_t value = 0;
@@ -61,6 +66,7 @@ bool tsr__final_is_root(const tsr__final *f)
   return tsr__ops[f->node->op].finish == TSR__FINISH_STD;
 }
 
+/* Results are written as devices have them: bools as bits. */
 void tsr__final_put_whole(const tsr__final *f, int64_t i, int64_t value)
 {
   if (f->node->dtype == TSR_BOOL) tsr__bits_put(f->out, i, 1, (uint64_t)(value != 0));

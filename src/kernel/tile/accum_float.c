@@ -3,7 +3,11 @@
  *             one element over all devices     an element of an array
  *   SUM       tsr__acc                         three doubles, and escapes (tsr__rows)
  *   SPREAD    tsr__spread                      two tsr__rows: of x and of x * x
- *   PROD      double                           double */
+ *   PROD      double                           double
+ *
+ * What is kept of a sum is exact, and what reads it rounds once: so it does not matter in which
+ * order runs, tasks and devices come. A product rounds at each step; its order is fixed, and its
+ * class ORDERED. */
 #include "kernel/tile/accum.h"
 
 /* Runs so short that setting up vectors would cost more than adding one by one. */
@@ -47,6 +51,7 @@ static void merge_spread(const tsr__partial *p, void *into, const void *from)
   tsr__acc2_merge(&to->squares, &of->squares);
 }
 
+/* A lone accumulator has one element, the first. */
 static void pack_sum(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   (void)i, (void)size;
@@ -90,6 +95,7 @@ static tsr_status read_sum(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
+/* Of the exact sums of x and of x * x, and the number of values. */
 static tsr_status read_spread(const tsr__final *f, tsr__error *error)
 {
   (void)error;
@@ -146,6 +152,7 @@ static void short_run(const tsr__feed *f, bool each)
   }
 }
 
+/* Vectors add as exactly as the loop for short runs does: the result does not tell which it was. */
 static void across_rows(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
@@ -162,6 +169,7 @@ static void across_rows(const tsr__feed *f)
   else (both ? ops->rows_spread_f32 : ops->rows_run_f32)(at, f->grid, f->x, n, f->mask);
 }
 
+/* Element i of the run goes into element f->element + i. */
 static void along_rows(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
@@ -173,6 +181,7 @@ static void along_rows(const tsr__feed *f)
   }
   if (wide) ops->rows_add_f64(&rows[0], f->element, f->x, f->n, f->mask);
   else ops->rows_add_f32(&rows[0], f->element, f->x, f->n, f->mask);
+  /* The second tsr__rows are those of the squares. */
   if (f->to->ops->rows != 2) return;
   if (wide) ops->rows_square_f64(&rows[1], f->element, f->x, f->n, f->mask);
   else ops->rows_square_f32(&rows[1], f->element, f->x, f->n, f->mask);
@@ -199,6 +208,8 @@ static void scatter_rows(const tsr__feed *f, const int32_t *codes)
   }
 }
 
+/* What the reading of many elements needs. Counts are by element where a mask or groups choose;
+ * else all have as many values. */
 static tsr__rows_read how_to_read(const tsr__final *f)
 {
   return (tsr__rows_read){ .to = (tsr_dtype)f->node->dtype,
@@ -225,6 +236,8 @@ static tsr_status read_spreads(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
+/* Three doubles an element. Joining and sending tsr__rows is not done by rows of this table: tile
+ * functions do it for whole runs. */
 const tsr__accum_ops tsr__accum_SUM_ROWS = { .rows = 1,
                                              .bytes = 24,
                                              .none = no_sums,
@@ -262,6 +275,7 @@ static void across_product(const tsr__feed *f)
   ((double *)f->to->data)[f->element] = product;
 }
 
+/* One element of the run into one product; the operand is f64, as products are taken there. */
 static void multiply(const tsr__feed *f, int64_t element, int64_t i)
 {
   ((double *)f->to->data)[element] *= ((const double *)f->x)[i];
@@ -278,6 +292,7 @@ static void merge_products(const tsr__partial *p, void *into, const void *from)
   for (int64_t i = 0; i < p->count; i++) to[i] *= of[i];
 }
 
+/* A double travels as its bits. */
 static void pack_product(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   tsr__put_bytes(wire, ((const uint64_t *)p->data)[i], size);

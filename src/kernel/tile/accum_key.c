@@ -2,7 +2,11 @@
  * meet as integers (interp_tile.h).
  *
  *   MIN, MAX         key
- *   ARGMIN, ARGMAX   key, and the first place that has it; -0 has the key of +0 */
+ *   ARGMIN, ARGMAX   key, and the first place that has it; -0 has the key of +0
+ *
+ * Invariant: what meets are integers, so the smallest and the largest are the same in whatever
+ * order runs, tasks and devices come. NaN has keys of its own, beyond those of all values at the
+ * side where it wins. */
 #include "kernel/tile/accum.h"
 
 #include <math.h>
@@ -34,6 +38,8 @@ static void no_keys(const tsr__partial *p, size_t from, size_t to)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
+/* The run meets one key, by vectors: where it is, that it is one for all, and which end is asked
+ * for. */
 static void across(const tsr__feed *f)
 {
   tsr__extreme to = { (int64_t *)f->to->data + f->element, true, largest(f->to) };
@@ -46,6 +52,7 @@ static void along(const tsr__feed *f)
   f->tiles->extreme[f->dtype](to, f->x, f->n, f->mask);
 }
 
+/* The key of one float. Which key NaN has depends on the end that is asked for: it wins either. */
 static int64_t key_of(double value, bool most)
 {
   if (value != value) return most ? TSR__KEY_NAN_MAX : TSR__KEY_NAN_MIN;
@@ -83,6 +90,7 @@ static void scatter(const tsr__feed *f, const int32_t *codes)
   }
 }
 
+/* Word by word: those of one accumulator against those of another. */
 static void merge_least(const tsr__partial *p, void *into, const void *from)
 {
   int64_t *to = into;
@@ -110,6 +118,8 @@ static uint64_t value_of_key(int dtype, int64_t key)
   return bits;
 }
 
+/* Back from a value of its dtype. Integers of 64 bits are their own keys; those of u64 come as they
+ * were sent, less 2^63. */
 static int64_t key_of_value(int dtype, uint64_t bits, bool most)
 {
   if (!tsr__dtype_float((tsr_dtype)dtype)) return tsr__dtype_get_whole((tsr_dtype)dtype, &bits, 0);
@@ -165,10 +175,12 @@ const tsr__accum_ops tsr__accum_MAX = { .bytes = sizeof(int64_t),
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+/* The keys and places of an accumulator alternate: key, place, key, place, ... */
 typedef struct best {
   int64_t key, place; /* place: -1 = no element */
 } best;
 
+/* `from` and `to` count words: keys stand at even ones, places at odd ones. */
 static void no_places(const tsr__partial *p, size_t from, size_t to)
 {
   int64_t *data = p->data, none = key_of_none(p->dtype, largest(p));
@@ -196,6 +208,8 @@ static int64_t without_sign_of_zero(int dtype, int64_t key)
   return tsr__dtype_float((tsr_dtype)dtype) && key == -1 ? 0 : key;
 }
 
+/* Keys of a run, both zeros made one: the first of them is what is looked for, whatever its
+ * sign. */
 static void level_keys_of(const tsr__feed *f, bool most, int64_t *key)
 {
   keys_of(f, most, key);
@@ -218,6 +232,7 @@ static void across_places(const tsr__feed *f)
   int64_t key[TSR__TILE];
   best *now = (best *)f->to->data + f->element;
   bool most = largest(f->to);
+  /* Begins as the present key, so that it ends as the better of both. */
   int64_t top = now->key;
   f->tiles->extreme[f->dtype]((tsr__extreme){ &top, true, most }, f->x, f->n, f->mask);
   top = without_sign_of_zero(f->dtype, top);
@@ -244,6 +259,7 @@ static void along_places(const tsr__feed *f)
       now[i] = (best){ key[i], place };
 }
 
+/* Elements meet one by one; their keys were made for the whole run. */
 static void scatter_places(const tsr__feed *f, const int32_t *codes)
 {
   int64_t key[TSR__TILE];
@@ -260,6 +276,7 @@ static void scatter_places(const tsr__feed *f, const int32_t *codes)
   }
 }
 
+/* As elements do: the better key, then the first place. */
 static void merge_places(const tsr__partial *p, void *into, const void *from)
 {
   best *to = into;

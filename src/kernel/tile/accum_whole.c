@@ -1,7 +1,11 @@
 /* Accumulators of integers and bools.
  *
  *   SUM, SPREAD            128 bits; 128 and 192 bits (tsr__int_spread)
- *   PROD, ANY, ALL, COUNT  a word */
+ *   PROD, ANY, ALL, COUNT  a word
+ *
+ * Invariant: nothing is lost before it is read. Sums are wider than any number of elements needs,
+ * words wrap modulo 2^64, which any order does alike. What a result cannot hold is cut when it is
+ * read, or refused where a frame asked for that (`checked`). */
 #include "kernel/tile/accum.h"
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -26,6 +30,7 @@ static void across_sum(const tsr__feed *f)
   else f->tiles->exact->sum_i64(sum, f->x, (int)f->n, f->mask);
 }
 
+/* u64 apart: it does not fit the i64 of tsr__whole_at. */
 static void add(const tsr__feed *f, int64_t element, int64_t i)
 {
   ((tsr__i128 *)f->to->data)[element] +=
@@ -112,6 +117,8 @@ const tsr__accum_ops tsr__accum_SUM_WHOLE = { .bytes = sizeof(tsr__i128),
 
 /* ---- spreads --------------------------------------------------------------------------------- */
 
+/* A square of i64 has at most 127 bits, so 2^63 of them have at most 190: 192 bits hold any sum of
+ * squares. */
 static void across_spread(const tsr__feed *f)
 {
   tsr__int_spread *to = (tsr__int_spread *)f->to->data + f->element;
@@ -183,11 +190,13 @@ const tsr__accum_ops tsr__accum_SPREAD_WHOLE = { .bytes = sizeof(tsr__int_spread
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* What a product or an `all` is of no value. */
 static void ones(const tsr__partial *p, size_t from, size_t to)
 {
   tsr__accum_fill(p, from, to, 1);
 }
 
+/* A word travels as its low bytes, as many as the dtype has. */
 static void pack_word(const tsr__partial *p, int64_t i, unsigned char *wire, size_t size)
 {
   tsr__put_bytes(wire, ((const uint64_t *)p->data)[i], size);
@@ -232,6 +241,7 @@ static uint64_t *word_of(const tsr__feed *f, int64_t element)
   return (uint64_t *)f->to->data + element;
 }
 
+/* Modulo 2^64, to the same bits in any order of the factors. */
 static void across_product(const tsr__feed *f)
 {
   uint64_t product = *word_of(f, f->element);
@@ -253,6 +263,7 @@ static void across_any(const tsr__feed *f)
   *word_of(f, f->element) |= tsr__count_true(f) > 0;
 }
 
+/* Bools are met one by one along a kept dim and by groups; across they are counted. */
 static void set_any(const tsr__feed *f, int64_t element, int64_t i)
 {
   *word_of(f, element) |= (uint64_t)tsr__whole_at(f, i);
@@ -289,6 +300,7 @@ static void count_one(const tsr__feed *f, int64_t element, int64_t i)
 
 TSR__ACCUM_LOOPS(count_each, count_one)
 
+/* By the name that WORDS looks for: counts have a way of their own only in scatter. */
 static void along_count(const tsr__feed *f)
 {
   along_count_each(f);

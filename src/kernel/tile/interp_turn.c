@@ -23,6 +23,8 @@ enum {
 
 #define NO_BLOCK INT64_MIN
 
+/* Only an operand whose innermost dim is not the domain's last: its neighbours are the domain's far
+ * ones. */
 bool tsr__turn_may(const tsr__loadinfo *info, int rank)
 {
   int inner = info->rank - 1;
@@ -40,6 +42,8 @@ static int64_t rows_of(const tsr__loading *l)
   return LINE / l->size;
 }
 
+/* Whether this load gains by blocks: rows of the domain lie one element apart in the operand,
+ * either way, columns at least FAR bytes, and rows are long enough. */
 static bool across(const tsr__loading *l)
 {
   int last = l->walk.rank - 1;
@@ -49,6 +53,9 @@ static bool across(const tsr__loading *l)
   return (row == 1 || row == -1) && column * l->size >= FAR && l->walk.size[last] >= LEAST;
 }
 
+/* Which loads of a kernel are turned, and the band they ask for: tiles of the whole kernel then
+ * come block by block, so all turned loads must agree on the rows of the domain. A kernel whose
+ * order counts keeps the order of elements. */
 void tsr__turn_plan(tsr__task *task)
 {
   tsr__band *band = &task->band;
@@ -58,6 +65,8 @@ void tsr__turn_plan(tsr__task *task)
     l->turned = across(l);
     l->tiles = task->tiles;
     l->block_at = NO_BLOCK;
+    /* A row that fits a block needs no other order of tiles: the block serves the rows as they
+     * come. */
     if (!l->turned || l->walk.size[last] <= TSR__TILE) continue;
     if (!band->row && !task->kernel->ordered)
       *band = (tsr__band){ .row = l->walk.size[last], .count = l->walk.size[last - 1] };
@@ -105,7 +114,8 @@ static void turn(const block *b, const tsr__tiles *tiles, int64_t size)
   }
 }
 
-/* The part from `first` on of `count` that lies within bounds. */
+/* The part from `first` on of `count` that lies within bounds. What lies outside would be read
+ * beyond the operand; the loading puts something else there. */
 static int64_t clip(int64_t *first, int64_t count, int64_t low, int64_t high)
 {
   int64_t end = *first + count < high ? *first + count : high;
@@ -122,15 +132,21 @@ static void fill(tsr__loading *l, const void *from, int64_t at, int64_t row, int
   b.rows = clip(&first_row, rows_of(l), l->low[last - 1], l->high[last - 1]);
   b.columns = clip(&first_column, COLUMNS, l->low[last], l->high[last]);
   b.offset = at + (first_row - row) * b.row_step + (first_column - column) * b.column_step;
+  /* The block keeps room for what was clipped, so that a place in it does not hang on the
+   * bounds. */
   int64_t pitch = COLUMNS + rows_of(l);
   b.to = l->block + ((first_row - row) * pitch + first_column - column) * l->size;
   turn(&b, l->tiles, l->size);
   l->block_at = at;
 }
 
+/* Copies what the block has of a tile's elements: from t->column on to the end of the block. 0: the
+ * block would have to be filled for a few elements at the start of the next row, and is not. */
 int64_t tsr__turn_copy(tsr__loading *l, const tsr__turn *t)
 {
   int last = l->walk.rank - 1;
+  /* The block begins at a whole line of rows and a whole step of columns: at the same place
+   * whichever row of it asks first. */
   int64_t row = t->row - t->row % rows_of(l);
   int64_t column = l->walk.size[last] <= COLUMNS ? 0 : t->column / STEP * STEP;
   int64_t at = t->offset - (t->row - row) * l->walk.step[last - 1] -
@@ -146,6 +162,8 @@ int64_t tsr__turn_copy(tsr__loading *l, const tsr__turn *t)
 
 /* ---- the order of tiles ---------------------------------------------------------------------- */
 
+/* Without a band tiles follow each other; with one they are looked for behind a band that is done,
+ * so that the first call of next_row() opens the first. */
 tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t tile)
 {
   tsr__path p = { .band = task->band, .from = from, .to = to, .at = from, .tile = tile };
@@ -157,7 +175,8 @@ tsr__path tsr__path_of(const tsr__task *task, int64_t from, int64_t to, int64_t 
   return p;
 }
 
-/* Where the tiles of a row are cut. */
+/* Where the tiles of a row are cut. Both neighbours compute the same border, rounded up to whole
+ * words: no element is left out, none is done twice. */
 static int64_t border(const tsr__path *p, int64_t column)
 {
   int64_t at = p->line * p->band.row + (column < p->band.row ? column : p->band.row);
@@ -171,6 +190,8 @@ static bool next_row(tsr__path *p)
   if (++p->line < p->end) return true;
   p->column += p->tile;
   if (p->column >= p->band.row) {
+    /* A band is over: the next begins behind it, cut where the rows of a matrix end, or where the
+     * task does. */
     p->column = 0;
     p->first = p->end;
     int64_t within = p->first % p->band.count, left = p->band.count - within;
@@ -188,6 +209,7 @@ tsr__stop tsr__path_next(tsr__path *p)
     p->at += stop.n;
     return stop;
   }
+  /* Rows whose part of this task is empty are passed over. */
   do {
     if (!next_row(p)) return (tsr__stop){ p->to, 0 };
     stop.at = border(p, p->column);
