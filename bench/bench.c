@@ -1,6 +1,7 @@
 /* make bench: runs the lines of bench/README.md and prints one line a figure. */
 #include "bench.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -97,6 +98,9 @@ bench_peer *bench_peer_open(const char *script, const char *arguments)
   }
   close(down[0]);
   close(up[1]);
+  /* Peers that are started later must not keep this one's input open. */
+  fcntl(down[1], F_SETFD, FD_CLOEXEC);
+  fcntl(up[0], F_SETFD, FD_CLOEXEC);
   bench_peer *peer = malloc(sizeof *peer);
   *peer = (bench_peer){ pid, fdopen(down[1], "w"), fdopen(up[0], "r") };
   char line[256];
