@@ -10,7 +10,7 @@
 typedef struct tsr__way {
   struct tsr__way *next; /* of the same node: what is to be preferred stands first */
   int64_t bytes;         /* the least with which the node and what it is made of come to lie so */
-  int64_t own;           /* what its own partials and results weigh on their way */
+  int64_t own;           /* what its own partials and results weigh on their way, and its work */
   int32_t asker;         /* the reshard or constraint that it is for; -1: none */
   uint16_t at;
   uint8_t meet;   /* mesh axes over which partials are combined */
@@ -132,7 +132,8 @@ bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cut
  * move the fewest bytes, as far as they are found: the first of its list. */
 void tsr__flow_start_scale(tsr__flow *flow);
 /* What a node itself makes travel when it is done in a way: its partials and results, what a scan
- * passes on, or, of a view, the elements of other devices. */
+ * passes on, or, of a view, the elements of other devices. Of a product also what several devices
+ * multiply alike. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way);
 int tsr__flow_weigh_node(tsr__flow *flow, int n);
 void tsr__flow_want_fixed(tsr__flow *flow);
@@ -204,6 +205,8 @@ bool tsr__window_blocks(const tsr__meeting *meeting, tsr__blocks_attr *out);
 int64_t tsr__split_weight(const tsr__meeting *meeting, const tsr_sharding *right);
 /* The same of what windows show of other devices; `left`: the place of operand 0. */
 int64_t tsr__window_weight(const tsr__meeting *meeting, const tsr_sharding *left);
+/* How many pairs of numbers the devices multiply together if each pair is multiplied once. */
+double tsr__products_in(const tsr__program *program, const tsr__gnode *node);
 
 /* Bytes that cross where a node that goes along a dim lies at `at`, where that dim is cut: on each
  * line each device but the last tells the next what came before. */

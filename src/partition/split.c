@@ -142,6 +142,20 @@ int64_t tsr__window_weight(const tsr__meeting *m, const tsr_sharding *left)
   return tsr__move_weight(&(tsr__reshard){ left, left, &shape, &blocks }, (tsr_dtype)x->dtype);
 }
 
+double tsr__products_in(const tsr__program *program, const tsr__gnode *node)
+{
+  const tsr__dot_attr *attr = tsr__dot_of(program, node);
+  const tsr__gnode *right = &program->nodes[tsr__in(program, node, 1)];
+  double products = 1;
+  /* Rows that nobody knows yet do not count: where they lie is not weighed. */
+  for (int d = 0; d < node->rank; d++)
+    if (node->dims[d] >= 0) products *= (double)node->dims[d];
+  for (int d = 0; d < right->rank; d++)
+    if (right->dims[d] >= 0 && dim_of(attr->out, node->rank, attr->right[d]) == node->rank)
+      products *= (double)right->dims[d];
+  return products;
+}
+
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
 bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,

@@ -8,14 +8,20 @@
  * For trees the first two are the least there is. Where results are shared they are done twice, the
  * second time knowing what others want, and the sweeps mend the rest. Costs are bytes that cross
  * between devices: an operand that is needed elsewhere counts once however many users need it
- * there, and a reduction counts its partials and the copies of its result. Equal costs go to the
- * way that cuts the node's work into more parts, so that slices come before what is computed of
- * them and gathers after it, and then to the earlier one. All passes are linear, and a move between
- * two placements of a shape is weighed once. */
+ * there, and a reduction counts its partials and the copies of its result. Products count as well
+ * what several devices multiply alike, or the slopes of weights would be computed whole on each
+ * device, of all examples, to save that they meet. Equal costs go to the way that cuts the node's
+ * work into more parts, so that slices come before what is computed of them and gathers after it,
+ * and then to the earlier one. All passes are linear, and a move between two placements of a shape
+ * is weighed once. */
 #include "partition/flow.h"
 
 #define MUCH ((int64_t)1 << 50) /* what cannot be, or is beyond comparing */
 enum { SWEEPS = 4, KNOWN = 128, LARGE = 1 << 20 };
+
+/* So many products that are made once more weigh as a byte that crosses. A plan knows no machine: a
+ * core makes some ten of them in the time of a byte, other kinds of devices hundreds. */
+enum { A_BYTE = 64 };
 
 /* A place where users need a node, and how many do. */
 typedef struct want {
@@ -117,12 +123,26 @@ static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   return bytes < MUCH ? bytes : MUCH;
 }
 
+/* What devices multiply that others multiply as well, as bytes. */
+static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
+{
+  const tsr__gnode *node = &flow->program->nodes[n];
+  const tsr_mesh *mesh = flow->places[way->at].mesh;
+  int64_t devices = 1;
+  for (int a = 0; mesh && a < mesh->axis_count; a++) devices *= mesh->sizes[a];
+  if (devices <= way->parts) return 0;
+  double again = (double)(devices / way->parts - 1);
+  double bytes = tsr__products_in(flow->program, node) * again / A_BYTE;
+  return bytes < (double)MUCH ? (int64_t)bytes : MUCH;
+}
+
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
   tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
   if (tsr__ops[node->op].shape_rule == TSR__SH_DOT) {
-    int64_t bytes = way->at ? tsr__window_weight(&meeting, &flow->places[way->need[0]]) : 0;
+    int64_t bytes = repeated_bytes(flow, n, way);
+    if (way->at) bytes += tsr__window_weight(&meeting, &flow->places[way->need[0]]);
     if (way->meet) bytes += tsr__split_weight(&meeting, &flow->places[way->need[1]]);
     return bytes < MUCH ? bytes : MUCH;
   }

@@ -134,6 +134,62 @@ TEST(parts_are_scattered_over_some_axes)
   tsr_runtime_close(rt);
 }
 
+/* ---- work that is not repeated --------------------------------------------------------------- */
+
+static tsr_array *layers(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *x = tsr_relu(tsr_matmul(in[0], in[2]));
+  x = tsr_relu(tsr_matmul(x, in[3]));
+  return tsr_mean(tsr_cross_entropy(tsr_matmul(x, in[4]), in[1]));
+}
+
+static tsr_array *windows(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *x = tsr_max_pool(tsr_relu(tsr_conv(in[0], in[2], .same = true)), .window = { 2, 2 });
+  x = tsr_max_pool(tsr_relu(tsr_conv(x, in[3], .same = true)), .window = { 2, 2 });
+  x = tsr_reshape(x, TSR_SHAPE(128, 8 * 8 * 64));
+  return tsr_mean(tsr_cross_entropy(tsr_matmul(x, in[4]), in[1]));
+}
+
+/* Products and sums of a step on so many devices, of all of them together. */
+static double work_of(tsr_runtime *rt, bool images, int devices)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_abstract(rt, devices == 1 ? "data=1" : "data=8");
+  tsr_sharding rows = tsr_on(mesh, "data"), whole = tsr_on(mesh, "");
+  tsr_function *slope =
+      tsr_value_and_grad(tsr_function_make(s, images ? windows : layers), .wrt = TSR_ARGS(2, 3, 4));
+  const tsr_shape shapes[2][5] = { { TSR_SHAPE(1024, 784), TSR_SHAPE(1024), TSR_SHAPE(784, 512),
+                                     TSR_SHAPE(512, 512), TSR_SHAPE(512, 10) },
+                                   { TSR_SHAPE(128, 32, 32, 3), TSR_SHAPE(128),
+                                     TSR_SHAPE(3, 3, 3, 32), TSR_SHAPE(3, 3, 32, 64),
+                                     TSR_SHAPE(4096, 10) } };
+  tsr_array *given[5];
+  for (int i = 0; i < 5; i++)
+    given[i] = tsr_abstract(s, i == 1 ? TSR_I32 : TSR_F32, shapes[images][i], i < 2 ? rows : whole);
+  double flops =
+      tsr_compiled_figures(tsr_compile(slope, given[0], given[1], given[2], given[3], given[4]))
+          .device_flops;
+  CHECK_STR(tsr_message(s), "");
+  tsr_scope_close(s);
+  return flops * devices;
+}
+
+/* Steps of training, of examples cut over devices. It is fewer bytes to have all examples, or all
+ * slopes of a layer's results, on every device than to have slopes of weights meet. */
+TEST(no_device_repeats_the_products_of_others)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (int images = 0; images < 2; images++) {
+    double alone = work_of(rt, images, 1), together = work_of(rt, images, 8);
+    CHECK(alone > 1e8);
+    if (together > 1.05 * alone) FAIL("%g operations, of one device %g", together, alone);
+  }
+  tsr_runtime_close(rt);
+}
+
 /* ---- reproducible ---------------------------------------------------------------------------- */
 
 /* Long and odd dims, on meshes whose borders fall anywhere in leaves. */
