@@ -54,6 +54,7 @@ static int by_name(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Keeps a copy of a name; names are freed with the list. */
 static tsr_status keep_path(tsr__paths *out, const char *name, tsr__error *error)
 {
   size_t length = strlen(name) + 1, need = (size_t)out->count + 1;
@@ -91,6 +92,7 @@ static tsr_status keep_matches(tsr__paths *out, const glob_t *found, tsr__error 
   return status;
 }
 
+/* A path, or what a pattern matches. */
 static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr__error *error)
 {
   struct stat info;
@@ -114,6 +116,7 @@ static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr
   return status;
 }
 
+/* All or none: on failure nothing is kept. */
 tsr_status tsr__paths_find(tsr__heap *heap, const tsr__path_ask *ask, tsr__paths *out,
                            tsr__error *error)
 {
@@ -133,6 +136,7 @@ void tsr__paths_free(tsr__paths *paths)
   *paths = (tsr__paths){ 0 };
 }
 
+/* How a message names several files: the first, and how many more. */
 char *tsr__paths_said(tsr__arena *arena, const tsr__path_ask *ask)
 {
   char more[32];
@@ -160,6 +164,7 @@ typedef struct source {
   tsr__loaded *out;
 } source;
 
+/* The caller may read in another way (opts->read); a signal is no failure. */
 static int64_t read_some(const source *s, void *to, size_t length, int64_t offset)
 {
   const tsr__file_opts *opts = s->ask->opts;
@@ -178,6 +183,7 @@ static int64_t changed_at(const struct stat *info)
   return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
 }
 
+/* A file must be one that can be read in parts, or standard input. */
 static tsr_status open_source(source *s)
 {
   const char *path = s->ask->path;
@@ -217,6 +223,7 @@ static tsr_status resize(source *s, size_t room)
   return TSR_OK;
 }
 
+/* Tasks read pieces side by side; the first failure is kept. */
 static void load_piece(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -240,6 +247,7 @@ static tsr_status load_file(source *s)
 {
   const char *path = s->ask->path;
   struct stat info;
+  /* Room for the padding that parsers read beyond the end. */
   if (resize(s, (size_t)s->size + (size_t)s->ask->pad + 1)) return s->error->status;
   int64_t pieces = s->size / s->piece + (s->size % s->piece != 0);
   if (!tsr__parallel_long(s->ask->rt, s->ask->what, pieces, load_piece, s))

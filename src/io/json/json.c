@@ -4,7 +4,11 @@
  *   classes  i f              t i f     a: i f -> f64, b: f t -> text, c: i -> i64
  *
  * Invariant: after opening every line was looked at; rows, columns, types and bad lines are what a
- * read will find, however the bytes are cut. */
+ * read will find, however the bytes are cut.
+ *
+ * What is kept:
+ *   block    [from, to) of a file, whole lines; its own names, classes by name, bad lines
+ *   json     all names in order, column_of[name], columns, files' bytes until it is closed */
 #include "io/json/json_inner.h"
 
 #include <inttypes.h>
@@ -24,7 +28,7 @@ static const char *file_end(const tsr__json *json, int file)
   return json->files[file].data + json->files[file].size;
 }
 
-/* Behind a UTF-8 mark. */
+/* Behind a UTF-8 mark, which some programs put in front of a text. */
 static const char *file_begin(const tsr__json *json, int file)
 {
   const tsr__loaded *loaded = &json->files[file];
@@ -35,6 +39,7 @@ static const char *file_begin(const tsr__json *json, int file)
 static tsr_status cut_blocks(tsr__json *json, tsr__error *error)
 {
   int64_t size = json->opts.block > 0 ? json->opts.block : BLOCK, count = 0;
+  /* One more than fit, for what is left over. */
   for (int f = 0; f < json->paths.count; f++) count += json->files[f].size / size + 1;
   json->blocks = tsr__new(json->heap, (size_t)count * sizeof *json->blocks);
   if (!json->blocks) return no_memory(json, error);
@@ -58,6 +63,7 @@ static tsr_status cut_blocks(tsr__json *json, tsr__error *error)
 
 /* ---- looking at lines ------------------------------------------------------------------------ */
 
+/* A block being looked at; `classes` and keys.order are of the line at hand. */
 typedef struct look {
   tsr__json *json;
   tsr__json_block *block;
@@ -87,6 +93,7 @@ static uint8_t forced_type(const tsr__json *json, const tsr__dict_local *names, 
   return 0;
 }
 
+/* A fault of the line that the grammar does not know of. */
 static bool wrong(look *l, const char *at, const char *why)
 {
   l->cursor.fault = at;
@@ -143,6 +150,7 @@ static bool count_classes(look *l)
   return true;
 }
 
+/* The first fault of a block is told; all bad lines are listed, as reading passes over them. */
 static bool keep_bad(look *l, const char *at)
 {
   tsr__json_block *block = l->block;
@@ -170,6 +178,7 @@ static void look_at_block(void *user, int64_t task, int worker)
   for (const char *at = block->from; tsr__json_line_at(at, block->to, end, &line); at = line.next) {
     bool good = look_at(&l, &line, ++number);
     if (!good && (block->no_memory || !keep_bad(&l, line.at))) break;
+    /* Of bad lines that become rows of nulls the values before the fault count for the types. */
     if ((good || json->opts.bad_rows == TSR__JSON_NULL) && !count_classes(&l)) break;
     /* The first bad line of the file is told, and it lies in the first block that has one: the rest
      * of this one cannot matter. */
@@ -242,7 +251,8 @@ static tsr_status settle_rows(tsr__json *json, tsr__error *error)
   return TSR_OK;
 }
 
-/* All names in order of appearance, and each one's classes. */
+/* All names in order of appearance, and each one's classes. Codes of blocks become codes of the
+ * file, in the order of blocks. */
 static tsr_status unify_names(tsr__json *json, uint8_t **seen, tsr__error *error)
 {
   size_t size = (size_t)json->block_count * sizeof(tsr__dict_local *);
@@ -263,6 +273,7 @@ static tsr_status unify_names(tsr__json *json, uint8_t **seen, tsr__error *error
     block->seen = NULL;
     block->seen_room = 0;
   }
+  /* The names once more as a table that can be asked by text: lines are read by it. */
   tsr__dict_local_init(&json->names, json->heap);
   for (int32_t i = 0; i < count; i++) {
     const int64_t *offset = json->name_dict->offsets + i;
@@ -282,6 +293,7 @@ static tsr_status unknown_column(const tsr__json *json, const char *name, tsr__e
                         json->path, name);
 }
 
+/* Looked through: it is asked once a column that was named. */
 static int32_t find_name(tsr__json *json, const char *name)
 {
   size_t length = strlen(name);
@@ -292,7 +304,8 @@ static int32_t find_name(tsr__json *json, const char *name)
   return -1;
 }
 
-/* What a name must be to be a column's. */
+/* What a name must be to be a column's. Names become those of a frame, whose columns end with a
+ * NUL. */
 static tsr_status check_name(const tsr__json *json, int32_t code, tsr__error *error)
 {
   const tsr__dict_entry *entry = &json->names.entries[code];
@@ -314,6 +327,7 @@ static tsr_status add_column(tsr__json *json, int32_t code, uint8_t seen, tsr__e
   uint8_t forced = forced_type(json, &json->names, code);
   column->type = forced ? (tsr_coltype)forced : tsr__classes_type(seen);
   column->nullable = true;
+  /* Nothing but nulls, or nothing at all, was seen of it. */
   column->vacant = !forced && !(seen & ~(unsigned)TSR__CLASS_NULL);
   json->column_of[code] = json->column_count++;
   return TSR_OK;
@@ -359,6 +373,7 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
+/* Files are held as a whole: a later reading of other columns parses the same bytes again. */
 static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *error)
 {
   if (tsr__paths_find(json->heap, paths, &json->paths, error)) return error->status;
@@ -389,6 +404,7 @@ static tsr_status open_all(tsr__json *json, const tsr__path_ask *paths, tsr__err
   if (!status) status = unify_names(json, &seen, error);
   if (!status) status = check_any(json, error);
   if (!status) status = make_columns(json, seen, error);
+  /* It has a byte for each name of the dictionary. */
   if (seen) tsr__del(json->heap, seen, (size_t)json->name_dict->count + 1);
   return status;
 }
@@ -414,6 +430,7 @@ tsr__json *tsr__json_open(tsr_runtime *rt, const char *path, const tsr__json_opt
     tsr__json_close(json);
     return NULL;
   }
+  /* Also what was half opened: closing takes any state. */
   if (open_all(json, &paths, error)) {
     tsr__json_close(json);
     return NULL;

@@ -1,7 +1,13 @@
 /* The grammar of JSON (RFC 8259), read one member of an object at a time.
  *
  * Invariant: what is accepted is JSON; nothing is looked at behind `end`. Nesting is bounded, so
- * the stack is too. */
+ * the stack is too.
+ *
+ * A line as a row of members:
+ *   {"a": 1, "b": [2, {"c": 3}]}      tsr__json_next: key a, value 1; key b, value [2, {"c": 3}]
+ *
+ * A value is a token, the bytes where it stands: nothing is copied or converted before somebody
+ * wants it. Nested values are checked and stay text. */
 #include "io/json/json_inner.h"
 #include "io/text/datetime.h"
 
@@ -27,6 +33,7 @@ static inline bool has_special(const char *at)
    * is possible only above a true one, and a true one ends the run either way. */
   const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
   uint64_t x;
+  /* Eight copies of the character: bytes that equal it become 0. */
   memcpy(&x, at, 8);
   uint64_t quote = x ^ (ones * '"'), slash = x ^ (ones * '\\');
   uint64_t low = (x - ones * 0x20) & ~x;
@@ -56,6 +63,7 @@ static int hex4(const char *at, const char *end)
 /* From behind a backslash to behind the escape. */
 static bool skip_escape(tsr__json_cursor *c)
 {
+  /* The fault is told at the backslash. */
   const char *begin = c->at - 1;
   if (c->at == c->end) return fault(c, begin, "the text does not end in its line");
   char kind = *c->at++;
@@ -74,6 +82,7 @@ static bool skip_escape(tsr__json_cursor *c)
   return true;
 }
 
+/* From the quote to behind the one that ends it; what was escaped is only noted. */
 static bool read_text(tsr__json_cursor *c, tsr__json_token *out)
 {
   const char *begin = ++c->at;
@@ -117,6 +126,7 @@ static char *put_utf8(char *to, int c)
   return to;
 }
 
+/* Writes at most text->length bytes. */
 size_t tsr__json_unescape(const tsr__json_token *text, char *to)
 {
   /* What is unescaped was checked when it was read, so nothing is checked again. It never grows:
@@ -133,6 +143,7 @@ size_t tsr__json_unescape(const tsr__json_token *text, char *to)
     const char *letter = strchr(letters, kind);
     at += 2;
     if (kind == 'u') {
+      /* A pair of units is one character; that the second is there was checked. */
       int unit = hex4(at, end);
       at += 4;
       if (unit >= 0xd800 && unit < 0xdc00) {
@@ -161,6 +172,7 @@ static bool skip_digits(tsr__json_cursor *c)
   return c->at > begin;
 }
 
+/* Of the value nothing is computed here: where it ends and that it is a number. */
 static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
 {
   const char *begin = c->at;
@@ -184,6 +196,7 @@ static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
   return true;
 }
 
+/* A word is told by its letters; what follows it is looked at by who reads on. */
 static bool read_word(tsr__json_cursor *c, tsr__json_token *out)
 {
   static const struct {
@@ -204,6 +217,7 @@ static bool read_word(tsr__json_cursor *c, tsr__json_token *out)
 
 static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth);
 
+/* `depth` counts the brackets around. */
 static bool read_value(tsr__json_cursor *c, tsr__json_token *out, int depth)
 {
   skip_blanks(c);
@@ -254,6 +268,7 @@ static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth)
   const char *begin = c->at;
   char close = *c->at == '{' ? '}' : ']';
   tsr__json_token key, value;
+  /* Each level takes a frame of the stack. */
   if (depth > TSR__JSON_DEPTH)
     return fault(c, begin, "objects and arrays are nested more than 200 deep");
   c->at++;
@@ -281,6 +296,7 @@ static int finish(tsr__json_cursor *c)
 
 int tsr__json_next(tsr__json_cursor *c, tsr__json_token *key, tsr__json_token *value)
 {
+  /* Called until it gives 0, or -1 with a fault; the cursor says where it is. */
   bool more = true;
   if (!c->begun) {
     c->begun = true;
@@ -304,6 +320,7 @@ int tsr__json_next(tsr__json_cursor *c, tsr__json_token *key, tsr__json_token *v
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
+/* Escapes never stand in dates. */
 static unsigned classify_text(const tsr__json_token *token, tsr__read_value *value)
 {
   int32_t days;
@@ -330,6 +347,7 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   case TSR__JSON_IS_NESTED: return TSR__CLASS_TEXT;
   default: break;
   }
+  /* An integer of 64 bits, one beyond (of u64 perhaps), or anything with a point or an exponent. */
   switch (tsr__decimal_read(decimal, token->at, token->length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
   case TSR__NUMBER_BIG:
@@ -339,6 +357,7 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   }
 }
 
+/* Whether a value of a class is one of a type that was asked for. */
 bool tsr__json_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
   if (class == TSR__CLASS_NULL) return true;
@@ -353,6 +372,7 @@ bool tsr__json_fits(tsr_coltype type, unsigned class, const tsr__read_value *val
 
 /* ---- lines and keys -------------------------------------------------------------------------- */
 
+/* Lines of blanks alone are no rows. */
 bool tsr__json_line_at(const char *at, const char *to, const char *end, tsr__json_line *out)
 {
   while (at < to) {
@@ -393,6 +413,7 @@ int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t 
   tsr__heap *heap = keys->names->heap;
   int32_t code = find_key(keys, key, member);
   if (code < 0) return -1;
+  /* Grown together, so that both places are there. */
   if (!tsr__grow(heap, (void **)&keys->order, &keys->order_room, (size_t)member + 1,
                  sizeof *keys->order) ||
       !tsr__grow(heap, (void **)&keys->stamp, &keys->stamp_room, (size_t)code + 1,

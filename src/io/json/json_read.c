@@ -1,6 +1,10 @@
 /* Rows of JSON lines to values, a stripe of rows at a time (stripes.h).
  *
- * Invariant: what a line does not name is null, and a null is 0. */
+ * Invariant: what a line does not name is null, and a null is 0.
+ *
+ * What is kept:
+ *   stripe   rows from .. to - 1 of a part; its first line is found from the block's beginning
+ *   target   a column's values and validity of each part, cleared before lines are read */
 #include "io/json/json_inner.h"
 #include "io/rows/stripes.h"
 
@@ -46,6 +50,7 @@ static void next_row(walk *w, tsr__json_line *line)
   }
 }
 
+/* Blocks know their first row; within one, lines are counted. */
 static walk walk_from(const tsr__json *json, int64_t row)
 {
   int64_t low = 0, high = json->block_count - 1;
@@ -68,6 +73,7 @@ static walk walk_from(const tsr__json *json, int64_t row)
 static int32_t code_of(tsr__dict_local *dict, const tsr__json_token *value)
 {
   bool added;
+  /* An escaped text is at most as long as it stands there. */
   if (!value->escaped) return tsr__dict_code(dict, value->at, value->length, false, &added);
   if (!tsr__grow(dict->heap, (void **)&dict->scratch, &dict->scratch_size, value->length, 1)) {
     dict->failed = true;
@@ -90,6 +96,7 @@ typedef struct number {
   const tsr__read_value *value;
 } number;
 
+/* Narrow floats are rounded from the digits, not from the f64 that was read: once. */
 static void put_number(const job *j, const number *n, void *out, int64_t at)
 {
   if (!tsr__dtype_float(n->dtype)) tsr__dtype_put_whole(n->dtype, out, at, n->value->integer);
@@ -108,6 +115,7 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
   tsr_coltype type = tsr__stripes_type(&j->stripes, target);
   tsr__read_value value;
   void *out = t->values[part];
+  /* A text, of any value: codes of the stripe's own dictionary, joined at the end. */
   if (type == TSR_COL_TEXT) {
     if (token->kind == TSR__JSON_IS_NULL) return true;
     int32_t code = code_of(tsr__stripe_dict(&j->stripes, s, target), token);
@@ -124,12 +132,14 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
     case TSR_COL_I64: ((int64_t *)out)[at] = value.integer; break;
     case TSR_COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
     case TSR_COL_TIME:
+      /* A date is a time at midnight, in microseconds. */
       if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);
       ((int64_t *)out)[at] = value.integer;
       break;
     default: put_number(j, &(number){ (tsr_dtype)type, token, &value }, out, at);
     }
   }
+  /* Only now: whatever was put is valid. */
   set_bit(t->validity[part], at);
   return true;
 }
@@ -143,6 +153,7 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
   tsr__json_cursor cursor = { .at = line->at, .end = line->end };
   tsr__json_token key, value;
   for (int64_t member = 0; tsr__json_next(&cursor, &key, &value) > 0; member++) {
+    /* Rows number the lines, from one on. */
     int32_t code = tsr__json_key(keys, &key, member, at + 1);
     /* A name twice: what stood before it counts, as when the file was opened. */
     if (code == -2) break;
@@ -168,6 +179,7 @@ static void read_stripe(void *user, int64_t task, int worker)
   names.scratch = NULL;
   names.scratch_size = 0;
   tsr__json_keys keys = { .names = &names };
+  /* Nulls are what is there before a value is put. */
   for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_clear(&j->stripes, task, i);
   walk w = walk_from(json, j->stripes.read->rows[st->part] + st->from);
   for (int64_t row = st->from; row < st->to && !j->no_memory; row++) {

@@ -19,6 +19,7 @@ typedef struct objects {
   bool array;       /* objects have commas between them and brackets around */
 } objects;
 
+/* Short escapes where JSON has some, else four digits. */
 static void put_escape(tsr__bytes *out, unsigned char c)
 {
   static const char hex[] = "0123456789abcdef";
@@ -33,6 +34,7 @@ static void put_escape(tsr__bytes *out, unsigned char c)
   tsr__bytes_put(out, six, 6);
 }
 
+/* What needs no escape is copied in runs. */
 static void put_text(tsr__bytes *out, const char *text, size_t length)
 {
   tsr__bytes_char(out, '"');
@@ -48,6 +50,7 @@ static void put_text(tsr__bytes *out, const char *text, size_t length)
   tsr__bytes_char(out, '"');
 }
 
+/* JSON has no number for those. */
 static bool is_null(const tsr__out_column *column, int64_t row)
 {
   if (column->valid && !column->valid[row]) return true;
@@ -57,6 +60,7 @@ static bool is_null(const tsr__out_column *column, int64_t row)
 
 static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t row)
 {
+  /* Dates and times are texts to JSON. */
   bool quoted = column->type == TSR_COL_DATE || column->type == TSR_COL_TIME;
   size_t length;
   if (is_null(column, row)) {
@@ -71,6 +75,7 @@ static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t ro
   }
 }
 
+/* Rows from .. to - 1; tasks write into bytes of their own, which are put together in order. */
 static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to)
 {
   const objects *l = user;
@@ -94,12 +99,14 @@ tsr_status tsr__json_write(const tsr__write_ask *ask, tsr__error *error)
                 .array = tsr__path_ends(ask->path, ".json") };
   size_t bytes = (size_t)(ask->count + 1) * sizeof *l.ends;
   l.ends = tsr__new(heap, bytes);
+  /* What stands before each value is the same in all rows: made once. */
   for (int i = 0; l.ends && i < ask->count; i++) {
     tsr__bytes_char(&l.names, i ? ',' : '{');
     put_text(&l.names, ask->column[i].name, strlen(ask->column[i].name));
     tsr__bytes_char(&l.names, ':');
     l.ends[i] = l.names.used;
   }
+  /* An empty array has no line of its own. */
   tsr__bytes head = { .heap = heap, .failed = !l.ends || l.names.failed };
   if (l.array) tsr__bytes_put(&head, ask->rows ? "[\n" : "[]\n", ask->rows ? 2 : 3);
   tsr_status status = tsr__write_rows(ask, &head, put_rows, &l, error);

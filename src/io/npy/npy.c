@@ -1,4 +1,9 @@
-/* Arrays from and to .npy files: each device reads its part. */
+/* Arrays from and to .npy files: each device reads its part.
+ *
+ *   file     header | data, in C order         part of a device: stretches of the data, read by
+ *                                              many threads at once (pread)
+ *
+ * A write goes through the host: all elements in one block of memory, then the file. */
 #include "array/array_room.h"
 #include "io/npy/npyfile.h"
 #include "tessera/io.h"
@@ -15,6 +20,7 @@ static bool read_elements(void *user, int64_t at, int64_t count, void *out)
 {
   struct source *source = user;
   tsr__error error = { 0 };
+  /* What a thread is not told by a status it is told by the source. */
   if (!tsr__npy_read(&source->file, out, at * source->bytes, count * source->bytes, &error))
     return true;
   /* Many threads read at once: the first that fails tells why. */
@@ -31,6 +37,7 @@ static tsr_array *read_array(tsr_scope *scope, struct source *source, const tsr_
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(sharding);
   tsr__layout layout = { npy->dtype, &npy->shape, &canon, NULL };
+  /* The size of an element turns places into bytes. */
   source->bytes = (int64_t)tsr_dtype_size(npy->dtype);
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
   tsr_status status = value ? tsr__value_from_reading(value, read_elements, source) : error.status;
@@ -91,6 +98,7 @@ tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
   tsr__heap *heap = &scope->rt->heap;
   tsr_dtype dtype = tsr__npy_dtype((tsr_dtype)array->dtype);
   size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size(dtype);
+  /* One byte more, so that nothing to save is no failed allocation. */
   void *data = tsr__new_raw(heap, bytes + 1);
   if (!data)
     return tsr__fail(scope, site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes", bytes);

@@ -51,6 +51,7 @@ static void skip_spaces(struct header *h)
   while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t')) h->at++;
 }
 
+/* Whether the next character, behind blanks, is this one; then it is taken. */
 static bool take(struct header *h, char c)
 {
   skip_spaces(h);
@@ -73,6 +74,7 @@ static bool take_text(struct header *h, char *out, size_t size)
 {
   skip_spaces(h);
   if (h->at == h->end || (*h->at != '\'' && *h->at != '"')) return false;
+  /* What a backslash would mean is not looked at: NumPy writes none into types and keys. */
   const char *begin = h->at + 1, *stop = memchr(begin, *h->at, (size_t)(h->end - begin));
   if (!stop) return false;
   size_t length = (size_t)(stop - begin);
@@ -94,6 +96,7 @@ tsr_dtype tsr__npy_dtype(tsr_dtype dtype)
 static tsr_dtype dtype_of_descr(const char *descr)
 {
   if (strcmp(descr, "?") == 0 || strcmp(descr, "b1") == 0) return TSR_BOOL;
+  /* Types have one name each but bool. */
   TSR__FOR_DTYPES(dtype)
   if (*descr && strcmp(descr, tsr__dtype_info_of((tsr_dtype)dtype)->npy) == 0)
     return (tsr_dtype)dtype;
@@ -134,6 +137,7 @@ static tsr_status read_dim(struct header *h, int64_t *out)
 {
   int64_t value = 0;
   const char *begin = h->at;
+  /* More digits than 64 bits hold are refused, not cut. */
   for (; h->at < h->end && *h->at >= '0' && *h->at <= '9'; h->at++)
     if (__builtin_mul_overflow(value, 10, &value) ||
         __builtin_add_overflow(value, *h->at - '0', &value))
@@ -168,6 +172,7 @@ static tsr_status read_shape(struct header *h)
 
 static tsr_status read_item(struct header *h)
 {
+  /* Each of the three once, in any order. */
   static const char *const keys[3] = { "descr", "fortran_order", "shape" };
   char key[32];
   if (!take_text(h, key, sizeof key)) return bad_header(h, "a key is missing");
@@ -214,6 +219,7 @@ static int read_at(const tsr__npy_file *file, void *to, size_t length, int64_t o
     memcpy(to, file->memory + offset, length); /* sizes were compared with file->size */
     return 0;
   }
+  /* Several threads read one file: the offset is in the call. */
   int64_t got = tsr__sys_read_all(file->fd, to, length, offset);
   if (got == (int64_t)length) return 0;
   /* Fewer bytes than asked for are no error of the system's: the file has become shorter. */
@@ -228,6 +234,7 @@ static tsr_status read_error(const tsr__npy_file *file, tsr__error *error)
                         file->path);
 }
 
+/* What is opened must be a regular file; the caller closes it. */
 static tsr_status open_file(tsr__npy_file *file, tsr__error *error)
 {
   struct stat info;
@@ -246,6 +253,7 @@ static tsr_status open_file(tsr__npy_file *file, tsr__error *error)
 /* Where the header's text lies. */
 static tsr_status read_prefix(tsr__npy_file *file, tsr__error *error)
 {
+  /* The longest beginning that is looked at; a shorter file has zeros behind. */
   unsigned char p[12] = { 0 };
   size_t have = file->size < 12 ? (size_t)file->size : 12;
   if (read_at(file, p, have, 0)) return read_error(file, error);
@@ -332,6 +340,8 @@ tsr_status tsr__npy_open(const char *path, tsr__npy_file *file, tsr__npy *out, t
   return status;
 }
 
+/* Elements `at` to `at + size` in bytes of the data; they lie within it, which was compared with
+ * the file. */
 tsr_status tsr__npy_read(const tsr__npy_file *file, void *to, int64_t at, int64_t size,
                          tsr__error *error)
 {
@@ -367,12 +377,14 @@ tsr_status tsr__npy_in(const char *name, void *memory, int64_t size, tsr__npy *o
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* The first bytes of a file of version 1, padded so that the data is aligned. */
+/* The first bytes of a file of version 1, padded so that the data is aligned. The two bytes at 8
+ * are the length of what follows them. */
 static size_t write_header(char *out, size_t size, const char *descr, const tsr_shape *shape)
 {
   size_t length = 10;
   length += (size_t)snprintf(out + length, size - length,
                              "{'descr': '%s', 'fortran_order': False, 'shape': (", descr);
+  /* A tuple of one has a comma behind it. */
   for (int d = 0; d < shape->rank; d++)
     length += (size_t)snprintf(out + length, size - length, "%s%" PRId64 "%s", d ? " " : "",
                                shape->dims[d], d + 1 < shape->rank || d == 0 ? "," : "");
@@ -392,6 +404,7 @@ static const char *descr_of(tsr_dtype dtype)
   return *descr ? descr : NULL;
 }
 
+/* Whether the sizes multiply to something that memory could hold. */
 static tsr_status check_array(const char *path, tsr_dtype dtype, const tsr_shape *shape,
                               size_t *bytes, tsr__error *error)
 {
@@ -418,6 +431,7 @@ tsr_status tsr__npy_write(tsr__heap *heap, const char *path, const tsr__npy *arr
   char header[TSR__NPY_HEADER];
   tsr__npy_sizes sizes;
   if (tsr__npy_header(path, array, header, &sizes, error)) return error->status;
+  /* .plain: the name's ending packs nothing here. */
   tsr__outfile *out =
       tsr__out_open(heap, path, &(tsr__out_opts){ .plain = true, .progress = progress }, error);
   if (!out) return error->status;

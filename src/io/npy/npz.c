@@ -1,6 +1,9 @@
 /* Arrays from and to .npz archives: members of a zip file that are .npy files.
  *
- *   x.npz:  a.npy  b.npy        names are the members' without ".npy"; others are left out */
+ *   x.npz:  a.npy  b.npy        names are the members' without ".npy"; others are left out
+ *
+ * The directory is read when it is opened, members when they are asked for; the file stays open
+ * until the scope of the archive closes. */
 #include "array/array_room.h"
 #include "io/npy/npyfile.h"
 #include "io/npy/zip.h"
@@ -35,6 +38,7 @@ static bool is_npy(const char *name, size_t *stem)
 static tsr_status list_arrays(tsr_npz *npz, tsr__error *error)
 {
   tsr__arena *arena = &npz->node.scope->arena;
+  /* Each list has a place more, so that no members are no failed allocation. */
   size_t room = (size_t)npz->zip.count + 1, stem;
   npz->member = tsr__arena_new(arena, room * sizeof *npz->member);
   npz->name = tsr__arena_new(arena, room * sizeof *npz->name);
@@ -61,6 +65,7 @@ tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char *site)
   if (!error.status) return npz;
   tsr__fail(scope, site, error.status, "tsr_load_npz: %s", error.text);
   npz->inert = true;
+  /* An archive that failed has no arrays and says so, as arrays do. */
   npz->count = 0;
   return npz;
 }
@@ -77,6 +82,7 @@ const char *tsr_npz_name(const tsr_npz *npz, int index)
 
 static tsr_array *no_array(tsr_scope *scope, tsr_npz *npz, const char *name, const char *site)
 {
+  /* A name that is nearly one of them is offered. */
   int near = tsr__text_nearest(name ? name : "", npz->name, npz->count);
   if (!name)
     tsr__fail(scope, site, TSR_EARG, "tsr_npz_array: the name is NULL; tsr_npz_name has them");
@@ -100,6 +106,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   if (!name || at == npz->count) return no_array(scope, npz, name, site);
   TSR__CALL(scope, "npz_array");
   int member = npz->member[at];
+  /* Unpacked whole into memory, from where it is put on the devices. */
   int64_t size = npz->zip.member[member].size;
   tsr_array *array = NULL;
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
@@ -125,6 +132,7 @@ static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_
   if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
   if (count < 0 || (count && !items))
     return tsr__error_set(error, TSR_EARG, "%d items, expected a list", count);
+  /* Names are looked up by hash: the list may be long. */
   tsr__dict_local names;
   tsr__dict_local_init(&names, &scope->rt->heap);
   for (int i = 0; i < count && !error->status; i++) {
@@ -153,6 +161,7 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
   tsr__npy_sizes sizes;
   tsr_array *array = item->array;
   tsr__npy npy = { .dtype = tsr__npy_dtype((tsr_dtype)array->dtype), .shape = array->shape };
+  /* The name and ".npy" behind it, which NumPy takes off again. */
   size_t stem = strlen(item->name);
   if (tsr__npy_header(path, &npy, header, &sizes, error)) return error->status;
   char *data = tsr__new_raw(writer->heap, sizes.data + 1);

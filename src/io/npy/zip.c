@@ -55,6 +55,7 @@ static bool stops(const tsr__zip *zip, tsr__error *error)
   return zip->progress && tsr__progress_stops(zip->progress, 0) && tsr__cancelled(error, zip->path);
 }
 
+/* In pieces, so that the callback is asked between them. */
 static tsr_status read_at(const tsr__zip *zip, void *to, int64_t length, int64_t offset,
                           tsr__error *error)
 {
@@ -77,6 +78,7 @@ typedef struct place {
   int64_t end;             /* what follows it */
 } place;
 
+/* zip64: sizes and counts of 64 bits, in an end record of its own. */
 static tsr_status read_end64(const tsr__zip *zip, int64_t end_at, place *out, tsr__error *error)
 {
   char locator[LOCATOR], end[END64];
@@ -93,6 +95,7 @@ static tsr_status read_end64(const tsr__zip *zip, int64_t end_at, place *out, ts
   if (memcmp(end, "PK\x06\x06", 4) != 0 || get(end + 16, 4) || get(end + 20, 4))
     return damaged(zip, "the zip64 end is no such", error);
   uint64_t count = get(end + 32, 8), size = get(end + 40, 8), start = get(end + 48, 8);
+  /* The directory must lie before the end record, whatever is said of it. */
   if (count > INT32_MAX || size > end64 || start > end64)
     return damaged(zip, "its directory is larger than the file", error);
   *out = (place){ (int64_t)start, (int64_t)size, (int64_t)count, (int64_t)end64 };
@@ -103,6 +106,7 @@ static tsr_status read_end64(const tsr__zip *zip, int64_t end_at, place *out, ts
 static tsr_status find_end(const tsr__zip *zip, int64_t size, char *tail, place *out,
                            tsr__error *error)
 {
+  /* At most 64 KiB and the record itself. */
   int64_t look = size < END + COMMENT_MAX ? size : END + COMMENT_MAX, at;
   if (read_at(zip, tail, look, size - look, error)) return error->status;
   /* From the end on, and only one whose comment ends with the file: the four letters may stand in
@@ -129,6 +133,7 @@ static tsr_status find_end(const tsr__zip *zip, int64_t size, char *tail, place 
 
 static tsr_status find_directory(const tsr__zip *zip, place *out, tsr__error *error)
 {
+  /* What is no zip file is told as what it is, if that is known. */
   struct stat info;
   if (fstat(zip->fd, &info)) return io_error(zip, "examine", error);
   if (S_ISDIR(info.st_mode))
@@ -184,6 +189,8 @@ static bool read_extra(const char *at, const char *end, uint64_t *const values[3
   return !needed;
 }
 
+/* Takes an entry's numbers, all of which are the file's word, after they were held against its
+ * size. */
 static tsr_status take_entry(tsr__zip *zip, const char *entry, const char *name, uint64_t extra,
                              tsr__error *error)
 {
@@ -203,6 +210,7 @@ static tsr_status take_entry(tsr__zip *zip, const char *entry, const char *name,
                           "%s: member '%.*s' is compressed by method %d, expected 0 (stored) or 8 "
                           "(deflated)",
                           zip->path, (int)(length < 80 ? length : 80), name, (int)method);
+  /* Members lie before the directory, so its beginning is the end of all room. */
   uint64_t room = (uint64_t)zip->end;
   /* Each difference is looked at before it is taken: all of these numbers are the file's. */
   if (at > room || room - at < LOCAL || packed > room - at - LOCAL)
@@ -218,6 +226,7 @@ static tsr_status take_entry(tsr__zip *zip, const char *entry, const char *name,
   return TSR_OK;
 }
 
+/* Entry by entry: the name is moved last, over bytes that were read. */
 static tsr_status read_entries(tsr__zip *zip, const place *where, tsr__dict_local *names,
                                tsr__error *error)
 {
@@ -251,6 +260,7 @@ static tsr_status read_entries(tsr__zip *zip, const place *where, tsr__dict_loca
   return at == end ? TSR_OK : damaged(zip, "text follows its directory's entries", error);
 }
 
+/* Memory for the directory is at most the file's size. */
 static tsr_status read_directory(tsr__zip *zip, tsr__error *error)
 {
   place where = { 0 };
@@ -269,6 +279,7 @@ static tsr_status read_directory(tsr__zip *zip, tsr__error *error)
   return status;
 }
 
+/* On failure there is nothing to close. */
 tsr_status tsr__zip_open(tsr__heap *heap, const char *path, tsr__zip *out, tsr__error *error)
 {
   tsr__zip zip = { .heap = heap, .fd = -1, .path_size = strlen(path) + 1 };
@@ -314,6 +325,7 @@ static tsr_status inflate_all(const tsr__zip *zip, const tsr__zip_member *m, con
   int code = Z_OK;
   /* Raw deflate: zip has no wrapper of zlib's. */
   if (inflateInit2(&z, -MAX_WBITS) != Z_OK) return no_memory(zip, m->size, error);
+  /* Ends: each turn takes input or gives output, or the loop is left. */
   while (code == Z_OK && !stops(zip, error)) {
     /* zlib counts in 32 bits. */
     int64_t some_in = m->packed - in < 1 << 30 ? m->packed - in : 1 << 30;
@@ -355,6 +367,7 @@ static tsr_status find_data(const tsr__zip *zip, const tsr__zip_member *m, int64
   return TSR_OK;
 }
 
+/* Unpacked to exactly m->size bytes, and their checksum compared. */
 static tsr_status read_member(const tsr__zip *zip, const tsr__zip_member *m, char *to,
                               tsr__error *error)
 {
@@ -382,6 +395,7 @@ static tsr_status read_member(const tsr__zip *zip, const tsr__zip_member *m, cha
 tsr_status tsr__zip_read(const tsr__zip *zip, int member, char **out, tsr__error *error)
 {
   const tsr__zip_member *m = &zip->member[member];
+  /* A byte more than the member, where unpacking finds out that there are too many. */
   char *data = tsr__new_raw(zip->heap, (size_t)m->size + 1);
   if (!data) return no_memory(zip, m->size, error);
   tsr_status status = read_member(zip, m, data, error);
@@ -392,6 +406,7 @@ tsr_status tsr__zip_read(const tsr__zip *zip, int member, char **out, tsr__error
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* Little-endian, and returns where it ended. */
 static char *put(char *at, uint64_t value, int bytes)
 {
   for (int i = 0; i < bytes; i++) *at++ = (char)(value >> (8 * i) & 0xff);
@@ -432,6 +447,8 @@ static char *put_common(char *at, int64_t size, uint32_t crc, size_t name)
   return put(at, name, 2);
 }
 
+/* A member's header; its bytes follow by the caller's hand. The directory's entry is kept in memory
+ * until the end. */
 tsr_status tsr__zip_add(tsr__zip_writer *w, const char *name, int64_t size, uint32_t crc,
                         tsr__error *error)
 {
@@ -453,6 +470,7 @@ tsr_status tsr__zip_add(tsr__zip_writer *w, const char *name, int64_t size, uint
   /* 28: what a whole extra field takes. */
   if (!tsr__grow(w->heap, (void **)&w->directory, &w->room, w->used + ENTRY + length + 28, 1))
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the archive's directory");
+  /* Sizes first, then the place: those that 32 bits do not hold. */
   int extra = (long_size ? 16 : 0) + (far ? 8 : 0);
   at = w->directory + w->used;
   memcpy(at, "PK\x01\x02", 4);
@@ -460,6 +478,7 @@ tsr_status tsr__zip_add(tsr__zip_writer *w, const char *name, int64_t size, uint
   at = put_common(at, size, crc, length);
   at = put(at, extra ? (uint64_t)extra + 4 : 0, 2);
   at = put(at, 0, 8); /* no comment, first disk, internal attributes */
+  /* The external attributes: a plain file that its owner may write. */
   at = put(put(at - 2, UINT64_C(0100644) << 16, 4), cut32(offset), 4);
   memcpy(at, name, length);
   at += length;
@@ -471,6 +490,7 @@ tsr_status tsr__zip_add(tsr__zip_writer *w, const char *name, int64_t size, uint
   return TSR_OK;
 }
 
+/* The directory, then how it is found: from behind. */
 static tsr_status put_end(tsr__zip_writer *w, tsr__error *error)
 {
   char end[END64 + LOCATOR + END], *at = end;

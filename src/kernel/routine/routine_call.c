@@ -17,11 +17,13 @@
 #define REGION() NULL
 
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = kernel,
+/* By operation: one list of rows makes both the numbers of operations and this table. */
 static tsr__routine_fn *const routines[TSR__OPS] = {
 #include "graph/ops.def"
 };
 #undef OP
 
+/* A table that is cut is looked into by those who hold it, whatever kernel the row names. */
 tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 {
   if (tsr__looks_away(tsr__call_node(call))) return tsr__routine_take(call, error);
@@ -61,6 +63,7 @@ void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, d
 
 /* ---- groups of devices ----------------------------------------------------------------------- */
 
+/* A node of several results has the placement of the first: all lie alike. */
 static const tsr_sharding *sharding_of(const tsr__call *call)
 {
   const tsr__gnode *node = tsr__call_node(call);
@@ -69,7 +72,8 @@ static const tsr_sharding *sharding_of(const tsr__call *call)
   return &call->program->shardings[number];
 }
 
-/* Whether two positions differ along axes of a set alone. */
+/* Whether two positions differ along axes of a set alone: of such a set a group is made. Without a
+ * mesh there is one position. */
 static bool same_lines(const tsr_mesh *mesh, unsigned axes, int p, int q)
 {
   for (int a = 0; mesh && a < mesh->axis_count; a++)
@@ -89,11 +93,14 @@ static tsr_status all_here(const tsr__call *call, const tsr__line_groups *groups
                         tsr__ops[tsr__call_node(call)->op].name);
 }
 
+/* Lines that are cut lie in parts of several devices: such parts are a group, and its members stand
+ * in the order of their pieces of the line. */
 tsr_status tsr__line_groups_find(const tsr__call *call, tsr__line_groups *out, tsr__error *error)
 {
   const tsr_sharding *at = sharding_of(call);
   int dim = tsr__call_dim(call), members = (int)tsr__dim_parts(at, dim);
   size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
+  /* Room for as many groups as there are parts, each with all its members. */
   *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };
   if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   for (int p = 0; p < call->part_count; p++) {
@@ -114,12 +121,14 @@ tsr_status tsr__groups_over(const tsr__call *call, unsigned axes, tsr__line_grou
                             tsr__error *error)
 {
   const tsr_mesh *mesh = sharding_of(call)->mesh;
+  /* A group has a position for each place along the axes. */
   int members = 1;
   for (int a = 0; mesh && a < mesh->axis_count; a++)
     if (axes >> a & 1) members *= (int)mesh->sizes[a];
   size_t bytes = (size_t)call->part_count * (size_t)members * sizeof *out->part;
   *out = (tsr__line_groups){ .members = members, .part = tsr__new(&call->rt->heap, bytes) };
   if (!out->part) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
+  /* -1: no member yet. */
   memset(out->part, -1, bytes);
   for (int p = 0; p < call->part_count; p++) {
     int position = call->parts[p].position, g = 0, k = 0;
@@ -169,6 +178,8 @@ static int64_t strips_of(const line_job *job, int part)
 /* Does some strips of one part. */
 static void run_strips(line_job *job, int part, int64_t first, int worker)
 {
+  /* A task begins at a strip of its part's; how many it does is the same for all tasks, so that any
+   * worker can find it by its number. */
   tsr_runtime *rt = job->call->rt;
   tsr__sides sides = sides_of(job, part);
   int64_t width = job->work->width, across = (sides.after + width - 1) / width;
@@ -200,6 +211,7 @@ static void run_strips(line_job *job, int part, int64_t first, int worker)
   if (status) job->failed = status;
 }
 
+/* Tasks are numbered through the parts: those of the parts before are counted off. */
 static void line_task(void *user, int64_t task, int worker)
 {
   line_job *job = user;

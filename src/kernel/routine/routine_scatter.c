@@ -55,12 +55,14 @@ int64_t tsr__scatter_width(const tsr__call *call)
   return width ? width : 1;
 }
 
-/* Indices that lie with a part. */
+/* Indices that lie with a part. The indices may be cut, too: each device has its own. */
 static int64_t count_of(const tsr__call *call, const tsr__call_part *part)
 {
   return tsr__box_count(&part->in[1].box, operand(call, 1)->rank);
 }
 
+/* What a strip's work reads and writes; `begin` 0, `end` all updates, for those that take them in
+ * shares. */
 tsr__scattering tsr__scattering_of(const tsr__strip *s)
 {
   return (tsr__scattering){ .strip = s,
@@ -86,6 +88,7 @@ static int64_t update_at(const tsr__scattering *a, int64_t j)
   return (before * a->count + j) * s->after + s->at % row;
 }
 
+/* As NumPy counts them: from the front, or from the end below 0. */
 static bool is_index(const tsr__scattering *a, int64_t index)
 {
   return index >= -a->size && index < a->size;
@@ -112,6 +115,7 @@ static int64_t place_of(const tsr__scattering *a, int64_t index)
   return place;
 }
 
+/* i32 as it was given, so that it need not be widened in memory. */
 static int64_t index_of(const tsr__scattering *a, int64_t j)
 {
   return a->narrow ? ((const int32_t *)a->at)[j] : ((const int64_t *)a->at)[j];
@@ -142,7 +146,8 @@ static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t 
   if (!inside) atomic_store(a->outside, true);
 }
 
-/* How many updates from `j` on a block takes. */
+/* How many updates from `j` on a block takes. So many that a block's lines fit the room of
+ * doubles. */
 static int64_t block_of(const tsr__scattering *a, int64_t j)
 {
   int64_t most = BLOCK / a->strip->count;
@@ -164,12 +169,14 @@ static void begin_strip(tsr__scattering *a)
   const tsr__strip *s = a->strip;
   const char *from = s->part->in[0].buffer->data;
   char *to = a->to;
+  /* A strip is runs of `count` neighbouring elements, `after` apart. */
   size_t size = tsr_dtype_size(a->dtype), bytes = (size_t)s->count * size;
   size_t step = (size_t)s->after * size, at = (size_t)s->at * size;
   for (int64_t t = 0; t < s->along && tsr__strip_goes_on(s, &a->left); t++, at += step)
     memcpy(to + at, from + at, bytes);
 }
 
+/* The updates of a block are found first and joined then: two short loops instead of a long one. */
 void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
 {
   const tsr__strip *s = a->strip;
@@ -186,6 +193,7 @@ void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
   }
 }
 
+/* Updates come in order of j, so of `set` the last one stays. */
 #define FOLD(name, T, JOINED)                                                       \
   static void name(const tsr__joined *u)                                            \
   {                                                                                 \
@@ -209,6 +217,7 @@ FOLD(add_8, uint8_t, now + x)
 FOLD(add_16, uint16_t, now + x)
 FOLD(add_32, uint32_t, now + x)
 FOLD(add_64, uint64_t, now + x)
+/* Of 8 bits both are widened to int, which holds their product. */
 FOLD(mul_8, uint8_t, now *x)
 /* Two uint16_t would be multiplied as int, which can overflow. */
 FOLD(mul_16, uint16_t, (uint32_t)now *x)
@@ -258,6 +267,7 @@ EXTREME_REAL(f64, double, (double), (double)NAN)
 
 static tsr__join_fn *extreme_of(tsr_dtype dtype, bool largest)
 {
+/* Two functions a dtype; bools come as numbers. */
 #define BOTH(id, dtype) [TSR_##id] = { min_##dtype, max_##dtype }
   static tsr__join_fn *const folds[TSR__DTYPES][2] = {
     BOTH(I8, i8),   BOTH(I16, i16),   BOTH(I32, i32), BOTH(I64, i64),
@@ -271,6 +281,7 @@ static tsr__join_fn *extreme_of(tsr_dtype dtype, bool largest)
 /* Of bits alone, by their number. */
 static tsr__join_fn *whole_of(tsr_dtype dtype, int64_t how)
 {
+  /* Integers and floats of a size alike: bits are copied, or the floats went another way. */
   static tsr__join_fn *const folds[3][4] = {
     [TSR_SCATTER_SET] = { set_8, set_16, set_32, set_64 },
     [TSR_SCATTER_ADD] = { add_8, add_16, add_32, add_64 },
@@ -308,6 +319,7 @@ static tsr__reals load_lines(const tsr__scattering *a, const void *from, int64_t
   return *room;
 }
 
+/* Gives all elements of the operand to `take`, in blocks, with their places in the strip. */
 void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user)
 {
   const tsr__strip *s = a->strip;
@@ -316,6 +328,7 @@ void tsr__scatter_each_x(tsr__scattering *a, tsr__take_fn *take, void *user)
   for (int64_t t = 0; t < s->along; t += n) {
     n = s->along - t < most ? s->along - t : most;
     if (!goes_on(a, n)) return;
+    /* Places count the elements of the strip: [along, count]. */
     for (int64_t i = 0; i < n * s->count; i++) place[i] = t * s->count + i;
     tsr__reals x = load_lines(a, s->part->in[0].buffer->data, s->at + t * s->after,
                               &(tsr__reals){ .f64 = room, .n = (int)(n * s->count) });
@@ -330,6 +343,8 @@ static void spread_places(const int64_t *line, int64_t n, int64_t width, int64_t
     for (int64_t k = 0; k < width; k++) *place++ = line[i] < 0 ? -1 : line[i] * width + k;
 }
 
+/* Gives all updates from `begin` to `end` to `take`, in blocks; -1 is the place of those that go to
+ * another device. */
 void tsr__scatter_each_update(tsr__scattering *a, tsr__take_fn *take, void *user)
 {
   const int64_t width = a->strip->count;
@@ -380,6 +395,7 @@ static tsr_status product_strip(tsr__scattering *a)
 
 /* ---- the whole ---- */
 
+/* A strip is one worker's: no other writes its places. */
 static tsr_status scatter_strip(const tsr__strip *s)
 {
   tsr__scattering a = tsr__scattering_of(s);
@@ -403,7 +419,8 @@ static int64_t position_of(const tsr__call *call, const tsr__call_part *part, in
   return position;
 }
 
-/* Refuses the first index that is none. */
+/* Refuses the first index that is none. From the start, part by part: this is read only when an
+ * index is known to be wrong. */
 static tsr_status check_places(const tsr__call *call, tsr__error *error)
 {
   int64_t first = INT64_MAX, value = 0;

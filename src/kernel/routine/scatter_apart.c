@@ -7,7 +7,11 @@
  *
  * Sums of floats travel exactly, integers wrap and extremes are elements. Of updates that replace
  * what is there the last one in the order of all indices wins: which one that is, devices tell each
- * other for each place. So neither the cut nor the order of devices can show. */
+ * other for each place. So neither the cut nor the order of devices can show.
+ *
+ * What lies where:
+ *   unit     a strip of a group's parts: the task of a worker
+ *   share    what some updates of one member come to, where sums are made by several workers */
 #include "kernel/routine/scatter.h"
 
 #include "kernel/device/cpu.h"
@@ -98,6 +102,7 @@ static void look_at_x(void *user, const int64_t *place, const tsr__reals *x)
   bins->plain |= found;
 }
 
+/* The operand's elements are where all sums begin. */
 static void begin_with_x(void *user, const int64_t *place, const tsr__reals *x)
 {
   tsr__bins *bins = user;
@@ -120,6 +125,7 @@ static void make_share(share *s, int worker)
   tsr_runtime *rt = strip.call->rt;
   int64_t count = strip.along * strip.count;
   strip.worker = worker;
+  /* Updates are cut evenly by number, whatever places they go to. */
   a.begin = a.count * s->part / s->parts;
   a.end = a.count * (s->part + 1) / s->parts;
   s->memory = tsr__cpu_buffer(rt, strip.part->device, tsr__bins_bytes(count), &error);
@@ -138,7 +144,8 @@ static void free_share(share *s)
   *s = (share){ 0 };
 }
 
-/* What of a member's sums travels; joining them is exact. */
+/* What of a member's sums travels; joining them is exact. All of it is counted, in pieces of a wire
+ * that is read by nobody: in one process the sums are at hand. */
 static void send_sums(const unit *u, int member, const tsr__rows *sums)
 {
   uint64_t wire[1024];
@@ -161,6 +168,8 @@ static void join_share(share *to, share *from)
   to->good = to->good && !to->bins.rows.failed;
 }
 
+/* As many lines at a time as the reading has room for; where a strip is narrower than its lines,
+ * one. */
 static void write_sums(const unit *u, const tsr__rows *sums)
 {
   const tsr__strip *s = &u->strip;
@@ -184,6 +193,7 @@ static bool sum_unit(const unit *u)
   for (int m = 1; m < u->job->groups.members && first.good; m++) {
     share other = { .unit = u, .member = m, .parts = 1 };
     make_share(&other, u->strip.worker);
+    /* A share that failed says so for all. */
     first.good = other.good;
     if (other.good) join_share(&first, &other);
     free_share(&other);
@@ -232,8 +242,10 @@ static int parts_of(const apart *job, const unit *u)
   tsr__scattering a = of_member(u, 0, &strip);
   int64_t count = strip.along * strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
   int64_t members = job->groups.members, shares = 2 * tsr__worker_count(job->call->rt);
+  /* No more than two shares a worker, and no more than memory allows. */
   int64_t most = MOST_BYTES / (int64_t)tsr__bins_bytes(count);
   int64_t parts = a.count * strip.count / least;
+  /* A share must be worth it: else adding costs less than joining. */
   if (members * a.count * strip.count < LEAST || most < 2) return 0;
   if (shares > most) shares = most;
   if (parts > shares / members) parts = shares / members;
@@ -272,11 +284,13 @@ static void join_run(const unit *u, int64_t t, const void *came, tsr__join_fn *j
 
 static void fold_unit(const unit *u)
 {
+  /* One run of the widest element: eight bytes. */
   unsigned char came[8 * TSR__SCATTER_WIDTH];
   tsr__join_fn *join = NULL;
   for (int m = 0; m < u->job->groups.members; m++) {
     tsr__strip strip;
     tsr__scattering a = of_member(u, m, &strip);
+    /* All members of a group do the same. */
     join = tsr__scatter_join(&a);
     for (int64_t t = 0; t < u->strip.along; t++) begin_run(u, m, t, &a);
     tsr__scatter_fold(&a, join);
@@ -304,6 +318,7 @@ static int64_t number_of(const apart *job, int part, int64_t j)
 {
   const tsr__gnode *at =
       &job->call->program->nodes[tsr__in(job->call->program, tsr__call_node(job->call), 1)];
+  /* As position_of() does: in C order over all of the indices. */
   const tsr_box *box = &job->call->parts[part].in[1].box;
   int64_t number = 0, scale = 1;
   for (int d = at->rank - 1; d >= 0; d--) {
@@ -314,6 +329,7 @@ static int64_t number_of(const apart *job, int part, int64_t j)
   return number;
 }
 
+/* For each place of a part the last update that goes there; -1: none. */
 static void find_last(apart *job, int part)
 {
   tsr__strip strip = { .call = job->call, .part = &job->call->parts[part] };
@@ -342,6 +358,8 @@ static void find_winners(apart *job, const int *part)
       carry(&u, m, 0,
             (tsr__transfer){
                 .to = &number, .from = &job->last[part[m]][t], .bytes = sizeof number });
+      /* Of equal numbers there are none but -1: the first member stays where nobody has an
+       * update. */
       if (number > most) who = m;
       if (number > most) most = number;
     }
@@ -349,6 +367,7 @@ static void find_winners(apart *job, const int *part)
   }
 }
 
+/* Strips of a group: its parts have one shape. */
 static int64_t units_of(const apart *job, int group)
 {
   tsr__sides sides = sides_of(job, job->groups.part[group * job->groups.members]);
@@ -373,6 +392,7 @@ static int64_t **new_lists(const apart *job, size_t *bytes)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Units are numbered through the groups. */
 static unit unit_of(apart *job, int64_t task, int worker)
 {
   int group = 0;
@@ -404,7 +424,7 @@ static void unit_task(void *user, int64_t task, int worker)
 }
 
 /* Units that are too few for the workers, one after the other, shared out to them. False: that is
- * no use. */
+ * no use. So a few long lines occupy all workers. */
 static bool share_units(apart *job, int64_t units)
 {
   if (!tsr__scatter_sums(job->call) || units >= tsr__worker_count(job->call->rt)) return false;
@@ -423,6 +443,7 @@ static tsr_status do_units(apart *job, tsr__error *error)
   int64_t units = 0;
   for (int g = 0; g < job->groups.count; g++) {
     units += units_of(job, g);
+    /* Before any unit begins, as all units of a group ask for the same winners. */
     if (job->last && units_of(job, g))
       find_winners(job, &job->groups.part[g * job->groups.members]);
   }

@@ -80,12 +80,14 @@ static void copy_rows(tsr_dtype dtype, int64_t start, int64_t n, const void *fro
          (size_t)n * size);
 }
 
+/* `at` NULL: as they are. */
 static void gather_values(const gather_job *job, const tsr__piece *piece, const uint32_t *at)
 {
   tsr_dtype dtype = job->ask->from->dtype;
   const void *from = job->ask->from->values[piece->part]->data;
   char *to = job->values[piece->part]->data;
   int64_t size = (int64_t)tsr_dtype_size(dtype);
+  /* By size: what the bits mean does not show; bools are bits of their own. */
   if (!at) copy_rows(dtype, piece->start, piece->count, from, to);
   else if (dtype == TSR_BOOL)
     tsr__pick_bits(at, piece->count, from, (uint64_t *)(void *)to + piece->start / 64);
@@ -100,6 +102,7 @@ static void gather_task(void *user, int64_t task, int worker)
   const gather_job *job = user;
   const tsr__gather *ask = job->ask;
   tsr__piece piece = tsr__piece_of(&job->parts, TSR__PIECE_ROWS, task);
+  /* NULL: the identity of the whole part. */
   const uint32_t *at = ask->index->at[piece.part];
   if (at) at += piece.start;
   gather_values(job, &piece, at);
@@ -119,6 +122,7 @@ static void drop(int parts, tsr__buffer **buffers)
   }
 }
 
+/* A buffer a part; validity where a row may be null or missing. */
 static tsr_status gather_room(tsr_runtime *rt, const gather_job *job, tsr__error *error)
 {
   const tsr__gather *ask = job->ask;

@@ -112,6 +112,7 @@ static bool nullable(const tsr__aggregate_ask *ask, int column)
  * the records, whose offset is a number. */
 static int tally(job *j, tsr__group_record want)
 {
+  /* Bytes of each kind in a record. */
   static const uint8_t size[] = {
     [TSR__RECORD_COUNT] = 8, [TSR__RECORD_I64] = 8,  [TSR__RECORD_I128] = 16,
     [TSR__RECORD_I192] = 24, [TSR__RECORD_FIX] = 16, [TSR__RECORD_FIX2] = 24,
@@ -126,6 +127,7 @@ static int tally(job *j, tsr__group_record want)
         have->inverted == want.inverted && have->map == want.map)
       return k;
   }
+  /* Sums of doubles lie beside the records, one list for all groups. */
   if (!size[want.kind]) want.offset = (uint32_t)plan->rows_count++;
   else want.offset = (uint32_t)plan->stride;
   plan->stride += size[want.kind];
@@ -175,6 +177,7 @@ static sums plan_sums(job *j, int column, int other, bool units)
 
 static void plan_moment(job *j, tsr__reading *r)
 {
+  /* Both columns of a correlation are summed alike, so that products fit the same units. */
   const tsr__span_of *span = j->plan.span;
   int column = r->agg->column, other = r->agg->other, op = r->agg->op;
   /* Products need a span half as wide, so a column that is squared anywhere is judged for that. */
@@ -238,6 +241,7 @@ static bool plan_room(job *j)
   size_t aggs = (size_t)ask->count;
   for (int a = 0; a < ask->count; a++) {
     const tsr__group_agg *agg = &ask->aggs[a];
+    /* Columns are listed up to the highest that is asked for. */
     int last = agg->op == TSR__GROUP_CORR && agg->other > agg->column ? agg->other : agg->column;
     if (last >= j->plan.column_count) j->plan.column_count = last + 1;
   }
@@ -303,6 +307,7 @@ static tsr_status make_plan(job *j, bool all)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
+/* Room for the results of all groups; validity only where some result may be null. */
 static tsr_status result_room(job *j)
 {
   const tsr__aggregate_ask *ask = j->ask;
@@ -313,6 +318,7 @@ static tsr_status result_room(job *j)
     for (int p = 0; p < ask->parts->count; p++) {
       int at = a * ask->parts->count + p, device = ask->parts->device[p];
       int64_t groups = ask->groups->count[p];
+      /* The dtype of the result, not of the column. */
       size_t bytes = tsr__device_bytes(j->reading[a].dtype, groups);
       j->values[at] = ops->buffer(j->rt, device, bytes, j->error);
       if (!j->values[at]) return j->error->status;
@@ -331,6 +337,7 @@ static void read_out(job *j, int part, const tsr__group_record_state *state, tsr
 {
   const tsr__aggregate_ask *ask = j->ask;
   for (int a = 0; a < ask->count; a++) {
+    /* Last rows are row numbers: they are looked up later. */
     const tsr__reading *r = &j->reading[a];
     int at = a * ask->parts->count + part;
     if (ask->aggs[a].op == TSR__GROUP_LAST) {
@@ -420,6 +427,7 @@ static void direct_task(void *user, int64_t task, int worker)
   start += j->round * j->round_rows;
   if (end > start + j->round_rows) end = start + j->round_rows;
   if (start >= end) return;
+  /* Rows in order of the part: no list of rows is needed. */
   tsr__group_record_rows read = {
     .part = part, .start = start, .count = end - start, .group = j->ask->groups->group[part] + start
   };
@@ -458,16 +466,19 @@ static void direct_read_task(void *user, int64_t task, int worker)
            (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
 }
 
+/* A state for each slot of workers of each part: no group is written to by two of them. */
 static tsr_status aggregate_direct(job *j)
 {
   const tsr__parts *parts = j->ask->parts;
   int64_t most = 0;
   for (int p = 0; p < parts->count; p++) most = parts->rows[p] > most ? parts->rows[p] : most;
+  /* Several slots only if a part has enough rows for them. */
   j->slots = most < 4 * PIECE ? 1 : (j->workers + parts->count - 1) / parts->count;
   int states = parts->count * j->slots;
   j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
   if (!j->state) return no_memory(j);
   j->state_count = states;
+  /* Each on the device of its part. */
   for (int k = 0; k < j->state_count; k++)
     if (!state_room(j, &j->state[k], parts->device[k / j->slots],
                     j->ask->groups->count[k / j->slots]))
@@ -505,7 +516,8 @@ static void count_task(void *user, int64_t task, int worker)
   for (int64_t i = 0; i < piece.count; i++) count[group[i] >> c->shift]++;
 }
 
-/* Turns counts into where the rows of each piece start in each cluster. */
+/* Turns counts into where the rows of each piece start in each cluster. Cluster by cluster over the
+ * pieces, so that rows of a cluster stay in their order. */
 static void place_clusters(cluster_part *c, int64_t pieces)
 {
   int64_t place = 0;
@@ -520,6 +532,8 @@ static void place_clusters(cluster_part *c, int64_t pieces)
   c->border[c->count] = place;
 }
 
+/* Copies the numbers of rows and groups to where their clusters lie; values are read where they
+ * are. */
 static void deal_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -549,8 +563,10 @@ static void cluster_task(void *user, int64_t task, int worker)
   tsr__group_record_state here = { .groups = count }, *state = j->kept ? &here : &j->state[worker];
   /* Unlike the direct way it stops here: clusters are many, and all of them would be done again. */
   if (atomic_load(&j->failed) || atomic_load(&j->misled)) return;
+  /* Kept records are those of all groups: a cluster's are a stretch of them. */
   if (j->kept) here.record = j->kept[part].record + (size_t)first * j->plan.stride;
   state_clear(j, state);
+  /* Groups are counted from the cluster's first. */
   tsr__group_record_rows read = { .part = part,
                                   .count = c->border[k + 1] - c->border[k],
                                   .row = c->row + c->border[k],
@@ -602,6 +618,8 @@ static tsr_status aggregate_clusters(job *j)
   j->state = tsr__new(&j->rt->heap, (size_t)states * sizeof *j->state);
   if (!j->state) return no_memory(j);
   j->state_count = states;
+  /* Without keeping, a state a worker with room for a cluster's groups, on the first device; else
+   * one a part. */
   for (int k = 0; k < states; k++) {
     int64_t count = j->kept ? j->ask->groups->count[k] : groups;
     if (!state_room(j, &j->state[k], parts->device[j->kept ? k : 0], count)) return no_memory(j);
@@ -655,6 +673,7 @@ static tsr_status tally_rows(job *j)
   int64_t most = 0;
   for (int p = 0; p < ask->parts->count; p++)
     most = ask->groups->count[p] > most ? ask->groups->count[p] : most;
+  /* Nothing is kept of any group: all aggregates are looked up. */
   if (!j->plan.count && !j->kept) return TSR_OK;
   /* By the part with most groups, for all: one way a run. */
   bool direct = (int64_t)state_bytes(j, most) <= DIRECT_BYTES;
@@ -684,6 +703,7 @@ static tsr_status look_up(job *j)
     else if (op == TSR__GROUP_NUNIQUE) status = tsr__group_nunique(j->rt, &one, j->error);
     else if (op == TSR__GROUP_QUANTILE) status = tsr__group_quantile(j->rt, &one, j->error);
   }
+  /* Validity is there before results are, and goes where no result was null. */
   if (!status) drop_valid(j);
   return status;
 }
@@ -740,6 +760,7 @@ static void job_start(job *j, tsr_runtime *rt, const tsr__aggregate_ask *ask, ts
               .workers = tsr__worker_count(rt) };
 }
 
+/* Nothing made yet: what is NULL need not be let go of. */
 static void set_results(job *j, tsr__buffer **values, tsr__buffer **valid)
 {
   size_t count = (size_t)j->ask->count * (size_t)j->ask->parts->count;
@@ -787,6 +808,7 @@ tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *a
   *out = NULL;
   if (!t) return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for its aggregates", what);
   job *j = &t->job;
+  /* The ask is copied: it is read again when records come out, with the groups of that time. */
   t->ask = *ask;
   job_start(j, rt, &t->ask, error);
   tsr_status status = plan_new(j);
@@ -795,6 +817,7 @@ tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *a
   if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
   if (use) status = j->kept ? tally_rows(j) : no_memory(j);
   if (use && !status && atomic_load(&j->misled)) {
+    /* A look at all rows may find that records cannot hold the sums. */
     status = plan_again(j);
     use = !status && recorded(j);
     if (use) status = tally_rows(j);
@@ -838,6 +861,8 @@ static void kept_read_task(void *user, int64_t task, int worker)
            (tsr__read_to){ .first = piece.start, .from = piece.start, .count = piece.count });
 }
 
+/* Groups at home may be others than those that the records were made of: their number is the
+ * reader's. */
 tsr_status tsr__tallied_read(tsr__group_records *t, const tsr__grouped *groups,
                              tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
 {

@@ -32,6 +32,8 @@ static shared shared_codes(const tsr__group_homes *h, int64_t at, int from, int 
   return (shared){ all + from * h->code_words, all + to * h->code_words, all, h->code_words, to };
 }
 
+/* A word of the codes that two parts have in common, and no part before `to`: each code goes to the
+ * first part that has it. */
 static uint64_t shared_bits(const shared *s, int64_t w)
 {
   uint64_t bits = s->of[w] & s->to[w];
@@ -46,6 +48,7 @@ static int64_t count_shared(const shared *s, int64_t end)
   return count;
 }
 
+/* A group stays if it is at home with the number that it has. */
 static bool leaves(const tsr__group_homes *h, int64_t p, int64_t g)
 {
   const int32_t *home = h->home[p]->data, *number = h->number[p]->data;
@@ -59,6 +62,7 @@ static void count_task(void *user, int64_t p, int worker)
   const tsr__group_homes *h = l->homes;
   int64_t *counts = l->counts + p * h->parts->count;
   if (h->coded) {
+    /* Codes go to parts before this one only: home is the first part that has the code. */
     for (int q = 0; q < p; q++) {
       shared s = shared_codes(h, p, (int)p, q);
       counts[q] = count_shared(&s, h->code_words);
@@ -92,6 +96,7 @@ static void take_coded(const tsr__leaving *l, int p)
         group[n] = (int64_t)number[64 * w + __builtin_ctzll(bits)] * l->words;
         __builtin_prefetch(record + group[n++]);
       }
+      /* Until enough are on their way, or all are. */
       if (n < FETCHED && w + 1 < h->code_words) continue;
       for (int i = 0; i < n; i++, out += l->words) copy_words(out, record + group[i], l->words);
       n = 0;
@@ -114,6 +119,7 @@ static void take_task(void *user, int64_t p, int worker)
   int32_t *there = l->sent_number[p]->data;
   uint64_t *out = l->sent[p]->data;
   int64_t *next = l->word_counts + p * parts, at = 0;
+  /* Where the records for each part begin: they lie by destination. */
   for (int q = 0; q < parts; at += l->counts[p * parts + q++]) next[q] = at;
   for (int64_t g = 0; g < h->local.count[p]; g++) {
     if (!leaves(h, p, g)) continue;
@@ -141,6 +147,7 @@ static void join_coded(const tsr__leaving *l, int p, int q, int64_t share, const
 {
   const uint32_t *number = l->homes->local.number[p];
   shared s = shared_codes(l->homes, p, q, p);
+  /* Words of codes are cut evenly; where a share's records begin is counted. */
   int64_t first = s.words * share / l->shares, end = s.words * (share + 1) / l->shares;
   uint32_t group[BLOCK + 64];
   tsr__joining block = { .group = group, .end = UINT64_MAX };
@@ -148,6 +155,7 @@ static void join_coded(const tsr__leaving *l, int p, int q, int64_t share, const
   for (int64_t w = first; w < end; w++) {
     for (uint64_t bits = shared_bits(&s, w); bits; bits &= bits - 1)
       group[block.count++] = number[64 * w + __builtin_ctzll(bits)];
+    /* A block is joined when it is full, or at the end of the share. */
     if (block.count < BLOCK && w + 1 < end) continue;
     tsr__tallied_join(l->records, p, &block);
     block.record += block.count * l->words;
@@ -168,6 +176,7 @@ static void join_task(void *user, int64_t task, int worker)
     record += l->word_counts[q * h->parts->count + p];
   }
   if (h->coded) return;
+  /* Of groups with numbers each share has a range of them and passes over all records. */
   uint64_t groups = (uint64_t)h->local.count[p], shares = (uint64_t)l->shares;
   tsr__joining from = { .group = l->came_number[p]->data,
                         .record = record,

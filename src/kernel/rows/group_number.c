@@ -122,6 +122,7 @@ static tsr_status no_memory(job *j)
   return tsr__error_set(j->error, TSR_ENOMEM, "%s: no memory for its tables; free arrays", what);
 }
 
+/* Errors of tasks are told after all of them ended. */
 static tsr_status run(job *j, int64_t tasks, tsr__task_fn fn)
 {
   if (!tsr__parallel_long(j->rt, what, tasks, fn, j)) return tsr__cancelled(j->error, what);
@@ -177,6 +178,7 @@ static void find_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
+  /* Each slot of workers has rows of its own and a table of its own: none waits for another. */
   part *at = &j->part[task / j->slots];
   int64_t s = task % j->slots;
   int64_t start = at->rows * s / j->slots, end = at->rows * (s + 1) / j->slots;
@@ -184,6 +186,7 @@ static void find_task(void *user, int64_t task, int worker)
   /* Rounds go from the last rows to the first, too: the highest round comes first and clears the
    * table. */
   if (j->round == j->rounds - 1) memset(first, 0xff, sizeof *first << j->bits);
+  /* A round is a stretch of the slot's rows, so that a task is short enough to be cancelled. */
   start += j->round * SLOT_ROWS;
   if (end > start + SLOT_ROWS) end = start + SLOT_ROWS;
   /* Without bits all keys are equal, and there is no word to read. */
@@ -216,9 +219,11 @@ static void join_task(void *user, int64_t task, int worker)
   job *j = user;
   codes c = codes_of(j, task);
   const part *at = &j->part[c.part];
+  /* Where one task has all codes of a part nobody else writes its marks. */
   bool shared = INT64_C(1) << j->bits > PIECE; /* others mark rows of the part as well */
   for (int64_t code = c.start; code < c.end; code++) {
     uint32_t row = c.first[code];
+    /* The smallest row of all slots is the first of all. */
     for (int s = 1; s < j->slots; s++)
       if (at->firsts[s][code] < row) row = at->firsts[s][code];
     c.first[code] = row;
@@ -235,6 +240,7 @@ static void number_task(void *user, int64_t task, int worker)
   (void)worker;
   job *j = user;
   codes c = codes_of(j, task);
+  /* Each number is written once: no two codes have one first row. */
   uint32_t *rows = j->out->first.at[c.part];
   for (int64_t code = c.start; code < c.end; code++) {
     if (c.first[code] == TSR__NO_ROW) continue;
@@ -278,6 +284,7 @@ static bool tables_room(job *j)
   return true;
 }
 
+/* Tables of all slots, marks cleared. */
 static bool dense_room(job *j)
 {
   tsr__heap *heap = &j->rt->heap;
@@ -316,6 +323,7 @@ static tsr_status group_dense(job *j)
   /* find, join, count, number, assign: each a pass over all parts at once, the next one beginning
    * when the last is done. */
   tsr_status status = TSR_OK;
+  /* As many rounds as the longest slot needs. */
   j->rounds = most / j->slots / SLOT_ROWS + 1;
   for (j->round = j->rounds - 1; !status && j->round >= 0; j->round--)
     status = run(j, (int64_t)j->parts * j->slots, find_task);
@@ -341,6 +349,7 @@ static void count_task(void *user, int64_t piece, int worker)
   tsr__piece cut = tsr__piece_of(j->rows, PIECE, piece);
   const part *at = &j->part[cut.part];
   int64_t end = cut.start + cut.count;
+  /* A part of one bin needs no dealing. */
   if (!at->bin_bits) return;
   uint32_t *count = piece_start(piece, at);
   memset(count, 0, sizeof *count << at->bin_bits);
@@ -488,6 +497,7 @@ static void bin_task(void *user, int64_t task, int worker)
   /* Without bins the rows are in order already, and the groups' list itself takes the first
    * rows. */
   uint32_t *first = (at->bin_bits ? at->bin_first : at->group) + cut->start;
+  /* At most half full with the rows of a usual bin; a bin of more rows lets it grow. */
   size_t size = b.count < BIN_ROWS ? 2 * BIN_ROWS : 4 * BIN_ROWS;
   if (b.count < 64) size = 128;
   bool fine = t->size >= size || table_size(&j->rt->heap, t, size);
@@ -497,6 +507,7 @@ static void bin_task(void *user, int64_t task, int worker)
     atomic_store(&j->failed, true);
     return;
   }
+  /* Of one bin `first` has rows already. */
   if (!at->bin_bits) return;
   const uint32_t *row = at->bin_row + cut->start;
   /* From places in the bin to rows of the part. The order within a bin is that of rows, so the
@@ -520,6 +531,7 @@ static void back_task(void *user, int64_t piece, int worker)
   for (int64_t r = cut.start; r < end; r += 64) {
     int64_t last = end - r < 64 ? end : r + 64;
     uint64_t bits = 0;
+    /* Rows of a bin come in order, so the next one is where the piece's place says. */
     if (at->bin_bits)
       for (int64_t i = r; i < last; i++) group[i] = at->bin_first[place[at->bin[i]]++];
     for (int64_t i = r; i < last; i++) bits |= (uint64_t)(group[i] == (uint32_t)i) << (i - r);
@@ -537,6 +549,7 @@ static void rank_task(void *user, int64_t piece, int worker)
   const part *at = &j->part[cut.part];
   int64_t end = cut.start + cut.count;
   uint32_t *group = at->group, *first = j->out->first.at[cut.part];
+  /* Numbers of a piece's first rows follow those of the pieces before it. */
   uint32_t number = at->marks.before[cut.start / 64];
   for (int64_t r = cut.start; r < end; r += 64) {
     int64_t last = end - r < 64 ? end : r + 64;
@@ -546,6 +559,7 @@ static void rank_task(void *user, int64_t piece, int worker)
   }
 }
 
+/* How many bins a part has follows from its rows alone, not from workers. */
 static bool hash_room(job *j)
 {
   int64_t bins = 0, first_piece = 0;
@@ -592,6 +606,7 @@ static tsr_status group_hashed(job *j)
 
 /* ---- the two together ------------------------------------------------------------------------ */
 
+/* Groups of each part in its device's memory; the lists of pointers in the heap. */
 static bool result_room(job *j, const tsr__parts *parts)
 {
   tsr__heap *heap = &j->rt->heap;
@@ -652,6 +667,7 @@ tsr_status tsr__group_rows(tsr_runtime *rt, const tsr__parts *parts, const tsr__
     j.part[p].group = out->group[p];
     if (parts->rows[p] > most) most = parts->rows[p];
   }
+  /* By the part that has most rows: all parts go one way. */
   if (!status) status = dense(&j, most) ? group_dense(&j) : group_hashed(&j);
   job_free(&j);
   if (status) tsr__grouped_free(rt, out);

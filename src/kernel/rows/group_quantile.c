@@ -30,6 +30,7 @@ typedef struct asker {
   int worker;
 } asker;
 
+/* Of few keys no pass is long enough to ask. */
 static bool stops(const asker *ask, int64_t n)
 {
   return n >= ASK_ROWS && tsr__progress_stops(ask->progress, ask->worker);
@@ -62,14 +63,17 @@ static range whole_range(const uint64_t *key, int64_t n)
 static range narrow(const uint64_t *key, int64_t n, range r, int64_t k)
 {
   uint32_t count[STRETCHES + 1] = { 0 };
+  /* Bits of the span below its top eight. */
   int shift = 56 - __builtin_clzll(r.span | 255);
   for (int64_t i = 0; i < n; i++) {
+    /* Unsigned: keys below the range wrap to large numbers. */
     uint64_t up = key[i] - r.low;
     /* What lies outside goes to one more counter instead of a branch. */
     count[up <= r.span ? up >> shift : STRETCHES]++;
   }
   int64_t below = r.below;
   int s = 0;
+  /* The stretch in which the count passes k. */
   for (; below + count[s] <= k; s++) below += count[s];
   uint64_t first = (uint64_t)s << shift, last = first + ((UINT64_C(1) << shift) - 1);
   if (last > r.span) last = r.span;
@@ -112,6 +116,7 @@ static void pick(const uint64_t *key, int64_t n, int64_t k, uint64_t out[2], con
   if (r.span) out[0] = out[1] = pick_few(key, n, r, k);
   if (stops(ask, n)) return;
   int64_t up_to = 0;
+  /* How many keys are not above it: those below and all equal ones. */
   for (int64_t i = 0; i < n; i++) up_to += key[i] <= out[0];
   /* Equal keys may go on behind k; only if they end there is the next one another. */
   if (k + 1 < n && up_to <= k + 1) out[1] = next_above(key, n, out[0]);
@@ -155,6 +160,8 @@ static bool real(const job *j)
   return tsr__dtype_float((tsr_dtype)j->column->dtype);
 }
 
+/* Keys are unsigned and in the order of values: signed numbers have the sign bit turned, NaN is
+ * above all. */
 static uint64_t key_of(const job *j, const void *data, int64_t row)
 {
   double value;
@@ -210,6 +217,7 @@ static void count_task(void *user, int64_t task, int worker)
   }
 }
 
+/* Serial in each part: counters are far fewer than rows. */
 static void place_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -264,6 +272,7 @@ static void pick_group(job *j, int p, int64_t g, int a, int worker)
   double value = 0;
   if (n) {
     uint64_t *valid = j->one->valid[at]->data;
+    /* As NumPy: a share of the way from the first to the last. */
     double place = agg->q * (double)(n - 1);
     int64_t k = (int64_t)place;
     if (k > n - 1) k = n - 1;
@@ -273,6 +282,7 @@ static void pick_group(job *j, int p, int64_t g, int a, int worker)
     /* Neighbouring groups may be picked by other tasks. */
     __atomic_fetch_or(&valid[g / 64], UINT64_C(1) << (g % 64), __ATOMIC_RELAXED);
   }
+  /* A group without values has 0 under its null. */
   if (j->column->dtype == TSR_F32) ((float *)values)[g] = (float)value;
   else ((double *)values)[g] = value;
 }
@@ -283,6 +293,7 @@ static void pick_task(void *user, int64_t task, int worker)
   const tsr__aggregate_ask *ask = j->one->ask;
   tsr__parts groups = { ask->parts->count, NULL, ask->groups->count };
   tsr__piece piece = tsr__piece_of(&groups, j->step, task);
+  /* All quantiles of the column while the group's keys are in the cache. */
   for (int64_t g = piece.start; g < piece.start + piece.count; g++)
     for (int a = j->one->agg; a < ask->count; a++)
       if (same_column(j, a)) pick_group(j, piece.part, g, a, worker);
@@ -321,6 +332,7 @@ static bool room(job *j, tsr__error *error)
   if (rows < PIECE) j->slots = 1;
   /* Counters of all slots must not be more than the rows they count. */
   while (j->slots > 1 && j->slots * groups > 2 * rows) j->slots--;
+  /* Groups of about TASK_ROWS rows. */
   j->step = rows > TASK_ROWS ? groups * TASK_ROWS / rows : groups;
   if (j->step < 1) j->step = 1;
   j->part = tsr__new(&j->rt->heap, (size_t)ask->parts->count * sizeof *j->part);
@@ -351,6 +363,7 @@ tsr_status tsr__group_quantile(tsr_runtime *rt, const tsr__ordered_agg *one, tsr
   tsr_status status = room(&j, error) ? TSR_OK : no_memory(error);
   tsr__parts groups = { ask->parts->count, NULL, ask->groups->count };
   int64_t slots = (int64_t)ask->parts->count * j.slots;
+  /* Each step needs the one before for all parts. */
   if (!status) {
     tsr__progress *progress = &j.progress;
     bool all = tsr__parallel_progress(progress, slots, count_task, &j) &&
@@ -393,6 +406,7 @@ static void distinct_task(void *user, int64_t task, int worker)
   }
 }
 
+/* Numbers the pairs of group and value by grouping them again, the group as the first key. */
 static tsr_status group_pairs(tsr_runtime *rt, const distinct *d, tsr__grouped *pairs,
                               tsr__error *error)
 {

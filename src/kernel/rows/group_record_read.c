@@ -2,7 +2,14 @@
  *
  * A sum in units is a whole number; it is rounded like one, and scaled by a power of two, which
  * is exact. Means take one division and what it lacks: where that could leave doubt about the
- * last bit, the long way decides. */
+ * last bit, the long way decides.
+ *
+ * What lies where:
+ *   record     count | sum in units | squares | what was seen      words of a group, `stride` apart
+ *   result     values [first + i], valid bits     of groups from .. from + count - 1
+ *
+ * Sums whose values did not fit units are kept as rows of doubles (TSR__RECORD_ROWS); both ways
+ * round once, to the same bits. */
 #include "kernel/rows/group_record.h"
 
 #include "kernel/tile/interp_tile.h"
@@ -11,6 +18,7 @@ enum { BLOCK = 512 };
 
 #define SIGN (UINT64_C(1) << 63)
 
+/* The dtype of a result, by what it is of: extremes, first and last have the operand's own. */
 tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 {
   bool real = tsr__dtype_float((tsr_dtype)dtype);
@@ -33,6 +41,7 @@ tsr_dtype tsr__group_dtype(int op, tsr_dtype dtype)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* Records of a group lie together, those of the next one `stride` bytes on. */
 static const uint64_t *word_at(const tsr__reading *r, const tsr__group_record_state *state,
                                int tally, int64_t group)
 {
@@ -69,6 +78,7 @@ static tsr__isq products_at(const tsr__reading *r, const tsr__group_record_state
   return (tsr__isq){ { word[0], word[1], word[2] } };
 }
 
+/* Without such a word anything may have been seen, but nothing that is special. */
 static uint64_t saw_at(const tsr__reading *r, const tsr__group_record_state *state, int64_t group)
 {
   return r->saw < 0 ? (uint64_t)TSR__SAW_OTHER : *word_at(r, state, r->saw, group);
@@ -182,6 +192,7 @@ static void put_whole(const tsr__read_to *to, tsr_dtype dtype, int64_t i, int64_
   else tsr__dtype_put_whole(dtype, to->values, to->first + i, value);
 }
 
+/* False: some sum does not fit its dtype. */
 static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_state *state,
                               const tsr__read_to *to)
 {
@@ -198,6 +209,8 @@ static bool read_integer_sums(const tsr__reading *r, const tsr__group_record_sta
   return fits;
 }
 
+/* A sum counts units and is an integer, so it is exact; what was special among the values is seen
+ * apart. */
 static void read_unit_sums(const tsr__reading *r, const tsr__group_record_state *state,
                            const tsr__read_to *to)
 {
@@ -226,6 +239,7 @@ static void read_unit_means(const tsr__reading *r, const tsr__group_record_state
   }
 }
 
+/* With one of these among its values a spread is NaN. */
 enum { WILD = TSR__SAW_NAN | TSR__SAW_PINF | TSR__SAW_NINF };
 
 /* The f64 result rounds to the right f32 but where it lies between two of them, or below the normal
@@ -254,6 +268,7 @@ static void read_spreads(const tsr__reading *r, const tsr__group_record_state *s
     tsr__i128 sum = sum_at(r, state, to->from + i);
     tsr__isq squares = products_at(r, state, r->squares, to->from + i);
     int64_t n = count_at(r, state, to->from + i);
+    /* Of fewer than two values there is none. */
     if (n < 2) put_real(to, r->dtype, i, 0);
     else if (saw_at(r, state, to->from + i) & WILD) put_real(to, r->dtype, i, (double)NAN);
     else if (r->dtype == TSR_F32)
@@ -271,6 +286,7 @@ static void read_correlations(const tsr__reading *r, const tsr__group_record_sta
   for (int64_t i = 0; i < to->count; i++) {
     int64_t group = to->from + i, n = count_at(r, state, group);
     uint64_t saw = saw_at(r, state, group);
+    /* What was seen in either column counts. */
     if (r->other_saw >= 0) saw |= *word_at(r, state, r->other_saw, group);
     out[i] = n < 2 ? 0 : (double)NAN;
     if (n < 2 || (saw & WILD)) continue;
@@ -283,6 +299,7 @@ static void read_correlations(const tsr__reading *r, const tsr__group_record_sta
   }
 }
 
+/* As above, of sums kept as rows. */
 static void read_row_correlations(const tsr__reading *r, const tsr__group_record_state *state,
                                   const tsr__read_to *to)
 {
@@ -298,6 +315,7 @@ static void read_row_correlations(const tsr__reading *r, const tsr__group_record
   }
 }
 
+/* By blocks, so that counts fit the stack; values are rounded where they go. */
 static void read_rows(const tsr__reading *r, const tsr__group_record_state *state,
                       const tsr__read_to *to)
 {
@@ -322,11 +340,14 @@ static void read_rows(const tsr__reading *r, const tsr__group_record_state *stat
   }
 }
 
+/* Extremes, as keys in the order of values; records keep the largest, so of a smallest the key is
+ * turned. */
 static void read_keys(const tsr__reading *r, const tsr__group_record_state *state,
                       const tsr__read_to *to)
 {
   const tsr__group_record *t = &r->plan->item[r->main];
   uint64_t flip = t->inverted ? ~UINT64_C(0) : 0;
+  /* The sign bit is turned in signed keys, so that they compare as unsigned words. */
   bool real = tsr__dtype_float((tsr_dtype)r->dtype);
   uint64_t change = r->dtype == TSR_U64 ? flip : SIGN ^ flip;
   for (int64_t i = 0; i < to->count; i++) {
@@ -341,6 +362,7 @@ static void read_keys(const tsr__reading *r, const tsr__group_record_state *stat
   }
 }
 
+/* `any` keeps whether there was a true one, `all` whether there was a false one. */
 static void read_truth(const tsr__reading *r, const tsr__group_record_state *state,
                        const tsr__read_to *to)
 {
@@ -364,6 +386,7 @@ static void read_valid(const tsr__reading *r, const tsr__group_record_state *sta
   }
 }
 
+/* `least` is 0 where no result can be null. */
 bool tsr__group_record_read(const tsr__reading *r, const tsr__group_record_state *state,
                             tsr__read_to *to)
 {

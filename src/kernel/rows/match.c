@@ -69,6 +69,7 @@ static tsr_status cut(tsr_runtime *rt, const tsr__parts *parts, tsr__match_piece
 static void count_chains(const tsr__matched *m, const tsr__match_table *t, tsr__match_piece *piece)
 {
   const uint32_t *match = m->match[piece->part];
+  /* A semi or anti join asks whether there is one; how many more there are says nothing to it. */
   bool all = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;
   for (int64_t r = piece->begin; r < piece->end; r++) {
     if (match[r] == TSR__NO_ROW) continue;
@@ -114,6 +115,7 @@ static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
   int64_t pieces = 0, count = 0, begin = whole->begin;
   for (int64_t r = whole->begin; r < whole->end; r++) {
     bool hit = match[r] != TSR__NO_ROW;
+    /* A left join's row without a match is a result, too. */
     count += hit ? link[match[r]].length : m->how == TSR__MATCH_LEFT;
     if (count < MANY && r + 1 < whole->end) continue;
     out[pieces] = *whole;
@@ -129,7 +131,8 @@ static int64_t split_piece(const tsr__matched *m, const tsr__match_piece *whole,
 static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
 {
   int64_t room = 0, pieces = 0;
-  /* As many pieces as splitting makes at most: one begins for each MANY results. */
+  /* As many pieces as splitting makes at most: one begins for each MANY results. A piece of fewer
+   * results stays one. */
   for (int64_t i = 0; i < m->left_count; i++) room += m->left[i].count / MANY + 1;
   if (room == m->left_count) return TSR_OK;
   tsr__match_piece *out = tsr__new(&m->rt->heap, (size_t)(room + 1) * sizeof *out);
@@ -148,6 +151,7 @@ static tsr_status split_pieces(tsr__matched *m, tsr__error *error)
 /* Where each piece's results lie; a part's rows are numbered by 32 bits. */
 tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
 {
+  /* Sums over the pieces of each part, and what they saw. */
   for (int64_t i = 0; i < m->left_count; i++) {
     const tsr__match_piece *piece = &m->left[i];
     m->rows[piece->part] += piece->count;
@@ -173,6 +177,7 @@ tsr_status tsr__match_number(tsr__matched *m, tsr__error *error)
   return TSR_OK;
 }
 
+/* Memory of a part's device that lives with the matched rows. */
 tsr_status tsr__match_take(tsr__matched *m, int p, int which, int64_t bytes, tsr__error *error)
 {
   tsr__match_table *t = &m->table[p];
@@ -222,6 +227,8 @@ static void drop_tables(tsr__matched *m)
   }
 }
 
+/* Takes all that is needed to match the left rows, but for the tables; freed by tsr__match_free,
+ * whatever was taken. */
 tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr__matched *out,
                            tsr__error *error)
 {
@@ -241,6 +248,7 @@ tsr_status tsr__match_open(tsr_runtime *rt, const tsr__parts *left, int how, tsr
   return status;
 }
 
+/* The right side's keys, as those of the left one, and pieces to look at them. */
 static tsr_status open(tsr__matched *m, const tsr__match_ask *ask, tsr__error *error)
 {
   for (int p = 0; p < m->parts; p++) {
@@ -266,6 +274,7 @@ tsr_status tsr__match_find(tsr_runtime *rt, const tsr__match_ask *ask, tsr__matc
   if (!status) status = tsr__match_build(m, error);
   if (!status && !tsr__parallel_long(rt, "join", m->left_count, probe_task, m))
     status = tsr__cancelled(error, "join");
+  /* After all is counted: numbers of results are known before any room is taken for them. */
   if (!status) status = tsr__match_number(m, error);
   if (status) tsr__match_free(m);
   else drop_tables(m);
@@ -320,12 +329,15 @@ static void fill_left(const tsr__match_piece *piece, const tsr__keep *keep, int 
 {
   bool all = how == TSR__MATCH_LEFT;
   int64_t at = 0;
+  /* It ends when all are found: the last one stands at the piece's count. */
   for (int64_t r = piece->begin; at < piece->count; r++) {
     out[at] = (uint32_t)r;
     at += all | ((keep->match[r - piece->begin] != TSR__NO_ROW) == keep->hits);
   }
 }
 
+/* The right rows themselves: of a left join match[] as it is, of an inner join those that are
+ * there. */
 static void fill_right(const tsr__matched *m, const tsr__keep *keep, uint32_t *out)
 {
   if (m->how == TSR__MATCH_LEFT) memcpy(out, keep->match, (size_t)keep->rows * sizeof *out);
@@ -354,6 +366,7 @@ static void fill_chains(const tsr__matched *m, const tsr__match_piece *piece, ui
   }
 }
 
+/* Only one of both vectors is asked for at a time; a chain's rows are written into either alike. */
 static void fill_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -366,6 +379,7 @@ static void fill_task(void *user, int64_t task, int worker)
   if (one_each(m, p) || (!left && !right)) return;
   bool pairs = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;
   tsr__keep keep = keep_of(m, piece);
+  /* Chains are walked only in pieces where some row has several results. */
   if (pairs && piece->several) fill_chains(m, piece, left, right);
   else if (left) fill_left(piece, &keep, m->how, left);
   else fill_right(m, &keep, right);
@@ -399,6 +413,7 @@ static tsr_status index_new(const tsr__matched *m, tsr__index *out, tsr__error *
   return status;
 }
 
+/* A vector that was not filled is of no use. */
 static tsr_status fill(const tsr__matched *m, filling *f, tsr__index *out, tsr__error *error)
 {
   f->matched = m;
@@ -417,6 +432,7 @@ tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
 {
   tsr_status status = index_new(m, out, error);
   if (!status) status = fill(m, &(filling){ .right = out->at }, out, error);
+  /* match[] becomes the vector where every row has one result: the buffer changes hands. */
   for (int p = 0; !status && p < m->parts; p++) {
     if (!one_each(m, p)) continue;
     out->buffers[p] = m->table[p].memory[2];
@@ -428,6 +444,7 @@ tsr_status tsr__match_right(tsr__matched *m, tsr__index *out, tsr__error *error)
 
 /* ---- left columns without an index ---- */
 
+/* Where no left row gives two results its columns are filtered, not gathered by an index. */
 bool tsr__match_keeps(const tsr__matched *m)
 {
   bool pairs = m->how == TSR__MATCH_INNER || m->how == TSR__MATCH_LEFT;
@@ -440,6 +457,7 @@ typedef struct keeping {
   tsr__buffer **values;
 } keeping;
 
+/* The kept rows of a piece, moved together to where its results begin. */
 static void keep_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -462,6 +480,7 @@ tsr_status tsr__match_keep(const tsr__matched *m, const tsr__colparts *from, tsr
   tsr_status status = TSR_OK;
   memset(values, 0, (size_t)m->parts * sizeof *values);
   for (int p = 0; p < m->parts && !status; p++) {
+    /* A column that stays is shared. */
     if (one_each(m, p)) {
       values[p] = from->values[p];
       tsr__buffer_hold(values[p]);

@@ -54,6 +54,7 @@ static void cut_ranges(const tsr__matched *m, tsr__match_table *t)
 {
   int64_t all = 0;
   for (int p = 0; p < m->parts; p++) all += m->table[p].right_rows;
+  /* A share of the workers by rows; small tables are filled faster than tasks are started. */
   int64_t ask = t->right_rows <= SMALL ? 1 : tsr__worker_count(m->rt) * t->right_rows / all;
   t->range_bits = 0;
   while (1 << t->range_bits < ask && t->range_bits < 3) t->range_bits++;
@@ -68,6 +69,7 @@ static void choose(tsr__match_table *t, uint64_t least, uint64_t most)
   uint64_t span = most >= least ? most - least : 0;
   t->direct = t->words == 1 && span < 4 * rows + 65536;
   if (t->direct) {
+    /* Without a key at all the span is 0 and every lookup finds the free place. */
     t->least = most >= least ? least : 0;
     t->span = most >= least ? span + 1 : 0;
     return;
@@ -81,6 +83,7 @@ tsr_status tsr__match_choose(tsr__matched *m, tsr__error *error)
 {
   if (!tsr__parallel_long(m->rt, "join", m->right_count, extent_task, m))
     return tsr__cancelled(error, "join");
+  /* Told as one way for all parts. */
   m->direct = true;
   int64_t piece = 0;
   for (int p = 0; p < m->parts; p++) {
@@ -91,6 +94,7 @@ tsr_status tsr__match_choose(tsr__matched *m, tsr__error *error)
       if (m->right[piece].most > most) most = m->right[piece].most;
       nulls += m->right[piece].count;
     }
+    /* No nulls were met, so none are asked for on the way. */
     if (!nulls) m->table[p].right_null = NULL;
     choose(&m->table[p], least, most);
     cut_ranges(m, &m->table[p]);
@@ -144,6 +148,7 @@ static bool put_direct(tsr__match_table *t, const uint32_t *rows, int count)
   return chained;
 }
 
+/* Rows of one hash may be rows of two keys. */
 static bool same_right(const tsr__match_table *t, int64_t a, int64_t b)
 {
   for (int w = 0; w < t->words; w++)
@@ -170,6 +175,7 @@ static uint64_t around(const tsr__match_table *t, uint64_t at)
 static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const uint64_t *hash,
                      int count)
 {
+  /* For writing; the lines come while the others are asked for. */
   for (int i = 0; i < count; i++) __builtin_prefetch(&t->slot[home(t, hash[i])], 1);
   for (int i = 0; i < count; i++) {
     uint32_t row = rows[i];
@@ -196,6 +202,7 @@ static void put_hash(tsr__match_table *t, fill *f, const uint32_t *rows, const u
 /* The slots of one range: first .. first + count - 1. */
 static void range_of(const tsr__match_table *t, int range, uint64_t *first, uint64_t *count)
 {
+  /* A direct table has a place a key, a hash table slots. */
   uint64_t all = t->direct ? t->span : UINT64_C(1) << t->slot_bits;
   *first = all * (uint64_t)range / (uint64_t)t->ranges;
   *count = all * (uint64_t)(range + 1) / (uint64_t)t->ranges - *first;
@@ -219,6 +226,8 @@ static bool clear_range(tsr__match_table *t, const fill *f)
   return true;
 }
 
+/* Reads a block's keys from the last row to the first; the rows of this range are held and put in
+ * some at a time, so that the loop over keys stays short. */
 static void fill_direct(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
 {
   uint32_t held[HELD];
@@ -228,7 +237,8 @@ static void fill_direct(tsr__match_table *t, fill *f, int64_t begin, int64_t end
   first += t->least;
   for (int64_t r = end - 1; r >= begin; r--) {
     held[n] = (uint32_t)r;
-    /* Unsigned: keys below `first` wrap to large numbers and are not below `count`. */
+    /* Unsigned: keys below `first` wrap to large numbers and are not below `count`. Written always;
+     * counted where it belongs to the range and is no null. */
     n += (t->right[r] - first < count) & !bit(t->right_null, r);
     if (n < HELD) continue;
     f->chained |= put_direct(t, held, n);
@@ -244,6 +254,7 @@ static void fill_hash(tsr__match_table *t, fill *f, int64_t begin, int64_t end)
   uint64_t hashes[HELD], first, count;
   int n = 0;
   range_of(t, f->range, &first, &count);
+  /* Once a range is full what is in it is of no use. */
   for (int64_t r = end - 1; r >= begin && !f->full; r--) {
     uint64_t hash = tsr__key_place(t->seed, t->right + r, t->right_rows, t->words);
     held[n] = (uint32_t)r;
@@ -278,6 +289,8 @@ static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, t
 {
   build b = { .matched = m, .progress = { .rt = m->rt, .what = "join" } };
   int64_t count = 0, longest = 0;
+  /* As many rounds as the part with most rows has blocks; others have nothing to do in the last
+   * ones. */
   for (int p = 0; p < m->parts; p++) {
     if (!wanted[p]) continue;
     count += m->table[p].ranges;
@@ -291,6 +304,7 @@ static tsr_status build_round(tsr__matched *m, const bool *wanted, bool *full, t
     for (int r = 0; wanted[p] && r < m->table[p].ranges; r++)
       b.fills[at++] = (fill){ .part = p, .range = r, .progress = &b.progress };
   bool done = true;
+  /* Also without rows: ranges must be cleared. */
   for (; done && (b.block == 0 || b.block * BLOCK < longest); b.block++)
     done = tsr__parallel_progress(&b.progress, count, build_task, &b);
   for (int64_t i = 0; i < count; i++) {
@@ -311,6 +325,7 @@ tsr_status tsr__match_build(tsr__matched *m, tsr__error *error)
   if (!wanted) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
   memset(wanted, true, size);
   tsr_status status = build_round(m, wanted, &full, error);
+  /* Only the tables of which a range was full; all else stays as it is. */
   if (!status && full) {
     for (int p = 0; p < m->parts; p++) {
       tsr__match_table *t = &m->table[p];
@@ -356,7 +371,8 @@ static uint32_t look_up(const tsr__match_table *t, uint64_t hash, int64_t row)
   return TSR__NO_ROW;
 }
 
-/* The slots of GROUP rows are fetched before the first is looked at. */
+/* The slots of GROUP rows are fetched before the first is looked at. So memory is waited for once,
+ * not once a row. */
 static void probe_hash(const tsr__match_table *t, int64_t begin, int64_t end, uint32_t *match)
 {
   uint64_t hash[GROUP];

@@ -8,7 +8,10 @@
  * lines of the cache before they are written, which then pass it: a digit reads and writes each
  * record once, whatever the records are.
  *
- * Invariant: a piece's records of a digit go behind those of the pieces before it. */
+ * Invariant: a piece's records of a digit go behind those of the pieces before it.
+ *
+ * What lies where:
+ *   tally    [piece][digit]     how many records, then where the piece's first one goes */
 #include "kernel/rows/radix.h"
 #include "kernel/rows/pieces.h"
 #include "kernel/rows/put_line.h"
@@ -45,6 +48,8 @@ typedef struct sorter {
   room *rooms;     /* one a worker */
 } sorter;
 
+/* Bits that are equal in all records need no pass; those between the first and the last that differ
+ * are cut into digits of about one width. */
 static plan plan_of(uint64_t differ)
 {
   if (!differ) return (plan){ 0 };
@@ -90,6 +95,7 @@ static void count_task(void *user, int64_t task, int worker)
 static void settle_part(uint32_t *tally, int64_t pieces, uint32_t digits)
 {
   uint32_t next[DIGITS] = { 0 };
+  /* First over all pieces: where each digit begins; then piece by piece within it. */
   for (int64_t p = 0; p < pieces; p++)
     for (uint32_t d = 0; d < digits; d++) next[d] += tally[p * DIGITS + d];
   for (uint32_t d = 0, at = 0; d < digits; d++) {
@@ -105,6 +111,7 @@ static void settle_part(uint32_t *tally, int64_t pieces, uint32_t digits)
     }
 }
 
+/* Serial: it reads as many numbers as there are pieces times digits, and no record. */
 static void settle(const sorter *s)
 {
   uint32_t *tally = s->tally;
@@ -130,6 +137,8 @@ static void flush(const room *r, uint32_t d, int64_t end, int size, char *to)
   memcpy(to + first * size, r->line[d] + (first - start) * size, (size_t)((end - first) * size));
 }
 
+/* A line is full when its last place is taken, counted in places of the result, so that full lines
+ * are whole lines of memory. */
 #define DEAL(name, T)                                                                \
   static void name(const T *in, int64_t n, digit by, room *r, char *to)              \
   {                                                                                  \
@@ -156,6 +165,7 @@ static void deal_task(void *user, int64_t task, int worker)
   memcpy(r->first, r->next, ((size_t)by.mask + 1) * sizeof *r->first);
   if (size == 4) deal_narrow((const uint32_t *)(const void *)at, piece.count, by, r, to);
   else deal_wide((const uint64_t *)(const void *)at, piece.count, by, r, to);
+  /* What is left: lines that are not full, and those whose rest is another piece's. */
   for (uint32_t d = 0; d <= by.mask; d++)
     if (r->next[d] > r->first[d] && r->next[d] % (uint32_t)(LINE / size))
       flush(r, d, r->next[d], size, to);
@@ -169,6 +179,7 @@ static int64_t piece_size(tsr_runtime *rt, const tsr__parts *parts)
   int64_t rows = 0, pieces = (int64_t)tsr__worker_count(rt) * SHARE;
   for (int p = 0; p < parts->count; p++) rows += parts->rows[p];
   int64_t size = (rows + pieces - 1) / pieces;
+  /* A multiple of 64 records. */
   return size < LEAST ? LEAST : size > MOST ? MOST : (size + LINE - 1) / LINE * LINE;
 }
 
@@ -179,6 +190,7 @@ static bool start_pass(sorter *s)
   for (int p = 0; p < s->live.count; p++) {
     const plan *own = &s->plans[p];
     digit d = s->pass < own->passes ? digit_of(s, p) : (digit){ 0 };
+    /* A digit that is the same in all records of a part moves none of them. */
     bool takes_part = s->job->differ[p] >> d.shift & d.mask;
     s->rows[p] = takes_part ? s->job->parts->rows[p] : 0;
     more = more || s->pass < own->passes;
@@ -194,6 +206,7 @@ static tsr_status run_pass(sorter *s, tsr__error *error)
   settle(s);
   if (!tsr__parallel_long(s->rt, "sort", pieces, deal_task, s))
     return tsr__cancelled(error, "sort");
+  /* The buffers change roles; after the last pass `at` has the result. */
   for (int p = 0; p < s->live.count; p++) {
     if (!s->live.rows[p]) continue;
     void *sorted = s->job->spare[p];

@@ -22,6 +22,7 @@ static int part_of(const tsr__parts *parts, int64_t *piece)
   return p;
 }
 
+/* How many rows of a piece go to each part. */
 static void tally_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -35,6 +36,7 @@ static void tally_task(void *user, int64_t task, int worker)
   for (int64_t r = first; r < end; r++) tally[dest[r]]++;
 }
 
+/* The same walk again, now with a place for each row. */
 static void place_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -75,6 +77,7 @@ static void number_pieces(const order_job *job)
 tsr_status tsr__route_rows(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error)
 {
   const tsr__parts *parts = routes->parts;
+  /* Without `order` only counts are asked for. */
   tsr_status status = TSR_OK;
   if (routes->order) status = tsr__index_new(rt, parts, routes->order, error);
   if (status) return status;

@@ -83,6 +83,7 @@ typedef struct sorter {
   size_t tally_room;
 } sorter;
 
+/* A segment's words, where its level lies. */
 static const uint64_t *words_of(const sorter *s, const segment *g)
 {
   const lane *l = &s->lanes[g->part];
@@ -105,6 +106,7 @@ static tsr_status no_memory(tsr__error *error)
 
 /* ---- choosing borders ------------------------------------------------------------------------ */
 
+/* The place of the highest bit, counted from 1. */
 static int bits_of(uint64_t value)
 {
   return value ? 64 - __builtin_clzll(value) : 0;
@@ -116,10 +118,12 @@ static const uint64_t *take_sample(const segment *g, const uint64_t *word, int w
                                    tsr__sort_room *room)
 {
   int64_t stride = g->count / wanted;
+  /* One word of each stride of rows, so that the sample covers the segment. */
   for (int i = 0; i < wanted; i++) {
     uint64_t salt = ((uint64_t)i + 1) * UINT64_C(0x9E3779B97F4A7C15);
     room->sample[i] = word[i * stride + (int64_t)((salt >> 32) % (uint64_t)stride)];
   }
+  /* Samples are few enough for a leaf. */
   tsr__sort_leaf_rows(room, &(tsr__sort_leaf){ room->sample, NULL, wanted, room->order });
   for (int i = 0; i < wanted; i++) room->sorted[i] = room->sample[room->order[i]];
   return room->sorted;
@@ -131,11 +135,14 @@ static const uint64_t *take_sample(const segment *g, const uint64_t *word, int w
 static bool cut_in_steps(cut *c, const uint64_t *sample, int count, int wanted)
 {
   uint64_t spread = sample[count - 1] - sample[0];
+  /* A power of two, so that the step of a word is a shift. */
   int shift = bits_of(spread) - bits_of((uint64_t)wanted - 1) - 1;
   if (shift < 0) shift = 0;
   /* There must be room for the last bucket, too. */
   while (spread >> shift >= TSR__CUT_BUCKETS) shift++;
   if (!spread) return false;
+  /* Of the sample, what three quarters of a leaf's rows are of the segment; `run` counts those in
+   * one step. */
   int64_t most = TSR__SORT_LEAF_ROWS * 3 / 4 * (int64_t)count / c->from.count, run = 0;
   for (int i = 0; shift && i < count; i++) {
     bool same = i && (sample[i] - sample[0]) >> shift == (sample[i - 1] - sample[0]) >> shift;
@@ -157,6 +164,7 @@ static void cut_by_borders(cut *c, const uint64_t *sample, int count, int wanted
   int n = 0;
   uint64_t last = 0;
   for (int i = 1; i < wanted; i++) {
+    /* The i-th of `wanted` quantiles. */
     uint64_t word = sample[(int64_t)i * count / wanted];
     if (!n || word != last) {
       if (!n || c->border[n - 1] != word) c->border[n++] = word;
@@ -210,6 +218,7 @@ static round_piece piece_of(const sorter *s, int64_t task)
     if (s->cuts[middle].first_piece <= task) low = middle;
     else high = middle - 1;
   }
+  /* Rows of a piece within its segment; the last one has what is left. */
   const cut *c = &s->cuts[low];
   int64_t number = task - c->first_piece, start = number * PIECE, rest = c->from.count - start;
   return (round_piece){ c, &c->from, start, rest < PIECE ? rest : PIECE,
@@ -273,6 +282,7 @@ static void scatter_task(void *user, int64_t task, int worker)
  * and a round has nothing but large tasks. */
 static bool add_segment(sorter *s, const segment *g)
 {
+  /* A segment that is small or needs no sort is a leaf; any other is cut in the next round. */
   tsr__heap *heap = &s->rt->heap;
   if (g->constant || g->count <= TSR__SORT_LEAF_ROWS) {
     if (!tsr__grow(heap, (void **)&s->leaf, &s->leaf_room, s->leaf_count + 1, sizeof *g))
@@ -337,6 +347,7 @@ static tsr_status start_round(sorter *s)
     return no_memory(s->error);
   s->cut_count = (int64_t)s->big_count;
   s->big_count = 0;
+  /* The list of big segments is read to its end before the round adds to it again. */
   for (int64_t i = 0; i < s->cut_count; i++) {
     s->cuts[i].from = s->big[i];
     if (!level_room(s, &s->big[i])) return s->error->status;
@@ -344,6 +355,7 @@ static tsr_status start_round(sorter *s)
   return TSR_OK;
 }
 
+/* Numbers the pieces of all cuts and shares the tallies out: a row of counts for each piece. */
 static int64_t number_pieces(sorter *s)
 {
   int64_t pieces = 0;
@@ -356,6 +368,7 @@ static int64_t number_pieces(sorter *s)
   }
   if (!tsr__grow(&s->rt->heap, (void **)&s->tally, &s->tally_room, tallies, sizeof *s->tally))
     return -1;
+  /* As long as the list stays where it is: pointers are given out after it grew. */
   uint32_t *next = s->tally;
   for (int64_t i = 0; i < s->cut_count; i++) {
     cut *c = &s->cuts[i];
@@ -392,6 +405,7 @@ static void look_task(void *user, int64_t task, int worker)
   tsr__piece piece = tsr__piece_of(s->parts, TSR__PIECE_ROWS, task);
   lane *l = &s->lanes[piece.part];
   const uint64_t *word = l->in;
+  /* Another piece has seen it: no need to look on. */
   if (atomic_load_explicit(&l->unsorted, memory_order_relaxed)) return;
   /* A piece looks at the last word of the one before it: borders between pieces are looked at
    * once. */
@@ -411,6 +425,7 @@ static tsr_status first_segments(sorter *s)
   if (!tsr__parallel_long(s->rt, "sort", tsr__piece_count(s->parts, TSR__PIECE_ROWS), look_task, s))
     return tsr__cancelled(s->error, "sort");
   for (int p = 0; p < s->parts->count; p++) {
+    /* A part that is unsorted is one segment. */
     bool sorted = !atomic_load(&s->lanes[p].unsorted);
     int64_t rows = s->parts->rows[p], step = sorted ? PIECE : rows;
     for (int64_t at = 0; at < rows; at += step) {
@@ -429,6 +444,7 @@ static void keep_order(const segment *g, const uint32_t *at, uint32_t *out)
     for (int64_t i = 0; i < g->count; i++) out[i] = (uint32_t)(g->start + i);
 }
 
+/* A leaf writes its rows where the segment stands in the part: leaves need no joining. */
 static void leaf_task(void *user, int64_t task, int worker)
 {
   const sorter *s = user;
@@ -482,6 +498,7 @@ typedef struct chain {
   uint64_t **taken;
 } chain;
 
+/* One block for the three lists of a part each. */
 static size_t chain_size(int parts)
 {
   return (size_t)parts * (sizeof(tsr__buffer *) + sizeof(uint64_t *) + sizeof(uint64_t *));
@@ -492,6 +509,7 @@ static tsr_status chain_new(sorter *s, chain *c)
   int parts = s->parts->count;
   c->buffers = tsr__new(&s->rt->heap, chain_size(parts));
   if (!c->buffers) return no_memory(s->error);
+  /* The block goes on behind the buffers' list. */
   c->word = (const uint64_t **)(c->buffers + parts);
   c->taken = (uint64_t **)(c->word + parts);
   for (int p = 0; p < parts; p++) {
@@ -519,6 +537,7 @@ static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chai
   *c->index = c->other;
   c->other = found;
   for (int p = 0; p < s->parts->count; p++) {
+    /* Words of a key lie in columns: all first words, then all second ones. */
     c->word[p] = keys->word[p] + w * s->parts->rows[p];
     s->lanes[p].in = c->taken[p];
     s->lanes[p].in_at = found.at[p];
@@ -538,6 +557,7 @@ static tsr_status sort_words(sorter *s, const tsr__packed_keys *keys, tsr__index
   chain c = { .index = out };
   for (int p = 0; p < s->parts->count; p++) {
     s->lanes[p].in = keys->word[p] + (keys->words - 1) * s->parts->rows[p];
+    /* The last word needs no order found before: rows are 0, 1, 2, ... */
     s->lanes[p].out = out->at[p];
   }
   tsr_status status = sort_lanes(s);
@@ -560,6 +580,7 @@ static tsr_status sorter_new(sorter *s)
 
 static void sorter_free(sorter *s)
 {
+  /* Whatever of it was made. */
   tsr__heap *heap = &s->rt->heap;
   int parts = s->parts->count;
   for (int i = 0; s->buffers && i < LANE_BUFFERS * parts; i++) tsr__buffer_release(s->buffers[i]);
@@ -575,6 +596,7 @@ static void sorter_free(sorter *s)
 /* A second level where a round cannot come down to leaves at once; bucket numbers are the 2. */
 int64_t tsr__sort_need(int64_t rows, int words)
 {
+  /* Bytes of a row: its word and its number on a level. */
   int64_t level = 8 + 4, row = 4; /* the index */
   if (rows > TSR__SORT_LEAF_ROWS) row += level + 2;
   if (rows > (int64_t)MOST * TARGET) row += level;
