@@ -4,7 +4,10 @@
  *
  * Invariant of a frame that is not inert: its expressions were checked against the parent's schema,
  * and its own schema has no name twice. Nothing is read or computed here but what a file says
- * of its columns. */
+ * of its columns.
+ *
+ * A frame belongs to the newest scope inside those of what it stands on. One that could not be made
+ * is inert: what stands on it is inert too, and says nothing of its own. */
 #include "frame/chain/chain.h"
 
 /* Frames of no scope; `op` is why. */
@@ -40,6 +43,7 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
   return df;
 }
 
+/* An inert frame in a scope, which has the message. */
 static tsr_frame *frame_inert(tsr_scope *scope, const char *site)
 {
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "frame", site);
@@ -52,6 +56,7 @@ tsr_scope *tsr__frame_home(const tsr_frame *df)
   return df ? tsr__scope_here(df->node.scope) : NULL;
 }
 
+/* Where a frame of both belongs: the inner one of their scopes, or a newer one of this thread. */
 tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b)
 {
   return tsr__scope_here(tsr__scope_inner(a ? a->node.scope : NULL, b ? b->node.scope : NULL));
@@ -71,6 +76,7 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
   int missing = 0;
   bool inert = false;
   for (int i = 0; i < count; i++) {
+    /* One without a scope says all that there is to say. */
     if (frames[i] && !frames[i]->node.scope) return frames[i];
     if (frames[i]) scope = tsr__scope_inner(scope, frames[i]->node.scope);
     else if (!missing) missing = i + 1;
@@ -102,11 +108,13 @@ bool tsr__frame_usable(const tsr_frame *df)
   return df && !df->inert;
 }
 
+/* Made of memory: nothing of it is read later, so it may be used from many threads. */
 bool tsr__frame_is_source(const tsr_frame *df)
 {
   return df->kind == TSR__FRAME_ARRAYS || df->kind == TSR__FRAME_TEXT;
 }
 
+/* Names are texts that are printed and compared as such. */
 tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error)
 {
   if (!name || !*name)
@@ -121,6 +129,7 @@ tsr_status tsr__check_name(const char *what, const char *name, tsr__error *error
   return TSR_OK;
 }
 
+/* The text is freed in any case. */
 tsr_status tsr__frame_give(tsr_frame *df, tsr__text *text, const char **to, const char *site)
 {
   tsr_scope *scope = tsr__frame_home(df);
@@ -161,6 +170,7 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns)
   return source->col && source->dicts ? source : NULL;
 }
 
+/* All columns have one row count; an array whose size only a run tells has none yet. */
 static tsr_status check_columns(const tsr_column *columns, int count, tsr__error *error)
 {
   const char *what = "tsr_frame_new";
@@ -200,6 +210,7 @@ static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scop
   return fine;
 }
 
+/* Whether `part` lives at least as long as `scope` does. */
 tsr_status tsr__check_owner(const tsr_scope *part, const tsr_scope *scope, const char *what,
                             const char *name, tsr__error *error)
 {
@@ -213,6 +224,8 @@ tsr_status tsr__check_owner(const tsr_scope *part, const tsr_scope *scope, const
   return TSR_OK;
 }
 
+/* Columns are taken over one by one; only when all are there the arrays are in use, so that a
+ * failure leaves none behind. */
 static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int count,
                                tsr__error *error)
 {
@@ -267,6 +280,7 @@ tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int cou
 
 /* ---- chains ------------------------------------------------------------------------------ */
 
+/* Types and schema follow from its formula. */
 tsr_frame *tsr__frame_typed(tsr_frame *df)
 {
   tsr__error error = { 0 };
@@ -274,6 +288,7 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
   return tsr__frame_fail(df, &error);
 }
 
+/* A node on its parent, of the parent's home. */
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
   if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
@@ -282,6 +297,8 @@ tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const
   return df;
 }
 
+/* Parses the formula into the frame's own memory; names in it are resolved later, against the
+ * parent. */
 static tsr_frame *with_formula(tsr_frame *df, const tsr_formula *formula, bool list)
 {
   tsr__error error = { 0 };
@@ -332,9 +349,11 @@ static tsr_frame *order_groups(tsr_frame *groups, const char *site)
   const tsr__keylist *keys = &groups->keys;
   tsr__arena *arena = &groups->node.scope->arena;
   int count = keys->formula.count, used = 0;
+  /* Keys of which somebody said how they are to be ordered. */
   for (int i = 0; i < count; i++) used += keys->order[i].given;
   /* Without an order that was asked for, groups stay in the order of their first rows. */
   if (groups->inert || !used) return groups;
+  /* The groups are sorted by a frame of its own on top of them. */
   tsr_frame *out = tsr__frame_begin(groups, TSR__FRAME_SORT, groups->what, site);
   if (out->inert) return out;
   tsr__error error = { 0 };
@@ -370,6 +389,7 @@ tsr_frame *tsr_frame_group_agg_at(tsr_frame *df, const char *keys, const tsr_for
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_GROUP, "tsr_frame_group_agg", site);
   tsr__error error = { 0 };
   if (out->inert) return out;
+  /* Both are parsed before either is checked. */
   if (tsr__parse_keys("tsr_frame_group_agg, keys", keys, &out->node.scope->arena, &out->keys,
                       &error))
     return tsr__frame_fail(out, &error);
@@ -384,6 +404,7 @@ static bool takes_frame(const tsr_frame_operand *b)
   return b->frame || b->number.kind == TSR_SCALAR_NONE;
 }
 
+/* A number beside columns is a literal, of no width of its own (weak). */
 static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__error *error)
 {
   if (takes_frame(b)) {
@@ -412,6 +433,7 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
   return TSR_OK;
 }
 
+/* Either side may be the inert one: the result lies in a scope of one that has some. */
 static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *site)
 {
   static const char *const whats[] = { "tsr_frame_add", "tsr_frame_sub", "tsr_frame_mul",
@@ -449,6 +471,7 @@ tsr_frame *tsr_frame_div_at(tsr_frame *df, tsr_frame_operand b, const char *site
   return arith(df, TSR__B_DIV, b, site);
 }
 
+/* Every column by one aggregate. */
 static tsr_frame *reduce(tsr_frame *df, int op, const char *what, const char *site)
 {
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_REDUCE, what, site);

@@ -2,9 +2,14 @@
  *
  *   left  k a b      right  k c a      on k      ->  k a b c a_right
  *
- * Keys meet in one type each; a right key that stands as it is does not come again. */
+ * Keys meet in one type each; a right key that stands as it is does not come again. Semi and anti
+ * joins have the left columns alone.
+ *
+ * Expressions of both sides stand in one formula, whose text messages point into; each is checked
+ * against its own frame. */
 #include "frame/chain/chain.h"
 
+/* Memory of the frame's scope. */
 static void *keep(tsr_frame *df, int count, size_t element, tsr__error *error)
 {
   void *out = tsr__arena_new(&df->node.scope->arena, (size_t)(count > 0 ? count : 1) * element);
@@ -19,6 +24,7 @@ static tsr_status find_columns(const tsr_frame *df, const tsr__expr *key, bool r
                                tsr__error *error)
 {
   const tsr__schema *schema = right ? &df->other->schema : &df->parent->schema;
+  /* Inner ones first: the first column that is missing is told. */
   for (int i = 0; i < key->count && !error->status; i++)
     find_columns(df, key->arg[i], right, error);
   if (error->status || key->kind != TSR__E_COLUMN || tsr__schema_find(schema, key->text) >= 0)
@@ -45,6 +51,8 @@ static tsr_status take_on(tsr_frame *df, const char *text, tsr__error *error)
   join->right = keep(df, count, sizeof *join->right, error);
   join->type = keep(df, count, sizeof *join->type, error);
   if (error->status) return error->status;
+  /* The pairs were parsed: `left` and `expr` are what stands at both sides of the sign, or twice
+   * the same. */
   for (int i = 0; i < count; i++) {
     join->left[i] = df->formula.item[i].left;
     join->right[i] = df->formula.item[i].expr;
@@ -75,6 +83,7 @@ static tsr_status take_opts(tsr_frame *df, const tsr_join_opts *opts, tsr__error
   return error->status;
 }
 
+/* Owners are checked before anything is parsed: both frames must outlive this one. */
 tsr_frame *tsr_frame_join_with(tsr_frame *left, tsr_frame *right, const char *on,
                                const tsr_join_opts *opts, const char *site)
 {
@@ -119,6 +128,7 @@ static tsr_status refuse_types(const tsr_frame *df, int i, tsr__error *error)
   int cast_left = cast_for(left, right), cast_right = cast_left ? 0 : cast_for(right, left);
   tsr__text advice;
   tsr__text_init(&advice, NULL);
+  /* Neither can become the other: integers are what both can be cast to. */
   if (!cast_left && !cast_right) cast_left = cast_right = TSR_COL_I64;
   add_key_text(left, cast_left == left->type ? 0 : cast_left, &advice);
   tsr__text_add(&advice, " = ");
@@ -141,6 +151,7 @@ static tsr_status type_key(const tsr_frame *df, tsr__expr *key, const tsr__schem
                     "a key reads a column of its frame; to compare with a value filter the frame");
 }
 
+/* Checked again whenever a parent's schema changed. */
 static tsr_status type_keys(tsr_frame *df, tsr__error *error)
 {
   tsr__join *join = df->join;
@@ -161,6 +172,7 @@ static tsr_status type_keys(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
+/* A right key that is a plain column equals a left one in every result, so it is left out. */
 static bool is_right_key(const tsr__join *join, int column)
 {
   for (int i = 0; i < join->key_count; i++)
@@ -173,6 +185,7 @@ static const char *name_of(tsr_frame *df, const tsr__names *names, const char *n
                            tsr__error *error)
 {
   if (tsr__names_find(names, name) < 0) return name;
+  /* Only where the name is taken. */
   size_t length = strlen(name), more = strlen(df->join->suffix);
   char *out = keep(df, (int)(length + more + 1), 1, error);
   if (!out) return NULL;
@@ -192,6 +205,7 @@ tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
   tsr__join *join = df->join;
   bool both = join->how == TSR_JOIN_INNER || join->how == TSR_JOIN_LEFT;
   int count = left->count;
+  /* Room for all columns of both; some of the right ones may be left out. */
   tsr__field *field = keep(df, left->count + right->count, sizeof *field, error);
   join->take = keep(df, right->count, sizeof *join->take, error);
   if (error->status || type_keys(df, error)) return error->status;

@@ -1,10 +1,19 @@
-/* What columns a frame has, and which of its parents' columns it needs: one rule for each verb. */
+/* What columns a frame has, and which of its parents' columns it needs: one rule for each verb,
+ * named in verbs.def.
+ *
+ *   type      parents' schemas, expressions  -->  own schema        at the call, and again
+ *   needs     own needed columns             -->  parents' ones     when a type changed
+ *   origin    a column                       -->  the same one of the parent, or its expression
+ *
+ * Invariant: what a schema says is of one version of the parents' schemas; a frame whose parents
+ * changed is typed again before it is used. */
 #include "frame/chain/chain.h"
 
 #define MAX_CHAIN 2000 /* frames on each other; bounds the recursion of a terminal */
 
 /* ---- small things ------------------------------------------------------------------------ */
 
+/* Memory of the frame's scope: earlier schemas of it stay until that closes. */
 static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
 {
   size_t room = (size_t)(count ? count : 1) * sizeof(tsr__field);
@@ -84,6 +93,7 @@ tsr_status tsr__type_text(tsr_frame *df, tsr__error *error)
   return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
 }
 
+/* A name may stand once in a schema; the caret points at the item that takes it again. */
 static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, int place,
                                   tsr__names *names, tsr__error *error)
 {
@@ -106,10 +116,12 @@ static tsr_status check_keys(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* The items of a select or agg, after the keys of a group. */
+/* The items of a select or agg, after the keys of a group. `context`: whether aggregates may stand
+ * in the items. */
 static tsr_status type_items(tsr_frame *df, int context, tsr__error *error)
 {
   const tsr__formula *formula = &df->formula;
+  /* Keys come first. */
   int keys = tsr__frame_key_columns(df), count = keys + formula->count;
   tsr__field *field = new_fields(df, count, error);
   tsr__names names = { .table.arena = &df->node.scope->arena };
@@ -168,7 +180,8 @@ static int meet_columns(const tsr__field *a, const tsr__field *b)
   return mixed ? -1 : tsr__meet(&left, &right);
 }
 
-/* Brings the columns of frame `part` together with those before it. */
+/* Brings the columns of frame `part` together with those before it. A type only widens by it; what
+ * the parts hold is converted when rows are made. */
 static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, tsr__error *error)
 {
   const tsr__schema *other = &df->part[part]->schema;
@@ -190,6 +203,7 @@ static tsr_status meet_part(const tsr_frame *df, int part, tsr__field *field, ts
     field[i].type = (uint8_t)type;
     field[i].vacant = field[i].vacant && other->field[at].vacant;
   }
+  /* The same columns by name, so as many: then each was found once. */
   if (other->count != count)
     return tsr__error_set(error, TSR_ECOLUMN, "%s: frame %d has %d columns, the first one %d",
                           df->what, part + 1, other->count, count);
@@ -201,6 +215,7 @@ tsr_status tsr__type_concat(tsr_frame *df, tsr__error *error)
   const tsr__schema *from = &df->parent->schema;
   tsr__field *field = new_fields(df, from->count, error);
   if (!field) return error->status;
+  /* Types start from the first part's. */
   memcpy(field, from->field, (size_t)from->count * sizeof *field);
   for (int p = 1; p < df->part_count; p++)
     if (meet_part(df, p, field, error)) return error->status;
@@ -232,6 +247,7 @@ tsr_status tsr__type_reduce(tsr_frame *df, tsr__error *error)
     int type = from->field[i].type;
     if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
+    /* What counts is i64, what adds is the type sums have, what divides a float. */
     if (df->op == TSR__A_COUNT) field[i].type = TSR_COL_I64;
     else if (df->op == TSR__A_SUM) field[i].type = (uint8_t)tsr__sum_type(type);
     else if (df->op != TSR__A_MIN && df->op != TSR__A_MAX)
@@ -275,6 +291,7 @@ tsr_status tsr__same_rows(const char *what, const tsr_frame *left, const tsr_fra
                         what);
 }
 
+/* Columns meet by name; the left frame gives their order. */
 tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
@@ -291,6 +308,7 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: the right frame has no column '%.60s'",
                             df->what, from->field[i].name);
     tsr__expr a = { .type = from->field[i].type };
+    /* A frame's column has its type, the number its node. */
     tsr__expr b = { .type = other ? other->field[at].type : 0 };
     /* The number's own node: a literal takes the width of the column it meets. */
     if (!other) b = *df->number;
@@ -299,6 +317,7 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
     int type = tsr__meet(&a, &b);
     /* true + true is 2, as everywhere. */
     if (type == TSR_COL_BOOL) type = TSR_COL_I64;
+    /* A quotient of integers is no integer. */
     if (df->op == TSR__B_DIV && !tsr__is_float(type)) type = TSR_COL_F64;
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
   }
@@ -332,6 +351,7 @@ tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error)
   }
   tsr__names *names = tsr__arena_new(arena, sizeof *names);
   if (names) names->table.arena = arena;
+  /* Memory is noted by the index itself. */
   for (int i = 0; names && i < schema->count; i++) tsr__names_add(names, schema->field[i].name, i);
   if (!names || names->failed)
     return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
@@ -369,6 +389,7 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
   return tsr__schema_index(df, error);
 }
 
+/* Parents first: a terminal visits them in that order. */
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
 {
   bool parent = df->parent && df->parent->version != df->parent_version;
@@ -381,6 +402,7 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
 
 /* ---- needs ------------------------------------------------------------------------------- */
 
+/* Marks the columns that an expression reads. */
 static void mark(const tsr__expr *expr, bool *need)
 {
   /* Columns were resolved by tsr__check, so a node knows its column's number. */
@@ -401,6 +423,7 @@ tsr__origin tsr__origin_same(const tsr_frame *df, int column)
   return (tsr__origin){ column, NULL };
 }
 
+/* An expression that is a column is that column. */
 static tsr__origin origin_of(const tsr__expr *expr)
 {
   return (tsr__origin){ expr->kind == TSR__E_COLUMN ? expr->column : -1, expr };
@@ -433,6 +456,7 @@ void tsr__needs_none(const tsr_frame *df, const bool *need, bool *parent, bool *
   (void)other;
 }
 
+/* Column i is of the parent's column i. */
 void tsr__needs_place(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   (void)other;
@@ -456,6 +480,7 @@ void tsr__needs_filter(const tsr_frame *df, const bool *need, bool *parent, bool
   mark(df->formula.item[0].expr, parent);
 }
 
+/* Keys are marked by tsr__frame_needs, for all verbs that have some. */
 void tsr__needs_items(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   int keys = tsr__frame_key_columns(df);
@@ -479,6 +504,8 @@ static void needs_of_keys(const tsr_frame *df, bool *parent)
   for (int i = 0; i < df->keys.formula.count; i++) mark(df->keys.formula.item[i].expr, parent);
 }
 
+/* Keys of both sides are needed whatever is asked for; columns behind the left ones are taken from
+ * the right. */
 void tsr__needs_join(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   int left = df->parent->schema.count;
@@ -505,6 +532,7 @@ void tsr__needs_concat(const tsr_frame *df, const bool *need, bool *parent, bool
   tsr__part_needs(df, 0, need, parent);
 }
 
+/* Keys choose or order rows, so they are needed whichever columns are. */
 void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   needs_of_keys(df, parent);

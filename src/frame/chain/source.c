@@ -23,6 +23,7 @@ tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error)
   tsr__arena *arena = &df->node.scope->arena;
   tsr__field *field = tsr__arena_new(arena, (size_t)(count ? count : 1) * sizeof *field);
   if (!field) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  /* Names are copied: the reader may change its own when a column is retyped. */
   for (int i = 0; i < count; i++) {
     field[i].name = tsr__arena_text(arena, column[i].name, strlen(column[i].name));
     field[i].type = (uint8_t)column[i].type;
@@ -33,6 +34,7 @@ tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error)
   return tsr__schema_index(df, error);
 }
 
+/* Rows lie along the first axis of the default mesh where nobody says otherwise. */
 tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_sharding *out,
                               tsr__error *error)
 {
@@ -40,6 +42,7 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_s
   tsr_sharding sharding = *on;
   /* A spec is checked without its rows, whose number the file has yet to tell. */
   tsr_shape none = { 1, { 0 } };
+  /* A mesh of all devices. */
   if (!on->mesh) {
     const tsr_mesh *mesh = tsr_mesh_default(scope->rt, NULL);
     const char *axis = tsr_mesh_axis_name(mesh, 0);
@@ -56,6 +59,7 @@ tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding 
                           tsr__error *error)
 {
   const tsr__read_column *column;
+  /* It failed to open, which is said already. */
   if (!reader.file) return error->status;
   /* A column may be read twice, pushed and whole: room for two dictionaries of it. */
   df->source = tsr__source_new(df->node.scope, 2 * reader.ops->columns(reader.file, &column));
@@ -69,6 +73,7 @@ tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding 
   return tsr__file_schema(df, error);
 }
 
+/* Options of users and of the reader are two structs: io/ stands below frames. */
 static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
 {
   return (tsr__csv_opts){ .separator = opts->separator,
@@ -92,6 +97,7 @@ static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
 static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
                            tsr__error *error)
 {
+  /* Options first: a mistake in them is told before a file is opened. */
   tsr_sharding rows;
   tsr_csv_opts all = { 0 };
   if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
@@ -102,6 +108,7 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   /* The frame owns the file from here on, after an error too: its scope closes it. */
   if (tsr__scan_take(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error))
     return error->status;
+  /* Only known once all is well. */
   if (all.bad_rows_found) *all.bad_rows_found = tsr__csv_bad_rows(csv);
   return TSR_OK;
 }
@@ -124,6 +131,7 @@ const char *tsr_frame_notes(const tsr_frame *df)
 
 /* ---- JSON lines ---------------------------------------------------------------------------- */
 
+/* The type of a word, as in "a: f32". */
 static tsr_status type_named(const char *what, const char *word, tsr_coltype *out,
                              tsr__error *error)
 {
@@ -147,6 +155,7 @@ static tsr_status json_lists(tsr__arena *arena, const tsr_json_opts *opts, tsr__
       tsr__option_list_read(arena, &(tsr__option_list_ask){ "types", opts->types, true }, &types,
                             error))
     return error->status;
+  /* One more than needed, so that empty lists are no failed allocation. */
   const char **names = tsr__arena_new(arena, (size_t)(columns.count + 1) * sizeof *names);
   tsr__json_type *forced = tsr__arena_new(arena, (size_t)(types.count + 1) * sizeof *forced);
   if (!names || !forced)
@@ -178,6 +187,7 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
                          .literal_path = all.literal_path,
                          .unpack_limit = all.unpack_limit };
   if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
+  /* The lists are read while the file is opened and not needed afterwards. */
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);
   tsr__json *json = NULL;
@@ -198,6 +208,7 @@ tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path, const ts
 
 /* ---- text from memory ---------------------------------------------------------------------- */
 
+/* Codes in order of first appearance; NULL is a null of code 0. */
 tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t count,
                              int32_t *codes, uint8_t *valid)
 {
@@ -217,6 +228,7 @@ tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t 
 static tsr_status check_texts(const tsr_frame *df, const char *const *texts, int64_t count,
                               tsr__error *error)
 {
+  /* Several columns of text stand on each other; below them stands what has rows. */
   const tsr_frame *source = df->parent;
   while (source->kind == TSR__FRAME_TEXT) source = source->parent;
   if (source->kind != TSR__FRAME_ARRAYS)
@@ -228,6 +240,7 @@ static tsr_status check_texts(const tsr_frame *df, const char *const *texts, int
     return tsr__error_set(error, TSR_ESHAPE, "%s: %lld texts, expected %lld as the frame has rows",
                           df->what, (long long)(texts ? count : 0),
                           (long long)source->source->rows);
+  /* Checked once, here: what reads texts later takes them for UTF-8. */
   for (int64_t i = 0; i < count; i++)
     if (texts[i] && !tsr__utf8_valid(texts[i], strlen(texts[i])))
       return tsr__error_set(error, TSR_EPARSE, "%s: text %lld is no UTF-8", df->what, (long long)i);
@@ -245,12 +258,14 @@ static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t cou
   uint8_t *valid = tsr__new_raw(&scope->rt->heap, bytes);
   tsr__dict *dict =
       codes && valid ? tsr__texts_encode(scope->rt, texts, count, codes, valid) : NULL;
+  /* One column, of which the node is the frame. */
   df->source = tsr__source_new(scope, 1);
   if (dict && df->source) {
     tsr_sharding rows = source->source->sharding;
     tsr_shape shape = { 1, { count } };
     df->source->sharding = rows;
     rows.rank = rows.rank ? 1 : 0; /* the canonical form names dims that there are not */
+    /* From here on the source releases the dictionary. */
     df->source->dicts[df->source->dict_count++] = dict;
     df->source->rows = count;
     tsr__col *col = &df->source->col[0];

@@ -22,6 +22,7 @@ static tsr_frame *finish(tsr_frame *df, tsr__error *error)
   return tsr__frame_fail(df, error);
 }
 
+/* Memory of the frame's own scope, where its tree lives. */
 static void *room(tsr_frame *df, int count, size_t element, tsr__error *error)
 {
   size_t bytes = (size_t)(count > 0 ? count : 1) * element;
@@ -42,6 +43,7 @@ static tsr__expr *make(tsr_frame *df, int kind, int count, tsr__error *error)
   return count && !expr->arg ? NULL : expr;
 }
 
+/* The depth of a tree is kept as it is built, since checks bound it. */
 static void put(tsr__expr *expr, int at, tsr__expr *arg)
 {
   expr->arg[at] = arg;
@@ -53,6 +55,7 @@ static tsr__expr *column(tsr_frame *df, int at, tsr__error *error)
 {
   tsr__expr *expr = make(df, TSR__E_COLUMN, 0, error);
   if (!expr) return NULL;
+  /* By name, as if parsed: the check finds its number. */
   expr->text = df->parent->schema.field[at].name;
   expr->length = (int)strlen(expr->text);
   return expr;
@@ -107,6 +110,7 @@ static bool *marks(tsr_frame *df, const char *text, int *count, tsr__error *erro
   bool *mark = room(df, columns, sizeof *mark, error);
   if (!mark) return NULL;
   if (text && parse_columns(df, text, false, &list, error)) return NULL;
+  /* Named twice counts once. */
   for (int i = 0; i < list.count; i++) mark[list.item[i].expr->column] = true;
   *count = 0;
   for (int i = 0; i < columns; i++) {
@@ -129,6 +133,7 @@ static void drop(tsr_frame *df, const char *columns, tsr__error *error)
   if (mark && gone == all)
     tsr__error_set(error, TSR_ECOLUMN, "%s: all %d columns are left out; a frame has at least one",
                    df->what, all);
+  /* Only what was asked for is built: an error ends it. */
   tsr__item *item = error->status ? NULL : items(df, all - gone, error);
   for (int i = 0; item && i < all; i++) {
     if (mark[i]) continue;
@@ -190,6 +195,7 @@ static void rename_columns(tsr_frame *df, const char *names, tsr__error *error)
   for (int i = 0; item && i < all; i++) {
     tsr__expr *expr = column(df, i, error);
     if (!expr) return;
+    /* Where a column is not renamed its item has the old name. */
     int at = tsr__names_find(&r.from, expr->text);
     item[i] = (tsr__item){ .name = at < 0 ? expr->text : list.item[at].name,
                            .named = at >= 0,
@@ -207,6 +213,7 @@ tsr_frame *tsr_frame_rename_at(tsr_frame *df, const char *names, const char *sit
 
 /* ---- nulls ------------------------------------------------------------------------------- */
 
+/* Each column keeps its name; what it holds is a bool. */
 static void test_nulls(tsr_frame *df, tsr__error *error)
 {
   int all = df->parent->schema.count;
@@ -279,6 +286,7 @@ static tsr_status check_filling(const tsr_frame *df, int at, const tsr__formula 
   tsr__expr field = { .type = df->parent->schema.field[at].type };
   bool read = tsr__is_temporal(field.type) && value->kind == TSR__E_TEXT;
   bool mixed = (field.type == TSR_COL_BOOL) != (value->type == TSR_COL_BOOL);
+  /* What becomes a bool without doubt may fill one. */
   if (field.type == TSR_COL_BOOL && tsr__bool_value(value)) return TSR_OK;
   if (value->type == TSR__COL_NULL || read || (!mixed && tsr__meet(&field, value) >= 0))
     return TSR_OK;
@@ -298,6 +306,7 @@ static tsr__expr *filled(tsr_frame *df, int at, const tsr_formula *value, tsr__e
   tsr__expr *expr = arg ? make(df, TSR__E_CALL, 2, error) : NULL;
   if (!expr) return NULL;
   expr->op = TSR__F_COALESCE;
+  /* The caret of a later error points at the value. */
   expr->at = text.item[0].expr->at;
   expr->span = text.item[0].expr->span;
   put(expr, 0, arg);
@@ -311,6 +320,7 @@ static void fill(tsr_frame *df, const char *columns, const tsr_formula *value, t
   int count = 0;
   tsr__formula text;
   tsr__parse_ask ask = { df->what, value, false };
+  /* Parsed once to be checked, and once for each column below. */
   const bool *mark = marks(df, columns, &count, error);
   if (!mark || tsr__parse(&ask, &df->node.scope->arena, &text, error)) return;
   if (tsr__check(&text, text.item[0].expr, from, TSR__IN_ROW, error)) return;
@@ -355,6 +365,7 @@ static tsr_frame *count_groups(tsr_frame *df, const char *columns, tsr__error *e
 {
   tsr__text text;
   tsr__arena *arena = &df->node.scope->arena;
+  /* Written as a formula, so that it is checked like any. */
   tsr_formula count = { .text = "count = count()" };
   tsr__parse_ask ask = { df->what, &count, true };
   tsr__text_init(&text, &df->node.scope->rt->heap);
@@ -372,6 +383,7 @@ tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const c
   tsr__error error = { 0 };
   if (!groups->inert) groups = count_groups(groups, columns, &error);
   tsr_frame *out = tsr__frame_begin(groups, TSR__FRAME_SORT, "tsr_frame_value_counts", site);
+  /* Most frequent first; of equal counts the first met, since sorts are stable. */
   if (!out->inert)
     tsr__parse_keys(out->what, "\"count\" desc", &out->node.scope->arena, &out->keys, &error);
   return finish(out, &error);
@@ -381,6 +393,7 @@ tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const c
 
 static tsr__expr *literal(tsr_frame *df, int kind, double value, tsr__error *error)
 {
+  /* Integers and floats in one: readers take the field of the kind. */
   tsr__expr *expr = make(df, kind, 0, error);
   if (!expr) return NULL;
   expr->i = (int64_t)value;
@@ -402,7 +415,8 @@ static tsr__expr *as_number(tsr_frame *df, int at, tsr__error *error)
   return sum;
 }
 
-/* One aggregate of a column; `share` of a quantile, else below 0. */
+/* One aggregate of a column; `share` of a quantile, else below 0. Quantiles take their share as a
+ * second argument. */
 static tsr__expr *aggregate(tsr_frame *df, int op, int at, double share, tsr__error *error)
 {
   tsr__expr *arg = as_number(df, at, error);
@@ -422,6 +436,7 @@ static bool describe_column(tsr_frame *df, int at, tsr__item *item, int *used, t
   for (int i = 0; i < TSR__STATISTICS; i++) {
     const tsr__statistic *s = &tsr__statistics[i];
     if (!tsr__describes(i, field->type)) continue;
+    /* Names are numbers: nobody sees them, but they must differ. */
     char name[16];
     snprintf(name, sizeof name, "%d", *used);
     tsr__item *one = &item[(*used)++];
@@ -433,7 +448,8 @@ static bool describe_column(tsr_frame *df, int at, tsr__item *item, int *used, t
   return true;
 }
 
-/* One row of all that is asked of all columns: first the number of rows. */
+/* One row of all that is asked of all columns: first the number of rows. Room for all; how many
+ * there are is known at the end. */
 static void describe_all(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
@@ -450,6 +466,7 @@ static void describe_all(tsr_frame *df, tsr__error *error)
 
 tsr_frame *tsr_frame_describe_at(tsr_frame *df, const char *site)
 {
+  /* Two frames: a row of aggregates, and the table made of it. */
   tsr_frame *row = tsr__frame_begin(df, TSR__FRAME_AGG, "tsr_frame_describe", site);
   tsr__error error = { 0 };
   if (!row->inert) {
