@@ -55,6 +55,7 @@ static void to_stderr(tsr_log_level level, const char *area, const char *line, v
   fprintf(stderr, "tsr %s: %s\n", area, line);
 }
 
+/* -1: none of them. Words need no NUL behind them. */
 static int find_word(const vocabulary *words, const char *word, size_t length)
 {
   for (int i = 0; i < words->count; i++)
@@ -105,6 +106,7 @@ static void read_entry(tsr_runtime *rt, const char *entry, size_t length)
   log->area[log->count++].level = level;
 }
 
+/* Entries in their order: of two for one area the later one counts. */
 static void read_entries(tsr_runtime *rt, const char *text)
 {
   while (*text) {
@@ -129,6 +131,7 @@ void tsr__log_open(tsr_runtime *rt)
   /* Who gives a function wants to hear something without TSR_LOG; who sets TSR_LOG alone hears
    * what it says. */
   log->level = rt->opts.log ? TSR_LOG_INFO : 0;
+  /* Reading may already log what is misspelt. */
   if (wanted) read_entries(rt, wanted);
   log->most = log->level;
   for (int i = 0; i < log->count; i++)
@@ -162,6 +165,7 @@ static void emit(const logger *log, tsr_log_level level, const char *area, char 
   }
 }
 
+/* Under no lock: the user's function may take its time, or come back. */
 void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char *format, ...)
 {
   if (!tsr__log_on(rt, level, area)) return;

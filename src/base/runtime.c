@@ -30,6 +30,7 @@ static bool copy_options(tsr_runtime_opts *out, const tsr_runtime_opts *opts)
   return true;
 }
 
+/* All options are looked at, but the first mistake is the one that stays. */
 static void check_options(tsr_runtime *rt, bool known)
 {
   const tsr_runtime_opts *o = &rt->opts;
@@ -76,6 +77,7 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   tsr_runtime_opts options;
   bool known = copy_options(&options, opts);
   tsr__heap heap;
+  /* The heap lives in the struct that it makes: this one is only for the first block. */
   tsr__heap_init(&heap, options.allocator);
   tsr_runtime *rt = tsr__new(&heap, sizeof *rt);
   if (!rt) return (tsr_runtime *)&tsr__inert_runtime;
@@ -98,6 +100,7 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   return rt;
 }
 
+/* The runtime's own error, which its scopes tell; the inert one has its error for good. */
 tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
 {
   if (!rt || rt == &tsr__inert_runtime) return status;
@@ -120,6 +123,7 @@ static void free_slots(tsr_runtime *rt)
 
 void tsr_runtime_close(tsr_runtime *rt)
 {
+  /* NULL and the constant: nothing to close. */
   if (!rt || rt == &tsr__inert_runtime) return;
   /* Those still open: their nodes may hold values of devices, which slots own, so scopes go
    * first. */

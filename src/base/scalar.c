@@ -1,4 +1,5 @@
-/* Single values that users pass. */
+/* Single values that users pass: a kind and a field of it. Calls take them by value, so nothing is
+ * owned but a text, which is borrowed for the call. */
 #include "tessera/scalar.h"
 #include "base/base.h"
 
@@ -34,6 +35,7 @@ tsr_scalar tsr__scalar_signed(tsr_scalar value)
   return value;
 }
 
+/* The nearest f64; 0 for what is no number. */
 double tsr__scalar_real(tsr_scalar value)
 {
   switch (value.kind) {

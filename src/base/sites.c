@@ -3,6 +3,7 @@
  * lock. */
 #include "base/base.h"
 
+/* Looks the text up first: most sites are seen again and again. */
 static const char *keep(tsr_runtime *rt, const char *text)
 {
   tsr__sites *sites = &rt->sites;
@@ -28,6 +29,7 @@ static const char *keep(tsr_runtime *rt, const char *text)
   return sites->text[at] = kept;
 }
 
+/* NULL in, NULL out; and NULL where memory ended. */
 const char *tsr_runtime_site(tsr_runtime *rt, const char *text)
 {
   if (!rt || rt == &tsr__inert_runtime || !text) return NULL;

@@ -1,4 +1,5 @@
-/* Statuses as text, errors carried without a scope, and the end of a broken promise. */
+/* Statuses as text, errors carried without a scope, and the end of a broken promise. Names, values
+ * and texts stand once, in TSR_STATUS_MAP. */
 #include "base/base.h"
 
 #include <stdio.h>
@@ -41,6 +42,7 @@ static void mark_cut(char *text, size_t size)
   memcpy(text + at, "...", 4);
 }
 
+/* The text is cut to the room that an error has, and made safe to print. */
 tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format, va_list args)
 {
   /* The first error stays: it is the cause of what comes after it. */

@@ -57,6 +57,7 @@ static size_t guess_bytes(const tsr__plan *plan)
   return ((size_t)plan->schedule.accum_count + 1) * sizeof(tsr__guess);
 }
 
+/* Takes a plan in any state of being made. */
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 {
   if (!plan) return;
@@ -82,6 +83,7 @@ static bool holds_value(const tsr__gnode *node)
   return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->param_count == 0;
 }
 
+/* Later steps overwrite earlier ones: what stays is the last. */
 static void use_nodes(tsr__plan *plan, const int *nodes, int count, int step)
 {
   for (int i = 0; i < count; i++) plan->last_use[nodes[i]] = step;
@@ -293,6 +295,7 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
   return true;
 }
 
+/* Programs of one hash are compared whole. */
 static tsr__plan *find_plan(tsr__engine *engine, uint64_t hash)
 {
   int32_t at;
@@ -428,6 +431,7 @@ no_memory:
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
 }
 
+/* Undoes bind(), however far it came. */
 void tsr__unbind(tsr__engine *engine, tsr__exec *exec)
 {
   if (!exec->plan) return;
@@ -593,6 +597,7 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
   return status ? status : plan_get(scope->rt, engine, out, &cached, error);
 }
 
+/* A body's nodes stand on arguments: some leaf of what the array needs is one. */
 bool tsr__in_body(tsr_array *a, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
@@ -617,6 +622,7 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
   return status;
 }
 
+/* Figures of the plan that a terminal would run. */
 tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
                         tsr__error *error)
 {
@@ -651,7 +657,8 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
   return status;
 }
 
-/* One line a kernel: what it runs over, what it reads, stores and reduces. */
+/* One line a kernel: what it runs over, what it reads, stores and reduces. Bytes are those of all
+ * devices, by the program. */
 static void add_kernel(const tsr__plan *plan, const tsr__step *step, int number, tsr__text *out)
 {
   const tsr__program *program = &plan->parts.program;
@@ -693,7 +700,7 @@ static void add_routine(const tsr__plan *plan, int node, tsr__text *out)
                 g->in_count == 1 ? "" : "s", (long long)bytes, made);
 }
 
-/* The steps that compute, in their order. */
+/* The steps that compute, in their order. Kernels are numbered; routines are named. */
 static void add_steps(const tsr__plan *plan, tsr__text *out)
 {
   for (int s = 0, number = 1; s < plan->schedule.step_count; s++) {
@@ -703,6 +710,8 @@ static void add_steps(const tsr__plan *plan, tsr__text *out)
   }
 }
 
+/* The plan is made as for running, and told: what was explained is found in the cache
+ * afterwards. */
 tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, tsr__text *out,
                         tsr__error *error)
 {

@@ -29,7 +29,8 @@ static int64_t local_bytes(const tsr__program *program, int node)
   return (int64_t)tsr__device_bytes((tsr_dtype)g->dtype, elements(program, node, true));
 }
 
-/* The sizes of a product's indices, from whichever has them. */
+/* The sizes of a product's indices, from whichever has them. A cut index is as long as the part
+ * that the first position has. */
 static void index_sizes(const tsr__program *program, int node, bool local, double sizes[32])
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -40,6 +41,7 @@ static void index_sizes(const tsr__program *program, int node, bool local, doubl
     const tsr__gnode *of = &program->nodes[nodes[i]];
     const tsr_sharding *at = &program->shardings[of->sharding];
     for (int d = 0; d < of->rank; d++) {
+      /* Along windows the dim of the left operand is no index of its own. */
       if (!indices[i][d] || (!i && attr->window[d])) continue;
       bool cut = local && at->mesh;
       sizes[indices[i][d] & 31] =
@@ -48,6 +50,7 @@ static void index_sizes(const tsr__program *program, int node, bool local, doubl
   }
 }
 
+/* A product of all indices, one multiplication and one addition each. */
 static double dot_flops(const tsr__program *program, int node, bool local)
 {
   double sizes[32], flops = 2;
@@ -58,6 +61,7 @@ static double dot_flops(const tsr__program *program, int node, bool local)
   return !local && attr->parts ? flops / (double)attr->parts : flops;
 }
 
+/* Sources make numbers of nothing; views and moves compute nothing. */
 static double flops_of(const tsr__program *program, int node, bool local)
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -74,6 +78,7 @@ static double flops_of(const tsr__program *program, int node, bool local)
 
 /* ---- what moves ---- */
 
+/* By kind, found again by its name; one that moves nothing is left out. */
 static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
 {
   for (int i = 0; i < parts->note_count; i++) {
@@ -97,6 +102,7 @@ typedef struct memory {
   tsr_figures *out;
 } memory;
 
+/* A node that is there already takes no more. */
 static void take(memory *m, int node)
 {
   if (m->held[node]) return;
@@ -120,7 +126,8 @@ static void count_io(memory *m, const int *nodes, int count)
     m->out->device_bytes += local_bytes(&m->plan->parts.program, nodes[i]);
 }
 
-/* What a step makes, and the bytes that it reads and writes. */
+/* What a step makes, and the bytes that it reads and writes. A combining step makes what its
+ * accumulators are read as. */
 static void run_step(memory *m, const tsr__step *step)
 {
   const tsr__program *program = &m->plan->parts.program;
@@ -150,6 +157,8 @@ static void drop_used(memory *m, int step)
   }
 }
 
+/* Leaves are there from the start to the end; what steps make, beside them. What is left at the end
+ * are the results. */
 static void count_memory(memory *m)
 {
   const tsr__program *program = &m->plan->parts.program;

@@ -101,6 +101,8 @@ static void copy_all(reshard_job *job, tsr__progress *progress)
 {
   enum { FEW_BYTES = 1 << 16 };
   size_t bytes = 0;
+  /* As many tasks as the array with most positions has, for each array; those that are none end at
+   * once. */
   int tasks = job->count * job->most;
   for (int i = 0; i < job->count; i++) {
     const tsr__value *to = job->moves[i].to;
@@ -111,6 +113,7 @@ static void copy_all(reshard_job *job, tsr__progress *progress)
     for (int t = 0; t < tasks; t++) reshard_task(job, t, 0);
 }
 
+/* The value that moves may lie otherwise than the plan says: what is known now counts. */
 static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progress, moving *out)
 {
   const tsr_sharding *sharding = tsr__sharding_of(exec, node);
@@ -138,6 +141,7 @@ static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progres
   return TSR_OK;
 }
 
+/* After all tasks, by one thread: traffic and errors are summed here. */
 static tsr_status end_moving(tsr__exec *exec, const moving *m, tsr__progress *progress)
 {
   pieces all = { exec, m->from, m->to, 0, 0, false, progress, NULL, NULL, NULL };
@@ -205,6 +209,7 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
       ->ops->copy(&copy, from->parts[near], s->to->parts[s->to_position], &s->exec->traffic);
 }
 
+/* What of its own and of others' parts each position shows, copied piece by piece. */
 static tsr_status shift_one(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -262,6 +267,7 @@ static void count_task(void *user, int64_t position, int worker)
   job->rows[position] = tsr__value_true(job->mask, (int)position);
 }
 
+/* The rows that its mask takes, moved together, on each device by itself. */
 static void compact_task(void *user, int64_t position, int worker)
 {
   row_job *job = user;
@@ -301,6 +307,7 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
   job.rows = row_room(exec, positions);
   int64_t *start = row_room(exec, positions);
   if (!job.rows || !start) return exec->error->status;
+  /* A count a position, all at once. */
   tsr__parallel(exec->rt, positions, count_task, &job);
   tsr_shape shape = job.from->shape;
   /* Rows stay on their device; the global number of each follows from the counts before it. */
@@ -328,6 +335,8 @@ static void first_task(void *user, int64_t position, int worker)
                           job->to->parts[position]);
 }
 
+/* Which rows are the first is known once all were counted; each device then keeps as many as fall
+ * to it. */
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -366,6 +375,7 @@ static void gather_rows(pieces *of)
   tsr_box want;
   tsr__value_box(to, position, &want);
   of->want = of->lies = &want;
+  /* Invariant: rows before `at` are there. */
   int64_t at = want.start[0], end = at + want.size[0];
   while (at < end) {
     int source = -1;
@@ -388,6 +398,7 @@ static void gather_rows(pieces *of)
   }
 }
 
+/* Ragged rows to even borders: whoever holds a piece of a part gives it. */
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
 {
   const tsr__value *from = tsr__value_in(exec, node, 0);

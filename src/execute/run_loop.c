@@ -36,7 +36,8 @@ static tsr_status no_memory(tsr__exec *exec)
 
 /* ---- a region -------------------------------------------------------------------------------- */
 
-/* The numbers of a region are its node's, counted on over the regions; and that of the step. */
+/* The numbers of a region are its node's, counted on over the regions; and that of the step. Its
+ * place in the parameters is the last: tsr__inner says how many come before it. */
 static bool bind_numbers(const looping *l, body *b, int before)
 {
   const tsr__exec *exec = l->exec;
@@ -51,6 +52,8 @@ static bool bind_numbers(const looping *l, body *b, int before)
   return true;
 }
 
+/* The run of a region: its plan and its program are the plan's, the rest lives as long as the
+ * step. */
 static body *open_body(const looping *l, int at, int before)
 {
   tsr__exec *exec = l->exec;
@@ -73,6 +76,7 @@ static body *open_body(const looping *l, int at, int before)
   return good && bind_numbers(l, b, before) ? b : NULL;
 }
 
+/* Values of the run before; what was handed on is held elsewhere. */
 static void clear_values(body *b)
 {
   for (int n = 0; n < b->program.node_count; n++) {
@@ -81,6 +85,7 @@ static void clear_values(body *b)
   }
 }
 
+/* What the region's runs moved counts as the step's. */
 static void close_body(looping *l, body *b)
 {
   if (!b) return;
@@ -102,6 +107,7 @@ static void bind_values(looping *l, body *b, bool take)
   }
 }
 
+/* The numbers are the same in every run but that of the step. */
 static tsr_status run_body(body *b, int64_t number)
 {
   tsr__arena_reset(&b->scratch, b->first, sizeof b->first);
@@ -109,6 +115,7 @@ static tsr_status run_body(body *b, int64_t number)
   return tsr__exec_run(&b->exec);
 }
 
+/* Held before the run lets go of them. */
 static void take_results(looping *l, body *b)
 {
   for (int i = 0; i < b->inner->result_count; i++) {
@@ -130,12 +137,14 @@ static void hand_on(looping *l)
 
 /* ---- stacks ---------------------------------------------------------------------------------- */
 
-/* Copies between an array and its place in a stack of such, on each device. */
+/* Copies between an array and its place in a stack of such, on each device. `at`: which one, along
+ * the first dim. */
 static void copy_step(const tsr__value *stack, const tsr__value *one, int64_t at, bool out)
 {
   static const int64_t zero[TSR_MAX_RANK];
   int64_t start[TSR_MAX_RANK] = { at };
   tsr__traffic traffic = { 0 };
+  /* A stack is whole along its first dim on each device: `at` is a place in its own part. */
   for (int p = 0; p < stack->part_count; p++) {
     tsr_box box, step;
     if (!stack->parts[p]) continue;
@@ -154,7 +163,7 @@ static void copy_step(const tsr__value *stack, const tsr__value *one, int64_t at
   }
 }
 
-/* What a step sees of the slices. */
+/* What a step sees of the slices. Each is an array of its own, which the region reads like any. */
 static tsr_status take_slices(looping *l, body *b, int64_t at)
 {
   for (int i = 0; i < b->inner->argument_count; i++) {
@@ -172,6 +181,7 @@ static tsr_status take_slices(looping *l, body *b, int64_t at)
   return TSR_OK;
 }
 
+/* Only stacks that somebody reads are made. */
 static tsr_status make_stacks(const looping *l, tsr__value **stacks)
 {
   const tsr__program *program = l->exec->program;
@@ -189,6 +199,8 @@ static tsr_status make_stacks(const looping *l, tsr__value **stacks)
 
 /* ---- the three ------------------------------------------------------------------------------- */
 
+/* Invariant: before step k the carries are values[0 .. carries - 1], and places of steps before are
+ * filled in the stacks. */
 static tsr_status run_scan(looping *l)
 {
   body *b = l->bodies[0];
@@ -209,6 +221,7 @@ static tsr_status run_scan(looping *l)
       l->results[i] = NULL;
     }
   }
+  /* The last carries are the results; they change hands. */
   for (int i = 0; stacks && i < l->count; i++) {
     l->results[i] = i < l->attr->carries ? l->values[i] : stacks[i];
     if (i < l->attr->carries) l->values[i] = NULL;
@@ -216,6 +229,8 @@ static tsr_status run_scan(looping *l)
   return status;
 }
 
+/* The condition sees the carries and leaves them; the body takes them. One element is fetched by
+ * the host for each turn. */
 static tsr_status run_while(looping *l)
 {
   tsr_status status = TSR_OK;
@@ -241,6 +256,7 @@ static tsr_status run_while(looping *l)
   return status;
 }
 
+/* The number may be out of range: the first or last region is taken then. */
 static tsr_status run_switch(looping *l)
 {
   int64_t at = 0, last = l->region_count - 1;
@@ -263,6 +279,7 @@ static int first_inner(const tsr__plan *plan, int node)
   return i;
 }
 
+/* Operands but slices are held for all steps; numbers of regions stand one after another. */
 static tsr_status open_loop(looping *l)
 {
   tsr__exec *exec = l->exec;
@@ -279,6 +296,7 @@ static tsr_status open_loop(looping *l)
     if (!l->bodies[r]) return no_memory(exec);
     numbers += l->bodies[r]->inner->number;
   }
+  /* Slices are read where they lie, a step at a time. */
   for (int i = 0; i < l->g->in_count; i++) {
     bool slice = i >= l->attr->carries && i < l->attr->carries + l->attr->slices;
     if (slice) continue; /* a step's own */
@@ -302,6 +320,7 @@ static void for_parts(looping *l, bool give)
   }
 }
 
+/* Values that nobody reads are let go of with the step. */
 tsr_status tsr__exec_loop(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];

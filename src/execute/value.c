@@ -42,6 +42,7 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
   return value;
 }
 
+/* With a buffer at each position of this process; they hold anything, but where zeros must be. */
 tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   tsr__value *value = tsr__value_frame(rt, layout, error);
@@ -107,6 +108,7 @@ int64_t tsr__rows_before(const tsr_sharding *sharding, const int64_t *before, in
   return before[tsr__dim_index(sharding, 0, position)];
 }
 
+/* The box that a position holds: by the usual borders, or by the rows that came to lie there. */
 void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
 {
   tsr__box(&value->sharding, &value->shape, position, out);
@@ -116,6 +118,7 @@ void tsr__value_box(const tsr__value *value, int position, tsr_box *out)
   out->size[0] = value->rows[position];
 }
 
+/* A copy of all that a position holds to where it lies alike. */
 tsr__box_copy tsr__part_copy(const tsr__value *value, const tsr_box *box)
 {
   static const int64_t zero[TSR_MAX_RANK];
@@ -219,6 +222,7 @@ static void read_slabs(host_job *job, const tsr_box *box, int64_t position, int 
   tsr__del(heap, slab, bytes);
 }
 
+/* A part without elements has nothing to read, and no row size to divide by. */
 static void from_reading_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
@@ -269,6 +273,7 @@ static bool each_position(host_job *job, tsr__task_fn fn)
   return true;
 }
 
+/* False: cancelled. */
 bool tsr__value_from_host(tsr__value *value, const void *data)
 {
   host_job job = { .value = value, .from = data };
@@ -283,6 +288,7 @@ tsr_status tsr__value_from_reading(tsr__value *value, tsr__reading_fn *read, voi
   return (tsr_status)job.failed;
 }
 
+/* NULL: the position is another process's, or there is none. */
 void *tsr__value_map(const tsr__value *value, int position)
 {
   if (position < 0 || position >= value->part_count || !value->parts[position]) return NULL;
@@ -308,6 +314,7 @@ void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
   }
 }
 
+/* Of a position of another process a replica is counted here: all have the same bits. */
 int64_t tsr__value_true(const tsr__value *value, int position)
 {
   tsr_box box;
@@ -329,6 +336,7 @@ tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error
   return TSR_OK;
 }
 
+/* Into memory of the whole array, in C order; bools as bytes. */
 tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what, tsr__error *error)
 {
   host_job job = { .value = (tsr__value *)value, .to = out };
@@ -337,6 +345,7 @@ tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what
   return each_position(&job, to_host_task) ? TSR_OK : tsr__cancelled(error, what);
 }
 
+/* Each part once, by its leader. */
 tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *what,
                             tsr__error *error)
 {
@@ -384,6 +393,7 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
   return status;
 }
 
+/* One element, copied by itself. */
 tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const char *what,
                          tsr__error *error)
 {

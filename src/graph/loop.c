@@ -9,6 +9,7 @@
  * A region need not read its arguments, and all regions of a node number them alike. */
 #include "graph/infer_inner.h"
 
+/* Argument i of a region is which operand of the node; -1: the number of the step. */
 int tsr__loop_operand(const tsr__loop_attr *attr, int i)
 {
   if (attr->kind == TSR__LOOP_SCAN) return i - 1;
@@ -35,6 +36,7 @@ static tsr__result argument_type(const tsr__loop_attr *attr, int i, const tsr__t
   return out;
 }
 
+/* For messages: as users write types. */
 static type_text words_of(const tsr__result *result)
 {
   tsr__type type = { .dtype = result->dtype, .rank = result->rank, .dims = result->dims };
@@ -47,7 +49,8 @@ static bool same_type(const tsr__result *a, const tsr__result *b)
          !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims);
 }
 
-/* The steps of a scan's slices, and sizes that are known. */
+/* The steps of a scan's slices, and sizes that are known. Rows must be as many at each run, or a
+ * region would have no type. */
 static tsr_status check_operands(tsr__op op, tsr__types in, const tsr__loop_attr *attr,
                                  tsr__error *error)
 {
@@ -72,6 +75,7 @@ static tsr_status check_operands(tsr__op op, tsr__types in, const tsr__loop_attr
 static tsr_status check_arguments(tsr__op op, tsr__types in, const tsr__loop_attr *attr,
                                   const tsr__region *region, tsr__error *error)
 {
+  /* Only arguments that the region reads are there to be checked. */
   for (int n = 0; n < region->program.node_count; n++) {
     const tsr__gnode *arg = &region->program.nodes[n];
     if (arg->op != TSR__OP_ARG) continue;
@@ -91,6 +95,7 @@ static tsr_status check_arguments(tsr__op op, tsr__types in, const tsr__loop_att
   return TSR_OK;
 }
 
+/* The type of what a region gives at place i. */
 static tsr__result result_at(const tsr__region *region, int i)
 {
   tsr__type type = tsr__gnode_type(&region->program.nodes[region->results[i]]);
@@ -104,6 +109,7 @@ static tsr_status check_results(tsr__op op, tsr__types in, const tsr__ask *ask,
 {
   const tsr__region *last = ask->regions[ask->region_count - 1];
   bool chooses = attr->kind == TSR__LOOP_SWITCH;
+  /* Fewer results than carries, or fewer operands than that: no comparison would be safe. */
   bool fits =
       last->result_count >= attr->carries && in.count >= attr->carries + attr->slices + chooses;
   for (int i = 0; i < attr->carries && fits; i++) {
@@ -112,6 +118,7 @@ static tsr_status check_results(tsr__op op, tsr__types in, const tsr__ask *ask,
   }
   for (int r = 0; r < ask->region_count - 1 && fits; r++) {
     const tsr__region *region = ask->regions[r];
+    /* The first region of a while gives the bool, the second the carries. */
     bool asks = attr->kind == TSR__LOOP_WHILE;
     fits = region->result_count == (asks ? 1 : last->result_count);
     for (int i = 0; i < region->result_count && fits; i++) {

@@ -27,6 +27,7 @@ int tsr__program_number(const tsr__program *program, int node)
   return number;
 }
 
+/* A constant where it is used: as short as it can be read back. */
 static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   char number[32];
@@ -46,6 +47,7 @@ static void add_const(const tsr__program *program, const tsr__gnode *node, tsr__
   tsr__text_add(out, "%s", number);
 }
 
+/* Numbers leave constants out, so that lines are numbered without a gap. */
 static void add_operand(const tsr__program *program, const int *numbers, int node, tsr__text *out)
 {
   if (program->nodes[node].op == TSR__OP_CONST) add_const(program, &program->nodes[node], out);
@@ -69,6 +71,7 @@ static void add_reduce(const tsr__program *program, const tsr__gnode *node, tsr_
   if (attr->ddof) tsr__text_add(out, ", ddof %lld", (long long)attr->ddof);
 }
 
+/* Sources have it as the first thing in their parentheses. */
 static void add_dim(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   tsr__text_add(out, "%sdim %d", node->in_count ? ", " : "", tsr__dim_of(program, node));
@@ -80,6 +83,7 @@ static void add_scan(const tsr__program *program, const tsr__gnode *node, tsr__t
   tsr__text_add(out, ", dim %lld%s", (long long)attr->dim, attr->reverse ? ", reverse" : "");
 }
 
+/* TOP_K has the number of elements where others have their direction. */
 static void add_sort(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   const tsr__sort_attr *attr = tsr__attr_of(program, node);
@@ -106,6 +110,7 @@ static void add_slice(const tsr__program *program, const tsr__gnode *node, tsr__
   }
 }
 
+/* The dims of the operand in their new order. */
 static void add_order(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   const tsr__order_attr *attr = (const void *)(program->attrs + node->attr);
@@ -128,6 +133,7 @@ static void add_span(const tsr__program *program, const tsr__gnode *node, tsr__t
   if (more) tsr__text_add(out, "..%d", tsr__dim_of(program, node) + more);
 }
 
+/* How two updates of one place meet, and whether places out of range are dropped. */
 static void add_scatter(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
 {
   static const char *const hows[] = { "set", "add", "mul", "min", "max" };
@@ -208,6 +214,7 @@ static void (*const attributes[TSR__ATTR_FAMILIES])(const tsr__program *, const 
 
 /* ---- nodes ---- */
 
+/* A part of a node of several results. */
 static bool is_result(const tsr__gnode *node)
 {
   return tsr__ops[node->op].shape_rule == TSR__SH_RESULT;
@@ -282,7 +289,8 @@ static const char *file_of(const char *site)
   return slash ? slash + 1 : site ? site : "";
 }
 
-/* The width of a column: its widest entry within the limit. False: out of memory. */
+/* The width of a column: its widest entry within the limit. False: out of memory. Entries beyond
+ * the limit do not count. */
 static bool measure(const tsr__program *program, const int *numbers, size_t width[2])
 {
   tsr__text line;
@@ -306,6 +314,7 @@ static bool measure(const tsr__program *program, const int *numbers, size_t widt
   return !failed;
 }
 
+/* `start`: where the entry began in the text. */
 static void pad_to(tsr__text *out, size_t start, size_t width)
 {
   size_t used = out->length - start;

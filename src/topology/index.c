@@ -11,12 +11,14 @@
  * axes can be read without a look at the rank. A bad spec has no axes at all. */
 #include "topology/topology.h"
 
+/* Positions count through the mesh in C order: the last axis is the fastest. */
 int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
 {
   /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. */
   return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
 }
 
+/* How many parts the axes of a dim cut it into. */
 int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim)
 {
   int64_t parts = 1;
@@ -45,6 +47,7 @@ tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int
   return span;
 }
 
+/* Which part of a dim, counted from its start, a position has. */
 int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
 {
   int64_t index = 0;
@@ -56,6 +59,7 @@ int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
   return index;
 }
 
+/* Sizes of the run (-1) stay as they are. */
 void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out)
 {
   memset(out, 0, sizeof *out);
@@ -66,6 +70,7 @@ void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position
   }
 }
 
+/* Axes as bits: those of a dim, and those of all dims. */
 unsigned tsr__dim_axes(const tsr_sharding *sharding, int dim)
 {
   unsigned mask = 0;
@@ -83,6 +88,7 @@ unsigned tsr__used_axes(const tsr_sharding *sharding)
   return mask;
 }
 
+/* Without a mesh there is one position, on device 0. */
 int tsr__positions(const tsr_sharding *sharding)
 {
   return sharding->mesh ? sharding->mesh->device_count : 1;
@@ -95,6 +101,8 @@ int tsr__position_device(const tsr_sharding *sharding, int position)
   return sharding->mesh->abstract ? position : sharding->mesh->devices[position];
 }
 
+/* Replicas have equal coordinates along the axes that cut something: the one with zeros elsewhere
+ * leads. */
 int tsr__replica_leader(const tsr_sharding *sharding, int position)
 {
   const tsr_mesh *mesh = sharding->mesh;
@@ -138,6 +146,7 @@ tsr_status tsr_shard_boxes(const tsr_sharding *sharding, tsr_shape shape, tsr_bo
   return status;
 }
 
+/* The largest shape that any position has. */
 tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_shape *out)
 {
   tsr_status status = check_question(&sharding, &shape);
@@ -149,6 +158,7 @@ tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_sh
   return TSR_OK;
 }
 
+/* Numbered in the order of the mesh; replica 0 is the leader. */
 int tsr_shard_replica(const tsr_sharding *sharding, int position)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
@@ -163,6 +173,7 @@ int tsr_shard_replica(const tsr_sharding *sharding, int position)
   return replica;
 }
 
+/* Whether every position has all of it. */
 bool tsr_sharding_replicated(const tsr_sharding *sharding)
 {
   if (!sharding || !sharding->mesh) return true;
@@ -170,6 +181,7 @@ bool tsr_sharding_replicated(const tsr_sharding *sharding)
   return !sharding->mesh->error && !canon.first[TSR_MAX_RANK] && !canon.open && !canon.unreduced;
 }
 
+/* Whether all positions are this process's. */
 bool tsr_sharding_addressable(const tsr_sharding *sharding)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
@@ -183,6 +195,8 @@ bool tsr_sharding_addressable(const tsr_sharding *sharding)
 
 /* ---- equality of placements -------------------------------------------------------------- */
 
+/* One form for placements that mean the same: axes of size 1 cut nothing, and the rank is no
+ * matter. */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
 {
   tsr_sharding out;
@@ -206,6 +220,7 @@ tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding)
   return out;
 }
 
+/* Priorities say how to choose, not where things lie. */
 bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b)
 {
   tsr_sharding left = tsr__sharding_canon(a), right = tsr__sharding_canon(b);
@@ -228,6 +243,7 @@ static bool same_box(const tsr_box *a, const tsr_box *b, int rank)
   return same || (empty_a && empty_b);
 }
 
+/* Whether a position has the value of a sum that is not made yet. */
 bool tsr__holds(const tsr_sharding *sharding, int position)
 {
   bool first = true;
@@ -271,6 +287,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   if (!b) b = &unplaced;
   if (tsr__shape_check(&shape, &error) || !sharding_fits(a, &shape) || !sharding_fits(b, &shape))
     return false;
+  /* Canonical forms that are equal need no look at boxes. */
   if (tsr__sharding_equal(a, b)) return true;
   if (a->unreduced | b->unreduced || a->memory != b->memory) return false;
   if (tsr__positions(a) != tsr__positions(b)) return false;

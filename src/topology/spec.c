@@ -109,6 +109,7 @@ static const char *near_name(const tsr_mesh *mesh, const char *word, size_t leng
   return out;
 }
 
+/* The words of an offence; quotes make what stands in the text fit for a message. */
 static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const struct words *words,
                                tsr__error *error)
 {
@@ -161,7 +162,8 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
   }
 }
 
-/* The result lies on a bad mesh and has no axes. False, for the caller to return. */
+/* The result lies on a bad mesh and has no axes. False, for the caller to return. The spec is not
+ * read further: one mistake is told. */
 static bool offence(struct reader *reader, enum offence kind, const char *at, size_t length)
 {
   tsr_sharding *out = reader->out;
@@ -181,6 +183,7 @@ static bool offence(struct reader *reader, enum offence kind, const char *at, si
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
+/* Blanks may stand between any two words. */
 static void skip_blanks(struct reader *reader)
 {
   while (*reader->at == ' ' || *reader->at == '\t') reader->at++;
@@ -203,7 +206,8 @@ static bool nameless(struct reader *reader)
   return offence(reader, end ? EMPTY : CHARACTER, reader->at, c != '\0');
 }
 
-/* Reads the name of an axis that was not used before; -1 where there is none. */
+/* Reads the name of an axis that was not used before; -1 where there is none. The name ends where
+ * no name can go on, so a misspelt one is told whole. */
 static int read_axis(struct reader *reader)
 {
   const char *name = reader->at;
@@ -245,7 +249,8 @@ static bool read_priority(struct reader *reader, int dim)
   return true;
 }
 
-/* Reads '-', '?' or axes joined by '+' and their priority, and the blanks around them. */
+/* Reads '-', '?' or axes joined by '+' and their priority, and the blanks around them. `used` axes
+ * stand in `axis` by then; first[dim + 1] is set by the caller. */
 static bool read_dim(struct reader *reader, int dim)
 {
   skip_blanks(reader);
@@ -286,7 +291,7 @@ static bool read_dims(struct reader *reader)
   }
 }
 
-/* Reads the axes of "sum(x+y)" and the blanks behind it. */
+/* Reads the axes of "sum(x+y)" and the blanks behind it. At least one axis. */
 static bool read_sum(struct reader *reader)
 {
   skip_blanks(reader);
@@ -328,6 +333,7 @@ static bool read_tail(struct reader *reader, bool sum)
   return offence(reader, TAIL, at, length ? length : *at != '\0');
 }
 
+/* Parentheses around all of it, and nothing behind. */
 static bool read_spec(struct reader *reader)
 {
   skip_blanks(reader);
@@ -373,6 +379,7 @@ tsr_sharding tsr_on_scope(const tsr_scope *scope, const char *spec, const tsr_on
   return out;
 }
 
+/* Axes of each dim by name, joined by '+' as in a spec; NULL or "" for a dim that is not cut. */
 tsr_sharding tsr_on_dims(const tsr_mesh *mesh, int rank, const char *const *axes)
 {
   tsr_sharding out = { .mesh = mesh };
@@ -436,7 +443,8 @@ static size_t dim_write(const tsr_sharding *sharding, int dim, char *out)
   return n + 3;
 }
 
-/* Writes ";sum(x+y)", in the order of the mesh, or nothing. */
+/* Writes ";sum(x+y)", in the order of the mesh, or nothing. The order of the text is lost, since
+ * `unreduced` is a set. */
 static size_t sum_write(const tsr_sharding *sharding, char *out)
 {
   size_t n = 0;
@@ -479,6 +487,7 @@ static size_t spec_write(const tsr_sharding *sharding, int rank, char out[SPEC_R
   return n;
 }
 
+/* The length that the text has, whatever fits, as snprintf gives it. */
 int tsr_sharding_text(const tsr_sharding *sharding, int rank, char *out, size_t capacity)
 {
   const tsr_sharding unplaced = { .mesh = NULL };
@@ -504,6 +513,7 @@ static tsr_status uneven_fail(const tsr_sharding *sharding, int dim, const char 
   /* Below the number of parts only a size of 0 divides, which nobody means; beyond the last
    * multiple there is no larger one. */
   int64_t parts = tsr__dim_parts(sharding, dim), below = size - size % parts;
+  /* One axis or axes: for the words. */
   int count = sharding->first[dim + 1] - sharding->first[dim];
   const char *mesh = tsr_mesh_text(sharding->mesh);
 
@@ -571,6 +581,7 @@ static tsr_status check_form(const tsr_sharding *sharding, tsr_dtype dtype, cons
                           tsr_mesh_message(sharding->mesh));
   /* A spec may name fewer dims than there are: the rest is whole. More would be lost in silence. */
   if (sharding->rank > shape->rank) {
+    /* The first character stands for a dtype that is not known, and is left out. */
     tsr_type_text(dtype, *shape, NULL, type, sizeof type);
     char spec[512];
     tsr_sharding_text(sharding, sharding->rank, spec, sizeof spec);
@@ -589,6 +600,7 @@ static tsr_status check_form(const tsr_sharding *sharding, tsr_dtype dtype, cons
   return TSR_OK;
 }
 
+/* For data: on top of the form, all of it must be somewhere. */
 tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtype,
                                     const tsr_shape *shape, tsr__error *error)
 {
@@ -598,6 +610,7 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
   return no_place(sharding, shape->rank, error);
 }
 
+/* For questions and for what a program computes: a sum that is not made yet has a form, too. */
 tsr_status tsr__sharding_check_form(const tsr_sharding *sharding, const tsr_shape *shape,
                                     tsr__error *error)
 {

@@ -14,6 +14,7 @@ static void skip_blanks(struct reader *reader)
   while (*reader->at == ' ' || *reader->at == '\t') reader->at++;
 }
 
+/* Takes a character that must or may stand here. */
 static bool take(struct reader *reader, char c)
 {
   skip_blanks(reader);
@@ -22,6 +23,7 @@ static bool take(struct reader *reader, char c)
   return true;
 }
 
+/* What was expected at this place and what stands there. */
 static tsr_status expected(const struct reader *reader, const char *what, tsr__error *error)
 {
   char found[TSR__QUOTE];
@@ -56,6 +58,7 @@ static tsr_status read_dtype(struct reader *reader, tsr_dtype *out, tsr__error *
                         reader->quote, tsr__quote(reader->at, length, name));
 }
 
+/* Digits only: a size is not signed. */
 static tsr_status read_size(struct reader *reader, int64_t *out, tsr__error *error)
 {
   int64_t value = 0;
@@ -72,6 +75,7 @@ static tsr_status read_size(struct reader *reader, int64_t *out, tsr__error *err
   return TSR_OK;
 }
 
+/* Sizes between brackets; a bracket that closes at once is a single element. */
 static tsr_status read_shape(struct reader *reader, tsr_shape *out, tsr__error *error)
 {
   if (!take(reader, '[')) return expected(reader, "'[' and sizes", error);
@@ -109,6 +113,7 @@ static tsr_status read_type(const tsr_mesh *mesh, const char *text, tsr_type *ou
   return tsr__sharding_check_form(&loose, &out->shape, error);
 }
 
+/* `out` is written when all of it was read. */
 tsr_status tsr_type_parse_at(tsr_scope *scope, const tsr_mesh *mesh, const char *text,
                              tsr_type *out, const char *site)
 {

@@ -1,4 +1,5 @@
-/* First values of weights: draws scaled by how many numbers meet in an element. */
+/* First values of weights: draws scaled by how many numbers meet in an element. Glorot and Bengio
+ * (2010), He and others (2015), LeCun and others (1998) have the rules. */
 #include "train/train_room.h"
 
 #include <math.h>
@@ -6,6 +7,7 @@
 /* How wide a standard normal is that is cut at two deviations. */
 static const double cut_deviation = 0.87962566103423978;
 
+/* [places ..., in, out]: convolutions add up over their places, too. */
 static double variance_of(tsr_initial_rule rule, const tsr_shape *shape)
 {
   double places = 1;
@@ -47,8 +49,11 @@ tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_l
     tsr__fail_error(scope, site, &error);
     return tsr__make_inert(scope, site);
   }
+  /* The law decides the shape of the draws, the rule how far they go; deviations are equal for all
+   * laws. */
   double deviation = sqrt(variance_of(rule, &a.shape));
   if (law == TSR_INITIAL_UNIFORM) {
+    /* A uniform draw from -a to a has the deviation a / sqrt 3. */
     a.high = sqrt(3) * deviation;
     a.low = -a.high;
     return tsr_uniform_at(scope, &a, site);

@@ -1,4 +1,6 @@
-/* Losses by line of scores. */
+/* Losses by line of scores.
+ *
+ *   scores [.., classes]      truth [..] of classes, or [.., classes] of shares     loss [..] */
 #include "train/train_room.h"
 
 #include "tessera/elementwise.h"
@@ -14,6 +16,7 @@ static bool check_truth(const tsr_cross_entropy_args *a, tsr__error *error)
   tsr__text_f64(text, a->smoothing);
   bool classes = !tsr__of_floats(a->truth);
   int dims = scores.rank - classes;
+  /* What the truth has but for the classes must be as the scores have it. */
   tsr_shape line = scores;
   line.rank = dims;
   bool fit = scores.rank > 0 && tsr__shape_same(&line, &truth);
@@ -55,6 +58,7 @@ static tsr_array *entropy(const tsr_cross_entropy_args *a, const char *site)
   tsr_array *share = spread(a, site);
   double classes = (double)a->scores->shape.dims[a->scores->shape.rank - 1];
   if (a->smoothing > 0) {
+    /* Only lines that count have shares to give away. */
     tsr_array *mass = sum_lines(share, site); /* 0 of lines that do not count */
     int last = -1;
     mass = tsr_expand_dims_at(mass, tsr_dims_of(&last, 1), site);

@@ -1,4 +1,5 @@
-/* How long a gradient is, over all arrays of a tree, and shorter ones. */
+/* How long a gradient is, over all arrays of a tree, and shorter ones. The sum of squares is exact
+ * over each array, so the norm does not depend on where its parts lie. */
 #include "train/train_room.h"
 
 #include "tessera/elementwise.h"
@@ -27,10 +28,12 @@ array *tsr_global_norm_at(array *tree, const char *site)
   TSR__CALL(tsr__home(tree), "global_norm");
   array *norm = norm_of(tree, site), *first = NULL;
   if (!norm) return tsr__make_inert(tsr__home(tree), site);
+  /* In the dtype of the first array; of an empty tree it stays as it was counted. */
   if (!tsr_tree_leaves(tree, &first, 1)) return norm;
   return tsr_cast_at(norm, (tsr_dtype)first->dtype, site);
 }
 
+/* One factor for all arrays. */
 typedef struct shortening {
   array *factor;
   const char *site;
@@ -57,6 +60,7 @@ array *tsr_clip_norm_at(array *tree, double limit, const char *site)
   }
   array *norm = norm_of(tree, site);
   if (!norm) return tsr__make_inert(tsr__home(tree), site);
+  /* At most 1: a gradient that is short enough is multiplied by 1. */
   array *top = tsr_maximum_at(norm, tsr_operand_float(limit), site);
   array *own = tsr_num_at(tsr__home(tree), tsr_scalar_float(limit), site);
   shortening by = { tsr_div_at(own, tsr_operand_array(top), site), site };

@@ -3,7 +3,11 @@
  *   model    gradient    state            one place of all trees at a time
  *     p   ←     g     ←    v              v' = what is kept of v and g; p' = p less what v' says
  *
- * A step counts in f32 at least: what is kept of bf16 and f16 is f32, and p' is cast back. */
+ * A step counts in f32 at least: what is kept of bf16 and f16 is f32, and p' is cast back.
+ *
+ * All numbers of a step are nodes: a step that was traced once runs with any rate and any state.
+ * The state is a tree (step, v, ...) whose trees have the model's form; f32 or f64, zeros at
+ * first. */
 #include "train/train_room.h"
 
 typedef tsr_array array;
@@ -29,6 +33,7 @@ static array **leaves_of(array *tree, int *count, const char *site)
   return all.at;
 }
 
+/* All of them floats; NULL with the error. */
 array **tsr__floats_of(array *tree, const char *call, int *count, const char *site)
 {
   array **all = leaves_of(tree, count, site);
@@ -49,7 +54,8 @@ static bool of_floats(array *tree, const char *site)
   return tsr__floats_of(tree, "tsr_tree", &count, site);
 }
 
-/* Whether a tree can stand beside the model; else the error is recorded. */
+/* Whether a tree can stand beside the model; else the error is recorded. By the text of its form,
+ * and the shape of each array. */
 static bool stands_beside(array *model, array *tree, const char *what, const char *site)
 {
   int count = 0, others = 0;
@@ -80,6 +86,7 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
+/* Where the model's array lies, so that steps move nothing. */
 static array *zeros_like(tsr_scope *s, array *const *leaf, void *site)
 {
   return tsr_full_at(s, tsr_operand_int(0), counted(leaf[0]), leaf[0]->shape, leaf[0]->sharding,
@@ -89,6 +96,7 @@ static array *zeros_like(tsr_scope *s, array *const *leaf, void *site)
 /* (step, names[0], ...): a tree of zeros of the model's form by name. */
 static array *new_state(array *model, const char *const names[2], const char *site)
 {
+  /* NULL and inert models make inert states. */
   if (!tsr__usable(model)) return model ? model : tsr__make_inert(NULL, site);
   tsr_scope *scope = tsr__home(model);
   if (!of_floats(model, site)) return tsr__make_inert(scope, site);
@@ -125,6 +133,7 @@ typedef struct stepping {
   const char *site;
 } stepping;
 
+/* In the dtype that a step counts in. */
 static array *cast_to(const array *like, array *a, const char *site)
 {
   return tsr_cast_at(a, counted(like), site);
@@ -145,7 +154,8 @@ static array *less(array *p, array *wide, array *off, const char *site)
   return p->sharding.mesh && !next->inert ? tsr_constrain_at(next, p->sharding, site) : next;
 }
 
-/* Of trees that fit, the state's among them. False: the error is recorded. */
+/* Of trees that fit, the state's among them. False: the error is recorded. What a step needs of its
+ * numbers is made here: the step in f64, so that it is exact for long. */
 static bool open_step(stepping *s, array *state, tsr_operand rate, const char *const names[2])
 {
   tsr_scope *scope = tsr__home(s->model);
@@ -170,6 +180,7 @@ static bool open_step(stepping *s, array *state, tsr_operand rate, const char *c
   return true;
 }
 
+/* The state is given back counted one up, with what was kept. */
 static array *close_step(array *next, array *state, array *first, array *second, const char *site)
 {
   tsr_scope *scope = tsr__home(next);
@@ -199,6 +210,7 @@ static bool check(array *const trees[3], bool good, const char *what, const char
   return good;
 }
 
+/* Inert in the innermost place that is known of. */
 static array *inert_beside(array *const trees[3], const char *site)
 {
   for (int i = 0; i < 3; i++)
@@ -206,6 +218,7 @@ static array *inert_beside(array *const trees[3], const char *site)
   return tsr__make_inert(NULL, site);
 }
 
+/* One function over two or three trees of one form. */
 static array *map(tsr_tree_fn *fn, stepping *s, array *a, array *b, array *c)
 {
   return tsr_tree_map_at(fn, s, (array *[]){ a, b, c }, c ? 3 : 2, s->site);
@@ -213,6 +226,7 @@ static array *map(tsr_tree_fn *fn, stepping *s, array *a, array *b, array *c)
 
 /* ---- SGD ------------------------------------------------------------------------------------- */
 
+/* v' = momentum * v + g, where g has the decay of the weights in it; without momentum v' is g. */
 static array *next_velocity(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
@@ -224,6 +238,7 @@ static array *next_velocity(tsr_scope *scope, array *const *leaf, void *user)
   return s->momentum > 0 ? mix(v, s->momentum, g, 1, s->site) : g;
 }
 
+/* p' = p - rate * v', or, by Nesterov, p - rate * (g + momentum * v'). */
 static array *sgd_leaf(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
@@ -243,6 +258,8 @@ array *tsr_sgd_at(const tsr_sgd_args *given, const char *site)
   tsr_sgd_args a = { .size = sizeof a };
   tsr__error error = { .status = TSR_OK };
   bool later = tsr__take_opts("tsr_sgd", given, &a, sizeof a, &error) != TSR_OK;
+  /* Options that are too new leave the arguments unread but for the model, which says where to
+   * record. */
   if (later) a = (tsr_sgd_args){ .model = given->model };
   array *const trees[3] = { a.model, a.gradient, a.state };
   TSR__CALL(tsr__home(a.model), "sgd");
@@ -268,6 +285,7 @@ array *tsr_sgd_at(const tsr_sgd_args *given, const char *site)
 
 /* ---- Adam ------------------------------------------------------------------------------------ */
 
+/* m' = beta1 * m + (1 - beta1) * g */
 static array *next_mean(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
@@ -276,6 +294,7 @@ static array *next_mean(tsr_scope *scope, array *const *leaf, void *user)
   return mix(leaf[0], s->beta[0], g, 1 - s->beta[0], s->site);
 }
 
+/* s' = beta2 * s + (1 - beta2) * g * g */
 static array *next_square(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
@@ -285,11 +304,14 @@ static array *next_square(tsr_scope *scope, array *const *leaf, void *user)
   return mix(leaf[0], s->beta[1], square, 1 - s->beta[1], s->site);
 }
 
+/* p' = p - rate * (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + smooth), and of decay rate *
+ * decay * p less, as AdamW has it (Loshchilov and Hutter): not through the moments. */
 static array *adam_leaf(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
   array *p = leaf[0], *wide = cast_to(p, p, s->site);
   (void)scope;
+  /* Both corrections are scalars: they are taken out of the loop over elements. */
   array *length = tsr_div_at(s->rate, tsr_operand_array(s->power[0]), s->site);
   array *root = cast_to(p, tsr_sqrt_at(s->power[1], s->site), s->site);
   array *under = tsr_div_at(tsr_sqrt_at(leaf[2], s->site), tsr_operand_array(root), s->site);
@@ -304,6 +326,7 @@ static array *adam_leaf(tsr_scope *scope, array *const *leaf, void *user)
   return less(p, wide, off, s->site);
 }
 
+/* 1 - beta^step in f64, where it does not vanish in rounding early. */
 static void find_powers(stepping *s)
 {
   tsr_array *one = tsr_num_at(tsr__home(s->step), tsr_scalar_float(1), s->site);
@@ -328,6 +351,7 @@ array *tsr_adam_at(const tsr_adam_args *given, const char *site)
   stepping s = { .model = a.model,
                  .gradient = a.gradient,
                  .decay = a.decay,
+                 /* 0 is a field that was left out. */
                  .beta = { a.beta1 > 0 ? a.beta1 : 0.9, a.beta2 > 0 ? a.beta2 : 0.999 },
                  .smooth = a.smooth > 0 ? a.smooth : 1e-8,
                  .site = site };

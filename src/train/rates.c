@@ -1,4 +1,8 @@
-/* Rates by step, as formulas of a scalar, so that a step of training is traced once for all. */
+/* Rates by step, as formulas of a scalar, so that a step of training is traced once for all.
+ *
+ *   warmup    rate * step / warmup         before step `warmup`
+ *   cosine    from rate to end              over the steps behind it
+ *   steps     rate * factor^floor(at / every) */
 #include "train/train_room.h"
 
 #include "tessera/elementwise.h"
@@ -33,6 +37,7 @@ static void check(const tsr_schedule_args *a, tsr__error *error)
 /* From .rate to .end: how far along the wave a step is lies between 0 and 1. */
 static array *cosine(const tsr_schedule_args *a, array *at, const char *site)
 {
+  /* Behind the last step the wave stays at its end. */
   double pi = 3.14159265358979323846;
   array *way = tsr_div_at(at, tsr_operand_float((double)(a->steps - a->warmup)), site);
   way = tsr_clip_at(way, tsr_operand_int(0), tsr_operand_int(1), site);
@@ -42,6 +47,7 @@ static array *cosine(const tsr_schedule_args *a, array *at, const char *site)
   return tsr_add_at(wave, tsr_operand_float(a->end), site);
 }
 
+/* In f64: powers of the factor, one for each stair. */
 static array *stairs(const tsr_schedule_args *a, array *at, const char *site)
 {
   array *times = tsr_floor_at(tsr_div_at(at, tsr_operand_float((double)a->every), site), site);
@@ -66,6 +72,7 @@ array *tsr_schedule_at(const tsr_schedule_args *given, const char *site)
     rate = tsr_full_at(tsr__home(step), tsr_operand_float(a.rate), TSR_F64, TSR_SCALAR,
                        (tsr_sharding){ 0 }, site);
   if (!a.warmup) return rate;
+  /* Both are computed; the step chooses. */
   array *rising = tsr__times_number(now, a.rate / (double)a.warmup, site);
   array *early = tsr_lt_at(now, tsr_operand_float((double)a.warmup), site);
   return tsr_where_at(early, tsr_operand_array(rising), tsr_operand_array(rate), site);

@@ -2,7 +2,10 @@
  *
  *   path -> files -> each: beginning, header, a sample  -> columns and their types
  *
- * Invariant: what is told at open stays true but for types, which widen when more is read. */
+ * Invariant: what is told at open stays true but for types, which widen when more is read.
+ *
+ * A file is looked at in four steps: opened, its beginning read, its header taken, some of its rows
+ * sampled. Files after the first only have to agree with it. */
 #include "io/csv/csv_inner.h"
 
 enum { MAGIC_LOOK = 512, OTHER_HEAD = 32 << 10 };
@@ -28,11 +31,14 @@ static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
   tsr_status status = tsr__csv_file_open(file, error);
   if (!status) status = tsr__csv_load_head(file, head_size(file), &head, error);
   if (!status) status = tsr__csv_read_head(file, &head, error);
+  /* Bad rows are taken out of a whole text; a stream cannot be read twice. */
   bool now = csv->opts.bad_rows || file->stream; /* else it can be read later */
   if (!status && now) status = tsr__csv_load(csv, file, 1, error);
   if (!status && csv->opts.bad_rows) status = tsr__csv_clean_rows(file, error);
   if (!status) status = tsr__csv_sample(file, head, first, error);
+  /* Whether types are final: nothing was left unread. */
   *whole &= file->data && file->end - file->body <= tsr__csv_sample_size(csv);
+  /* Of many files none stays open: the system has a limit. */
   if (csv->file_count > 1) tsr__csv_file_close(file);
   if (!file->data) tsr__csv_file_drop(file);
   return status;
@@ -63,6 +69,7 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
     tsr__error_set(error, TSR_ENOMEM, "%s: no memory to open it", path);
     return NULL;
   }
+  /* -1: not counted, and no front yet. */
   csv->rt = rt;
   csv->heap = &rt->heap;
   csv->scan = tsr__csv_scan_for(rt);
@@ -76,6 +83,7 @@ tsr__csv *tsr__csv_open_with(tsr_runtime *rt, const char *path, const tsr__csv_o
 
 /* ---- closing ------------------------------------------------------------------------------- */
 
+/* Texts go, what was learned of them stays. */
 void tsr__csv_forget(tsr__csv *csv)
 {
   for (int f = 0; f < csv->file_count; f++) {
@@ -109,6 +117,7 @@ int64_t tsr__csv_bad_rows(const tsr__csv *csv)
   return csv->bad_rows;
 }
 
+/* -1: the column has its first type. */
 int64_t tsr__csv_widened(const tsr__csv *csv, int column, const char **text)
 {
   const tsr__csv_info *info = &csv->info[column];

@@ -14,6 +14,7 @@ tsr_status tsr__csv_no_memory(const tsr__csv *csv, tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "%s: no memory to read it", csv->path);
 }
 
+/* Lines are counted from the start: places are asked for only when something is wrong. */
 void tsr__csv_place(const tsr__csv_file *file, tsr__csv_window text, const char *at, int64_t *line,
                     int64_t *column)
 {
@@ -24,6 +25,7 @@ void tsr__csv_place(const tsr__csv_file *file, tsr__csv_window text, const char 
     ++*line;
   }
   *column = at - from + 1;
+  /* Comments that were cut out before this place had lines, too. */
   for (size_t i = 0; i < file->cut_count && file->cuts[i].at <= at - text.at; i++)
     *line += file->cuts[i].lines;
 }
@@ -73,6 +75,7 @@ tsr_status tsr__csv_row_error(const tsr__csv_file *file, tsr__csv_found found,
                   file->dialect.separator);
 }
 
+/* The field that is too many, or the last there is, is where the error is told. */
 tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *row, int64_t number,
                                  tsr__error *error)
 {
@@ -90,6 +93,7 @@ tsr_status tsr__csv_fields_error(const tsr__csv_file *file, const tsr__csv_row *
                   quote(row->begin, length, text), file->dialect.separator);
 }
 
+/* The row is found and parsed once more, as rows are not kept apart. */
 tsr__text_span tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column)
 {
   const tsr__csv_file *file = tsr__csv_file_of(csv, row);
@@ -104,7 +108,8 @@ tsr__text_span tsr__csv_field_in(const tsr__csv *csv, int64_t row, int column)
   return field;
 }
 
-/* The first byte that is no UTF-8; NULL: all are. */
+/* The first byte that is no UTF-8; NULL: all are. At most four bytes are one character: whatever is
+ * not good after four is bad at its first. */
 static const char *bad_byte(tsr__text_span f)
 {
   if (tsr__utf8_valid(f.at, f.length)) return NULL;
@@ -116,6 +121,7 @@ static const char *bad_byte(tsr__text_span f)
   return f.at + good;
 }
 
+/* Either it is no UTF-8, or it does not fit a type that was asked for. */
 tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, tsr__error *error)
 {
   const tsr__csv_file *file = tsr__csv_file_of(csv, row);

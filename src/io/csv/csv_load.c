@@ -11,6 +11,7 @@
 /* 64 files open at a time: a pattern may match a million, the system allows some hundreds. */
 enum { TOGETHER = 64 /* files open at a time */, UNPACK_STEP = 4 };
 
+/* A test may ask for smaller pieces. */
 static int64_t piece_of(const tsr__csv *csv)
 {
   return csv->opts.piece > 0 ? csv->opts.piece : TSR__CSV_PIECE;
@@ -34,6 +35,7 @@ struct load {
   tsr__error *errors; /* one a file */
 };
 
+/* Only the first to come writes; others read its place no more than the code. */
 static void load_failed(struct load *load, tsr__csv_file *file, int code, int64_t end)
 {
   int none = 0;
@@ -43,6 +45,7 @@ static void load_failed(struct load *load, tsr__csv_file *file, int code, int64_
   load->end = end;
 }
 
+/* In the words of the file that failed. */
 static tsr_status load_status(const struct load *load, bool whole, tsr__error *error)
 {
   int code = atomic_load(&load->code);
@@ -56,6 +59,7 @@ static tsr_status load_status(const struct load *load, bool whole, tsr__error *e
 
 /* ---- plain files ----------------------------------------------------------------------------- */
 
+/* A task is a piece of some file; any order will do, as each has its place. */
 static void load_piece(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -97,11 +101,13 @@ static tsr_status load_plain(struct load *load, tsr__error *error)
 
 /* ---- packed files ---------------------------------------------------------------------------- */
 
+/* In the form that unpacking asks with. */
 static int read_stored(const void *file, char *to, int64_t offset, int64_t length, int64_t *got)
 {
   return tsr__csv_file_read(file, to, offset, length, got);
 }
 
+/* NULL: no memory. The limit keeps a small file from becoming a huge text. */
 tsr__unpack *tsr__csv_unpack(const tsr__csv_file *file)
 {
   return tsr__unpack_open(&(tsr__packed){
@@ -155,6 +161,7 @@ static tsr_status load_packed(struct load *load, tsr__error *error)
     file->size = 0;
     file->unpack = tsr__csv_unpack(file);
     if (!file->unpack) return tsr__csv_no_memory(load->csv, error);
+    /* What the packing says of the size, or a guess from how it packs. */
     int64_t guess = tsr__unpack_guess(file->unpack);
     if (!tsr__csv_file_room(file, guess, 0)) return no_room(file, guess, error);
   }
@@ -170,6 +177,7 @@ static tsr_status load_packed(struct load *load, tsr__error *error)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Files of both kinds are opened together, read kind by kind, and closed together. */
 static tsr_status load_some(struct load *load, tsr__error *error)
 {
   struct load plain = { .csv = load->csv }, packed = { .csv = load->csv, .errors = load->errors };
@@ -203,6 +211,7 @@ static tsr_status load_some(struct load *load, tsr__error *error)
   return status;
 }
 
+/* Groups of files, as only so many may be open. */
 tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__error *error)
 {
   size_t size = TOGETHER * sizeof(tsr__error);
@@ -227,6 +236,7 @@ struct slurp {
   bool more, no_memory;
 };
 
+/* One piece at a time: standard input has an order. */
 static void slurp_step(void *user, int64_t task, int worker)
 {
   (void)task;
@@ -258,7 +268,7 @@ static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
   return TSR_OK;
 }
 
-/* The beginning of a packed file's text. */
+/* The beginning of a packed file's text. It is unpacked again when all of it is read. */
 static tsr_status unpack_head(tsr__csv_file *file, int64_t want, int64_t *got, tsr__error *error)
 {
   tsr__unpack *unpack = tsr__csv_unpack(file);
@@ -277,6 +287,7 @@ static void set_aside(tsr__csv_file *file)
   file->block_size = 0;
 }
 
+/* Standard input is read whole; of a file its beginning, or all of it where that is little. */
 tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window *head,
                               tsr__error *error)
 {
@@ -316,6 +327,7 @@ tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window
                               file->path);
     if (status) return status;
   }
+  /* The beginning is the file: it is loaded, then. */
   if (!whole) return TSR_OK;
   status = tsr__csv_file_same(file, error);
   if (status) return status;
