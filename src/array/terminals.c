@@ -89,7 +89,7 @@ tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
 {
   if (!a) return TSR_EARG;
   tsr__error gone;
-  if (a->deleted == TSR__GIVEN_UP)
+  if (a->deleted && a->deleted != TSR__DELETED)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "%s: %s was %s", what,
                      tsr_type_of(a), tsr__gone_text(a, &gone));
   if (a->deleted)

@@ -171,12 +171,14 @@ struct tsr_scope {
   tsr_runtime *rt;
   tsr_scope *outer, *first_child, *next_sibling, *prev_sibling;
   tsr_scope *older, *newer; /* in its list of the runtime's open scopes */
+  tsr_scope *retired;       /* bodies that ended, which go with it */
   pthread_t thread;         /* that opened it */
   _Atomic int nested;       /* open scopes right inside it */
   tsr__arena arena;
   tsr__node *nodes;
   int64_t node_count;
   int depth;
+  bool body;   /* a function's body is traced in it */
   bool inert;  /* could not be allocated properly: every call makes inert nodes */
   bool warned; /* the 100,000-node warning was given */
   const char *site;
@@ -217,6 +219,9 @@ bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope);
 /* Where a result belongs whose operands' innermost scope is `scope`: the newest scope in it, itself
  * included, that the calling thread opened; `scope` where there is none. NULL for NULL. */
 tsr_scope *tsr__scope_here(tsr_scope *scope);
+/* Closes the scope of a body that was traced. Who kept one of its nodes can still ask what it was:
+ * the memory stays until `to` closes, or the scope around it that is no body's. */
+void tsr__scope_retire(tsr_scope *scope, tsr_scope *to);
 /* Some open scope of a runtime; NULL: all are closed. */
 tsr_scope *tsr__scope_any(const tsr_runtime *rt);
 

@@ -413,6 +413,15 @@ static bool push_spare(tsr_runtime *rt, tsr_scope *scope)
   return true;
 }
 
+/* Lets go of what nodes hold. The scope is in no list any more, so nobody else finds it. */
+static void release_nodes(tsr_scope *scope)
+{
+  for (tsr__node *node = scope->nodes, *next; node; node = next) {
+    next = node->next; /* read before the hook runs */
+    if (node->release) node->release(node);
+  }
+}
+
 /* Closes a scope that has no nested scopes left. */
 static void close_leaf(tsr_scope *scope)
 {
@@ -420,11 +429,10 @@ static void close_leaf(tsr_scope *scope)
   pthread_mutex_lock(&rt->lock);
   unlink_scope(scope);
   pthread_mutex_unlock(&rt->lock);
-  /* The next is read before the hook runs. The scope is in no list any more, so nobody else
-   * finds it. */
-  for (tsr__node *node = scope->nodes, *next; node; node = next) {
-    next = node->next;
-    if (node->release) node->release(node);
+  release_nodes(scope);
+  for (tsr_scope *body = scope->retired, *next; body; body = next) {
+    next = body->next_sibling;
+    free_scope(rt, body);
   }
   /* Between the two locks: what the arena gives back goes to the user's allocator. */
   tsr__arena_reset(&scope->arena, scope->inline_block, sizeof scope->inline_block);
@@ -432,6 +440,21 @@ static void close_leaf(tsr_scope *scope)
   bool kept = push_spare(rt, scope);
   pthread_mutex_unlock(&rt->lock);
   if (!kept) free_scope(rt, scope);
+}
+
+void tsr__scope_retire(tsr_scope *scope, tsr_scope *to)
+{
+  while (scope->first_child) tsr_scope_close(scope->first_child);
+  while (to->body) to = to->outer;
+  pthread_mutex_lock(&scope->rt->lock);
+  unlink_scope(scope);
+  pthread_mutex_unlock(&scope->rt->lock);
+  release_nodes(scope);
+  for (tsr__node *node = scope->nodes; node; node = node->next) node->scope = to;
+  pthread_mutex_lock(&scope->rt->lock);
+  scope->next_sibling = to->retired;
+  to->retired = scope;
+  pthread_mutex_unlock(&scope->rt->lock);
 }
 
 /* Innermost first, without recursion: nesting may be deeper than the stack. */

@@ -381,12 +381,13 @@ struct tsr_array {
   tsr_sharding sharding; /* canonical; meaningful if placed or value */
   tsr__value *value;     /* not NULL: evaluated, held by reference */
   tsr__pending *pending; /* not NULL: a run under way makes the value */
-  const char *given_up;  /* where tsr_donate was called */
+  const char *given_up;  /* where tsr_donate was called; which body it is of */
 };
 
 enum tsr__deleted {
   TSR__DELETED = 1, /* by tsr_delete: those made of it before keep it */
-  TSR__GIVEN_UP     /* by tsr_donate: the next program that reads it takes its value over */
+  TSR__GIVEN_UP,    /* by tsr_donate: the next program that reads it takes its value over */
+  TSR__ENDED        /* of a body that was traced and has returned */
 };
 
 /* The operands of a call, borrowed: TSR__IN(a, b, c), TSR__IN_NONE. One that the operation can do
@@ -484,6 +485,8 @@ static inline uint32_t tsr__array_users(const tsr_array *a)
 void tsr__array_delete(tsr_array *a);
 /* tsr_donate: the same, but that the next run that reads it takes the value over, and says so. */
 void tsr__array_donate(tsr_array *a, const char *site);
+/* Ends the arrays of a scope: `body`, borrowed, says of which body they were. */
+void tsr__arrays_end(tsr_scope *scope, const char *body);
 void tsr__array_taken_over(tsr_array *a);
 /* How an array came to be gone and what to do about it, for messages. */
 const char *tsr__gone_text(const tsr_array *a, tsr__error *room);

@@ -76,9 +76,13 @@ void tsr__array_taken_over(tsr_array *a)
 
 const char *tsr__gone_text(const tsr_array *a, tsr__error *room)
 {
-  if (a->deleted != TSR__GIVEN_UP) return "deleted; use it before tsr_delete";
+  if (a->deleted == TSR__DELETED) return "deleted; use it before tsr_delete";
   *room = (tsr__error){ .status = TSR_OK };
-  tsr__error_set(room, TSR_ESTATE, "given up by tsr_donate at %s; use it before", a->given_up);
+  if (a->deleted == TSR__GIVEN_UP)
+    tsr__error_set(room, TSR_ESTATE, "given up by tsr_donate at %s; use it before", a->given_up);
+  else
+    tsr__error_set(room, TSR_ESTATE, "computed in %s, which has returned; return it from the body",
+                   a->given_up);
   return room->text;
 }
 
@@ -93,6 +97,16 @@ static void release_node(tsr__node *node)
   tsr__array_drop_operands(array);
   for (int i = 0; extras && i < extras->region_count; i++) tsr__region_release(extras->regions[i]);
   drop_value(array);
+}
+
+void tsr__arrays_end(tsr_scope *scope, const char *body)
+{
+  for (tsr__node *node = scope->nodes; node; node = node->next) {
+    tsr_array *a = (tsr_array *)node;
+    if (node->release != release_node) continue;
+    a->deleted = TSR__ENDED;
+    a->given_up = body;
+  }
 }
 
 /* Nodes can be made where there is a runtime to run them. */

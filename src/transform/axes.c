@@ -36,10 +36,13 @@ bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size, bool of_me
 
 void tsr__axes_text(const tsr_scope *scope, tsr__text *out)
 {
+  const char *between = "";
   for (; scope; scope = scope->outer)
-    for (const tsr__axis *a = scope->axes; a; a = a->next)
-      tsr__text_add(out, "%s=%lld%s,", a->attr.name, (long long)a->attr.size,
+    for (const tsr__axis *a = scope->axes; a; a = a->next) {
+      tsr__text_add(out, "%s%s=%lld%s", between, a->attr.name, (long long)a->attr.size,
                     a->attr.of_mesh ? " of the mesh" : "");
+      between = ", ";
+    }
 }
 
 static const tsr__axis_attr *find_axis(const tsr_scope *scope, const char *name, size_t length)

@@ -274,7 +274,7 @@ static tsr_array *join_results(const sharded *s, tsr_array *result)
   if (result->inert || !tsr__leaves_of(&s->scope->arena, result, &all)) return result;
   for (int i = all.count; i < TSR_MAX_ARGS; i++)
     if (s->args->out_specs[i])
-      return fail_spec(s, TSR_EARG, "result", i, "has a spec, but is not there; leave it away");
+      return fail_spec(s, TSR_EARG, "result", i, "has a spec, but is not there; leave it out");
   for (int i = 0; i < all.count; i++) all.at[i] = join_leaf(s, all.at[i], i);
   return tsr__like(result, all.at, all.count, s->site);
 }
@@ -351,7 +351,7 @@ tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
   }
   for (int i = count; i < TSR_MAX_ARGS; i++)
     if (args.in_specs[i])
-      return fail_spec(&s, TSR_EARG, "argument", i, "has a spec, but is not there; leave it away");
+      return fail_spec(&s, TSR_EARG, "argument", i, "has a spec, but is not there; leave it out");
   if (!read_axes(&s)) return inert_of(&s);
   tsr_function *f = levels(&s, body, user);
   if (!f) return tsr__or_no_memory(s.scope, NULL, "tsr_shard_map", site);

@@ -7,6 +7,8 @@
  * Traces of a function lie in a list under its lock. The body runs without it, so that it may call
  * other functions and other threads may call this one: two that meet the same signature for the
  * first time both trace it, and both traces are kept. */
+#include <stdio.h>
+
 #include "transform/transform.h"
 
 void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
@@ -456,6 +458,23 @@ void tsr_log_compiles(tsr_runtime *rt, tsr_log_fn log, void *user)
   rt->compile_user = user;
 }
 
+/* Closes the scope of a body. A user's may have kept arrays of it, which are told from then on. */
+static void end_body(const tracing *t)
+{
+  const tsr_function *f = t->f;
+  char text[256];
+  if (!t->traced->region || !f->asked || t->scope->inert) {
+    tsr_scope_close(t->scope);
+    return;
+  }
+  int length = snprintf(text, sizeof text, "the body of %.80s, made at %s", f->name,
+                        f->node.site ? f->node.site : "an unknown line");
+  size_t most = sizeof text - 1, own = (size_t)length < most ? (size_t)length : most;
+  const char *body = tsr__arena_text(&t->scope->arena, text, own);
+  tsr__arrays_end(t->scope, body ? body : "a body");
+  tsr__scope_retire(t->scope, f->node.scope);
+}
+
 static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const signature *s,
                                     const tsr__arguments *a, const char *site)
 {
@@ -466,9 +485,10 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
     return NULL;
   }
   t.scope = tsr_scope_nest_at(caller, site);
+  if (!t.scope->inert) t.scope->body = true;
   tsr_array **in = make_arguments(&t, a);
   if (in) finish(&t, f->body(t.scope, in, f->user));
-  tsr_scope_close(t.scope);
+  end_body(&t);
   if (!t.traced->region) {
     drop(f, t.traced);
     return NULL;

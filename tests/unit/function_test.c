@@ -185,3 +185,38 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     close_fixture(&f);
   }
 }
+
+static tsr_array *keep_carry(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return ((trouble *)user)->kept = in[1];
+}
+
+static tsr_array *keeps_inside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_fori(0, 2, keep_carry, user, in[0]);
+}
+
+TEST(arrays_of_bodies_that_returned_say_so)
+{
+  static tsr_body_fn *const bodies[] = { troubled, keeps_inside };
+  for (int k = 0; k < 2; k++) {
+    fixture f = open_fixture();
+    trouble t = { .kind = 5 };
+    tsr_function *fn = tsr_function_make(f.s, bodies[k], .user = &t, .name = "keeper");
+    tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
+    tsr_array *got = tsr_call(fn, a);
+    CHECK_STATUS(tsr_eval(&got, 1), TSR_OK, f.s);
+    CHECK(tsr_is_inert(tsr_add(a, t.kept)));
+    CHECK_STR_HAS(tsr_message(f.s), "computed in the body of ");
+    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return it from the body");
+    tsr_scope_clear(f.s);
+    double out[24];
+    CHECK(tsr_read(t.kept, out, sizeof out) == TSR_ESTATE);
+    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return it from the body");
+    tsr_scope_clear(f.s);
+    check_same(tsr_call(fn, a), a);
+    close_fixture(&f);
+  }
+}
