@@ -319,9 +319,9 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
 static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
-  int lead = next_by_weight(flow, n, -1);
-  const tsr_mesh *mesh =
-      lead < 0 ? NULL : first_place(flow, tsr__in(flow->program, node, lead))->mesh;
+  int lead = next_by_weight(flow, n, -1), o = lead < 0 ? -1 : tsr__in(flow->program, node, lead);
+  bool nowhere = o < 0 || tsr__is_loop(node_of(flow, o)->op); /* its results say where they are */
+  const tsr_mesh *mesh = nowhere ? NULL : first_place(flow, o)->mesh;
   start_choice(flow, n, terms, mesh, c);
 }
 
