@@ -23,7 +23,9 @@ typedef struct tsr_vmap_args {
 
 /* Makes a function of many out of one of one: the body sees each argument without the mapped dim,
  * and runs for all elements at once; nothing is unrolled. A draw by a key of the body's is the same
- * for all elements; keys that are mapped over draw what they do one by one. tsr_vmap(f, .in_dims =
+ * for all elements; keys that are mapped over draw what they do one by one. A tsr_while goes on as
+ * long as any element does, and where elements choose each for itself all bodies run, for all of
+ * them. tsr_vmap(f, .in_dims =
  * { 0, TSR_UNMAPPED }). Errors come at the call: TSR_ESHAPE (mapped dims of different sizes),
  * TSR_EARG, TSR_EUNSUPPORTED for an operation that cannot be mapped over. Returns a function that
  * lives as long as `function`. Local. */

@@ -16,8 +16,6 @@ typedef tsr__batched node;
 /* Why a row is not mapped over; NULL: it is. */
 static const char *none_of(const tsr__opinfo *row)
 {
-  if (row->regions && row->shape_rule != TSR__SH_CALL)
-    return "what its regions do would have to be; map over the dim inside of them";
   switch (row->shape_rule) {
   case TSR__SH_FILTER:
   case TSR__SH_LIST:
@@ -337,6 +335,17 @@ static tsr_array *axis_own(const node *x, bool *varies)
                      x->site);
 }
 
+/* Of a loop some results vary, and others do not. */
+static tsr_array *result(const node *x, bool *varies)
+{
+  const tsr__program *program = x->batch->replay.program;
+  const bool *parts = x->batch->parts[tsr__in(program, x->g, 0)];
+  if (!parts) return tsr__batch_as_it_is(x);
+  int i = tsr__index_of(program, x->g);
+  *varies = parts[i];
+  return tsr_item_at(x->in[0], i, x->site);
+}
+
 static tsr_array *refuse(const node *x)
 {
   tsr__fail(x->batch->replay.scope, x->site, TSR_EUNSUPPORTED,
@@ -369,7 +378,8 @@ static tsr_array *batch_node(const node *x, bool *varies)
   case TSR__SH_BROADCAST: return spread(x);
   case TSR__SH_PAD: return pad(x);
   case TSR__SH_RESHAPE: return tsr__batch_as_it_is(x);
-  case TSR__SH_RESULT: return tsr__batch_as_it_is(x);
+  case TSR__SH_LOOP: return tsr__batch_loop(x, &x->batch->parts[x->n]);
+  case TSR__SH_RESULT: return result(x, varies);
   case TSR__SH_CALL: return tsr__batch_custom(x->batch, x->n, x->in, x->varies);
   case TSR__SH_AXIS_ALL: return axis_all(x, varies);
   case TSR__SH_AXIS_OWN: return axis_own(x, varies);
@@ -393,7 +403,8 @@ static bool batch_one(tsr__batch *b, int n)
              .count = g->in_count,
              .site = program->sites[n] ? program->sites[n] : b->replay.site };
   if (!x.in || !x.varies) return false;
-  bool any = x.row->lowering == TSR__LOW_NAMED;
+  bool any = x.row->lowering == TSR__LOW_NAMED ||
+             (b->axis && tsr__is_loop(g->op) && tsr__batch_named(program, g));
   for (int i = 0; i < g->in_count; i++) {
     int o = tsr__in(program, g, i);
     x.in[i] = o < 0 ? NULL : b->replay.at[o];
@@ -417,7 +428,8 @@ bool tsr__batch_through(tsr__batch *b, const bool *arguments)
   tsr_scope *scope = b->replay.scope;
   size_t room = (size_t)program->node_count + 1;
   b->varies = tsr__arena_new(&scope->arena, room);
-  if (!b->varies) return false;
+  b->parts = tsr__arena_new(&scope->arena, room * sizeof *b->parts);
+  if (!b->varies || !b->parts) return false;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *g = &program->nodes[n];
     if (g->op == TSR__OP_ARG) b->varies[n] = arguments[tsr__index_of(program, g)];

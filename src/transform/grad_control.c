@@ -17,6 +17,7 @@ typedef struct tape {
   const tsr__program *program;
   const tsr__loop_attr *attr;
   tsr_array **due; /* by result: NULL where nothing is */
+  int node;        /* its number */
   int operands, results;
   int next; /* switch: the region of the body that is traced next */
 } tape;
@@ -37,6 +38,16 @@ static tsr_array *zeros_like(const tape *t, const tsr_array *a)
 {
   return tsr_full_at(t->p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)a->dtype, a->shape,
                      a->sharding, t->p->site);
+}
+
+/* Gives an operand its part. Parts of what a body reads have met in it, so they are their own
+ * measure of what varies; that of a carry is what it becomes. */
+static void give(const tape *t, int i, tsr_array *part)
+{
+  tsr__pull own = *t->p;
+  bool carry = i < t->attr->carries;
+  own.out = carry ? tsr__result_of(t->p->back->replay.scope, t->p->out, i, own.site) : part;
+  tsr__give(&own, i, part);
 }
 
 /* A list in the making, which becomes a tuple. */
@@ -67,22 +78,6 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
 }
 
 /* ---- a region on arguments ------------------------------------------------------------------- */
-
-/* Region `r` as a trace, whose arguments are all leaves. */
-static tsr__traced traced_of(const tape *t, int r)
-{
-  tsr__region *region = tsr__region_in(t->program, t->p->node, r);
-  return (tsr__traced){ .region = region, .argument_count = t->operands + 1 };
-}
-
-/* Its numbers are the node's, behind those of the regions before. */
-static const tsr__num *numbers_of(const tape *t, int r)
-{
-  int before = t->p->node->param < 0 ? 0 : t->p->node->param;
-  for (int i = 0; i < r; i++)
-    before += tsr__region_in(t->program, t->p->node, i)->program.param_count;
-  return t->p->back->replay.params + before;
-}
 
 /* Arguments by number: of a scan its number, carries, slices and the rest, of a switch the rest. */
 static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step, tsr_array *rest)
@@ -115,14 +110,14 @@ static tsr_array *step_of(tsr_scope *s, const tape *t, tsr_array *carries, tsr_a
 static tsr_array *keep_step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const tape *t = user;
-  tsr__traced traced = traced_of(t, 0);
+  tsr__traced traced = tsr__region_trace(&t->p->back->replay, t->node, 0);
   tsr__replay replay;
   listed next;
   tsr_array **args = arguments_of(s, t, step_of(s, t, in[0], in[1]), in[2]);
   if (!args || !tsr__replay_open(&replay, s, &traced, args, s->site) ||
       !open_list(s, &next, (int)t->attr->carries))
     return no_memory(s, s->site);
-  replay.params = numbers_of(t, 0);
+  replay.params = tsr__region_numbers(&t->p->back->replay, t->node, 0);
   tsr__replay_through(&replay);
   for (int i = 0; i < t->attr->carries; i++) add(&next, replay.at[replay.results[i]]);
   return tsr_tuple_at(s, (tsr_array *const[]){ tuple_of(s, &next, s->site), in[0] }, 2, s->site);
@@ -156,7 +151,7 @@ static bool seed_step(tsr__backward *back, const tape *t, tsr_array *const *in)
 static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const tape *t = user;
-  tsr__traced traced = traced_of(t, 0);
+  tsr__traced traced = tsr__region_trace(&t->p->back->replay, t->node, 0);
   tsr__backward back;
   listed next, own;
   int steps = (int)(t->attr->carries + t->attr->slices);
@@ -164,7 +159,7 @@ static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
   if (!args || !tsr__backward_open(&back, s, &traced, args, s->site) ||
       !open_list(s, &next, t->operands) || !open_list(s, &own, t->operands))
     return no_memory(s, s->site);
-  back.replay.params = numbers_of(t, 0);
+  back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, 0);
   if (!seed_step(&back, t, in)) return tsr__make_inert(s, s->site);
   for (int i = 0; i < t->operands; i++) {
     if (!goes_back(t, i)) continue;
@@ -239,7 +234,7 @@ static void run_back(tape *t, tsr_array *kept, tsr_array *number)
   for (int i = 0, a = 0, b = 0; i < t->operands; i++) {
     if (!goes_back(t, i)) continue;
     bool slice = i >= carries && i < steps;
-    tsr__give(t->p, i, slice ? tsr_item_at(own, b++, site) : tsr_item_at(last, a++, site));
+    give(t, i, slice ? tsr_item_at(own, b++, site) : tsr_item_at(last, a++, site));
   }
 }
 
@@ -251,6 +246,7 @@ static bool open_tape(tape *t, const tsr__pull *p)
   *t = (tape){ .p = p,
                .program = p->back->replay.program,
                .attr = p->attr,
+               .node = (int)(p->node - p->back->replay.program->nodes),
                .due = results.due,
                .operands = p->node->in_count,
                .results = p->node->result_count };
@@ -275,14 +271,14 @@ static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
 {
   tape *t = user;
   int r = t->next++, own = 0;
-  tsr__traced traced = traced_of(t, r);
+  tsr__traced traced = tsr__region_trace(&t->p->back->replay, t->node, r);
   tsr__backward back;
   listed parts;
   tsr_array **args = arguments_of(s, t, NULL, in[0]);
   if (!args || !tsr__backward_open(&back, s, &traced, args, s->site) ||
       !open_list(s, &parts, t->operands))
     return no_memory(s, s->site);
-  back.replay.params = numbers_of(t, r);
+  back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, r);
   for (int i = 1; i < t->operands; i++)
     if (goes_back(t, i)) tsr__backward_want(&back, i - 1);
   tsr__backward_forward(&back);
@@ -307,5 +303,5 @@ void tsr__grad_switch(const tsr__pull *p)
   for (int r = 0; r < p->node->region_count; r++) args.bodies[r] = back_body;
   tsr_array *parts = tsr_switch_at(p->in[0], &t, &args, p->site);
   for (int i = 1, at = 0; i < t.operands && !parts->inert; i++)
-    if (goes_back(&t, i)) tsr__give(p, i, tsr_item_at(parts, at++, p->site));
+    if (goes_back(&t, i)) give(&t, i, tsr_item_at(parts, at++, p->site));
 }

@@ -100,6 +100,22 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
   return tsr__make(replay->scope, (tsr__op)node->op, in, &ask, site);
 }
 
+tsr__traced tsr__region_trace(const tsr__replay *replay, int n, int r)
+{
+  const tsr__gnode *node = &replay->program->nodes[n];
+  return (tsr__traced){ .region = tsr__region_in(replay->program, node, r),
+                        .argument_count = node->in_count + 1 };
+}
+
+const tsr__num *tsr__region_numbers(const tsr__replay *replay, int n, int r)
+{
+  const tsr__gnode *node = &replay->program->nodes[n];
+  int before = node->param < 0 ? 0 : node->param;
+  for (int i = 0; i < r; i++)
+    before += tsr__region_in(replay->program, node, i)->program.param_count;
+  return replay->params + before;
+}
+
 void tsr__replay_through(tsr__replay *replay)
 {
   const tsr__program *program = replay->program;

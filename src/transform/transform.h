@@ -180,6 +180,10 @@ tsr__ask tsr__replay_ask(const tsr__replay *replay, int n, tsr__region *regions[
 /* Node `n` of the region, of other operands, as an array of the replay's scope: what it has beside
  * them (dtype, shape, attribute, numbers, sharding, regions) is the same. Casts are not added. */
 tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in);
+/* Region `r` of node `n` as a trace whose arguments are all leaves, and the numbers of the region,
+ * which are the node's behind those of the regions before. */
+tsr__traced tsr__region_trace(const tsr__replay *replay, int n, int r);
+const tsr__num *tsr__region_numbers(const tsr__replay *replay, int n, int r);
 /* All nodes as they are. */
 void tsr__replay_through(tsr__replay *replay);
 
