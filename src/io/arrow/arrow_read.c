@@ -245,6 +245,7 @@ static bool read_target(job *j, int64_t s, int target)
   const tsr__read_target *t = &read->targets[target];
   int64_t row = read->rows[st->part] + st->from, end = read->rows[st->part] + st->to;
   int64_t at = st->from;
+  /* A stripe may lie over several batches: a run in each. */
   for (int64_t b = batch_of(arrow, row); row < end; b++) {
     const struct ArrowArray *batch = &arrow->batches[b]->array;
     int64_t last = arrow->first[b + 1] < end ? arrow->first[b + 1] : end;
@@ -289,6 +290,7 @@ static void read_stripe(void *user, int64_t task, int worker)
 /* The fault of the first row that has one. */
 static tsr_status look_for_faults(const job *j, tsr__error *error)
 {
+  /* The first row, not the first stripe that failed: the message is the same for any workers. */
   const tsr__arrow_fault *first = NULL;
   for (int64_t s = 0; s < j->stripes.count; s++) {
     const tsr__arrow_fault *f = &j->faults[s];

@@ -105,6 +105,7 @@ static tsr_status unsupported(const struct ArrowSchema *column, const char *text
 /* "d:PRECISION,SCALE" and perhaps ",BITS". */
 static bool read_decimal(const char *text, tsr__arrow_type *type)
 {
+  /* `text` is at ':' or at a comma, which is stepped over. */
   char *end;
   long part[3] = { 0, 0, 128 };
   for (int i = 0; i < 3; i++) {

@@ -52,6 +52,7 @@ static void put_validity(run *r)
 {
   const void *bits = r->type->layout == TSR__ARROW_NULL ? NULL : r->array->buffers[0];
   if (r->type->layout == TSR__ARROW_NULL) return;
+  /* Bit by bit, since the two offsets need not agree modulo 8. */
   for (int64_t i = 0; i < r->count; i++) {
     bool valid = !bits || tsr__arrow_bit(bits, r->from + i);
     r->valid[(r->at + i) / 64] |= (uint64_t)valid << ((r->at + i) % 64);
@@ -96,6 +97,7 @@ static bool put_bools(run *r)
 /* Numbers, which lie as columns have them; what lies under a null becomes 0. */
 static bool put_numbers(run *r)
 {
+  /* Both are whole bytes: an offset in elements times the size. */
   size_t size = tsr_dtype_size((tsr_dtype)r->column_type);
   const char *from = (const char *)r->array->buffers[1] + (size_t)r->from * size;
   char *to = (char *)r->out + (size_t)r->at * size;
@@ -149,6 +151,7 @@ static uint64_t cut_digits(big *value)
   wide rest = 0;
   for (int i = WORDS - 1; i >= 0; i--) {
     rest = rest << 64 | value->word[i];
+    /* A rest is below 10^19, so rest * 2^64 + a word, divided by 10^19, fits 64 bits. */
     value->word[i] = (uint64_t)(rest / ten19);
     rest %= ten19;
   }
@@ -166,7 +169,8 @@ static int decimal_text(big value, int32_t scale, char text[DECIMAL_TEXT])
     carry = carry && !value.word[i];
   }
   int top = 4;
-  /* 2^256 has 78 digits, five parts of nineteen at most. */
+  /* 2^256 has 78 digits, five parts of nineteen at most. The loop leaves the lowest digits in
+   * part[0]. */
   for (int i = 0; i < 5; i++) part[i] = cut_digits(&value);
   while (top > 0 && !part[top]) top--;
   int length =
@@ -243,6 +247,7 @@ static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int64_t 
   const char *text;
   size_t length;
   bool added;
+  /* The same text has the same code all through the stripe. */
   int32_t *code = (int32_t *)r->out + r->at + i;
   if (!text_at(array, r->type->layout, at, &text, &length))
     return fail_at(r, i, "a text whose offsets cannot be");
@@ -281,6 +286,7 @@ static bool entry_of(run *r, int64_t i, int64_t *out)
 {
   const struct ArrowArray *entries = r->array->dictionary;
   const void *bits = r->type->layout == TSR__ARROW_NULL ? NULL : entries->buffers[0];
+  /* The row's own null first: what its index holds then means nothing. */
   *out = -1;
   if (!is_valid(r, i)) return true;
   int64_t index = integer_at(r->array->buffers[1], r->type->index, r->from + i);
@@ -303,6 +309,7 @@ static bool put_entries(run *r)
     one.from = entries->offset + index;
     one.at = r->at + i;
     one.count = 1;
+    /* Rows of faults count from 1 in the run; this one's run was a row of the other. */
     if (put_values(&one)) continue;
     r->fault->row += i;
     return false;

@@ -62,6 +62,7 @@ static void strip_step(void *user, int64_t task, int worker)
   tsr__csv_dialect plain = s->file->dialect;
   /* Empty lines must not be stepped over here: one of them may be followed by a comment. */
   plain.skip_blank = false;
+  /* Some rows, then back to the caller, so that a long text can be cancelled between two steps. */
   for (int i = 0; i < ROWS_A_STEP && s->from < s->end && !s->no_memory; i++) {
     tsr__csv_found found;
     tsr__csv_row row;
@@ -78,6 +79,8 @@ static void strip_step(void *user, int64_t task, int worker)
   }
 }
 
+/* In a window of the file, only to read the header. Cuts are not noted: the whole file is stripped
+ * once more, and they are counted then. */
 int64_t tsr__csv_uncomment_head(const tsr__csv_file *file, char *text, int64_t length)
 {
   struct strip s = { .file = file, .from = text, .end = text + length, .to = text };
@@ -118,6 +121,7 @@ tsr_status tsr__csv_uncomment_file(tsr__csv_file *file, tsr__error *error)
   bool whole = tsr__parallel_long(csv->rt, "csv", tasks, look_task, &look);
   char *from = file->data + file->head;
   struct strip s = { file, file, from, file->data + file->size, from, false };
+  /* One task at a time: each row moves to behind the row before it, so no two may move at once. */
   while (whole && atomic_load(&look.found) && s.from < s.end && !s.no_memory)
     whole = tsr__parallel_long(csv->rt, "csv", 1, strip_step, &s);
   if (!whole) return tsr__cancelled(error, csv->path);
@@ -199,6 +203,8 @@ static char *mend(const struct clean *c, const struct bad_row *row, char *to)
   const char *at = row->begin, *junk;
   bool more = true;
   for (int i = 0; i < c->file->fields; i++) {
+    /* A row that ended early has no field here: null. Fields beyond the last column are left
+     * out. */
     const char *stop = more ? tsr__csv_field_end(d, at, row->next, &junk) : NULL;
     tsr__text_span field = { at, 0 };
     if (stop) field = tsr__csv_next_field(d, &at, row->next);
@@ -231,6 +237,7 @@ static tsr_status rewrite(struct clean *c, tsr__error *error)
   }
   char *first = null ? other.block + TSR__CSV_FRONT : file->data, *to = first;
   const char *from = file->data, *end = file->data + file->end;
+  /* The good text up to bad row i; after the last bad one, what is left of the file. */
   for (size_t i = 0; i <= c->count; i++) {
     const char *until = i < c->count ? c->rows[i].begin : end;
     memmove(to, from, (size_t)(until - from));
@@ -266,6 +273,7 @@ tsr_status tsr__csv_clean_rows(tsr__csv_file *file, tsr__error *error)
   size_t size = (size_t)file->fields * sizeof(int);
   int *column_of = tsr__new(csv->heap, size);
   if (!column_of) return tsr__csv_no_memory(csv, error);
+  /* The other way round of file->at: from a field to its column. */
   for (int i = 0; i < file->fields; i++) column_of[i] = -1;
   for (int c = 0; c < csv->column_count; c++) column_of[file->at[c]] = c;
   struct clean clean = { .file = file,

@@ -88,6 +88,7 @@ tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__
 {
   static const tsr__csv_opts plain;
   if (!opts) opts = &plain;
+  /* Kept as lists, below: the caller's texts need not outlive the call. */
   csv->opts = *opts;
   csv->opts.names = csv->opts.columns = csv->opts.types = csv->opts.nulls = NULL;
   csv->opts.more = NULL;
@@ -108,5 +109,6 @@ tsr_status tsr__csv_take_options(tsr__csv *csv, const tsr__csv_opts *opts, tsr__
         tsr__option_list_read(&csv->arena, &(tsr__option_list_ask){ "types", opts->types, true },
                               &csv->types, error);
   if (!status) status = check_types(csv, error);
+  /* Markers last: which class one is of depends on the decimal point. */
   return status ? status : take_markers(csv, opts->nulls, error);
 }

@@ -245,6 +245,8 @@ static tsr_status map_columns(tsr__csv_file *file, const char *const *names, tsr
 static tsr_status take_names(tsr__csv_file *file, tsr__csv_window text, const tsr__csv_row *row,
                              tsr__error *error)
 {
+  /* A name's code is its place, as long as all names are different: then the index answers where a
+   * column stands. */
   tsr__csv *csv = file->csv;
   tsr__dict_local index;
   const char **names = tsr__new(csv->heap, (size_t)file->fields * sizeof *names);
@@ -332,6 +334,7 @@ static bool settle_separator(tsr__csv_file *file, tsr__csv_window text, bool who
 /* Moves file->head behind the lines to skip; false: there are too few. */
 static bool skip_lines(tsr__csv_file *file, tsr__csv_window text)
 {
+  /* Quotes mean nothing here: such lines are often remarks, with an odd quote in them. */
   for (int i = 0; i < file->csv->opts.skip_rows; i++) {
     const char *from = text.at + file->head;
     const char *found = memchr(from, file->dialect.newline, (size_t)(text.end - from));
@@ -384,6 +387,8 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
 
 tsr_status tsr__csv_read_head(tsr__csv_file *file, tsr__csv_window *head, tsr__error *error)
 {
+  /* From the window of its beginning where that will do. A header that does not end there needs the
+   * whole file. */
   if (!file->data) {
     if (read_beginning(file, head, false, error)) return error->status;
     if (tsr__csv_load(file->csv, file, 1, error)) return error->status;

@@ -321,9 +321,8 @@ static void stripe_task(void *user, int64_t task, int worker)
 
 /* ---- cutting rows into stripes --------------------------------------------------------------- */
 
-/* The allowed border at or before a row. */
-/* By bisection among the parts: 64 rows from a part's beginning are 64 bits from that of its
- * words. */
+/* The allowed border at or before a row: a multiple of 64 rows behind the beginning of its part,
+ * which is found by bisection. 64 rows from there are 64 bits from that of its words. */
 static int64_t border_before(const tsr__read_ask *read, int64_t first, int64_t row)
 {
   int64_t origin = first;
@@ -410,6 +409,8 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told ||
       !reading->views)
     return tsr__csv_no_memory(csv, error);
+  /* A border that is rounded down may fall before the stripe's own beginning: that stripe is empty
+   * then. Stripes stay in order, side by side, and no row is left out. */
   for (int s = 0; s < count; s++) {
     struct stripe *stripe = &reading->stripes[s];
     int64_t ideal = first + (int64_t)((double)(last - first) * (s + 1) / count);
@@ -466,6 +467,8 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
   /* In order of rows: stripes are. */
   for (int s = 0; s < reading->stripe_count && !stripe; s++)
     if (reading->stripes[s].fault) stripe = &reading->stripes[s];
+  /* Each worker keeps its first bad row, whatever stripe that is in. The least of them is the
+   * file's. */
   for (int t = 0; t < reading->target_count; t++)
     for (int w = 0; w < reading->workers; w++) {
       int64_t row = lane_of(reading, w, t)->bad_row;
@@ -509,6 +512,7 @@ static bool merge_types(const struct reading *reading, int t)
     const tsr__csv_lane *lane = lane_of(reading, w, t);
     info->seen |= lane->seen;
     nulls += lane->nulls;
+    /* The least row of all workers: which worker met which row is chance, the least is not. */
     if (lane->contrary_row >= 0 && (first < 0 || lane->contrary_row < first))
       first = lane->contrary_row;
   }
@@ -673,6 +677,7 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *e
   if (!front) status = tsr__csv_count(csv, &rows, error);
   if (!status) status = check_read(csv, read, rows, error);
   if (status) return status;
+  /* One block for both lists. */
   size_t targets = (size_t)read->target_count + 1;
   size_t size = targets * (sizeof(tsr__dict *) + sizeof(int));
   tsr__dict **dicts = tsr__new(csv->heap, size);
@@ -705,6 +710,7 @@ tsr_status tsr__csv_discover(tsr__csv *csv, const bool *which, tsr__error *error
   if (!columns) return tsr__csv_no_memory(csv, error);
   for (int c = 0; c < csv->column_count; c++)
     if (which[c]) columns[count++] = c;
+  /* Only the classes of values are wanted. Without targets to read into nothing is written. */
   struct reading reading = {
     .csv = csv, .columns = columns, .target_count = count, .workers = tsr__worker_count(csv->rt)
   };

@@ -339,6 +339,8 @@ static int64_t granule_of(const tsr__csv_file *file, int64_t ends, bool equal)
 int64_t tsr__csv_granules_of(const tsr__csv_file *file, int64_t first, int64_t last, int64_t *from)
 {
   int64_t unused, to;
+  /* From the granule in which the row before `first` ends to that in which row `last` - 1 ends: all
+   * of the rows lie between. */
   *from = file->body;
   if (first > 0) bounds_of(file, granule_of(file, first, false), from, &unused);
   bounds_of(file, granule_of(file, last, false), &unused, &to);
@@ -355,6 +357,7 @@ int64_t tsr__csv_locate(const tsr__csv_file *file, int64_t row)
     bounds_of(file, g, &from, &to);
     return tsr__csv_nth_end(file, &file->granules[g], from, row - file->granules[g].ends_before);
   }
+  /* From the anchor on, row by row; a granule's rows are few. */
   const tsr__csv_granule *granule = &file->granules[granule_of(file, row, true)];
   const char *at = file->data + granule->anchor, *end = file->data + file->end;
   tsr__csv_row found;

@@ -34,6 +34,7 @@ static void put_text(const style *s, tsr__bytes *out, const char *text, size_t l
     return;
   }
   tsr__bytes_char(out, '"');
+  /* Up to a quote and with it, then the quote once more. */
   for (const char *end = text + length; text < end;) {
     const char *quote = memchr(text, '"', (size_t)(end - text));
     const char *stop = quote ? quote + 1 : end;
@@ -61,6 +62,7 @@ static void put_field(const style *s, tsr__bytes *out, const tsr__out_column *co
 
 static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to)
 {
+  /* A line a row: separators between fields, a newline behind the last one. */
   const style *s = user;
   for (int64_t row = from; row < to; row++)
     for (int i = 0; i < s->ask->count; i++) {
@@ -101,6 +103,7 @@ tsr_status tsr__csv_write(const tsr__write_ask *ask, const tsr__csv_style *style
   s.special[(unsigned char)s.separator] = true;
   if (check(&s, error)) return error->status;
   tsr__bytes head = { .heap = &ask->rt->heap };
+  /* Names are texts, quoted as such. A name may hold anything. */
   for (int i = 0; !style_ask->no_header && i < ask->count; i++) {
     put_text(&s, &head, ask->column[i].name, strlen(ask->column[i].name));
     tsr__bytes_char(&head, i + 1 < ask->count ? s.separator : '\n');

@@ -101,6 +101,8 @@ static bool follow_one(char path[PATH_BYTES])
   char target[PATH_BYTES];
   ssize_t length = readlink(path, target, sizeof target);
   if (length < 0) return false;
+  /* An absolute name takes the place of all of the path, a relative one of what stands behind its
+   * last slash. A name that was cut off has PATH_BYTES bytes, and is refused below. */
   char *slash = length && target[0] == '/' ? NULL : strrchr(path, '/');
   size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
   if (folder + (size_t)length >= PATH_BYTES) {
@@ -185,6 +187,7 @@ static tsr_status open_packing(tsr__outfile *out, const char *path)
   } else if (ends_in(path, length, ".zst")) {
     out->zstd = ZSTD_createCCtx();
     if (!out->zstd) return fail_code(out, "compress", ENOMEM);
+    /* Only on request: with it a damaged copy is found out when it is read. */
     ZSTD_CCtx_setParameter(out->zstd, ZSTD_c_checksumFlag, 1);
     out->packing = ZSTD;
   }
@@ -207,6 +210,7 @@ tsr__outfile *tsr__out_open(tsr__heap *heap, const char *path, const tsr__out_op
   if (!status && !(out->chunk = tsr__new_raw(heap, CHUNK)))
     status = fail_code(out, "write", ENOMEM);
   if (!status) return out;
+  /* Whatever was opened is closed, and the temporary file goes. */
   tsr__out_close(out, false, error);
   return NULL;
 }
@@ -256,6 +260,7 @@ static tsr_status put_gzip(tsr__outfile *out, const char *data, size_t length, b
   z_stream *z = &out->deflate;
   int code = Z_OK;
   do {
+    /* zlib counts bytes in 32 bits. */
     size_t some = length < (1u << 30) ? length : 1u << 30;
     z->next_in = (Bytef *)(uintptr_t)data;
     z->avail_in = (uInt)some;
@@ -277,6 +282,7 @@ static tsr_status put_zstd(tsr__outfile *out, const char *data, size_t length, b
 {
   ZSTD_inBuffer in = { data, length, 0 };
   size_t left;
+  /* Until all was taken; at the last call, until nothing is left inside either. */
   do {
     ZSTD_outBuffer to = { out->chunk, CHUNK, out->used };
     left = ZSTD_compressStream2(out->zstd, &to, &in, last ? ZSTD_e_end : ZSTD_e_continue);

@@ -29,8 +29,8 @@ tsr__packing tsr__packing_of(const char *bytes, size_t length)
 {
   if (length >= 2 && memcmp(bytes, "\x1f\x8b", 2) == 0) return TSR__GZIP;
   if (length < 4) return TSR__PLAIN;
-  /* Frames that readers skip may stand before the first one. */
-  /* 16 kinds of them: 0x50 to 0x5f. */
+  /* Frames that readers skip may stand before the first one; there are 16 kinds of them, 0x50 to
+   * 0x5f. */
   bool skipped = (bytes[0] & 0xf0) == 0x50 && memcmp(bytes + 1, "\x2a\x4d\x18", 3) == 0;
   return skipped || memcmp(bytes, "\x28\xb5\x2f\xfd", 4) == 0 ? TSR__ZSTD : TSR__PLAIN;
 }
@@ -151,6 +151,7 @@ static const char *gzip_step(tsr__unpack *u, char *to, size_t room, size_t *made
   z->next_in = u->input + u->at;
   z->avail_in = (uInt)(u->have - u->at);
   z->next_out = (unsigned char *)to;
+  /* zlib counts room in 32 bits. */
   z->avail_out = room > (1u << 30) ? 1u << 30 : (uInt)room;
   size_t offered = z->avail_out;
   int code = inflate(z, Z_NO_FLUSH);
@@ -171,7 +172,8 @@ static const char *zstd_step(tsr__unpack *u, char *to, size_t room, size_t *made
   *made = out.pos;
   if (ZSTD_getErrorCode(code) == ZSTD_error_memory_allocation) return no_memory;
   if (ZSTD_isError(code)) return ZSTD_getErrorName(code);
-  /* zstd says 0 at a frame's end, else how much it would like next. */
+  /* zstd says 0 at a frame's end, else how much it would like next. The next call begins another
+   * frame by itself. */
   u->begun = code != 0;
   return NULL;
 }

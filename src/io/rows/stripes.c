@@ -15,6 +15,8 @@ enum { STRIPE = 16384 }; /* rows, a multiple of 64: whole words of bits */
 
 static int64_t cut(const tsr__read_ask *read, int64_t size, tsr__stripe *out)
 {
+  /* Twice by the caller: counted first, then written. Stripes do not go over a part's end, since
+   * each part's rows lie in buffers of its own. */
   int64_t count = 0;
   for (int p = 0; p < read->parts; p++) {
     int64_t rows = read->rows[p + 1] - read->rows[p];
@@ -66,6 +68,7 @@ void tsr__stripe_clear(tsr__stripes *s, int64_t stripe, int target)
   const tsr__stripe *st = &s->stripe[stripe];
   const tsr__read_target *t = &s->read->targets[target];
   tsr_coltype type = tsr__stripes_type(s, target);
+  /* `from` is a multiple of 64, so whole words are cleared that no other stripe writes to. */
   size_t rows = (size_t)(st->to - st->from), words = (rows + 63) / 64 * 8;
   char *values = t->values[st->part];
   memset(t->validity[st->part] + st->from / 64, 0, words);
@@ -78,6 +81,7 @@ void tsr__stripe_count(tsr__stripes *s, int64_t stripe, int target)
   const tsr__stripe *st = &s->stripe[stripe];
   const uint64_t *valid = s->read->targets[target].validity[st->part];
   int64_t nulls = st->to - st->from;
+  /* Bits behind the last row are 0, as they were cleared. */
   for (int64_t w = st->from / 64; w * 64 < st->to; w++) nulls -= __builtin_popcountll(valid[w]);
   atomic_fetch_add(&s->nulls[target], nulls);
 }
@@ -87,6 +91,7 @@ static void recode(void *user, int64_t task, int worker)
   (void)worker;
   tsr__stripes *s = user;
   const tsr__stripe *st = &s->stripe[task];
+  /* A null has no code, and its 0 stays. */
   for (int i = 0; i < s->read->target_count; i++) {
     const tsr__dict_local *dict = tsr__stripe_dict(s, task, i);
     if (tsr__stripes_type(s, i) != TSR_COL_TEXT || !dict->count) continue;
@@ -112,6 +117,7 @@ static void unify(void *user, int64_t task, int worker)
   size_t size = (size_t)(s->count + 1) * sizeof(tsr__dict_local *);
   if (tsr__stripes_type(s, (int)task) != TSR_COL_TEXT) return;
   tsr__dict_local **locals = tsr__new(heap, size);
+  /* In the order of stripes, which is that of rows: codes do not depend on who read what. */
   for (int64_t st = 0; locals && st < s->count; st++) {
     locals[st] = tsr__stripe_dict(s, st, (int)task);
     locals[st]->progress = &u->progress;

@@ -27,6 +27,7 @@ static void trim_end(char *from, char *end)
 static bool take_quoted(char **at, size_t *length)
 {
   char *first = *at, *to = first;
+  /* `to` runs behind `from`: two quotes became one, so there is always room. */
   for (char *from = first + 1;; from++) {
     if (!*from) return false;
     if (*from == '"' && *++from != '"') {
@@ -42,6 +43,7 @@ static bool take_quoted(char **at, size_t *length)
 /* Reads one item and moves behind the comma that follows it. */
 static bool take_item(char **at, bool words, tsr__option_item *out, bool *more)
 {
+  /* A text ends at its comma, or before its word; between quotes it may hold commas and blanks. */
   char *from = skip_blanks(*at), *rest = from;
   bool quoted = *from == '"';
   if (quoted && !take_quoted(&rest, &out->length)) return false;
@@ -55,6 +57,7 @@ static bool take_item(char **at, bool words, tsr__option_item *out, bool *more)
     return words ? *out->word != 0 : *out->word == 0;
   }
   char *word = comma;
+  /* Backwards from the comma to the last blank: what stands behind it is the word. */
   while (words && word > from && (*word == 0 || !is_blank(*word))) word--;
   out->word = words && is_blank(*word) ? word + 1 : "";
   if (words) trim_end(from, word);
@@ -70,6 +73,8 @@ tsr_status tsr__option_list_read(tsr__arena *arena, const tsr__option_list_ask *
   *out = (tsr__option_list){ 0 };
   if (!text) return TSR_OK;
   size_t most = 1, length = strlen(text);
+  /* As many commas as there may be items, and one more; those inside quotes make it too many, never
+   * too few. */
   for (size_t i = 0; i < length; i++) most += text[i] == ',';
   char *copy = tsr__arena_text(arena, text, length), *at = copy;
   out->item = tsr__arena_new(arena, most * sizeof *out->item);
