@@ -14,6 +14,7 @@
  * good. */
 static tsr_array *unusable(const char *call, tsr__operands in, const char *site)
 {
+  /* The error is told where some operand lives. Without any there is no scope to tell it in. */
   tsr_array *known = NULL;
   for (int i = 0; i < in.count; i++) known = in.at[i] ? in.at[i] : known;
   for (int i = 0; i < in.count; i++) {
@@ -142,6 +143,7 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
   tsr_status status = take_find("tsr_compress", given, &args, &error);
   tsr_array *x = args.x, *mask = args.mask, *bad = unusable("tsr_compress", TSR__IN(x, mask), site);
   if (bad) return bad;
+  /* A mask of x's own shape chooses elements: both are looked through as lists. */
   if (x->shape.rank != 1 && tsr__shape_same(&x->shape, &mask->shape)) {
     x = tsr_ravel_at(x, site);
     mask = tsr_ravel_at(mask, site);
@@ -161,6 +163,8 @@ tsr_array *tsr_compress_at(const tsr_find_args *given, const char *site)
                             "of %s",
                             tsr_type_of(mask), dim, tsr_type_of(x));
   if (status) return tsr__refused(x, &error, site);
+  /* Places of elements that are not there are the dim's size: they lie outside x, and are
+   * filled. */
   return tsr_take_at(&(tsr_take_args){ .x = x,
                                        .indices = true_places(mask, args.count, site),
                                        .dim = dim,
@@ -190,6 +194,7 @@ tsr_array *tsr_nonzero_at(const tsr_find_args *given, const char *site)
   tsr_array *bad, *list = list_of("tsr_nonzero", given, &args, &bad, site);
   if (!list || list->inert) return list ? list : bad;
   tsr_array *at = true_places(list, args.count, site);
+  /* Places behind the last one that was found lie outside the list. */
   tsr_array *there = tsr_lt_at(at, whole(list->shape.dims[0]), site);
   return tsr_where_at(there, of(at), or_zero(args.fill), site);
 }
@@ -358,6 +363,7 @@ static tsr_status check_points(const tsr_interp_args *args, tsr__error *error)
 
 static void to_floats(tsr_interp_args *args, const char *site)
 {
+  /* Integers are computed with as f64, as in NumPy. */
   tsr_dtype meet = tsr__promote((tsr_dtype)args->xp->dtype, (tsr_dtype)args->fp->dtype);
   meet = tsr__promote(meet, (tsr_dtype)args->x->dtype);
   if (!tsr__dtype_float(meet)) meet = TSR_F64;
@@ -394,6 +400,7 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
   tsr_operand right = tsr__is_given(args.right) ? args.right : of(end_of(fp, last, site));
   tsr_array *inside = tsr_le_at(x, of(last_x), site), *not_below = tsr_ge_at(x, of(first_x), site);
   tsr_array *nan = tsr_isnan_at(x, site);
+  /* A NaN is on neither side: it compares false with both ends. */
   y = tsr_where_at(tsr_or_at(inside, of(nan), site), of(y), right, site);
   y = tsr_where_at(tsr_or_at(not_below, of(nan), site), of(y), left, site);
   /* NumPy's: a single point answers a NaN, several do not. */
@@ -540,6 +547,7 @@ tsr_array *tsr_bincount_at(tsr_array *x, int64_t length, tsr_array *weights, con
                    (long long)length, INT32_MAX);
   else check_weights("tsr_bincount", x, weights, &error);
   if (error.status) return tsr__refused(x, &error, site);
+  /* Too large for any group as it was, but no negative number when it is cast. */
   if (x->dtype == TSR_U64) x = tsr_minimum_at(x, whole(INT64_MAX), site);
   return by_group(codes_of(tsr_cast_at(x, TSR_I64, site), length, site), weights, length, site);
 }

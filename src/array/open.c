@@ -5,6 +5,7 @@ tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *
 {
   tsr_runtime *rt = tsr__runtime_new(opts);
   if (tsr_runtime_status(rt) != TSR_OK) return rt;
+  /* From the lowest level up, as each stands on those before. */
   tsr_status status = tsr__topology_install(rt, devices);
   if (!status) status = tsr__devices_install(rt);
   if (!status) tsr__engine_install(rt); /* what fails is kept in the runtime */
@@ -13,6 +14,7 @@ tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *
 
 tsr_memory tsr_device_memory(const tsr_runtime *rt, int device)
 {
+  /* Devices of other processes have no pool here. */
   tsr__devices *devices = rt && !rt->error.status ? tsr__devices_of(rt) : NULL;
   int at = devices ? device - devices->first : -1;
   if (at < 0 || at >= devices->count) return (tsr_memory){ 0 };

@@ -3,6 +3,7 @@
 
 tsr_array *tsr__as_float(tsr_array *a, const char *site)
 {
+  /* Integers and bools are computed with as f64. */
   return tsr__of_floats(a) ? a : tsr_cast_at(a, TSR_F64, site);
 }
 

@@ -31,6 +31,7 @@ tsr_array *tsr_stack_at(tsr_array *const *arrays, int count, int dim, const char
 {
   TSR__CALL(tsr__home_of((tsr__operands){ arrays, arrays && count > 0 ? count : 0 }), "stack");
   tsr__error error = { .status = TSR_OK };
+  /* Nothing to stack, or something that cannot be: concat says so, and where its scope is found. */
   if (!arrays || count <= 0 || bad_one(arrays, count))
     return tsr_concat_at(arrays, count, dim, site);
   tsr_array *first = arrays[0];

@@ -123,7 +123,7 @@ static tsr_array *segment(const segments *s, int64_t m, int64_t low, int64_t hig
 
 static tsr_array *repeated(const segments *s, int64_t low, int64_t high, const char *site)
 {
-  /* Rounded down, for the borders lie at negative numbers. */
+  /* Rounded down, for the borders lie at negative numbers. Segment m begins at m * length. */
   int64_t first = low / s->length - (low % s->length < 0), last = (high - 1) / s->length;
   tsr__heap *heap = &s->x->node.scope->rt->heap;
   size_t count = (size_t)(last - first) + 1, bytes = count * sizeof(tsr_array *);
@@ -147,7 +147,8 @@ static tsr_array *pad_dim(const tsr_pad_args *args, tsr_array *x, int dim, tsr_p
   segments s = { x, dim, size, mode != TSR_PAD_WRAP };
   /* A reflection does not show the border twice, so a segment is one shorter than the array. */
   if (mode == TSR_PAD_REFLECT) s.length--;
-  /* A dim of one element has no segment to reflect: its element is the border. */
+  /* A dim of one element has no segment to reflect: its element is the border. Copies of one
+   * element are a broadcast, others a row of segments. */
   if (mode != TSR_PAD_EDGE && s.length > 0) return repeated(&s, -low, size + high, site);
   tsr_array *const parts[] = { border_of(x, dim, 0, low, site), x,
                                border_of(x, dim, size - 1, high, site) };

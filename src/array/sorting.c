@@ -44,6 +44,7 @@ static tsr_array *sort_as_asked(const tsr_sort_args *given, int result, const ch
   if (tsr__take_opts(what, given, &args, sizeof args, &error) && tsr__usable(x))
     return tsr__refused(x, &error, site);
   int64_t order = args.descending ? TSR__ORDER_DESCENDING : TSR__ORDER_ASCENDING;
+  /* Calls are named without "tsr_" in nodes. */
   return sorted(x, (tsr__sort_attr){ .dim = args.dim, .order = order }, result,
                 what + strlen("tsr_"), site);
 }
@@ -61,6 +62,7 @@ tsr_array *tsr_argsort_at(const tsr_sort_args *args, const char *site)
 /* Of keys some of which are bools. */
 static tsr_array *lexsort_as_numbers(tsr__operands in, int dim, const char *site)
 {
+  /* All keys are given on, those that are bools as numbers; the list lives for the call only. */
   tsr__error error = { .status = TSR_OK };
   tsr__heap *heap = &tsr__home_of(in)->rt->heap;
   size_t bytes = (size_t)in.count * sizeof *in.at;
@@ -116,6 +118,7 @@ tsr_array *tsr_arg_top_k_at(tsr_array *a, int64_t count, int dim, const char *si
 /* A sort is the partition that no method can change. */
 static tsr_array *parted(tsr_array *a, tsr__dim_attr dim, int64_t kth, int result, const char *site)
 {
+  /* The place only has to exist: all of the order is made. */
   const char *call = result == ELEMENTS ? "partition" : "argpartition";
   int64_t along = dim_of(a, dim.dim);
   bool known = tsr__usable(a) && along >= 0 && along < a->shape.rank;

@@ -68,6 +68,7 @@ static bool good_format(const char *format)
 {
   char piece;
   size_t length = 1;
+  /* A piece of length 0 is none, and ends the loop. */
   for (; *format && length; format += length) length = next_piece(format, &piece);
   return length;
 }

@@ -156,6 +156,7 @@ tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site)
 tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
 {
   element e = { 0 };
+  /* By the dtype alone: nothing is computed in vain. */
   if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
                      "tsr_read_i64: %s, expected an integer or bool; cast it first",
@@ -238,6 +239,7 @@ tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const c
 
 /* ---- asking ---- */
 
+/* Of NULL and of inert arrays all answers are zeros, so that asking needs no look before it. */
 tsr_shape tsr_shape_of(const tsr_array *a)
 {
   return a && !a->inert ? a->shape : (tsr_shape){ 0 };

@@ -64,6 +64,7 @@ static void add(tsr__text *text, const char *format, va_list args)
   /* A list of arguments can be walked once, and a text that does not fit is written twice. */
   va_list again;
   va_copy(again, args);
+  /* Nothing is written at all once it failed: `length` stays what it was. */
   size_t room = text->failed ? 0 : text->capacity - text->length;
   int length = vsnprintf(room ? text->data + text->length : NULL, room, format, args);
   if (length < 0) {
@@ -198,6 +199,7 @@ int tsr__text_width(const char *text, size_t length)
   int width = 0;
   while (length) {
     uint32_t c = 0;
+    /* A byte that is no UTF-8 is shown as one sign, and passed over alone. */
     size_t size = tsr__utf8_read(text, length, &c);
     /* Below that all characters take one column, which settles nearly all text. */
     if (!size || c < 0x300) width++;

@@ -39,8 +39,9 @@ static int64_t usual_rows(const tsr_sharding *sharding, int64_t total, int posit
 
 /* Rows lie over some axes of the mesh; over the others they are repeated. With rows on y of a
  * mesh (x,y), positions of equal x are one slice, and x numbers the slices. All positions that
- * agree in y then have equal rows, in whichever slice they are. */
-/* Which slice a position is of: its coordinates on the axes that rows do not lie over. */
+ * agree in y then have equal rows, in whichever slice they are.
+ *
+ * Which slice a position is of: its coordinates on the axes that rows do not lie over. */
 static int slice_of(const tsr_sharding *sharding, int position)
 {
   const tsr_mesh *mesh = sharding->mesh;
@@ -91,6 +92,7 @@ static void view_position(const tsr__rel *rel, const arrays *a, int parts, int p
   int part = (int)tsr__dim_index(&rel->sharding, 0, position), at = slice * parts + part;
   a->position[at] = position;
   a->device[at] = tsr__position_device(&rel->sharding, position);
+  /* Right for a table without columns, which has no values to ask. */
   a->rows[at] = usual_rows(&rel->sharding, rel->total, position);
   for (int c = 0; c < rel->count; c++) {
     const tsr__rel_column *column = &rel->column[c];
@@ -262,6 +264,7 @@ tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error
 {
   tsr__heap *heap = &draft->rt->heap;
   size_t size = (size_t)draft->positions * sizeof(int64_t);
+  /* Where the rows of each part begin: counted along with all of them, and not needed here. */
   int64_t *before = tsr__new(heap, size);
   tsr_status status =
       before ? tsr__rel_new(draft->rt, &draft->sharding, draft->count, out, error)

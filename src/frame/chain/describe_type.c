@@ -56,6 +56,8 @@ void tsr__needs_describe(const tsr_frame *df, const bool *need, bool *parent, bo
 {
   const tsr__schema *from = tsr__described(df);
   (void)other;
+  /* The statistics of a column stand side by side among those of all columns, in order, behind the
+   * first item, which is always needed. */
   parent[0] = true;
   for (int i = 0, at = 1; i < from->count; at += tsr__describe_items(from->field[i++].type))
     for (int k = 0; need[i + 1] && k < tsr__describe_items(from->field[i].type); k++)

@@ -40,6 +40,7 @@ static double share_of(const tsr__expr *expr)
 
 void tsr__note_count(tsr_frame *df, int64_t rows)
 {
+  /* The rows of a source are known. */
   if (tsr__frame_is_source(df)) return;
   if (!df->making.done) df->making.rows_in = -1;
   df->making.done = true;
@@ -50,6 +51,7 @@ void tsr__note_count(tsr_frame *df, int64_t rows)
 static double values_of(const tsr_frame *df, const tsr__expr *expr)
 {
   if (expr->type == TSR_COL_BOOL) return 2;
+  /* A name is followed to where its column comes from. */
   if (expr->kind != TSR__E_COLUMN) return 0;
   for (const char *name = expr->text; df; df = df->parent) {
     int at = tsr__schema_find(&df->schema, name);
@@ -72,6 +74,7 @@ static double groups_of(const tsr_frame *df, double rows)
 {
   double groups = 1;
   for (int i = 0; i < df->keys.formula.count; i++) {
+    /* Keys as if they were independent. */
     double values = values_of(df->parent, df->keys.formula.item[i].expr);
     /* A tenth of the rows where nothing is known. */
     groups *= values > 0 ? values : rows > 10 ? rows / 10 : 1;
@@ -149,11 +152,13 @@ tsr__amount tsr__estimate_describe(const tsr_frame *df, const tsr__amount *const
 
 tsr__amount tsr__estimate_arith(const tsr_frame *df, const tsr__amount *const *from)
 {
+  /* One row beside many is repeated: the other side has the rows. */
   return *from[df->other && df->parent->one_row];
 }
 
 tsr__amount tsr__estimate_join(const tsr_frame *df, const tsr__amount *const *from)
 {
+  /* A semi or anti join keeps some of the left rows; others are guessed to meet one row each. */
   bool half = df->join->how == TSR_JOIN_SEMI || df->join->how == TSR_JOIN_ANTI;
   return likely(half ? from[0]->rows / 2 : from[0]->rows);
 }

@@ -202,6 +202,7 @@ static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scop
 {
   bool fine = true;
   for (int i = 0; i < count; i++) {
+    /* NULL ones are told of later, by check_columns. */
     if (!columns || !columns[i].array) continue;
     fine = fine && !columns[i].array->inert;
     if (columns[i].array->node.scope)
@@ -271,6 +272,7 @@ no_memory:
 tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int count,
                             const char *site)
 {
+  /* An inert array has said why already: so the frame says nothing. */
   if (!columns_scope(columns, count, &scope)) return frame_inert(scope, site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_new", site);
   tsr__error error = { 0 };
@@ -409,11 +411,13 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
 {
   if (takes_frame(b)) {
     df->other = b->frame;
+    /* Both are bound only when the result is collected, so both must live as long as it does. */
     if (tsr__check_owner(df->parent->node.scope, df->node.scope, df->what, "the left frame", error))
       return error->status;
     return tsr__check_owner(b->frame->node.scope, df->node.scope, df->what, "the right frame",
                             error);
   }
+  /* What fits i64 becomes an i64; what does not is refused here and not rounded. */
   tsr_scalar number = tsr__scalar_signed(b->number);
   if (number.kind == TSR_SCALAR_UINT)
     return tsr__error_set(error, TSR_EDTYPE,

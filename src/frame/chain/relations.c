@@ -90,6 +90,7 @@ static tsr_status every_column(tsr_frame *df, tsr__error *error)
   tsr__expr *expr = tsr__arena_new(arena, (count + 1) * sizeof *expr);
   if (!item || !expr) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   for (int i = 0; i < from->count; i++) {
+    /* As if all names had been written out. */
     const char *name = from->field[i].name;
     expr[i] =
         (tsr__expr){ .kind = TSR__E_COLUMN, .depth = 1, .text = name, .length = (int)strlen(name) };
@@ -119,6 +120,7 @@ static tsr_frame *firsts(tsr_frame *out, const char *keys, int64_t count)
   tsr__error error = { 0 };
   if (out->inert) return out;
   out->count = count;
+  /* Refused there, as of all verbs that count rows. */
   if (count < 0) return some_rows(out, 0, count);
   tsr_status status = keys ? take_keys(out, keys, &error) : every_column(out, &error);
   return status ? tsr__frame_fail(out, &error) : tsr__frame_typed(out);

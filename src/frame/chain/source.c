@@ -217,6 +217,7 @@ tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t 
   for (int64_t i = 0; i < count; i++) {
     bool added;
     valid[i] = texts[i] != NULL;
+    /* Not copied: the texts stay where they are until one dictionary is made of them. */
     codes[i] = texts[i] ? tsr__dict_code(&local, texts[i], strlen(texts[i]), false, &added) : 0;
   }
   tsr__dict_local *all[] = { &local };
@@ -271,6 +272,7 @@ static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t cou
     tsr__col *col = &df->source->col[0];
     *col = (tsr__col){ .type = TSR_COL_TEXT, .dict = dict };
     col->values = tsr_put_at(scope, codes, TSR_I32, shape, rows, df->node.site);
+    /* Without a null there is no validity to look at. */
     if (count && memchr(valid, 0, (size_t)count))
       col->valid = tsr_put_at(scope, valid, TSR_BOOL, shape, rows, df->node.site);
     if (col->values->inert) tsr__error_set(error, tsr_scope_status(scope), "%s", df->what);

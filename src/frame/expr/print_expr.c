@@ -1,5 +1,11 @@
 /* Expressions back as text: one spelling for equal trees, with as few parentheses as precedence
- * allows. The default name of a result column is such a text. */
+ * allows. The default name of a result column is such a text.
+ *
+ * Parentheses stand where an operand binds less tightly than its place asks for:
+ *
+ *   (a + b) * c     the sum binds looser than an operand of * must: parentheses
+ *   a - (b - c)     operations group to the left, so the right operand must bind tighter
+ *   a - b - c       and the left one need not */
 #include "frame/expr/expr.h"
 
 #include <math.h>
@@ -30,6 +36,7 @@ static int level(const tsr__expr *expr)
 
 static void print(const tsr__expr *expr, tsr__text *out);
 
+/* An operand where it must bind at least as tightly as `least`. */
 static void print_at(const tsr__expr *expr, int least, tsr__text *out)
 {
   bool wrap = level(expr) < least;
@@ -40,6 +47,7 @@ static void print_at(const tsr__expr *expr, int least, tsr__text *out)
 
 static void print_quoted(const char *text, int length, char quote, tsr__text *out)
 {
+  /* Doubled inside, as the parser reads it. */
   tsr__text_put(out, &quote, 1);
   for (int i = 0; i < length; i++) {
     if (text[i] == quote) tsr__text_put(out, &quote, 1);
@@ -61,6 +69,8 @@ static void print_list(const tsr__expr *expr, int first, tsr__text *out)
 /* Operands of an operation that groups to the left. */
 static void print_binary(const tsr__expr *expr, const char *name, tsr__text *out)
 {
+  /* Powers group to the right: a power as a base needs parentheses, as an exponent none, and a
+   * minus may begin the exponent. Comparisons do not chain, so neither side may be one. */
   int mine = level(expr);
   bool power = expr->kind == TSR__E_BINARY && expr->op == TSR__B_POW;
   bool compare = mine == P_COMPARE;
@@ -71,6 +81,7 @@ static void print_binary(const tsr__expr *expr, const char *name, tsr__text *out
 
 static void print_float(double value, tsr__text *out)
 {
+  /* The shortest text that is read back as the same number; it must not look like an integer. */
   char text[32];
   int length = tsr__text_f64(text, value);
   tsr__text_put(out, text, (size_t)length);
@@ -101,6 +112,7 @@ static void print(const tsr__expr *expr, tsr__text *out)
   case TSR__E_OR: print_binary(expr, "or", out); break;
   case TSR__E_BINARY: print_binary(expr, tsr__binary_name(expr->op), out); break;
   case TSR__E_ISNULL:
+    /* Tighter than a comparison, of which this is one. */
     print_at(expr->arg[0], P_SUM, out);
     tsr__text_add(out, expr->negated ? " is not null" : " is null");
     break;
@@ -134,6 +146,7 @@ static character next_character(const char *text, size_t length)
 {
   size_t control = tsr__text_control(text, length), bytes = 1;
   if (control) return (character){ control, 1, true };
+  /* The bytes of one character in UTF-8: those behind the first begin with the bits 10. */
   while (bytes < length && ((unsigned char)text[bytes] & 0xc0) == 0x80) bytes++;
   return (character){ bytes, tsr__text_width(text, bytes), false };
 }
@@ -142,6 +155,8 @@ void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width)
 {
   character c;
   int used = 0;
+  /* How wide is it, as far as that matters: only a text that is cut gives up a column for its
+   * mark. */
   for (size_t at = 0; at < length && used <= width; at += c.bytes) {
     c = next_character(text + at, length - at);
     used += c.columns;

@@ -64,6 +64,7 @@ static tsr__col coalesce(tsr__lower *low, const tsr__expr *expr)
     tsr__col next = branch(low, expr->arg[i], expr->type, negated(low, out.valid));
     if (out.type == TSR_COL_TEXT && !tsr__text_unify(low, &out, &next)) return out;
     tsr_array *have = out.valid;
+    /* Where it is chosen it is no null, so it counts as a column without any. */
     tsr__col first = out;
     first.valid = NULL;
     out = choose(low, have, first, next);
@@ -96,6 +97,7 @@ static tsr__col extreme(tsr__lower *low, const tsr__expr *expr)
       next.dict = out.dict;
     }
     bool least = expr->op == TSR__F_LEAST;
+    /* Strictly before: of equal values the earlier operand stays. */
     tsr_array *other = least ? before(low, next, out) : before(low, out, next);
     tsr__col a = out, b = next;
     if (a.valid && b.valid) other = tsr__op2(low, TSR__OP_AND, other, b.valid);
@@ -117,6 +119,7 @@ static tsr__col absolute(tsr__lower *low, tsr__col a)
   if (tsr__is_integer(a.type)) {
     tsr_dtype dtype = tsr__dtype_of_type(a.type);
     if (!tsr__dtype_least(dtype)) return a; /* unsigned */
+    /* The least number has no positive counterpart. */
     tsr_array *least = tsr__const_i(low, dtype, tsr__dtype_least(dtype));
     tsr__note_overflow(low, tsr__op2(low, TSR__OP_EQ, a.values, least), a.valid);
   }
@@ -139,6 +142,7 @@ static tsr__col sign(tsr__lower *low, tsr__col a)
 {
   tsr_array *zero = number(low, a.type, 0);
   tsr_array *rest = a.values;
+  /* Unsigned numbers are not below 0. */
   if (tsr__is_float(a.type) || tsr__dtype_least(tsr__dtype_of_type(a.type)))
     rest = tsr__where(low, tsr__op2(low, TSR__OP_LT, a.values, zero), number(low, a.type, -1),
                       a.values);
@@ -149,6 +153,7 @@ static tsr__col sign(tsr__lower *low, tsr__col a)
 
 static double ten_to(int64_t digits)
 {
+  /* Exact up to 10^22, the last power of ten that is a double. */
   double power = 1;
   while (digits-- > 0) power *= 10;
   return power;
@@ -184,6 +189,7 @@ static tsr__col round_integer(tsr__lower *low, tsr__col a, int64_t digits)
   /* At most 10^18, which i64 holds. */
   int64_t step = (int64_t)ten_to(-digits);
   tsr_array *size = tsr__const_i(low, dtype, step), *half = tsr__const_i(low, dtype, step / 2);
+  /* Rounded down, of negative numbers too: the rest is 0 .. step - 1. */
   tsr_array *rest = tsr__op2(low, TSR__OP_MOD, a.values, size);
   tsr_array *steps = tsr__op2(low, TSR__OP_FLOORDIV, a.values, size);
   tsr_array *odd = tsr__op2(low, TSR__OP_MOD, steps, tsr__const_i(low, dtype, 2));
@@ -198,6 +204,7 @@ static tsr__col round_integer(tsr__lower *low, tsr__col a, int64_t digits)
     tsr_array *more = tsr__op2(low, TSR__OP_SUB, size, rest);
     move.values = tsr__where(low, up, more, tsr__op1(low, TSR__OP_NEG, rest));
   }
+  /* A step up may leave the type: added with the check that an addition in a formula has. */
   tsr__col out = tsr__lower_integer(low, TSR__B_ADD, a, move);
   return type == (int)dtype ? out : tsr__to_narrow(low, out, type);
 }

@@ -202,6 +202,7 @@ int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length)
 {
   bool added;
   int32_t code = tsr__dict_code(&texts->local, length ? text : "", length, true, &added);
+  /* A failure is kept in the dictionary, and told when it is closed. */
   return code < 0 ? 0 : code;
 }
 

@@ -75,8 +75,8 @@ static bool stops(sorter *s)
   return s->stopped = s->stopped || tsr__lower_stops(s->low, s->steps++);
 }
 
-/* By the least significant digit first; digits that all have alike are skipped. */
-/* Nine digits: how many bytes are left, then eight bytes, the last one first. */
+/* By the least significant digit first: how many bytes are left, then eight bytes, the last one
+ * first. Each pass is stable; digits that all have alike are skipped. */
 static void sort_many(sorter *s, item *items, int64_t count)
 {
   item *from = items, *to = s->spare;
@@ -103,12 +103,14 @@ static void sort_many(sorter *s, item *items, int64_t count)
 static void sort_run(sorter *s, run r)
 {
   item *items = s->items + r.first;
+  /* All of the run are alike in the bytes before `depth`: what follows decides. */
   for (int64_t i = 0; i < r.count && !stops(s); i++) load(s->dict, &items[i], r.depth);
   if (s->stopped) return;
   /* Few are sorted by insertion: counting to 256 nine times costs more. */
   if (r.count <= FEW) sort_few(items, r.count);
   else sort_many(s, items, r.count);
   if (s->stopped) return;
+  /* Equal neighbours, after the sort, are one run. */
   for (int64_t i = 0, end; i < r.count; i = end) {
     for (end = i + 1; end < r.count && !before(&items[i], &items[end]); end++) {
     }
@@ -221,6 +223,7 @@ static const tsr__dict *all_texts(tsr__lower *low, side *a, side *b)
 void tsr__text_rank(tsr__lower *low, tsr__col *a)
 {
   static const tsr__dict none;
+  /* An empty dictionary as the other side: all texts are of this one, in order. */
   side of, nobody = { .dict = &none };
   if (!a->dict || !order_side(low, a->dict, &of)) return;
   int32_t count = a->dict->count;
@@ -236,6 +239,7 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
   if (!b->dict) b->dict = a->dict;
   /* One dictionary already: its codes stand for the same texts. */
   if (!a->dict || a->dict == b->dict) return a->dict != NULL;
+  /* Both in order first, so that one merge finds the texts that both have. */
   if (!order_side(low, a->dict, &left) || !order_side(low, b->dict, &right)) return false;
   const tsr__dict *both = all_texts(low, &left, &right);
   a->values = tsr__look_up(low, TSR_I32, left.place, left.dict->count, a->values);
@@ -272,6 +276,7 @@ const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__
   tsr__dict_local local;
   tsr__dict_local_init(&local, &low->scope->rt->heap);
   local.progress = &progress;
+  /* `to` first: its codes are 0, 1, ... in the table, as no text stands twice in a dictionary. */
   bool fine = add_texts(low, &local, to, own) && add_texts(low, &local, from, codes);
   tsr__dict_local_free(&local);
   for (int32_t i = 0; fine && i < from->count; i++)

@@ -81,6 +81,7 @@ static tsr_status save(tsr_frame *df, const task *t)
   tsr_scope *scope = tsr__frame_home(df);
   tsr_status status = check_path(df, t);
   if (!status) status = tsr_frame_collect_at(df, &table, t->site);
+  /* What it could not collect is said already. */
   if (status) return status;
   status = write_table(scope, table, t, &error);
   /* Before the table's scope closes, which may be long: the file has the rows now. */
@@ -122,6 +123,7 @@ static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *tex
   if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(error, t->what);
   tsr__outfile *out = tsr__out_open(&scope->rt->heap, t->path, &opts, &own);
   if (out) tsr__out_put(out, tsr__text_get(text), text->length, &own);
+  /* An error of its own decides whether it becomes the file. */
   tsr__out_close(out, !own.status, &own);
   return own.status ? tsr__error_set(error, own.status, "%s: %s", t->what, own.text) : TSR_OK;
 }

@@ -83,6 +83,7 @@ static tsr_status take_list(tsr__bind *bind, const tsr__rel_column *from, bool s
     return bind->error.status;
   count = leave_out(list, valid, count, real);
   if (!sorted) qsort(list, (size_t)count, sizeof *list, real ? by_real : by_integer);
+  /* Equal values stand together now. */
   for (int64_t i = 0; i < count; i++)
     if (!used || list[i] != list[used - 1]) list[used++] = list[i];
   ask->list = list;
@@ -96,6 +97,7 @@ static tsr_status find(tsr__bind *bind, tsr__distinct *ask)
   tsr__rel_column own = { .values = ask->values->value };
   tsr__rel rel = { 0 };
   own.valid = ask->mask ? ask->mask->value : NULL;
+  /* One value for all rows, or few rows: a group would cost more than a sort on the host. */
   if (ask->values->shape.rank == 0 || ask->values->shape.dims[0] <= FEW)
     return take_list(bind, &own, false, ask);
   tsr_status status = group_values(&low, ask, &rel);

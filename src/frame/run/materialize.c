@@ -14,6 +14,7 @@ bool tsr__rows_ready(const tsr_frame *df, const bool *need)
 {
   if (!df->source || df->source->rows < 0) return false;
   for (int i = 0; i < df->schema.count; i++) {
+    /* Row numbers are made wherever they are asked for, and not kept. */
     bool numbers = i < tsr__frame_numbers(df);
     if (need[i] && !numbers && !df->source->col[i].values) return false;
   }
@@ -22,6 +23,8 @@ bool tsr__rows_ready(const tsr_frame *df, const bool *need)
 
 void tsr__rows_forget(tsr_frame *df)
 {
+  /* A late value of a file changed a type, and with it the version: rows of the old one are of
+   * types that no longer hold. */
   tsr__source *source = df->source;
   if (!source || source->version == df->version) return;
   for (int i = 0; i < df->schema.count; i++) source->col[i] = (tsr__col){ 0 };
@@ -110,6 +113,7 @@ tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *o
     roots[2 * i] = picked(low, col->values, sharding, mask);
     roots[2 * i + 1] = picked(low, col->valid, sharding, mask);
   }
+  /* Nodes that could not be made have told the scope, so one look is enough for all. */
   if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);
   tsr_status status = tsr__bind_run(bind, roots, 2 * carry->count);
   if (!status) status = bring_together(low, roots, 2 * carry->count);
@@ -244,6 +248,7 @@ static tsr_status keep_column(tsr__bind *bind, int at, tsr__rel_column *from, co
     if (!df->source->whole) all[i] = tsr__without_counts(all[i], &bind->error);
     if (all[i]) arrays[i] = leaf(df, all[i]);
     if (!arrays[i] || arrays[i]->inert) {
+      /* The other one's reference was taken and not yet passed on. */
       if (i == 0) tsr__value_release(all[1]);
       return no_memory(bind);
     }
@@ -409,6 +414,7 @@ static tsr_status make_alone(tsr__bind *bind, const bool *need, turning *turn, t
   tsr_status status = prepare(bind, need, &w, made);
   if (status) return status;
   status = turn(bind, &w, &made->rel);
+  /* pass_on took the rows away: what came in is what goes out. */
   if (!status) note(df, w.in.count ? &w.in : &made->rel, &made->rel);
   tsr__rel_free(&w.in);
   return status;
@@ -536,6 +542,7 @@ tsr_status tsr__make_concat(tsr__bind *bind, tsr__visit *v, tsr__made *made)
     made->meta[i] = w[0].carry.col[count++];
     made->meta[i].type = df->schema.field[i].type;
   }
+  /* Only now: texts got the codes of the common dictionary above. */
   for (int p = 0; p < parts && !status; p++) {
     status = tsr__carry_rows(&w[p].low, &w[p].carry, &w[p].in);
     in[p] = &w[p].in;
@@ -580,6 +587,7 @@ tsr_status tsr__materialize_rows(tsr__bind *outer, const tsr__visit *v)
     missing.need[i] = v->need[i] && !(some && df->source->col[i].values);
   if (!status) status = make(&stage, &missing);
   if (!status) tsr__bind_moved(&stage, &df->making.stats);
+  /* In any case, since it holds what was made on the way. */
   tsr_status closed = tsr__stage_close(&stage, outer);
   return status ? outer->error.status ? outer->error.status : status : closed;
 }

@@ -84,6 +84,7 @@ void tsr__bind_head(tsr__bind *bind, tsr__visit *v)
   tsr__lower low = tsr__visit_lower(bind, v);
   int64_t first = v->df->first, count = v->df->count, end;
   keep_columns(v);
+  /* Further than any row: none is left out at the end. */
   if (__builtin_add_overflow(first, count, &end)) end = INT64_MAX;
   if (v->bound.mask) {
     tsr_array *before = v->bound.mask;
@@ -157,6 +158,7 @@ static tsr_array *at_rows(const tsr__lower *low, tsr_array *a)
 void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
 {
   tsr_frame *df = v->df;
+  /* `turned`: the left side is the one row, so the rows are those of the right one. */
   bool turned = v->other && v->parent->bound.scalar && !v->other->bound.scalar;
   const tsr__bound *a = &v->parent->bound, *b = v->other ? &v->other->bound : NULL;
   tsr__col *col = v->bound.col;
@@ -165,6 +167,7 @@ void tsr__bind_arith(tsr__bind *bind, tsr__visit *v)
     v->bound.col = col;
   }
   v->bound.count = df->schema.count;
+  /* Where both have rows and lie at the usual borders, the result lies where they meet. */
   if (b && !a->scalar && !b->scalar && !a->ragged && !b->ragged)
     v->bound.sharding = tsr__rows_meet(a->sharding, b->sharding);
   bool apart = b && v->bound.sharding && !v->bound.ragged && a->sharding && b->sharding &&
@@ -204,6 +207,7 @@ static void bind_scalars(tsr__bind *bind, tsr__visit *v)
     col->values = scalar_of(&low, col->values);
     col->valid = scalar_of(&low, col->valid);
   }
+  /* Nothing is left of the rows: no mask, no counts, no place. */
   v->bound =
       (tsr__bound){ .rows = 1, .scalar = true, .count = v->bound.count, .col = v->bound.col };
 }

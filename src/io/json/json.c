@@ -266,6 +266,7 @@ static tsr_status unify_names(tsr__json *json, uint8_t **seen, tsr__error *error
   if (!*seen) return no_memory(json, error);
   for (int64_t b = 0; b < json->block_count; b++) {
     tsr__json_block *block = &json->blocks[b];
+    /* Names that only bad lines have may stand behind those that were counted. */
     for (int32_t i = 0; i < block->names.count; i++)
       if ((size_t)i < block->seen_room) (*seen)[block->names.entries[i].code] |= block->seen[i];
     tsr__dict_local_free(&block->names);
@@ -384,6 +385,7 @@ static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *
                           .path = json->paths.path[f],
                           .format = "JSON lines",
                           .what = "tsr_frame_read_json",
+                          /* Behind the text there is room to look ahead into. */
                           .pad = TSR__JSON_PAD,
                           .unpack_limit = json->opts.unpack_limit,
                           .opts = &json->opts.file };

@@ -109,6 +109,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   /* Unpacked whole into memory, from where it is put on the devices. */
   int64_t size = npz->zip.member[member].size;
   tsr_array *array = NULL;
+  /* A member may be large: reading it can be cancelled. */
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
   npz->zip.progress = &progress;
   tsr_status status = tsr__zip_read(&npz->zip, member, &data, &error);
@@ -164,6 +165,7 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
   /* The name and ".npy" behind it, which NumPy takes off again. */
   size_t stem = strlen(item->name);
   if (tsr__npy_header(path, &npy, header, &sizes, error)) return error->status;
+  /* Bytes and a place more, so that no elements are no failed allocation. */
   char *data = tsr__new_raw(writer->heap, sizes.data + 1);
   name = tsr__new(writer->heap, stem + 5);
   if (data && name) {

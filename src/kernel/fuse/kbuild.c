@@ -33,6 +33,7 @@ static void drop(tsr__heap *heap, void *array, size_t capacity, size_t size)
 
 void tsr__kbuild_free(tsr__kbuild *b)
 {
+  /* The prologue, then what runs once a tile. */
   for (int i = 0; i < 2; i++) drop(b->heap, b->insts[i], b->inst_cap[i], sizeof *b->insts[i]);
   drop(b->heap, b->slots, b->slot_cap, sizeof *b->slots);
   drop(b->heap, b->consts, b->const_cap, sizeof *b->consts);

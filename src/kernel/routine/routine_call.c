@@ -33,6 +33,7 @@ tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)
 {
   tsr__sides sides = { 1, 1, 1 };
+  /* Elements of the dims before `dim`, of dims dim .. last together, and of those behind. */
   for (int d = 0; d < rank; d++) {
     int64_t *side = d < dim ? &sides.before : d > last ? &sides.after : &sides.along;
     *side *= shard->box.size[d];
@@ -242,6 +243,7 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
     all += strips;
     tasks += (strips + job.strips - 1) / job.strips;
   }
+  /* Too little to wake anybody for: on this thread. */
   if (all * strip <= TASK)
     for (int64_t t = 0; t < tasks; t++) line_task(&job, t, 0);
   else tsr__parallel_progress(&job.progress, tasks, line_task, &job);

@@ -35,6 +35,7 @@ typedef struct lines {
 static lines lines_of(const looking *l, int part)
 {
   const tsr_box *box = &l->call->parts[part].out[0].box;
+  /* How many dims of the result stand for those that are looked into: as many as the index has. */
   int rank = l->node->rank, span = rank - l->table->rank + l->last - l->first + 1;
   lines s = { 1, 1, 1, 1 };
   if (l->each) span = 1;
@@ -68,6 +69,7 @@ static int64_t entries_of(const looking *l)
 static int64_t place_in(const looking *l, int part, int64_t entry)
 {
   const tsr_box *box = &l->call->parts[part].in[0].box;
+  /* From the last dim on, which runs fastest in the entry's number and in the box. */
   int64_t place = 0, scale = 1;
   for (int d = l->last; d >= l->first; d--) {
     int64_t here = entry % l->table->dims[d] - box->start[d];
@@ -171,6 +173,7 @@ static void look_up(const looking *l, search *at, const lines *s, int64_t u, tsr
     place = place_in(l, at->member[at->hint], entry);
     if (place < 0) at->hint = (at->hint + 1) % l->groups.members;
   }
+  /* check_indices saw to that: each entry is held by a member. */
   TSR_INVARIANT(place >= 0);
   const tsr_box *box = &l->call->parts[at->member[at->hint]].in[0].box;
   int64_t along = 1, a = l->each ? u / (s->middle * s->after) : u / s->middle;
@@ -197,6 +200,8 @@ static void look_task(void *user, int64_t task, int worker)
   looking *l = user;
   search at = { .member = l->groups.part };
   while (at.part + 1 < l->call->part_count && task >= l->tasks[at.part + 1]) at.part++;
+  /* Groups stand one after the other in the list, so a place modulo `members` is the member's
+   * number. The search begins with the device's own entries. */
   const int *mine = at.member;
   while (*mine != at.part) mine++;
   at.hint = (int)((mine - at.member) % l->groups.members);
@@ -226,6 +231,7 @@ static tsr_status look_all(looking *l, tsr__error *error)
     tasks += (s.runs + some - 1) / some;
     elements += s.runs * s.length;
   }
+  /* Too little to wake anybody for. */
   if (elements <= TASK)
     for (int64_t t = 0; t < tasks; t++) look_task(l, t, 0);
   else tsr__parallel_progress(&l->progress, tasks, look_task, l);

@@ -188,6 +188,7 @@ static tsr_status fill_records(tsr__line_sort *s, tsr__error *error)
 tsr_status tsr__line_sort_run(tsr__line_sort *s, tsr__error *error)
 {
   bool narrow = tsr__line_narrow(s->lines);
+  /* One narrow key: its word and its place fit one record. */
   int placed = s->keys == 1 && narrow ? PLACED : ROWS;
   s->way = s->keys > 1 || s->want[1] ? placed : WORDS;
   tsr_status status = new_lists(s, error);
@@ -260,6 +261,7 @@ void tsr__line_sort_take(const tsr__line_sort *s, const tsr__piece *run, const t
                    results);
     return;
   }
+  /* Of the line's first `kept` elements those that are in this run. */
   int64_t end = run->count < to->kept - first ? run->count : to->kept - first;
   for (int64_t at = 0; at < end; at += BLOCK) {
     some.to = to->to + (first + at) * to->step;

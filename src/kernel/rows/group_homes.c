@@ -51,6 +51,7 @@ static bool all_differ(const tsr__parts *parts, const tsr__packed_keys *keys)
   int64_t rows = parts->rows[p];
   if (rows < LEAST || keys->bits <= 22) return false;
   for (int64_t i = 0; i < SAMPLE; i++) {
+    /* At even distances through the part. */
     uint64_t hash = tsr__key_hash(keys->word[p] + rows / SAMPLE * i, rows, keys->words);
     /* Never 0, which is an empty slot. Two keys of one mark count as equal; among 4,096 that
      * hardly happens. */
@@ -60,6 +61,7 @@ static bool all_differ(const tsr__parts *parts, const tsr__packed_keys *keys)
     equal += slot[s] == mark;
     slot[s] = mark;
   }
+  /* n rows make n * n / 2 pairs, of which n * n / rows are alike over rows / 2 keys. */
   return equal <= (int64_t)SAMPLE * SAMPLE / rows + 1;
 }
 

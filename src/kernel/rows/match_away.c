@@ -117,6 +117,7 @@ static void share(owning *o, int workers)
   }
   const tsr__parts *right = o->ask->parts[1];
   for (int p = 0; p < right->count; p++) rows += (uint64_t)right->rows[p];
+  /* Untouched by any key, least is above most. */
   o->any = most >= least;
   o->least = o->any ? least : 0;
   o->reach = o->any ? most - least : 0;
@@ -125,6 +126,8 @@ static void share(owning *o, int workers)
   o->ranges = o->reach < 4 * rows + 65536;
   /* Rounded down, so that at <= reach gives an owner below the number of parts. */
   uint64_t count = (uint64_t)right->count, keys = o->ranges ? o->reach + 1 : 1;
+  /* A share of a whole part or more a key: 2^64 does not fit, and one less still gives key i an
+   * owner of at most i. */
   o->scale = keys <= count ? UINT64_MAX : (uint64_t)(((wide)count << 64) / keys);
 }
 

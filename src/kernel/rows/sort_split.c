@@ -25,6 +25,7 @@ typedef struct place {
   int words, part;
 } place;
 
+/* Words in order, the first one counts most. */
 static int compare_words(const uint64_t *a, int64_t a_stride, const place *b)
 {
   for (int w = 0; w < b->words; w++) {
@@ -50,6 +51,8 @@ static int by_place(const void *left, const void *right)
 static int64_t sample_part(const tsr__packed_keys *keys, int64_t rows, int part, place *out,
                            int64_t wanted)
 {
+  /* A row out of each stretch of equal length, at a place that the salt picks: keys that repeat
+   * with a period are met like others. */
   if (wanted > rows) wanted = rows;
   for (int64_t i = 0; i < wanted; i++) {
     int64_t stride = rows / wanted;
@@ -81,6 +84,8 @@ static void choose(split_job *job, int64_t total)
     int64_t share = (int64_t)((double)rows / (double)total * (double)(job->room - parts)) + 1;
     if (rows) count += sample_part(job->keys, rows, p, job->sample + count, share);
   }
+  /* Places differ, so the order of equal words is settled by part and row: the same splitters for
+   * any sort. */
   qsort(job->sample, (size_t)count, sizeof *job->sample, by_place);
   place *splitter = job->sample + job->room;
   for (int i = 1; i < parts; i++) splitter[i - 1] = job->sample[(int64_t)i * count / parts];
@@ -103,6 +108,7 @@ static void count_borders(const split_job *job, const tsr__sort_borders *borders
                           const uint64_t *word, int64_t n, uint16_t *dest)
 {
   int64_t border[FEW], x[BLOCK], found[BLOCK];
+  /* The sign bit turned over makes the order of unsigned numbers that of signed ones. */
   for (int b = 0; b < borders->count; b++) border[b] = (int64_t)(borders->border[b] ^ SIGN);
   for (int64_t at = 0; at < n; at += BLOCK) {
     int some = n - at < BLOCK ? (int)(n - at) : BLOCK;
@@ -120,6 +126,8 @@ static void send_words(const split_job *job, const tsr__piece *rows, uint64_t *b
   const uint64_t *word = job->keys->word[rows->part] + rows->start;
   uint16_t *dest = (uint16_t *)job->dest[rows->part]->data + rows->start;
   int n = 0;
+  /* From `least` on where equal words go above it, else from the next word on. Nothing is above the
+   * largest word. */
   for (int s = 0; s < job->splitters; s++) {
     uint64_t least = *job->splitter[s].word;
     if (reached(&job->splitter[s], rows->part, rows->start)) border[n++] = least;
@@ -136,6 +144,7 @@ static void send_rows(const split_job *job, const tsr__piece *rows)
   int64_t stride = job->parts->rows[rows->part];
   uint16_t *dest = job->dest[rows->part]->data;
   for (int64_t i = rows->start; i < rows->start + rows->count; i++) {
+    /* How many splitters the row is not before: that is its part. */
     int low = 0, high = job->splitters;
     while (low < high) {
       int middle = (low + high) / 2;

@@ -31,6 +31,7 @@ static void tally_task(void *user, int64_t task, int worker)
   tsr__piece piece = tsr__piece_of(f->parts, TSR__PIECE_ROWS, task);
   const uint64_t *word = f->keys->word[piece.part] + piece.start;
   int64_t *tally = f->tally + (int64_t)worker * BINS;
+  /* Unsigned: what lies below `low` wraps to the far end and is passed over. */
   for (int64_t i = 0; i < piece.count; i++) {
     uint64_t from = word[i] - f->low;
     if (!f->width || from < f->width) tally[from >> f->shift]++;
@@ -67,10 +68,13 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
   f->shift = bits > BIN_BITS ? bits - BIN_BITS : 0;
   f->width = bits < 64 ? UINT64_C(1) << bits : 0;
   for (;;) {
+    /* Each round tallies 12 bits more of those words that have the bits before in common. */
     memset(f->tally, 0, (size_t)workers * BINS * sizeof *f->tally);
     if (!tsr__parallel_long(f->rt, "sort", pieces, tally_task, f))
       return tsr__cancelled(error, "sort");
     int64_t here = 0;
+    /* `below`: rows in the bins before; bins are passed until the count is reached. The last one
+     * holds what is left. */
     int bin = -1;
     do {
       below += here;
@@ -80,6 +84,8 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
     } while (below + here < count && bin < BINS - 1);
     uint64_t first = f->low + ((uint64_t)bin << f->shift);
     f->most = first + ((UINT64_C(1) << f->shift) - 1);
+    /* All bits are looked at, or what would be taken too much is little: further rounds would cost
+     * more than they save. */
     if (!f->shift || below + here <= 2 * count + SPARE) return TSR_OK;
     f->low = first;
     f->width = UINT64_C(1) << f->shift;
@@ -91,6 +97,7 @@ static tsr_status find_most(finder *f, int64_t count, tsr__error *error)
 static int64_t settle(finder *f, int64_t *rows)
 {
   int64_t task = 0, all = 0;
+  /* In order of pieces, so the rows of a part stay in order. */
   for (int p = 0; p < f->parts->count; p++) {
     rows[p] = 0;
     for (int64_t at = 0; at < f->parts->rows[p]; at += TSR__PIECE_ROWS, task++) {
@@ -111,6 +118,7 @@ static tsr_status find(finder *f, const tsr__top_ask *ask, int64_t *rows, tsr__i
   if (status) return status;
   if (!tsr__parallel_long(f->rt, "sort", pieces, count_task, f))
     return tsr__cancelled(error, "sort");
+  /* Nearly all would be taken: nothing is gained, and `out` stays empty. */
   if (settle(f, rows) > ask->most) return TSR_OK;
   tsr__parts few = { f->parts->count, f->parts->device, rows };
   status = tsr__index_new(f->rt, &few, out, error);
