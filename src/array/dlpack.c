@@ -116,8 +116,8 @@ static tsr_status check(taking *t, tsr__error *error)
 
 /* ---- taking ------------------------------------------------------------------------------ */
 
-/* Copies the elements of a strided tensor to dense memory, in C order. */
-/* An odometer: the last index turns fastest, and takes back what it went when it starts anew. */
+/* Copies the elements of a strided tensor to dense memory, in C order. An odometer: the last index
+ * turns fastest, and takes back what it went when it starts anew. */
 static void gather(const taking *t, char *out)
 {
   int64_t count = tsr__shape_count(&t->shape), index[TSR_MAX_RANK] = { 0 };

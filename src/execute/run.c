@@ -247,8 +247,8 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;
   if (find_extent(exec, io, &extent)) return exec->error->status;
-  /* tsr__value_box then gives boxes of a filtered domain as it does for values that exist. */
-  /* A value's frame without buffers stands for the domain: its boxes are the local shapes. */
+  /* A value's frame without buffers stands for the domain: its boxes are the local shapes, which
+   * tsr__value_box then gives of a filtered domain as of values that exist. */
   tsr_shape shape = run_shape(exec, io->domain, &extent);
   const tsr_sharding *sharding = tsr__sharding_of(exec, io->domain);
   int positions = tsr__positions(sharding);

@@ -356,7 +356,7 @@ static void put_all(drawing *d)
 {
   int least = least_width(d), band = d->columns;
   /* First all columns in one line; else as many to a band as fit when each is as narrow as can
-   * be. */
+   * be. A rule stands in front of each column, and one behind the last. */
   if (!fit_columns(d, 0, band, least)) band = (d->opts.width - 1) / (least + !d->opts.colour);
   if (band < 1) band = 1;
   for (int64_t lead = 0; lead < d->leads; lead++)
@@ -379,6 +379,7 @@ static tsr_status check_opts(const tsr_draw_opts *opts, tsr__error *error)
     return tsr__error_set(error, TSR_EARG, "its scale is %s, expected 0 (which is 1) to 100",
                           scale);
   }
+  /* All three within the same bounds. */
   int least = opts->width < opts->min_width ? opts->width : opts->min_width;
   int most = opts->width > opts->min_width ? opts->width : opts->min_width;
   if (opts->max_width < least) least = opts->max_width;
@@ -417,6 +418,7 @@ static void name_kind(drawing *d, const tsr_scope *scope)
 {
   const tsr__topology *topology = tsr__topology_of(scope->rt);
   size_t n = 0;
+  /* In capitals, and a blank behind it: there is room for that. */
   for (const char *at = topology ? topology->kind : ""; *at && n + 2 < sizeof d->kind; at++)
     d->kind[n++] = (char)(*at >= 'a' && *at <= 'z' ? *at - 'a' + 'A' : *at);
   d->kind[n] = ' ';

@@ -448,6 +448,7 @@ static tsr_mesh *find_or_make(tsr_runtime *rt, const struct draft *draft)
   uint64_t hash = draft_hash(draft);
   tsr_mesh **list = list_of(rt, hash), *mesh = list ? *list : NULL;
 
+  /* The list has all meshes with these bits of the hash, bad ones among them. */
   for (; mesh; mesh = mesh->next)
     if (!mesh->error && mesh->hash == hash && draft_equals(draft, mesh)) return mesh;
   mesh = list ? mesh_new(rt, draft, hash) : NULL;

@@ -379,6 +379,7 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
   /* Taken before the types are: what they are made of is this version. */
   if (df->parent) df->parent_version = df->parent->version;
   df->other_version = others_version(df);
+  /* What gives a row for a row is one row where all it stands on is. */
   if (verb->rows == TSR__ROWS_MAPS || verb->rows == TSR__ROWS_PAIRS) df->one_row = maps_one_row(df);
   if (df->depth > MAX_CHAIN)
     return tsr__error_set(error, TSR_EUNSUPPORTED,

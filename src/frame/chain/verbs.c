@@ -355,6 +355,7 @@ static tsr_status all_columns(tsr_frame *df, tsr__text *out, tsr__error *error)
     const tsr__expr *expr = column(df, i, error);
     if (!expr) return error->status;
     tsr__text_add(out, "%s", i ? ", " : "");
+    /* Printed, so that names have quotes where they need them. */
     tsr__expr_print(expr, out);
   }
   if (out->failed) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

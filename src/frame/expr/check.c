@@ -590,8 +590,8 @@ static bool check_column(checker *c, tsr__expr *expr)
   return true;
 }
 
-/* An aggregate among values: to be made, or the name of a column that was made so. */
-/* "sum(x)" may be a column: results of an aggregation are called by their text. */
+/* An aggregate among values: to be made, or the name of a column that was made so. "sum(x)" may be
+ * a column: results of an aggregation are called by their text. */
 static bool out_of_place(checker *c, const tsr__expr *expr)
 {
   char name[100];

@@ -71,6 +71,7 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
   tsr__col out = { .type = (uint8_t)to };
   tsr_array *x = from.values, *fits = NULL;
   if (from.type == TSR_COL_DATE && to == TSR_COL_TIME) {
+    /* The midnight that it begins with, in microseconds. */
     tsr_array *day = whole(low, INT64_C(86400000000));
     x = tsr__cast(low, x, TSR_I64);
     fits = tsr__op1(low, TSR__OP_NOT, tsr__op2(low, TSR__OP_MULOVF, x, day));
@@ -80,6 +81,7 @@ static tsr__col convert(tsr__lower *low, const tsr__expr *expr, tsr__col from)
     x = tsr__op2(low, TSR__OP_FLOORDIV, x, whole(low, INT64_C(86400000000)));
     out.values = tsr__cast(low, x, TSR_I32);
   } else if (to == TSR_COL_BOOL && from.type != TSR_COL_BOOL) {
+    /* True is whatever is not 0, NaN too. */
     bool real = tsr__is_float(from.type);
     tsr_dtype own = (tsr_dtype)x->dtype;
     tsr_array *zero = real ? tsr__const_f(low, own, 0) : tsr__const_i(low, own, 0);
@@ -132,16 +134,19 @@ static bool read_text(const tsr__decimal *decimal, int type, tsr__text_view text
     *value = days;
     return date;
   case TSR_COL_TIME:
+    /* A moment, or a date, which is its midnight. */
     if (tsr__time_read(text.at, length, value)) return true;
     date = tsr__date_read(text.at, length, &days);
     *value = days * INT64_C(86400000000);
     return date;
   default:
     number = tsr__decimal_read(decimal, text.at, length, value, real);
+    /* Beyond i64 only u64 goes on. */
     if (!tsr__is_float(type))
       return (number == TSR__NUMBER_INT && tsr__dtype_holds((tsr_dtype)type, *value)) ||
              (number == TSR__NUMBER_BIG && type == TSR_COL_U64 &&
               tsr__decimal_natural(text.at, length, (uint64_t *)value));
+    /* From the text once more: a number that was rounded to f64 would be rounded twice. */
     *real = tsr__decimal_round(decimal, (tsr_dtype)type, text.at, length, *real);
     return number != TSR__NUMBER_NONE;
   }
@@ -196,6 +201,7 @@ static int write_value(int type, const void *list, int64_t i, char *out)
   case TSR_COL_TIME: return tsr__time_write(integer, out);
   default:
     if (!tsr__is_float(type)) return tsr__text_i64(out, integer);
+    /* A narrow float has a shorter text than the f64 that it is exactly. */
     tsr__dtype_put_real((tsr_dtype)type, &narrow, 0, ((const double *)list)[i]);
     return tsr__dtype_text((tsr_dtype)type, &narrow, 0, out);
   }
@@ -328,6 +334,7 @@ static tsr__col write_bools(tsr__lower *low, tsr__col from)
 {
   tsr__texts texts;
   tsr__texts_open(&texts, low);
+  /* In this order, so that the bools themselves are the codes. */
   tsr__texts_code(&texts, "false", 5);
   tsr__texts_code(&texts, "true", 4);
   return (tsr__col){ .type = TSR_COL_TEXT,
@@ -340,6 +347,7 @@ tsr__col tsr__lower_cast(tsr__lower *low, const tsr__expr *expr)
 {
   int to = expr->type;
   tsr__col from = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
+  /* A column of texts without any text holds only nulls. */
   bool nulls = from.type == TSR_COL_TEXT && (!from.dict || !from.dict->count);
   if (from.type == TSR__COL_NULL || (nulls && to != TSR_COL_TEXT)) {
     from.type = TSR__COL_NULL;

@@ -214,6 +214,7 @@ static void add_cell(explainer *e, double value, bool counted)
    * characters. */
   for (const char *unit = " kMGTP"; length > CELL - 2 && *unit; unit++, value /= 1000) {
     length = tsr__text_decimals(text, sizeof text, value, 'f', 0) + !counted;
+    /* `length` counts the "~", which is not in `text`: the unit stands behind the digits. */
     if (*unit != ' ') text[length++ - !counted] = *unit;
     text[length - !counted] = '\0';
   }
@@ -572,6 +573,7 @@ static tsr_status print_stretch(stretch *s, tsr__bind *bind, int most)
  * for rows only that is said. */
 static tsr_status explain_stretch(explainer *e, const tsr__visit *end)
 {
+  /* The last step may have the number of one before it. */
   int most = e->step[e->count - 1].number;
   for (int i = 0; i < e->count; i++)
     if (e->step[i].number > most) most = e->step[i].number;

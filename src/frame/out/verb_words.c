@@ -21,6 +21,7 @@ static void add_items(const tsr__visit *v, bool all, tsr__text *out)
     /* Counted beyond the most, for the "and 3 more". */
     if ((!all && !v->need[keys + i]) || ++used > MOST) continue;
     tsr__text_add(out, "%s", used > 1 ? ", " : "");
+    /* A name that was given; others are the text of their expression. */
     if (item->named) tsr__text_add(out, "%s = ", item->name);
     tsr__expr_print(item->expr, out);
   }
@@ -154,6 +155,7 @@ static void words_describe(const tsr__words *w, tsr__text *out)
 static void words_sort(const tsr__words *w, tsr__text *out)
 {
   const tsr_frame *df = w->visit->df;
+  /* A head that stood on it was moved into the sort. */
   if (df->count) tsr__text_add(out, "top %lld by ", (long long)df->count);
   else tsr__text_add(out, "sort by ");
   add_keys(df, out);
@@ -197,6 +199,7 @@ static void words_join(const tsr__words *w, tsr__text *out)
 static void words_concat(const tsr__words *w, tsr__text *out)
 {
   tsr__text_add(out, "concat steps ");
+  /* 0: a step that is not shown. */
   for (int i = 0; i < w->visit->df->part_count; i++)
     tsr__text_add(out, "%s%d", i ? ", " : "", w->from[i] > 0 ? w->from[i] : 0);
 }

@@ -145,6 +145,7 @@ char *tsr__paths_said(tsr__arena *arena, const tsr__path_ask *ask)
   char *text = tsr__arena_new(arena, length + (size_t)tail + 1);
   if (!text) return NULL;
   memcpy(text, ask->path, length);
+  /* The arena's memory is zeros, which end the text. */
   memcpy(text + length, more, (size_t)tail);
   return text;
 }

@@ -253,6 +253,7 @@ static bool do_round(scan_job *job)
 
 static void start_round(scan_job *job)
 {
+  /* Narrow strips get as much as wide ones, so that places follow from numbers. */
   size_t bytes = WIDTH * line_bytes(job->work);
   for (int64_t i = 0; i < job->units; i++) {
     int64_t count = unit_of(job, job->first + i).count;
@@ -281,6 +282,7 @@ static tsr_status do_units(scan_job *job, int64_t units, tsr__error *error)
 {
   tsr__heap *heap = &job->call->rt->heap;
   size_t bytes = WIDTH * line_bytes(job->work) + sizeof *job->state;
+  /* As many units as the states of a round have bytes for, but one at least. */
   int64_t most = ROUND / (int64_t)bytes / job->pieces;
   if (most > units) most = units;
   if (most < 1) most = 1;
@@ -330,6 +332,7 @@ static tsr_status whole_strip(const tsr__strip *s)
   return status;
 }
 
+/* One piece a line: nothing is before it, and nothing to be joined. */
 static tsr_status whole_lines(const tsr__call *call, const tsr__scan_work *work, tsr__error *error)
 {
   tsr__line_work lines = {

@@ -534,6 +534,7 @@ enum { LOWEST = 1075 - 400, HIGHEST = 1075 + 400 };
 static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
   int low = 0, high = 0, count = bits_of_count(rows);
+  /* Exponent 0 is that of zeros and denormals, 2047 of what is no number: neither says anything. */
   for (int e = 1; e < 2047; e++) {
     if (!f->seen[e] && !f->seen[2048 + e]) continue;
     low = low ? low : e;
@@ -550,9 +551,11 @@ static void judge_floats(tsr__span_of *span, const finds *f, int64_t rows, bool 
   span->narrow = near_one && high - low <= most;
   span->narrow_squares = near_one && squared && high - low <= most_squares;
   if (span->narrow_squares) most = most_squares;
+  /* Three quarters of the bits that are left lie below what was seen, but no more than twelve. */
   int room = most - (high - low), below = 3 * room / 4 < 12 ? 3 * room / 4 : 12;
   span->unit.low = low - below > LOWEST ? low - below : LOWEST;
   span->unit.width = HIGHEST - span->unit.low < most ? HIGHEST - span->unit.low : most;
+  /* Infinities and NaN of either sign, and -0. */
   span->unit.special = f->seen[2047] || f->seen[4095] || f->seen[2048];
 }
 
@@ -566,6 +569,7 @@ static int64_t most_whole(int64_t rows, bool squares)
 
 static void judge_whole(tsr__span_of *span, const finds *f, int64_t rows, bool squared)
 {
+  /* Unsigned: the size of INT64_MIN is no i64. */
   uint64_t down = f->least < 0 ? 0 - (uint64_t)f->least : 0,
            up = f->most > 0 ? (uint64_t)f->most : 0;
   uint64_t size = down > up ? down : up;
