@@ -117,7 +117,7 @@ static tsr_array *reduced(world *w)
   };
   uint8_t which = byte(w), how = byte(w);
   tsr_reduce_args args = { .size = sizeof args, .x = pick(w), .keep_dims = how & 1 };
-  args.dims = tsr_dims_of((int[]){ (int)number(w), (int)number(w) }, how >> 1 & 3);
+  args.dims = tsr_dims_of((int[]){ (int)number(w), (int)number(w) }, (how >> 1 & 3) % 3);
   if (how & 8) args.where = pick(w);
   args.skip_nan = how & 16;
   if (how & 32) args.dtype = dtype_of(w);
@@ -128,8 +128,9 @@ static tsr_array *reduced(world *w)
 static tsr_array *viewed(world *w)
 {
   tsr_array *a = pick(w);
-  tsr_range ranges[2] = { { number(w), number(w), number(w) },
-                          { number(w), number(w), number(w) } };
+  /* A slice looks at as many as the array has dims, whatever that number is. */
+  tsr_range ranges[TSR_MAX_RANK] = { { number(w), number(w), number(w) },
+                                     { number(w), number(w), number(w) } };
   int dims[3] = { (int)number(w), (int)number(w), (int)number(w) };
   tsr_pad_args pad = { .size = sizeof pad, .x = a, .low = { number(w) }, .high = { number(w) } };
   switch (byte(w) % 14) {
