@@ -119,7 +119,7 @@ static bool types_of(const struct way *way, const uint8_t choice[2], char out[TY
       if (*name == '"') *to++ = '"';
       *to++ = *name;
     }
-    to += sprintf(to, "\" %s", fuzz_type_name[type]);
+    to += sprintf(to, "\" %s", tsr_coltype_name((tsr_coltype)type));
   }
   tsr__csv_close(csv);
   return *out;
