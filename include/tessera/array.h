@@ -114,6 +114,10 @@ TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *si
 TSR_API tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype,
                                tsr_shape shape, tsr_sharding sharding, const char *site);
 
+/* The same with the dtype and the shape of an array, lying as that does where it is settled.
+ * Returns it owned as results are. Errors: as tsr_full. Local. */
+TSR_API tsr_array *tsr_full_like_at(tsr_array *like, tsr_operand value, const char *site);
+
 /* Makes an array whose elements are their index along `dim`. Returns it owned by the scope.
  * Errors: TSR_EARG for a dim that is not there, TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
@@ -328,6 +332,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
 #define tsr_num(scope, value) tsr_num_at((scope), TSR_VALUE(value), TSR_HERE)
 #define tsr_full(scope, value, dtype, shape, sharding) \
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)
+#define tsr_full_like(like, value) tsr_full_like_at((like), TSR_OPERAND(value), TSR_HERE)
 #define tsr_iota(scope, dtype, shape, dim, sharding) \
   tsr_iota_at((scope), (dtype), (shape), (dim), (sharding), TSR_HERE)
 

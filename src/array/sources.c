@@ -259,6 +259,15 @@ tsr_array *tsr_full_at(tsr_scope *scope, tsr_operand value, tsr_dtype dtype, tsr
                    &(tsr__ask){ .dtype = dtype, .shape = shape, .sharding = &sharding }, site);
 }
 
+tsr_array *tsr_full_like_at(tsr_array *like, tsr_operand value, const char *site)
+{
+  tsr_scope *scope = tsr__scope_here(tsr__home(like));
+  TSR__CALL(scope, "full_like");
+  bool tells = !tsr__usable(like) || like->op == TSR__OP_TREE; /* abs what is wrong with it */
+  if (tells) return tsr_abs_at(like, site);
+  return tsr_full_at(scope, value, (tsr_dtype)like->dtype, like->shape, like->sharding, site);
+}
+
 tsr_array *tsr_iota_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int dim,
                        tsr_sharding sharding, const char *site)
 {

@@ -370,13 +370,19 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int n
                          const char *site)
 {
   const char *name = tsr__ops[op].name;
-  bool good =
-      !a->deleted && a->node.scope->rt == scope->rt && tsr__scope_encloses(a->node.scope, scope);
+  bool tree = a->op == TSR__OP_TREE && op != TSR__OP_TREE;
+  bool good = !tree && !a->deleted && a->node.scope->rt == scope->rt &&
+              tsr__scope_encloses(a->node.scope, scope);
   if (good) return true;
   char which[24] = "an operand"; /* of calls that are made of others numbers say nothing */
   if (!scope->call) snprintf(which, sizeof which, "operand %d", number);
   tsr__error gone;
-  if (a->deleted)
+  if (tree)
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_%s: %s is a tree of %d; take a part out with tsr_item or tsr_field, or use "
+              "tsr_tree_map",
+              name, which, a->in_count);
+  else if (a->deleted)
     tsr__fail(scope, site, TSR_ESTATE, "tsr_%s: %s, made at %s, was %s", name, which,
               a->node.site ? a->node.site : "an unknown line", tsr__gone_text(a, &gone));
   else if (a->node.scope->rt != scope->rt)

@@ -631,6 +631,7 @@ static void reductions(struct verb_run *r)
 static void made_arrays(struct verb_run *r)
 {
   verb_see_array(r, tsr_full(r->s, 2.5, TSR_F64, TSR_SHAPE(7), r->at));
+  verb_see_array(r, tsr_full_like(verb_matrix(r), 1.5));
   verb_see_array(r, tsr_take(verb_matrix(r), tsr_iota(r->s, TSR_I64, TSR_SHAPE(3), 0, r->at), 0));
   verb_see_array(r, tsr_add(tsr_num(r->s, 4), tsr_num(r->s, 2)));
 }

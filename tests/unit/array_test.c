@@ -155,6 +155,22 @@ TEST(what_comes_of_a_cleared_error_says_so)
   tsr_runtime_close(rt);
 }
 
+TEST(a_full_array_is_like_another)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding at = tsr_on(tsr_mesh_default(rt, "x"), "x");
+  tsr_array *x = tsr_full(s, 1.0, TSR_I16, TSR_SHAPE(10, 2), at);
+  tsr_array *like = tsr_full_like(x, 7);
+  CHECK_STR(tsr_type_of(like), "i16[10,2]@(x,-)");
+  CHECK_STATUS(tsr_eval(&like, 1), TSR_OK, s);
+  double total = 0;
+  CHECK_STATUS(tsr_read_scalar(tsr_sum(like), &total), TSR_OK, s);
+  CHECK_F64_BITS(total, 140);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(kept_values_outlive_their_scope)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:4");

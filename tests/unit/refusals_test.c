@@ -689,6 +689,9 @@ static void places(void)
   NO(tsr_full(s, f3, TSR_F32, TSR_SHAPE(3), free_place));
   NO(tsr_full(s, 1, TSR_F32, square, free_place));
   NO(tsr_full(s, 1, (tsr_dtype)77, TSR_SHAPE(3), free_place));
+  NO(tsr_full_like(tsr_cast(f3, TSR_I8), 300));
+  NO(tsr_full_like(tsr_tuple(s, f3), 1));
+  NO(tsr_add(f3, tsr_tuple(s, f3)));
   NO(tsr_iota(s, TSR_F32, TSR_SHAPE(3), 1, free_place));
   NO(tsr_iota(s, TSR_F32, TSR_SHAPE(3), -1, free_place));
   NO(tsr_iota(s, TSR_BOOL, TSR_SHAPE(3), 0, free_place));
