@@ -65,8 +65,9 @@ array *tsr_sign_at(array *a, const char *site)
   if (a->dtype == TSR_BOOL) return tsr_neg_at(a, site); /* refuses it */
   /* Of unsigned numbers 0 or 1. */
   if (is_natural(a)) return tsr_minimum_at(a, tsr_operand_int(1), site);
-  /* The comparisons leave NaN and 0 over; what they leave is a + 0. */
-  array *zero = tsr_add_at(a, tsr_operand_int(0), site); /* -0 becomes 0, NaN stays */
+  /* The comparisons leave NaN and 0 over; what they leave is a + 0, since -0 becomes 0. A gradient
+   * sees no way through either. */
+  array *zero = tsr_add_at(tsr_stop_gradient_at(a, site), tsr_operand_int(0), site);
   array *below = tsr_lt_at(a, tsr_operand_int(0), site);
   array *rest = tsr_where_at(below, tsr_operand_int(-1), of(zero), site);
   return tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), of(rest), site);

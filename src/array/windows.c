@@ -239,12 +239,24 @@ tsr_array *tsr_conv_at(const tsr_conv_args *given, const char *site)
 
 /* ---- reductions of windows ------------------------------------------------------------------- */
 
+static bool is_extreme(tsr_window_op op)
+{
+  return op == TSR_WINDOW_MAX || op == TSR_WINDOW_MIN;
+}
+
+/* Of equal extremes the first of a window has the gradient, as in JAX. */
+static tsr_array *extreme(tsr__op op, tsr_array *a, tsr_array *b, const char *site)
+{
+  tsr__ask first = { TSR__ATTR(tsr__tie_attr, .first = 1) }, none = { 0 };
+  return tsr__make(NULL, op, TSR__IN(a, b), tsr__of_floats(a) ? &first : &none, site);
+}
+
 static tsr_array *both(tsr_window_op op, tsr_array *a, tsr_array *b, const char *site)
 {
   tsr_operand second = tsr_operand_array(b);
   switch (op) {
-  case TSR_WINDOW_MAX: return tsr_maximum_at(a, second, site);
-  case TSR_WINDOW_MIN: return tsr_minimum_at(a, second, site);
+  case TSR_WINDOW_MAX: return extreme(TSR__OP_MAXIMUM, a, b, site);
+  case TSR_WINDOW_MIN: return extreme(TSR__OP_MINIMUM, a, b, site);
   case TSR_WINDOW_PROD: return tsr_mul_at(a, second, site);
   default: return tsr_add_at(a, second, site);
   }
@@ -355,7 +367,9 @@ tsr_array *tsr_reduce_window_at(const tsr_window_args *given, const char *site)
   tsr_array *y = bordered(x, args.low, args.high, neutral(args.op, dtype), site);
   /* Sums of f32 and less are then rounded once at the end, whatever the windows' order. */
   if (adds && tsr__dtype_float(dtype)) y = tsr_cast_at(y, TSR_F64, site);
-  for (int d = 0; d < x->shape.rank && !y->inert; d++) {
+  for (int i = 0; i < x->shape.rank && !y->inert; i++) {
+    /* The last dim first, so that the first of equal extremes is the first in C order. */
+    int d = is_extreme(args.op) ? x->shape.rank - 1 - i : i;
     int64_t size = y->shape.dims[d], window = args.window[d];
     /* Divided, not multiplied: a window times a dilation may be beyond 64 bits. */
     bool fits = size && window - 1 <= (size - 1) / args.dilation[d];

@@ -166,6 +166,7 @@ enum tsr__attr_family {
   TSR__ATTR_SCAN,
   TSR__ATTR_SORT,
   TSR__ATTR_ROLL,
+  TSR__ATTR_TIE,
   TSR__ATTR_INDEX,
   TSR__ATTR_SLICE,
   TSR__ATTR_ORDER,
@@ -213,6 +214,11 @@ typedef struct tsr__sort_attr {
 typedef struct tsr__roll_attr {
   int64_t dim, count; /* how far along which dim */
 } tsr__roll_attr;
+
+/* Who gets the gradient of an extreme of two where both are it: 0 a half each, 1 the first. */
+typedef struct tsr__tie_attr {
+  int64_t first;
+} tsr__tie_attr;
 
 typedef struct tsr__index_attr {
   int64_t index; /* arg: which operand of the region's node; result: which result of its operand */

@@ -29,6 +29,7 @@ static const tsr__dim_attr no_dim;
 static const tsr__scan_attr no_scan;
 static const tsr__sort_attr no_sort;
 static const tsr__roll_attr no_roll;
+static const tsr__tie_attr no_tie;
 static const tsr__index_attr no_index;
 static const tsr__slice_attr no_slice;
 static const tsr__order_attr no_order;
@@ -50,6 +51,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_SCAN] = { sizeof no_scan, &no_scan },
   [TSR__ATTR_SORT] = { sizeof no_sort, &no_sort },
   [TSR__ATTR_ROLL] = { sizeof no_roll, &no_roll },
+  [TSR__ATTR_TIE] = { sizeof no_tie, &no_tie },
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
   [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
   [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },

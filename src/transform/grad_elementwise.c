@@ -102,6 +102,12 @@ static array *beyond_one(const tsr__pull *p, array *a)
   return tsr__times(p, tsr__more(p, a, -1), tsr__more(p, a, 1));
 }
 
+/* (1 - a) (1 + a), at both ends 0 and not -0: what is divided by it is infinite with its sign. */
+static array *short_of_one(const tsr__pull *p, array *a)
+{
+  return tsr__times(p, tsr__more(p, tsr_neg_at(a, p->site), 1), tsr__more(p, a, 1));
+}
+
 void tsr__grad_acosh(const tsr__pull *p)
 {
   by_inverse(p, tsr_sqrt_at(beyond_one(p, p->in[0]), p->site));
@@ -109,7 +115,7 @@ void tsr__grad_acosh(const tsr__pull *p)
 
 void tsr__grad_atanh(const tsr__pull *p)
 {
-  by_inverse(p, tsr_neg_at(beyond_one(p, p->in[0]), p->site));
+  by_inverse(p, short_of_one(p, p->in[0]));
 }
 
 void tsr__grad_sin(const tsr__pull *p)
@@ -130,7 +136,7 @@ void tsr__grad_tan(const tsr__pull *p)
 /* sqrt(1 - a * a) */
 static array *height(const tsr__pull *p)
 {
-  return tsr_sqrt_at(tsr_neg_at(beyond_one(p, p->in[0]), p->site), p->site);
+  return tsr_sqrt_at(short_of_one(p, p->in[0]), p->site);
 }
 
 void tsr__grad_asin(const tsr__pull *p)
@@ -288,8 +294,21 @@ static array *share(const tsr__pull *p, int i)
                       p->site);
 }
 
+/* All of it goes to the first where that is the result, else to the second. */
+static void give_first(const tsr__pull *p)
+{
+  array *first = tsr_eq_at(p->in[0], tsr_operand_array(p->out), p->site);
+  if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__only(p, first, p->due));
+  if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__only(p, tsr_not_at(first, p->site), p->due));
+}
+
 void tsr__grad_extreme_of_two(const tsr__pull *p)
 {
+  const tsr__tie_attr *tie = p->attr;
+  if (tie->first) {
+    give_first(p);
+    return;
+  }
   if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, p->due, share(p, 0)));
   if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__times(p, p->due, share(p, 1)));
 }
