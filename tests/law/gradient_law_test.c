@@ -1,5 +1,5 @@
-/* Gradients by central differences, of every row that has a rule: over random shapes, on several
- * meshes, and of the gradients too. */
+/* Gradients by central differences, of every row that has a rule: over random shapes, on every mesh
+ * of the law, and of the gradients too; and the same bits on all of these. */
 #include <math.h>
 #include <string.h>
 
@@ -189,15 +189,26 @@ static tsr_array *drawn(tsr_scope *s, test_rng *rng, const row *r, tsr_shape sha
   return tsr_put(s, data, TSR_F64, shape, on);
 }
 
+/* One row on arrays that lie at random on a mesh, or anywhere. */
+enum { MOST = 3 };
+
+static tsr_shape draw_row(tsr_scope *s, const tsr_mesh *mesh, int which, uint64_t seed,
+                          tsr_array **in)
+{
+  test_rng rng = test_seeded(seed * 1000 + (uint64_t)which), places = test_seeded(seed);
+  tsr_shape shape = TSR_SHAPE(test_range(&rng, 2, 5), test_range(&rng, 2, 5));
+  for (int i = 0; i < rows[which].count; i++) {
+    tsr_sharding on = mesh ? law_sharding(&places, mesh, 2) : (tsr_sharding){ 0 };
+    in[i] = drawn(s, &rng, &rows[which], shape, on);
+  }
+  return shape;
+}
+
 static void check_row(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64_t seed)
 {
-  test_rng rng = test_seeded(seed * 1000 + (uint64_t)which);
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_shape shape = TSR_SHAPE(test_range(&rng, 2, 5), test_range(&rng, 2, 5));
-  enum { MOST = 3 };
   tsr_array *in[MOST];
-  for (int i = 0; i < rows[which].count; i++)
-    in[i] = drawn(s, &rng, &rows[which], shape, law_sharding(&rng, mesh, 2));
+  draw_row(s, mesh, which, seed, in);
   gradient_check(&(gradient_case){ rows[which].name, s, row_body, (void *)&rows[which], in,
                                    rows[which].count, 2, 2e-6, seed });
   tsr_scope_close(s);
@@ -218,8 +229,63 @@ TEST_TIMEOUT(gradients_of_rows_are_central_differences_on_one_device, 300)
 
 TEST_TIMEOUT(gradients_of_rows_are_central_differences_on_meshes, 300)
 {
-  check_rows("x=2,y=2", 11);
-  if (!test_quick()) check_rows("x=8", 12);
+  for (int m = 0; m < LAW_MESHES; m++)
+    if (!test_quick() || m == 5) check_rows(law_meshes[m], 11 + (uint64_t)m);
+}
+
+/* ---- the same bits everywhere ---------------------------------------------------------------- */
+
+/* Products that do not say .reproducible depend on the mesh, and so does prod. */
+static bool has_bits(const row *r)
+{
+  const char *const none[] = { "matmul", "outer", "prod", "prods" };
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+    if (!strcmp(r->name, none[i])) return false;
+  return true;
+}
+
+static tsr_array *summed_row(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *out = row_body(s, in, user);
+  return tsr_sum(tsr_mul(out, tsr_cos(out)));
+}
+
+/* A row's gradients by all its arrays, on a mesh or on one device. */
+static void find_slopes(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64_t seed,
+                        double *out)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *in[MOST], *leaves[MOST];
+  tsr_shape shape = draw_row(s, mesh, which, seed, in);
+  int count = rows[which].count;
+  size_t each = (size_t)(shape.dims[0] * shape.dims[1]);
+  tsr_function *f = tsr_function_make(s, summed_row, .user = (void *)&rows[which]);
+  tsr_function *g = tsr_grad(f, .wrt = { .bits = (1u << count) - 1 });
+  tsr_tree_leaves(tsr_call_at(g, in, count, TSR_HERE), leaves, MOST);
+  for (int i = 0; i < count; i++)
+    CHECK_STATUS(tsr_read(leaves[i], out + each * (size_t)i, each * sizeof *out), TSR_OK, s);
+  tsr_scope_close(s);
+}
+
+static void compare_rows(tsr_runtime *rt, const char *axes, uint64_t seed)
+{
+  tsr_mesh *mesh = tsr_mesh_make(rt, axes);
+  for (int i = 0; i < ROWS; i++) {
+    double one[25 * MOST] = { 0 }, many[25 * MOST] = { 0 };
+    if (!has_bits(&rows[i])) continue;
+    find_slopes(rt, NULL, i, seed, one);
+    find_slopes(rt, mesh, i, seed, many);
+    if (memcmp(one, many, sizeof one) != 0)
+      FAIL("%s on %s, seed %d", rows[i].name, axes, (int)seed);
+  }
+}
+
+TEST_TIMEOUT(gradients_of_rows_have_the_same_bits_on_every_mesh, 300)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  for (int m = 0; m < LAW_MESHES; m++)
+    if (!test_quick() || m % 3 == 0) compare_rows(rt, law_meshes[m], 31 + (uint64_t)m);
+  tsr_runtime_close(rt);
 }
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
