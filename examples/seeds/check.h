@@ -94,14 +94,27 @@ static inline const char *check_fact(const char *array, const char *key)
   return NULL;
 }
 
+/* A float of any width; a bf16 is the upper half of an f32. */
+static inline double check_float(tsr_dtype dtype, const void *value)
+{
+  float narrow = 0;
+  if (dtype == TSR_F64) return *(const double *)value;
+  if (dtype == TSR_BF16) {
+    uint32_t bits = (uint32_t) * (const uint16_t *)value << 16;
+    memcpy(&narrow, &bits, sizeof narrow);
+  } else {
+    narrow = *(const float *)value;
+  }
+  return (double)narrow;
+}
+
 /* Compares one value of a golden list with `value` (dtype as the array's) and moves past it. */
 static inline bool check_next(const char **list, tsr_dtype dtype, const void *value)
 {
   char *end = NULL;
   bool same;
-  if (dtype == TSR_F64 || dtype == TSR_F32) {
-    double expected = strtod(*list, &end);
-    double found = dtype == TSR_F64 ? *(const double *)value : (double)*(const float *)value;
+  if (dtype == TSR_F64 || dtype == TSR_F32 || dtype == TSR_BF16) {
+    double expected = strtod(*list, &end), found = check_float(dtype, value);
     same = isnan(expected) ? isnan(found) : memcmp(&expected, &found, sizeof found) == 0;
   } else {
     int64_t expected = strtoll(*list, &end, 10);
