@@ -11,6 +11,7 @@
 #include "tessera/dlpack.h"
 #include "tessera/elementwise.h"
 #include "tessera/frame.h"
+#include "tessera/frame_tree.h"
 #include "tessera/function.h"
 #include "tessera/gradient.h"
 #include "tessera/indexing.h"

@@ -216,6 +216,8 @@ void tsr__call_close(tsr_scope **opened);
 tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b);
 /* Whether `outer` is `scope` or around it, so that it closes no sooner. */
 bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope);
+/* Whether a function's body is traced in a scope or around it. */
+bool tsr__scope_traces(const tsr_scope *scope);
 /* Where a result belongs whose operands' innermost scope is `scope`: the newest scope in it, itself
  * included, that the calling thread opened; `scope` where there is none. NULL for NULL. */
 tsr_scope *tsr__scope_here(tsr_scope *scope);

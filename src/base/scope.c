@@ -263,6 +263,12 @@ bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope)
   return scope == outer;
 }
 
+bool tsr__scope_traces(const tsr_scope *scope)
+{
+  while (scope && !scope->body) scope = scope->outer;
+  return scope != NULL;
+}
+
 /* ---- opening ---- */
 
 /* A new scope with nothing but the arena in order. */

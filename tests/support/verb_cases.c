@@ -837,6 +837,7 @@ const struct verb_case verb_cases[] = {
   { "loops", verb_loops },
   { "named", verb_named },
   { "donated", verb_donated },
+  { "frame_trees", verb_frame_trees },
   CASE(comparisons),
   CASE(reductions),
   CASE(made_arrays),

@@ -51,6 +51,7 @@ void verb_training(struct verb_run *r);
 void verb_loops(struct verb_run *r);
 void verb_named(struct verb_run *r);
 void verb_donated(struct verb_run *r);
+void verb_frame_trees(struct verb_run *r);
 
 extern const struct verb_case verb_cases[];
 extern const int verb_case_count;

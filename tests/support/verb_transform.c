@@ -279,3 +279,19 @@ void verb_training(struct verb_run *r)
   see_leaves(r, tsr_sgd(model, slope, kept, .rate = TSR_OPERAND(rate), .momentum = 0.9));
   see_leaves(r, tsr_adam(model, slope, moments, .rate = TSR_OPERAND(0.1), .decay = 0.1));
 }
+
+static tsr_array *of_columns(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_frame *df = tsr_frame_assign(tsr_frame_from_tree(in[0]), "c", "if(a > 0, a, b) * 2");
+  (void)s, (void)user;
+  return tsr_frame_to_tree(df);
+}
+
+void verb_frame_trees(struct verb_run *r)
+{
+  tsr_array *b = tsr_put(r->s, (double[]){ 1, -2, 3 }, TSR_F64, TSR_SHAPE(3), r->at);
+  tsr_frame *df = tsr_frame_new(r->s, { "a", tsr_neg(b) }, { "b", b });
+  tsr_function *f = tsr_function_make(r->s, of_columns);
+  df = tsr_frame_call(f, tsr_frame_filter(df, "b > 0"));
+  see_leaves(r, tsr_frame_to_tree(tsr_frame_map(df, half, NULL)));
+}

@@ -368,6 +368,14 @@ static bool maps_one_row(const tsr_frame *df)
   return one;
 }
 
+/* In a body a frame's rows are arrays' elements: as many as there are, in their order. */
+static bool needs_a_run(const tsr_frame *df)
+{
+  tsr__rows rows = tsr__verb_of(df)->rows;
+  bool other = rows == TSR__ROWS_MASKS || rows == TSR__ROWS_MOVES || rows == TSR__ROWS_MAKES;
+  return other && tsr__scope_traces(df->node.scope);
+}
+
 tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
 {
   const tsr__verb *verb = tsr__verb_of(df);
@@ -386,6 +394,12 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
                           "%s: more than %d calls in one chain; collect and "
                           "start a new frame",
                           df->what, MAX_CHAIN);
+  if (needs_a_run(df))
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "%s: in the body of a function a frame keeps its rows and their order, "
+                          "as arrays do; call it on the frame before or on the result, or choose "
+                          "values with if(..)",
+                          df->what);
   if (verb->type(df, error)) return error->status;
   return tsr__schema_index(df, error);
 }
