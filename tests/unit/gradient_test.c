@@ -310,6 +310,49 @@ TEST(gradients_go_through_calls_and_twice)
   tsr_runtime_close(rt);
 }
 
+/* x to the n, times the line's second number; `user` is both. */
+typedef struct powers {
+  int64_t n;
+  double by;
+} powers;
+
+static tsr_array *power(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const powers *p = user;
+  (void)s;
+  return tsr_mul(tsr_pow(in[0], p->n), p->by);
+}
+
+/* The bytes at .user are arguments of all that is made of a function: what it was differentiated
+ * for before holds for these bytes alone. */
+TEST(bytes_of_a_function_are_arguments_of_its_gradients)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  powers p = { 3, 2 };
+  tsr_array *x =
+      tsr_put(s, (double[]){ 2, 3 }, TSR_F64, TSR_SHAPE(2), tsr_on(tsr_mesh_make(rt, "x=2"), "x"));
+  tsr_array *one = tsr_slice(x, TSR_RANGE(0, 1)), *scalar = tsr_reshape(one, (tsr_shape){ 0 });
+  tsr_function *f = tsr_function_make(s, power, .user = &p, .user_bytes = sizeof p);
+  tsr_function *each = tsr_vmap(tsr_grad(f)), *back = tsr_vjp(f), *all = tsr_jacobian(f);
+  tsr_function *second = tsr_hvp(f), *twice = tsr_grad(tsr_grad(f));
+  for (int i = 0; i < 4; i++) { /* 2 x^3, 5 x^2, 2 x^3 ... */
+    p = i % 2 ? (powers){ 2, 5 } : (powers){ 3, 2 };
+    bool cube = i % 2 == 0;
+    check_f64(s, tsr_call(each, x), 2, cube ? (double[]){ 24, 54 } : (double[]){ 20, 30 });
+    check_f64(s, tsr_item(tsr_call(back, x, x), 1), 2,
+              cube ? (double[]){ 48, 162 } : (double[]){ 40, 90 });
+    check_f64(s, tsr_call(all, scalar), 1, cube ? (double[]){ 24 } : (double[]){ 20 });
+    check_f64(s, tsr_call(second, scalar, scalar), 1, cube ? (double[]){ 48 } : (double[]){ 20 });
+    check_f64(s, tsr_call(twice, scalar), 1, cube ? (double[]){ 24 } : (double[]){ 10 });
+  }
+  CHECK_I64(tsr_trace_count(each), 2);
+  CHECK_I64(tsr_trace_count(twice), 2);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- what has no gradient -------------------------------------------------------------------- */
 
 static tsr_array *whole(tsr_scope *s, tsr_array *const *in, void *user)

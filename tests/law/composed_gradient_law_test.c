@@ -1,0 +1,153 @@
+/* Gradients of random functions are central differences, and so are theirs: elements, sums,
+ * products, views, look-ups, prefixes, loops, choices and functions mapped over rows, one made of
+ * another, on any mesh. LAW_SEED=n tries one; TEST_FULL=1 tries thousands. */
+#include <stdlib.h>
+
+#include "harness.h"
+#include "support/gradient_check.h"
+#include "support/law_fixture.h"
+#include "tessera.h"
+
+enum { MOST = 12, ARRAYS = 2 };
+
+/* A function by its seed: a body does the same each time it is traced. */
+typedef struct composed {
+  uint64_t seed;
+  int steps;
+  const tsr_mesh *mesh;
+} composed;
+
+/* What is made so far, all of one square shape, with values about -1 to 1. */
+typedef struct making {
+  tsr_scope *s;
+  const composed *of;
+  test_rng rng;
+  tsr_array *at[MOST];
+  int count;
+} making;
+
+static tsr_array *any(making *m)
+{
+  return m->at[test_range(&m->rng, 0, m->count - 1)];
+}
+
+static tsr_array *damped(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_tanh(tsr_add(tsr_mul(in[0], 0.8), tsr_mul(tsr_sin(in[1]), 0.3)));
+}
+
+static tsr_array *counted(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return damped(s, (tsr_array *const[]){ in[1], tsr_div(in[1], tsr_add(in[0], 2)) }, user);
+}
+
+static tsr_array *squared(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_square(in[0]);
+}
+
+static tsr_array *sine(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sin(in[0]);
+}
+
+static tsr_array *elements(making *m, tsr_array *a, tsr_array *b)
+{
+  switch (test_range(&m->rng, 0, 7)) {
+  case 0: return tsr_tanh(tsr_mul(a, 1.5));
+  case 1: return tsr_mul(a, b);
+  case 2: return tsr_sub(tsr_sin(a), tsr_mul(b, 0.5));
+  case 3: return tsr_div(a, tsr_add(tsr_square(b), 1));
+  case 4: return tsr_sub(tsr_sigmoid(a), 0.5);
+  case 5: return tsr_sub(tsr_logaddexp(a, b), 1);
+  case 6: return tsr_mul(tsr_exp(tsr_sub(a, 1)), b);
+  default: return tsr_atan2(a, tsr_add(tsr_square(b), 0.5));
+  }
+}
+
+static tsr_array *over_dims(making *m, tsr_array *a, tsr_array *b)
+{
+  int dim = (int)test_range(&m->rng, 0, 1);
+  double n = (double)tsr_shape_of(a).dims[0];
+  switch (test_range(&m->rng, 0, 5)) {
+  case 0: return tsr_sub(a, tsr_mean(b, .dims = TSR_DIMS(dim), .keep_dims = true));
+  case 1: return tsr_softmax(a, dim);
+  case 2: return tsr_div(tsr_cumsum(a, dim, .reverse = dim), n);
+  case 3: return tsr_mul(tsr_norm(a), tsr_mul(b, 0.2));
+  case 4: return tsr_div(tsr_matmul(a, b, .reproducible = dim), n);
+  default: return tsr_div(tsr_einsum("ij,kj->ki", a, b), n);
+  }
+}
+
+static tsr_array *moved(making *m, tsr_array *a)
+{
+  int64_t n = tsr_shape_of(a).dims[0], by = test_range(&m->rng, 1, n - 1);
+  int dim = (int)test_range(&m->rng, 0, 1);
+  tsr_array *places = tsr_mod(tsr_arange(m->s, 0, (double)n, .dtype = TSR_I64), by);
+  switch (test_range(&m->rng, 0, 5)) {
+  case 0: return tsr_transpose(a);
+  case 1: return tsr_roll(a, by, dim);
+  case 2: return tsr_pad(tsr_slice(a, TSR_RANGE(by, n)), .low = { by });
+  case 3: return tsr_take(a, places, dim);
+  case 4: return tsr_mul(tsr_scatter_add(a, places, a, dim), 0.3);
+  default: return tsr_reshard(a, law_sharding(&m->rng, m->of->mesh, 2));
+  }
+}
+
+static tsr_array *nested(making *m, tsr_array *a, tsr_array *b)
+{
+  tsr_array *up = tsr_gt(tsr_sum(tsr_stop_gradient(b)), 0);
+  tsr_function *f = tsr_function_make(m->s, damped);
+  switch (test_range(&m->rng, 0, 3)) {
+  case 0: return tsr_call(f, a, b);
+  case 1: return tsr_call(tsr_vmap(f), a, b);
+  case 2: return tsr_fori(0, 3, counted, NULL, a);
+  default: return tsr_cond(up, sine, squared, NULL, a);
+  }
+}
+
+static tsr_array *composed_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const composed *c = user;
+  making m = { .s = s, .of = c, .rng = test_seeded(c->seed), .count = ARRAYS };
+  for (int i = 0; i < ARRAYS; i++) m.at[i] = in[i];
+  for (int i = 0; i < c->steps; i++) {
+    tsr_array *a = any(&m), *b = any(&m), *made;
+    switch (test_range(&m.rng, 0, 5)) {
+    case 0: made = over_dims(&m, a, b); break;
+    case 1: made = moved(&m, a); break;
+    case 2: made = nested(&m, a, b); break;
+    default: made = elements(&m, a, b); break;
+    }
+    m.at[m.count++] = made;
+  }
+  return tsr_add(m.at[m.count - 1], tsr_mul(any(&m), 0.5));
+}
+
+static void trial(uint64_t seed)
+{
+  test_rng rng = test_seeded(seed + 4000);
+  const char *axes = law_meshes[test_range(&rng, 0, LAW_MESHES - 1)];
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  composed c = { seed, (int)test_range(&rng, 2, MOST - ARRAYS), tsr_mesh_make(rt, axes) };
+  int64_t n = test_range(&rng, 2, 5);
+  double data[ARRAYS][25];
+  tsr_array *in[ARRAYS];
+  for (int i = 0; i < ARRAYS; i++) {
+    for (int k = 0; k < 25; k++) data[i][k] = 2 * test_uniform(&rng) - 1;
+    in[i] = tsr_put(s, data[i], TSR_F64, TSR_SHAPE(n, n), law_sharding(&rng, c.mesh, 2));
+  }
+  gradient_check(&(gradient_case){ "composed", s, composed_body, &c, in, ARRAYS, 2, 1e-5, seed });
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(gradients_of_random_functions_are_central_differences, 1500)
+{
+  const char *full = getenv("TEST_FULL");
+  law_each_seed(1, full && *full == '1' ? 4000 : test_quick() ? 15 : 120, trial);
+}
