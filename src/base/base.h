@@ -187,6 +187,7 @@ struct tsr_scope {
   char *message;      /* in message_room, or a static text */
   const void *mesh;   /* topology/: the default mesh; NULL = that of the outer scope */
   const void *axes;   /* transform/: named axes that are mapped over here; NULL = none */
+  void *regions;      /* inspect/: named regions that are open; NULL = none was */
   void *run_stats;    /* execute/: figures of the last terminal, in the arena; NULL = none yet */
   char *message_room; /* in the arena; kept when the error is cleared, for the next one */
   size_t message_size;
@@ -253,6 +254,19 @@ typedef struct tsr__sites {
 } tsr__sites;
 void tsr__sites_free(tsr_runtime *rt);
 
+typedef struct tsr__event tsr__event; /* base/events.h */
+enum { TSR__LANES = 32 };             /* threads that are told apart */
+
+/* What is recorded of a runtime (events.c); under the lock but for `on`. */
+typedef struct tsr__recorder {
+  _Atomic bool on;
+  int thread_count;
+  tsr__event *events;
+  size_t count, room;
+  int64_t origin, lost;
+  pthread_t threads[TSR__LANES];
+} tsr__recorder;
+
 struct tsr_runtime {
   tsr__heap heap;
   tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
@@ -269,6 +283,7 @@ struct tsr_runtime {
   tsr__asker asker[TSR__ASKERS]; /* under the lock */
   int64_t progress_gap; /* nanoseconds between two calls in a thread; tests that count set 0 */
   struct tsr__log *log;
+  tsr__recorder recorder;
   tsr_log_fn compile_log; /* told of what transform/ traces anew; NULL: nobody */
   void *compile_user;
 };

@@ -4,7 +4,7 @@
  * Invariants: a runtime is never NULL for the user; one that could not be allocated is a
  * constant that refuses everything. Closing goes from the outside in: scopes, slots in reverse
  * order, workers, log, the struct. */
-#include "base/base.h"
+#include "base/events.h"
 
 #include <stdio.h>
 
@@ -137,6 +137,8 @@ void tsr_runtime_close(tsr_runtime *rt)
     tsr__del(&rt->heap, spare, sizeof *spare);
   }
   tsr__sites_free(rt);
+  tsr__events recorded; /* that nobody asked for */
+  if (tsr__events_take(rt, &recorded)) tsr__events_free(rt, &recorded);
   /* Less the runtime and its log, which are still there. */
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
   if (live)

@@ -10,7 +10,7 @@
  *
  * Waiting is the same everywhere: spin, then yield, then sleep. Sleepers announce themselves in
  * a counter, look at the gate once more and only then sleep, so no wake-up is lost. */
-#include "base/base.h"
+#include "base/events.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -113,13 +113,6 @@ static inline void pause_cpu(void)
 #endif
 }
 
-static int64_t now_ns(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 typedef bool (*ready_fn)(uint64_t gate, uint64_t seen);
 
 /* Spins, then yields. True as soon as the gate is ready, false when it is time to sleep.
@@ -130,11 +123,11 @@ static bool wait_awake(tsr__workers *w, ready_fn ready, uint64_t seen)
     if (ready(atomic_load_explicit(&w->gate, memory_order_acquire), seen)) return true;
     pause_cpu();
   }
-  int64_t until = now_ns() + YIELD_NS;
+  int64_t until = tsr__now() + YIELD_NS;
   do {
     if (ready(atomic_load_explicit(&w->gate, memory_order_acquire), seen)) return true;
     sched_yield();
-  } while (now_ns() < until);
+  } while (tsr__now() < until);
   return false;
 }
 
@@ -387,7 +380,7 @@ static bool all_left(uint64_t gate, uint64_t seen)
  * of writing before a byte is out. Then this is its next. */
 static bool is_due(tsr_runtime *rt, const char *what)
 {
-  int64_t now = now_ns();
+  int64_t now = tsr__now();
   pthread_t self = pthread_self();
   pthread_mutex_lock(&rt->lock);
   tsr__asker *own = rt->asker;

@@ -508,7 +508,20 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
                         bool *cached)
 {
   tsr_status status = TSR_OK;
+  tsr__event event = { .kind = "plan", .device = -1, .start = tsr__events_begin(exec->rt) };
   while (!status && !exec->plan) status = prepare_once(engine, roots, count, exec, cached);
+  event.name = *cached ? "find the plan" : "plan";
+  tsr__events_add(exec->rt, &event);
+  return status;
+}
+
+tsr_status tsr__run_told(tsr__exec *exec)
+{
+  tsr__event event = { .name = "run", .kind = "program", .device = -1 };
+  event.start = tsr__events_begin(exec->rt);
+  tsr_status status = tsr__exec_run(exec);
+  event.bytes = exec->traffic.bytes;
+  tsr__events_add(exec->rt, &event);
   return status;
 }
 
@@ -566,7 +579,7 @@ tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, ts
   /* What was waited for may have been all. */
   if (status || all_ready(roots, count)) return status;
   status = tsr__prepare(engine, roots, count, &exec, &cached);
-  if (!status) status = tsr__exec_run(&exec);
+  if (!status) status = tsr__run_told(&exec);
   for (int i = 0; i < count && !status; i++)
     tsr__exec_settle(&exec, roots[i], exec.plan->parts.home[roots[i]->mark - 1]);
   if (!status) tsr__note_stats(scope, &exec, cached);

@@ -2,6 +2,7 @@
 #ifndef TSR_EXECUTE_ENGINE_H
 #define TSR_EXECUTE_ENGINE_H
 
+#include "base/events.h"
 #include "execute/execute.h"
 
 /* A plan: all that can be known of a program before it runs. Immutable but for the marks
@@ -72,6 +73,7 @@ typedef struct tsr__exec {
   tsr__partial ***partials; /* [accum][position] */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
   tsr__traffic traffic;
+  tsr__busy *busy; /* by part of the step at hand: see tsr__run; NULL: nobody asks */
   tsr__error *error;
 } tsr__exec;
 
@@ -89,6 +91,8 @@ static inline tsr__value *tsr__value_in(const tsr__exec *exec, int node, int ope
 
 /* Runs all steps; values of the roots are left in exec->values. */
 tsr_status tsr__exec_run(tsr__exec *exec);
+/* The same of a whole program, told to the recorder. */
+tsr_status tsr__run_told(tsr__exec *exec);
 void tsr__exec_free(tsr__exec *exec);
 
 /* Traces, plans and binds roots to a run (exec->rt and ->error are set); what runs under way make
@@ -118,6 +122,11 @@ tsr_status tsr__exec_tap(tsr__exec *exec, int node);
 
 /* A step that runs its regions (run_loop.c). */
 tsr_status tsr__exec_loop(tsr__exec *exec, int node);
+
+/* Tells the recorder of a step that began at `start` and had moved `bytes` before (spans.c). */
+void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start, int64_t bytes);
+/* Room for `exec->busy` where somebody records; there is none without memory. */
+void tsr__span_parts(tsr__exec *exec, int parts);
 
 /* A step that is one device routine (routine.c). */
 tsr_status tsr__exec_routine(tsr__exec *exec, int node);

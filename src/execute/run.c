@@ -277,13 +277,15 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
     status = fill_part(exec, io, &domain, p, &parts[count++]);
   }
   if (status) return status;
+  tsr__span_parts(exec, count);
   tsr__run run = { .rt = exec->rt,
                    .program = exec->program,
                    .schedule = &exec->plan->schedule,
                    .kernel = step->kernel,
                    .part_count = count,
                    .parts = parts,
-                   .guesses = exec->plan->guesses };
+                   .guesses = exec->plan->guesses,
+                   .busy = exec->busy };
   return devices->ops->run(&run, exec->error);
 }
 
@@ -530,8 +532,10 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     /* Asked between steps here; the steps that take long ask for themselves. */
     atomic_store_explicit(&progress.done, i, memory_order_relaxed);
     if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
+    int64_t start = tsr__events_begin(exec->rt), moved = exec->traffic.bytes;
     tsr_status status = run_step(exec, &schedule->steps[i]);
     if (status) return status;
+    if (start) tsr__span_step(exec, &schedule->steps[i], start, moved);
     drop_used(exec, i);
   }
   return TSR_OK;

@@ -112,7 +112,11 @@ static tsr_status run_body(body *b, int64_t number)
 {
   tsr__arena_reset(&b->scratch, b->first, sizeof b->first);
   b->program.params[b->inner->number].i = number;
-  return tsr__exec_run(&b->exec);
+  tsr__event event = { .name = "step", .kind = "loop", .device = -1 };
+  event.start = tsr__events_begin(b->exec.rt);
+  tsr_status status = tsr__exec_run(&b->exec);
+  tsr__events_add(b->exec.rt, &event);
+  return status;
 }
 
 /* Held before the run lets go of them. */

@@ -61,7 +61,7 @@ static void *runner(void *user)
   tsr__starter *s = user;
   for (job *j; (j = next_job(s));) {
     /* Its error goes to the job, which whoever waits will read. */
-    tsr__exec_run(&j->exec);
+    tsr__run_told(&j->exec);
     pthread_mutex_lock(&s->lock);
     j->done = true;
     /* Read under the lock together with setting `done`: of runner and forgetter exactly one sees

@@ -9,6 +9,7 @@
  * first time both trace it, and both traces are kept. */
 #include <stdio.h>
 
+#include "base/events.h"
 #include "transform/transform.h"
 
 void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
@@ -484,11 +485,16 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
     fail_trace(&t, TSR_ENOMEM, "has no memory to be traced; close scopes that are done");
     return NULL;
   }
+  tsr__event event = { .kind = "trace", .site = site, .device = -1 };
+  event.start = tsr__events_begin(f->node.scope->rt);
   t.scope = tsr_scope_nest_at(caller, site);
   if (!t.scope->inert) t.scope->body = true;
   tsr_array **in = make_arguments(&t, a);
   if (in) finish(&t, f->body(t.scope, in, f->user));
   end_body(&t);
+  /* The function may be gone when the event is read. */
+  if (event.start) event.name = tsr_runtime_site(f->node.scope->rt, f->name);
+  if (event.name) tsr__events_add(f->node.scope->rt, &event);
   if (!t.traced->region) {
     drop(f, t.traced);
     return NULL;

@@ -237,7 +237,8 @@ static tsr_status run_kernel(kernel_fixture *k, const tsr__step *step, tsr__part
     }
   }
   tsr__guess guesses[FIXTURE_NODES] = { 0 };
-  tsr__run run = { k->rt, &k->program, &k->schedule, step->kernel, k->positions, parts, guesses };
+  tsr__run run = { k->rt,        &k->program, &k->schedule, step->kernel,
+                   k->positions, parts,       guesses,      NULL };
   k->kernels++;
   return ops->run(&run, &k->error);
 }

@@ -829,6 +829,7 @@ const struct verb_case verb_cases[] = {
   { "functions", verb_functions },
   { "compiled", verb_compiled },
   { "taps", verb_taps },
+  { "profiled", verb_profiled },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },

@@ -1025,6 +1025,16 @@ static void taps(void)
   NO_END(tsr_wait(tsr_callback(f3, fails)));
 }
 
+static void profiles(void)
+{
+  title("profiles");
+  NO_END(tsr_profile_end(s, "p.json"));
+  tsr_profile_begin(s);
+  NO_END(tsr_profile_begin(s));
+  NO_END(tsr_profile_end(s, NULL));
+  NO_END(tsr_profile_end(s, "/no/folder/p.json"));
+}
+
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 /* Bodies of one call each, which is refused there: NULL stands for what they return. */
@@ -1262,6 +1272,8 @@ static const char *const never[][2] = {
   { "tsr_linearize", "as tsr_jacobian" },
   { "tsr_custom_vjp", "as tsr_jacobian" },
   { "tsr_checkpoint", "as tsr_jacobian" },
+  { "tsr_region_begin", "it returns nothing; profile_test has what it says" },
+  { "tsr_region_end", "as tsr_region_begin" },
 };
 
 /* Calls on other things have tests of their own. */
@@ -1322,10 +1334,11 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(
-      void) = { elements, reductions, views,   several,  taking,    finding,         sorting,
-                products, places,     tensors, files,    terminals, indices_in_runs, functions,
-                compiled, taps,       mapping, training, loops,     memory_in_runs };
+  void (*const parts[])(void) = { elements,      reductions, views,           several,   taking,
+                                  finding,       sorting,    products,        places,    tensors,
+                                  files,         terminals,  indices_in_runs, functions, compiled,
+                                  taps,          profiles,   mapping,         training,  loops,
+                                  memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

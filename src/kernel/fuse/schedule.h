@@ -3,7 +3,7 @@
 #ifndef TSR_KERNEL_SCHEDULE_H
 #define TSR_KERNEL_SCHEDULE_H
 
-#include "base/base.h"
+#include "base/events.h"
 #include "graph/graph.h"
 #include "topology/topology.h"
 
@@ -93,6 +93,7 @@ typedef struct tsr__run {
   int part_count; /* addressable devices */
   const tsr__run_part *parts;
   tsr__guess *guesses; /* by accumulator of the schedule */
+  tsr__busy *busy;     /* by part: when tasks worked for it; NULL: nobody asks */
 } tsr__run;
 
 /* Which box of the partials, all of one size, each member of a group gets; the first of those with

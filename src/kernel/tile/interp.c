@@ -518,7 +518,10 @@ static void run_task(void *user, int64_t number, int worker)
   int64_t from = (number - c->first) * c->chunk;
   int64_t to = from + c->chunk < c->count ? from + c->chunk : c->count, unit;
   size_t own = c->tasks > 1 ? own_bytes(job->run->kernel, &job->run->parts[part], &unit) : 0;
-  if (run_stretch(job, &(stretch){ part, worker, from, to, own })) return;
+  int64_t begun = job->run->busy ? tsr__now() : 0;
+  bool good = run_stretch(job, &(stretch){ part, worker, from, to, own });
+  if (begun) tsr__busy_add(&job->run->busy[part], begun);
+  if (good) return;
   pthread_mutex_lock(&job->lock);
   job->failed = true;
   pthread_mutex_unlock(&job->lock);

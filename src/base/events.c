@@ -1,0 +1,92 @@
+/* The recorder of a runtime: a list of events under the runtime's lock, up to a limit.
+ *
+ * Events come when what they tell of is over, so inner ones stand before outer ones. */
+#include "base/events.h"
+
+#include <time.h>
+
+#define MOST_EVENTS ((size_t)1 << 20)
+
+int64_t tsr__now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* The number of the calling thread in order of their first events; those past the last share. */
+static int32_t thread_number(tsr__recorder *r)
+{
+  pthread_t self = pthread_self();
+  int n = 0;
+  while (n < r->thread_count && !pthread_equal(r->threads[n], self)) n++;
+  if (n == r->thread_count && n < TSR__LANES) r->threads[r->thread_count++] = self;
+  return n < TSR__LANES ? n : TSR__LANES - 1;
+}
+
+void tsr__events_add(tsr_runtime *rt, const tsr__event *event)
+{
+  tsr__recorder *r = &rt->recorder;
+  if (!event->start) return;
+  int64_t end = event->end ? event->end : tsr__now();
+  pthread_mutex_lock(&rt->lock);
+  /* What began before recording did is not told of. */
+  bool told = atomic_load_explicit(&r->on, memory_order_relaxed) && event->start >= r->origin;
+  if (told && (r->count == MOST_EVENTS ||
+               !tsr__grow(&rt->heap, (void **)&r->events, &r->room, r->count + 1, sizeof *event))) {
+    r->lost++;
+  } else if (told) {
+    r->events[r->count] = *event;
+    r->events[r->count].thread = thread_number(r);
+    r->events[r->count++].end = end;
+  }
+  pthread_mutex_unlock(&rt->lock);
+}
+
+bool tsr__events_open(tsr_runtime *rt)
+{
+  tsr__recorder *r = &rt->recorder;
+  pthread_mutex_lock(&rt->lock);
+  bool open = !atomic_load_explicit(&r->on, memory_order_relaxed);
+  if (open) {
+    r->origin = tsr__now();
+    r->lost = r->thread_count = 0;
+    /* The thread that begins is the first lane. */
+    thread_number(r);
+    atomic_store_explicit(&r->on, true, memory_order_relaxed);
+  }
+  pthread_mutex_unlock(&rt->lock);
+  return open;
+}
+
+bool tsr__events_take(tsr_runtime *rt, tsr__events *out)
+{
+  tsr__recorder *r = &rt->recorder;
+  pthread_mutex_lock(&rt->lock);
+  bool on = atomic_load_explicit(&r->on, memory_order_relaxed);
+  if (on) {
+    *out = (tsr__events){ r->events, r->count, r->room, r->origin, r->lost };
+    r->events = NULL;
+    r->count = r->room = 0;
+    atomic_store_explicit(&r->on, false, memory_order_relaxed);
+  }
+  pthread_mutex_unlock(&rt->lock);
+  return on;
+}
+
+void tsr__events_free(tsr_runtime *rt, tsr__events *events)
+{
+  tsr__del(&rt->heap, events->at, events->room * sizeof *events->at);
+  *events = (tsr__events){ 0 };
+}
+
+void tsr__busy_add(tsr__busy *busy, int64_t start)
+{
+  if (!start) return;
+  int64_t end = tsr__now(), none = 0, seen = atomic_load(&busy->last);
+  atomic_compare_exchange_strong(&busy->first, &none, start);
+  for (int64_t first = atomic_load(&busy->first);
+       start < first && !atomic_compare_exchange_weak(&busy->first, &first, start);)
+    continue;
+  while (end > seen && !atomic_compare_exchange_weak(&busy->last, &seen, end)) continue;
+}
