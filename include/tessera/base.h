@@ -172,6 +172,11 @@ typedef struct tsr_runtime_opts {
   const char *isa;                /* "baseline", "avx2", "avx512"; NULL = $TSR_ISA, else the best */
   tsr_progress_fn progress;       /* NULL = none */
   void *progress_user;
+  /* "nan": a program fails with TSR_EVALUE at the first operation whose result has a NaN, and the
+   * message has its line, the device and the index; "inf": an Inf, too. Numbers that users give are
+   * not looked at. All results are stored and read once more. NULL = $TSR_CHECK_FLOATS, else
+   * nothing is looked at */
+  const char *check_floats;
 } tsr_runtime_opts;
 
 /* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices).

@@ -267,6 +267,8 @@ typedef struct tsr__recorder {
   pthread_t threads[TSR__LANES];
 } tsr__recorder;
 
+enum tsr__check { TSR__CHECK_NOTHING, TSR__CHECK_NAN, TSR__CHECK_INF }; /* INF: NaN, too */
+
 struct tsr_runtime {
   tsr__heap heap;
   tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
@@ -284,6 +286,7 @@ struct tsr_runtime {
   int64_t progress_gap; /* nanoseconds between two calls in a thread; tests that count set 0 */
   struct tsr__log *log;
   tsr__recorder recorder;
+  int check; /* tsr__check: opts.check_floats or $TSR_CHECK_FLOATS, which it is instead of */
   tsr_log_fn compile_log; /* told of what transform/ traces anew; NULL: nobody */
   void *compile_user;
 };

@@ -7,6 +7,7 @@
 #include "base/events.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MOST_THREADS 4096
 
@@ -59,6 +60,19 @@ static void check_options(tsr_runtime *rt, bool known)
                       o->allocator->allocate ? "release" : "allocate");
 }
 
+static void read_check(tsr_runtime *rt)
+{
+  const char *own = rt->opts.check_floats, *ask = own ? own : getenv("TSR_CHECK_FLOATS");
+  rt->opts.check_floats = NULL;
+  if (!ask || !*ask) return;
+  if (!strcmp(ask, "nan")) rt->check = TSR__CHECK_NAN;
+  else if (!strcmp(ask, "inf")) rt->check = TSR__CHECK_INF;
+  else
+    tsr__runtime_fail(rt, TSR_EARG,
+                      "tsr_runtime_open: %s is \"%.40s\", expected \"nan\", or \"inf\" for both",
+                      own ? ".check_floats" : "$TSR_CHECK_FLOATS", ask);
+}
+
 /* The user's pointers are borrowed for the call only, so what stays points to our copies. */
 static void keep_options(tsr_runtime *rt)
 {
@@ -94,6 +108,7 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   /* Bad options make a runtime that has an error, which its scopes tell: the call itself has no
    * status. */
   check_options(rt, known);
+  read_check(rt);
   keep_options(rt);
   /* Last, since it reads options and may call the user's function. */
   tsr__log_open(rt);

@@ -243,6 +243,7 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error
  * large accumulators came out last time. */
 static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
+  tsr__check_mark(rt, &plan->parts.program);
   tsr_status status = tsr__fuse(&plan->parts.program, &rt->heap, &plan->schedule, error);
   if (!status) status = tsr__plan_last_uses(rt, plan, error);
   if (!status) plan->guesses = tsr__new(&rt->heap, guess_bytes(plan));

@@ -123,6 +123,11 @@ tsr_status tsr__exec_tap(tsr__exec *exec, int node);
 /* A step that runs its regions (run_loop.c). */
 tsr_status tsr__exec_loop(tsr__exec *exec, int node);
 
+/* Marks the nodes of a new plan whose results are looked at, and looks at those of a step that was
+ * run, where rt->check says so (floats.c). */
+void tsr__check_mark(const tsr_runtime *rt, tsr__program *program);
+tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step);
+
 /* Tells the recorder of a step that began at `start` and had moved `bytes` before (spans.c). */
 void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start, int64_t bytes);
 /* Room for `exec->busy` where somebody records; there is none without memory. */

@@ -534,6 +534,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
     int64_t start = tsr__events_begin(exec->rt), moved = exec->traffic.bytes;
     tsr_status status = run_step(exec, &schedule->steps[i]);
+    if (!status && exec->rt->check) status = tsr__check_step(exec, &schedule->steps[i]);
     if (status) return status;
     if (start) tsr__span_step(exec, &schedule->steps[i], start, moved);
     drop_used(exec, i);

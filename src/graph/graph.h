@@ -634,7 +634,7 @@ void tsr__factors_in(const tsr__factors *factors, int i, int8_t map[TSR_MAX_RANK
 typedef struct tsr__gnode {
   uint16_t op;
   uint8_t dtype, rank;
-  uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED */
+  uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED, TSR__SEEN */
   uint8_t reduce_axes;  /* set by partition: mesh axes over which partials are combined, or over
                            which the table lies that is looked into */
   uint8_t cause;        /* set by partition on RESHARD nodes: tsr__cause */
@@ -652,7 +652,12 @@ typedef struct tsr__gnode {
   int64_t dims[TSR_MAX_RANK];
 } tsr__gnode;
 
-enum { TSR__ROOT = 1, TSR__PLACED = 2, TSR__RAGGED = 4 /* leaf with its own row borders */ };
+enum {
+  TSR__ROOT = 1,
+  TSR__PLACED = 2,
+  TSR__RAGGED = 4, /* leaf with its own row borders */
+  TSR__SEEN = 8    /* set before fusing: stored, as somebody looks at it */
+};
 
 /* A program. Nodes, operands, attributes, results, shardings and regions (these by what is in
  * them) are the key: equal ones mean equal programs. The rest binds one run of it: numbers, the

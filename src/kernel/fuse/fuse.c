@@ -303,13 +303,13 @@ static bool find_accums(tsr__fusion *f)
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* What must be in memory: roots, and operands that are read from there. */
+/* What must be in memory: roots, what is looked at, and operands that are read from there. */
 static void find_stores(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
   for (int n = 0; n < p->node_count; n++) {
     const tsr__gnode *g = &p->nodes[n];
-    if (f->fact[n].tile && (g->flags & TSR__ROOT)) f->fact[n].store = true;
+    if (f->fact[n].tile && (g->flags & (TSR__ROOT | TSR__SEEN))) f->fact[n].store = true;
     bool in_kernel = f->fact[n].domain >= 0;
     TSR_FOR_OPERANDS (p, g, i, o) {
       int reach = tsr__reach(f, n, i);
