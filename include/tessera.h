@@ -22,6 +22,7 @@
 #include "tessera/profile.h"
 #include "tessera/random.h"
 #include "tessera/read.h"
+#include "tessera/saved.h"
 #include "tessera/scalar.h"
 #include "tessera/shape.h"
 #include "tessera/sorting.h"

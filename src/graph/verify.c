@@ -1,5 +1,5 @@
 /* The promises of a program, checked: whoever makes or rewrites one may be wrong. */
-#include "graph/graph.h"
+#include "graph/verify.h"
 
 /* It is the library's mistake and not the user's, so what is said is meant for whoever mends it:
  * the node by its place in the list, not by its number in the text. */
@@ -228,19 +228,28 @@ static tsr_status check_region(const tsr__region *region, tsr__error *error)
   return TSR_OK;
 }
 
+/* The node's form before its meaning: what it names must be there to be looked at. */
+static tsr_status verify_node(const tsr__program *program, int n, bool inside, tsr__error *error)
+{
+  if (check_node(program, n, error)) return error->status;
+  if (check_leaf(program, n, inside, error)) return error->status;
+  if (check_sharding(program, n, error)) return error->status;
+  return check_types(program, n, error);
+}
+
+tsr_status tsr__program_verify_node(const tsr__program *program, int n, tsr__error *error)
+{
+  return verify_node(program, n, true, error);
+}
+
 /* Each region once, however many nodes have it. */
 static tsr_status verify(const tsr__program *program, bool inside, tsr__error *error)
 {
   if (program->failed) return tsr__error_set(error, TSR_ENOMEM, "a program was not finished");
   for (int i = 0; i < program->region_count; i++)
     if (check_region(program->regions[i], error)) return error->status;
-  for (int n = 0; n < program->node_count; n++) {
-    /* The node's form before its meaning: what it names must be there to be looked at. */
-    if (check_node(program, n, error)) return error->status;
-    if (check_leaf(program, n, inside, error)) return error->status;
-    if (check_sharding(program, n, error)) return error->status;
-    if (check_types(program, n, error)) return error->status;
-  }
+  for (int n = 0; n < program->node_count; n++)
+    if (verify_node(program, n, inside, error)) return error->status;
   return TSR_OK;
 }
 

@@ -75,13 +75,23 @@ int tsr__first_unlike(const tsr__traced *t, const tsr__arguments *a)
                                                : t->argument_count;
 }
 
-void tsr__traced_type(const tsr__traced *t, int leaf, tsr__text *out)
+tsr__result tsr__traced_leaf(const tsr__traced *t, int leaf, tsr_sharding *place)
 {
   leaf_key key;
   memcpy(&key, t->key + t->first_leaf + (size_t)leaf * sizeof key, sizeof key);
-  tsr_shape shape = { .rank = key.rank };
-  memcpy(shape.dims, key.dims, sizeof key.dims);
-  tsr__type_add(out, (tsr_dtype)key.dtype, &shape, &key.sharding);
+  tsr__result type = { .dtype = key.dtype, .rank = key.rank };
+  memcpy(type.dims, key.dims, sizeof key.dims);
+  *place = key.sharding;
+  return type;
+}
+
+void tsr__traced_type(const tsr__traced *t, int leaf, tsr__text *out)
+{
+  tsr_sharding place;
+  tsr__result type = tsr__traced_leaf(t, leaf, &place);
+  tsr_shape shape = { .rank = type.rank };
+  memcpy(shape.dims, type.dims, sizeof type.dims);
+  tsr__type_add(out, (tsr_dtype)type.dtype, &shape, &place);
 }
 
 static void add_forms(const tsr__operands *in, tsr__text *out)

@@ -98,7 +98,9 @@ tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *traced, int i, con
 int tsr__first_unlike(const tsr__traced *traced, const tsr__arguments *arguments);
 /* Whether arguments have the forms that were traced for, "*;(a: *);" at the start of the key. */
 bool tsr__same_forms(const tsr__traced *traced, const tsr__operands *in);
-/* Appends the type of a leaf that was traced for. */
+/* The type of a leaf that was traced for, and how it lay. */
+tsr__result tsr__traced_leaf(const tsr__traced *traced, int leaf, tsr_sharding *place);
+/* Appends it as text. */
 void tsr__traced_type(const tsr__traced *traced, int leaf, tsr__text *out);
 /* An argument that is no one's: an array of which nothing but its type is looked at. */
 tsr_array *tsr__stand_in(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,

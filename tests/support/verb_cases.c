@@ -830,6 +830,7 @@ const struct verb_case verb_cases[] = {
   { "compiled", verb_compiled },
   { "taps", verb_taps },
   { "profiled", verb_profiled },
+  { "saved", verb_saved },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },

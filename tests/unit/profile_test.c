@@ -8,11 +8,11 @@
 #include "harness.h"
 #include "tessera.h"
 
-static char path[64];
+static char path[512];
 
 static void name_file(void)
 {
-  snprintf(path, sizeof path, "/tmp/profile_test.%d.json", (int)getpid());
+  snprintf(path, sizeof path, "%s", test_tmp("profile.json"));
 }
 
 /* The trace as trace_check.py prints it; skips where there is no Python. */

@@ -1025,6 +1025,28 @@ static void taps(void)
   NO_END(tsr_wait(tsr_callback(f3, fails)));
 }
 
+static tsr_array *seen_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  (void)scope, (void)user;
+  return tsr_callback(in[0], fails);
+}
+
+static void saved(void)
+{
+  title("functions as text");
+  const char *text = NULL;
+  tsr_function *same = tsr_function_make(s, first_of), *own = tsr_function_make(s, seen_body);
+  NO_END(tsr_function_text_into(same, NULL, f3));
+  NO_END(tsr_function_text_into(same, &text, NULL));
+  NO_END(tsr_function_text_into(own, &text, f3));
+  NO_END(tsr_function_save(same, NULL, f3));
+  NO_END(tsr_function_save(same, "/no/folder/f.tsr", f3));
+  NO_END(status_of(tsr_function_load(s, NULL)));
+  NO_END(status_of(tsr_function_load(s, "/no/folder/f.tsr")));
+  NO_END(status_of(tsr_function_from_text(s, NULL)));
+  NO_END(status_of(tsr_function_from_text(s, "tessera function 2")));
+}
+
 static void profiles(void)
 {
   title("profiles");
@@ -1334,11 +1356,11 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements,      reductions, views,           several,   taking,
-                                  finding,       sorting,    products,        places,    tensors,
-                                  files,         terminals,  indices_in_runs, functions, compiled,
-                                  taps,          profiles,   mapping,         training,  loops,
-                                  memory_in_runs };
+  void (*const parts[])(void) = { elements, reductions,    views,           several,   taking,
+                                  finding,  sorting,       products,        places,    tensors,
+                                  files,    terminals,     indices_in_runs, functions, compiled,
+                                  taps,     profiles,      saved,           mapping,   training,
+                                  loops,    memory_in_runs };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

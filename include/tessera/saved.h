@@ -1,0 +1,58 @@
+/* Functions as text: saved, read by people, loaded and called again.
+ *
+ *   tsr_function_save(f, "loss.tsr", w, x);
+ *   tsr_function *again = tsr_function_load(s, "loss.tsr");    in another program
+ *   tsr_array *loss = tsr_call(again, w, x);                   the same bits
+ *
+ * A text has a function as it came out for one kind of arguments: its nodes with types, attributes
+ * and lines, regions that it calls or loops over, numbers exactly, arrays from outside with all
+ * elements, and meshes by their axes, of the first devices. What is of this process alone is
+ * refused by name: tsr_callback, tsr_print, tsr_inspect_sharding. */
+#ifndef TESSERA_SAVED_H
+#define TESSERA_SAVED_H
+
+#include "function.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Gives the text of a function for the types of arguments, which may be arrays or types. Owned by
+ * the function's scope; `out` is untouched on failure. Errors: those of tsr_call, TSR_EUNSUPPORTED
+ * for what cannot be written. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_function_text_into_at(tsr_function *function, const char **out,
+                                                          tsr_array *const *arguments, int count,
+                                                          const char *site);
+
+/* As tsr_function_text_into, to a file, whole or not at all; names that end in .gz or .zst are
+ * packed. Errors: TSR_EIO, too. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_function_save_at(tsr_function *function, const char *path,
+                                                     tsr_array *const *arguments, int count,
+                                                     const char *site);
+
+/* Makes a function of a text, which takes arguments of the dtypes, shapes and forms that it was
+ * saved for, however they lie: others are TSR_EARG at the call. Saved again it has the same text.
+ * Errors: TSR_EPARSE with line and column, those of tsr_mesh_make; the function then returns inert
+ * arrays. Lives until `scope` closes; NULL only for a scope that is none. Local. */
+TSR_API tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text,
+                                                const char *site);
+
+/* As tsr_function_from_text, from a file. Errors: TSR_EIO, too. Local. */
+TSR_API tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const char *site);
+
+/* tsr_function_text_into(f, &text, x, y), tsr_function_save(f, "f.tsr", x, y) */
+#define TSR_ARRAYS_(...)               \
+  (tsr_array *const[]){ __VA_ARGS__ }, \
+      (int)(sizeof((tsr_array *const[]){ __VA_ARGS__ }) / sizeof(tsr_array *))
+#define tsr_function_text_into(function, out, ...) \
+  tsr_function_text_into_at((function), (out), TSR_ARRAYS_(__VA_ARGS__), TSR_HERE)
+#define tsr_function_save(function, path, ...) \
+  tsr_function_save_at((function), (path), TSR_ARRAYS_(__VA_ARGS__), TSR_HERE)
+#define tsr_function_from_text(scope, text) tsr_function_from_text_at((scope), (text), TSR_HERE)
+#define tsr_function_load(scope, path) tsr_function_load_at((scope), (path), TSR_HERE)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

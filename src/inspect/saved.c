@@ -1,0 +1,249 @@
+/* Functions saved and loaded.
+ *
+ *   save   function --trace for types--> region, captured arrays --> text --> file
+ *   load   file --> text --> region, arrays --> a function whose body makes the nodes again
+ *
+ * What is loaded is traced like any other body, so it is called, differentiated and mapped as the
+ * function was, and saved again it gives the same text. */
+#include "tessera/saved.h"
+
+#include "inspect/saved_text.h"
+#include "io/file/files.h"
+#include "io/file/outfile.h"
+
+void tsr__saved_release(tsr__saved *saved)
+{
+  for (int i = 0; i < saved->data_count; i++) tsr__value_release(saved->data[i]);
+  if (saved->region) tsr__region_release(saved->region);
+  saved->data_count = 0;
+  saved->region = NULL;
+}
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+/* What a trace is, borrowed. False: out of memory. */
+static bool view_trace(tsr_scope *scope, const tsr_function *f, const tsr__traced *t,
+                       tsr__saved *out)
+{
+  size_t arguments = (size_t)t->argument_count + 1, data = (size_t)t->captured_count + 1;
+  tsr__arena *arena = &scope->arena;
+  *out = (tsr__saved){ .name = f->name,
+                       .arguments = tsr__arena_text(arena, t->key, t->first_leaf),
+                       .result = t->form,
+                       .argument_count = t->argument_count,
+                       .data_count = t->captured_count,
+                       .region = t->region };
+  out->types = tsr__arena_new(arena, arguments * sizeof *out->types);
+  out->places = tsr__arena_new(arena, arguments * sizeof *out->places);
+  out->data = tsr__arena_new(arena, data * sizeof *out->data);
+  out->data_sites = tsr__arena_new(arena, data * sizeof *out->data_sites);
+  if (!out->arguments || !out->types || !out->places || !out->data || !out->data_sites)
+    return false;
+  for (int i = 0; i < t->argument_count; i++)
+    out->types[i] = tsr__traced_leaf(t, i, &out->places[i]);
+  for (int i = 0; i < t->captured_count; i++) {
+    out->data[i] = t->captured[i].value;
+    out->data_sites[i] = t->captured[i].site;
+  }
+  return true;
+}
+
+/* Writes the text for arguments; the caller frees it. */
+static tsr_status write_text(tsr_function *f, const tsr__operands *in, const char *call,
+                             tsr__text *out, const char *site)
+{
+  tsr__arguments a = { .in = *in };
+  tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
+  tsr__error error = { .status = TSR_OK };
+  tsr__saved saved;
+  tsr__text_init(out, &scope->rt->heap);
+  if (f->inert || tsr__refuse_arguments(f, &a.in, call, site))
+    return tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
+  bool taken = tsr__take_leaves(scope, f, &a, site);
+  const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;
+  if (!t && tsr_scope_status(scope)) return tsr_scope_status(scope);
+  if (!t || !view_trace(scope, f, t, &saved))
+    return tsr__fail(scope, site, TSR_ENOMEM, "%s: no memory for the text; close some scopes",
+                     call);
+  tsr__saved_write(&saved, out, &error);
+  if (!error.status) return TSR_OK;
+  return tsr__fail(scope, site, error.status, "%s: %s: %s", call, f->name, error.text);
+}
+
+tsr_status tsr_function_text_into_at(tsr_function *f, const char **out, tsr_array *const *arguments,
+                                     int count, const char *site)
+{
+  tsr__operands in = { arguments, arguments ? count : 0 };
+  tsr__text text;
+  if (!f) return TSR_EARG;
+  if (!out)
+    return tsr__fail(f->node.scope, site, TSR_EARG,
+                     "tsr_function_text_into: the text's place is NULL; give the address of one");
+  tsr_status status = write_text(f, &in, "tsr_function_text_into", &text, site);
+  const char *own = NULL;
+  if (!status) own = tsr__arena_text(&f->node.scope->arena, tsr__text_get(&text), text.length);
+  if (!status && !own)
+    status = tsr__fail(f->node.scope, site, TSR_ENOMEM,
+                       "tsr_function_text_into: no memory for the text; close some scopes");
+  if (!status) *out = own;
+  tsr__text_free(&text);
+  return status;
+}
+
+tsr_status tsr_function_save_at(tsr_function *f, const char *path, tsr_array *const *arguments,
+                                int count, const char *site)
+{
+  tsr__operands in = { arguments, arguments ? count : 0 };
+  tsr__error error = { .status = TSR_OK }, closing = { .status = TSR_OK };
+  tsr__text text;
+  if (!f) return TSR_EARG;
+  if (!path)
+    return tsr__fail(f->node.scope, site, TSR_EARG,
+                     "tsr_function_save: the path is NULL; give a file's");
+  tsr_status status = write_text(f, &in, "tsr_function_save", &text, site);
+  if (!status) {
+    tsr__outfile *file = tsr__out_open(&f->node.scope->rt->heap, path, NULL, &error);
+    bool good = file && !tsr__out_put(file, text.data, text.length, &error);
+    if (file && tsr__out_close(file, good, &closing) && !error.status) error = closing;
+    status = error.status;
+    if (status) tsr__fail(f->node.scope, site, status, "tsr_function_save: %s", error.text);
+  }
+  tsr__text_free(&text);
+  return status;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/* What a loaded function's body makes again; of its scope. */
+typedef struct loaded {
+  tsr__node node;
+  tsr__saved saved;
+} loaded;
+
+static void release_loaded(tsr__node *node)
+{
+  tsr__saved_release(&((loaded *)node)->saved);
+}
+
+/* The leaf of an argument has the type that was saved; else the error is told. */
+static bool fits(tsr_scope *scope, const loaded *l, const tsr__leaves *in, int i)
+{
+  const tsr__result *type = &l->saved.types[i];
+  const tsr_array *leaf = in->at[i];
+  tsr__text text;
+  if (leaf->dtype == type->dtype && leaf->shape.rank == type->rank &&
+      !memcmp(leaf->shape.dims, type->dims, type->rank * sizeof *type->dims))
+    return true;
+  tsr_shape shape = { .rank = type->rank };
+  memcpy(shape.dims, type->dims, sizeof shape.dims);
+  tsr__text_init(&text, &scope->rt->heap);
+  tsr__type_add(&text, (tsr_dtype)type->dtype, &shape, NULL);
+  tsr__fail(scope, l->node.site, TSR_EARG,
+            "array %d of the arguments is %s, but %s was saved for %s; give such a one", i,
+            tsr_type_of((tsr_array *)leaf), l->saved.name, tsr__text_get(&text));
+  tsr__text_free(&text);
+  return false;
+}
+
+/* Arguments in the forms and of the types that were saved. */
+static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *in,
+                           tsr__leaves *leaves)
+{
+  tsr__text forms;
+  tsr__text_init(&forms, &scope->rt->heap);
+  bool good = true;
+  for (int i = 0; in[i] && good; i++) {
+    tsr__form_of(in[i], &forms);
+    tsr__text_add(&forms, ";");
+    good = tsr__leaves_of(&scope->arena, in[i], leaves);
+  }
+  if (!good || forms.failed)
+    tsr__fail(scope, l->node.site, TSR_ENOMEM, "no memory for the arguments; close some scopes");
+  else if (strcmp(tsr__text_get(&forms), l->saved.arguments))
+    tsr__fail(scope, l->node.site, TSR_EARG,
+              "arguments of the forms %s, but %s was saved for %s; give those",
+              tsr__text_get(&forms), l->saved.name, l->saved.arguments);
+  tsr__text_free(&forms);
+  good = !tsr_scope_status(scope);
+  for (int i = 0; i < l->saved.argument_count && good; i++) good = fits(scope, l, leaves, i);
+  return good;
+}
+
+static tsr_array *make_data(tsr_scope *scope, const loaded *l, int i)
+{
+  tsr__value *value = l->saved.data[i];
+  const char *site = l->saved.data_sites[i];
+  tsr__value_hold(value);
+  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
+                        site ? site : l->node.site);
+}
+
+/* The nodes of the region, calls and all, on what the body is given. */
+static tsr_array *loaded_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  const loaded *l = user;
+  const tsr__region *region = l->saved.region;
+  const tsr__program *program = &region->program;
+  tsr__leaves leaves = { 0 };
+  if (!take_arguments(scope, l, in, &leaves)) return NULL;
+  tsr__replay replay = { .scope = scope,
+                         .region = region,
+                         .program = program,
+                         .results = region->results,
+                         .params = program->params,
+                         .site = l->node.site };
+  size_t nodes = (size_t)program->node_count + 1, results = (size_t)region->result_count + 1;
+  replay.at = tsr__arena_new(&scope->arena, nodes * sizeof *replay.at);
+  tsr_array **out = tsr__arena_new(&scope->arena, results * sizeof *out);
+  if (!replay.at || !out) return NULL;
+  for (int n = 0; n < program->node_count; n++) {
+    if (!tsr__is_argument(&program->nodes[n])) continue;
+    int i = tsr__index_of(program, &program->nodes[n]), own = l->saved.argument_count;
+    replay.at[n] = i < own ? leaves.at[i] : make_data(scope, l, i - own);
+  }
+  tsr__replay_through(&replay);
+  for (int i = 0; i < region->result_count; i++) out[i] = replay.at[region->results[i]];
+  return tsr__form_fill(scope, l->saved.result, out, l->node.site);
+}
+
+/* A function of what was read, or one that returns inert arrays; the error is told. */
+static tsr_function *make_function(const tsr__text_ask *ask, const char *call, const char *site)
+{
+  tsr_scope *scope = ask->scope;
+  tsr__error error = { .status = TSR_OK };
+  loaded *l = tsr__node_new(scope, sizeof *l, site, release_loaded);
+  if (!l) return NULL;
+  tsr__saved_read(ask, &l->saved, &error);
+  const char *name = !error.status && l->saved.name ? l->saved.name : "function";
+  tsr_function *f = tsr__function_new(scope, loaded_body, l, name, site);
+  if (!f) return NULL;
+  f->asked = true;
+  f->inert = error.status != TSR_OK;
+  if (f->inert) tsr__fail(scope, site, error.status, "%s: %s", call, error.text);
+  return f;
+}
+
+tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text, const char *site)
+{
+  if (!scope || scope->inert || tsr_runtime_status(scope->rt)) return NULL;
+  if (!text) tsr__fail(scope, site, TSR_EARG, "tsr_function_from_text: the text is NULL; give one");
+  tsr__text_ask ask = { scope, text ? text : "", text ? strlen(text) : 0 };
+  return make_function(&ask, "tsr_function_from_text", site);
+}
+
+tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__loaded file = { 0 };
+  if (!scope || scope->inert || tsr_runtime_status(scope->rt)) return NULL;
+  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give a file's");
+  tsr__load_ask load = {
+    .rt = scope->rt, .path = path, .format = "a saved function", .what = "load", .pad = 1
+  };
+  if (path) tsr__file_load(&load, &file, &error);
+  if (error.status) tsr__fail(scope, site, error.status, "tsr_function_load: %s", error.text);
+  tsr__text_ask ask = { scope, file.data ? file.data : "", (size_t)file.size };
+  tsr_function *f = make_function(&ask, "tsr_function_load", site);
+  if (file.data) tsr__loaded_free(&file);
+  return f;
+}

@@ -1,0 +1,76 @@
+/* Inside inspect/: functions as text, as they are written and read. */
+#ifndef TSR_INSPECT_SAVED_TEXT_H
+#define TSR_INSPECT_SAVED_TEXT_H
+
+#include "transform/transform.h"
+
+enum { TSR__TEXT_VERSION = 1, TSR__TEXT_MESHES = 16, TSR__TEXT_REGIONS = 1000 };
+
+/* What a function came to for one kind of arguments. Texts are the arena's of its scope. */
+typedef struct tsr__saved {
+  const char *name;
+  const char *arguments; /* forms, "*;(a: *);" */
+  const char *result;    /* form */
+  int argument_count;    /* leaves */
+  int data_count;        /* arrays that the body took from outside */
+  tsr__result *types;    /* of arguments; shardings 0 */
+  tsr_sharding *places;
+  tsr__value **data; /* held */
+  const char **data_sites;
+  tsr__region *region; /* held; takes arguments, then data */
+} tsr__saved;
+
+void tsr__saved_release(tsr__saved *saved);
+
+/* A field of an attribute's struct, and what it may be. */
+typedef struct tsr__field {
+  const char *name;
+  uint16_t offset;
+  uint8_t kind; /* tsr__field_kind */
+  uint8_t many; /* so many of them */
+  int64_t least, most;
+} tsr__field;
+
+/* INDEX: an I64 that is written when it is zero, too. */
+enum tsr__field_kind {
+  TSR__FIELD_I64,
+  TSR__FIELD_INDEX,
+  TSR__FIELD_U32,
+  TSR__FIELD_U16,
+  TSR__FIELD_U8
+};
+
+/* The fields of a family, ended by one without a name; NULL: it cannot be written. */
+const tsr__field *tsr__fields_of(int family);
+int64_t tsr__field_get(const tsr__field *field, const void *attr, int i);
+void tsr__field_set(const tsr__field *field, void *attr, int i, int64_t value);
+
+/* Why a node cannot be written, as the end of a sentence; NULL: it can. */
+const char *tsr__unwritable(const tsr__program *program, int node);
+
+/* Whether a node is an argument of its region, or a number. */
+static inline bool tsr__is_argument(const tsr__gnode *g)
+{
+  return tsr__ops[g->op].lowering == TSR__LOW_LEAF && tsr__ops[g->op].attr == TSR__ATTR_INDEX;
+}
+
+static inline bool tsr__is_number(const tsr__gnode *g)
+{
+  return tsr__ops[g->op].lowering == TSR__LOW_LEAF && tsr__ops[g->op].numbers == 1;
+}
+
+/* Appends a function. Errors: TSR_EUNSUPPORTED for what cannot be written, with its line. */
+tsr_status tsr__saved_write(const tsr__saved *saved, tsr__text *out, tsr__error *error);
+
+/* A text that is read, and where it goes. */
+typedef struct tsr__text_ask {
+  tsr_scope *scope;
+  const char *text;
+  size_t length;
+} tsr__text_ask;
+
+/* Reads one; `out` is to be released in any case. Errors: TSR_EPARSE with line and column, those of
+ * meshes, TSR_ENOMEM. */
+tsr_status tsr__saved_read(const tsr__text_ask *ask, tsr__saved *out, tsr__error *error);
+
+#endif

@@ -1,0 +1,332 @@
+/* Functions saved as text and loaded: the same text again, the same bits, and what is refused. */
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+typedef struct fixture {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_mesh *mesh;
+} fixture;
+
+static fixture open_fixture(void)
+{
+  fixture f = { .rt = tsr_runtime_open("cpu:4", .threads = 2) };
+  f.s = tsr_scope_open(f.rt);
+  f.mesh = tsr_mesh_make(f.rt, "x=2,y=2");
+  return f;
+}
+
+/* The text of f for one argument; of what it reads as the same text, and the same bits of call. */
+static const char *check_saved(const fixture *x, tsr_function *f, tsr_array *in)
+{
+  const char *text = "", *again = "";
+  CHECK_STATUS(tsr_function_text_into(f, &text, in), TSR_OK, x->s);
+  tsr_function *g = tsr_function_from_text(x->s, text);
+  CHECK_STATUS(tsr_scope_status(x->s), TSR_OK, x->s);
+  CHECK_STATUS(tsr_function_text_into(g, &again, in), TSR_OK, x->s);
+  if (strcmp(text, again)) FAIL("saved:\n%s\nagain:\n%s", text, again);
+  tsr_array *roots[2] = { tsr_call(f, in), tsr_call(g, in) }, *leaves[2][8];
+  int count = tsr_tree_leaves(roots[0], leaves[0], 8);
+  CHECK_I64(tsr_tree_leaves(roots[1], leaves[1], 8), count);
+  for (int i = 0; i < count; i++) {
+    static char bytes[2][4096];
+    tsr_shape shape = tsr_shape_of(leaves[0][i]);
+    size_t size = tsr_dtype_size(tsr_dtype_of(leaves[0][i]));
+    for (int d = 0; d < shape.rank; d++) size *= (size_t)shape.dims[d];
+    for (int k = 0; k < 2; k++) CHECK_STATUS(tsr_read(leaves[k][i], bytes[k], size), TSR_OK, x->s);
+    CHECK(!memcmp(bytes[0], bytes[1], size));
+  }
+  return text;
+}
+
+static tsr_array *matrix(const fixture *x, tsr_dtype dtype)
+{
+  tsr_array *a = tsr_iota(x->s, TSR_F64, TSR_SHAPE(8, 4), 0, tsr_on(x->mesh, "x"));
+  return tsr_cast(
+      tsr_div(tsr_add(a, tsr_iota(x->s, TSR_F64, TSR_SHAPE(4), 0, tsr_on(x->mesh, "y"))), 7),
+      dtype);
+}
+
+static tsr_array *layer(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *hidden = tsr_tanh(tsr_matmul(tsr_field(in[0], "x"), tsr_field(in[0], "more.w")));
+  return tsr_tuple(s, tsr_mean(tsr_square(tsr_add(hidden, (tsr_array *)user))),
+                   tsr_constrain(hidden, tsr_on(tsr_sharding_of((tsr_array *)user).mesh, "y,x")));
+}
+
+TEST(trees_constraints_and_arrays_from_outside)
+{
+  fixture x = open_fixture();
+  tsr_array *outer = tsr_reshard(tsr_exp(matrix(&x, TSR_F64)), tsr_on(x.mesh, "x"));
+  CHECK_STATUS(tsr_eval(&outer, 1), TSR_OK, x.s);
+  tsr_array *w = tsr_sum(tsr_cos(matrix(&x, TSR_F64)), .dims = TSR_DIMS(0), .keep_dims = true);
+  tsr_array *in = tsr_reshard(matrix(&x, TSR_F64), tsr_on(x.mesh, "x"));
+  CHECK_STATUS(tsr_eval(&in, 1), TSR_OK, x.s);
+  tsr_array *model =
+      tsr_tree(x.s, { "x", in }, { "more", tsr_tree(x.s, { "w", tsr_mul(tsr_transpose(w), w) }) });
+  tsr_function *f = tsr_function_make(x.s, layer, .user = outer, .name = "a \"layer\"");
+  const char *text = check_saved(&x, f, model);
+  static const char *const has[] = { "tessera function 1\nname \"a \\x22layer\\x22\"\n",
+                                     "arguments \"(x: *, more: (w: *));\"\nresult \"(*, *)\"",
+                                     "mesh 0 \"x=2,y=2\"",
+                                     "argument 0 f64[8,4]@0\"(x",
+                                     "data 2 f64[8,4]@0\"(x,-)\" 0x1p+0 0x1.",
+                                     "= constrain(",
+                                     "saved_test.c:" };
+  for (size_t i = 0; i < sizeof has / sizeof *has; i++)
+    if (!strstr(text, has[i])) FAIL("no %s in\n%s", has[i], text);
+  tsr_runtime_close(x.rt);
+}
+
+static tsr_array *all_values(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_add((tsr_array *)user, tsr_cast(tsr_sum(in[0]), tsr_dtype_of((tsr_array *)user)));
+}
+
+static tsr_array *consts(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *a = tsr_mul(tsr_add(in[0], 0.1), -5e-324);
+  return tsr_where(tsr_gt(in[0], 3), tsr_max(a), tsr_sub(a, INFINITY));
+}
+
+TEST(every_dtype_and_every_kind_of_number)
+{
+  fixture x = open_fixture();
+  static const double data[] = { 0, -0.0, 1, -1, 0.5, 3, INFINITY, -INFINITY, NAN, 100 };
+  for (int d = 1; d <= TSR_F64; d++) {
+    tsr_array *wide = tsr_put(x.s, data, TSR_F64, TSR_SHAPE(10), (tsr_sharding){ 0 });
+    bool floats = d == TSR_F64 || d == TSR_F32 || d == TSR_F16 || d == TSR_BF16;
+    if (!floats) wide = tsr_abs(tsr_where(tsr_isfinite(wide), wide, 7));
+    tsr_array *outer = d == TSR_BOOL ? tsr_gt(wide, 0.7) : tsr_cast(wide, (tsr_dtype)d);
+    if (d == TSR_BOOL) outer = tsr_logical_not(outer);
+    CHECK_STATUS(tsr_eval(&outer, 1), TSR_OK, x.s);
+    if (d == TSR_BOOL) continue;
+    check_saved(&x, tsr_function_make(x.s, all_values, .user = outer), matrix(&x, TSR_F32));
+  }
+  static const double ends[] = { DBL_MIN,       5e-324,  DBL_MAX,
+                                 -DBL_TRUE_MIN, 1.0 / 3, 0x1.fffffffffffffp-1023 };
+  tsr_array *outer = tsr_put(x.s, ends, TSR_F64, TSR_SHAPE(6), (tsr_sharding){ 0 });
+  check_saved(&x, tsr_function_make(x.s, all_values, .user = outer), matrix(&x, TSR_F32));
+  check_saved(&x, tsr_function_make(x.s, consts), matrix(&x, TSR_F64));
+  check_saved(&x, tsr_function_make(x.s, consts), matrix(&x, TSR_F32));
+  tsr_runtime_close(x.rt);
+}
+
+static tsr_array *inner(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sin(tsr_mul(in[0], 0.25));
+}
+
+static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_tuple(s, tsr_call(user, in[0]), tsr_sum(in[0]));
+}
+
+static tsr_array *goes_on(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_lt(tsr_max(in[0]), 9);
+}
+
+static tsr_array *grow(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(tsr_mul(in[0], 2), 1);
+}
+
+static tsr_array *shrink(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_div(in[0], 3);
+}
+
+static tsr_array *loops(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *out = tsr_scan(step, user, tsr_call(user, in[0]), .length = 4);
+  tsr_array *x = tsr_while(goes_on, grow, NULL, tsr_item(out, 0));
+  return tsr_cond(tsr_gt(tsr_sum(x), 0), shrink, grow, NULL, tsr_call(user, x));
+}
+
+static tsr_array *loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *noise = tsr_uniform(s, .key = 7, .shape = TSR_SHAPE(8, 4));
+  return tsr_mean(tsr_mul(tsr_call(user, in[0]), tsr_cast(noise, tsr_dtype_of(in[0]))));
+}
+
+TEST(calls_loops_choices_draws_and_gradients)
+{
+  fixture x = open_fixture();
+  tsr_function *f = tsr_function_make(x.s, inner, .name = "inner");
+  const char *text = check_saved(&x, tsr_function_make(x.s, loops, .user = f), matrix(&x, TSR_F64));
+  CHECK(strstr(text, "= scan(") && strstr(text, "= while(") && strstr(text, "= switch("));
+  tsr_function *l = tsr_function_make(x.s, loss, .user = f);
+  check_saved(&x, l, matrix(&x, TSR_F32));
+  check_saved(&x, tsr_grad(l), matrix(&x, TSR_F64));
+  check_saved(&x, tsr_value_and_grad(l), matrix(&x, TSR_F32));
+  check_saved(&x, tsr_checkpoint(f), matrix(&x, TSR_F32));
+  /* What is loaded is differentiated as what was saved. */
+  CHECK_STATUS(tsr_function_text_into(l, &text, matrix(&x, TSR_F64)), TSR_OK, x.s);
+  tsr_function *g = tsr_function_from_text(x.s, text);
+  double a[32], b[32];
+  CHECK_STATUS(tsr_read(tsr_call(tsr_grad(l), matrix(&x, TSR_F64)), a, sizeof a), TSR_OK, x.s);
+  CHECK_STATUS(tsr_read(tsr_call(tsr_grad(g), matrix(&x, TSR_F64)), b, sizeof b), TSR_OK, x.s);
+  CHECK(!memcmp(a, b, sizeof a));
+  tsr_runtime_close(x.rt);
+}
+
+TEST(files_on_another_runtime)
+{
+  fixture x = open_fixture();
+  char path[2][512];
+  double a[32], b[32];
+  tsr_function *f = tsr_function_make(x.s, inner);
+  CHECK_STATUS(tsr_read(tsr_call(f, matrix(&x, TSR_F64)), a, sizeof a), TSR_OK, x.s);
+  for (int i = 0; i < 2; i++) {
+    snprintf(path[i], sizeof path[i], "%s", test_tmp(i ? "f.tsr.gz" : "f.tsr"));
+    CHECK_STATUS(tsr_function_save(f, path[i], matrix(&x, TSR_F64)), TSR_OK, x.s);
+  }
+  tsr_runtime_close(x.rt);
+  x = open_fixture();
+  for (int i = 0; i < 2; i++) {
+    tsr_function *g = tsr_function_load(x.s, path[i]);
+    CHECK_STATUS(tsr_read(tsr_call(g, matrix(&x, TSR_F64)), b, sizeof b), TSR_OK, x.s);
+    CHECK(!memcmp(a, b, sizeof a));
+    unlink(path[i]);
+  }
+  CHECK(tsr_is_inert(tsr_call(tsr_function_load(x.s, path[0]), matrix(&x, TSR_F64))));
+  CHECK_I64(tsr_scope_status(x.s), TSR_EIO);
+  tsr_runtime_close(x.rt);
+}
+
+static tsr_status seen(const tsr_seen *what, void *user)
+{
+  (void)what, (void)user;
+  return TSR_OK;
+}
+
+static tsr_array *shown(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return user ? tsr_print(in[0], "{}") : tsr_callback(in[0], seen);
+}
+
+static void check_message(tsr_scope *s, tsr_status status, const char *text)
+{
+  CHECK_I64(tsr_scope_status(s), status);
+  if (!strstr(tsr_message(s), text)) FAIL("no \"%s\" in %s", text, tsr_message(s));
+  tsr_scope_clear(s);
+}
+
+TEST(what_cannot_be_saved_or_called_says_so)
+{
+  fixture x = open_fixture();
+  const char *text = NULL;
+  tsr_array *a = matrix(&x, TSR_F64);
+  CHECK_I64(tsr_function_text_into(tsr_function_make(x.s, shown), &text, a), TSR_EUNSUPPORTED);
+  check_message(x.s, TSR_EUNSUPPORTED, "tsr_callback at ");
+  CHECK_I64(tsr_function_text_into(tsr_function_make(x.s, shown, .user = &x), &text, a),
+            TSR_EUNSUPPORTED);
+  check_message(x.s, TSR_EUNSUPPORTED, "tsr_print at ");
+  CHECK(!text);
+  CHECK_STATUS(tsr_function_text_into(tsr_function_make(x.s, inner), &text, a), TSR_OK, x.s);
+  tsr_function *g = tsr_function_from_text(x.s, text);
+  CHECK(tsr_is_inert(tsr_call(g, tsr_cast(a, TSR_F32))));
+  check_message(x.s, TSR_EARG, "was saved for f64[8,4]");
+  CHECK(tsr_is_inert(tsr_call(g, a, a)));
+  check_message(x.s, TSR_EARG, "arguments of the forms *;*;");
+  CHECK(tsr_is_inert(tsr_call(g, tsr_tuple(x.s, a))));
+  check_message(x.s, TSR_EARG, "arguments of the forms (*);");
+  CHECK_STATUS(tsr_eval(&(tsr_array *){ tsr_call(g, a) }, 1), TSR_OK, x.s);
+  tsr_runtime_close(x.rt);
+}
+
+TEST(what_is_wrong_with_a_text_has_its_line_and_column)
+{
+  static const struct {
+    const char *text, *says;
+  } cases[] = {
+    { "", "line 1, column 1: found \"the end\", expected \"tessera\"" },
+    { "tessera function 9\n", "line 1, column 17: version 9 is not known, expected 1" },
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nmesh 0 \"x=99\"\n",
+      "line 2, column 6: " },
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f31[8]\n",
+      "line 2, column 12: there is no dtype \"f31\"" },
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f32[8]\nregion 0 {\n"
+      "  %0 = arg(index=0) f32[8]\n  %1 = plus(%0, %0) f32[8]\n  return %1\n}\n",
+      "line 5, column 8: there is no operation \"plus\"" },
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f32[8]\nregion 0 {\n"
+      "  %0 = arg(index=0) f32[8]\n  %1 = add(%0, %1) f32[8]\n  return %1\n}\n",
+      "line 5, column 17: 1 is out of range, expected 0 to 0" },
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f32[8]\nregion 0 {\n"
+      "  %0 = arg(index=0) f32[8]\n  %1 = add(%0, %0) f32[9]\n  return %1\n}\n",
+      "line 5, column 4: a program is malformed at %1 (add): the shape is not the table's" },
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f32[7]\nregion 0 {\n"
+      "  %0 = arg(index=0) f32[8]\n  return %0\n}\n",
+      "is not of the type of argument 0" },
+    { "tessera function 1 name \"f\" arguments \"*;*;\" result \"*\"\nargument 0 f32[8]\nregion 0 "
+      "{\n"
+      "  %0 = arg(index=0) f32[8]\n  return %0\n}\n",
+      "the forms \"*;*;\" are not those of 1 arguments" },
+    { "tessera function 1 name \"f\" arguments \"\" result \"*\"\ndata 0 f32[2] 0x1p+0 "
+      "0x1.0000001p+0\n",
+      "line 2, column 22: f32 cannot hold this number exactly" },
+  };
+  fixture x = open_fixture();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    CHECK(tsr_function_from_text(x.s, cases[i].text));
+    check_message(x.s, TSR_EPARSE, cases[i].says);
+  }
+  tsr_runtime_close(x.rt);
+}
+
+/* A text damaged in one place is refused with its line, or is another good one. */
+static bool try_text(const fixture *x, const char *text)
+{
+  tsr_scope *s = tsr_scope_open(x->s);
+  tsr_function_from_text(s, text);
+  tsr_status status = tsr_scope_status(s);
+  if (status == TSR_EPARSE && !strstr(tsr_message(s), "line ")) FAIL("%s", tsr_message(s));
+  if (status && status != TSR_EPARSE && status != TSR_EAXIS) FAIL("%s", tsr_message(s));
+  tsr_scope_close(s);
+  return status == TSR_OK;
+}
+
+TEST_TIMEOUT(damaged_texts_are_refused, 300)
+{
+  fixture x = open_fixture();
+  const char *text = NULL;
+  tsr_function *f = tsr_function_make(x.s, inner);
+  tsr_function *l = tsr_function_make(x.s, loops, .user = f);
+  CHECK_STATUS(tsr_function_text_into(l, &text, matrix(&x, TSR_F64)), TSR_OK, x.s);
+  size_t length = strlen(text);
+  int good = 0, all = test_quick() ? 300 : 4000;
+  test_rng rng = test_seeded(3);
+  for (int i = 0; i < all; i++) {
+    char *other = strdup(text);
+    size_t at = (size_t)test_range(&rng, 0, (int64_t)length - 1);
+    static const char marks[] = "%{}[](),=\"@-0123456789abx \n#";
+    int how = (int)test_range(&rng, 0, 3);
+    if (how == 0) other[at] = marks[test_range(&rng, 0, sizeof marks - 2)];
+    if (how == 1) other[at] = 0;
+    if (how == 2) memmove(other + at, other + at + 1, length - at);
+    if (how == 3) memcpy(other + at, text + length / 2, length - at < 9 ? length - at : 9);
+    good += try_text(&x, other);
+    free(other);
+  }
+  CHECK(good < all / 2);
+  tsr_runtime_close(x.rt);
+}
