@@ -18,6 +18,13 @@ typedef struct body {
   char first[4096];
 } body;
 
+/* Arrays of all steps, one after the other. */
+typedef struct stack {
+  tsr__value *of;  /* NULL: nobody reads it */
+  int64_t *each;   /* elements of a step on each device */
+  tsr__value *one; /* of slices: what the last step saw */
+} stack;
+
 typedef struct looping {
   tsr__exec *exec;
   int node, region_count, count;
@@ -26,6 +33,7 @@ typedef struct looping {
   body **bodies;       /* by region */
   tsr__value **values; /* by operand, held: what bodies are given */
   tsr__value **results;
+  stack *slices;
   bool *read; /* by result: somebody does */
 } looping;
 
@@ -119,52 +127,78 @@ static tsr_status run_body(body *b, int64_t number)
   return status;
 }
 
-/* Held before the run lets go of them. */
-static void take_results(looping *l, body *b)
+/* Takes as many results out of a run as there are carries, before it lets go of them: the next step
+ * takes what this one gave. */
+static void take_carries(const looping *l, body *b, tsr__value **out)
 {
-  for (int i = 0; i < b->inner->result_count; i++) {
-    l->results[i] = b->exec.values[b->inner->results[i]];
-    tsr__value_hold(l->results[i]);
+  for (int i = 0; i < l->attr->carries; i++) {
+    tsr__value *made = b->exec.values[b->inner->results[i]];
+    tsr__value_hold(made);
+    tsr__value_release(out[i]);
+    out[i] = made;
   }
   clear_values(b);
 }
 
-/* The next step takes what this one gave. */
-static void hand_on(looping *l)
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+/* A stack is whole along its first dim on each device, so that a step's array is a run of elements
+ * of each part. */
+static bool open_stack(const looping *l, stack *s, tsr__value *of)
 {
-  for (int i = 0; i < l->attr->carries; i++) {
-    tsr__value_release(l->values[i]);
-    l->values[i] = l->results[i];
-    l->results[i] = NULL;
+  s->of = of;
+  if (!of) return true;
+  s->each = tsr__arena_new(l->exec->scratch, ((size_t)of->part_count + 1) * sizeof *s->each);
+  for (int p = 0; s->each && p < of->part_count; p++) {
+    tsr_box box;
+    tsr__value_box(of, p, &box);
+    box.size[0] = box.size[0] > 0;
+    s->each[p] = tsr__box_count(&box, of->shape.rank);
+  }
+  return s->each;
+}
+
+/* Copies between an array and its place in a stack of such, on each device: `at` is which. */
+static void copy_step(const stack *s, const tsr__value *one, int64_t at, bool out)
+{
+  const tsr__devices *devices = tsr__devices_of(s->of->rt);
+  const int64_t zero = 0, steps = s->of->shape.dims[0];
+  tsr__traffic traffic = { 0 };
+  for (int p = 0; p < s->of->part_count; p++) {
+    const int64_t *each = &s->each[p], start = at * *each, all = steps * *each;
+    if (!s->of->parts[p]) continue;
+    tsr__box_copy copy = { .dtype = (tsr_dtype)s->of->dtype,
+                           .rank = 1,
+                           .from_dims = out ? &all : each,
+                           .from_start = out ? &start : &zero,
+                           .to_dims = out ? each : &all,
+                           .to_start = out ? &zero : &start,
+                           .size = each };
+    devices->ops->copy(&copy, (out ? s->of : one)->parts[p], (out ? one : s->of)->parts[p],
+                       &traffic);
   }
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------- */
-
-/* Copies between an array and its place in a stack of such, on each device. `at`: which one, along
- * the first dim. */
-static void copy_step(const tsr__value *stack, const tsr__value *one, int64_t at, bool out)
+/* Whether nobody has what a step saw any more, nor its memory. */
+static bool is_free(const tsr__value *one)
 {
-  static const int64_t zero[TSR_MAX_RANK];
-  int64_t start[TSR_MAX_RANK] = { at };
-  tsr__traffic traffic = { 0 };
-  /* A stack is whole along its first dim on each device: `at` is a place in its own part. */
-  for (int p = 0; p < stack->part_count; p++) {
-    tsr_box box, step;
-    if (!stack->parts[p]) continue;
-    tsr__value_box(stack, p, &box);
-    step = box;
-    step.size[0] = 1;
-    tsr__box_copy copy = { .dtype = (tsr_dtype)stack->dtype,
-                           .rank = stack->shape.rank,
-                           .from_dims = out ? box.size : step.size,
-                           .from_start = out ? start : zero,
-                           .to_dims = out ? step.size : box.size,
-                           .to_start = out ? zero : start,
-                           .size = step.size };
-    tsr__devices_of(stack->rt)->ops->copy(&copy, (out ? stack : one)->parts[p],
-                                          (out ? one : stack)->parts[p], &traffic);
-  }
+  if (atomic_load_explicit(&one->refs, memory_order_acquire) != 1) return false;
+  for (int p = 0; p < one->part_count; p++)
+    if (one->parts[p] && !tsr__buffer_alone(one->parts[p])) return false;
+  return true;
+}
+
+/* Where a step finds its slice: where the one before had its own, unless somebody still has it. */
+static tsr__value *room_of(const looping *l, const body *b, int argument, stack *s)
+{
+  if (s->one && is_free(s->one)) return s->one;
+  const tsr__gnode *leaf = &b->program.nodes[argument];
+  tsr_shape shape = tsr__gnode_shape(leaf);
+  tsr__layout layout = { (tsr_dtype)leaf->dtype, &shape, &b->program.shardings[leaf->sharding],
+                         NULL };
+  tsr__value_release(s->one);
+  s->one = tsr__value_new(l->exec->rt, &layout, l->exec->error);
+  return s->one;
 }
 
 /* What a step sees of the slices. Each is an array of its own, which the region reads like any. */
@@ -173,20 +207,18 @@ static tsr_status take_slices(looping *l, body *b, int64_t at)
   for (int i = 0; i < b->inner->argument_count; i++) {
     int operand = b->inner->operands[i];
     if (operand < l->attr->carries || operand >= l->attr->carries + l->attr->slices) continue;
-    const tsr__gnode *leaf = &b->program.nodes[b->inner->arguments[i]];
-    tsr_shape shape = tsr__gnode_shape(leaf);
-    tsr__layout layout = { (tsr_dtype)leaf->dtype, &shape, &b->program.shardings[leaf->sharding],
-                           NULL };
-    tsr__value *one = tsr__value_new(l->exec->rt, &layout, l->exec->error);
+    stack *s = &l->slices[operand - l->attr->carries];
+    tsr__value *one = room_of(l, b, b->inner->arguments[i], s);
     if (!one) return l->exec->error->status;
-    copy_step(tsr__value_in(l->exec, l->node, operand), one, at, true);
+    copy_step(s, one, at, true);
+    tsr__value_hold(one);
     l->values[operand] = one;
   }
   return TSR_OK;
 }
 
 /* Only stacks that somebody reads are made. */
-static tsr_status make_stacks(const looping *l, tsr__value **stacks)
+static tsr_status make_stacks(const looping *l, stack *stacks)
 {
   const tsr__program *program = l->exec->program;
   for (int i = (int)l->attr->carries; i < l->count; i++) {
@@ -195,10 +227,18 @@ static tsr_status make_stacks(const looping *l, tsr__value **stacks)
     memcpy(shape.dims, r->dims, sizeof shape.dims);
     tsr__layout layout = { (tsr_dtype)r->dtype, &shape, &program->shardings[r->sharding], NULL };
     if (!l->read[i]) continue;
-    stacks[i] = tsr__value_new(l->exec->rt, &layout, l->exec->error);
-    if (!stacks[i]) return l->exec->error->status;
+    l->results[i] = tsr__value_new(l->exec->rt, &layout, l->exec->error);
+    if (!l->results[i]) return l->exec->error->status;
+    if (!open_stack(l, &stacks[i], l->results[i])) return no_memory(l->exec);
   }
   return TSR_OK;
+}
+
+/* Puts what a step made into its place in the stacks. */
+static void put_slices(const looping *l, const body *b, const stack *stacks, int64_t at)
+{
+  for (int i = (int)l->attr->carries; i < l->count; i++)
+    if (stacks[i].of) copy_step(&stacks[i], b->exec.values[b->inner->results[i]], at, false);
 }
 
 /* ---- the three ------------------------------------------------------------------------------- */
@@ -208,7 +248,7 @@ static tsr_status make_stacks(const looping *l, tsr__value **stacks)
 static tsr_status run_scan(looping *l)
 {
   body *b = l->bodies[0];
-  tsr__value **stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
+  stack *stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
   tsr_status status = stacks ? make_stacks(l, stacks) : no_memory(l->exec);
   for (int64_t k = 0; k < l->attr->count && !status; k++) {
     int64_t at = l->attr->reverse ? l->attr->count - 1 - k : k;
@@ -217,18 +257,13 @@ static tsr_status run_scan(looping *l)
     bind_values(l, b, true);
     status = run_body(b, at);
     if (status) break;
-    take_results(l, b);
-    hand_on(l);
-    for (int i = (int)l->attr->carries; i < l->count; i++) {
-      if (stacks[i]) copy_step(stacks[i], l->results[i], at, false);
-      tsr__value_release(l->results[i]);
-      l->results[i] = NULL;
-    }
+    put_slices(l, b, stacks, at);
+    take_carries(l, b, l->values);
   }
   /* The last carries are the results; they change hands. */
-  for (int i = 0; stacks && i < l->count; i++) {
-    l->results[i] = i < l->attr->carries ? l->values[i] : stacks[i];
-    if (i < l->attr->carries) l->values[i] = NULL;
+  for (int i = 0; i < l->attr->carries; i++) {
+    l->results[i] = l->values[i];
+    l->values[i] = NULL;
   }
   return status;
 }
@@ -250,8 +285,7 @@ static tsr_status run_while(looping *l)
     bind_values(l, l->bodies[1], true);
     status = run_body(l->bodies[1], 0);
     if (status) break;
-    take_results(l, l->bodies[1]);
-    hand_on(l);
+    take_carries(l, l->bodies[1], l->values);
   }
   for (int i = 0; i < l->count; i++) {
     l->results[i] = l->values[i];
@@ -269,7 +303,11 @@ static tsr_status run_switch(looping *l)
   if (status) return status;
   bind_values(l, b, true);
   status = run_body(b, 0);
-  if (!status) take_results(l, b);
+  for (int i = 0; i < l->count && !status; i++) {
+    l->results[i] = b->exec.values[b->inner->results[i]];
+    tsr__value_hold(l->results[i]);
+  }
+  clear_values(b);
   return status;
 }
 
@@ -294,7 +332,8 @@ static tsr_status open_loop(looping *l)
   l->values = tsr__arena_new(scratch, ins * sizeof *l->values);
   l->results = tsr__arena_new(scratch, most * sizeof *l->results);
   l->read = tsr__arena_new(scratch, most);
-  if (!l->bodies || !l->values || !l->results || !l->read) return no_memory(exec);
+  l->slices = tsr__arena_new(scratch, ((size_t)l->attr->slices + 1) * sizeof *l->slices);
+  if (!l->bodies || !l->values || !l->results || !l->read || !l->slices) return no_memory(exec);
   for (int r = 0; r < l->region_count; r++) {
     l->bodies[r] = open_body(l, first + r, numbers);
     if (!l->bodies[r]) return no_memory(exec);
@@ -303,7 +342,11 @@ static tsr_status open_loop(looping *l)
   /* Slices are read where they lie, a step at a time. */
   for (int i = 0; i < l->g->in_count; i++) {
     bool slice = i >= l->attr->carries && i < l->attr->carries + l->attr->slices;
-    if (slice) continue; /* a step's own */
+    if (slice) { /* a step's own */
+      stack *s = &l->slices[i - l->attr->carries];
+      if (!open_stack(l, s, tsr__value_in(exec, l->node, i))) return no_memory(exec);
+      continue;
+    }
     l->values[i] = tsr__value_in(exec, l->node, i);
     tsr__value_hold(l->values[i]);
   }
@@ -344,6 +387,7 @@ tsr_status tsr__exec_loop(tsr__exec *exec, int node)
   if (!status) for_parts(&l, true);
   for (int i = 0; l.results && i < l.count; i++) tsr__value_release(l.results[i]);
   for (int i = 0; l.values && i < g->in_count; i++) tsr__value_release(l.values[i]);
+  for (int i = 0; l.slices && i < l.attr->slices; i++) tsr__value_release(l.slices[i].one);
   for (int r = 0; l.bodies && r < l.region_count; r++) close_body(&l, l.bodies[r]);
   return status;
 }
