@@ -161,6 +161,7 @@ static int run_line(const char *name, const char *self)
   if (strncmp(name, "psum", 4) == 0 || strcmp(name, "all_gather.4m") == 0)
     return bench_collectives(strcmp(name, "psum") == 0 ? NULL : name);
   if (strcmp(name, "vmap") == 0) return bench_vmap();
+  if (strcmp(name, "scan") == 0) return bench_scan();
   if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
@@ -223,6 +224,7 @@ int main(int argc, char **argv)
                                        "reshard",
                                        "psum",
                                        "vmap",
+                                       "scan",
                                        "matmul.f32",
                                        "matmul.f64",
                                        "uniform",

@@ -61,6 +61,7 @@ int bench_view(bool across);
 int bench_reshards(const char *only);    /* NULL: all */
 int bench_collectives(const char *only); /* NULL: all */
 int bench_vmap(void);
+int bench_scan(void);
 int bench_matmul(tsr_dtype dtype); /* F32, F64 */
 int bench_draws(bool normal);
 int bench_tool_start(const char *tool);
