@@ -138,7 +138,7 @@ static void keep_forever(tsr__plan *plan)
 /* When each value is read for the last time. Roots stay (-1): they belong to the caller. Leaves
  * belong to their nodes, and a run lets go of them early: where a node gave its value up, it goes.
  * A value nobody reads goes after the step that made it. Steps are walked in order, so the last one
- * to touch a node wins. A combining step reads no nodes but makes the values of its reductions, for
+ * to touch a node wins. A combining step reads what meets whole and makes the values of its reductions, for
  * as long as somebody reads them afterwards. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
@@ -165,9 +165,11 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
       }
     } else {
       const tsr__schedule *schedule = &plan->schedule;
-      for (int a = step->first; a < step->first + step->count; a++)
+      for (int a = step->first; a < step->first + step->count; a++) {
+        if (schedule->accums[a].whole) plan->last_use[schedule->accums[a].operand] = s;
         for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n])
           plan->last_use[n] = s;
+      }
     }
   }
   use_parts(plan);

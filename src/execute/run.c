@@ -361,25 +361,32 @@ static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, t
 /* Lists of pointers by member, in one block:
  *
  *    partials[m]  -> next: accum_count partials
+ *    elements[m]  ->       accum_count buffers, of those without partials
  *    outputs[m]   ->       final_count buffers, right behind them */
 static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
 {
   tsr__arena *scratch = exec->scratch;
-  size_t cells = (size_t)members * (size_t)(c->accum_count + c->final_count + 2);
+  size_t cells = (size_t)members * (size_t)(2 * c->accum_count + c->final_count + 3);
   void **room = tsr__arena_new(scratch, cells * sizeof(void *));
   int *devices = tsr__arena_new(scratch, (size_t)members * sizeof(int));
   int64_t *counts = tsr__arena_new(scratch, (size_t)(c->final_count + 1) * sizeof(int64_t));
   if (!room || !devices || !counts) return out_of_scratch(exec);
   tsr__partial ***partials = (tsr__partial ***)room;
-  tsr__buffer ***outputs = (tsr__buffer ***)(partials + members);
+  tsr__buffer ***elements = (tsr__buffer ***)(partials + members);
+  tsr__buffer ***outputs = elements + members;
   void **next = (void **)(outputs + members);
   for (int m = 0; m < members; m++) {
     int p = c->members[m];
     devices[m] = tsr__position_device(c->sharding, p);
     partials[m] = (tsr__partial **)next;
-    outputs[m] = (tsr__buffer **)(partials[m] + c->accum_count);
+    elements[m] = (tsr__buffer **)(partials[m] + c->accum_count);
+    outputs[m] = elements[m] + c->accum_count;
     next = (void **)(outputs[m] + c->final_count);
-    for (int a = 0; a < c->accum_count; a++) partials[m][a] = exec->partials[c->accums[a]][p];
+    for (int a = 0; a < c->accum_count; a++) {
+      const tsr__accum *accum = &exec->plan->schedule.accums[c->accums[a]];
+      if (accum->whole) elements[m][a] = exec->values[accum->operand]->parts[p];
+      else partials[m][a] = exec->partials[c->accums[a]][p];
+    }
     for (int f = 0; f < c->final_count; f++) {
       const tsr__value *result = exec->values[c->finals[f]];
       outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
@@ -403,6 +410,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     .accum_count = c->accum_count,
     .accums = c->accums,
     .partials = (tsr__partial *const *const *)partials,
+    .elements = (tsr__buffer *const *const *)elements,
     .final_count = c->final_count,
     .finals = c->finals,
     .outputs = (tsr__buffer *const *const *)outputs,

@@ -89,12 +89,32 @@ static uint8_t row_of(const tsr__program *program, const tsr__gnode *node, int d
   return rows[class].floats_to_many;
 }
 
+/* Only sums as they are: others are packed by rows of their own, and a mask would have to travel,
+ * too. A dim that is not cut has size 1; one that is has a place for each element. */
+bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
+                      const tsr_sharding *operand, unsigned axes)
+{
+  const tsr__gnode *x = &program->nodes[tsr__in(program, node, 0)];
+  bool sums = tsr__ops[node->op].acc == TSR__ACC_SUM && node->in_count == 1;
+  bool floats = tsr__dtype_float((tsr_dtype)x->dtype);
+  if (!axes || !operand->mesh || !sums || !(floats || x->dtype == TSR_I64)) return false;
+  const tsr__reduce_attr *attr = tsr__reduce_of(program, node);
+  bool one = attr->groups <= 0;
+  for (int d = 0; d < x->rank && one; d++) {
+    one = x->dims[d] >= 0;
+    if (attr->dims >> d & 1) one = one && x->dims[d] == tsr__dim_parts(operand, d);
+  }
+  return one;
+}
+
 static tsr__accum main_accum(const tsr__program *program, int n)
 {
-  const tsr__gnode *node = &program->nodes[n];
-  int dtype = program->nodes[tsr__in(program, node, 0)].dtype;
+  const tsr__gnode *node = &program->nodes[n], *x = &program->nodes[tsr__in(program, node, 0)];
+  int dtype = x->dtype;
+  bool whole = tsr__meets_whole(program, node, &program->shardings[x->sharding], node->reduce_axes);
   tsr__accum accum = {
     .row = row_of(program, node, dtype),
+    .whole = whole,
     .dtype = (uint8_t)dtype,
     .axes = node->reduce_axes,
     .node = n,
@@ -109,6 +129,8 @@ static tsr__accum main_accum(const tsr__program *program, int n)
     accum.operand = -1;
   }
   if (accum.row == TSR__ACCUM_COUNT) accum.dtype = TSR_I64;
+  /* They are added up as many at once as there are. */
+  if (accum.row == TSR__ACCUM_SUM_LONE && whole) accum.row = TSR__ACCUM_SUM_ROWS;
   return accum;
 }
 
@@ -237,4 +259,10 @@ int64_t tsr__wire_bytes(int row, int dtype, int64_t count)
   /* Fixed words of a long number, or values of the operand's own type, or both (a key and its
    * place). */
   return (info->fixed + info->values * (int64_t)tsr_dtype_size((tsr_dtype)dtype)) * count;
+}
+
+int64_t tsr__accum_bytes(const tsr__accum *accum, int64_t count)
+{
+  if (accum->whole) return count * (int64_t)tsr_dtype_size((tsr_dtype)accum->dtype);
+  return tsr__wire_bytes(accum->row, accum->dtype, count);
 }

@@ -941,6 +941,7 @@ typedef struct tsr__accum {
   uint8_t row;   /* tsr__accum_row */
   uint8_t dtype; /* of the operand; of COUNT: i64 */
   uint8_t axes;  /* mesh axes over which partials are combined */
+  bool whole;    /* devices have one element each: these travel, and no kernel adds them up */
   int32_t node;  /* the first reduction node that uses it: gives dims, groups, shape */
   int32_t operand, mask, codes;
 } tsr__accum;
@@ -954,6 +955,10 @@ tsr_sharding tsr__partial_place(const tsr_sharding *at, unsigned axes);
 bool tsr__is_scattered(const tsr__program *program, const tsr__gnode *node);
 /* Whether two reductions that meet over the same axes are scattered alike, or both not. */
 bool tsr__scattered_alike(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b);
+/* Whether a reduction that meets over `axes`, with its operand at a place, has but one element on
+ * each device for each of its result. Then it needs no partials: what meets are the elements. */
+bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
+                      const tsr_sharding *operand, unsigned axes);
 /* The accumulators that a node needs, shared or not; returns how many, 0 for no reduction. */
 int tsr__accums_of(const tsr__program *program, int node, tsr__accum out[2]);
 /* Lists the distinct accumulators of a program in order of their first node; returns how many. One
@@ -963,5 +968,6 @@ int tsr__accums_of(const tsr__program *program, int node, tsr__accum out[2]);
 int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
 /* Bytes that `count` elements of a row take on the way between devices, escapes not counted. */
 int64_t tsr__wire_bytes(int row, int dtype, int64_t count);
+int64_t tsr__accum_bytes(const tsr__accum *accum, int64_t count);
 
 #endif

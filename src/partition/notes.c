@@ -231,7 +231,7 @@ int64_t tsr__meeting_bytes(const tsr__meeting *m, const tsr__accum *accum)
     if (!leads(mesh, m->axes, p)) continue;
     int64_t count = local_count(m, &at, p);
     tsr_box box = { .size = { count } };
-    bytes += accum ? tsr__wire_bytes(accum->row, accum->dtype, count)
+    bytes += accum ? tsr__accum_bytes(accum, count)
                    : tsr__piece_bytes((tsr_dtype)m->node->dtype, 1, &box);
   }
   return (members_of(mesh, accum ? m->axes : copied) - 1) * bytes;

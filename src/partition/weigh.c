@@ -151,7 +151,15 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   tsr__accum accums[2];
   int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);
-  for (int k = 0; k < count; k++) bytes += tsr__meeting_bytes(&meeting, &accums[k]);
+  for (int k = 0; k < count; k++) {
+    const tsr_sharding *operand = &flow->places[way->need[0]];
+    accums[k].whole = tsr__meets_whole(flow->program, node, operand, way->meet);
+    bytes += tsr__meeting_bytes(&meeting, &accums[k]);
+    /* As many bytes would come together by an all-to-all, or scattered, and be gathered again: one
+     * collective is better than two. */
+    bool scatters = tsr__used_axes(meeting.at) & way->meet;
+    if (accums[k].whole && bytes) bytes -= scatters ? 1 : 2;
+  }
   return bytes < MUCH ? bytes : MUCH;
 }
 

@@ -650,6 +650,50 @@ TEST_TIMEOUT(columns_of_every_kind, 300)
 }
 
 /* By group: the same sums of the same values. */
+/* Some rows of which every column is one sum: it is given, or left where no few parts hold it. */
+static int check_few(test_rng *rng, enum kind kind, int n, int count)
+{
+  enum { MEMBERS = 16 };
+  double *wide[MEMBERS], got[TSR__TILE], got32[TSR__TILE];
+  float *narrow[MEMBERS];
+  const void *x[MEMBERS], *x32[MEMBERS];
+  uint64_t left[TSR__TILE / 64], left32[TSR__TILE / 64];
+  oracle *want = calloc((size_t)n * 2, sizeof *want), *want32 = want + n;
+  int given = 0;
+  for (int k = 0; k < count; k++) {
+    input in = make_input(rng, kind, n);
+    x[k] = wide[k] = test_guarded((size_t)n * sizeof(double));
+    x32[k] = narrow[k] = test_guarded((size_t)n * sizeof(float));
+    memcpy(wide[k], in.f64, (size_t)n * sizeof(double));
+    memcpy(narrow[k], in.f32, (size_t)n * sizeof(float));
+    for (int i = 0; i < n; i++) {
+      oracle_add(&want[i], wide[k][i], false);
+      oracle_add(&want32[i], (double)narrow[k][i], false);
+    }
+  }
+  reducers()->few_f64(got, left, &(tsr__few){ x, count, n });
+  reducers()->few_f32(got32, left32, &(tsr__few){ x32, count, n });
+  for (int i = 0; i < n; i++) {
+    if (!(left[i / 64] >> i % 64 & 1)) CHECK_F64_BITS(got[i], oracle_mean(&want[i], 1, false));
+    if (left32[i / 64] >> i % 64 & 1) continue;
+    CHECK_F64_BITS((double)(float)got32[i], oracle_mean(&want32[i], 1, true));
+    given++;
+  }
+  free(want);
+  return given;
+}
+
+TEST_TIMEOUT(few_of_every_kind, 300)
+{
+  test_rng rng = test_seeded(21);
+  for (int round = 0; round < (test_quick() ? 1 : 5); round++)
+    for (int kind = 0; kind < KINDS; kind++) {
+      int n = (int)test_range(&rng, 1, 150), count = (int)test_range(&rng, 1, 16);
+      int given = check_few(&rng, (enum kind)kind, n, count);
+      if (kind == UNIFORM || kind == INTEGERS) CHECK(given >= n / 2);
+    }
+}
+
 static void check_groups(test_rng *rng, enum kind kind, int n)
 {
   tsr__heap heap;

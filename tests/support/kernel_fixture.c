@@ -252,6 +252,7 @@ static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__p
   int64_t counts[FIXTURE_NODES], populations[FIXTURE_NODES];
   tsr__partial *mine[FIXTURE_DEVICES][FIXTURE_NODES], *const *partial_list[FIXTURE_DEVICES];
   tsr__buffer *outs[FIXTURE_DEVICES][FIXTURE_NODES], *const *out_list[FIXTURE_DEVICES];
+  tsr__buffer *whole[FIXTURE_DEVICES][FIXTURE_NODES], *const *whole_list[FIXTURE_DEVICES];
   for (int a = step->first; a < step->first + step->count; a++)
     if ((k->schedule.accums[a].axes != 0) == crossing) accums[accum_count++] = a;
   for (int n = 0; n < k->program.node_count; n++) {
@@ -273,12 +274,28 @@ static tsr_status combine_group(kernel_fixture *k, const tsr__step *step, tsr__p
     devices[m] = first + m;
     partial_list[m] = mine[m];
     out_list[m] = outs[m];
-    for (int a = 0; a < accum_count; a++) mine[m][a] = partials[accums[a]][first + m];
+    whole_list[m] = whole[m];
+    for (int a = 0; a < accum_count; a++) {
+      const tsr__accum *accum = &k->schedule.accums[accums[a]];
+      mine[m][a] = partials[accums[a]][first + m];
+      whole[m][a] = accum->whole ? k->buffer[accum->operand][first + m] : NULL;
+    }
     for (int f = 0; f < final_count; f++) outs[m][f] = k->buffer[finals[f]][first + m];
   }
-  tsr__all_reduce combine = { k->rt,   &k->program, &k->schedule, NULL,         members,
-                              devices, accum_count, accums,       partial_list, final_count,
-                              finals,  out_list,    counts,       populations };
+  tsr__all_reduce combine = { .rt = k->rt,
+                              .program = &k->program,
+                              .schedule = &k->schedule,
+                              .member_count = members,
+                              .devices = devices,
+                              .accum_count = accum_count,
+                              .accums = accums,
+                              .partials = partial_list,
+                              .elements = whole_list,
+                              .final_count = final_count,
+                              .finals = finals,
+                              .outputs = out_list,
+                              .out_counts = counts,
+                              .populations = populations };
   return tsr__devices_of(k->rt)->ops->all_reduce(&combine, &k->traffic, &k->error);
 }
 
@@ -296,7 +313,7 @@ static tsr_status run_combine(kernel_fixture *k, const tsr__step *step, tsr__par
 
 tsr_status kernel_run(kernel_fixture *k)
 {
-  tsr__partial *room[FIXTURE_NODES][FIXTURE_DEVICES], **partials[FIXTURE_NODES];
+  tsr__partial *room[FIXTURE_NODES][FIXTURE_DEVICES] = { 0 }, **partials[FIXTURE_NODES];
   for (int i = 0; i < FIXTURE_NODES; i++) partials[i] = room[i];
   if (tsr__fuse(&k->program, &k->rt->heap, &k->schedule, &k->error)) return k->error.status;
   tsr_status status = TSR_OK;

@@ -14,7 +14,7 @@ static int64_t said(const kernel_fixture *k, const int *finals, int count)
     const tsr__accum *accum = &k->schedule.accums[a];
     const tsr__gnode *g = &k->program.nodes[accum->node];
     tsr_shape shape = tsr__gnode_shape(g);
-    bytes += tsr__wire_bytes(accum->row, accum->dtype, tsr__shape_count(&shape));
+    bytes += tsr__accum_bytes(accum, tsr__shape_count(&shape));
   }
   for (int f = 0; f < count; f++) {
     const tsr__gnode *g = &k->program.nodes[finals[f]];

@@ -84,13 +84,13 @@ TEST(what_travels_together_is_counted)
   static const int64_t counted[1][2] = { { 7924 + 3 * 552, 3 * 552 } };
   check_explained(
       &f, r, 3, NULL,
-      "all-reduce over x=2,y=4: 7868 bytes\n"
+      "all-reduce over x=2,y=4: 5992 bytes\n"
       "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y), min at agg.c:3 those of "
       "%0 f64[8]@(x+y) and std at agg.c:3 those of %0 f64[8]@(x+y); 3 partial results travel "
       "together\n");
   check_explained(
       &f, r, 3, counted,
-      "all-reduce over x=2,y=4: 7868 bytes, 9580 counted of which 1656 of sums too wide for "
+      "all-reduce over x=2,y=4: 5992 bytes, 9580 counted of which 1656 of sums too wide for "
       "their fixed part\n"
       "    because sum at agg.c:3 reduces sharded dims of %0 f64[8]@(x+y), min at agg.c:3 those of "
       "%0 f64[8]@(x+y) and std at agg.c:3 those of %0 f64[8]@(x+y); 3 partial results travel "

@@ -312,6 +312,8 @@ void TSR__ISA_NAME(tsr__rows_square_f64)(tsr__rows *rows, int64_t first, const d
 void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const float *x, int64_t n,
                                          const uint64_t *mask);
 void TSR__ISA_NAME(tsr__rows_down_f32)(tsr__rows_at at, const tsr__columns *x);
+void TSR__ISA_NAME(tsr__few_f32)(double *out, uint64_t *left, const tsr__few *x);
+void TSR__ISA_NAME(tsr__few_f64)(double *out, uint64_t *left, const tsr__few *x);
 void TSR__ISA_NAME(tsr__whole_units)(int64_t *out, uint64_t *left, const tsr__reals *x,
                                      double unit);
 void TSR__ISA_NAME(tsr__rows_merge)(tsr__rows *into, int64_t first, const tsr__rows *from);

@@ -39,6 +39,12 @@ typedef struct tsr__columns {
   int64_t n, rows, stride;
 } tsr__columns;
 
+/* `count` rows of `n` values each. */
+typedef struct tsr__few {
+  const void *const *x;
+  int count, n;
+} tsr__few;
+
 typedef struct tsr__exact_ops {
   void (*sum_f64)(tsr__acc *acc, tsr__grid *grid, const double *x, int n, const uint64_t *mask);
   void (*sum_f32)(tsr__acc *acc, tsr__grid *grid, const float *x, int n, const uint64_t *mask);
@@ -80,6 +86,11 @@ typedef struct tsr__exact_ops {
   /* Adds column i of x to element at.element + i, and its squares to at.squares where
    * that is there. */
   void (*rows_down_f32)(tsr__rows_at at, const tsr__columns *x);
+  /* The sum of some values each: out[i] of x[0][i], x[1][i], .. As f32 are added it is the sum
+   * itself; of f64 the sum is rounded. Where that cannot be said without an accumulator, bit i of
+   * `left` is set; of at most a tile. */
+  void (*few_f32)(double *out, uint64_t *left, const tsr__few *x);
+  void (*few_f64)(double *out, uint64_t *left, const tsr__few *x);
 } tsr__exact_ops;
 
 #define TSR__ISA_PASTE_(name, isa) name##_##isa

@@ -41,6 +41,13 @@ static bool is_reduction(const tsr__gnode *g)
   return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
 }
 
+/* Whether a reduction reads its operand from memory as its devices meet, in no kernel. */
+static bool meets_whole(const tsr__program *program, const tsr__gnode *g)
+{
+  const tsr__gnode *x = &program->nodes[tsr__in(program, g, 0)];
+  return tsr__meets_whole(program, g, &program->shardings[x->sharding], g->reduce_axes);
+}
+
 static bool is_view(const tsr__gnode *g)
 {
   return tsr__ops[g->op].lowering == TSR__LOW_VIEW;
@@ -198,7 +205,8 @@ static void find_facts(tsr__fusion *f, const int *stage)
   for (int n = 0; n < count; n++) {
     const tsr__gnode *g = &f->program->nodes[n];
     if (f->fact[n].tile) f->fact[n].domain = domain_of(f, n);
-    else if (is_reduction(g)) f->fact[n].domain = domain_of(f, tsr__in(f->program, g, 0));
+    else if (is_reduction(g) && !meets_whole(f->program, g))
+      f->fact[n].domain = domain_of(f, tsr__in(f->program, g, 0));
   }
 }
 
@@ -386,7 +394,7 @@ static void find_work(tsr__fusion *f)
     int n = f->out->accums[a].node;
     f->next_accum[a] = f->node_accum[n];
     f->node_accum[n] = a;
-    f->kernel_works[f->fact[n].kernel] = true;
+    if (f->fact[n].kernel >= 0) f->kernel_works[f->fact[n].kernel] = true;
   }
 }
 

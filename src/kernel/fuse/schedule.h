@@ -115,7 +115,8 @@ typedef struct tsr__all_reduce {
   const int *devices; /* a device a member */
   int accum_count;
   const int *accums;                    /* accums that travel together, ascending */
-  tsr__partial *const *const *partials; /* [member][accum] */
+  tsr__partial *const *const *partials; /* [member][accum]; of whole ones NULL, */
+  tsr__buffer *const *const *elements;  /* and what a member has of it: NULL of all others */
   int final_count;
   const int *finals;                  /* reduction nodes to finalise */
   tsr__buffer *const *const *outputs; /* [member][final]; NULL: does not get it */

@@ -4,20 +4,10 @@
  *
  * Invariant: what is sent is exact, so neither the number of members nor their order can show
  * (products of floats excepted: they are multiplied in order of the members). */
-#include "kernel/tile/accum.h"
+#include "kernel/tile/meeting.h"
 
-typedef struct meeting {
-  const tsr__all_reduce *c;
-  const tsr__tiles *tiles;
-  tsr__progress *progress;
-  tsr__traffic *traffic;
-  tsr__error *error;
-} meeting;
-
-/* Elements of the partials, and where they lie in a result. */
-typedef struct run {
-  int64_t first, count, at;
-} run;
+typedef tsr__meeting_now meeting;
+typedef tsr__piece_run run;
 
 static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int accum)
 {
@@ -30,8 +20,7 @@ static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int 
   return count && c->accums[first] == accum ? c->partials[member][first] : NULL;
 }
 
-/* Bytes of a result as they travel: of bools, whole bytes. */
-static size_t travel_bytes(int dtype, int64_t count)
+size_t tsr__travel_bytes(int dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (size_t)(count + 7) / 8
                            : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
@@ -44,7 +33,7 @@ static tsr_status send_run(const meeting *m, int member, const run *r)
 {
   const tsr__all_reduce *c = m->c;
   for (int a = 0; a < c->accum_count; a++)
-    for (int from = 0; from < c->member_count; from++) {
+    for (int from = 0; from < c->member_count && c->partials[member][a]; from++) {
       const tsr__sending sending = { c->partials[member][a],
                                      c->partials[from][a],
                                      r ? r->first : 0,
@@ -76,7 +65,7 @@ static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *erro
     counts = tsr__partial_slice(all->count, r->first, r->count);
     f.count = &counts;
   }
-  f.out = (char *)f.out + travel_bytes(dtype, r->at);
+  f.out = (char *)f.out + tsr__travel_bytes(dtype, r->at);
   f.elements = r->count;
   return main.ops->read(&f, error);
 }
@@ -88,12 +77,11 @@ static bool same_piece(const tsr__all_reduce *c, int a, int b)
   return !pieces || !memcmp(&pieces->of_member[a], &pieces->of_member[b], sizeof(tsr_box));
 }
 
-/* To the others that get what a member finished. */
-static void send_results(const meeting *m, int member, int k, const run *r)
+void tsr__send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
   int dtype = c->program->nodes[c->finals[k]].dtype;
-  size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
+  size_t begin = tsr__travel_bytes(dtype, r->at), bytes = tsr__travel_bytes(dtype, r->count);
   const char *from = c->outputs[member][k]->data;
   for (int to = 0; to < c->member_count; to++)
     if (to != member && c->outputs[to][k] && same_piece(c, member, to))
@@ -127,42 +115,61 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
               all->at + done };
     if (tsr__progress_stops(m->progress, 0)) return tsr__cancelled(m->error, TSR__PROGRAM);
     if (read_run(&f, &r, m->error)) return m->error->status;
-    send_results(m, member, k, &r);
+    tsr__send_results(m, member, k, &r);
   }
   return TSR_OK;
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The piece of a member, run by run in C order; `results`: it is whole and to be read. */
+tsr__piece_runs tsr__runs_of(const tsr__all_reduce *c, int member, int64_t elements)
+{
+  const tsr__pieces *pieces = c->pieces;
+  tsr__piece_runs p = { pieces, NULL, -1, 1, elements, 1 };
+  if (!pieces) return p;
+  p.box = &pieces->of_member[member];
+  p.last = pieces->rank - 1;
+  while (p.last >= 0 && p.box->size[p.last] == pieces->size[p.last])
+    p.inner *= pieces->size[p.last--];
+  for (int d = 0; d < p.last; d++) p.runs *= p.box->size[d];
+  p.length = p.last >= 0 ? p.box->size[p.last] * p.inner : p.inner;
+  if (!p.length) p.runs = 0;
+  return p;
+}
+
+tsr__piece_run tsr__piece_run_at(const tsr__piece_runs *p, int64_t index)
+{
+  const tsr_box *box = p->box;
+  int64_t first = p->last >= 0 ? box->start[p->last] * p->inner : 0, rest = index, step = p->inner;
+  for (int d = p->last - 1; d >= 0; d--) {
+    step *= p->pieces->size[d + 1];
+    first += (box->start[d] + rest % box->size[d]) * step;
+    rest /= box->size[d];
+  }
+  return (tsr__piece_run){ first, p->length, index * p->length };
+}
+
+/* Whether a result is read from partials, and not made of whole elements. */
+static bool has_partials(const tsr__all_reduce *c, int k)
+{
+  return !c->schedule->accums[c->schedule->final_main[c->finals[k]]].whole;
+}
+
+/* The piece of a member; `results`: it is together and to be read. */
 static tsr_status each_run(const meeting *m, int member, bool results)
 {
-  const tsr__pieces *pieces = m->c->pieces;
-  const tsr_box *box = &pieces->of_member[member];
-  int64_t rows = 1, length = 1, inner = 1;
-  int last = pieces->rank - 1;
-  /* Dims behind `last` are whole, so that a run goes over them and over `last`.
-   *   size 4 x 6 x 5, a box of 2 x 3 x 5:   inner 5, and two runs of 3 x 5 elements */
-  while (last >= 0 && box->size[last] == pieces->size[last]) inner *= pieces->size[last--];
-  for (int d = 0; d < last; d++) rows *= box->size[d];
-  length = last >= 0 ? box->size[last] * inner : inner;
-  for (int64_t row = 0; row < rows && length > 0; row++) {
-    int64_t first = last >= 0 ? box->start[last] * inner : 0, rest = row, step = inner;
-    for (int d = last - 1; d >= 0; d--) {
-      step *= pieces->size[d + 1];
-      first += (box->start[d] + rest % box->size[d]) * step;
-      rest /= box->size[d];
-    }
-    run r = { first, length, row * length };
+  tsr__piece_runs piece = tsr__runs_of(m->c, member, 0);
+  for (int64_t row = 0; row < piece.runs; row++) {
+    run r = tsr__piece_run_at(&piece, row);
     tsr_status status = results ? TSR_OK : send_run(m, member, &r);
     for (int k = 0; k < m->c->final_count && results && !status; k++)
-      status = finish_run(m, member, k, &r);
+      if (has_partials(m->c, k)) status = finish_run(m, member, k, &r);
     if (status) return status;
   }
   return TSR_OK;
 }
 
-static bool leads(const tsr__all_reduce *c, int member)
+bool tsr__leads_piece(const tsr__all_reduce *c, int member)
 {
   int first = 0;
   while (!same_piece(c, first, member)) first++;
@@ -173,7 +180,7 @@ static tsr_status scatter(const meeting *m)
 {
   tsr_status status = TSR_OK;
   for (int member = 0; member < m->c->member_count && !status; member++) {
-    if (!leads(m->c, member)) continue;
+    if (!tsr__leads_piece(m->c, member)) continue;
     /* All of a member's piece meets before any of it is read. */
     status = each_run(m, member, false);
     if (!status) status = each_run(m, member, true);
@@ -185,11 +192,12 @@ tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, 
 {
   tsr__progress progress = { .rt = c->rt, .what = TSR__PROGRAM };
   const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error };
-  if (c->pieces) return scatter(&m);
-  tsr_status status = send_run(&m, 0, NULL);
+  tsr_status status = tsr__meet_whole(&m);
+  if (c->pieces) return status ? status : scatter(&m);
+  if (!status) status = send_run(&m, 0, NULL);
   for (int k = 0; k < c->final_count && !status; k++) {
     const run all = { 0, c->out_counts[k], 0 };
-    status = finish_run(&m, 0, k, &all);
+    if (has_partials(c, k)) status = finish_run(&m, 0, k, &all);
   }
   return status;
 }

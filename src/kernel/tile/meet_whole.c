@@ -1,0 +1,288 @@
+/* Sums of which each device brings one element for each of the result: no accumulator is kept.
+ *
+ *   members   x x x x x x x x     read where they lie, a block of each at a time
+ *             y y y y y y y y
+ *   block     s s s s s s ? s     an exact sum that is rounded once, or left to an accumulator
+ *   results   written for the first that gets the piece, and copied to others from the cache
+ *
+ * Blocks are dealt out to all workers. What a member reads of others and what others get counts as
+ * if it had travelled. */
+#include "kernel/tile/meeting.h"
+#include "topology/half.h"
+
+enum {
+  BLOCK = 512, /* elements, a multiple of 64 */
+  NARROW = 64, /* of 16 bits, which are made wider first */
+  MOST = 64,   /* members whose elements are added at once */
+  TASK = 1 << 14,
+  FEW_BYTES = 1 << 16 /* less is done sooner than others are woken */
+};
+
+/* A result, and who finishes a piece of it. */
+typedef struct share {
+  int final, member;
+  bool brings; /* the first result that reads its elements, which travel once */
+  tsr__piece_runs piece;
+  int64_t first; /* of the tasks */
+} share;
+
+typedef struct whole_job {
+  const tsr__meeting_now *m;
+  share *shares;
+  int share_count;
+  int64_t tasks;
+  _Atomic int64_t bytes;
+  _Atomic int failed; /* 1: taken; the error is written */
+} whole_job;
+
+/* What a task works on. */
+typedef struct whole {
+  whole_job *job;
+  const share *at;
+  const tsr__accum *accum;
+  const tsr__gnode *node;
+  const void *x[MOST]; /* of each member the elements at hand */
+  int64_t population;
+  tsr__error error;
+} whole;
+
+static int accum_at(const tsr__all_reduce *c, int final)
+{
+  int accum = c->schedule->final_main[c->finals[final]], a = 0;
+  while (c->accums[a] != accum) a++;
+  return a;
+}
+
+/* ---- by an accumulator ----------------------------------------------------------------------- */
+
+/* An element of narrow floats as accumulators take it. */
+static double real_at(int dtype, const void *x, int64_t i)
+{
+  switch (dtype) {
+  case TSR_F64: return ((const double *)x)[i];
+  case TSR_F32: return (double)((const float *)x)[i];
+  case TSR_F16: return (double)tsr__f32_of_f16(((const uint16_t *)x)[i]);
+  default: return (double)tsr__f32_of_bf16(((const uint16_t *)x)[i]);
+  }
+}
+
+/* Adds up elements i .. i + n - 1 as a kernel would, and reads the results. */
+static tsr_status add_slowly(whole *w, int64_t i, int n, void *out)
+{
+  double values[BLOCK];
+  double memory[3 * BLOCK];
+  const tsr__all_reduce *c = w->job->m->c;
+  bool real = tsr__dtype_float((tsr_dtype)w->accum->dtype);
+  tsr__partial sums = { .rt = c->rt, .device = -1 };
+  tsr__grid grid = { 0 };
+  tsr__feed feed = {
+    .to = &sums, .tiles = w->job->m->tiles, .grid = &grid, .dtype = real ? TSR_F64 : TSR_I64, .n = n
+  };
+  tsr__partial_plan(&sums, w->accum->row, w->accum->dtype, n);
+  sums.data = memory;
+  tsr__partial_start(&sums, &c->rt->heap);
+  for (int k = 0; k < c->member_count; k++) {
+    const void *x = w->x[k];
+    for (int e = 0; e < n && real; e++) values[e] = real_at(w->accum->dtype, x, i + e);
+    feed.x = real ? values : (const void *)((const int64_t *)x + i);
+    sums.ops->along(&feed);
+  }
+  tsr__final f = { .node = w->node,
+                   .attr = tsr__reduce_of(c->program, w->node),
+                   .main = &sums,
+                   .population = w->population,
+                   .elements = n,
+                   .out = out };
+  tsr_status status = sums.ops->read(&f, &w->error);
+  if (sums.rows[0].failed)
+    status = tsr__error_set(&w->error, TSR_ENOMEM,
+                            "no memory left for sums that do not fit three doubles");
+  tsr__partial_stop(&sums);
+  return status;
+}
+
+/* ---- at once --------------------------------------------------------------------------------- */
+
+/* Elements i .. i + n - 1 of all members, those of 16 bits made f32. */
+static void add_few(const whole *w, int64_t i, int n, double *out, uint64_t *left)
+{
+  float wide[MOST][NARROW];
+  const void *x[MOST];
+  const tsr__exact_ops *ops = w->job->m->tiles->exact;
+  int dtype = w->accum->dtype, members = w->job->m->c->member_count;
+  tsr__few few = { x, members, n };
+  for (int k = 0; k < members; k++) x[k] = (const char *)w->x[k] + i * (dtype == TSR_F64 ? 8 : 4);
+  if (dtype == TSR_F64) ops->few_f64(out, left, &few);
+  if (dtype == TSR_F32) ops->few_f32(out, left, &few);
+  if (dtype == TSR_F64 || dtype == TSR_F32) return;
+  for (int at = 0; at < n; at += NARROW) {
+    few.n = n - at < NARROW ? n - at : NARROW;
+    for (int k = 0; k < members; k++) {
+      x[k] = wide[k];
+      for (int e = 0; e < few.n; e++) wide[k][e] = (float)real_at(dtype, w->x[k], i + at + e);
+    }
+    ops->few_f32(out + at, left + at / 64, &few);
+  }
+}
+
+/* What a sum is multiplied with: of a mean of 2^k members a power of two, so that nothing is
+ * rounded; 0: it takes an accumulator. */
+static double scale_of(const whole *w)
+{
+  const tsr__all_reduce *c = w->job->m->c;
+  int64_t n = w->population;
+  if (!tsr__dtype_float((tsr_dtype)w->accum->dtype) || c->member_count > MOST ||
+      w->node->dtype != w->accum->dtype)
+    return 0;
+  if (tsr__ops[w->node->op].finish == TSR__FINISH_VALUE) return 1;
+  return n > 0 && !(n & (n - 1)) ? 1 / (double)n : 0;
+}
+
+static void put_reals(int dtype, const double *sums, double scale, int n, void *out)
+{
+  switch (dtype) {
+  case TSR_F64:
+    for (int e = 0; e < n; e++) ((double *)out)[e] = sums[e] * scale;
+    break;
+  case TSR_F32:
+    for (int e = 0; e < n; e++) ((float *)out)[e] = (float)(sums[e] * scale);
+    break;
+  case TSR_F16:
+    for (int e = 0; e < n; e++)
+      ((uint16_t *)out)[e] = tsr__f16_of(tsr__odd_of_f64(sums[e] * scale));
+    break;
+  default:
+    for (int e = 0; e < n; e++)
+      ((uint16_t *)out)[e] = tsr__bf16_of(tsr__odd_of_f64(sums[e] * scale));
+  }
+}
+
+static tsr_status add_block(whole *w, int64_t i, int n, void *out)
+{
+  double sums[BLOCK], scale = scale_of(w);
+  uint64_t left[BLOCK / 64];
+  tsr_status status = TSR_OK;
+  if (scale == 0) return add_slowly(w, i, n, out);
+  add_few(w, i, n, sums, left);
+  /* A quotient below the normal numbers would be rounded twice. */
+  for (int e = 0; e < n && scale < 1 && w->node->dtype == TSR_F64; e++)
+    if (sums[e] < 0x1p-960 && sums[e] > -0x1p-960 && sums[e] != 0)
+      left[e / 64] |= UINT64_C(1) << e % 64;
+  put_reals(w->node->dtype, sums, scale, n, out);
+  size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
+  for (int word = 0; word < (n + 63) / 64; word++)
+    for (uint64_t bits = left[word]; bits && !status; bits &= bits - 1) {
+      int e = 64 * word + __builtin_ctzll(bits);
+      status = add_slowly(w, i + e, 1, (char *)out + (size_t)e * size);
+    }
+  return status;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+/* A part of a run: what its blocks come to is sent while it is in the cache. */
+static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
+{
+  const tsr__all_reduce *c = w->job->m->c;
+  tsr__traffic traffic = { 0 };
+  tsr__meeting_now mine = *w->job->m;
+  tsr_status status = TSR_OK;
+  size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
+  char *out = c->outputs[w->at->member][w->at->final]->data;
+  mine.traffic = &traffic;
+  for (int64_t done = 0; done < all->count && !status; done += BLOCK) {
+    int64_t left = all->count - done;
+    tsr__piece_run r = { all->first + done, left < BLOCK ? left : BLOCK, all->at + done };
+    status = add_block(w, r.first, (int)r.count, out + (size_t)r.at * size);
+    if (!status) tsr__send_results(&mine, w->at->member, w->at->final, &r);
+  }
+  for (int k = 0; k < c->member_count && w->at->brings; k++)
+    if (c->devices[k] != c->devices[w->at->member])
+      traffic.bytes += all->count * (int64_t)tsr_dtype_size((tsr_dtype)w->accum->dtype);
+  atomic_fetch_add_explicit(&w->job->bytes, traffic.bytes, memory_order_relaxed);
+  return status;
+}
+
+static int64_t elements_of(const share *s)
+{
+  return s->piece.runs * s->piece.length;
+}
+
+/* Elements task * TASK .. of a piece, whichever runs they lie in. */
+static void whole_task(void *user, int64_t task, int worker)
+{
+  whole_job *job = user;
+  const tsr__all_reduce *c = job->m->c;
+  int s = job->share_count - 1;
+  while (job->shares[s].first > task) s--;
+  const share *at = &job->shares[s];
+  int a = accum_at(c, at->final);
+  whole w = { .job = job,
+              .at = at,
+              .accum = &c->schedule->accums[c->accums[a]],
+              .node = &c->program->nodes[c->finals[at->final]],
+              .population = c->populations[at->final] };
+  tsr_status status = TSR_OK;
+  for (int k = 0; k < c->member_count && k < MOST; k++) w.x[k] = c->elements[k][a]->data;
+  int64_t from = (task - at->first) * TASK, end = elements_of(at), length = at->piece.length;
+  if (end > from + TASK) end = from + TASK;
+  while (from < end && !status && !tsr__progress_stops(job->m->progress, worker)) {
+    tsr__piece_run r = tsr__piece_run_at(&at->piece, from / length);
+    int64_t into = from % length, count = length - into < end - from ? length - into : end - from;
+    r = (tsr__piece_run){ r.first + into, count, r.at + into };
+    status = add_stretch(&w, &r);
+    from += count;
+  }
+  int none = 0;
+  if (status && atomic_compare_exchange_strong(&job->failed, &none, 1)) *job->m->error = w.error;
+}
+
+/* Whether no result before it reads the same elements. */
+static bool is_first(const tsr__all_reduce *c, int final)
+{
+  for (int k = 0; k < final; k++)
+    if (accum_at(c, k) == accum_at(c, final)) return false;
+  return true;
+}
+
+/* The results of whole elements, a share for each piece that somebody finishes. */
+static int64_t list_shares(whole_job *job)
+{
+  const tsr__all_reduce *c = job->m->c;
+  int64_t bytes = 0;
+  for (int k = 0; k < c->final_count; k++) {
+    const tsr__accum *accum = &c->schedule->accums[c->accums[accum_at(c, k)]];
+    for (int member = 0; member < c->member_count && accum->whole; member++) {
+      if (!tsr__leads_piece(c, member)) continue;
+      share *s = &job->shares[job->share_count];
+      *s = (share){ k, member, is_first(c, k), tsr__runs_of(c, member, c->out_counts[k]),
+                    job->tasks };
+      int64_t elements = elements_of(s);
+      if (!elements) continue;
+      job->share_count++;
+      job->tasks += (elements + TASK - 1) / TASK;
+      bytes += elements * c->member_count * (int64_t)tsr_dtype_size((tsr_dtype)accum->dtype);
+    }
+  }
+  return bytes;
+}
+
+tsr_status tsr__meet_whole(const tsr__meeting_now *m)
+{
+  const tsr__all_reduce *c = m->c;
+  whole_job job = { .m = m };
+  size_t room = (size_t)c->final_count * (size_t)c->member_count * sizeof *job.shares;
+  job.shares = tsr__new(&c->rt->heap, room);
+  if (!job.shares)
+    return tsr__error_set(m->error, TSR_ENOMEM,
+                          "no memory to combine the sums of %d devices; free arrays",
+                          c->member_count);
+  if (list_shares(&job) > FEW_BYTES)
+    tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
+  else
+    for (int64_t t = 0; t < job.tasks; t++) whole_task(&job, t, 0);
+  tsr__del(&c->rt->heap, job.shares, room);
+  m->traffic->bytes += job.bytes;
+  if (job.failed) return m->error->status;
+  return m->progress->stop ? tsr__cancelled(m->error, TSR__PROGRAM) : TSR_OK;
+}
