@@ -138,8 +138,8 @@ static void keep_forever(tsr__plan *plan)
 /* When each value is read for the last time. Roots stay (-1): they belong to the caller. Leaves
  * belong to their nodes, and a run lets go of them early: where a node gave its value up, it goes.
  * A value nobody reads goes after the step that made it. Steps are walked in order, so the last one
- * to touch a node wins. A combining step reads what meets whole and makes the values of its reductions, for
- * as long as somebody reads them afterwards. */
+ * to touch a node wins. A combining step reads what meets whole, and makes the values of its
+ * reductions for as long as somebody reads them afterwards. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;

@@ -6,18 +6,21 @@
 
 /* ---- resharding ---- */
 
-/* One target position at a time; `from` is asked for whichever pieces of it lie elsewhere. */
+/* What a target position takes of a slab; `from` is asked for whichever pieces of it lie elsewhere.
+ */
 typedef struct pieces {
   tsr__exec *exec;
   const tsr__value *from;
   tsr__value *to;
   int to_position, worker;
-  bool away; /* a piece is another process's */
+  bool away;    /* a piece is another process's */
+  bool streams; /* there is more to copy than caches hold */
   tsr__progress *progress;
-  tsr__traffic *traffic;
+  tsr__traffic traffic;
   /* What the target position takes, and what it holds then: these where blocks are taken, which
    * lie one behind the other, differ. */
-  const tsr_box *want, *lies;
+  tsr_box want, lies;
+  tsr_box slab; /* what of it is at hand */
 } pieces;
 
 /* A piece is a box of the whole array. Either side holds a box of its own, and the copy is told
@@ -25,79 +28,137 @@ typedef struct pieces {
  *
  *    whole array   |------[ part.start ....[ box ].... ]------|
  *    from_start    box.start - part.start
- *    to_start      box.start - want.start */
+ *    to_start      box.start - want.start
+ *
+ * Of it goes what lies in the slab. */
 static void copy_piece(void *user, const tsr__moved_box *piece)
 {
   pieces *p = user;
   /* Other pieces of a cancelled move are skipped; its value is dropped with the run. */
   if (atomic_load(&p->progress->stop)) return;
-  int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 };
+  int64_t from_start[TSR_MAX_RANK] = { 0 }, to_start[TSR_MAX_RANK] = { 0 }, size[TSR_MAX_RANK];
   for (int d = 0; d < p->from->shape.rank; d++) {
-    from_start[d] = piece->box->start[d] - piece->part->start[d];
-    to_start[d] = piece->box->start[d] - p->want->start[d];
+    int64_t start = piece->box->start[d], end = start + piece->box->size[d];
+    if (start < p->slab.start[d]) start = p->slab.start[d];
+    if (end > p->slab.start[d] + p->slab.size[d]) end = p->slab.start[d] + p->slab.size[d];
+    from_start[d] = start - piece->part->start[d];
+    to_start[d] = start - p->want.start[d];
+    size[d] = end - start;
   }
   tsr__box_copy copy = { .dtype = (tsr_dtype)p->from->dtype,
                          .rank = p->from->shape.rank,
                          .from_dims = piece->part->size,
                          .from_start = from_start,
-                         .to_dims = p->lies->size,
+                         .to_dims = p->lies.size,
                          .to_start = to_start,
-                         .size = piece->box->size,
+                         .size = size,
                          .progress = p->progress,
-                         .worker = p->worker };
+                         .worker = p->worker,
+                         .streams = p->streams };
   /* The position that was asked for may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
   if (near >= 0)
     tsr__devices_of(p->exec->rt)
-        ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], p->traffic);
+        ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->traffic);
 }
 
 /* How copying pieces went: a part may be another process's. */
-static tsr_status pieces_done(const pieces *done)
+static tsr_status moved(tsr__exec *exec, const tsr__value *from, bool away,
+                        const tsr__progress *progress)
 {
-  tsr__error *error = done->exec->error;
-  if (done->away && tsr__value_here(done->from, TSR__PROGRAM, error)) return error->status;
-  bool stopped = atomic_load(&done->progress->stop);
-  return stopped ? tsr__cancelled(error, done->progress->what) : TSR_OK;
+  if (away && tsr__value_here(from, TSR__PROGRAM, exec->error)) return exec->error->status;
+  return progress->stop ? tsr__cancelled(exec->error, progress->what) : TSR_OK;
 }
 
-/* An array on its way: all target positions, each with what it needs to go on beside the others. */
+/* An array on its way. Target positions that hold the same are served together, slab by slab, so
+ * that what is copied to the first is in the cache for the others. */
 typedef struct moving {
+  tsr__exec *exec;
   const tsr__value *from;
   tsr__value *to;
   tsr__reshard move;
   tsr_shape shape; /* of `from`: `move` borrows it */
-  pieces *pieces;
-  tsr__traffic *traffic;
+  int slabs;
+  bool streams;
+  _Atomic bool away;
+  _Atomic int64_t bytes, escapes;
 } moving;
 
 typedef struct reshard_job {
   moving *moves;
-  int count, most; /* the most positions of any */
+  tsr__progress *progress;
+  int count, most; /* the most tasks of any */
 } reshard_job;
 
-/* Positions of one device follow each other, so that workers share arrays evenly. */
+enum { SLAB_BYTES = 1 << 18, STREAM_BYTES = 1 << 24 };
+
+/* Bits share words with their neighbours, and blocks lie otherwise than they are taken. */
+static int slabs_of(const moving *m)
+{
+  int64_t bytes = (int64_t)tsr_dtype_size((tsr_dtype)m->to->dtype), most = 1;
+  tsr_box box;
+  bool alone = true;
+  tsr__value_box(m->to, 0, &box);
+  for (int p = 1; p < m->to->part_count; p++)
+    alone = alone && tsr__replica_leader(&m->to->sharding, p) == p;
+  if (alone || m->move.blocks || m->to->dtype == TSR_BOOL) return 1;
+  for (int d = 0; d < m->to->shape.rank; d++) {
+    bytes *= box.size[d];
+    if (most == 1) most = box.size[d];
+  }
+  int64_t slabs = bytes / SLAB_BYTES;
+  return (int)(slabs < 1 ? 1 : slabs < most ? slabs : most > 0 ? most : 1);
+}
+
+/* The part of a box that is slab number `slab`: of the first dim with more than one element. */
+static tsr_box slab_of(const moving *m, const tsr_box *want, int slab)
+{
+  tsr_box out = *want;
+  int d = 0;
+  while (d < m->shape.rank && want->size[d] == 1) d++;
+  if (m->slabs == 1 || d == m->shape.rank) return out;
+  int64_t first = want->size[d] * slab / m->slabs, end = want->size[d] * (slab + 1) / m->slabs;
+  out.start[d] += first;
+  out.size[d] = end - first;
+  return out;
+}
+
+static void move_slab(reshard_job *job, moving *m, int position, int slab, int worker)
+{
+  pieces mine = { .exec = m->exec,
+                  .from = m->from,
+                  .to = m->to,
+                  .to_position = position,
+                  .worker = worker,
+                  .streams = m->streams,
+                  .progress = job->progress };
+  tsr__reshard_want(&m->move, position, &mine.want);
+  tsr__value_box(m->to, position, &mine.lies);
+  mine.slab = slab_of(m, &mine.want, slab);
+  tsr__reshard_pieces(&m->move, position, copy_piece, &mine);
+  atomic_fetch_add_explicit(&m->bytes, mine.traffic.bytes, memory_order_relaxed);
+  atomic_fetch_add_explicit(&m->escapes, mine.traffic.escapes, memory_order_relaxed);
+  if (mine.away) atomic_store(&m->away, true);
+}
+
+/* Task t is array t mod count: positions of one device follow each other, so that workers share
+ * arrays evenly. Whoever has a leader's slab serves all that hold the same. */
 static void reshard_task(void *user, int64_t task, int worker)
 {
   reshard_job *job = user;
-  /* Arrays in the inner place: task t is array t mod count at position t / count. */
   moving *m = &job->moves[task % job->count];
-  int position = (int)(task / job->count);
-  if (position >= m->to->part_count) return;
-  pieces *mine = &m->pieces[position];
-  if (!m->to->parts[position] || atomic_load(&mine->progress->stop)) return;
-  tsr_box want, lies;
-  tsr__reshard_want(&m->move, position, &want);
-  tsr__value_box(m->to, position, &lies);
-  mine->want = &want;
-  mine->lies = &lies;
-  mine->worker = worker;
-  tsr__reshard_pieces(&m->move, position, copy_piece, mine);
+  int number = (int)(task / job->count), leader = number / m->slabs, slab = number % m->slabs;
+  const tsr_sharding *at = &m->to->sharding;
+  if (leader >= m->to->part_count || tsr__replica_leader(at, leader) != leader) return;
+  for (int p = leader; p < m->to->part_count; p++)
+    if (m->to->parts[p] && tsr__replica_leader(at, p) == leader &&
+        !atomic_load(&job->progress->stop))
+      move_slab(job, m, p, slab, worker);
 }
 
 /* Few bytes are copied sooner than others are woken. */
-static void copy_all(reshard_job *job, tsr__progress *progress)
+static void copy_all(reshard_job *job)
 {
   enum { FEW_BYTES = 1 << 16 };
   size_t bytes = 0;
@@ -108,16 +169,18 @@ static void copy_all(reshard_job *job, tsr__progress *progress)
     const tsr__value *to = job->moves[i].to;
     bytes += tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
   }
-  if (bytes > FEW_BYTES) tsr__parallel_progress(progress, tasks, reshard_task, job);
+  if (bytes > FEW_BYTES) tsr__parallel_progress(job->progress, tasks, reshard_task, job);
   else
     for (int t = 0; t < tasks; t++) reshard_task(job, t, 0);
 }
 
 /* The value that moves may lie otherwise than the plan says: what is known now counts. */
-static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progress, moving *out)
+static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
 {
   const tsr_sharding *sharding = tsr__sharding_of(exec, node);
   tsr_shape shape;
+  size_t bytes = 0;
+  out->exec = exec;
   out->from = tsr__value_in(exec, node, 0);
   out->move = tsr__reshard_of(exec->program, node, &shape);
   shape = out->shape = out->from->shape;
@@ -131,27 +194,24 @@ static tsr_status start_moving(tsr__exec *exec, int node, tsr__progress *progres
    * the value's. */
   out->move.from = &out->from->sharding;
   out->move.shape = &out->shape;
-  out->pieces = tsr__arena_new(exec->scratch, (size_t)to->part_count * sizeof(pieces));
-  out->traffic = tsr__arena_new(exec->scratch, (size_t)to->part_count * sizeof(tsr__traffic));
-  if (!out->pieces || !out->traffic)
-    return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
-  for (int p = 0; p < to->part_count; p++)
-    out->pieces[p] =
-        (pieces){ exec, out->from, to, p, 0, false, progress, &out->traffic[p], NULL, NULL };
+  out->slabs = slabs_of(out);
+  for (int p = 0; p < to->part_count; p++) {
+    tsr_box box;
+    tsr_shape part = { .rank = shape.rank };
+    tsr__value_box(to, p, &box);
+    memcpy(part.dims, box.size, sizeof part.dims);
+    bytes += tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&part));
+  }
+  out->streams = bytes > STREAM_BYTES;
   return TSR_OK;
 }
 
 /* After all tasks, by one thread: traffic and errors are summed here. */
-static tsr_status end_moving(tsr__exec *exec, const moving *m, tsr__progress *progress)
+static tsr_status end_moving(tsr__exec *exec, const moving *m, const tsr__progress *progress)
 {
-  pieces all = { exec, m->from, m->to, 0, 0, false, progress, NULL, NULL, NULL };
-  for (int p = 0; p < m->to->part_count; p++) {
-    /* Each position counted for itself, as they ran side by side; here they are one sum. */
-    all.away |= m->pieces[p].away;
-    exec->traffic.bytes += m->traffic[p].bytes;
-    exec->traffic.escapes += m->traffic[p].escapes;
-  }
-  return pieces_done(&all);
+  exec->traffic.bytes += m->bytes;
+  exec->traffic.escapes += m->escapes;
+  return moved(exec, m->from, m->away, progress);
 }
 
 /* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
@@ -160,7 +220,7 @@ static tsr_status end_moving(tsr__exec *exec, const moving *m, tsr__progress *pr
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  reshard_job job = { NULL, 0, 0 };
+  reshard_job job = { NULL, &progress, 0, 0 };
   for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count++;
   job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
   if (!job.moves)
@@ -168,10 +228,10 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   moving *m = job.moves;
   tsr_status status = TSR_OK;
   for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n), m++) {
-    status = start_moving(exec, n, &progress, m);
-    if (!status && m->to->part_count > job.most) job.most = m->to->part_count;
+    status = start_moving(exec, n, m);
+    if (!status && m->to->part_count * m->slabs > job.most) job.most = m->to->part_count * m->slabs;
   }
-  if (!status) copy_all(&job, &progress);
+  if (!status) copy_all(&job);
   for (int i = 0; i < job.count && !status; i++)
     status = end_moving(exec, &job.moves[i], &progress);
   return status;
@@ -374,7 +434,7 @@ static void gather_rows(pieces *of)
   int position = of->to_position;
   tsr_box want;
   tsr__value_box(to, position, &want);
-  of->want = of->lies = &want;
+  of->want = of->lies = of->slab = want;
   /* Invariant: rows before `at` are there. */
   int64_t at = want.start[0], end = at + want.size[0];
   while (at < end) {
@@ -409,8 +469,10 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  pieces job = { exec, from, to, 0, 0, false, &progress, &exec->traffic, NULL, NULL };
+  pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress };
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
     if (to->parts[job.to_position]) gather_rows(&job);
-  return pieces_done(&job);
+  exec->traffic.bytes += job.traffic.bytes;
+  exec->traffic.escapes += job.traffic.escapes;
+  return moved(exec, from, job.away, &progress);
 }

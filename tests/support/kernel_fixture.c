@@ -118,8 +118,8 @@ int kernel_leaf(kernel_fixture *k, tsr_dtype dtype, tsr_shape shape, bool sharde
     tsr_box box;
     int64_t zero[TSR_MAX_RANK] = { 0 };
     part_box(k, node, p, &box);
-    tsr__box_copy copy = { dtype, shape.rank, shape.dims, box.start, box.size,
-                           zero,  box.size,   NULL,       0,         NULL };
+    tsr__box_copy copy = { dtype,    shape.rank, shape.dims, box.start, box.size, zero,
+                           box.size, NULL,       0,          NULL,      false };
     tsr__devices_of(k->rt)->ops->from_host(&copy, host, k->buffer[node][p]);
   }
   return node;
@@ -333,8 +333,17 @@ void kernel_read(kernel_fixture *k, int node, void *out)
     tsr_box box;
     int64_t zero[TSR_MAX_RANK] = { 0 };
     part_box(k, node, p, &box);
-    tsr__box_copy copy = { (tsr_dtype)g->dtype, g->rank,  box.size, zero, g->dims,
-                           box.start,           box.size, NULL,     0,    NULL };
+    tsr__box_copy copy = { (tsr_dtype)g->dtype,
+                           g->rank,
+                           box.size,
+                           zero,
+                           g->dims,
+                           box.start,
+                           box.size,
+                           NULL,
+                           0,
+                           NULL,
+                           false };
     CHECK(k->buffer[node][p]);
     tsr__devices_of(k->rt)->ops->to_host(&copy, k->buffer[node][p], out);
   }

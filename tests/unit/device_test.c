@@ -34,7 +34,7 @@ TEST(one_kernel_and_its_sum)
 static tsr__box_copy box_copy(tsr_dtype dtype, int rank, const int64_t *const from[2],
                               const int64_t *const to[2], const int64_t *size)
 {
-  return (tsr__box_copy){ dtype, rank, from[0], from[1], to[0], to[1], size, NULL, 0, NULL };
+  return (tsr__box_copy){ dtype, rank, from[0], from[1], to[0], to[1], size, NULL, 0, NULL, false };
 }
 
 /* A random box of a random array goes to the device, on to another and back; every element is where
@@ -126,9 +126,9 @@ static void check_rows(kernel_fixture *k, test_rng *rng, tsr_dtype dtype, int64_
   tsr__buffer *to = ops->buffer(k->rt, 0, tsr__device_bytes(dtype, kept * wide), &k->error);
   tsr__buffer *some = ops->buffer(k->rt, 0, tsr__device_bytes(TSR_BOOL, rows), &k->error);
   memset(mask->data, 0xFF, mask->bytes); /* bits behind the last row are nobody's */
-  tsr__box_copy one = { TSR_BOOL, 1, dims, zero, dims, zero, dims, NULL, 0, NULL };
-  tsr__box_copy all = { dtype, 2, dims, zero, dims, zero, dims, NULL, 0, NULL };
-  tsr__box_copy out = { dtype, 2, out_dims, zero, out_dims, zero, out_dims, NULL, 0, NULL };
+  tsr__box_copy one = { TSR_BOOL, 1, dims, zero, dims, zero, dims, NULL, 0, NULL, false };
+  tsr__box_copy all = { dtype, 2, dims, zero, dims, zero, dims, NULL, 0, NULL, false };
+  tsr__box_copy out = { dtype, 2, out_dims, zero, out_dims, zero, out_dims, NULL, 0, NULL, false };
   ops->from_host(&one, flags, mask);
   ops->from_host(&all, host, from);
   CHECK_I64(ops->mask_count(mask, rows), kept);

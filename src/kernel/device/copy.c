@@ -4,6 +4,7 @@
  * the host and bits on devices, so their runs start and end anywhere in a word; words at the
  * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
 #include "kernel/device/cpu.h"
+#include "kernel/device/put_line.h"
 
 /* Elements copied between two looks at the callback: some milliseconds. */
 #define ASK_AFTER ((int64_t)1 << 20)
@@ -104,6 +105,14 @@ static void run_plain(const run *r)
          (const char *)r->from + (size_t)r->from_at * r->size, (size_t)r->n * r->size);
 }
 
+/* Lines of the target are not read first, and do not drive out what is read again. */
+static void run_streaming(const run *r)
+{
+  char *to = (char *)r->to + (size_t)r->to_at * r->size;
+  const char *from = (const char *)r->from + (size_t)r->from_at * r->size;
+  tsr__put_run(to, from, (size_t)r->n * r->size);
+}
+
 static void run_bits(const run *r)
 {
   tsr__bits_copy(r->to, r->to_at, r->from, r->from_at, r->n);
@@ -193,7 +202,9 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
                    tsr__traffic *traffic)
 {
   bool bits = copy->dtype == TSR_BOOL;
-  int64_t count = copy_box(copy, from->data, to->data, bits ? run_bits : run_plain);
+  run_fn *plain = copy->streams ? run_streaming : run_plain;
+  int64_t count = copy_box(copy, from->data, to->data, bits ? run_bits : plain);
+  if (copy->streams) tsr__put_done();
   if (from->device == to->device || !traffic) return;
   traffic->bytes += bits ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(copy->dtype);
 }
@@ -202,6 +213,7 @@ void tsr__cpu_copy(const tsr__box_copy *copy, const tsr__buffer *from, tsr__buff
  * words. */
 void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic)
 {
-  memcpy(carry->to, carry->from, carry->bytes);
+  if (carry->streams) tsr__put_run(carry->to, carry->from, carry->bytes);
+  else memcpy(carry->to, carry->from, carry->bytes);
   if (carry->to_device != carry->from_device && traffic) traffic->bytes += (int64_t)carry->bytes;
 }

@@ -57,6 +57,7 @@ typedef struct tsr__transfer {
   const void *from;
   size_t bytes;
   int to_device, from_device;
+  bool streams; /* past the caches */
 } tsr__transfer;
 void tsr__cpu_move(const tsr__transfer *carry, tsr__traffic *traffic);
 

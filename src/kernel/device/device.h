@@ -47,6 +47,7 @@ typedef struct tsr__box_copy {
   tsr__progress *progress; /* asked while it goes on, by `worker`; NULL: nobody is */
   int worker;
   const int64_t *from_step;
+  bool streams; /* it is part of more than caches hold: written past them */
 } tsr__box_copy;
 
 /* Rows of a column to copy: `count` of them, listed in `rows` (u32) from place `first` on, to row

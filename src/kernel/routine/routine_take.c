@@ -137,7 +137,7 @@ static void give_bits(const looking *l, const giving *g, tsr__traffic *traffic)
   const tsr__call_part *from = &l->call->parts[g->from], *to = &l->call->parts[g->to];
   for (int64_t i = 0; i < g->length; i++) {
     uint8_t here = 0, there = (uint8_t)tsr__bits_get(from->in[0].buffer->data, g->from_at + i, 1);
-    tsr__cpu_move(&(tsr__transfer){ &here, &there, 1, to->device, from->device }, traffic);
+    tsr__cpu_move(&(tsr__transfer){ &here, &there, 1, to->device, from->device, false }, traffic);
     tsr__bits_put(to->out[0].buffer->data, g->to_at + i, 1, here);
   }
 }
@@ -153,7 +153,7 @@ static void give(const looking *l, const giving *g, tsr__traffic *traffic)
   tsr__cpu_move(&(tsr__transfer){ (char *)to->out[0].buffer->data + (size_t)g->to_at * size,
                                   (const char *)from->in[0].buffer->data +
                                       (size_t)g->from_at * size,
-                                  (size_t)g->length * size, to->device, from->device },
+                                  (size_t)g->length * size, to->device, from->device, false },
                 traffic);
 }
 

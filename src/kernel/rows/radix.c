@@ -13,8 +13,9 @@
  * What lies where:
  *   tally    [piece][digit]     how many records, then where the piece's first one goes */
 #include "kernel/rows/radix.h"
+
+#include "kernel/device/put_line.h"
 #include "kernel/rows/pieces.h"
-#include "kernel/rows/put_line.h"
 
 enum {
   DIGIT = 11,

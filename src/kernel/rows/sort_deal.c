@@ -7,7 +7,7 @@
  * ends of a piece's share are its neighbours' too: of those only the own rows are written.
  *
  * Invariant: lines start at multiples of 16 rows of the buffer, whose memory is 64-byte aligned. */
-#include "kernel/rows/put_line.h"
+#include "kernel/device/put_line.h"
 #include "kernel/rows/sort.h"
 
 enum { LINE = TSR__CUT_LINE };

@@ -20,7 +20,8 @@ static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int 
   return count && c->accums[first] == accum ? c->partials[member][first] : NULL;
 }
 
-size_t tsr__travel_bytes(int dtype, int64_t count)
+/* Bytes of a result as they travel: of bools, whole bytes. */
+static size_t travel_bytes(int dtype, int64_t count)
 {
   return dtype == TSR_BOOL ? (size_t)(count + 7) / 8
                            : (size_t)count * tsr_dtype_size((tsr_dtype)dtype);
@@ -65,7 +66,7 @@ static tsr_status read_run(const tsr__final *all, const run *r, tsr__error *erro
     counts = tsr__partial_slice(all->count, r->first, r->count);
     f.count = &counts;
   }
-  f.out = (char *)f.out + tsr__travel_bytes(dtype, r->at);
+  f.out = (char *)f.out + travel_bytes(dtype, r->at);
   f.elements = r->count;
   return main.ops->read(&f, error);
 }
@@ -81,12 +82,12 @@ void tsr__send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
   int dtype = c->program->nodes[c->finals[k]].dtype;
-  size_t begin = tsr__travel_bytes(dtype, r->at), bytes = tsr__travel_bytes(dtype, r->count);
+  size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
   const char *from = c->outputs[member][k]->data;
   for (int to = 0; to < c->member_count; to++)
     if (to != member && c->outputs[to][k] && same_piece(c, member, to))
       tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[to][k]->data + begin, from + begin, bytes,
-                                      c->devices[to], c->devices[member] },
+                                      c->devices[to], c->devices[member], m->streams },
                     m->traffic);
 }
 
@@ -191,7 +192,7 @@ static tsr_status scatter(const meeting *m)
 tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, tsr__error *error)
 {
   tsr__progress progress = { .rt = c->rt, .what = TSR__PROGRAM };
-  const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error };
+  const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error, false };
   tsr_status status = tsr__meet_whole(&m);
   if (c->pieces) return status ? status : scatter(&m);
   if (!status) status = send_run(&m, 0, NULL);

@@ -7,6 +7,7 @@
  *
  * Blocks are dealt out to all workers. What a member reads of others and what others get counts as
  * if it had travelled. */
+#include "kernel/device/put_line.h"
 #include "kernel/tile/meeting.h"
 #include "topology/half.h"
 
@@ -15,7 +16,8 @@ enum {
   NARROW = 64, /* of 16 bits, which are made wider first */
   MOST = 64,   /* members whose elements are added at once */
   TASK = 1 << 14,
-  FEW_BYTES = 1 << 16 /* less is done sooner than others are woken */
+  FEW_BYTES = 1 << 16, /* less is done sooner than others are woken */
+  STREAM_BYTES = 1 << 24
 };
 
 /* A result, and who finishes a piece of it. */
@@ -31,6 +33,7 @@ typedef struct whole_job {
   share *shares;
   int share_count;
   int64_t tasks;
+  bool streams;
   _Atomic int64_t bytes;
   _Atomic int failed; /* 1: taken; the error is written */
 } whole_job;
@@ -190,6 +193,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
   char *out = c->outputs[w->at->member][w->at->final]->data;
   mine.traffic = &traffic;
+  mine.streams = w->job->streams;
   for (int64_t done = 0; done < all->count && !status; done += BLOCK) {
     int64_t left = all->count - done;
     tsr__piece_run r = { all->first + done, left < BLOCK ? left : BLOCK, all->at + done };
@@ -199,6 +203,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
   for (int k = 0; k < c->member_count && w->at->brings; k++)
     if (c->devices[k] != c->devices[w->at->member])
       traffic.bytes += all->count * (int64_t)tsr_dtype_size((tsr_dtype)w->accum->dtype);
+  if (mine.streams) tsr__put_done();
   atomic_fetch_add_explicit(&w->job->bytes, traffic.bytes, memory_order_relaxed);
   return status;
 }
@@ -277,8 +282,9 @@ tsr_status tsr__meet_whole(const tsr__meeting_now *m)
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory to combine the sums of %d devices; free arrays",
                           c->member_count);
-  if (list_shares(&job) > FEW_BYTES)
-    tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
+  int64_t bytes = list_shares(&job);
+  job.streams = bytes > STREAM_BYTES;
+  if (bytes > FEW_BYTES) tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
   else
     for (int64_t t = 0; t < job.tasks; t++) whole_task(&job, t, 0);
   tsr__del(&c->rt->heap, job.shares, room);

@@ -11,6 +11,7 @@ typedef struct tsr__meeting_now {
   tsr__progress *progress;
   tsr__traffic *traffic;
   tsr__error *error;
+  bool streams; /* results are more than caches hold */
 } tsr__meeting_now;
 
 /* Elements of what is brought, and where they lie in a result. */
@@ -36,8 +37,6 @@ tsr__piece_run tsr__piece_run_at(const tsr__piece_runs *piece, int64_t index);
 /* Whether a member is the first of those that get the same of a result, and finishes it for them.
  */
 bool tsr__leads_piece(const tsr__all_reduce *c, int member);
-/* Bytes of a result as they travel: of bools, whole bytes. */
-size_t tsr__travel_bytes(int dtype, int64_t count);
 /* To the others that get what a member finished of result `k`. */
 void tsr__send_results(const tsr__meeting_now *m, int member, int k, const tsr__piece_run *r);
 

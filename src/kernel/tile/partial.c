@@ -63,7 +63,7 @@ static bool send_escapes(const tsr__sending *s, int k)
     if (element < s->first || element >= s->first + s->count) continue;
     tsr__put_bytes(out, (uint64_t)element, 8);
     tsr__acc2_pack(&from->escape[i].sum, out + 8);
-    tsr__cpu_move(&(tsr__transfer){ in, out, sizeof in, to, from_device }, s->traffic);
+    tsr__cpu_move(&(tsr__transfer){ in, out, sizeof in, to, from_device, false }, s->traffic);
     if (to != from_device && s->traffic) s->traffic->escapes += (int64_t)sizeof in;
     tsr__acc2 sum;
     tsr__acc2_unpack(&sum, in + 8);
@@ -106,7 +106,7 @@ static bool send_rows(const tsr__sending *s)
       for (int i = 0; i < 3; i++)
         tsr__cpu_move(&(tsr__transfer){ copy.part[i], slice.part[i],
                                         (size_t)slice.count * sizeof(double), into->device,
-                                        s->from->device },
+                                        s->from->device, false },
                       s->traffic);
       s->tiles->exact->rows_merge(&into->rows[k], at, &copy);
     }
@@ -123,7 +123,7 @@ bool tsr__partial_send(const tsr__sending *s)
   if (ops->rows) return send_rows(s);
   unsigned char out[TSR__WIRE_SQUARES], in[TSR__WIRE_SQUARES];
   size_t size = (size_t)tsr__wire_bytes(from->row, from->dtype, 1);
-  const tsr__transfer carry = { in, out, size, s->into->device, from->device };
+  const tsr__transfer carry = { in, out, size, s->into->device, from->device, false };
   tsr__partial one = *s->into;
   /* The largest of what `unpack` writes, aligned for 128-bit integers. */
   union {
