@@ -630,6 +630,9 @@ void tsr__factors_in(const tsr__factors *factors, int i, int8_t map[TSR_MAX_RANK
 
 /* ---- programs -------------------------------------------------------------------------- */
 
+/* In a site: what a gradient goes back from stands behind it, up to a parenthesis. */
+#define TSR__BACK_FROM " (back from "
+
 /* One node of a program: plain bytes, no pointers, all padding zero. */
 typedef struct tsr__gnode {
   uint16_t op;

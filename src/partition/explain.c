@@ -78,6 +78,19 @@ static void add_fellows(const tsr__partitioned *parts, int first, tsr__text *out
   if (count > NAMED) tsr__text_add(out, " and %d more", count - NAMED);
 }
 
+/* Sums on the way back of a gradient are what a value gives that several devices had: all of it, or
+ * each a part that was gathered; and a view's elements go back where they came from. */
+static void add_transpose(const tsr__partitioned *parts, const tsr__note *note, int who,
+                          tsr__text *out)
+{
+  const char *site = parts->program.sites ? parts->program.sites[who] : NULL;
+  const char *of = note->move == TSR__MOVE_ALL_REDUCE       ? "a broadcast"
+                   : note->move == TSR__MOVE_REDUCE_SCATTER ? "an all-gather"
+                   : note->move == TSR__MOVE_EXCHANGE       ? "an exchange"
+                                                            : NULL;
+  if (of && site && strstr(site, TSR__BACK_FROM)) tsr__text_add(out, ", the transpose of %s", of);
+}
+
 static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   const tsr__gnode *node = &parts->program.nodes[note->node];
@@ -87,6 +100,7 @@ static void add_reduced(const tsr__partitioned *parts, const tsr__note *note, ts
   add_type(parts, tsr__in(&parts->program, node, 0), out);
   add_fellows(parts, note->node, out);
   if (note->accums > 1) tsr__text_add(out, "; %d partial results travel together", note->accums);
+  add_transpose(parts, note, note->node, out);
   tsr__text_add(out, "\n");
 }
 
@@ -166,6 +180,7 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     add_dims(&places[from->sharding], &places[node->sharding], node->rank, out);
     tsr__text_add(out, " whole on every device");
   }
+  add_transpose(parts, note, who, out);
   tsr__text_add(out, "\n");
   if (note->move == TSR__MOVE_REMATERIALISE)
     tsr__text_add(

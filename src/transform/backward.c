@@ -1,6 +1,8 @@
 /* Going back through a region, and the table of rules: the column GRADIENT of ops.def. */
 #include "transform/backward.h"
 
+#include <stdio.h>
+
 #include "tessera/shape.h"
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -149,6 +151,25 @@ void tsr__give(const tsr__pull *p, int i, tsr_array *part)
   tsr__give_of_all(p, i, part, NULL);
 }
 
+/* ---- where it comes from --------------------------------------------------------------------- */
+
+static const char *name_of(int op)
+{
+  if (rules[op].pull == tsr__grad_axis_all) return "all-gather";
+  return rules[op].pull == tsr__grad_axis_own ? "scatter" : tsr__ops[op].name;
+}
+
+/* The line of what goes forward, and what it is that goes back from there: explanations show both,
+ * and know by it which collectives are transposes. A gradient's gradient keeps the first. */
+static const char *site_back(const tsr__backward *back, const char *site, int op)
+{
+  char text[256];
+  if (strstr(site, TSR__BACK_FROM)) return site;
+  snprintf(text, sizeof text, "%s%s%s)", site, TSR__BACK_FROM, name_of(op));
+  const char *kept = tsr_runtime_site(back->replay.scope->rt, text);
+  return kept ? kept : site;
+}
+
 /* ---- going back ------------------------------------------------------------------------------ */
 
 static bool refuse(tsr__backward *back, const tsr__gnode *node, const char *site)
@@ -182,6 +203,7 @@ static bool pull(tsr__backward *back, int n)
   p.in = in;
   if (!in || !any) return in != NULL;
   if (!rules[node->op].pull) return refuse(back, node, p.site);
+  if (p.site) p.site = site_back(back, p.site, node->op);
   rules[node->op].pull(&p);
   return true;
 }

@@ -237,6 +237,9 @@ TEST(explanations_name_the_transposed_collectives)
   const char *back = tsr_explain(&slope, 1);
   CHECK_STR_HAS(back, "all-gather");
   CHECK_STR_HAS(back, "reduce-scatter");
+  CHECK_STR_HAS(back, "(back from dot)");
+  CHECK_STR_HAS(back, "the transpose of an all-gather");
+  CHECK(!strstr(forward, "(back from") && !strstr(forward, "transpose"));
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
