@@ -8,6 +8,9 @@
  *       rows |   |   |   |edge                number that it has. The rest, `edge` or all, is kept
  *            '-----------'                    in the task's memory and written at the end
  *
+ * Columns that several blocks of rows meet, of one device or of several that have the same ones,
+ * are packed before, once for all: a stripe of columns with all of the depth at a time.
+ *
  * Invariant: an element takes its products in order of the depth, all of which is here, so neither
  * blocks nor workers can show. Where leaves are asked for, each is such a chain, and they are added
  * as a tree of which whole nodes may lie on other devices. */
@@ -26,6 +29,8 @@ enum {
   COLUMN_BYTES = 2048, /* fit the second cache */
   TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
   THIN = 128,          /* of the depth at a time, where one panel of rows is all there is */
+  SHARED = 16 << 20,   /* bytes of columns that are packed before */
+  PACKED = 128,        /* of these columns a task packs at DEPTH */
   SMALL = 1 << 17,     /* products that are not worth waking a worker for */
   TASKS = 4            /* a worker should have, where they are no smaller than that */
 };
@@ -34,11 +39,14 @@ typedef struct blocking {
   const tsr__product_call *call;
   enum tsr__product_kind kind;
   const tsr__products *ops;
-  size_t size;       /* of a number of the kind */
-  int rows, columns; /* of a block, whole panels */
-  int levels;        /* of blocks that wait for their neighbours, where there are leaves */
-  int64_t *first;    /* of each part its first task, and their number behind them */
-  int64_t together;  /* so many small products are one task */
+  size_t size;           /* of a number of the kind */
+  int rows, columns;     /* of a block, whole panels */
+  int levels;            /* of blocks that wait for their neighbours, where there are leaves */
+  int64_t column, width; /* the stripe of columns that is done now */
+  char *panels;          /* packed columns of the stripe; NULL: each task packs its own */
+  int64_t *panels_at;    /* of each part where they begin there */
+  int64_t *first;        /* of each part its first task, and their number behind them */
+  int64_t together;      /* so many small products are one task */
   _Atomic bool failed;
   tsr__progress progress;
 } blocking;
@@ -134,6 +142,7 @@ typedef struct block {
   int64_t row, column, rows, columns, depth; /* depth: of the whole part */
   const char *left, *right;                  /* of its batch */
   char *out;
+  bool packed;  /* its columns are, in `b` */
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
   bool ready; /* panels of columns may be read where they lie */
@@ -183,11 +192,12 @@ static bool lies_ready(const block *p, int64_t column)
 static void pack(block *p, int64_t depth)
 {
   const blocking *plan = p->plan;
+  for (int64_t i = 0; i < p->rows; i += plan->ops->high) pack_panel(p, false, i, depth);
+  if (p->packed) return;
   /* The steps of the depth must be even as well: the tile function goes from k to k + 1 by one
    * number. */
   p->ready = p->rows <= plan->ops->high && reads_in_place(plan, p->part) &&
              (depth < 2 || equidistant(p->right_step, depth, p->right_step[1] - p->right_step[0]));
-  for (int64_t i = 0; i < p->rows; i += plan->ops->high) pack_panel(p, false, i, depth);
   for (int64_t j = 0; j < p->columns; j += plan->ops->wide)
     if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
 }
@@ -357,6 +367,133 @@ static void clear(const block *p)
       memcpy(p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size, none, size);
 }
 
+/* ---- columns packed before ------------------------------------------------------------------- */
+
+/* Columns of a part in the stripe, in whole panels.
+ *
+ *   panels of a part   each DEPTH of the depth one after the other, in it the stripe's panels side
+ *                      by side: a block's are neighbours */
+static int64_t stripe_of(const blocking *plan, const tsr__product_part *part)
+{
+  int64_t left = part->list[TSR__COLUMNS].size - plan->column;
+  return whole_panels(left < 0 ? 0 : left < plan->width ? left : plan->width, plan->ops->wide);
+}
+
+static char *panels_at(const blocking *plan, const tsr__product_part *part, int64_t column,
+                       int64_t first, int64_t depth)
+{
+  int64_t at = first * stripe_of(plan, part) + (column - plan->column) * depth;
+  return plan->panels + (size_t)(plan->panels_at[part - plan->call->parts] + at) * plan->size;
+}
+
+/* Whether a part's columns are packed with those of an earlier one: the same numbers, as they are
+ * met here. */
+static bool packs_nothing(const tsr__product_call *call, int part)
+{
+  const tsr__product_part *p = &call->parts[part], *as = &call->parts[p->right_as];
+  bool same = p != as && p->turned == as->turned;
+  for (int side = TSR__COLUMNS; side <= TSR__DEPTH && same; side++) {
+    same = p->list[side].count == as->list[side].count;
+    for (int d = 0; d < p->list[side].count && same; d++)
+      same = p->list[side].at[d].size == as->list[side].at[d].size &&
+             p->list[side].at[d].right == as->list[side].at[d].right;
+  }
+  return same;
+}
+
+static int64_t packing_tasks(const blocking *plan, const tsr__product_part *part)
+{
+  return blocks_of(part->list[TSR__DEPTH].size, DEPTH) * blocks_of(stripe_of(plan, part), PACKED);
+}
+
+/* Part of a task, and the task's number in it. */
+static int part_of(const blocking *plan, int64_t *task)
+{
+  int part = 0;
+  while (*task >= plan->first[part + 1]) part++;
+  *task -= plan->first[part];
+  return part;
+}
+
+static void packing_task(void *user, int64_t task, int worker)
+{
+  blocking *plan = user;
+  int64_t lines[PACKED], step[DEPTH], run[DEPTH];
+  const tsr__product_part *part = &plan->call->parts[part_of(plan, &task)];
+  const tsr__product_list *columns = &part->list[TSR__COLUMNS], *depths = &part->list[TSR__DEPTH];
+  int64_t steps = blocks_of(depths->size, DEPTH), first = task % steps * DEPTH;
+  int64_t depth = depths->size - first < DEPTH ? depths->size - first : DEPTH;
+  block p = { .plan = plan, .part = part, .right = part->right };
+  if (tsr__progress_stops(&plan->progress, worker)) return;
+  p.column = plan->column + task / steps * PACKED;
+  p.columns = plan->column + stripe_of(plan, part) - p.column;
+  if (p.columns > PACKED) p.columns = PACKED;
+  if (p.columns > columns->size - p.column) p.columns = columns->size - p.column;
+  p.b = panels_at(plan, part, p.column, first, depth);
+  p.in_column = lines;
+  p.right_step = step;
+  p.right_run = run;
+  offsets(columns, RIGHT, p.column, whole_panels(p.columns, plan->ops->wide), lines);
+  offsets(depths, RIGHT, first, depth, step);
+  find_runs(depths, RIGHT, first, depth, run);
+  for (int64_t j = 0; j < p.columns; j += plan->ops->wide) pack_panel(&p, true, j, depth);
+}
+
+/* Packs the columns of the stripe. */
+static void pack_stripe(blocking *plan)
+{
+  const tsr__product_call *call = plan->call;
+  int64_t tasks = 0, numbers = 0;
+  for (int p = 0; p < call->part_count; p++) {
+    const tsr__product_part *part = &call->parts[p];
+    bool nothing = packs_nothing(call, p);
+    plan->first[p] = tasks;
+    plan->panels_at[p] = nothing ? plan->panels_at[part->right_as] : numbers;
+    if (nothing) continue;
+    tasks += packing_tasks(plan, part);
+    numbers += stripe_of(plan, part) * part->list[TSR__DEPTH].size;
+  }
+  plan->first[call->part_count] = tasks;
+  tsr__parallel_progress(&plan->progress, tasks, packing_task, plan);
+}
+
+/* How many columns of each part are packed before at a time; 0: each task packs what it meets, as
+ * that is met once, or is much or little. */
+static int64_t shared_width(const blocking *plan, double products)
+{
+  const tsr__product_call *call = plan->call;
+  int64_t depths = 0, blocks = 0, packed = 0, columns = 1;
+  bool high = false;
+  if (call->leaf || products < (double)TASKS * SMALL) return 0;
+  for (int p = 0; p < call->part_count; p++) {
+    const tsr__product_list *list = call->parts[p].list;
+    if (list[TSR__BATCH].size != 1 || !list[TSR__DEPTH].size) return 0;
+    high |= list[TSR__ROWS].size > plan->ops->high;
+    blocks += blocks_of(list[TSR__ROWS].size, ROW_BYTES / (int64_t)plan->size);
+    if (packs_nothing(call, p)) continue;
+    packed++;
+    depths += list[TSR__DEPTH].size;
+    if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
+  }
+  bool cut = blocks < TASKS * tsr__worker_count(call->rt);
+  if (!high || (blocks <= packed && !cut)) return 0;
+  int64_t most = SHARED / (int64_t)plan->size / depths / PACKED * PACKED;
+  return most ? whole_panels(blocks_of(columns, blocks_of(columns, most)), PACKED) : 0;
+}
+
+/* Bytes of the panels of a stripe. */
+static size_t room_of(const blocking *plan, int64_t width)
+{
+  size_t numbers = 0;
+  blocking stripe = *plan;
+  stripe.width = width;
+  for (int p = 0; p < plan->call->part_count; p++)
+    if (!packs_nothing(plan->call, p))
+      numbers += (size_t)(stripe_of(&stripe, &plan->call->parts[p]) *
+                          plan->call->parts[p].list[TSR__DEPTH].size);
+  return numbers * plan->size;
+}
+
 static void pack_depth(block *p, int64_t first, int64_t depth)
 {
   const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
@@ -364,6 +501,7 @@ static void pack_depth(block *p, int64_t first, int64_t depth)
   offsets(depths, RIGHT, first, depth, p->right_step);
   find_runs(depths, LEFT, first, depth, p->left_run);
   find_runs(depths, RIGHT, first, depth, p->right_run);
+  if (p->packed) p->b = panels_at(p->plan, p->part, p->column, first, depth);
   pack(p, depth);
 }
 
@@ -371,7 +509,7 @@ static void pack_depth(block *p, int64_t first, int64_t depth)
  * cache until it is used. */
 static int64_t step_of_depth(const block *p)
 {
-  bool thin = p->rows <= p->plan->ops->high && !reads_in_place(p->plan, p->part);
+  bool thin = !p->packed && p->rows <= p->plan->ops->high && !reads_in_place(p->plan, p->part);
   return thin ? THIN : DEPTH;
 }
 
@@ -427,7 +565,7 @@ static int64_t down_of(const blocking *plan, const tsr__product_part *part)
 
 static int64_t across_of(const blocking *plan, const tsr__product_part *part)
 {
-  return blocks_of(part->list[TSR__COLUMNS].size, plan->columns);
+  return blocks_of(stripe_of(plan, part), plan->columns);
 }
 
 static int64_t blocks_in(const blocking *plan, const tsr__product_part *part)
@@ -447,7 +585,7 @@ static size_t give_room(const blocking *plan, block *p, char *memory)
     at += ((size_t)(bytes) + 63) / 64 * 64;        \
   } while (0)
   TAKE(a, (size_t)plan->rows * DEPTH * size);
-  TAKE(b, (size_t)plan->columns * DEPTH * size);
+  TAKE(b, plan->panels ? 0 : (size_t)plan->columns * DEPTH * size);
   TAKE(kept, (size_t)plan->rows * (size_t)plan->columns * size);
   TAKE(levels, (size_t)plan->levels * (size_t)plan->rows * (size_t)plan->columns * size);
   TAKE(tiles, plan->call->leaf ? TILES * (size_t)(plan->ops->high * plan->ops->wide) * size : 0);
@@ -472,10 +610,12 @@ static void set_block(const blocking *plan, block *p, int64_t n)
   /* Blocks of one batch after the other, within it row by row of blocks: neighbours share their
    * panel of rows. */
   p->row = n / across % down * plan->rows;
-  p->column = n % across * plan->columns;
+  p->column = plan->column + n % across * plan->columns;
   p->rows = rows->size - p->row < plan->rows ? rows->size - p->row : plan->rows;
-  p->columns =
-      columns->size - p->column < plan->columns ? columns->size - p->column : plan->columns;
+  int64_t end =
+      plan->column + plan->width < columns->size ? plan->column + plan->width : columns->size;
+  p->columns = end - p->column < plan->columns ? end - p->column : plan->columns;
+  p->packed = plan->panels;
   p->depth = part->list[TSR__DEPTH].size;
   const tsr__product_list *batches = &part->list[TSR__BATCH];
   int64_t in = (int64_t)tsr_dtype_size(plan->call->in),
@@ -488,8 +628,7 @@ static void set_block(const blocking *plan, block *p, int64_t n)
 static void block_task(void *user, int64_t task, int worker)
 {
   blocking *plan = user;
-  int part = 0;
-  while (task >= plan->first[part + 1]) part++;
+  int part = part_of(plan, &task);
   block p = { .plan = plan, .part = &plan->call->parts[part] };
   tsr__scratch *scratch = tsr__scratch_take(plan->call->rt, give_room(plan, &p, NULL) + 64);
   if (!scratch) {
@@ -497,7 +636,7 @@ static void block_task(void *user, int64_t task, int worker)
     return;
   }
   give_room(plan, &p, (char *)scratch->memory);
-  int64_t first = (task - plan->first[part]) * plan->together, all = blocks_in(plan, p.part);
+  int64_t first = task * plan->together, all = blocks_in(plan, p.part);
   int64_t end = all - first < plan->together ? all : first + plan->together;
   for (int64_t n = first; n < end; n++) {
     set_block(plan, &p, n);
@@ -534,6 +673,10 @@ static void turn(tsr__product_part *part, int wide)
   tsr__product_list list = *rows;
   *rows = *columns;
   *columns = list;
+  int as = part->left_as;
+  part->left_as = part->right_as;
+  part->right_as = as;
+  part->turned = true;
   const void *left = part->left;
   part->left = part->right;
   part->right = left;
@@ -586,7 +729,7 @@ static int64_t tasks_of(blocking *plan)
 /* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. Blocks
  * are halved along their longer side; small products are too little to be cut, and many small
  * ones are put together instead. */
-static int64_t cut(blocking *plan, double products)
+static void cut(blocking *plan, double products)
 {
   int64_t rows = 1, columns = 1, down = 1, across = 1,
           enough = TASKS * tsr__worker_count(plan->call->rt);
@@ -597,8 +740,9 @@ static int64_t cut(blocking *plan, double products)
     if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
     in_place |= reads_in_place(plan, &plan->call->parts[p]);
   }
+  if (columns > plan->width) columns = plan->width;
   down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
-  across = blocks_of(columns, COLUMN_BYTES / (int64_t)plan->size);
+  across = blocks_of(columns, (plan->panels ? 2 : 1) * COLUMN_BYTES / (int64_t)plan->size);
   /* One panel of rows: a block of one panel of columns, so that it is used right after it was
    * packed. */
   if (rows <= plan->ops->high && !in_place) across = blocks_of(columns, plan->ops->wide);
@@ -608,12 +752,46 @@ static int64_t cut(blocking *plan, double products)
     int64_t tasks = tasks_of(plan);
     bool high = plan->rows > plan->ops->high, wide = plan->columns > plan->ops->wide;
     if (tasks >= enough || products < (double)SMALL * (double)(tasks + 1) || !(high || wide)) break;
-    if (high && (!wide || plan->rows >= plan->columns)) down *= 2;
+    /* Columns that are packed already cost nothing more if there are more blocks of rows. */
+    if (high && (!wide || plan->panels || plan->rows >= plan->columns)) down *= 2;
     else across *= 2;
   }
   int64_t tasks = tasks_of(plan);
   if (tasks > enough) plan->together = 1 + (int64_t)(SMALL * (double)tasks / (products + 1));
-  return plan->together > 1 ? tasks_of(plan) : tasks;
+}
+
+/* All stripes, one after the other. */
+static void run_stripes(blocking *plan, double products)
+{
+  int64_t columns = 0;
+  for (int p = 0; p < plan->call->part_count; p++) {
+    const tsr__product_list *list = &plan->call->parts[p].list[TSR__COLUMNS];
+    if (list->size > columns) columns = list->size;
+  }
+  if (!columns) return;
+  if (plan->width > columns) plan->width = columns;
+  products *= (double)plan->width / (double)columns;
+  for (cut(plan, products); plan->column < columns; plan->column += plan->width) {
+    if (plan->panels) pack_stripe(plan);
+    int64_t tasks = tasks_of(plan);
+    if (products <= SMALL)
+      for (int64_t t = 0; t < tasks; t++) block_task(plan, t, 0);
+    else tsr__parallel_progress(&plan->progress, tasks, block_task, plan);
+    if (plan->failed || atomic_load(&plan->progress.stop)) return;
+  }
+}
+
+/* In place: the call's lists are this routine's to change. */
+static double prepare(const blocking *plan)
+{
+  const tsr__product_call *call = plan->call;
+  double products = 0;
+  for (int p = 0; p < call->part_count; p++) {
+    for (int side = 0; side < TSR__SIDES; side++) join_indices(&call->parts[p].list[side]);
+    turn(&call->parts[p], plan->ops->wide);
+    products += products_in(&call->parts[p]);
+  }
+  return products;
 }
 
 tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
@@ -621,28 +799,28 @@ tsr_status tsr__product_run(const tsr__product_call *call, tsr__error *error)
   const tsr__tiles *tiles = tsr__cpu_of(call->rt)->tiles;
   blocking plan = { .call = call,
                     .kind = kind_of(call->out),
+                    .width = INT64_MAX,
                     .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   plan.ops = &tiles->products[plan.kind];
   plan.levels = levels_of(call);
   plan.size = plan.kind == TSR__PRODUCT_F64 || plan.kind == TSR__PRODUCT_U64 ? 8 : 4;
-  tsr__scratch *first =
-      tsr__scratch_take(call->rt, (size_t)(call->part_count + 1) * sizeof(int64_t));
-  plan.failed = !first;
-  if (first) {
-    double products = 0;
-    plan.first = (void *)first->memory;
-    for (int p = 0; p < call->part_count; p++) {
-      /* In place: the call's lists are this routine's to change. */
-      for (int side = 0; side < TSR__SIDES; side++) join_indices(&call->parts[p].list[side]);
-      turn(&call->parts[p], plan.ops->wide);
-      products += products_in(&call->parts[p]);
-    }
-    int64_t tasks = cut(&plan, products);
-    if (products <= SMALL)
-      for (int64_t t = 0; t < tasks; t++) block_task(&plan, t, 0);
-    else tsr__parallel_progress(&plan.progress, tasks, block_task, &plan);
-    tsr__scratch_give(call->rt, first);
+  double products = prepare(&plan);
+  int64_t width = shared_width(&plan, products);
+  size_t lists = 2 * (size_t)(call->part_count + 1) * sizeof(int64_t);
+  tsr__scratch *room = tsr__scratch_take(call->rt, lists);
+  tsr__scratch *panels = width && room ? tsr__scratch_take(call->rt, room_of(&plan, width)) : NULL;
+  plan.failed = !room;
+  if (panels) {
+    plan.panels = (char *)panels->memory;
+    plan.width = width;
   }
+  if (room) {
+    plan.first = (void *)room->memory;
+    plan.panels_at = plan.first + call->part_count + 1;
+    run_stripes(&plan, products);
+  }
+  tsr__scratch_give(call->rt, panels);
+  tsr__scratch_give(call->rt, room);
   if (plan.failed)
     return tsr__error_set(error, TSR_ENOMEM,
                           "tsr_%s: no memory left for its blocks; free arrays or raise "

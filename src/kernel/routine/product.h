@@ -30,6 +30,10 @@ typedef struct tsr__product_list {
 typedef struct tsr__product_part {
   const void *left, *right;
   void *out;
+  /* The first part whose operand is the same in every byte, which this one may be: what several
+   * devices have whole is packed once for all of them. */
+  int left_as, right_as;
+  bool turned; /* rows and columns have changed places */
   tsr__product_list list[TSR__SIDES];
 } tsr__product_part;
 

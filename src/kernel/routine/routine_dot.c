@@ -98,6 +98,23 @@ static void describe(const tsr__call *call, const tsr__call_part *from, tsr__pro
       add_index(attr, rank, i, from, to);
 }
 
+/* The first device that has the same box of an operand: the same numbers, unless only the first of
+ * them has the sum that the others left unreduced. */
+static int same_as(const tsr__call *call, int part, int operand)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  const tsr__gnode *in = &call->program->nodes[tsr__in(call->program, node, operand)];
+  const tsr_box *box = &call->parts[part].in[operand].box;
+  if (call->program->shardings[in->sharding].unreduced) return part;
+  for (int p = 0; p < part; p++) {
+    const tsr_box *other = &call->parts[p].in[operand].box;
+    size_t bytes = (size_t)in->rank * sizeof box->start[0];
+    if (!memcmp(box->start, other->start, bytes) && !memcmp(box->size, other->size, bytes))
+      return p;
+  }
+  return part;
+}
+
 /* How many products a leaf has: of the indices behind that of the leaves all. */
 static int64_t leaf_of(const tsr__dot_attr *attr, const tsr__product_part *part)
 {
@@ -133,7 +150,11 @@ tsr_status tsr__routine_dot(const tsr__call *call, tsr__error *error)
                                 .part_count = call->part_count,
                                 .parts = (void *)room->memory };
   memset(room->memory, 0, (size_t)call->part_count * sizeof(tsr__product_part));
-  for (int p = 0; p < call->part_count; p++) describe(call, &call->parts[p], &product.parts[p]);
+  for (int p = 0; p < call->part_count; p++) {
+    describe(call, &call->parts[p], &product.parts[p]);
+    product.parts[p].left_as = same_as(call, p, 0);
+    product.parts[p].right_as = same_as(call, p, 1);
+  }
   /* All parts have the same indices behind that of the leaves, so the first tells. */
   if (call->part_count) product.leaf = leaf_of(tsr__dot_of(call->program, node), product.parts);
   tsr_status status = tsr__product_run(&product, error);

@@ -135,7 +135,9 @@ enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are
     R *to = p->to;                                                                           \
     for (int64_t k = 0; k < p->depth; k++, to += high) {                                     \
       const T *x = (const T *)p->from + p->line[0] + p->step[k];                             \
-      for (int i = 0; i < lines; i++) to[i] = VALUE(x[i]);                                   \
+      if (SIZE && lines == high) memcpy(to, x, (size_t)lines * sizeof *to);                  \
+      else                                                                                   \
+        for (int i = 0; i < lines; i++) to[i] = VALUE(x[i]);                                 \
       for (int i = lines; i < high; i++) to[i] = to[0];                                      \
     }                                                                                        \
   }                                                                                          \
@@ -159,6 +161,8 @@ enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are
       if (p->high == wide) name##_along(p, wide);                                            \
       else name##_along(p, PRODUCT_HIGH);                                                    \
     else if (p->high == wide && p->lines == wide) name##_across(p, wide, wide);              \
+    else if (p->lines == PRODUCT_HIGH && p->high == PRODUCT_HIGH)                            \
+      name##_across(p, PRODUCT_HIGH, PRODUCT_HIGH);                                          \
     else name##_across(p, p->high, p->lines);                                                \
   }
 
