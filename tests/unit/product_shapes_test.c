@@ -129,7 +129,7 @@ TEST(i32_products_wrap_whatever_their_shape)
 
 /* What several devices have whole is packed once for all of them; where it is large, a stripe of
  * columns after the other. Rows of 8 devices may be uneven, and so few that some have none. */
-TEST(columns_that_are_packed_for_all_give_the_same_chains)
+TEST_TIMEOUT(columns_that_are_packed_for_all_give_the_same_chains, 120)
 {
   static const struct {
     shape p;
