@@ -17,6 +17,10 @@
 
 #include <tessera.h>
 
+#ifndef EXAMPLES_DATA /* built by hand: run in the project's folder */
+#define EXAMPLES_DATA "examples/data"
+#endif
+
 typedef struct check {
   const char *block;
   char *golden; /* the whole file */
