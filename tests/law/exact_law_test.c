@@ -667,6 +667,11 @@ static int check_few(test_rng *rng, enum kind kind, int n, int count)
     memcpy(wide[k], in.f64, (size_t)n * sizeof(double));
     memcpy(narrow[k], in.f32, (size_t)n * sizeof(float));
     for (int i = 0; i < n; i++) {
+      /* What was lost shows where large ones cancel. */
+      bool cancels = k && kind == CANCEL && test_range(rng, 0, 2) == 0;
+      if (cancels) wide[k][i] = -wide[k - 1][i], narrow[k][i] = -narrow[k - 1][i];
+      else if (kind == CANCEL && test_range(rng, 0, 1))
+        wide[k][i] *= 0x1p-60, narrow[k][i] *= 0x1p-60f;
       oracle_add(&want[i], wide[k][i], false);
       oracle_add(&want32[i], (double)narrow[k][i], false);
     }
