@@ -12,6 +12,9 @@
 #include "base/events.h"
 #include "transform/transform.h"
 
+/* Deep enough for programs, and their frames fit a small stack. */
+enum { MOST_BODIES = 64 };
+
 void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
 {
   if (!t) return;
@@ -486,10 +489,23 @@ static void end_body(const tracing *t)
   tsr__scope_retire(t->scope, f->node.scope);
 }
 
+/* How many bodies are being traced around a scope. */
+static int bodies_around(const tsr_scope *scope)
+{
+  int count = 0;
+  for (; scope; scope = scope->outer) count += scope->body;
+  return count;
+}
+
 static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const signature *s,
                                     const tsr__arguments *a, const char *site)
 {
   tracing t = { .f = f, .caller = caller, .site = site };
+  /* A loop is a function anew at each call, so that types do not tell that its body calls it. */
+  if (bodies_around(caller) >= MOST_BODIES) {
+    fail_trace(&t, TSR_ESTATE, "is inside of 64 others; one that calls itself would never end");
+    return NULL;
+  }
   t.traced = begin(f, s, a->leaves.count);
   if (!t.traced) {
     fail_trace(&t, TSR_ENOMEM, "has no memory to be traced; close scopes that are done");

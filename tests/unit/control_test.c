@@ -360,6 +360,23 @@ static tsr_array *loss_of_while(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_sum(tsr_while(below, twice, NULL, in[0]));
 }
 
+static tsr_array *calls_itself(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_fori(0, 2, calls_itself, user, in[1]);
+}
+
+TEST(a_loop_in_itself_ends_with_a_message)
+{
+  fixture f = open_fixture();
+  tsr_array *x = tsr_full(f.s, 1, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  CHECK(tsr_is_inert(tsr_fori(0, 2, calls_itself, NULL, x)));
+  CHECK_STR_HAS(tsr_message(f.s), "is inside of 64 others; one that calls itself would never end");
+  tsr_scope_clear(f.s);
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
 TEST(a_while_has_no_gradient_and_says_what_has)
 {
   fixture f = open_fixture();
