@@ -470,6 +470,8 @@ static inline bool tsr__is_abstract(const tsr_array *a)
   return a->op == TSR__OP_LEAF && !a->value && !a->deleted && !a->inert;
 }
 tsr_array *tsr__make_inert(tsr_scope *scope, const char *site);
+/* One of no scope, with why: TSR_ENOMEM, or another status for a scope that never was. */
+tsr_array *tsr__inert_why(tsr_status why);
 /* A tree of arrays and trees, which are its operands; `names`, one each, or NULL, are copied. No
  * program ever holds it: whoever takes arrays takes those in it. */
 tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const *names,

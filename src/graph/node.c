@@ -115,12 +115,17 @@ static bool alive(const tsr_scope *scope)
   return scope && !scope->inert && scope->rt->error.status == TSR_OK;
 }
 
+tsr_array *tsr__inert_why(tsr_status why)
+{
+  return (tsr_array *)(why == TSR_ENOMEM ? &no_memory_array : &no_scope_array);
+}
+
 /* There are two, since a trace must tell lack of memory (which passes) from a scope that never
  * was. */
 static tsr_array *inert_constant(const tsr_scope *scope)
 {
   bool misuse = !scope || scope->status == TSR_EARG;
-  return (tsr_array *)(misuse ? &no_scope_array : &no_memory_array);
+  return tsr__inert_why(misuse ? TSR_EARG : TSR_ENOMEM);
 }
 
 /* A node of an operation with what lies behind it: operands, and the numbers and the attribute

@@ -97,26 +97,39 @@ void tsr__traced_type(const tsr__traced *t, int leaf, tsr__text *out)
   tsr__type_add(out, (tsr_dtype)type.dtype, &shape, &place);
 }
 
-static void add_forms(const tsr__operands *in, tsr__text *out)
+/* A form as it is read. */
+typedef struct reading {
+  const char *at, *end;
+} reading;
+
+static bool take(reading *r, const char *text)
 {
-  for (int i = 0; i < in->count; i++) {
-    tsr__form_of(in->at[i], out);
-    tsr__text_add(out, ";");
+  size_t length = strlen(text);
+  if ((size_t)(r->end - r->at) < length || memcmp(r->at, text, length)) return false;
+  r->at += length;
+  return true;
+}
+
+/* Whether a tree is what comes next, as tsr__form_of writes it. */
+static bool has_form(const tsr_array *tree, reading *r)
+{
+  if (!tsr_is_tree(tree)) return take(r, "*");
+  bool same = take(r, "(");
+  for (int i = 0; i < tree->in_count && same; i++) {
+    const char *name = tsr_item_name(tree, i);
+    if (i) same = take(r, ", ");
+    if (name) same = same && take(r, name) && take(r, ": ");
+    same = same && has_form(tree->in[i], r);
   }
+  return same && take(r, ")");
 }
 
 bool tsr__same_forms(const tsr__traced *t, const tsr__operands *in)
 {
-  bool trees = false;
-  for (int i = 0; i < in->count; i++) trees |= tsr_is_tree(in->at[i]);
-  if (!trees) return t->first_leaf == 2 * (size_t)in->count; /* "*;" of each */
-  tsr__text text;
-  tsr__text_init(&text, &in->at[0]->node.scope->rt->heap);
-  add_forms(in, &text);
-  bool same =
-      !text.failed && text.length == t->first_leaf && !memcmp(text.data, t->key, t->first_leaf);
-  tsr__text_free(&text);
-  return same;
+  reading r = { t->key, t->key + t->first_leaf };
+  for (int i = 0; i < in->count; i++)
+    if (!has_form(in->at[i], &r) || !take(&r, ";")) return false;
+  return r.at == r.end;
 }
 
 /* The caller frees the text. */
@@ -124,7 +137,10 @@ static void write_signature(const tsr_scope *scope, const tsr_function *f, const
                             signature *out)
 {
   tsr__text_init(&out->text, &f->node.scope->rt->heap);
-  add_forms(&a->in, &out->text);
+  for (int i = 0; i < a->in.count; i++) {
+    tsr__form_of(a->in.at[i], &out->text);
+    tsr__text_add(&out->text, ";");
+  }
   out->first_leaf = out->text.length;
   for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
   tsr__axes_text(scope, &out->text);

@@ -57,7 +57,8 @@ static bool fail_one(const struct verb_case *job, int64_t *n, bool stay, uint64_
   if (status == TSR_OK && found != expected)
     return REPORT("%s, allocation %lld: wrong result", job->name, which);
   if (status != TSR_OK && status != TSR_ENOMEM)
-    return REPORT("%s, allocation %lld: %s", job->name, which, verb_message());
+    return REPORT("%s, allocation %lld: %s %s", job->name, which, tsr_status_name(status),
+                  verb_message());
   verb_out_check(job->name, verb_out_hash());
   status = verb_run(job, rt, &found);
   if (status || found != expected)

@@ -206,6 +206,8 @@ tsr_frame *tsr__frame_parent(const tsr_frame *df, int at);
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
 /* One that stands on an inert frame, of which there may be no scope; NULL is allowed. */
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site);
+/* An array for one, with its reason. */
+tsr_array *tsr__frame_inert_array(const tsr_frame *df, const char *site);
 /* The same for a call that takes several, one of which is inert or NULL; that one is missing is an
  * error of the others' scope. */
 tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,

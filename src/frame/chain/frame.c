@@ -69,6 +69,12 @@ tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
   return frame_inert(tsr__frame_home(df), site);
 }
 
+tsr_array *tsr__frame_inert_array(const tsr_frame *df, const char *site)
+{
+  if (df && !df->node.scope) return tsr__inert_why((tsr_status)df->op);
+  return tsr__make_inert(tsr__frame_home(df), site);
+}
+
 tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
                                   const char *site)
 {

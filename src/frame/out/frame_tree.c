@@ -80,7 +80,7 @@ tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site)
 {
   tsr_scope *scope = tsr__frame_home(df);
   tsr__error error = { .status = TSR_OK };
-  if (!tsr__frame_usable(df)) return tsr__make_inert(scope, site);
+  if (!tsr__frame_usable(df)) return tsr__frame_inert_array(df, site);
   int count = df->schema.count;
   columns c = { .df = df, .scope = scope, .site = site };
   c.field = tsr__arena_new(&scope->arena, (size_t)count * sizeof *c.field);

@@ -401,7 +401,7 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   tsr__bind bind;
   tsr_array *found = NULL;
   tsr_scope *scope = tsr__frame_home(df);
-  if (tsr__bind_open(&bind, df, "tsr_frame_column", site)) return tsr__make_inert(scope, site);
+  if (tsr__bind_open(&bind, df, "tsr_frame_column", site)) return tsr__frame_inert_array(df, site);
   tsr_frame_column_opts all = { .size = sizeof all };
   tsr__take_opts("tsr_frame_column", opts, &all, sizeof all, &bind.error);
   /* Options and name are checked in the open terminal, so that their errors go the way of all its
