@@ -3,13 +3,22 @@
  * Each is a plain loop that the compiler vectorises for the instruction set of the moment; only
  * what crosses between values and bits is written by hand. One loop serves each shape of operands
  * (vector with vector, vector with one value). Invariant: element i of the result depends on
- * element i of the operands alone, through one rounding. */
+ * element i of the operands alone, through one rounding.
+ *
+ * A tile function:
+ *
+ *   f(out, a, b, c, { n, scalar })   n elements; bit k of `scalar`: operand k is one
+ *                                    value for all
+ *
+ * Bools are bits, 64 elements a word, the first of them lowest. Bits and elements behind the n-th
+ * are nobody's: they may be written where they fill a word, and are never counted. */
 #include "kernel/tile/tile_inner.h"
 
 #include "topology/half.h"
 
 /* ---- one operand ---------------------------------------------------------------------------- */
 
+/* By size alone: what the bits mean does not show in a copy. */
 #define COPY(name, T)                                     \
   static void name(OPERANDS)                              \
   {                                                       \
@@ -170,12 +179,15 @@ INLINE double rest_of(double l, double r)
   uint64_t minus = a & sign;
   a &= ~sign;
   b &= ~sign;
+  /* No rest where r is 0 or NaN, or l infinite or NaN. An infinite r leaves l as it is. */
   if (b == 0 || a >= top || b > top) return NAN;
   /* The sizes of positive floats are ordered as their bits are. */
   if (a < b) return l;
   int64_t from = (int64_t)(a >> 52), to = (int64_t)(b >> 52);
+  /* Mantissas as whole numbers, the hidden bit in front of those that have one. */
   uint64_t x = from ? (a & (hidden - 1)) | hidden : a, y = to ? (b & (hidden - 1)) | hidden : b;
   to += !to; /* denormals lie as numbers of exponent 1 do */
+  /* Invariant: x < y is what the bits of l that were brought down so far leave. */
   x %= y;
   for (int64_t left = from + !from - to; left > 0 && x; left -= 11)
     x = (x << (left < 11 ? left : 11)) % y;
@@ -221,6 +233,7 @@ INLINE double floordiv_real(double l, double r)
   return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
+/* As in f64; the rest, which is an f32, is taken there. */
 INLINE float floordiv_real32(float l, float r)
 {
   float rest = (float)rest_of((double)l, (double)r), quotient = (l - rest) / r;
@@ -457,6 +470,8 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
   TO_BITS(name##_u64, uint64_t, (l OP r))
 #endif
 
+/* As C has it for floats: quiet and ordered, so that a NaN is neither below, above nor equal, and
+ * only != holds for it. Of integers, AVX-512 calls > what is not below or equal. */
 COMPARE(eq, ==, _CMP_EQ_OQ, _MM_CMPINT_EQ)
 COMPARE(ne, !=, _CMP_NEQ_UQ, _MM_CMPINT_NE)
 COMPARE(lt, <, _CMP_LT_OQ, _MM_CMPINT_LT)
@@ -514,6 +529,7 @@ TEST_ONE(to_bool_f64, double, ne_f64, &zero, 2)
     ANY_ORDER for (int64_t i = 0; i < (n + 63) / 64; i++) to[i] = EXPRESSION; \
   }
 
+/* A word at a time: the bits behind the last element take part and mean nothing. */
 LOGIC(copy_bool, x[i])
 LOGIC(not_bool, ~x[i])
 LOGIC(and_bool, x[i] & y[i])
@@ -537,6 +553,7 @@ static void spread_bool(OPERANDS)
   for (int i = 0; i < TSR__TILE / 64; i++) to[i] = all;
 }
 
+/* b: NULL, or a second condition. */
 static int64_t count_bits(const uint64_t *a, const uint64_t *b, int64_t n)
 {
   int64_t count = 0;
@@ -559,7 +576,8 @@ static void where_bool(OPERANDS)
       (bits[i] & x[i]) | (~bits[i] & y[i]);
 }
 
-/* Elements are chosen as integers of their size: 32 or 64 bits. */
+/* Elements are chosen as integers of their size: 32 or 64 bits. Here bit 1 of `scalar` is the value
+ * for true, bit 2 that for false. */
 #ifdef TILE_AVX512
 #define WHERE(name, T, s, M)                                                       \
   static void name(OPERANDS)                                                       \
@@ -614,7 +632,8 @@ static void where_bool(OPERANDS)
 WHERE(where_32, int32_t, i32, uint16_t)
 WHERE(where_64, int64_t, i64, uint8_t)
 
-/* The product of the first two may be taken in any order; without hardware libm's is exact. */
+/* The product of the first two may be taken in any order; without hardware libm's is exact. Eight
+ * loops, one for each choice of single values. */
 #define FMA(name, T, fused)                                                                   \
   static void name(OPERANDS)                                                                  \
   {                                                                                           \
@@ -722,6 +741,8 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_ISNAN] = { REAL(isnan) },
   [TSR__K_NOT] = { [TSR_BOOL] = not_bool },
   [TSR__K_TO_BOOL] = { [TSR_BOOL] = copy_bool, WHOLE(to_bool), REAL(to_bool) },
+  /* Between integers of one size the bits stay; a longer one is cut to its low bits, which are the
+   * same for both signs. */
   [TSR__K_TO_I32] = { [TSR_BOOL] = TILES(to_i32_bool),
                       [TSR_I32] = copy_32,
                       [TSR_U32] = copy_32,
@@ -763,6 +784,8 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_NARROW] = { NARROW_ALL(narrow) },
   [TSR__K_ROUND] = { NARROW_ALL(round) },
   [TSR__K_CLAMP] = { NARROW_WHOLE(clamp) },
+  /* Bools as numbers of one bit: a sum is `or`, a difference `xor`, a product `and`; the smaller
+   * one is `and`, the larger `or`. */
   [TSR__K_ADD] = { [TSR_BOOL] = or_bool, WHOLE(add), REAL(add) },
   [TSR__K_SUB] = { [TSR_BOOL] = xor_bool, WHOLE(sub), REAL(sub) },
   [TSR__K_MUL] = { [TSR_BOOL] = and_bool, WHOLE(mul), REAL(mul) },
@@ -778,6 +801,7 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
   [TSR__K_NEXT] = { REAL(next), [TSR_F16] = next_f16, [TSR_BF16] = next_bf16 },
   [TSR__K_MIN] = { [TSR_BOOL] = and_bool, EACH(min), REAL(min) },
   [TSR__K_MAX] = { [TSR_BOOL] = or_bool, EACH(max), REAL(max) },
+  /* Equal bits are equal integers, whatever the sign; order is another matter. */
   [TSR__K_EQ] = { [TSR_BOOL] = eq_bool, WHOLE(eq), REAL(eq) },
   [TSR__K_NE] = { [TSR_BOOL] = xor_bool, WHOLE(ne), REAL(ne) },
   [TSR__K_LT] = { [TSR_BOOL] = andnot_bool, EACH(lt), REAL(lt) },
@@ -798,12 +822,15 @@ static tsr__tile_fn *const functions[TSR__K_COUNT][TSR__DTYPES] = {
 #define FORMULA(name, count) [TSR__K_##name] = { FROM_f(name) },
   TSR__FORMULA_MAP(FORMULA)
 #undef FORMULA
+      /* The map above gave the floats; powers of integers wrap. */
       [TSR__K_pow][TSR_I32] = pow_i32,
   [TSR__K_pow][TSR_I64] = pow_i64,
   [TSR__K_pow][TSR_U32] = pow_u32,
   [TSR__K_pow][TSR_U64] = pow_u64,
 };
 
+/* All that is compiled for one instruction set, in one table: who chooses the set chooses all of
+ * it. */
 const tsr__tiles TILES(tiles) = {
   .isa = TSR__ISA_TEXT(TSR__ISA),
   .exact = &TILES(exact_ops),
