@@ -263,7 +263,7 @@ tsr_array *tsr_full_like_at(tsr_array *like, tsr_operand value, const char *site
 {
   tsr_scope *scope = tsr__scope_here(tsr__home(like));
   TSR__CALL(scope, "full_like");
-  bool tells = !tsr__usable(like) || like->op == TSR__OP_TREE; /* abs what is wrong with it */
+  bool tells = !tsr__usable(like) || !like->dtype; /* abs what is wrong with it: a tree, too */
   if (tells) return tsr_abs_at(like, site);
   return tsr_full_at(scope, value, (tsr_dtype)like->dtype, like->shape, like->sharding, site);
 }

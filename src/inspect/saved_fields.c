@@ -64,6 +64,7 @@ FIELDS(loop_fields) = { FIELD(loop, kind, I64, 1, 0, TSR__LOOP_SWITCH),
                         END };
 FIELDS(custom_fields) = { FIELD(custom, arguments, I64, 1, 0, 1 << 20),
                           FIELD(custom, captured, I64, 1, 0, 1 << 20), END };
+FIELDS(tie_fields) = { FIELD(tie, first, I64, 1, 0, 1), END };
 FIELDS(no_fields) = { END };
 
 const tsr__field *tsr__fields_of(int family)
@@ -77,6 +78,7 @@ const tsr__field *tsr__fields_of(int family)
     [TSR__ATTR_SPAN] = span_fields,     [TSR__ATTR_SCATTER] = scatter_fields,
     [TSR__ATTR_WITHIN] = within_fields, [TSR__ATTR_DOT] = dot_fields,
     [TSR__ATTR_LOOP] = loop_fields,     [TSR__ATTR_CUSTOM] = custom_fields,
+    [TSR__ATTR_TIE] = tie_fields,
   };
   return tables[family];
 }

@@ -365,7 +365,8 @@ static void on_eight(const golden *g, void *user)
   find(g, tsr_mesh_make(rt, "x=8"), rt, eight);
   for (int i = 0; i < g->count; i++)
     for (int k = 0; k < g->to[i].count; k++)
-      if (memcmp(&one[i].at[k], &eight[i].at[k], sizeof(double)) != 0)
+      if (memcmp(&one[i].at[k], &eight[i].at[k], sizeof(double)) != 0 &&
+          !(isnan(one[i].at[k]) && isnan(eight[i].at[k]))) /* of a NaN the sign says nothing */
         FAIL("%s, array %d, element %d: %.17g on one device, %.17g on eight", g->name, i, k,
              one[i].at[k], eight[i].at[k]);
 }
