@@ -99,7 +99,10 @@ bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
   bool floats = tsr__dtype_float((tsr_dtype)x->dtype);
   if (!axes || !operand->mesh || !sums || !(floats || x->dtype == TSR_I64)) return false;
   const tsr__reduce_attr *attr = tsr__reduce_of(program, node);
-  bool one = attr->groups <= 0;
+  int64_t members = 1;
+  for (int a = 0; a < operand->mesh->axis_count; a++)
+    if (axes >> a & 1) members *= operand->mesh->sizes[a];
+  bool one = attr->groups <= 0 && members <= TSR__MOST_WHOLE;
   for (int d = 0; d < x->rank && one; d++) {
     one = x->dims[d] >= 0;
     if (attr->dims >> d & 1) one = one && x->dims[d] == tsr__dim_parts(operand, d);

@@ -960,6 +960,7 @@ tsr_sharding tsr__partial_place(const tsr_sharding *at, unsigned axes);
 bool tsr__is_scattered(const tsr__program *program, const tsr__gnode *node);
 /* Whether two reductions that meet over the same axes are scattered alike, or both not. */
 bool tsr__scattered_alike(const tsr__program *program, const tsr__gnode *a, const tsr__gnode *b);
+enum { TSR__MOST_WHOLE = 64 }; /* devices whose elements meet without partials */
 /* Whether a reduction that meets over `axes`, with its operand at a place, has but one element on
  * each device for each of its result. Then it needs no partials: what meets are the elements. */
 bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,

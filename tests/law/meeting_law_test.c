@@ -79,3 +79,19 @@ TEST_TIMEOUT(sums_of_one_element_a_device, 300)
 {
   law_each_seed_on_8(1, test_quick() ? 100 : 600, 0.5, one_trial);
 }
+
+/* More than meet at once have partials, as ever. */
+TEST(sums_over_very_many_devices)
+{
+  enum { MANY = 200 };
+  float data[2 * MANY], want[2] = { 0 }, found[2];
+  tsr_runtime *rt = tsr_runtime_open("cpu:200", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  for (int i = 0; i < 2 * MANY; i++) want[i % 2] += data[i] = (float)(i % 7 - i % 3);
+  tsr_sharding rows = tsr_on(tsr_mesh_make(rt, "x=200"), "x,-");
+  tsr_array *x = tsr_put(s, data, TSR_F32, TSR_SHAPE(MANY, 2), rows);
+  CHECK_STATUS(tsr_read(meet(x, false), found, sizeof found), TSR_OK, s);
+  CHECK(!memcmp(want, found, sizeof want));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

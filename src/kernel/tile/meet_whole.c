@@ -14,7 +14,6 @@
 enum {
   BLOCK = 512, /* elements, a multiple of 64 */
   NARROW = 64, /* of 16 bits, which are made wider first */
-  MOST = 64,   /* members whose elements are added at once */
   TASK = 1 << 14,
   FEW_BYTES = 1 << 16, /* less is done sooner than others are woken */
   STREAM_BYTES = 1 << 24
@@ -44,7 +43,7 @@ typedef struct whole {
   const share *at;
   const tsr__accum *accum;
   const tsr__gnode *node;
-  const void *x[MOST]; /* of each member the elements at hand */
+  const void *x[TSR__MOST_WHOLE]; /* of each member the elements at hand */
   int64_t population;
   tsr__error error;
 } whole;
@@ -109,8 +108,8 @@ static tsr_status add_slowly(whole *w, int64_t i, int n, void *out)
 /* Elements i .. i + n - 1 of all members, those of 16 bits made f32. */
 static void add_few(const whole *w, int64_t i, int n, double *out, uint64_t *left)
 {
-  float wide[MOST][NARROW];
-  const void *x[MOST];
+  float wide[TSR__MOST_WHOLE][NARROW];
+  const void *x[TSR__MOST_WHOLE];
   const tsr__exact_ops *ops = w->job->m->tiles->exact;
   int dtype = w->accum->dtype, members = w->job->m->c->member_count;
   tsr__few few = { x, members, n };
@@ -132,11 +131,8 @@ static void add_few(const whole *w, int64_t i, int n, double *out, uint64_t *lef
  * rounded; 0: it takes an accumulator. */
 static double scale_of(const whole *w)
 {
-  const tsr__all_reduce *c = w->job->m->c;
   int64_t n = w->population;
-  if (!tsr__dtype_float((tsr_dtype)w->accum->dtype) || c->member_count > MOST ||
-      w->node->dtype != w->accum->dtype)
-    return 0;
+  if (!tsr__dtype_float((tsr_dtype)w->accum->dtype) || w->node->dtype != w->accum->dtype) return 0;
   if (tsr__ops[w->node->op].finish == TSR__FINISH_VALUE) return 1;
   return n > 0 && !(n & (n - 1)) ? 1 / (double)n : 0;
 }
@@ -228,7 +224,7 @@ static void whole_task(void *user, int64_t task, int worker)
               .node = &c->program->nodes[c->finals[at->final]],
               .population = c->populations[at->final] };
   tsr_status status = TSR_OK;
-  for (int k = 0; k < c->member_count && k < MOST; k++) w.x[k] = c->elements[k][a]->data;
+  for (int k = 0; k < c->member_count; k++) w.x[k] = c->elements[k][a]->data;
   int64_t from = (task - at->first) * TASK, end = elements_of(at), length = at->piece.length;
   if (end > from + TASK) end = from + TASK;
   while (from < end && !status && !tsr__progress_stops(job->m->progress, worker)) {
