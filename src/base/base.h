@@ -96,6 +96,8 @@ void tsr__text_add(tsr__text *text, const char *format, ...) TSR_PRINTF(2, 3);
 void tsr__text_put(tsr__text *text, const char *bytes, size_t length);
 void tsr__text_pad(tsr__text *text, char fill, int count);
 const char *tsr__text_get(const tsr__text *text); /* never NULL */
+/* The end of "folder/file.c:12" behind the folders; "" for NULL. */
+const char *tsr__site_file(const char *site);
 /* Shortest text of a double that reads back to the same bits; "nan", "inf", "-inf"; an
  * integer value prints without ".0". `out` holds 32 bytes. Locale-independent. */
 int tsr__text_f64(char *out, double value);

@@ -115,6 +115,12 @@ const char *tsr__text_get(const tsr__text *text)
   return text->data ? text->data : "";
 }
 
+const char *tsr__site_file(const char *site)
+{
+  const char *slash = site ? strrchr(site, '/') : NULL;
+  return slash ? slash + 1 : site ? site : "";
+}
+
 /* ---- widths ---- */
 
 typedef struct range {

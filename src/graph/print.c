@@ -283,12 +283,6 @@ static void add_type(const tsr__program *program, const tsr__gnode *node, tsr__t
     tsr__type_add(out, (tsr_dtype)node->dtype, &shape, &program->shardings[node->sharding]);
 }
 
-static const char *file_of(const char *site)
-{
-  const char *slash = site ? strrchr(site, '/') : NULL;
-  return slash ? slash + 1 : site ? site : "";
-}
-
 /* The width of a column: its widest entry within the limit. False: out of memory. Entries beyond
  * the limit do not count. */
 static bool measure(const tsr__program *program, const int *numbers, size_t width[2])
@@ -358,7 +352,7 @@ static void print(const tsr__program *program, int indent, tsr__text *out)
   if (!measure(program, numbers, width)) out->failed = true;
   for (int n = 0; n < program->node_count; n++) {
     if (program->nodes[n].op == TSR__OP_CONST) continue;
-    const char *site = program->sites ? file_of(program->sites[n]) : "";
+    const char *site = program->sites ? tsr__site_file(program->sites[n]) : "";
     tsr__text_pad(out, ' ', indent);
     size_t start = out->length;
     add_formula(program, numbers, n, out);

@@ -28,12 +28,6 @@ const char *tsr__move_name(int move)
   return move_names[move];
 }
 
-static const char *file_of(const char *site)
-{
-  const char *slash = site ? strrchr(site, '/') : NULL;
-  return slash ? slash + 1 : site;
-}
-
 static void add_axes(const tsr__note *note, tsr__text *out)
 {
   int many = 0;
@@ -57,9 +51,9 @@ static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
 
 static void add_who(const tsr__program *program, int node, tsr__text *out)
 {
-  const char *site = program->sites ? file_of(program->sites[node]) : NULL;
+  const char *site = program->sites ? tsr__site_file(program->sites[node]) : "";
   tsr__text_add(out, "%s", tsr__ops[program->nodes[node].op].name);
-  if (site) tsr__text_add(out, " at %s", site);
+  if (*site) tsr__text_add(out, " at %s", site);
 }
 
 /* What else travels with a reduction; of many those that come first. */

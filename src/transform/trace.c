@@ -470,7 +470,7 @@ static void tell_trace(const tsr_function *f, const tsr__traced *t, const char *
     if (i) tsr__text_add(&line, ", ");
     tsr__traced_type(t, i, &line);
   }
-  tsr__text_add(&line, " at %s: ", site ? site : "an unknown line");
+  tsr__text_add(&line, " at %s: ", site ? tsr__site_file(site) : "an unknown line");
   pthread_mutex_lock((pthread_mutex_t *)&f->lock);
   const tsr__traced *before = t->next;
   while (before && !before->region) before = before->next;
