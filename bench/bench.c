@@ -149,8 +149,7 @@ static int run_line(const char *name, const char *self)
   snprintf(tool, sizeof tool, "%.*s../bin/tessera", folder, self);
   if (strcmp(name, "main_job") == 0) return bench_main_job(false);
   if (strcmp(name, "main_job.finite") == 0) return bench_main_job(true);
-  if (strcmp(name, "call.3") == 0) return bench_call(1);
-  if (strcmp(name, "call.3.8dev") == 0) return bench_call(8);
+  if (strncmp(name, "call.", 5) == 0) return bench_call(name);
   if (strncmp(name, "plan.", 5) == 0) return bench_plans(atoi(name + 5), strstr(name, ".placed"));
   if (strcmp(name, "start") == 0) return bench_start(self);
   if (strcmp(name, "size") == 0) return bench_size(library);
@@ -208,6 +207,8 @@ int main(int argc, char **argv)
 {
   static const char *const names[] = { "call.3",
                                        "call.3.8dev",
+                                       "call.fn",
+                                       "call.fn.8dev",
                                        "plan.10",
                                        "plan.1000",
                                        "plan.10000",

@@ -52,7 +52,7 @@ const char *bench_data_dir(void);
 
 /* The lines. */
 int bench_main_job(bool finite);
-int bench_call(int devices);
+int bench_call(const char *name);        /* "call.3", "call.fn", and with .8dev */
 int bench_plans(int nodes, bool placed); /* plan.N.traced, .planned, .cached */
 int bench_start(const char *self);
 int bench_size(const char *library);

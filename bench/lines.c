@@ -169,21 +169,29 @@ int bench_main_job(bool finite)
   return failed;
 }
 
-/* ---- call.3 ---- */
+/* ---- call.3, call.fn ---- */
 
-static double call_once(tsr_runtime *rt, tsr_array *x)
+static tsr_array *three(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_add(tsr_mul(in[0], 2), 1));
+}
+
+/* Written out, or as the function that was traced of it. */
+static double call_once(tsr_runtime *rt, tsr_function *f, tsr_array *x)
 {
   double total = 0;
   tsr_scope *s = tsr_scope_open(rt);
   tsr_array *inner = tsr_keep(s, x);
-  tsr_status status = tsr_read_scalar(tsr_sum(tsr_add(tsr_mul(inner, 2), 1)), &total);
+  tsr_array *sum = f ? tsr_call(f, inner) : three(s, &inner, NULL);
+  tsr_status status = tsr_read_scalar(sum, &total);
   tsr_scope_close(s);
   return status ? (double)NAN : total;
 }
 
-int bench_call(int devices)
+int bench_call(const char *name)
 {
-  const char *name = devices == 1 ? "call.3" : "call.3.8dev";
+  int devices = strstr(name, "8dev") ? 8 : 1;
   char device_text[16], arguments[16], result[256] = "";
   float x[1024];
   for (int i = 0; i < 1024; i++) x[i] = (float)i;
@@ -193,12 +201,13 @@ int bench_call(int devices)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_array *a =
       tsr_put(s, x, TSR_F32, TSR_SHAPE(1024), tsr_on(tsr_mesh_default(rt, "data"), "data"));
+  tsr_function *f = strstr(name, "fn") ? tsr_function_make(s, three) : NULL;
   bench_peer *peer = bench_peer_open("call.py", arguments);
   double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], total = 0;
   int rounds = 9, failed = 0;
   for (int r = -1; r < rounds && !failed; r++) {
     double start = bench_now();
-    for (int k = 0; k < 1000; k++) total = call_once(rt, a);
+    for (int k = 0; k < 1000; k++) total = call_once(rt, f, a);
     if (r < 0) continue;
     ours[r] = (bench_now() - start) / 1000;
     theirs[r] = bench_peer_run(peer, result, sizeof result);
