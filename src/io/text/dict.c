@@ -86,8 +86,9 @@ static inline tsr__dict_key key_of_padded(const char *at, size_t length, const u
   } else {
     hash_long(at, length, secret, &key);
   }
-  /* The length goes in: "a" and "a\0" have the same bytes in their keys. */
-  key.hash = fold(key.a ^ secret[0], key.b ^ secret[1] ^ length);
+  /* The length goes in: "a" and "a\0" have the same bytes in their keys. The low bits of one
+   * product say where to look, and counted texts make a ladder of them: a second one mixes it. */
+  key.hash = fold(fold(key.a ^ secret[0], key.b ^ secret[1] ^ length), k1);
   return key;
 }
 
