@@ -144,6 +144,8 @@ static void write_signature(const tsr_scope *scope, const tsr_function *f, const
   out->first_leaf = out->text.length;
   for (int i = 0; i < a->leaves.count; i++) add_leaf(&out->text, a->leaves.at[i]);
   tsr__axes_text(scope, &out->text);
+  /* A zero ends the axes: what lies at .user may be any bytes, or none. */
+  tsr__text_put(&out->text, "", 1);
   for (const tsr_function *of = f; of; of = of->of)
     if (of->user_bytes) tsr__text_put(&out->text, of->user, of->user_bytes);
   out->hash = tsr__hash(out->text.data, out->text.length, out->text.length);
