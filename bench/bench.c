@@ -73,6 +73,25 @@ const char *bench_data_dir(void)
   return dir;
 }
 
+bool bench_short(double seconds)
+{
+  return seconds >= 0 && seconds < 0.05;
+}
+
+tsr_array *bench_reals(tsr_scope *s, uint32_t salt, double scale, tsr_shape shape, tsr_sharding on)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  float *x = malloc((size_t)count * sizeof *x);
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t mixed = (uint32_t)i * 2654435761u + salt * 40503u;
+    x[i] = (float)scale * ((float)(mixed >> 8) * 0x1p-23f - 1);
+  }
+  tsr_array *array = tsr_put(s, x, TSR_F32, shape, on);
+  free(x);
+  return array;
+}
+
 /* ---- peers ---- */
 
 struct bench_peer {
@@ -111,6 +130,28 @@ bench_peer *bench_peer_open(const char *script, const char *arguments)
   return peer;
 }
 
+/* Seconds that all threads of a process have worked. */
+static double worked(clockid_t of)
+{
+  struct timespec t = { 0 };
+  clock_gettime(of, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Pools of threads go on spinning when their work is done, some for 0.2 s: who comes next would run
+ * against them. Returns when a process has slept through two looks. */
+static void settle(pid_t pid)
+{
+  const struct timespec look = { .tv_nsec = 20000000 };
+  clockid_t clock;
+  if (clock_getcpuclockid(pid, &clock)) return;
+  for (int quiet = 0, looks = 0; quiet < 2 && looks < 50; looks++) {
+    double before = worked(clock);
+    nanosleep(&look, NULL);
+    quiet = worked(clock) - before < 5e-4 ? quiet + 1 : 0;
+  }
+}
+
 double bench_peer_run(bench_peer *peer, char *result, int size)
 {
   return bench_peer_ask(peer, "run", result, size);
@@ -120,9 +161,11 @@ double bench_peer_ask(bench_peer *peer, const char *ask, char *result, int size)
 {
   char line[1024];
   if (!peer) return -1;
+  settle(getpid());
   fprintf(peer->to, "%s\n", ask);
   fflush(peer->to);
   if (!fgets(line, sizeof line, peer->from)) return -1;
+  settle(peer->pid);
   char *rest;
   double seconds = strtod(line, &rest);
   rest[strcspn(rest, "\n")] = 0;
@@ -166,6 +209,7 @@ static int run_line(const char *name, const char *self)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
   if (strcmp(name, "matmul.f32") == 0) return bench_matmul(TSR_F32);
   if (strcmp(name, "matmul.f64") == 0) return bench_matmul(TSR_F64);
+  if (strcmp(name, "conv.f32") == 0) return bench_conv();
   if (strcmp(name, "uniform") == 0) return bench_draws(false);
   if (strcmp(name, "normal") == 0) return bench_draws(true);
   if (strcmp(name, "main_job.generated") == 0) return bench_generated();
@@ -174,7 +218,9 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "csv.agg") == 0) return bench_csv(true);
   if (strncmp(name, "arrays.1dev", 11) == 0) return bench_arrays(1, name[11] ? name + 12 : NULL);
   if (strncmp(name, "arrays.8dev", 11) == 0) return bench_arrays(8, name[11] ? name + 12 : NULL);
-  if (strncmp(name, "mlp.", 4) == 0 || strncmp(name, "cnn.", 4) == 0) return bench_training(name);
+  if (strncmp(name, "mlp.", 4) == 0 || strncmp(name, "cnn.", 4) == 0 ||
+      strcmp(name, "transformer.8dev") == 0)
+    return bench_training(name);
   if (strncmp(name, "first_step.", 11) == 0) return bench_first_step(name + 11, self);
   if (strncmp(name, "group", 5) == 0) return bench_groups(name);
   static const char *const lines[] = { "line", "sort.f32", "argsort.f32", "sort.8dev",
@@ -228,6 +274,7 @@ int main(int argc, char **argv)
                                        "scan",
                                        "matmul.f32",
                                        "matmul.f64",
+                                       "conv.f32",
                                        "uniform",
                                        "normal",
                                        "main_job",
@@ -245,6 +292,7 @@ int main(int argc, char **argv)
                                        "mlp.8dev",
                                        "cnn.1dev",
                                        "cnn.8dev",
+                                       "transformer.8dev",
                                        "first_step.mlp",
                                        "first_step.cnn" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();

@@ -12,13 +12,21 @@ enum { BENCH_ROUNDS = 16 };
 double bench_now(void); /* seconds */
 double bench_cpu(void); /* seconds that all threads of this process have worked */
 
+/* A turn of one step that is so short is made twice, and the second counted, as peers/serve.py does
+ * with theirs: the first wakes threads and fills caches. */
+bool bench_short(double seconds);
+
+/* f32 from -scale to scale by a formula that peers/serve.py has, too. */
+tsr_array *bench_reals(tsr_scope *s, uint32_t salt, double scale, tsr_shape shape, tsr_sharding on);
+
 /* A peer script that answers one line "seconds result..." to every line "run" it is sent. */
 typedef struct bench_peer bench_peer;
 
 /* Starts bench/peers/<script> with arguments; NULL when there is no Python or the script says that
  * its library is missing. */
 bench_peer *bench_peer_open(const char *script, const char *arguments);
-/* One round: seconds, and the rest of the answer in `result`. Negative: it failed. */
+/* One round: seconds, and the rest of the answer in `result`. Negative: it failed. It begins when
+ * this process sleeps, and returns when the peer does. */
 double bench_peer_run(bench_peer *peer, char *result, int size);
 /* As bench_peer_run for scripts that take more words than "run". */
 double bench_peer_ask(bench_peer *peer, const char *ask, char *result, int size);
@@ -63,6 +71,7 @@ int bench_collectives(const char *only); /* NULL: all */
 int bench_vmap(void);
 int bench_scan(void);
 int bench_matmul(tsr_dtype dtype); /* F32, F64 */
+int bench_conv(void);
 int bench_draws(bool normal);
 int bench_tool_start(const char *tool);
 int bench_csv(bool aggregate);
@@ -72,7 +81,7 @@ int bench_sorts(const char *only);
 int bench_joins(const char *only);
 /* sort.f32, argsort.f32, sort.8dev, cumsum.8dev; "line": all. */
 int bench_lines_sorted(const char *only);
-/* "mlp.1dev", "mlp.8dev", "cnn.1dev", "cnn.8dev". */
+/* "mlp.1dev", "mlp.8dev", "cnn.1dev", "cnn.8dev", "transformer.8dev". */
 int bench_training(const char *name);
 /* What a process of bench_first_step does: "mlp", "cnn". */
 int bench_first_step_child(const char *which);

@@ -36,6 +36,7 @@ int bench_draws(bool normal)
   for (int r = -1; r < ROUNDS && !failed; r++) {
     char said[64] = "";
     double mine = once(s, normal, (uint64_t)r + 2, r < 0 ? &mean : NULL);
+    if (bench_short(mine)) mine = once(s, normal, (uint64_t)r + 20, NULL);
     double other = peer ? bench_peer_run(peer, said, sizeof said) : -1;
     failed = mine < 0 || fabs(mean - expected) > 1e-3 ||
              (other > 0 && fabs(strtod(said, NULL) - expected) > 1e-3);

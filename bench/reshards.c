@@ -61,9 +61,13 @@ static int run(const line *l)
   bench_peer *peer = bench_peer_open("reshard.py", l->name);
   bool failed = tsr_eval(&x, 1);
   for (int r = -1; r < RUNS && !failed; r++) {
-    double start = bench_now();
-    failed = once(s, x, mesh, l);
-    double mine = bench_now() - start, its = bench_peer_run(peer, rest, sizeof rest);
+    double mine = 0;
+    for (int k = 0; k < 2 && bench_short(mine) && !failed; k++) {
+      double start = bench_now();
+      failed = once(s, x, mesh, l);
+      mine = bench_now() - start;
+    }
+    double its = bench_peer_run(peer, rest, sizeof rest);
     if (r < 0) continue;
     ours[r] = mine;
     theirs[r] = its;

@@ -3,7 +3,8 @@
 Answers each line "program repeats" with "seconds-a-call sum-of-the-sizes-of-the-result", or "-1" where it has none."""
 import os
 import sys
-import time
+
+from serve import timed
 
 devices, size = int(sys.argv[1]), sys.argv[2]
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
@@ -93,7 +94,10 @@ for line in sys.stdin:
         compiled[name] = run, total
         del value
     run, total = compiled[name]
-    start = time.perf_counter()
-    for _ in range(int(repeats)):
-        jax.block_until_ready(run(*given))
-    print(repr((time.perf_counter() - start) / int(repeats)), repr(total), flush=True)
+
+    def calls():
+        for _ in range(int(repeats)):
+            jax.block_until_ready(run(*given))
+
+    seconds = timed(calls)[1]
+    print(repr(seconds / int(repeats)), repr(total), flush=True)

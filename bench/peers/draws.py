@@ -1,7 +1,8 @@
 """JAX's draws: python draws.py uniform|normal; "run" is answered with seconds and the mean of their sizes."""
 import os
 import sys
-import time
+
+from serve import timed
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 try:
@@ -17,6 +18,5 @@ mean = float(np.abs(np.asarray(draw(key)).astype(np.float64)).mean())
 print("ready", flush=True)
 for line in sys.stdin:
     key, use = jax.block_until_ready(jax.random.split(key))
-    start = time.perf_counter()
-    draw(use).block_until_ready()
-    print(repr(time.perf_counter() - start), repr(mean), flush=True)
+    seconds = timed(lambda: draw(use).block_until_ready())[1]
+    print(repr(seconds), repr(mean), flush=True)

@@ -1,7 +1,8 @@
 """JAX moving 256 MiB of f32 between 8 host devices: python reshard.py LINE"""
 import os
 import sys
-import time
+
+from serve import timed
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -27,6 +28,4 @@ move = jax.jit(lambda x: x.sum(0) if sums else x + 0, out_shardings=NamedShardin
 move(x).block_until_ready()
 print("ready", flush=True)
 for line in sys.stdin:
-    start = time.perf_counter()
-    move(x).block_until_ready()
-    print(repr(time.perf_counter() - start), flush=True)
+    print(repr(timed(lambda: move(x).block_until_ready())[1]), flush=True)

@@ -1,6 +1,7 @@
 """NumPy's sorts: python sorting.py sort|argsort FILE STRIDE; answers with seconds and the sum of sorted[::STRIDE]."""
 import sys
-import time
+
+from serve import timed
 
 try:
     import numpy as np
@@ -15,8 +16,6 @@ shown = float((result if what == "sort" else x[result])[::stride].astype(np.floa
 del result
 print("ready", flush=True)
 for line in sys.stdin:
-    start = time.perf_counter()
-    result = call(x)
-    seconds = time.perf_counter() - start
+    result, seconds, _ = timed(lambda: call(x))
     del result
     print(repr(seconds), repr(shown), flush=True)

@@ -3,7 +3,8 @@
 Answers each line with "seconds loss cpu-seconds"; with `once` it makes one step and prints the loss."""
 import os
 import sys
-import time
+
+from serve import reals, serve_steps
 
 peer, net, devices = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if peer == "PyTorch" and devices > 1 and os.environ.get("BENCH_TORCH_8", "1") == "0":
@@ -21,12 +22,6 @@ try:
         import torch.nn.functional as F
 except ImportError:
     sys.exit("missing")
-
-
-def reals(salt, scale, *shape):
-    mixed = np.arange(int(np.prod(shape)), dtype=np.uint32) * np.uint32(2654435761)
-    mixed = (mixed + np.uint32(salt * 40503 & 0xFFFFFFFF)) >> 8
-    return (np.float32(scale) * (mixed.astype(np.float32) * np.float32(2**-23) - 1)).reshape(shape)
 
 
 def layer(salt, ins, outs):
@@ -104,9 +99,4 @@ run = jax_step() if peer == "JAX" else torch_step()
 if sys.argv[4:] == ["once"]:
     print(run())
     sys.exit()
-run()
-print("ready", flush=True)
-for line in sys.stdin:
-    busy, start = time.process_time(), time.perf_counter()
-    value = run()
-    print(repr(time.perf_counter() - start), repr(value), repr(time.process_time() - busy), flush=True)
+serve_steps(run)
