@@ -79,9 +79,14 @@ static void add(tsr__text *text, const char *format, va_list args)
   va_end(again);
 }
 
+/* What has nothing to fill in is put as it is: forms of arguments are written at each call. */
 void tsr__text_add(tsr__text *text, const char *format, ...)
 {
   va_list args;
+  if (!strchr(format, '%')) {
+    tsr__text_put(text, format, strlen(format));
+    return;
+  }
   va_start(args, format);
   add(text, format, args);
   va_end(args);

@@ -112,7 +112,8 @@ static bool can_replace(const tsr__exec *exec, const tsr__step *step, int input,
   return tsr__kernel_reads_own(step->kernel, input);
 }
 
-/* The result of a kernel, in the memory of an input where that can be. */
+/* The result of a kernel, in the memory of an input where that can be; as the input's value itself
+ * where it lies alike, too, as nobody else has that. */
 static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
                               const tsr__extent *extent)
 {
@@ -120,7 +121,12 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
   int input = 0;
   while (input < io->input_count && !can_replace(exec, step, input, node)) input++;
   if (input == io->input_count) return make_value(exec, node, extent);
-  return share_memory(exec, exec->values[io->inputs[input]], node);
+  tsr__value *from = exec->values[io->inputs[input]];
+  if (memcmp(&from->sharding, tsr__sharding_of(exec, node), sizeof from->sharding))
+    return share_memory(exec, from, node);
+  tsr__value_hold(from);
+  exec->values[node] = from;
+  return TSR_OK;
 }
 
 /* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */

@@ -160,10 +160,22 @@ static bool copy_run(const tsr__box_copy *copy, const run *whole, run_fn *fn, in
   return true;
 }
 
+/* Of one dim, and over before anybody would be asked: a slice of a loop's step is such a box, and
+ * of few elements planning it costs more than copying it. */
+static bool is_short_run(const tsr__box_copy *copy)
+{
+  return copy->rank == 1 && !copy->from_step && copy->size[0] > 0 && copy->size[0] < ASK_AFTER;
+}
+
 /* Returns the number of elements copied: fewer where it was cancelled. */
 static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
 {
   runs r;
+  if (is_short_run(copy)) {
+    fn(&(run){ to, from, copy->to_start[0], copy->from_start[0], copy->size[0], 1,
+               tsr_dtype_size(copy->dtype) });
+    return copy->size[0];
+  }
   if (!plan(copy, &r)) return 0;
   size_t size = tsr_dtype_size(copy->dtype);
   if (r.step != 1) fn = copy->dtype == TSR_BOOL ? run_spaced_bits : run_spaced;

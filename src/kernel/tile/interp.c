@@ -386,7 +386,8 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     tsr__do_down(task, from, to);
     return;
   }
-  fetch ahead = { .count = 0 };
+  fetch ahead; /* planned before each tile where it is asked */
+  ahead.count = ahead.now = ahead.step = 0;
   bool streams = !task->job->alone, staged = false; /* what is small is in the cache */
   for (int i = 0; i < task->moving_count; i++) staged |= task->moving[i].stage != NULL;
   int64_t asked = 0;
