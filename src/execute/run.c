@@ -213,15 +213,43 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
   return TSR_OK;
 }
 
-/* Whether all a kernel makes is its input in another shape. */
-static bool only_reshapes(const tsr__exec *exec, const tsr__kernel_io *io)
+/* The first dim from `d` on that is not 1. */
+static int next_dim(const tsr__gnode *g, int d)
+{
+  while (d < g->rank && g->dims[d] == 1) d++;
+  return d;
+}
+
+/* Whether a node is a view that shows each element of its operand once and in order: a reshape, or
+ * dims of size 1 that move, come or go while the others keep their order and show all they have.
+ */
+static bool shows_in_order(const tsr__program *program, const tsr__gnode *g)
+{
+  if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || g->in_count != 1) return false;
+  const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
+  tsr__viewing view = tsr__view_of(program, g, 0);
+  int to = next_dim(g, 0);
+  if (view.linear) return true;
+  for (int k = next_dim(in, 0); k < in->rank; k = next_dim(in, k + 1)) {
+    const tsr__viewdim *dim = &view.dims[k];
+    if (to == g->rank || dim->dim != to || dim->start || dim->step != 1) return false;
+    if (in->dims[k] != g->dims[to]) return false;
+    to = next_dim(g, to + 1);
+  }
+  return to == g->rank;
+}
+
+/* The input of a kernel whose elements an output is in their order, seen through views; -1: it is
+ * none. */
+static int shown_by(const tsr__exec *exec, const tsr__kernel_io *io, int output)
 {
   const tsr__program *program = exec->program;
-  if (io->input_count != 1 || io->output_count != 1 || io->accum_count) return false;
-  int n = io->outputs[0];
-  while (n != io->inputs[0] && tsr__ops[program->nodes[n].op].shape_rule == TSR__SH_RESHAPE)
+  for (int n = output; shows_in_order(program, &program->nodes[n]);) {
     n = tsr__in(program, &program->nodes[n], 0);
-  return n == io->inputs[0] && n != io->outputs[0] && !has_run_time_rows(exec, io->outputs[0]);
+    for (int i = 0; i < io->input_count; i++)
+      if (io->inputs[i] == n) return n;
+  }
+  return -1;
 }
 
 /* Whether an array in another shape is the same bytes on every device. Boxes lie in the order that
@@ -244,11 +272,31 @@ static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
   return true;
 }
 
+/* Whether all that a kernel makes lies in memory already. */
+static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
+{
+  if (io->accum_count || has_run_time_rows(exec, io->domain)) return false;
+  for (int i = 0; i < io->output_count; i++) {
+    int from = shown_by(exec, io, io->outputs[i]);
+    if (from < 0 || !same_bytes(exec, exec->values[from], io->outputs[i])) return false;
+  }
+  return true;
+}
+
+static tsr_status show_inputs(tsr__exec *exec, const tsr__kernel_io *io)
+{
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < io->output_count && !status; i++) {
+    int from = shown_by(exec, io, io->outputs[i]);
+    status = share_memory(exec, exec->values[from], io->outputs[i]);
+  }
+  return status;
+}
+
 static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
-  if (only_reshapes(exec, io) && same_bytes(exec, exec->values[io->inputs[0]], io->outputs[0]))
-    return share_memory(exec, exec->values[io->inputs[0]], io->outputs[0]);
+  if (only_shows(exec, io)) return show_inputs(exec, io);
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;

@@ -146,6 +146,34 @@ TEST(another_shape_shares_its_memory)
   tsr_runtime_close(f.rt);
 }
 
+/* Views that show all elements in their order have no memory of their own either; others that show
+ * as many do. */
+TEST(views_in_order_share_memory)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *a = counting(&f, TSR_SHAPE(8, 1, 6), "x");
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, f.s);
+  int64_t before = tsr_device_memory(f.rt, 0).now;
+  tsr_array *b[] = { tsr_transpose(a, 0, 2, 1), tsr_transpose(a, 1, 0, 2),
+                     tsr_transpose(a, 0, 1, 2), tsr_broadcast_to(a, TSR_SHAPE(1, 8, 1, 6)),
+                     tsr_transpose(tsr_reshape(tsr_transpose(a, 1, 0, 2), TSR_SHAPE(8, 6, 1)), 2, 0,
+                                   1) };
+  CHECK_STATUS(tsr_eval(b, 5), TSR_OK, f.s);
+  CHECK_I64(tsr_device_memory(f.rt, 0).now, before);
+  for (int i = 0; i < 5; i++) check_counts(&f, b[i], 48);
+  int32_t out[36];
+  tsr_array *turned = tsr_flip(a, TSR_DIMS(2));
+  CHECK_STATUS(tsr_eval(&turned, 1), TSR_OK, f.s);
+  CHECK(tsr_device_memory(f.rt, 0).now > before);
+  check_counts(&f, tsr_flip(turned, TSR_DIMS(2)), 48);
+  tsr_array *square = counting(&f, TSR_SHAPE(6, 1, 6), NULL);
+  CHECK_STATUS(tsr_read(tsr_transpose(square, 2, 1, 0), out, sizeof out), TSR_OK, f.s);
+  for (int i = 0; i < 36; i++) CHECK_I64(out[i], i % 6 * 6 + i / 6);
+  tsr_delete(a);
+  for (int i = 0; i < 5; i++) check_counts(&f, b[i], 48);
+  tsr_runtime_close(f.rt);
+}
+
 TEST(dims_of_one_come_and_go)
 {
   fixture f = open_fixture("cpu:4", "x=4");
