@@ -31,9 +31,12 @@ TSR_API TSR_MUST_USE tsr_status tsr_function_save_at(tsr_function *function, con
                                                      const char *site);
 
 /* Makes a function of a text, which takes arguments of the dtypes, shapes and forms that it was
- * saved for, however they lie: others are TSR_EARG at the call. Saved again it has the same text.
- * Errors: TSR_EPARSE with line and column, those of tsr_mesh_make; the function then returns inert
- * arrays. Lives until `scope` closes; NULL only for a scope that is none. Local. */
+ * saved for: others are TSR_EARG at the call. It reshards them to the specs that the saved ones
+ * had, on the mesh that they lie on, which has the same axes (else TSR_EAXIS), or on one of the
+ * first devices; what lay nowhere stays where it is. Of more devices than there are it can be
+ * planned, not run. Saved again it has the same text. Errors: TSR_EPARSE with line and column,
+ * those of tsr_mesh_make; the function then returns inert arrays. Lives until `scope` closes; NULL
+ * only for a scope that is none. Local. */
 TSR_API tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text,
                                                 const char *site);
 

@@ -169,23 +169,21 @@ static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *
   return good;
 }
 
-static tsr_array *make_data(tsr_scope *scope, const loaded *l, int i)
+static tsr_array *make_data(tsr_scope *scope, const loaded *l, const tsr__moved *moved, int i)
 {
   tsr__value *value = l->saved.data[i];
-  const char *site = l->saved.data_sites[i];
+  const char *site = l->saved.data_sites[i] ? l->saved.data_sites[i] : l->node.site;
   tsr__value_hold(value);
-  return tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value,
-                        site ? site : l->node.site);
+  tsr_array *leaf =
+      tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value, site);
+  return tsr__saved_put(moved, leaf, &value->sharding, site);
 }
 
-/* The nodes of the region, calls and all, on what the body is given. */
-static tsr_array *loaded_body(tsr_scope *scope, tsr_array *const *in, void *user)
+/* The nodes of a region, calls and all, on arguments that lie as it has them. */
+static tsr_array *replay_region(tsr_scope *scope, const loaded *l, const tsr__region *region,
+                                const tsr__moved *moved, const tsr__leaves *in)
 {
-  const loaded *l = user;
-  const tsr__region *region = l->saved.region;
   const tsr__program *program = &region->program;
-  tsr__leaves leaves = { 0 };
-  if (!take_arguments(scope, l, in, &leaves)) return NULL;
   tsr__replay replay = { .scope = scope,
                          .region = region,
                          .program = program,
@@ -199,11 +197,26 @@ static tsr_array *loaded_body(tsr_scope *scope, tsr_array *const *in, void *user
   for (int n = 0; n < program->node_count; n++) {
     if (!tsr__is_argument(&program->nodes[n])) continue;
     int i = tsr__index_of(program, &program->nodes[n]), own = l->saved.argument_count;
-    replay.at[n] = i < own ? leaves.at[i] : make_data(scope, l, i - own);
+    replay.at[n] = i < own ? tsr__saved_put(moved, in->at[i], &l->saved.places[i], l->node.site)
+                           : make_data(scope, l, moved, i - own);
   }
   tsr__replay_through(&replay);
   for (int i = 0; i < region->result_count; i++) out[i] = replay.at[region->results[i]];
   return tsr__form_fill(scope, l->saved.result, out, l->node.site);
+}
+
+static tsr_array *loaded_body(tsr_scope *scope, tsr_array *const *in, void *user)
+{
+  const loaded *l = user;
+  tsr__leaves leaves = { 0 };
+  tsr__moved moved;
+  if (!take_arguments(scope, l, in, &leaves) ||
+      !tsr__saved_meshes(scope, &l->saved, &leaves, l->node.site, &moved))
+    return NULL;
+  tsr__region *region = tsr__saved_region(&moved, l->saved.region);
+  tsr_array *out = region ? replay_region(scope, l, region, &moved, &leaves) : NULL;
+  tsr__region_release(region);
+  return tsr__or_no_memory(scope, out, "tsr_call", l->node.site);
 }
 
 /* A function of what was read, or one that returns inert arrays; the error is told. */

@@ -434,6 +434,7 @@ static bool want_results(reader *r, line *l, tsr__program *program)
   l->node.rank = types[0].rank;
   memcpy(l->node.dims, types[0].dims, sizeof types[0].dims);
   if (place.mesh) l->node.sharding = (uint16_t)tsr__program_sharding(program, &place);
+  if (place.mesh) l->node.flags = TSR__PLACED;
   return !program->failed || no_memory(r);
 }
 
@@ -562,7 +563,10 @@ static bool want_mesh(reader *r)
   bool abstract = take(r, "abstract");
   if (!want_text(r, &text)) return false;
   tsr_runtime *rt = r->ask->scope->rt;
-  const tsr_mesh *mesh = abstract ? tsr_mesh_abstract(rt, text) : tsr_mesh_make(rt, text);
+  const tsr_mesh *mesh = tsr_mesh_abstract(rt, text);
+  /* Where there are fewer devices the function can be looked at and planned all the same. */
+  bool here = !tsr_mesh_status(mesh) && tsr_mesh_device_count(mesh) <= tsr_device_count(rt);
+  if (here && !abstract) mesh = tsr_mesh_make(rt, text);
   if (tsr_mesh_status(mesh)) return fail_at(r, at, "%s", tsr_mesh_message(mesh));
   r->meshes[r->mesh_count++] = mesh;
   return true;
@@ -616,9 +620,11 @@ static bool put_value(reader *r, const tsr__result *type, const tsr_sharding *pl
   memcpy(shape.dims, type->dims, sizeof shape.dims);
   tsr_sharding own = *place; /* the canonical form names all dims */
   if (own.rank > type->rank) own.rank = type->rank;
+  if (tsr_mesh_is_abstract(own.mesh)) own = (tsr_sharding){ 0 };
   if (own.mesh && tsr__sharding_check(&own, &shape, &error))
     return fail_at(r, r->at, "%s", error.text);
-  tsr__layout layout = { (tsr_dtype)type->dtype, &shape, place, NULL };
+  own = own.mesh ? *place : own;
+  tsr__layout layout = { (tsr_dtype)type->dtype, &shape, &own, NULL };
   tsr__value *value = tsr__value_new(r->ask->scope->rt, &layout, r->error);
   if (!value) return false;
   add_type(r, type, place);

@@ -22,6 +22,21 @@ typedef struct tsr__saved {
 
 void tsr__saved_release(tsr__saved *saved);
 
+/* Meshes of the text, and those of a call's arguments in their place. */
+typedef struct tsr__moved {
+  const tsr_mesh *from[TSR__TEXT_MESHES], *to[TSR__TEXT_MESHES];
+  int count;
+} tsr__moved;
+
+/* What the arguments of a call say of meshes. False: one lies on other axes, which is told. */
+bool tsr__saved_meshes(tsr_scope *scope, const tsr__saved *saved, const tsr__leaves *in,
+                       const char *site, tsr__moved *out);
+/* An array put where the text has it; one that has no place there stays. */
+tsr_array *tsr__saved_put(const tsr__moved *moved, tsr_array *array, const tsr_sharding *place,
+                          const char *site);
+/* A region on the other meshes, held. NULL: out of memory. */
+tsr__region *tsr__saved_region(const tsr__moved *moved, tsr__region *region);
+
 /* A field of an attribute's struct, and what it may be. */
 typedef struct tsr__field {
   const char *name;

@@ -158,13 +158,20 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
 
 /* ---- comparing ---- */
 
+/* Of sizes without devices the first ones, so that what lies on a mesh can meet it in a plan. */
+static int device_at(const tsr_mesh *mesh, int position)
+{
+  return mesh->abstract ? position : mesh->devices[position];
+}
+
 bool tsr__same_devices(const tsr_mesh *a, const tsr_mesh *b)
 {
   if (a == b) return true;
   if (!a || !b || a->device_count != b->device_count) return false;
   for (int i = 0; i < a->device_count; i++) {
-    bool found = a->devices[i] == b->devices[i];
-    for (int j = 0; j < b->device_count && !found; j++) found = a->devices[i] == b->devices[j];
+    int device = device_at(a, i);
+    bool found = device == device_at(b, i);
+    for (int j = 0; j < b->device_count && !found; j++) found = device == device_at(b, j);
     if (!found) return false;
   }
   return true;

@@ -141,6 +141,26 @@ TEST(a_mesh_needs_no_devices)
 }
 
 /* What is made of functions is explained and dumped like them, on types. */
+/* An array with elements meets types of the same sizes without devices, or of others. */
+TEST(what_lies_on_devices_meets_sizes_in_a_plan)
+{
+  fixture f = open_fixture();
+  tsr_array *real = tsr_iota(f.s, TSR_F32, TSR_SHAPE(64, 16), 0, tsr_on(f.mesh, "x"));
+  CHECK_STATUS(tsr_eval(&real, 1), TSR_OK, f.s);
+  static const char *const sizes[] = { "x=4,y=2", "x=64,y=4" };
+  static const char *const says[] = { "has operands on two meshes",
+                                      "the meshes are over different devices" };
+  for (int i = 0; i < 2; i++) {
+    tsr_sharding on = tsr_on(tsr_mesh_abstract(f.rt, sizes[i]), "-,x");
+    tsr_array *type = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), on);
+    tsr_array *sum = tsr_add(type, real);
+    CHECK_STR_HAS(tsr_explain(&sum, 1), says[i]);
+    CHECK(tsr_eval(&sum, 1));
+    tsr_scope_clear(f.s);
+  }
+  tsr_runtime_close(f.rt);
+}
+
 TEST(gradients_are_explained_on_types)
 {
   fixture f = open_fixture();

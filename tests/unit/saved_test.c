@@ -46,6 +46,13 @@ static const char *check_saved(const fixture *x, tsr_function *f, tsr_array *in)
   return text;
 }
 
+static void check_message(tsr_scope *s, tsr_status status, const char *text)
+{
+  CHECK_I64(tsr_scope_status(s), status);
+  if (!strstr(tsr_message(s), text)) FAIL("no \"%s\" in %s", text, tsr_message(s));
+  tsr_scope_clear(s);
+}
+
 static tsr_array *matrix(const fixture *x, tsr_dtype dtype)
 {
   tsr_array *a = tsr_iota(x->s, TSR_F64, TSR_SHAPE(8, 4), 0, tsr_on(x->mesh, "x"));
@@ -89,7 +96,9 @@ TEST(trees_constraints_and_arrays_from_outside)
 static tsr_array *all_values(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s;
-  return tsr_add((tsr_array *)user, tsr_cast(tsr_sum(in[0]), tsr_dtype_of((tsr_array *)user)));
+  tsr_array *sum = tsr_cast(tsr_sum(in[0]), tsr_dtype_of((tsr_array *)user));
+  bool truths = tsr_dtype_of(user) == TSR_BOOL;
+  return truths ? tsr_logical_xor((tsr_array *)user, sum) : tsr_add((tsr_array *)user, sum);
 }
 
 static tsr_array *consts(tsr_scope *s, tsr_array *const *in, void *user)
@@ -103,16 +112,22 @@ TEST(every_dtype_and_every_kind_of_number)
 {
   fixture x = open_fixture();
   static const double data[] = { 0, -0.0, 1, -1, 0.5, 3, INFINITY, -INFINITY, NAN, 100 };
-  for (int d = 1; d <= TSR_F64; d++) {
+  int dtypes = 0;
+  for (int d = 1; d <= TSR_F64; d++, dtypes++) {
     tsr_array *wide = tsr_put(x.s, data, TSR_F64, TSR_SHAPE(10), (tsr_sharding){ 0 });
     bool floats = d == TSR_F64 || d == TSR_F32 || d == TSR_F16 || d == TSR_BF16;
     if (!floats) wide = tsr_abs(tsr_where(tsr_isfinite(wide), wide, 7));
     tsr_array *outer = d == TSR_BOOL ? tsr_gt(wide, 0.7) : tsr_cast(wide, (tsr_dtype)d);
     if (d == TSR_BOOL) outer = tsr_logical_not(outer);
     CHECK_STATUS(tsr_eval(&outer, 1), TSR_OK, x.s);
-    if (d == TSR_BOOL) continue;
-    check_saved(&x, tsr_function_make(x.s, all_values, .user = outer), matrix(&x, TSR_F32));
+    const char *text =
+        check_saved(&x, tsr_function_make(x.s, all_values, .user = outer), matrix(&x, TSR_F32));
+    char has[64];
+    snprintf(has, sizeof has, "\ndata 1 %s[10] ", tsr_dtype_name((tsr_dtype)d));
+    if (!strstr(text, has)) FAIL("no %s in\n%s", has, text);
+    if (d == TSR_BOOL) CHECK(strstr(text, "[10] 1 1 0 0 1 0 0 0 0 0 "));
   }
+  CHECK_I64(dtypes, 13);
   static const double ends[] = { DBL_MIN,       5e-324,  DBL_MAX,
                                  -DBL_TRUE_MIN, 1.0 / 3, 0x1.fffffffffffffp-1023 };
   tsr_array *outer = tsr_put(x.s, ends, TSR_F64, TSR_SHAPE(6), (tsr_sharding){ 0 });
@@ -212,6 +227,184 @@ TEST(files_on_another_runtime)
   tsr_runtime_close(x.rt);
 }
 
+/* Rows and columns, with a mesh in what it calls and in what it loops over. */
+static tsr_array *product(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *rows = tsr_call(user, in[0]);
+  tsr_array *sum = tsr_add(tsr_matmul(rows, tsr_field(in[1], "w")), tsr_field(in[1], "b"));
+  return tsr_tuple(s, tsr_tanh(sum), tsr_scan(step, user, in[0], .length = 3));
+}
+
+/* Not where the planner would put it. */
+static tsr_array *on_rows(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_constrain(tsr_sin(in[0]), tsr_on(tsr_sharding_of(in[0]).mesh, "-,x+y"));
+}
+
+static tsr_array *placed_model(const fixture *x, tsr_mesh *mesh, const char *w, const char *b)
+{
+  tsr_array *weights = tsr_iota(x->s, TSR_F64, TSR_SHAPE(4, 6), 1, (tsr_sharding){ 0 });
+  tsr_array *bias = tsr_iota(x->s, TSR_F64, TSR_SHAPE(6), 0, (tsr_sharding){ 0 });
+  if (w) weights = tsr_reshard(weights, tsr_on(mesh, w));
+  if (b) bias = tsr_reshard(bias, tsr_on(mesh, b));
+  tsr_array *both[] = { weights, bias };
+  CHECK_STATUS(tsr_eval(both, 2), TSR_OK, x->s);
+  return tsr_tree(x->s, { "w", weights }, { "b", bias });
+}
+
+static tsr_array *rows_of(const fixture *x)
+{
+  tsr_array *in = tsr_reshard(matrix(x, TSR_F64), tsr_on(x->mesh, "x"));
+  CHECK_STATUS(tsr_eval(&in, 1), TSR_OK, x->s);
+  return in;
+}
+
+/* A function saved for an input (x,-), weights (-,y) and a bias that lies nowhere. */
+static const char *placed_text(const fixture *x)
+{
+  const char *text = "";
+  tsr_function *rows = tsr_function_make(x->s, on_rows);
+  tsr_function *f = tsr_function_make(x->s, product, .user = rows, .name = "product");
+  tsr_array *model = placed_model(x, x->mesh, "-,y", NULL);
+  CHECK_STATUS(tsr_function_text_into(f, &text, rows_of(x), model), TSR_OK, x->s);
+  CHECK(strstr(text, "argument 0 f64[8,4]@0\"(x,-)\"\nargument 1 f64[4,6]@0\"(-,y)\"\n"
+                     "argument 2 f64[6]\n"));
+  return text;
+}
+
+/* What a call of a text comes to and moves, with its input in a place. */
+static void check_placed(const fixture *x, const char *text, tsr_sharding at, double out[80])
+{
+  tsr_function *g = tsr_function_from_text(x->s, text);
+  tsr_array *in = matrix(x, TSR_F64);
+  if (at.mesh) in = tsr_reshard(in, at);
+  CHECK_STATUS(tsr_eval(&in, 1), TSR_OK, x->s);
+  tsr_array *result = tsr_call(g, in, placed_model(x, NULL, NULL, NULL));
+  tsr_array *first = tsr_item(result, 0), *second = tsr_item(tsr_item(result, 1), 0);
+  CHECK_STATUS(tsr_read(first, out, 48 * sizeof *out), TSR_OK, x->s);
+  CHECK_STATUS(tsr_read(second, out + 48, 32 * sizeof *out), TSR_OK, x->s);
+  const tsr_mesh *mesh = at.mesh && !tsr_mesh_is_abstract(at.mesh) ? at.mesh : x->mesh;
+  CHECK_STR(tsr_type_of(first), "f64[8,6]@(x+y,-)");
+  CHECK(tsr_sharding_of(first).mesh == mesh && tsr_sharding_of(second).mesh == mesh);
+}
+
+TEST(arguments_are_put_where_the_saved_ones_lay)
+{
+  fixture x = open_fixture();
+  const char *text = placed_text(&x);
+  double lain[80], out[80];
+  tsr_function *rows = tsr_function_make(x.s, on_rows);
+  tsr_function *saved = tsr_function_make(x.s, product, .user = rows, .name = "product");
+  tsr_mesh_opts opts = { .size = sizeof opts,
+                         .axis_count = 2,
+                         .names = { "x", "y" },
+                         .sizes = { 2, 2 },
+                         .devices = (int[]){ 3, 1, 0, 2 } };
+  tsr_mesh *turned = tsr_mesh_make_with(x.rt, &opts);
+  CHECK(turned != x.mesh);
+  check_placed(&x, text, tsr_on(x.mesh, "x"), lain);
+  const tsr_sharding places[] = {
+    { 0 }, tsr_on(x.mesh, "-,x+y"), tsr_on(x.mesh, ""), tsr_on(turned, "x"), tsr_on(turned, "y,x")
+  };
+  for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+    check_placed(&x, text, places[i], out);
+    CHECK(!memcmp(out, lain, sizeof out));
+  }
+  /* Here and on the other devices it is the program that was saved, with nothing left behind. */
+  tsr_figures figures[3];
+  for (int i = 0; i < 3; i++) {
+    tsr_mesh *mesh = i == 2 ? turned : x.mesh;
+    tsr_function *f = i ? tsr_function_from_text(x.s, text) : saved;
+    tsr_array *in = tsr_abstract(x.s, TSR_F64, TSR_SHAPE(8, 4), tsr_on(mesh, "x"));
+    tsr_array *model = placed_model(&x, mesh, "-,y", NULL);
+    figures[i] = tsr_compiled_figures(tsr_compile(f, in, model));
+    CHECK_STATUS(tsr_scope_status(x.s), TSR_OK, x.s);
+    CHECK(figures[i].flops > 0 && !memcmp(figures, figures + i, sizeof *figures));
+  }
+  /* Where arguments lie as they did nothing is put, and the text is the same again. */
+  const char *again = "";
+  tsr_function *g = tsr_function_from_text(x.s, text);
+  tsr_array *in = rows_of(&x), *model = placed_model(&x, x.mesh, "-,y", NULL);
+  CHECK_STATUS(tsr_function_text_into(g, &again, in, model), TSR_OK, x.s);
+  CHECK_STR(again, text);
+  /* What was saved for an array that lay nowhere takes it as it lies. */
+  tsr_array *nowhere = tsr_iota(x.s, TSR_F64, TSR_SHAPE(8, 4), 0, (tsr_sharding){ 0 });
+  tsr_function *f = tsr_function_make(x.s, inner);
+  CHECK_STATUS(tsr_function_text_into(f, &text, nowhere), TSR_OK, x.s);
+  tsr_array *as_it_lies = tsr_call(tsr_function_from_text(x.s, text), in);
+  CHECK_STATUS(tsr_eval(&as_it_lies, 1), TSR_OK, x.s);
+  CHECK_STR(tsr_type_of(as_it_lies), "f64[8,4]@(x,-)");
+  tsr_runtime_close(x.rt);
+}
+
+TEST(arguments_on_other_axes_are_refused)
+{
+  fixture x = open_fixture();
+  tsr_function *g = tsr_function_from_text(x.s, placed_text(&x));
+  tsr_array *model = placed_model(&x, NULL, NULL, NULL);
+  static const char *const others[] = { "x=4", "y=2,x=2", "x=2,z=2", "x=2,y=1" };
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    tsr_array *in = tsr_reshard(matrix(&x, TSR_F64), tsr_on(tsr_mesh_make(x.rt, others[i]), ""));
+    CHECK(tsr_is_inert(tsr_call(g, in, model)));
+    char says[128];
+    snprintf(says, sizeof says,
+             "array 0 of the arguments lies on the mesh %s, but product was "
+             "saved for x=2,y=2",
+             others[i]);
+    check_message(x.s, TSR_EAXIS, says);
+  }
+  tsr_array *good[] = { tsr_item(tsr_call(g, matrix(&x, TSR_F64), model), 0) };
+  CHECK_STATUS(tsr_eval(good, 1), TSR_OK, x.s);
+  tsr_runtime_close(x.rt);
+}
+
+/* What the placed text is planned to be, on a runtime of so many devices. */
+static tsr_figures planned(const char *devices, const char *text, const char *mesh)
+{
+  tsr_runtime *rt = tsr_runtime_open(devices);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_function *g = tsr_function_from_text(s, text);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_mesh *sizes = tsr_mesh_abstract(rt, mesh);
+  tsr_array *in = tsr_abstract(s, TSR_F64, TSR_SHAPE(8, 4), tsr_on(sizes, "x"));
+  tsr_array *w = tsr_abstract(s, TSR_F64, TSR_SHAPE(4, 6), tsr_on(sizes, "-,y"));
+  tsr_array *b = tsr_abstract(s, TSR_F64, TSR_SHAPE(6), (tsr_sharding){ 0 });
+  tsr_array *model = tsr_tree(s, { "w", w }, { "b", b });
+  tsr_figures figures = tsr_compiled_figures(tsr_compile(g, in, model));
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_array *first = tsr_item(tsr_call(g, in, model), 0);
+  CHECK_I64(tsr_eval(&first, 1), TSR_ESTATE);
+  tsr_runtime_close(rt);
+  return figures;
+}
+
+TEST(on_sizes_without_devices_a_function_is_planned_all_the_same)
+{
+  fixture x = open_fixture();
+  const char *text = placed_text(&x);
+  tsr_function *g = tsr_function_from_text(x.s, text);
+  tsr_array *in = rows_of(&x), *model = placed_model(&x, x.mesh, "-,y", NULL);
+  tsr_figures here = tsr_compiled_figures(tsr_compile(g, in, model));
+  CHECK(here.flops > 0 && here.peak_bytes > 0);
+  tsr_figures sizes = planned("cpu:4", text, "x=2,y=2"), few = planned("cpu:1", text, "x=2,y=2");
+  CHECK(!memcmp(&here, &sizes, sizeof here) && !memcmp(&here, &few, sizeof here));
+  /* Too few devices for the mesh, and data that lies nowhere: it is told when something runs. */
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  in = tsr_iota(s, TSR_F64, TSR_SHAPE(8, 4), 0, (tsr_sharding){ 0 });
+  tsr_array *w = tsr_iota(s, TSR_F64, TSR_SHAPE(4, 6), 0, (tsr_sharding){ 0 });
+  tsr_array *b = tsr_iota(s, TSR_F64, TSR_SHAPE(6), 0, (tsr_sharding){ 0 });
+  tsr_array *made =
+      tsr_call(tsr_function_from_text(s, text), in, tsr_tree(s, { "w", w }, { "b", b }));
+  made = tsr_item(made, 0);
+  CHECK_I64(tsr_eval(&made, 1), TSR_EAXIS);
+  check_message(s, TSR_EAXIS, "mesh x=2,y=2, which is abstract");
+  tsr_runtime_close(rt);
+  tsr_runtime_close(x.rt);
+}
+
 static tsr_status seen(const tsr_seen *what, void *user)
 {
   (void)what, (void)user;
@@ -222,13 +415,6 @@ static tsr_array *shown(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s;
   return user ? tsr_print(in[0], "{}") : tsr_callback(in[0], seen);
-}
-
-static void check_message(tsr_scope *s, tsr_status status, const char *text)
-{
-  CHECK_I64(tsr_scope_status(s), status);
-  if (!strstr(tsr_message(s), text)) FAIL("no \"%s\" in %s", text, tsr_message(s));
-  tsr_scope_clear(s);
 }
 
 TEST(what_cannot_be_saved_or_called_says_so)
@@ -261,7 +447,7 @@ TEST(what_is_wrong_with_a_text_has_its_line_and_column)
   } cases[] = {
     { "", "line 1, column 1: found \"the end\", expected \"tessera\"" },
     { "tessera function 9\n", "line 1, column 17: version 9 is not known, expected 1" },
-    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nmesh 0 \"x=99\"\n",
+    { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nmesh 0 \"x=0\"\n",
       "line 2, column 6: " },
     { "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\nargument 0 f31[8]\n",
       "line 2, column 12: there is no dtype \"f31\"" },
