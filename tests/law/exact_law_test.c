@@ -655,9 +655,9 @@ static int check_few(test_rng *rng, enum kind kind, int n, int count)
 {
   enum { MEMBERS = 16 };
   double *wide[MEMBERS], got[TSR__TILE], got32[TSR__TILE];
-  float *narrow[MEMBERS];
+  float *narrow[MEMBERS], rounded[TSR__TILE];
   const void *x[MEMBERS], *x32[MEMBERS];
-  uint64_t left[TSR__TILE / 64], left32[TSR__TILE / 64];
+  uint64_t left[TSR__TILE / 64], left32[TSR__TILE / 64], left_too[TSR__TILE / 64];
   oracle *want = calloc((size_t)n * 2, sizeof *want), *want32 = want + n;
   int given = 0;
   for (int k = 0; k < count; k++) {
@@ -678,10 +678,13 @@ static int check_few(test_rng *rng, enum kind kind, int n, int count)
   }
   reducers()->few_f64(got, left, &(tsr__few){ x, count, n });
   reducers()->few_f32(got32, left32, &(tsr__few){ x32, count, n });
+  reducers()->few_to_f32(rounded, left_too, &(tsr__few){ x32, count, n }, 0.25);
+  CHECK(!memcmp(left_too, left32, ((size_t)n + 63) / 64 * sizeof *left_too));
   for (int i = 0; i < n; i++) {
     if (!(left[i / 64] >> i % 64 & 1)) CHECK_F64_BITS(got[i], oracle_mean(&want[i], 1, false));
     if (left32[i / 64] >> i % 64 & 1) continue;
     CHECK_F64_BITS((double)(float)got32[i], oracle_mean(&want32[i], 1, true));
+    CHECK_F64_BITS((double)rounded[i], (double)(float)(got32[i] * 0.25));
     given++;
   }
   free(want);
@@ -696,6 +699,38 @@ TEST_TIMEOUT(few_of_every_kind, 300)
       int n = (int)test_range(&rng, 1, 150), count = (int)test_range(&rng, 1, 16);
       int given = check_few(&rng, (enum kind)kind, n, count);
       if (kind == UNIFORM || kind == INTEGERS) CHECK(given >= n / 2);
+    }
+}
+
+/* Full mantissas at both ends of so many binades: near those that f64 holds just so. What was lost
+ * shows where the large ones cancel. */
+TEST(few_that_lie_apart)
+{
+  enum { MEMBERS = 16, N = 40 };
+  float x[MEMBERS][N], got[N];
+  const void *rows[MEMBERS];
+  uint64_t left[1];
+  test_rng rng = test_seeded(22);
+  for (int gap = 18; gap < 36; gap++)
+    for (int count = 3; count <= MEMBERS; count++) {
+      oracle want[N] = { 0 };
+      int given = 0;
+      for (int k = 0; k < count; k++) rows[k] = x[k];
+      for (int i = 0; i < N; i++)
+        for (int k = 0; k < count; k++) {
+          float low = 1 + (float)test_range(&rng, 0, 0x3fffff) * 0x1p-22f + 0x1p-23f;
+          bool large = k != 1 && i % 3;
+          x[k][i] = large ? ldexpf(2 - 0x1p-23f, gap) : low;
+          if (large && 2 * k > count) x[k][i] = -x[k][i];
+          oracle_add(&want[i], (double)x[k][i], false);
+        }
+      reducers()->few_to_f32(got, left, &(tsr__few){ rows, count, N }, 1);
+      for (int i = 0; i < N; i++) {
+        if (left[0] >> i & 1) continue;
+        CHECK_F64_BITS((double)got[i], oracle_mean(&want[i], 1, true));
+        given++;
+      }
+      CHECK(given == N || gap > 23);
     }
 }
 

@@ -1,7 +1,8 @@
 /* Exact sums of a few values each, compiled once for each instruction set: a value of each of some
  * rows, nothing kept in memory between them.
  *
- *     f32   one f64 takes all of them, or the element is left
+ *     f32   one f64 takes all of them, which their exponents say at once or each addition shows,
+ *           or the element is left
  *     f64   two: what the first could not take the second takes whole, or the element is left;
  *           both are then added, which rounds once
  *
@@ -36,21 +37,100 @@ INLINE void leave(uint64_t *left, int i, unsigned bits)
   left[i >> 6] |= (uint64_t)bits << (i & 63);
 }
 
+/* The lanes from `i` on, `rest` of them at most, added one by one; those with a loss are left. */
+INLINE vd add_careful(const tsr__few *x, int i, int rest, uint64_t *left)
+{
+  vd sum = all(-0.0);
+  vm good = choose((1u << LANES) - 1);
+  for (int k = 0; k < x->count; k++) {
+    const float *from = (const float *)x->x[k] + i;
+    vd value = rest < LANES ? load_some_f32(from, rest) : load_f32(from), next = sum + value;
+    good = both(good, takes_both(sum, value, next));
+    sum = next;
+  }
+  leave(left, i, ~chosen(good) & inside(rest));
+  return sum;
+}
+
+/* Sizes of f32 twice as wide as lanes of f64, and the order of numbers: bits moved up by the sign.
+ *
+ *   sums of n values of exponents e .. E are whole numbers of 2^(e - 23), below n 2^(E + 1):
+ *   f64, which holds 53 bits, holds them if E - e <= 29 - log2 n */
+typedef struct sizes {
+  vw most, least; /* least: less 1, so that 0, which any sum takes, is the most there is */
+} sizes;
+
+INLINE sizes take_sizes(sizes all, const float *from)
+{
+  vw bits;
+  memcpy(&bits, from, sizeof bits);
+  bits += bits;
+  return (sizes){ larger(all.most, bits), lesser(all.least, bits - 1) };
+}
+
+/* Whether exponents of all lanes lie close enough, and none is that of infinities and NaN. */
+INLINE bool lie_close(sizes all, uint32_t room)
+{
+  vw far = (all.most >> 24) - ((all.least + 1) >> 24);
+  return !any_beyond(far, room) && !any_beyond(all.most, 0xfeffffff);
+}
+
+enum { WIDE = 2 * LANES };
+
+/* Sums of WIDE elements each: fast where sizes say that nothing can be lost. */
+INLINE void add_wide(const tsr__few *x, int i, uint32_t room, vd sum[2], uint64_t *left)
+{
+  vw none = { 0 };
+  sizes of = { none, ~none };
+  sum[0] = sum[1] = all(-0.0);
+  for (int k = 0; k < x->count; k++) {
+    const float *from = (const float *)x->x[k] + i;
+    of = take_sizes(of, from);
+    sum[0] += load_f32(from);
+    sum[1] += load_f32(from + LANES);
+  }
+  if (lie_close(of, room)) return;
+  sum[0] = add_careful(x, i, LANES, left);
+  sum[1] = add_careful(x, i + LANES, LANES, left);
+}
+
+/* How far exponents may lie from each other. */
+INLINE uint32_t room_of(int count)
+{
+  uint32_t room = 29;
+  for (int n = 1; n < count; n *= 2) room--;
+  return room;
+}
+
 void TSR__ISA_NAME(tsr__few_f32)(double *out, uint64_t *left, const tsr__few *x)
 {
+  uint32_t room = room_of(x->count);
+  int i = 0;
   memset(left, 0, ((size_t)x->n + 63) / 64 * sizeof *left);
-  for (int i = 0; i < x->n; i += LANES) {
-    int rest = x->n - i;
-    vd sum = all(-0.0);
-    vm good = choose((1u << LANES) - 1);
-    for (int k = 0; k < x->count; k++) {
-      const float *from = (const float *)x->x[k] + i;
-      vd value = rest < LANES ? load_some_f32(from, rest) : load_f32(from), next = sum + value;
-      good = both(good, takes_both(sum, value, next));
-      sum = next;
-    }
-    put(out + i, rest, sum);
-    leave(left, i, ~chosen(good) & inside(rest));
+  for (; i + WIDE <= x->n; i += WIDE) {
+    vd sum[2];
+    add_wide(x, i, room, sum, left);
+    store(out + i, sum[0]);
+    store(out + i + LANES, sum[1]);
+  }
+  for (; i < x->n; i += LANES) put(out + i, x->n - i, add_careful(x, i, x->n - i, left));
+}
+
+void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *x, double scale)
+{
+  uint32_t room = room_of(x->count);
+  vd by = all(scale);
+  int i = 0;
+  memset(left, 0, ((size_t)x->n + 63) / 64 * sizeof *left);
+  for (; i + WIDE <= x->n; i += WIDE) {
+    vd sum[2];
+    add_wide(x, i, room, sum, left);
+    store_f32(out + i, sum[0] * by);
+    store_f32(out + i + LANES, sum[1] * by);
+  }
+  for (; i < x->n; i += LANES) {
+    vd sum = add_careful(x, i, x->n - i, left) * by;
+    for (int e = 0; e < LANES && i + e < x->n; e++) out[i + e] = (float)sum[e];
   }
 }
 

@@ -113,6 +113,19 @@ INLINE void store(double *to, vd value)
   memcpy(to, &value, sizeof value);
 }
 
+/* Rounded to f32 each. */
+INLINE void store_f32(float *to, vd value)
+{
+#if defined(LANES_AVX512)
+  _mm256_storeu_ps(to, _mm512_cvtpd_ps(value));
+#elif defined(LANES_AVX2)
+  _mm_storeu_ps(to, _mm256_cvtpd_ps(value));
+#else
+  vf out = __builtin_convertvector(value, vf);
+  memcpy(to, &out, sizeof out);
+#endif
+}
+
 /* The first `count` < LANES elements, the other lanes 0; touches nothing behind them. */
 INLINE vd load_some(const double *from, int count)
 {
@@ -227,6 +240,44 @@ INLINE vm smaller(vd value, double limit)
 #endif
 }
 
+/* Lane by lane, as numbers without sign. */
+INLINE vw larger(vw a, vw b)
+{
+#if defined(LANES_AVX512)
+  return (vw)_mm512_max_epu32((__m512i)a, (__m512i)b);
+#elif defined(LANES_AVX2)
+  return (vw)_mm256_max_epu32((__m256i)a, (__m256i)b);
+#else
+  vw less = (vw)(a < b);
+  return (b & less) | (a & ~less);
+#endif
+}
+
+INLINE vw lesser(vw a, vw b)
+{
+#if defined(LANES_AVX512)
+  return (vw)_mm512_min_epu32((__m512i)a, (__m512i)b);
+#elif defined(LANES_AVX2)
+  return (vw)_mm256_min_epu32((__m256i)a, (__m256i)b);
+#else
+  vw less = (vw)(a < b);
+  return (a & less) | (b & ~less);
+#endif
+}
+
+/* Whether a lane is larger than `limit`. */
+INLINE bool any_beyond(vw value, uint32_t limit)
+{
+#if defined(LANES_AVX512)
+  return _mm512_cmpgt_epu32_mask((__m512i)value, _mm512_set1_epi32((int)limit)) != 0;
+#elif defined(LANES_AVX2)
+  return _mm256_movemask_epi8((__m256i)(value > limit)) != 0;
+#else
+  vi beyond = (vi)(value > limit);
+  return (beyond[0] | beyond[1]) != 0;
+#endif
+}
+
 /* Which lanes are equal, as numbers: NaN is not. */
 INLINE vm equal(vd a, vd b)
 {
@@ -313,6 +364,7 @@ void TSR__ISA_NAME(tsr__rows_square_f32)(tsr__rows *rows, int64_t first, const f
                                          const uint64_t *mask);
 void TSR__ISA_NAME(tsr__rows_down_f32)(tsr__rows_at at, const tsr__columns *x);
 void TSR__ISA_NAME(tsr__few_f32)(double *out, uint64_t *left, const tsr__few *x);
+void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *x, double scale);
 void TSR__ISA_NAME(tsr__few_f64)(double *out, uint64_t *left, const tsr__few *x);
 void TSR__ISA_NAME(tsr__whole_units)(int64_t *out, uint64_t *left, const tsr__reals *x,
                                      double unit);

@@ -920,5 +920,6 @@ const tsr__exact_ops TSR__ISA_NAME(tsr__exact_ops) = {
   .rows_spread_f32 = rows_spread_f32,
   .rows_down_f32 = TSR__ISA_NAME(tsr__rows_down_f32),
   .few_f32 = TSR__ISA_NAME(tsr__few_f32),
+  .few_to_f32 = TSR__ISA_NAME(tsr__few_to_f32),
   .few_f64 = TSR__ISA_NAME(tsr__few_f64),
 };

@@ -90,6 +90,8 @@ typedef struct tsr__exact_ops {
    * itself; of f64 the sum is rounded. Where that cannot be said without an accumulator, bit i of
    * `left` is set; of at most a tile. */
   void (*few_f32)(double *out, uint64_t *left, const tsr__few *x);
+  /* The same times a power of two, rounded to f32. */
+  void (*few_to_f32)(float *out, uint64_t *left, const tsr__few *x, double scale);
   void (*few_f64)(double *out, uint64_t *left, const tsr__few *x);
 } tsr__exact_ops;
 

@@ -12,9 +12,12 @@
 #include "topology/half.h"
 
 enum {
-  BLOCK = 512, /* elements, a multiple of 64 */
-  NARROW = 64, /* of 16 bits, which are made wider first */
-  TASK = 1 << 14,
+  BLOCK = 512,     /* elements, a multiple of 64 */
+  NARROW = 64,     /* of 16 bits, which are made wider first */
+  LEAST = 1 << 11, /* elements of a task */
+  MOST = 1 << 14,
+  EACH = 2, /* tasks of a worker, where none of them has too many elements */
+
   FEW_BYTES = 1 << 16, /* less is done sooner than others are woken */
   STREAM_BYTES = 1 << 24
 };
@@ -31,7 +34,7 @@ typedef struct whole_job {
   const tsr__meeting_now *m;
   share *shares;
   int share_count;
-  int64_t tasks;
+  int64_t task, tasks; /* elements of one, and how many there are */
   bool streams;
   _Atomic int64_t bytes;
   _Atomic int failed; /* 1: taken; the error is written */
@@ -105,27 +108,15 @@ static tsr_status add_slowly(whole *w, int64_t i, int n, void *out)
 
 /* ---- at once --------------------------------------------------------------------------------- */
 
-/* Elements i .. i + n - 1 of all members, those of 16 bits made f32. */
-static void add_few(const whole *w, int64_t i, int n, double *out, uint64_t *left)
-{
-  float wide[TSR__MOST_WHOLE][NARROW];
-  const void *x[TSR__MOST_WHOLE];
-  const tsr__exact_ops *ops = w->job->m->tiles->exact;
-  int dtype = w->accum->dtype, members = w->job->m->c->member_count;
-  tsr__few few = { x, members, n };
-  for (int k = 0; k < members; k++) x[k] = (const char *)w->x[k] + i * (dtype == TSR_F64 ? 8 : 4);
-  if (dtype == TSR_F64) ops->few_f64(out, left, &few);
-  if (dtype == TSR_F32) ops->few_f32(out, left, &few);
-  if (dtype == TSR_F64 || dtype == TSR_F32) return;
-  for (int at = 0; at < n; at += NARROW) {
-    few.n = n - at < NARROW ? n - at : NARROW;
-    for (int k = 0; k < members; k++) {
-      x[k] = wide[k];
-      for (int e = 0; e < few.n; e++) wide[k][e] = (float)real_at(dtype, w->x[k], i + at + e);
-    }
-    ops->few_f32(out + at, left + at / 64, &few);
-  }
-}
+/* Elements i .. i + n - 1 of all members. */
+typedef struct block {
+  const whole *w;
+  int64_t i;
+  int n;
+  double scale;
+  void *out;
+  uint64_t left[BLOCK / 64]; /* a bit for each that takes an accumulator */
+} block;
 
 /* What a sum is multiplied with: of a mean of 2^k members a power of two, so that nothing is
  * rounded; 0: it takes an accumulator. */
@@ -137,40 +128,54 @@ static double scale_of(const whole *w)
   return n > 0 && !(n & (n - 1)) ? 1 / (double)n : 0;
 }
 
-static void put_reals(int dtype, const double *sums, double scale, int n, void *out)
+static void add_f64(block *b, const tsr__few *few)
 {
-  switch (dtype) {
-  case TSR_F64:
-    for (int e = 0; e < n; e++) ((double *)out)[e] = sums[e] * scale;
-    break;
-  case TSR_F32:
-    for (int e = 0; e < n; e++) ((float *)out)[e] = (float)(sums[e] * scale);
-    break;
-  case TSR_F16:
-    for (int e = 0; e < n; e++)
-      ((uint16_t *)out)[e] = tsr__f16_of(tsr__odd_of_f64(sums[e] * scale));
-    break;
-  default:
-    for (int e = 0; e < n; e++)
-      ((uint16_t *)out)[e] = tsr__bf16_of(tsr__odd_of_f64(sums[e] * scale));
+  double *out = b->out;
+  b->w->job->m->tiles->exact->few_f64(out, b->left, few);
+  /* A quotient below the normal numbers would be rounded twice. */
+  for (int e = 0; e < b->n && b->scale < 1; e++)
+    if (out[e] < 0x1p-960 && out[e] > -0x1p-960 && out[e] != 0)
+      b->left[e / 64] |= UINT64_C(1) << e % 64;
+    else out[e] *= b->scale;
+}
+
+/* Those of 16 bits, made f32. */
+static void add_narrow(block *b, const void **x)
+{
+  float wide[TSR__MOST_WHOLE][NARROW];
+  double sums[NARROW];
+  int dtype = b->w->accum->dtype, members = b->w->job->m->c->member_count;
+  uint16_t *out = b->out;
+  for (int at = 0; at < b->n; at += NARROW, out += NARROW) {
+    tsr__few few = { x, members, b->n - at < NARROW ? b->n - at : NARROW };
+    for (int k = 0; k < members; k++) {
+      x[k] = wide[k];
+      for (int e = 0; e < few.n; e++) wide[k][e] = (float)real_at(dtype, b->w->x[k], b->i + at + e);
+    }
+    b->w->job->m->tiles->exact->few_f32(sums, b->left + at / 64, &few);
+    for (int e = 0; e < few.n; e++) {
+      float odd = tsr__odd_of_f64(sums[e] * b->scale);
+      out[e] = dtype == TSR_F16 ? tsr__f16_of(odd) : tsr__bf16_of(odd);
+    }
   }
 }
 
 static tsr_status add_block(whole *w, int64_t i, int n, void *out)
 {
-  double sums[BLOCK], scale = scale_of(w);
-  uint64_t left[BLOCK / 64];
-  tsr_status status = TSR_OK;
-  if (scale == 0) return add_slowly(w, i, n, out);
-  add_few(w, i, n, sums, left);
-  /* A quotient below the normal numbers would be rounded twice. */
-  for (int e = 0; e < n && scale < 1 && w->node->dtype == TSR_F64; e++)
-    if (sums[e] < 0x1p-960 && sums[e] > -0x1p-960 && sums[e] != 0)
-      left[e / 64] |= UINT64_C(1) << e % 64;
-  put_reals(w->node->dtype, sums, scale, n, out);
+  const void *x[TSR__MOST_WHOLE];
+  block b = { .w = w, .i = i, .n = n, .scale = scale_of(w), .out = out };
+  int members = w->job->m->c->member_count, dtype = w->accum->dtype;
   size_t size = tsr_dtype_size((tsr_dtype)w->node->dtype);
+  tsr__few few = { x, members, n };
+  tsr_status status = TSR_OK;
+  if (b.scale == 0) return add_slowly(w, i, n, out);
+  /* Of the same type as the result. */
+  for (int k = 0; k < members; k++) x[k] = (const char *)w->x[k] + (size_t)i * size;
+  if (dtype == TSR_F64) add_f64(&b, &few);
+  else if (dtype != TSR_F32) add_narrow(&b, x);
+  else w->job->m->tiles->exact->few_to_f32(out, b.left, &few, b.scale);
   for (int word = 0; word < (n + 63) / 64; word++)
-    for (uint64_t bits = left[word]; bits && !status; bits &= bits - 1) {
+    for (uint64_t bits = b.left[word]; bits && !status; bits &= bits - 1) {
       int e = 64 * word + __builtin_ctzll(bits);
       status = add_slowly(w, i + e, 1, (char *)out + (size_t)e * size);
     }
@@ -209,7 +214,7 @@ static int64_t elements_of(const share *s)
   return s->piece.runs * s->piece.length;
 }
 
-/* Elements task * TASK .. of a piece, whichever runs they lie in. */
+/* Elements task * job->task .. of a piece, whichever runs they lie in. */
 static void whole_task(void *user, int64_t task, int worker)
 {
   whole_job *job = user;
@@ -225,8 +230,8 @@ static void whole_task(void *user, int64_t task, int worker)
               .population = c->populations[at->final] };
   tsr_status status = TSR_OK;
   for (int k = 0; k < c->member_count; k++) w.x[k] = c->elements[k][a]->data;
-  int64_t from = (task - at->first) * TASK, end = elements_of(at), length = at->piece.length;
-  if (end > from + TASK) end = from + TASK;
+  int64_t from = (task - at->first) * job->task, end = elements_of(at), length = at->piece.length;
+  if (end > from + job->task) end = from + job->task;
   while (from < end && !status && !tsr__progress_stops(job->m->progress, worker)) {
     tsr__piece_run r = tsr__piece_run_at(&at->piece, from / length);
     int64_t into = from % length, count = length - into < end - from ? length - into : end - from;
@@ -246,6 +251,19 @@ static bool is_first(const tsr__all_reduce *c, int final)
   return true;
 }
 
+/* Several tasks a worker, so that one that comes late finds some left. */
+static void cut_tasks(whole_job *job)
+{
+  int64_t elements = 0, workers = tsr__worker_count(job->m->c->rt);
+  for (int s = 0; s < job->share_count; s++) elements += elements_of(&job->shares[s]);
+  int64_t each = (elements / (EACH * workers) + BLOCK - 1) / BLOCK * BLOCK;
+  job->task = each < LEAST ? LEAST : each > MOST ? MOST : each;
+  for (int s = 0; s < job->share_count; s++) {
+    job->shares[s].first = job->tasks;
+    job->tasks += (elements_of(&job->shares[s]) + job->task - 1) / job->task;
+  }
+}
+
 /* The results of whole elements, a share for each piece that somebody finishes. */
 static int64_t list_shares(whole_job *job)
 {
@@ -256,12 +274,10 @@ static int64_t list_shares(whole_job *job)
     for (int member = 0; member < c->member_count && accum->whole; member++) {
       if (!tsr__leads_piece(c, member)) continue;
       share *s = &job->shares[job->share_count];
-      *s = (share){ k, member, is_first(c, k), tsr__runs_of(c, member, c->out_counts[k]),
-                    job->tasks };
+      *s = (share){ k, member, is_first(c, k), tsr__runs_of(c, member, c->out_counts[k]), 0 };
       int64_t elements = elements_of(s);
       if (!elements) continue;
       job->share_count++;
-      job->tasks += (elements + TASK - 1) / TASK;
       bytes += elements * c->member_count * (int64_t)tsr_dtype_size((tsr_dtype)accum->dtype);
     }
   }
@@ -279,6 +295,7 @@ tsr_status tsr__meet_whole(const tsr__meeting_now *m)
                           "no memory to combine the sums of %d devices; free arrays",
                           c->member_count);
   int64_t bytes = list_shares(&job);
+  cut_tasks(&job);
   job.streams = bytes > STREAM_BYTES;
   if (bytes > FEW_BYTES) tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
   else
