@@ -25,6 +25,7 @@ static void engine_free(tsr_runtime *rt, void *slot)
     tsr__del(&rt->heap, room, sizeof *room);
   }
   tsr__program_free(&engine->trace);
+  tsr__del(&rt->heap, engine->scratch, engine->scratch_size);
   pthread_mutex_destroy(&engine->room_lock);
   pthread_mutex_destroy(&engine->lock);
   tsr__del(&rt->heap, engine, sizeof *engine);
@@ -262,15 +263,40 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *erro
   return plan_inner(rt, plan, error);
 }
 
+/* Memory in which plans of so many nodes can be made. It stays, but for what is large, and where
+ * memory is limited: all of it is another's then. Where there is none, arenas take their own. */
+static void grow_scratch(tsr_runtime *rt, tsr__engine *engine, int nodes)
+{
+  enum { OF_NODE = 512, LEAST = 1 << 15, MOST = 1 << 23 };
+  size_t wanted = (size_t)nodes * OF_NODE + LEAST;
+  if (wanted > MOST) wanted = MOST;
+  if (rt->heap.limit || wanted <= engine->scratch_size) return;
+  tsr__del(&rt->heap, engine->scratch, engine->scratch_size);
+  engine->scratch = tsr__new_raw(&rt->heap, wanted);
+  engine->scratch_size = engine->scratch ? wanted : 0;
+}
+
+static tsr_status partition(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
+                            tsr__error *error)
+{
+  tsr__arena arena;
+  grow_scratch(rt, engine, engine->trace.node_count);
+  tsr__arena_init(&arena, &rt->heap);
+  tsr__arena_reset(&arena, engine->scratch, engine->scratch_size);
+  tsr_status status = tsr__partition_in(&engine->trace, &arena, &plan->parts, error);
+  tsr__arena_free(&arena);
+  return status;
+}
+
 /* The key is a copy of the trace, since the trace is built anew by the next terminal. */
-static tsr_status make_plan(tsr_runtime *rt, const tsr__program *trace, tsr__plan **out,
+static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out,
                             tsr__error *error)
 {
   tsr__plan *plan = tsr__new(&rt->heap, sizeof *plan);
   if (!plan) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
-  tsr_status status = tsr__program_copy(&plan->key, trace, &rt->heap);
+  tsr_status status = tsr__program_copy(&plan->key, &engine->trace, &rt->heap);
   if (status) tsr__error_set(error, status, "no memory for a plan's key");
-  if (!status) status = tsr__partition(trace, &rt->heap, &plan->parts, error);
+  if (!status) status = partition(rt, engine, plan, error);
   if (!status) status = finish_plan(rt, plan, error);
   if (status) tsr__plan_free(rt, plan);
   else *out = plan;
@@ -330,7 +356,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
   tsr__plan *plan = find_plan(engine, hash);
   *cached = plan != NULL;
   if (!plan) {
-    tsr_status status = make_plan(rt, &engine->trace, &plan, error);
+    tsr_status status = make_plan(rt, engine, &plan, error);
     if (status) return status;
     plan->hash = hash;
     if (keep_plan(rt, engine, plan, error)) return error->status;

@@ -38,6 +38,8 @@ typedef struct tsr__starter tsr__starter;
 typedef struct tsr__engine {
   pthread_mutex_t lock;
   tsr__program trace; /* reused from run to run */
+  char *scratch;      /* where plans are made; reused, so that no page of it is new */
+  size_t scratch_size;
   pthread_mutex_t room_lock;
   tsr__run_room *rooms; /* idle ones */
   tsr__plan **plans;    /* the cache ... */

@@ -734,7 +734,14 @@ int tsr__program_add(tsr__program *program, const tsr__gnode *node, tsr__links i
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding); /* its index */
 /* Where an attribute lies in `attrs`, which takes it in if it is new; 0 for none. */
 uint32_t tsr__program_attr(tsr__program *program, const void *attr, uint16_t bytes);
-tsr_shape tsr__gnode_shape(const tsr__gnode *node);
+/* Here, so that it is copied once, to where it is wanted. */
+static inline tsr_shape tsr__gnode_shape(const tsr__gnode *node)
+{
+  tsr_shape shape;
+  shape.rank = node->rank;
+  memcpy(shape.dims, node->dims, sizeof shape.dims);
+  return shape;
+}
 /* What a node is for those that use it; borrows its dims. */
 tsr__type tsr__gnode_type(const tsr__gnode *node);
 /* The same with its results, where it has several. */

@@ -90,13 +90,6 @@ static bool grow(tsr__program *program, void **array, size_t *capacity, size_t n
 
 /* ---- parts ---- */
 
-tsr_shape tsr__gnode_shape(const tsr__gnode *node)
-{
-  tsr_shape shape = { .rank = node->rank };
-  memcpy(shape.dims, node->dims, sizeof shape.dims);
-  return shape;
-}
-
 int tsr__program_sharding(tsr__program *program, const tsr_sharding *sharding)
 {
   /* Two, for the unplaced one and the new one. */

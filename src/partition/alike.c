@@ -20,8 +20,15 @@ typedef struct like {
   int32_t type, in[TSR__FEW];
 } like;
 
+/* A question in as few words as hold it, which are made and compared in registers: what was just
+ * written in small parts would be waited for if it were read in large ones. */
+typedef struct key {
+  const tsr__terms *terms;
+  uint64_t types, others, places, rest;
+} key;
+
 typedef struct answer {
-  tsr__question question;
+  key of;
   const tsr__way *way;
 } answer;
 
@@ -184,23 +191,25 @@ const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 
 /* ---- ways ---- */
 
-tsr__question tsr__alike_question(tsr__flow *flow, int n)
+void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
 {
   const tsr__gnode *node = node_of(flow, n);
-  tsr__question q = { .terms = tsr__alike_terms(flow, n) };
-  if (!q.terms || !q.terms->plain) return q;
-  q.type = flow->type[n];
+  *out = (tsr__question){ .terms = tsr__alike_terms(flow, n) };
+  if (!out->terms || !out->terms->plain) return;
+  uint8_t consts = 0, free = 0;
+  out->type = flow->type[n];
   int lowering = tsr__ops[node->op].lowering;
   bool differs =
       lowering == TSR__LOW_REDUCE || lowering == TSR__LOW_VIEW || tsr__ops[node->op].scales;
-  q.reduces = differs ? node->op : 0;
+  out->reduces = differs ? node->op : 0;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
-    q.consts |= (uint8_t)((flow->carry[o] == TSR__CARRY_NONE) << i);
-    q.free |= (uint8_t)(flow->free[o] << i);
-    q.first[i] = flow->ways[o]->at;
-    q.types[i] = flow->type[o];
+    consts |= (uint8_t)((flow->carry[o] == TSR__CARRY_NONE) << i);
+    free |= (uint8_t)(flow->free[o] << i);
+    out->first[i] = flow->ways[o]->at;
+    out->types[i] = flow->type[o];
   }
-  return q;
+  out->consts = consts;
+  out->free = free;
 }
 
 bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *map, int place)
@@ -216,13 +225,30 @@ bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *ma
   return true;
 }
 
-static answer *answer_of(tsr__flow *flow, const tsr__question *q)
+/* Of a node of few operands, whose number, or a dim's, is the lead. */
+static inline key key_of(const tsr__question *q)
 {
-  uint64_t words[sizeof *q / 8], hash = 0;
-  memcpy(words, q, sizeof words);
-  for (size_t i = 0; i < sizeof *q / 8; i++)
-    hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
-  return &flow->alike->ways[hash >> 56];
+  return (key){ .terms = q->terms,
+                .types = (uint64_t)(uint32_t)q->type << 32 | (uint32_t)q->types[0],
+                .others = (uint64_t)(uint32_t)q->types[1] << 32 | (uint32_t)q->types[2],
+                .places = (uint64_t)q->first[0] << 48 | (uint64_t)q->first[1] << 32 |
+                          (uint64_t)q->first[2] << 16 | q->place,
+                .rest = (uint64_t)q->free << 48 | (uint64_t)q->consts << 40 |
+                        (uint64_t)q->how << 32 | (uint64_t)q->reduces << 16 | (uint16_t)q->lead };
+}
+
+static inline bool same_key(key a, key b)
+{
+  return a.terms == b.terms && a.places == b.places && a.rest == b.rest && a.types == b.types &&
+         a.others == b.others;
+}
+
+static inline answer *answer_of(const alike *a, key k)
+{
+  uint64_t hash = (uint64_t)(uintptr_t)k.terms + k.types * UINT64_C(0xbf58476d1ce4e5b9) +
+                  k.others * UINT64_C(0x94d049bb133111eb) +
+                  k.places * UINT64_C(0x9e3779b97f4a7c15) + k.rest * UINT64_C(0xd6e8feb86659fd93);
+  return &a->ways[(hash ^ hash >> 29) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
 }
 
 const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
@@ -232,8 +258,9 @@ const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
   if (!a->ways) a->ways = tsr__arena_new(flow->arena, WAYS * sizeof *a->ways);
   flow->failed |= !a->ways;
   if (!a->ways) return NULL;
-  const answer *kept = answer_of(flow, q);
-  return memcmp(&kept->question, q, sizeof *q) ? NULL : kept->way;
+  key k = key_of(q);
+  const answer *kept = answer_of(a, k);
+  return same_key(kept->of, k) ? kept->way : NULL;
 }
 
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
@@ -244,5 +271,6 @@ void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__
   if (!copy) return;
   memcpy(copy, way, bytes);
   if (way->meet) copy->own = tsr__flow_own_bytes(flow, n, way);
-  *answer_of(flow, q) = (answer){ *q, copy };
+  key k = key_of(q);
+  *answer_of(flow->alike, k) = (answer){ k, copy };
 }

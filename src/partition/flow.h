@@ -89,8 +89,7 @@ void tsr__alike_type(tsr__flow *flow, int n);
 /* Elements of a node; what is known at run time counts as many. */
 int64_t tsr__alike_elements(const tsr__flow *flow, int n);
 
-/* What a way of a node follows from: how it is found, and all that this looks at. Compared as
- * bytes. */
+/* What a way of a node follows from: how it is found, and all that this looks at. */
 enum { TSR__FEW = 3 }; /* the most operands of nodes whose ways are kept */
 typedef struct tsr__question {
   const tsr__terms *terms;
@@ -102,13 +101,12 @@ typedef struct tsr__question {
   int32_t lead;                  /* the operand that is followed */
   uint8_t how;                   /* propagate.c */
   uint8_t consts, free;          /* operands that are so, a bit each */
-  uint8_t zero[5];
 } tsr__question;
 
 /* The factors of a node. NULL out of memory. */
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n);
 /* The question of a node but for place, how and lead. */
-tsr__question tsr__alike_question(tsr__flow *flow, int n);
+void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out);
 /* Follows a place by the factors of `map`. True: they take all axes, so nothing else matters. */
 bool tsr__alike_follow(const tsr__flow *flow, tsr__question *question, const int8_t *map,
                        int place);

@@ -518,24 +518,32 @@ static bool has_calls(const tsr__program *program)
   return false;
 }
 
-tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
-                          tsr__error *error)
+tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
+                             tsr__partitioned *out, tsr__error *error)
 {
+  tsr__heap *heap = scratch->heap;
   tsr__partitioned made;
-  tsr__arena arena;
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
-  tsr__arena_init(&arena, heap);
   tsr_status status = tsr__program_verify(program, error);
   bool calls = program->region_count && has_calls(program);
   bool loops = program->region_count && tsr__has_loops(program);
   if (!status)
     status = (calls   ? partition_inlined
               : loops ? partition_looped
-                      : partition_flat)(program, &arena, &made, error);
-  tsr__arena_free(&arena);
+                      : partition_flat)(program, scratch, &made, error);
   if (status) tsr__partitioned_free(&made, heap);
   else *out = made;
+  return status;
+}
+
+tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
+                          tsr__error *error)
+{
+  tsr__arena scratch;
+  tsr__arena_init(&scratch, heap);
+  tsr_status status = tsr__partition_in(program, &scratch, out, error);
+  tsr__arena_free(&scratch);
   return status;
 }
 

@@ -416,13 +416,15 @@ static void add_answer(tsr__flow *flow, int n, const tsr__question *q)
 /* ---- forward ---- */
 
 /* Where a place takes all axes there is nothing for others to join. */
-static void add_led_way(tsr__flow *flow, int n, const tsr__question *from, int how, int place)
+static void add_led_way(tsr__flow *flow, int n, tsr__question *q, int how, int place)
 {
-  tsr__question q = *from;
+  uint16_t first[TSR__FEW];
   if (!place) return;
-  q.how = (uint8_t)how;
-  bool all = tsr__alike_follow(flow, &q, q.terms->in[q.lead], place);
-  if (!all || how != AS_JOINED) add_answer(flow, n, &q);
+  for (int i = 0; i < TSR__FEW; i++) first[i] = q->first[i];
+  q->how = (uint8_t)how;
+  bool all = tsr__alike_follow(flow, q, q->terms->in[q->lead], place);
+  if (!all || how != AS_JOINED) add_answer(flow, n, q);
+  for (int i = 0; i < TSR__FEW; i++) q->first[i] = first[i];
 }
 
 /* The first operand whose dims stand for the same factors: a place of either leads alike. */
@@ -437,7 +439,8 @@ static int leader_like(const tsr__terms *terms, int i)
 static void add_operands_ways(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
-  tsr__question q = tsr__alike_question(flow, n);
+  tsr__question q;
+  tsr__alike_question(flow, n, &q);
   uint64_t led = 0; /* places that such an operand was followed to already */
   if (flow->failed) return;
   TSR_FOR_OPERANDS (flow->program, node, i, o) {
@@ -559,7 +562,8 @@ static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int plac
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
-  tsr__question q = tsr__alike_question(flow, n);
+  tsr__question q;
+  tsr__alike_question(flow, n, &q);
   bool placed = node->flags & TSR__PLACED && node->sharding;
   int place = placed ? close_dims(flow, n) : 0;
   if (flow->failed) return;
@@ -643,7 +647,8 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
 {
   if (!place || flow->fixed[o]) return;
   if (!lies_so(flow, o, place)) {
-    tsr__question q = tsr__alike_question(flow, o);
+    tsr__question q;
+    tsr__alike_question(flow, o, &q);
     if (flow->failed) return;
     q.how = AS_ASKED;
     tsr__alike_follow(flow, &q, q.terms->out, place);
