@@ -420,6 +420,17 @@ static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
   return TSR_OK;
 }
 
+/* How many operands do not lie where they are needed: of some a move serves others, too, and what
+ * products and loops take besides comes out of that or is added later. */
+static int count_moves(const tsr__program *program, const tsr__flow *flow)
+{
+  int count = 0;
+  for (int n = 0; n < program->node_count; n++)
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      count += flow->ways[n]->need[i] != flow->ways[o]->at;
+  return count;
+}
+
 static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr__arena *arena,
                         tsr__partitioned *out, tsr__error *error)
 {
@@ -433,9 +444,9 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;
   out->home = tsr__new(heap, ((size_t)program->node_count + 1) * sizeof *out->home);
-  /* Most programs need few reshards. */
-  bool room =
-      tsr__program_reserve(&out->program, program->node_count + 4, program->operand_count + 4);
+  int moves = count_moves(program, flow);
+  bool room = tsr__program_reserve(&out->program, program->node_count + moves + 4,
+                                   program->operand_count + moves + 4);
   if (!room || !origin || !r.first_move || !r.next_move || !r.links || !out->home)
     return no_memory(error);
   out->origin = origin;
