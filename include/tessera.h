@@ -18,6 +18,7 @@
 #include "tessera/inspect.h"
 #include "tessera/io.h"
 #include "tessera/mapping.h"
+#include "tessera/process.h"
 #include "tessera/products.h"
 #include "tessera/profile.h"
 #include "tessera/random.h"

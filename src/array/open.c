@@ -1,14 +1,33 @@
 /* Opening a runtime: the parts of all rooms, put together in the order of their levels. */
 #include "array/array_room.h"
+#include "comm/comm.h"
+
+/* From the lowest level up, as each stands on those before; what fails is kept in the runtime. */
+static void install(tsr_runtime *rt, const char *devices)
+{
+  tsr_status status = tsr__topology_install(rt, devices);
+  if (!status) status = tsr__devices_install(rt);
+  if (!status) tsr__engine_install(rt);
+}
 
 tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts)
 {
   tsr_runtime *rt = tsr__runtime_new(opts);
-  if (tsr_runtime_status(rt) != TSR_OK) return rt;
-  /* From the lowest level up, as each stands on those before. */
-  tsr_status status = tsr__topology_install(rt, devices);
-  if (!status) status = tsr__devices_install(rt);
-  if (!status) tsr__engine_install(rt); /* what fails is kept in the runtime */
+  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices);
+  return rt;
+}
+
+/* Whether an option of a caller's struct, which may be shorter than ours, is there. */
+#define HAS(opts, field) \
+  ((opts) &&             \
+   (!(opts)->size || (opts)->size >= offsetof(tsr_process_opts, field) + sizeof(opts)->field))
+
+tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *opts)
+{
+  tsr_runtime *rt = tsr__runtime_new(HAS(opts, runtime) ? opts->runtime : NULL);
+  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices);
+  /* Last: a process that cannot do its part does not join at all. */
+  if (tsr_runtime_status(rt) == TSR_OK) tsr__comm_install(rt, opts);
   return rt;
 }
 

@@ -142,6 +142,9 @@ tsr_status tsr__error_set(tsr__error *error, tsr_status status, const char *form
     TSR_PRINTF(3, 4);
 tsr_status tsr__error_vset(tsr__error *error, tsr_status status, const char *format, va_list args);
 
+/* Returns the system's text for an errno, in `buffer`; in English, whatever the locale is. */
+const char *tsr__sys_text(int code, char *buffer, size_t size);
+
 /* ---- what callers give (opts.c, scalar.c) ------------------------------------------------ */
 
 /* Whether options of `size` bytes, from a caller with a newer header, set a field beyond the
@@ -233,7 +236,13 @@ tsr_scope *tsr__scope_any(const tsr_runtime *rt);
 /* ---- the runtime ----------------------------------------------------------------------- */
 
 /* What the rooms above hang on a runtime; destroyed in reverse order at close. */
-enum tsr__slot { TSR__SLOT_TOPOLOGY, TSR__SLOT_DEVICES, TSR__SLOT_PLANS, TSR__SLOTS };
+enum tsr__slot {
+  TSR__SLOT_COMM,
+  TSR__SLOT_TOPOLOGY,
+  TSR__SLOT_DEVICES,
+  TSR__SLOT_PLANS,
+  TSR__SLOTS
+};
 
 typedef struct tsr__workers tsr__workers;
 

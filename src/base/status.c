@@ -2,6 +2,7 @@
  * and texts stand once, in TSR_STATUS_MAP. */
 #include "base/base.h"
 
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -25,6 +26,15 @@ const char *tsr_status_text(tsr_status status)
 #undef STATUS_TEXT
   }
   return "a status this library does not know";
+}
+
+const char *tsr__sys_text(int code, char *buffer, size_t size)
+{
+  /* The user's locale would translate the message; strerror is not for threads. */
+  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+  snprintf(buffer, size, "%s", plain ? strerror_l(code, plain) : "an error of the system");
+  if (plain) freelocale(plain);
+  return buffer;
 }
 
 #define DOTTED(a, b, c) TSR_STRINGIZE(a) "." TSR_STRINGIZE(b) "." TSR_STRINGIZE(c)

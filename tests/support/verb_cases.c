@@ -831,6 +831,7 @@ const struct verb_case verb_cases[] = {
   { "taps", verb_taps },
   { "profiled", verb_profiled },
   { "saved", verb_saved },
+  { "meeting", verb_meeting },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },

@@ -1,6 +1,10 @@
 /* The jobs of what looks inside; see verb_cases.c. */
 #include "verb_cases.h"
 
+#include "base/base.h"
+
+#include <string.h>
+
 void verb_profiled(struct verb_run *r)
 {
   tsr_status status = tsr_profile_begin(r->s);
@@ -28,5 +32,39 @@ void verb_saved(struct verb_run *r)
   if (!status) verb_see_array(r, tsr_call(tsr_function_from_text(r->s, text), x));
   if (!status) status = tsr_function_save(f, test_tmp("out/o.json"), x);
   if (!status) verb_see_array(r, tsr_call(tsr_function_load(r->s, test_tmp("out/o.json")), x));
+  if (status && !r->status) r->status = status;
+}
+
+/* What is done with the coordinator of a process that is alone; what went wrong is `r`'s. */
+static tsr_status use_store(struct verb_run *r, tsr_scope *s)
+{
+  tsr_value value = { NULL, 0 };
+  tsr_store_keys keys = { 0, NULL, NULL };
+  int64_t sum = 0;
+  tsr_status status = tsr_store_set(s, "a/b", "value", 5);
+  if (!status) status = tsr_sync(s, "epoch");
+  if (!status) status = tsr_store_add(s, "a/n", 41, &sum);
+  if (!status) status = tsr_store_get(s, "a/b", &value);
+  if (!status) status = tsr_store_find(s, "a/n", &value);
+  if (!status) status = tsr_store_list(s, "a", &keys);
+  if (!status) status = tsr_store_delete(s, "a/b");
+  if (!status && (keys.count != 2 || sum != 41 || strcmp(value.data, "41") != 0)) r->hash ^= 1;
+  return status;
+}
+
+/* The runtime that joins is another one, on the same memory. */
+void verb_meeting(struct verb_run *r)
+{
+  tsr_runtime_opts opts = { .size = sizeof opts, .threads = 1, .allocator = &r->rt->heap.fn };
+  tsr_runtime *rt = tsr_initialize("cpu:1", .detect = "none", .runtime = &opts, .stall_timeout = 5);
+  tsr_status status = tsr_runtime_status(rt);
+  if (status) {
+    tsr_fail(r->s, status, "%s", tsr_runtime_message(rt));
+  } else {
+    tsr_scope *s = tsr_scope_open(rt);
+    status = use_store(r, s);
+    if (status) tsr_fail(r->s, status, "%s", tsr_message(s));
+  }
+  tsr_runtime_close(rt);
   if (status && !r->status) r->status = status;
 }

@@ -1057,6 +1057,42 @@ static void profiles(void)
   NO_END(tsr_profile_end(s, "/no/folder/p.json"));
 }
 
+/* ---- processes ------------------------------------------------------------------------------- */
+
+static void processes(void)
+{
+  title("processes");
+  static const int beyond[] = { 0, 3 };
+  tsr_value value;
+  tsr_store_keys keys;
+  int64_t sum;
+  tsr_scope *before = s;
+  NO_END(tsr_sync(s, "epoch"));
+  tsr_runtime *one = tsr_initialize("cpu:1", .detect = "none");
+  s = tsr_scope_open(one);
+  NO_END(tsr_sync(s, NULL));
+  NO_END(tsr_sync(s, "epoch", .timeout = -1));
+  NO_END(tsr_sync(s, "epoch", .processes = beyond, .process_count = 2));
+  NO_END(tsr_sync(s, "epoch", .process_count = 1));
+  NO_END(tsr_sync_with(s, "epoch", later(&(tsr_sync_opts){ 0 }, sizeof(tsr_sync_opts)), TSR_HERE));
+  NO_END(tsr_process_fail(s, NULL));
+  NO_END(tsr_store_set(s, "", "v", 1));
+  NO_END(tsr_store_set(s, "k", NULL, 1));
+  NO_END(tsr_store_set(s, "k", "v", (size_t)9 << 20));
+  if (tsr_store_set(s, "k", "v", 1)) FAIL("%s", tsr_message(s));
+  NO_END(tsr_store_set(s, "k", "v", 1));
+  NO_END(tsr_store_get(s, "none", &value, .timeout = 0.01));
+  NO_END(tsr_store_get(s, "k", NULL));
+  NO_END(tsr_store_find(s, "/", &value));
+  NO_END(tsr_store_add(s, "k", 1, &sum));
+  NO_END(tsr_store_add(s, "n", 1, NULL));
+  NO_END(tsr_store_delete(s, NULL));
+  NO_END(tsr_store_delete(s, "/"));
+  NO_END(tsr_store_list(s, NULL, &keys));
+  tsr_runtime_close(one);
+  s = before;
+}
+
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 /* Bodies of one call each, which is refused there: NULL stands for what they return. */
@@ -1294,6 +1330,7 @@ static const char *const never[][2] = {
   { "tsr_linearize", "as tsr_jacobian" },
   { "tsr_custom_vjp", "as tsr_jacobian" },
   { "tsr_checkpoint", "as tsr_jacobian" },
+  { "tsr_initialize", "the runtime has the status; role_test and death_test have what it says" },
   { "tsr_region_begin", "it returns nothing; profile_test has what it says" },
   { "tsr_region_end", "as tsr_region_begin" },
 };
@@ -1356,11 +1393,11 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements, reductions,    views,           several,   taking,
-                                  finding,  sorting,       products,        places,    tensors,
-                                  files,    terminals,     indices_in_runs, functions, compiled,
-                                  taps,     profiles,      saved,           mapping,   training,
-                                  loops,    memory_in_runs };
+  void (*const parts[])(void) = { elements, reductions,     views,           several,   taking,
+                                  finding,  sorting,        products,        places,    tensors,
+                                  files,    terminals,      indices_in_runs, functions, compiled,
+                                  taps,     profiles,       saved,           mapping,   training,
+                                  loops,    memory_in_runs, processes };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

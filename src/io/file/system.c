@@ -6,9 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <locale.h>
 #include <poll.h>
-#include <stdio.h>
 #include <unistd.h>
 
 enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
@@ -86,13 +84,4 @@ int64_t tsr__sys_write(int fd, const void *from, size_t length)
     ssize_t n = write(fd, from, some);
     if (n >= 0 || !again(fd, POLLOUT)) return n;
   }
-}
-
-const char *tsr__sys_text(int code, char *buffer, size_t size)
-{
-  /* The user's locale would translate the message; strerror is not for threads. */
-  locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  snprintf(buffer, size, "%s", plain ? strerror_l(code, plain) : "an error of the system");
-  if (plain) freelocale(plain);
-  return buffer;
 }

@@ -25,7 +25,4 @@ int64_t tsr__sys_read_all(int fd, void *to, size_t length, int64_t at);
 /* Writes some of the bytes. Returns how many, or -1 with errno. */
 int64_t tsr__sys_write(int fd, const void *from, size_t length);
 
-/* Returns the system's text for an errno, in `buffer`; in English, whatever the locale is. */
-const char *tsr__sys_text(int code, char *buffer, size_t size);
-
 #endif

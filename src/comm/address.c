@@ -1,0 +1,251 @@
+/* Where a coordinator listens: a port of TCP, or a Unix socket for one host.
+ *
+ * Invariant: every socket made here is closed on exec and never blocks, so a thread that serves
+ * many waits in poll alone. */
+#include "comm/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define FORMS "write \"HOST:PORT\", \"[IPv6]:PORT\" or \"unix:PATH\""
+
+static bool port_is_fine(const char *text)
+{
+  int value = 0;
+  if (!*text || strlen(text) > 5) return false;
+  for (; *text; text++) {
+    if (*text < '0' || *text > '9') return false;
+    value = value * 10 + (*text - '0');
+  }
+  return value <= 65535;
+}
+
+tsr_status tsr__address_parse(const char *text, tsr__address *out, tsr__error *error)
+{
+  tsr__address at = { .local = !strncmp(text, "unix:", 5) };
+  if (at.local) {
+    if (!text[5] || strlen(text + 5) >= sizeof(((struct sockaddr_un *)0)->sun_path))
+      return tsr__error_set(error, TSR_EARG,
+                            "the coordinator's address \"%.300s\" has no path, or one that is too "
+                            "long for a socket (107 bytes); " FORMS,
+                            text);
+    snprintf(at.host, sizeof at.host, "%s", text + 5);
+    *out = at;
+    return TSR_OK;
+  }
+  const char *colon = strrchr(text, ':'), *host = text;
+  size_t length = colon ? (size_t)(colon - text) : 0;
+  bool brackets = length > 2 && text[0] == '[' && text[length - 1] == ']';
+  if (brackets) {
+    host++;
+    length -= 2;
+  }
+  /* Without brackets the colons of an IPv6 address would hide its port. */
+  bool bare = !brackets && memchr(host, ':', length);
+  if (!length || bare || length >= sizeof at.host || !port_is_fine(colon + 1))
+    return tsr__error_set(error, TSR_EARG, "\"%.300s\" is no address of a coordinator; " FORMS,
+                          text);
+  memcpy(at.host, host, length);
+  snprintf(at.port, sizeof at.port, "%s", colon + 1);
+  *out = at;
+  return TSR_OK;
+}
+
+/* ---- sockets --------------------------------------------------------------------------------- */
+
+static socklen_t local_name(const tsr__address *at, struct sockaddr_un *out)
+{
+  size_t length = strlen(at->host);
+  memset(out, 0, sizeof *out);
+  out->sun_family = AF_UNIX;
+  memcpy(out->sun_path, at->host, length);
+  if (at->host[0] == '@') out->sun_path[0] = '\0'; /* a name that is no file */
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (at->host[0] != '@'));
+}
+
+static int look_up(const tsr__address *at, bool passive, struct addrinfo **out)
+{
+  struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+                            .ai_flags = AI_NUMERICSERV | (passive ? AI_PASSIVE : 0) };
+  return getaddrinfo(at->host, at->port, &hints, out);
+}
+
+static int new_socket(int family)
+{
+  int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int yes = 1;
+  /* Small frames are sent at once: nobody is to wait for the next one. */
+  if (fd >= 0 && family != AF_UNIX) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  return fd;
+}
+
+static int listen_at(int family, const struct sockaddr *name, socklen_t length)
+{
+  int fd = new_socket(family), yes = 1;
+  if (fd < 0) return -1;
+  if (family != AF_UNIX) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (!bind(fd, name, length) && !listen(fd, SOMAXCONN)) return fd;
+  int code = errno;
+  close(fd);
+  errno = code;
+  return -1;
+}
+
+static int listen_local(const tsr__address *at)
+{
+  struct sockaddr_un name;
+  socklen_t length = local_name(at, &name);
+  int fd = listen_at(AF_UNIX, (struct sockaddr *)&name, length);
+  if (fd >= 0 || errno != EADDRINUSE || at->host[0] == '@') return fd;
+  /* A file that nobody listens at is what a process left that was killed. */
+  int unused, probe = tsr__address_connect(at, 100, &unused);
+  if (probe >= 0) {
+    close(probe);
+    errno = EADDRINUSE;
+    return -1;
+  }
+  unlink(at->host);
+  return listen_at(AF_UNIX, (struct sockaddr *)&name, length);
+}
+
+static int listen_tcp(const tsr__address *at, int *lookup)
+{
+  struct addrinfo *found;
+  *lookup = look_up(at, true, &found);
+  if (*lookup) return -1;
+  int fd = -1, code = 0;
+  for (struct addrinfo *one = found; one && fd < 0; one = one->ai_next) {
+    fd = listen_at(one->ai_family, one->ai_addr, one->ai_addrlen);
+    code = errno;
+  }
+  freeaddrinfo(found);
+  errno = code;
+  return fd;
+}
+
+int tsr__address_listen(const tsr__address *at, tsr__error *error)
+{
+  char buffer[128];
+  int lookup = 0, fd = at->local ? listen_local(at) : listen_tcp(at, &lookup);
+  if (fd >= 0) return fd;
+  const char *why = lookup ? gai_strerror(lookup) : tsr__sys_text(errno, buffer, sizeof buffer);
+  const char *way = !lookup && errno == EADDRINUSE ? "; choose another, or end who listens there"
+                    : !at->local
+                        ? "; it must be an address of the host of process 0: where that has "
+                          "another one inside, say it in .bind or TSR_BIND"
+                        : "";
+  tsr__error_set(error, TSR_EIO, "process 0 cannot listen at %s%s%s: %s%s", at->host,
+                 at->local ? "" : ":", at->port, why, way);
+  return -1;
+}
+
+/* Waits for a connection under way; false with errno. */
+static bool connected(int fd, int timeout_ms)
+{
+  struct pollfd wait = { fd, POLLOUT, 0 };
+  int code = 0, ready = poll(&wait, 1, timeout_ms);
+  socklen_t size = sizeof code;
+  if (ready == 0) code = ETIMEDOUT;
+  else if (ready < 0) code = errno;
+  else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &code, &size)) code = errno;
+  errno = code;
+  return !code;
+}
+
+static int connect_to(int family, const struct sockaddr *name, socklen_t length, int timeout_ms)
+{
+  int fd = new_socket(family);
+  if (fd < 0) return -1;
+  if (!connect(fd, name, length)) return fd;
+  if ((errno == EINPROGRESS || errno == EINTR) && connected(fd, timeout_ms)) return fd;
+  int code = errno;
+  close(fd);
+  errno = code;
+  return -1;
+}
+
+int tsr__address_connect(const tsr__address *at, int timeout_ms, int *lookup)
+{
+  *lookup = 0;
+  if (at->local) {
+    struct sockaddr_un name;
+    socklen_t length = local_name(at, &name);
+    return connect_to(AF_UNIX, (struct sockaddr *)&name, length, timeout_ms);
+  }
+  struct addrinfo *found;
+  *lookup = look_up(at, false, &found);
+  if (*lookup) return -1;
+  int fd = -1, code = 0;
+  for (struct addrinfo *one = found; one && fd < 0; one = one->ai_next) {
+    fd = connect_to(one->ai_family, one->ai_addr, one->ai_addrlen, timeout_ms);
+    code = errno;
+  }
+  freeaddrinfo(found);
+  errno = code;
+  return fd;
+}
+
+/* ---- who is there ---------------------------------------------------------------------------- */
+
+/* The bytes of an address without its port; a mapped IPv4 address is that address. */
+static tsr__blob host_bytes(const struct sockaddr_storage *name)
+{
+  if (name->ss_family == AF_INET)
+    return (tsr__blob){ &((const struct sockaddr_in *)name)->sin_addr, 4 };
+  const struct in6_addr *six = &((const struct sockaddr_in6 *)name)->sin6_addr;
+  if (IN6_IS_ADDR_V4MAPPED(six)) return (tsr__blob){ six->s6_addr + 12, 4 };
+  return (tsr__blob){ six, 16 };
+}
+
+static bool is_loopback(const struct sockaddr_storage *name)
+{
+  tsr__blob host = host_bytes(name);
+  if (host.length == 4) return *(const uint8_t *)host.data == 127;
+  return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)name)->sin6_addr);
+}
+
+/* Who connects from this host to one of its addresses comes from that same address. */
+bool tsr__peer_is_near(int fd)
+{
+  struct sockaddr_storage here, there;
+  socklen_t size_here = sizeof here, size_there = sizeof there;
+  if (getsockname(fd, (struct sockaddr *)&here, &size_here) ||
+      getpeername(fd, (struct sockaddr *)&there, &size_there))
+    return false;
+  if (here.ss_family == AF_UNIX) {
+    struct ucred who;
+    socklen_t size = sizeof who;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size)) return false;
+    return who.uid == geteuid() || who.uid == 0;
+  }
+  tsr__blob a = host_bytes(&here), b = host_bytes(&there);
+  bool same = a.length == b.length && !memcmp(a.data, b.data, a.length);
+  return same || is_loopback(&there);
+}
+
+/* ---- wakes ----------------------------------------------------------------------------------- */
+
+int tsr__wake_open(void)
+{
+  return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+void tsr__wake(int fd)
+{
+  eventfd_write(fd, 1); /* a full counter wakes as well */
+}
+
+void tsr__wake_drain(int fd)
+{
+  eventfd_t count;
+  eventfd_read(fd, &count);
+}

@@ -1,0 +1,122 @@
+/* Level 1: how the processes of one program meet and talk. It knows nothing of arrays.
+ *
+ *     process 0                       process 1             process 2
+ *     +---------------------+         +-----------+         +-----------+
+ *     | coordinator: thread |<--------| member:   |         | member:   |
+ *     | member: thread -----+--+  TCP or a thread |         | a thread  |
+ *     +---------------------+  |  Unix socket ----+         +-----+-----+
+ *                ^-------------+----------------------------------'
+ *
+ * Every process is a member: a thread of its own holds the one connection to the coordinator, which
+ * is a thread of process 0. Small things go over it: keys with values, meetings, signs of life, the
+ * cause of a failure. Data does not; an engine that moves it swaps its addresses by a meeting.
+ *
+ * Calls may be made by any thread and block until they are answered. No wait is without an end:
+ * each has a deadline, and one that somebody is waited for in vain names that process. The first
+ * failure is kept and told to all.
+ *
+ *   role.c         who this process is, from options and the environments of launchers
+ *   member.c       a process's side; coordinator.c, requests.c: the other side
+ *   meetings.c     barriers, and records that all get of all; store.c: keys and values
+ *   wire.c link.c address.c proof.c   frames, connections, sockets, secrets
+ *   process.c      the public calls */
+#ifndef TSR_COMM_COMM_H
+#define TSR_COMM_COMM_H
+
+#include "comm/wire.h"
+#include "tessera/process.h"
+
+enum {
+  TSR__PROCESSES_MOST = 65536,
+  TSR__BEAT_MS = 1000,  /* between signs of life */
+  TSR__MISSED_MS = 2500 /* after two of them did not come a process counts as silent */
+};
+
+typedef struct tsr__comm tsr__comm;
+
+/* Who a process is and where the others are. */
+typedef struct tsr__role {
+  int index, count;
+  char coordinator[300]; /* "": this process is alone */
+  char bind[300];        /* where process 0 listens; "": at `coordinator` */
+  char secret[300];      /* "": none */
+  char source[300];      /* what this was read from, for the log */
+  double start_seconds, stall_seconds, close_seconds;
+} tsr__role;
+
+/* The value of an environment variable, NULL if it is not set. */
+typedef struct tsr__environment {
+  const char *(*get)(const char *name, void *user);
+  void *user;
+} tsr__environment;
+
+/* Finds out who this process is, by options first, then TSR_* variables, then those of a launcher;
+ * see role.c. */
+tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *env, tsr__role *out,
+                          tsr__error *error);
+
+/* The connection of a runtime; NULL of one that knows of no other processes. */
+tsr__comm *tsr__comm_of(const tsr_runtime *rt);
+/* Joins the other processes and puts the connection into the runtime's slot; what fails is kept in
+ * the runtime (process.c). */
+tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts);
+
+/* ---- a process among the others (member.c) --------------------------------------------------- */
+
+/* Joins the others: process 0 starts the coordinator. Returns when all are there. What happens to
+ * the others is logged in the runtime, by a thread. */
+tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
+                          tsr__error *error);
+/* Says goodbye; process 0 waits until the others have, at most role->close_seconds. In a child that
+ * was forked it only frees what is its copy. NULL is allowed. */
+void tsr__comm_close(tsr__comm *comm);
+int tsr__comm_index(const tsr__comm *comm);
+int tsr__comm_count(const tsr__comm *comm);
+
+/* What is known of a process. SILENT: it is there and gives no sign of life. */
+typedef enum tsr__presence {
+  TSR__ABSENT, /* it has not come yet */
+  TSR__HERE,
+  TSR__SILENT,
+  TSR__FAILED,
+  TSR__LEFT /* it said goodbye */
+} tsr__presence;
+tsr__presence tsr__comm_presence(tsr__comm *comm, int index);
+
+/* Ends the process for the others, with a cause that all are told; the first one counts. */
+void tsr__comm_fail(tsr__comm *comm, const char *cause);
+/* The first cause of failure that is known here; false: there is none. */
+bool tsr__comm_failed(tsr__comm *comm, tsr__error *out);
+
+/* Keys are paths of at most TSR__KEY_MOST bytes; values have at most TSR__VALUE_MOST. */
+tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool overwrite,
+                         tsr__error *error);
+/* Adds the value of a key to `out`, waiting until somebody sets it; with 0 seconds it does not
+ * wait, and `found` tells. */
+typedef struct tsr__wanted {
+  const char *key;
+  double seconds;
+  bool found;
+} tsr__wanted;
+tsr_status tsr__comm_get(tsr__comm *comm, tsr__wanted *wanted, tsr__text *out, tsr__error *error);
+tsr_status tsr__comm_delete(tsr__comm *comm, const char *key, tsr__error *error);
+/* Adds to `out` what a LIST answers (wire.c). */
+tsr_status tsr__comm_list(tsr__comm *comm, const char *prefix, tsr__text *out, tsr__error *error);
+tsr_status tsr__comm_add(tsr__comm *comm, const char *key, int64_t delta, int64_t *out,
+                         tsr__error *error);
+
+/* Processes that wait for each other: a barrier, at which each may give a record. The first that
+ * comes says how long is waited and for whom; another list of processes is an error for all. */
+typedef struct tsr__comm_meeting {
+  const char *name;
+  double seconds;
+  const int *processes; /* count of them; NULL: all */
+  int count;
+  tsr__blob record;
+} tsr__comm_meeting;
+/* Adds the records to `out` in the order of indices, as fields of bytes (tsr__take_bytes); NULL:
+ * nobody wants them. */
+tsr_status tsr__comm_meet(tsr__comm *comm, const tsr__comm_meeting *meeting, tsr__text *out,
+                          tsr__error *error);
+
+#endif

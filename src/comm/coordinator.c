@@ -1,0 +1,509 @@
+/* The coordinator: one thread of process 0 that all processes are connected to.
+ *
+ *   listener --accept--> peer (stranger) --JOIN, proof--> peer of a member --frames--> requests.c
+ *                          | 10 s                           | silence, closed connection
+ *                          v                                v
+ *                        closed                    member failed: cause kept, all told
+ *
+ * Invariant: the thread waits in poll alone, so no peer can keep it from the others. A stranger may
+ * hold a KiB for ten seconds, and of many the oldest makes room; a member may hold one frame, and
+ * what it does not read is bounded. */
+#include "comm/coordinator.h"
+
+#include "base/events.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SECOND INT64_C(1000000000)
+#define JOIN_NS (10 * SECOND)
+#define STRANGERS_MOST 256
+#define BACKLOG_MOST ((size_t)64 << 20) /* bytes that a member lets lie, beside one answer */
+#define STACK ((size_t)1 << 20)
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+void tsr__member_name(const tsr__coordinator *c, int member, tsr__text *out)
+{
+  const tsr__member *m = &c->members[member];
+  char seconds[32];
+  tsr__text_add(out, "process %d", member);
+  if (*m->where) tsr__text_add(out, " (%s)", m->where);
+  if (m->presence == TSR__ABSENT) tsr__text_add(out, ", which has not joined");
+  if (m->presence == TSR__SILENT && m->peer) {
+    tsr__text_f64(seconds, (double)((c->now - m->peer->heard) / (SECOND / 10)) / 10);
+    tsr__text_add(out, ", which has given no sign of life for %s s", seconds);
+  }
+}
+
+void tsr__answer(tsr__coordinator *c, int member, uint32_t ticket, const tsr__error *error,
+                 tsr__blob fields)
+{
+  tsr__peer *peer = c->members[member].peer;
+  if (!peer || !ticket) return;
+  tsr__text *out = &peer->link.out;
+  size_t began = tsr__packet_begin(out, TSR__SAY_ANSWER, ticket);
+  tsr__write_u32(out, error->status);
+  tsr__write_bytes(out, error->text, error->status ? strlen(error->text) : 0);
+  if (fields.length) tsr__text_put(out, fields.data, fields.length);
+  tsr__packet_end(out, began);
+}
+
+static void put_notice(tsr__peer *peer, int member, tsr__presence presence, const char *text)
+{
+  tsr__text *out = &peer->link.out;
+  size_t began = tsr__packet_begin(out, TSR__SAY_NOTICE, 0);
+  tsr__write_u32(out, (uint32_t)member);
+  tsr__write_u32(out, presence);
+  tsr__write_bytes(out, text, strlen(text));
+  tsr__packet_end(out, began);
+}
+
+/* A member's state is what all know of it. */
+static void tell_all(tsr__coordinator *c, int member, tsr__presence presence, const char *text)
+{
+  c->members[member].presence = presence;
+  for (int i = 0; i < c->role.count; i++)
+    if (c->members[i].peer) put_notice(c->members[i].peer, member, presence, text);
+}
+
+void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *why)
+{
+  tsr__member *m = &c->members[member];
+  if (m->presence == TSR__FAILED || m->presence == TSR__LEFT) return;
+  m->presence = TSR__HERE; /* its name is that of a process, not of a silent one */
+  tsr__text who;
+  tsr__text_init(&who, c->heap);
+  tsr__member_name(c, member, &who);
+  tsr__error one = { .status = TSR_OK };
+  if (failed) tsr__error_set(&one, TSR_EPEER, "%s failed: %s", tsr__text_get(&who), why);
+  tsr__text_free(&who);
+  /* The first one is the cause; what fails later mostly fails because of it. */
+  if (failed && !c->cause.status) c->cause = one;
+  tell_all(c, member, failed ? TSR__FAILED : TSR__LEFT, one.text);
+  tsr__meetings_changed(c, member);
+  tsr__waits_changed(c, member);
+}
+
+/* ---- peers ----------------------------------------------------------------------------------- */
+
+static tsr__peer *peer_new(tsr__coordinator *c, int fd, bool own)
+{
+  tsr__peer *peer = tsr__new(c->heap, sizeof *peer);
+  if (!peer || !tsr__grow(c->heap, (void **)&c->peers, &c->peer_capacity, c->peer_count + 1,
+                          sizeof(tsr__peer *))) {
+    tsr__del(c->heap, peer, sizeof *peer);
+    close(fd);
+    return NULL;
+  }
+  tsr__link_init(&peer->link, c->heap, fd, TSR__STRANGER_MOST);
+  peer->member = -1;
+  peer->own = own;
+  peer->heard = c->now;
+  return c->peers[c->peer_count++] = peer;
+}
+
+/* Closes a connection; a member that did not say goodbye has failed. */
+static void peer_close(tsr__coordinator *c, tsr__peer *peer, const char *why)
+{
+  int member = peer->member;
+  peer->member = -1;
+  tsr__link_close(&peer->link);
+  if (member < 0) return;
+  c->members[member].peer = NULL;
+  tsr__member_gone(c, member, true, why);
+}
+
+static void free_closed(tsr__coordinator *c)
+{
+  size_t kept = 0;
+  for (size_t i = 0; i < c->peer_count; i++)
+    if (c->peers[i]->link.fd >= 0) c->peers[kept++] = c->peers[i];
+    else tsr__del(c->heap, c->peers[i], sizeof *c->peers[i]);
+  c->peer_count = kept;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+/* Says why somebody may not join; then the connection closes. */
+TSR_PRINTF(3, 4)
+static void refuse(tsr__peer *peer, tsr_status status, const char *format, ...)
+{
+  tsr__text *out = &peer->link.out;
+  tsr__error error = { .status = TSR_OK };
+  va_list args;
+  va_start(args, format);
+  tsr__error_vset(&error, status, format, args);
+  va_end(args);
+  size_t began = tsr__packet_begin(out, TSR__SAY_REFUSED, 0);
+  tsr__write_u32(out, status);
+  tsr__write_bytes(out, error.text, strlen(error.text));
+  tsr__packet_end(out, began);
+  peer->closing = true;
+}
+
+static void say_hello(tsr__coordinator *c, tsr__peer *peer)
+{
+  tsr__text *out = &peer->link.out;
+  /* Without random numbers an old proof could be sent again; the address of the peer and the time
+   * are what is left then. */
+  if (getentropy(peer->nonce, sizeof peer->nonce)) {
+    uint64_t some[2] = { tsr__hash(&c->now, sizeof c->now, c->heap->seed), (uint64_t)c->now };
+    memcpy(peer->nonce, some, sizeof peer->nonce);
+  }
+  size_t began = tsr__packet_begin(out, TSR__SAY_HELLO, 0);
+  tsr__write_bytes(out, "tessera", 7);
+  tsr__write_u32(out, TSR__WIRE_VERSION);
+  tsr__write_bytes(out, peer->nonce, sizeof peer->nonce);
+  tsr__write_u32(out, *c->role.secret != 0);
+  tsr__packet_end(out, began);
+}
+
+typedef struct join {
+  tsr__blob nonce, proof;
+  uint32_t index, count, pid;
+  char host[65];
+} join;
+
+static void make_proof(const tsr__coordinator *c, const tsr__peer *peer, const char *who,
+                       const join *j, uint8_t out[TSR__PROOF])
+{
+  tsr__claim claim = { c->role.secret, who, peer->nonce, j->nonce.data, j->index, j->count };
+  tsr__claim_proof(&claim, out);
+}
+
+static bool read_join(tsr__packet *frame, join *out)
+{
+  tsr__fields *fields = &frame->fields;
+  out->nonce = tsr__take_bytes(fields);
+  out->proof = tsr__take_bytes(fields);
+  out->index = tsr__take_u32(fields);
+  out->count = tsr__take_u32(fields);
+  tsr__take_text(fields, out->host, sizeof out->host - 1);
+  out->pid = tsr__take_u32(fields);
+  return frame->kind == TSR__SAY_JOIN && tsr__fields_done(fields) &&
+         out->nonce.length == TSR__NONCE &&
+         (out->proof.length == TSR__PROOF || out->proof.length == 0);
+}
+
+/* Whether a stranger may come in, by what it knows or by where it is; says so if not. */
+static bool is_trusted(tsr__coordinator *c, tsr__peer *peer, const join *j)
+{
+  uint8_t proof[TSR__PROOF];
+  bool gave = j->proof.length > 0;
+  if (peer->own) return true;
+  if (*c->role.secret) {
+    make_proof(c, peer, "join", j, proof);
+    if (gave && tsr__proof_same(proof, j->proof.data, TSR__PROOF)) return true;
+    refuse(peer, TSR_EPEER,
+           "the coordinator at %s takes only processes that know its secret, and this one %s; set "
+           ".secret or TSR_SECRET to the same text for all",
+           c->address, gave ? "has another" : "has none");
+    return false;
+  }
+  if (!gave && tsr__peer_is_near(peer->link.fd)) return true;
+  refuse(peer, TSR_EPEER,
+         "the coordinator at %s has no secret and %s; set .secret or TSR_SECRET to the same text "
+         "for all, process 0 too",
+         c->address, gave ? "this process has one" : "so takes processes of its own host only");
+  return false;
+}
+
+/* Whether a process has a place here; says so if not. */
+static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
+{
+  if (j->count != (uint32_t)c->role.count)
+    refuse(peer, TSR_EARG,
+           "this process counts %u processes, process 0 counts %d; all must be started with the "
+           "same number",
+           j->count, c->role.count);
+  else if (j->index >= j->count)
+    refuse(peer, TSR_EARG, "there is no process %u of %u", j->index, j->count);
+  else if (c->members[j->index].presence != TSR__ABSENT)
+    refuse(peer, TSR_EARG,
+           "process %u has joined already (%s); each process needs a number of its own", j->index,
+           c->members[j->index].where);
+  else return true;
+  return false;
+}
+
+static void welcome(tsr__coordinator *c, tsr__peer *peer, const join *j)
+{
+  tsr__text *out = &peer->link.out;
+  tsr__member *m = &c->members[j->index];
+  uint8_t proof[TSR__PROOF];
+  make_proof(c, peer, "welcome", j, proof);
+  size_t began = tsr__packet_begin(out, TSR__SAY_WELCOME, 0);
+  tsr__write_bytes(out, proof, *c->role.secret && !peer->own ? sizeof proof : 0);
+  tsr__packet_end(out, began);
+  peer->member = (int)j->index;
+  peer->link.most = TSR__FRAME_MOST;
+  m->peer = peer;
+  snprintf(m->where, sizeof m->where, "pid %u on %s", j->pid, j->host);
+  tsr__text_tame(m->where);
+  /* What it missed, then that it is here. */
+  for (int i = 0; i < c->role.count; i++)
+    if (c->members[i].presence != TSR__ABSENT)
+      put_notice(peer, i, c->members[i].presence,
+                 c->members[i].presence == TSR__FAILED ? c->cause.text : "");
+  tell_all(c, (int)j->index, TSR__HERE, "");
+}
+
+static void join_frame(tsr__coordinator *c, tsr__peer *peer, tsr__packet *frame)
+{
+  join j;
+  if (!read_join(frame, &j)) peer_close(c, peer, "");
+  else if (is_trusted(c, peer, &j) && has_place(c, peer, &j)) welcome(c, peer, &j);
+}
+
+/* ---- reading and writing --------------------------------------------------------------------- */
+
+static void read_peer(tsr__coordinator *c, tsr__peer *peer)
+{
+  tsr__packet frame;
+  int got = 0;
+  bool open = tsr__link_read(&peer->link);
+  peer->heard = c->now;
+  if (peer->member >= 0 && c->members[peer->member].presence == TSR__SILENT)
+    tell_all(c, peer->member, TSR__HERE, "");
+  while (peer->link.fd >= 0 && !peer->closing && (got = tsr__link_next(&peer->link, &frame)) > 0) {
+    if (peer->member < 0) join_frame(c, peer, &frame);
+    else if (!tsr__request(c, peer->member, &frame)) got = -1;
+    if (got < 0) break;
+  }
+  if (peer->link.fd < 0) return;
+  if (peer->link.in.failed) atomic_store(&c->starved, true);
+  if (got < 0) peer_close(c, peer, "it sent what is no request; is it of another version?");
+  else if (!open)
+    peer_close(c, peer, "its connection closed without a goodbye: it ended, or was killed");
+}
+
+static void write_peer(tsr__coordinator *c, tsr__peer *peer)
+{
+  size_t most = BACKLOG_MOST + TSR__ANSWER_MOST;
+  bool failed = peer->link.out.failed;
+  if (failed) atomic_store(&c->starved, true);
+  if (failed || !tsr__link_write(&peer->link))
+    peer_close(c, peer,
+               failed ? "process 0 has no memory for what it is to be sent"
+                      : "its connection closed without a goodbye: it ended, or was killed");
+  else if (tsr__link_waiting(&peer->link) > most) peer_close(c, peer, "it does not read answers");
+  else if (peer->closing && !tsr__link_waiting(&peer->link)) peer_close(c, peer, "");
+}
+
+/* Makes room among strangers: the one that came first is closed. False: there is none. */
+static bool close_oldest(tsr__coordinator *c, int least)
+{
+  tsr__peer *oldest = NULL;
+  int strangers = 0;
+  for (size_t i = 0; i < c->peer_count; i++) {
+    tsr__peer *peer = c->peers[i];
+    if (peer->member >= 0 || peer->own || peer->link.fd < 0) continue;
+    if (!oldest) oldest = peer; /* they are in the order of their coming */
+    strangers++;
+  }
+  if (strangers < least || !oldest) return false;
+  peer_close(c, oldest, "");
+  return true;
+}
+
+static void accept_peers(tsr__coordinator *c)
+{
+  for (int i = 0; i < 64; i++) {
+    int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+      /* Without anybody to close it is tried again after a while, not at once. */
+      c->accepting = close_oldest(c, 1);
+      return;
+    }
+    if (fd < 0 && errno != EINTR && errno != ECONNABORTED) return;
+    if (fd < 0) continue;
+    close_oldest(c, STRANGERS_MOST);
+    tsr__peer *peer = peer_new(c, fd, false);
+    if (peer) say_hello(c, peer);
+  }
+}
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void check_member(tsr__coordinator *c, int member)
+{
+  tsr__member *m = &c->members[member];
+  int64_t silent = m->peer ? c->now - m->peer->heard : 0;
+  char seconds[32], text[120];
+  if (!m->peer || (m->presence != TSR__HERE && m->presence != TSR__SILENT)) return;
+  if (silent > (int64_t)(c->role.stall_seconds * (double)SECOND)) {
+    tsr__text_f64(seconds, c->role.stall_seconds);
+    snprintf(text, sizeof text,
+             "it gave no sign of life for %s s: is it stopped, or its host gone?", seconds);
+    /* If it wakes again it is to read why nobody talks to it. */
+    put_notice(m->peer, member, TSR__FAILED, text);
+    tsr__link_write(&m->peer->link);
+    peer_close(c, m->peer, text);
+  } else if (m->presence == TSR__HERE && silent > TSR__MISSED_MS * (SECOND / 1000)) {
+    tell_all(c, member, TSR__SILENT, "");
+  }
+}
+
+static void check_peers(tsr__coordinator *c)
+{
+  for (int i = 0; i < c->role.count; i++) check_member(c, i);
+  for (size_t i = 0; i < c->peer_count; i++) {
+    tsr__peer *peer = c->peers[i];
+    if (peer->link.fd >= 0 && peer->member < 0 && !peer->own && c->now - peer->heard > JOIN_NS)
+      peer_close(c, peer, "");
+  }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+/* Fills in who is waited for: 0 wakes, 1 the listener, then peers. */
+static bool fill_polls(tsr__coordinator *c)
+{
+  if (!tsr__grow(c->heap, (void **)&c->polls, &c->poll_capacity, c->peer_count + 2,
+                 sizeof *c->polls))
+    return false;
+  c->polls[0] = (struct pollfd){ c->wake, POLLIN, 0 };
+  c->polls[1] = (struct pollfd){ c->accepting ? c->listener : -1, POLLIN, 0 };
+  for (size_t i = 0; i < c->peer_count; i++) {
+    short events = tsr__link_waiting(&c->peers[i]->link) ? POLLIN | POLLOUT : POLLIN;
+    c->polls[2 + i] = (struct pollfd){ c->peers[i]->link.fd, events, 0 };
+  }
+  return true;
+}
+
+static int until_ms(const tsr__coordinator *c, int64_t next)
+{
+  int64_t ms = next == INT64_MAX ? 500 : (next - c->now) / 1000000 + 1;
+  if (c->accepting == false && ms > 100) ms = 100;
+  return ms < 0 ? 0 : ms > 500 ? 500 : (int)ms;
+}
+
+/* One round: wait, hear all, then judge who is silent, so that nobody is for what lay unread. */
+static void serve(tsr__coordinator *c, int64_t next)
+{
+  if (!fill_polls(c)) return;
+  size_t count = c->peer_count;
+  int64_t before = c->now;
+  int ready = poll(c->polls, count + 2, until_ms(c, next));
+  c->now = tsr__now();
+  c->accepting = true;
+  /* A thread that was stopped itself has heard nobody meanwhile. */
+  if (c->now - before > 2 * SECOND)
+    for (size_t i = 0; i < count; i++) c->peers[i]->heard = c->now;
+  if (ready > 0 && c->polls[0].revents) tsr__wake_drain(c->wake);
+  for (size_t i = 0; i < count && ready > 0; i++)
+    if (c->polls[2 + i].revents && c->peers[i]->link.fd >= 0) read_peer(c, c->peers[i]);
+  if (ready > 0 && c->polls[1].revents) accept_peers(c);
+  check_peers(c);
+}
+
+static void *coordinate(void *argument)
+{
+  tsr__coordinator *c = argument;
+  int64_t next = INT64_MAX;
+  while (!atomic_load(&c->stop)) {
+    serve(c, next);
+    next = tsr__waits_tick(c);
+    int64_t other = tsr__meetings_tick(c);
+    if (other < next) next = other;
+    /* Twice: a peer that is found closed has something said about it to the others. The own one,
+     * which came first, is written to last: what this process does then may be its end. */
+    for (int round = 0; round < 2; round++)
+      for (size_t i = c->peer_count; i-- > 0;)
+        if (c->peers[i]->link.fd >= 0 &&
+            (tsr__link_waiting(&c->peers[i]->link) || c->peers[i]->link.out.failed))
+          write_peer(c, c->peers[i]);
+    free_closed(c);
+  }
+  return NULL;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static void coordinator_free(tsr__coordinator *c)
+{
+  tsr__waits_free(c);
+  tsr__meetings_free(c);
+  tsr__store_free(&c->store);
+  for (size_t i = 0; i < c->peer_count; i++) tsr__link_close(&c->peers[i]->link);
+  free_closed(c);
+  tsr__del(c->heap, c->peers, c->peer_capacity * sizeof(tsr__peer *));
+  tsr__del(c->heap, c->polls, c->poll_capacity * sizeof *c->polls);
+  tsr__del(c->heap, c->members, (size_t)c->role.count * sizeof *c->members);
+  if (c->listener >= 0) close(c->listener);
+  if (c->wake >= 0) close(c->wake);
+  tsr__del(c->heap, c, sizeof *c);
+}
+
+static tsr_status listen_for(tsr__coordinator *c, tsr__error *error)
+{
+  tsr__address at;
+  const char *text = *c->role.bind ? c->role.bind : c->role.coordinator;
+  if (c->role.count == 1 && !*text) return TSR_OK;
+  tsr_status status = tsr__address_parse(text, &at, error);
+  if (status) return status;
+  snprintf(c->address, sizeof c->address, "%s", text);
+  c->listener = tsr__address_listen(&at, error);
+  return c->listener < 0 ? error->status : TSR_OK;
+}
+
+static tsr_status start_thread(tsr__coordinator *c, tsr__error *error)
+{
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  sigfillset(&all);
+  /* Signals are the program's threads'. */
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK);
+  int code = pthread_create(&c->thread, &attributes, coordinate, c);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (!code) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the coordinator");
+}
+
+tsr_status tsr__coordinator_open(tsr__heap *heap, const tsr__role *role, int own,
+                                 tsr__coordinator **out, tsr__error *error)
+{
+  tsr__coordinator *c = tsr__new(heap, sizeof *c);
+  if (!c) {
+    close(own);
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the coordinator");
+  }
+  c->heap = c->store.heap = heap;
+  c->role = *role;
+  c->listener = -1;
+  c->accepting = true;
+  c->now = tsr__now();
+  c->wake = tsr__wake_open();
+  c->members = tsr__new(heap, (size_t)role->count * sizeof *c->members);
+  tsr__peer *peer = peer_new(c, own, true);
+  tsr_status status = TSR_OK;
+  if (!c->members || !peer || c->wake < 0)
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory for the coordinator");
+  if (!status) status = listen_for(c, error);
+  if (!status) say_hello(c, peer);
+  if (!status) status = start_thread(c, error);
+  if (status) coordinator_free(c);
+  else *out = c;
+  return status;
+}
+
+void tsr__coordinator_close(tsr__coordinator *c)
+{
+  tsr__address at;
+  tsr__error unused = { .status = TSR_OK };
+  atomic_store(&c->stop, true);
+  tsr__wake(c->wake);
+  pthread_join(c->thread, NULL);
+  if (c->listener >= 0 && !tsr__address_parse(c->address, &at, &unused) && at.local &&
+      at.host[0] != '@')
+    unlink(at.host);
+  coordinator_free(c);
+}

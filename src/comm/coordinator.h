@@ -1,0 +1,109 @@
+/* Inside comm/: the coordinator and its parts, all of its thread alone. */
+#ifndef TSR_COMM_COORDINATOR_H
+#define TSR_COMM_COORDINATOR_H
+
+#include "comm/comm.h"
+#include "comm/store.h"
+
+/* A connection. */
+typedef struct tsr__peer {
+  tsr__link link;
+  int member;    /* -1: it has not joined */
+  bool own;      /* the one of process 0 itself, which needs no proof */
+  bool closing;  /* what is to go out is still sent */
+  int64_t heard; /* when something came last, in nanoseconds */
+  uint8_t nonce[TSR__NONCE];
+} tsr__peer;
+
+/* One process of the job. */
+typedef struct tsr__member {
+  tsr__peer *peer; /* NULL: not connected */
+  tsr__presence presence;
+  char where[96]; /* "pid 12 on host" */
+} tsr__member;
+
+/* A request that cannot be answered yet: a GET, or the BYE of process 0 (key ""). */
+typedef struct tsr__wait {
+  struct tsr__wait *next;
+  int member;
+  uint32_t ticket;
+  int64_t since, deadline;
+  char key[TSR__KEY_MOST + 1];
+} tsr__wait;
+
+/* A barrier under way, or one that failed and that some have not come to yet. */
+typedef struct tsr__gathering {
+  struct tsr__gathering *next;
+  int count;         /* participants */
+  int arrived;       /* of them */
+  int64_t deadline;  /* when it fails */
+  int64_t since;     /* when the first one came */
+  tsr__error result; /* TSR_OK: it is under way */
+  char name[TSR__KEY_MOST + 1];
+  struct tsr__attendee {
+    int member;
+    bool here;     /* it has come */
+    bool answered; /* nothing is owed to it any more */
+    uint32_t ticket;
+    char *record;
+    size_t length;
+  } attendees[];
+} tsr__gathering;
+
+typedef struct tsr__coordinator {
+  tsr__heap *heap;
+  tsr__role role;
+  char address[320];  /* as messages name it */
+  int listener, wake; /* listener -1: nobody else is to come */
+  pthread_t thread;
+  _Atomic bool stop;
+  tsr__peer **peers;
+  size_t peer_count, peer_capacity;
+  struct pollfd *polls;
+  size_t poll_capacity;
+  tsr__member *members; /* role.count */
+  tsr__store store;
+  tsr__wait *waits;
+  tsr__gathering *gatherings;
+  tsr__error cause;     /* the first failure */
+  int64_t now;          /* when the thread woke */
+  _Atomic bool starved; /* it lacked memory, and closed a connection for it */
+  bool accepting;       /* false for a while when descriptors are short */
+} tsr__coordinator;
+
+/* Listens and starts the thread; `own` is the other side of process 0's connection, which it takes
+ * in any case. */
+tsr_status tsr__coordinator_open(tsr__heap *heap, const tsr__role *role, int own,
+                                 tsr__coordinator **out, tsr__error *error);
+/* Ends the thread and frees everything. */
+void tsr__coordinator_close(tsr__coordinator *c);
+
+/* ---- coordinator.c, for the others ----------------------------------------------------------- */
+
+/* "process 3 (pid 12 on host)", and " which has given no sign of life for 3.1 s" where so. */
+void tsr__member_name(const tsr__coordinator *c, int member, tsr__text *out);
+/* Answers a request of a member, if it is still there. */
+void tsr__answer(tsr__coordinator *c, int member, uint32_t ticket, const tsr__error *error,
+                 tsr__blob fields);
+/* A member is gone: `failed` says that it did not say goodbye, and `why`. */
+void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *why);
+
+/* ---- requests.c ------------------------------------------------------------------------------ */
+
+/* Carries out a frame of a member; false: it is none that a member may send. */
+bool tsr__request(tsr__coordinator *c, int member, tsr__packet *frame);
+/* Answers waits whose time has come; the next deadline, INT64_MAX: none. */
+int64_t tsr__waits_tick(tsr__coordinator *c);
+/* After a member came or went: waits that nobody will answer now are. */
+void tsr__waits_changed(tsr__coordinator *c, int gone);
+void tsr__waits_free(tsr__coordinator *c);
+
+/* ---- meetings.c ------------------------------------------------------------------------------ */
+
+/* Carries out a MEET; false: it is none. */
+bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields);
+int64_t tsr__meetings_tick(tsr__coordinator *c);
+void tsr__meetings_changed(tsr__coordinator *c, int gone);
+void tsr__meetings_free(tsr__coordinator *c);
+
+#endif

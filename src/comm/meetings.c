@@ -1,0 +1,306 @@
+/* Meetings: processes that wait until all of them have come, each with a record that all get.
+ *
+ *   gatherings -> "epoch"  1: here, record   2: here, record   3: not yet        until ...
+ *              -> "epoch"  1: answered       2: not yet        (failed: its time was over)
+ *
+ * A name can be used again and again. Who comes belongs to the first gathering of the name that it
+ * is of and has not come to. So one that failed is kept until all of its participants have come and
+ * were told so, and who is late does not open a new one that nobody else comes to.
+ *
+ * Invariant: a gathering is in the list as long as an answer is owed to one of its participants
+ * that is still there. */
+#include "comm/coordinator.h"
+
+#include <stdlib.h>
+
+enum { NAMED = 8, OPEN_MOST = 4096 };
+
+typedef struct asked {
+  char name[TSR__KEY_MOST + 1];
+  int64_t ms;
+  int *members; /* in order */
+  int count;
+  tsr__blob record;
+} asked;
+
+static size_t gathering_size(int count)
+{
+  return sizeof(tsr__gathering) + (size_t)count * sizeof(struct tsr__attendee);
+}
+
+static void gathering_free(tsr__coordinator *c, tsr__gathering *g)
+{
+  for (int i = 0; i < g->count; i++)
+    tsr__del(c->heap, g->attendees[i].record, g->attendees[i].length + 1);
+  tsr__del(c->heap, g, gathering_size(g->count));
+}
+
+/* ---- who is in it ---------------------------------------------------------------------------- */
+
+static int by_number(const void *a, const void *b)
+{
+  return *(const int *)a - *(const int *)b;
+}
+
+/* Reads a MEET; the members are the caller's to free, NULL without memory for them. False: it is
+ * none. */
+static bool read_asked(tsr__coordinator *c, tsr__fields *fields, asked *out)
+{
+  tsr__take_text(fields, out->name, TSR__KEY_MOST);
+  uint64_t ms = tsr__take_u64(fields);
+  uint32_t count = tsr__take_u32(fields);
+  bool all = !count;
+  if (fields->bad || count > (uint32_t)c->role.count || ms > INT64_MAX / 1000000) return false;
+  out->ms = (int64_t)ms;
+  out->count = all ? c->role.count : (int)count;
+  out->members = tsr__new(c->heap, (size_t)out->count * sizeof(int));
+  if (!out->members) return true;
+  for (int i = 0; i < out->count; i++) {
+    uint32_t one = all ? (uint32_t)i : tsr__take_u32(fields);
+    if (one >= (uint32_t)c->role.count) fields->bad = true;
+    out->members[i] = (int)one;
+  }
+  qsort(out->members, (size_t)out->count, sizeof(int), by_number);
+  for (int i = 1; i < out->count; i++)
+    if (out->members[i] == out->members[i - 1]) fields->bad = true;
+  out->record = tsr__take_bytes(fields);
+  return tsr__fields_done(fields);
+}
+
+static struct tsr__attendee *attendee(tsr__gathering *g, int member)
+{
+  for (int i = 0; i < g->count; i++)
+    if (g->attendees[i].member == member) return &g->attendees[i];
+  return NULL;
+}
+
+static bool same_members(const tsr__gathering *g, const asked *a)
+{
+  if (g->count != a->count) return false;
+  for (int i = 0; i < g->count; i++)
+    if (g->attendees[i].member != a->members[i]) return false;
+  return true;
+}
+
+/* ---- what comes of it ------------------------------------------------------------------------ */
+
+/* Tells all who have come, and forgets their records. */
+static void settle(tsr__coordinator *c, tsr__gathering *g)
+{
+  tsr__text records;
+  tsr__text_init(&records, c->heap);
+  for (int i = 0; i < g->count && !g->result.status; i++)
+    tsr__write_bytes(&records, g->attendees[i].record, g->attendees[i].length);
+  if (records.failed)
+    tsr__error_set(&g->result, TSR_ENOMEM, "process 0 has no memory for the records of '%s'",
+                   g->name);
+  tsr__blob fields = { tsr__text_get(&records), g->result.status ? 0 : records.length };
+  for (int i = 0; i < g->count; i++) {
+    struct tsr__attendee *a = &g->attendees[i];
+    if (!a->here || a->answered) continue;
+    tsr__answer(c, a->member, a->ticket, &g->result, fields);
+    a->answered = true;
+    tsr__del(c->heap, a->record, a->length + 1);
+    a->record = NULL;
+    a->length = 0;
+  }
+  tsr__text_free(&records);
+}
+
+static bool is_gone(const tsr__coordinator *c, int member)
+{
+  tsr__presence presence = c->members[member].presence;
+  return presence == TSR__FAILED || presence == TSR__LEFT;
+}
+
+/* Drops those in which nothing is owed to anybody. */
+static void sweep(tsr__coordinator *c)
+{
+  for (tsr__gathering **at = &c->gatherings, *g; (g = *at);) {
+    bool owed = false;
+    for (int i = 0; i < g->count; i++)
+      owed = owed || (!g->attendees[i].answered && !is_gone(c, g->attendees[i].member));
+    if (owed) {
+      at = &g->next;
+      continue;
+    }
+    *at = g->next;
+    gathering_free(c, g);
+  }
+}
+
+/* "process 2 (...), process 5 and 3 more" */
+static void name_missing(const tsr__coordinator *c, const tsr__gathering *g, tsr__text *out)
+{
+  int missing = g->count - g->arrived, named = 0;
+  for (int i = 0; i < g->count && named < NAMED; i++) {
+    if (g->attendees[i].here) continue;
+    if (named++) tsr__text_add(out, named == missing ? " and " : ", ");
+    tsr__member_name(c, g->attendees[i].member, out);
+  }
+  if (missing > named) tsr__text_add(out, " and %d more", missing - named);
+}
+
+static void time_is_over(tsr__coordinator *c, tsr__gathering *g)
+{
+  tsr__text missing;
+  char seconds[32];
+  tsr__text_init(&missing, c->heap);
+  name_missing(c, g, &missing);
+  tsr__text_f64(seconds, (double)((g->deadline - g->since) / 1000000) / 1000);
+  tsr__error_set(&g->result, TSR_EPEER,
+                 "'%s': after %s s %d of %d processes have come; missing: %s", g->name, seconds,
+                 g->arrived, g->count, tsr__text_get(&missing));
+  tsr__text_free(&missing);
+  settle(c, g);
+}
+
+/* Without it the gathering can never be whole. */
+static void lacks(tsr__coordinator *c, tsr__gathering *g, int member)
+{
+  tsr__text who;
+  tsr__text_init(&who, c->heap);
+  tsr__member_name(c, member, &who);
+  if (c->members[member].presence == TSR__LEFT)
+    tsr__error_set(&g->result, TSR_EPEER, "'%s': %s has left and cannot come", g->name,
+                   tsr__text_get(&who));
+  else tsr__error_set(&g->result, TSR_EPEER, "'%s': %s", g->name, c->cause.text);
+  tsr__text_free(&who);
+  settle(c, g);
+}
+
+static void poison(tsr__coordinator *c, tsr__gathering *g, int member)
+{
+  tsr__error_set(&g->result, TSR_EARG,
+                 "'%s': a process that takes no part, %d, came to it, or with another list of "
+                 "processes; all who come must name the same ones",
+                 g->name, member);
+  settle(c, g);
+}
+
+/* ---- coming ---------------------------------------------------------------------------------- */
+
+static tsr__gathering *gathering_new(tsr__coordinator *c, const asked *a)
+{
+  tsr__gathering *g = tsr__new(c->heap, gathering_size(a->count)), **end = &c->gatherings;
+  int open = 0;
+  if (!g) return NULL;
+  memcpy(g->name, a->name, sizeof g->name);
+  g->count = a->count;
+  for (int i = 0; i < a->count; i++) g->attendees[i].member = a->members[i];
+  g->since = c->now;
+  g->deadline = a->ms > (INT64_MAX - c->now) / 1000000 ? INT64_MAX : c->now + a->ms * 1000000;
+  /* In the order of making: the oldest of a name comes first. */
+  for (; *end; end = &(*end)->next) open++;
+  if (open >= OPEN_MOST) {
+    tsr__del(c->heap, g, gathering_size(a->count));
+    return NULL;
+  }
+  return *end = g;
+}
+
+/* The one that a process belongs to: the first that it has not come to yet. `*other` is one that it
+ * has no part in, rather under way than spoilt; or NULL. */
+static tsr__gathering *find(tsr__coordinator *c, int member, const char *name,
+                            tsr__gathering **other)
+{
+  *other = NULL;
+  for (tsr__gathering *g = c->gatherings; g; g = g->next) {
+    if (strcmp(g->name, name) != 0) continue;
+    struct tsr__attendee *a = attendee(g, member);
+    if (a && !a->here && !a->answered) return g;
+    bool spoilt = g->result.status == TSR_EARG;
+    if (!a && (!g->result.status || (spoilt && !*other))) *other = g;
+  }
+  return NULL;
+}
+
+static void refuse(tsr__coordinator *c, int member, uint32_t ticket, const tsr__error *error)
+{
+  tsr__answer(c, member, ticket, error, (tsr__blob){ NULL, 0 });
+}
+
+/* Takes a process's record into its gathering. */
+static void arrive(tsr__coordinator *c, tsr__gathering *g, int member, uint32_t ticket,
+                   const asked *a)
+{
+  struct tsr__attendee *one = attendee(g, member);
+  one->here = true;
+  one->ticket = ticket;
+  g->arrived++;
+  one->record = tsr__new_raw(c->heap, a->record.length + 1);
+  one->length = one->record ? a->record.length : 0;
+  if (one->length) memcpy(one->record, a->record.data, one->length);
+  if (!one->record)
+    tsr__error_set(&g->result, TSR_ENOMEM, "process 0 has no memory for the records of '%s'",
+                   g->name);
+  for (int i = 0; i < g->count && !g->result.status; i++)
+    if (!g->attendees[i].here && is_gone(c, g->attendees[i].member))
+      lacks(c, g, g->attendees[i].member);
+  if (g->result.status || g->arrived == g->count) settle(c, g);
+}
+
+static void no_room(tsr__coordinator *c, int member, uint32_t ticket, const char *name)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__error_set(&error, TSR_ENOMEM, "'%s': process 0 has no memory for one more meeting", name);
+  refuse(c, member, ticket, &error);
+}
+
+static void come(tsr__coordinator *c, int member, uint32_t ticket, const asked *a)
+{
+  tsr__gathering *other, *g = find(c, member, a->name, &other);
+  bool part = bsearch(&member, a->members, (size_t)a->count, sizeof(int), by_number) != NULL;
+  bool stranger = !g && (other || !part);
+  if (stranger) g = other;
+  if (!g) g = gathering_new(c, a);
+  if (!g) {
+    no_room(c, member, ticket, a->name);
+    return;
+  }
+  if (!g->result.status && (stranger || !same_members(g, a))) poison(c, g, member);
+  /* Who only passes by a gathering of others is told, and none is opened for it. */
+  if (stranger) refuse(c, member, ticket, &g->result);
+  else arrive(c, g, member, ticket, a);
+}
+
+bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields)
+{
+  asked a = { .count = 0 };
+  bool good = read_asked(c, fields, &a);
+  if (good && !a.members) no_room(c, member, ticket, a.name);
+  else if (good) come(c, member, ticket, &a);
+  tsr__del(c->heap, a.members, (size_t)a.count * sizeof(int));
+  sweep(c);
+  return good;
+}
+
+/* ---- time and death -------------------------------------------------------------------------- */
+
+int64_t tsr__meetings_tick(tsr__coordinator *c)
+{
+  int64_t next = INT64_MAX;
+  for (tsr__gathering *g = c->gatherings; g; g = g->next) {
+    if (g->result.status) continue;
+    if (g->deadline <= c->now) time_is_over(c, g);
+    else if (g->deadline < next) next = g->deadline;
+  }
+  sweep(c);
+  return next;
+}
+
+void tsr__meetings_changed(tsr__coordinator *c, int gone)
+{
+  for (tsr__gathering *g = c->gatherings; g; g = g->next)
+    if (!g->result.status && attendee(g, gone)) lacks(c, g, gone);
+  sweep(c);
+}
+
+void tsr__meetings_free(tsr__coordinator *c)
+{
+  while (c->gatherings) {
+    tsr__gathering *g = c->gatherings;
+    c->gatherings = g->next;
+    gathering_free(c, g);
+  }
+}

@@ -1,0 +1,707 @@
+/* A process among the others: its connection to the coordinator, which one thread holds.
+ *
+ *   caller: request -> outbox, waits ........................ <- answer, by its ticket
+ *                        |   (under the lock)                        ^
+ *   thread:              +-> link -> coordinator -> link -> frame ---+--> notices: who is there,
+ *                             a beat each second                          the first cause
+ *
+ * Invariant: only the thread touches the link. A call in the list is done once, by its answer or by
+ * the loss of the connection; after that no call enters the list any more. */
+#include "comm/coordinator.h"
+
+#include "base/events.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MILLISECOND INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+#define STACK ((size_t)1 << 20)
+#define GRACE 5.0 /* seconds that an answer may come late */
+#define LONG 1e9  /* seconds: more is for ever */
+
+typedef struct call {
+  struct call *next;
+  uint32_t ticket;
+  bool done;
+  tsr__error error;
+  tsr__text *out; /* the fields of the answer behind status and text; NULL: of no use */
+} call;
+
+struct tsr__comm {
+  tsr_runtime *rt;
+  tsr__role role;
+  pid_t pid;                     /* whose connection it is */
+  tsr__coordinator *coordinator; /* of process 0 */
+  tsr__link link;
+  int wake;
+  pthread_t thread;
+  bool started; /* the thread was */
+  _Atomic bool stop;
+  _Atomic uint8_t *presence; /* role.count */
+  pthread_mutex_t lock;      /* guards the rest */
+  pthread_cond_t answered;
+  tsr__text outbox;
+  call *calls;
+  uint32_t ticket;  /* of the last call */
+  tsr__error cause; /* the first failure that is known */
+  tsr__error lost;  /* why the connection is no more */
+};
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+typedef struct request {
+  tsr__text text;
+  size_t began;
+  uint32_t ticket;
+} request;
+
+static void request_begin(tsr__comm *comm, request *r, int kind)
+{
+  tsr__text_init(&r->text, &comm->rt->heap);
+  pthread_mutex_lock(&comm->lock);
+  if (!++comm->ticket) comm->ticket = 1; /* 0 asks for no answer */
+  r->ticket = comm->ticket;
+  pthread_mutex_unlock(&comm->lock);
+  r->began = tsr__packet_begin(&r->text, kind, r->ticket);
+}
+
+static struct timespec deadline_of(double seconds)
+{
+  int64_t now = tsr__now(), span = seconds > LONG ? INT64_MAX : (int64_t)(seconds * 1e9);
+  int64_t at = span > INT64_MAX - now ? INT64_MAX : now + span;
+  return (struct timespec){ at / SECOND, at % SECOND };
+}
+
+/* Waits for the answer, under the lock. */
+static void await(tsr__comm *comm, call *one, double seconds)
+{
+  struct timespec until = deadline_of(seconds + GRACE);
+  int code = 0;
+  while (!one->done && code != ETIMEDOUT)
+    code = pthread_cond_timedwait(&comm->answered, &comm->lock, &until);
+  if (one->done) return;
+  tsr__error_set(&one->error, TSR_EPEER,
+                 "process 0, where the coordinator is, does not answer: is it stopped?");
+  for (call **at = &comm->calls; *at; at = &(*at)->next)
+    if (*at == one) {
+      *at = one->next;
+      break;
+    }
+}
+
+/* Sends a request and waits for its answer, which should come within so many seconds. */
+static tsr_status ask(tsr__comm *comm, request *r, double seconds, tsr__text *out,
+                      tsr__error *error)
+{
+  call one = { .ticket = r->ticket, .out = out };
+  tsr__packet_end(&r->text, r->began);
+  pthread_mutex_lock(&comm->lock);
+  if (comm->lost.status) {
+    one.error = comm->lost;
+  } else {
+    tsr__text_put(&comm->outbox, tsr__text_get(&r->text), r->text.length);
+    if (r->text.failed || comm->outbox.failed) {
+      comm->outbox.failed = false;
+      tsr__error_set(&one.error, TSR_ENOMEM, "no memory for a request of %zu bytes",
+                     r->text.length);
+    } else {
+      one.next = comm->calls;
+      comm->calls = &one;
+      tsr__wake(comm->wake);
+      await(comm, &one, seconds);
+    }
+  }
+  pthread_mutex_unlock(&comm->lock);
+  tsr__text_free(&r->text);
+  if (one.error.status) tsr__error_set(error, one.error.status, "%s", one.error.text);
+  return one.error.status;
+}
+
+/* ---- what comes ------------------------------------------------------------------------------ */
+
+static void lose(tsr__comm *comm, tsr_status status, const char *text)
+{
+  pthread_mutex_lock(&comm->lock);
+  /* What is known of the cause says more than that the connection closed. */
+  bool known = comm->cause.status != TSR_OK && status != TSR_ENOMEM;
+  tsr__error_set(&comm->lost, status, "%s", known ? comm->cause.text : text);
+  if (!comm->cause.status) comm->cause = comm->lost;
+  for (call *one = comm->calls; one; one = one->next) {
+    one->error = comm->lost;
+    one->done = true;
+  }
+  comm->calls = NULL;
+  pthread_cond_broadcast(&comm->answered);
+  pthread_mutex_unlock(&comm->lock);
+}
+
+static void lose_connection(tsr__comm *comm)
+{
+  char text[500];
+  bool starved = comm->link.in.failed || comm->link.out.failed ||
+                 (comm->coordinator && atomic_load(&comm->coordinator->starved));
+  if (starved) snprintf(text, sizeof text, "no memory to talk to the other processes");
+  else
+    snprintf(
+        text, sizeof text,
+        "process 0, where the coordinator is (%s), has closed the connection: it ended, or was "
+        "killed",
+        comm->role.coordinator);
+  lose(comm, starved ? TSR_ENOMEM : TSR_EPEER, text);
+}
+
+static bool take_answer(tsr__comm *comm, tsr__packet *frame)
+{
+  char text[sizeof(((tsr__error *)0)->text)];
+  uint32_t status = tsr__take_u32(&frame->fields);
+  tsr__take_text(&frame->fields, text, sizeof text - 1);
+  if (frame->fields.bad) return false;
+  pthread_mutex_lock(&comm->lock);
+  call **at = &comm->calls;
+  while (*at && (*at)->ticket != frame->ticket) at = &(*at)->next;
+  call *one = *at;
+  if (one) {
+    *at = one->next;
+    one->done = true;
+    size_t length = (size_t)(frame->fields.end - frame->fields.at);
+    if (status) tsr__error_set(&one->error, (tsr_status)status, "%s", text);
+    else if (one->out) tsr__text_put(one->out, (const char *)frame->fields.at, length);
+    if (one->out && one->out->failed)
+      tsr__error_set(&one->error, TSR_ENOMEM, "no memory for an answer of %zu bytes", length);
+    pthread_cond_broadcast(&comm->answered);
+  }
+  pthread_mutex_unlock(&comm->lock);
+  return true; /* nobody waits for it any more: its deadline was over */
+}
+
+static void log_notice(tsr__comm *comm, int index, uint32_t presence, const char *text)
+{
+  static const char *const words[] = { "is awaited", "is here", "gives no sign of life", "failed",
+                                       "has left" };
+  tsr_log_level level = presence == TSR__FAILED   ? TSR_LOG_ERROR
+                        : presence == TSR__SILENT ? TSR_LOG_WARN
+                                                  : TSR_LOG_DEBUG;
+  if (*text) tsr__log(comm->rt, level, "process", "%s", text);
+  else tsr__log(comm->rt, level, "process", "process %d %s", index, words[presence]);
+}
+
+static bool take_notice(tsr__comm *comm, tsr__packet *frame)
+{
+  char text[sizeof(((tsr__error *)0)->text)];
+  uint32_t index = tsr__take_u32(&frame->fields), presence = tsr__take_u32(&frame->fields);
+  tsr__take_text(&frame->fields, text, sizeof text - 1);
+  if (!tsr__fields_done(&frame->fields) || index >= (uint32_t)comm->role.count ||
+      presence > TSR__LEFT)
+    return false;
+  atomic_store(&comm->presence[index], (uint8_t)presence);
+  if (presence == TSR__FAILED) {
+    pthread_mutex_lock(&comm->lock);
+    tsr__error_set(&comm->cause, TSR_EPEER, "%s", text);
+    pthread_mutex_unlock(&comm->lock);
+  }
+  log_notice(comm, (int)index, presence, text);
+  return true;
+}
+
+static bool take_frame(tsr__comm *comm, tsr__packet *frame)
+{
+  switch (frame->kind) {
+  case TSR__SAY_ANSWER: return take_answer(comm, frame);
+  case TSR__SAY_NOTICE: return take_notice(comm, frame);
+  case TSR__SAY_PONG: return true;
+  default: return false;
+  }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void take_outbox(tsr__comm *comm)
+{
+  pthread_mutex_lock(&comm->lock);
+  if (comm->outbox.length) {
+    tsr__text_put(&comm->link.out, comm->outbox.data, comm->outbox.length);
+    tsr__text_free(&comm->outbox);
+    tsr__text_init(&comm->outbox, &comm->rt->heap);
+  }
+  pthread_mutex_unlock(&comm->lock);
+}
+
+/* Waits and reads; false: the connection is of no use any more. */
+static bool exchange(tsr__comm *comm, int wait_ms, int64_t *heard)
+{
+  tsr__packet frame;
+  int got = 0;
+  take_outbox(comm);
+  if (!tsr__link_write(&comm->link)) return false;
+  short events = tsr__link_waiting(&comm->link) ? POLLIN | POLLOUT : POLLIN;
+  struct pollfd polls[2] = { { comm->wake, POLLIN, 0 }, { comm->link.fd, events, 0 } };
+  if (poll(polls, 2, wait_ms) <= 0) return true;
+  if (polls[0].revents) tsr__wake_drain(comm->wake);
+  if (!polls[1].revents) return true;
+  bool open = tsr__link_read(&comm->link);
+  *heard = tsr__now();
+  while ((got = tsr__link_next(&comm->link, &frame)) > 0)
+    if (!take_frame(comm, &frame)) return false;
+  return open && !got;
+}
+
+static void *attend(void *argument)
+{
+  tsr__comm *comm = argument;
+  int64_t last = tsr__now(), heard = last, beat = last;
+  int64_t stall = (int64_t)(comm->role.stall_seconds * 1e9);
+  uint64_t beats = 0;
+  tsr__packet frame;
+  /* What came with the welcome. */
+  bool good = true;
+  while (good && tsr__link_next(&comm->link, &frame) > 0) good = take_frame(comm, &frame);
+  while (good && !atomic_load(&comm->stop)) {
+    int64_t now = tsr__now(), left = (beat - now) / MILLISECOND;
+    /* Whoever was stopped has heard nothing meanwhile, and looks first. */
+    if (now - last > 2 * SECOND) heard = now;
+    last = now;
+    if (left <= 0) {
+      size_t began = tsr__packet_begin(&comm->link.out, TSR__SAY_PING, 0);
+      tsr__write_u64(&comm->link.out, ++beats);
+      tsr__packet_end(&comm->link.out, began);
+      beat = now + TSR__BEAT_MS * MILLISECOND;
+      left = TSR__BEAT_MS;
+    }
+    good = exchange(comm, (int)left, &heard);
+    if (good && tsr__now() - heard > stall) {
+      lose(comm, TSR_EPEER,
+           "process 0, where the coordinator is, gives no sign of life: is it stopped, or its host "
+           "gone?");
+      return NULL;
+    }
+  }
+  if (!good) lose_connection(comm);
+  return NULL;
+}
+
+/* ---- joining --------------------------------------------------------------------------------- */
+
+/* The next frame, or why there is none: 0 the connection closed or time is over. */
+static int next_frame(tsr__link *link, int64_t until, tsr__packet *frame)
+{
+  for (;;) {
+    int got = tsr__link_next(link, frame);
+    if (got) return got;
+    int64_t left = (until - tsr__now()) / MILLISECOND;
+    struct pollfd wait = { link->fd, POLLIN, 0 };
+    if (left <= 0 || !tsr__link_write(link)) return 0;
+    if (tsr__link_waiting(link)) wait.events |= POLLOUT;
+    if (poll(&wait, 1, left > 1000 ? 1000 : (int)left) <= 0) continue;
+    if (!tsr__link_read(link) && link->in.length == link->in_at) return 0;
+  }
+}
+
+typedef struct greeting {
+  uint8_t server[TSR__NONCE], client[TSR__NONCE];
+  bool secret;
+} greeting;
+
+static tsr_status read_hello(tsr__comm *comm, tsr__packet *frame, greeting *out, tsr__error *error)
+{
+  char word[9] = "";
+  uint32_t version = 0;
+  bool good = frame && frame->kind == TSR__SAY_HELLO;
+  if (good) {
+    tsr__take_text(&frame->fields, word, 8);
+    version = tsr__take_u32(&frame->fields);
+    tsr__blob nonce = tsr__take_bytes(&frame->fields);
+    out->secret = tsr__take_u32(&frame->fields) != 0;
+    good =
+        tsr__fields_done(&frame->fields) && nonce.length == TSR__NONCE && !strcmp(word, "tessera");
+    if (good) memcpy(out->server, nonce.data, TSR__NONCE);
+  }
+  if (!good)
+    return tsr__error_set(error, TSR_EPEER,
+                          "what answers at %s is no coordinator of Tessera; is the port another "
+                          "program's?",
+                          comm->role.coordinator);
+  if (version != TSR__WIRE_VERSION)
+    return tsr__error_set(error, TSR_EPEER,
+                          "process 0 speaks version %u of the protocol, this process %d; all must "
+                          "load the same library",
+                          version, TSR__WIRE_VERSION);
+  if (!out->secret && *comm->role.secret && comm->role.index)
+    return tsr__error_set(error, TSR_EPEER,
+                          "the coordinator at %s has no secret and this process has one; set "
+                          ".secret or TSR_SECRET to the same text for all, process 0 too",
+                          comm->role.coordinator);
+  return TSR_OK;
+}
+
+static tsr__claim claim_of(const tsr__comm *comm, const greeting *g, const char *who)
+{
+  return (
+      tsr__claim){ comm->role.secret,         who, g->server, g->client, (uint32_t)comm->role.index,
+                   (uint32_t)comm->role.count };
+}
+
+static void put_join(tsr__comm *comm, const greeting *g)
+{
+  tsr__text *out = &comm->link.out;
+  tsr__claim claim = claim_of(comm, g, "join");
+  struct utsname host;
+  uint8_t proof[TSR__PROOF];
+  if (uname(&host)) host.nodename[0] = '\0';
+  host.nodename[64] = '\0';
+  tsr__claim_proof(&claim, proof);
+  size_t began = tsr__packet_begin(out, TSR__SAY_JOIN, 0);
+  tsr__write_bytes(out, g->client, TSR__NONCE);
+  tsr__write_bytes(out, proof, *comm->role.secret ? sizeof proof : 0);
+  tsr__write_u32(out, (uint32_t)comm->role.index);
+  tsr__write_u32(out, (uint32_t)comm->role.count);
+  tsr__write_bytes(out, host.nodename, strlen(host.nodename));
+  tsr__write_u32(out, (uint32_t)comm->pid);
+  tsr__packet_end(out, began);
+}
+
+static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeting *g,
+                               tsr__error *error)
+{
+  char text[900];
+  uint8_t expected[TSR__PROOF];
+  tsr__fields *fields = &frame->fields;
+  if (frame->kind == TSR__SAY_REFUSED) {
+    uint32_t status = tsr__take_u32(fields);
+    tsr__take_text(fields, text, sizeof text - 1);
+    return tsr__error_set(error, status == TSR_EARG ? TSR_EARG : TSR_EPEER, "%s", text);
+  }
+  tsr__claim claim = claim_of(comm, g, "welcome");
+  tsr__blob proof = tsr__take_bytes(fields);
+  bool good = frame->kind == TSR__SAY_WELCOME && tsr__fields_done(fields);
+  tsr__claim_proof(&claim, expected);
+  /* Process 0 knows itself. */
+  if (good && *comm->role.secret && comm->role.index)
+    good = proof.length == TSR__PROOF && tsr__proof_same(proof.data, expected, TSR__PROOF);
+  if (good) return TSR_OK;
+  return tsr__error_set(error, TSR_EPEER,
+                        "what answers at %s does not know the secret of this process",
+                        comm->role.coordinator);
+}
+
+/* Introduces the process on a connection. `*again`: it closed before anything was said. */
+static tsr_status greet(tsr__comm *comm, int64_t until, bool *again, tsr__error *error)
+{
+  greeting g;
+  tsr__packet frame;
+  *again = false;
+  if (getentropy(g.client, sizeof g.client)) memset(g.client, 0, sizeof g.client);
+  int got = next_frame(&comm->link, until, &frame);
+  if (got) {
+    tsr_status status = read_hello(comm, got > 0 ? &frame : NULL, &g, error);
+    if (status) return status;
+    put_join(comm, &g);
+    got = next_frame(&comm->link, until, &frame);
+  }
+  if (got > 0) return read_welcome(comm, &frame, &g, error);
+  *again = !got && !comm->link.in.failed && !comm->link.out.failed;
+  if (!*again) return tsr__error_set(error, TSR_ENOMEM, "no memory to talk to the other processes");
+  return TSR_EPEER;
+}
+
+static tsr_status unreachable(tsr__comm *comm, int lookup, tsr__error *error)
+{
+  char buffer[128], seconds[32];
+  int code = errno;
+  tsr__text_f64(seconds, comm->role.start_seconds);
+  return tsr__error_set(error, TSR_EPEER,
+                        "process %d cannot reach process 0 at %s (%s) within %s s: does process 0 "
+                        "run, and listen at this address?",
+                        comm->role.index, comm->role.coordinator,
+                        lookup ? gai_strerror(lookup)
+                        : code ? tsr__sys_text(code, buffer, sizeof buffer)
+                               : "nothing came",
+                        seconds);
+}
+
+/* Tries until process 0 is there: it may start later. */
+static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
+{
+  tsr__address at;
+  int64_t until = tsr__now() + (int64_t)(comm->role.start_seconds * 1e9);
+  int64_t pause = MILLISECOND;
+  tsr_status status = tsr__address_parse(comm->role.coordinator, &at, error);
+  while (!status) {
+    int lookup = 0, fd = tsr__address_connect(&at, 2000, &lookup);
+    bool again = true;
+    if (fd >= 0) {
+      int64_t most = tsr__now() + 10 * SECOND;
+      tsr__link_init(&comm->link, &comm->rt->heap, fd, TSR__FRAME_MOST);
+      status = greet(comm, most < until ? most : until, &again, error);
+      if (!status || !again) return status;
+      tsr__link_close(&comm->link);
+      status = TSR_OK;
+      errno = 0;
+    }
+    int code = errno;
+    if (tsr__now() + pause > until) {
+      errno = code;
+      return unreachable(comm, lookup, error);
+    }
+    nanosleep(&(struct timespec){ 0, (long)pause }, NULL);
+    /* Longer each time, and not all at once. */
+    uint64_t salt = tsr__hash(&pause, sizeof pause, comm->rt->heap.seed);
+    if (pause < 200 * MILLISECOND) pause = pause * 3 / 2 + (int64_t)(salt % (uint64_t)pause);
+  }
+  return status;
+}
+
+static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
+{
+  int pair[2];
+  bool unused;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair))
+    return tsr__error_set(error, TSR_EIO, "the system has no socket for the coordinator");
+  tsr__link_init(&comm->link, &comm->rt->heap, pair[0], TSR__FRAME_MOST);
+  tsr_status status =
+      tsr__coordinator_open(&comm->rt->heap, &comm->role, pair[1], &comm->coordinator, error);
+  if (!status) status = greet(comm, tsr__now() + 10 * SECOND, &unused, error);
+  if (!status) return TSR_OK;
+  bool starved = comm->coordinator && atomic_load(&comm->coordinator->starved);
+  return tsr__error_set(error, starved ? TSR_ENOMEM : status,
+                        "process 0 cannot talk to its own coordinator");
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static tsr_status start_thread(tsr__comm *comm, tsr__error *error)
+{
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  comm->link.most = TSR__ANSWER_MOST;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK);
+  comm->started = !pthread_create(&comm->thread, &attributes, attend, comm);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (comm->started) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the connection");
+}
+
+static void init_lock(tsr__comm *comm)
+{
+  pthread_condattr_t clock;
+  pthread_mutex_init(&comm->lock, NULL);
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&comm->answered, &clock);
+  pthread_condattr_destroy(&clock);
+}
+
+static void comm_free(tsr__comm *comm)
+{
+  tsr__heap *heap = &comm->rt->heap;
+  atomic_store(&comm->stop, true);
+  if (comm->started) {
+    tsr__wake(comm->wake);
+    pthread_join(comm->thread, NULL);
+  }
+  tsr__link_close(&comm->link);
+  if (comm->coordinator) tsr__coordinator_close(comm->coordinator);
+  if (comm->wake >= 0) close(comm->wake);
+  tsr__text_free(&comm->outbox);
+  pthread_cond_destroy(&comm->answered);
+  pthread_mutex_destroy(&comm->lock);
+  tsr__del(heap, (void *)comm->presence, (size_t)comm->role.count);
+  tsr__del(heap, comm, sizeof *comm);
+}
+
+tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
+                          tsr__error *error)
+{
+  tsr__comm *comm = tsr__new(&rt->heap, sizeof *comm);
+  if (!comm) return tsr__error_set(error, TSR_ENOMEM, "no memory to join the other processes");
+  comm->rt = rt;
+  comm->role = *role;
+  comm->pid = getpid();
+  comm->link.fd = -1;
+  comm->presence = tsr__new(&rt->heap, (size_t)role->count);
+  comm->wake = tsr__wake_open();
+  init_lock(comm);
+  tsr__text_init(&comm->outbox, &rt->heap);
+  tsr_status status = TSR_OK;
+  if (!comm->presence || comm->wake < 0)
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory to join the other processes");
+  if (!status) status = role->index ? connect_member(comm, error) : connect_first(comm, error);
+  if (!status) status = start_thread(comm, error);
+  tsr__comm_meeting all = { .name = "the start", .seconds = role->start_seconds };
+  if (!status) status = tsr__comm_meet(comm, &all, NULL, error);
+  if (!status) *out = comm;
+  else if (comm->started) tsr__comm_close(comm);
+  else comm_free(comm);
+  return status;
+}
+
+void tsr__comm_close(tsr__comm *comm)
+{
+  request r;
+  tsr__error unused = { .status = TSR_OK };
+  if (!comm) return;
+  if (comm->pid != getpid()) {
+    /* A child's copy: its threads are not here, and the connection is the parent's. */
+    close(comm->link.fd);
+    close(comm->wake);
+    return;
+  }
+  request_begin(comm, &r, TSR__SAY_BYE);
+  ask(comm, &r, comm->role.index ? 1 : comm->role.close_seconds, NULL, &unused);
+  comm_free(comm);
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+int tsr__comm_index(const tsr__comm *comm)
+{
+  return comm->role.index;
+}
+
+int tsr__comm_count(const tsr__comm *comm)
+{
+  return comm->role.count;
+}
+
+tsr__presence tsr__comm_presence(tsr__comm *comm, int index)
+{
+  if (index < 0 || index >= comm->role.count) return TSR__ABSENT;
+  return (tsr__presence)atomic_load(&comm->presence[index]);
+}
+
+bool tsr__comm_failed(tsr__comm *comm, tsr__error *out)
+{
+  pthread_mutex_lock(&comm->lock);
+  *out = comm->cause;
+  pthread_mutex_unlock(&comm->lock);
+  return out->status != TSR_OK;
+}
+
+void tsr__comm_fail(tsr__comm *comm, const char *cause)
+{
+  pthread_mutex_lock(&comm->lock);
+  size_t began = tsr__packet_begin(&comm->outbox, TSR__SAY_FAIL, 0), length = strlen(cause);
+  tsr__write_bytes(&comm->outbox, cause, length < 500 ? length : 500);
+  tsr__packet_end(&comm->outbox, began);
+  /* Without memory for it the end of the process is what the others hear of. */
+  if (comm->outbox.failed) comm->outbox.length = began;
+  comm->outbox.failed = false;
+  pthread_mutex_unlock(&comm->lock);
+  tsr__wake(comm->wake);
+}
+
+static uint64_t milliseconds(double seconds)
+{
+  return seconds > LONG ? (uint64_t)(LONG * 1000) : (uint64_t)(seconds * 1000 + 0.999);
+}
+
+static bool fits(const char *key, size_t length, tsr__error *error)
+{
+  if (strlen(key) > TSR__KEY_MOST)
+    tsr__error_set(error, TSR_EARG, "'%.40s...' has %zu bytes, at most %d", key, strlen(key),
+                   TSR__KEY_MOST);
+  else if (length > TSR__VALUE_MOST)
+    tsr__error_set(error, TSR_EARG,
+                   "'%s': a value of %zu bytes, at most %d: the store is for small things", key,
+                   length, TSR__VALUE_MOST);
+  return !error->status;
+}
+
+tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool overwrite,
+                         tsr__error *error)
+{
+  request r;
+  if (!fits(key, value.length, error)) return error->status;
+  request_begin(comm, &r, TSR__SAY_SET);
+  tsr__write_bytes(&r.text, key, strlen(key));
+  tsr__write_bytes(&r.text, value.data, value.length);
+  tsr__write_u32(&r.text, overwrite);
+  return ask(comm, &r, 0, NULL, error);
+}
+
+tsr_status tsr__comm_get(tsr__comm *comm, tsr__wanted *wanted, tsr__text *out, tsr__error *error)
+{
+  request r;
+  tsr__text answer;
+  if (!fits(wanted->key, 0, error)) return error->status;
+  tsr__text_init(&answer, &comm->rt->heap);
+  request_begin(comm, &r, TSR__SAY_GET);
+  tsr__write_bytes(&r.text, wanted->key, strlen(wanted->key));
+  tsr__write_u64(&r.text, milliseconds(wanted->seconds));
+  tsr_status status = ask(comm, &r, wanted->seconds, &answer, error);
+  tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
+                         false };
+  if (!status) {
+    wanted->found = tsr__take_u32(&fields) != 0;
+    tsr__blob value = tsr__take_bytes(&fields);
+    tsr__text_put(out, value.data, value.length);
+    if (out->failed) status = tsr__error_set(error, TSR_ENOMEM, "no memory for the value");
+  }
+  tsr__text_free(&answer);
+  return status;
+}
+
+static tsr_status ask_key(tsr__comm *comm, int kind, const char *key, tsr__text *out,
+                          tsr__error *error)
+{
+  request r;
+  if (!fits(key, 0, error)) return error->status;
+  request_begin(comm, &r, kind);
+  tsr__write_bytes(&r.text, key, strlen(key));
+  return ask(comm, &r, 0, out, error);
+}
+
+tsr_status tsr__comm_delete(tsr__comm *comm, const char *key, tsr__error *error)
+{
+  return ask_key(comm, TSR__SAY_DELETE, key, NULL, error);
+}
+
+tsr_status tsr__comm_list(tsr__comm *comm, const char *prefix, tsr__text *out, tsr__error *error)
+{
+  return ask_key(comm, TSR__SAY_LIST, prefix, out, error);
+}
+
+tsr_status tsr__comm_add(tsr__comm *comm, const char *key, int64_t delta, int64_t *out,
+                         tsr__error *error)
+{
+  request r;
+  tsr__text answer;
+  if (!fits(key, 0, error)) return error->status;
+  tsr__text_init(&answer, &comm->rt->heap);
+  request_begin(comm, &r, TSR__SAY_ADD);
+  tsr__write_bytes(&r.text, key, strlen(key));
+  tsr__write_u64(&r.text, (uint64_t)delta);
+  tsr_status status = ask(comm, &r, 0, &answer, error);
+  tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
+                         false };
+  if (!status) *out = (int64_t)tsr__take_u64(&fields);
+  tsr__text_free(&answer);
+  return status;
+}
+
+tsr_status tsr__comm_meet(tsr__comm *comm, const tsr__comm_meeting *meeting, tsr__text *out,
+                          tsr__error *error)
+{
+  request r;
+  if (!fits(meeting->name, meeting->record.length, error)) return error->status;
+  request_begin(comm, &r, TSR__SAY_MEET);
+  tsr__write_bytes(&r.text, meeting->name, strlen(meeting->name));
+  tsr__write_u64(&r.text, milliseconds(meeting->seconds));
+  tsr__write_u32(&r.text, meeting->processes ? (uint32_t)meeting->count : 0);
+  for (int i = 0; meeting->processes && i < meeting->count; i++)
+    tsr__write_u32(&r.text, (uint32_t)meeting->processes[i]);
+  tsr__write_bytes(&r.text, meeting->record.data, meeting->record.length);
+  return ask(comm, &r, meeting->seconds, out, error);
+}

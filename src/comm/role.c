@@ -1,0 +1,386 @@
+/* Who this process is: its number, how many there are, and where the coordinator is.
+ *
+ * Each of these is taken from the first that says it:
+ *
+ *   1. options of tsr_initialize
+ *   2. TSR_* variables, which `tessera run` sets and people may
+ *   3. the variables of a launcher, the first of these that is there:
+ *
+ *      launcher     is there if one is set        number, count                coordinator
+ *      openmpi      OMPI_COMM_WORLD_SIZE, _RANK   OMPI_COMM_WORLD_RANK, _SIZE  host of mpirun (4)
+ *      mpich        PMI_SIZE, PMI_RANK            PMI_RANK, PMI_SIZE           -
+ *      slurm        SLURM_STEP_ID                 SLURM_PROCID, SLURM_NTASKS   first host of step
+ *      kubernetes   JOB_COMPLETION_INDEX          JOB_COMPLETION_INDEX, -      -
+ *      torchrun     WORLD_SIZE, RANK, MASTER_ADDR RANK, WORLD_SIZE             MASTER_ADDR
+ *
+ *   4. nothing says anything: one process, alone
+ *
+ * Invariant: nothing is guessed. What a launcher says by halves, in words that are no numbers, or
+ * otherwise than TSR_* does, is an error that names the variables: processes that each believe to
+ * be alone would give wrong results without a word. */
+#include "comm/comm.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PORT_FIRST 61440 /* of 4096 ports that jobs are spread over by their numbers */
+
+typedef struct finding {
+  const tsr__environment *env;
+  tsr__error *error;
+  const char *who;    /* "Slurm"; NULL: no launcher */
+  long index, count;  /* -1: not said */
+  char address[300];  /* "": not said */
+  const char *needed; /* what says the coordinator's address here */
+} finding;
+
+typedef struct launcher {
+  const char *name, *title;
+  const char *signs[4]; /* it is there if one of these is set */
+  bool (*read)(finding *f);
+} launcher;
+
+/* ---- variables ------------------------------------------------------------------------------- */
+
+static const char *value_of(const finding *f, const char *name)
+{
+  const char *value = f->env->get(name, f->env->user);
+  return value && *value ? value : NULL;
+}
+
+/* A whole number of at most `most`, in decimal; -1: the text is none. */
+static long number(const char *text, long most)
+{
+  long value = 0;
+  for (const char *at = text; *at; at++) {
+    if (*at < '0' || *at > '9' || value > most) return -1;
+    value = value * 10 + (*at - '0');
+  }
+  return *text && value <= most ? value : -1;
+}
+
+/* Reads a number that must be there; false, with the error, if it is none. */
+static bool read_number(finding *f, const char *name, long most, long *out)
+{
+  const char *text = value_of(f, name);
+  if (text) *out = number(text, most);
+  if (text && *out >= 0) return true;
+  if (text)
+    tsr__error_set(
+        f->error, TSR_EARG,
+        "%s: %s is \"%.60s\", expected a whole number of at most %ld; say .process_count "
+        "and .process_index instead, or set TSR_DETECT=none",
+        f->who, name, text, most);
+  else
+    tsr__error_set(f->error, TSR_EARG,
+                   "%s seems to have started this process, but %s is not set; set it, or "
+                   "TSR_DETECT=none if this process is alone",
+                   f->who, name);
+  return false;
+}
+
+/* The number of processes, which is 1 at least, and of this one among them. */
+static bool read_place(finding *f, const char *count, const char *index)
+{
+  if (!read_number(f, count, TSR__PROCESSES_MOST, &f->count) ||
+      !read_number(f, index, TSR__PROCESSES_MOST, &f->index))
+    return false;
+  if (f->index < f->count) return true;
+  tsr__error_set(f->error, TSR_EARG, "%s: %s is %ld and %s is %ld: there is no such process",
+                 f->who, index, f->index, count, f->count);
+  return false;
+}
+
+static void put_address(finding *f, const char *host, size_t length, long port)
+{
+  bool six = memchr(host, ':', length) != NULL;
+  if (length < 250)
+    snprintf(f->address, sizeof f->address, six ? "[%.*s]:%ld" : "%.*s:%ld", (int)length, host,
+             port);
+}
+
+/* ---- launchers ------------------------------------------------------------------------------- */
+
+/* "3422552064.0;tcp://10.0.0.1,192.168.0.1:43577", or "...;tcp6://[fe80::1]:43577": where mpirun
+ * runs, which is where process 0 does unless its hosts were listed otherwise. */
+static void read_hnp(finding *f, const char *uri)
+{
+  const char *host = strstr(uri, "://");
+  long job = strtol(uri, NULL, 10);
+  if (!host || job <= 0) return;
+  host += 3;
+  host += *host == '[';
+  put_address(f, host, strcspn(host, uri[0] && host[-1] == '[' ? "]," : ",:]"),
+              PORT_FIRST + job / 4096 % 4096);
+}
+
+static bool read_openmpi(finding *f)
+{
+  const char *uri = value_of(f, "OMPI_MCA_orte_hnp_uri");
+  if (!read_place(f, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")) return false;
+  if (uri) read_hnp(f, uri);
+  f->needed = "Open MPI 5 does not say where its processes run";
+  return true;
+}
+
+static bool read_mpich(finding *f)
+{
+  f->needed = "MPICH does not say where its processes run";
+  return read_place(f, "PMI_SIZE", "PMI_RANK");
+}
+
+/* The first host of a list: "node001,b", "node[001-015,20],b" -> node001. */
+static void read_hosts(finding *f, const char *list, long port)
+{
+  char host[256];
+  size_t length = strcspn(list, "[,");
+  if (!length || length >= sizeof host) return;
+  memcpy(host, list, length);
+  const char *digits = list[length] == '[' ? list + length + 1 : "";
+  size_t more = strspn(digits, "0123456789");
+  if (length + more >= sizeof host) return;
+  memcpy(host + length, digits, more);
+  put_address(f, host, length + more, port);
+}
+
+static bool read_slurm(finding *f)
+{
+  long job = 0, step = 0;
+  const char *list = value_of(f, "SLURM_STEP_NODELIST");
+  const char *count = value_of(f, "SLURM_NTASKS") ? "SLURM_NTASKS" : "SLURM_STEP_NUM_TASKS";
+  if (!read_place(f, count, "SLURM_PROCID") || !read_number(f, "SLURM_JOB_ID", 4294967295, &job) ||
+      !read_number(f, "SLURM_STEP_ID", 4294967295, &step))
+    return false;
+  /* Steps of one job may run at the same time. */
+  if (list) read_hosts(f, list, PORT_FIRST + (job + 1021 * step) % 4096);
+  f->needed = "SLURM_STEP_NODELIST is not set";
+  return true;
+}
+
+static bool read_kubernetes(finding *f)
+{
+  f->needed =
+      "a pod does not know where the first one is: with a headless service as .spec.subdomain "
+      "it is JOB-0.SUBDOMAIN";
+  return read_number(f, "JOB_COMPLETION_INDEX", TSR__PROCESSES_MOST, &f->index);
+}
+
+static bool read_torchrun(finding *f)
+{
+  const char *host = value_of(f, "MASTER_ADDR");
+  long port = 0;
+  if (!read_place(f, "WORLD_SIZE", "RANK")) return false;
+  f->needed = "MASTER_ADDR is not set";
+  if (!host) return true;
+  if (!read_number(f, "MASTER_PORT", 65535, &port)) return false;
+  /* torchrun itself listens at MASTER_PORT. */
+  if (value_of(f, "TORCHELASTIC_RUN_ID")) port = port < 65535 ? port + 1 : port - 1;
+  put_address(f, host, strlen(host), port);
+  return true;
+}
+
+static const launcher launchers[] = {
+  { "openmpi", "Open MPI", { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" }, read_openmpi },
+  { "mpich", "MPICH", { "PMI_SIZE", "PMI_RANK" }, read_mpich },
+  { "slurm", "Slurm", { "SLURM_STEP_ID" }, read_slurm },
+  { "kubernetes", "Kubernetes", { "JOB_COMPLETION_INDEX" }, read_kubernetes },
+  { "torchrun", "torchrun", { "WORLD_SIZE", "RANK", "MASTER_ADDR" }, read_torchrun },
+};
+enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
+
+static bool is_there(const finding *f, const launcher *one)
+{
+  for (int i = 0; i < 4 && one->signs[i]; i++)
+    if (value_of(f, one->signs[i])) return true;
+  return false;
+}
+
+/* Looks for a launcher: the one that was named, or the first that is there. */
+static bool find_launcher(finding *f, const char *wanted)
+{
+  if (wanted && !strcmp(wanted, "none")) return true;
+  bool known = false;
+  for (int i = 0; i < LAUNCHERS; i++) {
+    const launcher *one = &launchers[i];
+    bool named = wanted && !strcmp(wanted, one->name);
+    known = known || named;
+    if (wanted ? !named : !is_there(f, one)) continue;
+    f->who = one->title;
+    return one->read(f);
+  }
+  if (!wanted || known) return true;
+  tsr__error_set(f->error, TSR_EARG,
+                 ".detect or TSR_DETECT is \"%.40s\", expected openmpi, mpich, slurm, kubernetes, "
+                 "torchrun or none",
+                 wanted);
+  return false;
+}
+
+/* ---- options and TSR_* ----------------------------------------------------------------------- */
+
+typedef struct said {
+  long index, count;  /* -1: not said */
+  const char *source; /* "options", "TSR_* variables" */
+} said;
+
+static bool read_options(finding *f, const tsr_process_opts *o, said *out)
+{
+  *out = (said){ -1, -1, "options" };
+  if (o->process_count < 0 || o->process_count > TSR__PROCESSES_MOST)
+    tsr__error_set(f->error, TSR_EARG,
+                   ".process_count is %d, expected 1 to %d, or 0 to look for it", o->process_count,
+                   TSR__PROCESSES_MOST);
+  else if (o->process_index && !o->process_count)
+    tsr__error_set(f->error, TSR_EARG,
+                   ".process_index is %d and .process_count is not set; set both, or none",
+                   o->process_index);
+  else if (o->process_count && (o->process_index < 0 || o->process_index >= o->process_count))
+    tsr__error_set(f->error, TSR_EARG, ".process_index is %d, expected 0 to %d", o->process_index,
+                   o->process_count - 1);
+  else if (o->process_count) *out = (said){ o->process_index, o->process_count, "options" };
+  return !f->error->status;
+}
+
+static bool read_variables(finding *f, said *out)
+{
+  const char *count = value_of(f, "TSR_PROCESS_COUNT"), *index = value_of(f, "TSR_PROCESS_INDEX");
+  *out = (said){ -1, -1, "TSR_* variables" };
+  f->who = "TSR_*";
+  if (count && !read_number(f, "TSR_PROCESS_COUNT", TSR__PROCESSES_MOST, &out->count)) return false;
+  if (index && !read_number(f, "TSR_PROCESS_INDEX", TSR__PROCESSES_MOST, &out->index)) return false;
+  f->who = NULL;
+  if (!out->count) tsr__error_set(f->error, TSR_EARG, "TSR_PROCESS_COUNT is 0, expected 1 or more");
+  return out->count != 0;
+}
+
+/* Two that both say a number must say the same one: else one is left over from elsewhere. */
+static bool agree(finding *f, const char *what, long own, long other)
+{
+  if (own < 0 || other < 0 || own == other) return true;
+  tsr__error_set(f->error, TSR_EARG,
+                 "%s is %ld by TSR_PROCESS_%s and %ld by %s; unset the one that is wrong, or set "
+                 "TSR_DETECT=none",
+                 what, own, strcmp(what, "the number of processes") ? "INDEX" : "COUNT", other,
+                 f->who);
+  return false;
+}
+
+/* Puts what variables and a launcher say together, where options say nothing. */
+static bool combine(finding *f, const tsr_process_opts *o, said *out)
+{
+  said own;
+  const char *wanted = o->detect ? o->detect : value_of(f, "TSR_DETECT");
+  if (!read_variables(f, &own)) return false;
+  bool whole = own.count > 0 && own.index >= 0;
+  /* A whole set of variables is somebody's word; launchers around it are of no interest. */
+  if (!whole && !find_launcher(f, wanted)) return false;
+  if (!agree(f, "the number of processes", own.count, f->count) ||
+      !agree(f, "the number of this process", own.index, f->index))
+    return false;
+  out->count = own.count > 0 ? own.count : f->count;
+  out->index = own.index >= 0 ? own.index : f->index;
+  out->source = f->who ? f->who : "TSR_* variables";
+  if (out->count < 0 && out->index < 0) {
+    *out = (said){ 0, 1, "nothing: it is alone" };
+    return true;
+  }
+  const char *lacks = out->count < 0 ? "COUNT" : out->index < 0 ? "INDEX" : NULL;
+  if (lacks)
+    tsr__error_set(f->error, TSR_EARG,
+                   "by %s this is one of several processes, but nothing says %s; set "
+                   "TSR_PROCESS_%s%s",
+                   out->source, out->count < 0 ? "how many there are" : "which one it is", lacks,
+                   f->who && !strcmp(f->who, "Kubernetes") ? " to the job's .spec.completions"
+                                                           : "");
+  else if (out->index >= out->count)
+    tsr__error_set(f->error, TSR_EARG, "by %s this is process %ld of %ld: there is no such process",
+                   out->source, out->index, out->count);
+  return !f->error->status;
+}
+
+/* ---- the rest -------------------------------------------------------------------------------- */
+
+/* A text from an option or a variable. */
+static bool copy_text(finding *f, char out[300], const char *option, const char *variable)
+{
+  const char *text = option ? option : value_of(f, variable);
+  out[0] = '\0';
+  if (!text) return true;
+  if (strlen(text) >= 300)
+    tsr__error_set(f->error, TSR_EARG, "%s or its option has %zu bytes, at most 299", variable,
+                   strlen(text));
+  else snprintf(out, 300, "%s", text);
+  return strlen(text) < 300;
+}
+
+/* Seconds from an option or a variable, in whole numbers there. */
+static bool read_seconds(finding *f, double option, const char *variable, double *out)
+{
+  long seconds;
+  const char *text = value_of(f, variable);
+  if (!(option >= 0) || option > 1e9) {
+    tsr__error_set(f->error, TSR_EARG,
+                   "a timeout is negative, no number or above 1e9 s; 0 is the default");
+    return false;
+  }
+  f->who = "TSR_*";
+  if (option > 0) *out = option;
+  else if (text && !read_number(f, variable, 1000000000, &seconds)) return false;
+  else if (text && seconds) *out = (double)seconds;
+  return true;
+}
+
+static bool read_rest(finding *f, const tsr_process_opts *o, tsr__role *out)
+{
+  out->start_seconds = 300;
+  out->stall_seconds = 30;
+  out->close_seconds = 300;
+  return copy_text(f, out->coordinator, o->coordinator, "TSR_COORDINATOR") &&
+         copy_text(f, out->bind, o->bind, "TSR_BIND") &&
+         copy_text(f, out->secret, o->secret, "TSR_SECRET") &&
+         read_seconds(f, o->start_timeout, "TSR_START_TIMEOUT", &out->start_seconds) &&
+         read_seconds(f, o->stall_timeout, "TSR_STALL_TIMEOUT", &out->stall_seconds) &&
+         read_seconds(f, o->close_timeout, "TSR_CLOSE_TIMEOUT", &out->close_seconds);
+}
+
+static bool read_address(finding *f, const said *place, tsr__role *out)
+{
+  tsr__address at;
+  const char *from = "";
+  if (!*out->coordinator && place->count > 1 && *f->address) {
+    snprintf(out->coordinator, sizeof out->coordinator, "%s", f->address);
+    from = " and its address from there";
+  }
+  if (!*out->coordinator && place->count > 1) {
+    tsr__error_set(
+        f->error, TSR_EARG,
+        "by %s this is process %ld of %ld, but where process 0 listens is not known%s%s; "
+        "set .coordinator or TSR_COORDINATOR to \"HOST:PORT\" of process 0, the same for "
+        "all",
+        place->source, place->index, place->count, f->needed ? ": " : "",
+        f->needed ? f->needed : "");
+    return false;
+  }
+  snprintf(out->source, sizeof out->source, "%s%s", place->source, from);
+  if (*out->coordinator && tsr__address_parse(out->coordinator, &at, f->error)) return false;
+  return !*out->bind || !tsr__address_parse(out->bind, &at, f->error);
+}
+
+tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *env, tsr__role *out,
+                          tsr__error *error)
+{
+  finding f = { .env = env, .error = error, .index = -1, .count = -1 };
+  tsr__role role = { .index = 0 };
+  said place;
+  bool good = read_options(&f, opts, &place);
+  if (good && place.count < 0) good = combine(&f, opts, &place);
+  const char *launcher_name = f.who;
+  if (good) good = read_rest(&f, opts, &role);
+  f.who = launcher_name;
+  if (good) good = read_address(&f, &place, &role);
+  if (!good) return error->status;
+  role.index = (int)place.index;
+  role.count = (int)place.count;
+  *out = role;
+  return TSR_OK;
+}
