@@ -74,6 +74,11 @@ const tool_option tool_options[OPT_COUNT] = {
                          "CSV: a name that stands twice is an error, and gets no number" },
   [OPT_QUICK] = { "--quick", NULL, NULL, "schema", false,
                   "names and types of a sample; read no rows" },
+  [OPT_PROCESSES] = { "--processes", "N", NULL, "run", false,
+                      "how many processes to start; -n N is the same" },
+  [OPT_COORDINATOR] = { "--coordinator", "A", NULL, "run", false,
+                        "where process 0 listens: HOST:PORT or unix:PATH (default a socket that "
+                        "only this user can reach)" },
   [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info", false,
                     "split the rows over N virtual devices (default cpu:1)" },
   [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
@@ -167,6 +172,13 @@ static int find_option(const char *command, const char *word, size_t length)
   return -1;
 }
 
+/* The two options that have a letter. */
+static int short_option(const char *command, const char *word)
+{
+  if (!strcmp(word, "-h")) return OPT_HELP;
+  return !strcmp(word, "-n") && tool_takes(command, OPT_PROCESSES) ? OPT_PROCESSES : -1;
+}
+
 const char *tool_value(const tool_args *args, tool_opt option)
 {
   return args->count[option] ? args->value[option][0] : NULL;
@@ -205,6 +217,7 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
            : option == OPT_SKIP         ? "number of lines"
            : option == OPT_WIDTH        ? "number of characters"
            : option == OPT_UNPACK_LIMIT ? "number of bytes"
+           : option == OPT_PROCESSES    ? "number of processes"
                                         : "number of rows");
   return mistake(args->command, text, value);
 }
@@ -263,7 +276,9 @@ static bool numbers(tool_args *args)
   return number(args, OPT_LIMIT, &args->limit) && number(args, OPT_TAIL, &args->tail) &&
          number(args, OPT_SAMPLE, &args->sample) && number(args, OPT_SEED, &args->seed) &&
          number(args, OPT_ROWS, &args->rows) && number(args, OPT_WIDTH, &args->width) &&
-         number(args, OPT_SKIP, &args->skip) && number(args, OPT_UNPACK_LIMIT, &args->unpack_limit);
+         number(args, OPT_SKIP, &args->skip) &&
+         number(args, OPT_UNPACK_LIMIT, &args->unpack_limit) &&
+         number(args, OPT_PROCESSES, &args->processes);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)
@@ -274,6 +289,14 @@ static bool one_character(const tool_args *args, tool_opt option)
   if (!value || (value[0] && !value[1]) || !strcmp(value, "\\t")) return true;
   snprintf(text, sizeof text, "%s takes one character, not", tool_options[option].name);
   return mistake(args->command, text, value);
+}
+
+static bool check_run(const tool_args *args)
+{
+  if (strcmp(args->command, "run") != 0) return true;
+  if (!args->program) return mistake("run", "which program? Options stand before it", NULL);
+  if (args->processes < 1) return mistake("run", "how many processes? Such as -n 4", NULL);
+  return true;
 }
 
 static bool check(tool_args *args)
@@ -291,7 +314,7 @@ static bool check(tool_args *args)
   if (!strcmp(command, "info") && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
   return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&
-         check_query(args);
+         check_query(args) && check_run(args);
 }
 
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
@@ -308,12 +331,18 @@ bool tool_parse(const char *command, int argc, char **argv, tool_args *out)
     }
     /* "-" alone is standard input. */
     if (!options || word[0] != '-' || !word[1]) {
+      /* What stands behind a program is its own. */
+      if (!strcmp(command, "run")) {
+        out->program = argv + i;
+        break;
+      }
       if (out->file_count >= TOOL_MOST) return mistake(command, "too many files", word);
       out->files[out->file_count++] = word;
       continue;
     }
     size_t length = strcspn(word, "=");
-    int option = strcmp(word, "-h") == 0 ? OPT_HELP : find_option(command, word, length);
+    int option = short_option(command, word);
+    if (option < 0) option = find_option(command, word, length);
     if (option < 0) return no_option(command, word);
     const char *value = word[length] ? word + length + 1 : NULL;
     bool valued = tool_options[option].value != NULL;

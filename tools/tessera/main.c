@@ -41,6 +41,14 @@ const tool_command tool_commands[] = {
     "  tessera shard 'f32[8192,1024]@(data,model)' data=4,model=2\n"
     "  tessera shard 'bf16[33,512]@(-,x+y)' x=2,y=4 --width 60\n",
     tool_shard },
+  { "run", "-n N [OPTIONS] PROGRAM [ARGUMENTS]", "start several processes of one program",
+    "Each is told its number, how many there are, where to meet and a secret, by TSR_* variables "
+    "that tsr_initialize reads. What they print has their number in front; process 0 gets the "
+    "standard input unless that is a terminal. Signals are passed on. When one fails the others "
+    "are ended, and it is named last; its exit code is that of the command, or 128 and its signal.",
+    "  tessera run -n 4 ./train --epochs 3\n"
+    "  tessera run -n 2 --coordinator 127.0.0.1:7000 ./train\n",
+    tool_run },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",

@@ -151,6 +151,8 @@ int tool_man(const tool_args *args)
           ".It Ev COLUMNS\ncharacters a line of the terminal holds.\n"
           ".It Ev TSR_LOG\nwhat the library logs on standard error, for instance\n"
           ".Ql execute:debug .\n"
+          ".It Ev TSR_PROCESS_INDEX , TSR_PROCESS_COUNT , TSR_COORDINATOR , TSR_SECRET\n"
+          "what run tells the processes.\n"
           ".It Ev TSR_ISA\nthe instruction set to use: baseline, avx2 or avx512.\n.El\n"
           ".Sh EXIT STATUS\n0 done, 1 failed (the message is on standard error), 2 wrong command\n"
           "line.\n");

@@ -8,7 +8,8 @@
  *   output.c    a frame to a table, CSV, JSON or Markdown, on the terminal or in a file
  *   progress.c  the progress line, interruptions and readers that went away
  *   commands.c  what each command does with files
- *   shard.c     drawings of shardings */
+ *   shard.c     drawings of shardings
+ *   launch.c    several processes of one program */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -57,6 +58,8 @@ typedef enum tool_opt {
   OPT_NAMES,
   OPT_UNIQUE_NAMES,
   OPT_QUICK,
+  OPT_PROCESSES,
+  OPT_COORDINATOR,
   OPT_DEVICES,
   OPT_EXPLAIN,
   OPT_HELP,
@@ -85,6 +88,8 @@ typedef struct tool_args {
   tool_opt step[2 * TOOL_MOST]; /* --where and --with in the order in which they stand */
   int step_count;
   int64_t limit, tail, sample, seed, rows, width, skip, unpack_limit; /* -1: not given */
+  int64_t processes;
+  char *const *program; /* run: the program and its arguments; NULL: none */
 } tool_args;
 
 /* Reads the arguments after the command's name. On a mistake prints it and returns false. */
@@ -107,6 +112,7 @@ int tool_query(const tool_args *args);
 int tool_schema(const tool_args *args);
 int tool_convert(const tool_args *args);
 int tool_shard(const tool_args *args);
+int tool_run(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
 

@@ -1,0 +1,171 @@
+/* tessera run: who is started with what, what comes out, who is blamed. The programs are shells,
+ * and this test itself where they are to meet: with TEST_MEET set it joins instead of testing. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/process_fixture.h"
+#include "support/tool_fixture.h"
+
+/* Runs `tessera run ARGUMENTS` by a shell, "$SELF" being this program; the exit code. What came out
+ * on both streams is `*out`, which the caller frees. */
+static int run(const char *arguments, char **out)
+{
+  char tool[1024], self[1024], command[4096];
+  tool_path(tool, sizeof tool);
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  CHECK(length > 0);
+  self[length] = '\0';
+  setenv("SELF", self, 1);
+  snprintf(command, sizeof command, "'%s' run %s >'%s' 2>&1", tool, arguments, test_tmp("out"));
+  int status = system(command);
+  *out = test_read(test_tmp("out"), NULL);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void check_run(const char *arguments, int code, const char *const *parts)
+{
+  char *out;
+  int found = run(arguments, &out);
+  for (; *parts; parts++) CHECK_STR_HAS(out, *parts);
+  if (found != code) FAIL("%s: exit code %d, expected %d\n%s", arguments, found, code, out);
+  free(out);
+}
+
+#define PARTS(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* ---- the program that meets ------------------------------------------------------------------ */
+
+static int meet(const char *how)
+{
+  tsr_runtime *rt = tsr_initialize("cpu:1");
+  if (tsr_runtime_status(rt)) {
+    fprintf(stderr, "%s\n", tsr_runtime_message(rt));
+    return 9;
+  }
+  tsr_scope *s = tsr_scope_open(rt);
+  int me = tsr_process_index(rt), code = 0;
+  tsr_status status = tsr_sync(s, "begin");
+  printf("process %d of %d\n", me, tsr_process_count(rt));
+  fflush(stdout);
+  if (me == 2 && !strcmp(how, "kill")) raise(SIGKILL);
+  if (me == 2 && !strcmp(how, "exit")) _exit(3);
+  if (me == 2 && !strcmp(how, "stop")) raise(SIGSTOP);
+  if (!status) status = tsr_sync(s, "end", .timeout = 30);
+  if (status) fprintf(stderr, "%s\n", tsr_message(s)), code = 5;
+  tsr_runtime_close(rt);
+  return code;
+}
+
+/* Before the harness, which knows nothing of it. */
+__attribute__((constructor)) static void meet_instead(void)
+{
+  const char *how = getenv("TEST_MEET");
+  if (how) exit(meet(how));
+}
+
+TEST(processes_meet)
+{
+  check_run("-n 4 env TEST_MEET=well \"$SELF\"", 0,
+            PARTS("[0] process 0 of 4\n", "[1] process 1 of 4\n", "[2] process 2 of 4\n",
+                  "[3] process 3 of 4\n"));
+  check_run("--processes=1 env TEST_MEET=well \"$SELF\"", 0, PARTS("[0] process 0 of 1\n"));
+  check_run("-n 20 env TEST_MEET=well \"$SELF\"", 0, PARTS("[19] process 19 of 20\n"));
+}
+
+TEST(what_was_found_is_logged)
+{
+  check_run("-n 2 env TEST_MEET=well TSR_LOG=process \"$SELF\"", 0,
+            PARTS("[1] tsr process: process 1 of 2, coordinator unix:",
+                  ", with a secret; found by "
+                  "TSR_* variables\n",
+                  "process 0 has left"));
+}
+
+TEST(a_killed_process_is_blamed)
+{
+  check_run("-n 4 env TEST_MEET=kill \"$SELF\"", 128 + SIGKILL,
+            PARTS("[0] ", "'end': process 2 (pid ",
+                  ") failed: its connection closed without a "
+                  "goodbye",
+                  "tessera run: process 2 of 4 failed first: ended by signal 9 (Killed)\n"));
+  check_run("-n 4 env TEST_MEET=exit \"$SELF\"", 3,
+            PARTS("'end': process 2 (pid ",
+                  "tessera run: process 2 of 4 failed first: exit code 3\n"));
+}
+
+TEST(a_stopped_process_is_blamed)
+{
+  check_run("-n 4 env TEST_MEET=stop TSR_STALL_TIMEOUT=3 \"$SELF\"", 1,
+            PARTS("no sign of life for 3 s",
+                  "process 2 of 4 was stopped, and the others gave it up\n"));
+}
+
+/* ---- what it does with any program ----------------------------------------------------------- */
+
+TEST(lines_have_their_process_in_front)
+{
+  char *out;
+  CHECK_I64(run("-n 2 sh -c 'echo a $TSR_PROCESS_INDEX; printf \"b\\nc\"; echo d >&2'", &out), 0);
+  for (int i = 0; i < 2; i++) {
+    static const char *const lines[] = { "a 0", "b", "c", "d" };
+    for (int k = 0; k < 4; k++) {
+      char line[32];
+      snprintf(line, sizeof line, "[%d] %s\n", i, k ? lines[k] : i ? "a 1" : "a 0");
+      CHECK_STR_HAS(out, line);
+    }
+  }
+  free(out);
+  /* A line longer than the buffer comes in parts. */
+  CHECK_I64(run("-n 1 sh -c 'head -c 20000 /dev/zero | tr \"\\0\" x'", &out), 0);
+  CHECK_U64(strlen(out), 20000 + 3 * 5);
+  free(out);
+}
+
+TEST(each_is_told_who_it_is)
+{
+  check_run(
+      "-n 2 sh -c 'echo $TSR_PROCESS_INDEX/$TSR_PROCESS_COUNT $TSR_COORDINATOR ${#TSR_SECRET}'", 0,
+      PARTS("[0] 0/2 unix:", "[1] 1/2 unix:", "/job 32\n"));
+  check_run("-n 1 --coordinator 127.0.0.1:7 sh -c 'echo $TSR_COORDINATOR'", 0,
+            PARTS("[0] 127.0.0.1:7\n"));
+  /* Process 0 reads what comes in, the others nothing. */
+  char *out;
+  setenv("TEST_IN", test_tmp("in"), 1);
+  test_write(test_tmp("in"), "line\n", 5);
+  CHECK_I64(run("-n 2 cat <\"$TEST_IN\"", &out), 0);
+  CHECK_STR(out, "[0] line\n");
+  free(out);
+}
+
+TEST(one_that_fails_ends_the_others)
+{
+  double began = fixture_now();
+  check_run("-n 3 sh -c 'test $TSR_PROCESS_INDEX = 1 && exit 7; sleep 100'", 7,
+            PARTS("tessera run: process 1 of 3 failed first: exit code 7\n"));
+  CHECK(fixture_now() - began < 20);
+  check_run("-n 2 /no/such/program", 127,
+            PARTS("[0] cannot run /no/such/program: No such file or directory\n",
+                  "exit code 127\n"));
+}
+
+TEST(signals_are_passed_on)
+{
+  check_run("-n 2 sh -c 'trap \"echo was told; exit 0\" TERM; test $TSR_PROCESS_INDEX = 0 && kill "
+            "-TERM $PPID; while true; do sleep 0.05; done'",
+            128 + SIGTERM, PARTS("[0] was told\n", "[1] was told\n"));
+}
+
+TEST(wrong_command_lines_are_told)
+{
+  check_run("-n 2", 2, PARTS("tessera run: which program?"));
+  check_run("true", 2, PARTS("tessera run: how many processes? Such as -n 4"));
+  check_run("-n 0 true", 2, PARTS("how many processes?"));
+  check_run("-n x true", 2, PARTS("--processes takes a number of processes, not 'x'"));
+  check_run("--proceses 2 true", 2, PARTS("did you mean --processes?"));
+  check_run("-n 5000 true", 2, PARTS("5000 processes, at most 1024"));
+}

@@ -1,0 +1,379 @@
+/* tessera run: several processes of one program.
+ *
+ *   tessera run -+- process 0   [0] what it prints
+ *                +- process 1   [1] ...             each in a process group of its own
+ *
+ * Invariant: no process outlives the tool. One that fails ends the job: the others get a second to
+ * say what they saw of it, then SIGTERM, then SIGKILL; who failed first is told last. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+enum { MOST_PROCESSES = 1024, LINE = 8192, SAY_MS = 1000, TERM_MS = 5000, DRAIN_MS = 500 };
+
+/* What a process prints on one of its two streams, up to a line's end. */
+typedef struct stream {
+  int fd; /* -1: at its end */
+  size_t length;
+  char line[LINE];
+} stream;
+
+typedef struct process {
+  pid_t id; /* 0: not started */
+  bool ended, stopped;
+  int status; /* of waitpid */
+  stream streams[2];
+} process;
+
+typedef struct job {
+  int count, running;
+  process *processes;
+  char folder[256], secret[33];
+  const char *coordinator;
+  char *const *program;
+  int signals;      /* a signalfd */
+  sigset_t before;  /* the mask that processes get */
+  int culprit;      /* -1: none has failed */
+  bool given_up;    /* it was stopped, and the others failed for that */
+  int sweep, found; /* rounds of looking who ended, and in which the culprit did */
+  int interrupted;  /* the signal that ended the job; 0: none */
+  int64_t since;    /* when it began to end, in ms; 0: it did not */
+  int sent;         /* how far that went: 0, SIGTERM, SIGKILL */
+} job;
+
+static int64_t now_ms(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* ---- output ---------------------------------------------------------------------------------- */
+
+static void put_line(const job *j, const process *p, int which, const char *line, size_t length)
+{
+  FILE *out = which ? stderr : stdout;
+  fprintf(out, "[%d] ", (int)(p - j->processes));
+  fwrite(line, 1, length, out);
+  if (!length || line[length - 1] != '\n') fputc('\n', out);
+  fflush(out);
+}
+
+/* Prints the whole lines of a stream; of one that is longer than the buffer, a part as a line. */
+static void put_lines(const job *j, const process *p, int which, bool all)
+{
+  stream *s = (stream *)&p->streams[which];
+  size_t used = 0;
+  for (char *end; (end = memchr(s->line + used, '\n', s->length - used));) {
+    size_t length = (size_t)(end + 1 - (s->line + used));
+    put_line(j, p, which, s->line + used, length);
+    used += length;
+  }
+  bool full = !used && s->length == LINE;
+  if (used < s->length && (all || full)) {
+    put_line(j, p, which, s->line + used, s->length - used);
+    used = s->length;
+  }
+  memmove(s->line, s->line + used, s->length - used);
+  s->length -= used;
+}
+
+static void read_stream(const job *j, process *p, int which)
+{
+  stream *s = &p->streams[which];
+  ssize_t got = read(s->fd, s->line + s->length, LINE - s->length);
+  if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+  if (got > 0) s->length += (size_t)got;
+  put_lines(j, p, which, got <= 0);
+  if (got > 0) return;
+  close(s->fd);
+  s->fd = -1;
+}
+
+/* ---- starting -------------------------------------------------------------------------------- */
+
+static void set_number(const char *name, int value)
+{
+  char text[16];
+  snprintf(text, sizeof text, "%d", value);
+  setenv(name, text, 1);
+}
+
+static _Noreturn void become(const job *j, int index, const int *out, const int *err)
+{
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() == 1) _exit(1); /* the tool has gone already */
+  set_number("TSR_PROCESS_INDEX", index);
+  set_number("TSR_PROCESS_COUNT", j->count);
+  setenv("TSR_COORDINATOR", j->coordinator, 1);
+  setenv("TSR_SECRET", j->secret, 1);
+  unsetenv("TSR_BIND");
+  /* One of them may read what comes in, but not a terminal, which is the tool's. */
+  int nothing = index || isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY) : -1;
+  if (nothing >= 0) dup2(nothing, STDIN_FILENO);
+  dup2(out[1], STDOUT_FILENO);
+  dup2(err[1], STDERR_FILENO);
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGINT, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &j->before, NULL);
+  execvp(j->program[0], j->program);
+  /* They all fail alike: one says it. */
+  if (!index) fprintf(stderr, "cannot run %s: %s\n", j->program[0], strerror(errno));
+  _exit(errno == ENOENT ? 127 : 126);
+}
+
+static bool start(job *j, int index)
+{
+  int out[2] = { -1, -1 }, err[2] = { -1, -1 };
+  process *p = &j->processes[index];
+  if (pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) {
+    perror("tessera run: a pipe for the output");
+    if (out[0] >= 0) close(out[0]), close(out[1]);
+    return false;
+  }
+  p->id = fork();
+  if (p->id == 0) become(j, index, out, err);
+  close(out[1]);
+  close(err[1]);
+  p->streams[0].fd = out[0];
+  p->streams[1].fd = err[0];
+  if (p->id < 0) {
+    perror("tessera run: starting a process");
+    p->id = 0;
+    return false;
+  }
+  setpgid(p->id, p->id); /* by both sides, whichever comes first */
+  j->running++;
+  return true;
+}
+
+/* ---- ending ---------------------------------------------------------------------------------- */
+
+static void send_all(const job *j, int number)
+{
+  for (int i = 0; i < j->count; i++)
+    if (j->processes[i].id && !j->processes[i].ended) kill(-j->processes[i].id, number);
+}
+
+/* Begins to end the job; signals follow by themselves. */
+static void end_job(job *j)
+{
+  if (!j->since) j->since = now_ms();
+}
+
+static void press(job *j)
+{
+  int64_t passed = j->since ? now_ms() - j->since : 0;
+  if (!j->since) return;
+  if (j->sent == 0 && passed >= SAY_MS) {
+    j->sent = SIGTERM;
+    send_all(j, SIGTERM);
+    send_all(j, SIGCONT); /* one that is stopped would not hear it */
+  } else if (j->sent == SIGTERM && passed >= SAY_MS + TERM_MS) {
+    j->sent = SIGKILL;
+    send_all(j, SIGKILL);
+  }
+}
+
+/* Which of those that were found ended at once is the cause: a signal from outside is rather one
+ * than an exit that follows from another's. */
+static void blame(job *j, int index)
+{
+  process *p = &j->processes[index];
+  bool better = j->culprit >= 0 && j->found == j->sweep && WIFSIGNALED(p->status) &&
+                !WIFSIGNALED(j->processes[j->culprit].status);
+  if (j->culprit < 0 || better) {
+    j->culprit = index;
+    j->found = j->sweep;
+  }
+  /* One that was stopped is what the others gave up for. */
+  for (int i = 0; i < j->count; i++)
+    if (j->processes[i].stopped && !j->processes[i].ended) {
+      j->culprit = i;
+      j->given_up = true;
+    }
+  end_job(j);
+}
+
+static void reap(job *j)
+{
+  j->sweep++;
+  for (int i = 0; i < j->count; i++) {
+    process *p = &j->processes[i];
+    int status;
+    if (!p->id || p->ended || waitpid(p->id, &status, WNOHANG | WUNTRACED | WCONTINUED) <= 0)
+      continue;
+    p->stopped = WIFSTOPPED(status);
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) continue;
+    p->ended = true;
+    p->status = status;
+    j->running--;
+    if (status && !j->interrupted && j->sent == 0) blame(j, i);
+  }
+}
+
+/* What the tool is told, its processes are told; a second interruption is meant. */
+static void take_signals(job *j)
+{
+  struct signalfd_siginfo info;
+  while (read(j->signals, &info, sizeof info) == sizeof info) {
+    int number = (int)info.ssi_signo;
+    if (number == SIGCHLD) continue;
+    bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+    send_all(j, ends && j->interrupted ? SIGKILL : number);
+    if (ends && !j->interrupted) j->interrupted = number;
+  }
+  reap(j);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static void await(job *j, struct pollfd *polls, int wait_ms)
+{
+  int used = 0;
+  polls[used++] = (struct pollfd){ j->signals, POLLIN, 0 };
+  for (int i = 0; i < j->count; i++)
+    for (int k = 0; k < 2; k++)
+      polls[used++] = (struct pollfd){ j->processes[i].streams[k].fd, POLLIN, 0 };
+  if (poll(polls, (nfds_t)used, wait_ms) <= 0) return;
+  for (int i = 0; i < j->count; i++)
+    for (int k = 0; k < 2; k++)
+      if (polls[1 + 2 * i + k].revents) read_stream(j, &j->processes[i], k);
+  if (polls[0].revents) take_signals(j);
+}
+
+static bool has_streams(const job *j)
+{
+  for (int i = 0; i < j->count; i++)
+    if (j->processes[i].streams[0].fd >= 0 || j->processes[i].streams[1].fd >= 0) return true;
+  return false;
+}
+
+static void watch(job *j, struct pollfd *polls)
+{
+  while (j->running) {
+    await(j, polls, j->since ? 50 : 1000);
+    reap(j);
+    press(j);
+  }
+  /* What they started may hold the streams open, and is not waited for. */
+  for (int64_t until = now_ms() + DRAIN_MS; has_streams(j) && now_ms() < until;)
+    await(j, polls, 20);
+  for (int i = 0; i < j->count; i++)
+    for (int k = 0; k < 2; k++) put_lines(j, &j->processes[i], k, true);
+}
+
+static int report(const job *j)
+{
+  if (j->interrupted) return 128 + j->interrupted;
+  if (j->culprit < 0) return TOOL_OK;
+  const process *p = &j->processes[j->culprit];
+  fprintf(stderr, "tessera run: process %d of %d ", j->culprit, j->count);
+  if (j->given_up) {
+    fprintf(stderr, "was stopped, and the others gave it up\n");
+    return TOOL_FAILED;
+  }
+  if (WIFSIGNALED(p->status)) {
+    int number = WTERMSIG(p->status);
+    fprintf(stderr, "failed first: ended by signal %d (%s)\n", number, strsignal(number));
+    return 128 + number;
+  }
+  fprintf(stderr, "failed first: exit code %d\n", WEXITSTATUS(p->status));
+  return WEXITSTATUS(p->status);
+}
+
+/* ---- the job --------------------------------------------------------------------------------- */
+
+static bool make_secret(char out[33])
+{
+  unsigned char bytes[16];
+  if (getentropy(bytes, sizeof bytes)) return false;
+  for (int i = 0; i < 16; i++) snprintf(out + 2 * i, 3, "%02x", bytes[i]);
+  return true;
+}
+
+/* A folder that only this user can enter, for the socket. */
+static bool make_folder(job *j, char *address, size_t size)
+{
+  const char *base = getenv("TMPDIR");
+  snprintf(j->folder, sizeof j->folder, "%.200s/tessera-XXXXXX", base && *base ? base : "/tmp");
+  if (!mkdtemp(j->folder)) {
+    perror("tessera run: a folder for the coordinator's socket");
+    j->folder[0] = '\0';
+    return false;
+  }
+  snprintf(address, size, "unix:%s/job", j->folder);
+  return true;
+}
+
+static void remove_folder(const job *j)
+{
+  char path[300];
+  if (!*j->folder) return;
+  snprintf(path, sizeof path, "%s/job", j->folder);
+  unlink(path);
+  rmdir(j->folder);
+}
+
+static int open_signals(sigset_t *before)
+{
+  static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+  sigset_t wanted;
+  sigemptyset(&wanted);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) sigaddset(&wanted, all[i]);
+  sigprocmask(SIG_BLOCK, &wanted, before);
+  return signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int run_job(job *j)
+{
+  struct pollfd *polls = calloc((size_t)j->count * 2 + 1, sizeof *polls);
+  bool started = polls != NULL;
+  for (int i = 0; i < j->count && started; i++) started = start(j, i);
+  if (!started) {
+    send_all(j, SIGKILL);
+    j->sent = SIGKILL;
+  }
+  if (polls) watch(j, polls);
+  free(polls);
+  return started ? report(j) : TOOL_FAILED;
+}
+
+int tool_run(const tool_args *args)
+{
+  char address[300];
+  job j = { .count = (int)args->processes, .program = args->program, .culprit = -1 };
+  if (j.count > MOST_PROCESSES) {
+    fprintf(stderr, "tessera run: %d processes, at most %d\n", j.count, MOST_PROCESSES);
+    return TOOL_USAGE;
+  }
+  j.coordinator = tool_value(args, OPT_COORDINATOR);
+  if (!j.coordinator && !make_folder(&j, address, sizeof address)) return TOOL_FAILED;
+  if (!j.coordinator) j.coordinator = address;
+  j.processes = calloc((size_t)j.count, sizeof *j.processes);
+  int code = TOOL_FAILED;
+  if (!j.processes || !make_secret(j.secret)) perror("tessera run");
+  else {
+    for (int i = 0; i < j.count; i++)
+      j.processes[i].streams[0].fd = j.processes[i].streams[1].fd = -1;
+    j.signals = open_signals(&j.before);
+    code = run_job(&j);
+    close(j.signals);
+    sigprocmask(SIG_SETMASK, &j.before, NULL);
+  }
+  free(j.processes);
+  remove_folder(&j);
+  return code;
+}
