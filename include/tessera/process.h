@@ -131,7 +131,7 @@ typedef struct tsr_store_keys {
 } tsr_store_keys;
 
 /* Lists what lies below a key ("a": "a/..."; "": everything), in the order of bytes, as it is now.
- * Errors: TSR_EVALUE for more than 512 MiB; those of tsr_store_set. Local. */
+ * Errors: TSR_EVALUE for more than 128 MiB; those of tsr_store_set. Local. */
 TSR_API tsr_status tsr_store_list_at(tsr_scope *scope, const char *prefix, tsr_store_keys *out,
                                      const char *site);
 

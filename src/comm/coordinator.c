@@ -7,7 +7,7 @@
  *
  * Invariant: the thread waits in poll alone, so no peer can keep it from the others. A stranger may
  * hold a KiB for ten seconds, and of many the oldest makes room; a member may hold one frame, and
- * what it does not read is bounded. */
+ * who does not read its answers is not listened to: what lies for it is a MiB and one answer. */
 #include "comm/coordinator.h"
 
 #include "base/events.h"
@@ -22,7 +22,7 @@
 #define SECOND INT64_C(1000000000)
 #define JOIN_NS (10 * SECOND)
 #define STRANGERS_MOST 256
-#define BACKLOG_MOST ((size_t)64 << 20) /* bytes that a member lets lie, beside one answer */
+#define BACKLOG_MOST ((size_t)1 << 20) /* bytes of answers that lie before more are made */
 #define STACK ((size_t)1 << 20)
 
 /* ---- telling --------------------------------------------------------------------------------- */
@@ -49,7 +49,7 @@ void tsr__answer(tsr__coordinator *c, int member, uint32_t ticket, const tsr__er
   size_t began = tsr__packet_begin(out, TSR__SAY_ANSWER, ticket);
   tsr__write_u32(out, error->status);
   tsr__write_bytes(out, error->text, error->status ? strlen(error->text) : 0);
-  if (fields.length) tsr__text_put(out, fields.data, fields.length);
+  if (!error->status && fields.length) tsr__text_put(out, fields.data, fields.length);
   tsr__packet_end(out, began);
 }
 
@@ -253,45 +253,54 @@ static void welcome(tsr__coordinator *c, tsr__peer *peer, const join *j)
   tell_all(c, (int)j->index, TSR__HERE, "");
 }
 
-static void join_frame(tsr__coordinator *c, tsr__peer *peer, tsr__packet *frame)
+bool tsr__peer_packet(tsr__coordinator *c, tsr__peer *peer, tsr__packet *packet)
 {
   join j;
-  if (!read_join(frame, &j)) peer_close(c, peer, "");
-  else if (is_trusted(c, peer, &j) && has_place(c, peer, &j)) welcome(c, peer, &j);
+  if (peer->member >= 0) return tsr__request(c, peer->member, packet);
+  if (!read_join(packet, &j)) return false;
+  if (is_trusted(c, peer, &j) && has_place(c, peer, &j)) welcome(c, peer, &j);
+  return true;
 }
 
 /* ---- reading and writing --------------------------------------------------------------------- */
 
+#define ENDED "its connection closed without a goodbye: it ended, or was killed"
+
+/* Carries out what a peer has sent, as long as it reads what it is answered. */
+static void take_packets(tsr__coordinator *c, tsr__peer *peer)
+{
+  tsr__packet packet;
+  int got = 0;
+  peer->held = false;
+  while (peer->link.fd >= 0 && !peer->closing) {
+    peer->held = tsr__link_waiting(&peer->link) > BACKLOG_MOST;
+    if (peer->held || (got = tsr__link_next(&peer->link, &packet)) <= 0) break;
+    if (!tsr__peer_packet(c, peer, &packet)) got = -1;
+    if (got < 0) break;
+  }
+  if (got < 0 && peer->link.fd >= 0)
+    peer_close(c, peer, "it sent what is no request; is it of another version?");
+}
+
 static void read_peer(tsr__coordinator *c, tsr__peer *peer)
 {
-  tsr__packet frame;
-  int got = 0;
   bool open = tsr__link_read(&peer->link);
   peer->heard = c->now;
   if (peer->member >= 0 && c->members[peer->member].presence == TSR__SILENT)
     tell_all(c, peer->member, TSR__HERE, "");
-  while (peer->link.fd >= 0 && !peer->closing && (got = tsr__link_next(&peer->link, &frame)) > 0) {
-    if (peer->member < 0) join_frame(c, peer, &frame);
-    else if (!tsr__request(c, peer->member, &frame)) got = -1;
-    if (got < 0) break;
-  }
-  if (peer->link.fd < 0) return;
   if (peer->link.in.failed) atomic_store(&c->starved, true);
-  if (got < 0) peer_close(c, peer, "it sent what is no request; is it of another version?");
-  else if (!open)
-    peer_close(c, peer, "its connection closed without a goodbye: it ended, or was killed");
+  take_packets(c, peer);
+  if (!open && peer->link.fd >= 0) peer_close(c, peer, ENDED);
 }
 
 static void write_peer(tsr__coordinator *c, tsr__peer *peer)
 {
-  size_t most = BACKLOG_MOST + TSR__ANSWER_MOST;
   bool failed = peer->link.out.failed;
   if (failed) atomic_store(&c->starved, true);
   if (failed || !tsr__link_write(&peer->link))
     peer_close(c, peer,
                failed ? "process 0 has no memory for what it is to be sent"
                       : "its connection closed without a goodbye: it ended, or was killed");
-  else if (tsr__link_waiting(&peer->link) > most) peer_close(c, peer, "it does not read answers");
   else if (peer->closing && !tsr__link_waiting(&peer->link)) peer_close(c, peer, "");
 }
 
@@ -370,7 +379,8 @@ static bool fill_polls(tsr__coordinator *c)
   c->polls[0] = (struct pollfd){ c->wake, POLLIN, 0 };
   c->polls[1] = (struct pollfd){ c->accepting ? c->listener : -1, POLLIN, 0 };
   for (size_t i = 0; i < c->peer_count; i++) {
-    short events = tsr__link_waiting(&c->peers[i]->link) ? POLLIN | POLLOUT : POLLIN;
+    short events = c->peers[i]->held ? 0 : POLLIN;
+    if (tsr__link_waiting(&c->peers[i]->link)) events |= POLLOUT;
     c->polls[2 + i] = (struct pollfd){ c->peers[i]->link.fd, events, 0 };
   }
   return true;
@@ -386,6 +396,8 @@ static int until_ms(const tsr__coordinator *c, int64_t next)
 /* One round: wait, hear all, then judge who is silent, so that nobody is for what lay unread. */
 static void serve(tsr__coordinator *c, int64_t next)
 {
+  for (size_t i = 0; i < c->peer_count; i++)
+    if (c->peers[i]->held) take_packets(c, c->peers[i]);
   if (!fill_polls(c)) return;
   size_t count = c->peer_count;
   int64_t before = c->now;

@@ -11,6 +11,7 @@ typedef struct tsr__peer {
   int member;    /* -1: it has not joined */
   bool own;      /* the one of process 0 itself, which needs no proof */
   bool closing;  /* what is to go out is still sent */
+  bool held;     /* it does not read: what it sends waits */
   int64_t heard; /* when something came last, in nanoseconds */
   uint8_t nonce[TSR__NONCE];
 } tsr__peer;
@@ -65,6 +66,7 @@ typedef struct tsr__coordinator {
   tsr__store store;
   tsr__wait *waits;
   tsr__gathering *gatherings;
+  size_t record_bytes;  /* that they hold */
   tsr__error cause;     /* the first failure */
   int64_t now;          /* when the thread woke */
   _Atomic bool starved; /* it lacked memory, and closed a connection for it */
@@ -82,7 +84,9 @@ void tsr__coordinator_close(tsr__coordinator *c);
 
 /* "process 3 (pid 12 on host)", and " which has given no sign of life for 3.1 s" where so. */
 void tsr__member_name(const tsr__coordinator *c, int member, tsr__text *out);
-/* Answers a request of a member, if it is still there. */
+/* Carries out a packet of a stranger or a member; false: it is none that may be sent. */
+bool tsr__peer_packet(tsr__coordinator *c, tsr__peer *peer, tsr__packet *packet);
+/* Answers a request of a member, if it is still there: by an error alone, or by fields. */
 void tsr__answer(tsr__coordinator *c, int member, uint32_t ticket, const tsr__error *error,
                  tsr__blob fields);
 /* A member is gone: `failed` says that it did not say goodbye, and `why`. */

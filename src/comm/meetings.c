@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 enum { NAMED = 8, OPEN_MOST = 4096 };
+#define RECORDS_MOST ((size_t)1 << 30) /* bytes in all gatherings */
 
 typedef struct asked {
   char name[TSR__KEY_MOST + 1];
@@ -28,10 +29,18 @@ static size_t gathering_size(int count)
   return sizeof(tsr__gathering) + (size_t)count * sizeof(struct tsr__attendee);
 }
 
+static void drop_record(tsr__coordinator *c, struct tsr__attendee *one)
+{
+  if (!one->record) return;
+  c->record_bytes -= one->length;
+  tsr__del(c->heap, one->record, one->length + 1);
+  one->record = NULL;
+  one->length = 0;
+}
+
 static void gathering_free(tsr__coordinator *c, tsr__gathering *g)
 {
-  for (int i = 0; i < g->count; i++)
-    tsr__del(c->heap, g->attendees[i].record, g->attendees[i].length + 1);
+  for (int i = 0; i < g->count; i++) drop_record(c, &g->attendees[i]);
   tsr__del(c->heap, g, gathering_size(g->count));
 }
 
@@ -89,20 +98,23 @@ static void settle(tsr__coordinator *c, tsr__gathering *g)
 {
   tsr__text records;
   tsr__text_init(&records, c->heap);
-  for (int i = 0; i < g->count && !g->result.status; i++)
+  for (int i = 0; i < g->count && !g->result.status; i++) {
     tsr__write_bytes(&records, g->attendees[i].record, g->attendees[i].length);
+    if (records.length > TSR__ANSWER_MOST / 2)
+      tsr__error_set(&g->result, TSR_EVALUE,
+                     "'%s': the records of all are more than 64 MiB: they are for small things",
+                     g->name);
+  }
   if (records.failed)
     tsr__error_set(&g->result, TSR_ENOMEM, "process 0 has no memory for the records of '%s'",
                    g->name);
-  tsr__blob fields = { tsr__text_get(&records), g->result.status ? 0 : records.length };
+  tsr__blob fields = { tsr__text_get(&records), records.length };
   for (int i = 0; i < g->count; i++) {
     struct tsr__attendee *a = &g->attendees[i];
     if (!a->here || a->answered) continue;
     tsr__answer(c, a->member, a->ticket, &g->result, fields);
     a->answered = true;
-    tsr__del(c->heap, a->record, a->length + 1);
-    a->record = NULL;
-    a->length = 0;
+    drop_record(c, a);
   }
   tsr__text_free(&records);
 }
@@ -228,8 +240,10 @@ static void arrive(tsr__coordinator *c, tsr__gathering *g, int member, uint32_t 
   one->here = true;
   one->ticket = ticket;
   g->arrived++;
-  one->record = tsr__new_raw(c->heap, a->record.length + 1);
+  if (c->record_bytes + a->record.length <= RECORDS_MOST)
+    one->record = tsr__new_raw(c->heap, a->record.length + 1);
   one->length = one->record ? a->record.length : 0;
+  c->record_bytes += one->length;
   if (one->length) memcpy(one->record, a->record.data, one->length);
   if (!one->record)
     tsr__error_set(&g->result, TSR_ENOMEM, "process 0 has no memory for the records of '%s'",

@@ -188,11 +188,10 @@ static bool list(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *
     bytes = out.length + TSR__VALUE_MOST;
   }
   if (bytes >= TSR__ANSWER_MOST)
-    tsr__error_set(&error, TSR_EVALUE, "what lies below '%s' is too much for one answer (512 MiB)",
+    tsr__error_set(&error, TSR_EVALUE, "what lies below '%s' is too much for one answer (128 MiB)",
                    key);
   if (out.failed) tsr__error_set(&error, TSR_ENOMEM, "process 0 has no memory for the answer");
-  tsr__answer(c, member, ticket, &error,
-              (tsr__blob){ tsr__text_get(&out), error.status ? 0 : out.length });
+  tsr__answer(c, member, ticket, &error, (tsr__blob){ tsr__text_get(&out), out.length });
   tsr__text_free(&out);
   return true;
 }

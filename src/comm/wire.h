@@ -13,7 +13,7 @@ enum {
   TSR__VALUE_MOST = 8 << 20,    /* of a value or a record */
   TSR__STRANGER_MOST = 1024,    /* of a frame from who has not joined */
   TSR__FRAME_MOST = 9 << 20,    /* of a request */
-  TSR__ANSWER_MOST = 512 << 20, /* of an answer: a long list, or all records of a meeting */
+  TSR__ANSWER_MOST = 128 << 20, /* of an answer: a long list, or all records of a meeting */
 };
 
 /* Kinds of frames; the comment of wire.c has their fields. */

@@ -320,5 +320,6 @@ TEST_PROCESSES(a_forked_child_is_nobody, 2)
   CHECK_I64(fixture_end(child), 0);
   CHECK_STATUS(tsr_sync(s, "after"), TSR_OK, s);
   CHECK(tsr_process_alive(rt, 0) && tsr_process_alive(rt, 1));
+  CHECK_STATUS(tsr_sync(s, "end"), TSR_OK, s); /* until here nobody leaves */
   tsr_runtime_close(rt);
 }

@@ -311,7 +311,7 @@ TEST_PROCESSES(records_come_in_the_order_of_processes, 4)
   CHECK(tsr__fields_done(&fields));
   CHECK(!tsr__comm_failed(comm, &error));
   tsr__text_free(&out);
-  CHECK_I64(tsr__comm_presence(comm, 3), TSR__HERE);
+  CHECK(tsr__comm_presence(comm, 3) != TSR__ABSENT);
   CHECK_I64(tsr__comm_presence(comm, 4), TSR__ABSENT);
   tsr_runtime_close(rt);
 }

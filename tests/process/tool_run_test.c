@@ -77,6 +77,19 @@ TEST(processes_meet)
   check_run("-n 20 env TEST_MEET=well \"$SELF\"", 0, PARTS("[19] process 19 of 20\n"));
 }
 
+/* The program of the guide prints there what it prints here. */
+TEST(the_guides_program_meets)
+{
+  char command[1200];
+  tool_build_path(command, sizeof command);
+  strcat(command, "/tests/guide/guide_processes_1");
+  if (access(command, X_OK) != 0) SKIP("the guide's programs are not built");
+  setenv("HELLO", command, 1);
+  check_run("-n 3 \"$HELLO\"", 0,
+            PARTS("[0] process 0 of 3: hello, 6\n", "[1] process 1 of 3: hello, 6\n",
+                  "[2] process 2 of 3: hello, 6\n"));
+}
+
 TEST(what_was_found_is_logged)
 {
   check_run("-n 2 env TEST_MEET=well TSR_LOG=process \"$SELF\"", 0,
@@ -155,8 +168,11 @@ TEST(one_that_fails_ends_the_others)
 
 TEST(signals_are_passed_on)
 {
-  check_run("-n 2 sh -c 'trap \"echo was told; exit 0\" TERM; test $TSR_PROCESS_INDEX = 0 && kill "
-            "-TERM $PPID; while true; do sleep 0.05; done'",
+  /* Process 0 tells the tool to end once process 1 is ready for it. */
+  setenv("READY", test_tmp("ready"), 1);
+  check_run("-n 2 sh -c 'trap \"echo was told; exit 0\" TERM; if test $TSR_PROCESS_INDEX = 1; then "
+            "touch \"$READY\"; else while ! test -e \"$READY\"; do sleep 0.02; done; kill -TERM "
+            "$PPID; fi; while true; do sleep 0.05; done'",
             128 + SIGTERM, PARTS("[0] was told\n", "[1] was told\n"));
 }
 
