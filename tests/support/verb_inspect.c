@@ -36,7 +36,7 @@ void verb_saved(struct verb_run *r)
 }
 
 /* What is done with the coordinator of a process that is alone; what went wrong is `r`'s. */
-static tsr_status use_store(struct verb_run *r, tsr_scope *s)
+static tsr_status use_store(struct verb_run *r, tsr_runtime *rt, tsr_scope *s)
 {
   tsr_value value = { NULL, 0 };
   tsr_store_keys keys = { 0, NULL, NULL };
@@ -48,7 +48,10 @@ static tsr_status use_store(struct verb_run *r, tsr_scope *s)
   if (!status) status = tsr_store_find(s, "a/n", &value);
   if (!status) status = tsr_store_list(s, "a", &keys);
   if (!status) status = tsr_store_delete(s, "a/b");
+  if (!status && (tsr_process_index(rt) != 0 || tsr_process_count(rt) != 1)) r->hash ^= 2;
+  if (!status && !tsr_process_alive(rt, 0)) r->hash ^= 4;
   if (!status && (keys.count != 2 || sum != 41 || strcmp(value.data, "41") != 0)) r->hash ^= 1;
+  if (!status) status = tsr_process_fail(s, "it was asked to");
   return status;
 }
 
@@ -62,7 +65,7 @@ void verb_meeting(struct verb_run *r)
     tsr_fail(r->s, status, "%s", tsr_runtime_message(rt));
   } else {
     tsr_scope *s = tsr_scope_open(rt);
-    status = use_store(r, s);
+    status = use_store(r, rt, s);
     if (status) tsr_fail(r->s, status, "%s", tsr_message(s));
   }
   tsr_runtime_close(rt);
