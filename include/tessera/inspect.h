@@ -84,11 +84,13 @@ TSR_API void tsr_log_compiles(tsr_runtime *rt, tsr_log_fn log, void *user);
  * took, summed: the programs between the steps that make rows, and the rows these steps
  * exchanged. */
 typedef struct tsr_run_stats {
-  int programs;            /* programs run */
-  int kernels;             /* fused kernels run */
-  int collectives;         /* communications that crossed devices */
-  int64_t bytes_explained; /* what tsr_explain says: the fixed part */
-  int64_t bytes_counted;   /* what the copy routine counted between devices' pools */
+  int programs;    /* programs run */
+  int kernels;     /* fused kernels run */
+  int collectives; /* communications that crossed devices */
+  /* What tsr_explain says: the fixed part. Of a loop that of all steps; of a tsr_while, whose steps
+   * nobody knows before, of one; of a choice that of the body that moves most. */
+  int64_t bytes_explained;
+  int64_t bytes_counted; /* what the copy routine counted between devices' pools */
   int64_t bytes_escaped; /* of them: what the elements decide; parts of exact sums that did not fit
                             * their fixed size, elements that a sort sends to other devices */
   bool cached;           /* every plan came from the cache */
@@ -105,7 +107,9 @@ typedef struct tsr_kind_figures {
 
 /* What running a program takes, by its plan. Of a device: of the one that holds most. An operation
  * on elements counts one flop an element, a reduction and a routine one an element that it reads, a
- * product two. What is known at run time only (rows that a filter leaves) counts nothing. */
+ * product two. What is known at run time only (rows that a filter leaves) counts nothing. A loop's
+ * body counts once a step; that of a tsr_while, whose steps nobody knows, once; of a choice the
+ * most that any of its bodies takes. */
 typedef struct tsr_figures {
   double flops, device_flops;
   int64_t device_bytes; /* read and written in memory by kernels, routines and moves */
@@ -113,8 +117,8 @@ typedef struct tsr_figures {
   int collectives, kernels;
   int kind_count;
   tsr_kind_figures kinds[TSR_MAX_KINDS];
-  /* Of a device: arguments and results; the most that lies there at once, accumulators and a
-   * routine's own room left out. */
+  /* Of a device: arguments and results; the most that lies there at once, with accumulators and
+   * what routines work in there. What threads work in is no device's. */
   int64_t argument_bytes, result_bytes, peak_bytes;
 } tsr_figures;
 

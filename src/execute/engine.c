@@ -214,14 +214,6 @@ static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
 
 static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 
-/* How often a loop's regions run, as far as the program says: what switches and whiles do is
- * counted once. */
-static int64_t times_of(const tsr__program *program, int node)
-{
-  const tsr__loop_attr *attr = tsr__attr_of(program, &program->nodes[node]);
-  return attr->kind == TSR__LOOP_SCAN ? attr->count : 1;
-}
-
 /* The plans of loops' regions. */
 static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
@@ -235,9 +227,6 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error
     inner->borrows = true;
     inner->parts = parts->inner[i].parts;
     if (finish_plan(rt, inner, error)) return error->status;
-    plan->explained += times_of(&parts->program, parts->inner[i].node) * inner->explained;
-    plan->kernels += inner->kernels;
-    plan->collectives += inner->collectives;
   }
   return TSR_OK;
 }
@@ -362,7 +351,8 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
     if (keep_plan(rt, engine, plan, error)) return error->status;
     tsr__log(rt, TSR_LOG_DEBUG, "execute",
              "new plan: %d nodes, %d kernels, %lld bytes between devices",
-             plan->parts.program.node_count, plan->kernels, (long long)plan->explained);
+             plan->parts.program.node_count, plan->kernels,
+             (long long)tsr__plan_explained(plan, engine->trace.params));
     log_plan(rt, plan);
   }
   /* Time is a count of uses: no clock is asked, and all processes would evict alike. */
@@ -578,9 +568,9 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
   if (!scope->run_stats) return;
   *(tsr_run_stats *)scope->run_stats = (tsr_run_stats){
     .programs = 1,
-    .kernels = plan->kernels,
-    .collectives = plan->collectives,
-    .bytes_explained = plan->explained,
+    .kernels = exec->kernels,
+    .collectives = exec->collectives,
+    .bytes_explained = tsr__plan_explained(plan, exec->program->params),
     .bytes_counted = exec->traffic.bytes,
     .bytes_escaped = exec->traffic.escapes,
     .cached = cached,
@@ -672,7 +662,8 @@ tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr__plan *plan = NULL;
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_of(scope, roots, count, &plan, error);
-  if (!status) status = tsr__plan_figures(plan, &scope->arena, out, error);
+  const tsr__num *params = engine->trace.params;
+  if (!status) status = tsr__plan_figures(scope, plan, params, out, error);
   pthread_mutex_unlock(&engine->lock);
   return status;
 }
@@ -762,7 +753,7 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
   pthread_mutex_lock(&engine->lock);
   tsr_status status = plan_of(scope, roots, count, &plan, error);
   if (!status) {
-    tsr__explain_print(&plan->parts, NULL, out);
+    tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
   }
   pthread_mutex_unlock(&engine->lock);

@@ -52,9 +52,12 @@ typedef struct tsr__engine {
 
 /* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
-/* What running a plan takes (figures.c). */
-tsr_status tsr__plan_figures(const tsr__plan *plan, tsr__arena *scratch, tsr_figures *out,
-                             tsr__error *error);
+/* What running a plan with the numbers of a program takes (figures.c). */
+tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
+                             tsr_figures *out, tsr__error *error);
+/* The bytes that it is said to move: of a scan each step's, of a choice those of the body that
+ * moves most, of a while, whose elements say how often, one turn's. */
+int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params);
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan);
 
 /* The rows of a domain whose first dim is known at run time only: in all, and, where a filter left
@@ -77,6 +80,7 @@ typedef struct tsr__exec {
   tsr__traffic traffic;
   tsr__busy *busy; /* by part of the step at hand: see tsr__run; NULL: nobody asks */
   tsr__error *error;
+  int kernels, collectives; /* run so far, those of regions included */
 } tsr__exec;
 
 /* How a node of the program lies. */

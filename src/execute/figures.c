@@ -4,10 +4,14 @@
  *            product of a dot
  *   moves    by kind: the notes of the plan, those that travel together as one
  *   memory   by step: what is made is there from its step to the last that reads it
+ *   loops    the figures of a region, as often as it runs: of a scan once a step, of a while once,
+ *            as nobody knows how many turns there will be; of a choice the most of any body's
  *
  * Of one device the first position of each node is looked at, which has the most. Dims that are
  * known at run time count as 0. */
 #include "execute/engine.h"
+
+#include <limits.h>
 
 /* Elements of a node on all devices together, or at the first position. */
 static int64_t elements(const tsr__program *program, int node, bool local)
@@ -78,29 +82,117 @@ static double flops_of(const tsr__program *program, int node, bool local)
 
 /* ---- what moves ---- */
 
-/* By kind, found again by its name; one that moves nothing is left out. */
+/* Found again by its name. */
+static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
+{
+  int k = 0;
+  while (k < out->kind_count && out->kinds[k].kind != kind) k++;
+  if (k == out->kind_count) out->kinds[out->kind_count++] = (tsr_kind_figures){ .kind = kind };
+  return &out->kinds[k];
+}
+
+/* By kind; one that moves nothing is left out. */
 static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
 {
   for (int i = 0; i < parts->note_count; i++) {
     const tsr__note *note = &parts->notes[i];
-    const char *name = tsr__move_name(note->move);
-    int k = 0;
     if (!note->bytes) continue;
-    while (k < out->kind_count && out->kinds[k].kind != name) k++;
-    if (k == out->kind_count) out->kinds[out->kind_count++].kind = name;
-    out->kinds[k].bytes += note->bytes;
-    out->kinds[k].count += note->lead == i;
+    tsr_kind_figures *kind = kind_of(out, tsr__move_name(note->move));
+    kind->bytes += note->bytes;
+    kind->count += note->lead == i;
+  }
+}
+
+/* ---- figures of regions ---- */
+
+/* No more than can be said. */
+static int64_t times(int64_t one, int64_t count)
+{
+  int64_t all;
+  return __builtin_mul_overflow(one, count, &all) ? INT64_MAX : all;
+}
+
+static int64_t plus(int64_t a, int64_t b)
+{
+  int64_t sum;
+  return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+
+static int times_int(int one, int64_t count)
+{
+  int64_t all = times(one, count);
+  return all < INT_MAX ? (int)all : INT_MAX;
+}
+
+static int plus_int(int a, int b)
+{
+  return a > INT_MAX - b ? INT_MAX : a + b;
+}
+
+/* Adds what runs `count` times. Memory is another matter. */
+static void add_figures(tsr_figures *to, const tsr_figures *one, int64_t count)
+{
+  to->flops += one->flops * (double)count;
+  to->device_flops += one->device_flops * (double)count;
+  to->device_bytes = plus(to->device_bytes, times(one->device_bytes, count));
+  to->bytes_moved = plus(to->bytes_moved, times(one->bytes_moved, count));
+  to->collectives = plus_int(to->collectives, times_int(one->collectives, count));
+  to->kernels = plus_int(to->kernels, times_int(one->kernels, count));
+  for (int k = 0; k < one->kind_count; k++) {
+    tsr_kind_figures *kind = kind_of(to, one->kinds[k].kind);
+    kind->count = plus_int(kind->count, times_int(one->kinds[k].count, count));
+    kind->bytes = plus(kind->bytes, times(one->kinds[k].bytes, count));
+  }
+}
+
+#define AT_LEAST(to, value) ((to) = (to) < (value) ? (value) : (to))
+
+/* Of bodies of which one runs: of each figure the most. */
+static void take_most(tsr_figures *to, const tsr_figures *one)
+{
+  AT_LEAST(to->flops, one->flops);
+  AT_LEAST(to->device_flops, one->device_flops);
+  AT_LEAST(to->device_bytes, one->device_bytes);
+  AT_LEAST(to->bytes_moved, one->bytes_moved);
+  AT_LEAST(to->collectives, one->collectives);
+  AT_LEAST(to->kernels, one->kernels);
+  for (int k = 0; k < one->kind_count; k++) {
+    tsr_kind_figures *kind = kind_of(to, one->kinds[k].kind);
+    AT_LEAST(kind->count, one->kinds[k].count);
+    AT_LEAST(kind->bytes, one->kinds[k].bytes);
   }
 }
 
 /* ---- memory ---- */
 
-typedef struct memory {
+/* A plan that is asked about, with its numbers; of a region who runs it. */
+typedef struct asked {
   const tsr__plan *plan;
-  int64_t *held; /* by node: bytes that a step made of it */
+  const tsr__num *params;
+  const tsr__inner *inner; /* NULL: a program */
+  int64_t carries;         /* arguments of it that nobody else has */
+  tsr_runtime *rt;
+  tsr__arena *scratch;
+  tsr__error *error;
+} asked;
+
+typedef struct memory {
+  const asked *of;
+  const tsr__plan *plan;
+  int64_t *held;     /* by node: bytes that a step made of it */
+  int64_t *partials; /* by accumulator */
   int64_t now;
+  int64_t room; /* what the step at hand needs beside */
+  bool *given;  /* by node: a leaf that nobody else has, which goes with its last reader */
   tsr_figures *out;
 } memory;
+
+static tsr_status count_plan(const asked *of, tsr_figures *out);
+
+static tsr_status no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM, "no memory for the figures of a plan");
+}
 
 /* A node that is there already takes no more. */
 static void take(memory *m, int node)
@@ -126,27 +218,196 @@ static void count_io(memory *m, const int *nodes, int count)
     m->out->device_bytes += local_bytes(&m->plan->parts.program, nodes[i]);
 }
 
-/* What a step makes, and the bytes that it reads and writes. A combining step makes what its
- * accumulators are read as. */
-static void run_step(memory *m, const tsr__step *step)
+/* Whether a kernel has a result where a carry lies, as a run does (run.c). */
+static bool replaces(memory *m, int step, int node)
+{
+  const tsr__kernel *kernel = m->plan->schedule.steps[step].kernel;
+  const tsr__kernel_io *io = tsr__kernel_io_of(kernel);
+  const tsr__program *program = &m->plan->parts.program;
+  const tsr__gnode *to = &program->nodes[node];
+  for (int i = 0; i < io->input_count; i++) {
+    const tsr__gnode *from = &program->nodes[io->inputs[i]];
+    if (!m->given[io->inputs[i]] || m->plan->last_use[io->inputs[i]] != step) continue;
+    if (from->dtype != to->dtype || to->dtype == TSR_BOOL || from->rank != to->rank ||
+        memcmp(from->dims, to->dims, to->rank * sizeof *to->dims) ||
+        !tsr__kernel_reads_own(kernel, i))
+      continue;
+    m->held[node] = m->held[io->inputs[i]];
+    m->held[io->inputs[i]] = 0;
+    m->given[io->inputs[i]] = false;
+    return true;
+  }
+  return false;
+}
+
+/* ---- accumulators and routines ---- */
+
+/* Of a sum that is scattered each device has a part that is larger than its result's. */
+static int64_t partial_count(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  const tsr_sharding *at = &program->shardings[g->sharding];
+  if (!tsr__is_scattered(program, g)) return elements(program, node, true);
+  tsr_sharding own = tsr__partial_place(at, g->reduce_axes);
+  int64_t count = 1;
+  for (int d = 0; d < g->rank; d++)
+    count *= tsr__dim_span(&own, d, g->dims[d] < 0 ? 0 : g->dims[d], 0).length;
+  return count;
+}
+
+/* From the kernel that fills it to the step that reads it. */
+static void take_partial(memory *m, int accum)
+{
+  const tsr__accum *a = &m->plan->schedule.accums[accum];
+  const tsr__program *program = &m->plan->parts.program;
+  tsr__partial_ask ask = { 0, program, a, partial_count(program, a->node) };
+  const tsr__device_ops *ops = tsr__devices_of(m->of->rt)->ops;
+  m->partials[accum] = (int64_t)ops->partial_bytes(&ask, false);
+  m->now += m->partials[accum];
+}
+
+static void meet_partial(memory *m, int accum)
+{
+  const tsr__accum *a = &m->plan->schedule.accums[accum];
+  const tsr__program *program = &m->plan->parts.program;
+  tsr__partial_ask ask = { 0, program, a, partial_count(program, a->node) };
+  const tsr__device_ops *ops = tsr__devices_of(m->of->rt)->ops;
+  if (!a->whole && a->axes) AT_LEAST(m->room, (int64_t)ops->partial_bytes(&ask, true));
+}
+
+static void drop_partials(memory *m, const tsr__step *step)
+{
+  for (int a = step->first; a < step->first + step->count; a++) {
+    m->now -= m->partials[a];
+    m->partials[a] = 0;
+  }
+}
+
+/* The first position's part of what a routine reads or makes. */
+static void box_of(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *out)
+{
+  tsr_shape known = *shape;
+  for (int d = 0; d < known.rank; d++)
+    if (known.dims[d] < 0) known.dims[d] = 0;
+  tsr__box(at, &known, 0, &out->box);
+}
+
+/* What a routine works in. */
+static tsr_status take_room(memory *m, int node)
 {
   const tsr__program *program = &m->plan->parts.program;
+  const tsr__gnode *g = &program->nodes[node];
+  int outs = g->result_count ? g->result_count : 1;
+  size_t count = (size_t)(g->in_count + outs);
+  tsr__shard *in = tsr__arena_new(m->of->scratch, count * sizeof *in), *out = in + g->in_count;
+  bool *wanted = tsr__arena_new(m->of->scratch, (size_t)outs + 1);
+  if (!in || !wanted) return no_memory(m->of->error);
+  TSR_FOR_OPERANDS (program, g, i, o) {
+    tsr_shape shape = tsr__gnode_shape(&program->nodes[o]);
+    box_of(&program->shardings[program->nodes[o].sharding], &shape, &in[i]);
+  }
+  for (int n = node; n < program->node_count; n++) {
+    bool part = g->result_count && tsr__is_part(program, n, node);
+    if (!part && (n > node || g->result_count)) continue;
+    tsr_shape shape = tsr__gnode_shape(&program->nodes[n]);
+    int i = part ? tsr__index_of(program, &program->nodes[n]) : 0;
+    wanted[i] = true;
+    box_of(&program->shardings[program->nodes[n].sharding], &shape, &out[i]);
+  }
+  tsr__call_part one = { .in = in, .out = out };
+  tsr__call call = {
+    .rt = m->of->rt, .program = program, .node = node, .part_count = 1, .parts = &one
+  };
+  AT_LEAST(m->room, tsr__devices_of(m->of->rt)->ops->call_room(&call, wanted));
+  return TSR_OK;
+}
+
+/* ---- loops ---- */
+
+/* What of a loop lies there beside its operands while it runs: the carries of the step before, the
+ * slices that it sees, and what its regions make. */
+static tsr_status count_loop(memory *m, int node)
+{
+  const tsr__partitioned *parts = &m->plan->parts;
+  const tsr__program *program = &parts->program;
+  const tsr__gnode *g = &program->nodes[node];
+  const tsr__loop_attr *attr = tsr__attr_of(program, g);
+  bool scan = attr->kind == TSR__LOOP_SCAN, chooses = attr->kind == TSR__LOOP_SWITCH;
+  int64_t steps = scan ? tsr__loop_steps(attr, g, m->of->params) : 1;
+  tsr_figures most = { 0 };
+  if (steps <= 0) return TSR_OK;
+  for (int i = 0; i < parts->inner_count; i++) {
+    if (parts->inner[i].node != node) continue;
+    asked inner = *m->of;
+    tsr_figures one;
+    inner.plan = m->plan->inner[i];
+    inner.params = tsr__inner_numbers(parts, i, m->of->params);
+    inner.inner = &parts->inner[i];
+    /* The question of a while leaves the carries to the body. */
+    bool asks = attr->kind == TSR__LOOP_WHILE && !parts->inner[i].region;
+    inner.carries = asks ? 0 : attr->carries;
+    if (count_plan(&inner, &one)) return m->of->error->status;
+    AT_LEAST(m->room, one.peak_bytes - one.argument_bytes);
+    if (chooses) take_most(&most, &one);
+    else add_figures(m->out, &one, steps);
+  }
+  add_figures(m->out, &most, 1);
+  for (int i = 0; i < attr->carries + attr->slices; i++) {
+    int64_t bytes = local_bytes(program, tsr__in(program, g, i));
+    m->room += i < attr->carries ? bytes : bytes / steps;
+    /* A slice is copied to where a step reads it. */
+    if (i >= attr->carries) m->out->device_bytes += 2 * bytes;
+  }
+  return TSR_OK;
+}
+
+/* Stacks are there from the first step on, the last carries after the last. */
+static tsr_status run_loop(memory *m, int node)
+{
+  const tsr__program *program = &m->plan->parts.program;
+  const tsr__loop_attr *attr = tsr__attr_of(program, &program->nodes[node]);
+  for (int n = node + 1; n < program->node_count && attr->kind == TSR__LOOP_SCAN; n++)
+    if (tsr__is_part(program, n, node) &&
+        tsr__index_of(program, &program->nodes[n]) >= attr->carries) {
+      take(m, n);
+      m->out->device_bytes += 2 * m->held[n];
+    }
+  return count_loop(m, node);
+}
+
+/* ---- all steps ---- */
+
+/* What a step makes, and the bytes that it reads and writes. A combining step makes what its
+ * accumulators are read as. */
+static tsr_status run_step(memory *m, int at)
+{
+  const tsr__step *step = &m->plan->schedule.steps[at];
+  const tsr__program *program = &m->plan->parts.program;
   const tsr__schedule *schedule = &m->plan->schedule;
+  m->room = 0;
   if (step->kind == TSR__STEP_KERNEL) {
     const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
-    for (int i = 0; i < io->output_count; i++) take(m, io->outputs[i]);
+    for (int i = 0; i < io->output_count; i++)
+      if (!replaces(m, at, io->outputs[i])) take(m, io->outputs[i]);
+    for (int i = 0; i < io->accum_count; i++) take_partial(m, io->accums[i]);
     count_io(m, io->inputs, io->input_count);
     count_io(m, io->outputs, io->output_count);
   } else if (step->kind == TSR__STEP_ALL_REDUCE) {
-    for (int a = step->first; a < step->first + step->count; a++)
+    for (int a = step->first; a < step->first + step->count; a++) {
       for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) take(m, n);
+      meet_partial(m, a);
+    }
+  } else if (step->kind == TSR__STEP_LOOP) {
+    return run_loop(m, step->node);
   } else {
     for (int n = step->node; n >= 0; n = tsr__fellow(program, step->node, n)) {
       take_made(m, n);
       TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) count_io(m, &o, 1);
       count_io(m, &n, 1);
     }
+    if (step->kind == TSR__STEP_ROUTINE) return take_room(m, step->node);
   }
+  return TSR_OK;
 }
 
 static void drop_used(memory *m, int step)
@@ -157,42 +418,91 @@ static void drop_used(memory *m, int step)
   }
 }
 
-/* Leaves are there from the start to the end; what steps make, beside them. What is left at the end
- * are the results. */
-static void count_memory(memory *m)
+/* Leaves are there from the start to the end, but for those given up; what steps make, beside them.
+ * What is left at the end are the results. */
+static tsr_status count_memory(memory *m)
 {
   const tsr__program *program = &m->plan->parts.program;
+  const tsr__schedule *schedule = &m->plan->schedule;
   tsr_figures *out = m->out;
   for (int n = 0; n < program->node_count; n++)
     if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_LEAF && !program->nodes[n].param_count)
       out->argument_bytes += local_bytes(program, n);
   out->peak_bytes = out->argument_bytes;
-  for (int s = 0; s < m->plan->schedule.step_count; s++) {
-    run_step(m, &m->plan->schedule.steps[s]);
-    if (out->argument_bytes + m->now > out->peak_bytes)
-      out->peak_bytes = out->argument_bytes + m->now;
+  for (int s = 0; s < schedule->step_count; s++) {
+    if (run_step(m, s)) return m->of->error->status;
+    AT_LEAST(out->peak_bytes, out->argument_bytes + m->now + m->room);
+    if (schedule->steps[s].kind == TSR__STEP_LOOP) take_made(m, schedule->steps[s].node);
+    if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partials(m, &schedule->steps[s]);
     drop_used(m, s);
   }
   out->result_bytes = m->now;
+  return TSR_OK;
 }
 
-tsr_status tsr__plan_figures(const tsr__plan *plan, tsr__arena *scratch, tsr_figures *out,
-                             tsr__error *error)
+/* A carry is a region's own: the step before gave it up, and it goes when it was read last. */
+static void find_given(memory *m)
 {
-  const tsr__program *program = &plan->parts.program;
-  tsr_figures figures = { .bytes_moved = plan->explained,
-                          .collectives = plan->collectives,
-                          .kernels = plan->kernels };
-  size_t nodes = (size_t)program->node_count + 1;
-  memory m = { .plan = plan, .out = &figures };
-  m.held = tsr__arena_new(scratch, nodes * sizeof *m.held);
-  if (!m.held) return tsr__error_set(error, TSR_ENOMEM, "no memory for the figures of a plan");
-  for (int n = 0; n < program->node_count; n++) {
-    figures.flops += flops_of(program, n, false);
-    figures.device_flops += flops_of(program, n, true);
+  const tsr__inner *inner = m->of->inner;
+  for (int i = 0; inner && i < inner->argument_count; i++) {
+    if (inner->operands[i] >= m->of->carries) continue;
+    m->given[inner->arguments[i]] = true;
+    m->held[inner->arguments[i]] = local_bytes(&m->plan->parts.program, inner->arguments[i]);
   }
-  count_moves(&plan->parts, &figures);
-  count_memory(&m);
-  *out = figures;
-  return TSR_OK;
+}
+
+static tsr_status count_plan(const asked *of, tsr_figures *out)
+{
+  const tsr__plan *plan = of->plan;
+  const tsr__program *program = &plan->parts.program;
+  size_t nodes = (size_t)program->node_count + 1;
+  memory m = { .of = of, .plan = plan, .out = out };
+  *out = (tsr_figures){ .bytes_moved = plan->explained,
+                        .collectives = plan->collectives,
+                        .kernels = plan->kernels };
+  m.held = tsr__arena_new(of->scratch, nodes * sizeof *m.held);
+  m.given = tsr__arena_new(of->scratch, nodes);
+  m.partials =
+      tsr__arena_new(of->scratch, ((size_t)plan->schedule.accum_count + 1) * sizeof *m.held);
+  if (!m.held || !m.given || !m.partials) return no_memory(of->error);
+  find_given(&m);
+  for (int n = 0; n < program->node_count; n++) {
+    out->flops += flops_of(program, n, false);
+    out->device_flops += flops_of(program, n, true);
+  }
+  count_moves(&plan->parts, out);
+  return count_memory(&m);
+}
+
+tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
+                             tsr_figures *out, tsr__error *error)
+{
+  asked all = {
+    .plan = plan, .params = params, .rt = scope->rt, .scratch = &scope->arena, .error = error
+  };
+  tsr_figures figures;
+  tsr_status status = count_plan(&all, &figures);
+  if (!status) *out = figures;
+  return status;
+}
+
+int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params)
+{
+  const tsr__partitioned *parts = &plan->parts;
+  int64_t all = plan->explained, most = 0;
+  for (int i = 0; i < parts->inner_count; i++) {
+    const tsr__inner *inner = &parts->inner[i];
+    const tsr__gnode *node = &parts->program.nodes[inner->node];
+    const tsr__loop_attr *attr = tsr__attr_of(&parts->program, node);
+    int64_t one = tsr__plan_explained(plan->inner[i], tsr__inner_numbers(parts, i, params));
+    if (attr->kind == TSR__LOOP_SCAN) one = times(one, tsr__loop_steps(attr, node, params));
+    if (attr->kind != TSR__LOOP_SWITCH) {
+      all = plus(all, one);
+      continue;
+    }
+    if (!inner->region) most = 0;
+    AT_LEAST(most, one);
+    if (inner->region == node->region_count - 1) all = plus(all, most);
+  }
+  return all;
 }

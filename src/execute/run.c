@@ -601,6 +601,8 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     if (start) tsr__span_step(exec, &schedule->steps[i], start, moved);
     drop_used(exec, i);
   }
+  exec->kernels += exec->plan->kernels;
+  exec->collectives += exec->plan->collectives;
   return TSR_OK;
 }
 

@@ -46,7 +46,7 @@ static tsr_status no_memory(tsr__exec *exec)
 
 /* The numbers of a region are its node's, counted on over the regions; and that of the step. Its
  * place in the parameters is the last: tsr__inner says how many come before it. */
-static bool bind_numbers(const looping *l, body *b, int before)
+static bool bind_numbers(const looping *l, body *b, int at)
 {
   const tsr__exec *exec = l->exec;
   size_t own = (size_t)b->inner->number;
@@ -54,7 +54,8 @@ static bool bind_numbers(const looping *l, body *b, int before)
   b->program.params = tsr__arena_new(exec->scratch, (own + 1) * sizeof(tsr__num));
   if (!b->program.params) return false;
   if (own)
-    memcpy(b->program.params, exec->program->params + l->g->param + before, own * sizeof(tsr__num));
+    memcpy(b->program.params, tsr__inner_numbers(&exec->plan->parts, at, exec->program->params),
+           own * sizeof(tsr__num));
   b->program.param_count = (int)own + 1;
   b->exec.program = &b->program;
   return true;
@@ -62,7 +63,7 @@ static bool bind_numbers(const looping *l, body *b, int before)
 
 /* The run of a region: its plan and its program are the plan's, the rest lives as long as the
  * step. */
-static body *open_body(const looping *l, int at, int before)
+static body *open_body(const looping *l, int at)
 {
   tsr__exec *exec = l->exec;
   tsr__arena *scratch = exec->scratch;
@@ -81,7 +82,7 @@ static body *open_body(const looping *l, int at, int before)
                          .partials = tsr__arena_new(scratch, accums * sizeof(tsr__partial **)),
                          .extents = tsr__arena_new(scratch, accums * sizeof(tsr__extent)) };
   bool good = b->exec.values && b->exec.partials && b->exec.extents;
-  return good && bind_numbers(l, b, before) ? b : NULL;
+  return good && bind_numbers(l, b, at) ? b : NULL;
 }
 
 /* Values of the run before; what was handed on is held elsewhere. */
@@ -93,13 +94,15 @@ static void clear_values(body *b)
   }
 }
 
-/* What the region's runs moved counts as the step's. */
+/* What the region's runs did and moved counts as the step's. */
 static void close_body(looping *l, body *b)
 {
   if (!b) return;
   tsr__exec_free(&b->exec);
   l->exec->traffic.bytes += b->exec.traffic.bytes;
   l->exec->traffic.escapes += b->exec.traffic.escapes;
+  l->exec->kernels += b->exec.kernels;
+  l->exec->collectives += b->exec.collectives;
   tsr__arena_free(&b->scratch);
 }
 
@@ -248,10 +251,11 @@ static void put_slices(const looping *l, const body *b, const stack *stacks, int
 static tsr_status run_scan(looping *l)
 {
   body *b = l->bodies[0];
+  int64_t steps = tsr__loop_steps(l->attr, l->g, l->exec->program->params);
   stack *stacks = tsr__arena_new(l->exec->scratch, ((size_t)l->count + 1) * sizeof *stacks);
   tsr_status status = stacks ? make_stacks(l, stacks) : no_memory(l->exec);
-  for (int64_t k = 0; k < l->attr->count && !status; k++) {
-    int64_t at = l->attr->reverse ? l->attr->count - 1 - k : k;
+  for (int64_t k = 0; k < steps && !status; k++) {
+    int64_t at = l->attr->reverse ? steps - 1 - k : k;
     status = take_slices(l, b, at);
     if (status) break;
     bind_values(l, b, true);
@@ -321,12 +325,12 @@ static int first_inner(const tsr__plan *plan, int node)
   return i;
 }
 
-/* Operands but slices are held for all steps; numbers of regions stand one after another. */
+/* Operands but slices are held for all steps. */
 static tsr_status open_loop(looping *l)
 {
   tsr__exec *exec = l->exec;
   tsr__arena *scratch = exec->scratch;
-  int first = first_inner(exec->plan, l->node), numbers = 0;
+  int first = first_inner(exec->plan, l->node);
   size_t most = (size_t)(l->count > 1 ? l->count : 1), ins = (size_t)l->g->in_count + most;
   l->bodies = tsr__arena_new(scratch, (size_t)l->region_count * sizeof *l->bodies);
   l->values = tsr__arena_new(scratch, ins * sizeof *l->values);
@@ -335,9 +339,8 @@ static tsr_status open_loop(looping *l)
   l->slices = tsr__arena_new(scratch, ((size_t)l->attr->slices + 1) * sizeof *l->slices);
   if (!l->bodies || !l->values || !l->results || !l->read || !l->slices) return no_memory(exec);
   for (int r = 0; r < l->region_count; r++) {
-    l->bodies[r] = open_body(l, first + r, numbers);
+    l->bodies[r] = open_body(l, first + r);
     if (!l->bodies[r]) return no_memory(exec);
-    numbers += l->bodies[r]->inner->number;
   }
   /* Slices are read where they lie, a step at a time. */
   for (int i = 0; i < l->g->in_count; i++) {

@@ -319,6 +319,10 @@ typedef struct tsr__loop_attr {
   int64_t count, reverse; /* scan: steps, and whether the last is done first */
 } tsr__loop_attr;
 
+/* As count: no shape depends on it, so that it is a number of the node, behind those of its region,
+ * and no part of a plan. */
+enum { TSR__COUNTED = -1 };
+
 /* Operands of a call with a rule: arguments, then what its region captured, then what the rule
  * did. The rule's region takes the arguments, the results, what is due to these, and the last. */
 typedef struct tsr__custom_attr {
@@ -877,6 +881,9 @@ static inline bool tsr__is_loop(int op)
 
 /* The operand of a loop that is argument `i` of its regions; -1: the number of a scan's step. */
 int tsr__loop_operand(const tsr__loop_attr *attr, int i);
+
+/* The steps of a scan whose program has these numbers. */
+int64_t tsr__loop_steps(const tsr__loop_attr *attr, const tsr__gnode *node, const tsr__num *params);
 
 /* Puts what regions compute in the place of the nodes that have them, all the way down, into an
  * empty program, which has the numbers of the given one; loops stay, and with `rules` so do nodes

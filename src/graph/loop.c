@@ -6,6 +6,8 @@
  *            results     carries                              (carries, rest) -> (carries)
  *   switch   operands    number, rest                 regions (rest) -> (results), of each the same
  *
+ * Where nothing is sliced or stacked the number of steps is no type's, but a number of the node.
+ *
  * A region need not read its arguments, and all regions of a node number them alike. */
 #include "graph/infer_inner.h"
 
@@ -14,6 +16,11 @@ int tsr__loop_operand(const tsr__loop_attr *attr, int i)
 {
   if (attr->kind == TSR__LOOP_SCAN) return i - 1;
   return attr->kind == TSR__LOOP_SWITCH ? i + 1 : i;
+}
+
+int64_t tsr__loop_steps(const tsr__loop_attr *attr, const tsr__gnode *node, const tsr__num *params)
+{
+  return attr->count == TSR__COUNTED ? params[node->param + node->param_count - 1].i : attr->count;
 }
 
 static tsr__result result_of(const tsr__type *type)
@@ -112,6 +119,10 @@ static tsr_status check_results(tsr__op op, tsr__types in, const tsr__ask *ask,
   /* Fewer results than carries, or fewer operands than that: no comparison would be safe. */
   bool fits =
       last->result_count >= attr->carries && in.count >= attr->carries + attr->slices + chooses;
+  /* Slices and stacks have as many steps as their types say. */
+  if (attr->count == TSR__COUNTED)
+    fits = fits && attr->kind == TSR__LOOP_SCAN && !attr->slices &&
+           last->result_count == attr->carries;
   for (int i = 0; i < attr->carries && fits; i++) {
     tsr__result got = result_at(last, i), want = result_of(&in.at[i]);
     fits = same_type(&got, &want);

@@ -44,7 +44,7 @@ static tsr_status check_results(const tsr__program *program, int n, tsr__error *
   return wrong ? broken(error, n, g, wrong) : TSR_OK;
 }
 
-/* A region's numbers are its node's. */
+/* A region's numbers are its node's, and so is how often it runs where no type says it. */
 static tsr_status check_regions(const tsr__program *program, int n, tsr__error *error)
 {
   const tsr__gnode *g = &program->nodes[n];
@@ -59,6 +59,8 @@ static tsr_status check_regions(const tsr__program *program, int n, tsr__error *
     if (at < 0 || at >= program->region_count) return broken(error, n, g, "no such region");
     numbers += program->regions[at]->program.param_count;
   }
+  const tsr__loop_attr *loop = tsr__is_loop(g->op) ? tsr__attr_of(program, g) : NULL;
+  numbers += loop && loop->count == TSR__COUNTED;
   if (g->param_count != numbers || (numbers > 0) != (g->param >= 0))
     return broken(error, n, g, "numbers are missing");
   return TSR_OK;

@@ -59,7 +59,7 @@ FIELDS(dot_fields) = { FIELD(dot, left, U8, TSR_MAX_RANK, 0, 2 * TSR_MAX_RANK),
 FIELDS(loop_fields) = { FIELD(loop, kind, I64, 1, 0, TSR__LOOP_SWITCH),
                         FIELD(loop, carries, I64, 1, 0, 1 << 20),
                         FIELD(loop, slices, I64, 1, 0, 1 << 20),
-                        FIELD(loop, count, I64, 1, 0, FAR),
+                        FIELD(loop, count, I64, 1, TSR__COUNTED, FAR),
                         FIELD(loop, reverse, I64, 1, 0, 1),
                         END };
 FIELDS(custom_fields) = { FIELD(custom, arguments, I64, 1, 0, 1 << 20),

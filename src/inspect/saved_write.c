@@ -158,7 +158,7 @@ static bool has_own_numbers(const tsr__program *program, const tsr__gnode *g)
     for (int k = 0; k < region->param_count; k++)
       if (program->params[at++].i != region->params[k].i) return true;
   }
-  return !g->region_count;
+  return at < g->param + g->param_count;
 }
 
 static void put_inside(writer *w, const tsr__program *program, const tsr__gnode *g)

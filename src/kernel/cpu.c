@@ -56,6 +56,7 @@ static const tsr__device_ops cpu_ops = {
   .to_host = tsr__cpu_to_host,
   .copy = tsr__cpu_copy,
   .pick = tsr__cpu_pick,
+  .partial_bytes = tsr__cpu_partial_bytes,
   .disperse = tsr__cpu_disperse,
   .partial = tsr__partial_new,
   .partial_free = tsr__partial_free,
@@ -66,6 +67,7 @@ static const tsr__device_ops cpu_ops = {
   .mask_find = tsr__cpu_mask_find,
   .compact = tsr__cpu_compact,
   .mask_first = tsr__cpu_mask_first,
+  .call_room = tsr__cpu_call_room,
 };
 
 static void cpu_free(tsr_runtime *rt, void *slot)

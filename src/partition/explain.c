@@ -214,20 +214,23 @@ static void add_why(const tsr__partitioned *partitioned, const tsr__note *note, 
 }
 
 /* "in each of 100 steps of scan at file.c:12:", then what moves there, further in. */
-static void add_inner(const tsr__partitioned *parts, const tsr__inner *inner, tsr__text *out)
+static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *params, tsr__text *out)
 {
+  const tsr__inner *inner = &parts->inner[at];
   const tsr__program *program = &parts->program;
-  const tsr__loop_attr *attr = tsr__attr_of(program, &program->nodes[inner->node]);
+  const tsr__gnode *node = &program->nodes[inner->node];
+  const tsr__loop_attr *attr = tsr__attr_of(program, node);
   bool asks = attr->kind == TSR__LOOP_WHILE && inner->region == 0;
   tsr__text own;
   if (attr->kind == TSR__LOOP_SCAN)
-    tsr__text_add(out, "in each of %lld steps of ", (long long)attr->count);
-  else if (attr->kind == TSR__LOOP_SWITCH) tsr__text_add(out, "in body %d of ", inner->region);
+    tsr__text_add(out, "in each of %lld steps of ", (long long)tsr__loop_steps(attr, node, params));
+  else if (attr->kind == TSR__LOOP_SWITCH)
+    tsr__text_add(out, "at most once, in body %d of ", inner->region);
   else tsr__text_add(out, asks ? "before each step of " : "in each step of ");
   add_who(program, inner->node, out);
   tsr__text_add(out, ":\n");
   tsr__text_init(&own, program->heap);
-  tsr__explain_print(&inner->parts, NULL, &own);
+  tsr__explain_print(&inner->parts, NULL, tsr__inner_numbers(parts, at, params), &own);
   for (const char *line = tsr__text_get(&own); *line;) {
     size_t length = strcspn(line, "\n");
     tsr__text_add(out, "  ");
@@ -239,7 +242,7 @@ static void add_inner(const tsr__partitioned *parts, const tsr__inner *inner, ts
 }
 
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
-                        tsr__text *out)
+                        const tsr__num *params, tsr__text *out)
 {
   if (!partitioned->note_count) tsr__text_add(out, "nothing moves between devices\n");
   for (int i = 0; i < partitioned->note_count; i++) {
@@ -253,8 +256,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
     for (int k = i; k >= 0; k = partitioned->notes[k].next)
       add_why(partitioned, &partitioned->notes[k], out);
   }
-  for (int i = 0; i < partitioned->inner_count; i++)
-    add_inner(partitioned, &partitioned->inner[i], out);
+  for (int i = 0; i < partitioned->inner_count; i++) add_inner(partitioned, i, params, out);
 }
 
 /* ---- lines of explanations ---- */

@@ -184,6 +184,15 @@ static bool close_region(closing *c, const tsr_sharding *want)
 
 /* ---- its plan ---- */
 
+const tsr__num *tsr__inner_numbers(const tsr__partitioned *partitioned, int inner,
+                                   const tsr__num *params)
+{
+  const tsr__inner *of = &partitioned->inner[inner];
+  int at = partitioned->program.nodes[of->node].param;
+  for (int r = 1; r <= of->region; r++) at += partitioned->inner[inner - r].number;
+  return params && at > 0 ? params + at : params;
+}
+
 void tsr__inner_free(tsr__inner *inner, tsr__heap *heap)
 {
   tsr__partitioned_free(&inner->parts, heap);

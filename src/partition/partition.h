@@ -163,9 +163,14 @@ void tsr__shift_pieces(const tsr__viewed *viewed, int to_position, const tsr__sh
 int64_t tsr__shift_bytes(const tsr__viewed *viewed);
 
 /* Text for people: each collective with cause, axis, bytes, alternative, and who asked (site).
- * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}. */
+ * `counted` (one a note, or NULL) are the bytes of the last run: {bytes, escapes}; `params` the
+ * numbers of the program (NULL: it has no loops). */
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
-                        tsr__text *out);
+                        const tsr__num *params, tsr__text *out);
+/* The numbers of a loop's region among those of the program around it, one region's after the
+ * other's; NULL where that has none. */
+const tsr__num *tsr__inner_numbers(const tsr__partitioned *partitioned, int inner,
+                                   const tsr__num *params);
 /* How many bytes of a line go into `width` columns: up to the last blank there, else the words that
  * begin it; a word alone that is longer is cut. */
 size_t tsr__explain_fits(const char *text, size_t length, int width);

@@ -170,9 +170,9 @@ static tsr_array *map_scan(looped *l)
   if (!xs || !all || !settle(l, 0)) return inert_of(l);
   for (int i = carries; i < last; i++)
     xs[i - carries] = l->in[i] ? tsr_moveaxis_at(x->in[i], 0, 1, site) : x->in[i];
-  xs[last - carries] =
-      tsr_iota_at(scope, TSR_I64, (tsr_shape){ .rank = 1, .dims = { l->attr->count } }, 0,
-                  (tsr_sharding){ 0 }, site);
+  int64_t steps = tsr__loop_steps(l->attr, x->g, x->batch->replay.params);
+  xs[last - carries] = tsr_iota_at(scope, TSR_I64, (tsr_shape){ .rank = 1, .dims = { steps } }, 0,
+                                   (tsr_sharding){ 0 }, site);
   tsr_loop_args args = { .size = sizeof args,
                          .carry = operands_of(l, 0, carries),
                          .xs = tsr_tuple_at(scope, xs, last - carries + 1, site),

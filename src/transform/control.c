@@ -201,15 +201,21 @@ static bool check_form(const control *c, const tsr__traced *t, tsr_array *carry,
   return good;
 }
 
-/* The node, and its results as the last body gave them. */
+/* The node, and its results as the last body gave them. How many steps there are is a number of it
+ * where no type depends on it: then loops of any length share a plan. */
 static tsr_array *finish_control(const control *c)
 {
+  tsr__loop_attr attr = c->attr;
   tsr__calling node = { .scope = c->scope,
                         .site = c->site,
                         .op = c->op,
-                        .attr = &c->attr,
-                        .attr_bytes = sizeof c->attr,
+                        .attr = &attr,
+                        .attr_bytes = sizeof attr,
+                        .steps = attr.count,
                         .count = c->region_count };
+  bool stacks = c->traced[0]->region->result_count > attr.carries;
+  node.counted = attr.kind == TSR__LOOP_SCAN && !attr.slices && !stacks;
+  if (node.counted) attr.count = TSR__COUNTED;
   for (int r = 0; r < c->region_count; r++) node.traced[r] = c->traced[r];
   tsr_array *made = tsr__call_traces(&node, c->region_count - 1, &c->in);
   return tsr__or_no_memory(c->scope, made, c->call, c->site);

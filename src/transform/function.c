@@ -93,15 +93,16 @@ bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, cons
   return true;
 }
 
-/* The numbers of all regions, one after the other, into `ask`. False: out of memory. */
+/* The numbers of all regions, one after the other, and the node's own into `ask`. False: out of
+ * memory. */
 static bool add_numbers(const tsr__calling *c, tsr__ask *ask)
 {
   const tsr__program *first = &c->traced[0]->region->program;
   ask->numbers = first->params;
   ask->number_count = first->param_count;
-  if (c->count == 1) return true;
+  if (c->count == 1 && !c->counted) return true;
   for (int r = 1; r < c->count; r++) ask->number_count += c->traced[r]->region->program.param_count;
-  size_t room = (size_t)ask->number_count + 1;
+  size_t room = (size_t)ask->number_count + 2;
   tsr__num *all = tsr__arena_new(&c->scope->arena, room * sizeof *all), *at = all;
   for (int r = 0; all && r < c->count; r++) {
     const tsr__program *program = &c->traced[r]->region->program;
@@ -109,6 +110,8 @@ static bool add_numbers(const tsr__calling *c, tsr__ask *ask)
       memcpy(at, program->params, (size_t)program->param_count * sizeof *at);
     at += program->param_count;
   }
+  if (all && c->counted) *at = (tsr__num){ .i = c->steps };
+  ask->number_count += c->counted;
   ask->numbers = all;
   return all;
 }

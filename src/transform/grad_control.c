@@ -257,7 +257,8 @@ void tsr__grad_scan(const tsr__pull *p)
 {
   tape t;
   if (!open_tape(&t, p)) return;
-  tsr_shape steps = { .rank = 1, .dims = { t.attr->count } };
+  int64_t count = tsr__loop_steps(t.attr, p->node, p->back->replay.params);
+  tsr_shape steps = { .rank = 1, .dims = { count } };
   tsr_array *number =
       tsr_iota_at(p->back->replay.scope, TSR_I64, steps, 0, (tsr_sharding){ 0 }, p->site);
   tsr_array *kept = kept_carries(&t, number);

@@ -113,11 +113,14 @@ typedef struct tsr__calling {
   tsr__op op;
   const void *attr;
   uint16_t attr_bytes;
+  bool counted; /* it has a number of its own, `steps`, behind those of its regions */
+  int64_t steps;
   const tsr__traced *traced[TSR__MAX_REGIONS];
   int count;
 } tsr__calling;
 
-/* The node on all of its operands, with the numbers of its regions one after the other. */
+/* The node on all of its operands, with the numbers of its regions one after the other, and its
+ * own. */
 tsr_array *tsr__call_node(const tsr__calling *calling, tsr__operands in);
 /* The node on `in` and, behind it, what the bodies captured: its results, as trace `gives`
  * returned them. */

@@ -1,5 +1,6 @@
 /* Functions compiled ahead of time: figures against those counted by hand and by a run, plans that
  * calls find, meshes without devices, types that stand for arrays. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -111,6 +112,237 @@ TEST(the_most_memory_is_what_a_run_comes_to)
   more -= said.argument_bytes;
   CHECK(more > 0 && more <= peak && peak < more + more / 4);
   close_fixture(&f);
+}
+
+/* ---- loops and what they work in ------------------------------------------------------------- */
+
+enum { TURNS = 7 };
+
+/* x = tanh(x w) less its mean over all devices. */
+static tsr_array *turn(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *out = tsr_tanh(tsr_matmul(in[1], in[2]));
+  return tsr_sub(out, tsr_mean(out));
+}
+
+static tsr_array *turns(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_fori(0, *(int *)user, turn, NULL, in[0], .with = in[1]);
+}
+
+/* What a run counted against what was said before. */
+static void check_said(fixture *f, tsr_function *fn, tsr_array *x, tsr_array *w, double flops)
+{
+  tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, w));
+  tsr_array *out = tsr_call(fn, x, w);
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f->s);
+  tsr_run_stats run = tsr_last_run(f->s);
+  CHECK(said.flops == flops);
+  CHECK_I64(run.bytes_explained, said.bytes_moved);
+  CHECK_I64(run.bytes_counted - run.bytes_escaped, said.bytes_moved);
+  CHECK_I64(run.collectives, said.collectives);
+  CHECK_I64(run.kernels, said.kernels);
+  int count = 0;
+  int64_t bytes = 0;
+  for (int k = 0; k < said.kind_count; k++) {
+    count += said.kinds[k].count;
+    bytes += said.kinds[k].bytes;
+  }
+  CHECK_I64(count, said.collectives);
+  CHECK_I64(bytes, said.bytes_moved);
+}
+
+TEST(a_loop_counts_once_a_step)
+{
+  fixture f = open_fixture();
+  const char *const specs[] = { "x", "x,y", "", "-,x" };
+  for (int i = 0; i < 4; i++)
+    for (int n = 0; n < TURNS; n += 3) {
+      tsr_array *x = values(&f, TSR_SHAPE(64, 16), specs[i]);
+      tsr_array *w = values(&f, TSR_SHAPE(16, 16), "");
+      tsr_function *fn = tsr_function_make(f.s, turns, .user = &n, .user_bytes = sizeof n);
+      double step = 2.0 * 64 * 16 * 16 + 3 * 64 * 16;
+      check_said(&f, fn, x, w, n * step);
+    }
+  close_fixture(&f);
+}
+
+/* A loop in a loop, and stacks. */
+static tsr_array *deeper(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  int inner = 2;
+  tsr_array *const given[] = { in[0], in[2] };
+  tsr_array *next = turns(s, given, &inner);
+  (void)user;
+  return tsr_tuple(s, next, tsr_mul(next, in[1]));
+}
+
+static tsr_array *stacked(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user, (void)s;
+  tsr_array *by = tsr_full(s, 2, TSR_F32, TSR_SHAPE(TURNS), (tsr_sharding){ 0 });
+  return tsr_item(tsr_scan(deeper, NULL, in[0], .xs = by, .with = in[1]), 1);
+}
+
+TEST(loops_in_loops_count_all_their_steps)
+{
+  fixture f = open_fixture();
+  tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x"), *w = values(&f, TSR_SHAPE(16, 16), "");
+  double step = 2.0 * 64 * 16 * 16 + 3 * 64 * 16;
+  check_said(&f, tsr_function_make(f.s, stacked), x, w, TURNS * (2 * step + 64 * 16));
+  close_fixture(&f);
+}
+
+static tsr_array *moves(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sub(in[0], tsr_mean(in[0]));
+}
+
+static tsr_array *stays(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(tsr_mul(in[0], 2), 1);
+}
+
+static tsr_array *choice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user, (void)s;
+  return tsr_cond(tsr_gt(in[1], 0), moves, stays, NULL, in[0]);
+}
+
+static tsr_array *small(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user, (void)s;
+  return tsr_lt(tsr_max(in[0]), 1000);
+}
+
+static tsr_array *grows(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user, (void)s;
+  return tsr_while(small, stays, NULL, in[0]);
+}
+
+/* A choice is said by the most of its bodies, a while by a turn. */
+TEST(what_elements_decide_is_said_as_a_bound)
+{
+  fixture f = open_fixture();
+  tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x");
+  tsr_function *fn = tsr_function_make(f.s, choice);
+  for (int k = 0; k < 2; k++) {
+    double sign = k ? 1 : -1;
+    tsr_array *on = tsr_put(f.s, &sign, TSR_F64, TSR_SCALAR, tsr_on(f.mesh, ""));
+    tsr_array *out = tsr_call(fn, x, on);
+    tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, on));
+    CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
+    tsr_run_stats run = tsr_last_run(f.s);
+    CHECK(said.flops == 2.0 * 64 * 16 + 2);
+    CHECK(said.bytes_moved > 0);
+    CHECK_I64(run.bytes_explained, said.bytes_moved);
+    CHECK_I64(run.bytes_counted - run.bytes_escaped, k ? said.bytes_moved : 0);
+    CHECK_I64(run.collectives, k ? said.collectives : 0);
+    CHECK(strstr(tsr_explain(&(tsr_array *){ tsr_call(fn, x, on) }, 1), "at most once, in body 1"));
+  }
+  fn = tsr_function_make(f.s, grows);
+  tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x));
+  tsr_array *out = tsr_call(fn, x);
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
+  tsr_run_stats run = tsr_last_run(f.s);
+  /* 0..4 is asked nine times before it is a thousand. */
+  CHECK_I64(run.bytes_explained, said.bytes_moved);
+  CHECK_I64(run.bytes_counted, 9 * said.bytes_moved);
+  CHECK(strstr(tsr_explain(&(tsr_array *){ tsr_call(fn, x) }, 1), "before each step of while"));
+  close_fixture(&f);
+}
+
+/* What a device holds at once while a function runs is at most what was said, and not much less. */
+static tsr_array *put_values(fixture *f, tsr_shape shape, const char *spec)
+{
+  size_t count = (size_t)(shape.dims[0] * shape.dims[1]);
+  float *data = malloc(count * sizeof *data);
+  for (size_t i = 0; i < count; i++) data[i] = (float)(i % 5);
+  tsr_array *out = tsr_put(f->s, data, TSR_F32, shape, tsr_on(f->mesh, spec));
+  free(data);
+  return out;
+}
+
+static void check_memory(const char *what, tsr_body_fn *body, const char *spec, double tight)
+{
+  fixture f = open_fixture();
+  tsr_function *fn = tsr_function_make(f.s, body);
+  tsr_array *x = put_values(&f, TSR_SHAPE(1024, 256), spec);
+  tsr_array *w = put_values(&f, TSR_SHAPE(256, 256), "");
+  tsr_figures said = tsr_compiled_figures(tsr_compile(fn, x, w));
+  int64_t before = tsr_device_memory(f.rt, 0).now;
+  tsr_array *out = tsr_call(fn, x, w);
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
+  int64_t peak = tsr_device_memory(f.rt, 0).peak - before;
+  int64_t most = said.peak_bytes - said.argument_bytes;
+  if (peak > most || (double)peak < tight * (double)most)
+    FAIL("%s on \"%s\": said %lld, was %lld", what, spec, (long long)most, (long long)peak);
+  close_fixture(&f);
+}
+
+static tsr_array *columns(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_mul(in[0], in[0]), .dims = TSR_DIMS(0));
+}
+
+static tsr_array *many_turns(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  int n = 3;
+  (void)user;
+  return turns(s, in, &n);
+}
+
+static tsr_array *keep_all(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *next = tsr_tanh(tsr_matmul(in[0], in[2]));
+  return tsr_tuple(s, next, next);
+}
+
+static tsr_array *kept(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_item(tsr_scan(keep_all, NULL, in[0], .length = 5, .with = in[1]), 1);
+}
+
+static tsr_array *sorted(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sort(tsr_ravel(in[0]), 0);
+}
+
+static tsr_array *order(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_argsort(tsr_cast(tsr_ravel(in[0]), TSR_F64), 0);
+}
+
+static tsr_array *scattered(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *at = tsr_cast(tsr_mod(tsr_ravel(in[0]), 7), TSR_I64);
+  return tsr_scatter_add(tsr_ravel(in[1]), at, tsr_ravel(in[0]), 0);
+}
+
+/* A view may share what is counted here, and few sorts need all that they might. */
+TEST(the_most_memory_counts_accumulators_rooms_and_loops)
+{
+  check_memory("column sums", columns, "", 1);
+  check_memory("column sums", columns, "x,y", 1);
+  check_memory("turns", many_turns, "x", 1);
+  check_memory("kept", kept, "x", 1);
+  check_memory("kept", kept, "", 1);
+  check_memory("sorted", sorted, "", 0.7);
+  check_memory("sorted", sorted, "x", 0.7);
+  check_memory("order", order, "", 0.7);
+  check_memory("order", order, "x,y", 0.6);
+  check_memory("scattered", scattered, "", 0.5);
 }
 
 TEST(a_mesh_needs_no_devices)

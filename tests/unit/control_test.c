@@ -115,6 +115,69 @@ TEST(fori_gives_its_body_each_number)
   close_fixture(&f);
 }
 
+/* A loop in a loop, whose inner one has *user steps. */
+static tsr_array *add_numbers(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_fori(0, *(int *)user, add_number, NULL, tsr_add(in[1], in[0]));
+}
+
+/* A carry alone: nothing is stacked. */
+static tsr_array *scan_number(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_tuple(s, add_number(s, (tsr_array *const[]){ in[1], in[0] }, user),
+                   tsr_tuple_at(s, NULL, 0, TSR_HERE));
+}
+
+static int64_t written_out(int64_t x, int outer, int inner)
+{
+  for (int k = 0; k < outer; k++) {
+    x += k;
+    for (int i = 0; i < inner; i++) x = x * 3 + i;
+  }
+  return x;
+}
+
+static int64_t read_one(fixture *f, tsr_array *a, bool cached)
+{
+  int64_t got = 0;
+  CHECK_STATUS(tsr_read(a, &got, sizeof got), TSR_OK, f->s);
+  CHECK_I64(tsr_last_run(f->s).cached, cached);
+  return got;
+}
+
+TEST(loops_of_any_length_share_a_plan)
+{
+  fixture f = open_fixture();
+  int64_t start = 2, backward = 2, forward = 2;
+  tsr_array *a = tsr_put(f.s, &start, TSR_I64, TSR_SCALAR, tsr_on(f.mesh, ""));
+  const int counts[] = { 4, 5, 0, 1, 17 };
+  for (int i = 0; i < 5; i++) {
+    int n = counts[i];
+    tsr_array *out = tsr_fori(0, n, add_number, NULL, a);
+    CHECK_I64(read_one(&f, out, i > 0), written_out(2, 1, n));
+  }
+  for (int i = 0; i < 4; i++) {
+    int n = counts[i], m = i + 1;
+    tsr_array *out = tsr_fori(0, m, add_numbers, &n, a);
+    CHECK_I64(read_one(&f, out, i > 0), written_out(2, m, n));
+  }
+  for (int n = 1; n < 6; n++) {
+    tsr_array *out = tsr_scan(scan_number, NULL, a, .length = n);
+    forward = forward * 3 + n - 1;
+    CHECK_I64(read_one(&f, tsr_item(out, 0), true), forward); /* it is the fori's program */
+    backward = 2;
+    for (int k = n - 1; k >= 0; k--) backward = backward * 3 + k;
+    out = tsr_scan(scan_number, NULL, a, .length = n, .reverse = true);
+    CHECK_I64(read_one(&f, tsr_item(out, 0), n > 1), backward);
+  }
+  /* Two in one program are two all the same. */
+  tsr_array *both =
+      tsr_sub(tsr_fori(0, 5, add_number, NULL, a), tsr_fori(0, 4, add_number, NULL, a));
+  CHECK_I64(read_one(&f, both, false), written_out(2, 1, 5) - written_out(2, 1, 4));
+  close_fixture(&f);
+}
+
 /* ---- while, cond, switch --------------------------------------------------------------------- */
 
 static tsr_array *below(tsr_scope *s, tsr_array *const *in, void *user)

@@ -167,11 +167,18 @@ static tsr_array *shrink(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_div(in[0], 3);
 }
 
+static tsr_array *grow_numbered(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(in[1], tsr_cast(in[0], tsr_dtype_of(in[1])));
+}
+
 static tsr_array *loops(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s;
   tsr_array *out = tsr_scan(step, user, tsr_call(user, in[0]), .length = 4);
-  tsr_array *x = tsr_while(goes_on, grow, NULL, tsr_item(out, 0));
+  tsr_array *counted = tsr_fori(2, 5, grow_numbered, NULL, tsr_item(out, 0));
+  tsr_array *x = tsr_while(goes_on, grow, NULL, counted);
   return tsr_cond(tsr_gt(tsr_sum(x), 0), shrink, grow, NULL, tsr_call(user, x));
 }
 

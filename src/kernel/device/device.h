@@ -120,6 +120,8 @@ typedef struct tsr__device_ops {
   /* Rows picked from a buffer, to a run of another; counts as copy does. */
   void (*pick)(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                tsr__traffic *traffic);
+  /* Bytes that a partial takes of its device, or, with `meets`, beside it where others come. */
+  size_t (*partial_bytes)(const tsr__partial_ask *ask, bool meets);
   /* Rows of a buffer to several; counts as copy does. */
   void (*disperse)(const tsr__disperse *job, const tsr__buffer *from, tsr__buffer *const *to,
                    tsr__traffic *traffic);
@@ -138,6 +140,9 @@ typedef struct tsr__device_ops {
   void (*compact)(const tsr__compact *job);
   /* keeps the first `keep` true bits of `rows`, clears later ones. */
   void (*mask_first)(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to);
+  /* Bytes that a routine works in on a device, beside operands and results, at the most. Of the
+   * call there is one part, without buffers; `wanted`: by result, whether somebody reads it. */
+  int64_t (*call_room)(const tsr__call *call, const bool *wanted);
 } tsr__device_ops;
 
 void tsr__buffer_hold(tsr__buffer *buffer);

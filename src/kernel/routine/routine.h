@@ -22,6 +22,10 @@ tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, 
     tsr__routine_sort, tsr__routine_scatter, tsr__routine_take, tsr__routine_dynamic_slice,
     tsr__routine_dynamic_update, tsr__routine_dot, tsr__routine_fold;
 
+/* What a routine works in of a device's memory: the entry `call_room` of the device table. */
+typedef int64_t tsr__room_fn(const tsr__call *call, const bool *wanted);
+tsr__room_fn tsr__cpu_call_room, tsr__room_of_sort, tsr__room_of_scatter;
+
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 typedef struct tsr__strip {

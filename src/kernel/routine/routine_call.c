@@ -254,3 +254,19 @@ tsr_status tsr__each_line(const tsr__call *call, const tsr__line_work *work, tsr
                           tsr__ops[node->op].name);
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, job.progress.what) : TSR_OK;
 }
+
+/* ---- what they work in ----------------------------------------------------------------------- */
+
+/* Others work in what is their workers' (tsr__scratch_take), which is no device's. */
+int64_t tsr__cpu_call_room(const tsr__call *call, const bool *wanted)
+{
+  static const struct {
+    tsr__routine_fn *routine;
+    tsr__room_fn *room;
+  } rooms[] = { { tsr__routine_sort, tsr__room_of_sort },
+                { tsr__routine_scatter, tsr__room_of_scatter } };
+  int64_t bytes = 0;
+  for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
+    if (routines[tsr__call_node(call)->op] == rooms[i].routine) bytes = rooms[i].room(call, wanted);
+  return bytes;
+}

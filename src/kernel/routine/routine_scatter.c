@@ -450,6 +450,24 @@ static bool some_idle(const tsr__call *call)
   return idle;
 }
 
+/* Sums and products of floats are made beside the result, strip by strip: one a worker, and two
+ * where shares of several meet. */
+int64_t tsr__room_of_scatter(const tsr__call *call, const bool *wanted)
+{
+  (void)wanted;
+  const tsr__gnode *x = operand(call, 0);
+  tsr__sides sides = tsr__sides_over(&call->parts[0].in[0], x->rank, tsr__call_dim(call),
+                                     tsr__call_dim(call) + tsr__scatter_more(call));
+  int64_t width = tsr__scatter_width(call), count = sides.along * width;
+  if (width > sides.after) count = sides.along * sides.after;
+  int64_t strips = sides.before * ((sides.after + width - 1) / width);
+  int64_t workers = tsr__worker_count(call->rt), most = strips < workers ? strips : workers;
+  if (tsr__scatter_sums(call)) return 2 * most * (int64_t)tsr__bins_bytes(count);
+  bool product =
+      attr_of(call)->how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
+  return product ? most * count * (int64_t)sizeof(double) : 0;
+}
+
 /* Indices are looked at where they are used; a result for which one was none is given up. */
 tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
 {

@@ -149,6 +149,35 @@ static tsr_status sort_long(const tsr__call *call, tsr__error *error)
   return status;
 }
 
+/* Where lines are cut: the columns of a line as they leave and as they come, and the words by which
+ * rows find where they go, two bytes each; or what came and what sorts it. */
+static int64_t apart_room(const tsr__call *call, int64_t leaving, int64_t coming, bool places)
+{
+  int64_t column = places ? (int64_t)sizeof(uint32_t) : 0, keys = key_count(call);
+  for (int key = 0; key < keys; key++)
+    column += (int64_t)tsr_dtype_size(tsr__call_dtype(call, key));
+  int64_t sorts = tsr__line_sort_room(tsr__call_dtype(call, 0), (int)keys, places);
+  int64_t finds = leaving * (column + 2 + keys * (int64_t)sizeof(uint64_t));
+  int64_t goes = leaving * (column + 2) + coming * column, stays = coming * (column + sorts);
+  int64_t most = finds > goes ? finds : goes;
+  return most > stays ? most : stays;
+}
+
+int64_t tsr__room_of_sort(const tsr__call *call, const bool *wanted)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  const tsr__gnode *x = &call->program->nodes[tsr__in(call->program, node, 0)];
+  const tsr__sort_attr *attr = tsr__attr_of(call->program, node);
+  int dim = tsr__call_dim(call);
+  int64_t all = x->dims[dim], rows = call->parts[0].in[0].box.size[dim];
+  bool places = wanted[1], few = attr->order == TSR__ORDER_LARGEST && attr->count < rows;
+  int64_t one = tsr__line_sort_room(tsr__call_dtype(call, 0), key_count(call), places) * rows;
+  if (rows == all) return all > TSR__SORT_LEAF_ROWS ? one : 0;
+  int64_t leaving = few ? attr->count : rows;
+  int64_t apart = apart_room(call, leaving, leaving, places);
+  return few && one > apart ? one : apart;
+}
+
 tsr_status tsr__routine_sort(const tsr__call *call, tsr__error *error)
 {
   const tsr__gnode *node = tsr__call_node(call);

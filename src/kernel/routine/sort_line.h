@@ -76,6 +76,8 @@ typedef struct tsr__line_sort {
   tsr__index order;
 } tsr__line_sort;
 
+/* Bytes a row that it works in, at the most, if elements are what their words say. */
+int64_t tsr__line_sort_room(tsr_dtype dtype, int keys, bool places);
 /* Finds the order. What it holds is given back by tsr__line_sort_end, on failure too. */
 tsr_status tsr__line_sort_run(tsr__line_sort *sort, tsr__error *error);
 void tsr__line_sort_end(tsr__line_sort *sort);

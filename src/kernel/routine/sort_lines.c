@@ -185,12 +185,30 @@ static tsr_status fill_records(tsr__line_sort *s, tsr__error *error)
   return status;
 }
 
+/* One narrow key: its word and its place fit one record. */
+static int way_of(bool narrow, int keys, bool places)
+{
+  int placed = keys == 1 && narrow ? PLACED : ROWS;
+  return keys > 1 || places ? placed : WORDS;
+}
+
+/* By records two lists of them. By rows the words, and the sorter's (rows/sort.c): words and places
+ * at two levels, buckets, the order; of several words those of one in order, and another order. */
+int64_t tsr__line_sort_room(tsr_dtype dtype, int keys, bool places)
+{
+  enum { WORD = sizeof(uint64_t), PLACE = sizeof(uint32_t), BUCKET = sizeof(uint16_t) };
+  tsr__line line = { .dtype = dtype };
+  bool narrow = tsr__line_narrow(&line);
+  int way = way_of(narrow, keys, places);
+  if (way != ROWS) return 2 * (way == WORDS && narrow ? (int)sizeof(uint32_t) : WORD);
+  return keys * WORD + 2 * (WORD + PLACE) + BUCKET + PLACE + (keys > 1 ? WORD + PLACE : 0);
+}
+
 tsr_status tsr__line_sort_run(tsr__line_sort *s, tsr__error *error)
 {
   bool narrow = tsr__line_narrow(s->lines);
-  /* One narrow key: its word and its place fit one record. */
   int placed = s->keys == 1 && narrow ? PLACED : ROWS;
-  s->way = s->keys > 1 || s->want[1] ? placed : WORDS;
+  s->way = way_of(narrow, s->keys, s->want[1]);
   tsr_status status = new_lists(s, error);
   if (!status && s->way != ROWS) status = fill_records(s, error);
   /* Found out while filling; then it is done again by places, which is rare. */

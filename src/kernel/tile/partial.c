@@ -149,6 +149,15 @@ bool tsr__partial_send(const tsr__sending *s)
 /* The header lies before the data, in one block of the device's pool. */
 enum { HEADER = (sizeof(tsr__partial) + 63) / 64 * 64 };
 
+/* Of sums in rows a stage beside it, into which a slice of another's comes (send_rows). */
+size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets)
+{
+  const tsr__accum_ops *ops = tsr__accum_table[ask->accum->row];
+  int64_t most = ask->count < TSR__PARTIAL_SLICE ? ask->count : TSR__PARTIAL_SLICE;
+  if (!meets) return HEADER + ops->bytes * (size_t)ask->count;
+  return ops->rows ? tsr__rows_bytes(most ? most : 1) : 0;
+}
+
 enum { FILLED = 1 << 17 }; /* words that a task fills: fresh memory is slow */
 
 /* Of an accumulator of many outputs; one element is filled by the caller. */

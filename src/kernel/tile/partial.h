@@ -42,6 +42,8 @@ typedef struct tsr__sending {
   tsr__traffic *traffic;
 } tsr__sending;
 
+/* The entry `partial_bytes` of the device table. */
+size_t tsr__cpu_partial_bytes(const tsr__partial_ask *ask, bool meets);
 bool tsr__partial_send(const tsr__sending *sending);
 
 tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
