@@ -12,8 +12,8 @@
  * it returns is the function's program. Later calls add one node. The body must do the same each
  * time, and may not read arrays. Numbers in it are constants; arrays from outside become operands
  * of every call, with the value they have when the body is traced. What a body makes ends when it
- * returns: to use an array of it that was kept is TSR_ESTATE, as long as the function's scope is
- * open. */
+ * returns: to use an array or a function of it that was kept is TSR_ESTATE, as long as the
+ * function's scope is open. */
 #ifndef TESSERA_FUNCTION_H
 #define TESSERA_FUNCTION_H
 

@@ -404,7 +404,7 @@ static bool batch_one(tsr__batch *b, int n)
              .site = program->sites[n] ? program->sites[n] : b->replay.site };
   if (!x.in || !x.varies) return false;
   bool any = x.row->lowering == TSR__LOW_NAMED ||
-             (b->axis && tsr__is_loop(g->op) && tsr__batch_named(program, g));
+             (b->axis && g->region_count && tsr__batch_named(program, g));
   for (int i = 0; i < g->in_count; i++) {
     int o = tsr__in(program, g, i);
     x.in[i] = o < 0 ? NULL : b->replay.at[o];

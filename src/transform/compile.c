@@ -176,6 +176,8 @@ tsr_array *tsr_compiled_call_at(tsr_compiled *c, tsr_array *const *arguments, in
   tsr_array *refused = tsr__refuse_arguments(c->function, &a.in, "tsr_compiled_call", site);
   if (refused) return refused;
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(c->node.scope, tsr__home_of(a.in)));
+  if (tsr__function_ended(scope, c->function, "tsr_compiled_call", site))
+    return tsr__make_inert(scope, site);
   bool taken = tsr__take_leaves(scope, c->function, &a, site);
   if (taken && !fits(scope, c, &a, site)) return tsr__make_inert(scope, site);
   const tsr__traced *t = c->traced;

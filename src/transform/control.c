@@ -321,6 +321,7 @@ tsr_array *tsr_scan_at(tsr_body_fn *body, void *user, const tsr_loop_args *asked
   tsr__take_opts("tsr_scan", asked, &args, sizeof args, &error);
   control c = { .call = "tsr_scan", .site = site, .op = TSR__OP_SCAN };
   given g = { args.carry, args.xs, args.with };
+  if (error.status) g.carry = asked->carry; /* whose scope is told */
   ordered o = { .body = body, .user = user };
   tsr_array *inert;
   if (!begin(&c, &g, &inert)) return inert;
@@ -339,6 +340,7 @@ tsr_array *tsr_fori_at(tsr_body_fn *body, void *user, const tsr_fori_args *asked
   tsr__take_opts("tsr_fori", asked, &args, sizeof args, &error);
   control c = { .call = "tsr_fori", .site = site, .op = TSR__OP_SCAN };
   given g = { args.carry, NULL, args.with };
+  if (error.status) g.carry = asked->carry;
   ordered o = { .body = body, .user = user, .lower = args.lower, .counts = true };
   tsr_array *inert;
   if (!begin(&c, &g, &inert)) return inert;
@@ -377,6 +379,7 @@ tsr_array *tsr_while_at(tsr_body_fn *goes_on, tsr_body_fn *body, void *user,
   control c = { .call = "tsr_while", .site = site, .op = TSR__OP_WHILE };
   c.attr.kind = TSR__LOOP_WHILE;
   given g = { args.carry, NULL, args.with };
+  if (error.status) g.carry = asked->carry;
   tsr_array *inert;
   if (!begin(&c, &g, &inert)) return inert;
   if (error.status) tsr__fail_error(c.scope, site, &error);
@@ -445,7 +448,7 @@ static tsr_array *begin_choice(control *c, tsr_array *index, const tsr_switch_ar
   tsr__error error = { .status = TSR_OK };
   tsr_array *all[TSR_MAX_ARGS + 1] = { index }, *inert;
   tsr__take_opts(c->call, asked, args, sizeof *args, &error);
-  memcpy(all + 1, args->in, sizeof args->in);
+  memcpy(all + 1, error.status ? asked->in : args->in, sizeof args->in);
   c->attr.kind = TSR__LOOP_SWITCH;
   c->op = TSR__OP_SWITCH;
   c->scope = scope_of(all, TSR_MAX_ARGS + 1, &inert);

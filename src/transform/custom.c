@@ -166,7 +166,7 @@ static array *mapped_body(tsr_scope *scope, array *const *in, void *user)
 {
   const mapped *m = user;
   tsr__traced traced = { .region = m->region, .argument_count = tsr__count_arguments(in) };
-  tsr__batch b = { .axis = m->outer->axis, .size = m->outer->size };
+  tsr__batch b = { .axis = m->outer->axis, .size = m->outer->size, .of_mesh = m->outer->of_mesh };
   int count = m->region->result_count;
   array **out = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *out);
   if (!out || !tsr__replay_open(&b.replay, scope, &traced, in, m->outer->replay.site)) return NULL;

@@ -21,6 +21,23 @@ static void release_function(tsr__node *node)
   pthread_mutex_destroy(&f->lock);
 }
 
+void tsr__functions_end(tsr_scope *scope, const char *body)
+{
+  for (tsr__node *node = scope->nodes; node; node = node->next)
+    if (node->release == release_function) ((tsr_function *)node)->ended = body;
+}
+
+bool tsr__function_ended(tsr_scope *scope, const tsr_function *f, const char *call,
+                         const char *site)
+{
+  if (!f->ended) return false;
+  tsr__fail(scope, site, TSR_ESTATE,
+            "%s: the function %s, made at %s, was made in %s, which has returned; make it outside, "
+            "or where it is called",
+            call, f->name, f->node.site ? f->node.site : "an unknown line", f->ended);
+  return true;
+}
+
 tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user, const char *name,
                                 const char *site)
 {

@@ -123,6 +123,7 @@ tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
   tsr_function *of = given ? given->function : NULL;
   if (!of) return NULL;
   tsr_scope *scope = of->node.scope;
+  if (status) tsr__fail_error(scope, site, &error); /* before those that it is made of say it */
   jacobian *j = tsr__arena_new(&scope->arena, sizeof *j);
   tsr_function *f = j ? tsr__function_new(scope, jacobian_body, j, of->name, site) : NULL;
   if (f) *j = (jacobian){ of, mapped(tsr_vjp_at(given, site), site), NULL, args.wrt };
@@ -133,7 +134,6 @@ tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
   }
   f->of = of;
   f->inert = of->inert || status || j->back->inert || j->forward->inert;
-  if (status) tsr__fail_error(scope, site, &error);
   return f;
 }
 

@@ -334,7 +334,8 @@ tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
 {
   tsr_shard_map_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
-  tsr__take_opts("tsr_shard_map", given, &args, sizeof args, &error);
+  if (tsr__take_opts("tsr_shard_map", given, &args, sizeof args, &error))
+    memcpy(args.in, given->in, sizeof args.in); /* whose scope is told */
   int count = 0;
   for (; count < TSR_MAX_ARGS && args.in[count]; count++)
     if (args.in[count]->inert) return args.in[count];

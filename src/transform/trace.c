@@ -490,7 +490,8 @@ void tsr_log_compiles(tsr_runtime *rt, tsr_log_fn log, void *user)
   rt->compile_user = user;
 }
 
-/* Closes the scope of a body. A user's may have kept arrays of it, which are told from then on. */
+/* Closes the scope of a body. A user's may have kept arrays and functions of it, which are told
+ * from then on. */
 static void end_body(const tracing *t)
 {
   const tsr_function *f = t->f;
@@ -504,6 +505,7 @@ static void end_body(const tracing *t)
   size_t most = sizeof text - 1, own = (size_t)length < most ? (size_t)length : most;
   const char *body = tsr__arena_text(&t->scope->arena, text, own);
   tsr__arrays_end(t->scope, body ? body : "a body");
+  tsr__functions_end(t->scope, body ? body : "a body");
   tsr__scope_retire(t->scope, f->node.scope);
 }
 
@@ -555,6 +557,7 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__argu
 {
   signature s;
   bool recursive;
+  if (tsr__function_ended(scope, f, "tsr_call", site)) return NULL;
   write_signature(scope, f, a, &s);
   const tsr__traced *found = s.text.failed ? NULL : find_trace(f, &s, &recursive);
   if (s.text.failed) tsr__or_no_memory(scope, NULL, "tsr_call", site);

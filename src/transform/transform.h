@@ -66,6 +66,7 @@ struct tsr_function {
   const char *call; /* whose body it is, "tsr_scan" */
   int skip;         /* so many operands stand before those that its body captures */
   bool inert;
+  const char *ended;      /* NULL, or in which body it was made, which has returned */
   bool asked;             /* its body is a user's, not one of this room */
   bool explicit_places;   /* what its operands do not settle is an error */
   const tsr_function *of; /* it is made of that, whose `user_bytes` are arguments of it, too */
@@ -75,6 +76,11 @@ struct tsr_function {
   int trace_count;
 };
 
+/* Functions of a scope end with `body`, whose scope it is: calls of them say so. */
+void tsr__functions_end(tsr_scope *scope, const char *body);
+/* Whether one has; the error is told. */
+bool tsr__function_ended(tsr_scope *scope, const tsr_function *f, const char *call,
+                         const char *site);
 /* A function whose body and `user` are another room's; `user` lives in the arena of `scope`. */
 tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user, const char *name,
                                 const char *site);

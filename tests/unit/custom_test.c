@@ -270,6 +270,51 @@ static tsr_array *smooth(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_sin(tsr_mul(tsr_exp(in[0]), in[0]));
 }
 
+/* ---- inside of per-device code --------------------------------------------------------------- */
+
+typedef struct placing {
+  const tsr_mesh *mesh;
+  bool wraps, constrains;
+} placing;
+
+static tsr_array *meeting(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const placing *p = user;
+  (void)s;
+  tsr_array *own = p->constrains ? tsr_constrain(in[0], tsr_on(p->mesh, "x")) : in[0];
+  return tsr_add(own, tsr_psum(in[1], "x"));
+}
+
+/* A call on what is the same everywhere, in a body that sees a device's part. */
+static tsr_array *local(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const placing *p = user;
+  tsr_function *f = tsr_function_make(s, meeting, .user = user);
+  tsr_array *two = tsr_full(s, 2, TSR_F64, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  tsr_array *one = p->constrains ? in[0] : two;
+  return tsr_mul(tsr_call(p->wraps ? tsr_checkpoint(f) : f, one, two), tsr_sum(in[0]));
+}
+
+/* As without a rule: axes have their names there, and devices their places. */
+TEST(rules_stand_in_per_device_code)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  tsr_mesh *mesh = tsr_mesh_make(f.rt, "x=2");
+  for (int k = 0; k < 4; k++) {
+    placing p = { mesh, k & 1, k & 2 };
+    double got[4];
+    tsr_array *x = tsr_arange(f.s, 0, 4, .dtype = TSR_F64);
+    tsr_array *out =
+        tsr_shard_map(mesh, local, &p, .in = { x }, .in_specs = { "x" }, .out_specs = { "x" });
+    tsr_status status = tsr_read(out, got, sizeof got);
+    if (p.constrains) CHECK_STR_HAS(tsr_message(f.s), "axis x is manual here");
+    CHECK_I64(status, p.constrains ? TSR_EAXIS : TSR_OK);
+    tsr_scope_clear(f.s);
+    for (int i = 0; i < 4 && !p.constrains; i++) CHECK(got[i] == (i < 2 ? 6 : 30));
+  }
+  close_fixture(&f);
+}
+
 TEST(checkpoints_are_differentiated_twice_and_mapped)
 {
   fixture f = open_fixture("cpu:2", "x=2");

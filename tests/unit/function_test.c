@@ -220,3 +220,113 @@ TEST(arrays_of_bodies_that_returned_say_so)
     close_fixture(&f);
   }
 }
+
+/* ---- what is kept from a body ---------------------------------------------------------------- */
+
+typedef struct kept_things {
+  tsr_function *function, *slope;
+  tsr_compiled *compiled;
+} kept_things;
+
+static tsr_array *twofold(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_mul(in[0], 2));
+}
+
+static tsr_array *keeps(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  kept_things *kept = user;
+  kept->function = tsr_function_make(s, twofold, .name = "twofold");
+  kept->slope = tsr_grad(kept->function);
+  kept->compiled = tsr_compile(kept->function, in[0]);
+  return tsr_call(kept->function, in[0]);
+}
+
+TEST(functions_of_a_body_end_with_it_and_say_so)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  kept_things kept = { 0 };
+  tsr_array *x = tsr_arange(s, 0, 4, .dtype = TSR_F64);
+  double got;
+  tsr_array *made = tsr_call(tsr_function_make(s, keeps, .user = &kept, .name = "keeps"), x);
+  CHECK_STATUS(tsr_read_scalar(made, &got), TSR_OK, s);
+  CHECK(got == 12);
+  for (int k = 0; k < 4; k++) {
+    tsr_array *again = k == 0   ? tsr_call(kept.function, x)
+                       : k == 1 ? tsr_call(kept.slope, x)
+                       : k == 2 ? tsr_compiled_call(kept.compiled, x)
+                                : tsr_call(tsr_vmap(kept.function), x);
+    CHECK(tsr_is_inert(again));
+    CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, NULL);
+    CHECK_STR_HAS(tsr_message(s), k == 2 ? ": tsr_compiled_call: the function " : "the function ");
+    CHECK_STR_HAS(tsr_message(s), "was made in the body of keeps, made at ");
+    CHECK_STR_HAS(tsr_message(s), "which has returned; make it outside");
+    tsr_scope_clear(s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- arguments of a later version ------------------------------------------------------------ */
+
+static void *later(const void *args, size_t known)
+{
+  static union {
+    size_t size;
+    unsigned char bytes[4096];
+  } all;
+  memcpy(&all, args, known);
+  memset(all.bytes + known, 1, sizeof all - known);
+  all.size = sizeof all;
+  return &all;
+}
+
+#define LATER(type, ...) later(&(type){ __VA_ARGS__ }, sizeof(type))
+
+static void check_later(tsr_scope *s, bool inert, const char *call)
+{
+  CHECK(inert);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EUNSUPPORTED, NULL);
+  CHECK_STR_HAS(tsr_message(s), call);
+  CHECK_STR_HAS(tsr_message(s), "an option is set that version");
+  tsr_scope_clear(s);
+}
+
+TEST(options_of_a_later_version_are_refused_by_all_that_take_bodies)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_arange(s, 0, 4, .dtype = TSR_F64), *on = tsr_any(tsr_gt(x, 1));
+  tsr_function *f = tsr_function_make(s, twofold);
+  const char *at = TSR_HERE;
+#define BODY(call, type, ...) \
+  check_later(s, tsr_is_inert(call##_at(twofold, NULL, LATER(type, __VA_ARGS__), at)), #call)
+#define MADE(call, type, ...) \
+  check_later(s, tsr_is_inert(tsr_call(call##_at(LATER(type, __VA_ARGS__), at), x)), #call)
+  BODY(tsr_scan, tsr_loop_args, .carry = x);
+  BODY(tsr_fori, tsr_fori_args, .carry = x);
+  BODY(tsr_associative_scan, tsr_prefix_args, .x = x);
+  check_later(
+      s, tsr_is_inert(tsr_while_at(twofold, twofold, NULL, LATER(tsr_while_args, .carry = x), at)),
+      "tsr_while");
+  check_later(s,
+              tsr_is_inert(tsr_switch_at(tsr_cast(on, TSR_I64), NULL,
+                                         LATER(tsr_switch_args, .in = { x }), at)),
+              "tsr_switch");
+  check_later(s, tsr_is_inert(tsr_cond_at(on, NULL, LATER(tsr_switch_args, .in = { x }), at)),
+              "tsr_cond");
+  check_later(s,
+              tsr_is_inert(tsr_shard_map_at(tsr_mesh_make(rt, "x=1"), twofold, NULL,
+                                            LATER(tsr_shard_map_args, .in = { x }), at)),
+              "tsr_shard_map");
+  MADE(tsr_vmap, tsr_vmap_args, .function = f);
+  MADE(tsr_pmap, tsr_pmap_args, .function = f);
+  MADE(tsr_xmap, tsr_xmap_args, .function = f);
+  MADE(tsr_grad, tsr_gradient_args, .function = f);
+  MADE(tsr_jacobian, tsr_gradient_args, .function = f);
+  MADE(tsr_custom_vjp, tsr_custom_args, .function = f);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
