@@ -75,6 +75,16 @@ void tsr__backward_want(tsr__backward *back, int leaf)
       back->wanted[n] = true;
 }
 
+/* A scan that is gone back through keeps its carries for that. */
+static tsr_array *make_node(const tsr__replay *replay, int n, tsr__operands in, void *user)
+{
+  const tsr__backward *back = user;
+  const tsr__gnode *node = &replay->program->nodes[n];
+  const tsr__loop_attr *loop = tsr__is_loop(node->op) ? tsr__attr_of(replay->program, node) : NULL;
+  bool keeps = loop && loop->kind == TSR__LOOP_SCAN && back->wanted[n];
+  return keeps ? tsr__scan_keeping(replay, n, in) : tsr__replay_make(replay, n, in);
+}
+
 /* Of several results a node has no dtype of its own: RESULT nodes say. */
 void tsr__backward_forward(tsr__backward *back)
 {
@@ -85,7 +95,7 @@ void tsr__backward_forward(tsr__backward *back)
     TSR_FOR_OPERANDS (program, node, i, o)
       back->wanted[n] |= real && !is_zero(node->op) && back->wanted[o];
   }
-  tsr__replay_through(&back->replay);
+  tsr__replay_by(&back->replay, make_node, back);
 }
 
 tsr_array *tsr__backward_result(const tsr__backward *back, int i)

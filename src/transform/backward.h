@@ -88,6 +88,9 @@ tsr_array *tsr__spaced(const tsr__pull *p, tsr_array *a, int dim, int64_t step);
 /* Zeros like `like`, and what is due added at places along a dim, line by line. */
 tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, int dim);
 
+/* A scan of a replay, on operands, which also stacks the carries that its steps took. */
+tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in);
+
 /* The results of a node of several as they are taken out: the array and what is due to it, by
  * result; NULL where nobody took it, where nothing came. False: out of memory. */
 typedef struct tsr__results {

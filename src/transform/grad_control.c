@@ -1,13 +1,14 @@
 /* Gradients of loops and choices.
  *
- *   scan      forward, again      (number, c, x, rest) -> c', and c itself is stacked
+ *   scan      forward             (number, c, x, rest) -> c', y, and c itself is stacked
  *             backward, reversed  carry  what is due to c', and the parts of the rest so far
  *                                 slices c, x, number, what is due to y
  *                                 gives  what is due to c; the rest's parts; of each x its own
  *   switch    another switch      the rest, what is due to the results -> parts of the rest
  *
  * A step goes back through its region as any body does: it is replayed on what it took, so that all
- * that is kept of a loop are its carries, one a step. */
+ * that is kept of a loop are its carries, one a step. They are results of the scan that makes the
+ * value, which so runs once; where nobody goes back they are not read, and not made. */
 #include "tessera/control.h"
 #include "transform/backward.h"
 
@@ -95,32 +96,87 @@ static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-/* Carries, slices and number in one tuple, as arguments_of takes them. */
-static tsr_array *step_of(tsr_scope *s, const tape *t, tsr_array *carries, tsr_array *others)
+/* Which stacked result of a region is carry `i` as a step takes it; -1: none. */
+static int kept_at(const tsr__region *region, int carries, int i)
+{
+  for (int r = carries; r < region->result_count; r++) {
+    const tsr__gnode *node = &region->program.nodes[region->results[r]];
+    if (node->op == TSR__OP_ARG && tsr__index_of(&region->program, node) == 1 + i) return r;
+  }
+  return -1;
+}
+
+/* A scan that is made anew. */
+typedef struct keeping {
+  const tsr__replay *replay;
+  int node, carries;
+} keeping;
+
+/* The region on arguments by number, in[0]; behind its results the carries that it took. */
+static tsr_array *keep_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const keeping *k = user;
+  tsr__traced traced = tsr__region_trace(k->replay, k->node, 0);
+  int count = traced.region->result_count;
+  tsr__leaves args = { 0 };
+  tsr__replay replay;
+  listed out;
+  if (!tsr__leaves_of(&s->arena, in[0], &args) ||
+      !tsr__replay_open(&replay, s, &traced, args.at, s->site) ||
+      !open_list(s, &out, count + k->carries))
+    return no_memory(s, s->site);
+  replay.params = tsr__region_numbers(k->replay, k->node, 0);
+  tsr__replay_through(&replay);
+  for (int i = 0; i < count; i++) add(&out, replay.at[replay.results[i]]);
+  for (int i = 0; i < k->carries; i++)
+    if (kept_at(traced.region, k->carries, i) < 0) add(&out, args.at[1 + i]);
+  return tuple_of(s, &out, s->site);
+}
+
+/* The region's arguments as types: the number, and of slices a step's. */
+static tsr_array *step_types(tsr_scope *s, const tsr__loop_attr *attr, tsr__operands in)
 {
   listed all;
-  int count = (int)(t->attr->carries + t->attr->slices) + 1;
-  if (!open_list(s, &all, count)) return no_memory(s, s->site);
-  for (int i = 0; i < t->attr->carries; i++) add(&all, tsr_item_at(carries, i, s->site));
-  for (int i = 0; all.count < count; i++) add(&all, tsr_item_at(others, i, s->site));
+  tsr_shape none = { .rank = 0 };
+  if (!open_list(s, &all, in.count + 1)) return NULL;
+  add(&all, tsr__stand_in(s, TSR_I64, &none, s->site));
+  for (int i = 0; i < in.count; i++) {
+    tsr_array *a = in.at[i];
+    bool slice = i >= attr->carries && i < attr->carries + attr->slices;
+    tsr_shape shape = { .rank = a->shape.rank - 1 };
+    for (int d = 0; slice && d < shape.rank; d++) shape.dims[d] = a->shape.dims[d + 1];
+    add(&all, slice ? tsr__stand_in(s, (tsr_dtype)a->dtype, &shape, s->site) : a);
+  }
   return tuple_of(s, &all, s->site);
 }
 
-/* A step that keeps what it took. */
-static tsr_array *keep_step(tsr_scope *s, tsr_array *const *in, void *user)
+tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in)
 {
-  const tape *t = user;
-  tsr__traced traced = tsr__region_trace(&t->p->back->replay, t->node, 0);
-  tsr__replay replay;
-  listed next;
-  tsr_array **args = arguments_of(s, t, step_of(s, t, in[0], in[1]), in[2]);
-  if (!args || !tsr__replay_open(&replay, s, &traced, args, s->site) ||
-      !open_list(s, &next, (int)t->attr->carries))
-    return no_memory(s, s->site);
-  replay.params = tsr__region_numbers(&t->p->back->replay, t->node, 0);
-  tsr__replay_through(&replay);
-  for (int i = 0; i < t->attr->carries; i++) add(&next, replay.at[replay.results[i]]);
-  return tsr_tuple_at(s, (tsr_array *const[]){ tuple_of(s, &next, s->site), in[0] }, 2, s->site);
+  const tsr__gnode *node = &replay->program->nodes[n];
+  const tsr__region *region = tsr__region_in(replay->program, node, 0);
+  tsr__loop_attr attr = *(const tsr__loop_attr *)tsr__attr_of(replay->program, node);
+  const char *site = replay->program->sites[n] ? replay->program->sites[n] : replay->site;
+  tsr_scope *s = replay->scope;
+  keeping k = { replay, n, (int)attr.carries };
+  bool all = true, inert = false;
+  for (int i = 0; i < k.carries; i++) all = all && kept_at(region, k.carries, i) >= 0;
+  for (int i = 0; i < in.count; i++) inert = inert || in.at[i]->inert;
+  if (all || inert) return tsr__replay_make(replay, n, in);
+  tsr_array *types = step_types(s, &attr, in);
+  tsr__arguments given = { .in = { &types, 1 } };
+  tsr_function *f = types ? tsr__function_new(s, keep_step, &k, "the loop", site) : NULL;
+  bool taken = f && tsr__take_leaves(s, f, &given, site);
+  const tsr__traced *traced = taken ? tsr__trace(s, f, &given, site) : NULL;
+  if (!traced) return no_memory(s, site);
+  attr.count = tsr__loop_steps(&attr, node, replay->params);
+  return tsr__call_node(&(tsr__calling){ .scope = s,
+                                         .site = site,
+                                         .op = (tsr__op)node->op,
+                                         .attr = &attr,
+                                         .attr_bytes = sizeof attr,
+                                         .traced = { traced },
+                                         .count = 1 },
+                        in);
 }
 
 /* Results that something can be due to: of floats. */
@@ -181,21 +237,17 @@ static tsr_array *operands_of(const tape *t, int from, int end)
   return tsr_tuple_at(t->p->back->replay.scope, t->p->in + from, end - from, t->p->site);
 }
 
-/* The carries that each step took, stacked. */
-static tsr_array *kept_carries(tape *t, tsr_array *number)
+/* The carries that each step took, stacked, by the scan that went forward. */
+static tsr_array *kept_carries(const tape *t)
 {
   tsr_scope *s = t->p->back->replay.scope;
-  int carries = (int)t->attr->carries, steps = carries + (int)t->attr->slices;
-  listed xs;
-  if (!open_list(s, &xs, t->operands + 1)) return no_memory(s, t->p->site);
-  for (int i = carries; i < steps; i++) add(&xs, t->p->in[i]);
-  add(&xs, number);
-  tsr_loop_args args = { .size = sizeof args,
-                         .carry = operands_of(t, 0, carries),
-                         .xs = tuple_of(s, &xs, t->p->site),
-                         .with = operands_of(t, steps, t->operands),
-                         .reverse = t->attr->reverse };
-  return tsr_item_at(tsr_scan_at(keep_step, t, &args, t->p->site), 1, t->p->site);
+  const tsr__region *region = t->p->out->extras->regions[0];
+  int carries = (int)t->attr->carries;
+  listed kept;
+  if (!open_list(s, &kept, carries)) return no_memory(s, t->p->site);
+  for (int i = 0; i < carries; i++)
+    add(&kept, tsr__result_of(s, t->p->out, kept_at(region, carries, i), t->p->site));
+  return tuple_of(s, &kept, t->p->site);
 }
 
 /* What goes into the backward scan, and what comes of it to the operands. */
@@ -261,7 +313,7 @@ void tsr__grad_scan(const tsr__pull *p)
   tsr_shape steps = { .rank = 1, .dims = { count } };
   tsr_array *number =
       tsr_iota_at(p->back->replay.scope, TSR_I64, steps, 0, (tsr_sharding){ 0 }, p->site);
-  tsr_array *kept = kept_carries(&t, number);
+  tsr_array *kept = kept_carries(&t);
   if (!kept->inert) run_back(&t, kept, number);
 }
 

@@ -116,7 +116,18 @@ const tsr__num *tsr__region_numbers(const tsr__replay *replay, int n, int r)
   return replay->params + before;
 }
 
+static tsr_array *make_as_is(const tsr__replay *replay, int n, tsr__operands in, void *user)
+{
+  (void)user;
+  return tsr__replay_make(replay, n, in);
+}
+
 void tsr__replay_through(tsr__replay *replay)
+{
+  tsr__replay_by(replay, make_as_is, NULL);
+}
+
+void tsr__replay_by(tsr__replay *replay, tsr__replay_fn *make, void *user)
 {
   const tsr__program *program = replay->program;
   for (int n = 0; n < program->node_count; n++) {
@@ -129,7 +140,7 @@ void tsr__replay_through(tsr__replay *replay)
       int o = tsr__in(program, node, i);
       in[i] = o < 0 ? NULL : replay->at[o];
     }
-    replay->at[n] = in ? tsr__replay_make(replay, n, (tsr__operands){ in, node->in_count })
+    replay->at[n] = in ? make(replay, n, (tsr__operands){ in, node->in_count }, user)
                        : tsr__make_inert(replay->scope, replay->site);
   }
 }

@@ -195,7 +195,9 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in);
  * which are the node's behind those of the regions before. */
 tsr__traced tsr__region_trace(const tsr__replay *replay, int n, int r);
 const tsr__num *tsr__region_numbers(const tsr__replay *replay, int n, int r);
-/* All nodes as they are. */
+/* All nodes, as they are or as `make` makes them. */
+typedef tsr_array *tsr__replay_fn(const tsr__replay *replay, int n, tsr__operands in, void *user);
+void tsr__replay_by(tsr__replay *replay, tsr__replay_fn *make, void *user);
 void tsr__replay_through(tsr__replay *replay);
 
 #endif

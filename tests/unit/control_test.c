@@ -409,6 +409,34 @@ TEST(gradients_go_back_through_loops)
   close_fixture(&f);
 }
 
+/* One scan forward and one back; the value has the bits that it has alone. */
+TEST(a_value_and_its_gradient_go_forward_once)
+{
+  fixture f = open_fixture();
+  tsr_body_fn *const losses[] = { loss_of_scan, loss_of_fori };
+  tsr_array *h = tsr_mul(tsr_arange(f.s, 0, 8, .dtype = TSR_F64), 0.1), *w = tsr_add(h, 0.25);
+  tsr_array *x = tsr_sin(tsr_reshape(tsr_arange(f.s, 0, 40, .dtype = TSR_F64), TSR_SHAPE(5, 8)));
+  tsr_array *all[] = { h, w, x };
+  CHECK_STATUS(tsr_eval(all, 3), TSR_OK, f.s);
+  for (int k = 0; k < 2; k++) {
+    tsr_function *fn = tsr_function_make(f.s, losses[k]);
+    tsr_array *out = tsr_call(tsr_value_and_grad(fn, .wrt = TSR_ARGS(0, 2)), h, x, w);
+    int scans = 0;
+    for (const char *at = tsr_dump(tsr_field(out, "1.0")); (at = strstr(at, " = scan(")); at++)
+      scans++;
+    CHECK_I64(scans, 2);
+    check_same(tsr_item(out, 0), tsr_call(fn, h, x, w));
+    int steps = k ? 3 : STEPS;
+    tsr_array *each[3];
+    out = tsr_call(tsr_value_and_grad(fn, .wrt = TSR_ARGS(0, 2)), h, x, w);
+    for (int i = 0; i < 3; i++) each[i] = tsr_field(out, i == 0 ? "0" : i == 1 ? "1.0" : "1.1");
+    CHECK_STATUS(tsr_eval(each, 3), TSR_OK, f.s);
+    CHECK(tsr_last_run(f.s).kernels < 3 * steps + 3);
+  }
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
 TEST(gradients_go_back_through_the_choice_that_is_taken)
 {
   fixture f = open_fixture();
