@@ -43,6 +43,20 @@ TSR_API tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *te
 /* As tsr_function_from_text, from a file. Errors: TSR_EIO, too. Local. */
 TSR_API tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const char *site);
 
+/* Gives what a loaded function is as text: how many operations it has, its meshes, and a line for
+ * each array of its arguments, of its result and from outside, with types, specs and bytes. The
+ * lines of results have the specs that were asked for. Owned by the function's scope; `out` is
+ * untouched on failure. Errors: TSR_EARG for a function of a callback. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_function_about_into_at(tsr_function *function, const char **out,
+                                                           const char *site);
+
+/* Makes the arguments that a loaded function was saved for, as types (tsr_abstract) and trees of
+ * them, and writes the first `room` of them to `out`. Returns how many there are, at most
+ * TSR_MAX_ARGS; 0 on failure. Errors: TSR_EARG for a function of a callback. Owned by the
+ * function's scope. Local. */
+TSR_API int tsr_function_arguments_at(tsr_function *function, tsr_array **out, int room,
+                                      const char *site);
+
 /* tsr_function_text_into(f, &text, x, y), tsr_function_save(f, "f.tsr", x, y) */
 #define TSR_ARRAYS_(...)               \
   (tsr_array *const[]){ __VA_ARGS__ }, \
@@ -53,6 +67,8 @@ TSR_API tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, c
   tsr_function_save_at((function), (path), TSR_ARRAYS_(__VA_ARGS__), TSR_HERE)
 #define tsr_function_from_text(scope, text) tsr_function_from_text_at((scope), (text), TSR_HERE)
 #define tsr_function_load(scope, path) tsr_function_load_at((scope), (path), TSR_HERE)
+#define tsr_function_about_into(...) tsr_function_about_into_at(__VA_ARGS__, TSR_HERE)
+#define tsr_function_arguments(...) tsr_function_arguments_at(__VA_ARGS__, TSR_HERE)
 
 #ifdef __cplusplus
 }

@@ -219,6 +219,16 @@ static tsr_array *loaded_body(tsr_scope *scope, tsr_array *const *in, void *user
   return tsr__or_no_memory(scope, out, "tsr_call", l->node.site);
 }
 
+const tsr__saved *tsr__saved_of(const tsr_function *f, const char *call, const char *site)
+{
+  bool read = f->body == loaded_body;
+  if (read && !f->inert) return &((const loaded *)f->user)->saved;
+  if (!read)
+    tsr__fail(f->node.scope, site, TSR_EARG,
+              "%s: %s is the function of a callback; give one of tsr_function_load", call, f->name);
+  return NULL;
+}
+
 /* A function of what was read, or one that returns inert arrays; the error is told. */
 static tsr_function *make_function(const tsr__text_ask *ask, const char *call, const char *site)
 {

@@ -13,8 +13,7 @@ typedef struct reader {
   const char *at, *end;
   tsr__saved *out;
   tsr__error *error;
-  const tsr_mesh *meshes[TSR__TEXT_MESHES];
-  int mesh_count, region_count;
+  int region_count;
   tsr__region *regions[TSR__TEXT_REGIONS]; /* held */
 } reader;
 
@@ -249,9 +248,9 @@ static bool want_place(reader *r, const tsr__result *type, tsr_sharding *out)
   *out = (tsr_sharding){ 0 };
   if (!take(r, "@")) return true;
   const char *at = r->at;
-  if (!r->mesh_count) return fail_at(r, at, "there is no mesh");
-  if (!want_index(r, r->mesh_count - 1, &mesh) || !want_text(r, &spec)) return false;
-  tsr_sharding place = tsr_on_with(r->meshes[mesh], spec, NULL);
+  if (!r->out->mesh_count) return fail_at(r, at, "there is no mesh");
+  if (!want_index(r, r->out->mesh_count - 1, &mesh) || !want_text(r, &spec)) return false;
+  tsr_sharding place = tsr_on_with(r->out->meshes[mesh], spec, NULL);
   if (tsr_mesh_status(place.mesh)) return fail_at(r, at, "%s", tsr_mesh_message(place.mesh));
   tsr_shape shape = { .rank = type->rank };
   tsr__error error = { .status = TSR_OK };
@@ -476,6 +475,8 @@ static bool add_node(reader *r, line *l, tsr__program *program, const char *site
   if (n < 0 || program->failed) return no_memory(r);
   tsr_status status = tsr__program_verify_node(program, n, &error);
   if (status == TSR_ENOMEM) return no_memory(r);
+  int lowering = tsr__ops[l->node.op].lowering;
+  r->out->operations += lowering != TSR__LOW_LEAF && lowering != TSR__LOW_PART;
   return !status || fail_at(r, l->start, "%s", error.text);
 }
 
@@ -559,7 +560,7 @@ static bool want_mesh(reader *r)
   skip(r);
   const char *at = r->at;
   if (!want_index(r, TSR__TEXT_MESHES - 1, &number)) return false;
-  if (number != r->mesh_count) return fail_at(r, at, "mesh %d is next", r->mesh_count);
+  if (number != r->out->mesh_count) return fail_at(r, at, "mesh %d is next", r->out->mesh_count);
   bool abstract = take(r, "abstract");
   if (!want_text(r, &text)) return false;
   tsr_runtime *rt = r->ask->scope->rt;
@@ -568,7 +569,7 @@ static bool want_mesh(reader *r)
   bool here = !tsr_mesh_status(mesh) && tsr_mesh_device_count(mesh) <= tsr_device_count(rt);
   if (here && !abstract) mesh = tsr_mesh_make(rt, text);
   if (tsr_mesh_status(mesh)) return fail_at(r, at, "%s", tsr_mesh_message(mesh));
-  r->meshes[r->mesh_count++] = mesh;
+  r->out->meshes[r->out->mesh_count++] = mesh;
   return true;
 }
 
@@ -763,6 +764,7 @@ static bool want_all(reader *r, line *l)
     if (r->region_count == TSR__TEXT_REGIONS) return fail_at(r, at, "too many regions");
   }
   if (!r->region_count) return fail_at(r, r->end, "there is no region");
+  r->out->bodies = r->region_count;
   r->out->region = r->regions[r->region_count - 1];
   tsr__region_hold(r->out->region);
   return check_arguments(r) && check_forms(r);

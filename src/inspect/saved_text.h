@@ -18,7 +18,14 @@ typedef struct tsr__saved {
   tsr__value **data; /* held */
   const char **data_sites;
   tsr__region *region; /* held; takes arguments, then data */
+  /* Known of one that was read: */
+  const tsr_mesh *meshes[TSR__TEXT_MESHES];
+  int mesh_count;
+  int bodies, operations; /* regions, and their nodes but leaves and parts of others */
 } tsr__saved;
+
+/* What a function was read from; NULL: it was not, which is told. */
+const tsr__saved *tsr__saved_of(const tsr_function *function, const char *call, const char *site);
 
 void tsr__saved_release(tsr__saved *saved);
 

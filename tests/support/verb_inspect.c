@@ -31,7 +31,11 @@ void verb_saved(struct verb_run *r)
   if (!status) status = tsr_function_text_into(f, &text, x);
   if (!status) verb_see_array(r, tsr_call(tsr_function_from_text(r->s, text), x));
   if (!status) status = tsr_function_save(f, test_tmp("out/o.json"), x);
-  if (!status) verb_see_array(r, tsr_call(tsr_function_load(r->s, test_tmp("out/o.json")), x));
+  tsr_function *g = status ? NULL : tsr_function_load(r->s, test_tmp("out/o.json"));
+  if (g) verb_see_array(r, tsr_call(g, x));
+  if (g && !tsr_scope_status(r->s)) status = tsr_function_about_into(g, &text);
+  tsr_array *type = NULL;
+  if (g && tsr_function_arguments(g, &type, 1) == 1) tsr_compile(g, type);
   if (status && !r->status) r->status = status;
 }
 

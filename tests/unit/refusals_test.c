@@ -1045,6 +1045,9 @@ static void saved(void)
   NO_END(status_of(tsr_function_load(s, "/no/folder/f.tsr")));
   NO_END(status_of(tsr_function_from_text(s, NULL)));
   NO_END(status_of(tsr_function_from_text(s, "tessera function 2")));
+  NO_END(tsr_function_about_into(same, &text));
+  NO_END(tsr_function_about_into(same, NULL));
+  NO_END((tsr_function_arguments(same, NULL, 0), tsr_scope_status(s)));
 }
 
 static void profiles(void)

@@ -534,8 +534,14 @@ TEST(first_tries_are_told_what_to_write)
 TEST(shardings_are_drawn)
 {
   struct outcome o = run("shard 'f32[8192,1024]@(data,model)' data=4,model=2");
-  CHECK_STR(o.out, "┌───────┬───────┐\n│ CPU 0 │ CPU 1 │\n├───────┼───────┤\n│ CPU 2 │ CPU 3 │\n"
-                   "├───────┼───────┤\n│ CPU 4 │ CPU 5 │\n├───────┼───────┤\n│ CPU 6 │ CPU 7 │\n"
+  CHECK_STR(o.out, "┌───────┬───────┐\n"
+                   "│ CPU 0 │ CPU 1 │\n"
+                   "├───────┼───────┤\n"
+                   "│ CPU 2 │ CPU 3 │\n"
+                   "├───────┼───────┤\n"
+                   "│ CPU 4 │ CPU 5 │\n"
+                   "├───────┼───────┤\n"
+                   "│ CPU 6 │ CPU 7 │\n"
                    "└───────┴───────┘\n"
                    "each of the devices: f32[2048,512], 4 MiB\n"
                    "the array: f32[8192,1024], 32 MiB on 8 devices\n");
@@ -544,10 +550,72 @@ TEST(shardings_are_drawn)
   expect("shard 'f32[10]@(x)' x=4", 0,
          "the first device: f32[3], 12 bytes; the last: f32[2], 8 bytes", "");
   expect("shard 'bool[9]' x=4", 0, "bool[9], 2 bytes, 4 copies of it on 4 devices", "");
-  expect("shard 'f32[8]@(x)' x=4 --width 13", 0, "[0:4]\n┌─────┬─────┐\n", "");
+  expect("shard 'f32[8]@(x)' x=4 --width 13", 0, "[0:4]\n┌─────┬", "");
   expect("shard 'f32[8]@(y)' x=4", 1, "", "tessera: spec \"(y)\": no axis 'y'; the mesh has x=4");
   expect("shard 'f32[8]@(x)' x=0", 1, "", "tessera: mesh \"x=0\": axis 'x' has size 0");
   expect("shard 'f99[8]' x=4", 1, "", "there is no element type 'f99'");
   expect("shard 'f32[8]'", 2, "", "takes a type and a mesh, such as 'f32[8,8]@(x,-)' x=4,y=2");
   expect("shard 'f32[8]' x=4 --rows 3", 2, "", "there is no option '--rows'");
+}
+
+/* Rows (x,-) by a matrix, plus a bias from outside; the mean of it, in a body of its own. */
+static const char saved_layer[] =
+    "tessera function 1\nname \"layer\"\narguments \"*;(w: *, more: (*, *));\"\n"
+    "result \"(mean: *, rows: *)\"\nmesh 0 \"x=4,y=2\"\n"
+    "argument 0 f32[8,4]@0\"(x,-)\"\nargument 1 f32[4,6]@0\"(-,y)\"\nargument 2 bool[8]\n"
+    "argument 3 i64[]\ndata 4 f32[6]@0\"(y)\" 0x1p+0 0x0p+0 0x1p+0 "
+    "0x0p+0 0x1p+0 0x0p+0 \"l.c:7\"\n"
+    "data 5 bool[3] 1 0 1\n"
+    "region 0 {\n  %0 = arg(index=0) f32[8,6]\n  %1 = mean(%0, dims=3) f32[]\n  return %1\n}\n"
+    "region 1 {\n  %0 = arg(index=0) f32[8,4]\n  %1 = arg(index=1) f32[4,6]\n"
+    "  %2 = dot(%0, %1, left=[1,3], right=[3,2], out=[1,2]) f32[8,6]\n"
+    "  %3 = arg(index=4) f32[6]\n  %4 = add(%2, %3) f32[8,6]\n"
+    "  %5 = constrain(%4) f32[8,6]@0\"(x,y)\"\n"
+    "  %6:1 = call(%5, regions=[0]) f32[]\n  %7 = result(%6, index=0) f32[]\n"
+    "  return %7, %5\n}\n";
+
+TEST(saved_functions_are_shown)
+{
+  test_write(test_tmp("layer.tsr"), saved_layer, sizeof saved_layer - 1);
+  static const char about[] = "layer: 5 operations in 2 bodies, 2 constants of 27 bytes\n"
+                              "mesh x=4,y=2\n"
+                              "argument 0          f32[8,4]@(x,-)\n"
+                              "argument 1.w        f32[4,6]@(-,y)\n"
+                              "argument 1.more[0]  bool[8]\n"
+                              "argument 1.more[1]  i64[]\n"
+                              "result.mean         f32[]\n"
+                              "result.rows         f32[8,6]@(x,y)\n"
+                              "constant 0          f32[6]@(y), 24 bytes, l.c:7\n"
+                              "constant 1          bool[3], 3 bytes\n";
+  prints("function layer.tsr", about);
+  struct outcome o = run("function layer.tsr --compile");
+  CHECK_I64(o.code, 0);
+  CHECK(!strncmp(o.out, about, sizeof about - 1));
+  /* A device has 2 of 8 rows and 3 of 6 columns: 2 * 2 * 3 * 4 flops of the product. */
+  CHECK_STR_HAS(o.out, "\nlayer: ");
+  CHECK_STR_HAS(o.out, " of arguments, ");
+  CHECK_STR_HAS(o.out, "all-reduce over x=4,y=2: ");
+  CHECK_STR_HAS(o.out, "because mean at");
+  free(o.out);
+  free(o.err);
+  expect("function layer.tsr t.csv", 2, "", "takes one file, that of a saved function");
+  expect("function", 2, "", "takes one file, that of a saved function");
+  expect("function none.tsr", 1, "", "none.tsr: cannot open: No such file or directory");
+  test_write(test_tmp("bad.tsr"), "tessera function 9\n", 19);
+  expect("function bad.tsr", 1, "", "line 1, column 17: version 9 is not known");
+  expect("function layer.tsr --rows 3", 2, "", "there is no option '--rows'");
+  expect("function --help", 0, "usage: tessera function FILE", "");
+  expect("functions layer.tsr", 2, "", "did you mean 'function'?");
+  expect("completion bash", 0, "function:-*) COMPREPLY=($(compgen -W ' --compile --help'", "");
+}
+
+/* Of more devices than a machine has. */
+TEST(saved_functions_of_large_meshes_are_planned)
+{
+  static const char large[] =
+      "tessera function 1 name \"f\" arguments \"*;\" result \"*\" mesh 0 \"x=65536\"\n"
+      "argument 0 f32[131072]@0\"(x)\"\nregion 0 { %0 = arg(index=0) f32[131072]\n"
+      "%1 = sum(%0, dims=1) f32[] return %1 }";
+  test_write(test_tmp("large.tsr"), large, sizeof large - 1);
+  expect("function large.tsr --compile", 0, "all-reduce over x=65536: ", "");
 }

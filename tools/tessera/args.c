@@ -83,6 +83,8 @@ const tool_option tool_options[OPT_COUNT] = {
                     "split the rows over N virtual devices (default cpu:1)" },
   [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
                     "show the plan and what it moves between devices" },
+  [OPT_COMPILE] = { "--compile", NULL, NULL, "function", false,
+                    "what running it takes: flops, memory, what moves between devices and why" },
   [OPT_HELP] = { "--help", NULL, NULL, NULL, false, "this text" },
 };
 
@@ -311,6 +313,8 @@ static bool check(tool_args *args)
     return mistake(command, "which file? (- is standard input)", NULL);
   if (!strcmp(command, "convert") && args->file_count < 2)
     return mistake(command, "takes the files to read, then the one to write", NULL);
+  if (!strcmp(command, "function") && args->file_count != 1)
+    return mistake(command, "takes one file, that of a saved function", NULL);
   if (!strcmp(command, "info") && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
   return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&

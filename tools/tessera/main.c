@@ -49,6 +49,13 @@ const tool_command tool_commands[] = {
     "  tessera run -n 4 ./train --epochs 3\n"
     "  tessera run -n 2 --coordinator 127.0.0.1:7000 ./train\n",
     tool_run },
+  { "function", "FILE [OPTIONS]", "what a saved function takes, gives and costs",
+    "FILE is one of tsr_function_save. Shown are the types and specs of arguments and results, how "
+    "many operations there are, and what it took from outside with its bytes. Nothing is run. "
+    "The file itself is text, which may be packed.",
+    "  tessera function step.tsr\n"
+    "  tessera function step.tsr.gz --compile\n",
+    tool_function },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",

@@ -9,7 +9,8 @@
  *   progress.c  the progress line, interruptions and readers that went away
  *   commands.c  what each command does with files
  *   shard.c     drawings of shardings
- *   launch.c    several processes of one program */
+ *   launch.c    several processes of one program
+ *   signature.c saved functions */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -62,6 +63,7 @@ typedef enum tool_opt {
   OPT_COORDINATOR,
   OPT_DEVICES,
   OPT_EXPLAIN,
+  OPT_COMPILE,
   OPT_HELP,
   OPT_COUNT
 } tool_opt;
@@ -113,6 +115,7 @@ int tool_schema(const tool_args *args);
 int tool_convert(const tool_args *args);
 int tool_shard(const tool_args *args);
 int tool_run(const tool_args *args);
+int tool_function(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
 
