@@ -467,7 +467,7 @@ def check_calls(build, files):
                                 " further down are allowed")
 
 
-_NAMED = re.compile(r"`((?:[\w.]+/)+[\w.*{},]*)`|\]\(([^)#:]+)\)")
+_NAMED = re.compile(r"`((?:[\w.]+/)+[\w.*{},]*)`|\]\(([^)#:\s]+)\)")
 
 
 def spellings(name):

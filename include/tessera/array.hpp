@@ -5,12 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #if defined(__has_include)
@@ -132,8 +135,20 @@ struct open_scope {
   tsr_scope *raw;
   tsr_runtime *rt;
   open_scope *outer;
+  std::vector<std::shared_ptr<void>> kept = {}; /* bodies of its functions: freed behind it */
 };
 inline thread_local open_scope *newest = nullptr;
+
+/* What a body threw, on its way through the library to whoever called that; and how many bodies
+ * run, so that what a call of the C interface left behind is not thrown by another. */
+inline thread_local std::exception_ptr thrown = nullptr;
+inline thread_local int bodies_running = 0;
+
+/* Before a call that may run bodies. */
+inline void forget_thrown()
+{
+  if (!bodies_running) thrown = nullptr;
+}
 
 inline std::string place(const location &at)
 {
@@ -145,9 +160,13 @@ inline const char *site(const location &at)
   return newest ? tsr_runtime_site(newest->rt, place(at).c_str()) : nullptr;
 }
 
-/* Throws the newest error that a scope of this thread has. */
+/* Throws what a body threw, or the newest error that a scope of this thread has. */
 [[noreturn]] inline void raise(tsr_status status)
 {
+  if (thrown) {
+    for (open_scope *s = newest; s; s = s->outer) tsr_scope_clear(s->raw);
+    std::rethrow_exception(std::exchange(thrown, nullptr));
+  }
   for (open_scope *s = newest; s; s = s->outer) {
     if (!tsr_scope_status(s->raw)) continue;
     error why(tsr_scope_status(s->raw), tsr_message(s->raw));

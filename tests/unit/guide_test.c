@@ -3,7 +3,7 @@
  *
  *   ```c         a block with a main is a program; the others of a page are one program, in
  *   ...          order, in which rt (cpu:8), mesh (data=8) and s are there; each ends its output at
- *   ```          a separator
+ *   ```          a separator; ```cc is a program in C++
  *   ```          what the block before prints; or, where it begins with "$ tessera", a command and
  *   ...          what that prints
  *   ```
@@ -131,7 +131,8 @@ static void walk(struct page *p, const char *text)
     const char *next = strchr(text, '\n');
     CHECK(next);
     next++;
-    bool code = !strncmp(text, "```c\n", 5), plain = !strncmp(text, "```\n", 4);
+    bool code = !strncmp(text, "```c\n", 5) || !strncmp(text, "```cc\n", 6),
+         plain = !strncmp(text, "```\n", 4);
     bool fence = !strncmp(text, "```", 3);
     put(p, text, (size_t)(next - text));
     text = next;
