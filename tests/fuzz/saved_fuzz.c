@@ -31,6 +31,23 @@ static void check_again(tsr_scope *s, const tsr__saved *saved)
   tsr__text_free(&first);
 }
 
+/* What is told of it, and its arguments as types, of which each is a tree of as many as it has. */
+static void check_told(tsr_scope *s, const char *data, size_t size, const tsr__saved *saved)
+{
+  const char *about = NULL;
+  tsr_array *types[TSR_MAX_ARGS];
+  char *text = strndup(data, size);
+  REQUIRE(text);
+  tsr_function *f = tsr_function_from_text(s, text);
+  if (strlen(text) == size && !tsr_scope_status(s)) {
+    REQUIRE(!tsr_function_about_into(f, &about) && strlen(about) > 0);
+    int count = tsr_function_arguments(f, types, TSR_MAX_ARGS), leaves = 0;
+    for (int i = 0; i < count; i++) leaves += tsr_leaf_count(types[i]);
+    REQUIRE(leaves == saved->argument_count);
+  }
+  free(text);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   if (size > 1 << 15) return 0;
@@ -42,8 +59,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   REQUIRE(text);
   if (size) memcpy(text, data, size);
   tsr__text_ask ask = { s, text, size };
-  if (!tsr__saved_read(&ask, &saved, &error)) check_again(s, &saved);
-  else fuzz_message(error.text, sizeof error.text);
+  if (!tsr__saved_read(&ask, &saved, &error)) {
+    check_again(s, &saved);
+    check_told(s, text, size, &saved);
+  } else fuzz_message(error.text, sizeof error.text);
   tsr__saved_release(&saved);
   free(text);
   tsr_scope_close(s);
