@@ -36,19 +36,27 @@ static int position_on(const tsr_sharding *from, int device, int hint)
   return -1;
 }
 
-void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out)
+/* What a position is to have along a dim: of blocks, those of its items. */
+static tsr__span wanted(const tsr__reshard *move, int d, int to_position)
 {
   const tsr__blocks_attr *blocks = move->blocks;
-  tsr__box(move->to, move->shape, to_position, out);
-  for (int d = 0; d < move->shape->rank && blocks; d++) {
-    int64_t start, items;
-    if (!blocks->parts[d]) continue;
-    tsr__dim_part(move->to, d, blocks->items[d], to_position, &start, &items);
-    start *= blocks->step[d];
-    int64_t left = move->shape->dims[d] - start;
-    int64_t size = items ? (items - 1) * blocks->step[d] + blocks->width[d] : 0;
-    out->start[d] = start;
-    out->size[d] = left < 0 ? 0 : left < size ? left : size;
+  int64_t start, items;
+  if (!blocks || !blocks->parts[d])
+    return tsr__dim_span(move->to, d, move->shape->dims[d], to_position);
+  tsr__dim_part(move->to, d, blocks->items[d], to_position, &start, &items);
+  start *= blocks->step[d];
+  int64_t left = move->shape->dims[d] - start;
+  int64_t size = items ? (items - 1) * blocks->step[d] + blocks->width[d] : 0;
+  return (tsr__span){ start, left < 0 ? 0 : left < size ? left : size };
+}
+
+void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out)
+{
+  memset(out, 0, sizeof *out);
+  for (int d = 0; d < move->shape->rank; d++) {
+    tsr__span span = wanted(move, d, to_position);
+    out->start[d] = span.start;
+    out->size[d] = span.length;
   }
 }
 
@@ -85,10 +93,14 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   }
 }
 
+static int64_t bytes_of(tsr_dtype dtype, int64_t count)
+{
+  return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+}
+
 int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 {
-  int64_t count = tsr__box_count(box, rank);
-  return dtype == TSR_BOOL ? (count + 7) / 8 : count * (int64_t)tsr_dtype_size(dtype);
+  return bytes_of(dtype, tsr__box_count(box, rank));
 }
 
 typedef struct tally {
@@ -121,16 +133,24 @@ int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr
   return tsr__move_bytes(&(tsr__reshard){ from, to, shape, NULL }, dtype);
 }
 
-/* The elements that a device holds of what it wants; of positions that are on no device of `from`,
- * none. */
-static int64_t held(const tsr__reshard *move, int to_position, const tsr_box *want)
+/* The elements that a device wants and does not hold; a position that is on no device of `from`
+ * holds none. Dim by dim, since plans ask this of many moves. */
+static int64_t lacking(const tsr__reshard *move, int to_position)
 {
-  tsr_box part, both;
+  const tsr_shape *shape = move->shape;
   int own = position_on(move->from, tsr__position_device(move->to, to_position), to_position);
-  if (own < 0 || !tsr__holds(move->from, own)) return 0;
-  tsr__box(move->from, move->shape, own, &part);
-  if (!intersect(want, &part, move->shape->rank, &both)) return 0;
-  return tsr__box_count(&both, move->shape->rank);
+  int64_t wants = 1, holds = own >= 0 && tsr__holds(move->from, own);
+  for (int d = 0; d < shape->rank; d++) {
+    tsr__span want = wanted(move, d, to_position);
+    wants *= want.length;
+    if (!holds) continue;
+    tsr__span have = tsr__dim_span(move->from, d, shape->dims[d], own);
+    int64_t end = want.start + want.length, other = have.start + have.length;
+    int64_t start = want.start > have.start ? want.start : have.start;
+    if (other < end) end = other;
+    holds *= end > start ? end - start : 0;
+  }
+  return wants - holds;
 }
 
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
@@ -143,15 +163,11 @@ int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)
 {
   enum { LOOKED_AT = 64 };
   const tsr_sharding *to = move->to;
-  const tsr_shape *shape = move->shape;
   int positions = tsr__positions(to), step = (positions + LOOKED_AT - 1) / LOOKED_AT;
   int64_t bytes = 0;
   for (int p = 0; p < positions; p += step) {
-    tsr_box want;
     if (!tsr__holds(to, p)) continue;
-    tsr__reshard_want(move, p, &want);
-    int64_t lacks = tsr__box_count(&want, shape->rank) - held(move, p, &want);
-    bytes += tsr__piece_bytes(dtype, 1, &(tsr_box){ .size = { lacks } });
+    bytes += bytes_of(dtype, lacking(move, p));
   }
   return bytes * step;
 }
