@@ -76,7 +76,7 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
 
 tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site)
 {
-  return run("tsr_eval", tsr__execute, arrays, count, site);
+  return run("tsr_eval", tsr__evaluate, arrays, count, site);
 }
 
 tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
@@ -84,8 +84,9 @@ tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
   return run("tsr_start", tsr__start, arrays, count, site);
 }
 
-/* Evaluates an array unless it has its value; one that was deleted or given up has none to give. */
-tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
+/* Evaluates an array unless it has its value; one that was deleted or given up has none to give.
+ * `looks`: at its elements. */
+static tsr_status ready(tsr_array *a, const char *what, bool looks, const char *site)
 {
   if (!a) return TSR_EARG;
   tsr__error gone;
@@ -96,12 +97,18 @@ tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
                      "%s: %s was deleted by tsr_delete; keep it until its last use", what,
                      tsr_type_of(a));
-  return a->value && !a->inert ? TSR_OK : run(what, tsr__execute, &a, 1, site);
+  bool there = a->value && !a->inert && (!looks || tsr__value_kept(a->value) < 0);
+  return there ? TSR_OK : run(what, looks ? tsr__execute : tsr__evaluate, &a, 1, site);
+}
+
+tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
+{
+  return ready(a, what, true, site);
 }
 
 tsr_status tsr_wait_at(tsr_array *a, const char *site)
 {
-  return tsr__array_ready(a, "tsr_wait", site);
+  return ready(a, "tsr_wait", false, site);
 }
 
 tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
@@ -176,7 +183,7 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
 
 tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
-  tsr_status status = tsr__array_ready(a, "tsr_keep", site);
+  tsr_status status = ready(a, "tsr_keep", false, site);
   if (status) {
     const char *message = a ? tsr_message(tsr__home(a)) : "the array is NULL";
     tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));

@@ -167,7 +167,8 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
     } else {
       const tsr__schedule *schedule = &plan->schedule;
       for (int a = step->first; a < step->first + step->count; a++) {
-        if (schedule->accums[a].whole) plan->last_use[schedule->accums[a].operand] = s;
+        if (schedule->accums[a].whole || schedule->accums[a].kept)
+          plan->last_use[schedule->accums[a].operand] = s;
         for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n])
           plan->last_use[n] = s;
       }
@@ -182,8 +183,9 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
 /* The program of each device and its kernels' instructions; of loops those of their regions. */
 static void add_plan(const tsr__plan *plan, tsr__text *out)
 {
-  static const char *const kinds[] = { "kernel", "combine",   "reshard", "exchange", "compact",
-                                       "firstn", "rebalance", "routine", "tap",      "loop" };
+  static const char *const kinds[] = { "kernel",    "combine", "reshard", "exchange",
+                                       "kept view", "compact", "firstn",  "rebalance",
+                                       "routine",   "tap",     "loop" };
   tsr__program_print(&plan->parts.program, out);
   for (int s = 0; s < plan->schedule.step_count; s++) {
     const tsr__step *step = &plan->schedule.steps[s];
@@ -500,6 +502,15 @@ static tsr_status check_devices(const tsr__plan *plan, tsr__error *error)
   return TSR_OK;
 }
 
+/* Nobody looks at the elements of roots yet. Programs that leave nothing unreduced are one with
+ * those of which somebody does. */
+static void may_keep(tsr__program *trace, tsr_array *const *roots, int count)
+{
+  bool some = false;
+  for (int i = 1; i < trace->sharding_count; i++) some |= trace->shardings[i].unreduced != 0;
+  for (int i = 0; i < count && some; i++) trace->nodes[roots[i]->mark - 1].flags |= TSR__KEEP;
+}
+
 /* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
  * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
  * may be cancelled while waiting. Where a run under way makes one of the nodes it waits for that,
@@ -513,6 +524,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
   tsr__program_clear(&engine->trace);
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
+  if (!status && exec->keeps) may_keep(&engine->trace, roots, count);
   /* Not waited for under the lock: the run under way may need it to end. */
   tsr_array *pending = status ? NULL : first_pending(&engine->trace);
   if (!status && !pending) status = check_given_up(&engine->trace, exec->error);
@@ -544,13 +556,28 @@ tsr_status tsr__run_told(tsr__exec *exec)
   return status;
 }
 
+/* An array that was kept as accumulators gets elements in their place. Others may read it at the
+ * same time: the first one stays. */
+static void look_up_elements(tsr_array *root, tsr__value *value)
+{
+  tsr__engine *engine = engine_of(value->rt);
+  pthread_mutex_lock(&engine->lock);
+  if (root->value->kept) {
+    tsr__value_hold(value);
+    value->follows = root->value;
+    root->value = value;
+  }
+  pthread_mutex_unlock(&engine->lock);
+}
+
 /* Hangs a root's value on its node. Operands are dropped: from here on the node is a leaf, and
  * what it was made of may go unless somebody else holds it. A root that was ready before, or is
  * given twice, has its value already. */
 void tsr__exec_settle(tsr__exec *exec, tsr_array *root, int node)
 {
-  if (root->value) return;
   tsr__value *value = exec->values[node];
+  if (root->value && root->value->kept && !value->kept) look_up_elements(root, value);
+  if (root->value) return;
   tsr__value_hold(value);
   root->value = value;
   root->shape = value->shape;
@@ -579,31 +606,44 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached)
 
 /* Every node that is not yet evaluated makes work; with none there is nothing to do. Deleted and
  * inert ones go on to be refused, with a message, by tracing. */
-static bool all_ready(tsr_array *const *roots, int count)
+static bool all_ready(tsr_array *const *roots, int count, bool keeps)
 {
-  for (int i = 0; i < count; i++)
-    if (!roots[i]->value || roots[i]->deleted || roots[i]->inert) return false;
+  for (int i = 0; i < count; i++) {
+    const tsr__value *value = roots[i]->value;
+    if (!value || roots[i]->deleted || roots[i]->inert || (value->kept && !keeps)) return false;
+  }
   return true;
+}
+
+static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr__error *error)
+{
+  int count = roots.count;
+  if (all_ready(roots.at, count, keeps)) return TSR_OK;
+  tsr__engine *engine = engine_of(scope->rt);
+  tsr__exec exec = { .rt = scope->rt, .keeps = keeps, .error = error };
+  bool cached = false;
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < count && !status; i++)
+    if (roots.at[i]->pending) status = tsr__pending_wait(roots.at[i], error);
+  /* What was waited for may have been all. */
+  if (status || all_ready(roots.at, count, keeps)) return status;
+  status = tsr__prepare(engine, roots.at, count, &exec, &cached);
+  if (!status) status = tsr__run_told(&exec);
+  for (int i = 0; i < count && !status; i++)
+    tsr__exec_settle(&exec, roots.at[i], exec.plan->parts.home[roots.at[i]->mark - 1]);
+  if (!status) tsr__note_stats(scope, &exec, cached);
+  tsr__unbind(engine, &exec);
+  return status;
 }
 
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
-  if (all_ready(roots, count)) return TSR_OK;
-  tsr__engine *engine = engine_of(scope->rt);
-  tsr__exec exec = { .rt = scope->rt, .error = error };
-  bool cached = false;
-  tsr_status status = TSR_OK;
-  for (int i = 0; i < count && !status; i++)
-    if (roots[i]->pending) status = tsr__pending_wait(roots[i], error);
-  /* What was waited for may have been all. */
-  if (status || all_ready(roots, count)) return status;
-  status = tsr__prepare(engine, roots, count, &exec, &cached);
-  if (!status) status = tsr__run_told(&exec);
-  for (int i = 0; i < count && !status; i++)
-    tsr__exec_settle(&exec, roots[i], exec.plan->parts.home[roots[i]->mark - 1]);
-  if (!status) tsr__note_stats(scope, &exec, cached);
-  tsr__unbind(engine, &exec);
-  return status;
+  return execute(scope, (tsr__operands){ roots, count }, false, error);
+}
+
+tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
+{
+  return execute(scope, (tsr__operands){ roots, count }, true, error);
 }
 
 /* ---- asking about a plan ---- */
@@ -626,6 +666,7 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
   tsr__engine *engine = engine_of(scope->rt);
   bool cached;
   tsr_status status = look_at(engine, roots, count, false, error);
+  if (!status) may_keep(&engine->trace, roots, count);
   return status ? status : plan_get(scope->rt, engine, out, &cached, error);
 }
 

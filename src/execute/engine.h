@@ -78,6 +78,7 @@ typedef struct tsr__exec {
   tsr__partial ***partials; /* [accum][position] */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
   tsr__traffic traffic;
+  bool keeps;      /* roots may stay accumulators */
   tsr__busy *busy; /* by part of the step at hand: see tsr__run; NULL: nobody asks */
   tsr__error *error;
   int kernels, collectives; /* run so far, those of regions included */
@@ -138,6 +139,12 @@ tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step);
 void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start, int64_t bytes);
 /* Room for `exec->busy` where somebody records; there is none without memory. */
 void tsr__span_parts(tsr__exec *exec, int parts);
+
+/* Sums that are left unreduced (kept.c): takes over what a step accumulated for `accum`; a step
+ * that is a view of such a sum; what meets of one, by position, which the caller may write to. */
+tsr_status tsr__exec_keep(tsr__exec *exec, int accum);
+tsr_status tsr__exec_kept_view(tsr__exec *exec, int node);
+tsr__kept *tsr__exec_kept_meets(tsr__exec *exec, const tsr__step *step, int accum);
 
 /* A step that is one device routine (routine.c). */
 tsr_status tsr__exec_routine(tsr__exec *exec, int node);

@@ -15,6 +15,20 @@
 
 /* ---- values ---------------------------------------------------------------------------- */
 
+/* A sum that is not reduced, as the accumulators of its devices: by position, NULL where the device
+ * belongs to another process. Immutable, but for who has the only reference. */
+typedef struct tsr__kept {
+  _Atomic int refs;
+  uint8_t row; /* of accums.def */
+  tsr_runtime *rt;
+  int count;
+  tsr__partial *partials[];
+} tsr__kept;
+
+/* With room for as many, which the caller sets; NULL with the error set. */
+tsr__kept *tsr__kept_new(tsr_runtime *rt, int row, int count, tsr__error *error);
+void tsr__kept_release(tsr__kept *kept); /* NULL is allowed */
+
 /* The elements of a global array: one buffer a mesh position, replicas included, NULL where the
  * device belongs to another process. Immutable once filled; shared by reference. */
 struct tsr__value {
@@ -26,6 +40,8 @@ struct tsr__value {
   int part_count;        /* positions of the sharding */
   int64_t *rows;         /* ragged: each position's size of dim 0; NULL = the usual borders */
   int64_t *before;       /* ragged: rows before each part of dim 0 */
+  tsr__kept *kept;       /* what it is instead of elements: there are no parts then; or NULL */
+  tsr__value *follows;   /* the kept one in whose place this is: others may look at it yet */
   tsr__buffer **parts;
 };
 
@@ -103,12 +119,14 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
 
 /* ---- running --------------------------------------------------------------------------- */
 
-/* Evaluates roots as one program; their nodes hold their values afterwards. The error is not
- * yet recorded in any scope: callers pass it to tsr__fail_error, or use tsr_eval. */
+/* Evaluates roots as one program; their nodes hold their values afterwards, as elements. The error
+ * is not yet recorded in any scope: callers pass it to tsr__fail_error, or use tsr_eval. */
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
+/* The same where nobody looks: sums that are not reduced may stay accumulators. */
+tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
 
-/* As tsr__execute, but returns when the program is on its way: the roots know it, and whoever needs
- * them waits. Errors of the run are told then. */
+/* As tsr__evaluate, but returns when the program is on its way: the roots know it, and whoever
+ * needs them waits. Errors of the run are told then. */
 tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
 
 /* What a callback is given is the first member of one of these. */

@@ -30,6 +30,8 @@ static int64_t local_bytes(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
   if (g->result_count || !g->dtype) return 0;
+  if (g->flags & TSR__KEPT)
+    return tsr__wire_bytes(g->cause, g->dtype, elements(program, node, true));
   return (int64_t)tsr__device_bytes((tsr_dtype)g->dtype, elements(program, node, true));
 }
 

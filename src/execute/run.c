@@ -1,7 +1,8 @@
 /* Running a plan: its steps in order on all addressable devices.
  *
  *   values[node]              set by the step that makes the node, released after its last use
- *   partials[accum][position] made by a KERNEL, eaten by the COMBINE of the same stage
+ *   partials[accum][position] made by a KERNEL, eaten by the COMBINE of the same stage, or kept by
+ *                             it as the value of a sum that is left unreduced
  *
  * Everything a run needs beside device memory comes from its room. */
 #include "execute/engine.h"
@@ -355,6 +356,7 @@ typedef struct crossing {
   const tsr__gnode *scattered;  /* a result, if they are; else NULL */
   int accum_count, final_count;
   int *accums, *finals;
+  tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
   int64_t *populations;
   int *members; /* positions of the group at hand */
 } crossing;
@@ -364,6 +366,7 @@ typedef struct crossing {
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
 {
   const tsr__gnode *nodes = exec->program->nodes;
+  if (nodes[a->node].flags & TSR__KEPT || nodes[b->node].flags & TSR__KEPT) return a == b;
   return a->axes == b->axes &&
          tsr__sharding_of(exec, a->node)->mesh == tsr__sharding_of(exec, b->node)->mesh &&
          tsr__scattered_alike(exec->program, &nodes[a->node], &nodes[b->node]);
@@ -438,7 +441,8 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     next = (void **)(outputs[m] + c->final_count);
     for (int a = 0; a < c->accum_count; a++) {
       const tsr__accum *accum = &exec->plan->schedule.accums[c->accums[a]];
-      if (accum->whole) elements[m][a] = exec->values[accum->operand]->parts[p];
+      if (c->kept[a]) partials[m][a] = c->kept[a]->partials[p];
+      else if (accum->whole) elements[m][a] = exec->values[accum->operand]->parts[p];
       else partials[m][a] = exec->partials[c->accums[a]][p];
     }
     for (int f = 0; f < c->final_count; f++) {
@@ -497,6 +501,26 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
   return TSR_OK;
 }
 
+/* Adds an accumulator and what is read of it. */
+static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, crossing *c)
+{
+  const tsr__schedule *schedule = &exec->plan->schedule;
+  int at = c->accum_count++;
+  c->accums[at] = accum;
+  if (schedule->accums[accum].kept) {
+    c->kept[at] = tsr__exec_kept_meets(exec, step, accum);
+    if (!c->kept[at]) return exec->error->status;
+  }
+  for (int n = schedule->first_final[accum]; n >= 0; n = schedule->next_final[n]) {
+    /* Rows as the domain had them when it was accumulated, though its values may be gone. */
+    tsr_status status = make_value(exec, n, &exec->extents[accum]);
+    if (status) return status;
+    c->populations[c->final_count] = population(exec, n, &exec->extents[accum]);
+    c->finals[c->final_count++] = n;
+  }
+  return TSR_OK;
+}
+
 /* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines.
  * Values of the results are made here, not by the kernel that filled the accumulators: between
  * them other steps ran, and no memory was held for results that nobody could read yet. */
@@ -513,19 +537,15 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
   c.finals = tsr__arena_new(exec->scratch, (size_t)(finals + 1) * sizeof(int));
   c.populations = tsr__arena_new(exec->scratch, (size_t)(finals + 1) * sizeof(int64_t));
-  if (!c.accums || !c.finals || !c.populations) return out_of_scratch(exec);
-  for (int a = step->first; a < step->first + step->count; a++) {
-    if (!same_crossing(exec, &schedule->accums[a], &schedule->accums[accum])) continue;
-    c.accums[c.accum_count++] = a;
-    for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) {
-      /* Rows as the domain had them when it was accumulated, though its values may be gone. */
-      tsr_status status = make_value(exec, n, &exec->extents[a]);
-      if (status) return status;
-      c.populations[c.final_count] = population(exec, n, &exec->extents[a]);
-      c.finals[c.final_count++] = n;
-    }
-  }
-  return combine_groups(exec, &c);
+  c.kept = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(tsr__kept *));
+  if (!c.accums || !c.finals || !c.populations || !c.kept) return out_of_scratch(exec);
+  tsr_status status = TSR_OK;
+  for (int a = step->first; a < step->first + step->count && !status; a++)
+    if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
+      status = take_along(exec, step, a, &c);
+  if (!status) status = combine_groups(exec, &c);
+  for (int a = 0; a < c.accum_count; a++) tsr__kept_release(c.kept[a]);
+  return status;
 }
 
 /* After combining, or when a run failed before it: tsr__exec_free comes here for all that are
@@ -551,7 +571,9 @@ static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
     /* A step holds accumulators of several crossings; the first of each takes the others along. */
     for (int b = step->first; b < a && !done; b++)
       done = same_crossing(exec, &accums[a], &accums[b]);
-    if (!done) status = cross(exec, step, a);
+    bool kept = exec->program->nodes[accums[a].node].flags & TSR__KEPT;
+    if (kept) status = tsr__exec_keep(exec, a);
+    else if (!done) status = cross(exec, step, a);
   }
   for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
   return status;
@@ -567,6 +589,7 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
   case TSR__STEP_ALL_REDUCE: return run_combine(exec, step);
   case TSR__STEP_RESHARD: return tsr__exec_reshard(exec, step->node);
   case TSR__STEP_SHIFT: return tsr__exec_shift(exec, step->node);
+  case TSR__STEP_KEPT: return tsr__exec_kept_view(exec, step->node);
   case TSR__STEP_COMPACT: return tsr__exec_compact(exec, step->node);
   case TSR__STEP_FIRSTN: return tsr__exec_firstn(exec, step->node);
   case TSR__STEP_TAP: return tsr__exec_tap(exec, step->node);

@@ -207,13 +207,13 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
   tsr__starter *starter = starter_of(rt, engine);
   size_t bytes = sizeof(job) + (size_t)count * (sizeof(struct root) + sizeof(tsr_array *));
   job *j = starter ? tsr__new(&rt->heap, bytes) : NULL;
-  if (!j) return tsr__execute(scope, roots, count, error); /* then it is done at once */
+  if (!j) return tsr__evaluate(scope, roots, count, error); /* then it is done at once */
   *j = (job){ .pending = { forget }, .starter = starter, .bytes = bytes };
   /* Behind the roots, in the same block: what is traced, as a plain list. */
   tsr_array **fresh = (tsr_array **)(j->root + count);
   take_roots(j, roots, count);
   for (int i = 0; i < j->count; i++) fresh[i] = j->root[i].array;
-  j->exec = (tsr__exec){ .rt = rt, .error = &j->error };
+  j->exec = (tsr__exec){ .rt = rt, .keeps = true, .error = &j->error };
   tsr_status status =
       j->count ? tsr__prepare(engine, fresh, j->count, &j->exec, &j->cached) : TSR_OK;
   if (status) *error = j->error;

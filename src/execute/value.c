@@ -73,6 +73,40 @@ bool tsr__value_ragged(const tsr__value *value)
   return value->rows != NULL;
 }
 
+/* ---- sums that are kept ---- */
+
+int tsr__value_kept(const tsr__value *value)
+{
+  return value->kept ? value->kept->row : -1;
+}
+
+static size_t kept_size(int count)
+{
+  return sizeof(tsr__kept) + (size_t)count * sizeof(tsr__partial *);
+}
+
+tsr__kept *tsr__kept_new(tsr_runtime *rt, int row, int count, tsr__error *error)
+{
+  tsr__kept *kept = tsr__new(&rt->heap, kept_size(count));
+  if (!kept) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory for a sum that is left unreduced");
+    return NULL;
+  }
+  atomic_init(&kept->refs, 1);
+  kept->row = (uint8_t)row;
+  kept->rt = rt;
+  kept->count = count;
+  return kept;
+}
+
+void tsr__kept_release(tsr__kept *kept)
+{
+  if (!kept || atomic_fetch_sub_explicit(&kept->refs, 1, memory_order_acq_rel) != 1) return;
+  for (int p = 0; p < kept->count; p++)
+    if (kept->partials[p]) tsr__devices_of(kept->rt)->ops->partial_free(kept->partials[p]);
+  tsr__del(&kept->rt->heap, kept, kept_size(kept->count));
+}
+
 void tsr__value_hold(tsr__value *value)
 {
   if (value) atomic_fetch_add_explicit(&value->refs, 1, memory_order_relaxed);
@@ -84,6 +118,8 @@ void tsr__value_release(tsr__value *value)
   /* Whoever lets go last must see what all others wrote to it. */
   if (!value || atomic_fetch_sub_explicit(&value->refs, 1, memory_order_acq_rel) != 1) return;
   for (int p = 0; p < value->part_count; p++) tsr__buffer_release(value->parts[p]);
+  tsr__kept_release(value->kept);
+  tsr__value_release(value->follows);
   tsr__del(&value->rt->heap, value, value_size(value->part_count));
 }
 

@@ -7,6 +7,7 @@
 bool tsr__in_kernel(const tsr__program *program, int n)
 {
   int lowering = tsr__ops[program->nodes[n].op].lowering;
+  if (program->nodes[n].flags & TSR__KEPT) return false;
   if (lowering == TSR__LOW_VIEW) return !tsr__node_shifts(program, n);
   /* A table that lies with other devices needs them: that is a routine's work, not a loop's. */
   if (tsr__looks_away(&program->nodes[n])) return false;
@@ -102,7 +103,7 @@ bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
   int64_t members = 1;
   for (int a = 0; a < operand->mesh->axis_count; a++)
     if (axes >> a & 1) members *= operand->mesh->sizes[a];
-  bool one = attr->groups <= 0 && members <= TSR__MOST_WHOLE;
+  bool one = attr->groups <= 0 && members <= TSR__MOST_WHOLE && !(x->flags & TSR__KEPT);
   for (int d = 0; d < x->rank && one; d++) {
     one = x->dims[d] >= 0;
     if (attr->dims >> d & 1) one = one && x->dims[d] == tsr__dim_parts(operand, d);
@@ -115,9 +116,11 @@ static tsr__accum main_accum(const tsr__program *program, int n)
   const tsr__gnode *node = &program->nodes[n], *x = &program->nodes[tsr__in(program, node, 0)];
   int dtype = x->dtype;
   bool whole = tsr__meets_whole(program, node, &program->shardings[x->sharding], node->reduce_axes);
+  bool kept = x->flags & TSR__KEPT;
   tsr__accum accum = {
-    .row = row_of(program, node, dtype),
-    .whole = whole,
+    .row = kept ? x->cause : row_of(program, node, dtype),
+    .whole = whole && !kept,
+    .kept = kept,
     .dtype = (uint8_t)dtype,
     .axes = node->reduce_axes,
     .node = n,
@@ -197,6 +200,7 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
    * results. */
   return stage && stage[a->node] == stage[b->node] && left->dims == right->dims &&
          left->groups == right->groups &&
+         !((program->nodes[a->node].flags ^ program->nodes[b->node].flags) & TSR__KEPT) &&
          tsr__scattered_alike(program, &program->nodes[a->node], &program->nodes[b->node]);
 }
 

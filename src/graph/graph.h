@@ -504,9 +504,12 @@ void tsr__array_taken_over(tsr_array *a);
 const char *tsr__gone_text(const tsr_array *a, tsr__error *room);
 
 /* Hooks for values, provided by execute/: how graph/ lets go of them when a node dies, and whether
- * the rows lie as a filter left them (run-time counts) instead of at the usual borders. */
+ * the rows lie as a filter left them (run-time counts) instead of at the usual borders, or it is
+ * accumulators that have not met. */
 void tsr__value_release(tsr__value *value);
 bool tsr__value_ragged(const tsr__value *value);
+/* The row of accums.def of the accumulators that it is kept in; -1: it has elements. */
+int tsr__value_kept(const tsr__value *value);
 
 /* ---- inference (infer.c) ---------------------------------------------------------------- */
 
@@ -643,10 +646,11 @@ void tsr__factors_in(const tsr__factors *factors, int i, int8_t map[TSR_MAX_RANK
 typedef struct tsr__gnode {
   uint16_t op;
   uint8_t dtype, rank;
-  uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED, TSR__SEEN */
+  uint8_t flags;        /* TSR__ROOT, TSR__PLACED, TSR__RAGGED, TSR__SEEN, TSR__KEEP, TSR__KEPT */
   uint8_t reduce_axes;  /* set by partition: mesh axes over which partials are combined, or over
                            which the table lies that is looked into */
-  uint8_t cause;        /* set by partition on RESHARD nodes: tsr__cause */
+  uint8_t cause;        /* set by partition on RESHARD nodes: tsr__cause; of kept sums: which row
+                           of accums.def */
   uint8_t region_count; /* indices into `regions`: so many of `operands` behind its operands */
   uint16_t sharding;    /* index into `shardings`; 0 = unplaced */
   uint16_t attr_bytes;  /* attributes: as the table says, in `attrs` from byte `attr` on */
@@ -665,7 +669,10 @@ enum {
   TSR__ROOT = 1,
   TSR__PLACED = 2,
   TSR__RAGGED = 4, /* leaf with its own row borders */
-  TSR__SEEN = 8    /* set before fusing: stored, as somebody looks at it */
+  TSR__SEEN = 8,   /* set before fusing: stored, as somebody looks at it */
+  TSR__KEEP = 16,  /* root of which accumulators may be left, instead of what they come to */
+  TSR__KEPT = 32   /* a sum that is not reduced, as the accumulators of its devices: a leaf that was
+                      left so; by partition, a sum and views of it */
 };
 
 /* A program. Nodes, operands, attributes, results, shardings and regions (these by what is in
@@ -961,6 +968,7 @@ typedef struct tsr__accum {
   uint8_t dtype; /* of the operand; of COUNT: i64 */
   uint8_t axes;  /* mesh axes over which partials are combined */
   bool whole;    /* devices have one element each: these travel, and no kernel adds them up */
+  bool kept;     /* the operand is such accumulators already, which are to meet */
   int32_t node;  /* the first reduction node that uses it: gives dims, groups, shape */
   int32_t operand, mask, codes;
 } tsr__accum;

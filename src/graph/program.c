@@ -231,6 +231,10 @@ static void fill_leaf(tsr__program *program, const tsr_array *array, tsr__gnode 
   node->op = TSR__OP_LEAF;
   node->flags = array->sharding.mesh ? TSR__PLACED : 0;
   node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
+  if (array->value && tsr__value_kept(array->value) >= 0) {
+    node->flags |= TSR__KEPT;
+    node->cause = (uint8_t)tsr__value_kept(array->value);
+  }
   if (!array->value || !array->shape.rank || !tsr__value_ragged(array->value)) return;
   /* The array may know how many rows there are by now; the program must not, or each count would
    * be another plan. */

@@ -60,6 +60,7 @@ static const tsr__device_ops cpu_ops = {
   .disperse = tsr__cpu_disperse,
   .partial = tsr__partial_new,
   .partial_free = tsr__partial_free,
+  .partial_take = tsr__partial_take,
   .run = tsr__cpu_run,
   .call = tsr__cpu_call,
   .all_reduce = tsr__cpu_all_reduce,

@@ -148,6 +148,22 @@ static inline const tsr_sharding *tsr__flow_need(const tsr__flow *flow, int n, i
   return &flow->places[flow->ways[n]->need[i]];
 }
 
+/* Whether partials that lie at `whole` and meet over `axes` can come to lie at a place as they do:
+ * the same, and there each device may finish what it is cut further to by these axes, the first
+ * along those that are left unreduced keep it, and along the rest others get copies. */
+bool tsr__meets_at(const tsr_sharding *whole, unsigned axes, const tsr_sharding *place);
+
+/* Elements of a root are looked at, but where it may be kept. */
+static inline bool tsr__may_stay(const tsr__gnode *node)
+{
+  return !(node->flags & TSR__ROOT) || node->flags & TSR__KEEP;
+}
+
+/* Whether a sum whose partials would meet over `axes` to lie at a place can be left as these: none
+ * of them meets before somebody needs it. */
+bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const tsr_sharding *at,
+                    unsigned axes);
+
 /* Whether a node is made where it is needed, on each place anew: a source that nobody placed, of
  * numbers of the run alone. */
 bool tsr__made_anywhere(const tsr__program *program, int n);

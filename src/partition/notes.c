@@ -297,7 +297,7 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   const tsr_sharding *at = sharding_of(m, in);
   uint32_t dims = tsr__reduce_of(program, node)->dims;
   int kept = -1;
-  if (note->accums != 1) return;
+  if (note->accums != 1 || x->flags & TSR__KEPT) return;
   for (int d = x->rank - 1; d >= 0; d--)
     if (!(dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
   if (kept < 0) return;

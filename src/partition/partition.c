@@ -169,11 +169,103 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
   return index;
 }
 
+/* ---- sums that are kept ---- */
+
+/* Whether a node is a view of accumulators: each shown once, and all where they are. */
+static bool views_kept(const rewrite *r, int n)
+{
+  const tsr__gnode *node = &r->in->nodes[n];
+  const tsr__opinfo *row = &tsr__ops[node->op];
+  if (row->lowering != TSR__LOW_VIEW || node->in_count != 1 ||
+      row->shape_rule == TSR__SH_BROADCAST || !tsr__may_stay(node))
+    return false;
+  const tsr__gnode *kept = &r->out->program.nodes[r->out->home[tsr__in(r->in, node, 0)]];
+  const tsr_sharding *from = &r->out->program.shardings[kept->sharding];
+  const tsr_sharding *at = tsr__flow_at(r->flow, n);
+  return kept->flags & TSR__KEPT && at->unreduced == from->unreduced &&
+         !memcmp(from, tsr__flow_need(r->flow, n, 0), sizeof *from) &&
+         !tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
+}
+
+/* Marks a node that keeps accumulators; which, its operand says or its row. */
+static void keep(const rewrite *r, tsr__gnode *node, int n, bool views)
+{
+  tsr__accum accums[2];
+  if (views) node->cause = r->out->program.nodes[r->links[0]].cause;
+  else if (!tsr__keeps_sum(r->in, node, tsr__flow_at(r->flow, n), node->reduce_axes) ||
+           !tsr__accums_of(r->in, n, accums))
+    return;
+  else node->cause = accums[0].row;
+  node->reduce_axes = 0;
+  node->flags |= TSR__KEPT;
+}
+
+/* The accumulators of a node meet so that its value comes to lie at a place: a sum over no dims. */
+static int add_meeting(rewrite *r, int at, const tsr_sharding *to, int n)
+{
+  tsr__program *program = &r->out->program;
+  const tsr__reduce_attr attr = { .dims = 0 };
+  const tsr__gnode *kept = &program->nodes[at];
+  tsr__gnode sum = { .op = TSR__OP_SUM,
+                     .dtype = kept->dtype,
+                     .rank = kept->rank,
+                     .reduce_axes = program->shardings[kept->sharding].unreduced,
+                     .sharding = (uint16_t)tsr__program_sharding(program, to),
+                     .attr_bytes = sizeof attr,
+                     .param = -1 };
+  memcpy(sum.dims, kept->dims, sizeof sum.dims);
+  sum.attr = tsr__program_attr(program, &attr, sizeof attr);
+  for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
+    if (program->nodes[m].sharding == sum.sharding) return m;
+  int index = add_node(r, &sum, TSR__LINKS(at), n);
+  if (index >= 0) r->out->origin[index] = -1;
+  return keep_move(r, at, index);
+}
+
+/* Whether a node of the traced program is such a sum. */
+static bool is_meeting(const tsr__program *program, int n)
+{
+  const tsr__gnode *node = &program->nodes[n];
+  if (tsr__ops[node->op].acc != TSR__ACC_SUM || !(node->flags & TSR__PLACED)) return false;
+  const tsr__gnode *x = &program->nodes[tsr__in(program, node, 0)];
+  return x->flags & TSR__KEPT && x->dtype == node->dtype && !tsr__reduce_of(program, node)->dims;
+}
+
+/* The elements of a kept node: where they are needed if accumulators can meet so that they come to
+ * lie there, else where the sum is: the first devices have them. */
+static int met(rewrite *r, int at, const tsr_sharding *to, int n)
+{
+  tsr_sharding from = r->out->program.shardings[r->out->program.nodes[at].sharding];
+  tsr_sharding whole = tsr__partial_place(&from, from.unreduced);
+  return add_meeting(r, at, tsr__meets_at(&whole, from.unreduced, to) ? to : &from, n);
+}
+
+/* The elements of a root that was kept and is looked at. */
+static int look_at(rewrite *r, int at, int n)
+{
+  tsr_sharding from = r->out->program.shardings[r->out->program.nodes[at].sharding];
+  int index = add_meeting(r, at, &from, n);
+  if (index < 0) return -1;
+  r->out->program.nodes[at].flags &= (uint8_t)~TSR__ROOT;
+  r->out->program.nodes[index].flags |= TSR__ROOT;
+  return index;
+}
+
+/* Whether a kept node is what a user asks for that leaves it so, and nobody looks at that. */
+static bool stays(const rewrite *r, int at, const tsr_sharding *to, const tsr__gnode *user)
+{
+  const tsr__gnode *node = &r->out->program.nodes[at];
+  bool same = !memcmp(&r->out->program.shardings[node->sharding], to, sizeof *to);
+  return node->flags & TSR__KEPT && same && tsr__may_stay(user);
+}
+
 /* The node of the result that holds traced node `operand` in the sharding that its user needs. */
 static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
 {
   tsr__program *program = &r->out->program;
   int operand = tsr__in(r->in, &r->in->nodes[user], i), at = r->out->home[operand];
+  if (program->nodes[at].flags & TSR__KEPT) at = met(r, at, to, user);
+  if (at < 0) return at;
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
@@ -207,10 +299,11 @@ static tsr_status place(rewrite *r, int n)
   const tsr__gnode *node = &r->in->nodes[n];
   int in = r->out->home[tsr__in(r->in, node, 0)];
   bool number = r->out->program.nodes[in].op == TSR__OP_CONST;
-  int at = number ? place_const(r, n) : moved(r, n, 0, tsr__flow_at(r->flow, n));
+  const tsr_sharding *to = tsr__flow_at(r->flow, n);
+  int at = number ? place_const(r, n) : stays(r, in, to, node) ? in : moved(r, n, 0, to);
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
-  r->out->program.nodes[at].flags |= node->flags & TSR__ROOT;
+  r->out->program.nodes[at].flags |= node->flags & (TSR__ROOT | TSR__KEEP);
   if (r->out->origin[at] < 0) r->out->origin[at] = n;
   return TSR_OK;
 }
@@ -365,20 +458,23 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
-  bool loop = tsr__is_loop(node.op);
+  bool loop = tsr__is_loop(node.op), views = views_kept(r, n);
   int links = node.in_count + node.region_count;
   for (int i = 0; i < links; i++)
     r->links[i] = i < node.in_count ? -1 : r->in->operands[node.first_in + i];
   for (int i = 0; i < node.in_count; i++) {
     if (tsr__in(r->in, &node, i) < 0) continue;
-    r->links[i] = moved(r, n, i, loop ? loop_place(r, n, i) : tsr__flow_need(r->flow, n, i));
+    const tsr_sharding *need = loop ? loop_place(r, n, i) : tsr__flow_need(r->flow, n, i);
+    r->links[i] = views ? r->out->home[tsr__in(r->in, &node, i)] : moved(r, n, i, need);
     if (r->links[i] < 0) return r->error->status;
   }
   if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
     return copy_product(r, n, (tsr__links){ r->links, links });
   node.reduce_axes = r->flow->ways[n]->meet;
+  keep(r, &node, n, views);
   place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
   int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
+  if (index >= 0 && node.flags & TSR__KEPT && !tsr__may_stay(&node)) index = look_at(r, index, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
   return TSR_OK;
@@ -388,7 +484,7 @@ static tsr_status rewrite_all(rewrite *r)
 {
   for (int n = 0; n < r->in->node_count; n++) {
     int op = r->in->nodes[n].op;
-    bool placing = op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD;
+    bool placing = op == TSR__OP_CONSTRAIN || op == TSR__OP_RESHARD || is_meeting(r->in, n);
     tsr_status status = placing ? place(r, n) : copy(r, n);
     if (status) return status;
   }

@@ -525,24 +525,29 @@ static void add_kept_ways(tsr__flow *flow, int n, tsr__question *q)
   }
 }
 
-/* Whether partials of a way meet so that the result comes to lie at a place: each device finishes
- * what it is cut further to by axes that they meet over, the first along those that are left
- * unreduced keep it, and along the rest others get copies. Products of floats keep an order. */
-static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const tsr_sharding *place)
+bool tsr__meets_at(const tsr_sharding *whole, unsigned axes, const tsr_sharding *place)
 {
-  tsr__accum accums[2];
-  tsr_sharding whole = tsr__partial_place(place, way->meet);
-  unsigned further = tsr__used_axes(place) & way->meet;
-  bool fits = !memcmp(&whole, &flow->places[way->at], sizeof whole) &&
-              (further | place->unreduced) && !(place->unreduced & ~way->meet);
+  tsr_sharding without = tsr__partial_place(place, axes);
+  bool fits = !memcmp(&without, whole, sizeof without) && !(place->unreduced & ~axes);
   for (int d = 0; d < TSR_MAX_RANK && fits; d++) {
     bool cut = false;
     for (int i = place->first[d]; i < place->first[d + 1]; i++) {
-      bool meets = way->meet >> place->axis[i] & 1;
+      bool meets = axes >> place->axis[i] & 1;
       fits &= meets || !cut;
       cut |= meets;
     }
   }
+  return fits;
+}
+
+/* Whether partials of a way meet so that the result comes to lie at a place that is not the way's.
+ * Products of floats keep an order. */
+static bool comes_to(const tsr__flow *flow, int n, const tsr__way *way, const tsr_sharding *place)
+{
+  tsr__accum accums[2];
+  unsigned further = tsr__used_axes(place) & way->meet;
+  bool fits =
+      (further | place->unreduced) && tsr__meets_at(&flow->places[way->at], way->meet, place);
   int count = further && fits ? tsr__accums_of(flow->program, n, accums) : 0;
   for (int k = 0; k < count; k++)
     fits = fits && !(tsr__accum_infos[accums[k].row].takes & TSR__TAKES_ORDERED);

@@ -136,6 +136,15 @@ static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   return bytes < (double)MUCH ? (int64_t)bytes : MUCH;
 }
 
+bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const tsr_sharding *at,
+                    unsigned axes)
+{
+  const tsr__opinfo *row = &tsr__ops[node->op];
+  bool sums = row->acc == TSR__ACC_SUM && row->finish == TSR__FINISH_VALUE;
+  if (!sums || !axes || at->unreduced != axes || !tsr__may_stay(node)) return false;
+  return !(node->rank && node->dims[0] < 0) && !tsr__reduce_of(program, node)->checked;
+}
+
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
@@ -148,6 +157,7 @@ int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   }
   if (!way->meet) return tsr__passing_bytes(&meeting) + shift_bytes(flow, n, way);
   if (tsr__ops[node->op].acc == TSR__ACC_NONE) return tsr__joining_bytes(&meeting);
+  if (tsr__keeps_sum(flow->program, node, meeting.at, way->meet)) return 0;
   tsr__accum accums[2];
   int64_t bytes = tsr__meeting_bytes(&meeting, NULL);
   int count = tsr__accums_of(flow->program, n, accums);

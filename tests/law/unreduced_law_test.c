@@ -1,7 +1,9 @@
-/* Arrays whose parts add up to the value: the first along some axes have it and the others zeros.
+/* Arrays whose parts add up to the value: by a spec the first along some axes have it and the
+ * others zeros; of a sum each device has what it added up, exactly.
  *
- * The law: whatever is placed so, left so and taken up again, the values are those of unplaced
- * data, bit for bit, and the bytes counted are those explained. */
+ * The law: whatever is placed so, left so, kept so from one program to the next and taken up again,
+ * the values are those of unplaced data, bit for bit, and the bytes counted are those explained. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,7 @@
 #include "support/law_fixture.h"
 #include "support/topology_fixture.h"
 
-enum { MOST = 1024 };
+enum { MOST = 4096 };
 
 /* ---- the law ---- */
 
@@ -65,7 +67,7 @@ static void check_zeros(tsr_array *a, uint64_t seed, const char *text)
   tsr_sharding on = tsr_sharding_of(a);
   size_t size = tsr_dtype_size(tsr_dtype_of(a));
   bool is_float = tsr__dtype_float(tsr_dtype_of(a));
-  for (int p = 0; on.unreduced && p < tsr__positions(&on); p++) {
+  for (int p = 0; on.unreduced && !a->value->kept && p < tsr__positions(&on); p++) {
     tsr_box box;
     size_t count = 1;
     if (tsr__holds(&on, p)) continue;
@@ -116,6 +118,7 @@ static bool one_trial(tsr_runtime *rt, uint64_t seed)
     if (test_range(&rng, 0, 2)) continue;
     on = some_sharding(&rng, mesh, tsr_shape_of(a[1]).rank);
     a[1] = test_range(&rng, 0, 1) ? tsr_constrain(a[1], on) : tsr_reshard(a[1], on);
+    if (test_range(&rng, 0, 2) == 0) CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
   }
   snprintf(text, sizeof text, "%s", tsr_explain(&a[1], 1));
   CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
@@ -150,6 +153,102 @@ TEST(moves_of_sums_are_weighed_as_they_are_counted)
               tsr__reshard_bytes(&from, &to, TSR_F64, &shape));
   }
   tsr_runtime_close(rt);
+}
+
+/* ---- sums stay exact ---- */
+
+/* Of all sizes that the dtype has, with their negations among them, so that what is left of a sum
+ * is far below what was added; at times what is no number. */
+static double some_value(test_rng *rng, tsr_dtype dtype, double before)
+{
+  static const double odd[] = { 0, -0.0, 1, -1, INFINITY, -INFINITY, NAN };
+  int least = dtype == TSR_F64 ? -1074 : dtype == TSR_F16 ? -24 : -149;
+  int most = dtype == TSR_F64 ? 1023 : dtype == TSR_F16 ? 15 : 127;
+  if (!tsr__dtype_float(dtype)) return (double)test_range(rng, 0, 9);
+  if (test_range(rng, 0, 2) == 0) return -before;
+  if (test_range(rng, 0, 7) == 0) return odd[test_range(rng, 0, test_range(rng, 0, 9) ? 3 : 6)];
+  return ldexp(test_uniform(rng) - 0.5, (int)test_range(rng, least, most));
+}
+
+/* The same of both, of what a sum may stay unreduced under. */
+static void keep_step(test_rng *rng, tsr_array *a[2])
+{
+  int which = (int)test_range(rng, 0, 5), rank = tsr_shape_of(a[0]).rank;
+  tsr_shape shape = tsr_shape_of(a[0]);
+  int dim = rank ? (int)test_range(rng, 0, rank - 1) : 0;
+  for (int k = 0; k < 2; k++) {
+    if (which == 0 && rank) a[k] = tsr_flip(a[k], TSR_DIMS(dim));
+    if (which == 1 && rank > 1) a[k] = tsr_moveaxis(a[k], 0, rank - 1);
+    if (which == 2) a[k] = tsr_ravel(a[k]);
+    if (which == 3 && rank && shape.dims[0] > 2)
+      a[k] = tsr_slice(a[k], TSR_STEPS(1, shape.dims[0], 2));
+    if (which == 4 && rank) a[k] = tsr_expand_dims(a[k], TSR_DIMS(dim));
+    if (which == 5) a[k] = tsr_slice(a[k], TSR_ALL);
+  }
+}
+
+/* Nothing moves for a sum that is left unreduced, whoever evaluates it, until it is placed. */
+static bool exact_trial(tsr_runtime *rt, uint64_t seed)
+{
+  static double data[MOST];
+  char text[8192] = "";
+  test_rng rng = test_seeded(seed);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 1, LAW_MESHES - 1)]);
+  tsr_dtype dtype = fixture_dtype(test_range(&rng, 1, 12));
+  tsr_shape shape = { .rank = 3 };
+  int64_t count = 1;
+  for (int d = 0; d < 3; d++) count *= shape.dims[d] = test_range(&rng, d == 0 ? 0 : 1, 8);
+  for (int64_t i = 0; i < count; i++)
+    data[i] = some_value(&rng, dtype, i ? data[test_range(&rng, 0, i - 1)] : 0);
+  tsr_array *x = tsr_cast(tsr_put(s, data, TSR_F64, shape, (tsr_sharding){ 0 }), dtype);
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, s);
+  tsr_sharding on = law_sharding(&rng, mesh, 3);
+  tsr_array *a[2] = { x, tsr_reshard(x, on) };
+  CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
+  int dim = (int)test_range(&rng, 0, 2);
+  unsigned axes = on.mesh ? tsr__dim_axes(&on, dim) : 0;
+  for (int k = 0; k < 2; k++) a[k] = tsr_sum(a[k], .dims = TSR_DIMS(dim));
+  if (axes) {
+    tsr_sharding left = tsr__partial_place(&on, axes);
+    for (int d = dim; d < TSR_MAX_RANK; d++) left.first[d] = left.first[d + 1];
+    left.rank = 2;
+    left.unreduced = (uint8_t)axes;
+    a[1] = tsr_constrain(a[1], left);
+    CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
+    /* Of few elements it may be cheaper to bring these together. */
+    CHECK(a[1]->value->kept || tsr__shape_count(&shape) < 100);
+    if (a[1]->value->kept) CHECK_I64(tsr_last_run(s).bytes_counted, 0);
+  }
+  for (int64_t k = test_range(&rng, 0, 4); k > 0; k--) {
+    keep_step(&rng, a);
+    if (test_range(&rng, 0, 1)) CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
+  }
+  if (test_range(&rng, 0, 1)) CHECK_STATUS(tsr_eval(&a[1], 1), TSR_OK, s);
+  bool kept = a[1]->value && a[1]->value->kept;
+  for (int times = 0; times < 2; times++) { /* what is kept is there for others, too */
+    tsr_array *b[2] = { a[0], a[1] };
+    if (test_range(&rng, 0, 2)) {
+      on = some_sharding(&rng, mesh, tsr_shape_of(b[1]).rank);
+      b[1] = tsr_constrain(b[1], on);
+    } else if (test_range(&rng, 0, 1)) {
+      step(&rng, b);
+    }
+    snprintf(text, sizeof text, "%s", tsr_explain(&b[1], 1));
+    CHECK_STATUS(tsr_eval(&b[1], 1), TSR_OK, s);
+    tsr_run_stats stats = tsr_last_run(s);
+    if (b[1] != a[1] && stats.bytes_counted != stats.bytes_explained + stats.bytes_escaped)
+      FAIL("seed %llu: %lld bytes counted, %lld explained\n%s", (unsigned long long)seed,
+           (long long)stats.bytes_counted, (long long)stats.bytes_explained, text);
+    read_both(s, b, seed, text);
+  }
+  tsr_scope_close(s);
+  return kept;
+}
+
+TEST_TIMEOUT(sums_keep_their_accumulators, 300)
+{
+  law_each_seed_on_8(1, test_quick() ? 400 : 6000, 0.15, exact_trial);
 }
 
 /* ---- where the value is ---- */
@@ -194,11 +293,11 @@ TEST(a_sum_that_waits_is_sent_back_when_it_is_needed)
   tsr_array *few = tsr_mul(tsr_slice(sum, TSR_RANGE(0, 8)), 2);
   tsr_array *more = tsr_add(few, 1);
   const char *text = tsr_explain(&more, 1);
-  CHECK_STR_HAS(text, "all-reduce over x=4: 4608 bytes"); /* 3 * 64 * 24 */
-  CHECK_STR_HAS(text, "broadcast over x=4: 192 bytes");   /* 3 * 8 * 8 */
+  CHECK_STR_HAS(text, "all-reduce over x=4: 576 bytes"); /* 3 * 8 * 24 */
+  CHECK_STR_HAS(text, "broadcast over x=4: 192 bytes");  /* 3 * 8 * 8 */
   CHECK_STATUS(tsr_read(more, found, sizeof found), TSR_OK, s);
   for (int i = 0; i < 8; i++) CHECK_F64_BITS(found[i], 2 * (64.0 * i + 64 * 2016) + 1);
-  CHECK_I64(tsr_last_run(s).bytes_counted - tsr_last_run(s).bytes_escaped, 4608 + 192);
+  CHECK_I64(tsr_last_run(s).bytes_counted - tsr_last_run(s).bytes_escaped, 576 + 192);
   CHECK_STATUS(tsr_eval(&few, 1), TSR_OK, s);
   CHECK_STR(tsr_type_of(few), "f64[8]@(-;sum(x))");
   tsr_scope_close(s);

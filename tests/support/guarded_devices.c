@@ -249,6 +249,8 @@ VOID4(pick, const tsr__pick *, const tsr__buffer *, tsr__buffer *, tsr__traffic 
 VOID4(disperse, const tsr__disperse *, const tsr__buffer *, tsr__buffer *const *, tsr__traffic *)
 ENTRY3(ops, tsr__partial *, partial, tsr_runtime *, const tsr__partial_ask *, tsr__error *)
 VOID1(partial_free, tsr__partial *)
+ENTRY4(ops, tsr__partial *, partial_take, const tsr__partial *, const int64_t *, int64_t,
+       tsr__error *)
 ENTRY2(ops, tsr_status, call, const tsr__call *, tsr__error *)
 ENTRY2(ops, tsr_status, run, const tsr__run *, tsr__error *)
 ENTRY3(ops, tsr_status, all_reduce, const tsr__all_reduce *, tsr__traffic *, tsr__error *)
@@ -354,6 +356,7 @@ static void fill_ops(void)
   hidden_ops.disperse = hidden_disperse;
   hidden_ops.partial = hidden_partial;
   hidden_ops.partial_free = hidden_partial_free;
+  hidden_ops.partial_take = hidden_partial_take;
   hidden_ops.run = hidden_run;
   hidden_ops.call = hidden_call;
   hidden_ops.all_reduce = hidden_all_reduce;

@@ -80,7 +80,15 @@ static inline void check_alignment(const tsr__program *p, int n)
   }
 }
 
-/* Positions whose partials meet cover the reduced dims exactly once: counted in elements. */
+/* Whether a node is accumulators that meet. */
+static inline bool check_meets(const tsr__program *p, int n)
+{
+  int in = tsr__in(p, &p->nodes[n], 0);
+  return p->nodes[n].op == TSR__OP_SUM && p->nodes[in].flags & TSR__KEPT;
+}
+
+/* Positions whose partials meet, or are kept, cover the reduced dims exactly once: counted in
+ * elements. */
 static inline void check_reduction(const tsr__program *p, int n)
 {
   const tsr__gnode *g = &p->nodes[n];
@@ -88,6 +96,11 @@ static inline void check_reduction(const tsr__program *p, int n)
   if (tsr__ops[g->op].lowering != TSR__LOW_REDUCE) return;
   int in = tsr__in(p, g, 0);
   const tsr__gnode *x = &p->nodes[in];
+  unsigned axes = g->flags & TSR__KEPT ? at->unreduced : g->reduce_axes;
+  if (check_meets(p, n)) {
+    CHECK_I64(g->reduce_axes, check_place(p, in)->unreduced);
+    return;
+  }
   uint32_t dims = tsr__reduce_of(p, g)->dims;
   int64_t expected = 1, found = 0, share[2];
   for (int d = 0; d < x->rank; d++) {
@@ -97,7 +110,7 @@ static inline void check_reduction(const tsr__program *p, int n)
   for (int q = 0; q < tsr__positions(at); q++) {
     bool with_first = true;
     for (int a = 0; at->mesh && a < at->mesh->axis_count; a++)
-      with_first &= g->reduce_axes >> a & 1 || tsr__mesh_coord(at->mesh, q, a) == 0;
+      with_first &= axes >> a & 1 || tsr__mesh_coord(at->mesh, q, a) == 0;
     if (!with_first) continue;
     int64_t count = 1;
     for (int d = 0; d < x->rank; d++) {
@@ -121,7 +134,7 @@ static inline void check_partitioned(const tsr__program *traced, const tsr__part
     check_reduction(p, n);
     int origin = parts->origin[n];
     CHECK(origin < traced->node_count);
-    if (origin < 0) CHECK_I64(p->nodes[n].op, TSR__OP_RESHARD);
+    if (origin < 0) CHECK(p->nodes[n].op == TSR__OP_RESHARD || check_meets(p, n));
     CHECK(p->nodes[n].op != TSR__OP_CONSTRAIN);
   }
   for (int n = 0; n < traced->node_count; n++) {

@@ -128,6 +128,10 @@ typedef struct tsr__device_ops {
   /* A zeroed partial for an accumulator with `count` output elements; NULL with the error set. */
   tsr__partial *(*partial)(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
   void (*partial_free)(tsr__partial *partial);
+  /* One of the same device with elements of another: number `index[i]` of it, each at most once;
+   * no index: all of it, in order. NULL with the error set. */
+  tsr__partial *(*partial_take)(const tsr__partial *from, const int64_t *index, int64_t count,
+                                tsr__error *error);
   tsr_status (*run)(const tsr__run *run, tsr__error *error);
   /* A device routine: sort, prefix sums, ... (routine/). */
   tsr_status (*call)(const tsr__call *call, tsr__error *error);

@@ -41,10 +41,12 @@ static bool is_reduction(const tsr__gnode *g)
   return tsr__ops[g->op].lowering == TSR__LOW_REDUCE;
 }
 
-/* Whether a reduction reads its operand from memory as its devices meet, in no kernel. */
+/* Whether a reduction reads its operand from memory as its devices meet, or takes the accumulators
+ * that it is, in no kernel. */
 static bool meets_whole(const tsr__program *program, const tsr__gnode *g)
 {
   const tsr__gnode *x = &program->nodes[tsr__in(program, g, 0)];
+  if (x->flags & TSR__KEPT) return true;
   return tsr__meets_whole(program, g, &program->shardings[x->sharding], g->reduce_axes);
 }
 
@@ -176,7 +178,7 @@ static int views_of(const tsr__fusion *f, int n)
 {
   int views = 1;
   /* A view that moves elements between devices is a step, and lies in memory behind it. */
-  if (!is_view(&f->program->nodes[n]) || tsr__node_shifts(f->program, n)) return 0;
+  if (!is_view(&f->program->nodes[n]) || !tsr__in_kernel(f->program, n)) return 0;
   TSR_FOR_OPERANDS (f->program, &f->program->nodes[n], i, o)
     /* All operands' together: a tree of concats is read through at each leaf, so what counts is
      * how many loads one tile takes, not how deep it is. */
@@ -196,7 +198,7 @@ static void find_facts(tsr__fusion *f, const int *stage)
         (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
     f->fact[n].tile = lowering == TSR__LOW_FORMULA ||
                       (lowering == TSR__LOW_TILE && !tsr__looks_away(g)) ||
-                      (lowering == TSR__LOW_VIEW && !tsr__node_shifts(f->program, n));
+                      (lowering == TSR__LOW_VIEW && tsr__in_kernel(f->program, n));
     f->fact[n].uniform = uniform(f, n);
     f->fact[n].views = views_of(f, n);
     f->fact[n].view = f->fact[n].views > 0 && f->fact[n].views <= MOST_VIEWS && !f->fact[n].uniform;
@@ -464,6 +466,7 @@ static bool try_step(tsr__fusion *f, int n)
   for (int k = first; k >= 0; k = tsr__fellow(p, first, k)) f->fact[k].done = true;
   int kind = is_view(g) ? TSR__STEP_SHIFT : tsr__step_of(g->op);
   if (tsr__looks_away(g)) kind = TSR__STEP_ROUTINE;
+  if (g->flags & TSR__KEPT) kind = TSR__STEP_KEPT;
   add_step(f->out, (tsr__step){ .kind = (uint8_t)kind, .node = first });
   return true;
 }

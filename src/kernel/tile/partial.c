@@ -169,24 +169,32 @@ static void fill_task(void *user, int64_t task, int worker)
   p->ops->none(p, from, all - from < FILLED ? all : from + FILLED);
 }
 
-tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error)
+/* With room for as many elements, which hold anything. */
+static tsr__partial *partial_room(const tsr__partial *plan, tsr__error *error)
 {
-  const tsr__devices *devices = tsr__devices_of(rt);
-  const tsr__accum *accum = ask->accum;
-  tsr__partial plan = { .rt = rt, .device = ask->device };
-  tsr__partial_plan(&plan, accum->row, accum->dtype, ask->count);
-  tsr__partial *p =
-      tsr__pool_take(devices->pools[ask->device - devices->first], HEADER + plan.bytes);
+  const tsr__devices *devices = tsr__devices_of(plan->rt);
+  tsr__pool *pool = devices->pools[plan->device - devices->first];
+  tsr__partial *p = tsr__pool_take(pool, HEADER + plan->bytes);
   if (!p) {
     tsr__error_set(error, TSR_ENOMEM,
                    "device %d has no memory for the %lld partial results of a "
                    "reduction; free arrays or raise .memory_limit",
-                   ask->device, (long long)ask->count);
+                   plan->device, (long long)plan->count);
     return NULL;
   }
-  *p = plan;
+  *p = *plan;
   p->data = (char *)p + HEADER;
-  take_data(p, &rt->heap);
+  take_data(p, &plan->rt->heap);
+  return p;
+}
+
+tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error)
+{
+  const tsr__accum *accum = ask->accum;
+  tsr__partial plan = { .rt = rt, .device = ask->device };
+  tsr__partial_plan(&plan, accum->row, accum->dtype, ask->count);
+  tsr__partial *p = partial_room(&plan, error);
+  if (!p) return NULL;
   int64_t tasks = (int64_t)((p->bytes / sizeof(int64_t) + FILLED - 1) / FILLED);
   if (tasks <= 1) p->ops->none(p, 0, p->bytes / sizeof(int64_t));
   else if (!tsr__parallel_long(rt, TSR__PROGRAM, tasks, fill_task, p)) {
@@ -203,4 +211,54 @@ void tsr__partial_free(tsr__partial *p)
   const tsr__devices *devices = tsr__devices_of(p->rt);
   tsr__partial_stop(p);
   tsr__pool_give(devices->pools[p->device - devices->first], p, HEADER + p->bytes);
+}
+
+/* ---- elements of another --------------------------------------------------------------------- */
+
+/* Which elements: all where there is no index. */
+typedef struct taking {
+  const int64_t *index;
+  int64_t count;
+} taking;
+
+/* Rows of `size` bytes. */
+static void take_rows(char *to, const char *from, size_t size, const taking *t)
+{
+  if (!t->index) memcpy(to, from, (size_t)t->count * size);
+  else if (size == sizeof(double))
+    for (int64_t i = 0; i < t->count; i++) ((double *)to)[i] = ((const double *)from)[t->index[i]];
+  else
+    for (int64_t i = 0; i < t->count; i++)
+      memcpy(to + (size_t)i * size, from + (size_t)t->index[i] * size, size);
+}
+
+static bool take_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
+{
+  for (int64_t i = 0; from->escape_count && i < t->count; i++) {
+    int64_t element = t->index ? t->index[i] : i;
+    uint32_t slot = from->slot[element];
+    if (slot) tsr__rows_escape(to, i, &from->escape[slot - 1].sum);
+  }
+  return !to->failed && !from->failed;
+}
+
+tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, int64_t count,
+                                tsr__error *error)
+{
+  const taking t = { index, index ? count : from->count };
+  tsr__partial plan = { .rt = from->rt, .device = from->device };
+  tsr__partial_plan(&plan, from->row, from->dtype, t.count);
+  tsr__partial *p = partial_room(&plan, error);
+  bool good = p != NULL;
+  if (good && !p->ops->rows) take_rows(p->data, from->data, p->ops->bytes, &t);
+  for (int k = 0; good && k < p->ops->rows; k++) {
+    for (int i = 0; i < 3; i++)
+      take_rows((char *)p->rows[k].part[i], (const char *)from->rows[k].part[i], sizeof(double),
+                &t);
+    good = take_escapes(&p->rows[k], &from->rows[k], &t);
+  }
+  if (good || !p) return p;
+  tsr__partial_free(p);
+  tsr__error_set(error, TSR_ENOMEM, "no memory left for sums that do not fit three doubles");
+  return NULL;
 }

@@ -48,6 +48,9 @@ bool tsr__partial_send(const tsr__sending *sending);
 
 tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr__error *error);
 void tsr__partial_free(tsr__partial *partial);
+/* The device table's partial_take. */
+tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, int64_t count,
+                                tsr__error *error);
 
 /* Combines the partials of a group of devices and finalises (all_reduce.c). */
 tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *combine, tsr__traffic *traffic,
