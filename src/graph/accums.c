@@ -2,6 +2,8 @@
  * them travels between devices, and in which stage each node is computed. */
 #include "graph/graph.h"
 
+#include <limits.h>
+
 /* ---- stages ---- */
 
 bool tsr__in_kernel(const tsr__program *program, int n)
@@ -34,6 +36,112 @@ int tsr__stages(const tsr__program *program, int *stage)
     if (in_kernel && stage[n] > last) last = stage[n];
   }
   return last + 1;
+}
+
+/* ---- in which they meet ---- */
+
+/* Reductions that could meet at once, if at one time. */
+typedef struct kind {
+  int node;   /* one of them */
+  int newest; /* the stage where the latest of them meet; -1: none do yet */
+  int until;  /* of those of the stage at hand: how long they can wait */
+} kind;
+
+typedef struct waiting {
+  const tsr__program *program;
+  const int *stage;
+  int *until; /* by node: the last stage in which it can meet */
+  int *first; /* by stage: its reductions, */
+  int *next;  /* by node: and the next of them; -1 */
+  kind *kinds;
+  int kind_count, stages;
+} waiting;
+
+static bool crosses(const tsr__gnode *node)
+{
+  return node->reduce_axes && tsr__ops[node->op].lowering == TSR__LOW_REDUCE;
+}
+
+static kind *kind_of(waiting *w, int n)
+{
+  const tsr__gnode *nodes = w->program->nodes, *node = &nodes[n];
+  const tsr_sharding *at = w->program->shardings;
+  int k = 0;
+  for (; k < w->kind_count; k++) {
+    const tsr__gnode *other = &nodes[w->kinds[k].node];
+    if (other->reduce_axes == node->reduce_axes &&
+        at[other->sharding].mesh == at[node->sharding].mesh &&
+        tsr__scattered_alike(w->program, other, node))
+      return &w->kinds[k];
+  }
+  w->kinds[w->kind_count++] = (kind){ n, -1, INT_MAX };
+  return &w->kinds[k];
+}
+
+/* What kernels of a stage read has met before; a step reads what meets in its own. */
+static void find_untils(waiting *w)
+{
+  const tsr__program *program = w->program;
+  for (int n = 0; n < program->node_count; n++) w->until[n] = INT_MAX;
+  for (int n = 0; n < program->node_count; n++) {
+    bool kernel =
+        tsr__in_kernel(program, n) || tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REDUCE;
+    int last = w->stage[n] - kernel;
+    TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
+      if (last < w->until[o]) w->until[o] = last;
+  }
+}
+
+/* From the last stage to the first: those of a kind and a stage go on to where the next of their
+ * kind meet if all of them can wait so long. Where one cannot, nothing is saved. */
+static void settle_meetings(waiting *w, int *meets)
+{
+  for (int s = w->stages - 1; s >= 0; s--) {
+    for (int n = w->first[s]; n >= 0; n = w->next[n]) {
+      kind *k = kind_of(w, n);
+      if (w->until[n] < k->until) k->until = w->until[n];
+    }
+    for (int n = w->first[s]; n >= 0; n = w->next[n]) {
+      const kind *k = kind_of(w, n);
+      if (k->newest > s && k->until >= k->newest) meets[n] = k->newest;
+    }
+    for (int n = w->first[s]; n >= 0; n = w->next[n]) {
+      kind *k = kind_of(w, n);
+      k->newest = meets[n];
+      k->until = INT_MAX;
+    }
+  }
+}
+
+void tsr__meeting_stages(const tsr__program *program, const int *stage, int *meets)
+{
+  int count = program->node_count, crossing = 0, stages = 0;
+  for (int n = 0; n < count; n++) {
+    meets[n] = stage[n];
+    if (!crosses(&program->nodes[n])) continue;
+    crossing++;
+    if (stage[n] >= stages) stages = stage[n] + 1;
+  }
+  if (crossing < 2 || stages < 2) return;
+  size_t ints = (2 * (size_t)count + (size_t)stages) * sizeof(int);
+  size_t kinds = (size_t)crossing * sizeof(kind);
+  waiting w = { .program = program, .stage = stage, .stages = stages };
+  w.until = tsr__new(program->heap, ints);
+  w.kinds = tsr__new(program->heap, kinds);
+  if (w.until && w.kinds) { /* without memory none waits */
+    w.next = w.until + count;
+    w.first = w.next + count;
+    for (int s = 0; s < stages; s++) w.first[s] = -1;
+    for (int n = count - 1; n >= 0; n--) {
+      if (!crosses(&program->nodes[n])) continue;
+      w.next[n] = w.first[stage[n]];
+      w.first[stage[n]] = n;
+    }
+    find_untils(&w);
+    settle_meetings(&w, meets);
+  }
+  tsr__del(program->heap, w.until, ints);
+  tsr__del(program->heap, w.kinds, kinds);
 }
 
 /* ---- which of them ---- */

@@ -907,7 +907,8 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
  *   TILE, FORMULA,   0 or more: computed in a kernel of this stage, but for views that move, which
  *                    are as STEP. It is the maximum over the
  *   VIEW, REDUCE     operands of: stage of one of the first three; stage + 1 of a LEAF, REDUCE or
- *                    STEP. A REDUCE accumulates there and is combined right after
+ *                    STEP. A REDUCE accumulates there and is combined right after, or
+ *                    later (tsr__meeting_stages)
  *   PART             with its operand, of which it is one result
  *   STEP, ROUTINE    runs after the combining of this stage, in order of nodes but for those that
  *                    travel together: the maximum over the operands' stages. These run at the
@@ -915,6 +916,13 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
  *
  * Fills `stage` (one a node) and returns the number of kernel stages: the largest + 1. */
 int tsr__stages(const tsr__program *program, int *stage);
+
+/* In which stage the partials of each reduction meet, given what tsr__stages filled; of all else
+ * the stage. Those of an earlier one wait for a later one that meets over the same axes where nobody
+ * needs any of them before: they are one collective then.
+ *
+ *   loss = mean(e)  stage 0    slope = sum(g(e))  stage 1    loss, which nobody reads, meets in 1 */
+void tsr__meeting_stages(const tsr__program *program, const int *stage, int *meets);
 
 /* Whether a node is computed in a kernel for each element; a reduction is not. */
 bool tsr__in_kernel(const tsr__program *program, int node);

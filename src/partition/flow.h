@@ -241,9 +241,9 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
                            tsr__error *error);
 void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
 
-/* Finds which notes travel together, and ties their nodes together; `stage` as tsr__stages. False:
- * out of memory. */
-bool tsr__trips(tsr__partitioned *out, const int *stage, tsr__arena *arena);
+/* Finds which notes travel together, and ties their nodes together; `stage`, `meets` as tsr__stages
+ * and tsr__meeting_stages. False: out of memory. */
+bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena);
 
 /* Fills out->notes from the finished program. */
 tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error);

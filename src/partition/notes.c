@@ -1,7 +1,7 @@
 /* Notes: one for each communication of a partitioned program, with its bytes, its cause and a
  * cheaper way where one is known.
  *
- * Reductions that are combined in the same stage over the same axes of the same mesh travel
+ * Reductions that meet in the same stage over the same axes of the same mesh travel
  * together: one note. Its bytes: in each group of p devices, p - 1 partials go to the leader and
  * p - 1 copies of the results come back; of scattered ones each piece has its leader, and copies
  * go to those that have the same piece. Moves have a note each; trips.c says which are one
@@ -26,9 +26,10 @@ typedef struct maker {
   tsr__error *error;
   size_t capacity;
   int *stage;          /* by node */
+  int *meets;          /* by node: tsr__meeting_stages */
   int *users;          /* by node: how many others read it */
   int32_t *first_user; /* by node; -1: none */
-  int32_t *first_note; /* by stage: the last all-reduce noted, + 1; 0: none */
+  int32_t *first_note; /* by stage where they meet: the last all-reduce noted, + 1; 0: none */
   int32_t *next_note;  /* by node that began an all-reduce: the one before it of the stage */
   int32_t *last;       /* by such a node: the last that travels with it, + 1 */
   tsr__arena *arena;
@@ -318,7 +319,7 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
 
 static bool together(const maker *m, int a, int b)
 {
-  return m->stage[a] == m->stage[b] &&
+  return m->meets[a] == m->meets[b] &&
          m->out->program.nodes[a].reduce_axes == m->out->program.nodes[b].reduce_axes &&
          sharding_of(m, a)->mesh == sharding_of(m, b)->mesh &&
          tsr__scattered_alike(&m->out->program, &m->out->program.nodes[a],
@@ -328,15 +329,15 @@ static bool together(const maker *m, int a, int b)
 /* The note that a reduction's partials belong to, if one was made already. */
 static tsr__note *note_of(const maker *m, int n)
 {
-  for (int i = m->first_note[m->stage[n]]; i; i = m->next_note[m->out->notes[i - 1].node])
+  for (int i = m->first_note[m->meets[n]]; i; i = m->next_note[m->out->notes[i - 1].node])
     if (together(m, m->out->notes[i - 1].node, n)) return &m->out->notes[i - 1];
   return NULL;
 }
 
 static void start_all_reduce(const maker *m, int n, tsr__note *note)
 {
-  m->next_note[n] = m->first_note[m->stage[n]];
-  m->first_note[m->stage[n]] = m->out->note_count;
+  m->next_note[n] = m->first_note[m->meets[n]];
+  m->first_note[m->meets[n]] = m->out->note_count;
   bool scattered = tsr__is_scattered(&m->out->program, &m->out->program.nodes[n]);
   note->move = scattered ? TSR__MOVE_REDUCE_SCATTER : TSR__MOVE_ALL_REDUCE;
   note->cause = TSR__CAUSE_REDUCED;
@@ -455,6 +456,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   m->arena = arena;
   size_t nodes = (size_t)program->node_count + 1;
   m->stage = tsr__arena_new(arena, nodes * sizeof *m->stage);
+  m->meets = tsr__arena_new(arena, nodes * sizeof *m->meets);
   m->users = tsr__arena_new(arena, nodes * sizeof *m->users);
   m->of_node = tsr__arena_new(arena, 2 * nodes * sizeof *m->of_node);
   m->first_user = tsr__arena_new(arena, 4 * nodes * sizeof *m->first_user);
@@ -462,9 +464,10 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   for (int n = 0; n < program->node_count; n++)
     most += tsr__ops[program->nodes[n].op].acc == TSR__ACC_NONE ? 0 : 2;
   m->accums = tsr__arena_new(arena, ((size_t)most + 1) * sizeof *m->accums);
-  if (!m->stage || !m->users || !m->of_node || !m->first_user || !m->accums)
+  if (!m->stage || !m->meets || !m->users || !m->of_node || !m->first_user || !m->accums)
     return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
   tsr__stages(program, m->stage);
+  tsr__meeting_stages(program, m->stage, m->meets);
   m->accum_count = tsr__accums(program, m->accums, m->of_node);
   m->first_note = m->first_user + nodes;
   m->next_note = m->first_note + nodes;
@@ -503,7 +506,7 @@ tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *e
   for (int i = 0; i < out->note_count && !status; i++)
     if (out->notes[i].move == TSR__MOVE_ALL_REDUCE && out->notes[i].cause == TSR__CAUSE_REDUCED)
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
-  if (!status && !tsr__trips(out, m.stage, &arena))
+  if (!status && !tsr__trips(out, m.stage, m.meets, &arena))
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to explain a program");
   tsr__arena_free(&arena);
   tsr_status trimmed = trim(&m);

@@ -1,8 +1,9 @@
 /* Which movements of a program travel together: those of one kind, over the same axes of one mesh,
  * that can be made at one time. They are one step of the schedule and one collective.
  *
- *   times       a node's earliest: its stage, in it 0 for kernels and reductions, from 1 on for
- *               steps, each after the steps of its stage that it needs
+ *   times       a node's earliest: its stage, of a reduction's result the one where it meets; in it
+ *               0 for kernels and reductions, from 1 on for steps, each after the steps of its
+ *               stage that it needs
  *   a movement  can be made from its own time on until the first of its users
  *
  *       a   |--------------|          made with b, as its users can wait so long
@@ -11,8 +12,8 @@
  *
  * The latest movement comes first and is made at its own time; an earlier one is made with the
  * newest of its kind if its users can wait for that. No fewer times would do for one kind, and
- * nothing else is put off: kernels and reductions stay where they are. Reductions of a stage travel
- * together by themselves (notes.c). */
+ * kernels stay where they are. Reductions wait for each other by a rule of their own, as kernels
+ * that read them are told by stages (tsr__meeting_stages). */
 #include "partition/flow.h"
 
 #include <stdlib.h>
@@ -26,7 +27,7 @@ typedef struct trip {
 
 typedef struct trips {
   tsr__partitioned *out;
-  const int *stage;
+  const int *stage, *meets;
   int64_t *time, *until; /* by node: the earliest, and where the first user is */
   trip *list;
   int count;
@@ -39,14 +40,19 @@ static bool is_step(const tsr__program *program, int n)
   return !there && lowering != TSR__LOW_REDUCE && !tsr__in_kernel(program, n);
 }
 
+/* Where a stage begins. */
+static int64_t begin_of(const trips *t, int stage)
+{
+  return (int64_t)(stage + 1) * (t->out->program.node_count + 1);
+}
+
 static void find_times(trips *t)
 {
   const tsr__program *program = &t->out->program;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
-    int64_t begin = (int64_t)(t->stage[n] + 1) * (program->node_count + 1);
     bool step = is_step(program, n);
-    t->time[n] = begin + step;
+    t->time[n] = begin_of(t, t->meets[n]) + step;
     if (tsr__ops[node->op].lowering == TSR__LOW_PART)
       t->time[n] = t->time[tsr__in(program, node, 0)];
     TSR_FOR_OPERANDS (program, node, i, o)
@@ -63,14 +69,18 @@ static bool can_join(const tsr__partitioned *out, const tsr__note *note)
          note->move == TSR__MOVE_EXCHANGE;
 }
 
-/* Movements are put off themselves, so how long they wait for each other is said later. */
+/* Movements are put off themselves, so how long they wait for each other is said later. Reductions
+ * read before they meet. */
 static void find_users(trips *t, const bool *moves)
 {
   const tsr__program *program = &t->out->program;
   for (int n = 0; n < program->node_count; n++) t->until[n] = INT64_MAX;
-  for (int n = 0; n < program->node_count; n++)
+  for (int n = 0; n < program->node_count; n++) {
+    bool reads = t->meets[n] != t->stage[n];
+    int64_t time = reads ? begin_of(t, t->stage[n]) : t->time[n];
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o)
-      if (!moves[n] && t->time[n] < t->until[o]) t->until[o] = t->time[n];
+      if (!moves[n] && time < t->until[o]) t->until[o] = time;
+  }
 }
 
 static bool same_kind(const trips *t, const trip *a, const trip *b)
@@ -135,10 +145,10 @@ static void tie(trips *t, int32_t *last)
   }
 }
 
-bool tsr__trips(tsr__partitioned *out, const int *stage, tsr__arena *arena)
+bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena)
 {
   size_t nodes = (size_t)out->program.node_count + 1, notes = (size_t)out->note_count + 1;
-  trips t = { .out = out, .stage = stage };
+  trips t = { .out = out, .stage = stage, .meets = meets };
   bool *moves = tsr__arena_new(arena, nodes * sizeof *moves);
   int32_t *room = tsr__arena_new(arena, 2 * notes * sizeof *room);
   t.time = tsr__arena_new(arena, 2 * nodes * sizeof *t.time);

@@ -125,6 +125,50 @@ static void scattered_sums(made *m)
   }
 }
 
+/* Over x first and last, over y between: the first is read by nobody. */
+static void a_loss_waits(made *m)
+{
+  tsr_array *slope = tsr_mul(leaf(m, TSR_SHAPE(8), "x"), tsr_sum(leaf(m, TSR_SHAPE(8, 8), "y")));
+  give(m, tsr_mean(leaf(m, TSR_SHAPE(16), "x")));
+  give(m, tsr_var(leaf(m, TSR_SHAPE(16), "x")));
+  give(m, tsr_sum(slope));
+}
+
+/* Its reader has to wait as well: it runs in a stage after that. */
+static void a_sum_waits_for_its_reader(made *m)
+{
+  tsr_array *early = tsr_sum(leaf(m, TSR_SHAPE(8), "x"));
+  tsr_array *late = tsr_mul(leaf(m, TSR_SHAPE(8), "x"), tsr_sum(leaf(m, TSR_SHAPE(8), "y")));
+  give(m, tsr_mul(early, tsr_sum(late)));
+}
+
+static void what_is_read_between(made *m)
+{
+  tsr_array *early = tsr_sum(leaf(m, TSR_SHAPE(8), "x")), *other = leaf(m, TSR_SHAPE(8), "y");
+  tsr_array *late = tsr_mul(leaf(m, TSR_SHAPE(8), "x"), tsr_sum(other));
+  give(m, tsr_sum(tsr_mul(other, early)));
+  give(m, tsr_sum(late));
+}
+
+static void scattered_sums_wait(made *m)
+{
+  tsr_sharding cut = tsr_on(m->mesh, "x");
+  tsr_array *late = tsr_mul(leaf(m, TSR_SHAPE(64, 16), "x"), tsr_sum(leaf(m, TSR_SHAPE(8), "y")));
+  give(m, tsr_constrain(tsr_sum(leaf(m, TSR_SHAPE(32, 16), "x"), .dims = TSR_DIMS(0)), cut));
+  give(m, tsr_constrain(tsr_sum(late, .dims = TSR_DIMS(0)), cut));
+  give(m, tsr_sum(leaf(m, TSR_SHAPE(9), "x"))); /* of another kind */
+}
+
+/* What is left unreduced meets with others where it is needed. */
+static void kept_sums_meet(made *m)
+{
+  tsr_sharding left = tsr_on(m->mesh, "-;sum(x)");
+  tsr_array *kept =
+      tsr_constrain(tsr_sum(leaf(m, TSR_SHAPE(8, 3), "x"), .dims = TSR_DIMS(0)), left);
+  give(m, tsr_add(tsr_slice(kept, TSR_RANGE(0, 2)), 1));
+  give(m, tsr_sum(leaf(m, TSR_SHAPE(9), "x")));
+}
+
 TEST(golden_counts)
 {
   static const struct {
@@ -144,6 +188,11 @@ TEST(golden_counts)
     { neighbours, 1 },
     { joined_with_placed, 1 },
     { scattered_sums, 1 },
+    { a_loss_waits, 2 },
+    { a_sum_waits_for_its_reader, 2 },
+    { what_is_read_between, 4 },
+    { scattered_sums_wait, 3 },
+    { kept_sums_meet, 1 },
   };
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -5,7 +5,7 @@
  * time, whose rows. Everything of a stage over one domain shares a pass over memory:
  *
  *   stage 0   kernel(s) by level: what one broadcasts or looks up is stored by one before it
- *             combine: all reductions of the stage
+ *             combine: all reductions of the stage but those that wait for a later one
  *             steps: reshard, compact, ... of the stage; those that travel together are one
  *   stage 1   ...
  *
@@ -260,7 +260,18 @@ static void late_levels(tsr__fusion *f, int *last)
 
 /* ---- accumulators ---------------------------------------------------------------------------- */
 
-/* The accumulators by stage, as a stage's are combined together and then gone. */
+static bool find_meetings(tsr__fusion *f, const int *stage)
+{
+  size_t bytes = (size_t)f->program->node_count * sizeof(int);
+  int *meets = tsr__new(f->heap, bytes);
+  if (!meets) return false;
+  tsr__meeting_stages(f->program, stage, meets);
+  for (int n = 0; n < f->program->node_count; n++) f->fact[n].meets = meets[n];
+  tsr__del(f->heap, meets, bytes);
+  return true;
+}
+
+/* The accumulators by the stage where they meet, as those are combined together and then gone. */
 static bool find_accums(tsr__fusion *f)
 {
   const tsr__program *p = f->program;
@@ -281,8 +292,8 @@ static bool find_accums(tsr__fusion *f)
   int *first = f->of_stage, *next = place + room;
   for (int stage = 0; good && stage < f->stages; stage++) first[stage] = -1;
   for (int a = count - 1; good && a >= 0; a--) {
-    next[a] = first[f->fact[all[a].node].stage];
-    first[f->fact[all[a].node].stage] = a;
+    next[a] = first[f->fact[all[a].node].meets];
+    first[f->fact[all[a].node].meets] = a;
   }
   for (int stage = 0; good && stage < f->stages; stage++)
     for (int a = first[stage]; a >= 0; a = next[a]) {
@@ -507,9 +518,9 @@ static tsr_status stage_steps(tsr__fusion *f, int stage, int kernels, progress *
              (tsr__step){ .kind = TSR__STEP_KERNEL, .node = kernel->io.domain, .kernel = kernel });
   }
   /* After all kernels of the stage: those that accumulate and those that only store share the
-   * devices, and what meets over the same axes travels together. */
+   * devices, and what meets over the same axes travels together, of stages before as well. */
   int first = done->accum;
-  while (done->accum < out->accum_count && f->fact[out->accums[done->accum].node].stage == stage)
+  while (done->accum < out->accum_count && f->fact[out->accums[done->accum].node].meets == stage)
     done->accum++;
   if (done->accum > first)
     add_step(out, (tsr__step){ .kind = TSR__STEP_ALL_REDUCE,
@@ -533,7 +544,7 @@ static tsr_status schedule(tsr__fusion *f, const int *stage)
   late_levels(f, last);
   tsr__del(f->heap, last, last_bytes);
   int kernels = number_kernels(f);
-  if (kernels < 0 || !find_accums(f))
+  if (kernels < 0 || !find_meetings(f, stage) || !find_accums(f))
     return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   find_stores(f);
   find_work(f);

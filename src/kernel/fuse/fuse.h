@@ -7,6 +7,7 @@
 /* Facts about each node of the program being fused. */
 typedef struct tsr__fact {
   int stage;    /* as tsr__stages */
+  int meets;    /* as tsr__meeting_stages */
   int level;    /* order of kernels within a stage; -1: not computed in a kernel */
   int domain;   /* number of the domain its kernel would loop over */
   int kernel;   /* which kernel computes it; -1 = none */
