@@ -183,9 +183,9 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
 /* The program of each device and its kernels' instructions; of loops those of their regions. */
 static void add_plan(const tsr__plan *plan, tsr__text *out)
 {
-  static const char *const kinds[] = { "kernel",    "combine", "reshard", "exchange",
-                                       "kept view", "compact", "firstn",  "rebalance",
-                                       "routine",   "tap",     "loop" };
+  static const char *const kinds[] = { "kernel",  "combine", "reshard", "exchange",
+                                       "kept",    "compact", "firstn",  "rebalance",
+                                       "routine", "tap",     "loop" };
   tsr__program_print(&plan->parts.program, out);
   for (int s = 0; s < plan->schedule.step_count; s++) {
     const tsr__step *step = &plan->schedule.steps[s];

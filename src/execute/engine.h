@@ -141,9 +141,10 @@ void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start,
 void tsr__span_parts(tsr__exec *exec, int parts);
 
 /* Sums that are left unreduced (kept.c): takes over what a step accumulated for `accum`; a step
- * that is a view of such a sum; what meets of one, by position, which the caller may write to. */
+ * that shows or scales such a sum; what meets of one, by position, which the caller may write
+ * to. */
 tsr_status tsr__exec_keep(tsr__exec *exec, int accum);
-tsr_status tsr__exec_kept_view(tsr__exec *exec, int node);
+tsr_status tsr__exec_kept_step(tsr__exec *exec, int node);
 tsr__kept *tsr__exec_kept_meets(tsr__exec *exec, const tsr__step *step, int accum);
 
 /* A step that is one device routine (routine.c). */

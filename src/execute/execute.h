@@ -20,6 +20,9 @@
 typedef struct tsr__kept {
   _Atomic int refs;
   uint8_t row; /* of accums.def */
+  uint8_t scale_count;
+  tsr__scale_by scales[TSR__MOST_SCALES]; /* what is done to the value when it is rounded */
+  struct tsr__kept *of;                   /* whose accumulators these are; NULL: its own */
   tsr_runtime *rt;
   int count;
   tsr__partial *partials[];

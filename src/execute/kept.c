@@ -80,8 +80,44 @@ static tsr_status find_shown(tsr__exec *exec, int node, int position, int64_t **
   return TSR_OK;
 }
 
-tsr_status tsr__exec_kept_view(tsr__exec *exec, int node)
+/* What scales a node, in order: only what is left for others to read is scaled while it is kept. */
+static void find_scales(const tsr__exec *exec, int node, tsr__kept *out)
 {
+  const tsr__program *program = exec->program;
+  const tsr__gnode *g = &program->nodes[node];
+  tsr__scale_by mine = { .op = g->op };
+  int below = -1;
+  TSR_FOR_OPERANDS (program, g, i, o) {
+    if (program->nodes[o].flags & TSR__KEPT) below = o;
+    else mine.number = program->params[program->nodes[o].param];
+  }
+  if (!tsr__ops[g->op].scales) return;
+  find_scales(exec, below, out);
+  TSR_INVARIANT(out->scale_count < TSR__MOST_SCALES);
+  out->scales[out->scale_count++] = mine;
+}
+
+/* The same accumulators, of which the value is scaled. */
+static tsr_status scale(tsr__exec *exec, int node)
+{
+  int in = -1;
+  TSR_FOR_OPERANDS (exec->program, &exec->program->nodes[node], i, o)
+    if (exec->program->nodes[o].flags & TSR__KEPT) in = o;
+  tsr__kept *from = exec->values[in]->kept;
+  tsr__kept *kept = tsr__kept_new(exec->rt, from->row, from->count, exec->error);
+  if (!kept) return exec->error->status;
+  memcpy(kept->partials, from->partials, (size_t)from->count * sizeof *kept->partials);
+  kept->of = from;
+  atomic_fetch_add_explicit(&from->refs, 1, memory_order_relaxed);
+  find_scales(exec, node, kept);
+  tsr_status status = hang(exec, node, kept);
+  tsr__kept_release(kept);
+  return status;
+}
+
+tsr_status tsr__exec_kept_step(tsr__exec *exec, int node)
+{
+  if (tsr__ops[exec->program->nodes[node].op].scales) return scale(exec, node);
   const tsr__kept *from = tsr__value_in(exec, node, 0)->kept;
   tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
   tsr__kept *kept = tsr__kept_new(exec->rt, from->row, from->count, exec->error);
@@ -114,7 +150,8 @@ static bool reads_last(const tsr__exec *exec, const tsr__step *step, int accum)
   bool last = exec->plan->last_use[operand] == (int)(step - exec->plan->schedule.steps);
   for (int a = step->first; a < step->first + step->count; a++)
     last = last && (a == accum || !accums[a].kept || accums[a].operand != operand);
-  return last && atomic_load(&value->refs) == 1 && atomic_load(&value->kept->refs) == 1;
+  return last && !value->kept->of && atomic_load(&value->refs) == 1 &&
+         atomic_load(&value->kept->refs) == 1;
 }
 
 tsr__kept *tsr__exec_kept_meets(tsr__exec *exec, const tsr__step *step, int accum)

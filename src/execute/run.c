@@ -589,7 +589,7 @@ static tsr_status run_step(tsr__exec *exec, const tsr__step *step)
   case TSR__STEP_ALL_REDUCE: return run_combine(exec, step);
   case TSR__STEP_RESHARD: return tsr__exec_reshard(exec, step->node);
   case TSR__STEP_SHIFT: return tsr__exec_shift(exec, step->node);
-  case TSR__STEP_KEPT: return tsr__exec_kept_view(exec, step->node);
+  case TSR__STEP_KEPT: return tsr__exec_kept_step(exec, step->node);
   case TSR__STEP_COMPACT: return tsr__exec_compact(exec, step->node);
   case TSR__STEP_FIRSTN: return tsr__exec_firstn(exec, step->node);
   case TSR__STEP_TAP: return tsr__exec_tap(exec, step->node);

@@ -80,6 +80,12 @@ int tsr__value_kept(const tsr__value *value)
   return value->kept ? value->kept->row : -1;
 }
 
+int tsr__value_scales(const tsr__value *value, const tsr__scale_by **out)
+{
+  *out = value->kept ? value->kept->scales : NULL;
+  return value->kept ? value->kept->scale_count : 0;
+}
+
 static size_t kept_size(int count)
 {
   return sizeof(tsr__kept) + (size_t)count * sizeof(tsr__partial *);
@@ -102,8 +108,9 @@ tsr__kept *tsr__kept_new(tsr_runtime *rt, int row, int count, tsr__error *error)
 void tsr__kept_release(tsr__kept *kept)
 {
   if (!kept || atomic_fetch_sub_explicit(&kept->refs, 1, memory_order_acq_rel) != 1) return;
-  for (int p = 0; p < kept->count; p++)
+  for (int p = 0; p < kept->count && !kept->of; p++)
     if (kept->partials[p]) tsr__devices_of(kept->rt)->ops->partial_free(kept->partials[p]);
+  tsr__kept_release(kept->of);
   tsr__del(&kept->rt->heap, kept, kept_size(kept->count));
 }
 

@@ -510,6 +510,13 @@ void tsr__value_release(tsr__value *value);
 bool tsr__value_ragged(const tsr__value *value);
 /* The row of accums.def of the accumulators that it is kept in; -1: it has elements. */
 int tsr__value_kept(const tsr__value *value);
+/* What scales such a sum, in order, once it is rounded: `number` if the operation has one. */
+typedef struct tsr__scale_by {
+  uint16_t op;
+  tsr__num number;
+} tsr__scale_by;
+enum { TSR__MOST_SCALES = 4 };
+int tsr__value_scales(const tsr__value *value, const tsr__scale_by **out);
 
 /* ---- inference (infer.c) ---------------------------------------------------------------- */
 
@@ -918,10 +925,10 @@ bool tsr__program_inline(const tsr__program *program, bool rules, tsr__arena *ar
 int tsr__stages(const tsr__program *program, int *stage);
 
 /* In which stage the partials of each reduction meet, given what tsr__stages filled; of all else
- * the stage. Those of an earlier one wait for a later one that meets over the same axes where nobody
- * needs any of them before: they are one collective then.
+ * the stage. Those of an earlier one wait for a later one that meets over the same axes where
+ * nobody needs any of them before: they are one collective then.
  *
- *   loss = mean(e)  stage 0    slope = sum(g(e))  stage 1    loss, which nobody reads, meets in 1 */
+ *   loss = mean(e)  stage 0    slope = sum(g(e))  stage 1    loss, read by nobody, meets in 1 */
 void tsr__meeting_stages(const tsr__program *program, const int *stage, int *meets);
 
 /* Whether a node is computed in a kernel for each element; a reduction is not. */

@@ -366,6 +366,32 @@ static void bind_params(tsr__program *program, const tsr_array *array, tsr__gnod
   for (int i = 0; i < count; i++) program->params[program->param_count++] = array->numbers[i];
 }
 
+/* What scales a kept sum stands behind its leaf, as if it were still to be computed; returns the
+ * node that has the value. */
+static int emit_scales(tsr__program *program, const tsr_array *array, int leaf)
+{
+  const tsr__scale_by *scale;
+  int count = tsr__value_scales(array->value, &scale), at = leaf;
+  for (int i = 0; i < count && at >= 0; i++) {
+    tsr__gnode scaled = program->nodes[leaf];
+    tsr__gnode number = { .op = TSR__OP_CONST, .dtype = scaled.dtype, .param_count = 1 };
+    int32_t factor = -1;
+    scaled.op = scale[i].op;
+    scaled.flags = 0;
+    scaled.cause = 0;
+    scaled.sharding = 0;
+    if (tsr__ops[scaled.op].least > 1) {
+      if (!GROW(program, params, param_capacity, (size_t)program->param_count + 1)) return -1;
+      number.param = program->param_count;
+      program->params[program->param_count++] = scale[i].number;
+      factor = tsr__program_add(program, &number, TSR__LINKS_NONE, array->node.site);
+    }
+    tsr__links in = factor < 0 ? TSR__LINKS(at) : TSR__LINKS(at, factor);
+    at = tsr__program_add(program, &scaled, in, array->node.site);
+  }
+  return at;
+}
+
 /* Adds the node of an array whose operands have theirs. Order matters: the lists' ends must be
  * where `first_in` says before operands are appended. */
 static void emit(tsr__program *program, tsr_array *array)
@@ -389,6 +415,8 @@ static void emit(tsr__program *program, tsr_array *array)
     if (array->number_count) bind_params(program, array, node);
     else index = merge_newest(program);
   }
+  if (leaf && array->value) index = emit_scales(program, array, index);
+  if (index < 0) return;
   /* Equal arrays have one node, but each its own place in `visited`. */
   array->mark = (uint32_t)index + 1;
   array->visit = program->visited_count;

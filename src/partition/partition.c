@@ -20,6 +20,10 @@ typedef struct rewrite {
   int32_t *first_move; /* by node of the result: its newest RESHARD, -1 = none */
   int32_t *next_move;  /* by RESHARD node: the one before it of the same operand */
   int32_t *links;      /* room for the operands of one node */
+  /* Sums that are kept; nodes of the traced program, or -1. */
+  int32_t *scaled;        /* by traced node: what scales its home last */
+  int32_t *scaled_before; /* by one that scales: what does before it */
+  int32_t *scaled_by;     /* by node of the result in a list of moves: what scales it */
   tsr__error *error;
 } rewrite;
 
@@ -45,7 +49,7 @@ static int add_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
     return -1;
   }
   r->out->origin[index] = n;
-  r->first_move[index] = r->next_move[index] = -1;
+  r->first_move[index] = r->next_move[index] = r->scaled_by[index] = -1;
   return index;
 }
 
@@ -171,37 +175,84 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
 
 /* ---- sums that are kept ---- */
 
-/* Whether a node is a view of accumulators: each shown once, and all where they are. */
-static bool views_kept(const rewrite *r, int n)
+/* The accumulators of a sum stay where they are, and views are views of them. What scales a sum is
+ * put off: its value is rounded first, then scaled, as if it had not been left unreduced.
+ *
+ *   %1 = sum(%0)  @(-;sum(x))      %1  kept
+ *   %2 = %1 * 2   @(-;sum(x))          (waits: %1, scaled by %2)
+ *   %3 = %2[1:5]  @(-;sum(x))      %2 = %1[1:5]  kept
+ *   %4 = %3 + 1   @(-)             %3 = sum(%2)  over no dims: it meets
+ *                                  %4 = %3 * 2   %5 = %4 + 1 */
+
+static const tsr_sharding *kept_at(const rewrite *r, int at)
+{
+  return &r->out->program.shardings[r->out->program.nodes[at].sharding];
+}
+
+/* The one operand of a node of the traced program that is kept, if it is left as it is; -1. Of
+ * those that scale the others are numbers. */
+static int keeper_of(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
   const tsr__opinfo *row = &tsr__ops[node->op];
-  if (row->lowering != TSR__LOW_VIEW || node->in_count != 1 ||
-      row->shape_rule == TSR__SH_BROADCAST || !tsr__may_stay(node))
-    return false;
-  const tsr__gnode *kept = &r->out->program.nodes[r->out->home[tsr__in(r->in, node, 0)]];
-  const tsr_sharding *from = &r->out->program.shardings[kept->sharding];
-  const tsr_sharding *at = tsr__flow_at(r->flow, n);
-  return kept->flags & TSR__KEPT && at->unreduced == from->unreduced &&
-         !memcmp(from, tsr__flow_need(r->flow, n, 0), sizeof *from) &&
-         !tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
+  bool view = row->lowering == TSR__LOW_VIEW && row->shape_rule != TSR__SH_BROADCAST;
+  int keeper = -1, others = 0;
+  if (!view && !row->scales) return -1;
+  TSR_FOR_OPERANDS (r->in, node, i, o) {
+    int at = r->out->home[o];
+    if (r->out->program.nodes[at].flags & TSR__KEPT) keeper = i;
+    else others += r->in->nodes[o].op != TSR__OP_CONST;
+  }
+  return others ? -1 : keeper;
 }
 
-/* Marks a node that keeps accumulators; which, its operand says or its row. */
-static void keep(const rewrite *r, tsr__gnode *node, int n, bool views)
+/* Whether a node shows or scales accumulators: each once, and all where they are; which operand. */
+static int passes_kept(const rewrite *r, int n)
+{
+  const tsr__gnode *node = &r->in->nodes[n];
+  int keeper = keeper_of(r, n);
+  if (keeper < 0 || !tsr__may_stay(node)) return -1;
+  int operand = tsr__in(r->in, node, keeper);
+  const tsr_sharding *from = kept_at(r, r->out->home[operand]), *at = tsr__flow_at(r->flow, n);
+  bool moves = tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
+  bool good = at->unreduced == from->unreduced && !moves &&
+              !memcmp(from, tsr__flow_need(r->flow, n, keeper), sizeof *from);
+  int scales = tsr__ops[node->op].scales;
+  for (int s = r->scaled[operand]; s >= 0 && scales <= TSR__MOST_SCALES; s = r->scaled_before[s])
+    scales++;
+  return good && scales <= TSR__MOST_SCALES ? keeper : -1;
+}
+
+/* Marks a node that keeps accumulators; which, its operand says (`keeper`) or its row. */
+static void keep(rewrite *r, tsr__gnode *node, int n, int keeper)
 {
   tsr__accum accums[2];
-  if (views) node->cause = r->out->program.nodes[r->links[0]].cause;
-  else if (!tsr__keeps_sum(r->in, node, tsr__flow_at(r->flow, n), node->reduce_axes) ||
-           !tsr__accums_of(r->in, n, accums))
+  if (keeper >= 0) {
+    node->cause = r->out->program.nodes[r->links[keeper]].cause;
+    r->scaled[n] = r->scaled[tsr__in(r->in, node, keeper)];
+  } else if (tsr__keeps_sum(r->in, node, tsr__flow_at(r->flow, n), node->reduce_axes) &&
+             tsr__accums_of(r->in, n, accums)) {
+    node->cause = accums[0].row;
+  } else {
     return;
-  else node->cause = accums[0].row;
+  }
   node->reduce_axes = 0;
+  node->flags &= (uint8_t) ~(TSR__ROOT | TSR__KEEP); /* keep_root says which are */
   node->flags |= TSR__KEPT;
 }
 
+/* What scales a kept node waits until that meets. */
+static tsr_status put_off(rewrite *r, int n, int keeper)
+{
+  int operand = tsr__in(r->in, &r->in->nodes[n], keeper);
+  r->out->home[n] = r->out->home[operand];
+  r->scaled_before[n] = r->scaled[operand];
+  r->scaled[n] = n;
+  return TSR_OK;
+}
+
 /* The accumulators of a node meet so that its value comes to lie at a place: a sum over no dims. */
-static int add_meeting(rewrite *r, int at, const tsr_sharding *to, int n)
+static int add_meeting(rewrite *r, int at, int sharding, int n)
 {
   tsr__program *program = &r->out->program;
   const tsr__reduce_attr attr = { .dims = 0 };
@@ -209,20 +260,47 @@ static int add_meeting(rewrite *r, int at, const tsr_sharding *to, int n)
   tsr__gnode sum = { .op = TSR__OP_SUM,
                      .dtype = kept->dtype,
                      .rank = kept->rank,
-                     .reduce_axes = program->shardings[kept->sharding].unreduced,
-                     .sharding = (uint16_t)tsr__program_sharding(program, to),
+                     .reduce_axes = kept_at(r, at)->unreduced,
+                     .sharding = (uint16_t)sharding,
                      .attr_bytes = sizeof attr,
                      .param = -1 };
   memcpy(sum.dims, kept->dims, sizeof sum.dims);
   sum.attr = tsr__program_attr(program, &attr, sizeof attr);
-  for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
-    if (program->nodes[m].sharding == sum.sharding) return m;
-  int index = add_node(r, &sum, TSR__LINKS(at), n);
+  return add_node(r, &sum, TSR__LINKS(at), n);
+}
+
+/* Traced node `scale` once more, of node `of` of the result instead of its operand. */
+static int add_scale(rewrite *r, int scale, int of, int n)
+{
+  tsr__gnode node = r->in->nodes[scale], like = r->out->program.nodes[of];
+  int32_t links[2] = { of, of };
+  TSR_FOR_OPERANDS (r->in, &node, i, o)
+    if (r->in->nodes[o].op == TSR__OP_CONST) links[i] = r->out->home[o];
+  node.flags = like.flags & TSR__KEPT;
+  node.cause = node.flags ? like.cause : 0;
+  node.rank = like.rank;
+  node.sharding = like.sharding;
+  memcpy(node.dims, like.dims, sizeof node.dims);
+  int index = add_node(r, &node, (tsr__links){ links, node.in_count }, n);
   if (index >= 0) r->out->origin[index] = -1;
+  return index;
+}
+
+/* What a kept node comes to where its accumulators meet, scaled by `scale` and those before it. */
+static int add_value(rewrite *r, int at, int scale, int sharding, int n)
+{
+  for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
+    if (r->out->program.nodes[m].sharding == sharding && r->scaled_by[m] == scale) return m;
+  int before = scale < 0 ? -1 : add_value(r, at, r->scaled_before[scale], sharding, n);
+  if (scale >= 0 && before < 0) return -1;
+  int index = scale < 0 ? add_meeting(r, at, sharding, n) : add_scale(r, scale, before, n);
+  if (index < 0) return -1;
+  r->out->origin[index] = -1;
+  r->scaled_by[index] = scale;
   return keep_move(r, at, index);
 }
 
-/* Whether a node of the traced program is such a sum. */
+/* Whether a node of the traced program is a sum over no dims that is made so. */
 static bool is_meeting(const tsr__program *program, int n)
 {
   const tsr__gnode *node = &program->nodes[n];
@@ -231,32 +309,37 @@ static bool is_meeting(const tsr__program *program, int n)
   return x->flags & TSR__KEPT && x->dtype == node->dtype && !tsr__reduce_of(program, node)->dims;
 }
 
-/* The elements of a kept node: where they are needed if accumulators can meet so that they come to
- * lie there, else where the sum is: the first devices have them. */
-static int met(rewrite *r, int at, const tsr_sharding *to, int n)
+/* The elements of a traced node that is kept: where they are needed if accumulators can meet so
+ * that they come to lie there, else where the sum is: the first devices have them. */
+static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
 {
-  tsr_sharding from = r->out->program.shardings[r->out->program.nodes[at].sharding];
-  tsr_sharding whole = tsr__partial_place(&from, from.unreduced);
-  return add_meeting(r, at, tsr__meets_at(&whole, from.unreduced, to) ? to : &from, n);
+  int at = r->out->home[operand];
+  tsr_sharding from = *kept_at(r, at), whole = tsr__partial_place(&from, from.unreduced);
+  const tsr_sharding *there = tsr__meets_at(&whole, from.unreduced, to) ? to : &from;
+  return add_value(r, at, r->scaled[operand], tsr__program_sharding(&r->out->program, there), n);
 }
 
-/* The elements of a root that was kept and is looked at. */
-static int look_at(rewrite *r, int at, int n)
+/* A root that is kept: it is scaled as nobody else needs it, or has elements after all. */
+static tsr_status keep_root(rewrite *r, int n)
 {
-  tsr_sharding from = r->out->program.shardings[r->out->program.nodes[at].sharding];
-  int index = add_meeting(r, at, &from, n);
-  if (index < 0) return -1;
-  r->out->program.nodes[at].flags &= (uint8_t)~TSR__ROOT;
-  r->out->program.nodes[index].flags |= TSR__ROOT;
-  return index;
+  const tsr__gnode *node = &r->in->nodes[n];
+  int at = r->out->home[n], chain[TSR__MOST_SCALES], count = 0;
+  for (int s = r->scaled[n]; s >= 0; s = r->scaled_before[s]) chain[count++] = s;
+  if (!tsr__may_stay(node)) at = met(r, n, kept_at(r, at), n);
+  else
+    while (count > 0 && at >= 0) at = add_scale(r, chain[--count], at, n);
+  if (at < 0) return r->error->status;
+  r->out->program.nodes[at].flags |= node->flags & (TSR__ROOT | TSR__KEEP);
+  r->out->home[n] = at;
+  if (r->out->origin[at] < 0) r->out->origin[at] = n;
+  return TSR_OK;
 }
 
 /* Whether a kept node is what a user asks for that leaves it so, and nobody looks at that. */
 static bool stays(const rewrite *r, int at, const tsr_sharding *to, const tsr__gnode *user)
 {
-  const tsr__gnode *node = &r->out->program.nodes[at];
-  bool same = !memcmp(&r->out->program.shardings[node->sharding], to, sizeof *to);
-  return node->flags & TSR__KEPT && same && tsr__may_stay(user);
+  return r->out->program.nodes[at].flags & TSR__KEPT && tsr__may_stay(user) &&
+         !memcmp(kept_at(r, at), to, sizeof *to);
 }
 
 /* The node of the result that holds traced node `operand` in the sharding that its user needs. */
@@ -264,7 +347,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
 {
   tsr__program *program = &r->out->program;
   int operand = tsr__in(r->in, &r->in->nodes[user], i), at = r->out->home[operand];
-  if (program->nodes[at].flags & TSR__KEPT) at = met(r, at, to, user);
+  if (program->nodes[at].flags & TSR__KEPT) at = met(r, operand, to, user);
   if (at < 0) return at;
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
@@ -300,7 +383,12 @@ static tsr_status place(rewrite *r, int n)
   int in = r->out->home[tsr__in(r->in, node, 0)];
   bool number = r->out->program.nodes[in].op == TSR__OP_CONST;
   const tsr_sharding *to = tsr__flow_at(r->flow, n);
-  int at = number ? place_const(r, n) : stays(r, in, to, node) ? in : moved(r, n, 0, to);
+  if (stays(r, in, to, node)) {
+    r->out->home[n] = in;
+    r->scaled[n] = r->scaled[tsr__in(r->in, node, 0)];
+    return TSR_OK;
+  }
+  int at = number ? place_const(r, n) : moved(r, n, 0, to);
   if (at < 0) return r->error->status;
   r->out->home[n] = at;
   r->out->program.nodes[at].flags |= node->flags & (TSR__ROOT | TSR__KEEP);
@@ -458,23 +546,24 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
-  bool loop = tsr__is_loop(node.op), views = views_kept(r, n);
+  bool loop = tsr__is_loop(node.op);
+  int keeper = passes_kept(r, n);
+  if (keeper >= 0 && tsr__ops[node.op].scales) return put_off(r, n, keeper);
   int links = node.in_count + node.region_count;
   for (int i = 0; i < links; i++)
     r->links[i] = i < node.in_count ? -1 : r->in->operands[node.first_in + i];
   for (int i = 0; i < node.in_count; i++) {
     if (tsr__in(r->in, &node, i) < 0) continue;
     const tsr_sharding *need = loop ? loop_place(r, n, i) : tsr__flow_need(r->flow, n, i);
-    r->links[i] = views ? r->out->home[tsr__in(r->in, &node, i)] : moved(r, n, i, need);
+    r->links[i] = i == keeper ? r->out->home[tsr__in(r->in, &node, i)] : moved(r, n, i, need);
     if (r->links[i] < 0) return r->error->status;
   }
   if (tsr__ops[node.op].shape_rule == TSR__SH_DOT)
     return copy_product(r, n, (tsr__links){ r->links, links });
   node.reduce_axes = r->flow->ways[n]->meet;
-  keep(r, &node, n, views);
+  keep(r, &node, n, keeper);
   place_results(r, &node, tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n)));
   int index = add_node(r, &node, (tsr__links){ r->links, links }, n);
-  if (index >= 0 && node.flags & TSR__KEPT && !tsr__may_stay(&node)) index = look_at(r, index, n);
   if (index < 0) return r->error->status;
   r->out->home[n] = index;
   return TSR_OK;
@@ -488,15 +577,21 @@ static tsr_status rewrite_all(rewrite *r)
     tsr_status status = placing ? place(r, n) : copy(r, n);
     if (status) return status;
   }
+  for (int n = 0; n < r->in->node_count; n++) {
+    bool kept = r->out->program.nodes[r->out->home[n]].flags & TSR__KEPT;
+    if (kept && r->in->nodes[n].flags & TSR__ROOT && keep_root(r, n)) return r->error->status;
+  }
   return r->out->program.failed ? no_memory(r->error) : TSR_OK;
 }
 
 /* ---- the whole ---- */
 
-/* At most one reshard an operand is added, and to a product, which has two, six nodes. */
+/* At most one reshard an operand is added, behind a meeting that may be scaled, and to a product,
+ * which has two operands, six nodes. A root may be scaled once more. */
 static size_t most_nodes(const tsr__program *program)
 {
-  return (size_t)program->node_count + 4 * (size_t)program->operand_count + 1;
+  return (size_t)program->node_count * (2 + TSR__MOST_SCALES) +
+         (size_t)program->operand_count * (5 + TSR__MOST_SCALES) + 1;
 }
 
 /* The numbers that people see are those of the traced program, where constants have none. */
@@ -536,6 +631,8 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   int32_t *origin = tsr__arena_raw(arena, most * sizeof *origin);
   r.first_move = tsr__arena_raw(arena, most * sizeof *r.first_move);
   r.next_move = tsr__arena_raw(arena, most * sizeof *r.next_move);
+  r.scaled_by = tsr__arena_raw(arena, most * sizeof *r.scaled_by);
+  r.scaled = tsr__arena_raw(arena, 2 * ((size_t)program->node_count + 1) * sizeof *r.scaled);
   r.links = tsr__arena_new(arena, ((size_t)program->operand_count + 1) * sizeof *r.links);
   tsr__heap *heap = out->program.heap;
   out->home_count = program->node_count;
@@ -543,8 +640,11 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   int moves = count_moves(program, flow);
   bool room = tsr__program_reserve(&out->program, program->node_count + moves + 4,
                                    program->operand_count + moves + 4);
-  if (!room || !origin || !r.first_move || !r.next_move || !r.links || !out->home)
+  if (!room || !origin || !r.first_move || !r.next_move || !r.links || !r.scaled_by || !r.scaled ||
+      !out->home)
     return no_memory(error);
+  r.scaled_before = r.scaled + program->node_count;
+  memset(r.scaled, -1, (size_t)program->node_count * sizeof *r.scaled);
   out->origin = origin;
   tsr_status status = rewrite_all(&r);
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *origin;

@@ -134,7 +134,8 @@ static inline void check_partitioned(const tsr__program *traced, const tsr__part
     check_reduction(p, n);
     int origin = parts->origin[n];
     CHECK(origin < traced->node_count);
-    if (origin < 0) CHECK(p->nodes[n].op == TSR__OP_RESHARD || check_meets(p, n));
+    bool scales = tsr__ops[p->nodes[n].op].scales;
+    if (origin < 0) CHECK(p->nodes[n].op == TSR__OP_RESHARD || check_meets(p, n) || scales);
     CHECK(p->nodes[n].op != TSR__OP_CONSTRAIN);
   }
   for (int n = 0; n < traced->node_count; n++) {

@@ -197,7 +197,7 @@ static void find_facts(tsr__fusion *f, const int *stage)
     f->fact[n] =
         (tsr__fact){ .stage = stage[n], .level = -1, .domain = -1, .kernel = -1, .origin = n };
     f->fact[n].tile = lowering == TSR__LOW_FORMULA ||
-                      (lowering == TSR__LOW_TILE && !tsr__looks_away(g)) ||
+                      (lowering == TSR__LOW_TILE && tsr__in_kernel(f->program, n)) ||
                       (lowering == TSR__LOW_VIEW && tsr__in_kernel(f->program, n));
     f->fact[n].uniform = uniform(f, n);
     f->fact[n].views = views_of(f, n);

@@ -29,7 +29,7 @@ enum tsr__step_kind {
   TSR__STEP_RESHARD,    /* `node` gets its operand's elements in its own sharding, and so does each
                            that travels with it (tsr__fellow) */
   TSR__STEP_SHIFT,      /* the same of views of what lies on other devices */
-  TSR__STEP_KEPT,       /* `node` is a view of a kept sum: of its accumulators */
+  TSR__STEP_KEPT,       /* `node` is a kept sum of which it shows accumulators, or that it scales */
   TSR__STEP_COMPACT,
   TSR__STEP_FIRSTN,
   TSR__STEP_REBALANCE, /* run-time sizes: `node` */
