@@ -3,6 +3,7 @@
 #define TSR_ARRAY_ARRAY_ROOM_H
 
 #include "execute/execute.h"
+#include "graph/leaves.h"
 #include "tessera/array.h"
 #include "tessera/inspect.h"
 
@@ -70,5 +71,10 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
 
 /* Values of host memory (bool as bytes) as NumPy prints them (print_values.c). */
 void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, const void *data);
+
+/* The arrays of a list in which trees stand for those in them (terminals.c): the list itself where
+ * there are none. Errors are recorded in the name of `what`. */
+tsr_status tsr__spread_trees(tsr_array *const *arrays, int count, const char *what,
+                             const char *site, tsr__leaves *out);
 
 #endif

@@ -2,19 +2,49 @@
 #include "array/array_room.h"
 #include "comm/comm.h"
 
-/* From the lowest level up, as each stands on those before; what fails is kept in the runtime. */
-static void install(tsr_runtime *rt, const char *devices)
+#include <stdlib.h>
+
+/* Whose devices a text names. */
+typedef enum devices_of {
+  OF_PROCESS, /* this process's; the others have as many of their own */
+  OF_ALL      /* all processes', dealt out to them */
+} devices_of;
+
+static tsr_status deal_out(tsr_runtime *rt, devices_of whose, const char *devices)
 {
-  tsr_status status = tsr__topology_install(rt, devices);
+  int count = tsr_process_count(rt), index = tsr_process_index(rt);
+  if (whose == OF_PROCESS && !tsr__topology_spread(rt, count, index))
+    return tsr__runtime_fail(rt, TSR_EARG,
+                             "tsr_initialize: %d processes with \"%s\" each have more devices than "
+                             "a runtime can",
+                             count, devices);
+  if (whose == OF_ALL && !tsr__topology_split(rt, count, index))
+    return tsr__runtime_fail(rt, TSR_EARG,
+                             "tsr_runtime_open: \"%s\" cannot be dealt out to %d "
+                             "processes",
+                             devices, count);
+  return TSR_OK;
+}
+
+/* From the lowest level up, as each stands on those before; what fails is kept in the runtime. */
+static void install(tsr_runtime *rt, const char *devices, devices_of whose)
+{
+  bool several = tsr_process_count(rt) > 1;
+  tsr_status status = several ? tsr__comm_share(rt) : TSR_OK;
+  if (!status) status = tsr__topology_install(rt, devices);
+  if (!status && several) status = deal_out(rt, whose, devices);
   if (!status) status = tsr__devices_install(rt);
   if (!status) tsr__engine_install(rt);
 }
 
-tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts)
+/* A process that cannot do its part does not join at all. */
+static void join(tsr_runtime *rt, const char *devices, const tsr_process_opts *opts)
 {
-  tsr_runtime *rt = tsr__runtime_new(opts);
-  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices);
-  return rt;
+  tsr__topology parsed;
+  tsr__error error = { .status = TSR_OK };
+  if (tsr__topology_parse(devices, &parsed, &error))
+    tsr__runtime_fail(rt, error.status, "tsr_initialize: %s", error.text);
+  else tsr__comm_install(rt, opts);
 }
 
 /* Whether an option of a caller's struct, which may be shorter than ours, is there. */
@@ -25,9 +55,31 @@ tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *
 tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *opts)
 {
   tsr_runtime *rt = tsr__runtime_new(HAS(opts, runtime) ? opts->runtime : NULL);
-  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices);
-  /* Last: a process that cannot do its part does not join at all. */
-  if (tsr_runtime_status(rt) == TSR_OK) tsr__comm_install(rt, opts);
+  if (tsr_runtime_status(rt) == TSR_OK) join(rt, devices, opts);
+  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices, OF_PROCESS);
+  return rt;
+}
+
+/* Whether who started this process says that it is one of several, so that programs that know
+ * nothing of that run on all of them. Devices that cannot be dealt out are each process's own: all
+ * compute the same. */
+static bool is_one_of_several(const char *devices)
+{
+  const char *text = getenv("TSR_PROCESS_COUNT");
+  tsr__topology parsed;
+  tsr__error error = { .status = TSR_OK };
+  long count = text && getenv("TSR_COORDINATOR") ? strtol(text, NULL, 10) : 1;
+  if (count == 1 || tsr__topology_parse(devices, &parsed, &error)) return false;
+  /* What is no count is for who joins to refuse. */
+  return count < 1 || parsed.device_count % count == 0;
+}
+
+tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts)
+{
+  tsr_runtime *rt = tsr__runtime_new(opts);
+  bool several = is_one_of_several(devices);
+  if (several && tsr_runtime_status(rt) == TSR_OK) join(rt, devices, NULL);
+  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices, OF_ALL);
   return rt;
 }
 

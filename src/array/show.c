@@ -158,8 +158,13 @@ tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char *
 {
   if (!arrays || count < 1 || !arrays[0]) return TSR_EARG;
   tsr__error error = { 0 };
+  tsr__leaves all;
+  tsr_status status = tsr__spread_trees(arrays, count, "tsr_explain_into", site, &all);
+  if (status || !all.count) return status ? status : TSR_EARG;
+  arrays = all.at;
+  count = all.count;
   tsr_array *first = arrays[0];
-  tsr_status status = check_place(first, out, "tsr_explain_into", site);
+  status = check_place(first, out, "tsr_explain_into", site);
   for (int i = 0; i < count && !status; i++)
     if (!arrays[i] || arrays[i]->inert) status = tsr_eval_at(arrays, count, site);
   if (status) return status;

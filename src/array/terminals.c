@@ -74,14 +74,44 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
   return status;
 }
 
+/* NULL and inert ones stay what they are where no tree is beside them: whoever is asked next says
+ * what is wrong. */
+tsr_status tsr__spread_trees(tsr_array *const *arrays, int count, const char *what,
+                             const char *site, tsr__leaves *out)
+{
+  tsr_array *tree = NULL;
+  for (int i = 0; arrays && i < count && !tree; i++)
+    if (tsr__is_tree(arrays[i])) tree = arrays[i];
+  *out = (tsr__leaves){ tree ? NULL : (tsr_array **)(uintptr_t)arrays, tree ? 0 : count, 0 };
+  for (int i = 0; tree && i < count; i++) {
+    if (!arrays[i])
+      return tsr__fail(tsr__home(tree), site_of(tree, site), TSR_EARG,
+                       "%s: array %d is NULL; give an array", what, i);
+    if (!tsr__leaves_of(&tree->node.scope->arena, arrays[i], out))
+      return tsr__fail(tsr__home(tree), site_of(tree, site), TSR_ENOMEM,
+                       "%s: no memory to list the arrays of a tree; close scopes that are done",
+                       what);
+  }
+  return TSR_OK;
+}
+
+/* Trees stand for the arrays in them. */
+static tsr_status run_all(const char *what, run_fn *how, tsr_array *const *arrays, int count,
+                          const char *site)
+{
+  tsr__leaves all;
+  tsr_status status = tsr__spread_trees(arrays, count, what, site, &all);
+  return status ? status : run(what, how, all.at, all.count, site);
+}
+
 tsr_status tsr_eval_at(tsr_array *const *arrays, int count, const char *site)
 {
-  return run("tsr_eval", tsr__evaluate, arrays, count, site);
+  return run_all("tsr_eval", tsr__evaluate, arrays, count, site);
 }
 
 tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
 {
-  return run("tsr_start", tsr__start, arrays, count, site);
+  return run_all("tsr_start", tsr__start, arrays, count, site);
 }
 
 /* Evaluates an array unless it has its value; one that was deleted or given up has none to give.
@@ -108,7 +138,8 @@ tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site)
 
 tsr_status tsr_wait_at(tsr_array *a, const char *site)
 {
-  return ready(a, "tsr_wait", false, site);
+  return tsr__is_tree(a) ? run_all("tsr_wait", tsr__evaluate, &a, 1, site)
+                         : ready(a, "tsr_wait", false, site);
 }
 
 tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
@@ -206,13 +237,30 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 
 void tsr_delete(tsr_array *a)
 {
-  if (a && !a->inert && !a->deleted) tsr__array_delete(a);
+  if (tsr__is_tree(a))
+    for (int i = 0; i < a->in_count; i++) tsr_delete(a->in[i]);
+  else if (a && !a->inert && !a->deleted) tsr__array_delete(a);
+}
+
+/* All of a tree, or nothing where one of them is gone. */
+static tsr_status donate_tree(tsr_array *tree, const char *site)
+{
+  tsr__leaves all;
+  tsr_status status = tsr__spread_trees(&tree, 1, "tsr_donate", site, &all);
+  for (int pass = 0; pass < 2 && !status; pass++)
+    for (int i = 0; i < all.count && !status; i++) {
+      tsr_array *a = all.at[i];
+      if (pass && !a->deleted) tsr__array_donate(a, site);
+      else if (!pass && (a->inert || a->deleted)) status = tsr_donate_at(a, site);
+    }
+  return status;
 }
 
 tsr_status tsr_donate_at(tsr_array *a, const char *site)
 {
   if (!a) return TSR_EARG;
   if (a->inert) return why_inert(a, "tsr_donate", site);
+  if (tsr__is_tree(a)) return donate_tree(a, site);
   tsr__error gone;
   if (a->deleted)
     return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "tsr_donate: %s was %s",

@@ -53,7 +53,15 @@ void tsr__huge_pages(void *block, size_t size);
  * pages; freed blocks are kept and reused newest first. One pool a device; thread-safe. */
 typedef struct tsr__pool tsr__pool;
 
+/* Where a pool's blocks come from instead of the heap: memory that other processes can read. */
+typedef struct tsr__pool_source {
+  void *(*take)(void *user, size_t bytes); /* aligned by 64; NULL: none */
+  void (*give)(void *user, void *block, size_t bytes);
+  void *user;
+} tsr__pool_source;
+
 tsr__pool *tsr__pool_open(tsr__heap *heap, int64_t limit);
+void tsr__pool_from(tsr__pool *pool, const tsr__pool_source *source); /* before the first block */
 void tsr__pool_close(tsr__pool *pool);
 void *tsr__pool_take(tsr__pool *pool, size_t bytes);     /* NULL: limit or memory (see which) */
 bool tsr__pool_would_fit(tsr__pool *pool, size_t bytes); /* false: the limit is what refuses */
@@ -238,6 +246,7 @@ tsr_scope *tsr__scope_any(const tsr_runtime *rt);
 /* What the rooms above hang on a runtime; destroyed in reverse order at close. */
 enum tsr__slot {
   TSR__SLOT_COMM,
+  TSR__SLOT_PEERS,
   TSR__SLOT_TOPOLOGY,
   TSR__SLOT_DEVICES,
   TSR__SLOT_PLANS,

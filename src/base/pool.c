@@ -43,7 +43,8 @@ typedef struct free_block {
 struct tsr__pool {
   tsr__heap *heap;
   size_t page;
-  bool mapped; /* big blocks come from mmap; false when the user brought an allocator */
+  bool mapped;             /* big blocks come from mmap; false when the user brought an allocator */
+  tsr__pool_source source; /* all blocks come from there, if it can take any */
   bool poison;
   pthread_mutex_t lock;
   int64_t limit, now, peak;
@@ -81,7 +82,7 @@ static bool is_mapped(const tsr__pool *pool, size_t size)
 {
   /* Smaller ones would waste a mapping, and users who bring an allocator want all of it from
    * there. */
-  return pool->mapped && size >= TSR__HUGE_PAGE;
+  return pool->mapped && !pool->source.take && size >= TSR__HUGE_PAGE;
 }
 
 /* The slack of a mapped block is a page, so that a class that is a whole number of huge pages
@@ -110,6 +111,7 @@ static void *map_block(tsr__pool *pool, size_t whole)
 static void *make_block(tsr__pool *pool, size_t size)
 {
   size_t whole = whole_size(pool, size);
+  if (pool->source.take) return pool->source.take(pool->source.user, whole);
   return is_mapped(pool, size) ? map_block(pool, whole) : tsr__new_pooled(pool->heap, whole);
 }
 
@@ -117,6 +119,10 @@ static void drop_block(tsr__pool *pool, void *block, size_t size)
 {
   size_t whole = whole_size(pool, size);
   SHOW(block, whole);
+  if (pool->source.give) {
+    pool->source.give(pool->source.user, block, whole);
+    return;
+  }
   if (!is_mapped(pool, size)) {
     tsr__del_pooled(pool->heap, block, whole);
     return;
@@ -137,6 +143,11 @@ tsr__pool *tsr__pool_open(tsr__heap *heap, int64_t limit)
   if (!pthread_mutex_init(&pool->lock, NULL)) return pool;
   tsr__del(heap, pool, sizeof *pool);
   return NULL;
+}
+
+void tsr__pool_from(tsr__pool *pool, const tsr__pool_source *source)
+{
+  pool->source = *source;
 }
 
 /* Frees every kept block. The lists are taken under the lock and freed outside of it. */

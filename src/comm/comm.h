@@ -61,6 +61,10 @@ tsr__comm *tsr__comm_of(const tsr_runtime *rt);
  * the runtime (process.c). */
 tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts);
 
+/* Lets the processes of a runtime read each other's device memory (peers.h); what fails is kept in
+ * the runtime. Collective (share.c). */
+tsr_status tsr__comm_share(tsr_runtime *rt);
+
 /* ---- a process among the others (member.c) --------------------------------------------------- */
 
 /* Joins the others: process 0 starts the coordinator. Returns when all are there. What happens to

@@ -223,6 +223,10 @@ static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
            j->count, c->role.count);
   else if (j->index >= j->count)
     refuse(peer, TSR_EARG, "there is no process %u of %u", j->index, j->count);
+  else if (c->members[j->index].presence == TSR__LEFT)
+    /* It said goodbye and has opened its next runtime, whose coordinator is still to come at this
+     * address: it will try again. */
+    peer->closing = true;
   else if (c->members[j->index].presence != TSR__ABSENT)
     refuse(peer, TSR_EARG,
            "process %u has joined already (%s); each process needs a number of its own", j->index,

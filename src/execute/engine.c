@@ -233,6 +233,19 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error
   return TSR_OK;
 }
 
+/* Whether all processes take part in a program's runs: as soon as something lies on a mesh, even
+ * if that has no device here, since all make the same calls and may read what comes of it. It must
+ * be the same on all of them. What has no mesh each process computes for itself. */
+static bool meets(const tsr_runtime *rt, const tsr__program *program)
+{
+  if (!tsr__peers_of(rt)) return false;
+  for (int i = 1; i < program->sharding_count; i++) {
+    const tsr_mesh *mesh = program->shardings[i].mesh;
+    if (mesh && !mesh->abstract) return true;
+  }
+  return false;
+}
+
 /* A plan that has its partitioned program. Guesses are the only thing in it that runs write to: how
  * large accumulators came out last time. */
 static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
@@ -251,6 +264,7 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *erro
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
   tsr__tap_plan(&plan->parts.program);
+  plan->meets = meets(rt, &plan->parts.program);
   return plan_inner(rt, plan, error);
 }
 
@@ -546,11 +560,46 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
+/* What moved is told of all processes: each counted what came to its own devices. */
+static tsr_status add_up(tsr__exec *exec, tsr__peers *peers)
+{
+  int count = tsr__peers_count(peers);
+  tsr__peers_note *all = tsr__arena_new(exec->scratch, (size_t)count * sizeof *all);
+  if (!all) return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program");
+  tsr__traffic each, sum = { 0 };
+  tsr_status status =
+      tsr__peers_gather(peers, &exec->traffic, sizeof exec->traffic, all, exec->error);
+  for (int p = 0; p < count && !status; p++) {
+    memcpy(&each, all[p].data, sizeof each);
+    sum.bytes += each.bytes;
+    sum.escapes += each.escapes;
+  }
+  if (!status) exec->traffic = sum;
+  return status;
+}
+
+/* All processes run the same plan, and agree how it went. */
+static tsr_status run_together(tsr__exec *exec)
+{
+  tsr__peers *peers = tsr__peers_of(exec->rt);
+  const tsr__plan *plan = exec->plan;
+  if (!plan->meets) return tsr__exec_run(exec);
+  const tsr__program *program = exec->program;
+  const char *site =
+      program->sites && program->node_count ? program->sites[program->node_count - 1] : NULL;
+  const tsr__peers_work work = { plan->hash, "a program", site };
+  tsr_status status = tsr__peers_enter(peers, &work, exec->error);
+  if (status) return status;
+  status = tsr__exec_run(exec);
+  if (!status) status = add_up(exec, peers);
+  return tsr__peers_leave(peers, status, exec->error);
+}
+
 tsr_status tsr__run_told(tsr__exec *exec)
 {
   tsr__event event = { .name = "run", .kind = "program", .device = -1 };
   event.start = tsr__events_begin(exec->rt);
-  tsr_status status = tsr__exec_run(exec);
+  tsr_status status = run_together(exec);
   event.bytes = exec->traffic.bytes;
   tsr__events_add(exec->rt, &event);
   return status;

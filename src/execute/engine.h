@@ -19,6 +19,7 @@ typedef struct tsr__plan {
   int *next_gone;           /* by node: the next one with the same last use; -1 */
   int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
   int gone_steps;
+  bool meets;               /* all processes take part in its runs */
   int64_t explained;        /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
   tsr__guess *guesses;      /* by accumulator; what runs write */
@@ -76,6 +77,9 @@ typedef struct tsr__exec {
   tsr__arena *scratch;      /* the room's */
   tsr__value **values;      /* by node */
   tsr__partial ***partials; /* [accum][position] */
+  tsr__partial ***met;      /* while a step meets, the same with those of other processes */
+  const tsr__value **whole; /* then, by accum of the step: what meets whole, with all its parts */
+  tsr__kept **kept;         /* and what of a kept sum meets */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
   tsr__traffic traffic;
   bool keeps;      /* roots may stay accumulators */
@@ -122,6 +126,14 @@ tsr_status tsr__exec_shift(tsr__exec *exec, int node);
 tsr_status tsr__exec_compact(tsr__exec *exec, int node);
 tsr_status tsr__exec_firstn(tsr__exec *exec, int node);
 tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
+
+/* Elements of the partials at a position (run.c). */
+int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position);
+/* Whether what a step combines lies in several processes; then `combine` is called when what the
+ * others bring can be read here (together.c). */
+bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step);
+tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
+                          tsr_status (*combine)(tsr__exec *exec, const tsr__step *step));
 
 /* Shows the shardings of a new plan, and values while it runs (taps.c). */
 void tsr__tap_plan(const tsr__program *program);

@@ -7,6 +7,7 @@
 #define TSR_EXECUTE_EXECUTE_H
 
 #include "base/base.h"
+#include "comm/peers.h"
 #include "graph/graph.h"
 #include "kernel/device/device.h"
 #include "kernel/fuse/schedule.h"
@@ -95,6 +96,42 @@ int tsr__value_near(const tsr__value *value, int position);
 tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error *error);
 /* How many elements of a bool array of rank 1 are true at a position of a value that is here. */
 int64_t tsr__value_true(const tsr__value *value, int position);
+
+/* ---- parts of other processes (sight.c) -------------------------------------------------- */
+
+/* The other processes of a runtime; NULL: there are none, or none that can be reached. */
+tsr__peers *tsr__peers_of(const tsr_runtime *rt);
+/* The device of a position; an array without a mesh lies on the first device of each process. */
+int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding, int position);
+
+/* Values with all their parts, for as long as it lasts; empty where there is nothing to be seen. */
+typedef struct tsr__sight {
+  tsr_runtime *rt;
+  int count, told_count;
+  bool met;
+  size_t room_bytes;
+  tsr__value **made; /* [count] */
+  tsr__buffer **told;
+  uint64_t *offsets;
+  tsr__peers_note *notes;
+  int64_t *next;
+} tsr__sight;
+
+/* Within a run that all processes are in: what `values` (NULL ones are skipped) lack here is read
+ * where it lies, through values that take their places in the list. */
+tsr_status tsr__see(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
+                    tsr__error *error);
+/* The same of what is being made, whose replicas are not filled yet. */
+tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
+                         tsr__error *error);
+/* When all processes have read; `status` is this one's, and what is returned where it is not
+ * TSR_OK. */
+tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error);
+/* The same as a run of its own, for the host; what the value lacks without other processes is
+ * refused, in the name of `what`. */
+tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight *sight,
+                          tsr__error *error);
+tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error);
 
 /* ---- the host looks ---------------------------------------------------------------------- */
 

@@ -88,7 +88,8 @@ typedef struct moving {
 typedef struct reshard_job {
   moving *moves;
   tsr__progress *progress;
-  int count, most; /* the most tasks of any */
+  int count, most;         /* the most tasks of any */
+  const tsr__value **from; /* of each move, for what other processes hold of them */
 } reshard_job;
 
 enum { SLAB_BYTES = 1 << 18, STREAM_BYTES = 1 << 24 };
@@ -194,6 +195,7 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
    * the value's. */
   out->move.from = &out->from->sharding;
   out->move.shape = &out->shape;
+  out->move.device = tsr__home_device(exec->rt, &to->sharding, 0);
   out->slabs = slabs_of(out);
   for (int p = 0; p < to->part_count; p++) {
     tsr_box box;
@@ -214,16 +216,27 @@ static tsr_status end_moving(tsr__exec *exec, const moving *m, const tsr__progre
   return moved(exec, m->from, m->away, progress);
 }
 
+/* What moves, with the parts that other processes hold. */
+static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
+{
+  for (int i = 0; i < job->count; i++) job->from[i] = job->moves[i].from;
+  tsr_status status = tsr__see(exec->rt, job->from, job->count, sight, exec->error);
+  for (int i = 0; i < job->count && !status; i++) job->moves[i].from = job->from[i];
+  return status;
+}
+
 /* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
  * everything. The class was chosen by the partitioner, and only its notes know it; the pieces
  * follow from the two shardings. What travels together is copied in one pass. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
 {
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  reshard_job job = { NULL, &progress, 0, 0 };
+  reshard_job job = { .progress = &progress };
+  tsr__sight sight = { .rt = exec->rt };
   for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count++;
   job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
-  if (!job.moves)
+  job.from = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.from);
+  if (!job.moves || !job.from)
     return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
   moving *m = job.moves;
   tsr_status status = TSR_OK;
@@ -231,17 +244,19 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
     status = start_moving(exec, n, m);
     if (!status && m->to->part_count * m->slabs > job.most) job.most = m->to->part_count * m->slabs;
   }
+  if (!status) status = see_all(exec, &job, &sight);
   if (!status) copy_all(&job);
   for (int i = 0; i < job.count && !status; i++)
     status = end_moving(exec, &job.moves[i], &progress);
-  return status;
+  return tsr__unsee(&sight, status, exec->error);
 }
 
 /* ---- views of what lies on other devices ---- */
 
 typedef struct shifting {
   tsr__exec *exec;
-  int node, to_position;
+  const tsr__value **from; /* by operand */
+  int to_position;
   tsr__value *to;
   tsr__progress *progress;
 } shifting;
@@ -250,7 +265,7 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
 {
   shifting *s = user;
   if (atomic_load(&s->progress->stop)) return;
-  const tsr__value *from = tsr__value_in(s->exec, s->node, piece->operand);
+  const tsr__value *from = s->from[piece->operand];
   int near = tsr__value_near(from, piece->from_position);
   if (near < 0) {
     tsr__value_here(from, TSR__PROGRAM, s->exec->error);
@@ -278,17 +293,22 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   tsr__viewed viewed;
   if (!tsr__shift_of(exec->program, node, exec->scratch, &viewed))
     return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
-  tsr__value *to = tsr__value_new(exec->rt, &layout, exec->error);
+  const tsr__value **from = tsr__arena_new(exec->scratch, (size_t)g->in_count * sizeof *from);
+  tsr__value *to = from ? tsr__value_new(exec->rt, &layout, exec->error) : NULL;
+  if (!from) tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program");
   if (!to) return exec->error->status;
   exec->values[node] = to;
+  tsr__sight sight;
+  for (int i = 0; i < g->in_count; i++) from[i] = tsr__value_in(exec, node, i);
+  if (tsr__see(exec->rt, from, g->in_count, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   /* One position after the other: views that move are few elements at the borders, mostly. */
   for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
-    shifting job = { exec, node, p, to, &progress };
+    shifting job = { exec, from, p, to, &progress };
     if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
   }
-  if (exec->error->status) return exec->error->status;
-  return atomic_load(&progress.stop) ? tsr__cancelled(exec->error, progress.what) : TSR_OK;
+  if (atomic_load(&progress.stop)) tsr__cancelled(exec->error, progress.what);
+  return tsr__unsee(&sight, exec->error->status, exec->error);
 }
 
 tsr_status tsr__exec_shift(tsr__exec *exec, int node)
@@ -313,6 +333,7 @@ static int64_t row_elements(const tsr__value *value)
 typedef struct row_job {
   tsr__exec *exec;
   const tsr__value *from, *mask;
+  const tsr__value *counted; /* the mask with all its parts */
   tsr__value *to;
   int64_t *rows;
   const int64_t *keep;
@@ -324,7 +345,20 @@ static void count_task(void *user, int64_t position, int worker)
 {
   (void)worker;
   row_job *job = user;
-  job->rows[position] = tsr__value_true(job->mask, (int)position);
+  job->rows[position] = tsr__value_true(job->counted, (int)position);
+}
+
+/* A count a position, all at once; of other processes' masks as well. */
+static tsr_status count_rows(row_job *job)
+{
+  tsr__exec *exec = job->exec;
+  tsr__sight sight;
+  job->counted = job->mask;
+  if (tsr__see(exec->rt, &job->counted, 1, &sight, exec->error) ||
+      tsr__value_here(job->counted, TSR__PROGRAM, exec->error))
+    return exec->error->status;
+  tsr__parallel(exec->rt, job->mask->part_count, count_task, job);
+  return tsr__unsee(&sight, TSR_OK, exec->error);
 }
 
 /* The rows that its mask takes, moved together, on each device by itself. */
@@ -363,12 +397,9 @@ tsr_status tsr__exec_compact(tsr__exec *exec, int node)
                   .mask = tsr__value_in(exec, node, 1),
                   .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   int positions = job.from->part_count;
-  if (tsr__value_here(job.mask, TSR__PROGRAM, exec->error)) return exec->error->status;
   job.rows = row_room(exec, positions);
   int64_t *start = row_room(exec, positions);
-  if (!job.rows || !start) return exec->error->status;
-  /* A count a position, all at once. */
-  tsr__parallel(exec->rt, positions, count_task, &job);
+  if (!job.rows || !start || count_rows(&job)) return exec->error->status;
   tsr_shape shape = job.from->shape;
   /* Rows stay on their device; the global number of each follows from the counts before it. */
   shape.dims[0] = tsr__number_rows(&job.mask->sharding, positions, job.rows, start);
@@ -402,11 +433,9 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
   const tsr__gnode *g = &exec->program->nodes[node];
   row_job job = { .exec = exec, .mask = tsr__value_in(exec, node, 0) };
   int positions = job.mask->part_count;
-  if (tsr__value_here(job.mask, TSR__PROGRAM, exec->error)) return exec->error->status;
   job.rows = row_room(exec, positions);
   int64_t *keep = row_room(exec, positions), *before = row_room(exec, positions);
-  if (!job.rows || !keep || !before) return exec->error->status;
-  tsr__parallel(exec->rt, positions, count_task, &job);
+  if (!job.rows || !keep || !before || count_rows(&job)) return exec->error->status;
   tsr__number_rows(&job.mask->sharding, positions, job.rows, before);
   /* A parameter of the run: head(5) and head(7) share a plan. */
   int64_t wanted = exec->program->params[g->param].i;
@@ -468,11 +497,13 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
                                   exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
+  tsr__sight sight;
+  if (tsr__see(exec->rt, &from, 1, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress };
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
     if (to->parts[job.to_position]) gather_rows(&job);
   exec->traffic.bytes += job.traffic.bytes;
   exec->traffic.escapes += job.traffic.escapes;
-  return moved(exec, from, job.away, &progress);
+  return tsr__unsee(&sight, moved(exec, from, job.away, &progress), exec->error);
 }

@@ -3,7 +3,11 @@
  *   values of the operands --> shards of each local device --> the device's routine --> results
  *
  * One result is the node's value. Of several each is the value of the RESULT nodes that take it
- * out; one that nobody takes has no buffers, and the routine need not make it. */
+ * out; one that nobody takes has no buffers, and the routine need not make it.
+ *
+ * Where devices of several processes work together each process does the work of all of them, on
+ * what it reads of the others, and keeps its own devices' part: what the others make again costs
+ * time and memory, but no messages, and bits cannot differ. */
 #include "execute/engine.h"
 
 static tsr_status out_of_scratch(tsr__exec *exec)
@@ -64,53 +68,116 @@ static tsr_status make_results(tsr__exec *exec, int node, made *results)
   return TSR_OK;
 }
 
+/* A routine at work. */
+typedef struct calling {
+  tsr__exec *exec;
+  int node, outs;
+  made *results;
+  bool apart;              /* together with devices of other processes */
+  const tsr__value **from; /* by operand, with all parts where it is so */
+  tsr__buffer **spare;     /* then, the results at other processes' positions */
+  int spare_count;
+} calling;
+
+/* What this process makes of another's result and does not keep. */
+static tsr__buffer *spare_of(calling *c, const made *result, const tsr_box *box, int device)
+{
+  const tsr__devices *devices = tsr__devices_of(c->exec->rt);
+  size_t bytes = tsr__device_bytes(result->dtype, tsr__box_count(box, result->shape.rank));
+  tsr__buffer *spare = devices->ops->buffer(c->exec->rt, device, bytes, c->exec->error);
+  if (spare) c->spare[c->spare_count++] = spare;
+  return spare;
+}
+
 /* What one device reads and makes. Shards as they lie: the plan saw to it that dims which the
  * routine needs whole are whole here. */
-static tsr_status fill_part(tsr__exec *exec, int node, const made *results, tsr__call_part *part)
+static tsr_status fill_part(calling *c, tsr__call_part *part)
 {
+  tsr__exec *exec = c->exec;
+  int node = c->node;
+  const made *results = c->results;
   const tsr__gnode *g = &exec->program->nodes[node];
-  int outs = g->result_count ? g->result_count : 1, position = part->position;
+  int outs = c->outs, position = part->position;
   tsr__shard *in = tsr__arena_new(exec->scratch, (size_t)(g->in_count + outs) * sizeof *in);
   if (!in) return out_of_scratch(exec);
   tsr__shard *out = in + g->in_count;
   for (int i = 0; i < g->in_count; i++) {
-    const tsr__value *value = tsr__value_in(exec, node, i);
-    in[i].buffer = value->parts[position];
+    const tsr__value *value = c->from[i];
+    in[i].buffer = value->parts[tsr__value_near(value, position)];
     tsr__value_box(value, position, &in[i].box);
   }
   for (int i = 0; i < outs; i++) {
     out[i].buffer = results[i].value ? results[i].value->parts[position] : NULL;
     tsr__box(results[i].sharding, &results[i].shape, position, &out[i].box);
+    if (!results[i].value || out[i].buffer) continue;
+    out[i].buffer = spare_of(c, &results[i], &out[i].box, part->device);
+    if (!out[i].buffer) return exec->error->status;
   }
   part->in = in;
   part->out = out;
   return TSR_OK;
 }
 
-tsr_status tsr__exec_routine(tsr__exec *exec, int node)
+/* Whether a node's devices work together over the borders of processes: by how it lies alone. */
+static bool is_apart(const tsr__exec *exec, int node, const tsr_sharding *sharding)
 {
-  const tsr__gnode *g = &exec->program->nodes[node];
-  int outs = g->result_count ? g->result_count : 1, count = 0;
-  made *results = tsr__arena_new(exec->scratch, (size_t)outs * sizeof *results);
-  if (!results) return out_of_scratch(exec);
-  if (make_results(exec, node, results)) return exec->error->status;
-  const tsr_sharding *sharding = results[0].sharding; /* all lie alike */
-  int positions = tsr__positions(sharding);
+  const tsr__topology *topology = tsr__topology_of(exec->rt);
+  const tsr_mesh *mesh = sharding->mesh;
+  if (!mesh || !tsr__peers_of(exec->rt)) return false;
+  if (!tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node)) return false;
+  for (int p = 1; p < mesh->device_count; p++)
+    if (tsr__device_process(topology, mesh->devices[p]) !=
+        tsr__device_process(topology, mesh->devices[0]))
+      return true;
+  return false;
+}
+
+static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
+{
+  tsr__exec *exec = c->exec;
+  const tsr__topology *topology = tsr__topology_of(exec->rt);
+  int positions = tsr__positions(sharding), count = 0;
+  tsr__traffic uncounted = { 0 };
   tsr__call_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *parts);
   if (!parts) return out_of_scratch(exec);
   for (int p = 0; p < positions; p++) {
-    int device = tsr__position_device(sharding, p);
-    if (!tsr__device_local(tsr__topology_of(exec->rt), device)) continue;
+    int device = tsr__home_device(exec->rt, sharding, p);
+    if (!tsr__device_local(topology, device) && !c->apart) continue;
     parts[count] = (tsr__call_part){ .device = device, .position = p };
-    if (fill_part(exec, node, results, &parts[count++])) return exec->error->status;
+    if (fill_part(c, &parts[count++])) return exec->error->status;
   }
+  if (!count) return TSR_OK; /* all of it is other processes' */
   tsr__call call = {
     .rt = exec->rt,
     .program = exec->program,
-    .node = node,
+    .node = c->node,
     .part_count = count,
     .parts = parts,
-    .traffic = &exec->traffic,
+    /* What all make is counted once. */
+    .traffic = c->apart && topology->process_index ? &uncounted : &exec->traffic,
   };
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
+}
+
+tsr_status tsr__exec_routine(tsr__exec *exec, int node)
+{
+  const tsr__gnode *g = &exec->program->nodes[node];
+  calling c = { .exec = exec, .node = node, .outs = g->result_count ? g->result_count : 1 };
+  c.results = tsr__arena_new(exec->scratch, (size_t)c.outs * sizeof *c.results);
+  c.from = tsr__arena_new(exec->scratch, ((size_t)g->in_count + 1) * sizeof *c.from);
+  if (!c.results || !c.from) return out_of_scratch(exec);
+  if (make_results(exec, node, c.results)) return exec->error->status;
+  const tsr_sharding *sharding = c.results[0].sharding; /* all lie alike */
+  for (int i = 0; i < g->in_count; i++) c.from[i] = tsr__value_in(exec, node, i);
+  tsr__sight sight = { .rt = exec->rt };
+  c.apart = is_apart(exec, node, sharding);
+  if (c.apart) {
+    c.spare = tsr__arena_new(exec->scratch,
+                             (size_t)(tsr__positions(sharding) * c.outs) * sizeof *c.spare);
+    if (!c.spare) return out_of_scratch(exec);
+    if (tsr__see(exec->rt, c.from, g->in_count, &sight, exec->error)) return exec->error->status;
+  }
+  tsr_status status = run_parts(&c, sharding);
+  for (int i = 0; i < c.spare_count; i++) tsr__buffer_release(c.spare[i]);
+  return tsr__unsee(&sight, status, exec->error);
 }

@@ -141,9 +141,10 @@ static int64_t local_count(const tsr__exec *exec, int node, int position, const 
 }
 
 /* Elements of a reduction's partials, which may be more than its result has there. */
-static int64_t partial_count(const tsr__exec *exec, int node, int position,
-                             const tsr__extent *extent)
+int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position)
 {
+  int node = exec->plan->schedule.accums[accum].node;
+  const tsr__extent *extent = &exec->extents[accum];
   const tsr__gnode *g = &exec->program->nodes[node];
   if (!tsr__is_scattered(exec->program, g)) return local_count(exec, node, position, extent);
   tsr_shape shape = tsr__gnode_shape(g);
@@ -179,9 +180,9 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   exec->partials[accum] = tsr__arena_new(exec->scratch, size);
   if (!exec->partials[accum]) return out_of_scratch(exec);
   for (int p = 0; p < domain->part_count; p++) {
-    int device = tsr__position_device(&domain->sharding, p);
+    int device = tsr__home_device(exec->rt, &domain->sharding, p);
     if (!tsr__device_local(topology, device)) continue;
-    int64_t count = partial_count(exec, acc->node, p, &exec->extents[accum]);
+    int64_t count = tsr__partial_count(exec, accum, p);
     tsr__partial_ask ask = { device, exec->program, acc, count };
     exec->partials[accum][p] = devices->ops->partial(exec->rt, &ask, exec->error);
     if (!exec->partials[accum][p]) return exec->error->status;
@@ -205,7 +206,7 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
   for (int i = 0; i < io->output_count; i++)
     outputs[i] = exec->values[io->outputs[i]]->parts[position];
   for (int i = 0; i < io->accum_count; i++) partials[i] = exec->partials[io->accums[i]][position];
-  part->device = tsr__position_device(&domain->sharding, position);
+  part->device = tsr__home_device(exec->rt, &domain->sharding, position);
   part->position = position;
   tsr__value_box(domain, position, &part->box);
   part->inputs = inputs;
@@ -327,11 +328,12 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
   if (!status && !parts) status = out_of_scratch(exec);
   int count = 0;
   for (int p = 0; p < positions && !status; p++) {
-    int device = tsr__position_device(sharding, p);
+    int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device)) continue;
     status = fill_part(exec, io, &domain, p, &parts[count++]);
   }
   if (status) return status;
+  if (!count) return TSR_OK; /* all of it is other processes' */
   tsr__span_parts(exec, count);
   tsr__run run = { .rt = exec->rt,
                    .program = exec->program,
@@ -351,6 +353,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
  *    mesh 2x2, combined over y     groups {(0,0),(0,1)}  {(1,0),(1,1)}
  *    each member brings            accums [accum_count]     and takes  finals [final_count] */
 typedef struct crossing {
+  const tsr__step *step;
   unsigned axes;
   const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
   const tsr__gnode *scattered;  /* a result, if they are; else NULL */
@@ -415,6 +418,13 @@ static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, t
   return true;
 }
 
+/* What members bring of an accumulator that they do not keep. */
+static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int a)
+{
+  if (exec->whole) return exec->whole[c->accums[a] - c->step->first];
+  return exec->values[exec->plan->schedule.accums[c->accums[a]].operand];
+}
+
 /* Lists of pointers by member, in one block:
  *
  *    partials[m]  -> next: accum_count partials
@@ -434,16 +444,18 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
   void **next = (void **)(outputs + members);
   for (int m = 0; m < members; m++) {
     int p = c->members[m];
-    devices[m] = tsr__position_device(c->sharding, p);
+    devices[m] = tsr__home_device(exec->rt, c->sharding, p);
     partials[m] = (tsr__partial **)next;
     elements[m] = (tsr__buffer **)(partials[m] + c->accum_count);
     outputs[m] = elements[m] + c->accum_count;
     next = (void **)(outputs[m] + c->final_count);
     for (int a = 0; a < c->accum_count; a++) {
       const tsr__accum *accum = &exec->plan->schedule.accums[c->accums[a]];
-      if (c->kept[a]) partials[m][a] = c->kept[a]->partials[p];
-      else if (accum->whole) elements[m][a] = exec->values[accum->operand]->parts[p];
-      else partials[m][a] = exec->partials[c->accums[a]][p];
+      int number = c->accums[a];
+      if (exec->met && exec->met[number]) partials[m][a] = exec->met[number][p];
+      else if (c->kept[a]) partials[m][a] = c->kept[a]->partials[p];
+      else if (accum->whole) elements[m][a] = whole_of(exec, c, a)->parts[p];
+      else partials[m][a] = exec->partials[number][p];
     }
     for (int f = 0; f < c->final_count; f++) {
       const tsr__value *result = exec->values[c->finals[f]];
@@ -508,7 +520,9 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
   int at = c->accum_count++;
   c->accums[at] = accum;
   if (schedule->accums[accum].kept) {
-    c->kept[at] = tsr__exec_kept_meets(exec, step, accum);
+    c->kept[at] = exec->kept ? exec->kept[accum - step->first] : NULL;
+    if (c->kept[at]) atomic_fetch_add_explicit(&c->kept[at]->refs, 1, memory_order_relaxed);
+    else c->kept[at] = tsr__exec_kept_meets(exec, step, accum);
     if (!c->kept[at]) return exec->error->status;
   }
   for (int n = schedule->first_final[accum]; n >= 0; n = schedule->next_final[n]) {
@@ -521,6 +535,43 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
   return TSR_OK;
 }
 
+/* The position that finishes what another one gets of a result: the first of its group, of those
+ * with the same piece. */
+static int leader_of(const crossing *c, const tsr__value *result, int p)
+{
+  tsr_box own, other;
+  tsr__value_box(result, p, &own);
+  for (int q = 0; q < p; q++) {
+    tsr__value_box(result, q, &other);
+    if (same_group(c, q, p) && !memcmp(&own, &other, sizeof own)) return q;
+  }
+  return p;
+}
+
+/* What was finished in other processes, copied to the devices here that get it. */
+static tsr_status take_results(tsr__exec *exec, crossing *c)
+{
+  const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
+  const tsr__value **seen =
+      tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *seen);
+  tsr__sight sight;
+  if (!seen) return out_of_scratch(exec);
+  for (int k = 0; k < c->final_count; k++) seen[k] = exec->values[c->finals[k]];
+  tsr_status status = tsr__see_made(exec->rt, seen, c->final_count, &sight, exec->error);
+  for (int k = 0; k < c->final_count && !status; k++) {
+    tsr__value *result = exec->values[c->finals[k]];
+    for (int p = 0; p < result->part_count; p++) {
+      int leader = leader_of(c, result, p);
+      if (!result->parts[p] || result->parts[leader] || !tsr__holds(&result->sharding, p)) continue;
+      tsr_box box;
+      tsr__value_box(result, p, &box);
+      tsr__box_copy copy = tsr__part_copy(result, &box);
+      ops->copy(&copy, seen[k]->parts[leader], result->parts[p], &exec->traffic);
+    }
+  }
+  return tsr__unsee(&sight, status, exec->error);
+}
+
 /* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines.
  * Values of the results are made here, not by the kernel that filled the accumulators: between
  * them other steps ran, and no memory was held for results that nobody could read yet. */
@@ -528,7 +579,8 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
   int finals = 0;
-  crossing c = { .axes = schedule->accums[accum].axes,
+  crossing c = { .step = step,
+                 .axes = schedule->accums[accum].axes,
                  .sharding = tsr__sharding_of(exec, schedule->accums[accum].node) };
   const tsr__gnode *node = &exec->program->nodes[schedule->accums[accum].node];
   if (tsr__is_scattered(exec->program, node)) c.scattered = node;
@@ -544,6 +596,7 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
     if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
       status = take_along(exec, step, a, &c);
   if (!status) status = combine_groups(exec, &c);
+  if (!status && exec->met) status = take_results(exec, &c);
   for (int a = 0; a < c.accum_count; a++) tsr__kept_release(c.kept[a]);
   return status;
 }
@@ -560,7 +613,7 @@ static void drop_partials(tsr__exec *exec, int accum)
   exec->partials[accum] = NULL;
 }
 
-static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
+static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__accum *accums = exec->plan->schedule.accums;
   /* Outputs and accumulators exist on all devices before one runs, so that a shortage of memory
@@ -575,6 +628,13 @@ static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
     if (kept) status = tsr__exec_keep(exec, a);
     else if (!done) status = cross(exec, step, a);
   }
+  return status;
+}
+
+static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
+{
+  tsr_status status = tsr__step_is_apart(exec, step) ? tsr__meet_step(exec, step, cross_all)
+                                                     : cross_all(exec, step);
   for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
   return status;
 }

@@ -111,7 +111,7 @@ void tsr__span_step(const tsr__exec *exec, const tsr__step *step, int64_t start,
   int positions = tsr__positions(sharding), part = 0;
   for (int p = 0; p < positions; p++) {
     tsr__event own = event;
-    own.device = tsr__position_device(sharding, p);
+    own.device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(tsr__topology_of(exec->rt), own.device)) continue;
     const tsr__busy *b = busy ? &busy[part++] : NULL;
     if (b && atomic_load(&b->first)) {

@@ -52,7 +52,7 @@ static tsr_status show_part(const tsr__exec *exec, int node, int position)
                       .device = -1 };
   memcpy(seen->box.size, value->shape.dims, sizeof value->shape.dims);
   if (position >= 0) {
-    seen->device = tsr__position_device(&value->sharding, position);
+    seen->device = tsr__home_device(exec->rt, &value->sharding, position);
     tsr__value_box(value, position, &seen->box);
     memcpy(seen->shape.dims, seen->box.size, sizeof seen->shape.dims);
   }

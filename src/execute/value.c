@@ -50,7 +50,7 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
   const tsr__topology *topology = tsr__topology_of(rt);
   const tsr__devices *devices = tsr__devices_of(rt);
   for (int p = 0; p < value->part_count; p++) {
-    int device = tsr__position_device(&value->sharding, p);
+    int device = tsr__home_device(rt, &value->sharding, p);
     /* Another process's part stays NULL; loops over parts skip it. */
     if (!tsr__device_local(topology, device)) continue;
     tsr_box box;
@@ -382,10 +382,11 @@ tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error
 /* Into memory of the whole array, in C order; bools as bytes. */
 tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what, tsr__error *error)
 {
+  tsr__sight sight;
+  tsr_status status = tsr__host_sees(&value, what, &sight, error);
   host_job job = { .value = (tsr__value *)value, .to = out };
-  tsr_status status = tsr__value_here(value, what, error);
-  if (status) return status;
-  return each_position(&job, to_host_task) ? TSR_OK : tsr__cancelled(error, what);
+  if (!status && !each_position(&job, to_host_task)) status = tsr__cancelled(error, what);
+  return tsr__host_saw(&sight, status, error);
 }
 
 /* Each part once, by its leader. */
@@ -393,9 +394,11 @@ tsr_status tsr__value_count(const tsr__value *mask, int64_t *out, const char *wh
                             tsr__error *error)
 {
   int64_t total = 0;
-  tsr_status status = tsr__value_here(mask, what, error);
+  tsr__sight sight;
+  tsr_status status = tsr__host_sees(&mask, what, &sight, error);
   for (int p = 0; p < mask->part_count && !status; p++)
     if (tsr__replica_leader(&mask->sharding, p) == p) total += tsr__value_true(mask, p);
+  status = tsr__host_saw(&sight, status, error);
   if (!status) *out = total;
   return status;
 }
@@ -419,7 +422,8 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
 {
   const tsr__device_ops *ops = tsr__devices_of(mask->rt)->ops;
   int64_t at = 0, rows = mask->shape.dims[0], left = place.n;
-  tsr_status status = tsr__value_here(mask, what, error);
+  tsr__sight sight;
+  tsr_status status = tsr__host_sees(&mask, what, &sight, error);
   while (!status && at < rows) {
     tsr_box box;
     const tsr__buffer *bits = mask->parts[position_of(mask, at, &box)];
@@ -432,6 +436,7 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
     left -= here;
     at += box.size[0];
   }
+  status = tsr__host_saw(&sight, status, error);
   if (!status) *row = at;
   return status;
 }
@@ -442,9 +447,10 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
 {
   static const int64_t zero[1], one[1] = { 1 };
   tsr_box box;
-  tsr_status status = tsr__value_here(value, what, error);
+  tsr__sight sight;
+  tsr_status status = tsr__host_sees(&value, what, &sight, error);
   int p = status ? -1 : position_of(value, row, &box);
-  if (p < 0) return status;
+  if (p < 0) return tsr__host_saw(&sight, status, error);
   int64_t start = row - box.start[0];
   tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
                          .rank = 1,
@@ -454,5 +460,5 @@ tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const 
                          .to_start = zero,
                          .size = one };
   tsr__devices_of(value->rt)->ops->to_host(&copy, value->parts[p], out);
-  return TSR_OK;
+  return tsr__host_saw(&sight, TSR_OK, error);
 }

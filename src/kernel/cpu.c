@@ -1,8 +1,8 @@
 /* The table of what the CPU's devices can do, and a runtime's devices made: the one place that
  * names functions of every sub-room. */
+#include "comm/peers.h"
 #include "kernel/routine/routine.h"
 #include "kernel/rows/row_ops.h"
-
 #include "topology/topology.h"
 
 /* A second table (tests/support/guarded_devices.c) forwards to this one, so everything above
@@ -61,8 +61,11 @@ static const tsr__device_ops cpu_ops = {
   .partial = tsr__partial_new,
   .partial_free = tsr__partial_free,
   .partial_take = tsr__partial_take,
+  .partial_tell = tsr__partial_tell,
+  .partial_far = tsr__partial_far,
   .run = tsr__cpu_run,
   .call = tsr__cpu_call,
+  .call_axes = tsr__cpu_call_axes,
   .all_reduce = tsr__cpu_all_reduce,
   .mask_count = tsr__cpu_mask_count,
   .mask_find = tsr__cpu_mask_find,
@@ -117,9 +120,14 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   cpu->base.pools = tsr__new(&rt->heap, (size_t)cpu->base.count * sizeof *cpu->base.pools);
   if (!cpu->base.pools) cpu->base.count = 0;
   bool complete = cpu->base.pools != NULL;
+  /* Where there are other processes they read devices' memory where it lies. */
+  tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
   for (int i = 0; i < cpu->base.count; i++) {
     cpu->base.pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
     complete = complete && cpu->base.pools[i];
+    if (peers && cpu->base.pools[i])
+      tsr__pool_from(cpu->base.pools[i],
+                     &(tsr__pool_source){ tsr__peers_take, tsr__peers_give, peers });
   }
   if (!complete) {
     cpu_free(rt, cpu);

@@ -117,6 +117,7 @@ typedef struct tsr__reshard {
   const tsr_sharding *from, *to;
   const tsr_shape *shape;
   const tsr__blocks_attr *blocks;
+  int device; /* what `to` names no device for: which one takes */
 } tsr__reshard;
 
 /* The box that a position of `to` takes, in elements of the array. */

@@ -65,7 +65,7 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
   const tsr__gnode *g = &program->nodes[node], *in = &program->nodes[tsr__in(program, g, 0)];
   *shape = tsr__gnode_shape(in);
   return (tsr__reshard){ &program->shardings[in->sharding], &program->shardings[g->sharding], shape,
-                         g->attr_bytes ? tsr__attr_of(program, g) : NULL };
+                         g->attr_bytes ? tsr__attr_of(program, g) : NULL, 0 };
 }
 
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
@@ -74,7 +74,8 @@ void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_f
   const tsr_shape *shape = move->shape;
   tsr_box want, part, piece;
   int count = tsr__positions(from);
-  int own = position_on(from, tsr__position_device(to, to_position), to_position);
+  int device = to->mesh ? tsr__position_device(to, to_position) : move->device;
+  int own = position_on(from, device, to_position);
   if (!tsr__holds(to, to_position)) return; /* zeros */
   if (own >= 0 && !tsr__holds(from, own)) own = -1;
   int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
@@ -105,6 +106,7 @@ int64_t tsr__piece_bytes(tsr_dtype dtype, int rank, const tsr_box *box)
 
 typedef struct tally {
   const tsr_sharding *from;
+  const tsr_mesh *mesh; /* of the devices that take */
   int device, rank;
   tsr_dtype dtype;
   int64_t bytes;
@@ -113,16 +115,25 @@ typedef struct tally {
 static void add_piece(void *user, const tsr__moved_box *piece)
 {
   tally *t = user;
-  if (tsr__position_device(t->from, piece->position) != t->device)
-    t->bytes += tsr__piece_bytes(t->dtype, t->rank, piece->box);
+  int device = t->from->mesh ? tsr__position_device(t->from, piece->position)
+                             : tsr__first_beside(t->mesh, t->device);
+  if (device != t->device) t->bytes += tsr__piece_bytes(t->dtype, t->rank, piece->box);
 }
 
 int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype)
 {
-  tally t = { .from = move->from, .rank = move->shape->rank, .dtype = dtype };
+  const tsr_mesh *mesh = move->to->mesh ? move->to->mesh : move->from->mesh;
+  tally t = { .from = move->from, .mesh = mesh, .rank = move->shape->rank, .dtype = dtype };
   for (int p = 0; p < tsr__positions(move->to); p++) {
     t.device = tsr__position_device(move->to, p);
     tsr__reshard_pieces(move, p, add_piece, &t);
+  }
+  if (move->to->mesh || !mesh) return t.bytes;
+  /* What has no mesh each process gets: the first one's is counted. */
+  for (int d = 1; d < tsr__topology_of(mesh->rt)->device_count; d++) {
+    tsr__reshard there = *move;
+    there.device = t.device = d;
+    if (tsr__first_beside(mesh, d) == d) tsr__reshard_pieces(&there, 0, add_piece, &t);
   }
   return t.bytes;
 }
@@ -130,7 +141,7 @@ int64_t tsr__move_bytes(const tsr__reshard *move, tsr_dtype dtype)
 int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                            const tsr_shape *shape)
 {
-  return tsr__move_bytes(&(tsr__reshard){ from, to, shape, NULL }, dtype);
+  return tsr__move_bytes(&(tsr__reshard){ from, to, shape, NULL, 0 }, dtype);
 }
 
 /* The elements that a device wants and does not hold; a position that is on no device of `from`
@@ -156,7 +167,7 @@ static int64_t lacking(const tsr__reshard *move, int to_position)
 int64_t tsr__reshard_weight(const tsr_sharding *from, const tsr_sharding *to, tsr_dtype dtype,
                             const tsr_shape *shape)
 {
-  return tsr__move_weight(&(tsr__reshard){ from, to, shape, NULL }, dtype);
+  return tsr__move_weight(&(tsr__reshard){ from, to, shape, NULL, 0 }, dtype);
 }
 
 int64_t tsr__move_weight(const tsr__reshard *move, tsr_dtype dtype)

@@ -181,7 +181,10 @@ static void add_piece(void *user, const tsr__shift_piece *piece)
   tally *t = user;
   tsr_box box = { .start = { 0 } };
   memcpy(box.size, piece->size, sizeof box.size);
-  if (tsr__position_device(t->v->from[piece->operand], piece->from_position) != t->device)
+  const tsr_sharding *from = t->v->from[piece->operand];
+  int device = from->mesh ? tsr__position_device(from, piece->from_position)
+                          : tsr__first_beside(t->v->to->mesh, t->device);
+  if (device != t->device)
     t->bytes += tsr__piece_bytes((tsr_dtype)t->v->node->dtype, piece->rank, &box);
 }
 

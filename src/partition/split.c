@@ -139,7 +139,7 @@ int64_t tsr__window_weight(const tsr__meeting *m, const tsr_sharding *left)
   tsr_shape shape = tsr__gnode_shape(x);
   tsr__blocks_attr blocks;
   if (!tsr__window_blocks(m, &blocks)) return 0;
-  return tsr__move_weight(&(tsr__reshard){ left, left, &shape, &blocks }, (tsr_dtype)x->dtype);
+  return tsr__move_weight(&(tsr__reshard){ left, left, &shape, &blocks, 0 }, (tsr_dtype)x->dtype);
 }
 
 double tsr__products_in(const tsr__program *program, const tsr__gnode *node)

@@ -266,6 +266,16 @@ static int position_of(const tsr_sharding *sharding, int device, int hint)
   return -1;
 }
 
+/* Whether one of two has a mesh and there are several processes: then what has none lies in each of
+ * them, and nowhere as what has one. */
+static bool only_one_placed(const tsr_sharding *a, const tsr_sharding *b)
+{
+  const tsr_mesh *mesh = a->mesh ? a->mesh : b->mesh;
+
+  if (!a->mesh == !b->mesh || mesh->abstract) return false;
+  return tsr__topology_of(mesh->rt)->process_count > 1;
+}
+
 static bool sharding_fits(const tsr_sharding *sharding, const tsr_shape *shape)
 {
   tsr__error error = { .status = TSR_OK };
@@ -290,7 +300,7 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   /* Canonical forms that are equal need no look at boxes. */
   if (tsr__sharding_equal(a, b)) return true;
   if (a->unreduced | b->unreduced || a->memory != b->memory) return false;
-  if (tsr__positions(a) != tsr__positions(b)) return false;
+  if (tsr__positions(a) != tsr__positions(b) || only_one_placed(a, b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;
     int q = position_of(b, tsr__position_device(a, p), p);
@@ -307,7 +317,7 @@ bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_sh
 {
   if (!memcmp(a, b, sizeof *a)) return true;
   if (a->unreduced != b->unreduced || a->memory != b->memory) return false;
-  if (tsr__positions(a) != tsr__positions(b)) return false;
+  if (tsr__positions(a) != tsr__positions(b) || only_one_placed(a, b)) return false;
   for (int p = 0; p < tsr__positions(a); p++) {
     tsr_box left, right;
     if (tsr__position_device(a, p) != tsr__position_device(b, p)) return false;

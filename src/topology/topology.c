@@ -89,7 +89,7 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
                           "devices \"%s\": '%s' is no device count; write a "
                           "number from 1 to %d after \"cpu:\"",
                           quote, tsr__quote(colon + 1, strlen(colon + 1), kind), (int)MAX_DEVICES);
-  /* One process: others are for tsr__topology_pretend, until there are some. */
+  /* One process: others are for tsr__topology_spread, until there are some. */
   *out = (tsr__topology){
     .kind = "cpu", .device_count = count, .process_count = 1, .per_process = count
   };
@@ -148,7 +148,7 @@ tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
   return TSR_OK;
 }
 
-bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
+bool tsr__topology_spread(tsr_runtime *rt, int count, int index)
 {
   tsr__topology *topology = tsr__topology_of(rt);
 
@@ -159,6 +159,25 @@ bool tsr__topology_pretend(tsr_runtime *rt, int count, int index)
   topology->process_index = index;
   topology->device_count = count * topology->per_process;
   return true;
+}
+
+int tsr__first_beside(const tsr_mesh *mesh, int device)
+{
+  const tsr__topology *topology = mesh && !mesh->abstract ? tsr__topology_of(mesh->rt) : NULL;
+
+  return topology ? device / topology->per_process * topology->per_process : 0;
+}
+
+bool tsr__topology_split(tsr_runtime *rt, int count, int index)
+{
+  tsr__topology *topology = tsr__topology_of(rt);
+  int all = topology ? topology->device_count : 0;
+
+  if (!topology || count < 1 || all % count || topology->process_count > 1) return false;
+  topology->per_process = all / count;
+  if (tsr__topology_spread(rt, count, index)) return true;
+  topology->per_process = all;
+  return false;
 }
 
 int tsr__device_process(const tsr__topology *topology, int device)

@@ -108,10 +108,16 @@ tsr__topology *tsr__topology_of(const tsr_runtime *rt); /* the runtime's slot */
 tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices);
 /* Tests: says that the runtime is process `index` of `count`, each with as many devices as this
  * one. Only before the first mesh is made; false otherwise. */
-bool tsr__topology_pretend(tsr_runtime *rt, int count, int index);
+bool tsr__topology_spread(tsr_runtime *rt, int count, int index);
+/* The same of devices that are all processes' together: each has as many of them. False also where
+ * that cannot be. */
+bool tsr__topology_split(tsr_runtime *rt, int count, int index);
 /* The process that holds a device, and whether it is this one. */
 int tsr__device_process(const tsr__topology *topology, int device);
 bool tsr__device_local(const tsr__topology *topology, int device);
+/* The first device of a device's process, as a mesh's runtime has them: there lies what has no
+ * mesh, in each process; 0 of a mesh without devices. */
+int tsr__first_beside(const tsr_mesh *mesh, int device);
 
 struct tsr_mesh {
   tsr_mesh *next; /* in its list */

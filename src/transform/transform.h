@@ -10,6 +10,7 @@
 
 #include "array/array_room.h"
 #include "tessera/function.h"
+#include "graph/leaves.h"
 #include "tessera/tree.h"
 
 /* ---- forms of trees ------------------------------------------------------------------------ */
@@ -23,13 +24,6 @@ tsr_array *tsr__form_fill(tsr_scope *scope, const char *form, tsr_array *const *
                           const char *site);
 /* Other arrays in the form of an argument: of an array the one leaf. */
 tsr_array *tsr__like(tsr_array *like, tsr_array *const *leaves, int count, const char *site);
-/* Arrays, as they are taken out of trees. */
-typedef struct tsr__leaves {
-  tsr_array **at;
-  int count, room;
-} tsr__leaves;
-/* Adds the arrays of a tree in order; `out` grows in the arena. False: out of memory. */
-bool tsr__leaves_of(tsr__arena *arena, tsr_array *tree, tsr__leaves *out);
 
 /* Without memory nothing says so but who asked for it: gives what a call made, and records
  * TSR_ENOMEM with `scope` where that is nothing, or inert, and nobody recorded why. */

@@ -20,7 +20,7 @@ tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call
 
 bool tsr_is_tree(const tsr_array *a)
 {
-  return a && !a->inert && a->op == TSR__OP_TREE;
+  return tsr__is_tree(a);
 }
 
 int tsr_item_count(const tsr_array *tree)
@@ -182,40 +182,12 @@ tsr_array *tsr_field_at(tsr_array *tree, const char *path, const char *site)
 
 int tsr_leaf_count(const tsr_array *tree)
 {
-  int count = 0;
-  if (!tsr_is_tree(tree)) return tree ? 1 : 0;
-  for (int i = 0; i < tree->in_count; i++) count += tsr_leaf_count(tree->in[i]);
-  return count;
+  return tsr__leaf_count(tree);
 }
 
 int tsr_tree_leaves(tsr_array *tree, tsr_array **out, int room)
 {
-  int count = 0;
-  if (!tsr_is_tree(tree)) {
-    if (tree && room > 0) out[0] = tree;
-    return tree ? 1 : 0;
-  }
-  for (int i = 0; i < tree->in_count; i++) {
-    int at = count < room ? count : room;
-    count += tsr_tree_leaves(tree->in[i], out + at, room - at);
-  }
-  return count;
-}
-
-bool tsr__leaves_of(tsr__arena *arena, tsr_array *tree, tsr__leaves *out)
-{
-  int more = tsr_leaf_count(tree), need = out->count + more;
-  if (need > out->room) {
-    int room = need < 2 * out->room ? 2 * out->room : need;
-    tsr_array **grown = tsr__arena_new(arena, (size_t)room * sizeof *grown);
-    if (!grown) return false;
-    if (out->count) memcpy(grown, out->at, (size_t)out->count * sizeof *grown);
-    out->at = grown;
-    out->room = room;
-  }
-  tsr_tree_leaves(tree, out->at + out->count, more);
-  out->count = need;
-  return true;
+  return tsr__leaves_write(tree, out, room);
 }
 
 /* ---- forms ----------------------------------------------------------------------------------- */

@@ -251,7 +251,11 @@ ENTRY3(ops, tsr__partial *, partial, tsr_runtime *, const tsr__partial_ask *, ts
 VOID1(partial_free, tsr__partial *)
 ENTRY4(ops, tsr__partial *, partial_take, const tsr__partial *, const int64_t *, int64_t,
        tsr__error *)
+VOID2(partial_tell, const tsr__partial *, tsr__partial_told *)
+ENTRY4(ops, tsr__partial *, partial_far, tsr_runtime *, const tsr__partial_ask *,
+       const tsr__partial_told *, tsr__error *)
 ENTRY2(ops, tsr_status, call, const tsr__call *, tsr__error *)
+ENTRY2(ops, unsigned, call_axes, const struct tsr__program *, int)
 ENTRY2(ops, tsr_status, run, const tsr__run *, tsr__error *)
 ENTRY3(ops, tsr_status, all_reduce, const tsr__all_reduce *, tsr__traffic *, tsr__error *)
 ENTRY2(ops, int64_t, mask_count, const tsr__buffer *, int64_t)
@@ -357,8 +361,11 @@ static void fill_ops(void)
   hidden_ops.partial = hidden_partial;
   hidden_ops.partial_free = hidden_partial_free;
   hidden_ops.partial_take = hidden_partial_take;
+  hidden_ops.partial_tell = hidden_partial_tell;
+  hidden_ops.partial_far = hidden_partial_far;
   hidden_ops.run = hidden_run;
   hidden_ops.call = hidden_call;
+  hidden_ops.call_axes = hidden_call_axes;
   hidden_ops.all_reduce = hidden_all_reduce;
   hidden_ops.mask_count = hidden_mask_count;
   hidden_ops.mask_find = hidden_mask_find;

@@ -106,7 +106,7 @@ TEST(hybrid_meshes_are_blocks_of_processes)
   static const int by_rows[8] = { 0, 1, 2, 3, 4, 5, 6, 7 };
   static const int by_columns[8] = { 0, 1, 4, 5, 2, 3, 6, 7 };
   tsr_runtime *rt = fixture_devices("cpu:4");
-  CHECK(tsr__topology_pretend(rt, 2, 0));
+  CHECK(tsr__topology_spread(rt, 2, 0));
   tsr_mesh_opts rows = opts_of("", "4x2"), columns = opts_of("", "2x4");
   rows.outer[0] = 2;
   columns.outer[1] = 2;
@@ -125,7 +125,7 @@ TEST(hybrid_meshes_wire_each_process_alike)
   } rows[] = { { "2x16x4", "1x16x4", "a=2,b=16,c=4", 0 },
                { "1x8x16", "1x4x16", "a=1,b=8,c=16", 1 } };
   tsr_runtime *rt = fixture_devices("cpu:64"), *alone = fixture_devices("cpu:64");
-  CHECK(tsr__topology_pretend(rt, 2, 1));
+  CHECK(tsr__topology_spread(rt, 2, 1));
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tsr_mesh_opts both = opts_of("4x4x4", rows[i].mesh), one = opts_of("4x4x4", rows[i].inner);
     both.outer[rows[i].axis] = 2;

@@ -649,7 +649,7 @@ TEST(plans_are_the_same_in_every_process)
   tsr__partitioned plans[2];
   for (int index = 0; index < 2; index++) {
     fixture f = { .rt = fixture_devices("cpu:4") };
-    CHECK(tsr__topology_pretend(f.rt, 2, index));
+    CHECK(tsr__topology_spread(f.rt, 2, index));
     f.mesh = tsr_mesh_make(f.rt, "x=2,y=4");
     f.s = tsr_scope_open(f.rt);
     tsr__program_init(&f.p, &f.rt->heap);

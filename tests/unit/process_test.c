@@ -10,7 +10,7 @@ static tsr_runtime *pretend(int index)
 {
   tsr_runtime *rt = fixture_devices("cpu:4");
 
-  CHECK(tsr__topology_pretend(rt, PROCESSES, index));
+  CHECK(tsr__topology_spread(rt, PROCESSES, index));
   return rt;
 }
 
@@ -129,15 +129,15 @@ TEST(pretending_has_limits)
 {
   tsr_runtime *rt = fixture_devices("cpu:4");
 
-  CHECK(!tsr__topology_pretend(NULL, 2, 0));
-  CHECK(!tsr__topology_pretend(rt, 0, 0));
-  CHECK(!tsr__topology_pretend(rt, 2, 2));
-  CHECK(!tsr__topology_pretend(rt, 2, -1));
-  CHECK(!tsr__topology_pretend(rt, 1025, 0)); /* 4100 devices */
+  CHECK(!tsr__topology_spread(NULL, 2, 0));
+  CHECK(!tsr__topology_spread(rt, 0, 0));
+  CHECK(!tsr__topology_spread(rt, 2, 2));
+  CHECK(!tsr__topology_spread(rt, 2, -1));
+  CHECK(!tsr__topology_spread(rt, 1025, 0)); /* 4100 devices */
   CHECK_I64(fixture_count(rt), 4);
-  CHECK(tsr__topology_pretend(rt, 1024, 1023));
+  CHECK(tsr__topology_spread(rt, 1024, 1023));
   CHECK_I64(fixture_count(rt), 4096);
   tsr_mesh_make(rt, "x=2");
-  CHECK(!tsr__topology_pretend(rt, 2, 0)); /* meshes are not made anew */
+  CHECK(!tsr__topology_spread(rt, 2, 0)); /* meshes are not made anew */
   tsr_runtime_close(rt);
 }

@@ -26,7 +26,7 @@ static fixture open_fixture(void)
 static fixture open_process(int index)
 {
   fixture f = { .rt = fixture_devices("cpu:4") };
-  CHECK(tsr__topology_pretend(f.rt, 2, index));
+  CHECK(tsr__topology_spread(f.rt, 2, index));
   f.mesh = tsr_mesh_make(f.rt, "x=2,y=4");
   CHECK_STATUS(tsr_mesh_status(f.mesh), TSR_OK, NULL);
   f.s = tsr_scope_open(f.rt);

@@ -446,7 +446,7 @@ TEST(scopes_have_a_default_mesh)
 TEST(addressable_is_what_this_process_has)
 {
   tsr_runtime *rt = fixture_devices("cpu:4");
-  CHECK(tsr__topology_pretend(rt, 2, 1));
+  CHECK(tsr__topology_spread(rt, 2, 1));
   tsr_sharding all = tsr_on(tsr_mesh_make(rt, "x=8"), "x");
   tsr_mesh *mine = tsr_mesh_sub(all.mesh, "x", 4, 4);
   tsr_sharding own = tsr_on(mine, "x"), theirs = tsr_on(tsr_mesh_sub(all.mesh, "x", 0, 4), "x");

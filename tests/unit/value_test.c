@@ -20,7 +20,7 @@ static tsr_runtime *open_process(int devices, int processes, int index)
   setenv("TEST_GUARD", "1", 1);
   snprintf(text, sizeof text, "cpu:%d", devices);
   tsr_runtime *rt = fixture_devices(text);
-  if (processes > 1) CHECK(tsr__topology_pretend(rt, processes, index));
+  if (processes > 1) CHECK(tsr__topology_spread(rt, processes, index));
   CHECK_STATUS(tsr__devices_install(rt), TSR_OK, NULL);
   return rt;
 }
@@ -163,7 +163,7 @@ TEST(programs_refuse_what_is_elsewhere)
 {
   setenv("TEST_GUARD", "1", 1);
   tsr_runtime *rt = tsr_runtime_open("cpu:4");
-  CHECK(tsr__topology_pretend(rt, 2, 0));
+  CHECK(tsr__topology_spread(rt, 2, 0));
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4");
   int64_t data[100];
   for (int i = 0; i < 100; i++) data[i] = i;

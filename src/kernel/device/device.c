@@ -24,7 +24,9 @@ tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
 static tsr__pool *pool_of(const tsr_runtime *rt, int device)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
-  return devices->pools[device - devices->first];
+  int at = device - devices->first;
+  /* What is done here for a device of another process takes memory of the first one. */
+  return devices->pools[at < 0 || at >= devices->count ? 0 : at];
 }
 
 /* ---- buffers --------------------------------------------------------------------------------- */

@@ -94,9 +94,11 @@ typedef struct tsr__foreign {
 
 typedef struct tsr__partial tsr__partial;
 typedef struct tsr__partial_ask tsr__partial_ask;
+typedef struct tsr__partial_told tsr__partial_told;
 typedef struct tsr__run tsr__run;
 typedef struct tsr__all_reduce tsr__all_reduce;
 typedef struct tsr__call tsr__call;
+struct tsr__program;
 
 typedef struct tsr__device_ops {
   const char *kind;                /* "cpu" */
@@ -132,9 +134,17 @@ typedef struct tsr__device_ops {
    * no index: all of it, in order. NULL with the error set. */
   tsr__partial *(*partial_take)(const tsr__partial *from, const int64_t *index, int64_t count,
                                 tsr__error *error);
+  /* What another process must know to read one; and one of another process, of which that was told
+   * and lies where `told` says: read only, and freed as others are. `ask` is as it was there. NULL
+   * with the error set. */
+  void (*partial_tell)(const tsr__partial *partial, tsr__partial_told *out);
+  tsr__partial *(*partial_far)(tsr_runtime *rt, const tsr__partial_ask *ask,
+                               const tsr__partial_told *told, tsr__error *error);
   tsr_status (*run)(const tsr__run *run, tsr__error *error);
   /* A device routine: sort, prefix sums, ... (routine/). */
   tsr_status (*call)(const tsr__call *call, tsr__error *error);
+  /* The mesh axes along which the devices of such a node work together; 0: each by itself. */
+  unsigned (*call_axes)(const struct tsr__program *program, int node);
   tsr_status (*all_reduce)(const tsr__all_reduce *combine, tsr__traffic *traffic,
                            tsr__error *error);
   /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */

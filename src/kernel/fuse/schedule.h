@@ -113,7 +113,7 @@ typedef struct tsr__all_reduce {
   const tsr__schedule *schedule;
   const tsr__pieces *pieces; /* NULL: all of it */
   int member_count;
-  const int *devices; /* a device a member */
+  const int *devices; /* a device a member; others in other processes take theirs later */
   int accum_count;
   const int *accums;                    /* accums that travel together, ascending */
   tsr__partial *const *const *partials; /* [member][accum]; of whole ones NULL, */
@@ -125,6 +125,15 @@ typedef struct tsr__all_reduce {
   const int64_t *populations; /* [final]: number of elements reduced into each output when no
                                             mask or group says otherwise */
 } tsr__all_reduce;
+
+/* What another process must know of an accumulator to read it: where its memory lies, and the rare
+ * sums that do not fit there. */
+typedef struct tsr__partial_told {
+  const void *memory;
+  const void *escapes[2];
+  size_t escape_bytes[2];
+  bool failed[2];
+} tsr__partial_told;
 
 /* One array of a routine on one device. */
 typedef struct tsr__shard {

@@ -23,11 +23,34 @@ static tsr__routine_fn *const routines[TSR__OPS] = {
 };
 #undef OP
 
+/* A node of several results has the placement of the first: all lie alike. */
+static const tsr_sharding *sharding_of(const tsr__call *call)
+{
+  const tsr__gnode *node = tsr__call_node(call);
+  int number =
+      node->result_count ? call->program->results[node->first_result].sharding : node->sharding;
+  return &call->program->shardings[number];
+}
+
 /* A table that is cut is looked into by those who hold it, whatever kernel the row names. */
 tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
 {
   if (tsr__looks_away(tsr__call_node(call))) return tsr__routine_take(call, error);
   return routines[tsr__call_node(call)->op](call, error);
+}
+
+unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
+{
+  /* Those that find their devices by the lines of a dim. */
+  static tsr__routine_fn *const by_lines[] = { tsr__routine_sort, tsr__routine_cumsum,
+                                               tsr__routine_cumprod, tsr__routine_cummax,
+                                               tsr__routine_cummin };
+  const tsr__gnode *g = &program->nodes[node];
+  const tsr_sharding *at = sharding_of(&(tsr__call){ .program = program, .node = node });
+  unsigned axes = g->reduce_axes;
+  for (size_t i = 0; i < sizeof by_lines / sizeof *by_lines && at->mesh; i++)
+    if (routines[g->op] == by_lines[i]) axes |= tsr__dim_axes(at, tsr__dim_of(program, g));
+  return axes;
 }
 
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)
@@ -63,15 +86,6 @@ void tsr__load_reals(tsr_dtype dtype, const void *from, int64_t at, int64_t n, d
 }
 
 /* ---- groups of devices ----------------------------------------------------------------------- */
-
-/* A node of several results has the placement of the first: all lie alike. */
-static const tsr_sharding *sharding_of(const tsr__call *call)
-{
-  const tsr__gnode *node = tsr__call_node(call);
-  int number =
-      node->result_count ? call->program->results[node->first_result].sharding : node->sharding;
-  return &call->program->shardings[number];
-}
 
 /* Whether two positions differ along axes of a set alone: of such a set a group is made. Without a
  * mesh there is one position. */

@@ -170,11 +170,17 @@ static tsr_status each_run(const meeting *m, int member, bool results)
   return TSR_OK;
 }
 
+/* Those of another process lead there. */
+static bool is_here(const tsr__all_reduce *c, int member)
+{
+  return tsr__device_local(tsr__topology_of(c->rt), c->devices[member]);
+}
+
 bool tsr__leads_piece(const tsr__all_reduce *c, int member)
 {
   int first = 0;
   while (!same_piece(c, first, member)) first++;
-  return first == member;
+  return first == member && is_here(c, member);
 }
 
 static tsr_status scatter(const meeting *m)
@@ -195,7 +201,8 @@ tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, 
   const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error, false };
   tsr_status status = tsr__meet_whole(&m);
   if (c->pieces) return status ? status : scatter(&m);
-  if (!status) status = send_run(&m, 0, NULL);
+  if (status || !is_here(c, 0)) return status;
+  status = send_run(&m, 0, NULL);
   for (int k = 0; k < c->final_count && !status; k++) {
     const run all = { 0, c->out_counts[k], 0 };
     if (has_partials(c, k)) status = finish_run(&m, 0, k, &all);

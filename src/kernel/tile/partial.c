@@ -205,9 +205,44 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
   return p;
 }
 
+/* Escapes lie in the heap, the rest behind the header. */
+void tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out)
+{
+  *out = (tsr__partial_told){ .memory = p->data };
+  for (int i = 0; i < p->ops->rows; i++) {
+    out->escapes[i] = p->rows[i].escape;
+    out->escape_bytes[i] = p->rows[i].escape_count * sizeof(tsr__escape);
+    out->failed[i] = p->rows[i].failed;
+  }
+}
+
+tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
+                               const tsr__partial_told *told, tsr__error *error)
+{
+  tsr__partial *p = tsr__new(&rt->heap, sizeof *p);
+  if (!p) {
+    tsr__error_set(error, TSR_ENOMEM, "no memory to combine sums with other processes");
+    return NULL;
+  }
+  *p = (tsr__partial){ .rt = rt, .device = ask->device, .far = true };
+  tsr__partial_plan(p, ask->accum->row, ask->accum->dtype, ask->count);
+  p->data = (void *)(uintptr_t)told->memory;
+  take_data(p, &rt->heap);
+  for (int i = 0; i < p->ops->rows; i++) {
+    p->rows[i].escape = (tsr__escape *)(uintptr_t)told->escapes[i];
+    p->rows[i].escape_count = told->escape_bytes[i] / sizeof(tsr__escape);
+    p->rows[i].failed = told->failed[i];
+  }
+  return p;
+}
+
 void tsr__partial_free(tsr__partial *p)
 {
   if (!p) return;
+  if (p->far) {
+    tsr__del(&p->rt->heap, p, sizeof *p);
+    return;
+  }
   const tsr__devices *devices = tsr__devices_of(p->rt);
   tsr__partial_stop(p);
   tsr__pool_give(devices->pools[p->device - devices->first], p, HEADER + p->bytes);

@@ -17,6 +17,7 @@ struct tsr__partial {
   int64_t count; /* output elements */
   size_t bytes;  /* of `data` */
   void *data;
+  bool far; /* the memory is another process's, to be read alone */
   tsr__rows rows[2];
 };
 
@@ -51,6 +52,9 @@ void tsr__partial_free(tsr__partial *partial);
 /* The device table's partial_take. */
 tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, int64_t count,
                                 tsr__error *error);
+void tsr__partial_tell(const tsr__partial *partial, tsr__partial_told *out);
+tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
+                               const tsr__partial_told *told, tsr__error *error);
 
 /* Combines the partials of a group of devices and finalises (all_reduce.c). */
 tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *combine, tsr__traffic *traffic,

@@ -1,0 +1,509 @@
+/* Segments that processes of one host share, and how they wait for each other there.
+ *
+ * A process counts its meetings in one word, which it alone writes and all others read:
+ *
+ *    word   | run: 40 bits | meeting in it: 24 bits |      the last meeting of a run is END
+ *
+ * It waits until every word is at least its own. Who fails writes what happened into one of two
+ * places, by the run's last bit, and goes to the run's END at once; nobody can be two runs ahead,
+ * so the place is read before it is written again.
+ *
+ * Invariant: a word never falls, and what a process wrote before it raised its word is seen by
+ * whoever saw it raised. */
+#include "comm/peers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  MEETING_BITS = 24,
+  SPINS = 64,  /* then others get the core: there may be fewer cores than processes */
+  YIELDS = 64, /* then this process sleeps */
+  NAP_MS = 20, /* between two looks whether those who are waited for still live */
+  PAGE = 4096,
+  SIZES = 256 /* different sizes of free blocks, of which pools have fewer */
+};
+#define END ((UINT64_C(1) << MEETING_BITS) - 1)
+
+/* What a process says of a run that failed. */
+typedef struct failure {
+  _Atomic uint64_t run;
+  int process; /* whose it was first */
+  tsr__error error;
+} failure;
+
+/* The front of a segment. */
+typedef struct head {
+  _Atomic uint64_t word;
+  _Atomic uint32_t bell, sleepers; /* raised with the word; who waits for it */
+  uint64_t fingerprint;            /* of the run */
+  char what[160];
+  uint64_t note_at[2], note_size[2]; /* what it brought to a gathering, by the meeting's last bit */
+  failure failed[2];
+} head;
+
+typedef struct free_list {
+  size_t size;
+  void *first;
+} free_list;
+
+typedef struct segment {
+  char *base;
+  int64_t pid;
+} segment;
+
+struct tsr__peers {
+  tsr__heap *heap;
+  tsr__peers_start start;
+  size_t size; /* of each segment, most of which is never touched */
+  segment *all;
+  int file;
+  pthread_mutex_t lock; /* of the memory */
+  size_t used;
+  free_list free[SIZES];
+  int sizes;
+  pthread_mutex_t run_lock; /* recursive: held from enter to leave */
+  int depth;
+  uint64_t run, meeting;
+  int told;      /* the process whose word of a failure this one passes on; -1: none */
+  void *note[2]; /* of this meeting and of the one before, which others may still read */
+  size_t note_room[2];
+};
+
+static head *head_of(const tsr__peers *peers, int process)
+{
+  return (head *)(void *)peers->all[process].base;
+}
+
+static head *own(const tsr__peers *peers)
+{
+  return head_of(peers, peers->start.index);
+}
+
+int tsr__peers_index(const tsr__peers *peers)
+{
+  return peers->start.index;
+}
+
+int tsr__peers_count(const tsr__peers *peers)
+{
+  return peers->start.count;
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+/* Four times the machine's memory: addresses are never given back, only pages are. */
+static size_t segment_size(void)
+{
+  long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  size_t size = (size_t)1 << 36;
+  size_t most = pages > 0 && page > 0 ? 4 * (size_t)pages * (size_t)page : 0;
+  while (size < most) size *= 2;
+  return size;
+}
+
+/* What processes tell each other first: where a segment is to be found. */
+typedef struct greeting {
+  int64_t pid, file;
+  uint64_t size;
+} greeting;
+
+static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
+                              tsr__error *error)
+{
+  char path[64];
+  bool mine = process == peers->start.index;
+  int file = peers->file;
+  if (!mine) {
+    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)from->pid, (long long)from->file);
+    file = open(path, O_RDWR | O_CLOEXEC);
+  }
+  void *base = MAP_FAILED;
+  if (file >= 0)
+    base =
+        mmap(NULL, (size_t)from->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  int reason = errno;
+  if (!mine && file >= 0) close(file);
+  if (base == MAP_FAILED)
+    return tsr__error_set(
+        error, TSR_EUNSUPPORTED,
+        "process %d cannot map the device memory of process %d (pid %lld): error %d; "
+        "run both on one host as one user",
+        peers->start.index, process, (long long)from->pid, reason);
+  peers->all[process] = (segment){ base, from->pid };
+  peers->size = (size_t)from->size;
+  return TSR_OK;
+}
+
+static tsr_status map_all(tsr__peers *peers, tsr__error *error)
+{
+  const tsr__peers_start *start = &peers->start;
+  size_t bytes = (size_t)start->count * sizeof(greeting);
+  greeting mine = { getpid(), peers->file, segment_size() };
+  greeting *all = tsr__new(peers->heap, bytes);
+  if (!all) return tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
+  tsr_status status = TSR_OK;
+  if (ftruncate(peers->file, (off_t)mine.size))
+    status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices: error %d", errno);
+  /* Each tells even where it failed, so that nobody waits for it. */
+  if (status) mine.size = 0;
+  tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);
+  if (!status) status = told;
+  for (int p = 0; p < start->count && !status; p++) {
+    if (all[p].size != segment_size())
+      status = tsr__error_set(error, TSR_EUNSUPPORTED,
+                              "process %d shares no device memory with this one; run all processes "
+                              "on one host",
+                              p);
+    else status = map_segment(peers, p, &all[p], error);
+  }
+  tsr__del(peers->heap, all, bytes);
+  return status;
+}
+
+/* Once more, so that nobody ends before others have its segment. */
+static tsr_status see_all(tsr__peers *peers, tsr_status status, tsr__error *error)
+{
+  const tsr__peers_start *start = &peers->start;
+  size_t bytes = (size_t)start->count * sizeof(int);
+  int *all = tsr__new(peers->heap, bytes), mine = status;
+  if (!all) return status ? status : tsr__error_set(error, TSR_ENOMEM, "no memory for processes");
+  tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);
+  if (!status) status = told;
+  for (int p = 0; p < start->count && !status; p++)
+    if (all[p])
+      status = tsr__error_set(error, TSR_EUNSUPPORTED,
+                              "process %d could not share device memory: see its message", p);
+  tsr__del(peers->heap, all, bytes);
+  return status;
+}
+
+static void close_peers(tsr__peers *peers)
+{
+  if (!peers) return;
+  for (int p = 0; peers->all && p < peers->start.count; p++)
+    if (peers->all[p].base) munmap(peers->all[p].base, peers->size);
+  if (peers->all) tsr__del(peers->heap, peers->all, (size_t)peers->start.count * sizeof(segment));
+  if (peers->file >= 0) close(peers->file);
+  pthread_mutex_destroy(&peers->lock);
+  pthread_mutex_destroy(&peers->run_lock);
+  tsr__del(peers->heap, peers, sizeof *peers);
+}
+
+static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr__peers **out,
+                             tsr__error *error)
+{
+  tsr__peers *peers = tsr__new(heap, sizeof *peers);
+  if (!peers) return tsr__error_set(error, TSR_ENOMEM, "no memory for processes");
+  peers->heap = heap;
+  peers->start = *start;
+  peers->used = (sizeof(head) + PAGE - 1) / PAGE * PAGE;
+  pthread_mutexattr_t again;
+  pthread_mutexattr_init(&again);
+  pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&peers->lock, NULL);
+  pthread_mutex_init(&peers->run_lock, &again);
+  pthread_mutexattr_destroy(&again);
+  peers->all = tsr__new(heap, (size_t)start->count * sizeof *peers->all);
+  peers->file = memfd_create("tessera", MFD_CLOEXEC);
+  tsr_status status = TSR_OK;
+  if (!peers->all || peers->file < 0)
+    status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices");
+  if (!status) status = see_all(peers, map_all(peers, error), error);
+  if (status) close_peers(peers);
+  else *out = peers;
+  return status;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static size_t rounded(size_t bytes)
+{
+  size_t unit = bytes >= PAGE ? PAGE : 64;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/* The list of free blocks of a size; NULL where there are too many sizes for one of its own. */
+static free_list *list_of(tsr__peers *peers, size_t size)
+{
+  for (int i = 0; i < peers->sizes; i++)
+    if (peers->free[i].size == size) return &peers->free[i];
+  if (peers->sizes == SIZES) return NULL;
+  peers->free[peers->sizes].size = size;
+  return &peers->free[peers->sizes++];
+}
+
+void *tsr__peers_take(void *user, size_t bytes)
+{
+  tsr__peers *peers = user;
+  size_t size = rounded(bytes);
+  void *block = NULL;
+  pthread_mutex_lock(&peers->lock);
+  free_list *list = list_of(peers, size);
+  if (list && list->first) {
+    block = list->first;
+    memcpy(&list->first, block, sizeof list->first);
+  } else {
+    size_t unit = size >= PAGE ? PAGE : 64, at = (peers->used + unit - 1) / unit * unit;
+    if (size <= peers->size - at) {
+      block = peers->all[peers->start.index].base + at;
+      peers->used = at + size;
+    }
+  }
+  pthread_mutex_unlock(&peers->lock);
+  return block;
+}
+
+/* The pages of large blocks go back to the machine. */
+void tsr__peers_give(void *user, void *block, size_t bytes)
+{
+  tsr__peers *peers = user;
+  size_t size = rounded(bytes);
+  if (!block) return;
+  if (size >= 16 * PAGE)
+    fallocate(peers->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)tsr__peers_offset(peers, block), (off_t)size);
+  pthread_mutex_lock(&peers->lock);
+  free_list *list = list_of(peers, size);
+  if (list) {
+    memcpy(block, &list->first, sizeof list->first);
+    list->first = block;
+  }
+  pthread_mutex_unlock(&peers->lock);
+}
+
+bool tsr__peers_has(const tsr__peers *peers, const void *at)
+{
+  uintptr_t base = (uintptr_t)peers->all[peers->start.index].base;
+  return (uintptr_t)at >= base && (uintptr_t)at < base + peers->size;
+}
+
+uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at)
+{
+  return (uint64_t)((const char *)at - peers->all[peers->start.index].base);
+}
+
+void *tsr__peers_at(const tsr__peers *peers, int process, uint64_t offset)
+{
+  return peers->all[process].base + offset;
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+static uint64_t word_at(const tsr__peers *peers, uint64_t meeting)
+{
+  return peers->run << MEETING_BITS | meeting;
+}
+
+/* Raises this process's word and wakes those who sleep for it. */
+static void raise_word(tsr__peers *peers, uint64_t word)
+{
+  head *me = own(peers);
+  atomic_store(&me->word, word);
+  atomic_fetch_add(&me->bell, 1);
+  if (atomic_load(&me->sleepers)) syscall(SYS_futex, &me->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What others said first is passed on as they said it. */
+static void say_failure(tsr__peers *peers, const tsr__error *error)
+{
+  failure *f = &own(peers)->failed[peers->run & 1];
+  if (peers->told >= 0) {
+    const failure *from = &head_of(peers, peers->told)->failed[peers->run & 1];
+    f->process = from->process;
+    f->error = from->error;
+  } else {
+    f->process = peers->start.index;
+    f->error = *error;
+  }
+  atomic_store(&f->run, peers->run);
+}
+
+/* Whether a process said that a run failed; then `error` says so. */
+static bool has_failed(tsr__peers *peers, int process, tsr__error *error)
+{
+  failure *f = &head_of(peers, process)->failed[peers->run & 1];
+  if (process == peers->start.index || atomic_load(&f->run) != peers->run) return false;
+  *error = (tsr__error){ .status = TSR_OK };
+  tsr__error_set(error, f->error.status, "process %d: %s", f->process, f->error.text);
+  peers->told = process;
+  return true;
+}
+
+static bool is_gone(const tsr__peers *peers, int process, tsr__error *error)
+{
+  const tsr__peers_start *start = &peers->start;
+  if (start->gone) return start->gone(start->user, process, error);
+  if (!kill((pid_t)peers->all[process].pid, 0) || errno != ESRCH) return false;
+  tsr__error_set(error, TSR_EPEER, "process %d (pid %lld) has ended", process,
+                 (long long)peers->all[process].pid);
+  return true;
+}
+
+/* Sleeps until a process's bell rings, or for a while. */
+static void nap(head *of, uint32_t bell)
+{
+  const struct timespec some = { 0, NAP_MS * 1000000L };
+  atomic_fetch_add(&of->sleepers, 1);
+  syscall(SYS_futex, &of->bell, FUTEX_WAIT, bell, &some, NULL, 0);
+  atomic_fetch_sub(&of->sleepers, 1);
+}
+
+/* What this process waits in, for messages. */
+static tsr_status lost(const tsr__peers *peers, const tsr__error *why, tsr__error *error)
+{
+  return tsr__error_set(error, why->status, "%s while this one waited in %s", why->text,
+                        own(peers)->what);
+}
+
+/* Waits until another process has come as far. A failure of its in this run ends the waiting; at
+ * the END everybody comes, failed or not. */
+static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, tsr__error *error)
+{
+  head *of = head_of(peers, process);
+  tsr__error why = { .status = TSR_OK };
+  for (int64_t turn = 0;; turn++) {
+    uint32_t bell = atomic_load(&of->bell);
+    if (atomic_load(&of->word) >= word) return TSR_OK;
+    if (turn < SPINS) continue;
+    if (turn < SPINS + YIELDS) {
+      sched_yield();
+      continue;
+    }
+    if (is_gone(peers, process, &why)) return lost(peers, &why, error);
+    nap(of, bell);
+  }
+}
+
+/* The next meeting of a run: all come to it or are known to have failed. */
+static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
+{
+  uint64_t word = word_at(peers, meeting);
+  peers->meeting = meeting;
+  raise_word(peers, word);
+  for (int p = 0; p < peers->start.count; p++) {
+    if (p == peers->start.index) continue;
+    tsr_status status = wait_for(peers, p, word, error);
+    if (status) return status;
+  }
+  tsr__error why;
+  for (int p = 0; p < peers->start.count && meeting != END; p++)
+    if (has_failed(peers, p, &why)) {
+      *error = why;
+      return error->status;
+    }
+  return TSR_OK;
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* All must have begun the same. */
+static tsr_status compare(tsr__peers *peers, tsr__error *error)
+{
+  const head *me = own(peers);
+  for (int p = 0; p < peers->start.count; p++) {
+    const head *of = head_of(peers, p);
+    if (of->fingerprint == me->fingerprint) continue;
+    return tsr__error_set(error, TSR_EPEER,
+                          "processes run different programs: process %d is at %s, process %d at "
+                          "%s; all processes must make the same calls in the same order",
+                          peers->start.index, me->what, p, of->what);
+  }
+  return TSR_OK;
+}
+
+tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error)
+{
+  pthread_mutex_lock(&peers->run_lock);
+  if (peers->depth++) return TSR_OK;
+  head *me = own(peers);
+  peers->run++;
+  peers->told = -1;
+  me->fingerprint = work->fingerprint;
+  snprintf(me->what, sizeof me->what, "%s%s%s", work->what, work->site ? " at " : "",
+           work->site ? work->site : "");
+  tsr__error mine = { .status = TSR_OK };
+  tsr_status status = meet(peers, 1, &mine);
+  if (!status) status = compare(peers, &mine);
+  if (!status) return TSR_OK;
+  *error = mine;
+  return tsr__peers_leave(peers, status, error);
+}
+
+/* A process that is gone does not come to the end either: its failure is this one's answer. */
+tsr_status tsr__peers_leave(tsr__peers *peers, tsr_status status, tsr__error *error)
+{
+  if (peers->depth > 1) {
+    peers->depth--;
+    pthread_mutex_unlock(&peers->run_lock);
+    return status;
+  }
+  tsr__error why = { .status = TSR_OK };
+  if (status) say_failure(peers, error);
+  tsr_status end = meet(peers, END, &why);
+  for (int p = 0; p < peers->start.count && !end && !status; p++)
+    if (has_failed(peers, p, &why)) end = why.status;
+  peers->depth = 0;
+  pthread_mutex_unlock(&peers->run_lock);
+  if (status || !end) return status;
+  *error = why;
+  return end;
+}
+
+tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, tsr__peers_note *all,
+                             tsr__error *error)
+{
+  head *me = own(peers);
+  uint64_t meeting = peers->meeting + 1;
+  int at = (int)(meeting & 1);
+  if (size > peers->note_room[at]) {
+    tsr__peers_give(peers, peers->note[at], peers->note_room[at]);
+    peers->note[at] = tsr__peers_take(peers, 2 * size);
+    peers->note_room[at] = peers->note[at] ? 2 * size : 0;
+    if (!peers->note[at])
+      return tsr__error_set(error, TSR_ENOMEM, "no shared memory to meet other processes");
+  }
+  if (size) memcpy(peers->note[at], mine, size);
+  me->note_at[at] = size ? tsr__peers_offset(peers, peers->note[at]) : 0;
+  me->note_size[at] = size;
+  tsr_status status = meet(peers, meeting, error);
+  for (int p = 0; p < peers->start.count && !status; p++) {
+    const head *of = head_of(peers, p);
+    all[p] =
+        (tsr__peers_note){ tsr__peers_at(peers, p, of->note_at[at]), (size_t)of->note_size[at] };
+  }
+  return status;
+}
+
+tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error)
+{
+  return meet(peers, peers->meeting + 1, error);
+}
+
+/* ---- a runtime's ----------------------------------------------------------------------------- */
+
+static void slot_free(tsr_runtime *rt, void *slot)
+{
+  (void)rt;
+  close_peers(slot);
+}
+
+tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, tsr__error *error)
+{
+  tsr__peers *peers = NULL;
+  tsr_status status = open_peers(&rt->heap, start, &peers, error);
+  if (status) return status;
+  rt->slots[TSR__SLOT_PEERS] = peers;
+  rt->slot_free[TSR__SLOT_PEERS] = slot_free;
+  return TSR_OK;
+}

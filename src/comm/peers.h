@@ -1,0 +1,75 @@
+/* Level 1: the engine `local`: processes of one host that read each other's device memory.
+ *
+ * Each process has a segment, shared memory without a name, which all of them map: what one process
+ * allocates there the others read where it lies. Nothing is sent; processes say where things are,
+ * wait for each other, read, and wait again before anything moves or goes.
+ *
+ *    process 0   | head |  blocks ...        |      mapped by 0, 1, 2 ...; written by 0 alone
+ *    process 1   | head |  blocks ...        |
+ *
+ * All of them make the same calls in the same order (one program, several processes). A run is what
+ * lies between enter and leave: within it processes meet any number of times; its end is one more
+ * meeting, at which they agree how it went. Who fails in a run says so and skips the rest of its
+ * meetings; the others find that out at their next one, so that nobody waits for it. */
+#ifndef TSR_COMM_PEERS_H
+#define TSR_COMM_PEERS_H
+
+#include "base/base.h"
+
+typedef struct tsr__peers tsr__peers;
+
+/* How processes find each other before they share memory. */
+typedef struct tsr__peers_start {
+  int index, count;
+  /* `size` bytes of each process, at all of them in order of their indices. */
+  tsr_status (*all_gather)(void *user, const void *mine, size_t size, void *all, tsr__error *error);
+  /* Whether a process is known to have ended or failed; then the error says which and why. NULL:
+   * nobody knows, and the operating system is asked whether it runs. Called from any thread. */
+  bool (*gone)(void *user, int process, tsr__error *error);
+  void *user;
+} tsr__peers_start;
+
+/* Those of a runtime, before its devices; when it closes the others may go on reading what they
+ * have mapped. TSR_EUNSUPPORTED where processes cannot map each other's memory (other hosts, other
+ * users), TSR_ENOMEM. Collective. */
+tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, tsr__error *error);
+
+int tsr__peers_index(const tsr__peers *peers);
+int tsr__peers_count(const tsr__peers *peers);
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+/* A block of this process's segment, page-aligned where it is large, else by 64; NULL without
+ * memory. Thread-safe. For pools: freed blocks are taken again by size. */
+void *tsr__peers_take(void *peers, size_t bytes);
+void tsr__peers_give(void *peers, void *block, size_t bytes);
+/* Whether memory lies in this process's segment, and where; where that is in another's. */
+bool tsr__peers_has(const tsr__peers *peers, const void *at);
+uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at);
+void *tsr__peers_at(const tsr__peers *peers, int process, uint64_t offset);
+
+/* ---- meeting ----------------------------------------------------------------------------- */
+
+/* What all processes must be about to do: equal on all, or it is an error that says who differs. */
+typedef struct tsr__peers_work {
+  uint64_t fingerprint;
+  const char *what, *site; /* borrowed; told where processes differ or one is waited for in vain */
+} tsr__peers_work;
+
+/* Begins a run; nested ones are part of the first. Other threads of this process wait. */
+tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error);
+/* Ends it with this process's status: TSR_OK where it was that on all; else its own, or what the
+ * first process that failed says. Every enter that succeeded needs one. */
+tsr_status tsr__peers_leave(tsr__peers *peers, tsr_status status, tsr__error *error);
+/* Within a run: `size` bytes of each process, any number of them. `all` [process] is valid until
+ * the next meeting. Until tsr__peers_part no process changes what it had before. */
+typedef struct tsr__peers_note {
+  const void *data;
+  size_t size;
+} tsr__peers_note;
+tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, tsr__peers_note *all,
+                             tsr__error *error);
+/* Within a run: waits until all have read what they wanted. */
+tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error);
+
+#endif

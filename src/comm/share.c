@@ -1,0 +1,50 @@
+/* Processes of a job come to share device memory: what they must tell each other first goes by way
+ * of the coordinator, and who is gone it knows. */
+#include "comm/comm.h"
+#include "comm/peers.h"
+
+#define WAIT_SECONDS 300.0
+
+static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
+{
+  tsr_runtime *rt = user;
+  tsr__comm *comm = rt->slots[TSR__SLOT_COMM];
+  tsr__error own = { .status = TSR_OK };
+  tsr__text text;
+  tsr__text_init(&text, &rt->heap);
+  const tsr__comm_meeting meeting = { .name = "tessera/memory",
+                                      .seconds = WAIT_SECONDS,
+                                      .record = { mine, size } };
+  tsr_status status = tsr__comm_meet(comm, &meeting, &text, &own);
+  tsr__fields reader = { (const uint8_t *)tsr__text_get(&text),
+                         (const uint8_t *)tsr__text_get(&text) + text.length, false };
+  for (int p = 0; p < tsr__comm_count(comm) && !status; p++) {
+    tsr__blob record = tsr__take_bytes(&reader);
+    if (reader.bad || record.length != size)
+      status = tsr__error_set(&own, TSR_EPEER, "process %d says something else than this one", p);
+    else memcpy((char *)all + (size_t)p * size, record.data, size);
+  }
+  tsr__text_free(&text);
+  if (status && error) *error = own;
+  return status;
+}
+
+static bool is_gone(void *user, int process, tsr__error *error)
+{
+  tsr_runtime *rt = user;
+  tsr__comm *comm = rt->slots[TSR__SLOT_COMM];
+  if (tsr__comm_failed(comm, error)) return true;
+  if (tsr__comm_presence(comm, process) != TSR__LEFT) return false;
+  *error = (tsr__error){ .status = TSR_OK };
+  tsr__error_set(error, TSR_EPEER, "process %d has closed its runtime", process);
+  return true;
+}
+
+tsr_status tsr__comm_share(tsr_runtime *rt)
+{
+  tsr__error error = { .status = TSR_OK };
+  const tsr__peers_start start = { tsr_process_index(rt), tsr_process_count(rt), gather, is_gone,
+                                   rt };
+  if (!tsr__peers_install(rt, &start, &error)) return TSR_OK;
+  return tsr__runtime_fail(rt, error.status, "tsr_initialize: %s", error.text);
+}

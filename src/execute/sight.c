@@ -1,0 +1,240 @@
+/* Parts that other processes hold, made readable here while a step or the host needs them.
+ *
+ *   value        parts  0 1 | - -     of a process that has devices 0 and 1 of four
+ *   what is seen parts  0 1 | 2 3     2 and 3 lie in the other's memory and are read there
+ *
+ * Each process tells where its parts lie, all wait for each other, read, and wait again. Whether a
+ * value needs that follows from how it lies alone, so that all processes meet or none does. */
+#include "execute/engine.h"
+
+tsr__peers *tsr__peers_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_PEERS];
+}
+
+int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding, int position)
+{
+  return sharding->mesh ? tsr__position_device(sharding, position) : tsr__devices_of(rt)->first;
+}
+
+/* Whether a process has a replica of what a position holds. */
+static bool holds_it(const tsr__topology *topology, const tsr_sharding *sharding, int leader,
+                     int process)
+{
+  for (int p = leader, count = tsr__positions(sharding); p < count; p++)
+    if (tsr__device_process(topology, tsr__position_device(sharding, p)) == process &&
+        tsr__replica_leader(sharding, p) == leader)
+      return true;
+  return false;
+}
+
+/* Whether every process has all parts of what lies so. */
+static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
+{
+  const tsr__topology *topology = tsr__topology_of(rt);
+  if (!sharding->mesh || topology->process_count == 1) return true;
+  for (int p = 0, count = tsr__positions(sharding); p < count; p++) {
+    if (tsr__replica_leader(sharding, p) != p) continue;
+    for (int process = 0; process < topology->process_count; process++)
+      if (!holds_it(topology, sharding, p, process)) return false;
+  }
+  return true;
+}
+
+/* ---- what is told ---------------------------------------------------------------------------- */
+
+static size_t bytes_of(const tsr__value *value, int position)
+{
+  tsr_box box;
+  tsr__value_box(value, position, &box);
+  return tsr__device_bytes((tsr_dtype)value->dtype, tsr__box_count(&box, value->shape.rank));
+}
+
+/* Memory that the user lent is not where others can read: it is copied. */
+static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int position,
+                              tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
+  tsr__buffer *part = value->parts[position];
+  size_t bytes = bytes_of(value, position);
+  if (tsr__peers_has(peers, ops->map(part))) {
+    tsr__buffer_hold(part);
+    return part;
+  }
+  tsr__buffer *copy =
+      ops->buffer(value->rt, tsr__home_device(value->rt, &value->sharding, position), bytes, error);
+  if (copy) memcpy(ops->map(copy), ops->map(part), bytes);
+  return copy;
+}
+
+/* Where the parts of this process lie, in the order of their positions. */
+static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
+                       tsr__error *error)
+{
+  for (int p = 0; p < value->part_count; p++) {
+    if (!value->parts[p]) continue;
+    tsr__buffer *part = reachable(peers, value, p, error);
+    if (!part) return error->status;
+    sight->told[sight->told_count] = part;
+    sight->offsets[sight->told_count++] =
+        tsr__peers_offset(peers, tsr__devices_of(value->rt)->ops->map(part));
+  }
+  return TSR_OK;
+}
+
+/* ---- what is seen ---------------------------------------------------------------------------- */
+
+/* `next` [process]: the place of its next offset. */
+static tsr__value *fill(tsr__peers *peers, const tsr__value *value, const tsr__peers_note *notes,
+                        int64_t *next, tsr__error *error)
+{
+  tsr_runtime *rt = value->rt;
+  tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, value->rows };
+  tsr__value *seen = tsr__value_frame(rt, &layout, error);
+  for (int p = 0; seen && p < value->part_count; p++) {
+    int device = tsr__position_device(&value->sharding, p);
+    int process = tsr__device_process(tsr__topology_of(rt), device);
+    int64_t at = next[process]++;
+    if (value->parts[p]) {
+      tsr__buffer_hold(value->parts[p]);
+      seen->parts[p] = value->parts[p];
+      continue;
+    }
+    uint64_t offset = 0;
+    if ((size_t)(at + 1) * sizeof offset > notes[process].size) {
+      tsr__error_set(error, TSR_EPEER, "process %d says less of its parts than this one expects",
+                     process);
+    } else {
+      memcpy(&offset, (const char *)notes[process].data + (size_t)at * sizeof offset,
+             sizeof offset);
+      seen->parts[p] = tsr__buffer_adopt(rt, device,
+                                         &(tsr__foreign){ tsr__peers_at(peers, process, offset),
+                                                          bytes_of(value, p), NULL, NULL });
+      if (!seen->parts[p])
+        tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+    }
+    if (seen->parts[p]) continue;
+    tsr__value_release(seen);
+    return NULL;
+  }
+  return seen;
+}
+
+static size_t room_of(const tsr__sight *sight, int positions, int processes)
+{
+  return (size_t)sight->count * sizeof(tsr__value *) +
+         (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t)) +
+         (size_t)processes * (sizeof(tsr__peers_note) + sizeof(int64_t));
+}
+
+/* One block:  made[count] | told[positions] | offsets[positions] | notes[n] | next[n] */
+static bool open_sight(tsr__sight *sight, int positions, int processes)
+{
+  sight->room_bytes = room_of(sight, positions, processes);
+  sight->made = tsr__new(&sight->rt->heap, sight->room_bytes);
+  if (!sight->made) return false;
+  sight->told = (tsr__buffer **)(sight->made + sight->count);
+  sight->offsets = (uint64_t *)(sight->told + positions);
+  sight->notes = (tsr__peers_note *)(sight->offsets + positions);
+  sight->next = (int64_t *)(sight->notes + processes);
+  return true;
+}
+
+static void close_sight(tsr__sight *sight)
+{
+  for (int i = 0; sight->made && i < sight->count; i++) tsr__value_release(sight->made[i]);
+  for (int i = 0; i < sight->told_count; i++) tsr__buffer_release(sight->told[i]);
+  if (sight->made) tsr__del(&sight->rt->heap, sight->made, sight->room_bytes);
+  *sight = (tsr__sight){ .rt = sight->rt };
+}
+
+/* `all`: also what every process has replicas of, as these may not be filled yet. */
+static bool is_wanted(const tsr__value *value, bool all)
+{
+  if (!value || !value->sharding.mesh) return false;
+  return all || !is_everywhere(value->rt, &value->sharding);
+}
+
+static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, tsr__error *error)
+{
+  tsr__peers *peers = tsr__peers_of(sight->rt);
+  int positions = 0, wanted = 0;
+  for (int i = 0; peers && i < sight->count; i++)
+    if (is_wanted(values[i], all)) {
+      positions += values[i]->part_count;
+      wanted++;
+    }
+  if (!wanted) return TSR_OK;
+  if (!open_sight(sight, positions, tsr__peers_count(peers)))
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < sight->count && !status; i++)
+    if (is_wanted(values[i], all)) status = tell(peers, values[i], sight, error);
+  if (!status)
+    status =
+        tsr__peers_gather(peers, sight->offsets, (size_t)sight->told_count * sizeof *sight->offsets,
+                          sight->notes, error);
+  sight->met = !status;
+  for (int i = 0; i < sight->count && !status; i++) {
+    if (!is_wanted(values[i], all)) continue;
+    sight->made[i] = fill(peers, values[i], sight->notes, sight->next, error);
+    if (!sight->made[i]) status = error->status;
+    else values[i] = sight->made[i];
+  }
+  if (status) close_sight(sight);
+  return status;
+}
+
+tsr_status tsr__see(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
+                    tsr__error *error)
+{
+  *sight = (tsr__sight){ .rt = rt, .count = count };
+  return see(sight, values, false, error);
+}
+
+tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
+                         tsr__error *error)
+{
+  *sight = (tsr__sight){ .rt = rt, .count = count };
+  return see(sight, values, true, error);
+}
+
+tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
+{
+  if (!sight->made) return status;
+  if (!status && sight->met) status = tsr__peers_part(tsr__peers_of(sight->rt), error);
+  close_sight(sight);
+  return status;
+}
+
+/* ---- the host -------------------------------------------------------------------------------- */
+
+static uint64_t print_of(const tsr__value *value, const char *what)
+{
+  uint64_t hash = tsr__hash(what, strlen(what), value->dtype);
+  return tsr__hash(value->shape.dims, (size_t)value->shape.rank * sizeof(int64_t), hash);
+}
+
+tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight *sight,
+                          tsr__error *error)
+{
+  tsr_runtime *rt = (*value)->rt;
+  tsr__peers *peers = tsr__peers_of(rt);
+  *sight = (tsr__sight){ .rt = rt };
+  if (!peers || is_everywhere(rt, &(*value)->sharding)) return tsr__value_here(*value, what, error);
+  const tsr__peers_work work = { print_of(*value, what), what, NULL };
+  tsr_status status = tsr__peers_enter(peers, &work, error);
+  if (status) return status;
+  status = tsr__see(rt, value, 1, sight, error);
+  if (!status) return TSR_OK;
+  return tsr__peers_leave(peers, status, error);
+}
+
+tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error)
+{
+  tsr__peers *peers = tsr__peers_of(sight->rt);
+  bool met = sight->made != NULL;
+  if (!met) return status;
+  status = tsr__unsee(sight, status, error);
+  return tsr__peers_leave(peers, status, error);
+}

@@ -1,0 +1,250 @@
+/* Accumulators and whole elements of other processes, for the time that a reduction is combined.
+ *
+ *    accumulator a of a step     position   0    1  |  2    3
+ *    of this process             partials   p    p  |  -    -
+ *    while all meet              met        p    p  |  far  far      far: read where it lies
+ *
+ * What is told of each is where its memory lies and what of it lies in the heap, which is copied
+ * for that long. */
+#include "execute/engine.h"
+
+static tsr_status no_memory(tsr__exec *exec)
+{
+  return tsr__error_set(exec->error, TSR_ENOMEM,
+                        "no memory to combine the results of several processes; free some arrays");
+}
+
+/* What travels of an accumulator: offsets into the segment of its process. */
+typedef struct far_partial {
+  uint64_t memory, escapes[2], escape_bytes[2];
+  uint64_t failed; /* a bit a sum */
+} far_partial;
+
+/* A step that meets: its accumulators one after another, by position. */
+typedef struct meeting {
+  tsr__exec *exec;
+  tsr__peers *peers;
+  const tsr__step *step;
+  far_partial *told;
+  int told_count;
+  tsr__peers_note *notes;
+  size_t *next; /* [process]: bytes of its note that were read */
+} meeting;
+
+static const tsr__accum *accum_of(const tsr__exec *exec, int a)
+{
+  return &exec->plan->schedule.accums[a];
+}
+
+/* What has no mesh is each process's own. */
+static int process_of(const tsr__exec *exec, int a, int position)
+{
+  const tsr_sharding *sharding = tsr__sharding_of(exec, accum_of(exec, a)->node);
+  if (!sharding->mesh) return tsr__topology_of(exec->rt)->process_index;
+  return tsr__device_process(tsr__topology_of(exec->rt), tsr__position_device(sharding, position));
+}
+
+static int positions_of(const tsr__exec *exec, int a)
+{
+  return tsr__positions(tsr__sharding_of(exec, accum_of(exec, a)->node));
+}
+
+/* Whether what is combined of an accumulator lies in several processes. It follows from the plan,
+ * so that all come to the same answer. */
+static bool is_apart(const tsr__exec *exec, int a)
+{
+  const tsr__accum *accum = accum_of(exec, a);
+  const tsr_mesh *mesh = tsr__sharding_of(exec, accum->node)->mesh;
+  if (!mesh || !accum->axes || !tsr__peers_of(exec->rt)) return false;
+  for (int p = 1; p < mesh->device_count; p++)
+    if (process_of(exec, a, p) != process_of(exec, a, 0)) return true;
+  return false;
+}
+
+bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step)
+{
+  for (int a = step->first; a < step->first + step->count; a++)
+    if (is_apart(exec, a)) return true;
+  return false;
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* Of the heap's memory a copy where others can read it. */
+static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t *offset)
+{
+  *offset = 0;
+  if (!bytes) return true;
+  void *copy = tsr__peers_take(m->peers, bytes);
+  if (!copy) return false;
+  memcpy(copy, from, bytes);
+  *offset = tsr__peers_offset(m->peers, copy);
+  return true;
+}
+
+static tsr_status tell(meeting *m, const tsr__partial *partial)
+{
+  tsr__partial_told told;
+  far_partial *out = &m->told[m->told_count++];
+  tsr__devices_of(m->exec->rt)->ops->partial_tell(partial, &told);
+  *out = (far_partial){ .memory = tsr__peers_offset(m->peers, told.memory) };
+  for (int i = 0; i < 2; i++) {
+    if (!copy_out(m, told.escapes[i], told.escape_bytes[i], &out->escapes[i]))
+      return no_memory(m->exec);
+    out->escape_bytes[i] = told.escape_bytes[i];
+    out->failed |= (uint64_t)told.failed[i] << i;
+  }
+  return TSR_OK;
+}
+
+static void take_back(const meeting *m)
+{
+  int own = tsr__peers_index(m->peers);
+  for (int t = 0; t < m->told_count; t++)
+    for (int i = 0; i < 2; i++)
+      if (m->told[t].escapes[i])
+        tsr__peers_give(m->peers, tsr__peers_at(m->peers, own, m->told[t].escapes[i]),
+                        (size_t)m->told[t].escape_bytes[i]);
+}
+
+/* What this process brings of an accumulator: of its kernels, or of a sum that was kept. */
+static tsr__partial **brought(const meeting *m, int a)
+{
+  const tsr__kept *kept = m->exec->kept[a - m->step->first];
+  return kept ? kept->partials : m->exec->partials[a];
+}
+
+/* What has no mesh is each process's own. */
+static bool is_told(const meeting *m, int a)
+{
+  return brought(m, a) && tsr__sharding_of(m->exec, accum_of(m->exec, a)->node)->mesh;
+}
+
+static tsr_status take_kept(const meeting *m)
+{
+  tsr__exec *exec = m->exec;
+  for (int a = m->step->first; a < m->step->first + m->step->count; a++) {
+    tsr__kept **kept = &exec->kept[a - m->step->first];
+    if (!accum_of(exec, a)->kept) continue;
+    *kept = tsr__exec_kept_meets(exec, m->step, a);
+    if (!*kept) return exec->error->status;
+  }
+  return TSR_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
+{
+  int process = process_of(m->exec, a, position);
+  const tsr__peers_note *note = &m->notes[process];
+  far_partial far;
+  if (m->next[process] + sizeof far > note->size) {
+    tsr__error_set(m->exec->error, TSR_EPEER,
+                   "process %d says less of its sums than this one expects", process);
+    return NULL;
+  }
+  memcpy(&far, (const char *)note->data + m->next[process], sizeof far);
+  m->next[process] += sizeof far;
+  tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory) };
+  for (int i = 0; i < 2; i++) {
+    told.escapes[i] = tsr__peers_at(m->peers, process, far.escapes[i]);
+    told.escape_bytes[i] = (size_t)far.escape_bytes[i];
+    told.failed[i] = far.failed >> i & 1;
+  }
+  const tsr__accum *accum = accum_of(m->exec, a);
+  tsr__partial_ask ask = { tsr__position_device(tsr__sharding_of(m->exec, accum->node), position),
+                           m->exec->program, accum, count };
+  return tsr__devices_of(m->exec->rt)->ops->partial_far(m->exec->rt, &ask, &told, m->exec->error);
+}
+
+/* An accumulator with the parts of all processes, in the order in which they were told. */
+static tsr_status read_all(meeting *m, int a)
+{
+  tsr__exec *exec = m->exec;
+  int positions = positions_of(exec, a), own = tsr__peers_index(m->peers);
+  tsr__partial **met = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *met);
+  if (!met) return no_memory(exec);
+  exec->met[a] = met;
+  for (int p = 0; p < positions; p++) {
+    if (process_of(exec, a, p) == own) {
+      met[p] = brought(m, a)[p];
+      continue;
+    }
+    met[p] = read_far(m, a, p, tsr__partial_count(exec, a, p));
+    if (!met[p]) return exec->error->status;
+  }
+  return TSR_OK;
+}
+
+/* ---- a step ---------------------------------------------------------------------------------- */
+
+static tsr_status open_meeting(meeting *m)
+{
+  tsr__exec *exec = m->exec;
+  size_t partials = 0, processes = (size_t)tsr__peers_count(m->peers);
+  size_t accums = (size_t)exec->plan->schedule.accum_count + 1;
+  for (int a = m->step->first; a < m->step->first + m->step->count; a++)
+    partials += (size_t)positions_of(exec, a);
+  m->told = tsr__arena_new(exec->scratch, (partials + 1) * sizeof *m->told);
+  m->notes = tsr__arena_new(exec->scratch, processes * sizeof *m->notes);
+  m->next = tsr__arena_new(exec->scratch, processes * sizeof *m->next);
+  exec->met = tsr__arena_new(exec->scratch, accums * sizeof *exec->met);
+  exec->kept = tsr__arena_new(exec->scratch, (size_t)m->step->count * sizeof *exec->kept);
+  if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept) return no_memory(exec);
+  return TSR_OK;
+}
+
+/* Partials first, then whole elements, each in one meeting. */
+static tsr_status see_step(meeting *m, tsr__sight *sight)
+{
+  tsr__exec *exec = m->exec;
+  int first = m->step->first, count = m->step->count;
+  tsr_status status = open_meeting(m);
+  if (!status) status = take_kept(m);
+  for (int a = first; a < first + count && !status; a++)
+    for (int p = 0, n = positions_of(exec, a); is_told(m, a) && p < n && !status; p++)
+      if (brought(m, a)[p]) status = tell(m, brought(m, a)[p]);
+  if (!status)
+    status = tsr__peers_gather(m->peers, m->told, (size_t)m->told_count * sizeof *m->told, m->notes,
+                               exec->error);
+  for (int a = first; a < first + count && !status; a++)
+    if (brought(m, a)) status = read_all(m, a);
+  exec->whole = status ? NULL : tsr__arena_new(exec->scratch, (size_t)count * sizeof *exec->whole);
+  if (!status && !exec->whole) status = no_memory(exec);
+  for (int a = first; a < first + count && !status; a++)
+    if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
+  return status ? status : tsr__see(exec->rt, exec->whole, count, sight, exec->error);
+}
+
+static void drop_far(const meeting *m)
+{
+  tsr__exec *exec = m->exec;
+  int own = tsr__peers_index(m->peers);
+  for (int a = m->step->first; a < m->step->first + m->step->count && exec->met; a++) {
+    for (int p = 0, n = positions_of(exec, a); p < n && exec->met[a]; p++)
+      if (exec->met[a][p] && process_of(exec, a, p) != own)
+        tsr__devices_of(exec->rt)->ops->partial_free(exec->met[a][p]);
+    exec->met[a] = NULL;
+  }
+  for (int i = 0; i < m->step->count && exec->kept; i++) tsr__kept_release(exec->kept[i]);
+  exec->met = NULL;
+  exec->whole = NULL;
+  exec->kept = NULL;
+}
+
+tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
+                          tsr_status (*combine)(tsr__exec *exec, const tsr__step *step))
+{
+  meeting m = { .exec = exec, .peers = tsr__peers_of(exec->rt), .step = step };
+  tsr__sight sight = { .rt = exec->rt };
+  tsr_status status = see_step(&m, &sight);
+  if (!status) status = combine(exec, step);
+  /* Nobody lets go of what others may still read. */
+  bool parts = sight.made != NULL;
+  status = tsr__unsee(&sight, status, exec->error);
+  if (!status && !parts) status = tsr__peers_part(m.peers, exec->error);
+  drop_far(&m);
+  take_back(&m);
+  return status;
+}
