@@ -1,7 +1,7 @@
 /* Trees: ordered, named, nested containers of arrays, for what belongs together, such as the
  * parameters of a model. A tree is an array handle like any other: functions take and return
- * trees (function.h); tsr_eval, tsr_start, tsr_wait, tsr_explain, tsr_delete and tsr_donate take the
- * arrays in them; what computes with elements refuses them. */
+ * trees (function.h); tsr_eval, tsr_start, tsr_wait, tsr_explain, tsr_delete and tsr_donate take
+ * the arrays in them; what computes with elements refuses them. */
 #ifndef TESSERA_TREE_H
 #define TESSERA_TREE_H
 

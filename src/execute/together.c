@@ -110,7 +110,7 @@ static void take_back(const meeting *m)
 /* What this process brings of an accumulator: of its kernels, or of a sum that was kept. */
 static tsr__partial **brought(const meeting *m, int a)
 {
-  const tsr__kept *kept = m->exec->kept[a - m->step->first];
+  tsr__kept *kept = m->exec->kept[a - m->step->first];
   return kept ? kept->partials : m->exec->partials[a];
 }
 

@@ -9,8 +9,8 @@
 #define TSR_TRANSFORM_TRANSFORM_H
 
 #include "array/array_room.h"
-#include "tessera/function.h"
 #include "graph/leaves.h"
+#include "tessera/function.h"
 #include "tessera/tree.h"
 
 /* ---- forms of trees ------------------------------------------------------------------------ */

@@ -213,7 +213,7 @@ static inline int64_t check_reshard(const tsr_sharding *from, const tsr_sharding
     tsr_box want = check_box(to, shape, q);
     int64_t at[TSR_MAX_RANK] = { 0 };
     for (int64_t e = 0; e < count; e++) source[e] = -1;
-    tsr__reshard_pieces(&(tsr__reshard){ from, to, shape, NULL }, q, check_piece,
+    tsr__reshard_pieces(&(tsr__reshard){ from, to, shape, NULL, 0 }, q, check_piece,
                         &(piece_map){ shape, source, 0 });
     int device = tsr__position_device(to, q);
     for (int64_t e = 0; e < count; e++) {
