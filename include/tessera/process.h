@@ -15,7 +15,8 @@
  * Who may join: processes that know the same secret, which `tessera run` makes; without one only
  * processes of the coordinator's host. Nothing is encrypted.
  *
- * In this version processes share no arrays: each has those of its own devices. */
+ * Arrays lie on the devices of all processes, which are numbered one process after another. In this
+ * version all processes must be on one host. */
 #ifndef TESSERA_PROCESS_H
 #define TESSERA_PROCESS_H
 
@@ -44,20 +45,22 @@ typedef struct tsr_process_opts {
   const tsr_runtime_opts *runtime; /* of the runtime; NULL = the defaults */
 } tsr_process_opts;
 
-/* Opens a runtime over this process's devices as tsr_runtime_open does, and joins the other
- * processes of the program; returns when all are there. Who this process is comes from the options,
- * from TSR_* variables, or from those of Open MPI, MPICH, Slurm, Kubernetes or torchrun; where
- * nothing says anything it is the only one. TSR_LOG=process tells what was found. Errors, in
- * tsr_runtime_status: TSR_EARG where this is said by halves, in contradictions or not in numbers,
- * TSR_EPEER where process 0 cannot be reached, refuses, or others do not come, TSR_EIO where
- * process 0 cannot listen. Returns a runtime owned by the caller until tsr_runtime_close, which
- * says goodbye; that of process 0 waits for the others' first. Collective. */
+/* Joins the other processes of the program and opens a runtime over the devices of all: those
+ * named are this process's, and each of the others has as many. Returns when all are there. Who
+ * this process is comes from the options, from TSR_* variables, or from those of Open MPI, MPICH,
+ * Slurm, Kubernetes or torchrun; where nothing says anything it is the only one. TSR_LOG=process
+ * tells what was found. Errors, in tsr_runtime_status: TSR_EARG where this is said by halves, in
+ * contradictions or not in numbers, TSR_EPEER where process 0 cannot be reached, refuses, or
+ * others do not come, TSR_EIO where process 0 cannot listen, TSR_EUNSUPPORTED where they are not
+ * on one host. Returns a runtime owned by the caller until tsr_runtime_close, which says goodbye;
+ * that of process 0 waits for the others' first. Collective. */
 TSR_API tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *opts);
 
-/* Returns the number of this process, from 0; 0 of a runtime of tsr_runtime_open. Local. */
+/* Returns the number of this process, from 0; 0 of one that is alone. Local. */
 TSR_API int tsr_process_index(const tsr_runtime *rt);
 
-/* Returns how many processes there are; 1 of a runtime of tsr_runtime_open. Local. */
+/* Returns how many processes there are. Of a runtime of tsr_runtime_open that is 1, but under
+ * `tessera run`, which has it join. Local. */
 TSR_API int tsr_process_count(const tsr_runtime *rt);
 
 /* Tells whether a process is there, as far as is known here: false once it failed or said goodbye,
