@@ -241,6 +241,13 @@ static tsr_array *joined_pairs(tsr_scope *s, tsr_array *const *in, void *user)
                    tsr_mul(tsr_item(in[0], 1), tsr_item(in[1], 1)));
 }
 
+static tsr_array *loss_of_steps(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *out = tsr_scan(step, user, in[0], .xs = in[1], .with = in[1]);
+  return tsr_add(tsr_item(out, 0), tsr_sum(tsr_item(out, 1)));
+}
+
 void verb_loops(struct verb_run *r)
 {
   tsr_array *x = verb_matrix(r), *cut = tsr_reshard(x, tsr_on(r->mesh, "data"));
@@ -253,6 +260,8 @@ void verb_loops(struct verb_run *r)
   verb_see_array(r, tsr_switch(i, NULL, .bodies = { halved, doubled, halved }, .in = { x }));
   tsr_array *both = tsr_tuple(r->s, cut, x);
   see_leaves(r, tsr_associative_scan(joined_pairs, NULL, both, .reverse = true));
+  tsr_function *loss = tsr_function_make(r->s, loss_of_steps);
+  see_leaves(r, tsr_call(tsr_value_and_grad(loss), tsr_sum(x), cut));
 }
 
 void verb_donated(struct verb_run *r)
