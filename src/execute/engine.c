@@ -520,8 +520,7 @@ static tsr_status check_devices(const tsr__plan *plan, tsr__error *error)
  * those of which somebody does. */
 static void may_keep(tsr__program *trace, tsr_array *const *roots, int count)
 {
-  bool some = false;
-  for (int i = 1; i < trace->sharding_count; i++) some |= trace->shardings[i].unreduced != 0;
+  bool some = tsr__leaves_sums(trace);
   for (int i = 0; i < count && some; i++) trace->nodes[roots[i]->mark - 1].flags |= TSR__KEEP;
 }
 

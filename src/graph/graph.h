@@ -874,6 +874,7 @@ tsr_status tsr__program_verify(const tsr__program *program, tsr__error *error);
 struct tsr__region {
   _Atomic int refs;
   uint64_t hash;
+  bool sums; /* tsr__leaves_sums of its program */
   tsr__program program;
   int result_count;
   int32_t *results; /* nodes of `program` */
@@ -884,6 +885,8 @@ struct tsr__region {
 tsr__region *tsr__region_make(tsr__program *program, tsr__links results);
 void tsr__region_hold(tsr__region *region);
 void tsr__region_release(tsr__region *region);
+/* Whether something of a program, or in its regions, is left unreduced. */
+bool tsr__leaves_sums(const tsr__program *program);
 /* Whether two regions compute the same. */
 bool tsr__region_same(const tsr__region *a, const tsr__region *b);
 

@@ -90,7 +90,7 @@ static bool copy_node(inliner *in, frame *f, int n)
   /* A region's numbers begin at 0; the node's own say where they are in the whole program. */
   if (node.param >= 0) node.param += f->param;
   /* Roots are what the terminal asked for; a body's results are the call's. */
-  if (f->inside) node.flags &= (uint8_t)~TSR__ROOT;
+  if (f->inside) node.flags &= (uint8_t) ~(TSR__ROOT | TSR__KEEP);
   for (int i = 0; i < node.region_count; i++) {
     int region = tsr__program_region(in->out, tsr__region_in(program, &program->nodes[n], i));
     if (region < 0) return false;
@@ -140,7 +140,8 @@ static bool put_node(inliner *in, frame *f, int n)
     f->place[n] = f->results[o][tsr__index_of(f->program, node)];
   else return copy_node(in, f, n);
   /* Two roots may be one node here: it keeps what either has. */
-  if (f->place[n] >= 0 && !f->inside) in->out->nodes[f->place[n]].flags |= node->flags & TSR__ROOT;
+  if (f->place[n] >= 0 && !f->inside)
+    in->out->nodes[f->place[n]].flags |= node->flags & (TSR__ROOT | TSR__KEEP);
   return f->place[n] >= 0;
 }
 

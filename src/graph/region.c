@@ -9,6 +9,14 @@
  * taken once and makes a program's key cheap to compare however large its regions are. */
 #include "graph/graph.h"
 
+bool tsr__leaves_sums(const tsr__program *program)
+{
+  bool some = false;
+  for (int i = 1; i < program->sharding_count; i++) some |= program->shardings[i].unreduced != 0;
+  for (int i = 0; i < program->region_count; i++) some |= program->regions[i]->sums;
+  return some;
+}
+
 tsr__region *tsr__region_make(tsr__program *program, tsr__links results)
 {
   tsr__heap *heap = program->heap;
@@ -26,6 +34,7 @@ tsr__region *tsr__region_make(tsr__program *program, tsr__links results)
   region->results = list;
   region->result_count = results.count;
   region->hash = tsr__hash(list, links, tsr__program_hash(program));
+  region->sums = tsr__leaves_sums(program);
   tsr__program_init(program, heap);
   return region;
 }

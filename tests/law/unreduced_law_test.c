@@ -313,6 +313,39 @@ TEST(a_sum_that_waits_is_sent_back_when_it_is_needed)
   tsr_runtime_close(rt);
 }
 
+static tsr_array *left_of(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_constrain(tsr_sum(in[0], .dims = TSR_DIMS(0)), tsr_on(user, "-;sum(x)"));
+}
+
+/* What a function returns may be kept as well, and is there for the next call and for who looks. */
+TEST(a_sum_stays_from_call_to_call)
+{
+  double data[12], found[3];
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < 12; i++) data[i] = i / 3 % 2 ? i : i < 3 ? 1e300 : -1e300;
+  tsr_array *x = tsr_put(s, data, TSR_F64, TSR_SHAPE(4, 3), tsr_on(mesh, "x,-"));
+  tsr_function *f = tsr_function_make(s, left_of, .user = mesh);
+  tsr_array *sum = tsr_call(f, x);
+  CHECK_STATUS(tsr_eval(&sum, 1), TSR_OK, s);
+  CHECK(sum->value->kept);
+  CHECK_I64(tsr_last_run(s).bytes_counted, 0);
+  tsr_array *twice = tsr_mul(sum, 2);
+  CHECK_STATUS(tsr_start(&twice, 1), TSR_OK, s);
+  CHECK_STATUS(tsr_wait(twice), TSR_OK, s);
+  CHECK(twice->value->kept);
+  for (int times = 0; times < 2; times++) { /* the second time there are elements */
+    CHECK_STATUS(tsr_read(twice, found, sizeof found), TSR_OK, s);
+    for (int i = 0; i < 3; i++) CHECK_F64_BITS(found[i], 2.0 * (3 + i + 9 + i));
+  }
+  CHECK(!twice->value->kept && sum->value->kept);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(what_cannot_be_a_sum_says_so)
 {
   static const bool bools[4];
