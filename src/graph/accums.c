@@ -1,6 +1,6 @@
 /* Accumulators: what the reductions of a program keep while they run, shared where equal, what of
  * them travels between devices, and in which stage each node is computed. */
-#include "graph/graph.h"
+#include "graph/accums.h"
 
 #include <limits.h>
 

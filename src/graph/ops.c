@@ -1,5 +1,5 @@
 /* The table of operations as data: ops.def, one row an operation. */
-#include "graph/graph.h"
+#include "graph/accums.h"
 
 /* Each is what its fields add up to: a hole would be bytes that nobody sets, and equal
  * attributes would differ by chance. */

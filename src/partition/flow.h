@@ -3,6 +3,7 @@
 #ifndef TSR_PARTITION_FLOW_H
 #define TSR_PARTITION_FLOW_H
 
+#include "graph/accums.h"
 #include "partition/partition.h"
 
 /* One way to do a node: where its result lies then, and where its operands must. Places are numbers

@@ -1,7 +1,7 @@
 /* The table of operations: every row is complete and says what its columns may say. */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/accums.h"
 #include "harness.h"
 
 TEST(every_row_is_filled)

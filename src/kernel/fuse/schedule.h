@@ -4,6 +4,7 @@
 #define TSR_KERNEL_SCHEDULE_H
 
 #include "base/events.h"
+#include "graph/accums.h"
 #include "graph/graph.h"
 #include "topology/topology.h"
 
