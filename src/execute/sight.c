@@ -33,6 +33,8 @@ static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
   if (!sharding->mesh || topology->process_count == 1) return true;
+  /* Of a sum that is left unreduced the others have zeros. */
+  if (sharding->unreduced) return false;
   for (int p = 0, count = tsr__positions(sharding); p < count; p++) {
     if (tsr__replica_leader(sharding, p) != p) continue;
     for (int process = 0; process < topology->process_count; process++)

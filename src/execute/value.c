@@ -283,7 +283,9 @@ int tsr__value_near(const tsr__value *value, int position)
   if (value->parts[position]) return position;
   int leader = tsr__replica_leader(&value->sharding, position);
   for (int p = leader; p < value->part_count; p++)
-    if (value->parts[p] && tsr__replica_leader(&value->sharding, p) == leader) return p;
+    if (value->parts[p] && tsr__replica_leader(&value->sharding, p) == leader &&
+        tsr__holds(&value->sharding, p))
+      return p;
   return -1;
 }
 

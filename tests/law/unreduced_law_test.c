@@ -74,6 +74,7 @@ static void check_zeros(tsr_array *a, uint64_t seed, const char *text)
     tsr__value_box(a->value, p, &box);
     for (int d = 0; d < tsr_shape_of(a).rank; d++) count *= (size_t)box.size[d];
     const unsigned char *bytes = tsr__value_map(a->value, p);
+    if (!bytes) continue; /* another process's */
     for (size_t i = 0; i < count * size; i++)
       if (bytes[i] & (is_float && i % size == size - 1 ? 0x7f : 0xff))
         FAIL("seed %llu: device %d has a part of %s\n%s", (unsigned long long)seed, p,
@@ -272,6 +273,7 @@ TEST(the_first_has_the_value_and_the_others_zeros)
     CHECK_STR(tsr_type_of(a), "i32[4]@(-;sum(x))");
     for (int p = 0; p < 2; p++) {
       const void *part = tsr__value_map(a->value, p);
+      if (!part) continue; /* another process's */
       CHECK_BYTES(part, p ? zeros : numbers, sizeof zeros);
       tsr__value_unmap(a->value, p);
     }
