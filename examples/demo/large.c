@@ -123,13 +123,15 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Times the job and the reading of the same buffers in turn; the figures are medians. */
-static tsr_status time_job(tsr_frame *df, tsr_array *const drawn[2], int devices, result *out)
+static tsr_status time_job(tsr_runtime *rt, tsr_frame *df, tsr_array *const drawn[2], result *out)
 {
   read_span spans[16];
   double pass[ROUNDS], read[ROUNDS];
-  for (int i = 0; i < 2 * devices; i++) {
+  /* Of several processes each has its own share of the devices, and reads that. */
+  int here = tsr_device_count(rt) / tsr_process_count(rt), first = here * tsr_process_index(rt);
+  for (int i = 0; i < 2 * here; i++) {
     tsr_shard shard;
-    tsr_status status = tsr_shard_view(drawn[i % 2], i / 2, &shard);
+    tsr_status status = tsr_shard_view(drawn[i % 2], first + i / 2, &shard);
     if (status) return status;
     spans[i] = (read_span){ shard.data, shard.box.size[0] * 8 };
   }
@@ -138,7 +140,7 @@ static tsr_status time_job(tsr_frame *df, tsr_array *const drawn[2], int devices
     double start = seconds_now();
     run_job(df, out);
     pass[r] = seconds_now() - start;
-    read[r] = read_all(spans, 2 * devices);
+    read[r] = read_all(spans, 2 * here);
   }
   qsort(pass, ROUNDS, sizeof *pass, by_value);
   qsort(read, ROUNDS, sizeof *read, by_value);
@@ -177,7 +179,7 @@ static tsr_status draw_and_time(tsr_runtime *rt, int devices, int64_t rows, resu
     printf("drawn on cpu:%d   %5.2f GB in %.2f s\n", devices, (double)rows * ROW_BYTES / 1e9,
            out->draw);
   fflush(stdout);
-  if (!status) status = time_job(df, drawn, devices, out);
+  if (!status) status = time_job(rt, df, drawn, out);
   if (!status) run_beside(df, out);
   status = tsr_scope_status(s);
   if (status) fprintf(stderr, "%s\n", tsr_message(s));

@@ -203,6 +203,8 @@ static void enqueue(job *j)
 tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   tsr_runtime *rt = scope->rt;
+  /* Processes meet in the order in which programs run, which must be the same on all. */
+  if (tsr__peers_of(rt)) return tsr__evaluate(scope, roots, count, error);
   tsr__engine *engine = rt->slots[TSR__SLOT_PLANS];
   tsr__starter *starter = starter_of(rt, engine);
   size_t bytes = sizeof(job) + (size_t)count * (sizeof(struct root) + sizeof(tsr_array *));

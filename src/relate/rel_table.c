@@ -115,6 +115,10 @@ tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *erro
   int positions = tsr__positions(&rel->sharding);
   int parts = (int)tsr__dim_parts(&rel->sharding, 0);
   *out = (tsr__views){ .rel = rel, .parts = parts, .slices = positions / parts };
+  if (tsr__peers_of(rel->rt) && rel->sharding.mesh)
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "with several processes rows on a mesh cannot yet be sorted, grouped or "
+                          "joined; use arrays or a frame without a mesh");
   for (int p = 0; p < positions; p++)
     if (!tsr__device_local(tsr__topology_of(rel->rt), tsr__position_device(&rel->sharding, p)))
       return tsr__error_set(error, TSR_EUNSUPPORTED,
@@ -312,6 +316,8 @@ int64_t tsr__view_bits(const tsr__view *view, int count)
 tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(need->rt);
+  /* Of a device of another process that one takes care. */
+  if (!tsr__device_local(tsr__topology_of(need->rt), device)) return TSR_OK;
   tsr__pool *pool = devices->pools[device - devices->first];
   tsr_memory memory = tsr__pool_memory(pool);
   if (need->stats && bytes > need->stats->need) need->stats->need = bytes;

@@ -453,6 +453,17 @@ tsr__source *tsr__scan_source(const tsr__visit *v)
   return source && source->front && v->front >= 0 ? source->front : source;
 }
 
+/* Each process would read the file, and give its own codes to the texts of its rows. All refuse it
+ * alike, also those that have all devices of the mesh. */
+static tsr_status check_processes(const reading *r)
+{
+  if (!tsr__peers_of(r->df->node.scope->rt) || !r->source->sharding.mesh) return TSR_OK;
+  return tsr__error_set(r->error, TSR_EUNSUPPORTED,
+                        "%s: with several processes a file cannot yet be read onto a mesh; read it "
+                        "without one, which each process then does for itself",
+                        r->df->what);
+}
+
 tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *error)
 {
   tsr_frame *df = file->df;
@@ -463,6 +474,7 @@ tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *err
   tsr_status status = open_rows(file, error);
   r.source = tsr__scan_source(file);
   if (r.source != df->source) r.pushdown = NULL; /* a front is short */
+  if (!status) status = check_processes(&r);
   if (!status) status = read_columns(&r, scope, file->need);
   /* After a retyping there is no error, but nothing of the reading was kept. */
   drop(&r, status != TSR_OK || df->version != before);
