@@ -176,7 +176,7 @@ static tsr_status see_all(tsr__peers *peers, tsr_status status, tsr__error *erro
 {
   const tsr__peers_start *start = &peers->start;
   size_t bytes = (size_t)start->count * sizeof(int);
-  int *all = tsr__new(peers->heap, bytes), mine = status;
+  int *all = tsr__new(peers->heap, bytes), mine = (int)status;
   if (!all) return status ? status : tsr__error_set(error, TSR_ENOMEM, "no memory for processes");
   tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);
   if (!status) status = told;

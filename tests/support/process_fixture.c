@@ -60,7 +60,7 @@ tsr_runtime *fixture_join_with(const char *name, const tsr_process_opts *opts)
   own.coordinator = fixture_socket(name);
   own.process_count = test_process_count();
   own.process_index = test_process();
-  if (!own.start_timeout) own.start_timeout = 30;
+  if (own.start_timeout == 0) own.start_timeout = 30;
   return tsr_initialize_with("cpu:1", &own);
 }
 
