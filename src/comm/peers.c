@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -33,6 +32,8 @@ enum {
   PAGE = 4096,
   SIZES = 256 /* different sizes of free blocks, of which pools have fewer */
 };
+/* Operations of the futex call, whose header not every C library finds. */
+enum { FUTEX_OF_ALL_WAIT = 0, FUTEX_OF_ALL_WAKE = 1 };
 #define END ((UINT64_C(1) << MEETING_BITS) - 1)
 
 /* What a process says of a run that failed. */
@@ -311,7 +312,8 @@ static void raise_word(tsr__peers *peers, uint64_t word)
   head *me = own(peers);
   atomic_store(&me->word, word);
   atomic_fetch_add(&me->bell, 1);
-  if (atomic_load(&me->sleepers)) syscall(SYS_futex, &me->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  if (atomic_load(&me->sleepers))
+    syscall(SYS_futex, &me->bell, FUTEX_OF_ALL_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* What others said first is passed on as they said it. */
@@ -355,7 +357,7 @@ static void nap(head *of, uint32_t bell)
 {
   const struct timespec some = { 0, NAP_MS * 1000000L };
   atomic_fetch_add(&of->sleepers, 1);
-  syscall(SYS_futex, &of->bell, FUTEX_WAIT, bell, &some, NULL, 0);
+  syscall(SYS_futex, &of->bell, FUTEX_OF_ALL_WAIT, bell, &some, NULL, 0);
   atomic_fetch_sub(&of->sleepers, 1);
 }
 
