@@ -247,12 +247,10 @@ static tsr_status donate_tree(tsr_array *tree, const char *site)
 {
   tsr__leaves all;
   tsr_status status = tsr__spread_trees(&tree, 1, "tsr_donate", site, &all);
-  for (int pass = 0; pass < 2 && !status; pass++)
-    for (int i = 0; i < all.count && !status; i++) {
-      tsr_array *a = all.at[i];
-      if (pass && !a->deleted) tsr__array_donate(a, site);
-      else if (!pass && (a->inert || a->deleted)) status = tsr_donate_at(a, site);
-    }
+  for (int i = 0; i < all.count && !status; i++)
+    if (all.at[i]->inert || all.at[i]->deleted) status = tsr_donate_at(all.at[i], site);
+  for (int i = 0; i < all.count && !status; i++)
+    if (!all.at[i]->deleted) tsr__array_donate(all.at[i], site); /* it may stand there twice */
   return status;
 }
 

@@ -57,6 +57,8 @@ tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *
 
 /* The connection of a runtime; NULL of one that knows of no other processes. */
 tsr__comm *tsr__comm_of(const tsr_runtime *rt);
+
+#define TSR__COMM_SECONDS 300.0 /* how long is waited where nobody says */
 /* Joins the other processes and puts the connection into the runtime's slot; what fails is kept in
  * the runtime (process.c). */
 tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts);

@@ -122,7 +122,7 @@ typedef struct greeting {
 static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
                               tsr__error *error)
 {
-  char path[64];
+  char path[64], why[128];
   bool mine = process == peers->start.index;
   int file = peers->file;
   if (!mine) {
@@ -136,11 +136,11 @@ static tsr_status map_segment(tsr__peers *peers, int process, const greeting *fr
   int reason = errno;
   if (!mine && file >= 0) close(file);
   if (base == MAP_FAILED)
-    return tsr__error_set(
-        error, TSR_EUNSUPPORTED,
-        "process %d cannot map the device memory of process %d (pid %lld): error %d; "
-        "run both on one host as one user",
-        peers->start.index, process, (long long)from->pid, reason);
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "process %d cannot map the device memory of process %d (pid %lld): %s; "
+                          "run both on one host as one user",
+                          peers->start.index, process, (long long)from->pid,
+                          tsr__sys_text(reason, why, sizeof why));
   peers->all[process] = (segment){ base, from->pid };
   peers->size = (size_t)from->size;
   return TSR_OK;
@@ -154,8 +154,10 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
   greeting *all = tsr__new(peers->heap, bytes);
   if (!all) return tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
   tsr_status status = TSR_OK;
+  char why[128];
   if (ftruncate(peers->file, (off_t)mine.size))
-    status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices: error %d", errno);
+    status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices: %s",
+                            tsr__sys_text(errno, why, sizeof why));
   /* Each tells even where it failed, so that nobody waits for it. */
   if (status) mine.size = 0;
   tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);

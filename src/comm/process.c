@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-#define WAIT_SECONDS 300.0
-
 tsr__comm *tsr__comm_of(const tsr_runtime *rt)
 {
   return rt && !rt->error.status ? rt->slots[TSR__SLOT_COMM] : NULL;
@@ -101,7 +99,7 @@ static tsr_status end(process_call *call, tsr_status status)
 /* Seconds to wait; -1, with the error, for what is no time. */
 static double seconds_of(process_call *call, double timeout)
 {
-  if (timeout >= 0 && timeout <= 1e9) return timeout > 0 ? timeout : WAIT_SECONDS;
+  if (timeout >= 0 && timeout <= 1e9) return timeout > 0 ? timeout : TSR__COMM_SECONDS;
   refuse(call, TSR_EARG, ".timeout is negative, no number or above 1e9 s; 0 is 300 s");
   return -1;
 }

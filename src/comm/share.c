@@ -3,17 +3,15 @@
 #include "comm/comm.h"
 #include "comm/peers.h"
 
-#define WAIT_SECONDS 300.0
-
 static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
 {
   tsr_runtime *rt = user;
-  tsr__comm *comm = rt->slots[TSR__SLOT_COMM];
+  tsr__comm *comm = tsr__comm_of(rt);
   tsr__error own = { .status = TSR_OK };
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
   const tsr__comm_meeting meeting = { .name = "tessera/memory",
-                                      .seconds = WAIT_SECONDS,
+                                      .seconds = TSR__COMM_SECONDS,
                                       .record = { mine, size } };
   tsr_status status = tsr__comm_meet(comm, &meeting, &text, &own);
   tsr__fields reader = { (const uint8_t *)tsr__text_get(&text),
@@ -31,8 +29,7 @@ static tsr_status gather(void *user, const void *mine, size_t size, void *all, t
 
 static bool is_gone(void *user, int process, tsr__error *error)
 {
-  tsr_runtime *rt = user;
-  tsr__comm *comm = rt->slots[TSR__SLOT_COMM];
+  tsr__comm *comm = tsr__comm_of(user);
   if (tsr__comm_failed(comm, error)) return true;
   if (tsr__comm_presence(comm, process) != TSR__LEFT) return false;
   *error = (tsr__error){ .status = TSR_OK };

@@ -129,6 +129,8 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
 
 /* Elements of the partials at a position (run.c). */
 int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position);
+/* Whether a mesh (NULL: none) has devices of several processes that share memory (sight.c). */
+bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh);
 /* Whether what a step combines lies in several processes; then `combine` is called when what the
  * others bring can be read here (together.c). */
 bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step);

@@ -121,15 +121,8 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
 /* Whether a node's devices work together over the borders of processes: by how it lies alone. */
 static bool is_apart(const tsr__exec *exec, int node, const tsr_sharding *sharding)
 {
-  const tsr__topology *topology = tsr__topology_of(exec->rt);
-  const tsr_mesh *mesh = sharding->mesh;
-  if (!mesh || !tsr__peers_of(exec->rt)) return false;
-  if (!tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node)) return false;
-  for (int p = 1; p < mesh->device_count; p++)
-    if (tsr__device_process(topology, mesh->devices[p]) !=
-        tsr__device_process(topology, mesh->devices[0]))
-      return true;
-  return false;
+  return tsr__mesh_is_apart(exec->rt, sharding->mesh) &&
+         tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node);
 }
 
 static tsr_status run_parts(calling *c, const tsr_sharding *sharding)

@@ -17,6 +17,17 @@ int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding, int po
   return sharding->mesh ? tsr__position_device(sharding, position) : tsr__devices_of(rt)->first;
 }
 
+bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh)
+{
+  const tsr__topology *topology = tsr__topology_of(rt);
+  if (!mesh || !tsr__peers_of(rt)) return false;
+  for (int p = 1; p < mesh->device_count; p++)
+    if (tsr__device_process(topology, mesh->devices[p]) !=
+        tsr__device_process(topology, mesh->devices[0]))
+      return true;
+  return false;
+}
+
 /* Whether a process has a replica of what a position holds. */
 static bool holds_it(const tsr__topology *topology, const tsr_sharding *sharding, int leader,
                      int process)

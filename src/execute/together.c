@@ -49,22 +49,14 @@ static int positions_of(const tsr__exec *exec, int a)
   return tsr__positions(tsr__sharding_of(exec, accum_of(exec, a)->node));
 }
 
-/* Whether what is combined of an accumulator lies in several processes. It follows from the plan,
- * so that all come to the same answer. */
-static bool is_apart(const tsr__exec *exec, int a)
-{
-  const tsr__accum *accum = accum_of(exec, a);
-  const tsr_mesh *mesh = tsr__sharding_of(exec, accum->node)->mesh;
-  if (!mesh || !accum->axes || !tsr__peers_of(exec->rt)) return false;
-  for (int p = 1; p < mesh->device_count; p++)
-    if (process_of(exec, a, p) != process_of(exec, a, 0)) return true;
-  return false;
-}
-
+/* It follows from the plan, so that all come to the same answer. */
 bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step)
 {
-  for (int a = step->first; a < step->first + step->count; a++)
-    if (is_apart(exec, a)) return true;
+  for (int a = step->first; a < step->first + step->count; a++) {
+    const tsr__accum *accum = accum_of(exec, a);
+    const tsr_mesh *mesh = tsr__sharding_of(exec, accum->node)->mesh;
+    if (accum->axes && tsr__mesh_is_apart(exec->rt, mesh)) return true;
+  }
   return false;
 }
 

@@ -162,13 +162,20 @@ static tsr_status fails_on_one(const tsr_seen *seen, void *user)
 }
 
 /* What fails on one process fails on all of them, with its message, and they go on together. */
+/* 1 to 12 over all devices, two a process. */
+static tsr_array *twelve(tsr_runtime **rt, tsr_scope **s)
+{
+  static const float data[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+  *rt = among_open(2);
+  *s = tsr_scope_open(*rt);
+  return tsr_put(*s, data, TSR_F32, TSR_SHAPE(12), tsr_on(tsr_mesh_default(*rt, "x"), "x"));
+}
+
 TEST_PROCESSES(an_error_of_one_is_told_to_all, 3)
 {
-  tsr_runtime *rt = among_open(2);
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_mesh *mesh = tsr_mesh_make(rt, "x=6");
-  float data[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
-  tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(12), tsr_on(mesh, "x"));
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_array *a = twelve(&rt, &s);
   tsr_array *shown = tsr_callback(tsr_sum(a), fails_on_one, NULL);
   double total = 0;
   CHECK_STATUS(tsr_read_scalar(shown, &total), TSR_EIO, NULL);
@@ -183,10 +190,9 @@ TEST_PROCESSES(an_error_of_one_is_told_to_all, 3)
 
 TEST_PROCESSES(different_programs_are_named, 2)
 {
-  tsr_runtime *rt = among_open(2);
-  tsr_scope *s = tsr_scope_open(rt);
-  float data[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
-  tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(12), tsr_on(tsr_mesh_make(rt, "x=4"), "x"));
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_array *a = twelve(&rt, &s);
   double total = 0;
   CHECK_STATUS(tsr_read_scalar(test_process() ? tsr_sum(a) : tsr_max(a), &total), TSR_EPEER, NULL);
   CHECK(strstr(tsr_message(s), "processes run different programs"));
@@ -200,10 +206,9 @@ TEST_PROCESSES(different_programs_are_named, 2)
 
 TEST_PROCESSES(who_ends_is_named_by_the_others, 3)
 {
-  tsr_runtime *rt = among_open(2);
-  tsr_scope *s = tsr_scope_open(rt);
-  float data[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
-  tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(12), tsr_on(tsr_mesh_make(rt, "x=6"), "x"));
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_array *a = twelve(&rt, &s);
   double total = 0;
   CHECK_STATUS(tsr_read_scalar(tsr_sum(a), &total), TSR_OK, NULL);
   if (test_process() == 2) _exit(0);
