@@ -28,6 +28,7 @@ enum {
   ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
   COLUMN_BYTES = 2048, /* fit the second cache */
   TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
+  LINE_BYTES = 8192,   /* of the columns of a block of one row that is not packed */
   THIN = 128,          /* of the depth at a time, where one panel of rows is all there is */
   SHARED = 16 << 20,   /* bytes of columns that are packed before */
   PACKED = 128,        /* of these columns a task packs at DEPTH */
@@ -202,14 +203,15 @@ static void pack(block *p, int64_t depth)
     if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
 }
 
-/* How many panels of columns from j on few rows meet at once: they lie side by side. A single
- * row has one number of each k for all columns: with four panels side by side each of them is
- * loaded once for all four, and the sums of all are in registers. */
-static int panels_of(const block *p, int64_t j)
+/* How many columns from j on few rows meet at once, if those lie side by side: of two rows two
+ * panels, whose sums are all in registers. Of one row all of them: memory is read along a few lines
+ * of the right at a time, and the sums stay in the first cache. */
+static int64_t columns_of(const block *p, int64_t j)
 {
-  int panels = p->rows == 1 ? 4 : p->rows == 2 ? 2 : 1, wide = p->plan->ops->wide;
-  if (j + panels * wide > p->columns) return 1;
-  return p->ready && equidistant(p->in_column + j, panels * wide, 1) ? panels : 1;
+  int64_t wide = p->plan->ops->wide, whole = p->columns / wide * wide - j;
+  int64_t columns = p->rows == 1 ? whole : 2 * wide;
+  if (!p->ready || p->rows > 2 || columns > whole || columns < wide) return wide;
+  return equidistant(p->in_column + j, columns, 1) ? columns : wide;
 }
 
 /* All panels of rows by all panels of columns; one of rows is kept near while the others pass. */
@@ -217,9 +219,9 @@ static void multiply(const block *p, int64_t depth, bool fresh)
 {
   const tsr__products *ops = p->plan->ops;
   size_t size = p->plan->size;
-  tsr__tile_product job = { .a_step = ops->high, .depth = depth, .panels = 1, .fresh = fresh };
+  tsr__tile_product job = { .a_step = ops->high, .depth = depth, .fresh = fresh };
   for (int64_t i = 0; i < p->rows; i += ops->high)
-    for (int64_t j = 0; j < p->columns; j += job.panels * ops->wide) {
+    for (int64_t j = 0; j < p->columns; j += job.columns) {
       bool kept = j >= p->edge, ready = lies_ready(p, j);
       int64_t left = p->rows - i;
       job.rows = left < ops->high ? (int)left : ops->high;
@@ -228,7 +230,7 @@ static void multiply(const block *p, int64_t depth, bool fresh)
                     : p->b + (size_t)(j * depth) * size;
       job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
       job.in_place = ready;
-      job.panels = panels_of(p, j);
+      job.columns = columns_of(p, j);
       job.c_row = kept ? p->kept_row : p->rows > 1 ? p->out_row[1] - p->out_row[0] : 0;
       job.c = kept ? p->kept + (size_t)(i * p->kept_row + j - p->edge) * size
                    : p->out + (size_t)(p->out_row[i] + p->out_column[j]) * size;
@@ -294,7 +296,9 @@ static void multiply_leaves(const block *p, int64_t i, int64_t j, int64_t depth)
   int64_t leaf = p->plan->call->leaf, left = p->rows - i, tile = (int64_t)ops->high * ops->wide;
   bool ready = lies_ready(p, j);
   tree sums = { p->plan, p->tiles, p->tiles + (size_t)tile * size, tile };
-  tsr__tile_product job = { .c = p->tiles, .c_row = ops->wide, .panels = 1, .fresh = true };
+  tsr__tile_product job = {
+    .c = p->tiles, .c_row = ops->wide, .columns = ops->wide, .fresh = true
+  };
   job.a_step = ops->high;
   job.in_place = ready;
   job.rows = left < ops->high ? (int)left : ops->high;
@@ -744,8 +748,12 @@ static void cut(blocking *plan, double products)
   down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
   across = blocks_of(columns, (plan->panels ? 2 : 1) * COLUMN_BYTES / (int64_t)plan->size);
   /* One panel of rows: a block of one panel of columns, so that it is used right after it was
-   * packed. */
+   * packed. One row that is not packed reads wide lines: few tasks of them. */
   if (rows <= plan->ops->high && !in_place) across = blocks_of(columns, plan->ops->wide);
+  if (rows == 1 && in_place) {
+    across = blocks_of(columns, LINE_BYTES / (int64_t)plan->size);
+    enough = 2 * tsr__worker_count(plan->call->rt);
+  }
   for (plan->together = 1;;) {
     plan->rows = (int)whole_panels(blocks_of(rows, down), plan->ops->high);
     plan->columns = (int)whole_panels(blocks_of(columns, across), plan->ops->wide);

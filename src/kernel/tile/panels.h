@@ -20,19 +20,19 @@ enum tsr__product_kind {
   TSR__PRODUCT_KINDS
 };
 
-/* A block of c, up to a panel's rows by a panel's columns (of one row by `panels` of 4, of two by
- * one of 2 of them side by side, too): c += a b, element by element a chain of
- * fused products in order of k. Steps are in elements. */
+/* A block of c, up to a panel's rows by a panel's columns: c += a b, element by element a chain of
+ * fused products in order of k. Where b lies in memory, of two rows two panels side by side, too,
+ * of one any number. Steps are in elements. */
 typedef struct tsr__tile_product {
   void *c;
   int64_t c_row; /* from a row of c to the next */
   const void *a, *b;
   int64_t a_step, b_step; /* from a k to the next */
   int64_t depth;
-  int rows;      /* at most `high` of the kind */
-  int panels;    /* 1, 2 where rows are 2, 4 where it is one */
-  bool in_place; /* b is no panel but lies in memory */
-  bool fresh;    /* c begins here: as -0, to which anything can be added without a trace */
+  int64_t columns; /* whole panels */
+  int rows;        /* at most `high` of the kind */
+  bool in_place;   /* b is no panel but lies in memory */
+  bool fresh;      /* c begins here: as -0, to which anything can be added without a trace */
 } tsr__tile_product;
 
 typedef struct tsr__packing {

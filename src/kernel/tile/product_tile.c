@@ -42,6 +42,40 @@ ADD_EACH(f64, double, fma)
  * asking: they are in the cache since they were packed. */
 enum { AHEAD = 24, LINE = 64 };
 
+/* One row by columns where they lie, so many lines of b (each one k) at a time: each of these is
+ * read as a stream, the lines that come next are asked for meanwhile. */
+enum { STREAMS = 8 };
+#define LINES_OF(suffix, T)                                                             \
+  INLINE void lines_##suffix(const tsr__tile_product *p, int64_t k, int lines)          \
+  {                                                                                     \
+    const int lanes = BYTES / (int)sizeof(T);                                           \
+    const int64_t ahead = lines * p->b_step;                                            \
+    const T *a = (const T *)p->a + k * p->a_step, *b = (const T *)p->b + k * p->b_step; \
+    T *to = p->c, x[STREAMS];                                                           \
+    for (int i = 0; i < lines; i++) x[i] = a[i * p->a_step];                            \
+    for (int64_t j = 0; j < p->columns; j += lanes) {                                   \
+      vector_##suffix c = *(vector_##suffix *)(to + j);                                 \
+      UNROLLED for (int i = 0; i < lines; i++)                                          \
+      {                                                                                 \
+        const T *line = b + i * p->b_step + j;                                          \
+        __builtin_prefetch(line + ahead, 0, 2);                                         \
+        c = ADD_##suffix(c, x[i], *(const vector_##suffix *)line);                      \
+      }                                                                                 \
+      *(vector_##suffix *)(to + j) = c;                                                 \
+    }                                                                                   \
+  }
+#define LINE_OF(suffix, T)                                                       \
+  LINES_OF(suffix, T)                                                            \
+  static void line_##suffix(const tsr__tile_product *p)                          \
+  {                                                                              \
+    const int lanes = BYTES / (int)sizeof(T);                                    \
+    int64_t k = 0;                                                               \
+    for (int64_t j = 0; p->fresh && j < p->columns; j += lanes)                  \
+      *(vector_##suffix *)((T *)p->c + j) = -(vector_##suffix){ 0 };             \
+    for (; k + STREAMS <= p->depth; k += STREAMS) lines_##suffix(p, k, STREAMS); \
+    for (; k < p->depth; k++) lines_##suffix(p, k, 1);                           \
+  }
+
 /* `high` and `wide` (in vectors) are constants where this is called; `rows` of them are there. A
  * panel of b is read as vectors, a number of a is repeated over one: high * wide sums and the
  * vectors of b fit the registers. -0 is where a chain begins, since adding a product to it is
@@ -72,11 +106,13 @@ enum { AHEAD = 24, LINE = 64 };
             UNROLLED for (int v = 0; v < wide; v++) if (i < rows) *                             \
         (vector_##suffix *)(to + i * p->c_row + v * lanes) = c[i][v];                           \
   }                                                                                             \
+  LINE_OF(suffix, T)                                                                            \
   static void product_##suffix(const tsr__tile_product *p)                                      \
   {                                                                                             \
-    if (p->rows <= 1 && p->panels == 4) product_of_##suffix(p, 1, 8);                           \
+    if (p->rows <= 1 && p->in_place) line_##suffix(p);                                          \
     else if (p->rows <= 1) product_of_##suffix(p, 1, 2);                                        \
-    else if (p->rows <= 2 && p->panels == 2) product_of_##suffix(p, 2, 4);                      \
+    else if (p->rows <= 2 && p->columns > 2 * BYTES / (int)sizeof(T))                           \
+      product_of_##suffix(p, 2, 4);                                                             \
     else if (p->rows <= 2) product_of_##suffix(p, 2, 2);                                        \
     else if (p->rows <= 4) product_of_##suffix(p, 4, 2);                                        \
     else if (p->rows <= 8 && HIGH > 8) product_of_##suffix(p, FEW, 2);                          \
