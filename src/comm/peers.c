@@ -4,13 +4,16 @@
  *
  *    word   | run: 40 bits | meeting in it: 24 bits |      the last meeting of a run is END
  *
- * It waits until every word is at least its own. Who fails writes what happened into one of two
- * places, by the run's last bit, and goes to the run's END at once; nobody can be two runs ahead,
- * so the place is read before it is written again.
+ * It waits until every word is at least its own. Beginning a run is no meeting: that all began the
+ * same is seen at the first one there is. Who fails writes what happened and goes to the run's END
+ * at once. What is said of a run stands in one of two places, by the run's last bit; nobody can be
+ * two runs ahead, so a place is read before it is written again.
  *
  * Invariant: a word never falls, and what a process wrote before it raised its word is seen by
  * whoever saw it raised. */
 #include "comm/peers.h"
+
+#include "base/events.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +29,14 @@
 
 enum {
   MEETING_BITS = 24,
-  SPINS = 64,  /* then others get the core: there may be fewer cores than processes */
-  YIELDS = 64, /* then this process sleeps */
-  NAP_MS = 20, /* between two looks whether those who are waited for still live */
+  SPINS = 2000,      /* where each process has a core; then others get it */
+  YIELDS = 16,       /* between two looks at the clock */
+  YIELD_NS = 200000, /* then this process sleeps */
+  NAP_MS = 20,       /* between two looks whether those who are waited for still live */
   PAGE = 4096,
-  SIZES = 256 /* different sizes of free blocks, of which pools have fewer */
+  SMALL = 1024, /* bytes of a note that has no block of its own */
+  LATER = 8,    /* calls that wait for a meeting */
+  SIZES = 256   /* different sizes of free blocks, of which pools have fewer */
 };
 /* Operations of the futex call, whose header not every C library finds. */
 enum { FUTEX_OF_ALL_WAIT = 0, FUTEX_OF_ALL_WAKE = 1 };
@@ -43,13 +49,16 @@ typedef struct failure {
   tsr__error error;
 } failure;
 
-/* The front of a segment. */
+/* The front of a segment. What most meetings look at lies in two lines: the first one, and a small
+ * note's. */
 typedef struct head {
-  _Atomic uint64_t word;
-  _Atomic uint32_t bell, sleepers; /* raised with the word; who waits for it */
-  uint64_t fingerprint;            /* of the run */
-  char what[160];
+  _Alignas(64) _Atomic uint64_t word;
+  _Atomic uint32_t bell, sleepers;   /* raised with the word; who waits for it */
+  uint64_t fingerprint[2];           /* of the run */
   uint64_t note_at[2], note_size[2]; /* what it brought to a gathering, by the meeting's last bit */
+  _Alignas(64) char small[2][SMALL]; /* the bytes of short notes */
+  int64_t numbers[2][TSR__PEERS_NUMBERS]; /* what it adds at the end of the run */
+  char what[2][160];
   failure failed[2];
 } head;
 
@@ -63,6 +72,11 @@ typedef struct segment {
   int64_t pid;
 } segment;
 
+typedef struct later {
+  void (*call)(void *user);
+  void *user;
+} later;
+
 struct tsr__peers {
   tsr__heap *heap;
   tsr__peers_start start;
@@ -74,9 +88,12 @@ struct tsr__peers {
   free_list free[SIZES];
   int sizes;
   pthread_mutex_t run_lock; /* recursive: held from enter to leave */
-  int depth;
+  int depth, spins;
   uint64_t run, meeting;
+  bool compared; /* whether all began this run alike */
   int told;      /* the process whose word of a failure this one passes on; -1: none */
+  later after[LATER];
+  int after_count;
   void *note[2]; /* of this meeting and of the one before, which others may still read */
   size_t note_room[2];
 };
@@ -212,6 +229,7 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   peers->start = *start;
   peers->used = (sizeof(head) + PAGE - 1) / PAGE * PAGE;
   pthread_mutexattr_t again;
+  peers->spins = start->count <= tsr__core_count() ? SPINS : 0;
   pthread_mutexattr_init(&again);
   pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&peers->lock, NULL);
@@ -367,7 +385,33 @@ static void nap(head *of, uint32_t bell)
 static tsr_status lost(const tsr__peers *peers, const tsr__error *why, tsr__error *error)
 {
   return tsr__error_set(error, why->status, "%s while this one waited in %s", why->text,
-                        own(peers)->what);
+                        own(peers)->what[peers->run & 1]);
+}
+
+static inline void pause_cpu(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Spins, then yields: whether the other came meanwhile. */
+static bool came_soon(const tsr__peers *peers, const head *of, uint64_t word)
+{
+  for (int i = 0; i <= peers->spins; i++) {
+    if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
+    pause_cpu();
+  }
+  int64_t until = tsr__now() + YIELD_NS;
+  do
+    for (int i = 0; i < YIELDS; i++) {
+      sched_yield();
+      if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
+    }
+  while (tsr__now() < until);
+  return false;
 }
 
 /* Waits until another process has come as far. A failure of its in this run ends the waiting; at
@@ -376,17 +420,37 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
 {
   head *of = head_of(peers, process);
   tsr__error why = { .status = TSR_OK };
-  for (int64_t turn = 0;; turn++) {
+  if (came_soon(peers, of, word)) return TSR_OK;
+  for (;;) {
     uint32_t bell = atomic_load(&of->bell);
     if (atomic_load(&of->word) >= word) return TSR_OK;
-    if (turn < SPINS) continue;
-    if (turn < SPINS + YIELDS) {
-      sched_yield();
-      continue;
-    }
     if (is_gone(peers, process, &why)) return lost(peers, &why, error);
     nap(of, bell);
   }
+}
+
+/* All must have begun the same. */
+static tsr_status compare(tsr__peers *peers, tsr__error *error)
+{
+  const head *me = own(peers);
+  int at = (int)(peers->run & 1);
+  peers->compared = true;
+  for (int p = 0; p < peers->start.count; p++) {
+    const head *of = head_of(peers, p);
+    if (of->fingerprint[at] == me->fingerprint[at]) continue;
+    return tsr__error_set(error, TSR_EPEER,
+                          "processes run different programs: process %d is at %s, process %d at "
+                          "%s; all processes must make the same calls in the same order",
+                          peers->start.index, me->what[at], p, of->what[at]);
+  }
+  return TSR_OK;
+}
+
+/* What waited for a meeting that all have come to, or that nobody waits for any more. */
+static void call_later(tsr__peers *peers)
+{
+  for (int i = 0; i < peers->after_count; i++) peers->after[i].call(peers->after[i].user);
+  peers->after_count = 0;
 }
 
 /* The next meeting of a run: all come to it or are known to have failed. */
@@ -401,7 +465,10 @@ static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
     if (status) return status;
   }
   tsr__error why;
-  for (int p = 0; p < peers->start.count && meeting != END; p++)
+  call_later(peers);
+  if (meeting == END) return TSR_OK;
+  if (!peers->compared && compare(peers, error)) return error->status;
+  for (int p = 0; p < peers->start.count; p++)
     if (has_failed(peers, p, &why)) {
       *error = why;
       return error->status;
@@ -409,59 +476,83 @@ static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
   return TSR_OK;
 }
 
-/* ---- runs ------------------------------------------------------------------------------------ */
-
-/* All must have begun the same. */
-static tsr_status compare(tsr__peers *peers, tsr__error *error)
+void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user)
 {
-  const head *me = own(peers);
-  for (int p = 0; p < peers->start.count; p++) {
-    const head *of = head_of(peers, p);
-    if (of->fingerprint == me->fingerprint) continue;
-    return tsr__error_set(error, TSR_EPEER,
-                          "processes run different programs: process %d is at %s, process %d at "
-                          "%s; all processes must make the same calls in the same order",
-                          peers->start.index, me->what, p, of->what);
-  }
-  return TSR_OK;
+  TSR_INVARIANT(peers->after_count < LATER);
+  peers->after[peers->after_count++] = (later){ call, user };
 }
+
+/* ---- runs ------------------------------------------------------------------------------------ */
 
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error)
 {
+  (void)error;
   pthread_mutex_lock(&peers->run_lock);
   if (peers->depth++) return TSR_OK;
   head *me = own(peers);
-  peers->run++;
+  int at = (int)(++peers->run & 1);
   peers->told = -1;
-  me->fingerprint = work->fingerprint;
-  snprintf(me->what, sizeof me->what, "%s%s%s", work->what, work->site ? " at " : "",
+  peers->meeting = 0;
+  peers->compared = false;
+  me->fingerprint[at] = work->fingerprint;
+  memset(me->numbers[at], 0, sizeof me->numbers[at]);
+  snprintf(me->what[at], sizeof me->what[at], "%s%s%s", work->what, work->site ? " at " : "",
            work->site ? work->site : "");
-  tsr__error mine = { .status = TSR_OK };
-  tsr_status status = meet(peers, 1, &mine);
-  if (!status) status = compare(peers, &mine);
-  if (!status) return TSR_OK;
-  *error = mine;
-  return tsr__peers_leave(peers, status, error);
+  return TSR_OK;
+}
+
+/* The sums of what all add. */
+static void add_numbers(const tsr__peers *peers, int64_t *numbers)
+{
+  memset(numbers, 0, sizeof own(peers)->numbers[0]);
+  for (int p = 0; p < peers->start.count; p++)
+    for (int i = 0; i < TSR__PEERS_NUMBERS; i++)
+      numbers[i] += head_of(peers, p)->numbers[peers->run & 1][i];
+}
+
+static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
+{
+  peers->depth--;
+  pthread_mutex_unlock(&peers->run_lock);
+  return status;
 }
 
 /* A process that is gone does not come to the end either: its failure is this one's answer. */
-tsr_status tsr__peers_leave(tsr__peers *peers, tsr_status status, tsr__error *error)
+tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *numbers,
+                                 tsr__error *error)
 {
-  if (peers->depth > 1) {
-    peers->depth--;
-    pthread_mutex_unlock(&peers->run_lock);
-    return status;
-  }
+  if (peers->depth > 1) return leave_inner(peers, status);
   tsr__error why = { .status = TSR_OK };
   if (status) say_failure(peers, error);
+  if (numbers) memcpy(own(peers)->numbers[peers->run & 1], numbers, sizeof own(peers)->numbers[0]);
   tsr_status end = meet(peers, END, &why);
+  call_later(peers);
+  if (!end && !status && !peers->compared) end = compare(peers, &why);
   for (int p = 0; p < peers->start.count && !end && !status; p++)
     if (has_failed(peers, p, &why)) end = why.status;
+  if (!end && !status && numbers) add_numbers(peers, numbers);
   peers->depth = 0;
   pthread_mutex_unlock(&peers->run_lock);
   if (status || !end) return status;
   *error = why;
   return end;
+}
+
+tsr_status tsr__peers_leave(tsr__peers *peers, tsr_status status, tsr__error *error)
+{
+  return tsr__peers_leave_with(peers, status, NULL, error);
+}
+
+/* Where a note of this process lies that others read until the meeting after the next one. */
+static char *note_room(tsr__peers *peers, int at, size_t size)
+{
+  if (size <= SMALL) return own(peers)->small[at];
+  if (size > peers->note_room[at]) {
+    tsr__peers_give(peers, peers->note[at], peers->note_room[at]);
+    peers->note[at] = tsr__peers_take(peers, 2 * size);
+    peers->note_room[at] = peers->note[at] ? 2 * size : 0;
+  }
+  return peers->note[at];
 }
 
 tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, tsr__peers_note *all,
@@ -470,15 +561,10 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
   head *me = own(peers);
   uint64_t meeting = peers->meeting + 1;
   int at = (int)(meeting & 1);
-  if (size > peers->note_room[at]) {
-    tsr__peers_give(peers, peers->note[at], peers->note_room[at]);
-    peers->note[at] = tsr__peers_take(peers, 2 * size);
-    peers->note_room[at] = peers->note[at] ? 2 * size : 0;
-    if (!peers->note[at])
-      return tsr__error_set(error, TSR_ENOMEM, "no shared memory to meet other processes");
-  }
-  if (size) memcpy(peers->note[at], mine, size);
-  me->note_at[at] = size ? tsr__peers_offset(peers, peers->note[at]) : 0;
+  char *room = note_room(peers, at, size);
+  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no shared memory to meet other processes");
+  if (size) memcpy(room, mine, size);
+  me->note_at[at] = tsr__peers_offset(peers, room);
   me->note_size[at] = size;
   tsr_status status = meet(peers, meeting, error);
   for (int p = 0; p < peers->start.count && !status; p++) {

@@ -9,8 +9,9 @@
  *
  * All of them make the same calls in the same order (one program, several processes). A run is what
  * lies between enter and leave: within it processes meet any number of times; its end is one more
- * meeting, at which they agree how it went. Who fails in a run says so and skips the rest of its
- * meetings; the others find that out at their next one, so that nobody waits for it. */
+ * meeting, at which they agree how it went, and the only one of a run in which nothing is read. Who
+ * fails in a run says so and skips the rest of its meetings; the others find that out at their next
+ * one, so that nobody waits for it. */
 #ifndef TSR_COMM_PEERS_H
 #define TSR_COMM_PEERS_H
 
@@ -56,11 +57,17 @@ typedef struct tsr__peers_work {
   const char *what, *site; /* borrowed; told where processes differ or one is waited for in vain */
 } tsr__peers_work;
 
-/* Begins a run; nested ones are part of the first. Other threads of this process wait. */
+/* Begins a run; nested ones are part of the first. Other threads of this process wait, other
+ * processes are not waited for: that they do the same is seen when all first meet. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error);
 /* Ends it with this process's status: TSR_OK where it was that on all; else its own, or what the
  * first process that failed says. Every enter that succeeded needs one. */
 tsr_status tsr__peers_leave(tsr__peers *peers, tsr_status status, tsr__error *error);
+/* The same; of `numbers` come the sums over all processes where all went well, and of a nested run
+ * this process's own. */
+enum { TSR__PEERS_NUMBERS = 2 };
+tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *numbers,
+                                 tsr__error *error);
 /* Within a run: `size` bytes of each process, any number of them. `all` [process] is valid until
  * the next meeting. Until tsr__peers_part no process changes what it had before. */
 typedef struct tsr__peers_note {
@@ -71,5 +78,8 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
                              tsr__error *error);
 /* Within a run: waits until all have read what they wanted. */
 tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error);
+/* The same without waiting: `call` is made when all have come to the next meeting, which they do
+ * once they have read, or when the run ends. A few calls at most, by all processes alike. */
+void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user);
 
 #endif

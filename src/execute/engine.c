@@ -559,24 +559,6 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
-/* What moved is told of all processes: each counted what came to its own devices. */
-static tsr_status add_up(tsr__exec *exec, tsr__peers *peers)
-{
-  int count = tsr__peers_count(peers);
-  tsr__peers_note *all = tsr__arena_new(exec->scratch, (size_t)count * sizeof *all);
-  if (!all) return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program");
-  tsr__traffic each, sum = { 0 };
-  tsr_status status =
-      tsr__peers_gather(peers, &exec->traffic, sizeof exec->traffic, all, exec->error);
-  for (int p = 0; p < count && !status; p++) {
-    memcpy(&each, all[p].data, sizeof each);
-    sum.bytes += each.bytes;
-    sum.escapes += each.escapes;
-  }
-  if (!status) exec->traffic = sum;
-  return status;
-}
-
 /* All processes run the same plan, and agree how it went. */
 static tsr_status run_together(tsr__exec *exec)
 {
@@ -590,8 +572,11 @@ static tsr_status run_together(tsr__exec *exec)
   tsr_status status = tsr__peers_enter(peers, &work, exec->error);
   if (status) return status;
   status = tsr__exec_run(exec);
-  if (!status) status = add_up(exec, peers);
-  return tsr__peers_leave(peers, status, exec->error);
+  /* What moved is told of all processes: each counted what came to its own devices. */
+  int64_t moved[TSR__PEERS_NUMBERS] = { exec->traffic.bytes, exec->traffic.escapes };
+  status = tsr__peers_leave_with(peers, status, moved, exec->error);
+  exec->traffic = (tsr__traffic){ .bytes = moved[0], .escapes = moved[1] };
+  return status;
 }
 
 tsr_status tsr__run_told(tsr__exec *exec)

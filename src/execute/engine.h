@@ -80,6 +80,7 @@ typedef struct tsr__exec {
   tsr__partial ***met;      /* while a step meets, the same with those of other processes */
   const tsr__value **whole; /* then, by accum of the step: what meets whole, with all its parts */
   tsr__kept **kept;         /* and what of a kept sum meets */
+  tsr__partial **copies;    /* and what is added to here while others read what it is of */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
   tsr__traffic traffic;
   bool keeps;      /* roots may stay accumulators */
@@ -136,6 +137,36 @@ bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh);
 bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step);
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step));
+
+/* Reductions that are finalised together: one collective.
+ *
+ *    mesh 2x2, combined over y     groups {(0,0),(0,1)}  {(1,0),(1,1)}
+ *    each member brings            accums [accum_count]     and takes  finals [final_count] */
+typedef struct tsr__crossing {
+  const tsr__step *step;
+  unsigned axes;
+  const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
+  const tsr__gnode *scattered;  /* a result, if they are; else NULL */
+  int accum_count, final_count;
+  int *accums, *finals;
+  tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
+  int64_t *populations;
+  int *members; /* positions of the group at hand */
+  int deal;     /* deal.c's */
+} tsr__crossing;
+
+/* Whether positions differ in combined axes only. */
+bool tsr__same_group(const tsr__crossing *c, int a, int b);
+/* Who works on a crossing (deal.c): decided before groups combine; which share of the group at hand
+ * this process has; and, when all have combined, what others finished comes to its devices. */
+void tsr__deal(const tsr__exec *exec, tsr__crossing *c);
+tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members);
+tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c);
+/* What the first member here brings ([member][accumulator of the crossing]) is added to: a copy
+ * where others read it at the same time; and the end of such copies. */
+tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials,
+                          int members);
+void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c);
 
 /* Shows the shardings of a new plan, and values while it runs (taps.c). */
 void tsr__tap_plan(const tsr__program *program);

@@ -108,7 +108,7 @@ int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding, int po
 typedef struct tsr__sight {
   tsr_runtime *rt;
   int count, told_count;
-  bool met;
+  bool met, large; /* large: it is not kept for longer than it is read */
   size_t room_bytes;
   tsr__value **made; /* [count] */
   tsr__buffer **told;
@@ -124,8 +124,8 @@ tsr_status tsr__see(tsr_runtime *rt, const tsr__value **values, int count, tsr__
 /* The same of what is being made, whose replicas are not filled yet. */
 tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                          tsr__error *error);
-/* When all processes have read; `status` is this one's, and what is returned where it is not
- * TSR_OK. */
+/* This process has read; `status` is its own, and what is returned where it is not TSR_OK. What it
+ * told others of stays as it is until they have read, too. */
 tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error);
 /* The same as a run of its own, for the host; what the value lacks without other processes is
  * refused, in the name of `what`. */

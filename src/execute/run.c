@@ -348,21 +348,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 
 /* ---- reductions over devices ---- */
 
-/* Reductions that are finalised together: one collective.
- *
- *    mesh 2x2, combined over y     groups {(0,0),(0,1)}  {(1,0),(1,1)}
- *    each member brings            accums [accum_count]     and takes  finals [final_count] */
-typedef struct crossing {
-  const tsr__step *step;
-  unsigned axes;
-  const tsr_sharding *sharding; /* of a result; its mesh is the operands' */
-  const tsr__gnode *scattered;  /* a result, if they are; else NULL */
-  int accum_count, final_count;
-  int *accums, *finals;
-  tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
-  int64_t *populations;
-  int *members; /* positions of the group at hand */
-} crossing;
+typedef tsr__crossing crossing;
 
 /* What is combined over equal axes of one mesh travels as one message: a mean and a variance of
  * the same rows cost one latency, not four. */
@@ -388,17 +374,6 @@ static int64_t population(const tsr__exec *exec, int node, const tsr__extent *ex
     count *= x->dims[d] >= 0 ? x->dims[d] : extent->total;
   }
   return count;
-}
-
-/* Position `p` belongs to the group of `leader` if they differ in combined axes only. */
-static bool same_group(const crossing *c, int p, int leader)
-{
-  const tsr_mesh *mesh = c->sharding->mesh;
-  if (!mesh) return p == leader;
-  for (int a = 0; a < mesh->axis_count; a++)
-    if (!(c->axes >> a & 1) && tsr__mesh_coord(mesh, p, a) != tsr__mesh_coord(mesh, leader, a))
-      return false;
-  return true;
 }
 
 /* Which part of the partials of a group each member gets. */
@@ -462,6 +437,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
       outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
     }
   }
+  if (tsr__deal_copy(exec, c, partials, members)) return exec->error->status;
   for (int f = 0; f < c->final_count; f++) {
     int accum = exec->plan->schedule.final_main[c->finals[f]];
     /* The first member speaks for all: they differ in combined axes only, which a result that is
@@ -473,6 +449,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
   tsr__all_reduce combine = {
     .rt = exec->rt,
     .pieces = c->scattered ? &pieces : NULL,
+    .share = tsr__deal_share(exec, c, members),
     .program = exec->program,
     .schedule = &exec->plan->schedule,
     .member_count = members,
@@ -501,13 +478,14 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
     int members = 0;
     bool first = true;
     for (int p = 0; p < positions && first; p++) {
-      if (!same_group(c, p, leader)) continue;
+      if (!tsr__same_group(c, p, leader)) continue;
       if (p < leader) first = false;
       else c->members[members++] = p;
     }
     /* A lower position is in the group: it was met there. */
     if (!first) continue;
     tsr_status status = combine_group(exec, c, members);
+    tsr__deal_drop(exec, c);
     if (status) return status;
   }
   return TSR_OK;
@@ -535,43 +513,6 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
   return TSR_OK;
 }
 
-/* The position that finishes what another one gets of a result: the first of its group, of those
- * with the same piece. */
-static int leader_of(const crossing *c, const tsr__value *result, int p)
-{
-  tsr_box own, other;
-  tsr__value_box(result, p, &own);
-  for (int q = 0; q < p; q++) {
-    tsr__value_box(result, q, &other);
-    if (same_group(c, q, p) && !memcmp(&own, &other, sizeof own)) return q;
-  }
-  return p;
-}
-
-/* What was finished in other processes, copied to the devices here that get it. */
-static tsr_status take_results(tsr__exec *exec, crossing *c)
-{
-  const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
-  const tsr__value **seen =
-      tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *seen);
-  tsr__sight sight;
-  if (!seen) return out_of_scratch(exec);
-  for (int k = 0; k < c->final_count; k++) seen[k] = exec->values[c->finals[k]];
-  tsr_status status = tsr__see_made(exec->rt, seen, c->final_count, &sight, exec->error);
-  for (int k = 0; k < c->final_count && !status; k++) {
-    tsr__value *result = exec->values[c->finals[k]];
-    for (int p = 0; p < result->part_count; p++) {
-      int leader = leader_of(c, result, p);
-      if (!result->parts[p] || result->parts[leader] || !tsr__holds(&result->sharding, p)) continue;
-      tsr_box box;
-      tsr__value_box(result, p, &box);
-      tsr__box_copy copy = tsr__part_copy(result, &box);
-      ops->copy(&copy, seen[k]->parts[leader], result->parts[p], &exec->traffic);
-    }
-  }
-  return tsr__unsee(&sight, status, exec->error);
-}
-
 /* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines.
  * Values of the results are made here, not by the kernel that filled the accumulators: between
  * them other steps ran, and no memory was held for results that nobody could read yet. */
@@ -595,8 +536,9 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
   for (int a = step->first; a < step->first + step->count && !status; a++)
     if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
       status = take_along(exec, step, a, &c);
+  if (!status) tsr__deal(exec, &c);
   if (!status) status = combine_groups(exec, &c);
-  if (!status && exec->met) status = take_results(exec, &c);
+  if (!status && exec->met) status = tsr__deal_take(exec, &c);
   for (int a = 0; a < c.accum_count; a++) tsr__kept_release(c.kept[a]);
   return status;
 }

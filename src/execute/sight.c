@@ -3,9 +3,13 @@
  *   value        parts  0 1 | - -     of a process that has devices 0 and 1 of four
  *   what is seen parts  0 1 | 2 3     2 and 3 lie in the other's memory and are read there
  *
- * Each process tells where its parts lie, all wait for each other, read, and wait again. Whether a
- * value needs that follows from how it lies alone, so that all processes meet or none does. */
+ * Each process tells where its parts lie, all wait for each other and read. What was told is held
+ * until the next meeting, which others come to when they have read; of much memory they wait for
+ * that. Whether a value needs all this follows from how it lies alone, so that all processes meet
+ * or none does. */
 #include "execute/engine.h"
+
+enum { LARGE_BYTES = 1 << 26 };
 
 tsr__peers *tsr__peers_of(const tsr_runtime *rt)
 {
@@ -135,17 +139,19 @@ static tsr__value *fill(tsr__peers *peers, const tsr__value *value, const tsr__p
 
 static size_t room_of(const tsr__sight *sight, int positions, int processes)
 {
-  return (size_t)sight->count * sizeof(tsr__value *) +
+  return sizeof *sight + (size_t)sight->count * sizeof(tsr__value *) +
          (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t)) +
          (size_t)processes * (sizeof(tsr__peers_note) + sizeof(int64_t));
 }
 
-/* One block:  made[count] | told[positions] | offsets[positions] | notes[n] | next[n] */
+/* One block:  the sight | made[count] | told[positions] | offsets[positions] | notes[n] | next[n]
+ * The sight is copied there when it is to last longer. */
 static bool open_sight(tsr__sight *sight, int positions, int processes)
 {
   sight->room_bytes = room_of(sight, positions, processes);
-  sight->made = tsr__new(&sight->rt->heap, sight->room_bytes);
-  if (!sight->made) return false;
+  tsr__sight *block = tsr__new(&sight->rt->heap, sight->room_bytes);
+  if (!block) return false;
+  sight->made = (tsr__value **)(block + 1);
   sight->told = (tsr__buffer **)(sight->made + sight->count);
   sight->offsets = (uint64_t *)(sight->told + positions);
   sight->notes = (tsr__peers_note *)(sight->offsets + positions);
@@ -157,8 +163,14 @@ static void close_sight(tsr__sight *sight)
 {
   for (int i = 0; sight->made && i < sight->count; i++) tsr__value_release(sight->made[i]);
   for (int i = 0; i < sight->told_count; i++) tsr__buffer_release(sight->told[i]);
-  if (sight->made) tsr__del(&sight->rt->heap, sight->made, sight->room_bytes);
+  if (sight->made) tsr__del(&sight->rt->heap, (tsr__sight *)sight->made - 1, sight->room_bytes);
   *sight = (tsr__sight){ .rt = sight->rt };
+}
+
+static void close_later(void *user)
+{
+  tsr__sight own = *(tsr__sight *)user;
+  close_sight(&own);
 }
 
 /* `all`: also what every process has replicas of, as these may not be filled yet. */
@@ -172,12 +184,15 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, ts
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
   int positions = 0, wanted = 0;
+  size_t bytes = 0;
   for (int i = 0; peers && i < sight->count; i++)
     if (is_wanted(values[i], all)) {
       positions += values[i]->part_count;
+      bytes += tsr__device_bytes((tsr_dtype)values[i]->dtype, tsr__shape_count(&values[i]->shape));
       wanted++;
     }
   if (!wanted) return TSR_OK;
+  sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
   tsr_status status = TSR_OK;
@@ -214,10 +229,18 @@ tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, 
 
 tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
 {
+  tsr__peers *peers = tsr__peers_of(sight->rt);
   if (!sight->made) return status;
-  if (!status && sight->met) status = tsr__peers_part(tsr__peers_of(sight->rt), error);
-  close_sight(sight);
-  return status;
+  if (status || !sight->met || sight->large) {
+    if (!status && sight->met) status = tsr__peers_part(peers, error);
+    close_sight(sight);
+    return status;
+  }
+  tsr__sight *block = (tsr__sight *)sight->made - 1;
+  *block = *sight;
+  *sight = (tsr__sight){ .rt = block->rt };
+  tsr__peers_later(peers, close_later, block);
+  return TSR_OK;
 }
 
 /* ---- the host -------------------------------------------------------------------------------- */

@@ -5,7 +5,8 @@
  *    while all meet              met        p    p  |  far  far      far: read where it lies
  *
  * What is told of each is where its memory lies and what of it lies in the heap, which is copied
- * for that long. */
+ * for that long. Nobody waits until others have read: what was told is freed at the next meeting,
+ * to which they come after that. */
 #include "execute/engine.h"
 
 static tsr_status no_memory(tsr__exec *exec)
@@ -20,6 +21,17 @@ typedef struct far_partial {
   uint64_t failed; /* a bit a sum */
 } far_partial;
 
+/* What others may read until the next meeting, in one block of the heap. */
+typedef struct lent {
+  tsr_runtime *rt;
+  size_t bytes;
+  int partial_count, kept_count, copy_count;
+  tsr__partial **partials;
+  tsr__kept **kept;
+  void **copies;
+  size_t *copy_bytes;
+} lent;
+
 /* A step that meets: its accumulators one after another, by position. */
 typedef struct meeting {
   tsr__exec *exec;
@@ -29,6 +41,7 @@ typedef struct meeting {
   int told_count;
   tsr__peers_note *notes;
   size_t *next; /* [process]: bytes of its note that were read */
+  lent *lent;
 } meeting;
 
 static const tsr__accum *accum_of(const tsr__exec *exec, int a)
@@ -49,14 +62,34 @@ static int positions_of(const tsr__exec *exec, int a)
   return tsr__positions(tsr__sharding_of(exec, accum_of(exec, a)->node));
 }
 
+/* Whether an accumulator is combined over devices at all; else it stays where it is. */
+static bool is_combined(const tsr__exec *exec, int a)
+{
+  const tsr__accum *accum = accum_of(exec, a);
+  return accum->axes && !(exec->program->nodes[accum->node].flags & TSR__KEPT);
+}
+
+/* Whether some group of it has members in several processes: then some position lies in another one
+ * than that which differs from it by the combined axes alone and is first there. */
+static bool is_apart(const tsr__exec *exec, int a)
+{
+  const tsr_mesh *mesh = tsr__sharding_of(exec, accum_of(exec, a)->node)->mesh;
+  if (!is_combined(exec, a) || !tsr__mesh_is_apart(exec->rt, mesh)) return false;
+  for (int p = 0, positions = positions_of(exec, a); p < positions; p++) {
+    int first = p;
+    for (int axis = 0; axis < mesh->axis_count; axis++)
+      if (accum_of(exec, a)->axes >> axis & 1)
+        first -= (int)(tsr__mesh_coord(mesh, p, axis) * mesh->strides[axis]);
+    if (process_of(exec, a, p) != process_of(exec, a, first)) return true;
+  }
+  return false;
+}
+
 /* It follows from the plan, so that all come to the same answer. */
 bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step)
 {
-  for (int a = step->first; a < step->first + step->count; a++) {
-    const tsr__accum *accum = accum_of(exec, a);
-    const tsr_mesh *mesh = tsr__sharding_of(exec, accum->node)->mesh;
-    if (accum->axes && tsr__mesh_is_apart(exec->rt, mesh)) return true;
-  }
+  for (int a = step->first; a < step->first + step->count; a++)
+    if (is_apart(exec, a)) return true;
   return false;
 }
 
@@ -71,6 +104,8 @@ static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t 
   if (!copy) return false;
   memcpy(copy, from, bytes);
   *offset = tsr__peers_offset(m->peers, copy);
+  m->lent->copies[m->lent->copy_count] = copy;
+  m->lent->copy_bytes[m->lent->copy_count++] = bytes;
   return true;
 }
 
@@ -89,16 +124,6 @@ static tsr_status tell(meeting *m, const tsr__partial *partial)
   return TSR_OK;
 }
 
-static void take_back(const meeting *m)
-{
-  int own = tsr__peers_index(m->peers);
-  for (int t = 0; t < m->told_count; t++)
-    for (int i = 0; i < 2; i++)
-      if (m->told[t].escapes[i])
-        tsr__peers_give(m->peers, tsr__peers_at(m->peers, own, m->told[t].escapes[i]),
-                        (size_t)m->told[t].escape_bytes[i]);
-}
-
 /* What this process brings of an accumulator: of its kernels, or of a sum that was kept. */
 static tsr__partial **brought(const meeting *m, int a)
 {
@@ -109,7 +134,8 @@ static tsr__partial **brought(const meeting *m, int a)
 /* What has no mesh is each process's own. */
 static bool is_told(const meeting *m, int a)
 {
-  return brought(m, a) && tsr__sharding_of(m->exec, accum_of(m->exec, a)->node)->mesh;
+  return is_combined(m->exec, a) && brought(m, a) &&
+         tsr__sharding_of(m->exec, accum_of(m->exec, a)->node)->mesh;
 }
 
 static tsr_status take_kept(const meeting *m)
@@ -171,20 +197,50 @@ static tsr_status read_all(meeting *m, int a)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
+/*   lent | partials | kept | copies | their bytes */
+static lent *lent_new(const meeting *m, size_t partials)
+{
+  tsr__heap *heap = &m->exec->rt->heap;
+  size_t kept = (size_t)m->step->count, words = 5 * partials + kept;
+  size_t bytes = sizeof(lent) + words * sizeof(void *);
+  lent *l = tsr__new(heap, bytes);
+  if (!l) return NULL;
+  *l = (lent){ .rt = m->exec->rt, .bytes = bytes };
+  l->partials = (tsr__partial **)(l + 1);
+  l->kept = (tsr__kept **)(l->partials + partials);
+  l->copies = (void **)(l->kept + kept);
+  l->copy_bytes = (size_t *)(l->copies + 2 * partials);
+  return l;
+}
+
 static tsr_status open_meeting(meeting *m)
 {
   tsr__exec *exec = m->exec;
   size_t partials = 0, processes = (size_t)tsr__peers_count(m->peers);
   size_t accums = (size_t)exec->plan->schedule.accum_count + 1;
+  size_t count = (size_t)m->step->count;
   for (int a = m->step->first; a < m->step->first + m->step->count; a++)
     partials += (size_t)positions_of(exec, a);
   m->told = tsr__arena_new(exec->scratch, (partials + 1) * sizeof *m->told);
   m->notes = tsr__arena_new(exec->scratch, processes * sizeof *m->notes);
   m->next = tsr__arena_new(exec->scratch, processes * sizeof *m->next);
   exec->met = tsr__arena_new(exec->scratch, accums * sizeof *exec->met);
-  exec->kept = tsr__arena_new(exec->scratch, (size_t)m->step->count * sizeof *exec->kept);
-  if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept) return no_memory(exec);
+  exec->kept = tsr__arena_new(exec->scratch, count * sizeof *exec->kept);
+  exec->copies = tsr__arena_new(exec->scratch, count * sizeof *exec->copies);
+  exec->whole = tsr__arena_new(exec->scratch, count * sizeof *exec->whole);
+  m->lent = lent_new(m, partials);
+  if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept || !exec->copies ||
+      !exec->whole || !m->lent)
+    return no_memory(exec);
   return TSR_OK;
+}
+
+/* Whether accumulators meet in a step, and not elements alone: by the plan. */
+static bool has_partials(const meeting *m)
+{
+  for (int a = m->step->first; a < m->step->first + m->step->count; a++)
+    if (is_combined(m->exec, a) && !accum_of(m->exec, a)->whole) return true;
+  return false;
 }
 
 /* Partials first, then whole elements, each in one meeting. */
@@ -197,13 +253,11 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   for (int a = first; a < first + count && !status; a++)
     for (int p = 0, n = positions_of(exec, a); is_told(m, a) && p < n && !status; p++)
       if (brought(m, a)[p]) status = tell(m, brought(m, a)[p]);
-  if (!status)
+  if (!status && has_partials(m))
     status = tsr__peers_gather(m->peers, m->told, (size_t)m->told_count * sizeof *m->told, m->notes,
                                exec->error);
   for (int a = first; a < first + count && !status; a++)
-    if (brought(m, a)) status = read_all(m, a);
-  exec->whole = status ? NULL : tsr__arena_new(exec->scratch, (size_t)count * sizeof *exec->whole);
-  if (!status && !exec->whole) status = no_memory(exec);
+    if (is_told(m, a)) status = read_all(m, a);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
   return status ? status : tsr__see(exec->rt, exec->whole, count, sight, exec->error);
@@ -219,10 +273,31 @@ static void drop_far(const meeting *m)
         tsr__devices_of(exec->rt)->ops->partial_free(exec->met[a][p]);
     exec->met[a] = NULL;
   }
-  for (int i = 0; i < m->step->count && exec->kept; i++) tsr__kept_release(exec->kept[i]);
-  exec->met = NULL;
-  exec->whole = NULL;
-  exec->kept = NULL;
+}
+
+static void take_back(void *user)
+{
+  lent *l = user;
+  const tsr__device_ops *ops = tsr__devices_of(l->rt)->ops;
+  for (int i = 0; i < l->partial_count; i++) ops->partial_free(l->partials[i]);
+  for (int i = 0; i < l->kept_count; i++) tsr__kept_release(l->kept[i]);
+  for (int i = 0; i < l->copy_count; i++)
+    tsr__peers_give(tsr__peers_of(l->rt), l->copies[i], l->copy_bytes[i]);
+  tsr__del(&l->rt->heap, l, l->bytes);
+}
+
+/* What was told of goes from the run to the block that is freed later. */
+static void lend(meeting *m)
+{
+  tsr__exec *exec = m->exec;
+  for (int a = m->step->first; a < m->step->first + m->step->count; a++) {
+    tsr__kept *kept = exec->kept ? exec->kept[a - m->step->first] : NULL;
+    if (kept) m->lent->kept[m->lent->kept_count++] = kept;
+    if (kept || !is_told(m, a)) continue;
+    for (int p = 0, n = positions_of(exec, a); p < n; p++)
+      if (exec->partials[a][p]) m->lent->partials[m->lent->partial_count++] = exec->partials[a][p];
+    exec->partials[a] = NULL;
+  }
 }
 
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
@@ -232,11 +307,15 @@ tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
   tsr__sight sight = { .rt = exec->rt };
   tsr_status status = see_step(&m, &sight);
   if (!status) status = combine(exec, step);
-  /* Nobody lets go of what others may still read. */
-  bool parts = sight.made != NULL;
   status = tsr__unsee(&sight, status, exec->error);
-  if (!status && !parts) status = tsr__peers_part(m.peers, exec->error);
   drop_far(&m);
-  take_back(&m);
+  if (m.lent) lend(&m);
+  exec->met = NULL;
+  exec->whole = NULL;
+  exec->kept = NULL;
+  exec->copies = NULL;
+  if (!m.lent) return status;
+  if (status) take_back(m.lent);
+  else tsr__peers_later(m.peers, take_back, m.lent);
   return status;
 }

@@ -106,15 +106,30 @@ typedef struct tsr__pieces {
   const tsr_box *of_member;
 } tsr__pieces;
 
-/* One group of devices whose partials meet: members[0] is the leader. Members get the
- * result, or of a scattered one their pieces. */
+/* Which part of every result of a group is finished in this process, by the first member that is
+ * here, where there are no pieces. */
+typedef struct tsr__share {
+  int index, count; /* index -1: none */
+  bool again;       /* others finish the same and count what that takes: here only the result is */
+} tsr__share;
+
+/* Share `index` of n elements begins there: at whole words of bits. */
+static inline int64_t tsr__share_first(int64_t n, int index, int count)
+{
+  int64_t at = index < count ? (n / count * index + n % count * index / count + 63) / 64 * 64 : n;
+  return at < n ? at : n;
+}
+
+/* One group of devices whose partials meet. Members get the result, or of a scattered one their
+ * pieces. */
 typedef struct tsr__all_reduce {
   tsr_runtime *rt;
   const tsr__program *program;
   const tsr__schedule *schedule;
   const tsr__pieces *pieces; /* NULL: all of it */
+  tsr__share share;
   int member_count;
-  const int *devices; /* a device a member; others in other processes take theirs later */
+  const int *devices; /* a device a member; those in other processes take theirs later */
   int accum_count;
   const int *accums;                    /* accums that travel together, ascending */
   tsr__partial *const *const *partials; /* [member][accum]; of whole ones NULL, */

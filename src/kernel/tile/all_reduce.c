@@ -1,6 +1,7 @@
 /* Partials meet: members send theirs to the leader, which rounds each result once, and get it back.
- * Of a scattered result the first that have a piece are its leaders. Who is not to have a result
- * has no output.
+ * Of a scattered result the first that have a piece are its leaders; of one that several processes
+ * finish, each a share of its elements, the first member in each. Who is not to have a result has
+ * no output.
  *
  * Invariant: what is sent is exact, so neither the number of members nor their order can show
  * (products of floats excepted: they are multiplied in order of the members). */
@@ -29,19 +30,28 @@ static size_t travel_bytes(int dtype, int64_t count)
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* The others' partials to one member: a run of them, or all (NULL). */
+/* The part of so many elements that is finished here. */
+static run share_of(const tsr__share *share, int64_t elements)
+{
+  int64_t first = tsr__share_first(elements, share->index, share->count);
+  return (run){ first, tsr__share_first(elements, share->index + 1, share->count) - first, first };
+}
+
+/* The others' partials to one member: a run of them, or this process's share (NULL). */
 static tsr_status send_run(const meeting *m, int member, const run *r)
 {
   const tsr__all_reduce *c = m->c;
+  tsr__traffic uncounted = { 0 };
   for (int a = 0; a < c->accum_count; a++)
     for (int from = 0; from < c->member_count && c->partials[member][a]; from++) {
+      const run own = r ? *r : share_of(&c->share, c->partials[from][a]->count);
       const tsr__sending sending = { c->partials[member][a],
                                      c->partials[from][a],
-                                     r ? r->first : 0,
-                                     r ? r->count : c->partials[from][a]->count,
+                                     own.first,
+                                     own.count,
                                      m->tiles,
                                      m->progress,
-                                     m->traffic };
+                                     c->share.again ? &uncounted : m->traffic };
       /* One sender after the other: the receiver's accumulator is written by one thread. */
       if (from == member || tsr__partial_send(&sending)) continue;
       return tsr__error_set(m->error, TSR_ENOMEM,
@@ -84,6 +94,7 @@ void tsr__send_results(const meeting *m, int member, int k, const run *r)
   int dtype = c->program->nodes[c->finals[k]].dtype;
   size_t begin = travel_bytes(dtype, r->at), bytes = travel_bytes(dtype, r->count);
   const char *from = c->outputs[member][k]->data;
+  if (c->share.again) m->traffic->bytes += (int64_t)bytes;
   for (int to = 0; to < c->member_count; to++)
     if (to != member && c->outputs[to][k] && same_piece(c, member, to))
       tsr__cpu_move(&(tsr__transfer){ (char *)c->outputs[to][k]->data + begin, from + begin, bytes,
@@ -176,9 +187,19 @@ static bool is_here(const tsr__all_reduce *c, int member)
   return tsr__device_local(tsr__topology_of(c->rt), c->devices[member]);
 }
 
+/* The member that finishes this process's share. */
+static int sharer_of(const tsr__all_reduce *c)
+{
+  int member = 0;
+  if (c->share.index < 0) return -1;
+  while (!is_here(c, member)) member++;
+  return member;
+}
+
 bool tsr__leads_piece(const tsr__all_reduce *c, int member)
 {
   int first = 0;
+  if (!c->pieces) return sharer_of(c) == member;
   while (!same_piece(c, first, member)) first++;
   return first == member && is_here(c, member);
 }
@@ -201,11 +222,12 @@ tsr_status tsr__cpu_all_reduce(const tsr__all_reduce *c, tsr__traffic *traffic, 
   const meeting m = { c, tsr__cpu_of(c->rt)->tiles, &progress, traffic, error, false };
   tsr_status status = tsr__meet_whole(&m);
   if (c->pieces) return status ? status : scatter(&m);
-  if (status || !is_here(c, 0)) return status;
-  status = send_run(&m, 0, NULL);
+  int member = sharer_of(c);
+  if (status || member < 0) return status;
+  status = send_run(&m, member, NULL);
   for (int k = 0; k < c->final_count && !status; k++) {
-    const run all = { 0, c->out_counts[k], 0 };
-    if (has_partials(c, k)) status = finish_run(&m, 0, k, &all);
+    const run own = share_of(&c->share, c->out_counts[k]);
+    if (has_partials(c, k)) status = finish_run(&m, member, k, &own);
   }
   return status;
 }

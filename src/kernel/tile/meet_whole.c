@@ -27,7 +27,8 @@ typedef struct share {
   int final, member;
   bool brings; /* the first result that reads its elements, which travel once */
   tsr__piece_runs piece;
-  int64_t first; /* of the tasks */
+  int64_t from, end; /* of the piece's elements */
+  int64_t first;     /* of the tasks */
 } share;
 
 typedef struct whole_job {
@@ -211,7 +212,7 @@ static tsr_status add_stretch(whole *w, const tsr__piece_run *all)
 
 static int64_t elements_of(const share *s)
 {
-  return s->piece.runs * s->piece.length;
+  return s->end - s->from;
 }
 
 /* Elements task * job->task .. of a piece, whichever runs they lie in. */
@@ -230,7 +231,8 @@ static void whole_task(void *user, int64_t task, int worker)
               .population = c->populations[at->final] };
   tsr_status status = TSR_OK;
   for (int k = 0; k < c->member_count; k++) w.x[k] = c->elements[k][a]->data;
-  int64_t from = (task - at->first) * job->task, end = elements_of(at), length = at->piece.length;
+  int64_t from = at->from + (task - at->first) * job->task, end = at->end;
+  int64_t length = at->piece.length;
   if (end > from + job->task) end = from + job->task;
   while (from < end && !status && !tsr__progress_stops(job->m->progress, worker)) {
     tsr__piece_run r = tsr__piece_run_at(&at->piece, from / length);
@@ -274,7 +276,11 @@ static int64_t list_shares(whole_job *job)
     for (int member = 0; member < c->member_count && accum->whole; member++) {
       if (!tsr__leads_piece(c, member)) continue;
       share *s = &job->shares[job->share_count];
-      *s = (share){ k, member, is_first(c, k), tsr__runs_of(c, member, c->out_counts[k]), 0 };
+      bool brings = !c->share.again && is_first(c, k);
+      *s = (share){ k, member, brings, tsr__runs_of(c, member, c->out_counts[k]), 0, 0, 0 };
+      int64_t all = s->piece.runs * s->piece.length;
+      s->from = c->pieces ? 0 : tsr__share_first(all, c->share.index, c->share.count);
+      s->end = c->pieces ? all : tsr__share_first(all, c->share.index + 1, c->share.count);
       int64_t elements = elements_of(s);
       if (!elements) continue;
       job->share_count++;

@@ -1,0 +1,267 @@
+/* Who combines which part of what several processes bring, and how results come to them all.
+ *
+ *   few elements    each process combines all that its devices get, of all that is brought
+ *   many            each combines a share of every result, and copies the others' when all met
+ *
+ *      result of n elements     | share 0 | share 1 | share 2 |      in 3 processes
+ *      process 0 reads            of all                            and writes it to its devices,
+ *                                           from 1    from 2        which the other shares follow
+ *
+ * Pieces of a scattered result are finished in the process of the first device that gets them; what
+ * not all members get in that of the first member. Sums are exact until they are rounded, so that
+ * who combines cannot show. What travels is counted as in one process, once. */
+#include "execute/engine.h"
+
+enum { DEAL_FIRST, DEAL_EACH, DEAL_SHARES };
+enum {
+  FEW = 1 << 12,         /* elements that members bring together */
+  PIECE_BYTES = 1 << 20, /* of a task that copies */
+  ALONE_BYTES = 1 << 16, /* less is copied sooner than others are woken */
+  STREAM_BYTES = 1 << 24 /* more than caches hold */
+};
+
+bool tsr__same_group(const tsr__crossing *c, int a, int b)
+{
+  const tsr_mesh *mesh = c->sharding->mesh;
+  if (!mesh) return a == b;
+  for (int axis = 0; axis < mesh->axis_count; axis++)
+    if (!(c->axes >> axis & 1) && tsr__mesh_coord(mesh, a, axis) != tsr__mesh_coord(mesh, b, axis))
+      return false;
+  return true;
+}
+
+static int process_of(const tsr__exec *exec, const tsr__crossing *c, int position)
+{
+  int device = tsr__home_device(exec->rt, c->sharding, position);
+  return tsr__device_process(tsr__topology_of(exec->rt), device);
+}
+
+static int own_process(const tsr__exec *exec)
+{
+  return tsr__topology_of(exec->rt)->process_index;
+}
+
+/* ---- who combines ---------------------------------------------------------------------------- */
+
+/* By how results lie alone, so that all processes say the same. */
+void tsr__deal(const tsr__exec *exec, tsr__crossing *c)
+{
+  int positions = tsr__positions(c->sharding), members = 0;
+  int64_t elements = 0;
+  c->deal = DEAL_FIRST;
+  if (!exec->met || c->scattered) return;
+  for (int p = 0; p < positions; p++) members += tsr__same_group(c, p, 0);
+  for (int f = 0; f < c->final_count; f++) {
+    const tsr__value *result = exec->values[c->finals[f]];
+    elements += tsr__shape_count(&result->shape) * members;
+    for (int p = 0; p < positions; p++)
+      if (!tsr__holds(&result->sharding, p)) return;
+  }
+  c->deal = elements <= FEW ? DEAL_EACH : DEAL_SHARES;
+}
+
+tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members)
+{
+  int own = own_process(exec), first = process_of(exec, c, c->members[0]);
+  tsr__share share = { -1, 0, false };
+  if (c->deal == DEAL_FIRST) return (tsr__share){ first == own ? 0 : -1, 1, false };
+  for (int m = 0; m < members; m++) {
+    int process = process_of(exec, c, c->members[m]);
+    bool known = false;
+    for (int k = 0; k < m && !known; k++) known = process_of(exec, c, c->members[k]) == process;
+    if (!known && process == own) share.index = share.count;
+    share.count += !known;
+  }
+  if (c->deal == DEAL_EACH && share.index >= 0) share = (tsr__share){ 0, 1, first != own };
+  return share;
+}
+
+tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials,
+                          int members)
+{
+  const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
+  int m = 0;
+  while (m < members && process_of(exec, c, c->members[m]) != own_process(exec)) m++;
+  for (int a = 0; a < c->accum_count && m < members && c->deal == DEAL_EACH; a++) {
+    if (!partials[m][a]) continue;
+    tsr__partial *copy = ops->partial_take(partials[m][a], NULL, 0, exec->error);
+    if (!copy) return exec->error->status;
+    partials[m][a] = copy;
+    exec->copies[c->accums[a] - c->step->first] = copy;
+  }
+  return TSR_OK;
+}
+
+void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c)
+{
+  for (int a = 0; a < c->accum_count && exec->copies; a++) {
+    tsr__partial **copy = &exec->copies[c->accums[a] - c->step->first];
+    if (*copy) tsr__devices_of(exec->rt)->ops->partial_free(*copy);
+    *copy = NULL;
+  }
+}
+
+/* ---- what others finished -------------------------------------------------------------------- */
+
+/* Elements first .. of what position `from` has of a result, to position `to`. */
+typedef struct taking {
+  int final, from, to;
+  int64_t first, count;
+} taking;
+
+typedef struct take_job {
+  tsr__exec *exec;
+  const tsr__crossing *c;
+  const tsr__value **seen;
+  taking *list; /* NULL: they are counted */
+  int64_t count, bytes;
+  _Atomic int64_t moved;
+  tsr__progress progress;
+  bool streams;
+} take_job;
+
+static int64_t elements_at(const tsr__value *value, int position)
+{
+  tsr_box box;
+  tsr__value_box(value, position, &box);
+  return tsr__box_count(&box, value->shape.rank);
+}
+
+/* In pieces that several workers share. */
+static void list_share(take_job *job, const taking *all)
+{
+  tsr_dtype dtype = (tsr_dtype)job->exec->values[job->c->finals[all->final]]->dtype;
+  int64_t most = (int64_t)PIECE_BYTES / (int64_t)tsr_dtype_size(dtype);
+  for (int64_t done = 0; done < all->count; done += most) {
+    taking piece = *all;
+    piece.first += done;
+    piece.count = all->count - done < most ? all->count - done : most;
+    if (job->list) job->list[job->count] = piece;
+    job->count++;
+    job->bytes += (int64_t)tsr__device_bytes(dtype, piece.count);
+  }
+}
+
+/* The position that finishes what another one gets of a scattered result: the first of its group,
+ * of those with the same piece. */
+static int leader_of(const tsr__crossing *c, const tsr__value *result, int p)
+{
+  tsr_box own, other;
+  tsr__value_box(result, p, &own);
+  for (int q = 0; q < p; q++) {
+    tsr__value_box(result, q, &other);
+    if (tsr__same_group(c, q, p) && (!c->scattered || !memcmp(&own, &other, sizeof own))) return q;
+  }
+  return p;
+}
+
+/* The shares of those of the position's group that finished some. */
+static void list_shares(take_job *job, int final, int to)
+{
+  const tsr__crossing *c = job->c;
+  const tsr__exec *exec = job->exec;
+  int positions = tsr__positions(c->sharding), own = process_of(exec, c, to), count = 0, s = 0;
+  int64_t n = elements_at(exec->values[c->finals[final]], to);
+  for (int turn = 0; turn < 2; turn++)
+    for (int p = 0; p < positions; p++) {
+      int process = process_of(exec, c, p);
+      bool first = tsr__same_group(c, p, to);
+      for (int q = 0; q < p && first; q++)
+        first = process_of(exec, c, q) != process || !tsr__same_group(c, q, to);
+      if (!first) continue;
+      if (!turn) {
+        count++;
+        continue;
+      }
+      int64_t at = tsr__share_first(n, s, count), end = tsr__share_first(n, s + 1, count);
+      if (process != own) list_share(job, &(taking){ final, p, to, at, end - at });
+      s++;
+    }
+}
+
+/* What comes to the devices of this process. */
+static void list_all(take_job *job)
+{
+  const tsr__crossing *c = job->c;
+  int process = own_process(job->exec);
+  job->count = job->bytes = 0;
+  for (int f = 0; f < c->final_count; f++) {
+    const tsr__value *result = job->exec->values[c->finals[f]];
+    for (int p = 0; p < result->part_count; p++) {
+      if (!result->parts[p] || !tsr__holds(&result->sharding, p)) continue;
+      if (c->deal == DEAL_SHARES) {
+        list_shares(job, f, p);
+        continue;
+      }
+      int leader = leader_of(c, result, p);
+      if (process_of(job->exec, c, leader) != process)
+        list_share(job, &(taking){ f, leader, p, 0, elements_at(result, p) });
+    }
+  }
+}
+
+static void take_task(void *user, int64_t task, int worker)
+{
+  take_job *job = user;
+  const taking *t = &job->list[task];
+  tsr__value *result = job->exec->values[job->c->finals[t->final]];
+  int64_t all = elements_at(result, t->to);
+  tsr__traffic traffic = { 0 };
+  tsr__box_copy copy = { .dtype = (tsr_dtype)result->dtype,
+                         .rank = 1,
+                         .from_dims = &all,
+                         .from_start = &t->first,
+                         .to_dims = &all,
+                         .to_start = &t->first,
+                         .size = &t->count,
+                         .progress = &job->progress,
+                         .worker = worker,
+                         .streams = job->streams };
+  tsr__devices_of(job->exec->rt)
+      ->ops->copy(&copy, job->seen[t->final]->parts[t->from], result->parts[t->to], &traffic);
+  atomic_fetch_add_explicit(&job->moved, traffic.bytes, memory_order_relaxed);
+}
+
+static tsr_status take_all(take_job *job)
+{
+  tsr__exec *exec = job->exec;
+  job->streams = job->bytes > STREAM_BYTES;
+  if (job->bytes > ALONE_BYTES) tsr__parallel_progress(&job->progress, job->count, take_task, job);
+  else
+    for (int64_t t = 0; t < job->count; t++) take_task(job, t, 0);
+  exec->traffic.bytes += job->moved;
+  return job->progress.stop ? tsr__cancelled(exec->error, TSR__PROGRAM) : TSR_OK;
+}
+
+/* Whether every process has all that its devices get, so that nobody meets. */
+static bool is_complete(const tsr__exec *exec, const tsr__crossing *c)
+{
+  if (c->deal != DEAL_FIRST) return c->deal == DEAL_EACH;
+  for (int f = 0; f < c->final_count; f++) {
+    const tsr__value *result = exec->values[c->finals[f]];
+    for (int p = 0; p < result->part_count; p++)
+      if (tsr__holds(&result->sharding, p) &&
+          process_of(exec, c, leader_of(c, result, p)) != process_of(exec, c, p))
+        return false;
+  }
+  return true;
+}
+
+tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
+{
+  take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
+  tsr__sight sight;
+  if (is_complete(exec, c)) return TSR_OK;
+  list_all(&job);
+  job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
+  job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);
+  if (!job.list || !job.seen)
+    return tsr__error_set(
+        exec->error, TSR_ENOMEM,
+        "no memory to combine the results of several processes; free some arrays");
+  list_all(&job);
+  for (int k = 0; k < c->final_count; k++) job.seen[k] = exec->values[c->finals[k]];
+  tsr_status status = tsr__see_made(exec->rt, job.seen, c->final_count, &sight, exec->error);
+  if (!status) status = take_all(&job);
+  return tsr__unsee(&sight, status, exec->error);
+}
