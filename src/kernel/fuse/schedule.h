@@ -109,14 +109,15 @@ typedef struct tsr__pieces {
 /* Which part of every result of a group is finished in this process, by the first member that is
  * here, where there are no pieces. */
 typedef struct tsr__share {
-  int index, count; /* index -1: none */
+  int index, count; /* index -1: none; count 0: all of it */
   bool again;       /* others finish the same and count what that takes: here only the result is */
 } tsr__share;
 
 /* Share `index` of n elements begins there: at whole words of bits. */
 static inline int64_t tsr__share_first(int64_t n, int index, int count)
 {
-  int64_t at = index < count ? (n / count * index + n % count * index / count + 63) / 64 * 64 : n;
+  if (index >= count) return index ? n : 0;
+  int64_t at = (n / count * index + n % count * index / count + 63) / 64 * 64;
   return at < n ? at : n;
 }
 
