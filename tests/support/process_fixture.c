@@ -20,18 +20,28 @@ const char *fixture_socket(const char *name)
   return address;
 }
 
-/* The first process that asks finds a port and writes it down for the others. */
-static int find_port(void)
+void fixture_free_ports(int *out, int count)
 {
-  struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-  socklen_t size = sizeof name;
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(fd >= 0 && !bind(fd, (struct sockaddr *)&name, size));
-  CHECK_I64(getsockname(fd, (struct sockaddr *)&name, &size), 0);
-  close(fd);
-  return ntohs(name.sin_port);
+  int sockets[8];
+  for (int i = 0; i < count; i++) {
+    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+    socklen_t size = sizeof name;
+    sockets[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(sockets[i] >= 0 && !bind(sockets[i], (struct sockaddr *)&name, size));
+    CHECK_I64(getsockname(sockets[i], (struct sockaddr *)&name, &size), 0);
+    out[i] = ntohs(name.sin_port);
+  }
+  for (int i = 0; i < count; i++) close(sockets[i]);
 }
 
+static int find_port(void)
+{
+  int port;
+  fixture_free_ports(&port, 1);
+  return port;
+}
+
+/* The first process that asks finds a port and writes it down for the others. */
 const char *fixture_port(void)
 {
   static char address[40];

@@ -11,6 +11,8 @@
 const char *fixture_socket(const char *name);
 /* "127.0.0.1:PORT", the same in all processes of a test, and free when it began. */
 const char *fixture_port(void);
+/* At most 8 ports of this host that nobody listens at now. */
+void fixture_free_ports(int *out, int count);
 
 /* Joins the other processes of a TEST_PROCESSES test; start_timeout 30 s unless it is given. */
 #define fixture_join(...) FIXTURE_JOIN_(__VA_ARGS__, .size = sizeof(tsr_process_opts))

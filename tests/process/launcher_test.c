@@ -1,0 +1,240 @@
+/* Real launchers start a program that meets, computes together and loses one of its processes:
+ * mpirun of Open MPI, mpiexec of MPICH, srun of a Slurm of two nodes that this test starts, and
+ * nobody at all. The program is this test itself: with TEST_HOW set it does that instead.
+ *
+ * Launchers end a job whose process died, some at once. What is looked for is the name of the dead
+ * one as a survivor printed it. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/process_fixture.h"
+
+enum { COUNT = 4, VICTIM = 2, N = 24 };
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+static tsr_array *squares(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_psum(tsr_mul(in[0], in[0]), "x");
+}
+
+/* A sum over all devices, and one of squares by a collective: 276 and 4324 for 0 to 23. */
+static tsr_status compute(tsr_scope *s, tsr_runtime *rt, double out[2])
+{
+  float data[N];
+  for (int i = 0; i < N; i++) data[i] = (float)i;
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(N), tsr_on(mesh, "x"));
+  tsr_array *b =
+      tsr_shard_map(mesh, squares, NULL, .in = { a }, .in_specs = { "x" }, .out_specs = { "-" });
+  tsr_status status = tsr_read_scalar(tsr_cast(tsr_sum(a), TSR_F64), &out[0]);
+  if (!status) status = tsr_read_scalar(tsr_cast(tsr_sum(b), TSR_F64), &out[1]);
+  return status;
+}
+
+static int work(tsr_runtime *rt, tsr_scope *s, const char *how)
+{
+  double sums[2] = { 0, 0 };
+  int me = tsr_process_index(rt);
+  tsr_status status = compute(s, rt, sums);
+  if (!status) status = tsr_sync(s, "computed", .timeout = 30);
+  if (!status)
+    printf("process %d of %d, %d devices: %g, %g\n", me, tsr_process_count(rt),
+           tsr_device_count(rt), sums[0], sums[1]);
+  fflush(stdout);
+  if (!status) status = tsr_sync(s, "printed", .timeout = 30);
+  if (!status && me == VICTIM && !strcmp(how, "kill")) raise(SIGKILL);
+  if (!status && me == VICTIM && !strcmp(how, "exit")) _exit(3);
+  while (!status && strcmp(how, "well") != 0) status = compute(s, rt, sums);
+  if (status) fprintf(stderr, "%s\n", tsr_message(s));
+  return status ? 5 : 0;
+}
+
+static int take_part(const char *how)
+{
+  tsr_runtime *rt = tsr_initialize("cpu:2");
+  int code = 9;
+  if (tsr_runtime_status(rt)) fprintf(stderr, "%s\n", tsr_runtime_message(rt));
+  else {
+    tsr_scope *s = tsr_scope_open(rt);
+    code = work(rt, s, how);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+  return code;
+}
+
+/* Before the harness, which knows nothing of it. */
+__attribute__((constructor)) static void take_part_instead(void)
+{
+  const char *how = getenv("TEST_HOW");
+  if (how) exit(take_part(how));
+}
+
+/* ---- what comes of it ------------------------------------------------------------------------ */
+
+/* Runs a command by a shell, "$SELF" being this program; what came out, which the caller frees. */
+static char *run(const char *command, int *code)
+{
+  char self[1024], line[2048];
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  CHECK(length > 0);
+  self[length] = '\0';
+  setenv("SELF", self, 1);
+  setenv("FOLDER", test_tmp("."), 1);
+  setenv("SUPPORT", test_file("support"), 1);
+  snprintf(line, sizeof line, "{ %s; } >'%s' 2>&1 </dev/null", command, test_tmp("out"));
+  int status = system(line);
+  *code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return test_read(test_tmp("out"), NULL);
+}
+
+/* The first word must be a program that is there; as root it is. */
+static void need(const char *program)
+{
+  char *out, command[200];
+  int code;
+  snprintf(command, sizeof command, "PATH=$PATH:/usr/sbin command -v %s", program);
+  out = run(command, &code);
+  free(out);
+  if (!code) return;
+  if (getuid()) SKIP("%s is not installed; as root scripts/setup test does that", program);
+  FAIL("%s is not installed, and scripts/setup test did not do that", program);
+}
+
+static void check_well(const char *command)
+{
+  int code;
+  setenv("TEST_HOW", "well", 1);
+  char *out = run(command, &code);
+  if (code == 77 && getuid()) SKIP("%s", out);
+  for (int i = 0; i < COUNT; i++) {
+    char line[64];
+    snprintf(line, sizeof line, "process %d of %d, %d devices: 276, 4324\n", i, COUNT, 2 * COUNT);
+    CHECK_STR_HAS(out, line);
+  }
+  if (code) FAIL("exit code %d\n%s", code, out);
+  free(out);
+}
+
+static void check_end(const char *command, const char *how)
+{
+  int code;
+  setenv("TEST_HOW", how, 1);
+  char *out = run(command, &code);
+  if (code == 77 && getuid()) SKIP("%s", out);
+  CHECK(code != 0);
+  CHECK_STR_HAS(out, "process 2 (pid ");
+  CHECK_STR_HAS(out, "failed: its connection closed without a goodbye: it ended, or was killed");
+  CHECK(!strstr(out, "process 0 (pid ") && !strstr(out, "process 1 (pid ") &&
+        !strstr(out, "process 3 (pid "));
+  free(out);
+}
+
+static void check_death(const char *command)
+{
+  check_end(command, "kill");
+}
+
+/* ---- Open MPI -------------------------------------------------------------------------------- */
+
+#define MPIRUN "timeout 50 mpirun.openmpi --allow-run-as-root --oversubscribe -n 4 \"$SELF\""
+
+TEST(mpirun_of_open_mpi)
+{
+  need("mpirun.openmpi");
+  check_well(MPIRUN);
+}
+
+TEST(a_death_under_open_mpi)
+{
+  need("mpirun.openmpi");
+  check_death(MPIRUN);
+}
+
+/* ---- MPICH ----------------------------------------------------------------------------------- */
+
+/* It does not say where process 0 is, so that this is said besides. */
+#define MPIEXEC "TSR_COORDINATOR=\"unix:$FOLDER/job\" timeout 50 mpiexec.hydra "
+
+TEST(mpiexec_of_mpich)
+{
+  need("mpiexec.hydra");
+  check_well(MPIEXEC "-n 4 \"$SELF\"");
+}
+
+/* Of a process that a signal ended it says the number itself, and kills the others within
+ * 200 us. */
+TEST(an_end_under_mpich)
+{
+  need("mpiexec.hydra");
+  check_end(MPIEXEC "-n 4 \"$SELF\"", "exit");
+}
+
+TEST(mpich_without_an_address)
+{
+  int code;
+  need("mpiexec.hydra");
+  setenv("TEST_HOW", "well", 1);
+  char *out = run("timeout 50 mpiexec.hydra -n 2 \"$SELF\"", &code);
+  CHECK(code != 0);
+  CHECK_STR_HAS(out, "MPICH does not say where its processes run; set .coordinator or "
+                     "TSR_COORDINATOR");
+  free(out);
+}
+
+/* ---- Slurm ----------------------------------------------------------------------------------- */
+
+static void under_slurm(void (*check)(const char *command))
+{
+  char command[400];
+  int ports[3];
+  need("srun");
+  need("slurmctld");
+  need("slurmd");
+  need("munged");
+  fixture_free_ports(ports, 3);
+  snprintf(command, sizeof command,
+           "\"$SUPPORT/slurm.sh\" \"$FOLDER/slurm\" %d %d %d "
+           "timeout 30 srun --nodes=2 --ntasks=4 \"$SELF\"",
+           ports[0], ports[1], ports[2]);
+  check(command);
+}
+
+TEST_TIMEOUT(srun_over_two_nodes, 120)
+{
+  under_slurm(check_well);
+}
+
+TEST_TIMEOUT(a_death_under_slurm, 120)
+{
+  under_slurm(check_death);
+}
+
+/* ---- nobody ---------------------------------------------------------------------------------- */
+
+static void by_hand(void (*check)(const char *command))
+{
+  char command[400];
+  snprintf(command, sizeof command,
+           "pids=; for i in 0 1 2 3; do TSR_PROCESS_INDEX=$i TSR_PROCESS_COUNT=4 "
+           "TSR_COORDINATOR=%s \"$SELF\" & pids=\"$pids $!\"; done; "
+           "code=0; for p in $pids; do wait $p || code=$?; done; exit $code",
+           fixture_port());
+  check(command);
+}
+
+TEST(started_by_hand)
+{
+  by_hand(check_well);
+}
+
+TEST(a_death_of_one_started_by_hand)
+{
+  by_hand(check_death);
+}
