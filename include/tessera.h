@@ -19,6 +19,7 @@
 #include "tessera/io.h"
 #include "tessera/mapping.h"
 #include "tessera/process.h"
+#include "tessera/process_data.h"
 #include "tessera/products.h"
 #include "tessera/profile.h"
 #include "tessera/random.h"

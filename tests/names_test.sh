@@ -43,7 +43,7 @@ while read -r name; do
   *_rows | *_columns | *_nodes | *_axes)
     say "$name: numbers of things end in _count" ;;
   tsr_frame_load_* | tsr_frame_save_*) say "$name: frames are read and written" ;;
-  tsr_read_at | tsr_read_scalar_at | tsr_read_i64_at) ;; # to the caller's memory
+  tsr_read_at | tsr_read_scalar_at | tsr_read_i64_at | tsr_read_process_at | tsr_read_root_at) ;; # to the caller's memory
   tsr_read_* | tsr_write_*) say "$name: files of arrays are loaded and saved" ;;
   esac
 done <"$list"

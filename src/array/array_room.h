@@ -69,6 +69,10 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
                                 const tsr_shape *shape, const tsr_sharding *sharding,
                                 const char *site);
 
+/* A leaf that takes over `value`; where that is NULL an inert array, with the error said. */
+tsr_array *tsr__leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,
+                        const char *what, const char *site);
+
 /* Values of host memory (bool as bytes) as NumPy prints them (print_values.c). */
 void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, const void *data);
 

@@ -23,9 +23,8 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
 
 /* ---- from host memory ---- */
 
-/* A leaf that takes over `value`; NULL stands for an error already in `error`. */
-static tsr_array *leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,
-                          const char *what, const char *site)
+tsr_array *tsr__leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,
+                        const char *what, const char *site)
 {
   if (!value) {
     tsr__fail(scope, site, error->status, "%s: %s", what, error->text);
@@ -66,7 +65,7 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
   if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
   tsr__error error = { 0 };
   if (tsr__check_sum(&sharding, dtype, &error))
-    return leaf_of(scope, NULL, &error, "tsr_put", site);
+    return tsr__leaf_of(scope, NULL, &error, "tsr_put", site);
   tsr_sharding canon = tsr__sharding_canon(&sharding);
   tsr__layout layout = { dtype, &shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
@@ -76,7 +75,7 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
     tsr__value_release(value);
     value = NULL;
   }
-  return leaf_of(scope, value, &error, "tsr_put", site);
+  return tsr__leaf_of(scope, value, &error, "tsr_put", site);
 }
 
 /* Calls that make nodes fail without a word, so the caller cannot know whether to free: what is
@@ -135,8 +134,8 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
       tsr__error_set(&error, TSR_ENOMEM, "no memory for the description of a buffer");
     }
   }
-  if (!value) return give_back(leaf_of(scope, value, &error, "tsr_adopt", site), args);
-  return leaf_of(scope, value, &error, "tsr_adopt", site);
+  if (!value) return give_back(tsr__leaf_of(scope, value, &error, "tsr_adopt", site), args);
+  return tsr__leaf_of(scope, value, &error, "tsr_adopt", site);
 }
 
 /* Copies what lies in host memory to a position, or where `whole` to all from it on. */
@@ -173,7 +172,7 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   tsr_sharding canon = tsr__sharding_canon(&args->on);
   tsr__layout layout = { args->dtype, &args->shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
-  if (!value) return leaf_of(scope, value, &error, "tsr_from_shards", site);
+  if (!value) return tsr__leaf_of(scope, value, &error, "tsr_from_shards", site);
   /* How many shards there are to be depends on which devices this process reaches. */
   int expected = 0, missing = -1;
   for (int p = 0; p < value->part_count; p++) expected += value->parts[p] != NULL;
@@ -193,7 +192,7 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
     return tsr__make_inert(scope, site);
   }
   fill_shards(value, args->shards);
-  return leaf_of(scope, value, &error, "tsr_from_shards", site);
+  return tsr__leaf_of(scope, value, &error, "tsr_from_shards", site);
 }
 
 /* Asks for each part in turn, into memory for the largest of them. */
@@ -243,7 +242,7 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
     tsr__value_release(value);
     value = NULL;
   }
-  return leaf_of(scope, value, &error, what, site);
+  return tsr__leaf_of(scope, value, &error, what, site);
 }
 
 /* ---- from numbers ---- */

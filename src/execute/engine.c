@@ -235,13 +235,14 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error
 
 /* Whether all processes take part in a program's runs: as soon as something lies on a mesh, even
  * if that has no device here, since all make the same calls and may read what comes of it. It must
- * be the same on all of them. What has no mesh each process computes for itself. */
+ * be the same on all of them. What has no mesh each process computes for itself, as what lies on a
+ * mesh of its own. */
 static bool meets(const tsr_runtime *rt, const tsr__program *program)
 {
   if (!tsr__peers_of(rt)) return false;
   for (int i = 1; i < program->sharding_count; i++) {
     const tsr_mesh *mesh = program->shardings[i].mesh;
-    if (mesh && !mesh->abstract) return true;
+    if (mesh && !mesh->abstract && !mesh->own) return true;
   }
   return false;
 }

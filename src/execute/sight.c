@@ -47,7 +47,7 @@ static bool holds_it(const tsr__topology *topology, const tsr_sharding *sharding
 static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
-  if (!sharding->mesh || topology->process_count == 1) return true;
+  if (!sharding->mesh || sharding->mesh->own || topology->process_count == 1) return true;
   /* Of a sum that is left unreduced the others have zeros. */
   if (sharding->unreduced) return false;
   for (int p = 0, count = tsr__positions(sharding); p < count; p++) {
@@ -176,7 +176,7 @@ static void close_later(void *user)
 /* `all`: also what every process has replicas of, as these may not be filled yet. */
 static bool is_wanted(const tsr__value *value, bool all)
 {
-  if (!value || !value->sharding.mesh) return false;
+  if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
   return all || !is_everywhere(value->rt, &value->sharding);
 }
 

@@ -21,7 +21,7 @@ struct draft {
   int64_t sizes[TSR_MAX_AXES];
   const int *devices; /* NULL: 0, 1, 2, ... */
   int device_count;
-  bool abstract;
+  bool abstract, own;
 };
 
 /* An abstract mesh is for planning on machines that are not here, so the runtime's devices are
@@ -300,7 +300,8 @@ static uint64_t draft_hash(const struct draft *draft)
 {
   /* Abstract meshes are other objects than those over devices of equal sizes, so they begin
    * elsewhere. */
-  uint64_t hash = (uint64_t)draft->axis_count + (draft->abstract ? TSR_MAX_AXES : 0);
+  uint64_t hash = (uint64_t)draft->axis_count + (draft->abstract ? TSR_MAX_AXES : 0) +
+                  (draft->own ? 2 * TSR_MAX_AXES : 0);
 
   for (int a = 0; a < draft->axis_count; a++) {
     hash = tsr__hash(draft->names[a], draft->lengths[a], hash);
@@ -316,7 +317,7 @@ static uint64_t draft_hash(const struct draft *draft)
 static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
 {
   if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count ||
-      mesh->abstract != draft->abstract)
+      mesh->abstract != draft->abstract || mesh->own != draft->own)
     return false;
   for (int a = 0; a < draft->axis_count; a++)
     if (mesh->sizes[a] != draft->sizes[a] || mesh->lengths[a] != draft->lengths[a] ||
@@ -352,6 +353,7 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
   uint32_t stride = 1;
 
   mesh->axis_count = draft->axis_count;
+  mesh->own = draft->own;
   for (int a = draft->axis_count - 1; a >= 0; a--) {
     memcpy(mesh->names[a], draft->names[a], draft->lengths[a]);
     mesh->lengths[a] = (uint8_t)draft->lengths[a];
@@ -454,8 +456,12 @@ static tsr_mesh *find_or_make(tsr_runtime *rt, const struct draft *draft)
   mesh = list ? mesh_new(rt, draft, hash) : NULL;
   if (!mesh) return NULL;
   /* Only good meshes are counted: errors may come at one process alone, and must not shift the
-   * numbers of what all of them make. */
-  mesh->id = ++tsr__topology_of(rt)->mesh_count;
+   * numbers of what all of them make. Own ones go by themselves, downwards: all processes have them
+   * over other devices, under the same number. */
+  tsr__topology *topology = tsr__topology_of(rt);
+  topology->mesh_count++;
+  topology->own_count += draft->own;
+  mesh->id = draft->own ? -topology->own_count : topology->mesh_count - topology->own_count;
   return add_mesh(list, mesh);
 }
 
@@ -575,6 +581,21 @@ tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)
   return wired(&own) ? mesh_in_order(rt, &own, &draft, &error) : mesh_of(rt, &draft, &error);
 }
 
+tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *devices)
+{
+  tsr__error error = { .status = TSR_OK };
+  struct draft draft = { .axis_count = mesh->axis_count, .devices = devices, .own = true };
+
+  draft.device_count = 1;
+  for (int a = 0; a < mesh->axis_count; a++) {
+    draft.names[a] = mesh->names[a];
+    draft.lengths[a] = mesh->lengths[a];
+    draft.sizes[a] = sizes[a];
+    draft.device_count *= (int)sizes[a];
+  }
+  return mesh_of(mesh->rt, &draft, &error);
+}
+
 tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
@@ -645,7 +666,8 @@ static tsr_mesh *cut_mesh(const tsr_mesh *mesh, const struct cut *cut)
   }
   opts.devices = devices;
   opts.abstract = mesh->abstract;
-  tsr_mesh *out = tsr_mesh_make_with(mesh->rt, &opts);
+  tsr_mesh *out =
+      mesh->own ? tsr__mesh_own(mesh, opts.sizes, devices) : tsr_mesh_make_with(mesh->rt, &opts);
   if (devices) tsr__del(&mesh->rt->heap, devices, bytes);
   return out;
 }

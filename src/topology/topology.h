@@ -96,9 +96,9 @@ typedef struct tsr__topology {
   char kind[16];    /* "cpu" */
   int device_count; /* over all processes */
   int process_count, process_index, per_process;
-  tsr_mesh **meshes; /* owned, by hash; meshes of equal content are one object */
-  size_t mesh_lists; /* 0 or a power of two */
-  int mesh_count, bad_count;
+  tsr_mesh **meshes;                    /* owned, by hash; meshes of equal content are one object */
+  size_t mesh_lists;                    /* 0 or a power of two */
+  int mesh_count, own_count, bad_count; /* own ones count as meshes, too */
 } tsr__topology;
 
 /* Parses "cpu:8" ("cpu" = one device) into `out`; at most 4096 devices. */
@@ -132,12 +132,16 @@ struct tsr_mesh {
   int device_count;
   int *devices;  /* row-major; NULL when abstract */
   bool abstract; /* sizes without devices */
+  bool own;      /* this process's part of another mesh: nobody else knows of it */
   char *text;
   tsr__error *error; /* non-NULL: inert, and without axes or devices */
 };
 
 /* A bad mesh with that error, owned by the runtime: what a bad spec lies on. Never NULL. */
 const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error);
+
+/* A mesh of this process's own with the axes of another one, of these sizes. */
+tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *devices);
 
 /* Writes the `count` devices of a mesh whose options say how they are wired. */
 tsr_status tsr__mesh_order(const tsr_mesh_opts *opts, int count, int *out, tsr__error *error);

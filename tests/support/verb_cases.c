@@ -853,6 +853,7 @@ const struct verb_case verb_cases[] = {
   CASE(shards),
   CASE(placed),
   CASE(kept_arrays),
+  { "process_data", verb_process_data },
 };
 const int verb_case_count = (int)(sizeof verb_cases / sizeof *verb_cases);
 

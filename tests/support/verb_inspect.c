@@ -75,3 +75,33 @@ void verb_meeting(struct verb_run *r)
   tsr_runtime_close(rt);
   if (status && !r->status) r->status = status;
 }
+
+/* Data of a process that is alone: what it gives is the whole, and what all have is what it has. */
+void verb_process_data(struct verb_run *r)
+{
+  float block[24], back[24] = { 0 };
+  for (int i = 0; i < 24; i++) block[i] = (float)(i * i);
+  tsr_array *a =
+      tsr_from_process_data(r->s, block, .dtype = TSR_F32, .shape = TSR_SHAPE(6, 4), .on = r->at);
+  tsr_array *x = verb_matrix(r), *sum = tsr_sum(x, .dims = TSR_DIMS(0));
+  tsr_status status = tsr_read_process(a, back, sizeof back);
+  if (!status && memcmp(back, block, sizeof back) != 0) r->hash ^= 1;
+  if (!status) status = tsr_read_root(a, 0, back, sizeof back);
+  tsr_process_part part = { .whole = false };
+  if (!status) status = tsr_process_part_of(&r->at, TSR_SHAPE(6, 4), 0, &part);
+  int devices = tsr_local_device_count(r->rt), last = tsr_local_device(r->rt, devices - 1);
+  if (!status && (!part.whole || part.shape.dims[0] != 6)) r->hash ^= 2;
+  if (tsr_mesh_process_count(r->mesh) != 1 || tsr_device_process(r->rt, last) != 0) r->hash ^= 4;
+  if (tsr_local_shard(&r->at, tsr_local_shard_count(&r->at) - 1) != devices - 1) r->hash ^= 8;
+  if (!status) status = tsr_mesh_status(tsr_mesh_local(r->mesh));
+  if (status == TSR_ENOMEM && !tsr_scope_status(r->s)) tsr_fail(r->s, status, "no memory");
+  verb_see_array(r, tsr_process_gather(tsr_to_local(a), .tiled = true));
+  tsr_array *own = tsr_to_local(sum);
+  tsr_array *tree = tsr_process_gather(tsr_tuple(r->s, own, own));
+  if (!tsr_is_inert(tree)) verb_see_array(r, tsr_item(tree, 1));
+  verb_see_array(r, tsr_process_broadcast(own));
+  verb_see_array(r, tsr_to_global(own, r->at));
+  if (!status) status = tsr_process_equal(tsr_tuple(r->s, a, own), "both");
+  if (!status) status = tsr_process_meet(r->s, "here");
+  if (status && !r->status) r->status = status;
+}

@@ -1096,6 +1096,45 @@ static void processes(void)
   s = before;
 }
 
+/* In a process that is alone; what several say of each other process_data_test has. */
+static void data_of_processes(void)
+{
+  static float x[12];
+  const tsr_sharding rows = tsr_on(mesh, "x,-");
+  title("data of processes");
+  NO(tsr_from_process_data(s, x, .dtype = TSR_F32, .shape = TSR_SHAPE(3, 4),
+                           .on = tsr_on(mesh, "z")));
+  NO(tsr_from_process_data(s, NULL, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 3), .on = rows));
+  NO(tsr_from_process_data(s, x, .shape = TSR_SHAPE(4, 3), .on = rows));
+  NO(tsr_from_process_data(s, x, .dtype = TSR_F32, .shape = TSR_SHAPE(4, -3), .on = rows));
+  NO(tsr_from_process_data(s, x, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 3), .on = rows,
+                           .whole = TSR_SHAPE(12)));
+  NO(tsr_from_process_data(s, x, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 3), .on = rows,
+                           .whole = TSR_SHAPE(8, 3)));
+  NO(tsr_from_process_data(s, x, .dtype = TSR_F32, .shape = TSR_SHAPE(3), .whole = TSR_SHAPE(4)));
+  NO(tsr_from_process_data(s, x, .dtype = TSR_F32, .shape = TSR_SHAPE(3),
+                           .on = tsr_on(mesh, "x", .strict = true)));
+  NO(tsr_from_process_data_at(s, NULL, TSR_HERE));
+  NO(tsr_from_process_data_at(s, LATER(tsr_process_data_args, .data = x), TSR_HERE));
+  NO_END(tsr_read_process(f34, x, 4));
+  NO_END(tsr_read_process(f34, NULL, sizeof x));
+  NO_END(tsr_read_process(gone, x, 12));
+  NO_END(tsr_read_root(f34, 0, x, 4));
+  NO_END(tsr_read_root(f34, 1, x, sizeof x));
+  NO(tsr_to_global(f34, tsr_on(mesh, "z")));
+  NO(tsr_to_global(gone, rows));
+  NO(tsr_to_local(gone));
+  NO(tsr_process_gather(gone));
+  NO(tsr_process_gather(wide8));
+  NO(tsr_process_gather(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), tsr_on(mesh, "x"))));
+  NO(tsr_process_gather_with(f3, LATER(tsr_process_gather_opts, .tiled = true), TSR_HERE));
+  NO(tsr_process_broadcast(f3, .root = 1));
+  NO(tsr_process_broadcast(tsr_put(s, x, TSR_F32, TSR_SHAPE(3), tsr_on(mesh, "x"))));
+  NO(tsr_process_broadcast_with(f3, LATER(tsr_process_broadcast_opts, .root = 0), TSR_HERE));
+  NO_END(tsr_process_equal(gone, NULL));
+  NO_END(tsr_process_meet(s, NULL));
+}
+
 /* ---- mapping --------------------------------------------------------------------------------- */
 
 /* Bodies of one call each, which is refused there: NULL stands for what they return. */
@@ -1396,11 +1435,12 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements, reductions,     views,           several,   taking,
-                                  finding,  sorting,        products,        places,    tensors,
-                                  files,    terminals,      indices_in_runs, functions, compiled,
-                                  taps,     profiles,       saved,           mapping,   training,
-                                  loops,    memory_in_runs, processes };
+  void (*const parts[])(void) = { elements,        reductions,     views,     several,
+                                  taking,          finding,        sorting,   products,
+                                  places,          tensors,        files,     terminals,
+                                  indices_in_runs, functions,      compiled,  taps,
+                                  profiles,        saved,          mapping,   training,
+                                  loops,           memory_in_runs, processes, data_of_processes };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;
