@@ -7,16 +7,13 @@
  * Invariants: rows arrive in order of the senders and within a sender in order
  * of its rows. All of them go through the device's routines that copy, or pick
  * and copy, which count; what stays on its device is not counted. */
-#include "execute/exchange.h"
+#include "execute/exchange_inner.h"
 
 /* Working memory of an exchange, one block of the heap: [from * parts + to] where the rows start
  * in the sender's order and in the receiver's buffer, and where the next one goes; bytes by part.
  * `cursor` is `place` while rows go by `dest`: each row moves it by one. Each sender has a
  * stretch of it to itself. */
-typedef struct room {
-  int64_t *start, *place, *cursor;
-  tsr__traffic *traffic;
-} room;
+typedef tsr__exchange_room room;
 
 static size_t room_size(int parts)
 {
@@ -110,8 +107,8 @@ static void drop(tsr__buffer **buffers, int count)
 /* Fresh buffers of all receivers for values of a type; bits are set, as those of senders without
  * validity stay so. For a sender without validity nothing is written, while another's nulls make
  * validity needed: its rows are there because all bits begin as ones. */
-static tsr_status receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
-                            tsr__error *error)
+tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
+                                   tsr__error *error)
 {
   for (int p = 0; p < ask->from->count; p++) {
     size_t bytes = tsr__device_bytes(dtype, ask->rows[p]);
@@ -124,7 +121,7 @@ static tsr_status receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buff
 
 static tsr_status move(const tsr__exchange *ask, move_job *job, tsr__buffer **to, tsr__error *error)
 {
-  tsr_status status = receivers(ask, job->dtype, to, error);
+  tsr_status status = tsr__exchange_receivers(ask, job->dtype, to, error);
   if (status) return status;
   job->to = to;
   tsr__task_fn task = ask->dest ? send_task : receive_task;
@@ -169,11 +166,16 @@ static void plan(const tsr__exchange *ask, const room *r)
       r->place[pair] = ask->rows[to];
       at += rows;
       ask->rows[to] += rows;
-      if (ask->moved && ask->from->device[p] != ask->from->device[to]) ask->moved->rows += rows;
+      bool here = !ask->apart || tsr__exchange_here(ask, to);
+      if (ask->moved && here && ask->from->device[p] != ask->from->device[to])
+        ask->moved->rows += rows;
     }
     /* Every row goes somewhere, once: a count that forgets one would shift all that follow. */
-    TSR_INVARIANT(at == ask->from->rows[p]);
+    TSR_INVARIANT(at == ask->from->rows[p] || (ask->apart && !tsr__exchange_here(ask, p)));
   }
+  /* What comes to other processes is theirs. */
+  for (int to = 0; ask->apart && to < parts; to++)
+    if (!tsr__exchange_here(ask, to)) ask->rows[to] = 0;
 }
 
 /* Column by column, so that at most one column is on its way: what was sent may be freed by the
@@ -190,9 +192,11 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
                           "exchange: no memory for what %d devices send each other; free some "
                           "arrays",
                           parts);
-  plan(ask, &r);
+  if (ask->apart) status = tsr__exchange_tell_counts(ask, error);
+  if (!status) plan(ask, &r);
   for (int c = 0; c < ask->column_count && !status; c++)
-    status = exchange_column(ask, c, &r, error);
+    status = ask->apart ? tsr__exchange_apart(ask, c, &r, error)
+                        : exchange_column(ask, c, &r, error);
   for (int p = 0; p < parts && ask->moved; p++) ask->moved->bytes += r.traffic[p].bytes;
   tsr__del(&ask->rt->heap, r.start, room_size(parts));
   if (status) {

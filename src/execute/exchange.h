@@ -20,7 +20,10 @@ typedef struct tsr__moved {
 typedef struct tsr__exchange {
   tsr_runtime *rt;
   const tsr__parts *from; /* senders and receivers are the same devices */
-  const int64_t *counts;  /* counts[from * parts + to] */
+  /* Over several processes (`apart`) parts of others have no rows here: they are read where they
+   * lie, while all processes are in the same exchange. */
+  bool apart;
+  int64_t *counts; /* counts[from * parts + to]; apart: those of other processes are filled in */
   /* Where each row goes, u16 a part. Or, by destination, rows of the senders in any order, of which
    * `from` counts how many are sent. Neither: rows already lie by destination. */
   tsr__buffer *const *dest;
@@ -30,7 +33,7 @@ typedef struct tsr__exchange {
   /* out: [column * parts + to], fresh buffers of the receivers; valid NULL where no part has
    * nulls */
   tsr__buffer **values, **valid;
-  int64_t *rows;     /* out: [to] */
+  int64_t *rows;     /* out: [to]; apart: 0 for those of other processes */
   tsr__moved *moved; /* added to */
 } tsr__exchange;
 

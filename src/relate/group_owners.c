@@ -29,6 +29,7 @@ tsr_status tsr__send(const tsr__group_owners *h, const tsr__sending *sending)
   tsr__moved moved = { 0 };
   tsr__exchange ask = { .rt = h->rt,
                         .from = &from,
+                        .apart = h->view->apart,
                         .counts = sending->counts,
                         .dest = sending->dest,
                         .order = sending->order,
@@ -211,14 +212,18 @@ tsr_status tsr__group_owners_seek(tsr__group_owners *h, const tsr__packed_keys *
   return status;
 }
 
-/* Whether telling all parts all codes takes no more than sending keys, 24 bytes a group. Telling
+/* `coded`: whether telling all parts all codes takes no more than sending keys, 24 bytes a group. Telling
  * codes costs parts << bits bits a device, whatever there is; keys cost by the groups. */
-static bool few_codes(const tsr__group_owners *h)
+static tsr_status choose_way(tsr__group_owners *h)
 {
   int64_t groups = 0;
-  if (!h->records || !h->homes.local.number) return false;
+  bool apart = h->view->apart, without = !h->records || !h->homes.local.number;
   for (int p = 0; p < h->parts; p++) groups += h->homes.local.count[p];
-  return (int64_t)h->parts << h->homes.local.bits <= 8 * 24 * (groups / h->parts + 1);
+  tsr_status status = tsr__agree_any(h->rt, apart, &without, h->error);
+  if (!status) status = tsr__agree_sum(h->rt, apart, &groups, h->error);
+  h->homes.coded = !status && !without &&
+                   (int64_t)h->parts << h->homes.local.bits <= 8 * 24 * (groups / h->parts + 1);
+  return status;
 }
 
 tsr_status tsr__group_owners_find(tsr__group_owners *h, const tsr__packed_keys *keys, bool counted)
@@ -227,7 +232,8 @@ tsr_status tsr__group_owners_find(tsr__group_owners *h, const tsr__packed_keys *
   tsr_status status = homes_new(h);
   if (!status) status = tsr__on_rows(h->rt)->homes_group(h->rt, &h->homes, keys, h->error);
   if (status || h->parts == 1) return status;
-  h->homes.coded = few_codes(h);
+  status = choose_way(h);
+  if (status) return status;
   return h->homes.coded ? tsr__group_owners_by_code(h) : tsr__group_owners_seek(h, keys, counted);
 }
 

@@ -101,8 +101,14 @@ static tsr_status route(slice *s)
 {
   tsr__join_work *join = s->join;
   const tsr__device_ops *ops = tsr__devices_of(join->rt)->ops;
+  tsr__match_extent extent;
+  tsr__extent_ask right = { &s->view[1]->parts, &s->packed[1] };
+  if (tsr__on_rows(join->rt)->match_extent_of(join->rt, &right, &extent, join->error) ||
+      tsr__agree_extent(join->rt, s->view[1]->apart, &extent, join->error))
+    return join->error->status;
   tsr__match_owners ask = { { &s->view[0]->parts, &s->view[1]->parts },
                             { &s->packed[0], &s->packed[1] },
+                            &extent,
                             { s->side[0].dest, s->side[1].dest } };
   for (int i = 0; i < 2 * s->parts; i++) {
     flow *f = &s->side[i / s->parts];
@@ -165,6 +171,7 @@ static tsr_status send(slice *s, int side)
   if (status) return status;
   tsr__exchange ask = { .rt = join->rt,
                         .from = &s->view[side]->parts,
+                        .apart = s->view[side]->apart,
                         .counts = f->counts,
                         .dest = f->dest,
                         .column_count = f->columns,
@@ -214,6 +221,7 @@ static tsr_status answer(slice *s, const tsr__matched *m, answers *a)
   tsr__moved moved = { 0, 0 };
   tsr__exchange back = { .rt = join->rt,
                          .from = &left->parts,
+                         .apart = s->view[0]->apart,
                          .counts = a->counts,
                          .column_count = 1,
                          .columns = &(tsr__colparts){ .dtype = a->dtype, .values = a->values },
@@ -247,6 +255,7 @@ static tsr_status send_back(slice *s, tsr__matched *m, tsr__buffer **out, int64_
   tsr__parts from = { s->parts, right->parts.device, index.rows };
   tsr__exchange ask = { .rt = join->rt,
                         .from = &from,
+                        .apart = s->view[0]->apart,
                         .counts = s->back,
                         .order = &index,
                         .column_count = taken,
@@ -295,9 +304,11 @@ static tsr_status match_and_return(slice *s, answers *a, tsr__buffer **back, int
                          join->pairs ? TSR__MATCH_INNER : TSR__MATCH_SEMI };
   tsr_status status = tsr__on_rows(join->rt)->match_find(join->rt, &ask, &m, join->error);
   if (status) return status;
-  join->repeats = join->repeats || m.repeats;
-  a->dtype = join->pairs && m.repeats ? TSR_I32 : TSR_BOOL;
-  status = answer(s, &m, a);
+  bool repeats = m.repeats;
+  status = tsr__agree_any(join->rt, s->view[0]->apart, &repeats, join->error);
+  join->repeats = join->repeats || repeats;
+  a->dtype = join->pairs && repeats ? TSR_I32 : TSR_BOOL;
+  if (!status) status = answer(s, &m, a);
   if (!status && join->pairs && join->ask->take_count) status = send_back(s, &m, back, rows);
   tsr__match_free(&m);
   /* Before the results are made, for they are what takes most memory. */

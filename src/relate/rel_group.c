@@ -208,6 +208,7 @@ static tsr_status find_homes(grouping *g, tsr__group_owners *owners, bool counte
 static int64_t held_now(const grouping *g, const tsr__view *view, int part)
 {
   const tsr__devices *devices = tsr__devices_of(g->rt);
+  if (!view->here[part]) return 0;
   return tsr__pool_memory(devices->pools[view->parts.device[part] - devices->first]).now;
 }
 
@@ -356,8 +357,13 @@ static tsr_status group_by_records(grouping *g, const tsr__group_owners *owners,
                              g->ask->agg_count };
   tsr__grouped own = { .parts = g->parts, .count = owners->homes.own.rows, .first = *first };
   tsr_status status = tsr__on_rows(g->rt)->group_record_groups(g->rt, &ask, &tallied, g->error);
-  *done = tallied != NULL;
-  if (status || !tallied) return status;
+  bool refused = !tallied;
+  if (!status) status = tsr__agree_any(g->rt, view->apart, &refused, g->error);
+  *done = !refused;
+  if (status || refused) {
+    tsr__tallied_free(tallied);
+    return status;
+  }
   status = tsr__join_records(owners, tallied);
   if (!status)
     status = tsr__on_rows(g->rt)->tallied_read(tallied, &own, g->values, g->valid, g->error);
@@ -402,6 +408,7 @@ static tsr_status find_ranges(grouping *g, const tsr__view *view)
   tsr__view_keys(view, ask->keys, ask->key_count, g->keys, g->key_columns);
   tsr__range_ask range = { &view->parts, g->key_columns, g->keys, ask->key_count };
   tsr_status status = tsr__on_rows(g->rt)->keys_range(g->rt, &range, g->error);
+  if (!status) status = tsr__agree_keys(g->rt, view->apart, g->keys, ask->key_count, g->error);
   g->words = tsr__keys_settle(g->keys, ask->key_count, &g->bits);
   return status;
 }
@@ -527,8 +534,8 @@ static const char *method_of(const grouping *g)
 
 /* All that may fail for want of memory is checked before the draft is made. Slices follow one
  * another, so scratch of one serves all; drop_lists leaves it empty in between. */
-tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
-                          tsr__error *error)
+static tsr_status group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
+                        tsr__error *error)
 {
   const tsr__rel *in = ask->in;
   tsr__views views;
@@ -551,6 +558,15 @@ tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel
   return status;
 }
 
+tsr_status tsr__rel_group(const tsr__rel_group_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
+                          tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = ask->in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__rel_enter(&meeting, "group by", ask->in, NULL);
+  if (status) return status;
+  return tsr__rel_leave(&meeting, group(ask, out, stats, error), out);
+}
+
 /* ---- the first rows of each group ------------------------------------------------------------ */
 
 /* `values` lends its places to the buffers of the result, which homes_keep writes to; they are
@@ -559,7 +575,8 @@ static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, t
 {
   tsr__group_owners owners = owners_of(g, view);
   tsr_status status = find_homes(g, &owners, true);
-  for (int p = 0; p < g->parts && !status; p++) g->values[p] = out->parts[view->position[p]];
+  for (int p = 0; p < g->parts && !status; p++)
+    g->values[p] = view->here[p] ? out->parts[view->position[p]] : view->none;
   if (!status)
     status = tsr__on_rows(g->rt)->homes_keep(g->rt, &owners.homes, most, g->values, g->error);
   memset(g->values, 0, (size_t)g->parts * sizeof *g->values);
@@ -567,8 +584,8 @@ static tsr_status keep_slice(grouping *g, const tsr__view *view, int64_t most, t
   return status;
 }
 
-tsr_status tsr__rel_first_of_group(const tsr__rel_group_ask *ask, int64_t count, tsr__value **out,
-                                   tsr__rel_stats *stats, tsr__error *error)
+static tsr_status first_of_group(const tsr__rel_group_ask *ask, int64_t count, tsr__value **out,
+                                 tsr__rel_stats *stats, tsr__error *error)
 {
   const tsr__rel *in = ask->in;
   /* Aggregates would only make room for lists that nobody fills. */
@@ -597,5 +614,19 @@ tsr_status tsr__rel_first_of_group(const tsr__rel_group_ask *ask, int64_t count,
   }
   grouping_free(&g);
   tsr__views_free(&views);
+  return status;
+}
+
+tsr_status tsr__rel_first_of_group(const tsr__rel_group_ask *ask, int64_t count, tsr__value **out,
+                                   tsr__rel_stats *stats, tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = ask->in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__rel_enter(&meeting, "distinct", ask->in, NULL);
+  *out = NULL;
+  if (status) return status;
+  status = tsr__rel_leave(&meeting, first_of_group(ask, count, out, stats, error), NULL);
+  if (!status) return TSR_OK;
+  tsr__value_release(*out);
+  *out = NULL;
   return status;
 }

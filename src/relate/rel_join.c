@@ -81,6 +81,7 @@ static tsr_status range_keys(tsr__join_work *join, const tsr__view *left, const 
   if (widen(join, left, false)) return join->error->status;
   take_ranges(r, l, count);
   if (widen(join, right, true)) return join->error->status;
+  if (tsr__agree_keys(join->rt, left->apart, r, count, join->error)) return join->error->status;
   join->words = tsr__keys_settle(r, count, NULL);
   take_ranges(l, r, count);
   for (int k = 0; k < count; k++) join->nulls = join->nulls || r[k].nullable;
@@ -289,16 +290,26 @@ static tsr_status beside(tsr__join_work *join, const tsr__view *left, tsr__view 
   int *position = tsr__join_small(join, parts * sizeof *position);
   int64_t *rows = tsr__join_small(join, parts * sizeof *rows);
   tsr__buffer **buffers = tsr__join_small(join, 2 * columns * parts * sizeof *buffers);
-  *out = (tsr__view){ { count, left->parts.device, rows }, position, NULL };
+  *out = (tsr__view){ { count, left->parts.device, rows }, position, left->here, left->apart,
+                      left->none, NULL };
   out->columns = tsr__join_small(join, columns * sizeof *out->columns);
   if (!position || !rows || !buffers || !out->columns) return join->error->status;
   for (int p = 0; p < count; p++) {
-    position[p] = whole_on(right, left->parts.device[p]);
-    rows[p] = right->total;
+    /* By the devices that all processes name alike, as choose() does: what has no mesh each has on
+     * its own first one. */
+    position[p] =
+        whole_on(right, tsr__position_device(&join->ask->left->sharding, left->position[p]));
+    rows[p] = left->here[p] ? right->total : 0;
   }
   for (int c = 0; c < right->count; c++, buffers += 2 * count) {
     const tsr__rel_column *column = &right->column[c];
     for (int p = 0; p < count; p++) {
+      /* Of another process's part nothing is joined here. */
+      if (!left->here[p]) {
+        buffers[p] = left->none;
+        if (column->valid) buffers[count + p] = left->none;
+        continue;
+      }
       buffers[p] = column->values->parts[position[p]];
       if (column->valid) buffers[count + p] = column->valid->parts[position[p]];
     }
@@ -399,7 +410,7 @@ static tsr_status place_right(tsr__join_work *join, bool whole)
   if (!whole && tsr__sharding_equal(&to, &join->right.sharding)) return TSR_OK;
   tsr__rel placed;
   tsr__rel_stats stats = { .method = NULL };
-  if (tsr__rel_place(&join->right, &to, &placed, &stats, join->error)) return join->error->status;
+  if (tsr__place_table(&join->right, &to, &placed, &stats, join->error)) return join->error->status;
   tsr__rel_free(&join->right);
   join->right = placed;
   for (int i = 0; i < stats.move_count; i++)
@@ -447,6 +458,12 @@ static tsr_status run(tsr__join_work *join, tsr__rel *out)
   tsr_status status = how == BROADCAST ? check_broadcast(join) : TSR_OK;
   if (!status && how != WHOLE) status = place_right(join, how == BROADCAST);
   if (!status) status = run_slices(join, how);
+  bool flags[2] = { join->hashed, join->repeats };
+  bool apart = tsr__rel_apart(join->rt, &ask->left->sharding);
+  for (int i = 0; i < 2 && !status; i++)
+    status = tsr__agree_any(join->rt, apart, &flags[i], join->error);
+  join->hashed = flags[0];
+  join->repeats = flags[1];
   if (status) return status;
   join->stats->method = join->hashed ? "hash table" : "direct table";
   if (how != WHOLE) join->stats->method = how == BROADCAST ? "broadcast" : "keys exchanged";
@@ -464,11 +481,16 @@ tsr_status tsr__rel_join(const tsr__rel_join_ask *ask, tsr__rel *out, bool *repe
                           .pairs = ask->how == TSR__MATCH_INNER || ask->how == TSR__MATCH_LEFT };
   *join.stats = (tsr__rel_stats){ .method = NULL };
   *out = (tsr__rel){ .rt = NULL };
+  tsr__rel_meeting meeting = { .rt = join.rt, .error = error, .stats = join.stats };
+  bool apart = tsr__rel_apart(join.rt, &ask->left->sharding);
+  tsr_status status = tsr__rel_enter(&meeting, "join", apart ? ask->left : ask->right, NULL);
+  if (status) return status;
   tsr__arena_init(&join.arena, &join.rt->heap);
-  tsr_status status = run(&join, out);
+  status = run(&join, out);
   tsr__draft_free(&join.draft);
   tsr__rel_free(&join.right);
   tsr__arena_free(&join.arena);
+  status = tsr__rel_leave(&meeting, status, out);
   if (!status && repeats) *repeats = join.repeats;
   return status;
 }

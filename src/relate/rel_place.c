@@ -34,6 +34,8 @@ typedef struct placing {
   const tsr_sharding *to;
   int64_t *start, *rows; /* by target position */
   int *device;
+  bool *here; /* it is this process's: others are filled by theirs */
+  int seen;   /* sources whose rows are here to be read */
   tsr__draft draft;
   int64_t pieces; /* a column */
   _Atomic int64_t moved_rows, moved_bytes;
@@ -129,7 +131,7 @@ static void copy_task(void *user, int64_t task, int worker)
   int part;
   /* Shared by position_room already: there is nothing to copy, and writing would change the
    * source. */
-  if (same_part(job, to.piece.part, &part)) return;
+  if (!job->here[to.piece.part] || same_part(job, to.piece.part, &part)) return;
   while (left) {
     run r = run_at(job, row);
     if (r.count > left) r.count = left;
@@ -196,13 +198,14 @@ static tsr_status make_room(placing *job)
         (job->draft.dtype[c] == TSR_BOOL ? 1 : 8 * (int64_t)tsr_dtype_size(job->draft.dtype[c])) +
         has_nulls(job, c);
   for (int p = 0, part; p < job->draft.positions; p++) {
-    if (same_part(job, p, &part)) continue;
+    if (!job->here[p] || same_part(job, p, &part)) continue;
     int64_t bytes = job->rows[p] * bits / 8 + 16 * job->draft.count; /* bits in whole words */
     tsr_status status = tsr__need_check(&need, job->device[p], bytes, job->error);
     if (status) return status;
   }
   for (int c = 0; c < job->draft.count; c++)
     for (int p = 0; p < job->draft.positions; p++) {
+      if (!job->here[p]) continue;
       tsr_status status = position_room(job, c, p);
       if (status) return status;
     }
@@ -220,7 +223,7 @@ static tsr_status no_memory(const placing *job)
 
 static size_t plan_size(int positions)
 {
-  return (size_t)positions * (sizeof(int64_t) + sizeof(int));
+  return (size_t)positions * (sizeof(int64_t) + sizeof(int) + sizeof(bool));
 }
 
 /* Looks at the sources, and makes a draft of the target without rows yet. Columns of all sources
@@ -238,27 +241,45 @@ static tsr_status placing_new(placing *job, const tsr__rel *const *in, int count
     source *s = &job->sources[i];
     s->total = in[i]->total;
     s->first = i ? s[-1].first + s[-1].total : 0;
-    status = tsr__views_new(in[i], &s->views, job->error);
+    status = tsr__views_see(in[i], &s->views, job->error);
+    if (!status) job->seen = i + 1;
   }
   if (status) return status;
   job->start = tsr__new(&job->rt->heap, plan_size(positions));
   if (!job->start) return no_memory(job);
   job->device = (int *)(job->start + positions);
   job->rows = job->draft.rows;
-  for (int p = 0; p < positions; p++) job->device[p] = tsr__position_device(job->to, p);
+  job->here = (bool *)(job->device + positions);
+  for (int p = 0; p < positions; p++) {
+    job->device[p] = tsr__home_device(job->rt, job->to, p);
+    job->here[p] = tsr__device_local(tsr__topology_of(job->rt), job->device[p]);
+  }
   for (int c = 0; c < first->count; c++)
     job->draft.dtype[c] = (tsr_dtype)first->column[c].values->dtype;
   return TSR_OK;
 }
 
-static void placing_free(placing *job)
+/* Lets go of all, once other processes have read what they want; returns `status`, or what became of
+ * it. */
+static tsr_status placing_end(placing *job, tsr_status status)
 {
   tsr__heap *heap = &job->rt->heap;
-  for (int i = 0; job->sources && i < job->source_count; i++)
+  for (int i = 0; job->sources && i < job->seen; i++)
+    status = tsr__views_close(&job->sources[i].views, status, job->error);
+  for (int i = job->seen; job->sources && i < job->source_count; i++)
     tsr__views_free(&job->sources[i].views);
   tsr__del(heap, job->sources, (size_t)job->source_count * sizeof *job->sources);
   tsr__del(heap, job->start, plan_size(tsr__positions(job->to)));
   tsr__draft_free(&job->draft);
+  return status;
+}
+
+/* Then all processes tell of the same movements. */
+static bool moves_apart(const placing *job)
+{
+  bool apart = tsr__rel_apart(job->rt, job->to);
+  for (int i = 0; i < job->source_count; i++) apart = apart || job->sources[i].views.apart;
+  return apart;
 }
 
 /* Fills the target, once the ranges are known, and makes the table. A task is a column's piece,
@@ -272,7 +293,9 @@ static tsr_status finish(placing *job, tsr__rel *out)
   if (!tsr__parallel_long(job->rt, job->what, job->pieces * job->draft.count, copy_task, job))
     return tsr__cancelled(job->error, job->what);
   tsr__moved moved = { job->moved_rows, job->moved_bytes };
-  if (moved.rows) tsr__stats_add(job->stats, "rows", &moved);
+  /* What lies without a mesh each process has for itself, and is counted once. */
+  if (!job->to->mesh && tsr__topology_of(job->rt)->process_index) moved = (tsr__moved){ 0 };
+  if (moved.rows || moves_apart(job)) tsr__stats_add(job->stats, "rows", &moved);
   if (job->stats) job->stats->method = "copies";
   return tsr__draft_finish(&job->draft, out, job->error);
 }
@@ -288,9 +311,11 @@ static void usual_ranges(placing *job)
   }
 }
 
-/* Devices of other processes are refused for the sources by their views; here for the target. */
+/* Devices of other processes are refused for the sources by their views; here for the target: where
+ * there is nobody who fills it. */
 static tsr_status check_local(const placing *job, const tsr__rel *in)
 {
+  if (tsr__peers_of(in->rt)) return TSR_OK;
   for (int p = 0; p < tsr__positions(job->to); p++)
     if (!tsr__device_local(tsr__topology_of(in->rt), tsr__position_device(job->to, p)))
       return tsr__error_set(job->error, TSR_EUNSUPPORTED,
@@ -300,8 +325,16 @@ static tsr_status check_local(const placing *job, const tsr__rel *in)
   return TSR_OK;
 }
 
-tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
-                          tsr__rel_stats *stats, tsr__error *error)
+/* A table that was made goes where others could not read what they wanted. */
+static tsr_status end_of(placing *job, tsr_status made, tsr__rel *out)
+{
+  tsr_status status = placing_end(job, made);
+  if (status && !made) tsr__rel_free(out);
+  return status;
+}
+
+tsr_status tsr__place_table(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
+                            tsr__rel_stats *stats, tsr__error *error)
 {
   tsr_sharding target = tsr__sharding_canon(to);
   placing job = { .rt = in->rt, .what = "place", .stats = stats, .error = error, .to = &target };
@@ -309,8 +342,16 @@ tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *
   if (!status) status = placing_new(&job, &in, 1);
   if (!status) usual_ranges(&job);
   if (!status) status = finish(&job, out);
-  placing_free(&job);
-  return status;
+  return end_of(&job, status, out);
+}
+
+tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
+                          tsr__rel_stats *stats, tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__rel_enter(&meeting, "place", in, to);
+  if (status) return status;
+  return tsr__rel_leave(&meeting, tsr__place_table(in, to, out, stats, error), out);
 }
 
 /* Each position wants what it holds of the first `count` rows. Rows stay where they are: a
@@ -332,18 +373,25 @@ static void first_ranges(placing *job, int64_t count)
 }
 
 /* It is called "sort" in messages, as its only caller cuts what it sorted. */
-tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error)
+tsr_status tsr__first_of_table(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error)
 {
   placing job = { .rt = in->rt, .what = "sort", .error = error, .to = &in->sharding };
   tsr_status status = placing_new(&job, &in, 1);
   if (!status) first_ranges(&job, count < in->total ? count : in->total);
   if (!status) status = finish(&job, out);
-  placing_free(&job);
-  return status;
+  return end_of(&job, status, out);
 }
 
-tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
-                           tsr__rel_stats *stats, tsr__error *error)
+tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = in->rt, .error = error };
+  tsr_status status = tsr__rel_enter(&meeting, "first rows", in, NULL);
+  if (status) return status;
+  return tsr__rel_leave(&meeting, tsr__first_of_table(in, count, out, error), out);
+}
+
+static tsr_status concat(const tsr__rel *const *in, int count, tsr__rel *out, tsr__rel_stats *stats,
+                         tsr__error *error)
 {
   placing job = {
     .rt = in[0]->rt, .what = "concat", .stats = stats, .error = error, .to = &in[0]->sharding
@@ -362,6 +410,22 @@ tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
   if (!status) status = placing_new(&job, in, count);
   if (!status) usual_ranges(&job);
   if (!status) status = finish(&job, out);
-  placing_free(&job);
-  return status;
+  return end_of(&job, status, out);
+}
+
+/* Of several tables one on a mesh is enough for all processes to meet. */
+static const tsr__rel *first_apart(const tsr__rel *const *in, int count)
+{
+  for (int i = 0; i < count; i++)
+    if (tsr__rel_apart(in[i]->rt, &in[i]->sharding)) return in[i];
+  return in[0];
+}
+
+tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,
+                           tsr__rel_stats *stats, tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = in[0]->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__rel_enter(&meeting, "concat", first_apart(in, count), NULL);
+  if (status) return status;
+  return tsr__rel_leave(&meeting, concat(in, count, out, stats, error), out);
 }

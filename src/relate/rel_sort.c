@@ -138,6 +138,7 @@ static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__sort_split *
   tsr__buffer **valid = s->buffers + count * s->parts;
   tsr__exchange ask = { .rt = s->rt,
                         .from = &view->parts,
+                        .apart = view->apart,
                         .counts = s->counts,
                         .dest = split->dest,
                         .column_count = count,
@@ -156,6 +157,20 @@ static tsr_status send_rows(sorting *s, const tsr__view *view, tsr__sort_split *
   return status;
 }
 
+/* By splitters that are the same wherever rows lie: of a sample of all parts. */
+static tsr_status split_rows(sorting *s, const tsr__view *view, const tsr__packed_keys *packed,
+                             tsr__sort_split *split)
+{
+  tsr__sort_sample sample = { 0 };
+  tsr__sample_ask ask = { &view->parts, packed, s->ask->in->total };
+  tsr_status status = tsr__on_rows(s->rt)->sort_sample_rows(s->rt, &ask, &sample, s->error);
+  if (!status) status = tsr__agree_sample(s->rt, view->apart, &sample, s->error);
+  tsr__split_ask rows = { &view->parts, packed, &sample };
+  if (!status) status = tsr__on_rows(s->rt)->sort_split_rows(s->rt, &rows, split, s->error);
+  tsr__sort_sample_free(s->rt, &sample);
+  return status;
+}
+
 static tsr_status sort_slice(sorting *s, const tsr__view *view, tsr__draft *draft)
 {
   const tsr__rel_sort_ask *ask = s->ask;
@@ -165,8 +180,7 @@ static tsr_status sort_slice(sorting *s, const tsr__view *view, tsr__draft *draf
   for (int k = 0; k < ask->key_count; k++) s->columns[k] = view->columns[ask->keys[k].column];
   tsr__pack_ask pack = { &view->parts, s->columns, s->keys, ask->key_count, false };
   tsr_status status = tsr__on_rows(s->rt)->pack_keys(s->rt, &pack, &packed, s->error);
-  if (!status)
-    status = tsr__on_rows(s->rt)->sort_split_rows(s->rt, &view->parts, &packed, &split, s->error);
+  if (!status) status = split_rows(s, view, &packed, &split);
   tsr__packed_free(s->rt, &packed);
   if (!status) status = send_rows(s, view, &split);
   tsr__parts parts = { s->parts, view->parts.device, s->rows };
@@ -184,12 +198,13 @@ static tsr_status find_ranges(sorting *s, const tsr__view *view)
   tsr__view_keys(view, ask->keys, ask->key_count, s->keys, s->columns);
   tsr__range_ask range = { &view->parts, s->columns, s->keys, ask->key_count };
   tsr_status status = tsr__on_rows(s->rt)->keys_range(s->rt, &range, s->error);
+  if (!status) status = tsr__agree_keys(s->rt, view->apart, s->keys, ask->key_count, s->error);
   s->words = tsr__keys_settle(s->keys, ask->key_count, NULL);
   return status;
 }
 
-tsr_status tsr__rel_sort(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
-                         tsr__error *error)
+tsr_status tsr__sort_table(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
+                           tsr__error *error)
 {
   const tsr__rel *in = ask->in;
   tsr__views views;
@@ -210,4 +225,13 @@ tsr_status tsr__rel_sort(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_s
   sorting_free(&s);
   tsr__views_free(&views);
   return status;
+}
+
+tsr_status tsr__rel_sort(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel_stats *stats,
+                         tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = ask->in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__rel_enter(&meeting, "sort", ask->in, NULL);
+  if (status) return status;
+  return tsr__rel_leave(&meeting, tsr__sort_table(ask, out, stats, error), out);
 }

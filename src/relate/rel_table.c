@@ -63,6 +63,7 @@ typedef struct arrays {
   tsr__buffer **buffers; /* [(slice * count + column) * 2 * parts], values then valid */
   int64_t *rows;
   int *device, *position;
+  bool *here;
 } arrays;
 
 /* Called twice: without a block for its size, then with one to cut it up. So both always agree.
@@ -80,18 +81,23 @@ static size_t lay_out(const tsr__views *views, void *block, arrays *out)
     out->rows = (void *)(out->buffers + buffers);
     out->device = (void *)(out->rows + all);
     out->position = out->device + all;
+    out->here = (void *)(out->position + all);
   }
   return slices * sizeof *out->view + columns * sizeof *out->columns +
-         buffers * sizeof *out->buffers + all * (sizeof *out->rows + 2 * sizeof(int));
+         buffers * sizeof *out->buffers +
+         all * (sizeof *out->rows + 2 * sizeof(int) + sizeof(bool));
 }
 
-/* Buffers are borrowed from the table's values: a view must not outlive it. */
-static void view_position(const tsr__rel *rel, const arrays *a, int parts, int position)
+/* Buffers are borrowed from the table's values: a view must not outlive it. Where a part is another
+ * process's `none` stands for its buffers. */
+static void view_position(const tsr__views *views, const arrays *a, int position)
 {
-  int slice = slice_of(&rel->sharding, position);
+  const tsr__rel *rel = views->rel;
+  int parts = views->parts, slice = slice_of(&rel->sharding, position);
   int part = (int)tsr__dim_index(&rel->sharding, 0, position), at = slice * parts + part;
   a->position[at] = position;
-  a->device[at] = tsr__position_device(&rel->sharding, position);
+  a->device[at] = tsr__home_device(rel->rt, &rel->sharding, position);
+  a->here[at] = tsr__device_local(tsr__topology_of(rel->rt), a->device[at]);
   /* Right for a table without columns, which has no values to ask. */
   a->rows[at] = usual_rows(&rel->sharding, rel->total, position);
   for (int c = 0; c < rel->count; c++) {
@@ -103,28 +109,32 @@ static void view_position(const tsr__rel *rel, const arrays *a, int parts, int p
     a->rows[at] = box.size[0];
     buffers[part] = column->values->parts[position];
     if (column->valid) buffers[parts + part] = column->valid->parts[position];
+    if (views->none && !a->here[at]) {
+      buffers[part] = views->none;
+      if (column->valid) buffers[parts + part] = views->none;
+    }
     a->columns[slice * rel->count + c] = (tsr__colparts){ (tsr_dtype)column->values->dtype, buffers,
                                                           column->valid ? buffers + parts : NULL };
   }
+  if (views->none && !a->here[at]) a->rows[at] = 0;
 }
 
-/* Every operator begins here, so this is where one learns that a mesh reaches into other
- * processes: rows move by pointers to buffers, which only this process's devices have. */
-tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *error)
+/* Where nothing maps the memory of other processes (a pretended topology) their rows cannot be
+ * had. */
+static tsr_status check_reach(const tsr__rel *rel, tsr__error *error)
 {
-  int positions = tsr__positions(&rel->sharding);
-  int parts = (int)tsr__dim_parts(&rel->sharding, 0);
-  *out = (tsr__views){ .rel = rel, .parts = parts, .slices = positions / parts };
-  if (tsr__peers_of(rel->rt) && rel->sharding.mesh)
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "with several processes rows on a mesh cannot yet be sorted, grouped or "
-                          "joined; use arrays or a frame without a mesh");
-  for (int p = 0; p < positions; p++)
+  for (int p = 0; rel->sharding.mesh && p < tsr__positions(&rel->sharding); p++)
     if (!tsr__device_local(tsr__topology_of(rel->rt), tsr__position_device(&rel->sharding, p)))
       return tsr__error_set(error, TSR_EUNSUPPORTED,
                             "rows cannot yet be moved between processes: device %d is another's; "
                             "use a mesh of this process's devices",
                             tsr__position_device(&rel->sharding, p));
+  return TSR_OK;
+}
+
+static tsr_status make_views(const tsr__rel *rel, tsr__views *out, tsr__error *error)
+{
+  int positions = tsr__positions(&rel->sharding), parts = out->parts;
   arrays a = { 0 };
   out->size = lay_out(out, NULL, &a);
   void *block = tsr__new(&rel->rt->heap, out->size);
@@ -135,18 +145,91 @@ tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *erro
                           rel->count);
   lay_out(out, block, &a);
   out->view = a.view;
-  for (int p = 0; p < positions; p++) view_position(rel, &a, parts, p);
+  for (int p = 0; p < positions; p++) view_position(out, &a, p);
   for (int s = 0; s < out->slices; s++)
     out->view[s] = (tsr__view){ { parts, a.device + s * parts, a.rows + s * parts },
                                 a.position + s * parts,
+                                a.here + s * parts,
+                                out->apart,
+                                out->none,
                                 a.columns + s * rel->count };
   return TSR_OK;
+}
+
+static tsr__views views_of(const tsr__rel *rel)
+{
+  int parts = (int)tsr__dim_parts(&rel->sharding, 0);
+  return (tsr__views){ .rel = rel,
+                       .parts = parts,
+                       .slices = tsr__positions(&rel->sharding) / parts,
+                       .apart = tsr__rel_apart(rel->rt, &rel->sharding),
+                       .sight = { .rt = rel->rt } };
+}
+
+/* Every operator begins here. */
+tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *error)
+{
+  const tsr__devices *devices = tsr__devices_of(rel->rt);
+  *out = views_of(rel);
+  if (!out->apart && check_reach(rel, error)) return error->status;
+  if (out->apart) {
+    out->none = devices->ops->buffer(rel->rt, devices->first, 0, error);
+    if (!out->none) return error->status;
+  }
+  return make_views(rel, out, error);
 }
 
 void tsr__views_free(tsr__views *views)
 {
   if (views->view) tsr__del(&views->rel->rt->heap, views->view, views->size);
+  tsr__buffer_release(views->none);
+  tsr__rel_free(&views->seen);
   *views = (tsr__views){ 0 };
+}
+
+/* ---- all rows -------------------------------------------------------------------------------- */
+
+/* The table with values that have all parts. */
+static tsr_status see_columns(const tsr__rel *rel, tsr__views *out, tsr__error *error)
+{
+  size_t bytes = (2 * (size_t)rel->count + 1) * sizeof(tsr__value *);
+  const tsr__value **values = tsr__new(&rel->rt->heap, bytes);
+  if (!values)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+  for (int c = 0; c < rel->count; c++) {
+    values[2 * c] = rel->column[c].values;
+    values[2 * c + 1] = rel->column[c].valid;
+  }
+  tsr_status status = tsr__rel_new(rel->rt, &rel->sharding, rel->count, &out->seen, error);
+  if (!status) status = tsr__see(rel->rt, values, 2 * rel->count, &out->sight, error);
+  for (int c = 0; c < rel->count && !status; c++) {
+    tsr__rel_column *column = &out->seen.column[c];
+    *column = (tsr__rel_column){ (tsr__value *)values[2 * c], (tsr__value *)values[2 * c + 1] };
+    tsr__value_hold(column->values);
+    tsr__value_hold(column->valid);
+  }
+  out->seen.total = rel->total;
+  tsr__del(&rel->rt->heap, values, bytes);
+  return status;
+}
+
+tsr_status tsr__views_see(const tsr__rel *rel, tsr__views *out, tsr__error *error)
+{
+  *out = views_of(rel);
+  if (!out->apart) return tsr__views_new(rel, out, error);
+  tsr_status status = see_columns(rel, out, error);
+  out->rel = status ? rel : &out->seen;
+  if (status) return status;
+  status = make_views(out->rel, out, error);
+  return status ? tsr__unsee(&out->sight, status, error) : TSR_OK;
+}
+
+tsr_status tsr__views_close(tsr__views *views, tsr_status status, tsr__error *error)
+{
+  tsr__sight sight = views->sight;
+  if (views->seen.column) status = tsr__unsee(&sight, status, error);
+  tsr__views_free(views);
+  return status;
 }
 
 void tsr__view_keys(const tsr__view *view, const tsr__rel_key *from, int count, tsr__key *keys,
@@ -168,7 +251,7 @@ static size_t draft_size(int count, int positions)
 {
   size_t cells = (size_t)count * (size_t)positions;
   return 2 * cells * sizeof(tsr__buffer *) + (size_t)positions * sizeof(int64_t) +
-         (size_t)count * sizeof(tsr_dtype);
+         (size_t)count * (sizeof(tsr_dtype) + sizeof(bool));
 }
 
 tsr_status tsr__draft_new(tsr_runtime *rt, const tsr_sharding *sharding, int count, tsr__draft *out,
@@ -185,6 +268,7 @@ tsr_status tsr__draft_new(tsr_runtime *rt, const tsr_sharding *sharding, int cou
   out->valid = out->values + (size_t)count * (size_t)positions;
   out->rows = (int64_t *)(out->valid + (size_t)count * (size_t)positions);
   out->dtype = (tsr_dtype *)(out->rows + positions);
+  out->nulls = (bool *)(out->dtype + count);
   return TSR_OK;
 }
 
@@ -195,6 +279,12 @@ void tsr__draft_put(tsr__draft *draft, int column, const tsr__view *view,
 {
   size_t at = (size_t)column * (size_t)draft->positions;
   for (int p = 0; p < view->parts.count; p++) {
+    /* Of other processes' parts nothing was made. */
+    if (!view->here[p]) {
+      tsr__buffer_release(values[p]);
+      tsr__buffer_release(valid ? valid[p] : NULL);
+      continue;
+    }
     draft->values[at + (size_t)view->position[p]] = values[p];
     draft->valid[at + (size_t)view->position[p]] = valid ? valid[p] : NULL;
   }
@@ -223,9 +313,9 @@ static tsr_status fill_valid(const tsr__draft *draft, tsr__buffer **valid, tsr__
 {
   const tsr__device_ops *ops = tsr__devices_of(draft->rt)->ops;
   for (int p = 0; p < draft->positions; p++) {
-    if (valid[p]) continue;
     size_t bytes = tsr__device_bytes(TSR_BOOL, draft->rows[p]);
-    int device = tsr__position_device(&draft->sharding, p);
+    int device = tsr__home_device(draft->rt, &draft->sharding, p);
+    if (valid[p] || !tsr__device_local(tsr__topology_of(draft->rt), device)) continue;
     valid[p] = ops->buffer(draft->rt, device, bytes, error);
     if (!valid[p]) return error->status;
     ops->fill(valid[p], 0xFF);
@@ -250,9 +340,7 @@ static tsr_status finish_column(tsr__draft *draft, int c, tsr__layout *layout, t
 {
   size_t at = (size_t)c * (size_t)draft->positions;
   tsr__buffer **values = draft->values + at, **valid = draft->valid + at;
-  bool nulls = false;
-  for (int p = 0; p < draft->positions; p++) nulls = nulls || valid[p];
-  if (nulls) {
+  if (draft->nulls[c]) {
     tsr_status status = fill_valid(draft, valid, error);
     if (status) return status;
     layout->dtype = TSR_BOOL;
@@ -264,7 +352,14 @@ static tsr_status finish_column(tsr__draft *draft, int c, tsr__layout *layout, t
   return out->values ? TSR_OK : error->status;
 }
 
-tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error)
+static void find_nulls(tsr__draft *draft)
+{
+  for (int c = 0; c < draft->count; c++)
+    for (int p = 0; p < draft->positions; p++)
+      if (draft->valid[(size_t)c * (size_t)draft->positions + (size_t)p]) draft->nulls[c] = true;
+}
+
+static tsr_status finish(tsr__draft *draft, tsr__rel *out, tsr__error *error)
 {
   tsr__heap *heap = &draft->rt->heap;
   size_t size = (size_t)draft->positions * sizeof(int64_t);
@@ -289,6 +384,15 @@ tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error
     if (status) tsr__rel_free(out);
   }
   tsr__del(heap, before, size);
+  return status;
+}
+
+tsr_status tsr__draft_finish(tsr__draft *draft, tsr__rel *out, tsr__error *error)
+{
+  tsr_status status = TSR_OK;
+  find_nulls(draft);
+  if (tsr__rel_apart(draft->rt, &draft->sharding)) status = tsr__agree_draft(draft, error);
+  if (!status) status = finish(draft, out, error);
   tsr__draft_free(draft);
   return status;
 }

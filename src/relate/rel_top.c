@@ -65,9 +65,15 @@ static tsr_status keep_slice(topping *t, const tsr__view *view, tsr__draft *draf
   tsr__top_ask top = { &view->parts, &packed, t->count, t->ask->in->total / 2 };
   if (!status) status = tsr__on_rows(t->rt)->top_rows(t->rt, &top, &index, t->error);
   tsr__packed_free(t->rt, &packed);
-  /* Slices hold equal rows, so either all of them find it worth the while or none. */
-  *few = !status && index.rows;
-  if (!*few) return status;
+  /* Slices hold equal rows, so either all of them find it worth the while or none. Each process
+   * keeps the first of its own rows, among which are those of all rows that it has. */
+  bool many = !index.rows;
+  if (!status) status = tsr__agree_any(t->rt, view->apart, &many, t->error);
+  *few = !status && !many;
+  if (!*few) {
+    tsr__index_free(t->rt, &index);
+    return status;
+  }
   tsr__parts parts = { t->parts, view->parts.device, index.rows };
   for (int c = 0; c < t->ask->in->count && !status; c++) {
     tsr__gather gather = { &parts, &index, &view->columns[c], false };
@@ -93,6 +99,8 @@ static tsr_status keep_few(topping *t, const tsr__views *views, tsr__rel *out,
   tsr__view_keys(first, t->ask->keys, t->ask->key_count, t->keys, t->columns);
   tsr__range_ask range = { &first->parts, t->columns, t->keys, t->ask->key_count };
   tsr_status status = tsr__on_rows(t->rt)->keys_range(t->rt, &range, t->error);
+  if (!status)
+    status = tsr__agree_keys(t->rt, first->apart, t->keys, t->ask->key_count, t->error);
   int words = tsr__keys_settle(t->keys, t->ask->key_count, NULL);
   if (!status) status = check_need(t, first, words, stats);
   if (!status) status = tsr__draft_new(in->rt, &in->sharding, in->count, &draft, t->error);
@@ -118,8 +126,8 @@ static tsr_status find_few(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel
   return status;
 }
 
-tsr_status tsr__rel_top(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel *out,
-                        tsr__rel_stats *stats, tsr__error *error)
+static tsr_status top(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel *out,
+                      tsr__rel_stats *stats, tsr__error *error)
 {
   tsr__rel few = { 0 }, sorted = { 0 };
   tsr__rel_sort_ask rest = *ask;
@@ -127,10 +135,19 @@ tsr_status tsr__rel_top(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel *o
   if (ask->in->total > LEAST && count < ask->in->total / WORTH)
     status = find_few(ask, count, &few, stats, error);
   if (few.column) rest.in = &few;
-  if (!status) status = tsr__rel_sort(&rest, &sorted, stats, error);
-  if (!status) status = tsr__rel_first(&sorted, count, out, error);
+  if (!status) status = tsr__sort_table(&rest, &sorted, stats, error);
+  if (!status) status = tsr__first_of_table(&sorted, count, out, error);
   if (!status && stats && few.column) stats->method = "first rows by tally, then sorted";
   tsr__rel_free(&sorted);
   tsr__rel_free(&few);
   return status;
+}
+
+tsr_status tsr__rel_top(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel *out,
+                        tsr__rel_stats *stats, tsr__error *error)
+{
+  tsr__rel_meeting meeting = { .rt = ask->in->rt, .error = error, .stats = stats };
+  tsr_status status = tsr__rel_enter(&meeting, "sort", ask->in, NULL);
+  if (status) return status;
+  return tsr__rel_leave(&meeting, top(ask, count, out, stats, error), out);
 }

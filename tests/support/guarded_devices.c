@@ -271,8 +271,8 @@ ROWS5(gather_column, tsr_runtime *, const tsr__gather *, tsr__buffer **, tsr__bu
 ROWS5(sort_rows, tsr_runtime *, const tsr__parts *, const tsr__packed_keys *, tsr__index *,
       tsr__error *)
 ROWS4(top_rows, tsr_runtime *, const tsr__top_ask *, tsr__index *, tsr__error *)
-ROWS5(sort_split_rows, tsr_runtime *, const tsr__parts *, const tsr__packed_keys *,
-      tsr__sort_split *, tsr__error *)
+ROWS4(sort_sample_rows, tsr_runtime *, const tsr__sample_ask *, tsr__sort_sample *, tsr__error *)
+ROWS4(sort_split_rows, tsr_runtime *, const tsr__split_ask *, tsr__sort_split *, tsr__error *)
 ROWS3(route_rows, tsr_runtime *, const tsr__routes *, tsr__error *)
 ROWS5(aggregate_groups, tsr_runtime *, const tsr__aggregate_ask *, tsr__buffer **, tsr__buffer **,
       tsr__error *)
@@ -284,6 +284,7 @@ ROWS4(match_find, tsr_runtime *, const tsr__match_ask *, tsr__matched *, tsr__er
 ROWS3(match_left, const tsr__matched *, tsr__index *, tsr__error *)
 ROWS3(match_right, tsr__matched *, tsr__index *, tsr__error *)
 ROWS4(match_keep, const tsr__matched *, const tsr__colparts *, tsr__buffer **, tsr__error *)
+ROWS4(match_extent_of, tsr_runtime *, const tsr__extent_ask *, tsr__match_extent *, tsr__error *)
 ROWS3(match_owners_of, tsr_runtime *, const tsr__match_owners *, tsr__error *)
 ROWS2(match_answers, const tsr__match_answer *, tsr__error *)
 ROWS4(match_at_home, tsr_runtime *, const tsr__match_home *, tsr__matched *, tsr__error *)
@@ -316,6 +317,7 @@ static void fill_rows(void)
   hidden_rows.gather_column = hidden_gather_column;
   hidden_rows.sort_rows = hidden_sort_rows;
   hidden_rows.top_rows = hidden_top_rows;
+  hidden_rows.sort_sample_rows = hidden_sort_sample_rows;
   hidden_rows.sort_split_rows = hidden_sort_split_rows;
   hidden_rows.route_rows = hidden_route_rows;
   hidden_rows.aggregate_groups = hidden_aggregate_groups;
@@ -325,6 +327,7 @@ static void fill_rows(void)
   hidden_rows.match_left = hidden_match_left;
   hidden_rows.match_right = hidden_match_right;
   hidden_rows.match_keep = hidden_match_keep;
+  hidden_rows.match_extent_of = hidden_match_extent_of;
   hidden_rows.match_owners_of = hidden_match_owners_of;
   hidden_rows.match_answers = hidden_match_answers;
   hidden_rows.match_at_home = hidden_match_at_home;

@@ -259,7 +259,13 @@ static tsr_status split_rows(apart *a)
   for (int m = 0; m < a->members; m++) a->word[m] = a->words[m]->data;
   set_lines(a, &a->here, a->elements);
   if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), words_task)) return a->error->status;
-  tsr_status status = tsr__sort_split_rows(runtime_of(a), &a->here, &keys, &a->split, a->error);
+  tsr__sort_sample sample;
+  tsr__sample_ask ask = { &a->here, &keys, 0 };
+  for (int m = 0; m < a->members; m++) ask.total += a->here.rows[m];
+  tsr_status status = tsr__sort_sample_rows(runtime_of(a), &ask, &sample, a->error);
+  tsr__split_ask rows = { &a->here, &keys, &sample };
+  if (!status) status = tsr__sort_split_rows(runtime_of(a), &rows, &a->split, a->error);
+  tsr__sort_sample_free(runtime_of(a), &sample);
   routes.dest = a->split.dest;
   if (!status) status = tsr__route_rows(runtime_of(a), &routes, a->error);
   /* The words were for finding destinations; what sorts the rows that came makes its own. */

@@ -150,6 +150,27 @@ typedef struct tsr__top_ask {
 tsr_status tsr__top_rows(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
                          tsr__error *error);
 
+/* Rows of all parts, by which others are dealt out: a record a row, the words of its key, its part
+ * and its number there. Records of several samples of one table are a sample of it. */
+typedef struct tsr__sort_sample {
+  int words;
+  int64_t count;
+  uint64_t *place; /* [count * (words + 2)], on the heap */
+  size_t bytes;    /* that it has */
+} tsr__sort_sample;
+
+/* `total`: of all the table's rows, of which `parts` may be some. */
+typedef struct tsr__sample_ask {
+  const tsr__parts *parts;
+  const tsr__packed_keys *keys;
+  int64_t total;
+} tsr__sample_ask;
+
+tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
+                                 tsr__error *error);
+size_t tsr__sort_sample_bytes(int words); /* of a record */
+void tsr__sort_sample_free(tsr_runtime *rt, tsr__sort_sample *sample);
+
 /* Which part each row goes to so that parts hold nearly even runs of all parts' rows in order of
  * key, part and row (sort_split.c). */
 typedef struct tsr__sort_split {
@@ -157,8 +178,13 @@ typedef struct tsr__sort_split {
   tsr__buffer **dest; /* u16, [part] */
 } tsr__sort_split;
 
-tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__parts *parts,
-                                const tsr__packed_keys *keys, tsr__sort_split *out,
+typedef struct tsr__split_ask {
+  const tsr__parts *parts;
+  const tsr__packed_keys *keys;
+  const tsr__sort_sample *sample;
+} tsr__split_ask;
+
+tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__split_ask *ask, tsr__sort_split *out,
                                 tsr__error *error);
 void tsr__sort_split_free(tsr_runtime *rt, tsr__sort_split *split);
 

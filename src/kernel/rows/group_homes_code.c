@@ -24,6 +24,11 @@ static void mine_task(void *user, int64_t p, int worker)
   const uint32_t *number = h->local.number[p];
   int64_t codes = INT64_C(1) << h->local.bits, words = h->code_words;
   uint64_t *out = t->mine[p]->data;
+  /* A part without rows has no codes, and may be another process's, which is not told of here. */
+  if (!h->local.count[p]) {
+    memset(out, 0, (size_t)words * sizeof *out);
+    codes = 0;
+  }
   for (int64_t c = 0; c < codes; c += 64) {
     int some = codes - c < 64 ? (int)(codes - c) : 64;
     uint64_t bits = 0;
@@ -57,6 +62,8 @@ static void home_task(void *user, int64_t p, int worker)
   uint64_t *home = t->mine[p]->data;
   int64_t count = 0;
   memset(home, 0, (size_t)h->code_words * sizeof *home);
+  t->count[p] = 0;
+  if (!h->local.count[p]) return;
   for (int64_t w = 0; w < h->code_words; w++) {
     uint64_t bits = codes_of(h, p, p)[w];
     for (int q = 0; q < p; q++) bits &= ~codes_of(h, p, q)[w];

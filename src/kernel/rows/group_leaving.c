@@ -61,6 +61,7 @@ static void count_task(void *user, int64_t p, int worker)
   const tsr__leaving *l = user;
   const tsr__group_homes *h = l->homes;
   int64_t *counts = l->counts + p * h->parts->count;
+  if (!h->local.count[p]) return;
   if (h->coded) {
     /* Codes go to parts before this one only: home is the first part that has the code. */
     for (int q = 0; q < p; q++) {
@@ -109,6 +110,7 @@ static void take_task(void *user, int64_t p, int worker)
   (void)worker;
   const tsr__leaving *l = user;
   const tsr__group_homes *h = l->homes;
+  if (!h->local.count[p]) return;
   if (h->coded) {
     take_coded(l, (int)p);
     return;
@@ -170,6 +172,7 @@ static void join_task(void *user, int64_t task, int worker)
   const tsr__group_homes *h = l->homes;
   int p = (int)(task / l->shares);
   int64_t share = task % l->shares;
+  if (!h->local.count[p]) return;
   const uint64_t *record = l->came[p]->data;
   for (int q = p + 1; h->coded && q < h->parts->count; q++) {
     join_coded(l, p, q, share, record);

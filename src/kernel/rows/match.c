@@ -26,6 +26,8 @@ enum {
 tsr_status tsr__match_room(tsr_runtime *rt, int device, int64_t bytes, tsr__error *error)
 {
   const tsr__devices *devices = tsr__devices_of(rt);
+  /* Of a device of another process that one takes care. */
+  if (!tsr__device_local(tsr__topology_of(rt), device)) return TSR_OK;
   tsr__pool *pool = devices->pools[device - devices->first];
   /* Asked before the large pieces are taken, so that the message can say what the whole join
    * needs and not what its last buffer did. */

@@ -79,11 +79,25 @@ tsr_status tsr__match_keep(const tsr__matched *matched, const tsr__colparts *fro
 
 /* ---- keys that meet on other devices (match_away.c) ---- */
 
+/* The keys of right rows that are no nulls, least above most where there are none, and how many
+ * rows there are. Keys of several words have no extent: any may meet another. */
+typedef struct tsr__match_extent {
+  uint64_t least, most;
+  int64_t rows;
+} tsr__match_extent;
+typedef struct tsr__extent_ask {
+  const tsr__parts *parts;
+  const tsr__packed_keys *packed;
+} tsr__extent_ask;
+tsr_status tsr__match_extent_of(tsr_runtime *rt, const tsr__extent_ask *ask, tsr__match_extent *out,
+                                tsr__error *error);
+
 /* Which part each row's key is sent to: parts own shares of the keys' range where right keys lie
  * close together, of their hashes otherwise. A row that can match nothing stays where it is. */
 typedef struct tsr__match_owners {
   const tsr__parts *parts[2]; /* left, right */
   const tsr__packed_keys *packed[2];
+  const struct tsr__match_extent *extent; /* of all right rows */
   tsr__buffer *const *dest[2]; /* u16, [part]: filled */
 } tsr__match_owners;
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);

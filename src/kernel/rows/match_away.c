@@ -31,15 +31,15 @@ static inline uint64_t owner_hash(const uint64_t *word, int words, int64_t rows,
   return hash;
 }
 
-typedef struct extent {
-  uint64_t least, most;
-} extent;
+typedef struct extents {
+  const tsr__extent_ask *ask;
+  tsr__match_extent *found; /* by worker */
+} extents;
 
 typedef struct owning {
   const tsr__match_owners *ask;
-  extent *found; /* by worker */
-  bool any;      /* some right key is no null */
-  bool ranges;   /* owners have shares of least .. least + reach, not of hashes */
+  bool any;    /* some right key is no null */
+  bool ranges; /* owners have shares of least .. least + reach, not of hashes */
   uint64_t least, reach, scale;
 } owning;
 
@@ -55,18 +55,39 @@ static const uint64_t *null_of(const tsr__packed_keys *packed, int part)
 
 static void extent_task(void *user, int64_t task, int worker)
 {
-  const owning *o = user;
-  tsr__piece piece = tsr__piece_of(o->ask->parts[1], TSR__PIECE_ROWS, task);
-  const uint64_t *word = o->ask->packed[1]->word[piece.part];
-  const uint64_t *null = null_of(o->ask->packed[1], piece.part);
+  const extents *x = user;
+  tsr__piece piece = tsr__piece_of(x->ask->parts, TSR__PIECE_ROWS, task);
+  const uint64_t *word = x->ask->packed->word[piece.part];
+  const uint64_t *null = null_of(x->ask->packed, piece.part);
   /* Each worker has its own, written back once a piece. */
-  extent e = o->found[worker];
+  tsr__match_extent e = x->found[worker];
   for (int64_t r = piece.start; r < piece.start + piece.count; r++) {
     if (bit(null, r)) continue;
     e.least = word[r] < e.least ? word[r] : e.least;
     e.most = word[r] > e.most ? word[r] : e.most;
   }
-  o->found[worker] = e;
+  x->found[worker] = e;
+}
+
+tsr_status tsr__match_extent_of(tsr_runtime *rt, const tsr__extent_ask *ask, tsr__match_extent *out,
+                                tsr__error *error)
+{
+  int workers = tsr__worker_count(rt);
+  size_t size = (size_t)workers * sizeof(tsr__match_extent);
+  *out = (tsr__match_extent){ UINT64_MAX, 0, 0 };
+  for (int p = 0; p < ask->parts->count; p++) out->rows += ask->parts->rows[p];
+  if (ask->packed->words != 1) return TSR_OK;
+  extents x = { ask, tsr__new(&rt->heap, size) };
+  if (!x.found) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
+  for (int w = 0; w < workers; w++) x.found[w] = *out;
+  int64_t pieces = tsr__piece_count(ask->parts, TSR__PIECE_ROWS);
+  bool done = tsr__parallel_long(rt, "join", pieces, extent_task, &x);
+  for (int w = 0; w < workers; w++) {
+    out->least = x.found[w].least < out->least ? x.found[w].least : out->least;
+    out->most = x.found[w].most > out->most ? x.found[w].most : out->most;
+  }
+  tsr__del(&rt->heap, x.found, size);
+  return done ? TSR_OK : tsr__cancelled(error, "join");
 }
 
 /* The owner of each row of a piece, of whichever side. */
@@ -108,15 +129,11 @@ static void own_task(void *user, int64_t task, int worker)
   own(o, side, &piece);
 }
 
-static void share(owning *o, int workers)
+static void share(owning *o)
 {
-  uint64_t least = UINT64_MAX, most = 0, rows = 0;
-  for (int w = 0; w < workers; w++) {
-    least = o->found[w].least < least ? o->found[w].least : least;
-    most = o->found[w].most > most ? o->found[w].most : most;
-  }
+  const tsr__match_extent *extent = o->ask->extent;
+  uint64_t least = extent->least, most = extent->most, rows = (uint64_t)extent->rows;
   const tsr__parts *right = o->ask->parts[1];
-  for (int p = 0; p < right->count; p++) rows += (uint64_t)right->rows[p];
   /* Untouched by any key, least is above most. */
   o->any = most >= least;
   o->least = o->any ? least : 0;
@@ -133,19 +150,12 @@ static void share(owning *o, int workers)
 
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error)
 {
-  int workers = tsr__worker_count(rt);
-  size_t size = (size_t)workers * sizeof(extent);
   /* Keys of several words have no extent: any may meet another. */
-  owning o = { .ask = ask, .found = tsr__new(&rt->heap, size), .any = true, .reach = UINT64_MAX };
-  if (!o.found) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");
-  for (int w = 0; w < workers; w++) o.found[w] = (extent){ UINT64_MAX, 0 };
+  owning o = { .ask = ask, .any = true, .reach = UINT64_MAX };
   int64_t right = tsr__piece_count(ask->parts[1], TSR__PIECE_ROWS);
   int64_t left = tsr__piece_count(ask->parts[0], TSR__PIECE_ROWS);
-  bool one = ask->packed[1]->words == 1;
-  bool done = !one || tsr__parallel_long(rt, "join", right, extent_task, &o);
-  if (done && one) share(&o, workers);
-  done = done && tsr__parallel_long(rt, "join", left + right, own_task, &o);
-  tsr__del(&rt->heap, o.found, size);
+  if (ask->packed[1]->words == 1) share(&o);
+  bool done = tsr__parallel_long(rt, "join", left + right, own_task, &o);
   return done ? TSR_OK : tsr__cancelled(error, "join");
 }
 

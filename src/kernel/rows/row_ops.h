@@ -20,8 +20,9 @@ typedef struct tsr__row_ops {
                           tsr__index *out, tsr__error *error);
   tsr_status (*top_rows)(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
                          tsr__error *error);
-  tsr_status (*sort_split_rows)(tsr_runtime *rt, const tsr__parts *parts,
-                                const tsr__packed_keys *keys, tsr__sort_split *out,
+  tsr_status (*sort_sample_rows)(tsr_runtime *rt, const tsr__sample_ask *ask,
+                                 tsr__sort_sample *out, tsr__error *error);
+  tsr_status (*sort_split_rows)(tsr_runtime *rt, const tsr__split_ask *ask, tsr__sort_split *out,
                                 tsr__error *error);
   tsr_status (*route_rows)(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error);
   tsr_status (*aggregate_groups)(tsr_runtime *rt, const tsr__aggregate_ask *ask,
@@ -36,6 +37,8 @@ typedef struct tsr__row_ops {
   tsr_status (*match_right)(tsr__matched *matched, tsr__index *out, tsr__error *error);
   tsr_status (*match_keep)(const tsr__matched *matched, const tsr__colparts *from,
                            tsr__buffer **values, tsr__error *error);
+  tsr_status (*match_extent_of)(tsr_runtime *rt, const tsr__extent_ask *ask, tsr__match_extent *out,
+                                tsr__error *error);
   tsr_status (*match_owners_of)(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);
   tsr_status (*match_answers)(const tsr__match_answer *ask, tsr__error *error);
   tsr_status (*match_at_home)(tsr_runtime *rt, const tsr__match_home *ask, tsr__matched *out,

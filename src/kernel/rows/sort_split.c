@@ -44,12 +44,22 @@ static int by_place(const void *left, const void *right)
   return (a->row > b->row) - (a->row < b->row);
 }
 
-/* ---- the splitters --------------------------------------------------------------------------- */
+/* ---- the sample ------------------------------------------------------------------------------ */
 
-/* Rows of a part in proportion to its share, at places that are spread but not regular. Words are
- * borrowed where they lie: a place is a row, and comparing two looks at their keys. */
-static int64_t sample_part(const tsr__packed_keys *keys, int64_t rows, int part, place *out,
-                           int64_t wanted)
+size_t tsr__sort_sample_bytes(int words)
+{
+  return (size_t)(words + 2) * sizeof(uint64_t);
+}
+
+void tsr__sort_sample_free(tsr_runtime *rt, tsr__sort_sample *sample)
+{
+  if (sample->place) tsr__del(&rt->heap, sample->place, sample->bytes);
+  *sample = (tsr__sort_sample){ 0 };
+}
+
+/* Rows of a part in proportion to its share, at places that are spread but not regular. */
+static void sample_part(const tsr__packed_keys *keys, int64_t rows, int part, int64_t wanted,
+                        tsr__sort_sample *out)
 {
   /* A row out of each stretch of equal length, at a place that the salt picks: keys that repeat
    * with a period are met like others. */
@@ -58,37 +68,67 @@ static int64_t sample_part(const tsr__packed_keys *keys, int64_t rows, int part,
     int64_t stride = rows / wanted;
     uint64_t salt = ((uint64_t)i + 1) * UINT64_C(0x9E3779B97F4A7C15);
     int64_t row = i * stride + (int64_t)((salt >> 32) % (uint64_t)stride);
-    out[i] = (place){ keys->word[part] + row, rows, row, keys->words, part };
+    uint64_t *to = out->place + out->count++ * (keys->words + 2);
+    for (int w = 0; w < keys->words; w++) to[w] = keys->word[part][w * rows + row];
+    to[keys->words] = (uint64_t)part;
+    to[keys->words + 1] = (uint64_t)row;
   }
-  return wanted;
 }
+
+static tsr_status no_memory(tsr__error *error, int parts)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "sort: no memory for the splitters of %d devices; free some arrays", parts);
+}
+
+/* Every part with rows gives one place at least, so a splitter exists even for few rows. */
+tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
+                                 tsr__error *error)
+{
+  const tsr__parts *parts = ask->parts;
+  int64_t room = (int64_t)SAMPLES * parts->count;
+  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
+  *out = (tsr__sort_sample){ .words = ask->keys->words };
+  /* Each part rounds up. */
+  out->bytes = (size_t)(room + parts->count) * tsr__sort_sample_bytes(out->words);
+  out->place = tsr__new_raw(&rt->heap, out->bytes);
+  if (!out->place) return no_memory(error, parts->count);
+  for (int p = 0; p < parts->count; p++) {
+    int64_t rows = parts->rows[p];
+    int64_t share = (int64_t)((double)rows / (double)ask->total * (double)room) + 1;
+    if (rows) sample_part(ask->keys, rows, p, share, out);
+  }
+  return TSR_OK;
+}
+
+/* ---- the splitters --------------------------------------------------------------------------- */
 
 typedef struct split_job {
   const tsr__tiles *tiles;
   const tsr__parts *parts;
   const tsr__packed_keys *keys;
-  place *sample; /* `room` places, and as many for the splitters as there are parts */
-  int64_t room;
+  const tsr__sort_sample *sample;
+  place *places; /* of the sample, and behind them the splitters */
   const place *splitter;
   int splitters;
   tsr__buffer *const *dest;
 } split_job;
 
-/* Every part with rows gives one place at least, so a splitter exists even for few rows. */
-static void choose(split_job *job, int64_t total)
+static void choose(split_job *job)
 {
+  const tsr__sort_sample *sample = job->sample;
   int parts = job->parts->count;
-  int64_t count = 0;
-  for (int p = 0; p < parts; p++) {
-    int64_t rows = job->parts->rows[p];
-    int64_t share = (int64_t)((double)rows / (double)total * (double)(job->room - parts)) + 1;
-    if (rows) count += sample_part(job->keys, rows, p, job->sample + count, share);
+  int64_t count = sample->count;
+  for (int64_t i = 0; i < count; i++) {
+    const uint64_t *from = sample->place + i * (sample->words + 2);
+    job->places[i] = (place){ from, 1, (int64_t)from[sample->words + 1], sample->words,
+                              (int)from[sample->words] };
   }
   /* Places differ, so the order of equal words is settled by part and row: the same splitters for
    * any sort. */
-  qsort(job->sample, (size_t)count, sizeof *job->sample, by_place);
-  place *splitter = job->sample + job->room;
-  for (int i = 1; i < parts; i++) splitter[i - 1] = job->sample[(int64_t)i * count / parts];
+  qsort(job->places, (size_t)count, sizeof *job->places, by_place);
+  place *splitter = job->places + count;
+  for (int i = 1; i < parts; i++) splitter[i - 1] = job->places[(int64_t)i * count / parts];
   job->splitter = splitter;
   job->splitters = parts - 1;
 }
@@ -185,12 +225,6 @@ static void send_task(void *user, int64_t task, int worker)
   }
 }
 
-static tsr_status no_memory(tsr__error *error, int parts)
-{
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "sort: no memory for the splitters of %d devices; free some arrays", parts);
-}
-
 static tsr_status send(tsr_runtime *rt, const split_job *job, tsr__error *error)
 {
   size_t size = (size_t)tsr__worker_count(rt) * (size_t)TSR__SORT_BORDER_ROOM(job->splitters) * 8;
@@ -227,29 +261,27 @@ static tsr_status split_new(tsr_runtime *rt, const tsr__parts *parts, tsr__sort_
   return TSR_OK;
 }
 
-tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__parts *parts,
-                                const tsr__packed_keys *keys, tsr__sort_split *out,
+tsr_status tsr__sort_split_rows(tsr_runtime *rt, const tsr__split_ask *ask, tsr__sort_split *out,
                                 tsr__error *error)
 {
+  const tsr__parts *parts = ask->parts;
   *out = (tsr__sort_split){ 0 };
-  int64_t total = 0, room = (int64_t)SAMPLES * parts->count;
-  if (room > SAMPLES_MOST) room = SAMPLES_MOST;
-  room += parts->count; /* each part rounds up */
-  for (int p = 0; p < parts->count; p++) total += parts->rows[p];
   tsr_status status = split_new(rt, parts, out, error);
-  size_t size = (size_t)(room + parts->count) * sizeof(place);
-  split_job job = {
-    .tiles = tsr__cpu_of(rt)->tiles, .parts = parts, .keys = keys, .room = room, .dest = out->dest
-  };
-  if (!status && total) {
-    job.sample = tsr__new_raw(&rt->heap, size);
-    if (!job.sample) status = no_memory(error, parts->count);
+  size_t size = (size_t)(ask->sample->count + parts->count) * sizeof(place);
+  split_job job = { .tiles = tsr__cpu_of(rt)->tiles,
+                    .parts = parts,
+                    .keys = ask->keys,
+                    .sample = ask->sample,
+                    .dest = out->dest };
+  if (!status && ask->sample->count) {
+    job.places = tsr__new_raw(&rt->heap, size);
+    if (!job.places) status = no_memory(error, parts->count);
   }
-  if (!status && total) {
-    choose(&job, total);
+  if (!status && ask->sample->count) {
+    choose(&job);
     status = send(rt, &job, error);
   }
-  tsr__del(&rt->heap, job.sample, size);
+  tsr__del(&rt->heap, job.places, size);
   if (status) tsr__sort_split_free(rt, out);
   return status;
 }

@@ -1,0 +1,321 @@
+/* The ragged all-to-all over several processes: nothing is sent, everybody reads.
+ *
+ *   sender     rows  a b c d     by destination   b d | a c      in memory that all processes map
+ *   process 0  part 0 <- b d, and what lies so of the other senders
+ *   process 1  part 1 <- a c ...
+ *
+ * Each process puts the rows of its senders in order of where they go, where they do not lie so,
+ * and tells where they are. All wait for each other, read what goes to their own parts, and wait
+ * again before anything is given back.
+ *
+ * Invariant: which columns have validity is known of all senders before any is read, so that all
+ * processes come to the same answer. */
+#include "execute/exchange_inner.h"
+
+#define NOWHERE UINT64_MAX
+
+bool tsr__exchange_here(const tsr__exchange *ask, int part)
+{
+  return tsr__device_local(tsr__topology_of(ask->rt), ask->from->device[part]);
+}
+
+static int process_of(const tsr__exchange *ask, int part)
+{
+  return tsr__device_process(tsr__topology_of(ask->rt), ask->from->device[part]);
+}
+
+static tsr_status no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "exchange: no memory for what processes tell each other; free some arrays");
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+/* Something of `each` bytes about every part: [part], of this process's parts told to all, of the
+ * others' filled in. Parts are in one order on all processes, so nothing says which is whose. */
+static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, tsr__error *error)
+{
+  tsr__peers *peers = tsr__peers_of(ask->rt);
+  tsr__heap *heap = &ask->rt->heap;
+  size_t parts = (size_t)ask->from->count, count = (size_t)tsr__peers_count(peers);
+  size_t bytes = parts * each + count * (sizeof(tsr__peers_note) + sizeof(size_t));
+  tsr__peers_note *note = tsr__new(heap, bytes);
+  if (!note) return no_memory(error);
+  size_t *next = (size_t *)(note + count), size = 0;
+  char *mine = (char *)(next + count), *to = all;
+  for (size_t p = 0; p < parts; p++) {
+    if (!tsr__exchange_here(ask, (int)p)) continue;
+    memcpy(mine + size, to + p * each, each);
+    size += each;
+  }
+  tsr_status status = tsr__peers_gather(peers, mine, size, note, error);
+  for (size_t p = 0; p < parts && !status; p++) {
+    int process = process_of(ask, (int)p);
+    if (next[process] + each > note[process].size)
+      status = tsr__error_set(error, TSR_EPEER,
+                              "exchange: process %d says less of its rows than this one expects",
+                              process);
+    else memcpy(to + p * each, (const char *)note[process].data + next[process], each);
+    next[process] += each;
+  }
+  tsr__del(heap, note, bytes);
+  return status;
+}
+
+tsr_status tsr__exchange_tell_counts(const tsr__exchange *ask, tsr__error *error)
+{
+  return tell_parts(ask, ask->counts, (size_t)ask->from->count * sizeof *ask->counts, error);
+}
+
+/* ---- by destination -------------------------------------------------------------------------- */
+
+/* Where a sender's rows of a column lie: in the segment of its process. */
+typedef struct place {
+  uint64_t values, valid;
+} place;
+
+/* A column on its way; lists are by part. */
+typedef struct crossing {
+  const tsr__exchange *ask;
+  const tsr__exchange_room *room;
+  const tsr__colparts *column;
+  place *place;
+  tsr__buffer **sent[2], **far[2]; /* values, validity: in order; as this process sees them */
+  tsr__buffer **same; /* [sender]: a list of destinations that are all one */
+  tsr__buffer **to[2];
+  void *block;
+  size_t size;
+  tsr__progress progress;
+} crossing;
+
+static tsr_status crossing_new(crossing *c, tsr__error *error)
+{
+  size_t parts = (size_t)c->ask->from->count;
+  c->size = parts * (sizeof(place) + (4 + parts) * sizeof(tsr__buffer *));
+  c->block = tsr__new(&c->ask->rt->heap, c->size);
+  if (!c->block) return no_memory(error);
+  c->place = c->block;
+  c->sent[0] = (tsr__buffer **)(c->place + parts);
+  c->sent[1] = c->sent[0] + parts;
+  c->far[0] = c->sent[1] + parts;
+  c->far[1] = c->far[0] + parts;
+  c->same = c->far[1] + parts;
+  return TSR_OK;
+}
+
+static void crossing_free(crossing *c)
+{
+  for (int p = 0; c->block && p < c->ask->from->count; p++)
+    for (int i = 0; i < 2; i++) {
+      tsr__buffer_release(c->far[i][p]);
+      tsr__buffer_release(c->sent[i][p]);
+    }
+  if (c->block) tsr__del(&c->ask->rt->heap, c->block, c->size);
+}
+
+static tsr_dtype dtype_of(const crossing *c, int what)
+{
+  return what ? TSR_BOOL : c->column->dtype;
+}
+
+static tsr__buffer *source_of(const crossing *c, int what, int part)
+{
+  tsr__buffer *const *from = what ? c->column->valid : c->column->values;
+  return from ? from[part] : NULL;
+}
+
+/* Rows that lie by destination, where others can read them, are told of as they lie. */
+static bool lies_ready(const crossing *c, tsr__buffer *from)
+{
+  const tsr__device_ops *ops = tsr__devices_of(c->ask->rt)->ops;
+  return !c->ask->dest && !c->ask->order &&
+         tsr__peers_has(tsr__peers_of(c->ask->rt), ops->map(from));
+}
+
+/* Buffers for what this process sends; bits are set, as rows by destination only clear them. */
+static tsr_status make_sent(crossing *c, tsr__error *error)
+{
+  const tsr__exchange *ask = c->ask;
+  const tsr__device_ops *ops = tsr__devices_of(ask->rt)->ops;
+  for (int i = 0; i < 2 * ask->from->count; i++) {
+    int what = i % 2, p = i / 2;
+    tsr__buffer *from = source_of(c, what, p);
+    if (!from || !tsr__exchange_here(ask, p)) continue;
+    if (lies_ready(c, from)) {
+      tsr__buffer_hold(from);
+      c->sent[what][p] = from;
+      continue;
+    }
+    size_t bytes = tsr__device_bytes(dtype_of(c, what), ask->from->rows[p]);
+    c->sent[what][p] = ops->buffer(ask->rt, ask->from->device[p], bytes, error);
+    if (!c->sent[what][p]) return error->status;
+    if (dtype_of(c, what) == TSR_BOOL) ops->fill(c->sent[what][p], 0xFF);
+  }
+  return TSR_OK;
+}
+
+/* All destinations of a sender are one buffer, each with a stretch of it. */
+static void by_dest(crossing *c, int what, int part, int worker)
+{
+  const tsr__exchange *ask = c->ask;
+  int parts = ask->from->count;
+  int64_t *next = c->room->cursor + part * parts;
+  tsr__buffer **same = c->same + part * parts;
+  tsr__traffic none = { 0 };
+  memcpy(next, c->room->start + part * parts, (size_t)parts * sizeof *next);
+  for (int to = 0; to < parts; to++) same[to] = c->sent[what][part];
+  tsr__disperse rows = { dtype_of(c, what), parts, ask->dest[part], next,
+                         ask->counts + part * parts, &c->progress, worker };
+  tsr__devices_of(ask->rt)->ops->disperse(&rows, source_of(c, what, part), same, &none);
+}
+
+enum { SLICE = 1 << 16 }; /* rows between two questions whether to go on */
+
+static void by_order(crossing *c, int what, int part, int worker)
+{
+  const tsr__exchange *ask = c->ask;
+  tsr__traffic none = { 0 };
+  for (int64_t at = 0, rows = ask->from->rows[part]; at < rows; at += SLICE) {
+    tsr__pick pick = { dtype_of(c, what), ask->order->buffers[part], at,
+                       rows - at < SLICE ? rows - at : SLICE, at };
+    if (tsr__progress_stops(&c->progress, worker)) return;
+    tsr__devices_of(ask->rt)->ops->pick(&pick, source_of(c, what, part), c->sent[what][part],
+                                        &none);
+  }
+}
+
+/* A run of rows from one buffer to another. */
+typedef struct strip {
+  int64_t from_rows, from, to_rows, to, count;
+} strip;
+
+static void copy_strip(const crossing *c, int what, const strip *s, tsr__buffer *from,
+                       tsr__buffer *to, tsr__traffic *traffic)
+{
+  tsr__box_copy copy = { .dtype = dtype_of(c, what),
+                         .rank = 1,
+                         .from_dims = &s->from_rows,
+                         .from_start = &s->from,
+                         .to_dims = &s->to_rows,
+                         .to_start = &s->to,
+                         .size = &s->count };
+  tsr__devices_of(c->ask->rt)->ops->copy(&copy, from, to, traffic);
+}
+
+/* One task a sender: values and validity use the same working memory in turn. */
+static void send_task(void *user, int64_t task, int worker)
+{
+  crossing *c = user;
+  const tsr__exchange *ask = c->ask;
+  int part = (int)task;
+  int64_t rows = ask->from->rows[part];
+  for (int what = 0; what < 2; what++) {
+    tsr__buffer *to = c->sent[what][part], *from = source_of(c, what, part);
+    tsr__traffic none = { 0 };
+    if (!to || to == from || !rows) continue;
+    if (ask->dest) by_dest(c, what, part, worker);
+    else if (ask->order) by_order(c, what, part, worker);
+    else copy_strip(c, what, &(strip){ rows, 0, rows, 0, rows }, from, to, &none);
+  }
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int64_t rows_sent(const crossing *c, int part)
+{
+  int64_t rows = 0;
+  int parts = c->ask->from->count;
+  for (int to = 0; to < parts; to++) rows += c->ask->counts[part * parts + to];
+  return rows;
+}
+
+/* What other processes told of, as buffers that are read only. */
+static tsr_status look(crossing *c, tsr__error *error)
+{
+  const tsr__exchange *ask = c->ask;
+  tsr__peers *peers = tsr__peers_of(ask->rt);
+  for (int i = 0; i < 2 * ask->from->count; i++) {
+    int what = i % 2, p = i / 2;
+    uint64_t at = what ? c->place[p].valid : c->place[p].values;
+    if (at == NOWHERE) continue;
+    if (c->sent[what][p]) {
+      tsr__buffer_hold(c->sent[what][p]);
+      c->far[what][p] = c->sent[what][p];
+      continue;
+    }
+    tsr__foreign memory = { tsr__peers_at(peers, process_of(ask, p), at),
+                            tsr__device_bytes(dtype_of(c, what), rows_sent(c, p)), NULL, NULL };
+    c->far[what][p] = tsr__buffer_adopt(ask->rt, ask->from->device[p], &memory);
+    if (!c->far[what][p]) return no_memory(error);
+  }
+  return TSR_OK;
+}
+
+static void receive_task(void *user, int64_t task, int worker)
+{
+  crossing *c = user;
+  const tsr__exchange *ask = c->ask;
+  int parts = ask->from->count, to = (int)task;
+  if (!tsr__exchange_here(ask, to)) return;
+  for (int i = 0; i < 2 * parts; i++) {
+    int what = i % 2, p = i / 2, pair = p * parts + to;
+    tsr__buffer *from = c->far[what][p], *into = c->to[what] ? c->to[what][to] : NULL;
+    if (!ask->counts[pair] || !from || !into) continue;
+    if (tsr__progress_stops(&c->progress, worker)) return;
+    strip s = { rows_sent(c, p), c->room->start[pair], ask->rows[to], c->room->place[pair],
+                ask->counts[pair] };
+    copy_strip(c, what, &s, from, into, &c->room->traffic[to]);
+  }
+}
+
+static tsr_status each_part(crossing *c, tsr__task_fn task, tsr__error *error)
+{
+  c->progress = (tsr__progress){ .rt = c->ask->rt, .what = "exchange" };
+  bool done = tsr__parallel_progress(&c->progress, c->ask->from->count, task, c);
+  return done ? TSR_OK : tsr__cancelled(error, "exchange");
+}
+
+/* Puts in order and tells where. */
+static tsr_status tell(crossing *c, tsr__error *error)
+{
+  const tsr__exchange *ask = c->ask;
+  tsr__peers *peers = tsr__peers_of(ask->rt);
+  tsr_status status = make_sent(c, error);
+  if (!status) status = each_part(c, send_task, error);
+  for (int p = 0; p < ask->from->count && !status; p++) {
+    uint64_t at[2] = { NOWHERE, NOWHERE };
+    for (int what = 0; what < 2; what++)
+      if (c->sent[what][p])
+        at[what] =
+            tsr__peers_offset(peers, tsr__devices_of(ask->rt)->ops->map(c->sent[what][p]));
+    c->place[p] = (place){ at[0], at[1] };
+  }
+  return status ? status : tell_parts(ask, c->place, sizeof *c->place, error);
+}
+
+static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
+{
+  const tsr__exchange *ask = c->ask;
+  bool nulls = false;
+  for (int p = 0; p < ask->from->count; p++) nulls = nulls || c->place[p].valid != NOWHERE;
+  tsr_status status = tsr__exchange_receivers(ask, c->column->dtype, values, error);
+  if (!status && nulls) status = tsr__exchange_receivers(ask, TSR_BOOL, valid, error);
+  c->to[0] = values;
+  c->to[1] = nulls ? valid : NULL;
+  if (!status) status = look(c, error);
+  if (!status) status = each_part(c, receive_task, error);
+  return status ? status : tsr__peers_part(tsr__peers_of(ask->rt), error);
+}
+
+tsr_status tsr__exchange_apart(const tsr__exchange *ask, int column, const tsr__exchange_room *room,
+                               tsr__error *error)
+{
+  crossing c = { .ask = ask, .room = room, .column = &ask->columns[column] };
+  int first = column * ask->from->count;
+  tsr_status status = crossing_new(&c, error);
+  if (!status) status = tell(&c, error);
+  if (!status) status = receive(&c, ask->values + first, ask->valid + first, error);
+  crossing_free(&c);
+  return status;
+}

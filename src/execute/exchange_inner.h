@@ -1,0 +1,28 @@
+/* Inside execute/: what both ways of the ragged all-to-all share. */
+#ifndef TSR_EXECUTE_EXCHANGE_INNER_H
+#define TSR_EXECUTE_EXCHANGE_INNER_H
+
+#include "execute/exchange.h"
+
+/* [from * parts + to]: where rows start in the sender's order and in the receiver's buffer, and
+ * where the next one goes; `traffic` by part. */
+typedef struct tsr__exchange_room {
+  int64_t *start, *place, *cursor;
+  tsr__traffic *traffic;
+} tsr__exchange_room;
+
+/* Fresh buffers of all receivers for values of a type; bits are set. */
+tsr_status tsr__exchange_receivers(const tsr__exchange *ask, tsr_dtype dtype, tsr__buffer **out,
+                                   tsr__error *error);
+
+/* ---- exchange_apart.c ---- */
+
+/* Whether a part is this process's. */
+bool tsr__exchange_here(const tsr__exchange *ask, int part);
+/* Fills in how many rows other processes' parts send. */
+tsr_status tsr__exchange_tell_counts(const tsr__exchange *ask, tsr__error *error);
+/* Moves a column to the receivers of this process; all processes do that together. */
+tsr_status tsr__exchange_apart(const tsr__exchange *ask, int column, const tsr__exchange_room *room,
+                               tsr__error *error);
+
+#endif
