@@ -195,8 +195,8 @@ tsr_status tsr__exchange_rows(const tsr__exchange *ask, tsr__error *error)
   if (ask->apart) status = tsr__exchange_tell_counts(ask, error);
   if (!status) plan(ask, &r);
   for (int c = 0; c < ask->column_count && !status; c++)
-    status = ask->apart ? tsr__exchange_apart(ask, c, &r, error)
-                        : exchange_column(ask, c, &r, error);
+    status =
+        ask->apart ? tsr__exchange_apart(ask, c, &r, error) : exchange_column(ask, c, &r, error);
   for (int p = 0; p < parts && ask->moved; p++) ask->moved->bytes += r.traffic[p].bytes;
   tsr__del(&ask->rt->heap, r.start, room_size(parts));
   if (status) {

@@ -82,7 +82,7 @@ typedef struct crossing {
   const tsr__colparts *column;
   place *place;
   tsr__buffer **sent[2], **far[2]; /* values, validity: in order; as this process sees them */
-  tsr__buffer **same; /* [sender]: a list of destinations that are all one */
+  tsr__buffer **same;              /* [sender]: a list of destinations that are all one */
   tsr__buffer **to[2];
   void *block;
   size_t size;
@@ -165,7 +165,7 @@ static void by_dest(crossing *c, int what, int part, int worker)
   tsr__traffic none = { 0 };
   memcpy(next, c->room->start + part * parts, (size_t)parts * sizeof *next);
   for (int to = 0; to < parts; to++) same[to] = c->sent[what][part];
-  tsr__disperse rows = { dtype_of(c, what), parts, ask->dest[part], next,
+  tsr__disperse rows = { dtype_of(c, what),          parts,        ask->dest[part], next,
                          ask->counts + part * parts, &c->progress, worker };
   tsr__devices_of(ask->rt)->ops->disperse(&rows, source_of(c, what, part), same, &none);
 }
@@ -287,8 +287,7 @@ static tsr_status tell(crossing *c, tsr__error *error)
     uint64_t at[2] = { NOWHERE, NOWHERE };
     for (int what = 0; what < 2; what++)
       if (c->sent[what][p])
-        at[what] =
-            tsr__peers_offset(peers, tsr__devices_of(ask->rt)->ops->map(c->sent[what][p]));
+        at[what] = tsr__peers_offset(peers, tsr__devices_of(ask->rt)->ops->map(c->sent[what][p]));
     c->place[p] = (place){ at[0], at[1] };
   }
   return status ? status : tell_parts(ask, c->place, sizeof *c->place, error);

@@ -212,8 +212,8 @@ tsr_status tsr__group_owners_seek(tsr__group_owners *h, const tsr__packed_keys *
   return status;
 }
 
-/* `coded`: whether telling all parts all codes takes no more than sending keys, 24 bytes a group. Telling
- * codes costs parts << bits bits a device, whatever there is; keys cost by the groups. */
+/* `coded`: whether telling all parts all codes takes no more than sending keys, 24 bytes a group.
+ * Telling codes costs parts << bits bits a device, whatever there is; keys cost by the groups. */
 static tsr_status choose_way(tsr__group_owners *h)
 {
   int64_t groups = 0;

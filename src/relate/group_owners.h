@@ -40,7 +40,7 @@ tsr_status tsr__part_buffers(const tsr__group_owners *owners, tsr_dtype dtype, c
 typedef struct tsr__sending {
   const char *what;
   const int64_t *from;
-  int64_t *counts; /* as of an exchange */
+  int64_t *counts;          /* as of an exchange */
   tsr__buffer *const *dest; /* as of an exchange */
   const tsr__index *order;
   int each; /* elements of a row, for the stats; 0: one */

@@ -172,8 +172,8 @@ static void put_aggs(grouping *g, const tsr__view *view, tsr__draft *draft)
 static tsr_status group_here(grouping *g, tsr__group_owners *owners, tsr__draft *draft)
 {
   const tsr__view *view = owners->view;
-  tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns, g->ask->aggs,
-                             g->ask->agg_count };
+  tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns,
+                             g->ask->aggs, g->ask->agg_count,    NULL };
   tsr_status status =
       tsr__on_rows(g->rt)->aggregate_groups(g->rt, &ask, g->values, g->valid, g->error);
   if (!status) status = put_keys(g, view, &owners->homes.local.first, draft);
@@ -353,17 +353,14 @@ static tsr_status group_by_records(grouping *g, const tsr__group_owners *owners,
 {
   const tsr__view *view = owners->view;
   tsr__group_records *tallied;
-  tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns, g->ask->aggs,
-                             g->ask->agg_count };
+  tsr__agreeing agree = { tsr__agree_found, g->rt };
+  tsr__aggregate_ask ask = { &view->parts, &owners->homes.local, view->columns,
+                             g->ask->aggs, g->ask->agg_count,    view->apart ? &agree : NULL };
   tsr__grouped own = { .parts = g->parts, .count = owners->homes.own.rows, .first = *first };
   tsr_status status = tsr__on_rows(g->rt)->group_record_groups(g->rt, &ask, &tallied, g->error);
-  bool refused = !tallied;
-  if (!status) status = tsr__agree_any(g->rt, view->apart, &refused, g->error);
-  *done = !refused;
-  if (status || refused) {
-    tsr__tallied_free(tallied);
-    return status;
-  }
+  /* The same in all processes: records are laid out by what all of them found. */
+  *done = tallied != NULL;
+  if (status || !tallied) return status;
   status = tsr__join_records(owners, tallied);
   if (!status)
     status = tsr__on_rows(g->rt)->tallied_read(tallied, &own, g->values, g->valid, g->error);

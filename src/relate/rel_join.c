@@ -290,8 +290,9 @@ static tsr_status beside(tsr__join_work *join, const tsr__view *left, tsr__view 
   int *position = tsr__join_small(join, parts * sizeof *position);
   int64_t *rows = tsr__join_small(join, parts * sizeof *rows);
   tsr__buffer **buffers = tsr__join_small(join, 2 * columns * parts * sizeof *buffers);
-  *out = (tsr__view){ { count, left->parts.device, rows }, position, left->here, left->apart,
-                      left->none, NULL };
+  *out = (tsr__view){
+    { count, left->parts.device, rows }, position, left->here, left->apart, left->none, NULL
+  };
   out->columns = tsr__join_small(join, columns * sizeof *out->columns);
   if (!position || !rows || !buffers || !out->columns) return join->error->status;
   for (int p = 0; p < count; p++) {
@@ -341,7 +342,8 @@ static int choose(const tsr__join_work *join)
   const tsr_sharding *sharding = &left->sharding;
   int positions = tsr__positions(sharding);
   int64_t parts = tsr__dim_parts(sharding, 0), slices = positions / parts, at_hand = 0;
-  bool whole = true;
+  /* What has no mesh each process has, but not what it may lie beside in one of them. */
+  bool whole = sharding->mesh || !tsr__rel_apart(join->rt, &right->sharding);
   for (int p = 0; p < positions; p++) {
     int device = tsr__position_device(sharding, p);
     whole = whole && whole_on(right, device) >= 0;

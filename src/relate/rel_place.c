@@ -63,13 +63,19 @@ static run run_at(const placing *job, int64_t row)
   return (run){ s, part, row, parts->rows[part] - row };
 }
 
-/* The slice to copy a part from: the one on `device`, else the first. Any slice will do for the
- * values; the one of the same device costs no traffic. */
+/* The slice to copy a part from: the one on `device`, else the first that is to be had. Any slice
+ * will do for the values; the one of the same device costs no traffic. What every process has
+ * replicas of is not seen of others. */
 static const tsr__view *nearest(const source *s, int part, int device)
 {
-  for (int v = 0; v < s->views.slices; v++)
-    if (s->views.view[v].parts.device[part] == device) return &s->views.view[v];
-  return &s->views.view[0];
+  const tsr__view *found = NULL;
+  for (int v = 0; v < s->views.slices; v++) {
+    const tsr__view *view = &s->views.view[v];
+    if (view->parts.device[part] == device) return view;
+    bool there = !s->views.rel->count || view->columns[0].values[part];
+    if (!found && there) found = view;
+  }
+  return found ? found : &s->views.view[0];
 }
 
 /* The view whose part holds exactly what a position wants, on its device; NULL: none. Without
@@ -259,8 +265,8 @@ static tsr_status placing_new(placing *job, const tsr__rel *const *in, int count
   return TSR_OK;
 }
 
-/* Lets go of all, once other processes have read what they want; returns `status`, or what became of
- * it. */
+/* Lets go of all, once other processes have read what they want; returns `status`, or what became
+ * of it. */
 static tsr_status placing_end(placing *job, tsr_status status)
 {
   tsr__heap *heap = &job->rt->heap;
@@ -380,14 +386,6 @@ tsr_status tsr__first_of_table(const tsr__rel *in, int64_t count, tsr__rel *out,
   if (!status) first_ranges(&job, count < in->total ? count : in->total);
   if (!status) status = finish(&job, out);
   return end_of(&job, status, out);
-}
-
-tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error)
-{
-  tsr__rel_meeting meeting = { .rt = in->rt, .error = error };
-  tsr_status status = tsr__rel_enter(&meeting, "first rows", in, NULL);
-  if (status) return status;
-  return tsr__rel_leave(&meeting, tsr__first_of_table(in, count, out, error), out);
 }
 
 static tsr_status concat(const tsr__rel *const *in, int count, tsr__rel *out, tsr__rel_stats *stats,

@@ -41,35 +41,38 @@ static tsr_status agree(tsr_runtime *rt, const tsr__peers_note *mine, join_fn *j
   return status;
 }
 
-typedef struct totals {
-  int64_t *sum;
+typedef struct finding {
+  void *found;
   size_t size;
-} totals;
+  tsr__join_found *join;
+  bool first;
+} finding;
 
-static void add_sums(void *user, const tsr__peers_note *note)
+static void join_found(void *user, const tsr__peers_note *note)
 {
-  const totals *t = user;
-  int64_t each;
-  for (size_t at = 0; at + sizeof each <= note->size && at < t->size; at += sizeof each) {
-    memcpy(&each, (const char *)note->data + at, sizeof each);
-    t->sum[at / sizeof each] += each;
-  }
+  finding *f = user;
+  if (note->size != f->size) return;
+  if (!f->first) f->join(f->found, note->data, f->size);
+  else if (f->size) memcpy(f->found, note->data, f->size);
+  f->first = false;
 }
 
-static tsr_status agree_sums(tsr_runtime *rt, int64_t *sums, int count, tsr__error *error)
+tsr_status tsr__agree_found(void *user, void *found, size_t size, tsr__join_found *join,
+                            tsr__error *error)
 {
-  enum { MOST = 16 };
-  int64_t mine[MOST];
-  size_t size = (size_t)count * sizeof *sums;
-  TSR_INVARIANT(count <= MOST);
-  memcpy(mine, sums, size);
-  memset(sums, 0, size);
-  return agree(rt, &(tsr__peers_note){ mine, size }, add_sums, &(totals){ sums, size }, error);
+  return agree(user, &(tsr__peers_note){ found, size }, join_found,
+               &(finding){ found, size, join, true }, error);
+}
+
+static void add_sum(void *into, const void *other, size_t size)
+{
+  (void)size;
+  *(int64_t *)into += *(const int64_t *)other;
 }
 
 tsr_status tsr__agree_sum(tsr_runtime *rt, bool apart, int64_t *sum, tsr__error *error)
 {
-  return apart ? agree_sums(rt, sum, 1, error) : TSR_OK;
+  return apart ? tsr__agree_found(rt, sum, sizeof *sum, add_sum, error) : TSR_OK;
 }
 
 tsr_status tsr__agree_any(tsr_runtime *rt, bool apart, bool *any, tsr__error *error)
@@ -104,23 +107,26 @@ tsr_status tsr__rel_enter(tsr__rel_meeting *m, const char *what, const tsr__rel 
   return status;
 }
 
+static void join_stats(void *user, const tsr__peers_note *note)
+{
+  tsr__rel_stats *all = user, other;
+  if (note->size != sizeof other) return;
+  memcpy(&other, note->data, sizeof other);
+  if (other.need > all->need) all->need = other.need;
+  for (int i = 0; i < all->move_count; i++) {
+    all->move[i].rows += other.move[i].rows;
+    all->move[i].bytes += other.move[i].bytes;
+  }
+}
+
 /* What moved is told of all processes: each counted what came to its own devices. Movements have
  * one order on all, as all take the same steps. */
 static tsr_status add_up(const tsr__rel_meeting *m)
 {
-  tsr__rel_stats *stats = m->stats;
-  if (!stats) return TSR_OK;
-  int64_t sum[2 * TSR__REL_MOVES];
-  for (int i = 0; i < TSR__REL_MOVES; i++) {
-    sum[2 * i] = stats->move[i].rows;
-    sum[2 * i + 1] = stats->move[i].bytes;
-  }
-  tsr_status status = agree_sums(m->rt, sum, 2 * TSR__REL_MOVES, m->error);
-  for (int i = 0; i < stats->move_count && !status; i++) {
-    stats->move[i].rows = sum[2 * i];
-    stats->move[i].bytes = sum[2 * i + 1];
-  }
-  return status;
+  if (!m->stats) return TSR_OK;
+  const tsr__rel_stats mine = *m->stats;
+  for (int i = 0; i < mine.move_count; i++) m->stats->move[i].rows = m->stats->move[i].bytes = 0;
+  return agree(m->rt, &(tsr__peers_note){ &mine, sizeof mine }, join_stats, m->stats, m->error);
 }
 
 tsr_status tsr__rel_leave(const tsr__rel_meeting *m, tsr_status status, tsr__rel *out)
@@ -135,50 +141,52 @@ tsr_status tsr__rel_leave(const tsr__rel_meeting *m, tsr_status status, tsr__rel
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-typedef struct ranges {
-  tsr__key *keys;
-  int count;
-} ranges;
-
-static void join_ranges(void *user, const tsr__peers_note *note)
+static void join_ranges(void *into, const void *from, size_t size)
 {
-  const ranges *r = user;
-  for (int k = 0; k < r->count && (size_t)(k + 1) * sizeof(tsr__key) <= note->size; k++) {
-    tsr__key *key = &r->keys[k], other;
-    memcpy(&other, (const char *)note->data + (size_t)k * sizeof other, sizeof other);
-    key->nullable = key->nullable || other.nullable;
-    if (!other.seen) continue;
-    key->least = key->seen && key->least < other.least ? key->least : other.least;
-    key->most = key->seen && key->most > other.most ? key->most : other.most;
+  tsr__key *keys = into;
+  for (size_t k = 0; k < size / sizeof *keys; k++) {
+    tsr__key *key = &keys[k];
+    const tsr__key *other = (const tsr__key *)from + k;
+    key->nullable = key->nullable || other->nullable;
+    if (!other->seen) continue;
+    key->least = key->seen && key->least < other->least ? key->least : other->least;
+    key->most = key->seen && key->most > other->most ? key->most : other->most;
     key->seen = true;
   }
 }
 
+/* The maps stay this process's own. */
 tsr_status tsr__agree_keys(tsr_runtime *rt, bool apart, tsr__key *keys, int count,
                            tsr__error *error)
 {
-  if (!apart) return TSR_OK;
-  return agree(rt, &(tsr__peers_note){ keys, (size_t)count * sizeof *keys }, join_ranges,
-               &(ranges){ keys, count }, error);
+  size_t size = (size_t)count * sizeof *keys;
+  if (!apart || !count) return TSR_OK;
+  tsr__key *found = tsr__new(&rt->heap, size);
+  if (!found) return no_memory(error);
+  memcpy(found, keys, size);
+  tsr_status status = tsr__agree_found(rt, found, size, join_ranges, error);
+  for (int k = 0; k < count && !status; k++) {
+    found[k].map = keys[k].map;
+    keys[k] = found[k];
+  }
+  tsr__del(&rt->heap, found, size);
+  return status;
 }
 
-static void join_extent(void *user, const tsr__peers_note *note)
+static void join_extent(void *into, const void *from, size_t size)
 {
-  tsr__match_extent *all = user, other;
-  if (note->size != sizeof other) return;
-  memcpy(&other, note->data, sizeof other);
-  all->least = all->least < other.least ? all->least : other.least;
-  all->most = all->most > other.most ? all->most : other.most;
-  all->rows += other.rows;
+  tsr__match_extent *all = into;
+  const tsr__match_extent *other = from;
+  (void)size;
+  all->least = all->least < other->least ? all->least : other->least;
+  all->most = all->most > other->most ? all->most : other->most;
+  all->rows += other->rows;
 }
 
 tsr_status tsr__agree_extent(tsr_runtime *rt, bool apart, tsr__match_extent *extent,
                              tsr__error *error)
 {
-  const tsr__match_extent mine = *extent;
-  if (!apart) return TSR_OK;
-  extent->rows = 0;
-  return agree(rt, &(tsr__peers_note){ &mine, sizeof mine }, join_extent, extent, error);
+  return apart ? tsr__agree_found(rt, extent, sizeof *extent, join_extent, error) : TSR_OK;
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -257,8 +265,8 @@ tsr_status tsr__agree_draft(tsr__draft *draft, tsr__error *error)
   if (!mine) return no_memory(error);
   memcpy(mine, draft->rows, rows);
   memcpy(mine + rows, draft->nulls, (size_t)draft->count * sizeof(bool));
-  tsr_status status = agree(rt, &(tsr__peers_note){ mine, size }, join_draft,
-                            &(drafting){ draft, 0 }, error);
+  tsr_status status =
+      agree(rt, &(tsr__peers_note){ mine, size }, join_draft, &(drafting){ draft, 0 }, error);
   tsr__del(&rt->heap, mine, size + 1);
   return status;
 }

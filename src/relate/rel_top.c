@@ -99,8 +99,7 @@ static tsr_status keep_few(topping *t, const tsr__views *views, tsr__rel *out,
   tsr__view_keys(first, t->ask->keys, t->ask->key_count, t->keys, t->columns);
   tsr__range_ask range = { &first->parts, t->columns, t->keys, t->ask->key_count };
   tsr_status status = tsr__on_rows(t->rt)->keys_range(t->rt, &range, t->error);
-  if (!status)
-    status = tsr__agree_keys(t->rt, first->apart, t->keys, t->ask->key_count, t->error);
+  if (!status) status = tsr__agree_keys(t->rt, first->apart, t->keys, t->ask->key_count, t->error);
   int words = tsr__keys_settle(t->keys, t->ask->key_count, NULL);
   if (!status) status = check_need(t, first, words, stats);
   if (!status) status = tsr__draft_new(in->rt, &in->sharding, in->count, &draft, t->error);

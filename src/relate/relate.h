@@ -106,8 +106,6 @@ tsr_status tsr__rel_join(const tsr__rel_join_ask *ask, tsr__rel *out, bool *repe
  * rebalance. */
 tsr_status tsr__rel_place(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
                           tsr__rel_stats *stats, tsr__error *error);
-/* The first `count` rows (all where there are fewer), where they lie. */
-tsr_status tsr__rel_first(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error);
 /* The rows of several tables of equal columns one after the other, with the first one's
  * sharding. */
 tsr_status tsr__rel_concat(const tsr__rel *const *in, int count, tsr__rel *out,

@@ -66,6 +66,9 @@ tsr_status tsr__rel_leave(const tsr__rel_meeting *m, tsr_status status, tsr__rel
 /* What the processes found becomes one; without `apart` it is what it is. */
 tsr_status tsr__agree_any(tsr_runtime *rt, bool apart, bool *any, tsr__error *error);
 tsr_status tsr__agree_sum(tsr_runtime *rt, bool apart, int64_t *sum, tsr__error *error);
+/* As tsr__agreeing has it; `user` is the runtime. */
+tsr_status tsr__agree_found(void *user, void *found, size_t size, tsr__join_found *join,
+                            tsr__error *error);
 tsr_status tsr__agree_keys(tsr_runtime *rt, bool apart, tsr__key *keys, int count,
                            tsr__error *error);
 tsr_status tsr__agree_extent(tsr_runtime *rt, bool apart, tsr__match_extent *extent,
@@ -115,7 +118,7 @@ tsr_status tsr__sort_table(const tsr__rel_sort_ask *ask, tsr__rel *out, tsr__rel
                            tsr__error *error);
 tsr_status tsr__place_table(const tsr__rel *in, const tsr_sharding *to, tsr__rel *out,
                             tsr__rel_stats *stats, tsr__error *error);
-tsr_status tsr__first_of_table(const tsr__rel *in, int64_t count, tsr__rel *out,
-                               tsr__error *error);
+/* The first `count` rows (all where there are fewer), where they lie. */
+tsr_status tsr__first_of_table(const tsr__rel *in, int64_t count, tsr__rel *out, tsr__error *error);
 
 #endif

@@ -176,8 +176,12 @@ static int64_t strangers(const tsr__rel *in, const tsr__rel *out)
     tsr__value_box(out->column[0].values, to, &want);
     int64_t own = 0;
     for (int p = 0; p < tsr__positions(&in->sharding); p++) {
-      if (tsr__position_device(&in->sharding, p) != tsr__position_device(&out->sharding, to))
-        continue;
+      int device = tsr__position_device(&out->sharding, to);
+      int from = tsr__position_device(&in->sharding, p);
+      /* What has no mesh each process has on its first device. */
+      if (!in->sharding.mesh && out->sharding.mesh)
+        from = tsr__first_beside(out->sharding.mesh, device);
+      if (from != device) continue;
       tsr__value_box(in->column[0].values, p, &have);
       int64_t low = have.start[0] > want.start[0] ? have.start[0] : want.start[0];
       int64_t high = have.start[0] + have.size[0];

@@ -198,7 +198,12 @@ static void read_part(const tsr__rel *rel, int c, int position, bool *seen, rel_
   const tsr__value *values = rel->column[c].values, *valid = rel->column[c].valid;
   tsr_box box;
   tsr__value_box(values, position, &box);
-  CHECK_I64(values->parts[position]->device, tsr__position_device(&rel->sharding, position));
+  int device = tsr__home_device(rel->rt, &rel->sharding, position);
+  if (!tsr__device_local(tsr__topology_of(rel->rt), device)) {
+    CHECK(!values->parts[position]);
+    return;
+  }
+  CHECK_I64(values->parts[position]->device, device);
   const void *data = tsr__value_map(values, position);
   const void *there = valid ? tsr__value_map(valid, position) : NULL;
   for (int64_t i = 0; i < box.size[0]; i++) {
@@ -217,6 +222,30 @@ static void read_part(const tsr__rel *rel, int c, int position, bool *seen, rel_
   if (valid) tsr__value_unmap(valid, position);
 }
 
+/* Rows that lie in other processes, as the host sees them. */
+static void read_others(const tsr__rel *rel, int c, bool *seen, rel_host *out)
+{
+  tsr__error error = { .status = TSR_OK };
+  size_t size = out->dtype[c] == TSR_BOOL ? 1 : tsr_dtype_size(out->dtype[c]);
+  unsigned char *data = calloc((size_t)rel->total + 1, size);
+  unsigned char *there = calloc((size_t)rel->total + 1, 1);
+  const tsr__value *valid = rel->column[c].valid;
+  CHECK_STATUS(tsr__value_fetch(rel->column[c].values, data, "the test", &error), TSR_OK, NULL);
+  if (valid) CHECK_STATUS(tsr__value_fetch(valid, there, "the test", &error), TSR_OK, NULL);
+  for (int64_t i = 0; i < rel->total; i++) {
+    uint64_t cell = 0;
+    bool null = valid && !there[i];
+    if (!null) memcpy(&cell, data + (size_t)i * size, size);
+    if (!seen[i]) out->null[c][i] = null;
+    if (!seen[i]) out->cell[c][i] = cell;
+    CHECK_U64(out->cell[c][i], cell);
+    CHECK_I64(out->null[c][i], null);
+    seen[i] = true;
+  }
+  free(there);
+  free(data);
+}
+
 void rel_read(const tsr__rel *rel, rel_host *out)
 {
   rel_host like = { .count = rel->count };
@@ -230,6 +259,7 @@ void rel_read(const tsr__rel *rel, rel_host *out)
   for (int c = 0; c < rel->count; c++) {
     bool *seen = calloc((size_t)rel->total + 1, 1);
     for (int p = 0; p < tsr__positions(&rel->sharding); p++) read_part(rel, c, p, seen, out);
+    if (tsr__peers_of(rel->rt)) read_others(rel, c, seen, out);
     for (int64_t i = 0; i < rel->total; i++) CHECK(seen[i]);
     free(seen);
   }

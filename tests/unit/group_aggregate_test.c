@@ -125,7 +125,7 @@ static void check_aggs(checked *c, const parts_column *columns, int column_count
     colparts[k].values = columns[k].values;
     colparts[k].valid = columns[k].valid;
   }
-  tsr__aggregate_ask ask = { &c->f->parts, &c->groups, colparts, aggs, count };
+  tsr__aggregate_ask ask = { &c->f->parts, &c->groups, colparts, aggs, count, NULL };
   tsr_status status = tsr__aggregate_groups(c->f->rt, &ask, values, valid, &c->f->error);
   if (status) FAIL("%s: %s", tsr_status_name(status), c->f->error.text);
   for (int a = 0; a < count; a++) {
@@ -407,7 +407,7 @@ static tsr_status sum_as(parts_fixture *f, tsr_dtype dtype, const void *x, int64
   parts_column_new(f, dtype, false, &column);
   memcpy(column.values[0]->data, x, (size_t)rows * tsr_dtype_size(dtype));
   tsr__group_agg agg = { .op = TSR__GROUP_SUM };
-  tsr__aggregate_ask ask = { &f->parts, &c.groups, &column.parts, &agg, 1 };
+  tsr__aggregate_ask ask = { &f->parts, &c.groups, &column.parts, &agg, 1, NULL };
   tsr__buffer *values, *valid;
   tsr_status status = tsr__aggregate_groups(f->rt, &ask, &values, &valid, &f->error);
   if (!status) *out = *(int64_t *)values->data;
@@ -504,7 +504,7 @@ TEST(the_spread_of_naturals_beyond_i64)
   tsr__group_agg agg[3];
   tsr__buffer *values[3], *valid[3];
   for (int k = 0; k < 3; k++) agg[k] = (tsr__group_agg){ .op = ops[k] };
-  tsr__aggregate_ask ask = { &f.parts, &c.groups, &column.parts, agg, 3 };
+  tsr__aggregate_ask ask = { &f.parts, &c.groups, &column.parts, agg, 3, NULL };
   CHECK_I64(tsr__aggregate_groups(f.rt, &ask, values, valid, &f.error), TSR_OK);
   CHECK_U64(*(uint64_t *)values[0]->data, UINT64_MAX);
   for (int k = 1; k < 3; k++) CHECK_F64_BITS(*(double *)values[k]->data, spread[k]);
@@ -541,7 +541,7 @@ TEST(any_allocation_may_fail)
     parts_column_new(&f, TSR_F64, true, &column);
     for (int p = 0; p < 2; p++) parts_column_fill(&f, &rng, &column, p, 100);
     fill_floats(&f, &rng, &column, WILD);
-    tsr__aggregate_ask ask = { &f.parts, &c.groups, &column.parts, aggs, 5 };
+    tsr__aggregate_ask ask = { &f.parts, &c.groups, &column.parts, aggs, 5, NULL };
     tsr__buffer *values[10], *valid[10];
     column.parts.values = column.values;
     column.parts.valid = column.valid;

@@ -28,6 +28,15 @@ typedef struct tsr__parts {
   const int64_t *rows;
 } tsr__parts;
 
+/* Where other parts of the same rows are other processes': makes `found` what all of them found,
+ * each joined to that of the one before. */
+typedef void tsr__join_found(void *into, const void *other, size_t size);
+typedef struct tsr__agreeing {
+  tsr_status (*meet)(void *user, void *found, size_t size, tsr__join_found *join,
+                     tsr__error *error);
+  void *user;
+} tsr__agreeing;
+
 /* ---- packed keys (keys.c) ------------------------------------------------------------------ */
 
 /* One key column. Order: integers, floats (-0 = 0; NaN above all numbers), bools, and texts by
@@ -258,6 +267,7 @@ typedef struct tsr__aggregate_ask {
   const tsr__colparts *columns;
   const tsr__group_agg *aggs;
   int count;
+  const tsr__agreeing *agree; /* of records that are joined with other processes'; NULL: of none */
 } tsr__aggregate_ask;
 
 /* All aggregates of all groups: values[a * parts + p] and valid[...] (NULL where nothing is

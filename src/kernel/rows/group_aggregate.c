@@ -281,7 +281,7 @@ static tsr_status plan_new(job *j)
 static tsr_status make_plan(job *j, bool all)
 {
   const tsr__aggregate_ask *ask = j->ask;
-  tsr__group_record_look look = { ask->parts, j->summed, all };
+  tsr__group_record_look look = { ask->parts, j->summed, all, ask->agree };
   tsr_status status = tsr__group_record_scan(j->rt, &look, &j->plan, j->error);
   if (status) return status;
   j->plan.tiles = tsr__cpu_of(j->rt)->tiles;
@@ -800,6 +800,22 @@ static bool recorded(const job *j)
   return !j->plan.rows_count;
 }
 
+static void join_misled(void *into, const void *other, size_t size)
+{
+  (void)size;
+  bool *to = into;
+  *to = *to || *(const bool *)other;
+}
+
+/* Whether the look at some rows misled here, or in another process whose records are to be joined
+ * with these. */
+static tsr_status was_misled(job *j, bool *out)
+{
+  const tsr__agreeing *agree = j->ask->agree;
+  *out = atomic_load(&j->misled);
+  return agree ? agree->meet(agree->user, out, sizeof *out, join_misled, j->error) : TSR_OK;
+}
+
 tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *ask,
                                     tsr__group_records **out, tsr__error *error)
 {
@@ -816,7 +832,9 @@ tsr_status tsr__group_record_groups(tsr_runtime *rt, const tsr__aggregate_ask *a
   bool use = !status && recorded(j);
   if (use) j->kept = tsr__new(&rt->heap, parts * sizeof *j->kept);
   if (use) status = j->kept ? tally_rows(j) : no_memory(j);
-  if (use && !status && atomic_load(&j->misled)) {
+  bool misled = false;
+  if (use && !status) status = was_misled(j, &misled);
+  if (use && !status && misled) {
     /* A look at all rows may find that records cannot hold the sums. */
     status = plan_again(j);
     use = !status && recorded(j);

@@ -75,7 +75,7 @@ tsr_status tsr__homes_aggregate(tsr_runtime *rt, const tsr__homes_rows *ask, tsr
   tsr_status status = tsr__index_new(rt, &of, &groups.first, error);
   if (!status) status = tsr__homes_each(rt, parts, first_task, &j, error);
   for (int p = 0; p < parts && !status; p++) groups.group[p] = ask->number[p]->data;
-  tsr__aggregate_ask all = { ask->parts, &groups, ask->columns, ask->aggs, ask->count };
+  tsr__aggregate_ask all = { ask->parts, &groups, ask->columns, ask->aggs, ask->count, NULL };
   if (!status) status = tsr__aggregate_groups(rt, &all, values, valid, error);
   tsr__index_free(rt, &groups.first);
   tsr__del(&rt->heap, groups.group, size);

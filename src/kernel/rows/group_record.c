@@ -437,6 +437,7 @@ typedef struct finds {
   bool denormal;
   int64_t least, most;
   uint64_t natural; /* the largest, of u64 */
+  int64_t rows;     /* of the parts looked at */
 } finds;
 
 typedef struct scan {
@@ -587,13 +588,35 @@ static void join_finds(finds *to, const finds *from)
   to->least = from->least < to->least ? from->least : to->least;
   to->most = from->most > to->most ? from->most : to->most;
   to->natural = from->natural > to->natural ? from->natural : to->natural;
+  to->rows += from->rows;
 }
 
-static void judge(const scan *s, int workers, int64_t rows)
+static void join_all(void *into, const void *other, size_t size)
 {
+  finds *to = into;
+  const finds *from = other;
+  for (size_t k = 0; k < size / sizeof *to; k++) join_finds(&to[k], &from[k]);
+}
+
+/* What all workers found, and where there are others all processes. Records of all parts may be
+ * joined, so they all have one layout, made for all rows. */
+static tsr_status bring_together(const scan *s, int workers, tsr__error *error)
+{
+  const tsr__agreeing *agree = s->look->agree;
+  const tsr__parts *parts = s->look->parts;
   for (int k = 0; k < s->count; k++) {
     for (int w = 1; w < workers; w++)
       join_finds(&s->finds[k], &s->finds[(int64_t)w * s->count + k]);
+    for (int p = 0; p < parts->count; p++) s->finds[k].rows += parts->rows[p];
+  }
+  if (!agree) return TSR_OK;
+  return agree->meet(agree->user, s->finds, (size_t)s->count * sizeof *s->finds, join_all, error);
+}
+
+static void judge(const scan *s)
+{
+  for (int k = 0; k < s->count; k++) {
+    int64_t rows = s->finds[k].rows;
     tsr_dtype dtype = s->plan->columns[s->columns[k]].dtype;
     tsr__span_of *span = &s->plan->span[s->columns[k]];
     bool squared = s->look->summed[s->columns[k]] == TSR__SQUARED;
@@ -614,12 +637,11 @@ tsr_status tsr__group_record_scan(tsr_runtime *rt, const tsr__group_record_look 
   s.finds = list ? tsr__new(&rt->heap, bytes) : NULL;
   tsr_status status = TSR_OK;
   if (s.finds) {
-    int64_t tasks = tsr__piece_count(look->parts, TSR__PIECE_ROWS) * s.count, rows = 0;
+    int64_t tasks = tsr__piece_count(look->parts, TSR__PIECE_ROWS) * s.count;
     if (!tsr__parallel_long(rt, "group by", tasks, scan_task, &s))
       status = tsr__cancelled(error, "group by");
-    /* Records of all parts may be joined. */
-    for (int p = 0; p < look->parts->count; p++) rows += look->parts->rows[p];
-    judge(&s, workers, rows);
+    if (!status) status = bring_together(&s, workers, error);
+    if (!status) judge(&s);
   } else {
     status = tsr__error_set(error, TSR_ENOMEM, "group by: no memory to look at columns");
   }

@@ -88,6 +88,7 @@ typedef struct tsr__group_record_look {
   const tsr__parts *parts;
   const uint8_t *summed; /* of each column: TSR__SUMMED .. */
   bool all;
+  const tsr__agreeing *agree; /* or NULL */
 } tsr__group_record_look;
 
 tsr_status tsr__group_record_scan(tsr_runtime *rt, const tsr__group_record_look *look,

@@ -98,7 +98,7 @@ typedef struct tsr__match_owners {
   const tsr__parts *parts[2]; /* left, right */
   const tsr__packed_keys *packed[2];
   const struct tsr__match_extent *extent; /* of all right rows */
-  tsr__buffer *const *dest[2]; /* u16, [part]: filled */
+  tsr__buffer *const *dest[2];            /* u16, [part]: filled */
 } tsr__match_owners;
 tsr_status tsr__match_owners_of(tsr_runtime *rt, const tsr__match_owners *ask, tsr__error *error);
 

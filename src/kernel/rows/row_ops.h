@@ -20,8 +20,8 @@ typedef struct tsr__row_ops {
                           tsr__index *out, tsr__error *error);
   tsr_status (*top_rows)(tsr_runtime *rt, const tsr__top_ask *ask, tsr__index *out,
                          tsr__error *error);
-  tsr_status (*sort_sample_rows)(tsr_runtime *rt, const tsr__sample_ask *ask,
-                                 tsr__sort_sample *out, tsr__error *error);
+  tsr_status (*sort_sample_rows)(tsr_runtime *rt, const tsr__sample_ask *ask, tsr__sort_sample *out,
+                                 tsr__error *error);
   tsr_status (*sort_split_rows)(tsr_runtime *rt, const tsr__split_ask *ask, tsr__sort_split *out,
                                 tsr__error *error);
   tsr_status (*route_rows)(tsr_runtime *rt, const tsr__routes *routes, tsr__error *error);
