@@ -35,6 +35,13 @@ tsr_status tsr__rel_new(tsr_runtime *rt, const tsr_sharding *sharding, int count
                         tsr__error *error);
 void tsr__rel_free(tsr__rel *rel); /* releases the values; an empty one is allowed */
 
+/* Whether all processes work on what lies so together: on a mesh, where there are several. */
+bool tsr__rel_apart(const tsr_runtime *rt, const tsr_sharding *sharding);
+
+/* As tsr__agreeing has it; `user` is the runtime. Within a run of all processes. */
+tsr_status tsr__agree_found(void *user, void *found, size_t size, tsr__join_found *join,
+                            tsr__error *error);
+
 /* What an operator did, for explain. `method` is static text: "radix sort", "direct table", ... */
 enum { TSR__REL_MOVES = 6 };
 typedef struct tsr__rel_move {

@@ -44,9 +44,6 @@ void tsr__views_free(tsr__views *views);
 
 /* ---- several processes (rel_together.c) -------------------------------------------------- */
 
-/* Whether all processes work on what lies so together. */
-bool tsr__rel_apart(const tsr_runtime *rt, const tsr_sharding *sharding);
-
 /* An operator, as all processes begin and end it together. */
 typedef struct tsr__rel_meeting {
   tsr_runtime *rt;
@@ -66,9 +63,6 @@ tsr_status tsr__rel_leave(const tsr__rel_meeting *m, tsr_status status, tsr__rel
 /* What the processes found becomes one; without `apart` it is what it is. */
 tsr_status tsr__agree_any(tsr_runtime *rt, bool apart, bool *any, tsr__error *error);
 tsr_status tsr__agree_sum(tsr_runtime *rt, bool apart, int64_t *sum, tsr__error *error);
-/* As tsr__agreeing has it; `user` is the runtime. */
-tsr_status tsr__agree_found(void *user, void *found, size_t size, tsr__join_found *join,
-                            tsr__error *error);
 tsr_status tsr__agree_keys(tsr_runtime *rt, bool apart, tsr__key *keys, int count,
                            tsr__error *error);
 tsr_status tsr__agree_extent(tsr_runtime *rt, bool apart, tsr__match_extent *extent,

@@ -291,6 +291,15 @@ tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error);
  * open file becomes the frame's source, which closes it (`reader.file` NULL: it failed to open). */
 tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_sharding *out,
                               tsr__error *error);
+/* Over several processes: a step of reading that all of them take together (source_together.c). It
+ * begins here; `status` of the end is this process's, and what is returned that of all. */
+bool tsr__source_apart(const tsr_frame *df, const tsr_sharding *sharding);
+tsr_status tsr__source_enter(const tsr_frame *df, tsr__error *error);
+tsr_status tsr__source_leave(const tsr_frame *df, tsr_status status, tsr__error *error);
+/* Whether all processes have the same file open, as far as can be told without reading it;
+ * `rows` -1: not counted. */
+tsr_status tsr__source_same(const tsr_frame *df, const tsr__reader *reader, int64_t rows,
+                            tsr__error *error);
 tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
                           tsr__error *error);
 

@@ -55,12 +55,28 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_s
   return TSR_OK;
 }
 
+/* One process that cannot open its file keeps all from going on without it. */
+static tsr_status open_together(tsr_frame *df, const tsr__reader *reader,
+                                const tsr_sharding *sharding, tsr__error *error)
+{
+  tsr_status status = reader->file ? TSR_OK : error->status;
+  tsr__error own = *error;
+  if (!tsr__source_apart(df, sharding)) return status;
+  error->status = TSR_OK;
+  if (tsr__source_enter(df, error)) return error->status;
+  if (status) *error = own;
+  else status = tsr__source_same(df, reader, -1, error);
+  return tsr__source_leave(df, status, error);
+}
+
 tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
                           tsr__error *error)
 {
   const tsr__read_column *column;
   /* It failed to open, which is said already. */
-  if (!reader.file) return error->status;
+  tsr_status status = open_together(df, &reader, sharding, error);
+  if (status && reader.file) reader.ops->close(reader.file);
+  if (status) return status;
   /* A column may be read twice, pushed and whole: room for two dictionaries of it. */
   df->source = tsr__source_new(df->node.scope, 2 * reader.ops->columns(reader.file, &column));
   if (!df->source) {

@@ -34,6 +34,7 @@ typedef struct reading {
   tsr__value **values, **valid;
   const tsr__pushdown *pushdown; /* NULL: all rows count */
   tsr__pushed *pushed;           /* where sparse columns go */
+  bool apart;                    /* all processes read together */
 } reading;
 
 /* Small arrays of a reading; one element at least, so that NULL means out of memory. */
@@ -82,6 +83,18 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
   return TSR_OK;
 }
 
+/* Room for a part of another process: what is read there decides types and codes of all, and is
+ * forgotten. */
+static tsr_status add_spare(reading *r, tsr_scope *scope, int part, tsr_dtype dtype)
+{
+  int64_t rows = r->rows[part + 1] - r->rows[part];
+  tsr__read_target *target = &r->target[r->count - 1];
+  target->values[part] = tsr__arena_new(&scope->arena, tsr__device_bytes(dtype, rows) + 8);
+  target->validity[part] = tsr__arena_new(&scope->arena, tsr__device_bytes(TSR_BOOL, rows) + 8);
+  if (target->values[part] && target->validity[part]) return TSR_OK;
+  return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
+}
+
 /* Takes fresh buffers for a column and maps them, a pointer a part, so that the reader may write
  * all parts at once. */
 static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool sparse)
@@ -111,6 +124,7 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
     /* Workers of the reader write into device memory as it lies; it is unmapped before anyone
      * else sees it. */
     target->validity[i] = tsr__value_map(valid, r->position[i]);
+    if (!target->values[i] && add_spare(r, scope, i, dtype)) return r->error->status;
   }
   return TSR_OK;
 }
@@ -176,7 +190,7 @@ static bool borrow(reading *r, int column)
   const tsr_sharding *sharding = &r->source->sharding;
   tsr__error none = { 0 };
   tsr__foreign memory;
-  if (!reader->ops->borrow || tsr__positions(sharding) != 1) return false;
+  if (!reader->ops->borrow || tsr__positions(sharding) != 1 || r->apart) return false;
   /* Refused where the memory does not lie as a device wants it. */
   if (!reader->ops->borrow(reader->file, column, &memory)) return false;
   uint8_t type = df->schema.field[column].type;
@@ -453,33 +467,45 @@ tsr__source *tsr__scan_source(const tsr__visit *v)
   return source && source->front && v->front >= 0 ? source->front : source;
 }
 
-/* Each process would read the file, and give its own codes to the texts of its rows. All refuse it
- * alike, also those that have all devices of the mesh. */
-static tsr_status check_processes(const reading *r)
-{
-  if (!tsr__peers_of(r->df->node.scope->rt) || !r->source->sharding.mesh) return TSR_OK;
-  return tsr__error_set(r->error, TSR_EUNSUPPORTED,
-                        "%s: with several processes a file cannot yet be read onto a mesh; read it "
-                        "without one, which each process then does for itself",
-                        r->df->what);
-}
-
-tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *error)
+static tsr_status read_file(tsr__visit *file, tsr__traffic *moved, tsr__error *error)
 {
   tsr_frame *df = file->df;
   tsr_scope *scope = tsr_scope_nest_at(df->node.scope, df->node.site);
-  reading r = { .df = df, .moved = moved, .error = error, .pushdown = file->pushdown };
+  reading r = { .df = df,
+                .moved = moved,
+                .error = error,
+                .pushdown = file->pushdown,
+                .apart = tsr__source_apart(df, &df->source->sharding) };
   int before = df->version;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   tsr_status status = open_rows(file, error);
   r.source = tsr__scan_source(file);
   if (r.source != df->source) r.pushdown = NULL; /* a front is short */
-  if (!status) status = check_processes(&r);
+  if (!status && r.apart) status = tsr__source_same(df, &df->source->reader, r.source->rows, error);
   if (!status) status = read_columns(&r, scope, file->need);
   /* After a retyping there is no error, but nothing of the reading was kept. */
   drop(&r, status != TSR_OK || df->version != before);
   tsr_scope_close(scope);
   return status;
+}
+
+/* What replicas got is told of all processes. */
+static void join_moved(void *into, const void *other, size_t size)
+{
+  (void)size;
+  ((tsr__traffic *)into)->bytes += ((const tsr__traffic *)other)->bytes;
+}
+
+tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *error)
+{
+  tsr_frame *df = file->df;
+  tsr_runtime *rt = df->node.scope->rt;
+  if (!tsr__source_apart(df, &df->source->sharding)) return read_file(file, moved, error);
+  tsr_status status = tsr__source_enter(df, error);
+  if (status) return status;
+  status = read_file(file, moved, error);
+  if (!status) status = tsr__agree_found(rt, moved, sizeof *moved, join_moved, error);
+  return tsr__source_leave(df, status, error);
 }
 
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)

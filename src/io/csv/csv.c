@@ -187,5 +187,6 @@ const tsr__reader_ops tsr__csv_reader = { .format = "csv",
                                           .read = csv_read,
                                           .widened = csv_widened,
                                           .bytes = csv_bytes,
+                                          .size = csv_bytes,
                                           .notes = csv_notes,
                                           .front = csv_front };

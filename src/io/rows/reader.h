@@ -90,6 +90,7 @@ typedef struct tsr__reader_ops {
   /* As tsr__csv_widened; NULL: types are final when the file is open. */
   int64_t (*widened)(const void *file, int column, const char **text);
   int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: it takes no predicates */
+  int64_t (*size)(const void *file);  /* of what is stored, when it was opened; NULL: unknown */
   const char *(*notes)(const void *file); /* NULL: there are none */
   /* As tsr__csv_front; NULL: all is read when it is opened. */
   tsr_status (*front)(void *file, int64_t want, int64_t *rows, tsr__error *error);

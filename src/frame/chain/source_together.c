@@ -1,0 +1,89 @@
+/* Files that several processes read together: each opens the same file by itself, and what one finds
+ * wrong all are told.
+ *
+ *   process 0   opens  x.csv   4 columns, 812 bytes  |  the same everywhere, or an error that names
+ *   process 1   opens  x.csv   4 columns, 812 bytes  |  who has what
+ *
+ * Invariant: a file is opened, counted and read by all processes or by none. */
+#include "frame/chain/chain.h"
+
+bool tsr__source_apart(const tsr_frame *df, const tsr_sharding *sharding)
+{
+  return tsr__rel_apart(df->node.scope->rt, sharding);
+}
+
+tsr_status tsr__source_enter(const tsr_frame *df, tsr__error *error)
+{
+  uint64_t hash = tsr__hash(df->what, strlen(df->what), (uint64_t)df->version);
+  const tsr__peers_work work = { hash, df->what, df->node.site };
+  return tsr__peers_enter(tsr__peers_of(df->node.scope->rt), &work, error);
+}
+
+tsr_status tsr__source_leave(const tsr_frame *df, tsr_status status, tsr__error *error)
+{
+  return tsr__peers_leave(tsr__peers_of(df->node.scope->rt), status, error);
+}
+
+/* What is told of an open file. */
+typedef struct identity {
+  int64_t columns, rows, bytes;
+  uint64_t schema; /* names and types */
+} identity;
+
+static identity identity_of(const tsr__reader *reader, int64_t rows)
+{
+  const tsr__read_column *column;
+  identity out = { .rows = rows };
+  out.columns = reader->ops->columns(reader->file, &column);
+  out.bytes = reader->ops->size ? reader->ops->size(reader->file) : 0;
+  for (int64_t i = 0; i < out.columns; i++) {
+    out.schema = tsr__hash(column[i].name, strlen(column[i].name), out.schema);
+    out.schema = tsr__hash(&column[i].type, sizeof column[i].type, out.schema);
+  }
+  return out;
+}
+
+static tsr_status differs(const tsr_frame *df, const identity *own, const identity *other,
+                          int process, tsr__error *error)
+{
+  int mine = tsr__peers_index(tsr__peers_of(df->node.scope->rt));
+  const char *path = df->source ? df->source->path : "what is read";
+  const struct {
+    const char *what;
+    int64_t own, other;
+  } told[] = { { "columns", own->columns, other->columns },
+               { "bytes", own->bytes, other->bytes },
+               { "rows", own->rows, other->rows } };
+  for (int i = 0; i < 3; i++)
+    if (told[i].own != told[i].other)
+      return tsr__error_set(error, TSR_EPEER,
+                            "%s: %.200s is not the same in all processes: %lld %s in process %d, "
+                            "%lld in process %d; all must read one file",
+                            df->what, path, (long long)told[i].own, told[i].what, mine,
+                            (long long)told[i].other, process);
+  if (own->schema == other->schema) return TSR_OK;
+  return tsr__error_set(error, TSR_EPEER,
+                        "%s: %.200s is not the same in all processes: other names or types of "
+                        "columns in process %d than in process %d; all must read one file",
+                        df->what, path, mine, process);
+}
+
+tsr_status tsr__source_same(const tsr_frame *df, const tsr__reader *reader, int64_t rows,
+                            tsr__error *error)
+{
+  tsr_runtime *rt = df->node.scope->rt;
+  tsr__peers *peers = tsr__peers_of(rt);
+  int count = tsr__peers_count(peers);
+  size_t bytes = (size_t)count * sizeof(tsr__peers_note);
+  tsr__peers_note *all = tsr__new(&rt->heap, bytes);
+  if (!all) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
+  identity mine = identity_of(reader, rows), other;
+  tsr_status status = tsr__peers_gather(peers, &mine, sizeof mine, all, error);
+  for (int p = 0; p < count && !status; p++) {
+    if (all[p].size != sizeof other) continue;
+    memcpy(&other, all[p].data, sizeof other);
+    status = differs(df, &mine, &other, p, error);
+  }
+  tsr__del(&rt->heap, all, bytes);
+  return status;
+}
