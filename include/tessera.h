@@ -5,6 +5,7 @@
 #include "tessera/array.h"
 #include "tessera/arrow.h"
 #include "tessera/base.h"
+#include "tessera/checkpoint.h"
 #include "tessera/collectives.h"
 #include "tessera/compile.h"
 #include "tessera/control.h"

@@ -144,6 +144,14 @@ ssize_t __wrap_write(int fd, const void *from, size_t length)
   return n == 2 ? __real_write(fd, from, length) : n == 1 ? __real_write(fd, from, 1) : n;
 }
 
+ssize_t __real_pwrite(int fd, const void *from, size_t length, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *from, size_t length, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *from, size_t length, off_t at)
+{
+  int64_t n = turn(FAULT_WRITE) ? moved(length) : 2;
+  return n == 2 ? __real_pwrite(fd, from, length, at) : n == 1 ? __real_pwrite(fd, from, 1, at) : n;
+}
+
 /* ---- memory and threads ---------------------------------------------------------------------- */
 
 void *__real_mmap(void *at, size_t length, int protection, int flags, int fd, off_t offset);

@@ -12,7 +12,7 @@ enum fault_call {
   FAULT_OPEN,   /* open */
   FAULT_STAT,   /* fstat, stat, lstat */
   FAULT_READ,   /* read, pread */
-  FAULT_WRITE,  /* write */
+  FAULT_WRITE,  /* write, pwrite */
   FAULT_CLOSE,  /* close: the file is closed, and the call fails */
   FAULT_RENAME, /* rename */
   FAULT_UNLINK, /* unlink */

@@ -832,6 +832,7 @@ const struct verb_case verb_cases[] = {
   { "profiled", verb_profiled },
   { "saved", verb_saved },
   { "meeting", verb_meeting },
+  { "checkpoints", verb_checkpoints },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },

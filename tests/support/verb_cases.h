@@ -57,6 +57,7 @@ void verb_profiled(struct verb_run *r);
 void verb_saved(struct verb_run *r);
 void verb_meeting(struct verb_run *r);
 void verb_process_data(struct verb_run *r);
+void verb_checkpoints(struct verb_run *r);
 
 extern const struct verb_case verb_cases[];
 extern const int verb_case_count;

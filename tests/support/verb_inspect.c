@@ -105,3 +105,25 @@ void verb_process_data(struct verb_run *r)
   if (!status) status = tsr_process_meet(r->s, "here");
   if (status && !r->status) r->status = status;
 }
+
+/* Saved over what was saved before, and read back. */
+void verb_checkpoints(struct verb_run *r)
+{
+  tsr_value value = { NULL, 0 };
+  const char *path = test_tmp("ckpt");
+  tsr_array *x = verb_matrix(r);
+  tsr_array *tree = tsr_tree(r->s, { "x", x }, { "small", tsr_gt(x, 2) });
+  tsr_status status = tsr_checkpoint_save(r->s, path, tree, .step = 1, .keep = 1, .overwrite = true,
+                                          .blobs = { { "state", "12345", 5 } });
+  tsr_saved_step *c = status ? NULL : tsr_checkpoint_open(r->s, path);
+  if (c && !tsr_scope_status(r->s)) status = tsr_checkpoint_blob(c, "state", &value);
+  if (c && !status && !tsr_scope_status(r->s)) {
+    if (tsr_checkpoint_step(c) != 1 || tsr_checkpoint_count(c) != 3) r->hash ^= 1;
+    if (value.length != 5 || strcmp(value.data, "12345") != 0) r->hash ^= 2;
+    tsr_array *back = tsr_checkpoint_restore(c, NULL, .mesh = r->mesh);
+    verb_see_array(r, tsr_field(back, "x"));
+    verb_see_array(r, tsr_field(back, "small"));
+    if (!tsr_checkpoint_entry(c, 0).bytes || !*tsr_checkpoint_form(c)) r->hash ^= 4;
+  }
+  if (status && !r->status) r->status = status;
+}

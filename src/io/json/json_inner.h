@@ -42,6 +42,8 @@ typedef struct tsr__json_cursor {
 
 /* The next member: 1; 0 behind the last one, which must end the text; -1: a fault. */
 int tsr__json_next(tsr__json_cursor *cursor, tsr__json_token *key, tsr__json_token *value);
+/* The same of an array: its next item. */
+int tsr__json_item(tsr__json_cursor *cursor, tsr__json_token *value);
 /* Writes a text without its escapes, at most `length` bytes; returns how many. */
 size_t tsr__json_unescape(const tsr__json_token *text, char *to);
 

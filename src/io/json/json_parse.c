@@ -294,28 +294,41 @@ static int finish(tsr__json_cursor *c)
   return -1;
 }
 
+/* To where the next part of an object or an array begins: 1; 0 behind the last one; -1: a fault.
+ * Called until it gives 0 or -1; the cursor says where it is. */
+static int next_part(tsr__json_cursor *c, char open, char close)
+{
+  bool more = true;
+  if (c->begun) {
+    if (!goes_on(c, close, &more)) return -1;
+    return more ? 1 : finish(c);
+  }
+  c->begun = true;
+  skip_blanks(c);
+  if (c->at == c->end || *c->at != open) {
+    fault(c, c->at,
+          open == '{' ? "a line must be an object, {...}" : "an array, [...], is missing");
+    return -1;
+  }
+  c->at++;
+  skip_blanks(c);
+  if (c->at == c->end || *c->at != close) return 1;
+  c->at++;
+  return finish(c);
+}
+
 int tsr__json_next(tsr__json_cursor *c, tsr__json_token *key, tsr__json_token *value)
 {
-  /* Called until it gives 0, or -1 with a fault; the cursor says where it is. */
-  bool more = true;
-  if (!c->begun) {
-    c->begun = true;
-    skip_blanks(c);
-    if (c->at == c->end || *c->at != '{') {
-      fault(c, c->at, "a line must be an object, {...}");
-      return -1;
-    }
-    c->at++;
-    skip_blanks(c);
-    if (c->at < c->end && *c->at == '}') {
-      c->at++;
-      return finish(c);
-    }
-  } else {
-    if (!goes_on(c, '}', &more)) return -1;
-    if (!more) return finish(c);
-  }
+  int more = next_part(c, '{', '}');
+  if (more < 1) return more;
   return read_key(c, key) && read_value(c, value, 1) ? 1 : -1;
+}
+
+int tsr__json_item(tsr__json_cursor *c, tsr__json_token *value)
+{
+  int more = next_part(c, '[', ']');
+  if (more < 1) return more;
+  return read_value(c, value, 1) ? 1 : -1;
 }
 
 /* ---- classes --------------------------------------------------------------------------------- */

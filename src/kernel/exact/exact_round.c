@@ -56,30 +56,21 @@ static void trim(big *a)
  * its size is the two's complement of the words. */
 static void big_from_words(big *out, const int64_t *word, int count, int exponent)
 {
-  /* Data of a small range leaves most words zero at both ends; above the others one more word
-   * takes what is carried out of them. */
-  int low = 0, used = 0;
-  while (low < count && !word[low]) low++;
-  while (count > low && !word[count - 1]) count--;
   int64_t up = 0;
-  for (int i = low; i < count; i++) {
+  for (int i = 0; i < count; i++) {
     int64_t now = word[i] + up;
-    out->word[used++] = (uint32_t)(now & 0xffffffff);
+    out->word[i] = (uint32_t)(now & 0xffffffff);
     up = now >> 32;
-  }
-  if (used) {
-    out->word[used++] = (uint32_t)(up & 0xffffffff);
-    up >>= 32;
   }
   out->negative = up < 0;
   uint64_t carry = out->negative;
-  for (int i = 0; i < used && out->negative; i++) {
+  for (int i = 0; i < count && out->negative; i++) {
     carry += (uint32_t)~out->word[i];
     out->word[i] = (uint32_t)carry;
     carry >>= 32;
   }
-  out->count = used;
-  out->exponent = exponent + 32 * low;
+  out->count = count;
+  out->exponent = exponent;
   trim(out);
 }
 

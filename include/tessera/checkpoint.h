@@ -1,0 +1,140 @@
+/* Checkpoints: trees of arrays (tree.h), frames and bytes of the user's own in a folder, a step
+ * each.
+ *
+ *   tsr_checkpoint_save(s, "ckpt", tsr_tree(s, { "model", model }, { "adam", kept }), .step = 12,
+ *                       .keep = 3);
+ *   ...
+ *   tsr_saved_step *c = tsr_checkpoint_open(s, "ckpt");    the newest step
+ *   tsr_array *all = tsr_checkpoint_restore(c, like);      on any mesh, in any number of processes
+ *
+ * A step is a folder, step_12, with data files and tessera.json, which says what lies where and has
+ * a checksum of each megabyte. That file is written last, forced to the disk and renamed: a step
+ * without it is none, and nobody takes it for one, whenever the program was killed or the power
+ * failed. Data files are in the format safetensors, so other tools read them; the guide's page of
+ * checkpoints has the format.
+ *
+ * Each part of an array is written once, by the process that holds its first replica, and read by
+ * whoever needs some of it: as much as is needed, in whole megabytes. */
+#ifndef TESSERA_CHECKPOINT_H
+#define TESSERA_CHECKPOINT_H
+
+#include "frame.h"
+#include "process.h"
+#include "tree.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes under a name (letters, digits, "_", "-", "." and "/"). */
+typedef struct tsr_blob_item {
+  const char *name;
+  const void *data;
+  size_t length;
+} tsr_blob_item;
+
+enum { TSR_MAX_SAVED = 16 };
+
+/* Options of tsr_checkpoint_save. Zero means default. */
+typedef struct tsr_save_opts {
+  size_t size;
+  int64_t step;   /* its number, from 0 on; the folder is PATH/step_NUMBER */
+  int keep;       /* how many of the newest steps stay, this one included; 0 = all */
+  bool overwrite; /* a step that is there is replaced, instead of an error */
+  tsr_blob_item blobs[TSR_MAX_SAVED]; /* up to the first without a name; copied */
+  double timeout;                     /* seconds that processes wait for each other; 0 = 1800 */
+} tsr_save_opts;
+
+/* Evaluates the arrays of a tree (or an array; NULL: none) and writes them as a step of the folder
+ * `path`, which is made where it is not there. Blobs are each process's own: of a name that several
+ * give, that of the lowest counts. What was there before stays until all is on the disk; after an
+ * error nothing of the step stays. Then steps beyond `keep` are deleted, and what saves that were
+ * cut off left in the folder. The progress callback hears of "checkpoint". Errors: TSR_EIO,
+ * TSR_ESTATE (the step is there), TSR_EARG, TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER, and those of
+ * what is evaluated. Collective, same arguments. */
+TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path,
+                                                         tsr_array *tree, const tsr_save_opts *opts,
+                                                         const char *site);
+
+/* A step that was opened: what it has is known, nothing else was read. */
+typedef struct tsr_saved_step tsr_saved_step;
+
+/* Opens a step: the newest of a folder of steps, or that of a step's own folder. Returns it, owned
+ * by the scope; never NULL, inert on an error. Errors: TSR_EIO, TSR_EPARSE (damaged or changed),
+ * TSR_EUNSUPPORTED (of a later version), TSR_ENOMEM, TSR_EPEER. Collective, same arguments. */
+TSR_API tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path,
+                                               const char *site);
+
+/* Returns the number of a step, -1 of an inert one. Local. */
+TSR_API int64_t tsr_checkpoint_step(const tsr_saved_step *checkpoint);
+
+/* Returns the form of the tree that was saved, as tsr_tree_text; "" where there is none, also of an
+ * inert step. Owned by the checkpoint. Local. */
+TSR_API const char *tsr_checkpoint_form(const tsr_saved_step *checkpoint);
+
+/* What an entry of a step is. */
+typedef enum tsr_saved_kind { TSR_SAVED_ARRAY = 1, TSR_SAVED_BLOB } tsr_saved_kind;
+
+/* An entry of a step; texts are owned by the checkpoint. */
+typedef struct tsr_saved_entry {
+  tsr_saved_kind kind;
+  const char *name; /* an array's path in its tree, "model.w"; "array" where no tree was saved */
+  const char *type; /* "f32[1024,32]@(data,-)", as it lay; of a blob "blob" */
+  const char *mesh; /* "data=4,model=2"; "" where it lay on none */
+  tsr_dtype dtype;  /* of a blob TSR_U8 ... */
+  tsr_shape shape;  /* ... and its length */
+  int64_t bytes;    /* on the disk */
+  int parts;        /* pieces that it was written in */
+} tsr_saved_entry;
+
+/* Returns the number of entries of a step, 0 of an inert one. Local. */
+TSR_API int tsr_checkpoint_count(const tsr_saved_step *checkpoint);
+/* Gives an entry; all zeros outside of 0 .. count - 1. Local. */
+TSR_API tsr_saved_entry tsr_checkpoint_entry(const tsr_saved_step *checkpoint, int index);
+
+/* Options of tsr_checkpoint_restore. Zero means default. */
+typedef struct tsr_restore_opts {
+  size_t size;
+  const char *path;     /* the part of the tree that was saved, "model"; NULL = all */
+  bool resize;          /* other sizes than were saved are taken: cut off, or zeros behind */
+  const tsr_mesh *mesh; /* without `like`: where arrays lie, by the specs that they had; axes that
+                         * it has not cut nothing. NULL = the scope's, else each process's first
+                         * device */
+} tsr_restore_opts;
+
+/* Reads arrays: those of `like`, a tree of arrays or types (tsr_abstract) whose values are not
+ * looked at, to where they lie, each found by its path; so a tree of some of what was saved reads
+ * only that. `like` NULL: all that was saved, in the form that it had. Checksums are compared.
+ * Returns a tree or an array, owned by the checkpoint's scope; inert on an error. Errors: TSR_EARG
+ * (a path that was not saved; the nearest is named), TSR_EDTYPE, TSR_ESHAPE (without .resize, and
+ * where it has another rank), TSR_EIO, TSR_EPARSE (a checksum), TSR_ENOMEM, TSR_ECANCELLED,
+ * TSR_EPEER, and those of shardings. Collective, same arguments. */
+TSR_API tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *checkpoint, tsr_array *like,
+                                               const tsr_restore_opts *opts, const char *site);
+
+/* Reads the bytes of a blob. `*out` is owned by the checkpoint's scope, and untouched on failure.
+ * Errors: TSR_EARG for a name that was not saved, TSR_EIO, TSR_EPARSE, TSR_ENOMEM. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_blob_at(tsr_saved_step *checkpoint, const char *name,
+                                                       tsr_value *out, const char *site);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+/* tsr_checkpoint_save(s, "ckpt", model), tsr_checkpoint_save(s, "ckpt", model, .step = 12) */
+#define tsr_checkpoint_save(scope, path, ...) \
+  TSR_CHECKPOINT_SAVE_(scope, path, __VA_ARGS__, .size = sizeof(tsr_save_opts))
+#define TSR_CHECKPOINT_SAVE_(scope, path, tree, ...) \
+  tsr_checkpoint_save_with((scope), (path), (tree), &(tsr_save_opts){ __VA_ARGS__ }, TSR_HERE)
+/* tsr_checkpoint_restore(c, like), tsr_checkpoint_restore(c, NULL, .mesh = mesh) */
+#define tsr_checkpoint_restore(checkpoint, ...) \
+  TSR_CHECKPOINT_RESTORE_(checkpoint, __VA_ARGS__, .size = sizeof(tsr_restore_opts))
+#define TSR_CHECKPOINT_RESTORE_(checkpoint, like, ...) \
+  tsr_checkpoint_restore_with((checkpoint), (like), &(tsr_restore_opts){ __VA_ARGS__ }, TSR_HERE)
+#endif
+#define tsr_checkpoint_open(scope, path) tsr_checkpoint_open_at((scope), (path), TSR_HERE)
+#define tsr_checkpoint_blob(checkpoint, name, out) \
+  tsr_checkpoint_blob_at((checkpoint), (name), (out), TSR_HERE)
+
+#endif

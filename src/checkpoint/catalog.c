@@ -1,0 +1,365 @@
+/* What a step has: entries, each cut into pieces that lie in files.
+ *
+ *   entry  model.w f32[8,4]        piece  [0:4, 0:4] of file 0   blocks  | sum | sum |
+ *                                         [4:8, 0:4] of file 1           | sum | sum |
+ *
+ * Invariant: of a catalog that was checked the pieces of an entry are all of it, each element once,
+ * and lie within their files; so whoever reads by it fills every element and no other memory. */
+#include "checkpoint/checkpoint_room.h"
+
+#include <stdlib.h>
+
+enum { FORM_DEPTH = 100 };
+#define COMPARED_MOST ((int64_t)1 << 28)
+
+void tsr__catalog_init(tsr__catalog *c, tsr__heap *heap)
+{
+  *c = (tsr__catalog){ .heap = heap, .form = "" };
+  tsr__arena_init(&c->arena, heap);
+}
+
+void tsr__catalog_free(tsr__catalog *c)
+{
+  if (!c->heap) return;
+  tsr__del(c->heap, c->entry, c->entry_room * sizeof *c->entry);
+  tsr__del(c->heap, c->file, c->file_room * sizeof *c->file);
+  tsr__del(c->heap, c->piece, c->piece_room * sizeof *c->piece);
+  tsr__del(c->heap, c->sum, c->sum_room * sizeof *c->sum);
+  tsr__arena_free(&c->arena);
+  *c = (tsr__catalog){ 0 };
+}
+
+tsr__listed *tsr__catalog_entry(tsr__catalog *c)
+{
+  if (!tsr__grow(c->heap, (void **)&c->entry, &c->entry_room, c->entries + 1, sizeof *c->entry))
+    return NULL;
+  tsr__listed *entry = &c->entry[c->entries++];
+  *entry = (tsr__listed){ .mesh = "", .spec = "", .first = (int64_t)c->pieces };
+  return entry;
+}
+
+tsr__data_file *tsr__catalog_file(tsr__catalog *c)
+{
+  if (!tsr__grow(c->heap, (void **)&c->file, &c->file_room, c->files + 1, sizeof *c->file))
+    return NULL;
+  c->file[c->files] = (tsr__data_file){ 0 };
+  return &c->file[c->files++];
+}
+
+int64_t tsr__block_count(int64_t bytes)
+{
+  return bytes / TSR__CHECKPOINT_BLOCK + (bytes % TSR__CHECKPOINT_BLOCK != 0);
+}
+
+tsr__extent *tsr__catalog_piece(tsr__catalog *c, int64_t bytes)
+{
+  size_t blocks = (size_t)tsr__block_count(bytes);
+  if (!tsr__grow(c->heap, (void **)&c->sum, &c->sum_room, c->sums + blocks, sizeof *c->sum) ||
+      !tsr__grow(c->heap, (void **)&c->piece, &c->piece_room, c->pieces + 1, sizeof *c->piece))
+    return NULL;
+  tsr__extent *piece = &c->piece[c->pieces++];
+  *piece = (tsr__extent){ .bytes = bytes, .sum = (int64_t)c->sums };
+  if (blocks) memset(c->sum + c->sums, 0, blocks * sizeof *c->sum);
+  c->sums += blocks;
+  c->entry[c->entries - 1].count++;
+  return piece;
+}
+
+const tsr__listed *tsr__catalog_find(const tsr__catalog *c, int kind, const char *name,
+                                     size_t *hint)
+{
+  for (size_t n = 0; n < c->entries; n++) {
+    size_t i = (n + (hint ? *hint : 0)) % c->entries;
+    if (c->entry[i].kind != kind || strcmp(c->entry[i].name, name)) continue;
+    if (hint) *hint = i + 1;
+    return &c->entry[i];
+  }
+  return NULL;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static bool is_whole(const tsr__listed *entry, const tsr_box *box)
+{
+  for (int d = 0; d < entry->shape.rank; d++)
+    if (box->start[d] || box->size[d] != entry->shape.dims[d]) return false;
+  return true;
+}
+
+void tsr__piece_name(const tsr__listed *entry, const tsr__extent *piece, tsr__text *out)
+{
+  if (entry->kind == TSR_SAVED_BLOB) tsr__text_add(out, "blob:");
+  tsr__text_put(out, entry->name, strlen(entry->name));
+  if (is_whole(entry, &piece->box)) return;
+  for (int d = 0; d < entry->shape.rank; d++)
+    tsr__text_add(out, "%c%lld:%lld", d ? ',' : '[', (long long)piece->box.start[d],
+                  (long long)(piece->box.start[d] + piece->box.size[d]));
+  tsr__text_add(out, "]");
+}
+
+/* ---- checking -------------------------------------------------------------------------------- */
+
+static tsr_status bad_entry(const tsr__listed *entry, const char *what, tsr__error *error)
+{
+  char quoted[TSR__QUOTE];
+  return tsr__error_set(error, TSR_EPARSE, "the pieces of '%s' %s",
+                        tsr__quote(entry->name, strlen(entry->name), quoted), what);
+}
+
+static bool meet(const tsr_box *a, const tsr_box *b, int rank)
+{
+  for (int d = 0; d < rank; d++)
+    if (a->start[d] >= b->start[d] + b->size[d] || b->start[d] >= a->start[d] + a->size[d])
+      return false;
+  return true;
+}
+
+static int by_start(const void *one, const void *other)
+{
+  const tsr__extent *a = one, *b = other;
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    if (a->box.start[d] != b->box.start[d]) return a->box.start[d] < b->box.start[d] ? -1 : 1;
+  return 0;
+}
+
+/* No element twice: sorted by where they start, a piece can meet only those that start before it
+ * ends. `left` bounds the work that a catalog can ask for. */
+static tsr_status check_apart(const tsr__catalog *c, const tsr__listed *entry, int64_t *left,
+                              tsr__error *error)
+{
+  tsr__extent *piece = &c->piece[entry->first];
+  int rank = entry->shape.rank;
+  if (entry->count > 1) qsort(piece, (size_t)entry->count, sizeof *piece, by_start);
+  for (int64_t i = 0; i < entry->count; i++)
+    for (int64_t k = i + 1; k < entry->count; k++) {
+      if (rank && piece[k].box.start[0] >= piece[i].box.start[0] + piece[i].box.size[0]) break;
+      if (!(*left)--) return bad_entry(entry, "are too many to be compared", error);
+      if (meet(&piece[i].box, &piece[k].box, rank)) return bad_entry(entry, "overlap", error);
+    }
+  return TSR_OK;
+}
+
+static bool is_inside(const tsr__listed *entry, const tsr_box *box)
+{
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    int64_t size = d < entry->shape.rank ? entry->shape.dims[d] : 0;
+    if (box->start[d] < 0 || box->size[d] < 0 || box->size[d] > size ||
+        box->start[d] > size - box->size[d])
+      return false;
+  }
+  return true;
+}
+
+static tsr_status check_entry(const tsr__catalog *c, const tsr__listed *entry, int64_t *left,
+                              tsr__error *error)
+{
+  int64_t total = 0, count = tsr__shape_count(&entry->shape);
+  int64_t size = (int64_t)tsr_dtype_size((tsr_dtype)entry->dtype);
+  if (count < 0 || count > INT64_MAX / 8) return bad_entry(entry, "are of no shape", error);
+  for (int64_t i = entry->first; i < entry->first + entry->count; i++) {
+    const tsr__extent *piece = &c->piece[i];
+    if (!is_inside(entry, &piece->box)) return bad_entry(entry, "lie outside of it", error);
+    int64_t own = tsr__box_count(&piece->box, entry->shape.rank);
+    if (piece->bytes != own * size) return bad_entry(entry, "have another length", error);
+    if (piece->file < 0 || (size_t)piece->file >= c->files || piece->at < 0 ||
+        piece->at > c->file[piece->file].bytes - piece->bytes)
+      return bad_entry(entry, "lie outside of their files", error);
+    if (own > count - total) return bad_entry(entry, "overlap", error);
+    total += own;
+  }
+  if (total != count) return bad_entry(entry, "are not all of it", error);
+  return check_apart(c, entry, left, error);
+}
+
+tsr_status tsr__catalog_check(const tsr__catalog *c, tsr__error *error)
+{
+  int64_t left = COMPARED_MOST;
+  for (size_t i = 0; i < c->entries; i++)
+    if (check_entry(c, &c->entry[i], &left, error)) return error->status;
+  return TSR_OK;
+}
+
+/* ---- several processes ----------------------------------------------------------------------- */
+
+static bool same_entry(const tsr__listed *a, const tsr__listed *b)
+{
+  return a->kind == b->kind && a->dtype == b->dtype && tsr__shape_same(&a->shape, &b->shape) &&
+         !strcmp(a->name, b->name);
+}
+
+/* Whether two catalogs list the same arrays in the same order; blobs are each process's own. */
+static bool same_arrays(const tsr__catalog *a, const tsr__catalog *b)
+{
+  size_t i = 0, k = 0;
+  for (;; i++, k++) {
+    while (i < a->entries && a->entry[i].kind == TSR_SAVED_BLOB) i++;
+    while (k < b->entries && b->entry[k].kind == TSR_SAVED_BLOB) k++;
+    if (i == a->entries || k == b->entries) return i == a->entries && k == b->entries;
+    if (!same_entry(&a->entry[i], &b->entry[k])) return false;
+  }
+}
+
+/* Pieces of one entry of either, the files of the second behind those of the first. */
+static bool take_pieces(tsr__catalog *out, const tsr__catalog *from, const tsr__listed *entry,
+                        int files)
+{
+  for (int64_t i = entry->first; i < entry->first + entry->count; i++) {
+    tsr__extent *piece = tsr__catalog_piece(out, from->piece[i].bytes);
+    if (!piece) return false;
+    int64_t sum = piece->sum;
+    *piece = from->piece[i];
+    piece->sum = sum;
+    piece->file += files;
+    size_t blocks = (size_t)tsr__block_count(piece->bytes);
+    if (blocks) memcpy(out->sum + sum, from->sum + from->piece[i].sum, blocks * sizeof *out->sum);
+  }
+  return true;
+}
+
+static const char *own_text(tsr__catalog *out, const char *text)
+{
+  return tsr__arena_text(&out->arena, text, strlen(text));
+}
+
+/* An entry without its pieces. */
+static bool take_entry(tsr__catalog *out, const tsr__listed *from)
+{
+  tsr__listed *entry = tsr__catalog_entry(out);
+  if (!entry) return false;
+  int64_t first = entry->first;
+  *entry = *from;
+  entry->first = first;
+  entry->count = 0;
+  entry->name = own_text(out, from->name);
+  entry->mesh = own_text(out, from->mesh);
+  entry->spec = own_text(out, from->spec);
+  return entry->name && entry->mesh && entry->spec;
+}
+
+static bool take_files(tsr__catalog *out, const tsr__catalog *from)
+{
+  for (size_t i = 0; i < from->files; i++) {
+    tsr__data_file *file = tsr__catalog_file(out);
+    if (!file) return false;
+    *file = (tsr__data_file){ own_text(out, from->file[i].name), from->file[i].bytes };
+    if (!file->name) return false;
+  }
+  return true;
+}
+
+/* All entries of the first, with the pieces of both, then the second's own blobs. */
+static bool join_into(tsr__catalog *out, const tsr__catalog *a, const tsr__catalog *b)
+{
+  bool good = take_files(out, a) && take_files(out, b);
+  size_t hint = 0;
+  out->step = a->step;
+  out->form = own_text(out, a->form);
+  for (size_t i = 0; i < a->entries && good; i++) {
+    const tsr__listed *own = &a->entry[i],
+                      *other = tsr__catalog_find(b, own->kind, own->name, &hint);
+    good = take_entry(out, own) && take_pieces(out, a, own, 0);
+    if (good && other && own->kind != TSR_SAVED_BLOB)
+      good = take_pieces(out, b, other, (int)a->files);
+  }
+  for (size_t i = 0; i < b->entries && good; i++) {
+    const tsr__listed *own = &b->entry[i];
+    if (own->kind != TSR_SAVED_BLOB || tsr__catalog_find(a, own->kind, own->name, NULL)) continue;
+    good = take_entry(out, own) && take_pieces(out, b, own, (int)a->files);
+  }
+  return good && out->form;
+}
+
+tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *other, int process,
+                             tsr__error *error)
+{
+  tsr__catalog both;
+  if (strcmp(catalog->form, other->form) || catalog->step != other->step ||
+      !same_arrays(catalog, other))
+    return tsr__error_set(error, TSR_EPEER,
+                          "process %d saves step %lld of another tree than process 0 does: %.100s, "
+                          "and there step %lld of %.100s; all must save the same",
+                          process, (long long)other->step, other->form, (long long)catalog->step,
+                          catalog->form);
+  tsr__catalog_init(&both, catalog->heap);
+  if (!join_into(&both, catalog, other)) {
+    tsr__catalog_free(&both);
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to list what all processes saved");
+  }
+  tsr__catalog_free(catalog);
+  *catalog = both;
+  return TSR_OK;
+}
+
+/* ---- forms ----------------------------------------------------------------------------------- */
+
+/* "(w: *, b: (x: *, *))" read from left to right, with the path of what is being read. */
+typedef struct walk {
+  const char *at;
+  char path[TSR__CHECKPOINT_PATH];
+  tsr__leaf_fn *each;
+  void *user;
+  const char *want, *found; /* the path that is looked for, and where it begins */
+  size_t found_length;
+} walk;
+
+static size_t name_length(const char *at)
+{
+  return strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+}
+
+/* "name: " in front of a part, or its number; what was added to the path. False: it is too long. */
+static bool add_name(walk *w, size_t end, int index)
+{
+  size_t length = name_length(w->at);
+  bool named = length && w->at[length] == ':' && w->at[length + 1] == ' ';
+  char number[24];
+  int digits = tsr__text_i64(number, index);
+  const char *name = named ? w->at : number;
+  if (!named) length = (size_t)digits;
+  if (end + length + 2 > sizeof w->path) return false;
+  if (end) w->path[end++] = '.';
+  memcpy(w->path + end, name, length);
+  w->path[end + length] = '\0';
+  if (named) w->at += length + 2;
+  return true;
+}
+
+static bool walk_form(walk *w, size_t end, int depth)
+{
+  const char *start = w->at;
+  bool good = depth < FORM_DEPTH;
+  if (*w->at == '*') {
+    w->at++;
+    good = !w->each || w->each(w->user, end ? w->path : "array");
+  } else if (*w->at++ == '(') {
+    for (int i = 0; good && *w->at != ')'; i++) {
+      if (i && (w->at[0] != ',' || w->at[1] != ' ')) return false;
+      if (i) w->at += 2;
+      good = add_name(w, end, i) && walk_form(w, strlen(w->path), depth + 1);
+    }
+    w->at += good;
+    w->path[end] = '\0';
+  } else {
+    return false;
+  }
+  if (good && w->want && !w->found && !strcmp(w->path, w->want)) {
+    w->found = start;
+    w->found_length = (size_t)(w->at - start);
+  }
+  return good;
+}
+
+bool tsr__form_leaves(const char *form, tsr__leaf_fn *each, void *user)
+{
+  walk w = { .at = form, .each = each, .user = user };
+  return walk_form(&w, 0, 0) && !*w.at;
+}
+
+bool tsr__form_at(const char *form, const char *path, const char **start, size_t *length)
+{
+  walk w = { .at = form, .want = path };
+  if (!walk_form(&w, 0, 0) || !w.found) return false;
+  *start = w.found;
+  *length = w.found_length;
+  return true;
+}

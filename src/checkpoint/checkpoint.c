@@ -1,0 +1,279 @@
+/* What users call of checkpoints.
+ *
+ *   save      evaluate -> list what this process writes -> write, together with the others
+ *   open      process 0 finds the step -> all read its catalog
+ *
+ * Invariant: a process that cannot do its part comes to the meetings all the same and says so:
+ * nobody waits in vain. */
+#include "tessera/checkpoint.h"
+
+#include "checkpoint/checkpoint_room.h"
+#include "graph/leaves.h"
+#include "io/file/files.h"
+
+enum { KEEP_MOST = 1 << 16 };
+
+static const char save_call[] = "tsr_checkpoint_save", open_call[] = "tsr_checkpoint_open";
+
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+static bool good_name(const char *name)
+{
+  static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+  return *name && strlen(name) <= 1000 && !name[strspn(name, signs)];
+}
+
+static tsr_status check_blobs(const tsr_save_opts *opts, tsr__error *error)
+{
+  char quoted[TSR__QUOTE];
+  for (int i = 0; i < TSR_MAX_SAVED && opts->blobs[i].name; i++) {
+    const tsr_blob_item *blob = &opts->blobs[i];
+    tsr__quote(blob->name, strlen(blob->name), quoted);
+    if (!good_name(blob->name))
+      return tsr__error_set(error, TSR_EARG,
+                            "the name of blob %d is \"%s\", expected letters, digits and _ - . /",
+                            i, quoted);
+    if (!blob->data && blob->length)
+      return tsr__error_set(error, TSR_EARG, "the data of blob '%s' is NULL, expected %zu bytes",
+                            quoted, blob->length);
+    for (int k = 0; k < i; k++)
+      if (!strcmp(opts->blobs[k].name, blob->name))
+        return tsr__error_set(error, TSR_EARG, "two blobs are named '%s'; give each its own name",
+                              quoted);
+  }
+  return TSR_OK;
+}
+
+/* What is wrong is so on all processes. */
+static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__error *error)
+{
+  if (!path || !*path)
+    return tsr__error_set(error, TSR_EARG, "the path is %s; give that of a folder",
+                          path ? "empty" : "NULL");
+  if (opts->step < 0 || opts->keep < 0)
+    return tsr__error_set(error, TSR_EARG, ".%s is %lld, expected 0 or more",
+                          opts->step < 0 ? "step" : "keep",
+                          (long long)(opts->step < 0 ? opts->step : opts->keep));
+  if (!(opts->timeout >= 0 && opts->timeout <= 1e9))
+    return tsr__error_set(error, TSR_EARG,
+                          ".timeout is negative, no number or above 1e9 s; 0 is 1800 s");
+  return check_blobs(opts, error);
+}
+
+/* The arrays of a tree, evaluated. */
+static tsr_status ready(tsr_scope *scope, tsr_array *tree, tsr__leaves *out, tsr__error *error)
+{
+  if (!tsr__leaves_of(&scope->arena, tree, out))
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to list the arrays of a tree");
+  for (int i = 0; i < out->count; i++)
+    if (out->at[i]->node.scope->rt != scope->rt)
+      return tsr__error_set(error, TSR_EARG,
+                            "array %d belongs to another runtime than the scope; save it there", i);
+  return out->count ? tsr__execute(scope, out->at, out->count, error) : TSR_OK;
+}
+
+/* Arrays are listed under the names that their tree gives them. */
+typedef struct listing {
+  tsr__saving *saving;
+  const tsr__leaves *leaves;
+  int next;
+  tsr__error *error;
+} listing;
+
+static bool list_one(void *user, const char *name)
+{
+  listing *l = user;
+  const tsr_array *array = l->leaves->at[l->next++];
+  return !tsr__saving_array(l->saving, name, array, l->error);
+}
+
+static tsr_status list_all(tsr__saving *s, tsr_array *tree, const tsr__leaves *leaves,
+                           const tsr_save_opts *opts, tsr__error *error)
+{
+  listing l = { s, leaves, 0, error };
+  const char *form = tree ? tsr_tree_text(tree) : "";
+  s->catalog.form = form ? tsr__arena_text(&s->catalog.arena, form, strlen(form)) : NULL;
+  if (!s->catalog.form) return tsr__error_set(error, TSR_ENOMEM, "no memory for the tree's form");
+  if (*form && !tsr__form_leaves(form, list_one, &l) && !error->status)
+    tsr__error_set(error, TSR_EARG, "the tree is more than 100 deep, or its paths are too long");
+  for (int i = 0; i < TSR_MAX_SAVED && opts->blobs[i].name && !error->status; i++)
+    tsr__saving_blob(s, &opts->blobs[i], error);
+  return error->status;
+}
+
+static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
+                       const tsr_save_opts *opts, tsr__error *error)
+{
+  tsr_runtime *rt = scope->rt;
+  tsr__leaves leaves = { 0 };
+  tsr__progress progress = { .rt = rt, .what = TSR__CHECKPOINT };
+  tsr__saving s = { .rt = rt,
+                    .progress = &progress,
+                    .path = path,
+                    .keep = opts->keep < KEEP_MOST ? opts->keep : KEEP_MOST,
+                    .overwrite = opts->overwrite,
+                    .process = tsr_process_index(rt),
+                    .process_count = tsr_process_count(rt),
+                    .seconds = opts->timeout };
+  tsr__catalog_init(&s.catalog, &rt->heap);
+  s.catalog.step = opts->step;
+  if (!tree || !ready(scope, tree, &leaves, error)) list_all(&s, tree, &leaves, opts, error);
+  tsr__saving_run(&s, error);
+  tsr__saving_free(&s);
+  return error->status;
+}
+
+tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path, tsr_array *tree,
+                                    const tsr_save_opts *opts, const char *site)
+{
+  tsr_save_opts own = { .size = sizeof own };
+  tsr__error error = { .status = TSR_OK };
+  if (!scope) return TSR_EARG;
+  if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
+  if (scope->rt->error.status) return scope->rt->error.status;
+  /* What an inert array has to say is said already. */
+  if (tree && tree->inert)
+    return tsr_scope_status(scope)
+               ? tsr_scope_status(scope)
+               : tsr__fail(scope, site, TSR_ESTATE,
+                           "%s: the tree comes of a failed call whose error was cleared or is of "
+                           "another scope; make it again",
+                           save_call);
+  if (!tsr__take_opts(save_call, opts, &own, sizeof own, &error) && !check_save(path, &own, &error))
+    save(scope, path, tree, &own, &error);
+  if (!error.status) return TSR_OK;
+  return tsr__fail(scope, site, error.status, "%s: %s", save_call, error.text);
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void release(tsr__node *node)
+{
+  tsr__catalog_free(&((tsr_saved_step *)node)->catalog);
+}
+
+/* Reads the catalog of the step's folder; `sum` is of its bytes. */
+static tsr_status load(tsr_saved_step *c, uint32_t *sum, tsr__error *error)
+{
+  char path[TSR__CHECKPOINT_PATH + 32];
+  tsr__loaded file = { 0 };
+  tsr__error why = { .status = TSR_OK };
+  tsr__text text;
+  tsr__text_init(&text, &c->rt->heap);
+  tsr__text_add(&text, "%s/%s", c->folder, TSR__CATALOG);
+  if (text.failed || text.length >= sizeof path)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the path");
+  memcpy(path, text.data, text.length + 1);
+  tsr__text_free(&text);
+  tsr__load_ask ask = { .rt = c->rt,
+                        .path = path,
+                        .format = "the catalog of a checkpoint",
+                        .what = TSR__CHECKPOINT,
+                        .pad = 64 };
+  if (tsr__file_load(&ask, &file, error)) return error->status;
+  *sum = tsr__crc32c(0, file.data, (size_t)file.size);
+  if (tsr__catalog_read(&c->catalog, file.data, (size_t)file.size, false, &why))
+    tsr__error_set(error, why.status, "%s: %s", path, why.text);
+  tsr__loaded_free(&file);
+  return error->status;
+}
+
+/* Process 0 says which step it is, as another may become the newest meanwhile. */
+static tsr_status find_step(tsr_saved_step *c, const char *path, tsr__error *error)
+{
+  tsr__text mine, all;
+  tsr__step_path found;
+  bool met = false;
+  tsr__text_init(&mine, &c->rt->heap);
+  tsr__text_init(&all, &c->rt->heap);
+  if (tsr_process_index(c->rt) == 0 && !tsr__step_find(path, &found, error))
+    tsr__text_add(&mine, "%s", found.at);
+  if (!tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint open", 0, &mine, &met }, &all, error)) {
+    tsr__blob told = tsr__agreed(&all, 0);
+    size_t length = told.length < sizeof c->folder ? told.length : 0;
+    memcpy(c->folder, told.data, length);
+    c->folder[length] = '\0';
+  }
+  tsr__text_free(&mine);
+  tsr__text_free(&all);
+  return error->status;
+}
+
+/* All must have read the same. */
+static tsr_status load_together(tsr_saved_step *c, tsr__error *error)
+{
+  tsr__text mine, all;
+  bool met = false;
+  uint32_t sum = 0;
+  tsr__text_init(&mine, &c->rt->heap);
+  tsr__text_init(&all, &c->rt->heap);
+  load(c, &sum, error);
+  tsr__text_add(&mine, "%08x", sum);
+  tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint load", 0, &mine, &met }, &all, error);
+  for (int p = 1; p < tsr_process_count(c->rt) && !error->status; p++)
+    if (memcmp(tsr__agreed(&all, p).data, tsr__agreed(&all, 0).data, 8))
+      tsr__error_set(error, TSR_EPEER,
+                     "process %d reads another %s at %s than process 0 does; all need the same "
+                     "file system",
+                     p, TSR__CATALOG, c->folder);
+  tsr__text_free(&mine);
+  tsr__text_free(&all);
+  return error->status;
+}
+
+tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const char *site)
+{
+  static const tsr_saved_step none = { .inert = true, .catalog = { .step = -1, .form = "" } };
+  tsr__error error = { .status = TSR_OK };
+  tsr_saved_step *c = NULL;
+  if (scope && !scope->inert && !scope->rt->error.status)
+    c = tsr__node_new(scope, sizeof *c, site, release);
+  /* One that nobody writes to: all that it is asked is refused. */
+  if (!c) return (tsr_saved_step *)(uintptr_t)&none;
+  c->rt = scope->rt;
+  tsr__catalog_init(&c->catalog, &scope->rt->heap);
+  if (!path || !*path)
+    tsr__error_set(&error, TSR_EARG, "the path is %s; give that of a folder of steps, or a step's",
+                   path ? "empty" : "NULL");
+  else if (!find_step(c, path, &error)) load_together(c, &error);
+  if (!error.status) return c;
+  tsr__fail(scope, site, error.status, "%s: %s", open_call, error.text);
+  tsr__catalog_free(&c->catalog);
+  tsr__catalog_init(&c->catalog, &scope->rt->heap);
+  c->catalog.step = -1;
+  c->inert = true;
+  return c;
+}
+
+/* ---- asking ---------------------------------------------------------------------------------- */
+
+int64_t tsr_checkpoint_step(const tsr_saved_step *c)
+{
+  return c ? c->catalog.step : -1;
+}
+
+const char *tsr_checkpoint_form(const tsr_saved_step *c)
+{
+  return c ? c->catalog.form : "";
+}
+
+int tsr_checkpoint_count(const tsr_saved_step *c)
+{
+  return c ? (int)c->catalog.entries : 0;
+}
+
+tsr_saved_entry tsr_checkpoint_entry(const tsr_saved_step *c, int index)
+{
+  tsr_saved_entry out = { 0 };
+  if (index < 0 || index >= tsr_checkpoint_count(c)) return out;
+  const tsr__listed *entry = &c->catalog.entry[index];
+  out = (tsr_saved_entry){ .kind = (tsr_saved_kind)entry->kind,
+                           .name = entry->name,
+                           .type = entry->type,
+                           .mesh = entry->mesh,
+                           .dtype = (tsr_dtype)entry->dtype,
+                           .shape = entry->shape,
+                           .parts = (int)entry->count };
+  for (int64_t i = 0; i < entry->count; i++) out.bytes += c->catalog.piece[entry->first + i].bytes;
+  return out;
+}

@@ -1,0 +1,391 @@
+/* Steps saved and restored: what is read is what was written, on any mesh; what is not whole is
+ * none; what was changed is refused.
+ *
+ * Guards the devices. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+static tsr_runtime *rt;
+static tsr_scope *s;
+
+static void open_world(const char *devices)
+{
+  rt = tsr_runtime_open(devices);
+  s = tsr_scope_open(rt);
+}
+
+static void close_world(void)
+{
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Elements 0, 1, 2 ... of a dtype, in host memory's form; the caller frees it. */
+static void *counted(tsr_dtype dtype, int64_t count)
+{
+  size_t size = tsr_dtype_size(dtype);
+  char *out = malloc((size_t)count * size + 1);
+  for (int64_t i = 0; i < count; i++) {
+    if (dtype == TSR_BOOL) out[i] = (char)((i * 7 % 11) & 1);
+    else
+      for (size_t b = 0; b < size; b++)
+        out[(size_t)i * size + b] = (char)(b + 1 == size && size > 1 ? 0 : i >> 8 * b);
+  }
+  return out;
+}
+
+static tsr_array *put(tsr_dtype dtype, tsr_shape shape, tsr_sharding on)
+{
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  void *data = counted(dtype, count);
+  tsr_array *out = tsr_put(s, data, dtype, shape, on);
+  free(data);
+  return out;
+}
+
+static void check_counted(tsr_array *a)
+{
+  tsr_shape shape = tsr_shape_of(a);
+  int64_t count = 1;
+  for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
+  size_t bytes = (size_t)count * tsr_dtype_size(tsr_dtype_of(a));
+  char *found = malloc(bytes + 1), *expected = counted(tsr_dtype_of(a), count);
+  CHECK_STATUS(tsr_read(a, found, bytes), TSR_OK, s);
+  CHECK_BYTES(found, expected, bytes);
+  free(found);
+  free(expected);
+}
+
+/* ---- there and back -------------------------------------------------------------------------- */
+
+TEST(a_tree_is_saved_and_restored)
+{
+  open_world("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2,y=4"), *line = tsr_mesh_make(rt, "x=8");
+  tsr_array *w = put(TSR_F32, TSR_SHAPE(8, 16), tsr_on(mesh, "x,y"));
+  tsr_array *b = put(TSR_BF16, TSR_SHAPE(10), tsr_on(mesh, "x"));
+  tsr_array *tree =
+      tsr_tree(s, { "model", tsr_tree(s, { "w", w }, { "b", b }) }, { "rate", tsr_num(s, 0.5) });
+  const char *path = test_tmp("ckpt");
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tree, .step = 12), TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  CHECK_I64(tsr_checkpoint_step(c), 12);
+  CHECK_STR(tsr_checkpoint_form(c), "(model: (w: *, b: *), rate: *)");
+  CHECK_I64(tsr_checkpoint_count(c), 3);
+  tsr_saved_entry entry = tsr_checkpoint_entry(c, 0);
+  CHECK_STR(entry.name, "model.w");
+  CHECK_STR(entry.type, "f32[8,16]@(x,y)");
+  CHECK_STR(entry.mesh, "x=2,y=4");
+  CHECK_I64(entry.bytes, 512);
+  CHECK_I64(entry.parts, 8);
+  CHECK_STR(tsr_checkpoint_entry(c, 3).name, NULL);
+  tsr_array *all = tsr_checkpoint_restore(c, NULL, .mesh = mesh);
+  CHECK_STR(tsr_message(s), "");
+  check_counted(tsr_field(all, "model.w"));
+  check_counted(tsr_field(all, "model.b"));
+  CHECK_STR(tsr_type_of(tsr_field(all, "model.w")), "f32[8,16]@(x,y)");
+  double rate = 0;
+  CHECK_STATUS(tsr_read_scalar(tsr_field(all, "rate"), &rate), TSR_OK, s);
+  CHECK_F64_BITS(rate, 0.5);
+  /* On another mesh, by types; and only some of it. */
+  tsr_array *like =
+      tsr_tree(s, { "w", tsr_abstract(s, TSR_F32, TSR_SHAPE(8, 16), tsr_on(line, "-,x")) });
+  tsr_array *some = tsr_checkpoint_restore(c, like, .path = "model");
+  check_counted(tsr_field(some, "w"));
+  CHECK_STR(tsr_type_of(tsr_field(some, "w")), "f32[8,16]@(-,x)");
+  check_counted(tsr_checkpoint_restore(c, NULL, .path = "model.b"));
+  close_world();
+}
+
+TEST(an_array_alone_and_every_dtype)
+{
+  open_world("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  const char *path = test_tmp("ckpt");
+  int step = 0;
+  for (int dtype = 1; dtype < 16; dtype++) {
+    if (!strcmp(tsr_dtype_name((tsr_dtype)dtype), "?")) continue;
+    tsr_array *a = put((tsr_dtype)dtype, TSR_SHAPE(37, 3), tsr_on(mesh, "x"));
+    CHECK_STATUS(tsr_checkpoint_save(s, path, a, .step = step), TSR_OK, s);
+    tsr_saved_step *c = tsr_checkpoint_open(s, path);
+    CHECK_I64(tsr_checkpoint_step(c), step++);
+    check_counted(tsr_checkpoint_restore(c, NULL, .mesh = mesh));
+    check_counted(tsr_checkpoint_restore(c, NULL));
+  }
+  CHECK_I64(step, 13);
+  close_world();
+}
+
+/* Every spec of a mesh to every spec of others: the elements are those of the whole array. */
+TEST(any_place_to_any_place)
+{
+  open_world("cpu:8");
+  static const char *const meshes[] = { "x=8", "x=2,y=4", "x=4,y=2", "x=3,y=2", "x=1" };
+  static const char *const specs[] = { "", "x", "-,x", "x,y", "y,x", "x+y", "-,y+x", "-,-,x" };
+  const char *path = test_tmp("ckpt");
+  int step = 0;
+  for (int m = 0; m < 5; m++)
+    for (int k = 0; k < 8; k++) {
+      tsr_mesh *mesh = tsr_mesh_make(rt, meshes[m]);
+      if (strchr(specs[k], 'y') && !strchr(meshes[m], 'y')) continue;
+      tsr_array *a = put(TSR_I32, TSR_SHAPE(13, 7, 5), tsr_on(mesh, specs[k]));
+      tsr_array *b = put(TSR_BOOL, TSR_SHAPE(13, 7, 5), tsr_on(mesh, specs[k]));
+      CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_tuple(s, a, b), .step = step++, .keep = 1),
+                   TSR_OK, s);
+      tsr_saved_step *c = tsr_checkpoint_open(s, path);
+      for (int n = 0; n < 5; n++)
+        for (int j = test_quick() ? step % 4 : 0; j < 8; j += test_quick() ? 4 : 1) {
+          tsr_mesh *other = tsr_mesh_make(rt, meshes[n]);
+          if (strchr(specs[j], 'y') && !strchr(meshes[n], 'y')) continue;
+          tsr_scope *inner = tsr_scope_open(rt);
+          tsr_sharding on = tsr_on(other, specs[j]);
+          tsr_array *like = tsr_tuple(inner, tsr_abstract(inner, TSR_I32, TSR_SHAPE(13, 7, 5), on),
+                                      tsr_abstract(inner, TSR_BOOL, TSR_SHAPE(13, 7, 5), on));
+          tsr_array *back = tsr_checkpoint_restore(c, like);
+          check_counted(tsr_item(back, 0));
+          check_counted(tsr_item(back, 1));
+          tsr_scope_close(inner);
+        }
+    }
+  close_world();
+}
+
+/* Larger than a piece and many blocks; the middle rows only need some of them. */
+TEST(large_arrays_and_parts_of_them)
+{
+  open_world("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  const char *path = test_tmp("ckpt");
+  tsr_array *a = put(TSR_F64, TSR_SHAPE(10000, 1003), tsr_on(mesh, "-"));
+  CHECK_STATUS(tsr_checkpoint_save(s, path, a), TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  CHECK_I64(tsr_checkpoint_entry(c, 0).parts, 2);
+  check_counted(tsr_checkpoint_restore(c, NULL, .mesh = mesh));
+  check_counted(tsr_checkpoint_restore(c, tsr_abstract(s, TSR_F64, TSR_SHAPE(10000, 1003),
+                                                       tsr_on(mesh, "-,x"))));
+  close_world();
+}
+
+TEST(no_elements_and_no_arrays)
+{
+  open_world("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  const char *path = test_tmp("ckpt");
+  tsr_array *none = put(TSR_F32, TSR_SHAPE(0, 3), tsr_on(mesh, "x"));
+  tsr_array *few = put(TSR_F32, TSR_SHAPE(2), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_tree(s, { "none", none }, { "few", few })), TSR_OK,
+               s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  tsr_array *back = tsr_checkpoint_restore(c, NULL, .mesh = mesh);
+  CHECK_STR(tsr_type_of(tsr_field(back, "none")), "f32[0,3]@(x,-)");
+  check_counted(tsr_field(back, "few"));
+  static const uint8_t state[5] = { 1, 2, 3, 4, 5 };
+  CHECK_STATUS(tsr_checkpoint_save(s, path, NULL, .step = 1,
+                                   .blobs = { { "rng", state, 5 }, { "empty", NULL, 0 } }),
+               TSR_OK, s);
+  c = tsr_checkpoint_open(s, path);
+  tsr_value value = { NULL, 0 };
+  CHECK_STATUS(tsr_checkpoint_blob(c, "rng", &value), TSR_OK, s);
+  CHECK_I64((int64_t)value.length, 5);
+  CHECK_BYTES(value.data, state, 5);
+  CHECK_STATUS(tsr_checkpoint_blob(c, "empty", &value), TSR_OK, s);
+  CHECK_I64((int64_t)value.length, 0);
+  CHECK_STATUS(tsr_checkpoint_blob(c, "rnh", &value), TSR_EARG, NULL);
+  CHECK_STR_HAS(tsr_message(s), "step 1 has no blob 'rnh'; did you mean 'rng'?");
+  close_world();
+}
+
+/* Saved on (4,2), restored larger with zeros behind and smaller cut off: what JAX's array
+ * serialization does with another global shape. */
+TEST(other_sizes_with_resize)
+{
+  open_world("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4,y=2");
+  const char *path = test_tmp("ckpt");
+  tsr_array *a = put(TSR_I32, TSR_SHAPE(8, 2), tsr_on(mesh, "x,y"));
+  CHECK_STATUS(tsr_checkpoint_save(s, path, a), TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  int32_t large[12 * 2], small[6 * 1], wide[8 * 4];
+  tsr_array *like = tsr_abstract(s, TSR_I32, TSR_SHAPE(12, 2), tsr_on(mesh, "y,x"));
+  CHECK_STATUS(tsr_read(tsr_checkpoint_restore(c, like, .resize = true), large, sizeof large),
+               TSR_OK, s);
+  for (int i = 0; i < 24; i++) CHECK_I64(large[i], i < 16 ? i : 0);
+  like = tsr_abstract(s, TSR_I32, TSR_SHAPE(6, 1), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_read(tsr_checkpoint_restore(c, like, .resize = true), small, sizeof small),
+               TSR_OK, s);
+  for (int i = 0; i < 6; i++) CHECK_I64(small[i], 2 * i);
+  like = tsr_abstract(s, TSR_I32, TSR_SHAPE(8, 4), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_read(tsr_checkpoint_restore(c, like, .resize = true), wide, sizeof wide), TSR_OK,
+               s);
+  for (int i = 0; i < 32; i++) CHECK_I64(wide[i], i % 4 < 2 ? i / 4 * 2 + i % 4 : 0);
+  CHECK(tsr_is_inert(tsr_checkpoint_restore(c, like)));
+  CHECK_STR_HAS(tsr_message(s), "TSR_ESHAPE: tsr_checkpoint_restore: 'array' was saved as "
+                                "i32[8,2]@(x,y), and i32[8,4] is asked for; .resize cuts off");
+  close_world();
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static bool there(const char *path)
+{
+  struct stat info;
+  return stat(test_tmp(path), &info) == 0;
+}
+
+TEST(the_newest_steps_stay)
+{
+  open_world("cpu:1");
+  const char *path = test_tmp("ckpt");
+  for (int step = 0; step < 12; step += 2)
+    CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, step), .step = step, .keep = 3), TSR_OK,
+                 s);
+  CHECK(!there("ckpt/step_4") && there("ckpt/step_6") && there("ckpt/step_8"));
+  CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 10);
+  CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, test_tmp("ckpt/step_8"))), 8);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .step = 8), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "step_8 is there already; give another .step, or .overwrite");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 77), .step = 8, .overwrite = true), TSR_OK,
+               s);
+  double found = 0;
+  tsr_saved_step *c = tsr_checkpoint_open(s, test_tmp("ckpt/step_8"));
+  CHECK_STATUS(tsr_read_scalar(tsr_checkpoint_restore(c, NULL), &found), TSR_OK, s);
+  CHECK_F64_BITS(found, 77);
+  close_world();
+}
+
+/* What a save that was cut off left: no step, and gone with the next save. */
+TEST(a_step_without_its_catalog_is_none)
+{
+  open_world("cpu:1");
+  const char *path = test_tmp("ckpt");
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .step = 1), TSR_OK, s);
+  mkdir(test_tmp("ckpt/step_2"), 0777);
+  test_write(test_tmp("ckpt/step_2/data-00000000-0-0.safetensors"), "half", 4);
+  test_write(test_tmp("ckpt/step_2/tessera.json.00000000.tmp"), "half", 4);
+  CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 1);
+  CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, test_tmp("ckpt/step_2"))), -1);
+  CHECK_STR_HAS(tsr_message(s), "ckpt/step_2: holds no step that is whole");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 3), .step = 3), TSR_OK, s);
+  CHECK(!there("ckpt/step_2") && there("ckpt/step_1"));
+  close_world();
+}
+
+/* ---- what was changed ------------------------------------------------------------------------ */
+
+/* The data file of a step; good until the next call. */
+static const char *data_file(const char *step)
+{
+  static char path[800];
+  char folder[400];
+  snprintf(folder, sizeof folder, "%s", test_tmp(step));
+  DIR *dir = opendir(folder);
+  for (struct dirent *e; (e = readdir(dir));)
+    if (!strncmp(e->d_name, "data-", 5)) snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+  closedir(dir);
+  return path;
+}
+
+/* Opens and restores: TSR_OK, or what it says, which must be something. */
+static tsr_status try_restore(const char *path)
+{
+  tsr_scope *own = tsr_scope_open(rt);
+  tsr_saved_step *c = tsr_checkpoint_open(own, path);
+  tsr_array *all = tsr_checkpoint_restore(c, NULL);
+  tsr_status status = tsr_scope_status(own);
+  CHECK(!status == (all && !tsr_is_inert(all)));
+  if (status) CHECK(*tsr_message(own));
+  tsr_scope_close(own);
+  return status;
+}
+
+/* A bit of any byte of either file is seen, but for those of a header, which nobody reads here. */
+TEST(changed_bytes_are_seen)
+{
+  open_world("cpu:2");
+  const char *path = test_tmp("ckpt");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
+  tsr_array *a = put(TSR_I32, TSR_SHAPE(40), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_checkpoint_save(s, path, a), TSR_OK, s);
+  CHECK_STATUS(try_restore(path), TSR_OK, NULL);
+  const char *files[2] = { data_file("ckpt/step_0"), test_tmp("ckpt/step_0/tessera.json") };
+  for (int f = 0; f < 2; f++) {
+    char own[800];
+    size_t length;
+    snprintf(own, sizeof own, "%s", files[f]);
+    char *bytes = test_read(own, &length);
+    for (size_t at = f ? 0 : length - 160; at < length; at++) {
+      bytes[at] ^= (char)(1 << at % 8);
+      test_write(own, bytes, length);
+      CHECK_STATUS(try_restore(path), TSR_EPARSE, NULL);
+      bytes[at] ^= (char)(1 << at % 8);
+    }
+    for (size_t cut = 0; cut < length; cut += f ? 1 : 7) {
+      test_write(own, bytes, cut);
+      CHECK_STATUS(try_restore(path), TSR_EPARSE, NULL);
+    }
+    unlink(own);
+    CHECK_STATUS(try_restore(path), TSR_EIO, NULL);
+    test_write(own, bytes, length);
+    CHECK_STATUS(try_restore(path), TSR_OK, NULL);
+    free(bytes);
+  }
+  close_world();
+}
+
+TEST(wrong_calls_are_refused)
+{
+  open_world("cpu:2");
+  const char *path = test_tmp("ckpt");
+  tsr_array *a = put(TSR_I32, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_array *tree = tsr_tree(s, { "weights", a });
+  static const struct {
+    tsr_save_opts opts;
+    const char *says;
+  } bad[] = {
+    { { .step = -1 }, ".step is -1, expected 0 or more" },
+    { { .keep = -2 }, ".keep is -2, expected 0 or more" },
+    { { .timeout = -2 }, ".timeout is negative" },
+    { { .blobs = { { "a b", "", 0 } } }, "the name of blob 0 is \"a b\", expected letters" },
+    { { .blobs = { { "a", NULL, 1 } } }, "the data of blob 'a' is NULL" },
+    { { .blobs = { { "a", "", 0 }, { "a", "", 0 } } }, "two blobs are named 'a'" },
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    tsr_save_opts opts = bad[i].opts;
+    opts.size = sizeof opts;
+    CHECK_STATUS(tsr_checkpoint_save_with(s, path, tree, &opts, TSR_HERE), TSR_EARG, NULL);
+    CHECK_STR_HAS(tsr_message(s), bad[i].says);
+    tsr_scope_clear(s);
+  }
+  CHECK_STATUS(tsr_checkpoint_save(s, NULL, tree), TSR_EARG, NULL);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_save(s, test_tmp("no/such"), tree), TSR_EIO, NULL);
+  tsr_scope_clear(s);
+  CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, NULL)), -1);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tree), TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  tsr_array *like = tsr_tree(s, { "weight", a });
+  CHECK(tsr_is_inert(tsr_checkpoint_restore(c, like)));
+  CHECK_STR_HAS(tsr_message(s), "step 0 has no array 'weight'; did you mean 'weights'?");
+  tsr_scope_clear(s);
+  like = tsr_tree(s, { "weights", tsr_abstract(s, TSR_F32, TSR_SHAPE(4), (tsr_sharding){ 0 }) });
+  CHECK(tsr_is_inert(tsr_checkpoint_restore(c, like)));
+  CHECK_STR_HAS(tsr_message(s),
+                "TSR_EDTYPE: tsr_checkpoint_restore: 'weights' was saved as i32[4]");
+  tsr_scope_clear(s);
+  CHECK(tsr_is_inert(tsr_checkpoint_restore(c, NULL, .path = "weightz")));
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_blob(c, "x", NULL), TSR_EARG, NULL);
+  CHECK(tsr_is_inert(tsr_checkpoint_restore(NULL, NULL)));
+  close_world();
+}
