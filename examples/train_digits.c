@@ -8,7 +8,8 @@
  * the specs say how things lie, and what has to move follows from them. Last, the same losses in
  * every bit on several meshes, as .reproducible products have them.
  *
- * A step (batch, loss, gradient, optimiser) is one function, traced once. */
+ * Batches come from a pipeline, in an order drawn anew for each epoch, each row on the device that
+ * works on it. A step (loss, gradient, optimiser) is one function, traced once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,20 +85,15 @@ static tsr_array *loss(tsr_scope *s, tsr_array *const *in, void *user)
 typedef struct training {
   settings how;
   tsr_function *slope; /* the loss and its gradient */
-  tsr_sharding rows;   /* how a batch lies */
 } training;
 
-/* Of model, what the optimiser keeps, all images, all digits and their order in this epoch: the
- * next two of these, and the loss. */
+/* Of model, what the optimiser keeps, images and digits of a batch: the next two of these, and the
+ * loss. */
 static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const training *t = user;
   tsr_array *done = tsr_field(in[1], "step"), *key = tsr_random_fold_in(tsr_random_key(s, 7), done);
-  tsr_array *start = tsr_mul(tsr_mod(done, STEPS_AN_EPOCH), BATCH);
-  tsr_array *batch = tsr_dynamic_slice(in[4], tsr_reshape(start, TSR_SHAPE(1)), TSR_SHAPE(BATCH));
-  batch = tsr_constrain(batch, t->rows);
-  tsr_array *x = tsr_take(in[2], batch, 0), *digits = tsr_take(in[3], batch, 0);
-  tsr_array *both = tsr_call(t->slope, in[0], x, digits, key);
+  tsr_array *both = tsr_call(t->slope, in[0], in[2], in[3], key);
   tsr_array *rate = tsr_schedule(done, TSR_SCHEDULE_COSINE, .rate = 1e-2, .warmup = 10,
                                  .steps = t->how.epochs * STEPS_AN_EPOCH);
   tsr_array *next = tsr_adam(in[0], tsr_item(both, 1), in[1], .rate = TSR_OPERAND(rate));
@@ -106,26 +102,25 @@ static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
 
 /* ---- data and first values ------------------------------------------------------------------- */
 
-/* The digits on every device, pixels from 0 to 1, and which of them are trained with: all but each
- * fifth. */
-typedef struct digits {
-  tsr_array *image, *label;
-} digits;
-
-static digits read_digits(tsr_scope *s, tsr_sharding on)
+/* Of a batch as the file has it: pixels from 0 to 1, and digits as the loss takes them. */
+static tsr_array *prepare(tsr_scope *s, tsr_array *const *in, void *user)
 {
-  tsr_npz *file = tsr_load_npz(s, EXAMPLES_DATA "/digits.npz");
-  tsr_array *image = tsr_cast(tsr_npz_array(file, "image", on), TSR_F32);
-  image = tsr_div(tsr_reshape(image, TSR_SHAPE(IMAGES, SIDE, SIDE, 1)), 16);
-  tsr_array *label = tsr_cast(tsr_npz_array(file, "label", on), TSR_I32);
-  return (digits){ tsr_keep(s, image), tsr_keep(s, label) };
+  (void)user;
+  tsr_array *image = tsr_cast(tsr_field(in[0], "image"), TSR_F32);
+  int64_t rows = tsr_shape_of(image).dims[0];
+  return tsr_tree(s, { "image", tsr_div(tsr_reshape(image, TSR_SHAPE(rows, SIDE, SIDE, 1)), 16) },
+                  { "label", tsr_cast(tsr_field(in[0], "label"), TSR_I32) });
 }
 
-static tsr_array *order_of(tsr_scope *s, int epoch, tsr_sharding on)
+/* All but each fifth digit, in another order in each epoch; each device gets its rows of a
+ * batch. */
+static tsr_pipeline *trained_digits(tsr_source *all, tsr_function *f, tsr_sharding rows)
 {
-  tsr_array *drawn = tsr_permutation(s, TRAINED, .key = 3, .stream = (uint64_t)epoch);
-  drawn = tsr_add(tsr_add(drawn, tsr_floordiv(drawn, 4)), 1); /* 1 2 3 4 6 7 8 9 11 ... */
-  return tsr_keep(s, tsr_reshard(drawn, on));
+  tsr_source *part[4];
+  for (int i = 0; i < 4; i++) part[i] = tsr_source_slice(all, TSR_STEPS(i + 1, TSR_END, 5));
+  return tsr_pipeline_open(tsr_source_concat(part[0], part[1], part[2], part[3]),
+                           .batch_size = BATCH, .shuffle = true, .seed = 3, .epochs = -1,
+                           .remainder = TSR_DROP, .on = rows, .map = f);
 }
 
 static tsr_array *weights(tsr_scope *s, uint64_t key, tsr_shape shape, const tsr_sharding on[2])
@@ -164,14 +159,22 @@ static void give_up(tsr_array *tree)
   for (int i = 0; i < count; i++) tsr_delete(leaves[i]);
 }
 
-/* The share of right answers among each fifth image, which was not trained with. */
-static double accuracy(tsr_scope *s, const settings *how, tsr_array *model, digits all)
+/* The share of right answers among each fifth digit, which was not trained with. */
+static double accuracy(const settings *how, tsr_array *model, tsr_source *all, tsr_function *f)
 {
   double share = 0;
-  tsr_array *x = tsr_slice(all.image, TSR_STEPS(0, IMAGES, 5));
-  tsr_array *truth = tsr_slice(all.label, TSR_STEPS(0, IMAGES, 5));
-  tsr_array *guess = tsr_argmax(scores_of(s, how, model, x, NULL), .dims = TSR_DIMS(1));
-  return tsr_read_scalar(tsr_mean(tsr_eq(guess, truth)), &share) ? 0 : share;
+  tsr_pipeline *p = tsr_pipeline_open(tsr_source_slice(all, TSR_STEPS(0, TSR_END, 5)),
+                                      .batch_size = HELD_OUT, .map = f);
+  tsr_batch *b = tsr_pipeline_next(p);
+  if (b) {
+    tsr_array *scores =
+        scores_of(tsr_batch_scope(b), how, model, tsr_batch_field(b, "image"), NULL);
+    tsr_array *guess = tsr_argmax(scores, .dims = TSR_DIMS(1));
+    tsr_array *right = tsr_eq(guess, tsr_batch_field(b, "label"));
+    if (tsr_read_scalar(tsr_mean(right), &share)) share = 0;
+    tsr_batch_release(b);
+  }
+  return tsr_pipeline_close(p) ? 0 : share;
 }
 
 /* What training came to. */
@@ -188,38 +191,47 @@ static double now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* One step from a batch; the new model and what the optimiser keeps take the place of `state`. */
+static tsr_array *advance(tsr_scope *s, tsr_function *one, tsr_array *state, tsr_batch *b,
+                          outcome *out)
+{
+  tsr_array *next = tsr_call(one, tsr_item(state, 0), tsr_item(state, 1),
+                             tsr_batch_field(b, "image"), tsr_batch_field(b, "label"));
+  next = tsr_tree_keep(s, next);
+  out->ran = tsr_last_run(tsr_batch_scope(b));
+  if (out->steps) give_up(state);
+  if (tsr_read_scalar(tsr_item(next, 2), &out->losses[out->steps++])) return NULL;
+  return tsr_tuple(s, tsr_item(next, 0), tsr_item(next, 1));
+}
+
 /* Trains for so many steps on a mesh of so many devices. False: it failed, and said why. */
 static bool train(const char *devices, const char *axes, settings how, int steps, outcome *out)
 {
   tsr_runtime *rt = tsr_runtime_open(devices);
   tsr_mesh *mesh = tsr_mesh_make(rt, axes);
   tsr_scope *s = tsr_scope_open(rt);
-  tsr_sharding whole = tsr_on(mesh, "");
   double begin = now();
-  digits all = read_digits(s, whole);
-  training t = { .how = how, .rows = tsr_on(mesh, "data") };
+  training t = { .how = how };
   t.slope = tsr_value_and_grad(tsr_function_make(s, loss, .user = &t.how, .name = "loss"));
   tsr_function *one = tsr_function_make(s, step, .user = &t, .name = "step");
-  tsr_array *model = new_model(s, mesh, &how), *order = NULL;
+  tsr_function *ready = tsr_function_make(s, prepare, .name = "prepare");
+  tsr_array *model = new_model(s, mesh, &how);
   tsr_array *state = tsr_tuple(s, model, tsr_adam_state(model));
-  for (out->steps = 0; out->steps < steps && !tsr_scope_status(s);) {
-    int i = out->steps++;
-    if (i % STEPS_AN_EPOCH == 0) order = order_of(s, i / STEPS_AN_EPOCH, whole);
-    tsr_scope *here = tsr_scope_open(s);
-    tsr_array *next =
-        tsr_call(one, tsr_item(state, 0), tsr_item(state, 1), all.image, all.label, order);
-    next = tsr_tree_keep(s, next);
-    out->ran = tsr_last_run(here);
-    tsr_scope_close(here);
-    if (i) give_up(state);
-    state = tsr_tuple(s, tsr_item(next, 0), tsr_item(next, 1));
-    if (tsr_read_scalar(tsr_item(next, 2), &out->losses[i])) break;
-    bar_draw(how.windows ? "convolutions" : "layers", out->steps, steps, out->losses[i]);
+  tsr_source *all = tsr_source_npz(s, EXAMPLES_DATA "/digits.npz");
+  tsr_pipeline *digits = trained_digits(all, ready, tsr_on(mesh, "data"));
+  out->steps = 0;
+  for (tsr_batch *b; state && out->steps < steps && (b = tsr_pipeline_next(digits));) {
+    state = advance(s, one, state, b, out);
+    tsr_batch_release(b);
+    if (state)
+      bar_draw(how.windows ? "convolutions" : "layers", out->steps, steps,
+               out->losses[out->steps - 1]);
   }
-  out->share = accuracy(s, &how, tsr_item(state, 0), all);
+  tsr_status status = tsr_pipeline_close(digits);
+  out->share = state ? accuracy(&how, tsr_item(state, 0), all, ready) : 0;
   out->seconds = now() - begin;
   out->traced = tsr_trace_count(one);
-  tsr_status status = tsr_scope_status(s);
+  if (!status) status = tsr_scope_status(s);
   if (status) fprintf(stderr, "%s\n", tsr_message(s));
   tsr_scope_close(s);
   tsr_runtime_close(rt);

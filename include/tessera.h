@@ -19,6 +19,7 @@
 #include "tessera/inspect.h"
 #include "tessera/io.h"
 #include "tessera/mapping.h"
+#include "tessera/pipeline.h"
 #include "tessera/process.h"
 #include "tessera/process_data.h"
 #include "tessera/products.h"

@@ -833,6 +833,7 @@ const struct verb_case verb_cases[] = {
   { "saved", verb_saved },
   { "meeting", verb_meeting },
   { "checkpoints", verb_checkpoints },
+  { "pipelines", verb_pipelines },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },
@@ -977,6 +978,7 @@ void verb_files(void)
   CHECK_STATUS(tsr_frame_write_json(df, test_tmp("t.jsonl")), TSR_OK, s);
   CHECK_STATUS(tsr_frame_write_json(df, test_tmp("t.jsonl.gz")), TSR_OK, s);
   CHECK_STATUS(tsr_save_npy(verb_matrix(&r), test_tmp("m.npy")), TSR_OK, s);
+  CHECK_STATUS(tsr_save_npz(s, test_tmp("records.npz"), { "m", verb_matrix(&r) }), TSR_OK, s);
   CHECK_STATUS(tsr_save_npz(s, test_tmp("a.npz"), { "x", verb_matrix(&r) }, { "y", tsr_num(s, 2) }),
                TSR_OK, s);
   tsr_scope_close(s);

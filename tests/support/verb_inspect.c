@@ -127,3 +127,49 @@ void verb_checkpoints(struct verb_run *r)
   }
   if (status && !r->status) r->status = status;
 }
+
+static tsr_status halve(const tsr_record *record, void *user)
+{
+  double x[4];
+  memcpy(x, record->in[0], sizeof x);
+  for (int i = 0; i < 4; i++) x[i] *= *(const double *)user;
+  memcpy(record->out[0], x, sizeof x);
+  return TSR_OK;
+}
+
+/* Every source and stage, without threads: what fails is then the same each time. */
+void verb_pipelines(struct verb_run *r)
+{
+  double half = 0.5;
+  static const int64_t own[6] = { 5, 4, 3, 2, 1, 0 };
+  char state[2000];
+  size_t size = 0;
+  tsr_array *m = verb_matrix(r);
+  tsr_source *arrays = tsr_source_arrays(r->s, tsr_tree(r->s, { "data", m }));
+  tsr_source *file = tsr_source_npy(r->s, test_tmp("m.npy"));
+  tsr_source *archive = tsr_source_npz(r->s, test_tmp("records.npz"));
+  tsr_source *numbers = tsr_source_memory(r->s, 6, { "n", TSR_I64, { 0 }, own });
+  tsr_source *count = tsr_source_slice(tsr_source_range(r->s, 7), TSR_RANGE(1, TSR_END));
+  tsr_source *all =
+      tsr_source_zip(tsr_source_select(arrays, "data=x"), numbers, count, file, archive);
+  all = tsr_source_concat(tsr_source_repeat(tsr_source_shuffle(all, .seed = 3), 2), all);
+  all = tsr_source_mix({ all, 2 }, { all, 1 });
+  all = tsr_source_map(all, halve, .user = &half, .fields = { { "x", TSR_F64, TSR_SHAPE(4) } });
+  tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 5, .on = r->at, .threads = -1,
+                                      .remainder = TSR_PAD_AND_MASK, .ids = true, .shuffle = true);
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+    if (tsr_batch_index(b) || tsr_batch_epoch(b)) continue;
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "x")));
+    if (tsr_item_count(tsr_batch_tree(b)) != tsr_source_field_count(all)) r->hash ^= 2;
+    if (tsr_scope_status(tsr_batch_scope(b)) && !r->status) r->status = TSR_ENOMEM;
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_mask(b)));
+    if (!tsr_batch_ids(b) || tsr_batch_count(b) != tsr_batch_row_count(b)) r->hash ^= 1;
+  }
+  if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_text(p) && !r->status) r->status = TSR_ENOMEM;
+  if (tsr_source_count(all) && !*tsr_source_text(all) && !r->status) r->status = TSR_ENOMEM;
+  if (tsr_source_count(all) && tsr_source_field_of(all, 0).dtype != TSR_I64) r->hash ^= 4;
+  if (!tsr_scope_status(r->s) && tsr_pipeline_stopping(p)) r->hash ^= 8;
+  tsr_status status = tsr_pipeline_close(p);
+  if (!status) status = tsr_pipeline_save(p, state, sizeof state, &size);
+  if (status && !r->status) r->status = status;
+}

@@ -1391,6 +1391,67 @@ static void loops(void)
 
 /* ---- the guard ------------------------------------------------------------------------------- */
 
+/* ---- pipelines ------------------------------------------------------------------------------- */
+
+#define NO_SOURCE(...) failed(#__VA_ARGS__, ((void)(__VA_ARGS__), tsr_scope_status(s)), TSR_HERE)
+
+static tsr_status no_record(const tsr_record *record, void *user)
+{
+  (void)record, (void)user;
+  return TSR_EARG;
+}
+
+static void pipelines(void)
+{
+  float x[4] = { 0 };
+  title("pipelines");
+  tsr_source *four = tsr_source_range(s, 4), *named = tsr_source_select(four, "index=n");
+  NO_SOURCE(tsr_source_npz(s, NULL));
+  NO_SOURCE(tsr_source_npz(s, "there/is/none.npz"));
+  NO_SOURCE(tsr_source_npy(s, NULL));
+  NO_SOURCE(tsr_source_npy(s, "there/is/none.npy"));
+  NO_SOURCE(tsr_source_memory(s, -1, { "x", TSR_F32, { 0 }, x }));
+  NO_SOURCE(tsr_source_memory(s, 4, { "x", TSR_F32, { 0 }, NULL }));
+  NO_SOURCE(tsr_source_memory(s, 4, { "x y", TSR_F32, { 0 }, x }));
+  NO_SOURCE(tsr_source_memory(s, 4, { "x", (tsr_dtype)99, { 0 }, x }));
+  NO_SOURCE(tsr_source_memory(s, 4, { "x", TSR_F32, { .rank = 8 }, x }));
+  NO_SOURCE(tsr_source_memory(s, 4, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }));
+  NO_SOURCE(tsr_source_arrays(s, NULL));
+  NO_SOURCE(tsr_source_arrays(s, f));
+  NO_SOURCE(tsr_source_arrays(s, tsr_tuple(s, f3, f4)));
+  NO_SOURCE(tsr_source_range(s, -1));
+  NO_SOURCE(tsr_source_shuffle(four, .window = -1));
+  NO_SOURCE(tsr_source_slice(four, TSR_STEPS(0, 4, 0)));
+  NO_SOURCE(tsr_source_repeat(four, -1));
+  NO_SOURCE(tsr_source_concat(four, named));
+  NO_SOURCE(tsr_source_zip(four, four));
+  NO_SOURCE(tsr_source_mix({ four, 0 }));
+  NO_SOURCE(tsr_source_select(four, ""));
+  NO_SOURCE(tsr_source_select(four, "indx"));
+  NO_SOURCE(tsr_source_select(four, "index,index"));
+  NO_SOURCE(tsr_source_map(four, NULL));
+  NO_SOURCE(tsr_source_map(four, no_record));
+  NO_SOURCE(tsr_pipeline_open(four, .batch_size = -1));
+  NO_SOURCE(tsr_pipeline_open(four, .epochs = -2));
+  NO_SOURCE(tsr_pipeline_open(four, .threads = -2));
+  NO_SOURCE(tsr_pipeline_open(four, .prefetch = -1));
+  NO_SOURCE(tsr_pipeline_open(four, .remainder = (tsr_remainder)9));
+  NO_SOURCE(tsr_pipeline_open(four, .on = on("z")));
+  NO_SOURCE(tsr_pipeline_open(four, .on = on("x,y")));
+  NO_SOURCE(tsr_pipeline_open(four, .fields = { { "x", on("") } }));
+  NO_SOURCE(tsr_pipeline_open(four, .state = x, .state_size = sizeof x));
+  tsr_source *bad = tsr_source_map(four, no_record, .fields = { { "index", TSR_I64, { 0 } } });
+  tsr_pipeline *p = tsr_pipeline_open(bad, .batch_size = 4);
+  NO_SOURCE(tsr_pipeline_next(p));
+  p = tsr_pipeline_open(four, .batch_size = 4);
+  tsr_batch *b = tsr_pipeline_next(p);
+  tsr_scope *outer = s;
+  s = tsr_batch_scope(b);
+  NO(tsr_batch_field(b, "x"));
+  s = outer;
+  tsr_batch_release(b);
+}
+
 /* Calls that take a line and are not refused, and why. */
 static const char *const never[][2] = {
   { "tsr_on", "a place is data; the call that takes it says what is wrong with it" },

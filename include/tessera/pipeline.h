@@ -1,0 +1,306 @@
+/* Pipelines: from records to batches that already lie on their devices.
+ *
+ *   tsr_source *digits = tsr_source_npz(s, "train.npz");
+ *   tsr_pipeline *p = tsr_pipeline_open(digits, .batch_size = 256, .shuffle = true, .seed = 7,
+ *                                       .on = tsr_on(mesh, "data"));
+ *   for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b))
+ *     step(tsr_batch_field(b, "image"), tsr_batch_field(b, "label"));
+ *   tsr_status status = tsr_pipeline_close(p);
+ *
+ * A source is a list of records that is read by position; each record has the same fields, of fixed
+ * dtype and shape. What is made of a source (a part of it, another order, several as one) is a
+ * source again and reads nothing yet. A pipeline reads records of one source in order, batch by
+ * batch, and writes each record straight to the devices that hold its row.
+ *
+ * The order is arithmetic: which record is row r of batch n follows from the source, the seed and
+ * the epoch alone, so that threads, devices and how far is read ahead never show in results. */
+#ifndef TESSERA_PIPELINE_H
+#define TESSERA_PIPELINE_H
+
+#include "function.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tsr_source tsr_source;
+typedef struct tsr_pipeline tsr_pipeline;
+typedef struct tsr_batch tsr_batch;
+
+/* ---- sources ------------------------------------------------------------------------------- */
+
+/* The arrays of a .npz archive as fields of its names, a record each element of their first dim,
+ * which all must have in common. They are read into host memory at the call, and their checksums
+ * compared. Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED, TSR_ESHAPE (arrays without dims or of
+ * different lengths). Returns a source owned by the scope; never NULL, inert on an error. Local. */
+TSR_API tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *site);
+
+/* The array of a .npy file as the field "data", a record each element of its first dim. Records are
+ * read from the file when they are needed. Errors as tsr_source_npz. Returns a source owned by the
+ * scope. Local. */
+TSR_API tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const char *site);
+
+/* A field in the program's memory: `count` records of `shape` one after the other, in C order, bool
+ * as bytes. */
+typedef struct tsr_source_field {
+  const char *name; /* copied */
+  tsr_dtype dtype;
+  tsr_shape shape; /* of one record */
+  const void *data;
+} tsr_source_field;
+
+/* Records of `count` in the program's memory, borrowed until the scope closes. Errors: TSR_EARG (no
+ * fields, a name twice, data that is NULL), TSR_EDTYPE, TSR_ESHAPE. Returns a source owned by the
+ * scope. Local. */
+TSR_API tsr_source *tsr_source_memory_at(tsr_scope *scope, int64_t count,
+                                         const tsr_source_field *fields, int field_count,
+                                         const char *site);
+
+/* The arrays of a tree as fields of their paths ("a_b"; of an array itself "data"), a record each
+ * element of their first dim. They are evaluated and copied to the host. Errors: TSR_ESHAPE, those
+ * of evaluating. Returns a source owned by the scope. Collective. */
+TSR_API tsr_source *tsr_source_arrays_at(tsr_scope *scope, tsr_array *tree, const char *site);
+
+/* The numbers 0 .. count - 1 as the field "index" of i64. Errors: TSR_EARG. Returns a source owned
+ * by the scope. Local. */
+TSR_API tsr_source *tsr_source_range_at(tsr_scope *scope, int64_t count, const char *site);
+
+/* How many records a source has; 0 of an inert one. Local. */
+TSR_API int64_t tsr_source_count(const tsr_source *source);
+/* How many fields a record has. Local. */
+TSR_API int tsr_source_field_count(const tsr_source *source);
+/* A field; its name lives as long as the source, and `data` is NULL. All zeros outside. Local. */
+TSR_API tsr_source_field tsr_source_field_of(const tsr_source *source, int index);
+/* What a source is made of, as text: "npz(train.npz: 1797 of image u8[8,8], label u8) >
+ * shuffle(seed=7)". Lives as long as the scope; "" out of memory. Local. */
+TSR_API const char *tsr_source_text(tsr_source *source);
+
+/* ---- other orders --------------------------------------------------------------------------- */
+
+typedef struct tsr_shuffle_args {
+  size_t size;
+  tsr_source *source;
+  uint64_t seed;
+  int64_t window; /* records change places with those near them only, in runs of so many; 0: all */
+} tsr_shuffle_args;
+
+/* The records of a source in an order drawn anew for each epoch: tsr_source_shuffle(source, .seed =
+ * 7). The permutation is computed, record by record, and takes no memory: a Feistel network over
+ * mixed radices. Errors: TSR_EARG. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *args, const char *site);
+
+/* The records of a range, as tsr_slice takes elements: TSR_RANGE(10, 20), TSR_STEPS(0, TSR_END, 5).
+ * Errors: TSR_EARG. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char *site);
+/* The records of a source `times` over, each time as another epoch. Errors: TSR_EARG. Returns a
+ * source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *site);
+/* The records of sources of equal fields, one source after the other: tsr_source_concat(a, b).
+ * Errors: TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where fields differ. Returns a source owned as the
+ * first one is. Local. */
+TSR_API tsr_source *tsr_source_concat_at(tsr_source *const *sources, int count, const char *site);
+/* Records side by side, with the fields of all sources: as many as the shortest has. Errors:
+ * TSR_EARG (a name twice). Returns a source owned as the first one is. Local. */
+TSR_API tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char *site);
+
+/* A source of a mixture, and how often it comes. */
+typedef struct tsr_mix_part {
+  tsr_source *source;
+  int64_t weight; /* 1 .. 65536 */
+} tsr_mix_part;
+
+/* Sources of equal fields mixed by whole weights: of the first n records each source gave its share
+ * but for less than one, for every n: tsr_source_mix({ a, 3 }, { b, 1 }). It ends before the first
+ * record that a source has not. Errors: TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a source owned as
+ * the first one is. Local. */
+TSR_API tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *site);
+
+/* The fields named in `names`, "image,label", in that order; "image=pixels" calls the field image
+ * pixels. Others are not read. Errors: TSR_EARG. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const char *site);
+
+/* ---- functions of records ------------------------------------------------------------------- */
+
+/* One record as a function of records sees it. Fields lie in C order, bool as bytes. */
+typedef struct tsr_record {
+  int64_t id;            /* its position in the source that holds it */
+  int64_t epoch;         /* counted from 0 */
+  uint64_t draw[2];      /* random bits that follow from the seed, the epoch and the id alone */
+  const void *const *in; /* by field of the source */
+  void *const *out;      /* by field of tsr_map_args.fields: to be filled */
+} tsr_record;
+
+/* Fills `out`; another status than TSR_OK ends the pipeline with it, and the message names the
+ * record. It may be called from several threads at once. */
+typedef tsr_status tsr_record_fn(const tsr_record *record, void *user);
+
+enum { TSR_MAX_FIELDS = 32 }; /* of a record */
+
+typedef struct tsr_map_args {
+  size_t size;
+  tsr_source *source;
+  tsr_record_fn *fn;
+  void *user;                              /* borrowed as long as the source lives */
+  tsr_source_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
+  uint64_t seed;                           /* of its draws */
+  const char *name;                        /* in messages and states, copied; NULL: "map" */
+} tsr_map_args;
+
+/* Records with the fields that a function makes of each, and those of the source that have none of
+ * these names: tsr_source_map(source, flip, .fields = { { "image", TSR_U8, TSR_SHAPE(32, 32) } }).
+ * It runs on host threads when a batch is filled. Errors: TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns
+ * a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_map_with(const tsr_map_args *args, const char *site);
+
+/* ---- pipelines ------------------------------------------------------------------------------ */
+
+/* What becomes of the last records of an epoch where they fill no batch. */
+typedef enum tsr_remainder {
+  TSR_KEEP_SHORT,   /* a shorter batch: nothing is lost, nothing invented */
+  TSR_DROP,         /* they are left out */
+  TSR_PAD_AND_MASK, /* rows of zeros follow, which tsr_batch_mask tells */
+  TSR_WRAP          /* the epoch's first records follow */
+} tsr_remainder;
+
+/* How one field lies where that is not .on of the pipeline. */
+typedef struct tsr_field_on {
+  const char *name;
+  tsr_sharding on;
+} tsr_field_on;
+
+typedef struct tsr_pipeline_args {
+  size_t size;
+  tsr_source *source;
+  int64_t batch_size; /* records; 0: 1 */
+  bool shuffle;       /* all records change places, anew in each epoch; tsr_source_shuffle */
+  uint64_t seed;      /* of .shuffle */
+  int64_t epochs;     /* how often all records are read; 0: once; -1: without end */
+  tsr_remainder remainder;
+  tsr_sharding on; /* of all fields and the mask: "data" cuts the rows of a batch */
+  tsr_field_on fields[TSR_MAX_FIELDS];
+  int threads;  /* that fill batches ahead; 0: 2; -1: none, tsr_pipeline_next fills them */
+  int prefetch; /* batches that are filled ahead; 0: 2 */
+  /* Made of each batch on the devices: called with the tree of its fields, it returns the tree of
+   * other ones. It runs with what uses them, as one program. NULL: none. */
+  tsr_function *map;
+  bool ids;          /* tsr_batch_ids tells which records a batch has */
+  const void *state; /* of tsr_pipeline_save: goes on there. NULL: from the start */
+  size_t state_size;
+} tsr_pipeline_args;
+
+/* Opens a pipeline: tsr_pipeline_open(source, .batch_size = 256, .on = tsr_on(mesh, "data")). It
+ * begins to fill batches at once. Errors: TSR_EARG, TSR_EAXIS and TSR_ESHAPE for fields that cannot
+ * lie so, TSR_EPARSE for a state that is damaged, TSR_ESTATE for one of another pipeline, with what
+ * differs. Returns a pipeline owned by the source's scope; never NULL, inert on an error. Where the
+ * mesh has devices of several processes each of them opens it alike and fills its own devices.
+ * Local. */
+TSR_API tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *args, const char *site);
+
+/* The next batch, in order; NULL behind the last one, and on an error, which the scope of the
+ * source has (its message names the record). It waits until the batch is filled; the progress
+ * callback may cancel. One thread at a time. Returns a batch to be released. Local. */
+TSR_API tsr_batch *tsr_pipeline_next_at(tsr_pipeline *pipeline, const char *site);
+
+/* Ends a pipeline from any state: threads that wait are woken and all are joined. Batches that were
+ * not released stay. It may be called again. Returns TSR_OK, or the status of the error that ended
+ * the pipeline sooner. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_pipeline_close(tsr_pipeline *pipeline);
+
+/* Whether a pipeline is being closed: what a function of records that takes long asks. Any thread
+ * may. Local. */
+TSR_API bool tsr_pipeline_stopping(const tsr_pipeline *pipeline);
+
+/* Batches of an epoch. Local. */
+TSR_API int64_t tsr_pipeline_batch_count(const tsr_pipeline *pipeline);
+
+/* What a pipeline did, as text, a line a figure: batches, records and bytes, what was waited for,
+ * seconds of processors, and what is the slowest. Lives as long as the scope; "" out of memory.
+ * Local. */
+TSR_API const char *tsr_pipeline_text(tsr_pipeline *pipeline);
+
+/* Writes where a pipeline is to `out`, with room for `room` bytes, and how many there are to
+ * `needed` (NULL: not wanted); `out` may be NULL to ask only. The state names the batches that
+ * tsr_pipeline_next gave, not those filled ahead: a pipeline opened with it goes on behind them,
+ * whatever its threads, prefetch and devices are. A few hundred bytes, mostly the text of the
+ * source. Errors: TSR_EARG (too little room), TSR_ENOMEM. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_pipeline_save(tsr_pipeline *pipeline, void *out, size_t room,
+                                                  size_t *needed);
+
+/* ---- batches -------------------------------------------------------------------------------- */
+
+/* A field of a batch: [rows, ...] placed as the pipeline says. Errors: TSR_EARG for a name that it
+ * has not. Returns an array owned by the batch; what is computed of it is, too: tsr_keep and
+ * tsr_tree_keep move results out. Local. */
+TSR_API tsr_array *tsr_batch_field_at(tsr_batch *batch, const char *name, const char *site);
+/* All fields as a tree, or what .map returned; owned by the batch. Local. */
+TSR_API tsr_array *tsr_batch_tree(tsr_batch *batch);
+/* bool[rows], true where a row is a record and false where it only fills the batch. Owned by the
+ * batch. Local. */
+TSR_API tsr_array *tsr_batch_mask(tsr_batch *batch);
+/* Rows that are records. Local. */
+TSR_API int64_t tsr_batch_count(const tsr_batch *batch);
+/* Rows, those that only fill the batch included. Local. */
+TSR_API int64_t tsr_batch_row_count(const tsr_batch *batch);
+/* The epoch, counted from 0. Local. */
+TSR_API int64_t tsr_batch_epoch(const tsr_batch *batch);
+/* Which batch of its epoch it is, counted from 0. Local. */
+TSR_API int64_t tsr_batch_index(const tsr_batch *batch);
+/* The id of each row's record, -1 of rows that only fill the batch; NULL without .ids. Owned by the
+ * batch. Local. */
+TSR_API const int64_t *tsr_batch_ids(const tsr_batch *batch);
+/* The scope of a batch: what is made in it ends with the batch. Local. */
+TSR_API tsr_scope *tsr_batch_scope(const tsr_batch *batch);
+/* Ends a batch. Programs that were started and need its memory keep it. NULL is allowed. Local. */
+TSR_API void tsr_batch_release(tsr_batch *batch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+#define tsr_source_npz(scope, path) tsr_source_npz_at((scope), (path), TSR_HERE)
+#define tsr_source_npy(scope, path) tsr_source_npy_at((scope), (path), TSR_HERE)
+/* tsr_source_memory(s, 100, { "x", TSR_F32, TSR_SHAPE(3), data }) */
+#define tsr_source_memory(scope, count, ...)                                        \
+  tsr_source_memory_at((scope), (count), (const tsr_source_field[]){ __VA_ARGS__ }, \
+                       (int)(sizeof((const tsr_source_field[]){ __VA_ARGS__ }) /    \
+                             sizeof(tsr_source_field)),                             \
+                       TSR_HERE)
+#define tsr_source_arrays(scope, tree) tsr_source_arrays_at((scope), (tree), TSR_HERE)
+#define tsr_source_range(scope, count) tsr_source_range_at((scope), (count), TSR_HERE)
+#define tsr_source_shuffle(...) \
+  tsr_source_shuffle_with(      \
+      &(tsr_shuffle_args){ .size = sizeof(tsr_shuffle_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_slice(source, ...) tsr_source_slice_at((source), __VA_ARGS__, TSR_HERE)
+#define tsr_source_take(source, count) \
+  tsr_source_slice_at((source), TSR_RANGE(0, (count)), TSR_HERE)
+#define tsr_source_skip(source, count) \
+  tsr_source_slice_at((source), TSR_RANGE((count), TSR_END), TSR_HERE)
+#define tsr_source_repeat(source, times) tsr_source_repeat_at((source), (times), TSR_HERE)
+/* tsr_source_concat(a, b), tsr_source_zip(a, b), tsr_source_mix({ a, 3 }, { b, 1 }) */
+#define tsr_source_concat(...)                                                               \
+  tsr_source_concat_at((tsr_source *const[]){ __VA_ARGS__ },                                 \
+                       (int)(sizeof((tsr_source *const[]){ __VA_ARGS__ }) / sizeof(void *)), \
+                       TSR_HERE)
+#define tsr_source_zip(...)                                                               \
+  tsr_source_zip_at((tsr_source *const[]){ __VA_ARGS__ },                                 \
+                    (int)(sizeof((tsr_source *const[]){ __VA_ARGS__ }) / sizeof(void *)), \
+                    TSR_HERE)
+#define tsr_source_mix(...)                                                                      \
+  tsr_source_mix_at((const tsr_mix_part[]){ __VA_ARGS__ },                                       \
+                    (int)(sizeof((const tsr_mix_part[]){ __VA_ARGS__ }) / sizeof(tsr_mix_part)), \
+                    TSR_HERE)
+#define tsr_source_select(source, names) tsr_source_select_at((source), (names), TSR_HERE)
+/* tsr_source_map(source, fn, .fields = { ... }) */
+#define tsr_source_map(from, ...)                                                           \
+  tsr_source_map_with(                                                                      \
+      &(tsr_map_args){ .size = sizeof(tsr_map_args), .source = (from), .fn = __VA_ARGS__ }, \
+      TSR_HERE)
+#define tsr_pipeline_open(...) \
+  tsr_pipeline_open_with(      \
+      &(tsr_pipeline_args){ .size = sizeof(tsr_pipeline_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define tsr_pipeline_next(pipeline) tsr_pipeline_next_at((pipeline), TSR_HERE)
+#define tsr_batch_field(batch, name) tsr_batch_field_at((batch), (name), TSR_HERE)
+#endif
+
+#endif

@@ -1,0 +1,299 @@
+/* Who fills which slice, and when: a ring of trays, threads that claim slices in order, and the
+ * caller of tsr_pipeline_next, who claims as well instead of waiting.
+ *
+ *   claim     a slice of the newest tray; none left there: the next batch, if a tray is free
+ *   fill      without the lock
+ *   finish    who fills the last slice of a tray makes it ready
+ *
+ * Invariants, under the lock: delivered <= opened <= delivered + depth; only the tray opened last
+ * has slices that nobody claimed; after `failed` or `stop` no tray is opened. So a ring that is
+ * full stops its threads, and what is delivered comes in order whoever filled it. */
+#include "pipeline/pipeline_room.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/events.h"
+
+enum { STACK = 1 << 20, ASK_NS = 10000000, TELL_S = 1 };
+
+typedef struct claimed {
+  tsr__tray *tray;
+  int slice;
+} claimed;
+
+/* ---- trays ----------------------------------------------------------------------------------- */
+
+static tsr__tray *tray_of(tsr_pipeline *p, int64_t batch)
+{
+  return &p->trays[batch % p->depth];
+}
+
+/* Which records batch `number` has, counted over all epochs. */
+static void number_tray(const tsr_pipeline *p, tsr__tray *tray, int64_t number)
+{
+  int64_t size = p->args.batch_size, count = p->source->count;
+  tray->epoch = number / p->batches;
+  tray->index = number % p->batches;
+  tray->first = tray->index * size;
+  int64_t left = count - tray->first;
+  bool short_one = p->args.remainder == TSR_KEEP_SHORT && left < size;
+  tray->records = left < size && p->args.remainder != TSR_WRAP ? left : size;
+  tray->rows = short_one ? left : size;
+}
+
+static void make_ready(tsr_pipeline *p, tsr__tray *tray)
+{
+  tray->ready = true;
+  if (tray->error.status) p->failed = true;
+  pthread_cond_broadcast(&p->done);
+}
+
+/* Opens the next tray where there is room for it; under the lock, as it only reserves memory. */
+static bool open_tray(tsr_pipeline *p)
+{
+  if (p->failed || atomic_load(&p->stop) || p->opened == p->total) return false;
+  if (p->opened - p->delivered >= p->depth) return false;
+  tsr__tray *tray = tray_of(p, p->opened);
+  number_tray(p, tray, p->opened++);
+  tsr__tray_prepare(p, tray);
+  if (tray->error.status) make_ready(p, tray);
+  else if (tray->slices > 1) pthread_cond_broadcast(&p->work);
+  return true;
+}
+
+/* Under the lock. */
+static bool claim(tsr_pipeline *p, claimed *out)
+{
+  for (;;) {
+    tsr__tray *tray = p->opened > p->delivered ? tray_of(p, p->opened - 1) : NULL;
+    if (tray && !tray->ready && tray->next < tray->slices) {
+      *out = (claimed){ tray, tray->next++ };
+      return true;
+    }
+    if (!open_tray(p)) return false;
+  }
+}
+
+/* Fills what was claimed; with the lock before and after, without it meanwhile. Of the errors of a
+ * batch the one of its first rows stays: which one that is does not depend on threads. What was not
+ * claimed yet is left out after an error. */
+static void fill_claimed(tsr_pipeline *p, claimed c, tsr__where *where)
+{
+  tsr__error error = { 0 };
+  pthread_mutex_unlock(&p->lock);
+  int64_t begin = tsr__now();
+  tsr__tray_fill(p, c.tray, c.slice, where, &error);
+  atomic_fetch_add_explicit(&p->filled, tsr__now() - begin, memory_order_relaxed);
+  pthread_mutex_lock(&p->lock);
+  tsr__tray *tray = c.tray;
+  if (error.status && (tray->failed < 0 || c.slice < tray->failed)) {
+    tray->failed = c.slice;
+    tray->error = error;
+    tray->left -= tray->slices - tray->next;
+    tray->next = tray->slices;
+  }
+  if (--tray->left) return;
+  pthread_mutex_unlock(&p->lock);
+  tsr__tray_finish(p, tray);
+  pthread_mutex_lock(&p->lock);
+  make_ready(p, tray);
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static void *filler_main(void *user)
+{
+  tsr__filler *filler = user;
+  tsr_pipeline *p = filler->pipeline;
+  claimed c;
+  pthread_mutex_lock(&p->lock);
+  while (!atomic_load(&p->stop)) {
+    if (claim(p, &c)) fill_claimed(p, c, &filler->where);
+    else pthread_cond_wait(&p->work, &p->lock);
+  }
+  pthread_mutex_unlock(&p->lock);
+  return NULL;
+}
+
+/* Signals are the program's, as with workers. Fewer threads than asked for fill the same batches:
+ * who waits for one fills it. */
+static void start_fillers(tsr_pipeline *p)
+{
+  sigset_t all, old;
+  pthread_attr_t attr;
+  pthread_attr_init(&attr);
+  pthread_attr_setstacksize(&attr, STACK);
+  sigfillset(&all);
+  sigdelset(&all, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  for (int i = 0; i < p->args.threads; i++) {
+    tsr__filler *filler = &p->fillers[p->threads];
+    filler->pipeline = p;
+    if (pthread_create(&filler->thread, &attr, filler_main, filler)) break;
+    p->threads++;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  pthread_attr_destroy(&attr);
+}
+
+static bool init_locks(tsr_pipeline *p)
+{
+  pthread_condattr_t clock;
+  if (pthread_mutex_init(&p->lock, NULL)) return false;
+  pthread_condattr_init(&clock);
+  pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+  pthread_cond_init(&p->work, NULL);
+  pthread_cond_init(&p->done, &clock);
+  pthread_condattr_destroy(&clock);
+  return p->locks = true;
+}
+
+static bool tray_lists(tsr_pipeline *p, tsr__tray *tray)
+{
+  tsr__arena *arena = &p->node.scope->arena;
+  size_t columns = (size_t)p->source->column_count, positions = (size_t)p->most_positions;
+  tray->values = tsr__arena_new(arena, columns * sizeof *tray->values);
+  tray->staged = tsr__arena_new(arena, columns * sizeof *tray->staged);
+  tray->staged_size = tsr__arena_new(arena, columns * sizeof *tray->staged_size);
+  tray->lots = tsr__arena_new(arena, columns * positions * sizeof *tray->lots);
+  return tray->values && tray->staged && tray->staged_size && tray->lots;
+}
+
+tsr_status tsr__ring_open(tsr_pipeline *p, tsr__error *error)
+{
+  tsr__arena *arena = &p->node.scope->arena;
+  p->depth = p->args.prefetch + 1; /* one of them is being waited for */
+  p->trays = tsr__arena_new(arena, (size_t)p->depth * sizeof *p->trays);
+  p->fillers = tsr__arena_new(arena, (size_t)p->args.threads * sizeof *p->fillers + 1);
+  bool fine = p->trays && p->fillers;
+  for (int i = 0; fine && i < p->depth; i++) fine = tray_lists(p, &p->trays[i]);
+  if (!fine || !init_locks(p))
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for %d batches", p->depth);
+  start_fillers(p);
+  return TSR_OK;
+}
+
+/* ---- the caller ------------------------------------------------------------------------------ */
+
+/* Slices of one batch over the runtime's workers: without threads of its own. */
+typedef struct together {
+  tsr_pipeline *p;
+  tsr__tray *tray;
+  pthread_mutex_t *lock;
+} together;
+
+static void fill_task(void *user, int64_t slice, int worker)
+{
+  together *t = user;
+  tsr__error error = { 0 };
+  (void)worker;
+  if (!tsr__tray_fill(t->p, t->tray, (int)slice, NULL, &error)) return;
+  pthread_mutex_lock(t->lock);
+  if (t->tray->failed < 0 || slice < t->tray->failed) {
+    t->tray->failed = (int)slice;
+    t->tray->error = error;
+  }
+  pthread_mutex_unlock(t->lock);
+}
+
+static tsr__tray *fill_here(tsr_pipeline *p)
+{
+  pthread_mutex_lock(&p->lock);
+  bool opened = open_tray(p);
+  pthread_mutex_unlock(&p->lock);
+  if (!opened) return NULL;
+  tsr__tray *tray = tray_of(p, p->delivered);
+  if (tray->ready) return tray;
+  together t = { p, tray, &p->lock };
+  int64_t begin = tsr__now();
+  tsr__parallel(p->node.scope->rt, tray->slices, fill_task, &t);
+  atomic_fetch_add_explicit(&p->filled, tsr__now() - begin, memory_order_relaxed);
+  tsr__tray_finish(p, tray);
+  tray->ready = true;
+  if (tray->error.status) p->failed = true;
+  return tray;
+}
+
+/* Waits for a tray that becomes ready or for work, but no longer than until the progress callback
+ * is to be asked. */
+static void wait_some(tsr_pipeline *p)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += ASK_NS;
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_nsec -= 1000000000;
+    until.tv_sec++;
+  }
+  pthread_cond_timedwait(&p->done, &p->lock, &until);
+}
+
+tsr__tray *tsr__ring_take(tsr_pipeline *p)
+{
+  tsr__progress progress = { .rt = p->node.scope->rt, .what = "pipeline" };
+  tsr__tray *tray = tray_of(p, p->delivered);
+  claimed c;
+  if (!p->threads) return fill_here(p);
+  bool stops = false;
+  int64_t begin = tsr__now();
+  pthread_mutex_lock(&p->lock);
+  while (!(p->opened > p->delivered && tray->ready) && !stops) {
+    /* A batch that nobody fills is filled here; one that others are at is waited for. */
+    if (claim(p, &c)) fill_claimed(p, c, NULL);
+    else wait_some(p);
+    pthread_mutex_unlock(&p->lock);
+    stops = tsr__progress_stops(&progress, 0);
+    pthread_mutex_lock(&p->lock);
+  }
+  pthread_mutex_unlock(&p->lock);
+  p->waited += tsr__now() - begin;
+  return stops ? NULL : tray;
+}
+
+void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)
+{
+  tsr__tray_empty(p, tray);
+  pthread_mutex_lock(&p->lock);
+  p->delivered++;
+  pthread_cond_signal(&p->work);
+  pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* Joins a thread; after a second it says what is waited for, and goes on waiting. */
+static void join_filler(tsr_pipeline *p, tsr__filler *filler)
+{
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += TELL_S;
+  if (!pthread_timedjoin_np(filler->thread, NULL, &until)) return;
+  const char *name = atomic_load_explicit(&filler->where.name, memory_order_acquire);
+  tsr__log(p->node.scope->rt, TSR_LOG_WARN, "pipeline",
+           "tsr_pipeline_close waits for %s at record %lld; long functions ask "
+           "tsr_pipeline_stopping",
+           name ? name : "a source", (long long)atomic_load(&filler->where.record));
+  pthread_join(filler->thread, NULL);
+}
+
+void tsr__ring_close(tsr_pipeline *p)
+{
+  if (!p->locks) return;
+  pthread_mutex_lock(&p->lock);
+  atomic_store(&p->stop, true);
+  pthread_cond_broadcast(&p->work);
+  pthread_mutex_unlock(&p->lock);
+  for (int i = 0; i < p->threads; i++) join_filler(p, &p->fillers[i]);
+  for (int i = 0; i < p->depth; i++) {
+    tsr__tray_empty(p, &p->trays[i]);
+    tsr__del(&p->node.scope->rt->heap, p->trays[i].cuts,
+             p->trays[i].cut_room * sizeof *p->trays[i].cuts);
+  }
+  pthread_cond_destroy(&p->work);
+  pthread_cond_destroy(&p->done);
+  pthread_mutex_destroy(&p->lock);
+  p->locks = false;
+  p->threads = 0;
+}

@@ -1,0 +1,314 @@
+/* The fields of records: some of them, under other names; and those that a function makes.
+ *
+ *   below:   image  label  extra           map of image -> image, size
+ *   above:   label  extra  image  size     kept ones first, then what the function makes
+ *
+ * What is kept goes straight to its cells. What a function reads and nobody above asks for goes to
+ * a scratch of a few records, in cache when the function comes. */
+#include "pipeline/permute.h"
+#include "pipeline/records.h"
+
+enum { SCRATCH = 1 << 18 }; /* bytes of records that a function works on at once */
+
+typedef struct field_source {
+  tsr_source source;
+  int from[TSR_MAX_FIELDS]; /* by column: that of the source below; -1: the function's */
+  tsr_record_fn *fn;
+  void *user;
+  const char *name;
+  uint64_t seed;
+  int made;   /* the first column that the function makes */
+  size_t row; /* bytes of a record below */
+} field_source;
+
+/* ---- select ---------------------------------------------------------------------------------- */
+
+static tsr_status read_select(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const field_source *f = (const field_source *)source;
+  tsr__cell cells[TSR_MAX_FIELDS] = { 0 };
+  tsr__ask_rows below = *ask;
+  for (int c = 0; c < source->column_count; c++) cells[f->from[c]] = ask->cells[c];
+  below.cells = cells;
+  return tsr__records_read(source->children[0], &below, error);
+}
+
+static void ids_below(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                      int64_t *to)
+{
+  tsr__records_ids(source->children[0], epoch, at, count, to);
+}
+
+static void about_select(const tsr_source *source, tsr__text *out)
+{
+  const field_source *f = (const field_source *)source;
+  for (int c = 0; c < source->column_count; c++) {
+    const char *was = source->children[0]->columns[f->from[c]].name, *is = source->columns[c].name;
+    tsr__text_add(out, "%s%s", c ? "," : "", was);
+    if (strcmp(was, is) != 0) tsr__text_add(out, "=%s", is);
+  }
+}
+
+static const tsr__records_ops select_ops = { "select", read_select, ids_below, about_select, NULL };
+
+/* One name of the list, "image" or "image=pixels", in `word`, which is cut up. */
+static tsr_status select_one(const tsr_source *source, char *word, tsr__column *columns, int *from,
+                             int *count, tsr__error *error)
+{
+  char *as = strchr(word, '=');
+  if (as) *as++ = 0;
+  int c = tsr__column_find(source->columns, source->column_count, word);
+  if (c < 0) {
+    const char *names[TSR_MAX_FIELDS];
+    for (int i = 0; i < source->column_count; i++) names[i] = source->columns[i].name;
+    int near = tsr__text_nearest(word, names, source->column_count);
+    return tsr__error_set(error, TSR_EARG, "no field '%.80s'%s%.80s%s", word,
+                          near >= 0 ? "; did you mean '" : "; tsr_source_text lists them",
+                          near >= 0 ? names[near] : "", near >= 0 ? "'?" : "");
+  }
+  if (*count == TSR_MAX_FIELDS)
+    return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+  tsr__column column = source->columns[c];
+  if (as) column.name = as;
+  if (tsr__column_check(&column, error)) return error->status;
+  for (int i = 0; i < *count; i++)
+    if (from[i] == c)
+      return tsr__error_set(error, TSR_EARG, "field '%.80s' twice; expected each once", word);
+  if (tsr__column_find(columns, *count, column.name) >= 0)
+    return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'", column.name);
+  columns[*count] = column;
+  from[(*count)++] = c;
+  return TSR_OK;
+}
+
+/* The source over `source` with columns of both; `like` has what else is to be known. */
+static tsr_source *fields_of(tsr_source *source, const tsr__records_make *make,
+                             const field_source *like)
+{
+  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), make);
+  if (made->inert) return made;
+  field_source *f = (field_source *)made;
+  memcpy(f->from, like->from, sizeof f->from);
+  f->fn = like->fn;
+  f->user = like->user;
+  f->name = like->name;
+  f->seed = like->seed;
+  f->made = like->made;
+  f->row = like->row;
+  return made;
+}
+
+tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const char *site)
+{
+  const char *call = "tsr_source_select";
+  tsr__error error = { 0 };
+  tsr__column columns[TSR_MAX_FIELDS];
+  field_source like = { 0 };
+  int count = 0;
+  if (!tsr__records_usable(source))
+    return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  tsr_scope *scope = source->node.scope;
+  char *own = names && *names ? tsr__arena_text(&scope->arena, names, strlen(names)) : NULL;
+  if (!names || !*names) tsr__error_set(&error, TSR_EARG, "no names; give some, \"image,label\"");
+  else if (!own) tsr__error_set(&error, TSR_ENOMEM, "no memory for names");
+  for (char *at = own; at && !error.status;) {
+    char *end = strchr(at, ',');
+    if (end) *end = 0;
+    select_one(source, at, columns, like.from, &count, &error);
+    at = end ? end + 1 : NULL;
+  }
+  if (error.status) return tsr__records_refused(scope, site, call, &error);
+  tsr__records_make make = {
+    call, site, &select_ops, sizeof(field_source), source->count, columns, count, &source, 1
+  };
+  return fields_of(source, &make, &like);
+}
+
+/* ---- map ------------------------------------------------------------------------------------- */
+
+/* Some records of a question, and where their parts lie. */
+typedef struct mapping {
+  const field_source *f;
+  const tsr__ask_rows *ask; /* of the whole */
+  tsr__cell in[TSR_MAX_FIELDS];
+  bool scratch[TSR_MAX_FIELDS]; /* in the scratch, row by row, instead of by place */
+  char *room;
+  int64_t first, count;
+} mapping;
+
+static tsr_status read_inputs(mapping *m, tsr__error *error)
+{
+  const tsr_source *below = m->f->source.children[0];
+  int64_t place[TSR__BLOCK];
+  /* Scratch rows are numbered from 0, rows of cells by place: two questions, as cells of one
+   * question share their places. */
+  for (int which = 0; which < 2 && !error->status; which++) {
+    tsr__cell cells[TSR_MAX_FIELDS] = { 0 };
+    tsr__ask_rows ask = *m->ask;
+    bool any = false;
+    for (int c = 0; c < below->column_count; c++)
+      if (m->scratch[c] == (which == 1) && m->in[c].data) cells[c] = m->in[c], any = true;
+    for (int64_t i = 0; i < m->count; i++)
+      place[i] = which ? i : tsr__place_of(m->ask, m->first + i);
+    ask.at += m->first;
+    ask.place = place;
+    ask.count = m->count;
+    ask.cells = cells;
+    if (any) tsr__records_read(below, &ask, error);
+  }
+  return error->status;
+}
+
+static tsr_status call_each(mapping *m, tsr__error *error)
+{
+  const field_source *f = m->f;
+  const tsr_source *below = f->source.children[0];
+  int64_t ids[TSR__BLOCK];
+  tsr__records_ids(below, m->ask->epoch, m->ask->at + m->first, m->count, ids);
+  for (int64_t i = 0; i < m->count; i++) {
+    const void *in[TSR_MAX_FIELDS];
+    void *out[TSR_MAX_FIELDS];
+    int64_t row = m->first + i, place = tsr__place_of(m->ask, row);
+    for (int c = 0; c < below->column_count; c++)
+      in[c] = m->in[c].data + (size_t)(m->scratch[c] ? i : place) * m->in[c].stride;
+    for (int c = f->made; c < f->source.column_count; c++)
+      out[c - f->made] = tsr__cell_of(m->ask, c, row);
+    tsr_record record = { .id = ids[i], .epoch = m->ask->epoch, .in = in, .out = out };
+    record.draw[0] = tsr__mix(tsr__mix(f->seed, (uint64_t)record.epoch), (uint64_t)record.id);
+    record.draw[1] = tsr__mix(record.draw[0], f->seed);
+    tsr__where *where = m->ask->where;
+    if (where) {
+      atomic_store_explicit(&where->record, record.id, memory_order_relaxed);
+      atomic_store_explicit(&where->name, f->name, memory_order_release);
+    }
+    tsr_status status = f->fn(&record, f->user);
+    if (where) atomic_store_explicit(&where->name, NULL, memory_order_relaxed);
+    if (status)
+      return tsr__error_set(error, status,
+                            "%s: record %lld of epoch %lld: the function returned "
+                            "%s (%s)",
+                            f->name, (long long)record.id, (long long)record.epoch,
+                            tsr_status_name(status), tsr_status_text(status));
+    if (m->ask->pipeline && tsr_pipeline_stopping(m->ask->pipeline))
+      return tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
+  }
+  return TSR_OK;
+}
+
+/* Gives each column below a place: where it is wanted, or the scratch. Columns that the function
+ * makes and nobody wants are made in the scratch as well: `own` are cells for these. */
+static void place_inputs(mapping *m, tsr__cell *own, int64_t rows)
+{
+  const field_source *f = m->f;
+  const tsr_source *below = f->source.children[0];
+  size_t used = 0;
+  for (int c = 0; c < f->made; c++) m->in[f->from[c]] = m->ask->cells[c];
+  for (int c = 0; c < below->column_count; c++) {
+    if (m->in[c].data) continue;
+    m->in[c] = (tsr__cell){ m->room + used, below->columns[c].bytes };
+    m->scratch[c] = true;
+    used += below->columns[c].bytes * (size_t)rows;
+  }
+  for (int c = f->made; c < f->source.column_count; c++)
+    if (!own[c].data) own[c] = (tsr__cell){ m->room + used, 0 };
+}
+
+static tsr_status read_map(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const field_source *f = (const field_source *)source;
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  tsr__cell cells[TSR_MAX_FIELDS];
+  size_t widest = 0;
+  bool wanted = false;
+  memcpy(cells, ask->cells, (size_t)source->column_count * sizeof *cells);
+  for (int c = f->made; c < source->column_count; c++) {
+    wanted = wanted || cells[c].data;
+    if (source->columns[c].bytes > widest) widest = source->columns[c].bytes;
+  }
+  int64_t some = f->row ? SCRATCH / (int64_t)f->row : ask->count;
+  some = some < 1 ? 1 : some > ask->count ? ask->count : some;
+  size_t bytes = f->row * (size_t)some + widest + 1;
+  char *room = tsr__new_raw(heap, bytes);
+  if (!room)
+    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for %zu bytes", f->name, bytes);
+  tsr__ask_rows own = *ask;
+  own.cells = cells;
+  mapping m = { .f = f, .ask = &own, .room = room };
+  place_inputs(&m, cells, some);
+  for (m.first = 0; m.first < ask->count && !error->status; m.first += some) {
+    m.count = ask->count - m.first < some ? ask->count - m.first : some;
+    if (!read_inputs(&m, error) && wanted) call_each(&m, error);
+  }
+  tsr__del(heap, room, bytes);
+  return error->status;
+}
+
+static void about_map(const tsr_source *source, tsr__text *out)
+{
+  const field_source *f = (const field_source *)source;
+  for (int c = f->made; c < source->column_count; c++) {
+    if (c > f->made) tsr__text_add(out, ", ");
+    tsr__column_text(&source->columns[c], out);
+  }
+  tsr__text_add(out, "; %s, seed=%llu", f->name, (unsigned long long)f->seed);
+}
+
+static const tsr__records_ops map_ops = { "map", read_map, ids_below, about_map, NULL };
+
+/* Those kept, then those made. */
+static int map_columns(const tsr_source *source, const tsr_map_args *args, tsr__column *columns,
+                       field_source *like, tsr__error *error)
+{
+  int made = 0, count = 0;
+  tsr__column own[TSR_MAX_FIELDS];
+  for (; made < TSR_MAX_FIELDS && args->fields[made].name && !error->status; made++) {
+    own[made] = (tsr__column){ .name = args->fields[made].name,
+                               .dtype = args->fields[made].dtype,
+                               .shape = args->fields[made].shape };
+    if (!tsr__column_check(&own[made], error) && tsr__column_find(own, made, own[made].name) >= 0)
+      tsr__error_set(error, TSR_EARG, "the name '%.80s' stands twice", own[made].name);
+  }
+  if (!made) tsr__error_set(error, TSR_EARG, "no .fields; say what the function makes");
+  if (error->status) return 0;
+  for (int c = 0; c < source->column_count; c++) {
+    like->row += source->columns[c].bytes;
+    if (tsr__column_find(own, made, source->columns[c].name) >= 0) continue;
+    like->from[count] = c;
+    columns[count++] = source->columns[c];
+  }
+  like->made = count;
+  if (count + made > TSR_MAX_FIELDS)
+    return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS), 0;
+  for (int i = 0; i < made; i++) {
+    like->from[count] = -1;
+    columns[count++] = own[i];
+  }
+  return count;
+}
+
+tsr_source *tsr_source_map_with(const tsr_map_args *given, const char *site)
+{
+  const char *call = "tsr_source_map";
+  tsr_map_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  tsr__column columns[TSR_MAX_FIELDS];
+  if (!given || !tsr__records_usable(given->source))
+    return tsr__records_refused(given && given->source ? given->source->node.scope : NULL, site,
+                                NULL, NULL);
+  tsr_source *source = given->source;
+  tsr_scope *scope = source->node.scope;
+  field_source like = { .fn = given->fn, .user = given->user };
+  int count = 0;
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
+    if (!args.fn) tsr__error_set(&error, TSR_EARG, "the function is NULL; give one");
+    else count = map_columns(source, &args, columns, &like, &error);
+  }
+  const char *name = args.name ? args.name : "map";
+  like.seed = args.seed;
+  like.name = tsr__arena_text(&scope->arena, name, strlen(name));
+  if (!like.name) tsr__error_set(&error, TSR_ENOMEM, "no memory for a name");
+  if (error.status) return tsr__records_refused(scope, site, call, &error);
+  tsr__records_make make = { call,  site,    &map_ops, sizeof(field_source), source->count, columns,
+                             count, &source, 1 };
+  return fields_of(source, &make, &like);
+}

@@ -1,0 +1,331 @@
+/* Several sources as one: one after the other, side by side, mixed.
+ *
+ *   concat   a a a a b b b         start[k]: the first position of source k
+ *   zip      (a,b) (a,b) (a,b)     columns of all
+ *   mix      a a b a a a b a       by weights 3 and 1
+ *
+ * A mixture is periodic: of `total` (the sum of weights) positions in a row each source has exactly
+ * its weight, by one table that is made once. Inside a period the source whose share is most
+ * overdue comes next (ties: the first one), which keeps every prefix within one record of the exact
+ * shares. */
+#include "pipeline/records.h"
+
+enum { MOST_WEIGHT = 65536, MOST_TOTAL = 1 << 20 };
+
+typedef struct many_source {
+  tsr_source source;
+  int64_t *start;  /* concat: [children + 1]; zip: the first column of each */
+  int64_t *base;   /* what is added to ids, by child */
+  int64_t *weight; /* mix: by child */
+  int64_t total;
+  uint16_t *turn; /* mix: by position in the period, whose turn it is */
+  int32_t *rank;  /* and how often that one came before in it */
+} many_source;
+
+/* The child of a position, and the position there. */
+static int find_child(const many_source *m, int64_t at, int64_t *inside)
+{
+  if (m->turn) {
+    int64_t period = at / m->total, slot = at - period * m->total;
+    *inside = period * m->weight[m->turn[slot]] + m->rank[slot];
+    return m->turn[slot];
+  }
+  int low = 0, high = m->source.child_count - 1;
+  while (low < high) {
+    int middle = (low + high + 1) / 2;
+    if (m->start[middle] <= at) low = middle;
+    else high = middle - 1;
+  }
+  *inside = at - m->start[low];
+  return low;
+}
+
+/* One question to each child that has some of the records. */
+static tsr_status read_parts(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const many_source *m = (const many_source *)source;
+  int64_t inside[TSR__BLOCK], at[TSR__BLOCK], place[TSR__BLOCK];
+  int child[TSR__BLOCK];
+  int64_t left = ask->count;
+  for (int64_t i = 0; i < ask->count; i++) child[i] = find_child(m, ask->at[i], &inside[i]);
+  for (int64_t first = 0; left && !error->status; first++) {
+    int which = child[first];
+    if (which < 0) continue; /* went with an earlier question */
+    tsr__ask_rows below = *ask;
+    below.count = 0;
+    for (int64_t i = first; i < ask->count; i++) {
+      if (child[i] != which) continue;
+      at[below.count] = inside[i];
+      place[below.count++] = tsr__place_of(ask, i);
+      child[i] = -1;
+    }
+    below.at = at;
+    below.place = place;
+    left -= below.count;
+    tsr__records_read(source->children[which], &below, error);
+  }
+  return error->status;
+}
+
+/* Ids count through the leaves, so that no two records share one; children of one leaf have its
+ * ids. */
+static void ids_parts(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                      int64_t *to)
+{
+  const many_source *m = (const many_source *)source;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t inside;
+    int child = find_child(m, at[i], &inside);
+    tsr__records_ids(source->children[child], epoch, &inside, 1, &inside);
+    to[i] = inside + m->base[child];
+  }
+}
+
+static void about_concat(const tsr_source *source, tsr__text *out)
+{
+  (void)source, (void)out;
+}
+
+static tsr_source *refused_many(tsr_source *const *sources, int count, const char *call,
+                                const tsr__error *error, const char *site)
+{
+  tsr_scope *scope = sources && count > 0 && sources[0] ? sources[0]->node.scope : NULL;
+  return tsr__records_refused(scope, site, call, error);
+}
+
+/* False: one of them is inert, which its scope has told. */
+static bool check_many(tsr_source *const *sources, int count, tsr__error *error)
+{
+  if (!sources || count < 1 || count > 4096)
+    return tsr__error_set(error, TSR_EARG, "%d sources, expected 1 to 4096", count), true;
+  for (int i = 0; i < count; i++)
+    if (!tsr__records_usable(sources[i])) return false;
+  return true;
+}
+
+static void number_leaves(many_source *m, tsr_source *const *sources)
+{
+  int64_t next = 0;
+  const tsr_source *leaf = sources[0]->leaf;
+  for (int i = 0; i < m->source.child_count; i++) {
+    int same = 0;
+    while (same < i && (!sources[i]->leaf || sources[same]->leaf != sources[i]->leaf)) same++;
+    m->base[i] = same < i ? m->base[same] : next;
+    if (same == i) next += sources[i]->extent;
+    if (sources[i]->leaf != leaf) leaf = NULL;
+  }
+  m->source.extent = next;
+  m->source.leaf = leaf;
+}
+
+static many_source *many_of(tsr_source *const *sources, const tsr__records_make *make)
+{
+  tsr_scope *scope = tsr__records_scope(sources, make->child_count);
+  many_source *m = (many_source *)tsr__records_new(scope, make);
+  if (m->source.inert) return m;
+  m->start = tsr__arena_new(&scope->arena, ((size_t)make->child_count + 1) * sizeof *m->start);
+  if (m->start)
+    m->base = tsr__arena_new(&scope->arena, ((size_t)make->child_count + 1) * sizeof *m->base);
+  if (m->base) {
+    number_leaves(m, sources);
+    return m;
+  }
+  tsr__error error = { 0 };
+  tsr__error_set(&error, TSR_ENOMEM, "no memory for the description of a source");
+  return (many_source *)tsr__records_refused(scope, make->site, make->call, &error);
+}
+
+/* ---- one after the other --------------------------------------------------------------------- */
+
+static const tsr__records_ops concat_ops = { "concat", read_parts, ids_parts, about_concat, NULL };
+
+static int64_t count_all(tsr_source *const *sources, int count, tsr__error *error)
+{
+  int64_t all = 0;
+  for (int i = 0; i < count && !error->status; i++) {
+    if (i) tsr__columns_same(sources[0], sources[i], error);
+    all += sources[i]->count;
+    if (all >= INT64_C(1) << 62)
+      tsr__error_set(error, TSR_EARG, "2^62 records or more; expected fewer");
+  }
+  return all;
+}
+
+tsr_source *tsr_source_concat_at(tsr_source *const *sources, int count, const char *site)
+{
+  const char *call = "tsr_source_concat";
+  tsr__error error = { 0 };
+  if (!check_many(sources, count, &error)) return refused_many(sources, count, call, NULL, site);
+  int64_t all = error.status ? 0 : count_all(sources, count, &error);
+  if (error.status) return refused_many(sources, count, call, &error, site);
+  tsr__records_make make = { call,
+                             site,
+                             &concat_ops,
+                             sizeof(many_source),
+                             all,
+                             sources[0]->columns,
+                             sources[0]->column_count,
+                             sources,
+                             count };
+  many_source *m = many_of(sources, &make);
+  for (int i = 0; !m->source.inert && i < count; i++)
+    m->start[i + 1] = m->start[i] + sources[i]->count;
+  return &m->source;
+}
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+static tsr_status read_zip(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const many_source *m = (const many_source *)source;
+  for (int i = 0; i < source->child_count && !error->status; i++) {
+    tsr__ask_rows below = *ask;
+    bool wanted = false;
+    below.cells = ask->cells + m->start[i];
+    for (int c = 0; c < source->children[i]->column_count; c++)
+      wanted = wanted || below.cells[c].data;
+    if (wanted) tsr__records_read(source->children[i], &below, error);
+  }
+  return error->status;
+}
+
+/* A row of a zip is known by its first part. */
+static void ids_first(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                      int64_t *to)
+{
+  tsr__records_ids(source->children[0], epoch, at, count, to);
+}
+
+static const tsr__records_ops zip_ops = { "zip", read_zip, ids_first, about_concat, NULL };
+
+static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, tsr__error *error)
+{
+  int n = 0;
+  for (int i = 0; i < count; i++)
+    for (int c = 0; c < sources[i]->column_count; c++) {
+      const tsr__column *column = &sources[i]->columns[c];
+      if (n == TSR_MAX_FIELDS)
+        return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS), 0;
+      if (tsr__column_find(out, n, column->name) >= 0)
+        return tsr__error_set(error, TSR_EARG,
+                              "two sources have a field '%.80s'; tsr_source_select renames one",
+                              column->name),
+               0;
+      out[n++] = *column;
+    }
+  return n;
+}
+
+tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char *site)
+{
+  const char *call = "tsr_source_zip";
+  tsr__error error = { 0 };
+  tsr__column columns[TSR_MAX_FIELDS];
+  if (!check_many(sources, count, &error)) return refused_many(sources, count, call, NULL, site);
+  int n = error.status ? 0 : zip_columns(sources, count, columns, &error);
+  if (error.status) return refused_many(sources, count, call, &error, site);
+  int64_t least = sources[0]->count;
+  for (int i = 1; i < count; i++)
+    if (sources[i]->count < least) least = sources[i]->count;
+  tsr__records_make make = { call, site,    &zip_ops, sizeof(many_source), least, columns,
+                             n,    sources, count };
+  many_source *m = many_of(sources, &make);
+  for (int i = 0; !m->source.inert && i < count; i++)
+    m->start[i + 1] = m->start[i] + sources[i]->column_count;
+  return &m->source;
+}
+
+/* ---- mixed ----------------------------------------------------------------------------------- */
+
+static void about_mix(const tsr_source *source, tsr__text *out)
+{
+  const many_source *m = (const many_source *)source;
+  for (int i = 0; i < source->child_count; i++)
+    tsr__text_add(out, "%s%lld", i ? ":" : "", (long long)m->weight[i]);
+}
+
+static const tsr__records_ops mix_ops = { "mix", read_parts, ids_parts, about_mix, NULL };
+
+/* Whose turn it is at each position of a period, as the quota method of Balinski and Young (1975)
+ * deals seats: of those that are not ahead of their share, (n + 1) * w / W, the one comes next that
+ * would fall behind first, which has the least (had + 1) / w. */
+static void deal_turns(many_source *m, int64_t *had)
+{
+  int children = m->source.child_count;
+  for (int64_t n = 0; n < m->total; n++) {
+    int next = -1;
+    for (int k = 0; k < children; k++) {
+      if (had[k] * m->total >= (n + 1) * m->weight[k]) continue; /* ahead of its share */
+      if (next < 0 || (had[k] + 1) * m->weight[next] < (had[next] + 1) * m->weight[k]) next = k;
+    }
+    m->turn[n] = (uint16_t)next;
+    m->rank[n] = (int32_t)had[next]++;
+  }
+}
+
+/* The first position whose record its source does not have. */
+static int64_t mix_count(const many_source *m)
+{
+  int64_t least = INT64_MAX;
+  for (int64_t slot = 0; slot < m->total; slot++) {
+    const tsr_source *child = m->source.children[m->turn[slot]];
+    int64_t weight = m->weight[m->turn[slot]], over = child->count - m->rank[slot];
+    /* Periods in which this slot can be filled. */
+    int64_t periods = over > 0 ? (over + weight - 1) / weight : 0;
+    if (periods >= (INT64_C(1) << 61) / m->total) continue;
+    if (periods * m->total + slot < least) least = periods * m->total + slot;
+  }
+  return least;
+}
+
+/* The table of a mixture, in the source's scope. */
+static tsr_status make_mix(many_source *m, const tsr_mix_part *parts, tsr__error *error)
+{
+  tsr__arena *arena = &m->source.node.scope->arena;
+  size_t children = (size_t)m->source.child_count;
+  int64_t *had = NULL;
+  m->weight = tsr__arena_new(arena, children * sizeof *m->weight);
+  uint16_t *turn = tsr__arena_new(arena, (size_t)m->total * sizeof *turn);
+  m->rank = tsr__arena_new(arena, (size_t)m->total * sizeof *m->rank);
+  if (m->weight && turn && m->rank) had = tsr__arena_new(arena, children * sizeof *had);
+  if (!had) return tsr__error_set(error, TSR_ENOMEM, "no memory for the order of a mixture");
+  m->turn = turn;
+  for (size_t i = 0; i < children; i++) {
+    m->weight[i] = parts[i].weight;
+    m->start[i + 1] = m->start[i] + parts[i].source->count;
+  }
+  deal_turns(m, had);
+  m->source.count = mix_count(m);
+  return TSR_OK;
+}
+
+tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *site)
+{
+  const char *call = "tsr_source_mix";
+  tsr__error error = { 0 };
+  tsr_source *sources[64];
+  int64_t total = 0;
+  if (!parts || count < 1 || count > 64) return tsr__records_refused(NULL, site, call, NULL);
+  for (int i = 0; i < count; i++) sources[i] = parts[i].source;
+  if (!check_many(sources, count, &error)) return refused_many(sources, count, call, NULL, site);
+  for (int i = 0; i < count && !error.status; i++) {
+    if (parts[i].weight < 1 || parts[i].weight > MOST_WEIGHT)
+      tsr__error_set(&error, TSR_EARG, "a weight of %lld, expected 1 to %d",
+                     (long long)parts[i].weight, MOST_WEIGHT);
+    total += parts[i].weight;
+  }
+  if (total > MOST_TOTAL)
+    tsr__error_set(&error, TSR_EARG, "weights of %lld in all, expected %d at most",
+                   (long long)total, MOST_TOTAL);
+  if (!error.status) count_all(sources, count, &error);
+  if (error.status) return refused_many(sources, count, call, &error, site);
+  tsr__records_make make = {
+    call,    site, &mix_ops, sizeof(many_source), 0, sources[0]->columns, sources[0]->column_count,
+    sources, count
+  };
+  many_source *m = many_of(sources, &make);
+  if (m->source.inert) return &m->source;
+  m->total = total;
+  if (!make_mix(m, parts, &error)) return &m->source;
+  return tsr__records_refused(m->source.node.scope, site, call, &error);
+}

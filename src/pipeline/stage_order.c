@@ -1,0 +1,227 @@
+/* The records of one source in another order: a part of it, a permutation, several times over.
+ *
+ * Each is a function of positions (`turn`) and nothing else: a question is turned into one of the
+ * source below it, for which the same cells are filled. So orders cost a few instructions a record,
+ * hold no records, and can begin anywhere. */
+#include "pipeline/permute.h"
+#include "pipeline/records.h"
+
+typedef struct order_source order_source;
+
+/* Positions in the source below and, where not NULL, their epoch there. */
+typedef void turn_fn(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
+                     int64_t *to);
+
+struct order_source {
+  tsr_source source;
+  turn_fn *turn;
+  uint64_t seed;
+  int64_t window, start, stop, step;
+  uint64_t windows; /* of them all, rounded up */
+};
+
+/* ---- asking below ---------------------------------------------------------------------------- */
+
+static tsr_status read_order(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const order_source *order = (const order_source *)source;
+  int64_t at[TSR__BLOCK];
+  tsr__ask_rows below = *ask;
+  order->turn(order, ask->epoch, ask->at, ask->count, at);
+  below.at = at;
+  return tsr__records_read(source->children[0], &below, error);
+}
+
+static void ids_order(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                      int64_t *to)
+{
+  const order_source *order = (const order_source *)source;
+  order->turn(order, epoch, at, count, to);
+  tsr__records_ids(source->children[0], epoch, to, count, to);
+}
+
+/* An order over `source`, with the fields of `like` beside its own. */
+static tsr_source *order_of(tsr_source *source, const char *call, const tsr__records_ops *ops,
+                            const order_source *like, const char *site)
+{
+  tsr__records_make make = { call,
+                             site,
+                             ops,
+                             sizeof(order_source),
+                             like->source.count,
+                             source->columns,
+                             source->column_count,
+                             &source,
+                             1 };
+  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  if (made->inert) return made;
+  order_source *order = (order_source *)made;
+  order->turn = like->turn;
+  order->seed = like->seed;
+  order->window = like->window;
+  order->start = like->start;
+  order->stop = like->stop;
+  order->step = like->step;
+  return made;
+}
+
+/* ---- shuffle --------------------------------------------------------------------------------- */
+
+static void turn_all(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
+                     int64_t *to)
+{
+  tsr__permutation p;
+  tsr__permutation_make(&p, (uint64_t)order->source.count, order->seed, (uint64_t)epoch);
+  tsr__permute(&p, at, to, count);
+}
+
+/* Each window is permuted by itself; the last one may be shorter. */
+static void turn_windows(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
+                         int64_t *to)
+{
+  uint64_t key = tsr__mix(order->seed, (uint64_t)epoch);
+  for (int64_t i = 0, n; i < count; i += n) {
+    int64_t window = at[i] / order->window, first = window * order->window, inside[TSR__BLOCK];
+    int64_t left = order->source.count - first;
+    tsr__permutation p;
+    tsr__permutation_make(&p, (uint64_t)(left < order->window ? left : order->window), key,
+                          (uint64_t)window);
+    for (n = 0; i + n < count && at[i + n] / order->window == window; n++)
+      inside[n] = at[i + n] - first;
+    tsr__permute(&p, inside, inside, n);
+    for (int64_t k = 0; k < n; k++) to[i + k] = first + inside[k];
+  }
+}
+
+static void about_shuffle(const tsr_source *source, tsr__text *out)
+{
+  const order_source *order = (const order_source *)source;
+  tsr__text_add(out, "seed=%llu", (unsigned long long)order->seed);
+  if (order->window) tsr__text_add(out, ", window=%lld", (long long)order->window);
+}
+
+static const tsr__records_ops shuffle_ops = { "shuffle", read_order, ids_order, about_shuffle,
+                                              NULL };
+
+tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *site)
+{
+  tsr_shuffle_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  if (!given || !tsr__records_usable(given->source))
+    return tsr__records_refused(given && given->source ? given->source->node.scope : NULL, site,
+                                NULL, NULL);
+  tsr_source *source = given->source;
+  if (!tsr__take_opts("tsr_source_shuffle", given, &args, sizeof args, &error) && args.window < 0)
+    tsr__error_set(&error, TSR_EARG, "a window of %lld records, expected 1 or more, or 0 for all",
+                   (long long)args.window);
+  if (error.status)
+    return tsr__records_refused(source->node.scope, site, "tsr_source_shuffle", &error);
+  bool all = !args.window || args.window >= source->count;
+  order_source like = { .source.count = source->count,
+                        .turn = all ? turn_all : turn_windows,
+                        .seed = args.seed,
+                        .window = all ? 0 : args.window };
+  return order_of(source, "tsr_source_shuffle", &shuffle_ops, &like, site);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static void turn_slice(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
+                       int64_t *to)
+{
+  (void)epoch;
+  for (int64_t i = 0; i < count; i++) to[i] = order->start + at[i] * order->step;
+}
+
+static void about_slice(const tsr_source *source, tsr__text *out)
+{
+  const order_source *order = (const order_source *)source;
+  tsr__text_add(out, "%lld:%lld", (long long)order->start, (long long)order->stop);
+  if (order->step != 1) tsr__text_add(out, ":%lld", (long long)order->step);
+}
+
+static const tsr__records_ops slice_ops = { "slice", read_order, ids_order, about_slice, NULL };
+
+/* Counts a border from the end where it is below 0, and brings it inside. */
+static int64_t border(int64_t at, int64_t count)
+{
+  if (at == TSR_END || at > count) return count;
+  if (at < 0) at += count;
+  return at < 0 ? 0 : at;
+}
+
+tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char *site)
+{
+  const char *call = "tsr_source_slice";
+  tsr__error error = { 0 };
+  if (!tsr__records_usable(source))
+    return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  if (range.step < 1)
+    tsr__error_set(&error, TSR_EARG, "a step of %lld, expected 1 or more", (long long)range.step);
+  if (error.status) return tsr__records_refused(source->node.scope, site, call, &error);
+  int64_t start = border(range.start, source->count), stop = border(range.stop, source->count);
+  int64_t count = stop > start ? (stop - start - 1) / range.step + 1 : 0;
+  order_source like = { .source.count = count,
+                        .turn = turn_slice,
+                        .start = start,
+                        .stop = stop > start ? stop : start,
+                        .step = range.step };
+  return order_of(source, call, &slice_ops, &like, site);
+}
+
+/* ---- again ----------------------------------------------------------------------------------- */
+
+/* Positions of the r-th time are asked of another epoch below, so runs of one time go together. */
+static tsr_status read_repeat(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const order_source *order = (const order_source *)source;
+  int64_t at[TSR__BLOCK], place[TSR__BLOCK], each = source->children[0]->count, n;
+  for (int64_t i = 0; i < ask->count && !error->status; i += n) {
+    int64_t time = ask->at[i] / each;
+    for (n = 0; i + n < ask->count && ask->at[i + n] / each == time; n++) {
+      at[n] = ask->at[i + n] - time * each;
+      place[n] = tsr__place_of(ask, i + n);
+    }
+    tsr__ask_rows below = *ask;
+    below.epoch = ask->epoch * order->stop + time;
+    below.at = at;
+    below.place = place;
+    below.count = n;
+    tsr__records_read(source->children[0], &below, error);
+  }
+  return error->status;
+}
+
+static void ids_repeat(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                       int64_t *to)
+{
+  const order_source *order = (const order_source *)source;
+  int64_t each = source->children[0]->count;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t time = at[i] / each, inside = at[i] - time * each;
+    tsr__records_ids(source->children[0], epoch * order->stop + time, &inside, 1, &to[i]);
+  }
+}
+
+static void about_repeat(const tsr_source *source, tsr__text *out)
+{
+  tsr__text_add(out, "%lld", (long long)((const order_source *)source)->stop);
+}
+
+static const tsr__records_ops repeat_ops = { "repeat", read_repeat, ids_repeat, about_repeat,
+                                             NULL };
+
+tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *site)
+{
+  const char *call = "tsr_source_repeat";
+  tsr__error error = { 0 };
+  if (!tsr__records_usable(source))
+    return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  int64_t most = source->count ? (INT64_C(1) << 61) / source->count : INT64_MAX;
+  if (times < 0 || times > most)
+    tsr__error_set(&error, TSR_EARG, "%lld times %lld records, expected 0 to 2^61 in all",
+                   (long long)times, (long long)source->count);
+  if (error.status) return tsr__records_refused(source->node.scope, site, call, &error);
+  order_source like = { .source.count = source->count * times, .stop = times };
+  return order_of(source, call, &repeat_ops, &like, site);
+}

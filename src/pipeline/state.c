@@ -1,0 +1,121 @@
+/* Where a pipeline is, as bytes that another one begins with.
+ *
+ *   "TSRPIPE1" | hash of what follows (8) | epoch (8) | batch in it (8) | order (8) |
+ *   length (4) | text of the source and of what decides its batches
+ *
+ * Numbers are little-endian. The order of records is arithmetic, so that place is all there is to
+ * keep: what was filled ahead is filled again. The text is the fingerprint: one that differs is
+ * another pipeline, and the first stage where they differ is what the error shows. */
+#include "pipeline/pipeline_room.h"
+
+enum { MAGIC = 8, HEAD = MAGIC + 4 * 8 + 4 };
+static const char magic[] = "TSRPIPE1";
+
+static void put_number(unsigned char *to, uint64_t number, int bytes)
+{
+  for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(number >> 8 * i);
+}
+
+static uint64_t get_number(const unsigned char *from, int bytes)
+{
+  uint64_t number = 0;
+  for (int i = 0; i < bytes; i++) number |= (uint64_t)from[i] << 8 * i;
+  return number;
+}
+
+/* What decides which records a batch has; threads, prefetch and places do not. */
+static void fingerprint(const tsr_pipeline *p, tsr__text *out)
+{
+  static const char *const names[] = { "short", "drop", "pad", "wrap" };
+  tsr__records_about(p->source, out);
+  tsr__text_add(out, " > batch(%lld, %s)", (long long)p->args.batch_size, names[p->args.remainder]);
+}
+
+tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *needed)
+{
+  if (!p || p->inert) return TSR_EARG;
+  tsr__text text;
+  tsr__text_init(&text, &p->node.scope->rt->heap);
+  fingerprint(p, &text);
+  size_t length = text.length, size = HEAD + length;
+  tsr_status status = text.failed ? TSR_ENOMEM : TSR_OK;
+  if (!status && needed) *needed = size;
+  if (!status && out && room < size) status = TSR_EARG;
+  if (!status && out) {
+    unsigned char *to = out;
+    int64_t each = p->batches ? p->batches : 1;
+    memcpy(to, magic, MAGIC);
+    put_number(to + 16, (uint64_t)(p->delivered / each), 8);
+    put_number(to + 24, (uint64_t)(p->delivered % each), 8);
+    put_number(to + 32, p->order, 8);
+    put_number(to + 40, length, 4);
+    memcpy(to + HEAD, tsr__text_get(&text), length);
+    put_number(to + 8, tsr__hash(to + 16, size - 16, 0), 8);
+  }
+  tsr__text_free(&text);
+  return status;
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+/* The stage that begins at `at`, up to " > ". */
+static int stage_length(const char *at)
+{
+  const char *end = strstr(at, " > ");
+  return end ? (int)(end - at) : (int)strlen(at);
+}
+
+/* The first stage where two texts differ. */
+static tsr_status tell_difference(const char *saved, const char *now, tsr__error *error)
+{
+  int stage = 1;
+  for (;;) {
+    int a = stage_length(saved), b = stage_length(now);
+    bool same = a == b && !memcmp(saved, now, (size_t)a);
+    if (!same || !saved[a] || !now[b])
+      return tsr__error_set(error, TSR_ESTATE,
+                            "the state is of another pipeline: stage %d was '%.*s' and is '%.*s'; "
+                            "open the pipeline as it was when it was saved",
+                            stage, a > 300 ? 300 : a, saved, b > 300 ? 300 : b, now);
+    saved += a + 3;
+    now += b + 3;
+    stage++;
+  }
+}
+
+static tsr_status check_text(const tsr_pipeline *p, const char *saved, size_t length,
+                             tsr__error *error)
+{
+  tsr__text now, own;
+  tsr__text_init(&now, &p->node.scope->rt->heap);
+  tsr__text_init(&own, &p->node.scope->rt->heap);
+  fingerprint(p, &now);
+  tsr__text_put(&own, saved, length);
+  if (now.failed || own.failed) tsr__error_set(error, TSR_ENOMEM, "no memory for a state");
+  else if (now.length != length || memcmp(tsr__text_get(&now), saved, length) != 0)
+    tell_difference(tsr__text_get(&own), tsr__text_get(&now), error);
+  tsr__text_free(&now);
+  tsr__text_free(&own);
+  return error->status;
+}
+
+tsr_status tsr__state_load(tsr_pipeline *p, const void *state, size_t size, tsr__error *error)
+{
+  const unsigned char *from = state;
+  if (size < HEAD || memcmp(from, magic, MAGIC) != 0)
+    return tsr__error_set(error, TSR_EPARSE, "%zu bytes that are no state of a pipeline", size);
+  size_t length = (size_t)get_number(from + 40, 4);
+  if (length != size - HEAD || get_number(from + 8, 8) != tsr__hash(from + 16, size - 16, 0))
+    return tsr__error_set(error, TSR_EPARSE,
+                          "the state is damaged: its %zu bytes do not hash to what it says", size);
+  if (check_text(p, (const char *)from + HEAD, length, error)) return error->status;
+  uint64_t epoch = get_number(from + 16, 8), index = get_number(from + 24, 8);
+  uint64_t each = (uint64_t)(p->batches ? p->batches : 1);
+  /* A state of more epochs than are asked for now is at the end. */
+  bool past = index >= each || epoch >= (uint64_t)INT64_MAX / each ||
+              epoch * each + index > (uint64_t)p->total;
+  p->delivered = past ? p->total : (int64_t)(epoch * each + index);
+  p->opened = p->from = p->delivered;
+  p->order = get_number(from + 32, 8);
+  return TSR_OK;
+}

@@ -1,0 +1,603 @@
+/* Pipelines: sources, batches, remainders, states, errors, ends. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "tessera.h"
+
+static const tsr_sharding unplaced;
+
+static tsr_source *range_of(tsr_scope *s, int64_t count)
+{
+  return tsr_source_range(s, count);
+}
+
+/* Reads the i64 field "index" of a batch. */
+static int64_t *indices(tsr_batch *b, int64_t *out)
+{
+  tsr_array *a = tsr_batch_field(b, "index");
+  CHECK_STATUS(tsr_read(a, out, (size_t)tsr_batch_row_count(b) * sizeof *out), TSR_OK,
+               tsr_batch_scope(b));
+  return out;
+}
+
+/* All records of a pipeline, one batch after the other; returns how many. */
+static int64_t drain(tsr_pipeline *p, int64_t *out)
+{
+  int64_t count = 0, rows[1000];
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+    indices(b, rows);
+    for (int64_t i = 0; i < tsr_batch_count(b); i++) out[count++] = rows[i];
+  }
+  return count;
+}
+
+static void check_list(tsr_source *source, const int64_t *expected, int64_t count)
+{
+  int64_t found[1000];
+  CHECK_I64(tsr_source_count(source), count);
+  tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 3);
+  CHECK_I64(drain(p, found), count);
+  CHECK_BYTES(found, expected, (size_t)count * sizeof *expected);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+}
+
+#define LIST(source, ...)                                \
+  check_list((source), (const int64_t[]){ __VA_ARGS__ }, \
+             (int64_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
+
+TEST(orders_by_hand)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *ten = range_of(s, 10);
+  LIST(ten, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+  LIST(tsr_source_slice(ten, TSR_STEPS(1, TSR_END, 4)), 1, 5, 9);
+  LIST(tsr_source_slice(ten, TSR_RANGE(-3, TSR_END)), 7, 8, 9);
+  LIST(tsr_source_take(ten, 2), 0, 1);
+  LIST(tsr_source_skip(ten, 8), 8, 9);
+  LIST(tsr_source_repeat(tsr_source_take(ten, 2), 3), 0, 1, 0, 1, 0, 1);
+  LIST(tsr_source_concat(tsr_source_take(ten, 2), tsr_source_skip(ten, 7)), 0, 1, 7, 8, 9);
+  /* Shares 3:1 of n records, rounded: a a b a, then again; it ends where `b` has no third. */
+  tsr_source *few = tsr_source_slice(ten, TSR_RANGE(8, 10));
+  tsr_source *mixed = tsr_source_mix({ ten, 3 }, { few, 1 });
+  int64_t found[20], b_seen = 0;
+  tsr_pipeline *p = tsr_pipeline_open(mixed, .batch_size = 4);
+  int64_t count = drain(p, found);
+  CHECK(count >= 8 && count <= 12);
+  for (int64_t i = 0, a_next = 0; i < count; i++) {
+    if (found[i] == a_next) a_next++;
+    else CHECK_I64(found[i], 8 + b_seen++);
+    double share = (double)(i + 1) / 4;
+    CHECK((double)b_seen < share + 1 && (double)b_seen > share - 1);
+  }
+  CHECK_I64(b_seen, 2);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(zip_and_select)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *a = tsr_source_select(range_of(s, 5), "index=a"), *b = range_of(s, 7);
+  tsr_source *both = tsr_source_zip(a, tsr_source_skip(b, 3));
+  CHECK_I64(tsr_source_count(both), 4);
+  CHECK_STR(tsr_source_text(both),
+            "(range(: 5 of index i64[]) > select(index=a) | range(: 7 of index i64[]) > "
+            "slice(3:7)) > zip()");
+  tsr_pipeline *p = tsr_pipeline_open(both, .batch_size = 4);
+  tsr_batch *batch = tsr_pipeline_next(p);
+  int64_t x[4];
+  CHECK_STATUS(tsr_read(tsr_sub(tsr_batch_field(batch, "index"), tsr_batch_field(batch, "a")), x,
+                        sizeof x),
+               TSR_OK, s);
+  for (int i = 0; i < 4; i++) CHECK_I64(x[i], 3);
+  tsr_batch_release(batch);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Ten records in batches of four, by what is done with the last two. */
+TEST(remainders)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=4");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const int64_t batches[] = { 3, 2, 3, 3 }, rows[] = { 2, 0, 4, 4 }, real[] = { 2, 0, 2, 4 };
+  for (int r = 0; r < 4; r++) {
+    tsr_pipeline *p =
+        tsr_pipeline_open(range_of(s, 10), .batch_size = 4, .on = tsr_on(mesh, "data"),
+                          .remainder = (tsr_remainder)r, .ids = true);
+    CHECK_I64(tsr_pipeline_batch_count(p), batches[r]);
+    int64_t n = 0, x[4], ones;
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); n++, tsr_batch_release(b)) {
+      CHECK_I64(tsr_batch_index(b), n);
+      CHECK_I64(tsr_batch_row_count(b), n < 2 ? 4 : rows[r]);
+      CHECK_I64(tsr_batch_count(b), n < 2 ? 4 : real[r]);
+      CHECK_STATUS(tsr_read_i64(tsr_sum(tsr_cast(tsr_batch_mask(b), TSR_I64)), &ones), TSR_OK, s);
+      CHECK_I64(ones, tsr_batch_count(b));
+      indices(b, x);
+      for (int64_t i = 0; i < tsr_batch_row_count(b); i++) {
+        bool filler = i >= tsr_batch_count(b);
+        CHECK_I64(x[i], filler ? 0 : (n * 4 + i) % 10);
+        CHECK_I64(tsr_batch_ids(b)[i], filler ? -1 : (n * 4 + i) % 10);
+      }
+    }
+    CHECK_I64(n, batches[r]);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(no_records_are_no_batches)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (int shuffle = 0; shuffle < 2; shuffle++) {
+    tsr_pipeline *p =
+        tsr_pipeline_open(range_of(s, 0), .batch_size = 4, .shuffle = shuffle, .epochs = -1);
+    CHECK(!tsr_pipeline_next(p));
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Each epoch has every record once, in an order of its own. */
+TEST(epochs_are_permutations)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=8");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_pipeline *p = tsr_pipeline_open(range_of(s, 103), .batch_size = 16, .shuffle = true,
+                                      .seed = 7, .epochs = 3, .on = tsr_on(mesh, "data"));
+  int64_t x[309];
+  CHECK_I64(drain(p, x), 309);
+  for (int e = 0; e < 3; e++) {
+    bool met[103] = { 0 };
+    for (int i = 0; i < 103; i++) met[x[e * 103 + i]] = true;
+    for (int i = 0; i < 103; i++) CHECK(met[i]);
+    if (e) CHECK(memcmp(x, x + 103 * e, 103 * sizeof *x));
+  }
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Bools (bits on devices), cut columns and replicas, from one archive that the library wrote. */
+TEST(archives_in_their_shards)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=2,model=4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *n = tsr_iota(s, TSR_I32, TSR_SHAPE(100, 6), 0, unplaced), *flag;
+  n = tsr_add(tsr_mul(n, 10), tsr_iota(s, TSR_I32, TSR_SHAPE(100, 6), 1, unplaced));
+  flag = tsr_eq(tsr_mod(n, 3), 0);
+  CHECK_STATUS(tsr_save_npz(s, test_tmp("a.npz"), { "n", n }, { "flag", flag }), TSR_OK, s);
+  tsr_pipeline *p = tsr_pipeline_open(tsr_source_npz(s, test_tmp("a.npz")), .batch_size = 30,
+                                      .shuffle = true, .ids = true, .on = tsr_on(mesh, "data"),
+                                      .fields = { { "n", tsr_on(mesh, "data,model") } });
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  int64_t batches = 0;
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); batches++, tsr_batch_release(b)) {
+    int32_t x[30 * 6];
+    bool f[30 * 6];
+    size_t cells = (size_t)tsr_batch_row_count(b) * 6;
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, "n"), x, cells * sizeof *x), TSR_OK, s);
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, "flag"), f, cells), TSR_OK, s);
+    for (size_t i = 0; i < cells; i++) {
+      CHECK_I64(x[i], tsr_batch_ids(b)[i / 6] * 10 + (int64_t)(i % 6));
+      CHECK_I64(f[i], x[i] % 3 == 0);
+    }
+  }
+  CHECK_I64(batches, 4);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* A file is read as memory is; what it lacks later is an error with its name. */
+TEST(files_by_record)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *n = tsr_iota(s, TSR_F64, TSR_SHAPE(500, 3), 0, unplaced);
+  CHECK_STATUS(tsr_save_npy(n, test_tmp("n.npy")), TSR_OK, s);
+  tsr_source *file = tsr_source_npy(s, test_tmp("n.npy"));
+  for (int shuffle = 0; shuffle < 2; shuffle++) {
+    tsr_pipeline *p = tsr_pipeline_open(file, .batch_size = 64, .shuffle = shuffle, .ids = true);
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      double x[64 * 3];
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "data"), x,
+                            (size_t)tsr_batch_row_count(b) * 3 * sizeof *x),
+                   TSR_OK, s);
+      for (int64_t i = 0; i < tsr_batch_row_count(b) * 3; i++)
+        CHECK_I64((int64_t)x[i], tsr_batch_ids(b)[i / 3]);
+    }
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK(!truncate(test_tmp("n.npy"), 4000));
+  tsr_pipeline *p = tsr_pipeline_open(file, .batch_size = 500);
+  CHECK(!tsr_pipeline_next(p));
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_EIO, NULL);
+  CHECK_STR_HAS(tsr_message(s), "n.npy");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- functions of records -------------------------------------------------------------------- */
+
+static tsr_status square(const tsr_record *r, void *user)
+{
+  int64_t index;
+  memcpy(&index, r->in[0], sizeof index);
+  double squared = (double)(index * index) + *(const double *)user;
+  memcpy(r->out[0], &squared, sizeof squared);
+  return index == r->id ? TSR_OK : TSR_EARG;
+}
+
+static tsr_status draw(const tsr_record *r, void *user)
+{
+  (void)user;
+  memcpy(r->out[0], r->draw, sizeof r->draw);
+  return TSR_OK;
+}
+
+TEST(functions_of_records)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=4");
+  tsr_scope *s = tsr_scope_open(rt);
+  double half = 0.5;
+  tsr_source *made = tsr_source_map(range_of(s, 1000), square, .user = &half,
+                                    .fields = { { "square", TSR_F64, { 0 } } });
+  CHECK_I64(tsr_source_field_count(made), 2);
+  tsr_pipeline *p =
+      tsr_pipeline_open(made, .batch_size = 300, .shuffle = true, .on = tsr_on(mesh, "data"));
+  double rest, all = 0;
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+    tsr_array *i = tsr_cast(tsr_batch_field(b, "index"), TSR_F64);
+    tsr_array *over = tsr_sub(tsr_batch_field(b, "square"), tsr_mul(i, i));
+    CHECK_STATUS(tsr_read_scalar(tsr_sum(over), &rest), TSR_OK, s);
+    all += rest;
+  }
+  CHECK_F64_BITS(all, 500);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Draws belong to the record: order, batch size and threads do not change them; epochs do. */
+TEST(draws_belong_to_records)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  static uint64_t first[2][50][2];
+  tsr_source *drawn = tsr_source_map(range_of(s, 50), draw, .seed = 9,
+                                     .fields = { { "bits", TSR_U64, TSR_SHAPE(2) } });
+  for (int round = 0; round < 2; round++) {
+    tsr_pipeline *p = tsr_pipeline_open(drawn, .batch_size = 7 + 4 * round, .shuffle = round,
+                                        .epochs = 2, .ids = true, .threads = round ? -1 : 3);
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      uint64_t x[16][2];
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "bits"), x,
+                            (size_t)tsr_batch_row_count(b) * sizeof *x),
+                   TSR_OK, s);
+      for (int64_t i = 0; i < tsr_batch_row_count(b); i++) {
+        uint64_t *kept = first[tsr_batch_epoch(b)][tsr_batch_ids(b)[i]];
+        if (round) CHECK_BYTES(x[i], kept, sizeof *x);
+        else memcpy(kept, x[i], sizeof *x);
+      }
+    }
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  CHECK(memcmp(first[0], first[1], sizeof first[0]));
+  CHECK(first[0][0][0] != first[0][1][0]);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static tsr_status fails_late(const tsr_record *r, void *user)
+{
+  memcpy(r->out[0], r->in[0], sizeof(int64_t));
+  return r->id >= *(const int64_t *)user ? TSR_EARG : TSR_OK;
+}
+
+/* The batches before the first bad record come; its error names it, whatever the threads. */
+TEST(failing_functions_name_the_record)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  int64_t bad = 700;
+  for (int threads = -1; threads < 4; threads++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_source *made = tsr_source_map(range_of(s, 100000), fails_late, .user = &bad,
+                                      .name = "check", .fields = { { "index", TSR_I64, { 0 } } });
+    tsr_pipeline *p = tsr_pipeline_open(made, .batch_size = 300, .threads = threads);
+    int64_t x[1000];
+    CHECK_I64(drain(p, x), 600);
+    CHECK(!tsr_pipeline_next(p));
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_EARG, NULL);
+    CHECK_STR_HAS(tsr_message(s), "tsr_pipeline_next: check: record 700 of epoch 0");
+    CHECK(tsr_pipeline_stopping(p));
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* ---- maps on the devices --------------------------------------------------------------------- */
+
+static tsr_array *scale(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *x = tsr_cast(tsr_field(in[0], "index"), TSR_F32);
+  return tsr_tree(s, { "half", tsr_mul(x, 0.5) }, { "index", tsr_field(in[0], "index") });
+}
+
+TEST(traced_maps)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=8");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_function *f = tsr_function_make(s, scale, .name = "scale");
+  tsr_pipeline *p =
+      tsr_pipeline_open(range_of(s, 64), .batch_size = 16, .map = f, .on = tsr_on(mesh, "data"));
+  double sum, all = 0;
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+    CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_batch_field(b, "half")), &sum), TSR_OK, s);
+    all += sum;
+  }
+  CHECK_F64_BITS(all, 0.5 * 63 * 64 / 2);
+  CHECK_I64(tsr_trace_count(f), 1);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* What was made of a batch and kept outlives it. */
+TEST(kept_results_outlive_batches)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_pipeline *p = tsr_pipeline_open(range_of(s, 40), .batch_size = 10);
+  tsr_array *sums[4];
+  for (int i = 0; i < 4; i++) {
+    tsr_batch *b = tsr_pipeline_next(p);
+    sums[i] = tsr_keep(s, tsr_sum(tsr_batch_field(b, "index")));
+    tsr_batch_release(b);
+  }
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  for (int i = 0; i < 4; i++) {
+    int64_t sum;
+    CHECK_STATUS(tsr_read_i64(sums[i], &sum), TSR_OK, s);
+    CHECK_I64(sum, 45 + 100 * i);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+static tsr_pipeline *shuffled(tsr_scope *s, uint64_t seed, int threads, const void *state,
+                              size_t size)
+{
+  return tsr_pipeline_open(range_of(s, 103), .batch_size = 10, .shuffle = true, .seed = seed,
+                           .epochs = 2, .threads = threads, .prefetch = threads + 2, .state = state,
+                           .state_size = size);
+}
+
+/* Saved behind every batch, its end included, and restored with other threads: what follows is
+ * what would have followed, no record twice and none missing. */
+TEST(states_go_on_exactly)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t whole[206], head[206], tail[206], rows[10];
+  tsr_pipeline *p = shuffled(s, 7, 2, NULL, 0);
+  CHECK_I64(drain(p, whole), 206);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  for (int stop = 0; stop <= 22; stop++) {
+    char state[500];
+    size_t size;
+    p = shuffled(s, 7, stop % 4, NULL, 0);
+    int64_t got = 0;
+    for (int i = 0; i < stop; i++) {
+      tsr_batch *b = tsr_pipeline_next(p);
+      indices(b, rows);
+      memcpy(head + got, rows, (size_t)tsr_batch_count(b) * sizeof *rows);
+      got += tsr_batch_count(b);
+      tsr_batch_release(b);
+    }
+    CHECK_STATUS(tsr_pipeline_save(p, state, sizeof state, &size), TSR_OK, s);
+    CHECK(size < 300);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+    p = shuffled(s, 7, 3 - stop % 4, state, size);
+    int64_t more = drain(p, tail);
+    CHECK_I64(got + more, 206);
+    CHECK_BYTES(head, whole, (size_t)got * sizeof *head);
+    CHECK_BYTES(tail, whole + got, (size_t)more * sizeof *tail);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(states_of_others_are_refused)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  char state[500], bad[500];
+  size_t size;
+  tsr_pipeline *p = shuffled(s, 7, 1, NULL, 0);
+  CHECK_STATUS(tsr_pipeline_save(p, NULL, 0, &size), TSR_OK, s);
+  CHECK_STATUS(tsr_pipeline_save(p, state, size - 1, NULL), TSR_EARG, NULL);
+  CHECK_STATUS(tsr_pipeline_save(p, state, sizeof state, &size), TSR_OK, s);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  p = shuffled(s, 8, 1, state, size);
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "stage 2 was 'shuffle(seed=7)' and is 'shuffle(seed=8)'");
+  tsr_scope_clear(s);
+  /* Every byte that is changed, and every length, is found. */
+  for (size_t i = 0; i < size; i++) {
+    memcpy(bad, state, size);
+    bad[i] ^= 0x20;
+    p = shuffled(s, 7, 1, bad, size);
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_EPARSE, NULL);
+    p = shuffled(s, 7, 1, state, i);
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_EPARSE, NULL);
+    tsr_scope_clear(s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static double now(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+typedef struct slow {
+  tsr_pipeline *_Atomic p;
+  _Atomic int calls;
+} slow;
+
+static tsr_status slowly(const tsr_record *r, void *user)
+{
+  slow *how = user;
+  memcpy(r->out[0], r->in[0], sizeof(int64_t));
+  atomic_fetch_add(&how->calls, 1);
+  for (int i = 0; i < 3000 && !(how->p && tsr_pipeline_stopping(how->p)); i++) usleep(1000);
+  return TSR_OK;
+}
+
+/* From any state: right after opening, with a full ring, in the middle of batches, twice. */
+TEST(closing_wakes_everybody)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (int taken = 0; taken < 4; taken++) {
+    tsr_pipeline *p = tsr_pipeline_open(range_of(s, 1000000), .batch_size = 100, .threads = 4,
+                                        .prefetch = 1 + taken);
+    tsr_batch *held[4];
+    for (int i = 0; i < taken; i++) held[i] = tsr_pipeline_next(p);
+    if (taken == 2) usleep(20000); /* the ring is full */
+    double begin = now();
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+    CHECK(now() - begin < 0.5);
+    CHECK(!tsr_pipeline_next(p));
+    int64_t x[100];
+    for (int i = 0; i < taken; i++) CHECK_I64(indices(held[i], x)[99], 100 * i + 99);
+    for (int i = 0; i < taken; i++) tsr_batch_release(held[i]);
+  }
+  slow how = { 0 };
+  tsr_source *made = tsr_source_map(range_of(s, 1000), slowly, .user = &how,
+                                    .fields = { { "index", TSR_I64, { 0 } } });
+  how.p = tsr_pipeline_open(made, .batch_size = 10);
+  while (!how.calls) usleep(1000);
+  double begin = now();
+  CHECK_I64(tsr_pipeline_close(how.p), TSR_OK);
+  CHECK(now() - begin < 1);
+  /* Closed by its scope, with batches that nobody released. */
+  tsr_pipeline *left = tsr_pipeline_open(range_of(s, 1000), .batch_size = 10);
+  CHECK(tsr_pipeline_next(left));
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static bool never(const char *what, int64_t done, int64_t total, void *user)
+{
+  (void)what, (void)done, (void)total;
+  return !*(bool *)user;
+}
+
+TEST(waiting_can_be_cancelled)
+{
+  bool cancel = false;
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .progress = never, .progress_user = &cancel);
+  tsr_scope *s = tsr_scope_open(rt);
+  slow how = { 0 };
+  tsr_source *made = tsr_source_map(range_of(s, 10), slowly, .user = &how,
+                                    .fields = { { "index", TSR_I64, { 0 } } });
+  how.p = tsr_pipeline_open(made, .batch_size = 10);
+  while (!how.calls) usleep(1000);
+  cancel = true;
+  double begin = now();
+  CHECK(!tsr_pipeline_next(how.p));
+  CHECK(now() - begin < 1);
+  CHECK_STATUS(tsr_pipeline_close(how.p), TSR_ECANCELLED, NULL);
+  CHECK_STATUS(tsr_scope_status(s), TSR_ECANCELLED, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- wrong calls ----------------------------------------------------------------------------- */
+
+#define REFUSED(call, status, part)               \
+  do {                                            \
+    (void)(call);                                 \
+    CHECK_STATUS(tsr_scope_status(s), status, s); \
+    CHECK_STR_HAS(tsr_message(s), part);          \
+    tsr_scope_clear(s);                           \
+  } while (0)
+
+TEST(wrong_calls)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *ten = range_of(s, 10);
+  float x[10] = { 0 };
+  REFUSED(range_of(s, -1), TSR_EARG, "-1 records");
+  REFUSED(tsr_source_npz(s, test_tmp("none.npz")), TSR_EIO, "none.npz");
+  REFUSED(tsr_source_npy(s, test_tmp("none.npy")), TSR_EIO, "none.npy");
+  REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, NULL }), TSR_EARG, "data is NULL");
+  REFUSED(tsr_source_memory(s, 10, { "a b", TSR_F32, { 0 }, x }), TSR_EARG, "'a b'");
+  REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }),
+          TSR_EARG, "stands twice");
+  REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "a step of 0");
+  REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, "a window of -1");
+  REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 times");
+  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "tsr_source_select renames");
+  REFUSED(tsr_source_select(ten, "indx"), TSR_EARG, "did you mean 'index'?");
+  REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight of 0");
+  tsr_source *other = tsr_source_select(ten, "index=i");
+  REFUSED(tsr_source_concat(ten, other), TSR_EARG, "index i64[]");
+  REFUSED(tsr_source_map(ten, NULL), TSR_EARG, "function is NULL");
+  REFUSED(tsr_source_map(ten, draw), TSR_EARG, "no .fields");
+  REFUSED(tsr_pipeline_open(ten, .batch_size = -1), TSR_EARG, "a batch of -1");
+  REFUSED(tsr_pipeline_open(ten, .epochs = -2), TSR_EARG, "-2 epochs");
+  REFUSED(tsr_pipeline_open(ten, .threads = -2), TSR_EARG, "-2 threads");
+  REFUSED(tsr_pipeline_open(ten, .batch_size = 4, .on = tsr_on(mesh, "model")), TSR_EAXIS,
+          "field index");
+  REFUSED(tsr_pipeline_open(ten, .on = tsr_on(mesh, "data,-")), TSR_ESHAPE, "field index");
+  REFUSED(tsr_pipeline_open(ten, .fields = { { "x", tsr_on(mesh, "") } }), TSR_EARG, "'x'");
+  tsr_pipeline *p = tsr_pipeline_open(ten, .batch_size = 10);
+  tsr_batch *b = tsr_pipeline_next(p);
+  tsr_array *none = tsr_batch_field(b, "x");
+  CHECK(none && tsr_scope_status(tsr_batch_scope(b)));
+  tsr_batch_release(b);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  /* What follows from an error is inert and says nothing more. */
+  tsr_source *bad = tsr_source_shuffle(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), .seed = 1);
+  p = tsr_pipeline_open(bad, .batch_size = 4);
+  CHECK(!tsr_pipeline_next(p));
+  CHECK(tsr_pipeline_close(p) != TSR_OK);
+  CHECK_I64(tsr_source_count(bad), 0);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
