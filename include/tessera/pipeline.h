@@ -43,7 +43,7 @@ TSR_API tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const 
 /* A field in the program's memory: `count` records of `shape` one after the other, in C order, bool
  * as bytes. */
 typedef struct tsr_source_field {
-  const char *name; /* copied */
+  const char *name; /* letters, digits, '_' and '-'; copied */
   tsr_dtype dtype;
   tsr_shape shape; /* of one record */
   const void *data;
@@ -69,8 +69,14 @@ TSR_API tsr_source *tsr_source_range_at(tsr_scope *scope, int64_t count, const c
 TSR_API int64_t tsr_source_count(const tsr_source *source);
 /* How many fields a record has. Local. */
 TSR_API int tsr_source_field_count(const tsr_source *source);
-/* A field; its name lives as long as the source, and `data` is NULL. All zeros outside. Local. */
-TSR_API tsr_source_field tsr_source_field_of(const tsr_source *source, int index);
+/* A field of a record. */
+typedef struct tsr_record_field {
+  const char *name; /* letters, digits, '_' and '-' */
+  tsr_dtype dtype;
+  tsr_shape shape; /* of one record */
+} tsr_record_field;
+/* A field; its name lives as long as the source. All zeros outside. Local. */
+TSR_API tsr_record_field tsr_source_field_of(const tsr_source *source, int index);
 /* What a source is made of, as text: "npz(train.npz: 1797 of image u8[8,8], label u8) >
  * shuffle(seed=7)". Lives as long as the scope; "" out of memory. Local. */
 TSR_API const char *tsr_source_text(tsr_source *source);
@@ -141,7 +147,7 @@ typedef struct tsr_map_args {
   tsr_source *source;
   tsr_record_fn *fn;
   void *user;                              /* borrowed as long as the source lives */
-  tsr_source_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
+  tsr_record_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
   uint64_t seed;                           /* of its draws */
   const char *name;                        /* in messages and states, copied; NULL: "map" */
 } tsr_map_args;

@@ -177,11 +177,11 @@ int tsr_source_field_count(const tsr_source *source)
   return tsr__records_usable(source) ? source->column_count : 0;
 }
 
-tsr_source_field tsr_source_field_of(const tsr_source *source, int index)
+tsr_record_field tsr_source_field_of(const tsr_source *source, int index)
 {
-  if (index < 0 || index >= tsr_source_field_count(source)) return (tsr_source_field){ 0 };
+  if (index < 0 || index >= tsr_source_field_count(source)) return (tsr_record_field){ 0 };
   const tsr__column *c = &source->columns[index];
-  return (tsr_source_field){ .name = c->name, .dtype = c->dtype, .shape = c->shape };
+  return (tsr_record_field){ .name = c->name, .dtype = c->dtype, .shape = c->shape };
 }
 
 const char *tsr_source_text(tsr_source *source)

@@ -504,7 +504,7 @@ TEST(closing_wakes_everybody)
     for (int i = 0; i < taken; i++) CHECK_I64(indices(held[i], x)[99], 100 * i + 99);
     for (int i = 0; i < taken; i++) tsr_batch_release(held[i]);
   }
-  slow how = { 0 };
+  slow how = { .calls = 0 };
   tsr_source *made = tsr_source_map(range_of(s, 1000), slowly, .user = &how,
                                     .fields = { { "index", TSR_I64, { 0 } } });
   how.p = tsr_pipeline_open(made, .batch_size = 10);
@@ -530,7 +530,7 @@ TEST(waiting_can_be_cancelled)
   bool cancel = false;
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .progress = never, .progress_user = &cancel);
   tsr_scope *s = tsr_scope_open(rt);
-  slow how = { 0 };
+  slow how = { .calls = 0 };
   tsr_source *made = tsr_source_map(range_of(s, 10), slowly, .user = &how,
                                     .fields = { { "index", TSR_I64, { 0 } } });
   how.p = tsr_pipeline_open(made, .batch_size = 10);

@@ -1528,3 +1528,33 @@ static void compare(const char *found, const char *expected)
 
 TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
 {
+  void (*const parts[])(
+      void) = { elements,        reductions, views,    several,        taking,    finding,
+                sorting,         products,   places,   tensors,        files,     terminals,
+                indices_in_runs, functions,  compiled, taps,           profiles,  saved,
+                mapping,         training,   loops,    memory_in_runs, processes, data_of_processes,
+                checkpoints,     pipelines };
+  const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
+  char *text = NULL, *names = NULL;
+  size_t size, names_size;
+  page = open_memstream(&text, &size);
+  called = open_memstream(&names, &names_size);
+  fputs("\n", called);
+  open_world();
+  for (size_t at = 0; at < sizeof parts / sizeof *parts; at++) parts[at]();
+  fclose(page);
+  fclose(called);
+  look_for_all(names);
+  tsr_runtime_close(rt);
+  tsr_runtime_close(other);
+  CHECK(cases >= 400);
+  if (write && *write == '1') {
+    test_write(path, text, size);
+  } else {
+    char *golden = test_read(path, NULL);
+    compare(text, golden);
+    free(golden);
+  }
+  free(names);
+  free(text);
+}
