@@ -1,5 +1,5 @@
-/* Files that several processes read together: each opens the same file by itself, and what one finds
- * wrong all are told.
+/* Files that several processes read together: each opens the same file by itself, and what one
+ * finds wrong all are told.
  *
  *   process 0   opens  x.csv   4 columns, 812 bytes  |  the same everywhere, or an error that names
  *   process 1   opens  x.csv   4 columns, 812 bytes  |  who has what
