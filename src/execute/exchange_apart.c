@@ -187,11 +187,11 @@ static void by_order(crossing *c, int what, int part, int worker)
 
 /* A run of rows from one buffer to another. */
 typedef struct strip {
+  tsr__buffer *read, *write;
   int64_t from_rows, from, to_rows, to, count;
 } strip;
 
-static void copy_strip(const crossing *c, int what, const strip *s, tsr__buffer *from,
-                       tsr__buffer *to, tsr__traffic *traffic)
+static void copy_strip(const crossing *c, int what, const strip *s, tsr__traffic *traffic)
 {
   tsr__box_copy copy = { .dtype = dtype_of(c, what),
                          .rank = 1,
@@ -200,7 +200,7 @@ static void copy_strip(const crossing *c, int what, const strip *s, tsr__buffer 
                          .to_dims = &s->to_rows,
                          .to_start = &s->to,
                          .size = &s->count };
-  tsr__devices_of(c->ask->rt)->ops->copy(&copy, from, to, traffic);
+  tsr__devices_of(c->ask->rt)->ops->copy(&copy, s->read, s->write, traffic);
 }
 
 /* One task a sender: values and validity use the same working memory in turn. */
@@ -216,7 +216,7 @@ static void send_task(void *user, int64_t task, int worker)
     if (!to || to == from || !rows) continue;
     if (ask->dest) by_dest(c, what, part, worker);
     else if (ask->order) by_order(c, what, part, worker);
-    else copy_strip(c, what, &(strip){ rows, 0, rows, 0, rows }, from, to, &none);
+    else copy_strip(c, what, &(strip){ from, to, rows, 0, rows, 0, rows }, &none);
   }
 }
 
@@ -263,9 +263,14 @@ static void receive_task(void *user, int64_t task, int worker)
     tsr__buffer *from = c->far[what][p], *into = c->to[what] ? c->to[what][to] : NULL;
     if (!ask->counts[pair] || !from || !into) continue;
     if (tsr__progress_stops(&c->progress, worker)) return;
-    strip s = { rows_sent(c, p), c->room->start[pair], ask->rows[to], c->room->place[pair],
-                ask->counts[pair] };
-    copy_strip(c, what, &s, from, into, &c->room->traffic[to]);
+    strip s = { .read = from,
+                .write = into,
+                .from_rows = rows_sent(c, p),
+                .from = c->room->start[pair],
+                .to_rows = ask->rows[to],
+                .to = c->room->place[pair],
+                .count = ask->counts[pair] };
+    copy_strip(c, what, &s, &c->room->traffic[to]);
   }
 }
 

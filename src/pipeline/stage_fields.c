@@ -51,9 +51,15 @@ static void about_select(const tsr_source *source, tsr__text *out)
 
 static const tsr__records_ops select_ops = { "select", read_select, ids_below, about_select, NULL };
 
+/* What was selected so far: columns, and which of the source's each is. */
+typedef struct selection {
+  tsr__column columns[TSR_MAX_FIELDS];
+  int *from, count;
+} selection;
+
 /* One name of the list, "image" or "image=pixels", in `word`, which is cut up. */
-static tsr_status select_one(const tsr_source *source, char *word, tsr__column *columns, int *from,
-                             int *count, tsr__error *error)
+static tsr_status select_one(const tsr_source *source, char *word, selection *taken,
+                             tsr__error *error)
 {
   char *as = strchr(word, '=');
   if (as) *as++ = 0;
@@ -66,18 +72,18 @@ static tsr_status select_one(const tsr_source *source, char *word, tsr__column *
                           near >= 0 ? "; did you mean '" : "; tsr_source_text lists them",
                           near >= 0 ? names[near] : "", near >= 0 ? "'?" : "");
   }
-  if (*count == TSR_MAX_FIELDS)
+  if (taken->count == TSR_MAX_FIELDS)
     return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
   tsr__column column = source->columns[c];
   if (as) column.name = as;
   if (tsr__column_check(&column, error)) return error->status;
-  for (int i = 0; i < *count; i++)
-    if (from[i] == c)
+  for (int i = 0; i < taken->count; i++)
+    if (taken->from[i] == c)
       return tsr__error_set(error, TSR_EARG, "field '%.80s' twice; expected each once", word);
-  if (tsr__column_find(columns, *count, column.name) >= 0)
+  if (tsr__column_find(taken->columns, taken->count, column.name) >= 0)
     return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'", column.name);
-  columns[*count] = column;
-  from[(*count)++] = c;
+  taken->columns[taken->count] = column;
+  taken->from[taken->count++] = c;
   return TSR_OK;
 }
 
@@ -102,9 +108,8 @@ tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const ch
 {
   const char *call = "tsr_source_select";
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
   field_source like = { 0 };
-  int count = 0;
+  selection taken = { .from = like.from };
   if (!tsr__records_usable(source))
     return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
   tsr_scope *scope = source->node.scope;
@@ -114,12 +119,13 @@ tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const ch
   for (char *at = own; at && !error.status;) {
     char *end = strchr(at, ',');
     if (end) *end = 0;
-    select_one(source, at, columns, like.from, &count, &error);
+    select_one(source, at, &taken, &error);
     at = end ? end + 1 : NULL;
   }
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = {
-    call, site, &select_ops, sizeof(field_source), source->count, columns, count, &source, 1
+    call,    site, &select_ops, sizeof(field_source), source->count, taken.columns, taken.count,
+    &source, 1
   };
   return fields_of(source, &make, &like);
 }
