@@ -8,9 +8,11 @@
  *                                           from 1    from 2        which the other shares follow
  *
  * Pieces of a scattered result are finished in the process of the first device that gets them; what
- * not all members get in that of the first member. Sums are exact until they are rounded, so that
- * who combines cannot show. What travels is counted as in one process, once. */
+ * not all members get in that of the first member, and what is multiplied in order of the members.
+ * All else is exact until it is rounded, so that who combines cannot show. What travels is counted
+ * once, as in one process. */
 #include "execute/engine.h"
+#include "graph/accums.h"
 
 enum { DEAL_FIRST, DEAL_EACH, DEAL_SHARES };
 enum {
@@ -50,6 +52,10 @@ void tsr__deal(const tsr__exec *exec, tsr__crossing *c)
   int64_t elements = 0;
   c->deal = DEAL_FIRST;
   if (!exec->met || c->scattered) return;
+  for (int a = 0; a < c->accum_count; a++) {
+    const tsr__accum *accum = &exec->plan->schedule.accums[c->accums[a]];
+    if (tsr__accum_infos[accum->row].takes & TSR__TAKES_ORDERED) return;
+  }
   for (int p = 0; p < positions; p++) members += tsr__same_group(c, p, 0);
   for (int f = 0; f < c->final_count; f++) {
     const tsr__value *result = exec->values[c->finals[f]];
