@@ -79,8 +79,19 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_COORDINATOR] = { "--coordinator", "A", NULL, "run", false,
                         "where process 0 listens: HOST:PORT or unix:PATH (default a socket that "
                         "only this user can reach)" },
-  [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info", false,
-                    "split the rows over N virtual devices (default cpu:1)" },
+  [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info bench", false,
+                    "split the rows over N virtual devices (default cpu:1); bench: those of each "
+                    "process (default cpu:1, of one process cpu:2)" },
+  [OPT_ONLY] = { "--only", "NAME", "all_reduce all_gather reduce_scatter all_to_all", "bench",
+                 false, "one collective (default all)" },
+  [OPT_LEAST] = { "--min", "BYTES", NULL, "bench", false,
+                  "the smallest size (default 8); K, M and G are 2^10, 2^20 and 2^30" },
+  [OPT_MOST] = { "--max", "BYTES", NULL, "bench", false, "the largest size (default 256M)" },
+  [OPT_FACTOR] = { "--factor", "N", NULL, "bench", false,
+                   "each size is N times the one before (default 4)" },
+  [OPT_TYPE] = { "--type", "TYPE", "i32 i64 f16 bf16 f32 f64", "bench", false,
+                 "element type (default f32)" },
+  [OPT_JSON] = { "--json", NULL, NULL, "bench", false, "print JSON" },
   [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
                     "show the plan and what it moves between devices" },
   [OPT_COMPILE] = { "--compile", NULL, NULL, "function", false,
@@ -220,7 +231,27 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
            : option == OPT_WIDTH        ? "number of characters"
            : option == OPT_UNPACK_LIMIT ? "number of bytes"
            : option == OPT_PROCESSES    ? "number of processes"
+           : option == OPT_FACTOR       ? "whole number of 2 or more"
                                         : "number of rows");
+  return mistake(args->command, text, value);
+}
+
+/* Bytes: a whole number and one letter, perhaps. */
+static bool bytes(const tool_args *args, tool_opt option, int64_t otherwise, int64_t *out)
+{
+  static const char letters[] = "KMG";
+  const char *value = tool_value(args, option), *letter = NULL;
+  char *end, text[80];
+  *out = otherwise;
+  if (!value) return true;
+  errno = 0;
+  long long n = strtoll(value, &end, 10);
+  if (end != value && *end && (letter = strchr(letters, *end))) end++;
+  int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
+  *out = n << shift;
+  if (end != value && !*end && n > 0 && n <= INT64_C(1) << 40 >> shift && !errno) return true;
+  snprintf(text, sizeof text, "%s takes a number of bytes, such as 64K, not",
+           tool_options[option].name);
   return mistake(args->command, text, value);
 }
 
@@ -280,7 +311,7 @@ static bool numbers(tool_args *args)
          number(args, OPT_ROWS, &args->rows) && number(args, OPT_WIDTH, &args->width) &&
          number(args, OPT_SKIP, &args->skip) &&
          number(args, OPT_UNPACK_LIMIT, &args->unpack_limit) &&
-         number(args, OPT_PROCESSES, &args->processes);
+         number(args, OPT_PROCESSES, &args->processes) && number(args, OPT_FACTOR, &args->factor);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)
@@ -301,6 +332,18 @@ static bool check_run(const tool_args *args)
   return true;
 }
 
+static bool check_bench(tool_args *args)
+{
+  if (strcmp(args->command, "bench") != 0) return true;
+  if (args->file_count != 1 || strcmp(args->files[0], "collectives") != 0)
+    return mistake("bench", "of what? There is 'collectives'", NULL);
+  if (args->factor < 0) args->factor = 4;
+  if (args->factor < 2 || args->factor > 1 << 20)
+    return mistake("bench", "--factor is 2 or more, not", tool_value(args, OPT_FACTOR));
+  return bytes(args, OPT_LEAST, 8, &args->least) &&
+         bytes(args, OPT_MOST, INT64_C(1) << 28, &args->most);
+}
+
 static bool check(tool_args *args)
 {
   const char *command = args->command;
@@ -318,7 +361,7 @@ static bool check(tool_args *args)
   if (!strcmp(command, "info") && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
   return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&
-         check_query(args) && check_run(args);
+         check_query(args) && check_run(args) && check_bench(args);
 }
 
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out)

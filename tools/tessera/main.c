@@ -56,6 +56,15 @@ const tool_command tool_commands[] = {
     "  tessera function step.tsr\n"
     "  tessera function step.tsr.gz --compile\n",
     tool_function },
+  { "bench", "collectives [OPTIONS]", "what collectives take between devices",
+    "Devices are those of one process, or of several under 'tessera run'. Each line has a size in "
+    "bytes at one place, its elements, their type, what is reduced, the time of a call, size by "
+    "time in GB/s (algbw), what of that a bus between two places would carry (busbw: 2 (n - 1) / n "
+    "of it for an all_reduce, else (n - 1) / n), and the share of the speed of copying as many "
+    "bytes as all places read and write.",
+    "  tessera bench collectives --devices cpu:4 --max 64M\n"
+    "  tessera run -n 4 tessera bench collectives --only all_reduce --json\n",
+    tool_bench },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",

@@ -10,6 +10,7 @@
  *   commands.c  what each command does with files
  *   shard.c     drawings of shardings
  *   launch.c    several processes of one program
+ *   bench.c     what collectives take
  *   signature.c saved functions */
 #ifndef TOOL_H
 #define TOOL_H
@@ -62,6 +63,12 @@ typedef enum tool_opt {
   OPT_PROCESSES,
   OPT_COORDINATOR,
   OPT_DEVICES,
+  OPT_ONLY,
+  OPT_LEAST,
+  OPT_MOST,
+  OPT_FACTOR,
+  OPT_TYPE,
+  OPT_JSON,
   OPT_EXPLAIN,
   OPT_COMPILE,
   OPT_HELP,
@@ -90,7 +97,7 @@ typedef struct tool_args {
   tool_opt step[2 * TOOL_MOST]; /* --where and --with in the order in which they stand */
   int step_count;
   int64_t limit, tail, sample, seed, rows, width, skip, unpack_limit; /* -1: not given */
-  int64_t processes;
+  int64_t processes, least, most, factor;
   char *const *program; /* run: the program and its arguments; NULL: none */
 } tool_args;
 
@@ -116,6 +123,7 @@ int tool_convert(const tool_args *args);
 int tool_shard(const tool_args *args);
 int tool_run(const tool_args *args);
 int tool_function(const tool_args *args);
+int tool_bench(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
 
