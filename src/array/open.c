@@ -1,6 +1,7 @@
 /* Opening a runtime: the parts of all rooms, put together in the order of their levels. */
 #include "array/array_room.h"
 #include "comm/comm.h"
+#include "comm/peers.h"
 
 #include <stdlib.h>
 
@@ -26,11 +27,24 @@ static tsr_status deal_out(tsr_runtime *rt, devices_of whose, const char *device
   return TSR_OK;
 }
 
+/* What a runtime is opened with. */
+typedef struct opening {
+  const char *devices;
+  devices_of whose;
+  bool counted; /* the user says how many threads */
+} opening;
+
 /* From the lowest level up, as each stands on those before; what fails is kept in the runtime. */
-static void install(tsr_runtime *rt, const char *devices, devices_of whose)
+static void install(tsr_runtime *rt, const opening *o)
 {
+  const char *devices = o->devices;
+  devices_of whose = o->whose;
   bool several = tsr_process_count(rt) > 1;
   tsr_status status = several ? tsr__comm_share(rt) : TSR_OK;
+  /* Workers of several processes on the same cores would only take them from each other. No thread
+   * has been started yet. */
+  if (!status && several && !o->counted)
+    rt->opts.threads = tsr__peers_cores(rt->slots[TSR__SLOT_PEERS]);
   if (!status) status = tsr__topology_install(rt, devices);
   if (!status && several) status = deal_out(rt, whose, devices);
   if (!status) status = tsr__devices_install(rt);
@@ -54,9 +68,11 @@ static void join(tsr_runtime *rt, const char *devices, const tsr_process_opts *o
 
 tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *opts)
 {
-  tsr_runtime *rt = tsr__runtime_new(HAS(opts, runtime) ? opts->runtime : NULL);
+  const tsr_runtime_opts *own = HAS(opts, runtime) ? opts->runtime : NULL;
+  tsr_runtime *rt = tsr__runtime_new(own);
   if (tsr_runtime_status(rt) == TSR_OK) join(rt, devices, opts);
-  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices, OF_PROCESS);
+  if (tsr_runtime_status(rt) == TSR_OK)
+    install(rt, &(opening){ devices, OF_PROCESS, own && own->threads > 0 });
   return rt;
 }
 
@@ -79,7 +95,8 @@ tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *
   tsr_runtime *rt = tsr__runtime_new(opts);
   bool several = is_one_of_several(devices);
   if (several && tsr_runtime_status(rt) == TSR_OK) join(rt, devices, NULL);
-  if (tsr_runtime_status(rt) == TSR_OK) install(rt, devices, OF_ALL);
+  if (tsr_runtime_status(rt) == TSR_OK)
+    install(rt, &(opening){ devices, OF_ALL, opts && opts->threads > 0 });
   return rt;
 }
 

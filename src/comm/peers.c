@@ -87,8 +87,8 @@ struct tsr__peers {
   size_t used;
   free_list free[SIZES];
   int sizes;
-  pthread_mutex_t run_lock; /* recursive: held from enter to leave */
-  int depth, spins;
+  pthread_mutex_t run_lock;  /* recursive: held from enter to leave */
+  int depth, spins, sharing; /* sharing: processes that may use this one's cores */
   uint64_t run, meeting;
   bool compared; /* whether all began this run alike */
   int told;      /* the process whose word of a failure this one passes on; -1: none */
@@ -118,6 +118,12 @@ int tsr__peers_count(const tsr__peers *peers)
   return peers->start.count;
 }
 
+int tsr__peers_cores(const tsr__peers *peers)
+{
+  int cores = tsr__core_count() / peers->sharing;
+  return cores > 1 ? cores : 1;
+}
+
 /* ---- segments -------------------------------------------------------------------------------- */
 
 /* Four times the machine's memory: addresses are never given back, only pages are. */
@@ -134,7 +140,16 @@ static size_t segment_size(void)
 typedef struct greeting {
   int64_t pid, file;
   uint64_t size;
+  uint64_t cores; /* which ones it may use: a hash */
 } greeting;
+
+static uint64_t own_cores(void)
+{
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  (void)sched_getaffinity(0, sizeof set, &set);
+  return tsr__hash(&set, sizeof set, 0);
+}
 
 static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
                               tsr__error *error)
@@ -167,7 +182,7 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
   size_t bytes = (size_t)start->count * sizeof(greeting);
-  greeting mine = { getpid(), peers->file, segment_size() };
+  greeting mine = { getpid(), peers->file, segment_size(), own_cores() };
   greeting *all = tsr__new(peers->heap, bytes);
   if (!all) return tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
   tsr_status status = TSR_OK;
@@ -186,7 +201,9 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
                               "on one host",
                               p);
     else status = map_segment(peers, p, &all[p], error);
+    peers->sharing += all[p].cores == mine.cores;
   }
+  peers->spins = peers->sharing <= tsr__core_count() ? SPINS : 0;
   tsr__del(peers->heap, all, bytes);
   return status;
 }
@@ -229,7 +246,6 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   peers->start = *start;
   peers->used = (sizeof(head) + PAGE - 1) / PAGE * PAGE;
   pthread_mutexattr_t again;
-  peers->spins = start->count <= tsr__core_count() ? SPINS : 0;
   pthread_mutexattr_init(&again);
   pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&peers->lock, NULL);

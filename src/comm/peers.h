@@ -37,6 +37,8 @@ tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, ts
 
 int tsr__peers_index(const tsr__peers *peers);
 int tsr__peers_count(const tsr__peers *peers);
+/* How many cores there are for each of those that share this process's; 1 or more. */
+int tsr__peers_cores(const tsr__peers *peers);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
