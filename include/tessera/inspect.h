@@ -72,8 +72,8 @@ typedef struct tsr_tap_args {
  * TSR_EARG; at the terminal what the callback returned, with the line. Local. */
 TSR_API tsr_array *tsr_callback_at(const tsr_tap_args *args, const char *site);
 /* As tsr_callback, writes a line: in `format` {} stands for the elements, {type} for the type,
- * {device} for whose part it is ("all" of the whole); {{ and }} are braces. Errors: TSR_EARG for
- * other braces. Local. */
+ * {device} for whose part it is ("all" of the whole), {process} for the process that shows it: each
+ * of several shows what it has. {{ and }} are braces. Errors: TSR_EARG for other braces. Local. */
 TSR_API tsr_array *tsr_print_at(const tsr_tap_args *args, const char *site);
 
 /* Gives `log` a line whenever a body is traced anew: for what, and what is other than in the trace

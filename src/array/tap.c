@@ -1,6 +1,6 @@
 /* Arrays shown to callbacks: the calls, and how a line is written.
  *
- *   "x = {} ({type}) on {device}\n"     pieces: a character, a value, a type, a device
+ *   "x = {} ({type}) on {device}\n"     pieces: a character, a value, a type, a device, a process
  *
  * A TAP is a node that gives its operand on and shows it when it runs. Pointers are numbers in its
  * attributes: equal bytes are equal nodes, and taps of different callbacks are not. */
@@ -42,7 +42,7 @@ tsr_array *tsr_inspect_sharding_at(tsr_array *a, tsr_sharding_fn *fn, void *user
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-enum piece { AS_IS, VALUES, TYPE, DEVICE }; /* else a character */
+enum piece { AS_IS, VALUES, TYPE, DEVICE, PROCESS }; /* else a character */
 
 /* What stands in a format at `at`, and how long it is; 0 for what may not stand there. */
 static size_t next_piece(const char *at, char *out)
@@ -51,7 +51,8 @@ static size_t next_piece(const char *at, char *out)
     const char *text;
     char is;
   } pieces[] = {
-    { "{{", '{' }, { "}}", '}' }, { "{}", VALUES }, { "{type}", TYPE }, { "{device}", DEVICE }
+    { "{{", '{' },      { "}}", '}' },          { "{}", VALUES },
+    { "{type}", TYPE }, { "{device}", DEVICE }, { "{process}", PROCESS },
   };
   for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
     size_t length = strlen(pieces[i].text);
@@ -73,10 +74,16 @@ static bool good_format(const char *format)
   return length;
 }
 
+static const tsr__shown *shown_of(const tsr_seen *seen)
+{
+  return (const tsr__shown *)(const void *)seen;
+}
+
 static void add_piece(const tsr_seen *seen, char piece, tsr__text *out)
 {
   if (piece == VALUES) tsr__print_values(out, seen->dtype, &seen->shape, seen->data);
   else if (piece == TYPE) tsr__type_add(out, seen->dtype, &seen->shape, NULL);
+  else if (piece == PROCESS) tsr__text_add(out, "%d", shown_of(seen)->process);
   else if (piece != DEVICE) tsr__text_put(out, &piece, 1);
   else if (seen->device < 0) tsr__text_add(out, "all");
   else tsr__text_add(out, "%d", seen->device);
@@ -84,7 +91,7 @@ static void add_piece(const tsr_seen *seen, char piece, tsr__text *out)
 
 static tsr_status print_seen(const tsr_seen *seen, void *user)
 {
-  const tsr__tap_attr *attr = ((const tsr__shown *)(const void *)seen)->attr;
+  const tsr__tap_attr *attr = shown_of(seen)->attr;
   tsr__text line;
   char piece;
   size_t length;
@@ -122,7 +129,7 @@ static tsr_array *take_args(const char *call, const tsr_tap_args *given, tsr_tap
   if (!error.status && prints && !good_format(args->format))
     tsr__error_set(&error, TSR_EARG,
                    "%s: the format \"%s\" has a brace that stands for nothing, expected {}, "
-                   "{type}, {device}, {{ or }}",
+                   "{type}, {device}, {process}, {{ or }}",
                    call, args->format);
   if (!error.status) return a;
   *out = tsr__refused(a, &error, site);

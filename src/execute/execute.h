@@ -173,6 +173,7 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
 typedef struct tsr__shown {
   tsr_seen seen;
   const tsr__tap_attr *attr;
+  int process; /* that shows it */
 } tsr__shown;
 
 /* Whether an array is computed of a function's argument: its body is being traced. False with the

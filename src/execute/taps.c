@@ -44,7 +44,8 @@ static tsr_status show_part(const tsr__exec *exec, int node, int position)
 {
   const tsr__value *value = exec->values[node];
   tsr__heap *heap = &exec->rt->heap;
-  tsr__shown shown = { .attr = tap_of(exec->program, node) };
+  tsr__shown shown = { .attr = tap_of(exec->program, node),
+                       .process = tsr__topology_of(exec->rt)->process_index };
   tsr_seen *seen = &shown.seen;
   *seen = (tsr_seen){ .dtype = (tsr_dtype)value->dtype,
                       .shape = value->shape,

@@ -659,7 +659,8 @@ static void hold_operands(tsr_scope *scope, tsr__op op, making *m, const char *s
 {
   int count = m->in.count, lowering = tsr__ops[op].lowering;
   bool reduces = lowering == TSR__LOW_REDUCE;
-  bool arrays = lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW || tsr__is_loop((int)op);
+  bool arrays = lowering == TSR__LOW_ROUTINE || lowering == TSR__LOW_VIEW ||
+                tsr__is_loop((int)op) || tsr__ops[op].attr == TSR__ATTR_TAP;
   if (!reduces && !arrays) return;
   if (reduces && count > 1 && m->use[1]) m->use[1] = spread_mask(scope, m->use[1], m->use[0], site);
   for (int i = 0; i < count; i++) m->use[i] = hold_const(scope, m->use[i], site);

@@ -161,6 +161,20 @@ static tsr_array *prints(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_sum(x);
 }
 
+TEST(numbers_of_formulas_are_shown)
+{
+  fixture f = open_fixture();
+  told t = { 0 };
+  double got;
+  tsr_array *x = tsr_print(tsr_num(f.s, 3.5), "{process}: {}", .write = on_line, .user = &t);
+  CHECK_STATUS(tsr_read_scalar(tsr_add(x, 1), &got), TSR_OK, f.s);
+  CHECK(got == 4.5);
+  x = tsr_print(tsr_mul(tsr_num(f.s, 3), 2), "{}", .write = on_line, .user = &t);
+  CHECK_STATUS(tsr_read_scalar(x, &got), TSR_OK, f.s);
+  CHECK_STR(t.lines, "0: 3.5\n6\n");
+  close_fixture(&f);
+}
+
 TEST(lines_come_in_the_order_of_what_they_read)
 {
   fixture f = open_fixture();
