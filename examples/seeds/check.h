@@ -122,7 +122,9 @@ static inline bool check_next(const char **list, tsr_dtype dtype, const void *va
     same = isnan(expected) ? isnan(found) : memcmp(&expected, &found, sizeof found) == 0;
   } else {
     int64_t expected = strtoll(*list, &end, 10);
-    same = expected == (dtype == TSR_I64 ? *(const int64_t *)value : *(const int32_t *)value);
+    same = expected == (dtype == TSR_I64    ? *(const int64_t *)value
+                        : dtype == TSR_BOOL ? *(const bool *)value
+                                            : *(const int32_t *)value);
   }
   bool read = end != *list;
   *list = end;
@@ -157,9 +159,12 @@ static inline void check_sum(check *c, const char *name, const char *golden, tsr
   if (!list) return;
   for (int64_t i = 0; i < count; i++)
     if (dtype == TSR_F64) f += ((const double *)data)[i];
+    else if (dtype == TSR_F32) f += (double)((const float *)data)[i];
     else i64 += ((const int64_t *)data)[i];
-  const void *sum = dtype == TSR_F64 ? (const void *)&f : (const void *)&i64;
-  if (!check_next(&list, dtype, sum)) check_fail(c, "%s: the sum differs", name);
+  bool floats = dtype == TSR_F64 || dtype == TSR_F32;
+  const void *sum = floats ? (const void *)&f : (const void *)&i64;
+  if (!check_next(&list, floats ? TSR_F64 : TSR_I64, sum))
+    check_fail(c, "%s: the sum differs", name);
 }
 
 /* Whether a sharding is written as the golden has it: "(data) on data=2,model=4". */
@@ -230,6 +235,36 @@ static inline bool check_array(check *c, const char *name, tsr_array *a)
   if (data) check_sum(c, name, golden, tsr_dtype_of(a), data, count);
   free(data);
   check_place(c, name, golden, a);
+  return true;
+}
+
+/* The sums of the parts of an array of f32 or i32 on each device. */
+static inline bool check_add_parts(check *c, tsr_array *a, int devices, double *sums)
+{
+  for (int p = 0; p < devices; p++) {
+    tsr_shard shard;
+    int64_t count = 1;
+    if (tsr_eval(&a, 1) || tsr_shard_view(a, p, &shard))
+      return check_fail(c, "device %d has no part", p);
+    for (int d = 0; d < tsr_shape_of(a).rank; d++) count *= shard.box.size[d];
+    sums[p] = 0;
+    for (int64_t i = 0; i < count; i++)
+      if (tsr_dtype_of(a) == TSR_F32) sums[p] += (double)((const float *)shard.data)[i];
+      else sums[p] += ((const int32_t *)shard.data)[i];
+  }
+  return true;
+}
+
+/* Compares a list of numbers, of integers too, with the values of an output. */
+static inline bool check_numbers(check *c, const char *name, const double *values, int count)
+{
+  const char *golden = check_line(c->golden, "array", name);
+  const char *list = golden ? check_fact(golden, "values") : NULL;
+  c->outputs++;
+  for (int i = 0; i < count; i++)
+    if (!list || !check_next(&list, TSR_F64, &values[i]))
+      return check_fail(c, "%s: value %d is %.17g", name, i, values[i]);
+  if (!list || *list != '\n') return check_fail(c, "%s has more than %d values", name, count);
   return true;
 }
 

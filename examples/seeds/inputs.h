@@ -74,4 +74,21 @@ static inline tsr_frame *input_xy(tsr_scope *s, tsr_sharding rows)
                        { "y", input_i64(s, 100, input_index, rows) });
 }
 
+/* Images f32[count, dims...] of U(i) = r(i) / 1024 and labels i32[count] of r(n) mod 10, as records
+ * in the program's memory, which lives as long as the program. */
+static inline tsr_source *input_images(tsr_scope *s, int64_t count, tsr_shape shape)
+{
+  int64_t each = 1;
+  for (int d = 0; d < shape.rank; d++) each *= shape.dims[d];
+  static float *image;
+  static int32_t *label;
+  free(image), free(label);
+  image = malloc((size_t)(count * each) * sizeof *image + 1);
+  label = malloc((size_t)count * sizeof *label + 1);
+  for (int64_t i = 0; image && i < count * each; i++) image[i] = (float)input_r(i) / 1024;
+  for (int64_t n = 0; label && n < count; n++) label[n] = (int32_t)(input_r(n) % 10);
+  return tsr_source_memory(s, count, { "image", TSR_F32, shape, image },
+                           { "label", TSR_I32, { 0 }, label });
+}
+
 #endif

@@ -259,6 +259,27 @@ TSR_API tsr_scope *tsr_batch_scope(const tsr_batch *batch);
 /* Ends a batch. Programs that were started and need its memory keep it. NULL is allowed. Local. */
 TSR_API void tsr_batch_release(tsr_batch *batch);
 
+/* ---- how to place them ----------------------------------------------------------------------- */
+
+/* What a pipeline over all devices of a runtime is best opened with. Batch sizes are records a
+ * device; multiply them by device_count. */
+typedef struct tsr_placement {
+  int device_count;
+  char kind[16], mesh[32], spec[16]; /* "cpu", "data=8", "data"; of one device "data=1" */
+  /* By a table of kinds of devices, which knows no records: what it takes to be worth a step, to
+   * use the device well, and to be limited by it rather than by its memory. */
+  int64_t least, best, critical;
+  /* Of this source on this machine: the smallest batch, of powers of two up to 1024, that is filled
+   * within a tenth of the shortest time a record; 0: no source was given, or it could not be
+   * read. */
+  int64_t measured;
+  int64_t bytes; /* of device memory that `measured` (else `best`) records take; 0: no source */
+} tsr_placement;
+
+/* Recommends a mesh, a spec and batch sizes; with a source it reads some thousand records and takes
+ * some milliseconds. NULL: no source. Errors are left to those who open pipelines. Local. */
+TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
+
 #ifdef __cplusplus
 }
 #endif

@@ -166,6 +166,7 @@ void verb_pipelines(struct verb_run *r)
     if (!tsr_batch_ids(b) || tsr_batch_count(b) != tsr_batch_row_count(b)) r->hash ^= 1;
   }
   if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_text(p) && !r->status) r->status = TSR_ENOMEM;
+  if (tsr_placement_of(r->rt, NULL).best != 32) r->hash ^= 16;
   if (tsr_source_count(all) && !*tsr_source_text(all) && !r->status) r->status = TSR_ENOMEM;
   if (tsr_source_count(all) && tsr_source_field_of(all, 0).dtype != TSR_I64) r->hash ^= 4;
   if (!tsr_scope_status(r->s) && tsr_pipeline_stopping(p)) r->hash ^= 8;
