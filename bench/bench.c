@@ -204,6 +204,8 @@ static int run_line(const char *name, const char *self)
     return bench_collectives(strcmp(name, "psum") == 0 ? NULL : name);
   if (strcmp(name, "vmap") == 0) return bench_vmap();
   if (strcmp(name, "scan") == 0) return bench_scan();
+  if (strncmp(name, "load.", 5) == 0 || strcmp(name, "shuffle.index") == 0)
+    return bench_loading(name);
   if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
@@ -272,6 +274,11 @@ int main(int argc, char **argv)
                                        "psum",
                                        "vmap",
                                        "scan",
+                                       "load.3k",
+                                       "load.52b",
+                                       "load.8dev",
+                                       "load.first",
+                                       "shuffle.index",
                                        "matmul.f32",
                                        "matmul.f64",
                                        "conv.f32",

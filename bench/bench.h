@@ -70,6 +70,8 @@ int bench_reshards(const char *only);    /* NULL: all */
 int bench_collectives(const char *only); /* NULL: all */
 int bench_vmap(void);
 int bench_scan(void);
+/* load.3k, load.52b, load.8dev, load.first, shuffle.index */
+int bench_loading(const char *name);
 int bench_matmul(tsr_dtype dtype); /* F32, F64 */
 int bench_conv(void);
 int bench_draws(bool normal);
