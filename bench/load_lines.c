@@ -1,8 +1,9 @@
 /* load.*: shuffled batches from memory, in CPU nanoseconds a record, since what fills batches runs
  * beside what uses them; shuffle.index, a place of a global shuffle; load.first, the first batch.
  *
- * A record of 3 KB is u8[32,32,3] with an i32 label, cast to f32 and scaled by 1/255 on its device;
- * one of 52 bytes is f32[13]. The hand-written loop gathers and scales in one pass on one thread. */
+ * A record of 3 KB is u8[32,32,3] with an i32 label, cast to f32 and scaled by 1/255 on its
+ * device; one of 52 bytes is f32[13]. The hand-written loop gathers and scales in one pass on one
+ * thread. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

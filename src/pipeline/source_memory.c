@@ -19,7 +19,7 @@ typedef struct memory_source {
   tsr__npy_file file; /* of a .npy file that is read when asked; fd -1: none */
 } memory_source;
 
-enum { AHEAD = 8, LINE = 64, TOUCHED = 4096 };
+enum { AHEAD = 8, LINE = 64, TOUCHED = 512 };
 
 /* Asks for the memory of a record, up to a page of it: beyond, the processor sees the stream. */
 static inline void touch(const char *data, size_t bytes)
