@@ -34,7 +34,8 @@ typedef struct reading {
   tsr__value **values, **valid;
   const tsr__pushdown *pushdown; /* NULL: all rows count */
   tsr__pushed *pushed;           /* where sparse columns go */
-  bool apart;                    /* all processes read together */
+  bool apart;                    /* all processes read together, */
+  bool *here;                    /* by part: each its own; NULL: each all */
 } reading;
 
 /* Small arrays of a reading; one element at least, so that NULL means out of memory. */
@@ -80,7 +81,12 @@ static tsr_status find_parts(reading *r, tsr_scope *scope)
     r->rows[r->parts++] = box.start[0];
   }
   r->rows[r->parts] = shape.dims[0];
-  return TSR_OK;
+  if (!r->apart || !r->df->source->reader.ops->together) return TSR_OK;
+  const tsr__topology *topology = tsr__topology_of(scope->rt);
+  r->here = room(r, scope, r->parts, sizeof *r->here);
+  for (int p = 0; r->here && p < r->parts; p++)
+    r->here[p] = tsr__device_local(topology, tsr__position_device(sharding, r->position[p]));
+  return r->here ? TSR_OK : r->error->status;
 }
 
 /* Room for a part of another process: what is read there decides types and codes of all, and is
@@ -124,7 +130,7 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
     /* Workers of the reader write into device memory as it lies; it is unmapped before anyone
      * else sees it. */
     target->validity[i] = tsr__value_map(valid, r->position[i]);
-    if (!target->values[i] && add_spare(r, scope, i, dtype)) return r->error->status;
+    if (!target->values[i] && !r->here && add_spare(r, scope, i, dtype)) return r->error->status;
   }
   return TSR_OK;
 }
@@ -320,12 +326,33 @@ static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *r
   return TSR_OK;
 }
 
-/* Rows that passed, over all parts. Bits behind a part's last row are 0. */
-static void count_kept(reading *r)
+/* A part that several processes read is counted by the first of them. */
+static bool counts_here(const reading *r, int part)
 {
+  const tsr_sharding *sharding = &r->source->sharding;
+  const tsr__topology *topology = tsr__topology_of(r->df->node.scope->rt);
+  int p = 0;
+  if (!r->here) return true;
+  while (tsr__dim_index(sharding, 0, p) != part) p++;
+  return tsr__device_local(topology, tsr__position_device(sharding, p));
+}
+
+static void join_kept(void *into, const void *other, size_t size)
+{
+  (void)size;
+  *(int64_t *)into += *(const int64_t *)other;
+}
+
+/* Rows that passed, over all parts. Bits behind a part's last row are 0. */
+static tsr_status count_kept(reading *r)
+{
+  tsr_runtime *rt = r->df->node.scope->rt;
   for (int p = 0; p < r->parts; p++)
     for (int64_t w = 0; w * 64 < r->rows[p + 1] - r->rows[p]; w++)
-      r->pushed->rows += __builtin_popcountll(r->pushed->kept[p][w]);
+      if (counts_here(r, p)) r->pushed->rows += __builtin_popcountll(r->pushed->kept[p][w]);
+  return r->here
+             ? tsr__agree_found(rt, &r->pushed->rows, sizeof r->pushed->rows, join_kept, r->error)
+             : TSR_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -389,14 +416,15 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
                          .rows = r->rows,
                          .target_count = r->count,
                          .targets = r->target,
-                         .front = r->source != df->source };
+                         .front = r->source != df->source,
+                         .here = r->here };
   /* Out where this reading judges the predicates, in where it goes by what an earlier one found. */
   if (sparse) read.kept = r->pushed->kept;
   if (first && take_predicates(r, scope, &read)) return r->error->status;
   const tsr__reader *reader = &df->source->reader;
   if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
   if (first && !read.retyped) {
-    count_kept(r);
+    if (count_kept(r)) return r->error->status;
     r->source->pushed = r->pushed;
   }
   /* Nothing of a reading is kept in which a column changed its type: all columns share the
@@ -440,11 +468,36 @@ static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
   return TSR_OK;
 }
 
-tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error)
+/* Begins and ends what all processes do to a file together, each a part of it where the reader
+ * knows how. */
+static tsr_status begin_together(tsr_frame *df, tsr__error *error)
+{
+  const tsr__reader *reader = &df->source->reader;
+  tsr_status status = tsr__source_enter(df, error);
+  if (!status && reader->ops->together)
+    reader->ops->together(reader->file, tsr__peers_of(df->node.scope->rt));
+  return status;
+}
+
+static tsr_status end_together(tsr_frame *df, tsr_status status, tsr__error *error)
+{
+  const tsr__reader *reader = &df->source->reader;
+  if (reader->ops->together) reader->ops->together(reader->file, NULL);
+  return tsr__source_leave(df, status, error);
+}
+
+static tsr_status count_rows(tsr_frame *df, tsr__error *error)
 {
   tsr__source *source = df->source;
-  if (source->rows >= 0) return TSR_OK;
   return source->reader.ops->count(source->reader.file, &source->rows, error);
+}
+
+tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error)
+{
+  if (df->source->rows >= 0) return TSR_OK;
+  if (!tsr__source_apart(df, &df->source->sharding)) return count_rows(df, error);
+  tsr_status status = begin_together(df, error);
+  return status ? status : end_together(df, count_rows(df, error), error);
 }
 
 /* Chooses which rows of a file are read: all, or a front. */
@@ -458,7 +511,7 @@ static tsr_status open_rows(tsr__visit *file, tsr__error *error)
   /* A front as long as the file is the file. */
   if (source->rows >= 0 && source->rows <= file->front) file->front = -1;
   if (file->front >= 0) return open_front(df, file->front, error);
-  return tsr__scan_count(df, error);
+  return source->rows >= 0 ? TSR_OK : count_rows(df, error);
 }
 
 tsr__source *tsr__scan_source(const tsr__visit *v)
@@ -501,11 +554,11 @@ tsr_status tsr__scan_read(tsr__visit *file, tsr__traffic *moved, tsr__error *err
   tsr_frame *df = file->df;
   tsr_runtime *rt = df->node.scope->rt;
   if (!tsr__source_apart(df, &df->source->sharding)) return read_file(file, moved, error);
-  tsr_status status = tsr__source_enter(df, error);
+  tsr_status status = begin_together(df, error);
   if (status) return status;
   status = read_file(file, moved, error);
   if (!status) status = tsr__agree_found(rt, moved, sizeof *moved, join_moved, error);
-  return tsr__source_leave(df, status, error);
+  return end_together(df, status, error);
 }
 
 void tsr__scan_blame(const tsr__visit *visits, tsr__error *error)

@@ -174,6 +174,12 @@ static const char *csv_notes(const void *file)
   return tsr__text_get(&csv->notes);
 }
 
+static void csv_together(void *file, tsr__peers *peers)
+{
+  tsr__csv *csv = file;
+  csv->peers = peers;
+}
+
 static tsr_status csv_front(void *file, int64_t want, int64_t *rows, tsr__error *error)
 {
   return tsr__csv_front(file, want, rows, error);
@@ -189,4 +195,5 @@ const tsr__reader_ops tsr__csv_reader = { .format = "csv",
                                           .bytes = csv_bytes,
                                           .size = csv_bytes,
                                           .notes = csv_notes,
-                                          .front = csv_front };
+                                          .front = csv_front,
+                                          .together = csv_together };

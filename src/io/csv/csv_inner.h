@@ -20,6 +20,7 @@
  * csv_parse.c   fields to values; what class of value a text is
  * csv_predicate.c   which rows predicates let through
  * csv_read.c    stripes of rows in parallel, types that turn out wrong, dictionaries
+ * csv_apart.c   what processes that read together tell each other
  * csv_error.c   places in files, and what is wrong there
  *
  * Invariant: the text that is parsed ends with a row end: `end` is behind the last newline, or
@@ -164,7 +165,8 @@ struct tsr__csv {
   int64_t rows;  /* -1: not counted */
   int64_t front; /* rows that are indexed at its beginning, -1: none */
   int64_t bad_rows;
-  bool streams; /* one file is standard input, which can be read once */
+  bool streams;      /* one file is standard input, which can be read once */
+  tsr__peers *peers; /* read together; NULL: by this process alone */
 };
 
 /* A run of a file's text: its beginning while it is not loaded, or a part of it. */
@@ -420,6 +422,32 @@ typedef struct tsr__csv_judge {
 /* Which of up to 64 elements from `at` on pass, bit 0 the first. They lie in one word of
  * validity. */
 uint64_t tsr__csv_judge_word(const tsr__csv_judge *judge, int64_t at, int count);
+
+/* ---- csv_apart.c ---- */
+
+/* What processes found of a column in the rows that each read; joined it is true of all rows. */
+typedef struct tsr__csv_found_in {
+  unsigned seen;
+  int64_t nulls, contrary_row; /* -1: none */
+  char contrary[80];           /* its text */
+} tsr__csv_found_in;
+
+/* The earliest error by row of all processes (`*row` -1: none here; then it has none): returned and
+ * told alike on all. */
+tsr_status tsr__csv_agree_error(const tsr__csv *csv, int64_t row, tsr__error *error);
+tsr_status tsr__csv_agree_types(const tsr__csv *csv, tsr__csv_found_in *found, int count,
+                                tsr__error *error);
+/* One dictionary of a column for all, of the locals of this process and those of others; fills the
+ * locals' codes. NULL with the error set. */
+tsr__dict *tsr__csv_agree_dict(const tsr__csv *csv, tsr__dict_local **locals, int count,
+                               tsr__error *error);
+/* Granules first .. last - 1 of a file were counted here; those of others become known. */
+typedef struct tsr__csv_counted {
+  tsr__csv_file *file;
+  int64_t first, last;
+} tsr__csv_counted;
+tsr_status tsr__csv_agree_counts(const tsr__csv *csv, const tsr__csv_counted *counted,
+                                 tsr__error *error);
 
 /* ---- csv_read.c ---- */
 

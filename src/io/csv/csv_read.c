@@ -265,6 +265,11 @@ static const tsr__csv_file *file_at(struct reading *reading, struct stripe *stri
   return NULL;
 }
 
+static bool is_here(const struct reading *reading, int part)
+{
+  return !reading->read || !reading->read->here || reading->read->here[part];
+}
+
 static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__csv_batch *batch)
 {
   const tsr__csv_file *file = NULL;
@@ -276,6 +281,12 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
     if (reading->read) {
       while (reading->read->rows[part + 1] <= row) part++;
       stop = least(stop, reading->read->rows[part + 1]);
+    }
+    /* Another process reads it. */
+    if (!is_here(reading, part)) {
+      row = stop;
+      file = NULL;
+      continue;
     }
     if (!file || row >= file->first_row + file->rows) {
       file = file_at(reading, stripe, row);
@@ -459,7 +470,7 @@ static tsr_status fault_error(tsr__csv *csv, const struct stripe *stripe, tsr__e
 }
 
 /* The earliest error by row. */
-static tsr_status first_error(const struct reading *reading, tsr__error *error)
+static tsr_status error_here(const struct reading *reading, int64_t *row, tsr__error *error)
 {
   const struct stripe *stripe = NULL;
   int64_t bad = -1;
@@ -471,56 +482,85 @@ static tsr_status first_error(const struct reading *reading, tsr__error *error)
    * file's. */
   for (int t = 0; t < reading->target_count; t++)
     for (int w = 0; w < reading->workers; w++) {
-      int64_t row = lane_of(reading, w, t)->bad_row;
-      if (row >= 0 && (bad < 0 || row < bad)) bad = row, column = reading->columns[t];
+      int64_t found = lane_of(reading, w, t)->bad_row;
+      if (found >= 0 && (bad < 0 || found < bad)) bad = found, column = reading->columns[t];
     }
   /* Where both are in one row its shape is told: what stands in its fields is then of no
    * meaning. */
-  if (stripe && (bad < 0 || stripe->fault_row <= bad))
+  if (stripe && (bad < 0 || stripe->fault_row <= bad)) {
+    bool of_row = stripe->fault != FAULT_MEMORY && stripe->fault != FAULT_READ;
+    *row = of_row ? stripe->fault_row : -1;
     return fault_error(reading->csv, stripe, error);
+  }
   /* Read by windows, and twice: whether the file is still the same is asked once all is well. */
   if (bad < 0) return tsr__csv_windows_same(reading->csv, error);
+  *row = bad;
   if (tsr__csv_hold(reading->csv, bad, error)) return error->status;
   return tsr__csv_value_error(reading->csv, bad, column, error);
 }
 
-/* ---- types ----------------------------------------------------------------------------------- */
-
-static void keep_contrary(tsr__csv *csv, int column, int64_t row)
+/* Of all processes where several read. What is no row's own is told as this process's failure. */
+static tsr_status first_error(const struct reading *reading, tsr__error *error)
 {
-  tsr__csv_info *info = &csv->info[column];
-  tsr__error unread = { 0 }; /* the next reading will say so */
-  tsr__text_span field = { "", 0 };
-  if (!tsr__csv_hold(csv, row, &unread)) field = tsr__csv_field_in(csv, row, column);
-  size_t most = sizeof info->widened_text - 1, length = field.length < most ? field.length : most;
-  memcpy(info->widened_text, field.at, length);
-  info->widened_text[length] = 0;
-  info->widened_row = row;
-  tsr__log(csv->rt, TSR_LOG_INFO, "io", "%s: column \"%s\" is retyped because of row %lld",
-           csv->path, csv->columns[column].name, (long long)row);
+  int64_t row = -1;
+  tsr_status status = error_here(reading, &row, error);
+  if (!reading->csv->peers || !reading->read || (status && row < 0)) return status;
+  return tsr__csv_agree_error(reading->csv, row, error);
 }
 
-/* Adds what the workers saw to the schema; true if the target's type changed. */
-static bool merge_types(const struct reading *reading, int t)
+/* ---- types ----------------------------------------------------------------------------------- */
+
+/* The text of a value that contradicts its column's type. */
+static void note_contrary(tsr__csv *csv, int column, tsr__csv_found_in *found)
+{
+  tsr__error unread = { 0 }; /* the next reading will say so */
+  tsr__text_span field = { "", 0 };
+  int64_t row = found->contrary_row;
+  if (!tsr__csv_hold(csv, row, &unread)) field = tsr__csv_field_in(csv, row, column);
+  size_t most = sizeof found->contrary - 1, length = field.length < most ? field.length : most;
+  memcpy(found->contrary, field.at, length);
+  found->contrary[length] = 0;
+}
+
+static void keep_contrary(tsr__csv *csv, int column, const tsr__csv_found_in *found)
+{
+  tsr__csv_info *info = &csv->info[column];
+  memcpy(info->widened_text, found->contrary, sizeof info->widened_text);
+  info->widened_row = found->contrary_row;
+  tsr__log(csv->rt, TSR_LOG_INFO, "io", "%s: column \"%s\" is retyped because of row %lld",
+           csv->path, csv->columns[column].name, (long long)found->contrary_row);
+}
+
+/* What the workers saw of a target's column. */
+static tsr__csv_found_in found_by_workers(const struct reading *reading, int t)
+{
+  tsr__csv_found_in found = { .contrary_row = -1 };
+  for (int w = 0; w < reading->workers; w++) {
+    const tsr__csv_lane *lane = lane_of(reading, w, t);
+    int64_t row = lane->contrary_row;
+    found.seen |= lane->seen;
+    found.nulls += lane->nulls;
+    /* The least row of all workers: which worker met which row is chance, the least is not. */
+    if (row >= 0 && (found.contrary_row < 0 || row < found.contrary_row)) found.contrary_row = row;
+  }
+  if (found.contrary_row >= 0) note_contrary(reading->csv, reading->columns[t], &found);
+  return found;
+}
+
+/* Adds what was seen to the schema; true if the target's type changed. */
+static bool merge_types(const struct reading *reading, int t, const tsr__csv_found_in *found)
 {
   int column = reading->columns[t];
   tsr__csv *csv = reading->csv;
   tsr__csv_info *info = &csv->info[column];
   tsr__read_column *schema = &csv->columns[column];
-  int64_t first = -1, nulls = 0;
-  for (int w = 0; w < reading->workers; w++) {
-    const tsr__csv_lane *lane = lane_of(reading, w, t);
-    info->seen |= lane->seen;
-    nulls += lane->nulls;
-    /* The least row of all workers: which worker met which row is chance, the least is not. */
-    if (lane->contrary_row >= 0 && (first < 0 || lane->contrary_row < first))
-      first = lane->contrary_row;
-  }
+  int64_t first = found->contrary_row, nulls = found->nulls;
+  info->seen |= found->seen;
   if (first >= 0) schema->type = tsr__classes_type(info->seen);
   /* Text is nullable by what was read; other types by whether any of their values ever was. */
   schema->nullable =
       schema->type == TSR_COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
-  if (first >= 0) keep_contrary(csv, column, first);
+  if (first >= 0) keep_contrary(csv, column, found);
   return first >= 0;
 }
 
@@ -565,6 +605,7 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
     int32_t *codes = read->targets[t].values[part];
     const uint64_t *valid = read->targets[t].validity[part];
     const uint64_t *kept = read->targets[t].sparse && read->kept ? read->kept[part] : NULL;
+    if (!is_here(reading, part)) continue;
     int64_t first = (stripe->first > begin ? stripe->first : begin) - begin;
     int64_t last = least(stripe->last, end) - begin;
     /* The common case has no nulls and no filter: a loop without a branch. */
@@ -585,6 +626,20 @@ static void recode_task(void *user, int64_t task, int worker)
     if (is_text(reading, t)) recode(reading, &reading->stripes[task], t);
 }
 
+/* Column by column, as what processes tell each other is one column's. */
+static tsr_status unify_together(struct reading *reading, struct unify *unify, tsr__error *error)
+{
+  tsr_status status = TSR_OK;
+  for (int t = 0; t < reading->target_count && !status; t++) {
+    if (!is_text(reading, t)) continue;
+    tsr__dict_local **locals = unify->locals + t * reading->workers;
+    for (int w = 0; w < reading->workers; w++) locals[w] = &lane_of(reading, w, t)->dict;
+    unify->dicts[t] = tsr__csv_agree_dict(reading->csv, locals, reading->workers, error);
+    if (!unify->dicts[t]) status = error->status;
+  }
+  return status;
+}
+
 static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__error *error)
 {
   tsr__csv *csv = reading->csv;
@@ -593,9 +648,13 @@ static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__er
   struct unify unify = { .reading = reading, .dicts = dicts };
   unify.locals = tsr__new(csv->heap, size);
   if (!unify.locals) return tsr__csv_no_memory(csv, error);
-  bool whole =
-      tsr__parallel_progress(&reading->progress, reading->target_count, unify_task, &unify);
+  bool whole = true;
+  tsr_status status = TSR_OK;
+  if (csv->peers) status = unify_together(reading, &unify, error);
+  else
+    whole = tsr__parallel_progress(&reading->progress, reading->target_count, unify_task, &unify);
   tsr__del(csv->heap, unify.locals, size);
+  if (status) return status;
   if (!whole) return tsr__cancelled(error, csv->path);
   for (size_t t = 0; t < targets; t++)
     if (!dicts[t] && is_text(reading, (int64_t)t)) return tsr__csv_no_memory(csv, error);
@@ -608,7 +667,19 @@ static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__er
 static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error *error)
 {
   int retyped = 0;
-  for (int t = 0; t < reading->target_count; t++) retyped += merge_types(reading, t);
+  tsr__csv *csv = reading->csv;
+  size_t size = ((size_t)reading->target_count + 1) * sizeof(tsr__csv_found_in);
+  tsr__csv_found_in *found = tsr__new(csv->heap, size);
+  if (!found) return tsr__csv_no_memory(csv, error);
+  for (int t = 0; t < reading->target_count; t++) found[t] = found_by_workers(reading, t);
+  tsr_status status =
+      csv->peers ? tsr__csv_agree_types(csv, found, reading->target_count, error) : TSR_OK;
+  for (int t = 0; t < reading->target_count && !status; t++) {
+    retyped += merge_types(reading, t, &found[t]);
+    reading->read->targets[t].nulls = found[t].nulls;
+  }
+  tsr__del(csv->heap, found, size);
+  if (status) return status;
   /* A column that turned out to be of another type is read again from the start, by the caller;
    * nothing is made of it. */
   if (!retyped && make_dicts(reading, dicts, error)) {
@@ -616,12 +687,7 @@ static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error 
     return error->status;
   }
   tsr__read_ask *read = reading->read;
-  for (int t = 0; t < reading->target_count; t++) {
-    read->targets[t].dict = dicts[t];
-    read->targets[t].nulls = 0;
-    for (int w = 0; w < reading->workers; w++)
-      read->targets[t].nulls += lane_of(reading, w, t)->nulls;
-  }
+  for (int t = 0; t < reading->target_count; t++) read->targets[t].dict = dicts[t];
   read->retyped = retyped;
   return TSR_OK;
 }

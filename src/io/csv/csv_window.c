@@ -12,6 +12,7 @@
  * Invariant: a window is a copy, which nobody can change. A file that changed since it was opened
  * is refused after it was counted and after each reading; nothing trusts that it did not change
  * between: rows that are not where they were are errors. */
+#include "comm/peers.h"
 #include "io/csv/csv_inner.h"
 #include "io/file/files.h"
 
@@ -94,6 +95,7 @@ struct survey {
   tsr__csv *csv;
   tsr__csv_view *views;          /* by worker */
   int64_t granules;              /* a task's */
+  int64_t first_task;            /* of this process */
   _Atomic int code;              /* the first failure */
   const tsr__csv_file *bad_file; /* where, */
   int64_t bad_end;               /* and where it ended */
@@ -113,6 +115,7 @@ static void survey_task(void *user, int64_t task, int worker)
   tsr__csv *csv = s->csv;
   tsr__csv_view *view = &s->views[worker];
   int f = 0;
+  task += s->first_task;
   /* Few files at a time, and a task is a window of one of them. */
   while (f + 1 < csv->file_count && csv->files[f + 1].task <= task) f++;
   tsr__csv_file *file = &csv->files[f];
@@ -149,6 +152,21 @@ static tsr_status find_end(tsr__csv_file *file, tsr__error *error)
   return TSR_OK;
 }
 
+/* File by file: the granules of tasks up to `last_task` were counted here. */
+static tsr_status tell_counts(const struct survey *s, int64_t last_task, tsr__error *error)
+{
+  tsr_status status = TSR_OK;
+  for (int f = 0; f < s->csv->file_count && !status; f++) {
+    tsr__csv_file *file = &s->csv->files[f];
+    int64_t first = (s->first_task - file->task) * s->granules;
+    int64_t last = (last_task - file->task) * s->granules, all = file->granule_count;
+    first = first < 0 ? 0 : first > all ? all : first;
+    last = last < first ? first : last > all ? all : last;
+    status = tsr__csv_agree_counts(s->csv, &(tsr__csv_counted){ file, first, last }, error);
+  }
+  return status;
+}
+
 static tsr_status run_survey(struct survey *s, tsr__error *error)
 {
   tsr__csv *csv = s->csv;
@@ -162,10 +180,16 @@ static tsr_status run_survey(struct survey *s, tsr__error *error)
     file->task = tasks;
     tasks += (file->granule_count + s->granules - 1) / s->granules;
   }
-  if (!tsr__parallel_long(csv->rt, "csv", tasks, survey_task, s))
+  /* Processes that read together count a share each. */
+  int64_t shares = csv->peers ? tsr__peers_count(csv->peers) : 1;
+  int64_t share = csv->peers ? tsr__peers_index(csv->peers) : 0;
+  s->first_task = tasks * share / shares;
+  if (!tsr__parallel_long(csv->rt, "csv", tasks * (share + 1) / shares - s->first_task, survey_task,
+                          s))
     return tsr__cancelled(error, csv->path);
   int code = atomic_load(&s->code);
   if (code) return tsr__csv_view_error(s->bad_file, code, s->bad_end, error);
+  if (csv->peers && tell_counts(s, tasks * (share + 1) / shares, error)) return error->status;
   return tsr__csv_windows_same(csv, error);
 }
 

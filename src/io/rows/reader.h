@@ -3,6 +3,7 @@
 #ifndef TSR_IO_READER_H
 #define TSR_IO_READER_H
 
+#include "comm/peers.h"
 #include "io/text/dict.h"
 #include "kernel/device/device.h"
 #include "tessera/frame.h"
@@ -74,7 +75,10 @@ typedef struct tsr__read_ask {
   /* By part, a bit a row as in validity: which are not dropped. Written where there are predicates;
    * given without predicates it is what earlier ones wrote. NULL: all, and no target is sparse. */
   uint64_t **kept;
-  bool front;  /* all rows are among those that tsr__csv_front found */
+  bool front; /* all rows are among those that tsr__csv_front found */
+  /* By part, while processes read together: whether it is read here, and there are pointers of its
+   * targets. NULL: all are. */
+  const bool *here;
   int retyped; /* out: number of columns whose type changed (see below) */
 } tsr__read_ask;
 
@@ -95,6 +99,9 @@ typedef struct tsr__reader_ops {
   /* As tsr__csv_front; NULL: all is read when it is opened. */
   tsr_status (*front)(void *file, int64_t want, int64_t *rows, tsr__error *error);
   bool (*borrow)(void *file, int column, tsr__foreign *out); /* NULL: nothing is */
+  /* From here on, in runs of these processes, each does a part of what is done; NULL: by itself
+   * again. No entry: it cannot, and each must read all. */
+  void (*together)(void *file, tsr__peers *peers);
 } tsr__reader_ops;
 
 /* An open file; `ops` NULL: none. */
