@@ -89,9 +89,16 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
     bound.mask = tsr__make(bind->scope, TSR__OP_CONSTRAIN, TSR__IN(bound.mask), &ask, bind->site);
   }
   if (bound.mask) status = tsr__bind_run(bind, &bound.mask, 1);
-  if (!status && bound.mask) status = tsr__value_here(bound.mask->value, bind->what, &bind->error);
-  if (!status) device_lines(bound.mask ? bound.mask->value : NULL, &bound, text);
-  return status;
+  if (status) return status;
+  if (!bound.mask) {
+    device_lines(NULL, &bound, text);
+    return TSR_OK;
+  }
+  const tsr__value *mask = bound.mask->value;
+  tsr__sight sight;
+  status = tsr__host_sees(&mask, bind->what, &sight, &bind->error);
+  if (!status) device_lines(mask, &bound, text);
+  return tsr__host_saw(&sight, status, &bind->error);
 }
 
 tsr_status tsr_frame_devices_into_at(tsr_frame *df, const char **out, const char *site)

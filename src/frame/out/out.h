@@ -5,8 +5,9 @@
 #include "frame/run/run.h"
 
 /* Evaluates the rows that are to be shown and draws them (NULL: as tsr_frame_text); `text` is the
- * caller's to free after success. */
-tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text,
+ * caller's to free after success. `apart` (NULL allowed): whether rows lay over several
+ * processes. */
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *opts, tsr__text *text, bool *apart,
                            const char *site);
 /* A step to be said in words: the numbers of the steps that it stands on, in the order of the
  * frame's parents; -1: none. */

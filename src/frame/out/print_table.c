@@ -302,7 +302,7 @@ static tsr_show_opts known(const tsr_show_opts *opts)
   return out;
 }
 
-tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text *text,
+tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text *text, bool *apart,
                            const char *site)
 {
   tsr_show_opts show = known(given), *opts = &show;
@@ -313,6 +313,7 @@ tsr_status tsr__frame_draw(tsr_frame *df, const tsr_show_opts *given, tsr__text 
   tsr_table *table = NULL;
   tsr_status status = tsr__collect(df, &window, &table, site);
   if (status) return status;
+  if (apart) *apart = table->apart;
   tsr__text_init(text, &df->node.scope->rt->heap);
   print_table(table, &window, opts, text);
   return TSR_OK;
@@ -323,7 +324,7 @@ tsr_status tsr_frame_text_into_at(tsr_frame *df, const tsr_show_opts *opts, cons
 {
   tsr__text text;
   tsr_status status = tsr__frame_check_out(df, out, "tsr_frame_text_into", site);
-  if (!status) status = tsr__frame_draw(df, opts, &text, site);
+  if (!status) status = tsr__frame_draw(df, opts, &text, NULL, site);
   return status ? status : tsr__frame_give(df, &text, out, site);
 }
 
@@ -341,7 +342,7 @@ const char *tsr_frame_text(tsr_frame *df)
 tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, const char *site)
 {
   tsr__text text;
-  tsr_status status = tsr__frame_draw(df, NULL, &text, site);
+  tsr_status status = tsr__frame_draw(df, NULL, &text, NULL, site);
   if (status) return status;
   if (!site) site = df->node.site;
   if (text.failed)

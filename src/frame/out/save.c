@@ -60,6 +60,37 @@ static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const ta
   return status;
 }
 
+/* What is written: a table in a format, or a text. */
+typedef struct saving {
+  const tsr_table *table;
+  const tsr__text *text;
+  const task *task;
+} saving;
+
+static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *text,
+                           tsr__error *error);
+
+static tsr_status write_it(tsr_scope *scope, const saving *s, tsr__error *error)
+{
+  return s->table ? write_table(scope, s->table, s->task, error)
+                  : put_text(scope, s->task, s->text, error);
+}
+
+/* Where rows lie over several processes all of them have the table; the first one writes it, and
+ * the others learn how that went. */
+static tsr_status write_once(tsr_frame *df, bool apart, const saving *s, tsr__error *error)
+{
+  tsr_scope *scope = tsr__frame_home(df);
+  tsr__peers *peers = tsr__peers_of(scope->rt);
+  if (!apart) return write_it(scope, s, error);
+  uint64_t hash = tsr__hash(s->task->path, strlen(s->task->path), 0);
+  const tsr__peers_work work = { hash, s->task->what, s->task->site };
+  tsr_status status = tsr__peers_enter(peers, &work, error);
+  if (status) return status;
+  if (!tsr__peers_index(peers)) status = write_it(scope, s, error);
+  return tsr__peers_leave(peers, status, error);
+}
+
 /* Where an error stands: the call's line, or for want of it the frame's. */
 static const char *site_of(const tsr_frame *df, const char *site)
 {
@@ -83,7 +114,7 @@ static tsr_status save(tsr_frame *df, const task *t)
   if (!status) status = tsr_frame_collect_at(df, &table, t->site);
   /* What it could not collect is said already. */
   if (status) return status;
-  status = write_table(scope, table, t, &error);
+  status = write_once(df, table->apart, &(saving){ table, NULL, t }, &error);
   /* Before the table's scope closes, which may be long: the file has the rows now. */
   tsr__table_empty(table);
   return status ? tsr__fail(scope, site_of(df, t->site), status, "%s", error.text) : TSR_OK;
@@ -142,9 +173,10 @@ tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path, const tsr_
   if (!all.rows) all.rows = -1;
   if (!all.width) all.width = -1;
   all.size = sizeof all;
-  if (!status) status = tsr__frame_draw(df, &all, &text, site);
+  bool apart = false;
+  if (!status) status = tsr__frame_draw(df, &all, &text, &apart, site);
   if (status) return status;
-  status = put_text(tsr__frame_home(df), &t, &text, &error);
+  status = write_once(df, apart, &(saving){ NULL, &text, &t }, &error);
   tsr__text_free(&text);
   return status ? tsr__fail(tsr__frame_home(df), site_of(df, site), status, "%s", error.text)
                 : TSR_OK;

@@ -265,6 +265,19 @@ static tsr_status mark_needs(tsr__bind *bind, tsr__visit *top, const bool *need)
   return TSR_OK;
 }
 
+/* All processes that read a file together go on or none does. */
+static tsr_status check_room(tsr__bind *bind)
+{
+  const tsr_frame *file = NULL;
+  for (const tsr__visit *v = bind->visits; v && !file; v = v->next)
+    if (v->df->kind == TSR__FRAME_FILE && v->live &&
+        tsr__source_apart(v->df, &v->df->source->sharding))
+      file = v->df;
+  if (!file) return tsr__room_check(bind);
+  tsr_status status = tsr__source_enter(file, &bind->error);
+  return status ? status : tsr__source_leave(file, tsr__room_check(bind), &bind->error);
+}
+
 /* Reads what files must give; types are checked anew where a column changed its type. All
  * predicates first, then the check of room, then reading: the need can be told only when it is
  * known which rows each file gives. */
@@ -277,7 +290,7 @@ static tsr_status read_files(tsr__bind *bind, bool *changed)
     v->front = tsr__front_of(bind, v);
     if (!v->pushdown) return bind->error.status;
   }
-  if (tsr__room_check(bind)) return bind->error.status;
+  if (check_room(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
     /* A column that turns out to be of another type raises the version; then nothing was read of
@@ -393,7 +406,7 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
   tsr_status status = top ? TSR_OK : bind->error.status;
   for (bool again = true; again && !status;) {
     status = plan(bind, top, need);
-    if (!status) status = tsr__room_check(bind);
+    if (!status) status = check_room(bind);
     if (!status) status = make_rows(bind);
     if (!status) status = bind_visits(bind);
     if (!status) status = widen_fronts(bind, &before, &again);

@@ -104,6 +104,8 @@ static tsr_status fill_table(tsr__bind *bind, const tsr__bound *bound, int64_t r
                           (long long)rows);
   /* The table holds every dictionary for itself: those of the terminal's go with its scope. */
   for (int i = 0; i < bound->count; i++) {
+    const tsr__value *value = bound->col[i].values->value;
+    table->apart = table->apart || tsr__rel_apart(scope->rt, &value->sharding);
     if (tsr__table_fill(table, i, &bound->col[i], &bind->error)) return bind->error.status;
     if (!tsr__table_hold(table, i, bound->col[i].dict))
       return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);

@@ -181,6 +181,7 @@ typedef struct tsr__table_column {
 struct tsr_table {
   tsr__node node;
   int64_t rows;
+  bool apart; /* its rows lay over several processes, all of which have it now */
   int count;
   tsr__table_column *column;
 };
