@@ -238,7 +238,7 @@ TEST_PROCESSES(another_content_is_named, 2)
   CHECK(tsr_frame_is_inert(df));
   CHECK_STATUS(tsr_scope_status(r.s), TSR_EPEER, NULL);
   CHECK(strstr(tsr_message(r.s), "not the same in all processes"));
-  CHECK(strstr(tsr_message(r.s), "bytes in process 1"));
+  CHECK(strstr(tsr_message(r.s), "bytes in process 0"));
   tsr_runtime_close(r.rt);
 }
 

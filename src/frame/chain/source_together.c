@@ -43,29 +43,30 @@ static identity identity_of(const tsr__reader *reader, int64_t rows)
   return out;
 }
 
-static tsr_status differs(const tsr_frame *df, const identity *own, const identity *other,
+/* All processes compare all with the first, and so say the same. */
+static tsr_status differs(const tsr_frame *df, const tsr__reader *reader, const identity of[2],
                           int process, tsr__error *error)
 {
-  int mine = tsr__peers_index(tsr__peers_of(df->node.scope->rt));
-  const char *path = df->source ? df->source->path : "what is read";
+  const identity *first = &of[0], *other = &of[1];
+  const char *path = reader->ops->path(reader->file);
   const struct {
     const char *what;
-    int64_t own, other;
-  } told[] = { { "columns", own->columns, other->columns },
-               { "bytes", own->bytes, other->bytes },
-               { "rows", own->rows, other->rows } };
+    int64_t first, other;
+  } told[] = { { "columns", first->columns, other->columns },
+               { "bytes", first->bytes, other->bytes },
+               { "rows", first->rows, other->rows } };
   for (int i = 0; i < 3; i++)
-    if (told[i].own != told[i].other)
+    if (told[i].first != told[i].other)
       return tsr__error_set(error, TSR_EPEER,
-                            "%s: %.200s is not the same in all processes: %lld %s in process %d, "
-                            "%lld in process %d; all must read one file",
-                            df->what, path, (long long)told[i].own, told[i].what, mine,
+                            "%s: %.200s is not the same in all processes: it has %lld %s in "
+                            "process 0, %lld in process %d; all must read one file",
+                            df->what, path, (long long)told[i].first, told[i].what,
                             (long long)told[i].other, process);
-  if (own->schema == other->schema) return TSR_OK;
+  if (first->schema == other->schema) return TSR_OK;
   return tsr__error_set(error, TSR_EPEER,
-                        "%s: %.200s is not the same in all processes: other names or types of "
-                        "columns in process %d than in process %d; all must read one file",
-                        df->what, path, mine, process);
+                        "%s: %.200s is not the same in all processes: its columns have other names "
+                        "or types in process %d than in process 0; all must read one file",
+                        df->what, path, process);
 }
 
 tsr_status tsr__source_same(const tsr_frame *df, const tsr__reader *reader, int64_t rows,
@@ -77,13 +78,17 @@ tsr_status tsr__source_same(const tsr_frame *df, const tsr__reader *reader, int6
   size_t bytes = (size_t)count * sizeof(tsr__peers_note);
   tsr__peers_note *all = tsr__new(&rt->heap, bytes);
   if (!all) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
-  identity mine = identity_of(reader, rows), other;
+  identity mine = identity_of(reader, rows), of[2];
+  tsr__error unused = { .status = TSR_OK };
   tsr_status status = tsr__peers_gather(peers, &mine, sizeof mine, all, error);
-  for (int p = 0; p < count && !status; p++) {
-    if (all[p].size != sizeof other) continue;
-    memcpy(&other, all[p].data, sizeof other);
-    status = differs(df, &mine, &other, p, error);
+  if (!status) memcpy(&of[0], all[0].data, sizeof of[0]);
+  bool told = !status;
+  for (int p = 1; p < count && !status; p++) {
+    memcpy(&of[1], all[p].data, sizeof of[1]);
+    status = differs(df, reader, of, p, error);
   }
+  /* Nobody fails before all have read what was told. */
+  if (told && status) (void)tsr__peers_part(peers, &unused);
   tsr__del(&rt->heap, all, bytes);
   return status;
 }

@@ -1,11 +1,12 @@
 /* Processes that read a source together: each counts and parses a share of its rows, and tells the
  * others what it found.
  *
- *   process 0   rows 0 .. 499     i64, no nulls    texts  EWR JFK       |  one type, one dictionary,
- *   process 1   rows 500 .. 999   f64, some nulls  texts  JFK LGA       |  or one error for all
+ *   process 0   rows 0 .. 499     i64, no nulls    texts  EWR JFK     |  one type, one dictionary,
+ *   process 1   rows 500 .. 999   f64, some nulls  texts  JFK LGA     |  or one error for all
  *
  * Invariant: what is joined does not depend on who read which rows: types follow from the set of
- * all values, codes from the rows where texts were first met, errors are those of the earliest row. */
+ * all values, codes from the rows where texts were first met, and errors are those of the earliest
+ * row. */
 #include "comm/peers.h"
 #include "io/csv/csv_inner.h"
 

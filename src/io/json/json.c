@@ -500,6 +500,14 @@ static const char *json_path(const void *file)
   return json->path;
 }
 
+static int64_t json_size(const void *file)
+{
+  const tsr__json *json = file;
+  int64_t bytes = 0;
+  for (int i = 0; i < json->paths.count; i++) bytes += json->files[i].size;
+  return bytes;
+}
+
 static tsr_status json_count(void *file, int64_t *rows, tsr__error *error)
 {
   (void)error;
@@ -517,4 +525,5 @@ const tsr__reader_ops tsr__json_reader = { .format = "json",
                                            .columns = json_columns,
                                            .path = json_path,
                                            .count = json_count,
+                                           .size = json_size,
                                            .read = json_read };
