@@ -42,6 +42,22 @@ typedef struct tsr_process_opts {
   double start_timeout; /* seconds until all have come; 0 = $TSR_START_TIMEOUT, else 300 */
   double stall_timeout; /* silence that counts as failure; 0 = $TSR_STALL_TIMEOUT, else 30 */
   double close_timeout; /* how long process 0 stays for others; 0 = $TSR_CLOSE_TIMEOUT, else 300 */
+  /* What a process does once another has failed; NULL = $TSR_ON_FAILURE, else "shutdown":
+   *   "shutdown"  says so on standard error, where nobody logs it; calls that need the others fail,
+   *               and a process that has not closed its runtime after .grace_timeout ends with
+   *               exit code 75
+   *   "error"     calls that need the others fail; it may save what it has, and closes
+   *   "shrink"    the same, and tsr_process_regroup goes on with those that are left */
+  const char *on_failure;
+  double grace_timeout; /* 0 = $TSR_GRACE_TIMEOUT, else 10 */
+  /* How long a process that is alive may be waited for in a run before it has failed, too; 0 =
+   * $TSR_WAIT_TIMEOUT, else 1800. After .stall_timeout it is named */
+  double wait_timeout;
+  /* A signal that asks all processes to stop at one step (tsr_process_should_stop), such as
+   * SIGTERM; 0 = $TSR_STOP_SIGNAL by its number, else none. It is blocked in the calling thread and
+   * those that it starts from then on, until the runtime closes; a handler of the program runs in a
+   * thread of the library. Programs that are started meanwhile inherit that it is blocked */
+  int stop_signal;
   const tsr_runtime_opts *runtime; /* of the runtime; NULL = the defaults */
 } tsr_process_opts;
 
@@ -71,6 +87,32 @@ TSR_API bool tsr_process_alive(const tsr_runtime *rt, int index);
  * which is copied (500 bytes). The first failure counts. Errors: TSR_EARG for NULL, TSR_ESTATE
  * without tsr_initialize. Local. */
 TSR_API tsr_status tsr_process_fail_at(tsr_scope *scope, const char *cause, const char *site);
+
+/* Asks all processes to stop, as .stop_signal does: tsr_process_should_stop then says where.
+ * Errors: TSR_ESTATE without tsr_initialize. Local. */
+TSR_API tsr_status tsr_process_stop_at(tsr_scope *scope, const char *site);
+
+/* Tells whether this step, from 0, is where all processes stop, to save and end: the first behind
+ * the furthest that any had come to when one of them was asked, and those behind it. All call it
+ * with the same steps, which do not fall; it waits only while they agree. Errors: TSR_EARG,
+ * TSR_ESTATE without tsr_initialize, TSR_EPEER where process 0 is gone. Collective. */
+TSR_API tsr_status tsr_process_should_stop_at(tsr_scope *scope, int64_t step, bool *out,
+                                              const char *site);
+
+/* Options of tsr_process_regroup. Zero means the default. */
+typedef struct tsr_regroup_opts {
+  size_t size;    /* sizeof(tsr_regroup_opts), set by the macro */
+  double timeout; /* seconds until all that are left have come; 0 = 300 */
+} tsr_regroup_opts;
+
+/* Goes on without those that failed or left: closes `rt`, with all that lies on its devices, and
+ * returns a runtime of those that are left, numbered from 0 in the order that they had; of
+ * `devices` each has as many as it names. State that is to live on was copied out or saved before.
+ * Errors, in tsr_runtime_status: TSR_ESTATE where .on_failure is not "shrink"; TSR_EPEER where some
+ * do not come, named, or process 0 is gone, without which nobody can go on; those of
+ * tsr_initialize. Takes `rt`, in any case; the result is the caller's. Collective. */
+TSR_API tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
+                                              const tsr_regroup_opts *opts);
 
 /* Options of tsr_sync. Zero means the default. */
 typedef struct tsr_sync_opts {
@@ -147,6 +189,11 @@ TSR_API tsr_status tsr_store_list_at(tsr_scope *scope, const char *prefix, tsr_s
 #define tsr_initialize(...) TSR_INITIALIZE_(__VA_ARGS__, .size = sizeof(tsr_process_opts))
 #define TSR_INITIALIZE_(devices, ...) \
   tsr_initialize_with((devices), &(tsr_process_opts){ __VA_ARGS__ })
+/* rt = tsr_process_regroup(rt, "cpu:4"), ...(rt, "cpu:4", .timeout = 60). */
+#define tsr_process_regroup(rt, ...) \
+  TSR_PROCESS_REGROUP_(rt, __VA_ARGS__, .size = sizeof(tsr_regroup_opts))
+#define TSR_PROCESS_REGROUP_(rt, devices, ...) \
+  tsr_process_regroup_with((rt), (devices), &(tsr_regroup_opts){ __VA_ARGS__ })
 /* tsr_sync(s, "epoch"), tsr_sync(s, "epoch", .timeout = 5). */
 #define tsr_sync(scope, ...) TSR_SYNC_(scope, __VA_ARGS__, .size = sizeof(tsr_sync_opts))
 #define TSR_SYNC_(scope, name, ...) \
@@ -163,6 +210,9 @@ TSR_API tsr_status tsr_store_list_at(tsr_scope *scope, const char *prefix, tsr_s
   tsr_store_get_with((scope), (key), (out), &(tsr_store_opts){ __VA_ARGS__ }, TSR_HERE)
 #endif
 #define tsr_process_fail(scope, cause) tsr_process_fail_at((scope), (cause), TSR_HERE)
+#define tsr_process_stop(scope) tsr_process_stop_at((scope), TSR_HERE)
+#define tsr_process_should_stop(scope, step, out) \
+  tsr_process_should_stop_at((scope), (step), (out), TSR_HERE)
 #define tsr_store_find(scope, key, out) tsr_store_find_at((scope), (key), (out), TSR_HERE)
 #define tsr_store_add(scope, key, delta, out) \
   tsr_store_add_at((scope), (key), (delta), (out), TSR_HERE)

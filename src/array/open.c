@@ -76,6 +76,27 @@ tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *op
   return rt;
 }
 
+tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
+                                      const tsr_regroup_opts *opts)
+{
+  tsr_regroup_opts own = { .size = sizeof own };
+  tsr__error error = { .status = TSR_OK };
+  tsr__topology parsed;
+  tsr__role role;
+  tsr__comm *comm = tsr__comm_of(rt);
+  tsr_runtime *next = tsr__runtime_new(rt ? &rt->opts : NULL);
+  if (tsr__take_opts("tsr_process_regroup", opts, &own, sizeof own, &error) ||
+      (comm && tsr__topology_parse(devices, &parsed, &error)) ||
+      tsr__comm_leave(comm, own.timeout, &role, &error))
+    tsr__runtime_fail(next, error.status, "tsr_process_regroup: %s", error.text);
+  /* Process 0 listens at one address for both. */
+  tsr_runtime_close(rt);
+  if (tsr_runtime_status(next) == TSR_OK) tsr__comm_join(next, &role);
+  /* It has as many threads as before. */
+  if (tsr_runtime_status(next) == TSR_OK) install(next, &(opening){ devices, OF_PROCESS, true });
+  return next;
+}
+
 /* Whether who started this process says that it is one of several, so that programs that know
  * nothing of that run on all of them. Devices that cannot be dealt out are each process's own: all
  * compute the same. */

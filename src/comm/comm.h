@@ -17,6 +17,8 @@
  *
  *   role.c         who this process is, from options and the environments of launchers
  *   member.c       a process's side; coordinator.c, requests.c: the other side
+ *   fate.c         what becomes of a process when others fail, or it is to stop; agree.c: what the
+ *                  coordinator has them agree on
  *   meetings.c     barriers, and records that all get of all; store.c: keys and values
  *   wire.c link.c address.c proof.c   frames, connections, sockets, secrets
  *   process.c      the public calls */
@@ -34,6 +36,14 @@ enum {
 
 typedef struct tsr__comm tsr__comm;
 
+/* What a process does when another has failed. */
+typedef enum tsr__on_failure {
+  TSR__ON_FAILURE_SHUTDOWN, /* it says so, and ends soon */
+  TSR__ON_FAILURE_ERROR,    /* calls fail, and it may save and close */
+  TSR__ON_FAILURE_SHRINK    /* the same, and those that are left may go on as fewer */
+} tsr__on_failure;
+enum { TSR__EXIT_PEER = 75 }; /* the exit code of a process that is ended for another's failure */
+
 /* Who a process is and where the others are. */
 typedef struct tsr__role {
   int index, count;
@@ -41,7 +51,10 @@ typedef struct tsr__role {
   char bind[300];        /* where process 0 listens; "": at `coordinator` */
   char secret[300];      /* "": none */
   char source[300];      /* what this was read from, for the log */
-  double start_seconds, stall_seconds, close_seconds;
+  double start_seconds, stall_seconds, close_seconds, grace_seconds, wait_seconds;
+  tsr__on_failure on_failure;
+  int stop_signal;  /* 0: none */
+  char report[300]; /* a file that the coordinator writes the first cause to; "": none */
 } tsr__role;
 
 /* The value of an environment variable, NULL if it is not set. */
@@ -93,6 +106,27 @@ tsr__presence tsr__comm_presence(tsr__comm *comm, int index);
 void tsr__comm_fail(tsr__comm *comm, const char *cause);
 /* The first cause of failure that is known here; false: there is none. */
 bool tsr__comm_failed(tsr__comm *comm, tsr__error *out);
+
+/* Processes that go on as fewer: when all that are left have called it, fills in what this one is
+ * among them, by their order before. NULL knows of no others. */
+tsr_status tsr__comm_leave(tsr__comm *comm, double seconds, tsr__role *out, tsr__error *error);
+/* Joins by a role that is known. */
+tsr_status tsr__comm_join(tsr_runtime *rt, const tsr__role *role);
+
+/* Asks all to stop at one step; whether this is it, or behind it. Steps do not fall. */
+void tsr__comm_stop(tsr__comm *comm);
+tsr_status tsr__comm_should_stop(tsr__comm *comm, int64_t step, bool *out, tsr__error *error);
+
+/* What a process waits in, and for which other. */
+typedef struct tsr__comm_wait {
+  int process;     /* that is waited for; -1: none is */
+  uint64_t number; /* of the run, and what it is: "a program at main.c:12" */
+  char what[160];
+  uint64_t theirs; /* the last run that it has come to, and what that is */
+  char their_what[160];
+} tsr__comm_wait;
+/* Tells that this process waits for another, or no more (NULL). From any thread. */
+void tsr__comm_waits(tsr__comm *comm, const tsr__comm_wait *wait);
 
 /* Keys are paths of at most TSR__KEY_MOST bytes; values have at most TSR__VALUE_MOST. */
 tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool overwrite,

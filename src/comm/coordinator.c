@@ -13,6 +13,7 @@
 #include "base/events.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -71,6 +72,18 @@ static void tell_all(tsr__coordinator *c, int member, tsr__presence presence, co
     if (c->members[i].peer) put_notice(c->members[i].peer, member, presence, text);
 }
 
+/* Writes the first cause where whoever started the processes looks for it. */
+static void report(const tsr__coordinator *c, int member)
+{
+  char text[sizeof c->cause.text + 16];
+  if (!*c->role.report) return;
+  int file = open(c->role.report, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  int length = snprintf(text, sizeof text, "%d %s\n", member, c->cause.text);
+  if (write(file, text, (size_t)length) != length) unlink(c->role.report);
+  close(file);
+}
+
 void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *why)
 {
   tsr__member *m = &c->members[member];
@@ -83,10 +96,14 @@ void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *
   if (failed) tsr__error_set(&one, TSR_EPEER, "%s failed: %s", tsr__text_get(&who), why);
   tsr__text_free(&who);
   /* The first one is the cause; what fails later mostly fails because of it. */
-  if (failed && !c->cause.status) c->cause = one;
+  if (failed && !c->cause.status) {
+    c->cause = one;
+    report(c, member);
+  }
   tell_all(c, member, failed ? TSR__FAILED : TSR__LEFT, one.text);
   tsr__meetings_changed(c, member);
   tsr__waits_changed(c, member);
+  tsr__agree_changed(c);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------- */
@@ -142,6 +159,9 @@ static void refuse(tsr__peer *peer, tsr_status status, const char *format, ...)
   size_t began = tsr__packet_begin(out, TSR__SAY_REFUSED, 0);
   tsr__write_u32(out, status);
   tsr__write_bytes(out, error.text, strlen(error.text));
+  tsr__write_u32(out, peer->rival ? peer->rival->pid : 0);
+  tsr__write_bytes(out, peer->rival ? peer->rival->host : "",
+                   peer->rival ? strlen(peer->rival->host) : 0);
   tsr__packet_end(out, began);
   peer->closing = true;
 }
@@ -216,7 +236,9 @@ static bool is_trusted(tsr__coordinator *c, tsr__peer *peer, const join *j)
 /* Whether a process has a place here; says so if not. */
 static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
 {
-  if (j->count != (uint32_t)c->role.count)
+  if (c->regrouped) /* Those that are left meet at this address soon. */
+    peer->closing = true;
+  else if (j->count != (uint32_t)c->role.count)
     refuse(peer, TSR_EARG,
            "this process counts %u processes, process 0 counts %d; all must be started with the "
            "same number",
@@ -227,11 +249,14 @@ static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
     /* It said goodbye and has opened its next runtime, whose coordinator is still to come at this
      * address: it will try again. */
     peer->closing = true;
-  else if (c->members[j->index].presence != TSR__ABSENT)
+  else if (c->members[j->index].presence != TSR__ABSENT) {
+    peer->rival = &c->members[j->index];
     refuse(peer, TSR_EARG,
            "process %u has joined already (%s); each process needs a number of its own", j->index,
            c->members[j->index].where);
-  else return true;
+  } else {
+    return true;
+  }
   return false;
 }
 
@@ -249,6 +274,9 @@ static void welcome(tsr__coordinator *c, tsr__peer *peer, const join *j)
   m->peer = peer;
   snprintf(m->where, sizeof m->where, "pid %u on %s", j->pid, j->host);
   tsr__text_tame(m->where);
+  m->pid = j->pid;
+  memcpy(m->host, j->host, sizeof m->host);
+  m->waits_for = -1;
   /* What it missed, then that it is here. */
   for (int i = 0; i < c->role.count; i++)
     if (c->members[i].presence != TSR__ABSENT)
@@ -343,6 +371,16 @@ static void accept_peers(tsr__coordinator *c)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+static void tell_silent(tsr__coordinator *c, int member)
+{
+  tsr__text text;
+  tsr__text_init(&text, c->heap);
+  tsr__member_name(c, member, &text);
+  tsr__text_add(&text, " gives no sign of life");
+  tell_all(c, member, TSR__SILENT, tsr__text_get(&text));
+  tsr__text_free(&text);
+}
+
 static void check_member(tsr__coordinator *c, int member)
 {
   tsr__member *m = &c->members[member];
@@ -358,7 +396,7 @@ static void check_member(tsr__coordinator *c, int member)
     tsr__link_write(&m->peer->link);
     peer_close(c, m->peer, text);
   } else if (m->presence == TSR__HERE && silent > TSR__MISSED_MS * (SECOND / 1000)) {
-    tell_all(c, member, TSR__SILENT, "");
+    tell_silent(c, member);
   }
 }
 
@@ -426,6 +464,8 @@ static void *coordinate(void *argument)
     serve(c, next);
     next = tsr__waits_tick(c);
     int64_t other = tsr__meetings_tick(c);
+    if (other < next) next = other;
+    other = tsr__agree_tick(c);
     if (other < next) next = other;
     /* Twice: a peer that is found closed has something said about it to the others. The own one,
      * which came first, is written to last: what this process does then may be its end. */

@@ -8,11 +8,12 @@
 /* A connection. */
 typedef struct tsr__peer {
   tsr__link link;
-  int member;    /* -1: it has not joined */
-  bool own;      /* the one of process 0 itself, which needs no proof */
-  bool closing;  /* what is to go out is still sent */
-  bool held;     /* it does not read: what it sends waits */
-  int64_t heard; /* when something came last, in nanoseconds */
+  int member;                      /* -1: it has not joined */
+  bool own;                        /* the one of process 0 itself, which needs no proof */
+  bool closing;                    /* what is to go out is still sent */
+  bool held;                       /* it does not read: what it sends waits */
+  int64_t heard;                   /* when something came last, in nanoseconds */
+  const struct tsr__member *rival; /* who has the place that it wants */
   uint8_t nonce[TSR__NONCE];
 } tsr__peer;
 
@@ -21,6 +22,14 @@ typedef struct tsr__member {
   tsr__peer *peer; /* NULL: not connected */
   tsr__presence presence;
   char where[96]; /* "pid 12 on host" */
+  uint32_t pid;
+  char host[65];
+  bool at_step;       /* it has said so, of those that are to stop */
+  uint32_t regroup;   /* the ticket of its REGROUP; 0: it has not asked */
+  uint64_t number;    /* of the run that it waits in */
+  int waits_for;      /* another one, in a run; -1: for none */
+  int64_t wait_since; /* when that began */
+  char what[200];     /* that run */
 } tsr__member;
 
 /* A request that cannot be answered yet: a GET, or the BYE of process 0 (key ""). */
@@ -71,6 +80,11 @@ typedef struct tsr__coordinator {
   int64_t now;          /* when the thread woke */
   _Atomic bool starved; /* it lacked memory, and closed a connection for it */
   bool accepting;       /* false for a while when descriptors are short */
+  bool stopping;        /* somebody is to stop: all are asked for their steps */
+  bool stop_said;       /* where all stop */
+  uint64_t step;        /* one behind the furthest that was said */
+  int64_t regroup_until, regroup_since;
+  bool regrouped; /* those that are left meet elsewhere: who comes is to try again */
 } tsr__coordinator;
 
 /* Listens and starts the thread; `own` is the other side of process 0's connection, which it takes
@@ -101,6 +115,16 @@ int64_t tsr__waits_tick(tsr__coordinator *c);
 /* After a member came or went: waits that nobody will answer now are. */
 void tsr__waits_changed(tsr__coordinator *c, int gone);
 void tsr__waits_free(tsr__coordinator *c);
+
+/* ---- agree.c --------------------------------------------------------------------------------- */
+
+bool tsr__agree_stop(tsr__coordinator *c);
+bool tsr__agree_step(tsr__coordinator *c, int member, tsr__fields *fields);
+bool tsr__agree_regroup(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields);
+/* Who waits for whom, as a PING says. */
+bool tsr__agree_beat(tsr__coordinator *c, int member, tsr__fields *fields);
+int64_t tsr__agree_tick(tsr__coordinator *c);
+void tsr__agree_changed(tsr__coordinator *c);
 
 /* ---- meetings.c ------------------------------------------------------------------------------ */
 

@@ -7,11 +7,12 @@
  *
  * Invariant: only the thread touches the link. A call in the list is done once, by its answer or by
  * the loss of the connection; after that no call enters the list any more. */
-#include "comm/coordinator.h"
+#include "comm/member.h"
 
 #include "base/events.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,49 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MILLISECOND INT64_C(1000000)
-#define SECOND INT64_C(1000000000)
 #define STACK ((size_t)1 << 20)
 #define GRACE 5.0 /* seconds that an answer may come late */
 #define LONG 1e9  /* seconds: more is for ever */
 
-typedef struct call {
-  struct call *next;
-  uint32_t ticket;
-  bool done;
-  tsr__error error;
-  tsr__text *out; /* the fields of the answer behind status and text; NULL: of no use */
-} call;
-
-struct tsr__comm {
-  tsr_runtime *rt;
-  tsr__role role;
-  pid_t pid;                     /* whose connection it is */
-  tsr__coordinator *coordinator; /* of process 0 */
-  tsr__link link;
-  int wake;
-  pthread_t thread;
-  bool started; /* the thread was */
-  _Atomic bool stop;
-  _Atomic uint8_t *presence; /* role.count */
-  pthread_mutex_t lock;      /* guards the rest */
-  pthread_cond_t answered;
-  tsr__text outbox;
-  call *calls;
-  uint32_t ticket;  /* of the last call */
-  tsr__error cause; /* the first failure that is known */
-  tsr__error lost;  /* why the connection is no more */
-};
-
 /* ---- requests -------------------------------------------------------------------------------- */
 
-typedef struct request {
-  tsr__text text;
-  size_t began;
-  uint32_t ticket;
-} request;
-
-static void request_begin(tsr__comm *comm, request *r, int kind)
+void tsr__request_begin(tsr__comm *comm, tsr__ask *r, int kind)
 {
   tsr__text_init(&r->text, &comm->rt->heap);
   pthread_mutex_lock(&comm->lock);
@@ -82,7 +47,7 @@ static struct timespec deadline_of(double seconds)
 }
 
 /* Waits for the answer, under the lock. */
-static void await(tsr__comm *comm, call *one, double seconds)
+static void await(tsr__comm *comm, tsr__call *one, double seconds)
 {
   struct timespec until = deadline_of(seconds + GRACE);
   int code = 0;
@@ -91,18 +56,17 @@ static void await(tsr__comm *comm, call *one, double seconds)
   if (one->done) return;
   tsr__error_set(&one->error, TSR_EPEER,
                  "process 0, where the coordinator is, does not answer: is it stopped?");
-  for (call **at = &comm->calls; *at; at = &(*at)->next)
+  for (tsr__call **at = &comm->calls; *at; at = &(*at)->next)
     if (*at == one) {
       *at = one->next;
       break;
     }
 }
 
-/* Sends a request and waits for its answer, which should come within so many seconds. */
-static tsr_status ask(tsr__comm *comm, request *r, double seconds, tsr__text *out,
-                      tsr__error *error)
+tsr_status tsr__ask_send(tsr__comm *comm, tsr__ask *r, double seconds, tsr__text *out,
+                         tsr__error *error)
 {
-  call one = { .ticket = r->ticket, .out = out };
+  tsr__call one = { .ticket = r->ticket, .out = out };
   tsr__packet_end(&r->text, r->began);
   pthread_mutex_lock(&comm->lock);
   if (comm->lost.status) {
@@ -134,14 +98,16 @@ static void lose(tsr__comm *comm, tsr_status status, const char *text)
   /* What is known of the cause says more than that the connection closed. */
   bool known = comm->cause.status != TSR_OK && status != TSR_ENOMEM;
   tsr__error_set(&comm->lost, status, "%s", known ? comm->cause.text : text);
-  if (!comm->cause.status) comm->cause = comm->lost;
-  for (call *one = comm->calls; one; one = one->next) {
+  bool first = !comm->cause.status;
+  if (first) comm->cause = comm->lost;
+  for (tsr__call *one = comm->calls; one; one = one->next) {
     one->error = comm->lost;
     one->done = true;
   }
   comm->calls = NULL;
   pthread_cond_broadcast(&comm->answered);
   pthread_mutex_unlock(&comm->lock);
+  if (first) tsr__fate_failed(comm);
 }
 
 static void lose_connection(tsr__comm *comm)
@@ -166,9 +132,9 @@ static bool take_answer(tsr__comm *comm, tsr__packet *frame)
   tsr__take_text(&frame->fields, text, sizeof text - 1);
   if (frame->fields.bad) return false;
   pthread_mutex_lock(&comm->lock);
-  call **at = &comm->calls;
+  tsr__call **at = &comm->calls;
   while (*at && (*at)->ticket != frame->ticket) at = &(*at)->next;
-  call *one = *at;
+  tsr__call *one = *at;
   if (one) {
     *at = one->next;
     one->done = true;
@@ -203,12 +169,16 @@ static bool take_notice(tsr__comm *comm, tsr__packet *frame)
       presence > TSR__LEFT)
     return false;
   atomic_store(&comm->presence[index], (uint8_t)presence);
+  bool first = false;
   if (presence == TSR__FAILED) {
     pthread_mutex_lock(&comm->lock);
+    first = !comm->cause.status;
     tsr__error_set(&comm->cause, TSR_EPEER, "%s", text);
     pthread_mutex_unlock(&comm->lock);
   }
   log_notice(comm, (int)index, presence, text);
+  if (first) tsr__fate_failed(comm);
+  if (presence == TSR__SILENT) tsr__fate_silent(comm, (int)index);
   return true;
 }
 
@@ -218,7 +188,7 @@ static bool take_frame(tsr__comm *comm, tsr__packet *frame)
   case TSR__SAY_ANSWER: return take_answer(comm, frame);
   case TSR__SAY_NOTICE: return take_notice(comm, frame);
   case TSR__SAY_PONG: return true;
-  default: return false;
+  default: return tsr__fate_stop(comm, frame);
   }
 }
 
@@ -243,9 +213,12 @@ static bool exchange(tsr__comm *comm, int wait_ms, int64_t *heard)
   take_outbox(comm);
   if (!tsr__link_write(&comm->link)) return false;
   short events = tsr__link_waiting(&comm->link) ? POLLIN | POLLOUT : POLLIN;
-  struct pollfd polls[2] = { { comm->wake, POLLIN, 0 }, { comm->link.fd, events, 0 } };
-  if (poll(polls, 2, wait_ms) <= 0) return true;
+  struct pollfd polls[3] = { { comm->wake, POLLIN, 0 },
+                             { comm->link.fd, events, 0 },
+                             { atomic_load(&comm->signals), POLLIN, 0 } };
+  if (poll(polls, 3, wait_ms) <= 0) return true;
   if (polls[0].revents) tsr__wake_drain(comm->wake);
+  if (polls[2].revents) tsr__fate_signal(comm);
   if (!polls[1].revents) return true;
   bool open = tsr__link_read(&comm->link);
   *heard = tsr__now();
@@ -270,21 +243,20 @@ static void *attend(void *argument)
     if (now - last > 2 * SECOND) heard = now;
     last = now;
     if (left <= 0) {
-      size_t began = tsr__packet_begin(&comm->link.out, TSR__SAY_PING, 0);
-      tsr__write_u64(&comm->link.out, ++beats);
-      tsr__packet_end(&comm->link.out, began);
+      tsr__fate_beat(comm, ++beats);
       beat = now + TSR__BEAT_MS * MILLISECOND;
       left = TSR__BEAT_MS;
     }
-    good = exchange(comm, (int)left, &heard);
+    good = exchange(comm, tsr__fate_wait(comm, now, (int)left), &heard);
     if (good && tsr__now() - heard > stall) {
       lose(comm, TSR_EPEER,
            "process 0, where the coordinator is, gives no sign of life: is it stopped, or its host "
            "gone?");
-      return NULL;
+      break;
     }
   }
   if (!good) lose_connection(comm);
+  tsr__fate_linger(comm);
   return NULL;
 }
 
@@ -368,6 +340,39 @@ static void put_join(tsr__comm *comm, const greeting *g)
   tsr__packet_end(out, began);
 }
 
+/* The number of the process that started one; 0: not known. */
+static long parent_of(long pid)
+{
+  char path[40], text[512];
+  snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t got = read(file, text, sizeof text - 1);
+  close(file);
+  if (got <= 0) return 0;
+  text[got] = '\0';
+  /* "12 (name) S 7 ...", in which the name may be anything. */
+  char *at = strrchr(text, ')');
+  return at && strlen(at) > 4 ? strtol(at + 4, NULL, 10) : 0;
+}
+
+/* Whether this process descends from the one that has its place: a program that a process of the
+ * job started, which has got its environment and is none of the job. */
+static bool is_nested(const tsr__comm *comm, tsr__fields *fields)
+{
+  char host[65];
+  struct utsname own;
+  uint32_t pid = tsr__take_u32(fields);
+  tsr__take_text(fields, host, sizeof host - 1);
+  if (fields->bad || !pid || uname(&own) || strcmp(own.nodename, host) != 0) return false;
+  long at = comm->pid;
+  for (int i = 0; i < 1000 && at > 1; i++) {
+    at = parent_of(at);
+    if (at == (long)pid) return true;
+  }
+  return false;
+}
+
 static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeting *g,
                                tsr__error *error)
 {
@@ -377,6 +382,7 @@ static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeti
   if (frame->kind == TSR__SAY_REFUSED) {
     uint32_t status = tsr__take_u32(fields);
     tsr__take_text(fields, text, sizeof text - 1);
+    comm->nested = is_nested(comm, fields);
     return tsr__error_set(error, status == TSR_EARG ? TSR_EARG : TSR_EPEER, "%s", text);
   }
   tsr__claim claim = claim_of(comm, g, "welcome");
@@ -459,6 +465,23 @@ static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
   return status;
 }
 
+/* Whether process 0 cannot listen because the one that started it does. */
+static bool parent_listens(tsr__comm *comm)
+{
+  tsr__address at;
+  int lookup;
+  bool unused;
+  tsr__error error = { .status = TSR_OK };
+  const char *text = *comm->role.bind ? comm->role.bind : comm->role.coordinator;
+  if (tsr__address_parse(text, &at, &error)) return false;
+  int fd = tsr__address_connect(&at, 2000, &lookup);
+  if (fd < 0) return false;
+  tsr__link_init(&comm->link, &comm->rt->heap, fd, TSR__FRAME_MOST);
+  greet(comm, tsr__now() + 10 * SECOND, &unused, &error);
+  tsr__link_close(&comm->link);
+  return comm->nested;
+}
+
 static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
 {
   int pair[2];
@@ -470,6 +493,7 @@ static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
       tsr__coordinator_open(&comm->rt->heap, &comm->role, pair[1], &comm->coordinator, error);
   if (!status) status = greet(comm, tsr__now() + 10 * SECOND, &unused, error);
   if (!status) return TSR_OK;
+  if (!comm->coordinator && status == TSR_EIO) return status;
   bool starved = comm->coordinator && atomic_load(&comm->coordinator->starved);
   return tsr__error_set(error, starved ? TSR_ENOMEM : status,
                         "process 0 cannot talk to its own coordinator");
@@ -515,10 +539,36 @@ static void comm_free(tsr__comm *comm)
   if (comm->coordinator) tsr__coordinator_close(comm->coordinator);
   if (comm->wake >= 0) close(comm->wake);
   tsr__text_free(&comm->outbox);
+  tsr__fate_close(comm);
   pthread_cond_destroy(&comm->answered);
   pthread_mutex_destroy(&comm->lock);
   tsr__del(heap, (void *)comm->presence, (size_t)comm->role.count);
   tsr__del(heap, comm, sizeof *comm);
+}
+
+/* Joins as the role says; a program that a process of the job started is alone. */
+static tsr_status join_all(tsr__comm *comm, tsr__error *error)
+{
+  tsr__error why = { .status = TSR_OK };
+  bool first = comm->role.index == 0;
+  tsr_status status = first ? connect_first(comm, &why) : connect_member(comm, &why);
+  if (first && status == TSR_EIO && comm->role.count > 1) {
+    tsr__link_close(&comm->link);
+    parent_listens(comm);
+  }
+  if (status && comm->nested) {
+    tsr__link_close(&comm->link);
+    tsr__log(comm->rt, TSR_LOG_INFO, "process",
+             "process %d of %d, which runs, started this one: it is none of them, and alone",
+             comm->role.index, comm->role.count);
+    comm->role.index = 0;
+    comm->role.count = 1;
+    comm->role.coordinator[0] = comm->role.bind[0] = '\0';
+    why = (tsr__error){ .status = TSR_OK };
+    status = connect_first(comm, &why);
+  }
+  if (status) *error = why;
+  return status;
 }
 
 tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
@@ -530,6 +580,9 @@ tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **ou
   comm->role = *role;
   comm->pid = getpid();
   comm->link.fd = -1;
+  comm->step = comm->stop_at = -1;
+  comm->wait.process = -1;
+  comm->signals = -1;
   comm->presence = tsr__new(&rt->heap, (size_t)role->count);
   comm->wake = tsr__wake_open();
   init_lock(comm);
@@ -537,10 +590,11 @@ tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **ou
   tsr_status status = TSR_OK;
   if (!comm->presence || comm->wake < 0)
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to join the other processes");
-  if (!status) status = role->index ? connect_member(comm, error) : connect_first(comm, error);
+  if (!status) status = join_all(comm, error);
   if (!status) status = start_thread(comm, error);
   tsr__comm_meeting all = { .name = "the start", .seconds = role->start_seconds };
   if (!status) status = tsr__comm_meet(comm, &all, NULL, error);
+  if (!status) tsr__fate_open(comm);
   if (!status) *out = comm;
   else if (comm->started) tsr__comm_close(comm);
   else comm_free(comm);
@@ -549,17 +603,19 @@ tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **ou
 
 void tsr__comm_close(tsr__comm *comm)
 {
-  request r;
+  tsr__ask r;
   tsr__error unused = { .status = TSR_OK };
   if (!comm) return;
   if (comm->pid != getpid()) {
     /* A child's copy: its threads are not here, and the connection is the parent's. */
     close(comm->link.fd);
     close(comm->wake);
+    if (comm->signals >= 0) close(comm->signals);
     return;
   }
-  request_begin(comm, &r, TSR__SAY_BYE);
-  ask(comm, &r, comm->role.index ? 1 : comm->role.close_seconds, NULL, &unused);
+  atomic_store(&comm->closing, true);
+  tsr__request_begin(comm, &r, TSR__SAY_BYE);
+  tsr__ask_send(comm, &r, comm->role.index ? 1 : comm->role.close_seconds, NULL, &unused);
   comm_free(comm);
 }
 
@@ -622,25 +678,25 @@ static bool fits(const char *key, size_t length, tsr__error *error)
 tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool overwrite,
                          tsr__error *error)
 {
-  request r;
+  tsr__ask r;
   if (!fits(key, value.length, error)) return error->status;
-  request_begin(comm, &r, TSR__SAY_SET);
+  tsr__request_begin(comm, &r, TSR__SAY_SET);
   tsr__write_bytes(&r.text, key, strlen(key));
   tsr__write_bytes(&r.text, value.data, value.length);
   tsr__write_u32(&r.text, overwrite);
-  return ask(comm, &r, 0, NULL, error);
+  return tsr__ask_send(comm, &r, 0, NULL, error);
 }
 
 tsr_status tsr__comm_get(tsr__comm *comm, tsr__wanted *wanted, tsr__text *out, tsr__error *error)
 {
-  request r;
+  tsr__ask r;
   tsr__text answer;
   if (!fits(wanted->key, 0, error)) return error->status;
   tsr__text_init(&answer, &comm->rt->heap);
-  request_begin(comm, &r, TSR__SAY_GET);
+  tsr__request_begin(comm, &r, TSR__SAY_GET);
   tsr__write_bytes(&r.text, wanted->key, strlen(wanted->key));
   tsr__write_u64(&r.text, milliseconds(wanted->seconds));
-  tsr_status status = ask(comm, &r, wanted->seconds, &answer, error);
+  tsr_status status = tsr__ask_send(comm, &r, wanted->seconds, &answer, error);
   tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
                          false };
   if (!status) {
@@ -656,11 +712,11 @@ tsr_status tsr__comm_get(tsr__comm *comm, tsr__wanted *wanted, tsr__text *out, t
 static tsr_status ask_key(tsr__comm *comm, int kind, const char *key, tsr__text *out,
                           tsr__error *error)
 {
-  request r;
+  tsr__ask r;
   if (!fits(key, 0, error)) return error->status;
-  request_begin(comm, &r, kind);
+  tsr__request_begin(comm, &r, kind);
   tsr__write_bytes(&r.text, key, strlen(key));
-  return ask(comm, &r, 0, out, error);
+  return tsr__ask_send(comm, &r, 0, out, error);
 }
 
 tsr_status tsr__comm_delete(tsr__comm *comm, const char *key, tsr__error *error)
@@ -676,14 +732,14 @@ tsr_status tsr__comm_list(tsr__comm *comm, const char *prefix, tsr__text *out, t
 tsr_status tsr__comm_add(tsr__comm *comm, const char *key, int64_t delta, int64_t *out,
                          tsr__error *error)
 {
-  request r;
+  tsr__ask r;
   tsr__text answer;
   if (!fits(key, 0, error)) return error->status;
   tsr__text_init(&answer, &comm->rt->heap);
-  request_begin(comm, &r, TSR__SAY_ADD);
+  tsr__request_begin(comm, &r, TSR__SAY_ADD);
   tsr__write_bytes(&r.text, key, strlen(key));
   tsr__write_u64(&r.text, (uint64_t)delta);
-  tsr_status status = ask(comm, &r, 0, &answer, error);
+  tsr_status status = tsr__ask_send(comm, &r, 0, &answer, error);
   tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
                          false };
   if (!status) *out = (int64_t)tsr__take_u64(&fields);
@@ -694,14 +750,14 @@ tsr_status tsr__comm_add(tsr__comm *comm, const char *key, int64_t delta, int64_
 tsr_status tsr__comm_meet(tsr__comm *comm, const tsr__comm_meeting *meeting, tsr__text *out,
                           tsr__error *error)
 {
-  request r;
+  tsr__ask r;
   if (!fits(meeting->name, meeting->record.length, error)) return error->status;
-  request_begin(comm, &r, TSR__SAY_MEET);
+  tsr__request_begin(comm, &r, TSR__SAY_MEET);
   tsr__write_bytes(&r.text, meeting->name, strlen(meeting->name));
   tsr__write_u64(&r.text, milliseconds(meeting->seconds));
   tsr__write_u32(&r.text, meeting->processes ? (uint32_t)meeting->count : 0);
   for (int i = 0; meeting->processes && i < meeting->count; i++)
     tsr__write_u32(&r.text, (uint32_t)meeting->processes[i]);
   tsr__write_bytes(&r.text, meeting->record.data, meeting->record.length);
-  return ask(comm, &r, meeting->seconds, out, error);
+  return tsr__ask_send(comm, &r, meeting->seconds, out, error);
 }

@@ -430,6 +430,20 @@ static bool came_soon(const tsr__peers *peers, const head *of, uint64_t word)
   return false;
 }
 
+static void tell_wait(const tsr__peers *peers, int process)
+{
+  const head *of = head_of(peers, process);
+  const tsr__peers_start *start = &peers->start;
+  uint64_t theirs = atomic_load(&of->word) >> MEETING_BITS;
+  char what[sizeof of->what[0]];
+  if (!start->waits) return;
+  /* It may be writing there: what is read now is for people. */
+  memcpy(what, of->what[theirs & 1], sizeof what);
+  what[sizeof what - 1] = '\0';
+  start->waits(start->user, &(tsr__peers_wait){ process, peers->run, theirs,
+                                                own(peers)->what[peers->run & 1], what });
+}
+
 /* Waits until another process has come as far. A failure of its in this run ends the waiting; at
  * the END everybody comes, failed or not. */
 static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, tsr__error *error)
@@ -437,12 +451,22 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
   head *of = head_of(peers, process);
   tsr__error why = { .status = TSR_OK };
   if (came_soon(peers, of, word)) return TSR_OK;
-  for (;;) {
+  tsr_status status = TSR_OK;
+  bool told = false;
+  for (bool first = true; !status; first = false) {
     uint32_t bell = atomic_load(&of->bell);
-    if (atomic_load(&of->word) >= word) return TSR_OK;
-    if (is_gone(peers, process, &why)) return lost(peers, &why, error);
+    if (atomic_load(&of->word) >= word) break;
+    if (is_gone(peers, process, &why)) {
+      status = lost(peers, &why, error);
+      break;
+    }
+    /* Not for the first nap, which most waits end in. */
+    if (!first && !told) tell_wait(peers, process);
+    told = told || !first;
     nap(of, bell);
   }
+  if (told && peers->start.waits) peers->start.waits(peers->start.user, NULL);
+  return status;
 }
 
 /* All must have begun the same. */

@@ -19,6 +19,13 @@
 
 typedef struct tsr__peers tsr__peers;
 
+/* What a process waits in, and for whom; texts are as long as the call. */
+typedef struct tsr__peers_wait {
+  int process;
+  uint64_t run, theirs;          /* the run, and the last one that the other came to */
+  const char *what, *their_what; /* what they are */
+} tsr__peers_wait;
+
 /* How processes find each other before they share memory. */
 typedef struct tsr__peers_start {
   int index, count;
@@ -28,6 +35,8 @@ typedef struct tsr__peers_start {
    * nobody knows, and the operating system is asked whether it runs. Called from any thread. */
   bool (*gone)(void *user, int process, tsr__error *error);
   void *user;
+  /* A wait takes so long that this process sleeps; and it is over (NULL). NULL: nobody asks */
+  void (*waits)(void *user, const tsr__peers_wait *wait);
 } tsr__peers_start;
 
 /* Those of a runtime, before its devices; when it closes the others may go on reading what they

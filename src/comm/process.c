@@ -27,16 +27,21 @@ tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts)
   tsr_process_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
   tsr__role role;
-  tsr__comm *comm = NULL;
   tsr_status status = tsr__take_opts("tsr_initialize", opts, &own, sizeof own, &error);
   if (status) return tsr__runtime_fail(rt, status, "%s", error.text);
   status = tsr__role_find(&own, &env, &role, &error);
-  if (!status) {
-    const char *at = *role.coordinator ? role.coordinator : "no address, as it is alone";
-    tsr__log(rt, TSR_LOG_INFO, "process", "process %d of %d, coordinator %s%s; found by %s",
-             role.index, role.count, at, *role.secret ? ", with a secret" : "", role.source);
-    status = tsr__comm_open(rt, &role, &comm, &error);
-  }
+  if (status) return tsr__runtime_fail(rt, status, "tsr_initialize: %s", error.text);
+  return tsr__comm_join(rt, &role);
+}
+
+tsr_status tsr__comm_join(tsr_runtime *rt, const tsr__role *role)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__comm *comm = NULL;
+  const char *at = *role->coordinator ? role->coordinator : "no address, as it is alone";
+  tsr__log(rt, TSR_LOG_INFO, "process", "process %d of %d, coordinator %s%s; found by %s",
+           role->index, role->count, at, *role->secret ? ", with a secret" : "", role->source);
+  tsr_status status = tsr__comm_open(rt, role, &comm, &error);
   if (status) return tsr__runtime_fail(rt, status, "tsr_initialize: %s", error.text);
   rt->slots[TSR__SLOT_COMM] = comm;
   rt->slot_free[TSR__SLOT_COMM] = comm_free;
@@ -110,6 +115,24 @@ tsr_status tsr_process_fail_at(tsr_scope *scope, const char *cause, const char *
   tsr_status status = begin(&call, cause, "cause");
   if (!status) tsr__comm_fail(call.comm, cause);
   return status;
+}
+
+tsr_status tsr_process_stop_at(tsr_scope *scope, const char *site)
+{
+  process_call call = { scope, "tsr_process_stop", site, NULL, { .status = TSR_OK } };
+  tsr_status status = begin(&call, "", "");
+  if (!status) tsr__comm_stop(call.comm);
+  return status;
+}
+
+tsr_status tsr_process_should_stop_at(tsr_scope *scope, int64_t step, bool *out, const char *site)
+{
+  process_call call = { scope, "tsr_process_should_stop", site, NULL, { .status = TSR_OK } };
+  tsr_status status = begin(&call, "", "");
+  if (status) return status;
+  if (step < 0 || step == INT64_MAX) return refuse(&call, TSR_EARG, "the step is below 0");
+  if (!out) return refuse(&call, TSR_EARG, "the place for the answer is NULL; give one");
+  return end(&call, tsr__comm_should_stop(call.comm, step, out, &call.error));
 }
 
 /* Whether the processes that were named exist, each once, and this one is among them or not. */

@@ -238,9 +238,8 @@ static bool bye(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *f
 static bool ping(tsr__coordinator *c, int member, tsr__fields *fields)
 {
   tsr__link *link = &c->members[member].peer->link;
-  tsr__take_u64(fields);
   tsr__packet_end(&link->out, tsr__packet_begin(&link->out, TSR__SAY_PONG, 0));
-  return tsr__fields_done(fields);
+  return tsr__agree_beat(c, member, fields);
 }
 
 bool tsr__request(tsr__coordinator *c, int member, tsr__packet *frame)
@@ -254,6 +253,9 @@ bool tsr__request(tsr__coordinator *c, int member, tsr__packet *frame)
   case TSR__SAY_MEET: return tsr__meet_request(c, member, frame->ticket, &frame->fields);
   case TSR__SAY_FAIL: return fail(c, member, &frame->fields);
   case TSR__SAY_PING: return ping(c, member, &frame->fields);
+  case TSR__SAY_STOP: return tsr__fields_done(&frame->fields) && tsr__agree_stop(c);
+  case TSR__SAY_STEP: return tsr__agree_step(c, member, &frame->fields);
+  case TSR__SAY_REGROUP: return tsr__agree_regroup(c, member, frame->ticket, &frame->fields);
   case TSR__SAY_BYE: return bye(c, member, frame->ticket, &frame->fields);
   default: return false;
   }

@@ -20,6 +20,7 @@
  * be alone would give wrong results without a word. */
 #include "comm/comm.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -330,17 +331,57 @@ static bool read_seconds(finding *f, double option, const char *variable, double
   return true;
 }
 
+static bool read_on_failure(finding *f, const tsr_process_opts *o, tsr__role *out)
+{
+  static const char *const words[] = { "shutdown", "error", "shrink" };
+  const char *text = o->on_failure ? o->on_failure : value_of(f, "TSR_ON_FAILURE");
+  if (!text) return true;
+  for (int i = 0; i < 3; i++) {
+    if (strcmp(text, words[i]) != 0) continue;
+    out->on_failure = (tsr__on_failure)i;
+    return true;
+  }
+  tsr__error_set(f->error, TSR_EARG,
+                 ".on_failure or TSR_ON_FAILURE is \"%.40s\", expected shutdown, error or shrink",
+                 text);
+  return false;
+}
+
+/* Those that end a process, and none that says something of the program itself. */
+static bool read_stop_signal(finding *f, const tsr_process_opts *o, tsr__role *out)
+{
+  static const int fine[] = { SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU };
+  long value = o->stop_signal;
+  f->who = "TSR_*";
+  if (!value && value_of(f, "TSR_STOP_SIGNAL") && !read_number(f, "TSR_STOP_SIGNAL", 64, &value))
+    return false;
+  for (size_t i = 0; i < sizeof fine / sizeof *fine && value; i++)
+    if (value == fine[i]) out->stop_signal = fine[i];
+  if (value == out->stop_signal) return true;
+  tsr__error_set(f->error, TSR_EARG,
+                 ".stop_signal or TSR_STOP_SIGNAL is %ld, expected SIGTERM (15), SIGINT, SIGHUP, "
+                 "SIGQUIT, SIGUSR1, SIGUSR2 or SIGXCPU",
+                 value);
+  return false;
+}
+
 static bool read_rest(finding *f, const tsr_process_opts *o, tsr__role *out)
 {
   out->start_seconds = 300;
   out->stall_seconds = 30;
   out->close_seconds = 300;
+  out->grace_seconds = 10;
+  out->wait_seconds = 1800;
   return copy_text(f, out->coordinator, o->coordinator, "TSR_COORDINATOR") &&
          copy_text(f, out->bind, o->bind, "TSR_BIND") &&
          copy_text(f, out->secret, o->secret, "TSR_SECRET") &&
          read_seconds(f, o->start_timeout, "TSR_START_TIMEOUT", &out->start_seconds) &&
          read_seconds(f, o->stall_timeout, "TSR_STALL_TIMEOUT", &out->stall_seconds) &&
-         read_seconds(f, o->close_timeout, "TSR_CLOSE_TIMEOUT", &out->close_seconds);
+         read_seconds(f, o->close_timeout, "TSR_CLOSE_TIMEOUT", &out->close_seconds) &&
+         read_seconds(f, o->grace_timeout, "TSR_GRACE_TIMEOUT", &out->grace_seconds) &&
+         read_seconds(f, o->wait_timeout, "TSR_WAIT_TIMEOUT", &out->wait_seconds) &&
+         copy_text(f, out->report, NULL, "TSR_REPORT") && read_on_failure(f, o, out) &&
+         read_stop_signal(f, o, out);
 }
 
 static bool read_address(finding *f, const said *place, tsr__role *out)

@@ -3,6 +3,8 @@
 #include "comm/comm.h"
 #include "comm/peers.h"
 
+#include <stdio.h>
+
 static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
 {
   tsr_runtime *rt = user;
@@ -37,11 +39,27 @@ static bool is_gone(void *user, int process, tsr__error *error)
   return true;
 }
 
+static void waits(void *user, const tsr__peers_wait *wait)
+{
+  tsr__comm_wait out = { .process = -1 };
+  if (!wait) {
+    tsr__comm_waits(tsr__comm_of(user), NULL);
+    return;
+  }
+  out.process = wait->process;
+  out.number = wait->run;
+  out.theirs = wait->theirs;
+  snprintf(out.what, sizeof out.what, "%s", wait->what);
+  snprintf(out.their_what, sizeof out.their_what, "%s", wait->their_what);
+  tsr__comm_waits(tsr__comm_of(user), &out);
+}
+
 tsr_status tsr__comm_share(tsr_runtime *rt)
 {
   tsr__error error = { .status = TSR_OK };
-  const tsr__peers_start start = { tsr_process_index(rt), tsr_process_count(rt), gather, is_gone,
-                                   rt };
+  const tsr__peers_start start = {
+    tsr_process_index(rt), tsr_process_count(rt), gather, is_gone, rt, waits
+  };
   if (!tsr__peers_install(rt, &start, &error)) return TSR_OK;
   return tsr__runtime_fail(rt, error.status, "tsr_initialize: %s", error.text);
 }

@@ -9,7 +9,8 @@
  *                                          HELLO    "tessera", version, nonce S, has a secret
  *     JOIN  nonce C, proof, index, count,
  *           host, pid
- *                                          WELCOME  proof            (or REFUSED  status, text)
+ *                                          WELCOME  proof            (or REFUSED  status, text,
+ *                                                   pid and host of who has the place)
  *
  * The proofs are codes, by the shared secret, of both nonces, of who speaks, and of index and
  * count: the secret itself is never sent, and neither side believes the other without it. Without a
@@ -26,13 +27,19 @@
  *     MEET    name, u64 ms, u32 count,          the record of each, in the order of indices
  *             count times u32 index (0: all),
  *             record
+ *     REGROUP u64 ms                            u32 count, then so many u32 index: who is left
  *     BYE                                       nothing: of process 0 once all others are gone
  *     ANSWER  u32 status, text, then as above   (the only frame that answers)
  *
  * and what nobody asked for, with ticket 0:
  *
  *     FAIL    text                              from a process that gives up
- *     PING    u64 number of beats               once a second; PONG comes back
+ *     PING    u64 number of beats,              once a second; PONG comes back. Who waits in a run
+ *             u32 process + 1, u64 number, text says for whom, in which and what it is
+ *     STOP                                      from a process that is to stop; from the
+ *                                               coordinator: which step are you at?
+ *     STEP    u64 step + 1                      the answer (0: none yet); from the
+ *                                               coordinator: where all stop
  *     NOTICE  u32 index, u32 state, text        from the coordinator, to all: who came, is silent,
  *                                               failed and why, left
  *

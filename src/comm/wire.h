@@ -5,7 +5,7 @@
 #include "base/base.h"
 
 enum {
-  TSR__WIRE_VERSION = 1,
+  TSR__WIRE_VERSION = 2,
   TSR__WIRE_HEAD = 12,
   TSR__NONCE = 16,
   TSR__PROOF = 32,
@@ -34,6 +34,9 @@ enum tsr__say {
   TSR__SAY_ANSWER,
   TSR__SAY_NOTICE,
   TSR__SAY_PONG,
+  TSR__SAY_STOP,
+  TSR__SAY_STEP,
+  TSR__SAY_REGROUP,
   TSR__SAY_KINDS
 };
 

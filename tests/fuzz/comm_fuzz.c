@@ -87,7 +87,15 @@ static void check_out(world *w, int who)
       REQUIRE(tsr__take_u32(&packet.fields) != 0);
       tsr__take_text(&packet.fields, text, 1000);
       fuzz_message(text, sizeof text);
+      tsr__take_u32(&packet.fields);
+      tsr__take_text(&packet.fields, text, 64);
+      REQUIRE(tsr__fields_done(&packet.fields));
       break;
+    case TSR__SAY_STEP:
+      tsr__take_u64(&packet.fields);
+      REQUIRE(tsr__fields_done(&packet.fields));
+      break;
+    case TSR__SAY_STOP: REQUIRE(tsr__fields_done(&packet.fields)); break;
     default: REQUIRE(packet.kind == TSR__SAY_PONG || packet.kind == TSR__SAY_WELCOME);
     }
   }

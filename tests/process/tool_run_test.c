@@ -54,9 +54,18 @@ static int meet(const char *how)
   fflush(stdout);
   if (me == 2 && !strcmp(how, "kill")) raise(SIGKILL);
   if (me == 2 && !strcmp(how, "exit")) _exit(3);
+  if (me == 2 && !strcmp(how, "leave")) _exit(0);
+  if (me == 2 && !strcmp(how, "live")) raise(SIGKILL);
   if (me == 2 && !strcmp(how, "stop")) raise(SIGSTOP);
   if (!status) status = tsr_sync(s, "end", .timeout = 30);
-  if (status) fprintf(stderr, "%s\n", tsr_message(s)), code = 5;
+  if (status && !strcmp(how, "live")) {
+    sleep(3); /* longer than the tool would leave it */
+    puts("went on");
+    tsr_scope_clear(s);
+  } else if (status) {
+    fprintf(stderr, "%s\n", tsr_message(s));
+    code = 5;
+  }
   tsr_runtime_close(rt);
   return code;
 }
@@ -109,6 +118,25 @@ TEST(a_killed_process_is_blamed)
   check_run("-n 4 env TEST_MEET=exit \"$SELF\"", 3,
             PARTS("'end': process 2 (pid ",
                   "tessera run: process 2 of 4 failed first: exit code 3\n"));
+}
+
+/* The others end at once, most before the tool looks: the processes know who was first. */
+TEST(the_first_is_blamed_whoever_the_tool_sees_first)
+{
+  for (int i = 0; i < 5; i++)
+    check_run("-n 8 env TEST_MEET=exit \"$SELF\"", 3,
+              PARTS("tessera run: process 2 of 8 failed first: exit code 3\n"));
+  check_run("-n 4 env TEST_MEET=leave \"$SELF\"", 1,
+            PARTS("tessera run: process 2 of 4 failed first: exit code 0: process 2 (pid ",
+                  "its connection closed without a goodbye"));
+}
+
+TEST(the_others_may_go_on)
+{
+  check_run("-n 4 --on-failure error env TEST_MEET=live \"$SELF\"", 0,
+            PARTS("[0] went on\n", "[1] went on\n", "[3] went on\n",
+                  "tessera run: process 2 of 4 failed first: ended by signal 9 (Killed)\n"));
+  check_run("-n 2 --on-failure never true", 2, PARTS("--on-failure"));
 }
 
 TEST(a_stopped_process_is_blamed)

@@ -55,15 +55,30 @@ static tsr_status use_store(struct verb_run *r, tsr_runtime *rt, tsr_scope *s)
   if (!status && (tsr_process_index(rt) != 0 || tsr_process_count(rt) != 1)) r->hash ^= 2;
   if (!status && !tsr_process_alive(rt, 0)) r->hash ^= 4;
   if (!status && (keys.count != 2 || sum != 41 || strcmp(value.data, "41") != 0)) r->hash ^= 1;
-  if (!status) status = tsr_process_fail(s, "it was asked to");
   return status;
+}
+
+/* Asks all, which is this one, to stop, goes on as those that are left, and gives up. */
+static tsr_status give_up(tsr_runtime **rt, tsr_scope *s)
+{
+  bool stop = false;
+  tsr_status status = tsr_process_stop(s);
+  if (!status) status = tsr_process_should_stop(s, 1, &stop);
+  if (status) return status;
+  *rt = tsr_process_regroup(*rt, "cpu:1");
+  status = tsr_runtime_status(*rt);
+  if (status) return status;
+  s = tsr_scope_open(*rt);
+  status = tsr_scope_status(s);
+  return status ? status : tsr_process_fail(s, "it was asked to");
 }
 
 /* The runtime that joins is another one, on the same memory. */
 void verb_meeting(struct verb_run *r)
 {
   tsr_runtime_opts opts = { .size = sizeof opts, .threads = 1, .allocator = &r->rt->heap.fn };
-  tsr_runtime *rt = tsr_initialize("cpu:1", .detect = "none", .runtime = &opts, .stall_timeout = 5);
+  tsr_runtime *rt = tsr_initialize("cpu:1", .detect = "none", .runtime = &opts, .stall_timeout = 5,
+                                   .on_failure = "shrink");
   tsr_status status = tsr_runtime_status(rt);
   if (status) {
     tsr_fail(r->s, status, "%s", tsr_runtime_message(rt));
@@ -71,6 +86,8 @@ void verb_meeting(struct verb_run *r)
     tsr_scope *s = tsr_scope_open(rt);
     status = use_store(r, rt, s);
     if (status) tsr_fail(r->s, status, "%s", tsr_message(s));
+    else status = give_up(&rt, s);
+    if (status && !tsr_scope_status(r->s)) tsr_fail(r->s, status, "it could not go on");
   }
   tsr_runtime_close(rt);
   if (status && !r->status) r->status = status;

@@ -1102,7 +1102,10 @@ static void processes(void)
   tsr_store_keys keys;
   int64_t sum;
   tsr_scope *before = s;
+  bool stop = false;
   NO_END(tsr_sync(s, "epoch"));
+  NO_END(tsr_process_stop(s));
+  NO_END(tsr_process_should_stop(s, 1, &stop));
   tsr_runtime *one = tsr_initialize("cpu:1", .detect = "none");
   s = tsr_scope_open(one);
   NO_END(tsr_sync(s, NULL));
@@ -1111,6 +1114,10 @@ static void processes(void)
   NO_END(tsr_sync(s, "epoch", .process_count = 1));
   NO_END(tsr_sync_with(s, "epoch", later(&(tsr_sync_opts){ 0 }, sizeof(tsr_sync_opts)), TSR_HERE));
   NO_END(tsr_process_fail(s, NULL));
+  NO_END(tsr_process_should_stop(s, -1, &stop));
+  NO_END(tsr_process_should_stop(s, 1, NULL));
+  if (tsr_process_should_stop(s, 5, &stop)) FAIL("%s", tsr_message(s));
+  NO_END(tsr_process_should_stop(s, 4, &stop));
   NO_END(tsr_store_set(s, "", "v", 1));
   NO_END(tsr_store_set(s, "k", NULL, 1));
   NO_END(tsr_store_set(s, "k", "v", (size_t)9 << 20));
@@ -1466,6 +1473,7 @@ static const char *const never[][2] = {
   { "tsr_custom_vjp", "as tsr_jacobian" },
   { "tsr_checkpoint", "as tsr_jacobian" },
   { "tsr_initialize", "the runtime has the status; role_test and death_test have what it says" },
+  { "tsr_process_regroup", "the runtime has the status; fate_test has what it says" },
   { "tsr_region_begin", "it returns nothing; profile_test has what it says" },
   { "tsr_region_end", "as tsr_region_begin" },
 };

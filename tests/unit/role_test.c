@@ -172,6 +172,10 @@ static const row refused[] = {
   { "TSR_COORDINATOR=unix:", "has no path", TSR_EARG },
   { RUN "TSR_BIND=x", "\"x\" is no address", TSR_EARG },
   { RUN "TSR_STALL_TIMEOUT=soon", "TSR_STALL_TIMEOUT is \"soon\"", TSR_EARG },
+  { "TSR_ON_FAILURE=stop",
+    ".on_failure or TSR_ON_FAILURE is \"stop\", expected shutdown, error or shrink", TSR_EARG },
+  { "TSR_STOP_SIGNAL=9", ".stop_signal or TSR_STOP_SIGNAL is 9, expected SIGTERM (15)", TSR_EARG },
+  { "TSR_STOP_SIGNAL=TERM", "TSR_STOP_SIGNAL is \"TERM\", expected a whole number", TSR_EARG },
   { SLURM "TSR_DETECT=pbs",
     ".detect or TSR_DETECT is \"pbs\", expected openmpi, mpich, slurm, kubernetes, torchrun or "
     "none",

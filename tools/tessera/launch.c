@@ -4,7 +4,11 @@
  *                +- process 1   [1] ...             each in a process group of its own
  *
  * Invariant: no process outlives the tool. One that fails ends the job: the others get a second to
- * say what they saw of it, then SIGTERM, then SIGKILL; who failed first is told last. */
+ * say what they saw of it, then SIGTERM, then SIGKILL; who failed first is told last. Where the
+ * others are to go on, by TSR_ON_FAILURE, they do.
+ *
+ * Who failed first the processes know better than the tool, which may see two that ended at once:
+ * their coordinator writes the first cause into the job's folder. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -40,7 +44,9 @@ typedef struct job {
   int count, running;
   process *processes;
   char folder[256], secret[33];
-  const char *coordinator;
+  char cause[700];                      /* the first one, as the processes say; "": they did not */
+  bool goes_on;                         /* a failure is the processes' own matter */
+  const char *coordinator, *on_failure; /* on_failure: NULL where nobody said it */
   char *const *program;
   int signals;      /* a signalfd */
   sigset_t before;  /* the mask that processes get */
@@ -112,6 +118,7 @@ static void set_number(const char *name, int value)
 
 static _Noreturn void become(const job *j, int index, const int *out, const int *err)
 {
+  char report[300];
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() == 1) _exit(1); /* the tool has gone already */
@@ -119,6 +126,9 @@ static _Noreturn void become(const job *j, int index, const int *out, const int 
   set_number("TSR_PROCESS_COUNT", j->count);
   setenv("TSR_COORDINATOR", j->coordinator, 1);
   setenv("TSR_SECRET", j->secret, 1);
+  snprintf(report, sizeof report, "%s/cause", j->folder);
+  setenv("TSR_REPORT", report, 1);
+  if (j->on_failure) setenv("TSR_ON_FAILURE", j->on_failure, 1);
   unsetenv("TSR_BIND");
   /* One of them may read what comes in, but not a terminal, which is the tool's. */
   int nothing = index || isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY) : -1;
@@ -204,7 +214,7 @@ static void blame(job *j, int index)
       j->culprit = i;
       j->given_up = true;
     }
-  end_job(j);
+  if (!j->goes_on) end_job(j);
 }
 
 static void reap(job *j)
@@ -275,9 +285,39 @@ static void watch(job *j, struct pollfd *polls)
     for (int k = 0; k < 2; k++) put_lines(j, &j->processes[i], k, true);
 }
 
-static int report(const job *j)
+/* Takes the coordinator's word for who failed first: "2 process 2 (pid 12 on host) failed: ...". */
+static void read_cause(job *j)
+{
+  char path[300], *end;
+  snprintf(path, sizeof path, "%s/cause", j->folder);
+  FILE *file = fopen(path, "r");
+  if (!file) return;
+  size_t length = fread(j->cause, 1, sizeof j->cause - 1, file);
+  fclose(file);
+  j->cause[length] = '\0';
+  j->cause[strcspn(j->cause, "\n")] = '\0';
+  long index = strtol(j->cause, &end, 10);
+  if (end == j->cause || *end != ' ' || index < 0 || index >= j->count) {
+    j->cause[0] = '\0';
+    return;
+  }
+  memmove(j->cause, end + 1, strlen(end + 1) + 1);
+  if ((int)index != j->culprit) j->given_up = j->processes[index].stopped;
+  j->culprit = (int)index;
+}
+
+/* Whether all the others ended well, where a failure is theirs to live with. */
+static bool went_on(const job *j)
+{
+  for (int i = 0; i < j->count; i++)
+    if (i != j->culprit && j->processes[i].status) return false;
+  return j->goes_on && j->count > 1;
+}
+
+static int report(job *j)
 {
   if (j->interrupted) return 128 + j->interrupted;
+  read_cause(j);
   if (j->culprit < 0) return TOOL_OK;
   const process *p = &j->processes[j->culprit];
   fprintf(stderr, "tessera run: process %d of %d ", j->culprit, j->count);
@@ -288,10 +328,12 @@ static int report(const job *j)
   if (WIFSIGNALED(p->status)) {
     int number = WTERMSIG(p->status);
     fprintf(stderr, "failed first: ended by signal %d (%s)\n", number, strsignal(number));
-    return 128 + number;
+    return went_on(j) ? TOOL_OK : 128 + number;
   }
-  fprintf(stderr, "failed first: exit code %d\n", WEXITSTATUS(p->status));
-  return WEXITSTATUS(p->status);
+  fprintf(stderr, "failed first: exit code %d%s%s\n", WEXITSTATUS(p->status), p->status ? "" : ": ",
+          p->status ? "" : j->cause);
+  if (went_on(j)) return TOOL_OK;
+  return p->status ? WEXITSTATUS(p->status) : TOOL_FAILED;
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */
@@ -304,13 +346,13 @@ static bool make_secret(char out[33])
   return true;
 }
 
-/* A folder that only this user can enter, for the socket. */
+/* A folder that only this user can enter, for the socket and what is said of failures. */
 static bool make_folder(job *j, char *address, size_t size)
 {
   const char *base = getenv("TMPDIR");
   snprintf(j->folder, sizeof j->folder, "%.200s/tessera-XXXXXX", base && *base ? base : "/tmp");
   if (!mkdtemp(j->folder)) {
-    perror("tessera run: a folder for the coordinator's socket");
+    perror("tessera run: a folder for the job");
     j->folder[0] = '\0';
     return false;
   }
@@ -323,6 +365,8 @@ static void remove_folder(const job *j)
   char path[300];
   if (!*j->folder) return;
   snprintf(path, sizeof path, "%s/job", j->folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/cause", j->folder);
   unlink(path);
   rmdir(j->folder);
 }
@@ -360,7 +404,10 @@ int tool_run(const tool_args *args)
     return TOOL_USAGE;
   }
   j.coordinator = tool_value(args, OPT_COORDINATOR);
-  if (!j.coordinator && !make_folder(&j, address, sizeof address)) return TOOL_FAILED;
+  j.on_failure = tool_value(args, OPT_ON_FAILURE);
+  const char *mode = j.on_failure ? j.on_failure : getenv("TSR_ON_FAILURE");
+  j.goes_on = mode && (!strcmp(mode, "error") || !strcmp(mode, "shrink"));
+  if (!make_folder(&j, address, sizeof address)) return TOOL_FAILED;
   if (!j.coordinator) j.coordinator = address;
   j.processes = calloc((size_t)j.count, sizeof *j.processes);
   int code = TOOL_FAILED;

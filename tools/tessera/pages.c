@@ -153,6 +153,8 @@ int tool_man(const tool_args *args)
           ".Ql execute:debug .\n"
           ".It Ev TSR_PROCESS_INDEX , TSR_PROCESS_COUNT , TSR_COORDINATOR , TSR_SECRET\n"
           "what run tells the processes.\n"
+          ".It Ev TSR_ON_FAILURE\nwhat processes do when another one fails: shutdown, error or "
+          "shrink.\n"
           ".It Ev TSR_ISA\nthe instruction set to use: baseline, avx2 or avx512.\n.El\n"
           ".Sh EXIT STATUS\n0 done, 1 failed (the message is on standard error), 2 wrong command\n"
           "line.\n");

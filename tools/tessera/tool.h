@@ -62,6 +62,7 @@ typedef enum tool_opt {
   OPT_QUICK,
   OPT_PROCESSES,
   OPT_COORDINATOR,
+  OPT_ON_FAILURE,
   OPT_DEVICES,
   OPT_ONLY,
   OPT_LEAST,
