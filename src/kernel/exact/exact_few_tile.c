@@ -2,7 +2,8 @@
  * rows, nothing kept in memory between them.
  *
  *     f32   one f64 takes all of them, which their exponents say at once or each addition shows,
- *           or the element is left
+ *           or the element is left; two of them, whose sum is wanted in f32, the machine adds and
+ *           rounds once
  *     f64   two: what the first could not take the second takes whole, or the element is left;
  *           both are then added, which rounds once
  *
@@ -116,12 +117,37 @@ void TSR__ISA_NAME(tsr__few_f32)(double *out, uint64_t *left, const tsr__few *x)
   for (; i < x->n; i += LANES) put(out + i, x->n - i, add_careful(x, i, x->n - i, left));
 }
 
+typedef float wide_floats __attribute__((vector_size(sizeof(vw))));
+
+/* Sums of two as the machine rounds them, which is right but for the bits of NaN; what is none or
+ * too large is left. Returns how many elements are done. */
+INLINE int add_two(float *out, uint64_t *left, const tsr__few *x)
+{
+  const float *one = x->x[0], *two = x->x[1];
+  int i = 0;
+  for (; i + WIDE <= x->n; i += WIDE) {
+    wide_floats a, b;
+    memcpy(&a, one + i, sizeof a);
+    memcpy(&b, two + i, sizeof b);
+    a += b;
+    vw bits;
+    memcpy(&bits, &a, sizeof bits);
+    memcpy(out + i, &a, sizeof a);
+    bits += bits;
+    if (!any_beyond(bits, 0xfeffffff)) continue;
+    for (int e = 0; e < WIDE; e++)
+      if (bits[e] > 0xfeffffff) leave(left, i + e, 1);
+  }
+  return i;
+}
+
 void TSR__ISA_NAME(tsr__few_to_f32)(float *out, uint64_t *left, const tsr__few *x, double scale)
 {
   uint32_t room = room_of(x->count);
   vd by = all(scale);
   int i = 0;
   memset(left, 0, ((size_t)x->n + 63) / 64 * sizeof *left);
+  if (x->count == 2 && scale == 1) i = add_two(out, left, x);
   for (; i + WIDE <= x->n; i += WIDE) {
     vd sum[2];
     add_wide(x, i, room, sum, left);
