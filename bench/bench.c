@@ -202,6 +202,9 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "view.transpose") == 0) return bench_view(true);
   if (strncmp(name, "psum", 4) == 0 || strcmp(name, "all_gather.4m") == 0)
     return bench_collectives(strcmp(name, "psum") == 0 ? NULL : name);
+  if (strncmp(name, "comm", 4) == 0) return bench_comm(name, tool);
+  if (strcmp(name, "wait.cpu") == 0) return bench_wait(self, tool);
+  if (strcmp(name, "mlp.4proc") == 0) return bench_mlp_processes(self, tool);
   if (strcmp(name, "vmap") == 0) return bench_vmap();
   if (strcmp(name, "scan") == 0) return bench_scan();
   if (strncmp(name, "load.", 5) == 0 || strcmp(name, "shuffle.index") == 0)
@@ -301,9 +304,14 @@ int main(int argc, char **argv)
                                        "cnn.8dev",
                                        "transformer.8dev",
                                        "first_step.mlp",
-                                       "first_step.cnn" };
+                                       "first_step.cnn",
+                                       "comm",
+                                       "mlp.4proc",
+                                       "wait.cpu" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   if (argc > 2 && strcmp(argv[1], "--first-step") == 0) return bench_first_step_child(argv[2]);
+  if (argc > 1 && strcmp(argv[1], "--mlp-steps") == 0) return bench_mlp_child();
+  if (argc > 1 && strcmp(argv[1], "--wait") == 0) return bench_wait_child();
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",
          "limit");

@@ -69,6 +69,11 @@ int bench_view(bool across);
 int bench_reshards(const char *only);    /* NULL: all */
 int bench_collectives(const char *only); /* NULL: all */
 int bench_vmap(void);
+/* "comm", or one of comm.allreduce, .all_gather, .reduce_scatter and .all_to_all. */
+int bench_comm(const char *only, const char *tool);
+int bench_mlp_processes(const char *self, const char *tool);
+int bench_wait(const char *self, const char *tool);
+int bench_wait_child(void); /* what the processes of bench_wait do */
 int bench_scan(void);
 /* load.3k, load.52b, load.8dev, load.first, shuffle.index */
 int bench_loading(const char *name);
@@ -88,6 +93,8 @@ int bench_training(const char *name);
 /* What a process of bench_first_step does: "mlp", "cnn". */
 int bench_first_step_child(const char *which);
 int bench_first_step(const char *which, const char *self);
+/* What the processes of bench_mlp_processes do. */
+int bench_mlp_child(void);
 int bench_generated(void);
 /* `only` names one program; NULL: all. */
 int bench_arrays(int devices, const char *only);

@@ -7,4 +7,5 @@ if [ ! -x "$env/bin/python" ]; then
   python3 -m venv "$env"
   "$env/bin/pip" -q install numpy polars duckdb jax pandas pyarrow
 fi
+command -v mpicc >/dev/null || echo "without mpicc (libopenmpi-dev) the lines comm.* have no Open MPI beside them" >&2
 BENCH_PYTHON=$PWD/$env/bin/python exec build/release/bench/bench "$@"

@@ -58,11 +58,11 @@ static tsr_array *layer(tsr_scope *s, uint32_t salt, int64_t in, int64_t out, ts
 }
 
 /* Model, images, labels. */
-static training_job open_job(bool windows, int devices)
+static training_job open_job(bool windows, int devices, int threads)
 {
   char name[16];
   snprintf(name, sizeof name, "cpu:%d", devices);
-  training_job j = { .rt = tsr_runtime_open(name, .threads = 2) };
+  training_job j = { .rt = tsr_runtime_open(name, .threads = threads) };
   tsr_mesh *mesh = tsr_mesh_default(j.rt, "data");
   tsr_scope *s = j.s = tsr_scope_open(j.rt);
   tsr_sharding rows = tsr_on(mesh, "data"), whole = tsr_on(mesh, "");
@@ -169,7 +169,7 @@ static training_job open_sides(const char *name, side sides[3])
     snprintf(given, sizeof given, "%s %.3s %d", peer_names[k], name, devices);
     sides[k + 1].peer = bench_peer_open("training.py", given);
   }
-  return open_job(name[0] == 'c', devices);
+  return open_job(name[0] == 'c', devices, 2);
 }
 
 int bench_training(const char *name)
@@ -195,10 +195,30 @@ int bench_training(const char *name)
   return failed;
 }
 
+/* Four devices, of this process or dealt out to those it is one of, and so many threads as there
+ * are cores for it. */
+int bench_mlp_child(void)
+{
+  enum { WARM = 3, STEPS = 25 };
+  double times[STEPS], cpu, loss = 0;
+  training_job j = open_job(false, 4, 0);
+  bool failed = false;
+  for (int i = -WARM; i < STEPS && !failed; i++) {
+    double seconds = make_step(&j, &cpu, &loss);
+    failed = isnan(seconds);
+    if (i >= 0) times[i] = seconds;
+  }
+  int index = tsr_process_index(j.rt);
+  close_job(&j);
+  if (failed) return 1;
+  if (!index) printf("step %.9f loss %.17g\n", bench_median(times, STEPS), loss);
+  return 0;
+}
+
 /* What the lines first_step time. */
 int bench_first_step_child(const char *which)
 {
-  training_job j = open_job(which[0] == 'c', 1);
+  training_job j = open_job(which[0] == 'c', 1, 2);
   double cpu, loss = 0, seconds = make_step(&j, &cpu, &loss);
   printf("%g\n", loss);
   close_job(&j);

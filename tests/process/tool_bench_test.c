@@ -50,7 +50,7 @@ TEST(processes_print_once)
                 &out),
             0);
   CHECK_STR_HAS(out, "[0] # 3 places in 3 processes");
-  CHECK_STR_HAS(out, "[0] all_reduce          2097144      262143   f64   sum");
+  CHECK_STR_HAS(out, "[0] all_reduce          2097152      262144   f64   sum");
   CHECK(!strstr(out, "[1]") && !strstr(out, "all_gather"));
   free(out);
 }

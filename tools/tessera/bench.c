@@ -227,10 +227,10 @@ static void print_table(bench *b, int64_t size, const figures *f)
   fflush(stdout);
 }
 
-/* At least an element a place, and as many at each. */
+/* Whole elements; as many for each place, where they are dealt out. */
 static int64_t fitting(const bench *b, int64_t size)
 {
-  int64_t unit = (int64_t)tsr_dtype_size(b->dtype) * b->places;
+  int64_t unit = (int64_t)tsr_dtype_size(b->dtype) * (b->kind == ALL_REDUCE ? 1 : b->places);
   return size < unit ? unit : size / unit * unit;
 }
 
