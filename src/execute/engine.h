@@ -130,6 +130,9 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node);
 
 /* Elements of the partials at a position (run.c). */
 int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position);
+/* Whether a process has what a position holds (sight.c). */
+bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int position,
+                        int process);
 /* Whether a mesh (NULL: none) has devices of several processes that share memory (sight.c). */
 bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh);
 /* Whether what a step combines lies in several processes; then `combine` is called when what the

@@ -216,12 +216,46 @@ static tsr_status end_moving(tsr__exec *exec, const moving *m, const tsr__progre
   return moved(exec, m->from, m->away, progress);
 }
 
+/* Whether a process takes a piece that it has not. */
+typedef struct looking {
+  const moving *m;
+  int process;
+  bool lacks;
+} looking;
+
+static void look_at_piece(void *user, const tsr__moved_box *piece)
+{
+  looking *l = user;
+  const moving *m = l->m;
+  l->lacks =
+      l->lacks || !tsr__position_near(m->exec->rt, &m->from->sharding, piece->position, l->process);
+}
+
+/* Whether some process does, of all that there are, so that they all say the same; on meshes of
+ * many devices it takes longer to find out than to meet. */
+static bool crosses(const moving *m)
+{
+  enum { MANY = 32 };
+  const tsr_sharding *to = &m->to->sharding;
+  const tsr__topology *topology = tsr__topology_of(m->exec->rt);
+  looking l = { .m = m };
+  if (!to->mesh || m->from->part_count > MANY || m->to->part_count > MANY) return true;
+  for (int p = 0; p < m->to->part_count && !l.lacks; p++) {
+    l.process = tsr__device_process(topology, tsr__position_device(to, p));
+    tsr__reshard_pieces(&m->move, p, look_at_piece, &l);
+  }
+  return l.lacks;
+}
+
 /* What moves, with the parts that other processes hold. */
 static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
 {
-  for (int i = 0; i < job->count; i++) job->from[i] = job->moves[i].from;
+  bool several = tsr__peers_of(exec->rt) != NULL;
+  for (int i = 0; i < job->count; i++)
+    job->from[i] = several && crosses(&job->moves[i]) ? job->moves[i].from : NULL;
   tsr_status status = tsr__see(exec->rt, job->from, job->count, sight, exec->error);
-  for (int i = 0; i < job->count && !status; i++) job->moves[i].from = job->from[i];
+  for (int i = 0; i < job->count && !status; i++)
+    if (job->from[i]) job->moves[i].from = job->from[i];
   return status;
 }
 

@@ -43,6 +43,18 @@ static bool holds_it(const tsr__topology *topology, const tsr_sharding *sharding
   return false;
 }
 
+bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int position,
+                        int process)
+{
+  /* What has no mesh every process has; of a sum that is left unreduced replicas are zeros. */
+  if (!sharding->mesh) return true;
+  const tsr__topology *topology = tsr__topology_of(rt);
+  int device = tsr__position_device(sharding, position);
+  if (tsr__device_process(topology, device) == process) return true;
+  return !sharding->unreduced &&
+         holds_it(topology, sharding, tsr__replica_leader(sharding, position), process);
+}
+
 /* Whether every process has all parts of what lies so. */
 static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
