@@ -201,7 +201,7 @@ static void under_slurm(void (*check)(const char *command))
   fixture_free_ports(ports, 3);
   snprintf(command, sizeof command,
            "\"$SUPPORT/slurm.sh\" \"$FOLDER/slurm\" %d %d %d "
-           "timeout 30 srun --nodes=2 --ntasks=4 \"$SELF\"",
+           "timeout -k 5 30 srun --nodes=2 --ntasks=4 \"$SELF\"",
            ports[0], ports[1], ports[2]);
   check(command);
 }

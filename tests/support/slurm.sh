@@ -45,10 +45,23 @@ export SLURM_CONF="$folder/slurm.conf"
 PATH=$PATH:/usr/sbin:/sbin
 
 daemons=
+# A step's own daemon of this version stops for good now and then while its step is killed, and
+# slurmd waits for it.
 stop() {
   # shellcheck disable=SC2086 # words are wanted
-  [ -z "$daemons" ] || kill $daemons 2>/dev/null || true
-  wait
+  if [ -n "$daemons" ]; then
+    kill $daemons 2>/dev/null || true
+    (
+      sleep 5
+      steps=$(grep -lsz "SLURM_CONF=$folder/" /proc/[0-9]*/environ | cut -d/ -f3)
+      kill -9 $daemons $(for p in $steps; do grep -ls slurmstepd "/proc/$p/comm"; done |
+        cut -d/ -f3) 2>/dev/null
+    ) &
+    last=$!
+    # shellcheck disable=SC2086
+    wait $daemons || true
+    kill "$last" 2>/dev/null || true
+  fi
 }
 trap stop EXIT
 trap 'exit 1' INT TERM
