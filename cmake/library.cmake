@@ -46,9 +46,24 @@ set_target_properties(tessera_static PROPERTIES OUTPUT_NAME tessera EXPORT_NAME 
 
 foreach(form IN ITEMS tessera tessera_static)
   set_target_properties(${form} PROPERTIES LINKER_LANGUAGE C)
-  target_link_libraries(${form} PRIVATE Threads::Threads m z zstd)
+  target_link_libraries(${form} PRIVATE Threads::Threads m z zstd ${CMAKE_DL_LIBS})
   target_include_directories(${form} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 endforeach()
 add_library(tessera::tessera ALIAS tessera)
 add_library(tessera::static ALIAS tessera_static)
+
+# Engines between hosts: shared objects that are loaded when they are needed, each where what it
+# stands on is installed. Without them processes of one host still work.
+find_path(TESSERA_HAS_ucx ucp/api/ucp.h)
+find_library(TESSERA_LIB_ucp ucp)
+find_library(TESSERA_LIB_ucs ucs)
+if(TESSERA_HAS_ucx AND TESSERA_LIB_ucp AND TESSERA_LIB_ucs)
+  add_library(tessera_ucx MODULE engines/ucx.c)
+  set_target_properties(tessera_ucx PROPERTIES PREFIX "" C_VISIBILITY_PRESET hidden)
+  target_include_directories(tessera_ucx PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_include_directories(tessera_ucx SYSTEM PRIVATE ${TESSERA_HAS_ucx})
+  target_link_libraries(tessera_ucx PRIVATE tessera_options ${TESSERA_LIB_ucp} ${TESSERA_LIB_ucs})
+  add_dependencies(tessera tessera_ucx)
+  add_dependencies(tessera_static tessera_ucx)
+endif()

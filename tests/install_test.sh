@@ -53,6 +53,11 @@ LD_LIBRARY_PATH=$libdir "$work/by_pc"
 
 test -f "$prefix/include/tessera.hpp"
 
+if [ -f "$build/lib/tessera_ucx.so" ]; then
+  echo "# the engine lies beside the library"
+  test -f "$libdir/tessera_ucx.so"
+fi
+
 if [ -x "$prefix/bin/tessera" ]; then
   echo "# the tool"
   "$prefix/bin/tessera" info >/dev/null

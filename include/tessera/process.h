@@ -15,8 +15,8 @@
  * Who may join: processes that know the same secret, which `tessera run` makes; without one only
  * processes of the coordinator's host. Nothing is encrypted.
  *
- * Arrays lie on the devices of all processes, which are numbered one process after another. In this
- * version all processes must be on one host. */
+ * Arrays lie on the devices of all processes, which are numbered one process after another.
+ * Processes of one host share memory; between hosts an engine moves bytes, which is loaded then. */
 #ifndef TESSERA_PROCESS_H
 #define TESSERA_PROCESS_H
 
@@ -59,6 +59,9 @@ typedef struct tsr_process_opts {
    * thread of the library. Programs that are started meanwhile inherit that it is blocked */
   int stop_signal;
   const tsr_runtime_opts *runtime; /* of the runtime; NULL = the defaults */
+  /* What moves bytes between hosts: "ucx"; "local": nothing, all processes must be on one host.
+   * NULL = $TSR_ENGINE, else "ucx". Within a host memory is shared, whatever this says */
+  const char *engine;
 } tsr_process_opts;
 
 /* Joins the other processes of the program and opens a runtime over the devices of all: those
@@ -67,9 +70,10 @@ typedef struct tsr_process_opts {
  * Slurm, Kubernetes or torchrun; where nothing says anything it is the only one. TSR_LOG=process
  * tells what was found. Errors, in tsr_runtime_status: TSR_EARG where this is said by halves, in
  * contradictions or not in numbers, TSR_EPEER where process 0 cannot be reached, refuses, or
- * others do not come, TSR_EIO where process 0 cannot listen, TSR_EUNSUPPORTED where they are not
- * on one host. Returns a runtime owned by the caller until tsr_runtime_close, which says goodbye;
- * that of process 0 waits for the others' first. Collective. */
+ * others do not come, TSR_EIO where process 0 cannot listen, TSR_EUNSUPPORTED where they are on
+ * several hosts and the engine cannot be loaded. Returns a runtime owned by the caller until
+ * tsr_runtime_close, which says goodbye; that of process 0 waits for the others' first.
+ * Collective. */
 TSR_API tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *opts);
 
 /* Returns the number of this process, from 0; 0 of one that is alone. Local. */

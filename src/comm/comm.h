@@ -50,6 +50,8 @@ typedef struct tsr__role {
   char coordinator[300]; /* "": this process is alone */
   char bind[300];        /* where process 0 listens; "": at `coordinator` */
   char secret[300];      /* "": none */
+  char host[300];        /* "": as the system says */
+  char engine[300];      /* between hosts; "": the one that is there */
   char source[300];      /* what this was read from, for the log */
   double start_seconds, stall_seconds, close_seconds, grace_seconds, wait_seconds;
   tsr__on_failure on_failure;
@@ -91,6 +93,7 @@ tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **ou
 void tsr__comm_close(tsr__comm *comm);
 int tsr__comm_index(const tsr__comm *comm);
 int tsr__comm_count(const tsr__comm *comm);
+const tsr__role *tsr__comm_role(const tsr__comm *comm);
 
 /* What is known of a process. SILENT: it is there and gives no sign of life. */
 typedef enum tsr__presence {

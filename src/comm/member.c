@@ -631,6 +631,11 @@ int tsr__comm_count(const tsr__comm *comm)
   return comm->role.count;
 }
 
+const tsr__role *tsr__comm_role(const tsr__comm *comm)
+{
+  return &comm->role;
+}
+
 tsr__presence tsr__comm_presence(tsr__comm *comm, int index)
 {
   if (index < 0 || index >= comm->role.count) return TSR__ABSENT;

@@ -1,11 +1,16 @@
-/* Level 1: the engine `local`: processes of one host that read each other's device memory.
+/* Level 1: processes that read each other's device memory.
  *
- * Each process has a segment, shared memory without a name, which all of them map: what one process
- * allocates there the others read where it lies. Nothing is sent; processes say where things are,
- * wait for each other, read, and wait again before anything moves or goes.
+ * Each process has a segment, shared memory without a name, which those of its host map: what one
+ * process allocates there the others read where it lies. That is the engine `local`: nothing is
+ * sent; processes say where things are, wait for each other, read, and wait again before anything
+ * moves or goes.
  *
  *    process 0   | head |  blocks ...        |      mapped by 0, 1, 2 ...; written by 0 alone
  *    process 1   | head |  blocks ...        |
+ *
+ * Of a process on another host there is a mirror, as much address space with nothing in it. What is
+ * to be read is got into it before, at the same offset, by an engine that is loaded (far.h); from
+ * then on there is no difference.
  *
  * All of them make the same calls in the same order (one program, several processes). A run is what
  * lies between enter and leave: within it processes meet any number of times; its end is one more
@@ -37,17 +42,23 @@ typedef struct tsr__peers_start {
   void *user;
   /* A wait takes so long that this process sleeps; and it is over (NULL). NULL: nobody asks */
   void (*waits)(void *user, const tsr__peers_wait *wait);
+  const char *host;   /* processes with the same one share memory; NULL or "": as the system says */
+  const char *engine; /* between hosts; NULL or "": "ucx" */
 } tsr__peers_start;
 
 /* Those of a runtime, before its devices; when it closes the others may go on reading what they
- * have mapped. TSR_EUNSUPPORTED where processes cannot map each other's memory (other hosts, other
- * users), TSR_ENOMEM. Collective. */
+ * have mapped. TSR_EUNSUPPORTED where processes of one host cannot map each other's memory (other
+ * users), and of several where the engine cannot be loaded; TSR_EARG where they name different
+ * engines; TSR_ENOMEM, TSR_EIO. Collective. */
 tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, tsr__error *error);
 
 int tsr__peers_index(const tsr__peers *peers);
 int tsr__peers_count(const tsr__peers *peers);
 /* How many cores there are for each of those that share this process's; 1 or more. */
 int tsr__peers_cores(const tsr__peers *peers);
+/* How many hosts they are on, and the name of the engine between these; "local" of one host. */
+int tsr__peers_hosts(const tsr__peers *peers);
+const char *tsr__peers_engine(const tsr__peers *peers);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -55,10 +66,16 @@ int tsr__peers_cores(const tsr__peers *peers);
  * memory. Thread-safe. For pools: freed blocks are taken again by size. */
 void *tsr__peers_take(void *peers, size_t bytes);
 void tsr__peers_give(void *peers, void *block, size_t bytes);
-/* Whether memory lies in this process's segment, and where; where that is in another's. */
+/* Whether memory lies in this process's segment, and where; where that is in another's, or in its
+ * mirror. */
 bool tsr__peers_has(const tsr__peers *peers, const void *at);
 uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at);
 void *tsr__peers_at(const tsr__peers *peers, int process, uint64_t offset);
+/* Within a run: begins to get what another host's process has at `at`, which is in its mirror; of
+ * this host nothing is to be done. It is there when all that was begun has come, and stays until
+ * the next tsr__peers_part. */
+void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, size_t bytes);
+tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error);
 
 /* ---- meeting ----------------------------------------------------------------------------- */
 

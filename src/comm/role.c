@@ -375,6 +375,8 @@ static bool read_rest(finding *f, const tsr_process_opts *o, tsr__role *out)
   return copy_text(f, out->coordinator, o->coordinator, "TSR_COORDINATOR") &&
          copy_text(f, out->bind, o->bind, "TSR_BIND") &&
          copy_text(f, out->secret, o->secret, "TSR_SECRET") &&
+         copy_text(f, out->engine, o->engine, "TSR_ENGINE") &&
+         copy_text(f, out->host, NULL, "TSR_HOST") &&
          read_seconds(f, o->start_timeout, "TSR_START_TIMEOUT", &out->start_seconds) &&
          read_seconds(f, o->stall_timeout, "TSR_STALL_TIMEOUT", &out->stall_seconds) &&
          read_seconds(f, o->close_timeout, "TSR_CLOSE_TIMEOUT", &out->close_seconds) &&

@@ -57,9 +57,21 @@ static void waits(void *user, const tsr__peers_wait *wait)
 tsr_status tsr__comm_share(tsr_runtime *rt)
 {
   tsr__error error = { .status = TSR_OK };
-  const tsr__peers_start start = {
-    tsr_process_index(rt), tsr_process_count(rt), gather, is_gone, rt, waits
-  };
-  if (!tsr__peers_install(rt, &start, &error)) return TSR_OK;
+  const tsr__role *role = tsr__comm_role(tsr__comm_of(rt));
+  const tsr__peers_start start = { .index = role->index,
+                                   .count = role->count,
+                                   .all_gather = gather,
+                                   .gone = is_gone,
+                                   .user = rt,
+                                   .waits = waits,
+                                   .host = role->host,
+                                   .engine = role->engine };
+  if (!tsr__peers_install(rt, &start, &error)) {
+    const tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
+    tsr__log(rt, TSR_LOG_INFO, "process", "engine %s: %d processes on %d host%s",
+             tsr__peers_engine(peers), role->count, tsr__peers_hosts(peers),
+             tsr__peers_hosts(peers) > 1 ? "s" : "");
+    return TSR_OK;
+  }
   return tsr__runtime_fail(rt, error.status, "tsr_initialize: %s", error.text);
 }

@@ -268,6 +268,12 @@ tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
   list_all(&job);
   for (int k = 0; k < c->final_count; k++) job.seen[k] = exec->values[c->finals[k]];
   tsr_status status = tsr__see_made(exec->rt, job.seen, c->final_count, &sight, exec->error);
+  for (int64_t t = 0; t < job.count && !status; t++) {
+    const taking *part = &job.list[t];
+    tsr__sight_want(&sight,
+                    &(tsr__sight_part){ part->final, part->from, part->first, part->count });
+  }
+  if (!status) status = tsr__sight_come(&sight, exec->error);
   if (!status) status = take_all(&job);
   return tsr__unsee(&sight, status, exec->error);
 }

@@ -230,6 +230,22 @@ static int64_t rows_sent(const crossing *c, int part)
   return rows;
 }
 
+/* Gets of another host's sender the rows that go to parts of this process; bits by whole words. */
+static void fetch_rows(const crossing *c, int what, int part, const char *at)
+{
+  const tsr__exchange *ask = c->ask;
+  int parts = ask->from->count;
+  tsr_dtype dtype = dtype_of(c, what);
+  for (int to = 0; to < parts; to++) {
+    int64_t first = c->room->start[part * parts + to], count = ask->counts[part * parts + to];
+    if (!tsr__exchange_here(ask, to) || !count) continue;
+    if (dtype == TSR_BOOL) count += first % 64, first -= first % 64;
+    size_t from = tsr__device_bytes(dtype, first);
+    tsr__peers_fetch(tsr__peers_of(ask->rt), process_of(ask, part), at + from,
+                     tsr__device_bytes(dtype, first + count) - from);
+  }
+}
+
 /* What other processes told of, as buffers that are read only. */
 static tsr_status look(crossing *c, tsr__error *error)
 {
@@ -248,8 +264,9 @@ static tsr_status look(crossing *c, tsr__error *error)
                             tsr__device_bytes(dtype_of(c, what), rows_sent(c, p)), NULL, NULL };
     c->far[what][p] = tsr__buffer_adopt(ask->rt, ask->from->device[p], &memory);
     if (!c->far[what][p]) return no_memory(error);
+    fetch_rows(c, what, p, memory.data);
   }
-  return TSR_OK;
+  return tsr__peers_fetched(peers, error);
 }
 
 static void receive_task(void *user, int64_t task, int worker)

@@ -121,9 +121,16 @@ typedef struct tsr__sight {
  * where it lies, through values that take their places in the list. */
 tsr_status tsr__see(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                     tsr__error *error);
-/* The same of what is being made, whose replicas are not filled yet. */
+/* The same of what is being made, whose replicas are not filled yet. What is read of it must be
+ * asked for first, by elements in the order of a part, and have come. */
 tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                          tsr__error *error);
+typedef struct tsr__sight_part {
+  int value, position; /* which one of the list */
+  int64_t first, count;
+} tsr__sight_part;
+void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part);
+tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error);
 /* This process has read; `status` is its own, and what is returned where it is not TSR_OK. What it
  * told others of stays as it is until they have read, too. */
 tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error);

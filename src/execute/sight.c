@@ -149,6 +149,42 @@ static tsr__value *fill(tsr__peers *peers, const tsr__value *value, const tsr__p
   return seen;
 }
 
+typedef struct byte_range {
+  size_t from, count;
+} byte_range;
+
+/* What is read at a position is got where another host's process has it. */
+static void fetch(tsr__peers *peers, const tsr__value *seen, int position, byte_range range)
+{
+  int device = tsr__position_device(&seen->sharding, position);
+  const char *at = tsr__devices_of(seen->rt)->ops->map(seen->parts[position]);
+  tsr__peers_fetch(peers, tsr__device_process(tsr__topology_of(seen->rt), device), at + range.from,
+                   range.count);
+}
+
+/* The position that a replica is read at instead: one that is here, else the first. Of a sum that
+ * is left unreduced the others have zeros of their own. */
+static int stand_in(const tsr__value *value, int position)
+{
+  int leader = tsr__replica_leader(&value->sharding, position), near;
+  if (!tsr__holds(&value->sharding, position)) return position;
+  near = tsr__value_near(value, position);
+  return near >= 0 ? near : tsr__holds(&value->sharding, leader) ? leader : position;
+}
+
+/* Gets all that is elsewhere, once. */
+static void fetch_all(tsr__peers *peers, const tsr__value *value, tsr__value *seen)
+{
+  for (int p = 0; p < seen->part_count; p++) {
+    int from = stand_in(value, p);
+    if (from == p && !value->parts[p]) fetch(peers, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+    if (from == p) continue;
+    tsr__buffer_hold(seen->parts[from]);
+    tsr__buffer_release(seen->parts[p]);
+    seen->parts[p] = seen->parts[from];
+  }
+}
+
 static size_t room_of(const tsr__sight *sight, int positions, int processes)
 {
   return sizeof *sight + (size_t)sight->count * sizeof(tsr__value *) +
@@ -219,8 +255,10 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, ts
     if (!is_wanted(values[i], all)) continue;
     sight->made[i] = fill(peers, values[i], sight->notes, sight->next, error);
     if (!sight->made[i]) status = error->status;
-    else values[i] = sight->made[i];
+    else if (!all) fetch_all(peers, values[i], sight->made[i]);
+    values[i] = status ? values[i] : sight->made[i];
   }
+  if (!status && !all) status = tsr__peers_fetched(peers, error);
   if (status) close_sight(sight);
   return status;
 }
@@ -237,6 +275,22 @@ tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, 
 {
   *sight = (tsr__sight){ .rt = rt, .count = count };
   return see(sight, values, true, error);
+}
+
+/* Bits are got by whole bytes. */
+void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
+{
+  tsr__value *seen = sight->made ? sight->made[part->value] : NULL;
+  if (!seen) return;
+  size_t from = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + 1) -
+                tsr__device_bytes((tsr_dtype)seen->dtype, 1);
+  size_t end = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + part->count);
+  fetch(tsr__peers_of(sight->rt), seen, part->position, (byte_range){ from, end - from });
+}
+
+tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error)
+{
+  return sight->made ? tsr__peers_fetched(tsr__peers_of(sight->rt), error) : TSR_OK;
 }
 
 tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)

@@ -17,7 +17,7 @@ static tsr_status no_memory(tsr__exec *exec)
 
 /* What travels of an accumulator: offsets into the segment of its process. */
 typedef struct far_partial {
-  uint64_t memory, escapes[2], escape_bytes[2];
+  uint64_t memory, memory_bytes, escapes[2], escape_bytes[2];
   uint64_t failed; /* a bit a sum */
 } far_partial;
 
@@ -114,7 +114,8 @@ static tsr_status tell(meeting *m, const tsr__partial *partial)
   tsr__partial_told told;
   far_partial *out = &m->told[m->told_count++];
   tsr__devices_of(m->exec->rt)->ops->partial_tell(partial, &told);
-  *out = (far_partial){ .memory = tsr__peers_offset(m->peers, told.memory) };
+  *out = (far_partial){ .memory = tsr__peers_offset(m->peers, told.memory),
+                        .memory_bytes = told.memory_bytes };
   for (int i = 0; i < 2; i++) {
     if (!copy_out(m, told.escapes[i], told.escape_bytes[i], &out->escapes[i]))
       return no_memory(m->exec);
@@ -165,10 +166,12 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   memcpy(&far, (const char *)note->data + m->next[process], sizeof far);
   m->next[process] += sizeof far;
   tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory) };
+  tsr__peers_fetch(m->peers, process, told.memory, (size_t)far.memory_bytes);
   for (int i = 0; i < 2; i++) {
     told.escapes[i] = tsr__peers_at(m->peers, process, far.escapes[i]);
     told.escape_bytes[i] = (size_t)far.escape_bytes[i];
     told.failed[i] = far.failed >> i & 1;
+    tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
   }
   const tsr__accum *accum = accum_of(m->exec, a);
   tsr__partial_ask ask = { tsr__position_device(tsr__sharding_of(m->exec, accum->node), position),
@@ -258,6 +261,7 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
                                exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (is_told(m, a)) status = read_all(m, a);
+  if (!status) status = tsr__peers_fetched(m->peers, exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
   return status ? status : tsr__see(exec->rt, exec->whole, count, sight, exec->error);

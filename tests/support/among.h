@@ -6,5 +6,10 @@
 
 /* So many devices in each process; what it opens first is joined with what others open first. */
 tsr_runtime *among_open(int devices);
+/* With TEST_HOSTS=2 the processes of a test are as if on two hosts, the first half on one: this one
+ * is number `index` of `count`. */
+void among_hosts(int index, int count);
+/* Engines are those of this build; skips the test where there is none. */
+void among_plugins(void);
 
 #endif

@@ -1,5 +1,7 @@
 #include "process_fixture.h"
 
+#include "support/among.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -67,6 +69,7 @@ const char *fixture_port(void)
 tsr_runtime *fixture_join_with(const char *name, const tsr_process_opts *opts)
 {
   tsr_process_opts own = *opts;
+  among_hosts(test_process(), test_process_count());
   own.coordinator = fixture_socket(name);
   own.process_count = test_process_count();
   own.process_index = test_process();
@@ -83,6 +86,7 @@ pid_t fixture_start(const char *name, int index, int count, fixture_work work)
   CHECK(process >= 0);
   if (process) return process;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  among_hosts(index, count);
   tsr_runtime *rt =
       tsr_initialize("cpu:1", .coordinator = address, .process_count = count,
                      .process_index = index, .start_timeout = 30, .close_timeout = 10);

@@ -44,9 +44,9 @@ typedef struct job {
   int count, running;
   process *processes;
   char folder[256], secret[33];
-  char cause[700];                      /* the first one, as the processes say; "": they did not */
-  bool goes_on;                         /* a failure is the processes' own matter */
-  const char *coordinator, *on_failure; /* on_failure: NULL where nobody said it */
+  char cause[700]; /* the first one, as the processes say; "": they did not */
+  bool goes_on;    /* a failure is the processes' own matter */
+  const char *coordinator, *engine, *on_failure; /* on_failure: NULL where nobody said it */
   char *const *program;
   int signals;      /* a signalfd */
   sigset_t before;  /* the mask that processes get */
@@ -130,6 +130,7 @@ static _Noreturn void become(const job *j, int index, const int *out, const int 
   setenv("TSR_REPORT", report, 1);
   if (j->on_failure) setenv("TSR_ON_FAILURE", j->on_failure, 1);
   unsetenv("TSR_BIND");
+  if (j->engine) setenv("TSR_ENGINE", j->engine, 1);
   /* One of them may read what comes in, but not a terminal, which is the tool's. */
   int nothing = index || isatty(STDIN_FILENO) ? open("/dev/null", O_RDONLY) : -1;
   if (nothing >= 0) dup2(nothing, STDIN_FILENO);
@@ -407,6 +408,7 @@ int tool_run(const tool_args *args)
   j.on_failure = tool_value(args, OPT_ON_FAILURE);
   const char *mode = j.on_failure ? j.on_failure : getenv("TSR_ON_FAILURE");
   j.goes_on = mode && (!strcmp(mode, "error") || !strcmp(mode, "shrink"));
+  j.engine = tool_value(args, OPT_ENGINE);
   if (!make_folder(&j, address, sizeof address)) return TOOL_FAILED;
   if (!j.coordinator) j.coordinator = address;
   j.processes = calloc((size_t)j.count, sizeof *j.processes);

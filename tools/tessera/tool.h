@@ -63,6 +63,7 @@ typedef enum tool_opt {
   OPT_PROCESSES,
   OPT_COORDINATOR,
   OPT_ON_FAILURE,
+  OPT_ENGINE,
   OPT_DEVICES,
   OPT_ONLY,
   OPT_LEAST,

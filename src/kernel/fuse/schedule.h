@@ -147,6 +147,7 @@ typedef struct tsr__all_reduce {
  * sums that do not fit there. */
 typedef struct tsr__partial_told {
   const void *memory;
+  size_t memory_bytes;
   const void *escapes[2];
   size_t escape_bytes[2];
   bool failed[2];

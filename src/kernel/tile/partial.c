@@ -208,7 +208,7 @@ tsr__partial *tsr__partial_new(tsr_runtime *rt, const tsr__partial_ask *ask, tsr
 /* Escapes lie in the heap, the rest behind the header. */
 void tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out)
 {
-  *out = (tsr__partial_told){ .memory = p->data };
+  *out = (tsr__partial_told){ .memory = p->data, .memory_bytes = p->bytes };
   for (int i = 0; i < p->ops->rows; i++) {
     out->escapes[i] = p->rows[i].escape;
     out->escape_bytes[i] = p->rows[i].escape_count * sizeof(tsr__escape);

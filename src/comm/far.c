@@ -1,0 +1,334 @@
+/* Processes of other hosts: an engine, the thread that answers for this process, and who helps it.
+ *
+ *   who waits    help ... help ... nap              |
+ *   the thread         (stays out)     progress ... | poll ...      while nobody waits
+ *
+ * Both go into the engine under one lock. The thread stays out while another one helps: it would
+ * only take the core from it.
+ *
+ * Invariant: `left` is raised before a get begins and falls when it has come to its end, under the
+ * lock both times. */
+#include "comm/far.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  FUTEX_OF_ONE_WAIT = 128, /* of one process's threads */
+  FUTEX_OF_ONE_WAKE = 129,
+  ASK_MS = 1,       /* between two looks at an engine that cannot tell when something comes */
+  TRIES = 1000,     /* to send a note, of a ms each */
+  STACK = 256 << 10 /* UCX's own calls are deep */
+};
+
+struct tsr__far {
+  tsr__heap *heap;
+  const tsr__plugin_calls *calls;
+  tsr__plugin *plugin;
+  tsr__plugin_host host; /* whose `user` the engine does not see */
+  pid_t process;         /* a child that was forked has no thread */
+  pthread_mutex_t lock;  /* of the engine */
+  pthread_mutex_t park;  /* of the thread's rest */
+  pthread_cond_t alone;  /* nobody helps any more */
+  bool parked;
+  _Atomic int helpers;
+  pthread_t thread;
+  bool started;
+  _Atomic bool stop;
+  int wake;
+  _Atomic int left;
+  _Atomic bool in_vain;
+  _Atomic uint32_t bell; /* raised when a get has come */
+};
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+typedef const tsr__plugin_calls *(*engine_fn)(void);
+
+/* Folders where engines lie: those of TSR_PLUGIN_PATH, or the one of this library. */
+static void find_folders(char *out, size_t size)
+{
+  const char *said = secure_getenv("TSR_PLUGIN_PATH");
+  Dl_info here = { .dli_fname = NULL };
+  if (said && *said) {
+    snprintf(out, size, "%s", said);
+    return;
+  }
+  /* A function's address, which the call wants as that of data. */
+  tsr_status (*own)(const tsr__far_ask *, tsr__far **, tsr__plugin_address *, tsr__error *) =
+      tsr__far_open;
+  void *at;
+  memcpy(&at, &own, sizeof at);
+  dladdr(at, &here);
+  const char *end = here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
+  snprintf(out, size, "%.*s", end ? (int)(end - here.dli_fname) : 1, end ? here.dli_fname : ".");
+}
+
+/* The first file of the name in folders that colons part; false: none is there. */
+static bool find_file(const char *folders, const char *name, char *out, size_t size)
+{
+  for (const char *at = folders; *at;) {
+    size_t length = strcspn(at, ":");
+    snprintf(out, size, "%.*s/tessera_%s.so", (int)length, at, name);
+    if (length && !access(out, R_OK)) return true;
+    at += length + (at[length] == ':');
+  }
+  return false;
+}
+
+/* Which package brings what an engine stands on. */
+static const char *package_of(const char *name)
+{
+  return strcmp(name, "ucx") ? "" : "; it stands on UCX, whose package is libucx0 on Debian";
+}
+
+static bool is_plain(const char *name)
+{
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+  return length && length < 32 && !name[length];
+}
+
+static tsr_status load(const char *name, const tsr__plugin_calls **out, tsr__error *error)
+{
+  char folders[2048], file[2200];
+  find_folders(folders, sizeof folders);
+  if (!is_plain(name))
+    return tsr__error_set(error, TSR_EARG, ".engine or TSR_ENGINE is \"%.40s\", expected \"ucx\"",
+                          name);
+  if (!find_file(folders, name, file, sizeof file))
+    return tsr__error_set(
+        error, TSR_EUNSUPPORTED,
+        "the engine '%s', which processes on several hosts need, is not there: no "
+        "tessera_%s.so in %.300s (where the library lies, or TSR_PLUGIN_PATH); "
+        "build Tessera where its package is installed%s",
+        name, name, folders, package_of(name));
+  /* Never closed: what it stands on may have put its hooks into this process. */
+  void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  void *symbol = object ? dlsym(object, "tessera_engine") : NULL;
+  if (!symbol) {
+    const char *why = dlerror();
+    return tsr__error_set(error, TSR_EUNSUPPORTED,
+                          "the engine '%s', which processes on several hosts need, cannot be "
+                          "loaded: %.400s%s",
+                          name, why ? why : "no reason is given", package_of(name));
+  }
+  engine_fn engine;
+  memcpy(&engine, &symbol, sizeof engine);
+  *out = engine();
+  if ((*out)->version == TSR__PLUGIN_VERSION) return TSR_OK;
+  return tsr__error_set(error, TSR_EUNSUPPORTED, "%.300s is of another version of Tessera", file);
+}
+
+/* ---- the engine calls back ------------------------------------------------------------------- */
+
+static void on_got(void *user, bool good)
+{
+  tsr__far *far = user;
+  if (!good) atomic_store(&far->in_vain, true);
+  atomic_fetch_sub(&far->left, 1);
+  atomic_fetch_add(&far->bell, 1);
+  syscall(SYS_futex, &far->bell, FUTEX_OF_ONE_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void on_note(void *user, int from, tsr__plugin_note note)
+{
+  tsr__far *far = user;
+  far->host.note(far->host.user, from, note);
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void rest_ms(int64_t ms)
+{
+  const struct timespec some = { ms / 1000, ms % 1000 * 1000000 };
+  nanosleep(&some, NULL);
+}
+
+/* While others help. */
+static void stay_out(tsr__far *far)
+{
+  pthread_mutex_lock(&far->park);
+  far->parked = true;
+  while (atomic_load(&far->helpers) && !atomic_load(&far->stop))
+    pthread_cond_wait(&far->alone, &far->park);
+  far->parked = false;
+  pthread_mutex_unlock(&far->park);
+}
+
+static void *answer(void *user)
+{
+  tsr__far *far = user;
+  struct pollfd files[2] = { { far->wake, POLLIN, 0 }, { -1, POLLIN, 0 } };
+  if (far->calls->file) files[1].fd = far->calls->file(far->plugin);
+  while (!atomic_load(&far->stop)) {
+    bool armed = true;
+    pthread_mutex_lock(&far->lock);
+    far->calls->progress(far->plugin);
+    if (files[1].fd >= 0) armed = far->calls->arm(far->plugin);
+    pthread_mutex_unlock(&far->lock);
+    if (armed) poll(files, 2, files[1].fd >= 0 ? -1 : ASK_MS);
+    if (atomic_load(&far->helpers)) stay_out(far);
+  }
+  return NULL;
+}
+
+void tsr__far_begin(tsr__far *far)
+{
+  atomic_fetch_add(&far->helpers, 1);
+}
+
+void tsr__far_end(tsr__far *far)
+{
+  if (atomic_fetch_sub(&far->helpers, 1) > 1) return;
+  pthread_mutex_lock(&far->park);
+  if (far->parked) pthread_cond_signal(&far->alone);
+  pthread_mutex_unlock(&far->park);
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static void free_far(tsr__far *far)
+{
+  if (far->wake >= 0) close(far->wake);
+  pthread_cond_destroy(&far->alone);
+  pthread_mutex_destroy(&far->park);
+  pthread_mutex_destroy(&far->lock);
+  tsr__del(far->heap, far, sizeof *far);
+}
+
+tsr_status tsr__far_open(const tsr__far_ask *ask, tsr__far **out, tsr__plugin_address *address,
+                         tsr__error *error)
+{
+  char why[TSR__PLUGIN_WHY] = "";
+  const tsr__plugin_calls *calls;
+  tsr_status status = load(ask->engine, &calls, error);
+  if (status) return status;
+  tsr__far *far = tsr__new(ask->heap, sizeof *far);
+  if (!far) return tsr__error_set(error, TSR_ENOMEM, "no memory for processes of other hosts");
+  far->heap = ask->heap;
+  far->calls = calls;
+  far->host = ask->host;
+  far->process = getpid();
+  pthread_mutex_init(&far->lock, NULL);
+  pthread_mutex_init(&far->park, NULL);
+  pthread_cond_init(&far->alone, NULL);
+  far->wake = eventfd(0, EFD_CLOEXEC);
+  tsr__plugin_host host = ask->host;
+  host.user = far;
+  host.note = on_note;
+  host.got = on_got;
+  if (far->wake >= 0 && calls->open(&host, &far->plugin, address, why)) {
+    *out = far;
+    return TSR_OK;
+  }
+  free_far(far);
+  return tsr__error_set(error, TSR_EIO, "the engine '%s' cannot be opened: %s", ask->engine,
+                        *why ? why : "no more files");
+}
+
+tsr_status tsr__far_connect(tsr__far *far, int process, const tsr__plugin_address *address,
+                            tsr__error *error)
+{
+  char why[TSR__PLUGIN_WHY] = "";
+  if (far->calls->connect(far->plugin, process, address, why)) return TSR_OK;
+  return tsr__error_set(error, TSR_EIO, "the engine '%s' cannot reach process %d: %s",
+                        far->calls->name, process, why);
+}
+
+tsr_status tsr__far_start(tsr__far *far, tsr__error *error)
+{
+  sigset_t all, before;
+  pthread_attr_t attributes;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, STACK);
+  far->started = !pthread_create(&far->thread, &attributes, answer, far);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (far->started) return TSR_OK;
+  return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the engine");
+}
+
+static void end_thread(tsr__far *far)
+{
+  pthread_mutex_lock(&far->park);
+  atomic_store(&far->stop, true);
+  pthread_cond_signal(&far->alone);
+  pthread_mutex_unlock(&far->park);
+  eventfd_write(far->wake, 1);
+  pthread_join(far->thread, NULL);
+}
+
+bool tsr__far_flushed(tsr__far *far, int process)
+{
+  if (!far->started || far->process != getpid()) return true;
+  pthread_mutex_lock(&far->lock);
+  bool out = far->calls->flushed(far->plugin, process);
+  pthread_mutex_unlock(&far->lock);
+  return out;
+}
+
+void tsr__far_close(tsr__far *far)
+{
+  if (!far || far->process != getpid()) return;
+  if (far->started) end_thread(far);
+  far->calls->close(far->plugin);
+  free_far(far);
+}
+
+/* ---- sending and getting --------------------------------------------------------------------- */
+
+void tsr__far_send(tsr__far *far, int process, tsr__plugin_note note)
+{
+  for (int i = 0; i < TRIES; i++) {
+    pthread_mutex_lock(&far->lock);
+    bool sent = far->calls->send(far->plugin, process, note);
+    pthread_mutex_unlock(&far->lock);
+    if (sent) return;
+    rest_ms(1);
+  }
+}
+
+void tsr__far_get(tsr__far *far, const tsr__plugin_get *get)
+{
+  pthread_mutex_lock(&far->lock);
+  atomic_fetch_add(&far->left, 1);
+  if (!far->calls->get(far->plugin, get)) {
+    atomic_fetch_sub(&far->left, 1);
+    atomic_store(&far->in_vain, true);
+  }
+  pthread_mutex_unlock(&far->lock);
+}
+
+int tsr__far_left(tsr__far *far, bool *in_vain)
+{
+  int left = atomic_load(&far->left);
+  *in_vain = atomic_load(&far->in_vain);
+  if (!left) atomic_store(&far->in_vain, false);
+  return left;
+}
+
+void tsr__far_help(tsr__far *far)
+{
+  pthread_mutex_lock(&far->lock);
+  far->calls->progress(far->plugin);
+  pthread_mutex_unlock(&far->lock);
+}
+
+void tsr__far_nap(tsr__far *far, int64_t ms)
+{
+  const struct timespec some = { ms / 1000, ms % 1000 * 1000000 };
+  uint32_t bell = atomic_load(&far->bell);
+  if (atomic_load(&far->left))
+    syscall(SYS_futex, &far->bell, FUTEX_OF_ONE_WAIT, bell, &some, NULL, 0);
+}

@@ -1,0 +1,181 @@
+/* Processes that believe to be on several hosts, as an engine moves their bytes: what comes is what
+ * is there now, who dies is named, and an engine that is not there is an error that says so. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "support/among.h"
+#include "support/process_fixture.h"
+
+enum { COUNT = 4, ROWS = 1 << 11, COLUMNS = 1 << 9, ROUNDS = 12 };
+
+static void two_hosts(void)
+{
+  setenv("TEST_HOSTS", "2", 1);
+  among_plugins();
+}
+
+/* ---- what comes ------------------------------------------------------------------------------ */
+
+/* Rounds at the same places of memory with other numbers each, more than mirrors keep. */
+TEST_PROCESSES(every_round_sees_its_own_numbers, COUNT)
+{
+  static double data[ROWS * COLUMNS], back[ROWS * COLUMNS];
+  two_hosts();
+  tsr_runtime *rt = among_open(1);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int round = 0; round < ROUNDS; round++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    double total = 0, expected = 0;
+    for (int i = 0; i < ROWS * COLUMNS; i++) expected += data[i] = i % 1024 + round;
+    tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+    tsr_array *turned = tsr_constrain(tsr_add(a, 1), tsr_on(mesh, "-,x"));
+    CHECK_STATUS(tsr_read(turned, back, sizeof back), TSR_OK, s);
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+      if (back[i] != data[i] + 1) FAIL("round %d, element %d: %g", round, i, back[i]);
+    CHECK_STATUS(tsr_read_scalar(tsr_sum(turned), &total), TSR_OK, s);
+    CHECK(total == expected + ROWS * COLUMNS);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* Of so many parts a process tells more than goes with a word. */
+TEST_PROCESSES(long_notes_are_got, 2)
+{
+  enum { PARTS = 256 };
+  double data[PARTS], total = 0;
+  two_hosts();
+  tsr_runtime *rt = among_open(PARTS / 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  for (int i = 0; i < PARTS; i++) data[i] = i;
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(PARTS), tsr_on(mesh, "x"));
+  for (int i = 0; i < 8; i++) {
+    CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_mul(a, i)), &total), TSR_OK, s);
+    CHECK(total == i * (PARTS - 1) * PARTS / 2);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- who dies -------------------------------------------------------------------------------- */
+
+static int victim;
+static long victims_us; /* how long it lives after it joined */
+
+static int works_until_one_dies(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  enum { N = 512 };
+  static float data[N * N];
+  char name[32];
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  tsr_status status = TSR_OK;
+  const struct itimerval end = { .it_value = { 0, victims_us } };
+  if (index == victim) setitimer(ITIMER_REAL, &end, NULL);
+  double began = fixture_now();
+  while (!status && fixture_now() - began < 20) {
+    double total;
+    tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(N, N), tsr_on(mesh, "x,-"));
+    tsr_array *b = tsr_constrain(tsr_add(a, 1), tsr_on(mesh, "-,x"));
+    status = tsr_read_scalar(tsr_sum(tsr_matmul(b, a)), &total);
+    if (!status) tsr_scope_clear(s);
+  }
+  snprintf(name, sizeof name, "process %d", victim);
+  CHECK_STATUS(status, TSR_EPEER, s);
+  CHECK_STR_HAS(tsr_message(s), name);
+  CHECK(fixture_now() - began < 10);
+  tsr_scope_clear(s);
+  return 0;
+}
+
+TEST_TIMEOUT(who_is_killed_is_named_on_every_host, 120)
+{
+  pid_t ids[COUNT];
+  int rounds = test_quick() ? 8 : 24;
+  two_hosts();
+  srand(7);
+  for (int r = 0; r < rounds; r++) {
+    victim = r % COUNT;
+    victims_us = 1 + rand() % 100000;
+    for (int i = 0; i < COUNT; i++)
+      ids[i] = fixture_start("killed", i, COUNT, works_until_one_dies);
+    for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == victim ? 128 + SIGALRM : 0);
+  }
+}
+
+/* ---- engines that are not there -------------------------------------------------------------- */
+
+static tsr_status open_with(const char *socket, const char *engine, char *message, size_t size)
+{
+  char address[400];
+  snprintf(address, sizeof address, "unix:%s", test_tmp(socket));
+  tsr_runtime *rt =
+      tsr_initialize("cpu:1", .coordinator = address, .process_count = test_process_count(),
+                     .process_index = test_process(), .start_timeout = 30, .engine = engine);
+  tsr_status status = tsr_runtime_status(rt);
+  snprintf(message, size, "%s", tsr_runtime_message(rt));
+  tsr_runtime_close(rt);
+  return status;
+}
+
+TEST_PROCESSES(an_engine_that_is_not_there_is_an_error, 2)
+{
+  char text[1100];
+  setenv("TSR_PLUGIN_PATH", "/nowhere", 1);
+  setenv("TSR_HOST", test_process() ? "one" : "two", 1);
+  CHECK_STATUS(open_with("missing", NULL, text, sizeof text), TSR_EUNSUPPORTED, NULL);
+  CHECK_STR_HAS(text, "no tessera_ucx.so in /nowhere");
+  CHECK_STR_HAS(text, "libucx0");
+}
+
+/* An object that is none, on one process only: the other one is told. */
+TEST_PROCESSES(one_that_cannot_be_loaded_is_an_error_for_all, 2)
+{
+  char text[1100], folder[600], path[700];
+  two_hosts();
+  among_hosts(test_process(), 2);
+  if (test_process()) {
+    snprintf(folder, sizeof folder, "%s", test_tmp(""));
+    snprintf(path, sizeof path, "%s/tessera_ucx.so", folder);
+    FILE *file = fopen(path, "w");
+    CHECK(file && fputs("no object\n", file) > 0 && !fclose(file));
+    setenv("TSR_PLUGIN_PATH", folder, 1);
+  }
+  CHECK_STATUS(open_with("broken", NULL, text, sizeof text), TSR_EUNSUPPORTED, NULL);
+  CHECK_STR_HAS(text, test_process() ? "cannot be loaded" : "process 1");
+}
+
+TEST_PROCESSES(engines_must_be_the_same, 2)
+{
+  char text[1100];
+  CHECK_STATUS(open_with("two", test_process() ? "ucx" : "local", text, sizeof text), TSR_EARG,
+               NULL);
+  CHECK_STR_HAS(text, "set .engine or TSR_ENGINE the same on all");
+}
+
+TEST_PROCESSES(the_engine_of_one_host_is_refused_between_two, 2)
+{
+  char text[1100];
+  setenv("TSR_HOST", test_process() ? "one" : "two", 1);
+  CHECK_STATUS(open_with("local", "local", text, sizeof text), TSR_EUNSUPPORTED, NULL);
+  CHECK_STR_HAS(text, "processes are on 2 hosts");
+}
+
+TEST_PROCESSES(names_are_no_paths, 2)
+{
+  char text[1100];
+  setenv("TSR_HOST", test_process() ? "one" : "two", 1);
+  CHECK_STATUS(open_with("path", "../ucx", text, sizeof text), TSR_EARG, NULL);
+}
+
+/* On one host nothing is loaded, whatever the name. */
+TEST_PROCESSES(one_host_needs_no_engine, 2)
+{
+  char text[1100];
+  setenv("TSR_PLUGIN_PATH", "/nowhere", 1);
+  CHECK_STATUS(open_with("near", "ucx", text, sizeof text), TSR_OK, NULL);
+}
