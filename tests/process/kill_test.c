@@ -1,0 +1,259 @@
+/* One of four processes is killed or stopped at any moment of a collective, a sort, a group, a join
+ * or a step of training, which all repeat: what came before was right in every bit, every survivor
+ * gets an error that names the victim, and nobody hangs. TEST_KILLS says how many runs there are of
+ * each work (1; `make torture` has more). */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/process_fixture.h"
+
+enum { COUNT = 4, DEVICES = 2, ROWS = 64, COLUMNS = 16, CELLS = ROWS * COLUMNS, STALL = 4 };
+
+typedef enum work {
+  PSUM,
+  GATHER,
+  SCATTER,
+  ALL_TO_ALL,
+  PERMUTE,
+  SORT,
+  GROUP,
+  JOIN,
+  STEP,
+  WORKS
+} work;
+
+static const char *const names[WORKS] = { "psum",       "all_gather", "psum_scatter",
+                                          "all_to_all", "ppermute",   "sort",
+                                          "group",      "join",       "step" };
+
+/* ---- what is done ---------------------------------------------------------------------------- */
+
+static tsr_array *body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  switch (*(work *)user) {
+  case PSUM: return tsr_psum(in[0], "x");
+  case GATHER: return tsr_all_gather(in[0], "x", .tiled = true);
+  case SCATTER: return tsr_psum_scatter(in[0], "x", .dim = 1, .tiled = true);
+  case ALL_TO_ALL: return tsr_all_to_all(in[0], "x", .split = 1, .tiled = true);
+  default: return tsr_ppermute(in[0], "x", { 0, 1 }, { 1, 2 }, { 2, 5 }, { 5, 7 }, { 7, 0 });
+  }
+}
+
+/* The rows of a frame whose keys repeat, grouped or joined with others. */
+static tsr_array *rows(tsr_scope *s, const tsr_mesh *mesh, work w)
+{
+  int64_t keys[CELLS], other[8];
+  double values[CELLS], weights[8];
+  for (int i = 0; i < CELLS; i++) {
+    keys[i] = i * 37 % 11;
+    values[i] = i * 7919 % 1009;
+  }
+  for (int i = 0; i < 8; i++) {
+    other[i] = i + 1;
+    weights[i] = i * 3;
+  }
+  tsr_sharding on = tsr_on(mesh, "x");
+  tsr_frame *df = tsr_frame_new(s, { "k", tsr_put(s, keys, TSR_I64, TSR_SHAPE(CELLS), on) },
+                                { "v", tsr_put(s, values, TSR_F64, TSR_SHAPE(CELLS), on) });
+  tsr_frame *right = tsr_frame_new(s, { "k", tsr_put(s, other, TSR_I64, TSR_SHAPE(8), on) },
+                                   { "w", tsr_put(s, weights, TSR_F64, TSR_SHAPE(8), on) });
+  df = w == GROUP ? tsr_frame_group_agg(df, "k", "v = sum(v)")
+                  : tsr_frame_assign(tsr_frame_join(df, right, "k"), "v", "v * w");
+  return tsr_frame_column(df, "v");
+}
+
+static tsr_array *step(tsr_scope *s, const tsr_mesh *mesh, tsr_array *x)
+{
+  float w[COLUMNS];
+  for (int i = 0; i < COLUMNS; i++) w[i] = (float)i / 8;
+  tsr_array *v = tsr_put(s, w, TSR_F32, TSR_SHAPE(COLUMNS), tsr_on(mesh, "-"));
+  for (int i = 0; i < 3; i++) {
+    tsr_array *off = tsr_sum(tsr_mul(x, v), .dims = TSR_DIMS(1));
+    tsr_array *slope = tsr_sum(tsr_mul(x, tsr_expand_dims(off, TSR_DIMS(1))), .dims = TSR_DIMS(0));
+    v = tsr_sub(v, tsr_mul(slope, 1e-6));
+  }
+  return v;
+}
+
+static tsr_array *result_of(tsr_scope *s, tsr_runtime *rt, work w)
+{
+  float data[CELLS];
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  bool cut = w == SCATTER || w == ALL_TO_ALL;
+  for (int i = 0; i < CELLS; i++) data[i] = (float)(i * 7919 % 1009);
+  if (w == GROUP || w == JOIN) return rows(s, mesh, w);
+  tsr_array *x = tsr_put(s, data, TSR_F32, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+  if (w == STEP) return step(s, mesh, x);
+  if (w == SORT) return tsr_sort(tsr_ravel(x), 0);
+  return tsr_shard_map(mesh, body, &w, .in = { x }, .in_specs = { "x,-" },
+                       .out_specs = { cut            ? "-,x"
+                                      : w == PERMUTE ? "x,-"
+                                                     : "-,-" });
+}
+
+/* Does it once: its numbers, of which there are `*count`. */
+static tsr_status once(tsr_runtime *rt, work w, double *out, int64_t *count, char *why)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *wide = tsr_cast(result_of(s, rt, w), TSR_F64);
+  tsr_status status = tsr_eval(&wide, 1);
+  tsr_shape shape = tsr_shape_of(wide);
+  *count = status ? 0 : 1;
+  for (int d = 0; d < shape.rank && !status; d++) *count *= shape.dims[d];
+  CHECK(*count <= 2 * CELLS);
+  if (!status) status = tsr_read(wide, out, (size_t)*count * sizeof *out);
+  snprintf(why, 1000, "%s", tsr_message(s));
+  tsr_scope_clear(s);
+  tsr_scope_close(s);
+  return status;
+}
+
+/* ---- a process ------------------------------------------------------------------------------- */
+
+typedef struct run {
+  work work;
+  int victim;
+  bool stops;
+  const char *socket;
+  int ready; /* a pipe: a byte of each process that has computed once */
+} run;
+
+static void live(const run *r, int index)
+{
+  static double expected[2 * CELLS], found[2 * CELLS];
+  int64_t expected_count, count;
+  char why[1000], name[64];
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  CHECK_STATUS(once(rt, r->work, expected, &expected_count, why), TSR_OK, NULL);
+  tsr_runtime_close(rt);
+  rt = tsr_initialize("cpu:2", .coordinator = r->socket, .process_count = COUNT,
+                      .process_index = index, .start_timeout = 40, .close_timeout = 10,
+                      .stall_timeout = STALL, .on_failure = "error");
+  CHECK_STR(tsr_runtime_message(rt), "");
+  tsr_status status = TSR_OK;
+  for (int64_t i = 0; !status; i++) {
+    status = once(rt, r->work, found, &count, why);
+    if (status) break;
+    CHECK_I64(count, expected_count);
+    CHECK_BYTES(found, expected, (size_t)count * sizeof *found);
+    if (i == 0) CHECK_I64(write(r->ready, "", 1), 1);
+  }
+  CHECK_STATUS(status, TSR_EPEER, NULL);
+  snprintf(name, sizeof name, "process %d%s", r->victim, r->victim ? " (pid " : ", where the");
+  CHECK_STR_HAS(why, name);
+  tsr_runtime_close(rt);
+}
+
+static pid_t start(const run *r, int index)
+{
+  fflush(NULL);
+  pid_t process = fork();
+  CHECK(process >= 0);
+  if (process) return process;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  live(r, index);
+  fflush(NULL);
+  _exit(0);
+}
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+/* Ends of processes within so many seconds; false: some have not ended. */
+static bool await(const pid_t ids[COUNT], int but, int codes[COUNT], double seconds)
+{
+  bool ended[COUNT] = { false };
+  int left = COUNT - (but >= 0);
+  for (double until = fixture_now() + seconds; left && fixture_now() < until; usleep(2000))
+    for (int i = 0; i < COUNT; i++) {
+      int status;
+      if (i == but || ended[i] || waitpid(ids[i], &status, WNOHANG) != ids[i]) continue;
+      ended[i] = true;
+      codes[i] = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      left--;
+    }
+  return !left;
+}
+
+static void kill_one(work w, uint64_t seed)
+{
+  char socket[32], address[400];
+  int ends[2], codes[COUNT] = { 0 };
+  pid_t ids[COUNT];
+  test_rng random = test_seeded(seed);
+  run r = { .work = w };
+  r.victim = (int)(test_random(&random) % COUNT);
+  r.stops = test_random(&random) % 4 == 0;
+  useconds_t after = (useconds_t)(test_random(&random) % 30000);
+  snprintf(socket, sizeof socket, "s%llu", (unsigned long long)seed);
+  snprintf(address, sizeof address, "%s", fixture_socket(socket));
+  r.socket = address;
+  CHECK_I64(pipe(ends), 0);
+  r.ready = ends[1];
+  for (int i = 0; i < COUNT; i++) ids[i] = start(&r, i);
+  close(ends[1]);
+  char bytes[COUNT];
+  for (int got = 0; got < COUNT;) {
+    ssize_t more = read(ends[0], bytes, sizeof bytes);
+    if (more <= 0)
+      FAIL("%s, seed %llu: a process failed at once", names[w], (unsigned long long)seed);
+    got += (int)more;
+  }
+  usleep(after);
+  kill(ids[r.victim], r.stops ? SIGSTOP : SIGKILL);
+  bool ended = await(ids, r.victim, codes, 60);
+  kill(ids[r.victim], SIGKILL);
+  CHECK_I64(fixture_end(ids[r.victim]), 128 + SIGKILL);
+  close(ends[0]);
+  for (int i = 0; i < COUNT; i++)
+    if (!ended || (i != r.victim && codes[i]))
+      FAIL("%s, seed %llu, process %d %s after %u us: process %d ended with %d, all ended: %d",
+           names[w], (unsigned long long)seed, r.victim, r.stops ? "stopped" : "killed",
+           (unsigned)after, i, codes[i], ended);
+}
+
+static void kill_many(work w)
+{
+  const char *text = getenv("TEST_KILLS");
+  unsigned runs = text ? (unsigned)atoi(text) : 1;
+  for (unsigned i = 0; i < runs; i++) kill_one(w, UINT64_C(1000) * w + i + 1);
+}
+
+/* Names of shared memory that is ours. */
+static int left_behind(void)
+{
+  int count = 0;
+  DIR *folder = opendir("/dev/shm");
+  for (struct dirent *one; folder && (one = readdir(folder));)
+    count += !strncmp(one->d_name, "tsr", 3) || !strncmp(one->d_name, "tessera", 7);
+  if (folder) closedir(folder);
+  return count;
+}
+
+TEST_TIMEOUT(collectives, 1200)
+{
+  for (work w = PSUM; w <= PERMUTE; w++) kill_many(w);
+  CHECK_I64(left_behind(), 0);
+}
+
+TEST_TIMEOUT(sorts, 600)
+{
+  kill_many(SORT);
+}
+
+TEST_TIMEOUT(rows_of_frames, 600)
+{
+  kill_many(GROUP);
+  kill_many(JOIN);
+}
+
+TEST_TIMEOUT(training, 600)
+{
+  kill_many(STEP);
+}
