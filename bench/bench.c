@@ -218,6 +218,9 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "uniform") == 0) return bench_draws(false);
   if (strcmp(name, "normal") == 0) return bench_draws(true);
   if (strcmp(name, "main_job.generated") == 0) return bench_generated();
+  if (strcmp(name, "processes") == 0 || strcmp(name, "death.notice") == 0 ||
+      strcmp(name, "wait.cpu") == 0 || strcmp(name, "start.local.4") == 0)
+    return bench_processes(name);
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
   if (strcmp(name, "csv.agg") == 0) return bench_csv(true);
@@ -268,6 +271,7 @@ int main(int argc, char **argv)
                                        "plan.10000.placed",
                                        "start",
                                        "tool.start",
+                                       "processes",
                                        "size",
                                        "sum.f64.memory",
                                        "sum.f32.memory",

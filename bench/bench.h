@@ -62,6 +62,7 @@ const char *bench_data_dir(void);
 int bench_main_job(bool finite);
 int bench_call(const char *name);        /* "call.3", "call.fn", and with .8dev */
 int bench_plans(int nodes, bool placed); /* plan.N.traced, .planned, .cached */
+int bench_processes(const char *name);   /* process_lines.c; "processes": all of them */
 int bench_start(const char *self);
 int bench_size(const char *library);
 int bench_sum(tsr_dtype dtype);

@@ -1,0 +1,111 @@
+/* Four processes of one host: how soon they hear of a death, how soon they are there, and what
+ * waiting takes of a core. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+enum { COUNT = 4, ROUNDS = 9 };
+#define IDLE 2.0 /* seconds that are waited through */
+
+/* What processes write down for the bench. */
+typedef struct notes {
+  double died, heard[COUNT], there[COUNT], waited[COUNT], worked[COUNT];
+} notes;
+
+static tsr_status add_all(tsr_runtime *rt)
+{
+  float x[64];
+  double total = 0;
+  for (int i = 0; i < 64; i++) x[i] = (float)i;
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(64), tsr_on(tsr_mesh_default(rt, "x"), "x"));
+  tsr_status status = tsr_read_scalar(tsr_cast(tsr_sum(a), TSR_F64), &total);
+  tsr_scope_clear(s);
+  tsr_scope_close(s);
+  return status ? status : total == 2016 ? TSR_OK : TSR_EVALUE;
+}
+
+/* The last one sleeps while the others wait for it, and then dies while all compute. */
+static int take_part(const char *address, int index, notes *out)
+{
+  tsr_runtime *rt = tsr_initialize("cpu:1", .coordinator = address, .process_count = COUNT,
+                                   .process_index = index, .on_failure = "error");
+  tsr_status status = add_all(rt);
+  out->there[index] = bench_now();
+  if (index == COUNT - 1) usleep((useconds_t)(IDLE * 1e6));
+  double began = bench_now(), worked = bench_cpu();
+  if (!status) status = add_all(rt);
+  out->waited[index] = bench_now() - began;
+  out->worked[index] = bench_cpu() - worked;
+  for (int i = 0; i < 20 && !status; i++) status = add_all(rt);
+  if (index == COUNT - 1) {
+    out->died = bench_now();
+    raise(SIGKILL);
+  }
+  while (!status) status = add_all(rt);
+  out->heard[index] = bench_now();
+  tsr_runtime_close(rt);
+  return status != TSR_EPEER;
+}
+
+/* One round: what it took from the first fork until all were there; negative: it failed. */
+static double run_round(int round, notes *out)
+{
+  char address[400];
+  pid_t ids[COUNT];
+  bool good = true;
+  double last = 0;
+  snprintf(address, sizeof address, "unix:@tessera-bench-%d-%d", (int)getpid(), round);
+  double began = bench_now();
+  for (int i = 0; i < COUNT; i++) {
+    ids[i] = fork();
+    if (ids[i] == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      _exit(take_part(address, i, out));
+    }
+  }
+  for (int i = 0; i < COUNT; i++) {
+    int status = 1;
+    if (ids[i] > 0) waitpid(ids[i], &status, 0);
+    good = good && (status == 0) == (i < COUNT - 1);
+    if (out->there[i] > last) last = out->there[i];
+  }
+  return good ? last - began : -1;
+}
+
+int bench_processes(const char *name)
+{
+  double starts[ROUNDS], notices[ROUNDS * (COUNT - 1)], idle[ROUNDS * (COUNT - 1)];
+  notes *shared =
+      mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared == MAP_FAILED) return 1;
+  int used = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    starts[round] = run_round(round, shared);
+    if (starts[round] < 0) {
+      fprintf(stderr, "bench: processes did not do what they should\n");
+      munmap(shared, sizeof *shared);
+      return 1;
+    }
+    for (int i = 0; i < COUNT - 1; i++, used++) {
+      notices[used] = shared->heard[i] - shared->died;
+      idle[used] = 100 * shared->worked[i] / shared->waited[i];
+    }
+  }
+  munmap(shared, sizeof *shared);
+  bool all = strcmp(name, "processes") == 0;
+  if (all || !strcmp(name, "death.notice"))
+    bench_line("death.notice", bench_median(notices, used) * 1e3, "bar", 50, -1, "ms");
+  if (all || !strcmp(name, "wait.cpu"))
+    bench_line("wait.cpu", bench_median(idle, used), "bar", 2, -1, "%");
+  if (all || !strcmp(name, "start.local.4"))
+    bench_line("start.local.4", bench_median(starts, ROUNDS) * 1e3, "bar of ucx", 100, -1, "ms");
+  return 0;
+}
