@@ -53,13 +53,13 @@ check: ## the fast tests, in under two minutes
 bench: ## measure; ONLY=name runs one line
 	@scripts/setup build
 	$(call configure,release)
-	$(call build,release,bench)
+	$(call build,release,bench tessera_tool)
 	@build/release/bench/bench $(ONLY)
 
 bench-peers: ## measure against the peers that are installed; ONLY=name
 	@scripts/setup build
 	$(call configure,release)
-	$(call build,release,bench)
+	$(call build,release,bench tessera_tool)
 	@bench/peers.sh $(ONLY)
 
 portable: ## build with clang and for another C library, and run a few tests
