@@ -205,6 +205,7 @@ static int run_line(const char *name, const char *self)
   if (strncmp(name, "comm", 4) == 0) return bench_comm(name, tool);
   if (strcmp(name, "wait.cpu") == 0) return bench_wait(self, tool);
   if (strcmp(name, "mlp.4proc") == 0) return bench_mlp_processes(self, tool);
+  if (strcmp(name, "frames.4proc") == 0) return bench_frames_processes(self, tool);
   if (strcmp(name, "vmap") == 0) return bench_vmap();
   if (strcmp(name, "scan") == 0) return bench_scan();
   if (strncmp(name, "load.", 5) == 0 || strcmp(name, "shuffle.index") == 0)
@@ -311,11 +312,13 @@ int main(int argc, char **argv)
                                        "first_step.cnn",
                                        "comm",
                                        "mlp.4proc",
-                                       "wait.cpu" };
+                                       "wait.cpu",
+                                       "frames.4proc" };
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   if (argc > 2 && strcmp(argv[1], "--first-step") == 0) return bench_first_step_child(argv[2]);
   if (argc > 1 && strcmp(argv[1], "--mlp-steps") == 0) return bench_mlp_child();
   if (argc > 1 && strcmp(argv[1], "--wait") == 0) return bench_wait_child();
+  if (argc > 2 && strcmp(argv[1], "--frames") == 0) return bench_frames_child(argv[2]);
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",
          "limit");

@@ -97,6 +97,8 @@ int bench_first_step(const char *which, const char *self);
 /* What the processes of bench_mlp_processes do. */
 int bench_mlp_child(void);
 int bench_generated(void);
+int bench_frames_processes(const char *self, const char *tool);
+int bench_frames_child(const char *which); /* what its processes do */
 /* `only` names one program; NULL: all. */
 int bench_arrays(int devices, const char *only);
 
