@@ -83,6 +83,8 @@ static void rows_of_csv(tsr_scope *s, tsr_sharding on, const char *out, said *to
   tsr_frame *both = tsr_frame_join(df, by, "who", .how = TSR_JOIN_LEFT);
   both = tsr_frame_sort(both, "x, id desc");
   CHECK_STATUS(tsr_frame_write_csv(both, out), TSR_OK, s);
+  strcat(to->text, tsr_frame_explain(by));
+  strcat(to->text, tsr_frame_explain(both));
   int64_t rows = 0;
   CHECK_STATUS(tsr_frame_row_count(some, &rows), TSR_OK, s);
   sprintf(to->text + strlen(to->text), "%d\n%s", (int)rows, tsr_frame_devices(some));
