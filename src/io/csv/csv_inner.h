@@ -437,10 +437,6 @@ typedef struct tsr__csv_found_in {
 tsr_status tsr__csv_agree_error(const tsr__csv *csv, int64_t row, tsr__error *error);
 tsr_status tsr__csv_agree_types(const tsr__csv *csv, tsr__csv_found_in *found, int count,
                                 tsr__error *error);
-/* One dictionary of a column for all, of the locals of this process and those of others; fills the
- * locals' codes. NULL with the error set. */
-tsr__dict *tsr__csv_agree_dict(const tsr__csv *csv, tsr__dict_local **locals, int count,
-                               tsr__error *error);
 /* Granules first .. last - 1 of a file were counted here; those of others become known. */
 typedef struct tsr__csv_counted {
   tsr__csv_file *file;

@@ -14,6 +14,7 @@
  * workers. Errors are those of the earliest row; types follow from the set of all values
  * (csv_parse.c). */
 #include "io/csv/csv_inner.h"
+#include "io/rows/rows_together.h"
 
 enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN, FAULT_READ };
 
@@ -634,7 +635,8 @@ static tsr_status unify_together(struct reading *reading, struct unify *unify, t
     if (!is_text(reading, t)) continue;
     tsr__dict_local **locals = unify->locals + t * reading->workers;
     for (int w = 0; w < reading->workers; w++) locals[w] = &lane_of(reading, w, t)->dict;
-    unify->dicts[t] = tsr__csv_agree_dict(reading->csv, locals, reading->workers, error);
+    unify->dicts[t] = tsr__dict_together(reading->csv->peers, reading->csv->heap, locals,
+                                         reading->workers, error);
     if (!unify->dicts[t]) status = error->status;
   }
   return status;

@@ -508,6 +508,12 @@ static int64_t json_size(const void *file)
   return bytes;
 }
 
+static void json_together(void *file, tsr__peers *peers)
+{
+  tsr__json *json = file;
+  json->peers = peers;
+}
+
 static tsr_status json_count(void *file, int64_t *rows, tsr__error *error)
 {
   (void)error;
@@ -526,4 +532,5 @@ const tsr__reader_ops tsr__json_reader = { .format = "json",
                                            .path = json_path,
                                            .count = json_count,
                                            .size = json_size,
-                                           .read = json_read };
+                                           .read = json_read,
+                                           .together = json_together };

@@ -76,6 +76,7 @@ struct tsr__json {
   int *column_of;        /* by name; -1: not chosen */
   tsr__read_column *columns;
   int column_count;
+  tsr__peers *peers; /* with whom it is read; NULL: alone */
 };
 
 /* One line that is no blank one. */

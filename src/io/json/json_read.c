@@ -200,6 +200,7 @@ tsr_status tsr__json_read_parts(tsr__json *json, tsr__read_ask *read, tsr__error
   size_t size = (size_t)json->column_count * sizeof *j.target_of;
   bool fine = tsr__stripes_open(&j.stripes, json->rt, read, json->columns, json->opts.stripe);
   j.target_of = tsr__new(heap, size);
+  j.stripes.peers = json->peers;
   fine = fine && j.target_of;
   if (fine) {
     for (int i = 0; i < json->column_count; i++) j.target_of[i] = -1;

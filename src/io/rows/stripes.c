@@ -10,6 +10,7 @@
  * Invariant: a stripe's rows are all written: cleared first, then what there is. Words of bits
  * belong to one stripe. */
 #include "io/rows/stripes.h"
+#include "io/rows/rows_together.h"
 
 enum { STRIPE = 16384 }; /* rows, a multiple of 64: whole words of bits */
 
@@ -20,6 +21,7 @@ static int64_t cut(const tsr__read_ask *read, int64_t size, tsr__stripe *out)
   int64_t count = 0;
   for (int p = 0; p < read->parts; p++) {
     int64_t rows = read->rows[p + 1] - read->rows[p];
+    if (read->here && !read->here[p]) continue;
     for (int64_t from = 0; from < rows; from += size, count++)
       if (out) out[count] = (tsr__stripe){ p, from, from + size < rows ? from + size : rows };
   }
@@ -41,8 +43,11 @@ bool tsr__stripes_open(tsr__stripes *s, tsr_runtime *rt, tsr__read_ask *read,
   s->nulls = tsr__new(heap, s->sizes[2]);
   if (!s->stripe || !s->dicts || !s->nulls) return false;
   cut(read, rows, s->stripe);
-  for (int64_t d = 0; d < s->count * read->target_count; d++)
-    tsr__dict_local_init(&s->dicts[d], heap), s->dicts[d].now = d / read->target_count;
+  for (int64_t d = 0; d < s->count * read->target_count; d++) {
+    const tsr__stripe *st = &s->stripe[d / read->target_count];
+    tsr__dict_local_init(&s->dicts[d], heap);
+    s->dicts[d].now = read->rows[st->part] + st->from;
+  }
   read->retyped = 0;
   return true;
 }
@@ -129,9 +134,35 @@ static void unify(void *user, int64_t task, int worker)
   tsr__del(heap, locals, size);
 }
 
+/* Column by column, as what processes tell each other is one column's. */
+static tsr_status unify_together(tsr__stripes *s, tsr__error *error)
+{
+  tsr__heap *heap = &s->rt->heap;
+  size_t size = (size_t)(s->count + 1) * sizeof(tsr__dict_local *);
+  tsr__dict_local **locals = tsr__new(heap, size);
+  if (!locals) return tsr__error_set(error, TSR_ENOMEM, "no memory for the texts of a file");
+  tsr_status status = TSR_OK;
+  for (int t = 0; t < s->read->target_count && !status; t++) {
+    s->read->targets[t].nulls = s->nulls[t];
+    if (tsr__stripes_type(s, t) != TSR_COL_TEXT) continue;
+    for (int64_t st = 0; st < s->count; st++) locals[st] = tsr__stripe_dict(s, st, t);
+    s->read->targets[t].dict = tsr__dict_together(s->peers, heap, locals, (int)s->count, error);
+    if (!s->read->targets[t].dict) status = error->status;
+  }
+  if (!status) status = tsr__nulls_together(s->peers, heap, s->read, error);
+  tsr__del(heap, locals, size);
+  return status;
+}
+
 tsr_status tsr__stripes_finish(tsr__stripes *s, const char *what, tsr__error *error)
 {
   unifying u = { .stripes = s, .progress = { .rt = s->rt, .what = what } };
+  if (s->peers) {
+    tsr_status status = unify_together(s, error);
+    if (status) return status;
+    return tsr__parallel_long(s->rt, what, s->count, recode, s) ? TSR_OK
+                                                                : tsr__cancelled(error, what);
+  }
   bool whole = tsr__parallel_progress(&u.progress, s->read->target_count, unify, &u);
   bool fine = whole && !u.no_memory;
   /* A column without its one dictionary has nothing to rewrite by. */

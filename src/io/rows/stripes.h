@@ -24,11 +24,12 @@ typedef struct tsr__stripes {
   tsr__stripe *stripe;
   tsr__dict_local *dicts; /* [stripe * targets + target] */
   _Atomic int64_t *nulls; /* [target] */
+  tsr__peers *peers;      /* set by the user: with whom it is read; NULL: alone */
   size_t sizes[3];
 } tsr__stripes;
 
-/* Cuts `read` into stripes of `rows` rows, a multiple of 64 (0: the usual). False: out of
- * memory. */
+/* Cuts `read`, of its parts those that are here, into stripes of `rows` rows, a multiple of 64 (0:
+ * the usual). False: out of memory. */
 bool tsr__stripes_open(tsr__stripes *stripes, tsr_runtime *rt, tsr__read_ask *read,
                        const tsr__read_column *columns, int64_t rows);
 void tsr__stripes_close(tsr__stripes *stripes);
