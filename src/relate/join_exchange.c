@@ -77,11 +77,9 @@ static tsr_status check_room(slice *s)
 {
   tsr__join_work *join = s->join;
   int64_t most = 0, meet = 0, key = join->words * 8 + join->nulls;
-  int64_t taken = 0, all[2] = { 0, 0 };
+  int64_t taken = 0, all[2] = { join->ask->left->total, join->right.total };
   for (int c = join->ask->key_count; c < join->right.count; c++)
     taken += tsr__row_bits(&s->view[1]->columns[c], s->parts) / 8 + 1;
-  for (int side = 0; side < 2; side++)
-    for (int p = 0; p < s->parts; p++) all[side] += s->view[side]->parts.rows[p];
   meet = (all[0] * (key + 4) + all[1] * (key + taken + 12)) / s->parts;
   for (int p = 0; p < s->parts; p++) {
     int64_t l = s->view[0]->parts.rows[p], r = s->view[1]->parts.rows[p];

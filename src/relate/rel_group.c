@@ -234,6 +234,20 @@ static tsr_status check_coming(const grouping *g, const tsr__view *view)
   return TSR_OK;
 }
 
+static void add_counts(void *into, const void *other, size_t size)
+{
+  int64_t *to = into;
+  const int64_t *from = other;
+  for (size_t i = 0; i < size / sizeof *to; i++) to[i] += from[i];
+}
+
+/* How many rows come to this process's parts from those of others: before anything moves. */
+static tsr_status know_counts(grouping *g, const tsr__view *view)
+{
+  size_t size = (size_t)g->parts * (size_t)g->parts * sizeof *g->counts;
+  return view->apart ? tsr__agree_found(g->rt, g->counts, size, add_counts, g->error) : TSR_OK;
+}
+
 /* Rows of the columns that aggregates read go to the owners of their groups. `home` and `values`
  * serve as scratch: neither holds anything yet. */
 static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
@@ -251,6 +265,7 @@ static tsr_status send_rows(grouping *g, const tsr__group_owners *owners)
    * there has to hash keys a second time. */
   g->columns[0] = (tsr__colparts){ .dtype = TSR_I32, .values = number };
   for (int c = 0; c < g->column_count; c++) g->columns[1 + c] = view->columns[g->taken[c]];
+  if (!status) status = know_counts(g, view);
   if (!status) status = check_coming(g, view);
   tsr__sending send = { .what = "rows by key",
                         .from = view->parts.rows,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "harness.h"
 #include "support/among.h"
@@ -257,5 +258,20 @@ TEST_PROCESSES(a_file_that_cannot_be_written_is_an_error_of_all, 2)
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("out.csv")), TSR_OK, r.s);
   size_t size;
   CHECK_BYTES(read_whole(test_tmp("out.csv"), &size), "id\n0\n1\n2\n3\n4\n5\n", 15);
+  tsr_runtime_close(r.rt);
+}
+
+TEST_PROCESSES(who_ends_before_a_sort_is_named, 3)
+{
+  reading r = open_reading();
+  tsr_table *table;
+  if (!test_process()) put_csv(test_tmp("in.csv"), 3000, -1);
+  ready(&r);
+  tsr_frame *df = tsr_frame_read_csv(r.s, test_tmp("in.csv"), .on = r.on);
+  CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, r.s);
+  if (test_process() == 2) _exit(0);
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(df, "x, id"), &table), TSR_EPEER, NULL);
+  CHECK(strstr(tsr_message(r.s), "process 2"));
+  tsr_scope_close(r.s);
   tsr_runtime_close(r.rt);
 }
