@@ -188,19 +188,19 @@ TEST_PROCESSES(a_bad_row_is_one_error_for_all, 3)
   reading r = open_reading();
   tsr_table *table;
   if (!test_process()) {
-    put_csv(test_tmp("bad.csv"), 60000, -1);
+    put_csv(test_tmp("bad.csv"), 30000, -1);
     FILE *out = fopen(test_tmp("bad.csv"), "ab");
-    CHECK(out && fputs("60000,too,many,fields,here\n", out) > 0 && !fclose(out));
-    out = fopen(test_tmp("bad.csv"), "ab");
-    CHECK(out && fputs("60001,too,few\n", out) > 0 && !fclose(out));
+    CHECK(out && fputs("30000,too,many,fields,here\n", out) > 0);
+    for (int i = 30001; i < 60000; i++) fprintf(out, "%d,w,1,2\n", i);
+    CHECK(fputs("60000,too,few\n", out) > 0 && !fclose(out));
   }
   ready(&r);
   tsr_frame *df = tsr_frame_read_csv(r.s, test_tmp("bad.csv"), .on = r.on);
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_EPARSE, NULL);
   /* The earlier one, as the process that has neither says it, too. */
-  CHECK(strstr(tsr_message(r.s), "bad.csv:60002:"));
+  CHECK(strstr(tsr_message(r.s), "bad.csv:30002:"));
   CHECK(strstr(tsr_message(r.s), "has 5 fields, expected 4"));
-  CHECK(!strstr(tsr_message(r.s), "process 2"));
+  CHECK(!strstr(tsr_message(r.s), "process "));
   tsr_scope_clear(r.s);
   double sum = 0;
   float ones[6] = { 1, 1, 1, 1, 1, 1 };
