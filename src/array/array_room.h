@@ -64,6 +64,10 @@ tsr_array *tsr__join_dims(tsr_array *a, int dim, const char *site);
 /* Evaluates one array; an error is recorded as tsr_eval does, in the name of `what`. */
 tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site);
 
+/* After a terminal's own error, which its scope has: tells the other processes, where they wait for
+ * this one (terminals.c). `fetches`: the terminal reads elements. Returns `status`. */
+tsr_status tsr__refuse_array(tsr_array *a, tsr_status status, bool fetches, const char *site);
+
 /* Checks dtype, shape and sharding of data from outside; records the error. */
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
                                 const tsr_shape *shape, const tsr_sharding *sharding,

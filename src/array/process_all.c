@@ -223,7 +223,7 @@ static tsr__value *joined(bringing *b, bool tiled)
 static tsr_array *gather_one(each *e, tsr_array *a)
 {
   bringing b = { .a = a };
-  bool shared = tsr__is_shared(&a->value->sharding);
+  bool shared = tsr__lies_shared(&a->value->sharding);
   bool tiled = e->tiled && a->shape.rank > 0;
   tsr_status status = bring(&b, e, tiled);
   if (!status && !e->tiled && shared)
@@ -250,12 +250,12 @@ static bool open_each(each *e, tsr_array *a, const tsr__error *error, tsr_array 
   e->scope = tsr__home(a);
   *out = a;
   if (!a) *out = tsr__make_inert(NULL, e->site);
-  if (!a || a->inert) return false;
+  if (!a || (a->inert && !a->node.scope)) return false;
   tsr_status status = TSR_OK;
   if (error->status) status = tsr__fail_error(e->scope, e->site, error);
   else status = all_ready(a, e->what, e->site);
-  if (status) *out = tsr__make_inert(e->scope, e->site);
-  return !status;
+  if (status && !a->inert) *out = tsr__make_inert(e->scope, e->site);
+  return !status || tsr__together_refuse(a, e->what, status, e->site) == TSR_OK;
 }
 
 tsr_array *tsr_process_gather_with(tsr_array *a, const tsr_process_gather_opts *opts,
@@ -285,7 +285,7 @@ static tsr_array *broadcast_one(each *e, tsr_array *a)
   tsr__error *error = &b.meet.error;
   tsr_status status = bring(&b, e, false);
   if (!status) status = check_root(e->root, b.meet.count, error);
-  if (!status && tsr__is_shared(&a->value->sharding))
+  if (!status && tsr__lies_shared(&a->value->sharding))
     tsr__error_set(error, TSR_EUNSUPPORTED,
                    "%s lies on a mesh that all processes have; read it as it is", tsr_type_of(a));
   tsr__value *at_root = NULL, *out = NULL;
@@ -322,7 +322,7 @@ tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes, con
   tsr_status status = tsr__array_ready(a, what, site);
   tsr__together meet;
   tsr__sight sight = { .rt = NULL };
-  if (status) return status;
+  if (status) return a ? tsr__together_refuse(a, what, status, site) : status;
   tsr_scope *scope = tsr__home(a);
   tsr_runtime *rt = scope->rt;
   if (!site) site = a->node.site;
@@ -434,7 +434,7 @@ tsr_status tsr_process_equal_at(tsr_array *a, const char *what, const char *site
   comparing c = { .a = a, .name = what ? what : "the array" };
   if (!a) return TSR_EARG;
   tsr_status status = all_ready(a, call, site);
-  if (status) return status;
+  if (status) return tsr__together_refuse(a, call, status, site);
   tsr_scope *scope = tsr__home(a);
   if (!site) site = a->node.site;
   status = tsr__spread_trees(&a, 1, call, site, &c.leaves);
@@ -453,12 +453,12 @@ tsr_status tsr_process_meet_at(tsr_scope *scope, const char *name, const char *s
   tsr__together meet;
   if (!scope) return TSR_EARG;
   if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
-  if (!name)
-    return tsr__fail(scope, site, TSR_EARG, "tsr_process_meet: the name is NULL; give one");
-  int length = snprintf(what, sizeof what, "tsr_process_meet '%.90s'", name);
-  if (length >= (int)sizeof what) what[sizeof what - 1] = 0;
+  what[0] = 0;
+  if (name) snprintf(what, sizeof what, "tsr_process_meet '%.90s'", name);
   tsr__text_tame(what);
   tsr_status status = tsr__together_begin(&meet, scope->rt, what, site);
+  if (!status && !name)
+    status = tsr__error_set(&meet.error, TSR_EARG, "the name is NULL; give one");
   status = tsr__together_end(&meet, status);
   return status ? tsr__fail(scope, site, status, "tsr_process_meet: %s", meet.error.text) : TSR_OK;
 }

@@ -193,7 +193,7 @@ static tsr_status check_blocks(giving *g)
     tsr__portions_close(&pieces);
   }
   /* Where nobody else has a part, what is given is the array. */
-  if (!tsr__is_shared(g->on) && !tsr__shape_same(&g->whole, &g->given->shape))
+  if (!tsr__lies_shared(g->on) && !tsr__shape_same(&g->whole, &g->given->shape))
     return tsr__error_set(&g->meet.error, TSR_ESHAPE,
                           "the data is not of the shape that .whole says; leave .whole out");
   return status;
@@ -295,7 +295,7 @@ static tsr_status own_block(const tsr__value *value, tsr_shape *out, tsr__error 
   const tsr_sharding *on = &value->sharding;
   int64_t all = 1, pieces;
   *out = value->shape;
-  if (!tsr__is_shared(on)) return TSR_OK;
+  if (!tsr__lies_shared(on)) return TSR_OK;
   for (int d = 0; d < value->shape.rank; d++) {
     tsr__portions portions;
     if (!tsr__portions_open(on, d, &portions))
@@ -322,7 +322,7 @@ tsr_status tsr_read_process_at(tsr_array *a, void *out, size_t bytes, const char
   if (!site) site = a->node.site;
   status = own_block(a->value, &shape, &error);
   /* Of no devices there is nothing, though a scalar's block would have an element. */
-  bool some = !tsr__is_shared(&a->value->sharding) || tsr_local_shard_count(&a->value->sharding);
+  bool some = !tsr__lies_shared(&a->value->sharding) || tsr_local_shard_count(&a->value->sharding);
   size_t size = tsr_dtype_size((tsr_dtype)a->dtype);
   size_t need = status || !some ? 0 : (size_t)tsr__shape_count(&shape) * size;
   if (!status && (bytes != need || (!out && need))) {
@@ -346,7 +346,7 @@ tsr_array *tsr_to_global_at(tsr_array *a, tsr_sharding on, const char *site)
   tsr_scope *scope = tsr__home(a);
   if (!a) return tsr__make_inert(NULL, site);
   tsr_status status = tsr__array_ready(a, given.what, site);
-  if (!status && tsr__is_shared(&a->value->sharding)) return a;
+  if (!status && tsr__lies_shared(&a->value->sharding)) return a;
   given.dtype = (tsr_dtype)a->dtype;
   given.shape = a->shape;
   size_t bytes = status ? 0 : (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size(given.dtype);
@@ -415,6 +415,6 @@ tsr_array *tsr_to_local_at(tsr_array *a, const char *site)
   if (!a) return tsr__make_inert(NULL, site);
   tsr_status status = tsr__array_ready(a, "tsr_to_local", site);
   if (status) return a->inert ? a : tsr__make_inert(scope, site);
-  if (!tsr__is_shared(&a->value->sharding)) return a;
+  if (!tsr__lies_shared(&a->value->sharding)) return a;
   return tsr__leaf_of(scope, own_value(a->value, &error), &error, "tsr_to_local", site);
 }

@@ -2,12 +2,14 @@
  * A process that is alone tells itself. */
 #include "array/process_meeting.h"
 
+#include "graph/leaves.h"
+
 tsr_status tsr__together_begin(tsr__together *t, tsr_runtime *rt, const char *what,
                                const char *site)
 {
   *t = (tsr__together){ .what = what, .rt = rt, .peers = tsr__peers_of(rt), .count = 1 };
   if (t->peers) {
-    const tsr__peers_work work = { tsr__hash(what, strlen(what), 0), what, site };
+    const tsr__peers_work work = { *what ? tsr__hash(what, strlen(what), 0) : 0, what, site };
     tsr_status status = tsr__peers_enter(t->peers, &work, &t->error);
     if (status) {
       t->peers = NULL; /* it is over */
@@ -41,4 +43,24 @@ void tsr__unname(tsr__error *error, const char *what)
   if (strncmp(error->text, what, length) != 0 || strncmp(error->text + length, ": ", 2) != 0)
     return;
   memmove(error->text, error->text + length + 2, strlen(error->text + length + 2) + 1);
+}
+
+/* Whether all processes evaluate something of a tree together. */
+static bool some_shared(const tsr_array *a)
+{
+  if (!tsr__is_tree(a)) return tsr__is_shared(a);
+  for (int i = 0; i < a->in_count; i++)
+    if (some_shared(a->in[i])) return true;
+  return false;
+}
+
+tsr_status tsr__together_refuse(tsr_array *a, const char *what, tsr_status status, const char *site)
+{
+  tsr__together meet;
+  tsr_scope *scope = a->node.scope;
+  if (!scope || some_shared(a)) return status;
+  if (!tsr__together_begin(&meet, scope->rt, what, site))
+    tsr__error_set(&meet.error, status, "%s", tsr_message(tsr__home(a)));
+  tsr__together_end(&meet, status);
+  return status;
 }

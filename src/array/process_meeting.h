@@ -14,9 +14,14 @@ typedef struct tsr__together {
   tsr__error error;
 } tsr__together;
 
-/* Comes to the call; every one needs an end, whatever it returns. */
+/* Comes to the call; every one needs an end, whatever it returns. `what` "": it only tells that it
+ * fails. */
 tsr_status tsr__together_begin(tsr__together *t, tsr_runtime *rt, const char *what,
                                const char *site);
+/* The same where the call fails in this process before it could come: `status`, as the scope of `a`
+ * says. Others that failed in evaluating it, which all do together, know. Returns `status`. */
+tsr_status tsr__together_refuse(tsr_array *a, const char *what, tsr_status status,
+                                const char *site);
 /* Tells `size` bytes, and reads what all tell in t->notes until the next tell or end. */
 tsr_status tsr__together_tell(tsr__together *t, const void *mine, size_t size);
 /* Ends the call with this process's status, t->error being its text: TSR_OK where all have that. */
@@ -38,7 +43,7 @@ tsr_status tsr__block_to_value(const tsr__host_block *block, tsr__error *error);
 tsr_status tsr__block_from_value(const tsr__host_block *block, tsr__error *error);
 
 /* Whether an array lies on a mesh that other processes know of. */
-static inline bool tsr__is_shared(const tsr_sharding *sharding)
+static inline bool tsr__lies_shared(const tsr_sharding *sharding)
 {
   return sharding->mesh && !sharding->mesh->own;
 }

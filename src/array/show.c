@@ -39,6 +39,14 @@ static tsr_status check_place(tsr_array *a, const char *const *out, const char *
   return refuse(a, &error, site);
 }
 
+/* As check_place, of a terminal that evaluates. */
+static tsr_status check_end(tsr_array *a, const char *const *out, const char *what, bool fetches,
+                            const char *site)
+{
+  tsr_status status = check_place(a, out, what, site);
+  return status ? tsr__refuse_array(a, status, fetches, site) : TSR_OK;
+}
+
 static tsr__text text_for(tsr_array *a)
 {
   tsr__text text;
@@ -63,9 +71,10 @@ static tsr_status add_values(tsr_array *a, tsr__text *text, const char *site)
   size_t bytes = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   void *data = tsr__new_raw(text->heap, bytes + 1);
   tsr__error error = { 0 };
-  /* Said by settle_text. */
+  /* Said by settle_text, to the user; the other processes read already. */
   if (!data) {
     text->failed = true;
+    tsr__refuse_array(a, TSR_ENOMEM, true, site);
     return TSR_OK;
   }
   if (!tsr__value_fetch(a->value, data, "tsr_text_of", &error))
@@ -76,7 +85,7 @@ static tsr_status add_values(tsr_array *a, tsr__text *text, const char *site)
 
 tsr_status tsr_text_into_at(tsr_array *a, const char **out, const char *site)
 {
-  tsr_status status = check_place(a, out, "tsr_text_into", site);
+  tsr_status status = check_end(a, out, "tsr_text_into", true, site);
   if (!status) status = tsr__array_ready(a, "tsr_text_into", site);
   if (status) return status;
   tsr__text text = text_for(a);
@@ -95,7 +104,7 @@ const char *tsr_text_of(tsr_array *a)
 /* One line a device: "device 3: [3:6, 0:8] f32[3,8] 96 bytes". */
 tsr_status tsr_devices_into_at(tsr_array *a, const char **out, const char *site)
 {
-  tsr_status status = check_place(a, out, "tsr_devices_into", site);
+  tsr_status status = check_end(a, out, "tsr_devices_into", false, site);
   if (!status) status = tsr__array_ready(a, "tsr_devices_into", site);
   if (status) return status;
   tsr__text text = text_for(a);

@@ -23,6 +23,15 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
 
 /* ---- from host memory ---- */
 
+/* What is put, by which call. */
+typedef struct put_args {
+  const char *what;
+  const void *data;
+  tsr_dtype dtype;
+  const tsr_shape *shape;
+  const tsr_sharding *sharding;
+} put_args;
+
 tsr_array *tsr__leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,
                         const char *what, const char *site)
 {
@@ -34,14 +43,14 @@ tsr_array *tsr__leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *e
                         site);
 }
 
-/* What is put, by which call. */
-typedef struct put_args {
-  const char *what;
-  const void *data;
-  tsr_dtype dtype;
-  const tsr_shape *shape;
-  const tsr_sharding *sharding;
-} put_args;
+/* Inert where there is no value; other processes may have one of it. */
+static tsr_array *settle(tsr_scope *scope, tsr__value *value, const tsr__error *error,
+                         const put_args *put, const char *site)
+{
+  if (value) return tsr__leaf_of(scope, value, error, put->what, site);
+  tsr__fail(scope, site, error->status, "%s: %s", put->what, error->text);
+  return tsr__make_inert_on(scope, put->sharding, site);
+}
 
 static tsr_status check_source(tsr_scope *scope, const put_args *put, const char *site)
 {
@@ -62,10 +71,9 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
   tsr_sharding whole = sharding;
   whole.unreduced = 0;
   put_args put = { "tsr_put", data, dtype, &shape, &whole };
-  if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
+  if (check_source(scope, &put, site)) return tsr__make_inert_on(scope, &sharding, site);
   tsr__error error = { 0 };
-  if (tsr__check_sum(&sharding, dtype, &error))
-    return tsr__leaf_of(scope, NULL, &error, "tsr_put", site);
+  if (tsr__check_sum(&sharding, dtype, &error)) return settle(scope, NULL, &error, &put, site);
   tsr_sharding canon = tsr__sharding_canon(&sharding);
   tsr__layout layout = { dtype, &shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
@@ -75,7 +83,7 @@ tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtype, tsr_s
     tsr__value_release(value);
     value = NULL;
   }
-  return tsr__leaf_of(scope, value, &error, "tsr_put", site);
+  return settle(scope, value, &error, &put, site);
 }
 
 /* Calls that make nodes fail without a word, so the caller cannot know whether to free: what is
@@ -109,7 +117,8 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
   if (take_args(scope, "tsr_adopt", given, &all, sizeof all, site))
     return give_back(tsr__make_inert(scope, site), given);
   put_args put = { "tsr_adopt", args->data, args->dtype, &args->shape, &args->on };
-  if (check_source(scope, &put, site)) return give_back(tsr__make_inert(scope, site), args);
+  if (check_source(scope, &put, site))
+    return give_back(tsr__make_inert_on(scope, &args->on, site), args);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args->on);
   /* Adopted where the device wants just this memory: one device, no bools (bits there), cache
@@ -134,8 +143,8 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
       tsr__error_set(&error, TSR_ENOMEM, "no memory for the description of a buffer");
     }
   }
-  if (!value) return give_back(tsr__leaf_of(scope, value, &error, "tsr_adopt", site), args);
-  return tsr__leaf_of(scope, value, &error, "tsr_adopt", site);
+  if (!value) return give_back(settle(scope, NULL, &error, &put, site), args);
+  return settle(scope, value, &error, &put, site);
 }
 
 /* Copies what lies in host memory to a position, or where `whole` to all from it on. */
@@ -167,12 +176,12 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   if (take_args(scope, "tsr_from_shards", given, &all, sizeof all, site))
     return tsr__make_inert(scope, site);
   put_args put = { "tsr_from_shards", args->shards, args->dtype, &args->shape, &args->on };
-  if (check_source(scope, &put, site)) return tsr__make_inert(scope, site);
+  if (check_source(scope, &put, site)) return tsr__make_inert_on(scope, &args->on, site);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args->on);
   tsr__layout layout = { args->dtype, &args->shape, &canon, NULL };
   tsr__value *value = tsr__value_new(scope->rt, &layout, &error);
-  if (!value) return tsr__leaf_of(scope, value, &error, "tsr_from_shards", site);
+  if (!value) return settle(scope, NULL, &error, &put, site);
   /* How many shards there are to be depends on which devices this process reaches. */
   int expected = 0, missing = -1;
   for (int p = 0; p < value->part_count; p++) expected += value->parts[p] != NULL;
@@ -189,10 +198,10 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
     else
       tsr__fail(scope, site, TSR_EARG,
                 "tsr_from_shards: shard %d is NULL; give one for each device", missing);
-    return tsr__make_inert(scope, site);
+    return tsr__make_inert_on(scope, &canon, site);
   }
   fill_shards(value, args->shards);
-  return tsr__leaf_of(scope, value, &error, "tsr_from_shards", site);
+  return settle(scope, value, &error, &put, site);
 }
 
 /* Asks for each part in turn, into memory for the largest of them. */
@@ -231,7 +240,7 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
   if (!given) return no_args(scope, what, site);
   if (take_args(scope, what, given, &args, sizeof args, site)) return tsr__make_inert(scope, site);
   if (tsr__check_placement(scope, what, args.dtype, &args.shape, &args.on, site))
-    return tsr__make_inert(scope, site);
+    return tsr__make_inert_on(scope, &args.on, site);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args.on);
   tsr__layout layout = { args.dtype, &args.shape, &canon, NULL };
@@ -242,7 +251,8 @@ tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *given
     tsr__value_release(value);
     value = NULL;
   }
-  return tsr__leaf_of(scope, value, &error, what, site);
+  const put_args put = { .what = what, .sharding = &canon };
+  return settle(scope, value, &error, &put, site);
 }
 
 /* ---- from numbers ---- */

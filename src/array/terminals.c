@@ -11,12 +11,31 @@ static const char *site_of(const tsr_array *a, const char *site)
   return site ? site : a->node.site;
 }
 
+static tsr_status refuse_arrays(tsr__operands arrays, tsr__refusal refusal)
+{
+  tsr_scope *scope = tsr__home_of(arrays);
+  refusal.message = scope ? tsr_message(scope) : "";
+  if (!*refusal.message) refusal.message = tsr_status_text(refusal.status);
+  tsr__refuse_all(arrays, &refusal);
+  return refusal.status;
+}
+
+tsr_status tsr__refuse_array(tsr_array *a, tsr_status status, bool fetches, const char *site)
+{
+  const tsr__refusal refusal = {
+    .status = status, .looks = true, .fetches = fetches, .site = site
+  };
+  return refuse_arrays(TSR__IN(a), refusal);
+}
+
 /* Where `what` is asked to write to must be somewhere. */
-static tsr_status check_out(tsr_array *a, const void *out, const char *what, const char *site)
+static tsr_status check_out(tsr_array *a, const void *out, const char *what, bool fetches,
+                            const char *site)
 {
   if (out || !a || a->inert) return TSR_OK;
-  return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG, "%s: the place for the result is NULL",
-                   what);
+  tsr_status status = tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
+                                "%s: the place for the result is NULL", what);
+  return tsr__refuse_array(a, status, fetches, site);
 }
 
 /* Why an array is inert: its scope knows, or, where there is none, the constant itself. */
@@ -42,12 +61,10 @@ static void named(tsr__error *error, const char *what)
 /* What runs a program: tsr__execute, or tsr__start. */
 typedef tsr_status run_fn(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error);
 
-static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, int count,
-                      const char *site)
+/* All of them are looked at before anything runs. */
+static tsr_status check_arrays(const char *what, tsr_array *const *arrays, int count,
+                               const char *site)
 {
-  /* Nothing to do is no error; nothing at all is one, though no scope is there to record it. */
-  if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
-  /* All of them are looked at before anything runs. */
   for (int i = 0; i < count; i++) {
     if (!arrays[i])
       return tsr__fail(tsr__home(arrays[0]), site_of(arrays[0], site), TSR_EARG,
@@ -60,6 +77,16 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
           "arrays by themselves",
           what, i);
   }
+  return TSR_OK;
+}
+
+static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, int count,
+                      const char *site)
+{
+  /* Nothing to do is no error; nothing at all is one, though no scope is there to record it. */
+  if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
+  tsr_status bad = check_arrays(what, arrays, count, site);
+  if (bad) return refuse_arrays((tsr__operands){ arrays, count }, (tsr__refusal){ .status = bad });
   tsr_scope *scope = tsr__home_of((tsr__operands){ arrays, count });
   tsr__error error;
   error.status = TSR_OK;
@@ -114,19 +141,23 @@ tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
   return run_all("tsr_start", tsr__start, arrays, count, site);
 }
 
+static tsr_status gone(tsr_array *a, const char *what, const char *site)
+{
+  tsr__error gone;
+  if (a->deleted != TSR__DELETED)
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "%s: %s was %s", what,
+                     tsr_type_of(a), tsr__gone_text(a, &gone));
+  return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
+                   "%s: %s was deleted by tsr_delete; keep it until its last use", what,
+                   tsr_type_of(a));
+}
+
 /* Evaluates an array unless it has its value; one that was deleted or given up has none to give.
  * `looks`: at its elements. */
 static tsr_status ready(tsr_array *a, const char *what, bool looks, const char *site)
 {
   if (!a) return TSR_EARG;
-  tsr__error gone;
-  if (a->deleted && a->deleted != TSR__DELETED)
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE, "%s: %s was %s", what,
-                     tsr_type_of(a), tsr__gone_text(a, &gone));
-  if (a->deleted)
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
-                     "%s: %s was deleted by tsr_delete; keep it until its last use", what,
-                     tsr_type_of(a));
+  if (a->deleted) return tsr__refuse_array(a, gone(a, what, site), false, site);
   bool there = a->value && !a->inert && (!looks || tsr__value_kept(a->value) < 0);
   return there ? TSR_OK : run(what, looks ? tsr__execute : tsr__evaluate, &a, 1, site);
 }
@@ -148,10 +179,12 @@ tsr_status tsr_read_at(tsr_array *a, void *out, size_t bytes, const char *site)
   if (status) return status;
   /* Exactly as many: a buffer that is too large is as likely a mistake as one that is too small. */
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
-  if (bytes != need || (!out && need))
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
-                     "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
-                     bytes, tsr_type_of(a), need);
+  if (bytes != need || (!out && need)) {
+    status = tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
+                       "tsr_read: %s%zu bytes for %s, expected exactly %zu", out ? "" : "NULL of ",
+                       bytes, tsr_type_of(a), need);
+    return tsr__refuse_array(a, status, true, site);
+  }
   tsr__error error;
   error.status = TSR_OK;
   /* Fetching may be cancelled. */
@@ -169,9 +202,11 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out, const c
 {
   tsr_status status = tsr__array_ready(a, what, site);
   if (status) return status;
-  if (tsr__shape_count(&a->shape) != 1)
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE,
-                     "%s: %s, expected one element; use tsr_read", what, tsr_type_of(a));
+  if (tsr__shape_count(&a->shape) != 1) {
+    status = tsr__fail(tsr__home(a), site_of(a, site), TSR_ESHAPE,
+                       "%s: %s, expected one element; use tsr_read", what, tsr_type_of(a));
+    return tsr__refuse_array(a, status, true, site);
+  }
   tsr__error error;
   error.status = TSR_OK;
   if (!tsr__value_fetch(a->value, out, what, &error)) return TSR_OK;
@@ -181,7 +216,7 @@ static tsr_status read_one(tsr_array *a, const char *what, element *out, const c
 tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site)
 {
   element e = { 0 };
-  tsr_status status = check_out(a, out, "tsr_read_scalar", site);
+  tsr_status status = check_out(a, out, "tsr_read_scalar", true, site);
   if (!status) status = read_one(a, "tsr_read_scalar", &e, site);
   if (status) return status;
   tsr_dtype dtype = (tsr_dtype)a->dtype;
@@ -195,11 +230,13 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
 {
   element e = { 0 };
   /* By the dtype alone: nothing is computed in vain. */
+  tsr_status status = TSR_OK;
   if (a && !a->inert && (tsr__dtype_float((tsr_dtype)a->dtype)))
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
-                     "tsr_read_i64: %s, expected an integer or bool; cast it first",
-                     tsr_type_of(a));
-  tsr_status status = check_out(a, out, "tsr_read_i64", site);
+    status =
+        tsr__fail(tsr__home(a), site_of(a, site), TSR_EDTYPE,
+                  "tsr_read_i64: %s, expected an integer or bool; cast it first", tsr_type_of(a));
+  if (status) return tsr__refuse_array(a, status, true, site);
+  status = check_out(a, out, "tsr_read_i64", true, site);
   if (!status) status = read_one(a, "tsr_read_i64", &e, site);
   if (status) return status;
   int64_t value = tsr__dtype_get_whole((tsr_dtype)a->dtype, &e, 0);
@@ -269,7 +306,7 @@ tsr_status tsr_donate_at(tsr_array *a, const char *site)
 
 tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const char *site)
 {
-  tsr_status status = check_out(a, out, "tsr_shard_view", site);
+  tsr_status status = check_out(a, out, "tsr_shard_view", false, site);
   if (!status) status = tsr__array_ready(a, "tsr_shard_view", site);
   if (status) return status;
   const tsr__value *value = a->value;

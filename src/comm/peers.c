@@ -740,7 +740,8 @@ static tsr_status compare(tsr__peers *peers, tsr__error *error)
   peers->compared = true;
   for (int p = 0; p < peers->start.count; p++) {
     const head *of = head_of(peers, p);
-    if (of->fingerprint[at] == me->fingerprint[at]) continue;
+    /* Who failed before it could begin says 0, and why. */
+    if (of->fingerprint[at] == me->fingerprint[at] || !of->fingerprint[at]) continue;
     return tsr__error_set(error, TSR_EPEER,
                           "processes run different programs: process %d is at %s, process %d at "
                           "%s; all processes must make the same calls in the same order",

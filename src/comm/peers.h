@@ -81,7 +81,7 @@ tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error);
 
 /* What all processes must be about to do: equal on all, or it is an error that says who differs. */
 typedef struct tsr__peers_work {
-  uint64_t fingerprint;
+  uint64_t fingerprint;    /* 0: only that this process fails instead is to be told, by leave */
   const char *what, *site; /* borrowed; told where processes differ or one is waited for in vain */
 } tsr__peers_work;
 

@@ -140,6 +140,16 @@ tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight
                           tsr__error *error);
 tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error);
 
+/* A terminal that fails in this process before it began: the others, where they wait for this one
+ * in it, are told why. Whether they do follows from how the arrays lie and whether they are
+ * evaluated. `looks`: the terminal wants elements; `fetches`: to copy them. */
+typedef struct tsr__refusal {
+  tsr_status status;
+  bool looks, fetches;
+  const char *message, *site;
+} tsr__refusal;
+void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal);
+
 /* ---- the host looks ---------------------------------------------------------------------- */
 
 /* Each is one point where all processes meet, and tells of the whole array: TSR_EUNSUPPORTED where

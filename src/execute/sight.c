@@ -340,3 +340,25 @@ tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error
   status = tsr__unsee(sight, status, error);
   return tsr__peers_leave(peers, status, error);
 }
+
+/* Where the value is there they read it; else they evaluate it first. */
+static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
+{
+  const tsr__value *value = a ? a->value : NULL;
+  if (!a || !a->node.scope) return false;
+  if (!value || (refusal->looks && value->kept)) return tsr__is_shared(a);
+  return refusal->fetches && !is_everywhere(value->rt, &value->sharding);
+}
+
+void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal)
+{
+  const tsr_array *first = NULL;
+  for (int i = 0; i < arrays.count && !first; i++)
+    if (others_wait(arrays.at[i], refusal)) first = arrays.at[i];
+  tsr__peers *peers = first ? tsr__peers_of(first->node.scope->rt) : NULL;
+  if (!peers || !refusal->status) return;
+  const tsr__peers_work work = { 0, "an error", refusal->site };
+  tsr__error error = { .status = TSR_OK };
+  tsr__error_set(&error, refusal->status, "%s", refusal->message);
+  if (!tsr__peers_enter(peers, &work, &error)) tsr__peers_leave(peers, refusal->status, &error);
+}

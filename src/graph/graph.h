@@ -382,6 +382,7 @@ struct tsr_array {
   uint32_t visit;         /* its place in that program's `visited`, which proves `mark` */
   _Atomic uint32_t users; /* tsr__array_users, and in the highest bit whether it is deleted */
   int32_t in_count, number_count;
+  _Atomic bool shared; /* it or what it is of lies, or was to lie, where all processes take part */
   /* all three behind the node, in its allocation */
   tsr_array **in; /* NULL: left out, as only one in the middle is */
   const tsr__num *numbers;
@@ -464,6 +465,15 @@ tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding
 
 /* Whether an array of a dtype may be a sum that is not yet made (';sum' of its sharding). */
 tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__error *error);
+
+/* Whether all processes take part in what is done with it. */
+static inline bool tsr__is_shared(const tsr_array *a)
+{
+  return atomic_load_explicit(&a->shared, memory_order_relaxed);
+}
+
+/* An inert node of what was to lie so. */
+tsr_array *tsr__make_inert_on(tsr_scope *scope, const tsr_sharding *sharding, const char *site);
 
 /* A node without checks or operands, for leaves with a value (put, adopt, keep). */
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,

@@ -171,6 +171,33 @@ tsr_array *tsr__make_inert(tsr_scope *scope, const char *site)
   return array;
 }
 
+/* On a mesh that all processes know of. */
+static bool lies_shared(const tsr_sharding *sharding)
+{
+  return sharding && sharding->mesh && !sharding->mesh->own && !sharding->mesh->abstract;
+}
+
+static bool some_shared(tsr__operands in)
+{
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i] && tsr__is_shared(in.at[i])) return true;
+  return false;
+}
+
+/* Others may read an inert array meanwhile; constants, which have no scope, are not written to. */
+static void share(tsr_array *array, bool shared)
+{
+  if (shared && array->node.scope)
+    atomic_store_explicit(&array->shared, true, memory_order_relaxed);
+}
+
+tsr_array *tsr__make_inert_on(tsr_scope *scope, const tsr_sharding *sharding, const char *site)
+{
+  tsr_array *array = tsr__make_inert(scope, site);
+  share(array, lies_shared(sharding));
+  return array;
+}
+
 tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
                           const tsr_sharding *sharding, tsr__value *value, const char *site)
 {
@@ -187,6 +214,7 @@ tsr_array *tsr__make_leaf(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *sh
   array->value = value;
   if (sharding) array->sharding = tsr__sharding_canon(sharding);
   array->placed = sharding && sharding->mesh;
+  share(array, lies_shared(sharding));
   return array;
 }
 
@@ -231,6 +259,7 @@ tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const 
   extras->result_count = in.count;
   array->extras = extras;
   for (int i = 0; i < in.count; i++) tsr__array_use(in.at[i]);
+  share(array, some_shared(in));
   return array;
 }
 
@@ -599,6 +628,17 @@ static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
   return true;
 }
 
+/* Whether something in a body lies so. */
+static bool shared_regions(const tsr__ask *ask)
+{
+  for (int r = 0; r < ask->region_count; r++) {
+    const tsr__program *program = &ask->regions[r]->program;
+    for (int i = 1; i < program->sharding_count; i++)
+      if (lies_shared(&program->shardings[i])) return true;
+  }
+  return false;
+}
+
 static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                            const char *site)
 {
@@ -619,6 +659,7 @@ static tsr_array *new_node(tsr_scope *scope, tsr__op op, tsr__operands in, const
     array->sharding = tsr__sharding_canon(ask->sharding);
     array->placed = 1;
   }
+  share(array, some_shared(in) || lies_shared(ask->sharding) || shared_regions(ask));
   return array;
 }
 
@@ -708,7 +749,10 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
    * equal calls make equal nodes. */
   while (in.count > tsr__ops[op].least && !in.at[in.count - 1]) in.count--;
   tsr_array *inert = inert_among(in);
-  if (inert) return inert;
+  if (inert) {
+    share(inert, some_shared(in)); /* others, where it is none, wait for what is made of it */
+    return inert;
+  }
   if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
   if (on_bools(op, in)) return make_logic(scope, op, in, ask, site);
   if (tsr__ops[op].square && is_square(in))
@@ -729,5 +773,6 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   if (!open_making(&m, scope, in, site)) return tsr__make_inert(scope, site);
   tsr_array *array = make_node(scope, op, &m, ask, site);
   close_making(&m, scope);
+  if (array->inert) share(array, some_shared(in) || lies_shared(ask->sharding));
   return array;
 }

@@ -60,15 +60,15 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   if (!scope || scope->inert) return tsr__make_inert(scope, site);
   if (!path) {
     tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL; give one");
-    return tsr__make_inert(scope, site);
+    return tsr__make_inert_on(scope, &sharding, site);
   }
   if (tsr__npy_open(path, &source.file, &npy, &error)) {
     tsr__fail(scope, site, error.status, "tsr_load_npy: %s", error.text);
-    return tsr__make_inert(scope, site);
+    return tsr__make_inert_on(scope, &sharding, site);
   }
   tsr_array *array = read_array(scope, &source, &npy, &sharding, site);
   tsr__npy_close(&source.file);
-  return array ? array : tsr__make_inert(scope, site);
+  return array ? array : tsr__make_inert_on(scope, &sharding, site);
 }
 
 tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error)

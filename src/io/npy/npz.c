@@ -122,7 +122,7 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   } else {
     tsr__fail_error(scope, site, &error);
   }
-  return array ? array : tsr__make_inert(scope, site);
+  return array ? array : tsr__make_inert_on(scope, &sharding, site);
 }
 
 /* ---- saving ---------------------------------------------------------------------------------- */

@@ -1,0 +1,177 @@
+/* A process that fails before a run still takes part in it: all get its message, and go on. */
+#include <stdio.h>
+#include <string.h>
+
+#include "harness.h"
+#include "support/among.h"
+#include "tessera.h"
+
+typedef struct world {
+  tsr_runtime *rt;
+  tsr_scope *s;
+  tsr_sharding on;
+  bool me; /* the process in which things go wrong: the last one */
+  char sign[32];
+} world;
+
+static void settle_in(world *w)
+{
+  w->s = tsr_scope_open(w->rt);
+  w->on = tsr_on(tsr_mesh_default(w->rt, "x"), "x");
+  w->me = test_process() == test_process_count() - 1;
+  snprintf(w->sign, sizeof w->sign, "process %d: ", test_process_count() - 1);
+}
+
+static world open_world(void)
+{
+  world w = { .rt = among_open(2) };
+  settle_in(&w);
+  return w;
+}
+
+static tsr_array *twelve(world *w, bool good)
+{
+  static const float data[12] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
+  return tsr_put(w->s, good ? data : NULL, TSR_F32, TSR_SHAPE(12), w->on);
+}
+
+/* Everybody has failed, the others in this process's words; then all go on. */
+static void failed(world *w, tsr_status status, tsr_status expected, const char *part)
+{
+  double sum = 0;
+  CHECK_STATUS(status, expected, w->s);
+  CHECK_STR_HAS(tsr_message(w->s), part);
+  if (!w->me) CHECK_STR_HAS(tsr_message(w->s), w->sign);
+  tsr_scope_clear(w->s);
+  CHECK_STATUS(tsr_read_scalar(tsr_sum(twelve(w, true)), &sum), TSR_OK, w->s);
+  CHECK(sum == 78);
+}
+
+static void close_world(world *w)
+{
+  tsr_scope_close(w->s);
+  tsr_runtime_close(w->rt);
+}
+
+#define OVER(name, body)         \
+  TEST_PROCESSES(name##_of_2, 2) \
+  {                              \
+    body();                      \
+  }                              \
+  TEST_PROCESSES(name##_of_4, 4) \
+  {                              \
+    body();                      \
+  }
+
+static tsr_status no_part(const tsr_box *box, void *out, void *user)
+{
+  memset(out, 0, (size_t)box->size[0] * sizeof(float));
+  return *(bool *)user ? TSR_EIO : TSR_OK;
+}
+
+static void arrays_that_one_cannot_make(void)
+{
+  world w = open_world();
+  double sum;
+  float all[12];
+  tsr_array *a = twelve(&w, !w.me);
+  failed(&w, tsr_read_scalar(tsr_sum(tsr_mul(a, 2)), &sum), TSR_EARG, "data is NULL");
+  a = twelve(&w, !w.me);
+  failed(&w, tsr_read(a, all, sizeof all), TSR_EARG, "data is NULL");
+  /* Of one that each has by itself, beside one that all have. */
+  a = tsr_put(w.s, w.me ? NULL : all, TSR_F32, TSR_SHAPE(12), (tsr_sharding){ 0 });
+  tsr_array *both = tsr_add(a, twelve(&w, true));
+  failed(&w, tsr_eval(&both, 1), TSR_EARG, "data is NULL");
+  a = tsr_from_callback(w.s, no_part, &w.me, TSR_F32, TSR_SHAPE(12), w.on);
+  tsr_array *negated = tsr_neg(a);
+  failed(&w, tsr_eval(&negated, 1), TSR_EIO, "the callback failed");
+  /* Operations that do not fit here. */
+  a = tsr_add(twelve(&w, true), tsr_full(w.s, 1, TSR_F32, TSR_SHAPE(w.me ? 5 : 12), w.on));
+  failed(&w, tsr_read_scalar(tsr_sum(a), &sum), TSR_ESHAPE, "tsr_add");
+  a = tsr_reshard(twelve(&w, true), tsr_on(w.on.mesh, w.me ? "y" : "-"));
+  failed(&w, tsr_read_scalar(tsr_sum(a), &sum), TSR_EAXIS, "no axis 'y'");
+  close_world(&w);
+}
+
+OVER(arrays_that_one_cannot_make, arrays_that_one_cannot_make)
+
+static void terminals_that_one_asks_wrongly(void)
+{
+  world w = open_world();
+  double sum;
+  int64_t whole;
+  float all[12];
+  const char *text;
+  for (int ready = 0; ready < 2; ready++) {
+    tsr_array *a = tsr_mul(twelve(&w, true), 3), *b = tsr_mul(twelve(&w, true), 5);
+    if (ready) CHECK_STATUS(tsr_eval((tsr_array *[]){ a, b }, 2), TSR_OK, w.s);
+    failed(&w, tsr_read(a, all, w.me ? 7 : sizeof all), TSR_EARG, "expected exactly 48");
+    failed(&w, tsr_read(b, w.me ? NULL : all, sizeof all), TSR_EARG, "expected exactly 48");
+    a = tsr_mul(twelve(&w, true), 7);
+    if (ready) CHECK_STATUS(tsr_wait(a), TSR_OK, w.s);
+    failed(&w, tsr_text_into(a, w.me ? NULL : &text), TSR_EARG, "the place for the text is NULL");
+  }
+  failed(&w, tsr_read_scalar(tsr_sum(twelve(&w, true)), w.me ? NULL : &sum), TSR_EARG,
+         "the place for the result is NULL");
+  tsr_array *counts = tsr_cast(twelve(&w, true), w.me ? TSR_F64 : TSR_I64);
+  failed(&w, tsr_read_i64(tsr_sum(counts), &whole), TSR_EDTYPE, "expected an integer or bool");
+  tsr_array *gone = tsr_mul(twelve(&w, true), 2);
+  if (w.me) tsr_delete(gone);
+  failed(&w, tsr_read(gone, all, sizeof all), TSR_ESTATE, "was deleted");
+  close_world(&w);
+}
+
+OVER(terminals_that_one_asks_wrongly, terminals_that_one_asks_wrongly)
+
+static void meetings_that_one_cannot_come_to(void)
+{
+  world w = open_world();
+  float all[12] = { 0 };
+  tsr_array *own = tsr_put(w.s, w.me ? NULL : all, TSR_F32, TSR_SHAPE(12), (tsr_sharding){ 0 });
+  tsr_array *out = tsr_process_gather(own);
+  CHECK(tsr_is_inert(out));
+  failed(&w, tsr_scope_status(w.s), TSR_EARG, "data is NULL");
+  own = tsr_put(w.s, w.me ? NULL : all, TSR_F32, TSR_SHAPE(12), (tsr_sharding){ 0 });
+  failed(&w, tsr_process_equal(own, NULL), TSR_EARG, "data is NULL");
+  failed(&w, tsr_process_meet(w.s, w.me ? NULL : "here"), TSR_EARG, "the name is NULL");
+  tsr_array *shared = twelve(&w, !w.me);
+  failed(&w, tsr_read_root(shared, 0, all, sizeof all), TSR_EARG, "data is NULL");
+  close_world(&w);
+}
+
+OVER(meetings_that_one_cannot_come_to, meetings_that_one_cannot_come_to)
+
+/* Memory that ends in one process at any allocation of a program: all fail, or none. */
+TEST_PROCESSES(memory_that_ends_on_one, 2)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &allocator, .threads = 1 };
+  char address[400];
+  snprintf(address, sizeof address, "unix:%s", test_tmp("memory"));
+  world w = { .rt = tsr_initialize("cpu:2", .coordinator = address, .process_count = 2,
+                                   .process_index = test_process(), .runtime = &opts) };
+  CHECK_STATUS(tsr_runtime_status(w.rt), TSR_OK, NULL);
+  settle_in(&w);
+  int ended = 0;
+  for (int64_t n = 1; n < 120; n += 3) {
+    tsr_scope *s = tsr_scope_open(w.rt);
+    double sum = 0;
+    int32_t statuses[2], mine;
+    tsr_array *a = tsr_mul(twelve(&w, true), (double)n);
+    tsr_array *b = tsr_cumsum(tsr_add(a, tsr_full(s, n, TSR_F32, TSR_SHAPE(12), w.on)), 0);
+    if (w.me) state.fail_at = state.count + n;
+    mine = (int32_t)tsr_read_scalar(tsr_max(b), &sum);
+    state.fail_at = 0;
+    if (!mine) CHECK(sum == 90.0 * (double)n);
+    tsr_scope_clear(w.s);
+    tsr_scope_clear(s);
+    tsr_array *own = tsr_put(s, &mine, TSR_I32, TSR_SCALAR, (tsr_sharding){ 0 });
+    CHECK_STATUS(tsr_read(tsr_process_gather(own), statuses, sizeof statuses), TSR_OK, s);
+    CHECK_I64(!statuses[0], !statuses[1]);
+    ended += mine != 0;
+    tsr_scope_close(s);
+  }
+  CHECK(ended > 5);
+  close_world(&w);
+}
