@@ -17,6 +17,7 @@
 #ifndef TESSERA_PIPELINE_H
 #define TESSERA_PIPELINE_H
 
+#include "frame.h"
 #include "function.h"
 
 #ifdef __cplusplus
@@ -26,6 +27,15 @@ extern "C" {
 typedef struct tsr_source tsr_source;
 typedef struct tsr_pipeline tsr_pipeline;
 typedef struct tsr_batch tsr_batch;
+
+enum { TSR_MAX_FIELDS = 32 }; /* of a record */
+
+/* A field of a record. */
+typedef struct tsr_record_field {
+  const char *name; /* letters, digits, '_' and '-' */
+  tsr_dtype dtype;
+  tsr_shape shape; /* of one record */
+} tsr_record_field;
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
@@ -65,16 +75,51 @@ TSR_API tsr_source *tsr_source_arrays_at(tsr_scope *scope, tsr_array *tree, cons
  * by the scope. Local. */
 TSR_API tsr_source *tsr_source_range_at(tsr_scope *scope, int64_t count, const char *site);
 
+/* Fills the fields of the record at a position, in the order of .fields; as tsr_record_fn. */
+typedef tsr_status tsr_source_fn(int64_t at, void *const *out, void *user);
+
+typedef struct tsr_source_callback_args {
+  size_t size;
+  int64_t count; /* of records */
+  tsr_source_fn *fn;
+  void *user;                              /* borrowed until the scope closes */
+  tsr_record_field fields[TSR_MAX_FIELDS]; /* up to the first without a name */
+  const char *name;                        /* in messages and states, copied; NULL: "callback" */
+} tsr_source_callback_args;
+
+/* Records that a function of the program makes, by position, in any order and from several threads:
+ * tsr_source_callback(s, .count = 10, .fn = make, .fields = { { "x", TSR_F32, TSR_SHAPE(3) } }).
+ * Errors: TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a source owned by the scope. Local. */
+TSR_API tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback_args *args,
+                                             const char *site);
+
+/* The columns of a frame as fields, a record a row: what the readers of CSV, JSON lines and Arrow
+ * give. It is evaluated and copied to the host. Columns of floats have NaN for nulls. Errors:
+ * TSR_EDTYPE for columns of text (select others), TSR_EVALUE for nulls in columns that have
+ * no NaN, those of evaluating. Returns a source owned as results are. Collective. */
+TSR_API tsr_source *tsr_source_frame_at(tsr_frame *df, const char *site);
+
+/* Records of so many bytes, one after the other, in files. */
+typedef struct tsr_binary_args {
+  size_t size;
+  tsr_record_field
+      fields[TSR_MAX_FIELDS]; /* as they lie in a record, without gaps; little-endian */
+  int64_t header, footer;     /* bytes at the start and the end of each file that are no records */
+  int64_t skipped;            /* bytes behind the fields of each record that are left out */
+} tsr_binary_args;
+
+/* Records of fixed size in a file, or in all files of a pattern in order of their names:
+ * tsr_source_binary(s, "data_*.bin", .fields = { { "label", TSR_U8, TSR_SCALAR }, { "image",
+ * TSR_U8, TSR_SHAPE(3, 32, 32) } }). They are read when they are needed. Errors: TSR_EIO,
+ * TSR_EPARSE for a file that ends within a record, TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a
+ * source owned by the scope. Local. */
+TSR_API tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path,
+                                           const tsr_binary_args *args, const char *site);
+
 /* How many records a source has; 0 of an inert one. Local. */
 TSR_API int64_t tsr_source_count(const tsr_source *source);
 /* How many fields a record has. Local. */
 TSR_API int tsr_source_field_count(const tsr_source *source);
-/* A field of a record. */
-typedef struct tsr_record_field {
-  const char *name; /* letters, digits, '_' and '-' */
-  tsr_dtype dtype;
-  tsr_shape shape; /* of one record */
-} tsr_record_field;
 /* A field; its name lives as long as the source. All zeros outside. Local. */
 TSR_API tsr_record_field tsr_source_field_of(const tsr_source *source, int index);
 /* What a source is made of, as text: "npz(train.npz: 1797 of image u8[8,8], label u8) >
@@ -98,6 +143,20 @@ TSR_API tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *args, const 
 /* The records of a range, as tsr_slice takes elements: TSR_RANGE(10, 20), TSR_STEPS(0, TSR_END, 5).
  * Errors: TSR_EARG. Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char *site);
+typedef struct tsr_split_args {
+  size_t size;
+  tsr_source *source;
+  int64_t part, parts; /* which of how many, from 0 */
+  bool strided;        /* records part, part + parts, ... instead of neighbours */
+  bool drop;           /* all parts have the same number, and what is left over goes to none */
+} tsr_split_args;
+
+/* One of several parts of a source, as each process of its own takes: tsr_source_split(source,
+ * .part = 1, .parts = 4). Of 10 records 3 parts have 4, 3 and 3. A pipeline on a mesh over
+ * processes needs none: each reads the rows of its own devices. Errors: TSR_EARG. Returns a source
+ * owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_split_with(const tsr_split_args *args, const char *site);
+
 /* The records of a source `times` over, each time as another epoch. Errors: TSR_EARG. Returns a
  * source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *site);
@@ -140,7 +199,21 @@ typedef struct tsr_record {
  * record. It may be called from several threads at once. */
 typedef tsr_status tsr_record_fn(const tsr_record *record, void *user);
 
-enum { TSR_MAX_FIELDS = 32 }; /* of a record */
+/* Whether a record stays. */
+typedef bool tsr_record_test(const tsr_record *record, void *user);
+
+typedef struct tsr_filter_args {
+  size_t size;
+  tsr_source *source;
+  tsr_record_test *fn;
+  void *user;
+} tsr_filter_args;
+
+/* The records of which a function says true, in order: tsr_source_filter(source, test, .user = &x).
+ * All are read at the call, once, and the places of those that stay are kept, 8 bytes each: so what
+ * is left has a number, and is read by position. Errors: TSR_EARG (a shuffled source: filter
+ * first), TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_filter_with(const tsr_filter_args *args, const char *site);
 
 typedef struct tsr_map_args {
   size_t size;
@@ -294,6 +367,25 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
                              sizeof(tsr_source_field)),                             \
                        TSR_HERE)
 #define tsr_source_arrays(scope, tree) tsr_source_arrays_at((scope), (tree), TSR_HERE)
+/* tsr_source_callback(s, .count = 10, .fn = make, .fields = { ... }) */
+#define tsr_source_callback(...) \
+  TSR_SOURCE_CALLBACK_(__VA_ARGS__, .size = sizeof(tsr_source_callback_args))
+#define TSR_SOURCE_CALLBACK_(scope, ...) \
+  tsr_source_callback_with((scope), &(tsr_source_callback_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_frame(df) tsr_source_frame_at((df), TSR_HERE)
+/* tsr_source_binary(s, "x.bin", .fields = { ... }) */
+#define tsr_source_binary(...) TSR_SOURCE_BINARY_(__VA_ARGS__, .size = sizeof(tsr_binary_args))
+#define TSR_SOURCE_BINARY_(scope, path, ...) \
+  tsr_source_binary_with((scope), (path), &(tsr_binary_args){ __VA_ARGS__ }, TSR_HERE)
+/* tsr_source_split(source, .part = 0, .parts = 4) */
+#define tsr_source_split(...) \
+  tsr_source_split_with(      \
+      &(tsr_split_args){ .size = sizeof(tsr_split_args), .source = __VA_ARGS__ }, TSR_HERE)
+/* tsr_source_filter(source, test, .user = &x) */
+#define tsr_source_filter(from, ...)                                                              \
+  tsr_source_filter_with(                                                                         \
+      &(tsr_filter_args){ .size = sizeof(tsr_filter_args), .source = (from), .fn = __VA_ARGS__ }, \
+      TSR_HERE)
 #define tsr_source_range(scope, count) tsr_source_range_at((scope), (count), TSR_HERE)
 #define tsr_source_shuffle(...) \
   tsr_source_shuffle_with(      \

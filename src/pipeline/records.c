@@ -52,6 +52,8 @@ tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make)
   source->count = make->count;
   source->column_count = make->column_count;
   source->child_count = make->child_count;
+  for (int i = 0; i < make->child_count; i++)
+    source->by_epoch = source->by_epoch || make->children[i]->by_epoch;
   source->extent = make->child_count == 1 ? make->children[0]->extent : make->count;
   source->leaf = make->child_count == 1 ? make->children[0]->leaf : source;
   return source;

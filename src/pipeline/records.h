@@ -68,6 +68,7 @@ struct tsr_source {
   tsr__node node;
   const tsr__records_ops *ops;
   bool inert;
+  bool by_epoch; /* which record a position is depends on the epoch */
   int64_t count;
   int64_t extent;         /* ids are below it */
   const tsr_source *leaf; /* the one that all records lie in; NULL: there are several */

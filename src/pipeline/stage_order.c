@@ -17,7 +17,7 @@ struct order_source {
   turn_fn *turn;
   uint64_t seed;
   int64_t window, start, stop, step;
-  uint64_t windows; /* of them all, rounded up */
+  int64_t *list; /* filter: the positions that are left, its own */
 };
 
 /* ---- asking below ---------------------------------------------------------------------------- */
@@ -121,7 +121,9 @@ tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *s
                         .turn = all ? turn_all : turn_windows,
                         .seed = args.seed,
                         .window = all ? 0 : args.window };
-  return order_of(source, "tsr_source_shuffle", &shuffle_ops, &like, site);
+  tsr_source *made = order_of(source, "tsr_source_shuffle", &shuffle_ops, &like, site);
+  if (!made->inert) made->by_epoch = true;
+  return made;
 }
 
 /* ---- parts ----------------------------------------------------------------------------------- */
@@ -167,6 +169,142 @@ tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char 
                         .stop = stop > start ? stop : start,
                         .step = range.step };
   return order_of(source, call, &slice_ops, &like, site);
+}
+
+static tsr_source *refuse_order(tsr_source *source, const char *call, const tsr__error *error,
+                                const char *site)
+{
+  return tsr__records_refused(source ? source->node.scope : NULL, site, call, error);
+}
+
+tsr_source *tsr_source_split_with(const tsr_split_args *given, const char *site)
+{
+  const char *call = "tsr_source_split";
+  tsr_split_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  tsr_source *source = given ? given->source : NULL;
+  if (!tsr__records_usable(source)) return refuse_order(source, call, NULL, site);
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
+      (args.parts < 1 || args.part < 0 || args.part >= args.parts))
+    tsr__error_set(&error, TSR_EARG, "part %lld of %lld, expected 0 to one less than the parts",
+                   (long long)args.part, (long long)args.parts);
+  if (error.status) return refuse_order(source, call, &error, site);
+  int64_t each = source->count / args.parts, more = args.drop ? 0 : source->count % args.parts;
+  int64_t count = each + (args.part < more), start = args.part;
+  if (!args.strided) start = args.part * each + (args.part < more ? args.part : more);
+  int64_t step = args.strided ? args.parts : 1;
+  order_source like = { .source.count = count,
+                        .turn = turn_slice,
+                        .start = start,
+                        .stop = start + count * step,
+                        .step = step };
+  return order_of(source, call, &slice_ops, &like, site);
+}
+
+/* ---- filter ---------------------------------------------------------------------------------- */
+
+static void turn_list(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
+                      int64_t *to)
+{
+  (void)epoch;
+  for (int64_t i = 0; i < count; i++) to[i] = order->list[at[i]];
+}
+
+static void about_filter(const tsr_source *source, tsr__text *out)
+{
+  const order_source *order = (const order_source *)source;
+  uint64_t kept = tsr__hash(order->list, (size_t)source->count * sizeof *order->list, 0);
+  tsr__text_add(out, "%lld left, %016llx", (long long)source->count, (unsigned long long)kept);
+}
+
+static void release_filter(tsr_source *source)
+{
+  order_source *order = (order_source *)source;
+  tsr__del(&source->node.scope->rt->heap, order->list, (size_t)order->stop * sizeof *order->list);
+}
+
+static const tsr__records_ops filter_ops = { "filter", read_order, ids_order, about_filter,
+                                             release_filter };
+
+/* A scan of a source: a block of its records at a time. */
+typedef struct scan {
+  tsr_source *source;
+  const tsr_filter_args *args;
+  char *room; /* of `rows` records, field after field */
+  int64_t rows, kept;
+  int64_t *list;
+} scan;
+
+static tsr_status scan_block(scan *s, int64_t first, int64_t count, tsr__error *error)
+{
+  tsr_source *source = s->source;
+  tsr__cell cells[TSR_MAX_FIELDS];
+  int64_t at[TSR__BLOCK], ids[TSR__BLOCK];
+  const void *in[TSR_MAX_FIELDS];
+  char *room = s->room;
+  for (int c = 0; c < source->column_count; c++) {
+    cells[c] = (tsr__cell){ room, source->columns[c].bytes };
+    room += (size_t)s->rows * source->columns[c].bytes;
+  }
+  for (int64_t i = 0; i < count; i++) at[i] = first + i;
+  tsr__ask_rows ask = { .at = at, .count = count, .cells = cells };
+  if (tsr__records_read(source, &ask, error)) return error->status;
+  tsr__records_ids(source, 0, at, count, ids);
+  for (int64_t i = 0; i < count; i++) {
+    tsr_record record = { .id = ids[i], .in = in };
+    for (int c = 0; c < source->column_count; c++)
+      in[c] = cells[c].data + (size_t)i * cells[c].stride;
+    if (s->args->fn(&record, s->args->user)) s->list[s->kept++] = first + i;
+  }
+  return TSR_OK;
+}
+
+/* Asks of every record, in order, on the calling thread; the progress callback may cancel. */
+static tsr_status scan_all(scan *s, tsr_runtime *rt, tsr__error *error)
+{
+  tsr__progress progress = { .rt = rt, .what = "filter", .total = s->source->count };
+  size_t row = 1;
+  for (int c = 0; c < s->source->column_count; c++) row += s->source->columns[c].bytes;
+  s->rows = (1 << 20) / (int64_t)row;
+  s->rows = s->rows < 1 ? 1 : s->rows > TSR__BLOCK ? TSR__BLOCK : s->rows;
+  size_t bytes = row * (size_t)s->rows;
+  s->room = tsr__new_raw(&rt->heap, bytes);
+  if (!s->room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", bytes);
+  for (int64_t at = 0, n; at < s->source->count && !error->status; at += n) {
+    n = s->source->count - at < s->rows ? s->source->count - at : s->rows;
+    scan_block(s, at, n, error);
+    if (tsr__progress_stops(&progress, 0)) tsr__cancelled(error, "tsr_source_filter");
+  }
+  tsr__del(&rt->heap, s->room, bytes);
+  return error->status;
+}
+
+tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *site)
+{
+  const char *call = "tsr_source_filter";
+  tsr_filter_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  tsr_source *source = given ? given->source : NULL;
+  if (!tsr__records_usable(source)) return refuse_order(source, call, NULL, site);
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
+    if (!args.fn) tsr__error_set(&error, TSR_EARG, "the function is NULL; give one");
+    else if (source->by_epoch)
+      tsr__error_set(&error, TSR_EARG,
+                     "the source is shuffled, so that each epoch would leave other "
+                     "records; filter it before");
+  }
+  if (error.status) return refuse_order(source, call, &error, site);
+  tsr_runtime *rt = source->node.scope->rt;
+  size_t bytes = (size_t)source->count * sizeof(int64_t);
+  scan s = { .source = source, .args = &args, .list = tsr__new_raw(&rt->heap, bytes) };
+  if (!s.list && bytes) tsr__error_set(&error, TSR_ENOMEM, "no memory for %zu bytes", bytes);
+  else scan_all(&s, rt, &error);
+  order_source like = { .source.count = s.kept, .turn = turn_list };
+  tsr_source *made = error.status ? refuse_order(source, call, &error, site)
+                                  : order_of(source, call, &filter_ops, &like, site);
+  if (made->inert) tsr__del(&rt->heap, s.list, bytes);
+  else ((order_source *)made)->list = s.list, ((order_source *)made)->stop = source->count;
+  return made;
 }
 
 /* ---- again ----------------------------------------------------------------------------------- */

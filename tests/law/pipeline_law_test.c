@@ -112,6 +112,40 @@ static void mix_both(world *w, listed *l)
   l->source = tsr_source_mix({ part[0].source, weight[0] }, { part[1].source, weight[1] });
 }
 
+static void split_both(world *w, listed *l)
+{
+  int64_t parts = test_range(&w->rng, 1, 4), part = test_range(&w->rng, 0, parts - 1), kept = 0;
+  bool strided = test_range(&w->rng, 0, 1), drop = test_range(&w->rng, 0, 1);
+  int64_t most = drop ? l->count / parts : l->count;
+  int64_t before = 0, mine = 0; /* of neighbours: the first `count % parts` have one more */
+  for (int64_t k = 0; k <= part; k++) {
+    before += mine;
+    mine = l->count / parts + (!drop && k < l->count % parts);
+  }
+  for (int64_t i = 0; i < l->count; i++) {
+    bool stays = strided ? i % parts == part && kept < most : i >= before && i < before + mine;
+    if (stays) l->at[kept++] = l->at[i];
+  }
+  l->count = kept;
+  l->source =
+      tsr_source_split(l->source, .part = part, .parts = parts, .strided = strided, .drop = drop);
+}
+
+/* Whether a record's number is not a multiple. */
+static bool no_multiple(const tsr_record *record, void *user)
+{
+  return record->id % *(const int64_t *)user != 0;
+}
+
+static void filter_both(world *w, listed *l)
+{
+  int64_t factor = test_range(&w->rng, 1, 5), kept = 0;
+  for (int64_t i = 0; i < l->count; i++)
+    if (l->at[i] % factor != 0) l->at[kept++] = l->at[i];
+  l->count = kept;
+  l->source = tsr_source_filter(l->source, no_multiple, .user = &factor);
+}
+
 static void shuffle_both(world *w, listed *l)
 {
   l->any_order = true;
@@ -127,11 +161,13 @@ static listed make_chain(world *w)
   l.source = tsr_source_memory_at(w->s, w->records, w->field, FIELDS, TSR_HERE);
   for (int64_t k = test_range(&w->rng, 0, STAGES); k > 0; k--) {
     /* A part of a shuffled list could be any records: no such stages behind a shuffle. */
-    switch (l.any_order ? 4 : test_range(&w->rng, 0, 5)) {
+    switch (l.any_order ? 6 : test_range(&w->rng, 0, 7)) {
     case 0: slice_both(w, &l); break;
     case 1: repeat_both(w, &l); break;
     case 2: concat_both(w, &l); break;
     case 3: mix_both(w, &l); break;
+    case 4: split_both(w, &l); break;
+    case 5: filter_both(w, &l); break;
     default: shuffle_both(w, &l); break;
     }
   }

@@ -834,6 +834,7 @@ const struct verb_case verb_cases[] = {
   { "meeting", verb_meeting },
   { "checkpoints", verb_checkpoints },
   { "pipelines", verb_pipelines },
+  { "more_sources", verb_more_sources },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },

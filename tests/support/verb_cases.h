@@ -59,6 +59,7 @@ void verb_meeting(struct verb_run *r);
 void verb_process_data(struct verb_run *r);
 void verb_checkpoints(struct verb_run *r);
 void verb_pipelines(struct verb_run *r);
+void verb_more_sources(struct verb_run *r);
 
 extern const struct verb_case verb_cases[];
 extern const int verb_case_count;

@@ -154,6 +154,42 @@ static tsr_status halve(const tsr_record *record, void *user)
   return TSR_OK;
 }
 
+static tsr_status make_number(int64_t at, void *const *out, void *user)
+{
+  (void)user;
+  memcpy(out[0], &at, sizeof at);
+  return TSR_OK;
+}
+
+static bool not_two(const tsr_record *record, void *user)
+{
+  (void)user;
+  return record->id != 2;
+}
+
+/* What else records come from: a function, a frame, a file of fixed records. */
+void verb_more_sources(struct verb_run *r)
+{
+  tsr_source *made = tsr_source_callback(r->s, .count = 9, .fn = make_number,
+                                         .fields = { { "made", TSR_I64, { 0 } } });
+  tsr_array *sums = tsr_sum(verb_matrix(r), .dims = TSR_DIMS(1));
+  tsr_source *rows = tsr_source_frame(tsr_frame_new(r->s, { "y", sums }));
+  tsr_source *bytes = tsr_source_binary(r->s, test_tmp("odd.npy"), .skipped = 1,
+                                        .fields = { { "byte", TSR_U8, { 0 } } });
+  made = tsr_source_filter(tsr_source_split(made, .part = 0, .parts = 1), not_two);
+  tsr_source *all = tsr_source_zip(made, rows, bytes);
+  tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 4, .on = r->at, .threads = -1);
+  tsr_batch *b = tsr_pipeline_next(p);
+  if (b) {
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "made")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "y")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "byte")));
+  }
+  tsr_batch_release(b);
+  tsr_status status = tsr_pipeline_close(p);
+  if (status && !r->status) r->status = status;
+}
+
 /* Every source and stage, without threads: what fails is then the same each time. */
 void verb_pipelines(struct verb_run *r)
 {

@@ -601,3 +601,201 @@ TEST(wrong_calls)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+/* ---- more sources ---------------------------------------------------------------------------- */
+
+TEST(splits)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *ten = range_of(s, 10), *eleven = range_of(s, 11);
+  LIST(tsr_source_split(ten, .part = 0, .parts = 3), 0, 1, 2, 3);
+  LIST(tsr_source_split(ten, .part = 1, .parts = 3), 4, 5, 6);
+  LIST(tsr_source_split(ten, .part = 2, .parts = 3), 7, 8, 9);
+  LIST(tsr_source_split(eleven, .part = 1, .parts = 3), 4, 5, 6, 7);
+  LIST(tsr_source_split(eleven, .part = 2, .parts = 3, .drop = true), 6, 7, 8);
+  LIST(tsr_source_split(eleven, .part = 1, .parts = 4, .strided = true), 1, 5, 9);
+  LIST(tsr_source_split(eleven, .part = 0, .parts = 4, .strided = true, .drop = true), 0, 4);
+  /* All parts of any split are all records, once. */
+  for (int64_t n = 0; n < 12; n++)
+    for (int64_t parts = 1; parts < 5; parts++)
+      for (int strided = 0; strided < 2; strided++) {
+        bool met[12] = { 0 };
+        int64_t all = 0, x[12];
+        for (int64_t k = 0; k < parts; k++) {
+          tsr_pipeline *p = tsr_pipeline_open(tsr_source_split(range_of(s, n), .part = k,
+                                                               .parts = parts, .strided = strided),
+                                              .batch_size = 12, .threads = -1);
+          int64_t got = drain(p, x);
+          for (int64_t i = 0; i < got; i++) CHECK(!met[x[i]]), met[x[i]] = true;
+          all += got;
+          CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+        }
+        CHECK_I64(all, n);
+      }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static bool divides(const tsr_record *r, void *user)
+{
+  int64_t index;
+  memcpy(&index, r->in[0], sizeof index);
+  CHECK_I64(r->id, index);
+  return index % *(const int64_t *)user == 0;
+}
+
+TEST(filters)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t three = 3, thousand = 1000, x[400];
+  LIST(tsr_source_filter(range_of(s, 11), divides, .user = &three), 0, 3, 6, 9);
+  LIST(tsr_source_filter(tsr_source_skip(range_of(s, 11), 4), divides, .user = &three), 6, 9);
+  tsr_source *few = tsr_source_filter(range_of(s, 999), divides, .user = &three);
+  CHECK_I64(tsr_source_count(few), 333);
+  tsr_pipeline *p = tsr_pipeline_open(few, .batch_size = 50, .shuffle = true, .ids = true);
+  CHECK_I64(drain(p, x), 333);
+  for (int i = 0; i < 333; i++) CHECK_I64(x[i] % 3, 0);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  CHECK_I64(tsr_source_count(tsr_source_filter(few, divides, .user = &thousand)), 1);
+  tsr_source *shuffled_ten = tsr_source_shuffle(range_of(s, 10), .seed = 1);
+  tsr_source_filter(shuffled_ten, divides, .user = &three);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+  CHECK_STR_HAS(tsr_message(s), "filter it before");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static tsr_status make_pair(int64_t at, void *const *out, void *user)
+{
+  int32_t twice = (int32_t)(2 * at);
+  float values[3] = { (float)at, (float)at + 0.25f, (float)at + 0.5f };
+  memcpy(out[0], &twice, sizeof twice);
+  memcpy(out[1], values, sizeof values);
+  return user && at >= 30 ? TSR_EVALUE : TSR_OK;
+}
+
+TEST(functions_as_sources)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=4");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (int fails = 0; fails < 2; fails++) {
+    tsr_source *made = tsr_source_callback(
+        s, .count = 40, .fn = make_pair, .user = fails ? &fails : NULL, .name = "pairs",
+        .fields = { { "twice", TSR_I32, { 0 } }, { "x", TSR_F32, TSR_SHAPE(3) } });
+    tsr_pipeline *p = tsr_pipeline_open(tsr_source_select(made, "x"), .batch_size = 10,
+                                        .on = tsr_on(mesh, "data"));
+    int batches = 0;
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b), batches++) {
+      float x[30];
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "x"), x, sizeof x), TSR_OK, s);
+      for (int i = 0; i < 30; i++)
+        CHECK_F32_BITS(x[i], (float)(batches * 10 + i / 3) + 0.25f * (float)(i % 3));
+    }
+    CHECK_I64(batches, fails ? 3 : 4);
+    CHECK_STATUS(tsr_pipeline_close(p), fails ? TSR_EVALUE : TSR_OK, NULL);
+  }
+  CHECK_STR_HAS(tsr_message(s), "pairs: record 30: the function returned TSR_EVALUE");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* What the readers of CSV and JSON lines give. */
+TEST(frames_as_sources)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const char csv[] = "n,x y,flag,word\n1,0.5,true,a\n2,,false,b\n3,1.5,true,c\n";
+  test_write(test_tmp("t.csv"), csv, sizeof csv - 1);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"));
+  tsr_source_frame(df);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EDTYPE, s);
+  CHECK_STR_HAS(tsr_message(s), "column word is of text");
+  tsr_scope_clear(s);
+  tsr_source *rows = tsr_source_frame(tsr_frame_drop(df, "word"));
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK_I64(tsr_source_count(rows), 3);
+  CHECK_STR(tsr_source_field_of(rows, 1).name, "x_y");
+  tsr_pipeline *p = tsr_pipeline_open(rows, .batch_size = 3);
+  tsr_batch *b = tsr_pipeline_next(p);
+  int64_t n[3];
+  double x[3];
+  bool flag[3];
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "n"), n, sizeof n), TSR_OK, s);
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "x_y"), x, sizeof x), TSR_OK, s);
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "flag"), flag, sizeof flag), TSR_OK, s);
+  CHECK(n[2] == 3 && x[0] == 0.5 && x[1] != x[1] && x[2] == 1.5 && flag[0] && !flag[1]);
+  tsr_batch_release(b);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Records in several files with headers, footers and gaps, against what was written. */
+static void write_records(const char *path, int first, int count)
+{
+  unsigned char bytes[4 + 100 * 11 + 2] = { 'H', 'E', 'A', 'D' };
+  size_t at = 4;
+  for (int i = first; i < first + count; i++, at += 11) {
+    float x[2] = { (float)i, (float)-i };
+    bytes[at] = (unsigned char)i;
+    memcpy(bytes + at + 1, x, sizeof x);
+    memset(bytes + at + 9, 0xEE, 2);
+  }
+  test_write(path, bytes, at + 2);
+}
+
+static tsr_source *records_of(tsr_scope *s, const char *path, int64_t header)
+{
+  return tsr_source_binary(s, path, .header = header, .footer = 2, .skipped = 2,
+                           .fields = { { "label", TSR_U8, { 0 } },
+                                       { "x", TSR_F32, TSR_SHAPE(2) } });
+}
+
+TEST(files_of_fixed_records)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=2");
+  tsr_scope *s = tsr_scope_open(rt);
+  write_records(test_tmp("r_1.bin"), 0, 40);
+  write_records(test_tmp("r_2.bin"), 40, 0);
+  write_records(test_tmp("r_3.bin"), 40, 60);
+  tsr_source *all = records_of(s, test_tmp("r_*.bin"), 4);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK_I64(tsr_source_count(all), 100);
+  for (int shuffle = 0; shuffle < 2; shuffle++) {
+    tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 33, .shuffle = shuffle, .ids = true,
+                                        .on = tsr_on(mesh, "data"));
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      unsigned char label[33];
+      float x[33][2];
+      size_t rows = (size_t)tsr_batch_row_count(b);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "label"), label, rows), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "x"), x, rows * sizeof *x), TSR_OK, s);
+      for (size_t i = 0; i < rows; i++) {
+        CHECK_I64(label[i], tsr_batch_ids(b)[i]);
+        CHECK(x[i][0] == (float)label[i] && x[i][1] == -(float)label[i]);
+      }
+    }
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  /* A file that became shorter; then one that ends within a record. */
+  CHECK(!truncate(test_tmp("r_3.bin"), 4 + 30 * 11 + 5));
+  tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 10);
+  int64_t batches = 0;
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) batches++;
+  CHECK_I64(batches, 7);
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_EIO, NULL);
+  CHECK_STR_HAS(tsr_message(s), "r_3.bin: record 70 at byte 334: the file has become shorter");
+  tsr_scope_clear(s);
+  records_of(s, test_tmp("r_*.bin"), 4);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
+  CHECK_STR_HAS(tsr_message(s), "r_3.bin: 339 bytes");
+  tsr_scope_clear(s);
+  records_of(s, test_tmp("none.bin"), 4);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EIO, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

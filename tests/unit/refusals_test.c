@@ -1408,10 +1408,25 @@ static tsr_status no_record(const tsr_record *record, void *user)
   return TSR_EARG;
 }
 
+static tsr_status no_make(int64_t at, void *const *out, void *user)
+{
+  (void)at, (void)out, (void)user;
+  return TSR_EARG;
+}
+
+static bool no_test(const tsr_record *record, void *user)
+{
+  (void)record, (void)user;
+  return false;
+}
+
 static void pipelines(void)
 {
   float x[4] = { 0 };
   title("pipelines");
+  FILE *csv = fopen("words.csv", "w");
+  CHECK(csv && fputs("word\na\n", csv) >= 0 && !fclose(csv));
+  NO_SOURCE(tsr_source_frame(tsr_frame_read_csv(s, "words.csv")));
   tsr_source *four = tsr_source_range(s, 4), *named = tsr_source_select(four, "index=n");
   NO_SOURCE(tsr_source_npz(s, NULL));
   NO_SOURCE(tsr_source_npz(s, "there/is/none.npz"));
@@ -1427,6 +1442,16 @@ static void pipelines(void)
   NO_SOURCE(tsr_source_arrays(s, f));
   NO_SOURCE(tsr_source_arrays(s, tsr_tuple(s, f3, f4)));
   NO_SOURCE(tsr_source_range(s, -1));
+  NO_SOURCE(tsr_source_callback(s, .count = 4));
+  NO_SOURCE(tsr_source_callback(s, .count = -4, .fn = no_make));
+  NO_SOURCE(tsr_source_callback(s, .count = 4, .fn = no_make));
+  NO_SOURCE(tsr_source_binary(s, NULL, .header = 1));
+  NO_SOURCE(tsr_source_binary(s, "there/is/none.bin", .fields = { { "x", TSR_U8, { 0 } } }));
+  NO_SOURCE(tsr_source_binary(s, "a.npz", .header = -1));
+  NO_SOURCE(tsr_source_binary(s, "a.npz", .fields = { { "x", TSR_U8, TSR_SHAPE(1000) } }));
+  NO_SOURCE(tsr_source_split(four, .part = 4, .parts = 4));
+  NO_SOURCE(tsr_source_filter(four, NULL));
+  NO_SOURCE(tsr_source_filter(tsr_source_shuffle(four, .seed = 1), no_test));
   NO_SOURCE(tsr_source_shuffle(four, .window = -1));
   NO_SOURCE(tsr_source_slice(four, TSR_STEPS(0, 4, 0)));
   NO_SOURCE(tsr_source_repeat(four, -1));
