@@ -11,7 +11,7 @@ run() {
 run CANCEL_ROWS=10000000 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/cancel_test" --no-fork --filter report
 run TEST_TIMEOUT_SCALE=4 "$build/tests/torture/cancel_test"
 run SIZES_FULL=1 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/sizes_test"
-for test in verb_memory verb_system moving_files signals allocation loops collectives_wide; do
+for test in verb_memory verb_system save_crash moving_files signals allocation loops collectives_wide; do
   run TEST_FULL=1 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/${test}_test"
 done
 run TEST_KILLS=25 TEST_TIMEOUT_SCALE=4 "$build/tests/process/kill_test"

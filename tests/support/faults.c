@@ -10,6 +10,7 @@
 #include <glob.h>
 #include <locale.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -20,6 +21,8 @@
 #include <zstd_errors.h>
 
 static struct fault now;
+static void (*watch)(const struct fault_seen *what, void *user);
+static void *watch_user;
 static bool set;
 enum { FILES = 1024 };
 
@@ -28,9 +31,9 @@ static _Atomic bool opened[FILES]; /* by open, not by what opens files in other 
 
 const char *fault_name(enum fault_call call)
 {
-  static const char *const names[FAULT_CALLS] = { "open",  "stat",   "read",   "write",
-                                                  "close", "rename", "unlink", "fchmod",
-                                                  "sync",  "mmap",   "memory", "thread" };
+  static const char *const names[FAULT_CALLS] = { "open",   "stat",   "read",  "write",  "close",
+                                                  "rename", "unlink", "mkdir", "fchmod", "sync",
+                                                  "mmap",   "memory", "thread" };
   return names[call];
 }
 
@@ -51,12 +54,26 @@ int64_t fault_files(void)
   return files;
 }
 
+void fault_watch(void (*seen)(const struct fault_seen *what, void *user), void *user)
+{
+  watch = seen;
+  watch_user = user;
+}
+
+static void tell(struct fault_seen what)
+{
+  if (watch) watch(&what, watch_user);
+}
+
 /* Counts a call; whether it is one to fail. */
 static bool turn(enum fault_call call)
 {
   int64_t n = ++counts[call];
   if (!set || now.call != call) return false;
-  return n == now.at || (n > now.at && (now.stay || (now.each && (n - now.at) % now.each == 0)));
+  bool own =
+      n == now.at || (n > now.at && (now.stay || (now.each && (n - now.at) % now.each == 0)));
+  if (own && now.how == FAULT_DIES) kill(getpid(), SIGKILL);
+  return own;
 }
 
 /* Whether a call that gives 0 or -1 is to fail; errno is set then. */
@@ -82,6 +99,7 @@ int __wrap_open(const char *path, int flags, ...)
   if (fd >= 0 && fd < FILES) {
     opened[fd] = true;
     files++;
+    tell((struct fault_seen){ FAULT_OPEN, .path = path, .fd = fd, .flags = flags });
   }
   return fd;
 }
@@ -92,6 +110,7 @@ int __wrap_close(int fd)
 {
   bool bad = turn(FAULT_CLOSE);
   if (fd >= 0 && fd < FILES && atomic_exchange(&opened[fd], false)) files--;
+  tell((struct fault_seen){ FAULT_CLOSE, .fd = fd });
   int result = __real_close(fd);
   if (!bad) return result;
   errno = now.code;
@@ -108,10 +127,24 @@ int __wrap_close(int fd)
 WRAP(fstat, FAULT_STAT, (int fd, struct stat *out), (fd, out))
 WRAP(stat, FAULT_STAT, (const char *path, struct stat *out), (path, out))
 WRAP(lstat, FAULT_STAT, (const char *path, struct stat *out), (path, out))
-WRAP(rename, FAULT_RENAME, (const char *from, const char *to), (from, to))
-WRAP(unlink, FAULT_UNLINK, (const char *path), (path))
 WRAP(fchmod, FAULT_MODE, (int fd, mode_t mode), (fd, mode))
-WRAP(fdatasync, FAULT_SYNC, (int fd), (fd))
+
+/* The same, and who watches is told what was done. */
+#define WRAP_TOLD(name, call, params, args, ...)                 \
+  int __real_##name params;                                      \
+  int __wrap_##name params;                                      \
+  int __wrap_##name params                                       \
+  {                                                              \
+    int result = refused(call) ? -1 : __real_##name args;        \
+    if (!result) tell((struct fault_seen){ call, __VA_ARGS__ }); \
+    return result;                                               \
+  }
+WRAP_TOLD(rename, FAULT_RENAME, (const char *from, const char *to), (from, to), .path = from,
+          .to = to)
+WRAP_TOLD(unlink, FAULT_UNLINK, (const char *path), (path), .path = path)
+WRAP_TOLD(rmdir, FAULT_UNLINK, (const char *path), (path), .path = path)
+WRAP_TOLD(mkdir, FAULT_FOLDER, (const char *path, mode_t mode), (path, mode), .path = path)
+WRAP_TOLD(fdatasync, FAULT_SYNC, (int fd), (fd), .fd = fd)
 
 /* How many bytes a call moves whose turn it is; below 0: it fails. */
 static int64_t moved(size_t length)
@@ -141,7 +174,12 @@ ssize_t __wrap_write(int fd, const void *from, size_t length);
 ssize_t __wrap_write(int fd, const void *from, size_t length)
 {
   int64_t n = turn(FAULT_WRITE) ? moved(length) : 2;
-  return n == 2 ? __real_write(fd, from, length) : n == 1 ? __real_write(fd, from, 1) : n;
+  if (n < 1) return n;
+  ssize_t done = __real_write(fd, from, n == 2 ? length : 1);
+  if (done > 0)
+    tell((struct fault_seen){ FAULT_WRITE, .fd = fd, .data = from, .length = (size_t)done,
+                              .at = -1 });
+  return done;
 }
 
 ssize_t __real_pwrite(int fd, const void *from, size_t length, off_t at);
@@ -149,7 +187,12 @@ ssize_t __wrap_pwrite(int fd, const void *from, size_t length, off_t at);
 ssize_t __wrap_pwrite(int fd, const void *from, size_t length, off_t at)
 {
   int64_t n = turn(FAULT_WRITE) ? moved(length) : 2;
-  return n == 2 ? __real_pwrite(fd, from, length, at) : n == 1 ? __real_pwrite(fd, from, 1, at) : n;
+  if (n < 1) return n;
+  ssize_t done = __real_pwrite(fd, from, n == 2 ? length : 1, at);
+  if (done > 0)
+    tell((struct fault_seen){ FAULT_WRITE, .fd = fd, .data = from, .length = (size_t)done,
+                              .at = at });
+  return done;
 }
 
 /* ---- memory and threads ---------------------------------------------------------------------- */

@@ -15,7 +15,8 @@ enum fault_call {
   FAULT_WRITE,  /* write, pwrite */
   FAULT_CLOSE,  /* close: the file is closed, and the call fails */
   FAULT_RENAME, /* rename */
-  FAULT_UNLINK, /* unlink */
+  FAULT_UNLINK, /* unlink, rmdir */
+  FAULT_FOLDER, /* mkdir */
   FAULT_MODE,   /* fchmod */
   FAULT_SYNC,   /* fdatasync */
   FAULT_MAP,    /* mmap */
@@ -27,7 +28,8 @@ enum fault_call {
 enum fault_how {
   FAULT_FAILS, /* -1 and errno */
   FAULT_SHORT, /* reads and writes move one byte */
-  FAULT_END    /* reads find the end of the file, writes take no bytes */
+  FAULT_END,   /* reads find the end of the file, writes take no bytes */
+  FAULT_DIES   /* the process is killed before it is made */
 };
 
 struct fault {
@@ -47,5 +49,18 @@ void fault_set(const struct fault *fault);
 int64_t fault_count(enum fault_call call);
 /* Files opened and not yet closed by the library. */
 int64_t fault_files(void);
+
+/* A call that changes files and was made: open (with O_CREAT or of a folder, too), write, sync,
+ * close, rename, unlink, rmdir or mkdir. */
+struct fault_seen {
+  enum fault_call call;
+  const char *path, *to; /* of open, mkdir, unlink, rmdir; rename: to that */
+  int fd, flags;
+  const void *data;
+  size_t length;
+  int64_t at; /* of a write; -1: behind the last */
+};
+/* Has every such call told, in the thread that made it; NULL: none. */
+void fault_watch(void (*seen)(const struct fault_seen *what, void *user), void *user);
 
 #endif
