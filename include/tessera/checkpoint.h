@@ -33,28 +33,43 @@ typedef struct tsr_blob_item {
   size_t length;
 } tsr_blob_item;
 
+/* A frame under a name of such characters. */
+typedef struct tsr_frame_item {
+  const char *name;
+  tsr_frame *frame;
+} tsr_frame_item;
+
 enum { TSR_MAX_SAVED = 16 };
 
 /* Options of tsr_checkpoint_save. Zero means default. */
 typedef struct tsr_save_opts {
   size_t size;
-  int64_t step;   /* its number, from 0 on; the folder is PATH/step_NUMBER */
-  int keep;       /* how many of the newest steps stay, this one included; 0 = all */
-  bool overwrite; /* a step that is there is replaced, instead of an error */
-  tsr_blob_item blobs[TSR_MAX_SAVED]; /* up to the first without a name; copied */
-  double timeout;                     /* seconds that processes wait for each other; 0 = 1800 */
+  int64_t step;    /* its number, from 0 on; the folder is PATH/step_NUMBER */
+  int keep;        /* how many of the newest steps stay, this one included; 0 = all */
+  bool overwrite;  /* a step that is there is replaced, instead of an error */
+  bool background; /* return when all is evaluated; a thread writes it while the program goes on */
+  tsr_frame_item frames[TSR_MAX_SAVED]; /* up to the first without a name; evaluated */
+  tsr_blob_item blobs[TSR_MAX_SAVED];   /* up to the first without a name; copied */
+  double timeout;                       /* seconds that processes wait for each other; 0 = 1800 */
 } tsr_save_opts;
 
 /* Evaluates the arrays of a tree (or an array; NULL: none) and writes them as a step of the folder
  * `path`, which is made where it is not there. Blobs are each process's own: of a name that several
- * give, that of the lowest counts. What was there before stays until all is on the disk; after an
- * error nothing of the step stays. Then steps beyond `keep` are deleted, and what saves that were
- * cut off left in the folder. The progress callback hears of "checkpoint". Errors: TSR_EIO,
- * TSR_ESTATE (the step is there), TSR_EARG, TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER, and those of
- * what is evaluated. Collective, same arguments. */
+ * give, that of the lowest counts. Frames must have their rows in one process, or all in each. What
+ * was there before stays until all is on the disk; after an error nothing of the step stays. Then
+ * steps beyond `keep` are deleted, and what saves that were cut off left in the folder. The
+ * progress callback hears of "checkpoint". A save in the background holds the arrays and tells its
+ * errors at tsr_checkpoint_wait, or at the next save, which waits for it and is not begun then;
+ * closing the runtime waits for it, too. Errors: TSR_EIO, TSR_ESTATE (the step is there), TSR_EARG,
+ * TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER, and those of what is evaluated. Collective, same
+ * arguments. */
 TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path,
                                                          tsr_array *tree, const tsr_save_opts *opts,
                                                          const char *site);
+
+/* Waits for a save in the background; without one returns at once. Errors: those of the save, told
+ * once, and TSR_ECANCELLED, when it goes on. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_wait_at(tsr_scope *scope, const char *site);
 
 /* A step that was opened: what it has is known, nothing else was read. */
 typedef struct tsr_saved_step tsr_saved_step;
@@ -73,13 +88,17 @@ TSR_API int64_t tsr_checkpoint_step(const tsr_saved_step *checkpoint);
 TSR_API const char *tsr_checkpoint_form(const tsr_saved_step *checkpoint);
 
 /* What an entry of a step is. */
-typedef enum tsr_saved_kind { TSR_SAVED_ARRAY = 1, TSR_SAVED_BLOB } tsr_saved_kind;
+typedef enum tsr_saved_kind {
+  TSR_SAVED_ARRAY = 1,
+  TSR_SAVED_BLOB,
+  TSR_SAVED_COLUMN /* something of a column of a frame, "FRAME:values:COLUMN" */
+} tsr_saved_kind;
 
 /* An entry of a step; texts are owned by the checkpoint. */
 typedef struct tsr_saved_entry {
   tsr_saved_kind kind;
   const char *name; /* an array's path in its tree, "model.w"; "array" where no tree was saved */
-  const char *type; /* "f32[1024,32]@(data,-)", as it lay; of a blob "blob" */
+  const char *type; /* "f32[1024,32]@(data,-)", as it lay; "blob"; the type of a column */
   const char *mesh; /* "data=4,model=2"; "" where it lay on none */
   tsr_dtype dtype;  /* of a blob TSR_U8 ... */
   tsr_shape shape;  /* ... and its length */
@@ -117,6 +136,18 @@ TSR_API tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *checkpoint, tsr_a
 TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_blob_at(tsr_saved_step *checkpoint, const char *name,
                                                        tsr_value *out, const char *site);
 
+/* Reads a frame: its columns with their types, texts and nulls (bf16 comes as f32), its rows in
+ * their order, to where `on` says; zero: as tsr_frame_from_arrow does. Returns a frame owned by the
+ * checkpoint's scope, inert on an error. Errors: TSR_EARG for a name that was not saved, those of
+ * tsr_checkpoint_restore and of tsr_frame_from_arrow. Collective, same arguments. */
+TSR_API tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *checkpoint, const char *name,
+                                           tsr_sharding on, const char *site);
+
+/* Reads all data of a step and compares every checksum, and those of the files' headers. Errors:
+ * TSR_EPARSE (which file and where), TSR_EIO, TSR_ENOMEM, TSR_ECANCELLED. Local. */
+TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_verify_at(tsr_saved_step *checkpoint,
+                                                         const char *site);
+
 #ifdef __cplusplus
 }
 #endif
@@ -133,6 +164,10 @@ TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_blob_at(tsr_saved_step *checkpoin
 #define TSR_CHECKPOINT_RESTORE_(checkpoint, like, ...) \
   tsr_checkpoint_restore_with((checkpoint), (like), &(tsr_restore_opts){ __VA_ARGS__ }, TSR_HERE)
 #endif
+#define tsr_checkpoint_wait(scope) tsr_checkpoint_wait_at((scope), TSR_HERE)
+#define tsr_checkpoint_frame(checkpoint, name, on) \
+  tsr_checkpoint_frame_at((checkpoint), (name), (on), TSR_HERE)
+#define tsr_checkpoint_verify(checkpoint) tsr_checkpoint_verify_at((checkpoint), TSR_HERE)
 #define tsr_checkpoint_open(scope, path) tsr_checkpoint_open_at((scope), (path), TSR_HERE)
 #define tsr_checkpoint_blob(checkpoint, name, out) \
   tsr_checkpoint_blob_at((checkpoint), (name), (out), TSR_HERE)

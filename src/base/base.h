@@ -250,6 +250,7 @@ enum tsr__slot {
   TSR__SLOT_TOPOLOGY,
   TSR__SLOT_DEVICES,
   TSR__SLOT_PLANS,
+  TSR__SLOT_SAVES,
   TSR__SLOTS
 };
 

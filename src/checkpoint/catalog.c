@@ -65,6 +65,12 @@ tsr__extent *tsr__catalog_piece(tsr__catalog *c, int64_t bytes)
   return piece;
 }
 
+const char *tsr__kind_name(int kind)
+{
+  static const char *const names[] = { "", "array", "blob", "column" };
+  return kind >= 0 && kind <= TSR_SAVED_COLUMN ? names[kind] : "";
+}
+
 const tsr__listed *tsr__catalog_find(const tsr__catalog *c, int kind, const char *name,
                                      size_t *hint)
 {
@@ -88,7 +94,7 @@ static bool is_whole(const tsr__listed *entry, const tsr_box *box)
 
 void tsr__piece_name(const tsr__listed *entry, const tsr__extent *piece, tsr__text *out)
 {
-  if (entry->kind == TSR_SAVED_BLOB) tsr__text_add(out, "blob:");
+  if (entry->kind != TSR_SAVED_ARRAY) tsr__text_add(out, "%s:", tsr__kind_name(entry->kind));
   tsr__text_put(out, entry->name, strlen(entry->name));
   if (is_whole(entry, &piece->box)) return;
   for (int d = 0; d < entry->shape.rank; d++)
@@ -241,7 +247,8 @@ static bool take_files(tsr__catalog *out, const tsr__catalog *from)
   for (size_t i = 0; i < from->files; i++) {
     tsr__data_file *file = tsr__catalog_file(out);
     if (!file) return false;
-    *file = (tsr__data_file){ own_text(out, from->file[i].name), from->file[i].bytes };
+    *file = from->file[i];
+    file->name = own_text(out, file->name);
     if (!file->name) return false;
   }
   return true;

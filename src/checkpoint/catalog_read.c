@@ -9,7 +9,7 @@
 
 /* Behind the entries, in the text of a whole step:  ,\n"crc32c": "00c0ffee"\n}\n  */
 static const char tail_start[] = ",\n\"crc32c\": \"";
-enum { TAIL = sizeof tail_start - 1 + 8 + 4, TEXT_MOST = 1 << 30 };
+enum { TAIL = sizeof tail_start - 1 + 8 + 4, TEXT_MOST = 1 << 30, HEADER_MOST = 1 << 30 };
 
 typedef struct reading {
   tsr__catalog *c;
@@ -102,26 +102,6 @@ static bool take_each(reading *r, const tsr__json_token *value, take_fn *take)
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
-static bool take_file(reading *r, const tsr__json_token *value)
-{
-  tsr__json_cursor cursor = inside(value);
-  tsr__json_token key, item;
-  int more;
-  tsr__data_file file = { 0 };
-  while ((more = tsr__json_next(&cursor, &key, &item)) == 1) {
-    if (key_is(&key, "name") && !take_text(r, &item, &file.name)) return false;
-    if (key_is(&key, "bytes") && !take_number(r, &item, &file.bytes)) return false;
-  }
-  if (more < 0) return faulty(r, &cursor);
-  /* A name that leads elsewhere would have others' files read, and deleted. */
-  if (!file.name || !*file.name || strchr(file.name, '/') || file.name[0] == '.')
-    return fail(r, value->at, "a file's name is none of a file in the step's folder");
-  tsr__data_file *own = tsr__catalog_file(r->c);
-  if (!own) return no_memory(r);
-  *own = file;
-  return true;
-}
-
 static int hex_digit(char c)
 {
   if (c >= '0' && c <= '9') return c - '0';
@@ -138,6 +118,31 @@ static bool take_sums(const reading *r, const tsr__json_token *value, uint32_t *
     if (digit < 0) return fail(r, value->at, "a checksum is no number");
     out[i / 8] = out[i / 8] << 4 | (uint32_t)digit;
   }
+  return true;
+}
+
+static bool take_file(reading *r, const tsr__json_token *value)
+{
+  tsr__json_cursor cursor = inside(value);
+  tsr__json_token key, item, sum = { 0 };
+  int more;
+  tsr__data_file file = { 0 };
+  while ((more = tsr__json_next(&cursor, &key, &item)) == 1) {
+    if (key_is(&key, "name") && !take_text(r, &item, &file.name)) return false;
+    if (key_is(&key, "bytes") && !take_number(r, &item, &file.bytes)) return false;
+    if (key_is(&key, "header") && !take_number(r, &item, &file.header)) return false;
+    if (key_is(&key, "crc32c")) sum = item;
+  }
+  if (more < 0) return faulty(r, &cursor);
+  /* A name that leads elsewhere would have others' files read, and deleted. */
+  if (!file.name || !*file.name || strchr(file.name, '/') || file.name[0] == '.')
+    return fail(r, value->at, "a file's name is none of a file in the step's folder");
+  if (file.header > file.bytes || file.header > HEADER_MOST || !sum.at)
+    return fail(r, value->at, "a file lacks its header's length or checksum");
+  if (!take_sums(r, &sum, &file.sum, 1)) return false;
+  tsr__data_file *own = tsr__catalog_file(r->c);
+  if (!own) return no_memory(r);
+  *own = file;
   return true;
 }
 
@@ -199,10 +204,8 @@ static bool take_member(reading *r, tsr__listed *entry, const tsr__json_token *k
     return good;
   }
   if (key_is(key, "dtype")) entry->dtype = (uint8_t)dtype_named(value);
-  if (key_is(key, "kind"))
-    entry->kind = key_is(value, "array")  ? TSR_SAVED_ARRAY
-                  : key_is(value, "blob") ? TSR_SAVED_BLOB
-                                          : 0;
+  for (int kind = TSR_SAVED_ARRAY; kind <= TSR_SAVED_COLUMN && key_is(key, "kind"); kind++)
+    if (key_is(value, tsr__kind_name(kind))) entry->kind = (uint8_t)kind;
   return true;
 }
 
@@ -211,6 +214,7 @@ static const char *type_text(reading *r, const tsr__listed *entry)
 {
   char text[512];
   if (entry->kind == TSR_SAVED_BLOB) return "blob";
+  if (entry->kind == TSR_SAVED_COLUMN && *entry->spec) return entry->spec;
   int length = tsr_type_text((tsr_dtype)entry->dtype, entry->shape, NULL, text, sizeof text);
   size_t size = (size_t)length, spec = strlen(entry->spec);
   if (spec && size + spec + 1 < sizeof text) {
@@ -236,6 +240,8 @@ static bool take_entry(reading *r, const tsr__json_token *value)
     return fail(r, value->at, "an entry lacks its kind, name, dtype or pieces");
   if (entry.kind == TSR_SAVED_BLOB && (entry.shape.rank != 1 || entry.dtype != TSR_U8))
     return fail(r, value->at, "a blob is no list of bytes");
+  if (entry.kind == TSR_SAVED_COLUMN && entry.shape.rank != 1)
+    return fail(r, value->at, "a column has not one dim");
   tsr__listed *own = tsr__catalog_entry(r->c);
   if (!own || !(entry.type = type_text(r, &entry))) return no_memory(r);
   *own = entry;

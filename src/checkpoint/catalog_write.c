@@ -3,7 +3,8 @@
  *   {
  *   "format": "tessera checkpoint", "version": 1, "step": 12, "block": 1048576,
  *   "tree": "(model: (w, b))",
- *   "files": [{"name": "data-5f3a91c0-0-0.safetensors", "bytes": 4224}, ...],
+ *   "files": [{"name": "data-5f3a91c0-0-0.safetensors", "bytes": 4224, "header": 128,
+ *     "crc32c": "51ee9e02"}, ...],
  *   "entries": [{"kind": "array", "name": "model.w", "dtype": "f32", "shape": [8,4],
  *     "mesh": "x=2", "spec": "(x,-)", "pieces": [
  *     {"file": 0, "at": 128, "start": [0,0], "size": [4,4], "crc32c": "9a71bb4c"}, ...]}, ...],
@@ -48,8 +49,7 @@ static void put_piece(const tsr__catalog *c, const tsr__listed *entry, const tsr
 
 static void put_entry(const tsr__catalog *c, const tsr__listed *entry, tsr__text *out)
 {
-  tsr__text_add(out, "\n{\"kind\": \"%s\", \"name\": ",
-                entry->kind == TSR_SAVED_BLOB ? "blob" : "array");
+  tsr__text_add(out, "\n{\"kind\": \"%s\", \"name\": ", tsr__kind_name(entry->kind));
   put_text(out, entry->name);
   tsr__text_add(out, ", \"dtype\": \"%s\", \"shape\": ", tsr_dtype_name((tsr_dtype)entry->dtype));
   put_list(out, entry->shape.dims, entry->shape.rank);
@@ -76,7 +76,8 @@ void tsr__catalog_write(const tsr__catalog *c, tsr__text *out)
   for (size_t i = 0; i < c->files; i++) {
     tsr__text_add(out, i ? ",\n{\"name\": " : "\n{\"name\": ");
     put_text(out, c->file[i].name);
-    tsr__text_add(out, ", \"bytes\": %lld}", (long long)c->file[i].bytes);
+    tsr__text_add(out, ", \"bytes\": %lld, \"header\": %lld, \"crc32c\": \"%08x\"}",
+                  (long long)c->file[i].bytes, (long long)c->file[i].header, c->file[i].sum);
   }
   tsr__text_add(out, "],\n\"entries\": [");
   for (size_t i = 0; i < c->entries; i++) {

@@ -44,6 +44,26 @@ static tsr_status check_blobs(const tsr_save_opts *opts, tsr__error *error)
   return TSR_OK;
 }
 
+static tsr_status check_frames(const tsr_save_opts *opts, tsr__error *error)
+{
+  char quoted[TSR__QUOTE];
+  for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name; i++) {
+    const tsr_frame_item *item = &opts->frames[i];
+    tsr__quote(item->name, strlen(item->name), quoted);
+    if (!good_name(item->name))
+      return tsr__error_set(error, TSR_EARG,
+                            "the name of frame %d is \"%s\", expected letters, digits and _ - . /",
+                            i, quoted);
+    if (!item->frame)
+      return tsr__error_set(error, TSR_EARG, "frame '%s' is NULL; give one", quoted);
+    for (int k = 0; k < i; k++)
+      if (!strcmp(opts->frames[k].name, item->name))
+        return tsr__error_set(error, TSR_EARG, "two frames are named '%s'; give each its own name",
+                              quoted);
+  }
+  return TSR_OK;
+}
+
 /* What is wrong is so on all processes. */
 static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__error *error)
 {
@@ -57,7 +77,7 @@ static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__e
   if (!(opts->timeout >= 0 && opts->timeout <= 1e9))
     return tsr__error_set(error, TSR_EARG,
                           ".timeout is negative, no number or above 1e9 s; 0 is 1800 s");
-  return check_blobs(opts, error);
+  return check_blobs(opts, error) ? error->status : check_frames(opts, error);
 }
 
 /* The arrays of a tree, evaluated. */
@@ -101,15 +121,17 @@ static tsr_status list_all(tsr__saving *s, tsr_array *tree, const tsr__leaves *l
   return error->status;
 }
 
+/* One save at a time: what goes on in the background is waited for, and if it failed that is said
+ * instead. */
 static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
                        const tsr_save_opts *opts, tsr__error *error)
 {
   tsr_runtime *rt = scope->rt;
+  tsr__background *background = tsr__background_of(rt, opts->background);
   tsr__leaves leaves = { 0 };
   tsr__progress progress = { .rt = rt, .what = TSR__CHECKPOINT };
   tsr__saving s = { .rt = rt,
                     .progress = &progress,
-                    .path = path,
                     .keep = opts->keep < KEEP_MOST ? opts->keep : KEEP_MOST,
                     .overwrite = opts->overwrite,
                     .process = tsr_process_index(rt),
@@ -117,7 +139,17 @@ static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
                     .seconds = opts->timeout };
   tsr__catalog_init(&s.catalog, &rt->heap);
   s.catalog.step = opts->step;
-  if (!tree || !ready(scope, tree, &leaves, error)) list_all(&s, tree, &leaves, opts, error);
+  s.path = tsr__new(&rt->heap, strlen(path) + 1);
+  if (s.path) memcpy(s.path, path, strlen(path));
+  if (!s.path || (opts->background && !background))
+    tsr__error_set(error, TSR_ENOMEM, "no memory for a save");
+  tsr__background_wait(background, error);
+  if (!error->status && (!tree || !ready(scope, tree, &leaves, error)))
+    list_all(&s, tree, &leaves, opts, error);
+  for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name && !error->status; i++)
+    tsr__saving_frame(&s, &opts->frames[i], scope, error);
+  /* Where no thread can be had it is done at once. */
+  if (!error->status && opts->background && tsr__background_start(background, &s)) return TSR_OK;
   tsr__saving_run(&s, error);
   tsr__saving_free(&s);
   return error->status;
@@ -143,6 +175,16 @@ tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path, tsr_arra
     save(scope, path, tree, &own, &error);
   if (!error.status) return TSR_OK;
   return tsr__fail(scope, site, error.status, "%s: %s", save_call, error.text);
+}
+
+tsr_status tsr_checkpoint_wait_at(tsr_scope *scope, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!scope) return TSR_EARG;
+  if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
+  if (scope->rt->error.status) return scope->rt->error.status;
+  if (!tsr__background_wait(tsr__background_of(scope->rt, false), &error)) return TSR_OK;
+  return tsr__fail(scope, site, error.status, "tsr_checkpoint_wait: %s", error.text);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

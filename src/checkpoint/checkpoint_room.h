@@ -5,8 +5,10 @@
  *   catalog_write.c, catalog_read.c    as text, tessera.json
  *   saving.c       which pieces this process writes, and writing them
  *   commit.c       processes agree, one writes the catalog
+ *   background.c   saves that go on while the program does
  *   step_folder.c  folders and files: made, found, forced to the disk, deleted
  *   restore.c      reading what is needed
+ *   frame_parts.c, frame_again.c    columns of frames, there and back
  *   crc32c.c       checksums
  *
  *   tree -> entries -> pieces (boxes, at most PIECE_MOST bytes) -> files, in blocks of a megabyte
@@ -17,6 +19,7 @@
 
 #include "comm/comm.h"
 #include "execute/execute.h"
+#include "tessera/arrow.h"
 #include "tessera/checkpoint.h"
 #include "topology/topology.h"
 
@@ -57,7 +60,8 @@ typedef struct tsr__listed {
 
 typedef struct tsr__data_file {
   const char *name; /* in the step's folder */
-  int64_t bytes;
+  int64_t bytes, header;
+  uint32_t sum; /* of the header */
 } tsr__data_file;
 
 /* What a step has. Lists grow on the heap, texts lie in the arena. */
@@ -82,6 +86,8 @@ tsr__data_file *tsr__catalog_file(tsr__catalog *catalog);
 /* With room for the sums of `bytes`. */
 tsr__extent *tsr__catalog_piece(tsr__catalog *catalog, int64_t bytes);
 int64_t tsr__block_count(int64_t bytes);
+/* "array", "blob", "column"; "" of no kind. */
+const char *tsr__kind_name(int kind);
 /* The entry of a name; NULL: none. `hint` (NULL: none) is where to look first, and then behind what
  * was found: who asks in order finds at once. */
 const tsr__listed *tsr__catalog_find(const tsr__catalog *catalog, int kind, const char *name,
@@ -143,11 +149,21 @@ typedef struct tsr__piece_source {
   const void *data;
 } tsr__piece_source;
 
+/* A frame's columns as they are shown to be written. */
+typedef struct tsr__shown_frame {
+  struct ArrowSchema schema;
+  struct ArrowArray *batch;
+  size_t batch_room;
+  int batch_count;
+  int64_t rows;
+} tsr__shown_frame;
+void tsr__shown_free(tsr__heap *heap, tsr__shown_frame *shown);
+
 /* A step under way, of this process. What it refers to is held or copied. */
 typedef struct tsr__saving {
   tsr_runtime *rt;
   tsr__progress *progress; /* NULL: nobody is asked, and no other thread helps */
-  const char *path;
+  char *path;              /* owned */
   int keep, process, process_count;
   bool overwrite;
   double seconds;
@@ -155,6 +171,9 @@ typedef struct tsr__saving {
   tsr__value **held;
   size_t held_room;
   int held_count;
+  tsr__shown_frame *shown;
+  size_t shown_room;
+  int shown_count;
   tsr__piece_source *source; /* by piece */
   size_t source_room;
   int *fd; /* by file; -1: closed */
@@ -165,8 +184,15 @@ typedef struct tsr__saving {
 /* Adds an array's pieces that this process writes; its value is held. TSR_ENOMEM. */
 tsr_status tsr__saving_array(tsr__saving *saving, const char *name, const tsr_array *array,
                              tsr__error *error);
-/* The same of bytes, which are borrowed. */
+/* The same of bytes, which are copied. */
 tsr_status tsr__saving_blob(tsr__saving *saving, const tsr_blob_item *blob, tsr__error *error);
+/* The same of a frame, which is evaluated; an error of that is in its scope, `scope` mostly. What
+ * several processes have each for themselves the first writes. */
+tsr_status tsr__saving_frame(tsr__saving *saving, const tsr_frame_item *item,
+                             const tsr_scope *scope, tsr__error *error);
+/* Adds a box of the last entry whose elements lie at `data`, in C order, until it is written; false
+ * out of memory. */
+bool tsr__saving_part(tsr__saving *saving, const tsr_box *box, const void *data);
 /* Writes this process's pieces to files named by `id`, all of which is on the disk afterwards. */
 tsr_status tsr__saving_write(tsr__saving *saving, const char *id, tsr__error *error);
 /* Deletes what tsr__saving_write made. */
@@ -174,6 +200,15 @@ void tsr__saving_undo(tsr__saving *saving);
 void tsr__saving_free(tsr__saving *saving);
 /* All of it, together with the other processes. */
 tsr_status tsr__saving_run(tsr__saving *saving, tsr__error *error);
+
+/* The save of a runtime that goes on in the background, or the last one (background.c); with `make`
+ * there will be one. NULL: none, or out of memory. */
+typedef struct tsr__background tsr__background;
+tsr__background *tsr__background_of(tsr_runtime *rt, bool make);
+/* Waits until none goes on; an error that nobody was told of yet is told. NULL is allowed. */
+tsr_status tsr__background_wait(tsr__background *background, tsr__error *error);
+/* Takes a save over and begins it; false: it could not, and the save is the caller's as before. */
+bool tsr__background_start(tsr__background *background, const tsr__saving *saving);
 
 /* A meeting of all processes at which each says how it went, `error`, and something more. The first
  * that failed is the error of all. `*met` becomes true where they met; else it is not known what
@@ -204,11 +239,21 @@ typedef struct tsr__restore_ask {
   tsr_runtime *rt;
   const tsr__catalog *catalog;
   const char *folder; /* the step's */
+  bool verify;        /* whatever is asked for, all of it is read and nothing kept */
   tsr__restoring *target;
   int count;
   int64_t *read;
 } tsr__restore_ask;
 tsr_status tsr__restore(const tsr__restore_ask *ask, tsr__error *error);
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* The elements that a column of a type has. */
+tsr_dtype tsr__column_dtype(tsr_coltype type);
+/* Reads a frame's columns; the stream is the caller's to release. TSR_EARG, TSR_EPARSE, and as
+ * tsr__restore. */
+tsr_status tsr__frame_stream(const tsr_saved_step *step, const char *frame,
+                             struct ArrowArrayStream *out, tsr__error *error);
 
 /* ---- what users hold ------------------------------------------------------------------------- */
 

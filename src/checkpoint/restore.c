@@ -262,7 +262,7 @@ static bool add_tasks(read_job *job, int at, int64_t index)
   const tsr__extent *piece = &job->ask->catalog->piece[index];
   for (int64_t b = 0; b < tsr__block_count(piece->bytes); b++) {
     stretch of = stretch_of(t, piece, b);
-    bool wanted = false;
+    bool wanted = job->ask->verify;
     for (int p = 0; p < t->count && !wanted; p++)
       wanted = find_runs(t, &of, &t->place[p], 1, NULL).count > 0;
     if (!wanted) continue;
@@ -302,7 +302,7 @@ static bool make_target(read_job *job, int at)
   int parts = value ? value->part_count : 1;
   t->place = tsr__new(job->heap, (size_t)parts * sizeof *t->place);
   if (!t->place) return false;
-  if (!value) {
+  if (!value && !job->ask->verify) {
     memcpy(t->place->box.size, ask->entry->shape.dims, sizeof t->place->box.size);
     t->place->to = ask->data;
     t->count = 1;
@@ -347,6 +347,27 @@ static void end_target(read_job *job, target *t)
   tsr__del(job->heap, t->place, (size_t)parts * sizeof *t->place);
 }
 
+/* ---- headers --------------------------------------------------------------------------------- */
+
+/* What other tools read: it is as it was written, and nothing but tensors follows. */
+static tsr_status check_header(read_job *job, int file, tsr__error *error)
+{
+  const tsr__data_file *data = &job->ask->catalog->file[file];
+  reader *r = &job->reader[0];
+  if (open_file(job, r, file, error)) return error->status;
+  char *header = tsr__new_raw(job->heap, (size_t)data->header + 1);
+  if (!header) return no_memory(error);
+  int64_t got = tsr__sys_read_all(r->fd, header, (size_t)data->header, 0);
+  if (got < 0) tsr__file_error(data->name, "read", errno, error);
+  else if (got < data->header) tsr__file_shrunk(data->name, got, data->bytes, error);
+  else if (tsr__crc32c(0, header, (size_t)got) != data->sum)
+    tsr__error_set(error, TSR_EPARSE,
+                   "%s: its header has another checksum than when it was saved: it was changed",
+                   data->name);
+  tsr__del(job->heap, header, (size_t)data->header + 1);
+  return error->status;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 static tsr_status open_job(read_job *job, tsr__error *error)
@@ -382,6 +403,8 @@ tsr_status tsr__restore(const tsr__restore_ask *ask, tsr__error *error)
       !tsr__parallel_progress(&job.progress, (int64_t)job.task_count, read_one, &job))
     tsr__cancelled(error, TSR__CHECKPOINT);
   if (!error->status && job.failed) *error = job.error;
+  for (size_t f = 0; ask->verify && f < ask->catalog->files && !error->status; f++)
+    check_header(&job, (int)f, error);
   job.failed = error->status != TSR_OK;
   close_job(&job);
   if (ask->read) *ask->read += job.bytes;

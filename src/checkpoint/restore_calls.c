@@ -6,7 +6,8 @@
 #include "checkpoint/checkpoint_room.h"
 #include "transform/transform.h"
 
-static const char restore_call[] = "tsr_checkpoint_restore", blob_call[] = "tsr_checkpoint_blob";
+static const char restore_call[] = "tsr_checkpoint_restore", blob_call[] = "tsr_checkpoint_blob",
+                  frame_call[] = "tsr_checkpoint_frame", verify_call[] = "tsr_checkpoint_verify";
 
 /* A restore under way. */
 typedef struct restoring {
@@ -34,8 +35,8 @@ static tsr_status not_saved(const tsr__catalog *c, int kind, const char *name, t
   tsr__quote(name, strlen(name), quoted);
   if (best >= 0) tsr__quote(names[best], strlen(names[best]), near);
   tsr__error_set(error, TSR_EARG, "step %lld has no %s '%s'%s%s%s", (long long)c->step,
-                 kind == TSR_SAVED_BLOB ? "blob" : "array", quoted,
-                 best >= 0 ? "; did you mean '" : "", best >= 0 ? near : "", best >= 0 ? "'?" : "");
+                 tsr__kind_name(kind), quoted, best >= 0 ? "; did you mean '" : "",
+                 best >= 0 ? near : "", best >= 0 ? "'?" : "");
   tsr__del(c->heap, names, (c->entries + 1) * sizeof *names);
   return error->status;
 }
@@ -225,13 +226,63 @@ tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *c, tsr_array *like,
   return tsr__make_inert(scope, site);
 }
 
+/* Why a step is inert; its scope knows, if it has one. */
+static tsr_status why_inert(const tsr_saved_step *c)
+{
+  tsr_status status = c && c->node.scope ? tsr_scope_status(c->node.scope) : TSR_OK;
+  return status ? status : TSR_ESTATE;
+}
+
+tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *c, const char *name, tsr_sharding on,
+                                   const char *site)
+{
+  struct ArrowArrayStream stream = { 0 };
+  tsr__error error = { .status = TSR_OK };
+  tsr__text all;
+  bool met = false;
+  /* Of no stream an inert frame is made, in the scope where the error stands already. */
+  if (!c || c->inert)
+    return tsr_frame_from_arrow_with(c ? c->node.scope : NULL, &stream, NULL, site);
+  tsr_scope *scope = tsr__scope_here(c->node.scope);
+  if (!name) tsr__error_set(&error, TSR_EARG, "the name is NULL; give one");
+  else tsr__frame_stream(c, name, &stream, &error);
+  tsr__text_init(&all, &c->rt->heap);
+  tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint frame", 0, NULL, &met }, &all, &error);
+  tsr__text_free(&all);
+  if (!error.status) {
+    tsr_arrow_opts opts = { .size = sizeof opts, .on = on };
+    return tsr_frame_from_arrow_with(scope, &stream, &opts, site);
+  }
+  if (stream.release) stream.release(&stream);
+  tsr__fail(scope, site, error.status, "%s: %s", frame_call, error.text);
+  return tsr_frame_from_arrow_with(scope, &stream, NULL, site);
+}
+
+tsr_status tsr_checkpoint_verify_at(tsr_saved_step *c, const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!c || c->inert) return why_inert(c);
+  tsr_scope *scope = tsr__scope_here(c->node.scope);
+  size_t count = c->catalog.entries;
+  tsr__restoring *target = tsr__arena_new(&scope->arena, (count + 1) * sizeof *target);
+  tsr__restore_ask ask = { .rt = c->rt,
+                           .catalog = &c->catalog,
+                           .folder = c->folder,
+                           .verify = true,
+                           .target = target,
+                           .count = (int)count };
+  for (size_t i = 0; target && i < count; i++) target[i].entry = &c->catalog.entry[i];
+  if (!target) tsr__error_set(&error, TSR_ENOMEM, "no memory to list what there is");
+  else tsr__restore(&ask, &error);
+  if (!error.status) return TSR_OK;
+  return tsr__fail(scope, site, error.status, "%s: %s", verify_call, error.text);
+}
+
 tsr_status tsr_checkpoint_blob_at(tsr_saved_step *c, const char *name, tsr_value *out,
                                   const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!c || c->inert)
-    return c && c->node.scope && tsr_scope_status(c->node.scope) ? tsr_scope_status(c->node.scope)
-                                                                 : TSR_ESTATE;
+  if (!c || c->inert) return why_inert(c);
   tsr_scope *scope = tsr__scope_here(c->node.scope);
   if (!name || !out)
     return tsr__fail(scope, site, TSR_EARG, "%s: the %s is NULL; give one", blob_call,

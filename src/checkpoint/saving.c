@@ -60,10 +60,17 @@ static bool add_part(tsr__saving *s, const tsr_box *box, tsr__piece_source sourc
       piece.size[cut] = rows - at < some ? rows - at : some;
     }
     source.first = at * row;
-    if (!add_piece(s, &piece, &source)) return false;
+    tsr__piece_source here = source;
+    if (source.data) here.data = (const char *)source.data + at * row * size;
+    if (!add_piece(s, &piece, &here)) return false;
     if (!rows) break;
   }
   return true;
+}
+
+bool tsr__saving_part(tsr__saving *s, const tsr_box *box, const void *data)
+{
+  return add_part(s, box, (tsr__piece_source){ .data = data });
 }
 
 /* Whether this process writes what a position holds: the first replica's does, and of what each
@@ -140,8 +147,8 @@ tsr_status tsr__saving_blob(tsr__saving *s, const tsr_blob_item *blob, tsr__erro
   entry->shape = (tsr_shape){ .rank = 1, .dims = { (int64_t)blob->length } };
   entry->name = own_text(s, blob->name);
   tsr_box box = { .size = { (int64_t)blob->length } };
-  tsr__piece_source source = { .data = blob->length ? blob->data : "" };
-  return entry->name && add_part(s, &box, source) ? TSR_OK : no_memory(error);
+  char *own = tsr__arena_text(&s->catalog.arena, blob->length ? blob->data : "", blob->length);
+  return entry->name && own && tsr__saving_part(s, &box, own) ? TSR_OK : no_memory(error);
 }
 
 /* ---- where it goes --------------------------------------------------------------------------- */
@@ -343,7 +350,9 @@ static tsr_status open_files(tsr__saving *s, tsr__error *error)
       else if (tsr__sys_write_all(s->fd[f], header.data, header.length, 0))
         write_error(s, (int)f, error);
     }
-    c->file[f].bytes += (int64_t)header.length;
+    c->file[f].header = (int64_t)header.length;
+    c->file[f].sum = tsr__crc32c(0, tsr__text_get(&header), header.length);
+    c->file[f].bytes += c->file[f].header;
     for (size_t i = 0; i < c->pieces; i++)
       if (c->piece[i].file == (int)f) c->piece[i].at += (int64_t)header.length;
     tsr__text_free(&header);
@@ -413,12 +422,16 @@ void tsr__saving_undo(tsr__saving *s)
 
 void tsr__saving_free(tsr__saving *s)
 {
+  if (!s->catalog.heap) return;
   tsr__heap *heap = &s->rt->heap;
   for (int f = 0; f < s->made; f++)
     if (s->fd[f] >= 0) tsr__sys_close(s->fd[f]);
   for (int i = 0; i < s->held_count; i++) tsr__value_release(s->held[i]);
+  for (int i = 0; i < s->shown_count; i++) tsr__shown_free(heap, &s->shown[i]);
+  tsr__del(heap, s->shown, s->shown_room * sizeof *s->shown);
   tsr__del(heap, s->held, s->held_room * sizeof *s->held);
   tsr__del(heap, s->source, s->source_room * sizeof *s->source);
   tsr__del(heap, s->fd, s->fd_room * sizeof *s->fd);
+  tsr__del(heap, s->path, s->path ? strlen(s->path) + 1 : 0);
   tsr__catalog_free(&s->catalog);
 }

@@ -130,17 +130,22 @@ void verb_checkpoints(struct verb_run *r)
   const char *path = test_tmp("ckpt");
   tsr_array *x = verb_matrix(r);
   tsr_array *tree = tsr_tree(r->s, { "x", x }, { "small", tsr_gt(x, 2) });
+  tsr_frame *df = tsr_frame_read_csv(r->s, test_tmp("t.csv"));
   tsr_status status = tsr_checkpoint_save(r->s, path, tree, .step = 1, .keep = 1, .overwrite = true,
+                                          .background = true, .frames = { { "t", df } },
                                           .blobs = { { "state", "12345", 5 } });
+  if (!status) status = tsr_checkpoint_wait(r->s);
   tsr_saved_step *c = status ? NULL : tsr_checkpoint_open(r->s, path);
   if (c && !tsr_scope_status(r->s)) status = tsr_checkpoint_blob(c, "state", &value);
   if (c && !status && !tsr_scope_status(r->s)) {
-    if (tsr_checkpoint_step(c) != 1 || tsr_checkpoint_count(c) != 3) r->hash ^= 1;
+    if (tsr_checkpoint_step(c) != 1 || tsr_checkpoint_count(c) < 9) r->hash ^= 1;
     if (value.length != 5 || strcmp(value.data, "12345") != 0) r->hash ^= 2;
     tsr_array *back = tsr_checkpoint_restore(c, NULL, .mesh = r->mesh);
     verb_see_array(r, tsr_field(back, "x"));
     verb_see_array(r, tsr_field(back, "small"));
     if (!tsr_checkpoint_entry(c, 0).bytes || !*tsr_checkpoint_form(c)) r->hash ^= 4;
+    verb_see_array(r, tsr_frame_column(tsr_checkpoint_frame(c, "t", r->at), "k"));
+    if (!tsr_scope_status(r->s)) status = tsr_checkpoint_verify(c);
   }
   if (status && !r->status) r->status = status;
 }

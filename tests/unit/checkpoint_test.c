@@ -389,3 +389,177 @@ TEST(wrong_calls_are_refused)
   CHECK(tsr_is_inert(tsr_checkpoint_restore(NULL, NULL)));
   close_world();
 }
+
+/* ---- in the background ----------------------------------------------------------------------- */
+
+/* Values are those of the call, whatever happens to the arrays and blobs meanwhile; there is one at
+ * a time, in order. */
+TEST(saved_in_the_background)
+{
+  open_world("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  const char *path = test_tmp("ckpt");
+  for (int step = 0; step < 6; step++) {
+    tsr_scope *inner = tsr_scope_open(rt);
+    char state[4] = { (char)step, 1, 2, 3 };
+    tsr_array *a = tsr_full(inner, step, TSR_F64, TSR_SHAPE(300000), tsr_on(mesh, "x"));
+    CHECK_STATUS(tsr_checkpoint_save(inner, path, a, .step = step, .keep = 3, .background = true,
+                                     .blobs = { { "state", state, 4 } }),
+                 TSR_OK, inner);
+    state[0] = 77;
+    tsr_delete(a);
+    tsr_scope_close(inner);
+  }
+  CHECK_STATUS(tsr_checkpoint_wait(s), TSR_OK, s);
+  CHECK_STATUS(tsr_checkpoint_wait(s), TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  CHECK_I64(tsr_checkpoint_step(c), 5);
+  double most = 0, least = 0;
+  tsr_array *back = tsr_checkpoint_restore(c, NULL, .mesh = mesh);
+  CHECK_STATUS(tsr_read_scalar(tsr_max(back), &most), TSR_OK, s);
+  CHECK_STATUS(tsr_read_scalar(tsr_min(back), &least), TSR_OK, s);
+  CHECK(most == 5 && least == 5);
+  tsr_value value = { NULL, 0 };
+  CHECK_STATUS(tsr_checkpoint_blob(c, "state", &value), TSR_OK, s);
+  CHECK_BYTES(value.data, "\5\1\2\3", 4);
+  CHECK(there("ckpt/step_3") && !there("ckpt/step_2"));
+  close_world();
+}
+
+TEST(errors_in_the_background_are_told_once)
+{
+  open_world("cpu:1");
+  const char *path = test_tmp("ckpt");
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1)), TSR_OK, s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .background = true), TSR_OK, s);
+  CHECK_STATUS(tsr_checkpoint_wait(s), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_wait: a save in the background: ");
+  CHECK_STR_HAS(tsr_message(s), "step_0 is there already");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_wait(s), TSR_OK, s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .background = true), TSR_OK, s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .step = 1), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_save: a save in the background: ");
+  tsr_scope_clear(s);
+  CHECK(!there("ckpt/step_1"));
+  /* Closing waits. */
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .step = 1, .background = true), TSR_OK,
+               s);
+  close_world();
+  CHECK(there("ckpt/step_1/tessera.json"));
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+/* Columns of every kind, with nulls and texts, rows over devices unevenly: the text of the frame is
+ * the same again. */
+TEST(frames_come_back)
+{
+  open_world("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  static const char csv[] =
+      "day,shop,n,total,ok,at\n2013-01-01,Oslo,1,12.5,true,2013-01-01 10:00:00\n"
+      "2013-01-02,,2,,false,2013-01-02 11:00:00\n"
+      "2013-01-03,\"Rome, \xc3\xa4\",3,7,,\n,Oslo,4,8.25,true,2014-05-05\n"
+      "2013-01-05,Bergen,5,-1,true,2013-01-05 00:00:01\n";
+  test_write(test_tmp("a.csv"), csv, sizeof csv - 1);
+  tsr_frame *df =
+      tsr_frame_read_csv(s, test_tmp("a.csv"), .on = tsr_on(mesh, "x"), .text_nulls = true);
+  tsr_frame *some = tsr_frame_filter(df, "n != 3");
+  tsr_frame *none = tsr_frame_filter(df, "n > 100");
+  const char *path = test_tmp("ckpt");
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1),
+                                   .frames = { { "all", df }, { "some", some }, { "none", none } }),
+               TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  CHECK_STATUS(tsr_checkpoint_verify(c), TSR_OK, s);
+  static const char *const names[] = { "all", "some", "none" };
+  tsr_frame *frames[] = { df, some, none };
+  for (int i = 0; i < 3; i++)
+    for (int on = 0; on < 3; on++) {
+      tsr_sharding place = on == 0   ? (tsr_sharding){ 0 }
+                           : on == 1 ? tsr_on(mesh, "x")
+                                     : tsr_on(tsr_mesh_make(rt, "x=3"), "x");
+      tsr_frame *back = tsr_checkpoint_frame(c, names[i], place);
+      CHECK_STR(tsr_frame_text(back), tsr_frame_text(frames[i]));
+    }
+  tsr_saved_entry entry = tsr_checkpoint_entry(c, 1);
+  CHECK_STR(entry.name, "all:values:day");
+  CHECK_STR(entry.type, "date");
+  CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(c, "sone", (tsr_sharding){ 0 })));
+  CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_frame: step 0 has no frame 'sone'");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, NULL, .step = 1,
+                                   .frames = { { "a", df }, { "a", df } }),
+               TSR_EARG, NULL);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, NULL, .step = 1,
+                                   .frames = { { "a", tsr_frame_filter(df, "no > 1") } }),
+               TSR_ECOLUMN, NULL);
+  close_world();
+}
+
+/* Every dtype as a column; bf16 comes back as f32. */
+TEST(columns_of_every_dtype)
+{
+  open_world("cpu:4");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  const char *path = test_tmp("ckpt");
+  tsr_column columns[13];
+  int count = 0;
+  for (int dtype = 1; dtype < 16; dtype++) {
+    if (!strcmp(tsr_dtype_name((tsr_dtype)dtype), "?") || dtype == TSR_BF16) continue;
+    columns[count++] = (tsr_column){ tsr_dtype_name((tsr_dtype)dtype),
+                                     put((tsr_dtype)dtype, TSR_SHAPE(101), tsr_on(mesh, "x")) };
+  }
+  tsr_frame *df = tsr_frame_new_at(s, columns, count, TSR_HERE);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, NULL, .frames = { { "df", df } }, .background = true),
+               TSR_OK, s);
+  CHECK_STATUS(tsr_checkpoint_wait(s), TSR_OK, s);
+  tsr_frame *back = tsr_checkpoint_frame(tsr_checkpoint_open(s, path), "df", tsr_on(mesh, "x"));
+  for (int i = 0; i < count; i++) {
+    CHECK_I64((int)tsr_frame_column_type(back, i), (int)tsr_frame_column_type(df, i));
+    check_counted(tsr_frame_column(back, columns[i].name));
+  }
+  close_world();
+}
+
+/* A blob that is more than one piece. */
+TEST(large_blobs)
+{
+  open_world("cpu:2");
+  const char *path = test_tmp("ckpt");
+  size_t length = (64u << 20) + 12345;
+  char *bytes = malloc(length);
+  for (size_t i = 0; i < length; i++) bytes[i] = (char)(i * 7 >> 3);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, NULL, .blobs = { { "large", bytes, length } }), TSR_OK,
+               s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  tsr_value value = { NULL, 0 };
+  CHECK_STATUS(tsr_checkpoint_blob(c, "large", &value), TSR_OK, s);
+  CHECK(value.length == length && !memcmp(value.data, bytes, length));
+  free(bytes);
+  close_world();
+}
+
+TEST(verify_reads_headers_too)
+{
+  open_world("cpu:2");
+  const char *path = test_tmp("ckpt");
+  CHECK_STATUS(tsr_checkpoint_save(s, path, put(TSR_I32, TSR_SHAPE(40), (tsr_sharding){ 0 })),
+               TSR_OK, s);
+  tsr_saved_step *c = tsr_checkpoint_open(s, path);
+  CHECK_STATUS(tsr_checkpoint_verify(c), TSR_OK, s);
+  size_t length;
+  const char *file = data_file("ckpt/step_0");
+  char *bytes = test_read(file, &length);
+  for (size_t at = 0; at < length; at++) {
+    bytes[at] ^= 16;
+    test_write(file, bytes, length);
+    CHECK_STATUS(tsr_checkpoint_verify(c), TSR_EPARSE, NULL);
+    tsr_scope_clear(s);
+    bytes[at] ^= 16;
+  }
+  free(bytes);
+  close_world();
+}

@@ -1080,6 +1080,10 @@ static void checkpoints(void)
   NO_END(tsr_checkpoint_blob(c, "rng", &value));
   NO_END(tsr_checkpoint_blob(c, NULL, &value));
   NO_END(tsr_checkpoint_blob(c, "rng", NULL));
+  NO_END((tsr_checkpoint_frame(c, "seen", free_place), tsr_scope_status(s)));
+  NO_END((tsr_checkpoint_frame(c, NULL, free_place), tsr_scope_status(s)));
+  CHECK_I64(tsr_checkpoint_save(s, "ckpt", tree, .background = true), TSR_OK);
+  NO_END(tsr_checkpoint_wait(s));
 }
 
 static void profiles(void)
@@ -1499,6 +1503,7 @@ static const char *const never[][2] = {
   { "tsr_checkpoint", "as tsr_jacobian" },
   { "tsr_initialize", "the runtime has the status; role_test and death_test have what it says" },
   { "tsr_process_regroup", "the runtime has the status; fate_test has what it says" },
+  { "tsr_checkpoint_verify", "it names files that are named by chance; checkpoint_test has it" },
   { "tsr_region_begin", "it returns nothing; profile_test has what it says" },
   { "tsr_region_end", "as tsr_region_begin" },
 };

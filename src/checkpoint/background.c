@@ -1,0 +1,156 @@
+/* Saves that go on while the program does.
+ *
+ *   save(.background)   wait for the one before -> evaluate, hold values -> thread
+ *   thread                                             writes, agrees, commits -> how it went
+ *   wait, next save, close of the runtime   <-- its error, told once
+ *
+ * Values never change and are held, so nothing is copied; only blobs are. There is one at a time:
+ * who saves faster than the disk writes waits, and memory does not grow. The thread works alone:
+ * the workers are the program's.
+ *
+ * Invariant: under the lock; `running` until the thread has set `done`, and is joined by who sees
+ * that. */
+#include "checkpoint/checkpoint_room.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ASK_NS = 20000000 };
+
+struct tsr__background {
+  tsr_runtime *rt;
+  pthread_mutex_t lock;
+  pthread_cond_t ended;
+  pthread_t thread;
+  pid_t process; /* whose thread it is: a child of fork has none */
+  bool running, done;
+  tsr__saving saving;
+  tsr__error error; /* of one that nobody was told of yet */
+};
+
+/* ---- the runtime's -------------------------------------------------------------------------- */
+
+static void background_free(tsr_runtime *rt, void *slot)
+{
+  tsr__background *b = slot;
+  if (b->process == getpid()) {
+    if (b->running) pthread_join(b->thread, NULL);
+    if (b->error.status)
+      tsr__log(rt, TSR_LOG_ERROR, "checkpoint", "a save in the background failed: %s",
+               b->error.text);
+    pthread_cond_destroy(&b->ended);
+    pthread_mutex_destroy(&b->lock);
+  }
+  tsr__saving_free(&b->saving);
+  tsr__del(&rt->heap, b, sizeof *b);
+}
+
+static bool init_locks(tsr__background *b)
+{
+  if (pthread_mutex_init(&b->lock, NULL)) return false;
+  if (!pthread_cond_init(&b->ended, NULL)) return true;
+  pthread_mutex_destroy(&b->lock);
+  return false;
+}
+
+tsr__background *tsr__background_of(tsr_runtime *rt, bool make)
+{
+  pthread_mutex_lock(&rt->lock);
+  tsr__background *b = rt->slots[TSR__SLOT_SAVES];
+  pthread_mutex_unlock(&rt->lock);
+  if (b || !make) return b;
+  tsr__background *fresh = tsr__new(&rt->heap, sizeof *fresh);
+  if (!fresh) return NULL;
+  fresh->rt = rt;
+  fresh->process = getpid();
+  fresh->saving.rt = rt;
+  if (!init_locks(fresh)) {
+    tsr__del(&rt->heap, fresh, sizeof *fresh);
+    return NULL;
+  }
+  pthread_mutex_lock(&rt->lock);
+  b = rt->slots[TSR__SLOT_SAVES];
+  if (!b) {
+    rt->slot_free[TSR__SLOT_SAVES] = background_free;
+    rt->slots[TSR__SLOT_SAVES] = fresh;
+  }
+  pthread_mutex_unlock(&rt->lock);
+  if (!b) return fresh;
+  background_free(rt, fresh); /* another thread was sooner */
+  return b;
+}
+
+/* ---- one save -------------------------------------------------------------------------------- */
+
+static void *run(void *user)
+{
+  tsr__background *b = user;
+  tsr__error error = { .status = TSR_OK };
+  tsr__saving_run(&b->saving, &error);
+  pthread_mutex_lock(&b->lock);
+  b->error = error;
+  b->done = true;
+  pthread_cond_broadcast(&b->ended);
+  pthread_mutex_unlock(&b->lock);
+  return NULL;
+}
+
+/* Signals are the program's: a thread of ours takes none. */
+static bool start_thread(tsr__background *b)
+{
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  bool good = !pthread_create(&b->thread, NULL, run, b);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return good;
+}
+
+bool tsr__background_start(tsr__background *b, const tsr__saving *saving)
+{
+  pthread_mutex_lock(&b->lock);
+  bool good = !b->running && b->process == getpid();
+  if (good) {
+    b->saving = *saving;
+    b->saving.progress = NULL;
+    b->done = false;
+    good = b->running = start_thread(b);
+    if (!good) b->saving = (tsr__saving){ .rt = b->rt };
+  }
+  pthread_mutex_unlock(&b->lock);
+  return good;
+}
+
+tsr_status tsr__background_wait(tsr__background *b, tsr__error *error)
+{
+  tsr__progress progress = { .rt = b ? b->rt : NULL, .what = TSR__CHECKPOINT };
+  bool stop = false;
+  if (!b || b->process != getpid()) return TSR_OK;
+  pthread_mutex_lock(&b->lock);
+  while (b->running && !b->done && !stop) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += ASK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&b->ended, &b->lock, &until);
+    /* Without the lock: the callback is the user's. */
+    pthread_mutex_unlock(&b->lock);
+    stop = tsr__progress_stops(&progress, 0);
+    pthread_mutex_lock(&b->lock);
+  }
+  if (b->running && b->done) {
+    pthread_join(b->thread, NULL); /* it has nothing left to do but to end */
+    tsr__saving_free(&b->saving);
+    b->saving = (tsr__saving){ .rt = b->rt };
+    b->running = false;
+  }
+  if (!b->running && b->error.status) {
+    tsr__error_set(error, b->error.status, "a save in the background: %s", b->error.text);
+    b->error = (tsr__error){ .status = TSR_OK };
+  }
+  pthread_mutex_unlock(&b->lock);
+  return stop && !error->status ? tsr__cancelled(error, TSR__CHECKPOINT) : error->status;
+}
