@@ -96,7 +96,7 @@ const tool_option tool_options[OPT_COUNT] = {
                    "each size is N times the one before (default 4)" },
   [OPT_TYPE] = { "--type", "TYPE", "i32 i64 f16 bf16 f32 f64", "bench", false,
                  "element type (default f32)" },
-  [OPT_JSON] = { "--json", NULL, NULL, "bench", false, "print JSON" },
+  [OPT_JSON] = { "--json", NULL, NULL, "bench ckpt", false, "print JSON" },
   [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
                     "show the plan and what it moves between devices" },
   [OPT_COMPILE] = { "--compile", NULL, NULL, "function", false,
@@ -363,6 +363,10 @@ static bool check(tool_args *args)
     return mistake(command, "takes the files to read, then the one to write", NULL);
   if (!strcmp(command, "function") && args->file_count != 1)
     return mistake(command, "takes one file, that of a saved function", NULL);
+  if (!strcmp(command, "ckpt") &&
+      (args->file_count != 2 || (strcmp(args->files[0], "ls") && strcmp(args->files[0], "verify"))))
+    return mistake(command, "takes ls or verify, then the folder of a checkpoint or of a step",
+                   NULL);
   if (!strcmp(command, "info") && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
   return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&

@@ -65,6 +65,14 @@ const tool_command tool_commands[] = {
     "  tessera bench collectives --devices cpu:4 --max 64M\n"
     "  tessera run -n 4 tessera bench collectives --only all_reduce --json\n",
     tool_bench },
+  { "ckpt", "ls|verify PATH [--json]", "what a checkpoint has; whether it is as it was saved",
+    "PATH is a folder of steps, of which the newest is taken, or the folder of a step. ls lists "
+    "its "
+    "arrays with types, specs and meshes, and other bytes; no data is read. verify reads all of it "
+    "and compares the checksums; the first that differs is named, and the exit status is 1.",
+    "  tessera ckpt ls ckpt\n"
+    "  tessera ckpt verify ckpt/step_12\n",
+    tool_ckpt },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",

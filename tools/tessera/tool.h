@@ -11,7 +11,8 @@
  *   shard.c     drawings of shardings
  *   launch.c    several processes of one program
  *   bench.c     what collectives take
- *   signature.c saved functions */
+ *   signature.c saved functions
+ *   steps.c     checkpoints */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -126,6 +127,7 @@ int tool_shard(const tool_args *args);
 int tool_run(const tool_args *args);
 int tool_function(const tool_args *args);
 int tool_bench(const tool_args *args);
+int tool_ckpt(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
 
