@@ -238,6 +238,7 @@ static int run_line(const char *name, const char *self)
     if (strcmp(name, lines[i]) == 0) return bench_lines_sorted(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
+  if (strncmp(name, "ckpt", 4) == 0) return bench_checkpoints(name);
   fprintf(stderr, "bench: no line is named %s\n", name);
   return 2;
 }
@@ -301,6 +302,7 @@ int main(int argc, char **argv)
                                        "sort",
                                        "line",
                                        "join",
+                                       "ckpt",
                                        "arrays.1dev",
                                        "arrays.8dev",
                                        "mlp.1dev",

@@ -99,6 +99,8 @@ int bench_mlp_child(void);
 int bench_generated(void);
 int bench_frames_processes(const char *self, const char *tool);
 int bench_frames_child(const char *which); /* what its processes do */
+/* "ckpt.save", "ckpt.restore"; "ckpt": both. */
+int bench_checkpoints(const char *only);
 /* `only` names one program; NULL: all. */
 int bench_arrays(int devices, const char *only);
 
