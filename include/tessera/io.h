@@ -20,7 +20,8 @@ extern "C" {
 TSR_API tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding sharding,
                                    const char *site);
 
-/* Evaluates an array and writes it as a .npy file; bf16, which the format lacks, as f32.
+/* Evaluates an array and writes it as a .npy file; bf16, which the format lacks, as f32. Of an
+ * array on a mesh of several processes process 0 writes the one file, and all return how that went.
  * Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_save_npy_at(tsr_array *array, const char *path,
                                                 const char *site);

@@ -68,6 +68,9 @@ tsr_status tsr__array_ready(tsr_array *a, const char *what, const char *site);
  * this one (terminals.c). `fetches`: the terminal reads elements. Returns `status`. */
 tsr_status tsr__refuse_array(tsr_array *a, tsr_status status, bool fetches, const char *site);
 
+/* Says why a position of an evaluated array has no part here. Returns TSR_EARG. */
+tsr_status tsr__no_part(tsr_array *a, int position, const char *what, const char *site);
+
 /* Checks dtype, shape and sharding of data from outside; records the error. */
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
                                 const tsr_shape *shape, const tsr_sharding *sharding,
@@ -76,6 +79,10 @@ tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dt
 /* A leaf that takes over `value`; where that is NULL an inert array, with the error said. */
 tsr_array *tsr__leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,
                         const char *what, const char *site);
+
+/* Within a run that all processes are in: copies all elements to host memory of one of them, `out`
+ * of which is NULL elsewhere. As tsr__value_fetch. */
+tsr_status tsr__fetch_at(const tsr__value *value, void *out, tsr__error *error);
 
 /* Values of host memory (bool as bytes) as NumPy prints them (print_values.c). */
 void tsr__print_values(tsr__text *out, tsr_dtype dtype, const tsr_shape *shape, const void *data);

@@ -313,8 +313,7 @@ static tsr_status give(tsr_array *a, int position, gift **out, const char *what,
   tsr_scope *home = tsr__home(a);
   if (!site) site = a->node.site;
   if (position < 0 || position >= a->value->part_count || !a->value->parts[position])
-    return tsr__fail(home, site, TSR_EARG, "%s: position %d of %s, expected 0..%d", what, position,
-                     tsr_type_of(a), a->value->part_count - 1);
+    return tsr__no_part(a, position, what, site);
   gift *g = tsr__new(&a->value->rt->heap, sizeof *g);
   if (g) {
     *g = (gift){ .value = a->value, .position = position };

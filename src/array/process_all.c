@@ -321,7 +321,6 @@ tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes, con
   const char *what = "tsr_read_root";
   tsr_status status = tsr__array_ready(a, what, site);
   tsr__together meet;
-  tsr__sight sight = { .rt = NULL };
   if (status) return a ? tsr__together_refuse(a, what, status, site) : status;
   tsr_scope *scope = tsr__home(a);
   tsr_runtime *rt = scope->rt;
@@ -332,11 +331,8 @@ tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes, con
   if (!status && root == meet.own && (bytes != need || (!out && need)))
     status = tsr__error_set(&meet.error, TSR_EARG, "%s%zu bytes for %s, expected exactly %zu",
                             out ? "" : "NULL of ", bytes, tsr_type_of(a), need);
-  const tsr__value *value = a->value;
-  if (!status) status = tsr__see(rt, &value, 1, &sight, &meet.error);
-  const tsr__host_block all = { (tsr__value *)(uintptr_t)value, out, &a->shape, ~0u };
-  if (!status && root == meet.own && need) status = tsr__block_from_value(&all, &meet.error);
-  if (sight.rt) status = tsr__unsee(&sight, status, &meet.error);
+  bool mine = root == meet.own && need;
+  if (!status) status = tsr__fetch_at(a->value, mine ? out : NULL, &meet.error);
   status = tsr__together_end(&meet, status);
   if (!status) return TSR_OK;
   tsr__unname(&meet.error, what);

@@ -112,3 +112,13 @@ tsr_status tsr__block_from_value(const tsr__host_block *block, tsr__error *error
 {
   return copy_block(block, false, error);
 }
+
+/* The others say where their parts lie, and wait until they were read. */
+tsr_status tsr__fetch_at(const tsr__value *value, void *out, tsr__error *error)
+{
+  tsr__sight sight = { .rt = NULL };
+  tsr_status status = tsr__see(value->rt, &value, 1, &sight, error);
+  const tsr__host_block all = { (tsr__value *)(uintptr_t)value, out, &value->shape, ~0u };
+  if (!status && out) status = tsr__block_from_value(&all, error);
+  return tsr__unsee(&sight, status, error);
+}

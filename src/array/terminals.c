@@ -304,6 +304,21 @@ tsr_status tsr_donate_at(tsr_array *a, const char *site)
   return TSR_OK;
 }
 
+tsr_status tsr__no_part(tsr_array *a, int position, const char *what, const char *site)
+{
+  int count = a->value->part_count;
+  if (position < 0 || position >= count)
+    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
+                     "%s: position %d of %s, expected 0..%d", what, position, tsr_type_of(a),
+                     count - 1);
+  int device = tsr__position_device(&a->value->sharding, position);
+  return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
+                   "%s: position %d of %s is of process %d; take those that tsr_local_shard gives, "
+                   "or read the array",
+                   what, position, tsr_type_of(a),
+                   tsr__device_process(tsr__topology_of(a->value->rt), device));
+}
+
 tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const char *site)
 {
   tsr_status status = check_out(a, out, "tsr_shard_view", false, site);
@@ -311,9 +326,7 @@ tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const c
   if (status) return status;
   const tsr__value *value = a->value;
   if (position < 0 || position >= value->part_count || !value->parts[position])
-    return tsr__fail(tsr__home(a), site_of(a, site), TSR_EARG,
-                     "tsr_shard_view: position %d of %s, expected 0..%d", position, tsr_type_of(a),
-                     value->part_count - 1);
+    return tsr__no_part(a, position, "tsr_shard_view", site);
   tsr_shard shard = { .device = tsr__position_device(&value->sharding, position),
                       .data = tsr__value_map(value, position) };
   tsr__value_box(value, position, &shard.box);

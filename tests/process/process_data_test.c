@@ -320,6 +320,9 @@ static void parts_are_of_devices(void)
         for (int64_t c = 0; c < box[3]; c++)
           CHECK(((const float *)shard.data)[r * box[3] + c] == data[(box[0] + r) * 2 + box[1] + c]);
     }
+    tsr_shard none;
+    CHECK_STATUS(tsr_shard_view(a, w.me ? 0 : 7, &none), TSR_EARG, NULL);
+    expect(&w, TSR_EARG, "take those that tsr_local_shard gives");
     /* JAX refuses to read what is not here; here all read together. */
     CHECK_STATUS(tsr_read(a, found, sizeof found), TSR_OK, w.s);
     CHECK_BYTES(found, data, sizeof data);
@@ -553,3 +556,41 @@ static void own_and_global(void)
 }
 
 OVER(own_and_global, own_and_global)
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+/* Written once, by process 0; what goes wrong there is told to all. */
+static void files_are_written_once(void)
+{
+  world w = open_world();
+  float data[44], found[44];
+  for (int i = 0; i < 44; i++) data[i] = (float)i;
+  tsr_sharding on = tsr_on(tsr_mesh_make(w.rt, "x=4,y=2"), "x,y");
+  tsr_array *a = tsr_put(w.s, data, TSR_F32, TSR_SHAPE(11, 4), on);
+  char npy[300], npz[300], one[300], nowhere[400];
+  snprintf(npy, sizeof npy, "%s", test_tmp("a.npy"));
+  snprintf(npz, sizeof npz, "%s", test_tmp("a.npz"));
+  snprintf(nowhere, sizeof nowhere, "%s/none/a.npy", npy);
+  snprintf(one, sizeof one, "%s", w.me ? "/nowhere/to/be/written/by/others.npy" : npy);
+  /* The others' paths are not looked at: they write nothing. */
+  CHECK_STATUS(tsr_save_npy(a, one), TSR_OK, w.s);
+  CHECK_STATUS(tsr_save_npz(w.s, npz, { "a", a }, { "b", tsr_cast(a, TSR_BF16) }), TSR_OK, w.s);
+  CHECK_STATUS(tsr_read(tsr_load_npy(w.s, npy, on), found, sizeof found), TSR_OK, w.s);
+  CHECK_BYTES(found, data, sizeof data);
+  tsr_npz *all = tsr_load_npz(w.s, npz);
+  CHECK_STATUS(tsr_read(tsr_npz_array(all, "a", on), found, sizeof found), TSR_OK, w.s);
+  CHECK_BYTES(found, data, sizeof data);
+  CHECK_STATUS(tsr_read(tsr_npz_array(all, "b", on), found, sizeof found), TSR_OK, w.s);
+  CHECK_BYTES(found, data, sizeof data);
+  CHECK_STATUS(tsr_save_npy(a, nowhere), TSR_EIO, NULL);
+  expect(&w, TSR_EIO, w.me ? "process 0: " : "a.npy/none");
+  CHECK_STATUS(tsr_save_npz(w.s, nowhere, { "a", a }), TSR_EIO, NULL);
+  expect(&w, TSR_EIO, w.me ? "process 0: " : "a.npy/none");
+  /* A file that one process does not find. */
+  a = tsr_load_npy(w.s, w.me == 1 ? nowhere : npy, on);
+  CHECK_STATUS(tsr_read(a, found, sizeof found), TSR_EIO, NULL);
+  expect(&w, TSR_EIO, w.me == 1 ? "a.npy/none" : "process 1: ");
+  close_world(&w);
+}
+
+OVER(files_are_written_once, files_are_written_once)

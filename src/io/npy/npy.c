@@ -71,43 +71,86 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   return array ? array : tsr__make_inert_on(scope, &sharding, site);
 }
 
-tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error)
+/* ---- saving ---------------------------------------------------------------------------------- */
+
+static bool is_all(const tsr_array *array)
+{
+  const tsr_mesh *mesh = array->value->sharding.mesh;
+  return mesh && !mesh->own;
+}
+
+void tsr__npy_begin(tsr__npy_saving *saving, tsr_array *const *arrays, int count,
+                    const tsr__peers_work *work)
+{
+  tsr__error error = { .status = TSR_OK };
+  *saving = (tsr__npy_saving){ .writes = true };
+  for (int i = 0; i < count && !saving->peers; i++)
+    if (is_all(arrays[i])) saving->peers = tsr__peers_of(arrays[i]->value->rt);
+  if (!saving->peers) return;
+  saving->writes = tsr__peers_index(saving->peers) == 0;
+  if (tsr__peers_enter(saving->peers, work, &error)) saving->peers = NULL;
+}
+
+tsr_status tsr__npy_end(const tsr__npy_saving *saving, tsr_status status, tsr__error *error)
+{
+  return saving->peers ? tsr__peers_leave(saving->peers, status, error) : status;
+}
+
+/* What each process has of its own is saved as process 0 has it. */
+static tsr_status fetch(const tsr__npy_saving *saving, const tsr_array *array, void *out,
+                        const char *what, tsr__error *error)
+{
+  if (saving->peers && is_all(array)) return tsr__fetch_at(array->value, out, error);
+  return out ? tsr__value_fetch(array->value, out, what, error) : TSR_OK;
+}
+
+tsr_status tsr__npy_fetch(const tsr__npy_saving *saving, const tsr_array *array, void *out,
+                          const char *what, tsr__error *error)
 {
   /* bf16 has no name in NumPy: it is saved as the f32 that holds it. */
   tsr_dtype own = (tsr_dtype)array->dtype, dtype = tsr__npy_dtype(own);
-  if (own == dtype) return tsr__value_fetch(array->value, out, what, error);
+  if (own == dtype || !out) return fetch(saving, array, out, what, error);
   /* At the end of the memory, from where each is read before its place is written. */
   int64_t count = tsr__shape_count(&array->shape);
   size_t extra = tsr_dtype_size(dtype) - tsr_dtype_size(own);
   void *narrow = (char *)out + (size_t)count * extra;
-  if (tsr__value_fetch(array->value, narrow, what, error)) return error->status;
+  if (fetch(saving, array, narrow, what, error)) return error->status;
   for (int64_t i = 0; i < count; i++)
     tsr__dtype_put_real(dtype, out, i, tsr__dtype_get_real(own, narrow, i));
   return TSR_OK;
 }
 
+/* Writes what the processes have to a file, if this one does. */
+static tsr_status save(const tsr__npy_saving *saving, tsr_array *array, const char *path,
+                       tsr__error *error)
+{
+  tsr_runtime *rt = array->value->rt;
+  tsr__npy file = { .dtype = tsr__npy_dtype((tsr_dtype)array->dtype), .shape = array->shape };
+  tsr__progress progress = { .rt = rt, .what = "npy" };
+  size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size(file.dtype);
+  if (!path || !*path)
+    return tsr__error_set(error, TSR_EARG, "the path is %s; give one", path ? "empty" : "NULL");
+  if (!saving->writes) return tsr__npy_fetch(saving, array, NULL, path, error);
+  /* One byte more, so that nothing to save is no failed allocation. */
+  void *data = tsr__new_raw(&rt->heap, bytes + 1);
+  if (!data) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", bytes);
+  file.data = data;
+  tsr_status status = tsr__npy_fetch(saving, array, data, path, error);
+  if (!status) status = tsr__npy_write(&rt->heap, path, &file, &progress, error);
+  tsr__del(&rt->heap, data, bytes + 1);
+  return status;
+}
+
 tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
 {
+  tsr__npy_saving saving;
+  tsr__error error = { 0 };
   tsr_status status = tsr__array_ready(array, "tsr_save_npy", site);
   if (status) return status;
-  tsr_scope *scope = tsr__home(array);
   if (!site) site = array->node.site;
-  if (!path || !*path)
-    return tsr__fail(scope, site, TSR_EARG, "tsr_save_npy: the path is %s; give one",
-                     path ? "empty" : "NULL");
-  tsr__heap *heap = &scope->rt->heap;
-  tsr_dtype dtype = tsr__npy_dtype((tsr_dtype)array->dtype);
-  size_t bytes = (size_t)tsr__shape_count(&array->shape) * tsr_dtype_size(dtype);
-  /* One byte more, so that nothing to save is no failed allocation. */
-  void *data = tsr__new_raw(heap, bytes + 1);
-  if (!data)
-    return tsr__fail(scope, site, TSR_ENOMEM, "tsr_save_npy: no memory for %zu bytes", bytes);
-  tsr__error error = { 0 };
-  tsr__npy file = { .dtype = dtype, .shape = array->shape, .data = data };
-  tsr__progress progress = { .rt = scope->rt, .what = "npy" };
-  status = tsr__npy_fetch(array, data, path, &error);
-  if (!status) status = tsr__npy_write(heap, path, &file, &progress, &error);
-  if (status) tsr__fail(scope, site, status, "tsr_save_npy: %s", error.text);
-  tsr__del(heap, data, bytes + 1);
-  return status;
+  const tsr__peers_work work = { tsr__hash("tsr_save_npy", 12, 0), "tsr_save_npy", site };
+  tsr__npy_begin(&saving, &array, 1, &work);
+  status = tsr__npy_end(&saving, save(&saving, array, path, &error), &error);
+  return status ? tsr__fail(tsr__home(array), site, status, "tsr_save_npy: %s", error.text)
+                : TSR_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef TSR_IO_NPYFILE_H
 #define TSR_IO_NPYFILE_H
 
-#include "base/base.h"
+#include "execute/execute.h"
 #include "tessera/array.h"
 
 typedef struct tsr__npy {
@@ -24,8 +24,21 @@ typedef struct tsr__npy_file {
 
 /* The dtype that an array of a dtype has in a file: itself, of bf16 f32. */
 tsr_dtype tsr__npy_dtype(tsr_dtype dtype);
-/* Copies an evaluated array to host memory as a file has it (npy.c). */
-tsr_status tsr__npy_fetch(const tsr_array *array, void *out, const char *what, tsr__error *error);
+/* Files of arrays on meshes that all processes have are written by process 0, with the others'
+ * help: a run of all of them, who agree how it went. What has no such mesh each process saves for
+ * itself. (npy.c) */
+typedef struct tsr__npy_saving {
+  tsr__peers *peers; /* NULL: no run */
+  bool writes;
+} tsr__npy_saving;
+/* `count` evaluated arrays, of which one on such a mesh suffices. */
+void tsr__npy_begin(tsr__npy_saving *saving, tsr_array *const *arrays, int count,
+                    const tsr__peers_work *work);
+tsr_status tsr__npy_end(const tsr__npy_saving *saving, tsr_status status, tsr__error *error);
+/* Copies an evaluated array to host memory as a file has it; `out` is NULL in processes that only
+ * take part. */
+tsr_status tsr__npy_fetch(const tsr__npy_saving *saving, const tsr_array *array, void *out,
+                          const char *what, tsr__error *error);
 
 /* Opens a file of version 1, 2 or 3 and reads its header; bytes behind the array are ignored.
  * Errors: TSR_EIO, TSR_EPARSE (damaged or cut off), TSR_EDTYPE, TSR_ESHAPE (overflow),

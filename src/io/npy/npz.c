@@ -154,17 +154,26 @@ static tsr_status check_items(tsr_scope *scope, const char *path, const tsr_npz_
   return error->status;
 }
 
+/* An archive that is being written; the writer is idle in processes that only take part. */
+typedef struct saving {
+  tsr__npy_saving by;
+  tsr__zip_writer writer;
+  const char *path;
+  tsr__progress *progress;
+} saving;
+
 /* Writes one array, through the host. */
-static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr_npz_item *item,
-                            tsr__progress *progress, tsr__error *error)
+static tsr_status put_array(saving *to, const tsr_npz_item *item, tsr__error *error)
 {
+  tsr__zip_writer *writer = &to->writer;
   char header[TSR__NPY_HEADER], *name;
   tsr__npy_sizes sizes;
   tsr_array *array = item->array;
   tsr__npy npy = { .dtype = tsr__npy_dtype((tsr_dtype)array->dtype), .shape = array->shape };
+  if (!to->by.writes) return tsr__npy_fetch(&to->by, array, NULL, to->path, error);
   /* The name and ".npy" behind it, which NumPy takes off again. */
   size_t stem = strlen(item->name);
-  if (tsr__npy_header(path, &npy, header, &sizes, error)) return error->status;
+  if (tsr__npy_header(to->path, &npy, header, &sizes, error)) return error->status;
   /* Bytes and a place more, so that no elements are no failed allocation. */
   char *data = tsr__new_raw(writer->heap, sizes.data + 1);
   name = tsr__new(writer->heap, stem + 5);
@@ -173,9 +182,9 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
     memcpy(name + stem, ".npy", 4);
     /* A member's checksum stands before its bytes, so all of it must be here first. */
     uint32_t crc = tsr__zip_crc(0, header, sizes.header, NULL);
-    bool read = !tsr__npy_fetch(array, data, path, error);
-    if (read) crc = tsr__zip_crc(crc, data, sizes.data, progress);
-    if (read && tsr__progress_stops(progress, 0)) tsr__cancelled(error, path);
+    bool read = !tsr__npy_fetch(&to->by, array, data, to->path, error);
+    if (read) crc = tsr__zip_crc(crc, data, sizes.data, to->progress);
+    if (read && tsr__progress_stops(to->progress, 0)) tsr__cancelled(error, to->path);
     else if (read &&
              !tsr__zip_add(writer, name, (int64_t)(sizes.header + sizes.data), crc, error) &&
              !tsr__out_put(writer->out, header, sizes.header, error))
@@ -188,22 +197,41 @@ static tsr_status put_array(tsr__zip_writer *writer, const char *path, const tsr
   return error->status;
 }
 
+/* The arrays of items, in the scope; NULL without memory. */
+static tsr_array **arrays_of(tsr_scope *scope, const tsr_npz_item *items, int count)
+{
+  tsr_array **out = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *out);
+  for (int i = 0; out && i < count; i++) out[i] = items[i].array;
+  return out;
+}
+
+static tsr_status save(saving *to, tsr_scope *scope, const tsr_npz_item *items, int count,
+                       tsr__error *error)
+{
+  tsr__out_opts opts = { .progress = to->progress };
+  tsr_status status = TSR_OK;
+  if (to->by.writes) status = tsr__zip_begin(&scope->rt->heap, to->path, &opts, &to->writer, error);
+  for (int i = 0; i < count && !status; i++) status = put_array(to, &items[i], error);
+  tsr_status ended = to->by.writes ? tsr__zip_end(&to->writer, !status, error) : TSR_OK;
+  return status ? status : ended;
+}
+
 tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_item *items,
                              int count, const char *site)
 {
   tsr__error error = { 0 };
-  tsr__zip_writer writer = { 0 };
   if (!scope || scope->inert) return TSR_ENOMEM;
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
-  tsr__out_opts opts = { .progress = &progress };
+  saving to = { .path = path, .progress = &progress };
   tsr_status status = check_items(scope, path, items, count, &error);
   for (int i = 0; i < count && !status; i++)
     /* Before the file is begun: arrays that fail leave nothing behind, and have recorded why. */
     if ((status = tsr__array_ready(items[i].array, "tsr_save_npz", site))) return status;
-  if (!status) status = tsr__zip_begin(&scope->rt->heap, path, &opts, &writer, &error);
-  for (int i = 0; i < count && !status; i++)
-    status = put_array(&writer, path, &items[i], &progress, &error);
-  tsr_status ended = tsr__zip_end(&writer, !status, &error);
-  if (!status) status = ended;
+  tsr_array **arrays = status ? NULL : arrays_of(scope, items, count);
+  if (!status && !arrays) status = tsr__error_set(&error, TSR_ENOMEM, "no memory for a list");
+  if (status) return tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text);
+  const tsr__peers_work work = { tsr__hash("tsr_save_npz", 12, 0), "tsr_save_npz", site };
+  tsr__npy_begin(&to.by, arrays, count, &work);
+  status = tsr__npy_end(&to.by, save(&to, scope, items, count, &error), &error);
   return status ? tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text) : TSR_OK;
 }
