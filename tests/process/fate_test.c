@@ -452,6 +452,38 @@ TEST(who_is_waited_for_is_named_and_given_up)
   free(said);
 }
 
+static int waits_for_the_stopped(tsr_runtime *rt, int index)
+{
+  double sum = 0;
+  tsr_scope *s = tsr_scope_open(rt);
+  CHECK_STATUS(total(s, rt, &sum), TSR_OK, s);
+  if (index == VICTIM) raise(SIGSTOP);
+  CHECK_STATUS(total(s, rt, &sum), TSR_EPEER, s);
+  CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
+  CHECK_STR_HAS(tsr_message(s), "it gave no sign of life for 6 s");
+  tsr_scope_clear(s);
+  tsr_runtime_close(rt);
+  return 0;
+}
+
+/* Named after two missed signs of life, given up after .stall_timeout. */
+TEST(who_is_stopped_is_named_before_it_is_given_up)
+{
+  pid_t ids[COUNT];
+  setenv("TSR_STALL_TIMEOUT", "6", 1);
+  start_all(ids, waits_for_the_stopped);
+  for (int i = 0; i < COUNT; i++)
+    if (i != VICTIM) CHECK_I64(fixture_end(ids[i]), 0);
+  kill(ids[VICTIM], SIGKILL);
+  CHECK_I64(fixture_end(ids[VICTIM]), 128 + SIGKILL);
+  char *said = said_by(1);
+  const char *named = strstr(said, "tessera: process 2 gives no sign of life: process 1 waits for "
+                                   "process 2 in run "),
+             *given_up = strstr(said, "it gave no sign of life for 6 s");
+  if (!named || !given_up || named > given_up) FAIL("%s", said);
+  free(said);
+}
+
 /* ---- programs that a process starts ---------------------------------------------------------- */
 
 /* This test itself, as such a program. */
