@@ -116,6 +116,24 @@ typedef struct tsr_binary_args {
 TSR_API tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path,
                                            const tsr_binary_args *args, const char *site);
 
+typedef struct tsr_tfrecord_args {
+  size_t size;
+  /* Features by name: f32 of a list of floats, i64 of one of integers, u8 of bytes, those of
+   * several values one after the other; each has as many values as the shape has elements. */
+  tsr_record_field fields[TSR_MAX_FIELDS];
+  bool defaults;  /* zeros where a message lacks a feature; else that is an error */
+  bool unchecked; /* messages are not compared with their checksums; lengths always are */
+} tsr_tfrecord_args;
+
+/* tf.Example messages in a TFRecord file that is not compressed, or in all files of a pattern in
+ * order of their names: tsr_source_tfrecord(s, "train-*.tfrecord", .fields = { { "image", TSR_U8,
+ * TSR_SHAPE(32, 32, 3) }, { "label", TSR_I64, TSR_SCALAR } }). The files are walked along once, for
+ * the places of their records, 8 bytes each; records are read when they are needed. Errors:
+ * TSR_EIO, TSR_EPARSE (damaged or cut off, with file, record and byte), TSR_EARG, TSR_EDTYPE,
+ * TSR_ECANCELLED. Returns a source owned by the scope. Local. */
+TSR_API tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
+                                             const tsr_tfrecord_args *args, const char *site);
+
 /* How many records a source has; 0 of an inert one. Local. */
 TSR_API int64_t tsr_source_count(const tsr_source *source);
 /* How many fields a record has. Local. */
@@ -377,6 +395,11 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
 #define tsr_source_binary(...) TSR_SOURCE_BINARY_(__VA_ARGS__, .size = sizeof(tsr_binary_args))
 #define TSR_SOURCE_BINARY_(scope, path, ...) \
   tsr_source_binary_with((scope), (path), &(tsr_binary_args){ __VA_ARGS__ }, TSR_HERE)
+/* tsr_source_tfrecord(s, "x.tfrecord", .fields = { ... }) */
+#define tsr_source_tfrecord(...) \
+  TSR_SOURCE_TFRECORD_(__VA_ARGS__, .size = sizeof(tsr_tfrecord_args))
+#define TSR_SOURCE_TFRECORD_(scope, path, ...) \
+  tsr_source_tfrecord_with((scope), (path), &(tsr_tfrecord_args){ __VA_ARGS__ }, TSR_HERE)
 /* tsr_source_split(source, .part = 0, .parts = 4) */
 #define tsr_source_split(...) \
   tsr_source_split_with(      \

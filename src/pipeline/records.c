@@ -103,6 +103,21 @@ int tsr__column_find(const tsr__column *columns, int count, const char *name)
   return -1;
 }
 
+int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__error *error)
+{
+  int count = 0;
+  for (; count < TSR_MAX_FIELDS && fields[count].name && !error->status; count++) {
+    columns[count] = (tsr__column){ .name = fields[count].name,
+                                    .dtype = fields[count].dtype,
+                                    .shape = fields[count].shape };
+    if (!tsr__column_check(&columns[count], error) &&
+        tsr__column_find(columns, count, columns[count].name) >= 0)
+      tsr__error_set(error, TSR_EARG, "the name '%.80s' stands twice", columns[count].name);
+  }
+  if (!count) tsr__error_set(error, TSR_EARG, "no .fields; say what a record has");
+  return error->status ? 0 : count;
+}
+
 void tsr__column_text(const tsr__column *column, tsr__text *out)
 {
   tsr__text_add(out, "%s %s[", column->name, tsr_dtype_name(column->dtype));

@@ -116,6 +116,8 @@ tsr_scope *tsr__records_scope(tsr_source *const *sources, int count);
 
 /* Checks name, dtype and shape of a column and sets its bytes. */
 tsr_status tsr__column_check(tsr__column *column, tsr__error *error);
+/* Columns of fields up to the first without a name; 0 with the error set. */
+int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__error *error);
 int tsr__column_find(const tsr__column *columns, int count, const char *name);
 /* Whether two sources have the same columns in the same order; the error says what differs. */
 tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__error *error);

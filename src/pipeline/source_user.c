@@ -53,22 +53,6 @@ static void about_user(const tsr_source *source, tsr__text *out)
 
 static const tsr__records_ops user_ops = { "callback", read_user, NULL, about_user, NULL };
 
-/* Columns of fields up to the first without a name; 0 with the error set. */
-static int columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__error *error)
-{
-  int count = 0;
-  for (; count < TSR_MAX_FIELDS && fields[count].name && !error->status; count++) {
-    columns[count] = (tsr__column){ .name = fields[count].name,
-                                    .dtype = fields[count].dtype,
-                                    .shape = fields[count].shape };
-    if (!tsr__column_check(&columns[count], error) &&
-        tsr__column_find(columns, count, columns[count].name) >= 0)
-      tsr__error_set(error, TSR_EARG, "the name '%.80s' stands twice", columns[count].name);
-  }
-  if (!count) tsr__error_set(error, TSR_EARG, "no .fields; say what a record has");
-  return error->status ? 0 : count;
-}
-
 tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback_args *given,
                                      const char *site)
 {
@@ -83,7 +67,7 @@ tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback
     else if (args.count < 0 || args.count >= INT64_C(1) << 62)
       tsr__error_set(&error, TSR_EARG, "%lld records, expected 0 to 2^62 - 1",
                      (long long)args.count);
-    else count = columns_of(args.fields, columns, &error);
+    else count = tsr__columns_of(args.fields, columns, &error);
   }
   const char *name = args.name ? args.name : "callback";
   name = tsr__arena_text(&scope->arena, name, strlen(name));
@@ -318,7 +302,7 @@ tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path, const tsr
                      "%lld, %lld and %lld bytes of header, footer and skipped, "
                      "expected 0 or more",
                      (long long)args.header, (long long)args.footer, (long long)args.skipped);
-    else count = columns_of(args.fields, columns, &error);
+    else count = tsr__columns_of(args.fields, columns, &error);
   }
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = { call, site, &binary_ops, sizeof(binary_source), 0, columns, count,

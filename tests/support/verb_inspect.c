@@ -182,13 +182,16 @@ void verb_more_sources(struct verb_run *r)
   tsr_source *bytes = tsr_source_binary(r->s, test_tmp("odd.npy"), .skipped = 1,
                                         .fields = { { "byte", TSR_U8, { 0 } } });
   made = tsr_source_filter(tsr_source_split(made, .part = 0, .parts = 1), not_two);
-  tsr_source *all = tsr_source_zip(made, rows, bytes);
+  tsr_source *examples = tsr_source_tfrecord(r->s, test_file("golden/files/examples_1.tfrecord"),
+                                             .fields = { { "label", TSR_I64, { 0 } } });
+  tsr_source *all = tsr_source_zip(made, rows, bytes, examples);
   tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 4, .on = r->at, .threads = -1);
   tsr_batch *b = tsr_pipeline_next(p);
   if (b) {
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "made")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "y")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "byte")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "label")));
   }
   tsr_batch_release(b);
   tsr_status status = tsr_pipeline_close(p);

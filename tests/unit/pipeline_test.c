@@ -799,3 +799,118 @@ TEST(files_of_fixed_records)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+/* ---- TFRecord -------------------------------------------------------------------------------- */
+
+static tsr_source *examples_of(tsr_scope *s, const char *path)
+{
+  return tsr_source_tfrecord(s, path,
+                             .fields = { { "image", TSR_U8, TSR_SHAPE(2, 3) },
+                                         { "weights", TSR_F32, TSR_SHAPE(3) },
+                                         { "label", TSR_I64, { 0 } } });
+}
+
+/* Messages that protobuf encoded, packed and not (tests/golden/make_tfrecords.py has what is in
+ * them), over two files. */
+TEST(examples_of_tensorflow)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *all = examples_of(s, test_file("golden/files/examples_*.tfrecord"));
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK_I64(tsr_source_count(all), 12);
+  for (int shuffle = 0; shuffle < 2; shuffle++) {
+    tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 5, .shuffle = shuffle, .ids = true,
+                                        .on = tsr_on(mesh, "data"));
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      uint8_t image[5][6];
+      float weights[5][3];
+      int64_t label[5];
+      size_t rows = (size_t)tsr_batch_row_count(b);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "image"), image, rows * 6), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "weights"), weights, rows * 12), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "label"), label, rows * 8), TSR_OK, s);
+      for (size_t i = 0; i < rows; i++) {
+        int64_t n = tsr_batch_ids(b)[i];
+        CHECK_I64(label[i], -n);
+        for (int k = 0; k < 6; k++) CHECK_I64(image[i][k], 6 * n + k);
+        for (int k = 0; k < 3; k++) CHECK_F32_BITS(weights[i][k], (float)n / 4 - (float)k);
+      }
+    }
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Reads a file to its end: how many records came, and the status. */
+static tsr_status read_examples(tsr_scope *s, const char *path, int64_t *count)
+{
+  tsr_source *source = examples_of(s, path);
+  *count = 0;
+  if (tsr_scope_status(s)) return tsr_scope_status(s);
+  tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 1, .threads = -1);
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) ++*count;
+  return tsr_pipeline_close(p);
+}
+
+/* A byte that changes is found; any end is an error or a whole number of records. */
+TEST(damaged_examples)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  size_t size;
+  char *whole = test_read(test_file("golden/files/examples_1.tfrecord"), &size);
+  const char *path = test_tmp("x.tfrecord");
+  size_t each = size / 7; /* records of one length, but for the labels' ten bytes */
+  for (size_t i = 0; i < size; i += test_quick() ? 29 : 5) {
+    tsr_scope *s = tsr_scope_open(rt);
+    int64_t count;
+    whole[i] ^= 0x10;
+    test_write(path, whole, size);
+    CHECK_STATUS(read_examples(s, path, &count), TSR_EPARSE, s);
+    CHECK_STR_HAS(tsr_message(s), "x.tfrecord: record ");
+    CHECK(count <= (int64_t)(i / each) + 1);
+    whole[i] ^= 0x10;
+    test_write(path, whole, i);
+    tsr_status status = read_examples(s, path, &count);
+    CHECK(status == TSR_OK ? count < 7 : status == TSR_EPARSE);
+    tsr_scope_close(s);
+  }
+  free(whole);
+  tsr_runtime_close(rt);
+}
+
+/* Messages whose checksums hold and that are not what was asked for. */
+TEST(other_examples)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *path = test_file("golden/files/examples_1.tfrecord");
+  static const struct {
+    tsr_record_field field;
+    const char *says;
+  } cases[] = { { { "none", TSR_F32, { 0 } }, "there is no feature none" },
+                { { "label", TSR_F32, { 0 } }, "feature label is a list of integers" },
+                { { "image", TSR_U8, { 0 } }, "feature image has 6 values, expected 1" },
+                { { "weights", TSR_F32, { 1, { 4 } } }, "feature weights has 3 values" } };
+  for (int i = 0; i < 4; i++) {
+    tsr_source *source = tsr_source_tfrecord(s, path, .fields = { cases[i].field });
+    tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 2);
+    CHECK(!tsr_pipeline_next(p));
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_EPARSE, NULL);
+    CHECK_STR_HAS(tsr_message(s), cases[i].says);
+    tsr_scope_clear(s);
+  }
+  tsr_source *zeros = tsr_source_tfrecord(s, path, .defaults = true,
+                                          .fields = { { "none", TSR_F32, TSR_SHAPE(2) } });
+  tsr_pipeline *p = tsr_pipeline_open(zeros, .batch_size = 7);
+  tsr_batch *b = tsr_pipeline_next(p);
+  double sum = 1;
+  CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_abs(tsr_batch_field(b, "none"))), &sum), TSR_OK, s);
+  CHECK_F64_BITS(sum, 0);
+  tsr_batch_release(b);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}

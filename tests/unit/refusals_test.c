@@ -1453,6 +1453,10 @@ static void pipelines(void)
   NO_SOURCE(tsr_source_binary(s, "there/is/none.bin", .fields = { { "x", TSR_U8, { 0 } } }));
   NO_SOURCE(tsr_source_binary(s, "a.npz", .header = -1));
   NO_SOURCE(tsr_source_binary(s, "a.npz", .fields = { { "x", TSR_U8, TSR_SHAPE(1000) } }));
+  NO_SOURCE(tsr_source_tfrecord(s, NULL, .defaults = true));
+  NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .defaults = true));
+  NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .fields = { { "x", TSR_F64, { 0 } } }));
+  NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .fields = { { "x", TSR_U8, { 0 } } }));
   NO_SOURCE(tsr_source_split(four, .part = 4, .parts = 4));
   NO_SOURCE(tsr_source_filter(four, NULL));
   NO_SOURCE(tsr_source_filter(tsr_source_shuffle(four, .seed = 1), no_test));

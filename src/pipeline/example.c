@@ -1,0 +1,196 @@
+/* The wire format of tf.Example, as far as its messages need it.
+ *
+ *   Example { 1: Features { 1: entry { 1: name, 2: Feature } ... } }
+ *   Feature { 1: list of bytes | 2: of floats | 3: of integers }, each { 1: value ... }
+ *
+ * Values stand one by one or packed, which may mix. Nothing is believed: every length is compared
+ * with what is left of the message around it. */
+#include "pipeline/example.h"
+
+typedef struct span {
+  const unsigned char *at, *end;
+} span;
+
+/* A field: its number, and its value or its bytes. */
+typedef struct field {
+  uint64_t number;
+  int wire; /* 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
+  uint64_t value;
+  span bytes;
+} field;
+
+static bool take_varint(span *s, uint64_t *out)
+{
+  uint64_t value = 0;
+  for (int shift = 0; shift < 70 && s->at < s->end; shift += 7) {
+    unsigned char byte = *s->at++;
+    if (shift < 64) value |= (uint64_t)(byte & 127) << shift;
+    if (byte < 128) {
+      *out = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool take_bytes(span *s, uint64_t length, span *out)
+{
+  if (length > (uint64_t)(s->end - s->at)) return false;
+  *out = (span){ s->at, s->at + length };
+  s->at += length;
+  return true;
+}
+
+/* The next field; false: it is broken. */
+static bool take_field(span *s, field *out)
+{
+  uint64_t tag, length;
+  if (!take_varint(s, &tag)) return false;
+  *out = (field){ .number = tag >> 3, .wire = (int)(tag & 7) };
+  switch (out->wire) {
+  case 0: return take_varint(s, &out->value);
+  case 1: return take_bytes(s, 8, &out->bytes);
+  case 2: return take_varint(s, &length) && take_bytes(s, length, &out->bytes);
+  case 5: return take_bytes(s, 4, &out->bytes);
+  default: return false;
+  }
+}
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* Values as they come, to the cell while there is room; `count` is of all. */
+typedef struct sink {
+  char *to;
+  int64_t room, count;
+} sink;
+
+static void put_value(sink *out, const void *value, size_t size)
+{
+  if (out->to && out->count < out->room) memcpy(out->to + (size_t)out->count * size, value, size);
+  out->count++;
+}
+
+static bool take_floats(const field *f, sink *out)
+{
+  if (f->wire != 2 && f->wire != 5) return false;
+  span s = f->bytes;
+  for (; s.end - s.at >= 4; s.at += 4) {
+    uint32_t bits = (uint32_t)s.at[0] | (uint32_t)s.at[1] << 8 | (uint32_t)s.at[2] << 16 |
+                    (uint32_t)s.at[3] << 24;
+    put_value(out, &bits, sizeof bits);
+  }
+  return s.at == s.end;
+}
+
+static bool take_integers(const field *f, sink *out)
+{
+  uint64_t value;
+  if (f->wire == 0) put_value(out, &f->value, sizeof f->value);
+  if (f->wire != 2) return f->wire == 0;
+  for (span s = f->bytes; s.at < s.end;) {
+    if (!take_varint(&s, &value)) return false;
+    put_value(out, &value, sizeof value);
+  }
+  return true;
+}
+
+/* The bytes of all values, one after the other. */
+static bool take_texts(const field *f, sink *out)
+{
+  if (f->wire != 2) return false;
+  int64_t length = f->bytes.end - f->bytes.at;
+  if (out->to && length <= out->room - out->count)
+    memcpy(out->to + out->count, f->bytes.at, (size_t)length);
+  out->count += length;
+  return true;
+}
+
+/* ---- features -------------------------------------------------------------------------------- */
+
+static tsr_status broken(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EPARSE, "the message is no tf.Example");
+}
+
+/* A feature into its cell: the last list of it counts. */
+static tsr_status take_feature(const tsr__column *column, span s, char *to, tsr__error *error)
+{
+  static const char *const kinds[] = { "none", "bytes", "floats", "integers" };
+  uint64_t wanted = column->dtype == TSR_F32 ? 2 : column->dtype == TSR_I64 ? 3 : 1, kind = 0;
+  size_t size = tsr_dtype_size(column->dtype);
+  sink out = { .to = to, .room = (int64_t)(column->bytes / size) };
+  field list, value;
+  while (s.at < s.end) {
+    if (!take_field(&s, &list)) return broken(error);
+    if (list.number < 1 || list.number > 3) continue;
+    if (list.wire != 2) return broken(error);
+    kind = list.number;
+    out.count = 0;
+    while (kind == wanted && list.bytes.at < list.bytes.end) {
+      if (!take_field(&list.bytes, &value)) return broken(error);
+      if (value.number != 1) continue;
+      bool fine = wanted == 2   ? take_floats(&value, &out)
+                  : wanted == 3 ? take_integers(&value, &out)
+                                : take_texts(&value, &out);
+      if (!fine) return broken(error);
+    }
+  }
+  if (kind != wanted)
+    return tsr__error_set(error, TSR_EPARSE, "feature %.80s is a list of %s, expected %s",
+                          column->name, kinds[kind], kinds[wanted]);
+  if (out.count != out.room)
+    return tsr__error_set(error, TSR_EPARSE, "feature %.80s has %lld values, expected %lld",
+                          column->name, (long long)out.count, (long long)out.room);
+  return TSR_OK;
+}
+
+static int find_column(const tsr__example *e, span name)
+{
+  size_t length = (size_t)(name.end - name.at);
+  for (int c = 0; c < e->count; c++)
+    if (strlen(e->columns[c].name) == length && !memcmp(e->columns[c].name, name.at, length))
+      return c;
+  return -1;
+}
+
+/* An entry of the map: its name and its feature, in either order. */
+static tsr_status take_entry(const tsr__example *e, span s, bool *met, tsr__error *error)
+{
+  span name = { NULL, NULL }, feature = { NULL, NULL };
+  field f;
+  while (s.at < s.end) {
+    if (!take_field(&s, &f)) return broken(error);
+    if (f.number == 1 && f.wire == 2) name = f.bytes;
+    else if (f.number == 2 && f.wire == 2) feature = f.bytes;
+  }
+  int c = find_column(e, name);
+  if (c < 0 || !e->to[c]) return TSR_OK;
+  met[c] = true;
+  return take_feature(&e->columns[c], feature, e->to[c], error);
+}
+
+tsr_status tsr__example_read(const tsr__example *e, tsr__error *error)
+{
+  bool met[TSR_MAX_FIELDS] = { false };
+  span s = { e->message, e->message + e->length };
+  field features, entry;
+  while (s.at < s.end && !error->status) {
+    if (!take_field(&s, &features)) return broken(error);
+    if (features.number != 1) continue;
+    if (features.wire != 2) return broken(error);
+    while (features.bytes.at < features.bytes.end && !error->status) {
+      if (!take_field(&features.bytes, &entry)) return broken(error);
+      if (entry.number != 1) continue;
+      if (entry.wire != 2) return broken(error);
+      take_entry(e, entry.bytes, met, error);
+    }
+  }
+  for (int c = 0; c < e->count && !error->status; c++) {
+    if (!e->to[c] || met[c]) continue;
+    if (!e->defaults)
+      return tsr__error_set(error, TSR_EPARSE, "there is no feature %.80s; .defaults takes zeros",
+                            e->columns[c].name);
+    memset(e->to[c], 0, e->columns[c].bytes);
+  }
+  return error->status;
+}
