@@ -72,6 +72,19 @@ static double run_once(const job *j, tsr_frame *table, tsr_scope *outer, double 
   return fine ? seconds : -1;
 }
 
+/* Processor seconds of all processes since each had worked so long. */
+static double cpu_of_all(tsr_runtime *rt, tsr_scope *s, double before)
+{
+  int64_t all = (int64_t)((bench_cpu() - before) * 1e6);
+  if (tsr_process_count(rt) > 1) {
+    tsr_status status = tsr_store_add(s, "cpu", all, &all);
+    if (!status) status = tsr_sync(s, "added");
+    if (!status) status = tsr_store_add(s, "cpu", 0, &all);
+    if (status) return -1;
+  }
+  return (double)all * 1e-6;
+}
+
 int bench_frames_child(const char *which)
 {
   const job *j = &jobs[strcmp(which, jobs[0].name) != 0];
@@ -82,20 +95,29 @@ int bench_frames_child(const char *which)
   tsr_frame *table = tsr_frame_keep(s, j->table(s, on));
   bool fine = !tsr_scope_status(s);
   if (!fine) fprintf(stderr, "frames.4proc: %s\n", tsr_message(s));
+  double before = 0;
   for (int r = -1; r < RUNS && fine; r++) {
+    if (r == 0) before = bench_cpu();
     double seconds = run_once(j, table, s, sum);
     fine = seconds >= 0;
     if (r >= 0) times[r] = seconds;
   }
+  double cpu = fine ? cpu_of_all(rt, s, before) / RUNS : -1;
   if (fine && !tsr_process_index(rt))
-    printf("took %.9f with %.17g %.17g %.17g\n", bench_median(times, RUNS), sum[0], sum[1], sum[2]);
+    printf("took %.9f %.9f with %.17g %.17g %.17g\n", bench_median(times, RUNS), cpu, sum[0],
+           sum[1], sum[2]);
   fflush(stdout);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
   return !fine;
 }
 
-static bool run_child(const char *command, double *seconds, double sum[3])
+/* What a child says: seconds and processor seconds of a run, and the sums. */
+typedef struct turn_of {
+  double seconds[BENCH_ROUNDS], cpu[BENCH_ROUNDS], sum[3];
+} turn_of;
+
+static bool run_child(const char *command, int turn, turn_of *to)
 {
   char line[256];
   bool found = false;
@@ -103,8 +125,10 @@ static bool run_child(const char *command, double *seconds, double sum[3])
   if (!out) return false;
   while (fgets(line, sizeof line, out)) {
     const char *at = strstr(line, "took ");
+    double *sum = to->sum;
     if (at)
-      found = sscanf(at, "took %lf with %lf %lf %lf", seconds, &sum[0], &sum[1], &sum[2]) == 4;
+      found = sscanf(at, "took %lf %lf with %lf %lf %lf", &to->seconds[turn], &to->cpu[turn],
+                     &sum[0], &sum[1], &sum[2]) == 5;
   }
   return pclose(out) == 0 && found;
 }
@@ -115,20 +139,22 @@ int bench_frames_processes(const char *self, const char *tool)
   if (!bench_table_csv()) return 1;
   for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
     char alone[2048], several[2048], name[64];
-    double own[BENCH_ROUNDS], other[BENCH_ROUNDS], sum[2][3];
+    turn_of own, other;
     snprintf(alone, sizeof alone, "'%s' --frames '%s'", self, jobs[i].name);
     snprintf(several, sizeof several, "'%s' run -n 4 '%s' --frames '%s'", tool, self, jobs[i].name);
     for (int turn = 0; turn < TURNS; turn++) {
-      bool good = run_child(several, &own[turn], sum[0]) && run_child(alone, &other[turn], sum[1]);
-      if (good && !memcmp(sum[0], sum[1], sizeof sum[0])) continue;
+      bool good = run_child(several, turn, &own) && run_child(alone, turn, &other);
+      if (good && !memcmp(own.sum, other.sum, sizeof own.sum)) continue;
       fprintf(stderr, "frames.4proc: %s: %s\n", jobs[i].name,
               good ? "results differ" : "a process failed");
       return 1;
     }
-    double ours = bench_median(own, TURNS), theirs = bench_median(other, TURNS);
+    double ours = bench_median(own.seconds, TURNS), theirs = bench_median(other.seconds, TURNS);
+    double cpu = bench_median(own.cpu, TURNS), its = bench_median(other.cpu, TURNS);
     snprintf(name, sizeof name, "frames.4proc %s", jobs[i].name);
     bench_line(name, ours * 1e3, "1 process, cpu:4", theirs * 1e3, -1, "ms");
-    printf("    %.2f times one process, the bar is %.2f\n", ours / theirs, jobs[i].bar);
+    printf("    %.2f times one process, the bar is %.2f; processor time %.0f ms, %.2f times\n",
+           ours / theirs, jobs[i].bar, cpu * 1e3, cpu / its);
   }
   return 0;
 }
