@@ -238,6 +238,15 @@ static void release_tfrecord(tsr_source *source)
 static const tsr__records_ops tfrecord_ops = { "tfrecord", read_tfrecord, NULL, about_tfrecord,
                                                release_tfrecord };
 
+/* The lists that a feature may be: floats, int64s, bytes. */
+static bool is_feature(tsr_dtype dtype)
+{
+  static const tsr_dtype lists[] = { TSR_F32, TSR_I64, TSR_U8 };
+  for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+    if (lists[i] == dtype) return true;
+  return false;
+}
+
 tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
                                      const tsr_tfrecord_args *given, const char *site)
 {
@@ -252,7 +261,7 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
     else count = tsr__columns_of(args.fields, columns, &error);
   }
   for (int c = 0; c < count && !error.status; c++)
-    if (columns[c].dtype != TSR_F32 && columns[c].dtype != TSR_I64 && columns[c].dtype != TSR_U8)
+    if (!is_feature(columns[c].dtype))
       tsr__error_set(&error, TSR_EDTYPE,
                      "field %.80s is of %s; features are f32, i64, or u8 for bytes",
                      columns[c].name, tsr_dtype_name(columns[c].dtype));
