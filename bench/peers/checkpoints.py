@@ -13,9 +13,9 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["JAX_PLATFORMS"] = "cpu"
 shape = (size // 16 // 4 // 1024, 1024)
 try:
+    import numpy as np
     if kind == "orbax":
         import jax
-        import numpy as np
         import orbax.checkpoint as ocp
         from jax.sharding import Mesh, NamedSharding, PartitionSpec
     else:
@@ -23,6 +23,11 @@ try:
         import torch.distributed.checkpoint as dcp
 except ImportError:
     sys.exit("missing")
+
+
+def numbers(i):
+    """Of which nothing can be packed away."""
+    return np.random.default_rng(i).random(shape, np.float32)
 
 
 def force():
@@ -36,7 +41,7 @@ def force():
 
 if kind == "orbax":
     place = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), PartitionSpec("data"))
-    tree = {f"w{i}": jax.device_put(np.full(shape, i, np.float32), place) for i in range(16)}
+    tree = {f"w{i}": jax.device_put(numbers(i), place) for i in range(16)}
     checkpointer = ocp.StandardCheckpointer()
 
     def save():
@@ -48,7 +53,7 @@ if kind == "orbax":
         like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place), tree)
         jax.block_until_ready(checkpointer.restore(path, like))
 else:
-    tree = {f"w{i}": torch.full(shape, float(i)) for i in range(16)}
+    tree = {f"w{i}": torch.from_numpy(numbers(i)) for i in range(16)}
 
     def save():
         shutil.rmtree(path, ignore_errors=True)

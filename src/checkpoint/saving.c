@@ -153,13 +153,15 @@ tsr_status tsr__saving_blob(tsr__saving *s, const tsr_blob_item *blob, tsr__erro
 
 /* ---- where it goes --------------------------------------------------------------------------- */
 
+/* As many as threads write at once; more would only be more to force to the disk. */
 static int file_count(const tsr__saving *s)
 {
-  int64_t total = 0;
+  int64_t total = 0, most = tsr__worker_count(s->rt);
   for (size_t i = 0; i < s->catalog.pieces; i++) total += s->catalog.piece[i].bytes;
   int64_t files = total / FILE_LEAST + 1;
   if (!s->catalog.pieces) return 0;
-  return files < FILES_MOST ? (int)files : FILES_MOST;
+  if (most > FILES_MOST) most = FILES_MOST;
+  return (int)(files < most ? files : most);
 }
 
 static bool make_files(tsr__saving *s, const char *id)
@@ -305,7 +307,6 @@ static void write_block(write_job *job, int64_t at, int worker)
   s->catalog.sum[piece->sum + task->block] = tsr__crc32c(0, from, (size_t)length);
   int fd = s->fd[piece->file];
   if (tsr__sys_write_all(fd, from, (size_t)length, piece->at + start)) job_fails(job, piece->file);
-  else tsr__sys_write_soon(fd, piece->at + start, (size_t)length);
 }
 
 static void write_one(void *user, int64_t at, int worker)

@@ -102,8 +102,3 @@ int tsr__sys_write_all(int fd, const void *from, size_t length, int64_t at)
   }
   return 0;
 }
-
-void tsr__sys_write_soon(int fd, int64_t at, size_t length)
-{
-  sync_file_range(fd, at, (off_t)length, SYNC_FILE_RANGE_WRITE);
-}

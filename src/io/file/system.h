@@ -26,7 +26,5 @@ int64_t tsr__sys_read_all(int fd, void *to, size_t length, int64_t at);
 int64_t tsr__sys_write(int fd, const void *from, size_t length);
 /* Writes all of them at an offset. -1 with errno. */
 int tsr__sys_write_all(int fd, const void *from, size_t length, int64_t at);
-/* Has bytes that were written begin to go to the disk, and waits for nothing; advice only. */
-void tsr__sys_write_soon(int fd, int64_t at, size_t length);
 
 #endif
