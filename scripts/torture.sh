@@ -15,6 +15,7 @@ for test in verb_memory verb_system save_crash moving_files signals allocation l
   run TEST_FULL=1 TEST_TIMEOUT_SCALE=4 "$build/tests/torture/${test}_test"
 done
 run TEST_KILLS=25 TEST_TIMEOUT_SCALE=4 "$build/tests/process/kill_test"
+run TEST_HOSTS=2 TEST_KILLS=25 TEST_TIMEOUT_SCALE=4 "$build/tests/process/kill_test"
 run TOOL_LINES=10000 TEST_TIMEOUT_SCALE=20 "$build/tests/torture/tool_random_test"
 [ $failed = 0 ] && echo "torture: all passed"
 exit $failed

@@ -1,7 +1,8 @@
 /* One of four processes is killed or stopped at any moment of a collective, a sort, a group, a join
  * or a step of training, which all repeat: what came before was right in every bit, every survivor
  * gets an error that names the victim, and nobody hangs. TEST_KILLS says how many runs there are of
- * each work (1; `make torture` has more). */
+ * each work (1; `make torture`
+ * has more), TEST_HOSTS on how many hosts they are, between which an engine moves bytes. */
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/among.h"
 #include "support/process_fixture.h"
 
 enum { COUNT = 4, DEVICES = 2, ROWS = 64, COLUMNS = 16, CELLS = ROWS * COLUMNS, STALL = 4 };
@@ -133,6 +135,7 @@ static void live(const run *r, int index)
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   CHECK_STATUS(once(rt, r->work, expected, &expected_count, why), TSR_OK, NULL);
   tsr_runtime_close(rt);
+  among_hosts(index, COUNT);
   rt = tsr_initialize("cpu:2", .coordinator = r->socket, .process_count = COUNT,
                       .process_index = index, .start_timeout = 40, .close_timeout = 10,
                       .stall_timeout = STALL, .on_failure = "error");
