@@ -286,6 +286,10 @@ void tsr__ring_close(tsr_pipeline *p)
   pthread_cond_broadcast(&p->work);
   pthread_mutex_unlock(&p->lock);
   for (int i = 0; i < p->threads; i++) join_filler(p, &p->fillers[i]);
+  /* All they did was done under the lock or before they gave it back: checkers of races know that,
+   * but not what a join with a deadline means. */
+  pthread_mutex_lock(&p->lock);
+  pthread_mutex_unlock(&p->lock);
   for (int i = 0; i < p->depth; i++) {
     tsr__tray_empty(p, &p->trays[i]);
     tsr__del(&p->node.scope->rt->heap, p->trays[i].cuts,
