@@ -414,8 +414,10 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
   tsr_source_shuffle_with(      \
       &(tsr_shuffle_args){ .size = sizeof(tsr_shuffle_args), .source = __VA_ARGS__ }, TSR_HERE)
 #define tsr_source_slice(source, ...) tsr_source_slice_at((source), __VA_ARGS__, TSR_HERE)
+/* The first `count` records, as tsr_source_slice takes them. */
 #define tsr_source_take(source, count) \
   tsr_source_slice_at((source), TSR_RANGE(0, (count)), TSR_HERE)
+/* The records behind the first `count`, as tsr_source_slice takes them. */
 #define tsr_source_skip(source, count) \
   tsr_source_slice_at((source), TSR_RANGE((count), TSR_END), TSR_HERE)
 #define tsr_source_repeat(source, times) tsr_source_repeat_at((source), (times), TSR_HERE)

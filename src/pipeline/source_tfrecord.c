@@ -96,7 +96,8 @@ static int64_t length_at(walk *w, int64_t at, int64_t record, tsr__error *error)
     tsr__error_set(error, TSR_EPARSE, "%s: record %lld at byte %lld is cut off", w->path,
                    (long long)record, (long long)at);
   else if (!head)
-    tsr__error_set(error, TSR_EIO, "%s: byte %lld cannot be read", w->path, (long long)at);
+    tsr__error_set(error, w->held < 0 ? tsr__sys_status(errno) : TSR_EIO,
+                   "%s: byte %lld cannot be read", w->path, (long long)at);
   else if (masked(head, 8) != little(head + 8, 4))
     tsr__error_set(error, TSR_EPARSE,
                    "%s: record %lld at byte %lld: its length does not match its checksum; this is "
@@ -135,7 +136,7 @@ static tsr_status open_file(tfrecord_source *t, int file, walk *w, tsr__progress
   *w = (walk){ .path = t->paths.path[file], .window = w->window };
   w->fd = t->fd[file] = tsr__sys_open(w->path, O_RDONLY | O_CLOEXEC);
   if (w->fd < 0 || fstat(w->fd, &stat))
-    return tsr__error_set(error, TSR_EIO, "%s: cannot open: %s", w->path,
+    return tsr__error_set(error, tsr__sys_status(errno), "%s: cannot open: %s", w->path,
                           tsr__sys_text(errno, text, sizeof text));
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from",
@@ -180,8 +181,9 @@ static tsr_status read_message(const tfrecord_source *t, int64_t record, unsigne
   const char *path = t->paths.path[file];
   *length = bytes - HEAD - TAIL;
   if (got != bytes)
-    return tsr__error_set(error, TSR_EIO, "%s: record %lld at byte %lld: %s", path,
-                          (long long)record, (long long)at,
+    return tsr__error_set(error, got < 0 ? tsr__sys_status(errno) : TSR_EIO,
+                          "%s: record %lld at byte %lld: %s", path, (long long)record,
+                          (long long)at,
                           got < 0 ? "it cannot be read" : "the file has become shorter");
   if (t->unchecked || masked(room + HEAD, (size_t)*length) == little(room + bytes - TAIL, 4))
     return TSR_OK;

@@ -159,8 +159,9 @@ static tsr_status read_run(const binary_source *b, int64_t at, int64_t count, ch
   int64_t got = tsr__sys_read_all(b->fd[file], room, (size_t)bytes, place);
   if (got == bytes) return TSR_OK;
   if (got < 0)
-    return tsr__error_set(error, TSR_EIO, "%s: record %lld at byte %lld: %s", b->paths.path[file],
-                          (long long)at, (long long)place, tsr__sys_text(errno, text, sizeof text));
+    return tsr__error_set(error, tsr__sys_status(errno), "%s: record %lld at byte %lld: %s",
+                          b->paths.path[file], (long long)at, (long long)place,
+                          tsr__sys_text(errno, text, sizeof text));
   return tsr__error_set(error, TSR_EIO, "%s: record %lld at byte %lld: the file has become shorter",
                         b->paths.path[file], (long long)(at + got / b->row),
                         (long long)(place + got / b->row * b->row));
@@ -226,7 +227,7 @@ static tsr_status open_file(binary_source *b, int i, int64_t footer, tsr__error 
   struct stat stat;
   b->fd[i] = tsr__sys_open(path, O_RDONLY | O_CLOEXEC);
   if (b->fd[i] < 0 || fstat(b->fd[i], &stat))
-    return tsr__error_set(error, TSR_EIO, "%s: cannot open: %s", path,
+    return tsr__error_set(error, tsr__sys_status(errno), "%s: cannot open: %s", path,
                           tsr__sys_text(errno, text, sizeof text));
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", path);

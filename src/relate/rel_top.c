@@ -118,8 +118,11 @@ static tsr_status find_few(const tsr__rel_sort_ask *ask, int64_t count, tsr__rel
   topping t = { .ask = ask, .rt = ask->in->rt, .error = error, .count = count };
   tsr__views views;
   tsr_status status = tsr__views_new(ask->in, &views, error);
-  if (!status) status = topping_new(&t, views.parts);
-  if (!status) status = keep_few(&t, &views, out, stats);
+  /* Each process would keep the first of what it has of a slice; of another slice it may have other
+   * parts, and replicas would differ: then all are sorted. */
+  bool alike = status || views.slices == 1 || !views.view[0].apart;
+  if (!status && alike) status = topping_new(&t, views.parts);
+  if (!status && alike) status = keep_few(&t, &views, out, stats);
   tsr__del(&t.rt->heap, t.keys, t.keys ? t.size : 0);
   tsr__views_free(&views);
   return status;

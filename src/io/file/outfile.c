@@ -59,8 +59,7 @@ static tsr_status fail(tsr__outfile *out, tsr_status status, const char *what, c
 static tsr_status fail_code(tsr__outfile *out, const char *what, int code)
 {
   char buffer[128];
-  return fail(out, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, what,
-              tsr__sys_text(code, buffer, sizeof buffer));
+  return fail(out, tsr__sys_status(code), what, tsr__sys_text(code, buffer, sizeof buffer));
 }
 
 static tsr_status hand_over(const tsr__outfile *out, tsr__error *error)

@@ -11,6 +11,11 @@
 
 enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
 
+tsr_status tsr__sys_status(int code)
+{
+  return code == ENOMEM ? TSR_ENOMEM : TSR_EIO;
+}
+
 static int open_with(const char *path, int flags, mode_t mode)
 {
   /* Not to be seen by programs that this one starts. */

@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+/* What a code of the system is to a user: memory that ended, or a file that failed. */
+tsr_status tsr__sys_status(int code);
 /* Opens what is there. -1 with errno. */
 int tsr__sys_open(const char *path, int flags);
 /* Creates a file, with these permissions but for the umask's, to write to. -1 with errno: EEXIST
