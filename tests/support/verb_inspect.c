@@ -198,6 +198,13 @@ void verb_more_sources(struct verb_run *r)
   if (status && !r->status) r->status = status;
 }
 
+/* Texts that are empty, and batches that are nobody's any more, cannot say it themselves. */
+static void no_memory(struct verb_run *r)
+{
+  if (!tsr_scope_status(r->s)) tsr_fail(r->s, TSR_ENOMEM, "no memory");
+  if (!r->status) r->status = TSR_ENOMEM;
+}
+
 /* Every source and stage, without threads: what fails is then the same each time. */
 void verb_pipelines(struct verb_run *r)
 {
@@ -222,13 +229,13 @@ void verb_pipelines(struct verb_run *r)
     if (tsr_batch_index(b) || tsr_batch_epoch(b)) continue;
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "x")));
     if (tsr_item_count(tsr_batch_tree(b)) != tsr_source_field_count(all)) r->hash ^= 2;
-    if (tsr_scope_status(tsr_batch_scope(b)) && !r->status) r->status = TSR_ENOMEM;
+    if (tsr_scope_status(tsr_batch_scope(b))) no_memory(r);
     verb_see_array(r, tsr_keep(r->s, tsr_batch_mask(b)));
     if (!tsr_batch_ids(b) || tsr_batch_count(b) != tsr_batch_row_count(b)) r->hash ^= 1;
   }
-  if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_text(p) && !r->status) r->status = TSR_ENOMEM;
+  if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_text(p)) no_memory(r);
   if (tsr_placement_of(r->rt, NULL).best != 32) r->hash ^= 16;
-  if (tsr_source_count(all) && !*tsr_source_text(all) && !r->status) r->status = TSR_ENOMEM;
+  if (tsr_source_count(all) && !*tsr_source_text(all)) no_memory(r);
   if (tsr_source_count(all) && tsr_source_field_of(all, 0).dtype != TSR_I64) r->hash ^= 4;
   if (!tsr_scope_status(r->s) && tsr_pipeline_stopping(p)) r->hash ^= 8;
   tsr_status status = tsr_pipeline_close(p);
