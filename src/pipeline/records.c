@@ -174,9 +174,11 @@ void tsr__records_about(const tsr_source *source, tsr__text *out)
   }
   if (source->child_count) tsr__text_add(out, source->child_count > 1 ? ") > " : " > ");
   tsr__text_add(out, "%s(", source->ops->kind);
+  size_t before = out->length;
   source->ops->about(source, out);
+  if (out->length > before && !source->child_count) tsr__text_add(out, ": ");
   for (int i = 0; i < source->column_count && !source->child_count; i++) {
-    tsr__text_add(out, i ? ", " : ": %lld of ", (long long)source->count);
+    tsr__text_add(out, i ? ", " : "%lld of ", (long long)source->count);
     tsr__column_text(&source->columns[i], out);
   }
   tsr__text_add(out, ")");

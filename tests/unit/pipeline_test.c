@@ -89,7 +89,7 @@ TEST(zip_and_select)
   tsr_source *both = tsr_source_zip(a, tsr_source_skip(b, 3));
   CHECK_I64(tsr_source_count(both), 4);
   CHECK_STR(tsr_source_text(both),
-            "(range(: 5 of index i64[]) > select(index=a) | range(: 7 of index i64[]) > "
+            "(range(5 of index i64[]) > select(index=a) | range(7 of index i64[]) > "
             "slice(3:7)) > zip()");
   tsr_pipeline *p = tsr_pipeline_open(both, .batch_size = 4);
   tsr_batch *batch = tsr_pipeline_next(p);
