@@ -32,16 +32,6 @@ static void close_world(world *w)
   tsr_runtime_close(w->rt);
 }
 
-#define OVER(name, body)         \
-  TEST_PROCESSES(name##_of_2, 2) \
-  {                              \
-    body();                      \
-  }                              \
-  TEST_PROCESSES(name##_of_4, 4) \
-  {                              \
-    body();                      \
-  }
-
 static tsr_array *give(world *w, const float *data, tsr_shape shape, tsr_sharding on,
                        tsr_shape whole)
 {
@@ -84,7 +74,7 @@ static void shapes_are_found(void)
   close_world(&w);
 }
 
-OVER(shapes_are_found, shapes_are_found)
+AMONG_2_AND_4(shapes_are_found, shapes_are_found)
 TEST_PROCESSES(shapes_are_found_of_1, 1)
 {
   shapes_are_found();
@@ -122,7 +112,7 @@ static void rows_are_where_they_belong(void)
   close_world(&w);
 }
 
-OVER(rows_are_where_they_belong, rows_are_where_they_belong)
+AMONG_2_AND_4(rows_are_where_they_belong, rows_are_where_they_belong)
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
@@ -161,7 +151,7 @@ static void blocks_go_in_and_out(void)
   close_world(&w);
 }
 
-OVER(blocks_go_in_and_out, blocks_go_in_and_out)
+AMONG_2_AND_4(blocks_go_in_and_out, blocks_go_in_and_out)
 
 /* The whole array in one dim, the block in the other; bools; no elements; a scalar. */
 static void other_forms(void)
@@ -202,7 +192,7 @@ static void other_forms(void)
   close_world(&w);
 }
 
-OVER(other_forms, other_forms)
+AMONG_2_AND_4(other_forms, other_forms)
 
 /* What is wrong on one process or between them is wrong on all, who then go on. */
 static void errors_are_told_to_all(void)
@@ -233,7 +223,7 @@ static void errors_are_told_to_all(void)
   close_world(&w);
 }
 
-OVER(errors_are_told_to_all, errors_are_told_to_all)
+AMONG_2_AND_4(errors_are_told_to_all, errors_are_told_to_all)
 
 /* ---- parts, readings ------------------------------------------------------------------------- */
 
@@ -332,7 +322,7 @@ static void parts_are_of_devices(void)
   close_world(&w);
 }
 
-OVER(parts_are_of_devices, parts_are_of_devices)
+AMONG_2_AND_4(parts_are_of_devices, parts_are_of_devices)
 
 /* A mesh that half of the processes have no device of. */
 static void some_have_no_device(void)
@@ -352,7 +342,7 @@ static void some_have_no_device(void)
   close_world(&w);
 }
 
-OVER(some_have_no_device, some_have_no_device)
+AMONG_2_AND_4(some_have_no_device, some_have_no_device)
 
 static void one_process_reads(void)
 {
@@ -380,7 +370,7 @@ static void one_process_reads(void)
   close_world(&w);
 }
 
-OVER(one_process_reads, one_process_reads)
+AMONG_2_AND_4(one_process_reads, one_process_reads)
 
 /* ---- all together ---------------------------------------------------------------------------- */
 
@@ -455,7 +445,7 @@ static void what_each_has_is_gathered(void)
   close_world(&w);
 }
 
-OVER(what_each_has_is_gathered, what_each_has_is_gathered)
+AMONG_2_AND_4(what_each_has_is_gathered, what_each_has_is_gathered)
 
 static void what_one_has_is_given_to_all(void)
 {
@@ -479,7 +469,7 @@ static void what_one_has_is_given_to_all(void)
   close_world(&w);
 }
 
-OVER(what_one_has_is_given_to_all, what_one_has_is_given_to_all)
+AMONG_2_AND_4(what_one_has_is_given_to_all, what_one_has_is_given_to_all)
 
 static void what_differs_is_found(void)
 {
@@ -503,7 +493,7 @@ static void what_differs_is_found(void)
   close_world(&w);
 }
 
-OVER(what_differs_is_found, what_differs_is_found)
+AMONG_2_AND_4(what_differs_is_found, what_differs_is_found)
 
 static void all_come_to_one_place(void)
 {
@@ -515,7 +505,7 @@ static void all_come_to_one_place(void)
   close_world(&w);
 }
 
-OVER(all_come_to_one_place, all_come_to_one_place)
+AMONG_2_AND_4(all_come_to_one_place, all_come_to_one_place)
 
 /* ---- between a process's own mesh and all ---------------------------------------------------- */
 
@@ -555,7 +545,7 @@ static void own_and_global(void)
   close_world(&w);
 }
 
-OVER(own_and_global, own_and_global)
+AMONG_2_AND_4(own_and_global, own_and_global)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
@@ -593,4 +583,4 @@ static void files_are_written_once(void)
   close_world(&w);
 }
 
-OVER(files_are_written_once, files_are_written_once)
+AMONG_2_AND_4(files_are_written_once, files_are_written_once)

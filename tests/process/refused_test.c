@@ -53,16 +53,6 @@ static void close_world(world *w)
   tsr_runtime_close(w->rt);
 }
 
-#define OVER(name, body)         \
-  TEST_PROCESSES(name##_of_2, 2) \
-  {                              \
-    body();                      \
-  }                              \
-  TEST_PROCESSES(name##_of_4, 4) \
-  {                              \
-    body();                      \
-  }
-
 static tsr_status no_part(const tsr_box *box, void *out, void *user)
 {
   memset(out, 0, (size_t)box->size[0] * sizeof(float));
@@ -93,7 +83,7 @@ static void arrays_that_one_cannot_make(void)
   close_world(&w);
 }
 
-OVER(arrays_that_one_cannot_make, arrays_that_one_cannot_make)
+AMONG_2_AND_4(arrays_that_one_cannot_make, arrays_that_one_cannot_make)
 
 static void terminals_that_one_asks_wrongly(void)
 {
@@ -121,7 +111,7 @@ static void terminals_that_one_asks_wrongly(void)
   close_world(&w);
 }
 
-OVER(terminals_that_one_asks_wrongly, terminals_that_one_asks_wrongly)
+AMONG_2_AND_4(terminals_that_one_asks_wrongly, terminals_that_one_asks_wrongly)
 
 static void meetings_that_one_cannot_come_to(void)
 {
@@ -139,7 +129,7 @@ static void meetings_that_one_cannot_come_to(void)
   close_world(&w);
 }
 
-OVER(meetings_that_one_cannot_come_to, meetings_that_one_cannot_come_to)
+AMONG_2_AND_4(meetings_that_one_cannot_come_to, meetings_that_one_cannot_come_to)
 
 /* Memory that ends in one process at any allocation of a program: all fail, or none. */
 TEST_PROCESSES(memory_that_ends_on_one, 2)

@@ -2,7 +2,19 @@
 #ifndef TESTS_AMONG_H
 #define TESTS_AMONG_H
 
+#include "harness.h"
 #include "tessera.h"
+
+/* A test whose body runs in two processes, and in four. */
+#define AMONG_2_AND_4(name, body) \
+  TEST_PROCESSES(name##_of_2, 2)  \
+  {                               \
+    body();                       \
+  }                               \
+  TEST_PROCESSES(name##_of_4, 4)  \
+  {                               \
+    body();                       \
+  }
 
 /* So many devices in each process; what it opens first is joined with what others open first. */
 tsr_runtime *among_open(int devices);
