@@ -9,7 +9,6 @@
  *   step_folder.c  folders and files: made, found, forced to the disk, deleted
  *   restore.c      reading what is needed
  *   frame_parts.c, frame_again.c    columns of frames, there and back
- *   crc32c.c       checksums
  *
  *   tree -> entries -> pieces (boxes, at most PIECE_MOST bytes) -> files, in blocks of a megabyte
  *
@@ -19,6 +18,7 @@
 
 #include "comm/comm.h"
 #include "execute/execute.h"
+#include "io/file/crc32c.h"
 #include "tessera/arrow.h"
 #include "tessera/checkpoint.h"
 #include "topology/topology.h"
@@ -30,13 +30,6 @@ enum {
   TSR__CHECKPOINT_BLOCK = 1 << 20, /* bytes that have one checksum */
   TSR__CHECKPOINT_PATH = 4096
 };
-
-/* ---- checksums (crc32c.c) -------------------------------------------------------------------- */
-
-/* CRC-32C of bytes behind those that gave `crc`; 0 for none. */
-uint32_t tsr__crc32c(uint32_t crc, const void *data, size_t length);
-/* The same without the machine's instruction: for tests. */
-uint32_t tsr__crc32c_portable(uint32_t crc, const void *data, size_t length);
 
 /* ---- catalogs (catalog.c) -------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "checkpoint/checkpoint_room.h"
+#include "io/file/crc32c.h"
 #include "io/file/files.h"
 #include "io/file/system.h"
 #include "pipeline/example.h"
@@ -131,13 +131,10 @@ static tsr_status walk_file(tfrecord_source *t, int file, walk *w, tsr__progress
 static tsr_status open_file(tfrecord_source *t, int file, walk *w, tsr__progress *progress,
                             tsr__error *error)
 {
-  char text[128];
   struct stat stat;
   *w = (walk){ .path = t->paths.path[file], .window = w->window };
   w->fd = t->fd[file] = tsr__sys_open(w->path, O_RDONLY | O_CLOEXEC);
-  if (w->fd < 0 || fstat(w->fd, &stat))
-    return tsr__error_set(error, tsr__sys_status(errno), "%s: cannot open: %s", w->path,
-                          tsr__sys_text(errno, text, sizeof text));
+  if (w->fd < 0 || fstat(w->fd, &stat)) return tsr__file_error(w->path, "open", errno, error);
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from",
                           w->path);

@@ -223,12 +223,9 @@ static const tsr__records_ops binary_ops = { "binary", read_binary, NULL, about_
 static tsr_status open_file(binary_source *b, int i, int64_t footer, tsr__error *error)
 {
   const char *path = b->paths.path[i];
-  char text[128];
   struct stat stat;
   b->fd[i] = tsr__sys_open(path, O_RDONLY | O_CLOEXEC);
-  if (b->fd[i] < 0 || fstat(b->fd[i], &stat))
-    return tsr__error_set(error, tsr__sys_status(errno), "%s: cannot open: %s", path,
-                          tsr__sys_text(errno, text, sizeof text));
+  if (b->fd[i] < 0 || fstat(b->fd[i], &stat)) return tsr__file_error(path, "open", errno, error);
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", path);
   int64_t inside = (int64_t)stat.st_size - b->header - footer;

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/checkpoint_room.h"
 #include "harness.h"
+#include "io/file/crc32c.h"
 
 TEST(published_values)
 {

@@ -30,8 +30,8 @@ enum { PIECE = 4 << 20 };
 tsr_status tsr__file_error(const char *path, const char *what, int code, tsr__error *error)
 {
   char buffer[128];
-  return tsr__error_set(error, code == ENOMEM ? TSR_ENOMEM : TSR_EIO, "%s: cannot %s: %s", path,
-                        what, tsr__sys_text(code, buffer, sizeof buffer));
+  return tsr__error_set(error, tsr__sys_status(code), "%s: cannot %s: %s", path, what,
+                        tsr__sys_text(code, buffer, sizeof buffer));
 }
 
 tsr_status tsr__file_shrunk(const char *path, int64_t found, int64_t stored, tsr__error *error)

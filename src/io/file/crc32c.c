@@ -7,7 +7,9 @@
  * crc(A) * x^(8 |B|) + crc(B), so what lanes found is put together by two products.
  *
  * Invariant: every way gives the same number. */
-#include "checkpoint/checkpoint_room.h"
+#include "io/file/crc32c.h"
+
+#include <string.h>
 
 #define POLYNOMIAL UINT32_C(0x82f63b78)
 
