@@ -104,6 +104,9 @@ void tsr__text_add(tsr__text *text, const char *format, ...) TSR_PRINTF(2, 3);
 void tsr__text_put(tsr__text *text, const char *bytes, size_t length);
 void tsr__text_pad(tsr__text *text, char fill, int count);
 const char *tsr__text_get(const tsr__text *text); /* never NULL */
+/* As a JSON text, with its quotes; what is no UTF-8, or would steer a terminal, is a question
+ * mark. */
+void tsr__text_json(tsr__text *text, const char *words);
 /* The end of "folder/file.c:12" behind the folders; "" for NULL. */
 const char *tsr__site_file(const char *site);
 /* Shortest text of a double that reads back to the same bits; "nan", "inf", "-inf"; an
@@ -168,6 +171,18 @@ tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t 
 tsr_scalar tsr__scalar_signed(tsr_scalar value);
 /* A number or bool as a double; 0 for anything else. */
 double tsr__scalar_real(tsr_scalar value);
+
+/* ---- plugins (plugin.c) ------------------------------------------------------------------ */
+
+/* What is wanted of tessera_NAME.so. */
+typedef struct tsr__plugin_ask {
+  const char *name;
+  const char *symbol;   /* its one function */
+  const char *what;     /* in messages: "the engine 'ucx', which ... need," */
+  const char *packages; /* how messages end: "; it stands on ..." */
+} tsr__plugin_ask;
+/* A plugin's function, as data's address; it stays loaded. TSR_EUNSUPPORTED. */
+tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *error);
 
 /* ---- scopes (scope.c) ------------------------------------------------------------------ */
 

@@ -92,6 +92,20 @@ void tsr__text_add(tsr__text *text, const char *format, ...)
   va_end(args);
 }
 
+void tsr__text_json(tsr__text *out, const char *text)
+{
+  size_t length = strlen(text);
+  tsr__text_put(out, "\"", 1);
+  for (size_t i = 0; i < length;) {
+    size_t bad = tsr__text_control(text + i, length - i);
+    bool quoted = text[i] == '"' || text[i] == '\\';
+    if (quoted) tsr__text_put(out, "\\", 1);
+    tsr__text_put(out, bad ? "?" : text + i, 1);
+    i += bad ? bad : 1;
+  }
+  tsr__text_put(out, "\"", 1);
+}
+
 void tsr__text_pad(tsr__text *text, char fill, int count)
 {
   if (count <= 0 || !reserve(text, (size_t)count)) return;

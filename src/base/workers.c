@@ -11,9 +11,9 @@
  * Waiting is the same everywhere: spin, then yield, then sleep. Sleepers announce themselves in
  * a counter, look at the gate once more and only then sleep, so no wake-up is lost. */
 #include "base/events.h"
+#include "base/thread.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -31,7 +31,6 @@
 #define YIELD_NS 50000
 #define ASK_NS 10000000 /* a caller that waits asks its callback so often */
 #define NO_CPU ((size_t)CPU_SETSIZE)
-#define STACK ((size_t)1 << 20) /* of a thread, whatever the shell's limit is */
 
 /* What different threads write lies on different cache lines: the gate, the tasks handed out,
  * the job (read only while it is open), and the rest, which is touched between jobs. */
@@ -230,8 +229,7 @@ static bool init_locks(tsr__workers *w)
   return false;
 }
 
-/* Signals are the program's: our threads take none but SIGPIPE, which goes to the thread that
- * writes and must do there what it does on the caller's. Threads run where the system puts them:
+/* Threads run where the system puts them:
  * pinned ones of two processes would share a core while others idle, so that is for who knows that
  * the machine is theirs (TSR_PIN=1). */
 static void start_threads(tsr__workers *w, int wanted)
@@ -241,24 +239,16 @@ static void start_threads(tsr__workers *w, int wanted)
   int cpus = allowed_cpus(&set);
   bool pinned = pin && !strcmp(pin, "1") && wanted <= cpus;
   w->spins = wanted <= tsr__core_count() ? SPINS : 0;
-  sigset_t most, old;
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, STACK);
-  /* Threads inherit the mask of their maker, so it is set around their making and put back. */
-  sigfillset(&most);
-  sigdelset(&most, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &most, &old);
   for (int i = 1; i < wanted; i++) {
     struct member *member = &w->member[w->started];
     *member =
         (struct member){ .workers = w, .worker = i, .cpu = pinned ? nth_cpu(&set, i) : NO_CPU };
     /* Fewer threads than asked for do the same work: tasks are handed out, not dealt. */
-    if (pthread_create(&member->thread, &attr, thread_main, member)) break;
+    if (!tsr__thread_start(&member->thread, TSR__THREAD_USERS, TSR__THREAD_STACK, thread_main,
+                           member))
+      break;
     w->started++;
   }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
 }
 
 /* Everything but the threads. The allocator is the user's, so no lock is held here. */

@@ -11,11 +11,11 @@
 #include "comm/coordinator.h"
 
 #include "base/events.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -24,7 +24,6 @@
 #define JOIN_NS (10 * SECOND)
 #define STRANGERS_MOST 256
 #define BACKLOG_MOST ((size_t)1 << 20) /* bytes of answers that lie before more are made */
-#define STACK ((size_t)1 << 20)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
@@ -510,17 +509,8 @@ static tsr_status listen_for(tsr__coordinator *c, tsr__error *error)
 
 static tsr_status start_thread(tsr__coordinator *c, tsr__error *error)
 {
-  sigset_t all, before;
-  pthread_attr_t attributes;
-  sigfillset(&all);
-  /* Signals are the program's threads'. */
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, STACK);
-  int code = pthread_create(&c->thread, &attributes, coordinate, c);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!code) return TSR_OK;
+  if (tsr__thread_start(&c->thread, TSR__THREAD_OWN, TSR__THREAD_STACK, coordinate, c))
+    return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the coordinator");
 }
 

@@ -10,11 +10,11 @@
  * lock both times. */
 #include "comm/far.h"
 
-#include <dlfcn.h>
+#include "base/thread.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -52,39 +52,6 @@ struct tsr__far {
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-typedef const tsr__plugin_calls *(*engine_fn)(void);
-
-/* Folders where engines lie: those of TSR_PLUGIN_PATH, or the one of this library. */
-static void find_folders(char *out, size_t size)
-{
-  const char *said = secure_getenv("TSR_PLUGIN_PATH");
-  Dl_info here = { .dli_fname = NULL };
-  if (said && *said) {
-    snprintf(out, size, "%s", said);
-    return;
-  }
-  /* A function's address, which the call wants as that of data. */
-  tsr_status (*own)(const tsr__far_ask *, tsr__far **, tsr__plugin_address *, tsr__error *) =
-      tsr__far_open;
-  void *at;
-  memcpy(&at, &own, sizeof at);
-  dladdr(at, &here);
-  const char *end = here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-  snprintf(out, size, "%.*s", end ? (int)(end - here.dli_fname) : 1, end ? here.dli_fname : ".");
-}
-
-/* The first file of the name in folders that colons part; false: none is there. */
-static bool find_file(const char *folders, const char *name, char *out, size_t size)
-{
-  for (const char *at = folders; *at;) {
-    size_t length = strcspn(at, ":");
-    snprintf(out, size, "%.*s/tessera_%s.so", (int)length, at, name);
-    if (length && !access(out, R_OK)) return true;
-    at += length + (at[length] == ':');
-  }
-  return false;
-}
-
 /* Which package brings what an engine stands on. */
 static const char *package_of(const char *name)
 {
@@ -99,33 +66,19 @@ static bool is_plain(const char *name)
 
 static tsr_status load(const char *name, const tsr__plugin_calls **out, tsr__error *error)
 {
-  char folders[2048], file[2200];
-  find_folders(folders, sizeof folders);
+  char what[120];
+  void *symbol;
+  const tsr__plugin_calls *(*engine)(void);
   if (!is_plain(name))
     return tsr__error_set(error, TSR_EARG, ".engine or TSR_ENGINE is \"%.40s\", expected \"ucx\"",
                           name);
-  if (!find_file(folders, name, file, sizeof file))
-    return tsr__error_set(
-        error, TSR_EUNSUPPORTED,
-        "the engine '%s', which processes on several hosts need, is not there: no "
-        "tessera_%s.so in %.300s (where the library lies, or TSR_PLUGIN_PATH); "
-        "build Tessera where its package is installed%s",
-        name, name, folders, package_of(name));
-  /* Never closed: what it stands on may have put its hooks into this process. */
-  void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  void *symbol = object ? dlsym(object, "tessera_engine") : NULL;
-  if (!symbol) {
-    const char *why = dlerror();
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "the engine '%s', which processes on several hosts need, cannot be "
-                          "loaded: %.400s%s",
-                          name, why ? why : "no reason is given", package_of(name));
-  }
-  engine_fn engine;
+  snprintf(what, sizeof what, "the engine '%s', which processes on several hosts need,", name);
+  const tsr__plugin_ask ask = { name, "tessera_engine", what, package_of(name) };
+  if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
   memcpy(&engine, &symbol, sizeof engine);
   *out = engine();
   if ((*out)->version == TSR__PLUGIN_VERSION) return TSR_OK;
-  return tsr__error_set(error, TSR_EUNSUPPORTED, "%.300s is of another version of Tessera", file);
+  return tsr__error_set(error, TSR_EUNSUPPORTED, "%s is of another version of Tessera", what);
 }
 
 /* ---- the engine calls back ------------------------------------------------------------------- */
@@ -209,7 +162,7 @@ tsr_status tsr__far_open(const tsr__far_ask *ask, tsr__far **out, tsr__plugin_ad
                          tsr__error *error)
 {
   char why[TSR__PLUGIN_WHY] = "";
-  const tsr__plugin_calls *calls;
+  const tsr__plugin_calls *calls = NULL;
   tsr_status status = load(ask->engine, &calls, error);
   if (status) return status;
   tsr__far *far = tsr__new(ask->heap, sizeof *far);
@@ -246,15 +199,7 @@ tsr_status tsr__far_connect(tsr__far *far, int process, const tsr__plugin_addres
 
 tsr_status tsr__far_start(tsr__far *far, tsr__error *error)
 {
-  sigset_t all, before;
-  pthread_attr_t attributes;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, STACK);
-  far->started = !pthread_create(&far->thread, &attributes, answer, far);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  far->started = tsr__thread_start(&far->thread, TSR__THREAD_OWN, STACK, answer, far);
   if (far->started) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the engine");
 }

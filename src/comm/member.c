@@ -10,12 +10,12 @@
 #include "comm/member.h"
 
 #include "base/events.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -23,7 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STACK ((size_t)1 << 20)
 #define GRACE 5.0 /* seconds that an answer may come late */
 #define LONG 1e9  /* seconds: more is for ever */
 
@@ -503,16 +502,9 @@ static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
 
 static tsr_status start_thread(tsr__comm *comm, tsr__error *error)
 {
-  sigset_t all, before;
-  pthread_attr_t attributes;
   comm->link.most = TSR__ANSWER_MOST;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, STACK);
-  comm->started = !pthread_create(&comm->thread, &attributes, attend, comm);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  comm->started =
+      tsr__thread_start(&comm->thread, TSR__THREAD_OWN, TSR__THREAD_STACK, attend, comm);
   if (comm->started) return TSR_OK;
   return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the connection");
 }

@@ -500,13 +500,14 @@ static uint64_t word_at(const tsr__peers *peers, uint64_t meeting)
   return peers->run << MEETING_BITS | meeting;
 }
 
-/* Shows a process's word and wakes those who sleep for it. */
+/* Shows a process's word and wakes those who sleep for it: either it sees that there are some, or
+ * they see the word, as they count themselves before they look for the last time. */
 static void show_word(head *of, uint64_t word)
 {
   atomic_store(&of->word, word);
+  if (!atomic_load(&of->sleepers)) return;
   atomic_fetch_add(&of->bell, 1);
-  if (atomic_load(&of->sleepers))
-    syscall(SYS_futex, &of->bell, FUTEX_OF_ALL_WAKE, INT_MAX, NULL, NULL, 0);
+  syscall(SYS_futex, &of->bell, FUTEX_OF_ALL_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* ---- words of other hosts -------------------------------------------------------------------- */
@@ -635,13 +636,11 @@ static bool is_gone(const tsr__peers *peers, int process, tsr__error *error)
   return true;
 }
 
-/* Sleeps until a process's bell rings, or for a while. */
+/* Sleeps until a process's bell rings, or for a while; among its sleepers, or it does not ring. */
 static void nap(head *of, uint32_t bell)
 {
   const struct timespec some = { 0, NAP_MS * 1000000L };
-  atomic_fetch_add(&of->sleepers, 1);
   syscall(SYS_futex, &of->bell, FUTEX_OF_ALL_WAIT, bell, &some, NULL, 0);
-  atomic_fetch_sub(&of->sleepers, 1);
 }
 
 /* What this process waits in, for messages. */
@@ -716,6 +715,7 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
     return TSR_OK;
   tsr_status status = TSR_OK;
   bool told = false;
+  atomic_fetch_add(&of->sleepers, 1);
   for (bool first = true; !status; first = false) {
     uint32_t bell = atomic_load(&of->bell);
     if (atomic_load(&of->word) >= word) break;
@@ -728,6 +728,7 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
     told = told || !first;
     nap(of, bell);
   }
+  atomic_fetch_sub(&of->sleepers, 1);
   if (told && peers->start.waits) peers->start.waits(peers->start.user, NULL);
   return status;
 }
@@ -870,6 +871,14 @@ void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
+static void say_numbers(head *me, int at, const int64_t *numbers)
+{
+  static const int64_t none[TSR__PEERS_NUMBERS];
+  if (!numbers) numbers = none;
+  if (memcmp(me->numbers[at], numbers, sizeof me->numbers[at]) != 0)
+    memcpy(me->numbers[at], numbers, sizeof me->numbers[at]);
+}
+
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error)
 {
   (void)error;
@@ -881,9 +890,7 @@ tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr_
   peers->meeting = 0;
   peers->compared = false;
   me->fingerprint[at] = work->fingerprint;
-  memset(me->numbers[at], 0, sizeof me->numbers[at]);
-  snprintf(me->what[at], sizeof me->what[at], "%s%s%s", work->what, work->site ? " at " : "",
-           work->site ? work->site : "");
+  tsr__peers_say(me->what[at], sizeof me->what[at], work);
   return TSR_OK;
 }
 
@@ -910,7 +917,7 @@ tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *
   if (peers->depth > 1) return leave_inner(peers, status);
   tsr__error why = { .status = TSR_OK };
   if (status) say_failure(peers, error);
-  if (numbers) memcpy(own(peers)->numbers[peers->run & 1], numbers, sizeof own(peers)->numbers[0]);
+  say_numbers(own(peers), (int)(peers->run & 1), numbers);
   let_go(peers);
   tsr_status end = meet(peers, END, &why);
   call_later(peers);

@@ -85,6 +85,10 @@ typedef struct tsr__peers_work {
   const char *what, *site; /* borrowed; told where processes differ or one is waited for in vain */
 } tsr__peers_work;
 
+/* Writes what it is where it does not stand already: mostly what was said two runs ago is said
+ * again, which others have in their caches. */
+void tsr__peers_say(char *text, size_t size, const tsr__peers_work *work);
+
 /* Begins a run; nested ones are part of the first. Other threads of this process wait, other
  * processes are not waited for: that they do the same is seen when all first meet. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error);

@@ -365,6 +365,19 @@ static bool read_stop_signal(finding *f, const tsr_process_opts *o, tsr__role *o
   return false;
 }
 
+/* Signs of life come once a second: who waits for less takes the healthy for dead. */
+static bool check_stall(finding *f, const tsr__role *out)
+{
+  char seconds[32];
+  if (out->stall_seconds >= 2) return true;
+  tsr__text_f64(seconds, out->stall_seconds);
+  tsr__error_set(f->error, TSR_EARG,
+                 ".stall_timeout or TSR_STALL_TIMEOUT is %s s, expected 2 or more: processes give "
+                 "a sign of life once a second",
+                 seconds);
+  return false;
+}
+
 static bool read_rest(finding *f, const tsr_process_opts *o, tsr__role *out)
 {
   out->start_seconds = 300;
@@ -379,6 +392,7 @@ static bool read_rest(finding *f, const tsr_process_opts *o, tsr__role *out)
          copy_text(f, out->host, NULL, "TSR_HOST") &&
          read_seconds(f, o->start_timeout, "TSR_START_TIMEOUT", &out->start_seconds) &&
          read_seconds(f, o->stall_timeout, "TSR_STALL_TIMEOUT", &out->stall_seconds) &&
+         check_stall(f, out) &&
          read_seconds(f, o->close_timeout, "TSR_CLOSE_TIMEOUT", &out->close_seconds) &&
          read_seconds(f, o->grace_timeout, "TSR_GRACE_TIMEOUT", &out->grace_seconds) &&
          read_seconds(f, o->wait_timeout, "TSR_WAIT_TIMEOUT", &out->wait_seconds) &&

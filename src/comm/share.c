@@ -54,6 +54,22 @@ static void waits(void *user, const tsr__peers_wait *wait)
   tsr__comm_waits(tsr__comm_of(user), &out);
 }
 
+static bool says(const char *text, const tsr__peers_work *work)
+{
+  size_t length = strlen(work->what);
+  if (strncmp(text, work->what, length) != 0) return false;
+  text += length;
+  if (!work->site) return !*text;
+  return !strncmp(text, " at ", 4) && !strcmp(text + 4, work->site);
+}
+
+void tsr__peers_say(char *text, size_t size, const tsr__peers_work *work)
+{
+  if (!says(text, work))
+    snprintf(text, size, "%s%s%s", work->what, work->site ? " at " : "",
+             work->site ? work->site : "");
+}
+
 tsr_status tsr__comm_share(tsr_runtime *rt)
 {
   tsr__error error = { .status = TSR_OK };

@@ -6,9 +6,8 @@
  * One thread a runtime, made at the first start, runs what was bound, one program after the other,
  * on the pool of workers. It touches no node and no scope: what it makes stays in the job until the
  * thread that owns the nodes waits, traces over one of them or lets them go. */
+#include "base/thread.h"
 #include "execute/engine.h"
-
-#include <signal.h>
 
 typedef struct job {
   tsr__pending pending; /* first: what nodes point to */
@@ -74,18 +73,6 @@ static void *runner(void *user)
   return NULL;
 }
 
-/* Signals are the program's, as with workers. */
-static bool start_thread(tsr__starter *s)
-{
-  sigset_t all, old;
-  sigfillset(&all);
-  sigdelset(&all, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  bool started = !pthread_create(&s->thread, NULL, runner, s);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return started;
-}
-
 static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__starter *s = tsr__new(&rt->heap, sizeof *s);
@@ -96,7 +83,7 @@ static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->more, NULL);
   pthread_cond_init(&s->done, NULL);
-  if (start_thread(s)) return s;
+  if (tsr__thread_start(&s->thread, TSR__THREAD_USERS, 0, runner, s)) return s;
   pthread_cond_destroy(&s->done);
   pthread_cond_destroy(&s->more);
   pthread_mutex_destroy(&s->lock);

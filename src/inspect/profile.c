@@ -90,21 +90,6 @@ static lane lane_of(const tsr__event *event, int devices)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* As a JSON text; what is no UTF-8, or would steer a terminal, is a question mark. */
-static void put_text(tsr__text *out, const char *text)
-{
-  size_t length = strlen(text);
-  tsr__text_put(out, "\"", 1);
-  for (size_t i = 0; i < length;) {
-    size_t bad = tsr__text_control(text + i, length - i);
-    bool quoted = text[i] == '"' || text[i] == '\\';
-    if (quoted) tsr__text_put(out, "\\", 1);
-    tsr__text_put(out, bad ? "?" : text + i, 1);
-    i += bad ? bad : 1;
-  }
-  tsr__text_put(out, "\"", 1);
-}
-
 static void put_micros(tsr__text *out, const char *name, int64_t ns)
 {
   tsr__text_add(out, ",\"%s\":%lld.%03d", name, (long long)(ns / 1000), (int)(ns % 1000));
@@ -117,11 +102,11 @@ static void put_event(tsr__text *out, const tsr__events *events, const tsr__even
   put_micros(out, "ts", e->start - events->origin);
   put_micros(out, "dur", e->end > e->start ? e->end - e->start : 0);
   tsr__text_add(out, ",\"cat\":\"%s\",\"name\":", e->kind);
-  put_text(out, e->name);
+  tsr__text_json(out, e->name);
   tsr__text_add(out, ",\"args\":{");
   if (e->site) {
     tsr__text_add(out, "\"site\":");
-    put_text(out, e->site);
+    tsr__text_json(out, e->site);
   }
   if (e->bytes) tsr__text_add(out, "%s\"bytes\":%lld", e->site ? "," : "", (long long)e->bytes);
   tsr__text_add(out, "}}");

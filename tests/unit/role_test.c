@@ -172,6 +172,7 @@ static const row refused[] = {
   { "TSR_COORDINATOR=unix:", "has no path", TSR_EARG },
   { RUN "TSR_BIND=x", "\"x\" is no address", TSR_EARG },
   { RUN "TSR_STALL_TIMEOUT=soon", "TSR_STALL_TIMEOUT is \"soon\"", TSR_EARG },
+  { RUN "TSR_STALL_TIMEOUT=1", "TSR_STALL_TIMEOUT is 1 s, expected 2 or more", TSR_EARG },
   { "TSR_ON_FAILURE=stop",
     ".on_failure or TSR_ON_FAILURE is \"stop\", expected shutdown, error or shrink", TSR_EARG },
   { "TSR_STOP_SIGNAL=9", ".stop_signal or TSR_STOP_SIGNAL is 9, expected SIGTERM (15)", TSR_EARG },
@@ -234,6 +235,7 @@ TEST(options_that_are_no_place_are_refused)
     { { .process_count = 2 }, "by options this is process 0 of 2, but where process 0 listens is" },
     { { .detect = "mpi" }, ".detect or TSR_DETECT is \"mpi\"" },
     { { .stall_timeout = -1 }, "a timeout is negative" },
+    { { .stall_timeout = 1.9 }, ".stall_timeout or TSR_STALL_TIMEOUT is 1.9 s" },
   };
   char text[1000];
   tsr__role role;

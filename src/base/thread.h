@@ -1,0 +1,24 @@
+/* Threads of the library. Signals are the program's: its handlers run on its own threads, so ours
+ * take none. But what a thread writes for a user does there what it would do on the user's own, so
+ * one that runs users' functions or writes users' files leaves SIGPIPE as its maker has it. */
+#ifndef TSR_BASE_THREAD_H
+#define TSR_BASE_THREAD_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum tsr__thread_work {
+  TSR__THREAD_OWN,  /* nothing of users runs there: all signals are blocked */
+  TSR__THREAD_USERS /* SIGPIPE is not */
+} tsr__thread_work;
+
+/* Bytes of a stack that does for users' functions, whatever the shell's limit is. */
+#define TSR__THREAD_STACK ((size_t)1 << 20)
+
+/* Starts a thread. `stack`: its bytes; 0: as many as the system gives. False: the system has none;
+ * `out` is untouched then. */
+bool tsr__thread_start(pthread_t *out, tsr__thread_work work, size_t stack, void *(*run)(void *),
+                       void *user);
+
+#endif

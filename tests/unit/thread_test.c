@@ -1,0 +1,68 @@
+/* Threads of the library: which signals they take, their stacks, and what their maker's mask is
+ * afterwards. */
+#include "base/thread.h"
+#include "harness.h"
+
+#include <signal.h>
+
+typedef struct seen {
+  sigset_t mask;
+  size_t stack;
+} seen;
+
+static void *look(void *user)
+{
+  seen *s = user;
+  pthread_attr_t attr;
+  pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
+  pthread_getattr_np(pthread_self(), &attr);
+  pthread_attr_getstacksize(&attr, &s->stack);
+  pthread_attr_destroy(&attr);
+  return NULL;
+}
+
+static seen seen_of(tsr__thread_work work, size_t stack)
+{
+  seen s = { .stack = 0 };
+  pthread_t thread;
+  sigset_t before, after;
+  sigemptyset(&s.mask);
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  CHECK(tsr__thread_start(&thread, work, stack, look, &s));
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  for (int i = 1; i < 32; i++) CHECK_I64(sigismember(&after, i), sigismember(&before, i));
+  pthread_join(thread, NULL);
+  return s;
+}
+
+static void check_blocked(const seen *s, bool pipes)
+{
+  static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGALRM, SIGCHLD };
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    CHECK_I64(sigismember(&s->mask, signals[i]), 1);
+  CHECK_I64(sigismember(&s->mask, SIGPIPE), pipes);
+}
+
+TEST(only_threads_that_work_for_users_take_a_signal)
+{
+  seen own = seen_of(TSR__THREAD_OWN, 0), users = seen_of(TSR__THREAD_USERS, 0);
+  check_blocked(&own, true);
+  check_blocked(&users, false);
+}
+
+TEST(what_their_maker_blocks_stays_blocked)
+{
+  sigset_t pipes;
+  sigemptyset(&pipes);
+  sigaddset(&pipes, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipes, NULL);
+  seen users = seen_of(TSR__THREAD_USERS, 0);
+  check_blocked(&users, true);
+}
+
+/* The smaller one first: the C library gives stacks of ended threads again. */
+TEST(stacks_are_as_large_as_asked)
+{
+  CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, 256 << 10).stack, 256 << 10);
+  CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, TSR__THREAD_STACK).stack, 1 << 20);
+}
