@@ -16,9 +16,11 @@ static void engine_free(tsr_runtime *rt, void *slot)
 {
   tsr__engine *engine = slot;
   tsr__starter_free(engine->starter);
-  for (int p = 0; p < engine->plan_count; p++) tsr__plan_free(rt, engine->plans[p]);
-  tsr__del(&rt->heap, engine->plans, engine->plan_room * sizeof *engine->plans);
-  tsr__table_free(&engine->by_hash);
+  for (tsr__plan *plan = engine->oldest, *newer; plan; plan = newer) {
+    newer = plan->newer;
+    tsr__plan_free(rt, plan);
+  }
+  tsr__del(&rt->heap, engine->buckets, engine->bucket_count * sizeof *engine->buckets);
   for (tsr__run_room *room = engine->rooms, *next; room; room = next) {
     next = room->next;
     tsr__arena_free(&room->arena);
@@ -38,7 +40,6 @@ tsr_status tsr__engine_install(tsr_runtime *rt)
   pthread_mutex_init(&engine->lock, NULL);
   pthread_mutex_init(&engine->room_lock, NULL);
   tsr__program_init(&engine->trace, &rt->heap);
-  engine->by_hash.heap = &rt->heap;
   engine->plan_limit = rt->opts.plan_cache > 0 ? rt->opts.plan_cache : 256;
   rt->slots[TSR__SLOT_PLANS] = engine;
   rt->slot_free[TSR__SLOT_PLANS] = engine_free;
@@ -58,17 +59,21 @@ static size_t guess_bytes(const tsr__plan *plan)
   return ((size_t)plan->schedule.accum_count + 1) * sizeof(tsr__guess);
 }
 
+/* Two lists by node and one by step, in one block. */
+static size_t use_bytes(const tsr__plan *plan)
+{
+  return (2 * (size_t)plan->parts.program.node_count + (size_t)plan->gone_steps + 1) * sizeof(int);
+}
+
 /* Takes a plan in any state of being made. */
 void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 {
   if (!plan) return;
   if (plan->guesses) tsr__del(&rt->heap, plan->guesses, guess_bytes(plan));
   tsr__schedule_free(&plan->schedule);
-  size_t nodes = (size_t)plan->parts.program.node_count * sizeof(int);
-  if (plan->last_use) tsr__del(&rt->heap, plan->last_use, nodes);
-  if (plan->next_gone) tsr__del(&rt->heap, plan->next_gone, nodes);
-  if (plan->first_gone)
-    tsr__del(&rt->heap, plan->first_gone, ((size_t)plan->gone_steps + 1) * sizeof(int));
+  if (plan->last_use) tsr__del(&rt->heap, plan->last_use, use_bytes(plan));
+  if (plan->shows)
+    tsr__del(&rt->heap, plan->shows, (size_t)plan->parts.program.node_count * sizeof(int));
   int inner = plan->parts.inner_count;
   for (int i = 0; plan->inner && i < inner; i++) tsr__plan_free(rt, plan->inner[i]);
   if (plan->inner) tsr__del(&rt->heap, plan->inner, (size_t)inner * sizeof(tsr__plan *));
@@ -144,13 +149,11 @@ static void keep_forever(tsr__plan *plan)
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
-  size_t nodes = (size_t)program->node_count * sizeof(int);
   plan->gone_steps = plan->schedule.step_count;
-  plan->last_use = tsr__new(&rt->heap, nodes);
-  plan->next_gone = tsr__new(&rt->heap, nodes);
-  plan->first_gone = tsr__new(&rt->heap, ((size_t)plan->gone_steps + 1) * sizeof(int));
-  if (!plan->last_use || !plan->next_gone || !plan->first_gone)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  plan->last_use = tsr__new(&rt->heap, use_bytes(plan));
+  if (!plan->last_use) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  plan->next_gone = plan->last_use + program->node_count;
+  plan->first_gone = plan->next_gone + program->node_count;
   for (int n = 0; n < program->node_count; n++) plan->last_use[n] = -1;
   for (int s = 0; s < plan->schedule.step_count; s++) {
     const tsr__step *step = &plan->schedule.steps[s];
@@ -214,10 +217,12 @@ static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
   tsr__text_free(&text);
 }
 
-static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
+                              tsr__error *error);
 
 /* The plans of loops' regions. */
-static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
+static tsr_status plan_inner(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
+                             tsr__error *error)
 {
   const tsr__partitioned *parts = &plan->parts;
   if (!parts->inner_count) return TSR_OK;
@@ -228,7 +233,7 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__plan *plan, tsr__error *error
     plan->inner[i] = inner;
     inner->borrows = true;
     inner->parts = parts->inner[i].parts;
-    if (finish_plan(rt, inner, error)) return error->status;
+    if (finish_plan(rt, engine, inner, error)) return error->status;
   }
   return TSR_OK;
 }
@@ -247,28 +252,6 @@ static bool meets(const tsr_runtime *rt, const tsr__program *program)
   return false;
 }
 
-/* A plan that has its partitioned program. Guesses are the only thing in it that runs write to: how
- * large accumulators came out last time. */
-static tsr_status finish_plan(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
-{
-  tsr__check_mark(rt, &plan->parts.program);
-  tsr_status status = tsr__fuse(&plan->parts.program, &rt->heap, &plan->schedule, error);
-  if (!status) status = tsr__plan_last_uses(rt, plan, error);
-  if (!status) plan->guesses = tsr__new(&rt->heap, guess_bytes(plan));
-  if (!status && !plan->guesses) status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
-  if (status) return status;
-  for (int i = 0; i < plan->parts.note_count; i++) {
-    /* A note without bytes says something that needs no collective. */
-    const tsr__note *note = &plan->parts.notes[i];
-    plan->explained += note->bytes;
-    /* Of notes that travel together one leads: they are one collective. */
-    plan->collectives += note->bytes > 0 && note->lead == i;
-  }
-  tsr__tap_plan(&plan->parts.program);
-  plan->meets = meets(rt, &plan->parts.program);
-  return plan_inner(rt, plan, error);
-}
-
 /* Memory in which plans of so many nodes can be made. It stays, but for what is large, and where
  * memory is limited: all of it is another's then. Where there is none, arenas take their own. */
 static void grow_scratch(tsr_runtime *rt, tsr__engine *engine, int nodes)
@@ -282,13 +265,46 @@ static void grow_scratch(tsr_runtime *rt, tsr__engine *engine, int nodes)
   engine->scratch_size = engine->scratch ? wanted : 0;
 }
 
+/* An arena over that memory: one at a time. */
+static void open_scratch(tsr_runtime *rt, tsr__engine *engine, tsr__arena *out)
+{
+  tsr__arena_init(out, &rt->heap);
+  tsr__arena_reset(out, engine->scratch, engine->scratch_size);
+}
+
+/* A plan that has its partitioned program. Guesses are the only thing in it that runs write to: how
+ * large accumulators came out last time. */
+static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
+                              tsr__error *error)
+{
+  tsr__arena arena;
+  tsr__check_mark(rt, &plan->parts.program);
+  open_scratch(rt, engine, &arena);
+  tsr_status status = tsr__fuse_in(&plan->parts.program, &arena, &plan->schedule, error);
+  tsr__arena_free(&arena);
+  if (!status) status = tsr__plan_last_uses(rt, plan, error);
+  if (!status) status = tsr__plan_shows(rt, plan, error);
+  if (!status) plan->guesses = tsr__new(&rt->heap, guess_bytes(plan));
+  if (!status && !plan->guesses) status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
+  if (status) return status;
+  for (int i = 0; i < plan->parts.note_count; i++) {
+    /* A note without bytes says something that needs no collective. */
+    const tsr__note *note = &plan->parts.notes[i];
+    plan->explained += note->bytes;
+    /* Of notes that travel together one leads: they are one collective. */
+    plan->collectives += note->bytes > 0 && note->lead == i;
+  }
+  tsr__tap_plan(&plan->parts.program);
+  plan->meets = meets(rt, &plan->parts.program);
+  return plan_inner(rt, engine, plan, error);
+}
+
 static tsr_status partition(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
                             tsr__error *error)
 {
   tsr__arena arena;
   grow_scratch(rt, engine, engine->trace.node_count);
-  tsr__arena_init(&arena, &rt->heap);
-  tsr__arena_reset(&arena, engine->scratch, engine->scratch_size);
+  open_scratch(rt, engine, &arena);
   tsr_status status = tsr__partition_in(&engine->trace, &arena, &plan->parts, error);
   tsr__arena_free(&arena);
   return status;
@@ -303,40 +319,77 @@ static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **ou
   tsr_status status = tsr__program_copy(&plan->key, &engine->trace, &rt->heap);
   if (status) tsr__error_set(error, status, "no memory for a plan's key");
   if (!status) status = partition(rt, engine, plan, error);
-  if (!status) status = finish_plan(rt, plan, error);
+  if (!status) status = finish_plan(rt, engine, plan, error);
   if (status) tsr__plan_free(rt, plan);
   else *out = plan;
   return status;
 }
 
+/* ---- the cache ---- */
+
+static tsr__plan **bucket_of(const tsr__engine *engine, uint64_t hash)
+{
+  return &engine->buckets[(hash ^ hash >> 32) & (engine->bucket_count - 1)];
+}
+
+/* As many buckets again once there are as many plans. Without memory chains are longer; only the
+ * first buckets must be had. */
+static bool grow_buckets(tsr_runtime *rt, tsr__engine *engine)
+{
+  size_t before = engine->bucket_count, count = before ? 2 * before : 64;
+  if ((size_t)engine->plan_count < before) return true;
+  tsr__plan **buckets = tsr__new(&rt->heap, count * sizeof *buckets);
+  if (!buckets) return before > 0;
+  tsr__del(&rt->heap, engine->buckets, before * sizeof *engine->buckets);
+  engine->buckets = buckets;
+  engine->bucket_count = count;
+  for (tsr__plan *plan = engine->oldest; plan; plan = plan->newer) {
+    tsr__plan **bucket = bucket_of(engine, plan->hash);
+    plan->next = *bucket;
+    *bucket = plan;
+  }
+  return true;
+}
+
+/* Takes a plan out of the list by last use, or puts it at its end. Age is an order of uses: no
+ * clock is asked, and all processes would evict alike. */
+static void unlink_plan(tsr__engine *engine, tsr__plan *plan)
+{
+  *(plan->older ? &plan->older->newer : &engine->oldest) = plan->newer;
+  *(plan->newer ? &plan->newer->older : &engine->newest) = plan->older;
+}
+
+static void append_plan(tsr__engine *engine, tsr__plan *plan)
+{
+  plan->older = engine->newest;
+  plan->newer = NULL;
+  *(engine->newest ? &engine->newest->newer : &engine->oldest) = plan;
+  engine->newest = plan;
+}
+
 /* Makes room for one plan more where the cache is full: the one unused for longest goes. Plans
- * that are running stay, if need be beyond the limit. The table takes nothing out, so it is
- * filled anew, which is little beside the making of the plan that comes. */
+ * that are running stay, if need be beyond the limit. */
 static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
 {
-  int oldest = -1;
-  for (int p = 0; p < engine->plan_count; p++) {
-    const tsr__plan *plan = engine->plans[p];
-    /* Looking through all plans costs nothing beside making the one that needs the room. */
-    if (!atomic_load(&plan->runs) && (oldest < 0 || plan->used < engine->plans[oldest]->used))
-      oldest = p;
-  }
-  if (oldest < 0) return false;
-  tsr__plan_free(rt, engine->plans[oldest]);
-  engine->plans[oldest] = engine->plans[--engine->plan_count];
-  tsr__table_clear(&engine->by_hash);
-  for (int p = 0; p < engine->plan_count; p++) /* there is room: it held more before */
-    tsr__table_add(&engine->by_hash, engine->plans[p]->hash, p);
+  tsr__plan *plan = engine->oldest;
+  while (plan && atomic_load(&plan->runs)) plan = plan->newer;
+  if (!plan) return false;
+  tsr__plan **at = bucket_of(engine, plan->hash);
+  while (*at != plan) at = &(*at)->next;
+  *at = plan->next;
+  unlink_plan(engine, plan);
+  engine->plan_count--;
+  tsr__plan_free(rt, plan);
   return true;
 }
 
 /* Programs of one hash are compared whole. */
 static tsr__plan *find_plan(tsr__engine *engine, uint64_t hash)
 {
-  int32_t at;
-  TSR_FOR_HASHED (&engine->by_hash, hash, at)
-    if (tsr__program_same(&engine->plans[at]->key, &engine->trace)) return engine->plans[at];
-  return NULL;
+  tsr__plan *plan = engine->buckets ? *bucket_of(engine, hash) : NULL;
+  while (plan && (plan->hash != hash || !tsr__program_same(&plan->key, &engine->trace)))
+    plan = plan->next;
+  return plan;
 }
 
 /* The cache owns the plan, or it is gone. */
@@ -344,14 +397,16 @@ static tsr_status keep_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pla
                             tsr__error *error)
 {
   while (engine->plan_count >= engine->plan_limit && evict_oldest(rt, engine)) continue;
-  if (tsr__grow(&rt->heap, (void **)&engine->plans, &engine->plan_room,
-                (size_t)engine->plan_count + 1, sizeof(tsr__plan *)) &&
-      tsr__table_add(&engine->by_hash, plan->hash, engine->plan_count)) {
-    engine->plans[engine->plan_count++] = plan;
-    return TSR_OK;
+  if (!grow_buckets(rt, engine)) {
+    tsr__plan_free(rt, plan);
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the plan cache");
   }
-  tsr__plan_free(rt, plan);
-  return tsr__error_set(error, TSR_ENOMEM, "no memory for the plan cache");
+  tsr__plan **bucket = bucket_of(engine, plan->hash);
+  plan->next = *bucket;
+  *bucket = plan;
+  append_plan(engine, plan);
+  engine->plan_count++;
+  return TSR_OK;
 }
 
 /* Finds or makes the plan of engine->trace; owned by the cache. */
@@ -371,9 +426,10 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
              plan->parts.program.node_count, plan->kernels,
              (long long)tsr__plan_explained(plan, engine->trace.params));
     log_plan(rt, plan);
+  } else if (plan->newer) {
+    unlink_plan(engine, plan);
+    append_plan(engine, plan);
   }
-  /* Time is a count of uses: no clock is asked, and all processes would evict alike. */
-  plan->used = ++engine->clock;
   *out = plan;
   return TSR_OK;
 }

@@ -8,8 +8,10 @@
 /* A plan: all that can be known of a program before it runs. Immutable but for the marks
  * of its use and what `guesses` points to; several threads may run it at once. */
 typedef struct tsr__plan {
-  uint64_t hash, used; /* `used`: the engine's clock at the last use */
-  _Atomic int runs;    /* at work: it stays in the cache */
+  uint64_t hash;
+  struct tsr__plan *older, *newer; /* in the cache, by their last use */
+  struct tsr__plan *next;          /* of the same bucket */
+  _Atomic int runs;                /* at work: it stays in the cache */
   tsr__program key;
   tsr__partitioned parts;
   tsr__schedule schedule;
@@ -19,8 +21,9 @@ typedef struct tsr__plan {
   int *next_gone;           /* by node: the next one with the same last use; -1 */
   int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
   int gone_steps;
-  bool meets;               /* all processes take part in its runs */
-  int64_t explained;        /* bytes of all notes */
+  int *shows;        /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
+  bool meets;        /* all processes take part in its runs */
+  int64_t explained; /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
   tsr__guess *guesses;      /* by accumulator; what runs write */
 } tsr__plan;
@@ -43,16 +46,23 @@ typedef struct tsr__engine {
   size_t scratch_size;
   pthread_mutex_t room_lock;
   tsr__run_room *rooms; /* idle ones */
-  tsr__plan **plans;    /* the cache ... */
-  tsr__table by_hash;   /* ... and its places by the hash of their programs */
-  size_t plan_room;
+  /* The cache: a list by last use, and the same plans in buckets by the hash of their programs.
+   *
+   *   oldest -> p <-> q <-> r <- newest        buckets: [.. p -> r ..][.. q ..]
+   *
+   * Finding a plan, using it and letting the oldest go look at no others: programs that are all
+   * different let go of one plan for each that they make. */
+  tsr__plan *oldest, *newest;
+  tsr__plan **buckets; /* a power of two, never fewer than plans; NULL before the first */
+  size_t bucket_count;
   tsr__starter *starter; /* under room_lock; NULL before the first tsr_start */
   int plan_count, plan_limit;
-  uint64_t clock;
 } tsr__engine;
 
 /* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+/* Fills `shows` of a plan that has its program and its schedule (shows.c). */
+tsr_status tsr__plan_shows(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 /* What running a plan with the numbers of a program takes (figures.c). */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
                              tsr_figures *out, tsr__error *error);

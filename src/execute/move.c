@@ -100,14 +100,16 @@ static int slabs_of(const moving *m)
   int64_t bytes = (int64_t)tsr_dtype_size((tsr_dtype)m->to->dtype), most = 1;
   tsr_box box;
   bool alone = true;
+  if (m->move.blocks || m->to->dtype == TSR_BOOL) return 1;
   tsr__value_box(m->to, 0, &box);
-  for (int p = 1; p < m->to->part_count; p++)
-    alone = alone && tsr__replica_leader(&m->to->sharding, p) == p;
-  if (alone || m->move.blocks || m->to->dtype == TSR_BOOL) return 1;
   for (int d = 0; d < m->to->shape.rank; d++) {
     bytes *= box.size[d];
     if (most == 1) most = box.size[d];
   }
+  if (bytes < 2 * SLAB_BYTES) return 1;
+  for (int p = 1; p < m->to->part_count; p++)
+    alone = alone && tsr__replica_leader(&m->to->sharding, p) == p;
+  if (alone) return 1;
   int64_t slabs = bytes / SLAB_BYTES;
   return (int)(slabs < 1 ? 1 : slabs < most ? slabs : most > 0 ? most : 1);
 }
@@ -135,7 +137,8 @@ static void move_slab(reshard_job *job, moving *m, int position, int slab, int w
                   .streams = m->streams,
                   .progress = job->progress };
   tsr__reshard_want(&m->move, position, &mine.want);
-  tsr__value_box(m->to, position, &mine.lies);
+  mine.lies = mine.want;
+  if (m->move.blocks) tsr__value_box(m->to, position, &mine.lies);
   mine.slab = slab_of(m, &mine.want, slab);
   tsr__reshard_pieces(&m->move, position, copy_piece, &mine);
   atomic_fetch_add_explicit(&m->bytes, mine.traffic.bytes, memory_order_relaxed);
@@ -175,12 +178,26 @@ static void copy_all(reshard_job *job)
     for (int t = 0; t < tasks; t++) reshard_task(job, t, 0);
 }
 
+/* Whether there is more to copy than caches hold. No part is larger than the whole, which mostly
+ * tells. */
+static bool is_long(const tsr__value *to)
+{
+  size_t bytes = 0;
+  size_t whole = tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&to->shape));
+  if (whole <= STREAM_BYTES / (size_t)to->part_count) return false;
+  for (int p = 0; p < to->part_count; p++) {
+    tsr_box box;
+    tsr__value_box(to, p, &box);
+    bytes += tsr__device_bytes((tsr_dtype)to->dtype, tsr__box_count(&box, to->shape.rank));
+  }
+  return bytes > STREAM_BYTES;
+}
+
 /* The value that moves may lie otherwise than the plan says: what is known now counts. */
 static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
 {
   const tsr_sharding *sharding = tsr__sharding_of(exec, node);
   tsr_shape shape;
-  size_t bytes = 0;
   out->exec = exec;
   out->from = tsr__value_in(exec, node, 0);
   out->move = tsr__reshard_of(exec->program, node, &shape);
@@ -197,14 +214,7 @@ static tsr_status start_moving(tsr__exec *exec, int node, moving *out)
   out->move.shape = &out->shape;
   out->move.device = tsr__home_device(exec->rt, &to->sharding, 0);
   out->slabs = slabs_of(out);
-  for (int p = 0; p < to->part_count; p++) {
-    tsr_box box;
-    tsr_shape part = { .rank = shape.rank };
-    tsr__value_box(to, p, &box);
-    memcpy(part.dims, box.size, sizeof part.dims);
-    bytes += tsr__device_bytes((tsr_dtype)to->dtype, tsr__shape_count(&part));
-  }
-  out->streams = bytes > STREAM_BYTES;
+  out->streams = is_long(to);
   return TSR_OK;
 }
 

@@ -215,54 +215,18 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
   return TSR_OK;
 }
 
-/* The first dim from `d` on that is not 1. */
-static int next_dim(const tsr__gnode *g, int d)
-{
-  while (d < g->rank && g->dims[d] == 1) d++;
-  return d;
-}
-
-/* Whether a node is a view that shows each element of its operand once and in order: a reshape, or
- * dims of size 1 that move, come or go while the others keep their order and show all they have.
- */
-static bool shows_in_order(const tsr__program *program, const tsr__gnode *g)
-{
-  if (tsr__ops[g->op].lowering != TSR__LOW_VIEW || g->in_count != 1) return false;
-  const tsr__gnode *in = &program->nodes[tsr__in(program, g, 0)];
-  tsr__viewing view = tsr__view_of(program, g, 0);
-  int to = next_dim(g, 0);
-  if (view.linear) return true;
-  for (int k = next_dim(in, 0); k < in->rank; k = next_dim(in, k + 1)) {
-    const tsr__viewdim *dim = &view.dims[k];
-    if (to == g->rank || dim->dim != to || dim->start || dim->step != 1) return false;
-    if (in->dims[k] != g->dims[to]) return false;
-    to = next_dim(g, to + 1);
-  }
-  return to == g->rank;
-}
-
-/* The input of a kernel whose elements an output is in their order, seen through views; -1: it is
- * none. */
-static int shown_by(const tsr__exec *exec, const tsr__kernel_io *io, int output)
-{
-  const tsr__program *program = exec->program;
-  for (int n = output; shows_in_order(program, &program->nodes[n]);) {
-    n = tsr__in(program, &program->nodes[n], 0);
-    for (int i = 0; i < io->input_count; i++)
-      if (io->inputs[i] == n) return n;
-  }
-  return -1;
-}
-
-/* Whether an array in another shape is the same bytes on every device. Boxes lie in the order that
- * their elements have in the whole array, and a device makes its result of what it has: two boxes
- * of as many elements are the same ones in the same order. What the user lent is not shared, since
- * an array that it was not lent for would read it. */
+/* Whether an array that lies as planned is the same bytes in another shape on every device. Boxes
+ * lie in the order that their elements have in the whole array, and a device makes its result of
+ * what it has: two boxes of as many elements are the same ones in the same order. What the user
+ * lent is not shared, since an array that it was not lent for would read it. */
 static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
 {
   const tsr_sharding *to = tsr__sharding_of(exec, node);
+  const tsr_sharding *as = tsr__sharding_of(exec, exec->plan->shows[node]);
   const tsr__extent none = { .total = -1 };
   if (from->rows || from->sharding.mesh != to->mesh) return false;
+  if (memcmp(&from->sharding, as, sizeof *as) && !tsr__sharding_equal(&from->sharding, as))
+    return false;
   for (int p = 0; p < from->part_count; p++) {
     tsr_box box;
     if (!from->parts[p]) continue;
@@ -279,7 +243,7 @@ static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
 {
   if (io->accum_count || has_run_time_rows(exec, io->domain)) return false;
   for (int i = 0; i < io->output_count; i++) {
-    int from = shown_by(exec, io, io->outputs[i]);
+    int from = exec->plan->shows[io->outputs[i]];
     if (from < 0 || !same_bytes(exec, exec->values[from], io->outputs[i])) return false;
   }
   return true;
@@ -289,7 +253,7 @@ static tsr_status show_inputs(tsr__exec *exec, const tsr__kernel_io *io)
 {
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++) {
-    int from = shown_by(exec, io, io->outputs[i]);
+    int from = exec->plan->shows[io->outputs[i]];
     status = share_memory(exec, exec->values[from], io->outputs[i]);
   }
   return status;

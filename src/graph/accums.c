@@ -304,9 +304,7 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
     return false;
   const tsr__reduce_attr *left = tsr__reduce_of(program, &program->nodes[a->node]);
   const tsr__reduce_attr *right = tsr__reduce_of(program, &program->nodes[b->node]);
-  /* Without stages (no memory for them) nothing is shared: more is computed, and the same
-   * results. */
-  return stage && stage[a->node] == stage[b->node] && left->dims == right->dims &&
+  return stage[a->node] == stage[b->node] && left->dims == right->dims &&
          left->groups == right->groups &&
          !((program->nodes[a->node].flags ^ program->nodes[b->node].flags) & TSR__KEPT) &&
          tsr__scattered_alike(program, &program->nodes[a->node], &program->nodes[b->node]);
@@ -326,15 +324,17 @@ int tsr__accums_of(const tsr__program *program, int n, tsr__accum out[2])
  * compared. */
 typedef struct listing {
   const tsr__program *program;
-  const int *stage;  /* NULL out of memory: nothing is shared then */
-  int *first, *next; /* by operand + 1, by accumulator + 1: the newest of the operand; 0: none */
+  const int *stage;
+  int *first, *next; /* by operand + 1, by accumulator + 1: the newest of the operand; 0: none.
+                        NULL out of memory: nothing is shared then, which computes more, and the
+                        same results */
   tsr__accum *out;
   int count;
 } listing;
 
 static int list_accum(listing *l, const tsr__accum *accum)
 {
-  int *first = l->stage ? &l->first[accum->operand + 1] : NULL;
+  int *first = l->first ? &l->first[accum->operand + 1] : NULL;
   for (int i = first ? *first : 0; i; i = l->next[i])
     if (shares(l->program, l->stage, &l->out[i - 1], accum)) return i - 1;
   l->out[l->count++] = *accum;
@@ -344,15 +344,17 @@ static int list_accum(listing *l, const tsr__accum *accum)
   return l->count - 1;
 }
 
-int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
+int tsr__accums(const tsr__program *program, const int *stage, tsr__accum *out, int *of_node)
 {
-  size_t nodes = (size_t)program->node_count + 1, room = 4 * nodes * sizeof(int);
-  int *stage = tsr__new(program->heap, room);
-  listing l = { .program = program, .stage = stage, .out = out };
-  if (stage) {
-    l.first = stage + nodes;
-    l.next = l.first + nodes;
-    tsr__stages(program, stage);
+  enum { FEW = 64 };
+  int few[3 * FEW];
+  size_t nodes = (size_t)program->node_count + 1, room = 3 * nodes * sizeof(int);
+  /* A node has two accumulators at most, and they are numbered from 1. */
+  int *lists = nodes <= FEW ? few : tsr__new_raw(program->heap, room);
+  listing l = { .program = program, .stage = stage, .first = lists, .out = out };
+  if (lists) {
+    l.next = lists + nodes;
+    memset(lists, 0, nodes * sizeof *lists); /* `next` is written before it is read */
   }
   for (int n = 0; n < program->node_count; n++) {
     tsr__accum mine[2];
@@ -362,7 +364,7 @@ int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node)
     for (int k = 0; k < wanted; k++) found[k] = list_accum(&l, &mine[k]);
     memcpy(&of_node[2 * n], found, sizeof found);
   }
-  tsr__del(program->heap, stage, room);
+  if (lists != few) tsr__del(program->heap, lists, room);
   return l.count;
 }
 

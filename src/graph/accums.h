@@ -73,10 +73,10 @@ bool tsr__meets_whole(const tsr__program *program, const tsr__gnode *node,
 /* The accumulators that a node needs, shared or not; returns how many, 0 for no reduction. */
 int tsr__accums_of(const tsr__program *program, int node, tsr__accum out[2]);
 /* Lists the distinct accumulators of a program in order of their first node; returns how many. One
- * serves nodes of one stage only (tsr__stages).
+ * serves nodes of one stage only (`stage`: as tsr__stages).
  * `out` has room for two a reduction node. `of_node[2*node]`, `[2*node+1]` get the indices of
  * its main and its COUNT accumulator, -1 for none. */
-int tsr__accums(const tsr__program *program, tsr__accum *out, int *of_node);
+int tsr__accums(const tsr__program *program, const int *stage, tsr__accum *out, int *of_node);
 /* Bytes that `count` elements of a row take on the way between devices, escapes not counted. */
 int64_t tsr__wire_bytes(int row, int dtype, int64_t count);
 int64_t tsr__accum_bytes(const tsr__accum *accum, int64_t count);

@@ -558,6 +558,7 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
  * only attributes with addresses, and rare. */
 static uint64_t hash_attrs(const tsr__program *program, uint64_t hash)
 {
+  if (!program->attr_count) return hash;
   const char *at = (const char *)program->attrs, *end = at + program->attr_count;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *g = &program->nodes[n];

@@ -23,6 +23,7 @@ static const char *const move_names[] = {
   [TSR__MOVE_LOOK] = "look-up",
 };
 
+/* The words of the field; tests and the tool compare with them. */
 const char *tsr__move_name(int move)
 {
   return move_names[move];
@@ -51,6 +52,7 @@ static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
 
 static void add_who(const tsr__program *program, int node, tsr__text *out)
 {
+  /* Without the folders: explanations are compared, and trees lie elsewhere for others. */
   const char *site = program->sites ? tsr__site_file(program->sites[node]) : "";
   tsr__text_add(out, "%s", tsr__ops[program->nodes[node].op].name);
   if (*site) tsr__text_add(out, " at %s", site);
@@ -78,6 +80,8 @@ static void add_transpose(const tsr__partitioned *parts, const tsr__note *note, 
                           tsr__text *out)
 {
   const char *site = parts->program.sites ? parts->program.sites[who] : NULL;
+  /* The site says what it goes back from (backward.c); of what went forward there is no note
+   * here. */
   const char *of = note->move == TSR__MOVE_ALL_REDUCE       ? "a broadcast"
                    : note->move == TSR__MOVE_REDUCE_SCATTER ? "an all-gather"
                    : note->move == TSR__MOVE_EXCHANGE       ? "an exchange"
@@ -158,6 +162,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_JOINED] = "",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
+  /* Whose wish it is: of a reshard that somebody wrote its own, of one that was put between the
+   * user that needs it. */
   bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
   int who = own ? note->node : note->user;
   if (note->cause == TSR__CAUSE_PARTS) who = parts_of(&parts->program, note->node);
@@ -191,6 +197,7 @@ static void add_bytes(const tsr__partitioned *parts, int lead, const int64_t (*c
     bytes += parts->notes[i].bytes;
     for (int k = 0; k < 2 && counted; k++) of_run[k] += counted[i][k];
   }
+  /* How many rows a filter leaves, and what a sort sends where, elements decide. */
   bool late = note->move == TSR__MOVE_ROWS || note->move == TSR__MOVE_SORT;
   if (late && !counted) tsr__text_add(out, "bytes known after the run");
   else if (late) tsr__text_add(out, "%lld bytes counted", (long long)of_run[0]);
@@ -229,6 +236,9 @@ static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *par
   else tsr__text_add(out, asks ? "before each step of " : "in each step of ");
   add_who(program, inner->node, out);
   tsr__text_add(out, ":\n");
+  /*   in each of 100 steps of scan at file.c:12:
+   *     all-reduce over x=4: 48 bytes                 of one step: two blanks further in
+   */
   tsr__text_init(&own, program->heap);
   tsr__explain_print(&inner->parts, NULL, tsr__inner_numbers(parts, at, params), &own);
   for (const char *line = tsr__text_get(&own); *line;) {
@@ -247,6 +257,7 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
   if (!partitioned->note_count) tsr__text_add(out, "nothing moves between devices\n");
   for (int i = 0; i < partitioned->note_count; i++) {
     const tsr__note *note = &partitioned->notes[i];
+    /* It is told with its leader, under one heading, as it is one collective. */
     if (note->lead != i) continue;
     tsr__text_add(out, "%s", move_names[note->move]);
     add_axes(note, out);
@@ -261,6 +272,11 @@ void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*cou
 
 /* ---- lines of explanations ---- */
 
+/* Widths are of characters as terminals draw them, ends are in bytes:
+ *
+ *   at     the byte behind what was looked at; a character of UTF-8 is never cut
+ *   end    the last blank that fits: lines are folded at words, and where a word is longer than a
+ *          line, in it */
 size_t tsr__explain_fits(const char *text, size_t length, int width)
 {
   size_t end = 0, at = 0;

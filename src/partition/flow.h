@@ -246,7 +246,7 @@ void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
  * and tsr__meeting_stages. False: out of memory. */
 bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena);
 
-/* Fills out->notes from the finished program. */
-tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error);
+/* Fills out->notes from the finished program; what it takes meanwhile is the arena's. */
+tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error);
 
 #endif

@@ -28,6 +28,16 @@ typedef struct opened {
   tsr_sharding *at, *made;
 } opened;
 
+/* A loop is planned inside out. What its regions do decides where carries lie, and where carries
+ * lie decides what its regions do, so it is asked in rounds:
+ *
+ *   find_operands   where operands lie by the program before the node: propagation as of now
+ *   find_places     plan the regions so; a carry that was nowhere and comes to lie somewhere does
+ *                   so from the next round on. Each round settles one more, or is the last
+ *   plan_regions    plan them for good: what a step gives is constrained to where it takes it
+ *   add_loop        the node in the program around it, with operands constrained likewise
+ *
+ * Regions have regions: plan_region goes down by tsr__partition. */
 static tsr_status no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM,
@@ -53,6 +63,9 @@ static tsr_sharding shifted(const tsr_sharding *at, int by)
   if (!at->mesh) return out;
   out.mesh = at->mesh;
   out.rank = TSR_MAX_RANK;
+  /*   at (x | y)      by 1: (y)        a step's slice of what lies so
+   *                   by 0: (- | y)    the same, whole along the steps: each device has all of them
+   *                   by -1: (- | x | y)   the stack of what steps leave so */
   for (int d = 0; d < TSR_MAX_RANK; d++) {
     int from = d + by;
     bool cut = from >= 0 && from < TSR_MAX_RANK && (by || d);
@@ -63,6 +76,7 @@ static tsr_sharding shifted(const tsr_sharding *at, int by)
   return out;
 }
 
+/* A sum that is not made yet cannot go from step to step: it would be added to again. */
 static tsr_sharding without_sums(const tsr_sharding *at)
 {
   tsr_sharding none;
@@ -88,6 +102,9 @@ typedef struct closing {
 } closing;
 
 /* The number of a step is a number of the run, behind those of the region. */
+/*   numbers of a run   | those of the region's formulas | the step |
+ *
+ * The step is one element everywhere, written before each run of the region's plan. */
 static int32_t add_number(closing *c, const char *site)
 {
   tsr__gnode number = {
@@ -104,7 +121,9 @@ static int32_t add_argument(closing *c, int n, const char *site)
   int i = tsr__index_of(&c->region->program, &node), operand = tsr__loop_operand(c->of->attr, i);
   if (operand < 0) return add_number(c, site);
   tsr_sharding at = c->of->at[operand];
+  /* The region sees one step of it. */
   if (is_slice(c->of, operand)) at = shifted(&at, 1);
+  /* In a plan of its own an argument is what a leaf is in any program: bound when it runs. */
   node.op = TSR__OP_LEAF;
   node.attr = node.attr_bytes = 0;
   node.sharding = (uint16_t)tsr__program_sharding(&c->program, &at);
@@ -128,6 +147,7 @@ static int32_t add_copy(closing *c, int n, const char *site)
   }
   if (node.sharding)
     node.sharding = (uint16_t)tsr__program_sharding(&c->program, &from->shardings[node.sharding]);
+  /* Roots are what the region returns, in its own order (add_result). */
   node.flags &= (uint8_t)~TSR__ROOT;
   return tsr__program_add(&c->program, &node, (tsr__links){ in, links }, site);
 }
@@ -168,6 +188,7 @@ static bool close_region(closing *c, const tsr_sharding *want)
   const tsr__program *from = &c->region->program;
   c->place = tsr__arena_new(c->arena, ((size_t)from->node_count + 1) * sizeof *c->place);
   if (!c->place || !tsr__program_share(&c->program, from)) return false;
+  /* With the number of the step. */
   c->program.param_count = from->param_count + 1;
   for (int n = 0; n < from->node_count; n++) {
     const char *site = from->sites ? from->sites[n] : NULL;
@@ -188,6 +209,8 @@ const tsr__num *tsr__inner_numbers(const tsr__partitioned *partitioned, int inne
                                    const tsr__num *params)
 {
   const tsr__inner *of = &partitioned->inner[inner];
+  /* Numbers of a node are those of its regions one behind the other; so are its entries in
+   * `inner`. */
   int at = partitioned->program.nodes[of->node].param;
   for (int r = 1; r <= of->region; r++) at += partitioned->inner[inner - r].number;
   return params && at > 0 ? params + at : params;
@@ -231,6 +254,8 @@ static tsr_status plan_region(const opener *p, const opened *o, int r, const tsr
     tsr__inner_free(inner, heap);
     return status;
   }
+  /* Until here they counted in the program that was made; what runs is what partitioning made of
+   * it. */
   const int32_t *home = inner->parts.home;
   for (int i = 0; i < inner->argument_count; i++) inner->arguments[i] = home[inner->arguments[i]];
   for (int i = 0; i < inner->result_count; i++) inner->results[i] = home[inner->results[i]];
@@ -247,6 +272,8 @@ static tsr_sharding result_place(const tsr__inner *inner, int i)
  * region that has it somewhere. *moved: a carry is somewhere now that was not. */
 static tsr_status find_places(const opener *p, opened *o, bool *moved)
 {
+  /* Bodies of a switch have the same results, so the first of them that has a place for one
+   * decides. Of loops the last region is the body; that of a while before it only asks. */
   int first = o->attr->kind == TSR__LOOP_SWITCH ? 0 : o->node->region_count - 1;
   *moved = false;
   for (int r = first; r < o->node->region_count; r++) {
@@ -259,6 +286,7 @@ static tsr_status find_places(const opener *p, opened *o, bool *moved)
         o->at[i] = place;
         *moved = true;
       }
+      /* A carry comes back to where it came from; what is stacked lies where the step leaves it. */
       if (r == first || !o->made[i].mesh) o->made[i] = carry ? o->at[i] : place;
     }
     tsr__inner_free(&inner, p->out->heap);
@@ -279,8 +307,10 @@ static bool keep_inner(const opener *p, const tsr__inner *inner)
 static tsr_status plan_regions(const opener *p, opened *o)
 {
   bool moved = true;
+  /* No more rounds than carries: each but the last settles one, and none is unsettled again. */
   for (int round = 0; moved && round <= o->attr->carries; round++)
     if (find_places(p, o, &moved)) return p->error->status;
+  /* The condition gives a bool, which is nobody's carry. */
   bool asks = o->attr->kind == TSR__LOOP_WHILE;
   for (int r = 0; r < o->node->region_count; r++) {
     tsr__inner inner;
@@ -305,6 +335,7 @@ static const char *site_of(const opener *p, int n)
 static tsr_status find_operands(const opener *p, opened *o)
 {
   tsr__flow flow;
+  /* A walk over all that stands before, once a loop; programs have few loops. */
   if (tsr__flow_run(p->out, 0, p->arena, &flow, p->error)) return p->error->status;
   for (int i = 0; i < o->node->in_count; i++) {
     const tsr_sharding *at = tsr__flow_at(&flow, p->place[tsr__in(p->in, o->node, i)]);
@@ -323,6 +354,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
     in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], &o->at[i], site_of(p, o->n));
     if (in[i] < 0) return no_memory(p->error);
   }
+  /* Regions stay those of the program that was given: it shares them. */
   for (int i = node.in_count; i < links; i++) in[i] = p->in->operands[node.first_in + i];
   for (int i = 0; i < node.result_count; i++) {
     bool stack = o->attr->kind == TSR__LOOP_SCAN && i >= o->attr->carries;
@@ -348,6 +380,7 @@ static tsr_status open_loop(const opener *p, int n)
 }
 
 /* A result of a loop lies where that leaves it. */
+/* A part of a loop is placed like what a user placed: propagation is not to choose. */
 static void place_result(const opener *p, const tsr__gnode *loop, tsr__gnode *node)
 {
   int i = tsr__index_of(p->in, node);

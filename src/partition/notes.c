@@ -70,6 +70,9 @@ static int only_operand(const tsr__program *program, int node)
 
 /* The put that a node comes of by elementwise steps alone, if nobody else needs what is on the way;
  * else -1. */
+/*   x = put(..) @(-)     y = x * 2     z = reshard(y)  @(a)       put x so, and nothing moves
+ *                        w = x + 1                                but not if w needs it as it is
+ */
 static int put_behind(const maker *m, int node)
 {
   while (node >= 0 && m->users[node] == 1) {
@@ -85,6 +88,7 @@ static void suggest_put(const maker *m, int node, const tsr_sharding *want, tsr_
   char spec[64];
   int put = put_behind(m, node);
   if (put < 0 || note->bytes <= 0) return;
+  /* A spec that is too long to be typed is no help. */
   int length = tsr_sharding_text(want, m->out->program.nodes[put].rank, spec, sizeof spec);
   if (length >= (int)sizeof spec || length < 2) return;
   spec[length - 1] = '\0'; /* without the parentheses: as it is typed */
@@ -98,6 +102,8 @@ static weighed weigh(maker *m, int n)
   const tsr__program *program = &m->out->program;
   const tsr__gnode *node = &program->nodes[n], *in = &program->nodes[tsr__in(program, node, 0)];
   const tsr_sharding *from = &program->shardings[in->sharding], *to = sharding_of(m, n);
+  /* One place a hash, and what comes last stays: notes of one kind mostly follow each other. All
+   * of the key is compared. */
   weighed *known = &m->weighed[(in->sharding * 7u + node->sharding + node->dtype) % WEIGHED];
   weighed key = { in->sharding, node->sharding, node->dtype, node->rank, .axes = 0 };
   memcpy(key.dims, node->dims, sizeof key.dims);
@@ -124,6 +130,8 @@ static void note_move(maker *m, int n, tsr__note *note)
   note->axes = move.axes;
   note->cause = node->cause;
   bool parts = tsr__ops[program->nodes[in].op].shape_rule == TSR__SH_DOT;
+  /* Parts of products go to where they are summed: moved as an all-to-all, and known by what
+   * that and the sum are together. */
   if (note->cause == TSR__CAUSE_PARTS && parts && move.move == TSR__MOVE_ALL_TO_ALL)
     note->move = TSR__MOVE_REDUCE_SCATTER;
   note->mesh = to->mesh ? to->mesh : from->mesh;
@@ -136,6 +144,7 @@ static void note_move(maker *m, int n, tsr__note *note)
 }
 
 /* Even borders after a filter: how much moves depends on how many rows were left. */
+/* Bytes stay 0 until the run counts them. */
 static void note_rows(const maker *m, int n, tsr__note *note)
 {
   const tsr_sharding *at = sharding_of(m, n);
@@ -207,6 +216,13 @@ static int64_t local_count(const tsr__meeting *m, const tsr_sharding *at, int po
 }
 
 /* Whether a position is the first of those that differ from it in the combined axes only. */
+/* Bytes of a meeting, counted once a group of those that differ along the axes alone:
+ *
+ *   2x4, over y       (0,0) (0,1) (0,2) (0,3)   leads: (0,0)     3 partials go there, and
+ *                     (1,0) (1,1) (1,2) (1,3)   leads: (1,0)     3 results come back
+ *
+ * Of a scattered result each piece has its own leader, so partials cross in pieces, which are as
+ * many bytes, and copies go only along axes that do not cut it. */
 static bool leads(const tsr_mesh *mesh, unsigned axes, int position)
 {
   for (int a = 0; a < mesh->axis_count; a++)
@@ -243,6 +259,8 @@ static int64_t scattered_bytes(const tsr__meeting *m, int position, int64_t coun
 {
   const tsr__scatter_attr *attr = tsr__attr_of(m->program, m->node);
   tsr_dtype dtype = (tsr_dtype)m->node->dtype;
+  /* Sets: the last update in row order wins, on devices as well, so with an element goes the
+   * number of the update that put it there. Sums of floats travel as accumulators. */
   int64_t places = count ? 1 : 0, start, size;
   if (tsr__ops[m->node->op].attr != TSR__ATTR_SCATTER) return 0;
   if (attr->how == TSR_SCATTER_ADD && tsr__dtype_float(dtype))
@@ -281,6 +299,7 @@ int64_t tsr__passing_bytes(const tsr__meeting *m)
       tsr__dim_part(m->at, d, m->node->dims[d], p, &start, &size);
       lines *= size;
     }
+    /* Once a line, at its first part: each part but the last tells the next. */
     if (!tsr__dim_index(m->at, dim, p))
       bytes += (parts - 1) * lines * each[!tsr__dtype_float((tsr_dtype)m->node->dtype)];
   }
@@ -298,7 +317,9 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   const tsr_sharding *at = sharding_of(m, in);
   uint32_t dims = tsr__reduce_of(program, node)->dims;
   int kept = -1;
+  /* Of several reductions each would want another. */
   if (note->accums != 1 || x->flags & TSR__KEPT) return;
+  /* The first dim that is kept and has an element for each device. */
   for (int d = x->rank - 1; d >= 0; d--)
     if (!(dims >> d & 1) && x->dims[d] >= members_of(note->mesh, note->axes)) kept = d;
   if (kept < 0) return;
@@ -327,6 +348,7 @@ static bool together(const maker *m, int a, int b)
 }
 
 /* The note that a reduction's partials belong to, if one was made already. */
+/* Few kinds meet in a stage, so its list is walked. */
 static tsr__note *note_of(const maker *m, int n)
 {
   for (int i = m->first_note[m->meets[n]]; i; i = m->next_note[m->out->notes[i - 1].node])
@@ -356,11 +378,16 @@ static void add_reduction(const maker *m, int n, tsr__note *note)
   tsr__meeting meeting = { program, &program->nodes[n], sharding_of(m, n), note->axes };
   for (int k = 0; k < 2; k++) {
     int accum = m->of_node[2 * n + k];
+    /* Shared accumulators travel once: a mean and a sum of one operand. */
     if (accum < 0 || m->accums[accum].node != n) continue;
     note->accums++;
     note->bytes += tsr__meeting_bytes(&meeting, &m->accums[accum]);
   }
   note->bytes += tsr__meeting_bytes(&meeting, NULL);
+  /* Fellows are a circle in order of nodes: with (+ 1) of each is the next, of the last the first.
+   *
+   *   %3.with -> %7   %7.with -> %9   %9.with -> %3        last[3] = 9
+   */
   if (note->node != n) {
     tsr__gnode *nodes = m->out->program.nodes;
     int32_t *last = &m->last[note->node];
@@ -468,7 +495,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
     return tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program");
   tsr__stages(program, m->stage);
   tsr__meeting_stages(program, m->stage, m->meets);
-  m->accum_count = tsr__accums(program, m->accums, m->of_node);
+  m->accum_count = tsr__accums(program, m->stage, m->accums, m->of_node);
   m->first_note = m->first_user + nodes;
   m->next_note = m->first_note + nodes;
   m->last = m->next_note + nodes;
@@ -493,12 +520,21 @@ static tsr_status trim(maker *m)
   return failed ? tsr__error_set(m->error, TSR_ENOMEM, "no memory to explain a program") : TSR_OK;
 }
 
-tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *error)
+/* Whether all of a program lies nowhere: then nothing moves and nothing travels together. The only
+ * sharding of such a program is that of no place. */
+static bool is_unplaced(const tsr__program *program)
+{
+  return program->sharding_count <= 1 && !(program->sharding_count && program->shardings[0].mesh);
+}
+
+tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error)
 {
   maker m = { .out = out, .error = error };
-  tsr__arena arena;
-  tsr__arena_init(&arena, heap);
-  tsr_status status = prepare(&m, &arena);
+  if (is_unplaced(&out->program)) {
+    for (int n = 0; n < out->program.node_count; n++) out->program.nodes[n].with = 0;
+    return TSR_OK;
+  }
+  tsr_status status = prepare(&m, arena);
   for (int n = 0; n < out->program.node_count && !status; n++) {
     out->program.nodes[n].with = 0;
     status = note_node(&m, n);
@@ -506,9 +542,8 @@ tsr_status tsr__notes_make(tsr__heap *heap, tsr__partitioned *out, tsr__error *e
   for (int i = 0; i < out->note_count && !status; i++)
     if (out->notes[i].move == TSR__MOVE_ALL_REDUCE && out->notes[i].cause == TSR__CAUSE_REDUCED)
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);
-  if (!status && !tsr__trips(out, m.stage, m.meets, &arena))
+  if (!status && !tsr__trips(out, m.stage, m.meets, arena))
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to explain a program");
-  tsr__arena_free(&arena);
   tsr_status trimmed = trim(&m);
   return status ? status : trimmed;
 }

@@ -688,7 +688,7 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   if (!tsr__program_share(&out->program, program)) return no_memory(error);
   tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
   if (!status) status = build(program, &flow, arena, out, error);
-  return status ? status : tsr__notes_make(out->program.heap, out, error);
+  return status ? status : tsr__notes_make(arena, out, error);
 }
 
 /* Loops have plans of their own by then, and places. */

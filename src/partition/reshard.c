@@ -12,18 +12,30 @@
 
 /* ---- pieces ---- */
 
-static bool intersect(const tsr_box *a, const tsr_box *b, int rank, tsr_box *out)
+/* The part of an array that a position of `from` holds, and what of it is in a box. False, with
+ * neither whole: nothing; the first dim along which they miss each other tells. */
+static bool meets_part(const tsr__reshard *move, int position, const tsr_box *want, tsr_box *part,
+                       tsr_box *piece)
 {
-  memset(out, 0, sizeof *out);
-  for (int d = 0; d < rank; d++) {
-    int64_t end_a = a->start[d] + a->size[d], end_b = b->start[d] + b->size[d];
-    int64_t start = a->start[d] > b->start[d] ? a->start[d] : b->start[d];
+  for (int d = 0; d < move->shape->rank; d++) {
+    tsr__span span = tsr__dim_span(move->from, d, move->shape->dims[d], position);
+    int64_t end_a = span.start + span.length, end_b = want->start[d] + want->size[d];
+    int64_t start = span.start > want->start[d] ? span.start : want->start[d];
     int64_t end = end_a < end_b ? end_a : end_b;
     if (start >= end) return false;
-    out->start[d] = start;
-    out->size[d] = end - start;
+    part->start[d] = span.start;
+    part->size[d] = span.length;
+    piece->start[d] = start;
+    piece->size[d] = end - start;
   }
   return true;
+}
+
+static bool same_size(const tsr_box *a, const tsr_box *b, int rank)
+{
+  bool same = true;
+  for (int d = 0; d < rank; d++) same = same && a->size[d] == b->size[d];
+  return same;
 }
 
 /* The position of `from` that lies on a device, -1 for none; `hint` is tried first. */
@@ -71,25 +83,23 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
 {
   const tsr_sharding *from = move->from, *to = move->to;
-  const tsr_shape *shape = move->shape;
-  tsr_box want, part, piece;
-  int count = tsr__positions(from);
+  tsr_box want;
+  /* Dims past the rank stay zero. */
+  tsr_box part = { .size = { 0 } }, piece = { .size = { 0 } };
+  int count = tsr__positions(from), rank = move->shape->rank;
   int device = to->mesh ? tsr__position_device(to, to_position) : move->device;
   int own = position_on(from, device, to_position);
   if (!tsr__holds(to, to_position)) return; /* zeros */
   if (own >= 0 && !tsr__holds(from, own)) own = -1;
-  int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
   tsr__reshard_want(move, to_position, &want);
-  if (own >= 0) tsr__box(from, shape, own, &part);
-  if (own >= 0 && intersect(&want, &part, shape->rank, &piece) &&
-      !memcmp(&piece, &want, sizeof want)) {
+  if (own >= 0 && meets_part(move, own, &want, &part, &piece) && same_size(&piece, &want, rank)) {
     fn(user, &(tsr__moved_box){ own, &want, &part }); /* all of it is here */
     return;
   }
+  int own_leader = own < 0 ? -1 : tsr__replica_leader(from, own);
   for (int p = 0; p < count; p++) {
     if (tsr__replica_leader(from, p) != p) continue;
-    tsr__box(from, shape, p, &part);
-    if (intersect(&want, &part, shape->rank, &piece))
+    if (meets_part(move, p, &want, &part, &piece))
       fn(user, &(tsr__moved_box){ p == own_leader ? own : p, &piece, &part });
   }
 }

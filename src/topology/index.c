@@ -39,8 +39,11 @@ tsr__span tsr__dim_span(const tsr_sharding *sharding, int dim, int64_t size, int
     int axis = sharding->axis[i];
     int64_t parts = sharding->mesh->sizes[axis];
     int64_t index = tsr__mesh_coord(sharding->mesh, position, axis);
-    /* The first `rest` parts have one more, so before part `index` stand so many of them. */
-    int64_t quotient = span.length / parts, rest = span.length % parts;
+    /* The first `rest` parts have one more, so before part `index` stand so many of them. Most
+     * sizes fit in 32 bits, too. */
+    bool narrow = span.length <= UINT32_MAX && parts <= UINT32_MAX;
+    int64_t quotient = narrow ? (uint32_t)span.length / (uint32_t)parts : span.length / parts;
+    int64_t rest = span.length - quotient * parts;
     span.start += index * quotient + (index < rest ? index : rest);
     span.length = quotient + (index < rest);
   }

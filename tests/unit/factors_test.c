@@ -173,6 +173,14 @@ TEST(stages_count_combinations_on_the_way)
 
 /* ---- accumulators ---- */
 
+static int accums(const tsr__program *p, tsr__accum *out, int *of_node)
+{
+  int stage[64];
+  CHECK(p->node_count <= 64);
+  tsr__stages(p, stage);
+  return tsr__accums(p, stage, out, of_node);
+}
+
 TEST(reductions_share_what_they_can)
 {
   fixture f = open_fixture();
@@ -190,7 +198,7 @@ TEST(reductions_share_what_they_can)
   tsr__accum list[16];
   int of_node[64];
   trace(&f, r, 8);
-  CHECK_I64(tsr__accums(&f.p, list, of_node), 5);
+  CHECK_I64(accums(&f.p, list, of_node), 5);
   for (int i = 0; i < 8; i++) {
     CHECK_I64(of_node[2 * (r[i]->mark - 1)], expected[i][0]);
     CHECK_I64(of_node[2 * (r[i]->mark - 1) + 1], expected[i][1]);
@@ -215,7 +223,7 @@ TEST(accumulators_belong_to_one_stage)
   tsr__accum list[16];
   int of_node[64];
   trace(&f, r, 2);
-  CHECK_I64(tsr__accums(&f.p, list, of_node), 4);
+  CHECK_I64(accums(&f.p, list, of_node), 4);
   CHECK(of_node[2 * (r[0]->mark - 1) + 1] != of_node[2 * (r[1]->mark - 1)]);
 }
 
@@ -242,7 +250,7 @@ TEST(bytes_on_the_way)
     tsr__accum list[16];
     int of_node[64];
     trace(&f, r, 2);
-    CHECK_I64(tsr__accums(&f.p, list, of_node), 2);
+    CHECK_I64(accums(&f.p, list, of_node), 2);
     for (int k = 0; k < 2; k++) {
       const tsr__accum *accum = &list[of_node[2 * (r[k]->mark - 1)]];
       int64_t element = k ? cases[i].element : cases[i].scalar;

@@ -263,63 +263,55 @@ static void late_levels(tsr__fusion *f, int *last)
 static bool find_meetings(tsr__fusion *f, const int *stage)
 {
   size_t bytes = (size_t)f->program->node_count * sizeof(int);
-  int *meets = tsr__new(f->heap, bytes);
+  int *meets = tsr__arena_raw(f->scratch, bytes);
   if (!meets) return false;
   tsr__meeting_stages(f->program, stage, meets);
   for (int n = 0; n < f->program->node_count; n++) f->fact[n].meets = meets[n];
-  tsr__del(f->heap, meets, bytes);
   return true;
 }
 
 /* The accumulators by the stage where they meet, as those are combined together and then gone. */
-static bool find_accums(tsr__fusion *f)
+static bool find_accums(tsr__fusion *f, const int *stage_of)
 {
   const tsr__program *p = f->program;
   tsr__schedule *out = f->out;
   int count = 0, room = 2 * p->node_count + 1, used = 0;
-  size_t list_bytes = (size_t)room * sizeof(tsr__accum),
-         node_bytes = 2 * (size_t)p->node_count * sizeof(int);
-  tsr__accum *all = tsr__new(f->heap, list_bytes);
-  int *of_node = tsr__new(f->heap, node_bytes);
-  out->accums = tsr__new(f->heap, list_bytes);
-  /* One flag through all of it: lists that could not be had are not touched, and what was had is
-   * given back at the end. */
-  bool good = all && of_node && out->accums;
-  if (good) count = tsr__accums(p, all, of_node); /* the main one of each node, and its count */
-  int *place = good ? tsr__new(f->heap, 2 * (size_t)room * sizeof(int)) : NULL;
-  good = good && place;
+  tsr__accum *all = tsr__arena_raw(f->scratch, (size_t)room * sizeof *all);
+  int *of_node = tsr__arena_raw(f->scratch, 2 * (size_t)p->node_count * sizeof *of_node);
+  int *place = tsr__arena_raw(f->scratch, 2 * (size_t)room * sizeof *place);
+  if (!all || !of_node || !place) return false;
+  /* The main one of each node, and its count. */
+  count = tsr__accums(p, stage_of, all, of_node);
+  out->accum_room = count + 1;
+  out->accums = tsr__new_raw(f->heap, (size_t)out->accum_room * sizeof *out->accums);
+  out->first_final = tsr__new_raw(f->heap, (size_t)out->accum_room * sizeof(int));
+  if (!out->accums || !out->first_final) return false;
   /* In the order of stages, and within one as they came: lists that are begun from the end. */
   int *first = f->of_stage, *next = place + room;
-  for (int stage = 0; good && stage < f->stages; stage++) first[stage] = -1;
-  for (int a = count - 1; good && a >= 0; a--) {
+  for (int stage = 0; stage < f->stages; stage++) first[stage] = -1;
+  for (int a = count - 1; a >= 0; a--) {
     next[a] = first[f->fact[all[a].node].meets];
     first[f->fact[all[a].node].meets] = a;
   }
-  for (int stage = 0; good && stage < f->stages; stage++)
+  for (int stage = 0; stage < f->stages; stage++)
     for (int a = first[stage]; a >= 0; a = next[a]) {
       place[a] = used;
       out->accums[used++] = all[a];
     }
-  for (int n = 0; good && n < p->node_count; n++) {
+  for (int n = 0; n < p->node_count; n++) {
     out->final_main[n] = of_node[2 * n] < 0 ? -1 : place[of_node[2 * n]];
     out->final_count[n] = of_node[2 * n + 1] < 0 ? -1 : place[of_node[2 * n + 1]];
   }
   out->accum_count = used;
-  out->accum_room = room;
-  out->first_final = good ? tsr__new(f->heap, (size_t)room * sizeof(int)) : NULL;
-  good = good && out->first_final;
   /* And from each accumulator to the nodes that are read from it. */
-  for (int a = 0; good && a < used; a++) out->first_final[a] = -1;
-  for (int n = p->node_count - 1; good && n >= 0; n--) {
+  for (int a = 0; a < used; a++) out->first_final[a] = -1;
+  for (int n = p->node_count - 1; n >= 0; n--) {
     int main = out->final_main[n];
     if (main < 0) continue;
     out->next_final[n] = out->first_final[main];
     out->first_final[main] = n;
   }
-  tsr__del(f->heap, place, 2 * (size_t)room * sizeof(int));
-  tsr__del(f->heap, of_node, node_bytes);
-  tsr__del(f->heap, all, list_bytes);
-  return good;
+  return true;
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -378,7 +370,7 @@ static void sort_nodes(const tsr__fusion *f, int *list, int *room, int count)
 static int number_kernels(tsr__fusion *f)
 {
   size_t bytes = (size_t)f->program->node_count * sizeof(int);
-  int *list = f->kernel_nodes, *room = tsr__new(f->heap, bytes);
+  int *list = f->kernel_nodes, *room = tsr__arena_raw(f->scratch, bytes);
   int count = 0, kernels = 0;
   if (!room) return -1;
   for (int n = 0; n < f->program->node_count; n++)
@@ -391,7 +383,6 @@ static int number_kernels(tsr__fusion *f)
     f->kernel_stage[kernels - 1] = fact->stage;
   }
   f->kernel_first[kernels] = count;
-  tsr__del(f->heap, room, bytes);
   return kernels;
 }
 
@@ -539,12 +530,11 @@ static tsr_status schedule(tsr__fusion *f, const int *stage)
   early_levels(f);
   /* By stage and domain. */
   size_t last_bytes = (size_t)(stages + 1) * (size_t)(f->domain_count + 1) * sizeof(int);
-  int *last = tsr__new(f->heap, last_bytes);
+  int *last = tsr__arena_new(f->scratch, last_bytes);
   if (!last) return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   late_levels(f, last);
-  tsr__del(f->heap, last, last_bytes);
   int kernels = number_kernels(f);
-  if (kernels < 0 || !find_meetings(f, stage) || !find_accums(f))
+  if (kernels < 0 || !find_meetings(f, stage) || !find_accums(f, stage))
     return tsr__error_set(f->error, TSR_ENOMEM, "no memory for a plan");
   find_stores(f);
   find_work(f);
@@ -565,16 +555,15 @@ static bool start_fusion(tsr__fusion *f, int *room)
 {
   size_t count = (size_t)f->program->node_count;
   tsr__schedule *out = f->out;
-  f->fact = tsr__new(f->heap, count * sizeof *f->fact);
-  f->kernel_works = tsr__new(f->heap, count * sizeof *f->kernel_works);
-  f->value = tsr__new(f->heap, count * sizeof *f->value);
-  f->marks = tsr__new(f->heap, (count + 63) / 64 * sizeof *f->marks);
-  out->final_main = tsr__new(f->heap, count * sizeof(int));
-  out->final_count = tsr__new(f->heap, count * sizeof(int));
-  out->next_final = tsr__new(f->heap, count * sizeof(int));
-  if (!room || !f->fact || !f->kernel_works || !f->value || !f->marks || !out->final_main ||
-      !out->final_count || !out->next_final)
+  f->fact = tsr__arena_raw(f->scratch, count * sizeof *f->fact);
+  f->kernel_works = tsr__arena_new(f->scratch, count * sizeof *f->kernel_works);
+  f->value = tsr__arena_new(f->scratch, count * sizeof *f->value);
+  f->marks = tsr__arena_new(f->scratch, (count + 63) / 64 * sizeof *f->marks);
+  out->final_main = tsr__new(f->heap, 3 * count * sizeof(int));
+  if (!room || !f->fact || !f->kernel_works || !f->value || !f->marks || !out->final_main)
     return false;
+  out->final_count = out->final_main + count;
+  out->next_final = out->final_count + count;
   /* One allocation for all lists of numbers: planning a small program is mostly allocating. */
   int **lists[] = { &f->domains, &f->kernel_stage, &f->kernel_nodes, &f->node_accum,
                     &f->movers,  &f->numbers,      &f->next_step };
@@ -591,15 +580,14 @@ static bool start_fusion(tsr__fusion *f, int *room)
   return true;
 }
 
-tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
-                     tsr__error *error)
+tsr_status tsr__fuse_in(const tsr__program *program, tsr__arena *scratch, tsr__schedule *out,
+                        tsr__error *error)
 {
-  size_t count = (size_t)program->node_count;
   /* Made aside, so that `out` is untouched on failure. */
-  tsr__schedule made = { .heap = heap, .node_count = program->node_count };
-  tsr__fusion f = { .program = program, .heap = heap, .out = &made, .error = error };
-  size_t ints = (INTS * count + 3) * sizeof(int);
-  int *room = tsr__new(heap, ints);
+  tsr__schedule made = { .heap = scratch->heap, .node_count = program->node_count };
+  tsr__fusion f = { .program = program, .scratch = scratch, .out = &made, .error = error };
+  f.heap = scratch->heap;
+  int *room = tsr__arena_new(scratch, (INTS * (size_t)program->node_count + 3) * sizeof(int));
   tsr_status status;
   if (!start_fusion(&f, room)) {
     status = tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
@@ -607,13 +595,18 @@ tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule
     f.stages = tsr__stages(program, room);
     status = schedule(&f, room);
   }
-  tsr__del(heap, room, ints);
-  tsr__del(heap, f.fact, count * sizeof *f.fact);
-  tsr__del(heap, f.kernel_works, count * sizeof *f.kernel_works);
-  tsr__del(heap, f.value, count * sizeof *f.value);
-  tsr__del(heap, f.marks, (count + 63) / 64 * sizeof *f.marks);
   if (status) tsr__schedule_free(&made);
   else *out = made;
+  return status;
+}
+
+tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
+                     tsr__error *error)
+{
+  tsr__arena scratch;
+  tsr__arena_init(&scratch, heap);
+  tsr_status status = tsr__fuse_in(program, &scratch, out, error);
+  tsr__arena_free(&scratch);
   return status;
 }
 
@@ -623,9 +616,7 @@ void tsr__schedule_free(tsr__schedule *s)
   for (int i = 0; i < s->step_count; i++) tsr__kernel_free(s->steps[i].kernel);
   tsr__del(s->heap, s->steps, (size_t)s->step_room * sizeof *s->steps);
   tsr__del(s->heap, s->accums, (size_t)s->accum_room * sizeof *s->accums);
-  tsr__del(s->heap, s->final_main, count * sizeof(int));
-  tsr__del(s->heap, s->final_count, count * sizeof(int));
-  tsr__del(s->heap, s->next_final, count * sizeof(int));
+  tsr__del(s->heap, s->final_main, 3 * count * sizeof(int));
   tsr__del(s->heap, s->first_final, (size_t)s->accum_room * sizeof(int));
   memset(s, 0, sizeof *s);
 }

@@ -25,7 +25,8 @@ typedef struct tsr__fact {
 
 typedef struct tsr__fusion {
   const tsr__program *program;
-  tsr__heap *heap;
+  tsr__heap *heap;     /* of what stays */
+  tsr__arena *scratch; /* of what is needed until the schedule is there */
   tsr__schedule *out;
   tsr__fact *fact; /* by node */
   int *domains;    /* a node of each domain */

@@ -53,8 +53,9 @@ typedef struct tsr__schedule {
   int step_count;
   tsr__accum *accums; /* as tsr__accums, ordered so that each COMBINE's are together */
   int accum_count;
-  int *final_main, *final_count;         /* a reduction node's accums, by node; -1 = none */
-  int *first_final, *next_final;         /* the nodes whose main accum it is; by accum, by node */
+  int *final_main, *final_count; /* a reduction node's accums, by node; -1 = none */
+  int *first_final, *next_final; /* the nodes whose main accum it is; by accum, by node. Lists by
+                                    node are one block, that of final_main */
   int node_count, step_room, accum_room; /* of the program; sizes of the lists above */
 } tsr__schedule;
 
@@ -62,6 +63,9 @@ typedef struct tsr__schedule {
  * kernel that reads each input once. `program` must outlive the schedule (the plan owns both). */
 tsr_status tsr__fuse(const tsr__program *program, tsr__heap *heap, tsr__schedule *out,
                      tsr__error *error);
+/* The same, with what it takes meanwhile in the caller's arena, and the schedule in its heap. */
+tsr_status tsr__fuse_in(const tsr__program *program, tsr__arena *scratch, tsr__schedule *out,
+                        tsr__error *error);
 void tsr__schedule_free(tsr__schedule *schedule);
 const tsr__kernel_io *tsr__kernel_io_of(const tsr__kernel *kernel);
 /* Whether an input is read nowhere but at the element that is computed: then its memory can be that

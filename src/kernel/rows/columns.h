@@ -78,6 +78,13 @@ typedef struct tsr__packed_keys {
   tsr__buffer **buffers; /* 2 * parts */
 } tsr__packed_keys;
 
+/* All words `word` of the keys of a part of `rows` rows; NULL of one without. */
+static inline uint64_t *tsr__packed_words(const tsr__packed_keys *keys, int part, int word,
+                                          int64_t rows)
+{
+  return rows ? keys->word[part] + word * rows : NULL;
+}
+
 typedef struct tsr__pack_ask {
   const tsr__parts *parts;
   const tsr__colparts *columns;

@@ -12,7 +12,8 @@ tsr_status tsr__packed_column(tsr_runtime *rt, const tsr__packed_word *of, tsr__
   const tsr__packed_keys *packed = of->packed;
   for (int p = 0; p < of->parts->count; p++) {
     int64_t rows = of->parts->rows[p];
-    uint64_t *data = of->word < packed->words ? packed->word[p] + of->word * rows : packed->null[p];
+    uint64_t *data =
+        of->word < packed->words ? tsr__packed_words(packed, p, of->word, rows) : packed->null[p];
     tsr__foreign memory = { .data = data, .bytes = (size_t)rows * sizeof(uint64_t) };
     out[p] = tsr__buffer_adopt(rt, of->parts->device[p], &memory);
     if (!out[p]) return tsr__error_set(error, TSR_ENOMEM, "no memory to join; free some frames");

@@ -538,7 +538,7 @@ static tsr_status next_word(sorter *s, const tsr__packed_keys *keys, int w, chai
   c->other = found;
   for (int p = 0; p < s->parts->count; p++) {
     /* Words of a key lie in columns: all first words, then all second ones. */
-    c->word[p] = keys->word[p] + w * s->parts->rows[p];
+    c->word[p] = tsr__packed_words(keys, p, w, s->parts->rows[p]);
     s->lanes[p].in = c->taken[p];
     s->lanes[p].in_at = found.at[p];
     s->lanes[p].out = c->index->at[p];
@@ -556,7 +556,7 @@ static tsr_status sort_words(sorter *s, const tsr__packed_keys *keys, tsr__index
 {
   chain c = { .index = out };
   for (int p = 0; p < s->parts->count; p++) {
-    s->lanes[p].in = keys->word[p] + (keys->words - 1) * s->parts->rows[p];
+    s->lanes[p].in = tsr__packed_words(keys, p, keys->words - 1, s->parts->rows[p]);
     /* The last word needs no order found before: rows are 0, 1, 2, ... */
     s->lanes[p].out = out->at[p];
   }
