@@ -22,6 +22,8 @@ typedef struct tsr__axis {
   const struct tsr__axis *next; /* of the same scope */
 } tsr__axis;
 
+/* A list a scope: bodies are mapped over by several names at once, and scopes in scopes see
+ * those around them. An inner one of a name hides an outer one. */
 bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size, bool of_mesh)
 {
   tsr__axis *axis = tsr__arena_new(&scope->arena, sizeof *axis);
@@ -34,6 +36,7 @@ bool tsr__axis_bind(tsr_scope *scope, const char *name, int64_t size, bool of_me
   return true;
 }
 
+/* This text is part of a signature, too: a body mapped over other axes is another trace. */
 void tsr__axes_text(const tsr_scope *scope, tsr__text *out)
 {
   const char *between = "";
@@ -83,6 +86,7 @@ static tsr_array *refuse(const collective *c, const tsr__error *error)
 static bool read_axes(collective *c, const char *text, tsr__error *error)
 {
   c->over.size = 1;
+  /* An empty text goes in once, to be told what is known. */
   for (const char *at = text ? text : ""; *at || !c->over.count;) {
     at += strspn(at, " ,+");
     size_t length = strcspn(at, " ,+");
@@ -130,6 +134,9 @@ static tsr_array *make_axis(tsr__op op, tsr_array *x, const tsr__axis_attr *axis
   return tsr__make(tsr__home(x), op, TSR__IN(x), &ask, site);
 }
 
+/*   over "x,y" of 2 and 3:   x [d] -> all of y [3,d] -> all of x [2,3,d] -> joined [6,d]
+ *
+ * x is the major one, as in specs (x+y) and as positions are numbered. */
 /* What all places have, along dim 0: of several axes the last first. */
 static tsr_array *all_of(const collective *c, tsr_array *x)
 {
@@ -145,6 +152,9 @@ tsr_array *tsr__axis_meet(tsr_array *part, tsr_array *out, tsr_array *operand,
 {
   for (const tsr_scope *scope = part->node.scope; scope && !part->inert; scope = scope->outer)
     for (const tsr__axis *a = scope->axes; a; a = a->next) {
+      /* Gradients inside of bodies. What is the same at all places was read by each, so what is
+       * due to it is the sum of what each place gives. Whether it is the same is known only when
+       * the body is mapped (batch.c), so a node says so until then. */
       if (!a->attr.of_mesh || (except && !strcmp(except->name, a->attr.name))) continue;
       tsr__ask ask = { .attr = &a->attr, .attr_bytes = sizeof a->attr };
       part = tsr__make(NULL, TSR__OP_AXIS_MEET, TSR__IN(part, out, operand), &ask, site);
@@ -192,6 +202,10 @@ static bool read_groups(const collective *c, const tsr_collective_args *args, gr
   }
   g->groups = count;
   g->each = size / count;
+  /*   groups  { 0 2 } { 1 3 }      listed  0 2 1 3       rows in groups: take(rows, listed)
+   *                                back    0 2 1 3       and as places:  take(rows, back)
+   *
+   * One is the other's inverse, so each place is listed once or the groups are wrong. */
   g->listed = tsr__arena_new(&c->scope->arena, 2 * (size_t)size * sizeof *g->listed);
   if (!g->listed) {
     tsr__error_set(error, TSR_ENOMEM, "%s: no memory for groups", c->name);
@@ -253,6 +267,7 @@ static tsr_array *reduce(const char *name, reduce_fn *how, const tsr_collective_
   tsr_array *all = all_of(&c, args.x);
   if (all->inert) return all;
   tsr_reduce_args sum = { .size = sizeof sum, .x = all, .dims = tsr_dims_of((int[]){ 0 }, 1) };
+  /* The same everywhere then: no front, and nothing is dealt out. */
   if (!args.group_count) return how(&sum, site);
   sum.x = in_groups(&c, &g, all);
   sum.dims = tsr_dims_of((int[]){ 1 }, 1);
@@ -313,6 +328,9 @@ static tsr_array *divide(const collective *c, tsr_array *x, int at, int64_t part
 }
 
 /* Whether each place of a group gets an element along a dim; tiled it gets a piece. */
+/*   4 places, x [8]     tiled: each gets 2 elements, [2]       else: an error
+ *             x [4]     each gets one, and the dim is gone
+ */
 static bool deals_out(const collective *c, const grouping *g, const tsr_collective_args *args,
                       int dim)
 {
@@ -334,6 +352,7 @@ tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
   if (dim < 0) return tsr__make_inert(c.scope, site);
   tsr_array *x = all_of(&c, args.x);
   if (args.group_count) x = in_groups(&c, &g, x);
+  /* Groups stand before: [groups, places, ..]. */
   int first = args.group_count != 0; /* which dim is along the axis */
   if (!x->inert) x = tsr_moveaxis_at(x, first, first + dim, site);
   if (args.tiled) x = tsr__join_dims(x, first + dim, site);
@@ -425,6 +444,12 @@ static tsr_array *said_of(const collective *c, tsr_array *list)
 static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a)
 {
   const char *site = c->site;
+  /* Which row comes where is computed for all rows of the result against all places, as a mask
+   * of [places, rows here]. Sizes differ by place, so no box could say it:
+   *
+   *   place p sends .sizes rows from .starts to .places of this one
+   *   row r here is theirs if  0 <= r - place_p < size_p;  of all places' rows it is
+   *   p * rows + start_p + r - place_p,  the largest of them, -1 where nobody sends */
   int64_t rows = a->x->shape.dims[0];
   tsr_shape line = { .rank = 2, .dims = { 1, a->to->shape.dims[0] } };
   tsr_shape places = { .rank = 2, .dims = { c->over.size, 1 } };
@@ -477,6 +502,8 @@ tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *si
 /* What each place gets: of row source[i] of all, zeros where that is -1. */
 static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
 {
+  /* A turn by so many places is a roll, which moves from neighbour to neighbour and knows no
+   * list. */
   int64_t size = c->over.size, shift = source[0] < 0 ? 0 : (size - source[0]) % size;
   bool turns = true, gaps = false;
   for (int64_t i = 0; i < size; i++) {

@@ -7,11 +7,22 @@
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+/* What is gone through to go back:
+ *
+ *   forward   x ---- exp ----> y ---- mul ----> z        nodes made again, in order (replay.c)
+ *   wanted    yes              yes              yes      x is differentiated by: a path of floats
+ *   due       <-- due * y      <-- due * w      <-- 1    from the last node to the first
+ *
+ * `due` of a node is the gradient of the one number by that node: the sum of what its users give.
+ * Users stand behind their operands, so when a node's turn comes all of them have given. What
+ * goes back is nodes like any others: planned with what goes forward, with gradients themselves. */
 typedef struct rule {
   tsr__grad_fn *pull;
   const char *none; /* why there is none */
 } rule;
 
+/* A row of ops.def names all its columns; of them this table wants two, so the others are
+ * nothing. */
 #define OPERANDS(low, high)
 #define RESULTS(many)
 #define REGIONS(nested)
@@ -44,6 +55,8 @@ const char *tsr__gradient_kind(int op)
   return rules[op].pull == tsr__grad_zero ? "zero" : "rule";
 }
 
+/* The result does not change where the operand does, or by jumps: rounding, signs, comparisons.
+ * It is a rule and gives nothing, where no rule is an error. */
 void tsr__grad_zero(const tsr__pull *p)
 {
   (void)p;
@@ -51,6 +64,7 @@ void tsr__grad_zero(const tsr__pull *p)
 
 /* ---- what is wanted -------------------------------------------------------------------------- */
 
+/* What is wanted ends there: nothing before such a node gets a share through it. */
 static bool is_zero(int op)
 {
   return rules[op].pull == tsr__grad_zero;
@@ -70,6 +84,8 @@ bool tsr__backward_open(tsr__backward *back, tsr_scope *scope, const tsr__traced
 void tsr__backward_want(tsr__backward *back, int leaf)
 {
   const tsr__program *program = back->replay.program;
+  /* An argument that the body never looks at has no node, and then there is nothing to be
+   * wanted. */
   for (int n = 0; n < program->node_count; n++)
     if (program->nodes[n].op == TSR__OP_ARG && tsr__index_of(program, &program->nodes[n]) == leaf)
       back->wanted[n] = true;
@@ -92,6 +108,8 @@ void tsr__backward_forward(tsr__backward *back)
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
     bool real = node->result_count || tsr__dtype_float((tsr_dtype)node->dtype);
+    /* Operands stand before their users, so one walk finds all paths. Integers and bools end
+     * them: what is counted or chosen has no slope. */
     TSR_FOR_OPERANDS (program, node, i, o)
       back->wanted[n] |= real && !is_zero(node->op) && back->wanted[o];
   }
@@ -105,6 +123,8 @@ tsr_array *tsr__backward_result(const tsr__backward *back, int i)
 
 /* ---- adding up ------------------------------------------------------------------------------- */
 
+/* In the order in which users are met, from the last to the first: the same sum whatever the
+ * mesh. */
 static void add_due(tsr__backward *back, int n, tsr_array *part, const char *site)
 {
   tsr_array *so_far = back->due[n];
@@ -115,6 +135,7 @@ void tsr__backward_seed(tsr__backward *back, int i, tsr_array *due)
 {
   int n = back->replay.results[i];
   tsr_array *result = back->replay.at[n];
+  /* A result that is wanted by nobody costs nothing: what leads to it alone is not gone through. */
   if (!back->wanted[n]) return;
   add_due(back, n, tsr__axis_meet(due, result, result, NULL, back->replay.site), back->replay.site);
 }
@@ -128,6 +149,7 @@ static tsr_array *summed_to(tsr_array *a, const tsr_shape *shape, const char *si
   for (int d = 0; d < a->shape.rank; d++)
     if (d < before || (shape->dims[d - before] == 1 && a->shape.dims[d] != 1))
       sum.dims.bits |= 1u << d;
+  /* Broadcasting read an element many times, so its gradient is the sum over where it was read. */
   if (sum.dims.bits) a = tsr_sum_at(&sum, site);
   return before ? tsr_reshape_at(a, *shape, site) : a;
 }
@@ -149,6 +171,8 @@ void tsr__give_of_all(const tsr__pull *p, int i, tsr_array *part, const tsr__axi
   int o = operand_of(p, i);
   tsr_array *operand = p->back->replay.at[o];
   if (!operand->extras || !operand->extras->result_count) { /* else that of its first result */
+    /* In this order: what travels between devices is what is left after summing, in the dtype of
+     * the operand. */
     part = summed_to(part, &operand->shape, p->site);
     part = tsr_cast_at(part, (tsr_dtype)operand->dtype, p->site);
     part = tsr__axis_meet(part, p->out, operand, axis, p->site);
@@ -174,6 +198,8 @@ static const char *name_of(int op)
 static const char *site_back(const tsr__backward *back, const char *site, int op)
 {
   char text[256];
+  /* A text is kept once a runtime, not once a node: loops of training make the same ones each
+   * step. */
   if (strstr(site, TSR__BACK_FROM)) return site;
   snprintf(text, sizeof text, "%s%s%s)", site, TSR__BACK_FROM, name_of(op));
   const char *kept = tsr_runtime_site(back->replay.scope->rt, text);
@@ -203,6 +229,7 @@ static bool pull(tsr__backward *back, int n)
                   .due = back->due[n],
                   .attr = tsr__attr_of(replay->program, node),
                   .site = replay->program->sites[n] ? replay->program->sites[n] : replay->site };
+  /* Rules look at operands as arrays of the way forward, which are there already. */
   tsr_array **in = tsr__arena_new(&replay->scope->arena, ((size_t)node->in_count + 1) * sizeof *in);
   bool any = false;
   for (int i = 0; in && i < node->in_count; i++) {
@@ -211,6 +238,8 @@ static bool pull(tsr__backward *back, int n)
     any |= o >= 0 && back->wanted[o];
   }
   p.in = in;
+  /* Before the look for a rule: what has none is no error where none of its operands is
+   * differentiated by. */
   if (!in || !any) return in != NULL;
   if (!rules[node->op].pull) return refuse(back, node, p.site);
   if (p.site) p.site = site_back(back, p.site, node->op);
@@ -221,6 +250,7 @@ static bool pull(tsr__backward *back, int n)
 bool tsr__backward_run(tsr__backward *back)
 {
   for (int n = back->replay.program->node_count - 1; n >= 0; n--) {
+    /* Nobody gave it anything: it leads to no result, or only through zeros. */
     if (!back->due[n] || !back->wanted[n]) continue;
     if (back->replay.at[n]->inert || !pull(back, n)) return false;
   }
@@ -235,12 +265,17 @@ tsr_array *tsr__backward_take(tsr__backward *back, int leaf, tsr_array *like)
     if (program->nodes[n].op == TSR__OP_ARG && back->due[n] &&
         tsr__index_of(program, &program->nodes[n]) == leaf)
       return back->due[n];
+  /* An argument that the result does not depend on has a gradient, which is zero; it lies as the
+   * argument does. */
   return tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape, like->sharding,
                      back->replay.site);
 }
 
 /* ---- rules that are gradients ---------------------------------------------------------------- */
 
+/* A rule as a function that computes the same in simpler operations: that is traced, and gone
+ * back through in the place of the node. Rows that are compositions of others need no rule of
+ * their own then. */
 void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user)
 {
   tsr_scope *scope = p->back->replay.scope;
@@ -280,6 +315,8 @@ bool tsr__pull_results(const tsr__pull *p, tsr__results *results)
   results->out = tsr__arena_new(&replay->scope->arena, (2 * count + 1) * sizeof *results->out);
   if (!results->out) return false;
   results->due = results->out + count;
+  /* Parts stand behind their node, but not always right behind it; one that nobody reads is not
+   * there, and stays NULL. */
   for (int n = own + 1; n < program->node_count; n++) {
     if (!tsr__is_part(program, n, own)) continue;
     int i = tsr__index_of(program, &program->nodes[n]);

@@ -14,6 +14,8 @@
 typedef tsr__batched node;
 
 /* Why a row is not mapped over; NULL: it is. */
+/* One front is one shape for all elements, so rows whose number a run decides cannot be mapped:
+ * each element would have another. */
 static const char *none_of(const tsr__opinfo *row)
 {
   switch (row->shape_rule) {
@@ -44,6 +46,8 @@ tsr_array *tsr__batch_repeat(const tsr__batch *b, tsr_array *a, const char *site
   return tsr_broadcast_to_at(a, tsr__batch_shape(b, a->shape), site);
 }
 
+/* For rows that need all operands alike. A broadcast is a way of reading, so nothing is copied
+ * for it where a kernel reads. */
 static void repeat_all(const node *x)
 {
   for (int i = 0; i < x->count; i++)
@@ -84,6 +88,11 @@ static tsr_array *aligned(const node *x, tsr_array *a, int rank)
   return skip ? tsr_reshape_at(a, shape, x->site) : a;
 }
 
+/* Broadcasting aligns last dims, and the front must not meet one of an element's:
+ *
+ *   element    x [3]     w [2,3]              x + w  [2,3]
+ *   all        x [b,3]   w [2,3]      wrong: b would meet 2
+ *              x [b,1,3] w [2,3]              x + w  [b,2,3] */
 static tsr_array *element(const node *x)
 {
   int rank = 0;
@@ -104,6 +113,7 @@ static tsr_array *spread(const node *x)
 }
 
 /* Places in all elements as places in each. */
+/* Of argmin and argmax in groups. Below 0 stands for a group without elements, and stays so. */
 static tsr_array *own_places(const node *x, tsr_array *at)
 {
   const tsr__program *program = x->batch->replay.program;
@@ -120,9 +130,14 @@ static tsr_array *grouped(const node *x, tsr__reduce_attr *attr)
   int64_t groups = attr->groups, size = x->batch->size;
   tsr_shape shape = tsr__batch_shape(x->batch, tsr__gnode_shape(x->g));
   tsr_sharding any = { .mesh = NULL };
+  /* No elements: groups times 0 would be none at all, which stands for "not grouped". */
   if (!size)
     return tsr_full_at(x->batch->replay.scope, TSR_OPERAND(0), (tsr_dtype)x->g->dtype, shape, any,
                        x->site);
+  /*   element 0   codes 0 2 1     element 1   codes 1 1 -1        3 groups each
+   *   all         codes 0 2 1                       4 4 -1        6 groups: one pass over memory
+   *
+   * A code below 0 is in no group. */
   repeat_all(x);
   tsr_array *codes = tsr_cast_at(x->in[2], TSR_I64, x->site);
   tsr_array *none = tsr_lt_at(codes, TSR_OPERAND(0), x->site);
@@ -143,6 +158,7 @@ static tsr_array *reduce(const node *x)
   bool scalars = x->in[0]->shape.rank == 1; /* one gets a dim to reduce: not all return itself */
   for (int i = 0; i < x->count && scalars; i++)
     if (x->in[i]) x->in[i] = aligned(x, x->in[i], 1);
+  /* Bits of dims: each is one further back now. */
   attr.dims = scalars ? 2 : attr.dims << 1;
   attr.keep = attr.keep && !scalars;
   return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
@@ -154,6 +170,7 @@ static tsr_array *along(const node *x)
   char attr[sizeof(tsr__scatter_attr) + sizeof(tsr__sort_attr)];
   int64_t dim;
   memcpy(attr, tsr__batch_attr(x), x->g->attr_bytes);
+  /* The attributes of all these rows begin with their dim. */
   memcpy(&dim, attr, sizeof dim);
   dim++;
   memcpy(attr, &dim, sizeof dim);
@@ -188,6 +205,8 @@ static tsr_array *pad(const node *x);
 static tsr_array *pad_with(const node *x, const tsr__pad_attr *attr)
 {
   tsr_scope *scope = x->batch->replay.scope;
+  /* A pad shows one number around all of its operand, so where each element has its own the
+   * border is chosen afterwards: padded with 0, then by a mask of the shape of one element. */
   node with = *x;
   tsr_shape own = tsr__gnode_shape(
       &x->batch->replay.program->nodes[tsr__in(x->batch->replay.program, x->g, 0)]);
@@ -220,6 +239,12 @@ static tsr_array *pad(const node *x)
 }
 
 /* One more letter, in front of all that vary. */
+/*   element   ik,kj->ij          letters are numbers: i 1, k 2, j 3
+ *   all       bik,kj->bij        b 4: the first that is free
+ *             ik,bkj->bij        where only the right one varies
+ *             bik,bkj->bij       a batch of products
+ *
+ * Of windows the front has none: its stride and width are 0. */
 static tsr_array *dot(const node *x)
 {
   const tsr__dot_attr *from = tsr__batch_attr(x);
@@ -277,6 +302,8 @@ static tsr_array *placed(const node *x)
   if (x->batch->of_mesh && names_axis(&at, x->batch->axis)) return refuse_place(x);
   moved.rank = (uint8_t)(at.rank < TSR_MAX_RANK ? at.rank + 1 : at.rank);
   for (int d = TSR_MAX_RANK; d > 0; d--) moved.first[d] = at.first[d - 1];
+  /* No axes for the front, and it is open: an element that is to lie somewhere says nothing of
+   * where elements lie. */
   moved.first[0] = 0;
   moved.open = (uint8_t)(at.open << 1 | 1);
   return tsr_constrain_at(x->in[0], moved, x->site);
@@ -291,6 +318,14 @@ static bool is_own(const node *x)
 }
 
 /* What varies along the axis is, with its front, the array of all: it varies no more. */
+/* Operations by the name of an axis. If it is that of this front, they say what the front is:
+ *
+ *   all     what each place has, as a dim: x [b,3] is that already, the same for all places
+ *   own     of an array with such a dim each place's row: x [b,3] is that with b as the front
+ *   meet    a value on its way between what varies along the axis and what does not, as gradients
+ *           have it: the sum of what varies, or what does not as many times
+ *
+ * Of another axis they are done to each element, whose dims are one further back. */
 static tsr_array *axis_all(const node *x, bool *varies)
 {
   if (!is_own(x)) {
@@ -303,11 +338,13 @@ static tsr_array *axis_all(const node *x, bool *varies)
 
 static tsr_array *axis_meet(const node *x, bool *varies)
 {
+  /* Operand 0 is what is due, 1 the result it is due to, those behind it are what it goes to. */
   bool from = x->varies[0] || x->varies[1], to = false;
   if (!is_own(x)) return tsr__batch_make(x, tsr__batch_attr(x), (tsr_shape){ 0 });
   for (int i = 2; i < x->count; i++) to |= x->varies[i];
   if (to || !from) return x->in[0];
   *varies = false;
+  /* Each place gives the same, so the sum over all of them is a product. */
   if (!x->varies[0]) return tsr_mul_at(x->in[0], TSR_OPERAND(x->batch->size), x->site);
   tsr_reduce_args sum = { .size = sizeof sum, .x = x->in[0], .dims = { .bits = 1 } };
   return tsr_sum_at(&sum, x->site);
@@ -340,6 +377,7 @@ static tsr_array *result(const node *x, bool *varies)
 {
   const tsr__program *program = x->batch->replay.program;
   const bool *parts = x->batch->parts[tsr__in(program, x->g, 0)];
+  /* Of a routine or of a loop that was made as it was: all of its results vary alike. */
   if (!parts) return tsr__batch_as_it_is(x);
   int i = tsr__index_of(program, x->g);
   *varies = parts[i];
@@ -403,6 +441,8 @@ static bool batch_one(tsr__batch *b, int n)
              .count = g->in_count,
              .site = program->sites[n] ? program->sites[n] : b->replay.site };
   if (!x.in || !x.varies) return false;
+  /* What does not vary is made once, as it is, and read by all elements. Named operations may
+   * begin to vary by themselves: a place knows which it is. */
   bool any = x.row->lowering == TSR__LOW_NAMED ||
              (b->axis && g->region_count && tsr__batch_named(program, g));
   for (int i = 0; i < g->in_count; i++) {
@@ -410,6 +450,7 @@ static bool batch_one(tsr__batch *b, int n)
     x.in[i] = o < 0 ? NULL : b->replay.at[o];
     x.varies[i] = o >= 0 && b->varies[o];
     any |= x.varies[i];
+    /* The error is told already; what is made of it is the same inert node. */
     if (x.in[i] && x.in[i]->inert) {
       b->replay.at[n] = x.in[i];
       return true;

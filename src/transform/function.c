@@ -10,6 +10,8 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
+/* A function is a node of a scope, so it goes with that; its traces are held by it alone, and
+ * regions by whoever calls them. */
 static void release_function(tsr__node *node)
 {
   tsr_function *f = (tsr_function *)node;
@@ -21,6 +23,8 @@ static void release_function(tsr__node *node)
   pthread_mutex_destroy(&f->lock);
 }
 
+/* Called when a body returns: functions that were made in it may hold its locals in `user`, so
+ * calls of them are refused by name from then on. */
 void tsr__functions_end(tsr_scope *scope, const char *body)
 {
   for (tsr__node *node = scope->nodes; node; node = node->next)
@@ -104,6 +108,7 @@ bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, cons
     int first = out->count;
     if (!tsr__leaves_of(&scope->arena, a->in.at[i], out)) return false;
     if (i >= TSR_MAX_ARGS || !f->in[i].mesh) continue;
+    /* A tree has one spec for all its leaves: specs are given by argument. */
     for (int k = first; k < out->count; k++)
       out->at[k] = tsr_reshard_at(out->at[k], f->in[i], site);
   }
@@ -112,11 +117,19 @@ bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, cons
 
 /* The numbers of all regions, one after the other, and the node's own into `ask`. False: out of
  * memory. */
+/* Numbers in formulas are no part of a region's bytes, or a rate that changes would be another
+ * program; they are the node's.
+ *
+ *   regions of a node   cond: "x < 10"        body: "x * 0.5 + 3"        number of steps
+ *   its numbers         | 10                | 0.5  3                   | 100
+ *
+ * Which of them a region's are follows from how many those before it have (tsr__region_numbers). */
 static bool add_numbers(const tsr__calling *c, tsr__ask *ask)
 {
   const tsr__program *first = &c->traced[0]->region->program;
   ask->numbers = first->params;
   ask->number_count = first->param_count;
+  /* The usual call has one region, whose numbers serve as they lie. */
   if (c->count == 1 && !c->counted) return true;
   for (int r = 1; r < c->count; r++) ask->number_count += c->traced[r]->region->program.param_count;
   size_t room = (size_t)ask->number_count + 2;
@@ -153,6 +166,10 @@ tsr_array *tsr__result_of(tsr_scope *scope, tsr_array *node, int i, const char *
 /* Leaves, and behind them what the bodies captured. False: out of memory. */
 static bool add_captured(const tsr__calling *c, tsr__leaves *in)
 {
+  /*   in    | leaves of the arguments | captured by region 0 | captured by region 1 |
+   *
+   * A region numbers its arguments likewise, its own captures behind the leaves; where others'
+   * stand between, the attribute of the node says which are whose. */
   int own = in->count, count = own;
   for (int r = 0; r < c->count; r++) count += c->traced[r]->captured_count;
   if (count == own) return true;
@@ -171,6 +188,7 @@ tsr_array *tsr__call_traces(const tsr__calling *c, int gives, const tsr__leaves 
   const tsr__traced *given = c->traced[gives];
   int count = given->region->result_count;
   tsr__leaves operands = *in;
+  /* Most functions return one array or two. */
   tsr_array *few[4], **results = few;
   if (count > 4) results = tsr__arena_new(&c->scope->arena, (size_t)count * sizeof *results);
   if (!results || !add_captured(c, &operands)) return tsr__make_inert(c->scope, c->site);
@@ -218,6 +236,8 @@ tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, 
   tsr__arguments a = { .in = { arguments, count } };
   tsr_array *refused = tsr__refuse_arguments(f, &a.in, "tsr_call", site);
   if (refused) return refused;
+  /* What a call makes belongs to the innermost scope of all that it is made of, so that none of
+   * it goes before its result does; in a body, to the scope of the body. */
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
   bool taken = tsr__take_leaves(scope, f, &a, site);
   const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;

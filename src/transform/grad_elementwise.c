@@ -7,6 +7,15 @@
 
 typedef tsr_array array;
 
+/* A rule is written with `due`, the gradient by the result, and gives each operand its product with
+ * the slope. Two habits run through all of them:
+ *
+ *   out instead of in   exp, tanh, sqrt, tan: the slope follows from the result, which is there:
+ *                       one function less to compute
+ *   where before, not   where(x == 0, 0, f(x)) would multiply by an infinite or NaN slope in the
+ *   after               gradient of the gradient: operands are made safe first, then f, then chosen
+ *
+ * Rounding is that of the formula as it stands: these are nodes, planned and fused like users'. */
 static array *square(const tsr__pull *p, array *a)
 {
   return tsr__times(p, a, a);
@@ -24,6 +33,7 @@ static void by(const tsr__pull *p, array *slope)
   tsr__give(p, 0, tsr__times(p, p->due, slope));
 }
 
+/* Where the slope is 1 / a: one division, which rounds once, instead of two roundings. */
 static void by_inverse(const tsr__pull *p, array *slope)
 {
   tsr__give(p, 0, tsr__over(p, p->due, slope));
@@ -191,6 +201,7 @@ void tsr__grad_lgamma(const tsr__pull *p)
   by(p, tsr_digamma_at(p->in[0], p->site));
 }
 
+/* 1 - out loses all digits where out is near 1; the same function of -a has them. */
 void tsr__grad_sigmoid(const tsr__pull *p)
 {
   array *other = tsr_sigmoid_at(tsr_neg_at(p->in[0], p->site), p->site); /* 1 - out, exactly */
@@ -285,6 +296,7 @@ void tsr__grad_pow(const tsr__pull *p)
 }
 
 /* 1 where an operand is the result, 1/2 where both are, else 0. */
+/* As JAX: a tie is shared. maximum(x, x) has slope 1 then, as x has. */
 static array *share(const tsr__pull *p, int i)
 {
   tsr_operand out = tsr_operand_array(p->out);
@@ -322,6 +334,7 @@ void tsr__grad_copysign(const tsr__pull *p)
   by(p, tsr__times(p, from, to));
 }
 
+/* (b da - a db) / (a a + b b) */
 void tsr__grad_atan2(const tsr__pull *p)
 {
   array *a = p->in[0], *b = p->in[1];

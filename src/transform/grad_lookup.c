@@ -6,6 +6,12 @@
 
 typedef tsr_array array;
 
+/*   y = take(x, at)        x [4]   at 2 0 2          y = x2 x0 x2
+ *   due by y               d0 d1 d2
+ *   due by x               d1  0  d0 + d2  0         scattered to where each was read
+ *
+ *   z = scatter(x, at, u)  add: x keeps what is due to z, u gets what is due to its place
+ */
 static array *zeros(const tsr__pull *p, const array *like)
 {
   return tsr_full_at(tsr__home(p->due), tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
@@ -15,6 +21,7 @@ static array *zeros(const tsr__pull *p, const array *like)
 /* Zeros like `like`, and to them what `part` has at the places of `at`. */
 static array *added(const tsr__pull *p, array *like, array *at, array *part, tsr__scatter_attr attr)
 {
+  /* Exact, so that places which were read more than once know no order (docs/NUMERICS.md). */
   attr.how = TSR_SCATTER_ADD;
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
   array *in[] = { zeros(p, like), at, part };
@@ -40,6 +47,10 @@ array *tsr__put_along(const tsr__pull *p, array *like, array *at, int dim)
 {
   tsr_scope *scope = tsr__home(p->due);
   tsr__scatter_attr to = { .more = like->shape.rank - 1 };
+  /*   like [2,3], dim 1, at [2,1] = 2     place = i * 3 + at      2
+   *                                 0                             3
+   *
+   * One scatter into all dims as one, where a scatter along a dim would write whole lines. */
   int64_t stride = 1;
   if (at->inert) return at;
   array *place = NULL;
@@ -69,6 +80,8 @@ static array *taken(const tsr__pull *p, array *from)
   for (int64_t d = attr->dim; d <= attr->dim + attr->more; d++) size *= p->out->shape.dims[d];
   array *at = p->in[1];
   if (attr->drops && !size) return zeros(p, p->in[2]);
+  /* A place outside would be an error of the gather, so it reads one inside, which is not looked
+   * at. */
   if (attr->drops) {
     at = tsr_maximum_at(at, tsr_operand_int(0), p->site);
     at = tsr_minimum_at(at, tsr_operand_int(size - 1), p->site);

@@ -14,6 +14,12 @@
 typedef tsr__mapped mapped;
 
 /* Elements lie along the axis of the mesh, if it has one; the planner cuts the other dims. */
+/* What is mapped over and where it lies:
+ *
+ *   vmap  .axis not on a mesh     the front is a dim like others: the planner cuts it or not
+ *   xmap  mesh with such an axis  elements lie along it
+ *   pmap  a mesh of its own       one element a device
+ */
 static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
 {
   int axis = m->mesh && m->axis ? m->mesh->axis_count - 1 : -1;
@@ -52,6 +58,8 @@ static tsr_array *fail_devices(tsr_scope *scope, const mapped *m, int64_t size)
 }
 
 /* A leaf as the body sees one element of it. */
+/* The body is traced on these: types without elements, of which the front is no
+ * part. */
 static tsr_array *one_of(tsr_scope *scope, const tsr_array *a, int dim, const char *site)
 {
   tsr_shape shape = a->shape;
@@ -80,6 +88,8 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
   tsr_array **ones = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *ones);
   for (int k = 0; ones && k < count; k++) {
     tsr_array *a = e->all.at[first + k];
+    /* An argument that is a tree is mapped along the same dim of each of its leaves; from the
+     * end, that is another dim of each. */
     int dim = asked == TSR_UNMAPPED ? -1 : asked < 0 ? asked + a->shape.rank : asked;
     if (asked != TSR_UNMAPPED && (dim < 0 || dim >= a->shape.rank)) {
       tsr__fail(scope, site, TSR_EARG, "%s: dim %d of argument %d, which is %s; %s", m->call, asked,
@@ -97,6 +107,8 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
       return false;
     }
     e->size = a->shape.dims[dim];
+    /* Rules of batch.c know the front at dim 0 only; as a view this costs what reading otherwise
+     * does. */
     if (dim) e->all.at[first + k] = tsr_moveaxis_at(a, dim, 0, site);
   }
   if (!ones) return false;
@@ -110,6 +122,7 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
 {
   const char *site = b->replay.site;
   int to = i < TSR_MAX_ARGS ? m->out_dims[i] : 0;
+  /* Proved and not looked at: it has no front because nothing that it is made of has one. */
   if (to == TSR_UNMAPPED && !varies) return a;
   if (to == TSR_UNMAPPED) {
     tsr__fail(b->replay.scope, site, TSR_EAXIS,
@@ -143,10 +156,12 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
     if (!take_argument(scope, m, in[i], i, &e)) return tsr__make_inert(scope, scope->site);
   if (e.size < 0) return fail_map(scope, m, "no argument is mapped over; give one a dim that is");
   if (m->most && e.size > m->most) return fail_devices(scope, m, e.size);
+  /* `m` belongs to the function and serves all its calls; the mesh is this call's. */
   mapped here = *m;
   if (m->most && e.size) here.mesh = devices_of(scope, m, e.size);
   for (int k = 0; k < leaves; k++)
     if (e.varies[k]) e.all.at[k] = on_axis(&here, e.all.at[k], scope->site);
+  /* Bound before the trace, so that the body may name it. */
   if (m->axis && !tsr__axis_bind(scope, m->axis, e.size, m->size > 0)) return NULL;
   e.one.in = (tsr__operands){ e.in, arity };
   const tsr__traced *t = tsr__trace(scope, m->f, &e.one, scope->site);
@@ -155,6 +170,7 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   size_t room = (size_t)(t->argument_count + t->captured_count + 1);
   bool *varies = tsr__arena_new(&scope->arena, room);
   if (!varies) return NULL;
+  /* What the body captured is the same for all elements, and stays false. */
   memcpy(varies, e.varies, (size_t)t->argument_count);
   if (!tsr__batch_through(&b, varies)) return NULL;
   const tsr__region *region = t->region;
@@ -164,6 +180,7 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
     int r = b.replay.results[i];
     results[i] = b.replay.at[r];
     if (i < TSR_MAX_ARGS) m->varies[i] = b.varies[r];
+    /* With a size given (shards.c) results stay as they are: who asked places them. */
     if (!m->size && !results[i]->inert)
       results[i] = place_result(&b, &here, results[i], b.varies[r], i);
   }
@@ -287,6 +304,11 @@ static bool all_names(const entries *in, entries *names, tsr__error *error)
 }
 
 /* How many entries before `at` have no name, or that of a level from `level` on. */
+/*   "batch,-,head" with names batch (level 0) and head (level 1)
+ *
+ *   level 0 maps dim 0 of [batch, x, head]      before it: none
+ *   level 1 maps dim 1 of        [x, head]      before it: x; batch is gone already
+ */
 static int before(const entries *e, int at, const entries *names, int level)
 {
   int count = 0;
@@ -340,6 +362,7 @@ tsr_function *tsr_xmap_at(const tsr_xmap_args *given, const char *site)
            read_entries(args.out_axes[i], "result", i, &out[i], &error);
   read = read && all_names(in, &names, &error) && check_names(out, &names, &error);
   if (!read) return make(&(mapped){ .f = f, .call = "tsr_xmap" }, &error, site);
+  /* From the inside out: the function of the last name is mapped over the one before it. */
   for (int level = names.count - 1; level >= 0 && f; level--) {
     mapped m = level_of(in, out, &names, level);
     m.f = f;

@@ -16,6 +16,11 @@ static void release_flat(tsr__node *node)
 }
 
 /* What functions compute that the region calls is put in their place. */
+/*   region    %2 = call(%0, %1)     %3 = %2#0       %4 = exp(%3)
+ *   flat      %2 = mul(%0, %1)      (%3 is %2)      %3 = exp(%2)
+ *
+ * Rules for nodes then need none for calls, and what a called function computes is differentiated
+ * and mapped in its place. Calls with a rule of their own (two regions) stay. */
 static bool flatten(tsr__replay *replay)
 {
   int32_t *place, count = replay->region->result_count;
@@ -23,6 +28,7 @@ static bool flatten(tsr__replay *replay)
   flat *f = (flat *)tsr__node_new(replay->scope, sizeof *f, replay->site, NULL);
   if (!f || !results) return false;
   tsr__program_init(&f->program, replay->program->heap);
+  /* Before anything can fail: the program goes with the scope in any state. */
   f->node.release = release_flat;
   if (!tsr__program_inline(replay->program, true, &replay->scope->arena, &f->program, &place))
     return false;
@@ -56,6 +62,8 @@ bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *
   program = replay->program;
   replay->at =
       tsr__arena_new(&scope->arena, ((size_t)program->node_count + 1) * sizeof *replay->at);
+  /* Arguments first, which are given; all else is made when its turn comes, once. Arguments
+   * beyond the leaves are what the body captured. */
   for (int n = 0; replay->at && n < program->node_count; n++) {
     if (program->nodes[n].op != TSR__OP_ARG) continue;
     int i = tsr__index_of(program, &program->nodes[n]);
@@ -96,6 +104,7 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
     return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, replay->params[node->param],
                            site);
   tsr__ask ask = tsr__replay_ask(replay, n, regions);
+  /* Place 0 is none: what nobody placed is not to be pinned where this run would have it. */
   if (node->sharding) ask.sharding = &program->shardings[node->sharding];
   return tsr__make(replay->scope, (tsr__op)node->op, in, &ask, site);
 }
@@ -110,12 +119,14 @@ tsr__traced tsr__region_trace(const tsr__replay *replay, int n, int r)
 const tsr__num *tsr__region_numbers(const tsr__replay *replay, int n, int r)
 {
   const tsr__gnode *node = &replay->program->nodes[n];
+  /* The order of add_numbers (function.c). */
   int before = node->param < 0 ? 0 : node->param;
   for (int i = 0; i < r; i++)
     before += tsr__region_in(replay->program, node, i)->program.param_count;
   return replay->params + before;
 }
 
+/* Who only wants what a region computes. */
 static tsr_array *make_as_is(const tsr__replay *replay, int n, tsr__operands in, void *user)
 {
   (void)user;
@@ -133,6 +144,7 @@ void tsr__replay_by(tsr__replay *replay, tsr__replay_fn *make, void *user)
   for (int n = 0; n < program->node_count; n++) {
     const tsr__gnode *node = &program->nodes[n];
     tsr_array *few[8], **in = few;
+    /* An argument, or what its maker has put there in advance. */
     if (replay->at[n]) continue;
     if (node->in_count > 8)
       in = tsr__arena_new(&replay->scope->arena, (size_t)node->in_count * sizeof *in);

@@ -43,12 +43,20 @@ typedef struct leaf_key {
   uint8_t dtype, rank;
 } leaf_key;
 
+/* The key of a trace, as bytes:
+ *
+ *   (w: *, b: *);*;  | leaf_key | leaf_key | leaf_key | axes \0 | what lies at .user
+ *   forms            ^ first_leaf
+ *
+ * Meshes are pointers in it: equal ones are one object. Values are no part of it, so a function is
+ * traced once for all numbers and arrays of a kind. */
 typedef struct signature {
   tsr__text text;
   size_t first_leaf;
   uint64_t hash;
 } signature;
 
+/* Field by field into zeros: keys are compared as bytes. */
 static void fill_key(leaf_key *key, const tsr_array *a)
 {
   memset(key, 0, sizeof *key);
@@ -66,6 +74,7 @@ static void add_leaf(tsr__text *out, const tsr_array *a)
 }
 
 /* Forms are texts without zeros; what stands behind them begins at traced->first_leaf. */
+/* For messages of compiled functions, which take one signature only. */
 int tsr__first_unlike(const tsr__traced *t, const tsr__arguments *a)
 {
   for (int i = 0; i < a->leaves.count && i < t->argument_count; i++) {
@@ -158,6 +167,8 @@ static bool has_signature(const tsr__traced *t, const signature *s)
 }
 
 /* The finished trace of a signature; NULL: none yet. *recursive: this thread is at it. */
+/* A trace in the making is in the list without a region. That of another thread is passed by,
+ * and the body traced twice; waiting for it could wait for this one. */
 static const tsr__traced *find_trace(tsr_function *f, const signature *s, bool *recursive)
 {
   const tsr__traced *found = NULL;
@@ -195,6 +206,7 @@ static tsr_array *make_argument(const tracing *t, const tsr_array *leaf, int ind
                    .shape = leaf->shape,
                    TSR__ATTR(tsr__index_attr, .index = index) };
   tsr_array *arg = tsr__make(t->scope, TSR__OP_ARG, TSR__IN_NONE, &ask, leaf->node.site);
+  /* No PLACED flag: where it lies is the caller's, whose plan the region becomes part of. */
   if (!arg->inert) arg->sharding = leaf->sharding; /* to be asked for; not a constraint */
   return arg;
 }
@@ -232,6 +244,8 @@ static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
 /* A body that failed; of functions in functions the innermost says it. */
 static void fail_body(const tracing *t)
 {
+  /* "a.c:7: tsr_call: the body of f, made at a.c:3, failed: .." of the innermost alone; each
+   * caller around it would say the same again, longer. */
   const char *said = tsr_message(t->scope), *inner = strstr(said, ": the body of ");
   tsr_status status = tsr_scope_status(t->scope);
   tsr__text text;
@@ -244,6 +258,7 @@ static void fail_body(const tracing *t)
 }
 
 /* Whether what the body returned can be a result; the error is told. */
+/* In this order: an error of the body explains a NULL or an inert result. */
 static bool check_result(const tracing *t, const tsr_array *result)
 {
   const tsr_scope *s = t->scope;
@@ -276,6 +291,11 @@ static bool capture(const tracing *t, tsr__program *program)
   tsr__heap *heap = program->heap;
   int count = 0;
   for (int n = 0; n < program->node_count; n++) count += program->nodes[n].op == TSR__OP_LEAF;
+  /* A leaf has a value, which is held by the trace from now on: the array may be deleted, and calls
+   * of later go on with what it had.
+   *
+   *   %2 = leaf [value]   -->   %2 = arg 3        captured[0] = value, for 3 arguments
+   */
   if (!count) return true;
   traced->captured = tsr__new(heap, (size_t)count * sizeof *traced->captured);
   if (!traced->captured) return false;
@@ -288,6 +308,7 @@ static bool capture(const tracing *t, tsr__program *program)
     tsr__value_hold(value);
     traced->captured[traced->captured_count++] = (tsr__capture){ value, program->sites[n] };
     node->op = TSR__OP_ARG;
+    /* Where a captured array lies is the value's, which a call hands in like any argument. */
     node->flags &= TSR__ROOT;
     node->sharding = 0;
     node->attr_bytes = sizeof attr;
@@ -314,6 +335,7 @@ static bool make_region(const tracing *t, tsr__program *program, const tsr__leav
   int32_t *nodes = tsr__arena_new(&t->scope->arena, ((size_t)results->count + 1) * sizeof *nodes);
   if (!nodes || !capture(t, program)) return false;
   for (int i = 0; i < results->count; i++) nodes[i] = (int32_t)results->at[i]->mark - 1;
+  /* Arrays of the body go with its scope; a region stands for itself. */
   memset(program->arrays, 0, (size_t)program->node_count * sizeof *program->arrays);
   t->traced->region = tsr__region_make(program, (tsr__links){ nodes, results->count });
   return t->traced->region != NULL;
@@ -351,6 +373,7 @@ static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *
   if (!at || !tsr__explicit_places(program, &ask, at, error)) return false;
   for (int i = 0; i < results->count; i++)
     if (at[i].mesh) results->at[i] = tsr_constrain_at(results->at[i], at[i], t->site);
+  /* Constraints were added behind the results, so the program is another one. */
   tsr__program_clear(program);
   program->open = true;
   return !tsr__program_trace(program, results->at, results->count, error);
@@ -366,6 +389,7 @@ static void finish(const tracing *t, tsr_array *result)
   program.open = true;
   t->traced->form = own_form(program.heap, result);
   bool made = t->traced->form && take_results(t, result, &results);
+  /* Placing results may fail as the body does. */
   if (made && tsr_scope_status(t->scope)) {
     check_result(t, result);
   } else if (made && tsr__program_trace(&program, results.at, results.count, &error)) {
@@ -379,6 +403,7 @@ static void finish(const tracing *t, tsr_array *result)
 }
 
 /* A trace that is begun, first of the function's list; NULL out of memory. */
+/* Seen by others from here on, which is what tells a body that calls itself. */
 static tsr__traced *begin(tsr_function *f, const signature *s, int argument_count)
 {
   tsr__heap *heap = &f->node.scope->rt->heap;
@@ -431,6 +456,7 @@ static const char *other_part(const tsr__traced *a, const tsr__traced *b, int le
   memcpy(&x, a->key + a->first_leaf + (size_t)leaf * sizeof x, sizeof x);
   memcpy(&y, b->key + b->first_leaf + (size_t)leaf * sizeof y, sizeof y);
   if (x.dtype != y.dtype) return "dtype";
+  /* The first that differs is told: of another dtype the rest mostly differs, too. */
   return x.rank != y.rank || memcmp(x.dims, y.dims, sizeof x.dims) ? "shape" : "sharding";
 }
 
@@ -474,6 +500,7 @@ static void tell_trace(const tsr_function *f, const tsr__traced *t, const char *
   }
   tsr__text_add(&line, " at %s: ", site ? tsr__site_file(site) : "an unknown line");
   pthread_mutex_lock((pthread_mutex_t *)&f->lock);
+  /* The newest finished one: traces are put in front. */
   const tsr__traced *before = t->next;
   while (before && !before->region) before = before->next;
   if (before) add_change(f, before, t, &line);
@@ -504,6 +531,8 @@ static void end_body(const tracing *t)
                         f->node.site ? f->node.site : "an unknown line");
   size_t most = sizeof text - 1, own = (size_t)length < most ? (size_t)length : most;
   const char *body = tsr__arena_text(&t->scope->arena, text, own);
+  /* The scope is retired rather than closed: pointers that a callback kept must be told apart
+   * from memory that is another's by now. */
   tsr__arrays_end(t->scope, body ? body : "a body");
   tsr__functions_end(t->scope, body ? body : "a body");
   tsr__scope_retire(t->scope, f->node.scope);

@@ -74,6 +74,7 @@ static tsr_array *make_tree(tsr_scope *scope, tsr__operands parts, const char *c
                      i);
       return refuse_tree(scope, &error, site);
     }
+    /* A tree goes no later than any of its parts. */
     scope = tsr__scope_inner(scope, parts.at[i]->node.scope);
   }
   return tsr__make_tree(scope, parts, names, site);
@@ -164,6 +165,7 @@ tsr_array *tsr_field_at(tsr_array *tree, const char *path, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_array *at = tree;
   if (!tree || tree->inert) return tree ? tree : tsr__make_inert(NULL, site);
+  /* An empty path goes through the loop, too, to be told like one that names nothing. */
   for (const char *rest = path ? path : ""; *rest || !path || !*path;) {
     int i = tsr_is_tree(at) ? find_part(at, &rest) : -1;
     if (i >= 0) {
@@ -229,6 +231,8 @@ typedef struct filling {
 } filling;
 
 /* How many parts the tree has whose "(" was just read. */
+/* Looked for in advance, as a tree's parts lie in one list; names have none of these signs in
+ * them (good_name), and a form that comes from a file was looked at when it was read. */
 static int count_parts(const char *at)
 {
   int depth = 0, count = *at != ')';
@@ -240,6 +244,9 @@ static int count_parts(const char *at)
   return count;
 }
 
+/*   form   (w: *, b: (x: *, y: *))        each * takes the next leaf, each ( is a tree of what
+ *   leaf    0          1     2            stands until its )
+ */
 static tsr_array *fill(filling *f)
 {
   if (*f->at == '*') {
@@ -252,6 +259,7 @@ static tsr_array *fill(filling *f)
   const char **names = (const char **)(parts + count);
   bool named = false;
   for (int i = 0; parts && i < count; i++) {
+    /* A name is there if a colon comes before any other sign. */
     size_t length = strcspn(f->at, ":,()*");
     if (f->at[length] == ':') {
       named = true;
@@ -305,6 +313,8 @@ typedef struct mapping {
   const char *site;
 } mapping;
 
+/* All trees side by side; their forms were compared before, so one says for all where leaves
+ * are. */
 static tsr_array *map_parts(const mapping *m, tsr_array *const *trees)
 {
   if (!tsr_is_tree(trees[0])) return m->fn(m->scope, trees, m->user);
@@ -355,6 +365,7 @@ tsr_array *tsr_tree_keep_at(tsr_scope *outer, tsr_array *tree, const char *site)
   const char *form = tsr_tree_text(tree);
   if (!form || !tsr__leaves_of(&scope->arena, tree, &all))
     return tsr__or_no_memory(scope, NULL, "tsr_tree_keep", site);
+  /* All at once: leaves that share work are one program. */
   TSR__CALL(scope, "tree_keep");
   tsr_status status = tsr_eval_at(all.at, all.count, site);
   if (status) {
