@@ -24,8 +24,8 @@ LEVELS = {
     "execute": 4,
     "array": 5, "relate": 5,
     "transform": 6, "io": 6,
-    "frame": 7, "train": 7, "checkpoint": 7, "inspect": 7,
-    "pipeline": 8,
+    "frame": 7, "train": 7, "inspect": 7,
+    "checkpoint": 8, "pipeline": 8,
 }
 # Rooms inside a room, each with its level there; "" stands for what lies in the room itself. They include
 # themselves and those of a lower level, so that no two are in a circle.

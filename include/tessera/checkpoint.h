@@ -13,7 +13,7 @@
  * failed. Data files are in the format safetensors, so other tools read them; the guide's page of
  * checkpoints has the format.
  *
- * Each part of an array is written once, by the process that holds its first replica, and read by
+ * Each part of an array is written once, by the processes that hold it, a share each, and read by
  * whoever needs some of it: as much as is needed, in whole megabytes. */
 #ifndef TESSERA_CHECKPOINT_H
 #define TESSERA_CHECKPOINT_H
@@ -55,7 +55,7 @@ typedef struct tsr_save_opts {
 
 /* Evaluates the arrays of a tree (or an array; NULL: none) and writes them as a step of the folder
  * `path`, which is made where it is not there. Blobs are each process's own: of a name that several
- * give, that of the lowest counts. Frames must have their rows in one process, or all in each. What
+ * give, that of the lowest counts. Of a frame each process writes the rows that it has. What
  * was there before stays until all is on the disk; after an error nothing of the step stays. Then
  * steps beyond `keep` are deleted, and what saves that were cut off left in the folder. The
  * progress callback hears of "checkpoint". A save in the background holds the arrays and tells its
@@ -137,9 +137,10 @@ TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_blob_at(tsr_saved_step *checkpoin
                                                        tsr_value *out, const char *site);
 
 /* Reads a frame: its columns with their types, texts and nulls (bf16 comes as f32), its rows in
- * their order, to where `on` says; zero: as tsr_frame_from_arrow does. Returns a frame owned by the
- * checkpoint's scope, inert on an error. Errors: TSR_EARG for a name that was not saved, those of
- * tsr_checkpoint_restore and of tsr_frame_from_arrow. Collective, same arguments. */
+ * their order, to where `on` says, each process those of its devices; zero: on the first device,
+ * and of several processes over all devices. Returns a frame owned by the checkpoint's scope, inert
+ * on an error. Errors: TSR_EARG for a name that was not saved, those of
+ * tsr_checkpoint_restore. Collective, same arguments. */
 TSR_API tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *checkpoint, const char *name,
                                            tsr_sharding on, const char *site);
 

@@ -10,10 +10,10 @@
  *
  * Invariant: under the lock; `running` until the thread has set `done`, and is joined by who sees
  * that. */
+#include "base/thread.h"
 #include "checkpoint/checkpoint_room.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -97,17 +97,6 @@ static void *run(void *user)
   return NULL;
 }
 
-/* Signals are the program's: a thread of ours takes none. */
-static bool start_thread(tsr__background *b)
-{
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
-  bool good = !pthread_create(&b->thread, NULL, run, b);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return good;
-}
-
 bool tsr__background_start(tsr__background *b, const tsr__saving *saving)
 {
   pthread_mutex_lock(&b->lock);
@@ -116,7 +105,7 @@ bool tsr__background_start(tsr__background *b, const tsr__saving *saving)
     b->saving = *saving;
     b->saving.progress = NULL;
     b->done = false;
-    good = b->running = start_thread(b);
+    good = b->running = tsr__thread_start(&b->thread, TSR__THREAD_OWN, 0, run, b);
     if (!good) b->saving = (tsr__saving){ .rt = b->rt };
   }
   pthread_mutex_unlock(&b->lock);

@@ -1,4 +1,4 @@
-/* Level 7: steps of a checkpoint on disk.
+/* Level 8: steps of a checkpoint on disk.
  *
  *   checkpoint.c, restore_calls.c    the public calls
  *   catalog.c      what a step has: entries, pieces, files; checked as a whole
@@ -19,7 +19,7 @@
 #include "comm/comm.h"
 #include "execute/execute.h"
 #include "io/file/crc32c.h"
-#include "tessera/arrow.h"
+#include "io/text/dict.h"
 #include "tessera/checkpoint.h"
 #include "topology/topology.h"
 
@@ -142,16 +142,6 @@ typedef struct tsr__piece_source {
   const void *data;
 } tsr__piece_source;
 
-/* A frame's columns as they are shown to be written. */
-typedef struct tsr__shown_frame {
-  struct ArrowSchema schema;
-  struct ArrowArray *batch;
-  size_t batch_room;
-  int batch_count;
-  int64_t rows;
-} tsr__shown_frame;
-void tsr__shown_free(tsr__heap *heap, tsr__shown_frame *shown);
-
 /* A step under way, of this process. What it refers to is held or copied. */
 typedef struct tsr__saving {
   tsr_runtime *rt;
@@ -164,9 +154,9 @@ typedef struct tsr__saving {
   tsr__value **held;
   size_t held_room;
   int held_count;
-  tsr__shown_frame *shown;
-  size_t shown_room;
-  int shown_count;
+  tsr__dict **dict; /* held */
+  size_t dict_room;
+  int dict_count;
   tsr__piece_source *source; /* by piece */
   size_t source_room;
   int *fd; /* by file; -1: closed */
@@ -179,10 +169,12 @@ tsr_status tsr__saving_array(tsr__saving *saving, const char *name, const tsr_ar
                              tsr__error *error);
 /* The same of bytes, which are copied. */
 tsr_status tsr__saving_blob(tsr__saving *saving, const tsr_blob_item *blob, tsr__error *error);
-/* The same of a frame, which is evaluated; an error of that is in its scope, `scope` mostly. What
- * several processes have each for themselves the first writes. */
+/* The same of a frame, which is evaluated; an error of that is in its scope, `scope` mostly. */
 tsr_status tsr__saving_frame(tsr__saving *saving, const tsr_frame_item *item,
                              const tsr_scope *scope, tsr__error *error);
+/* Adds what this process writes of a value, which is held, to the last entry; false out of
+ * memory. */
+bool tsr__saving_value(tsr__saving *saving, tsr__value *value);
 /* Adds a box of the last entry whose elements lie at `data`, in C order, until it is written; false
  * out of memory. */
 bool tsr__saving_part(tsr__saving *saving, const tsr_box *box, const void *data);
@@ -243,11 +235,6 @@ tsr_status tsr__restore(const tsr__restore_ask *ask, tsr__error *error);
 
 /* The elements that a column of a type has. */
 tsr_dtype tsr__column_dtype(tsr_coltype type);
-/* Reads a frame's columns; the stream is the caller's to release. TSR_EARG, TSR_EPARSE, and as
- * tsr__restore. */
-tsr_status tsr__frame_stream(const tsr_saved_step *step, const char *frame,
-                             struct ArrowArrayStream *out, tsr__error *error);
-
 /* ---- what users hold ------------------------------------------------------------------------- */
 
 struct tsr_saved_step {

@@ -1,166 +1,28 @@
-/* Frames read from a step: its columns as one batch of an Arrow C stream, which becomes a frame as
- * any other stream does.
+/* Frames read from a step: rows go to where they are to lie, as elements of arrays do, so that each
+ * process reads what its devices need; dictionaries all read.
  *
- *   entries --read--> buffers | values | valid | ends | texts |     bools become bits in place
- *                                  ^ the stream, its schema, the batch and their children show them
+ *   entries --read--> column   | values | valid |     dictionary  | ends | texts |
  *
- * Invariant: the block lives as long as anything that shows it; each of them is a reference. */
+ * Invariant: nothing that a file says is used before it was checked: texts are UTF-8, each once,
+ * and every row that is no null has one of them. */
 #include "checkpoint/checkpoint_room.h"
+#include "frame/out/out.h"
 
-/* A column: what of it is where. The texts of a column are a child of it that is no column. */
-typedef struct again_column {
-  const tsr__listed *values, *valid, *ends, *texts;
-  char *buffer[4]; /* in that order; NULL: there is none */
-  const char *name;
-  tsr_coltype type;
-  const void *shown[3], *shown_texts[3];
-  struct ArrowSchema schema, texts_schema;
-  struct ArrowArray array, texts_array;
-} again_column;
+static const char call_name[] = "tsr_checkpoint_frame";
 
+/* What was saved of a column. */
 typedef struct again {
-  tsr__heap *heap;
-  _Atomic int refs;
-  int count;
-  int64_t rows;
-  size_t size;
-  bool given;
-  const void *none[1];
-  struct ArrowSchema **schemas;
-  struct ArrowArray **arrays;
-  again_column *column; /* [count], behind the block */
+  const tsr__listed *values, *valid, *ends, *texts;
+  tsr__dict *dict; /* owned */
 } again;
 
-static const tsr__listed *entry_at(const again_column *c, int which)
-{
-  return which == 0 ? c->values : which == 1 ? c->valid : which == 2 ? c->ends : c->texts;
-}
-
-static size_t bytes_at(const again_column *c, int which)
-{
-  const tsr__listed *entry = entry_at(c, which);
-  return (size_t)entry->shape.dims[0] * tsr_dtype_size((tsr_dtype)entry->dtype) + 1;
-}
-
-static void drop(again *a)
-{
-  if (atomic_fetch_sub_explicit(&a->refs, 1, memory_order_acq_rel) != 1) return;
-  for (int i = 0; i < a->count; i++)
-    for (int which = 0; which < 4; which++)
-      if (a->column[i].buffer[which])
-        tsr__del(a->heap, a->column[i].buffer[which], bytes_at(&a->column[i], which));
-  tsr__del(a->heap, a, a->size);
-}
-
-static again *hold(again *a)
-{
-  atomic_fetch_add_explicit(&a->refs, 1, memory_order_relaxed);
-  return a;
-}
-
-/* ---- the interface --------------------------------------------------------------------------- */
-
-static void release_schema(struct ArrowSchema *schema)
-{
-  for (int64_t i = 0; i < schema->n_children; i++)
-    if (schema->children[i]->release) schema->children[i]->release(schema->children[i]);
-  if (schema->dictionary && schema->dictionary->release)
-    schema->dictionary->release(schema->dictionary);
-  schema->release = NULL;
-  drop(schema->private_data);
-}
-
-static void release_array(struct ArrowArray *array)
-{
-  for (int64_t i = 0; i < array->n_children; i++)
-    if (array->children[i]->release) array->children[i]->release(array->children[i]);
-  if (array->dictionary && array->dictionary->release)
-    array->dictionary->release(array->dictionary);
-  array->release = NULL;
-  drop(array->private_data);
-}
-
-static struct ArrowSchema new_schema(again *a, const char *format, const char *name)
-{
-  return (struct ArrowSchema){ .format = format,
-                               .name = name,
-                               .flags = ARROW_FLAG_NULLABLE,
-                               .release = release_schema,
-                               .private_data = hold(a) };
-}
-
-static const char *format_of(tsr_coltype type)
-{
-  return type == TSR_COL_DATE   ? "tdD"
-         : type == TSR_COL_TIME ? "tsu:UTC"
-         : type == TSR_COL_TEXT ? "i"
-                                : tsr__dtype_info_of((tsr_dtype)type)->arrow;
-}
-
-static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
-{
-  again *a = stream->private_data;
-  for (int i = 0; i < a->count; i++) {
-    again_column *c = &a->column[i];
-    c->schema = new_schema(a, format_of(c->type), c->name);
-    if (c->type == TSR_COL_TEXT) {
-      c->texts_schema = new_schema(a, "U", "");
-      c->schema.dictionary = &c->texts_schema;
-    }
-    a->schemas[i] = &c->schema;
-  }
-  *out = new_schema(a, "+s", "");
-  out->n_children = a->count;
-  out->children = a->schemas;
-  return 0;
-}
-
-static struct ArrowArray new_array(again *a, int64_t length, int64_t buffers, const void **shown)
-{
-  return (struct ArrowArray){ .length = length,
-                              .n_buffers = buffers,
-                              .buffers = shown,
-                              .release = release_array,
-                              .private_data = hold(a) };
-}
-
-static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
-{
-  again *a = stream->private_data;
-  *out = (struct ArrowArray){ 0 };
-  if (a->given) return 0;
-  a->given = true;
-  for (int i = 0; i < a->count; i++) {
-    again_column *c = &a->column[i];
-    c->array = new_array(a, a->rows, 2, c->shown);
-    c->array.null_count = c->valid ? -1 : 0;
-    c->shown[0] = c->buffer[1];
-    c->shown[1] = c->buffer[0];
-    if (c->type == TSR_COL_TEXT) {
-      c->texts_array = new_array(a, c->ends->shape.dims[0] - 1, 3, c->shown_texts);
-      c->shown_texts[1] = c->buffer[2];
-      c->shown_texts[2] = c->buffer[3];
-      c->array.dictionary = &c->texts_array;
-    }
-    a->arrays[i] = &c->array;
-  }
-  *out = new_array(a, a->rows, 1, a->none);
-  out->n_children = a->count;
-  out->children = a->arrays;
-  return 0;
-}
-
-static const char *get_last_error(struct ArrowArrayStream *stream)
-{
-  (void)stream;
-  return NULL;
-}
-
-static void release_stream(struct ArrowArrayStream *stream)
-{
-  drop(stream->private_data);
-  stream->release = NULL;
-}
+/* Columns that are read; each value is the read's until a frame holds it. */
+typedef struct frame_read {
+  tsr__heap *heap;
+  int count;
+  tsr__shard_column *column;
+  again *again; /* by column */
+} frame_read;
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
@@ -193,110 +55,222 @@ static int count_columns(const tsr__catalog *c, const char *frame)
 }
 
 /* Whether what was saved of a column fits together. */
-static bool is_good(const again *a, const again_column *c)
+static bool is_good(const again *a, tsr_coltype type, int64_t rows)
 {
-  const tsr__listed *valid = c->valid;
-  bool text = c->type == TSR_COL_TEXT;
-  if (!c->type || c->values->dtype != tsr__column_dtype(c->type)) return false;
-  if (c->values->shape.dims[0] != a->rows) return false;
-  if (valid && (valid->dtype != TSR_BOOL || valid->shape.dims[0] != a->rows)) return false;
-  if (!text) return !c->ends && !c->texts;
-  if (!c->ends || !c->texts || c->ends->shape.dims[0] < 1) return false;
-  if (c->texts->dtype != TSR_U8) return false;
-  return c->ends->dtype == TSR_I64;
+  const tsr__listed *valid = a->valid;
+  if (!type || a->values->dtype != tsr__column_dtype(type)) return false;
+  if (a->values->shape.dims[0] != rows) return false;
+  if (valid && (valid->dtype != TSR_BOOL || valid->shape.dims[0] != rows)) return false;
+  if (type != TSR_COL_TEXT) return !a->ends && !a->texts;
+  if (!a->ends || !a->texts || a->ends->shape.dims[0] < 1) return false;
+  if (a->ends->shape.dims[0] > INT32_MAX || a->texts->dtype != TSR_U8) return false;
+  return a->ends->dtype == TSR_I64;
+}
+
+static tsr_status misfit(const char *frame, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_EPARSE, "the columns of frame '%s' do not fit together", frame);
 }
 
 /* Columns in their order, each with what follows it. */
-static tsr_status find_columns(again *a, const tsr__catalog *catalog, const char *frame,
+static tsr_status find_columns(frame_read *r, const tsr__catalog *catalog, const char *frame,
                                tsr__error *error)
 {
-  again_column *c = a->column - 1;
+  int at = -1;
   for (size_t i = 0; i < catalog->entries; i++) {
     const tsr__listed *entry = &catalog->entry[i];
     const char *name = column_name(entry, frame, "values");
     if (name) {
-      *++c = (again_column){ .values = entry, .name = name, .type = type_named(entry->spec) };
-      if (c == a->column) a->rows = entry->shape.dims[0];
+      r->again[++at].values = entry;
+      r->column[at].name = name;
+      r->column[at].type = (uint8_t)type_named(entry->spec);
     }
-    if (c < a->column) continue;
-    name = column_name(entry, frame, "valid");
-    if (name && !strcmp(name, c->name)) c->valid = entry;
-    name = column_name(entry, frame, "ends");
-    if (name && !strcmp(name, c->name)) c->ends = entry;
-    name = column_name(entry, frame, "texts");
-    if (name && !strcmp(name, c->name)) c->texts = entry;
+    if (at < 0) continue;
+    again *a = &r->again[at];
+    const char *own = r->column[at].name;
+    if ((name = column_name(entry, frame, "valid")) && !strcmp(name, own)) a->valid = entry;
+    if ((name = column_name(entry, frame, "ends")) && !strcmp(name, own)) a->ends = entry;
+    if ((name = column_name(entry, frame, "texts")) && !strcmp(name, own)) a->texts = entry;
   }
-  for (int i = 0; i < a->count; i++)
-    if (!is_good(a, &a->column[i]))
-      return tsr__error_set(error, TSR_EPARSE, "the columns of frame '%s' do not fit together",
-                            frame);
+  for (int i = 0; i < r->count; i++)
+    if (!is_good(&r->again[i], (tsr_coltype)r->column[i].type, r->again[0].values->shape.dims[0]))
+      return misfit(frame, error);
   return TSR_OK;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A byte an element to a bit each, from the front on: what is written was read before. */
-static void pack_bits(char *bytes, int64_t count)
+static tsr__value *new_value(tsr_runtime *rt, const tsr__listed *entry, const tsr_sharding *on,
+                             tsr__error *error)
 {
-  for (int64_t i = 0; i < count; i += 8) {
-    unsigned bits = 0;
-    for (int64_t k = i; k < count && k < i + 8; k++) bits |= (bytes[k] != 0 ? 1u : 0u) << (k - i);
-    bytes[i / 8] = (char)bits;
-  }
+  return tsr__value_new(rt, &(tsr__layout){ (tsr_dtype)entry->dtype, &entry->shape, on, NULL },
+                        error);
 }
 
-static tsr_status read_columns(again *a, const tsr_saved_step *step, tsr__error *error)
+/* Memory for all of it. */
+static tsr_status make_columns(frame_read *r, tsr_runtime *rt, const tsr_sharding *on,
+                               tsr__error *error)
 {
-  size_t room = (size_t)a->count * 4;
-  tsr__restoring *target = tsr__new(a->heap, (room + 1) * sizeof *target);
-  tsr__restore_ask ask = {
-    .rt = step->rt, .catalog = &step->catalog, .folder = step->folder, .target = target
-  };
-  bool good = target != NULL;
-  for (int i = 0; i < a->count && good; i++)
-    for (int which = 0; which < 4 && good; which++) {
-      again_column *c = &a->column[i];
-      if (!entry_at(c, which)) continue;
-      c->buffer[which] = tsr__new_raw(a->heap, bytes_at(c, which));
-      good = c->buffer[which] != NULL;
-      target[ask.count++] =
-          (tsr__restoring){ .entry = entry_at(c, which), .data = c->buffer[which] };
-    }
-  if (!good) tsr__error_set(error, TSR_ENOMEM, "no memory to read a frame's columns");
-  else tsr__restore(&ask, error);
-  for (int i = 0; i < a->count && !error->status; i++) {
-    if (a->column[i].type == TSR_COL_BOOL) pack_bits(a->column[i].buffer[0], a->rows);
-    if (a->column[i].valid) pack_bits(a->column[i].buffer[1], a->rows);
+  for (int i = 0; i < r->count && !error->status; i++) {
+    again *a = &r->again[i];
+    tsr__shard_column *c = &r->column[i];
+    c->values = new_value(rt, a->values, on, error);
+    if (c->values && a->valid) c->valid = new_value(rt, a->valid, on, error);
+    if (error->status || c->type != TSR_COL_TEXT) continue;
+    int64_t count = a->ends->shape.dims[0] - 1;
+    c->dict = a->dict = tsr__dict_new(r->heap, (int32_t)count, a->texts->shape.dims[0]);
+    if (!a->dict) tsr__error_set(error, TSR_ENOMEM, "no memory for the texts of '%s'", c->name);
   }
-  tsr__del(a->heap, target, (room + 1) * sizeof *target);
   return error->status;
 }
 
-tsr_status tsr__frame_stream(const tsr_saved_step *step, const char *frame,
-                             struct ArrowArrayStream *out, tsr__error *error)
+static tsr_status read_columns(const frame_read *r, const tsr_saved_step *step, tsr__error *error)
 {
-  tsr__heap *heap = &step->rt->heap;
-  int count = count_columns(&step->catalog, frame);
-  size_t each = sizeof(again_column) + sizeof(struct ArrowSchema *) + sizeof(struct ArrowArray *);
-  size_t size = sizeof(again) + (size_t)count * each;
-  if (!count) {
+  size_t room = (size_t)r->count * 4 + 1;
+  tsr__restoring *target = tsr__new(r->heap, room * sizeof *target);
+  tsr__restore_ask ask = {
+    .rt = step->rt, .catalog = &step->catalog, .folder = step->folder, .target = target
+  };
+  if (!target) return tsr__error_set(error, TSR_ENOMEM, "no memory to read a frame's columns");
+  for (int i = 0; i < r->count; i++) {
+    const again *a = &r->again[i];
+    const tsr__shard_column *c = &r->column[i];
+    target[ask.count++] = (tsr__restoring){ .entry = a->values, .value = c->values };
+    if (c->valid) target[ask.count++] = (tsr__restoring){ .entry = a->valid, .value = c->valid };
+    if (!a->dict) continue;
+    target[ask.count++] = (tsr__restoring){ .entry = a->ends, .data = a->dict->offsets };
+    target[ask.count++] = (tsr__restoring){ .entry = a->texts, .data = a->dict->bytes };
+  }
+  tsr__restore(&ask, error);
+  tsr__del(r->heap, target, room * sizeof *target);
+  return error->status;
+}
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static bool good_texts(const frame_read *r, const again *a)
+{
+  const tsr__dict *dict = a->dict;
+  tsr__dict_local seen;
+  bool good = dict->offsets[0] == 0 && dict->offsets[dict->count] == a->texts->shape.dims[0];
+  for (int32_t i = 0; i < dict->count && good; i++)
+    good = dict->offsets[i + 1] >= dict->offsets[i] &&
+           dict->offsets[i + 1] <= dict->offsets[dict->count];
+  tsr__dict_local_init(&seen, r->heap);
+  for (int32_t i = 0; i < dict->count && good; i++) {
+    const char *text = dict->bytes + dict->offsets[i];
+    size_t length = (size_t)(dict->offsets[i + 1] - dict->offsets[i]);
+    bool added = false;
+    good = tsr__utf8_valid(text, length) &&
+           tsr__dict_code(&seen, text, length, false, &added) >= 0 && added;
+  }
+  tsr__dict_local_free(&seen);
+  return good;
+}
+
+/* Codes of nulls may be anything, and become 0. */
+static bool good_codes(const tsr__shard_column *c, int position)
+{
+  tsr_box box;
+  int32_t count = c->dict->count;
+  bool good = true;
+  tsr__value_box(c->values, position, &box);
+  int32_t *code = tsr__value_map(c->values, position);
+  const uint8_t *valid = c->valid ? tsr__value_map(c->valid, position) : NULL;
+  for (int64_t i = 0; i < box.size[0]; i++) {
+    if (code[i] >= 0 && code[i] < count) continue;
+    good = good && valid && !(valid[i / 8] >> i % 8 & 1);
+    code[i] = 0;
+  }
+  if (valid) tsr__value_unmap(c->valid, position);
+  tsr__value_unmap(c->values, position);
+  return good;
+}
+
+static tsr_status check_texts(const frame_read *r, const char *frame, tsr__error *error)
+{
+  for (int i = 0; i < r->count && !error->status; i++) {
+    const tsr__shard_column *c = &r->column[i];
+    bool good = !c->dict || good_texts(r, &r->again[i]);
+    for (int p = 0; c->dict && good && p < c->values->part_count; p++)
+      good = !c->values->parts[p] || good_codes(c, p);
+    if (!good) misfit(frame, error);
+  }
+  return error->status;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static void free_read(frame_read *r)
+{
+  for (int i = 0; r->column && r->again && i < r->count; i++) {
+    if (r->column[i].values) tsr__value_release(r->column[i].values);
+    if (r->column[i].valid) tsr__value_release(r->column[i].valid);
+    tsr__dict_release(r->again[i].dict);
+  }
+  tsr__del(r->heap, r->column, (size_t)r->count * sizeof *r->column);
+  tsr__del(r->heap, r->again, (size_t)r->count * sizeof *r->again);
+  *r = (frame_read){ 0 };
+}
+
+static tsr_status open_read(const tsr_saved_step *step, const char *frame, const tsr_sharding *on,
+                            frame_read *out, tsr__error *error)
+{
+  frame_read r = { .heap = &step->rt->heap, .count = count_columns(&step->catalog, frame) };
+  if (!r.count) {
     char quoted[TSR__QUOTE];
     return tsr__error_set(error, TSR_EARG, "step %lld has no frame '%s'",
                           (long long)step->catalog.step, tsr__quote(frame, strlen(frame), quoted));
   }
-  again *a = tsr__new(heap, size);
-  if (!a) return tsr__error_set(error, TSR_ENOMEM, "no memory for a frame's columns");
-  a->heap = heap;
-  a->size = size;
-  a->count = count;
-  atomic_init(&a->refs, 1);
-  a->column = (again_column *)(a + 1);
-  a->schemas = (struct ArrowSchema **)(a->column + count);
-  a->arrays = (struct ArrowArray **)(a->schemas + count);
-  if (find_columns(a, &step->catalog, frame, error) || read_columns(a, step, error)) {
-    drop(a);
-    return error->status;
-  }
-  *out = (struct ArrowArrayStream){ get_schema, get_next, get_last_error, release_stream, a };
+  r.column = tsr__new(r.heap, (size_t)r.count * sizeof *r.column);
+  r.again = tsr__new(r.heap, (size_t)r.count * sizeof *r.again);
+  if (!r.column || !r.again) tsr__error_set(error, TSR_ENOMEM, "no memory for a frame's columns");
+  else if (!find_columns(&r, &step->catalog, frame, error) &&
+           !make_columns(&r, step->rt, on, error) && !read_columns(&r, step, error))
+    check_texts(&r, frame, error);
+  if (error->status) free_read(&r);
+  else *out = r;
+  return error->status;
+}
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* Where a frame's rows lie that nobody said a place for: on the one device of a process alone, else
+ * over all. */
+static tsr_status place_rows(const tsr_frame *df, const tsr_sharding *on, tsr_sharding *out,
+                             tsr__error *error)
+{
+  tsr_runtime *rt = df->node.scope->rt;
+  if (on->mesh || tsr__peers_of(rt)) return tsr__scan_sharding(df, on, out, error);
+  tsr_sharding one = tsr_on_device(rt, tsr__devices_of(rt)->first);
+  *out = tsr__sharding_canon(&one);
   return TSR_OK;
+}
+
+tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *c, const char *name, tsr_sharding on,
+                                   const char *site)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__text all;
+  frame_read read = { 0 };
+  tsr_sharding rows;
+  bool met = false;
+  tsr_scope *scope = c && c->node.scope ? tsr__scope_here(c->node.scope) : NULL;
+  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, call_name, site);
+  /* What an inert step has to say stands in its scope already. */
+  if (!c || c->inert) {
+    df->inert = true;
+    return df;
+  }
+  if (df->inert) tsr__error_set(&error, TSR_ENOMEM, "no memory for a frame");
+  else if (!name) tsr__error_set(&error, TSR_EARG, "the name is NULL; give one");
+  else if (!place_rows(df, &on, &rows, &error)) open_read(c, name, &rows, &read, &error);
+  tsr__text_init(&all, &c->rt->heap);
+  tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint frame", 0, NULL, &met }, &all, &error);
+  tsr__text_free(&all);
+  if (!error.status) df = tsr__frame_of_shards(df, read.column, read.count);
+  free_read(&read);
+  if (!error.status) return df;
+  tsr__error said = { .status = TSR_OK };
+  tsr__error_set(&said, error.status, "%s: %s", call_name, error.text);
+  return tsr__frame_fail(df, &said);
 }

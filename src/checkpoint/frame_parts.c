@@ -6,27 +6,17 @@
  *                                seen:ends:shop    i64[n + 1]    text k ends at ends[k + 1]
  *                                seen:texts:shop   u8[...]
  *
- * Columns come and go through the Arrow C stream interface, as other libraries' do: what a frame is
- * made of is its own room's. What is shown there is held until it is written.
+ * Rows are written by the processes that hold them, as elements of arrays are; a dictionary, which
+ * all of them have, by the first.
  *
- * Invariant: a column's entries follow each other, `values` first, in the order of the columns. */
+ * Invariant: a column's entries follow each other, `values` first, in the order of the columns, and
+ * are the same on all processes. */
 #include "checkpoint/checkpoint_room.h"
+#include "frame/out/out.h"
 
 static tsr_status no_memory(tsr__error *error)
 {
   return tsr__error_set(error, TSR_ENOMEM, "no memory to list a frame's columns");
-}
-
-/* The type of a column by what its format says. */
-static tsr_coltype type_of(const struct ArrowSchema *column)
-{
-  if (column->dictionary) return TSR_COL_TEXT;
-  if (!strcmp(column->format, "tdD")) return TSR_COL_DATE;
-  if (!strncmp(column->format, "tsu:", 4)) return TSR_COL_TIME;
-  TSR__FOR_DTYPES(dtype)
-  if (!strcmp(column->format, tsr__dtype_info_of((tsr_dtype)dtype)->arrow))
-    return (tsr_coltype)dtype;
-  return (tsr_coltype)0;
 }
 
 tsr_dtype tsr__column_dtype(tsr_coltype type)
@@ -36,136 +26,79 @@ tsr_dtype tsr__column_dtype(tsr_coltype type)
                                                       : (tsr_dtype)type;
 }
 
-/* Bits, from number `first` on, as bytes in the catalog's memory; `bits` NULL: all set. */
-static const void *bytes_of(tsr__saving *s, const uint8_t *bits, int64_t first, int64_t count)
-{
-  uint8_t *out = tsr__arena_raw(&s->catalog.arena, (size_t)count + 1);
-  for (int64_t i = 0; out && i < count; i++)
-    out[i] = !bits || (bits[(first + i) / 8] >> (first + i) % 8 & 1);
-  return out;
-}
-
 /* ---- one column ------------------------------------------------------------------------------ */
 
-/* A column in all batches of a frame. */
-typedef struct column {
+typedef struct listing {
   tsr__saving *s;
-  const char *frame, *name;
-  const tsr__shown_frame *from;
-  int index;
-  tsr_coltype type;
-} column;
+  const char *frame;
+} listing;
 
-static const struct ArrowArray *batch_of(const column *c, int batch)
-{
-  return c->from->batch[batch].children[c->index];
-}
-
-static bool add_entry(const column *c, const char *what, tsr_dtype dtype, int64_t length)
+static bool add_entry(const listing *l, const char *what, const tsr__shard_column *column,
+                      tsr_dtype dtype, int64_t length)
 {
   tsr__text name;
-  tsr__listed *entry = tsr__catalog_entry(&c->s->catalog);
+  tsr__listed *entry = tsr__catalog_entry(&l->s->catalog);
   if (!entry) return false;
-  tsr__text_init(&name, &c->s->rt->heap);
-  tsr__text_add(&name, "%s:%s:", c->frame, what);
-  tsr__text_put(&name, c->name, strlen(c->name));
+  tsr__text_init(&name, &l->s->rt->heap);
+  tsr__text_add(&name, "%s:%s:", l->frame, what);
+  tsr__text_put(&name, column->name, strlen(column->name));
   entry->kind = TSR_SAVED_COLUMN;
   entry->dtype = (uint8_t)dtype;
   entry->shape = (tsr_shape){ .rank = 1, .dims = { length } };
-  entry->spec = !strcmp(what, "values") ? tsr_coltype_name(c->type) : "";
-  entry->name = name.failed ? NULL : tsr__arena_text(&c->s->catalog.arena, name.data, name.length);
+  entry->spec = !strcmp(what, "values") ? tsr_coltype_name((tsr_coltype)column->type) : "";
+  entry->name = name.failed ? NULL : tsr__arena_text(&l->s->catalog.arena, name.data, name.length);
   tsr__text_free(&name);
   return entry->name != NULL;
 }
 
-/* The rows of each batch, of one buffer of it: `at` 0 is validity, 1 values. */
-static bool add_rows(const column *c, const char *what, tsr_dtype dtype, int at)
+static bool add_rows(const listing *l, const char *what, const tsr__shard_column *column,
+                     tsr__value *value)
 {
-  int64_t row = 0, size = (int64_t)tsr_dtype_size(dtype);
-  if (!add_entry(c, what, dtype, c->from->rows)) return false;
-  for (int b = 0; b < c->from->batch_count && c->s->process == 0; b++) {
-    const struct ArrowArray *array = batch_of(c, b);
-    const char *data = array->buffers[at];
-    tsr_box box = { .start = { row }, .size = { array->length } };
-    if (!array->length) continue;
-    const void *from = dtype == TSR_BOOL
-                           ? bytes_of(c->s, array->buffers[at], array->offset, array->length)
-                           : data + array->offset * size;
-    if (!from || !tsr__saving_part(c->s, &box, from)) return false;
-    row += array->length;
-  }
-  return c->from->rows || c->s->process || tsr__saving_part(c->s, &(tsr_box){ 0 }, "");
+  return add_entry(l, what, column, (tsr_dtype)value->dtype, value->shape.dims[0]) &&
+         tsr__saving_value(l->s, value);
 }
 
-/* The texts of a dictionary, which all batches show. */
-static bool add_texts(const column *c)
+/* The dictionary is held until it is written. */
+static bool hold_dict(tsr__saving *s, const tsr__dict *dict)
+{
+  if (!tsr__grow(&s->rt->heap, (void **)&s->dict, &s->dict_room, (size_t)s->dict_count + 1,
+                 sizeof *s->dict))
+    return false;
+  s->dict[s->dict_count++] = tsr__dict_hold(dict);
+  return true;
+}
+
+static bool add_texts(const listing *l, const tsr__shard_column *column)
 {
   static const int64_t none[1] = { 0 };
-  const struct ArrowArray *texts = c->from->batch_count ? batch_of(c, 0)->dictionary : NULL;
-  const int64_t *ends = texts && texts->length ? texts->buffers[1] : none;
-  int64_t count = texts ? texts->length : 0, bytes = ends[count];
-  const void *data = bytes ? texts->buffers[2] : "";
+  tsr__saving *s = l->s;
+  const tsr__dict *dict = column->dict;
+  const int64_t *ends = dict ? dict->offsets : none;
+  int64_t count = dict ? dict->count : 0, bytes = ends[count];
   tsr_box box = { .size = { count + 1 } }, byte_box = { .size = { bytes } };
-  return add_entry(c, "ends", TSR_I64, count + 1) &&
-         (c->s->process || tsr__saving_part(c->s, &box, ends)) &&
-         add_entry(c, "texts", TSR_U8, bytes) &&
-         (c->s->process || tsr__saving_part(c->s, &byte_box, data));
+  return (!dict || hold_dict(s, dict)) && add_entry(l, "ends", column, TSR_I64, count + 1) &&
+         (s->process || tsr__saving_part(s, &box, ends)) &&
+         add_entry(l, "texts", column, TSR_U8, bytes) &&
+         (s->process || tsr__saving_part(s, &byte_box, dict ? dict->bytes : ""));
 }
 
-static bool add_column(const column *c)
+static tsr_status add_column(void *user, const tsr__shard_column *column, tsr__error *error)
 {
-  bool nulls = false;
-  for (int b = 0; b < c->from->batch_count; b++)
-    nulls = nulls || (batch_of(c, b)->null_count && batch_of(c, b)->buffers[0]);
-  return add_rows(c, "values", tsr__column_dtype(c->type), 1) &&
-         (!nulls || add_rows(c, "valid", TSR_BOOL, 0)) && (c->type != TSR_COL_TEXT || add_texts(c));
+  const listing *l = user;
+  bool good = add_rows(l, "values", column, column->values) &&
+              (!column->valid || add_rows(l, "valid", column, column->valid)) &&
+              (column->type != TSR_COL_TEXT || add_texts(l, column));
+  return good ? TSR_OK : no_memory(error);
 }
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-void tsr__shown_free(tsr__heap *heap, tsr__shown_frame *shown)
-{
-  for (int b = 0; b < shown->batch_count; b++)
-    if (shown->batch[b].release) shown->batch[b].release(&shown->batch[b]);
-  if (shown->schema.release) shown->schema.release(&shown->schema);
-  tsr__del(heap, shown->batch, shown->batch_room * sizeof *shown->batch);
-}
-
-/* All that the stream gives. */
-static bool take_batches(tsr__heap *heap, struct ArrowArrayStream *stream, tsr__shown_frame *out)
-{
-  if (stream->get_schema(stream, &out->schema)) return false;
-  for (;;) {
-    if (!tsr__grow(heap, (void **)&out->batch, &out->batch_room, (size_t)out->batch_count + 1,
-                   sizeof *out->batch))
-      return false;
-    struct ArrowArray *batch = &out->batch[out->batch_count];
-    if (stream->get_next(stream, batch)) return false;
-    if (!batch->release) return true;
-    out->rows += batch->length;
-    out->batch_count++;
-  }
-}
-
 tsr_status tsr__saving_frame(tsr__saving *s, const tsr_frame_item *item, const tsr_scope *scope,
                              tsr__error *error)
 {
-  struct ArrowArrayStream stream = { 0 };
-  if (!tsr__grow(&s->rt->heap, (void **)&s->shown, &s->shown_room, (size_t)s->shown_count + 1,
-                 sizeof *s->shown))
-    return no_memory(error);
-  tsr_status status = tsr_frame_to_arrow_at(item->frame, &stream, NULL);
-  if (status)
-    return tsr__error_set(error, status, "frame '%s' cannot be evaluated: %s", item->name,
-                          tsr_scope_status(scope) ? tsr_message(scope) : tsr_status_text(status));
-  tsr__shown_frame *shown = &s->shown[s->shown_count++];
-  *shown = (tsr__shown_frame){ 0 };
-  bool good = take_batches(&s->rt->heap, &stream, shown);
-  stream.release(&stream);
-  for (int64_t i = 0; good && i < shown->schema.n_children; i++) {
-    const struct ArrowSchema *field = shown->schema.children[i];
-    column c = { s, item->name, field->name, shown, (int)i, type_of(field) };
-    good = c.type && add_column(&c);
-  }
-  return good ? TSR_OK : no_memory(error);
+  listing l = { s, item->name };
+  tsr_status status = tsr__frame_shards(item->frame, "tsr_checkpoint_save", add_column, &l);
+  if (!status) return TSR_OK;
+  return tsr__error_set(error, status, "frame '%s' cannot be evaluated: %s", item->name,
+                        tsr_scope_status(scope) ? tsr_message(scope) : tsr_status_text(status));
 }

@@ -7,7 +7,7 @@
 #include "transform/transform.h"
 
 static const char restore_call[] = "tsr_checkpoint_restore", blob_call[] = "tsr_checkpoint_blob",
-                  frame_call[] = "tsr_checkpoint_frame", verify_call[] = "tsr_checkpoint_verify";
+                  verify_call[] = "tsr_checkpoint_verify";
 
 /* A restore under way. */
 typedef struct restoring {
@@ -80,22 +80,23 @@ static bool filter_dim(const tsr_mesh *mesh, const char **at, tsr__text *out)
   return !out->failed;
 }
 
-/* As it lay, along the axes that there are. */
-static tsr_sharding saved_place(const restoring *r, const tsr__listed *entry)
+/* As it lay, along the axes that there are; false out of memory. */
+static bool saved_place(const restoring *r, const tsr__listed *entry, tsr_sharding *out)
 {
   const tsr_mesh *mesh = r->opts->mesh ? r->opts->mesh : tsr_scope_mesh(r->scope);
   const char *at = *entry->spec == '(' ? entry->spec + 1 : entry->spec;
-  tsr_sharding out = { 0 };
   tsr__text spec;
-  if (!mesh) return out;
+  *out = (tsr_sharding){ 0 };
+  if (!mesh) return true;
   tsr__text_init(&spec, &r->scope->rt->heap);
   for (int d = 0; d < entry->shape.rank; d++) {
     if (d) tsr__text_add(&spec, ",");
     filter_dim(mesh, &at, &spec);
   }
-  out = tsr_on_with(mesh, spec.failed ? "?" : tsr__text_get(&spec), NULL);
+  bool fine = !spec.failed;
+  if (fine) *out = tsr_on_with(mesh, tsr__text_get(&spec), NULL);
   tsr__text_free(&spec);
-  return out;
+  return fine;
 }
 
 static tsr_status check_type(const restoring *r, const tsr__listed *entry, const tsr_array *like)
@@ -131,7 +132,9 @@ static bool add_target(void *user, const char *name)
   if (!entry) return !not_saved(c, TSR_SAVED_ARRAY, path, r->error);
   if (like && check_type(r, entry, like)) return false;
   tsr_shape shape = like ? like->shape : entry->shape;
-  tsr_sharding place = like ? like->sharding : saved_place(r, entry);
+  tsr_sharding place = like ? like->sharding : (tsr_sharding){ 0 };
+  if (!like && !saved_place(r, entry, &place))
+    return !tsr__error_set(r->error, TSR_ENOMEM, "no memory for a spec");
   tsr_dtype dtype = (tsr_dtype)entry->dtype;
   tsr__error why = { .status = TSR_OK };
   if (tsr__check_place(r->scope, &place, dtype, &shape, &why)) {
@@ -231,31 +234,6 @@ static tsr_status why_inert(const tsr_saved_step *c)
 {
   tsr_status status = c && c->node.scope ? tsr_scope_status(c->node.scope) : TSR_OK;
   return status ? status : TSR_ESTATE;
-}
-
-tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *c, const char *name, tsr_sharding on,
-                                   const char *site)
-{
-  struct ArrowArrayStream stream = { 0 };
-  tsr__error error = { .status = TSR_OK };
-  tsr__text all;
-  bool met = false;
-  /* Of no stream an inert frame is made, in the scope where the error stands already. */
-  if (!c || c->inert)
-    return tsr_frame_from_arrow_with(c ? c->node.scope : NULL, &stream, NULL, site);
-  tsr_scope *scope = tsr__scope_here(c->node.scope);
-  if (!name) tsr__error_set(&error, TSR_EARG, "the name is NULL; give one");
-  else tsr__frame_stream(c, name, &stream, &error);
-  tsr__text_init(&all, &c->rt->heap);
-  tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint frame", 0, NULL, &met }, &all, &error);
-  tsr__text_free(&all);
-  if (!error.status) {
-    tsr_arrow_opts opts = { .size = sizeof opts, .on = on };
-    return tsr_frame_from_arrow_with(scope, &stream, &opts, site);
-  }
-  if (stream.release) stream.release(&stream);
-  tsr__fail(scope, site, error.status, "%s: %s", frame_call, error.text);
-  return tsr_frame_from_arrow_with(scope, &stream, NULL, site);
 }
 
 tsr_status tsr_checkpoint_verify_at(tsr_saved_step *c, const char *site)

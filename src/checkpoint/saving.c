@@ -1,6 +1,6 @@
 /* What this process writes of a step, and writing it.
  *
- *   parts it holds the first replica of -> pieces of at most 64 MiB -> files, evenly
+ *   its share of the parts that it holds -> pieces of at most 64 MiB -> files, evenly
  *
  *   file 0 | header | piece | piece ...       written block by block, by all workers: its checksum
  *   file 1 | header | piece ...               first, while it comes into the cache, then pwrite
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 enum { FILES_MOST = 8, PIECE_MOST = 64 << 20, FILE_LEAST = 16 << 20 };
+enum { SHARE_LEAST = 1 << 16 }; /* bytes that are worth a piece of their own */
 
 static tsr_status no_memory(tsr__error *error)
 {
@@ -42,22 +43,30 @@ static bool add_piece(tsr__saving *s, const tsr_box *box, const tsr__piece_sourc
   return true;
 }
 
-/* Cut along the first dim that has more than one element, so that each piece is a stretch of the
- * part's memory. */
-static bool add_part(tsr__saving *s, const tsr_box *box, tsr__piece_source source)
+/* The dim along which a part is cut: the first that has more than one element, so that each piece
+ * is a stretch of the part's memory. */
+static int cut_of(const tsr_box *box, int rank)
+{
+  int cut = 0;
+  while (cut + 1 < rank && box->size[cut] == 1) cut++;
+  return cut;
+}
+
+/* Rows `from` .. `end` along that dim, in pieces of at most PIECE_MOST bytes. */
+static bool add_rows(tsr__saving *s, const tsr_box *box, tsr__piece_source source, int64_t from,
+                     int64_t end)
 {
   const tsr__listed *entry = &s->catalog.entry[s->catalog.entries - 1];
-  int rank = entry->shape.rank, cut = 0;
-  while (cut + 1 < rank && box->size[cut] == 1) cut++;
+  int rank = entry->shape.rank, cut = cut_of(box, rank);
   int64_t count = tsr__box_count(box, rank), rows = rank ? box->size[cut] : 1;
   int64_t row = rows ? count / rows : 0, size = (int64_t)tsr_dtype_size((tsr_dtype)entry->dtype);
   int64_t some = row ? PIECE_MOST / size / row : rows;
   if (some < 1) some = 1;
-  for (int64_t at = 0; at < rows || !rows; at += some) {
+  for (int64_t at = from; at < end || !rows; at += some) {
     tsr_box piece = *box;
     if (rank && rows) {
       piece.start[cut] += at;
-      piece.size[cut] = rows - at < some ? rows - at : some;
+      piece.size[cut] = end - at < some ? end - at : some;
     }
     source.first = at * row;
     tsr__piece_source here = source;
@@ -70,16 +79,64 @@ static bool add_part(tsr__saving *s, const tsr_box *box, tsr__piece_source sourc
 
 bool tsr__saving_part(tsr__saving *s, const tsr_box *box, const void *data)
 {
-  return add_part(s, box, (tsr__piece_source){ .data = data });
+  int rank = s->catalog.entry[s->catalog.entries - 1].shape.rank;
+  int64_t rows = rank ? box->size[cut_of(box, rank)] : 1;
+  return add_rows(s, box, (tsr__piece_source){ .data = data }, 0, rows);
 }
 
-/* Whether this process writes what a position holds: the first replica's does, and of what each
- * process has for itself the first. */
-static bool is_mine(const tsr__saving *s, const tsr__value *value, int position)
+/* Which of the processes that hold what a leader does this one is. */
+typedef struct holders {
+  int number, count;
+  int position; /* the first of this process's; -1: it has none */
+} holders;
+
+/* False: out of memory. */
+static bool find_holders(const tsr__saving *s, const tsr__value *value, int leader, holders *out)
 {
-  if (!value->parts[position]) return false;
-  if (!value->sharding.mesh) return s->process == 0;
-  return tsr__replica_leader(&value->sharding, position) == position;
+  const tsr__topology *topology = tsr__topology_of(s->rt);
+  tsr__heap *heap = &s->rt->heap;
+  *out = (holders){ .position = -1 };
+  bool *seen = tsr__new(heap, (size_t)s->process_count * sizeof *seen);
+  for (int p = leader; seen && p < value->part_count; p++) {
+    if (tsr__replica_leader(&value->sharding, p) != leader) continue;
+    int process = tsr__device_process(topology, tsr__position_device(&value->sharding, p));
+    if (process == s->process && out->position < 0 && value->parts[p]) {
+      out->position = p;
+      out->number = out->count;
+    }
+    if (process < 0 || process >= s->process_count || seen[process]) continue;
+    seen[process] = true;
+    out->count++;
+  }
+  tsr__del(heap, seen, (size_t)s->process_count * sizeof *seen);
+  return seen != NULL;
+}
+
+/* What this process writes of the part that a leader and its replicas hold: each of the processes
+ * that have one a share of its rows, and of little one of them all, another of each entry. What
+ * every process has for itself the first writes, and of a sum that is left unreduced the leader. */
+static bool add_share(tsr__saving *s, const tsr__value *value, int leader)
+{
+  const tsr__listed *entry = &s->catalog.entry[s->catalog.entries - 1];
+  int rank = entry->shape.rank;
+  tsr_box box;
+  holders h = { .count = 1, .position = value->parts[leader] ? leader : -1 };
+  tsr__value_box(value, leader, &box);
+  int64_t count = tsr__box_count(&box, rank);
+  int64_t rows = rank ? box.size[cut_of(&box, rank)] : 1, from = 0, end = rows;
+  bool common = value->sharding.mesh && !value->sharding.unreduced && s->process_count > 1;
+  if (!count || (!value->sharding.mesh && s->process)) return true;
+  if (common && !find_holders(s, value, leader, &h)) return false;
+  if (h.position < 0) return true;
+  if (count * (int64_t)tsr_dtype_size((tsr_dtype)entry->dtype) < SHARE_LEAST * h.count ||
+      rows < h.count) {
+    if ((int)((s->catalog.entries - 1 + (size_t)leader) % (size_t)h.count) != h.number) return true;
+  } else {
+    from = rows / h.count * h.number + (h.number < rows % h.count ? h.number : rows % h.count);
+    end = from + rows / h.count + (h.number < rows % h.count);
+  }
+  return add_rows(s, &box, (tsr__piece_source){ .value = value, .position = h.position }, from,
+                  end);
 }
 
 static bool add_parts(tsr__saving *s, const tsr__value *value)
@@ -90,13 +147,8 @@ static bool add_parts(tsr__saving *s, const tsr__value *value)
     memcpy(none.size, value->shape.dims, (size_t)value->shape.rank * sizeof(int64_t));
     return s->process != 0 || add_piece(s, &none, &(tsr__piece_source){ .data = "" });
   }
-  for (int p = 0; p < value->part_count; p++) {
-    tsr_box box;
-    if (!is_mine(s, value, p)) continue;
-    tsr__value_box(value, p, &box);
-    if (!tsr__box_count(&box, value->shape.rank)) continue;
-    if (!add_part(s, &box, (tsr__piece_source){ .value = value, .position = p })) return false;
-  }
+  for (int p = 0; p < value->part_count; p++)
+    if (tsr__replica_leader(&value->sharding, p) == p && !add_share(s, value, p)) return false;
   return true;
 }
 
@@ -116,16 +168,22 @@ static const char *own_text(tsr__saving *s, const char *text)
   return tsr__arena_text(&s->catalog.arena, text, strlen(text));
 }
 
+bool tsr__saving_value(tsr__saving *s, tsr__value *value)
+{
+  if (!tsr__grow(&s->rt->heap, (void **)&s->held, &s->held_room, (size_t)s->held_count + 1,
+                 sizeof *s->held))
+    return false;
+  tsr__value_hold(value);
+  s->held[s->held_count++] = value;
+  return add_parts(s, value);
+}
+
 tsr_status tsr__saving_array(tsr__saving *s, const char *name, const tsr_array *array,
                              tsr__error *error)
 {
   tsr__value *value = array->value;
   tsr__listed *entry = tsr__catalog_entry(&s->catalog);
-  if (!entry || !tsr__grow(&s->rt->heap, (void **)&s->held, &s->held_room,
-                           (size_t)s->held_count + 1, sizeof *s->held))
-    return no_memory(error);
-  tsr__value_hold(value);
-  s->held[s->held_count++] = value;
+  if (!entry) return no_memory(error);
   entry->kind = TSR_SAVED_ARRAY;
   entry->dtype = value->dtype;
   entry->shape = value->shape;
@@ -135,7 +193,7 @@ tsr_status tsr__saving_array(tsr__saving *s, const char *name, const tsr_array *
     entry->spec = spec_text(s, value);
   }
   bool good = entry->name && entry->mesh && entry->spec;
-  return good && add_parts(s, value) ? TSR_OK : no_memory(error);
+  return good && tsr__saving_value(s, value) ? TSR_OK : no_memory(error);
 }
 
 tsr_status tsr__saving_blob(tsr__saving *s, const tsr_blob_item *blob, tsr__error *error)
@@ -428,8 +486,8 @@ void tsr__saving_free(tsr__saving *s)
   for (int f = 0; f < s->made; f++)
     if (s->fd[f] >= 0) tsr__sys_close(s->fd[f]);
   for (int i = 0; i < s->held_count; i++) tsr__value_release(s->held[i]);
-  for (int i = 0; i < s->shown_count; i++) tsr__shown_free(heap, &s->shown[i]);
-  tsr__del(heap, s->shown, s->shown_room * sizeof *s->shown);
+  for (int i = 0; i < s->dict_count; i++) tsr__dict_release(s->dict[i]);
+  tsr__del(heap, s->dict, s->dict_room * sizeof *s->dict);
   tsr__del(heap, s->held, s->held_room * sizeof *s->held);
   tsr__del(heap, s->source, s->source_room * sizeof *s->source);
   tsr__del(heap, s->fd, s->fd_room * sizeof *s->fd);

@@ -1,6 +1,7 @@
 /* One of four processes is killed or stopped at any moment of a collective, a sort, a group, a join
- * or a step of training, which all repeat: what came before was right in every bit, every survivor
- * gets an error that names the victim, and nobody hangs. TEST_KILLS says how many runs there are of
+ * a step of training or a save, which all repeat: what came before was right in every bit, every
+ * survivor gets an error that names the victim, and nobody hangs. The newest step that was saved is
+ * whole. TEST_KILLS says how many runs there are of
  * each work (1; `make torture`
  * has more), TEST_HOSTS on how many hosts they are, between which an engine moves bytes. */
 #include <dirent.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,12 +29,13 @@ typedef enum work {
   GROUP,
   JOIN,
   STEP,
+  SAVE,
   WORKS
 } work;
 
-static const char *const names[WORKS] = { "psum",       "all_gather", "psum_scatter",
-                                          "all_to_all", "ppermute",   "sort",
-                                          "group",      "join",       "step" };
+static const char *const names[WORKS] = { "psum",     "all_gather", "psum_scatter", "all_to_all",
+                                          "ppermute", "sort",       "group",        "join",
+                                          "step",     "save" };
 
 /* ---- what is done ---------------------------------------------------------------------------- */
 
@@ -124,8 +127,67 @@ typedef struct run {
   int victim;
   bool stops;
   const char *socket;
-  int ready; /* a pipe: a byte of each process that has computed once */
+  int ready;         /* a pipe: a byte of each process that has computed once */
+  const char *steps; /* SAVE: their folder */
+  int64_t *saved;    /* [COUNT] the last step that a process knows to be whole */
 } run;
+
+/* ---- saves ----------------------------------------------------------------------------------- */
+
+enum { SAVED = 5000 };
+
+/* A step of number k: arrays of k, cut and whole, and a frame of k's. */
+static tsr_status save_step(tsr_runtime *rt, const run *r, int64_t k, char *why)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding cut = tsr_on(tsr_mesh_default(rt, "x"), "x");
+  tsr_array *a = tsr_full(s, (double)k, TSR_F64, TSR_SHAPE(SAVED), cut);
+  tsr_array *b = tsr_full(s, (double)k, TSR_F32, TSR_SHAPE(7 * SAVED), tsr_on(cut.mesh, ""));
+  tsr_frame *df = tsr_frame_new(s, { "k", a });
+  tsr_status status =
+      tsr_checkpoint_save(s, r->steps, tsr_tree(s, { "a", a }, { "b", b }), .step = k, .keep = 2,
+                          .frames = { { "df", df } }, .background = k % 3 == 2);
+  if (!status && k % 3 == 2) status = tsr_checkpoint_wait(s);
+  snprintf(why, 1000, "%s", tsr_message(s));
+  tsr_scope_clear(s);
+  tsr_scope_close(s);
+  return status;
+}
+
+/* The newest step has everywhere the number that it has, and is none before one that somebody was
+ * told of; what looks whole of the others is. */
+static void check_saved(const run *r)
+{
+  static double a[SAVED];
+  static float b[7 * SAVED];
+  int64_t most = 0, rows = 0;
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  for (int i = 0; i < COUNT; i++)
+    if (r->saved[i] > most) most = r->saved[i];
+  tsr_saved_step *c = tsr_checkpoint_open(s, r->steps);
+  int64_t k = tsr_checkpoint_step(c);
+  if (k < most) FAIL("step %lld is the newest, %lld was saved", (long long)k, (long long)most);
+  CHECK_STATUS(tsr_checkpoint_verify(c), TSR_OK, s);
+  tsr_array *all = tsr_checkpoint_restore(c, NULL);
+  CHECK_STATUS(tsr_read(tsr_field(all, "a"), a, sizeof a), TSR_OK, s);
+  CHECK_STATUS(tsr_read(tsr_field(all, "b"), b, sizeof b), TSR_OK, s);
+  for (int i = 0; i < SAVED; i++) CHECK_F64_BITS(a[i], (double)k);
+  for (int i = 0; i < 7 * SAVED; i++) CHECK_F32_BITS(b[i], (float)k);
+  tsr_frame *df = tsr_checkpoint_frame(c, "df", (tsr_sharding){ 0 });
+  char wanted[32];
+  snprintf(wanted, sizeof wanted, "k == %lld", (long long)k);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, wanted), &rows), TSR_OK, s);
+  CHECK_I64(rows, SAVED);
+  for (int64_t i = most > 3 ? most - 3 : 0; i <= most + 2; i++) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/step_%lld/tessera.json", r->steps, (long long)i);
+    if (access(path, F_OK)) continue;
+    snprintf(path, sizeof path, "%s/step_%lld", r->steps, (long long)i);
+    CHECK_STATUS(tsr_checkpoint_verify(tsr_checkpoint_open(s, path)), TSR_OK, s);
+  }
+  tsr_runtime_close(rt);
+}
 
 static void live(const run *r, int index)
 {
@@ -133,7 +195,8 @@ static void live(const run *r, int index)
   int64_t expected_count, count;
   char why[1000], name[64];
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
-  CHECK_STATUS(once(rt, r->work, expected, &expected_count, why), TSR_OK, NULL);
+  if (r->work != SAVE)
+    CHECK_STATUS(once(rt, r->work, expected, &expected_count, why), TSR_OK, NULL);
   tsr_runtime_close(rt);
   among_hosts(index, COUNT);
   rt = tsr_initialize("cpu:2", .coordinator = r->socket, .process_count = COUNT,
@@ -142,10 +205,14 @@ static void live(const run *r, int index)
   CHECK_STR(tsr_runtime_message(rt), "");
   tsr_status status = TSR_OK;
   for (int64_t i = 0; !status; i++) {
-    status = once(rt, r->work, found, &count, why);
+    status = r->work == SAVE ? save_step(rt, r, i, why) : once(rt, r->work, found, &count, why);
     if (status) break;
-    CHECK_I64(count, expected_count);
-    CHECK_BYTES(found, expected, (size_t)count * sizeof *found);
+    if (r->work == SAVE) {
+      r->saved[index] = i;
+    } else {
+      CHECK_I64(count, expected_count);
+      CHECK_BYTES(found, expected, (size_t)count * sizeof *found);
+    }
     if (i == 0) CHECK_I64(write(r->ready, "", 1), 1);
   }
   CHECK_STATUS(status, TSR_EPEER, NULL);
@@ -186,7 +253,7 @@ static bool await(const pid_t ids[COUNT], int but, int codes[COUNT], double seco
 
 static void kill_one(work w, uint64_t seed)
 {
-  char socket[32], address[400];
+  char socket[32], address[400], steps[512];
   int ends[2], codes[COUNT] = { 0 };
   pid_t ids[COUNT];
   test_rng random = test_seeded(seed);
@@ -197,6 +264,12 @@ static void kill_one(work w, uint64_t seed)
   snprintf(socket, sizeof socket, "s%llu", (unsigned long long)seed);
   snprintf(address, sizeof address, "%s", fixture_socket(socket));
   r.socket = address;
+  snprintf(socket, sizeof socket, "c%llu", (unsigned long long)seed);
+  snprintf(steps, sizeof steps, "%s", test_tmp(socket));
+  r.steps = steps;
+  r.saved = mmap(NULL, COUNT * sizeof *r.saved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                 -1, 0);
+  CHECK(r.saved != MAP_FAILED);
   CHECK_I64(pipe(ends), 0);
   r.ready = ends[1];
   for (int i = 0; i < COUNT; i++) ids[i] = start(&r, i);
@@ -219,6 +292,8 @@ static void kill_one(work w, uint64_t seed)
       FAIL("%s, seed %llu, process %d %s after %u us: process %d ended with %d, all ended: %d",
            names[w], (unsigned long long)seed, r.victim, r.stops ? "stopped" : "killed",
            (unsigned)after, i, codes[i], ended);
+  if (w == SAVE) check_saved(&r);
+  munmap(r.saved, COUNT * sizeof *r.saved);
 }
 
 static void kill_many(work w)
@@ -259,4 +334,9 @@ TEST_TIMEOUT(rows_of_frames, 600)
 TEST_TIMEOUT(training, 600)
 {
   kill_many(STEP);
+}
+
+TEST_TIMEOUT(saves, 600)
+{
+  kill_many(SAVE);
 }

@@ -1,4 +1,4 @@
-/* What users see of a frame: tables drawn, plans explained. */
+/* What users see of a frame: tables drawn, plans explained; and its columns as values. */
 #ifndef TSR_FRAME_OUT_H
 #define TSR_FRAME_OUT_H
 
@@ -19,5 +19,23 @@ typedef struct tsr__words {
 void tsr__verb_words(const tsr__words *words, tsr__text *out);
 /* The shape of the plan of a frame's columns (tests). */
 tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out);
+
+/* ---- frames as values (frame_shards.c) ------------------------------------------------------- */
+
+/* A column's rows where they lie; `valid` NULL: no nulls. Types are those of tsr__shard_type. */
+typedef struct tsr__shard_column {
+  const char *name;
+  uint8_t type;
+  tsr__value *values, *valid;
+  const tsr__dict *dict; /* text; NULL: only nulls */
+} tsr__shard_column;
+/* Is given each column, of which it may hold what it likes. */
+typedef tsr_status tsr__shards_fn(void *user, const tsr__shard_column *column, tsr__error *error);
+/* Evaluates a frame as all processes that have rows of it do together; errors as those of a
+ * terminal `what` (static) in the frame's scope. */
+tsr_status tsr__frame_shards(tsr_frame *df, const char *what, tsr__shards_fn *each, void *user);
+/* Makes a fresh frame of kind ARRAYS one of columns that lie alike, one at least, whose names are
+ * copied and whose values and dictionaries are held; inert out of memory. */
+tsr_frame *tsr__frame_of_shards(tsr_frame *df, const tsr__shard_column *columns, int count);
 
 #endif
