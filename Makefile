@@ -7,7 +7,7 @@ FUZZ_SECONDS ?= 60
 STEP ?= 1
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test check bench bench-peers portable arm64 asan tsan clang debug lint format tidy \
+.PHONY: build setup demo test check seeds bench bench-peers portable arm64 asan tsan clang debug lint format tidy \
   size fuzz torture ulp exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
@@ -49,6 +49,12 @@ check: ## the fast tests, in under two minutes
 	$(call configure,release)
 	$(call build,release)
 	@TEST_QUICK=1 ctest --preset release -j $(J) -L fast
+
+seeds: ## the programs of the founding documents' blocks, built and run
+	@scripts/setup test
+	$(call configure,release)
+	$(call build,release,$(patsubst examples/seeds/%.c,example_%,$(wildcard examples/seeds/*.c)))
+	@ctest --preset release -j $(J) -R '^example_00[0-4]_'
 
 bench: ## measure; ONLY=name runs one line
 	@scripts/setup build
@@ -115,7 +121,7 @@ ulp: ## every f32 of each function of one number, and a hundred million f64 (hou
 	@scripts/setup test
 	$(call configure,release)
 	$(call build,release,formula_test)
-	@ULP_STEP=$(STEP) ULP_MILLIONS=100 build/release/tests/unit/formula_test --filter within_what_is_stated
+	@TEST_TIMEOUT_SCALE=100 ULP_STEP=$(STEP) ULP_MILLIONS=100 build/release/tests/unit/formula_test --filter within_what_is_stated
 
 exports: ## rewrite tests/exports.txt from the library
 	@scripts/setup build

@@ -123,6 +123,13 @@ static tsr_pipeline *trained_digits(tsr_source *all, tsr_function *f, tsr_shardi
                            .remainder = TSR_DROP, .on = rows, .map = f);
 }
 
+/* Each fifth digit, which is not trained with. */
+static tsr_pipeline *other_digits(tsr_source *all, tsr_function *f, tsr_sharding rows)
+{
+  return tsr_pipeline_open(tsr_source_slice(all, TSR_STEPS(0, TSR_END, 5)), .batch_size = BATCH,
+                           .remainder = TSR_PAD_AND_MASK, .on = rows, .map = f);
+}
+
 static tsr_array *weights(tsr_scope *s, uint64_t key, tsr_shape shape, const tsr_sharding on[2])
 {
   tsr_array *w = tsr_initial(s, TSR_HE, TSR_INITIAL_TRUNCATED, .key = key, .shape = shape,
@@ -159,22 +166,19 @@ static void give_up(tsr_array *tree)
   for (int i = 0; i < count; i++) tsr_delete(leaves[i]);
 }
 
-/* The share of right answers among each fifth digit, which was not trained with. */
-static double accuracy(const settings *how, tsr_array *model, tsr_source *all, tsr_function *f)
+/* The share of right answers. Rows that only fill the last batch are masked, and do not count. */
+static double accuracy(tsr_scope *s, const settings *how, tsr_array *model, tsr_pipeline *digits)
 {
   double share = 0;
-  tsr_pipeline *p = tsr_pipeline_open(tsr_source_slice(all, TSR_STEPS(0, TSR_END, 5)),
-                                      .batch_size = HELD_OUT, .map = f);
-  tsr_batch *b = tsr_pipeline_next(p);
-  if (b) {
+  tsr_array *known = tsr_metric_start(s);
+  for (tsr_batch *b; (b = tsr_pipeline_next(digits)); tsr_batch_release(b)) {
     tsr_array *scores =
         scores_of(tsr_batch_scope(b), how, model, tsr_batch_field(b, "image"), NULL);
-    tsr_array *guess = tsr_argmax(scores, .dims = TSR_DIMS(1));
-    tsr_array *right = tsr_eq(guess, tsr_batch_field(b, "label"));
-    if (tsr_read_scalar(tsr_mean(right), &share)) share = 0;
-    tsr_batch_release(b);
+    tsr_array *right = tsr_eq(tsr_argmax(scores, .dims = TSR_DIMS(1)), tsr_batch_field(b, "label"));
+    known = tsr_tree_keep(s, tsr_metric_add(known, right, .where = tsr_batch_mask(b)));
   }
-  return tsr_pipeline_close(p) ? 0 : share;
+  if (tsr_pipeline_close(digits)) return 0;
+  return tsr_read_scalar(tsr_metric_of(known, TSR_METRIC_MEAN), &share) ? 0 : share;
 }
 
 /* What training came to. */
@@ -228,7 +232,8 @@ static bool train(const char *devices, const char *axes, settings how, int steps
                out->losses[out->steps - 1]);
   }
   tsr_status status = tsr_pipeline_close(digits);
-  out->share = state ? accuracy(&how, tsr_item(state, 0), all, ready) : 0;
+  tsr_pipeline *others = other_digits(all, ready, tsr_on(mesh, "data"));
+  out->share = state ? accuracy(s, &how, tsr_item(state, 0), others) : 0;
   out->seconds = now() - begin;
   out->traced = tsr_trace_count(one);
   if (!status) status = tsr_scope_status(s);

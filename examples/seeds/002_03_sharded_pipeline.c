@@ -5,6 +5,29 @@
 
 enum { DEVICES = 4, A_DEVICE = 64 };
 
+/* The guide's drawing: a pipeline with batches of 256 over 2 x 2 devices. Each half of a batch lies
+ * on both devices of its row. */
+static void draw_architecture(check *c, tsr_runtime *rt)
+{
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "data=2,model=2");
+  tsr_pipeline *p = tsr_pipeline_open(input_images(s, 256, TSR_SHAPE(4, 4, 3)), .batch_size = 256,
+                                      .on = tsr_on(mesh, "data"));
+  tsr_batch *b = tsr_pipeline_next(p);
+  tsr_array *label = tsr_batch_field(b, "label");
+  printf("%s", tsr_visualize_sharding(s, tsr_sharding_of(label), tsr_shape_of(label)));
+  for (int d = 0; d < DEVICES; d++) {
+    tsr_shard image;
+    if (tsr_eval(&(tsr_array *){ tsr_batch_field(b, "image") }, 1) ||
+        tsr_shard_view(tsr_batch_field(b, "image"), d, &image) || image.box.size[0] != 128 ||
+        image.box.start[0] != d / 2 * 128)
+      check_fail(c, "device %d has other rows than %d to %d", d, d / 2 * 128, d / 2 * 128 + 127);
+  }
+  tsr_batch_release(b);
+  if (tsr_pipeline_close(p)) check_fail(c, "%s", tsr_message(s));
+  tsr_scope_close(s);
+}
+
 int main(void)
 {
   check c = check_open("002_03");
@@ -38,6 +61,7 @@ int main(void)
   printf("Image sharding: %s\n", spec); /* JAX: P('data', None, None, None) */
   if (strcmp(spec, "(data,-,-,-)") != 0) check_fail(&c, "the spec is %s", spec);
   if (tsr_pipeline_close(pipeline)) check_fail(&c, "%s", tsr_message(s));
+  draw_architecture(&c, rt);
   tsr_runtime_close(rt);
   return check_close(&c);
 }

@@ -40,14 +40,15 @@ typedef struct tsr_record_field {
 /* ---- sources ------------------------------------------------------------------------------- */
 
 /* The arrays of a .npz archive as fields of its names, a record each element of their first dim,
- * which all must have in common. They are read into host memory at the call, and their checksums
- * compared. Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED, TSR_ESHAPE (arrays without dims or of
- * different lengths). Returns a source owned by the scope; never NULL, inert on an error. Local. */
+ * which all must have in common; of a pattern all archives in order of their names, which must have
+ * the same fields. They are read into host memory at the call, and their checksums compared.
+ * Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED, TSR_ESHAPE (arrays without dims or of different
+ * lengths). Returns a source owned by the scope; never NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *site);
 
-/* The array of a .npy file as the field "data", a record each element of its first dim. Records are
- * read from the file when they are needed. Errors as tsr_source_npz. Returns a source owned by the
- * scope. Local. */
+/* The array of a .npy file as the field "data", a record each element of its first dim; of a
+ * pattern all files in order of their names. Records are read when they are needed. Errors as
+ * tsr_source_npz. Returns a source owned by the scope. Local. */
 TSR_API tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const char *site);
 
 /* A field in the program's memory: `count` records of `shape` one after the other, in C order, bool
@@ -85,6 +86,7 @@ typedef struct tsr_source_callback_args {
   void *user;                              /* borrowed until the scope closes */
   tsr_record_field fields[TSR_MAX_FIELDS]; /* up to the first without a name */
   const char *name;                        /* in messages and states, copied; NULL: "callback" */
+  bool blocking; /* it may wait for something else than processors: as tsr_map_args.blocking */
 } tsr_source_callback_args;
 
 /* Records that a function of the program makes, by position, in any order and from several threads:
@@ -123,6 +125,11 @@ typedef struct tsr_tfrecord_args {
   tsr_record_field fields[TSR_MAX_FIELDS];
   bool defaults;  /* zeros where a message lacks a feature; else that is an error */
   bool unchecked; /* messages are not compared with their checksums; lengths always are */
+  bool index;     /* the places of records are kept beside each file, as FILE.tsridx */
+  /* Fields that have any number of values, "tokens,image", up to the first dim of their shape: a
+   * ragged field each, with zeros behind and the number as the i64 field NAME_length. */
+  const char *ragged;
+  bool cut; /* more values than that are cut; else reading them is TSR_EVALUE */
 } tsr_tfrecord_args;
 
 /* tf.Example messages in a TFRecord file that is not compressed, or in all files of a pattern in
@@ -134,7 +141,7 @@ typedef struct tsr_tfrecord_args {
 TSR_API tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
                                              const tsr_tfrecord_args *args, const char *site);
 
-/* How many records a source has; 0 of an inert one. Local. */
+/* How many records a source has; 0 of an inert one, -1 of a stream. Local. */
 TSR_API int64_t tsr_source_count(const tsr_source *source);
 /* How many fields a record has. Local. */
 TSR_API int tsr_source_field_count(const tsr_source *source);
@@ -151,6 +158,7 @@ typedef struct tsr_shuffle_args {
   tsr_source *source;
   uint64_t seed;
   int64_t window; /* records change places with those near them only, in runs of so many; 0: all */
+  bool files;     /* its files change places first, records of one stay together; with .window */
 } tsr_shuffle_args;
 
 /* The records of a source in an order drawn anew for each epoch: tsr_source_shuffle(source, .seed =
@@ -241,6 +249,10 @@ typedef struct tsr_map_args {
   tsr_record_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
   uint64_t seed;                           /* of its draws */
   const char *name;                        /* in messages and states, copied; NULL: "map" */
+  /* It may wait for something else than processors, as the network: only the pipeline's own threads
+   * call it, side by side, and with .threads = -1 the one that asks for batches; never workers that
+   * compute, nor a caller that could wait and be cancelled instead. */
+  bool blocking;
 } tsr_map_args;
 
 /* Records with the fields that a function makes of each, and those of the source that have none of
@@ -253,11 +265,24 @@ TSR_API tsr_source *tsr_source_map_with(const tsr_map_args *args, const char *si
 
 /* What becomes of the last records of an epoch where they fill no batch. */
 typedef enum tsr_remainder {
-  TSR_KEEP_SHORT,   /* a shorter batch: nothing is lost, nothing invented */
+  TSR_KEEP_SHORT,   /* a shorter batch: nothing is lost, nothing invented; where devices are several
+                     * processes' as TSR_PAD_AND_MASK */
   TSR_DROP,         /* they are left out */
   TSR_PAD_AND_MASK, /* rows of zeros follow, which tsr_batch_mask tells */
-  TSR_WRAP          /* the epoch's first records follow */
+  TSR_WRAP,         /* the epoch's first records follow */
+  TSR_ALWAYS_SHORT  /* a shorter batch over processes, too */
 } tsr_remainder;
+
+/* What becomes of records that cannot be read: damaged or cut off in their file, or refused by a
+ * function of records. Memory that ends and what was cancelled are no such thing. Which record is
+ * bad shows in nothing but its own row, whatever the threads and processes. */
+typedef enum tsr_bad_records {
+  TSR_BAD_FAIL,       /* the pipeline ends, with an error that names the record */
+  TSR_BAD_SKIP,       /* the batch is shorter by it (of TSR_PAD_AND_MASK padded), and one without a
+                       * record left does not come; not where devices are other processes' */
+  TSR_BAD_SUBSTITUTE, /* another record of the source comes in its row, chosen by arithmetic */
+  TSR_BAD_MASK        /* a row of zeros, which tsr_batch_mask tells */
+} tsr_bad_records;
 
 /* How one field lies where that is not .on of the pipeline. */
 typedef struct tsr_field_on {
@@ -283,14 +308,20 @@ typedef struct tsr_pipeline_args {
   bool ids;          /* tsr_batch_ids tells which records a batch has */
   const void *state; /* of tsr_pipeline_save: goes on there. NULL: from the start */
   size_t state_size;
+  tsr_bad_records bad;
+  int64_t bad_most; /* so many bad records at most, those before .state included; 0: any number */
+  double bad_share; /* at most this share of the records so far, from the 1000th one on and at the
+                     * end of epochs; 0: any */
 } tsr_pipeline_args;
 
 /* Opens a pipeline: tsr_pipeline_open(source, .batch_size = 256, .on = tsr_on(mesh, "data")). It
  * begins to fill batches at once. Errors: TSR_EARG, TSR_EAXIS and TSR_ESHAPE for fields that cannot
  * lie so, TSR_EPARSE for a state that is damaged, TSR_ESTATE for one of another pipeline, with what
  * differs. Returns a pipeline owned by the source's scope; never NULL, inert on an error. Where the
- * mesh has devices of several processes each of them opens it alike and fills its own devices.
- * Local. */
+ * mesh has devices of several processes each of them opens it alike and fills its own devices: they
+ * agree that it is the same one, so that all have equal numbers of batches, and what fails in one
+ * is the error of all (TSR_ESTATE with the stage that differs). On one process's devices nobody is
+ * waited for. Collective, same arguments. */
 TSR_API tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *args, const char *site);
 
 /* The next batch, in order; NULL behind the last one, and on an error, which the scope of the
@@ -307,13 +338,35 @@ TSR_API TSR_MUST_USE tsr_status tsr_pipeline_close(tsr_pipeline *pipeline);
  * may. Local. */
 TSR_API bool tsr_pipeline_stopping(const tsr_pipeline *pipeline);
 
-/* Batches of an epoch. Local. */
+/* Batches of an epoch; -1 of a stream. Local. */
 TSR_API int64_t tsr_pipeline_batch_count(const tsr_pipeline *pipeline);
 
-/* What a pipeline did, as text, a line a figure: batches, records and bytes, what was waited for,
- * seconds of processors, and what is the slowest. Lives as long as the scope; "" out of memory.
- * Local. */
+/* What a pipeline did, as text, a line a figure: batches, records and bytes; waits in
+ * tsr_pipeline_next and goodput, the share of the time in which nobody waited; how many batches
+ * were ready; seconds that threads filled, by kind of stage (a sample of the blocks is timed), and
+ * of processors; who is slower, the pipeline or what uses it, and what would help. Lives as long as
+ * the scope; "" out of memory. Local. */
 TSR_API const char *tsr_pipeline_text(tsr_pipeline *pipeline);
+
+/* The same as one JSON object, with the bad records of tsr_pipeline_report: "records", "goodput",
+ * "stages", "longest", "slower", "bad" and others; seconds in *_seconds. Lives as long as the
+ * scope; "" out of memory. Local. */
+TSR_API const char *tsr_pipeline_json(tsr_pipeline *pipeline);
+
+/* With .ids a hash of the ids of the epoch's records so far, in order, also of those that came
+ * before .state; of bad ones it is the record that was meant (of skipped ones none). Equal hashes
+ * are equal orders, whatever the batches, threads and processes. 0 without .ids. Local. */
+TSR_API uint64_t tsr_pipeline_order(const tsr_pipeline *pipeline);
+
+/* How many bad records the batches so far had, those before .state included; over processes each
+ * counts those of the rows that it reads. Local. */
+TSR_API int64_t tsr_pipeline_bad_count(const tsr_pipeline *pipeline);
+
+/* The bad records of the batches so far as text: how many, and of each file and each function that
+ * had some their number and its first one's message, with record, byte and cause. "" with
+ * TSR_BAD_FAIL, whose one error the scope has. Lives as long as the scope; "" out of memory.
+ * Local. */
+TSR_API const char *tsr_pipeline_report(tsr_pipeline *pipeline);
 
 /* Writes where a pipeline is to `out`, with room for `room` bytes, and how many there are to
  * `needed` (NULL: not wanted); `out` may be NULL to ask only. The state names the batches that
@@ -334,7 +387,7 @@ TSR_API tsr_array *tsr_batch_tree(tsr_batch *batch);
 /* bool[rows], true where a row is a record and false where it only fills the batch. Owned by the
  * batch. Local. */
 TSR_API tsr_array *tsr_batch_mask(tsr_batch *batch);
-/* Rows that are records. Local. */
+/* Rows that are records: the first ones of a batch, unless bad ones are masked. Local. */
 TSR_API int64_t tsr_batch_count(const tsr_batch *batch);
 /* Rows, those that only fill the batch included. Local. */
 TSR_API int64_t tsr_batch_row_count(const tsr_batch *batch);
@@ -342,8 +395,9 @@ TSR_API int64_t tsr_batch_row_count(const tsr_batch *batch);
 TSR_API int64_t tsr_batch_epoch(const tsr_batch *batch);
 /* Which batch of its epoch it is, counted from 0. Local. */
 TSR_API int64_t tsr_batch_index(const tsr_batch *batch);
-/* The id of each row's record, -1 of rows that only fill the batch; NULL without .ids. Owned by the
- * batch. Local. */
+/* The id of each row's record, -1 of rows that only fill the batch and of masked ones; NULL without
+ * .ids. Where bad records are replaced, of rows that other processes hold it is the record that was
+ * meant. Owned by the batch. Local. */
 TSR_API const int64_t *tsr_batch_ids(const tsr_batch *batch);
 /* The scope of a batch: what is made in it ends with the batch. Local. */
 TSR_API tsr_scope *tsr_batch_scope(const tsr_batch *batch);

@@ -40,7 +40,8 @@ typedef struct tsr_process_opts {
    * or "none"; NULL = $TSR_DETECT, else the first of these that is there */
   const char *detect;
   double start_timeout; /* seconds until all have come; 0 = $TSR_START_TIMEOUT, else 300 */
-  double stall_timeout; /* silence that counts as failure; 0 = $TSR_STALL_TIMEOUT, else 30 */
+  /* Silence that counts as failure, 2 or more; 0 = $TSR_STALL_TIMEOUT, else 30 */
+  double stall_timeout;
   double close_timeout; /* how long process 0 stays for others; 0 = $TSR_CLOSE_TIMEOUT, else 300 */
   /* What a process does once another has failed; NULL = $TSR_ON_FAILURE, else "shutdown":
    *   "shutdown"  says so on standard error, where nobody logs it; calls that need the others fail,

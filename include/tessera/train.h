@@ -131,6 +131,46 @@ typedef struct tsr_adam_args {
  * (sqrt(square) + smooth). Errors and result as of tsr_sgd. Local. */
 TSR_API tsr_array *tsr_adam_at(const tsr_adam_args *args, const char *site);
 
+/* ---- metrics ------------------------------------------------------------------------------ */
+
+/* What is known of numbers that come batch by batch is a tree of five scalars of f64, which is
+ * passed on from step to step, through functions and checkpoints, like any other:
+ *
+ *   known = tsr_metric_start(s);
+ *   known = tsr_metric_add(known, losses, .where = tsr_batch_mask(b));     for each batch
+ *   tsr_read_scalar(tsr_metric_of(known, TSR_METRIC_MEAN), &mean);
+ *
+ * Arrays are global, so numbers of all devices and processes count, and each once. The sum of a
+ * batch is exact and rounded once to f64; batches are added with twice its digits. So neither the
+ * mesh nor, of f32 numbers but for extreme ones, how they are cut into batches shows in a bit. */
+
+typedef enum tsr_metric {
+  TSR_METRIC_MEAN, /* NaN of none */
+  TSR_METRIC_SUM,
+  TSR_METRIC_COUNT,
+  TSR_METRIC_MIN, /* inf of none */
+  TSR_METRIC_MAX  /* -inf of none */
+} tsr_metric;
+
+/* What is known of no numbers. Returns a tree owned by the scope. Local. */
+TSR_API tsr_array *tsr_metric_start_at(tsr_scope *scope, const char *site);
+
+typedef struct tsr_metric_args {
+  size_t size;
+  tsr_array *known, *x;
+  tsr_array *where; /* bool, for the first dims of x: only true ones count; NULL = all */
+} tsr_metric_args;
+
+/* What is known, with all elements of `x`, counted in f64. Errors: TSR_EARG for a tree that is none
+ * of metrics, TSR_EDTYPE, TSR_ESHAPE. Returns a tree owned as results are. Local. */
+TSR_API tsr_array *tsr_metric_add_at(const tsr_metric_args *args, const char *site);
+/* What is known of two lots of numbers, as of processes that train apart. Errors: TSR_EARG. Returns
+ * a tree owned as results are. Local. */
+TSR_API tsr_array *tsr_metric_join_at(tsr_array *a, tsr_array *b, const char *site);
+/* One number of what is known, a scalar of f64. Errors: TSR_EARG. Returns an array owned as results
+ * are. Local. */
+TSR_API tsr_array *tsr_metric_of_at(tsr_array *known, tsr_metric which, const char *site);
+
 #ifdef __cplusplus
 }
 #endif
@@ -165,6 +205,14 @@ TSR_API tsr_array *tsr_adam_at(const tsr_adam_args *args, const char *site);
                                 .gradient = (slope),           \
                                 .state = __VA_ARGS__ },        \
               TSR_HERE)
+#define tsr_metric_start(scope) tsr_metric_start_at((scope), TSR_HERE)
+/* tsr_metric_add(known, losses, .where = mask) */
+#define tsr_metric_add(before, ...)                                                               \
+  tsr_metric_add_at(                                                                              \
+      &(tsr_metric_args){ .size = sizeof(tsr_metric_args), .known = (before), .x = __VA_ARGS__ }, \
+      TSR_HERE)
+#define tsr_metric_join(a, b) tsr_metric_join_at((a), (b), TSR_HERE)
+#define tsr_metric_of(known, which) tsr_metric_of_at((known), (which), TSR_HERE)
 #endif
 
 #endif

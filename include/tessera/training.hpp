@@ -61,6 +61,31 @@ inline array adam_state(const array &model, location at = location::current())
   return array(tsr_adam_state_at(model.raw(), detail::site(at)));
 }
 
+inline array metric_start(const scope &s, location at = location::current())
+{
+  return array(tsr_metric_start_at(s.raw(), detail::site(at)));
+}
+
+/* `more` has the mask. */
+inline array metric_add(const array &known, const array &x, tsr_metric_args more = {},
+                        location at = location::current())
+{
+  more.known = known.raw();
+  more.x = x.raw();
+  more = detail::sized(more);
+  return array(tsr_metric_add_at(&more, detail::site(at)));
+}
+
+inline array metric_join(const array &a, const array &b, location at = location::current())
+{
+  return array(tsr_metric_join_at(a.raw(), b.raw(), detail::site(at)));
+}
+
+inline array metric_of(const array &known, tsr_metric which, location at = location::current())
+{
+  return array(tsr_metric_of_at(known.raw(), which, detail::site(at)));
+}
+
 /* What a step of an optimiser makes. */
 struct stepped {
   array model, state;

@@ -98,9 +98,9 @@ static bool take_integers(const field *f, sink *out)
 static bool take_texts(const field *f, sink *out)
 {
   if (f->wire != 2) return false;
-  int64_t length = f->bytes.end - f->bytes.at;
-  if (out->to && length <= out->room - out->count)
-    memcpy(out->to + out->count, f->bytes.at, (size_t)length);
+  int64_t length = f->bytes.end - f->bytes.at, room = out->room - out->count;
+  if (out->to && room > 0)
+    memcpy(out->to + out->count, f->bytes.at, (size_t)(length < room ? length : room));
   out->count += length;
   return true;
 }
@@ -112,13 +112,33 @@ static tsr_status broken(tsr__error *error)
   return tsr__error_set(error, TSR_EPARSE, "the message is no tf.Example");
 }
 
-/* A feature into its cell: the last list of it counts. */
-static tsr_status take_feature(const tsr__column *column, span s, char *to, tsr__error *error)
+/* Of `count` values that came `room` are there. */
+static tsr_status end_ragged(tsr__example *e, int c, int64_t count, int64_t room, tsr__error *error)
 {
+  const tsr__column *column = &e->columns[c];
+  int64_t inner = column->shape.dims[0] ? room / column->shape.dims[0] : 1;
+  if (count > room && !e->cut)
+    return tsr__error_set(
+        error, TSR_EVALUE,
+        "feature %.80s has %lld values, at most %lld; .cut takes what comes first", column->name,
+        (long long)count, (long long)room);
+  if (count > room) count = room;
+  if (inner && count % inner)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "feature %.80s has %lld values, expected a multiple of %lld",
+                          column->name, (long long)count, (long long)inner);
+  e->used[c] = count * (int64_t)tsr_dtype_size(column->dtype);
+  return TSR_OK;
+}
+
+/* A feature into its cell: the last list of it counts. */
+static tsr_status take_feature(tsr__example *e, int c, span s, tsr__error *error)
+{
+  const tsr__column *column = &e->columns[c];
   static const char *const kinds[] = { "none", "bytes", "floats", "integers" };
   uint64_t wanted = column->dtype == TSR_F32 ? 2 : column->dtype == TSR_I64 ? 3 : 1, kind = 0;
   size_t size = tsr_dtype_size(column->dtype);
-  sink out = { .to = to, .room = (int64_t)(column->bytes / size) };
+  sink out = { .to = e->to[c], .room = (int64_t)(column->bytes / size) };
   field list, value;
   while (s.at < s.end) {
     if (!take_field(&s, &list)) return broken(error);
@@ -138,6 +158,7 @@ static tsr_status take_feature(const tsr__column *column, span s, char *to, tsr_
   if (kind != wanted)
     return tsr__error_set(error, TSR_EPARSE, "feature %.80s is a list of %s, expected %s",
                           column->name, kinds[kind], kinds[wanted]);
+  if (e->ragged[c]) return end_ragged(e, c, out.count, out.room, error);
   if (out.count != out.room)
     return tsr__error_set(error, TSR_EPARSE, "feature %.80s has %lld values, expected %lld",
                           column->name, (long long)out.count, (long long)out.room);
@@ -154,7 +175,7 @@ static int find_column(const tsr__example *e, span name)
 }
 
 /* An entry of the map: its name and its feature, in either order. */
-static tsr_status take_entry(const tsr__example *e, span s, bool *met, tsr__error *error)
+static tsr_status take_entry(tsr__example *e, span s, bool *met, tsr__error *error)
 {
   span name = { NULL, NULL }, feature = { NULL, NULL };
   field f;
@@ -164,12 +185,12 @@ static tsr_status take_entry(const tsr__example *e, span s, bool *met, tsr__erro
     else if (f.number == 2 && f.wire == 2) feature = f.bytes;
   }
   int c = find_column(e, name);
-  if (c < 0 || !e->to[c]) return TSR_OK;
+  if (c < 0 || !e->wanted[c]) return TSR_OK;
   met[c] = true;
-  return take_feature(&e->columns[c], feature, e->to[c], error);
+  return take_feature(e, c, feature, error);
 }
 
-tsr_status tsr__example_read(const tsr__example *e, tsr__error *error)
+tsr_status tsr__example_read(tsr__example *e, tsr__error *error)
 {
   bool met[TSR_MAX_FIELDS] = { false };
   span s = { e->message, e->message + e->length };
@@ -186,11 +207,12 @@ tsr_status tsr__example_read(const tsr__example *e, tsr__error *error)
     }
   }
   for (int c = 0; c < e->count && !error->status; c++) {
-    if (!e->to[c] || met[c]) continue;
+    if (!e->wanted[c] || met[c]) continue;
     if (!e->defaults)
       return tsr__error_set(error, TSR_EPARSE, "there is no feature %.80s; .defaults takes zeros",
                             e->columns[c].name);
-    memset(e->to[c], 0, e->columns[c].bytes);
+    e->used[c] = 0;
+    if (e->to[c] && !e->ragged[c]) memset(e->to[c], 0, e->columns[c].bytes);
   }
   return error->status;
 }

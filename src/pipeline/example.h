@@ -4,18 +4,24 @@
 
 #include "pipeline/records.h"
 
-/* A message, and where its features go: by column a record's bytes, NULL: not wanted. */
+/* A message, and where its features go: by column. */
 typedef struct tsr__example {
   const unsigned char *message;
   int64_t length;
   const tsr__column *columns; /* of f32, i64, u8 */
   int count;
   bool defaults; /* features that are not there are zeros */
+  bool cut;      /* ragged ones are cut to what their columns hold; else more is an error */
+  /* By column: whether it is a feature that is wanted, whether it is ragged, and where its values
+   * go (NULL: nowhere). */
+  bool wanted[TSR_MAX_FIELDS], ragged[TSR_MAX_FIELDS];
   char *to[TSR_MAX_FIELDS];
+  int64_t used[TSR_MAX_FIELDS]; /* out: bytes of values, of ragged columns */
 } tsr__example;
 
-/* Copies the wanted features; unknown fields and other features are skipped, of a feature that
- * stands twice the last counts. Errors: TSR_EPARSE. */
-tsr_status tsr__example_read(const tsr__example *example, tsr__error *error);
+/* Copies the wanted features, those that are ragged without zeros behind; unknown fields and other
+ * features are skipped, of a feature that stands twice the last counts. Errors: TSR_EPARSE,
+ * TSR_EVALUE. */
+tsr_status tsr__example_read(tsr__example *example, tsr__error *error);
 
 #endif

@@ -44,7 +44,18 @@ static tsr_status check_args(tsr_pipeline_args *a, tsr__error *error)
   if (a->prefetch < 0 || a->prefetch > 65536)
     return tsr__error_set(error, TSR_EARG, "%d batches ahead, expected 1 to 65536, or 0 for 2",
                           a->prefetch);
-  if ((unsigned)a->remainder > TSR_WRAP)
+  if ((unsigned)a->bad > TSR_BAD_MASK)
+    return tsr__error_set(error, TSR_EARG, "bad records as %d, expected one of tsr_bad_records",
+                          (int)a->bad);
+  if (a->bad_most < 0)
+    return tsr__error_set(error, TSR_EARG,
+                          "%lld bad records at most, expected 1 or more, or 0: any",
+                          (long long)a->bad_most);
+  if (!(a->bad_share >= 0 && a->bad_share <= 1))
+    return tsr__error_set(error, TSR_EARG,
+                          "a share of bad records below 0, above 1 or no number; expected 0: any, "
+                          "to 1");
+  if ((unsigned)a->remainder > TSR_ALWAYS_SHORT)
     return tsr__error_set(error, TSR_EARG, "a remainder of %d, expected one of tsr_remainder",
                           (int)a->remainder);
   return TSR_OK;
@@ -56,6 +67,12 @@ static tsr_status count_batches(tsr_pipeline *p, tsr__error *error)
   int64_t count = p->source->count, whole = count / a->batch_size;
   bool more = count % a->batch_size != 0 && a->remainder != TSR_DROP;
   p->batches = whole + more;
+  p->stream = tsr__stream_of(p->source);
+  if (p->stream) {
+    p->batches = -1;
+    p->total = INT64_MAX;
+    return tsr__stream_check(p->stream, a, error);
+  }
   if (a->epochs == -1) p->total = p->batches ? INT64_MAX : 0;
   else if (p->batches && a->epochs > INT64_MAX / p->batches)
     return tsr__error_set(error, TSR_EARG,
@@ -63,6 +80,28 @@ static tsr_status count_batches(tsr_pipeline *p, tsr__error *error)
                           "without end",
                           (long long)a->epochs, (long long)p->batches);
   else p->total = p->batches * a->epochs;
+  return TSR_OK;
+}
+
+/* Where bad records are counted. Skipped ones would leave processes of one mesh with batches of
+ * different sizes. */
+static tsr_status open_book(tsr_pipeline *p, tsr__error *error)
+{
+  if (p->args.bad == TSR_BAD_FAIL) return TSR_OK;
+  if (p->args.bad == TSR_BAD_SKIP && p->apart)
+    return tsr__error_set(error, TSR_EARG,
+                          "bad records cannot be skipped where devices are other processes'; "
+                          "TSR_BAD_SUBSTITUTE and TSR_BAD_MASK keep batches alike");
+  if (p->args.bad == TSR_BAD_SUBSTITUTE && p->stream)
+    return tsr__error_set(error, TSR_EARG,
+                          "no other record of a stream can be read in the place of a bad one; "
+                          "TSR_BAD_MASK and TSR_BAD_SKIP can");
+  if (p->args.bad == TSR_BAD_SUBSTITUTE && p->source->fitted)
+    return tsr__error_set(error, TSR_EARG,
+                          "another record might be longer than all of a batch of one length; "
+                          "TSR_BAD_MASK keeps batches alike");
+  p->book = tsr__arena_new(&p->node.scope->arena, sizeof *p->book);
+  if (!p->book) return tsr__error_set(error, TSR_ENOMEM, "no memory for counting bad records");
   return TSR_OK;
 }
 
@@ -78,30 +117,56 @@ static tsr_pipeline *refuse(tsr_scope *scope, const char *site, const tsr__error
   return p;
 }
 
+/* What the scope of an inert source says; it has been recorded there. */
+static tsr_status of_source(const tsr_source *source, tsr__error *error)
+{
+  if (!source->inert) return TSR_OK;
+  tsr_status status = tsr_scope_status(source->node.scope);
+  return tsr__error_set(error, status ? status : TSR_EARG, "%.900s",
+                        tsr_message(source->node.scope));
+}
+
+/* A pipeline that is not begun yet; NULL with the error set. */
+static tsr_pipeline *make_pipeline(tsr_scope *scope, tsr_pipeline_args *args, const char *site,
+                                   tsr__error *error)
+{
+  tsr_source *source = args->source;
+  if (of_source(source, error) || check_args(args, error)) return NULL;
+  bool apart = tsr__is_apart(scope->rt, args);
+  if (args->remainder == TSR_KEEP_SHORT && apart) args->remainder = TSR_PAD_AND_MASK;
+  if (args->remainder == TSR_ALWAYS_SHORT) args->remainder = TSR_KEEP_SHORT;
+  if (args->shuffle) {
+    tsr_shuffle_args all = { .size = sizeof all, .source = source, .seed = args->seed };
+    source = tsr_source_shuffle_with(&all, site);
+    if (of_source(source, error)) return NULL;
+  }
+  tsr_pipeline *p = tsr__node_new(scope, sizeof *p, site, release_pipeline);
+  if (!p) return tsr__error_set(error, TSR_ENOMEM, "no memory for a pipeline"), NULL;
+  p->source = source;
+  p->args = *args;
+  p->apart = apart;
+  p->opened_at = tsr__now();
+  if (!count_batches(p, error) && !tsr__place_columns(p, args, error) && !open_book(p, error) &&
+      args->state)
+    tsr__state_load(p, args->state, args->state_size, error);
+  return p;
+}
+
 tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *given, const char *site)
 {
   tsr_pipeline_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   if (!given || !given->source) return refuse(NULL, site, NULL);
-  tsr_source *source = given->source;
-  if (source->inert) return refuse(source->node.scope, site, NULL);
-  tsr_scope *scope = tsr__scope_here(source->node.scope);
-  if (tsr__take_opts("tsr_pipeline_open", given, &args, sizeof args, &error) ||
-      check_args(&args, &error))
+  tsr_scope *scope = tsr__scope_here(given->source->node.scope);
+  if (!scope || scope->inert) return refuse(NULL, site, NULL);
+  /* Of a runtime that failed to open there are no devices to fill; its scopes have said why. */
+  if (scope->rt->error.status) return refuse(scope, site, NULL);
+  if (tsr__take_opts("tsr_pipeline_open", given, &args, sizeof args, &error))
     return refuse(scope, site, &error);
-  if (args.shuffle) {
-    tsr_shuffle_args all = { .size = sizeof all, .source = source, .seed = args.seed };
-    source = tsr_source_shuffle_with(&all, site);
-    if (source->inert) return refuse(scope, site, NULL);
-  }
-  tsr_pipeline *p = tsr__node_new(scope, sizeof *p, site, release_pipeline);
-  if (!p) return refuse(scope, site, NULL);
-  p->source = source;
-  p->args = args;
-  p->opened_at = tsr__now();
-  if (count_batches(p, &error) || tsr__place_columns(p, &args, &error) ||
-      (args.state && tsr__state_load(p, args.state, args.state_size, &error)) ||
-      tsr__ring_open(p, &error)) {
+  tsr_pipeline *p = make_pipeline(scope, &args, site, &error);
+  tsr__agree_open(scope->rt, &args, p, &error);
+  if (!p) return refuse(scope, site, &error);
+  if (error.status || tsr__ring_open(p, &error)) {
     tsr__fail(scope, site, error.status, "tsr_pipeline_open: %s", error.text);
     p->inert = true;
     p->status = error.status;
@@ -144,8 +209,18 @@ static tsr_status take_ids(tsr_pipeline *p, tsr__tray *tray, tsr_batch *b)
   b->ids = tsr__arena_raw(&b->node.scope->arena, bytes + 1);
   if (!b->ids) return TSR_ENOMEM;
   memcpy(b->ids, tray->ids, bytes);
-  for (int64_t i = 0; i < tray->records; i++) p->order = tsr__mix(p->order, (uint64_t)b->ids[i]);
+  int f = 0, faults = p->args.bad == TSR_BAD_SKIP ? 0 : tray->fault_count;
+  for (int64_t i = 0; i < tray->records; i++) {
+    bool bad = f < faults && tray->faults[f].row == i;
+    p->order = tsr__mix(p->order, (uint64_t)(bad ? tray->faults[f++].id : b->ids[i]));
+  }
   return TSR_OK;
+}
+
+/* Those that are no masked rows. */
+static int64_t real_records(const tsr_pipeline *p, const tsr__tray *tray)
+{
+  return tray->records - (p->args.bad == TSR_BAD_MASK ? tray->fault_count : 0);
 }
 
 /* The batch of a filled tray; NULL with the scope's error set. */
@@ -160,7 +235,7 @@ static tsr_batch *batch_of(tsr_pipeline *p, tsr__tray *tray, const char *site)
   }
   b->epoch = tray->epoch;
   b->index = tray->index;
-  b->records = tray->records;
+  b->records = real_records(p, tray);
   b->rows = tray->rows;
   b->tree = tree_of(p, tray, scope, site);
   b->mask = mask_of(p, tray, scope, site);
@@ -182,16 +257,24 @@ static tsr_batch *end_with(tsr_pipeline *p, const tsr__error *error, const char 
 tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
 {
   tsr__error error = { 0 };
-  if (!p || p->inert || p->closed || p->status || p->delivered == p->total) return NULL;
-  tsr__tray *tray = tsr__ring_take(p);
-  if (!tray) {
-    tsr__cancelled(&error, "tsr_pipeline_next");
-    p->status = error.status;
-    tsr__fail_error(p->node.scope, site, &error);
-    return NULL;
+  tsr__tray *tray;
+  if (!p || p->inert || p->closed || p->status) return NULL;
+  for (bool some = false; !some;) {
+    if (p->delivered == p->total) return NULL;
+    tray = tsr__ring_take(p);
+    if (!tray && p->delivered == p->total) return NULL; /* a stream's end */
+    if (!tray) {
+      tsr__cancelled(&error, "tsr_pipeline_next");
+      p->status = error.status;
+      tsr__fail_error(p->node.scope, site, &error);
+      return NULL;
+    }
+    if (tray->error.status) return end_with(p, &tray->error, site);
+    if (tsr__bad_deliver(p, tray, &error)) return end_with(p, &error, site);
+    some = !tray->listed || tray->records;
+    if (!some) tsr__ring_give(p, tray); /* all of its records were skipped */
   }
-  if (tray->error.status) return end_with(p, &tray->error, site);
-  p->records += tray->records;
+  p->records += real_records(p, tray);
   for (int c = 0; c < p->source->column_count; c++)
     p->bytes += tray->rows * (int64_t)p->source->columns[c].bytes;
   tsr_batch *b = batch_of(p, tray, site);
@@ -219,44 +302,6 @@ bool tsr_pipeline_stopping(const tsr_pipeline *p)
 int64_t tsr_pipeline_batch_count(const tsr_pipeline *p)
 {
   return p ? p->batches : 0;
-}
-
-/* A line of seconds. */
-static void add_seconds(tsr__text *out, const char *name, int64_t nanoseconds, const char *of)
-{
-  char number[64];
-  number[tsr__text_decimals(number, sizeof number, (double)nanoseconds * 1e-9, 'f', 3)] = 0;
-  tsr__text_add(out, "%-9s %s s%s\n", name, number, of);
-}
-
-static void figures(tsr_pipeline *p, tsr__text *out)
-{
-  int64_t open = tsr__now() - p->opened_at;
-  tsr__records_about(p->source, out);
-  tsr__text_add(out, "\nbatches   %lld of %lld records; %lld an epoch\n",
-                (long long)(p->delivered - p->from), (long long)p->args.batch_size,
-                (long long)p->batches);
-  tsr__text_add(out, "records   %lld, %lld bytes\n", (long long)p->records, (long long)p->bytes);
-  add_seconds(out, "open", open, "");
-  add_seconds(out, "waited", p->waited, " in tsr_pipeline_next");
-  add_seconds(out, "filled", atomic_load(&p->filled), " over all threads");
-  tsr__text_add(out, "slower    %s\n",
-                p->waited > open / 10
-                    ? "the pipeline: what uses batches waits for them"
-                    : "what uses batches: they are there before they are asked for");
-}
-
-const char *tsr_pipeline_text(tsr_pipeline *p)
-{
-  if (!p || p->inert) return "";
-  tsr_scope *scope = p->node.scope;
-  tsr__text text;
-  tsr__text_init(&text, &scope->rt->heap);
-  figures(p, &text);
-  const char *kept =
-      text.failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
-  tsr__text_free(&text);
-  return kept ? kept : "";
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */

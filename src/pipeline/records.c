@@ -4,6 +4,8 @@
  * overflow, and count >= 0; whoever reads a source relies on that. */
 #include "pipeline/records.h"
 
+#include "base/events.h"
+
 static const tsr_source no_source = { .inert = true };
 
 static void release_source(tsr__node *node)
@@ -34,8 +36,26 @@ static tsr__column *copy_columns(tsr__arena *arena, const tsr__column *from, int
   return to;
 }
 
+static bool over_stream(const tsr__records_make *make)
+{
+  for (int i = 0; i < make->child_count; i++)
+    if (make->children[i]->streams) return true;
+  return false;
+}
+
 tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make)
 {
+  tsr__error error = { 0 };
+  if (!scope || scope->inert || !over_stream(make)) return tsr__records_in_order(scope, make);
+  tsr__error_set(&error, TSR_EARG,
+                 "a stream comes in order, and nobody knows how many records it has before it "
+                 "ends; tsr_source_map and tsr_source_select take one");
+  return tsr__records_refused(scope, make->site, make->call, &error);
+}
+
+tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *make)
+{
+  tsr__error error = { 0 };
   if (!scope || scope->inert) return (tsr_source *)&no_source;
   tsr_source *source = tsr__node_new(scope, make->size, make->site, release_source);
   if (!source) return tsr__records_refused(scope, make->site, make->call, NULL);
@@ -43,17 +63,20 @@ tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make)
   size_t children = (size_t)make->child_count * sizeof *source->children;
   source->children = tsr__arena_new(&scope->arena, children + 1);
   if (!source->columns || !source->children) {
-    tsr__error error = { 0 };
     tsr__error_set(&error, TSR_ENOMEM, "no memory for the description of a source");
     return tsr__records_refused(scope, make->site, make->call, &error);
   }
   if (children) memcpy(source->children, make->children, children);
   source->ops = make->ops;
+  source->streams = over_stream(make);
   source->count = make->count;
   source->column_count = make->column_count;
   source->child_count = make->child_count;
-  for (int i = 0; i < make->child_count; i++)
+  for (int i = 0; i < make->child_count; i++) {
     source->by_epoch = source->by_epoch || make->children[i]->by_epoch;
+    source->drawn = source->drawn || make->children[i]->drawn;
+    source->blocking = source->blocking || make->children[i]->blocking;
+  }
   source->extent = make->child_count == 1 ? make->children[0]->extent : make->count;
   source->leaf = make->child_count == 1 ? make->children[0]->leaf : source;
   return source;
@@ -93,6 +116,31 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
                           "batch has one dim more, and %d at most",
                           column->name, column->shape.rank, TSR_MAX_RANK);
   column->bytes = tsr_dtype_size(column->dtype) * (size_t)count;
+  return TSR_OK;
+}
+
+bool tsr__names_have(const char *list, const char *name)
+{
+  size_t length = strlen(name);
+  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+    if (!strncmp(at, name, length) && (!at[length] || at[length] == ',')) return true;
+  return false;
+}
+
+tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error *error)
+{
+  tsr_shape *shape = &column->shape;
+  if (!shape->rank)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "'%.80s' is one element without dims; its first dim counts the records",
+                          column->name);
+  if (*records >= 0 && *records != shape->dims[0])
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "'%.80s' has %lld records and others have %lld; all fields need the same",
+                          column->name, (long long)shape->dims[0], (long long)*records);
+  *records = shape->dims[0];
+  memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
+  shape->dims[shape->rank] = 0;
   return TSR_OK;
 }
 
@@ -150,11 +198,62 @@ tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__erro
   return TSR_OK;
 }
 
+/* ---- ragged fields --------------------------------------------------------------------------- */
+
+tsr_status tsr__ragged_columns(tsr__arena *arena, tsr__column *column, int64_t longest,
+                               tsr__error *error)
+{
+  tsr_shape *shape = &column[0].shape;
+  size_t length = strlen(column[0].name);
+  if (shape->rank < 0 || shape->rank >= TSR_MAX_RANK)
+    return tsr__error_set(error, TSR_ESHAPE, "field %.80s: elements of rank %d", column[0].name,
+                          shape->rank);
+  char *name = tsr__arena_new(arena, length + sizeof "_length");
+  if (!name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
+  memcpy(name, column[0].name, length);
+  memcpy(name + length, "_length", sizeof "_length");
+  column[1] = (tsr__column){ .name = name, .dtype = TSR_I64 };
+  memmove(shape->dims + 1, shape->dims, (size_t)shape->rank++ * sizeof *shape->dims);
+  shape->dims[0] = longest > 0 ? longest : 1;
+  if (!tsr__column_check(&column[0], error)) tsr__column_check(&column[1], error);
+  return error->status;
+}
+
+void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int column, int64_t i,
+                     int64_t used)
+{
+  const tsr__column *c = &source->columns[column];
+  size_t element = c->bytes / (size_t)c->shape.dims[0];
+  int64_t length = element ? used / (int64_t)element : 0;
+  if (ask->cells[column].data)
+    memset(tsr__cell_of(ask, column, i) + used, 0, c->bytes - (size_t)used);
+  if (ask->cells[column + 1].data) memcpy(tsr__cell_of(ask, column + 1, i), &length, sizeof length);
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
+
+bool tsr__records_stop(const tsr__ask_rows *ask)
+{
+  if (ask->pipeline && tsr_pipeline_stopping(ask->pipeline)) return true;
+  return ask->progress && tsr__progress_stops(ask->progress, ask->worker);
+}
+
+static tsr_status read_timed(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  tsr__meter *meter = ask->meter;
+  int64_t beside = meter->inside, begin = tsr__now();
+  meter->inside = 0;
+  tsr_status status = source->ops->read(source, ask, error);
+  int64_t took = tsr__now() - begin;
+  tsr__meter_stage(meter, source->ops->kind, took - meter->inside, ask->count);
+  meter->inside = beside + took;
+  return status;
+}
 
 tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
-  return ask->count ? source->ops->read(source, ask, error) : TSR_OK;
+  if (!ask->count) return TSR_OK;
+  return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
 }
 
 void tsr__records_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
@@ -178,7 +277,9 @@ void tsr__records_about(const tsr_source *source, tsr__text *out)
   source->ops->about(source, out);
   if (out->length > before && !source->child_count) tsr__text_add(out, ": ");
   for (int i = 0; i < source->column_count && !source->child_count; i++) {
-    tsr__text_add(out, i ? ", " : "%lld of ", (long long)source->count);
+    if (i) tsr__text_add(out, ", ");
+    else if (source->streams) tsr__text_add(out, "any number of ");
+    else tsr__text_add(out, "%lld of ", (long long)source->count);
     tsr__column_text(&source->columns[i], out);
   }
   tsr__text_add(out, ")");
@@ -188,7 +289,8 @@ void tsr__records_about(const tsr_source *source, tsr__text *out)
 
 int64_t tsr_source_count(const tsr_source *source)
 {
-  return tsr__records_usable(source) ? source->count : 0;
+  if (!tsr__records_usable(source)) return 0;
+  return source->streams ? -1 : source->count;
 }
 
 int tsr_source_field_count(const tsr_source *source)

@@ -41,6 +41,19 @@ typedef struct tsr__where {
   _Atomic int64_t record;
 } tsr__where;
 
+/* What each kind of stage took of some blocks, without those below it. */
+enum { TSR__METER_STAGES = 24 };
+typedef struct tsr__metered {
+  const char *kind;
+  int64_t busy, records; /* nanoseconds */
+} tsr__metered;
+typedef struct tsr__meter {
+  int64_t inside; /* nanoseconds of the stages below the one that runs */
+  int count;
+  tsr__metered stage[TSR__METER_STAGES];
+} tsr__meter;
+void tsr__meter_stage(tsr__meter *meter, const char *kind, int64_t busy, int64_t records);
+
 /* A question: record at[i] of an epoch goes to place[i] of each cell; no places: to place i. */
 typedef struct tsr__ask_rows {
   int64_t epoch;
@@ -50,6 +63,9 @@ typedef struct tsr__ask_rows {
   const tsr__cell *cells;
   const tsr_pipeline *pipeline; /* who asks; NULL: nobody that could be closed meanwhile */
   struct tsr__where *where;     /* what the asking thread tells of itself; NULL: nobody wants it */
+  tsr__meter *meter;            /* of a block that is timed */
+  tsr__progress *progress;      /* of a program that waits for the answer; NULL: none does */
+  int worker;                   /* whom it is asked as */
 } tsr__ask_rows;
 
 typedef struct tsr__records_ops {
@@ -68,13 +84,23 @@ struct tsr_source {
   tsr__node node;
   const tsr__records_ops *ops;
   bool inert;
+  bool blocking; /* some of its functions wait for something else than processors */
   bool by_epoch; /* which record a position is depends on the epoch */
+  bool streams;  /* records come in order only, and `count`, which nobody knows, is 0 */
   int64_t count;
+  bool drawn;             /* what its fields are depends on the epoch as well */
   int64_t extent;         /* ids are below it */
   const tsr_source *leaf; /* the one that all records lie in; NULL: there are several */
   int column_count, child_count;
   tsr__column *columns;
   tsr_source **children;
+  const int64_t *files; /* where each of its files begins, and the end; NULL: it has none */
+  int64_t file_count;
+  /* The stage that orders the records by length, as this one has its positions: `fit` says how long
+   * the field fit_column of records first .. is there at most. NULL: none does. */
+  const tsr_source *fitted;
+  int64_t (*fit)(const tsr_source *source, int64_t epoch, int64_t first, int64_t count);
+  int fit_column;
   char *text; /* of tsr_source_text, once asked for */
 };
 
@@ -108,6 +134,8 @@ typedef struct tsr__records_make {
   int child_count;
 } tsr__records_make;
 tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make);
+/* The same of what may stand over a stream: record i of it is made of record i below alone. */
+tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *make);
 /* An inert source that records an error, if there is one. */
 tsr_source *tsr__records_refused(tsr_scope *scope, const char *site, const char *call,
                                  const tsr__error *error);
@@ -118,11 +146,30 @@ tsr_scope *tsr__records_scope(tsr_source *const *sources, int count);
 tsr_status tsr__column_check(tsr__column *column, tsr__error *error);
 /* Columns of fields up to the first without a name; 0 with the error set. */
 int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__error *error);
+/* Takes the first dim off an array's shape: the number of records, which `records` has already
+ * where it is not -1. TSR_ESHAPE. */
+tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error *error);
+/* Whether a name stands in a list, "a,b". */
+bool tsr__names_have(const char *list, const char *name);
 int tsr__column_find(const tsr__column *columns, int count, const char *name);
+/* Ragged fields are dense: `longest` elements (1 at least) with zeros behind those that a record
+ * has, and how many it has beside them, as the column NAME_length of i64. `column` has the name,
+ * the dtype and the shape of an element; two columns come of it. TSR_ENOMEM and those of
+ * tsr__column_check. */
+tsr_status tsr__ragged_columns(tsr__arena *arena, tsr__column *column, int64_t longest,
+                               tsr__error *error);
+/* A record's ragged field, of which `used` bytes are there: zeros behind them, and its length in
+ * elements. `column` is the field's, its length's is the next. */
+void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int column, int64_t i,
+                     int64_t used);
 /* Whether two sources have the same columns in the same order; the error says what differs. */
 tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__error *error);
 /* "image u8[8,8]". */
 void tsr__column_text(const tsr__column *column, tsr__text *out);
+
+/* Whether nobody wants the answer any more: the pipeline is being closed, or the program cancelled
+ * what it waits for. Asked between records that may take long. */
+bool tsr__records_stop(const tsr__ask_rows *ask);
 
 /* Reads by the child, ids by the child. */
 tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);

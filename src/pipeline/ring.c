@@ -11,12 +11,12 @@
 #include "pipeline/pipeline_room.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <time.h>
 
 #include "base/events.h"
+#include "base/thread.h"
 
-enum { STACK = 1 << 20, ASK_NS = 10000000, TELL_S = 1 };
+enum { ASK_NS = 10000000, TELL_S = 1 };
 
 typedef struct claimed {
   tsr__tray *tray;
@@ -33,14 +33,25 @@ static tsr__tray *tray_of(tsr_pipeline *p, int64_t batch)
 /* Which records batch `number` has, counted over all epochs. */
 static void number_tray(const tsr_pipeline *p, tsr__tray *tray, int64_t number)
 {
-  int64_t size = p->args.batch_size, count = p->source->count;
-  tray->epoch = number / p->batches;
-  tray->index = number % p->batches;
-  tray->first = tray->index * size;
-  int64_t left = count - tray->first;
+  int64_t size = p->args.batch_size, left;
+  if (p->stream) {
+    const tsr__stream_part *part = tsr__stream_part_of(p->stream, number);
+    tray->epoch = part->epoch;
+    tray->index = part->index;
+    tray->first = number * size;
+    left = part->records;
+  } else {
+    tray->epoch = number / p->batches;
+    tray->index = number % p->batches;
+    tray->first = tray->index * size;
+    left = p->source->count - tray->first;
+  }
   bool short_one = p->args.remainder == TSR_KEEP_SHORT && left < size;
   tray->records = left < size && p->args.remainder != TSR_WRAP ? left : size;
   tray->rows = short_one ? left : size;
+  tray->meant = tray->records;
+  tray->fault_count = 0;
+  tray->listed = false;
 }
 
 static void make_ready(tsr_pipeline *p, tsr__tray *tray)
@@ -55,12 +66,38 @@ static bool open_tray(tsr_pipeline *p)
 {
   if (p->failed || atomic_load(&p->stop) || p->opened == p->total) return false;
   if (p->opened - p->delivered >= p->depth) return false;
+  if (p->stream && p->opened == p->read) return false;
   tsr__tray *tray = tray_of(p, p->opened);
   number_tray(p, tray, p->opened++);
   tsr__tray_prepare(p, tray);
+  if (p->stream && tsr__stream_part_of(p->stream, p->opened - 1)->error.status)
+    tray->error = tsr__stream_part_of(p->stream, p->opened - 1)->error;
   if (tray->error.status) make_ready(p, tray);
   else if (tray->slices > 1) pthread_cond_broadcast(&p->work);
   return true;
+}
+
+/* Whether a stream is to be read by who asks, which is a claim without a tray; under the lock. */
+static bool claim_reading(tsr_pipeline *p, claimed *out)
+{
+  bool full = p->read - p->delivered >= p->depth || p->read == p->total;
+  if (!p->stream || p->reading || full || p->failed || atomic_load(&p->stop)) return false;
+  *out = (claimed){ 0 };
+  return p->reading = true;
+}
+
+/* With the lock before and after, without it meanwhile. */
+static void read_ahead(tsr_pipeline *p, tsr__where *where)
+{
+  int64_t batch = p->read;
+  pthread_mutex_unlock(&p->lock);
+  bool some = tsr__stream_read(p->stream, p, batch, where);
+  pthread_mutex_lock(&p->lock);
+  if (some) p->read++;
+  else p->total = p->read;
+  p->reading = false;
+  pthread_cond_broadcast(&p->work);
+  pthread_cond_broadcast(&p->done);
 }
 
 /* Under the lock. */
@@ -72,21 +109,24 @@ static bool claim(tsr_pipeline *p, claimed *out)
       *out = (claimed){ tray, tray->next++ };
       return true;
     }
-    if (!open_tray(p)) return false;
+    if (!open_tray(p)) return claim_reading(p, out);
   }
 }
 
 /* Fills what was claimed; with the lock before and after, without it meanwhile. Of the errors of a
  * batch the one of its first rows stays: which one that is does not depend on threads. What was not
  * claimed yet is left out after an error. */
-static void fill_claimed(tsr_pipeline *p, claimed c, tsr__where *where)
+static void fill_claimed(tsr_pipeline *p, claimed c, tsr__doing *doing)
 {
   tsr__error error = { 0 };
+  if (!c.tray) {
+    read_ahead(p, doing->where);
+    return;
+  }
   pthread_mutex_unlock(&p->lock);
-  int64_t begin = tsr__now();
-  tsr__tray_fill(p, c.tray, c.slice, where, &error);
-  atomic_fetch_add_explicit(&p->filled, tsr__now() - begin, memory_order_relaxed);
+  tsr__tray_fill(p, c.tray, c.slice, doing, &error);
   pthread_mutex_lock(&p->lock);
+  tsr__figures_filled(p, doing);
   tsr__tray *tray = c.tray;
   if (error.status && (tray->failed < 0 || c.slice < tray->failed)) {
     tray->failed = c.slice;
@@ -110,32 +150,26 @@ static void *filler_main(void *user)
   claimed c;
   pthread_mutex_lock(&p->lock);
   while (!atomic_load(&p->stop)) {
-    if (claim(p, &c)) fill_claimed(p, c, &filler->where);
+    tsr__doing doing = { .where = &filler->where };
+    if (claim(p, &c)) fill_claimed(p, c, &doing);
     else pthread_cond_wait(&p->work, &p->lock);
   }
   pthread_mutex_unlock(&p->lock);
   return NULL;
 }
 
-/* Signals are the program's, as with workers. Fewer threads than asked for fill the same batches:
+/* Fewer threads than asked for fill the same batches:
  * who waits for one fills it. */
 static void start_fillers(tsr_pipeline *p)
 {
-  sigset_t all, old;
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setstacksize(&attr, STACK);
-  sigfillset(&all);
-  sigdelset(&all, SIGPIPE);
-  pthread_sigmask(SIG_BLOCK, &all, &old);
   for (int i = 0; i < p->args.threads; i++) {
     tsr__filler *filler = &p->fillers[p->threads];
     filler->pipeline = p;
-    if (pthread_create(&filler->thread, &attr, filler_main, filler)) break;
+    if (!tsr__thread_start(&filler->thread, TSR__THREAD_USERS, TSR__THREAD_STACK, filler_main,
+                           filler))
+      break;
     p->threads++;
   }
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  pthread_attr_destroy(&attr);
 }
 
 static bool init_locks(tsr_pipeline *p)
@@ -171,6 +205,8 @@ tsr_status tsr__ring_open(tsr_pipeline *p, tsr__error *error)
   for (int i = 0; fine && i < p->depth; i++) fine = tray_lists(p, &p->trays[i]);
   if (!fine || !init_locks(p))
     return tsr__error_set(error, TSR_ENOMEM, "no memory for %d batches", p->depth);
+  if (p->stream && tsr__stream_open(p->stream, &p->args, p->depth, error)) return error->status;
+  if (p->stream) tsr__stream_seek(p->stream, p->stream_epoch, p->stream_skip);
   start_fillers(p);
   return TSR_OK;
 }
@@ -181,39 +217,53 @@ tsr_status tsr__ring_open(tsr_pipeline *p, tsr__error *error)
 typedef struct together {
   tsr_pipeline *p;
   tsr__tray *tray;
-  pthread_mutex_t *lock;
+  tsr__progress *progress;
 } together;
 
 static void fill_task(void *user, int64_t slice, int worker)
 {
   together *t = user;
   tsr__error error = { 0 };
-  (void)worker;
-  if (!tsr__tray_fill(t->p, t->tray, (int)slice, NULL, &error)) return;
-  pthread_mutex_lock(t->lock);
-  if (t->tray->failed < 0 || slice < t->tray->failed) {
+  tsr__doing doing = { .progress = t->progress, .worker = worker };
+  tsr__tray_fill(t->p, t->tray, (int)slice, &doing, &error);
+  pthread_mutex_lock(&t->p->lock);
+  tsr__figures_filled(t->p, &doing);
+  if (error.status && (t->tray->failed < 0 || slice < t->tray->failed)) {
     t->tray->failed = (int)slice;
     t->tray->error = error;
   }
-  pthread_mutex_unlock(t->lock);
+  pthread_mutex_unlock(&t->p->lock);
 }
 
-static tsr__tray *fill_here(tsr_pipeline *p)
+static tsr__tray *fill_here(tsr_pipeline *p, tsr__progress *progress)
 {
+  claimed c;
+  int64_t begin = tsr__now();
   pthread_mutex_lock(&p->lock);
+  if (p->read == p->delivered && claim_reading(p, &c)) read_ahead(p, NULL);
   bool opened = open_tray(p);
   pthread_mutex_unlock(&p->lock);
   if (!opened) return NULL;
   tsr__tray *tray = tray_of(p, p->delivered);
   if (tray->ready) return tray;
-  together t = { p, tray, &p->lock };
-  int64_t begin = tsr__now();
-  tsr__parallel(p->node.scope->rt, tray->slices, fill_task, &t);
-  atomic_fetch_add_explicit(&p->filled, tsr__now() - begin, memory_order_relaxed);
+  together t = { p, tray, progress };
+  /* Workers compute: what waits for something else is waited for here, one after the other. */
+  if (!p->source->blocking) tsr__parallel(p->node.scope->rt, tray->slices, fill_task, &t);
+  for (int i = 0; p->source->blocking && i < tray->slices && tray->failed < 0; i++)
+    fill_task(&t, i, 0);
   tsr__tray_finish(p, tray);
   tray->ready = true;
   if (tray->error.status) p->failed = true;
-  return tray;
+  tsr__figures_asked(p, begin, 0);
+  return atomic_load(&progress->stop) ? NULL : tray;
+}
+
+/* Batches that could be delivered now; under the lock. */
+static int count_ready(const tsr_pipeline *p)
+{
+  int ready = 0;
+  for (int64_t n = p->delivered; n < p->opened && p->trays[n % p->depth].ready; n++) ready++;
+  return ready;
 }
 
 /* Waits for a tray that becomes ready or for work, but no longer than until the progress callback
@@ -234,22 +284,27 @@ tsr__tray *tsr__ring_take(tsr_pipeline *p)
 {
   tsr__progress progress = { .rt = p->node.scope->rt, .what = "pipeline" };
   tsr__tray *tray = tray_of(p, p->delivered);
+  progress.total = p->total == INT64_MAX ? 0 : p->total;
+  atomic_store(&progress.done, p->delivered);
   claimed c;
-  if (!p->threads) return fill_here(p);
+  if (!p->threads) return fill_here(p, &progress);
   bool stops = false;
   int64_t begin = tsr__now();
   pthread_mutex_lock(&p->lock);
-  while (!(p->opened > p->delivered && tray->ready) && !stops) {
-    /* A batch that nobody fills is filled here; one that others are at is waited for. */
-    if (claim(p, &c)) fill_claimed(p, c, NULL);
+  int ready = count_ready(p);
+  while (!(p->opened > p->delivered && tray->ready) && !stops && p->delivered != p->total) {
+    /* A batch that nobody fills is filled here; one that others are at is waited for, and so is
+     * one whose functions may block: they would keep the callback from being asked. */
+    tsr__doing doing = { .progress = &progress };
+    if (!p->source->blocking && claim(p, &c)) fill_claimed(p, c, &doing);
     else wait_some(p);
     pthread_mutex_unlock(&p->lock);
     stops = tsr__progress_stops(&progress, 0);
     pthread_mutex_lock(&p->lock);
   }
+  tsr__figures_asked(p, begin, ready);
   pthread_mutex_unlock(&p->lock);
-  p->waited += tsr__now() - begin;
-  return stops ? NULL : tray;
+  return stops || p->delivered == p->total ? NULL : tray;
 }
 
 void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)
@@ -257,8 +312,27 @@ void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)
   tsr__tray_empty(p, tray);
   pthread_mutex_lock(&p->lock);
   p->delivered++;
+  p->stream_epoch = tray->epoch;
+  p->stream_index = tray->index + 1;
   pthread_cond_signal(&p->work);
   pthread_mutex_unlock(&p->lock);
+}
+
+/* ---- processors ------------------------------------------------------------------------------ */
+
+static int64_t cpu_of(pthread_t thread)
+{
+  clockid_t clock;
+  struct timespec t;
+  if (pthread_getcpuclockid(thread, &clock) || clock_gettime(clock, &t)) return 0;
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+int64_t tsr__ring_cpu(const tsr_pipeline *p)
+{
+  int64_t all = p->cpu;
+  for (int i = 0; i < p->threads; i++) all += cpu_of(p->fillers[i].thread);
+  return all;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -280,21 +354,26 @@ static void join_filler(tsr_pipeline *p, tsr__filler *filler)
 
 void tsr__ring_close(tsr_pipeline *p)
 {
+  tsr__heap *heap = &p->node.scope->rt->heap;
   if (!p->locks) return;
   pthread_mutex_lock(&p->lock);
   atomic_store(&p->stop, true);
   pthread_cond_broadcast(&p->work);
   pthread_mutex_unlock(&p->lock);
+  p->cpu = tsr__ring_cpu(p);
   for (int i = 0; i < p->threads; i++) join_filler(p, &p->fillers[i]);
   /* All they did was done under the lock or before they gave it back: checkers of races know that,
    * but not what a join with a deadline means. */
   pthread_mutex_lock(&p->lock);
   pthread_mutex_unlock(&p->lock);
   for (int i = 0; i < p->depth; i++) {
-    tsr__tray_empty(p, &p->trays[i]);
-    tsr__del(&p->node.scope->rt->heap, p->trays[i].cuts,
-             p->trays[i].cut_room * sizeof *p->trays[i].cuts);
+    tsr__tray *tray = &p->trays[i];
+    tsr__tray_empty(p, tray);
+    tsr__del(heap, tray->cuts, tray->cut_room * sizeof *tray->cuts);
+    tsr__del(heap, tray->faults, tray->fault_room * sizeof *tray->faults);
+    tsr__del(heap, tray->list, tray->list_room * sizeof *tray->list);
   }
+  if (p->stream) tsr__stream_close(p->stream);
   pthread_cond_destroy(&p->work);
   pthread_cond_destroy(&p->done);
   pthread_mutex_destroy(&p->lock);

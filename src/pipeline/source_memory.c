@@ -5,18 +5,20 @@
  * A record is read by one copy a field. Records of other positions than the last are asked for in
  * any order, so memory is touched a few records ahead of the copy. */
 #include "execute/execute.h"
+#include "io/file/files.h"
 #include "io/npy/npyfile.h"
 #include "io/npy/zip.h"
 #include "pipeline/records.h"
+#include "tessera/sources.h"
 
 typedef struct memory_source {
   tsr_source source;
-  const char *label; /* the file, or "" */
-  const char **data; /* by column */
+  const char *label;       /* the file, or "" */
+  const char **data;       /* by column */
+  const int64_t **offsets; /* by column: where a record of a ragged one begins, in elements */
   /* Blocks that are its own, by column; NULL: borrowed. */
   char **block;
   size_t *block_size;
-  tsr__npy_file file; /* of a .npy file that is read when asked; fd -1: none */
 } memory_source;
 
 enum { AHEAD = 8, LINE = 64, TOUCHED = 512 };
@@ -46,6 +48,29 @@ static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask
   return TSR_OK;
 }
 
+/* Records of a ragged column, and their lengths to the column behind it. */
+static void copy_ragged(const memory_source *m, int column, const tsr__ask_rows *ask)
+{
+  const tsr__column *c = &m->source.columns[column];
+  size_t element = c->bytes / (size_t)c->shape.dims[0];
+  for (int64_t i = 0; i < ask->count; i++) {
+    const int64_t *offset = m->offsets[column] + ask->at[i];
+    size_t used = (size_t)(offset[1] - offset[0]) * element;
+    if (ask->cells[column].data && used)
+      memcpy(tsr__cell_of(ask, column, i), m->data[column] + (size_t)offset[0] * element, used);
+    tsr__ragged_end(&m->source, ask, column, i, (int64_t)used);
+  }
+}
+
+static tsr_status read_ragged(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  (void)error;
+  for (int c = 0; c < source->column_count; c += 2)
+    if (ask->cells[c].data || ask->cells[c + 1].data)
+      copy_ragged((const memory_source *)source, c, ask);
+  return TSR_OK;
+}
+
 static void about_memory(const tsr_source *source, tsr__text *out)
 {
   tsr__text_add(out, "%s", ((const memory_source *)source)->label);
@@ -60,14 +85,18 @@ static void release_memory(tsr_source *source)
 
 static const tsr__records_ops memory_ops = { "memory", read_memory, NULL, about_memory,
                                              release_memory };
+static const tsr__records_ops ragged_ops = { "ragged", read_ragged, NULL, about_memory,
+                                             release_memory };
 static const tsr__records_ops npz_ops = { "npz", read_memory, NULL, about_memory, release_memory };
 
 static bool memory_lists(memory_source *m, tsr__arena *arena)
 {
   size_t n = (size_t)m->source.column_count + 1;
   m->data = tsr__arena_new(arena, n * sizeof *m->data);
+  m->offsets = tsr__arena_new(arena, n * sizeof *m->offsets);
   m->block_size = tsr__arena_new(arena, n * sizeof *m->block_size);
-  if (m->data && m->block_size) m->block = tsr__arena_new(arena, n * sizeof *m->block);
+  if (m->data && m->offsets && m->block_size)
+    m->block = tsr__arena_new(arena, n * sizeof *m->block);
   return m->block;
 }
 
@@ -80,6 +109,7 @@ typedef struct found {
   char *block[TSR_MAX_FIELDS];
   size_t block_size[TSR_MAX_FIELDS];
   const char *data[TSR_MAX_FIELDS];
+  const int64_t *offsets[TSR_MAX_FIELDS];
 } found;
 
 static void drop_found(found *f)
@@ -98,26 +128,6 @@ static tsr_status check_found(const found *f, tsr__column *column, tsr__error *e
   return TSR_OK;
 }
 
-/* Takes the first dim off a shape: the number of records, which all columns share. */
-static tsr_status found_records(found *f, tsr__column *column, tsr__error *error)
-{
-  tsr_shape *shape = &column->shape;
-  if (!shape->rank)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "'%.80s' is one element without dims; its first dim counts the records",
-                          column->name);
-  int64_t records = shape->dims[0];
-  if (f->records >= 0 && f->records != records)
-    return tsr__error_set(error, TSR_ESHAPE,
-                          "'%.80s' has %lld records and '%.80s' %lld; all fields need the same",
-                          column->name, (long long)records, f->column[0].name,
-                          (long long)f->records);
-  f->records = records;
-  memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
-  shape->dims[shape->rank] = 0;
-  return TSR_OK;
-}
-
 /* Makes the source; what was found is its own then, or gone. */
 static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *call,
                              const char *label, const char *site)
@@ -131,6 +141,7 @@ static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *
     if (m->label && memory_lists(m, &f->scope->arena)) {
       size_t n = (size_t)f->count;
       memcpy(m->data, f->data, n * sizeof *m->data);
+      memcpy(m->offsets, f->offsets, n * sizeof *m->offsets);
       memcpy(m->block, f->block, n * sizeof *m->block);
       memcpy(m->block_size, f->block_size, n * sizeof *m->block_size);
       return source;
@@ -146,15 +157,21 @@ static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *
 
 /* ---- the program's memory -------------------------------------------------------------------- */
 
+static tsr_status check_lists(int64_t count, const void *fields, int columns, tsr__error *error)
+{
+  if (count < 0)
+    return tsr__error_set(error, TSR_EARG, "%lld records, expected 0 or more", (long long)count);
+  if (columns < 1 || columns > TSR_MAX_FIELDS || !fields)
+    return tsr__error_set(error, TSR_EARG, "%d fields, expected 1 to %d", columns, TSR_MAX_FIELDS);
+  return TSR_OK;
+}
+
 tsr_source *tsr_source_memory_at(tsr_scope *scope, int64_t count, const tsr_source_field *fields,
                                  int field_count, const char *site)
 {
   tsr__error error = { 0 };
   found f = { .scope = scope, .records = count };
-  if (count < 0)
-    tsr__error_set(&error, TSR_EARG, "%lld records, expected 0 or more", (long long)count);
-  else if (field_count < 1 || field_count > TSR_MAX_FIELDS || !fields)
-    tsr__error_set(&error, TSR_EARG, "%d fields, expected 1 to %d", field_count, TSR_MAX_FIELDS);
+  check_lists(count, fields, field_count, &error);
   for (int i = 0; i < field_count && !error.status; i++) {
     tsr__column column = { .name = fields[i].name,
                            .dtype = fields[i].dtype,
@@ -168,6 +185,58 @@ tsr_source *tsr_source_memory_at(tsr_scope *scope, int64_t count, const tsr_sour
   }
   if (error.status) return tsr__records_refused(scope, site, "tsr_source_memory", &error);
   return memory_of(&f, &memory_ops, "tsr_source_memory", "", site);
+}
+
+/* The most elements that a record has; -1 with the error set. */
+static int64_t longest_of(const tsr_ragged_field *field, int64_t count, tsr__error *error)
+{
+  int64_t longest = 0;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t from = field->offsets[i], to = field->offsets[i + 1];
+    if (from < 0 || to < from) {
+      tsr__error_set(error, TSR_EARG,
+                     "field %.80s: record %lld lies from %lld to %lld; offsets begin at 0 or more "
+                     "and never fall",
+                     field->name, (long long)i, (long long)from, (long long)to);
+      return -1;
+    }
+    if (to - from > longest) longest = to - from;
+  }
+  return longest;
+}
+
+/* A ragged field: two columns. */
+static tsr_status find_ragged(found *f, const tsr_ragged_field *field, tsr__error *error)
+{
+  tsr__column columns[2] = {
+    { .name = field->name, .dtype = field->dtype, .shape = field->shape }
+  };
+  if (tsr__column_check(&columns[0], error)) return error->status;
+  if (f->records && (!field->offsets || (!field->data && field->offsets[f->records])))
+    return tsr__error_set(error, TSR_EARG, "field %.80s: %s is NULL, expected %lld records",
+                          field->name, field->offsets ? "data" : "offsets", (long long)f->records);
+  int64_t longest = longest_of(field, f->records, error);
+  if (error->status || tsr__ragged_columns(&f->scope->arena, columns, longest, error) ||
+      check_found(f, &columns[0], error) || check_found(f, &columns[1], error))
+    return error->status;
+  f->offsets[f->count] = field->offsets;
+  f->data[f->count] = field->data;
+  f->column[f->count++] = columns[0];
+  f->column[f->count++] = columns[1];
+  return TSR_OK;
+}
+
+tsr_source *tsr_source_ragged_at(tsr_scope *scope, int64_t count, const tsr_ragged_field *fields,
+                                 int field_count, const char *site)
+{
+  const char *call = "tsr_source_ragged";
+  tsr__error error = { 0 };
+  found f = { .scope = scope, .records = count };
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  check_lists(count, fields, 2 * field_count, &error);
+  for (int i = 0; i < field_count && !error.status; i++) find_ragged(&f, &fields[i], &error);
+  if (error.status) return tsr__records_refused(scope, site, call, &error);
+  return memory_of(&f, &ragged_ops, call, "", site);
 }
 
 /* ---- archives -------------------------------------------------------------------------------- */
@@ -209,7 +278,7 @@ static tsr_status read_member(found *f, tsr__zip *zip, int member, tsr__error *e
   if (!tsr__npy_in(zip->member[member].name, block, size, &npy, error)) {
     column.dtype = npy.dtype;
     column.shape = npy.shape;
-    if (!found_records(f, &column, error) && !check_found(f, &column, error)) {
+    if (!tsr__column_records(&column, &f->records, error) && !check_found(f, &column, error)) {
       f->data[f->count] = npy.data;
       f->block[f->count] = block;
       f->block_size[f->count] = (size_t)size + 1;
@@ -221,15 +290,13 @@ static tsr_status read_member(found *f, tsr__zip *zip, int member, tsr__error *e
   return error->status;
 }
 
-tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *site)
+static tsr_source *npz_of(tsr_scope *scope, const char *path, const char *site)
 {
   tsr__error error = { 0 };
   found f = { .scope = scope, .records = -1 };
   tsr__zip zip;
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
-  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-  else if (!tsr__zip_open(&scope->rt->heap, path, &zip, &error)) {
+  if (!tsr__zip_open(&scope->rt->heap, path, &zip, &error)) {
     zip.progress = &progress;
     for (int i = 0; i < zip.count && !error.status; i++) read_member(&f, &zip, i, &error);
     tsr__zip_close(&zip);
@@ -246,6 +313,32 @@ tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *si
   return memory_of(&f, &npz_ops, "tsr_source_npz", base_name(path), site);
 }
 
+/* Several archives are one source behind the other. */
+tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *site)
+{
+  tsr__error error = { 0 };
+  tsr__paths paths;
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  tsr__path_ask ask = { .path = path };
+  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+  if (error.status || tsr__paths_find(&scope->rt->heap, &ask, &paths, &error))
+    return tsr__records_refused(scope, site, "tsr_source_npz", &error);
+  tsr_source *made = NULL, **all = NULL;
+  if (paths.count == 1) made = npz_of(scope, paths.path[0], site);
+  else all = tsr__arena_new(&scope->arena, (size_t)paths.count * sizeof *all);
+  for (int i = 0; all && i < paths.count && !made; i++) {
+    all[i] = npz_of(scope, paths.path[i], site);
+    if (all[i]->inert) made = all[i];
+  }
+  if (!made && all) made = tsr_source_concat_at(all, paths.count, site);
+  if (!made) {
+    tsr__error_set(&error, TSR_ENOMEM, "no memory for a list of files");
+    made = tsr__records_refused(scope, site, "tsr_source_npz", &error);
+  }
+  tsr__paths_free(&paths);
+  return made;
+}
+
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
 /* Copies one array of the tree to the host. */
@@ -255,7 +348,8 @@ static tsr_status fetch_array(found *f, tsr_array *a, const char *name, tsr__err
   tsr__column column = { .name = name, .dtype = (tsr_dtype)a->dtype, .shape = a->shape };
   if (f->count == TSR_MAX_FIELDS)
     return tsr__error_set(error, TSR_EARG, "more than %d arrays", TSR_MAX_FIELDS);
-  if (found_records(f, &column, error) || check_found(f, &column, error)) return error->status;
+  if (tsr__column_records(&column, &f->records, error) || check_found(f, &column, error))
+    return error->status;
   size_t size = column.bytes * (size_t)f->records + 1;
   char *block = tsr__new_raw(heap, size);
   if (!block)
@@ -304,62 +398,6 @@ tsr_source *tsr_source_arrays_at(tsr_scope *scope, tsr_array *tree, const char *
   if (!error.status) return memory_of(&f, &memory_ops, "tsr_source_arrays", "", site);
   drop_found(&f);
   return tsr__records_refused(scope, site, "tsr_source_arrays", &error);
-}
-
-/* ---- a .npy file ----------------------------------------------------------------------------- */
-
-/* Neighbours in the question that are neighbours in the file and in the cells are one reading. */
-static tsr_status read_file(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
-{
-  const memory_source *m = (const memory_source *)source;
-  size_t bytes = source->columns[0].bytes;
-  if (!ask->cells[0].data) return TSR_OK;
-  for (int64_t i = 0, n; i < ask->count; i += n) {
-    for (n = 1; i + n < ask->count && ask->at[i + n] == ask->at[i] + n; n++)
-      if (tsr__cell_of(ask, 0, i + n) != tsr__cell_of(ask, 0, i) + (size_t)n * bytes) break;
-    if (tsr__npy_read(&m->file, tsr__cell_of(ask, 0, i), ask->at[i] * (int64_t)bytes,
-                      n * (int64_t)bytes, error))
-      return error->status;
-  }
-  return TSR_OK;
-}
-
-static void release_file(tsr_source *source)
-{
-  tsr__npy_close(&((memory_source *)source)->file);
-}
-
-static const tsr__records_ops npy_ops = { "npy", read_file, NULL, about_memory, release_file };
-
-tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const char *site)
-{
-  const char *call = "tsr_source_npy";
-  tsr__error error = { 0 };
-  found f = { .scope = scope, .records = -1 };
-  tsr__npy_file file;
-  tsr__npy npy;
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
-  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-  if (error.status) return tsr__records_refused(scope, site, call, &error);
-  const char *kept = tsr__arena_text(&scope->arena, path, strlen(path));
-  if (!kept) tsr__error_set(&error, TSR_ENOMEM, "no memory for a path");
-  else if (!tsr__npy_open(kept, &file, &npy, &error)) {
-    tsr__column column = { .name = "data", .dtype = npy.dtype, .shape = npy.shape };
-    if (found_records(&f, &column, &error) || check_found(&f, &column, &error))
-      tsr__npy_close(&file);
-    else f.column[f.count++] = column;
-  }
-  if (error.status) return tsr__records_refused(scope, site, call, &error);
-  tsr__records_make make = { call, site, &npy_ops, sizeof(memory_source), f.records, f.column,
-                             1,    NULL, 0 };
-  tsr_source *source = tsr__records_new(scope, &make);
-  if (source->inert) {
-    tsr__npy_close(&file);
-    return source;
-  }
-  ((memory_source *)source)->label = base_name(kept);
-  ((memory_source *)source)->file = file;
-  return source;
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

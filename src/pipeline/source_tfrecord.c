@@ -5,31 +5,18 @@
  * Numbers are little-endian, checksums CRC-32C, turned and with a constant added, as the format has
  * it. Lengths are read once, when the source is made, each compared with its checksum: a wrong one
  * loses its place for good. From then on a record is one reading at a known place; its message is
- * compared with its checksum each time and its features are copied straight to their cells.
- *
- * `at` has the places of the records of all files, and after those of each file its end: record r
- * of file k lies from at[r + k] to at[r + k + 1]. */
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-
+ * compared with its checksum each time and its features are copied straight to their cells. */
 #include "io/file/crc32c.h"
-#include "io/file/files.h"
-#include "io/file/system.h"
 #include "pipeline/example.h"
-#include "pipeline/records.h"
+#include "pipeline/record_files.h"
 
-enum { HEAD = 12, TAIL = 4, WINDOW = 1 << 18 };
+enum { HEAD = 12, TAIL = 4 };
 
 typedef struct tfrecord_source {
   tsr_source source;
-  tsr__paths paths;
-  int *fd;        /* by file; -1: not open */
-  int64_t *first; /* [files + 1]: the first record of each */
-  int64_t *at;
-  size_t room;     /* of `at` */
-  int64_t longest; /* bytes of a record, with what is around the message */
-  bool defaults, unchecked;
+  tsr__record_files files; /* `longest`: bytes of a record, with what is around the message */
+  bool defaults, unchecked, cut;
+  bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
 } tfrecord_source;
 
 static uint32_t masked(const void *data, size_t length)
@@ -45,126 +32,52 @@ static uint64_t little(const unsigned char *from, int bytes)
   return number;
 }
 
-static int file_of(const tfrecord_source *t, int64_t record)
-{
-  int low = 0, high = t->paths.count - 1;
-  while (low < high) {
-    int middle = (low + high + 1) / 2;
-    if (t->first[middle] <= record) low = middle;
-    else high = middle - 1;
-  }
-  return low;
-}
-
 /* ---- the index ------------------------------------------------------------------------------- */
 
-/* A file that is walked along, and a window of it. */
-typedef struct walk {
-  const char *path;
-  int fd;
-  int64_t size, from, held; /* of the file; where the window begins, and its bytes */
-  unsigned char *window;
-} walk;
-
-/* The next bytes at a place that is HEAD bytes before the end or more; NULL where reading fails. */
-static const unsigned char *look(walk *w, int64_t at)
-{
-  if (at < w->from || at + HEAD > w->from + w->held) {
-    w->from = at;
-    w->held = tsr__sys_read_all(w->fd, w->window, WINDOW, at);
-    if (w->held < HEAD) return NULL;
-  }
-  return w->window + (at - w->from);
-}
-
-static tsr_status keep_place(tfrecord_source *t, int64_t entry, int64_t at, tsr__error *error)
-{
-  if (!tsr__grow(&t->source.node.scope->rt->heap, (void **)&t->at, &t->room, (size_t)entry + 1,
-                 sizeof *t->at))
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld records",
-                          (long long)entry);
-  t->at[entry] = at;
-  return TSR_OK;
-}
-
 /* The length of the record at a place, compared with its checksum and with the file. */
-static int64_t length_at(walk *w, int64_t at, int64_t record, tsr__error *error)
+static int64_t length_at(tsr__file_walk *w, int64_t at, tsr__error *error)
 {
-  const unsigned char *head = w->size - at < HEAD + TAIL ? NULL : look(w, at);
-  uint64_t length = head ? little(head, 8) : 0;
-  if (w->size - at < HEAD + TAIL)
-    tsr__error_set(error, TSR_EPARSE, "%s: record %lld at byte %lld is cut off", w->path,
-                   (long long)record, (long long)at);
-  else if (!head)
-    tsr__error_set(error, w->held < 0 ? tsr__sys_status(errno) : TSR_EIO,
-                   "%s: byte %lld cannot be read", w->path, (long long)at);
-  else if (masked(head, 8) != little(head + 8, 4))
+  const char *path = w->file->path;
+  int64_t left = w->file->size - at;
+  long long record = w->file->first + w->records, byte = at;
+  if (left < HEAD + TAIL)
+    return tsr__error_set(error, TSR_EPARSE, "%s: record %lld at byte %lld is cut off", path,
+                          record, byte);
+  const unsigned char *head = tsr__walk_look(w, at, HEAD, NULL, error);
+  if (!head) return 0;
+  uint64_t length = little(head, 8);
+  if (masked(head, 8) != little(head + 8, 4))
     tsr__error_set(error, TSR_EPARSE,
                    "%s: record %lld at byte %lld: its length does not match its checksum; this is "
                    "no TFRecord file, or it is damaged",
-                   w->path, (long long)record, (long long)at);
-  else if (length > (uint64_t)(w->size - at - HEAD - TAIL))
+                   path, record, byte);
+  else if (length > (uint64_t)(left - HEAD - TAIL))
     tsr__error_set(error, TSR_EPARSE,
                    "%s: record %lld at byte %lld is cut off: %llu bytes, of which %lld are there",
-                   w->path, (long long)record, (long long)at, (unsigned long long)length,
-                   (long long)(w->size - at - HEAD));
+                   path, record, byte, (unsigned long long)length, (long long)(left - HEAD));
   return (int64_t)length;
 }
 
-static tsr_status walk_file(tfrecord_source *t, int file, walk *w, tsr__progress *progress,
-                            tsr__error *error)
+static tsr_status walk_tfrecord(tsr__file_walk *w, tsr__error *error)
 {
-  int64_t record = t->first[file], at = 0;
-  for (; !error->status && at < w->size; record++) {
-    int64_t length = length_at(w, at, record, error);
-    if (error->status || keep_place(t, record + file, at, error)) break;
-    if (length + HEAD + TAIL > t->longest) t->longest = length + HEAD + TAIL;
-    at += length + HEAD + TAIL;
-    if (!(record & 1023) && tsr__progress_stops(progress, 0))
-      tsr__cancelled(error, "tsr_source_tfrecord");
+  for (int64_t at = 0; at < w->file->size; w->records++) {
+    int64_t bytes = length_at(w, at, error) + HEAD + TAIL;
+    if (error->status || tsr__walk_mark(w, at, error)) return error->status;
+    if (bytes > w->longest) w->longest = bytes;
+    at += bytes;
   }
-  if (!error->status) keep_place(t, record + file, at, error);
-  t->first[file + 1] = record;
-  return error->status;
+  return tsr__walk_mark(w, w->file->size, error);
 }
 
-static tsr_status open_file(tfrecord_source *t, int file, walk *w, tsr__progress *progress,
-                            tsr__error *error)
+static bool places_fit(const tsr__file_walk *w)
 {
-  struct stat stat;
-  *w = (walk){ .path = t->paths.path[file], .window = w->window };
-  w->fd = t->fd[file] = tsr__sys_open(w->path, O_RDONLY | O_CLOEXEC);
-  if (w->fd < 0 || fstat(w->fd, &stat)) return tsr__file_error(w->path, "open", errno, error);
-  if (!S_ISREG(stat.st_mode))
-    return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from",
-                          w->path);
-  w->size = (int64_t)stat.st_size;
-  return walk_file(t, file, w, progress, error);
+  const int64_t *marks = w->files->marks + w->file->mark;
+  bool fit = tsr__record_places_fit(w);
+  for (int64_t i = 0; fit && i < w->records; i++) fit = marks[i + 1] - marks[i] >= HEAD + TAIL;
+  return fit;
 }
 
-static tsr_status open_files(tfrecord_source *t, const char *path, tsr__error *error)
-{
-  tsr_runtime *rt = t->source.node.scope->rt;
-  tsr__arena *arena = &t->source.node.scope->arena;
-  tsr__path_ask ask = { .path = path };
-  tsr__progress progress = { .rt = rt, .what = "tfrecord" };
-  if (tsr__paths_find(&rt->heap, &ask, &t->paths, error)) {
-    t->paths.count = 0;
-    return error->status;
-  }
-  size_t files = (size_t)t->paths.count;
-  int *fd = tsr__arena_new(arena, files * sizeof *fd + 1);
-  t->first = tsr__arena_new(arena, (files + 1) * sizeof *t->first);
-  walk w = { .window = tsr__new_raw(&rt->heap, WINDOW) };
-  for (size_t i = 0; fd && i < files; i++) fd[i] = -1;
-  t->fd = fd;
-  if (!fd || !t->first || !w.window)
-    tsr__error_set(error, TSR_ENOMEM, "no memory for a list of files");
-  for (int i = 0; i < t->paths.count && !error->status; i++) open_file(t, i, &w, &progress, error);
-  tsr__del(&rt->heap, w.window, WINDOW);
-  t->source.extent = t->source.count = error->status ? 0 : t->first[files];
-  return error->status;
-}
+static const tsr__file_format tfrecord_format = { "tfrecord", walk_tfrecord, places_fit };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -172,21 +85,33 @@ static tsr_status open_files(tfrecord_source *t, const char *path, tsr__error *e
 static tsr_status read_message(const tfrecord_source *t, int64_t record, unsigned char *room,
                                int64_t *length, tsr__error *error)
 {
-  int file = file_of(t, record);
-  int64_t at = t->at[record + file], bytes = t->at[record + file + 1] - at;
-  int64_t got = tsr__sys_read_all(t->fd[file], room, (size_t)bytes, at);
-  const char *path = t->paths.path[file];
-  *length = bytes - HEAD - TAIL;
-  if (got != bytes)
-    return tsr__error_set(error, got < 0 ? tsr__sys_status(errno) : TSR_EIO,
-                          "%s: record %lld at byte %lld: %s", path, (long long)record,
-                          (long long)at,
-                          got < 0 ? "it cannot be read" : "the file has become shorter");
-  if (t->unchecked || masked(room + HEAD, (size_t)*length) == little(room + bytes - TAIL, 4))
-    return TSR_OK;
-  return tsr__error_set(error, TSR_EPARSE,
-                        "%s: record %lld at byte %lld: its message does not match its checksum",
-                        path, (long long)record, (long long)at);
+  tsr__record_place p = tsr__record_place_of(&t->files, record);
+  *length = p.bytes - HEAD - TAIL;
+  if (tsr__record_files_read(&t->files, p, room, error)) return error->status;
+  if (!t->unchecked && masked(room + HEAD, (size_t)*length) != little(room + p.bytes - TAIL, 4))
+    tsr__error_set(error, TSR_EPARSE, "its message does not match its checksum");
+  return error->status;
+}
+
+static tsr_status read_record(const tfrecord_source *t, const tsr__ask_rows *ask, int64_t i,
+                              unsigned char *room, tsr__error *error)
+{
+  const tsr_source *source = &t->source;
+  tsr__example example = { .columns = source->columns,
+                           .count = source->column_count,
+                           .defaults = t->defaults,
+                           .cut = t->cut };
+  memcpy(example.ragged, t->ragged, sizeof example.ragged);
+  if (read_message(t, ask->at[i], room, &example.length, error)) return error->status;
+  example.message = room + HEAD;
+  for (int c = 0; c < source->column_count; c += 1 + t->ragged[c]) {
+    example.to[c] = ask->cells[c].data ? tsr__cell_of(ask, c, i) : NULL;
+    example.wanted[c] = example.to[c] || (t->ragged[c] && ask->cells[c + 1].data);
+  }
+  if (tsr__example_read(&example, error)) return error->status;
+  for (int c = 0; c < source->column_count; c += 1 + t->ragged[c])
+    if (t->ragged[c] && example.wanted[c]) tsr__ragged_end(source, ask, c, i, example.used[c]);
+  return TSR_OK;
 }
 
 static tsr_status read_tfrecord(const tsr_source *source, const tsr__ask_rows *ask,
@@ -194,44 +119,26 @@ static tsr_status read_tfrecord(const tsr_source *source, const tsr__ask_rows *a
 {
   const tfrecord_source *t = (const tfrecord_source *)source;
   tsr__heap *heap = &source->node.scope->rt->heap;
-  unsigned char *room = tsr__new_raw(heap, (size_t)t->longest + 1);
-  if (!room)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for a record of %lld bytes",
-                          (long long)t->longest);
+  size_t bytes = (size_t)t->files.longest + 1;
+  unsigned char *room = tsr__new_raw(heap, bytes);
+  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for a record of %zu bytes", bytes);
   for (int64_t i = 0; i < ask->count && !error->status; i++) {
-    tsr__example example = { .columns = source->columns,
-                             .count = source->column_count,
-                             .defaults = t->defaults };
-    if (read_message(t, ask->at[i], room, &example.length, error)) break;
-    example.message = room + HEAD;
-    for (int c = 0; c < source->column_count; c++)
-      example.to[c] = ask->cells[c].data ? tsr__cell_of(ask, c, i) : NULL;
     tsr__error cause = { 0 };
-    if (tsr__example_read(&example, &cause)) {
-      int file = file_of(t, ask->at[i]);
-      tsr__error_set(error, cause.status, "%s: record %lld at byte %lld: %s", t->paths.path[file],
-                     (long long)ask->at[i], (long long)t->at[ask->at[i] + file], cause.text);
-    }
+    if (read_record(t, ask, i, room, &cause))
+      tsr__record_failed(&t->files, ask->at[i], &cause, error);
   }
-  tsr__del(heap, room, (size_t)t->longest + 1);
+  tsr__del(heap, room, bytes);
   return error->status;
 }
 
 static void about_tfrecord(const tsr_source *source, tsr__text *out)
 {
-  const tfrecord_source *t = (const tfrecord_source *)source;
-  size_t places = (size_t)(source->count + t->paths.count) * sizeof *t->at;
-  tsr__text_add(out, "%d files, %016llx", t->paths.count,
-                (unsigned long long)tsr__hash(t->at, places, 0));
+  tsr__record_files_about(&((const tfrecord_source *)source)->files, out);
 }
 
 static void release_tfrecord(tsr_source *source)
 {
-  tfrecord_source *t = (tfrecord_source *)source;
-  for (int i = 0; t->fd && i < t->paths.count; i++)
-    if (t->fd[i] >= 0) tsr__sys_close(t->fd[i]);
-  tsr__paths_free(&t->paths);
-  tsr__del(&source->node.scope->rt->heap, t->at, t->room * sizeof *t->at);
+  tsr__record_files_close(&((tfrecord_source *)source)->files);
 }
 
 static const tsr__records_ops tfrecord_ops = { "tfrecord", read_tfrecord, NULL, about_tfrecord,
@@ -244,6 +151,41 @@ static bool is_feature(tsr_dtype dtype)
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     if (lists[i] == dtype) return true;
   return false;
+}
+
+typedef struct schema {
+  tsr__column columns[TSR_MAX_FIELDS];
+  bool ragged[TSR_MAX_FIELDS];
+  int count;
+} schema;
+
+/* One of the fields that were asked for, and the column of its lengths. */
+static tsr_status add_field(schema *made, tsr__arena *arena, const tsr__column *asked, bool ragged,
+                            tsr__error *error)
+{
+  int first = made->count, last = first + ragged;
+  tsr__column *column = &made->columns[first];
+  if (last >= TSR_MAX_FIELDS)
+    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+                          TSR_MAX_FIELDS);
+  *column = *asked;
+  made->ragged[first] = ragged;
+  if (ragged) {
+    tsr_shape *shape = &column->shape;
+    if (!shape->rank)
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "field %.80s is ragged and has no dims; the first says how many values "
+                            "at most",
+                            asked->name);
+    memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
+    if (tsr__ragged_columns(arena, column, asked->shape.dims[0], error)) return error->status;
+  }
+  for (int c = first; c <= last; c++)
+    if (tsr__column_find(made->columns, c, made->columns[c].name) >= 0)
+      return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'",
+                            made->columns[c].name);
+  made->count = last + 1;
+  return TSR_OK;
 }
 
 tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
@@ -264,14 +206,25 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
       tsr__error_set(&error, TSR_EDTYPE,
                      "field %.80s is of %s; features are f32, i64, or u8 for bytes",
                      columns[c].name, tsr_dtype_name(columns[c].dtype));
+  schema made = { .count = 0 };
+  for (int c = 0; c < count && !error.status; c++)
+    add_field(&made, &scope->arena, &columns[c],
+              args.ragged && tsr__names_have(args.ragged, columns[c].name), &error);
   if (error.status) return tsr__records_refused(scope, site, call, &error);
-  tsr__records_make make = { call, site, &tfrecord_ops, sizeof(tfrecord_source), 0, columns, count,
-                             NULL, 0 };
+  tsr__records_make make = { call, site,         &tfrecord_ops, sizeof(tfrecord_source),
+                             0,    made.columns, made.count,    NULL,
+                             0 };
   tsr_source *source = tsr__records_new(scope, &make);
   tfrecord_source *t = (tfrecord_source *)source;
   if (source->inert) return source;
   t->defaults = args.defaults;
   t->unchecked = args.unchecked;
-  if (!open_files(t, path, &error)) return source;
+  t->cut = args.cut;
+  memcpy(t->ragged, made.ragged, sizeof t->ragged);
+  tsr__record_files_ask ask = { scope, call, path, &tfrecord_format, args.index, NULL };
+  if (!tsr__record_files_open(&t->files, &ask, &error)) {
+    source->extent = source->count = tsr__record_files_total(&t->files);
+    if (!tsr__record_files_tell(&t->files, source, &error)) return source;
+  }
   return tsr__records_refused(scope, site, call, &error);
 }

@@ -35,11 +35,16 @@ static tsr_status read_user(const tsr_source *source, const tsr__ask_rows *ask, 
     void *out[TSR_MAX_FIELDS];
     for (int c = 0; c < source->column_count; c++)
       out[c] = ask->cells[c].data ? tsr__cell_of(ask, c, i) : spare;
+    if (ask->where) {
+      atomic_store_explicit(&ask->where->record, ask->at[i], memory_order_relaxed);
+      atomic_store_explicit(&ask->where->name, u->name, memory_order_release);
+    }
     tsr_status status = u->fn(ask->at[i], out, u->user);
+    if (ask->where) atomic_store_explicit(&ask->where->name, NULL, memory_order_relaxed);
     if (status)
       tsr__error_set(error, status, "%s: record %lld: the function returned %s (%s)", u->name,
                      (long long)ask->at[i], tsr_status_name(status), tsr_status_text(status));
-    else if (ask->pipeline && tsr_pipeline_stopping(ask->pipeline))
+    else if (tsr__records_stop(ask))
       tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
   }
   tsr__del(heap, spare, widest);
@@ -81,6 +86,7 @@ tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback
   u->fn = args.fn;
   u->user = args.user;
   u->name = name;
+  source->blocking = args.blocking;
   return source;
 }
 
@@ -255,6 +261,8 @@ static tsr_status open_files(binary_source *b, const char *path, int64_t footer,
   b->fd = fd;
   for (int i = 0; i < b->paths.count && !error->status; i++) open_file(b, i, footer, error);
   b->source.count = error->status ? 0 : b->first[files];
+  b->source.files = b->first;
+  b->source.file_count = b->paths.count;
   return error->status;
 }
 

@@ -5,21 +5,11 @@
  *
  * What is kept goes straight to its cells. What a function reads and nobody above asks for goes to
  * a scratch of a few records, in cache when the function comes. */
+#include "pipeline/stage_fields.h"
+
 #include "pipeline/permute.h"
-#include "pipeline/records.h"
 
-enum { SCRATCH = 1 << 18 }; /* bytes of records that a function works on at once */
-
-typedef struct field_source {
-  tsr_source source;
-  int from[TSR_MAX_FIELDS]; /* by column: that of the source below; -1: the function's */
-  tsr_record_fn *fn;
-  void *user;
-  const char *name;
-  uint64_t seed;
-  int made;   /* the first column that the function makes */
-  size_t row; /* bytes of a record below */
-} field_source;
+typedef struct tsr__field_source field_source;
 
 /* ---- select ---------------------------------------------------------------------------------- */
 
@@ -33,8 +23,8 @@ static tsr_status read_select(const tsr_source *source, const tsr__ask_rows *ask
   return tsr__records_read(source->children[0], &below, error);
 }
 
-static void ids_below(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
-                      int64_t *to)
+void tsr__fields_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                     int64_t *to)
 {
   tsr__records_ids(source->children[0], epoch, at, count, to);
 }
@@ -49,7 +39,8 @@ static void about_select(const tsr_source *source, tsr__text *out)
   }
 }
 
-static const tsr__records_ops select_ops = { "select", read_select, ids_below, about_select, NULL };
+static const tsr__records_ops select_ops = { "select", read_select, tsr__fields_ids, about_select,
+                                             NULL };
 
 /* What was selected so far: columns, and which of the source's each is. */
 typedef struct selection {
@@ -63,15 +54,8 @@ static tsr_status select_one(const tsr_source *source, char *word, selection *ta
 {
   char *as = strchr(word, '=');
   if (as) *as++ = 0;
-  int c = tsr__column_find(source->columns, source->column_count, word);
-  if (c < 0) {
-    const char *names[TSR_MAX_FIELDS];
-    for (int i = 0; i < source->column_count; i++) names[i] = source->columns[i].name;
-    int near = tsr__text_nearest(word, names, source->column_count);
-    return tsr__error_set(error, TSR_EARG, "no field '%.80s'%s%.80s%s", word,
-                          near >= 0 ? "; did you mean '" : "; tsr_source_text lists them",
-                          near >= 0 ? names[near] : "", near >= 0 ? "'?" : "");
-  }
+  int c = tsr__field_find(source, word, error);
+  if (c < 0) return error->status;
   if (taken->count == TSR_MAX_FIELDS)
     return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
   tsr__column column = source->columns[c];
@@ -91,7 +75,7 @@ static tsr_status select_one(const tsr_source *source, char *word, selection *ta
 static tsr_source *fields_of(tsr_source *source, const tsr__records_make *make,
                              const field_source *like)
 {
-  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), make);
+  tsr_source *made = tsr__records_in_order(tsr__records_scope(&source, 1), make);
   if (made->inert) return made;
   field_source *f = (field_source *)made;
   memcpy(f->from, like->from, sizeof f->from);
@@ -101,6 +85,17 @@ static tsr_source *fields_of(tsr_source *source, const tsr__records_make *make,
   f->seed = like->seed;
   f->made = like->made;
   f->row = like->row;
+  f->uses = like->uses;
+  f->own = like->own;
+  f->data = like->data;
+  made->files = source->files;
+  made->file_count = source->file_count;
+  for (int c = 0; source->fitted && c < make->column_count; c++) {
+    if (like->from[c] != source->fit_column) continue;
+    made->fitted = source->fitted;
+    made->fit = source->fit;
+    made->fit_column = c;
+  }
   return made;
 }
 
@@ -176,7 +171,9 @@ static tsr_status call_each(mapping *m, tsr__error *error)
     void *out[TSR_MAX_FIELDS];
     int64_t row = m->first + i, place = tsr__place_of(m->ask, row);
     for (int c = 0; c < below->column_count; c++)
-      in[c] = m->in[c].data + (size_t)(m->scratch[c] ? i : place) * m->in[c].stride;
+      in[c] = !m->in[c].data
+                  ? NULL
+                  : m->in[c].data + (size_t)(m->scratch[c] ? i : place) * m->in[c].stride;
     for (int c = f->made; c < f->source.column_count; c++)
       out[c - f->made] = tsr__cell_of(m->ask, c, row);
     tsr_record record = { .id = ids[i], .epoch = m->ask->epoch, .in = in, .out = out };
@@ -187,15 +184,16 @@ static tsr_status call_each(mapping *m, tsr__error *error)
       atomic_store_explicit(&where->record, record.id, memory_order_relaxed);
       atomic_store_explicit(&where->name, f->name, memory_order_release);
     }
-    tsr_status status = f->fn(&record, f->user);
+    tsr_status status = f->own ? f->own(f, &record, error) : f->fn(&record, f->user);
     if (where) atomic_store_explicit(&where->name, NULL, memory_order_relaxed);
-    if (status)
-      return tsr__error_set(error, status,
-                            "%s: record %lld of epoch %lld: the function returned "
-                            "%s (%s)",
-                            f->name, (long long)record.id, (long long)record.epoch,
-                            tsr_status_name(status), tsr_status_text(status));
-    if (m->ask->pipeline && tsr_pipeline_stopping(m->ask->pipeline))
+    if (status && !error->status)
+      tsr__error_set(error, status,
+                     "%s: record %lld of epoch %lld: the function returned "
+                     "%s (%s)",
+                     f->name, (long long)record.id, (long long)record.epoch,
+                     tsr_status_name(status), tsr_status_text(status));
+    if (status) return error->status;
+    if (tsr__records_stop(m->ask))
       return tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
   }
   return TSR_OK;
@@ -210,7 +208,7 @@ static void place_inputs(mapping *m, tsr__cell *own, int64_t rows)
   size_t used = 0;
   for (int c = 0; c < f->made; c++) m->in[f->from[c]] = m->ask->cells[c];
   for (int c = 0; c < below->column_count; c++) {
-    if (m->in[c].data) continue;
+    if (m->in[c].data || !(f->uses >> c & 1)) continue;
     m->in[c] = (tsr__cell){ m->room + used, below->columns[c].bytes };
     m->scratch[c] = true;
     used += below->columns[c].bytes * (size_t)rows;
@@ -219,7 +217,7 @@ static void place_inputs(mapping *m, tsr__cell *own, int64_t rows)
     if (!own[c].data) own[c] = (tsr__cell){ m->room + used, 0 };
 }
 
-static tsr_status read_map(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const field_source *f = (const field_source *)source;
   tsr__heap *heap = &source->node.scope->rt->heap;
@@ -231,7 +229,7 @@ static tsr_status read_map(const tsr_source *source, const tsr__ask_rows *ask, t
     wanted = wanted || cells[c].data;
     if (source->columns[c].bytes > widest) widest = source->columns[c].bytes;
   }
-  int64_t some = f->row ? SCRATCH / (int64_t)f->row : ask->count;
+  int64_t some = f->row ? TSR__ROOM / (int64_t)f->row : ask->count;
   some = some < 1 ? 1 : some > ask->count ? ask->count : some;
   size_t bytes = f->row * (size_t)some + widest + 1;
   char *room = tsr__new_raw(heap, bytes);
@@ -259,13 +257,33 @@ static void about_map(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "; %s, seed=%llu", f->name, (unsigned long long)f->seed);
 }
 
-static const tsr__records_ops map_ops = { "map", read_map, ids_below, about_map, NULL };
+static const tsr__records_ops map_ops = { "map", tsr__fields_read, tsr__fields_ids, about_map,
+                                          NULL };
 
 /* Those kept, then those made. */
+static int join_columns(const tsr_source *source, const tsr__column *own, int made,
+                        tsr__column *columns, field_source *like)
+{
+  int count = 0;
+  for (int c = 0; c < source->column_count; c++) {
+    like->row += source->columns[c].bytes;
+    if (tsr__column_find(own, made, source->columns[c].name) >= 0) continue;
+    like->from[count] = c;
+    columns[count++] = source->columns[c];
+    if (count + made > TSR_MAX_FIELDS) return 0;
+  }
+  like->made = count;
+  for (int i = 0; i < made; i++) {
+    like->from[count] = -1;
+    columns[count++] = own[i];
+  }
+  return count;
+}
+
 static int map_columns(const tsr_source *source, const tsr_map_args *args, tsr__column *columns,
                        field_source *like, tsr__error *error)
 {
-  int made = 0, count = 0;
+  int made = 0;
   tsr__column own[TSR_MAX_FIELDS];
   for (; made < TSR_MAX_FIELDS && args->fields[made].name && !error->status; made++) {
     own[made] = (tsr__column){ .name = args->fields[made].name,
@@ -276,20 +294,33 @@ static int map_columns(const tsr_source *source, const tsr_map_args *args, tsr__
   }
   if (!made) tsr__error_set(error, TSR_EARG, "no .fields; say what the function makes");
   if (error->status) return 0;
-  for (int c = 0; c < source->column_count; c++) {
-    like->row += source->columns[c].bytes;
-    if (tsr__column_find(own, made, source->columns[c].name) >= 0) continue;
-    like->from[count] = c;
-    columns[count++] = source->columns[c];
-  }
-  like->made = count;
-  if (count + made > TSR_MAX_FIELDS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS), 0;
-  for (int i = 0; i < made; i++) {
-    like->from[count] = -1;
-    columns[count++] = own[i];
-  }
+  int count = join_columns(source, own, made, columns, like);
+  if (!count) tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
   return count;
+}
+
+tsr_source *tsr__fields_new(tsr_source *source, const tsr__fields_make *own, tsr__error *error)
+{
+  tsr_scope *scope = source->node.scope;
+  tsr__column columns[TSR_MAX_FIELDS], made[TSR_MAX_FIELDS];
+  field_source like = { .name = own->ops->kind, .uses = own->uses, .own = own->own };
+  for (int i = 0; i < own->count && !error->status; i++) {
+    made[i] = own->columns[i];
+    tsr__column_check(&made[i], error);
+  }
+  int count = error->status ? 0 : join_columns(source, made, own->count, columns, &like);
+  if (!error->status && !count)
+    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+  void *data = error->status ? NULL : tsr__arena_new(&scope->arena, own->data_size);
+  if (data) memcpy(data, own->data, own->data_size);
+  else if (!error->status)
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the description of a source");
+  if (error->status) return tsr__records_refused(scope, own->site, own->call, error);
+  like.data = data;
+  tsr__records_make make = {
+    own->call, own->site, own->ops, sizeof(field_source), source->count, columns, count, &source, 1
+  };
+  return fields_of(source, &make, &like);
 }
 
 tsr_source *tsr_source_map_with(const tsr_map_args *given, const char *site)
@@ -303,7 +334,7 @@ tsr_source *tsr_source_map_with(const tsr_map_args *given, const char *site)
                                 NULL, NULL);
   tsr_source *source = given->source;
   tsr_scope *scope = source->node.scope;
-  field_source like = { .fn = given->fn, .user = given->user };
+  field_source like = { .fn = given->fn, .user = given->user, .uses = tsr__all_columns };
   int count = 0;
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
     if (!args.fn) tsr__error_set(&error, TSR_EARG, "the function is NULL; give one");
@@ -316,5 +347,8 @@ tsr_source *tsr_source_map_with(const tsr_map_args *given, const char *site)
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = { call,  site,    &map_ops, sizeof(field_source), source->count, columns,
                              count, &source, 1 };
-  return fields_of(source, &make, &like);
+  tsr_source *made = fields_of(source, &make, &like);
+  if (!made->inert) made->drawn = made->drawn || args.seed;
+  if (!made->inert && args.blocking) made->blocking = true;
+  return made;
 }

@@ -8,23 +8,18 @@
  * its weight, by one table that is made once. Inside a period the source whose share is most
  * overdue comes next (ties: the first one), which keeps every prefix within one record of the exact
  * shares. */
-#include "pipeline/records.h"
+#include "pipeline/stage_many.h"
+
+#include "pipeline/stage.h"
 
 enum { MOST_WEIGHT = 65536, MOST_TOTAL = 1 << 20 };
 
-typedef struct many_source {
-  tsr_source source;
-  int64_t *start;  /* concat: [children + 1]; zip: the first column of each */
-  int64_t *base;   /* what is added to ids, by child */
-  int64_t *weight; /* mix: by child */
-  int64_t total;
-  uint16_t *turn; /* mix: by position in the period, whose turn it is */
-  int32_t *rank;  /* and how often that one came before in it */
-} many_source;
+typedef tsr__many many_source;
 
 /* The child of a position, and the position there. */
 static int find_child(const many_source *m, int64_t at, int64_t *inside)
 {
+  if (m->find) return m->find(m, at, inside);
   if (m->turn) {
     int64_t period = at / m->total, slot = at - period * m->total;
     *inside = period * m->weight[m->turn[slot]] + m->rank[slot];
@@ -41,7 +36,7 @@ static int find_child(const many_source *m, int64_t at, int64_t *inside)
 }
 
 /* One question to each child that has some of the records. */
-static tsr_status read_parts(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+tsr_status tsr__many_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const many_source *m = (const many_source *)source;
   int64_t inside[TSR__BLOCK], at[TSR__BLOCK], place[TSR__BLOCK];
@@ -69,8 +64,8 @@ static tsr_status read_parts(const tsr_source *source, const tsr__ask_rows *ask,
 
 /* Ids count through the leaves, so that no two records share one; children of one leaf have its
  * ids. */
-static void ids_parts(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
-                      int64_t *to)
+void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                   int64_t *to)
 {
   const many_source *m = (const many_source *)source;
   for (int64_t i = 0; i < count; i++) {
@@ -86,15 +81,15 @@ static void about_concat(const tsr_source *source, tsr__text *out)
   (void)source, (void)out;
 }
 
-static tsr_source *refused_many(tsr_source *const *sources, int count, const char *call,
-                                const tsr__error *error, const char *site)
+tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char *call,
+                              const tsr__error *error, const char *site)
 {
   tsr_scope *scope = sources && count > 0 && sources[0] ? sources[0]->node.scope : NULL;
   return tsr__records_refused(scope, site, call, error);
 }
 
 /* False: one of them is inert, which its scope has told. */
-static bool check_many(tsr_source *const *sources, int count, tsr__error *error)
+bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error)
 {
   if (!sources || count < 1 || count > 4096)
     return tsr__error_set(error, TSR_EARG, "%d sources, expected 1 to 4096", count), true;
@@ -118,7 +113,7 @@ static void number_leaves(many_source *m, tsr_source *const *sources)
   m->source.leaf = leaf;
 }
 
-static many_source *many_of(tsr_source *const *sources, const tsr__records_make *make)
+many_source *tsr__many_of(tsr_source *const *sources, const tsr__records_make *make)
 {
   tsr_scope *scope = tsr__records_scope(sources, make->child_count);
   many_source *m = (many_source *)tsr__records_new(scope, make);
@@ -137,9 +132,10 @@ static many_source *many_of(tsr_source *const *sources, const tsr__records_make 
 
 /* ---- one after the other --------------------------------------------------------------------- */
 
-static const tsr__records_ops concat_ops = { "concat", read_parts, ids_parts, about_concat, NULL };
+static const tsr__records_ops concat_ops = { "concat", tsr__many_read, tsr__many_ids, about_concat,
+                                             NULL };
 
-static int64_t count_all(tsr_source *const *sources, int count, tsr__error *error)
+int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error)
 {
   int64_t all = 0;
   for (int i = 0; i < count && !error->status; i++) {
@@ -151,13 +147,37 @@ static int64_t count_all(tsr_source *const *sources, int count, tsr__error *erro
   return all;
 }
 
+/* Where the files of all sources begin; a source without files is one. */
+static tsr_source *concat_files(many_source *m, const char *site)
+{
+  tsr__error error = { 0 };
+  int64_t files = 0, *start;
+  for (int i = 0; i < m->source.child_count; i++)
+    files += m->source.children[i]->files ? m->source.children[i]->file_count : 1;
+  start = tsr__arena_new(&m->source.node.scope->arena, ((size_t)files + 1) * sizeof *start);
+  if (!start) {
+    tsr__error_set(&error, TSR_ENOMEM, "no memory for the places of %lld files", (long long)files);
+    return tsr__records_refused(m->source.node.scope, site, "tsr_source_concat", &error);
+  }
+  m->source.files = start;
+  m->source.file_count = files;
+  for (int i = 0; i < m->source.child_count; i++) {
+    const tsr_source *child = m->source.children[i];
+    for (int64_t f = 0; f < (child->files ? child->file_count : 1); f++)
+      *start++ = m->start[i] + (child->files ? child->files[f] : 0);
+  }
+  *start = m->source.count;
+  return &m->source;
+}
+
 tsr_source *tsr_source_concat_at(tsr_source *const *sources, int count, const char *site)
 {
   const char *call = "tsr_source_concat";
   tsr__error error = { 0 };
-  if (!check_many(sources, count, &error)) return refused_many(sources, count, call, NULL, site);
-  int64_t all = error.status ? 0 : count_all(sources, count, &error);
-  if (error.status) return refused_many(sources, count, call, &error, site);
+  if (!tsr__many_check(sources, count, &error))
+    return tsr__many_refused(sources, count, call, NULL, site);
+  int64_t all = error.status ? 0 : tsr__many_count(sources, count, &error);
+  if (error.status) return tsr__many_refused(sources, count, call, &error, site);
   tsr__records_make make = { call,
                              site,
                              &concat_ops,
@@ -167,10 +187,10 @@ tsr_source *tsr_source_concat_at(tsr_source *const *sources, int count, const ch
                              sources[0]->column_count,
                              sources,
                              count };
-  many_source *m = many_of(sources, &make);
+  many_source *m = tsr__many_of(sources, &make);
   for (int i = 0; !m->source.inert && i < count; i++)
     m->start[i + 1] = m->start[i] + sources[i]->count;
-  return &m->source;
+  return m->source.inert ? &m->source : concat_files(m, site);
 }
 
 /* ---- side by side ---------------------------------------------------------------------------- */
@@ -221,18 +241,70 @@ tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char 
   const char *call = "tsr_source_zip";
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
-  if (!check_many(sources, count, &error)) return refused_many(sources, count, call, NULL, site);
+  if (!tsr__many_check(sources, count, &error))
+    return tsr__many_refused(sources, count, call, NULL, site);
   int n = error.status ? 0 : zip_columns(sources, count, columns, &error);
-  if (error.status) return refused_many(sources, count, call, &error, site);
+  if (error.status) return tsr__many_refused(sources, count, call, &error, site);
   int64_t least = sources[0]->count;
   for (int i = 1; i < count; i++)
     if (sources[i]->count < least) least = sources[i]->count;
   tsr__records_make make = { call, site,    &zip_ops, sizeof(many_source), least, columns,
                              n,    sources, count };
-  many_source *m = many_of(sources, &make);
-  for (int i = 0; !m->source.inert && i < count; i++)
+  many_source *m = tsr__many_of(sources, &make);
+  for (int i = 0; !m->source.inert && i < count; i++) {
     m->start[i + 1] = m->start[i] + sources[i]->column_count;
+    if (!sources[i]->fitted) continue;
+    m->source.fitted = sources[i]->fitted;
+    m->source.fit = sources[i]->fit;
+    m->source.fit_column = (int)m->start[i] + sources[i]->fit_column;
+  }
   return &m->source;
+}
+
+/* Whether position after position two sources have the same records; of very long ones the first
+ * and the last are compared. */
+static tsr_status same_records(const tsr_source *a, const tsr_source *b, tsr__error *error)
+{
+  const int64_t most = 1 << 20;
+  for (int64_t epoch = 0; epoch < 2; epoch++)
+    for (int64_t first = 0, n; first < a->count; first += n) {
+      int64_t at[TSR__BLOCK] = { 0 }, x[TSR__BLOCK], y[TSR__BLOCK];
+      if (first == most && a->count > 2 * most) first = a->count - most;
+      n = a->count - first < TSR__BLOCK ? a->count - first : TSR__BLOCK;
+      for (int64_t i = 0; i < n; i++) at[i] = first + i;
+      tsr__records_ids(a, epoch, at, n, x);
+      tsr__records_ids(b, epoch, at, n, y);
+      for (int64_t i = 0; i < n; i++)
+        if (x[i] != y[i])
+          return tsr__error_set(error, TSR_EARG,
+                                "position %lld of epoch %lld is record %lld of one branch and %lld "
+                                "of another; branches are of one order",
+                                (long long)at[i], (long long)epoch, (long long)x[i],
+                                (long long)y[i]);
+    }
+  return TSR_OK;
+}
+
+tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site)
+{
+  const char *call = "tsr_source_merge";
+  tsr__error error = { 0 };
+  if (!tsr__many_check(sources, count, &error))
+    return tsr__many_refused(sources, count, call, NULL, site);
+  for (int i = 1; i < count && !error.status; i++) {
+    if (sources[i]->count != sources[0]->count)
+      tsr__error_set(&error, TSR_ESHAPE, "branches of %lld and of %lld records; all have as many",
+                     (long long)sources[0]->count, (long long)sources[i]->count);
+    else if (!sources[i]->leaf || sources[i]->leaf != sources[0]->leaf)
+      tsr__error_set(
+          &error, TSR_EARG,
+          "branch %d is of other records than the first; tsr_source_zip puts any side by "
+          "side",
+          i);
+    else same_records(sources[0], sources[i], &error);
+  }
+  if (!error.status) return tsr_source_zip_at(sources, count, site);
+  return tsr__many_refused(sources, count, call, &error, site);
 }
 
 /* ---- mixed ----------------------------------------------------------------------------------- */
@@ -244,7 +316,7 @@ static void about_mix(const tsr_source *source, tsr__text *out)
     tsr__text_add(out, "%s%lld", i ? ":" : "", (long long)m->weight[i]);
 }
 
-static const tsr__records_ops mix_ops = { "mix", read_parts, ids_parts, about_mix, NULL };
+static const tsr__records_ops mix_ops = { "mix", tsr__many_read, tsr__many_ids, about_mix, NULL };
 
 /* Whose turn it is at each position of a period, as the quota method of Balinski and Young (1975)
  * deals seats: of those that are not ahead of their share, (n + 1) * w / W, the one comes next that
@@ -307,7 +379,8 @@ tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *
   int64_t total = 0;
   if (!parts || count < 1 || count > 64) return tsr__records_refused(NULL, site, call, NULL);
   for (int i = 0; i < count; i++) sources[i] = parts[i].source;
-  if (!check_many(sources, count, &error)) return refused_many(sources, count, call, NULL, site);
+  if (!tsr__many_check(sources, count, &error))
+    return tsr__many_refused(sources, count, call, NULL, site);
   for (int i = 0; i < count && !error.status; i++) {
     if (parts[i].weight < 1 || parts[i].weight > MOST_WEIGHT)
       tsr__error_set(&error, TSR_EARG, "a weight of %lld, expected 1 to %d",
@@ -317,13 +390,13 @@ tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *
   if (total > MOST_TOTAL)
     tsr__error_set(&error, TSR_EARG, "weights of %lld in all, expected %d at most",
                    (long long)total, MOST_TOTAL);
-  if (!error.status) count_all(sources, count, &error);
-  if (error.status) return refused_many(sources, count, call, &error, site);
+  if (!error.status) tsr__many_count(sources, count, &error);
+  if (error.status) return tsr__many_refused(sources, count, call, &error, site);
   tsr__records_make make = {
     call,    site, &mix_ops, sizeof(many_source), 0, sources[0]->columns, sources[0]->column_count,
     sources, count
   };
-  many_source *m = many_of(sources, &make);
+  many_source *m = tsr__many_of(sources, &make);
   if (m->source.inert) return &m->source;
   m->total = total;
   if (!make_mix(m, parts, &error)) return &m->source;

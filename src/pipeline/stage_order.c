@@ -4,7 +4,8 @@
  * source below it, for which the same cells are filled. So orders cost a few instructions a record,
  * hold no records, and can begin anywhere. */
 #include "pipeline/permute.h"
-#include "pipeline/records.h"
+#include "pipeline/stage.h"
+#include "pipeline/stage_files.h"
 
 typedef struct order_source order_source;
 
@@ -114,9 +115,15 @@ tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *s
   if (!tsr__take_opts("tsr_source_shuffle", given, &args, sizeof args, &error) && args.window < 0)
     tsr__error_set(&error, TSR_EARG, "a window of %lld records, expected 1 or more, or 0 for all",
                    (long long)args.window);
+  if (!error.status && args.files && !args.window)
+    tsr__error_set(&error, TSR_EARG,
+                   ".files without .window, which would shuffle all; say one: 1 leaves the records "
+                   "of a file in order");
   if (error.status)
     return tsr__records_refused(source->node.scope, site, "tsr_source_shuffle", &error);
-  bool all = !args.window || args.window >= source->count;
+  if (args.files) source = tsr__files_shuffled(source, args.seed, site);
+  if (args.files && (source->inert || args.window == 1)) return source;
+  bool all = !args.window || (args.window >= source->count && !args.files);
   order_source like = { .source.count = source->count,
                         .turn = all ? turn_all : turn_windows,
                         .seed = args.seed,
@@ -171,24 +178,18 @@ tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char 
   return order_of(source, call, &slice_ops, &like, site);
 }
 
-static tsr_source *refuse_order(tsr_source *source, const char *call, const tsr__error *error,
-                                const char *site)
-{
-  return tsr__records_refused(source ? source->node.scope : NULL, site, call, error);
-}
-
 tsr_source *tsr_source_split_with(const tsr_split_args *given, const char *site)
 {
   const char *call = "tsr_source_split";
   tsr_split_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   tsr_source *source = given ? given->source : NULL;
-  if (!tsr__records_usable(source)) return refuse_order(source, call, NULL, site);
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
       (args.parts < 1 || args.part < 0 || args.part >= args.parts))
     tsr__error_set(&error, TSR_EARG, "part %lld of %lld, expected 0 to one less than the parts",
                    (long long)args.part, (long long)args.parts);
-  if (error.status) return refuse_order(source, call, &error, site);
+  if (error.status) return tsr__stage_refused(source, call, &error, site);
   int64_t each = source->count / args.parts, more = args.drop ? 0 : source->count % args.parts;
   int64_t count = each + (args.part < more), start = args.part;
   if (!args.strided) start = args.part * each + (args.part < more ? args.part : more);
@@ -220,63 +221,34 @@ static void about_filter(const tsr_source *source, tsr__text *out)
 static void release_filter(tsr_source *source)
 {
   order_source *order = (order_source *)source;
-  tsr__del(&source->node.scope->rt->heap, order->list, (size_t)order->stop * sizeof *order->list);
+  tsr__numbers_free(&source->node.scope->rt->heap, order->list, order->stop);
 }
 
 static const tsr__records_ops filter_ops = { "filter", read_order, ids_order, about_filter,
                                              release_filter };
 
-/* A scan of a source: a block of its records at a time. */
-typedef struct scan {
-  tsr_source *source;
+/* The records that stay, so far. */
+typedef struct keeping {
   const tsr_filter_args *args;
-  char *room; /* of `rows` records, field after field */
-  int64_t rows, kept;
-  int64_t *list;
-} scan;
+  int64_t *list, kept;
+} keeping;
 
-static tsr_status scan_block(scan *s, int64_t first, int64_t count, tsr__error *error)
+static tsr_status keep_some(void *user, const tsr__room *room, int64_t first, int64_t count,
+                            tsr__error *error)
 {
-  tsr_source *source = s->source;
-  tsr__cell cells[TSR_MAX_FIELDS];
-  int64_t at[TSR__BLOCK], ids[TSR__BLOCK];
+  keeping *k = user;
+  const tsr_source *source = k->args->source;
+  int64_t ids[TSR__BLOCK];
   const void *in[TSR_MAX_FIELDS];
-  char *room = s->room;
-  for (int c = 0; c < source->column_count; c++) {
-    cells[c] = (tsr__cell){ room, source->columns[c].bytes };
-    room += (size_t)s->rows * source->columns[c].bytes;
-  }
-  for (int64_t i = 0; i < count; i++) at[i] = first + i;
-  tsr__ask_rows ask = { .at = at, .count = count, .cells = cells };
-  if (tsr__records_read(source, &ask, error)) return error->status;
-  tsr__records_ids(source, 0, at, count, ids);
+  (void)error;
+  tsr__scan_ids(source, first, count, ids);
   for (int64_t i = 0; i < count; i++) {
     tsr_record record = { .id = ids[i], .in = in };
     for (int c = 0; c < source->column_count; c++)
-      in[c] = cells[c].data + (size_t)i * cells[c].stride;
-    if (s->args->fn(&record, s->args->user)) s->list[s->kept++] = first + i;
+      in[c] = room->cells[c].data + (size_t)i * room->cells[c].stride;
+    if (k->args->fn(&record, k->args->user)) k->list[k->kept++] = first + i;
   }
   return TSR_OK;
-}
-
-/* Asks of every record, in order, on the calling thread; the progress callback may cancel. */
-static tsr_status scan_all(scan *s, tsr_runtime *rt, tsr__error *error)
-{
-  tsr__progress progress = { .rt = rt, .what = "filter", .total = s->source->count };
-  size_t row = 1;
-  for (int c = 0; c < s->source->column_count; c++) row += s->source->columns[c].bytes;
-  s->rows = (1 << 20) / (int64_t)row;
-  s->rows = s->rows < 1 ? 1 : s->rows > TSR__BLOCK ? TSR__BLOCK : s->rows;
-  size_t bytes = row * (size_t)s->rows;
-  s->room = tsr__new_raw(&rt->heap, bytes);
-  if (!s->room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", bytes);
-  for (int64_t at = 0, n; at < s->source->count && !error->status; at += n) {
-    n = s->source->count - at < s->rows ? s->source->count - at : s->rows;
-    scan_block(s, at, n, error);
-    if (tsr__progress_stops(&progress, 0)) tsr__cancelled(error, "tsr_source_filter");
-  }
-  tsr__del(&rt->heap, s->room, bytes);
-  return error->status;
 }
 
 tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *site)
@@ -285,7 +257,7 @@ tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *sit
   tsr_filter_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   tsr_source *source = given ? given->source : NULL;
-  if (!tsr__records_usable(source)) return refuse_order(source, call, NULL, site);
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
     if (!args.fn) tsr__error_set(&error, TSR_EARG, "the function is NULL; give one");
     else if (source->by_epoch)
@@ -293,17 +265,16 @@ tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *sit
                      "the source is shuffled, so that each epoch would leave other "
                      "records; filter it before");
   }
-  if (error.status) return refuse_order(source, call, &error, site);
-  tsr_runtime *rt = source->node.scope->rt;
-  size_t bytes = (size_t)source->count * sizeof(int64_t);
-  scan s = { .source = source, .args = &args, .list = tsr__new_raw(&rt->heap, bytes) };
-  if (!s.list && bytes) tsr__error_set(&error, TSR_ENOMEM, "no memory for %zu bytes", bytes);
-  else scan_all(&s, rt, &error);
-  order_source like = { .source.count = s.kept, .turn = turn_list };
-  tsr_source *made = error.status ? refuse_order(source, call, &error, site)
+  if (error.status) return tsr__stage_refused(source, call, &error, site);
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  keeping k = { .args = &args, .list = tsr__numbers_new(heap, source->count, &error) };
+  tsr__scan scan = { source, tsr__all_columns, call, "filter", keep_some, &k };
+  if (!error.status) tsr__scan_all(&scan, &error);
+  order_source like = { .source.count = k.kept, .turn = turn_list };
+  tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : order_of(source, call, &filter_ops, &like, site);
-  if (made->inert) tsr__del(&rt->heap, s.list, bytes);
-  else ((order_source *)made)->list = s.list, ((order_source *)made)->stop = source->count;
+  if (made->inert) tsr__numbers_free(heap, k.list, source->count);
+  else ((order_source *)made)->list = k.list, ((order_source *)made)->stop = source->count;
   return made;
 }
 

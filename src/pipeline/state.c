@@ -1,15 +1,16 @@
 /* Where a pipeline is, as bytes that another one begins with.
  *
- *   "TSRPIPE1" | hash of what follows (8) | epoch (8) | batch in it (8) | order (8) |
- *   length (4) | text of the source and of what decides its batches
+ *   "TSRPIPE2" | hash of what follows (8) | epoch (8) | batch in it (8) | order (8) |
+ *   records seen (8) | bad ones of them (8) | length (4) | text of the source and of what decides
+ *   its batches
  *
  * Numbers are little-endian. The order of records is arithmetic, so that place is all there is to
  * keep: what was filled ahead is filled again. The text is the fingerprint: one that differs is
  * another pipeline, and the first stage where they differ is what the error shows. */
 #include "pipeline/pipeline_room.h"
 
-enum { MAGIC = 8, HEAD = MAGIC + 4 * 8 + 4 };
-static const char magic[] = "TSRPIPE1";
+enum { MAGIC = 8, HEAD = MAGIC + 6 * 8 + 4 };
+static const char magic[] = "TSRPIPE2";
 
 static void put_number(unsigned char *to, uint64_t number, int bytes)
 {
@@ -23,12 +24,17 @@ static uint64_t get_number(const unsigned char *from, int bytes)
   return number;
 }
 
-/* What decides which records a batch has; threads, prefetch and places do not. */
-static void fingerprint(const tsr_pipeline *p, tsr__text *out)
+void tsr__fingerprint(const tsr_pipeline *p, tsr__text *out, bool place)
 {
-  static const char *const names[] = { "short", "drop", "pad", "wrap" };
+  /* Padded ones have the records of short ones: a state goes on with either. */
+  static const char *const names[] = { "all", "drop", "all", "wrap" };
+  static const char *const bad[] = { "", ", bad skipped", ", bad substituted", ", bad masked" };
   tsr__records_about(p->source, out);
-  tsr__text_add(out, " > batch(%lld, %s)", (long long)p->args.batch_size, names[p->args.remainder]);
+  tsr__text_add(out, " > batch(%lld, %s%s)", (long long)p->args.batch_size,
+                names[p->args.remainder], bad[p->args.bad]);
+  if (place)
+    tsr__text_add(out, " > epochs(%lld) > from(batch %lld)", (long long)p->args.epochs,
+                  (long long)p->delivered);
 }
 
 tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *needed)
@@ -36,7 +42,7 @@ tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *ne
   if (!p || p->inert) return TSR_EARG;
   tsr__text text;
   tsr__text_init(&text, &p->node.scope->rt->heap);
-  fingerprint(p, &text);
+  tsr__fingerprint(p, &text, false);
   size_t length = text.length, size = HEAD + length;
   tsr_status status = text.failed ? TSR_ENOMEM : TSR_OK;
   if (!status && needed) *needed = size;
@@ -44,11 +50,15 @@ tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *ne
   if (!status && out) {
     unsigned char *to = out;
     int64_t each = p->batches ? p->batches : 1;
+    int64_t epoch = p->stream ? p->stream_epoch : p->delivered / each;
+    int64_t index = p->stream ? p->stream_index : p->delivered % each;
     memcpy(to, magic, MAGIC);
-    put_number(to + 16, (uint64_t)(p->delivered / each), 8);
-    put_number(to + 24, (uint64_t)(p->delivered % each), 8);
+    put_number(to + 16, (uint64_t)epoch, 8);
+    put_number(to + 24, (uint64_t)index, 8);
     put_number(to + 32, p->order, 8);
-    put_number(to + 40, length, 4);
+    put_number(to + 40, p->book ? (uint64_t)p->book->seen : 0, 8);
+    put_number(to + 48, p->book ? (uint64_t)p->book->bad : 0, 8);
+    put_number(to + 56, length, 4);
     memcpy(to + HEAD, tsr__text_get(&text), length);
     put_number(to + 8, tsr__hash(to + 16, size - 16, 0), 8);
   }
@@ -65,22 +75,29 @@ static int stage_length(const char *at)
   return end ? (int)(end - at) : (int)strlen(at);
 }
 
-/* The first stage where two texts differ. */
+void tsr__stages_differ(const char *one, const char *other, tsr__stage_pair *out)
+{
+  const char *at[2] = { one, other };
+  for (out->stage = 1;; out->stage++) {
+    int length[2] = { stage_length(at[0]), stage_length(at[1]) };
+    bool same = length[0] == length[1] && !memcmp(at[0], at[1], (size_t)length[0]);
+    for (int i = 0; i < 2; i++) {
+      out->text[i] = at[i];
+      out->length[i] = length[i] > 300 ? 300 : length[i];
+    }
+    if (!same || !at[0][length[0]] || !at[1][length[1]]) return;
+    for (int i = 0; i < 2; i++) at[i] += length[i] + 3;
+  }
+}
+
 static tsr_status tell_difference(const char *saved, const char *now, tsr__error *error)
 {
-  int stage = 1;
-  for (;;) {
-    int a = stage_length(saved), b = stage_length(now);
-    bool same = a == b && !memcmp(saved, now, (size_t)a);
-    if (!same || !saved[a] || !now[b])
-      return tsr__error_set(error, TSR_ESTATE,
-                            "the state is of another pipeline: stage %d was '%.*s' and is '%.*s'; "
-                            "open the pipeline as it was when it was saved",
-                            stage, a > 300 ? 300 : a, saved, b > 300 ? 300 : b, now);
-    saved += a + 3;
-    now += b + 3;
-    stage++;
-  }
+  tsr__stage_pair pair;
+  tsr__stages_differ(saved, now, &pair);
+  return tsr__error_set(error, TSR_ESTATE,
+                        "the state is of another pipeline: stage %d was '%.*s' and is '%.*s'; "
+                        "open the pipeline as it was when it was saved",
+                        pair.stage, pair.length[0], pair.text[0], pair.length[1], pair.text[1]);
 }
 
 static tsr_status check_text(const tsr_pipeline *p, const char *saved, size_t length,
@@ -89,7 +106,7 @@ static tsr_status check_text(const tsr_pipeline *p, const char *saved, size_t le
   tsr__text now, own;
   tsr__text_init(&now, &p->node.scope->rt->heap);
   tsr__text_init(&own, &p->node.scope->rt->heap);
-  fingerprint(p, &now);
+  tsr__fingerprint(p, &now, false);
   tsr__text_put(&own, saved, length);
   if (now.failed || own.failed) tsr__error_set(error, TSR_ENOMEM, "no memory for a state");
   else if (now.length != length || memcmp(tsr__text_get(&now), saved, length) != 0)
@@ -99,23 +116,42 @@ static tsr_status check_text(const tsr_pipeline *p, const char *saved, size_t le
   return error->status;
 }
 
-tsr_status tsr__state_load(tsr_pipeline *p, const void *state, size_t size, tsr__error *error)
+/* To a batch of an epoch. A stream begins that epoch again, and what was delivered of it is read
+ * and dropped. */
+static tsr_status go_to(tsr_pipeline *p, uint64_t epoch, uint64_t index, tsr__error *error)
 {
-  const unsigned char *from = state;
-  if (size < HEAD || memcmp(from, magic, MAGIC) != 0)
-    return tsr__error_set(error, TSR_EPARSE, "%zu bytes that are no state of a pipeline", size);
-  size_t length = (size_t)get_number(from + 40, 4);
-  if (length != size - HEAD || get_number(from + 8, 8) != tsr__hash(from + 16, size - 16, 0))
-    return tsr__error_set(error, TSR_EPARSE,
-                          "the state is damaged: its %zu bytes do not hash to what it says", size);
-  if (check_text(p, (const char *)from + HEAD, length, error)) return error->status;
-  uint64_t epoch = get_number(from + 16, 8), index = get_number(from + 24, 8);
+  if (p->stream) {
+    if (epoch > INT64_MAX / 2 || index > (uint64_t)(INT64_MAX / p->args.batch_size))
+      return tsr__error_set(error, TSR_EPARSE, "the state is of no stream");
+    p->stream_epoch = (int64_t)epoch;
+    p->stream_index = (int64_t)index;
+    p->stream_skip = (int64_t)index * p->args.batch_size;
+    return TSR_OK;
+  }
   uint64_t each = (uint64_t)(p->batches ? p->batches : 1);
   /* A state of more epochs than are asked for now is at the end. */
   bool past = index >= each || epoch >= (uint64_t)INT64_MAX / each ||
               epoch * each + index > (uint64_t)p->total;
   p->delivered = past ? p->total : (int64_t)(epoch * each + index);
   p->opened = p->from = p->delivered;
+  return TSR_OK;
+}
+
+tsr_status tsr__state_load(tsr_pipeline *p, const void *state, size_t size, tsr__error *error)
+{
+  const unsigned char *from = state;
+  if (size < HEAD || memcmp(from, magic, MAGIC) != 0)
+    return tsr__error_set(error, TSR_EPARSE, "%zu bytes that are no state of a pipeline", size);
+  size_t length = (size_t)get_number(from + 56, 4);
+  if (length != size - HEAD || get_number(from + 8, 8) != tsr__hash(from + 16, size - 16, 0))
+    return tsr__error_set(error, TSR_EPARSE,
+                          "the state is damaged: its %zu bytes do not hash to what it says", size);
+  if (check_text(p, (const char *)from + HEAD, length, error)) return error->status;
+  if (go_to(p, get_number(from + 16, 8), get_number(from + 24, 8), error)) return error->status;
   p->order = get_number(from + 32, 8);
+  if (p->book) {
+    p->book->seen = (int64_t)(get_number(from + 40, 8) & INT64_MAX);
+    p->book->bad = (int64_t)(get_number(from + 48, 8) & INT64_MAX);
+  }
   return TSR_OK;
 }

@@ -8,6 +8,7 @@
  * Invariant: a slice lies in one shard of each field, so its rows are `stride` apart there. */
 #include <stdlib.h>
 
+#include "base/events.h"
 #include "pipeline/pipeline_room.h"
 
 enum { SLICE = 1 << 18 }; /* bytes of a slice: enough to be worth a claim */
@@ -55,7 +56,8 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
     return tsr__error_set(error, cause.status, "field %.80s: %s", column->name, cause.text);
   placing->on = tsr__sharding_canon(on);
   placing->positions = tsr__positions(&placing->on);
-  placing->direct = column->dtype != TSR_BOOL;
+  if (column->bytes > p->widest) p->widest = column->bytes;
+  placing->direct = column->dtype != TSR_BOOL && (!p->source->fitted || c != p->source->fit_column);
   for (int d = 1; d < shape.rank; d++)
     if (tsr__dim_parts(&placing->on, d) > 1) placing->direct = false;
   if (placing->positions > p->most_positions) p->most_positions = placing->positions;
@@ -74,8 +76,9 @@ tsr_status tsr__place_columns(tsr_pipeline *p, const tsr_pipeline_args *args, ts
                             args->fields[i].name);
   for (int c = 0; c < source->column_count && !error->status; c++) place_column(p, args, c, error);
   p->mask_on = rows_of(&args->on);
-  if (!error->status) p->mask_on = tsr__sharding_canon(&p->mask_on);
-  return error->status;
+  if (error->status) return error->status;
+  p->mask_on = tsr__sharding_canon(&p->mask_on);
+  return TSR_OK;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */
@@ -96,11 +99,15 @@ static int sort_once(int64_t *at, int count)
   return kept;
 }
 
-static int64_t rows_of_slice(const tsr_source *source)
+/* Where functions wait, all threads are to wait side by side. */
+static int64_t rows_of_slice(const tsr_pipeline *p)
 {
+  const tsr_source *source = p->source;
   size_t bytes = 1;
   for (int c = 0; c < source->column_count; c++) bytes += source->columns[c].bytes;
   int64_t rows = SLICE / (int64_t)bytes;
+  int64_t share = p->args.batch_size / (p->args.threads ? p->args.threads : 1);
+  if (source->blocking && rows > share) rows = share;
   return rows < 1 ? 1 : rows;
 }
 
@@ -108,7 +115,7 @@ static int64_t rows_of_slice(const tsr_source *source)
 static bool cut_tray(tsr_pipeline *p, tsr__tray *tray)
 {
   const tsr_source *source = p->source;
-  int64_t most = rows_of_slice(source), rows = tray->rows;
+  int64_t most = rows_of_slice(p), rows = tray->rows;
   size_t borders = (size_t)(source->column_count * p->most_positions) + 2;
   size_t need = 2 * borders + (size_t)(rows / most) + 2;
   int count = 0;
@@ -139,11 +146,28 @@ static tsr__lot *lots_of(const tsr_pipeline *p, const tsr__tray *tray, int c)
   return tray->lots + (size_t)c * (size_t)p->most_positions;
 }
 
+/* A field that is ordered by length is as long as this batch needs. */
+static tsr_shape tray_shape(const tsr_pipeline *p, const tsr__tray *tray, int c)
+{
+  const tsr_source *source = p->source;
+  tsr_shape shape = batch_shape(&source->columns[c], tray->rows);
+  if (!source->fitted || c != source->fit_column) return shape;
+  int64_t left = source->count - tray->first, rows = tray->meant;
+  int64_t some = rows < left ? rows : left; /* the others are the first ones, wrapped */
+  shape.dims[1] = source->fit(source->fitted, tray->epoch, tray->first, some);
+  for (int64_t more = rows - some; more > 0; more -= source->count) {
+    some = more < source->count ? more : source->count;
+    int64_t wrapped = source->fit(source->fitted, tray->epoch, 0, some);
+    if (wrapped > shape.dims[1]) shape.dims[1] = wrapped;
+  }
+  return shape;
+}
+
 static tsr_status prepare_column(tsr_pipeline *p, tsr__tray *tray, int c)
 {
   tsr_runtime *rt = p->node.scope->rt;
   const tsr__placing *placing = &p->placing[c];
-  tsr_shape shape = batch_shape(&p->source->columns[c], tray->rows);
+  tsr_shape shape = tray_shape(p, tray, c);
   tsr__layout layout = { p->source->columns[c].dtype, &shape, &placing->on, NULL };
   tsr__value *value = tray->values[c] = tsr__value_new(rt, &layout, &tray->error);
   if (!value) return tray->error.status;
@@ -162,17 +186,15 @@ static tsr_status prepare_column(tsr_pipeline *p, tsr__tray *tray, int c)
                         tray->staged_size[c], p->source->columns[c].name);
 }
 
-void tsr__tray_prepare(tsr_pipeline *p, tsr__tray *tray)
+/* Values, slices and ids for the rows that a tray has. */
+static void reserve(tsr_pipeline *p, tsr__tray *tray)
 {
   tsr_runtime *rt = p->node.scope->rt;
   tsr__error *error = &tray->error;
   *error = (tsr__error){ 0 };
   tray->slices = tray->cut_rows == tray->rows ? tray->slices : 0;
-  tray->ready = false;
-  tray->failed = -1;
-  tray->began = tsr__now();
   for (int c = 0; c < p->source->column_count && !error->status; c++) prepare_column(p, tray, c);
-  if (!error->status && p->args.remainder == TSR_PAD_AND_MASK) {
+  if (!error->status && (p->args.remainder == TSR_PAD_AND_MASK || p->args.bad == TSR_BAD_MASK)) {
     tsr_shape shape = { .rank = 1, .dims = { tray->rows } };
     tsr__layout layout = { TSR_BOOL, &shape, &p->mask_on, NULL };
     tray->mask = tsr__value_new(rt, &layout, error);
@@ -183,9 +205,16 @@ void tsr__tray_prepare(tsr_pipeline *p, tsr__tray *tray)
     tray->ids = tsr__new_raw(&rt->heap, (size_t)tray->rows * sizeof *tray->ids + 1);
     if (!tray->ids) tsr__error_set(error, TSR_ENOMEM, "no memory for the ids of a batch");
   }
-  if (error->status) tray->failed = 0;
+}
+
+void tsr__tray_prepare(tsr_pipeline *p, tsr__tray *tray)
+{
+  tray->ready = false;
+  tray->began = tsr__now();
+  reserve(p, tray);
+  tray->failed = tray->error.status ? 0 : -1;
   tray->next = 0;
-  tray->left = error->status ? 0 : tray->slices;
+  tray->left = tray->error.status ? 0 : tray->slices;
 }
 
 /* ---- filling --------------------------------------------------------------------------------- */
@@ -226,57 +255,103 @@ static void repeat_rows(const tsr_pipeline *p, const tsr__tray *tray, int64_t ro
 static void pad_rows(const tsr_pipeline *p, const tsr__cell *cells, int64_t rows)
 {
   for (int c = 0; c < p->source->column_count; c++)
-    if (cells[c].data) memset(cells[c].data, 0, (size_t)rows * p->source->columns[c].bytes);
+    if (cells[c].data && cells[c].stride) /* none: the scratch of one record */
+      memset(cells[c].data, 0, (size_t)rows * p->source->columns[c].bytes);
 }
 
 /* Asks the source for the records of rows `row` .. on, TSR__BLOCK at most. */
-static tsr_status read_rows(tsr_pipeline *p, tsr__tray *tray, int64_t row, tsr__ask_rows *ask,
-                            tsr__error *error)
+static tsr_status read_rows(tsr_pipeline *p, tsr__tray *tray, int64_t row,
+                            const tsr__ask_rows *rows, tsr__error *error)
 {
-  int64_t at[TSR__BLOCK], count = p->source->count;
-  for (int64_t i = 0; i < ask->count; i++) {
-    at[i] = tray->first + row + i;
+  int64_t at[TSR__BLOCK], count = p->stream ? INT64_MAX : p->source->count;
+  tsr__ask_rows ask = *rows;
+  for (int64_t i = 0; i < ask.count; i++) {
+    at[i] = tray->first + (tray->listed ? tray->list[row + i] : row + i);
     if (at[i] >= count) at[i] %= count; /* wrapped */
   }
-  ask->at = at;
-  if (tray->ids) tsr__records_ids(p->source, tray->epoch, at, ask->count, tray->ids + row);
-  return tsr__records_read(p->source, ask, error);
+  ask.at = at;
+  if (tray->ids) tsr__records_ids(p->source, tray->epoch, at, ask.count, tray->ids + row);
+  if (!ask.cells) return TSR_OK;
+  if (tsr__records_read(p->source, &ask, error) && tsr__bad_forgives(p, error))
+    tsr__bad_read_each(p, tray, row, &ask, error);
+  return error->status;
 }
 
-tsr_status tsr__tray_fill(tsr_pipeline *p, tsr__tray *tray, int slice, tsr__where *where,
+/* Whether the mask of a row is here, where others than its device may be asked about the row. */
+static bool mask_here(const tsr_pipeline *p, const tsr__tray *tray, int64_t row)
+{
+  for (int k = 0; tray->mask && k < tray->mask->part_count; k++) {
+    tsr__span span = tsr__dim_span(&p->mask_on, 0, tray->rows, k);
+    if (tray->mask->parts[k] && row >= span.start && row < span.start + span.length) return true;
+  }
+  return false;
+}
+
+/* Rows from `row` on, at most so many of one kind as stand together: records, or padding. */
+static tsr_status fill_rows(tsr_pipeline *p, tsr__tray *tray, int64_t row, tsr__ask_rows *ask,
+                            tsr__error *error)
+{
+  int64_t held = p->args.remainder == TSR_WRAP && !tray->listed ? tray->rows : tray->records;
+  const tsr__cell *cells = ask->cells;
+  if (row < held) {
+    if (ask->count > held - row) ask->count = held - row;
+    read_rows(p, tray, row, ask, error);
+  } else {
+    if (cells) pad_rows(p, cells, ask->count);
+    for (int64_t i = 0; tray->ids && i < ask->count; i++) tray->ids[row + i] = -1;
+  }
+  if (!error->status && cells) repeat_rows(p, tray, row, ask->count, cells);
+  return error->status;
+}
+
+/* Where processes share a row, a part of it could be read where another cannot: each that has any
+ * of it, or its mask, reads all, what it has not to a scratch that is written over and over. */
+tsr_status tsr__tray_fill(tsr_pipeline *p, tsr__tray *tray, int slice, tsr__doing *doing,
                           tsr__error *error)
 {
-  int64_t end = tray->cuts[slice + 1], held = p->args.remainder == TSR_WRAP ? end : tray->records;
+  int64_t end = tray->cuts[slice + 1];
   tsr__cell cells[TSR_MAX_FIELDS];
-  for (int64_t row = tray->cuts[slice], n; row < end && !error->status; row += n) {
-    n = end - row < TSR__BLOCK ? end - row : TSR__BLOCK;
-    if (!aim(p, tray, row, cells) && !tray->ids) continue;
-    if (row < held) {
-      if (n > held - row) n = held - row;
-      tsr__ask_rows ask = {
-        .epoch = tray->epoch, .count = n, .cells = cells, .pipeline = p, .where = where
-      };
-      read_rows(p, tray, row, &ask, error);
-    } else {
-      pad_rows(p, cells, n);
-      for (int64_t i = 0; tray->ids && i < n; i++) tray->ids[row + i] = -1;
-    }
-    if (!error->status) repeat_rows(p, tray, row, n, cells);
+  bool whole = p->apart && p->args.bad != TSR_BAD_FAIL;
+  size_t widest = p->widest + 1;
+  tsr__heap *heap = &p->node.scope->rt->heap;
+  char *spare = whole ? tsr__new_raw(heap, widest) : NULL;
+  if (whole && !spare)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for a record of %zu bytes", widest);
+  tsr__ask_rows ask = { .epoch = tray->epoch,
+                        .pipeline = p,
+                        .where = doing->where,
+                        .meter = &doing->meter,
+                        .progress = doing->progress,
+                        .worker = doing->worker };
+  int64_t begin = tsr__now();
+  for (int64_t row = tray->cuts[slice]; row < end && !error->status; row += ask.count) {
+    ask.count = end - row < TSR__BLOCK ? end - row : TSR__BLOCK;
+    bool here = aim(p, tray, row, cells) || (whole && mask_here(p, tray, row));
+    for (int c = 0; whole && here && c < p->source->column_count; c++)
+      if (!cells[c].data) cells[c] = (tsr__cell){ spare, 0 };
+    ask.cells = here ? cells : NULL;
+    if (here || tray->ids) fill_rows(p, tray, row, &ask, error);
+    if (ask.meter) doing->timed = tsr__now() - begin;
+    ask.meter = NULL; /* of a slice the first block is timed */
+    if (!error->status && tsr__records_stop(&ask))
+      tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
   }
+  doing->filled = tsr__now() - begin;
+  tsr__del(heap, spare, whole ? widest : 0);
   return error->status;
 }
 
 /* ---- finishing ------------------------------------------------------------------------------- */
 
-/* The whole field from the host to each device's box of it. */
-static void spread(tsr__value *value, const void *data)
+/* The field from the host, where it has the dims `from`, to each device's box of it. */
+static void spread(tsr__value *value, const void *data, const int64_t *from)
 {
   for (int k = 0; k < value->part_count; k++) {
     tsr_box box;
     if (!value->parts[k]) continue;
     tsr__value_box(value, k, &box);
     tsr__box_copy copy = tsr__part_copy(value, &box);
-    copy.from_dims = value->shape.dims;
+    copy.from_dims = from;
     copy.from_start = box.start;
     tsr__devices_of(value->rt)->ops->from_host(&copy, data, value->parts[k]);
   }
@@ -292,17 +367,53 @@ static void finish_mask(tsr_pipeline *p, tsr__tray *tray)
     return;
   }
   memset(bytes, 1, records);
-  spread(tray->mask, bytes);
+  for (int i = 0; p->args.bad == TSR_BAD_MASK && i < tray->fault_count; i++)
+    bytes[tray->faults[i].row] = 0;
+  spread(tray->mask, bytes, tray->mask->shape.dims);
   tsr__del(heap, bytes, rows + 1);
+}
+
+/* Nobody writes to the devices any more. */
+static void unmap(tsr_pipeline *p, tsr__tray *tray)
+{
+  for (int c = 0; c < p->source->column_count; c++)
+    for (int k = 0; tray->values[c] && k < p->placing[c].positions; k++)
+      if (lots_of(p, tray, c)[k].memory) tsr__value_unmap(tray->values[c], k);
+}
+
+/* Fills a tray again without the records that are bad: where they are found out their rows have
+ * places already. It is its last slices' filler that does, alone. */
+static void fill_again(tsr_pipeline *p, tsr__tray *tray)
+{
+  tsr__error none = { 0 };
+  tsr__doing doing = { .where = NULL };
+  int had = tray->fault_count;
+  bool pads = p->args.remainder == TSR_PAD_AND_MASK;
+  unmap(p, tray);
+  pthread_mutex_lock(&p->lock);
+  tsr__tray_empty(p, tray);
+  if (!tsr__bad_list(p, tray))
+    tsr__error_set(&tray->error, TSR_ENOMEM, "no memory for the records of a batch");
+  if (!tray->error.status) {
+    tray->rows = pads ? tray->rows : tray->records;
+    reserve(p, tray);
+  }
+  tray->next = tray->slices; /* nobody claims any */
+  pthread_mutex_unlock(&p->lock);
+  for (int i = 0; i < tray->slices && !tray->error.status; i++)
+    if (tsr__tray_fill(p, tray, i, &doing, &none)) tray->error = none;
+  if (!tray->error.status && tray->fault_count > had) fill_again(p, tray);
 }
 
 void tsr__tray_finish(tsr_pipeline *p, tsr__tray *tray)
 {
+  tsr__bad_sort(tray);
+  if (tray->fault_count && p->args.bad == TSR_BAD_SKIP && !tray->error.status) fill_again(p, tray);
+  unmap(p, tray);
   for (int c = 0; c < p->source->column_count; c++) {
-    if (!tray->values[c]) continue;
-    for (int k = 0; k < p->placing[c].positions; k++)
-      if (lots_of(p, tray, c)[k].memory) tsr__value_unmap(tray->values[c], k);
-    if (tray->staged[c] && !tray->error.status) spread(tray->values[c], tray->staged[c]);
+    if (!tray->staged[c] || tray->error.status) continue;
+    tsr_shape shape = batch_shape(&p->source->columns[c], tray->rows);
+    spread(tray->values[c], tray->staged[c], shape.dims);
   }
   if (tray->mask && !tray->error.status) finish_mask(p, tray);
 }

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 #include "tessera.h"
 
-enum { ROOM = 4096, DIMS = 9 };
+enum { ROOM = 4096, DIMS = 9, MOST = 1 << 20 };
 
 typedef struct owner {
   tsr_dl_managed managed;
@@ -33,18 +33,21 @@ static int64_t number(fuzz_bytes *bytes)
 }
 
 /* Whether all that the strides reach lies in the memory; it must, for what a tensor says of memory
- * that is there is believed. */
+ * that is there is believed. Tensors of more than MOST elements count as outside: fifty bytes
+ * make one of a hundred million. */
 static bool inside(const tsr_dl_tensor *t)
 {
   double low = (double)t->byte_offset, high = low; /* what is not exact is far outside */
+  double count = 1;
   for (int d = 0; d < t->ndim && d < DIMS; d++) {
     if (t->shape[d] == 0) return true;
     if (t->shape[d] < 0 || t->shape[d] > ROOM) return false;
+    count *= (double)t->shape[d];
     double reach = (double)(t->shape[d] - 1) * (double)t->strides[d] * (t->bits / 8);
     if (reach < 0) low += reach;
     else high += reach;
   }
-  return low >= 0 && high + t->bits / 8 <= ROOM;
+  return count <= MOST && low >= 0 && high + t->bits / 8 <= ROOM;
 }
 
 static void fill(tsr_dl_tensor *t, owner *o, fuzz_bytes *bytes, char *memory)

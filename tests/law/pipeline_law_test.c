@@ -1,9 +1,11 @@
 /* Random pipelines on random meshes: every batch, on every device, holds what a list of records
- * kept by hand says, whatever the threads; saved anywhere and restored, the rest follows. */
+ * kept by hand says, whatever the threads; saved anywhere and restored, the rest follows. The same
+ * with records that cannot be read. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "execute/execute.h"
+#include "pipeline/permute.h"
 #include "support/law_fixture.h"
 
 enum { MOST = 400, FIELDS = 3, STAGES = 5 };
@@ -18,6 +20,7 @@ typedef struct listed {
 
 typedef struct world {
   test_rng rng;
+  tsr_runtime *rt;
   tsr_scope *s;
   const tsr_mesh *mesh;
   int64_t records;
@@ -276,6 +279,7 @@ static void trial(uint64_t seed)
 {
   world w = { .rng = test_seeded(seed) };
   law_mesh m = law_open(&w.rng);
+  w.rt = m.rt;
   w.s = tsr_scope_open(m.rt);
   w.mesh = m.mesh;
   w.records = test_corner(&w.rng, 0, 100);
@@ -287,7 +291,7 @@ static void trial(uint64_t seed)
                             .batch_size = test_range(&w.rng, 1, 12),
                             .epochs = test_range(&w.rng, 1, 2),
                             .ids = true,
-                            .remainder = (tsr_remainder)test_range(&w.rng, 0, 3) };
+                            .remainder = (tsr_remainder)test_range(&w.rng, 0, 4) };
   memcpy(how.fields, w.on, sizeof w.on);
   int64_t whole[4 * MOST], again[4 * MOST];
   char state[4000];
@@ -314,4 +318,172 @@ static void trial(uint64_t seed)
 TEST_TIMEOUT(batches_hold_what_the_list_says, 300)
 {
   law_each_seed(1, test_quick() ? 100 : 600, trial);
+}
+
+/* ---- records that cannot be read ------------------------------------------------------------ */
+
+enum { TRIES = 16 };
+
+static bool is_bad(int64_t id, uint64_t salt)
+{
+  return tsr__mix(salt, (uint64_t)id) % (2 + salt % 9) == 0;
+}
+
+static tsr_status refuse_some(const tsr_record *record, void *user)
+{
+  int64_t id = record->id;
+  memcpy(record->out[0], &id, sizeof id);
+  return is_bad(id, *(const uint64_t *)user) ? TSR_EVALUE : TSR_OK;
+}
+
+/* What a batch should be: by row the record, -1: zeros, of which the mask is false. */
+typedef struct expected {
+  int64_t rows, records, bad;
+  int64_t id[2 * MOST], meant[2 * MOST];
+  bool lost; /* no substitute could be read */
+} expected;
+
+/* `order` has the id at each position of an epoch. */
+typedef struct model {
+  const tsr_pipeline_args *how;
+  int64_t count, batches;
+  uint64_t salt;
+  const int64_t *order;
+} meaning;
+
+static int64_t stand_in(const meaning *m, int64_t epoch, int64_t at)
+{
+  const int64_t *order = m->order + epoch * m->count;
+  uint64_t key = tsr__mix(tsr__mix((uint64_t)at, (uint64_t)epoch), m->how->seed);
+  for (uint64_t try = 1; try <= TRIES; try++) {
+    int64_t other = order[tsr__mix(key, try) % (uint64_t)m->count];
+    if (!is_bad(other, m->salt)) return other;
+  }
+  return -1;
+}
+
+static void expect_batch(const meaning *m, int64_t number, expected *e)
+{
+  int64_t epoch = number / m->batches, first = number % m->batches * m->how->batch_size;
+  int64_t left = m->count - first, size = m->how->batch_size;
+  bool wraps = m->how->remainder == TSR_WRAP;
+  *e = (expected){ .records = left < size && !wraps ? left : size };
+  for (int64_t i = 0; i < e->records; i++) {
+    int64_t at = (first + i) % m->count, id = m->order[epoch * m->count + at];
+    bool bad = is_bad(id, m->salt);
+    e->bad += bad;
+    e->meant[e->rows] = id;
+    if (bad && m->how->bad == TSR_BAD_SKIP) continue;
+    e->id[e->rows] = !bad ? id : m->how->bad == TSR_BAD_MASK ? -1 : stand_in(m, epoch, at);
+    if (bad && m->how->bad == TSR_BAD_SUBSTITUTE && e->id[e->rows] < 0) e->lost = true;
+    e->rows++;
+  }
+  e->records = e->rows - (m->how->bad == TSR_BAD_MASK ? e->bad : 0);
+  while (m->how->remainder == TSR_PAD_AND_MASK && e->rows < size) e->id[e->rows++] = -1;
+}
+
+/* Follows the batches from `number` on, `most` of them; the number of the next one. */
+static int64_t follow_bad(world *w, tsr_pipeline *p, const meaning *m, int64_t number, int64_t most,
+                          int64_t *bad)
+{
+  bool alone = tsr_process_count(w->rt) == 1;
+  expected e;
+  tsr_batch *b;
+  for (int64_t n = 0; n < most && (b = tsr_pipeline_next(p)); n++, tsr_batch_release(b)) {
+    for (;; number++) { /* batches that lost all their records do not come */
+      expect_batch(m, number, &e);
+      *bad += e.bad;
+      if (m->how->bad != TSR_BAD_SKIP || e.records) break;
+    }
+    CHECK_I64(tsr_batch_epoch(b), number / m->batches);
+    CHECK_I64(tsr_batch_index(b), number % m->batches);
+    CHECK_I64(tsr_batch_row_count(b), e.rows);
+    for (int f = 0; f < FIELDS; f++) check_field(w, f, b, e.id);
+    bool mask[MOST];
+    CHECK_STATUS(tsr_read(tsr_batch_mask(b), mask, (size_t)e.rows), TSR_OK, tsr_batch_scope(b));
+    for (int64_t i = 0; i < e.rows; i++) CHECK_I64(mask[i], e.id[i] >= 0);
+    if (alone) CHECK_I64(tsr_batch_count(b), e.records);
+    if (alone) CHECK_BYTES(tsr_batch_ids(b), e.id, (size_t)e.rows * sizeof *e.id);
+    number++;
+  }
+  return number;
+}
+
+/* The batch behind the last one that comes, and why: the budget, or a record that nothing could
+ * stand in for. */
+static int64_t find_end(const meaning *m, tsr_status *why)
+{
+  int64_t bad = 0, total = m->batches * m->how->epochs;
+  expected e;
+  *why = TSR_OK;
+  for (int64_t n = 0; n < total; n++) {
+    expect_batch(m, n, &e);
+    bad += e.bad;
+    if (!e.lost && !(m->how->bad_most && bad > m->how->bad_most)) continue;
+    *why = TSR_EVALUE;
+    return n;
+  }
+  return total;
+}
+
+static void bad_trial(uint64_t seed)
+{
+  world w = { .rng = test_seeded(seed) };
+  law_mesh m = law_open(&w.rng);
+  w.rt = m.rt;
+  w.s = tsr_scope_open(m.rt);
+  w.mesh = m.mesh;
+  w.records = test_range(&w.rng, 1, 100);
+  bool alone = tsr_process_count(m.rt) == 1;
+  make_fields(&w);
+  listed l = make_chain(&w);
+  if (!l.count) {
+    tsr_scope_close(w.s);
+    tsr_runtime_close(m.rt);
+    return;
+  }
+  tsr_pipeline_args how = { .size = sizeof how,
+                            .batch_size = test_range(&w.rng, 1, 12),
+                            .epochs = test_range(&w.rng, 1, 2),
+                            .on = law_sharding(&w.rng, m.mesh, 1),
+                            .ids = true };
+  memcpy(how.fields, w.on, sizeof w.on);
+  int64_t order[2 * MOST], bad = 0;
+  tsr_pipeline *p = reopened(&w, &l, how, NULL, 0);
+  CHECK_I64(follow(&w, p, INT64_MAX, order), l.count * how.epochs);
+  int64_t batches = tsr_pipeline_batch_count(p);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  meaning model = { &how, l.count, batches, test_random(&w.rng), order };
+  how.remainder = (tsr_remainder)test_range(&w.rng, 1, 4);
+  if (how.remainder == TSR_DROP) model.batches = l.count / how.batch_size;
+  how.bad = (tsr_bad_records)test_range(&w.rng, alone ? 1 : 2, 3);
+  if (alone && test_range(&w.rng, 0, 2) == 0) how.bad_most = test_range(&w.rng, 1, 10);
+  l.source = tsr_source_map(l.source, refuse_some, .user = &model.salt,
+                            .fields = { { "number", TSR_I64, { 0 } } });
+  tsr_status why;
+  int64_t end = find_end(&model, &why);
+  if (why && !alone) how.bad = TSR_BAD_MASK, end = find_end(&model, &why);
+  /* Stopped on the way, and once more from there. */
+  p = reopened(&w, &l, how, NULL, 0);
+  int64_t number = follow_bad(&w, p, &model, 0, test_range(&w.rng, 0, end), &bad);
+  char state[4000];
+  size_t size;
+  CHECK_STATUS(tsr_pipeline_save(p, state, sizeof state, &size), TSR_OK, w.s);
+  /* At the end batches without a record were passed over, too. */
+  if (alone && how.bad != TSR_BAD_SKIP) CHECK_I64(tsr_pipeline_bad_count(p), bad);
+  tsr_status early = tsr_pipeline_close(p);
+  CHECK(early == TSR_OK || early == why);
+  tsr_scope_clear(w.s);
+  p = reopened(&w, &l, how, state, size);
+  number = follow_bad(&w, p, &model, number, INT64_MAX, &bad);
+  if (how.bad != TSR_BAD_SKIP || why) CHECK(number <= end);
+  if (how.bad != TSR_BAD_SKIP) CHECK_I64(number, end);
+  CHECK_STATUS(tsr_pipeline_close(p), why, w.s);
+  tsr_scope_close(w.s);
+  tsr_runtime_close(m.rt);
+}
+
+TEST_TIMEOUT(bad_records_show_in_their_own_rows, 300)
+{
+  law_each_seed(1, test_quick() ? 100 : 600, bad_trial);
 }

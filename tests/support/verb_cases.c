@@ -141,6 +141,12 @@ static tsr_frame *other_frame(struct verb_run *r)
   return tsr_frame_text_column(df, "t", t, 9);
 }
 
+void verb_no_memory(struct verb_run *r)
+{
+  if (!tsr_scope_status(r->s)) tsr_fail(r->s, TSR_ENOMEM, "no memory");
+  if (!r->status) r->status = TSR_ENOMEM;
+}
+
 tsr_array *verb_matrix(struct verb_run *r)
 {
   double x[24];
@@ -835,6 +841,8 @@ const struct verb_case verb_cases[] = {
   { "checkpoints", verb_checkpoints },
   { "pipelines", verb_pipelines },
   { "more_sources", verb_more_sources },
+  { "stages", verb_stages },
+  { "images", verb_images },
   { "gradients", verb_gradients },
   { "rules", verb_rules },
   { "mapping", verb_mapping },

@@ -25,6 +25,8 @@ struct verb_case {
 /* What jobs do with a result, and an array to begin with: f64[6,4]. */
 void verb_see_array(struct verb_run *r, tsr_array *a);
 tsr_array *verb_matrix(struct verb_run *r);
+/* Of what cannot say so itself: texts that are empty, batches that are nobody's any more. */
+void verb_no_memory(struct verb_run *r);
 
 /* Jobs of verb_arrays.c. */
 void verb_more_functions(struct verb_run *r);
@@ -52,6 +54,10 @@ void verb_loops(struct verb_run *r);
 void verb_named(struct verb_run *r);
 void verb_donated(struct verb_run *r);
 void verb_frame_trees(struct verb_run *r);
+/* Jobs of verb_stages.c. */
+void verb_stages(struct verb_run *r);
+void verb_images(struct verb_run *r);
+
 /* Jobs of verb_inspect.c. */
 void verb_profiled(struct verb_run *r);
 void verb_saved(struct verb_run *r);

@@ -172,6 +172,72 @@ static bool not_two(const tsr_record *record, void *user)
   return record->id != 2;
 }
 
+static tsr_status next_number(void *const *out, bool *ended, void *user)
+{
+  int64_t *at = user;
+  *ended = *at == 3;
+  memcpy(out[0], at, sizeof *at);
+  ++*at;
+  return TSR_OK;
+}
+
+/* Ragged memory, and arrays in a file. */
+static void see_dense(struct verb_run *r)
+{
+  static const int64_t values[] = { 3, 1, 4, 1, 5 }, offsets[] = { 0, 2, 2, 5 };
+  tsr_source *file =
+      tsr_source_safetensors(r->s, test_file("golden/files/tensors_0.safetensors"), "label");
+  tsr_source *ragged = tsr_source_ragged(r->s, 3, { "value", TSR_I64, { 0 }, values, offsets });
+  tsr_pipeline *p =
+      tsr_pipeline_open(tsr_source_zip(file, ragged), .batch_size = 3, .on = r->at, .threads = -1);
+  tsr_batch *b = tsr_pipeline_next(p);
+  if (b) {
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "label")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "value")));
+  }
+  tsr_batch_release(b);
+  tsr_status status = tsr_pipeline_close(p);
+  if (status && !r->status) r->status = status;
+}
+
+/* A stream of three. */
+static void see_stream(struct verb_run *r)
+{
+  int64_t at = 0;
+  tsr_source *stream = tsr_source_stream(r->s, .fn = next_number, .user = &at,
+                                         .fields = { { "number", TSR_I64, { 0 } } });
+  tsr_pipeline *p = tsr_pipeline_open(stream, .batch_size = 3, .on = r->at, .threads = -1);
+  tsr_batch *b = tsr_pipeline_next(p);
+  if (b) verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "number")));
+  tsr_batch_release(b);
+  tsr_status status = tsr_pipeline_close(p);
+  if (status && !r->status) r->status = status;
+}
+
+static tsr_status refuse_three(const tsr_record *record, void *user)
+{
+  (void)user;
+  memcpy(record->out[0], &record->id, sizeof record->id);
+  return record->id == 3 ? TSR_EVALUE : TSR_OK;
+}
+
+/* Records that cannot be read, by each way to go on without them. */
+static void read_bad(struct verb_run *r, tsr_source *source)
+{
+  bool apart = tsr_process_count(r->rt) > 1;
+  for (int bad = apart ? TSR_BAD_SUBSTITUTE : TSR_BAD_SKIP; bad <= TSR_BAD_MASK; bad++) {
+    tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 8, .on = r->at, .threads = -1,
+                                        .ids = true, .bad = (tsr_bad_records)bad);
+    tsr_batch *b = tsr_pipeline_next(p);
+    if (b) verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "seen")));
+    if (b && !apart && tsr_pipeline_bad_count(p) != 1) r->hash ^= 32;
+    if (b && !*tsr_pipeline_report(p)) verb_no_memory(r);
+    tsr_batch_release(b);
+    tsr_status status = tsr_pipeline_close(p);
+    if (status && !r->status) r->status = status;
+  }
+}
+
 /* What else records come from: a function, a frame, a file of fixed records. */
 void verb_more_sources(struct verb_run *r)
 {
@@ -182,9 +248,16 @@ void verb_more_sources(struct verb_run *r)
   tsr_source *bytes = tsr_source_binary(r->s, test_tmp("odd.npy"), .skipped = 1,
                                         .fields = { { "byte", TSR_U8, { 0 } } });
   made = tsr_source_filter(tsr_source_split(made, .part = 0, .parts = 1), not_two);
+  tsr_source *checked =
+      tsr_source_map(made, refuse_three, .name = "three", .fields = { { "seen", TSR_I64, { 0 } } });
   tsr_source *examples = tsr_source_tfrecord(r->s, test_file("golden/files/examples_1.tfrecord"),
                                              .fields = { { "label", TSR_I64, { 0 } } });
-  tsr_source *all = tsr_source_zip(made, rows, bytes, examples);
+  tsr_source *lines = tsr_source_lines(r->s, test_tmp("odd.npy"), .longest = 8, .cut = true);
+  tsr_source *archive = tsr_source_tar(r->s, test_file("golden/files/samples_0.tar"));
+  tsr_source *images = tsr_source_folder(r->s, test_file("golden"), .endings = "tfrecord");
+  tsr_source *all = tsr_source_zip(made, rows, bytes, examples, lines);
+  all = tsr_source_zip(all, tsr_source_select(archive, "cls"),
+                       tsr_source_select(images, "image_length,label=class"));
   tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 4, .on = r->at, .threads = -1);
   tsr_batch *b = tsr_pipeline_next(p);
   if (b) {
@@ -192,17 +265,17 @@ void verb_more_sources(struct verb_run *r)
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "y")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "byte")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "label")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "text_length")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "cls")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "class")));
+    if (tsr_source_class_count(images) && !tsr_source_class_name(images, 0)) r->hash ^= 32;
   }
   tsr_batch_release(b);
   tsr_status status = tsr_pipeline_close(p);
   if (status && !r->status) r->status = status;
-}
-
-/* Texts that are empty, and batches that are nobody's any more, cannot say it themselves. */
-static void no_memory(struct verb_run *r)
-{
-  if (!tsr_scope_status(r->s)) tsr_fail(r->s, TSR_ENOMEM, "no memory");
-  if (!r->status) r->status = TSR_ENOMEM;
+  see_stream(r);
+  see_dense(r);
+  read_bad(r, checked);
 }
 
 /* Every source and stage, without threads: what fails is then the same each time. */
@@ -229,13 +302,15 @@ void verb_pipelines(struct verb_run *r)
     if (tsr_batch_index(b) || tsr_batch_epoch(b)) continue;
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "x")));
     if (tsr_item_count(tsr_batch_tree(b)) != tsr_source_field_count(all)) r->hash ^= 2;
-    if (tsr_scope_status(tsr_batch_scope(b))) no_memory(r);
+    if (tsr_scope_status(tsr_batch_scope(b))) verb_no_memory(r);
     verb_see_array(r, tsr_keep(r->s, tsr_batch_mask(b)));
     if (!tsr_batch_ids(b) || tsr_batch_count(b) != tsr_batch_row_count(b)) r->hash ^= 1;
   }
-  if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_text(p)) no_memory(r);
+  if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_text(p)) verb_no_memory(r);
+  if (tsr_pipeline_batch_count(p) && !*tsr_pipeline_json(p)) verb_no_memory(r);
+  if (!tsr_scope_status(r->s) && !tsr_pipeline_order(p)) r->hash ^= 64;
   if (tsr_placement_of(r->rt, NULL).best != 32) r->hash ^= 16;
-  if (tsr_source_count(all) && !*tsr_source_text(all)) no_memory(r);
+  if (tsr_source_count(all) && !*tsr_source_text(all)) verb_no_memory(r);
   if (tsr_source_count(all) && tsr_source_field_of(all, 0).dtype != TSR_I64) r->hash ^= 4;
   if (!tsr_scope_status(r->s) && tsr_pipeline_stopping(p)) r->hash ^= 8;
   tsr_status status = tsr_pipeline_close(p);

@@ -35,7 +35,8 @@ void verb_trees(struct verb_run *r)
   if (tsr_is_tree(model) && tsr_item_count(model) == 2 && tsr_item_name(model, 1))
     verb_see_array(r, tsr_field(pair, "0.more.b"));
   tsr_array *leaves[3];
-  if (tsr_leaf_count(pair) != 3 || !tsr_tree_text(pair)) return;
+  if (tsr_leaf_count(pair) != 3) return;
+  if (!tsr_tree_text(pair)) verb_no_memory(r);
   tsr_tree_leaves(pair, leaves, 3);
   see_leaves(r, tsr_tree_like(pair, leaves, 3));
   see_leaves(r, tsr_tree_keep(r->s, pair));
@@ -285,6 +286,8 @@ void verb_training(struct verb_run *r)
   tsr_array *rate = tsr_schedule(tsr_max(rows), TSR_SCHEDULE_COSINE, .rate = 1, .steps = 10);
   tsr_array *slope = tsr_clip_norm(model, 0.5);
   verb_see_array(r, tsr_global_norm(slope));
+  tsr_array *known = tsr_metric_add(tsr_metric_start(r->s), rows, .where = tsr_gt(rows, 0));
+  verb_see_array(r, tsr_metric_of(tsr_metric_join(known, known), TSR_METRIC_MEAN));
   see_leaves(r, tsr_sgd(model, slope, kept, .rate = TSR_OPERAND(rate), .momentum = 0.9));
   see_leaves(r, tsr_adam(model, slope, moments, .rate = TSR_OPERAND(0.1), .decay = 0.1));
 }

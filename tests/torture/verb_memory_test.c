@@ -273,7 +273,7 @@ static bool is_called(const char *source, const char *name)
 
 TEST(every_public_verb_has_a_job)
 {
-  static const char *const files[] = { "cases", "arrays", "transform", "inspect" };
+  static const char *const files[] = { "cases", "arrays", "transform", "inspect", "stages" };
   enum { FILES = sizeof files / sizeof *files };
   char *source[FILES], *exports = test_read(test_file("exports.txt"), NULL), *rest = exports;
   int missing = 0;

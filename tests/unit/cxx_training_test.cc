@@ -81,6 +81,8 @@ static int optimisers(const tessera::runtime &rt)
               field(last, "w").read<double>() == std::vector<double>{ -21.5, -28 } &&
               field(end, "step").value() == 2 && global_norm(slope).value() == 50 &&
               field(clip_norm(slope, 5), "w").read<double>() == std::vector<double>{ 3, 4 };
+  array seen = metric_add(metric_start(s), field(slope, "w"));
+  good = good && metric_of(metric_join(seen, seen), TSR_METRIC_MEAN).value() == 35;
   if (!good) std::fprintf(stderr, "the optimisers differ from what was worked out on paper\n");
   return !good;
 }

@@ -1,4 +1,5 @@
 /* Pipelines: sources, batches, remainders, states, errors, ends. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,6 +335,97 @@ TEST(failing_functions_name_the_record)
   tsr_runtime_close(rt);
 }
 
+static tsr_status fails_often(const tsr_record *r, void *user)
+{
+  memcpy(r->out[0], r->in[0], sizeof(int64_t));
+  return r->id % *(const int64_t *)user == 0 ? TSR_EVALUE : TSR_OK;
+}
+
+/* A budget ends a pipeline at the same batch whatever the threads; it goes on in a restored one. */
+TEST(budgets_of_bad_records)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t hundred = 100, x[4000];
+  char state[500];
+  size_t size = 0;
+  tsr_source *made = tsr_source_map(range_of(s, 4000), fails_often, .user = &hundred,
+                                    .name = "check", .fields = { { "index", TSR_I64, { 0 } } });
+  for (int threads = -1; threads < 4; threads++) {
+    tsr_pipeline *p = tsr_pipeline_open(made, .batch_size = 150, .threads = threads,
+                                        .bad = TSR_BAD_SKIP, .bad_most = 20);
+    CHECK_I64(drain(p, x), 13 * 150 - 20); /* the 21st is record 2000, of batch 13 */
+    CHECK_I64(tsr_pipeline_bad_count(p), 21);
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
+    CHECK_STR_HAS(tsr_message(s), "21 bad records of 2100, expected 20 at most (.bad_most); the "
+                                  "last one: check: record 2000 of epoch 0");
+    CHECK_STR_HAS(tsr_pipeline_report(p), "21 bad records of 2100\n       21 check\n");
+    CHECK_STR_HAS(tsr_pipeline_report(p), "first: check: record 0 of epoch 0: the function");
+    tsr_scope_clear(s);
+    /* 10 of the first thousand, 1 %, are the share that is asked for; then 11 of 1050. */
+    p = tsr_pipeline_open(made, .batch_size = 50, .threads = threads, .bad = TSR_BAD_MASK,
+                          .bad_share = 0.01);
+    CHECK_I64(drain(p, x), 1000 - 10);
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
+    CHECK_STR_HAS(tsr_message(s), "11 bad records of 1050, a share of 0.0104761904");
+    tsr_scope_clear(s);
+  }
+  tsr_pipeline *p =
+      tsr_pipeline_open(made, .batch_size = 150, .bad = TSR_BAD_SUBSTITUTE, .bad_most = 20);
+  for (int i = 0; i < 10; i++) tsr_batch_release(tsr_pipeline_next(p));
+  CHECK_STATUS(tsr_pipeline_save(p, state, sizeof state, &size), TSR_OK, s);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  p = tsr_pipeline_open(made, .batch_size = 150, .bad = TSR_BAD_SUBSTITUTE, .bad_most = 20,
+                        .state = state, .state_size = size);
+  CHECK_I64(tsr_pipeline_bad_count(p), 15);
+  CHECK_I64(drain(p, x), 3 * 150);
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
+  tsr_scope_clear(s);
+  p = tsr_pipeline_open(made, .batch_size = 150, .bad = TSR_BAD_MASK, .state = state,
+                        .state_size = size);
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "'batch(150, all, bad masked)'");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static tsr_status dawdles(const tsr_record *r, void *user)
+{
+  memcpy(r->out[0], r->in[0], sizeof(int64_t));
+  usleep(*(const unsigned *)user);
+  return TSR_OK;
+}
+
+/* Which stage takes longest, who waits for whom, and hashes of orders. */
+TEST(figures_name_the_slowest)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  uint64_t order[2] = { 0, 0 };
+  for (int fast = 0; fast < 2; fast++) {
+    unsigned pause = fast ? 0 : 2000;
+    tsr_source *made = tsr_source_map(range_of(s, 60), dawdles, .user = &pause,
+                                      .fields = { { "index", TSR_I64, { 0 } } });
+    tsr_pipeline *p = tsr_pipeline_open(fast ? range_of(s, 60) : made, .batch_size = 10 + fast,
+                                        .threads = fast ? 2 : -1, .shuffle = true, .ids = true);
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b))
+      if (fast) usleep(30000);
+    const char *text = tsr_pipeline_text(p), *json = tsr_pipeline_json(p);
+    CHECK_STR_HAS(text,
+                  fast ? "slower    what uses batches" : "longest   map\nslower    the pipeline");
+    CHECK_STR_HAS(json, "\"records\":60,");
+    CHECK_STR_HAS(json, "{\"kind\":\"range\",\"share\":");
+    if (!fast) CHECK_STR_HAS(json, "\"longest\":\"map\",\"slower\":\"the pipeline: it has no");
+    if (fast) CHECK_STR_HAS(text, " of 3 batches ready when one was asked for");
+    order[fast] = tsr_pipeline_order(p);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+    CHECK_STR_HAS(tsr_pipeline_text(p), "records   60, 480 bytes"); /* after the end, too */
+  }
+  CHECK(order[0] && order[0] == order[1]);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- maps on the devices --------------------------------------------------------------------- */
 
 static tsr_array *scale(tsr_scope *s, tsr_array *const *in, void *user)
@@ -542,6 +634,89 @@ TEST(waiting_can_be_cancelled)
   CHECK_STATUS(tsr_pipeline_close(how.p), TSR_ECANCELLED, NULL);
   CHECK_STATUS(tsr_scope_status(s), TSR_ECANCELLED, s);
   tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- functions that block -------------------------------------------------------------------- */
+
+typedef struct blocked {
+  pthread_t caller;
+  _Atomic int calls, by_caller;
+  unsigned pause; /* microseconds */
+} blocked;
+
+static tsr_status blocks(int64_t at, void *const *out, void *user)
+{
+  blocked *b = user;
+  memcpy(out[0], &at, sizeof at);
+  atomic_fetch_add(&b->calls, 1);
+  if (pthread_equal(pthread_self(), b->caller)) atomic_fetch_add(&b->by_caller, 1);
+  usleep(b->pause);
+  return TSR_OK;
+}
+
+static tsr_source *blocking_source(tsr_scope *s, int64_t count, blocked *b)
+{
+  return tsr_source_callback(s, .count = count, .fn = blocks, .user = b, .name = "remote",
+                             .blocking = true, .fields = { { "index", TSR_I64, { 0 } } });
+}
+
+/* Threads wait side by side, and neither the caller nor a worker does; without threads only the
+ * caller does. */
+TEST(functions_that_block_have_threads_of_their_own)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t x[1000];
+  for (int threads = -1; threads < 9; threads += 9) {
+    blocked b = { .caller = pthread_self(), .pause = 5000 };
+    tsr_source *source = tsr_source_shuffle(blocking_source(s, 200, &b), .seed = 1);
+    double begin = now();
+    tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 40, .threads = threads);
+    CHECK_I64(drain(p, x), 200);
+    if (threads > 0) CHECK(now() - begin < 0.75); /* one second, one after the other */
+    CHECK_I64(b.calls, 200);
+    CHECK_I64(b.by_caller, threads > 0 ? 0 : 200);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static char logged[1000];
+
+static void keep_log(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  (void)level, (void)user;
+  if (!strcmp(area, "pipeline")) snprintf(logged, sizeof logged, "%s", line);
+}
+
+/* Cancelled at once though the function does not ask; closing says whom it waits for. */
+TEST(closing_names_the_function_that_it_waits_for)
+{
+  bool cancel = false;
+  tsr_runtime *rt =
+      tsr_runtime_open("cpu:1", .progress = never, .progress_user = &cancel, .log = keep_log);
+  for (int threads = -1; threads < 2; threads += 2) {
+    tsr_scope *s = tsr_scope_open(rt);
+    blocked b = { .caller = pthread_self(), .pause = threads > 0 ? 1600000 : 50000 };
+    cancel = threads < 0; /* while it fills itself it can be cancelled between two records */
+    tsr_pipeline *p =
+        tsr_pipeline_open(blocking_source(s, 100, &b), .batch_size = 100, .threads = threads);
+    while (threads > 0 && !b.calls) usleep(1000);
+    cancel = true;
+    double begin = now();
+    CHECK(!tsr_pipeline_next(p));
+    CHECK(now() - begin < 1);
+    begin = now();
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_ECANCELLED, NULL);
+    CHECK_STR_HAS(tsr_message(s), "tsr_pipeline_next: cancelled");
+    if (threads > 0) CHECK_STR_HAS(logged, "tsr_pipeline_close waits for remote at record 0");
+    else CHECK(b.calls < 20);
+    CHECK(now() - begin < 10);
+    cancel = false;
+    tsr_scope_close(s);
+  }
   tsr_runtime_close(rt);
 }
 
@@ -790,6 +965,15 @@ TEST(files_of_fixed_records)
   CHECK_STATUS(tsr_pipeline_close(p), TSR_EIO, NULL);
   CHECK_STR_HAS(tsr_message(s), "r_3.bin: record 70 at byte 334: the file has become shorter");
   tsr_scope_clear(s);
+  /* Masked instead: the records that are there come, and the report names the file. */
+  int64_t real = 0;
+  p = tsr_pipeline_open(all, .batch_size = 10, .bad = TSR_BAD_MASK, .ids = true);
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) real += tsr_batch_count(b);
+  CHECK_I64(real, 70);
+  CHECK_STR_HAS(tsr_pipeline_report(p), "30 bad records of 100\n       30 ");
+  CHECK_STR_HAS(tsr_pipeline_report(p), "r_3.bin: record 70 at byte 334: the file has become");
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   records_of(s, test_tmp("r_*.bin"), 4);
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
   CHECK_STR_HAS(tsr_message(s), "r_3.bin: 339 bytes");
@@ -911,6 +1095,24 @@ TEST(other_examples)
   CHECK_F64_BITS(sum, 0);
   tsr_batch_release(b);
   CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Nothing fills devices that there are not: what was said of the runtime is said once. */
+TEST(of_a_runtime_that_failed_to_open)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:none");
+  CHECK(tsr_runtime_status(rt) != TSR_OK);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
+  for (int placed = 0; placed < 2; placed++) {
+    tsr_pipeline *p = tsr_pipeline_open(range_of(s, 10), .batch_size = 2,
+                                        .on = placed ? tsr_on(mesh, "x") : unplaced);
+    CHECK(!tsr_pipeline_next(p));
+    CHECK(tsr_pipeline_close(p) != TSR_OK);
+  }
+  CHECK_STR_HAS(tsr_message(s), "cpu:none");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -67,3 +67,8 @@ TEST(training_example)
 {
   check_example("03_training", "../examples/03_training.c");
 }
+
+TEST(pipeline_example)
+{
+  check_example("04_pipeline", "../examples/04_pipeline.c");
+}

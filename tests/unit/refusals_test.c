@@ -1305,6 +1305,15 @@ static void training(void)
   NO(tsr_global_norm(tsr_tuple(s, f3, i3)));
   NO(tsr_clip_norm(model, 0));
   NO(tsr_clip_norm(i3, 1));
+  tsr_array *two = tsr_gt(tsr_iota(s, TSR_F32, TSR_SHAPE(2), 0, (tsr_sharding){ 0 }), 0);
+  NO(tsr_metric_add(model, f3));
+  NO(tsr_metric_add(tsr_metric_start(s), f3, .where = f3));
+  NO(tsr_metric_add(tsr_metric_start(s), f3, .where = two));
+  NO(tsr_metric_add(tsr_metric_start(s), NULL));
+  NO(tsr_metric_add(tsr_metric_start(s), tsr_tuple(s, f3)));
+  NO(tsr_metric_join(tsr_metric_start(s), f3));
+  NO(tsr_metric_of(f3, TSR_METRIC_MEAN));
+  NO(tsr_metric_of(tsr_metric_start(s), (tsr_metric)9));
   NO(tsr_sgd_state(i3));
   NO(tsr_adam_state(tsr_tuple(s, f3, i3)));
   NO(tsr_sgd(model, strange, kept, .rate = TSR_OPERAND(0.1)));
@@ -1424,6 +1433,94 @@ static bool no_test(const tsr_record *record, void *user)
   return false;
 }
 
+static int64_t no_parts(const tsr_record *record, void *user)
+{
+  (void)record, (void)user;
+  return -1;
+}
+
+static tsr_status no_half(const tsr_record *record, int64_t part, void *user)
+{
+  (void)record, (void)part, (void)user;
+  return TSR_EARG;
+}
+
+/* What becomes of records between a source and its batches. */
+static void stages(void)
+{
+  static const uint8_t pixels[8] = { 0 };
+  title("stages");
+  tsr_source *four = tsr_source_range(s, 4), *mixed = tsr_source_shuffle(four, .seed = 1);
+  tsr_source *two = tsr_source_memory(s, 4, { "x", TSR_U8, TSR_SHAPE(2), pixels });
+  tsr_source *three = tsr_source_batch(four, .rows = 3, .remainder = TSR_PAD_AND_MASK);
+  NO_SOURCE(tsr_source_batch(four, .rows = 0));
+  NO_SOURCE(tsr_source_batch(four, .rows = 3));
+  NO_SOURCE(tsr_source_batch(four, .rows = 2, .stride = -1));
+  NO_SOURCE(tsr_source_batch(four, .rows = 2, .remainder = (tsr_remainder)9));
+  NO_SOURCE(tsr_source_batch(three, .rows = 2, .remainder = TSR_PAD_AND_MASK));
+  NO_SOURCE(tsr_source_unbatch(four));
+  NO_SOURCE(tsr_source_unbatch(tsr_source_zip(two, three)));
+  NO_SOURCE(tsr_source_flat_map(four, NULL, .count = no_parts));
+  NO_SOURCE(tsr_source_flat_map(four, no_half, .seed = 1));
+  NO_SOURCE(tsr_source_flat_map(four, no_half, .count = no_parts));
+  NO_SOURCE(tsr_source_flat_map(mixed, no_half, .count = no_parts));
+  NO_SOURCE(tsr_source_flat_map(four, no_half, .count = no_parts,
+                                .fields = { { "part", TSR_U8, { 0 } } }));
+  tsr_source *turns[] = { four, two };
+  NO_SOURCE(tsr_source_interleave(turns, 2, .cycle = 1));
+  NO_SOURCE(tsr_source_interleave(turns, 1, .cycle = -1));
+  tsr_source *named = tsr_source_select(four, "index=n");
+  NO_SOURCE(tsr_source_merge(four, tsr_source_take(named, 3)));
+  NO_SOURCE(tsr_source_merge(four, two));
+  NO_SOURCE(tsr_source_merge(four, tsr_source_shuffle(named, .seed = 1)));
+  NO_SOURCE(tsr_source_shuffle(four, .files = true));
+  NO_SOURCE(tsr_source_shuffle(four, .files = true, .window = 2));
+  NO_SOURCE(tsr_source_cache(mixed));
+  tsr_source *drawn =
+      tsr_source_map(four, no_record, .seed = 1, .fields = { { "n", TSR_I64, { 0 } } });
+  NO_SOURCE(tsr_source_cache(drawn));
+  NO_SOURCE(tsr_source_cache(four, .records = -1));
+  NO_SOURCE(tsr_source_cache(four, .records = 1, .path = "four.cache"));
+  NO_SOURCE(tsr_source_cache(four, .path = "there/is/none.cache"));
+  NO_SOURCE(tsr_source_cache(four, .path = "words.csv"));
+  tsr_source_cache(four, .path = "four.cache");
+  NO_SOURCE(tsr_source_cache(named, .path = "four.cache"));
+  static const int64_t long_ago[4] = { 0, 1, 2, 3 };
+  tsr_source *ragged = tsr_source_memory(s, 4, { "x", TSR_U8, TSR_SHAPE(2), pixels },
+                                         { "x_length", TSR_I64, { 0 }, long_ago });
+  NO_SOURCE(tsr_source_bucket(two, "x", .rows = 2, .bounds = { 1 }));
+  NO_SOURCE(tsr_source_bucket(ragged, "x", .rows = 0, .bounds = { 1 }));
+  NO_SOURCE(tsr_source_bucket(ragged, "x", .rows = 2, .bounds = { 2, 2 }));
+  NO_SOURCE(tsr_source_bucket(ragged, "x", .rows = 2, .bounds = { 1 }));
+  NO_SOURCE(tsr_source_bucket(tsr_source_shuffle(ragged, .seed = 1), "x", .rows = 2));
+  NO_SOURCE(tsr_source_pack(two, "", .length = 2));
+  NO_SOURCE(tsr_source_pack(two, "x", .length = 0));
+  NO_SOURCE(tsr_source_pack(two, "x,x", .length = 2));
+  NO_SOURCE(tsr_source_pack(two, "x", .length = 2, .open = -1));
+  NO_SOURCE(tsr_source_pack(two, "x", .length = 1));
+  NO_SOURCE(tsr_source_pack(four, "index", .length = 1));
+  NO_SOURCE(tsr_source_pack(ragged, "x", .length = 2));
+  NO_SOURCE(tsr_source_pack(tsr_source_shuffle(two, .seed = 1), "x", .length = 2));
+  NO_SOURCE(tsr_source_pad(two, "y", .length = 3));
+  NO_SOURCE(tsr_source_pad(two, NULL, .length = 3));
+  NO_SOURCE(tsr_source_pad(four, "index", .length = 3));
+  NO_SOURCE(tsr_source_pad(two, "x", .length = 0));
+  NO_SOURCE(tsr_source_pad(two, "x", .length = 3, .value = TSR_VALUE(300)));
+  NO_SOURCE(tsr_source_pad(two, "x", .length = 3, .value = TSR_VALUE(0.5)));
+  NO_SOURCE(tsr_source_one_hot(four, "index", .classes = 0));
+  NO_SOURCE(tsr_source_one_hot(four, "index", .classes = 4, .dtype = (tsr_dtype)99));
+  tsr_source *label = tsr_source_one_hot(four, "index", .classes = 3);
+  NO_SOURCE(tsr_source_one_hot(label, "index", .classes = 3));
+  NO_SOURCE(tsr_pipeline_next(tsr_pipeline_open(label, .batch_size = 4)));
+}
+
+static tsr_status no_next(void *const *out, bool *ended, void *user)
+{
+  (void)out, (void)user;
+  *ended = true;
+  return TSR_OK;
+}
+
 static void pipelines(void)
 {
   float x[4] = { 0 };
@@ -1457,6 +1554,37 @@ static void pipelines(void)
   NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .defaults = true));
   NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .fields = { { "x", TSR_F64, { 0 } } }));
   NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .fields = { { "x", TSR_U8, { 0 } } }));
+  NO_SOURCE(tsr_source_lines(s, NULL, .longest = 1));
+  NO_SOURCE(tsr_source_lines(s, "there/is/none.txt", .longest = 1));
+  NO_SOURCE(tsr_source_lines(s, "words.csv", .longest = -1));
+  NO_SOURCE(tsr_source_tar(s, NULL, .cut = true));
+  NO_SOURCE(tsr_source_tar(s, "there/is/none.tar", .cut = true));
+  NO_SOURCE(tsr_source_tar(s, "a.npz", .cut = true));
+  NO_SOURCE(tsr_source_tar(s, "a.npz", .fields = { { "x", TSR_F32, { 0 } } }));
+  NO_SOURCE(tsr_source_folder(s, NULL, .cut = true));
+  NO_SOURCE(tsr_source_folder(s, "there/is/none", .cut = true));
+  NO_SOURCE(tsr_source_folder(s, ".", .longest = -1));
+  NO_SOURCE(tsr_source_stream(s, .fields = { { "x", TSR_I64, { 0 } } }));
+  NO_SOURCE(tsr_source_stream(s, .fn = no_next));
+  tsr_source *stream = tsr_source_stream(s, .fn = no_next, .fields = { { "x", TSR_I64, { 0 } } });
+  NO_SOURCE(tsr_source_slice(stream, TSR_RANGE(0, 1)));
+  NO_SOURCE(tsr_pipeline_open(stream, .epochs = 2));
+  NO_SOURCE(tsr_pipeline_open(stream, .remainder = TSR_WRAP));
+  static const int64_t falls[] = { 0, 2, 1 };
+  NO_SOURCE(tsr_source_ragged(s, -1, { "x", TSR_F32, { 0 }, x, falls }));
+  NO_SOURCE(tsr_source_ragged(s, 2, { "x", TSR_F32, { 0 }, x, falls }));
+  NO_SOURCE(tsr_source_ragged(s, 2, { "x", TSR_F32, { 0 }, x, NULL }));
+  NO_SOURCE(tsr_source_safetensors(s, NULL, NULL));
+  NO_SOURCE(tsr_source_safetensors(s, "there/is/none.safetensors", NULL));
+  NO_SOURCE(tsr_source_safetensors(s, "a.npz", NULL));
+  NO_SOURCE(tsr_source_tfrecord(s, "a.npz", .ragged = "x", .fields = { { "x", TSR_U8, { 0 } } }));
+  NO_SOURCE(tsr_source_images(four, .height = 2));
+  NO_SOURCE(tsr_source_images(four, .height = 2, .width = 2, .field = "y"));
+  NO_SOURCE(tsr_source_images(four, .height = 2, .width = 2, .field = "index"));
+  NO_SOURCE(tsr_source_images(four, .height = 2, .width = 2, .channels = 4));
+  NO_SOURCE(tsr_source_images(four, .height = 2, .width = 2, .dtype = TSR_F64));
+  NO_SOURCE(tsr_source_images(four, .height = 2, .width = 2, .crop = (tsr_image_crop)7));
+  NO_SOURCE(tsr_source_images(four, .height = 2, .width = 2, .share = 2));
   NO_SOURCE(tsr_source_split(four, .part = 4, .parts = 4));
   NO_SOURCE(tsr_source_filter(four, NULL));
   NO_SOURCE(tsr_source_filter(tsr_source_shuffle(four, .seed = 1), no_test));
@@ -1476,12 +1604,21 @@ static void pipelines(void)
   NO_SOURCE(tsr_pipeline_open(four, .threads = -2));
   NO_SOURCE(tsr_pipeline_open(four, .prefetch = -1));
   NO_SOURCE(tsr_pipeline_open(four, .remainder = (tsr_remainder)9));
+  NO_SOURCE(tsr_pipeline_open(four, .bad = (tsr_bad_records)9));
+  NO_SOURCE(tsr_pipeline_open(four, .bad_most = -1));
+  NO_SOURCE(tsr_pipeline_open(four, .bad_share = 1.5));
   NO_SOURCE(tsr_pipeline_open(four, .on = on("z")));
   NO_SOURCE(tsr_pipeline_open(four, .on = on("x,y")));
   NO_SOURCE(tsr_pipeline_open(four, .fields = { { "x", on("") } }));
   NO_SOURCE(tsr_pipeline_open(four, .state = x, .state_size = sizeof x));
   tsr_source *bad = tsr_source_map(four, no_record, .fields = { { "index", TSR_I64, { 0 } } });
   tsr_pipeline *p = tsr_pipeline_open(bad, .batch_size = 4);
+  NO_SOURCE(tsr_pipeline_next(p));
+  p = tsr_pipeline_open(bad, .batch_size = 4, .bad = TSR_BAD_SUBSTITUTE);
+  NO_SOURCE(tsr_pipeline_next(p));
+  p = tsr_pipeline_open(bad, .batch_size = 4, .bad = TSR_BAD_MASK, .bad_most = 3);
+  NO_SOURCE(tsr_pipeline_next(p));
+  p = tsr_pipeline_open(bad, .batch_size = 4, .bad = TSR_BAD_MASK, .bad_share = 0.5);
   NO_SOURCE(tsr_pipeline_next(p));
   p = tsr_pipeline_open(four, .batch_size = 4);
   tsr_batch *b = tsr_pipeline_next(p);
@@ -1494,6 +1631,7 @@ static void pipelines(void)
 
 /* Calls that take a line and are not refused, and why. */
 static const char *const never[][2] = {
+  { "tsr_metric_start", "takes nothing" },
   { "tsr_on", "a place is data; the call that takes it says what is wrong with it" },
   { "tsr_random_key", "any seed is a key" },
   { "tsr_grad", "a function is made; gradient_test has what its call says" },
@@ -1575,7 +1713,7 @@ TEST_TIMEOUT(every_call_says_what_is_wrong_and_what_to_do, 200)
                 sorting,         products,   places,   tensors,        files,     terminals,
                 indices_in_runs, functions,  compiled, taps,           profiles,  saved,
                 mapping,         training,   loops,    memory_in_runs, processes, data_of_processes,
-                checkpoints,     pipelines };
+                checkpoints,     pipelines,  stages };
   const char *write = getenv("REFUSALS_WRITE"), *path = test_file("golden/refusals.txt");
   char *text = NULL, *names = NULL;
   size_t size, names_size;

@@ -66,9 +66,9 @@ TEST(help_goes_to_stdout)
 
 TEST(help_fits_a_terminal)
 {
-  static const char *const commands[] = { "query --help", "convert --help", "schema --help",
-                                          "info --help",  "man --help",     "completion --help",
-                                          "--help" };
+  static const char *const commands[] = { "query --help",    "convert --help", "schema --help",
+                                          "info --help",     "man --help",     "completion --help",
+                                          "pipeline --help", "--help" };
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     struct outcome o = run(commands[i]);
     char *examples = strstr(o.out, "\nexamples:");

@@ -7,8 +7,9 @@
 
 #include "tool.h"
 
-/* The commands that read files. */
-#define READING "query convert schema"
+/* The commands that read files: tables, or those among them that are records. */
+#define TABLES "query convert schema"
+#define READING TABLES " pipeline"
 
 const tool_option tool_options[OPT_COUNT] = {
   [OPT_JOIN] = { "--join", "FILE", NULL, "query", true,
@@ -18,7 +19,7 @@ const tool_option tool_options[OPT_COUNT] = {
                "'i64')" },
   [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "query", true,
                 "the kind of join (default inner)" },
-  [OPT_WHERE] = { "--where", "E", NULL, "query", true,
+  [OPT_WHERE] = { "--where", "E", NULL, "query pipeline", true,
                   "keep the rows where E is true; it sees the columns of each --with before it" },
   [OPT_WITH] = { "--with", "NAME=E", NULL, "query", true,
                  "add a column; whatever stands after it sees it" },
@@ -35,8 +36,8 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_TAIL] = { "--tail", "N", NULL, "query", false, "the last N rows only" },
   [OPT_SAMPLE] = { "--sample", "N", NULL, "query", false,
                    "N rows drawn at random, in order; each run draws the same" },
-  [OPT_SEED] = { "--seed", "K", NULL, "query", false,
-                 "with --sample: another number draws other rows (default 0)" },
+  [OPT_SEED] = { "--seed", "K", NULL, "query pipeline", false,
+                 "with --sample or --shuffle: another number draws others (default 0)" },
   [OPT_FORMAT] = { "--format", "FORMAT", "table csv tsv json md", "query convert schema", false,
                    "how to print (default table; a file is written as its name says)" },
   [OPT_OUT] = { "--out", "FILE", NULL, "query", false,
@@ -44,10 +45,10 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_ROWS] = { "--rows", "N", NULL, "query schema", false,
                  "rows of a printed table, half from each end (default 20, in a file all; 0: "
                  "all)" },
-  [OPT_WIDTH] = { "--width", "N", NULL, "query schema shard", false,
+  [OPT_WIDTH] = { "--width", "N", NULL, "query schema shard pipeline", false,
                   "characters a line of a table or drawing may take (default the terminal's, else "
                   "any number for a table, 80 for a drawing; 0: that too)" },
-  [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", READING, false,
+  [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", TABLES, false,
                  "the format of the input where its name does not say" },
   [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false,
                       "CSV: what separates fields (default: by the first line)" },
@@ -96,7 +97,29 @@ const tool_option tool_options[OPT_COUNT] = {
                    "each size is N times the one before (default 4)" },
   [OPT_TYPE] = { "--type", "TYPE", "i32 i64 f16 bf16 f32 f64", "bench", false,
                  "element type (default f32)" },
-  [OPT_JSON] = { "--json", NULL, NULL, "bench ckpt", false, "print JSON" },
+  [OPT_RECORDS] = { "--from", "FORMAT",
+                    "npz npy safetensors tfrecord binary lines tar folder csv tsv json", "pipeline",
+                    false, "the format of the files where their names do not say" },
+  [OPT_LAYOUT] = { "--layout", "FIELDS", NULL, "pipeline", false,
+                   "the fields of a record where files do not tell them: 'label u8, image "
+                   "u8[3,32,32]'; of a binary file as they lie there, of tfrecord features by name "
+                   "(f32, i64, u8; default those of the first record), of tar members by ending" },
+  [OPT_HEADER] = { "--header", "BYTES", NULL, "pipeline", false,
+                   "binary: bytes at the start of each file that are no records" },
+  [OPT_FIELDS] = { "--fields", "NAMES", NULL, "pipeline", false,
+                   "the fields to read: 'image, label'; of CSV and JSON expressions, too" },
+  [OPT_SHUFFLE] = { "--shuffle", NULL, NULL, "pipeline", false,
+                    "read the records in an order that is drawn" },
+  [OPT_BATCH] = { "--batch-size", "N", NULL, "pipeline", false,
+                  "records of a batch (default 256)" },
+  [OPT_SECONDS] = { "--seconds", "N", NULL, "pipeline", false,
+                    "read for so long, as many epochs as it takes (default one epoch; 0: read "
+                    "nothing but the sample)" },
+  [OPT_THREADS] = { "--threads", "N", NULL, "pipeline", false,
+                    "threads that fill batches ahead (default 2; 0: none)" },
+  [OPT_HEAD] = { "--head", "N", NULL, "pipeline", false,
+                 "records that are shown (default 1, at most 8)" },
+  [OPT_JSON] = { "--json", NULL, NULL, "bench ckpt pipeline", false, "print JSON" },
   [OPT_EXPLAIN] = { "--explain", NULL, NULL, "query", false,
                     "show the plan and what it moves between devices" },
   [OPT_COMPILE] = { "--compile", NULL, NULL, "function", false,
@@ -231,13 +254,17 @@ static bool number(const tool_args *args, tool_opt option, int64_t *out)
   /* No sign, no fraction, nothing behind the digits, and no overflow. */
   if (end != value && !*end && n >= 0 && !errno) return true;
   snprintf(text, sizeof text, "%s takes a %s, not", tool_options[option].name,
-           option == OPT_SEED           ? "whole number of 0 or more"
-           : option == OPT_SKIP         ? "number of lines"
-           : option == OPT_WIDTH        ? "number of characters"
-           : option == OPT_UNPACK_LIMIT ? "number of bytes"
-           : option == OPT_PROCESSES    ? "number of processes"
-           : option == OPT_FACTOR       ? "whole number of 2 or more"
-                                        : "number of rows");
+           option == OPT_SEED                          ? "whole number of 0 or more"
+           : option == OPT_SKIP                        ? "number of lines"
+           : option == OPT_WIDTH                       ? "number of characters"
+           : option == OPT_UNPACK_LIMIT                ? "number of bytes"
+           : option == OPT_PROCESSES                   ? "number of processes"
+           : option == OPT_HEADER                      ? "number of bytes"
+           : option == OPT_SECONDS                     ? "number of seconds"
+           : option == OPT_THREADS                     ? "number of threads"
+           : option == OPT_BATCH || option == OPT_HEAD ? "number of records"
+           : option == OPT_FACTOR                      ? "whole number of 2 or more"
+                                                       : "number of rows");
   return mistake(args->command, text, value);
 }
 
@@ -304,8 +331,11 @@ static bool check_query(const tool_args *args)
     return mistake(command, "--how needs a --join", NULL);
   if (args->count[OPT_LIMIT] + args->count[OPT_TAIL] + args->count[OPT_SAMPLE] > 1)
     return mistake(command, "give one of --limit, --tail and --sample", NULL);
-  if (args->count[OPT_SEED] && !args->count[OPT_SAMPLE])
-    return mistake(command, "--seed needs --sample", NULL);
+  if (args->count[OPT_SEED] && !args->count[OPT_SAMPLE] && !args->count[OPT_SHUFFLE])
+    return mistake(command,
+                   tool_takes(command, OPT_SAMPLE) ? "--seed needs --sample"
+                                                   : "--seed needs --shuffle",
+                   NULL);
   return true;
 }
 
@@ -316,7 +346,10 @@ static bool numbers(tool_args *args)
          number(args, OPT_ROWS, &args->rows) && number(args, OPT_WIDTH, &args->width) &&
          number(args, OPT_SKIP, &args->skip) &&
          number(args, OPT_UNPACK_LIMIT, &args->unpack_limit) &&
-         number(args, OPT_PROCESSES, &args->processes) && number(args, OPT_FACTOR, &args->factor);
+         number(args, OPT_PROCESSES, &args->processes) && number(args, OPT_FACTOR, &args->factor) &&
+         number(args, OPT_BATCH, &args->batch) && number(args, OPT_SECONDS, &args->seconds) &&
+         number(args, OPT_THREADS, &args->threads) && number(args, OPT_HEAD, &args->head) &&
+         number(args, OPT_HEADER, &args->header);
 }
 
 static bool one_character(const tool_args *args, tool_opt option)
@@ -349,6 +382,21 @@ static bool check_bench(tool_args *args)
          bytes(args, OPT_MOST, INT64_C(1) << 28, &args->most);
 }
 
+static bool check_pipeline(const tool_args *args)
+{
+  if (strcmp(args->command, "pipeline") != 0) return true;
+  if (args->file_count == 0) return mistake("pipeline", "which file?", NULL);
+  if (args->batch == 0 || args->batch > INT64_C(1) << 40)
+    return mistake("pipeline", "--batch-size is 1 to 2^40, not", tool_value(args, OPT_BATCH));
+  if (args->threads > 256)
+    return mistake("pipeline", "--threads is 0 to 256, not", tool_value(args, OPT_THREADS));
+  if (args->seconds > 1000000)
+    return mistake("pipeline", "--seconds is up to 1000000, not", tool_value(args, OPT_SECONDS));
+  if (args->head > 8)
+    return mistake("pipeline", "--head is 0 to 8, not", tool_value(args, OPT_HEAD));
+  return true;
+}
+
 static bool check(tool_args *args)
 {
   const char *command = args->command;
@@ -370,7 +418,7 @@ static bool check(tool_args *args)
   if (!strcmp(command, "info") && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
   return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&
-         check_query(args) && check_run(args) && check_bench(args);
+         check_query(args) && check_run(args) && check_bench(args) && check_pipeline(args);
 }
 
 bool tool_parse(const char *command, int argc, char **argv, tool_args *out)

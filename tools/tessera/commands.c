@@ -90,8 +90,7 @@ static void free_room(figures *f)
   free(f->most);
 }
 
-/* Adds a column's name in quotes, doubled inside. */
-static char *put_name(char *at, const char *name)
+char *tool_put_name(char *at, const char *name)
 {
   *at++ = '"';
   for (; *name; name++) {
@@ -116,7 +115,7 @@ static char *aggregates(tsr_frame *df, int first, int last)
   for (int c = first; c < last; c++)
     for (int k = 0; k < FIGURES; k++) {
       at += sprintf(at, "%sr%d_%d = %s", at == text ? "" : ", ", c, k, part[k]);
-      at = put_name(at, tsr_frame_column_name(df, c));
+      at = tool_put_name(at, tsr_frame_column_name(df, c));
       *at++ = ')';
     }
   *at = 0;

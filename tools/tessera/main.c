@@ -73,6 +73,19 @@ const tool_command tool_commands[] = {
     "  tessera ckpt ls ckpt\n"
     "  tessera ckpt verify ckpt/step_12\n",
     tool_ckpt },
+  { "pipeline", "FILE... [OPTIONS]", "what records files have, and how fast they are read",
+    "Files are .npz, .npy, .safetensors, .tfrecord, .bin (records of fixed size), .txt (lines), "
+    ".tar (samples as "
+    "of WebDataset), folders whose folders are classes, .csv, .tsv or .jsonl; several "
+    "are one. A pattern in quotes stands for many. Shown are the fields of a record with their "
+    "types and a record, how many there are, and what it took to read all of them in batches once, "
+    "as a step of training would get them: the CSV and JSON formats are read whole when they are "
+    "opened, others while it is measured. Records that cannot be read are told, the others "
+    "still are read; the exit status is 1 then.",
+    "  tessera pipeline train.npz --batch-size 128 --devices cpu:8\n"
+    "  tessera pipeline 'data_batch_*.bin' --layout 'label u8, image u8[3,32,32]' --shuffle\n"
+    "  tessera pipeline 'train-*.tfrecord' --layout 'image u8[784], label i64' --json\n",
+    tool_pipeline },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",
@@ -113,7 +126,7 @@ static void print_help(const tool_command *c, FILE *out)
     snprintf(left, sizeof left, "%s%s%s", o->name, o->value ? " " : "", o->value ? o->value : "");
     snprintf(right, sizeof right, "%s%s", o->help, o->repeated ? " (may be repeated)" : "");
     print_wrapped(right, fprintf(out, "  %-20s ", left), 23, out);
-    if (o->choices) fprintf(out, "  %-20s one of: %s\n", "", o->choices);
+    if (o->choices) print_wrapped(o->choices, fprintf(out, "  %-20s one of: ", ""), 23, out);
   }
   if (*c->text) fputc('\n', out);
   if (*c->text) print_wrapped(c->text, 0, 0, out);

@@ -35,14 +35,15 @@ static void print_words(const char *text)
   static const char *const fields[][2] = {
     { "the option bad_rows", "--bad-rows" },
     { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
-    { " (or see the option columns)", "; narrow the pattern, or query them one by one" }
+    { " (or see the option columns)", "; narrow the pattern, or query them one by one" },
+    { "give .null_value or filter them out", "leave them out: --where 'COLUMN is not null'" }
   };
   while (*text) {
     /* Names of calls are of small letters and '_', so whole ones are compared: tsr_frame_join in
      * tsr_frame_join_x is none. */
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
     const char *option = length ? option_of(text, length) : NULL;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
       if (!strncmp(text, fields[i][0], strlen(fields[i][0]))) {
         option = fields[i][1];
         used = strlen(fields[i][0]);
@@ -69,6 +70,29 @@ int tool_fail(const tsr_scope *s)
   print_words(end ? end + 2 : text);
   fputc('\n', stderr);
   return TOOL_FAILED;
+}
+
+/* ---- texts ---- */
+
+void tool_put_json(const char *text)
+{
+  putchar('"');
+  for (; *text; text++) {
+    unsigned char c = (unsigned char)*text;
+    if (c < 0x20) printf("\\u%04x", c);
+    else if (c == '"' || c == '\\') printf("\\%c", c);
+    else putchar(c);
+  }
+  putchar('"');
+}
+
+void tool_size_text(int64_t bytes, char out[32])
+{
+  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
+  double size = (double)bytes;
+  int unit = 0;
+  while (size >= 1024 && unit < 6) size /= 1024, unit++;
+  snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
 }
 
 /* ---- tables ---- */

@@ -14,6 +14,18 @@ static void list_options(const char *command, FILE *out)
     if (tool_takes(command, (tool_opt)i)) fprintf(out, " %s", tool_options[i].name);
 }
 
+/* An option's choices, which another command's option of that name may not have. */
+static void list_choices(const tool_option *o, FILE *out)
+{
+  bool more = false;
+  for (int i = 0; i < tool_command_count; i++) {
+    if (!tool_takes(tool_commands[i].name, (tool_opt)(o - tool_options))) continue;
+    fprintf(out, "%s%s:%s", more ? "|" : "    ", tool_commands[i].name, o->name);
+    more = true;
+  }
+  fprintf(out, ") COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", o->choices);
+}
+
 static void bash_script(FILE *out)
 {
   /* The word before decides first (an option with choices), then the command, then files. */
@@ -21,14 +33,13 @@ static void bash_script(FILE *out)
           "_tessera() {\n  local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD-1]}\n"
           "  if [ \"$COMP_CWORD\" = 1 ]; then\n    COMPREPLY=($(compgen -W '");
   for (int i = 0; i < tool_command_count; i++) fprintf(out, "%s ", tool_commands[i].name);
-  fprintf(out, "help --version' -- \"$word\"))\n    return\n  fi\n  case $last in\n"
-               "    help) COMPREPLY=($(compgen -W 'expressions");
+  fprintf(out,
+          "help --version' -- \"$word\"))\n    return\n  fi\n"
+          "  case ${COMP_WORDS[1]}:$last in\n    help:help) COMPREPLY=($(compgen -W 'expressions");
   for (int i = 0; i < tool_command_count; i++) fprintf(out, " %s", tool_commands[i].name);
   fprintf(out, "' -- \"$word\")); return ;;\n");
   for (int i = 0; i < OPT_COUNT; i++)
-    if (tool_options[i].choices)
-      fprintf(out, "    %s) COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n",
-              tool_options[i].name, tool_options[i].choices);
+    if (tool_options[i].choices) list_choices(&tool_options[i], out);
   fprintf(out, "  esac\n  case ${COMP_WORDS[1]}:$word in\n");
   for (int i = 0; i < tool_command_count; i++) {
     fprintf(out, "    %s:-*) COMPREPLY=($(compgen -W '", tool_commands[i].name);

@@ -5,18 +5,6 @@
 
 #include "tool.h"
 
-static void put_json_text(const char *text)
-{
-  putchar('"');
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c < 0x20) printf("\\u%04x", c);
-    else if (c == '"' || c == '\\') printf("\\%c", c);
-    else putchar(c);
-  }
-  putchar('"');
-}
-
 static const char *kind_of(const tsr_saved_entry *entry)
 {
   return entry->kind == TSR_SAVED_BLOB ? "blob" : "array";
@@ -25,32 +13,22 @@ static const char *kind_of(const tsr_saved_entry *entry)
 static void list_json(const tsr_saved_step *c)
 {
   printf("{\"step\": %" PRId64 ", \"tree\": ", tsr_checkpoint_step(c));
-  put_json_text(tsr_checkpoint_form(c));
+  tool_put_json(tsr_checkpoint_form(c));
   printf(", \"entries\": [");
   for (int i = 0; i < tsr_checkpoint_count(c); i++) {
     tsr_saved_entry entry = tsr_checkpoint_entry(c, i);
     printf("%s\n  {\"kind\": \"%s\", \"name\": ", i ? "," : "", kind_of(&entry));
-    put_json_text(entry.name);
+    tool_put_json(entry.name);
     printf(", \"dtype\": \"%s\", \"shape\": [", tsr_dtype_name(entry.dtype));
     for (int d = 0; d < entry.shape.rank; d++)
       printf("%s%" PRId64, d ? ", " : "", entry.shape.dims[d]);
     printf("], \"type\": ");
-    put_json_text(entry.type);
+    tool_put_json(entry.type);
     printf(", \"mesh\": ");
-    put_json_text(entry.mesh);
+    tool_put_json(entry.mesh);
     printf(", \"bytes\": %" PRId64 ", \"parts\": %d}", entry.bytes, entry.parts);
   }
   printf("]}\n");
-}
-
-/* "1.5 MiB"; bytes below a KiB as they are. */
-static void size_text(int64_t bytes, char out[32])
-{
-  static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };
-  double size = (double)bytes;
-  int unit = 0;
-  while (size >= 1024 && unit < 6) size /= 1024, unit++;
-  snprintf(out, 32, unit ? "%.1f %s" : "%.0f %s", size, units[unit]);
 }
 
 static int width_of(const tsr_saved_step *c, bool names)
@@ -72,12 +50,12 @@ static void list_table(const tsr_saved_step *c)
   printf("%-*s  %-*s  %10s  %5s  %s\n", names, "name", types, "type", "size", "parts", "mesh");
   for (int i = 0; i < count; i++) {
     tsr_saved_entry entry = tsr_checkpoint_entry(c, i);
-    size_text(entry.bytes, size);
+    tool_size_text(entry.bytes, size);
     printf("%-*s  %-*s  %10s  %5d", names, entry.name, types, entry.type, size, entry.parts);
     printf("%s%s\n", *entry.mesh ? "  " : "", entry.mesh);
     total += entry.bytes;
   }
-  size_text(total, size);
+  tool_size_text(total, size);
   printf("step %" PRId64 ": %d %s, %s\n", tsr_checkpoint_step(c), count,
          count == 1 ? "entry" : "entries", size);
 }
@@ -87,12 +65,12 @@ static int verify(tsr_scope *s, tsr_saved_step *c, bool json)
   int64_t total = 0;
   char size[32];
   for (int i = 0; i < tsr_checkpoint_count(c); i++) total += tsr_checkpoint_entry(c, i).bytes;
-  size_text(total, size);
+  tool_size_text(total, size);
   if (tsr_checkpoint_verify(c)) {
     if (json) {
       const char *message = tsr_message(s);
       printf("{\"step\": %" PRId64 ", \"whole\": false, \"message\": ", tsr_checkpoint_step(c));
-      put_json_text(message);
+      tool_put_json(message);
       printf("}\n");
     }
     return tool_fail(s);

@@ -12,7 +12,10 @@
  *   launch.c    several processes of one program
  *   bench.c     what collectives take
  *   signature.c saved functions
- *   steps.c     checkpoints */
+ *   steps.c     checkpoints
+ *   formats.c   files to records
+ *   features.c  what TFRecord files have
+ *   reading.c   what records are and how fast they are read */
 #ifndef TOOL_H
 #define TOOL_H
 
@@ -25,7 +28,7 @@
 /* Exit codes: done; the work failed (the message is on stderr); the command line is wrong. */
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
-enum { TOOL_MOST = 64 };
+enum { TOOL_MOST = 64, TOOL_NAME = 80 };
 
 typedef enum tool_opt {
   OPT_JOIN,
@@ -71,6 +74,15 @@ typedef enum tool_opt {
   OPT_MOST,
   OPT_FACTOR,
   OPT_TYPE,
+  OPT_RECORDS,
+  OPT_LAYOUT,
+  OPT_HEADER,
+  OPT_FIELDS,
+  OPT_SHUFFLE,
+  OPT_BATCH,
+  OPT_SECONDS,
+  OPT_THREADS,
+  OPT_HEAD,
   OPT_JSON,
   OPT_EXPLAIN,
   OPT_COMPILE,
@@ -101,6 +113,7 @@ typedef struct tool_args {
   int step_count;
   int64_t limit, tail, sample, seed, rows, width, skip, unpack_limit; /* -1: not given */
   int64_t processes, least, most, factor;
+  int64_t batch, seconds, threads, head, header;
   char *const *program; /* run: the program and its arguments; NULL: none */
 } tool_args;
 
@@ -128,6 +141,7 @@ int tool_run(const tool_args *args);
 int tool_function(const tool_args *args);
 int tool_bench(const tool_args *args);
 int tool_ckpt(const tool_args *args);
+int tool_pipeline(const tool_args *args);
 int tool_completion(const tool_args *args);
 int tool_man(const tool_args *args);
 
@@ -159,6 +173,13 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
 /* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is
  * copied without blanks (and quotes) around it; the expression is borrowed. */
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
+/* The records of all files of the command line; NULL: an error, which was printed. */
+tsr_source *tool_source(tsr_scope *s, const tool_args *args);
+/* The features of the first message of a TFRecord file, or of a pattern's first one. Returns how
+ * many, at most TSR_MAX_FIELDS; 0: it cannot be read. */
+int tool_features(const char *path, char (*names)[TOOL_NAME], tsr_record_field *fields);
+/* Adds a column's name in quotes, doubled inside; what follows it. */
+char *tool_put_name(char *at, const char *name);
 /* Whether a path ends in an extension, a compression's left out of account. */
 bool tool_has_extension(const char *path, const char *extension);
 
@@ -169,6 +190,11 @@ void tool_note_order(const tool_args *args, const tsr_scope *s);
 int tool_terminal_width(FILE *out);
 /* Whether colours are wanted there: a terminal that has them, or the environment says so. */
 bool tool_wants_colour(FILE *out);
+
+/* Prints a text as JSON has it. */
+void tool_put_json(const char *text);
+/* "1.5 MiB"; bytes below a KiB as they are. */
+void tool_size_text(int64_t bytes, char out[32]);
 
 /* Writes the frame as --format and --out say. */
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s);

@@ -855,5 +855,6 @@ const tsr__tiles TILES(tiles) = {
   .aim = TILES(aim),
   .within = TILES(within),
   .turn = TILES(turn),
+  .image = &TILES(image_tiles),
   .products = TILES(products),
 };

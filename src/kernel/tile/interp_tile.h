@@ -9,6 +9,7 @@
 
 #include "kernel/exact/exact_tile.h"
 #include "kernel/fuse/kir.h"
+#include "kernel/tile/image.h"
 #include "kernel/tile/panels.h"
 
 /* How many elements; bit k of `scalar`: operand k is one element, used for all. */
@@ -78,6 +79,7 @@ typedef struct tsr__tiles {
   bool (*within)(const int64_t *x, int n, int64_t most);
   /* Turns the first lines of elements of so many bytes; returns how many. */
   int64_t (*turn)(const tsr__turning *job, int64_t size);
+  const tsr__image_tiles *image;
 } tsr__tiles;
 
 extern const tsr__tiles tsr__tiles_baseline;

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "kernel/tile/image.h"
+
 static const tsr__tiles *const all_tiles[] = {
   &tsr__tiles_baseline,
 #if defined(__x86_64__)
@@ -37,6 +39,11 @@ const tsr__tiles *tsr__tiles_of(const char *isa)
   for (int i = 0; i < TILES; i++)
     if (!strcmp(all_tiles[i]->isa, isa)) return machine_has(i) ? all_tiles[i] : NULL;
   return NULL;
+}
+
+const tsr__image_tiles *tsr__image_tiles_of(const char *isa)
+{
+  return tsr__tiles_of(isa)->image;
 }
 
 tsr_status tsr__isa_resolve(tsr_runtime *rt)

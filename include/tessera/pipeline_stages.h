@@ -1,0 +1,246 @@
+/* What becomes of records between a source and its batches: several as one, one as several, other
+ * lengths, kept copies.
+ *
+ *   tsr_source *lines = tsr_source_pad(words, "tokens", .length = 128);
+ *   tsr_source *pairs = tsr_source_batch(lines, .rows = 2, .stride = 1);
+ *
+ * Each is a source again. What changes the number of records is arithmetic, or looks at all records
+ * once when it is made and keeps their places, 8 bytes each: so everything is read by position, is
+ * shuffled, goes on from a state, and is the same for any threads.
+ *
+ * Records that a stage puts together are known by their number in it, and that is what draws of
+ * random maps behind it follow from.
+ *
+ * A ragged field is a dense one of the longest length, zeros behind, with its true length beside it
+ * as the field NAME_length of i64: "tokens" and "tokens_length". */
+#ifndef TESSERA_PIPELINE_STAGES_H
+#define TESSERA_PIPELINE_STAGES_H
+
+#include "pipeline.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- several as one, one as several ---------------------------------------------------------- */
+
+typedef struct tsr_batch_args {
+  size_t size;
+  tsr_source *source;
+  int64_t rows;            /* records in one */
+  int64_t stride;          /* from the first of one to the first of the next; 0: rows */
+  tsr_remainder remainder; /* what becomes of the last records where they fill none */
+} tsr_batch_args;
+
+/* So many records as one, each field [rows, ...]: tsr_source_batch(source, .rows = 32). A stride
+ * below .rows makes sliding windows. All have equal shapes, so the last records that fill none must
+ * be left out (TSR_DROP), followed by the first (TSR_WRAP) or by zeros (TSR_PAD_AND_MASK, with a
+ * field "rows" of i64 that says how many rows are records). A map of such records is one of a batch
+ * at a time; tsr_source_unbatch takes them apart again. Errors: TSR_ESHAPE (records left over, too
+ * many dims), TSR_EARG. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_batch_with(const tsr_batch_args *args, const char *site);
+
+/* The rows of records [rows, ...] as records, in order; of those with a field "rows" only so many
+ * of each. tsr_source_batch of what this gives batches anew, across borders; where the one undoes
+ * the other nothing is copied. Errors: TSR_ESHAPE (fields of no or unlike rows), TSR_EARG (a
+ * shuffled source with "rows"), TSR_EVALUE, TSR_ECANCELLED. Returns a source owned as `source` is.
+ * Local. */
+TSR_API tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site);
+
+/* How many records become of one; below 0 is an error. */
+typedef int64_t tsr_record_count_fn(const tsr_record *record, void *user);
+/* Fills `out` with part 0, 1, ... of a record; otherwise as tsr_record_fn. */
+typedef tsr_status tsr_record_part_fn(const tsr_record *record, int64_t part, void *user);
+
+typedef struct tsr_flat_map_args {
+  size_t size;
+  tsr_source *source;
+  tsr_record_part_fn *fn;
+  tsr_record_count_fn *count;
+  void *user;                              /* borrowed as long as the source lives */
+  tsr_record_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
+  uint64_t seed;                           /* of its draws, which follow from the part as well */
+  const char *name;                        /* in messages and states, copied; NULL: "flat_map" */
+} tsr_flat_map_args;
+
+/* Each record as several, or none: tsr_source_flat_map(source, cut, .count = pieces, .fields = { {
+ * "piece", TSR_U8, TSR_SHAPE(8, 8) } }). Fields of the source of other names stay, the same in all
+ * parts. `count` is asked once of every record, at the call. Errors: TSR_EARG (a shuffled source:
+ * shuffle what this gives), TSR_EVALUE, TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED, those of reading.
+ * Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *args, const char *site);
+
+/* ---- several sources ------------------------------------------------------------------------- */
+
+typedef struct tsr_interleave_args {
+  size_t size;
+  int cycle;     /* sources that are open at once, 256 at most; 0: all */
+  int64_t block; /* records of one in a row; 0: 1 */
+} tsr_interleave_args;
+
+/* Records of sources of equal fields by turns: tsr_source_interleave(files, 8, .cycle = 4, .block =
+ * 16). Four of them are open, each gives 16 records when it is its turn, and the next of the list
+ * takes the place of one that ended, until all have. It is the order of tf.data's interleave.
+ * Errors: TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where fields differ. Returns a source owned as the
+ * first one is. Local. */
+TSR_API tsr_source *tsr_source_interleave_with(tsr_source *const *sources, int count,
+                                               const tsr_interleave_args *args, const char *site);
+
+/* The fields of several maps of the same records side by side: tsr_source_merge(left, right). As
+ * tsr_source_zip, but that they are of the same records in the same order is checked. A record that
+ * several of them read is read once for each; a map of a map reads it once. Errors: TSR_ESHAPE
+ * (unlike counts), TSR_EARG (other records, another order, a name twice). Returns a source owned as
+ * the first one is. Local. */
+TSR_API tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site);
+
+/* ---- kept copies ----------------------------------------------------------------------------- */
+
+typedef struct tsr_cache_args {
+  size_t size;
+  tsr_source *source;
+  const char *path; /* of a file that keeps them; NULL: in memory */
+  int64_t records;  /* only the first so many are kept in memory; 0: all */
+} tsr_cache_args;
+
+/* The same records, kept once they were read: tsr_source_cache(decoded). In memory they take the
+ * room of their fields, which is reserved at the call. With .path they are read once at the call
+ * and written to a file, which appears when it is whole and is used again by the next program: its
+ * records have checksums, and it has the text of the source, so that a file of another one is
+ * refused (not one of other data under the same text: delete it when the data changes). What lies
+ * below a cache is read as of epoch 0, so shuffles and maps that draw stand above it. Errors:
+ * TSR_EARG (a shuffled source, a map with a seed), TSR_ENOMEM, TSR_EIO, TSR_ESTATE (a cache of
+ * other records), TSR_EPARSE (a damaged one), TSR_ECANCELLED, those of reading. Returns a source
+ * owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_cache_with(const tsr_cache_args *args, const char *site);
+
+/* ---- sequences ------------------------------------------------------------------------------- */
+
+enum { TSR_MAX_BUCKETS = 32 };
+
+typedef struct tsr_bucket_args {
+  size_t size;
+  tsr_source *source;
+  const char *field;               /* ragged */
+  int64_t bounds[TSR_MAX_BUCKETS]; /* ascending, up to the first 0; longer ones are a bucket, too */
+  int64_t rows;                    /* .batch_size of the pipeline that reads it */
+  bool shuffle;  /* records within their buckets, and whole batches, anew in each epoch */
+  uint64_t seed; /* of .shuffle */
+} tsr_bucket_args;
+
+/* The same records in an order that puts those of about one length into a batch:
+ * tsr_source_bucket(source, "tokens", .rows = 32, .bounds = { 16, 64, 256 }). A pipeline of batches
+ * of so many gives the field the bound of the longest bucket in a batch as dim 1, not the longest
+ * length of all. Batches come as they fill up; what is left over in the buckets comes last, from
+ * short to long, several buckets in a batch, so that no record is lost and only the last batch is
+ * short. All records' lengths are read at the call. Stages behind it that leave the order and the
+ * field alone (select, maps, zip) keep that; behind others batches are of the longest length.
+ * Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG (bounds that do not ascend, a shuffled
+ * source), TSR_EVALUE, TSR_ECANCELLED, those of reading. Returns a source owned as `source` is.
+ * Local. */
+TSR_API tsr_source *tsr_source_bucket_with(const tsr_bucket_args *args, const char *site);
+
+typedef struct tsr_pack_args {
+  size_t size;
+  tsr_source *source;
+  const char *fields; /* "tokens,labels": ragged, or as long as their shapes say */
+  int64_t length;     /* of a pack */
+  int open;           /* packs that records may still go to; 0: 16 */
+} tsr_pack_args;
+
+/* Several sequences in one record of a fixed length: tsr_source_pack(source, "tokens", .length =
+ * 2048). Each goes to the first of the open packs that has room in all fields; where none has, a
+ * new one is begun, and the oldest closed when there are too many. Of a field "tokens" it makes
+ * "tokens" [length, ...], "tokens_segments" and "tokens_positions" of i32 [length] (1, 2, ... by
+ * sequence, 0 where there is none; and the place in it), and "tokens_length", what is used. Other
+ * fields are left out, no sequence is. All lengths are read at the call. Errors: TSR_EVALUE (a
+ * sequence longer than a pack: tsr_source_pad cuts), TSR_EARG (a shuffled source), TSR_ESHAPE,
+ * TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_pack_with(const tsr_pack_args *args, const char *site);
+
+/* ---- other fields ---------------------------------------------------------------------------- */
+
+typedef struct tsr_field_pad_args {
+  size_t size;
+  tsr_source *source;
+  const char *field;
+  int64_t length;   /* of dim 0, afterwards */
+  tsr_scalar value; /* what it is filled with: TSR_VALUE(-1); none: zeros */
+  bool front;       /* filled and cut at the front instead of behind */
+} tsr_field_pad_args;
+
+/* A field with another dim 0: shorter ones are filled, longer ones cut: tsr_source_pad(source,
+ * "tokens", .length = 128). Of a ragged field what is behind its true length is filling, and
+ * NAME_length becomes what is left. The field moves to the end. Errors: TSR_EARG, TSR_ESHAPE (one
+ * number), TSR_EDTYPE (a value that the field's dtype does not have). Returns a source owned as
+ * `source` is. Local. */
+TSR_API tsr_source *tsr_source_pad_with(const tsr_field_pad_args *args, const char *site);
+
+typedef struct tsr_one_hot_args {
+  size_t size;
+  tsr_source *source;
+  const char *field;
+  int64_t classes;
+  tsr_dtype dtype; /* 0: f32 */
+} tsr_one_hot_args;
+
+/* A field of integers with one dim more, 1 where the number is and 0 elsewhere:
+ * tsr_source_one_hot(source, "label", .classes = 10). A number that is no class ends the pipeline
+ * with TSR_EVALUE. The field moves to the end. Errors: TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a
+ * source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const char *site);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifndef __cplusplus
+/* tsr_source_batch(source, .rows = 32) */
+#define tsr_source_batch(...) \
+  tsr_source_batch_with(      \
+      &(tsr_batch_args){ .size = sizeof(tsr_batch_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_unbatch(source) tsr_source_unbatch_at((source), TSR_HERE)
+/* tsr_source_flat_map(source, fn, .count = how_many, .fields = { ... }) */
+#define tsr_source_flat_map(from, ...)                                              \
+  tsr_source_flat_map_with(&(tsr_flat_map_args){ .size = sizeof(tsr_flat_map_args), \
+                                                 .source = (from),                  \
+                                                 .fn = __VA_ARGS__ },               \
+                           TSR_HERE)
+/* tsr_source_interleave(sources, count, .cycle = 4) */
+#define tsr_source_interleave(...) \
+  TSR_SOURCE_INTERLEAVE_(__VA_ARGS__, .size = sizeof(tsr_interleave_args))
+#define TSR_SOURCE_INTERLEAVE_(sources, count, ...) \
+  tsr_source_interleave_with((sources), (count), &(tsr_interleave_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_merge(...)                                                               \
+  tsr_source_merge_at((tsr_source *const[]){ __VA_ARGS__ },                                 \
+                      (int)(sizeof((tsr_source *const[]){ __VA_ARGS__ }) / sizeof(void *)), \
+                      TSR_HERE)
+/* tsr_source_cache(source, .path = "x.cache") */
+#define tsr_source_cache(...) \
+  tsr_source_cache_with(      \
+      &(tsr_cache_args){ .size = sizeof(tsr_cache_args), .source = __VA_ARGS__ }, TSR_HERE)
+/* tsr_source_bucket(source, "tokens", .rows = 32, .bounds = { 16, 64 }) */
+#define tsr_source_bucket(from, ...)                                          \
+  tsr_source_bucket_with(&(tsr_bucket_args){ .size = sizeof(tsr_bucket_args), \
+                                             .source = (from),                \
+                                             .field = __VA_ARGS__ },          \
+                         TSR_HERE)
+/* tsr_source_pack(source, "tokens", .length = 2048) */
+#define tsr_source_pack(from, ...)                                                                \
+  tsr_source_pack_with(                                                                           \
+      &(tsr_pack_args){ .size = sizeof(tsr_pack_args), .source = (from), .fields = __VA_ARGS__ }, \
+      TSR_HERE)
+/* tsr_source_pad(source, "tokens", .length = 128) */
+#define tsr_source_pad(from, ...)                                                \
+  tsr_source_pad_with(&(tsr_field_pad_args){ .size = sizeof(tsr_field_pad_args), \
+                                             .source = (from),                   \
+                                             .field = __VA_ARGS__ },             \
+                      TSR_HERE)
+/* tsr_source_one_hot(source, "label", .classes = 10) */
+#define tsr_source_one_hot(from, ...)                                            \
+  tsr_source_one_hot_with(&(tsr_one_hot_args){ .size = sizeof(tsr_one_hot_args), \
+                                               .source = (from),                 \
+                                               .field = __VA_ARGS__ },           \
+                          TSR_HERE)
+#endif
+
+#endif

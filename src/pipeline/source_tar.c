@@ -1,0 +1,460 @@
+/* Samples of tar archives, a field an ending, as WebDataset has them.
+ *
+ *   place row of a sample   | file | name | jpg: at, bytes | cls: at, bytes | ...
+ *
+ * The members of all samples are matched with the fields when the source is made; a record is one
+ * reading a field from then on, straight to its cell where the field is bytes. */
+#include "io/npy/npyfile.h"
+#include "pipeline/tar_walk.h"
+#include "tessera/sources.h"
+
+typedef enum tar_kind {
+  AS_BYTES,  /* ragged */
+  AS_NUMBER, /* i64 in text */
+  AS_ARRAY,  /* of a .npy member */
+  AS_KEY     /* ragged: what the members have in common */
+} tar_kind;
+
+typedef struct tar_field {
+  const char *name;
+  tar_kind kind;
+  int column;
+  int64_t longest; /* bytes, over all samples */
+} tar_field;
+
+enum { FIRST = 2, DIGITS = 32 }; /* numbers of a place row before those of fields */
+
+typedef struct tar_source {
+  tsr_source source;
+  tsr__record_files files;
+  tar_field field[TSR_MAX_FIELDS];
+  int field_count;
+  bool cut;
+  int64_t *place; /* [samples][width] */
+  size_t room;
+  int width;
+} tar_source;
+
+/* ---- fields and endings ---------------------------------------------------------------------- */
+
+static bool ends_as(const char *name, const char *end)
+{
+  size_t length = strlen(name), of = strlen(end);
+  return length >= of && !strcmp(name + length - of, end) &&
+         (length == of || !tsr__name_char(name[length - of - 1]) || name[length - of - 1] == '_');
+}
+
+/* Whether a member's ending is that of a field, which has '_' for what names have not. */
+static bool is_ending(const char *ending, const char *field)
+{
+  for (; *ending && *field; ending++, field++)
+    if ((tsr__name_char(*ending) ? *ending : '_') != *field) return false;
+  return *ending == *field;
+}
+
+static const char *ending_of(const tsr__tar_member *m)
+{
+  return m->name + m->key_length + 1;
+}
+
+static tsr_status kind_of(const tsr__column *column, tar_kind *kind, tsr__error *error)
+{
+  int rank = column->shape.rank;
+  *kind = !strcmp(column->name, "__key__")        ? AS_KEY
+          : ends_as(column->name, "npy")          ? AS_ARRAY
+          : column->dtype == TSR_I64 && rank == 0 ? AS_NUMBER
+                                                  : AS_BYTES;
+  if (*kind != AS_KEY && *kind != AS_BYTES) return TSR_OK;
+  if (column->dtype == TSR_U8 && rank <= 1) return TSR_OK;
+  return tsr__error_set(error, TSR_EDTYPE,
+                        "field %.80s is of %s and rank %d; fields of archives are bytes (u8, of "
+                        "rank 1 for at most so many), whole numbers in text (i64, no dims), and of "
+                        ".npy members any",
+                        column->name, tsr_dtype_name(column->dtype), rank);
+}
+
+/* ---- what samples have ----------------------------------------------------------------------- */
+
+/* The samples while they are found. */
+typedef struct tar_finding {
+  tar_source *t;
+  const tsr_tar_args *args;
+  int file;
+  int64_t first, end; /* members of the sample */
+} tar_finding;
+
+static tsr_status tell_sample(const tar_finding *f, const char *what, const char *field,
+                              tsr__error *error)
+{
+  const tsr__record_files *files = &f->t->files;
+  tsr__tar_member m = tsr__tar_member_of(files, f->file, f->first);
+  return tsr__error_set(error, TSR_EPARSE, "%s: sample %.*s at byte %lld has %s .%.80s%s",
+                        files->file[f->file].path, (int)m.key_length, m.name, (long long)m.at, what,
+                        field, *what == 'n' ? "; .defaults takes zeros, .skip leaves it out" : "");
+}
+
+/* The places of one sample's fields; `row` is its place row. False in `whole`: one is missing. */
+static tsr_status match_sample(const tar_finding *f, int64_t *row, bool *whole, tsr__error *error)
+{
+  tar_source *t = f->t;
+  row[0] = f->file;
+  row[1] = f->first;
+  for (int i = 0; i < t->field_count; i++) {
+    int64_t *at = row + FIRST + 2 * i;
+    tar_field *field = &t->field[i];
+    at[0] = at[1] = -1;
+    for (int64_t m = f->first; m < f->end; m++) {
+      tsr__tar_member member = tsr__tar_member_of(&t->files, f->file, m);
+      if (field->kind == AS_KEY) member.bytes = member.key_length;
+      else if (!is_ending(ending_of(&member), field->name)) continue;
+      if (at[0] >= 0 && field->kind == AS_KEY) break;
+      if (at[0] >= 0) return tell_sample(f, "two members", field->name, error);
+      at[0] = member.at;
+      at[1] = member.bytes;
+    }
+    if (at[0] >= 0) continue;
+    if (!f->args->defaults && !f->args->skip)
+      return tell_sample(f, "no member", field->name, error);
+    *whole = *whole && !f->args->skip;
+  }
+  return TSR_OK;
+}
+
+static tsr_status keep_sample(const tar_finding *f, tsr__error *error)
+{
+  tar_source *t = f->t;
+  size_t row = (size_t)t->source.count * (size_t)t->width;
+  bool whole = true;
+  if (!tsr__grow(&t->files.rt->heap, (void **)&t->place, &t->room, row + (size_t)t->width,
+                 sizeof *t->place))
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld samples",
+                          (long long)t->source.count + 1);
+  if (match_sample(f, t->place + row, &whole, error) || !whole) return error->status;
+  for (int i = 0; i < t->field_count; i++) {
+    int64_t bytes = t->place[row + FIRST + 2 * (size_t)i + 1];
+    if (bytes > t->field[i].longest) t->field[i].longest = bytes;
+  }
+  t->source.count++;
+  return TSR_OK;
+}
+
+static tsr_status find_samples(tar_source *t, const tsr_tar_args *args, tsr__error *error)
+{
+  for (int file = 0; file < t->files.count && !error->status; file++) {
+    int64_t members = tsr__tar_count(&t->files, file);
+    tar_finding f = { t, args, file, 0, 0 };
+    for (; f.first < members && !error->status; f.first = f.end) {
+      tsr__tar_member first = tsr__tar_member_of(&t->files, file, f.first);
+      for (f.end = f.first + 1; f.end < members; f.end++) {
+        tsr__tar_member next = tsr__tar_member_of(&t->files, file, f.end);
+        if (!tsr__tar_same_key(&first, &next)) break;
+      }
+      keep_sample(&f, error);
+    }
+  }
+  return error->status;
+}
+
+/* ---- the schema ------------------------------------------------------------------------------ */
+
+/* What the first sample's .npy member says of its array. */
+static tsr_status look_at_array(const tar_source *t, const tsr__tar_member *m, tsr__column *column,
+                                tsr__error *error)
+{
+  tsr__npy npy;
+  tsr__record_place place = { 0, m->at, m->bytes };
+  char *room = tsr__new_raw(&t->files.rt->heap, (size_t)m->bytes + 1);
+  if (!room) tsr__error_set(error, TSR_ENOMEM, "no memory for %lld bytes", (long long)m->bytes);
+  else if (!tsr__record_files_read(&t->files, place, room, error) &&
+           !tsr__npy_in(m->name, room, m->bytes, &npy, error)) {
+    column->dtype = npy.dtype;
+    column->shape = npy.shape;
+  }
+  tsr__del(&t->files.rt->heap, room, (size_t)m->bytes + 1);
+  return error->status;
+}
+
+/* Fields of the first sample, where none are asked for: whole numbers by the endings that
+ * WebDataset gives them, arrays, and bytes. */
+static int first_fields(const tar_source *t, tsr__arena *arena, tsr__column *columns,
+                        tsr__error *error)
+{
+  static const char *const numbers[] = { "cls", "cls2", "id", "index", "count" };
+  int count = 0;
+  int64_t members = t->files.count ? tsr__tar_count(&t->files, 0) : 0;
+  for (int64_t i = 0; i < members && !error->status; i++) {
+    tsr__tar_member m = tsr__tar_member_of(&t->files, 0, i), first;
+    first = tsr__tar_member_of(&t->files, 0, 0);
+    if (!tsr__tar_same_key(&first, &m)) break;
+    if (count == TSR_MAX_FIELDS / 2) {
+      tsr__error_set(error, TSR_EARG, "more than %d members a sample; .fields takes some", count);
+      break;
+    }
+    char *name = tsr__arena_text(arena, ending_of(&m), strlen(ending_of(&m)));
+    for (char *c = name; c && *c; c++)
+      if (!tsr__name_char(*c)) *c = '_';
+    if (!name) tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
+    columns[count] = (tsr__column){ .name = name, .dtype = TSR_U8 };
+    for (size_t k = 0; name && k < sizeof numbers / sizeof *numbers; k++)
+      if (ends_as(name, numbers[k])) columns[count].dtype = TSR_I64;
+    if (name && ends_as(name, "npy")) look_at_array(t, &m, &columns[count], error);
+    count++;
+  }
+  if (!count && !error->status)
+    tsr__error_set(error, TSR_EPARSE, "%s: no member of a sample to take fields from",
+                   t->files.file[0].path);
+  return count;
+}
+
+/* Fields to columns: ragged ones get two. */
+static int add_columns(tar_source *t, tsr__arena *arena, const tsr__column *asked,
+                       tsr__column *columns, tsr__error *error)
+{
+  int count = 0;
+  for (int i = 0; i < t->field_count && !error->status; i++) {
+    tar_field *field = &t->field[i];
+    bool ragged = field->kind == AS_BYTES || field->kind == AS_KEY;
+    if (count + 1 + ragged > TSR_MAX_FIELDS) {
+      tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths", TSR_MAX_FIELDS);
+      break;
+    }
+    field->column = count;
+    columns[count] = asked[i];
+    int64_t longest = asked[i].shape.rank ? asked[i].shape.dims[0] : field->longest;
+    if (ragged) {
+      columns[count].shape = (tsr_shape){ 0 };
+      tsr__ragged_columns(arena, &columns[count], longest, error);
+    }
+    for (int c = count; c <= count + ragged && !error->status; c++)
+      if (tsr__column_find(columns, c, columns[c].name) >= 0)
+        tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'", columns[c].name);
+    count += 1 + ragged;
+  }
+  return count;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A field of a record that is asked for. */
+typedef struct tar_value {
+  const tar_source *t;
+  const tsr__ask_rows *ask;
+  int64_t i;
+  const tar_field *field;
+  tsr__record_place place;
+} tar_value;
+
+static tsr_status read_bytes(const tar_value *v, tsr__error *error)
+{
+  const tsr_source *source = &v->t->source;
+  int c = v->field->column;
+  int64_t most = (int64_t)source->columns[c].bytes;
+  tsr__record_place place = v->place;
+  if (place.bytes > most && !v->t->cut)
+    return tsr__error_set(error, TSR_EVALUE,
+                          "%lld bytes, at most %lld; .cut takes what comes first",
+                          (long long)place.bytes, (long long)most);
+  if (place.bytes > most) place.bytes = most;
+  if (v->ask->cells[c].data &&
+      tsr__record_files_read(&v->t->files, place, tsr__cell_of(v->ask, c, v->i), error))
+    return error->status;
+  tsr__ragged_end(source, v->ask, c, v->i, place.bytes);
+  return TSR_OK;
+}
+
+static tsr_status read_key(const tar_value *v, const tsr__tar_member *first, tsr__error *error)
+{
+  const tsr_source *source = &v->t->source;
+  int c = v->field->column;
+  int64_t most = (int64_t)source->columns[c].bytes, length = first->key_length;
+  if (length > most && !v->t->cut)
+    return tsr__error_set(error, TSR_EVALUE,
+                          "a key of %lld bytes, at most %lld; .cut takes what "
+                          "comes first",
+                          (long long)length, (long long)most);
+  if (length > most) length = most;
+  if (v->ask->cells[c].data) memcpy(tsr__cell_of(v->ask, c, v->i), first->name, (size_t)length);
+  tsr__ragged_end(source, v->ask, c, v->i, length);
+  return TSR_OK;
+}
+
+/* Digits, perhaps behind a sign, between white space. */
+static tsr_status read_number(const tar_value *v, tsr__error *error)
+{
+  char text[DIGITS + 1] = { 0 };
+  int64_t number = 0;
+  bool good = v->place.bytes <= DIGITS;
+  if (good && tsr__record_files_read(&v->t->files, v->place, text, error)) return error->status;
+  const char *at = text + strspn(text, " \t\r\n");
+  bool minus = *at == '-';
+  at += minus || *at == '+';
+  good = good && *at >= '0' && *at <= '9';
+  for (; good && *at >= '0' && *at <= '9'; at++)
+    good = !__builtin_mul_overflow(number, 10, &number) &&
+           !__builtin_sub_overflow(number, *at - '0', &number);
+  good = good && (minus || number != INT64_MIN);
+  at += strspn(at, " \t\r\n");
+  if (!good || at != text + v->place.bytes)
+    return tsr__error_set(error, TSR_EPARSE, "no whole number of i64");
+  number = minus ? number : -number;
+  memcpy(tsr__cell_of(v->ask, v->field->column, v->i), &number, sizeof number);
+  return TSR_OK;
+}
+
+static tsr_status take_array(const tar_value *v, char *room, tsr__error *error)
+{
+  const tsr__column *column = &v->t->source.columns[v->field->column];
+  tsr__npy npy;
+  if (tsr__record_files_read(&v->t->files, v->place, room, error) ||
+      tsr__npy_in("the array", room, v->place.bytes, &npy, error))
+    return error->status;
+  if (npy.dtype == column->dtype && tsr__shape_same(&npy.shape, &column->shape)) {
+    memcpy(tsr__cell_of(v->ask, v->field->column, v->i), npy.data, column->bytes);
+    return TSR_OK;
+  }
+  tsr__text found;
+  tsr__text_init(&found, NULL);
+  const tsr__column other = { .name = "", .dtype = npy.dtype, .shape = npy.shape };
+  tsr__column_text(&other, &found);
+  tsr__text_add(&found, ", expected ");
+  tsr__column_text(column, &found);
+  tsr__error_set(error, TSR_ESHAPE, "an array of%s", tsr__text_get(&found));
+  tsr__text_free(&found);
+  return error->status;
+}
+
+static tsr_status read_array(const tar_value *v, tsr__error *error)
+{
+  tsr__heap *heap = &v->t->files.rt->heap;
+  size_t bytes = (size_t)v->place.bytes + 1;
+  char *room = tsr__new_raw(heap, bytes);
+  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", bytes);
+  take_array(v, room, error);
+  tsr__del(heap, room, bytes);
+  return error->status;
+}
+
+static void put_zeros(const tar_value *v)
+{
+  const tar_field *field = v->field;
+  const tsr_source *source = &v->t->source;
+  bool ragged = field->kind == AS_BYTES || field->kind == AS_KEY;
+  if (ragged) tsr__ragged_end(source, v->ask, field->column, v->i, 0);
+  else memset(tsr__cell_of(v->ask, field->column, v->i), 0, source->columns[field->column].bytes);
+}
+
+static tsr_status read_field(const tar_value *v, const tsr__tar_member *first, tsr__error *error)
+{
+  tsr__error cause = { 0 };
+  if (v->place.at < 0) put_zeros(v);
+  else if (v->field->kind == AS_BYTES) read_bytes(v, &cause);
+  else if (v->field->kind == AS_KEY) read_key(v, first, &cause);
+  else if (v->field->kind == AS_NUMBER) read_number(v, &cause);
+  else read_array(v, &cause);
+  if (!cause.status) return TSR_OK;
+  return tsr__error_set(error, cause.status, "%s: sample %.*s, %s at byte %lld: %s",
+                        v->t->files.file[v->place.file].path, (int)first->key_length, first->name,
+                        v->field->name, (long long)v->place.at, cause.text);
+}
+
+static bool is_asked(const tsr__ask_rows *ask, const tar_field *field)
+{
+  bool ragged = field->kind == AS_BYTES || field->kind == AS_KEY;
+  return ask->cells[field->column].data || (ragged && ask->cells[field->column + 1].data);
+}
+
+static tsr_status read_tar(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const tar_source *t = (const tar_source *)source;
+  for (int64_t i = 0; i < ask->count && !error->status; i++) {
+    const int64_t *row = t->place + ask->at[i] * t->width;
+    tsr__tar_member first = tsr__tar_member_of(&t->files, (int)row[0], row[1]);
+    for (int k = 0; k < t->field_count && !error->status; k++) {
+      const int64_t *at = row + FIRST + 2 * k;
+      tar_value v = { t, ask, i, &t->field[k], { (int)row[0], at[0], at[1] } };
+      if (is_asked(ask, v.field)) read_field(&v, &first, error);
+    }
+  }
+  return error->status;
+}
+
+static void about_tar(const tsr_source *source, tsr__text *out)
+{
+  const tar_source *t = (const tar_source *)source;
+  tsr__record_files_about(&t->files, out);
+  if (t->cut) tsr__text_add(out, ", cut");
+}
+
+static void release_tar(tsr_source *source)
+{
+  tar_source *t = (tar_source *)source;
+  if (t->files.rt) tsr__del(&t->files.rt->heap, t->place, t->room * sizeof *t->place);
+  tsr__record_files_close(&t->files);
+}
+
+static const tsr__records_ops tar_ops = { "tar", read_tar, NULL, about_tar, release_tar };
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* A source while it is made. */
+typedef struct tar_making {
+  tsr_scope *scope;
+  const tsr_tar_args *args;
+  tar_source made;
+  tsr__column columns[TSR_MAX_FIELDS];
+  int count;
+} tar_making;
+
+/* Fields, places and columns of a source whose files were walked along. */
+static tsr_status make_schema(tar_making *m, tsr__error *error)
+{
+  tsr__column asked[TSR_MAX_FIELDS];
+  tsr__arena *arena = &m->scope->arena;
+  tar_source *t = &m->made;
+  t->field_count = m->args->fields[0].name ? tsr__columns_of(m->args->fields, asked, error)
+                                           : first_fields(t, arena, asked, error);
+  for (int i = 0; i < t->field_count && !error->status; i++) {
+    t->field[i].name = tsr__arena_text(arena, asked[i].name, strlen(asked[i].name));
+    if (!t->field[i].name) tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
+    else if (!kind_of(&asked[i], &t->field[i].kind, error)) tsr__column_check(&asked[i], error);
+  }
+  t->width = FIRST + 2 * t->field_count;
+  if (!error->status && !find_samples(t, m->args, error))
+    m->count = add_columns(t, arena, asked, m->columns, error);
+  return error->status;
+}
+
+static tsr_source *tar_of(tar_making *m, const char *path, const char *site)
+{
+  const char *call = "tsr_source_tar";
+  tsr__error error = { 0 };
+  tar_source *made = &m->made;
+  tsr__record_files_ask ask = { m->scope, call, path, &tsr__tar_format, m->args->index, NULL };
+  made->cut = m->args->cut;
+  if (!tsr__record_files_open(&made->files, &ask, &error)) make_schema(m, &error);
+  tsr__records_make make = { call,     site, &tar_ops, sizeof *made, made->source.count, m->columns,
+                             m->count, NULL, 0 };
+  tsr_source *source = error.status ? tsr__records_refused(m->scope, site, call, &error)
+                                    : tsr__records_new(m->scope, &make);
+  if (source->inert) {
+    release_tar(&made->source);
+    return source;
+  }
+  made->source = *source;
+  *(tar_source *)source = *made;
+  return source;
+}
+
+tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path, const tsr_tar_args *given,
+                                const char *site)
+{
+  const char *call = "tsr_source_tar";
+  tsr_tar_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error) && !path)
+    tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+  tar_making m = { .scope = scope, .args = &args };
+  if (!error.status) return tar_of(&m, path, site);
+  return tsr__records_refused(scope, site, call, &error);
+}

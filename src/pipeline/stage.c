@@ -1,0 +1,148 @@
+/* Rooms of records, scans, and the small things that stages share. */
+#include "pipeline/stage.h"
+
+#include "base/events.h"
+
+enum { ALIGN = 64 };
+
+static size_t aligned(size_t bytes)
+{
+  return (bytes + ALIGN - 1) / ALIGN * ALIGN;
+}
+
+tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__columns columns,
+                          int64_t rows, tsr__error *error)
+{
+  size_t row = 1, used = 0;
+  *room = (tsr__room){ .heap = &source->node.scope->rt->heap };
+  for (int c = 0; c < source->column_count; c++)
+    if (columns >> c & 1) row += source->columns[c].bytes;
+  room->rows = rows ? rows : TSR__ROOM / (int64_t)row;
+  room->rows = room->rows < 1 ? 1 : room->rows > TSR__BLOCK ? TSR__BLOCK : room->rows;
+  room->bytes = row * (size_t)room->rows + (size_t)(source->column_count + 1) * ALIGN;
+  room->data = tsr__new_raw(room->heap, room->bytes);
+  if (!room->data)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of records", room->bytes);
+  char *first = room->data + (ALIGN - (uintptr_t)room->data % ALIGN) % ALIGN;
+  for (int c = 0; c < source->column_count; c++) {
+    if (!(columns >> c & 1)) continue;
+    room->cells[c] = (tsr__cell){ first + used, source->columns[c].bytes };
+    used += aligned(source->columns[c].bytes * (size_t)room->rows);
+  }
+  return TSR_OK;
+}
+
+void tsr__room_close(tsr__room *room)
+{
+  tsr__del(room->heap, room->data, room->bytes);
+  room->data = NULL;
+}
+
+tsr_status tsr__room_read(const tsr__room *room, const tsr_source *source, const tsr__ask_rows *ask,
+                          const int64_t *at, tsr__error *error)
+{
+  tsr__ask_rows below = *ask;
+  below.at = at;
+  below.place = NULL;
+  below.cells = room->cells;
+  return tsr__records_read(source, &below, error);
+}
+
+tsr_status tsr__scan_check(const tsr_source *source, tsr__error *error)
+{
+  if (!source->by_epoch) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG,
+                        "the source is shuffled, so that each epoch would have other records "
+                        "there; shuffle what this gives instead");
+}
+
+tsr_status tsr__scan_all(const tsr__scan *scan, tsr__error *error)
+{
+  const tsr_source *source = scan->source;
+  tsr__progress progress = { .rt = source->node.scope->rt,
+                             .what = scan->what,
+                             .total = source->count };
+  tsr__room room;
+  if (tsr__room_open(&room, source, scan->columns, 0, error)) return error->status;
+  for (int64_t first = 0, n; first < source->count && !error->status; first += n) {
+    int64_t at[TSR__BLOCK];
+    n = source->count - first < room.rows ? source->count - first : room.rows;
+    for (int64_t i = 0; i < n; i++) at[i] = first + i;
+    tsr__ask_rows ask = { .count = n };
+    if (!scan->columns || !tsr__room_read(&room, source, &ask, at, error))
+      scan->fn(scan->user, &room, first, n, error);
+    if (!error->status && tsr__progress_stops(&progress, 0)) tsr__cancelled(error, scan->call);
+  }
+  tsr__room_close(&room);
+  return error->status;
+}
+
+void tsr__scan_ids(const tsr_source *source, int64_t first, int64_t count, int64_t *ids)
+{
+  int64_t at[TSR__BLOCK] = { 0 };
+  for (int64_t i = 0; i < count; i++) at[i] = first + i;
+  tsr__records_ids(source, 0, at, count, ids);
+}
+
+int64_t *tsr__numbers_new(tsr__heap *heap, int64_t count, tsr__error *error)
+{
+  bool fits = count < INT64_MAX / 8;
+  int64_t *numbers = fits ? tsr__new_raw(heap, (size_t)count * sizeof *numbers + 1) : NULL;
+  if (!numbers)
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld records", (long long)count);
+  return numbers;
+}
+
+void tsr__numbers_free(tsr__heap *heap, int64_t *numbers, int64_t count)
+{
+  if (numbers) tsr__del(heap, numbers, (size_t)count * sizeof *numbers + 1);
+}
+
+int64_t tsr__numbers_find(const int64_t *start, int64_t count, int64_t at)
+{
+  int64_t low = 0, high = count - 1;
+  while (low < high) {
+    int64_t middle = low + (high - low + 1) / 2;
+    if (start[middle] <= at) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+int tsr__field_find(const tsr_source *source, const char *name, tsr__error *error)
+{
+  const char *names[TSR_MAX_FIELDS];
+  if (!name || !*name) return tsr__error_set(error, TSR_EARG, "no name of a field; give one"), -1;
+  int c = tsr__column_find(source->columns, source->column_count, name);
+  if (c >= 0) return c;
+  for (int i = 0; i < source->column_count; i++) names[i] = source->columns[i].name;
+  int near = tsr__text_nearest(name, names, source->column_count);
+  tsr__error_set(error, TSR_EARG, "no field '%.80s'%s%.80s%s", name,
+                 near >= 0 ? "; did you mean '" : "; tsr_source_text lists them",
+                 near >= 0 ? names[near] : "", near >= 0 ? "'?" : "");
+  return -1;
+}
+
+int tsr__length_find(const tsr_source *source, const char *name)
+{
+  size_t length = strlen(name);
+  for (int c = 0; c < source->column_count; c++) {
+    const tsr__column *column = &source->columns[c];
+    if (!strncmp(column->name, name, length) && !strcmp(column->name + length, "_length") &&
+        column->dtype == TSR_I64 && !column->shape.rank)
+      return c;
+  }
+  return -1;
+}
+
+tsr_source *tsr__stage_refused(tsr_source *source, const char *call, const tsr__error *error,
+                               const char *site)
+{
+  return tsr__records_refused(source ? source->node.scope : NULL, site, call, error);
+}
+
+void tsr__stage_owns(tsr_source *stage)
+{
+  stage->extent = stage->count;
+  stage->leaf = stage;
+}

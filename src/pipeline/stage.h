@@ -1,0 +1,73 @@
+/* Level 8: what stages share that make other records of records.
+ *
+ *   scan    all records of a source in order, a room of them at a time: once, when a stage is made
+ *   room    some records of a source on the host, column by column
+ *
+ * Records that a stage makes (a batch of some, a window, a pack) are known by their number in it:
+ * that is their id. */
+#ifndef TSR_PIPELINE_STAGE_H
+#define TSR_PIPELINE_STAGE_H
+
+#include "pipeline/records.h"
+#include "tessera/pipeline_stages.h"
+
+enum { TSR__ROOM = 1 << 18 }; /* bytes of records that a stage works on at once, about */
+
+/* The columns of a source as bits. */
+typedef uint32_t tsr__columns;
+static const tsr__columns tsr__all_columns = 0xFFFFFFFF;
+
+typedef struct tsr__room {
+  tsr__heap *heap;
+  char *data;
+  size_t bytes;
+  int64_t rows; /* at most TSR__BLOCK */
+  tsr__cell cells[TSR_MAX_FIELDS];
+} tsr__room;
+
+/* Room for records of some columns of a source: for `rows`, or as many as are well worked on at
+ * once. */
+tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__columns columns,
+                          int64_t rows, tsr__error *error);
+void tsr__room_close(tsr__room *room);
+/* Reads the records at[0 .. count) for who asks `ask`. */
+tsr_status tsr__room_read(const tsr__room *room, const tsr_source *source, const tsr__ask_rows *ask,
+                          const int64_t *at, tsr__error *error);
+
+/* Is shown records first .. first + count - 1 of a source. */
+typedef tsr_status tsr__scan_fn(void *user, const tsr__room *room, int64_t first, int64_t count,
+                                tsr__error *error);
+typedef struct tsr__scan {
+  const tsr_source *source;
+  tsr__columns columns;
+  const char *call, *what; /* in messages, and for the progress callback */
+  tsr__scan_fn *fn;
+  void *user;
+} tsr__scan;
+
+/* Shows every record, on the calling thread; the progress callback may cancel. */
+tsr_status tsr__scan_all(const tsr__scan *scan, tsr__error *error);
+/* The ids of the records that a scan shows. */
+void tsr__scan_ids(const tsr_source *source, int64_t first, int64_t count, int64_t *ids);
+/* Refuses a source whose order changes by epoch, for stages that look at it once. */
+tsr_status tsr__scan_check(const tsr_source *source, tsr__error *error);
+
+/* Room for `count` numbers, or the error. */
+int64_t *tsr__numbers_new(tsr__heap *heap, int64_t count, tsr__error *error);
+void tsr__numbers_free(tsr__heap *heap, int64_t *numbers, int64_t count);
+/* The last of the ascending numbers start[0 .. count) that is not above `at`. */
+int64_t tsr__numbers_find(const int64_t *start, int64_t count, int64_t at);
+
+/* The field called so; -1 with the error set. */
+int tsr__field_find(const tsr_source *source, const char *name, tsr__error *error);
+/* The field of i64 that has the true length of a ragged one, "tokens_length" of "tokens"; -1: it
+ * has none and is as long as its shape says. */
+int tsr__length_find(const tsr_source *source, const char *name);
+
+/* As tsr__records_refused, in the source's scope. */
+tsr_source *tsr__stage_refused(tsr_source *source, const char *call, const tsr__error *error,
+                               const char *site);
+/* Ids of a stage whose records are its own. */
+void tsr__stage_owns(tsr_source *stage);
+
+#endif

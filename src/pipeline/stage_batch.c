@@ -1,0 +1,376 @@
+/* Several records as one, and one as several.
+ *
+ *   batch, rows 3                 [0 1 2] [3 4 5] [6 . .]     the last: short of `rows`
+ *   batch, rows 3, stride 1       [0 1 2] [1 2 3] [2 3 4] ...
+ *   unbatch                       0 1 2 3 4 5 6               start[k]: 0, 3, 6, 7
+ *
+ * Row j of record k is record k * stride + j below, so nothing is kept; only where records say how
+ * many of their rows hold one does unbatch read them all once. */
+#include "pipeline/stage.h"
+
+static const char rows_name[] = "rows";
+
+typedef struct batch_source {
+  tsr_source source;
+  int64_t rows, stride;
+  tsr_remainder remainder;
+  int told; /* the column that says how many rows hold a record; -1: none */
+} batch_source;
+
+/* ---- batch ----------------------------------------------------------------------------------- */
+
+/* Some rows of records that were asked for, to be asked for below. */
+typedef struct row_ask {
+  const batch_source *b;
+  const tsr__ask_rows *ask;
+  tsr__cell cells[TSR_MAX_FIELDS];
+  int64_t at[TSR__BLOCK], place[TSR__BLOCK], count;
+} row_ask;
+
+static tsr_status flush_rows(row_ask *r, tsr__error *error)
+{
+  tsr__ask_rows below = *r->ask;
+  below.at = r->at;
+  below.place = r->place;
+  below.count = r->count;
+  below.cells = r->cells;
+  r->count = 0;
+  return tsr__records_read(r->b->source.children[0], &below, error);
+}
+
+/* The cells of record i as those of its rows; with `all`, of the rows of all records, which then
+ * lie one behind the other. */
+static void aim_rows(row_ask *r, int64_t i, bool all)
+{
+  const tsr_source *below = r->b->source.children[0];
+  for (int c = 0; c < below->column_count; c++) {
+    const tsr__cell *cell = &r->ask->cells[c];
+    r->cells[c] = (tsr__cell){ cell->data, below->columns[c].bytes };
+    if (cell->data && !all) r->cells[c].data = tsr__cell_of(r->ask, c, i);
+  }
+}
+
+static bool rows_adjoin(const row_ask *r)
+{
+  const tsr_source *below = r->b->source.children[0];
+  for (int c = 0; c < below->column_count; c++)
+    if (r->ask->cells[c].data &&
+        r->ask->cells[c].stride != (size_t)r->b->rows * below->columns[c].bytes)
+      return false;
+  return true;
+}
+
+static void zero_row(const row_ask *r, int64_t place)
+{
+  const tsr_source *below = r->b->source.children[0];
+  for (int c = 0; c < below->column_count; c++)
+    if (r->cells[c].data)
+      memset(r->cells[c].data + (size_t)place * r->cells[c].stride, 0, below->columns[c].bytes);
+}
+
+static tsr_status read_batch(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const batch_source *b = (const batch_source *)source;
+  int64_t below = source->children[0]->count;
+  row_ask r = { .b = b, .ask = ask };
+  bool all = rows_adjoin(&r);
+  for (int64_t i = 0; i < ask->count && !error->status; i++) {
+    int64_t first = ask->at[i] * b->stride, left = below - first;
+    if (!i || !all) aim_rows(&r, i, all);
+    for (int64_t j = 0; j < b->rows && !error->status; j++) {
+      int64_t place = all ? tsr__place_of(ask, i) * b->rows + j : j;
+      if (j >= left && b->remainder == TSR_PAD_AND_MASK) {
+        zero_row(&r, place);
+        continue;
+      }
+      r.at[r.count] = j < left ? first + j : (first + j) % below;
+      r.place[r.count++] = place;
+      if (r.count == TSR__BLOCK) flush_rows(&r, error);
+    }
+    if (!all && !error->status) flush_rows(&r, error);
+    if (b->told < 0 || !ask->cells[b->told].data) continue;
+    int64_t rows = left < b->rows ? left : b->rows;
+    memcpy(tsr__cell_of(ask, b->told, i), &rows, sizeof rows);
+  }
+  return error->status ? error->status : flush_rows(&r, error);
+}
+
+static void about_batch(const tsr_source *source, tsr__text *out)
+{
+  static const char *const names[] = { "", ", drop", ", pad", ", wrap" };
+  const batch_source *b = (const batch_source *)source;
+  tsr__text_add(out, "%lld", (long long)b->rows);
+  if (b->stride != b->rows) tsr__text_add(out, ", stride=%lld", (long long)b->stride);
+  tsr__text_add(out, "%s", names[b->remainder]);
+}
+
+static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_batch, NULL };
+
+/* How many records of so many rows there are. */
+static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error *error)
+{
+  int64_t whole = below >= a->rows ? (below - a->rows) / a->stride + 1 : 0, all = whole;
+  bool reached = !below || (whole && (whole - 1) * a->stride + a->rows >= below);
+  if (!reached && whole * a->stride < below) all = whole + 1;
+  if (all > whole && a->remainder == TSR_KEEP_SHORT)
+    tsr__error_set(error, TSR_ESHAPE,
+                   "%lld records fill no whole number of batches of %lld, and each must have as "
+                   "many; say .remainder: TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP",
+                   (long long)below, (long long)a->rows);
+  return a->remainder == TSR_DROP ? whole : all;
+}
+
+static int batch_columns(const tsr_batch_args *a, tsr__column *columns, tsr__error *error)
+{
+  const tsr_source *source = a->source;
+  int count = source->column_count;
+  for (int c = 0; c < count && !error->status; c++) {
+    tsr_shape *shape = &columns[c].shape;
+    columns[c] = source->columns[c];
+    if (shape->rank < TSR_MAX_RANK)
+      memmove(shape->dims + 1, shape->dims, (size_t)shape->rank * sizeof *shape->dims);
+    shape->dims[0] = a->rows;
+    shape->rank++;
+    tsr__column_check(&columns[c], error);
+  }
+  if (error->status || a->remainder != TSR_PAD_AND_MASK) return count;
+  if (tsr__column_find(columns, count, rows_name) >= 0)
+    tsr__error_set(error, TSR_EARG,
+                   "there is a field 'rows' already, which would say how many rows hold a record; "
+                   "tsr_source_select renames it");
+  else if (count == TSR_MAX_FIELDS)
+    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+  else columns[count++] = (tsr__column){ .name = rows_name, .dtype = TSR_I64, .bytes = 8 };
+  return count;
+}
+
+tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
+{
+  const char *call = "tsr_source_batch";
+  const int64_t most = INT64_C(1) << 40;
+  tsr_batch_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  tsr__column columns[TSR_MAX_FIELDS];
+  tsr_source *source = given ? given->source : NULL;
+  int64_t count = 0;
+  int fields = 0;
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
+    if (!args.stride) args.stride = args.rows;
+    if (args.rows < 1 || args.stride < 1 || args.rows > most || args.stride > most)
+      tsr__error_set(&error, TSR_EARG, "%lld rows at a stride of %lld, expected 1 or more of both",
+                     (long long)args.rows, (long long)args.stride);
+    else if ((unsigned)args.remainder > TSR_WRAP)
+      tsr__error_set(&error, TSR_EARG, "a remainder of %d, expected one of tsr_remainder",
+                     (int)args.remainder);
+    else count = count_batches(&args, source->count, &error);
+    if (!error.status) fields = batch_columns(&args, columns, &error);
+  }
+  if (error.status) return tsr__stage_refused(source, call, &error, site);
+  tsr__records_make make = { call,   site,    &batch_ops, sizeof(batch_source), count, columns,
+                             fields, &source, 1 };
+  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  if (made->inert) return made;
+  batch_source *b = (batch_source *)made;
+  b->rows = args.rows;
+  b->stride = args.stride;
+  b->remainder = args.remainder;
+  b->told = fields > source->column_count ? source->column_count : -1;
+  tsr__stage_owns(made);
+  return made;
+}
+
+/* ---- unbatch --------------------------------------------------------------------------------- */
+
+typedef struct unbatch_source {
+  tsr_source source;
+  int64_t rows;
+  int64_t *start;           /* [records below + 1]; NULL: all rows hold a record */
+  int from[TSR_MAX_FIELDS]; /* by column: that of the source below */
+} unbatch_source;
+
+/* The record below of a position, and which of its rows. */
+static int64_t parent_of(const unbatch_source *u, int64_t at, int64_t *row)
+{
+  int64_t parent = at / u->rows;
+  if (u->start) parent = tsr__numbers_find(u->start, u->source.children[0]->count, at);
+  *row = at - (u->start ? u->start[parent] : parent * u->rows);
+  return parent;
+}
+
+/* Deals rows of the records in the room out to the cells of records first .. end - 1. */
+static void deal_rows(const unbatch_source *u, const tsr__ask_rows *ask, const tsr__room *room,
+                      const int64_t *slot, const int64_t *row)
+{
+  for (int c = 0; c < u->source.column_count; c++) {
+    size_t bytes = u->source.columns[c].bytes;
+    const tsr__cell *from = &room->cells[u->from[c]];
+    for (int64_t i = 0; ask->cells[c].data && i < ask->count; i++)
+      memcpy(tsr__cell_of(ask, c, i),
+             from->data + (size_t)slot[i] * from->stride + (size_t)row[i] * bytes, bytes);
+  }
+}
+
+static tsr_status read_unbatch(const tsr_source *source, const tsr__ask_rows *ask,
+                               tsr__error *error)
+{
+  const unbatch_source *u = (const unbatch_source *)source;
+  tsr__room room;
+  tsr__columns wanted = 0;
+  for (int c = 0; c < source->column_count; c++)
+    if (ask->cells[c].data) wanted |= (tsr__columns)1 << u->from[c];
+  if (tsr__room_open(&room, source->children[0], wanted, 0, error)) return error->status;
+  for (int64_t first = 0, n; first < ask->count && !error->status; first += n) {
+    int64_t at[TSR__BLOCK], slot[TSR__BLOCK], row[TSR__BLOCK], place[TSR__BLOCK];
+    tsr__ask_rows below = *ask;
+    below.count = 0;
+    for (n = 0; first + n < ask->count; n++) {
+      int64_t parent = parent_of(u, ask->at[first + n], &row[n]);
+      if (!below.count || at[below.count - 1] != parent) {
+        if (below.count == room.rows) break;
+        at[below.count++] = parent;
+      }
+      slot[n] = below.count - 1;
+      place[n] = tsr__place_of(ask, first + n);
+    }
+    if (tsr__room_read(&room, source->children[0], &below, at, error)) break;
+    tsr__ask_rows some = *ask;
+    some.place = place;
+    some.count = n;
+    deal_rows(u, &some, &room, slot, row);
+  }
+  tsr__room_close(&room);
+  return error->status;
+}
+
+static void ids_unbatch(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                        int64_t *to)
+{
+  const unbatch_source *u = (const unbatch_source *)source;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t row, id = parent_of(u, at[i], &row);
+    tsr__records_ids(source->children[0], epoch, &id, 1, &id);
+    to[i] = id * u->rows + row;
+  }
+}
+
+static void about_unbatch(const tsr_source *source, tsr__text *out)
+{
+  tsr__text_add(out, "%lld", (long long)((const unbatch_source *)source)->rows);
+}
+
+static void release_unbatch(tsr_source *source)
+{
+  unbatch_source *u = (unbatch_source *)source;
+  tsr__numbers_free(&source->node.scope->rt->heap, u->start, source->children[0]->count + 1);
+}
+
+static const tsr__records_ops unbatch_ops = { "unbatch", read_unbatch, ids_unbatch, about_unbatch,
+                                              release_unbatch };
+
+/* Rows that hold records, added up. */
+typedef struct row_sum {
+  int64_t *start, rows;
+  int told;
+} row_sum;
+
+static tsr_status sum_rows(void *user, const tsr__room *room, int64_t first, int64_t count,
+                           tsr__error *error)
+{
+  row_sum *s = user;
+  for (int64_t i = 0; i < count && !error->status; i++) {
+    int64_t rows;
+    memcpy(&rows, room->cells[s->told].data + (size_t)i * room->cells[s->told].stride, sizeof rows);
+    if (rows < 0 || rows > s->rows)
+      tsr__error_set(error, TSR_EVALUE, "record %lld says %lld rows, expected 0 to %lld",
+                     (long long)(first + i), (long long)rows, (long long)s->rows);
+    s->start[first + i + 1] = s->start[first + i] + rows;
+  }
+  return error->status;
+}
+
+/* Columns of a row, and how many rows a record has; `told`: which column says how many hold one. */
+static int row_columns(const tsr_source *source, tsr__column *columns, unbatch_source *like,
+                       int *told, tsr__error *error)
+{
+  int count = 0;
+  *told = -1;
+  for (int c = 0; c < source->column_count && !error->status; c++) {
+    const tsr__column *column = &source->columns[c];
+    if (!strcmp(column->name, rows_name) && column->dtype == TSR_I64 && !column->shape.rank) {
+      *told = c;
+      continue;
+    }
+    int64_t rows = column->shape.rank ? column->shape.dims[0] : 0;
+    if (rows < 1 || (count && rows != like->rows)) {
+      tsr__error_set(error, TSR_ESHAPE,
+                     "field %.80s has %lld rows, expected %lld as others have: unbatch takes what "
+                     "tsr_source_batch gave",
+                     column->name, (long long)rows, (long long)(count ? like->rows : 1));
+      break;
+    }
+    like->rows = rows;
+    like->from[count] = c;
+    columns[count] = *column;
+    columns[count].shape.rank--;
+    memmove(columns[count].shape.dims, column->shape.dims + 1,
+            (size_t)columns[count].shape.rank * sizeof *column->shape.dims);
+    tsr__column_check(&columns[count++], error);
+  }
+  if (!error->status && !count)
+    tsr__error_set(error, TSR_ESHAPE, "no fields whose records have rows");
+  return count;
+}
+
+static int64_t count_rows(const tsr_source *source, unbatch_source *like, int told,
+                          const char *call, tsr__error *error)
+{
+  if (source->extent > (INT64_C(1) << 61) / like->rows) {
+    tsr__error_set(error, TSR_EARG, "%lld records of %lld rows, expected 2^61 rows at most",
+                   (long long)source->extent, (long long)like->rows);
+    return 0;
+  }
+  if (told < 0) return source->count * like->rows;
+  row_sum sum = { .rows = like->rows, .told = told };
+  tsr__scan scan = { source, (tsr__columns)1 << told, call, "unbatch", sum_rows, &sum };
+  if (tsr__scan_check(source, error)) return 0;
+  sum.start = like->start =
+      tsr__numbers_new(&source->node.scope->rt->heap, source->count + 1, error);
+  if (!like->start) return 0;
+  like->start[0] = 0;
+  return tsr__scan_all(&scan, error) ? 0 : like->start[source->count];
+}
+
+tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
+{
+  const char *call = "tsr_source_unbatch";
+  tsr__error error = { 0 };
+  tsr__column columns[TSR_MAX_FIELDS];
+  unbatch_source like = { 0 };
+  int told;
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
+  /* What was only put together is not copied to be taken apart. */
+  const batch_source *b = (const batch_source *)source;
+  if (source->ops == &batch_ops && b->stride == b->rows && b->remainder != TSR_WRAP) {
+    int64_t rows = source->count * b->rows, all = source->children[0]->count;
+    return tsr_source_slice_at(source->children[0], TSR_RANGE(0, rows < all ? rows : all), site);
+  }
+  int fields = row_columns(source, columns, &like, &told, &error);
+  int64_t count = error.status ? 0 : count_rows(source, &like, told, call, &error);
+  tsr__records_make make = { call,  site,    &unbatch_ops, sizeof(unbatch_source),
+                             count, columns, fields,       &source,
+                             1 };
+  tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
+                                  : tsr__records_new(tsr__records_scope(&source, 1), &make);
+  if (made->inert) {
+    tsr__numbers_free(&source->node.scope->rt->heap, like.start, source->count + 1);
+    return made;
+  }
+  unbatch_source *u = (unbatch_source *)made;
+  u->rows = like.rows;
+  u->start = like.start;
+  memcpy(u->from, like.from, sizeof u->from);
+  made->extent = source->extent * like.rows;
+  made->leaf = made;
+  return made;
+}

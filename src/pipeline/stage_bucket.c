@@ -1,0 +1,252 @@
+/* Records in an order that puts those of about one length into a batch.
+ *
+ *   buckets   <= 4: r0 r3 r4 r7 r8     <= 16: r1 r2     longer: r5 r6 r9
+ *   batches   of 2   r0 r3 | r1 r2 | r4 r7 | r5 r6 | r8 r9     as they fill up; what is left
+ *                    <=4     <=16    <=4    longer   longer     over comes last, short to long
+ *
+ * A batch of a pipeline that reads this is as long as the bound of the longest bucket it has
+ * records of, instead of the field's longest length. Kept are the places of records by bucket, and
+ * which batch comes when; where it is shuffled both are permuted by arithmetic. */
+#include "pipeline/permute.h"
+#include "pipeline/stage.h"
+
+typedef struct bucket_source {
+  tsr_source source;
+  tsr_bucket_args args;
+  int field, told, buckets;
+  int64_t longest;                    /* length of the field */
+  int64_t bound[TSR_MAX_BUCKETS];     /* of a bucket */
+  int64_t first[TSR_MAX_BUCKETS + 1]; /* in `place` */
+  int64_t full[TSR_MAX_BUCKETS + 1];  /* whole batches of earlier buckets */
+  int64_t rest[TSR_MAX_BUCKETS + 1];  /* left over records of earlier buckets */
+  int64_t *place;                     /* records, bucket by bucket */
+  int64_t *turn;                      /* whole batches as they come; NULL: shuffled */
+} bucket_source;
+
+static int bucket_of(const int64_t *start, int buckets, int64_t at)
+{
+  int b = 0;
+  while (b + 1 < buckets && start[b + 1] <= at) b++;
+  return b;
+}
+
+/* Which whole batch comes as number `at`. */
+static int64_t batch_at(const bucket_source *k, int64_t epoch, int64_t at)
+{
+  if (k->turn) return k->turn[at];
+  tsr__permutation p;
+  tsr__permutation_make(&p, (uint64_t)k->full[k->buckets], k->args.seed, (uint64_t)epoch);
+  tsr__permute(&p, &at, &at, 1);
+  return at;
+}
+
+/* The record of a position. */
+static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
+{
+  int64_t rows = k->args.rows, batch = at / rows, left = at - k->full[k->buckets] * rows, inside;
+  int b = bucket_of(k->rest, k->buckets, left);
+  if (left < 0) {
+    batch = batch_at(k, epoch, batch);
+    b = bucket_of(k->full, k->buckets, batch);
+    inside = (batch - k->full[b]) * rows + at % rows;
+  } else inside = (k->full[b + 1] - k->full[b]) * rows + left - k->rest[b];
+  if (k->args.shuffle) {
+    tsr__permutation p;
+    uint64_t key = tsr__mix(k->args.seed, (uint64_t)b + 1);
+    tsr__permutation_make(&p, (uint64_t)(k->first[b + 1] - k->first[b]), key, (uint64_t)epoch);
+    tsr__permute(&p, &inside, &inside, 1);
+  }
+  return k->place[k->first[b] + inside];
+}
+
+static tsr_status read_bucket(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const bucket_source *k = (const bucket_source *)source;
+  int64_t at[TSR__BLOCK];
+  tsr__ask_rows below = *ask;
+  for (int64_t i = 0; i < ask->count; i++) at[i] = record_at(k, ask->epoch, ask->at[i]);
+  below.at = at;
+  return tsr__records_read(source->children[0], &below, error);
+}
+
+static void ids_bucket(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                       int64_t *to)
+{
+  const bucket_source *k = (const bucket_source *)source;
+  for (int64_t i = 0; i < count; i++) to[i] = record_at(k, epoch, at[i]);
+  tsr__records_ids(source->children[0], epoch, to, count, to);
+}
+
+/* The bound of the longest bucket that has some of the records. */
+static int64_t fit_bucket(const tsr_source *source, int64_t epoch, int64_t first, int64_t count)
+{
+  const bucket_source *k = (const bucket_source *)source;
+  int64_t rows = k->args.rows, full = k->full[k->buckets], last = first + count - 1;
+  int longest = 0;
+  if (count < 1) return k->longest;
+  for (int64_t batch = first / rows; batch <= last / rows && batch < full; batch++) {
+    int b = bucket_of(k->full, k->buckets, batch_at(k, epoch, batch));
+    if (b > longest) longest = b;
+  }
+  if (last >= full * rows) {
+    int b = bucket_of(k->rest, k->buckets, last - full * rows);
+    if (b > longest) longest = b;
+  }
+  return k->bound[longest];
+}
+
+static void about_bucket(const tsr_source *source, tsr__text *out)
+{
+  const bucket_source *k = (const bucket_source *)source;
+  size_t bytes = (size_t)source->count * sizeof *k->place;
+  tsr__text_add(out, "%s by", source->children[0]->columns[k->field].name);
+  for (int b = 0; b < k->buckets; b++) tsr__text_add(out, " %lld", (long long)k->bound[b]);
+  tsr__text_add(out, ", rows=%lld", (long long)k->args.rows);
+  if (k->args.shuffle) tsr__text_add(out, ", seed=%llu", (unsigned long long)k->args.seed);
+  tsr__text_add(out, ", %016llx", (unsigned long long)tsr__hash(k->place, bytes, 0));
+}
+
+static void release_bucket(tsr_source *source)
+{
+  bucket_source *k = (bucket_source *)source;
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  tsr__numbers_free(heap, k->place, source->count);
+  tsr__numbers_free(heap, k->turn, k->full[k->buckets]);
+}
+
+static const tsr__records_ops bucket_ops = { "bucket", read_bucket, ids_bucket, about_bucket,
+                                             release_bucket };
+
+/* ---- dealing records out --------------------------------------------------------------------- */
+
+typedef struct dealing {
+  bucket_source *k;
+  unsigned char *bucket; /* by record */
+} dealing;
+
+static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, int64_t count,
+                            tsr__error *error)
+{
+  dealing *d = user;
+  bucket_source *k = d->k;
+  const tsr__cell *cell = &room->cells[k->told];
+  for (int64_t i = 0; i < count; i++) {
+    int64_t length;
+    int b = 0;
+    memcpy(&length, cell->data + (size_t)i * cell->stride, sizeof length);
+    if (length < 0 || length > k->longest)
+      return tsr__error_set(error, TSR_EVALUE,
+                            "record %lld says a length of %lld, expected 0 to %lld",
+                            (long long)(first + i), (long long)length, (long long)k->longest);
+    while (k->bound[b] < length) b++;
+    d->bucket[first + i] = (unsigned char)b;
+    k->first[b + 1]++;
+  }
+  return TSR_OK;
+}
+
+/* Sorts records by bucket, and whole batches by when their last record comes. */
+static void sort_records(bucket_source *k, const unsigned char *bucket, int64_t count)
+{
+  int64_t next[TSR_MAX_BUCKETS], rows = k->args.rows, turns = 0;
+  for (int b = 0; b < k->buckets; b++) {
+    int64_t mine = k->first[b + 1];
+    k->first[b + 1] += k->first[b];
+    k->full[b + 1] = k->full[b] + mine / rows;
+    k->rest[b + 1] = k->rest[b] + mine % rows;
+    next[b] = 0;
+  }
+  for (int64_t r = 0; r < count; r++) {
+    int b = bucket[r];
+    k->place[k->first[b] + next[b]++] = r;
+    if (k->turn && next[b] % rows == 0) k->turn[turns++] = k->full[b] + next[b] / rows - 1;
+  }
+}
+
+static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr__error *error)
+{
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  size_t bytes = (size_t)source->count + 1;
+  dealing d = { k, tsr__new_raw(heap, bytes) };
+  tsr__scan scan = { source, (tsr__columns)1 << k->told, "tsr_source_bucket", "bucket", deal_some,
+                     &d };
+  if (!d.bucket)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the buckets of %lld records",
+                          (long long)source->count);
+  if (!tsr__scan_all(&scan, error)) {
+    int64_t full = 0;
+    for (int b = 0; b < k->buckets; b++) full += k->first[b + 1] / k->args.rows;
+    k->full[k->buckets] = full;
+    k->place = tsr__numbers_new(heap, source->count, error);
+    if (k->place && !k->args.shuffle) k->turn = tsr__numbers_new(heap, full, error);
+    if (!error->status) sort_records(k, d.bucket, source->count);
+  }
+  tsr__del(heap, d.bucket, bytes);
+  return error->status;
+}
+
+/* ---- making one ------------------------------------------------------------------------------ */
+
+static tsr_status check_bucket(const tsr_bucket_args *a, bucket_source *k, tsr__error *error)
+{
+  k->field = tsr__field_find(a->source, a->field, error);
+  if (k->field < 0) return error->status;
+  k->args = *a;
+  k->told = tsr__length_find(a->source, a->field);
+  if (k->told < 0)
+    return tsr__error_set(error, TSR_ESHAPE,
+                          "field %.80s is not ragged: there is no field %.80s_length of i64",
+                          a->field, a->field);
+  k->longest =
+      a->source->columns[k->field].shape.rank ? a->source->columns[k->field].shape.dims[0] : 0;
+  if (a->rows < 1 || a->rows > INT64_C(1) << 40)
+    return tsr__error_set(error, TSR_EARG, "%lld rows, expected 1 or more: the pipeline's batch",
+                          (long long)a->rows);
+  for (int b = 0; b < TSR_MAX_BUCKETS - 1 && a->bounds[b]; b++) {
+    if (a->bounds[b] < 1 || (b && a->bounds[b] <= a->bounds[b - 1]))
+      return tsr__error_set(error, TSR_EARG,
+                            ".bounds has %lld as number %d, expected more than %lld",
+                            (long long)a->bounds[b], b, (long long)(b ? a->bounds[b - 1] : 0));
+    if (a->bounds[b] < k->longest) k->bound[k->buckets++] = a->bounds[b];
+  }
+  k->bound[k->buckets++] = k->longest;
+  return tsr__scan_check(a->source, error);
+}
+
+tsr_source *tsr_source_bucket_with(const tsr_bucket_args *given, const char *site)
+{
+  const char *call = "tsr_source_bucket";
+  tsr_bucket_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  bucket_source like = { 0 };
+  tsr_source *source = given ? given->source : NULL;
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
+      !check_bucket(&args, &like, &error))
+    deal_all(source, &like, &error);
+  tsr__records_make make = { call,
+                             site,
+                             &bucket_ops,
+                             sizeof(bucket_source),
+                             source->count,
+                             source->columns,
+                             source->column_count,
+                             &source,
+                             1 };
+  tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
+                                  : tsr__records_new(tsr__records_scope(&source, 1), &make);
+  if (made->inert) {
+    tsr__heap *heap = &source->node.scope->rt->heap;
+    tsr__numbers_free(heap, like.place, source->count);
+    tsr__numbers_free(heap, like.turn, like.full[like.buckets]);
+    return made;
+  }
+  bucket_source *k = (bucket_source *)made;
+  like.source = k->source;
+  *k = like;
+  made->by_epoch = made->by_epoch || args.shuffle;
+  made->fitted = made;
+  made->fit = fit_bucket;
+  made->fit_column = k->field;
+  return made;
+}

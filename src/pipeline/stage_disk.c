@@ -1,0 +1,261 @@
+/* Records that are kept in a file, which is written once and whole.
+ *
+ *   "TSRCACH1" | crc (4) | length (4) | records (8) | bytes of one (8) | text of the source
+ *   fields of record 0 | crc (4)     fields of record 1 | crc (4)     ...
+ *
+ * Numbers are little-endian; each crc is the CRC-32C of what follows it in the head, and of the
+ * fields before it. The text says what was kept: a file of another source is refused, as it would
+ * give other records. It appears by a rename, so that it is there whole or not at all. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "io/file/crc32c.h"
+#include "io/file/files.h"
+#include "io/file/outfile.h"
+#include "io/file/system.h"
+#include "pipeline/stage_cache.h"
+
+enum { MAGIC = 8, HEAD = MAGIC + 4 + 4 + 8 + 8, CRC = 4 };
+static const char magic[] = "TSRCACH1";
+
+typedef struct disk_source {
+  tsr_source source;
+  const char *path;
+  int fd;            /* plus one; 0: not open */
+  int64_t head, row; /* bytes before the first record; of a record, its crc included */
+  int64_t size;      /* of the file, as it was opened */
+  size_t offset[TSR_MAX_FIELDS];
+} disk_source;
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Records `at` .. of the file to the room, each as it was written. */
+static tsr_status read_run(const disk_source *d, int64_t at, int64_t count, char *room,
+                           tsr__error *error)
+{
+  char text[128];
+  int64_t bytes = count * d->row;
+  int64_t got = tsr__sys_read_all(d->fd - 1, room, (size_t)bytes, d->head + at * d->row);
+  if (got < 0)
+    return tsr__error_set(error, tsr__sys_status(errno), "%s: record %lld: %s", d->path,
+                          (long long)at, tsr__sys_text(errno, text, sizeof text));
+  if (got < bytes)
+    return tsr__error_set(error, TSR_EIO, "%s: record %lld: the file has become shorter", d->path,
+                          (long long)(at + got / d->row));
+  for (int64_t i = 0; i < count; i++) {
+    const char *record = room + i * d->row;
+    uint32_t crc;
+    memcpy(&crc, record + d->row - CRC, CRC);
+    if (crc == tsr__crc32c(0, record, (size_t)d->row - CRC)) continue;
+    return tsr__error_set(
+        error, TSR_EPARSE,
+        "%s: record %lld at byte %lld: damaged, it is not what its checksum says; "
+        "delete the file and it is made anew",
+        d->path, (long long)(at + i), (long long)(d->head + (at + i) * d->row));
+  }
+  return TSR_OK;
+}
+
+static tsr_status read_disk(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const disk_source *d = (const disk_source *)source;
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  int64_t most = TSR__ROOM / d->row;
+  most = most < 1 ? 1 : most > ask->count ? ask->count : most;
+  size_t bytes = (size_t)(most * d->row);
+  char *room = tsr__new_raw(heap, bytes);
+  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of records", bytes);
+  for (int64_t i = 0, n; i < ask->count && !error->status; i += n) {
+    for (n = 1; n < most && i + n < ask->count && ask->at[i + n] == ask->at[i] + n;) n++;
+    if (read_run(d, ask->at[i], n, room, error)) break;
+    for (int c = 0; c < source->column_count; c++)
+      for (int64_t k = 0; ask->cells[c].data && k < n; k++)
+        memcpy(tsr__cell_of(ask, c, i + k), room + (size_t)(k * d->row) + d->offset[c],
+               source->columns[c].bytes);
+  }
+  tsr__del(heap, room, bytes);
+  return error->status;
+}
+
+static void about_disk(const tsr_source *source, tsr__text *out)
+{
+  (void)source;
+  tsr__text_add(out, "file");
+}
+
+static void release_disk(tsr_source *source)
+{
+  disk_source *d = (disk_source *)source;
+  if (d->fd) tsr__sys_close(d->fd - 1);
+}
+
+static const tsr__records_ops disk_ops = { "cache", read_disk, tsr__cache_ids, about_disk,
+                                           release_disk };
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+typedef struct writing {
+  const disk_source *d;
+  tsr__outfile *out;
+  char *record;
+} writing;
+
+static tsr_status write_some(void *user, const tsr__room *room, int64_t first, int64_t count,
+                             tsr__error *error)
+{
+  writing *w = user;
+  const tsr_source *source = w->d->source.children[0];
+  (void)first;
+  for (int64_t i = 0; i < count && !error->status; i++) {
+    for (int c = 0; c < source->column_count; c++)
+      memcpy(w->record + w->d->offset[c], room->cells[c].data + (size_t)i * room->cells[c].stride,
+             source->columns[c].bytes);
+    uint32_t crc = tsr__crc32c(0, w->record, (size_t)w->d->row - CRC);
+    memcpy(w->record + w->d->row - CRC, &crc, CRC);
+    tsr__out_put(w->out, w->record, (size_t)w->d->row, error);
+  }
+  return error->status;
+}
+
+/* The head as it is written and as it is expected, in `out`. */
+static void make_head(const disk_source *d, tsr__text *out)
+{
+  const tsr_source *source = d->source.children[0];
+  tsr__text text;
+  char head[HEAD];
+  tsr__text_init(&text, &source->node.scope->rt->heap);
+  tsr__records_about(source, &text);
+  for (int c = 0; c < source->column_count; c++) {
+    tsr__text_add(&text, c ? ", " : "; ");
+    tsr__column_text(&source->columns[c], &text);
+  }
+  uint32_t length = (uint32_t)text.length;
+  memcpy(head, magic, MAGIC);
+  memcpy(head + 12, &length, 4);
+  memcpy(head + 16, &source->count, 8);
+  memcpy(head + 24, &d->row, 8);
+  uint32_t crc = tsr__crc32c(tsr__crc32c(0, head + 12, HEAD - 12), tsr__text_get(&text), length);
+  memcpy(head + 8, &crc, 4);
+  tsr__text_put(out, head, HEAD);
+  tsr__text_put(out, tsr__text_get(&text), length);
+  out->failed = out->failed || text.failed;
+  tsr__text_free(&text);
+}
+
+static tsr_status write_cache(const disk_source *d, const tsr__text *head, tsr__error *error)
+{
+  tsr_source *source = d->source.children[0];
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  tsr__out_opts opts = { .plain = true };
+  writing w = { .d = d, .record = tsr__new_raw(heap, (size_t)d->row) };
+  tsr__scan scan = { source, tsr__all_columns, "tsr_source_cache", "cache", write_some, &w };
+  if (!w.record)
+    tsr__error_set(error, TSR_ENOMEM, "no memory for a record of %lld bytes", (long long)d->row);
+  else w.out = tsr__out_open(heap, d->path, &opts, error);
+  if (w.out && !tsr__out_put(w.out, tsr__text_get(head), head->length, error))
+    tsr__scan_all(&scan, error);
+  tsr__error closing = { 0 };
+  if (w.out && tsr__out_close(w.out, !error->status, &closing) && !error->status) *error = closing;
+  tsr__del(heap, w.record, (size_t)d->row);
+  return error->status;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* Reads `count` bytes at `at`; false: there never were as many, or the error says why they cannot
+ * be read. */
+static bool read_part(const disk_source *d, char *room, int64_t count, int64_t at,
+                      tsr__error *error)
+{
+  if (at + count > d->size) return false;
+  int64_t got = tsr__sys_read_all(d->fd - 1, room, (size_t)count, at);
+  if (got < 0) tsr__file_error(d->path, "read", errno, error);
+  else if (got < count) tsr__error_set(error, TSR_EIO, "%s: the file has become shorter", d->path);
+  return got == count;
+}
+
+/* Whether the file begins with what is expected; it is read and compared a piece at a time. */
+static tsr_status check_head(const disk_source *d, const tsr__text *head, tsr__error *error)
+{
+  const char *expected = tsr__text_get(head);
+  char found[512];
+  bool is_cache = read_part(d, found, HEAD, 0, error) && !memcmp(found, magic, MAGIC);
+  if (error->status) return error->status;
+  if (!is_cache) return tsr__error_set(error, TSR_EPARSE, "%s: no cache of records", d->path);
+  bool same = !memcmp(found, expected, HEAD);
+  for (int64_t at = HEAD, n; same && at < (int64_t)head->length; at += n) {
+    n = (int64_t)head->length - at < (int64_t)sizeof found ? (int64_t)head->length - at
+                                                           : (int64_t)sizeof found;
+    same = read_part(d, found, n, at, error) && !memcmp(found, expected + at, (size_t)n);
+  }
+  if (error->status) return error->status;
+  if (same && d->size == d->head + d->source.count * d->row) return TSR_OK;
+  if (same)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: %lld bytes, expected %lld; delete the file and it is made anew",
+                          d->path, (long long)d->size,
+                          (long long)(d->head + d->source.count * d->row));
+  int64_t got = tsr__sys_read(d->fd - 1, found, 200, HEAD);
+  return tsr__error_set(error, TSR_ESTATE,
+                        "%s: a cache of other records: '%.*s' instead of '%.200s'; delete it, or "
+                        "name another file",
+                        d->path, got > 0 ? (int)got : 0, found, expected + HEAD);
+}
+
+static tsr_status open_cache(disk_source *d, const tsr__text *head, tsr__error *error)
+{
+  struct stat stat;
+  int fd = tsr__sys_open(d->path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return tsr__file_error(d->path, "open", errno, error);
+  d->fd = fd + 1;
+  if (fstat(fd, &stat)) return tsr__file_error(d->path, "open", errno, error);
+  if (!S_ISREG(stat.st_mode))
+    return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are kept in", d->path);
+  d->size = (int64_t)stat.st_size;
+  return check_head(d, head, error);
+}
+
+static tsr_status make_cache(disk_source *d, tsr__error *error)
+{
+  struct stat stat;
+  tsr__text head;
+  tsr__text_init(&head, &d->source.node.scope->rt->heap);
+  make_head(d, &head);
+  d->head = (int64_t)head.length;
+  if (head.failed) tsr__error_set(error, TSR_ENOMEM, "no memory for the head of a cache");
+  else if (d->source.count > (INT64_MAX >> 1) / d->row)
+    tsr__error_set(error, TSR_EARG, "%lld records of %lld bytes, more than a file can have",
+                   (long long)d->source.count, (long long)d->row);
+  else if (lstat(d->path, &stat) && errno == ENOENT) write_cache(d, &head, error);
+  if (!error->status) open_cache(d, &head, error);
+  tsr__text_free(&head);
+  return error->status;
+}
+
+tsr_source *tsr__cache_file(tsr_source *source, const char *path, const char *site)
+{
+  const char *call = "tsr_source_cache";
+  tsr__error error = { 0 };
+  tsr__records_make make = { call,
+                             site,
+                             &disk_ops,
+                             sizeof(disk_source),
+                             source->count,
+                             source->columns,
+                             source->column_count,
+                             &source,
+                             1 };
+  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  if (made->inert) return made;
+  disk_source *d = (disk_source *)made;
+  d->path = tsr__arena_text(&made->node.scope->arena, path, strlen(path));
+  for (int c = 0; c < source->column_count; c++) {
+    d->offset[c] = (size_t)d->row;
+    d->row += (int64_t)source->columns[c].bytes;
+  }
+  d->row += CRC;
+  if (!d->path) tsr__error_set(&error, TSR_ENOMEM, "no memory for a path");
+  if (!error.status && !make_cache(d, &error)) return made;
+  return tsr__stage_refused(source, call, &error, site);
+}

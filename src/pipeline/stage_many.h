@@ -1,0 +1,31 @@
+/* Inside pipeline/: several sources as one. */
+#ifndef TSR_PIPELINE_STAGE_MANY_H
+#define TSR_PIPELINE_STAGE_MANY_H
+
+#include "pipeline/records.h"
+
+typedef struct tsr__many {
+  tsr_source source;
+  /* The child of a position, and the position there; NULL: by `start` or `turn`. */
+  int (*find)(const struct tsr__many *many, int64_t at, int64_t *inside);
+  int64_t *start;  /* concat: [children + 1]; zip: the first column of each */
+  int64_t *base;   /* what is added to ids, by child */
+  int64_t *weight; /* mix: by child */
+  int64_t total;
+  uint16_t *turn; /* mix: by position in the period, whose turn it is */
+  int32_t *rank;  /* and how often that one came before in it */
+} tsr__many;
+
+/* Reads and ids by `find`. */
+tsr_status tsr__many_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);
+void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                   int64_t *to);
+/* False: one of them is inert, which its scope has told. */
+bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error);
+/* Records of all; the error where fields differ. */
+int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error);
+tsr__many *tsr__many_of(tsr_source *const *sources, const tsr__records_make *make);
+tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char *call,
+                              const tsr__error *error, const char *site);
+
+#endif

@@ -1,0 +1,150 @@
+/* Any bytes as a file of records (text lines, TFRecord, tar, safetensors), or as an index kept
+ * beside one: never a crash or a leak; lines are what a plain reader takes for them; what is
+ * refused is refused in words, and records are the same whatever the order they are read in.
+ * The first byte chooses. Chance makes no checksums: headers of tar and indexes are tried with ones
+ * that are right as well. */
+#include <sys/stat.h>
+
+#include "base/base.h"
+#include "fuzz.h"
+#include "tessera.h"
+
+enum { FORMATS = 4, BATCHES = 20 };
+
+static tsr_source *open_as(tsr_scope *s, const char *path, int format, bool index)
+{
+  switch (format) {
+  case 0: return tsr_source_lines(s, path, .index = index);
+  case 1:
+    return tsr_source_tfrecord(
+        s, path, .index = index, .unchecked = true, .defaults = true, .ragged = "x",
+        .fields = { { "x", TSR_U8, TSR_SHAPE(9) }, { "y", TSR_I64, { 0 } } });
+  case 2: return tsr_source_tar(s, path, .index = index, .defaults = true);
+  default: return tsr_source_safetensors(s, path, NULL);
+  }
+}
+
+static void message_of(tsr_scope *s)
+{
+  if (tsr_scope_status(s)) fuzz_message(tsr_message(s), 2000);
+}
+
+/* All there is, or the first batches of it; a hash that knows no order, 0 where reading failed. */
+static uint64_t read_all(tsr_scope *s, tsr_source *source, bool shuffle)
+{
+  uint64_t hash = 1;
+  int batches = 0;
+  tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 1 + shuffle, .threads = -1,
+                                      .shuffle = shuffle, .seed = 3, .ids = true);
+  for (tsr_batch *b; batches < BATCHES && (b = tsr_pipeline_next(p)); batches++) {
+    for (int c = 0; c < tsr_source_field_count(source); c++) {
+      tsr_record_field field = tsr_source_field_of(source, c);
+      tsr_array *a = tsr_batch_field(b, field.name);
+      size_t bytes = tsr_dtype_size(field.dtype), rows = (size_t)tsr_batch_row_count(b);
+      for (int d = 0; d < field.shape.rank; d++) bytes *= (size_t)field.shape.dims[d];
+      char *data = malloc(rows * bytes + 1);
+      REQUIRE(data);
+      if (!tsr_read(a, data, rows * bytes))
+        for (size_t i = 0; i < rows; i++)
+          hash +=
+              tsr__hash(data + i * bytes, bytes, (uint64_t)tsr_batch_ids(b)[i] * 64 + (uint64_t)c);
+      free(data);
+    }
+    tsr_batch_release(b);
+  }
+  tsr_status status = tsr_pipeline_close(p);
+  message_of(s);
+  return status || batches == BATCHES ? 0 : hash;
+}
+
+/* How many lines a plain reader counts. */
+static int64_t count_lines(const uint8_t *data, size_t size)
+{
+  int64_t count = 0;
+  size_t from = size >= 3 && !memcmp(data, "\xEF\xBB\xBF", 3) ? 3 : 0;
+  for (size_t i = from; i < size; i++) count += data[i] == '\n' || i + 1 == size;
+  return count;
+}
+
+static void try_file(tsr_runtime *rt, int format, const uint8_t *data, size_t size)
+{
+  char path[FUZZ_PATH];
+  int fd = fuzz_file(data, size, path);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *source = open_as(s, path, format, false);
+  message_of(s);
+  if (format == 0) {
+    REQUIRE(!tsr_scope_status(s));
+    REQUIRE(tsr_source_count(source) == count_lines(data, size));
+  }
+  if (!tsr_scope_status(s)) {
+    uint64_t first = read_all(s, source, false), second = read_all(s, source, true);
+    REQUIRE(!first || !second || first == second);
+  }
+  tsr_scope_close(s);
+  close(fd);
+}
+
+/* The same with the checksums of headers that tar should have. */
+static void try_tar(tsr_runtime *rt, const uint8_t *data, size_t size)
+{
+  uint8_t *copy = (uint8_t *)fuzz_text(data, size);
+  for (size_t at = 0; at + 512 <= size; at += 512) {
+    unsigned sum = 0;
+    memset(copy + at + 148, ' ', 8);
+    for (int i = 0; i < 512; i++) sum += copy[at + (size_t)i];
+    if (sum == 8 * ' ') memset(copy + at + 148, 0, 8);
+    else snprintf((char *)copy + at + 148, 8, "%06o", sum);
+  }
+  try_file(rt, 2, copy, size);
+  free(copy);
+}
+
+/* Bytes as an index of a small file, whole by its hash. */
+static void try_index(tsr_runtime *rt, int format, const uint8_t *data, size_t size)
+{
+  static const char *const kinds[] = { "lines", "tfrecord", "tar" };
+  static char folder[64], path[96], index[112];
+  const int64_t size_and_time[2] = { 700, 5000000000 };
+  if (!*folder) {
+    snprintf(folder, sizeof folder, "/tmp/source_fuzz.XXXXXX");
+    REQUIRE(mkdtemp(folder));
+  }
+  snprintf(path, sizeof path, "%s/data", folder);
+  snprintf(index, sizeof index, "%s.tsridx", path);
+  FILE *file = fopen(path, "w");
+  for (int i = 0; i < 700; i++) fputc(i % 7 ? 'a' : '\n', file);
+  REQUIRE(!fclose(file));
+  const struct timespec times[2] = { { .tv_sec = 5 }, { .tv_sec = 5 } };
+  REQUIRE(!utimensat(AT_FDCWD, path, times, 0));
+  size_t whole = size + 24 + 16 + 8;
+  uint8_t *bytes = calloc(whole, 1);
+  memcpy(bytes, "TSRIDX01", 8);
+  snprintf((char *)bytes + 8, 16, "%s", kinds[format]);
+  memcpy(bytes + 24, size_and_time, 16);
+  if (size) memcpy(bytes + 40, data, size);
+  uint64_t hash = tsr__hash(bytes, whole - 8, 0);
+  memcpy(bytes + whole - 8, &hash, 8);
+  file = fopen(index, "w");
+  REQUIRE(fwrite(bytes, 1, whole, file) == whole && !fclose(file));
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *source = open_as(s, path, format, true);
+  message_of(s);
+  if (!tsr_scope_status(s)) read_all(s, source, true);
+  tsr_scope_close(s);
+  free(bytes);
+  unlink(index);
+  unlink(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+  static tsr_runtime *rt;
+  if (!rt) rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = 64 << 20);
+  if (!size) return 0;
+  int choice = data[0] % (2 * FORMATS);
+  if (choice < FORMATS) try_file(rt, choice, data + 1, size - 1);
+  else if (choice < FORMATS + 3) try_index(rt, choice - FORMATS, data + 1, size - 1);
+  else try_tar(rt, data + 1, size - 1);
+  return 0;
+}

@@ -1,0 +1,252 @@
+/* tessera pipeline: fields, a sample, counts and bad records of files of every format. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "harness.h"
+#include "support/tool_fixture.h"
+
+/* Runs a command; its output and its messages, malloced. */
+static char *run(const char *arguments, int *code)
+{
+  char tool[1024], command[3000];
+  tool_path(tool, sizeof tool);
+  snprintf(command, sizeof command, "cd '%s' && '%s' pipeline %s >out.txt 2>&1", test_tmp("."),
+           tool, arguments);
+  int status = system(command);
+  CHECK(WIFEXITED(status));
+  *code = WEXITSTATUS(status);
+  return test_read(test_tmp("out.txt"), NULL);
+}
+
+static void prints(const char *arguments, int expected, const char *text)
+{
+  int code;
+  char *out = run(arguments, &code);
+  if (strstr(out, text) == NULL) CHECK_STR(out, text);
+  if (code != expected) FAIL("tessera pipeline %s: exit status %d: %s", arguments, code, out);
+  free(out);
+}
+
+static void copy(const char *from, const char *to)
+{
+  size_t size;
+  char *bytes = test_read(test_file(from), &size);
+  test_write(test_tmp(to), bytes, size);
+  free(bytes);
+}
+
+/* The value of a number in JSON. */
+static double number(const char *json, const char *name)
+{
+  char key[64];
+  snprintf(key, sizeof key, "\"%s\": ", name);
+  const char *at = strstr(json, key);
+  if (!at) FAIL("no %s in %s", name, json);
+  return atof(at + strlen(key));
+}
+
+TEST(fields_and_a_sample)
+{
+  copy("../examples/data/digits.npz", "digits.npz");
+  prints("digits.npz --head 2 --seconds 0", 0,
+         "npz(digits.npz: 1797 of image u8[8,8], label u8[])\n"
+         "┌───────┬─────────┬───────┬──────────────────────┬───────────────────────┐\n"
+         "│ field │ type    │ bytes │ record 0             │ record 1              │\n"
+         "│ text  │ text    │   i64 │ text                 │ text                  │\n"
+         "├───────┼─────────┼───────┼──────────────────────┼───────────────────────┤\n"
+         "│ image │ u8[8,8] │    64 │ 0 0 5 13 9 1 0 0 ... │ 0 0 0 12 13 5 0 0 ... │\n"
+         "│ label │ u8      │     1 │ 0                    │ 1                     │\n"
+         "└───────┴─────────┴───────┴──────────────────────┴───────────────────────┘\n");
+  prints("digits.npz --batch-size 100", 0, "│ batches     │ 18 of 100 ");
+  prints("digits.npz", 0, "│ bad records │ 0 ");
+  prints("digits.npz digits.npz --fields label --shuffle --seed 3", 0, "│ records     │ 3594 ");
+  prints("digits.npz --fields none", 1, "none");
+}
+
+/* Records are counted once, whatever reads them; an epoch is all of them. */
+TEST(what_was_read_is_told)
+{
+  static const char *const how[] = { "", "--devices cpu:8", "--threads 0", "--shuffle",
+                                     "--batch-size 7 --devices cpu:3" };
+  copy("../examples/data/digits.npz", "digits.npz");
+  for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+    char arguments[100];
+    int code;
+    snprintf(arguments, sizeof arguments, "digits.npz --json %s", how[i]);
+    char *out = run(arguments, &code), *read = strstr(out, "\"read\": {");
+    CHECK_I64(code, 0);
+    CHECK(read);
+    CHECK_STR_HAS(out, "\"type\": \"u8[8,8]\", \"dtype\": \"u8\", \"shape\": [8, 8], ");
+    CHECK_I64((int64_t)number(out, "record_bytes"), 65);
+    CHECK_I64((int64_t)number(read, "records"), 1797);
+    CHECK(number(read, "records_per_second") > 0 && number(read, "seconds") > 0);
+    CHECK_I64((int64_t)number(read, "bad"), 0);
+    free(out);
+  }
+}
+
+TEST(time_that_is_asked_for)
+{
+  copy("../examples/data/digits.npz", "digits.npz");
+  int code;
+  char *out = run("digits.npz --json --seconds 1", &code), *read = strstr(out, "\"read\": {");
+  CHECK_I64(code, 0);
+  CHECK(read && number(read, "seconds") >= 1 && number(read, "records") >= 1797);
+  free(out);
+}
+
+static const char table[] = "a,b,word\n1,2.5,x\n,3,y\n4,5,z\n";
+
+TEST(tables_are_records)
+{
+  test_write(test_tmp("t.csv"), table, strlen(table));
+  prints("t.csv", 1, "leave them out: --where 'COLUMN is not null'");
+  prints("t.csv --fields b --seconds 0", 0, "│ b     │ f64  │     8 │ 2.5      │\n");
+  prints("t.csv --where 'a is not null' --head 2 --seconds 0", 0,
+         "tessera: note: column \"word\" is text and no field of records\n");
+  prints("t.csv --where 'a is not null' --fields 'twice = 2 * a' --head 2 --seconds 0", 0,
+         "│ twice │ i64  │     8 │ 2        │ 8        │\n");
+  test_write(test_tmp("t.table"), table, strlen(table));
+  prints("t.table", 1,
+         "'t.table' does not say its format; give --from, one of: npz npy safetensors tfrecord");
+  prints("t.table --from csv --fields b", 0, "│ records     │ 3 ");
+  static const char lines[] = "{\"x\": 1}\n{\"x\": 2}\n";
+  test_write(test_tmp("t.jsonl"), lines, strlen(lines));
+  prints("t.jsonl t.jsonl --head 3 --seconds 0", 0, "│ x     │ i64  │     8 │ 1        │ 2  ");
+  prints("t.jsonl t.csv --fields b", 1, "b");
+}
+
+TEST(safetensors)
+{
+  static const char head[] = "{\"x\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
+  unsigned char bytes[100] = { sizeof head - 1 };
+  memcpy(bytes + 8, head, sizeof head - 1);
+  memcpy(bytes + 8 + sizeof head - 1, "\7\10\11", 3);
+  test_write(test_tmp("t.safetensors"), bytes, 8 + sizeof head - 1 + 3);
+  prints("t.safetensors --head 3 --seconds 0", 0,
+         "│ x     │ u8   │     1 │ 7        │ 8        │ 9        │\n");
+  test_write(test_tmp("t.safetensors"), bytes, 8 + sizeof head - 1 + 2);
+  prints("t.safetensors", 1, "t.safetensors");
+}
+
+TEST(layouts)
+{
+  static const char bytes[] = "HEADabcdeABCDE";
+  test_write(test_tmp("r.bin"), bytes, strlen(bytes));
+  test_write(test_tmp("r2.bin"), bytes, strlen(bytes));
+  prints("r.bin", 1, "a binary file does not tell its fields; give them, such as --layout");
+  prints("'r*.bin' --layout ' n u8 , x u8[2,2]' --header 4 --head 4 --seconds 0", 0,
+         "│ x     │ u8[2,2] │     4 │ 98 99 100 101 │ 66 67 68 69 │ 98 99 100 101 │ 66 67 68 69 │");
+  prints("r.bin --layout 'x i16' --seconds 0", 0, "│ x     │ i16  │     2 │ 17736 ");
+  prints("r.bin --layout 'n u8, x u8[2,2]'", 1, "r.bin");
+  prints("r.bin --layout 'n'", 1, "--layout takes 'NAME TYPE, ...'");
+  prints("r.bin --layout 'n q8'", 1, "q8");
+  prints("r.bin --layout 'n u8[2'", 1, "u8[2");
+  prints("r.bin --layout 'n u8, n u8' --header 4", 1, "n");
+  prints("none.bin --layout 'n u8'", 1, "none.bin");
+  prints("r.bin --layout 'n u8' --where 'n > 1'", 1, "--where is for CSV and JSON");
+}
+
+/* Records that differ in length, as texts where they are some. */
+TEST(lines_samples_and_folders)
+{
+  static const char lines[] = "one\n\nw\303\266rter\n";
+  test_write(test_tmp("l.txt"), lines, strlen(lines));
+  prints("l.txt --head 3 --seconds 0", 0, "│ \"one\"    │ \"\"       │ \"wörter\" │\n");
+  prints("l.txt", 0, "│ records     │ 3 ");
+  prints("l.txt --layout 'x u8'", 1, "--layout is not for lines: 'l.txt' tells its fields");
+  char command[2000];
+  const char *in = test_tmp(".");
+  snprintf(command, sizeof command,
+           "cd '%s' && mkdir -p m c/a c/b && echo 7 >m/s.cls && printf abc >m/s.txt && "
+           "printf xy >c/a/1.jpg && printf z >c/b/2.png && tar cf s.tar -C m s.cls s.txt",
+           in);
+  CHECK_I64(system(command), 0);
+  prints("s.tar --seconds 0", 0, "│ cls        │ i64   │     8 │ 7        │");
+  prints("s.tar --layout 'txt u8[8]'", 0, "│ records     │ 1 ");
+  prints("s.tar --layout 'none i64'", 1, "none");
+  prints("c --fields label --head 2 --seconds 0", 0, "│ label │ i64  │     8 │ 0        │ 1   ");
+  prints("c c", 0, "│ records     │ 4 ");
+  prints("m", 1, "m");
+  prints("l.txt --from tar", 1, "l.txt");
+}
+
+/* A record that cannot be read is told, and the others are read. */
+TEST(bad_records_are_counted)
+{
+  size_t size;
+  char *bytes = test_read(test_file("golden/files/examples_1.tfrecord"), &size);
+  static const char how[] = "x.tfrecord --layout 'image u8[2,3], label i64'";
+  char arguments[200];
+  test_write(test_tmp("x.tfrecord"), bytes, size);
+  prints(how, 0, "│ bad records │ 0 ");
+  prints("x.tfrecord --layout 'image u8[7]'", 1,
+         "bad: x.tfrecord: record 0 at byte 0: feature "
+         "image has 6 values, expected 7\n");
+  /* Two of seven: the last one, and one in the middle. */
+  bytes[size - 1] ^= 1;
+  bytes[size / 2] ^= 1;
+  test_write(test_tmp("x.tfrecord"), bytes, size);
+  for (int batch = 1; batch <= 8; batch++) {
+    int code;
+    snprintf(arguments, sizeof arguments, "%s --json --batch-size %d", how, batch);
+    char *out = run(arguments, &code), *read = strstr(out, "\"read\": {");
+    CHECK_I64(code, 1);
+    CHECK(read);
+    CHECK_I64((int64_t)number(read, "records"), 5);
+    CHECK_I64((int64_t)number(read, "bad"), 2);
+    CHECK_STR_HAS(out, "x.tfrecord: record 3 at byte ");
+    CHECK_STR_HAS(out, "x.tfrecord: record 6 at byte ");
+    free(out);
+  }
+  test_write(test_tmp("x.tfrecord"), bytes, size - 1);
+  prints(how, 1, "x.tfrecord: record 6 at byte ");
+  free(bytes);
+}
+
+/* Without a layout the first record says what there is, whatever its bytes are. */
+TEST(features_of_the_first_record)
+{
+  size_t size;
+  char *bytes = test_read(test_file("golden/files/examples_1.tfrecord"), &size);
+  test_write(test_tmp("x.tfrecord"), bytes, size);
+  prints("x.tfrecord", 0,
+         "│ label   │ i64    │     8 │ 0                                │\n"
+         "│ other   │ u8[13] │    13 │ 110 111 116 32 97 115 107 101 .… │\n"
+         "│ weights │ f32[3] │    12 │ 0 -1 -2                          │\n"
+         "│ image   │ u8[6]  │     6 │ 0 1 2 3 4 5                      │\n");
+  prints("x.tfrecord --fields label", 0, "note: fields are those of the first record");
+  prints("'?.tfrecord'", 0, "│ records     │ 7 ");
+  int code;
+  for (size_t i = 0; i < 120; i += test_quick() ? 11 : 5) {
+    bytes[i] ^= 0x55;
+    test_write(test_tmp("y.tfrecord"), bytes, size);
+    free(run("y.tfrecord --seconds 0", &code)); /* it comes to an end */
+    CHECK(code == 0 || code == 1);
+    bytes[i] ^= 0x55;
+    test_write(test_tmp("y.tfrecord"), bytes, i);
+    free(run("y.tfrecord --seconds 0", &code));
+    CHECK(code == 0 || code == 1);
+  }
+  test_write(test_tmp("y.tfrecord"), bytes, 20);
+  prints("y.tfrecord none.tfrecord", 1, "y.tfrecord: found no tf.Example at its beginning");
+  free(bytes);
+}
+
+TEST(wrong_lines)
+{
+  prints("", 2, "which file?");
+  prints("x.npz --batch-size 0", 2, "--batch-size is 1 to 2^40, not '0'");
+  prints("x.npz --batch-size many", 2, "--batch-size takes a number of records, not 'many'");
+  prints("x.npz --threads 257", 2, "--threads is 0 to 256, not '257'");
+  prints("x.npz --seconds -1", 2, "--seconds takes a number of seconds, not '-1'");
+  prints("x.npz --head 9", 2, "--head is 0 to 8, not '9'");
+  prints("x.npz --header x", 2, "--header takes a number of bytes, not 'x'");
+  prints("x.npz --seed 3", 2, "--seed needs --shuffle");
+  prints("x.npz --from parquet", 2,
+         "--from takes one of: npz npy safetensors tfrecord binary lines tar folder csv");
+  prints("x.npz", 1, "x.npz");
+  prints("x.npz --devices gpu:1", 1, "--devices: ");
+}

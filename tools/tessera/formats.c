@@ -1,0 +1,273 @@
+/* Files as records: which format a file has, and the source that reads it. A format is a row. */
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tool.h"
+
+/* Where a node was made is in this program, not the user's. */
+#undef TSR_HERE
+#define TSR_HERE NULL
+
+/* ---- layouts --------------------------------------------------------------------------------- */
+
+typedef struct layout {
+  char names[TSR_MAX_FIELDS][TOOL_NAME];
+  tsr_record_field fields[TSR_MAX_FIELDS];
+  int count;
+} layout;
+
+static bool no_layout(const char *at)
+{
+  fprintf(stderr,
+          "tessera: --layout takes 'NAME TYPE, ...', such as 'label u8, image u8[3,32,32]', "
+          "not '%.100s'\n",
+          at);
+  return false;
+}
+
+/* One "image u8[3,32,32]" of a list; false: an error, which was printed. */
+static bool take_field(tsr_scope *s, const char *at, size_t length, layout *out)
+{
+  char text[160];
+  size_t name = strcspn(at, " \t,"), type = name + strspn(at + name, " \t");
+  while (length && strchr(" \t", at[length - 1])) length--;
+  if (!name || type >= length || name >= sizeof out->names[0] || length - type + 3 > sizeof text)
+    return no_layout(at);
+  if (out->count == TSR_MAX_FIELDS) {
+    fprintf(stderr, "tessera: --layout has more than %d fields\n", TSR_MAX_FIELDS);
+    return false;
+  }
+  snprintf(out->names[out->count], sizeof out->names[0], "%.*s", (int)name, at);
+  /* A scalar's type may stand without its brackets. */
+  snprintf(text, sizeof text, "%.*s%s", (int)(length - type), at + type,
+           at[length - 1] == ']' ? "" : "[]");
+  tsr_type read;
+  if (tsr_type_parse(s, NULL, text, &read)) {
+    tool_fail(s);
+    return false;
+  }
+  out->fields[out->count] = (tsr_record_field){ out->names[out->count], read.dtype, read.shape };
+  out->count++;
+  return true;
+}
+
+/* The fields of --layout, in order. False: an error, which was printed. */
+static bool read_layout(tsr_scope *s, const tool_args *args, layout *out)
+{
+  const char *at = tool_value(args, OPT_LAYOUT);
+  out->count = 0;
+  while (at && *at) {
+    size_t length = 0;
+    at += strspn(at, " \t");
+    /* A comma between brackets separates sizes. */
+    for (bool inside = false; at[length] && (inside || at[length] != ','); length++)
+      inside = at[length] == '[' || (inside && at[length] != ']');
+    if (!take_field(s, at, length, out)) return false;
+    at += length + (at[length] == ',');
+  }
+  return true;
+}
+
+/* ---- formats --------------------------------------------------------------------------------- */
+
+/* What a row of the table opens a path with. */
+typedef struct opening {
+  tsr_scope *s;
+  const tool_args *args;
+  layout *layout;
+} opening;
+
+typedef tsr_source *open_fn(const opening *o, const char *path);
+
+/* The fields that were asked for. */
+static tsr_source *chosen(const opening *o, tsr_source *source)
+{
+  const char *names = tool_value(o->args, OPT_FIELDS);
+  return names ? tsr_source_select(source, names) : source;
+}
+
+static tsr_source *open_npz(const opening *o, const char *path)
+{
+  return chosen(o, tsr_source_npz(o->s, path));
+}
+
+static tsr_source *open_npy(const opening *o, const char *path)
+{
+  return chosen(o, tsr_source_npy(o->s, path));
+}
+
+static tsr_source *open_binary(const opening *o, const char *path)
+{
+  tsr_binary_args args = { .size = sizeof args,
+                           .header = o->args->header > 0 ? o->args->header : 0 };
+  memcpy(args.fields, o->layout->fields, sizeof args.fields);
+  return chosen(o, tsr_source_binary_with(o->s, path, &args, TSR_HERE));
+}
+
+/* Without --layout the features of the first record, in its order. */
+static tsr_source *open_tfrecord(const opening *o, const char *path)
+{
+  tsr_tfrecord_args args = { .size = sizeof args };
+  if (!o->layout->count) {
+    o->layout->count = tool_features(path, o->layout->names, o->layout->fields);
+    if (!o->layout->count) {
+      fprintf(stderr,
+              "tessera: %s: found no tf.Example at its beginning; is it a TFRecord file that is "
+              "not compressed? --layout says what records have\n",
+              path);
+      return NULL;
+    }
+    fprintf(stderr, "tessera: note: fields are those of the first record; --layout says others\n");
+  }
+  memcpy(args.fields, o->layout->fields, sizeof args.fields);
+  return chosen(o, tsr_source_tfrecord_with(o->s, path, &args, TSR_HERE));
+}
+
+static tsr_source *open_lines(const opening *o, const char *path)
+{
+  return chosen(o, tsr_source_lines(o->s, path));
+}
+
+static tsr_source *open_tar(const opening *o, const char *path)
+{
+  tsr_tar_args args = { .size = sizeof args };
+  memcpy(args.fields, o->layout->fields, sizeof args.fields);
+  return chosen(o, tsr_source_tar_with(o->s, path, &args, TSR_HERE));
+}
+
+static tsr_source *open_safetensors(const opening *o, const char *path)
+{
+  return chosen(o, tsr_source_safetensors(o->s, path, NULL));
+}
+
+static tsr_source *open_folder(const opening *o, const char *path)
+{
+  return chosen(o, tsr_source_folder(o->s, path));
+}
+
+/* Columns of text are no fields; those of --fields are the user's choice. */
+static tsr_frame *without_texts(tsr_frame *df)
+{
+  for (int c = tsr_frame_column_count(df); c-- > 0;) {
+    const char *name = tsr_frame_column_name(df, c);
+    if (tsr_frame_column_type(df, c) != TSR_COL_TEXT) continue;
+    char quoted[600];
+    if (strlen(name) > 250) continue; /* its error says what it is */
+    fprintf(stderr, "tessera: note: column \"%s\" is text and no field of records\n", name);
+    *tool_put_name(quoted, name) = 0;
+    df = tsr_frame_drop(df, quoted);
+  }
+  return df;
+}
+
+/* All rows, as the options of other commands that read files say. */
+static tsr_source *open_frame(const opening *o, const char *path)
+{
+  tool_args one = *o->args;
+  one.files[0] = path;
+  one.file_count = 1;
+  tsr_frame *df = tool_read_all(o->s, &one);
+  for (int i = 0; i < one.count[OPT_WHERE]; i++) df = tsr_frame_filter(df, one.value[OPT_WHERE][i]);
+  const char *fields = tool_value(o->args, OPT_FIELDS);
+  return tsr_source_frame(fields ? tsr_frame_select(df, fields) : without_texts(df));
+}
+
+/* Whether --layout is taken. */
+typedef enum taken { NEVER, PERHAPS, ALWAYS } taken;
+
+typedef struct format {
+  const char *name, *extensions; /* those that say it, each with its dot */
+  taken layout;                  /* always: the file does not tell its fields */
+  open_fn *open;
+} format;
+
+static const format formats[] = {
+  { "npz", ".npz", NEVER, open_npz },
+  { "npy", ".npy", NEVER, open_npy },
+  { "safetensors", ".safetensors", NEVER, open_safetensors },
+  { "tfrecord", ".tfrecord .tfrecords", PERHAPS, open_tfrecord },
+  { "binary", ".bin", ALWAYS, open_binary },
+  { "lines", ".txt .text .log", NEVER, open_lines },
+  { "tar", ".tar", PERHAPS, open_tar },
+  { "folder", "", NEVER, open_folder },
+  { "csv", ".csv", NEVER, open_frame },
+  { "tsv", ".tsv", NEVER, open_frame },
+  { "json", ".jsonl .ndjson .json", NEVER, open_frame },
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+static bool ends_as(const format *f, const char *path)
+{
+  char extension[32];
+  for (const char *at = f->extensions; *at; at += strspn(at, " ")) {
+    size_t length = strcspn(at, " ");
+    snprintf(extension, sizeof extension, "%.*s", (int)length, at);
+    if (tool_has_extension(path, extension)) return true;
+    at += length;
+  }
+  return false;
+}
+
+static const format *format_of(const tool_args *args, const char *path)
+{
+  const char *from = tool_value(args, OPT_RECORDS);
+  struct stat entry;
+  /* A folder's name says nothing. */
+  if (!from && stat(path, &entry) == 0 && S_ISDIR(entry.st_mode)) from = "folder";
+  for (int i = 0; i < FORMATS; i++)
+    if (from ? !strcmp(from, formats[i].name) : ends_as(&formats[i], path)) return &formats[i];
+  return NULL;
+}
+
+static tsr_source *open_one(const opening *o, const char *path)
+{
+  const format *f = format_of(o->args, path);
+  if (!f) {
+    fprintf(stderr, "tessera: '%s' does not say its format; give --from, one of:", path);
+    for (int i = 0; i < FORMATS; i++) fprintf(stderr, " %s", formats[i].name);
+    fputc('\n', stderr);
+    return NULL;
+  }
+  if (f->layout == NEVER && o->layout->count) {
+    fprintf(stderr, "tessera: --layout is not for %s: '%s' tells its fields\n", f->name, path);
+    return NULL;
+  }
+  if (f->layout == ALWAYS && !o->layout->count) {
+    fprintf(stderr,
+            "tessera: a %s file does not tell its fields; give them, such as --layout "
+            "'label u8, image u8[3,32,32]'\n",
+            f->name);
+    return NULL;
+  }
+  if (f->open != open_frame && o->args->count[OPT_WHERE]) {
+    fprintf(stderr, "tessera: --where is for CSV and JSON; '%s' is %s\n", path, f->name);
+    return NULL;
+  }
+  tsr_source *source = f->open(o, path);
+  if (!tsr_scope_status(o->s)) return source; /* NULL: told */
+  tool_fail(o->s);
+  return NULL;
+}
+
+tsr_source *tool_source(tsr_scope *s, const tool_args *args)
+{
+  static layout fields;
+  tsr_source *parts[TOOL_MOST];
+  tool_args how = *args;
+  /* Frames know formats of their own. */
+  const char *from = tool_value(args, OPT_RECORDS);
+  how.value[OPT_FROM][0] = from;
+  how.count[OPT_FROM] = from != NULL;
+  opening o = { s, &how, &fields };
+  if (!read_layout(s, args, &fields)) return NULL;
+  for (int i = 0; i < args->file_count; i++)
+    if (!(parts[i] = open_one(&o, args->files[i]))) return NULL;
+  tsr_source *all =
+      args->file_count == 1 ? parts[0] : tsr_source_concat_at(parts, args->file_count, TSR_HERE);
+  if (args->count[OPT_SHUFFLE])
+    all = tsr_source_shuffle(all, .seed = args->seed > 0 ? (uint64_t)args->seed : 0);
+  if (!tsr_scope_status(s)) return all;
+  tool_fail(s);
+  return NULL;
+}

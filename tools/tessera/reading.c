@@ -1,0 +1,415 @@
+/* tessera pipeline: what records files have, a look at the first ones, and how fast all of them are
+ * read in batches.
+ *
+ * A record that cannot be read ends a pipeline. Here the others are wanted, too: the batch that
+ * failed is read once more, record by record, and a pipeline is opened behind it. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tool.h"
+
+/* Where a node was made is in this program, not the user's. */
+#undef TSR_HERE
+#define TSR_HERE NULL
+
+enum { SHOWN = 8, TOLD = 10, MOST_BAD = 1000, CELL = 240, TEXT = 40 };
+
+/* What is known of a source and of reading it. */
+typedef struct figures {
+  tsr_source *source;
+  tsr_sharding on;
+  int64_t batch_size, seconds; /* -1: one epoch */
+  int threads;
+  int64_t record_bytes, batches, records, bad;
+  int64_t alone;                   /* records that were read one by one, beside bad ones */
+  double opened, read, processors; /* seconds */
+  char message[TOLD][400];         /* of the first bad records */
+  int fields, head;                /* records that are shown */
+  char cell[TSR_MAX_FIELDS][SHOWN][CELL];
+} figures;
+
+static double now(clockid_t clock)
+{
+  struct timespec t;
+  clock_gettime(clock, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double processors(void)
+{
+  return now(CLOCK_PROCESS_CPUTIME_ID);
+}
+
+/* A scope for one attempt at reading: what goes wrong there is not the command's failure. */
+static tsr_scope *attempt(tsr_scope *s)
+{
+  return tsr_scope_nest_at(s, TSR_HERE);
+}
+
+/* ---- a sample -------------------------------------------------------------------------------- */
+
+/* The first values of each record's field, as text. */
+static void put_values(figures *f, int field, const void *values, tsr_dtype dtype, int64_t width)
+{
+  for (int r = 0; r < f->head; r++) {
+    char *at = f->cell[field][r], *end = at + CELL;
+    for (int64_t i = 0; i < width && end - at > 32; i++) {
+      int64_t k = r * width + i;
+      if (i) *at++ = ' ';
+      if (dtype == TSR_I64) at += sprintf(at, "%" PRId64, ((const int64_t *)values)[k]);
+      else if (dtype == TSR_U64) at += sprintf(at, "%" PRIu64, ((const uint64_t *)values)[k]);
+      else at += sprintf(at, "%.6g", ((const double *)values)[k]);
+    }
+  }
+}
+
+static bool is_float(tsr_dtype dtype)
+{
+  return dtype == TSR_F64 || dtype == TSR_F32 || dtype == TSR_F16 || dtype == TSR_BF16;
+}
+
+/* Whether a field's records differ in length. */
+static bool is_ragged(const figures *f, int field)
+{
+  char length[300];
+  snprintf(length, sizeof length, "%s_length", tsr_source_field_of(f->source, field).name);
+  for (int c = 0; c < f->fields; c++)
+    if (!strcmp(tsr_source_field_of(f->source, c).name, length)) return true;
+  return false;
+}
+
+/* The beginning of a text in quotes, the ends of lines as blanks; false: it is none. Zeros fill
+ * it. */
+static bool put_text(const unsigned char *bytes, int64_t width, bool more, char *out)
+{
+  int64_t length = 0;
+  for (; length < width && bytes[length]; length++) {
+    bool blank = strchr("\t\r\n", bytes[length]) != NULL;
+    if ((bytes[length] < 0x20 && !blank) || bytes[length] == 0x7F) return false;
+    out[length + 1] = blank ? ' ' : (char)bytes[length];
+  }
+  bool cut = more && length == width;
+  /* No character is cut in two. */
+  while (cut && length && (bytes[length - 1] & 0xC0) == 0x80) length--;
+  if (cut && length && bytes[length - 1] >= 0xC0) length--;
+  out[0] = '"';
+  snprintf(out + length + 1, 8, "\"%s", cut ? " ..." : "");
+  return true;
+}
+
+/* Ragged bytes that are texts, as texts. */
+static bool sample_texts(figures *f, tsr_batch *b, int field)
+{
+  unsigned char bytes[SHOWN * TEXT];
+  tsr_record_field column = tsr_source_field_of(f->source, field);
+  if (column.dtype != TSR_U8 || column.shape.rank != 1 || !is_ragged(f, field)) return false;
+  int64_t width = column.shape.dims[0] < TEXT ? column.shape.dims[0] : TEXT;
+  tsr_array *x = tsr_slice(tsr_batch_field(b, column.name), TSR_ALL, TSR_RANGE(0, width));
+  if (tsr_read(x, bytes, (size_t)(f->head * width))) return false;
+  for (int r = 0; r < f->head; r++)
+    if (!put_text(bytes + r * width, width, width < column.shape.dims[0], f->cell[field][r]))
+      return false;
+  return true;
+}
+
+static void sample_field(figures *f, tsr_batch *b, int field)
+{
+  if (sample_texts(f, b, field)) return;
+  union {
+    int64_t i64[SHOWN * SHOWN];
+    double f64[SHOWN * SHOWN];
+  } values;
+  tsr_record_field column = tsr_source_field_of(f->source, field);
+  int64_t each = 1, shown;
+  for (int d = 0; d < column.shape.rank; d++) each *= column.shape.dims[d];
+  shown = each < SHOWN ? each : SHOWN;
+  tsr_dtype dtype = is_float(column.dtype) ? TSR_F64 : column.dtype == TSR_U64 ? TSR_U64 : TSR_I64;
+  tsr_array *x = tsr_reshape(tsr_batch_field(b, column.name), TSR_SHAPE(f->head, each));
+  x = tsr_cast(tsr_slice(x, TSR_ALL, TSR_RANGE(0, shown)), dtype);
+  if (!shown || tsr_read(x, &values, (size_t)(f->head * shown) * 8)) return;
+  put_values(f, field, &values, dtype, shown);
+  for (int r = 0; each > shown && r < f->head; r++) strcat(f->cell[field][r], " ...");
+}
+
+/* The cells of the first records; empty ones where they cannot be read. */
+static void sample(figures *f, tsr_scope *outer)
+{
+  if (f->head > tsr_source_count(f->source)) f->head = (int)tsr_source_count(f->source);
+  if (!f->head) return;
+  tsr_scope *s = attempt(outer);
+  tsr_pipeline *p = tsr_pipeline_open(f->source, .batch_size = f->head, .threads = -1);
+  tsr_batch *b = tsr_pipeline_next(p);
+  for (int c = 0; b && c < f->fields; c++) sample_field(f, b, c);
+  tsr_batch_release(b);
+  if (tsr_pipeline_close(p)) f->head = 0;
+  tsr_scope_close(s);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Reads from a record on; returns behind the last batch that came. `status`: how that ended. */
+static int64_t read_from(figures *f, tsr_scope *outer, int64_t first, tsr_status *status)
+{
+  tsr_scope *s = attempt(outer);
+  tsr_source *rest = first ? tsr_source_skip(f->source, first) : f->source;
+  double begin = now(CLOCK_MONOTONIC), cpu = processors(), end = begin + (double)f->seconds;
+  int64_t at = first;
+  tsr_pipeline *p =
+      tsr_pipeline_open(rest, .batch_size = f->batch_size, .epochs = f->seconds > 0 ? -1 : 1,
+                        .threads = f->threads, .on = f->on);
+  for (tsr_batch *b; (b = tsr_pipeline_next(p));) {
+    f->records += tsr_batch_count(b);
+    f->batches++;
+    /* Behind an epoch the first record is the next one. */
+    at = tsr_batch_epoch(b) ? tsr_source_count(f->source) : at + tsr_batch_count(b);
+    tsr_batch_release(b);
+    if (f->seconds > 0 && now(CLOCK_MONOTONIC) >= end) break;
+  }
+  *status = tsr_pipeline_close(p);
+  f->read += now(CLOCK_MONOTONIC) - begin;
+  f->processors += processors() - cpu;
+  tsr_scope_close(s);
+  return at;
+}
+
+/* Whether a record alone cannot be read; what is said of it. */
+static bool is_bad(figures *f, tsr_scope *outer, int64_t record, char *message, size_t size)
+{
+  tsr_scope *s = attempt(outer);
+  tsr_pipeline *p =
+      tsr_pipeline_open(tsr_source_slice(f->source, TSR_RANGE(record, record + 1)), .threads = -1);
+  tsr_batch_release(tsr_pipeline_next(p));
+  bool bad = tsr_pipeline_close(p) != TSR_OK;
+  const char *text = tsr_message(s), *call = strstr(text, "tsr_pipeline_next: ");
+  snprintf(message, size, "%s", call ? call + strlen("tsr_pipeline_next: ") : text);
+  tsr_scope_close(s);
+  return bad;
+}
+
+/* Counts the bad records of a range. */
+static void find_bad(figures *f, tsr_scope *s, int64_t first, int64_t end)
+{
+  char message[sizeof f->message[0]];
+  for (int64_t i = first; i < end; i++) {
+    if (!is_bad(f, s, i, message, sizeof message)) {
+      f->alone++;
+      continue;
+    }
+    if (f->bad < TOLD) memcpy(f->message[f->bad], message, sizeof message);
+    f->bad++;
+  }
+}
+
+/* Reads an epoch, or for so long; behind a batch that cannot be read it goes on. */
+static void read_all(figures *f, tsr_scope *s)
+{
+  int64_t count = tsr_source_count(f->source), at = 0;
+  if (f->seconds == 0) return;
+  while (at < count && f->bad < MOST_BAD && !tool_interrupted()) {
+    tsr_status status;
+    at = read_from(f, s, at, &status);
+    if (status == TSR_OK || status == TSR_ECANCELLED) break;
+    int64_t end = f->batch_size < count - at ? at + f->batch_size : count, before = f->bad;
+    find_bad(f, s, at, end);
+    /* Each alone is fine: it was no record that failed. */
+    if (f->bad == before) snprintf(f->message[f->bad++], 99, "a batch could not be filled");
+    at = end;
+    f->seconds = -1;
+  }
+}
+
+/* ---- what is shown --------------------------------------------------------------------------- */
+
+/* A table without the line that counts its rows. */
+static int put_table(const tool_args *args, tsr_scope *s, tsr_frame *df)
+{
+  int width = args->width >= 0 ? (int)(args->width < 100000 ? args->width : 0)
+                               : tool_terminal_width(stdout);
+  tsr_show_opts opts = { .size = sizeof opts,
+                         .rows = -1,
+                         .width = width ? width : -1,
+                         .colour = tool_wants_colour(stdout) };
+  const char *text = NULL;
+  if (tsr_frame_text_into_at(df, &opts, &text, TSR_HERE)) return tool_fail(s);
+  size_t length = strlen(text);
+  if (length && text[length - 1] == '\n') length--;
+  while (length && text[length - 1] != '\n') length--;
+  tool_progress_end();
+  fwrite(text, 1, length, stdout);
+  return TOOL_OK;
+}
+
+/* "u8[8,8]"; of one value "u8". */
+static const char *type_text(tsr_record_field field, char out[160])
+{
+  tsr_type_text(field.dtype, field.shape, NULL, out, 160);
+  if (!field.shape.rank) out[strcspn(out, "[")] = 0;
+  return out;
+}
+
+static int64_t bytes_of(tsr_record_field field)
+{
+  int64_t bytes = (int64_t)tsr_dtype_size(field.dtype);
+  for (int d = 0; d < field.shape.rank; d++) bytes *= field.shape.dims[d];
+  return bytes;
+}
+
+static int show_fields(const tool_args *args, tsr_scope *s, const figures *f)
+{
+  char types[TSR_MAX_FIELDS][160], title[32];
+  char columns[40 + 32 * SHOWN] = "field, type, bytes";
+  const char *name[TSR_MAX_FIELDS], *type[TSR_MAX_FIELDS], *cell[TSR_MAX_FIELDS];
+  int64_t bytes[TSR_MAX_FIELDS];
+  for (int c = 0; c < f->fields; c++) {
+    tsr_record_field field = tsr_source_field_of(f->source, c);
+    name[c] = field.name;
+    type[c] = type_text(field, types[c]);
+    bytes[c] = bytes_of(field);
+  }
+  tsr_frame *df = tsr_frame_new(s, { "bytes", tsr_put(s, bytes, TSR_I64, TSR_SHAPE(f->fields),
+                                                      (tsr_sharding){ 0 }) });
+  df = tsr_frame_text_column(df, "field", name, f->fields);
+  df = tsr_frame_text_column(df, "type", type, f->fields);
+  for (int r = 0; r < f->head; r++) {
+    snprintf(title, sizeof title, "record %d", r);
+    for (int c = 0; c < f->fields; c++) cell[c] = f->cell[c][r];
+    df = tsr_frame_text_column(df, title, cell, f->fields);
+    snprintf(columns + strlen(columns), 32, ", \"record %d\"", r);
+  }
+  return put_table(args, s, tsr_frame_select(df, columns));
+}
+
+/* A line of the second table. */
+typedef struct figure {
+  const char *name;
+  char value[200];
+} figure;
+
+static TSR_PRINTF(3, 4) void add_line(figure *out, const char *name, const char *format, ...)
+{
+  va_list args;
+  va_start(args, format);
+  out->name = name;
+  vsnprintf(out->value, sizeof out->value, format, args);
+  va_end(args);
+}
+
+static int add_rates(const figures *f, figure *out)
+{
+  char size[32];
+  int64_t records = f->records + f->alone;
+  double rate = f->read > 0 ? (double)f->records / f->read : 0;
+  tool_size_text((int64_t)(rate * (double)f->record_bytes), size);
+  add_line(out++, "read", "%" PRId64 " records", records);
+  add_line(out++, "seconds", "%.3f, %.3f of processors", f->read, f->processors);
+  add_line(out++, "throughput", "%.0f records/s", rate);
+  add_line(out++, "", "%s/s", size);
+  add_line(out++, "bad records", "%" PRId64, f->bad);
+  return 5;
+}
+
+static int show_figures(const tool_args *args, tsr_scope *s, const figures *f)
+{
+  figure lines[9];
+  const char *names[9], *values[9];
+  char size[32], all[32];
+  int64_t count = tsr_source_count(f->source), index[9];
+  int n = 0;
+  tool_size_text(f->record_bytes, size);
+  tool_size_text(f->record_bytes * count, all);
+  add_line(&lines[n++], "records", "%" PRId64, count);
+  add_line(&lines[n++], "size", "%s each, %s", size, all);
+  add_line(&lines[n++], "batches", "%" PRId64 " of %" PRId64,
+           count / f->batch_size + (count % f->batch_size > 0), f->batch_size);
+  if (f->seconds) add_line(&lines[n++], "opened in", "%.3f s", f->opened);
+  if (f->seconds) n += add_rates(f, lines + n);
+  for (int i = 0; i < n; i++) names[i] = lines[i].name, values[i] = lines[i].value, index[i] = i;
+  tsr_frame *df =
+      tsr_frame_new(s, { "i", tsr_put(s, index, TSR_I64, TSR_SHAPE(n), (tsr_sharding){ 0 }) });
+  df = tsr_frame_text_column(tsr_frame_text_column(df, "figure", names, n), "value", values, n);
+  return put_table(args, s, tsr_frame_select(df, "figure, value"));
+}
+
+static int show(const tool_args *args, tsr_scope *s, const figures *f)
+{
+  printf("%s\n", tsr_source_text(f->source));
+  int code = show_fields(args, s, f);
+  if (code == TOOL_OK) code = show_figures(args, s, f);
+  int64_t told = f->bad < TOLD ? f->bad : TOLD;
+  for (int64_t i = 0; i < told; i++) printf("bad: %s\n", f->message[i]);
+  if (f->bad > told) printf("bad: and %" PRId64 " more\n", f->bad - told);
+  if (f->bad >= MOST_BAD) printf("what follows was not read\n");
+  return code;
+}
+
+static void put_json_field(const figures *f, int c)
+{
+  char type[160];
+  tsr_record_field field = tsr_source_field_of(f->source, c);
+  printf("%s\n  {\"name\": ", c ? "," : "");
+  tool_put_json(field.name);
+  printf(", \"type\": \"%s\", \"dtype\": \"%s\", \"shape\": [", type_text(field, type),
+         tsr_dtype_name(field.dtype));
+  for (int d = 0; d < field.shape.rank; d++)
+    printf("%s%" PRId64, d ? ", " : "", field.shape.dims[d]);
+  printf("], \"bytes\": %" PRId64 ", \"sample\": [", bytes_of(field));
+  for (int r = 0; r < f->head; r++) {
+    if (r) printf(", ");
+    tool_put_json(f->cell[c][r]);
+  }
+  printf("]}");
+}
+
+static int show_json(const figures *f)
+{
+  double rate = f->read > 0 ? (double)f->records / f->read : 0;
+  tool_progress_end();
+  printf("{\"source\": ");
+  tool_put_json(tsr_source_text(f->source));
+  printf(", \"fields\": [");
+  for (int c = 0; c < f->fields; c++) put_json_field(f, c);
+  printf("],\n \"records\": %" PRId64 ", \"record_bytes\": %" PRId64 ", \"batch_size\": %" PRId64
+         ", \"opened_seconds\": %.6f,\n \"read\": {\"records\": %" PRId64 ", \"batches\": %" PRId64
+         ", \"seconds\": %.6f, \"records_per_second\": %.1f, \"bytes_per_second\": %.1f, "
+         "\"processor_seconds\": %.6f},\n \"bad\": %" PRId64 ", \"bad_messages\": [",
+         tsr_source_count(f->source), f->record_bytes, f->batch_size, f->opened,
+         f->records + f->alone, f->batches, f->read, rate, rate * (double)f->record_bytes,
+         f->processors, f->bad);
+  for (int64_t i = 0; i < f->bad && i < TOLD; i++) {
+    if (i) printf(", ");
+    tool_put_json(f->message[i]);
+  }
+  printf("]}\n");
+  return TOOL_OK;
+}
+
+int tool_pipeline(const tool_args *args)
+{
+  static figures f; /* too large for a stack */
+  tsr_runtime *rt = tool_open(args);
+  if (!rt) return TOOL_FAILED;
+  tsr_scope *s = tsr_scope_open(rt);
+  double begin = now(CLOCK_MONOTONIC);
+  int code = TOOL_FAILED;
+  f.source = tool_source(s, args);
+  f.opened = now(CLOCK_MONOTONIC) - begin;
+  if (f.source) {
+    f.on = tsr_on(tsr_mesh_default(rt, "data"), "data");
+    f.batch_size = args->batch > 0 ? args->batch : 256;
+    f.seconds = args->seconds;
+    f.threads = args->threads > 0 ? (int)args->threads : args->threads == 0 ? -1 : 0;
+    f.head = args->head >= 0 ? (int)args->head : 1;
+    f.fields = tsr_source_field_count(f.source);
+    for (int c = 0; c < f.fields; c++) f.record_bytes += bytes_of(tsr_source_field_of(f.source, c));
+    sample(&f, s);
+    read_all(&f, s);
+    code = args->count[OPT_JSON] ? show_json(&f) : show(args, s, &f);
+    if (f.bad) code = TOOL_FAILED;
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return code;
+}
