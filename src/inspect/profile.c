@@ -4,7 +4,13 @@
  *   pid 2 "devices"   tid: the device, and behind the last of them the devices of other threads
  *
  * Every event is complete ("X"): a begin in microseconds since recording began, and how long. They
- * lie in each other on a lane as they did in time. */
+ * lie in each other on a lane as they did in time.
+ *
+ *   tsr_profile_begin   the recorder is on          events gather on the runtime (base/events.h)
+ *   tsr_profile_end     events are taken out        lanes are made of them, the text goes to a file
+ *
+ * Invariant: a region is told of when it ends, and only if somebody recorded when it began; what is
+ * still open when recording ends is in no file. */
 #include "tessera/profile.h"
 
 #include "base/events.h"
@@ -15,7 +21,9 @@
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Open regions of a scope; those still open when it closes end then. */
+/* Open regions of a scope; those still open when it closes end then. A node of its scope, made at
+ * the first region: so the scope needs no hook for closing, and a scope without regions pays
+ * nothing. */
 typedef struct regions {
   tsr__node node;
   int depth;
@@ -26,6 +34,8 @@ typedef struct regions {
   } at[TSR_MAX_REGIONS];
 } regions;
 
+/* The depth falls even where nobody records: regions are paired by their order, not by their
+ * names. */
 static void end_region(regions *r)
 {
   r->depth--;
@@ -37,6 +47,7 @@ static void end_region(regions *r)
                                                     .start = r->at[r->depth].start });
 }
 
+/* When the scope closes. The hook may still use the scope's runtime, which goes last. */
 static void release_regions(tsr__node *node)
 {
   regions *r = (regions *)node;
@@ -58,6 +69,8 @@ void tsr_region_begin_at(tsr_scope *scope, const char *name, const char *site)
                 name, TSR_MAX_REGIONS);
     return;
   }
+  /* The name is copied, as the event may be written long after the caller's text is gone; the site
+   * is the compiler's and stays. Where nobody records nothing is copied. */
   int64_t start = tsr__events_begin(scope->rt);
   r->at[r->depth].name = start ? tsr_runtime_site(scope->rt, name) : NULL;
   r->at[r->depth].site = site;
@@ -78,10 +91,16 @@ void tsr_region_end_at(tsr_scope *scope, const char *site)
 
 enum { HOST = 1, DEVICES };
 
+/* Viewers draw a process for each pid and a row for each tid in it. */
 typedef struct lane {
   int pid, tid;
 } lane;
 
+/*   2 devices, events of threads 0 and 1      tid 0: device 0     tid 2: device 0, thread 1
+ *                                             tid 1: device 1     tid 3: device 1, thread 1
+ *
+ * Threads that work for one device at the same time would overlap in one lane, which viewers cannot
+ * draw. */
 static lane lane_of(const tsr__event *event, int devices)
 {
   if (event->device < 0) return (lane){ HOST, event->thread };
@@ -90,6 +109,8 @@ static lane lane_of(const tsr__event *event, int devices)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* The format counts in microseconds. Written as whole numbers with three digits behind the point,
+ * so that no nanosecond is rounded away however long a run was. */
 static void put_micros(tsr__text *out, const char *name, int64_t ns)
 {
   tsr__text_add(out, ",\"%s\":%lld.%03d", name, (long long)(ns / 1000), (int)(ns % 1000));
@@ -119,7 +140,12 @@ static void put_name(tsr__text *out, lane at, const char *what, const char *name
       at.pid, at.tid, what, name);
 }
 
-/* The names of the lanes that have events; `seen`: one a lane. */
+/* The names of the lanes that have events; `seen`: one a lane.
+ *
+ *   seen   thread 0 | host | device 0 | device 1 | .. | thread 1 | host | device 0 | ..
+ *
+ * Lanes without events have no name, so they are not drawn. Threads are told from 1 on, and the
+ * first is not named with devices: of a program of one thread that would be said on each lane. */
 static void put_lanes(tsr__text *out, const tsr__events *events, int devices, bool *seen)
 {
   put_name(out, (lane){ HOST, 0 }, "process_name", "host");
@@ -138,12 +164,15 @@ static void put_lanes(tsr__text *out, const tsr__events *events, int devices, bo
   }
 }
 
+/* Pieces go to the file on the way, so that the text takes no memory by the number of events. One
+ * round more than there are events puts the end, and with it what is left. */
 static tsr_status write_events(tsr_runtime *rt, const tsr__events *events, tsr__outfile *file,
                                tsr__error *error)
 {
   enum { PIECE = 1 << 16 };
   int devices = tsr__topology_of(rt)->device_count;
   size_t lanes = (size_t)TSR__LANES * ((size_t)devices + 1);
+  /* Without it nothing is written, and the error is told below with that of the text. */
   bool *seen = tsr__new(&rt->heap, lanes);
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
@@ -181,6 +210,8 @@ tsr_status tsr_profile_begin_at(tsr_scope *scope, const char *site)
                    "tsr_profile_end");
 }
 
+/* Recording ends here whatever becomes of the file: what could not be written is gone. A path of
+ * NULL is refused before, and the recording goes on. */
 tsr_status tsr_profile_end_at(tsr_scope *scope, const char *path, const char *site)
 {
   tsr__events events;
@@ -193,6 +224,7 @@ tsr_status tsr_profile_end_at(tsr_scope *scope, const char *path, const char *si
     return tsr__fail(scope, site, TSR_ESTATE,
                      "tsr_profile_end: nothing is recorded; begin with tsr_profile_begin");
   tsr__outfile *file = tsr__out_open(&rt->heap, path, NULL, &error);
+  /* The file gets its name at close, and only with `good`: a viewer never opens half a trace. */
   bool good = file && !write_events(rt, &events, file, &error);
   tsr__error closing = { .status = TSR_OK };
   if (file && tsr__out_close(file, good, &closing) && !error.status) error = closing;

@@ -4,7 +4,11 @@
  *   load   file --> text --> region, arrays --> a function whose body makes the nodes again
  *
  * What is loaded is traced like any other body, so it is called, differentiated and mapped as the
- * function was, and saved again it gives the same text. */
+ * function was, and saved again it gives the same text.
+ *
+ * Who owns what: of a function that is saved everything is borrowed from its trace, of one that was
+ * loaded the region and the arrays are held until its scope closes. Texts are the scope's in both
+ * cases. */
 #include "tessera/saved.h"
 
 #include "inspect/saved_text.h"
@@ -21,13 +25,15 @@ void tsr__saved_release(tsr__saved *saved)
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-/* What a trace is, borrowed. False: out of memory. */
+/* What a trace is, borrowed. False: out of memory. It is not to be released: nothing was held. The
+ * trace stays, as a function keeps all of them. */
 static bool view_trace(tsr_scope *scope, const tsr_function *f, const tsr__traced *t,
                        tsr__saved *out)
 {
   size_t arguments = (size_t)t->argument_count + 1, data = (size_t)t->captured_count + 1;
   tsr__arena *arena = &scope->arena;
   *out = (tsr__saved){ .name = f->name,
+                       /* The forms are what the key begins with. */
                        .arguments = tsr__arena_text(arena, t->key, t->first_leaf),
                        .result = t->form,
                        .argument_count = t->argument_count,
@@ -48,7 +54,9 @@ static bool view_trace(tsr_scope *scope, const tsr_function *f, const tsr__trace
   return true;
 }
 
-/* Writes the text for arguments; the caller frees it. */
+/* Writes the text for arguments; the caller frees it. Of the arguments only types count: the
+ * function is traced for them as a call would trace it, and the trace that a call made before is
+ * used again. */
 static tsr_status write_text(tsr_function *f, const tsr__operands *in, const char *call,
                              tsr__text *out, const char *site)
 {
@@ -57,10 +65,13 @@ static tsr_status write_text(tsr_function *f, const tsr__operands *in, const cha
   tsr__error error = { .status = TSR_OK };
   tsr__saved saved;
   tsr__text_init(out, &scope->rt->heap);
+  /* An inert argument is refused without a word, as its own call told why; a scope whose error was
+   * cleared since then has none to give, hence the status. */
   if (f->inert || tsr__refuse_arguments(f, &a.in, call, site))
     return tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
   bool taken = tsr__take_leaves(scope, f, &a, site);
   const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;
+  /* A body that failed has told it. Without a status it was memory that ended. */
   if (!t && tsr_scope_status(scope)) return tsr_scope_status(scope);
   if (!t || !view_trace(scope, f, t, &saved))
     return tsr__fail(scope, site, TSR_ENOMEM, "%s: no memory for the text; close some scopes",
@@ -81,6 +92,7 @@ tsr_status tsr_function_text_into_at(tsr_function *f, const char **out, tsr_arra
                      "tsr_function_text_into: the text's place is NULL; give the address of one");
   tsr_status status = write_text(f, &in, "tsr_function_text_into", &text, site);
   const char *own = NULL;
+  /* The builder's text is the heap's and goes; the copy lives as long as the function. */
   if (!status) own = tsr__arena_text(&f->node.scope->arena, tsr__text_get(&text), text.length);
   if (!status && !own)
     status = tsr__fail(f->node.scope, site, TSR_ENOMEM,
@@ -125,7 +137,8 @@ static void release_loaded(tsr__node *node)
   tsr__saved_release(&((loaded *)node)->saved);
 }
 
-/* The leaf of an argument has the type that was saved; else the error is told. */
+/* The leaf of an argument has the type that was saved; else the error is told. Where it lies is no
+ * matter: it is put where the saved one lay (tsr__saved_put). */
 static bool fits(tsr_scope *scope, const loaded *l, const tsr__leaves *in, int i)
 {
   const tsr__result *type = &l->saved.types[i];
@@ -145,7 +158,9 @@ static bool fits(tsr_scope *scope, const loaded *l, const tsr__leaves *in, int i
   return false;
 }
 
-/* Arguments in the forms and of the types that were saved. */
+/* Arguments in the forms and of the types that were saved. Forms are compared as the text that was
+ * saved, so names of trees count and not only their leaves. Afterwards there are as many leaves as
+ * saved types, and `fits` may count through both. */
 static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *in,
                            tsr__leaves *leaves)
 {
@@ -169,6 +184,8 @@ static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *
   return good;
 }
 
+/* An array with a value, as the first body found it outside: tracing captures it again, so that the
+ * region has the same arguments as the saved one. The leaf takes a hold of its own. */
 static tsr_array *make_data(tsr_scope *scope, const loaded *l, const tsr__moved *moved, int i)
 {
   tsr__value *value = l->saved.data[i];
@@ -179,7 +196,9 @@ static tsr_array *make_data(tsr_scope *scope, const loaded *l, const tsr__moved 
   return tsr__saved_put(moved, leaf, &value->sharding, site);
 }
 
-/* The nodes of a region, calls and all, on arguments that lie as it has them. */
+/* The nodes of a region, calls and all, on arguments that lie as it has them. Not by
+ * tsr__replay_open, which puts called functions in the place of their calls: saved again, the text
+ * would be another one. */
 static tsr_array *replay_region(tsr_scope *scope, const loaded *l, const tsr__region *region,
                                 const tsr__moved *moved, const tsr__leaves *in)
 {
@@ -205,6 +224,8 @@ static tsr_array *replay_region(tsr_scope *scope, const loaded *l, const tsr__re
   return tsr__form_fill(scope, l->saved.result, out, l->node.site);
 }
 
+/* The body of every loaded function, by whose address tsr__saved_of knows one. A vmap or a gradient
+ * of it has another body and cannot be asked what it was. */
 static tsr_array *loaded_body(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   const loaded *l = user;
@@ -229,7 +250,8 @@ const tsr__saved *tsr__saved_of(const tsr_function *f, const char *call, const c
   return NULL;
 }
 
-/* A function of what was read, or one that returns inert arrays; the error is told. */
+/* A function of what was read, or one that returns inert arrays; the error is told. The node comes
+ * first, so that what is half read is released with the scope however reading ends. */
 static tsr_function *make_function(const tsr__text_ask *ask, const char *call, const char *site)
 {
   tsr_scope *scope = ask->scope;
@@ -254,6 +276,8 @@ tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text, cons
   return make_function(&ask, "tsr_function_from_text", site);
 }
 
+/* A file that cannot be read gives the empty text on to make_function, for the inert function that
+ * is returned then. The scope keeps the first of the two errors, that of the file. */
 tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const char *site)
 {
   tsr__error error = { .status = TSR_OK };

@@ -7,7 +7,10 @@
  *   result[0]          f64[]
  *   constant 0         f64[8,4]@(x,-), 256 bytes, layer.c:7
  *
- * Names of leaves are the ways to them through the trees. */
+ * Names of leaves are the ways to them through the trees.
+ *
+ * The forms were checked when the text was read (check_forms), so a walk over one looks for no
+ * errors. */
 #include <stdio.h>
 
 #include "inspect/saved_text.h"
@@ -38,7 +41,14 @@ static void put_type(listing *l, const tsr__result *type, const tsr_sharding *pl
   if (l->out) tsr__type_add(l->out, (tsr_dtype)type->dtype, &shape, place);
 }
 
-/* A form from *at on: a line for each leaf, whose name is `way` and what the trees add to it. */
+/* A form from *at on: a line for each leaf, whose name is `way` and what the trees add to it.
+ *
+ *   way   "argument 0"  (x: *, more: (w: *))        argument 0.x     argument 0.more.w
+ *         "result"      (*, *)                      result[0]        result[1]
+ *
+ * One buffer for all depths: what a level adds behind `length` is cut off again before its next
+ * part. snprintf tells how long the name would be, which is more than there is room for where it
+ * was cut. */
 static void put_form(listing *l, const char **at, char way[MOST_WAY], size_t length)
 {
   if (**at == '*') {
@@ -54,6 +64,7 @@ static void put_form(listing *l, const char **at, char way[MOST_WAY], size_t len
     bool named = (*at)[name] == ':';
     int more = named ? snprintf(way + length, room, ".%.*s", (int)name, *at)
                      : snprintf(way + length, room, "[%d]", i);
+    /* Behind "name: ". */
     if (named) *at += name + 2;
     put_form(l, at, way, length + (size_t)more < MOST_WAY ? length + (size_t)more : MOST_WAY - 1);
     way[length] = 0;
@@ -67,7 +78,8 @@ static void argument_type(listing *l, int leaf)
   put_type(l, &l->saved->types[leaf], &l->saved->places[leaf]);
 }
 
-/* As the node of the result was asked to lie; the planner chooses else. */
+/* As the node of the result was asked to lie; the planner chooses else. Of a region there is no
+ * plan, so where a result really lies is not known here. */
 static void result_type(listing *l, int leaf)
 {
   const tsr__region *region = l->saved->region;
@@ -78,6 +90,8 @@ static void result_type(listing *l, int leaf)
   put_type(l, &type, &program->shardings[node->sharding]);
 }
 
+/* As the values would take in memory with a byte a bool, not as the text has them, nor as devices
+ * would, which pack bools. */
 static int64_t constant_bytes(const tsr__saved *saved, int i)
 {
   const tsr__value *value = saved->data[i];
@@ -142,6 +156,7 @@ tsr_status tsr_function_about_into_at(tsr_function *f, const char **out, const c
   listing l = { .saved = saved };
   put_all(&l);
   put_head(saved, &text);
+  /* The second walk, in which all names are as wide as the widest that the first one met. */
   l.out = &text;
   put_all(&l);
   const char *own = NULL;
@@ -154,6 +169,8 @@ tsr_status tsr_function_about_into_at(tsr_function *f, const char **out, const c
   return TSR_OK;
 }
 
+/* Counts on beyond `room`, as snprintf does, so that a caller can ask how many there are with
+ * NULL. */
 int tsr_function_arguments_at(tsr_function *f, tsr_array **out, int room, const char *site)
 {
   if (!f) return 0;

@@ -1,7 +1,11 @@
 /* Attributes by field, one table for who writes and who reads. A field that is zero is not written.
  *
  * What a field may be keeps whoever looks at it inside its tables; whether all of them make sense
- * of the operands at hand, inference says. */
+ * of the operands at hand, inference says.
+ *
+ * Names are those of the structs, so they are part of the format: a field that is renamed needs the
+ * old name here. What partition alone sets (a dot's places and parts) is not listed, as traced
+ * regions have none of it. */
 #include "inspect/saved_text.h"
 
 #include <stddef.h>
@@ -18,6 +22,7 @@ enum { LAST = TSR_MAX_RANK - 1 };
   {                     \
     NULL, 0, 0, 0, 0, 0 \
   }
+/* Far beyond any dim, and small enough that a sum of a few of them fits 64 bits. */
 #define FAR (INT64_C(1) << 48)
 
 FIELDS(reduce_fields) = { FIELD(reduce, dims, U32, 1, 0, (1 << TSR_MAX_RANK) - 1),
@@ -67,6 +72,8 @@ FIELDS(custom_fields) = { FIELD(custom, arguments, I64, 1, 0, 1 << 20),
 FIELDS(tie_fields) = { FIELD(tie, first, I64, 1, 0, 1), END };
 FIELDS(no_fields) = { END };
 
+/* Families left out are those of plans (blocks), of this process (taps: addresses of callbacks) and
+ * of bodies that are being mapped (named axes). */
 const tsr__field *tsr__fields_of(int family)
 {
   static const tsr__field *const tables[TSR__ATTR_FAMILIES] = {

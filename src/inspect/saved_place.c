@@ -18,7 +18,8 @@ static bool same_axes(const tsr_mesh *a, const tsr_mesh *b)
   return same;
 }
 
-/* The mesh in the place of one; itself if nothing is known of it. */
+/* The mesh in the place of one; itself if nothing is known of it. Also for no mesh, NULL, which is
+ * in no list. */
 static const tsr_mesh *moved_mesh(const tsr__moved *moved, const tsr_mesh *mesh)
 {
   for (int i = 0; i < moved->count; i++)
@@ -40,7 +41,8 @@ bool tsr__saved_meshes(tsr_scope *scope, const tsr__saved *saved, const tsr__lea
                 i, tsr_mesh_text(to), saved->name, tsr_mesh_text(from));
       return false;
     }
-    /* The first says which; others are moved to it. */
+    /* The first says which; others are moved to it. A text has no more meshes than there is room
+     * for, so the last condition cannot hold for one that was read. */
     if (moved_mesh(out, from) != from || from == to || out->count == TSR__TEXT_MESHES) continue;
     out->from[out->count] = from;
     out->to[out->count++] = to;
@@ -57,10 +59,13 @@ tsr_array *tsr__saved_put(const tsr__moved *moved, tsr_array *array, const tsr_s
   /* The canonical form has all dims. */
   if (at.rank > array->shape.rank) at.rank = (uint8_t)array->shape.rank;
   at.unreduced = 0; /* what is whole needs no sum */
+  /* What is open ('?') can only be asked for, as no data lies so; where all dims are said the array
+   * is moved. */
   return at.open ? tsr_constrain_at(array, at, site) : tsr_reshard_at(array, at, site);
 }
 
-/* The numbers and lines, which are no part of a program's key. */
+/* The numbers and lines, which are no part of a program's key. tsr__program_copy copies the key
+ * alone, as plans want it. Sites are borrowed from the runtime. */
 static bool copy_binding(tsr__program *out, const tsr__program *in)
 {
   size_t nodes = (size_t)in->node_count, numbers = (size_t)in->param_count;
@@ -76,6 +81,8 @@ static bool copy_binding(tsr__program *out, const tsr__program *in)
   return true;
 }
 
+/* Regions are immutable and shared, so one on other meshes is made anew, from the inside out; where
+ * nothing moves the region itself is held once more. */
 tsr__region *tsr__saved_region(const tsr__moved *moved, tsr__region *region)
 {
   const tsr__program *from = &region->program;
@@ -91,6 +98,8 @@ tsr__region *tsr__saved_region(const tsr__moved *moved, tsr__region *region)
   for (int i = 0; i < program.region_count && good; i++) {
     tsr__region *inner = tsr__saved_region(moved, program.regions[i]);
     good = inner != NULL;
+    /* What was copied has held the region of before, which is let go only when there is another for
+     * its place: the program is whole whenever it is freed. */
     if (!good) break;
     tsr__region_release(program.regions[i]);
     program.regions[i] = inner;

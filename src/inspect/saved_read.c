@@ -2,7 +2,13 @@
  * and mean nothing else, and what stands between # and the end of a line is for people.
  *
  * Every node is verified when it was read, as the nodes of other programs are, so that what is
- * wrong is said with its line and nothing that comes later has to look again. */
+ * wrong is said with its line and nothing that comes later has to look again.
+ *
+ *   text --word by word--> line (a node) --verify--> program --> region; the last is the function
+ *
+ * Invariant: a text is a stranger's. Counts are bounded before memory is asked for, indices before
+ * they are used, and what was made until an error is released by tsr__saved_read or by who has
+ * `out`. */
 #include "graph/verify.h"
 #include "inspect/saved_text.h"
 
@@ -10,6 +16,7 @@
 
 typedef struct reader {
   const tsr__text_ask *ask;
+  /* The text need not end in a NUL: nothing is read at or behind `end`. */
   const char *at, *end;
   tsr__saved *out;
   tsr__error *error;
@@ -21,6 +28,8 @@ typedef struct reader {
 
 /* At a place of the text; the first error counts. False, so that it can be returned. */
 static bool fail_at(reader *r, const char *at, const char *format, ...) TSR_PRINTF(3, 4);
+/* Lines are counted only now, from the start of the text: nobody needs them as long as all is
+ * well. */
 static bool fail_at(reader *r, const char *at, const char *format, ...)
 {
   tsr__error found = { .status = TSR_OK };
@@ -42,6 +51,7 @@ typedef struct found {
   char text[24];
 } found;
 
+/* Bytes that are no ASCII become '?', as the word may be cut within a character. */
 static found word_at(const reader *r, const char *at)
 {
   found f = { "" };
@@ -55,6 +65,7 @@ static found word_at(const reader *r, const char *at)
   return f;
 }
 
+/* A plain false is taken for that too (tsr__saved_read), as what adds nodes says no more. */
 static bool no_memory(reader *r)
 {
   tsr__error_set(r->error, TSR_ENOMEM, "no memory for the function; close some scopes");
@@ -63,6 +74,7 @@ static bool no_memory(reader *r)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* strchr finds the NUL at the end of its list, so a zero byte in the text is told from a blank. */
 static void skip(reader *r)
 {
   for (; r->at < r->end; r->at++) {
@@ -72,7 +84,9 @@ static void skip(reader *r)
   }
 }
 
-/* Whether a mark stands next, which it then is behind. */
+/* Whether a mark stands next, which it then is behind. Blanks before it are gone even where it does
+ * not stand there; `at` of an error is taken after that. A mark may be the start of a longer word:
+ * what follows is told wrong by whoever reads on. */
 static bool take(reader *r, const char *mark)
 {
   size_t length = strlen(mark);
@@ -93,7 +107,8 @@ static bool is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* A name of small letters, digits and underlines, cut to `out`. */
+/* A name of small letters, digits and underlines, cut to `out`. What is longer is cut at 31 and
+ * then known to nobody, as no operation or field has such a name. */
 static bool want_name(reader *r, const char *what, char out[32])
 {
   size_t n = 0;
@@ -117,6 +132,7 @@ static bool want_whole(reader *r, range in, int64_t *out)
   skip(r);
   const char *at = r->at;
   bool minus = r->at < r->end && *r->at == '-';
+  /* By sign, so that the least i64, which is no positive one, can be read. */
   uint64_t value = 0, limit = minus ? (uint64_t)1 << 63 : in.u64 ? UINT64_MAX : (uint64_t)INT64_MAX;
   if (minus) r->at++;
   const char *first = r->at;
@@ -156,7 +172,8 @@ static int take_hex(reader *r, int most, uint64_t *out)
   return count;
 }
 
-/* A text in quotes, into the scope's arena. */
+/* A text in quotes, into the scope's arena. No longer than what is left of the text, as an escape
+ * is more than the byte that it stands for. */
 static bool want_text(reader *r, const char **out)
 {
   if (!want(r, "\"")) return false;
@@ -209,6 +226,7 @@ static bool want_float(reader *r, tsr_dtype dtype, void *to, int64_t i)
   const char *at = r->at;
   size_t size = tsr_dtype_size(dtype);
   uint64_t bits;
+  /* Infinity is what "inf" leaves as it is. */
   double value = INFINITY;
   if (take(r, "nan:")) {
     if (take_hex(r, (int)(2 * size), &bits) != (int)(2 * size))
@@ -241,6 +259,8 @@ static bool want_dtype(reader *r, uint8_t *out)
   return fail_at(r, at, "there is no dtype \"%s\"", name);
 }
 
+/* Whether the mesh has devices is no matter here: a function for a larger machine can be looked
+ * at. */
 static bool want_place(reader *r, const tsr__result *type, tsr_sharding *out)
 {
   const char *spec;
@@ -255,6 +275,7 @@ static bool want_place(reader *r, const tsr__result *type, tsr_sharding *out)
   tsr_shape shape = { .rank = type->rank };
   tsr__error error = { .status = TSR_OK };
   for (int d = 0; d < type->rank; d++) shape.dims[d] = type->dims[d] < 0 ? 0 : type->dims[d];
+  /* '?' and sums are no places for data, which the check would refuse; for a node they are. */
   bool given = !place.open && !place.unreduced;
   if (given && tsr__sharding_check_form(&place, &shape, &error))
     return fail_at(r, at, "%s", error.text);
@@ -277,6 +298,7 @@ static bool want_type(reader *r, tsr__result *out, tsr_sharding *place)
   }
   tsr_shape shape = { .rank = out->rank };
   tsr__error error = { .status = TSR_OK };
+  /* A dim whose size only a run knows counts once: the check is for the product of the others. */
   for (int d = 0; d < out->rank; d++) shape.dims[d] = out->dims[d] < 0 ? 1 : out->dims[d];
   if (tsr__shape_check(&shape, &error)) return fail_at(r, at, "%s", error.text);
   return want_place(r, out, place);
@@ -286,7 +308,12 @@ static bool want_type(reader *r, tsr__result *out, tsr_sharding *place)
 
 enum { MOST_INS = 1024, MOST_RESULTS = 256 };
 
-/* A node as it is read. */
+/* A node as it is read.
+ *
+ *   ins   | operands, -1: left out | regions, as the program numbers them |
+ *
+ * On the heap and used for all nodes: what is in front of `ins` is cleared for each, the lists are
+ * as long as their counts say. */
 typedef struct line {
   tsr__gnode node;
   union {
@@ -300,6 +327,8 @@ typedef struct line {
   const char *start;
 } line;
 
+/* Leaves that hold a value of this process, and what only plans have, are no operations of a
+ * text. */
 static bool want_op(reader *r, line *l)
 {
   char name[32];
@@ -317,7 +346,9 @@ static bool want_op(reader *r, line *l)
   return good || fail_at(r, at, "%s cannot stand in a text", name);
 }
 
-/* One item of a list in brackets, read by who wants it; false: the list is over, or an error. */
+/* One item of a list in brackets, read by who wants it; false: the list is over, or an error. An
+ * error that the item's reader set ends the loop as well: so loops look at the error behind them
+ * and not at each item. */
 static bool next_item(reader *r, int *count, int most)
 {
   if (r->error->status || take(r, "]")) return false;
@@ -350,6 +381,8 @@ static bool want_numbers(reader *r, line *l)
   return !r->error->status;
 }
 
+/* A list may be shorter than the field: what is not said is zero, as it is where no field is
+ * named. */
 static bool want_field(reader *r, line *l, const char *name, const char *at)
 {
   const tsr__field *f = tsr__fields_of(tsr__ops[l->node.op].attr);
@@ -368,7 +401,8 @@ static bool want_field(reader *r, line *l, const char *name, const char *at)
   return !r->error->status;
 }
 
-/* An operand, or "key=...". */
+/* An operand, or "key=...". Only nodes that stand before can be operands, so a program has no cycle
+ * and is in order. */
 static bool want_part(reader *r, line *l, int before)
 {
   char name[32];
@@ -389,6 +423,10 @@ static bool want_part(reader *r, line *l, int before)
   return want_field(r, l, name, at);
 }
 
+/*   const(0x1p-1) f32[]     first to the type, then back for the number, then behind the type
+ *
+ * Whether it is a float or an integer only the type says. Where it lies is not kept: numbers lie
+ * with whoever reads them. */
 static bool want_const(reader *r, line *l)
 {
   const char *from = r->at;
@@ -413,7 +451,8 @@ static bool want_const(reader *r, line *l)
   return true;
 }
 
-/* The types behind the parentheses. */
+/* The types behind the parentheses. A node that is placed has the flag, or its sharding would be a
+ * hint of tracing and no constraint. */
 static bool want_results(reader *r, line *l, tsr__program *program)
 {
   tsr__result types[MOST_RESULTS];
@@ -437,7 +476,12 @@ static bool want_results(reader *r, line *l, tsr__program *program)
   return !program->failed || no_memory(r);
 }
 
-/* The numbers of a node go behind those of the program. */
+/* The numbers of a node go behind those of the program.
+ *
+ *   -1 - count   "numbers" does not stand there: the node has those of its regions, one after the
+ *                other, counted downwards from the -1 that says so
+ *
+ * The order of add_numbers in transform/function.c, by which each region finds its own. */
 static bool add_numbers(reader *r, line *l, tsr__program *program)
 {
   int count = l->number_count;
@@ -462,6 +506,8 @@ static bool add_numbers(reader *r, line *l, tsr__program *program)
   return true;
 }
 
+/* Verified at once: inference then sees only operands that are good, and the error is this
+ * line's. */
 static bool add_node(reader *r, line *l, tsr__program *program, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
@@ -476,6 +522,8 @@ static bool add_node(reader *r, line *l, tsr__program *program, const char *site
   tsr_status status = tsr__program_verify_node(program, n, &error);
   if (status == TSR_ENOMEM) return no_memory(r);
   int lowering = tsr__ops[l->node.op].lowering;
+  /* What is told of a function counts neither arguments and numbers nor results taken out of
+   * nodes. */
   r->out->operations += lowering != TSR__LOW_LEAF && lowering != TSR__LOW_PART;
   return !status || fail_at(r, l->start, "%s", error.text);
 }
@@ -484,6 +532,7 @@ static bool want_node(reader *r, line *l, tsr__program *program)
 {
   int number;
   const char *site = NULL;
+  /* -1 below is "no numbers": 0 would be the program's first. */
   memset(l, 0, offsetof(line, ins));
   l->node.param = -1;
   l->start = r->at;
@@ -509,6 +558,8 @@ static bool want_node(reader *r, line *l, tsr__program *program)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
+/* A region may return nothing. Its program is given away with the region and is empty
+ * afterwards. */
 static bool want_return(reader *r, tsr__program *program)
 {
   int32_t results[MOST_RESULTS];
@@ -553,6 +604,8 @@ static bool want_region(reader *r, line *l)
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
+/* The abstract one first, which knows no devices: it tells what is wrong with the text, and how
+ * many devices are needed, on any machine. */
 static bool want_mesh(reader *r)
 {
   const char *text;
@@ -573,7 +626,8 @@ static bool want_mesh(reader *r)
   return true;
 }
 
-/* One more argument or array. */
+/* One more argument or array. Arguments and data are one list, as they are one list of arguments to
+ * the region. */
 static void add_type(reader *r, const tsr__result *type, const tsr_sharding *place)
 {
   tsr__saved *s = r->out;
@@ -604,6 +658,7 @@ static bool want_elements(reader *r, const tsr__result *type, int64_t count, voi
     int64_t whole;
     if (real && !want_float(r, dtype, to, i)) return false;
     if (real) continue;
+    /* Bools are 0 and 1; u64 has no range of its own that an int64_t could say. */
     range in = { 0, 1, u64 };
     if (dtype != TSR_BOOL && !u64)
       in = (range){ tsr__dtype_least(dtype), (int64_t)tsr__dtype_most(dtype), false };
@@ -621,6 +676,7 @@ static bool put_value(reader *r, const tsr__result *type, const tsr_sharding *pl
   memcpy(shape.dims, type->dims, sizeof shape.dims);
   tsr_sharding own = *place; /* the canonical form names all dims */
   if (own.rank > type->rank) own.rank = type->rank;
+  /* The saved place stays in `places`, for who asks what the function is (saved_about.c). */
   if (tsr_mesh_is_abstract(own.mesh)) own = (tsr_sharding){ 0 };
   if (own.mesh && tsr__sharding_check(&own, &shape, &error))
     return fail_at(r, r->at, "%s", error.text);
@@ -629,6 +685,7 @@ static bool put_value(reader *r, const tsr__result *type, const tsr_sharding *pl
   tsr__value *value = tsr__value_new(r->ask->scope->rt, &layout, r->error);
   if (!value) return false;
   add_type(r, type, place);
+  /* Counted before it is filled: it is released with the others whatever happens now. */
   r->out->data[r->out->data_count++] = value;
   return tsr__value_from_host(value, from) ||
          !tsr__error_set(r->error, TSR_ECANCELLED, "cancelled");
@@ -663,7 +720,8 @@ static bool want_data(reader *r, const char *at)
   return good;
 }
 
-/* Arguments of the last region are those that are told, and of their types. */
+/* Arguments of the last region are those that are told, and of their types. Arguments that are told
+ * and have no node are fine: the body did not look at them. */
 static bool check_arguments(reader *r)
 {
   const tsr__saved *s = r->out;
@@ -683,7 +741,9 @@ static bool check_arguments(reader *r)
   return true;
 }
 
-/* Arrays in a form; -1: it is none. Ends at the first character behind it. */
+/* Arrays in a form; -1: it is none. Ends at the first character behind it. Strictly as tsr__form_of
+ * writes it: forms are compared as texts, and other readers of a form, which look for no errors,
+ * rely on it. */
 static int count_form(const char **at, int depth)
 {
   int count = 0;
@@ -747,6 +807,7 @@ static bool want_head(reader *r)
          want_text(r, &s->arguments) && want(r, "result") && want_text(r, &s->result);
 }
 
+/* Meshes must stand before who names them; else any order is read, with data behind arguments. */
 static bool want_all(reader *r, line *l)
 {
   if (!want_head(r)) return false;
@@ -770,6 +831,9 @@ static bool want_all(reader *r, line *l)
   return check_arguments(r) && check_forms(r);
 }
 
+/* Lists have room for the most there can be, from the arena: nothing grows while strangers are
+ * read. Regions are held by the list here; the one that is the function's is held once more by
+ * `out`. */
 tsr_status tsr__saved_read(const tsr__text_ask *ask, tsr__saved *out, tsr__error *error)
 {
   tsr__arena *arena = &ask->scope->arena;

@@ -16,12 +16,17 @@
  *
  * The last region is the function. Floats are hexadecimal, so that they are exact; a NaN has its
  * bits. Types stand everywhere, so that a reader need not infer, and what is read is compared with
- * what inference says. Attributes are those of the table, by field (saved_fields.c). */
+ * what inference says. Attributes are those of the table, by field (saved_fields.c).
+ *
+ * Invariant: the same function gives the same text, byte for byte: numbers of nodes, regions and
+ * meshes follow from the order in which they are met, and nothing of this process is in it. */
 #include "inspect/saved_text.h"
 
 #include <math.h>
 #include <stdio.h>
 
+/* Errors do not end the writing at once: the first is kept, and the text is thrown away by who
+ * asked. */
 typedef struct writer {
   tsr__text *out;
   tsr__error *error;
@@ -33,6 +38,8 @@ typedef struct writer {
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
+/* UTF-8 goes through as it is. What would end the text or its line is \xHH, which a reader takes
+ * for any byte but zero. */
 static void put_quoted(tsr__text *out, const char *text)
 {
   tsr__text_put(out, "\"", 1);
@@ -44,7 +51,14 @@ static void put_quoted(tsr__text *out, const char *text)
   tsr__text_put(out, "\"", 1);
 }
 
-/* Exactly: the sign, a digit, so many hexadecimal ones as it takes, and the power of two. */
+/* Exactly: the sign, a digit, so many hexadecimal ones as it takes, and the power of two.
+ *
+ *   1.5       0 01111111111 1000...   0x1.8p+0
+ *   2^-1074   0 00000000000 0...01    0x0.0000000000001p-1022     denormals have no leading 1
+ *
+ * Not by printf's %a, whose form differs between libraries and whose point is the locale's.
+ * Narrower floats are exact as f64 and come here, too; only their NaNs are written by who has their
+ * bits. */
 static void put_float(tsr__text *out, double value)
 {
   uint64_t bits;
@@ -66,7 +80,8 @@ static void put_float(tsr__text *out, double value)
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Whether the axes say all of a mesh: its devices are the first ones, in order. */
+/* Whether the axes say all of a mesh: its devices are the first ones, in order. The text has axes
+ * and no devices, so a mesh of others would be read as another one. */
 static bool is_plain(const tsr_mesh *mesh)
 {
   bool plain = true;
@@ -75,6 +90,8 @@ static bool is_plain(const tsr_mesh *mesh)
   return plain;
 }
 
+/* By pointer: meshes of equal content are one object. One past the end where there are too many,
+ * which is an error then and never looked up. */
 static int mesh_number(writer *w, const tsr_mesh *mesh)
 {
   int m = 0;
@@ -99,6 +116,8 @@ static void put_type(writer *w, int dtype, const tsr__result *type, const tsr_sh
   tsr__text_add(w->out, "]");
   if (!at || !at->mesh) return;
   int length = tsr_sharding_text(at, type->rank, spec, sizeof spec);
+  /* Read back before it is trusted: what the notation cannot say would otherwise be lost without a
+   * word. */
   tsr_sharding again = tsr_on_with(at->mesh, spec, NULL), canon = tsr__sharding_canon(at);
   if (length < (int)sizeof spec) again = tsr__sharding_canon(&again);
   if (length >= (int)sizeof spec || !tsr__sharding_equal(&again, &canon))
@@ -117,6 +136,8 @@ static tsr__result type_of(const tsr__gnode *g)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+/* Equal regions are one in the text, as they are in programs: a loop that is called twice is
+ * written once. Past the end: it is new. */
 static int region_number(const writer *w, const tsr__region *region)
 {
   int r = 0;
@@ -149,7 +170,9 @@ static void put_whole_list(writer *w, const char *key, const tsr__num *numbers, 
   tsr__text_add(w->out, "]");
 }
 
-/* Whether the numbers of a node are those that its regions were made with. */
+/* Whether the numbers of a node are others than those that its regions were made with. A call that
+ * was made again with other numbers (a replay, a step count) has some; usually they repeat what
+ * stands in the regions and are left out. Compared as bits, so -0 is another number than 0. */
 static bool has_own_numbers(const tsr__program *program, const tsr__gnode *g)
 {
   int at = g->param;
@@ -158,9 +181,11 @@ static bool has_own_numbers(const tsr__program *program, const tsr__gnode *g)
     for (int k = 0; k < region->param_count; k++)
       if (program->params[at++].i != region->params[k].i) return true;
   }
+  /* One more than the regions have: the number of steps of a loop. */
   return at < g->param + g->param_count;
 }
 
+/* An operand that is left out, such as a mask that nobody gave, is "-". */
 static void put_inside(writer *w, const tsr__program *program, const tsr__gnode *g)
 {
   const char *comma = "";
@@ -199,6 +224,8 @@ static void put_node(writer *w, const tsr__program *program, int n)
                    why, site ? site : "an unknown line");
   if (why) return;
   tsr__text_add(w->out, "  %%%d", n);
+  /* ":3" tells a node of three results, whose types follow; a node whose list has one says ":1", as
+   * its user is a RESULT and not the node. */
   if (g->result_count) tsr__text_add(w->out, ":%d", g->result_count);
   tsr__text_add(w->out, " = %s(", tsr__ops[g->op].name);
   put_inside(w, program, g);
@@ -222,6 +249,7 @@ static void put_region(writer *w, const tsr__region *region)
   if (w->error->status || region_number(w, region) < w->region_count) return;
   for (int n = 0; n < program->node_count; n++)
     for (int i = 0; i < program->nodes[n].region_count; i++)
+      /* Inner ones first: a reader knows every region before somebody calls it. */
       put_region(w, tsr__region_in(program, &program->nodes[n], i));
   if (w->region_count == TSR__TEXT_REGIONS) {
     tsr__error_set(w->error, TSR_EUNSUPPORTED, "more than %d regions; split the function",
@@ -239,6 +267,8 @@ static void put_region(writer *w, const tsr__region *region)
 
 /* ---- data ------------------------------------------------------------------------------------ */
 
+/* NaNs keep their payload, in as many digits as the dtype has: as f64 a signalling one might become
+ * quiet on the way. */
 static void put_element(tsr__text *out, tsr_dtype dtype, const void *data, int64_t i)
 {
   size_t size = tsr_dtype_size(dtype);
@@ -267,6 +297,7 @@ static void put_data(writer *w, const tsr__saved *saved, int i)
   tsr__result type = { .rank = (uint8_t)value->shape.rank };
   memcpy(type.dims, value->shape.dims, sizeof type.dims);
   int64_t count = tsr__shape_count(&value->shape);
+  /* The rows of a device are the run's then, and the text would have to say who has how many. */
   if (value->rows)
     tsr__error_set(w->error, TSR_EUNSUPPORTED,
                    "an array from outside whose rows lie as a filter left them cannot be saved; "
@@ -275,6 +306,8 @@ static void put_data(writer *w, const tsr__saved *saved, int i)
   size_t bytes = (size_t)count * tsr_dtype_size(dtype) + 1;
   void *data = tsr__new_raw(heap, bytes);
   if (!data) tsr__error_set(w->error, TSR_ENOMEM, "no memory for the text; close some scopes");
+  /* A point where all processes meet (execute.h): a function that took arrays from outside is saved
+   * by all of them or by none. */
   if (data && !tsr__value_fetch(value, data, "an array from outside", w->error)) {
     tsr__text_add(w->out, "data %d", saved->argument_count + i);
     put_type(w, value->dtype, &type, &value->sharding);
@@ -304,6 +337,7 @@ static void put_head(const tsr__saved *saved, const writer *w, tsr__text *out)
   }
 }
 
+/* The writer is the heap's, as its list of regions is too large for a small stack. */
 tsr_status tsr__saved_write(const tsr__saved *saved, tsr__text *out, tsr__error *error)
 {
   tsr__heap *heap = saved->region->program.heap;
