@@ -50,7 +50,8 @@ static bool check_leaf(const prefixes *p, const tsr_array *want, tsr_array *got,
   return false;
 }
 
-/* Two trees of elements, as many in each, combined one by one. NULL: the error is told. */
+/* Two trees of elements, as many in each, combined one by one. NULL: the error is told. The order
+ * is kept: `before` stands before `after` in the row, as combine need not commute. */
 static tsr_array **combine(const prefixes *p, tsr_array **before, tsr_array **after)
 {
   tsr__leaves out = { 0 };
@@ -86,7 +87,8 @@ static tsr_array **part_of(const prefixes *p, tsr_array **all, tsr_range range)
 }
 
 /* e0 o0 e1 o1 ..: as many of both, or one even one more. Two dims for one need a dim to spare, so
- * arrays of all dims have two others joined meanwhile. */
+ * arrays of all dims have two others joined meanwhile. A last even one without a partner is put
+ * behind what was stacked. */
 static tsr_array *interleave(const prefixes *p, tsr_array *even, tsr_array *odd, int dim)
 {
   if (even->inert || odd->inert) return even->inert ? even : odd;
@@ -107,7 +109,9 @@ static tsr_array *interleave(const prefixes *p, tsr_array *even, tsr_array *odd,
   return tsr_concat_at(both, 2, dim, site);
 }
 
-/* The prefixes of `size` elements. NULL: the error is told, or memory is out. */
+/* The prefixes of `size` elements. NULL: the error is told, or memory is out. As deep as the
+ * logarithm of the size; the callback runs twice a level at most, on half of the elements each
+ * time, so it is about twice as much work as one after the other. */
 static tsr_array **scan(const prefixes *p, tsr_array **all, int64_t size)
 {
   if (size < 2) return all;
@@ -132,7 +136,8 @@ static tsr_array **scan(const prefixes *p, tsr_array **all, int64_t size)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* Along which dim each array's elements are; all have as many. False: the error is told. */
+/* Along which dim each array's elements are; all have as many. False: the error is told. A dim
+ * counted from the end is another one in arrays of other ranks. */
 static bool find_dims(prefixes *p, tsr_array *const *all, int dim)
 {
   tsr__error error = { .status = TSR_OK };
@@ -152,7 +157,8 @@ static bool find_dims(prefixes *p, tsr_array *const *all, int dim)
   return p->dim && !error.status;
 }
 
-/* The arrays with their elements the other way around, if that is asked for. */
+/* The arrays with their elements the other way around, if that is asked for. From the end on is a
+ * scan of the flipped row, flipped again. */
 static void turn(const prefixes *p, tsr_array **all, bool reverse)
 {
   for (int i = 0; reverse && i < p->count; i++)

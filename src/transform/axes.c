@@ -48,6 +48,7 @@ void tsr__axes_text(const tsr_scope *scope, tsr__text *out)
     }
 }
 
+/* From the inside out, the newest of a scope first. */
 static const tsr__axis_attr *find_axis(const tsr_scope *scope, const char *name, size_t length)
 {
   for (; scope; scope = scope->outer)
@@ -83,6 +84,7 @@ static tsr_array *refuse(const collective *c, const tsr__error *error)
   return tsr__make_inert(c->scope, c->site);
 }
 
+/* Blanks, commas and '+' part names alike: specs write "x+y" where lists write "x,y". */
 static bool read_axes(collective *c, const char *text, tsr__error *error)
 {
   c->over.size = 1;
@@ -110,6 +112,7 @@ static bool read_axes(collective *c, const char *text, tsr__error *error)
   return true;
 }
 
+/* False: closed() gives what is to be returned; the error is told, or x had one. */
 static bool open_collective(collective *c, const char *name, tsr_array *x, const char *axis,
                             const char *site)
 {
@@ -172,6 +175,7 @@ static tsr_array *own_of(const collective *c, tsr_array *x)
   return x;
 }
 
+/* The numbers are put, and so captured by the body's trace as an array from outside. */
 static tsr_array *take_rows(tsr_array *x, const int64_t *rows, int64_t count, const char *site)
 {
   tsr_array *at =
@@ -183,7 +187,8 @@ static tsr_array *take_rows(tsr_array *x, const int64_t *rows, int64_t count, co
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-/* Places of groups in the order they are listed, or as they are: [groups, places in one, ..]. */
+/* Places of groups in the order they are listed, or as they are: [groups, places in one, ..]. In
+ * the arena of the collective's scope. */
 typedef struct grouping {
   int64_t groups, each;
   int64_t *listed, *back; /* which place is i-th, and where place i is listed; NULL: as they are */
@@ -233,7 +238,8 @@ static tsr_array *in_groups(const collective *c, const grouping *g, tsr_array *x
   return tsr__split_dim(x, 0, g->groups, c->site);
 }
 
-/* [groups, places in a group, ..]: each place's own. */
+/* [groups, places in a group, ..]: each place's own. Back in the order of places, each place takes
+ * its row. */
 static tsr_array *own_of_groups(const collective *c, const grouping *g, tsr_array *x)
 {
   x = tsr__join_dims(x, 0, c->site);
@@ -254,6 +260,8 @@ static tsr_array *spread_groups(const collective *c, const grouping *g, tsr_arra
 
 typedef tsr_array *reduce_fn(const tsr_reduce_args *args, const char *site);
 
+/* The partitioner makes of the sum over a dim that lies along the axis what it makes of any:
+ * partial sums and an all-reduce. */
 static tsr_array *reduce(const char *name, reduce_fn *how, const tsr_collective_args *given,
                          const char *site)
 {
@@ -317,7 +325,8 @@ static int dim_of(const collective *c, const tsr_array *x, int dim, int more)
   return -1;
 }
 
-/* Dim `at` as `parts` pieces behind each other. */
+/* Dim `at` as `parts` pieces behind each other. `at` counts with the dim of places in front, which
+ * the message leaves out. */
 static tsr_array *divide(const collective *c, tsr_array *x, int at, int64_t parts)
 {
   if (x->inert || x->shape.dims[at] % parts == 0) return tsr__split_dim(x, at, parts, c->site);
@@ -359,6 +368,8 @@ tsr_array *tsr_all_gather_at(const tsr_collective_args *given, const char *site)
   return args.group_count ? spread_groups(&c, &g, x) : x;
 }
 
+/*   x [8] at 4 places, tiled     all [1, 4, 8] -> sum [1, 8] -> [1, 4, 2] -> own [2]
+ */
 tsr_array *tsr_psum_scatter_at(const tsr_collective_args *given, const char *site)
 {
   collective c = { .site = site };
@@ -431,7 +442,11 @@ static bool check_ragged(const collective *c, const tsr_ragged_args *a)
   return false;
 }
 
-/* What all places say of this one: [places, 1]. */
+/* What all places say of this one: [places, 1].
+ *
+ *   all     row p: what place p says to each         turned: column to row
+ *   own     what each place says to this one, [places]
+ */
 static tsr_array *said_of(const collective *c, tsr_array *list)
 {
   tsr_array *all = all_of(c, tsr_cast_at(list, TSR_I64, c->site));
@@ -499,7 +514,8 @@ tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *si
 
 /* ---- permutations ---------------------------------------------------------------------------- */
 
-/* What each place gets: of row source[i] of all, zeros where that is -1. */
+/* What each place gets: of row source[i] of all, zeros where that is -1. `source` is written to
+ * where there are gaps: row 0 is read there, and not shown. */
 static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
 {
   /* A turn by so many places is a roll, which moves from neighbour to neighbour and knows no
@@ -576,6 +592,7 @@ tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *sources, i
   return error.status ? refuse(&c, &error) : permute(&c, x, source);
 }
 
+/* One row of what all have, which is then the same for all: no place owns it. */
 tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const char *site)
 {
   collective c;
@@ -592,6 +609,7 @@ tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const c
                         site);
 }
 
+/* 0 where there is no such axis, and the error is told. */
 int64_t tsr_axis_size_at(tsr_scope *scope, const char *axis, const char *site)
 {
   collective c = { .name = "tsr_axis_size", .scope = scope, .site = site };

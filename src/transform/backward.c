@@ -1,4 +1,7 @@
-/* Going back through a region, and the table of rules: the column GRADIENT of ops.def. */
+/* Going back through a region, and the table of rules: the column GRADIENT of ops.def.
+ *
+ * Invariant: a node's rule runs once, after all of its users' rules, and only where something is
+ * due to it and an argument that is wanted leads to it. */
 #include "transform/backward.h"
 
 #include <stdio.h>
@@ -48,6 +51,7 @@ static const rule rules[TSR__OPS] = {
 #include "graph/ops.def"
 };
 
+/* For the tables in docs and the test that counts what has no gradient yet. */
 const char *tsr__gradient_kind(int op)
 {
   if (rules[op].none) return rules[op].none;
@@ -70,6 +74,8 @@ static bool is_zero(int op)
   return rules[op].pull == tsr__grad_zero;
 }
 
+/* All of it lies in the arena of `scope`, the scope of the body that asks: nothing is freed on its
+ * own. */
 bool tsr__backward_open(tsr__backward *back, tsr_scope *scope, const tsr__traced *traced,
                         tsr_array *const *leaves, const char *site)
 {
@@ -91,7 +97,8 @@ void tsr__backward_want(tsr__backward *back, int leaf)
       back->wanted[n] = true;
 }
 
-/* A scan that is gone back through keeps its carries for that. */
+/* A scan that is gone back through keeps its carries for that. One that nobody goes back through is
+ * made as it is, and its carries are not stacked. */
 static tsr_array *make_node(const tsr__replay *replay, int n, tsr__operands in, void *user)
 {
   const tsr__backward *back = user;
@@ -127,6 +134,8 @@ tsr_array *tsr__backward_result(const tsr__backward *back, int i)
  * mesh. */
 static void add_due(tsr__backward *back, int n, tsr_array *part, const char *site)
 {
+  /* Not one sum of all at the end: how many users there are is known only when the last was met,
+   * and a chain of additions is one kernel all the same. */
   tsr_array *so_far = back->due[n];
   back->due[n] = so_far ? tsr_add_at(so_far, tsr_operand_array(part), site) : part;
 }
@@ -137,10 +146,16 @@ void tsr__backward_seed(tsr__backward *back, int i, tsr_array *due)
   tsr_array *result = back->replay.at[n];
   /* A result that is wanted by nobody costs nothing: what leads to it alone is not gone through. */
   if (!back->wanted[n]) return;
+  /* In a body along a mesh's axis a result that is one at all places gets the sum of what is due to
+   * it at each. */
   add_due(back, n, tsr__axis_meet(due, result, result, NULL, back->replay.site), back->replay.site);
 }
 
-/* Sums over dims that an operand of `shape` has not, or has with size 1. */
+/* Sums over dims that an operand of `shape` has not, or has with size 1.
+ *
+ *   operand [3]      due [2,3]      sum over dim 0 -> [1,3] -> [3]
+ *
+ * Dims are kept in the sum, so that one reshape brings any rank down. */
 static tsr_array *summed_to(tsr_array *a, const tsr_shape *shape, const char *site)
 {
   if (a->inert) return a;
@@ -165,6 +180,8 @@ bool tsr__wants(const tsr__pull *p, int i)
   return o >= 0 && p->back->wanted[o];
 }
 
+/* A node of several results has neither a shape nor a dtype of its own, so its part is added as it
+ * is. */
 void tsr__give_of_all(const tsr__pull *p, int i, tsr_array *part, const tsr__axis_attr *axis)
 {
   if (!tsr__wants(p, i)) return;
@@ -187,6 +204,7 @@ void tsr__give(const tsr__pull *p, int i, tsr_array *part)
 
 /* ---- where it comes from --------------------------------------------------------------------- */
 
+/* As users know them: they write collectives and not the rows that those are made of. */
 static const char *name_of(int op)
 {
   if (rules[op].pull == tsr__grad_axis_all) return "all-gather";
@@ -219,6 +237,8 @@ static bool refuse(tsr__backward *back, const tsr__gnode *node, const char *site
   return false;
 }
 
+/* False where memory is out or a rule is missing. A rule itself has no result: what fails in it
+ * makes inert parts, whose error the scope has. */
 static bool pull(tsr__backward *back, int n)
 {
   const tsr__replay *replay = &back->replay;
@@ -247,6 +267,7 @@ static bool pull(tsr__backward *back, int n)
   return true;
 }
 
+/* By numbers of nodes, which are an order in which operands stand first; nothing is sorted. */
 bool tsr__backward_run(tsr__backward *back)
 {
   for (int n = back->replay.program->node_count - 1; n >= 0; n--) {
@@ -275,7 +296,8 @@ tsr_array *tsr__backward_take(tsr__backward *back, int leaf, tsr_array *like)
 
 /* A rule as a function that computes the same in simpler operations: that is traced, and gone
  * back through in the place of the node. Rows that are compositions of others need no rule of
- * their own then. */
+ * their own then. The function is made anew for each node and not kept: `user` lies on the stack of
+ * the rule. By the first operand only, as all that come here have one. */
 void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user)
 {
   tsr_scope *scope = p->back->replay.scope;
@@ -306,6 +328,7 @@ void tsr__grad_full(const tsr__pull *p)
   tsr__give(p, 0, p->due);
 }
 
+/* Both lists in one block; zeros of the arena are NULL. */
 bool tsr__pull_results(const tsr__pull *p, tsr__results *results)
 {
   const tsr__replay *replay = &p->back->replay;

@@ -5,7 +5,10 @@
  *
  * What a row makes of operands with a dim in front follows from its shape rule: attributes that
  * name dims name the next ones, shapes get one more, and a contraction one more letter. So no row
- * says it for itself; what looks into tables is in batch_lookup.c. */
+ * says it for itself; what looks into tables is in batch_lookup.c.
+ *
+ * Invariant: what varies has the front as dim 0, and nothing else has it; what does not vary is
+ * made once. `varies` of a node is final when it was made, as its operands stand before it. */
 #include "transform/batch.h"
 
 #include "tessera/indexing.h"
@@ -34,6 +37,7 @@ const char *tsr__batch_kind(int op)
   return none ? none : "rule";
 }
 
+/* Of an array of all dims the rank goes beyond TSR_MAX_RANK; the call that is made of it tells. */
 tsr_shape tsr__batch_shape(const tsr__batch *b, tsr_shape shape)
 {
   tsr_shape out = { .rank = shape.rank + 1, .dims = { b->size } };
@@ -54,7 +58,9 @@ static void repeat_all(const node *x)
     if (x->in[i] && !x->varies[i]) x->in[i] = tsr__batch_repeat(x->batch, x->in[i], x->site);
 }
 
-/* The row on the operands as they are now, with another attribute and shape. */
+/* The row on the operands as they are now, with another attribute and shape. A shape of rank 0
+ * where inference finds it from the operands. Sharding is not taken along: of one element it says
+ * nothing of all. */
 tsr_array *tsr__batch_make(const node *x, const void *attr, tsr_shape shape)
 {
   tsr__region *regions[TSR__MAX_REGIONS];
@@ -150,6 +156,7 @@ static tsr_array *grouped(const node *x, tsr__reduce_attr *attr)
   return places ? own_places(x, out) : out;
 }
 
+/* A reduction of a number reduces nothing: as a dim of size 1 behind the front it does the same. */
 static tsr_array *reduce(const node *x)
 {
   tsr__reduce_attr attr = *(const tsr__reduce_attr *)tsr__batch_attr(x);
@@ -164,9 +171,11 @@ static tsr_array *reduce(const node *x)
   return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
-/* Families whose first field is a dim, counted from the front. */
+/* Families whose first field is a dim, counted from the front. All of the operands, as sorts and
+ * their like take arrays of one shape. */
 static tsr_array *along(const node *x)
 {
+  /* Room for any of these families. */
   char attr[sizeof(tsr__scatter_attr) + sizeof(tsr__sort_attr)];
   int64_t dim;
   memcpy(attr, tsr__batch_attr(x), x->g->attr_bytes);
@@ -178,6 +187,7 @@ static tsr_array *along(const node *x)
   return tsr__batch_make(x, attr, (tsr_shape){ 0 });
 }
 
+/* Step 0 in front: the front is shown as it is. */
 tsr_array *tsr__batch_slice(const node *x)
 {
   const tsr__slice_attr *from = tsr__batch_attr(x);
@@ -190,6 +200,7 @@ tsr_array *tsr__batch_slice(const node *x)
   return tsr__batch_make(x, &attr, (tsr_shape){ 0 });
 }
 
+/* dims[0] stays 0: the front is where it was. */
 static tsr_array *order(const node *x)
 {
   const tsr__order_attr *from = tsr__batch_attr(x);
@@ -277,6 +288,7 @@ static tsr_array *dot(const node *x)
 
 /* ---- placing --------------------------------------------------------------------------------- */
 
+/* Of any dim: first[rank] is how many axes there are. */
 static bool names_axis(const tsr_sharding *at, const char *name)
 {
   for (int i = 0; i < at->first[at->rank]; i++)
@@ -284,6 +296,8 @@ static bool names_axis(const tsr_sharding *at, const char *name)
   return false;
 }
 
+/* The devices along a manual axis run the body, each for its own element: nothing is left to cut
+ * there. */
 static tsr_array *refuse_place(const node *x)
 {
   tsr__fail(x->batch->replay.scope, x->site, TSR_EAXIS,
@@ -350,6 +364,9 @@ static tsr_array *axis_meet(const node *x, bool *varies)
   return tsr_sum_at(&sum, x->site);
 }
 
+/*   a [b, d]          does not vary: row i is element i's, so it is the array with b as the front
+ *   a [b, b, d]       varies: element i's row i, numbers 0, b + 1, 2 (b + 1) .. of rows as one dim
+ */
 static tsr_array *axis_own(const node *x, bool *varies)
 {
   tsr_array *a = x->in[0];
@@ -372,7 +389,8 @@ static tsr_array *axis_own(const node *x, bool *varies)
                      x->site);
 }
 
-/* Of a loop some results vary, and others do not. */
+/* Of a loop some results vary, and others do not. The node before is a tuple, made by map_scan and
+ * its like, and not the loop's node itself. */
 static tsr_array *result(const node *x, bool *varies)
 {
   const tsr__program *program = x->batch->replay.program;
@@ -393,6 +411,7 @@ static tsr_array *refuse(const node *x)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* By shape rule and not by operation, so that a new row is mapped over without a word here. */
 static tsr_array *batch_node(const node *x, bool *varies)
 {
   switch (x->row->shape_rule) {
@@ -456,6 +475,7 @@ static bool batch_one(tsr__batch *b, int n)
       return true;
     }
   }
+  /* A first guess, which rows of named axes and results correct. */
   bool varies = any && (x.row->lowering != TSR__LOW_NAMED || x.varies[0]);
   b->replay.at[n] = any ? batch_node(&x, &varies)
                         : tsr__replay_make(&b->replay, n, (tsr__operands){ x.in, x.count });

@@ -11,7 +11,8 @@
 #include "tessera/shape.h"
 #include "transform/batch.h"
 
-/* A node in the making, as its bodies know it. */
+/* A node in the making, as its bodies know it. On the stack of tsr__batch_loop but for the lists,
+ * as bodies are traced before it returns. */
 typedef struct looped {
   const tsr__batched *x;
   const tsr__loop_attr *attr;
@@ -33,7 +34,8 @@ static tsr_array **new_list(tsr_scope *scope, int count)
 
 /* ---- regions --------------------------------------------------------------------------------- */
 
-/* Replays a region for all elements, of arguments by number. */
+/* Replays a region for all elements, of arguments by number. Regions know named axes as the body
+ * around does, hence the same axis, size and kind. */
 static bool through(const looped *l, int r, tsr_scope *scope, tsr_array *const *args,
                     tsr__batch *out)
 {
@@ -68,7 +70,9 @@ static tsr_array **stand_ins(const looped *l, int r, tsr_scope *scope)
   return args;
 }
 
-/* Adds which results of a region vary; what is wrong with it is told when it is made. */
+/* Adds which results of a region vary; what is wrong with it is told when it is made. Made to look
+ * at and thrown away: nodes are cheap, and what varies follows from the rules alone, so it is not
+ * worked out a second way. Errors of that scope go with it. */
 static bool try_region(const looped *l, int r, bool *varies)
 {
   tsr_scope *scope = tsr_scope_nest_at(l->x->batch->replay.scope, l->x->site);
@@ -81,7 +85,11 @@ static bool try_region(const looped *l, int r, bool *varies)
   return good;
 }
 
-/* Carries that vary after some step do from the first on. */
+/* Carries that vary after some step do from the first on.
+ *
+ *   scan (a, b) -> (a + b, b) with b mapped over     round 1: a varies by b; round 2: no more
+ *
+ * Each round adds a carry or ends, so there are at most one more than carries. */
 static bool settle(looped *l, int r)
 {
   for (bool more = true; more;) {
@@ -121,7 +129,8 @@ static tsr_array *operands_of(const looped *l, int first, int end)
   return tsr_tuple_at(x->batch->replay.scope, x->in + first, end - first, x->site);
 }
 
-/* What a body is given, tuples after each other, as arguments by number from `first` on. */
+/* What a body is given, tuples after each other, as arguments by number from `first` on. Ends at
+ * the NULL behind the tuples. */
 static tsr_array **arguments_of(tsr_scope *scope, const looped *l, tsr_array *const *in, int first)
 {
   tsr_array **args = new_list(scope, l->x->count + 2);
@@ -130,7 +139,8 @@ static tsr_array **arguments_of(tsr_scope *scope, const looped *l, tsr_array *co
   return args;
 }
 
-/* A bool or number for each element beside arrays of `rank` dims. */
+/* A bool or number for each element beside arrays of `rank` dims. [b] as [b, 1, 1 ..], which a
+ * where broadcasts. */
 static tsr_array *beside(const looped *l, tsr_array *each, int rank)
 {
   tsr_shape shape = { .rank = rank, .dims = { l->x->batch->size } };
@@ -140,7 +150,10 @@ static tsr_array *beside(const looped *l, tsr_array *each, int rank)
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-/* in: the carries; slices and the number; the rest. */
+/* in: the carries; slices and the number; the rest.
+ *
+ *   args   0 number | carries | slices | rest        in: (carries), (slices, number), (rest)
+ */
 static tsr_array *mapped_step(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   const looped *l = user;
@@ -169,6 +182,7 @@ static tsr_array *map_scan(looped *l)
   tsr_array **xs = new_list(scope, last - carries + 1), **all = new_list(scope, count);
   if (!xs || !all || !settle(l, 0)) return inert_of(l);
   for (int i = carries; i < last; i++)
+    /* A scan slices along dim 0, so the front goes behind the steps, and back again with stacks. */
     xs[i - carries] = l->in[i] ? tsr_moveaxis_at(x->in[i], 0, 1, site) : x->in[i];
   int64_t steps = tsr__loop_steps(l->attr, x->g, x->batch->replay.params);
   xs[last - carries] = tsr_iota_at(scope, TSR_I64, (tsr_shape){ .rank = 1, .dims = { steps } }, 0,
@@ -190,7 +204,8 @@ static tsr_array *map_scan(looped *l)
 
 /* ---- while ----------------------------------------------------------------------------------- */
 
-/* in: the carries; the rest. */
+/* in: the carries; the rest. Elements that are done go on being computed, and keep what they had
+ * (mapped_round). */
 static tsr_array *mapped_question(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   const looped *l = user;
@@ -220,6 +235,7 @@ static tsr_array *mapped_round(tsr_scope *scope, tsr_array *const *in, void *use
   return tsr_tuple_at(scope, next, carries, l->x->site);
 }
 
+/* Where the question varies every carry does, as each element ends in its own round. */
 static tsr_array *map_while(looped *l)
 {
   if (!settle(l, 1) || !try_region(l, 0, &l->asks_each)) return inert_of(l);
@@ -257,7 +273,8 @@ static tsr_array *choose_one(looped *l)
 
 /* A number for each: those from `r` on take what body `r` gives, or one behind it. Along an axis of
  * a mesh the bodies' arguments vary then: of a gradient only places that took a body have a part of
- * it, so that parts meet outside of the bodies. */
+ * it, so that parts meet outside of the bodies. Costs all bodies for all elements; there is no
+ * other way in which one program runs for all. */
 static tsr_array *choose_each(looped *l)
 {
   const tsr__batched *x = l->x;
@@ -285,6 +302,8 @@ static tsr_array *choose_each(looped *l)
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
+/* Such a node may vary although none of its operands does: a place that knows its number
+ * differs. */
 bool tsr__batch_named(const tsr__program *program, const tsr__gnode *node)
 {
   for (int r = 0; r < node->region_count; r++) {
@@ -305,6 +324,7 @@ tsr_array *tsr__batch_loop(const tsr__batched *x, const bool **parts)
   l.out = tsr__arena_new(arena, (size_t)x->g->result_count + 1);
   if (!l.in || !l.out) return inert_of(&l);
   for (int i = 0; i < x->count; i++) l.in[i] = x->varies[i];
+  /* Before anything is made, as results are taken out by it later. */
   *parts = l.out;
   if (l.attr->kind == TSR__LOOP_SCAN) return map_scan(&l);
   if (l.attr->kind == TSR__LOOP_WHILE) return map_while(&l);

@@ -23,7 +23,10 @@ tsr_array *tsr__batch_numbered(const node *x, tsr_array *at, int64_t size)
   return tsr_add_at(at, TSR_OPERAND(tsr_mul_at(first, TSR_OPERAND(size), x->site)), x->site);
 }
 
-/* Dims of each element's table, from `dim` on, as one with the front: [front * size, others]. */
+/* Dims of each element's table, from `dim` on, as one with the front: [front * size, others].
+ *
+ *   [b, 2, 5, 4], dim 1 of an element       moved [b, 5, 2, 4]       joined [b*5, 2, 4]
+ */
 static tsr_array *behind(const node *x, tsr_array *table, int dim, int more)
 {
   for (int i = 0; i <= more; i++) table = tsr__batch_move(x, table, dim + 1 + i, 1 + i);
@@ -31,6 +34,7 @@ static tsr_array *behind(const node *x, tsr_array *table, int dim, int more)
   return table;
 }
 
+/* 0 of an inert table: what is made of it is inert, too. */
 static int64_t size_of(const tsr_array *table, int dim, int more)
 {
   int64_t size = 1;
@@ -52,7 +56,9 @@ static tsr_array *from_end(const node *x, tsr_array *at, int64_t size)
   return tsr_where_at(low, TSR_OPERAND(moved), TSR_OPERAND(at), x->site);
 }
 
-/* Places of a dim, of which negative ones count from its end; one out of range fails the run. */
+/* Places of a dim, of which negative ones count from its end; one out of range fails the run.
+ * Before places are counted from each element's own start: behind it one that is out of its table
+ * would be a place in the next one. */
 static tsr_array *inside(const node *x, tsr_array *at, int64_t size, int dim, int whom)
 {
   tsr__ask ask = { TSR__ATTR(tsr__within_attr, .size = size, .dim = dim, .whom = whom) };
@@ -82,6 +88,11 @@ static tsr_array *take_own(const node *x, int dim, int more)
   return out;
 }
 
+/*   table varies   places vary     what is made
+ *   yes            no              the same along the dim behind the front
+ *   no             yes             the same; the front came where the dim was, and goes in front
+ *   yes            yes             tables behind each other (take_own)
+ */
 tsr_array *tsr__batch_take(const node *x)
 {
   int dim = tsr__dim_of(x->batch->replay.program, x->g);
@@ -91,7 +102,9 @@ tsr_array *tsr__batch_take(const node *x)
   return tsr__batch_move(x, take_at(x, dim, more), dim, 0);
 }
 
-/* Tables that vary are counted through. */
+/* Tables that vary are counted through. A place in a sorted table is the number of its elements
+ * that are not above: counted instead of searched where each element has a table of its own: each
+ * value is compared with all of its table. */
 tsr_array *tsr__batch_search(const node *x)
 {
   if (!x->varies[0]) return tsr__batch_as_it_is(x);
@@ -120,6 +133,7 @@ static tsr_array *places_of_all(const node *x, tsr_array *at, int64_t size)
   tsr_array *there = tsr_and_at(tsr_ge_at(at, TSR_OPERAND(0), x->site),
                                 TSR_OPERAND(tsr_lt_at(at, TSR_OPERAND(size), x->site)), x->site);
   return tsr_where_at(there, TSR_OPERAND(tsr__batch_numbered(x, at, size)),
+                      /* Behind all tables: out for all of them. */
                       TSR_OPERAND(x->batch->size * size), x->site);
 }
 
@@ -134,7 +148,8 @@ static tsr_array *scatter_rows(const node *x, tsr_array *to, tsr_array *at, tsr_
                    x->site);
 }
 
-/* Rows of all as elements, with `more` dims of theirs: what `behind` made undone. */
+/* Rows of all as elements, with `more` dims of theirs: what `behind` made undone. [b*5, 2, 4] as
+ * [b, 5, 2, 4], and the dims that stood before go before again: [b, 2, 5, 4]. */
 static tsr_array *apart(const node *x, tsr_array *a, int dim, int more, const tsr_shape *own)
 {
   if (a->inert) return a;
@@ -217,6 +232,7 @@ tsr_array *tsr__batch_box(const node *x)
   return take_rows(x, table, at);
 }
 
+/* Bools go through u8, as a scatter has none of them. */
 tsr_array *tsr__batch_update(const node *x)
 {
   tsr_shape whole = own_shape(x, 0), box = own_shape(x, 2);

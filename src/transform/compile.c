@@ -3,7 +3,10 @@
  *   types --> leaves without values --> tsr_call --> its plan --> figures, explanation
  *
  * The plan lies in the cache of plans, where the first call finds it: a leaf's value is no part of
- * a plan. What is kept here is the trace, so that calls compare types and look nothing up. */
+ * a plan. What is kept here is the trace, so that calls compare types and look nothing up.
+ *
+ * Invariant: where `traced` is set the function was traced and planned for these types, and figures
+ * and text are of that plan. */
 #include "tessera/compile.h"
 
 #include "transform/transform.h"
@@ -16,6 +19,8 @@ struct tsr_compiled {
   tsr_figures figures;
 };
 
+/* A leaf without a value: it can be traced, planned and asked for its type, and not run. On an
+ * abstract mesh only the form of its place can be checked. */
 tsr_array *tsr_abstract_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape,
                            tsr_sharding sharding, const char *site)
 {
@@ -52,7 +57,8 @@ static void add_figures(const tsr_compiled *c, tsr__text *out)
                   (long long)f->kinds[k].bytes);
 }
 
-/* The figures and what tsr_explain says, as one text of the scope; NULL out of memory. */
+/* The figures and what tsr_explain says, as one text of the scope; NULL out of memory. Folded to 80
+ * columns, as the text is for people to read. */
 static const char *write_text(const tsr_compiled *c, tsr_array *const *roots, int count,
                               tsr__error *error)
 {
@@ -85,6 +91,8 @@ static tsr_array *type_of(tsr_scope *scope, tsr_array *argument, const char *sit
   return tsr__like(argument, leaves.at, leaves.count, site);
 }
 
+/* Whatever fails leaves `traced` at NULL, and the scope says why. The call that is planned here is
+ * thrown away: what stays is its plan in the cache and the trace. */
 static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
 {
   tsr_scope *scope = c->node.scope;
@@ -110,6 +118,7 @@ static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
   c->traced = t;
 }
 
+/* Not NULL but for a function that is none, or without memory. */
 tsr_compiled *tsr_compile_at(tsr_function *f, tsr_array *const *arguments, int count,
                              const char *site)
 {
@@ -131,6 +140,7 @@ tsr_figures tsr_compiled_figures(const tsr_compiled *c)
   return c && c->traced ? c->figures : (tsr_figures){ 0 };
 }
 
+/* Of what could not be compiled the message of its scope, so that printing the text tells why. */
 const char *tsr_compiled_text(const tsr_compiled *c)
 {
   return !c ? "(NULL)" : c->traced ? c->text : tsr_message(c->node.scope);
@@ -160,7 +170,8 @@ static bool fits(tsr_scope *scope, const tsr_compiled *c, const tsr__arguments *
   return false;
 }
 
-/* Where a body is mapped over named axes it is another trace. */
+/* Where a body is mapped over named axes it is another trace. Scopes around count, as axes that are
+ * bound there are seen from here. */
 static bool inside_axes(const tsr_scope *scope)
 {
   while (scope && !scope->axes) scope = scope->outer;

@@ -4,14 +4,22 @@
  *   captured    of all bodies, one after the other, behind the arguments
  *   node        SCAN, WHILE or SWITCH on carries, slices, rest, captured
  *
- * What the regions give must be what they take; that is found here, where leaves have names. */
+ * What the regions give must be what they take; that is found here, where leaves have names.
+ *
+ *   kind     arguments of its regions, by number          argument i is operand
+ *   scan     the step's number, carries, slices, rest     i - 1
+ *   while    carries, rest                                i
+ *   switch   rest                                         i + 1, behind the number that chooses
+ *
+ * An argument that a body does not look at, as the step's number mostly, leaves no node in the
+ * region. */
 #include "tessera/control.h"
 
 #include <stdio.h>
 
 #include "transform/transform.h"
 
-/* A call under way. */
+/* A call under way. Lives for one call; what it points to is in the arena of `scope`. */
 typedef struct control {
   tsr_scope *scope;
   const char *call, *site;
@@ -22,6 +30,7 @@ typedef struct control {
   const tsr__traced *traced[TSR__MAX_REGIONS];
 } control;
 
+/* Where a body failed the scope has its error; otherwise memory was short and that is recorded. */
 static tsr_array *inert_of(const control *c)
 {
   return tsr__or_no_memory(c->scope, tsr__make_inert(c->scope, c->site), c->call, c->site);
@@ -33,7 +42,8 @@ static tsr_array *fail_control(const control *c, tsr_status status, const char *
   return tsr__make_inert(c->scope, c->site);
 }
 
-/* The scope of what is given; NULL arrays are left out. *inert: one that is. */
+/* The scope of what is given; NULL arrays are left out. *inert: one that is. With nothing given
+ * there is no scope to record in; the callers' arrays are inert of no scope then. */
 static tsr_scope *scope_of(tsr_array *const *given, int count, tsr_array **inert)
 {
   tsr_array *there[TSR_MAX_ARGS + 2];
@@ -73,7 +83,9 @@ static int captured_count(const control *c)
   return count;
 }
 
-/* Traces a body for arguments as the next region; false: the error is told. */
+/* Traces a body for arguments as the next region; false: the error is told. The function is made
+ * for this call alone: `user` may be on the caller's stack, as nobody runs the body again after its
+ * trace. */
 static bool trace_body(control *c, tsr_body_fn *body, void *user, tsr__operands in)
 {
   tsr__arguments a = { .in = in };
@@ -81,6 +93,9 @@ static bool trace_body(control *c, tsr_body_fn *body, void *user, tsr__operands 
   if (!f) return false;
   f->asked = true;
   f->call = c->call;
+  /*   operands   | carries slices rest | captured by region 0 | captured by region 1 |
+   *
+   * Region 1 numbers what it captured behind what region 0 did. */
   f->skip = captured_count(c);
   for (int i = 0; i < in.count; i++)
     if (!in.at[i] || !tsr__leaves_of(&c->scope->arena, in.at[i], &a.leaves)) return false;
@@ -150,7 +165,8 @@ static bool fail_carry(const control *c, tsr_array *carry, int leaf, const tsr__
   return false;
 }
 
-/* Each carry as it began. */
+/* Each carry as it began. A difference of shardings counts only where both were asked for: what the
+ * planner chose for the start of a carry it may choose anew inside. */
 static bool check_carry(const control *c, const tsr__traced *t, tsr_array *carry)
 {
   const tsr__program *program = &t->region->program;
@@ -187,6 +203,8 @@ static bool check_form(const control *c, const tsr__traced *t, tsr_array *carry,
   if (pair) tsr__text_add(&form, ", ");
   const char *want = tsr__text_get(&form);
   bool good = pair ? !strncmp(t->form, want, form.length) : !strcmp(t->form, want);
+  /* What was compared begins with the outer bracket, so at depth 0 here a comma parts another
+   * result; the last bracket goes below it. */
   if (pair && good) { /* one part more, and no name */
     int depth = 0, parts = 1;
     for (const char *p = t->form + form.length; *p; p++) {
@@ -214,6 +232,7 @@ static tsr_array *finish_control(const control *c)
                         .steps = attr.count,
                         .count = c->region_count };
   bool stacks = c->traced[0]->region->result_count > attr.carries;
+  /* Slices and stacks have the number of steps as a dim, so it is part of their types. */
   node.counted = attr.kind == TSR__LOOP_SCAN && !attr.slices && !stacks;
   if (node.counted) attr.count = TSR__COUNTED;
   for (int r = 0; r < c->region_count; r++) node.traced[r] = c->traced[r];
@@ -232,7 +251,8 @@ typedef struct ordered {
 } ordered;
 
 /* (number, carry, slices if there are, with) to (carry, x, with), and of fori (number, carry,
- * with). */
+ * with). in[0] is the number, in[1] the carry, then the slices if any, then .with if given. A list
+ * of arguments ends with NULL, which the zeros of `out` are where nothing was given. */
 static tsr_array *scan_body(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const ordered *o = user;
@@ -250,7 +270,8 @@ typedef struct given {
 } given;
 
 /* Begins a call on what it takes: its scope and its operands. False: it is to return c->scope's
- * inert array, or *inert. */
+ * inert array, or *inert. The operands in the order that the node has them; their counts are its
+ * attribute. */
 static bool begin(control *c, const given *g, tsr_array **inert)
 {
   c->scope = scope_of((tsr_array *const[]){ g->carry, g->xs, g->with }, 3, inert);
@@ -271,7 +292,8 @@ static bool begin(control *c, const given *g, tsr_array **inert)
   return good;
 }
 
-/* The number of steps, as slices say or the call. False: the error is told. */
+/* The number of steps, as slices say or the call. False: the error is told. A length beside slices
+ * is checked against them: it says nothing new but what the caller believes. */
 static bool find_length(control *c, int64_t asked)
 {
   tsr_array *const *xs = c->in.at + c->attr.carries;
@@ -292,7 +314,8 @@ static bool find_length(control *c, int64_t asked)
   return true;
 }
 
-/* Traces the body of a scan on what it sees of a step. */
+/* Traces the body of a scan on what it sees of a step. Carries and .with are traced as they are, of
+ * slices what a step sees of them. */
 static bool trace_steps(control *c, ordered *o, const given *g)
 {
   tsr_array *in[TSR_MAX_ARGS] = { stand_in(c, NULL), g->carry };
@@ -306,6 +329,7 @@ static bool trace_steps(control *c, ordered *o, const given *g)
   return trace_body(c, scan_body, o, (tsr__operands){ in, count });
 }
 
+/* The form that a scan's body gives is (carry, y); fori's has the carry alone. */
 static tsr_array *run_steps(control *c, ordered *o, const given *g)
 {
   if (!trace_steps(c, o, g)) return inert_of(c);
@@ -344,6 +368,7 @@ tsr_array *tsr_fori_at(tsr_body_fn *body, void *user, const tsr_fori_args *asked
   ordered o = { .body = body, .user = user, .lower = args.lower, .counts = true };
   tsr_array *inert;
   if (!begin(&c, &g, &inert)) return inert;
+  /* An empty range leaves the count at zero: the carry comes out as it went in. */
   if (!error.status && args.upper > args.lower &&
       __builtin_sub_overflow(args.upper, args.lower, &c.attr.count))
     tsr__error_set(&error, TSR_EARG,
@@ -358,6 +383,7 @@ tsr_array *tsr_fori_at(tsr_body_fn *body, void *user, const tsr_fori_args *asked
 
 /* ---- while ----------------------------------------------------------------------------------- */
 
+/* One bool: a while over arrays has to say whether any or all are to go on. */
 static bool check_question(const control *c, const tsr__traced *t)
 {
   const tsr__gnode *got = t->region->result_count == 1 ? result_node(t, 0) : NULL;
@@ -389,6 +415,7 @@ tsr_array *tsr_while_at(tsr_body_fn *goes_on, tsr_body_fn *body, void *user,
                         "a body is NULL; give one that says whether to go on, and "
                         "one that makes the next carry");
   tsr__operands in = { (tsr_array *const[]){ g.carry, g.with }, g.with ? 2 : 1 };
+  /* The question is region 0, the step region 1, which the node runs alternately. */
   if (!trace_body(&c, goes_on, user, in)) return inert_of(&c);
   if (!check_question(&c, c.traced[0])) return inert;
   if (!trace_body(&c, body, user, in)) return inert_of(&c);
@@ -426,6 +453,8 @@ static bool take_choice(control *c, tsr_array *index, tsr__operands in)
   return good;
 }
 
+/* Each is compared with the first as soon as it is traced, so that the error names the first body
+ * that differs. */
 static tsr_array *choose(control *c, tsr_array *index, void *user, const tsr_switch_args *args)
 {
   tsr__operands in = { args->in, 0 };

@@ -5,7 +5,13 @@
  *
  * A gradient goes back by the rule instead of through the function. A checkpoint is the case
  * whose rule is the function's own gradient: what it computed on the way is computed again, from
- * arguments that wait for what is due, so that nothing of it is kept until then. */
+ * arguments that wait for what is due, so that nothing of it is kept until then.
+ *
+ *   operands of the node      | arguments | captured by region 0 | captured by the rule |
+ *                             0           own                    behind                 in_count
+ *   arguments of region 1     | arguments | results | due to them | captured by the rule |
+ *
+ * Who calls without going back never looks at the rule: plans have region 0 in the node's place. */
 #include "tessera/gradient.h"
 #include "tessera/shape.h"
 #include "transform/backward.h"
@@ -13,6 +19,7 @@
 
 typedef tsr_array array;
 
+/* In the arena of the scope that `of` belongs to, which the function made of it shares. */
 typedef struct custom {
   tsr_function *of, *rule;
   const char *call; /* "tsr_custom_vjp" */
@@ -29,14 +36,16 @@ typedef struct calling {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* What is like a result of a body. */
+/* What is like a result of a body. Rules are traced before anything was computed, on types
+ * alone. */
 static array *typed(const calling *c, const tsr__gnode *like)
 {
   tsr_shape shape = tsr__gnode_shape(like);
   return tsr__stand_in(c->scope, (tsr_dtype)like->dtype, &shape, c->site);
 }
 
-/* What the rule is called with: the arguments, and twice what is like the result. */
+/* What the rule is called with: the arguments, and twice what is like the result. Once for the
+ * results, once for what is due to them: both are of the same types. */
 static bool make_carried(calling *c)
 {
   const tsr__region *region = c->forward->region;
@@ -53,7 +62,8 @@ static bool make_carried(calling *c)
 }
 
 /* Whether the rule gives each array of the arguments one like it; what it gives integers is
- * left. */
+ * left. At the call, so that a wrong rule is told where it was given and not where somebody
+ * differentiates. */
 static bool check_rule(const calling *c)
 {
   const tsr__region *rule = c->backward->region;
@@ -91,6 +101,8 @@ static tsr__calling node_of(const calling *c, const tsr__custom_attr *attr)
                          .count = 2 };
 }
 
+/* Both functions are traced for each signature: which gradients will be asked for nobody knows
+ * yet. */
 static array *custom_body(tsr_scope *scope, array *const *in, void *user)
 {
   const custom *d = user;
@@ -110,7 +122,8 @@ static array *custom_body(tsr_scope *scope, array *const *in, void *user)
 /* ---- going back ------------------------------------------------------------------------------ */
 
 /* The results of the node into `out`, and what is due to them behind, zeros where nothing came.
- * False: out of memory. */
+ * False: out of memory. A result that the forward program did not take out of the node is taken out
+ * now, for the rule reads all of them. */
 static bool add_results(const tsr__pull *p, array **out)
 {
   int count = p->node->result_count;
@@ -127,6 +140,8 @@ static bool add_results(const tsr__pull *p, array **out)
   return true;
 }
 
+/* As if all operands of the rule were arguments: what it captured is among the node's operands, so
+ * that nothing of a trace is needed: a loaded function has none of its rule. */
 void tsr__grad_custom(const tsr__pull *p)
 {
   const tsr__custom_attr *attr = p->attr;
@@ -141,6 +156,7 @@ void tsr__grad_custom(const tsr__pull *p)
   for (int i = 0; i < own; i++) in[i] = p->in[i];
   for (int i = behind; i < p->node->in_count; i++) in[own + 2 * results + i - behind] = p->in[i];
   if (!tsr__replay_open(&again, replay->scope, &rule, in, p->site)) return;
+  /* The node has the numbers of both regions, the rule's behind. */
   if (p->node->param >= 0)
     again.params = replay->params + p->node->param + forward->program.param_count;
   tsr__replay_through(&again);
@@ -149,7 +165,8 @@ void tsr__grad_custom(const tsr__pull *p)
 
 /* ---- mapping over it ------------------------------------------------------------------------- */
 
-/* A region that is mapped over: which of its arguments have the front. */
+/* A region that is mapped over: which of its arguments have the front. Copied into the arena for
+ * each trace, as `varies` and the region differ between the two. */
 typedef struct mapped {
   const tsr__batch *outer;
   tsr__region *region;
@@ -162,6 +179,7 @@ static array *with_front(const tsr__batch *b, array *a, bool varies)
   return varies || a->inert ? a : tsr__batch_repeat(b, a, b->replay.site);
 }
 
+/* All results get the front, as the rule will be given what is due to each element of them. */
 static array *mapped_body(tsr_scope *scope, array *const *in, void *user)
 {
   const mapped *m = user;
@@ -190,6 +208,8 @@ static const tsr__traced *map_region(const mapped *m, array **in, int count)
   return tsr__trace(scope, f, &given, site);
 }
 
+/* All arguments get the front as well: a rule gives each of them a part of its own shape, and a
+ * part with a front fits only an argument with one. */
 array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *varies)
 {
   const tsr__gnode *node = &b->replay.program->nodes[n];
@@ -228,7 +248,12 @@ array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *var
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
 /* An argument that is there when what is due is: of that nothing is read but that it has as many
- * elements as none. */
+ * elements as none.
+ *
+ *   due [3] -- slice [0:0] -- sum --> 0 == 0: true      where(true, a, 0): a, but behind `due`
+ *
+ * A plan orders steps by operands alone, so this is what keeps the second forward pass behind the
+ * first one's way back; the numbers are those of `a`. */
 static array *wait_for(array *a, array *due, const char *site)
 {
   tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(&due->shape) } };
@@ -239,7 +264,9 @@ static array *wait_for(array *a, array *due, const char *site)
   return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
 }
 
-/* The gradient of `user`, a function, as a rule: arguments, result, what is due to it. */
+/* The gradient of `user`, a function, as a rule: arguments, result, what is due to it. The function
+ * is traced once for its call and for this: the replay makes its nodes again, and the result that
+ * was given is not looked at. */
 static array *again_body(tsr_scope *scope, array *const *in, void *user)
 {
   tsr_function *f = user;
@@ -286,6 +313,7 @@ static tsr_function *make(tsr_function *of, tsr_function *rule, const char *call
   return f;
 }
 
+/* The rule's body is a user's, so that what it returns is told as theirs. */
 tsr_function *tsr_custom_vjp_at(const tsr_custom_args *given, const char *site)
 {
   tsr_custom_args args = { .size = sizeof args };

@@ -5,7 +5,10 @@
  *
  * The places of a traced program are found in one walk, operands first, along the factors of the
  * table: dims that share a factor are cut alike, or one of them is whole. What the rules leave open
- * is an error with the choices. What a user asked for, tsr_reshard and tsr_constrain, is taken. */
+ * is an error with the choices. What a user asked for, tsr_reshard and tsr_constrain, is taken.
+ *
+ * Invariant: when a node's turn comes its operands have their places, so no place is ever changed
+ * afterwards. */
 #include "transform/transform.h"
 
 /* How one array lies: by dim its axes, the major one first. */
@@ -13,6 +16,7 @@ typedef struct place {
   uint8_t count[TSR_MAX_RANK], axis[TSR_MAX_RANK][TSR_MAX_AXES];
 } place;
 
+/* All on one mesh: cuts are numbers of its axes and could not be compared otherwise. */
 typedef struct walk {
   const tsr__program *program;
   const tsr_mesh *mesh; /* of all that is placed; NULL: nothing is yet */
@@ -20,6 +24,7 @@ typedef struct walk {
   tsr__error *error;
 } walk;
 
+/* The same axes in the same order: x+y and y+x are other parts. */
 static bool same_cut(const place *a, int dim, const place *b, int of_b)
 {
   return a->count[dim] == b->count[of_b] && !memcmp(a->axis[dim], b->axis[of_b], a->count[dim]);
@@ -107,7 +112,9 @@ typedef struct joining {
 
 _Static_assert(TSR__MAX_FACTORS == 2 * TSR_MAX_RANK, "two places hold all factors");
 
-/* Why a cut of a factor does not go with the cut of a dim of an operand; NULL: it does. */
+/* Why a cut of a factor does not go with the cut of a dim of an operand; NULL: it does. An empty
+ * text: a second operand has something to say of that factor, and it depends on whether it says the
+ * same. */
 static const char *why_not(const walk *w, int node, const joining *j, int factor)
 {
   bool dot = tsr__ops[w->program->nodes[node].op].shape_rule == TSR__SH_DOT;
@@ -144,6 +151,7 @@ static bool join_operand(walk *w, int node, joining *j, int operand)
   return true;
 }
 
+/* A factor of no operand, as of a source, leaves its dim whole. */
 static bool by_factors(walk *w, int node)
 {
   const tsr__gnode *g = &w->program->nodes[node];
@@ -179,6 +187,7 @@ static int reshaped_dim(const walk *w, int node, int operand, int dim)
   return -1;
 }
 
+/* Operands of a view are parts of one array (concat), so they lie as the first does. */
 static bool by_view(walk *w, int node)
 {
   const tsr__gnode *g = &w->program->nodes[node];
@@ -206,6 +215,7 @@ static bool by_view(walk *w, int node)
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
+/* A place that was asked for is taken whatever its operands say: it is how a user chooses. */
 static bool place_node(walk *w, int node, const tsr_sharding *given)
 {
   const tsr__gnode *g = &w->program->nodes[node];

@@ -42,6 +42,8 @@ bool tsr__function_ended(tsr_scope *scope, const tsr_function *f, const char *ca
   return true;
 }
 
+/* NULL where memory is short, which is recorded. `user` is borrowed, and is there as long as the
+ * body may be traced. */
 tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user, const char *name,
                                 const char *site)
 {
@@ -56,6 +58,7 @@ tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user,
     tsr__or_no_memory(scope, NULL, "tsr_function_make", site);
     return NULL;
   }
+  /* Last, as the hook destroys the lock: a function that has none is not to be released by it. */
   f->node.release = release_function;
   return f;
 }
@@ -67,6 +70,8 @@ static tsr_sharding read_spec(const tsr_function *f, const tsr_mesh *mesh, const
   return mesh ? tsr_on(mesh, spec) : tsr_on(f->node.scope, spec);
 }
 
+/* A wrong call gives a function all the same, an inert one: what it is called on becomes inert, and
+ * the error stands where it was made. */
 tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *given,
                                    const char *site)
 {
@@ -89,11 +94,14 @@ tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *gi
     f->in[i] = read_spec(f, args.mesh, args.in_specs[i]);
     f->out[i] = read_spec(f, args.mesh, args.out_specs[i]);
   }
+  /* Specs are read even then, as they are fields of any function; those of a bad mesh tell at the
+   * call. */
   f->inert = error.status != TSR_OK;
   if (f->inert) tsr__fail_error(scope, site, &error);
   return f;
 }
 
+/* Of traces that came to something; for tests and for who wonders why a step is slow. */
 int tsr_trace_count(const tsr_function *f)
 {
   return f ? f->trace_count : 0;
@@ -101,6 +109,8 @@ int tsr_trace_count(const tsr_function *f)
 
 /* ---- calling --------------------------------------------------------------------------------- */
 
+/* Before the signature is written: where a leaf lies is part of it, so arguments that are put to
+ * one place share one trace. */
 bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, const char *site)
 {
   tsr__leaves *out = &a->leaves;
@@ -157,6 +167,8 @@ tsr_array *tsr__call_node(const tsr__calling *c, tsr__operands in)
   return tsr__make(c->scope, c->op, in, &ask, c->site);
 }
 
+/* A node of several results is no array: each is taken out by a node of its own, which costs
+ * nothing in a plan. */
 tsr_array *tsr__result_of(tsr_scope *scope, tsr_array *node, int i, const char *site)
 {
   return tsr__make(scope, TSR__OP_RESULT, TSR__IN(node),
@@ -185,6 +197,7 @@ static bool add_captured(const tsr__calling *c, tsr__leaves *in)
 
 tsr_array *tsr__call_traces(const tsr__calling *c, int gives, const tsr__leaves *in)
 {
+  /* The body whose results are the node's: of a while not the first, which only asks. */
   const tsr__traced *given = c->traced[gives];
   int count = given->region->result_count;
   tsr__leaves operands = *in;
@@ -206,6 +219,8 @@ tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *t, const tsr__le
   return tsr__call_traces(&c, 0, in);
 }
 
+/* An inert one is returned as it is, without a word: who made it has told why. The first that is
+ * wrong is the one that is named. */
 tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in, const char *call,
                                  const char *site)
 {
@@ -227,6 +242,8 @@ tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in,
   return tsr__make_inert(scope, site);
 }
 
+/* Nothing here runs but the body, and that at the first call of a signature alone: after it a call
+ * is a hash of the types, a look into a list, and as many nodes as there are results and one. */
 tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, const char *site)
 {
   if (!f || f->inert || count < 0 || (count && !arguments))

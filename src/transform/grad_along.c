@@ -1,4 +1,8 @@
-/* Gradients of routines along a dim. */
+/* Gradients of routines along a dim.
+ *
+ * A prefix sum goes back as the sum from the other end. Prefixes of products and extremes are
+ * written as the slices and joins they come to (tsr__give_through), in a logarithm of steps, and
+ * have the gradients of these. */
 #include "tessera/indexing.h"
 #include "tessera/shape.h"
 #include "tessera/sorting.h"
@@ -34,7 +38,10 @@ static array *halved(array *a, int dim, int64_t first, int64_t end, const char *
   return tsr__part(a, dim, (tsr_range){ first, end, 2 }, site);
 }
 
-/* Elements of `a` and `b` in turn, of which `a` may have one more. */
+/* Elements of `a` and `b` in turn, of which `a` may have one more.
+ *
+ *   a   a0 a1 a2     b   b0 b1 +pad       stacked  a0 b0 a1 b1 a2 pad       cut to 5
+ */
 static array *in_turn(array *a, array *b, int dim, const char *site)
 {
   if (a->inert || b->inert) return a->inert ? a : b;
@@ -47,6 +54,10 @@ static array *in_turn(array *a, array *b, int dim, const char *site)
   return tsr__part(tsr_reshape_at(both, whole, site), dim, (tsr_range){ 0, n, 1 }, site);
 }
 
+/*   x          a  b  c  d  e
+ *   pairs      ab    cd             their prefixes: ab, abcd, which are the odd ones
+ *   even       a     ab|c   abcd|e  each the odd one before it, joined with one more
+ */
 static array *prefixes(const prefix *f, array *x, const char *site)
 {
   if (x->inert) return x;
@@ -83,6 +94,7 @@ static array *prefix_body(tsr_scope *scope, array *const *in, void *user)
   return x == in[0] ? out : tsr_reshape_at(out, in[0]->shape, site);
 }
 
+/* The struct is on the stack: the body is traced before this returns. */
 static void give_prefix(const tsr__pull *p, join_fn *join)
 {
   const tsr__scan_attr *attr = p->attr;
@@ -124,6 +136,7 @@ void tsr__grad_sort(const tsr__pull *p)
   tsr__give(p, 0, tsr_take_along_dim_at(&take, p->site));
 }
 
+/* The places are distinct within a line, so each element gets the one that is due, or nothing. */
 void tsr__grad_top_k(const tsr__pull *p)
 {
   const tsr__sort_attr *attr = p->attr;

@@ -12,7 +12,8 @@
 #include "tessera/control.h"
 #include "transform/backward.h"
 
-/* A node whose rule is applied, as its bodies know it. */
+/* A node whose rule is applied, as its bodies know it. On the stack of the rule: bodies that hold
+ * it are traced before that returns, and never again. */
 typedef struct tape {
   const tsr__pull *p;
   const tsr__program *program;
@@ -42,7 +43,8 @@ static tsr_array *zeros_like(const tape *t, const tsr_array *a)
 }
 
 /* Gives an operand its part. Parts of what a body reads have met in it, so they are their own
- * measure of what varies; that of a carry is what it becomes. */
+ * measure of what varies; that of a carry is what it becomes. `out` of a pull says what a part may
+ * differ by along an axis (tsr__axis_meet). */
 static void give(const tape *t, int i, tsr_array *part)
 {
   tsr__pull own = *t->p;
@@ -80,7 +82,11 @@ static tsr_array *no_memory(tsr_scope *scope, const char *site)
 
 /* ---- a region on arguments ------------------------------------------------------------------- */
 
-/* Arguments by number: of a scan its number, carries, slices and the rest, of a switch the rest. */
+/* Arguments by number: of a scan its number, carries, slices and the rest, of a switch the rest.
+ *
+ *   scan     step: carries, slices, number      in: number, carries, slices, rest
+ *   switch   no step                            in: rest
+ */
 static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step, tsr_array *rest)
 {
   bool scan = t->attr->kind == TSR__LOOP_SCAN;
@@ -96,7 +102,9 @@ static tsr_array **arguments_of(tsr_scope *scope, const tape *t, tsr_array *step
 
 /* ---- scan ------------------------------------------------------------------------------------ */
 
-/* Which stacked result of a region is carry `i` as a step takes it; -1: none. */
+/* Which stacked result of a region is carry `i` as a step takes it; -1: none. A scan that was made
+ * by tsr__scan_keeping, or whose body stacks its carry as it took it: then that is there
+ * already. */
 static int kept_at(const tsr__region *region, int carries, int i)
 {
   for (int r = carries; r < region->result_count; r++) {
@@ -106,7 +114,7 @@ static int kept_at(const tsr__region *region, int carries, int i)
   return -1;
 }
 
-/* A scan that is made anew. */
+/* A scan that is made anew. On the stack of who makes the scan, as the body is traced at once. */
 typedef struct keeping {
   const tsr__replay *replay;
   int node, carries;
@@ -133,7 +141,8 @@ static tsr_array *keep_step(tsr_scope *s, tsr_array *const *in, void *user)
   return tuple_of(s, &out, s->site);
 }
 
-/* The region's arguments as types: the number, and of slices a step's. */
+/* The region's arguments as types: the number, and of slices a step's. Carries and the rest stand
+ * for themselves: the trace looks at their types only. */
 static tsr_array *step_types(tsr_scope *s, const tsr__loop_attr *attr, tsr__operands in)
 {
   listed all;
@@ -150,6 +159,8 @@ static tsr_array *step_types(tsr_scope *s, const tsr__loop_attr *attr, tsr__oper
   return tuple_of(s, &all, s->site);
 }
 
+/* Where all carries are stacked already, or something is inert, the node is made as it was. All
+ * arguments are one tuple, since a scan may have more arrays than a function takes arguments. */
 tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in)
 {
   const tsr__gnode *node = &replay->program->nodes[n];
@@ -168,6 +179,7 @@ tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in)
   bool taken = f && tsr__take_leaves(s, f, &given, site);
   const tsr__traced *traced = taken ? tsr__trace(s, f, &given, site) : NULL;
   if (!traced) return no_memory(s, site);
+  /* The stacks have the number of steps as a dim, so it is no number of the run any more. */
   attr.count = tsr__loop_steps(&attr, node, replay->params);
   return tsr__call_node(&(tsr__calling){ .scope = s,
                                          .site = site,
@@ -187,7 +199,8 @@ static bool result_goes(const tape *t, int i)
 }
 
 /* What flows into a step backwards: in[0] what is due to its carries and what the rest got so far;
- * in[1] what it took, and what is due to its own results. */
+ * in[1] what it took, and what is due to its own results. In the order in which run_back put them:
+ * carries of floats in in[0], results of floats behind the number in in[1]. */
 static bool seed_step(tsr__backward *back, const tape *t, tsr_array *const *in)
 {
   int own = 0, at = (int)(t->attr->carries + t->attr->slices) + 1;
@@ -204,6 +217,11 @@ static bool seed_step(tsr__backward *back, const tape *t, tsr_array *const *in)
   return tsr__backward_run(back);
 }
 
+/*   in     (due to carries, parts of rest so far), (carries, slices, number, due to results), rest
+ *   gives  (due to carries one step sooner, parts of the rest), (parts of this step's slices)
+ *
+ * What a slice gets is its own alone and is stacked; the rest is read by each step, so its parts
+ * add up in the carry. */
 static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const tape *t = user;
@@ -250,7 +268,8 @@ static tsr_array *kept_carries(const tape *t)
   return tuple_of(s, &kept, t->p->site);
 }
 
-/* What goes into the backward scan, and what comes of it to the operands. */
+/* What goes into the backward scan, and what comes of it to the operands. The lists are an
+ * agreement with back_step and seed_step: who changes an order changes all three. */
 static void run_back(tape *t, tsr_array *kept, tsr_array *number)
 {
   tsr_scope *s = t->p->back->replay.scope;
@@ -305,6 +324,8 @@ static bool open_tape(tape *t, const tsr__pull *p)
   return true;
 }
 
+/* The numbers of the steps that went forward are slices like others, so that each step gets its own
+ * whichever way the scan goes. */
 void tsr__grad_scan(const tsr__pull *p)
 {
   tape t;
@@ -319,7 +340,8 @@ void tsr__grad_scan(const tsr__pull *p)
 
 /* ---- switch ---------------------------------------------------------------------------------- */
 
-/* in[0]: what the regions are given; in[1]: what is due to the results that go back. */
+/* in[0]: what the regions are given; in[1]: what is due to the results that go back. tsr_switch
+ * traces its bodies in order, once each: so `next` says which region this one is for. */
 static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
 {
   tape *t = user;
@@ -343,6 +365,8 @@ static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
   return tuple_of(s, &parts, s->site);
 }
 
+/* The same number chooses, so each region is gone back through where it was taken. Operand 0 is
+ * that number, an integer, and gets nothing. */
 void tsr__grad_switch(const tsr__pull *p)
 {
   tsr_scope *s = p->back->replay.scope;

@@ -46,11 +46,13 @@ void tsr__grad_neg(const tsr__pull *p)
   tsr__give(p, 0, tsr_neg_at(p->due, p->site));
 }
 
+/* The sign of 0 is 0: at the corner nothing. */
 void tsr__grad_abs(const tsr__pull *p)
 {
   by(p, tsr_sign_at(p->in[0], p->site));
 }
 
+/* At 0 infinite, as the slope is, and NaN where 0 is due: both as in JAX. */
 void tsr__grad_sqrt(const tsr__pull *p)
 {
   by_inverse(p, tsr__scaled(p, p->out, 2));
@@ -191,6 +193,7 @@ void tsr__grad_erfc(const tsr__pull *p)
   by(p, tsr_neg_at(bell(p), p->site));
 }
 
+/* sqrt(pi) / 2 exp(out * out): the inverse of erf's slope at the result. */
 void tsr__grad_erfinv(const tsr__pull *p)
 {
   by(p, tsr__scaled(p, tsr_exp_at(square(p, p->out), p->site), 0x1.c5bf891b4ef6bp-1));
@@ -238,6 +241,7 @@ void tsr__grad_mul(const tsr__pull *p)
   if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__times(p, p->due, p->in[0]));
 }
 
+/* - due * (a / b) / b: by quotients that were there, where b * b might overflow. */
 void tsr__grad_div(const tsr__pull *p)
 {
   array *part = tsr__over(p, p->due, p->in[1]);
@@ -257,6 +261,7 @@ static void give_rest(const tsr__pull *p)
   tsr__give(p, 1, tsr_neg_at(tsr__times(p, p->due, whole), p->site));
 }
 
+/* mod and fmod differ in the quotient they leave, and that is taken from the result. */
 void tsr__grad_mod(const tsr__pull *p)
 {
   give_rest(p);
@@ -267,7 +272,9 @@ void tsr__grad_fmod(const tsr__pull *p)
   give_rest(p);
 }
 
-/* b a^(b - 1), 0 where b is; an exponent that is a number is known here. */
+/* b a^(b - 1), 0 where b is; an exponent that is a number is known here. An array as the exponent
+ * may have zeros in it, so where b is 0 both factors are made 1 before and the 0 chosen behind: 0 *
+ * pow(0, -1) would be NaN. */
 static array *power_slope(const tsr__pull *p)
 {
   const tsr__replay *replay = &p->back->replay;
@@ -285,6 +292,8 @@ static array *power_slope(const tsr__pull *p)
   return tsr_where_at(none, tsr_operand_int(0), tsr_operand_array(slope), p->site);
 }
 
+/* By the exponent log(a) a^b: 0 where a is, for exponents above 0, as the power falls faster than
+ * the logarithm; NaN where a is below 0. */
 void tsr__grad_pow(const tsr__pull *p)
 {
   if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, p->due, power_slope(p)));
@@ -296,7 +305,8 @@ void tsr__grad_pow(const tsr__pull *p)
 }
 
 /* 1 where an operand is the result, 1/2 where both are, else 0. */
-/* As JAX: a tie is shared. maximum(x, x) has slope 1 then, as x has. */
+/* As JAX: a tie is shared. maximum(x, x) has slope 1 then, as x has. Where the result is NaN
+ * neither is equal to it, and nobody gets anything. */
 static array *share(const tsr__pull *p, int i)
 {
   tsr_operand out = tsr_operand_array(p->out);
@@ -306,7 +316,8 @@ static array *share(const tsr__pull *p, int i)
                       p->site);
 }
 
-/* All of it goes to the first where that is the result, else to the second. */
+/* All of it goes to the first where that is the result, else to the second. NaN is equal to
+ * nothing, so what is due to one goes to the second. */
 static void give_first(const tsr__pull *p)
 {
   array *first = tsr_eq_at(p->in[0], tsr_operand_array(p->out), p->site);
@@ -325,6 +336,8 @@ void tsr__grad_extreme_of_two(const tsr__pull *p)
   if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__times(p, p->due, share(p, 1)));
 }
 
+/* Turned where both signs differ; by the second operand it is 0 almost everywhere. Signs by
+ * copysign and not by comparisons, so that -0 counts as negative. */
 void tsr__grad_copysign(const tsr__pull *p)
 {
   array *unit = tsr_num_at(tsr__home(p->due), tsr_scalar_float(1), p->site);
@@ -354,7 +367,8 @@ void tsr__grad_hypot(const tsr__pull *p)
   if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__times(p, part, p->in[1]));
 }
 
-/* An infinite one beside the infinite result has all of it. */
+/* An infinite one beside the infinite result has all of it. Infinity less itself would be NaN: both
+ * become 0 and the share 1. */
 static array *less_infinite(const tsr__pull *p, array *a)
 {
   array *infinite = tsr_eq_at(a, tsr_operand_float((double)INFINITY), p->site);
@@ -368,6 +382,7 @@ static array *share_of_sum(const tsr__pull *p, int i)
   return tsr_exp_at(tsr_sub_at(less_infinite(p, p->in[i]), out, p->site), p->site);
 }
 
+/* exp(a - out), which lies between 0 and 1 and so cannot overflow. */
 void tsr__grad_logaddexp(const tsr__pull *p)
 {
   if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, p->due, share_of_sum(p, 0)));
@@ -380,6 +395,7 @@ void tsr__grad_fma(const tsr__pull *p)
   tsr__give(p, 2, p->due);
 }
 
+/* What is not chosen is 0 and not 0 * due: an infinity on the side that was left shows nowhere. */
 void tsr__grad_where(const tsr__pull *p)
 {
   if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__only(p, p->in[0], p->due));

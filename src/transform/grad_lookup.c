@@ -18,7 +18,8 @@ static array *zeros(const tsr__pull *p, const array *like)
                      (tsr_sharding){ 0 }, p->site);
 }
 
-/* Zeros like `like`, and to them what `part` has at the places of `at`. */
+/* Zeros like `like`, and to them what `part` has at the places of `at`. The places were in range
+ * when they were read, or the run failed there: `drops` is not needed. */
 static array *added(const tsr__pull *p, array *like, array *at, array *part, tsr__scatter_attr attr)
 {
   /* Exact, so that places which were read more than once know no order (docs/NUMERICS.md). */
@@ -28,6 +29,7 @@ static array *added(const tsr__pull *p, array *like, array *at, array *part, tsr
   return tsr__make(NULL, TSR__OP_SCATTER, (tsr__operands){ in, 3 }, &ask, p->site);
 }
 
+/* Places are integers: operand 1 is never wanted. */
 void tsr__grad_take(const tsr__pull *p)
 {
   const tsr__dim_attr *attr = p->attr;
@@ -72,7 +74,12 @@ void tsr__grad_take_along(const tsr__pull *p)
 
 /* ---- scatter --------------------------------------------------------------------------------- */
 
-/* What an array has at the places of a scatter, 0 where such a place is left out. */
+/* What an array has at the places of a scatter, 0 where such a place is left out.
+ *
+ *   at 0 5 2 of 5 elements      clamped 0 4 2      there: yes no yes      found: from[0] 0 from[2]
+ *
+ * Where places may drop they come settled (array/indexing.c): none is below 0, and one that is left
+ * out is the size. */
 static array *taken(const tsr__pull *p, array *from)
 {
   const tsr__scatter_attr *attr = p->attr;
@@ -108,7 +115,11 @@ static array *scattered(const tsr__pull *p, array *x, array *updates, int how)
   return tsr__make(NULL, TSR__OP_SCATTER, (tsr__operands){ in, 3 }, &ask, p->site);
 }
 
-/* Of several updates of a place the last one stays: each has a number, and looks which is there. */
+/* Of several updates of a place the last one stays: each has a number, and looks which is there.
+ *
+ *   places 2 0 2    numbers 0 1 2    written over each other: place 2 has 2, so update 0 is lost
+ *
+ * What x had at a place that was written is lost, too: zeros are written over what is due to it. */
 static void give_set(const tsr__pull *p)
 {
   tsr_scope *scope = tsr__home(p->due);
@@ -125,7 +136,8 @@ static void give_set(const tsr__pull *p)
   tsr__give(p, 2, tsr__only(p, stays, taken(p, p->due)));
 }
 
-/* Those that are as the result share alike. */
+/* Those that are as the result share alike. At each place: x itself and all updates that are the
+ * extreme. */
 static void give_extreme(const tsr__pull *p)
 {
   tsr_dtype dtype = (tsr_dtype)p->out->dtype;
@@ -139,7 +151,13 @@ static void give_extreme(const tsr__pull *p)
   if (tsr__wants(p, 2)) tsr__give(p, 2, tsr__only(p, best, taken(p, part)));
 }
 
-/* A factor that is 0 has the product of the others, if it is the only one. */
+/* A factor that is 0 has the product of the others, if it is the only one.
+ *
+ *   factors of a place     2 3 5      2 0 5      0 0 5
+ *   due to them            15 10 6    0 10 0     0 0 0
+ *
+ * By the product without zeros and the number of these: no zero is divided by, and where there are
+ * two nobody gets anything. */
 static void give_product(const tsr__pull *p)
 {
   tsr_dtype dtype = (tsr_dtype)p->out->dtype;
@@ -185,6 +203,7 @@ void tsr__grad_dynamic_slice(const tsr__pull *p)
   tsr__give(p, 0, tsr_dynamic_update_slice_at(none, p->due, p->in[1], p->site));
 }
 
+/* Starts are clamped alike on the way back: the same operand says them. */
 void tsr__grad_dynamic_update(const tsr__pull *p)
 {
   array *at = p->in[1];

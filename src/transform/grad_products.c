@@ -14,6 +14,7 @@
 
 typedef tsr_array array;
 
+/* Indices are numbers from 1 on; -1: the operand has no such dim. */
 static int dim_of(const uint8_t *indices, int index)
 {
   for (int d = 0; d < TSR_MAX_RANK; d++)
@@ -53,6 +54,12 @@ static array *bordered(const tsr__pull *p, array *a, int dim, int64_t width)
   return tsr_pad_at(&pad, p->site);
 }
 
+/*   forward   place p = stride * i + dilation * w      out_i = sum_w left_p right_w
+ *   back      left_p = sum_w due_i right_w, of all i, w that meet in p: due with stride - 1 zeros
+ *             in between and borders of (width - 1) * dilation, under right from its end
+ *
+ * A dim of the left operand that is longer than what windows show gets zeros behind
+ * (give_product). */
 static void give_left(const tsr__pull *p)
 {
   const tsr__dot_attr *attr = p->attr;
@@ -80,6 +87,8 @@ static void give_left(const tsr__pull *p)
   give_product(p, 0, &c);
 }
 
+/* right_w gets sum_i left_(stride i + dilation w) due_i: the same places, with w outside and i
+ * inside, so stride and dilation change places. */
 static void give_right(const tsr__pull *p)
 {
   const tsr__dot_attr *attr = p->attr;
@@ -93,6 +102,7 @@ static void give_right(const tsr__pull *p)
     int64_t width = p->in[1]->shape.dims[other], count = p->due->shape.dims[at];
     int64_t shown =
         width && count ? (count - 1) * attr->stride[d] + (width - 1) * attr->dilation[d] + 1 : 0;
+    /* Cut to what some window showed, or there would be more windows than w has values. */
     c.a = tsr__part(c.a, d, (tsr_range){ 0, shown, 1 }, p->site);
     c.at.left[d] = (uint8_t)window;
     c.at.window[d] = attr->left[d];

@@ -5,7 +5,7 @@
 
 typedef tsr_array array;
 
-/* An array of a reduction's shape with the reduced dims as 1. */
+/* An array of a reduction's shape with the reduced dims as 1. No dims at all mean all of them. */
 static array *kept(const tsr__pull *p, array *a)
 {
   const tsr__reduce_attr *attr = p->attr;
@@ -16,6 +16,8 @@ static array *kept(const tsr__pull *p, array *a)
   return same ? a : tsr_reshape_at(a, shape, p->site);
 }
 
+/*   operands   0 what is reduced   1 mask, or left out   2 codes of groups, or left out
+ */
 static array *mask_of(const tsr__pull *p)
 {
   return p->node->in_count > 1 ? p->in[1] : NULL;
@@ -30,6 +32,7 @@ static array *unreduced(const tsr__pull *p, array *a)
   return tsr_take_at(&take, p->site);
 }
 
+/* What the mask leaves out had no part in the result, whatever its slope would be. */
 static void give_counted(const tsr__pull *p, array *part)
 {
   array *mask = mask_of(p);
@@ -37,7 +40,8 @@ static void give_counted(const tsr__pull *p, array *part)
 }
 
 /* How many elements a result is made of, less `ddof`, as a number or an array of the result's
- * shape. */
+ * shape. With a mask or groups it is the run's: ones are summed as the elements were. Counted as
+ * integers, and cast once. */
 static tsr_operand count_of(const tsr__pull *p, int64_t ddof)
 {
   const tsr__reduce_attr *attr = p->attr;
@@ -76,6 +80,8 @@ static array *from_mean(const tsr__pull *p)
   return tsr_sub_at(p->in[0], tsr_operand_array(unreduced(p, mean)), p->site);
 }
 
+/* 2 (x - mean) / (n - ddof). That the mean moves along adds nothing: deviations from it sum to
+ * 0. */
 void tsr__grad_var(const tsr__pull *p)
 {
   const tsr__reduce_attr *attr = p->attr;
@@ -83,6 +89,7 @@ void tsr__grad_var(const tsr__pull *p)
   give_counted(p, tsr__times(p, unreduced(p, each), from_mean(p)));
 }
 
+/* (x - mean) / ((n - ddof) std), which is 0 / 0, NaN, where all are equal. */
 void tsr__grad_std(const tsr__pull *p)
 {
   const tsr__reduce_attr *attr = p->attr;
@@ -91,7 +98,8 @@ void tsr__grad_std(const tsr__pull *p)
 }
 
 /* Those that are as the result share alike. Where nothing was counted, nobody gets anything; beside
- * NaN, to which nothing is equal, the shares are NaN. */
+ * NaN, to which nothing is equal, the shares are NaN. With a mask, or by groups, a result may be of
+ * no element: 1 keeps its quotient from being 0 / 0. */
 void tsr__grad_extreme(const tsr__pull *p)
 {
   const tsr__reduce_attr *attr = p->attr;
@@ -107,7 +115,12 @@ void tsr__grad_extreme(const tsr__pull *p)
 }
 
 /* Of [lines, n] the product of all the others of a line: pairs are joined until one is left, and
- * on the way back each has its neighbour times what its pair has. */
+ * on the way back each has its neighbour times what its pair has.
+ *
+ *   2 3 5 7 11 (1)   pairs 6 35 11   others of pairs: 385 66 210
+ *                    of 2: its neighbour 3 * 385;   of 11: 1 * 210
+ *
+ * In a logarithm of steps, and exact zeros stay what they are. */
 static array *product_of_others(const tsr__pull *p, array *a)
 {
   if (a->inert) return a;
@@ -153,6 +166,7 @@ void tsr__grad_prod(const tsr__pull *p)
   give_counted(p, tsr__times(p, unreduced(p, p->due), others));
 }
 
+/* A sum in another dtype than its operand's. */
 void tsr__grad_sum_to(const tsr__pull *p)
 {
   array *due = tsr_cast_at(p->due, (tsr_dtype)p->in[0]->dtype, p->site);

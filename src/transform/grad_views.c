@@ -13,7 +13,10 @@ static array *sliced(const tsr__pull *p, array *a, const tsr__slice_attr *attr)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* [n, 1] -> [n, step] -> n * step, without the last zeros */
+/* [n, 1] -> [n, step] -> n * step, without the last zeros
+ *
+ *   a b c, step 3      a . . b . . c . .      the last two are cut: a . . b . . c
+ */
 array *tsr__spaced(const tsr__pull *p, array *a, int dim, int64_t step)
 {
   if (step == 1 || a->inert || a->shape.dims[dim] < 2) return a;
@@ -42,7 +45,12 @@ array *tsr__spaced(const tsr__pull *p, array *a, int dim, int64_t step)
   return tsr_slice_at(wide, ranges, whole.rank, p->site);
 }
 
-/* Turned the right way round, spread, and put between zeros. */
+/* Turned the right way round, spread, and put between zeros.
+ *
+ *   x 0 1 2 3 4 5 6     x[5:0:-2] shows 5 3 1     due a b c
+ *   turned c b a, from 1 on in steps of 2        . c . b . a .
+ *
+ * A step of 0 is a dim that was left as it is. */
 void tsr__grad_slice(const tsr__pull *p)
 {
   const tsr__slice_attr *attr = p->attr;
@@ -66,7 +74,8 @@ void tsr__grad_slice(const tsr__pull *p)
   tsr__give(p, 0, any ? tsr_pad_at(&pad, p->site) : pad.x);
 }
 
-/* The operand's part of a padded array. */
+/* The operand's part of a padded array. Of an empty operand no place is inside, and a slice of size
+ * 0 must still begin in the array. */
 static tsr__slice_attr inner_of(const tsr__pull *p)
 {
   const tsr__pad_attr *attr = p->attr;

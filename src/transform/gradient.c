@@ -4,14 +4,19 @@
  *   grad      result 0 gets a 1; what comes to the arguments is the result
  *   vjp       results get the last argument
  *   jvp       vjp is linear in its last argument: what it gives is gone through backwards by that
- *   hvp       jvp of grad */
+ *   hvp       jvp of grad
+ *
+ * A jvp by two vjps (J. Townsend, 2017): a vjp is linear in what it carries, zeros here, so going
+ * back through it by that turns the map round once more: into the derivative along a direction. So
+ * one table of rules, for going back, serves both ways. */
 #include "tessera/gradient.h"
 
 #include "transform/backward.h"
 
 typedef struct differentiated differentiated;
 
-/* What a function that is made of another holds. */
+/* What a function that is made of another holds. In the arena of the scope of `of`, as the function
+ * made of it is. */
 struct differentiated {
   tsr_function *of;
   tsr_function *vjp; /* jvp: that of the same function */
@@ -20,7 +25,11 @@ struct differentiated {
   bool with_value;
 };
 
-/* A call of it: the arguments, their arrays, and by which of them. */
+/* A call of it: the arguments, their arrays, and by which of them.
+ *
+ *   in      | the function's arguments | what is carried |      first   0 2 3      x a tree of two,
+ *             x            y           behind of them                             y an array
+ */
 typedef struct calling {
   const differentiated *d;
   tsr_scope *scope;
@@ -57,7 +66,8 @@ static bool check_floats(const calling *c, int argument)
 }
 
 /* Takes a body's arguments, of which `behind` are not the function's. False: the error is
- * recorded. */
+ * recorded. By the first argument where .wrt names none. `site` is where the function was made: the
+ * body has no line of its own. */
 static bool open_call(calling *c, tsr_scope *scope, const differentiated *d, tsr_array *const *in,
                       int behind)
 {
@@ -79,7 +89,9 @@ static bool open_call(calling *c, tsr_scope *scope, const differentiated *d, tsr
   return true;
 }
 
-/* Opens the way back through the function, up to its results. */
+/* Opens the way back through the function, up to its results. What is wanted must be known before
+ * the forward nodes are made: a scan that is gone back through is made otherwise
+ * (tsr__scan_keeping). */
 static bool go_forward(const calling *c, tsr__backward *back)
 {
   const tsr__traced *traced = tsr__trace(c->scope, c->d->of, &c->given, c->site);
@@ -104,7 +116,7 @@ static tsr_array *value_of(const calling *c, const tsr__backward *back)
              : tsr__make_inert(c->scope, c->site);
 }
 
-/* What came to one argument, in its form. */
+/* What came to one argument, in its form. An empty tree has an empty gradient, itself. */
 static tsr_array *gradient_of(const calling *c, tsr__backward *back, int argument)
 {
   int first = c->first[argument], count = c->first[argument + 1] - first;
@@ -115,6 +127,7 @@ static tsr_array *gradient_of(const calling *c, tsr__backward *back, int argumen
   return count ? tsr__like(c->in[argument], all, count, c->site) : c->in[argument];
 }
 
+/* One argument gives its gradient, several a tuple of them in order. */
 static tsr_array *gradients(const calling *c, tsr__backward *back)
 {
   tsr_array *each[TSR_MAX_ARGS];
@@ -133,6 +146,7 @@ static tsr_array *with_value(const calling *c, const tsr__backward *back, tsr_ar
 
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
+/* The seed is a node with a number, cast to the result's dtype: in f16 a gradient runs in f16. */
 static tsr_array *grad_body(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   const differentiated *d = user;
@@ -154,7 +168,9 @@ static tsr_array *grad_body(tsr_scope *scope, tsr_array *const *in, void *user)
   return d->with_value ? with_value(&c, &back, gradient) : gradient;
 }
 
-/* Seeds results `first` and up with the arrays of trees; false: they are others. */
+/* Seeds results `first` and up with the arrays of trees; false: they are others. Forms are not
+ * compared, only the arrays in order: what is carried may be a tuple where the function gives a
+ * named tree. */
 static bool seed(const calling *c, tsr__backward *back, int first, tsr_array *const *trees,
                  int count)
 {
@@ -199,7 +215,8 @@ static tsr_array *zeros_like(const calling *c, tsr_array *const *leaves, int cou
   return all ? tsr__form_fill(c->scope, form, all, c->site) : tsr__make_inert(c->scope, c->site);
 }
 
-/* The function's results, to know what they are like. */
+/* The function's results, to know what they are like. Nodes that nobody reads: only their types are
+ * looked at. */
 static tsr_array *like_results(const calling *c)
 {
   tsr__backward back;
@@ -211,7 +228,13 @@ static tsr_array *like_results(const calling *c)
 }
 
 /* Gives the vjp zeros to carry back, and asks how what comes of it depends on them: the directions
- * are what is due to its results behind the function's own. */
+ * are what is due to its results behind the function's own.
+ *
+ *   in      x, y, dx                                     c: x, y        directions: 1
+ *   given   x, y, zeros like f(x, y)                     v: the vjp, differentiated by the zeros
+ *   back    results of the vjp: f(x, y), d/dx            `own` of them are f's, the seeds go behind
+ *
+ * The value comes of the same trace, as result 0 of the vjp. */
 static tsr_array *jvp_body(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   const differentiated *d = user;
@@ -243,6 +266,8 @@ typedef struct kind {
   bool with_value;
 } kind;
 
+/* A function whose options are wrong is made and inert. Its name is what errors of its body say:
+ * "the gradient of loss". */
 static tsr_function *make(const kind *k, const tsr_gradient_args *given, const char *site)
 {
   tsr_gradient_args args = { .size = sizeof args };
@@ -290,11 +315,13 @@ tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site)
 {
   tsr_function *f = make(&(kind){ "tsr_jvp", "the jvp", jvp_body, true }, args, site);
   if (!f || f->inert) return f;
+  /* A function of its own, so its traces are kept over calls of the jvp. */
   ((differentiated *)f->user)->vjp = tsr_vjp_at(args, site);
   f->inert = !((differentiated *)f->user)->vjp;
   return f;
 }
 
+/* Of (gradient, its derivative along the direction) the second. */
 static tsr_array *second(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   (void)scope;

@@ -2,7 +2,10 @@
  *
  *   linearize   the jvp's program on arguments that lie there: what does not depend on directions
  *               is evaluated once, and each call makes only what does
- *   jacobian    vjp, or jvp where the argument is smaller than the result, over unit vectors */
+ *   jacobian    vjp, or jvp where the argument is smaller than the result, over unit vectors
+ *
+ * Both are bodies made of vjp and jvp alone, so whatever has a gradient has these; no row of the
+ * table of operations says anything for them. */
 #include "tessera/gradient.h"
 #include "tessera/mapping.h"
 #include "tessera/shape.h"
@@ -17,7 +20,11 @@ typedef struct jacobian {
   tsr_dims wrt;
 } jacobian;
 
-/* vjp and jvp with what is carried in front, so that it can be mapped over. */
+/* vjp and jvp with what is carried in front, so that it can be mapped over.
+ *
+ *   in     unit, x, y           turned   x, y, unit           of (value, gradients) the second
+ *
+ * A vmap maps a dim of each argument; in front its place does not depend on how many there are. */
 static array *carried_first(tsr_scope *scope, array *const *in, void *user)
 {
   array *turned[TSR_MAX_ARGS + 1];
@@ -28,7 +35,12 @@ static array *carried_first(tsr_scope *scope, array *const *in, void *user)
   return tsr_item_at(tsr_call_at(user, turned, count + 1, in[0]->node.site), 1, in[0]->node.site);
 }
 
-/* All vectors like `like` that have one 1. */
+/* All vectors like `like` that have one 1.
+ *
+ *   like [2,2]   [4, 2,2]:  1 0   0 1   0 0   0 0
+ *                           0 0   0 0   1 0   0 1
+ *
+ * A comparison of two iotas, so that no matrix comes from the host. */
 static array *unit_vectors(tsr_scope *scope, const array *like, const char *site)
 {
   int64_t count = tsr__shape_count(&like->shape);
@@ -43,7 +55,8 @@ static array *unit_vectors(tsr_scope *scope, const array *like, const char *site
 }
 
 /* [vectors, a ..] as [result .., a ..]; with `last` [result .., argument ..] of [argument,
- * result]. */
+ * result]. The front numbers the vectors in C order of their shape, so a reshape gives it its dims
+ * back. */
 static array *unfolded(array *a, const tsr_shape *vectors, bool last, const char *site)
 {
   if (a->inert) return a;
@@ -73,6 +86,9 @@ static array *unfold_all(tsr_scope *scope, array *tree, const tsr_shape *vectors
   return tsr__like(tree, all.at, all.count, site);
 }
 
+/* One way goes as often as the result has elements, the other as often as the argument has: the
+ * smaller one is taken. Forwards only by one array, as directions of several would each need a
+ * turn. */
 static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
 {
   const jacobian *j = user;
@@ -80,6 +96,7 @@ static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
   int count = tsr__count_arguments(in);
   uint32_t wrt = tsr__dims_bits(j->wrt, count);
   int first = wrt ? __builtin_ctz(wrt) : 0;
+  /* Called for its type; nobody reads it, so it is not computed. */
   array *out = tsr_call_at(j->of, in, count, site), *turned[TSR_MAX_ARGS + 1];
   if (!out || out->inert || !count) return out;
   if (tsr_is_tree(out) || !tsr__of_floats(out) || count >= TSR_MAX_ARGS) {
@@ -91,6 +108,7 @@ static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
     return tsr__make_inert(scope, site);
   }
   memcpy(turned + 1, in, (size_t)count * sizeof *turned);
+  /* At most one bit of wrt. */
   bool small = !(wrt & (wrt - 1)) && first < count && !tsr_is_tree(in[first]) &&
                tsr__of_floats(in[first]) &&
                tsr__shape_count(&in[first]->shape) < tsr__shape_count(&out->shape);
@@ -101,7 +119,8 @@ static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
   return unfold_all(scope, made, &out->shape, site);
 }
 
-/* A vjp or a jvp mapped over what it carries. */
+/* A vjp or a jvp mapped over what it carries. Everything but the vector is the same for all
+ * elements. */
 static tsr_function *mapped(tsr_function *f, const char *site)
 {
   if (!f) return NULL;
@@ -126,6 +145,7 @@ tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
   if (status) tsr__fail_error(scope, site, &error); /* before those that it is made of say it */
   jacobian *j = tsr__arena_new(&scope->arena, sizeof *j);
   tsr_function *f = j ? tsr__function_new(scope, jacobian_body, j, of->name, site) : NULL;
+  /* Both are made at once, as which of them is called depends on the types of a call. */
   if (f) *j = (jacobian){ of, mapped(tsr_vjp_at(given, site), site), NULL, args.wrt };
   if (f && j->back) j->forward = mapped(tsr_jvp_at(given, site), site);
   if (!f || !j->back || !j->forward) {
@@ -155,6 +175,7 @@ static bool is_direction(const linear *l, const tsr__gnode *node)
   return i >= l->first && i < l->traced->argument_count;
 }
 
+/* `at` is apart from the replay's own: what varies is made anew for each call, in its scope. */
 static array *make_node(const tsr__replay *replay, int n, array **at)
 {
   const tsr__gnode *node = &replay->program->nodes[n];
@@ -167,7 +188,13 @@ static array *make_node(const tsr__replay *replay, int n, array **at)
             : tsr__make_inert(replay->scope, replay->site);
 }
 
-/* Makes what does not depend on directions, and evaluates what the rest reads of it. */
+/* Makes what does not depend on directions, and evaluates what the rest reads of it.
+ *
+ *   program of the jvp      x -- sin --> a      dx -- mul(dx, b) --> dy       varies: dx, dy
+ *                             \- cos --> b                                   asked: b
+ *
+ * One evaluation for all of it. What nothing that varies reads is not asked for and never
+ * computed. */
 static bool evaluate_known(linear *l)
 {
   const tsr__program *program = l->replay.program;
@@ -187,6 +214,9 @@ static bool evaluate_known(linear *l)
   return !count || !tsr_eval_at(asked, count, l->replay.site);
 }
 
+/* The values are captured by the trace of this body, as any array from outside is. Constants are
+ * made anew, as a region's numbers are its own. Only the derivative is given, not the value beside
+ * it. */
 static array *linear_body(tsr_scope *scope, array *const *in, void *user)
 {
   const linear *l = user;
@@ -224,7 +254,9 @@ static array *linear_body(tsr_scope *scope, array *const *in, void *user)
   return tsr_item_at(tsr__form_fill(scope, l->traced->form, all, site), 1, site);
 }
 
-/* Traces the jvp at the arguments, which stand for the directions too: these have their types. */
+/* Traces the jvp at the arguments, which stand for the directions too: these have their types.
+ * `first` counts the leaves in front of the directions. Those have no arrays after the replay is
+ * opened: whoever reads one before it is given finds NULL. */
 static bool trace_jvp(linear *l, tsr_function *jvp, const tsr_linearize_args *args,
                       const char *site)
 {

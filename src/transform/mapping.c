@@ -19,6 +19,8 @@ typedef tsr__mapped mapped;
  *   vmap  .axis not on a mesh     the front is a dim like others: the planner cuts it or not
  *   xmap  mesh with such an axis  elements lie along it
  *   pmap  a mesh of its own       one element a device
+ *
+ *   first  0 1 1 1 ..    dim 0 has the axis, no other dim has any; open: all but dim 0
  */
 static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
 {
@@ -31,7 +33,8 @@ static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
   return tsr_constrain_at(a, at, site);
 }
 
-/* The devices of a pmap: the first ones, as many as there are elements. */
+/* The devices of a pmap: the first ones, as many as there are elements. Of a size that was checked;
+ * meshes of equal content are one object, so calls make no more of them. */
 static const tsr_mesh *devices_of(tsr_scope *scope, const mapped *m, int64_t size)
 {
   tsr__text text;
@@ -106,6 +109,7 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
                 m->call, (long long)a->shape.dims[dim], dim, i, tsr_type_of(a), (long long)e->size);
       return false;
     }
+    /* -1 until the first that is mapped over, 0 is a size like others. */
     e->size = a->shape.dims[dim];
     /* Rules of batch.c know the front at dim 0 only; as a view this costs what reading otherwise
      * does. */
@@ -116,7 +120,8 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
   return tsr__leaves_of(&scope->arena, e->in[i], &e->one.leaves);
 }
 
-/* A result with the front where it is wanted; one that does not vary is repeated. */
+/* A result with the front where it is wanted; one that does not vary is repeated. Results beyond
+ * TSR_MAX_ARGS, leaves of large trees, have the front at dim 0. */
 static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *a, bool varies,
                                int i)
 {
@@ -143,6 +148,12 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
   return at ? tsr_moveaxis_at(a, 0, at, site) : a;
 }
 
+/*   in         x [3,b]  w [4]           in_dims 1, UNMAPPED
+ *   e.all      x [b,3]  w [4]           what the replay computes with
+ *   e.one      x [3]    w [4]           what the function is traced for
+ *
+ * The traced function is kept by `m->f` and serves any number of elements: the region knows nothing
+ * of the front. */
 tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   mapped *m = user;
@@ -189,7 +200,8 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-/* The name of an axis, copied; the error is told where it is none. */
+/* The name of an axis, copied; the error is told where it is none. NULL in, NULL out, without an
+ * error; whoever needs one gives its own. */
 static const char *name_of(tsr_scope *scope, const char *call, const char *axis, tsr__error *error)
 {
   if (!axis) return NULL;
@@ -254,6 +266,7 @@ typedef struct entries {
   int count;
 } entries;
 
+/* Borrowed from the text: entries do not outlive the call that reads them. */
 static bool read_entries(const char *text, const char *what, int i, entries *out, tsr__error *error)
 {
   *out = (entries){ .count = 0 };
@@ -319,7 +332,8 @@ static int before(const entries *e, int at, const entries *names, int level)
   return count;
 }
 
-/* The level of one name: outer ones have taken their dims away, inner ones given theirs back. */
+/* The level of one name: outer ones have taken their dims away, inner ones given theirs back. An
+ * argument that lacks the name is the same at all of its places. */
 static mapped level_of(const entries *in, const entries *out, const entries *names, int level)
 {
   mapped m = { .call = "tsr_xmap" };

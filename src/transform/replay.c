@@ -1,7 +1,10 @@
 /* Replaying a region: its nodes made again as arrays, all or one by one.
  *
  * Who makes a function of a function opens a replay in its body and makes nodes of the region's, as
- * they are or as others: gradients need what was computed, batching puts dims in front. */
+ * they are or as others: gradients need what was computed, batching puts dims in front.
+ *
+ * Invariant: `at` of a node is NULL until it was made, and made once; operands stand before their
+ * users, so one walk from the front finds all of them there. */
 #include "transform/transform.h"
 
 /* A region's program without calls in it, that lives as long as the replay's scope. */
@@ -38,7 +41,8 @@ static bool flatten(tsr__replay *replay)
   return true;
 }
 
-/* Whether a call of a function is in it. */
+/* Whether a call of a function is in it. Of calls inside loops nothing is said: these regions stay
+ * regions and are opened when their rule replays them. */
 static bool has_calls(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++) {
@@ -48,6 +52,8 @@ static bool has_calls(const tsr__program *program)
   return false;
 }
 
+/* An argument that the body does not look at has no node. Of several nodes of one argument each
+ * gets the array. */
 bool tsr__replay_open(tsr__replay *replay, tsr_scope *scope, const tsr__traced *traced,
                       tsr_array *const *arguments, const char *site)
 {
@@ -100,6 +106,7 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
   const tsr__gnode *node = &program->nodes[n];
   const char *site = program->sites[n] ? program->sites[n] : replay->site;
   tsr__region *regions[TSR__MAX_REGIONS];
+  /* Numbers are no attributes: the number may be another one than when the region was traced. */
   if (node->op == TSR__OP_CONST)
     return tsr__make_const(replay->scope, (tsr_dtype)node->dtype, replay->params[node->param],
                            site);
@@ -109,6 +116,9 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
   return tsr__make(replay->scope, (tsr__op)node->op, in, &ask, site);
 }
 
+/* Enough for tsr__replay_open and nothing more: no key, nothing captured, nothing to be freed. As
+ * many arguments as there may be, so that none is taken for one that was captured: the operands,
+ * and of a scan the number of the step. */
 tsr__traced tsr__region_trace(const tsr__replay *replay, int n, int r)
 {
   const tsr__gnode *node = &replay->program->nodes[n];
@@ -116,6 +126,7 @@ tsr__traced tsr__region_trace(const tsr__replay *replay, int n, int r)
                         .argument_count = node->in_count + 1 };
 }
 
+/* Of a node without numbers its regions have none either, and nobody reads through the pointer. */
 const tsr__num *tsr__region_numbers(const tsr__replay *replay, int n, int r)
 {
   const tsr__gnode *node = &replay->program->nodes[n];

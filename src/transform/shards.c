@@ -6,7 +6,10 @@
  *
  * So per-device code is mapping whose fronts lie along the mesh's axes; the partitioner splits it
  * and names what moves, as of any program. Axes that are not manual have no level: the planner cuts
- * along them as it likes. */
+ * along them as it likes.
+ *
+ * Invariant: fronts stand in the order of the mesh's axes, whatever order a spec names them in, so
+ * levels, which take the first dim each, meet theirs. */
 #include <stdio.h>
 
 #include "tessera/shape.h"
@@ -45,7 +48,8 @@ static int dim_of_axis(const tsr_sharding *at, int axis)
   return -1;
 }
 
-/* The front as the mesh lies: its axes that a spec names, one a dim. */
+/* The front as the mesh lies: its axes that a spec names, one a dim. Dim k of the front is cut by
+ * its k-th axis alone; dims behind have none. */
 static tsr_sharding front_of(const sharded *s, const tsr_sharding *at)
 {
   tsr_sharding out = { .mesh = s->mesh };
@@ -59,7 +63,8 @@ static tsr_sharding front_of(const sharded *s, const tsr_sharding *at)
   return out;
 }
 
-/* Where some axes are not manual, the planner may cut along them what is not cut here. */
+/* Where some axes are not manual, the planner may cut along them what is not cut here. Where all
+ * are manual nothing is left to say. */
 static tsr_sharding left_open(const sharded *s, tsr_sharding at, int rank)
 {
   if (s->manual == (1u << s->mesh->axis_count) - 1) return at;
@@ -74,17 +79,23 @@ static tsr_array *constrain(const sharded *s, tsr_array *a, tsr_sharding at)
 {
   if (a->inert) return a;
   at = left_open(s, at, a->shape.rank);
+  /* A constraint that names no axis and leaves dims open would ask for nothing. */
   return at.open && !at.first[at.rank] ? a : tsr_constrain_at(a, at, s->site);
 }
 
 /* Dims as axes and what is left of each: [x, y, 2, 2] of [8, 4]. `order`: where each comes from
- * when the front stands before all that is left. */
+ * when the front stands before all that is left.
+ *
+ *   [8, 4] by (y, x) of x=2,y=4      apart [4, 2, 2, 2]: y, 8/4, x, 4/2
+ *                                    front [2, 4, 2, 2]: x, y, then what is left; order 2 0 1 3
+ */
 typedef struct division {
   tsr_shape apart, front; /* in the order of dims; with the front first */
   int order[2 * TSR_MAX_RANK];
 } division;
 
-/* Of the shape of a whole array, or, with `local`, of the shards that make it. False: too many. */
+/* Of the shape of a whole array, or, with `local`, of the shards that make it. False: too many.
+ * Counted while it is written: axes and dims together must fit the rank of an array. */
 static bool divide_dims(const sharded *s, const tsr_sharding *at, const tsr_shape *shape,
                         bool local, division *out)
 {
@@ -128,7 +139,11 @@ static tsr_array *part_of(const sharded *s, tsr_array *a, int dim, int64_t from,
   return a->inert ? a : tsr__part(a, dim, (tsr_range){ from, to, 1 }, s->site);
 }
 
-/* The last shards have a row fewer: they get one, or lose it. */
+/* The last shards have a row fewer: they get one, or lose it.
+ *
+ *   10 over 4: most 3, full 2, few 2     first 0..5 as it is; last 6 7 8 9 as [2,2] -> [2,3] -> [6]
+ *
+ * The same steps serve both ways: a row is added to each of the last shards, or cut off. */
 static tsr_array *level_rows(const sharded *s, tsr_array *a, int dim, int64_t parts, int64_t size)
 {
   int64_t most = (size + parts - 1) / parts, full = size % parts, few = parts - full;
@@ -149,12 +164,14 @@ static tsr_array *even_size(sharded *s, tsr_array *a, const tsr_sharding *at, in
 {
   int64_t parts = tsr__dim_parts(at, dim), size = a->inert ? 0 : a->shape.dims[dim];
   if (a->inert || size % parts == 0) return a;
+  /* What does not fit is not known to true_size: such a result keeps its padding rows. */
   if (s->uneven_count < TSR_MAX_ARGS)
     s->uneven[s->uneven_count++] = (uneven){ tsr__dim_axes(at, dim), size };
   return level_rows(s, a, dim, parts, size);
 }
 
-/* A dim of a result without the rows that no shard has. */
+/* A dim of a result without the rows that no shard has. A result is taken for one of an uneven dim
+ * if it has its padded size and lies by the same axes. */
 static tsr_array *true_size(const sharded *s, tsr_array *a, const tsr_sharding *at, int dim)
 {
   int64_t parts = tsr__dim_parts(at, dim);
@@ -193,7 +210,8 @@ static tsr_array *divide_leaf(sharded *s, tsr_array *a, const tsr_sharding *at, 
   return constrain(s, out, front_of(s, at));
 }
 
-/* False: the spec is none of the mesh; the error is told. */
+/* False: the spec is none of the mesh; the error is told. The check is for a form alone: a shape of
+ * zeros of as many dims, of any dtype. */
 static bool read_spec(const sharded *s, const char *what, int i, const char *spec,
                       tsr_sharding *out)
 {
@@ -227,7 +245,12 @@ static tsr_array *divide_argument(sharded *s, int i)
   return tsr__like(in, all.at, all.count, s->site);
 }
 
-/* A result with a front for each axis that its spec names, and no other. */
+/* A result with a front for each axis that its spec names, and no other.
+ *
+ *   a [x, 2, 3] with the fronts it varies along; spec (x+y, -)      ones [x, 1, 2, 3], broadcast
+ *   [x, y, 2, 3] by order back to [x, y, 2 | 3] -> [x*y*2, 3]
+ *
+ * A result that does not vary along an axis that its spec names is the same there, and repeated. */
 static tsr_array *join_leaf(const sharded *s, tsr_array *a, int i)
 {
   const char *spec = i < TSR_MAX_ARGS && s->args->out_specs[i] ? s->args->out_specs[i] : "";
@@ -312,7 +335,9 @@ static bool read_axes(sharded *s)
   return !error.status;
 }
 
-/* The body behind a level for each manual axis; NULL out of memory. */
+/* The body behind a level for each manual axis; NULL out of memory. From the last axis outwards:
+ * the outermost level takes the first front. Axes that are not manual have an entry in the list and
+ * no function. */
 static tsr_function *levels(sharded *s, tsr_body_fn *body, void *user)
 {
   tsr_function *f = tsr__function_new(s->scope, body, user, "shard_map", s->site);
@@ -329,6 +354,8 @@ static tsr_function *levels(sharded *s, tsr_body_fn *body, void *user)
   return s->level ? f : NULL;
 }
 
+/* The function lives for this call: its levels know of its results what varied (m->varies), which
+ * the joining of results reads. */
 tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, void *user,
                             const tsr_shard_map_args *given, const char *site)
 {

@@ -15,6 +15,7 @@
 /* Deep enough for programs, and their frames fit a small stack. */
 enum { MOST_BODIES = 64 };
 
+/* In any state: of one whose body failed only the key may be there. */
 void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
 {
   if (!t) return;
@@ -26,6 +27,7 @@ void tsr__traced_free(tsr__heap *heap, tsr__traced *t)
   tsr__del(heap, t, sizeof *t);
 }
 
+/* The leaf takes a hold of its own, so that a call that is not run yet outlives its function. */
 tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *t, int i, const char *site)
 {
   const tsr__capture *c = &t->captured[i];
@@ -56,7 +58,8 @@ typedef struct signature {
   uint64_t hash;
 } signature;
 
-/* Field by field into zeros: keys are compared as bytes. */
+/* Field by field into zeros: keys are compared as bytes. Dims behind the rank, and the sharding of
+ * what lies nowhere, stay zero: what they hold elsewhere is left to chance. */
 static void fill_key(leaf_key *key, const tsr_array *a)
 {
   memset(key, 0, sizeof *key);
@@ -74,7 +77,8 @@ static void add_leaf(tsr__text *out, const tsr_array *a)
 }
 
 /* Forms are texts without zeros; what stands behind them begins at traced->first_leaf. */
-/* For messages of compiled functions, which take one signature only. */
+/* For messages of compiled functions, which take one signature only. Where all that both have are
+ * alike, the first that only one of them has. */
 int tsr__first_unlike(const tsr__traced *t, const tsr__arguments *a)
 {
   for (int i = 0; i < a->leaves.count && i < t->argument_count; i++) {
@@ -119,7 +123,8 @@ static bool take(reading *r, const char *text)
   return true;
 }
 
-/* Whether a tree is what comes next, as tsr__form_of writes it. */
+/* Whether a tree is what comes next, as tsr__form_of writes it. Read along the tree instead of
+ * written and compared: calls of compiled functions come by here, and take no memory. */
 static bool has_form(const tsr_array *tree, reading *r)
 {
   if (!tsr_is_tree(tree)) return take(r, "*");
@@ -155,8 +160,11 @@ static void write_signature(const tsr_scope *scope, const tsr_function *f, const
   tsr__axes_text(scope, &out->text);
   /* A zero ends the axes: what lies at .user may be any bytes, or none. */
   tsr__text_put(&out->text, "", 1);
+  /* A gradient of a function reads what that has at .user, so their bytes are part of its key as
+   * well. */
   for (const tsr_function *of = f; of; of = of->of)
     if (of->user_bytes) tsr__text_put(&out->text, of->user, of->user_bytes);
+  /* Only to skip most comparisons; what is found is compared byte by byte. */
   out->hash = tsr__hash(out->text.data, out->text.length, out->text.length);
 }
 
@@ -168,7 +176,8 @@ static bool has_signature(const tsr__traced *t, const signature *s)
 
 /* The finished trace of a signature; NULL: none yet. *recursive: this thread is at it. */
 /* A trace in the making is in the list without a region. That of another thread is passed by,
- * and the body traced twice; waiting for it could wait for this one. */
+ * and the body traced twice; waiting for it could wait for this one. A list and no table: a
+ * function has few traces. */
 static const tsr__traced *find_trace(tsr_function *f, const signature *s, bool *recursive)
 {
   const tsr__traced *found = NULL;
@@ -211,6 +220,7 @@ static tsr_array *make_argument(const tracing *t, const tsr_array *leaf, int ind
   return arg;
 }
 
+/* Its index says nothing: it is never traced, only looked at. */
 tsr_array *tsr__stand_in(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
                          const char *site)
 {
@@ -241,7 +251,9 @@ static tsr_array **make_arguments(const tracing *t, const tsr__arguments *a)
   return in;
 }
 
-/* A body that failed; of functions in functions the innermost says it. */
+/* A body that failed; of functions in functions the innermost says it. The text is searched rather
+ * than carried as a list of causes: scopes keep one message each, and the words ": the body of "
+ * are those of fail_trace alone. */
 static void fail_body(const tracing *t)
 {
   /* "a.c:7: tsr_call: the body of f, made at a.c:3, failed: .." of the innermost alone; each
@@ -258,7 +270,9 @@ static void fail_body(const tracing *t)
 }
 
 /* Whether what the body returned can be a result; the error is told. */
-/* In this order: an error of the body explains a NULL or an inert result. */
+/* In this order: an error of the body explains a NULL or an inert result. Bodies of this room
+ * return NULL or an inert array without a word where memory is short; of a user's that is a mistake
+ * of theirs. */
 static bool check_result(const tracing *t, const tsr_array *result)
 {
   const tsr_scope *s = t->scope;
@@ -284,7 +298,8 @@ static bool check_result(const tracing *t, const tsr_array *result)
 
 /* ---- the region ------------------------------------------------------------------------------ */
 
-/* Makes an argument of each leaf with a value. */
+/* Makes an argument of each leaf with a value. Counted first: the list never grows, and where there
+ * is no memory for it nothing was changed. */
 static bool capture(const tracing *t, tsr__program *program)
 {
   tsr__traced *traced = t->traced;
@@ -302,6 +317,8 @@ static bool capture(const tracing *t, tsr__program *program)
   for (int n = 0; n < program->node_count; n++) {
     tsr__gnode *node = &program->nodes[n];
     if (node->op != TSR__OP_LEAF) continue;
+    /* `skip`: what bodies before this one captured stands in front among the operands of a loop's
+     * node. */
     int32_t before = traced->argument_count + t->f->skip;
     tsr__index_attr attr = { .index = before + traced->captured_count };
     tsr__value *value = program->arrays[n]->value;
@@ -317,7 +334,12 @@ static bool capture(const tracing *t, tsr__program *program)
   return !program->failed;
 }
 
-/* An argument of another function's body, which has no value here. */
+/* An argument of another function's body, which has no value here.
+ *
+ *   outer(x) { inner() { return x + 1; } }    x is an ARG of outer's scope, met in tracing inner
+ *
+ * A value could be captured; an argument has none until it is called, and its number means another
+ * operand here. */
 static bool has_foreign(const tracing *t, const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++) {
@@ -334,6 +356,7 @@ static bool make_region(const tracing *t, tsr__program *program, const tsr__leav
 {
   int32_t *nodes = tsr__arena_new(&t->scope->arena, ((size_t)results->count + 1) * sizeof *nodes);
   if (!nodes || !capture(t, program)) return false;
+  /* tsr__program_trace left in each array's mark which node it became, counted from 1. */
   for (int i = 0; i < results->count; i++) nodes[i] = (int32_t)results->at[i]->mark - 1;
   /* Arrays of the body go with its scope; a region stands for itself. */
   memset(program->arrays, 0, (size_t)program->node_count * sizeof *program->arrays);
@@ -341,7 +364,8 @@ static bool make_region(const tracing *t, tsr__program *program, const tsr__leav
   return t->traced->region != NULL;
 }
 
-/* The arrays of the result, each where the function's specs say. */
+/* The arrays of the result, each where the function's specs say. By leaf, where arguments go by
+ * argument: results have no other number than that. */
 static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out)
 {
   if (!tsr__leaves_of(&t->scope->arena, result, out)) return false;
@@ -362,7 +386,8 @@ static char *own_form(tsr__heap *heap, const tsr_array *result)
   return own;
 }
 
-/* Puts the results where explicit shardings say, and traces the program with that. */
+/* Puts the results where explicit shardings say, and traces the program with that. The program is
+ * traced a second time then; explicit shardings are asked for rarely, and tracing costs a walk. */
 static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *results,
                           tsr__error *error)
 {
@@ -379,6 +404,9 @@ static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *
   return !tsr__program_trace(program, results->at, results->count, error);
 }
 
+/* Sets the region if all went well; otherwise tells in the caller's scope why there is none. The
+ * order matters: an error of placing results is one of the body's scope and is told as the body's,
+ * before the program, which would be inert, is looked at. */
 static void finish(const tracing *t, tsr_array *result)
 {
   tsr__program program;
@@ -403,7 +431,8 @@ static void finish(const tracing *t, tsr_array *result)
 }
 
 /* A trace that is begun, first of the function's list; NULL out of memory. */
-/* Seen by others from here on, which is what tells a body that calls itself. */
+/* Seen by others from here on, which is what tells a body that calls itself. The text is the
+ * builder's and goes; the key is a copy of just its length. */
 static tsr__traced *begin(tsr_function *f, const signature *s, int argument_count)
 {
   tsr__heap *heap = &f->node.scope->rt->heap;
@@ -428,7 +457,8 @@ static tsr__traced *begin(tsr_function *f, const signature *s, int argument_coun
   return t;
 }
 
-/* Takes a trace that came to nothing out of the list. */
+/* Takes a trace that came to nothing out of the list. Nobody else has it: others pass by what has
+ * no region, and only its own thread gives it one. */
 static void drop(tsr_function *f, tsr__traced *t)
 {
   pthread_mutex_lock(&f->lock);
@@ -449,7 +479,8 @@ static size_t user_bytes(const tsr_function *f)
   return bytes;
 }
 
-/* What the second leaf has another than the first: "dtype", "shape" or "sharding". */
+/* What the second leaf has another than the first: "dtype", "shape" or "sharding". Both keys have
+ * that leaf: add_change has looked. */
 static const char *other_part(const tsr__traced *a, const tsr__traced *b, int leaf)
 {
   leaf_key x, y;
@@ -481,12 +512,16 @@ static void add_change(const tsr_function *f, const tsr__traced *before, const t
     tsr__traced_type(before, leaf, out);
     return;
   }
+  /*   key   forms | leaves | axes \0 | user       compared up to where `user` begins
+   *
+   * All else was alike, so either the axes or the bytes behind them differ. */
   at = t->key_bytes - user_bytes(f);
   bool same = t->key_bytes == before->key_bytes && !memcmp(t->key, before->key, at);
   tsr__text_add(out, same ? "the bytes at .user changed" : "it is mapped over other axes");
 }
 
-/* Tells who asked by tsr_log_compiles. */
+/* Tells who asked by tsr_log_compiles. After the trace is in the list, hence "before" is what
+ * stands behind it. The callback runs under no lock. */
 static void tell_trace(const tsr_function *f, const tsr__traced *t, const char *site)
 {
   tsr_runtime *rt = f->node.scope->rt;
@@ -518,7 +553,8 @@ void tsr_log_compiles(tsr_runtime *rt, tsr_log_fn log, void *user)
 }
 
 /* Closes the scope of a body. A user's may have kept arrays and functions of it, which are told
- * from then on. */
+ * from then on. A trace that failed, and bodies of this room, which keep nothing: there closing is
+ * enough. */
 static void end_body(const tracing *t)
 {
   const tsr_function *f = t->f;
@@ -538,7 +574,8 @@ static void end_body(const tracing *t)
   tsr__scope_retire(t->scope, f->node.scope);
 }
 
-/* How many bodies are being traced around a scope. */
+/* How many bodies are being traced around a scope. Through the scopes, as the bodies themselves are
+ * on the stack in between and know nothing of it. */
 static int bodies_around(const tsr_scope *scope)
 {
   int count = 0;
@@ -546,6 +583,9 @@ static int bodies_around(const tsr_scope *scope)
   return count;
 }
 
+/* The body's scope is nested in the caller's, so what it uses from around is of an outer scope and
+ * can be told apart: with a value it is captured, without one it is computed in the region or
+ * refused. */
 static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const signature *s,
                                     const tsr__arguments *a, const char *site)
 {
@@ -581,6 +621,7 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
   return t.traced;
 }
 
+/* The trace is the function's and stays as long as that; it is not held for the caller. */
 const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__arguments *a,
                               const char *site)
 {

@@ -5,7 +5,10 @@
  *             └─ y: f32[]
  *
  * A tree is a node whose operands are its parts. The form is what signatures hold and what makes a
- * tree again of the results of a call: it needs no scope. */
+ * tree again of the results of a call: it needs no scope.
+ *
+ * Invariant: no tree is in a program: its leaves are taken before anything is traced
+ * (graph/leaves.h), so that no operation, plan or gradient knows of trees. */
 #include "transform/transform.h"
 
 #include <stdio.h>
@@ -47,7 +50,8 @@ static bool letter_or_digit(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-/* Forms are written of names, so those have no signs in them that forms have. */
+/* Forms are written of names, so those have no signs in them that forms have. Dots are left out as
+ * well: they part the names of a path (tsr_field). */
 static bool good_name(const char *name)
 {
   size_t length = name ? strlen(name) : 0;
@@ -56,7 +60,8 @@ static bool good_name(const char *name)
   return length > 0;
 }
 
-/* Parts that can stand in a tree: there, of the same runtime. An inert one makes the tree inert. */
+/* Parts that can stand in a tree: there, of the same runtime. An inert one makes the tree inert.
+ * Parts and names are copied by the node; both may lie on the caller's stack. */
 static tsr_array *make_tree(tsr_scope *scope, tsr__operands parts, const char *const *names,
                             const char *site)
 {
@@ -88,6 +93,7 @@ static tsr_status check_names(const tsr_field_args *fields, int count, tsr__erro
                             "tsr_tree: the name of part %d is \"%s\", expected letters, digits, _ "
                             "and -; tsr_tuple makes trees without names",
                             i, fields[i].name ? fields[i].name : "");
+    /* Quadratic in the parts of one tree, which somebody wrote down by hand. */
     for (int k = 0; k < i; k++)
       if (!strcmp(fields[i].name, fields[k].name))
         return tsr__error_set(error, TSR_EARG,
@@ -102,6 +108,8 @@ tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count
   tsr__error error = { .status = TSR_OK };
   if (!scope || scope->inert || !fields || count < 0) return tsr__make_inert(scope, site);
   if (check_names(fields, count, &error)) return refuse_tree(scope, &error, site);
+  /* One block for both lists; one place more, so that NULL means memory even where there is no
+   * part. */
   size_t each = sizeof(tsr_array *) + sizeof(char *);
   tsr_array **parts = tsr__arena_new(&scope->arena, ((size_t)count + 1) * each);
   const char **names = (const char **)(parts + count);
@@ -144,7 +152,9 @@ tsr_array *tsr_item_at(tsr_array *tree, int index, const char *site)
   return error.status ? refuse_item(tree, &error, site) : tree->in[index];
 }
 
-/* The part that the first name of a path is; -1: none. *path is behind it. */
+/* The part that the first name of a path is; -1: none. *path is behind it. Parts of a tuple are
+ * named by their numbers, "layers.0.w"; a part that has a name answers to that alone, so a name of
+ * digits means no other part than its own. */
 static int find_part(const tsr_array *tree, const char **path)
 {
   size_t length = strcspn(*path, ".");
@@ -246,7 +256,8 @@ static int count_parts(const char *at)
 
 /*   form   (w: *, b: (x: *, y: *))        each * takes the next leaf, each ( is a tree of what
  *   leaf    0          1     2            stands until its )
- */
+ *
+ * A form of one array, "*", is filled by that array itself, and not by a tree of it. */
 static tsr_array *fill(filling *f)
 {
   if (*f->at == '*') {
@@ -265,6 +276,8 @@ static tsr_array *fill(filling *f)
       named = true;
       names[i] = tsr__arena_text(&f->scope->arena, f->at, length);
       f->at += length + 2;
+      /* What is read of the form no longer matters then: who asked gets an inert array
+       * (tsr__or_no_memory). */
       if (!names[i]) return tsr__make_inert(f->scope, f->site);
     }
     parts[i] = fill(f);
@@ -287,6 +300,7 @@ tsr_array *tsr_tree_like_at(tsr_array *like, tsr_array *const *leaves, int count
   if (!like || like->inert) return like ? like : tsr__make_inert(NULL, site);
   tsr__error error = { .status = TSR_OK };
   tsr_scope *scope = tsr__home_of((tsr__operands){ leaves, count });
+  /* An empty tree has no leaves to say where it belongs. */
   if (!scope) scope = tsr__home(like);
   const char *form = tsr_tree_text(like);
   if (!form || count != tsr_leaf_count(like)) {
@@ -314,7 +328,12 @@ typedef struct mapping {
 } mapping;
 
 /* All trees side by side; their forms were compared before, so one says for all where leaves
- * are. */
+ * are.
+ *
+ *   made | part 0 | part 1 | ..    each | part i of tree 0 | of tree 1 | ..     one block
+ *
+ * The result has the names of the first tree. `each` is filled anew for every part: the callback
+ * may look at it while it runs, and not keep it. */
 static tsr_array *map_parts(const mapping *m, tsr_array *const *trees)
 {
   if (!tsr_is_tree(trees[0])) return m->fn(m->scope, trees, m->user);
@@ -339,6 +358,7 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
     tsr__error_set(&error, TSR_EARG, "tsr_tree_map: the function is NULL; give a callback");
     return refuse_item(trees[0], &error, site);
   }
+  /* Also the first against itself, which costs a comparison and spares a case. */
   for (int i = 0; i < count; i++) {
     if (!trees[i] || trees[i]->inert) return trees[i] ? trees[i] : tsr__make_inert(NULL, site);
     const char *form = tsr_tree_text(trees[i]);
@@ -357,6 +377,8 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
+/* What goes wrong on the way is told in `outer` too: the tree's own scope is mostly about to be
+ * closed, and with it the message. */
 tsr_array *tsr_tree_keep_at(tsr_scope *outer, tsr_array *tree, const char *site)
 {
   if (!tsr_is_tree(tree)) return tsr_keep_at(outer, tree, site);
