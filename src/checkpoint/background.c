@@ -17,8 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Who waits asks the progress callback so often, 50 times a second. */
 enum { ASK_NS = 20000000 };
 
+/* One a runtime, in its slot, made by the first save that wants it. */
 struct tsr__background {
   tsr_runtime *rt;
   pthread_mutex_t lock;
@@ -32,6 +34,9 @@ struct tsr__background {
 
 /* ---- the runtime's -------------------------------------------------------------------------- */
 
+/* At close of the runtime: the save is finished, as its files would be half written otherwise, and
+ * what went wrong can only be logged. In a child of fork the thread is not there to be joined, and
+ * the lock is in whatever state the parent had it. */
 static void background_free(tsr_runtime *rt, void *slot)
 {
   tsr__background *b = slot;
@@ -65,6 +70,7 @@ tsr__background *tsr__background_of(tsr_runtime *rt, bool make)
   if (!fresh) return NULL;
   fresh->rt = rt;
   fresh->process = getpid();
+  /* Enough for tsr__saving_free, which finds no catalog and does nothing. */
   fresh->saving.rt = rt;
   if (!init_locks(fresh)) {
     tsr__del(&rt->heap, fresh, sizeof *fresh);
@@ -84,6 +90,7 @@ tsr__background *tsr__background_of(tsr_runtime *rt, bool make)
 
 /* ---- one save -------------------------------------------------------------------------------- */
 
+/* The saving is the thread's until `done`: nobody else looks at it meanwhile. */
 static void *run(void *user)
 {
   tsr__background *b = user;
@@ -97,21 +104,28 @@ static void *run(void *user)
   return NULL;
 }
 
+/* The struct is moved: on success the caller's is not to be freed. Without `progress` the thread
+ * does all of it itself and asks no callback, which is the user's and runs on the threads that call
+ * us. */
 bool tsr__background_start(tsr__background *b, const tsr__saving *saving)
 {
   pthread_mutex_lock(&b->lock);
   bool good = !b->running && b->process == getpid();
   if (good) {
     b->saving = *saving;
+    /* It is the caller's, on a stack that is gone by then. */
     b->saving.progress = NULL;
     b->done = false;
     good = b->running = tsr__thread_start(&b->thread, TSR__THREAD_OWN, 0, run, b);
+    /* It is the caller's still, and must not be freed twice. */
     if (!good) b->saving = (tsr__saving){ .rt = b->rt };
   }
   pthread_mutex_unlock(&b->lock);
   return good;
 }
 
+/* Cancelled, it leaves the save going on: only waiting was given up. A child of fork waits for
+ * nothing, as the save is its parent's. */
 tsr_status tsr__background_wait(tsr__background *b, tsr__error *error)
 {
   tsr__progress progress = { .rt = b ? b->rt : NULL, .what = TSR__CHECKPOINT };
@@ -130,6 +144,7 @@ tsr_status tsr__background_wait(tsr__background *b, tsr__error *error)
     stop = tsr__progress_stops(&progress, 0);
     pthread_mutex_lock(&b->lock);
   }
+  /* Of several that wait one joins; the others find it no longer running. */
   if (b->running && b->done) {
     pthread_join(b->thread, NULL); /* it has nothing left to do but to end */
     tsr__saving_free(&b->saving);

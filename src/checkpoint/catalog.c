@@ -4,12 +4,21 @@
  *                                         [4:8, 0:4] of file 1           | sum | sum |
  *
  * Invariant: of a catalog that was checked the pieces of an entry are all of it, each element once,
- * and lie within their files; so whoever reads by it fills every element and no other memory. */
+ * and lie within their files; so whoever reads by it fills every element and no other memory.
+ *
+ *   entry list   | e0        | e1   |       `first`, `count` into pieces
+ *   piece list   | p0 p1 p2  | p3 p4|       `file` into files, `sum` into sums
+ *   sums         | ....  . ..| . .. |       one a block of each piece
+ *
+ * By numbers and not by pointers, as the lists move when they grow. */
 #include "checkpoint/checkpoint_room.h"
 
 #include <stdlib.h>
 
+/* A form comes from a file, and reading one goes as deep as it is nested. */
 enum { FORM_DEPTH = 100 };
+/* Pairs of pieces that are compared at most, a second or so of work: a text of a few megabytes
+ * could ask for far more. */
 #define COMPARED_MOST ((int64_t)1 << 28)
 
 void tsr__catalog_init(tsr__catalog *c, tsr__heap *heap)
@@ -18,6 +27,7 @@ void tsr__catalog_init(tsr__catalog *c, tsr__heap *heap)
   tsr__arena_init(&c->arena, heap);
 }
 
+/* Also of one that was freed or never begun: it has no heap. */
 void tsr__catalog_free(tsr__catalog *c)
 {
   if (!c->heap) return;
@@ -51,6 +61,8 @@ int64_t tsr__block_count(int64_t bytes)
   return bytes / TSR__CHECKPOINT_BLOCK + (bytes % TSR__CHECKPOINT_BLOCK != 0);
 }
 
+/* Of the last entry: pieces lie by entry, so none can be added to an earlier one. Room for both
+ * lists is had before either changes. */
 tsr__extent *tsr__catalog_piece(tsr__catalog *c, int64_t bytes)
 {
   size_t blocks = (size_t)tsr__block_count(bytes);
@@ -71,6 +83,7 @@ const char *tsr__kind_name(int kind)
   return kind >= 0 && kind <= TSR_SAVED_COLUMN ? names[kind] : "";
 }
 
+/* Once around from the hint on: who asks for all in their order compares one name each. */
 const tsr__listed *tsr__catalog_find(const tsr__catalog *c, int kind, const char *name,
                                      size_t *hint)
 {
@@ -85,6 +98,7 @@ const tsr__listed *tsr__catalog_find(const tsr__catalog *c, int kind, const char
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
+/* Of rank 0 every piece is. */
 static bool is_whole(const tsr__listed *entry, const tsr_box *box)
 {
   for (int d = 0; d < entry->shape.rank; d++)
@@ -120,6 +134,7 @@ static bool meet(const tsr_box *a, const tsr_box *b, int rank)
   return true;
 }
 
+/* Dims behind the rank are 0 in all boxes (is_inside). */
 static int by_start(const void *one, const void *other)
 {
   const tsr__extent *a = one, *b = other;
@@ -129,7 +144,8 @@ static int by_start(const void *one, const void *other)
 }
 
 /* No element twice: sorted by where they start, a piece can meet only those that start before it
- * ends. `left` bounds the work that a catalog can ask for. */
+ * ends. `left` bounds the work that a catalog can ask for. The list is sorted in place, as the
+ * order of an entry's pieces means nothing, and each has the place of its sums with it. */
 static tsr_status check_apart(const tsr__catalog *c, const tsr__listed *entry, int64_t *left,
                               tsr__error *error)
 {
@@ -145,6 +161,7 @@ static tsr_status check_apart(const tsr__catalog *c, const tsr__listed *entry, i
   return TSR_OK;
 }
 
+/* Of dims that the entry has not, start and size must be 0. */
 static bool is_inside(const tsr__listed *entry, const tsr_box *box)
 {
   for (int d = 0; d < TSR_MAX_RANK; d++) {
@@ -156,6 +173,9 @@ static bool is_inside(const tsr__listed *entry, const tsr_box *box)
   return true;
 }
 
+/*   inside of it, as many elements as it has in all, none twice: so none is missing
+ *
+ * Sums are of sizes that strangers wrote; each comparison is turned so that it cannot overflow. */
 static tsr_status check_entry(const tsr__catalog *c, const tsr__listed *entry, int64_t *left,
                               tsr__error *error)
 {
@@ -187,6 +207,7 @@ tsr_status tsr__catalog_check(const tsr__catalog *c, tsr__error *error)
 
 /* ---- several processes ----------------------------------------------------------------------- */
 
+/* Where it lay may differ in its words; what it is may not. */
 static bool same_entry(const tsr__listed *a, const tsr__listed *b)
 {
   return a->kind == b->kind && a->dtype == b->dtype && tsr__shape_same(&a->shape, &b->shape) &&
@@ -227,7 +248,7 @@ static const char *own_text(tsr__catalog *out, const char *text)
   return tsr__arena_text(&out->arena, text, strlen(text));
 }
 
-/* An entry without its pieces. */
+/* An entry without its pieces. Texts are copied: the catalog they come from is freed. */
 static bool take_entry(tsr__catalog *out, const tsr__listed *from)
 {
   tsr__listed *entry = tsr__catalog_entry(out);
@@ -254,7 +275,10 @@ static bool take_files(tsr__catalog *out, const tsr__catalog *from)
   return true;
 }
 
-/* All entries of the first, with the pieces of both, then the second's own blobs. */
+/* All entries of the first, with the pieces of both, then the second's own blobs. A new catalog
+ * each time, as pieces lie by entry and those of the second go between those of the first.
+ * Processes are joined one after the other in their order, so the text of a step is the same
+ * whoever was sooner. */
 static bool join_into(tsr__catalog *out, const tsr__catalog *a, const tsr__catalog *b)
 {
   bool good = take_files(out, a) && take_files(out, b);
@@ -276,6 +300,7 @@ static bool join_into(tsr__catalog *out, const tsr__catalog *a, const tsr__catal
   return good && out->form;
 }
 
+/* Untouched where it fails. */
 tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *other, int process,
                              tsr__error *error)
 {
@@ -299,7 +324,8 @@ tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *other, i
 
 /* ---- forms ----------------------------------------------------------------------------------- */
 
-/* "(w: *, b: (x: *, *))" read from left to right, with the path of what is being read. */
+/* "(w: *, b: (x: *, *))" read from left to right, with the path of what is being read. One buffer
+ * for the path at all depths: what a level adds behind `end` is cut off when it is done. */
 typedef struct walk {
   const char *at;
   char path[TSR__CHECKPOINT_PATH];
@@ -314,7 +340,9 @@ static size_t name_length(const char *at)
   return strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
 }
 
-/* "name: " in front of a part, or its number; what was added to the path. False: it is too long. */
+/* "name: " in front of a part, or its number; what was added to the path. False: it is too long. A
+ * name that is followed by another sign than ": " is none, and then the form is wrong at that
+ * place, which walk_form finds. */
 static bool add_name(walk *w, size_t end, int index)
 {
   size_t length = name_length(w->at);

@@ -1,7 +1,10 @@
 /* A catalog read from its text; catalog_write.c shows one.
  *
  * Invariant: whatever the text, what is made of it is in bounds of itself; whether it is one of a
- * whole step tsr__catalog_check says. */
+ * whole step tsr__catalog_check says.
+ *
+ * Members may come in any order and unknown ones are passed over, so that a later version can add
+ * some without being another format. */
 #include "checkpoint/checkpoint_room.h"
 #include "io/json/json_inner.h"
 
@@ -9,6 +12,7 @@
 
 /* Behind the entries, in the text of a whole step:  ,\n"crc32c": "00c0ffee"\n}\n  */
 static const char tail_start[] = ",\n\"crc32c\": \"";
+/* The bounds keep lengths within int. */
 enum { TAIL = sizeof tail_start - 1 + 8 + 4, TEXT_MOST = 1 << 30, HEADER_MOST = 1 << 30 };
 
 typedef struct reading {
@@ -32,11 +36,13 @@ static bool no_memory(const reading *r)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+/* Nothing that we write as a key or a word has an escape in it. */
 static bool key_is(const tsr__json_token *key, const char *name)
 {
   return !key->escaped && key->length == strlen(name) && !memcmp(key->at, name, key->length);
 }
 
+/* Digits alone: we write no number with a sign, a point or an exponent. */
 static bool take_number(const reading *r, const tsr__json_token *value, int64_t *out)
 {
   int64_t number = 0;
@@ -51,6 +57,7 @@ static bool take_number(const reading *r, const tsr__json_token *value, int64_t 
   return true;
 }
 
+/* A NUL would end a name early, and another file or array would be meant than the text says. */
 static bool take_text(const reading *r, const tsr__json_token *value, const char **out)
 {
   if (value->kind != TSR__JSON_IS_TEXT) return fail(r, value->at, "expected a text");
@@ -63,6 +70,7 @@ static bool take_text(const reading *r, const tsr__json_token *value, const char
   return true;
 }
 
+/* A nested value is its text, brackets and all, so a cursor over it reads it anew. */
 static tsr__json_cursor inside(const tsr__json_token *value)
 {
   return (tsr__json_cursor){ .at = value->at, .end = value->at + value->length };
@@ -90,6 +98,7 @@ static bool take_list(const reading *r, const tsr__json_token *value, int64_t *o
 
 /* Each item of a list by `take`. */
 typedef bool take_fn(reading *r, const tsr__json_token *value);
+/* What is no list is told by the grammar when it looks for '['. */
 static bool take_each(reading *r, const tsr__json_token *value, take_fn *take)
 {
   tsr__json_cursor cursor = inside(value);
@@ -108,7 +117,7 @@ static int hex_digit(char c)
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Eight digits a block. */
+/* Eight digits a block. Shifted into what must be 0, as a new piece's sums are. */
 static bool take_sums(const reading *r, const tsr__json_token *value, uint32_t *out, int64_t count)
 {
   if (value->kind != TSR__JSON_IS_TEXT || value->length / 8 != (size_t)count || value->length % 8)
@@ -146,6 +155,8 @@ static bool take_file(reading *r, const tsr__json_token *value)
   return true;
 }
 
+/* The checksums are read last: how many there must be follows from the size, which may stand behind
+ * them. -1 is what was not said. */
 static bool take_piece(reading *r, const tsr__json_token *value)
 {
   tsr__json_cursor cursor = inside(value);
@@ -165,6 +176,7 @@ static bool take_piece(reading *r, const tsr__json_token *value)
   }
   if (more < 0) return faulty(r, &cursor);
   int64_t count = 1;
+  /* Elements of the box, or -1 beyond 63 bits. */
   for (int d = 0; d < entry->shape.rank && count >= 0; d++)
     if (__builtin_mul_overflow(count, piece.box.size[d], &count)) count = -1;
   if (starts != entry->shape.rank || sizes != entry->shape.rank || file < 0 || file > INT32_MAX ||
@@ -190,7 +202,8 @@ static tsr_dtype dtype_named(const tsr__json_token *value)
   return (tsr_dtype)0;
 }
 
-/* The members of an entry but its pieces, which need its shape. */
+/* The members of an entry but its pieces, which need its shape. A dtype or kind of another word
+ * leaves 0, which take_entry refuses. */
 static bool take_member(reading *r, tsr__listed *entry, const tsr__json_token *key,
                         const tsr__json_token *value)
 {
@@ -225,6 +238,7 @@ static const char *type_text(reading *r, const tsr__listed *entry)
   return tsr__arena_text(&r->c->arena, text, size);
 }
 
+/* The entry is in the list before its pieces are read, as these go to the last one. */
 static bool take_entry(reading *r, const tsr__json_token *value)
 {
   tsr__json_cursor cursor = inside(value);
@@ -281,7 +295,8 @@ static int by_name(const void *one, const void *other)
   return order ? order : (*a)->kind - (*b)->kind;
 }
 
-/* No name twice, whatever is done with them later. */
+/* No name twice, whatever is done with them later. Sorted as pointers: entries stay in the order of
+ * the text, in which readers ask for them. */
 static bool check_names(const reading *r)
 {
   const tsr__catalog *c = r->c;
@@ -294,7 +309,8 @@ static bool check_names(const reading *r)
   return true;
 }
 
-/* The checksum that the text ends in is that of what stands before it. */
+/* The checksum that the text ends in is that of what stands before it. Before the text is looked at
+ * otherwise: what was changed by accident is told as that, and not as a fault of its grammar. */
 static bool check_tail(const reading *r, size_t length)
 {
   uint32_t sum = 0;
@@ -315,6 +331,8 @@ static bool check_tail(const reading *r, size_t length)
   return false;
 }
 
+/* The version is looked at with each member: of a later one only that is told, and not what it has
+ * that this one does not know. */
 static bool read_all(reading *r, size_t length)
 {
   tsr__json_cursor cursor = { .at = r->text, .end = r->text + length };
@@ -338,6 +356,7 @@ static bool read_all(reading *r, size_t length)
   return check_names(r);
 }
 
+/* Of a process's part only form and grammar are checked; the whole is when all are joined. */
 tsr_status tsr__catalog_read(tsr__catalog *catalog, const char *text, size_t length, bool part,
                              tsr__error *error)
 {

@@ -12,7 +12,9 @@
  *   }
  *
  * Invariant: the last line but one has the checksum of all that stands before it, so that a text
- * that was cut off or changed is none. */
+ * that was cut off or changed is none.
+ *
+ * Names of columns may be any UTF-8, which JSON takes as it is. */
 #include "checkpoint/checkpoint_room.h"
 
 static void put_text(tsr__text *out, const char *text)
@@ -33,6 +35,7 @@ static void put_list(tsr__text *out, const int64_t *number, int count)
   tsr__text_add(out, count ? "]" : "[]");
 }
 
+/* Eight digits a block with nothing between: most of the text of a large step are checksums. */
 static void put_piece(const tsr__catalog *c, const tsr__listed *entry, const tsr__extent *piece,
                       tsr__text *out)
 {
@@ -65,6 +68,8 @@ static void put_entry(const tsr__catalog *c, const tsr__listed *entry, tsr__text
   tsr__text_add(out, "]}");
 }
 
+/* The checksum is of all that `out` has, so it must be empty before; a text that failed has a wrong
+ * one and is looked at by its `failed`. */
 void tsr__catalog_write(const tsr__catalog *c, tsr__text *out)
 {
   tsr__text_add(out,
@@ -91,7 +96,8 @@ void tsr__catalog_write(const tsr__catalog *c, tsr__text *out)
 
 /* ---- data files ------------------------------------------------------------------------------ */
 
-/* "f32" is F32 there, bool BOOL. */
+/* "f32" is F32 there, bool BOOL. safetensors' names are ours in capitals, for all dtypes that there
+ * are. */
 static void put_dtype(tsr__text *out, tsr_dtype dtype)
 {
   for (const char *at = tsr_dtype_name(dtype); *at; at++)
@@ -116,6 +122,11 @@ static void put_tensor(const tsr__listed *entry, const tsr__extent *piece, int64
   tsr__text_free(&name);
 }
 
+/*   | length: 8 bytes, little-endian | {"__metadata__":..,"w[0:4,0:4]":{..},..}   spaces | data ..
+ *                                                                                         ^ 64 * n
+ *
+ * Padding makes data begin at a multiple of 64, as other tools map files and read arrays where they
+ * lie. */
 void tsr__data_header(const tsr__catalog *c, int file, tsr__text *out)
 {
   /* Eight bytes for the header's length, then the header; offsets count from behind it, and `at` of

@@ -11,18 +11,23 @@
 #include "graph/leaves.h"
 #include "io/file/files.h"
 
+/* A bound for the list that pruning keeps; more steps than that in one folder nobody has. */
 enum { KEEP_MOST = 1 << 16 };
 
 static const char save_call[] = "tsr_checkpoint_save", open_call[] = "tsr_checkpoint_open";
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
+/* Signs that need no escape in JSON, and of those that forms, frames and pieces' names are written
+ * with (':', ',', '[', blanks) none. */
 static bool good_name(const char *name)
 {
   static const char signs[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
   return *name && strlen(name) <= 1000 && !name[strspn(name, signs)];
 }
 
+/* Blobs may differ from process to process; of one name that several give the first one's is
+ * kept. */
 static tsr_status check_blobs(const tsr_save_opts *opts, tsr__error *error)
 {
   char quoted[TSR__QUOTE];
@@ -64,7 +69,7 @@ static tsr_status check_frames(const tsr_save_opts *opts, tsr__error *error)
   return TSR_OK;
 }
 
-/* What is wrong is so on all processes. */
+/* What is wrong is so on all processes. So each returns at once, without a meeting. */
 static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__error *error)
 {
   if (!path || !*path)
@@ -80,7 +85,8 @@ static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__e
   return check_blobs(opts, error) ? error->status : check_frames(opts, error);
 }
 
-/* The arrays of a tree, evaluated. */
+/* The arrays of a tree, evaluated. One program for all of them: what leaves share is computed
+ * once. */
 static tsr_status ready(tsr_scope *scope, tsr_array *tree, tsr__leaves *out, tsr__error *error)
 {
   if (!tsr__leaves_of(&scope->arena, tree, out))
@@ -100,6 +106,7 @@ typedef struct listing {
   tsr__error *error;
 } listing;
 
+/* Leaves come in the order in which forms have them. */
 static bool list_one(void *user, const char *name)
 {
   listing *l = user;
@@ -107,6 +114,7 @@ static bool list_one(void *user, const char *name)
   return !tsr__saving_array(l->saving, name, array, l->error);
 }
 
+/* The order is the same on all processes, which the joining of catalogs counts on. */
 static tsr_status list_all(tsr__saving *s, tsr_array *tree, const tsr__leaves *leaves,
                            const tsr_save_opts *opts, tsr__error *error)
 {
@@ -122,7 +130,8 @@ static tsr_status list_all(tsr__saving *s, tsr_array *tree, const tsr__leaves *l
 }
 
 /* One save at a time: what goes on in the background is waited for, and if it failed that is said
- * instead. */
+ * instead. Whatever fails before, tsr__saving_run is called with the error: it says so at the first
+ * meeting, where the others wait. Only a save that was handed to the thread returns before. */
 static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
                        const tsr_save_opts *opts, tsr__error *error)
 {
@@ -143,6 +152,8 @@ static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
   if (s.path) memcpy(s.path, path, strlen(path));
   if (!s.path || (opts->background && !background))
     tsr__error_set(error, TSR_ENOMEM, "no memory for a save");
+  /* Before anything is evaluated: an error of the one before is told instead of saving, and memory
+   * holds one step's values at a time. */
   tsr__background_wait(background, error);
   if (!error->status && (!tree || !ready(scope, tree, &leaves, error)))
     list_all(&s, tree, &leaves, opts, error);
@@ -194,7 +205,8 @@ static void release(tsr__node *node)
   tsr__catalog_free(&((tsr_saved_step *)node)->catalog);
 }
 
-/* Reads the catalog of the step's folder; `sum` is of its bytes. */
+/* Reads the catalog of the step's folder; `sum` is of its bytes. The checksum of all bytes, the
+ * last line included, which is what processes compare. */
 static tsr_status load(tsr_saved_step *c, uint32_t *sum, tsr__error *error)
 {
   char path[TSR__CHECKPOINT_PATH + 32];
@@ -220,7 +232,8 @@ static tsr_status load(tsr_saved_step *c, uint32_t *sum, tsr__error *error)
   return error->status;
 }
 
-/* Process 0 says which step it is, as another may become the newest meanwhile. */
+/* Process 0 says which step it is, as another may become the newest meanwhile. The others look at
+ * nothing: they are told the folder, and whether it is theirs, too, load_together finds out. */
 static tsr_status find_step(tsr_saved_step *c, const char *path, tsr__error *error)
 {
   tsr__text mine, all;
@@ -253,6 +266,7 @@ static tsr_status load_together(tsr_saved_step *c, tsr__error *error)
   tsr__text_add(&mine, "%08x", sum);
   tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint load", 0, &mine, &met }, &all, error);
   for (int p = 1; p < tsr_process_count(c->rt) && !error->status; p++)
+    /* Each said eight digits: an error of one would be everybody's by now. */
     if (memcmp(tsr__agreed(&all, p).data, tsr__agreed(&all, 0).data, 8))
       tsr__error_set(error, TSR_EPEER,
                      "process %d reads another %s at %s than process 0 does; all need the same "
@@ -263,6 +277,8 @@ static tsr_status load_together(tsr_saved_step *c, tsr__error *error)
   return error->status;
 }
 
+/* A step is never NULL. It reads the catalog now and data when that is asked for; files that are
+ * deleted in between are an error then. */
 tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const char *site)
 {
   static const tsr_saved_step none = { .inert = true, .catalog = { .step = -1, .form = "" } };
@@ -316,6 +332,7 @@ tsr_saved_entry tsr_checkpoint_entry(const tsr_saved_step *c, int index)
                            .dtype = (tsr_dtype)entry->dtype,
                            .shape = entry->shape,
                            .parts = (int)entry->count };
+  /* Bytes on the disk: bools count one each. */
   for (int64_t i = 0; i < entry->count; i++) out.bytes += c->catalog.piece[entry->first + i].bytes;
   return out;
 }

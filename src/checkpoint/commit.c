@@ -9,7 +9,12 @@
  * not at the meetings of programs, so that a step can be saved beside a program that runs.
  *
  * Invariant: whoever said that its data is on the disk deletes it only where process 0 said that
- * there is no catalog. What is left of a save that was cut off is deleted by a later one. */
+ * there is no catalog. What is left of a save that was cut off is deleted by a later one.
+ *
+ *   a record at a meeting   | status | message, if it failed | text: an id, a catalog, "there" |
+ *
+ * What may be left over: a folder without a catalog, or data files that no catalog names. Neither
+ * is a step, and a reader sees none of it. */
 #include "checkpoint/checkpoint_room.h"
 #include "io/file/files.h"
 #include "io/file/outfile.h"
@@ -22,7 +27,8 @@
 
 /* ---- meetings -------------------------------------------------------------------------------- */
 
-/* The record of a process; false: it is none. */
+/* The record of a process; false: it is none. Records come in the order of processes, each as bytes
+ * with its length in front. */
 static bool take_record(tsr__fields *fields, tsr__error *told, tsr__blob *text)
 {
   tsr__blob record = tsr__take_bytes(fields);
@@ -33,7 +39,9 @@ static bool take_record(tsr__fields *fields, tsr__error *told, tsr__blob *text)
   return tsr__fields_done(&own);
 }
 
-/* The first process that failed decides what all say. */
+/* The first process that failed decides what all say. Of one's own error the words stay as they
+ * are; another's has its number in front. A process whose own failure was not the first drops it
+ * for that of the first. */
 static tsr_status judge(const tsr__text *records, int own, int count, tsr__error *error)
 {
   tsr__fields fields = { (const uint8_t *)records->data,
@@ -51,6 +59,8 @@ static tsr_status judge(const tsr__text *records, int own, int count, tsr__error
   return TSR_OK;
 }
 
+/* Never left out on the way to an error: one who does not come holds up all others until the time
+ * is over. */
 tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all, tsr__error *error)
 {
   tsr__comm *comm = tsr__comm_of(rt);
@@ -63,6 +73,7 @@ tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all
   if (record.failed || (ask->mine && ask->mine->failed))
     tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
   if (!comm || tsr__comm_count(comm) == 1) {
+    /* Alone: the one record is written as if it had come, so that tsr__agreed reads it likewise. */
     tsr__write_bytes(all, record.data, record.length);
   } else {
     tsr__comm_meeting meeting = { .name = ask->name,
@@ -81,6 +92,7 @@ tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all
   return error->status;
 }
 
+/* Borrowed from `all`. Empty where there is no such record. */
 tsr__blob tsr__agreed(const tsr__text *all, int process)
 {
   tsr__fields fields = { (const uint8_t *)all->data, (const uint8_t *)all->data + all->length,
@@ -95,7 +107,9 @@ tsr__blob tsr__agreed(const tsr__text *all, int process)
 
 /* ---- phases ---------------------------------------------------------------------------------- */
 
-/* A name that no file in the folder has. */
+/* A name that no file in the folder has. Data files of a save that was cut off may still be there,
+ * and with .overwrite those of the step that is read meanwhile: new names leave both alone until
+ * the catalog is there. */
 static void draw_id(tsr__text *out)
 {
   uint32_t number;
@@ -107,6 +121,7 @@ static void draw_id(tsr__text *out)
   tsr__text_add(out, "%08x", number);
 }
 
+/* By process 0 alone, before anybody writes: the others find the folder there after the meeting. */
 static tsr_status make_folders(const tsr__saving *s, tsr__error *error)
 {
   tsr__step_path step;
@@ -120,7 +135,8 @@ static tsr_status make_folders(const tsr__saving *s, tsr__error *error)
   return tsr__folder_make(step.at, error);
 }
 
-/* Under its name once it is on the disk; `*there` from then on. */
+/* Under its name once it is on the disk; `*there` from then on. A folder that cannot be forced to
+ * the disk is an error although the step is there: a power failure may still take it. */
 static tsr_status write_catalog(const tsr__saving *s, bool *there, tsr__error *error)
 {
   tsr__step_path path, folder;
@@ -142,7 +158,8 @@ static tsr_status write_catalog(const tsr__saving *s, bool *there, tsr__error *e
   return error->status ? error->status : tsr__folder_sync(folder.at, error);
 }
 
-/* What the others wrote is added to what this process did. */
+/* What the others wrote is added to what this process did. What other processes say is read as
+ * carefully as a file: they may be of another version. */
 static tsr_status join_others(tsr__saving *s, const tsr__text *all, tsr__error *error)
 {
   for (int p = 1; p < s->process_count && !error->status; p++) {
@@ -183,6 +200,7 @@ static void close_phase(phase *p)
   tsr__text_free(&p->all);
 }
 
+/* Comes with the error of whoever could not list what is saved; then nobody writes. */
 static tsr_status begin(tsr__saving *s, char id[16], tsr__error *error)
 {
   phase p;
@@ -197,7 +215,9 @@ static tsr_status begin(tsr__saving *s, char id[16], tsr__error *error)
   return error->status;
 }
 
-/* What all have written is `p`'s, which the caller closes. */
+/* What all have written is `p`'s, which the caller closes. Deleted at once is what this process
+ * could not write, or what all know to be lost. Where the meeting broke off nobody knows what
+ * process 0 does with it, so it stays. */
 static tsr_status write_data(tsr__saving *s, const char *id, phase *p, tsr__error *error)
 {
   open_phase(s, p);
@@ -208,6 +228,8 @@ static tsr_status write_data(tsr__saving *s, const char *id, phase *p, tsr__erro
   return error->status;
 }
 
+/* Pruned by process 0, once the catalog is there. "there" says to the others that their files are
+ * named by it now, even if something failed afterwards. */
 static tsr_status commit(tsr__saving *s, const tsr__text *data, tsr__error *error)
 {
   phase p;

@@ -26,7 +26,8 @@ typedef struct frame_read {
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-/* What stands behind "frame:what:" in an entry's name; NULL: it is none of those. */
+/* What stands behind "frame:what:" in an entry's name; NULL: it is none of those. The rest is the
+ * column's name, whatever signs it has. */
 static const char *column_name(const tsr__listed *entry, const char *frame, const char *what)
 {
   size_t length = strlen(frame), more = strlen(what);
@@ -37,6 +38,7 @@ static const char *column_name(const tsr__listed *entry, const char *frame, cons
   return own ? name + length + more + 2 : NULL;
 }
 
+/* Column types of numbers are dtypes with the same names. */
 static tsr_coltype type_named(const char *name)
 {
   TSR__FOR_DTYPES(dtype)
@@ -54,7 +56,8 @@ static int count_columns(const tsr__catalog *c, const char *frame)
   return count;
 }
 
-/* Whether what was saved of a column fits together. */
+/* Whether what was saved of a column fits together. Columns are of rank 1 (catalog_read.c), so
+ * dims[0] is there. Codes are i32, and so is how many texts there may be. */
 static bool is_good(const again *a, tsr_coltype type, int64_t rows)
 {
   const tsr__listed *valid = a->valid;
@@ -72,7 +75,8 @@ static tsr_status misfit(const char *frame, tsr__error *error)
   return tsr__error_set(error, TSR_EPARSE, "the columns of frame '%s' do not fit together", frame);
 }
 
-/* Columns in their order, each with what follows it. */
+/* Columns in their order, each with what follows it. Entries of two frames may be mixed in a text
+ * that somebody wrote; names tell them apart. */
 static tsr_status find_columns(frame_read *r, const tsr__catalog *catalog, const char *frame,
                                tsr__error *error)
 {
@@ -107,7 +111,8 @@ static tsr__value *new_value(tsr_runtime *rt, const tsr__listed *entry, const ts
                         error);
 }
 
-/* Memory for all of it. */
+/* Memory for all of it. Reading writes right into the dictionary's own memory: ends to its offsets,
+ * texts to its bytes. */
 static tsr_status make_columns(frame_read *r, tsr_runtime *rt, const tsr_sharding *on,
                                tsr__error *error)
 {
@@ -126,6 +131,7 @@ static tsr_status make_columns(frame_read *r, tsr_runtime *rt, const tsr_shardin
 
 static tsr_status read_columns(const frame_read *r, const tsr_saved_step *step, tsr__error *error)
 {
+  /* Values, validity, ends and texts at most. */
   size_t room = (size_t)r->count * 4 + 1;
   tsr__restoring *target = tsr__new(r->heap, room * sizeof *target);
   tsr__restore_ask ask = {
@@ -148,6 +154,7 @@ static tsr_status read_columns(const frame_read *r, const tsr_saved_step *step, 
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+/* Each text once: equal texts of two codes would be two groups, and not equal to each other. */
 static bool good_texts(const frame_read *r, const again *a)
 {
   const tsr__dict *dict = a->dict;
@@ -168,7 +175,8 @@ static bool good_texts(const frame_read *r, const again *a)
   return good;
 }
 
-/* Codes of nulls may be anything, and become 0. */
+/* Codes of nulls may be anything, and become 0. Only parts of this process: the others' are looked
+ * at by those. */
 static bool good_codes(const tsr__shard_column *c, int position)
 {
   tsr_box box;
@@ -176,6 +184,7 @@ static bool good_codes(const tsr__shard_column *c, int position)
   bool good = true;
   tsr__value_box(c->values, position, &box);
   int32_t *code = tsr__value_map(c->values, position);
+  /* Bools lie as bits in devices, the first row lowest. */
   const uint8_t *valid = c->valid ? tsr__value_map(c->valid, position) : NULL;
   for (int64_t i = 0; i < box.size[0]; i++) {
     if (code[i] >= 0 && code[i] < count) continue;
@@ -201,6 +210,7 @@ static tsr_status check_texts(const frame_read *r, const char *frame, tsr__error
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* Frames hold what they took, so what is released here is only the reading's own hold. */
 static void free_read(frame_read *r)
 {
   for (int i = 0; r->column && r->again && i < r->count; i++) {
@@ -222,6 +232,8 @@ static tsr_status open_read(const tsr_saved_step *step, const char *frame, const
     return tsr__error_set(error, TSR_EARG, "step %lld has no frame '%s'",
                           (long long)step->catalog.step, tsr__quote(frame, strlen(frame), quoted));
   }
+  /* Zeroed: find_columns leaves NULL what a column has not, and free_read releases what is
+   * there. */
   r.column = tsr__new(r.heap, (size_t)r.count * sizeof *r.column);
   r.again = tsr__new(r.heap, (size_t)r.count * sizeof *r.again);
   if (!r.column || !r.again) tsr__error_set(error, TSR_ENOMEM, "no memory for a frame's columns");
@@ -246,6 +258,7 @@ static tsr_status place_rows(const tsr_frame *df, const tsr_sharding *on, tsr_sh
   return TSR_OK;
 }
 
+/* All processes read the same columns and meet once, so that a frame is there on all or on none. */
 tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *c, const char *name, tsr_sharding on,
                                    const char *site)
 {

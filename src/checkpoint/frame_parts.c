@@ -19,6 +19,7 @@ static tsr_status no_memory(tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "no memory to list a frame's columns");
 }
 
+/* As devices have them: days, codes, microseconds. */
 tsr_dtype tsr__column_dtype(tsr_coltype type)
 {
   return type == TSR_COL_DATE || type == TSR_COL_TEXT ? TSR_I32
@@ -33,6 +34,8 @@ typedef struct listing {
   const char *frame;
 } listing;
 
+/* The column's type stands where arrays have their spec; of dates and texts the dtype would not
+ * tell it. */
 static bool add_entry(const listing *l, const char *what, const tsr__shard_column *column,
                       tsr_dtype dtype, int64_t length)
 {
@@ -51,6 +54,7 @@ static bool add_entry(const listing *l, const char *what, const tsr__shard_colum
   return entry->name != NULL;
 }
 
+/* The length is that of the whole column, over all processes. */
 static bool add_rows(const listing *l, const char *what, const tsr__shard_column *column,
                      tsr__value *value)
 {
@@ -68,6 +72,8 @@ static bool hold_dict(tsr__saving *s, const tsr__dict *dict)
   return true;
 }
 
+/* A column without a text has no dictionary: one end, 0, and no bytes. The entries are listed on
+ * all processes, the pieces on the first. */
 static bool add_texts(const listing *l, const tsr__shard_column *column)
 {
   static const int64_t none[1] = { 0 };
@@ -82,6 +88,7 @@ static bool add_texts(const listing *l, const tsr__shard_column *column)
          (s->process || tsr__saving_part(s, &byte_box, dict ? dict->bytes : ""));
 }
 
+/* In the order that find_columns of frame_again.c reads. */
 static tsr_status add_column(void *user, const tsr__shard_column *column, tsr__error *error)
 {
   const listing *l = user;

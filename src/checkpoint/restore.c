@@ -30,7 +30,8 @@ typedef struct place {
   int position; /* of the value */
 } place;
 
-/* One of the arrays that are restored. */
+/* One of the arrays that are restored. `place`: by part that lies here, or one for all of it in the
+ * caller's memory; none to verify. */
 typedef struct target {
   const tsr__listed *entry;
   const tsr__restoring *ask;
@@ -45,7 +46,9 @@ typedef struct read_task {
   int64_t piece, block;
 } read_task;
 
-/* What a worker has: a block, and the file it read last. */
+/* What a worker has: a block, and the file it read last. By worker, so nothing of it is locked.
+ * Blocks of a piece follow each other as tasks, so a worker mostly reads on in the file that it
+ * has. */
 typedef struct reader {
   char *block;
   int fd, file; /* -1: none */
@@ -72,7 +75,11 @@ static tsr_status no_memory(tsr__error *error)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Elements of a piece, from .. end in its order, that a place has. */
+/* Elements of a piece, from .. end in its order, that a place has.
+ *
+ *   piece [4:8, 0:6]     below 6, 1     at = 6 * (i - 4) + j             elements of the block:
+ *   place [2:6, 3:6]     beside 3, 1    place_at = 3 * (i - 2) + j - 3   from .. end of the piece
+ */
 typedef struct runs {
   int rank;
   const tsr_box *piece, *place;
@@ -88,6 +95,7 @@ typedef struct runs {
   char *first_to;
 } runs;
 
+/* A run may begin before the block or end behind it, where blocks cut a row. */
 static void take_run(runs *r, int64_t at, int64_t end, int64_t place_at)
 {
   if (at < r->from) {
@@ -104,7 +112,8 @@ static void take_run(runs *r, int64_t at, int64_t end, int64_t place_at)
   if (r->block) memcpy(to, r->block + (at - r->from) * r->size, (size_t)((end - at) * r->size));
 }
 
-/* Indices of dim `d` and below, at `at` of the piece and `place_at` of the place. */
+/* Indices of dim `d` and below, at `at` of the piece and `place_at` of the place. As deep as the
+ * rank. With `enough` it stops early: to know whether a block is needed one run will do. */
 static void walk_runs(runs *r, int d, int64_t at, int64_t place_at)
 {
   if (d == r->rank) {
@@ -115,7 +124,8 @@ static void walk_runs(runs *r, int d, int64_t at, int64_t place_at)
   int64_t start = piece->start[d] > other->start[d] ? piece->start[d] : other->start[d];
   int64_t piece_end = piece->start[d] + piece->size[d], end = other->start[d] + other->size[d];
   if (piece_end < end) end = piece_end;
-  /* Only indices whose elements are among those that are asked for. */
+  /* Only indices whose elements are among those that are asked for. Rounded down and up: an index
+   * whose elements lie only partly in the block is walked into. */
   int64_t low = (r->from - at) / r->below[d] + piece->start[d];
   int64_t high = (r->end - at + r->below[d] - 1) / r->below[d] + piece->start[d];
   if (r->from > at && low > start) start = low;
@@ -163,6 +173,7 @@ static runs find_runs(const target *t, const stretch *of, const place *p, int64_
     beside *= p->box.size[d];
     whole = whole && piece->box.start[d] == p->box.start[d] && piece->box.size[d] == p->box.size[d];
   }
+  /* Of an empty box there is nothing, and nothing to divide by. */
   if (below && beside) walk_runs(&r, 0, 0, 0);
   return r;
 }
@@ -175,7 +186,9 @@ static void job_fails(read_job *job, const tsr__error *error)
   if (!atomic_exchange(&job->failed, true)) job->error = *error;
 }
 
-/* Has the reader's file be that one, which must be as long as the catalog says. */
+/* Has the reader's file be that one, which must be as long as the catalog says. Without blocking,
+ * as what has a data file's name may be a pipe. Another length than the catalog says is told before
+ * a byte is read. */
 static tsr_status open_file(read_job *job, reader *r, int file, tsr__error *error)
 {
   const tsr__data_file *data = &job->ask->catalog->file[file];
@@ -220,6 +233,7 @@ static tsr_status read_block(read_job *job, reader *r, const read_task *task, ch
                         name, (long long)(piece->at + at), (long long)(piece->at + at + length));
 }
 
+/* A block is a megabyte, which sizes of elements divide. */
 static stretch stretch_of(const target *t, const tsr__extent *piece, int64_t block)
 {
   int64_t each = TSR__CHECKPOINT_BLOCK / t->size, count = piece->bytes / t->size;
@@ -227,6 +241,9 @@ static stretch stretch_of(const target *t, const tsr__extent *piece, int64_t blo
   return (stretch){ piece, from, end };
 }
 
+/* Two passes over the places, the first to count: with a single one that takes all of the block in
+ * one run, the file is read right there and nothing is copied. What was read there and has a wrong
+ * checksum is no harm: nobody has seen the value. */
 static void read_one(void *user, int64_t at, int worker)
 {
   read_job *job = user;
@@ -255,7 +272,8 @@ static void read_one(void *user, int64_t at, int worker)
 
 /* ---- what is to be read ---------------------------------------------------------------------- */
 
-/* The blocks of a piece that some place of the target has a part of. */
+/* The blocks of a piece that some place of the target has a part of. Looked for block by block
+ * before anything is read, so that the work is known and shared evenly. */
 static bool add_tasks(read_job *job, int at, int64_t index)
 {
   const target *t = &job->target[at];
@@ -275,7 +293,8 @@ static bool add_tasks(read_job *job, int at, int64_t index)
 }
 
 /* Memory that bools are gathered in, a byte each, and which elements that were not saved are zeros
- * of. */
+ * of. Mapped until end_target. Where the shape is another one than was saved, elements beyond stay
+ * 0. */
 static bool add_place(read_job *job, target *t, int position, const tsr_box *box)
 {
   place *p = &t->place[t->count];
@@ -309,6 +328,7 @@ static bool make_target(read_job *job, int at)
   }
   for (int p = 0; value && p < parts; p++) {
     tsr_box box;
+    /* Of a value that is a sum of parts the first alone has the elements. */
     if (!value->parts[p] || !tsr__holds(&value->sharding, p)) continue;
     tsr__value_box(value, p, &box);
     if (tsr__box_count(&box, value->shape.rank) && !add_place(job, t, p, &box)) return false;
@@ -318,7 +338,8 @@ static bool make_target(read_job *job, int at)
   return true;
 }
 
-/* Bytes of bools become the bits of their parts. */
+/* Bytes of bools become the bits of their parts. By the device's own copy: how it packs bits is not
+ * known here. */
 static void pack(const target *t, const place *p)
 {
   static const int64_t zero[TSR_MAX_RANK];
@@ -333,6 +354,7 @@ static void pack(const target *t, const place *p)
   tsr__devices_of(value->rt)->ops->from_host(&copy, p->to, value->parts[p->position]);
 }
 
+/* Also of one that is half made: what was never begun is zeros. */
 static void end_target(read_job *job, target *t)
 {
   int64_t rank = t->entry ? t->entry->shape.rank : 0;
@@ -349,7 +371,9 @@ static void end_target(read_job *job, target *t)
 
 /* ---- headers --------------------------------------------------------------------------------- */
 
-/* What other tools read: it is as it was written, and nothing but tensors follows. */
+/* What other tools read: it is as it was written, and nothing but tensors follows. By the calling
+ * thread, with the first worker's reader, which is idle by then. The length is bounded by
+ * catalog_read.c. */
 static tsr_status check_header(read_job *job, int file, tsr__error *error)
 {
   const tsr__data_file *data = &job->ask->catalog->file[file];
@@ -394,6 +418,7 @@ static void close_job(read_job *job)
   tsr__del(job->heap, job->task, job->task_room * sizeof *job->task);
 }
 
+/* On an error parts hold anything: the caller releases its values. */
 tsr_status tsr__restore(const tsr__restore_ask *ask, tsr__error *error)
 {
   read_job job = { .ask = ask,
@@ -405,6 +430,7 @@ tsr_status tsr__restore(const tsr__restore_ask *ask, tsr__error *error)
   if (!error->status && job.failed) *error = job.error;
   for (size_t f = 0; ask->verify && f < ask->catalog->files && !error->status; f++)
     check_header(&job, (int)f, error);
+  /* Nothing is packed of what is not good. */
   job.failed = error->status != TSR_OK;
   close_job(&job);
   if (ask->read) *ask->read += job.bytes;

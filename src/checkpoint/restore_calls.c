@@ -24,6 +24,7 @@ typedef struct restoring {
 
 /* ---- which entry ----------------------------------------------------------------------------- */
 
+/* Without memory for the list of names only the hint is missing. */
 static tsr_status not_saved(const tsr__catalog *c, int kind, const char *name, tsr__error *error)
 {
   char quoted[TSR__QUOTE], near[TSR__QUOTE];
@@ -41,7 +42,12 @@ static tsr_status not_saved(const tsr__catalog *c, int kind, const char *name, t
   return error->status;
 }
 
-/* The path of a leaf of what is restored, in what was saved: behind .path. */
+/* The path of a leaf of what is restored, in what was saved: behind .path.
+ *
+ *   .path "model"   form "(w: *, b: *)"   leaf "w"        model.w
+ *   .path "model.w" form "*"              leaf "array"    model.w
+ *   no .path        form "*"              leaf "array"    array
+ */
 static bool full_name(const restoring *r, const char *name, char out[TSR__CHECKPOINT_PATH])
 {
   const char *path = r->opts->path ? r->opts->path : "";
@@ -80,7 +86,11 @@ static bool filter_dim(const tsr_mesh *mesh, const char **at, tsr__text *out)
   return !out->failed;
 }
 
-/* As it lay, along the axes that there are; false out of memory. */
+/* As it lay, along the axes that there are; false out of memory.
+ *
+ *   saved (x+y, z) on x=2,y=4,z=2, and here x=8        (x, -)
+ *
+ * Sizes may differ: only names are looked for, so a step of eight devices can be had again on two. */
 static bool saved_place(const restoring *r, const tsr__listed *entry, tsr_sharding *out)
 {
   const tsr_mesh *mesh = r->opts->mesh ? r->opts->mesh : tsr_scope_mesh(r->scope);
@@ -99,6 +109,7 @@ static bool saved_place(const restoring *r, const tsr__listed *entry, tsr_shardi
   return fine;
 }
 
+/* No cast on the way: what is restored has the bits that were saved. */
 static tsr_status check_type(const restoring *r, const tsr__listed *entry, const tsr_array *like)
 {
   char want[128], quoted[TSR__QUOTE];
@@ -120,7 +131,8 @@ static tsr_status check_type(const restoring *r, const tsr__listed *entry, const
                             : "restore it as it is and reshape it");
 }
 
-/* A leaf's entry is found and a value made for it. */
+/* A leaf's entry is found and a value made for it. False also where it is told by `error`;
+ * tsr__form_leaves ends then. */
 static bool add_target(void *user, const char *name)
 {
   restoring *r = user;
@@ -153,7 +165,8 @@ static bool add_target(void *user, const char *name)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* The form of what is restored, and the leaves that say where. */
+/* The form of what is restored, and the leaves that say where. Leaves of a form are its stars:
+ * names have none in them. */
 static tsr_status plan(restoring *r, tsr_array *like)
 {
   const tsr__catalog *c = &r->c->catalog;
@@ -179,6 +192,7 @@ static tsr_status plan(restoring *r, tsr_array *like)
                    : tsr__error_set(r->error, TSR_ENOMEM, "no memory to list what is restored");
 }
 
+/* Each leaf takes over the hold of its value. */
 static tsr_array *make_leaves(const restoring *r, const char *site)
 {
   tsr_array **out = tsr__arena_new(&r->scope->arena, ((size_t)r->count + 1) * sizeof *out);
@@ -191,7 +205,8 @@ static tsr_array *make_leaves(const restoring *r, const char *site)
   return tsr__or_no_memory(r->scope, tree, restore_call, site);
 }
 
-/* Whatever fails here is told to the other processes, which come to this point as well. */
+/* Whatever fails here is told to the other processes, which come to this point as well. Every path
+ * through here meets, also where nothing could be planned. */
 static tsr_status read_together(restoring *r, tsr_array *like)
 {
   tsr_runtime *rt = r->scope->rt;
@@ -236,6 +251,8 @@ static tsr_status why_inert(const tsr_saved_step *c)
   return status ? status : TSR_ESTATE;
 }
 
+/* Each process on its own, without a meeting: all that it asks of files is whether they are as they
+ * were. */
 tsr_status tsr_checkpoint_verify_at(tsr_saved_step *c, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
@@ -268,6 +285,7 @@ tsr_status tsr_checkpoint_blob_at(tsr_saved_step *c, const char *name, tsr_value
   const tsr__listed *entry = tsr__catalog_find(&c->catalog, TSR_SAVED_BLOB, name, NULL);
   char *data = NULL;
   if (!entry) not_saved(&c->catalog, TSR_SAVED_BLOB, name, &error);
+  /* One byte more, a NUL, so that a text can be used as it is. */
   else if (!(data = tsr__arena_new(&scope->arena, (size_t)entry->shape.dims[0] + 1)))
     tsr__error_set(&error, TSR_ENOMEM, "no memory for %lld bytes", (long long)entry->shape.dims[0]);
   tsr__restoring target = { .entry = entry, .data = data };

@@ -9,7 +9,10 @@
  * known before anything is written, so headers go first and blocks in any order.
  *
  * Invariant: after tsr__saving_write data and names are on the disk; after tsr__saving_undo none of
- * it is left. */
+ * it is left.
+ *
+ * Of a small step there is one file. Pieces are bounded so that files come out even and a reader
+ * has parts to share. */
 #include "checkpoint/checkpoint_room.h"
 #include "io/file/files.h"
 #include "io/file/system.h"
@@ -28,6 +31,7 @@ static tsr_status no_memory(tsr__error *error)
 
 /* ---- what there is to be written ------------------------------------------------------------- */
 
+/* Pieces of the catalog and sources are two lists of the same length. */
 static bool add_piece(tsr__saving *s, const tsr_box *box, const tsr__piece_source *source)
 {
   const tsr__listed *entry = &s->catalog.entry[s->catalog.entries - 1];
@@ -44,7 +48,10 @@ static bool add_piece(tsr__saving *s, const tsr_box *box, const tsr__piece_sourc
 }
 
 /* The dim along which a part is cut: the first that has more than one element, so that each piece
- * is a stretch of the part's memory. */
+ * is a stretch of the part's memory.
+ *
+ *   box [1, 1, 6, 4]   cut 2      rows 0 .. 5 of 4 elements: each range of rows is one stretch
+ */
 static int cut_of(const tsr_box *box, int rank)
 {
   int cut = 0;
@@ -52,7 +59,8 @@ static int cut_of(const tsr_box *box, int rank)
   return cut;
 }
 
-/* Rows `from` .. `end` along that dim, in pieces of at most PIECE_MOST bytes. */
+/* Rows `from` .. `end` along that dim, in pieces of at most PIECE_MOST bytes. A row longer than a
+ * piece may be is a piece all the same, as it cannot be cut along this dim. */
 static bool add_rows(tsr__saving *s, const tsr_box *box, tsr__piece_source source, int64_t from,
                      int64_t end)
 {
@@ -90,7 +98,8 @@ typedef struct holders {
   int position; /* the first of this process's; -1: it has none */
 } holders;
 
-/* False: out of memory. */
+/* False: out of memory. Counted in the order of positions, so all processes come to the same
+ * numbers without a word between them. */
 static bool find_holders(const tsr__saving *s, const tsr__value *value, int leader, holders *out)
 {
   const tsr__topology *topology = tsr__topology_of(s->rt);
@@ -124,14 +133,17 @@ static bool add_share(tsr__saving *s, const tsr__value *value, int leader)
   tsr__value_box(value, leader, &box);
   int64_t count = tsr__box_count(&box, rank);
   int64_t rows = rank ? box.size[cut_of(&box, rank)] : 1, from = 0, end = rows;
+  /* Only where several processes may hold the same part is there anything to share. */
   bool common = value->sharding.mesh && !value->sharding.unreduced && s->process_count > 1;
   if (!count || (!value->sharding.mesh && s->process)) return true;
   if (common && !find_holders(s, value, leader, &h)) return false;
   if (h.position < 0) return true;
   if (count * (int64_t)tsr_dtype_size((tsr_dtype)entry->dtype) < SHARE_LEAST * h.count ||
       rows < h.count) {
+    /* The next entry goes to the next of them: of many small arrays each process writes some. */
     if ((int)((s->catalog.entries - 1 + (size_t)leader) % (size_t)h.count) != h.number) return true;
   } else {
+    /* Evenly, the first ones a row more, as dims are cut over devices. */
     from = rows / h.count * h.number + (h.number < rows % h.count ? h.number : rows % h.count);
     end = from + rows / h.count + (h.number < rows % h.count);
   }
@@ -148,11 +160,14 @@ static bool add_parts(tsr__saving *s, const tsr__value *value)
     return s->process != 0 || add_piece(s, &none, &(tsr__piece_source){ .data = "" });
   }
   for (int p = 0; p < value->part_count; p++)
+    /* Once for each part that differs: its leader, the lowest of those that hold it, stands for
+     * all. */
     if (tsr__replica_leader(&value->sharding, p) == p && !add_share(s, value, p)) return false;
   return true;
 }
 
-/* A text of a sharding, "(x,-)", in the catalog's memory. */
+/* A text of a sharding, "(x,-)", in the catalog's memory. A sum is written by one of its parts as a
+ * whole (add_share), so the spec says nothing of it. A text too long to be kept is "", nowhere. */
 static const char *spec_text(tsr__saving *s, const tsr__value *value)
 {
   char text[512];
@@ -178,6 +193,7 @@ bool tsr__saving_value(tsr__saving *s, tsr__value *value)
   return add_parts(s, value);
 }
 
+/* Every process lists every array, also where it has no piece of it: the lists are compared. */
 tsr_status tsr__saving_array(tsr__saving *s, const char *name, const tsr_array *array,
                              tsr__error *error)
 {
@@ -217,6 +233,7 @@ static int file_count(const tsr__saving *s)
   int64_t total = 0, most = tsr__worker_count(s->rt);
   for (size_t i = 0; i < s->catalog.pieces; i++) total += s->catalog.piece[i].bytes;
   int64_t files = total / FILE_LEAST + 1;
+  /* A process that has nothing to write has no file. */
   if (!s->catalog.pieces) return 0;
   if (most > FILES_MOST) most = FILES_MOST;
   return (int)(files < most ? files : most);
@@ -238,7 +255,8 @@ static bool make_files(tsr__saving *s, const char *id)
 }
 
 /* Each piece behind what is in the shortest file so far. Large elements come first, so that all lie
- * where their sizes divide. */
+ * where their sizes divide. The shortest of at most eight is looked for each time. `at` counts from
+ * the header's end until the header is written (open_files). */
 static void place_pieces(tsr__saving *s)
 {
   tsr__catalog *c = &s->catalog;
@@ -274,7 +292,12 @@ typedef struct write_job {
 } write_job;
 
 /* Tasks of one file after those of another, block by block, so that workers meet in different
- * files. Pieces of a file are chained by `next`. */
+ * files. Pieces of a file are chained by `next`.
+ *
+ *   file 0   p0: b0 b1   p2: b0        tasks   p0 b0, p1 b0, p0 b1, p1 b1, p2 b0, ..
+ *   file 1   p1: b0 b1 b2
+ *
+ * `next` and `first` are one block of memory, by piece and by file. */
 static void deal_tasks(write_job *job, int64_t *next, int64_t *first)
 {
   tsr__catalog *c = &job->s->catalog;
@@ -318,7 +341,7 @@ static tsr_status list_tasks(write_job *job, tsr__error *error)
   return good ? TSR_OK : no_memory(error);
 }
 
-/* Bits of a part as bytes. */
+/* Bits of a part as bytes. The part is taken as one dim, as a piece is a stretch of it. */
 static const void *unpacked(const tsr__piece_source *source, int64_t at, int64_t count,
                             char *scratch)
 {
@@ -351,6 +374,7 @@ static void job_fails(write_job *job, int file)
   if (!atomic_exchange(&job->failed, true)) job->error = error;
 }
 
+/* The same bytes are summed and written, and no other thread writes this sum. */
 static void write_block(write_job *job, int64_t at, int worker)
 {
   tsr__saving *s = job->s;
@@ -373,6 +397,7 @@ static void write_one(void *user, int64_t at, int worker)
   if (!job->failed) write_block(job, at, worker);
 }
 
+/* Closed whether forcing went well or not; -1 first, so that undoing does not close it again. */
 static void sync_one(void *user, int64_t file, int worker)
 {
   write_job *job = user;
@@ -383,7 +408,8 @@ static void sync_one(void *user, int64_t file, int worker)
   if (tsr__sys_close(fd)) job_fails(job, (int)file);
 }
 
-/* By the workers, or, where nobody is to be held up, by this thread alone. False: cancelled. */
+/* By the workers, or, where nobody is to be held up, by this thread alone. False: cancelled.
+ * Without progress it is the thread of the background, which has no callback to be cancelled by. */
 static bool run_tasks(write_job *job, int64_t count, tsr__task_fn fn)
 {
   if (job->s->progress) return tsr__parallel_progress(job->s->progress, count, fn, job);
@@ -392,7 +418,8 @@ static bool run_tasks(write_job *job, int64_t count, tsr__task_fn fn)
 }
 
 /* Creates the files and writes their headers; where pieces lie counts from the beginning of the
- * file afterwards. */
+ * file afterwards. `made` counts what is there to be deleted, also of a file whose header could not
+ * be written. The header's checksum is of what was meant, as blocks' are. */
 static tsr_status open_files(tsr__saving *s, tsr__error *error)
 {
   tsr__catalog *c = &s->catalog;
@@ -419,7 +446,8 @@ static tsr_status open_files(tsr__saving *s, tsr__error *error)
   return error->status;
 }
 
-/* Parts are mapped as long as they are written. */
+/* Parts are mapped as long as they are written. Bools are not mapped: their bits are copied out
+ * block by block. */
 static void map_sources(tsr__saving *s, bool on)
 {
   for (size_t i = 0; i < s->catalog.pieces; i++) {
@@ -440,6 +468,8 @@ static tsr_status write_files(tsr__saving *s, tsr__error *error)
   write_job job = { .s = s };
   if (!open_files(s, error) && !list_tasks(&job, error)) {
     map_sources(s, true);
+    /* Forced to the disk when all is written: the files' pages go out together, each file by a
+     * worker. */
     if (!run_tasks(&job, job.count, write_one)) tsr__cancelled(error, "checkpoint");
     map_sources(s, false);
     bool good = !error->status && !job.failed;
@@ -453,6 +483,7 @@ static tsr_status write_files(tsr__saving *s, tsr__error *error)
   return error->status;
 }
 
+/* The names at last: a file that is forced to the disk may still be in no folder after a crash. */
 tsr_status tsr__saving_write(tsr__saving *s, const char *id, tsr__error *error)
 {
   tsr__step_path folder;
@@ -464,6 +495,8 @@ tsr_status tsr__saving_write(tsr__saving *s, const char *id, tsr__error *error)
   return tsr__folder_sync(folder.at, error);
 }
 
+/* What cannot be deleted is left for a later prune. A folder with something in it, such as a step
+ * that was to be overwritten, stays as it is. */
 void tsr__saving_undo(tsr__saving *s)
 {
   tsr__step_path path;
@@ -479,6 +512,7 @@ void tsr__saving_undo(tsr__saving *s)
     rmdir(path.at); /* refused where something is in it */
 }
 
+/* Values and dictionaries are released on whatever thread this is. */
 void tsr__saving_free(tsr__saving *s)
 {
   if (!s->catalog.heap) return;

@@ -20,6 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* Numbers without zeros in front: folders do not sort by name, and none stands for two steps. */
 static const char prefix[] = "step_";
 
 tsr_status tsr__step_path_of(const char *path, int64_t step, const char *name, tsr__step_path *out,
@@ -31,6 +32,7 @@ tsr_status tsr__step_path_of(const char *path, int64_t step, const char *name, t
   return tsr__file_error(path, "use the path", ENAMETOOLONG, error);
 }
 
+/* fsync of the folder itself: that of a file says nothing of its name. */
 tsr_status tsr__folder_sync(const char *path, tsr__error *error)
 {
   int fd = tsr__sys_open(path, O_RDONLY | O_DIRECTORY);
@@ -39,7 +41,7 @@ tsr_status tsr__folder_sync(const char *path, tsr__error *error)
   return code ? tsr__file_error(path, "write the folder", code, error) : TSR_OK;
 }
 
-/* The folder that a path lies in. */
+/* The folder that a path lies in. "a/b//" lies in "a", "/a" in "/", "a" in ".". */
 static const char *folder_of(const char *path, char out[TSR__CHECKPOINT_PATH])
 {
   size_t length = strlen(path);
@@ -52,6 +54,7 @@ static const char *folder_of(const char *path, char out[TSR__CHECKPOINT_PATH])
   return out;
 }
 
+/* Only the last part is made: a path whose folder is missing is rather misspelt. */
 tsr_status tsr__folder_make(const char *path, tsr__error *error)
 {
   char outer[TSR__CHECKPOINT_PATH];
@@ -81,6 +84,7 @@ static int64_t number_of(const char *name)
   return number;
 }
 
+/* By the name of its catalog alone: that it can be read is for who opens it. */
 bool tsr__step_is_there(const char *path, int64_t step, tsr__error *error)
 {
   tsr__step_path catalog;
@@ -93,6 +97,8 @@ bool tsr__step_is_there(const char *path, int64_t step, tsr__error *error)
 
 /* Calls `each` for every step's folder, whole or not; false: the folder cannot be read. */
 typedef void step_fn(void *user, const char *path, int64_t step);
+/* In the order of the folder, which is none. `each` may delete: a step that is gone by its turn has
+ * no catalog and nothing to be deleted. */
 static bool each_step(const char *path, step_fn *each, void *user)
 {
   DIR *folder = opendir(path);
@@ -116,6 +122,7 @@ static void take_newest(void *user, const char *path, int64_t step)
   if (step > f->newest && tsr__step_is_there(path, step, f->error)) f->newest = step;
 }
 
+/* Numbers decide which is the newest, and not times: copies of folders keep their order. */
 tsr_status tsr__step_find(const char *path, tsr__step_path *out, tsr__error *error)
 {
   struct stat info;
@@ -124,6 +131,7 @@ tsr_status tsr__step_find(const char *path, tsr__step_path *out, tsr__error *err
   if (length < 0 || length >= (int)sizeof out->at)
     return tsr__file_error(path, "use the path", ENAMETOOLONG, error);
   if (!stat(out->at, &info)) {
+    /* The path as it was given. */
     out->at[strlen(path)] = '\0';
     return TSR_OK;
   }
@@ -153,7 +161,7 @@ static bool begins(const char *name, const char *with)
 }
 
 /* Deletes what saves wrote into a step's folder but for what a catalog names, and, without one, the
- * folder. */
+ * folder. "tessera.json." begins the temporary file of a catalog that was never renamed. */
 static void delete_data(const char *path, int64_t step, const tsr__catalog *but)
 {
   tsr__step_path at;
@@ -188,7 +196,11 @@ typedef struct pruning {
   int keep;
 } pruning;
 
-/* The newest `keep` steps up to that one. */
+/* The newest `keep` steps up to that one.
+ *
+ *   keep 3, steps 9 4 7 12 5     newest  -1 -1 9   -1 4 9   4 7 9   7 9 12   (5 is below 7)
+ *
+ * newest[0] is the oldest that stays; with fewer steps than `keep` it is -1, and nothing goes. */
 static void choose(void *user, const char *path, int64_t step)
 {
   pruning *p = user;
@@ -199,6 +211,8 @@ static void choose(void *user, const char *path, int64_t step)
   p->newest[at] = step;
 }
 
+/* An older folder without a catalog was left by a save that ended long ago, as saves of one folder
+ * follow each other. Where it cannot be seen whether there is one, nothing is deleted. */
 static void drop(void *user, const char *path, int64_t step)
 {
   pruning *p = user;
@@ -210,6 +224,7 @@ static void drop(void *user, const char *path, int64_t step)
   else if (p->keep && step < p->newest[0]) delete_step(path, step);
 }
 
+/* Two walks over the folder: which steps stay is known only when all were seen. */
 void tsr__step_prune(const char *path, const tsr__catalog *catalog, int keep)
 {
   pruning p = { .step = catalog->step, .keep = keep };
