@@ -1,10 +1,17 @@
 /* First values of weights: draws scaled by how many numbers meet in an element. Glorot and Bengio
- * (2010), He and others (2015), LeCun and others (1998) have the rules. */
+ * (2010), He and others (2015), LeCun and others (1998) have the rules.
+ *
+ *   rule      variance of an element      law        draws of deviation 1 times sqrt(variance)
+ *   Glorot    2 / (in + out)              uniform    from -sqrt 3 to sqrt 3
+ *   He        2 / in                      normal     as they are
+ *   LeCun     1 / in                      truncated  between -2 and 2, wider by 1 / 0.8796
+ */
 #include "train/train_room.h"
 
 #include <math.h>
 
-/* How wide a standard normal is that is cut at two deviations. */
+/* How wide a standard normal is that is cut at two deviations. sqrt(1 - 2 * 2 phi(2) / (2 Phi(2) -
+ * 1)), phi the density and Phi its integral. */
 static const double cut_deviation = 0.87962566103423978;
 
 /* [places ..., in, out]: convolutions add up over their places, too. */
@@ -18,6 +25,7 @@ static double variance_of(tsr_initial_rule rule, const tsr_shape *shape)
   return (rule == TSR_LECUN ? 1 : 2) / (sum > 0 ? sum : 1); /* of none: no matter */
 }
 
+/* A bias has one number coming in and no draws by these rules. */
 static void check(tsr_initial_rule rule, tsr_initial_law law, const tsr_random_args *a,
                   tsr__error *error)
 {
@@ -43,6 +51,7 @@ tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_l
   tsr_random_args a = { .size = sizeof a };
   tsr__error error = { .status = TSR_OK };
   if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  /* Errors of the calls below are told as this one's. */
   TSR__CALL(scope, "initial");
   if (!tsr__take_opts("tsr_initial", given, &a, sizeof a, &error)) check(rule, law, &a, &error);
   if (error.status) {

@@ -1,6 +1,11 @@
 /* Losses by line of scores.
  *
- *   scores [.., classes]      truth [..] of classes, or [.., classes] of shares     loss [..] */
+ *   scores [.., classes]      truth [..] of classes, or [.., classes] of shares     loss [..]
+ *
+ *   smoothing s, n classes      share = (1 - s) * truth + s * (sum of truth) / n
+ *
+ * A class out of range has shares of zeros and so a loss of 0: padding rows can be marked that
+ * way. */
 #include "train/train_room.h"
 
 #include "tessera/elementwise.h"
@@ -8,7 +13,8 @@
 #include "tessera/shape.h"
 #include "tessera/statistics.h"
 
-/* The truth is classes, a dim less, or how likely each is. False: the error is set. */
+/* The truth is classes, a dim less, or how likely each is. False: the error is set. Floats are
+ * shares, integers are classes; bools are neither. */
 static bool check_truth(const tsr_cross_entropy_args *a, tsr__error *error)
 {
   tsr_shape scores = a->scores->shape, truth = a->truth->shape;
@@ -51,7 +57,9 @@ static tsr_array *spread(const tsr_cross_entropy_args *a, const char *site)
   return tsr_one_hot_at(a->truth, classes, dtype, site);
 }
 
-/* -sum(share * log), where share is the truth and, smoothed, a part of it is the same for all. */
+/* -sum(share * log), where share is the truth and, smoothed, a part of it is the same for all.
+ * log_softmax and not the logarithm of a softmax, which is -infinity where the softmax rounds to
+ * 0. */
 static tsr_array *entropy(const tsr_cross_entropy_args *a, const char *site)
 {
   tsr_array *log = tsr_log_softmax_at(a->scores, a->scores->shape.rank - 1, site);

@@ -3,7 +3,10 @@
  *   (sum, rest, count, least, most)       sum + rest is what they add up to, in twice f64's digits
  *
  * The sum of a batch is exact and is rounded once. Adding it to the one before rounds, too, and
- * what is lost there is itself a number of f64 (Knuth's two-sum): it goes to `rest`. */
+ * what is lost there is itself a number of f64 (Knuth's two-sum): it goes to `rest`.
+ *
+ * Invariant: what is known is a value like any other, a tree of five f64: it is carried by loops,
+ * saved in steps and joined, and an empty one changes nothing. */
 #include <math.h>
 
 #include "train/train_room.h"
@@ -34,6 +37,7 @@ static bool check_known(array *known, const char *call, const char *site)
   return fine;
 }
 
+/* In the order of `form`, which check_known compares. */
 static array *known_of(tsr_scope *scope, array *const at[5], const char *site)
 {
   const tsr_field_args fields[] = {
@@ -42,6 +46,7 @@ static array *known_of(tsr_scope *scope, array *const at[5], const char *site)
   return tsr_tree_at(scope, fields, 5, site);
 }
 
+/* The ends are those of no number at all: whatever comes first is the least and the most. */
 array *tsr_metric_start_at(tsr_scope *scope, const char *site)
 {
   const double first[5] = { 0, 0, 0, INFINITY, -INFINITY };
@@ -61,7 +66,12 @@ static array *less(array *a, array *b, const char *site)
   return tsr_sub_at(a, tsr_operand_array(b), site);
 }
 
-/* Joins what is known, `to` and `with`, into `to`. */
+/* Joins what is known, `to` and `with`, into `to`.
+ *
+ *   sum  = a + b                  part = sum - a           what of b arrived
+ *   lost = (a - (sum - part)) + (b - part)                 exact, whichever is larger
+ *
+ * Valid because nothing in the library contracts or reorders floats. */
 static void join(array *to[5], array *const with[5], const char *site)
 {
   array *a = to[0], *b = with[0], *sum = plus(a, b, site), *part = less(sum, a, site);
@@ -76,7 +86,8 @@ static void join(array *to[5], array *const with[5], const char *site)
   to[4] = tsr_maximum_at(to[4], tsr_operand_array(with[4]), site);
 }
 
-/* The mask of rows, with dims of 1 behind as far as `x` has more. */
+/* The mask of rows, with dims of 1 behind as far as `x` has more. [rows] as [rows, 1, 1 ..]:
+ * broadcasting would align it with the last dim instead. */
 static array *mask_for(array *where, const array *x, const char *site)
 {
   if (!where || where->shape.rank >= x->shape.rank) return where;
@@ -103,10 +114,12 @@ array *tsr_metric_add_at(const tsr_metric_args *given, const char *site)
   array *x = tsr_cast_at(a.x, TSR_F64, site);
   if (!tsr__usable(x)) return x;
   array *where = mask_for(a.where, x, site);
+  /* Counted in f64 like the rest: exact up to 2^53, and one dtype for the whole tree. */
   array *ones = tsr_full_like_at(x, tsr_operand_int(1), site);
   tsr_reduce_args sum = { .size = sizeof sum, .x = x, .where = where }, count = sum, least = sum,
                   most = sum;
   count.x = ones;
+  /* With these a batch of no rows, or of which the mask leaves none, is no error. */
   least.initial = tsr_operand_float(INFINITY);
   most.initial = tsr_operand_float(-INFINITY);
   array *with[5] = { tsr_sum_at(&sum, site),
@@ -132,6 +145,7 @@ array *tsr_metric_join_at(array *a, array *b, const char *site)
   return known_of(tsr__home(a), to, site);
 }
 
+/* The mean of nothing is 0 / 0, NaN. */
 array *tsr_metric_of_at(array *known, tsr_metric which, const char *site)
 {
   tsr__error error = { .status = TSR_OK };

@@ -6,7 +6,9 @@
 
 typedef tsr_array array;
 
-/* The norm as a scalar of at least f32; NULL: the error is recorded. */
+/* The norm as a scalar of at least f32; NULL: the error is recorded. Each sum is rounded once;
+ * adding them rounds again, in the order of the leaves, so that the same tree has the same norm on
+ * every mesh. */
 static array *norm_of(array *tree, const char *site)
 {
   int count = 0;
@@ -39,6 +41,7 @@ typedef struct shortening {
   const char *site;
 } shortening;
 
+/* Cast to the array's dtype first, so that what was f16 stays f16. */
 static array *shorten(tsr_scope *scope, array *const *leaf, void *user)
 {
   const shortening *by = user;
@@ -47,6 +50,8 @@ static array *shorten(tsr_scope *scope, array *const *leaf, void *user)
   return tsr_mul_at(leaf[0], tsr_operand_array(factor), by->site);
 }
 
+/* limit / max(norm, limit): no branch, so a traced step is the same for long and short gradients. A
+ * norm of NaN makes all of it NaN, and is not hidden. */
 array *tsr_clip_norm_at(array *tree, double limit, const char *site)
 {
   if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */

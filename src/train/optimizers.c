@@ -7,7 +7,12 @@
  *
  * All numbers of a step are nodes: a step that was traced once runs with any rate and any state.
  * The state is a tree (step, v, ...) whose trees have the model's form; f32 or f64, zeros at
- * first. */
+ * first.
+ *
+ *   state   sgd  (step, velocity: like the model)        adam  (step, mean: .., square: ..)
+ *
+ * Invariant: a step gives (model, state) of the forms and dtypes that it took, so it can be the
+ * body of a loop or be called again with what it gave. */
 #include "train/train_room.h"
 
 typedef tsr_array array;
@@ -86,14 +91,16 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* Where the model's array lies, so that steps move nothing. */
+/* Where the model's array lies, so that steps move nothing. `site` is the address of the text: a
+ * callback's `user` is no const pointer. */
 static array *zeros_like(tsr_scope *s, array *const *leaf, void *site)
 {
   return tsr_full_at(s, tsr_operand_int(0), counted(leaf[0]), leaf[0]->shape, leaf[0]->sharding,
                      *(const char **)site);
 }
 
-/* (step, names[0], ...): a tree of zeros of the model's form by name. */
+/* (step, names[0], ...): a tree of zeros of the model's form by name. names[1] is NULL for one tree
+ * only; then its field is not counted. */
 static array *new_state(array *model, const char *const names[2], const char *site)
 {
   /* NULL and inert models make inert states. */
@@ -123,7 +130,8 @@ array *tsr_adam_state_at(array *model, const char *site)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-/* A step: what it is given, by array, and its numbers. */
+/* A step: what it is given, by array, and its numbers. On the stack of a call: maps run their
+ * callbacks before they return. */
 typedef struct stepping {
   array *model, *gradient, *step; /* the step that is made, counted from 1, f64 */
   array *rate;                    /* scalars, f64 */
@@ -146,7 +154,8 @@ static array *mix(array *x, double a, array *y, double b, const char *site)
                     site);
 }
 
-/* p less what goes off it, as p is and where it lies. */
+/* p less what goes off it, as p is and where it lies. Constrained to where it lay: else the planner
+ * might leave it as the gradient lies, and the next step be another trace. */
 static array *less(array *p, array *wide, array *off, const char *site)
 {
   array *next =
@@ -155,7 +164,9 @@ static array *less(array *p, array *wide, array *off, const char *site)
 }
 
 /* Of trees that fit, the state's among them. False: the error is recorded. What a step needs of its
- * numbers is made here: the step in f64, so that it is exact for long. */
+ * numbers is made here: the step in f64, so that it is exact for long. A rate may be a number or an
+ * array of rank 0, such as tsr_schedule gives; an inert one is left for the arithmetic to carry
+ * on. */
 static bool open_step(stepping *s, array *state, tsr_operand rate, const char *const names[2])
 {
   tsr_scope *scope = tsr__home(s->model);
@@ -184,6 +195,7 @@ static bool open_step(stepping *s, array *state, tsr_operand rate, const char *c
 static array *close_step(array *next, array *state, array *first, array *second, const char *site)
 {
   tsr_scope *scope = tsr__home(next);
+  /* As an integer, in the dtype that the state has it in; open_step counts in f64 for itself. */
   array *step = tsr_add_at(tsr_item_at(state, 0, site), tsr_operand_int(1), site);
   const tsr_field_args fields[] = { { "step", step },
                                     { second ? "mean" : "velocity", first },
@@ -192,7 +204,8 @@ static array *close_step(array *next, array *state, array *first, array *second,
   return tsr_tuple_at(scope, (array *[]){ next, kept }, 2, site);
 }
 
-/* Whether the trees are there, and numbers lie where they may. What is wrong is recorded. */
+/* Whether the trees are there, and numbers lie where they may. What is wrong is recorded. An inert
+ * tree says nothing: its own call did. */
 static bool check(array *const trees[3], bool good, const char *what, const char *site)
 {
   tsr_scope *scope = NULL;
@@ -238,7 +251,8 @@ static array *next_velocity(tsr_scope *scope, array *const *leaf, void *user)
   return s->momentum > 0 ? mix(v, s->momentum, g, 1, s->site) : g;
 }
 
-/* p' = p - rate * v', or, by Nesterov, p - rate * (g + momentum * v'). */
+/* p' = p - rate * v', or, by Nesterov, p - rate * (g + momentum * v'). The decay is in v' already;
+ * by Nesterov it belongs to the gradient that is added once more, too. */
 static array *sgd_leaf(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
@@ -253,6 +267,8 @@ static array *sgd_leaf(tsr_scope *scope, array *const *leaf, void *user)
   return less(p, wide, tsr_mul_at(way, tsr_operand_array(rate), s->site), s->site);
 }
 
+/* Without momentum the velocity is the gradient, and kept all the same: the state has one form
+ * whatever the options are. */
 array *tsr_sgd_at(const tsr_sgd_args *given, const char *site)
 {
   tsr_sgd_args a = { .size = sizeof a };
@@ -305,7 +321,9 @@ static array *next_square(tsr_scope *scope, array *const *leaf, void *user)
 }
 
 /* p' = p - rate * (m / (1 - beta1^t)) / (sqrt(s / (1 - beta2^t)) + smooth), and of decay rate *
- * decay * p less, as AdamW has it (Loshchilov and Hutter): not through the moments. */
+ * decay * p less, as AdamW has it (Loshchilov and Hutter): not through the moments. Kingma and Ba
+ * (2015): `smooth` is added to the corrected root, as their algorithm has it, and not to the plain
+ * one. */
 static array *adam_leaf(tsr_scope *scope, array *const *leaf, void *user)
 {
   const stepping *s = user;
@@ -326,7 +344,7 @@ static array *adam_leaf(tsr_scope *scope, array *const *leaf, void *user)
   return less(p, wide, off, s->site);
 }
 
-/* 1 - beta^step in f64, where it does not vanish in rounding early. */
+/* 1 - beta^step in f64, where it does not vanish in rounding early. Of step 1 on, so never 0. */
 static void find_powers(stepping *s)
 {
   tsr_array *one = tsr_num_at(tsr__home(s->step), tsr_scalar_float(1), s->site);

@@ -2,13 +2,17 @@
  *
  *   warmup    rate * step / warmup         before step `warmup`
  *   cosine    from rate to end              over the steps behind it
- *   steps     rate * factor^floor(at / every) */
+ *   steps     rate * factor^floor(at / every)
+ *
+ * Invariant: a rate is f64, of rank 0, and a function of the step alone; nothing is kept from one
+ * step to the next, so a run that goes on from a saved step has the rates it would have had. */
 #include "train/train_room.h"
 
 #include "tessera/elementwise.h"
 
 typedef tsr_array array;
 
+/* Of cosine the warm-up is a part of `steps`, so there must be more of these. */
 static void check(const tsr_schedule_args *a, tsr__error *error)
 {
   tsr_dtype dtype = (tsr_dtype)a->step->dtype;
@@ -64,6 +68,7 @@ array *tsr_schedule_at(const tsr_schedule_args *given, const char *site)
   if (!tsr__usable(step)) return tsr_abs_at(step, site); /* which tells what is wrong */
   if (!tsr__take_opts("tsr_schedule", given, &a, sizeof a, &error)) check(&a, &error);
   if (error.status) return tsr__refused(step, &error, site);
+  /* Steps are counted from 0 here: at step 0 of a warm-up the rate is 0. */
   array *now = tsr_cast_at(step, TSR_F64, site);
   array *at = tsr_sub_at(now, tsr_operand_float((double)a.warmup), site), *rate;
   if (a.kind == TSR_SCHEDULE_COSINE) rate = cosine(&a, at, site);
@@ -74,6 +79,7 @@ array *tsr_schedule_at(const tsr_schedule_args *given, const char *site)
   if (!a.warmup) return rate;
   /* Both are computed; the step chooses. */
   array *rising = tsr__times_number(now, a.rate / (double)a.warmup, site);
+  /* What the wave or the stairs say before the warm-up's end is not looked at. */
   array *early = tsr_lt_at(now, tsr_operand_float((double)a.warmup), site);
   return tsr_where_at(early, tsr_operand_array(rising), tsr_operand_array(rate), site);
 }
