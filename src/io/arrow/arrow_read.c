@@ -5,7 +5,10 @@
  *   part 0 |stripe 0|stripe 1|  part 1 |stripe 2|       words of bits of their own
  *
  * Invariant: a batch is released once, when nobody holds it any more: the reader, and each buffer
- * that was borrowed from it, have one reference each. */
+ * that was borrowed from it, have one reference each.
+ *
+ * Rows of the stream are numbered over all batches; `first` says where each begins. A part's rows
+ * are written by one worker each stripe, so nothing is locked. */
 #include "io/arrow/arrow_inner.h"
 #include "io/file/system.h"
 #include "io/rows/stripes.h"
@@ -26,6 +29,7 @@ static void drop_batch(tsr__arrow_batch *batch)
   tsr__del(batch->heap, batch, sizeof *batch);
 }
 
+/* Codes are errnos; of a lack of memory the caller can be told by status. */
 static tsr_status producer_failed(struct ArrowArrayStream *stream, int code, tsr__error *error)
 {
   /* The text is the producer's and lives until its next call, so it goes into the message here. */
@@ -73,6 +77,8 @@ static tsr__arrow_batch *take_batch(tsr__arrow *arrow, struct ArrowArrayStream *
   return NULL;
 }
 
+/* All are taken before anything is read, since types of decimals and the borders of parts depend on
+ * all of them. Data is not copied: a batch keeps the producer's memory until it is released. */
 static tsr_status take_batches(tsr__arrow *arrow, struct ArrowArrayStream *stream,
                                tsr__error *error)
 {
@@ -121,7 +127,8 @@ static bool all_fit(const tsr__arrow *arrow, int column)
 }
 
 /* Sums of integers come as decimals of 38 digits: what holds integers becomes them where they
- * fit. */
+ * fit. For good, before anybody sees the type: a column that retyped itself later would be planned
+ * anew. */
 static void settle_decimals(tsr__arrow *arrow)
 {
   for (int i = 0; i < arrow->column_count; i++) {
@@ -131,6 +138,7 @@ static void settle_decimals(tsr__arrow *arrow)
   }
 }
 
+/* The stream is called from this thread alone and never again after this returns. */
 tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, tsr__error *error)
 {
   /* The stream is moved, as the interface asks of consumers: with `release` cleared the caller's
@@ -163,6 +171,7 @@ tsr__arrow *tsr__arrow_open(tsr_runtime *rt, struct ArrowArrayStream *stream, ts
   return NULL;
 }
 
+/* In any state of opening. Buffers that were borrowed keep their batch. */
 void tsr__arrow_close(tsr__arrow *arrow)
 {
   if (!arrow) return;
@@ -185,12 +194,14 @@ int64_t tsr__arrow_batches(const tsr__arrow *arrow)
 
 /* ---- borrowing ------------------------------------------------------------------------------- */
 
+/* From whatever thread; the batch is all it touches, never the reader, which may be gone. */
 static void give_back(void *data, void *user)
 {
   (void)data;
   drop_batch(user);
 }
 
+/* False: the column is read and copied as all are. */
 bool tsr__arrow_borrow(tsr__arrow *arrow, int column, tsr__foreign *out)
 {
   const tsr__arrow_type *type = &arrow->types[column];
@@ -225,7 +236,8 @@ typedef struct job {
   tsr__arrow_fault *faults; /* [stripe] */
 } job;
 
-/* The batch that holds a row. */
+/* The batch that holds a row. The last one that begins at or before the row. Empty batches begin
+ * where the next one does, so of several that begin there the last is found, which has it. */
 static int64_t batch_of(const tsr__arrow *arrow, int64_t row)
 {
   int64_t low = 0, high = arrow->batch_count - 1;
@@ -237,6 +249,8 @@ static int64_t batch_of(const tsr__arrow *arrow, int64_t row)
   return low;
 }
 
+/*   row   of the stream       from   element of an array's buffers       at   element of the part
+ */
 static bool read_target(job *j, int64_t s, int target)
 {
   tsr__arrow *arrow = j->arrow;
@@ -302,6 +316,7 @@ static tsr_status look_for_faults(const job *j, tsr__error *error)
                         j->arrow->columns[first->column].name, first->why, first->row - 1);
 }
 
+/* Faults after cancelling are not looked for: some stripes were not read then. */
 static tsr_status run_job(job *j, tsr__error *error)
 {
   if (!tsr__parallel_long(j->arrow->rt, what, j->stripes.count, read_stripe, j))
@@ -315,6 +330,7 @@ static tsr_status arrow_read(void *file, tsr__read_ask *read, tsr__error *error)
 {
   tsr__arrow *arrow = file;
   job j = { .arrow = arrow };
+  /* A stripe has a fault of its own, so workers share no place to write one to. */
   bool fine = tsr__stripes_open(&j.stripes, arrow->rt, read, arrow->columns, 0);
   size_t size = (size_t)(j.stripes.count + 1) * sizeof *j.faults;
   j.faults = tsr__new(arrow->heap, size);

@@ -1,7 +1,11 @@
 /* Arrow's formats, and what a batch must be made of.
  *
  * Invariant: what tsr__arrow_check lets pass can be read by arrow_read.c without another look at
- * counts and pointers. */
+ * counts and pointers.
+ *
+ *   schema   +s   | child: name, format | child: name, index format, dictionary: format | ..
+ *   batch    1 buffer, children: | validity, values | validity, indices, dictionary: arrays | ..
+ */
 #include "io/arrow/arrow_inner.h"
 
 #include <inttypes.h>
@@ -16,6 +20,8 @@ tsr_status tsr__arrow_no_memory(tsr__error *error)
 
 /* ---- formats --------------------------------------------------------------------------------- */
 
+/* `layout`: how values lie; `type`: the column's; value * factor / divisor is what the column
+ * holds. */
 typedef struct format {
   const char *text;
   uint8_t layout, type;
@@ -24,6 +30,7 @@ typedef struct format {
 
 /* A timestamp's format goes on with its time zone: instants are UTC whatever the zone. */
 static const format formats[] = {
+  /* A column of nulls alone says no type, and must have some. */
   { "n", TSR__ARROW_NULL, TSR_COL_F64, 1, 1 },
   { "b", TSR__ARROW_BOOL, TSR_COL_BOOL, 1, 1 },
   { "c", TSR__ARROW_I8, TSR_COL_I8, 1, 1 },
@@ -41,6 +48,7 @@ static const format formats[] = {
   { "U", TSR__ARROW_LARGE_TEXT, TSR_COL_TEXT, 1, 1 },
   { "vu", TSR__ARROW_TEXT_VIEW, TSR_COL_TEXT, 1, 1 },
   { "tdD", TSR__ARROW_I32, TSR_COL_DATE, 1, 1 },
+  /* Milliseconds of a day. */
   { "tdm", TSR__ARROW_I64, TSR_COL_DATE, 1, 86400000 },
   { "tss:", TSR__ARROW_I64, TSR_COL_TIME, 1000000, 1 },
   { "tsm:", TSR__ARROW_I64, TSR_COL_TIME, 1000, 1 },
@@ -64,6 +72,7 @@ typedef struct stranger {
   const char *begin, *name, *way_out;
 } stranger;
 
+/* The first that a format begins with, so the empty one is last. */
 static const stranger *stranger_of(const char *text)
 {
   static const stranger strangers[] = {
@@ -126,7 +135,8 @@ static bool read_decimal(const char *text, tsr__arrow_type *type)
   return fine && (bits == 32 || bits == 64 || bits == 128 || bits == 256);
 }
 
-/* What a column holds, or the dictionary of one. */
+/* What a column holds, or the dictionary of one. A decimal that cannot be read is named as one
+ * (stranger_of), not as a fault of its format. */
 static tsr_status take_values(const struct ArrowSchema *column, const char *text,
                               tsr__read_column *out, tsr__arrow_type *type, tsr__error *error)
 {
@@ -142,6 +152,8 @@ static tsr_status take_values(const struct ArrowSchema *column, const char *text
   return TSR_OK;
 }
 
+/* With a dictionary the column's own format is that of its indices, and the dictionary's that of
+ * its values. */
 static tsr_status take_type(const struct ArrowSchema *column, tsr__read_column *out,
                             tsr__arrow_type *type, tsr__error *error)
 {
@@ -237,7 +249,8 @@ static tsr_status wrong(const tsr__arrow *arrow, int column, const char *why, ts
                         arrow->columns[column].name, why);
 }
 
-/* What is the same for arrays of all types; NULL or what is wrong. */
+/* What is the same for arrays of all types; NULL or what is wrong. Sizes of buffers are not in the
+ * interface: what lengths say is believed, as they are. */
 static const char *check_array(const struct ArrowArray *array)
 {
   int64_t end;
@@ -277,6 +290,8 @@ static const char *check_buffers(const struct ArrowArray *array, int layout)
   return NULL;
 }
 
+/* Children of structs may be longer than the batch shows, so lengths are compared by who has
+ * both. */
 static const char *check_column(const struct ArrowArray *array, const tsr__arrow_type *type)
 {
   const char *why;
@@ -292,6 +307,7 @@ static const char *check_column(const struct ArrowArray *array, const tsr__arrow
   return NULL;
 }
 
+/* A count of -1, not counted, makes it look. */
 static bool any_null(const struct ArrowArray *array)
 {
   const uint8_t *bits = array->n_buffers > 0 ? array->buffers[0] : NULL;

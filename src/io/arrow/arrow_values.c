@@ -4,13 +4,17 @@
  *   values, or indices of them   ->  numbers, or codes of texts
  *
  * Invariant: buffers may lie at any address, also at one that is no multiple of their elements'
- * size, and nothing that lies under a null is looked at. */
+ * size, and nothing that lies under a null is looked at.
+ *
+ * Rows come as runs: of one batch, to one part. What a run does not put stays 0 and null, as the
+ * stripe was cleared before. */
 #include "io/arrow/arrow_inner.h"
 
 #include <stdio.h>
 
 typedef tsr__arrow_run run;
 
+/* Counted from 1, so that 0 is no fault. */
 static bool fail_at(run *r, int64_t i, const char *why)
 {
   r->fault->row = i + 1;
@@ -18,7 +22,9 @@ static bool fail_at(run *r, int64_t i, const char *why)
   return false;
 }
 
-/* By memcpy: an address need be no multiple of the size. The compiler makes one load of it. */
+/* By memcpy: an address need be no multiple of the size. The compiler makes one load of it. u64
+ * comes out in its bits; as an index it would be negative then, which is outside of any
+ * dictionary. */
 static inline int64_t integer_at(const void *buffer, int layout, int64_t at)
 {
   const char *from = buffer;
@@ -84,6 +90,7 @@ static bool put_moments(run *r)
   return true;
 }
 
+/* By `or` into words that are 0: stripes begin at multiples of 64 rows, so no two have one word. */
 static bool put_bools(run *r)
 {
   uint64_t *words = r->out;
@@ -94,7 +101,8 @@ static bool put_bools(run *r)
   return true;
 }
 
-/* Numbers, which lie as columns have them; what lies under a null becomes 0. */
+/* Numbers, which lie as columns have them; what lies under a null becomes 0. Floats keep the bits
+ * they have, NaNs with their payloads. */
 static bool put_numbers(run *r)
 {
   /* Both are whole bytes: an offset in elements times the size. */
@@ -122,6 +130,7 @@ typedef struct big {
   uint64_t word[WORDS];
 } big;
 
+/* Little-endian, as Arrow is, and so are the machines that this runs on. */
 static big big_at(const struct ArrowArray *array, int bytes, int64_t at)
 {
   big out;
@@ -144,7 +153,8 @@ bool tsr__arrow_decimal_fits(const struct ArrowArray *array, int bytes, int64_t 
   return is_i64(&value);
 }
 
-/* Divides by ten to the nineteenth; the rest. */
+/* Divides by ten to the nineteenth; the rest. Long division from the highest word down: five times
+ * for all digits of 256 bits. */
 static uint64_t cut_digits(big *value)
 {
   const uint64_t ten19 = UINT64_C(10000000000000000000);
@@ -158,7 +168,9 @@ static uint64_t cut_digits(big *value)
   return (uint64_t)rest;
 }
 
-/* "-123e-4"; the length. */
+/* "-123e-4"; the length. Written as text for the one reader of decimals that rounds exactly; slow,
+ * and only where not all of a column are i64. A sign, 78 digits, 'e' and a scale of up to five
+ * signs fit. */
 static int decimal_text(big value, int32_t scale, char text[DECIMAL_TEXT])
 {
   uint64_t part[5], carry = 1;
@@ -202,7 +214,11 @@ static bool put_decimals(run *r)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* One of the texts that lie outside or inside their views; false where its place cannot be. */
+/* One of the texts that lie outside or inside their views; false where its place cannot be.
+ *
+ *   short   | size: 4 | text: 12                             |
+ *   long    | size: 4 | first 4 bytes | buffer: 4 | start: 4 |
+ */
 static bool view_at(const struct ArrowArray *array, int64_t at, const char **text, size_t *length)
 {
   const char *view = (const char *)array->buffers[1] + (size_t)at * 16;
@@ -225,7 +241,11 @@ static bool view_at(const struct ArrowArray *array, int64_t at, const char **tex
   return true;
 }
 
-/* One text of an array; false where its place cannot be. */
+/* One text of an array; false where its place cannot be.
+ *
+ *   offsets   0 3 3 8      text 0: [0, 3)   1: empty   2: [3, 8)      one more than there are texts
+ *
+ * How long the bytes are nobody says, so offsets are checked against each other alone. */
 static bool text_at(const struct ArrowArray *array, int layout, int64_t at, const char **text,
                     size_t *length)
 {
@@ -241,7 +261,8 @@ static bool text_at(const struct ArrowArray *array, int layout, int64_t at, cons
 }
 
 /* The code of a text for row `i` of a run, whose bytes are looked at when it is new. `array` is the
- * run's or its dictionary. */
+ * run's or its dictionary. UTF-8 is looked at once a text and stripe: what is known already was
+ * good. */
 static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int64_t at)
 {
   const char *text;
@@ -281,7 +302,8 @@ static bool put_values(run *r)
   }
 }
 
-/* The entry of row `i`, -1 for a null, which the row is then too; false outside the dictionary. */
+/* The entry of row `i`, -1 for a null, which the row is then too; false outside the dictionary.
+ * Validity of the row was put before; that of the entry is taken from it here. */
 static bool entry_of(run *r, int64_t i, int64_t *out)
 {
   const struct ArrowArray *entries = r->array->dictionary;
@@ -297,7 +319,8 @@ static bool entry_of(run *r, int64_t i, int64_t *out)
   return true;
 }
 
-/* Each entry on its own, as a run of one row. */
+/* Each entry on its own, as a run of one row. Numbers of a dictionary are rare, so each goes the
+ * way of a run instead of having loops of its own. */
 static bool put_entries(run *r)
 {
   const struct ArrowArray *entries = r->array->dictionary;
@@ -317,7 +340,8 @@ static bool put_entries(run *r)
   return true;
 }
 
-/* `known` (NULL: not kept) says which code an entry got: each is looked up once. */
+/* `known` (NULL: not kept) says which code an entry got: each is looked up once. A code + 1 fits:
+ * there are fewer texts than 2^31. */
 static bool put_entry_texts(run *r, int32_t *known)
 {
   const struct ArrowArray *entries = r->array->dictionary;
@@ -341,7 +365,8 @@ static bool put_dictionary(run *r)
   int64_t entries = r->array->dictionary->length;
   if (r->column_type != TSR_COL_TEXT) return put_entries(r);
   /* A dictionary much larger than the rows at hand: its table would cost more to clear than it
-   * saves. */
+   * saves. Asked of each run, as a stripe may be of several batches with dictionaries of their
+   * own. */
   if (entries > r->count * 4) return put_entry_texts(r, NULL);
   size_t bytes = ((size_t)entries + 1) * sizeof(int32_t);
   tsr__heap *heap = r->dict->heap;
