@@ -8,12 +8,17 @@
  *
  * What is kept:
  *   block    [from, to) of a file, whole lines; its own names, classes by name, bad lines
- *   json     all names in order, column_of[name], columns, files' bytes until it is closed */
+ *   json     all names in order, column_of[name], columns, files' bytes until it is closed
+ *
+ *   open   load files -> cut blocks -> look at them in parallel -> rows -> names -> columns
+ *   read   stripes of rows in parallel, each with its own dictionaries (json_read.c)
+ */
 #include "io/json/json_inner.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+/* Bytes of a task: a few milliseconds of parsing. */
 enum { BLOCK = 1 << 20 };
 
 static tsr_status no_memory(const tsr__json *json, tsr__error *error)
@@ -36,6 +41,9 @@ static const char *file_begin(const tsr__json *json, int file)
   return loaded->data + (mark ? 3 : 0);
 }
 
+/*   |...line..\n...line....|...\n..line..\n|      a block goes on to the end of the line that its
+ *                           size          to       size ends in; lines are not looked for before
+ */
 static tsr_status cut_blocks(tsr__json *json, tsr__error *error)
 {
   int64_t size = json->opts.block > 0 ? json->opts.block : BLOCK, count = 0;
@@ -63,7 +71,8 @@ static tsr_status cut_blocks(tsr__json *json, tsr__error *error)
 
 /* ---- looking at lines ------------------------------------------------------------------------ */
 
-/* A block being looked at; `classes` and keys.order are of the line at hand. */
+/* A block being looked at; `classes` and keys.order are of the line at hand. One for a block and a
+ * worker: its lists grow to the widest line and are used for all. */
 typedef struct look {
   tsr__json *json;
   tsr__json_block *block;
@@ -102,7 +111,8 @@ static bool wrong(look *l, const char *at, const char *why)
 }
 
 /* The classes of one line's values, which count once the line is known to be good, or is to be read
- * as far as it can be. False: it is bad, or memory is short. */
+ * as far as it can be. False: it is bad, or memory is short. UTF-8 first, so that what is told of a
+ * fault and what becomes a text is good wherever it is cut. */
 static bool look_at(look *l, const tsr__json_line *line, int64_t number)
 {
   tsr__json *json = l->json;
@@ -150,7 +160,8 @@ static bool count_classes(look *l)
   return true;
 }
 
-/* The first fault of a block is told; all bad lines are listed, as reading passes over them. */
+/* The first fault of a block is told; all bad lines are listed, as reading passes over them. By
+ * where the line begins: numbers of lines are counted only for the one that is told. */
 static bool keep_bad(look *l, const char *at)
 {
   tsr__json_block *block = l->block;
@@ -165,6 +176,8 @@ static bool keep_bad(look *l, const char *at)
   return true;
 }
 
+/* Nothing of other blocks is touched, so nothing is locked. A lack of memory is told by the block,
+ * as a task returns nothing. */
 static void look_at_block(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -192,7 +205,8 @@ static void look_at_block(void *user, int64_t task, int worker)
 
 /* ---- what was found -------------------------------------------------------------------------- */
 
-/* Text that stands at a fault, cut so that no character is halved. */
+/* Text that stands at a fault, cut so that no character is halved. What is no ASCII becomes '?':
+ * the text may begin or end within a character. */
 static void quote_fault(const tsr__json_block *block, const char *end, char *out, size_t size)
 {
   size_t length = 0;
@@ -236,7 +250,8 @@ static tsr_status bad_row(const tsr__json *json, const tsr__json_block *block, t
                         *text ? "'" : "");
 }
 
-/* The first error of the files, and the number of each block's first row. */
+/* The first error of the files, and the number of each block's first row. The same error for any
+ * number of workers: that of the first block that has one, whoever was sooner. */
 static tsr_status settle_rows(tsr__json *json, tsr__error *error)
 {
   for (int64_t b = 0; b < json->block_count; b++) {
@@ -252,7 +267,7 @@ static tsr_status settle_rows(tsr__json *json, tsr__error *error)
 }
 
 /* All names in order of appearance, and each one's classes. Codes of blocks become codes of the
- * file, in the order of blocks. */
+ * file, in the order of blocks. `seen` is the caller's also on an error, for it to be freed. */
 static tsr_status unify_names(tsr__json *json, uint8_t **seen, tsr__error *error)
 {
   size_t size = (size_t)json->block_count * sizeof(tsr__dict_local *);
@@ -306,7 +321,7 @@ static int32_t find_name(tsr__json *json, const char *name)
 }
 
 /* What a name must be to be a column's. Names become those of a frame, whose columns end with a
- * NUL. */
+ * NUL. Only of columns that are read: a name that nobody wants may be anything. */
 static tsr_status check_name(const tsr__json *json, int32_t code, tsr__error *error)
 {
   const tsr__dict_entry *entry = &json->names.entries[code];
@@ -317,6 +332,7 @@ static tsr_status check_name(const tsr__json *json, int32_t code, tsr__error *er
                         json->path, length ? "longer than 1,000 bytes or holds a NUL" : "empty");
 }
 
+/* Nullable whatever was seen, as an object may lack any name. */
 static tsr_status add_column(tsr__json *json, int32_t code, uint8_t seen, tsr__error *error)
 {
   const tsr__dict_entry *entry = &json->names.entries[code];
@@ -347,6 +363,7 @@ static tsr_status check_any(const tsr__json *json, tsr__error *error)
                         json->path);
 }
 
+/* A type for a name that no line has is a mistake of the caller's, so it is told. */
 static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error *error)
 {
   int32_t count = json->names.count;
@@ -394,6 +411,7 @@ static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *
   return TSR_OK;
 }
 
+/* Each step needs those before; what they made is closed by who called, in any state. */
 static tsr_status open_all(tsr__json *json, const tsr__path_ask *paths, tsr__error *error)
 {
   uint8_t *seen = NULL;
@@ -444,6 +462,7 @@ void tsr__json_close(tsr__json *json)
 {
   if (!json) return;
   tsr__heap *heap = json->heap;
+  /* As make_columns made the lists; before it they are NULL. */
   size_t room = (size_t)json->names.count + 1;
   for (int64_t b = 0; json->blocks && b < json->block_count; b++) {
     tsr__json_block *block = &json->blocks[b];
@@ -508,6 +527,8 @@ static int64_t json_size(const void *file)
   return bytes;
 }
 
+/* All processes look at all lines themselves; with whom rows are shared out matters for
+ * dictionaries, which must be the same on all of them. */
 static void json_together(void *file, tsr__peers *peers)
 {
   tsr__json *json = file;

@@ -26,7 +26,11 @@ static void skip_blanks(tsr__json_cursor *c)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Whether one of eight bytes is a quote, a backslash or below a space. */
+/* Whether one of eight bytes is a quote, a backslash or below a space.
+ *
+ *   x ^ '"' * 0x0101..   bytes that are a quote become 0
+ *   (x - 0x01..) & ~x    has a top bit where a byte is 0      (Hacker's Delight, 6-1)
+ */
 static inline bool has_special(const char *at)
 {
   /* A byte is 0 where subtracting 1 borrows into its top bit and the bit was clear: a false answer
@@ -40,6 +44,7 @@ static inline bool has_special(const char *at)
   return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | low) & tops;
 }
 
+/* Both cases, as RFC 8259 has it. */
 static int hex_digit(char c)
 {
   if (c >= '0' && c <= '9') return c - '0';
@@ -106,6 +111,7 @@ static bool read_text(tsr__json_cursor *c, tsr__json_token *out)
   return true;
 }
 
+/* Never asked for half a surrogate pair: skip_escape refused these. */
 static char *put_utf8(char *to, int c)
 {
   if (c < 0x80) {
@@ -172,7 +178,8 @@ static bool skip_digits(tsr__json_cursor *c)
   return c->at > begin;
 }
 
-/* Of the value nothing is computed here: where it ends and that it is a number. */
+/* Of the value nothing is computed here: where it ends and that it is a number. Whatever begins no
+ * other value comes here, so what has no digit is told as no value at all. */
 static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
 {
   const char *begin = c->at;
@@ -217,7 +224,7 @@ static bool read_word(tsr__json_cursor *c, tsr__json_token *out)
 
 static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth);
 
-/* `depth` counts the brackets around. */
+/* `depth` counts the brackets around. One character tells what it is; JSON needs no look back. */
 static bool read_value(tsr__json_cursor *c, tsr__json_token *out, int depth)
 {
   skip_blanks(c);
@@ -251,7 +258,8 @@ static bool read_key(tsr__json_cursor *c, tsr__json_token *key)
   return true;
 }
 
-/* `,` or the closing character. */
+/* `,` or the closing character. A comma before the closing one is found by whoever then misses a
+ * name or a value. */
 static bool goes_on(tsr__json_cursor *c, char close, bool *more)
 {
   skip_blanks(c);
@@ -286,6 +294,7 @@ static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+/* 0 and no fault, or -1: the object must be all of the line. */
 static int finish(tsr__json_cursor *c)
 {
   skip_blanks(c);
@@ -333,7 +342,8 @@ int tsr__json_item(tsr__json_cursor *c, tsr__json_token *value)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-/* Escapes never stand in dates. */
+/* Escapes never stand in dates. Texts that look like dates are dates until another text of the
+ * column is none: classes are joined. */
 static unsigned classify_text(const tsr__json_token *token, tsr__read_value *value)
 {
   int32_t days;
@@ -348,6 +358,7 @@ static unsigned classify_text(const tsr__json_token *token, tsr__read_value *val
   return time ? TSR__CLASS_TIME : TSR__CLASS_TEXT;
 }
 
+/* The value is the bool, the integer, the days or microseconds; of texts nothing. */
 unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
                             tsr__read_value *value)
 {
@@ -385,7 +396,7 @@ bool tsr__json_fits(tsr_coltype type, unsigned class, const tsr__read_value *val
 
 /* ---- lines and keys -------------------------------------------------------------------------- */
 
-/* Lines of blanks alone are no rows. */
+/* Lines of blanks alone are no rows. A line that begins before `to` may end behind it. */
 bool tsr__json_line_at(const char *at, const char *to, const char *end, tsr__json_line *out)
 {
   while (at < to) {
@@ -398,6 +409,7 @@ bool tsr__json_line_at(const char *at, const char *to, const char *end, tsr__jso
   return false;
 }
 
+/* Not where the key has an escape: the same name may be written in several ways. */
 static int32_t find_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member)
 {
   tsr__dict_local *names = keys->names;

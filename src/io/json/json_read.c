@@ -4,7 +4,10 @@
  *
  * What is kept:
  *   stripe   rows from .. to - 1 of a part; its first line is found from the block's beginning
- *   target   a column's values and validity of each part, cleared before lines are read */
+ *   target   a column's values and validity of each part, cleared before lines are read
+ *
+ * Lines are parsed a second time here, with all members but only the columns that are asked for
+ * converted: what opening found is a list of names and classes, and no index of values. */
 #include "io/json/json_inner.h"
 #include "io/rows/stripes.h"
 
@@ -32,7 +35,8 @@ static void enter_block(walk *w, int64_t block)
   w->bad = 0;
 }
 
-/* The next row's line. There is one. */
+/* The next row's line. There is one. Rows were counted by the same walk over lines when the file
+ * was opened. */
 static void next_row(walk *w, tsr__json_line *line)
 {
   for (;;) {
@@ -69,7 +73,8 @@ static walk walk_from(const tsr__json *json, int64_t row)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* The code of a value's text: a text's own, of other values as they stand. */
+/* The code of a value's text: a text's own, of other values as they stand. One that was unescaped
+ * lies in scratch that is used again, so the dictionary copies it. */
 static int32_t code_of(tsr__dict_local *dict, const tsr__json_token *value)
 {
   bool added;
@@ -96,7 +101,8 @@ typedef struct number {
   const tsr__read_value *value;
 } number;
 
-/* Narrow floats are rounded from the digits, not from the f64 that was read: once. */
+/* Narrow floats are rounded from the digits, not from the f64 that was read: once. Classes have
+ * seen to it that an integer fits. */
 static void put_number(const job *j, const number *n, void *out, int64_t at)
 {
   if (!tsr__dtype_float(n->dtype)) tsr__dtype_put_whole(n->dtype, out, at, n->value->integer);
@@ -107,7 +113,7 @@ static void put_number(const job *j, const number *n, void *out, int64_t at)
 }
 
 /* Puts a value; where it does not fit a forced type its row was found bad before, and it is
- * null. */
+ * null. False: out of memory. What is not put is null, as the stripe was cleared. */
 static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json_token *token)
 {
   tsr__read_target *t = &j->stripes.read->targets[target];
@@ -144,7 +150,8 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
   return true;
 }
 
-/* The values of one line, as far as it can be read: up to where opening found the fault. */
+/* The values of one line, as far as it can be read: up to where opening found the fault. False: out
+ * of memory. */
 static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
                      tsr__json_keys *keys)
 {
@@ -160,6 +167,7 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
     if (code < 0) return false;
     int column = j->json->column_of[code];
     int target = column < 0 ? -1 : j->target_of[column];
+    /* A column that nobody reads costs its parsing and nothing else. */
     if (target >= 0 && !put_value(j, s, target, at, &value)) return false;
   }
   return true;
@@ -167,6 +175,7 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
 
 /* ---- stripes --------------------------------------------------------------------------------- */
 
+/* A lack of memory in one stripe ends all: each looks before its next row. */
 static void read_stripe(void *user, int64_t task, int worker)
 {
   (void)worker;

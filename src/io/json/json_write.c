@@ -6,7 +6,9 @@
  *                      ]             one array, where the path ends in .json
  *
  * Invariant: every object is JSON by RFC 8259, also where the values are not: NaN and infinities
- * are null there. */
+ * are null there.
+ *
+ * Nothing else is lost: numbers are the shortest texts that read back to them. */
 #include "io/rows/write.h"
 #include "topology/topology.h"
 
@@ -19,7 +21,7 @@ typedef struct objects {
   bool array;       /* objects have commas between them and brackets around */
 } objects;
 
-/* Short escapes where JSON has some, else four digits. */
+/* Short escapes where JSON has some, else four digits. Only of ASCII: UTF-8 needs none in JSON. */
 static void put_escape(tsr__bytes *out, unsigned char c)
 {
   static const char hex[] = "0123456789abcdef";
@@ -75,7 +77,8 @@ static void put_value(tsr__bytes *out, const tsr__out_column *column, int64_t ro
   }
 }
 
-/* Rows from .. to - 1; tasks write into bytes of their own, which are put together in order. */
+/* Rows from .. to - 1; tasks write into bytes of their own, which are put together in order. What
+ * ends a row depends on its number alone, so tasks need to know nothing of each other. */
 static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to)
 {
   const objects *l = user;
@@ -91,6 +94,7 @@ static void put_rows(const void *user, tsr__bytes *out, int64_t from, int64_t to
   }
 }
 
+/* By the path's ending: .json is one array, anything else an object a line. */
 tsr_status tsr__json_write(const tsr__write_ask *ask, tsr__error *error)
 {
   tsr__heap *heap = &ask->rt->heap;
