@@ -7,6 +7,7 @@
  * and only what is handed out is zeroed. */
 #include "base/base.h"
 
+/* What any type needs. Blocks double from SMALLEST to LARGEST; one of up to KEEP bytes is kept. */
 #define ALIGN ((size_t)16)
 #define SMALLEST ((size_t)4096)
 #define LARGEST ((size_t)1 << 20)
@@ -38,6 +39,7 @@ void tsr__arena_free(tsr__arena *arena)
   *arena = (tsr__arena){ .heap = arena->heap };
 }
 
+/* All that was handed out is gone; `first` is not freed, as it is part of somebody else's block. */
 void tsr__arena_reset(tsr__arena *arena, void *first, size_t length)
 {
   block *kept = arena->kept;
@@ -54,7 +56,8 @@ void tsr__arena_reset(tsr__arena *arena, void *first, size_t length)
 }
 
 /* Takes a block with room for `size` bytes; a request too big for the usual block gets its own
- * and leaves the current one in use. */
+ * and leaves the current one in use. A block that is kept but too small stays kept, for the next
+ * scope. */
 static block *add_block(tsr__arena *arena, size_t size)
 {
   block *fresh = arena->kept;
@@ -74,6 +77,7 @@ static block *add_block(tsr__arena *arena, size_t size)
   return fresh;
 }
 
+/* NULL too where the size alone would overflow what follows. */
 static char *take(tsr__arena *arena, size_t size)
 {
   size_t rounded = (size + ALIGN - 1) & ~(ALIGN - 1);

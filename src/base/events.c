@@ -1,12 +1,19 @@
 /* The recorder of a runtime: a list of events under the runtime's lock, up to a limit.
  *
- * Events come when what they tell of is over, so inner ones stand before outer ones. */
+ * Events come when what they tell of is over, so inner ones stand before outer ones.
+ *
+ *   recorder   events  | inner | outer | inner | ..      threads  | first caller | .. |  32 at most
+ *
+ * Invariant: `on` is written under the lock and read without it: who reads an old value tells of
+ * something that the lock then refuses, or is silent about what began as recording did. */
 #include "base/events.h"
 
 #include <time.h>
 
+/* 56 MiB of them; what comes then is counted. */
 #define MOST_EVENTS ((size_t)1 << 20)
 
+/* Monotonic, so that no duration is negative when somebody sets the clock. */
 int64_t tsr__now(void)
 {
   struct timespec t;
@@ -14,7 +21,9 @@ int64_t tsr__now(void)
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The number of the calling thread in order of their first events; those past the last share. */
+/* The number of the calling thread in order of their first events; those past the last share. A
+ * thread that begins after another ended may have its handle, and then its lane: they do not
+ * overlap. */
 static int32_t thread_number(tsr__recorder *r)
 {
   pthread_t self = pthread_self();
@@ -24,6 +33,7 @@ static int32_t thread_number(tsr__recorder *r)
   return n < TSR__LANES ? n : TSR__LANES - 1;
 }
 
+/* The end is taken before the lock is waited for. */
 void tsr__events_add(tsr_runtime *rt, const tsr__event *event)
 {
   tsr__recorder *r = &rt->recorder;
@@ -80,6 +90,10 @@ void tsr__events_free(tsr_runtime *rt, tsr__events *events)
   *events = (tsr__events){ 0 };
 }
 
+/*   first   0 until somebody has set it, then the least of all that come
+ *   last    the greatest
+ *
+ * Each by a loop that ends when it is beaten: no lock, as every task of a kernel comes by. */
 void tsr__busy_add(tsr__busy *busy, int64_t start)
 {
   if (!start) return;

@@ -3,7 +3,10 @@
  * text can make one of them 0 without knowing it.
  *
  * Invariant: the value depends on bytes, length and seed only (bytes are read in little-endian
- * order), so processes agree on it. */
+ * order), so processes agree on it.
+ *
+ *   32 bytes a round, two lanes | the lanes folded | 16 a step | what is left, and the length
+ */
 #include "base/base.h"
 
 __extension__ typedef unsigned __int128 wide;
@@ -14,6 +17,8 @@ __extension__ typedef unsigned __int128 wide;
 #define K2 UINT64_C(0x3c6ef372fe94f82b)
 #define K3 UINT64_C(0xa54ff53a5f1d36f1)
 
+/* The upper half depends on the high bits of both, the lower one on the low ones, their exclusive
+ * or on all. It is 0 where a factor is, which the secret keeps strangers from choosing. */
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
   wide product = (wide)a * b;

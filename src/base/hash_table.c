@@ -52,6 +52,7 @@ void tsr__table_clear(tsr__table *table)
   table->stamp = 1;
 }
 
+/* Only of one whose slots are the heap's: an arena's go with the arena. */
 void tsr__table_free(tsr__table *table)
 {
   tsr__del(table->heap, table->slot, table->room * sizeof *table->slot);

@@ -15,7 +15,9 @@
 
 #define ALIGNMENT ((size_t)64)
 #define LARGE (2 * TSR__HUGE_PAGE)
+/* Room to round up to any alignment without overflow. */
 #define LARGEST ((size_t)PTRDIFF_MAX - 4096)
+/* Never refused by the limit: messages, scopes and lists of a few things. */
 #define SMALL ((size_t)4096)
 #define NARROW ((size_t)512) /* holds no vectors and is asked for often: malloc's alignment does */
 
@@ -50,7 +52,8 @@ static void default_release(void *pointer, size_t size, void *user)
   free(pointer);
 }
 
-/* Of the system, or of what differs from run to run where it gives none. */
+/* Of the system, or of what differs from run to run where it gives none. Tables that strangers fill
+ * are seeded by it. */
 static uint64_t draw_seed(const tsr__heap *heap)
 {
   uint64_t seed;
@@ -60,6 +63,8 @@ static uint64_t draw_seed(const tsr__heap *heap)
   return tsr__hash(&now, sizeof now, (uint64_t)(uintptr_t)heap);
 }
 
+/* The user's functions are copied; what `user` of them points to is borrowed as long as the heap is
+ * used. */
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
 {
   /* Half an allocator is none. */
@@ -144,6 +149,8 @@ void tsr__heap_tell(tsr__heap *heap, char *out, size_t size)
              (long long)beyond, (long long)heap->limit);
 }
 
+/* Twice as large each time, so that n additions copy fewer than 2 n elements; just as large as
+ * needed where twice would be more than there can be. */
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element)
 {
   if (need <= *capacity) return true;

@@ -55,7 +55,7 @@ static void to_stderr(tsr_log_level level, const char *area, const char *line, v
   fprintf(stderr, "tsr %s: %s\n", area, line);
 }
 
-/* -1: none of them. Words need no NUL behind them. */
+/* -1: none of them. Words need no NUL behind them. Of levels the place in the list is the level. */
 static int find_word(const vocabulary *words, const char *word, size_t length)
 {
   for (int i = 0; i < words->count; i++)
@@ -63,6 +63,7 @@ static int find_word(const vocabulary *words, const char *word, size_t length)
   return -1;
 }
 
+/* Told and passed over: a misspelt word is no reason not to run. */
 static void complain(tsr_runtime *rt, const vocabulary *words, const char *word, size_t length)
 {
   char copy[AREA_SIZE], line[160];
@@ -154,7 +155,8 @@ bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area)
   return (int)level <= log->level;
 }
 
-/* Hands out a text line by line, so that one call of the user's function is one line. */
+/* Hands out a text line by line, so that one call of the user's function is one line. An empty text
+ * is a line, too; an end of line at the end of a text adds none. */
 static void emit(const logger *log, tsr_log_level level, const char *area, char *text)
 {
   while (text) {

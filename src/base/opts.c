@@ -10,6 +10,10 @@ bool tsr__opts_beyond(const void *opts, size_t size, size_t known)
   return false;
 }
 
+/*   caller's older   size | a | b                own  size | a | b | 0
+ *   caller's newer   size | a | b | c | d        c and d must be 0: what they ask for is not known
+ *
+ * Fields are only ever added at the end, and zero is the default of each. */
 tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t known,
                           tsr__error *error)
 {

@@ -8,7 +8,8 @@
 
 #include "base/base.h"
 
-/* Folders where plugins lie: those of TSR_PLUGIN_PATH, or the one of this library. */
+/* Folders where plugins lie: those of TSR_PLUGIN_PATH, or the one of this library. Not of a program
+ * that runs with other rights than its caller: secure_getenv says nothing there. */
 static void find_folders(char *out, size_t size)
 {
   const char *said = secure_getenv("TSR_PLUGIN_PATH");
@@ -38,6 +39,7 @@ static bool find_file(const char *folders, const char *name, char *out, size_t s
   return false;
 }
 
+/* Asked for each time something needs it: dlopen gives the same object again. */
 tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *error)
 {
   char folders[2048], file[2200];

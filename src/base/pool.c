@@ -7,7 +7,12 @@
  * Invariants: `now` is the sum of the bytes asked for in live blocks and never exceeds `limit`;
  * `held` and `cached` count whole blocks, live and kept. A freed block is reused as it is, so in
  * steady state no page is touched for the first time. The user's allocator is never called
- * under the lock. */
+ * under the lock.
+ *
+ *   take    the newest kept block of the class, else a new one     the new one without the lock
+ *   give    onto the class's list                                  never back to the system
+ *           crowded, or nothing left: all kept blocks go back before a new one is made
+ */
 #include "base/base.h"
 
 #include <sys/mman.h>
@@ -31,15 +36,19 @@
 
 /* A vector of AVX-512. */
 #define SLACK ((size_t)64)
+/* 64 TiB; what is larger has no class. */
 #define LARGEST ((size_t)1 << 46)
 #define CLASSES (4 + (46 - 8) * 4)
 #define POISON 0xCB
+/* So much may be kept beside what programs use, however little that is. */
 #define SPARE_ROOM ((int64_t)64 << 20)
 
 typedef struct free_block {
   struct free_block *next;
 } free_block;
 
+/* `now` and `peak` in bytes that were asked for, which the limit is of; `held`, `most_held` and
+ * `cached` in sizes of classes, which is what memory is really taken. */
 struct tsr__pool {
   tsr__heap *heap;
   size_t page;
@@ -71,6 +80,7 @@ static int class_of(size_t bytes, size_t *out_size)
   return 4 + (power - 8) * 4 + (int)steps - 1;
 }
 
+/* The inverse of class_of for its second result. */
 static size_t size_of_class(int index)
 {
   if (index < 4) return ((size_t)index + 1) * 64;
@@ -150,7 +160,8 @@ void tsr__pool_from(tsr__pool *pool, const tsr__pool_source *source)
   pool->source = *source;
 }
 
-/* Frees every kept block. The lists are taken under the lock and freed outside of it. */
+/* Frees every kept block. The lists are taken under the lock and freed outside of it. The link of
+ * each is read before it goes. */
 static void drop_cache(tsr__pool *pool)
 {
   free_block *taken[CLASSES];
@@ -181,6 +192,7 @@ static bool limit_allows(const tsr__pool *pool, size_t bytes)
   return !pool->limit || (int64_t)bytes <= pool->limit - pool->now;
 }
 
+/* For the message of a refusal, which has to say whether it was the limit or the memory. */
 bool tsr__pool_would_fit(tsr__pool *pool, size_t bytes)
 {
   if (bytes > LARGEST) return !pool->limit;
@@ -264,6 +276,7 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
   return block;
 }
 
+/* `bytes` as it was taken with: the class follows from it, and blocks have no header. */
 void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 {
   if (!block) return;

@@ -11,6 +11,7 @@
 
 #define MOST_THREADS 4096
 
+/* Its heap has no functions, so whatever is asked of it is refused without writing to it. */
 const tsr_runtime tsr__inert_runtime = {
   .error = { TSR_ENOMEM, "no memory was left to open a runtime" },
   .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -60,6 +61,7 @@ static void check_options(tsr_runtime *rt, bool known)
                       o->allocator->allocate ? "release" : "allocate");
 }
 
+/* The option before the environment; an empty one asks for nothing. */
 static void read_check(tsr_runtime *rt)
 {
   const char *own = rt->opts.check_floats, *ask = own ? own : getenv("TSR_CHECK_FLOATS");
@@ -73,7 +75,8 @@ static void read_check(tsr_runtime *rt)
                       own ? ".check_floats" : "$TSR_CHECK_FLOATS", ask);
 }
 
-/* The user's pointers are borrowed for the call only, so what stays points to our copies. */
+/* The user's pointers are borrowed for the call only, so what stays points to our copies. After the
+ * checks, whose messages name what was given. */
 static void keep_options(tsr_runtime *rt)
 {
   if (rt->opts.isa) {
@@ -136,6 +139,7 @@ static void free_slots(tsr_runtime *rt)
   }
 }
 
+/* By one thread, when no other uses the runtime: nothing here is locked against it. */
 void tsr_runtime_close(tsr_runtime *rt)
 {
   /* NULL and the constant: nothing to close. */

@@ -20,6 +20,8 @@
 #include <limits.h>
 #include <stdio.h>
 
+/* Scopes kept for reuse, the nodes after which a scope is told of as crowded, and how many sites
+ * are followed to say which line made them. */
 #define SPARES 4
 #define CROWD 100000
 #define CANDIDATES 16
@@ -69,7 +71,8 @@ static const char *bare_message(tsr_status status)
   return "TSR_EUNKNOWN: a status this library does not know";
 }
 
-/* A text behind the name of the operation that it begins with, if it does. */
+/* A text behind the name of the operation that it begins with, if it does. "tsr_maximum: dims .."
+ * to "dims ..": the call that is made of it puts its own name there. */
 static const char *behind_name(const char *text)
 {
   size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
@@ -77,6 +80,9 @@ static const char *behind_name(const char *text)
   return named ? text + name + 2 : text;
 }
 
+/*   "layer.c:7: " | "TSR_ESHAPE" ": " | text, tamed | what the heap has to add |
+ *   front                              length        more
+ */
 static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, const char *format,
                         va_list args)
 {
@@ -133,6 +139,7 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
   return tsr__fail(scope, site, error->status, "%s", error->text);
 }
 
+/* NULL where nothing was opened, so that closing it does nothing. */
 tsr_scope *tsr__call_open(tsr_scope *scope, const char *call)
 {
   /* The outermost call is the one that the user wrote. */
@@ -165,6 +172,7 @@ tsr_status tsr_scope_status(const tsr_scope *scope)
   return scope ? scope->status : TSR_OK;
 }
 
+/* The room of the message stays for the next one. Nodes that are inert stay so. */
 void tsr_scope_clear(tsr_scope *scope)
 {
   if (!scope || scope->inert) return;
@@ -175,7 +183,8 @@ void tsr_scope_clear(tsr_scope *scope)
 /* ---- nodes ---- */
 
 /* The site that made most nodes of a scope, by the Misra-Gries method: any site that made more
- * than 1/(CANDIDATES + 1) of them survives the first walk; the second walk counts exactly. */
+ * than 1/(CANDIDATES + 1) of them survives the first walk; the second walk counts exactly. J. Misra
+ * and D. Gries, "Finding repeated elements" (1982): 16 counters however many lines there are. */
 static const char *busiest_site(const tsr_scope *scope, int64_t *out_count)
 {
   const char *site[CANDIDATES] = { 0 };
@@ -209,6 +218,7 @@ static const char *busiest_site(const tsr_scope *scope, int64_t *out_count)
   return count[best] ? site[best] : NULL;
 }
 
+/* Once a scope, as it would be said at every node from here on. */
 static void warn_crowd(tsr_scope *scope)
 {
   scope->warned = true;
@@ -257,6 +267,7 @@ tsr_scope *tsr__scope_inner(tsr_scope *a, tsr_scope *b)
   return b->depth > a->depth ? b : a;
 }
 
+/* As many steps as one is deeper than the other. */
 bool tsr__scope_encloses(const tsr_scope *outer, const tsr_scope *scope)
 {
   while (scope && scope->depth > outer->depth) scope = scope->outer;
@@ -271,7 +282,8 @@ bool tsr__scope_traces(const tsr_scope *scope)
 
 /* ---- opening ---- */
 
-/* A new scope with nothing but the arena in order. */
+/* A new scope with nothing but the arena in order. Not zeroed: start_scope does that, but for the
+ * block inside, which is most of it. */
 static tsr_scope *new_scope(tsr_runtime *rt)
 {
   tsr_scope *scope = tsr__new_raw(&rt->heap, sizeof *scope);
@@ -332,7 +344,8 @@ static void unlink_scope(tsr_scope *scope)
   atomic_fetch_sub_explicit(&outer->nested, 1, memory_order_relaxed);
 }
 
-/* Kept scopes form a list through next_sibling; the head's depth is the length of the list. */
+/* Kept scopes form a list through next_sibling; the head's depth is the length of the list. Called
+ * under the lock. Its arena is empty already. */
 static tsr_scope *pop_spare(tsr_runtime *rt)
 {
   tsr_scope *scope = rt->spare;
@@ -393,6 +406,7 @@ tsr_scope *tsr__scope_here(tsr_scope *scope)
   return own ? own : scope;
 }
 
+/* Without the lock, for who closes the runtime and is alone. */
 tsr_scope *tsr__scope_any(const tsr_runtime *rt)
 {
   for (int i = 0; i < TSR__SCOPE_LISTS; i++)
@@ -448,6 +462,8 @@ static void close_leaf(tsr_scope *scope)
   if (!kept) free_scope(rt, scope);
 }
 
+/* What nodes hold is let go now; their memory stays. They say that their scope is `to`, so whoever
+ * asks one of them finds an open scope to be told in. */
 void tsr__scope_retire(tsr_scope *scope, tsr_scope *to)
 {
   while (scope->first_child) tsr_scope_close(scope->first_child);

@@ -7,7 +7,10 @@
  *     s * 10^k   |   (s + 1) * 10^k          128 bits rounded to odd, so that comparisons are exact
  *
  * Invariant: of the shortest decimals that read back the nearest to v is written; ties go to the
- * even one. */
+ * even one.
+ *
+ * One method for all floats: f64, f32, f16 and bf16 differ in `split` alone, as what reads back is
+ * decided by the gaps to a number's neighbours. */
 #include "base/base.h"
 #include "base/powers.h"
 
@@ -43,13 +46,16 @@ static binary split(uint64_t bits, int fraction, int bias)
                    !low && exponent > 1 };
 }
 
-/* The top 64 bits of x * g; the last is set where anything lies below. */
+/* The top 64 bits of x * g; the last is set where anything lies below. Enough to compare with whole
+ * numbers, which is all that is done with it. Of the 64 bits below 1 is nothing: the power is
+ * rounded up in its last place, so a product that is whole may come out above. */
 static inline uint64_t round_to_odd(tsr__power g, uint64_t x)
 {
   wide low = (wide)x * g.low, high = (wide)x * g.high + (uint64_t)(low >> 64);
   return (uint64_t)(high >> 64) | ((uint64_t)high > 1);
 }
 
+/* Trailing zeros may be left in w, as of 100 * 10^0; lay_out takes them off. */
 static decimal shortest(binary b)
 {
   /* floor(log10(2^q)), or of 3/4 of that at an edge, in units of 2^-22 */
@@ -121,6 +127,7 @@ int tsr__text_u64(char *out, uint64_t value)
   return (int)(end - digits);
 }
 
+/* As C writes it, e+07, of at most three digits. */
 static char *put_exponent(char *at, int exponent)
 {
   int size = abs(exponent);
@@ -131,7 +138,12 @@ static char *put_exponent(char *at, int exponent)
   return at + 2;
 }
 
-/* Positional from 1e-4 up to 1e16, else with an exponent of at least two digits. */
+/* Positional from 1e-4 up to 1e16, else with an exponent of at least two digits.
+ *
+ *   123 * 10^-1    12.3         point 2            count <= point: zeros behind
+ *   123 * 10^2     12300        point 5            point <= 0: zeros in front
+ *   123 * 10^-6    0.000123     point -3           beyond: 1.23e-05
+ */
 static char *lay_out(char *at, decimal d)
 {
   char room[20], *end = room + sizeof room;
@@ -170,7 +182,7 @@ static int put_special(char *out, double value)
 }
 
 /* A finite number whose parts are known; whole ones below `dense` differ by less than their last
- * digit, so that none is shorter. */
+ * digit, so that none is shorter. The sign first, of -0 as well. */
 static int put_number(char *out, double value, binary parts, double dense)
 {
   char *at = out;
@@ -183,6 +195,8 @@ static int put_number(char *out, double value, binary parts, double dense)
   return (int)(at - out);
 }
 
+/* `dense` is 1e15, of 15 digits; of the types below it is the first whole number whose neighbour is
+ * two away. */
 int tsr__text_f64(char *out, double value)
 {
   uint64_t bits;

@@ -29,7 +29,8 @@ static const char *keep(tsr_runtime *rt, const char *text)
   return sites->text[at] = kept;
 }
 
-/* NULL in, NULL out; and NULL where memory ended. */
+/* NULL in, NULL out; and NULL where memory ended. Kept until the runtime closes, so a program that
+ * makes ever new texts makes memory grow. */
 const char *tsr_runtime_site(tsr_runtime *rt, const char *text)
 {
   if (!rt || rt == &tsr__inert_runtime || !text) return NULL;
@@ -39,6 +40,7 @@ const char *tsr_runtime_site(tsr_runtime *rt, const char *text)
   return kept;
 }
 
+/* At close, when nothing that points to them is left. */
 void tsr__sites_free(tsr_runtime *rt)
 {
   tsr__sites *sites = &rt->sites;

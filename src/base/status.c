@@ -28,6 +28,7 @@ const char *tsr_status_text(tsr_status status)
   return "a status this library does not know";
 }
 
+/* Without memory for a locale something is said all the same. */
 const char *tsr__sys_text(int code, char *buffer, size_t size)
 {
   /* The user's locale would translate the message; strerror is not for threads. */
@@ -44,7 +45,8 @@ const char *tsr_version(void)
   return DOTTED(TSR_VERSION_MAJOR, TSR_VERSION_MINOR, TSR_VERSION_PATCH);
 }
 
-/* Ends a text that did not fit with "...", never in the middle of a UTF-8 character. */
+/* Ends a text that did not fit with "...", never in the middle of a UTF-8 character. The NUL and
+ * three dots take the last four bytes. */
 static void mark_cut(char *text, size_t size)
 {
   size_t at = size - 4;

@@ -92,6 +92,7 @@ void tsr__text_add(tsr__text *text, const char *format, ...)
   va_end(args);
 }
 
+/* Controls become '?', so no other escape is needed than that of quotes and backslashes. */
 void tsr__text_json(tsr__text *out, const char *text)
 {
   size_t length = strlen(text);
@@ -114,6 +115,7 @@ void tsr__text_pad(tsr__text *text, char fill, int count)
   text->data[text->length] = '\0';
 }
 
+/* Words, of what is not finite, have no point to be looked for. */
 int tsr__text_decimals(char *out, size_t size, double value, char form, int after)
 {
   int length = form == 'e' ? snprintf(out, size, "%.*e", after, value)
@@ -146,7 +148,8 @@ typedef struct range {
   uint32_t first, last;
 } range;
 
-/* Characters that take no column of their own: combining marks, joiners, selectors. */
+/* Characters that take no column of their own: combining marks, joiners, selectors. From Unicode's
+ * combining marks and format characters, as far as terminals agree on them. */
 static const range zero_width[] = {
   { 0x0300, 0x036F },   { 0x0483, 0x0489 }, { 0x0591, 0x05BD }, { 0x05BF, 0x05BF },
   { 0x05C1, 0x05C2 },   { 0x05C4, 0x05C5 }, { 0x0610, 0x061A }, { 0x064B, 0x065F },
@@ -247,7 +250,8 @@ static char lower(char c)
 }
 
 /* Optimal string alignment: insertions, deletions, changes and swaps of neighbours cost 1.
- * Three rows of the table are enough. */
+ * Three rows of the table are enough. Both at most LONGEST_NAME long, which the rows have room for.
+ * Bytes are compared: names are mostly ASCII, and a hint may be a little off. */
 static int edit_distance(const char *a, int a_length, const char *b, int b_length)
 {
   /*   above2   row i - 2     a swap of neighbours comes from here

@@ -3,6 +3,8 @@
 
 #include <signal.h>
 
+/* A fault in such a thread (SIGSEGV and its like) ends the process without the program's handler,
+ * as Linux has it where the signal is blocked. */
 bool tsr__thread_start(pthread_t *out, tsr__thread_work work, size_t stack, void *(*run)(void *),
                        void *user)
 {

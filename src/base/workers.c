@@ -30,6 +30,7 @@
 #define SPINS 4000
 #define YIELD_NS 50000
 #define ASK_NS 10000000 /* a caller that waits asks its callback so often */
+/* One past the last that a set can name. */
 #define NO_CPU ((size_t)CPU_SETSIZE)
 
 /* What different threads write lies on different cache lines: the gate, the tasks handed out,
@@ -62,7 +63,8 @@ struct tsr__workers {
 
 /* ---- cores ---- */
 
-/* A container's CPU quota counts as well: threads beyond it only get throttled. */
+/* A container's CPU quota counts as well: threads beyond it only get throttled. Control groups of
+ * version 2. Rounded up: of one and a half cores two threads make use. 0: no quota. */
 static int quota_cores(void)
 {
   FILE *file = fopen("/sys/fs/cgroup/cpu.max", "re");
@@ -85,6 +87,7 @@ static int allowed_cpus(cpu_set_t *set)
   return online > 0 && online < 4096 ? (int)online : 1;
 }
 
+/* Asked anew each time, as both may change while a program runs. */
 int tsr__core_count(void)
 {
   cpu_set_t set;
@@ -103,6 +106,7 @@ static size_t nth_cpu(const cpu_set_t *set, int n)
 
 /* ---- waiting ---- */
 
+/* Tells the core that it waits, so that the other thread of it has more. */
 static inline void pause_cpu(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -112,6 +116,7 @@ static inline void pause_cpu(void)
 #endif
 }
 
+/* What is waited for is always a value of the gate. */
 typedef bool (*ready_fn)(uint64_t gate, uint64_t seen);
 
 /* Spins, then yields. True as soon as the gate is ready, false when it is time to sleep.
@@ -300,6 +305,8 @@ static tsr__workers *open_workers(tsr_runtime *rt)
   return w;
 }
 
+/* QUIT under the lock of sleepers: one that has looked at the gate and not yet slept would miss
+ * it. */
 static void stop_threads(tsr_runtime *rt, tsr__workers *w)
 {
   pthread_mutex_lock(&w->sleep_lock);
@@ -310,6 +317,7 @@ static void stop_threads(tsr_runtime *rt, tsr__workers *w)
   free_workers(rt, w);
 }
 
+/* No job runs: the runtime is closed by one thread alone. */
 void tsr__workers_stop(tsr_runtime *rt)
 {
   tsr__workers *w = atomic_exchange(&rt->workers, NULL);
@@ -337,6 +345,7 @@ static void check_outside(tsr__workers *w)
   for (int i = 0; i < w->started; i++) TSR_INVARIANT(!pthread_equal(w->member[i].thread, self));
 }
 
+/* `caller` is only compared with oneself (check_outside), so nothing is ordered by it. */
 static bool take_pool(tsr__workers *w)
 {
   /* Tried only: who finds it taken has work of its own to do meanwhile. */
@@ -410,7 +419,8 @@ bool tsr__progress_stops(tsr__progress *progress, int worker)
 
 /* ---- the end of a job ---- */
 
-/* When it is time to ask the callback again. */
+/* When it is time to ask the callback again. The clock of pthread's timed waits, which may be set:
+ * then one wait is shorter or longer. */
 static struct timespec next_ask(void)
 {
   struct timespec until;
@@ -475,6 +485,8 @@ typedef struct batch {
   tsr__progress *progress; /* NULL: nobody asks */
 } batch;
 
+/*   task   0 1 2 | 3 4 5 6 7 ..      0 .. first - 1 alone, while the pool is another's; then shared
+ */
 static void run_batch(tsr_runtime *rt, const batch *job)
 {
   tsr__workers *w = job->count > 1 && tsr__worker_count(rt) > 1 ? open_workers(rt) : NULL;
