@@ -17,7 +17,10 @@ enum { MOST_POSITIONS = 1 << 14, MOST_WIDTH = 10000, COLOURS = 12 };
 static const double MOST_WIDE = 1e12; /* characters, before any limit */
 
 /* A device and the cell that it belongs to. Sorted, all devices of a cell stand together, the
- * lowest first. */
+ * lowest first.
+ *
+ *   cell 0: 0 1 | cell 1: 2 3 | ..       as many seats a cell, so cell c begins at c * so many
+ */
 typedef struct seat {
   int64_t cell;
   int device;
@@ -67,6 +70,7 @@ static int64_t cell_of(const drawing *d, int position)
   return cell;
 }
 
+/* By device within a cell, as labels list them in order. */
 static void fill_seats(drawing *d, int count)
 {
   for (int p = 0; p < count; p++)
@@ -98,7 +102,10 @@ static void make_label(drawing *d, int64_t cell)
 }
 
 /* How much of a label goes on a line of `width`: up to the last ',' that fits. A piece that is
- * longer than the line is cut anywhere. */
+ * longer than the line is cut anywhere.
+ *
+ *   "CPU 0,1,2,3" in 8: "CPU 0,1," then "2,3"
+ */
 static int label_line(const char *label, int width)
 {
   int length = (int)strlen(label), cut = width;
@@ -129,7 +136,8 @@ static int label_least(const char *label)
 /* ---- sizes ------------------------------------------------------------------------------- */
 
 /* The share of part `index` of a dim in the whole. Axis by axis, as tsr__dim_span cuts, but by
- * the part's number: no position is at hand. */
+ * the part's number: no position is at hand. A size that only the run knows, and nothing, are
+ * shared out evenly. */
 static double share_of(const drawing *d, int dim, int64_t index)
 {
   int64_t parts = parts_of(d, dim), size = dim < 0 ? 1 : d->shape->dims[dim], share = size;
@@ -183,6 +191,7 @@ static void measure_columns(drawing *d, double width)
   }
 }
 
+/* One line at least; colours have no rule between rows and get two more instead. */
 static void measure_rows(drawing *d, double height)
 {
   int rank = d->shape->rank;
@@ -193,7 +202,8 @@ static void measure_rows(drawing *d, double height)
 }
 
 /* Columns `first` to before `last` made to fit a line, the widest one narrower each time; false
- * where they cannot, as no column becomes narrower than `least`. */
+ * where they cannot, as no column becomes narrower than `least`. A single column may be too wide
+ * for its line: it is drawn all the same. */
 static bool fit_columns(drawing *d, int first, int last, int least)
 {
   /* Rules between columns take a character each; colours need none. */
@@ -231,7 +241,8 @@ static void put_rule(drawing *d, int first, int last, const char *const ends[3])
   tsr__text_add(d->out, "%s\n", ends[2]);
 }
 
-/* Backgrounds of 256 colours, on which black (0) or white (15) is read well. */
+/* Backgrounds of 256 colours, on which black (0) or white (15) is read well. Chosen to differ from
+ * their neighbours in the list; put_row says which numbers meet. */
 static void put_colour(drawing *d, int64_t number)
 {
   static const uint8_t back[COLOURS] = { 25, 208, 28, 160, 222, 97, 37, 94, 205, 67, 142, 244 };
@@ -257,6 +268,7 @@ static void put_cell_line(drawing *d, int width, int line, int top)
   put_spaces(d, width - length - left);
 }
 
+/* As high as its share asks, or as the highest label that had to wrap. */
 static int row_height(drawing *d, int64_t lead, int r, int first, int last)
 {
   int height = d->row[r].ideal;
@@ -295,7 +307,8 @@ static void put_range(drawing *d, int dim, int position)
                   (long long)(span.start + span.length));
 }
 
-/* Some position in a cell. */
+/* Some position in a cell. Through the positions and not by arithmetic: it is asked twice a
+ * heading. */
 static int position_in(const drawing *d, int64_t cell)
 {
   int position = 0;

@@ -3,7 +3,10 @@
  *   bool -> i32 -> i64 -> f32 -> f64        INTO_I64: the set { i64, f32, f64 }
  *
  * Invariant: INTO_x is x and all that lies above it, so the least type of a set that two types
- * share is the one whose own set is just that. */
+ * share is the one whose own set is just that.
+ *
+ *   INTO_I32: 1 << i32 | INTO_I64      INTO_I64: 1 << i64 | INTO_F16 | INTO_BF16      ...
+ */
 #include "topology/half.h"
 #include "topology/topology.h"
 
@@ -100,6 +103,7 @@ void tsr__dtype_put_real(tsr_dtype dtype, void *to, int64_t i, double value)
   }
 }
 
+/* The low bytes come first, so a copy of as many as there are cuts the value. */
 void tsr__dtype_put_whole(tsr_dtype dtype, void *to, int64_t i, int64_t value)
 {
   size_t size = tsr_dtype_size(dtype);
@@ -116,6 +120,7 @@ double tsr__dtype_get_real(tsr_dtype dtype, const void *from, int64_t i)
   }
 }
 
+/* There and back, so that nothing rounds but the one function that does. */
 double tsr__dtype_round(tsr_dtype dtype, double value)
 {
   /* 8 bytes hold an element of any dtype of floats. */
@@ -155,6 +160,7 @@ int64_t tsr__dtype_least(tsr_dtype dtype)
   return info->kind == TSR__DTYPE_INT ? -(INT64_MAX >> (63 - info->precision)) - 1 : 0;
 }
 
+/* Of a dtype of integers alone: a precision of 0 would shift by 64. */
 uint64_t tsr__dtype_most(tsr_dtype dtype)
 {
   return UINT64_MAX >> (64 - tsr__dtype_info_of(dtype)->precision);

@@ -62,7 +62,7 @@ int64_t tsr__dim_index(const tsr_sharding *sharding, int dim, int position)
   return index;
 }
 
-/* Sizes of the run (-1) stay as they are. */
+/* Sizes of the run (-1) stay as they are. Dims behind the rank are 0. */
 void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position, tsr_box *out)
 {
   memset(out, 0, sizeof *out);
@@ -97,6 +97,8 @@ int tsr__positions(const tsr_sharding *sharding)
   return sharding->mesh ? sharding->mesh->device_count : 1;
 }
 
+/* Of an abstract mesh positions stand for devices, so that plans for machines that are not here can
+ * be made. */
 int tsr__position_device(const tsr_sharding *sharding, int position)
 {
   if (position < 0 || position >= tsr__positions(sharding)) return -1;
@@ -105,7 +107,10 @@ int tsr__position_device(const tsr_sharding *sharding, int position)
 }
 
 /* Replicas have equal coordinates along the axes that cut something: the one with zeros elsewhere
- * leads. */
+ * leads.
+ *
+ *   x=2,y=3, spec x      0 1 2 | 3 4 5      y is free: 0 leads 0 1 2, 3 leads 3 4 5
+ */
 int tsr__replica_leader(const tsr_sharding *sharding, int position)
 {
   const tsr_mesh *mesh = sharding->mesh;
@@ -161,7 +166,8 @@ tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_sh
   return TSR_OK;
 }
 
-/* Numbered in the order of the mesh; replica 0 is the leader. */
+/* Numbered in the order of the mesh; replica 0 is the leader. A number in mixed radix of the free
+ * axes' coordinates. */
 int tsr_shard_replica(const tsr_sharding *sharding, int position)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
@@ -184,7 +190,7 @@ bool tsr_sharding_replicated(const tsr_sharding *sharding)
   return !sharding->mesh->error && !canon.first[TSR_MAX_RANK] && !canon.open && !canon.unreduced;
 }
 
-/* Whether all positions are this process's. */
+/* Whether all positions are this process's. Without a mesh it lies with each process itself. */
 bool tsr_sharding_addressable(const tsr_sharding *sharding)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
@@ -315,7 +321,8 @@ bool tsr_sharding_same(const tsr_sharding *a, const tsr_sharding *b, tsr_shape s
   return true;
 }
 
-/* Stricter: the same position on both sides, as buffers are listed by it. */
+/* Stricter: the same position on both sides, as buffers are listed by it. Both were checked for the
+ * shape; false where it is not sure, which only costs a move. */
 bool tsr__same_places(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
 {
   if (!memcmp(a, b, sizeof *a)) return true;

@@ -107,6 +107,7 @@ static tsr_status too_many_axes(const struct draft *draft, tsr__error *error)
                         draft->text, TSR_MAX_AXES, TSR_MAX_AXES);
 }
 
+/* Names point into the text, which outlives the draft. */
 static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *error)
 {
   const char *at = skip_blanks(text);
@@ -137,7 +138,8 @@ static tsr_status read_mesh(const char *text, struct draft *draft, tsr__error *e
   }
 }
 
-/* The typed form as text for messages; the axes are still unchecked. */
+/* The typed form as text for messages; the axes are still unchecked. Cut where it must be, as it is
+ * for messages alone: names are cut at 40, their check says how long they were. */
 static void write_draft(struct draft *draft)
 {
   char text[TSR_MAX_AXES * 64];
@@ -215,6 +217,7 @@ static tsr_status check_name(const struct draft *draft, int axis, tsr__error *er
   return TSR_OK;
 }
 
+/* How large it may be check_count says, of the product. */
 static tsr_status check_size(const struct draft *draft, int axis, tsr__error *error)
 {
   char quote[TSR__QUOTE];
@@ -314,6 +317,7 @@ static uint64_t draft_hash(const struct draft *draft)
   return hash;
 }
 
+/* Whether devices were listed or left out is no matter where they come to the same ones. */
 static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
 {
   if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count ||
@@ -439,6 +443,7 @@ static tsr_mesh **list_of(tsr_runtime *rt, uint64_t hash)
   return topology->mesh_lists ? &topology->meshes[hash & (topology->mesh_lists - 1)] : NULL;
 }
 
+/* Whole by now: from here on others find it. */
 static tsr_mesh *add_mesh(tsr_mesh **list, tsr_mesh *mesh)
 {
   mesh->next = *list;
@@ -581,6 +586,7 @@ tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)
   return wired(&own) ? mesh_in_order(rt, &own, &draft, &error) : mesh_of(rt, &draft, &error);
 }
 
+/* The axes are those of a mesh that was checked; their sizes here are smaller or as large. */
 tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *devices)
 {
   tsr__error error = { .status = TSR_OK };
@@ -596,6 +602,7 @@ tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *d
   return mesh_of(mesh->rt, &draft, &error);
 }
 
+/* The same object each time, as equal meshes are. */
 tsr_mesh *tsr_mesh_default(tsr_runtime *rt, const char *axis)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
@@ -651,6 +658,8 @@ static void cut_devices(const tsr_mesh *mesh, const struct cut *cut, int *out)
   }
 }
 
+/* A part of a process's own mesh is its own as well: no other process makes it, so it must not be
+ * counted with those that all make. */
 static tsr_mesh *cut_mesh(const tsr_mesh *mesh, const struct cut *cut)
 {
   tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = mesh->axis_count };
@@ -683,6 +692,7 @@ tsr_mesh *tsr_mesh_sub(const tsr_mesh *mesh, const char *axis, int64_t start, in
   return (tsr_mesh *)tsr__mesh_bad(mesh->rt, &error);
 }
 
+/* NULL gives it back to the scope around. */
 void tsr_scope_use_mesh(tsr_scope *scope, const tsr_mesh *mesh)
 {
   if (scope && !scope->inert) scope->mesh = mesh;
@@ -742,6 +752,7 @@ const char *tsr_mesh_axis_name(const tsr_mesh *mesh, int axis)
   return mesh && axis >= 0 && axis < mesh->axis_count ? mesh->names[axis] : NULL;
 }
 
+/* 0 for an axis that it has not, which no axis has as its size. */
 int64_t tsr_mesh_axis_size(const tsr_mesh *mesh, const char *name)
 {
   for (int a = 0; mesh && name && a < mesh->axis_count; a++)

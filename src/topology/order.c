@@ -11,7 +11,11 @@
  * factors, for an axis of the mesh by p, for one of the grid by a, the major one first.
  *
  * A ring goes through all devices so that those next to each other are neighbours. A hybrid mesh
- * has one such order in each process, and processes along its outer sizes. */
+ * has one such order in each process, and processes along its outer sizes.
+ *
+ * Invariant: an order is a permutation: all digits together are a number of as many devices as
+ * there are, and each position has other digits. Products are bounded when options are read (wire),
+ * so that none overflows further down. */
 #include "topology/topology.h"
 
 typedef struct wiring {
@@ -24,7 +28,9 @@ typedef struct wiring {
 /* ---- whole axes -------------------------------------------------------------------------- */
 
 /* The first `count` axes of the grid not yet taken whose product is `size`, as a mask in the order
- * of their numbers; 0 if there are none. */
+ * of their numbers; 0 if there are none. All subsets are tried: 2^8 at most. Axes of size 1 count
+ * as well, so a product may have several masks and the first in the order of combinations is taken,
+ * as JAX does. */
 static unsigned whole_axes(const wiring *w, unsigned taken, int count, int64_t size)
 {
   unsigned best = 0;
@@ -41,6 +47,7 @@ static unsigned whole_axes(const wiring *w, unsigned taken, int count, int64_t s
   return best;
 }
 
+/* Many axes before few: a mesh axis that has more axes of the grid has more links. */
 static bool assign_whole(wiring *w)
 {
   unsigned taken = 0;
@@ -58,7 +65,8 @@ static bool assign_whole(wiring *w)
 /* ---- split axes -------------------------------------------------------------------------- */
 
 /* How much of each axis of the grid an axis of the mesh would take, and how good that is: what of
- * it is whole axes, how many those are, what of it no other axis uses. */
+ * it is whole axes, how many those are, what of it no other axis uses. Compared in this order:
+ * first what of it is whole, then by how many, then what it has alone. */
 typedef struct share {
   int64_t part[TSR_MAX_AXES];
   int64_t whole, count, alone;
@@ -71,6 +79,7 @@ typedef struct trial {
   share at, best;
 } trial;
 
+/* At last by the parts themselves, so that there is one best and all processes find it. */
 static bool better(const share *x, const share *y, int rank)
 {
   if (x->whole != y->whole) return x->whole > y->whole;
@@ -95,7 +104,8 @@ static void judge(trial *t)
   }
 }
 
-/* Tries all ways to take `size` out of what is left of the axes from `p` on. */
+/* Tries all ways to take `size` out of what is left of the axes from `p` on. Divisors alone, so
+ * there are few ways; as deep as the grid has axes. */
 static void try_shares(trial *s, int p, int64_t size)
 {
   if (p == s->w->rank) {
@@ -111,6 +121,7 @@ static void try_shares(trial *s, int p, int64_t size)
   }
 }
 
+/* The busiest axis chooses first, and is not asked again. */
 static bool assign_split(wiring *w)
 {
   trial s = { .w = w };
@@ -129,7 +140,11 @@ static bool assign_split(wiring *w)
 
 /* ---- orders ------------------------------------------------------------------------------ */
 
-/* The device at a position: the mesh's coordinates as digits, put together by the grid's axes. */
+/* The device at a position: the mesh's coordinates as digits, put together by the grid's axes.
+ *
+ *   grid 4x2, mesh a=2,b=4      factor  p0: a 2 b 2   p1: a 1 b 2
+ *   position 5 = a 1, b 1       digits  p0: a 1 b 0   p1: b 1       device (1 * 2 + 0) * 2 + 1
+ */
 static int torus_device(const wiring *w, int64_t position)
 {
   int64_t digit[TSR_MAX_AXES][TSR_MAX_AXES], device = 0;
@@ -144,7 +159,12 @@ static int torus_device(const wiring *w, int64_t position)
 }
 
 /* Step `at` of the way there and back through all dims, each turned as often as those before it
- * went on: neighbours differ by one in one dim. */
+ * went on: neighbours differ by one in one dim.
+ *
+ *   0 1 2
+ *   5 4 3       3 x 3, by numbers of steps: from the last there is no way back to the first
+ *   6 7 8
+ */
 static int snake_device(const wiring *w, int64_t at)
 {
   int64_t below = 1, device = 0;
@@ -159,7 +179,13 @@ static int snake_device(const wiring *w, int64_t at)
 }
 
 /* Of a grid of two dims, the first even: out along the first row, to and fro in what is right of
- * the first column, home along that. */
+ * the first column, home along that.
+ *
+ *    0  1  2
+ *   11  4  3      4 x 3
+ *   10  5  6
+ *    9  8  7
+ */
 static int loop_device(const wiring *w, int64_t at)
 {
   int64_t rows = w->grid[0], columns = w->grid[1], inner = columns - 1;
@@ -170,6 +196,7 @@ static int loop_device(const wiring *w, int64_t at)
   return (int)(row * columns + (row & 1 ? columns - 1 - step : 1 + step));
 }
 
+/* Of other grids the last and the first may be no neighbours. */
 static int ring_device(const wiring *w, int64_t at)
 {
   bool loops = w->rank == 2 && w->grid[0] % 2 == 0 && w->grid[1] > 1;
@@ -200,6 +227,7 @@ static int64_t product_of(const int64_t *sizes, int count)
   return product;
 }
 
+/* Without a grid devices are one line, which whole axes need not fit. */
 static tsr_status wire(const tsr_mesh_opts *opts, wiring *w, tsr__error *error)
 {
   char grid[TSR_MAX_AXES * 21 + 1], mesh[TSR_MAX_AXES * 21 + 1];
@@ -233,6 +261,9 @@ tsr_status tsr__mesh_order(const tsr_mesh_opts *opts, int count, int *out, tsr__
   if (wire(opts, &w, error)) return error->status;
   int64_t own = product_of(w.sizes, w.axes);
   for (int p = 0; p < count; p++) {
+    /*   x=4 with outer 2, y=2      coordinate of x: process 0 0 1 1, inside 0 1 0 1
+     *
+     * Processes are numbered along the outer sizes row by row, their devices follow each other. */
     int64_t process = 0, inside = 0, rest = p, stride = count;
     for (int a = 0; a < w.axes; a++) {
       int64_t at = rest / (stride /= opts->sizes[a]);

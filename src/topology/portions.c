@@ -1,5 +1,10 @@
 /* Invariant: every piece of a dim is some position's, so that each has a holder; a process has a
- * row of bits even where it has no device. */
+ * row of bits even where it has no device.
+ *
+ *   x=2,y=2, processes along y      bits of process 0   0101      holder   0 1 2 3
+ *   cut by x+y: pieces 0 1 2 3                       1   1010
+ *
+ * Blocks are what a process has of a dim put side by side, also where other pieces lie between. */
 #include "topology/portions.h"
 
 #include "tessera/process_data.h"
@@ -35,6 +40,7 @@ bool tsr__portions_open(const tsr_sharding *sharding, int dim, tsr__portions *ou
   pieces.bits = tsr__new(&mesh->rt->heap, bytes_of(&pieces));
   if (!pieces.bits) return false;
   pieces.holder = (int *)(pieces.bits + (size_t)pieces.processes * pieces.words);
+  /* Backwards, so that the lowest position that has a piece is its holder in the end. */
   for (int p = mesh->device_count - 1; p >= 0; p--) {
     int64_t piece = tsr__dim_index(sharding, dim, p);
     size_t row = (size_t)process_of(mesh, p) * pieces.words;
@@ -71,6 +77,7 @@ static bool same_portions(const tsr__portions *pieces, int process, int other)
                 pieces->words * sizeof *bits) == 0;
 }
 
+/* Lengths differ by piece, so each is asked of a position that has it. */
 int64_t tsr__portions_before(const tsr__portions *pieces, int64_t size, int process, int64_t piece)
 {
   int64_t total = 0;
@@ -80,7 +87,7 @@ int64_t tsr__portions_before(const tsr__portions *pieces, int64_t size, int proc
   return total;
 }
 
-/* The first process that has a piece. */
+/* The first process that has a piece. Every piece has one, so the search ends. */
 static int owner_of(const tsr__portions *pieces, int64_t piece)
 {
   int process = 0;
@@ -102,6 +109,7 @@ static bool overlaps(const tsr__portions *pieces, int process)
   return false;
 }
 
+/* Where blocks overlap in part they cannot be counted: rows would belong to two of them. */
 int tsr__portions_number(const tsr__portions *pieces, int process, int *index)
 {
   int64_t mine = tsr__portions_first(pieces, process);
@@ -149,6 +157,8 @@ static bool some_device(const tsr_mesh *mesh, int process)
   return false;
 }
 
+/* Dim by dim the block is a product of pieces; `whole` says whether the process has each
+ * combination of them, which a mesh in another order of devices may not give it. */
 static tsr_status block_of(const tsr_sharding *sharding, const tsr_shape *shape, int process,
                            tsr_process_part *out)
 {
@@ -217,6 +227,7 @@ int tsr_mesh_process_count(const tsr_mesh *mesh)
   return count;
 }
 
+/* Without a mesh there is one shard, here. */
 int tsr_local_shard(const tsr_sharding *sharding, int index)
 {
   const tsr_mesh *mesh = sharding ? sharding->mesh : NULL;
@@ -242,6 +253,7 @@ typedef struct corner {
   int devices;
 } corner;
 
+/* A block where the smallest box of coordinates has no more places than the process has devices. */
 static bool find_corner(const tsr_mesh *mesh, int process, corner *out)
 {
   *out = (corner){ .devices = 0 };
@@ -277,6 +289,7 @@ static tsr_mesh *no_block(const tsr_mesh *mesh, int devices)
   return (tsr_mesh *)tsr__mesh_bad(mesh->rt, &error);
 }
 
+/* Devices in the order of positions, which within a block is that of the smaller mesh. */
 tsr_mesh *tsr_mesh_local(const tsr_mesh *mesh)
 {
   corner own;

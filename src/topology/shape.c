@@ -3,6 +3,7 @@
 
 #include "topology/topology.h"
 
+/* -1 also stands for what cannot be counted before a run. */
 int64_t tsr__shape_count(const tsr_shape *shape)
 {
   int64_t count = 1;
@@ -78,6 +79,7 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error)
 /* Writes a whole type; 8 axis names of 31 bytes and 8 sizes of 20 digits fit `out`. */
 enum { TYPE_ROOM = 1024 };
 
+/* Room was counted for the longest there can be, so nothing is cut here. */
 static size_t type_write(tsr_dtype dtype, const tsr_shape *shape, const tsr_sharding *sharding,
                          char out[TYPE_ROOM])
 {

@@ -28,6 +28,7 @@ struct reader {
 
 /* ---- what is wrong ------------------------------------------------------------------------ */
 
+/* What is wrong, by which message says it; the words are put together in word_offence alone. */
 enum offence {
   UNKNOWN,   /* no axis of that name */
   TWICE,     /* an axis used twice */
@@ -163,7 +164,8 @@ static tsr_status word_offence(const tsr_mesh *mesh, enum offence kind, const st
 }
 
 /* The result lies on a bad mesh and has no axes. False, for the caller to return. The spec is not
- * read further: one mistake is told. */
+ * read further: one mistake is told. The bad mesh lives as long as the runtime, so the sharding may
+ * be copied and kept like any. */
 static bool offence(struct reader *reader, enum offence kind, const char *at, size_t length)
 {
   tsr_sharding *out = reader->out;
@@ -312,7 +314,8 @@ static bool read_sum(struct reader *reader)
 
 static const char *const memories[] = { "device", "pinned_host", "unpinned_host" };
 
-/* Reads what a ';' says that follows: "sum(x+y)", a kind of memory, or both in this order. */
+/* Reads what a ';' says that follows: "sum(x+y)", a kind of memory, or both in this order. Once
+ * more behind a sum, for the memory, and then no further. */
 static bool read_tail(struct reader *reader, bool sum)
 {
   if (*reader->at != ';') return true;
@@ -415,7 +418,8 @@ static size_t name_write(const tsr_mesh *mesh, int axis, char *out)
   return mesh->lengths[axis];
 }
 
-/* Writes the axes of a dim, "data+model", "-" or "?"; `out` holds what 8 names take. */
+/* Writes the axes of a dim, "data+model", "-" or "?"; `out` holds what 8 names take. Read again it
+ * gives the same: what is written is the notation of read_dim. */
 static size_t axes_write(const tsr_sharding *sharding, int dim, char *out)
 {
   int first = sharding->first[dim], last = sharding->first[dim + 1];

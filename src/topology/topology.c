@@ -26,6 +26,7 @@ static size_t shown(const char *text, size_t length)
   return c < 0x20 || (c >= 0x7f && c < 0xa0) ? 0 : size;
 }
 
+/* Fixed room, so that messages need no memory to say what was wrong. */
 const char *tsr__quote(const char *text, size_t length, char out[TSR__QUOTE])
 {
   const size_t room = TSR__QUOTE - 1 - 3; /* the end of line and "..." */
@@ -104,6 +105,7 @@ static void mesh_free(tsr__heap *heap, tsr_mesh *mesh)
   tsr__del(heap, mesh, sizeof *mesh);
 }
 
+/* With all meshes: what points to one must be gone, as scopes are when slots are freed. */
 static void topology_free(tsr_runtime *rt, void *slot)
 {
   tsr__topology *topology = slot;
@@ -168,6 +170,7 @@ int tsr__first_beside(const tsr_mesh *mesh, int device)
   return topology ? device / topology->per_process * topology->per_process : 0;
 }
 
+/* Put back where spreading is refused. */
 bool tsr__topology_split(tsr_runtime *rt, int count, int index)
 {
   tsr__topology *topology = tsr__topology_of(rt);

@@ -75,7 +75,8 @@ static tsr_status read_size(struct reader *reader, int64_t *out, tsr__error *err
   return TSR_OK;
 }
 
-/* Sizes between brackets; a bracket that closes at once is a single element. */
+/* Sizes between brackets; a bracket that closes at once is a single element. "?" is not read: a
+ * size that only a run knows is none to ask for. */
 static tsr_status read_shape(struct reader *reader, tsr_shape *out, tsr__error *error)
 {
   if (!take(reader, '[')) return expected(reader, "'[' and sizes", error);
