@@ -60,6 +60,8 @@ static bool init_locks(tsr__background *b)
   return false;
 }
 
+/* Memory is asked for without the lock, as the allocator is the user's: so two threads may both
+ * make one, and the later one throws its own away. */
 tsr__background *tsr__background_of(tsr_runtime *rt, bool make)
 {
   pthread_mutex_lock(&rt->lock);

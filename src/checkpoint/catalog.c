@@ -106,6 +106,8 @@ static bool is_whole(const tsr__listed *entry, const tsr_box *box)
   return true;
 }
 
+/* A tensor's name in a data file, for tools that know nothing of catalogs: slices are written as
+ * Python does, and what is no array begins with its kind, so that no array has its name. */
 void tsr__piece_name(const tsr__listed *entry, const tsr__extent *piece, tsr__text *out)
 {
   if (entry->kind != TSR_SAVED_ARRAY) tsr__text_add(out, "%s:", tsr__kind_name(entry->kind));
@@ -126,6 +128,7 @@ static tsr_status bad_entry(const tsr__listed *entry, const char *what, tsr__err
                         tsr__quote(entry->name, strlen(entry->name), quoted), what);
 }
 
+/* Of rank 0 any two do: there is one element. */
 static bool meet(const tsr_box *a, const tsr_box *b, int rank)
 {
   for (int d = 0; d < rank; d++)

@@ -222,7 +222,7 @@ static bool take_member(reading *r, tsr__listed *entry, const tsr__json_token *k
   return true;
 }
 
-/* "f32[8,4]@(x,-)" */
+/* "f32[8,4]@(x,-)" For people: where the spec does not fit behind the type it is left out. */
 static const char *type_text(reading *r, const tsr__listed *entry)
 {
   char text[512];

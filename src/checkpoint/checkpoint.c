@@ -200,6 +200,7 @@ tsr_status tsr_checkpoint_wait_at(tsr_scope *scope, const char *site)
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* An inert step has an empty catalog, which is freed like any. */
 static void release(tsr__node *node)
 {
   tsr__catalog_free(&((tsr_saved_step *)node)->catalog);

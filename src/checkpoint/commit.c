@@ -181,6 +181,7 @@ typedef struct phase {
   bool met; /* the others were, so that all know the same */
 } phase;
 
+/* A process alone has met everybody. */
 static void open_phase(const tsr__saving *s, phase *p)
 {
   p->met = s->process_count == 1;
@@ -245,6 +246,8 @@ static tsr_status commit(tsr__saving *s, const tsr__text *data, tsr__error *erro
   return error->status;
 }
 
+/* On whatever thread: the caller's, or that of the background. The name of a phase is what others
+ * are told that this process waits in. */
 tsr_status tsr__saving_run(tsr__saving *s, tsr__error *error)
 {
   char id[16];

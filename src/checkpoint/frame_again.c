@@ -48,6 +48,7 @@ static tsr_coltype type_named(const char *name)
   return (tsr_coltype)0;
 }
 
+/* Every column has values; the rest depends on its type and on nulls. */
 static int count_columns(const tsr__catalog *c, const char *frame)
 {
   int count = 0;

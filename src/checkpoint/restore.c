@@ -23,7 +23,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where elements of an entry go: a dense box in memory. */
+/* Where elements of an entry go: a dense box in memory. The box of a part, or of all of the array
+ * for bytes that go to the host. */
 typedef struct place {
   tsr_box box;
   char *to;
@@ -54,6 +55,8 @@ typedef struct reader {
   int fd, file; /* -1: none */
 } reader;
 
+/* Lives for one call. Workers write to their reader, to the places of their block, and to what is
+ * atomic here. */
 typedef struct read_job {
   const tsr__restore_ask *ask;
   tsr__heap *heap;
@@ -309,6 +312,8 @@ static bool add_place(read_job *job, target *t, int position, const tsr_box *box
   return true;
 }
 
+/* A value has a place for each part that lies here and has elements; bytes to the host have one;
+ * what is only verified has none, and all of its blocks are read. */
 static bool make_target(read_job *job, int at)
 {
   target *t = &job->target[at];

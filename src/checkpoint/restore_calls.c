@@ -9,7 +9,8 @@
 static const char restore_call[] = "tsr_checkpoint_restore", blob_call[] = "tsr_checkpoint_blob",
                   verify_call[] = "tsr_checkpoint_verify";
 
-/* A restore under way. */
+/* A restore under way. `next` counts targets as they are found, in the order of the form's leaves,
+ * which `like` has, too. */
 typedef struct restoring {
   tsr_saved_step *c;
   tsr_scope *scope;

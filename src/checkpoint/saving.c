@@ -21,6 +21,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* Files, and bytes of a piece, at most; bytes that are worth a file of their own, which costs
+ * making it, a header and an fsync. */
 enum { FILES_MOST = 8, PIECE_MOST = 64 << 20, FILE_LEAST = 16 << 20 };
 enum { SHARE_LEAST = 1 << 16 }; /* bytes that are worth a piece of their own */
 
@@ -239,6 +241,8 @@ static int file_count(const tsr__saving *s)
   return (int)(files < most ? files : most);
 }
 
+/* The id is of the save, the numbers of the process and the file: no two processes have one
+ * name. */
 static bool make_files(tsr__saving *s, const char *id)
 {
   for (int f = 0, count = file_count(s); f < count; f++) {
@@ -276,6 +280,7 @@ static void place_pieces(tsr__saving *s)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* A block of a piece: what one checksum is of, and what one write writes. */
 typedef struct write_task {
   int64_t piece, block;
 } write_task;

@@ -190,6 +190,8 @@ static void delete_step(const char *path, int64_t step)
     delete_data(path, step, NULL);
 }
 
+/* Steps newer than the one saved may be of a run that went further, behind which somebody goes on
+ * now: they are left alone. */
 typedef struct pruning {
   int64_t step;    /* that was saved: nothing newer is touched */
   int64_t *newest; /* [keep], ascending: the steps that stay */

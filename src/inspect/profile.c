@@ -133,6 +133,7 @@ static void put_event(tsr__text *out, const tsr__events *events, const tsr__even
   tsr__text_add(out, "}}");
 }
 
+/* An event of metadata ("M"), which has no time and names a lane or a process. */
 static void put_name(tsr__text *out, lane at, const char *what, const char *name)
 {
   tsr__text_add(

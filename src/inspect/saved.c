@@ -115,6 +115,8 @@ tsr_status tsr_function_save_at(tsr_function *f, const char *path, tsr_array *co
   tsr_status status = write_text(f, &in, "tsr_function_save", &text, site);
   if (!status) {
     tsr__outfile *file = tsr__out_open(&f->node.scope->rt->heap, path, NULL, &error);
+    /* Packed on the way where the path ends in .gz or .zst (io/file/outfile.h), and unpacked when
+     * loaded. */
     bool good = file && !tsr__out_put(file, text.data, text.length, &error);
     if (file && tsr__out_close(file, good, &closing) && !error.status) error = closing;
     status = error.status;
@@ -126,7 +128,8 @@ tsr_status tsr_function_save_at(tsr_function *f, const char *path, tsr_array *co
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* What a loaded function's body makes again; of its scope. */
+/* What a loaded function's body makes again; of its scope. `user` of the function, which lives in
+ * the same scope and so as long. */
 typedef struct loaded {
   tsr__node node;
   tsr__saved saved;

@@ -129,6 +129,8 @@ static void put_all(listing *l)
   put_constants(l);
 }
 
+/* Operations and bodies were counted when the text was read, each body once however often it is
+ * called. */
 static void put_head(const tsr__saved *s, tsr__text *out)
 {
   int64_t bytes = 0;

@@ -650,6 +650,7 @@ static bool want_argument(reader *r, const char *at)
   return true;
 }
 
+/* In C order, into memory as tsr_put takes it: a byte a bool. */
 static bool want_elements(reader *r, const tsr__result *type, int64_t count, void *to)
 {
   tsr_dtype dtype = (tsr_dtype)type->dtype;
@@ -687,6 +688,7 @@ static bool put_value(reader *r, const tsr__result *type, const tsr_sharding *pl
   add_type(r, type, place);
   /* Counted before it is filled: it is released with the others whatever happens now. */
   r->out->data[r->out->data_count++] = value;
+  /* False: somebody cancelled it, as large arrays take long to copy. */
   return tsr__value_from_host(value, from) ||
          !tsr__error_set(r->error, TSR_ECANCELLED, "cancelled");
 }
@@ -791,6 +793,8 @@ static bool check_forms(reader *r)
                  s->region->result_count);
 }
 
+/* In this order and before all else: a text of a later version is told by that, whatever
+ * follows. */
 static bool want_head(reader *r)
 {
   int64_t version;

@@ -321,6 +321,7 @@ static void put_data(writer *w, const tsr__saved *saved, int i)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
+/* An abstract mesh says so, or a reader would look for as many devices. */
 static void put_head(const tsr__saved *saved, const writer *w, tsr__text *out)
 {
   tsr__text_add(out, "tessera function %d\nname ", TSR__TEXT_VERSION);
