@@ -91,7 +91,8 @@ static bool filter_dim(const tsr_mesh *mesh, const char **at, tsr__text *out)
  *
  *   saved (x+y, z) on x=2,y=4,z=2, and here x=8        (x, -)
  *
- * Sizes may differ: only names are looked for, so a step of eight devices can be had again on two. */
+ * Sizes may differ: only names are looked for, so a step of eight devices can be had again on
+ * two. */
 static bool saved_place(const restoring *r, const tsr__listed *entry, tsr_sharding *out)
 {
   const tsr_mesh *mesh = r->opts->mesh ? r->opts->mesh : tsr_scope_mesh(r->scope);
