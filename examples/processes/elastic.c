@@ -5,8 +5,8 @@
  *
  * Every tenth step is saved. Where a process is lost the others regroup, restore the newest step to
  * the devices that are left and train on; the weights at the end have the bits of a run that was
- * started as so many from that step. Without arguments it saves to a folder of its own under
- * /tmp. */
+ * started as so many from that step. The folder is new, or empty: what stands there would be
+ * gone on from. Without arguments it is one under /tmp. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

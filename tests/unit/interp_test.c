@@ -1,5 +1,5 @@
 /* Every operation and dtype against a scalar evaluator of its own: each length 0 to 300, operands
- * and results against unmapped pages, every instruction set. Runs at each ISA. */
+ * and results against unmapped pages, every instruction set in turn. */
 #include "harness.h"
 
 #include <math.h>
@@ -82,9 +82,10 @@ static void check_lengths(const form *f)
 {
   test_rng rng = test_seeded((uint64_t)f->op * 100 + (uint64_t)f->dtype * 10 + f->scalar);
   static const int64_t odd[] = { 1023, 1024, 1025, 1399 };
+  int64_t step = test_quick() ? 11 : 1;
   for (int i = 0; i < 3; i++) {
     if (!kernel_has(isas[i])) continue;
-    for (int64_t n = 1; n <= 300; n += f->scalar ? 7 : 1) check_form(f, n, isas[i], &rng);
+    for (int64_t n = 1; n <= 300; n += f->scalar ? 7 : step) check_form(f, n, isas[i], &rng);
     for (int l = 0; l < 4; l++) check_form(f, odd[l], isas[i], &rng);
   }
 }
@@ -184,10 +185,11 @@ static void check_cast(int from, int to, int64_t n, const char *isa, test_rng *r
 TEST_TIMEOUT(casts_between_all_dtypes, 200)
 {
   test_rng rng = test_seeded(17);
+  int64_t few = test_quick() ? 9 : 70;
   TSR__FOR_DTYPES(from)
   TSR__FOR_DTYPES(to)
   for (int i = 0; i < 3; i++)
-    for (int64_t n = 1; n <= 300 && kernel_has(isas[i]); n += n < 70 ? 1 : 19)
+    for (int64_t n = 1; n <= 300 && kernel_has(isas[i]); n += n < few ? 1 : 19)
       check_cast(from, to, n, isas[i], &rng);
 }
 
@@ -225,9 +227,10 @@ static void check_extreme(tsr__op op, int dtype, int64_t n, const char *isa, tes
 TEST_TIMEOUT(extremes_of_chosen_elements, 200)
 {
   test_rng rng = test_seeded(18);
+  int64_t few = test_quick() ? 20 : 200;
   TSR__FOR_DTYPES(dtype)
   for (int i = dtype == TSR_BOOL ? 3 : 0; i < 3; i++)
-    for (int64_t n = 1; n <= 1399 && kernel_has(isas[i]); n += n < 200 ? 1 : 109) {
+    for (int64_t n = 1; n <= 1399 && kernel_has(isas[i]); n += n < few ? 1 : 109) {
       check_extreme(TSR__OP_MIN, dtype, n, isas[i], &rng);
       check_extreme(TSR__OP_MAX, dtype, n, isas[i], &rng);
     }
@@ -283,9 +286,10 @@ static void check_places(int dtype, int devices, const char *isa, test_rng *rng)
 TEST_TIMEOUT(places_are_those_of_the_whole_array, 200)
 {
   test_rng rng = test_seeded(19);
+  int rounds = test_quick() ? 6 : 40;
   TSR__FOR_DTYPES(dtype)
   for (int i = 0; i < 3; i++)
-    for (int round = 0; round < 40 && kernel_has(isas[i]); round++)
+    for (int round = 0; round < rounds && kernel_has(isas[i]); round++)
       check_places(dtype, (int)test_range(&rng, 1, 8), isas[i], &rng);
 }
 
