@@ -12,7 +12,8 @@
 #define MANY ((int64_t)1 << 40) /* stands for a size known at run time */
 enum { TERMS = 32, WAYS = 256, TYPES = 32 };
 
-/* A node's operation and types, by which its terms are found. */
+/* A node's operation and types, by which its terms are found. Compared as bytes, so it has no
+ * gaps. */
 typedef struct like {
   const tsr__terms *terms;
   uint32_t attr;
@@ -32,6 +33,8 @@ typedef struct answer {
   const tsr__way *way;
 } answer;
 
+/* Two of the tables forget and one does not: a type has to keep its number for a whole flow, since
+ * moves are known by it; terms and ways that were forgotten are found again by asking. */
 struct tsr__alike {
   int32_t *types;    /* by hash: type + 1; 0: none */
   int32_t *examples; /* by type: a node of it */
@@ -89,7 +92,9 @@ static unsigned hash_type(const tsr__gnode *node)
   return hash ^ hash >> 15;
 }
 
-/* Where the table is full of other types, a type is new for each node. */
+/* Where the table is full of other types, a type is new for each node. That costs time and nothing
+ * else: types tell whether an answer may be used again, never what it is. Most nodes have the type
+ * of the node before, so that is looked at first. */
 void tsr__alike_type(tsr__flow *flow, int n)
 {
   enum { LOOKS = 16 };
@@ -168,6 +173,8 @@ static const tsr__terms *make_terms(tsr__flow *flow, int n)
   return terms->plain ? share_terms(flow->alike, terms) : terms;
 }
 
+/* One place a hash and no chains: what was asked last stays. A node that is no plain one keeps its
+ * own. */
 const tsr__terms *tsr__alike_terms(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -199,6 +206,8 @@ void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
   uint8_t consts = 0, free = 0;
   out->type = flow->type[n];
   int lowering = tsr__ops[node->op].lowering;
+  /* The operation is part of the question only where its row matters beyond its factors; for all
+   * else equal terms are enough, so that an addition and a product share their ways. */
   bool differs =
       lowering == TSR__LOW_REDUCE || lowering == TSR__LOW_VIEW || tsr__ops[node->op].scales;
   out->reduces = differs ? node->op : 0;
@@ -212,6 +221,9 @@ void tsr__alike_question(tsr__flow *flow, int n, tsr__question *out)
   out->free = free;
 }
 
+/* A place that uses all axes of its mesh and whose cut dims all have factors leaves nothing that
+ * first places of operands could add; they are cleared, so that such questions are equal however
+ * operands lie. */
 bool tsr__alike_follow(const tsr__flow *flow, tsr__question *q, const int8_t *map, int place)
 {
   const tsr_sharding *at = &flow->places[place];
@@ -243,6 +255,8 @@ static inline bool same_key(key a, key b)
          a.others == b.others;
 }
 
+/* The top 8 bits of the product: one of WAYS. Where terms lie in memory decides which answers
+ * forget each other, not what they are: a plan is the same wherever its arena was. */
 static inline answer *answer_of(const alike *a, key k)
 {
   uint64_t hash = (uint64_t)(uintptr_t)k.terms + k.types * UINT64_C(0xbf58476d1ce4e5b9) +
@@ -263,6 +277,8 @@ const tsr__way *tsr__alike_known(tsr__flow *flow, const tsr__question *q)
   return same_key(kept->of, k) ? kept->way : NULL;
 }
 
+/* What meets is weighed here, once for all that are alike; the rest weighs itself when it is
+ * fresh. */
 void tsr__alike_keep(tsr__flow *flow, int n, const tsr__question *q, const tsr__way *way)
 {
   size_t bytes = sizeof *way + (size_t)node_of(flow, n)->in_count * sizeof *way->need;

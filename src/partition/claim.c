@@ -28,7 +28,8 @@ static bool can_claim(const tsr__flow *flow, int n)
 
 /* ---- the factors of a node ---- */
 
-/* Adds the axes by which a place cuts dims, as far as they agree with what is there. */
+/* Adds the axes by which a place cuts dims, as far as they agree with what is there. Axes of two
+ * meshes are not compared: the first tensor's mesh is the one claims of this node are of. */
 static void add_cuts(const tsr_sharding *place, const int8_t *map, const tsr__terms *terms,
                      tsr__cuts *out)
 {
@@ -49,7 +50,7 @@ static void add_cuts(const tsr_sharding *place, const int8_t *map, const tsr__te
 }
 
 /* The next of its operands and itself (-1) by size, the largest first, then by place, itself last;
- * -2: none is left. */
+ * -2: none is left. Of more than 63 operands the first ones speak for all. */
 static int next_by_size(const tsr__flow *flow, int n, uint64_t *done)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -78,7 +79,11 @@ bool tsr__flow_claimed(tsr__flow *flow, int n, const tsr__terms *terms, tsr__cut
 
 /* ---- passing on ---- */
 
-/* Cuts the dims of a claim by what their factors are cut by, if that goes on where it ends. */
+/* Cuts the dims of a claim by what their factors are cut by, if that goes on where it ends. A claim
+ * only ever grows, and behind what it has: what an earlier round claimed is its beginning.
+ *
+ *   claim (x | -)   factors (x,y | z)   ->  (x,y | z)
+ *   claim (y | -)   factors (x,y | z)   ->  (y | z)      dim 0 was claimed otherwise */
 static void extend_claim(tsr_sharding *claim, const int8_t *map, int rank, const tsr__cuts *cuts)
 {
   tsr_sharding old = *claim;
@@ -110,6 +115,8 @@ static bool passes_on(const tsr__terms *terms)
   return true;
 }
 
+/* A fixed node that no user placed has no say: its rows or regions were put by what is not looked
+ * into. */
 static void pass_claims(tsr__flow *flow, int n, bool all)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -142,6 +149,9 @@ static void claim_dims(tsr__flow *flow, int n, int priority)
   extend_claim(&flow->claims[n], map, TSR_MAX_RANK, &cuts);
 }
 
+/* Thrice over the program, so that a claim goes from a leaf to what is made of it, back to the
+ * other operands of that, and on to their other users. What combines is left for the second turn,
+ * when elementwise neighbours, where a claim costs nothing, have it already. */
 static void claim_round(tsr__flow *flow, int priority)
 {
   int count = flow->program->node_count;

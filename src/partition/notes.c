@@ -169,6 +169,7 @@ static unsigned shifted_axes(const tsr__program *program, int n, const tsr_shard
   return axes;
 }
 
+/* Its user stays -1: a view moves of itself, and on nobody's account. */
 static tsr_status note_shift(maker *m, int n, tsr__note *note)
 {
   tsr__viewed viewed;
@@ -338,6 +339,7 @@ static void suggest_kept_dim(const maker *m, int n, tsr__note *note)
   suggest_put(m, in, &want, note);
 }
 
+/* Scattered ones go with those that are scattered alike, as their pieces have the same leaders. */
 static bool together(const maker *m, int a, int b)
 {
   return m->meets[a] == m->meets[b] &&
@@ -452,6 +454,9 @@ static tsr_status note_join(maker *m, int n)
   return TSR_OK;
 }
 
+/* The order of the questions matters: a scatter has reduce_axes and no accumulators, a routine
+ * along a dim may have none, and only then are reductions told from moves. A reduction may find
+ * that its note exists; nothing else does. */
 static tsr_status note_node(maker *m, int n)
 {
   const tsr__gnode *node = &m->out->program.nodes[n];
@@ -487,6 +492,7 @@ static tsr_status prepare(maker *m, tsr__arena *arena)
   m->users = tsr__arena_new(arena, nodes * sizeof *m->users);
   m->of_node = tsr__arena_new(arena, 2 * nodes * sizeof *m->of_node);
   m->first_user = tsr__arena_new(arena, 4 * nodes * sizeof *m->first_user);
+  /* Two accumulators a reduction at most: those of var are a sum and a sum of squares. */
   int most = 0;
   for (int n = 0; n < program->node_count; n++)
     most += tsr__ops[program->nodes[n].op].acc == TSR__ACC_NONE ? 0 : 2;
@@ -539,6 +545,7 @@ tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error 
     out->program.nodes[n].with = 0;
     status = note_node(&m, n);
   }
+  /* Only now is known which reductions travel alone: a way out is told of those. */
   for (int i = 0; i < out->note_count && !status; i++)
     if (out->notes[i].move == TSR__MOVE_ALL_REDUCE && out->notes[i].cause == TSR__CAUSE_REDUCED)
       suggest_kept_dim(&m, out->notes[i].node, &out->notes[i]);

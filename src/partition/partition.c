@@ -8,11 +8,21 @@
  * Invariants of the result: operands of a node lie as the node cuts its factors, or are constants,
  * which have no place; reductions name the mesh axes over which their partials meet; CONSTRAIN
  * nodes and reshards that would move nothing are gone. `home` and `origin` tie it to the traced
- * program. */
+ * program.
+ *
+ * What a node of the traced program became is found by two ways:
+ *
+ *   home[traced]         the node of the result that holds it, where it was made
+ *   first_move[home] ->  its copies elsewhere, newest first, chained by next_move
+ *
+ * Operands come first in a program, so one pass in order finds the home of each operand settled,
+ * and only roots that are kept sums are settled after it. */
 #include "partition/flow.h"
 
 #include <stdio.h>
 
+/* All lists but `out` live in the arena of the plan. Those by node of the result have room for the
+ * most nodes there can be (most_nodes), so that nothing here grows one while it is indexed. */
 typedef struct rewrite {
   const tsr__program *in;
   const tsr__flow *flow;
@@ -40,7 +50,8 @@ static const char *site_of(const rewrite *r, int node)
   return r->in->sites ? r->in->sites[node] : NULL;
 }
 
-/* Adds a node on account of traced node `n`; the caller says whose origin it is. */
+/* Adds a node on account of traced node `n`; the caller says whose origin it is. A failure is told
+ * once, here: callers that get -1 return r->error->status and say nothing more. */
 static int add_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
 {
   int index = tsr__program_add(&r->out->program, node, in, site_of(r, n));
@@ -69,6 +80,9 @@ static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
   return out;
 }
 
+/* Weighing counts a move between different sets of devices as too much to be taken (weigh.c, MUCH).
+ * One that comes here had no other way, and only here is it known which node asked for it: so it is
+ * an error of the rewriting, told with both places and the line of the user. */
 static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
                              const tsr_sharding *from, const tsr_sharding *to)
 {
@@ -83,6 +97,9 @@ static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
   return TSR_OK;
 }
 
+/* Where ragged rows end is known to the run alone, and a RESHARD copies by borders that the plan
+ * knows. What rebalances them is a node of its own (TSR__SH_EVEN), which never comes here as a
+ * move. */
 static tsr_status check_rows(rewrite *r, int user, int operand, const tsr_sharding *from,
                              const tsr_sharding *to)
 {
@@ -121,6 +138,9 @@ static bool needs_whole(const rewrite *r, int user, int i, const tsr_sharding *f
   return false;
 }
 
+/* From the narrowest reason to the widest, and the first that holds is told: a routine that needs a
+ * dim whole would move it whoever asked; what somebody asked for would move on one mesh as well.
+ * Across meshes nothing is said of whole dims, since axes of two meshes are not compared. */
 static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
                     const tsr_sharding *to)
 {
@@ -139,7 +159,10 @@ static int keep_move(rewrite *r, int at, int index)
   return r->first_move[at] = index;
 }
 
-/* A source of numbers alone is made once more instead of being moved. */
+/* A source of numbers alone is made once more instead of being moved. The root stays the one that
+ * was made first: the copy is nobody's result. It stands in the list of moves all the same, so that
+ * a second user there takes it. Its origin is the traced source, as nothing was inserted that
+ * people would have to be told of. */
 static int made_there(rewrite *r, int n, int sharding)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -156,7 +179,8 @@ typedef struct move_cause {
   int user, cause;
 } move_cause;
 
-/* A node of the result in another sharding. */
+/* A node of the result in another sharding. Flags of what it moves are not taken over: a root or
+ * kept node stays that one. */
 static int add_move(rewrite *r, int at, int sharding, move_cause why)
 {
   const tsr__gnode *node = &r->out->program.nodes[at];
@@ -190,7 +214,8 @@ static const tsr_sharding *kept_at(const rewrite *r, int at)
 }
 
 /* The one operand of a node of the traced program that is kept, if it is left as it is; -1. Of
- * those that scale the others are numbers. */
+ * those that scale the others are numbers. A broadcast is a view that shows one element many times,
+ * so its sums would be added up as often. */
 static int keeper_of(const rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -214,6 +239,8 @@ static int passes_kept(const rewrite *r, int n)
   if (keeper < 0 || !tsr__may_stay(node)) return -1;
   int operand = tsr__in(r->in, node, keeper);
   const tsr_sharding *from = kept_at(r, r->out->home[operand]), *at = tsr__flow_at(r->flow, n);
+  /* Accumulators lie beside their device and are viewed there alone: a view that exchanges elements
+   * needs the value. So does one more scale than a kept value has room for. */
   bool moves = tsr__view_moves(&(tsr__viewed){ r->in, node, at, &from });
   bool good = at->unreduced == from->unreduced && !moves &&
               !memcmp(from, tsr__flow_need(r->flow, n, keeper), sizeof *from);
@@ -223,7 +250,9 @@ static int passes_kept(const rewrite *r, int n)
   return good && scales <= TSR__MOST_SCALES ? keeper : -1;
 }
 
-/* Marks a node that keeps accumulators; which, its operand says (`keeper`) or its row. */
+/* Marks a node that keeps accumulators; which, its operand says (`keeper`) or its row. `cause` of a
+ * kept node is the row of its accumulator, by which what reads it later knows what lies there; of a
+ * move it is why. No node is both. */
 static void keep(rewrite *r, tsr__gnode *node, int n, int keeper)
 {
   tsr__accum accums[2];
@@ -269,7 +298,10 @@ static int add_meeting(rewrite *r, int at, int sharding, int n)
   return add_node(r, &sum, TSR__LINKS(at), n);
 }
 
-/* Traced node `scale` once more, of node `of` of the result instead of its operand. */
+/* Traced node `scale` once more, of node `of` of the result instead of its operand. Both operands
+ * are `of` at first and constants are put back where they stood, so a node that scales from the
+ * left stays one. Rank and dims are those of `of`: views that stand between the sum and this node
+ * may come before the scaling as well as after it. */
 static int add_scale(rewrite *r, int scale, int of, int n)
 {
   tsr__gnode node = r->in->nodes[scale], like = r->out->program.nodes[of];
@@ -286,7 +318,10 @@ static int add_scale(rewrite *r, int scale, int of, int n)
   return index;
 }
 
-/* What a kept node comes to where its accumulators meet, scaled by `scale` and those before it. */
+/* What a kept node comes to where its accumulators meet, scaled by `scale` and those before it. It
+ * goes down as many scales as there are, TSR__MOST_SCALES at most, and each step on the way is
+ * kept: another user that needs the sum scaled less finds it there. A value is known by its place
+ * and by what scaled it last; what did before follows from that. */
 static int add_value(rewrite *r, int at, int scale, int sharding, int n)
 {
   for (int m = r->first_move[at]; m >= 0; m = r->next_move[m])
@@ -310,7 +345,9 @@ static bool is_meeting(const tsr__program *program, int n)
 }
 
 /* The elements of a traced node that is kept: where they are needed if accumulators can meet so
- * that they come to lie there, else where the sum is: the first devices have them. */
+ * that they come to lie there, else where the sum is: the first devices have them. Coming together
+ * at a place that accumulators cannot meet at would be a meeting and a move in one; so the sum is
+ * made where it is, and the caller moves it like any node. */
 static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
 {
   int at = r->out->home[operand];
@@ -319,7 +356,9 @@ static int met(rewrite *r, int operand, const tsr_sharding *to, int n)
   return add_value(r, at, r->scaled[operand], tsr__program_sharding(&r->out->program, there), n);
 }
 
-/* A root that is kept: it is scaled as nobody else needs it, or has elements after all. */
+/* A root that is kept: it is scaled as nobody else needs it, or has elements after all. It comes
+ * after all nodes, because home[n] has to be the sum before scaling as long as other nodes look for
+ * it there. `chain` is filled from the last scale to the first and applied backwards. */
 static tsr_status keep_root(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -352,6 +391,7 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
   tsr__gnode node = program->nodes[at];
   tsr_sharding from = program->shardings[node.sharding];
   tsr_shape shape = tsr__gnode_shape(&node);
+  /* A place may differ in words and not in fact: axes of size 1, an empty dim. That is no move. */
   if (node.op == TSR__OP_CONST || node.result_count) return at; /* results are where they are */
   if (tsr__same_places(&from, to, &shape)) return at;
   if (check_move(r, user, &node, &from, to) || check_rows(r, user, operand, &from, to)) return -1;
@@ -376,7 +416,10 @@ static int place_const(rewrite *r, int n)
   return add_node(r, &full, TSR__LINKS(number), n);
 }
 
-/* A place that was asked for: a move, or nothing where it lies there already. */
+/* A place that was asked for: a move, or nothing where it lies there already. A node that is gone
+ * this way hands on what it was: whoever looks for it finds the operand, which is then a root, and
+ * the origin is set only where no earlier node claims it, so that the first name that a user gave
+ * stays the one in explanations. */
 static tsr_status place(rewrite *r, int n)
 {
   const tsr__gnode *node = &r->in->nodes[n];
@@ -396,7 +439,9 @@ static tsr_status place(rewrite *r, int n)
   return TSR_OK;
 }
 
-/* Several results lie alike, but for those of loops, whose regions said where. */
+/* Several results lie alike, but for those of loops, whose regions said where. The result list is
+ * shared with the traced program by index (tsr__program_share), so it is written here in place, one
+ * entry a result. */
 static void place_results(rewrite *r, tsr__gnode *node, int sharding)
 {
   for (int i = 0; i < node->result_count && tsr__is_loop(node->op); i++) {
@@ -423,7 +468,10 @@ static int met_at(rewrite *r, int at, const tsr_sharding *to, int n)
   return add_move(r, at, sharding, (move_cause){ n, TSR__CAUSE_PARTS });
 }
 
-/* The parts of a product that devices make: its result has a dim more. */
+/* The parts of a product that devices make: its result has a dim more. Indices of an einsum are
+ * small numbers: the new dim takes the first one that neither operand has.
+ *
+ *   ik,kj->ij   over 4 devices     ik,kj->pij, p = 4 parts */
 static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *of, tsr__links in,
                      int n)
 {
@@ -443,6 +491,9 @@ static int add_parts(rewrite *r, const tsr__split *split, const tsr__dot_attr *o
   return add_node(r, &part, in, n);
 }
 
+/* Adds parts up along dim 0 in the order in which they stand, as a tree whose shape the number of
+ * parts alone decides. A sum would be as good for integers; floats of a product keep their
+ * order. */
 static int add_fold(rewrite *r, int parts, const tsr_sharding *to, int n)
 {
   tsr__gnode fold = r->in->nodes[n];
@@ -543,6 +594,8 @@ static const tsr_sharding *loop_place(const rewrite *r, int n, int i)
   return &r->in->shardings[placed ? operand->sharding : 0];
 }
 
+/* What a node has behind its operands (its regions) is copied as it is: these are indices into
+ * lists that both programs have alike. A missing operand stays -1. */
 static tsr_status copy(rewrite *r, int n)
 {
   tsr__gnode node = r->in->nodes[n];
@@ -622,6 +675,9 @@ static int count_moves(const tsr__program *program, const tsr__flow *flow)
   return count;
 }
 
+/* `origin` grows with nodes nobody can count beforehand: it is filled in the arena and copied to
+ * its exact length, by which tsr__partitioned_free lets go of it. On a failure the caller frees
+ * `out` with what it has, so what is not there yet is NULL. */
 static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr__arena *arena,
                         tsr__partitioned *out, tsr__error *error)
 {
@@ -669,6 +725,7 @@ static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned
     return no_memory(error);
   }
   memset(from, -1, (size_t)flat->program.node_count * sizeof *from);
+  /* Downwards, so that of several nodes in one place the first one is its origin. */
   for (int n = program->node_count - 1; n >= 0; n--) {
     home[n] = place[n] < 0 ? -1 : out->home[place[n]];
     if (place[n] >= 0) from[place[n]] = n;
@@ -691,7 +748,9 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
   return status ? status : tsr__notes_make(arena, out, error);
 }
 
-/* Loops have plans of their own by then, and places. */
+/* Loops have plans of their own by then, and places. Regions were planned under the numbers of the
+ * flat program, which are followed through both rewritings, and the flat program is let go of: the
+ * result shares no list with it. */
 static tsr_status partition_looped(const tsr__program *program, tsr__arena *arena,
                                    tsr__partitioned *out, tsr__error *error)
 {
@@ -705,7 +764,9 @@ static tsr_status partition_looped(const tsr__program *program, tsr__arena *aren
   return status;
 }
 
-/* What functions compute that the program calls stands in their place. */
+/* What functions compute that the program calls stands in their place. Inlined programs come back
+ * to tsr__partition, where what is left are loops at most, and then nothing: each form is planned
+ * by the one below it. `out` held an empty program until then. */
 static tsr_status partition_inlined(const tsr__program *program, tsr__arena *arena,
                                     tsr__partitioned *out, tsr__error *error)
 {

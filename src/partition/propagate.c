@@ -21,6 +21,9 @@
  * from numbers alone lies where its users need it. */
 #include "partition/flow.h"
 
+/* A node of many operands could have a way for each place of each of them, and each of those ways
+ * one at the next node. A bound keeps all passes linear; what comes first in the list, and stays,
+ * is what operands and users ask for most directly. */
 enum { MOST_WAYS = 8 };
 
 /* How a way is found; by a node's question (alike.c). */
@@ -44,7 +47,8 @@ static const tsr__gnode *node_of(const tsr__flow *flow, int n)
   return &flow->program->nodes[n];
 }
 
-/* Of a node of several results, which lie alike, that of the first. */
+/* Of a node of several results, which lie alike, that of the first. A reduction's draft and a
+ * sort's draft are written by the same lines, so both are asked so. */
 static int rank_of(const tsr__flow *flow, int n)
 {
   return tsr__rank_of(flow->program, node_of(flow, n));
@@ -72,7 +76,9 @@ static const tsr_sharding *first_place(const tsr__flow *flow, int n)
 
 /* ---- places ---- */
 
-/* Room for as many places again. */
+/* Room for as many places again. The old list stays in the arena, and a place never changes:
+ * pointers into it stay good across what finds new places. Places are numbers of 16 bits, and
+ * 65,536 different ones count as no memory. */
 static bool grow_places(tsr__flow *flow, int room)
 {
   size_t count = (size_t)flow->place_count;
@@ -87,6 +93,7 @@ static bool grow_places(tsr__flow *flow, int room)
   return true;
 }
 
+/* Axes of one device cut nothing and stand in no place. */
 static bool uses_all(const tsr_sharding *place)
 {
   int count = 0;
@@ -94,6 +101,8 @@ static bool uses_all(const tsr_sharding *place)
   return count == place->first[TSR_MAX_RANK];
 }
 
+/* From the newest back: what is asked for now was mostly made a moment ago. Places are compared as
+ * bytes, so whoever makes one clears it first. */
 static int place_number(tsr__flow *flow, const tsr_sharding *place)
 {
   if (!place->mesh) return 0;
@@ -142,6 +151,7 @@ static void add_way(tsr__flow *flow, int n, const tsr__way *made, int asker)
   int needs = node_of(flow, n)->in_count, count = 0;
   tsr__way **end = &flow->ways[n];
   for (; *end; end = &(*end)->next) {
+    /* Weights are no part of it: a way found again for somebody else is the same way. */
     if (same_way(*end, made, needs) || ++count == MOST_WAYS) return;
     if (flow->free[n] && !(*end)->next) break;
   }
@@ -167,7 +177,9 @@ static uint16_t parts_of(const choice *c)
   return (uint16_t)(parts < UINT16_MAX ? parts : UINT16_MAX);
 }
 
-/* The way that a choice comes to, in the draft. */
+/* The way that a choice comes to, in the draft. An axis that cuts a factor cannot at once be one
+ * over which its parts add up. A constant has no place, and its need stays 0, which stands for
+ * that. */
 static void write_draft(tsr__flow *flow, int n, const choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -213,7 +225,9 @@ static void start_choice(tsr__flow *flow, int n, const tsr__terms *terms, const 
 }
 
 /* Takes for a factor as many leading axes as no other factor uses; of one that is reduced, or where
- * operands join, any. */
+ * operands join, any. Borders are made axis by axis, so a cut by the later axes of a list has other
+ * borders than that by all of them: where one is taken, those behind it are of no use. Parts that
+ * are summed may have any borders. */
 static void take_axes(choice *c, int factor, const uint8_t *axis, int count)
 {
   tsr__axes *mine = &c->axes[factor];
@@ -235,6 +249,10 @@ static void cut_like(choice *c, const tsr_sharding *place, const int8_t *map, in
     int f = map[d], count = place->first[d + 1] - place->first[d];
     if (f < 0 || c->settled[f] || (!count && !whole)) continue;
     const uint8_t *axis = &place->axis[place->first[d]];
+    /* A claimed factor is cut on only by a place that begins with what was claimed, and then by the
+     * rest:
+     *
+     *   claimed (x)    place (x, y)   -> (x, y)       place (y)   -> (x), y may cut another dim */
     int kept = c->claimed[f] && !c->joins ? tsr__axes_begin(&c->axes[f], axis, count) : 0;
     if (kept == c->claimed[f] || c->joins) take_axes(c, f, axis + kept, count - kept);
     else if (!whole) continue;
@@ -249,7 +267,8 @@ static int64_t weight_of(const tsr__flow *flow, int n)
 }
 
 /* The operand that lies somewhere and comes next after `last` (-1: first of all) in order of
- * weight, the largest first, then of place; -1: there is none. */
+ * weight, the largest first, then of place; -1: there is none. Looked for anew each time instead of
+ * sorted: most nodes have one or two operands, and a list would need room. */
 static int next_by_weight(const tsr__flow *flow, int n, int last)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -266,6 +285,8 @@ static int next_by_weight(const tsr__flow *flow, int n, int last)
   return next;
 }
 
+/* The largest operand has its way and smaller ones cut what it left open. So the first way moves
+ * the small to the large, which is mostly what bytes would choose. */
 static void cut_like_operands(const tsr__flow *flow, int n, choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -315,7 +336,8 @@ static void cut_other_dim(const tsr__flow *flow, int n, choice *c)
               place->first[dim + 1] - place->first[dim]);
 }
 
-/* On the mesh of the operands, cut nowhere: what several users need whole is gathered once. */
+/* On the mesh of the operands, cut nowhere: what several users need whole is gathered once. Claims
+ * stand all the same (start_choice). */
 static void choose_uncut(tsr__flow *flow, int n, const tsr__terms *terms, choice *c)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -387,7 +409,8 @@ static void choose_as_asked(tsr__flow *flow, int n, const tsr__question *q, choi
   keep_sums(flow, n, place, c);
 }
 
-/* The way that answers a question, which may have been asked before. NULL out of memory. */
+/* The way that answers a question, which may have been asked before. NULL out of memory. What it
+ * returns is good until the next question: the draft is one for all, and add_way takes a copy. */
 static const tsr__way *answer(tsr__flow *flow, int n, const tsr__question *q)
 {
   choice c;
@@ -415,7 +438,9 @@ static void add_answer(tsr__flow *flow, int n, const tsr__question *q)
 
 /* ---- forward ---- */
 
-/* Where a place takes all axes there is nothing for others to join. */
+/* Where a place takes all axes there is nothing for others to join. Following a place may clear
+ * what the question says of first places (tsr__alike_follow), since they cannot matter then. The
+ * next place asks with them again. */
 static void add_led_way(tsr__flow *flow, int n, tsr__question *q, int how, int place)
 {
   uint16_t first[TSR__FEW];
@@ -448,6 +473,7 @@ static void add_operands_ways(tsr__flow *flow, int n)
     q.lead = leader_like(q.terms, i);
     if (q.lead != before) led = 0;
     for (const tsr__way *way = flow->ways[o]; way; way = way->next) {
+      /* Only saves asking twice; of places beyond 64, add_way finds that the way is there. */
       uint64_t bit = way->at < 64 ? UINT64_C(1) << way->at : 0;
       if (!(led & bit)) add_led_way(flow, n, &q, AS_LED, way->at);
       led |= bit;
@@ -457,7 +483,9 @@ static void add_operands_ways(tsr__flow *flow, int n)
   }
 }
 
-/* Whether all operands lie as the first way needs them, and lie no other way for others. */
+/* Whether all operands lie as the first way needs them, and lie no other way for others. Such a
+ * node has nothing to choose, and most nodes of most programs are so: this is what keeps a plan
+ * without conflicts at one pass. */
 static bool agrees(const tsr__flow *flow, int n)
 {
   const tsr__way *way = flow->ways[n];
@@ -469,7 +497,8 @@ static bool agrees(const tsr__flow *flow, int n)
 }
 
 /* A place without priorities. That of a constraint which leaves dims open: these are cut like its
- * operand cuts them, by the axes that the others leave. */
+ * operand cuts them, by the axes that the others leave. An open dim of an operand on another mesh
+ * stays whole: its axes mean nothing here. */
 static int close_dims(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -507,7 +536,9 @@ static bool is_product(const tsr__flow *flow, int n)
   return tsr__ops[node_of(flow, n)->op].shape_rule == TSR__SH_DOT;
 }
 
-/* Ways that keep partials from meeting: of a product each kept dim may be cut, or none. */
+/* Ways that keep partials from meeting: of a product each kept dim may be cut, or none. The loop's
+ * -1 is no dim: all contracted dims are gathered and nothing else is cut for it. A dim that a
+ * product keeps but cannot pass on (of windows, of size 1) is skipped. */
 static void add_kept_ways(tsr__flow *flow, int n, tsr__question *q)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -564,6 +595,9 @@ static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int plac
   return way && way->meet && comes_to(flow, n, way, &flow->places[place]);
 }
 
+/* The first way is special: it is what stands where nobody gains by another, all that fixed nodes
+ * have, and the place of a node that a user placed, whatever the choice came to. What meets may
+ * have ways beside it that keep partials from meeting. */
 static void add_first_way(tsr__flow *flow, int n)
 {
   const tsr__gnode *node = node_of(flow, n);
@@ -616,6 +650,8 @@ static void forward(tsr__flow *flow, int n)
     if (!flow->fixed[n]) add_operands_ways(flow, n);
   }
   bool weigh = !flow->failed && (change || has_fresh(flow->ways[n]));
+  /* Users come later in the same pass and see what this one changed; wants were set between the
+   * passes and stay for them, too. */
   flow->changed[n] &= TSR__CHANGED_WANTS;
   if (weigh) flow->changed[n] |= (uint8_t)tsr__flow_weigh_node(flow, n);
 }
@@ -641,13 +677,15 @@ static void add_scattered(tsr__flow *flow, int n, int place, int asker)
     if (!way->meet || !comes_to(flow, n, way, &flow->places[place])) continue;
     memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
     flow->draft->at = (uint16_t)place;
+    /* Weighed anew, as the copies of the result cost other than at the way's own place. */
     flow->draft->own = 0;
     add_way(flow, n, flow->draft, asker);
     return;
   }
 }
 
-/* What a way needs of an operand is a way to do that operand. */
+/* What a way needs of an operand is a way to do that operand. `asker` goes down with the wish: a
+ * move that comes of it is told as what was asked for there. */
 static void ask_operand(tsr__flow *flow, int o, int place, int asker)
 {
   if (!place || flow->fixed[o]) return;
@@ -663,6 +701,7 @@ static void ask_operand(tsr__flow *flow, int o, int place, int asker)
   if (!flow->failed) add_scattered(flow, o, place, asker);
 }
 
+/* Backwards over the program, so that a wish reaches an operand's operands in the same pass. */
 static void backward(tsr__flow *flow, int n)
 {
   int op = node_of(flow, n)->op;
@@ -675,6 +714,10 @@ static void backward(tsr__flow *flow, int n)
 
 /* ---- the start ---- */
 
+/*   free     from numbers alone: no data stands behind it. Sources are so whatever they read
+ *   fixed    one way: what lies already, what a user placed, what has regions or several results,
+ *            what touches rows counted at run time
+ *   ragged   its rows end where a filter left them, until something makes borders even */
 static void start_node(tsr__flow *flow, int n)
 {
   const tsr__program *program = flow->program;
@@ -733,6 +776,8 @@ static tsr_status check_manual(const tsr__flow *flow, int n, tsr__error *error)
                         tsr__ops[node->op].name, n, place->mesh->names[axis]);
 }
 
+/* Five lists of bytes share one piece of the arena. Places of the program keep their numbers, so a
+ * node's `sharding` is a place as it is; those that propagation finds come behind them. */
 static bool start_flow(tsr__flow *flow)
 {
   const tsr__program *program = flow->program;
@@ -762,13 +807,16 @@ static bool start_flow(tsr__flow *flow)
   return true;
 }
 
-/* Where nobody has a place, all nodes are done in one way. */
+/* Where nobody has a place, all nodes are done in one way. All of them share one, of zeros: at no
+ * place, with needs of none. It has room for the needs of the node with the most operands. */
 static void stay_unplaced(tsr__flow *flow)
 {
   flow->draft->asker = -1;
   for (int n = 0; n < flow->program->node_count; n++) flow->ways[n] = flow->draft;
 }
 
+/* The whole of it. Where the first pass found each node with one way and no two places at odds,
+ * there is nothing to weigh, which is most programs' case. */
 static void propagate(tsr__flow *flow)
 {
   int count = flow->program->node_count;

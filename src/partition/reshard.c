@@ -38,7 +38,8 @@ static bool same_size(const tsr_box *a, const tsr_box *b, int rank)
   return same;
 }
 
-/* The position of `from` that lies on a device, -1 for none; `hint` is tried first. */
+/* The position of `from` that lies on a device, -1 for none; `hint` is tried first. On one mesh it
+ * is the hint, and on another mostly, too. */
 static int position_on(const tsr_sharding *from, int device, int hint)
 {
   int count = tsr__positions(from);
@@ -48,7 +49,9 @@ static int position_on(const tsr_sharding *from, int device, int hint)
   return -1;
 }
 
-/* What a position is to have along a dim: of blocks, those of its items. */
+/* What a position is to have along a dim: of blocks, those of its items. Items are shared out like
+ * a dim of their number. Blocks overlap where they are wider than a step, and the last ones may end
+ * before they are full. */
 static tsr__span wanted(const tsr__reshard *move, int d, int to_position)
 {
   const tsr__blocks_attr *blocks = move->blocks;
@@ -80,6 +83,9 @@ tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *s
                          g->attr_bytes ? tsr__attr_of(program, g) : NULL, 0 };
 }
 
+/* Where a position has all it wants, one piece, of itself. Else parts are asked in order of
+ * positions, one of each set of replicas: `own` in the place of its leader, so that what is here is
+ * not fetched. */
 void tsr__reshard_pieces(const tsr__reshard *move, int to_position, tsr__piece_fn fn, void *user)
 {
   const tsr_sharding *from = move->from, *to = move->to;
@@ -155,7 +161,8 @@ int64_t tsr__reshard_bytes(const tsr_sharding *from, const tsr_sharding *to, tsr
 }
 
 /* The elements that a device wants and does not hold; a position that is on no device of `from`
- * holds none. Dim by dim, since plans ask this of many moves. */
+ * holds none. Dim by dim, since plans ask this of many moves. `holds` is 0 or 1 at first: whether
+ * there is a part here, then a product of what it shares with what is wanted, dim by dim. */
 static int64_t lacking(const tsr__reshard *move, int to_position)
 {
   const tsr_shape *shape = move->shape;
@@ -256,6 +263,15 @@ static unsigned all_axes(const tsr_mesh *mesh)
   return mask;
 }
 
+/* By what becomes of each axis, of (x,y | -) on one mesh, the first that fits:
+ *
+ *   (x,y | z)  slice        each dim's list begins with what it was
+ *   (x | -)    all-gather   each dim's list is the beginning of what it was
+ *   (y,x | -)  permute      the same parts on other devices, where they are all as long
+ *   (y | -)    all-gather   an axis is dropped and none changes its dim
+ *   (x | y)    all-to-all   an axis cuts another dim than before
+ *
+ * A sum that meets on the way is none of these: the first along its axes have it, and send it. */
 static int move_on_mesh(const tsr_sharding *from, const tsr_sharding *to, const tsr_shape *shape,
                         unsigned *axes)
 {

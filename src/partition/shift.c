@@ -24,13 +24,16 @@ static range range_of(tsr__span span)
   return (range){ span.start, span.start + span.length };
 }
 
-/* a / b rounded up, b > 0. */
+/* a / b rounded up, b > 0. Division cuts towards zero, so that of a negative `a` is rounded up by
+ * itself. */
 static int64_t up(int64_t a, int64_t b)
 {
   return a / b + (a % b > 0);
 }
 
-/* The indices i for which start + step * i lies in a range. */
+/* The indices i for which start + step * i lies in a range.
+ *
+ *   y = x[8:0:-2]   start 8, step -2     of x in [3, 7):  8 - 2 i  is 6 or 4:  i in [1, 3) */
 static range shown(const tsr__viewdim *dim, range in)
 {
   if (dim->step > 0)
@@ -72,7 +75,8 @@ static void start_look(look *l, const tsr__viewed *v, int i)
   for (int k = 0; k < l->rank; k++) l->view.dims[k] = (tsr__viewdim){ .dim = k, .step = 1 };
 }
 
-/* Whether the position wants anything of it. */
+/* Whether the position wants anything of it. Each operand of a concat or pad shows a stretch of the
+ * result only, low to high. */
 static bool look_from(look *l, int position)
 {
   const tsr__viewed *v = l->v;
@@ -90,7 +94,8 @@ static bool look_from(look *l, int position)
   return any;
 }
 
-/* Whether the first operand, which lies over the others, shows all that the position holds. */
+/* Whether the first operand, which lies over the others, shows all that the position holds. Then
+ * nothing of a later operand would be seen: it is not moved to be hidden. */
 static bool lies_under(const look *l)
 {
   tsr__viewing over = tsr__view_of(l->v->program, l->v->node, 0);
@@ -100,7 +105,8 @@ static bool lies_under(const look *l)
   return true;
 }
 
-/* What a position of the operand's place has of what is wanted; false: nothing. */
+/* What a position of the operand's place has of what is wanted; false: nothing. Dims that are
+ * repeated (step 0) every position has whole. */
 static bool has(const look *l, int position, range out[TSR_MAX_RANK])
 {
   int rank = l->view.linear ? l->rank : l->in->rank;
@@ -122,6 +128,8 @@ static int64_t count_of(const range *part, int rank)
   return count;
 }
 
+/* In coordinates of the two parts, not of the arrays: the copy knows neither's place. A dim of the
+ * result that the operand does not have keeps a size of 1 and a step of 0 there. */
 static void give(const look *l, int position, const range *part, const tsr__shift_take *take)
 {
   tsr__shift_piece piece = { .operand = l->operand, .from_position = position, .rank = l->rank };
@@ -143,7 +151,8 @@ static void give(const look *l, int position, const range *part, const tsr__shif
   take->fn(take->user, &piece);
 }
 
-/* What of an operand goes to a position, from the own device where that has it. */
+/* What of an operand goes to a position, from the own device where that has it. An operand without
+ * a mesh has one position, 0, which stands for the first device of each process. */
 static void give_all(const look *l, int to_position, const tsr__shift_take *take)
 {
   range part[TSR_MAX_RANK];
@@ -207,6 +216,8 @@ static int64_t lacks(look *l, int position)
   return has(l, position, part) ? count - count_of(part, l->rank) : count;
 }
 
+/* Of more than 64 positions every so many are asked and stand for their neighbours: all positions
+ * ask about the same, but for those at the ends. */
 int64_t tsr__shift_weight(const tsr__viewed *viewed)
 {
   enum { LOOKED_AT = 64 };

@@ -11,7 +11,8 @@
 #include "partition/flow.h"
 
 /* The axes of the contracted dims in the order in which they cut them, so that parts stand in the
- * order of what is contracted. */
+ * order of what is contracted. `right` has them in order where it is cut; an axis that it does not
+ * name cuts the left side alone and comes behind, by number. */
 static int order_axes(const tsr__meeting *m, const tsr_sharding *right, uint8_t axis[TSR_MAX_AXES])
 {
   unsigned left = m->axes;
@@ -47,7 +48,8 @@ static tsr_sharding behind_a_dim(const tsr_sharding *at)
   return out;
 }
 
-/* The dim of which a device has most; -1: none is worth cutting. */
+/* The dim of which a device has most; -1: none is worth cutting. Sizes not known yet (-1) are never
+ * the longest. */
 static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
 {
   int longest = -1;
@@ -61,7 +63,8 @@ static int longest_dim(const tsr__gnode *node, const tsr_sharding *at)
 }
 
 /* Where parts are added up: where they are wanted, cut further by all axes over which they meet and
- * that do not cut it there. */
+ * that do not cut it there. Each device adds up as little as can be; where no dim is worth cutting,
+ * all of them add all. */
 static tsr_sharding sum_place(const tsr__meeting *m, const uint8_t *axis, int count)
 {
   uint8_t others[TSR_MAX_AXES];
@@ -109,6 +112,13 @@ static int dim_of(const uint8_t *indices, int rank, int index)
   return dim;
 }
 
+/* What a device takes of a dim, in elements of operand 0:
+ *
+ *   windows of 3, step 1, of 10 elements:  8 windows, 4 a device over 2
+ *   device 0  [0 1 2 3 4 5]            windows 0 to 3
+ *   device 1          [4 5 6 7 8 9]    windows 4 to 7: 4 and 5 are on both
+ *
+ * A window over each element alone needs no neighbours, and a dim that nobody cuts has them all. */
 bool tsr__window_blocks(const tsr__meeting *m, tsr__blocks_attr *out)
 {
   const tsr__dot_attr *attr = tsr__dot_of(m->program, m->node);
@@ -158,6 +168,14 @@ double tsr__products_in(const tsr__program *program, const tsr__gnode *node)
 
 /* ---- leaves ---------------------------------------------------------------------------------- */
 
+/* Borders at powers of two of leaves, the smallest with which all fits; devices at the end may have
+ * less, or nothing:
+ *
+ *   100 elements over 4, leaves of 32:   0-31  32-63  64-95  96-99
+ *   300 elements over 4:                 0-127  128-255  256-299  none
+ *
+ * So each device sums whole nodes of the one tree that any mesh has, and bits are the same. Its
+ * size of leaves, 32, is a promise of docs/NUMERICS.md. */
 bool tsr__leaf_blocks(const tsr__gnode *operand, const uint8_t *indices, int64_t leaf,
                       const tsr_sharding *at, tsr__blocks_attr *out)
 {

@@ -40,7 +40,9 @@ static bool is_step(const tsr__program *program, int n)
   return !there && lowering != TSR__LOW_REDUCE && !tsr__in_kernel(program, n);
 }
 
-/* Where a stage begins. */
+/* Where a stage begins. Stages are as far apart as a program has nodes, and a step adds one to its
+ * operands' latest, so that steps of a stage never come to the time of the next. Leaves, of stage
+ * -1, begin at 0. */
 static int64_t begin_of(const trips *t, int stage)
 {
   return (int64_t)(stage + 1) * (t->out->program.node_count + 1);
@@ -83,6 +85,7 @@ static void find_users(trips *t, const bool *moves)
   }
 }
 
+/* Views are no kind with reshards: what they exchange is told and made by rules of their own. */
 static bool same_kind(const trips *t, const trip *a, const trip *b)
 {
   const tsr__note *x = &t->out->notes[a->note], *y = &t->out->notes[b->note];
@@ -130,6 +133,8 @@ static void tie(trips *t, int32_t *last)
 {
   tsr__note *notes = t->out->notes;
   tsr__gnode *nodes = t->out->program.nodes;
+  /* Numbers in `with` are of the list before this: they name a group now, and no place in the
+   * list. */
   qsort(t->list, (size_t)t->count, sizeof *t->list, by_note);
   for (int i = 0; i < t->count; i++) {
     trip *mine = &t->list[i];
@@ -145,6 +150,7 @@ static void tie(trips *t, int32_t *last)
   }
 }
 
+/* Notes without bytes, of slices, are no trips: nothing travels. */
 bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena)
 {
   size_t nodes = (size_t)out->program.node_count + 1, notes = (size_t)out->note_count + 1;

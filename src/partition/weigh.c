@@ -13,7 +13,13 @@
  * device, of all examples, to save that they meet. Equal costs go to the way that cuts the node's
  * work into more parts, so that slices come before what is computed of them and gathers after it,
  * and then to the earlier one. All passes are linear, and a move between two placements of a shape
- * is weighed once. */
+ * is weighed once.
+ *
+ * What each node knows while weighing:
+ *
+ *   ways[n]     the ways left, the best so far first; `bytes` each: itself and all it is made of
+ *   wants[n]    place -> how many users take it there; counts go up and down as these change ways
+ *   users[n]    reads of it, by which what it is made of is shared out */
 #include "partition/flow.h"
 
 #define MUCH ((int64_t)1 << 50) /* what cannot be, or is beyond comparing */
@@ -41,6 +47,7 @@ typedef struct tsr__scale scale;
 struct tsr__scale {
   tsr__flow *flow;
   uint8_t *due; /* by node: a neighbour has chosen otherwise since it was asked */
+  /* A move's key is 0 for none: from and to differ in every move that is looked up. */
   known *known; /* by hash, at most half full */
   unsigned known_count, known_room;
   want **wants;   /* by node */
@@ -55,6 +62,8 @@ static int64_t sum(int64_t a, int64_t b)
 
 /* ---- costs ---- */
 
+/* Where dims are known to the run alone, a guess that is the same for all ways: they compare, no
+ * more. */
 static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int from, int to)
 {
   const tsr_sharding *a = &flow->places[from], *b = &flow->places[to];
@@ -66,6 +75,8 @@ static int64_t weigh_move(const tsr__flow *flow, const tsr__gnode *node, int fro
   return bytes < MUCH ? bytes : MUCH;
 }
 
+/* Open addressing. Where it stops is the move or the free place for it; half of the list is
+ * free. */
 static known *find_known(const known *list, unsigned room, uint64_t move)
 {
   unsigned at = (unsigned)(move * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (room - 1);
@@ -101,6 +112,7 @@ static int64_t weigh_known(scale *s, int n, uint64_t move)
 static inline int64_t move_bytes(scale *s, int n, int from, int to)
 {
   if (from == to || s->flow->carry[n] == TSR__CARRY_NONE) return 0;
+  /* Not 0, or a source would be made twice where once does. */
   if (s->flow->carry[n] == TSR__CARRY_REMADE) return 1; /* once more, for next to nothing */
   uint64_t move = (uint64_t)s->flow->type[n] << 32 | (uint64_t)from << 16 | (uint64_t)to;
   const known *k = find_known(s->known, s->known_room, move);
@@ -123,7 +135,10 @@ static int64_t shift_bytes(const tsr__flow *flow, int n, const tsr__way *way)
   return bytes < MUCH ? bytes : MUCH;
 }
 
-/* What devices multiply that others multiply as well, as bytes. */
+/* What devices multiply that others multiply as well, as bytes. Devices beyond what the way cuts
+ * the work into multiply what others multiply.
+ *
+ *   8 devices, work in 2 parts: each part is made 4 times, 3 of them for nothing */
 static int64_t repeated_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
@@ -145,6 +160,9 @@ bool tsr__keeps_sum(const tsr__program *program, const tsr__gnode *node, const t
   return !(node->rank && node->dims[0] < 0) && !tsr__reduce_of(program, node)->checked;
 }
 
+/* By kind of node: a product moves windows and parts, what does not meet passes on or exchanges,
+ * what joins has no accumulators, a sum that is kept moves nothing yet, and any other reduction
+ * moves each accumulator there and its result back. */
 int64_t tsr__flow_own_bytes(const tsr__flow *flow, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &flow->program->nodes[n];
@@ -198,7 +216,7 @@ static int64_t wanted_bytes(scale *s, int n, int at)
 }
 
 /* Makes a node want its operands as a way needs them; returns what moves for that and did not for
- * others. */
+ * others. The lists are never shortened: a want of no user stays for the next that comes. */
 static int64_t begin_wants(scale *s, int n, const tsr__way *way)
 {
   const tsr__gnode *node = &s->flow->program->nodes[n];
@@ -211,6 +229,8 @@ static int64_t begin_wants(scale *s, int n, const tsr__way *way)
   return bytes;
 }
 
+/* The counterpart of begin_wants for the same way. Between the two nothing else of the node may be
+ * asked, or it would count its own wants as those of others. */
 static void end_wants(scale *s, int n, const tsr__way *way)
 {
   TSR_FOR_OPERANDS (s->flow->program, &s->flow->program->nodes[n], i, o) {
@@ -231,7 +251,9 @@ static const tsr__way *way_at(const tsr__flow *flow, int n, int place)
 
 /* The least bytes with which operand `o` can come to lie at a place; what it is made of is divided
  * among its users. Of one user, no other way and a move from there is better than the way that puts
- * it there: that would have been dropped. */
+ * it there: that would have been dropped. Dividing is a guess: each of two users pays half, though
+ * both pay nothing if a third one moves it. The second time down knows what others want and mends
+ * that. */
 static int64_t bytes_to(scale *s, int o, int place)
 {
   int64_t least = INT64_MAX;
@@ -249,7 +271,8 @@ static int64_t bytes_to(scale *s, int o, int place)
   return least;
 }
 
-/* Whether one of the operands before it is the same and needed in the same place. */
+/* Whether one of the operands before it is the same and needed in the same place. As few are looked
+ * at as keep this linear: x * x is the case, not a sum of a hundred equals. */
 static bool needed_before(const int32_t *in, const tsr__way *way, int i)
 {
   enum { NEAR = 4 };
@@ -339,7 +362,8 @@ int tsr__flow_weigh_node(tsr__flow *flow, int n)
 
 /* ---- up, and again ---- */
 
-/* Moves the chosen way to the front of the list. */
+/* Moves the chosen way to the front of the list. First is chosen: flow->ways[n] is read as the way
+ * of a node from here on, and the order of the rest is that of preference still. */
 static void take_way(tsr__flow *flow, int n, tsr__way *way)
 {
   tsr__way **at = &flow->ways[n];
@@ -370,7 +394,8 @@ static tsr__way *best_way(scale *s, int n)
   return best;
 }
 
-/* What a node and its neighbours move when it is done so. */
+/* What a node and its neighbours move when it is done so. Wants begin and end for the count alone:
+ * an operand that stands twice must count once. */
 static int64_t bytes_here(scale *s, int n, const tsr__way *way)
 {
   int64_t bytes = begin_wants(s, n, way);
@@ -445,6 +470,9 @@ void tsr__flow_start_scale(tsr__flow *flow)
     TSR_FOR_OPERANDS (program, &program->nodes[n], i, o) s->users[o]++;
 }
 
+/* Between the two forward passes: fixed nodes have one way, so what they want is known before
+ * anything is chosen, and is never taken back. Operands see it as a change and are weighed
+ * again. */
 void tsr__flow_want_fixed(tsr__flow *flow)
 {
   for (int n = 0; n < flow->program->node_count && !flow->failed; n++) {
@@ -455,7 +483,8 @@ void tsr__flow_want_fixed(tsr__flow *flow)
   }
 }
 
-/* Down with what all others want, where nodes have chosen once. */
+/* Down with what all others want, where nodes have chosen once. Nodes with one way keep their
+ * wants: nothing else could be wanted. */
 static void weigh_again(scale *s, int n)
 {
   tsr__way *now = s->flow->ways[n];
@@ -465,6 +494,7 @@ static void weigh_again(scale *s, int n)
   if (chooses) begin_wants(s, n, now);
 }
 
+/* Users come before operands (tsr__flow_choose goes backwards), so wants of n are all there. */
 static void choose(scale *s, int n, bool again)
 {
   tsr__flow *flow = s->flow;
@@ -474,6 +504,9 @@ static void choose(scale *s, int n, bool again)
   begin_wants(s, n, flow->ways[n]);
 }
 
+/* Sweeps go to and fro, as what one node took reaches its operands in a backward sweep and its
+ * users in a forward one. Each takes only what is better in bytes, parts or moved operands, so they
+ * end of themselves; SWEEPS bounds the time of a long program. */
 void tsr__flow_choose(tsr__flow *flow)
 {
   int count = flow->program->node_count;
