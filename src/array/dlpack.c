@@ -63,7 +63,12 @@ static tsr_status check_shape(taking *t, tsr__error *error)
   return tsr__shape_check(&t->shape, error);
 }
 
-/* Strides in bytes, 0 of dims that have no second element: those may say anything. */
+/* Strides in bytes, 0 of dims that have no second element: those may say anything. Negative strides
+ * are read like any: `data` is at the first element, wherever in memory that is.
+ *
+ *   f32[2,3], C order        12, 4      usual
+ *   the same transposed       4, 12     gathered
+ *   rows turned round       -12, 4      gathered */
 static tsr_status check_strides(taking *t, tsr__error *error)
 {
   int64_t size = (int64_t)tsr_dtype_size(t->dtype), usual = size, most = 0;
@@ -152,6 +157,7 @@ static tsr_array *put_strided(tsr_scope *scope, const taking *t, const tsr_shard
   return out;
 }
 
+/* The deleter is called here, so that whoever gave the tensor need not know what came of it. */
 static tsr_array *refuse(tsr_scope *scope, const taking *t, const tsr__error *error,
                          const char *site)
 {
@@ -160,6 +166,8 @@ static tsr_array *refuse(tsr_scope *scope, const taking *t, const tsr__error *er
   return tsr__make_inert(scope, site);
 }
 
+/* From here on the deleter is somebody's: refuse calls it, adopting takes it over whatever comes of
+ * that, and copying calls it at the end. */
 static tsr_array *take(tsr_scope *scope, taking *t, const tsr_dlpack_opts *given, const char *site)
 {
   tsr_dlpack_opts opts = { .size = sizeof opts };
@@ -234,7 +242,7 @@ tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versioned *te
 
 /* ---- giving ------------------------------------------------------------------------------ */
 
-/* What a tensor that was given away holds. */
+/* What a tensor that was given away holds. Both forms have a place and one of them is used. */
 typedef struct gift {
   tsr_dl_managed managed;
   tsr_dl_versioned versioned;
@@ -245,6 +253,7 @@ typedef struct gift {
   int64_t shape[TSR_MAX_RANK], strides[TSR_MAX_RANK];
 } gift;
 
+/* Memory of a device stays mapped as long as the tensor lives, hence the unmapping here. */
 static void gift_free(gift *g)
 {
   /* The runtime is reached before the value goes, which may be the last that holds on to it. */
@@ -292,7 +301,8 @@ static tsr_dl_tensor tensor_of(gift *g)
                           .strides = g->strides };
 }
 
-/* The shape and the dense strides of a part; how many elements it has. */
+/* The shape and the dense strides of a part; how many elements it has. Strides in elements, as
+ * DLPack has them. */
 static int64_t measure(gift *g)
 {
   tsr_box box;

@@ -4,7 +4,12 @@
  *   "...ij, jk"           to z; those above are the dims of "...", counted from its last
  *
  * Operands are contracted two by two from the left. What an operand has alone and nobody needs is
- * summed before; where nothing is contracted it is a product of elements. */
+ * summed before; where nothing is contracted it is a product of elements.
+ *
+ * For instance, where the right column says what is summed:
+ *
+ *    "ij,jk,kl->il"     ij  jk  ->  ik       j, which nobody else has
+ *                       ik  kl  ->  il       k */
 #include "array/products_room.h"
 
 #include <stdarg.h>
@@ -306,7 +311,11 @@ static void sum_alone(const einsum *e, labelled *x, const labelled *other)
                      e->dtype, e->site);
 }
 
-/* x with the dims of `out`, in that order: those that it has not, and those of size 1, repeat. */
+/* x with the dims of `out`, in that order: those that it has not, and those of size 1, repeat. Of j
+ * i to i j k:
+ *
+ *    k j i      broadcast, k in front
+ *    i j k      and turned */
 static tsr_array *spread(const einsum *e, const labelled *x, const labelled *out)
 {
   tsr_shape shape = { .rank = out->rank };
@@ -368,6 +377,7 @@ static bool join(einsum *e, labelled *a, labelled *b, bool last)
   return true;
 }
 
+/* By 1 for what is still to come, by -1 for what is at hand. */
 static void count_uses(einsum *e, const labelled *x, int by)
 {
   for (int d = 0; d < x->rank; d++) e->uses[x->label[d]] += by;

@@ -86,6 +86,7 @@ static array *right_of(array *a, tsr_operand b, const char *site)
   return tsr__operand_node(tsr__home_of(TSR__IN(a, b.array)), a, b, site);
 }
 
+/* Of two NaN one is left, as each gives way to the other. */
 static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
 {
   array *right = right_of(a, b, site);
@@ -142,7 +143,8 @@ array *tsr_rad2deg_at(array *a, const char *site)
 
 /* To multiples of 10^digits, exactly: the quotient rounded down, and one more where more than half
  * is left, or half beside an odd one. Quotient and rest are those of a division rounded down, so
- * the rest is 0 .. unit - 1 for negative numbers, too. */
+ * the rest is 0 .. unit - 1 for negative numbers, too. 25 to tens: two tens and a rest of 5, as far
+ * as to the next: a tie, which stays with the even quotient; 35 goes up to 40. */
 static array *round_whole(array *x, int digits, const char *site)
 {
   tsr_dtype dtype = (tsr_dtype)x->dtype, wide = dtype == TSR_U64 ? TSR_U64 : TSR_I64;
@@ -163,6 +165,7 @@ static array *round_whole(array *x, int digits, const char *site)
   return tsr_cast_at(tsr_mul_at(quotient, by, site), dtype, site);
 }
 
+/* Integers have no decimals: they are rounded only to tens and more. */
 array *tsr_round_at(const tsr_round_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "round");
@@ -250,7 +253,8 @@ array *tsr_logical_not_at(array *a, const char *site)
   return tsr_not_at(tsr_cast_at(a, TSR_BOOL, site), site);
 }
 
-/* The largest number of a float dtype. */
+/* The largest number of a float dtype. Of f32, whose least number is 2^-149 and which has 24 bits:
+ * (2 - 2^-23) * 2^127. */
 static double largest_of(const array *x)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of((tsr_dtype)x->dtype);
@@ -285,8 +289,8 @@ array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
 
 /* ---- special functions ---- */
 
-/* log z - 1/(2z) - 1/(12z^2) + 1/(120z^4) - ..., of z at least 10: the rest is below the last
- * bit. */
+/* log z - 1/(2z) - 1/(12z^2) + 1/(120z^4) - ..., of z at least 10: the rest is below the last bit.
+ * The numbers are Bernoulli's, B(2k) / 2k. */
 static array *digamma_far(array *z, const char *site)
 {
   static const double terms[] = { 1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,

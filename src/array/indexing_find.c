@@ -48,7 +48,8 @@ static tsr_array *part(tsr_array *list, int64_t first, int64_t last, const char 
   return tsr_slice_at(list, &(tsr_range){ first, last, 1 }, 1, site);
 }
 
-/* The one element of a list at an end of it, as an array of rank 0. */
+/* The one element of a list at an end of it, as an array of rank 0. Taken and not sliced, so that
+ * the rank goes as well; -1 counts from the end. */
 static tsr_array *end_of(tsr_array *list, int64_t index, const char *site)
 {
   tsr_array *at = tsr_num_at(tsr__home(list), tsr_scalar_int(index), site);
@@ -113,7 +114,10 @@ static tsr_array *sums_up_to(tsr_array *list, const char *site)
  *
  *    running count   1 1 2 3
  *    k = 0           no entry is not above 0: place 0
- *    k = 1           two are (1 1): place 2        k = 3: all four are, which is no place */
+ *    k = 1           two are (1 1): place 2        k = 3: all four are, which is no place
+ *
+ * Its size is `count`, which the caller says: a result as long as there are true elements would
+ * have a size that only the run knows. */
 static tsr_array *true_places(tsr_array *list, int64_t count, const char *site)
 {
   tsr_array *before = sums_up_to(tsr_cast_at(list, TSR_BOOL, site), site);
@@ -271,6 +275,8 @@ static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
   return tsr_where_at(tsr_isnan_at(x, site), of(numbers), of(at), site);
 }
 
+/*   right   entries <= x   not_above       1 3 3 5, x = 3:   3
+ *   left    entries <  x   below                             1 */
 static tsr_array *find_place(const char *call, tsr_array *sorted, tsr_array *x, bool right,
                              const char *site)
 {
@@ -289,6 +295,7 @@ tsr_array *tsr_searchsorted_at(tsr_array *sorted, tsr_array *x, bool right, cons
   return find_place("tsr_searchsorted", sorted, x, right, site);
 }
 
+/* NumPy's `right` says which end of a bin is closed: that of a search is the other one. */
 tsr_array *tsr_digitize_at(tsr_array *x, tsr_array *bins, bool right, const char *site)
 {
   TSR__CALL(tsr__home(x), "digitize");
@@ -409,6 +416,7 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
 
 /* ---- different elements ---- */
 
+/* Every result is the inert array, so that whichever the caller goes on with says the same. */
 static tsr_unique_parts no_parts(tsr_array *inert)
 {
   return (tsr_unique_parts){ inert, inert, inert, inert };
@@ -501,7 +509,8 @@ tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, 
   return tsr_cast_at(is, dtype ? dtype : TSR_F32, site);
 }
 
-/* How many elements are in each group, or what they weigh; those of group -1 are in none. */
+/* How many elements are in each group, or what they weigh; those of group -1 are in none. Sums by
+ * groups are exact, as all sums, and counts are of i64: how elements lie cannot show. */
 static tsr_array *by_group(tsr_array *codes, tsr_array *weights, int64_t groups, const char *site)
 {
   /* A sum by groups is of dims; a single number is a dim of one. */
@@ -513,7 +522,8 @@ static tsr_array *by_group(tsr_array *codes, tsr_array *weights, int64_t groups,
                    &(tsr__ask){ TSR__ATTR(tsr__reduce_attr, .groups = groups) }, site);
 }
 
-/* Integers of 0 .. groups - 1 as codes; others are in none. */
+/* Integers of 0 .. groups - 1 as codes; others are in none. i32 is what groups are coded in, and
+ * there are never more of them than that holds. */
 static tsr_array *codes_of(tsr_array *at, int64_t groups, const char *site)
 {
   tsr_array *from = tsr_ge_at(at, whole(0), site), *to = tsr_lt_at(at, whole(groups), site);
@@ -562,7 +572,8 @@ static tsr_array *real(tsr_scope *scope, double number, const char *site)
   return tsr_num_at(scope, tsr_scalar_float(number), site);
 }
 
-/* From where to where equal bins go: NumPy makes room around a single value. */
+/* From where to where equal bins go: NumPy makes room around a single value. As arrays of rank 0,
+ * since of data they are known to the run alone; so no terminal comes between. */
 static ends ends_of(const tsr_histogram_args *args, const char *site)
 {
   tsr_array *x = args->x;
@@ -604,6 +615,7 @@ static tsr_array *equal_edges(const tsr_histogram_args *args, const char *site)
   return tsr__of_floats(args->x) ? tsr_cast_at(edge, (tsr_dtype)args->x->dtype, site) : edge;
 }
 
+/* Sets args->bins to what it is in all three cases: as many as edges leave, as asked for, or 10. */
 static tsr_status check_histogram(tsr_histogram_args *args, tsr__error *error)
 {
   if (args->x->dtype == TSR_BOOL)
@@ -625,7 +637,8 @@ static tsr_status check_histogram(tsr_histogram_args *args, tsr__error *error)
                         (long long)bins, low, high);
 }
 
-/* Counts over the widths of their bins and the sum of all. */
+/* Counts over the widths of their bins and the sum of all. In f64 whatever the dtype of the edges,
+ * as NumPy has it. */
 static tsr_array *density_of(tsr_array *counts, tsr_array *edges, int64_t bins, const char *site)
 {
   tsr_array *width =
@@ -653,6 +666,7 @@ tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char
     return (tsr_histogram_parts){ bad, bad };
   }
   tsr_array *edges = args.edges ? args.edges : equal_edges(&args, site), *among = edges;
+  /* The edges that are given back keep their dtype; those that are searched get that of both. */
   compare_alike(&among, &x, site);
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(among, x), &(tsr__ask){ 0 }, site);
   /* Bins are open at the right but for the last one (NumPy). */

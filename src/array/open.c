@@ -11,6 +11,8 @@ typedef enum devices_of {
   OF_ALL      /* all processes', dealt out to them */
 } devices_of;
 
+/*   "cpu:4", 2 processes     OF_PROCESS   8 devices, 0-3 here and 4-7 there
+ *                            OF_ALL       4 devices, 0-1 here and 2-3 there */
 static tsr_status deal_out(tsr_runtime *rt, devices_of whose, const char *devices)
 {
   int count = tsr_process_count(rt), index = tsr_process_index(rt);
@@ -76,6 +78,8 @@ tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *op
   return rt;
 }
 
+/* The old runtime ends in any case, and what comes back is a runtime, with its error if there is
+ * one: so callers have one to close, whatever happened. */
 tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
                                       const tsr_regroup_opts *opts)
 {

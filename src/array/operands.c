@@ -7,6 +7,8 @@ tsr_array *tsr__as_float(tsr_array *a, const char *site)
   return tsr__of_floats(a) ? a : tsr_cast_at(a, TSR_F64, site);
 }
 
+/* The error goes to where a result would belong, so that whoever reads the result finds it
+ * there. */
 tsr_array *tsr__refused_of(tsr__operands in, const tsr__error *error, const char *site)
 {
   tsr_scope *scope = tsr__home_of(in);
@@ -19,6 +21,7 @@ tsr_array *tsr__refused(tsr_array *a, const tsr__error *error, const char *site)
   return tsr__refused_of(TSR__IN(a), error, site);
 }
 
+/* A negative dim counts from the end; `dim` is written where it is found alone. */
 tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *error)
 {
   int rank = a->shape.rank, d = *dim < 0 ? *dim + rank : *dim;

@@ -210,6 +210,8 @@ static void measure_special(layout *l, int64_t i, void *user)
   if (width > l->width) l->width = width;
 }
 
+/* Three rounds: the range says in which form all are written, the digits in that form how wide, and
+ * what is no number may be wider still. */
 static void plan_layout(layout *l)
 {
   range r = { 0, INFINITY };

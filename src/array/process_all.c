@@ -4,7 +4,13 @@
  *    all read that              f32[P,4], each process's own
  *
  * So nothing here moves bytes: an array is made on a mesh of one device a process, and is read as
- * any array is. */
+ * any array is.
+ *
+ * A leaf of a call goes the same way in each process:
+ *
+ *   bring      enters the meeting, tells dtype and shape, reads all of them and compares
+ *   joined     the value that all have a part of; may fail in one process alone
+ *   end        leaves with a status: what failed in one is inert in all */
 #include "array/process_meeting.h"
 
 #include "graph/leaves.h"
@@ -14,6 +20,8 @@
 
 /* ---- trees ----------------------------------------------------------------------------------- */
 
+/* A call on a tree, by what it makes of one leaf. `tiled` is the gathering's, `root` the
+ * broadcast's. */
 typedef struct each {
   tsr_array *(*fn)(struct each *each, tsr_array *a);
   const char *what, *site;
@@ -22,7 +30,9 @@ typedef struct each {
   int root;
 } each;
 
-/* What is made of each array of a tree, in its place. */
+/* What is made of each array of a tree, in its place. Leaf after leaf in order, the same in each
+ * process, as each leaf is a meeting. An inert one does not end the walk: the others come to the
+ * meetings of the rest. */
 static tsr_array *of_all(each *e, tsr_array *a)
 {
   if (!tsr__is_tree(a)) return e->fn(e, a);
@@ -39,7 +49,8 @@ static tsr_array *of_all(each *e, tsr_array *a)
   return bad ? bad : tsr__make_inert(e->scope, e->site);
 }
 
-/* Evaluates an array or a tree as one program. */
+/* Evaluates an array or a tree as one program. In one run and not leaf after leaf, and before the
+ * first meeting: each leaf then has a value, and its meeting is about that alone. */
 static tsr_status all_ready(tsr_array *a, const char *what, const char *site)
 {
   TSR__CALL(tsr__home(a), what + strlen("tsr_"));
@@ -48,6 +59,7 @@ static tsr_status all_ready(tsr_array *a, const char *what, const char *site)
 
 /* ---- what processes bring -------------------------------------------------------------------- */
 
+/* Sent and compared as bytes, so it is cleared before it is filled. */
 typedef struct told {
   int64_t dtype, rank, dims[TSR_MAX_RANK];
 } told;
@@ -59,6 +71,7 @@ typedef struct bringing {
   told *all; /* [process] */
 } bringing;
 
+/* All compare with process 0, and in order, so that all find the same first difference. */
 static tsr_status compare(bringing *b, bool tiled)
 {
   const told *first = &b->all[0];
@@ -110,6 +123,7 @@ typedef struct host_memory {
   size_t bytes;
 } host_memory;
 
+/* A byte more than is asked for, so that no elements are no failed allocation. */
 static bool take_memory(host_memory *memory, tsr_runtime *rt, tsr_dtype dtype,
                         const tsr_shape *shape, tsr__error *error)
 {
@@ -126,7 +140,9 @@ static void give_memory(host_memory *memory)
   if (memory->data) tsr__del(memory->heap, memory->data, memory->bytes);
 }
 
-/* A value of this process alone, of what another one's holds; both may be the same elements. */
+/* A value of this process alone, of what another one's holds; both may be the same elements. The
+ * new one is unplaced: each process has it on the first of its devices. By way of host memory,
+ * since the two lie on different meshes. */
 static tsr__value *read_whole(const tsr__value *from, const char *what, tsr__error *error)
 {
   const tsr_sharding unplaced = { .mesh = NULL };
@@ -145,7 +161,9 @@ static tsr__value *read_whole(const tsr__value *from, const char *what, tsr__err
   return out;
 }
 
-/* Copies an array of this process to its part of a value that all have a part of, if it has one. */
+/* Copies an array of this process to its part of a value that all have a part of, if it has one.
+ * The part has the elements of the array in the same order, though untiled it has a dim of size 1
+ * more in front. */
 static tsr_status fill_own(tsr__value *value, const tsr_array *a, const char *what,
                            tsr__error *error)
 {
@@ -163,7 +181,9 @@ static tsr_status fill_own(tsr__value *value, const tsr_array *a, const char *wh
   return error->status;
 }
 
-/* What is made of a meeting: a leaf, or an inert array with the error said. */
+/* What is made of a meeting: a leaf, or an inert array with the error said. Called whatever `bring`
+ * said. A value that this process could make goes where another one failed: nobody may have an
+ * array that others have not. */
 static tsr_array *end_bringing(bringing *b, const each *e, tsr__value *value)
 {
   tsr_status status = b->meet.error.status;
@@ -174,7 +194,8 @@ static tsr_array *end_bringing(bringing *b, const each *e, tsr__value *value)
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
-/* One device a process. */
+/* One device a process. All processes have as many devices, so that those of process p begin at p
+ * times that. */
 static tsr_mesh *mesh_of_processes(tsr_runtime *rt, int count, tsr__error *error)
 {
   tsr_mesh_opts opts = { .size = sizeof opts, .axis_count = 1, .names = { "process" } };
@@ -194,20 +215,26 @@ static tsr_mesh *mesh_of_processes(tsr_runtime *rt, int count, tsr__error *error
   return NULL;
 }
 
-/* The value of all together: along a new dim, or one after the other. */
+/* The value of all together: along a new dim, or one after the other. Untiled there is a row for
+ * each process, so a mesh of one device a process cuts it evenly; tiled, rows are as ragged as the
+ * processes have them. */
 static tsr__value *joined(bringing *b, bool tiled)
 {
   tsr_runtime *rt = b->meet.rt;
   tsr__error *error = &b->meet.error;
   tsr_shape shape = b->a->shape;
   tsr_mesh *mesh = mesh_of_processes(rt, b->meet.count, error);
+  /* Rows a process has, in their order; the layout borrows them, and the arena has them long
+   * enough. */
   int64_t *rows = tsr__arena_new(&tsr__home(b->a)->arena, (size_t)b->meet.count * sizeof *rows);
   if (!rows) tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
   if (error->status) return NULL;
+  /* Untiled, each dim moves one up and leaves room for the new one in front. */
   for (int d = tiled ? 0 : shape.rank++; d > 0; d--) shape.dims[d] = shape.dims[d - 1];
   shape.dims[0] = 0;
   for (int p = 0; p < b->meet.count; p++) {
     rows[p] = tiled ? b->all[p].dims[0] : 1;
+    /* A size beyond 64 bits is refused as too large by the check of the place. */
     if (__builtin_add_overflow(shape.dims[0], rows[p], &shape.dims[0])) shape.dims[0] = INT64_MAX;
   }
   tsr_sharding on = tsr_on_with(mesh, "process", NULL);
@@ -220,6 +247,8 @@ static tsr__value *joined(bringing *b, bool tiled)
   return NULL;
 }
 
+/* Whatever is wrong here is only put down in the meeting's error: this process goes through to its
+ * end, and the others learn of it there. */
 static tsr_array *gather_one(each *e, tsr_array *a)
 {
   bringing b = { .a = a };
@@ -230,6 +259,8 @@ static tsr_array *gather_one(each *e, tsr_array *a)
     tsr__error_set(&b.meet.error, TSR_EARG,
                    "%s lies on a mesh that all processes have; gather it with .tiled = true",
                    tsr_type_of(a));
+  /* What lies on a mesh of all has the same elements in all processes: tiled it is the whole
+   * already, and only this process's own copy is made. */
   tsr__value *all = NULL, *out = NULL;
   if (!b.meet.error.status && shared) tsr__value_hold(all = a->value);
   else if (!b.meet.error.status && a->shape.rank == TSR_MAX_RANK && !tiled)
@@ -279,6 +310,9 @@ static tsr_status check_root(int root, int count, tsr__error *error)
                         count - 1);
 }
 
+/* Only the root's device has a part; other processes make the same value without one, and read the
+ * root's. All bring an array, though only the root's is read: of its dtype and shape the value is
+ * made in each. */
 static tsr_array *broadcast_one(each *e, tsr_array *a)
 {
   bringing b = { .a = a };
@@ -315,7 +349,8 @@ tsr_array *tsr_process_broadcast_with(tsr_array *a, const tsr_process_broadcast_
   return open_each(&e, a, &error, &out) ? of_all(&e, a) : out;
 }
 
-/* The root alone copies; the others say where their parts lie, and wait. */
+/* The root alone copies; the others say where their parts lie, and wait. A size that is wrong is
+ * found by the root, as the others pass none of their own, and they learn of it at the end. */
 tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes, const char *site)
 {
   const char *what = "tsr_read_root";
@@ -341,18 +376,22 @@ tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes, con
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
+/* Dims and dtype are part of it, so arrays of equal bytes and other shapes differ. A hash is sent
+ * in the place of elements: chance makes different arrays equal once in 2^64. */
 static tsr_status hash_of(const tsr_array *a, uint64_t *out, tsr__error *error)
 {
   host_memory memory;
   uint64_t hash = tsr__hash(&a->shape.dims, (size_t)a->shape.rank * sizeof(int64_t), a->dtype);
   if (take_memory(&memory, a->value->rt, (tsr_dtype)a->dtype, &a->shape, error) &&
       !tsr__value_fetch(a->value, memory.data, "tsr_process_equal", error))
+    /* The byte more that take_memory asks for is no element. */
     *out = tsr__hash(memory.data, memory.bytes - 1, hash);
   give_memory(&memory);
   return error->status;
 }
 
-/* The way to the leaf `number` of a tree: "layer1.w", "0.1". */
+/* The way to the leaf `number` of a tree: "layer1.w", "0.1". In the order in which
+ * tsr__spread_trees lists them, which is depth first. */
 static bool add_path(tsr__text *out, const tsr_array *a, int number)
 {
   for (int i = 0; tsr__is_tree(a) && i < a->in_count; i++) {
@@ -407,6 +446,8 @@ static tsr_status compare_hashes(comparing *c)
   return TSR_OK;
 }
 
+/* How many hashes there are is seen by the size of what a process told, so one with another tree
+ * needs no case of its own. */
 static tsr_status hash_all(comparing *c)
 {
   size_t bytes = ((size_t)c->leaves.count + 1) * sizeof(uint64_t);
@@ -445,6 +486,8 @@ tsr_status tsr_process_equal_at(tsr_array *a, const char *what, const char *site
 
 tsr_status tsr_process_meet_at(tsr_scope *scope, const char *name, const char *site)
 {
+  /* The name is part of what is entered with: meetings of other names are other calls, and it is
+   * tamed as it comes to be shown by all. */
   char what[128];
   tsr__together meet;
   if (!scope) return TSR_EARG;

@@ -10,6 +10,7 @@
 
 #include "topology/portions.h"
 
+/* Each part has its place in the block once, found before any worker starts. */
 typedef struct block_job {
   const tsr__host_block *block;
   bool to_value;
@@ -17,7 +18,8 @@ typedef struct block_job {
   tsr__progress progress;
 } block_job;
 
-/* Elements along a dim in the pieces of this process below one of them. */
+/* Elements along a dim in the pieces of this process below one of them. Dims have few pieces, so
+ * summing anew for each costs nothing beside the copy. */
 static int64_t start_in(const tsr__value *value, const tsr__portions *pieces, int64_t piece)
 {
   int own = tsr__topology_of(value->rt)->process_index;
@@ -70,6 +72,8 @@ static void copy_part(void *user, int64_t position, int worker)
   tsr__box_copy copy = tsr__part_copy(value, &box);
   copy.progress = &job->progress;
   copy.worker = worker;
+  /* A copy knows two boxes: the part's is all of it, and that of the host is where it stands in the
+   * block. */
   *(job->to_value ? &copy.from_dims : &copy.to_dims) = block->shape->dims;
   *(job->to_value ? &copy.from_start : &copy.to_start) = job->starts[position];
   const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;

@@ -36,6 +36,7 @@ typedef struct giving {
   unsigned as_whole; /* dims of which this process gives all elements */
 } giving;
 
+/* 0 without a mesh, where nothing is cut and no portions are asked for. */
 static int own_process(const giving *g)
 {
   return g->on->mesh ? tsr__topology_of(g->on->mesh->rt)->process_index : 0;
@@ -59,6 +60,7 @@ static tsr_status no_memory(giving *g)
 
 /* ---- what all have told ---------------------------------------------------------------------- */
 
+/* Notes are not asked for their sizes: whoever is in this call has told a struct of this size. */
 static tsr_status tell(giving *g)
 {
   const given_data *given = g->given;
@@ -82,7 +84,8 @@ static const told *told_by(const giving *g, int process)
   return &g->all[g->meet.count > 1 ? process : 0];
 }
 
-/* All want the same of what is each other's; the first that differs is named. */
+/* All want the same of what is each other's; the first that differs is named. Shapes are not among
+ * it: blocks may differ in size, and find_whole says which must not. */
 static tsr_status compare(giving *g)
 {
   const told *first = &g->all[0];
@@ -115,7 +118,10 @@ static tsr_status compare(giving *g)
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 /* A dim is as long as the different blocks along it together, of which processes that have the same
- * one must say the same. */
+ * one must say the same. Of a block that several have, the process with its first piece counts.
+ *
+ *   pieces 0 1 2 3    process 0 has 0 and 2, process 1 has 1 and 3: sizes of both are added
+ *   pieces 0 1        processes 0 and 1 have 0, process 2 has 1: of 0 and 1 only one counts */
 static tsr_status add_blocks(giving *g, const tsr__portions *pieces)
 {
   int index, dim = pieces->dim, count = tsr__portions_number(pieces, 0, &index);
@@ -129,6 +135,7 @@ static tsr_status add_blocks(giving *g, const tsr__portions *pieces)
     int64_t first = tsr__portions_first(pieces, p);
     if (first < 0) continue;
     int owner = 0;
+    /* It ends at p at the latest, which has the piece. */
     while (!tsr__portions_has(pieces, owner, first)) owner++;
     int64_t mine = told_by(g, p)->dims[dim], theirs = told_by(g, owner)->dims[dim];
     if (owner == p && __builtin_add_overflow(total, mine, &total)) total = INT64_MAX;
@@ -143,6 +150,8 @@ static tsr_status add_blocks(giving *g, const tsr__portions *pieces)
   return TSR_OK;
 }
 
+/* With .whole nothing is added up, and blocks may overlap: the sizes are checked against it in
+ * check_blocks. */
 static tsr_status find_whole(giving *g)
 {
   const given_data *given = g->given;
@@ -153,6 +162,8 @@ static tsr_status find_whole(giving *g)
     return tsr__error_set(&g->meet.error, TSR_ESHAPE,
                           "the data has %d dims, .whole %d; give as many", given->shape.rank,
                           given->whole.rank);
+  /* A mesh of this process's own, and no mesh, make the block the whole: nothing is to be added
+   * up. */
   for (int d = 0; d < g->whole.rank && g->on->mesh && !g->on->mesh->own && !said && !status; d++) {
     tsr__portions pieces;
     if (!tsr__portions_open(g->on, d, &pieces)) return no_memory(g);
@@ -162,7 +173,9 @@ static tsr_status find_whole(giving *g)
   return status;
 }
 
-/* Along a dim each process gives its block or all of it. */
+/* Along a dim each process gives its block or all of it. Which of the two it is is looked at dim by
+ * dim: a matrix may come with all rows of a process's columns. A block as long as the dim is a
+ * block. */
 static tsr_status check_dim(giving *g, const tsr__portions *pieces)
 {
   int64_t size = g->whole.dims[pieces->dim];
@@ -201,6 +214,8 @@ static tsr_status check_blocks(giving *g)
 
 /* ---- the array ------------------------------------------------------------------------------- */
 
+/* A process without devices on the mesh gives nothing, and its data may be NULL; it still makes the
+ * value, which has no parts here. */
 static tsr__value *make_value(giving *g, tsr_scope *scope)
 {
   const given_data *given = g->given;
@@ -221,6 +236,8 @@ static tsr__value *make_value(giving *g, tsr_scope *scope)
   return NULL;
 }
 
+/* Each step looks at the same bytes in each process and so ends in the same way; only making the
+ * value may fail in one alone, and the end of the meeting tells the others. */
 static tsr__value *give(giving *g, tsr_scope *scope)
 {
   tsr__heap *heap = &scope->rt->heap;
@@ -236,6 +253,7 @@ static tsr__value *give(giving *g, tsr_scope *scope)
   return value;
 }
 
+/* Arguments that are wrong in this process alone end in the meeting, too, so that nobody waits. */
 static tsr_array *from_given(tsr_scope *scope, const given_data *given, const char *site)
 {
   giving g = { .given = given };
@@ -290,6 +308,10 @@ static int64_t own_size(const tsr__value *value, const tsr__portions *portions, 
   return size;
 }
 
+/* A process may have less than its block:
+ *
+ *    cut 2 x 2      X .      two pieces along each dim, but two parts and not four:
+ *                   . X      no block to be copied as one */
 static tsr_status own_block(const tsr__value *value, tsr_shape *out, tsr__error *error)
 {
   const tsr_sharding *on = &value->sharding;
@@ -312,6 +334,8 @@ static tsr_status own_block(const tsr__value *value, tsr_shape *out, tsr__error 
                         own);
 }
 
+/* Once the array is evaluated, all that is read lies here: nobody is met, and an error is this
+ * process's alone. */
 tsr_status tsr_read_process_at(tsr_array *a, void *out, size_t bytes, const char *site)
 {
   const char *what = "tsr_read_process";
@@ -340,6 +364,8 @@ tsr_status tsr_read_process_at(tsr_array *a, void *out, size_t bytes, const char
 
 /* ---- between a process's own mesh and all ---------------------------------------------------- */
 
+/* An error of this process does not end the call: it is brought to the meeting (given.error), where
+ * the others wait. */
 tsr_array *tsr_to_global_at(tsr_array *a, tsr_sharding on, const char *site)
 {
   given_data given = { .what = "tsr_to_global", .on = on };
@@ -361,7 +387,8 @@ tsr_array *tsr_to_global_at(tsr_array *a, tsr_sharding on, const char *site)
 }
 
 /* The shape that this process's part has on a mesh of its own; the borders there must be those that
- * lie here. */
+ * lie here. A local mesh cuts what is here by the usual rule, the longer parts first; the pieces
+ * that lie here may stand in another order. */
 static tsr_status own_shape(const tsr__value *value, const tsr_sharding *own, tsr_shape *shape,
                             tsr__error *error)
 {
@@ -380,6 +407,7 @@ static tsr_status own_shape(const tsr__value *value, const tsr_sharding *own, ts
   return TSR_OK;
 }
 
+/* Buffers are held and not copied: both arrays show the same memory, which never changes. */
 static tsr__value *own_value(const tsr__value *value, tsr__error *error)
 {
   tsr_sharding own = value->sharding;
@@ -408,6 +436,7 @@ static tsr__value *own_value(const tsr__value *value, tsr__error *error)
   return out;
 }
 
+/* Each process makes its own array of the parts that it has, so there is no meeting here either. */
 tsr_array *tsr_to_local_at(tsr_array *a, const char *site)
 {
   tsr__error error = { .status = TSR_OK };

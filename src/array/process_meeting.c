@@ -1,9 +1,18 @@
 /* A call of all processes is one run: they enter it, tell each other, and leave it with one status.
- * A process that is alone tells itself. */
+ * A process that is alone tells itself.
+ *
+ *   begin    the name of the call is hashed: who calls something else is found out when all meet
+ *   tell     each gives some bytes and reads all of them; any number of times
+ *   end      the first that failed says why, and that is the status of all
+ *
+ * Begin and end are pairs even where begin fails, so that callers have one way out. Between them
+ * nobody may return early: the others would wait. */
 #include "array/process_meeting.h"
 
 #include "graph/leaves.h"
 
+/* `peers` is NULL from here on where entering failed: the run is over then, and end has nothing to
+ * leave. */
 tsr_status tsr__together_begin(tsr__together *t, tsr_runtime *rt, const char *what,
                                const char *site)
 {
@@ -23,6 +32,7 @@ tsr_status tsr__together_begin(tsr__together *t, tsr_runtime *rt, const char *wh
   return tsr__error_set(&t->error, TSR_ENOMEM, "no memory to meet other processes");
 }
 
+/* Notes are borrowed: of others from memory that they share, of a process alone from the caller. */
 tsr_status tsr__together_tell(tsr__together *t, const void *mine, size_t size)
 {
   if (t->peers) return tsr__peers_gather(t->peers, mine, size, t->notes, &t->error);
@@ -30,6 +40,7 @@ tsr_status tsr__together_tell(tsr__together *t, const void *mine, size_t size)
   return TSR_OK;
 }
 
+/* Notes go before the run is left, as what they point at may change from then on. */
 tsr_status tsr__together_end(tsr__together *t, tsr_status status)
 {
   if (t->notes) tsr__del(&t->rt->heap, t->notes, (size_t)t->count * sizeof *t->notes);
@@ -37,6 +48,8 @@ tsr_status tsr__together_end(tsr__together *t, tsr_status status)
   return t->peers ? tsr__peers_leave(t->peers, status, &t->error) : status;
 }
 
+/* Texts of others come with the name of the call in front, and it is put there again with the line
+ * of this process's own call. */
 void tsr__unname(tsr__error *error, const char *what)
 {
   size_t length = strlen(what);
@@ -45,7 +58,8 @@ void tsr__unname(tsr__error *error, const char *what)
   memmove(error->text, error->text + length + 2, strlen(error->text + length + 2) + 1);
 }
 
-/* Whether all processes evaluate something of a tree together. */
+/* Whether all processes evaluate something of a tree together. Of such an array all have failed
+ * alike and know it; of one that is this process's own they do not. */
 static bool some_shared(const tsr_array *a)
 {
   if (!tsr__is_tree(a)) return tsr__is_shared(a);

@@ -16,6 +16,9 @@ static tsr_operand of(tsr_array *a)
   return tsr_operand_array(a);
 }
 
+/* Rows are told by comparing an index instead of joined by a concat, so that all of it is one loop
+ * over the elements and nothing of twice the size is stored. A low of 0 is put down as -0, which
+ * changes no sum, not even one of zeros alone. */
 tsr_array *tsr__exact_terms(tsr_array *a, tsr_array *b, const char *site)
 {
   tsr_scope *scope = tsr__home_of(TSR__IN(a, b));
@@ -33,7 +36,8 @@ tsr_array *tsr__exact_terms(tsr_array *a, tsr_array *b, const char *site)
   return tsr_where_at(tsr_eq_at(row, tsr_operand_int(0), site), of(high), of(low), site);
 }
 
-/* The dims of b in the order of a's; false: it is no such product. */
+/* The dims of b in the order of a's; false: it is no such product. Of no other product each dim of
+ * both sides meets one of the other and none is left. */
 static bool meet_dims(const tsr__contraction *c, int order[TSR_MAX_RANK])
 {
   int rank = c->a->shape.rank;

@@ -1,4 +1,8 @@
-/* Distributions that are made of words of bits (random_room.h) by more than one formula. */
+/* Distributions that are made of words of bits (random_room.h) by more than one formula.
+ *
+ * Each element has words of its own by its place in the whole array, and word k of it is the same
+ * whatever other words are asked for. So nothing here may draw until something passes: candidates
+ * are made all at once, from words of their own, and the first that passes is chosen. */
 #include "array/random_room.h"
 #include "tessera/elementwise.h"
 #include "tessera/indexing.h"
@@ -32,7 +36,11 @@ static tsr_array *between(tsr_array *a, double low, double high, const char *sit
 
 /* The cumulative probabilities of a Poisson distribution, up to where they round to 1. The weights
  * go out from the mode by ratios, so only IEEE's basic operations are used and the table has the
- * same bits everywhere. Returns the number of entries, at most `capacity`. */
+ * same bits everywhere. Returns the number of entries, at most `capacity`. The weights are taken
+ * twice: first to their total, from the mode outwards, then in order from the left, as a cumulative
+ * sum must be made.
+ *
+ *   low ... mode ... high       weight(k + 1) = weight(k) rate / (k + 1) */
 static int poisson_table(double rate, double *table, int capacity)
 {
   /* Weights relative to that of the mode: exp(-rate) would be 0 from 745 on. 2^-80 of the largest
@@ -224,8 +232,8 @@ tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
   return tsr_cast_at(x, d.args.dtype, site);
 }
 
-/* Of candidates v = (1 + c x)^3 for normal x the first is taken for which
- * log u < x^2 / 2 + shift (1 - v + log v). Later ones are written first. */
+/* Of candidates v = (1 + c x)^3 for normal x the first is taken for which log u < x^2 / 2 + shift
+ * (1 - v + log v). Later ones are written first. G. Marsaglia and W. W. Tsang, 2000. */
 static tsr_array *gamma_above_one(const tsr__draws *d, tsr_array *a)
 {
   /* Nineteen of twenty pass; all eight fail in 4 of 10^11 draws, which are 1 then. */

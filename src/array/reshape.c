@@ -1,5 +1,11 @@
 /* Arrays in other shapes: the calls that come down to RESHAPE. Elements stay in C order, so each
- * only finds the dims; whether the number of elements is the same inference sees. */
+ * only finds the dims; whether the number of elements is the same inference sees.
+ *
+ * expand_dims and squeeze, split_dim and join_dims are each other's way back:
+ *
+ *    3 4, new dims 0 and 2     1 3 1 4
+ *    12 by 3                   3 4
+ *    5 at least three dims     1 5 1 */
 #include "array/array_room.h"
 #include "tessera/shape.h"
 

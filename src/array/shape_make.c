@@ -68,7 +68,8 @@ tsr_array *tsr_triu_at(tsr_array *a, int64_t k, const char *site)
   return keep_side(a, k, false, "tsr_triu", site);
 }
 
-/* A matrix in order has each next element of a diagonal a row and one further. */
+/* A matrix in order has each next element of a diagonal a row and one further. Of a matrix 3 x 4
+ * and k = 1: elements 1, 6 and 11. */
 static tsr_array *diagonal_of(tsr_array *a, int64_t k, const char *site)
 {
   int64_t rows = a->shape.dims[0], columns = a->shape.dims[1];
@@ -87,7 +88,8 @@ static tsr_array *diagonal_of(tsr_array *a, int64_t k, const char *site)
   return tsr__make(NULL, TSR__OP_SLICE, TSR__IN(tsr_ravel_at(a, site)), &ask, site);
 }
 
-/* A column of elements, padded to its place, where columns are on the diagonal. */
+/* A column of elements, padded to its place, where columns are on the diagonal. Of a b and k = 1
+ * the column is a b 0, and rows 0 and 1 have their element one further right. */
 static tsr_array *matrix_of(tsr_array *a, int64_t k, const char *site)
 {
   tsr_pad_args args = { .size = sizeof args, .x = a };

@@ -94,7 +94,10 @@ void tsr_split_at(tsr_array *a, int count, int dim, tsr_array **out, const char 
 
 /* ---- tile, repeat ---- */
 
-/* Parts of a concat, so that what is cut stays so; many of them by halves. */
+/* Parts of a concat, so that what is cut stays so; many of them by halves. For instance 35 copies,
+ * where the halves are one array that is used twice:
+ *
+ *    35 = 17 + 17 + 1      17 = 8 + 8 + 1      8 in one concat */
 static tsr_array *tile_dim(tsr_array *a, int64_t times, int dim, const char *site)
 {
   enum { FEW = 16 };
@@ -132,7 +135,8 @@ tsr_array *tsr_tile_at(tsr_array *a, const int64_t *times, int count, const char
   return a;
 }
 
-/* The elements along a dim at indices, the last one beyond it. */
+/* The elements along a dim at indices, the last one beyond it. So `total` may be more than the
+ * counts come to, and nothing is read from outside. */
 static tsr_array *taken(tsr_array *a, tsr_array *at, int dim, const char *site)
 {
   tsr_take_args args = {
@@ -156,7 +160,10 @@ static tsr_status check_repeat(tsr_array *a, int64_t times, int *dim, const char
                         (long long)times, tsr_type_of(a));
 }
 
-/* A dim of size 1 behind `dim`, broadcast to `times`, and both merged: cut along the major one. */
+/* A dim of size 1 behind `dim`, broadcast to `times`, and both merged: cut along the major one. 1 2
+ * twice each:
+ *
+ *    [1 2]  ->  [[1] [2]]  ->  [[1 1] [2 2]]  ->  [1 1 2 2] */
 static tsr_array *spread(tsr_array *a, int64_t times, int dim, const char *site)
 {
   tsr_shape shape = a->shape, wide = { .rank = shape.rank + 1 };

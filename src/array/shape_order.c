@@ -6,6 +6,7 @@
 #include "array/array_room.h"
 #include "tessera/shape.h"
 
+/* From 0 to 2, a b c d is b c a d: all others keep their order. */
 tsr_array *tsr_moveaxis_at(tsr_array *a, int from, int to, const char *site)
 {
   TSR__CALL(tsr__home(a), "moveaxis");
@@ -41,6 +42,10 @@ static tsr_array *flip_one(tsr_array *a, int dim, const char *site)
   return tsr_flip_at(a, (tsr_dims){ .bits = UINT32_C(1) << dim }, site);
 }
 
+/* A quarter turn is a flip and a swap of the two dims, which are views:
+ *
+ *    a b    flip dim 1    b a    swap    b d
+ *    c d                  d c            a c */
 tsr_array *tsr_rot90_at(tsr_array *a, int64_t times, int first, int second, const char *site)
 {
   TSR__CALL(tsr__home(a), "rot90");
@@ -112,7 +117,8 @@ typedef struct segments {
   bool turns;
 } segments;
 
-/* Of segment m the part within the range; its elements are m * length and following. */
+/* Of segment m the part within the range; its elements are m * length and following. Of 0 1 2
+ * wrapped from -4 on, segment -2 gives its last element, and -1 and 0 give all of theirs. */
 static tsr_array *segment(const segments *s, int64_t m, int64_t low, int64_t high, const char *site)
 {
   int64_t from = m * s->length, first = low > from ? low - from : 0;

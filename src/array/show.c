@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* Text lives where a result would. */
+/* Text lives where a result would. `text` is used up either way. */
 static tsr_status settle_text(tsr_array *a, tsr__text *text, const char **out, const char *site)
 {
   tsr_scope *scope = tsr__home(a);
@@ -25,11 +25,13 @@ static const char *why(const tsr_array *a)
   return !a ? "(NULL)" : tsr_message(a->inert ? a->node.scope : tsr__home(a));
 }
 
+/* At the line of the call, or for want of one at that where the array was made. */
 static tsr_status refuse(tsr_array *a, const tsr__error *error, const char *site)
 {
   return tsr__fail_error(tsr__home(a), site ? site : a->node.site, error);
 }
 
+/* An inert array is let through, as what follows knows a better reason than a missing place. */
 static tsr_status check_place(tsr_array *a, const char *const *out, const char *what,
                               const char *site)
 {
@@ -47,6 +49,7 @@ static tsr_status check_end(tsr_array *a, const char *const *out, const char *wh
   return status ? tsr__refuse_array(a, status, fetches, site) : TSR_OK;
 }
 
+/* Only of arrays that are not inert: those have a scope with a runtime. */
 static tsr__text text_for(tsr_array *a)
 {
   tsr__text text;
@@ -54,6 +57,7 @@ static tsr__text text_for(tsr_array *a)
   return text;
 }
 
+/* Of an inert array a fixed text, and no error: messages are written with this call. */
 const char *tsr_type_of(tsr_array *a)
 {
   const char *out;
@@ -132,6 +136,7 @@ const char *tsr_devices_of(tsr_array *a)
   return tsr_devices_into_at(a, &out, NULL) ? why(a) : out;
 }
 
+/* Evaluated first, though no element is looked at: only a value says for certain how it lies. */
 const char *tsr_visualize_with(tsr_array *a, const tsr_draw_opts *opts, const char *site)
 {
   if (tsr__array_ready(a, "tsr_visualize", site)) return why(a);
@@ -162,6 +167,8 @@ const char *tsr_dump(tsr_array *a)
   return tsr_dump_into_at(a, &out, NULL) ? why(a) : out;
 }
 
+/* Without an array there is no scope to say anything in, so the status is all. An inert one is
+ * evaluated only to be refused, which says why. */
 tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char **out,
                                const char *site)
 {

@@ -204,7 +204,8 @@ tsr_array *tsr_from_shards_at(tsr_scope *scope, const tsr_shards_args *given, co
   return settle(scope, value, &error, &put, site);
 }
 
-/* Asks for each part in turn, into memory for the largest of them. */
+/* Asks for each part in turn, into memory for the largest of them. In order of positions and on
+ * this thread: a callback need not be ready for several at once. */
 static tsr_status fill_parts(tsr__value *value, const tsr_callback_args *args, tsr__error *error)
 {
   tsr_box box;

@@ -82,7 +82,8 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   return tsr_cast_at(tsr_sqrt_at(sum, site), dtype, site);
 }
 
-/* Weights of the dims that go, where they have just those: as they stand among the dims of x. */
+/* Weights of the dims that go, where they have just those: as they stand among the dims of x.
+ * Weights of 3 for dim 1 of x[2,3,4] come as [1,3,1]. */
 static array *aligned(array *weights, const array *x, uint32_t gone, const char *site)
 {
   int of_weights = 0, rank = x->shape.rank;
@@ -113,6 +114,7 @@ array *tsr_average_at(const tsr_average_args *given, const char *site)
   return tsr_div_at(total, of(tsr_sum_at(&sum, site)), site);
 }
 
+/* Rows are variables, columns their observations. */
 array *tsr_cov_at(const tsr_cov_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "cov");
@@ -145,7 +147,7 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
 /* ---- quantiles ---- */
 
 /* One element a row of what is sorted along `dim`: that at the place `at`, and none where there is
- * no such place. */
+ * no such place. The place is data, which a slice could not take. */
 static array *picked(array *sorted, array *places, array *at, int dim, const char *site)
 {
   tsr_reduce_args args = over(sorted, 1u << dim, true);
@@ -172,7 +174,8 @@ static array *between(tsr_between how, array *below, array *above, array *part, 
 }
 
 /* Along one dim: sorted, NaN last, the place of a quantile among so many as count is found, and its
- * neighbours are picked out by their places. */
+ * neighbours are picked out by their places. For instance q = 0.25 of four numbers: place 0.75,
+ * which is between elements 0 and 1. */
 static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, const char *site)
 {
   tsr_dtype dtype = (tsr_dtype)x->dtype;

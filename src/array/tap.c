@@ -13,6 +13,7 @@ static uint64_t number_of(const void *pointer)
   return (uint64_t)(uintptr_t)pointer;
 }
 
+/* The node has a copy of `attr`, and gives its operand on as it is. */
 static tsr_array *make_tap(tsr_array *a, const tsr__tap_attr *attr, const char *site)
 {
   return tsr__make(NULL, TSR__OP_TAP, TSR__IN(a),
@@ -64,7 +65,8 @@ static size_t next_piece(const char *at, char *out)
   return *at != '{' && *at != '}';
 }
 
-/* Every piece up to the end is one. */
+/* Every piece up to the end is one. Looked at once, at the call, so that what prints while a
+ * program runs need not fail. */
 static bool good_format(const char *format)
 {
   char piece;
@@ -74,6 +76,7 @@ static bool good_format(const char *format)
   return length;
 }
 
+/* What callbacks are shown is the first member of it. */
 static const tsr__shown *shown_of(const tsr_seen *seen)
 {
   return (const tsr__shown *)(const void *)seen;
@@ -89,6 +92,8 @@ static void add_piece(const tsr_seen *seen, char piece, tsr__text *out)
   else tsr__text_add(out, "%d", seen->device);
 }
 
+/* No heap: it may run on any thread of a run, and a text without one takes its memory from the C
+ * library. */
 static tsr_status print_seen(const tsr_seen *seen, void *user)
 {
   const tsr__tap_attr *attr = shown_of(seen)->attr;
@@ -136,6 +141,7 @@ static tsr_array *take_args(const char *call, const tsr_tap_args *given, tsr_tap
   return NULL;
 }
 
+/* Nothing is shown yet: the node runs where somebody needs its result. */
 tsr_array *tsr_callback_at(const tsr_tap_args *given, const char *site)
 {
   tsr_tap_args args = { .size = sizeof args };

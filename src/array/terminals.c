@@ -1,6 +1,14 @@
 /* The calls that compute: everything comes down to tsr__execute. A terminal gives a status and
  * records its error, with the line that asked, in the scope where results of its operands belong;
- * what it computes hangs on the nodes from then on. */
+ * what it computes hangs on the nodes from then on.
+ *
+ * Whatever a terminal finds wrong before it runs it also tells the other processes, if those wait
+ * for this one in the same call (tsr__refuse_array): one that just returned would let them wait
+ * until a deadline, and then be blamed for being late.
+ *
+ *   check      what this process was given: NULL, inert, deleted, sizes
+ *   run        what is to be computed; all processes together
+ *   fetch      elements to the host; once more together */
 #include "array/array_room.h"
 
 #include <inttypes.h>
@@ -11,6 +19,8 @@ static const char *site_of(const tsr_array *a, const char *site)
   return site ? site : a->node.site;
 }
 
+/* The others are told the text that the scope has, which may be that of an earlier error: the scope
+ * keeps its first. Without a scope the status says itself. */
 static tsr_status refuse_arrays(tsr__operands arrays, tsr__refusal refusal)
 {
   tsr_scope *scope = tsr__home_of(arrays);
@@ -28,7 +38,8 @@ tsr_status tsr__refuse_array(tsr_array *a, tsr_status status, bool fetches, cons
   return refuse_arrays(TSR__IN(a), refusal);
 }
 
-/* Where `what` is asked to write to must be somewhere. */
+/* Where `what` is asked to write to must be somewhere. An inert array is left to what comes next,
+ * which knows a better reason than a missing place. */
 static tsr_status check_out(tsr_array *a, const void *out, const char *what, bool fetches,
                             const char *site)
 {
@@ -49,7 +60,9 @@ static tsr_status why_inert(const tsr_array *a, const char *what, const char *si
                    what);
 }
 
-/* What no operation says of itself, memory for instance, is said in the terminal's name. */
+/* What no operation says of itself, memory for instance, is said in the terminal's name. An
+ * operation's message begins with its call, "tsr_add: ", and stays as it is; the status is cleared
+ * first, as the first error set is the one that stays. */
 static void named(tsr__error *error, const char *what)
 {
   tsr__error found = *error;
@@ -141,6 +154,7 @@ tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site)
   return run_all("tsr_start", tsr__start, arrays, count, site);
 }
 
+/* Which call took it says what is to be changed. */
 static tsr_status gone(tsr_array *a, const char *what, const char *site)
 {
   tsr__error gone;
@@ -153,7 +167,8 @@ static tsr_status gone(tsr_array *a, const char *what, const char *site)
 }
 
 /* Evaluates an array unless it has its value; one that was deleted or given up has none to give.
- * `looks`: at its elements. */
+ * `looks`: at its elements. A value of which only accumulators were kept counts as evaluated for
+ * those that do not look; who looks runs it, and the sum is made then. */
 static tsr_status ready(tsr_array *a, const char *what, bool looks, const char *site)
 {
   if (!a) return TSR_EARG;
@@ -198,6 +213,8 @@ typedef union element {
   uint64_t align;
 } element;
 
+/* Eight bytes are room for an element of any dtype; what is read is as wide as the dtype, and the
+ * rest stays zero. */
 static tsr_status read_one(tsr_array *a, const char *what, element *out, const char *site)
 {
   tsr_status status = tsr__array_ready(a, what, site);
@@ -272,6 +289,8 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
   return tsr__make_leaf(outer, (tsr_dtype)a->dtype, &a->shape, &a->sharding, a->value, site);
 }
 
+/* Inert arrays and such as are deleted already are nobody's mistake here: cleaning up must not
+ * fail. */
 void tsr_delete(tsr_array *a)
 {
   if (tsr__is_tree(a))
@@ -279,7 +298,8 @@ void tsr_delete(tsr_array *a)
   else if (a && !a->inert && !a->deleted) tsr__array_delete(a);
 }
 
-/* All of a tree, or nothing where one of them is gone. */
+/* All of a tree, or nothing where one of them is gone. Looked at first and donated afterwards, so
+ * that a tree is never half given up. */
 static tsr_status donate_tree(tsr_array *tree, const char *site)
 {
   tsr__leaves all;
@@ -319,6 +339,8 @@ tsr_status tsr__no_part(tsr_array *a, int position, const char *what, const char
                    tsr__device_process(tsr__topology_of(a->value->rt), device));
 }
 
+/* The view borrows the device's memory for as long as the array has its value; nothing is copied,
+ * so a bool array shows bits. */
 tsr_status tsr_shard_view_at(tsr_array *a, int position, tsr_shard *out, const char *site)
 {
   tsr_status status = check_out(a, out, "tsr_shard_view", false, site);
