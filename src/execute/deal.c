@@ -66,6 +66,8 @@ void tsr__deal(const tsr__exec *exec, tsr__crossing *c)
   c->deal = elements <= FEW ? DEAL_EACH : DEAL_SHARES;
 }
 
+/* index -1: this process combines nothing of the group. Processes are numbered by their first
+ * member, so that all number them alike. */
 tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members)
 {
   int own = own_process(exec), first = process_of(exec, c, c->members[0]);
@@ -82,6 +84,8 @@ tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int me
   return share;
 }
 
+/* Only DEAL_EACH needs it: there each process adds to the first partial that it brings itself,
+ * while others read that one to do the same. */
 tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__partial ***partials,
                           int members)
 {
@@ -98,6 +102,7 @@ tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__pa
   return TSR_OK;
 }
 
+/* Copies live for one group at a time; called after a failure, too. */
 void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c)
 {
   for (int a = 0; a < c->accum_count && exec->copies; a++) {
@@ -161,7 +166,9 @@ static int leader_of(const tsr__crossing *c, const tsr__value *result, int p)
   return p;
 }
 
-/* The shares of those of the position's group that finished some. */
+/* The shares of those of the position's group that finished some. Two turns over the group, one
+ * that counts its processes and one that lists what each has, since a share's borders depend on how
+ * many there are. */
 static void list_shares(take_job *job, int final, int to)
 {
   const tsr__crossing *c = job->c;
@@ -185,7 +192,8 @@ static void list_shares(take_job *job, int final, int to)
     }
 }
 
-/* What comes to the devices of this process. */
+/* What comes to the devices of this process. Called twice: without a list it only counts, with one
+ * it fills it. */
 static void list_all(take_job *job)
 {
   const tsr__crossing *c = job->c;
@@ -228,6 +236,7 @@ static void take_task(void *user, int64_t task, int worker)
   atomic_fetch_add_explicit(&job->moved, traffic.bytes, memory_order_relaxed);
 }
 
+/* Bytes are counted as they are copied, and each by the process to whose devices it comes. */
 static tsr_status take_all(take_job *job)
 {
   tsr__exec *exec = job->exec;
@@ -239,7 +248,8 @@ static tsr_status take_all(take_job *job)
   return job->progress.stop ? tsr__cancelled(exec->error, TSR__PROGRAM) : TSR_OK;
 }
 
-/* Whether every process has all that its devices get, so that nobody meets. */
+/* Whether every process has all that its devices get, so that nobody meets. By the plan and by how
+ * results lie, so either all processes meet or none does. */
 static bool is_complete(const tsr__exec *exec, const tsr__crossing *c)
 {
   if (c->deal != DEAL_FIRST) return c->deal == DEAL_EACH;
@@ -253,6 +263,8 @@ static bool is_complete(const tsr__exec *exec, const tsr__crossing *c)
   return true;
 }
 
+/* What is read may be another process's memory, which it has filled by now: tsr__see_made waits for
+ * that, even where every process has a replica, as that one is what is to be filled. */
 tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
 {
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };

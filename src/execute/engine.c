@@ -83,7 +83,8 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
 }
 
 /* A leaf that is bound to a value, not to a number. A number that stands in a formula is a leaf
- * with a parameter; it never becomes a buffer. */
+ * with a parameter; it never becomes a buffer. Values are bound at these, and they are all that a
+ * run holds of the trace. */
 static bool holds_value(const tsr__gnode *node)
 {
   return tsr__ops[node->op].lowering == TSR__LOW_LEAF && node->param_count == 0;
@@ -96,7 +97,8 @@ static void use_nodes(tsr__plan *plan, const int *nodes, int count, int step)
 }
 
 /* The nodes by the step after which they go, so that a run looks at each of them once. A list a
- * step, threaded through next_gone: going down, the lowest node comes to stand first. */
+ * step, threaded through next_gone: going down, the lowest node comes to stand first. Roots and
+ * nodes that nobody makes have -1 and are in no list. */
 static void list_gone(tsr__plan *plan)
 {
   for (int s = 0; s < plan->gone_steps; s++) plan->first_gone[s] = -1;
@@ -220,7 +222,8 @@ static void log_plan(tsr_runtime *rt, const tsr__plan *plan)
 static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
                               tsr__error *error);
 
-/* The plans of loops' regions. */
+/* The plans of loops' regions. Their partitioned programs are those in parts.inner, copied as
+ * structs: `borrows` says who frees them. They are in no cache, as only their loop runs them. */
 static tsr_status plan_inner(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
                              tsr__error *error)
 {
@@ -273,7 +276,8 @@ static void open_scratch(tsr_runtime *rt, tsr__engine *engine, tsr__arena *out)
 }
 
 /* A plan that has its partitioned program. Guesses are the only thing in it that runs write to: how
- * large accumulators came out last time. */
+ * large accumulators came out last time. Regions come last: they are planned in the same scratch
+ * memory, which is free again by then. */
 static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan,
                               tsr__error *error)
 {
@@ -327,13 +331,14 @@ static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **ou
 
 /* ---- the cache ---- */
 
+/* Both halves of the hash take part, as buckets are few. */
 static tsr__plan **bucket_of(const tsr__engine *engine, uint64_t hash)
 {
   return &engine->buckets[(hash ^ hash >> 32) & (engine->bucket_count - 1)];
 }
 
 /* As many buckets again once there are as many plans. Without memory chains are longer; only the
- * first buckets must be had. */
+ * first buckets must be had. A plan's `next` is written anew, so the old chains are not walked. */
 static bool grow_buckets(tsr_runtime *rt, tsr__engine *engine)
 {
   size_t before = engine->bucket_count, count = before ? 2 * before : 64;
@@ -437,7 +442,8 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
 /* ---- a terminal ---- */
 
 /* Rooms are kept from run to run, as many as ever ran at once: a small program then allocates
- * nothing but its results. 16 KiB stand in the room itself. */
+ * nothing but its results. 16 KiB stand in the room itself. NULL: no memory for another; a room
+ * that lies there is never refused. */
 static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
 {
   pthread_mutex_lock(&engine->room_lock);
@@ -532,7 +538,9 @@ void tsr__unbind(tsr__engine *engine, tsr__exec *exec)
   atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
 }
 
-/* A node of the program that a run under way makes; NULL if there is none. */
+/* A node of the program that a run under way makes; NULL if there is none. Of what a run under way
+ * makes the value is not there yet, and the node not a leaf: planned now, it would be computed
+ * twice. */
 static tsr_array *first_pending(const tsr__program *trace)
 {
   for (int n = 0; n < trace->node_count; n++)
@@ -540,7 +548,8 @@ static tsr_array *first_pending(const tsr__program *trace)
   return NULL;
 }
 
-/* What was given up has no readers but those of this program. */
+/* What was given up has no readers but those of this program. Its value goes with this run, and a
+ * reader in another program would find none. */
 static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
 {
   for (int n = 0; n < trace->node_count; n++) {
@@ -559,7 +568,8 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
   return TSR_OK;
 }
 
-/* On a mesh of sizes alone a program can be planned, not run. */
+/* On a mesh of sizes alone a program can be planned, not run. Asked of the plan and not of the
+ * roots: a mesh may stand at an operand alone. */
 static tsr_status check_devices(const tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
@@ -605,6 +615,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   return pending ? tsr__pending_wait(pending, exec->error) : status;
 }
 
+/* Once more after each wait: by then what was pending is a leaf. */
 tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count, tsr__exec *exec,
                         bool *cached)
 {
@@ -616,7 +627,9 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
-/* All processes run the same plan, and agree how it went. */
+/* All processes run the same plan, and agree how it went. The fingerprint is the hash of the
+ * program: processes that run different ones find out when they first meet, and are told the line
+ * of each. */
 static tsr_status run_together(tsr__exec *exec)
 {
   tsr__peers *peers = tsr__peers_of(exec->rt);
@@ -636,6 +649,7 @@ static tsr_status run_together(tsr__exec *exec)
   return status;
 }
 
+/* A run that failed is told as well: it took its time. */
 tsr_status tsr__run_told(tsr__exec *exec)
 {
   tsr__event event = { .name = "run", .kind = "program", .device = -1 };
@@ -647,7 +661,8 @@ tsr_status tsr__run_told(tsr__exec *exec)
 }
 
 /* An array that was kept as accumulators gets elements in their place. Others may read it at the
- * same time: the first one stays. */
+ * same time: the first one stays. The accumulators stay, held by the new value (follows), as others
+ * may still read what was there. */
 static void look_up_elements(tsr_array *root, tsr__value *value)
 {
   tsr__engine *engine = engine_of(value->rt);
@@ -736,11 +751,13 @@ static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr
   return status;
 }
 
+/* Elements are wanted: sums that were left unreduced are made. */
 tsr_status tsr__execute(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   return execute(scope, (tsr__operands){ roots, count }, false, error);
 }
 
+/* Values are wanted, of which sums may stay accumulators. */
 tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   return execute(scope, (tsr__operands){ roots, count }, true, error);
@@ -748,7 +765,9 @@ tsr_status tsr__evaluate(tsr_scope *scope, tsr_array *const *roots, int count, t
 
 /* ---- asking about a plan ---- */
 
-/* The program of roots to look at, under the lock, which tsr__engine's next user opens anew. */
+/* The program of roots to look at, under the lock, which tsr__engine's next user opens anew.
+ * Types without elements (tsr_abstract) may stand in
+ * it, as nothing runs. */
 static tsr_status look_at(tsr__engine *engine, tsr_array *const *roots, int count, bool open,
                           tsr__error *error)
 {
@@ -785,6 +804,7 @@ bool tsr__in_body(tsr_array *a, tsr__error *error)
   return found;
 }
 
+/* The trace as it is, before anything is planned. */
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 {
   tsr__engine *engine = engine_of(a->node.scope->rt);
@@ -795,7 +815,8 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
   return status;
 }
 
-/* Figures of the plan that a terminal would run. */
+/* Figures of the plan that a terminal would run. The plan may be evicted once the lock is free, so
+ * all that is asked of it is asked here. */
 tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
                         tsr__error *error)
 {
@@ -832,7 +853,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
 }
 
 /* One line a kernel: what it runs over, what it reads, stores and reduces. Bytes are those of all
- * devices, by the program. */
+ * devices, by the program. Rows that only the run knows have no bytes yet, and the line says so. */
 static void add_kernel(const tsr__plan *plan, const tsr__step *step, int number, tsr__text *out)
 {
   const tsr__program *program = &plan->parts.program;

@@ -139,6 +139,8 @@ static bool any_valid(const tsr__colparts *column, int parts)
   return false;
 }
 
+/* Validity moves like values, as bits, after them; a receiver of a column without nulls anywhere
+ * gets none at all. */
 static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r, tsr__error *error)
 {
   int parts = ask->from->count;
@@ -151,8 +153,12 @@ static tsr_status exchange_column(const tsr__exchange *ask, int c, const room *r
   return move(ask, &job, ask->valid + c * parts, error);
 }
 
-/* How many rows each receiver gets, where each sender's start in its order, and
- * where they come to lie. */
+/* How many rows each receiver gets, where each sender's start in its order, and where they come to
+ * lie.
+ *
+ *   counts  to 0  to 1      start  to 0  to 1      place  to 0  to 1
+ *   p 0       2     2                0     2               0     0
+ *   p 1       1     1                0     1               2     2       rows: 3, 3 */
 static void plan(const tsr__exchange *ask, const room *r)
 {
   int parts = ask->from->count;

@@ -33,7 +33,10 @@ static tsr_status no_memory(tsr__error *error)
 /* ---- telling --------------------------------------------------------------------------------- */
 
 /* Something of `each` bytes about every part: [part], of this process's parts told to all, of the
- * others' filled in. Parts are in one order on all processes, so nothing says which is whose. */
+ * others' filled in. Parts are in one order on all processes, so nothing says which is whose.
+ *
+ *   all       part   0  1 | 2  3       this process has 0 and 1: they go out, one behind the other,
+ *   mine             0  1              and 2 and 3 are read out of the note of theirs */
 static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(ask->rt);
@@ -89,6 +92,10 @@ typedef struct crossing {
   tsr__progress progress;
 } crossing;
 
+/* `same` is a square: each sender has a list of as many destinations as there are parts, all of
+ * them one buffer.
+ *
+ *    place[p] | sent[2][p] | far[2][p] | same[p][p]      of p parts */
 static tsr_status crossing_new(crossing *c, tsr__error *error)
 {
   size_t parts = (size_t)c->ask->from->count;
@@ -119,6 +126,7 @@ static tsr_dtype dtype_of(const crossing *c, int what)
   return what ? TSR_BOOL : c->column->dtype;
 }
 
+/* NULL of a sender without nulls, though others may have some. */
 static tsr__buffer *source_of(const crossing *c, int what, int part)
 {
   tsr__buffer *const *from = what ? c->column->valid : c->column->values;
@@ -133,7 +141,9 @@ static bool lies_ready(const crossing *c, tsr__buffer *from)
          tsr__peers_has(tsr__peers_of(c->ask->rt), ops->map(from));
 }
 
-/* Buffers for what this process sends; bits are set, as rows by destination only clear them. */
+/* Buffers for what this process sends; bits are set, as rows by destination only clear them. What
+ * is ready is held instead: a reference keeps it while others read, as a buffer of our own would be
+ * kept. */
 static tsr_status make_sent(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -155,7 +165,8 @@ static tsr_status make_sent(crossing *c, tsr__error *error)
   return TSR_OK;
 }
 
-/* All destinations of a sender are one buffer, each with a stretch of it. */
+/* All destinations of a sender are one buffer, each with a stretch of it. Nothing crosses devices
+ * here, so what the routine counts is thrown away. */
 static void by_dest(crossing *c, int what, int part, int worker)
 {
   const tsr__exchange *ask = c->ask;
@@ -222,6 +233,7 @@ static void send_task(void *user, int64_t task, int worker)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* All rows of a sender, wherever they go: what is told of lies there as one buffer. */
 static int64_t rows_sent(const crossing *c, int part)
 {
   int64_t rows = 0;
@@ -246,7 +258,8 @@ static void fetch_rows(const crossing *c, int what, int part, const char *at)
   }
 }
 
-/* What other processes told of, as buffers that are read only. */
+/* What other processes told of, as buffers that are read only. A sender of this process is read
+ * through its own buffer. */
 static tsr_status look(crossing *c, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -269,6 +282,8 @@ static tsr_status look(crossing *c, tsr__error *error)
   return tsr__peers_fetched(peers, error);
 }
 
+/* Bits of several senders meet in words of one receiver, which has one task: so no two write
+ * there. */
 static void receive_task(void *user, int64_t task, int worker)
 {
   crossing *c = user;
@@ -315,6 +330,8 @@ static tsr_status tell(crossing *c, tsr__error *error)
   return status ? status : tell_parts(ask, c->place, sizeof *c->place, error);
 }
 
+/* Parted at the end: nobody gives back what it told of before all have read. Validity is made only
+ * where some sender has some, which all were told alike. */
 static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid, tsr__error *error)
 {
   const tsr__exchange *ask = c->ask;
@@ -329,6 +346,8 @@ static tsr_status receive(crossing *c, tsr__buffer **values, tsr__buffer **valid
   return status ? status : tsr__peers_part(tsr__peers_of(ask->rt), error);
 }
 
+/* Column by column, each with two meetings: when all know where rows are, and when all have
+ * them. */
 tsr_status tsr__exchange_apart(const tsr__exchange *ask, int column, const tsr__exchange_room *room,
                                tsr__error *error)
 {

@@ -26,6 +26,8 @@ static int64_t elements(const tsr__program *program, int node, bool local)
   return count;
 }
 
+/* Of nodes of several results their RESULT nodes are counted, each by itself. A sum that is left
+ * unreduced is there as accumulators, of as many bytes as travel of one. */
 static int64_t local_bytes(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
@@ -56,7 +58,8 @@ static void index_sizes(const tsr__program *program, int node, bool local, doubl
   }
 }
 
-/* A product of all indices, one multiplication and one addition each. */
+/* A product of all indices, one multiplication and one addition each. A product in parts has the
+ * devices as a dim more, which multiplies nothing. */
 static double dot_flops(const tsr__program *program, int node, bool local)
 {
   double sizes[32], flops = 2;
@@ -84,7 +87,7 @@ static double flops_of(const tsr__program *program, int node, bool local)
 
 /* ---- what moves ---- */
 
-/* Found again by its name. */
+/* Found again by its name. Names are static texts, so they are compared as pointers. */
 static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
 {
   int k = 0;
@@ -93,7 +96,8 @@ static tsr_kind_figures *kind_of(tsr_figures *out, const char *kind)
   return &out->kinds[k];
 }
 
-/* By kind; one that moves nothing is left out. */
+/* By kind; one that moves nothing is left out. Of notes that travel together the bytes add up, and
+ * one is counted. */
 static void count_moves(const tsr__partitioned *parts, tsr_figures *out)
 {
   for (int i = 0; i < parts->note_count; i++) {
@@ -149,7 +153,8 @@ static void add_figures(tsr_figures *to, const tsr_figures *one, int64_t count)
 
 #define AT_LEAST(to, value) ((to) = (to) < (value) ? (value) : (to))
 
-/* Of bodies of which one runs: of each figure the most. */
+/* Of bodies of which one runs: of each figure the most. Not figures of one body but a bound of them
+ * all: no body may have all of these. */
 static void take_most(tsr_figures *to, const tsr_figures *one)
 {
   AT_LEAST(to->flops, one->flops);
@@ -178,6 +183,12 @@ typedef struct asked {
   tsr__error *error;
 } asked;
 
+/* What a plan has at each step. A node is held from the step that makes it to the last that reads
+ * it:
+ *
+ *    step        1  2  3  4      now    bytes of all that is held
+ *    held a      #######         peak   arguments, and the most of now + room over the steps
+ *    held b            ##### */
 typedef struct memory {
   const asked *of;
   const tsr__plan *plan;
@@ -196,7 +207,8 @@ static tsr_status no_memory(tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "no memory for the figures of a plan");
 }
 
-/* A node that is there already takes no more. */
+/* A node that is there already takes no more. Who is not there holds 0 bytes, and a node of no
+ * bytes may be taken as often as one likes. */
 static void take(memory *m, int node)
 {
   if (m->held[node]) return;
@@ -220,7 +232,8 @@ static void count_io(memory *m, const int *nodes, int count)
     m->out->device_bytes += local_bytes(&m->plan->parts.program, nodes[i]);
 }
 
-/* Whether a kernel has a result where a carry lies, as a run does (run.c). */
+/* Whether a kernel has a result where a carry lies, as a run does (run.c). The bytes go over with
+ * it: they are counted on, under the new node. */
 static bool replaces(memory *m, int step, int node)
 {
   const tsr__kernel *kernel = m->plan->schedule.steps[step].kernel;
@@ -294,7 +307,8 @@ static void box_of(const tsr_sharding *at, const tsr_shape *shape, tsr__shard *o
   tsr__box(at, &known, 0, &out->box);
 }
 
-/* What a routine works in. */
+/* What a routine works in. Asked of the device's table, which knows what its routines allocate,
+ * with boxes and no buffers. */
 static tsr_status take_room(memory *m, int node)
 {
   const tsr__program *program = &m->plan->parts.program;
@@ -327,7 +341,8 @@ static tsr_status take_room(memory *m, int node)
 /* ---- loops ---- */
 
 /* What of a loop lies there beside its operands while it runs: the carries of the step before, the
- * slices that it sees, and what its regions make. */
+ * slices that it sees, and what its regions make. `room` is what the loop needs over its operands
+ * and what it has made by then, at its worst step. */
 static tsr_status count_loop(memory *m, int node)
 {
   const tsr__partitioned *parts = &m->plan->parts;
@@ -372,6 +387,7 @@ static tsr_status run_loop(memory *m, int node)
     if (tsr__is_part(program, n, node) &&
         tsr__index_of(program, &program->nodes[n]) >= attr->carries) {
       take(m, n);
+      /* Each step's slice is read and stored. */
       m->out->device_bytes += 2 * m->held[n];
     }
   return count_loop(m, node);
@@ -386,6 +402,7 @@ static tsr_status run_step(memory *m, int at)
   const tsr__step *step = &m->plan->schedule.steps[at];
   const tsr__program *program = &m->plan->parts.program;
   const tsr__schedule *schedule = &m->plan->schedule;
+  /* Of this step alone; what lasts is taken instead. */
   m->room = 0;
   if (step->kind == TSR__STEP_KERNEL) {
     const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
@@ -434,6 +451,7 @@ static tsr_status count_memory(memory *m)
   for (int s = 0; s < schedule->step_count; s++) {
     if (run_step(m, s)) return m->of->error->status;
     AT_LEAST(out->peak_bytes, out->argument_bytes + m->now + m->room);
+    /* What a loop gives is there once it has run; its worst step was counted before. */
     if (schedule->steps[s].kind == TSR__STEP_LOOP) take_made(m, schedule->steps[s].node);
     if (schedule->steps[s].kind == TSR__STEP_ALL_REDUCE) drop_partials(m, &schedule->steps[s]);
     drop_used(m, s);
@@ -442,7 +460,9 @@ static tsr_status count_memory(memory *m)
   return TSR_OK;
 }
 
-/* A carry is a region's own: the step before gave it up, and it goes when it was read last. */
+/* A carry is a region's own: the step before gave it up, and it goes when it was read last. Its
+ * bytes are among the arguments' and not in `now`, which may so become less than 0: both are added
+ * up. */
 static void find_given(memory *m)
 {
   const tsr__inner *inner = m->of->inner;
@@ -476,6 +496,7 @@ static tsr_status count_plan(const asked *of, tsr_figures *out)
   return count_memory(&m);
 }
 
+/* `out` is written on success alone. */
 tsr_status tsr__plan_figures(tsr_scope *scope, const tsr__plan *plan, const tsr__num *params,
                              tsr_figures *out, tsr__error *error)
 {

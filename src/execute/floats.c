@@ -17,6 +17,7 @@ static bool is_seen(const tsr__gnode *g)
   return computes && tsr__dtype_float((tsr_dtype)g->dtype) && !tsr__is_source(g->op);
 }
 
+/* Before fusing, since a kernel stores what is marked. */
 void tsr__check_mark(const tsr_runtime *rt, tsr__program *program)
 {
   for (int n = 0; n < program->node_count && rt->check; n++)
@@ -35,6 +36,7 @@ SEARCH(search_8_bytes, uint64_t, UINT64_C(0x7FF0000000000000), UINT64_C(0x000FFF
 SEARCH(search_4_bytes, uint32_t, UINT32_C(0x7F800000), UINT32_C(0x007FFFFF))
 #undef SEARCH
 
+/* Integers compare faster than floats, and no comparison of NaN is left to a compiler. */
 static int64_t search(tsr_dtype dtype, const void *data, int64_t count, bool inf)
 {
   size_t size = tsr_dtype_size(dtype);
@@ -54,6 +56,8 @@ typedef struct spot {
   int64_t at; /* in the box */
 } spot;
 
+/* Positions in order, so of several that have one the first in the mesh is told; replicas have it,
+ * too. */
 static bool find(const tsr__value *value, bool inf, spot *out)
 {
   if (!value || !tsr__dtype_float((tsr_dtype)value->dtype)) return false;
@@ -92,7 +96,9 @@ static const char *site_of(const tsr__exec *exec, int node)
   return site ? site : "an unknown line";
 }
 
-/* The first operand that has one itself; -1: none of those that are in memory. */
+/* The first operand that has one itself; -1: none of those that are in memory. Only operands that
+ * are in memory can be asked: what was fused and not stored has no value, which is why every node
+ * that computes is stored under this option. */
 static int operand_with(const tsr__exec *exec, int node, bool inf)
 {
   spot at;
@@ -101,6 +107,7 @@ static int operand_with(const tsr__exec *exec, int node, bool inf)
   return -1;
 }
 
+/* Where Inf is looked for as well, a NaN at the same place is named as that. */
 static tsr_status tell(const tsr__exec *exec, int node, const spot *at)
 {
   const tsr__value *value = exec->values[node];
@@ -141,6 +148,7 @@ static void look(looking *l, int node)
   l->at = at;
 }
 
+/* Of several results each is looked at, under the number of its own node. */
 static void look_at_routine(looking *l, int node)
 {
   const tsr__program *program = l->exec->program;
@@ -151,6 +159,8 @@ static void look_at_routine(looking *l, int node)
       look(l, n);
 }
 
+/* All that the step made is looked at, and of what has one the lowest node is named: what is above
+ * may have it from there. */
 tsr_status tsr__check_step(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;

@@ -8,7 +8,8 @@
  * kept is shared by reference: who adds to it has the only one, or a copy. */
 #include "execute/engine.h"
 
-/* The value of a node without elements. */
+/* The value of a node without elements. It has no parts: who reads elements must not be given it,
+ * which plans see to. */
 static tsr_status hang(tsr__exec *exec, int node, tsr__kept *kept)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -22,6 +23,8 @@ static tsr_status hang(tsr__exec *exec, int node, tsr__kept *kept)
   return TSR_OK;
 }
 
+/* The partials change hands: from the run, which would free them, to what is kept. Several nodes
+ * may be the value of one accumulator, and each holds it. */
 tsr_status tsr__exec_keep(tsr__exec *exec, int accum)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
@@ -40,8 +43,10 @@ tsr_status tsr__exec_keep(tsr__exec *exec, int accum)
 
 /* ---- views ---- */
 
-/* Which of its operand's elements a position shows, in order. Nothing is on another device, so
- * both are counted in what the position holds; of another shape they are the same in order. */
+/* Which of its operand's elements a position shows, in order. Nothing is on another device, so both
+ * are counted in what the position holds; of another shape they are the same in order. `at` walks
+ * over the operand as an odometer does: a dim that turns over takes back what it went. NULL: all of
+ * them, in order. */
 static tsr_status find_shown(tsr__exec *exec, int node, int position, int64_t **out)
 {
   const tsr__program *program = exec->program;
@@ -80,7 +85,8 @@ static tsr_status find_shown(tsr__exec *exec, int node, int position, int64_t **
   return TSR_OK;
 }
 
-/* What scales a node, in order: only what is left for others to read is scaled while it is kept. */
+/* What scales a node, in order: only what is left for others to read is scaled while it is kept. By
+ * the program, in which all that scales it stands as nodes. */
 static void find_scales(const tsr__exec *exec, int node, tsr__kept *out)
 {
   const tsr__program *program = exec->program;
@@ -97,7 +103,8 @@ static void find_scales(const tsr__exec *exec, int node, tsr__kept *out)
   out->scales[out->scale_count++] = mine;
 }
 
-/* The same accumulators, of which the value is scaled. */
+/* The same accumulators, of which the value is scaled. `of` keeps the accumulators alive: who has
+ * `of` frees none of the partials it lists. */
 static tsr_status scale(tsr__exec *exec, int node)
 {
   int in = -1;
@@ -154,6 +161,8 @@ static bool reads_last(const tsr__exec *exec, const tsr__step *step, int accum)
          atomic_load(&value->kept->refs) == 1;
 }
 
+/* Combining adds to the first member's accumulator, so what is read later must be a copy. The
+ * caller gets a reference of its own either way. */
 tsr__kept *tsr__exec_kept_meets(tsr__exec *exec, const tsr__step *step, int accum)
 {
   tsr__kept *from = exec->values[exec->plan->schedule.accums[accum].operand]->kept;

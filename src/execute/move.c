@@ -30,7 +30,8 @@ typedef struct pieces {
  *    from_start    box.start - part.start
  *    to_start      box.start - want.start
  *
- * Of it goes what lies in the slab. */
+ * Of it goes what lies in the slab. No two pieces of one target overlap, so tasks that write to it
+ * need no order. */
 static void copy_piece(void *user, const tsr__moved_box *piece)
 {
   pieces *p = user;
@@ -257,7 +258,8 @@ static bool crosses(const moving *m)
   return l.lacks;
 }
 
-/* What moves, with the parts that other processes hold. */
+/* What moves, with the parts that other processes hold. A move of which each process has all it
+ * takes stays out of the meeting: NULL in its place. */
 static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
 {
   bool several = tsr__peers_of(exec->rt) != NULL;
@@ -328,7 +330,8 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
       ->ops->copy(&copy, from->parts[near], s->to->parts[s->to_position], &s->exec->traffic);
 }
 
-/* What of its own and of others' parts each position shows, copied piece by piece. */
+/* What of its own and of others' parts each position shows, copied piece by piece. The value is in
+ * exec->values before it is filled, so a failure on the way leaves nothing behind. */
 static tsr_status shift_one(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];
@@ -392,7 +395,9 @@ static void count_task(void *user, int64_t position, int worker)
   job->rows[position] = tsr__value_true(job->counted, (int)position);
 }
 
-/* A count a position, all at once; of other processes' masks as well. */
+/* A count a position, all at once; of other processes' masks as well. Counting is done before
+ * anything is made: each process must know all counts to number its rows, and all numbers must be
+ * the same. */
 static tsr_status count_rows(row_job *job)
 {
   tsr__exec *exec = job->exec;
@@ -432,8 +437,10 @@ static int64_t *row_room(tsr__exec *exec, int positions)
   return room;
 }
 
-/* Count, number, make, move. The result's sizes are known only in the middle, so no plan could
- * say them: it is a ragged value, whose row counts come along with it. */
+/* Count, number, make, move. The result's sizes are known only in the middle, so no plan could say
+ * them: it is a ragged value, whose row counts come along with it.
+ *
+ *   mask   1 0 1 | 0 0 | 1 1       rows 2 0 2      start 0 2 2       rows of the result: 4 */
 tsr_status tsr__exec_compact(tsr__exec *exec, int node)
 {
   row_job job = { .exec = exec,
@@ -499,7 +506,8 @@ tsr_status tsr__exec_firstn(tsr__exec *exec, int node)
 }
 
 /* The rows that position `to` of the result needs from every position of a ragged value: the own
- * device first, then the lowest position among replicas. */
+ * device first, then the lowest position among replicas. The place of a row among all is global, so
+ * that pieces of several positions join without a gap. */
 static void gather_rows(pieces *of)
 {
   const tsr__value *from = of->from;

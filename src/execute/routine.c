@@ -90,7 +90,8 @@ static tsr__buffer *spare_of(calling *c, const made *result, const tsr_box *box,
 }
 
 /* What one device reads and makes. Shards as they lie: the plan saw to it that dims which the
- * routine needs whole are whole here. */
+ * routine needs whole are whole here. An operand that is whole on each device may have its replica
+ * here while the position is another process's. */
 static tsr_status fill_part(calling *c, tsr__call_part *part)
 {
   tsr__exec *exec = c->exec;
@@ -118,7 +119,8 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
   return TSR_OK;
 }
 
-/* Whether a node's devices work together over the borders of processes: by how it lies alone. */
+/* Whether a node's devices work together over the borders of processes: by how it lies alone.
+ * Routines whose devices do not talk have nothing to do for others' positions. */
 static bool is_apart(const tsr__exec *exec, int node, const tsr_sharding *sharding)
 {
   return tsr__mesh_is_apart(exec->rt, sharding->mesh) &&
@@ -152,6 +154,7 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
 }
 
+/* Results are in exec->values before the routine runs; where it fails, the run lets go of them. */
 tsr_status tsr__exec_routine(tsr__exec *exec, int node)
 {
   const tsr__gnode *g = &exec->program->nodes[node];

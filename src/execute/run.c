@@ -74,7 +74,7 @@ static tsr_status make_value(tsr__exec *exec, int node, const tsr__extent *exten
   return exec->values[node] ? TSR_OK : exec->error->status;
 }
 
-/* A result in the memory of another value. */
+/* A result in the memory of another value. Buffers are held, so that either value may go first. */
 static tsr_status share_memory(tsr__exec *exec, const tsr__value *from, int node)
 {
   tsr_shape shape = tsr__gnode_shape(&exec->program->nodes[node]);
@@ -238,7 +238,8 @@ static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
   return true;
 }
 
-/* Whether all that a kernel makes lies in memory already. */
+/* Whether all that a kernel makes lies in memory already. Then no kernel runs, though tsr_last_run
+ * counts one: it goes by the plan. */
 static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
 {
   if (io->accum_count || has_run_time_rows(exec, io->domain)) return false;
@@ -249,6 +250,7 @@ static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
   return true;
 }
 
+/* Each result has the buffers of its input under a description of its own. */
 static tsr_status show_inputs(tsr__exec *exec, const tsr__kernel_io *io)
 {
   tsr_status status = TSR_OK;
@@ -259,6 +261,7 @@ static tsr_status show_inputs(tsr__exec *exec, const tsr__kernel_io *io)
   return status;
 }
 
+/* A position whose device is another process's has no part here, and its values' parts are NULL. */
 static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
@@ -283,6 +286,8 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
     if (!domain.before) return out_of_scratch(exec);
     tsr__number_rows(sharding, positions, extent.rows, domain.before);
   }
+  /* Outputs and accumulators exist on all devices before one runs, so that a shortage of memory
+   * is found here and not in the middle of a pass. */
   tsr_status status = TSR_OK;
   for (int i = 0; i < io->output_count && !status; i++)
     status = make_result(exec, step, io->outputs[i], &extent);
@@ -314,8 +319,8 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 
 typedef tsr__crossing crossing;
 
-/* What is combined over equal axes of one mesh travels as one message: a mean and a variance of
- * the same rows cost one latency, not four. */
+/* What is combined over equal axes of one mesh travels as one message: a mean and a variance of the
+ * same rows cost one latency, not four. A sum that stays unreduced travels with nobody. */
 static bool same_crossing(const tsr__exec *exec, const tsr__accum *a, const tsr__accum *b)
 {
   const tsr__gnode *nodes = exec->program->nodes;
@@ -340,7 +345,8 @@ static int64_t population(const tsr__exec *exec, int node, const tsr__extent *ex
   return count;
 }
 
-/* Which part of the partials of a group each member gets. */
+/* Which part of the partials of a group each member gets. Starts are those within the group's own
+ * part, as a partial's first element is the first of that. */
 static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, tsr__pieces *out)
 {
   tsr_shape shape = tsr__gnode_shape(c->scattered);
@@ -357,7 +363,8 @@ static bool find_pieces(const tsr__exec *exec, const crossing *c, int members, t
   return true;
 }
 
-/* What members bring of an accumulator that they do not keep. */
+/* What members bring of an accumulator that they do not keep. Through what was seen of other
+ * processes while they meet, else through the run's own values. */
 static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int a)
 {
   if (exec->whole) return exec->whole[c->accums[a] - c->step->first];
@@ -455,7 +462,8 @@ static tsr_status combine_groups(tsr__exec *exec, crossing *c)
   return TSR_OK;
 }
 
-/* Adds an accumulator and what is read of it. */
+/* Adds an accumulator and what is read of it. Either way the crossing has one reference to a kept
+ * sum, which cross() gives back. */
 static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, crossing *c)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
@@ -522,8 +530,6 @@ static void drop_partials(tsr__exec *exec, int accum)
 static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__accum *accums = exec->plan->schedule.accums;
-  /* Outputs and accumulators exist on all devices before one runs, so that a shortage of memory
-   * is found here and not in the middle of a pass. */
   tsr_status status = TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++) {
     bool done = false;
@@ -537,6 +543,7 @@ static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
   return status;
 }
 
+/* Partials go whatever came of it: a run that failed is not run on. */
 static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
 {
   tsr_status status = tsr__step_is_apart(exec, step) ? tsr__meet_step(exec, step, cross_all)
@@ -575,6 +582,7 @@ static void drop_used(tsr__exec *exec, int step)
   }
 }
 
+/* Values that are there after an error are left to tsr__exec_free. */
 tsr_status tsr__exec_run(tsr__exec *exec)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
@@ -595,6 +603,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
   return TSR_OK;
 }
 
+/* Values of roots stay with the arrays that they were hung on, which hold them as well. */
 void tsr__exec_free(tsr__exec *exec)
 {
   for (int a = 0; exec->partials && a < exec->plan->schedule.accum_count; a++)

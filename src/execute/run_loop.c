@@ -25,6 +25,8 @@ typedef struct stack {
   tsr__value *one; /* of slices: what the last step saw */
 } stack;
 
+/* Everything of it lies in the arena of the run around it but what bodies run in, which is emptied
+ * before each step: a loop of a million steps takes as much as one of two. */
 typedef struct looping {
   tsr__exec *exec;
   int node, region_count, count;
@@ -106,7 +108,9 @@ static void close_body(looping *l, body *b)
   tsr__arena_free(&b->scratch);
 }
 
-/* Gives a region its arguments. `take`: the carries are its own from now on. */
+/* Gives a region its arguments. `take`: the carries are its own from now on. A value that a body
+ * owns alone may be written over by its kernels, which is what makes a carry of a large array cost
+ * one buffer and not one a step. */
 static void bind_values(looping *l, body *b, bool take)
 {
   for (int i = 0; i < b->inner->argument_count; i++) {
@@ -131,7 +135,8 @@ static tsr_status run_body(body *b, int64_t number)
 }
 
 /* Takes as many results out of a run as there are carries, before it lets go of them: the next step
- * takes what this one gave. */
+ * takes what this one gave. Held before the old one is released: a step may give on what it was
+ * given. */
 static void take_carries(const looping *l, body *b, tsr__value **out)
 {
   for (int i = 0; i < l->attr->carries; i++) {
@@ -182,7 +187,8 @@ static void copy_step(const stack *s, const tsr__value *one, int64_t at, bool ou
   }
 }
 
-/* Whether nobody has what a step saw any more, nor its memory. */
+/* Whether nobody has what a step saw any more, nor its memory. Looked at before each step: a region
+ * may have given its slice on as a carry, or as part of one. */
 static bool is_free(const tsr__value *one)
 {
   if (atomic_load_explicit(&one->refs, memory_order_acquire) != 1) return false;
@@ -273,7 +279,7 @@ static tsr_status run_scan(looping *l)
 }
 
 /* The condition sees the carries and leaves them; the body takes them. One element is fetched by
- * the host for each turn. */
+ * the host for each turn. In several processes fetching is a meeting, so all take as many turns. */
 static tsr_status run_while(looping *l)
 {
   tsr_status status = TSR_OK;
@@ -317,7 +323,8 @@ static tsr_status run_switch(looping *l)
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-/* The first of a node's regions among all of the plan's. */
+/* The first of a node's regions among all of the plan's. They stand one behind the other, in the
+ * order of the regions. */
 static int first_inner(const tsr__plan *plan, int node)
 {
   int i = 0;

@@ -17,7 +17,8 @@ static bool is_single(const tsr__program *program, const tsr__gnode *g, int d)
   return g->dims[d] == cuts;
 }
 
-/* Whether a dim of the operand is cut by the same axes, in their order, as one of the result. */
+/* Whether a dim of the operand is cut by the same axes, in their order, as one of the result. By
+ * the same axes: as many parts over other axes would lie on other devices. */
 static bool cut_alike(const tsr_sharding *a, int from, const tsr_sharding *b, int to)
 {
   int first = from < a->rank ? a->first[from] : 0, other = to < b->rank ? b->first[to] : 0;
@@ -67,7 +68,7 @@ static bool shows_in_order(const tsr__program *program, const tsr__gnode *g)
 }
 
 /* The input of a kernel whose elements an output is in their order, seen through views; -1: it is
- * none. */
+ * none. Views follow each other inside of a kernel; each of them must keep the order. */
 static int shown_by(const tsr__program *program, const tsr__kernel_io *io, int output)
 {
   for (int n = output; shows_in_order(program, &program->nodes[n]);) {
@@ -78,6 +79,8 @@ static int shown_by(const tsr__program *program, const tsr__kernel_io *io, int o
   return -1;
 }
 
+/* What lies as planned is only known in a run, as values may lie otherwise (a filter's rows); so
+ * this says what could be shared, and the run looks once more. */
 tsr_status tsr__plan_shows(tsr_runtime *rt, tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;

@@ -9,6 +9,8 @@
  * or none does. */
 #include "execute/engine.h"
 
+/* More than this is not left lent until the next meeting, which may be far off: all wait until
+ * everybody has read (tsr__unsee). */
 enum { LARGE_BYTES = 1 << 26 };
 
 tsr__peers *tsr__peers_of(const tsr_runtime *rt)
@@ -32,7 +34,8 @@ bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh)
   return false;
 }
 
-/* Whether a process has a replica of what a position holds. */
+/* Whether a process has a replica of what a position holds. From the leader on, as no replica
+ * stands before it. */
 static bool holds_it(const tsr__topology *topology, const tsr_sharding *sharding, int leader,
                      int process)
 {
@@ -55,7 +58,8 @@ bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int
          holds_it(topology, sharding, tsr__replica_leader(sharding, position), process);
 }
 
-/* Whether every process has all parts of what lies so. */
+/* Whether every process has all parts of what lies so. What lies so is read where it is, and nobody
+ * meets for it. */
 static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
@@ -96,7 +100,9 @@ static tsr__buffer *reachable(tsr__peers *peers, const tsr__value *value, int po
   return copy;
 }
 
-/* Where the parts of this process lie, in the order of their positions. */
+/* Where the parts of this process lie, in the order of their positions. Offsets instead of
+ * addresses: each process maps the others' segments elsewhere. Each is held by the sight, as the
+ * run may let go of the value before others have read it. */
 static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *sight,
                        tsr__error *error)
 {
@@ -113,7 +119,9 @@ static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *s
 
 /* ---- what is seen ---------------------------------------------------------------------------- */
 
-/* `next` [process]: the place of its next offset. */
+/* `next` [process]: the place of its next offset. The buffers borrow the other process's memory (no
+ * release): who reads them must be done before the next meeting. A part that is here counts in its
+ * process's note as well, so that places stay in step. */
 static tsr__value *fill(tsr__peers *peers, const tsr__value *value, const tsr__peers_note *notes,
                         int64_t *next, tsr__error *error)
 {
@@ -163,7 +171,8 @@ static void fetch(tsr__peers *peers, const tsr__value *seen, int position, byte_
 }
 
 /* The position that a replica is read at instead: one that is here, else the first. Of a sum that
- * is left unreduced the others have zeros of their own. */
+ * is left unreduced the others have zeros of their own. So that of ten replicas in another process
+ * one is fetched, and the nine others share it. */
 static int stand_in(const tsr__value *value, int position)
 {
   int leader = tsr__replica_leader(&value->sharding, position), near;
@@ -215,19 +224,23 @@ static void close_sight(tsr__sight *sight)
   *sight = (tsr__sight){ .rt = sight->rt };
 }
 
+/* The block is the sight's own memory and goes with it, hence the copy. */
 static void close_later(void *user)
 {
   tsr__sight own = *(tsr__sight *)user;
   close_sight(&own);
 }
 
-/* `all`: also what every process has replicas of, as these may not be filled yet. */
+/* `all`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
+ * and on one of this process's own, nobody else has a part. */
 static bool is_wanted(const tsr__value *value, bool all)
 {
   if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
   return all || !is_everywhere(value->rt, &value->sharding);
 }
 
+/* In the same order in each process, as notes have no names: tell of all values, meet, then read
+ * them one after another. A value is replaced in the list only once it is whole. */
 static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
@@ -288,11 +301,14 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
   fetch(tsr__peers_of(sight->rt), seen, part->position, (byte_range){ from, end - from });
 }
 
+/* Nothing was made where nothing is to be seen, and nothing was asked for. */
 tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error)
 {
   return sight->made ? tsr__peers_fetched(tsr__peers_of(sight->rt), error) : TSR_OK;
 }
 
+/* On a failure nothing is kept for others: the run ends with it, and they are told so when they
+ * leave. What is large is parted with at once, all else at the next meeting. */
 tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
@@ -311,12 +327,14 @@ tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
 
 /* ---- the host -------------------------------------------------------------------------------- */
 
+/* A fingerprint by which processes that fetch different things find out. */
 static uint64_t print_of(const tsr__value *value, const char *what)
 {
   uint64_t hash = tsr__hash(what, strlen(what), value->dtype);
   return tsr__hash(value->shape.dims, (size_t)value->shape.rank * sizeof(int64_t), hash);
 }
 
+/* Where something is seen the run stays open until tsr__host_saw. */
 tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight *sight,
                           tsr__error *error)
 {
@@ -332,6 +350,7 @@ tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight
   return tsr__peers_leave(peers, status, error);
 }
 
+/* Where nothing was seen no run is open. */
 tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
@@ -341,7 +360,8 @@ tsr_status tsr__host_saw(tsr__sight *sight, tsr_status status, tsr__error *error
   return tsr__peers_leave(peers, status, error);
 }
 
-/* Where the value is there they read it; else they evaluate it first. */
+/* Where the value is there they read it; else they evaluate it first. An array's `shared` is set
+ * when it was made of what lies on a mesh of all, so all have it alike. */
 static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
 {
   const tsr__value *value = a ? a->value : NULL;
@@ -350,6 +370,8 @@ static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
   return refusal->fetches && !is_everywhere(value->rt, &value->sharding);
 }
 
+/* The fingerprint 0 says that nothing is to be done but to tell of the failure
+ * (tsr__peers_work). */
 void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal)
 {
   const tsr_array *first = NULL;

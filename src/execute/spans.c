@@ -23,6 +23,7 @@ typedef struct naming {
   const char *site;
 } naming;
 
+/* A kernel of many results is named by its first few, and stands at the line of the last one. */
 static void add_name(naming *n, int node)
 {
   const tsr__program *program = n->exec->program;
@@ -89,6 +90,8 @@ static const tsr_sharding *place_of(const tsr__exec *exec, const tsr__step *step
                                              : g->sharding];
 }
 
+/* Only while somebody records: the tasks of a kernel then write when a part was first and last at
+ * work. */
 void tsr__span_parts(tsr__exec *exec, int parts)
 {
   exec->busy = NULL;

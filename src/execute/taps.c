@@ -13,6 +13,8 @@ static const tsr__tap_attr *tap_of(const tsr__program *program, int node)
   return tsr__ops[g->op].attr == TSR__ATTR_TAP ? tsr__attr_of(program, g) : NULL;
 }
 
+/* Under the engine's lock, as all planning: such a callback may look and must not call a
+ * terminal. */
 void tsr__tap_plan(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++) {
@@ -39,7 +41,8 @@ static tsr_status show(const tsr__exec *exec, int node, tsr__shown *shown)
                         site ? site : "an unknown line", tsr_status_name(status));
 }
 
-/* One position's elements, or all. */
+/* One position's elements, or all. Bytes of the host's heap for as long as the callback runs; who
+ * wants to keep elements copies them. */
 static tsr_status show_part(const tsr__exec *exec, int node, int position)
 {
   const tsr__value *value = exec->values[node];
@@ -73,6 +76,7 @@ static tsr_status show_part(const tsr__exec *exec, int node, int position)
   return status;
 }
 
+/* By device, each process shows its own; whole, all of them show the same. */
 tsr_status tsr__exec_tap(tsr__exec *exec, int node)
 {
   const tsr__tap_attr *tap = tap_of(exec->program, node);

@@ -21,7 +21,8 @@ typedef struct far_partial {
   uint64_t failed; /* a bit a sum */
 } far_partial;
 
-/* What others may read until the next meeting, in one block of the heap. */
+/* What others may read until the next meeting, in one block of the heap. `partials` and `kept` are
+ * owned; `copies` lie in the segment that others map. */
 typedef struct lent {
   tsr_runtime *rt;
   size_t bytes;
@@ -62,7 +63,8 @@ static int positions_of(const tsr__exec *exec, int a)
   return tsr__positions(tsr__sharding_of(exec, accum_of(exec, a)->node));
 }
 
-/* Whether an accumulator is combined over devices at all; else it stays where it is. */
+/* Whether an accumulator is combined over devices at all; else it stays where it is. A sum that
+ * stays unreduced (TSR__KEPT) has axes and combines nothing now. */
 static bool is_combined(const tsr__exec *exec, int a)
 {
   const tsr__accum *accum = accum_of(exec, a);
@@ -109,6 +111,8 @@ static bool copy_out(const meeting *m, const void *from, size_t bytes, uint64_t 
   return true;
 }
 
+/* An accumulator is memory of its device and two lists in the heap (escapes, one a sum). The
+ * device's memory can be read by others where it lies, the heap cannot. */
 static tsr_status tell(meeting *m, const tsr__partial *partial)
 {
   tsr__partial_told told;
@@ -139,6 +143,7 @@ static bool is_told(const meeting *m, int a)
          tsr__sharding_of(m->exec, accum_of(m->exec, a)->node)->mesh;
 }
 
+/* Sums that earlier steps left unreduced meet here by their accumulators. */
 static tsr_status take_kept(const meeting *m)
 {
   tsr__exec *exec = m->exec;
@@ -153,6 +158,7 @@ static tsr_status take_kept(const meeting *m)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* NULL: no memory, or the other process told of less than the plan says. */
 static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
 {
   int process = process_of(m->exec, a, position);
@@ -179,7 +185,8 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   return tsr__devices_of(m->exec->rt)->ops->partial_far(m->exec->rt, &ask, &told, m->exec->error);
 }
 
-/* An accumulator with the parts of all processes, in the order in which they were told. */
+/* An accumulator with the parts of all processes, in the order in which they were told. Positions
+ * are walked in the same order in which each process told of its own, so notes need no names. */
 static tsr_status read_all(meeting *m, int a)
 {
   tsr__exec *exec = m->exec;
@@ -200,7 +207,9 @@ static tsr_status read_all(meeting *m, int a)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/*   lent | partials | kept | copies | their bytes */
+/*   lent | partials | kept | copies | their bytes
+ *
+ * Two copies a partial at most, as there are two lists of escapes. */
 static lent *lent_new(const meeting *m, size_t partials)
 {
   tsr__heap *heap = &m->exec->rt->heap;
@@ -216,6 +225,7 @@ static lent *lent_new(const meeting *m, size_t partials)
   return l;
 }
 
+/* All is the run's memory but what is lent, which may outlive the run. */
 static tsr_status open_meeting(meeting *m)
 {
   tsr__exec *exec = m->exec;
@@ -238,7 +248,8 @@ static tsr_status open_meeting(meeting *m)
   return TSR_OK;
 }
 
-/* Whether accumulators meet in a step, and not elements alone: by the plan. */
+/* Whether accumulators meet in a step, and not elements alone: by the plan. Where only elements
+ * meet nothing is told of accumulators, and that meeting is left out on all. */
 static bool has_partials(const meeting *m)
 {
   for (int a = m->step->first; a < m->step->first + m->step->count; a++)
@@ -267,6 +278,8 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   return status ? status : tsr__see(exec->rt, exec->whole, count, sight, exec->error);
 }
 
+/* Only the handles of others' accumulators: their memory is theirs. May find nothing there yet,
+ * when opening the meeting failed. */
 static void drop_far(const meeting *m)
 {
   tsr__exec *exec = m->exec;
@@ -279,6 +292,7 @@ static void drop_far(const meeting *m)
   }
 }
 
+/* Called at the next meeting, when the others have read, or at once where nobody will. */
 static void take_back(void *user)
 {
   lent *l = user;
@@ -290,7 +304,8 @@ static void take_back(void *user)
   tsr__del(&l->rt->heap, l, l->bytes);
 }
 
-/* What was told of goes from the run to the block that is freed later. */
+/* What was told of goes from the run to the block that is freed later. Partials that are lent are
+ * taken out of the run, which would free them at the end of the step. */
 static void lend(meeting *m)
 {
   tsr__exec *exec = m->exec;
@@ -304,6 +319,7 @@ static void lend(meeting *m)
   }
 }
 
+/* After a failure nothing is lent: others find out when they leave the run, and read no more. */
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step))
 {

@@ -15,7 +15,8 @@ static size_t value_size(int parts)
   return sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + 2 * sizeof(int64_t));
 }
 
-/* Without buffers: for those who have them already, as results of relational operators are. */
+/* Without buffers: for those who have them already, as results of relational operators are.
+ * `layout` is copied, its rows, too; parts are NULL until somebody fills them in. */
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   int parts = tsr__positions(layout->sharding);
@@ -91,6 +92,7 @@ static size_t kept_size(int count)
   return sizeof(tsr__kept) + (size_t)count * sizeof(tsr__partial *);
 }
 
+/* Without partials, which the caller puts in and which go with it. */
 tsr__kept *tsr__kept_new(tsr_runtime *rt, int row, int count, tsr__error *error)
 {
   tsr__kept *kept = tsr__new(&rt->heap, kept_size(count));
@@ -105,6 +107,7 @@ tsr__kept *tsr__kept_new(tsr_runtime *rt, int row, int count, tsr__error *error)
   return kept;
 }
 
+/* A kept sum `of` another shows that one's partials and frees none. */
 void tsr__kept_release(tsr__kept *kept)
 {
   if (!kept || atomic_fetch_sub_explicit(&kept->refs, 1, memory_order_acq_rel) != 1) return;
@@ -114,6 +117,7 @@ void tsr__kept_release(tsr__kept *kept)
   tsr__del(&kept->rt->heap, kept, kept_size(kept->count));
 }
 
+/* NULL is allowed, as of release: lists of values have gaps where nobody reads. */
 void tsr__value_hold(tsr__value *value)
 {
   if (value) atomic_fetch_add_explicit(&value->refs, 1, memory_order_relaxed);
@@ -345,8 +349,8 @@ void tsr__value_unmap(const tsr__value *value, int position)
   if (value->parts[position]) tsr__devices_of(value->rt)->ops->unmap(value->parts[position]);
 }
 
-/* The parts that the host filled in by one position each, brought to their replicas by copies
- * that are counted. */
+/* The parts that the host filled in by one position each, brought to their replicas by copies that
+ * are counted. What the host read once serves all devices that hold the same. */
 void tsr__value_replicate(tsr__value *value, tsr__traffic *traffic)
 {
   for (int p = 0; p < value->part_count; p++) {
@@ -381,7 +385,8 @@ tsr_status tsr__value_here(const tsr__value *value, const char *what, tsr__error
   return TSR_OK;
 }
 
-/* Into memory of the whole array, in C order; bools as bytes. */
+/* Into memory of the whole array, in C order; bools as bytes. Where parts lie in other processes
+ * all call it, and each gets all elements. */
 tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what, tsr__error *error)
 {
   tsr__sight sight;
@@ -418,7 +423,8 @@ static int position_of(const tsr__value *value, int64_t row, tsr_box *box)
 }
 
 /* Part by part in global order: each is counted whole until the wanted one lies in it, and only
- * that one is searched. */
+ * that one is searched. `place.n` counts from 0 over all ones, or all zeros; beyond the last one
+ * the row is the number of rows. */
 tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64_t *row,
                            const char *what, tsr__error *error)
 {
@@ -443,7 +449,7 @@ tsr_status tsr__value_find(const tsr__value *mask, tsr__value_place place, int64
   return status;
 }
 
-/* One element, copied by itself. */
+/* One element, copied by itself. Rows that nobody has leave `out` as it is. */
 tsr_status tsr__value_at(const tsr__value *value, int64_t row, void *out, const char *what,
                          tsr__error *error)
 {
