@@ -8,6 +8,9 @@
 
 #include "io/arrow/arrow_read.h"
 
+/* The stream is taken before options are looked at: it is this call's to release from the first
+ * line on. A single batch in one process is laid on one device, where it can be borrowed as it lies
+ * instead of being cut and copied. */
 static tsr_status open_stream(tsr_frame *df, struct ArrowArrayStream *stream,
                               const tsr_arrow_opts *opts, tsr__error *error)
 {

@@ -1,8 +1,14 @@
 /* What a description is made of: which statistics columns of a type have, and the columns of its
- * rows. */
+ * rows.
+ *
+ *   describe(df)    agg: rows, then a.count, a.mean, .. b.count ..     one row of all that is asked
+ *                   DESCRIBE: of that row a table of nine rows         statistic | a | b
+ *
+ * So the frame described is two below: the AGG between is made by the same call (verbs.c). */
 #include "frame/chain/chain.h"
 
-/* COUNT, MIN and MAX are asked of columns of any type (`any`), the others of numbers. */
+/* COUNT, MIN and MAX are asked of columns of any type (`any`), the others of numbers. Row 1, of
+ * nulls, is no aggregate: it is the number of rows less the count. */
 const tsr__statistic tsr__statistics[TSR__STATISTICS] = {
   { TSR__A_COUNT, 0, true, -1 },       { TSR__A_MEAN, 2, false, -1 },
   { TSR__A_STD, 3, false, -1 },        { TSR__A_MIN, 4, true, -1 },
@@ -32,6 +38,8 @@ const tsr__schema *tsr__described(const tsr_frame *df)
   return &df->parent->parent->schema;
 }
 
+/* Numbers are told as f64 whatever they are; smallest and largest of other types as text, since one
+ * column has both a count and these. */
 tsr_status tsr__type_describe(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = tsr__described(df);

@@ -38,6 +38,8 @@ static double share_of(const tsr__expr *expr)
   }
 }
 
+/* Kept as if rows had been made: an explanation reads both at one place. rows_in of -1 is not
+ * known. */
 void tsr__note_count(tsr_frame *df, int64_t rows)
 {
   /* The rows of a source are known. */
@@ -47,7 +49,12 @@ void tsr__note_count(tsr_frame *df, int64_t rows)
   df->making.rows_out = rows;
 }
 
-/* The values that a key takes, where its type or its dictionary tells; 0: unknown. */
+/* The values that a key takes, where its type or its dictionary tells; 0: unknown.
+ *
+ *   select b = a | filter | file a      b is followed as a below the select, to a's dictionary
+ *
+ * A dictionary has at least the texts that are left, so filters between make the guess too large,
+ * and nothing worse. */
 static double values_of(const tsr_frame *df, const tsr__expr *expr)
 {
   if (expr->type == TSR_COL_BOOL) return 2;
@@ -111,6 +118,7 @@ tsr__amount tsr__estimate_filter(const tsr_frame *df, const tsr__amount *const *
   return likely(from[0]->rows * share_of(df->formula.item[0].expr));
 }
 
+/* What comes of exact numbers by arithmetic alone is exact; `counted` goes along with them. */
 tsr__amount tsr__estimate_head(const tsr_frame *df, const tsr__amount *const *from)
 {
   return exact(between(from[0]->rows - (double)df->first, (double)df->count), from[0]);

@@ -10,7 +10,9 @@
  * is inert: what stands on it is inert too, and says nothing of its own. */
 #include "frame/chain/chain.h"
 
-/* Frames of no scope; `op` is why. */
+/* Frames of no scope; `op` is why. Constants, so they may be given out without memory and from any
+ * thread. They are handed out as frames that can be written to, and nobody does: each writer looks
+ * at `inert` first. */
 static const tsr_frame no_memory_frame = { .inert = true, .op = TSR_ENOMEM };
 static const tsr_frame no_scope_frame = { .inert = true, .op = TSR_EARG };
 
@@ -43,7 +45,8 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
   return df;
 }
 
-/* An inert frame in a scope, which has the message. */
+/* An inert frame in a scope, which has the message. Its kind does not matter: who meets it looks at
+ * `inert` before anything else. */
 static tsr_frame *frame_inert(tsr_scope *scope, const char *site)
 {
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "frame", site);
@@ -75,6 +78,8 @@ tsr_array *tsr__frame_inert_array(const tsr_frame *df, const char *site)
   return tsr__make_inert(tsr__frame_home(df), site);
 }
 
+/* Two things may be missing at once, and one is told: an inert frame has told its own, a NULL has
+ * not. */
 tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const char *what,
                                   const char *site)
 {
@@ -176,7 +181,9 @@ tsr__source *tsr__source_new(tsr_scope *scope, int columns)
   return source->col && source->dicts ? source : NULL;
 }
 
-/* All columns have one row count; an array whose size only a run tells has none yet. */
+/* All columns have one row count; an array whose size only a run tells has none yet. The whole list
+ * before anything is taken over, so that the first column that is wrong is named whatever follows
+ * it. */
 static tsr_status check_columns(const tsr_column *columns, int count, tsr__error *error)
 {
   const char *what = "tsr_frame_new";
@@ -203,7 +210,9 @@ static tsr_status check_columns(const tsr_column *columns, int count, tsr__error
   return TSR_OK;
 }
 
-/* The innermost scope among those of the columns; NULL if an array is inert. */
+/* The innermost scope among those of the columns; NULL if an array is inert. A frame of arrays of
+ * several scopes belongs to the innermost one; that the others enclose it is checked where columns
+ * are taken over. */
 static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scope)
 {
   bool fine = true;
@@ -296,7 +305,8 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
   return tsr__frame_fail(df, &error);
 }
 
-/* A node on its parent, of the parent's home. */
+/* A node on its parent, of the parent's home. The parent is never changed by it, so any number of
+ * chains may stand on one frame. */
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
   if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
@@ -351,7 +361,12 @@ tsr_frame *tsr_frame_agg_at(tsr_frame *df, const tsr_formula *aggregates, const 
   return tsr__frame_typed(with_formula(out, aggregates, true));
 }
 
-/* The groups in order of those keys that say how. */
+/* The groups in order of those keys that say how.
+ *
+ *   group_agg(df, "a desc, b", "sum(c)")    ->    sort(group(df, a, b), a desc)
+ *
+ * The names of its keys are columns of the groups, so the sort's keys are read like any. It goes by
+ * the name of the call that the user wrote. */
 static tsr_frame *order_groups(tsr_frame *groups, const char *site)
 {
   const tsr__keylist *keys = &groups->keys;
@@ -412,7 +427,8 @@ static bool takes_frame(const tsr_frame_operand *b)
   return b->frame || b->number.kind == TSR_SCALAR_NONE;
 }
 
-/* A number beside columns is a literal, of no width of its own (weak). */
+/* A number beside columns is a literal, of no width of its own (weak). As a node of an expression
+ * it is bound by the same rules as a number in a formula. */
 static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__error *error)
 {
   if (takes_frame(b)) {
@@ -443,7 +459,8 @@ static tsr_status take_operand(tsr_frame *df, const tsr_frame_operand *b, tsr__e
   return TSR_OK;
 }
 
-/* Either side may be the inert one: the result lies in a scope of one that has some. */
+/* Either side may be the inert one: the result lies in a scope of one that has some. An operand
+ * that is neither frame nor number counts as a missing frame. */
 static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *site)
 {
   static const char *const whats[] = { "tsr_frame_add", "tsr_frame_sub", "tsr_frame_mul",
@@ -481,7 +498,7 @@ tsr_frame *tsr_frame_div_at(tsr_frame *df, tsr_frame_operand b, const char *site
   return arith(df, TSR__B_DIV, b, site);
 }
 
-/* Every column by one aggregate. */
+/* Every column by one aggregate. `one_row`: a frame beside it may have any number of rows. */
 static tsr_frame *reduce(tsr_frame *df, int op, const char *what, const char *site)
 {
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_REDUCE, what, site);

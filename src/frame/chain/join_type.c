@@ -19,7 +19,8 @@ static void *keep(tsr_frame *df, int count, size_t element, tsr__error *error)
 
 /* ---- the call ---------------------------------------------------------------------------- */
 
-/* Columns of a key that a side does not have. */
+/* Columns of a key that a side does not have. Looked for when the keys are read, by side, since the
+ * check of expressions would not say which of the two frames lacks it. */
 static tsr_status find_columns(const tsr_frame *df, const tsr__expr *key, bool right,
                                tsr__error *error)
 {
@@ -120,7 +121,8 @@ static void add_key_text(const tsr__expr *key, int type, tsr__text *out)
   if (type) tsr__text_add(out, ", '%s')", tsr_coltype_name((tsr_coltype)type));
 }
 
-/* Types that do not meet, and how the pair is to be written. */
+/* Types that do not meet, and how the pair is to be written. The advice is the whole pair as it is
+ * to be written, quotes included, so it can be copied. */
 static tsr_status refuse_types(const tsr_frame *df, int i, tsr__error *error)
 {
   const tsr__item *item = &df->formula.item[i];
@@ -172,7 +174,8 @@ static tsr_status type_keys(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* A right key that is a plain column equals a left one in every result, so it is left out. */
+/* A right key that is a plain column equals a left one in every result, so it is left out. An
+ * expression on the right is no column of the result, so nothing is left out for it. */
 static bool is_right_key(const tsr__join *join, int column)
 {
   for (int i = 0; i < join->key_count; i++)
@@ -203,6 +206,8 @@ tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *left = &df->parent->schema, *right = &df->other->schema;
   tsr__join *join = df->join;
+  /* Semi and anti joins only choose among the left rows: right columns would have nothing to
+   * show. */
   bool both = join->how == TSR_JOIN_INNER || join->how == TSR_JOIN_LEFT;
   int count = left->count;
   /* Room for all columns of both; some of the right ones may be left out. */

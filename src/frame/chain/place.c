@@ -16,6 +16,7 @@ static bool is_split(const tsr_sharding *at)
   return at->mesh && tsr__dim_axes(at, 0) != 0;
 }
 
+/* The result is one of the two as it is, and borrowed like them. */
 const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b)
 {
   if (!a || !a->mesh) return b;
@@ -23,6 +24,8 @@ const tsr_sharding *tsr__rows_meet(const tsr_sharding *a, const tsr_sharding *b)
   return !is_split(a) && is_split(b) && a->mesh == b->mesh ? b : a;
 }
 
+/* One row lies everywhere and says nothing. Rows that a terminal made lie as they were left; a
+ * column of text has a source as well, and is where its frame is. */
 static const tsr_sharding *rows_of(const tsr_frame *df)
 {
   if (!df || df->one_row) return NULL;
@@ -93,7 +96,9 @@ static void add_move(const char *side, const tsr_sharding *from, const tsr_shard
   tsr__text_add(out, "; put them there, or use tsr_frame_scatter once");
 }
 
-/* Whether rows in `from` are at hand wherever `to` wants them, by the planner's own rule. */
+/* Whether rows in `from` are at hand wherever `to` wants them, by the planner's own rule. A column
+ * of i64 of a million rows is asked for: whether a byte would move depends on places, not on how
+ * many rows there are. */
 static bool at_hand(const tsr_sharding *from, const tsr_sharding *to)
 {
   static const tsr_sharding unplaced;

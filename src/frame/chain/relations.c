@@ -50,12 +50,14 @@ tsr_frame *tsr_frame_head_at(tsr_frame *df, int64_t count, const char *site)
   return some_rows(tsr__frame_begin(df, TSR__FRAME_HEAD, "tsr_frame_head", site), 0, count);
 }
 
+/* The top must have the rows that are left out in front, too. */
 tsr_frame *tsr_frame_limit_at(tsr_frame *df, int64_t first, int64_t count, const char *site)
 {
   df = top_of(df, first, count);
   return some_rows(tsr__frame_begin(df, TSR__FRAME_HEAD, "tsr_frame_limit", site), first, count);
 }
 
+/* No top_of here: the last rows need the whole sort. */
 tsr_frame *tsr_frame_tail_at(tsr_frame *df, int64_t count, const char *site)
 {
   return some_rows(tsr__frame_begin(df, TSR__FRAME_TAIL, "tsr_frame_tail", site), 0, count);
@@ -101,7 +103,8 @@ static tsr_status every_column(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* Keys whose order has no meaning. */
+/* Keys whose order has no meaning. An order that is written is refused instead of ignored: who
+ * writes one expects it. */
 static tsr_status take_keys(tsr_frame *df, const char *keys, tsr__error *error)
 {
   if (tsr__parse_keys(df->what, keys, &df->node.scope->arena, &df->keys, error))
@@ -115,6 +118,7 @@ static tsr_status take_keys(tsr_frame *df, const char *keys, tsr__error *error)
   return TSR_OK;
 }
 
+/* distinct is a group's first row, all columns being the key unless some are named. */
 static tsr_frame *firsts(tsr_frame *out, const char *keys, int64_t count)
 {
   tsr__error error = { 0 };
@@ -131,6 +135,7 @@ tsr_frame *tsr_frame_distinct_at(tsr_frame *df, const char *columns, const char 
   return firsts(tsr__frame_begin(df, TSR__FRAME_FIRSTS, "tsr_frame_distinct", site), columns, 1);
 }
 
+/* NULL keys are an error here, where distinct takes all columns. */
 tsr_frame *tsr_frame_group_head_at(tsr_frame *df, const char *keys, int64_t count, const char *site)
 {
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_FIRSTS, "tsr_frame_group_head", site);
@@ -161,6 +166,7 @@ tsr_frame *tsr_frame_with_row_index_at(tsr_frame *df, const char *name, const ch
 
 /* ---- several frames ---------------------------------------------------------------------- */
 
+/* The list is copied, as the caller's may be gone when a terminal comes. */
 static tsr_status take_parts(tsr_frame *df, tsr_frame *const *frames, int count, tsr__error *error)
 {
   size_t bytes = (size_t)count * sizeof *df->part;
@@ -175,6 +181,7 @@ static tsr_status take_parts(tsr_frame *df, tsr_frame *const *frames, int count,
   return TSR_OK;
 }
 
+/* In the innermost of the frames' scopes, as the result lives no longer than any of them. */
 tsr_frame *tsr_frame_concat_at(tsr_frame *const *frames, int count, const char *site)
 {
   tsr_scope *scope = NULL;
@@ -227,12 +234,14 @@ tsr_frame *tsr_frame_scatter_at(tsr_frame *df, tsr_sharding to, const char *site
   return tsr__frame_typed(out);
 }
 
+/* The same node as a scatter's, whose `to` stays empty. */
 tsr_frame *tsr_frame_gather_at(tsr_frame *df, const char *site)
 {
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_PLACE, "tsr_frame_gather", site);
   return out->inert ? out : tsr__frame_typed(out);
 }
 
+/* The same node again, whose rows stay on their mesh and are made even. */
 tsr_frame *tsr_frame_rebalance_at(tsr_frame *df, const char *site)
 {
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_PLACE, "tsr_frame_rebalance", site);

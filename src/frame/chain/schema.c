@@ -6,7 +6,14 @@
  *   origin    a column                       -->  the same one of the parent, or its expression
  *
  * Invariant: what a schema says is of one version of the parents' schemas; a frame whose parents
- * changed is typed again before it is used. */
+ * changed is typed again before it is used.
+ *
+ * Fields and trees lie in the arena of the frame's scope. A schema that was replaced stays there
+ * until the scope closes, so whoever holds fields of the old one reads nothing freed.
+ *
+ *   file retypes column 2     its frame: version 1 -> 2
+ *   filter on it              parent_version 1 differs: typed again, version 2
+ *   select on that            and so on, up to where the terminal stands */
 #include "frame/chain/chain.h"
 
 #define MAX_CHAIN 2000 /* frames on each other; bounds the recursion of a terminal */
@@ -23,7 +30,8 @@ static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
 }
 
 /* A column that an expression makes; of a column by itself it is that one. What is nothing but null
- * has no type, and a column must have one. */
+ * has no type, and a column must have one. A column of nothing but nulls (vacant) stays so under a
+ * new name: what it meets gives it a type. */
 static tsr__field made_field(const tsr_frame *df, const char *name, const tsr__expr *expr)
 {
   uint8_t type = expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
@@ -106,7 +114,8 @@ static tsr_status check_name_free(const tsr_frame *df, const tsr__item *item, in
   return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
 }
 
-/* Keys are expressions of rows. */
+/* Keys are expressions of rows. Typing again goes through here, too; trees keep what they were
+ * resolved to until then. */
 static tsr_status check_keys(tsr_frame *df, tsr__error *error)
 {
   const tsr__formula *keys = &df->keys.formula;
@@ -257,7 +266,11 @@ tsr_status tsr__type_reduce(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* The frame that chose the rows of a frame: frames with the same one have the same rows. */
+/* The frame that chose the rows of a frame: frames with the same one have the same rows.
+ *
+ *   b = assign(a, ..)       a         the same rows as a
+ *   c = filter(a, ..)       c         rows of its own, though it may leave all of them
+ *   d = a + agg(a, ..)      a         one row beside the rows of a */
 static const tsr_frame *row_owner(const tsr_frame *df)
 {
   for (;;) {
@@ -325,7 +338,8 @@ tsr_status tsr__type_arith(tsr_frame *df, tsr__error *error)
   return TSR_OK;
 }
 
-/* Grows whenever a schema beside the parent's changes. */
+/* Grows whenever a schema beside the parent's changes. A sum is enough: versions never go down, so
+ * it stands still only if none of them moved. */
 static int others_version(const tsr_frame *df)
 {
   int version = 0;
@@ -404,7 +418,9 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error)
   return tsr__schema_index(df, error);
 }
 
-/* Parents first: a terminal visits them in that order. */
+/* Parents first: a terminal visits them in that order. Versions of parents are compared for
+ * inequality, so a chain of any length is brought up to date by one walk that goes parents
+ * first. */
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
 {
   bool parent = df->parent && df->parent->version != df->parent_version;
@@ -457,6 +473,7 @@ tsr__origin tsr__origin_select(const tsr_frame *df, int column)
   return origin_of(df->formula.item[column].expr);
 }
 
+/* Column 0 is the number, and -1 without an expression: it is made of nothing. */
 tsr__origin tsr__origin_index(const tsr_frame *df, int column)
 {
   (void)df;
@@ -478,6 +495,8 @@ void tsr__needs_place(const tsr_frame *df, const bool *need, bool *parent, bool 
   for (int i = 0; i < df->schema.count; i++) parent[i] = parent[i] || need[i];
 }
 
+/* The verb's own rule for origins says what a column comes of, so a verb that passes columns on
+ * needs no rule of its own for needs. */
 void tsr__needs_columns(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   (void)other;
@@ -534,6 +553,7 @@ void tsr__needs_join(const tsr_frame *df, const bool *need, bool *parent, bool *
   }
 }
 
+/* Columns of a part are found by name, as its order may be another. */
 void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out)
 {
   const tsr__schema *schema = &df->part[part]->schema;
@@ -541,6 +561,7 @@ void tsr__part_needs(const tsr_frame *df, int part, const bool *need, bool *out)
     if (need[i]) out[tsr__schema_find(schema, df->schema.field[i].name)] = true;
 }
 
+/* The other parts are asked one by one (tsr__part_needs), as there may be any number of them. */
 void tsr__needs_concat(const tsr_frame *df, const bool *need, bool *parent, bool *other)
 {
   (void)other;

@@ -14,7 +14,8 @@
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-/* The frame's schema by what the file's says now. */
+/* The frame's schema by what the file's says now. Called again when a late value retyped a column;
+ * the caller counts the frame's version up. */
 tsr_status tsr__file_schema(tsr_frame *df, tsr__error *error)
 {
   const tsr__read_column *column;
@@ -55,7 +56,8 @@ tsr_status tsr__scan_sharding(const tsr_frame *df, const tsr_sharding *on, tsr_s
   return TSR_OK;
 }
 
-/* One process that cannot open its file keeps all from going on without it. */
+/* One process that cannot open its file keeps all from going on without it. A file that only one
+ * process lacks is an error of all, told in the words of the one that found it. */
 static tsr_status open_together(tsr_frame *df, const tsr__reader *reader,
                                 const tsr_sharding *sharding, tsr__error *error)
 {
@@ -69,6 +71,7 @@ static tsr_status open_together(tsr_frame *df, const tsr__reader *reader,
   return tsr__source_leave(df, status, error);
 }
 
+/* The reader is the frame's from here on and closed by it, or closed here where that fails. */
 tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
                           tsr__error *error)
 {
@@ -129,6 +132,7 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   return TSR_OK;
 }
 
+/* Whatever is wrong, the frame itself is returned, inert: it owns what was opened. */
 tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path, const tsr_csv_opts *opts,
                                    const char *site)
 {
@@ -189,6 +193,8 @@ static tsr_status json_lists(tsr__arena *arena, const tsr_json_opts *opts, tsr__
   return TSR_OK;
 }
 
+/* A list that cannot be read ends as a file that cannot be opened does, so that other processes
+ * learn of it. */
 static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts *opts,
                             tsr__error *error)
 {
@@ -224,7 +230,8 @@ tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path, const ts
 
 /* ---- text from memory ---------------------------------------------------------------------- */
 
-/* Codes in order of first appearance; NULL is a null of code 0. */
+/* Codes in order of first appearance; NULL is a null of code 0. The dictionary is the caller's;
+ * NULL: no memory. */
 tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t count,
                              int32_t *codes, uint8_t *valid)
 {
@@ -264,6 +271,8 @@ static tsr_status check_texts(const tsr_frame *df, const char *const *texts, int
   return TSR_OK;
 }
 
+/* Codes and validity lie as the frame's rows do, so that formulas of text and numbers need no move.
+ * Putting copies, so that both lists go at the end. */
 static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t count,
                             tsr__error *error)
 {
@@ -301,6 +310,7 @@ static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t cou
   return error->status;
 }
 
+/* A frame of its own for each column, on the one before (check_texts). */
 tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name, const char *const *texts,
                                     int64_t count, const char *site)
 {

@@ -12,6 +12,8 @@ bool tsr__source_apart(const tsr_frame *df, const tsr_sharding *sharding)
   return tsr__rel_apart(df->node.scope->rt, sharding);
 }
 
+/* The version is part of what is entered with: a process that retyped a column and one that did not
+ * are told apart at once. */
 tsr_status tsr__source_enter(const tsr_frame *df, tsr__error *error)
 {
   uint64_t hash = tsr__hash(df->what, strlen(df->what), (uint64_t)df->version);
@@ -24,7 +26,8 @@ tsr_status tsr__source_leave(const tsr_frame *df, tsr_status status, tsr__error 
   return tsr__peers_leave(tsr__peers_of(df->node.scope->rt), status, error);
 }
 
-/* What is told of an open file. */
+/* What is told of an open file. A fingerprint of the bytes would need a whole reading; files that
+ * are alike in this are taken to be one. */
 typedef struct identity {
   int64_t columns, rows, bytes;
   uint64_t schema; /* names and types */

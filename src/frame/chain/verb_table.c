@@ -22,7 +22,8 @@ const tsr__verb *tsr__verb_of(const tsr_frame *df)
 
 /* ---- rows -------------------------------------------------------------------------------- */
 
-/* Whether an aggregate is no plain reduction. */
+/* Whether an aggregate is no plain reduction. Anywhere in the tree: "median(a) / 2" is an item as
+ * well. */
 static bool needs_rows(const tsr__expr *expr)
 {
   if (expr->kind == TSR__E_AGG && tsr__agg_needs_rows(expr->op)) return true;
@@ -43,6 +44,9 @@ bool tsr__frame_by_rows(const tsr_frame *df)
   return false;
 }
 
+/* An INDEX numbers rows by their places, which a mask before it would leave gaps in: only then are
+ * the rows made first. An AGG is one row of one program, unless an aggregate of it is no
+ * reduction. */
 bool tsr__frame_breaks(const tsr_frame *df)
 {
   switch (tsr__verb_of(df)->rows) {
@@ -54,6 +58,8 @@ bool tsr__frame_breaks(const tsr_frame *df)
   }
 }
 
+/* From the frame down to what made rows the last time: masks before that are in these rows already.
+ * Below one row there is nothing to leave out. */
 bool tsr__frame_masked(const tsr_frame *df)
 {
   for (; df && !df->one_row; df = df->parent) {
@@ -88,12 +94,14 @@ int tsr__frame_numbers(const tsr_frame *df)
   return tsr__verb_of(df)->rows == TSR__ROWS_NUMBERS;
 }
 
+/* An INDEX has a name as well, but its column stands in front and moves all others. */
 int tsr__frame_added(const tsr_frame *df)
 {
   if (!df->name || tsr__frame_numbers(df)) return -1;
   return tsr__schema_find(&df->schema, df->name);
 }
 
+/* A CONCAT lists all its parents in `part`, the first of which is `parent` as well. */
 int tsr__frame_parent_count(const tsr_frame *df)
 {
   return df->part_count ? df->part_count : (df->parent != NULL) + (df->other != NULL);

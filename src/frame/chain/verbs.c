@@ -72,7 +72,8 @@ static tsr__expr *null_test(tsr_frame *df, int at, bool negated, tsr__error *err
   return expr;
 }
 
-/* Gives the frame room for `count` items, of which nobody wrote a text. */
+/* Gives the frame room for `count` items, of which nobody wrote a text. The source is an empty
+ * text, so that a caret of a later error has something to point into. */
 static tsr__item *items(tsr_frame *df, int count, tsr__error *error)
 {
   tsr__item *item = room(df, count, sizeof *item, error);
@@ -82,7 +83,9 @@ static tsr__item *items(tsr_frame *df, int count, tsr__error *error)
 
 /* ---- lists of columns -------------------------------------------------------------------- */
 
-/* Parses "a, b" or, where `named`, "new = old, ...": plain columns of the parent. */
+/* Parses "a, b" or, where `named`, "new = old, ...": plain columns of the parent. By the parser of
+ * formulas, so that names with blanks are quoted here as everywhere; then each item must be a
+ * column. */
 static tsr_status parse_columns(tsr_frame *df, const char *text, bool named, tsr__formula *out,
                                 tsr__error *error)
 {
@@ -102,7 +105,8 @@ static tsr_status parse_columns(tsr_frame *df, const char *text, bool named, tsr
   return TSR_OK;
 }
 
-/* The parent's columns that a list names, as marks; all of them for NULL. */
+/* The parent's columns that a list names, as marks; all of them for NULL. In the order of the
+ * schema whatever the order of the list: dropping does not rearrange. */
 static bool *marks(tsr_frame *df, const char *text, int *count, tsr__error *error)
 {
   int columns = df->parent->schema.count;
@@ -270,7 +274,8 @@ tsr_frame *tsr_frame_drop_nulls_at(tsr_frame *df, const char *columns, const cha
 }
 
 /* Whether a value fills columns of a type that nobody named: those of its own kind, and only where
- * the column's type stays. */
+ * the column's type stays. Without a list of columns a number is not to turn integers into floats,
+ * nor a text all into text. */
 static bool fills(const tsr__expr *value, int type)
 {
   if (tsr__is_float(type)) return tsr__is_number(value->type);
@@ -374,10 +379,13 @@ static tsr_frame *count_groups(tsr_frame *df, const char *columns, tsr__error *e
   if (!error->status)
     tsr__parse_keys(df->what, columns ? columns : tsr__text_get(&text), arena, &df->keys, error);
   if (!error->status) tsr__parse(&ask, arena, &df->formula, error);
+  /* The parser took a copy. */
   tsr__text_free(&text);
   return finish(df, error);
 }
 
+/* Two nodes under one name: groups with a count, and a sort of them. Groups that are inert make the
+ * sort inert, with the same message. */
 tsr_frame *tsr_frame_value_counts_at(tsr_frame *df, const char *columns, const char *site)
 {
   tsr_frame *groups = tsr__frame_begin(df, TSR__FRAME_GROUP, "tsr_frame_value_counts", site);
