@@ -17,15 +17,17 @@ static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *m
   return tsr__make(low->scope, op, TSR__IN(x, mask), &ask, low->site);
 }
 
-/* How many rows a mask takes. */
+/* How many rows a mask takes. Every row counts where there is no mask, so it is a number of the
+ * plan and no reduction. */
 static tsr_array *count_rows(tsr__lower *low, tsr_array *mask)
 {
   if (!mask) return tsr__const_i(low, TSR_I64, low->in->rows);
   return reduce(low, TSR__OP_COUNT, tsr__spread(low, mask), NULL, NULL);
 }
 
-/* Says that a result is null where fewer than `least` rows count. Without a mask the number of
- * rows is known now, and nothing is counted. */
+/* Says that a result is null where fewer than `least` rows count. Without a mask the number of rows
+ * is known now, and nothing is counted. A count that another aggregate of the same mask has is the
+ * same node, and is counted once. */
 static void null_below(tsr__lower *low, tsr__col *out, tsr_array *mask, int64_t least)
 {
   if (!mask) {
@@ -37,7 +39,8 @@ static void null_below(tsr__lower *low, tsr__col *out, tsr_array *mask, int64_t 
 }
 
 /* NaN is greater than every number: the largest is NaN if there is one, the smallest only if there
- * is nothing else. The array reductions let NaN win. */
+ * is nothing else. The array reductions let NaN win. Texts are put in order first: the smallest
+ * rank is that of the smallest text. */
 static tsr__col extreme(tsr__lower *low, int op, tsr__col x, tsr_array *mask)
 {
   if (x.type == TSR_COL_TEXT) tsr__text_rank(low, &x);
@@ -106,7 +109,8 @@ tsr__col tsr__aggregate(tsr__lower *low, int op, tsr__col x)
   }
 }
 
-/* The column of an aggregate that relate/ computed. */
+/* The column of an aggregate that relate/ computed. By what it says and not by its place in a tree:
+ * two items with "sum(a)" are computed once. */
 static tsr__col leaf_column(tsr__lower *low, const tsr__expr *expr)
 {
   const char *text = tsr__leaf_text(low->scope, expr);
@@ -136,6 +140,9 @@ tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
   return tsr__aggregate(low, expr->op, x);
 }
 
+/* Bare aggregates keep their `count` and `real`, for the host to compare; what stands around one
+ * needs them settled, which converting does. A REDUCE has its columns as they are bound, so it
+ * lowers nothing. */
 tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool *need,
                                 tsr__col *out)
 {

@@ -15,6 +15,7 @@ static bool is_one(const tsr__lower *low)
   return tsr__frame_aggregates(low->frame) && !low->of_rows && !low->leaves;
 }
 
+/* The list is short, one entry for each function of two texts or cast to text, so it is walked. */
 const tsr__distinct *tsr__ask_distinct(tsr__lower *low, const tsr__distinct *ask)
 {
   tsr__bind *bind = low->bind;

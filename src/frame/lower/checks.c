@@ -26,7 +26,12 @@ void tsr__note_overflow(tsr__lower *low, tsr_array *at, tsr_array *valid)
 }
 
 /* The first row (`late`: group) where `at` holds, or a number beyond them. A terminal that gives
- * rows keeps the marks instead, one bit a row, and the host looks: the devices need not talk. */
+ * rows keeps the marks instead, one bit a row, and the host looks: the devices need not talk.
+ *
+ *   rows asked for      mask and mark        bits     host: first bit, and how many rows that is
+ *   aggregates          min(row | mark)      one i64  host: below `rows`? then that row
+ *
+ * Checks are a list of the terminal, newest first; how they are told is in run/. */
 static tsr__run_check *watch(tsr__lower *low, tsr_array *at, bool late, const tsr__expr *expr)
 {
   tsr__run_check *watch = tsr__arena_new(&low->scope->arena, sizeof *watch);
@@ -73,6 +78,7 @@ tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
   return out;
 }
 
+/* Of i64 keys beside u64 ones: the two have no common type that has all of both. */
 tsr__col tsr__lower_natural(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col out = tsr__lower_key(low, expr, TSR_COL_I64);
@@ -83,6 +89,8 @@ tsr__col tsr__lower_natural(tsr__lower *low, const tsr__expr *expr)
   return out;
 }
 
+/* A cast has a check of its own and not the item's: its message shows the value, and of which
+ * cast. */
 void tsr__note_cast(tsr__lower *low, const tsr__expr *expr, tsr_array *at, tsr__col from)
 {
   tsr_array *seen = tsr__both(low, tsr__both(low, at, from.valid), low->guard);

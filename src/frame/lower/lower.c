@@ -6,7 +6,14 @@
  * masked by validity. Bool expressions are lowered to "known to be true" and "known to be false",
  * which makes Kleene's logic plain and/or: known(a and b) = known(a) and known(b).
  *
- * Invariant: no node made here leaves the rows where they are, so all of it fuses. */
+ * Invariant: no node made here leaves the rows where they are, so all of it fuses.
+ *
+ *   low->in        the columns that it reads, as arrays          in->mask    rows that count
+ *   low->guard     rows of the branch that is being lowered      NULL        all of them
+ *   low->overflow  rows where something must not have happened, of the item at hand
+ *
+ * Nodes belong to the terminal's scope and go with it; errors are recorded there, so that nothing
+ * here returns a status: what is made of an inert array is inert. */
 #include "frame/lower/functions.h"
 
 /* ---- nodes ------------------------------------------------------------------------------- */
@@ -39,7 +46,8 @@ tsr_array *tsr__const_f(tsr__lower *low, tsr_dtype dtype, double value)
   return tsr__make_const(low->scope, dtype, (tsr__num){ .f = value }, low->site);
 }
 
-/* Whether an array is a number of the formula. */
+/* Whether an array is a number of the formula. Such a number is known while lowering, so what
+ * depends on it can be left out of the program. */
 static bool is_number(const tsr_array *a)
 {
   bool number = tsr__ops[a->op].lowering == TSR__LOW_LEAF && a->number_count > 0;
@@ -99,8 +107,10 @@ tsr_array *tsr__spread(tsr__lower *low, tsr_array *a)
   return tsr__where(low, all_rows(low), a, zero);
 }
 
-/* The numbers of rows that lie ragged, kept with them unless the frame is a source. A source may
- * be read by many threads, so nothing is written to it: its numbers are kept with the terminal. */
+/* The numbers of rows that lie ragged, kept with them unless the frame is a source. A source may be
+ * read by many threads, so nothing is written to it: its numbers are kept with the terminal. The
+ * index of a frame's own rows outlives the terminal: it is of the frame's scope, as its rows
+ * are. */
 static tsr_array *rows_index(tsr_frame *df, tsr__lower *low)
 {
   tsr__source *source = df->source;
@@ -132,6 +142,8 @@ tsr_array *tsr__row_numbers(tsr__lower *low)
 
 /* ---- conversion -------------------------------------------------------------------------- */
 
+/* A bare null has the value 0 of the type, which nobody sees, and the validity that it came
+ * with. */
 tsr__col tsr__convert(tsr__lower *low, tsr__col column, int type)
 {
   column = tsr__settle(low, column);
@@ -173,7 +185,8 @@ tsr__col tsr__settle(tsr__lower *low, tsr__col column)
   return column;
 }
 
-/* A literal as a constant of a type. */
+/* A literal as a constant of a type. Integers of a text are within i64 by their check, so a literal
+ * fits the type that it met. */
 static tsr__col literal(tsr__lower *low, const tsr__expr *expr, int type)
 {
   tsr__col out = { .type = (uint8_t)type };
@@ -230,8 +243,8 @@ tsr__col tsr__lower_integer(tsr__lower *low, int op, tsr__col a, tsr__col b)
 }
 
 /* // and % of integers: null where the divisor is 0; the least one divided by -1 does not fit. A
- * divisor that is a number of the formula tells at once what must be looked at: of x // 2
- * nothing. */
+ * divisor that is a number of the formula tells at once what must be looked at: of x // 2 nothing.
+ * 0 stays a divisor in the values, where the operation gives something; validity hides it. */
 static tsr__col divide(tsr__lower *low, int op, tsr__col a, tsr__col b)
 {
   tsr_dtype dtype = tsr__dtype_of_type(a.type);
@@ -353,8 +366,9 @@ static tsr__col negate(tsr__lower *low, const tsr__expr *expr)
 
 /* ---- logic ------------------------------------------------------------------------------- */
 
-/* Whether a bool expression can be null for the columns at hand. Of and, or and not: what cannot
- * be null in any part cannot be null as a whole, and needs no second half. */
+/* Whether a bool expression can be null for the columns at hand. Of and, or and not: what cannot be
+ * null in any part cannot be null as a whole, and needs no second half. It lowers the leaves to
+ * know, and the memo has them when they are asked for. */
 static bool nullable(tsr__lower *low, const tsr__expr *expr)
 {
   if (expr->kind == TSR__E_NOT || expr->kind == TSR__E_AND || expr->kind == TSR__E_OR) {
@@ -382,6 +396,10 @@ tsr_array *tsr__lower_known(tsr__lower *low, const tsr__expr *expr, bool truth)
   return tsr__both(low, truth ? column.values : not(low, column.values), column.valid);
 }
 
+/*   a      b       known true   known false     value   valid
+ *   true   null    -            -               false   false
+ *   false  null    -            yes             false   true
+ *   true   true    yes          -               true    true        of `a and b` */
 static tsr__col logic(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col out = { .type = TSR_COL_BOOL };
@@ -449,7 +467,8 @@ static const tsr__col *remembered(const tsr__lower *low, const tsr__expr *expr)
   return NULL;
 }
 
-/* Keeps a column; without memory, which the scope records, it is lowered again. */
+/* Keeps a column; without memory, which the scope records, it is lowered again. The old list stays
+ * in the arena of the terminal, as all that is made here. */
 static void remember(tsr__lower *low, const tsr__expr *expr, tsr__col col)
 {
   int count = low->memos.count;
@@ -531,7 +550,8 @@ tsr_array *tsr__value_leaf(tsr_scope *scope, tsr__value *value, const char *site
                         site);
 }
 
-/* A value of the rows of another: bools that are all true, or row numbers. */
+/* A value of the rows of another: bools that are all true, or row numbers. The caller owns it, or
+ * gives it to a leaf. */
 tsr__value *tsr__value_like(const tsr__value *like, tsr_dtype dtype, tsr__error *error)
 {
   const tsr__device_ops *ops = tsr__devices_of(like->rt)->ops;

@@ -15,7 +15,9 @@ static tsr_array *whole(tsr__lower *low, int64_t value)
   return tsr__const_i(low, TSR_I64, value);
 }
 
-/* Takes what fits: elsewhere try_cast gives null and cast an error. `fits` NULL: all does. */
+/* Takes what fits: elsewhere try_cast gives null and cast an error. `fits` NULL: all does. For a
+ * cast the row is marked and stays valid: the terminal fails if the mark is seen, and nobody reads
+ * the value. */
 static tsr__col settle(tsr__lower *low, const tsr__expr *expr, tsr__col from, tsr__col out,
                        tsr_array *fits)
 {
@@ -158,6 +160,8 @@ static void store(void *table, int64_t i, tsr_dtype dtype, int64_t value, double
   else tsr__dtype_put_whole(dtype, table, i, value);
 }
 
+/* A text that no row has any more, as a filter dropped it, may not fit: its entry of the table is
+ * looked up by nobody, and marks no row. */
 static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 {
   tsr_dtype dtype = tsr__dtype_of_type(expr->type);
@@ -189,6 +193,7 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 
 /* ---- to text ----------------------------------------------------------------------------- */
 
+/* The list is of i64 or f64 (write_texts), the type says what its values are. */
 static int write_value(int type, const void *list, int64_t i, char *out)
 {
   int64_t integer = ((const int64_t *)list)[i];
@@ -261,7 +266,8 @@ static const char special[] = "nan-0";
 static const int special_at[SPECIAL + 1] = { 0, 3, 5 };
 
 /* The dictionary of what was written, with the special texts after it where `w` is of floats;
- * false: cancelled. */
+ * false: cancelled. A dictionary has an offset more than texts; the last one, of all bytes, is set
+ * when it is made. */
 static bool place_texts(tsr_runtime *rt, writing *w)
 {
   int64_t bytes = 0, pieces = (w->count + PIECE - 1) / PIECE;
@@ -281,7 +287,8 @@ static bool place_texts(tsr_runtime *rt, writing *w)
   return tsr__parallel_long(rt, TSR__PROGRAM, pieces, place_piece, w);
 }
 
-/* Texts of the different values in order. */
+/* Texts of the different values in order. Working memory is of the heap and goes before the
+ * dictionary is handed on: it is a multiple of what stays. */
 static const tsr__dict *texts_of(tsr__lower *low, int type, const tsr__distinct *d)
 {
   tsr_runtime *rt = low->scope->rt;
@@ -314,6 +321,8 @@ static tsr_array *place_special(tsr__lower *low, const tsr__distinct *d, tsr_arr
   return tsr__where(low, nan, whole(low, d->count + NAN_TEXT), place);
 }
 
+/* Asked and lowered again: the first time nulls stand in, and what is made of them is thrown
+ * away. */
 static tsr__col write_texts(tsr__lower *low, const tsr__expr *expr, tsr__col from)
 {
   bool real = tsr__is_float(from.type);

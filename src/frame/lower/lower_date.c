@@ -114,7 +114,10 @@ static val week(tsr__lower *low, val days)
   return plus(low, quotient(low, plus(low, of_year, -1), 7), 1);
 }
 
-/* The number of the year's day on which its quarter begins, from 0. */
+/* The number of the year's day on which its quarter begins, from 0.
+ *
+ *   days before   Jan 0   Apr 90   Jul 181   Oct 273      one more after February of leap years
+ */
 static val quarter_start(tsr__lower *low, const calendar *c)
 {
   val extra = leap(low, c->year);
@@ -192,7 +195,8 @@ static tsr__col truncate(tsr__lower *low, int unit, tsr__col x)
   return x;
 }
 
-/* The hour, minute or second of a time. */
+/* The hour, minute or second of a time. Integers down to less than a day of units, f64 from there
+ * on: 86,400 is small enough for quotient. */
 static val time_part(tsr__lower *low, int fn, val micros)
 {
   static const int64_t unit[TSR__FNS] = {
@@ -220,6 +224,7 @@ static val part(tsr__lower *low, int fn, tsr__col x)
   }
 }
 
+/* Functions of a unit and a date have the date last. */
 tsr__col tsr__lower_date_fn(tsr__lower *low, const tsr__expr *expr)
 {
   const tsr__expr *arg = expr->arg[expr->count - 1];
@@ -235,6 +240,12 @@ tsr__col tsr__lower_date_fn(tsr__lower *low, const tsr__expr *expr)
 
 /* ---- differences ------------------------------------------------------------------------- */
 
+/*   date + 3         days           i64, then narrowed with a check
+ *   time - time      microseconds   i64
+ *   date - time      a date becomes its midnight first
+ *
+ * A number beside a moment counts its units; u64 beyond i64 would turn negative and marks its
+ * row. */
 tsr__col tsr__lower_moved(tsr__lower *low, const tsr__expr *expr)
 {
   const tsr__expr *a = expr->arg[0], *b = expr->arg[1];

@@ -20,7 +20,9 @@ static tsr_array *number(tsr__lower *low, int type, double value)
 
 /* ---- choices ----------------------------------------------------------------------------- */
 
-/* `a` where `c`, else `b`; validity likewise. */
+/* `a` where `c`, else `b`; validity likewise.
+ *
+ *   c ? a : b    values   where(c, a, b)         valid   (c and a.valid) or (not c and b.valid) */
 static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
 {
   tsr__col out = { .type = a.type, .dict = a.dict };
@@ -36,7 +38,8 @@ static tsr__col choose(tsr__lower *low, tsr_array *c, tsr__col a, tsr__col b)
   return out;
 }
 
-/* Lowers a branch that counts only where `guard` holds. */
+/* Lowers a branch that counts only where `guard` holds. Values of the other rows are computed all
+ * the same, as of a mask, and chosen by nobody. */
 static tsr__col branch(tsr__lower *low, const tsr__expr *expr, int type, tsr_array *guard)
 {
   /* An overflow in a branch that a row does not take is none: checks are masked by the guard. */

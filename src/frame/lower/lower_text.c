@@ -44,7 +44,8 @@ static void let_go(tsr__node *node)
   tsr__dict_release(((holding *)node)->dict);
 }
 
-/* As a node without an array: it lives as long as others of its scope do. */
+/* As a node without an array: it lives as long as others of its scope do. On success the scope has
+ * the reference that the caller had. */
 const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict)
 {
   holding *own = dict ? tsr__node_new(scope, sizeof *own, NULL, let_go) : NULL;
@@ -143,6 +144,8 @@ static int turned(int op)
   return other[op - TSR__B_EQ];
 }
 
+/* Three cases: a literal is found or looked up in the other's dictionary; columns of one dictionary
+ * compare by ranks; two dictionaries become one in order, whose codes compare as texts do. */
 tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
 {
   const tsr__expr *a = expr->arg[0], *b = expr->arg[1];
@@ -171,6 +174,7 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   return out;
 }
 
+/* One table for any number of literals: a row looks its code up once. */
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
 {
   tsr__col column = tsr__settle(low, tsr__lower_expr(low, expr->arg[0]));
@@ -234,7 +238,9 @@ static tsr__text_view text_at(const tsr__dict *dict, int64_t code)
 enum { ALL_PAIRS = 65536 };
 
 /* Fills `pairs` and `index`: all pairs where they are few, else those that occur, which a run
- * tells: false until then. */
+ * tells: false until then. All pairs of 256 by 256 texts are made whether they occur or not, so no
+ * run has to find out. Where one side has one text there are as many pairs as texts of the
+ * other. */
 static bool find_pairs(tsr__lower *low, const tsr__expr *expr, int part, domain *d)
 {
   int64_t texts = d->b.dict->count, all = d->a.dict->count * texts;
@@ -308,6 +314,7 @@ tsr__col tsr__all_null(tsr__lower *low, int type)
                       type);
 }
 
+/* `part` of an ask is the step of the concat, so that each finds its own pairs again. */
 tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
 {
   int texts = tsr__is_text_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;

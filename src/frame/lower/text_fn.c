@@ -19,7 +19,8 @@ int64_t tsr__text_points(tsr__text_view text)
   return points;
 }
 
-/* The byte where a code point begins; the length for those beyond. */
+/* The byte where a code point begins; the length for those beyond. Texts are walked from the front:
+ * an index of code points would cost more than the few that ask. */
 static int64_t byte_of(tsr__text_view text, int64_t point)
 {
   int64_t i = 0;
@@ -64,6 +65,8 @@ static int64_t find(tsr__text_view a, tsr__text_view b, int64_t from)
   return found ? found - a.at : -1;
 }
 
+/* By bytes: in UTF-8 no character begins within another, so what is found is found at
+ * characters. */
 bool tsr__text_test(int fn, tsr__text_view a, tsr__text_view b)
 {
   /* A longer text stands in no shorter one; the empty one stands in all. */
@@ -88,7 +91,9 @@ static void replace(tsr__text_view text, tsr__text_view old, tsr__text_view new,
 
 /* ---- parts ------------------------------------------------------------------------------- */
 
-/* Code points start .. start + length - 1, those that there are; from the end where start < 0. */
+/* Code points start .. start + length - 1, those that there are; from the end where start < 0.
+ *
+ *   slice("grüne", -3, 2)     points 5, start 2, end 4: "ün" */
 static void slice(tsr__text_view text, int64_t start, int64_t length, tsr__text *out)
 {
   int64_t points = tsr__text_points(text), end;

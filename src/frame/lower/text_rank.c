@@ -18,6 +18,7 @@ typedef struct item {
   uint8_t left;
 } item;
 
+/* `depth` is at most the text's length: a run goes on only with texts that do. */
 static void load(const tsr__dict *dict, item *it, int64_t depth)
 {
   int64_t length;
@@ -294,6 +295,8 @@ static bool same_codes(const int32_t *codes, int32_t count)
   return true;
 }
 
+/* Dictionaries are added in order of the columns, so codes are by first appearance over all of
+ * them, as if the columns had been one. */
 static tsr_status unify_all(tsr__lower **low, tsr__col **col, int count, tsr__dict_local *local)
 {
   bool fine = true;
