@@ -78,7 +78,8 @@ static bool make_schema(tsr__heap *heap, const char *format, const char *name, i
   return true;
 }
 
-/* Text goes out as a dictionary's codes. */
+/* Text goes out as a dictionary's codes. Codes are i32, days and microseconds as they lie (tdD,
+ * tsu), so no value is converted. */
 static const char *format_of(int type)
 {
   switch (type) {
@@ -99,6 +100,7 @@ static bool make_column_schema(tsr__heap *heap, const out_column *column, struct
   return out->dictionary != NULL;
 }
 
+/* Each call makes a new one, as the interface has it: the consumer owns what it is given. */
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
   out_stream *own = stream->private_data;
@@ -132,6 +134,8 @@ typedef struct out_array {
   struct ArrowArray *child; /* its children, or its dictionary */
 } out_array;
 
+/* A consumer may release on any thread, and after the runtime's scopes closed: buffers and
+ * dictionaries count their references atomically, and the heap is the runtime's. */
 static void release_array(struct ArrowArray *array)
 {
   out_array *own = array->private_data;
@@ -292,7 +296,12 @@ static bool make_batch(const out_stream *own, const tsr__col *col, int position,
   return true;
 }
 
-/* Batches in order of their rows, those of replicas once. */
+/* Batches in order of their rows, those of replicas once.
+ *
+ *   device 0 rows 0-2    device 1 rows 3-5, device 2 a replica of it    device 3 rows 6-7
+ *   batches  0-2         3-5                                            6-7
+ *
+ * A part is found by where it begins, so order of devices and order of rows need not be one. */
 static bool take_batches(out_stream *own, const tsr__col *col)
 {
   const tsr__value *first = col[0].values->value;
@@ -311,6 +320,7 @@ static bool take_batches(out_stream *own, const tsr__col *col)
   }
 }
 
+/* A stream that is half made is freed as a whole one is: lists that are not there are NULL. */
 static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stream **out)
 {
   tsr_runtime *rt = bind->scope->rt;

@@ -12,7 +12,10 @@
  * Invariant: nothing is run but reading; only the rows that filters left in a terminal that ran
  * before are counted now. A number without "~" was counted: by the reader, that terminal, or so.
  * Programs are those that a terminal runs; where one stands on rows that nobody made yet, that is
- * said instead. */
+ * said instead.
+ *
+ * Texts grow in the caller's heap and the lists here lie in the terminal's scope (tsr__bind_room),
+ * so that leaving early leaves nothing behind. */
 #include "frame/out/out.h"
 
 #include "partition/partition.h"
@@ -46,6 +49,7 @@ typedef struct explainer {
   tsr__plan_shape shape; /* of the last program */
 } explainer;
 
+/* Walked, as chains have tens of steps; frames are compared by address, names may repeat. */
 static step *step_of(explainer *e, const tsr_frame *df)
 {
   for (int i = 0; df && i < e->count; i++)
@@ -97,7 +101,8 @@ static void find_rows(explainer *e, step *s)
 }
 
 /* What a later step counted of the rows that came to it holds for those before as well. From the
- * result back, so that one number may go through many steps. */
+ * result back, so that one number may go through many steps. Only the first parent: of two no sum
+ * tells how many rows came from which. */
 static void learn_backwards(explainer *e)
 {
   for (int i = e->count - 1; i >= 0; i--) {
@@ -122,7 +127,7 @@ static bool stands_on_rows(const tsr__visit *v)
 }
 
 /* Runs the selection of a step by itself, in a stage of its own, and keeps the number with the
- * frame. */
+ * frame. The stage shares what its terminal has read and made, and gives back its error with it. */
 static tsr_status count_step(explainer *e, tsr_frame *df)
 {
   tsr__bind stage;
@@ -157,7 +162,9 @@ static tsr_status count_kept(explainer *e)
   return TSR_OK;
 }
 
-/* Bytes of the needed columns of so many rows, validity included where it is known. */
+/* Bytes of the needed columns of so many rows, validity included where it is known. A step that was
+ * made has validity where there are nulls; for one that was not, bytes are those of values alone,
+ * which is one more reason for the "~" before them. */
 static double bytes_of(const step *s)
 {
   const tsr__visit *v = s->visit;
@@ -246,7 +253,10 @@ static void add_cells(explainer *e, const step *s)
   tsr__text_add(e->out, "\n");
 }
 
-/* Words over as many lines as they take, the step's figures behind the first. */
+/* Words over as many lines as they take, the step's figures behind the first.
+ *
+ *   2 filter temp > 80 and hour < 12        26115      ~8705     313380    ~104460
+ *       and origin == 'EWR' */
 static void add_lines(explainer *e, const step *s, const tsr__text *words)
 {
   const char *text = tsr__text_get(words);
@@ -402,7 +412,9 @@ typedef struct stretch {
 } stretch;
 
 /* Marks the steps between a visit and the rows it stands on. The walk ends at sources and at other
- * breakers. */
+ * breakers. Three ends: sources, rows that were made, and rows that are yet to be made, which the
+ * stretch waits for. A mask that must be counted first (tail, sample) is a run of its own before
+ * the program. */
 static void gather_steps(stretch *s, const tsr__visit *v)
 {
   const step *found = v ? step_of(s->e, v->df) : NULL;
@@ -422,7 +434,8 @@ static void gather_steps(stretch *s, const tsr__visit *v)
 }
 
 /* Collects what the program must give: columns and checks as in a terminal. Leaves have values;
- * they are not computed. */
+ * they are not computed. A terminal's roots and these must be the same, or what is explained would
+ * be another program than the one that runs. */
 static bool add_roots(stretch *s, tsr__bind *bind, const tsr__col *col, int columns,
                       tsr_array *more)
 {
@@ -486,7 +499,7 @@ static tsr_status bind_input(stretch *s, tsr__bind *bind, const tsr__visit *v, b
 }
 
 /* Aggregates that are part of the pass; false where the rows must be carried instead. Where the end
- * is no breaker its columns are the roots. */
+ * is no breaker its columns are the roots. `status` is written only where it returns true. */
 static bool bind_reduction(stretch *s, tsr__bind *bind, tsr_status *status)
 {
   tsr_frame *df = bind->top;
@@ -628,6 +641,8 @@ static tsr_status explain(explainer *e)
   return status;
 }
 
+/* The text is made under the terminal's scope and given to the frame's home after that closed: it
+ * must not go with the terminal. */
 tsr_status tsr_frame_explain_into_at(tsr_frame *df, const char **out, const char *site)
 {
   tsr__bind bind;

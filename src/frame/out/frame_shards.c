@@ -7,7 +7,9 @@
 #include "io/text/dict.h"
 
 /* Validity is given only where there are nulls. All that meets others is done before `each`, whose
- * errors are this process's own. */
+ * errors are this process's own. Counting is a meeting of all processes, so it is done for all
+ * columns first: an error of one process in `each` must not leave the others waiting at the next
+ * count. */
 static tsr_status drop_validity(tsr__bind *bind, tsr__bound *bound)
 {
   for (int i = 0; i < bound->count && !bind->error.status; i++) {
@@ -21,6 +23,7 @@ static tsr_status drop_validity(tsr__bind *bind, tsr__bound *bound)
   return bind->error.status;
 }
 
+/* Values are borrowed until the terminal closes; `each` holds what it wants to keep. */
 tsr_status tsr__frame_shards(tsr_frame *df, const char *what, tsr__shards_fn *each, void *user)
 {
   tsr__bind bind;
@@ -58,6 +61,7 @@ static bool take_schema(tsr_frame *df, const tsr__shard_column *columns, int cou
   return !tsr__schema_index(df, error);
 }
 
+/* The leaf takes a reference over, so one is taken for it: the caller's stays the caller's. */
 static tsr_array *leaf_of(const tsr_frame *df, tsr__value *value)
 {
   if (!value) return NULL;
@@ -84,6 +88,8 @@ static bool take_columns(tsr_frame *df, const tsr__shard_column *columns, int co
   return true;
 }
 
+/* Whatever was taken before a failure goes with the frame's scope: leaves and dictionaries are
+ * its. */
 tsr_frame *tsr__frame_of_shards(tsr_frame *df, const tsr__shard_column *columns, int count)
 {
   tsr__error error = { 0 };

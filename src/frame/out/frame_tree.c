@@ -23,7 +23,8 @@ static tsr_array *fail(tsr_scope *scope, const tsr__error *error, const char *si
   return tsr__make_inert(scope, site);
 }
 
-/* Whether all columns can be arrays; the error is set. */
+/* Whether all columns can be arrays; the error is set. Dates, times and texts are numbers
+ * underneath; as arrays they would be numbers and come back so. */
 static bool all_arrays(const tsr_frame *df, tsr__error *error)
 {
   for (int i = 0; i < df->schema.count; i++) {
@@ -38,7 +39,8 @@ static bool all_arrays(const tsr_frame *df, tsr__error *error)
   return true;
 }
 
-/* What was evaluated is shared by the frame that is kept. */
+/* What was evaluated is shared by the frame that is kept. A frame is kept first, so that all
+ * columns come of one program instead of one each. */
 static bool take_values(columns *c)
 {
   tsr_frame *df = c->df;
@@ -50,7 +52,8 @@ static bool take_values(columns *c)
   return !df->inert;
 }
 
-/* The nodes of a frame's columns, in the scope of the body. */
+/* The nodes of a frame's columns, in the scope of the body. The bind is made by hand and not
+ * opened: opening gives it a scope that closes at its end, and these nodes are the body's. */
 static bool take_nodes(columns *c, tsr__error *error)
 {
   tsr__bind bind = { .top = c->df, .what = "tsr_frame_to_tree", .site = c->site };
@@ -94,6 +97,7 @@ tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site)
   return fine ? tsr_tree_at(scope, c.field, count, site) : fail(scope, &error, site);
 }
 
+/* A tree in the tree and one without names are refused together, in the words of the whole form. */
 tsr_frame *tsr_frame_from_tree_at(tsr_array *tree, const char *site)
 {
   tsr__error error = { .status = TSR_OK };

@@ -76,6 +76,7 @@ static void device_lines(const tsr__value *mask, const tsr__bound *bound, tsr__t
   }
 }
 
+/* Without a selection there is nothing to count: borders say how many rows lie where. */
 static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
 {
   tsr__bound bound;

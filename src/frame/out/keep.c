@@ -50,7 +50,8 @@ static bool hold(tsr_frame *out, const tsr_array *from, tsr_array **to)
   return !(*to)->inert;
 }
 
-/* What was made becomes the source of a frame in another scope. */
+/* What was made becomes the source of a frame in another scope. What a later terminal would add to
+ * a chain, columns read or made since, is no part of it. */
 static bool take_source(tsr_frame *out, const tsr_frame *made)
 {
   const tsr__source *from = made->source;
@@ -94,6 +95,8 @@ static tsr_frame *fail_as(tsr_frame *out, const tsr_frame *df)
   return out;
 }
 
+/* Rows are handed from scope to scope as references to values, so what is made in `work`, which
+ * closes here, stays: only nodes and names go with it. */
 tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site)
 {
   tsr_frame *out = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_keep", site);

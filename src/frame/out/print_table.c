@@ -25,6 +25,7 @@ typedef struct span {
   int whole, least;
 } span;
 
+/* Lists are by place from the left, of which there is one more than columns for the gap. */
 typedef struct layout {
   const tsr_table *table;
   int64_t total;               /* rows of the frame */
@@ -44,7 +45,11 @@ static bool right(const tsr_table *table, int column)
 }
 
 /* Six decimals are enough to look at; small numbers keep six digits. The power of ten is exact, so
- * the quotient is the double nearest to the decimal and its shortest text has no more digits. */
+ * the quotient is the double nearest to the decimal and its shortest text has no more digits.
+ *
+ *   55.5578947368   ->  55.557895      six decimals
+ *   0.00012345678   ->  0.000123457    six digits
+ *   1e10 and more   ->  three decimals, from 9e12 on none */
 static double shorten(double value)
 {
   double size = fabs(value), power = 1e6;
@@ -83,6 +88,7 @@ static int wider(int width, const tsr__text *text)
   return found > width ? found : width;
 }
 
+/* All rows that are shown are looked at, which are few: a terminal collected no others. */
 static span measure(const layout *l, int column)
 {
   tsr__text text;

@@ -1,7 +1,11 @@
 /* Frames to files: rows are collected on the host, then written by io/.
  *
  * Invariant: the file appears whole or not at all, and the rows' memory is given back before the
- * call returns. */
+ * call returns.
+ *
+ *   all processes     collect, together: the rows are on the host of each
+ *   process 0         writes
+ *   the others        wait, and have its status */
 #include "frame/out/out.h"
 
 #include "io/rows/write.h"
@@ -36,6 +40,7 @@ typedef struct task {
   const void *user;
 } task;
 
+/* The table is only looked at; save() gives its memory back. */
 static tsr_status write_table(tsr_scope *scope, const tsr_table *table, const task *t,
                               tsr__error *error)
 {
@@ -77,7 +82,8 @@ static tsr_status write_it(tsr_scope *scope, const saving *s, tsr__error *error)
 }
 
 /* Where rows lie over several processes all of them have the table; the first one writes it, and
- * the others learn how that went. */
+ * the others learn how that went. The path is hashed into what is entered with: processes that
+ * write to different paths are told so. */
 static tsr_status write_once(tsr_frame *df, bool apart, const saving *s, tsr__error *error)
 {
   tsr_scope *scope = tsr__frame_home(df);
@@ -105,6 +111,7 @@ static tsr_status check_path(tsr_frame *df, const task *t)
                    t->what, t->path ? "empty" : "NULL");
 }
 
+/* The table belongs to the frame's home and would stay until that closes; it is emptied instead. */
 static tsr_status save(tsr_frame *df, const task *t)
 {
   tsr_table *table = NULL;

@@ -10,7 +10,8 @@
 
 /* ---- parts ---------------------------------------------------------------------------------- */
 
-/* Items; of those that are columns the needed ones, unless `all`. */
+/* Items; of those that are columns the needed ones, unless `all`. `need` is by column of the frame,
+ * of which the keys of a group come first. */
 static void add_items(const tsr__visit *v, bool all, tsr__text *out)
 {
   enum { MOST = 12 };
@@ -28,6 +29,7 @@ static void add_items(const tsr__visit *v, bool all, tsr__text *out)
   if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
 }
 
+/* Orders are NULL where keys have none: of groups without one and of all columns. */
 static void add_keys(const tsr_frame *df, tsr__text *out)
 {
   const tsr__keylist *keys = &df->keys;
@@ -73,6 +75,7 @@ static void words_select(const tsr__words *w, tsr__text *out)
   add_items(w->visit, false, out);
 }
 
+/* Two frames, or one and a number. */
 static void words_arith(const tsr__words *w, tsr__text *out)
 {
   const tsr_frame *df = w->visit->df;
