@@ -149,7 +149,8 @@ static bool need(checker *c, const tsr__expr *arg, bool fits, const char *who, c
 
 /* ---- literals beside other types ------------------------------------------------------------ */
 
-/* Reads a text literal as a date or time because of what it stands beside. */
+/* Reads a text literal as a date or time because of what it stands beside. The text stays in the
+ * node: lowering reads `type` and `i`, printing reads the text. */
 static bool temporal_literal(checker *c, tsr__expr *text, int type)
 {
   int32_t days = 0;
@@ -251,7 +252,10 @@ static int float_type(int type)
 }
 
 /* day - day and time - time are integers, days and microseconds; so are what is added. The
- * difference of a date and a time is one of times, in microseconds. */
+ * difference of a date and a time is one of times, in microseconds.
+ *
+ *   date - date     i64, days          date + 3    date        3 + date    date
+ *   time - date     i64, microseconds  time - 3    time        3 - date    no */
 static bool check_moved(checker *c, tsr__expr *expr)
 {
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
@@ -365,7 +369,7 @@ static bool check_logic(checker *c, tsr__expr *expr)
 
 /* if(c, a, b) and coalesce(a, b, ...): the choices from `first` on meet in one type. Pairs first: a
  * text that is to be a date must be one before any two types meet, wherever in the list the date
- * stands. */
+ * stands. Costs the square of the choices, of which people write few. */
 static bool check_choices(checker *c, tsr__expr *expr, int first)
 {
   tsr__expr all = { .type = TSR__COL_NULL, .weak = true };
@@ -575,6 +579,8 @@ static bool check_agg(checker *c, tsr__expr *expr)
 
 /* ---- the walk ------------------------------------------------------------------------------ */
 
+/* The schema is the parent's, and `column` its number there: a tree is good for one version of
+ * it. */
 static bool check_column(checker *c, tsr__expr *expr)
 {
   expr->column = tsr__schema_find(c->schema, expr->text);
@@ -604,6 +610,8 @@ static bool out_of_place(checker *c, const tsr__expr *expr)
 
 static bool check(checker *c, tsr__expr *expr);
 
+/* Depth first, so that an operation finds its operands' types; and from the left, so that of
+ * several errors the first in the text is told. */
 static bool check_args(checker *c, tsr__expr *expr)
 {
   bool agg = expr->kind == TSR__E_AGG;

@@ -200,6 +200,7 @@ static bool like_date(const char *at)
   return !digit((unsigned char)at[10]);
 }
 
+/* A sign is no part of a number: "a -1" is a difference, and -1 by itself the parser makes. */
 static bool lex_number(tsr__lexer *lexer)
 {
   const char *source = lexer->formula->source;

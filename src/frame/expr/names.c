@@ -9,6 +9,7 @@ struct tsr__named {
   int number;
 };
 
+/* By the runtime's seed: names come from files, and could be chosen to meet in one place. */
 static uint64_t hash_of(const tsr__names *names, const char *name)
 {
   return tsr__hash(name, strlen(name), names->table.arena->heap->seed);

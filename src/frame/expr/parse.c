@@ -29,11 +29,14 @@ typedef struct parser {
 /* clang-format off */
 #define AGG(id, name, least, most)
 #define FN(id, name, least, most, sort) name,
+/* One table, read once for each list: rows of FN for functions of values, of AGG for those of
+ * rows. */
 static const char *const fn_names[TSR__FNS] = {
 #include "frame/expr/functions.def"
 };
 #undef FN
 #define FN(id, name, least, most, sort) { least, most, TSR__FS_##sort },
+/* The least and the most arguments, and the sort. */
 static const uint8_t fn_facts[TSR__FNS][3] = {
 #include "frame/expr/functions.def"
 };
@@ -88,7 +91,8 @@ static tsr__expr *parse_or(parser *p);
 static tsr__expr *parse_sum(parser *p);
 static tsr__expr *parse_unary(parser *p);
 
-/* Records an error that points at [at, at + span); returns NULL. */
+/* Records an error that points at [at, at + span); returns NULL. So that whoever finds something
+ * wrong can return it. */
 static void *refuse(parser *p, int at, int span, const char *format, ...) TSR_PRINTF(4, 5);
 
 static void *refuse(parser *p, int at, int span, const char *format, ...)
@@ -121,6 +125,7 @@ static bool at_symbol(const parser *p, const char *symbol)
          !memcmp(t->text, symbol, (size_t)t->length);
 }
 
+/* Keywords are of small letters alone. */
 static bool at_word(const parser *p, const char *word)
 {
   const tsr__token *t = &p->lexer.token;
@@ -238,6 +243,7 @@ static tsr__expr *again(parser *p, tsr__expr *expr)
   return copy;
 }
 
+/* Shows at most 40 bytes of what stands there, as it was written. */
 static tsr__expr *unexpected(parser *p, const char *expected)
 {
   const tsr__token *t = &p->lexer.token;
@@ -251,6 +257,7 @@ static tsr__expr *unexpected(parser *p, const char *expected)
                 hint_of(p, hint, sizeof hint));
 }
 
+/* Reads it as well. */
 static bool expect(parser *p, const char *symbol, const char *words)
 {
   if (!at_symbol(p, symbol)) {
@@ -305,6 +312,7 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
   return expr->text ? expr : no_memory(p);
 }
 
+/* A number, a text, a bool, null or the value of a `?`; all are leaves, so no adopting. */
 static tsr__expr *literal(parser *p)
 {
   tsr__token t = p->lexer.token;
@@ -496,6 +504,7 @@ static tsr__expr *call(parser *p, const tsr__token *name)
   return spanning(p, expr, name->at);
 }
 
+/* A name, which is a call where a parenthesis follows. */
 static tsr__expr *column(parser *p)
 {
   tsr__token name = p->lexer.token;
@@ -725,6 +734,7 @@ static tsr__expr *parse_not(parser *p)
   return adopt(p, expr, 0, arg) ? expr : NULL;
 }
 
+/* `and` and `or` lean left as sums do. */
 static tsr__expr *parse_and(parser *p)
 {
   tsr__expr *expr = parse_not(p);
@@ -834,8 +844,7 @@ static bool parse_item(parser *p, tsr__item *item, bool list)
   item->expr = parse_or(p);
   if (!item->expr || !add_size(p, item->expr)) return false;
   /* Errors about an item point at its name where it has one: a name that stands twice is such an
-   * error. None: asc, desc, nulls, first and last are no keywords: columns may be called so. Behind
-   * a whole key nothing but these can stand, so there is no doubt which is meant. */
+   * error. */
   if (!item->named) {
     item->at = item->expr->at;
     item->span = item->expr->span;
@@ -843,7 +852,9 @@ static bool parse_item(parser *p, tsr__item *item, bool list)
   return item->named || default_name(p, item);
 }
 
-/* Whether the token is a word that has a meaning only behind a key; then it is read. */
+/* Whether the token is a word that has a meaning only behind a key; then it is read. asc, desc,
+ * nulls, first and last are no keywords: columns may be called so. Behind a whole key nothing but
+ * these can stand, so there is no doubt which is meant. */
 static bool key_word(parser *p, const char *word)
 {
   const tsr__token *t = &p->lexer.token;
@@ -856,8 +867,7 @@ static bool parse_order(parser *p, tsr__order *order)
   *order = (tsr__order){ 0 };
   order->descending = key_word(p, "desc");
   order->given = order->descending || key_word(p, "asc");
-  /* key_word() is false for another word and for an error of the lexer: the error tells. None: Old
-   * arrays stay in the arena; one a doubling. */
+  /* key_word() is false for another word and for an error of the lexer: the error tells. */
   if (!key_word(p, "nulls")) return !p->lexer.error->status;
   order->given = true;
   order->nulls_first = key_word(p, "first");

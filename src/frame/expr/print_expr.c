@@ -151,6 +151,7 @@ static character next_character(const char *text, size_t length)
   return (character){ bytes, tsr__text_width(text, bytes), false };
 }
 
+/* Twice over the text: whether it is cut must be known before the first character is put. */
 void tsr__text_clip(tsr__text *out, const char *text, size_t length, int width)
 {
   character c;
