@@ -1,4 +1,8 @@
-/* Rows chosen by a mask: counting them, moving them together, keeping the first of them. */
+/* Rows chosen by a mask: counting them, moving them together, keeping the first of them.
+ *
+ *   mask   1 0 1 1 0      from   a b c d e      to   a c d
+ *
+ * Bits behind the rows of a mask's last word are nobody's, and are never looked at. */
 #include "kernel/device/cpu.h"
 
 int64_t tsr__cpu_mask_count(const tsr__buffer *mask, int64_t rows)
@@ -73,7 +77,8 @@ static void compact_plain(size_t size, int64_t rows, const uint64_t *mask, const
   }
 }
 
-/* Rows `first` on, to row `kept` of the result. */
+/* Rows `first` on, to row `kept` of the result. Rows of bools are bits, and may begin anywhere in a
+ * word. */
 static void compact_bits(const tsr__compact *job, int64_t first, int64_t rows, int64_t kept)
 {
   const uint64_t *mask = job->mask->data;
@@ -106,6 +111,7 @@ void tsr__cpu_compact(const tsr__compact *job)
   }
 }
 
+/* From word to word `keep` is what may still be kept; once it is 0 all words are 0. */
 void tsr__cpu_mask_first(const tsr__buffer *mask, int64_t rows, int64_t keep, tsr__buffer *to)
 {
   const uint64_t *from = mask->data;

@@ -167,7 +167,8 @@ static bool is_short_run(const tsr__box_copy *copy)
   return copy->rank == 1 && !copy->from_step && copy->size[0] > 0 && copy->size[0] < ASK_AFTER;
 }
 
-/* Returns the number of elements copied: fewer where it was cancelled. */
+/* Returns the number of elements copied: fewer where it was cancelled. `total` counts runs that are
+ * over, so of a cancelled copy no byte is told that was not moved. */
 static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
 {
   runs r;

@@ -47,6 +47,7 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
                         bytes, device, (long long)memory.now);
 }
 
+/* The header is the heap's and the data the pool's: a limit of device memory counts data alone. */
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
   tsr__pool *pool = pool_of(rt, device);
@@ -90,6 +91,7 @@ void tsr__cpu_unmap(tsr__buffer *buffer)
   (void)buffer;
 }
 
+/* On a failure the memory stays the caller's, and its release is not called. */
 tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory)
 {
   tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
@@ -123,6 +125,7 @@ bool tsr__buffer_lent(const tsr__buffer *buffer)
   return buffer->adopted;
 }
 
+/* Lent memory goes back by a call of the user's: on whatever thread lets go last. */
 void tsr__buffer_release(tsr__buffer *buffer)
 {
   if (!buffer || atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) != 1) return;
@@ -135,6 +138,7 @@ void tsr__buffer_release(tsr__buffer *buffer)
 
 /* ---- working memory -------------------------------------------------------------------------- */
 
+/* Its contents are anything, and it is the caller's alone until it is given back. */
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
 {
   tsr__cpu *cpu = tsr__cpu_of(rt);

@@ -74,6 +74,7 @@ static void put_picked_bits(const uint32_t *at, int64_t n, const uint64_t *from,
   }
 }
 
+/* A part of the list of rows, to its own place in the result, so that tasks may share a pick. */
 void tsr__cpu_pick(const tsr__pick *pick, const tsr__buffer *from, tsr__buffer *to,
                    tsr__traffic *traffic)
 {

@@ -21,6 +21,8 @@ static double float_at(const tsr__feed *f, int64_t i)
 
 /* ---- sums and spreads of all elements -------------------------------------------------------- */
 
+/* The grid is where the last tile's values lay: exact_tile.c begins there, and a wrong guess costs
+ * a second look, never a bit. */
 static void across_sum(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
@@ -95,7 +97,8 @@ static tsr_status read_sum(const tsr__final *f, tsr__error *error)
   return TSR_OK;
 }
 
-/* Of the exact sums of x and of x * x, and the number of values. */
+/* Of the exact sums of x and of x * x, and the number of values. The difference of two exact
+ * numbers: nothing cancels that was rounded before. */
 static tsr_status read_spread(const tsr__final *f, tsr__error *error)
 {
   (void)error;
@@ -136,8 +139,8 @@ static void no_sums(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, word);
 }
 
-/* Adds the run to one element, or to one each. `each`: along a kept dim, else all into one
- * element. */
+/* Adds the run to one element, or to one each. `each`: along a kept dim, else all into one element.
+ * Both ways leave the same sums, so where SHORT_RUN lies shows in time only. */
 static void short_run(const tsr__feed *f, bool each)
 {
   tsr__rows *rows = f->to->rows;
@@ -169,7 +172,9 @@ static void across_rows(const tsr__feed *f)
   else (both ? ops->rows_spread_f32 : ops->rows_run_f32)(at, f->grid, f->x, n, f->mask);
 }
 
-/* Element i of the run goes into element f->element + i. */
+/* Element i of the run goes into element f->element + i.
+ *
+ *   run     x0 x1 x2 x3        elements   e+0 e+1 e+2 e+3     one value each */
 static void along_rows(const tsr__feed *f)
 {
   const tsr__exact_ops *ops = f->tiles->exact;
@@ -275,7 +280,8 @@ static void across_product(const tsr__feed *f)
   ((double *)f->to->data)[f->element] = product;
 }
 
-/* One element of the run into one product; the operand is f64, as products are taken there. */
+/* One element of the run into one product; the operand is f64, as products are taken there. Loops
+ * of TSR__ACCUM_LOOPS go in order of the run, which is all that a product asks for. */
 static void multiply(const tsr__feed *f, int64_t element, int64_t i)
 {
   ((double *)f->to->data)[element] *= ((const double *)f->x)[i];

@@ -226,7 +226,9 @@ static bool wins(const best *now, int64_t key, int64_t place, bool most)
   return most ? key > now->key : key < now->key;
 }
 
-/* The keys of a run are looked at one by one only where the run has a better one. */
+/* The keys of a run are looked at one by one only where the run has a better one. One look by
+ * vectors at the whole run, then a walk up to the first element that is the best of it: mostly no
+ * run but the first few has anything better. */
 static void across_places(const tsr__feed *f)
 {
   int64_t key[TSR__TILE];

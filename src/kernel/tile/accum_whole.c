@@ -20,7 +20,8 @@ static void sum_u64(tsr__i128 *sum, const tsr__feed *f)
 }
 
 /* By what the operand is, since the accumulator takes bits, i32, i64 and u64 as they come
- * (accums.def). */
+ * (accums.def). Bools are counted by words, and narrower integers were widened when they were
+ * loaded. */
 static void across_sum(const tsr__feed *f)
 {
   tsr__i128 *sum = (tsr__i128 *)f->to->data + f->element;
@@ -55,7 +56,7 @@ static void scatter_any_sum(const tsr__feed *f, const int32_t *codes)
 }
 
 /* Wrapping is how arrays' totals are defined; 128 bits hold any sum of 2^63 elements of 64 bits
- * anyway. */
+ * anyway. Unsigned, as a signed sum may not wrap in C. */
 static void merge_sums(const tsr__partial *p, void *into, const void *from)
 {
   tsr__i128 *to = into;
@@ -74,7 +75,8 @@ static void unpack_sum(const tsr__partial *p, const unsigned char *wire, size_t 
   memcpy(memory, wire, size);
 }
 
-/* Whether a sum leaves the range of its dtype, which is i64 or u64. */
+/* Whether a sum leaves the range of its dtype, which is i64 or u64. An accumulator of 128 bits
+ * tells; a sum that wrapped at 64 would have forgotten. */
 static bool leaves(const tsr__final *f, tsr__i128 sum)
 {
   if (f->node->dtype == TSR_U64) return sum > UINT64_MAX || sum < 0;
@@ -136,6 +138,7 @@ static void add_both(const tsr__feed *f, int64_t element, int64_t i)
 
 TSR__ACCUM_LOOPS(spread, add_both)
 
+/* Sums wrap as those of SUM do; squares have room for all and do not. */
 static void merge_spreads(const tsr__partial *p, void *into, const void *from)
 {
   tsr__int_spread *to = into;
@@ -164,6 +167,7 @@ static void unpack_spread(const tsr__partial *p, const unsigned char *wire, size
   memcpy(&spread->squares, wire + 16, 24);
 }
 
+/* Never fails: a spread is a float, whatever the integers are. */
 static tsr_status read_spreads(const tsr__final *f, tsr__error *error)
 {
   (void)error;
@@ -190,7 +194,7 @@ const tsr__accum_ops tsr__accum_SPREAD_WHOLE = { .bytes = sizeof(tsr__int_spread
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* What a product or an `all` is of no value. */
+/* What a product or an `all` is of no value. Of bools a true. */
 static void ones(const tsr__partial *p, size_t from, size_t to)
 {
   tsr__accum_fill(p, from, to, 1);
@@ -236,6 +240,7 @@ static tsr_status read_words(const tsr__final *f, tsr__error *error)
                                            .unpack = unpack_word,               \
                                            .read = read_words };
 
+/* Signed and unsigned words lie alike; only reading the result tells them apart. */
 static uint64_t *word_of(const tsr__feed *f, int64_t element)
 {
   return (uint64_t *)f->to->data + element;
@@ -250,6 +255,7 @@ static void across_product(const tsr__feed *f)
   *word_of(f, f->element) = product;
 }
 
+/* The low 64 bits of a product do not depend on signs, so u64 needs no way of its own. */
 static void multiply(const tsr__feed *f, int64_t element, int64_t i)
 {
   *word_of(f, element) *= (uint64_t)tsr__whole_at(f, i);

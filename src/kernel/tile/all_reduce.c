@@ -10,6 +10,8 @@
 typedef tsr__meeting_now meeting;
 typedef tsr__piece_run run;
 
+/* Accumulators of a crossing are few and in ascending order; a result may read one that another
+ * result brought. */
 static const tsr__partial *partial_of(const tsr__all_reduce *c, int member, int accum)
 {
   int first = 0, count = c->accum_count; /* ascending */
@@ -37,7 +39,8 @@ static run share_of(const tsr__share *share, int64_t elements)
   return (run){ first, tsr__share_first(elements, share->index + 1, share->count) - first, first };
 }
 
-/* The others' partials to one member: a run of them, or this process's share (NULL). */
+/* The others' partials to one member: a run of them, or this process's share (NULL). Accumulator by
+ * accumulator, so that the receiver's stays in the cache while all members' are added. */
 static tsr_status send_run(const meeting *m, int member, const run *r)
 {
   const tsr__all_reduce *c = m->c;
@@ -88,6 +91,8 @@ static bool same_piece(const tsr__all_reduce *c, int a, int b)
   return !pieces || !memcmp(&pieces->of_member[a], &pieces->of_member[b], sizeof(tsr_box));
 }
 
+/* What several processes finish together each of them copies to its own devices only, as others
+ * have no output here; `again` then counts what does not cross in this process but would in one. */
 void tsr__send_results(const meeting *m, int member, int k, const run *r)
 {
   const tsr__all_reduce *c = m->c;
@@ -134,6 +139,8 @@ static tsr_status finish_run(const meeting *m, int member, int k, const run *all
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
+/*   array [4, 6, 5], piece [2, 3, 5]      the last dim is whole: a run is 3 * 5 elements, of 2
+ *   array [4, 6, 5], piece [2, 6, 5]      the last two are: one run of 2 * 6 * 5 */
 tsr__piece_runs tsr__runs_of(const tsr__all_reduce *c, int member, int64_t elements)
 {
   const tsr__pieces *pieces = c->pieces;
@@ -149,6 +156,7 @@ tsr__piece_runs tsr__runs_of(const tsr__all_reduce *c, int member, int64_t eleme
   return p;
 }
 
+/* `first` counts elements of the whole partial, `at` those of the piece. */
 tsr__piece_run tsr__piece_run_at(const tsr__piece_runs *p, int64_t index)
 {
   const tsr_box *box = p->box;
@@ -187,7 +195,8 @@ static bool is_here(const tsr__all_reduce *c, int member)
   return tsr__device_local(tsr__topology_of(c->rt), c->devices[member]);
 }
 
-/* The member that finishes this process's share. */
+/* The member that finishes this process's share. All members here hold the same result, so any of
+ * them would do; the first is the one others expect. */
 static int sharer_of(const tsr__all_reduce *c)
 {
   int member = 0;

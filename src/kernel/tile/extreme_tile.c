@@ -24,7 +24,8 @@ INLINE int64_t best(int64_t a, int64_t b, bool largest)
   return largest ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-/* The key that never wins, and the one that always does. */
+/* The key that never wins, and the one that always does. Of i64 it is the key of an element, too,
+ * which then is the result as well. */
 INLINE int64_t key_of_none(bool largest)
 {
   return largest ? INT64_MIN : INT64_MAX;
@@ -121,6 +122,7 @@ INLINE int32_t f32_key(float v, int32_t nan)
   return v == v ? bits : nan;
 }
 
+/* The change of bits is its own way back. */
 INLINE float f32_of_key(int32_t key)
 {
   float value;
@@ -198,6 +200,7 @@ INLINE int64_t across_f64(const double *x, int64_t n, const uint64_t *mask, bool
 
 /* ---- the functions -------------------------------------------------------------------------- */
 
+/* Each element meets the key that it stands beside. */
 #define ALONG(T, KEY, largest)                               \
   for (int64_t i = 0; i < n; i++) {                          \
     T v = from[i];                                           \
@@ -205,6 +208,7 @@ INLINE int64_t across_f64(const double *x, int64_t n, const uint64_t *mask, bool
     to.key[i] = !mask || taken(mask, i) ? next : now;        \
   }
 
+/* `flat`: all elements meet in one key; else there is one for each of them. */
 #define EXTREME(dtype, T, KEY)                                                                  \
   void TSR__ISA_NAME(tsr__extreme_##dtype)(tsr__extreme to, const void *x, int64_t n,           \
                                            const uint64_t *mask)                                \

@@ -1,6 +1,7 @@
 /* Exponentials, logarithms and tanh of f32. */
 #include "kernel/tile/formula_f32.h"
 
+/* Beyond the ends the power is 0 or infinite, as it is at them. */
 INLINE val exp2_of(val x)
 {
   val near = at_most(at_least(x, -151), 129);
@@ -9,7 +10,8 @@ INLINE val exp2_of(val x)
   return scale_of(fused(r, polynomial(r, TABLE(exp2_tail)), real(1)), tagged);
 }
 
-/* 2^k exp r - 1, by halves, as 2^128 is no number; where k is 0 it is exp r - 1 itself. */
+/* 2^k exp r - 1, by halves, as 2^128 is no number; where k is 0 it is exp r - 1 itself. Below -20
+ * it is -1 once it is rounded. */
 INLINE val expm1_of(val x)
 {
   parted p = power_of(at_most(at_least(x, -20), 89));
@@ -48,6 +50,8 @@ INLINE val log2_of(val x)
   return log_base(x, &(base){ 1, 0, LOG2_E_HIGH, LOG2_E_LOW });
 }
 
+/* The logarithm of 2 in two parts; the high one meets k in a fused step, so that their product is
+ * not rounded. */
 INLINE val log10_of(val x)
 {
   return log_base(x, &(base){ LOG10_2_HIGH, LOG10_2_LOW, LOG10_E_HIGH, LOG10_E_LOW });

@@ -9,6 +9,7 @@ typedef uint8_t bytes_wide __attribute__((vector_size(WIDE), aligned(1), may_ali
 typedef float floats_wide __attribute__((vector_size(WIDE * sizeof(float)), aligned(4), may_alias));
 typedef float pixel __attribute__((vector_size(4 * sizeof(float)), aligned(4), may_alias));
 
+/* The last vector may reach beyond n: rows and sums have room behind them (TSR__IMAGE_PAD). */
 static void down(float *sum, const unsigned char *const *row, const float *weight, int rows,
                  int64_t n)
 {
@@ -21,6 +22,7 @@ static void down(float *sum, const unsigned char *const *row, const float *weigh
   }
 }
 
+/* Of one lane: a weighted sum of neighbours for each place. */
 static void across_one(float *out, const tsr__across *job)
 {
   const tsr__taps *taps = job->taps;

@@ -51,6 +51,7 @@ static size_t aligned(size_t bytes)
   return (bytes + 63) & ~(size_t)63;
 }
 
+/* Memory is carved off in order, each piece at a line of the cache of its own. */
 typedef struct bump {
   unsigned char *at;
 } bump;
@@ -63,7 +64,10 @@ static void *carve(bump *b, size_t bytes)
 }
 
 /* In the order in which run_stretch carves: what is added there is to be added here. One block a
- * stretch, from the runtime's kept ones: running a kernel allocates nothing in steady state. */
+ * stretch, from the runtime's kept ones: running a kernel allocates nothing in steady state.
+ *
+ *   pointers | moving | loads | reds | codes | uniforms | registers, stages | blocks | accumulators
+ */
 static size_t scratch_bytes(const tsr__kernel *k, size_t own)
 {
   size_t blocks = 0;
@@ -303,6 +307,8 @@ typedef struct fetch {
   int count, now, step;
 } fetch;
 
+/* At most sixteen inputs are fetched ahead; a kernel of more waits for memory in the rest of
+ * them. */
 static void fetch_plan(fetch *f, const tsr__task *task, int64_t at, int64_t n, int insts)
 {
   int64_t total = 0;
@@ -376,7 +382,8 @@ bool tsr__task_stops(const tsr__task *task)
   return tsr__progress_stops(&task->job->progress, task->worker);
 }
 
-/* The prologue computes uniforms, once a stretch. */
+/* The prologue computes uniforms, once a stretch. A tile whose path is empty ends the stretch:
+ * paths know where a task's elements end. */
 static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;
@@ -464,8 +471,10 @@ static bool run_stretch(tsr__job *job, const stretch *s)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* Bytes of the accumulators that each task of a part would have for itself; and in `*unit` how
- * many elements a stretch must be a multiple of, so that other accumulators are split with it. */
+/* Bytes of the accumulators that each task of a part would have for itself; and in `*unit` how many
+ * elements a stretch must be a multiple of, so that other accumulators are split with it.
+ *
+ *   unit of rows of 6 and 64 elements: lcm(64, 6) = 192, a whole number of rows and of words */
 static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t *unit)
 {
   size_t own = 64;
@@ -509,6 +518,7 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
   out->tasks = (out->count + out->chunk - 1) / out->chunk;
 }
 
+/* Numbers of tasks go on from part to part, so that one list serves all devices. */
 static void run_task(void *user, int64_t number, int worker)
 {
   tsr__job *job = user;

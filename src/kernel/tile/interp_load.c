@@ -37,7 +37,8 @@ void tsr__walk_make(tsr__walk *walk, int rank, const int64_t *size, uint32_t fla
   }
 }
 
-/* From the last dim on, until what is left of the index is 0. */
+/* From the last dim on, until what is left of the index is 0. `*left`: how many elements from there
+ * on lie as one run. */
 int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 {
   int last = walk->rank - 1;
@@ -54,7 +55,8 @@ int64_t tsr__walk_at(const tsr__walk *walk, int64_t at, int64_t *left)
 /* ---- loads ----------------------------------------------------------------------------------- */
 
 /* By dims of the domain: where the operand's first element is, and how far the next one along each
- * dim. */
+ * dim. A dim of the operand that stands for a dim of the domain which is read backwards has a
+ * negative step, and starts at its end. */
 static void find_steps(const tsr__loadinfo *info, const int64_t *size, int64_t step[TSR_MAX_RANK],
                        int64_t *start)
 {
@@ -147,7 +149,8 @@ static void load_bits(const piece *p)
     return UINT64_MAX / (T)-1 * value; \
   }
 
-/* As many copies of an element as fit a word. */
+/* As many copies of an element as fit a word. UINT64_MAX / (T)-1 is a 1 in each place of T:
+ * 0x0101.. of bytes, 0x00010001.. of two. */
 static uint64_t word_of(const char *in, size_t size)
 {
   switch (size) {
@@ -305,7 +308,9 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
 /* ---- positions ------------------------------------------------------------------------------- */
 
 /* The place in the global array of element `at` of the part, by the dims of a node; `*left`: how
- * many elements from there on are neighbours in both. */
+ * many elements from there on are neighbours in both.
+ *
+ *   part [2, 3] of [4, 6] from (2, 3) on, element 4: (1, 1) here, (3, 4) there: place 22, 2 left */
 static int64_t global_at(const tsr__task *task, const tsr__gnode *g, int64_t at, int64_t *left)
 {
   int64_t step = 1, place = 0, run = 1;
@@ -380,8 +385,9 @@ static int64_t table_size(const tsr__task *task, const tsr__gnode *table, int di
 }
 
 /* Wraps a negative index; one out of range is noted (the first of the run counts) and becomes 0.
- * The run goes on, with an element that is there, and fails at its end: tasks cannot be stopped
- * by each other, and which fault is told must not hang on who was first. */
+ * The run goes on, with an element that is there, and fails at its end: tasks cannot be stopped by
+ * each other, and which fault is told must not hang on who was first. The first fault by position
+ * is told, whatever order tasks meet them in (tsr__fault_before). */
 static int64_t checked(tsr__task *task, int node, int64_t index, int64_t limit, int64_t at)
 {
   if (index >= 0 && index < limit) return index;
@@ -402,6 +408,8 @@ void tsr__do_within(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t 
   for (int64_t i = 0; i < n; i++) to[i] = checked(task, node, index[i], of->size, at + i);
 }
 
+/* One element is stored without the calls that a run takes: look-ups with an index each have no
+ * longer runs. */
 static void take_piece(const piece *p)
 {
   if (p->n > 1 || p->dtype == TSR_BOOL) {

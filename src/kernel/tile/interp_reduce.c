@@ -115,6 +115,7 @@ static bool is_down(const tsr__task *task, const tsr__inst *inst)
          red->walk.step[last] == 1 && red->walk.step[last - 1] == 0;
 }
 
+/* Only a kernel of nothing but such reductions of inputs: others want tiles. */
 bool tsr__goes_down(const tsr__task *task)
 {
   const tsr__kernel *k = task->kernel;
@@ -153,6 +154,8 @@ static bool reduce_down(tsr__task *task, const tsr__inst *inst, int64_t from, in
   return true;
 }
 
+/* One reduction after the other over the whole stretch, as each of them streams its operand by
+ * itself and there is nothing else in the kernel. */
 void tsr__do_down(tsr__task *task, int64_t from, int64_t to)
 {
   const tsr__kernel *k = task->kernel;

@@ -109,7 +109,8 @@ BINARY(mul_f64, double, double, l *r)
 BINARY(div_f32, float, float, l / r)
 BINARY(div_f64, double, double, l / r)
 
-/* Divisors 0 and -1 take part as 1, so that nothing traps; -1 is a negation, which wraps. */
+/* Divisors 0 and -1 take part as 1, so that nothing traps; -1 is a negation, which wraps. C cuts
+ * towards zero, so the quotient is one less where something is left and the signs differ. */
 #define INT_DIVISION(I, U, suffix)                                                    \
   INLINE I floordiv_##suffix(I l, I r)                                                \
   {                                                                                   \
@@ -145,6 +146,7 @@ BINARY(div_f64, double, double, l / r)
 INT_DIVISION(int32_t, uint32_t, whole32)
 INT_DIVISION(int64_t, uint64_t, whole64)
 
+/* Of 0 as divisor 0, as above. */
 #define UINT_DIVISION(U, suffix)       \
   INLINE U floordiv_##suffix(U l, U r) \
   {                                    \
@@ -268,8 +270,8 @@ BINARY(pow_i64, int64_t, int64_t, pow_whole64(l, r))
 BINARY(pow_u32, uint32_t, uint32_t, pow_natural32(l, r))
 BINARY(pow_u64, uint64_t, uint64_t, pow_natural64(l, r))
 
-/* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN
- * joined by others are still a NaN. */
+/* Of equal values: the bits in common tell +0 from -0. Of unordered ones: all bits of a NaN joined
+ * by others are still a NaN. So the smaller of both zeros is -0, and the larger +0. */
 #define FLOAT_ENDS(T, I, suffix)     \
   INLINE T joined_##suffix(T l, T r) \
   {                                  \
@@ -322,6 +324,7 @@ BINARY(xor_i64, uint64_t, uint64_t, l ^ r)
 BINARY(shl_i64, uint64_t, uint64_t, l << (r & 63))
 BINARY(shr_i64, uint64_t, uint64_t, l >> (r & 63))
 
+/* Counts that are too large shift everything out, and of a signed number its sign is left. */
 BINARY(left_i32, uint32_t, uint32_t, r < 32 ? l << (r & 31) : 0)
 BINARY(left_i64, uint64_t, uint64_t, r < 64 ? l << (r & 63) : 0)
 BINARY(right_i32, int32_t, int32_t, l >> ((uint32_t)r < 32 ? r : 31))
@@ -337,7 +340,9 @@ BINARY(copysign_f32, float, float, copysignf(l, r))
 BINARY(copysign_f64, double, double, copysign(l, r))
 
 /* The next number of few bits differs in its last one, which is bit `step` of what it lies in, or,
- * below `least`, where numbers are as close as they get, by `tiny`. */
+ * below `least`, where numbers are as close as they get, by `tiny`. Narrow floats lie in an f32,
+ * whose fraction has 13 bits more than that of f16 and 16 more than that of bf16: hence their
+ * steps. */
 #define NEXT(name, T, U, ABS, SIGN, step, least, tiny, largest)                \
   INLINE T name##_of(T x, T y)                                                 \
   {                                                                            \
@@ -451,6 +456,7 @@ NEXT(next_f64, double, uint64_t, fabs, copysign, 1, 0x1p-1022, 0x1p-1074, 0x1.ff
     if (scalar != 2) r = M512_##s(y + whole, some);          \
     to[whole / LANES] = (M)CMP512_##s(l, r, float_p, int_p); \
   }
+/* Given an operator and the predicates of instructions; each version takes what it needs. */
 #define COMPARE(name, OP, float_p, int_p)                   \
   COMPARE_ONE(name, int32_t, i32, uint16_t, float_p, int_p) \
   COMPARE_ONE(name, int64_t, i64, uint8_t, float_p, int_p)  \
@@ -654,7 +660,9 @@ WHERE(where_64, int64_t, i64, uint8_t)
   }
 
 /* For results of few bits: the product is exact in f64, and where the sum is not, the odd one of
- * both neighbours is taken, here and in f32, so that rounding to few bits is as if once. */
+ * both neighbours is taken, here and in f32, so that rounding to few bits is as if once. What
+ * rounding took from the sum is found without a branch (Knuth's two-sum); that rounding to odd and
+ * then once more is as rounding once is Boldo and Melquiond's. */
 INLINE float fma_odd(float x, float y, float z)
 {
   double product = (double)x * (double)y, add = (double)z, sum = product + add;

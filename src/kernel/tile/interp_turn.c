@@ -36,7 +36,7 @@ size_t tsr__turn_bytes(void)
   return (size_t)PITCH * LINE; /* of one-byte elements, which have the most rows */
 }
 
-/* How many elements lie in a line. */
+/* How many elements lie in a line. Of bools (size 0) nobody asks: they are gathered. */
 static int64_t rows_of(const tsr__loading *l)
 {
   return LINE / l->size;

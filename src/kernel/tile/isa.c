@@ -7,6 +7,7 @@
 
 #include "kernel/tile/image.h"
 
+/* Each has all that those before it have, so the last that the machine has is the best. */
 static const tsr__tiles *const all_tiles[] = {
   &tsr__tiles_baseline,
 #if defined(__x86_64__)

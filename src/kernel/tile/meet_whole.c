@@ -72,7 +72,9 @@ static double real_at(int dtype, const void *x, int64_t i)
   }
 }
 
-/* Adds up elements i .. i + n - 1 as a kernel would, and reads the results. */
+/* Adds up elements i .. i + n - 1 as a kernel would, and reads the results. `memory` has room for
+ * the three doubles an element of SUM_ROWS, which is more than SUM_WHOLE takes; others are not met
+ * whole. */
 static tsr_status add_slowly(whole *w, int64_t i, int n, void *out)
 {
   double values[BLOCK];
@@ -120,7 +122,8 @@ typedef struct block {
 } block;
 
 /* What a sum is multiplied with: of a mean of 2^k members a power of two, so that nothing is
- * rounded; 0: it takes an accumulator. */
+ * rounded; 0: it takes an accumulator. 1 / n is exact then, and the sum was rounded once: the mean
+ * is as if it had been divided by n in the long number. */
 static double scale_of(const whole *w)
 {
   int64_t n = w->population;
@@ -129,6 +132,7 @@ static double scale_of(const whole *w)
   return n > 0 && !(n & (n - 1)) ? 1 / (double)n : 0;
 }
 
+/* `left` marks what has to be done again by an accumulator, element by element. */
 static void add_f64(block *b, const tsr__few *few)
 {
   double *out = b->out;
@@ -140,7 +144,8 @@ static void add_f64(block *b, const tsr__few *few)
     else out[e] *= b->scale;
 }
 
-/* Those of 16 bits, made f32. */
+/* Those of 16 bits, made f32. Rounded to odd in f32 first, then to 16 bits: as if it had been
+ * rounded to these at once. */
 static void add_narrow(block *b, const void **x)
 {
   float wide[TSR__MOST_WHOLE][NARROW];
@@ -253,7 +258,8 @@ static bool is_first(const tsr__all_reduce *c, int final)
   return true;
 }
 
-/* Several tasks a worker, so that one that comes late finds some left. */
+/* Several tasks a worker, so that one that comes late finds some left. A task is a multiple of
+ * BLOCK, so that only ends of runs are short. */
 static void cut_tasks(whole_job *job)
 {
   int64_t elements = 0, workers = tsr__worker_count(job->m->c->rt);

@@ -5,6 +5,7 @@
 
 #include "topology/half.h"
 
+/* Looked at once a panel, so that its steps may copy lines as one piece. */
 INLINE bool neighbours(const int64_t *at, int64_t n)
 {
   for (int64_t i = 1; i < n; i++)
@@ -58,6 +59,10 @@ enum { SQUARE_4 = 4, SQUARE_8 = 2, UP_4 = 4 * LANES, UP_8 = 2 * LANES };
   (lanes_8)          \
       __builtin_shufflevector((lanes_4)(a), (lanes_4)(b), IN_LANES_4(2, UP_4 + 2, 3, UP_4 + 3))
 
+/* Two rounds of pairs, as in a transpose of four by four by halves:
+ *
+ *    a0 b0 a1 b1      ab     by twos      a0 b0 c0 d0      first step
+ *    c0 d0 c1 d1      cd                  a1 b1 c1 d1      second step */
 INLINE void turn_4(const uint32_t *from, const int64_t *line, uint32_t *to, int high)
 {
   const lanes_8 a = READ(0, 4), b = READ(1, 4), c = READ(2, 4), d = READ(3, 4);

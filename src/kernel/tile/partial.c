@@ -1,10 +1,16 @@
 /* Accumulators: their memory, how two of them join, and what of one travels.
  *
  * Invariant: joining is exact and commutative for every class but the product of floats, so
- * neither tasks nor devices nor their order can show in a result. */
+ * neither tasks nor devices nor their order can show in a result.
+ *
+ * In the pool of its device:
+ *
+ *    header | data: rows[0] | rows[1], or count elements of ops->bytes      one block
+ *    escapes of its rows, sums that no three doubles hold                   in the heap */
 #include "kernel/tile/accum.h"
 
-/* Only numbers: the memory may be a device's or a task's own. */
+/* Only numbers: the memory may be a device's or a task's own. `rt`, `device` and `data` are the
+ * caller's to set. `bytes` is what `data` must have, without a header. */
 void tsr__partial_plan(tsr__partial *partial, int row, int dtype, int64_t count)
 {
   partial->row = (uint8_t)row;
@@ -28,6 +34,7 @@ void tsr__partial_start(tsr__partial *p, tsr__heap *heap)
   p->ops->none(p, 0, p->bytes / sizeof(int64_t));
 }
 
+/* Only escapes lie in the heap; `data` is whoever's it is. */
 void tsr__partial_stop(tsr__partial *p)
 {
   for (int i = 0; i < p->ops->rows; i++) tsr__rows_free(&p->rows[i]);
@@ -72,6 +79,7 @@ static bool send_escapes(const tsr__sending *s, int k)
   return !into->failed && !from->failed;
 }
 
+/* A view: it owns nothing, shares the data, and must not be stopped. */
 tsr__partial tsr__partial_slice(const tsr__partial *p, int64_t first, int64_t count)
 {
   tsr__partial slice = *p;
@@ -216,6 +224,7 @@ void tsr__partial_tell(const tsr__partial *p, tsr__partial_told *out)
   }
 }
 
+/* Borrows all of it: memory and escapes are the other process's, and only the handle is ours. */
 tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
                                const tsr__partial_told *told, tsr__error *error)
 {
@@ -236,6 +245,7 @@ tsr__partial *tsr__partial_far(tsr_runtime *rt, const tsr__partial_ask *ask,
   return p;
 }
 
+/* A far one has nothing but its handle (tsr__partial_far), which lies in the heap. */
 void tsr__partial_free(tsr__partial *p)
 {
   if (!p) return;
@@ -267,6 +277,7 @@ static void take_rows(char *to, const char *from, size_t size, const taking *t)
       memcpy(to + (size_t)i * size, from + (size_t)t->index[i] * size, size);
 }
 
+/* `slot` counts an element's escape from 1; 0: it has none. */
 static bool take_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
 {
   for (int64_t i = 0; from->escape_count && i < t->count; i++) {
@@ -277,6 +288,7 @@ static bool take_escapes(tsr__rows *to, const tsr__rows *from, const taking *t)
   return !to->failed && !from->failed;
 }
 
+/* The whole is copied without an index, which tsr__deal_copy asks for. */
 tsr__partial *tsr__partial_take(const tsr__partial *from, const int64_t *index, int64_t count,
                                 tsr__error *error)
 {

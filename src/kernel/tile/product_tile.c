@@ -2,7 +2,13 @@
  * in registers meanwhile.
  *
  * Each element of c takes its products one after the other in order of k, each by one fused
- * multiply-add (integers: modulo 2^bits), so lanes and blocks cannot show. */
+ * multiply-add (integers: modulo 2^bits), so lanes and blocks cannot show.
+ *
+ *   c [high][wide]     stays in registers for all k       a   a column of `high` numbers for each k
+ *                                                         b   a row of `wide` vectors for each k
+ *
+ * One step reads high numbers and wide vectors and does high * wide multiply-adds, 14 * 2 with
+ * AVX-512: so the caches are asked for far less than the arithmetic takes. */
 #include "kernel/tile/tile_inner.h"
 
 enum { BYTES = PRODUCT_BYTES, HIGH = PRODUCT_HIGH, FEW = HIGH < 8 ? HIGH : 8, MOST = 8 };

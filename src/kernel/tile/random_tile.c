@@ -66,7 +66,9 @@ INLINE void halves(lanes pair[2], lanes value)
   pair[1] = value >> 32;
 }
 
-/* Of BLOCK counters from `first` on, with one key and stream. */
+/* Of BLOCK counters from `first` on, with one key and stream.
+ *
+ *   word 0, 1   index + lane       word 2, 3   the stream, and the draw in its upper half */
 INLINE void philox_from(uint64_t *out, int64_t first, const int64_t key[2])
 {
   counters c;

@@ -4,7 +4,9 @@
 
 enum { COUNTED = 24 };
 
-/* While halving: entries before `place` are <= v, those from `place + left` on are not. */
+/* While halving: entries before `place` are <= v, those from `place + left` on are not. Step by
+ * step for all elements of the tile, so that their reads of the table go side by side and no jump
+ * is guessed. */
 #define SEARCH(dtype, T)                                                           \
   void TSR__ISA_NAME(tsr__search_##dtype)(int64_t * out, const void *x, int64_t n, \
                                           const void *table, int64_t count)        \
