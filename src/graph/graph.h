@@ -440,6 +440,12 @@ typedef struct tsr__ask {
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
 
+/* The same of a region that was traced for arguments of just these types, so that nothing is
+ * inferred nor cast; and one of the results of a node of several. */
+tsr_array *tsr__make_call(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
+                          const char *site);
+tsr_array *tsr__make_result(tsr_scope *scope, tsr_array *node, int index, const char *site);
+
 /* Where a result of operands belongs; NULL where none has a scope. It is also where a terminal on
  * arrays that others may read records its error and puts its text. */
 tsr_scope *tsr__home_of(tsr__operands in);

@@ -605,8 +605,8 @@ static tsr__type type_of(const tsr_array *a)
 /* Regions and results of the few nodes that have any, behind each other. False: out of memory. */
 static bool add_extras(tsr_array *array, tsr__op op, const tsr__ask *ask)
 {
-  tsr__type first = type_of(array->in_count ? array->in[0] : NULL);
   if (!tsr__ops[op].results && !ask->region_count) return true;
+  tsr__type first = type_of(array->in_count ? array->in[0] : NULL);
   int count = tsr__infer_results(op, ask);
   size_t results = (size_t)count * sizeof(tsr__result);
   size_t regions = (size_t)ask->region_count * sizeof(tsr__region *);
@@ -774,5 +774,33 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   tsr_array *array = make_node(scope, op, &m, ask, site);
   close_making(&m, scope);
   if (array->inert) share(array, some_shared(in) || lies_shared(ask->sharding));
+  return array;
+}
+
+tsr_array *tsr__make_call(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
+                          const char *site)
+{
+  tsr_array *inert = inert_among(in);
+  if (inert) {
+    share(inert, some_shared(in));
+    return inert;
+  }
+  bool good = usable(&scope, op, in, site);
+  return good ? new_node(scope, op, in, ask, site) : tsr__make_inert(scope, site);
+}
+
+tsr_array *tsr__make_result(tsr_scope *scope, tsr_array *node, int index, const char *site)
+{
+  tsr__operands in = TSR__IN(node);
+  if (node->inert) return node;
+  if (!usable(&scope, TSR__OP_RESULT, in, site)) return tsr__make_inert(scope, site);
+  TSR_INVARIANT(node->extras && index >= 0 && index < node->extras->result_count);
+  const tsr__result *type = &node->extras->results[index];
+  tsr__ask ask = { TSR__ATTR(tsr__index_attr, .index = index) };
+  tsr_array *array = new_node(scope, TSR__OP_RESULT, in, &ask, site);
+  if (array->inert) return array;
+  array->dtype = type->dtype;
+  array->shape.rank = type->rank;
+  memcpy(array->shape.dims, type->dims, sizeof type->dims);
   return array;
 }

@@ -164,15 +164,15 @@ tsr_array *tsr__call_node(const tsr__calling *c, tsr__operands in)
   };
   for (int r = 0; r < c->count; r++) regions[r] = c->traced[r]->region;
   if (!add_numbers(c, &ask)) return tsr__make_inert(c->scope, c->site);
-  return tsr__make(c->scope, c->op, in, &ask, c->site);
+  return c->fits ? tsr__make_call(c->scope, c->op, in, &ask, c->site)
+                 : tsr__make(c->scope, c->op, in, &ask, c->site);
 }
 
 /* A node of several results is no array: each is taken out by a node of its own, which costs
  * nothing in a plan. */
 tsr_array *tsr__result_of(tsr_scope *scope, tsr_array *node, int i, const char *site)
 {
-  return tsr__make(scope, TSR__OP_RESULT, TSR__IN(node),
-                   &(tsr__ask){ TSR__ATTR(tsr__index_attr, .index = i) }, site);
+  return tsr__make_result(scope, node, i, site);
 }
 
 /* Leaves, and behind them what the bodies captured. False: out of memory. */
@@ -214,7 +214,7 @@ tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *t, const tsr__le
                            const char *site)
 {
   tsr__calling c = {
-    .scope = scope, .site = site, .op = TSR__OP_CALL, .traced = { t }, .count = 1
+    .scope = scope, .site = site, .op = TSR__OP_CALL, .fits = true, .traced = { t }, .count = 1
   };
   return tsr__call_traces(&c, 0, in);
 }
@@ -224,18 +224,19 @@ tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *t, const tsr__le
 tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in, const char *call,
                                  const char *site)
 {
-  tsr_scope *scope = tsr__scope_here(f->node.scope);
   tsr_array *const *arguments = in->at;
   int count = in->count;
   for (int i = 0; i < count; i++) {
     if (arguments[i] && arguments[i]->inert) return arguments[i];
-    if (arguments[i] && arguments[i]->node.scope->rt == scope->rt) continue;
+    if (arguments[i] && arguments[i]->node.scope->rt == f->node.scope->rt) continue;
+    tsr_scope *scope = tsr__scope_here(f->node.scope);
     tsr__fail(scope, site, TSR_EARG, "%s: argument %d of %s %s", call, i, f->name,
               arguments[i] ? "belongs to another runtime; read it there and put it here"
                            : "is NULL; give an array");
     return tsr__make_inert(scope, site);
   }
   if (count <= TSR_MAX_ARGS) return NULL;
+  tsr_scope *scope = tsr__scope_here(f->node.scope);
   tsr__fail(scope, site, TSR_EARG,
             "%s: %d arguments for %s, expected %d at most; put some together with tsr_tree", call,
             count, f->name, TSR_MAX_ARGS);

@@ -174,6 +174,51 @@ static bool has_signature(const tsr__traced *t, const signature *s)
          !memcmp(t->key, s->text.data, t->key_bytes);
 }
 
+/* Whether a leaf is what a key says, without a key made of it. */
+static bool is_leaf_of(const leaf_key *key, const tsr_array *a)
+{
+  static const tsr_sharding unplaced;
+  const tsr_sharding *at = a->sharding.mesh ? &a->sharding : &unplaced;
+  return key->dtype == a->dtype && key->rank == a->shape.rank &&
+         !memcmp(key->dims, a->shape.dims, key->rank * sizeof *key->dims) &&
+         !memcmp(&key->sharding, at, sizeof *at);
+}
+
+/* Whether a trace is of the signature that would be written, where no axes are mapped over. */
+static bool is_trace_of(const tsr_function *f, const tsr__traced *t, const tsr__arguments *a)
+{
+  const char *at = t->key + t->first_leaf, *end = t->key + t->key_bytes;
+  if (t->argument_count != a->leaves.count || !tsr__same_forms(t, &a->in)) return false;
+  for (int i = 0; i < a->leaves.count; i++, at += sizeof(leaf_key)) {
+    leaf_key key;
+    memcpy(&key, at, sizeof key);
+    if (!is_leaf_of(&key, a->leaves.at[i])) return false;
+  }
+  /* The zero that ends the axes stands first where there are none. */
+  if (*at++) return false;
+  for (const tsr_function *of = f; of; of = of->of) {
+    if (!of->user_bytes) continue;
+    if ((size_t)(end - at) < of->user_bytes || memcmp(at, of->user, of->user_bytes)) return false;
+    at += of->user_bytes;
+  }
+  return at == end;
+}
+
+/* The finished trace of a signature that is not written at all: nearly all calls end here. NULL:
+ * there is none, or axes are mapped over, of which signatures tell. */
+static const tsr__traced *known_trace(const tsr_scope *scope, tsr_function *f,
+                                      const tsr__arguments *a)
+{
+  const tsr__traced *found = NULL;
+  for (; scope; scope = scope->outer)
+    if (scope->axes) return NULL;
+  pthread_mutex_lock(&f->lock);
+  for (const tsr__traced *t = f->traced; t && !found; t = t->next)
+    if (t->region && is_trace_of(f, t, a)) found = t;
+  pthread_mutex_unlock(&f->lock);
+  return found;
+}
+
 /* The finished trace of a signature; NULL: none yet. *recursive: this thread is at it. */
 /* A trace in the making is in the list without a region. That of another thread is passed by,
  * and the body traced twice; waiting for it could wait for this one. A list and no table: a
@@ -628,8 +673,10 @@ const tsr__traced *tsr__trace(tsr_scope *scope, tsr_function *f, const tsr__argu
   signature s;
   bool recursive;
   if (tsr__function_ended(scope, f, "tsr_call", site)) return NULL;
+  const tsr__traced *found = known_trace(scope, f, a);
+  if (found) return found;
   write_signature(scope, f, a, &s);
-  const tsr__traced *found = s.text.failed ? NULL : find_trace(f, &s, &recursive);
+  found = s.text.failed ? NULL : find_trace(f, &s, &recursive);
   if (s.text.failed) tsr__or_no_memory(scope, NULL, "tsr_call", site);
   else if (recursive)
     tsr__fail(scope, site, TSR_ESTATE,

@@ -113,6 +113,7 @@ typedef struct tsr__calling {
   tsr__op op;
   const void *attr;
   uint16_t attr_bytes;
+  bool fits;    /* operands are of the types that it was traced for */
   bool counted; /* it has a number of its own, `steps`, behind those of its regions */
   int64_t steps;
   const tsr__traced *traced[TSR__MAX_REGIONS];
@@ -125,7 +126,7 @@ tsr_array *tsr__call_node(const tsr__calling *calling, tsr__operands in);
 /* The node on `in` and, behind it, what the bodies captured: its results, as trace `gives`
  * returned them. */
 tsr_array *tsr__call_traces(const tsr__calling *calling, int gives, const tsr__leaves *in);
-/* The call of one trace on leaves. */
+/* The call of one trace on leaves of its signature. */
 tsr_array *tsr__call_trace(tsr_scope *scope, const tsr__traced *traced, const tsr__leaves *in,
                            const char *site);
 /* Result `i` of a node of several; no scope: the node's. */
