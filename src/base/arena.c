@@ -3,8 +3,8 @@
  *   first (borrowed, inside a scope)      blocks: newest -> ... -> oldest
  *   [used used used | at ..... end]       [header | used ..... ]
  *
- * Invariant: [at, end) is the free rest of the newest block; blocks come uncleared from the heap
- * and only what is handed out is zeroed. */
+ * Invariant: [at, end) is the free rest of the newest block, both of them aligned; blocks come
+ * uncleared from the heap and only what is handed out is zeroed. */
 #include "base/base.h"
 
 /* What any type needs. Blocks double from SMALLEST to LARGEST; one of up to KEEP bytes is kept. */
@@ -51,8 +51,12 @@ void tsr__arena_reset(tsr__arena *arena, void *first, size_t length)
     kept->next = NULL;
   }
   free_chain(arena, arena->blocks);
-  char *start = first;
-  *arena = (tsr__arena){ arena->heap, NULL, kept, start, start ? start + length : NULL };
+  *arena = (tsr__arena){ .heap = arena->heap, .kept = kept };
+  if (!first) return;
+  /* The borrowed block may begin anywhere: both ends are put right here, once. */
+  arena->at = (char *)first + (-(uintptr_t)first & (ALIGN - 1));
+  arena->end = (char *)first + length;
+  arena->end -= (uintptr_t)arena->end & (ALIGN - 1);
 }
 
 /* Takes a block with room for `size` bytes; a request too big for the usual block gets its own
@@ -78,17 +82,10 @@ static block *add_block(tsr__arena *arena, size_t size)
 }
 
 /* NULL too where the size alone would overflow what follows. */
-static char *take(tsr__arena *arena, size_t size)
+static char *take_fresh(tsr__arena *arena, size_t size)
 {
   size_t rounded = (size + ALIGN - 1) & ~(ALIGN - 1);
   if (rounded < size || rounded > PTRDIFF_MAX / 2) return NULL;
-  /* The borrowed block may begin anywhere. */
-  size_t skew = (size_t)(-(uintptr_t)arena->at & (ALIGN - 1));
-  if ((size_t)(arena->end - arena->at) >= rounded + skew && arena->at) {
-    char *result = arena->at + skew;
-    arena->at = result + rounded;
-    return result;
-  }
   block *fresh = add_block(arena, rounded);
   if (!fresh) return NULL;
   char *result = (char *)(fresh + 1), *end = (char *)fresh + fresh->size;
@@ -97,6 +94,14 @@ static char *take(tsr__arena *arena, size_t size)
     arena->at = result + rounded;
     arena->end = end;
   }
+  return result;
+}
+
+static inline char *take(tsr__arena *arena, size_t size)
+{
+  char *result = arena->at;
+  if (size > (size_t)(arena->end - result) || !result) return take_fresh(arena, size);
+  arena->at = result + ((size + ALIGN - 1) & ~(ALIGN - 1));
   return result;
 }
 
