@@ -51,12 +51,35 @@ static void trim(big *a)
   memmove(a->word, a->word + low, (size_t)a->count * sizeof a->word[0]);
 }
 
+/* The words of an accumulator that are not all zero at either end, four at a time. */
+static int first_word(const int64_t *word, int count)
+{
+  int i = 0;
+  while (i + 4 <= count && !(word[i] | word[i + 1] | word[i + 2] | word[i + 3])) i += 4;
+  while (i < count && !word[i]) i++;
+  return i;
+}
+
+static int end_word(const int64_t *word, int count)
+{
+  int i = count;
+  while (i >= 4 && !(word[i - 1] | word[i - 2] | word[i - 3] | word[i - 4])) i -= 4;
+  while (i > 0 && !word[i - 1]) i--;
+  return i;
+}
+
 /* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger
- * than 32 bits before carrying. What is left over at the top is -1 for a negative number: then
- * its size is the two's complement of the words. */
+ * than 32 bits before carrying, so that one more than those that are not zero is carried into. What
+ * is left over at the top is -1 for a negative number: then its size is the two's complement of the
+ * words. */
 static void big_from_words(big *out, const int64_t *word, int count, int exponent)
 {
+  int first = first_word(word, count), end = end_word(word, count) + 1;
   int64_t up = 0;
+  count = (end < count ? end : count) - first;
+  word += first;
+  exponent += 32 * first;
+  if (count < 0) count = 0;
   for (int i = 0; i < count; i++) {
     int64_t now = word[i] + up;
     out->word[i] = (uint32_t)(now & 0xffffffff);
