@@ -67,6 +67,8 @@ void tsr__box(const tsr_sharding *sharding, const tsr_shape *shape, int position
 {
   memset(out, 0, sizeof *out);
   for (int d = 0; d < shape->rank; d++) {
+    out->size[d] = shape->dims[d];
+    if (sharding->first[d] == sharding->first[d + 1]) continue;
     tsr__span span = tsr__dim_span(sharding, d, shape->dims[d], position);
     out->start[d] = span.start;
     out->size[d] = span.length;

@@ -296,12 +296,22 @@ static int64_t list_shares(whole_job *job)
   return bytes;
 }
 
+static bool brings_elements(const tsr__all_reduce *c)
+{
+  for (int a = 0; a < c->accum_count; a++)
+    if (c->schedule->accums[c->accums[a]].whole) return true;
+  return false;
+}
+
 tsr_status tsr__meet_whole(const tsr__meeting_now *m)
 {
+  enum { FEW = 8 };
+  share few[FEW];
   const tsr__all_reduce *c = m->c;
-  whole_job job = { .m = m };
-  size_t room = (size_t)c->final_count * (size_t)c->member_count * sizeof *job.shares;
-  job.shares = tsr__new(&c->rt->heap, room);
+  whole_job job = { .m = m, .shares = few };
+  size_t shares = (size_t)c->final_count * (size_t)c->member_count, room = shares * sizeof *few;
+  if (!brings_elements(c)) return TSR_OK;
+  if (shares > FEW) job.shares = tsr__new(&c->rt->heap, room);
   if (!job.shares)
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory to combine the sums of %d devices; free arrays",
@@ -312,7 +322,7 @@ tsr_status tsr__meet_whole(const tsr__meeting_now *m)
   if (bytes > FEW_BYTES) tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
   else
     for (int64_t t = 0; t < job.tasks; t++) whole_task(&job, t, 0);
-  tsr__del(&c->rt->heap, job.shares, room);
+  if (job.shares != few) tsr__del(&c->rt->heap, job.shares, room);
   m->traffic->bytes += job.bytes;
   if (job.failed) return m->error->status;
   return m->progress->stop ? tsr__cancelled(m->error, TSR__PROGRAM) : TSR_OK;
