@@ -889,7 +889,8 @@ tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr_
   peers->told = -1;
   peers->meeting = 0;
   peers->compared = false;
-  me->fingerprint[at] = work->fingerprint;
+  /* Others look at this line while they wait: what stands there already is not written. */
+  if (me->fingerprint[at] != work->fingerprint) me->fingerprint[at] = work->fingerprint;
   tsr__peers_say(me->what[at], sizeof me->what[at], work);
   return TSR_OK;
 }
@@ -958,8 +959,9 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
   char *room = note_room(peers, at, size);
   if (!room) return tsr__error_set(error, TSR_ENOMEM, "no shared memory to meet other processes");
   if (size) memcpy(room, mine, size);
-  me->note_at[at] = tsr__peers_offset(peers, room);
-  me->note_size[at] = size;
+  uint64_t place = tsr__peers_offset(peers, room);
+  if (me->note_at[at] != place) me->note_at[at] = place;
+  if (me->note_size[at] != size) me->note_size[at] = size;
   tsr_status status = meet_with(peers, meeting, true, error);
   for (int p = 0; p < peers->start.count && !status; p++) {
     const head *of = head_of(peers, p);

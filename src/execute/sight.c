@@ -5,13 +5,17 @@
  *
  * Each process tells where its parts lie, all wait for each other and read. What was told is held
  * until the next meeting, which others come to when they have read; of much memory they wait for
- * that. Whether a value needs all this follows from how it lies alone, so that all processes meet
+ * that. Short parts stand in the note itself, which others look at anyway:
+ *
+ *   note of process 1    | where 2 | where 3 |  ...  | part 2 | part 3 |       by 64 bytes
+ * Whether a value needs all this follows from how it lies alone, so that all processes meet
  * or none does. */
 #include "execute/engine.h"
 
-/* More than this is not left lent until the next meeting, which may be far off: all wait until
- * everybody has read (tsr__unsee). */
-enum { LARGE_BYTES = 1 << 26 };
+/* More than LARGE_BYTES is not left lent until the next meeting, which may be far off: all wait
+ * until everybody has read (tsr__unsee). */
+enum { LARGE_BYTES = 1 << 26, NOTE_BYTES = 1024, PART_UNIT = 64 };
+#define INSIDE (UINT64_C(1) << 63) /* of a place: it is in the note */
 
 tsr__peers *tsr__peers_of(const tsr_runtime *rt)
 {
@@ -117,38 +121,117 @@ static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *s
   return TSR_OK;
 }
 
+/* `all`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
+ * and on one of this process's own, nobody else has a part. */
+static bool is_wanted(const tsr__value *value, bool all)
+{
+  if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
+  return all || !is_everywhere(value->rt, &value->sharding);
+}
+
+/* Parts of this process are put behind the places; returns where they end. */
+static size_t put_inside(const tsr__value *value, tsr__sight *sight, char *note, size_t at)
+{
+  for (int p = 0; p < value->part_count; p++) {
+    size_t bytes = value->parts[p] ? bytes_of(value, p) : 0;
+    if (!value->parts[p]) continue;
+    if (bytes) memcpy(note + at, tsr__devices_of(value->rt)->ops->map(value->parts[p]), bytes);
+    sight->offsets[sight->told_count++] = INSIDE | at;
+    at += (bytes + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+  }
+  return at;
+}
+
+/* Bytes of a note with all parts of this process in it, and where they begin. */
+static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, size_t *first)
+{
+  size_t places = 0, bytes = 0;
+  for (int i = 0; i < sight->count; i++)
+    for (int p = 0; is_wanted(values[i], false) && p < values[i]->part_count; p++) {
+      if (!values[i]->parts[p]) continue;
+      places++;
+      bytes += (bytes_of(values[i], p) + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+    }
+  *first = (places * sizeof *sight->offsets + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+  return *first + bytes;
+}
+
+/* All tell where their parts lie. `all`: what is being made is read where it lies. */
+static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool all, tsr__error *error)
+{
+  _Alignas(PART_UNIT) char note[NOTE_BYTES];
+  tsr__peers *peers = tsr__peers_of(sight->rt);
+  size_t at = 0, bytes = all ? NOTE_BYTES + 1 : inside_bytes(sight, values, &at);
+  bool inside = bytes <= NOTE_BYTES;
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < sight->count && !status; i++) {
+    if (!is_wanted(values[i], all)) continue;
+    if (inside) at = put_inside(values[i], sight, note, at);
+    else status = tell(peers, values[i], sight, error);
+  }
+  size_t places = (size_t)sight->told_count * sizeof *sight->offsets;
+  if (inside && places) memcpy(note, sight->offsets, places);
+  if (!status)
+    status = tsr__peers_gather(peers, inside ? note : (const void *)sight->offsets,
+                               inside ? bytes : places, sight->notes, error);
+  return status;
+}
+
 /* ---- what is seen ---------------------------------------------------------------------------- */
 
-/* `next` [process]: the place of its next offset. The buffers borrow the other process's memory (no
- * release): who reads them must be done before the next meeting. A part that is here counts in its
- * process's note as well, so that places stay in step. */
-static tsr__value *fill(tsr__peers *peers, const tsr__value *value, const tsr__peers_note *notes,
-                        int64_t *next, tsr__error *error)
+static tsr__buffer *says_less(int process, tsr__error *error)
+{
+  tsr__error_set(error, TSR_EPEER, "process %d says less of its parts than this one expects",
+                 process);
+  return NULL;
+}
+
+/* A part of another process, by its place: where it lies, or, of what came with the note, which may
+ * be written over before this is read, a copy. */
+static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place, size_t bytes,
+                             tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(sight->rt)->ops;
+  int process = tsr__device_process(tsr__topology_of(sight->rt), device);
+  const tsr__peers_note *note = &sight->notes[process];
+  tsr__buffer *part = NULL;
+  if (!(place & INSIDE)) {
+    void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place);
+    part = tsr__buffer_adopt(sight->rt, device, &(tsr__foreign){ at, bytes, NULL, NULL });
+    if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+    return part;
+  }
+  place &= ~INSIDE;
+  if (place > note->size || bytes > note->size - place) return says_less(process, error);
+  part = ops->buffer(sight->rt, device, bytes, error);
+  if (part && bytes) memcpy(ops->map(part), (const char *)note->data + place, bytes);
+  return part;
+}
+
+/* `next` [process]: the number of its next place. What is not in the note borrows the other
+ * process's memory (no release): who reads it must be done before the next meeting. A part that is
+ * here counts in its process's note as well, so that places stay in step. */
+static tsr__value *fill(const tsr__sight *sight, const tsr__value *value, tsr__error *error)
 {
   tsr_runtime *rt = value->rt;
+  const tsr__peers_note *notes = sight->notes;
   tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, value->rows };
   tsr__value *seen = tsr__value_frame(rt, &layout, error);
   for (int p = 0; seen && p < value->part_count; p++) {
     int device = tsr__position_device(&value->sharding, p);
     int process = tsr__device_process(tsr__topology_of(rt), device);
-    int64_t at = next[process]++;
+    int64_t at = sight->next[process]++;
     if (value->parts[p]) {
       tsr__buffer_hold(value->parts[p]);
       seen->parts[p] = value->parts[p];
       continue;
     }
-    uint64_t offset = 0;
-    if ((size_t)(at + 1) * sizeof offset > notes[process].size) {
-      tsr__error_set(error, TSR_EPEER, "process %d says less of its parts than this one expects",
-                     process);
+    uint64_t place = 0;
+    if ((size_t)(at + 1) * sizeof place > notes[process].size) {
+      says_less(process, error);
     } else {
-      memcpy(&offset, (const char *)notes[process].data + (size_t)at * sizeof offset,
-             sizeof offset);
-      seen->parts[p] = tsr__buffer_adopt(rt, device,
-                                         &(tsr__foreign){ tsr__peers_at(peers, process, offset),
-                                                          bytes_of(value, p), NULL, NULL });
-      if (!seen->parts[p])
-        tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+      memcpy(&place, (const char *)notes[process].data + (size_t)at * sizeof place, sizeof place);
+      seen->parts[p] = see_part(sight, device, place, bytes_of(value, p), error);
     }
     if (seen->parts[p]) continue;
     tsr__value_release(seen);
@@ -161,13 +244,15 @@ typedef struct byte_range {
   size_t from, count;
 } byte_range;
 
-/* What is read at a position is got where another host's process has it. */
-static void fetch(tsr__peers *peers, const tsr__value *seen, int position, byte_range range)
+/* What is read at a position is got where another host's process has it; what came with the note
+ * is there. */
+static void fetch(const tsr__sight *sight, const tsr__value *seen, int position, byte_range range)
 {
   int device = tsr__position_device(&seen->sharding, position);
+  int process = tsr__device_process(tsr__topology_of(seen->rt), device);
+  if (!tsr__buffer_lent(seen->parts[position])) return;
   const char *at = tsr__devices_of(seen->rt)->ops->map(seen->parts[position]);
-  tsr__peers_fetch(peers, tsr__device_process(tsr__topology_of(seen->rt), device), at + range.from,
-                   range.count);
+  tsr__peers_fetch(tsr__peers_of(sight->rt), process, at + range.from, range.count);
 }
 
 /* The position that a replica is read at instead: one that is here, else the first. Of a sum that
@@ -182,11 +267,11 @@ static int stand_in(const tsr__value *value, int position)
 }
 
 /* Gets all that is elsewhere, once. */
-static void fetch_all(tsr__peers *peers, const tsr__value *value, tsr__value *seen)
+static void fetch_all(const tsr__sight *sight, const tsr__value *value, tsr__value *seen)
 {
   for (int p = 0; p < seen->part_count; p++) {
     int from = stand_in(value, p);
-    if (from == p && !value->parts[p]) fetch(peers, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+    if (from == p && !value->parts[p]) fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
     if (from == p) continue;
     tsr__buffer_hold(seen->parts[from]);
     tsr__buffer_release(seen->parts[p]);
@@ -231,14 +316,6 @@ static void close_later(void *user)
   close_sight(&own);
 }
 
-/* `all`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
- * and on one of this process's own, nobody else has a part. */
-static bool is_wanted(const tsr__value *value, bool all)
-{
-  if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
-  return all || !is_everywhere(value->rt, &value->sharding);
-}
-
 /* In the same order in each process, as notes have no names: tell of all values, meet, then read
  * them one after another. A value is replaced in the list only once it is whole. */
 static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, tsr__error *error)
@@ -256,19 +333,13 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, ts
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
-  tsr_status status = TSR_OK;
-  for (int i = 0; i < sight->count && !status; i++)
-    if (is_wanted(values[i], all)) status = tell(peers, values[i], sight, error);
-  if (!status)
-    status =
-        tsr__peers_gather(peers, sight->offsets, (size_t)sight->told_count * sizeof *sight->offsets,
-                          sight->notes, error);
+  tsr_status status = gather(sight, values, all, error);
   sight->met = !status;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!is_wanted(values[i], all)) continue;
-    sight->made[i] = fill(peers, values[i], sight->notes, sight->next, error);
+    sight->made[i] = fill(sight, values[i], error);
     if (!sight->made[i]) status = error->status;
-    else if (!all) fetch_all(peers, values[i], sight->made[i]);
+    else if (!all) fetch_all(sight, values[i], sight->made[i]);
     values[i] = status ? values[i] : sight->made[i];
   }
   if (!status && !all) status = tsr__peers_fetched(peers, error);
@@ -298,7 +369,7 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
   size_t from = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + 1) -
                 tsr__device_bytes((tsr_dtype)seen->dtype, 1);
   size_t end = tsr__device_bytes((tsr_dtype)seen->dtype, part->first + part->count);
-  fetch(tsr__peers_of(sight->rt), seen, part->position, (byte_range){ from, end - from });
+  fetch(sight, seen, part->position, (byte_range){ from, end - from });
 }
 
 /* Nothing was made where nothing is to be seen, and nothing was asked for. */
