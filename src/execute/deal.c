@@ -70,8 +70,9 @@ void tsr__deal(const tsr__exec *exec, tsr__crossing *c)
  * member, so that all number them alike. */
 tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members)
 {
-  int own = own_process(exec), first = process_of(exec, c, c->members[0]);
   tsr__share share = { -1, 0, false };
+  if (tsr__topology_of(exec->rt)->process_count == 1) return (tsr__share){ 0, 1, false };
+  int own = own_process(exec), first = process_of(exec, c, c->members[0]);
   if (c->deal == DEAL_FIRST) return (tsr__share){ first == own ? 0 : -1, 1, false };
   for (int m = 0; m < members; m++) {
     int process = process_of(exec, c, c->members[m]);
@@ -91,8 +92,9 @@ tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__pa
 {
   const tsr__device_ops *ops = tsr__devices_of(exec->rt)->ops;
   int m = 0;
+  if (c->deal != DEAL_EACH) return TSR_OK;
   while (m < members && process_of(exec, c, c->members[m]) != own_process(exec)) m++;
-  for (int a = 0; a < c->accum_count && m < members && c->deal == DEAL_EACH; a++) {
+  for (int a = 0; a < c->accum_count && m < members; a++) {
     if (!partials[m][a]) continue;
     tsr__partial *copy = ops->partial_take(partials[m][a], NULL, 0, exec->error);
     if (!copy) return exec->error->status;

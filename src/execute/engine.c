@@ -10,6 +10,39 @@
  * bytes, so a hash collision costs a comparison and nothing else. */
 #include "execute/engine.h"
 
+/* ---- rooms ---- */
+
+/* Rooms are kept from run to run, as many as ever ran at once: a small program then allocates
+ * nothing but its results. 16 KiB stand in the room itself. */
+static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
+{
+  tsr__run_room *room = atomic_exchange(&engine->near, NULL);
+  if (!room) {
+    pthread_mutex_lock(&engine->room_lock);
+    room = engine->rooms;
+    if (room) engine->rooms = room->next;
+    pthread_mutex_unlock(&engine->room_lock);
+  }
+  if (!room) {
+    room = tsr__new_raw(&rt->heap, sizeof *room);
+    if (!room) return NULL;
+    tsr__arena_init(&room->arena, &rt->heap);
+  }
+  tsr__arena_reset(&room->arena, room->first, sizeof room->first);
+  return room;
+}
+
+/* The one that lay near goes to the others: this one is warmer. */
+static void give_room(tsr__engine *engine, tsr__run_room *room)
+{
+  if (room) room = atomic_exchange(&engine->near, room);
+  if (!room) return;
+  pthread_mutex_lock(&engine->room_lock);
+  room->next = engine->rooms;
+  engine->rooms = room;
+  pthread_mutex_unlock(&engine->room_lock);
+}
+
 /* In the order of who uses whom: the starter's thread runs plans, so it is stopped first; runs
  * use rooms, and are over by then. */
 static void engine_free(tsr_runtime *rt, void *slot)
@@ -21,7 +54,9 @@ static void engine_free(tsr_runtime *rt, void *slot)
     tsr__plan_free(rt, plan);
   }
   tsr__del(&rt->heap, engine->buckets, engine->bucket_count * sizeof *engine->buckets);
-  for (tsr__run_room *room = engine->rooms, *next; room; room = next) {
+  tsr__run_room *near = atomic_exchange(&engine->near, NULL);
+  if (near) near->next = engine->rooms;
+  for (tsr__run_room *room = near ? near : engine->rooms, *next; room; room = next) {
     next = room->next;
     tsr__arena_free(&room->arena);
     tsr__del(&rt->heap, room, sizeof *room);
@@ -445,44 +480,16 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
 
 /* ---- a terminal ---- */
 
-/* Rooms are kept from run to run, as many as ever ran at once: a small program then allocates
- * nothing but its results. 16 KiB stand in the room itself. NULL: no memory for another; a room
- * that lies there is never refused. */
-static tsr__run_room *take_room(tsr_runtime *rt, tsr__engine *engine)
-{
-  pthread_mutex_lock(&engine->room_lock);
-  tsr__run_room *room = engine->rooms;
-  if (room) engine->rooms = room->next;
-  pthread_mutex_unlock(&engine->room_lock);
-  if (!room) {
-    room = tsr__new_raw(&rt->heap, sizeof *room);
-    if (!room) return NULL;
-    tsr__arena_init(&room->arena, &rt->heap);
-  }
-  tsr__arena_reset(&room->arena, room->first, sizeof room->first);
-  return room;
-}
-
-static void give_room(tsr__engine *engine, tsr__run_room *room)
-{
-  if (!room) return;
-  pthread_mutex_lock(&engine->room_lock);
-  room->next = engine->rooms;
-  engine->rooms = room;
-  pthread_mutex_unlock(&engine->room_lock);
-}
-
 /* The plan's program with the numbers of this run, in the run's own memory. The plan's program is
  * shared by all runs; only its parameters are this run's, so a copy of the struct with other
  * params will do. Its lists are the plan's and stay as they are. */
 static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
 {
   size_t bytes = (size_t)trace->param_count * sizeof(tsr__num);
-  tsr__program *own = tsr__arena_new(exec->scratch, sizeof *own);
+  tsr__program *own = tsr__arena_raw(exec->scratch, sizeof *own + bytes);
   if (!own) return false;
   *own = exec->plan->parts.program;
-  own->params = tsr__arena_new(exec->scratch, bytes + 1);
-  if (!own->params) return false;
+  own->params = (tsr__num *)(own + 1);
   if (bytes) memcpy(own->params, trace->params, bytes);
   own->param_count = trace->param_count;
   exec->program = own;
@@ -504,22 +511,25 @@ static void take_over(const tsr__exec *exec, const tsr__program *trace)
 /* What a run reads, held until it is read for the last time; under the lock. `runs` keeps the plan
  * from being evicted and is taken under the lock, so no plan goes between being found and being
  * used. */
-static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
+static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
 {
   size_t accums = (size_t)plan->schedule.accum_count + 1;
+  size_t nodes = (size_t)plan->parts.program.node_count;
   /* Set first, so that tsr__unbind undoes whatever was bound until a failure. */
   exec->plan = plan;
-  exec->room = take_room(rt, engine);
+  exec->room = take_room(exec->rt, engine);
   atomic_fetch_add(&plan->runs, 1);
   if (!exec->room) goto no_memory;
   exec->scratch = &exec->room->arena;
   if (!bind_numbers(exec, &engine->trace)) goto no_memory;
   const tsr__program *program = exec->program;
-  exec->partials = tsr__arena_new(exec->scratch, accums * sizeof(tsr__partial **));
-  exec->extents = tsr__arena_new(exec->scratch, accums * sizeof(tsr__extent));
-  if (!exec->partials || !exec->extents) goto no_memory;
-  exec->values = tsr__arena_new(exec->scratch, (size_t)program->node_count * sizeof(tsr__value *));
+  /*   values[node] | extents[accum] | partials[accum] */
+  exec->values =
+      tsr__arena_new(exec->scratch, nodes * sizeof(tsr__value *) +
+                                        accums * (sizeof(tsr__extent) + sizeof(tsr__partial **)));
   if (!exec->values) goto no_memory;
+  exec->extents = (tsr__extent *)(exec->values + nodes);
+  exec->partials = (tsr__partial ***)(exec->extents + accums);
   for (int n = 0; n < program->node_count; n++) {
     if (!holds_value(&program->nodes[n])) continue;
     /* Leaves are the trace's, not the plan's: equal programs of other data share a plan, and
@@ -527,7 +537,6 @@ static tsr_status bind(tsr_runtime *rt, tsr__engine *engine, tsr__plan *plan, ts
     exec->values[n] = engine->trace.arrays[plan->parts.origin[n]]->value;
     tsr__value_hold(exec->values[n]);
   }
-  take_over(exec, &engine->trace);
   return TSR_OK;
 no_memory:
   return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program; free some arrays");
@@ -542,13 +551,17 @@ void tsr__unbind(tsr__engine *engine, tsr__exec *exec)
   atomic_fetch_sub(&((tsr__plan *)exec->plan)->runs, 1);
 }
 
-/* A node of the program that a run under way makes; NULL if there is none. Of what a run under way
- * makes the value is not there yet, and the node not a leaf: planned now, it would be computed
- * twice. */
-static tsr_array *first_pending(const tsr__program *trace)
+/* A node of the program that a run under way makes; NULL if there is none. And whether some array
+ * was given up, which is rare. Of what a run under way makes the value is not there yet, and the
+ * node not a leaf: planned now, it would be computed twice. */
+static tsr_array *first_pending(const tsr__program *trace, bool *given_up)
 {
-  for (int n = 0; n < trace->node_count; n++)
-    if (trace->arrays[n] && trace->arrays[n]->pending) return trace->arrays[n];
+  *given_up = false;
+  for (int n = 0; n < trace->node_count; n++) {
+    tsr_array *a = trace->arrays[n];
+    if (a && a->pending) return a;
+    *given_up |= a && a->deleted == TSR__GIVEN_UP;
+  }
   return NULL;
 }
 
@@ -610,11 +623,13 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
   if (!status && exec->keeps) may_keep(&engine->trace, roots, count);
   /* Not waited for under the lock: the run under way may need it to end. */
-  tsr_array *pending = status ? NULL : first_pending(&engine->trace);
-  if (!status && !pending) status = check_given_up(&engine->trace, exec->error);
+  bool given_up = false;
+  tsr_array *pending = status ? NULL : first_pending(&engine->trace, &given_up);
+  if (!status && !pending && given_up) status = check_given_up(&engine->trace, exec->error);
   if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
   if (!status && !pending) status = check_devices(plan, exec->error);
-  if (!status && !pending) status = bind(rt, engine, plan, exec);
+  if (!status && !pending) status = bind(engine, plan, exec);
+  if (!status && !pending && given_up) take_over(exec, &engine->trace);
   pthread_mutex_unlock(&engine->lock);
   return pending ? tsr__pending_wait(pending, exec->error) : status;
 }

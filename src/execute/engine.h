@@ -45,7 +45,8 @@ typedef struct tsr__engine {
   char *scratch;      /* where plans are made; reused, so that no page of it is new */
   size_t scratch_size;
   pthread_mutex_t room_lock;
-  tsr__run_room *rooms; /* idle ones */
+  _Atomic(tsr__run_room *) near; /* the idle one that was given back last, without the lock */
+  tsr__run_room *rooms;          /* the other idle ones */
   /* The cache: a list by last use, and the same plans in buckets by the hash of their programs.
    *
    *   oldest -> p <-> q <-> r <- newest        buckets: [.. p -> r ..][.. q ..]

@@ -190,15 +190,18 @@ static tsr_status make_partials(tsr__exec *exec, int accum, const tsr__value *do
   return TSR_OK;
 }
 
-/* What one device reads and writes in a kernel run. One block of pointers a device, cut in three:
- * no buffer is held here, since exec->values holds all that is read and made. */
-static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
-                            int position, tsr__run_part *part)
+static int pointers_of(const tsr__kernel_io *io)
 {
-  int total = io->input_count + io->output_count + io->accum_count;
-  void **room = tsr__arena_new(exec->scratch, (size_t)(total + 1) * sizeof(void *));
-  if (!room) return out_of_scratch(exec);
-  tsr__buffer **inputs = (tsr__buffer **)room;
+  return io->input_count + io->output_count + io->accum_count;
+}
+
+/* What one device reads and writes in a kernel run, by way of part->inputs, which has room for the
+ * pointers and is cut in three: no buffer is held here, since exec->values holds all that is read
+ * and made. */
+static void fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr__value *domain,
+                      int position, tsr__run_part *part)
+{
+  tsr__buffer **inputs = (tsr__buffer **)(uintptr_t)part->inputs;
   tsr__buffer **outputs = inputs + io->input_count;
   tsr__partial **partials = (tsr__partial **)(outputs + io->output_count);
   for (int i = 0; i < io->input_count; i++)
@@ -209,10 +212,8 @@ static tsr_status fill_part(tsr__exec *exec, const tsr__kernel_io *io, const tsr
   part->device = tsr__home_device(exec->rt, &domain->sharding, position);
   part->position = position;
   tsr__value_box(domain, position, &part->box);
-  part->inputs = inputs;
   part->outputs = outputs;
   part->partials = partials;
-  return TSR_OK;
 }
 
 /* Whether an array that lies as planned is the same bytes in another shape on every device. Boxes
@@ -293,15 +294,20 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
     status = make_result(exec, step, io->outputs[i], &extent);
   for (int i = 0; i < io->accum_count && !status; i++)
     status = make_partials(exec, io->accums[i], &domain);
-  tsr__run_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(tsr__run_part));
+  size_t pointers = (size_t)pointers_of(io);
+  tsr__run_part *parts =
+      tsr__arena_new(exec->scratch,
+                     (size_t)positions * (sizeof *parts + pointers * sizeof(void *)));
   if (!status && !parts) status = out_of_scratch(exec);
+  if (status) return status;
+  tsr__buffer **room = (tsr__buffer **)(parts + positions);
   int count = 0;
-  for (int p = 0; p < positions && !status; p++) {
+  for (int p = 0; p < positions; p++) {
     int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device)) continue;
-    status = fill_part(exec, io, &domain, p, &parts[count++]);
+    parts[count].inputs = room + (size_t)count * pointers;
+    fill_part(exec, io, &domain, p, &parts[count++]);
   }
-  if (status) return status;
   if (!count) return TSR_OK; /* all of it is other processes' */
   tsr__span_parts(exec, count);
   tsr__run run = { .rt = exec->rt,
@@ -371,7 +377,7 @@ static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int 
   return exec->values[exec->plan->schedule.accums[c->accums[a]].operand];
 }
 
-/* Lists of pointers by member, in one block:
+/* Lists of pointers by member, in one block with counts and devices behind them:
  *
  *    partials[m]  -> next: accum_count partials
  *    elements[m]  ->       accum_count buffers, of those without partials
@@ -380,10 +386,12 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
 {
   tsr__arena *scratch = exec->scratch;
   size_t cells = (size_t)members * (size_t)(2 * c->accum_count + c->final_count + 3);
-  void **room = tsr__arena_new(scratch, cells * sizeof(void *));
-  int *devices = tsr__arena_new(scratch, (size_t)members * sizeof(int));
-  int64_t *counts = tsr__arena_new(scratch, (size_t)(c->final_count + 1) * sizeof(int64_t));
-  if (!room || !devices || !counts) return out_of_scratch(exec);
+  void **room =
+      tsr__arena_new(scratch, cells * sizeof(void *) + (size_t)c->final_count * sizeof(int64_t) +
+                                  (size_t)members * sizeof(int));
+  if (!room) return out_of_scratch(exec);
+  int64_t *counts = (int64_t *)(room + cells);
+  int *devices = (int *)(counts + c->final_count);
   tsr__partial ***partials = (tsr__partial ***)room;
   tsr__buffer ***elements = (tsr__buffer ***)(partials + members);
   tsr__buffer ***outputs = elements + members;
@@ -441,8 +449,6 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
 static tsr_status combine_groups(tsr__exec *exec, crossing *c)
 {
   int positions = tsr__positions(c->sharding);
-  c->members = tsr__arena_new(exec->scratch, (size_t)positions * sizeof(int));
-  if (!c->members) return out_of_scratch(exec);
   /* Each group is met once at its lowest position. Groups are found anew for each crossing: there
    * are as many pairs as positions squared, which is little beside what is combined. */
   for (int leader = 0; leader < positions; leader++) {
@@ -497,13 +503,19 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
                  .sharding = tsr__sharding_of(exec, schedule->accums[accum].node) };
   const tsr__gnode *node = &exec->program->nodes[schedule->accums[accum].node];
   if (tsr__is_scattered(exec->program, node)) c.scattered = node;
-  c.accums = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(int));
   for (int a = step->first; a < step->first + step->count; a++)
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
-  c.finals = tsr__arena_new(exec->scratch, (size_t)(finals + 1) * sizeof(int));
-  c.populations = tsr__arena_new(exec->scratch, (size_t)(finals + 1) * sizeof(int64_t));
-  c.kept = tsr__arena_new(exec->scratch, (size_t)step->count * sizeof(tsr__kept *));
-  if (!c.accums || !c.finals || !c.populations || !c.kept) return out_of_scratch(exec);
+  /*   kept[count] | populations[finals] | finals[finals] | accums[count] | members[positions] */
+  size_t count = (size_t)step->count, few = (size_t)finals;
+  size_t positions = (size_t)tsr__positions(c.sharding);
+  c.kept = tsr__arena_new(exec->scratch, count * (sizeof *c.kept + sizeof *c.accums) +
+                                             few * (sizeof *c.populations + sizeof *c.finals) +
+                                             positions * sizeof *c.members);
+  if (!c.kept) return out_of_scratch(exec);
+  c.populations = (int64_t *)(c.kept + count);
+  c.finals = (int *)(c.populations + few);
+  c.accums = c.finals + few;
+  c.members = c.accums + count;
   tsr_status status = TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++)
     if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))

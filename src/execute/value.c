@@ -299,7 +299,8 @@ static void to_host_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
   tsr__value *value = job->value;
-  int leader = tsr__replica_leader(&value->sharding, (int)position);
+  int only = value->part_count == 1;
+  int leader = only ? 0 : tsr__replica_leader(&value->sharding, (int)position);
   if (tsr__value_near(value, leader) != position) return;
   tsr_box box;
   tsr__box_copy copy;
