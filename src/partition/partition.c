@@ -772,8 +772,7 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
 {
   tsr__flat flat = { .of = program };
   bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place);
-  tsr_status status =
-      good ? tsr__partition(&flat.program, out->program.heap, out, error) : no_memory(error);
+  tsr_status status = good ? tsr__partition_in(&flat.program, arena, out, error) : no_memory(error);
   if (!status) status = tie(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
@@ -786,6 +785,16 @@ static bool has_calls(const tsr__program *program)
   return false;
 }
 
+/* What nodes were made of was right when they were made. Sizes of a run may have become known since,
+ * so that two that seemed to fit do not. */
+static bool may_be_wrong(const tsr__program *program)
+{
+  for (int n = 0; n < program->node_count; n++)
+    for (int d = 0; d < program->nodes[n].rank; d++)
+      if (program->nodes[n].dims[d] == TSR__DYNAMIC) return true;
+  return false;
+}
+
 tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
                              tsr__partitioned *out, tsr__error *error)
 {
@@ -793,7 +802,7 @@ tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
   tsr__partitioned made;
   memset(&made, 0, sizeof made);
   tsr__program_init(&made.program, heap);
-  tsr_status status = tsr__program_verify(program, error);
+  tsr_status status = may_be_wrong(program) ? tsr__program_verify(program, error) : TSR_OK;
   bool calls = program->region_count && has_calls(program);
   bool loops = program->region_count && tsr__has_loops(program);
   if (!status)
@@ -810,7 +819,8 @@ tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__par
 {
   tsr__arena scratch;
   tsr__arena_init(&scratch, heap);
-  tsr_status status = tsr__partition_in(program, &scratch, out, error);
+  tsr_status status = tsr__program_verify(program, error);
+  if (!status) status = tsr__partition_in(program, &scratch, out, error);
   tsr__arena_free(&scratch);
   return status;
 }
