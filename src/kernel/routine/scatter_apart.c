@@ -69,15 +69,26 @@ static size_t run_bytes(const unit *u)
   return (size_t)u->strip.count * tsr_dtype_size(tsr__call_dtype(u->strip.call, 0));
 }
 
+/* How many runs lie one behind the other, from run t on, and are handled as one: at most `most`. */
+static int64_t runs_at(const unit *u, int64_t t, int64_t most)
+{
+  int64_t left = u->strip.along - t;
+  if (u->strip.count != u->strip.after || most < 1) return 1;
+  return left < most ? left : most;
+}
+
 /* The finished result to those that only helped. Each replica must have the result, though one
  * device was enough to make it. */
 static void send_back(const unit *u)
 {
+  size_t bytes = run_bytes(u);
   for (int m = 1; m < u->job->groups.members; m++)
-    for (int64_t t = 0; t < u->strip.along; t++)
+    for (int64_t t = 0, n; t < u->strip.along; t += n) {
+      n = runs_at(u, t, u->strip.along);
       carry(u, 0, m,
             (tsr__transfer){
-                .to = run_of(u, m, t), .from = run_of(u, 0, t), .bytes = run_bytes(u) });
+                .to = run_of(u, m, t), .from = run_of(u, 0, t), .bytes = (size_t)n * bytes });
+    }
 }
 
 /* ---- sums of floats -------------------------------------------------------------------------- */
@@ -257,51 +268,82 @@ static int parts_of(const apart *job, const unit *u)
 
 /* What a member begins with: what is there, where joining that again changes nothing, else what
  * changes nothing itself. */
-static void begin_run(const unit *u, int member, int64_t t, const tsr__scattering *a)
+static void begin_runs(const unit *u, int member, const tsr__scattering *a, int64_t t, int64_t n)
 {
   int64_t how = a->attr->how;
   void *run = run_of(u, member, t);
-  size_t size = tsr_dtype_size(a->dtype);
+  size_t size = tsr_dtype_size(a->dtype), bytes = (size_t)n * run_bytes(u);
   /* Extremes and replaced elements may meet the operand's element twice; a sum or a product may
    * not. */
   bool counts = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
   const char *x = u->job->call->parts[u->part[member]].in[0].buffer->data;
   if (!member || !counts) {
-    memcpy(run, x + (size_t)(u->strip.at + t * u->strip.after) * size, run_bytes(u));
+    memcpy(run, x + (size_t)(u->strip.at + t * u->strip.after) * size, bytes);
     return;
   }
-  memset(run, 0, run_bytes(u));
-  for (int64_t j = 0; how == TSR_SCATTER_MUL && j < u->strip.count; j++)
+  memset(run, 0, bytes);
+  for (int64_t j = 0; how == TSR_SCATTER_MUL && j < n * u->strip.count; j++)
     tsr__dtype_put_whole(a->dtype, run, j, 1);
 }
 
-/* What came of another member's run t. */
-static void join_run(const unit *u, int64_t t, const void *came, tsr__join_fn *join)
+/* What came of `n` runs of another member, from run t on. */
+static void join_runs(const unit *u, int64_t t, int64_t n, const void *came)
 {
-  const int64_t first = 0, width = u->strip.count;
-  join(&(tsr__joined){ run_of(u, 0, t), came, &first, 1, width, width });
+  tsr__strip strip;
+  tsr__scattering a = of_member(u, 0, &strip);
+  const int64_t first = 0, width = n * u->strip.count;
+  tsr__scatter_join (&a)(&(tsr__joined){ run_of(u, 0, t), came, &first, 1, width, width });
+}
+
+/* What a member's own updates come to, in its own result. */
+static void fold_member(const unit *u, int member, int worker)
+{
+  tsr__strip strip;
+  tsr__scattering a = of_member(u, member, &strip);
+  strip.worker = worker;
+  for (int64_t t = 0, n; t < u->strip.along; t += n) {
+    n = runs_at(u, t, u->strip.along);
+    begin_runs(u, member, &a, t, n);
+  }
+  tsr__scatter_fold(&a, tsr__scatter_join(&a));
+}
+
+static void join_members(const unit *u)
+{
+  enum { ROOM = 4096 };
+  /* At least one run of the widest element: eight bytes. */
+  unsigned char came[ROOM];
+  _Static_assert(ROOM >= 8 * TSR__SCATTER_WIDTH, "a run has room");
+  size_t bytes = run_bytes(u);
+  /* Who is listened to is told by run. */
+  int64_t most = u->who || !bytes ? 1 : (int64_t)(sizeof came / bytes);
+  for (int m = 1; m < u->job->groups.members; m++)
+    for (int64_t t = 0, n; t < u->strip.along; t += n) {
+      n = runs_at(u, t, most);
+      carry(u, m, 0,
+            (tsr__transfer){ .to = came, .from = run_of(u, m, t), .bytes = (size_t)n * bytes });
+      /* Of set only the member with the last update is listened to, though all send theirs, as
+       * was explained. */
+      if (!u->who || u->who[t] == m) join_runs(u, t, n, came);
+    }
 }
 
 static void fold_unit(const unit *u)
 {
-  /* One run of the widest element: eight bytes. */
-  unsigned char came[8 * TSR__SCATTER_WIDTH];
-  tsr__join_fn *join = NULL;
-  for (int m = 0; m < u->job->groups.members; m++) {
-    tsr__strip strip;
-    tsr__scattering a = of_member(u, m, &strip);
-    /* All members of a group do the same. */
-    join = tsr__scatter_join(&a);
-    for (int64_t t = 0; t < u->strip.along; t++) begin_run(u, m, t, &a);
-    tsr__scatter_fold(&a, join);
-  }
-  for (int m = 1; m < u->job->groups.members; m++)
-    for (int64_t t = 0; t < u->strip.along; t++) {
-      carry(u, m, 0, (tsr__transfer){ .to = came, .from = run_of(u, m, t), .bytes = run_bytes(u) });
-      /* Of set only the member with the last update is listened to, though all send theirs, as
-       * was explained. */
-      if (!u->who || u->who[t] == m) join_run(u, t, came, join);
-    }
+  for (int m = 0; m < u->job->groups.members; m++) fold_member(u, m, u->strip.worker);
+  join_members(u);
+}
+
+static void fold_task(void *user, int64_t member, int worker)
+{
+  fold_member(user, (int)member, worker);
+}
+
+/* Each member's updates by a worker of its own. */
+static void fold_shares(unit *u)
+{
+  if (tsr__parallel_progress(&u->job->progress, u->job->groups.members, fold_task, u))
+    join_members(u);
 }
 
 /* ---- which update is the last ---------------------------------------------------------------- */
@@ -427,12 +469,16 @@ static void unit_task(void *user, int64_t task, int worker)
  * no use. So a few long lines occupy all workers. */
 static bool share_units(apart *job, int64_t units)
 {
-  if (!tsr__scatter_sums(job->call) || units >= tsr__worker_count(job->call->rt)) return false;
+  if (units >= tsr__worker_count(job->call->rt)) return false;
   for (int64_t task = 0; task < units; task++) {
     unit u = unit_of(job, task, 0);
-    int parts = parts_of(job, &u);
-    if (!parts) return false;
-    if (!sum_shares(&u, parts)) atomic_store(&job->failed, true);
+    if (tsr__scatter_sums(job->call)) {
+      int parts = parts_of(job, &u);
+      if (!parts) return false;
+      if (!sum_shares(&u, parts)) atomic_store(&job->failed, true);
+    } else {
+      fold_shares(&u);
+    }
     send_back(&u);
   }
   return true;
