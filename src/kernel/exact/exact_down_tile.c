@@ -99,10 +99,10 @@ INLINE void add_down(band *b, int i, const group *g, bool squares)
   if (squares) low = load(b->low + i);
   for (int r = 0; r < g->rows; r++) {
     vd value = load_f32(g->x + r * g->stride + i);
-    sum += value;
+    sum = add_aside(sum, value);
     if (!squares) continue;
-    vd product = value * value, next = high + product;
-    low += product - (next - high);
+    vd next = add_square(high, value);
+    low += square_less(value, next - high);
     high = next;
   }
   store(b->sum + i, sum);

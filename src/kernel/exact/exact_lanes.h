@@ -347,6 +347,43 @@ INLINE vd square(vd x, vd *product)
 #endif
 }
 
+/* to + x * x and x * x - from where the square is exact, as of f32: then it is rounded once,
+ * fused or not. Fused, the product goes another way through the core than the additions beside
+ * it. */
+INLINE vd add_square(vd to, vd x)
+{
+#if defined(LANES_AVX512)
+  return _mm512_fmadd_pd(x, x, to);
+#elif defined(LANES_AVX2)
+  return _mm256_fmadd_pd(x, x, to);
+#else
+  return to + x * x;
+#endif
+}
+
+INLINE vd square_less(vd x, vd from)
+{
+#if defined(LANES_AVX512)
+  return _mm512_fmsub_pd(x, x, from);
+#elif defined(LANES_AVX2)
+  return _mm256_fmsub_pd(x, x, from);
+#else
+  return x * x - from;
+#endif
+}
+
+/* a + b by the way of products, for loops whose additions are in each other's way. */
+INLINE vd add_aside(vd a, vd b)
+{
+#if defined(LANES_AVX512)
+  return _mm512_fmadd_pd(b, all(1), a);
+#elif defined(LANES_AVX2)
+  return _mm256_fmadd_pd(b, all(1), a);
+#else
+  return a + b;
+#endif
+}
+
 /* Entries of tsr__exact_ops that have a file of their own. */
 void TSR__ISA_NAME(tsr__sum_i64)(tsr__i128 *sum, const int64_t *x, int n, const uint64_t *mask);
 void TSR__ISA_NAME(tsr__sum_i32)(tsr__i128 *sum, const int32_t *x, int n, const uint64_t *mask);

@@ -360,6 +360,16 @@ static bool put_about(tsr_dtype to, about x, void *out, int64_t i)
   return true;
 }
 
+/* x / (n (n - ddof)) or its root by one double a step, which is off by less than 2^-51 of it: what
+ * a narrow type rounds to that says nearly always. */
+static bool put_narrow(const tsr__rows_read *how, about x, double by, void *out, int64_t i)
+{
+  double quotient = x.high / by;
+  if (how->to == TSR_F64 || !(quotient > NEAR_ZERO)) return false;
+  if (how->root) quotient = sqrt(quotient);
+  return put_about(how->to, (about){ quotient, 0, quotient * 0x1p-51 }, out, i);
+}
+
 /* A variance, where two doubles a step tell what it rounds to: nearly always, but for columns that
  * are nearly constant. The error bounds are a multiple of what they bound. */
 static bool put_spread(const tsr__rows *sums, const tsr__rows *squares, const tsr__rows_read *how,
@@ -369,6 +379,7 @@ static bool put_spread(const tsr__rows *sums, const tsr__rows *squares, const ts
   about x;
   if (n <= 0 || n >= most || n - how->ddof <= 0 || n - how->ddof >= most) return false;
   if (!differ(sums, squares, i, (double)n, &x)) return false;
+  if (put_narrow(how, x, (double)n * (double)(n - how->ddof), out, i)) return true;
   x = divide(divide(x, (double)n), (double)(n - how->ddof));
   if (!(x.high > NEAR_ZERO)) return false;
   return put_about(how->to, how->root ? root(x) : x, out, i);

@@ -102,6 +102,14 @@ INLINE void chain_add(chain *c, vd value)
   c->high = next;
 }
 
+/* chain_add of x * x, which is a double: x is one of f32. */
+INLINE void chain_add_square(chain *c, vd x)
+{
+  vd next = add_square(c->high, x);
+  c->low += square_less(x, next - c->high);
+  c->high = next;
+}
+
 /* Lanes not chosen may hold anything, NaN too. Adding a masked 0 would do, but on AVX-512 leaving
  * lanes alone is the same instruction. */
 INLINE void chain_add_some(chain *c, vd value, vm mask)
@@ -351,15 +359,15 @@ INLINE bool quick_squares(tile *t, int exponent, const operand *in)
     quick32_test(&q, in->f32 + i, ~0u);
     for (int k = 0; k < 4; k++) {
       vd value = load_f32(in->f32 + i + k * LANES);
-      q.sum[k] += value;
-      chain_add(&c[k], value * value);
+      q.sum[k] = add_aside(q.sum[k], value);
+      chain_add_square(&c[k], value);
     }
   }
   for (; i < in->n; i += LANES) {
     int left = in->n - i < LANES ? in->n - i : LANES;
     vd value = load_at(in, i, left, true); /* zeros behind the end */
     quick32_some(&q, 0, value, choose(below(left)));
-    chain_add(&c[0], value * value);
+    chain_add_square(&c[0], value);
   }
   chains_end(c, 2 * exponent, t->square);
   t->square[2] = t->square[3] = 0;
