@@ -325,6 +325,16 @@ static void fetch_plan(fetch *f, const tsr__task *task, int64_t at, int64_t n, i
   f->step = (int)((total + insts - 1) / insts);
 }
 
+/* Whether it is of use. One operand alone the processor fetches ahead of itself, and a burst of
+ * lines asked for between instructions would only be waited for; what is small is in the cache. */
+static bool asks_ahead(const tsr__task *task)
+{
+  int operands = 0;
+  for (int i = 0; i < task->moving_count; i++)
+    operands += task->moving[i].input && task->moving[i].size;
+  return !task->job->alone && operands > 1;
+}
+
 static inline void fetch_some(fetch *f)
 {
   for (int left = f->step; left > 0 && f->now < f->count;) {
@@ -395,7 +405,7 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
   }
   fetch ahead; /* planned before each tile where it is asked */
   ahead.count = ahead.now = ahead.step = 0;
-  bool streams = !task->job->alone, staged = false; /* what is small is in the cache */
+  bool streams = asks_ahead(task), staged = false;
   for (int i = 0; i < task->moving_count; i++) staged |= task->moving[i].stage != NULL;
   int64_t asked = 0;
   tsr__path path = tsr__path_of(task, from, to, tile_step(task, streams));
