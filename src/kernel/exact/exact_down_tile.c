@@ -110,13 +110,15 @@ INLINE void add_down(band *b, int i, const group *g, bool squares)
   if (squares) store(b->low + i, low);
 }
 
-/* The rows behind are asked for meanwhile, a line a step. */
+/* The rows behind are asked for meanwhile, a line a step, into the second cache: lines of eight
+ * rows a power of two apart, and the sums, are more than a set of the first one has room for. */
 INLINE void add_some_rows(band *b, const group *g, bool squares)
 {
   for (int i = 0; i + WORDS <= g->n; i += WORDS) {
     for (int r = 0; r < g->rows; r++)
       __builtin_prefetch((const void *)((uintptr_t)(g->x + i) +
-                                        (uintptr_t)((g->rows + r) * g->stride) * sizeof *g->x));
+                                        (uintptr_t)((g->rows + r) * g->stride) * sizeof *g->x),
+                         0, 2);
     meet_sizes(b, i, g);
     add_down(b, i, g, squares);
     add_down(b, i + LANES, g, squares);
