@@ -824,18 +824,23 @@ static void check_bin_sums(tsr__bins *bins, const oracle *want)
   tsr__rows_free(&bins->rows);
 }
 
-/* Blocks of any length at places of which -1 is none, each bin with a value to begin with. */
+/* Blocks of any length at places of which -1 is none, in one of several tables that are joined
+ * then, of which the first has values to begin with. */
 static void check_bins(test_rng *rng, enum kind kind, bool narrow)
 {
+  enum { TABLES = 3 };
   tsr__heap heap;
   tsr__heap_init(&heap, NULL);
-  tsr__bins bins = open_bins(&heap, ROWS);
+  tsr__bins bins[TABLES];
+  for (int k = 0; k < TABLES; k++) bins[k] = open_bins(&heap, ROWS);
   oracle *want = calloc(ROWS, sizeof *want);
   input in = make_input(rng, kind, ROWS);
   for (int i = 0; i < ROWS; i++) oracle_add(&want[i], in.f64[i], true);
-  for (int i = 0; i < ROWS; i++) bins.plain |= in.f64[i] == 0 && signbit(in.f64[i]);
-  tsr__rows_begin(&bins.rows, 0, &(tsr__reals){ .f64 = in.f64, .n = ROWS });
-  for (int block = 0; block < 6; block++) {
+  for (int i = 0; i < TABLES * ROWS; i++)
+    bins[i / ROWS].plain |= in.f64[i % ROWS] == 0 && signbit(in.f64[i % ROWS]);
+  tsr__bins_begin(&bins[0]);
+  tsr__rows_begin(&bins[0].rows, 0, &(tsr__reals){ .f64 = in.f64, .n = ROWS });
+  for (int block = 0; block < 8; block++) {
     int n = (int)test_range(rng, 1, TSR__BINS_BLOCK);
     if (block == 3) kind = (enum kind)test_range(rng, 0, KINDS - 1); /* another unit */
     in = make_input(rng, kind, n);
@@ -845,9 +850,12 @@ static void check_bins(test_rng *rng, enum kind kind, bool narrow)
       double value = narrow ? (double)in.f32[i] : in.f64[i];
       if (place[i] >= 0) oracle_add(&want[place[i]], value, true);
     }
-    tsr__bins_add(&bins, place, &(tsr__reals){ narrow ? NULL : in.f64, narrow ? in.f32 : NULL, n });
+    tsr__bins_add(&bins[test_range(rng, 0, TABLES - 1)], place,
+                  &(tsr__reals){ narrow ? NULL : in.f64, narrow ? in.f32 : NULL, n });
   }
-  check_bin_sums(&bins, want);
+  for (int k = 1; k < TABLES; k++) tsr__bins_join(&bins[0], &bins[k]);
+  check_bin_sums(&bins[0], want);
+  for (int k = 1; k < TABLES; k++) tsr__rows_free(&bins[k].rows);
   free(want);
 }
 
@@ -865,17 +873,19 @@ TEST_TIMEOUT(bins_of_every_kind, 300)
  * the way more than 53. */
 TEST(bins_never_overflow)
 {
-  enum { BLOCKS = 33000, LENGTH = TSR__BINS_BLOCK - 1 };
+  enum { BLOCKS = 48800, LENGTH = TSR__BINS_BLOCK - 1, MOST_ADDED = 1 << 22 };
   static double x[LENGTH];
   static int64_t place[LENGTH]; /* 0 */
   const int64_t units = ((int64_t)1 << 39) - 1;
   tsr__heap heap;
   tsr__heap_init(&heap, NULL);
-  tsr__bins bins = open_bins(&heap, 1);
+  tsr__bins bins = open_bins(&heap, 1), more = open_bins(&heap, 1);
   double sum;
   for (int i = 0; i < LENGTH; i++) x[i] = (double)units * 0x1p-39;
   for (int k = 0; k < BLOCKS; k++)
-    tsr__bins_add(&bins, place, &(tsr__reals){ .f64 = x, .n = LENGTH });
+    tsr__bins_add(k % 2 ? &bins : &more, place, &(tsr__reals){ .f64 = x, .n = LENGTH });
+  CHECK(bins.added + more.added > MOST_ADDED); /* in one table they would be too many */
+  tsr__bins_join(&bins, &more);
   tsr__bins_empty(&bins);
   tsr__rows_sum(&bins.rows, &(tsr__rows_read){ .to = TSR_F64 }, &sum);
   const tsr__i128 all = (tsr__i128)units * LENGTH * BLOCKS;

@@ -8,11 +8,18 @@ void tsr__bins_init(tsr__bins *b, const tsr__exact_ops *ops, tsr__heap *heap, vo
                     int64_t count)
 {
   *b = (tsr__bins){ .ops = ops, .unit = 1 };
-  tsr__rows_init(&b->rows, heap, memory, count);
+  tsr__rows_over(&b->rows, heap, memory, count);
   b->sum = (int64_t *)(void *)((char *)memory + tsr__rows_bytes(count));
   /* One more in front: a place of -1, nowhere, is a sum that nobody reads, so adding needs no
    * branch. */
   memset(b->sum++, 0, ((size_t)count + 1) * sizeof *b->sum);
+}
+
+/* They are three times as large as the integers, and of many bins nothing ever comes there. */
+void tsr__bins_begin(tsr__bins *b)
+{
+  if (!b->begun) tsr__rows_clear(&b->rows);
+  b->begun = true;
 }
 
 /* The sums first .. as doubles of which two make one. Returns which bits of the places are not 0
@@ -47,6 +54,7 @@ void tsr__bins_empty(tsr__bins *b)
 {
   double part[2][BLOCK];
   uint64_t some[BLOCK / 64];
+  tsr__bins_begin(b);
   for (int64_t at = 0; b->added && at < b->rows.count; at += BLOCK) {
     int n = b->rows.count - at < BLOCK ? (int)(b->rows.count - at) : BLOCK;
     bool two = split_sums(b, at, n, part);
@@ -56,6 +64,29 @@ void tsr__bins_empty(tsr__bins *b)
   }
   if (b->added) memset(b->sum, 0, (size_t)b->rows.count * sizeof *b->sum);
   b->added = 0;
+}
+
+/* Joins integers, in the smaller of both units; false: they could become too large. */
+static bool join_sums(tsr__bins *into, const tsr__bins *from)
+{
+  int up = into->added ? ilogb(into->unit) - ilogb(from->unit) : 0, most = 22;
+  if (up > most || -up > most) return false;
+  const int64_t mine = up > 0 ? INT64_C(1) << up : 1, other = up < 0 ? INT64_C(1) << -up : 1;
+  int64_t added = into->added * mine + from->added * other;
+  if (added > MOST_ADDED) return false;
+  for (int64_t i = 0; i < from->rows.count; i++)
+    into->sum[i] = into->sum[i] * mine + from->sum[i] * other;
+  if (up > 0 || !into->added) into->unit = from->unit;
+  into->added = added;
+  return true;
+}
+
+void tsr__bins_join(tsr__bins *into, tsr__bins *from)
+{
+  if (from->added && !join_sums(into, from)) tsr__bins_empty(from);
+  if (!from->begun) return;
+  tsr__bins_begin(into);
+  into->ops->rows_merge(&into->rows, 0, &from->rows);
 }
 
 /* A unit that suits the largest of some values; where there is none, any will do. */
@@ -86,7 +117,7 @@ static void to_units(tsr__bins *b, const tsr__reals *x, int64_t *whole, uint64_t
 {
   b->ops->whole_units(whole, left, x, b->unit);
   if (count_bits(left, x->n) <= x->n / 8 || (b->added && b->added < b->rows.count)) return;
-  tsr__bins_empty(b);
+  if (b->added) tsr__bins_empty(b);
   b->unit = unit_for(x);
   b->ops->whole_units(whole, left, x, b->unit);
   /* Values too far apart for any unit: from here on each is added the general way. */
@@ -98,6 +129,7 @@ static void add_left(tsr__bins *b, const int64_t *place, const tsr__reals *x, co
   for (int at = 0; at < x->n; at += 64)
     for (uint64_t bits = left[at / 64]; bits; bits &= bits - 1) {
       int i = at + __builtin_ctzll(bits);
+      tsr__bins_begin(b);
       if (place[i] >= 0) tsr__rows_add(&b->rows, place[i], tsr__real_at(x, i));
     }
 }
@@ -107,6 +139,7 @@ void tsr__bins_add(tsr__bins *b, const int64_t *place, const tsr__reals *x)
   int64_t whole[BLOCK], *sum = b->sum;
   uint64_t left[BLOCK / 64];
   if (b->plain) {
+    tsr__bins_begin(b);
     for (int i = 0; i < x->n; i++)
       if (place[i] >= 0) tsr__rows_add(&b->rows, place[i], tsr__real_at(x, i));
     return;

@@ -18,8 +18,9 @@ typedef struct tsr__bins {
   const tsr__exact_ops *ops;
   int64_t *sum; /* in units; sum[-1] takes what belongs nowhere */
   double unit;
-  int64_t added; /* since it was emptied */
+  int64_t added; /* no sum is larger than so many times TSR__BINS_MOST units */
   bool plain;    /* integers are no use: all goes to `rows` */
+  bool begun;    /* `rows` are sums: before, their memory may be anything */
 } tsr__bins;
 
 static inline size_t tsr__bins_bytes(int64_t count)
@@ -30,9 +31,13 @@ static inline size_t tsr__bins_bytes(int64_t count)
 /* Takes `memory` (tsr__bins_bytes, borrowed, 8-byte aligned) for sums of no value. */
 void tsr__bins_init(tsr__bins *bins, const tsr__exact_ops *ops, tsr__heap *heap, void *memory,
                     int64_t count);
+/* Makes `rows` sums of no value, unless they are sums: for who adds there himself. */
+void tsr__bins_begin(tsr__bins *bins);
 /* Adds each of x, at most TSR__BINS_BLOCK, to its place; -1 is none. Unless `plain`, zeros leave no
  * trace: a value other than -0 must be known to be there, here or where this is joined to. */
 void tsr__bins_add(tsr__bins *bins, const int64_t *place, const tsr__reals *x);
+/* Adds all of `from`, which has as many places and can only be freed afterwards. */
+void tsr__bins_join(tsr__bins *into, tsr__bins *from);
 /* Brings all to `rows`. */
 void tsr__bins_empty(tsr__bins *bins);
 

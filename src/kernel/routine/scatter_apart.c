@@ -11,7 +11,7 @@
  *
  * What lies where:
  *   unit     a strip of a group's parts: the task of a worker
- *   share    what some updates of one member come to, where sums are made by several workers */
+ *   share    what some of all updates come to, where sums are made by several workers */
 #include "kernel/routine/scatter.h"
 
 #include "kernel/device/cpu.h"
@@ -24,7 +24,7 @@ typedef struct apart {
       *last; /* set: [part][place] the number of the last update, then (of a group's first part)
                      the member that has the last of all; else NULL */
   _Atomic bool *outside;
-  _Atomic int64_t moved, escaped;
+  _Atomic int64_t moved;
   _Atomic bool failed;
   tsr__progress progress;
 } apart;
@@ -93,13 +93,13 @@ static void send_back(const unit *u)
 
 /* ---- sums of floats -------------------------------------------------------------------------- */
 
-/* What is made of some updates of a member. */
+/* What is made of some updates, of one member or of several. */
 typedef struct share {
   const unit *unit;
-  int member, part, parts; /* the updates of the member are cut into so many */
+  int part, parts; /* all updates, member after member, are cut into so many */
   tsr__buffer *memory;
   tsr__bins bins;
-  bool good; /* all of it is in bins.rows */
+  bool good;
 } share;
 
 /* -0 stays only while all that is added is -0, of which integers know nothing. */
@@ -117,6 +117,7 @@ static void look_at_x(void *user, const int64_t *place, const tsr__reals *x)
 static void begin_with_x(void *user, const int64_t *place, const tsr__reals *x)
 {
   tsr__bins *bins = user;
+  tsr__bins_begin(bins);
   tsr__rows_begin(&bins->rows, place[0], x);
   look_at_x(bins, place, x);
 }
@@ -126,25 +127,49 @@ static void add_sums(void *user, const int64_t *place, const tsr__reals *x)
   tsr__bins_add(user, place, x);
 }
 
-/* The operand's own elements are added once, by the first share of the first member; others look
- * for -0 among them: where there is one they must keep the sign of zeros, too. */
+static int64_t updates_of(const unit *u)
+{
+  tsr__strip strip;
+  int64_t updates = 0;
+  for (int m = 0; m < u->job->groups.members; m++) updates += of_member(u, m, &strip).count;
+  return updates;
+}
+
+/* Cut evenly by number, whatever places they go to and whose they are. */
+static void add_updates(share *s, int worker)
+{
+  const unit *u = s->unit;
+  const int64_t all = updates_of(u), from = all * s->part / s->parts;
+  const int64_t to = all * (s->part + 1) / s->parts;
+  for (int64_t m = 0, before = 0; m < u->job->groups.members; m++) {
+    tsr__strip strip;
+    tsr__scattering a = of_member(u, (int)m, &strip);
+    int64_t count = a.count;
+    strip.worker = worker;
+    a.begin = from > before ? from - before : 0;
+    a.end = to - before < count ? to - before : count;
+    if (a.begin < a.end) tsr__scatter_each_update(&a, add_sums, &s->bins);
+    before += count;
+  }
+}
+
+/* The operand's own elements, of which each member has the same, are added once, by the first
+ * share; others look for -0 among them: where there is one they must keep the sign of zeros, too. */
 static void make_share(share *s, int worker)
 {
   tsr__error error;
   tsr__strip strip;
-  tsr__scattering a = of_member(s->unit, s->member, &strip);
+  tsr__scattering a = of_member(s->unit, 0, &strip);
   tsr_runtime *rt = strip.call->rt;
   int64_t count = strip.along * strip.count;
+  int member = s->part * s->unit->job->groups.members / s->parts;
   strip.worker = worker;
-  /* Updates are cut evenly by number, whatever places they go to. */
-  a.begin = a.count * s->part / s->parts;
-  a.end = a.count * (s->part + 1) / s->parts;
-  s->memory = tsr__cpu_buffer(rt, strip.part->device, tsr__bins_bytes(count), &error);
+  s->memory = tsr__cpu_buffer(rt, strip.call->parts[s->unit->part[member]].device,
+                              tsr__bins_bytes(count), &error);
   if (!s->memory) return;
   tsr__bins_init(&s->bins, tsr__cpu_of(rt)->tiles->exact, &rt->heap, s->memory->data, count);
-  tsr__scatter_each_x(&a, s->member || s->part ? look_at_x : begin_with_x, &s->bins);
-  tsr__scatter_each_update(&a, add_sums, &s->bins);
-  tsr__bins_empty(&s->bins);
+  tsr__scatter_each_x(&a, s->part ? look_at_x : begin_with_x, &s->bins);
+  add_updates(s, worker);
   s->good = !s->bins.rows.failed;
 }
 
@@ -155,28 +180,12 @@ static void free_share(share *s)
   *s = (share){ 0 };
 }
 
-/* What of a member's sums travels; joining them is exact. All of it is counted, in pieces of a wire
- * that is read by nobody: in one process the sums are at hand. */
-static void send_sums(const unit *u, int member, const tsr__rows *sums)
+/* What of members' sums travels, three doubles a place: those of all but the first. In one process
+ * updates of several members are added in one table, where they lie, and nothing is copied. */
+static void count_sums(const unit *u)
 {
-  uint64_t wire[1024];
-  size_t bytes = tsr__rows_bytes(sums->count);
-  for (size_t at = 0; at < bytes; at += sizeof wire)
-    carry(u, member, 0,
-          (tsr__transfer){ .to = wire,
-                           .from = (const char *)sums->part[0] + at,
-                           .bytes = bytes - at < sizeof wire ? bytes - at : sizeof wire });
-  int64_t escapes = (int64_t)sums->escape_count * TSR__ESCAPE_WIRE;
-  atomic_fetch_add(&u->job->moved, escapes);
-  atomic_fetch_add(&u->job->escaped, escapes);
-}
-
-/* Joins a share to another of its member, or all of a member's to the first member's. */
-static void join_share(share *to, share *from)
-{
-  if (from->member != to->member) send_sums(from->unit, from->member, &from->bins.rows);
-  to->bins.ops->rows_merge(&to->bins.rows, 0, &from->bins.rows);
-  to->good = to->good && !to->bins.rows.failed;
+  int64_t bytes = (int64_t)tsr__rows_bytes(u->strip.along * u->strip.count);
+  atomic_fetch_add(&u->job->moved, (u->job->groups.members - 1) * bytes);
 }
 
 /* As many lines at a time as the reading has room for; where a strip is narrower than its lines,
@@ -195,23 +204,23 @@ static void write_sums(const unit *u, const tsr__rows *sums)
   }
 }
 
-/* One share a member, one after the other: of all but the first no more than one is kept. So
- * memory is that of two shares, however many members there are. */
+/* The first share, to which all others were joined, as results. */
+static bool finish_sums(const unit *u, share *first)
+{
+  tsr__bins_empty(&first->bins);
+  if (first->bins.rows.failed) return false;
+  write_sums(u, &first->bins.rows);
+  count_sums(u);
+  return true;
+}
+
+/* By one worker: all updates are one share. */
 static bool sum_unit(const unit *u)
 {
-  share first = { .unit = u, .parts = 1 };
-  make_share(&first, u->strip.worker);
-  for (int m = 1; m < u->job->groups.members && first.good; m++) {
-    share other = { .unit = u, .member = m, .parts = 1 };
-    make_share(&other, u->strip.worker);
-    /* A share that failed says so for all. */
-    first.good = other.good;
-    if (other.good) join_share(&first, &other);
-    free_share(&other);
-  }
-  bool good = first.good;
-  if (good) write_sums(u, &first.bins.rows);
-  free_share(&first);
+  share all = { .unit = u, .parts = 1 };
+  make_share(&all, u->strip.worker);
+  bool good = all.good && finish_sums(u, &all);
+  free_share(&all);
   return good;
 }
 
@@ -220,48 +229,36 @@ static void share_task(void *user, int64_t task, int worker)
   make_share((share *)user + task, worker);
 }
 
-/* Shares of all members at once, joined from the last one on: each goes to the one before it, until
- * a member has one. */
 static bool sum_shares(const unit *u, int parts)
 {
-  int count = u->job->groups.members * parts;
   tsr__heap *heap = &u->job->call->rt->heap;
-  share *all = tsr__new(heap, (size_t)count * sizeof *all);
+  share *all = tsr__new(heap, (size_t)parts * sizeof *all);
   if (!all) return false;
-  for (int k = 0; k < count; k++)
-    all[k] = (share){ .unit = u, .member = k / parts, .part = k % parts, .parts = parts };
-  bool good = tsr__parallel_progress(&u->job->progress, count, share_task, all);
-  for (int k = 0; k < count; k++) good = good && all[k].good;
-  /* From the last on, so that shares of a member are one before they go to the first member:
-   * what travels is one a member. */
-  for (int k = count - 1; k > 0 && good; k--)
-    join_share(k % parts ? &all[k - 1] : &all[0], &all[k]);
-  good = good && all[0].good;
-  if (good) write_sums(u, &all[0].bins.rows);
-  for (int k = 0; k < count; k++) free_share(&all[k]);
-  tsr__del(heap, all, (size_t)count * sizeof *all);
+  for (int k = 0; k < parts; k++) all[k] = (share){ .unit = u, .part = k, .parts = parts };
+  bool good = tsr__parallel_progress(&u->job->progress, parts, share_task, all);
+  for (int k = 0; k < parts; k++) good = good && all[k].good;
+  for (int k = 1; k < parts && good; k++) tsr__bins_join(&all[0].bins, &all[k].bins);
+  /* One that had to be emptied may have found no memory there. */
+  for (int k = 1; k < parts; k++) good = good && !all[k].bins.rows.failed;
+  good = good && finish_sums(u, &all[0]);
+  for (int k = 0; k < parts; k++) free_share(&all[k]);
+  tsr__del(heap, all, (size_t)parts * sizeof *all);
   return good;
 }
 
-/* How many parts the updates of each member are cut into for the workers; 0: a unit is no work for
- * several. Joining must be cheap beside adding. Joining costs a pass over all places, so a part
- * must have several updates a place. */
+/* How many parts the updates are cut into for the workers; 0: they are no work for several. Joining
+ * costs a pass over all places, so a part must have several updates a place. */
 static int parts_of(const apart *job, const unit *u)
 {
   enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
-  tsr__strip strip;
-  tsr__scattering a = of_member(u, 0, &strip);
-  int64_t count = strip.along * strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
-  int64_t members = job->groups.members, shares = 2 * tsr__worker_count(job->call->rt);
+  int64_t count = u->strip.along * u->strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
   /* No more than two shares a worker, and no more than memory allows. */
   int64_t most = MOST_BYTES / (int64_t)tsr__bins_bytes(count);
-  int64_t parts = a.count * strip.count / least;
-  /* A share must be worth it: else adding costs less than joining. */
-  if (members * a.count * strip.count < LEAST || most < 2) return 0;
+  int64_t parts = updates_of(u) * u->strip.count / least;
+  int64_t shares = 2 * tsr__worker_count(job->call->rt);
   if (shares > most) shares = most;
-  if (parts > shares / members) parts = shares / members;
-  if (parts > 1) return (int)parts;
-  return members > 1 && members <= most;
+  if (parts > shares) parts = shares;
+  return parts > 1 ? (int)parts : 0;
 }
 
 /* ---- elements joined one by one -------------------------------------------------------------- */
@@ -495,10 +492,7 @@ static tsr_status do_units(apart *job, tsr__error *error)
   }
   if (!share_units(job, units)) tsr__parallel_progress(&job->progress, units, unit_task, job);
   bool done = !atomic_load(&job->progress.stop);
-  if (job->call->traffic) {
-    job->call->traffic->bytes += job->moved;
-    job->call->traffic->escapes += job->escaped;
-  }
+  if (job->call->traffic) job->call->traffic->bytes += job->moved;
   if (job->failed && done)
     return tsr__error_set(error, TSR_ENOMEM,
                           "tsr_scatter: no memory left to work in; free arrays or raise "
