@@ -33,7 +33,7 @@ static tsr_array *put(tsr_scope *s, int64_t rows, int64_t columns, uint64_t salt
     for (int64_t j = 0; j < columns; j++)
       x[lie == TURNED ? j * wide + i : i * step * wide + j * step] = number(i, j, salt);
   tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(high, wide), (tsr_sharding){ 0 });
-  if (dtype == TSR_I32) a = tsr_mul(a, 1e6);
+  if (dtype == TSR_I32 || dtype == TSR_I64) a = tsr_mul(a, 1e6);
   a = tsr_cast(a, dtype);
   CHECK_STATUS(tsr_wait(a), TSR_OK, s);
   free(x);
@@ -56,14 +56,15 @@ static double chain(const double *a, const double *b, shape p, tsr_dtype dtype)
 {
   float narrow = -0.0f;
   double wide = -0.0;
-  uint32_t whole = 0;
+  uint64_t whole = 0;
   for (int64_t k = 0; k < p.k; k++) {
     double x = a[k], y = b[k * p.n];
     narrow = fmaf((float)x, (float)y, narrow);
     wide = fma(x, y, wide);
-    whole += (uint32_t)(int64_t)x * (uint32_t)(int64_t)y;
+    whole += (uint64_t)(int64_t)x * (uint64_t)(int64_t)y;
   }
-  return dtype == TSR_F32 ? (double)narrow : dtype == TSR_F64 ? wide : (double)(int32_t)whole;
+  if (dtype == TSR_F32) return narrow;
+  return dtype == TSR_F64 ? wide : dtype == TSR_I64 ? (double)(int64_t)whole : (int32_t)whole;
 }
 
 static void check_product(tsr_scope *s, tsr_array *a, tsr_array *b)
@@ -125,6 +126,27 @@ TEST(f64_products_are_chains_whatever_their_shape)
 TEST(i32_products_wrap_whatever_their_shape)
 {
   check_all(TSR_I32);
+}
+
+/* A vector meets the rows of a matrix where they lie: so many rows at a time, so much of the depth,
+ * and what is left of both. */
+TEST(a_matrix_by_a_vector_is_chains)
+{
+  static const int64_t rows[] = { 2, 5, 15, 16, 17, 32, 255, 700 };
+  static const int64_t deep[] = { 1, 3, 15, 16, 31, 64, 257, 1000 };
+  static const tsr_dtype dtypes[] = { TSR_F32, TSR_F64, TSR_I32, TSR_I64 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t j = 0; j < sizeof deep / sizeof *deep; j++)
+      for (int t = 0; t < 4; t++)
+        for (int lie = 0; lie < LIES; lie++) {
+          shape p = { rows[i], deep[j], 1 };
+          check_shape(s, p, dtypes[t], PLAIN, (enum lie)lie);
+          check_shape(s, (shape){ 1, p.k, p.m }, dtypes[t], (enum lie)lie, TURNED);
+        }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
 }
 
 /* What several devices have whole is packed once for all of them; where it is large, a stripe of

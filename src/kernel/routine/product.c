@@ -29,6 +29,7 @@ enum {
   COLUMN_BYTES = 2048, /* fit the second cache */
   TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
   LINE_BYTES = 8192,   /* of the columns of a block of one row that is not packed */
+  LINE_COLUMNS = 256,  /* of them where columns are lines: tasks small enough to be dealt evenly */
   THIN = 128,          /* of the depth at a time, where one panel of rows is all there is */
   SHARED = 16 << 20,   /* bytes of columns that are packed before */
   PACKED = 128,        /* of these columns a task packs at DEPTH */
@@ -147,6 +148,7 @@ typedef struct block {
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
   bool ready; /* panels of columns may be read where they lie */
+  bool lines; /* of one row, whose columns are lines */
   char *a, *b, *kept, *levels, *tiles;
   int64_t *in_row, *out_row, *in_column, *out_column;
   int64_t *left_step, *right_step, *left_run, *right_run; /* of what of the depth is packed */
@@ -165,6 +167,22 @@ static bool reads_in_place(const blocking *plan, const tsr__product_part *part)
          columns->at[columns->count - 1].right == 1;
 }
 
+/* Whether a part is one row, and its columns are lines along the depth, in the kind of number that
+ * they are computed in: a matrix by a vector. */
+static bool has_lines(const blocking *plan, const tsr__product_part *part)
+{
+  const tsr__product_list *depth = &part->list[TSR__DEPTH];
+  return !plan->call->leaf && part->list[TSR__ROWS].size == 1 &&
+         part->list[TSR__COLUMNS].size > 1 && depth->count == 1 && depth->at[0].right == 1 &&
+         tsr_dtype_size(plan->call->in) == plan->size && !reads_in_place(plan, part);
+}
+
+/* Rows of a packed panel of the left: one alone is not repeated. */
+static int height_of(const block *p)
+{
+  return p->rows == 1 ? 1 : p->plan->ops->high;
+}
+
 /* One panel of the left's rows or of the right's columns. */
 static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
 {
@@ -175,7 +193,7 @@ static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
                        .step = right ? p->right_step : p->left_step,
                        .run = right ? p->right_run : p->left_run,
                        .depth = depth,
-                       .high = right ? ops->wide : ops->high,
+                       .high = right ? ops->wide : height_of(p),
                        .to = (right ? p->b : p->a) + (size_t)(at * depth) * p->plan->size };
   job.lines = left < job.high ? (int)left : job.high;
   ops->pack[p->plan->call->in](&job);
@@ -219,7 +237,7 @@ static void multiply(const block *p, int64_t depth, bool fresh)
 {
   const tsr__products *ops = p->plan->ops;
   size_t size = p->plan->size;
-  tsr__tile_product job = { .a_step = ops->high, .depth = depth, .fresh = fresh };
+  tsr__tile_product job = { .a_step = height_of(p), .depth = depth, .fresh = fresh };
   for (int64_t i = 0; i < p->rows; i += ops->high)
     for (int64_t j = 0; j < p->columns; j += job.columns) {
       bool kept = j >= p->edge, ready = lies_ready(p, j);
@@ -299,13 +317,13 @@ static void multiply_leaves(const block *p, int64_t i, int64_t j, int64_t depth)
   tsr__tile_product job = {
     .c = p->tiles, .c_row = ops->wide, .columns = ops->wide, .fresh = true
   };
-  job.a_step = ops->high;
+  job.a_step = height_of(p);
   job.in_place = ready;
   job.rows = left < ops->high ? (int)left : ops->high;
   job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
   for (int64_t k = 0; k < depth; k += leaf) {
     job.depth = depth - k < leaf ? depth - k : leaf;
-    job.a = p->a + (size_t)(i * depth + k * ops->high) * size;
+    job.a = p->a + (size_t)(i * depth + k * job.a_step) * size;
     job.b = ready ? p->right + (size_t)(p->in_column[j] + p->right_step[k]) * size
                   : p->b + (size_t)(j * depth + k * ops->wide) * size;
     ops->product(&job);
@@ -347,14 +365,16 @@ static void place_block(block *p)
   const tsr__product_list *columns = &p->part->list[TSR__COLUMNS];
   offsets(rows, LEFT, p->row, whole_panels(p->rows, ops->high), p->in_row);
   offsets(rows, OUT, p->row, p->rows, p->out_row);
-  offsets(columns, RIGHT, p->column, whole_panels(p->columns, ops->wide), p->in_column);
+  p->lines = has_lines(p->plan, p->part);
+  int64_t panel = p->lines ? TSR__PRODUCT_LINES : ops->wide;
+  offsets(columns, RIGHT, p->column, whole_panels(p->columns, panel), p->in_column);
   offsets(columns, OUT, p->column, p->columns, p->out_column);
   /* In place only if numbers are of the kind that is computed in and lie as tiles are written:
    * narrow ones are rounded once, from `kept`, when the whole depth has passed. */
   bool there = tsr_dtype_size(p->plan->call->out) == p->plan->size &&
                equidistant(p->out_column, p->columns, 1) &&
                (p->rows < 2 || equidistant(p->out_row, p->rows, p->out_row[1] - p->out_row[0]));
-  p->edge = there ? p->columns / ops->wide * ops->wide : 0;
+  p->edge = !there ? 0 : p->lines ? p->columns : p->columns / ops->wide * ops->wide;
   p->kept_row = whole_panels(p->columns - p->edge, ops->wide);
 }
 
@@ -530,6 +550,33 @@ static bool run_chain(blocking *plan, block *p, int64_t first, int64_t end, int 
   return true;
 }
 
+/* One row by lines: all of their depth at a time, if the row lies as they do. A row that lies
+ * otherwise is packed before it is met. */
+static bool run_lines(blocking *plan, block *p, int worker)
+{
+  const tsr__product_index *k = &p->part->list[TSR__DEPTH].at[0];
+  int64_t step = k->left == 1 ? p->depth : DEPTH;
+  tsr__lines_product job = {
+    .c = p->edge ? p->out + (size_t)(p->out_row[0] + p->out_column[0]) * plan->size : p->kept,
+    .line = p->in_column,
+    .lines = p->columns
+  };
+  for (int64_t at = 0; at < p->depth; at += step) {
+    if (tsr__progress_stops(&plan->progress, worker)) return false;
+    job.depth = p->depth - at < step ? p->depth - at : step;
+    job.fresh = at == 0;
+    job.from = p->right + (size_t)at * plan->size;
+    job.a = k->left == 1 ? p->left + (size_t)p->in_row[0] * plan->size : p->a;
+    if (k->left != 1) {
+      offsets(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_step);
+      find_runs(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_run);
+      pack_panel(p, false, 0, job.depth);
+    }
+    plan->ops->lines(&job);
+  }
+  return true;
+}
+
 /* All leaves as a tree; a leaf that is not packed at once is a chain of its own. */
 static bool run_leaves(blocking *plan, block *p, int worker)
 {
@@ -555,6 +602,7 @@ static void run_block(blocking *plan, block *p, int worker)
 {
   place_block(p);
   bool done = p->depth && (plan->call->leaf ? run_leaves(plan, p, worker)
+                           : p->lines       ? run_lines(plan, p, worker)
                                             : run_chain(plan, p, 0, p->depth, worker));
   if (!p->depth) clear(p);
   if (done) write_kept(p);
@@ -582,7 +630,7 @@ static int64_t blocks_in(const blocking *plan, const tsr__product_part *part)
 static size_t give_room(const blocking *plan, block *p, char *memory)
 {
   size_t size = plan->size, at = 0;
-  size_t lines = (size_t)(plan->rows + plan->columns);
+  size_t lines = (size_t)(plan->rows + plan->columns + TSR__PRODUCT_LINES);
 #define TAKE(member, bytes)                        \
   do {                                             \
     if (memory) p->member = (void *)(memory + at); \
@@ -737,12 +785,13 @@ static void cut(blocking *plan, double products)
 {
   int64_t rows = 1, columns = 1, down = 1, across = 1,
           enough = TASKS * tsr__worker_count(plan->call->rt);
-  bool in_place = false;
+  bool in_place = false, lines = false;
   for (int p = 0; p < plan->call->part_count; p++) {
     const tsr__product_list *list = plan->call->parts[p].list;
     if (list[TSR__ROWS].size > rows) rows = list[TSR__ROWS].size;
     if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
     in_place |= reads_in_place(plan, &plan->call->parts[p]);
+    lines |= has_lines(plan, &plan->call->parts[p]);
   }
   if (columns > plan->width) columns = plan->width;
   down = blocks_of(rows, ROW_BYTES / (int64_t)plan->size);
@@ -750,6 +799,7 @@ static void cut(blocking *plan, double products)
   /* One panel of rows: a block of one panel of columns, so that it is used right after it was
    * packed. One row that is not packed reads wide lines: few tasks of them. */
   if (rows <= plan->ops->high && !in_place) across = blocks_of(columns, plan->ops->wide);
+  if (rows == 1 && lines) across = blocks_of(columns, LINE_COLUMNS);
   if (rows == 1 && in_place) {
     across = blocks_of(columns, LINE_BYTES / (int64_t)plan->size);
     enough = 2 * tsr__worker_count(plan->call->rt);

@@ -1,7 +1,7 @@
 /* Packing: lines of an operand of a matrix product, wherever they lie, become a panel. Where
  * neighbours of a panel are neighbours there, whole pieces are taken at once; where lines lie whole
  * they are turned in registers. Transposes that are read turn lines likewise. */
-#include "kernel/tile/tile_inner.h"
+#include "kernel/tile/squares.h"
 
 #include "topology/half.h"
 
@@ -15,70 +15,15 @@ INLINE bool neighbours(const int64_t *at, int64_t n)
 
 /* ---- turning --------------------------------------------------------------------------------- */
 
-/* Squares of elements are turned inside lanes of 16 bytes, a line each; where registers have two,
- * the upper one is of the lines that follow.
- *
- *   a0 a1 a2 a3 | e0 e1 e2 e3        a0 b0 c0 d0 | e0 f0 g0 h0
- *   b0 b1 b2 b3 | f0 f1 f2 f3   to   a1 b1 c1 d1 | e1 f1 g1 h1
- *   c0 ...                           a2 ...                                                      */
-#if defined(TILE_AVX512)
-enum { LANES = 2 };
-#define IN_LANES_4(a, b, c, d) a, b, c, d, (a) + 4, (b) + 4, (c) + 4, (d) + 4
-#define IN_LANES_8(a, b) a, b, (a) + 2, (b) + 2
-#else
-enum { LANES = 1 };
-#define IN_LANES_4(a, b, c, d) a, b, c, d
-#define IN_LANES_8(a, b) a, b
-#endif
-
-#define LANE(T, size) \
-  typedef T lanes_##size __attribute__((vector_size(16 * LANES), aligned(4), may_alias));
-LANE(uint32_t, 4)
-LANE(uint64_t, 8)
-
-/* Of line i and of that `square` lines further. */
-#if defined(TILE_AVX512)
-INLINE lanes_8 join(const void *low, const void *high)
-{
-  const __m256i first = _mm256_castsi128_si256(_mm_loadu_si128(low));
-  return (lanes_8)_mm256_inserti128_si256(first, _mm_loadu_si128(high), 1);
-}
-#define READ(i, square) join(from + line[i], from + line[(i) + (square)])
-#else
-#define READ(i, square) (*(const lanes_8 *)(const void *)(from + line[i]))
-#endif
-
-/* So many steps of as many lines, times LANES; a step's go to `to`, the next's `high` further. */
-enum { SQUARE_4 = 4, SQUARE_8 = 2, UP_4 = 4 * LANES, UP_8 = 2 * LANES };
-
-#define LOW_8(a, b) __builtin_shufflevector(a, b, IN_LANES_8(0, UP_8))
-#define HIGH_8(a, b) __builtin_shufflevector(a, b, IN_LANES_8(1, UP_8 + 1))
-#define LOW_4(a, b) \
-  (lanes_8) __builtin_shufflevector((lanes_4)(a), (lanes_4)(b), IN_LANES_4(0, UP_4, 1, UP_4 + 1))
-#define HIGH_4(a, b) \
-  (lanes_8)          \
-      __builtin_shufflevector((lanes_4)(a), (lanes_4)(b), IN_LANES_4(2, UP_4 + 2, 3, UP_4 + 3))
-
-/* Two rounds of pairs, as in a transpose of four by four by halves:
- *
- *    a0 b0 a1 b1      ab     by twos      a0 b0 c0 d0      first step
- *    c0 d0 c1 d1      cd                  a1 b1 c1 d1      second step */
-INLINE void turn_4(const uint32_t *from, const int64_t *line, uint32_t *to, int high)
-{
-  const lanes_8 a = READ(0, 4), b = READ(1, 4), c = READ(2, 4), d = READ(3, 4);
-  const lanes_8 ab = LOW_4(a, b), cd = LOW_4(c, d), ab_2 = HIGH_4(a, b), cd_2 = HIGH_4(c, d);
-  *(lanes_4 *)to = (lanes_4)LOW_8(ab, cd);
-  *(lanes_4 *)(to + high) = (lanes_4)HIGH_8(ab, cd);
-  *(lanes_4 *)(to + 2 * high) = (lanes_4)LOW_8(ab_2, cd_2);
-  *(lanes_4 *)(to + 3 * high) = (lanes_4)HIGH_8(ab_2, cd_2);
-}
-
-INLINE void turn_8(const uint64_t *from, const int64_t *line, uint64_t *to, int high)
-{
-  const lanes_8 a = READ(0, 2), b = READ(1, 2);
-  *(lanes_8 *)to = LOW_8(a, b);
-  *(lanes_8 *)(to + high) = HIGH_8(a, b);
-}
+#define TURN_SQUARE(size, T)                                                                      \
+  INLINE void turn_##size(const T *from, const int64_t *line, T *to, int high)                    \
+  {                                                                                               \
+    lanes_##size turned[SQUARE_##size];                                                           \
+    square_##size(from, line, turned);                                                            \
+    for (int i = 0; i < SQUARE_##size; i++) *(lanes_##size *)(void *)(to + i * high) = turned[i]; \
+  }
+TURN_SQUARE(4, uint32_t)
+TURN_SQUARE(8, uint64_t)
 
 /* n steps of all lines, a cache line of each at a time. The last lines that are turned together may
  * be some that were turned before. Returns how many steps it did. */
@@ -165,6 +110,7 @@ enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are
     if (!neighbours(p->line, p->lines))                                                      \
       if (p->high == wide) name##_along(p, wide);                                            \
       else name##_along(p, PRODUCT_HIGH);                                                    \
+    else if (p->high == 1) name##_across(p, 1, 1);                                           \
     else if (p->high == wide && p->lines == wide) name##_across(p, wide, wide);              \
     else if (p->lines == PRODUCT_HIGH && p->high == PRODUCT_HIGH)                            \
       name##_across(p, PRODUCT_HIGH, PRODUCT_HIGH);                                          \

@@ -35,6 +35,18 @@ typedef struct tsr__tile_product {
   bool fresh;      /* c begins here: as -0, to which anything can be added without a trace */
 } tsr__tile_product;
 
+/* A row by columns that lie as lines along the depth, line[i] elements from `from`: c[i] += the
+ * chain of a[k] * line i's k. Of TSR__PRODUCT_LINES lines, and as many more as there are, all are
+ * readable, the first `lines` count. */
+enum { TSR__PRODUCT_LINES = 16 };
+typedef struct tsr__lines_product {
+  void *c;
+  const void *a, *from;
+  const int64_t *line;
+  int64_t lines, depth;
+  bool fresh; /* as of tsr__tile_product */
+} tsr__lines_product;
+
 typedef struct tsr__packing {
   const void *from;
   const int64_t *line, *step;
@@ -59,6 +71,7 @@ typedef void tsr__pack_fn(const tsr__packing *job);
 typedef struct tsr__products {
   int high, wide;
   void (*product)(const tsr__tile_product *job);
+  void (*lines)(const tsr__lines_product *job);
   tsr__pack_fn *pack[TSR__DTYPES]; /* by dtype of the operand; NULL: it is not made narrower */
 } tsr__products;
 

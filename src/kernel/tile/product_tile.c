@@ -131,11 +131,12 @@ PRODUCT_OF(u32, uint32_t)
 PRODUCT_OF(u64, uint64_t)
 
 #define PACK(kind, dtype) [TSR_##dtype] = TSR__ISA_NAME(tsr__pack_##dtype##_##kind),
-#define PRODUCTS(suffix, T, ...)                                                             \
-  {                                                                                          \
-    .high = HIGH, .wide = 2 * BYTES / (int)sizeof(T), .product = product_##suffix, .pack = { \
-      __VA_ARGS__                                                                            \
-    }                                                                                        \
+#define PRODUCTS(suffix, T, ...)                                                   \
+  {                                                                                \
+    .high = HIGH, .wide = 2 * BYTES / (int)sizeof(T), .product = product_##suffix, \
+    .lines = TSR__ISA_NAME(tsr__lines_##suffix), .pack = {                         \
+      __VA_ARGS__                                                                  \
+    }                                                                              \
   }
 
 const tsr__products TSR__ISA_NAME(tsr__products)[TSR__PRODUCT_KINDS] = {

@@ -128,6 +128,11 @@ enum { PRODUCT_BYTES = 32, PRODUCT_HIGH = 6 };
 #else
 enum { PRODUCT_BYTES = 16, PRODUCT_HIGH = 6 };
 #endif
+#define TILE_LINES(kind) void TSR__ISA_NAME(tsr__lines_##kind)(const tsr__lines_product *job);
+TILE_LINES(f32)
+TILE_LINES(f64)
+TILE_LINES(u32)
+TILE_LINES(u64)
 /* What may be packed for a kind of products. */
 /* clang-format off */
 #define TILE_PACKS_f32(X) X(f32, F32) X(f32, F16) X(f32, BF16)
