@@ -99,6 +99,104 @@ TEST(codes_follow_the_first_appearance)
   CHECK_I64(heap.live, 0);
 }
 
+/* Stripes of 100 texts and fewer, dealt to three workers as they happen to come. */
+static void check_layout(const struct texts *t, tsr_runtime *rt, tsr__text_layout layout,
+                         uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  tsr__dict_local locals[3], *list[3];
+  int32_t *codes = malloc(TEXTS * sizeof *codes), run[3] = { 0 };
+  int *who = malloc(TEXTS * sizeof *who);
+  for (int w = 0; w < 3; w++) {
+    list[w] = &locals[w];
+    tsr__dict_local_init(&locals[w], &rt->heap);
+    locals[w].layout = layout;
+  }
+  for (int i = 0, to; i < TEXTS; i = to) {
+    tsr__dict_local *local = &locals[test_range(&rng, 0, 2)];
+    to = i + (int)test_range(&rng, 1, 100);
+    if (to > TEXTS) to = TEXTS;
+    local->broken = true;
+    for (int at = i, n; at < to; at += n) {
+      bool added;
+      n = to - at < 64 ? to - at : 64;
+      local->now = at;
+      for (int k = at; k < at + n; k++) who[k] = (int)(local - locals);
+      if (test_range(&rng, 0, 1)) tsr__dict_codes(local, &t->fields[at], n, &codes[at]);
+      else
+        for (int k = at; k < at + n; k++)
+          codes[k] =
+              tsr__dict_code(local, t->fields[k].at, t->fields[k].length, false, &added);
+      for (int k = at; k < at + n; k++) {
+        tsr__text_span text = tsr__dict_local_text(local, codes[k]);
+        CHECK(text.length == t->fields[k].length &&
+              !memcmp(text.at, t->fields[k].at, text.length));
+      }
+    }
+  }
+  tsr__progress progress = { .rt = rt, .what = "test" };
+  tsr__dict *dict = tsr__dict_unify(&rt->heap, list, 3);
+  CHECK(dict->repeats);
+  const tsr__dict_once *once = tsr__dict_distinct(dict, &progress);
+  CHECK(once && once == tsr__dict_distinct(dict, &progress));
+  check_dict(t, once->dict);
+  for (int i = 0; i < TEXTS; i++) {
+    int32_t code = tsr__dict_final(&locals[who[i]], codes[i], &run[who[i]]);
+    CHECK_I64(dict->offsets[code + 1] - dict->offsets[code], (int64_t)t->fields[i].length);
+    CHECK_I64(once->map[code], t->codes[i]);
+    if (layout == TSR__TEXTS_VIEWS) CHECK_I64(code, i);
+  }
+  for (int w = 0; w < 3; w++) tsr__dict_local_free(&locals[w]);
+  free(codes);
+  free(who);
+  tsr__dict_release(dict);
+}
+
+TEST(layouts_tell_the_same)
+{
+  struct texts *t = malloc(sizeof *t);
+  tsr_runtime *rt = tsr_runtime_open(NULL);
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    make_texts(t, seed);
+    check_layout(t, rt, TSR__TEXTS_VIEWS, seed);
+    check_layout(t, rt, TSR__TEXTS_MIXED, seed);
+  }
+  free(t);
+  tsr_runtime_close(rt);
+}
+
+static void add_ids(tsr__dict_local *local, int64_t from, int64_t count, int64_t modulus)
+{
+  char text[32 + PAD] = { 0 };
+  bool added;
+  for (int64_t i = from; i < from + count; i++) {
+    int length = snprintf(text, sizeof text, "id-%lld", (long long)(i % modulus));
+    local->now = i;
+    tsr__dict_code(local, text, (size_t)length, true, &added);
+  }
+}
+
+TEST(the_layout_follows_what_comes)
+{
+  enum { MANY = 300000 };
+  tsr__dict_local few, ids;
+  tsr__heap_init(&heap, NULL);
+  tsr__dict_local_init(&few, &heap);
+  tsr__dict_local_init(&ids, &heap);
+  few.layout = ids.layout = TSR__TEXTS_CHOSEN;
+  add_ids(&few, 0, 2 * MANY, MANY / 4);
+  CHECK_I64(few.run_count, 0);
+  add_ids(&ids, 0, MANY, MANY);
+  CHECK(ids.run_texts > MANY / 2);
+  CHECK(ids.count < MANY / 2);
+  /* What repeats after all is looked up again. */
+  add_ids(&ids, MANY, 5 * MANY, 1000);
+  CHECK(!ids.unseen);
+  tsr__dict_local_free(&few);
+  tsr__dict_local_free(&ids);
+  CHECK_I64(heap.live, 0);
+}
+
 /* Texts that differ in nothing but how many NULs they end with. */
 TEST(nuls_at_the_end_count)
 {

@@ -891,7 +891,7 @@ static tsr_status largest_text(tsr_runtime *rt, const char *path, char *message)
 /* Codes have room on the device; their dictionary has none beside it. */
 TEST_TIMEOUT(frame_dictionaries_count_towards_the_limit, 300)
 {
-  enum { ROWS = 3000000, FEW = 100000 };
+  enum { ROWS = 6000000, FEW = 100000 };
   char message[1000];
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = 32 << 20, .threads = 2);
   const char *path = many_texts(FEW);

@@ -49,6 +49,14 @@ void tsr__note_count(tsr_frame *df, int64_t rows)
   df->making.rows_out = rows;
 }
 
+/* How many texts a list has that differ; 0: unknown. */
+static double texts_of(const tsr__dict *dict)
+{
+  const tsr__dict_once *once = dict->repeats ? atomic_load(&((tsr__dict *)dict)->once) : NULL;
+  if (dict->repeats && !once) return 0;
+  return once && once->dict ? once->dict->count : dict->count;
+}
+
 /* The values that a key takes, where its type or its dictionary tells; 0: unknown.
  *
  *   select b = a | filter | file a      b is followed as a below the select, to a's dictionary
@@ -69,9 +77,9 @@ static double values_of(const tsr_frame *df, const tsr__expr *expr)
     if (df->kind == TSR__FRAME_TEXT && !strcmp(df->name, name)) at = 0;
     else if (df->kind == TSR__FRAME_TEXT) continue;
     const tsr__source *source = df->source;
-    if (source && source->col[at].dict) return (double)source->col[at].dict->count;
+    if (source && source->col[at].dict) return texts_of(source->col[at].dict);
     if (source && source->pushed && source->pushed->col[at].dict)
-      return (double)source->pushed->col[at].dict->count;
+      return texts_of(source->pushed->col[at].dict);
   }
   return 0;
 }

@@ -237,6 +237,7 @@ tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t 
 {
   tsr__dict_local local;
   tsr__dict_local_init(&local, &rt->heap);
+  local.layout = tsr__text_layout_asked();
   for (int64_t i = 0; i < count; i++) {
     bool added;
     valid[i] = texts[i] != NULL;
@@ -245,6 +246,9 @@ tsr__dict *tsr__texts_encode(tsr_runtime *rt, const char *const *texts, int64_t 
   }
   tsr__dict_local *all[] = { &local };
   tsr__dict *dict = local.failed ? NULL : tsr__dict_unify(&rt->heap, all, 1);
+  int32_t run = 0;
+  for (int64_t i = 0; dict && dict->repeats && i < count; i++)
+    if (valid[i]) codes[i] = tsr__dict_final(&local, codes[i], &run);
   tsr__dict_local_free(&local);
   return dict;
 }

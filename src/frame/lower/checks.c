@@ -75,6 +75,7 @@ tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
   tsr__col out = tsr__lower_as(low, expr, type);
   low->of_rows = false;
   tsr__lower_finish(low, expr);
+  tsr__text_distinct(low, &out);
   return out;
 }
 

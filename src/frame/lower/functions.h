@@ -38,8 +38,10 @@ typedef struct tsr__texts {
 void tsr__texts_open(tsr__texts *texts, tsr__lower *low);
 /* The code of a text, which is copied; what fails is told by the end. */
 int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length);
-/* Frees what was used; the dictionary in the terminal's scope, or NULL with an error there. */
-const tsr__dict *tsr__texts_close(tsr__texts *texts);
+/* Frees what was used; the dictionary in the terminal's scope, or NULL with an error there. The
+ * codes that were given are final only where local.layout was left as it is: `count` of them are
+ * made so. */
+const tsr__dict *tsr__texts_close(tsr__texts *texts, int32_t *codes, int64_t count);
 
 /* table[codes]. */
 tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int64_t count,

@@ -122,6 +122,9 @@ tsr__col tsr__lower_pair(tsr__lower *low, int op, tsr__col a, tsr__col b);
 tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr);
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr);
+/* Gives equal texts of a column equal codes, which columns whose texts may repeat in their
+ * dictionaries need not have; nothing for other types. False with an error in the scope. */
+bool tsr__text_distinct(tsr__lower *low, tsr__col *a);
 /* Puts a text column's dictionary in order, so that codes compare as texts do. */
 void tsr__text_rank(tsr__lower *low, tsr__col *a);
 /* Whether a loop over rows or distinct texts is to end at step `i`: the scope failed, or the
@@ -134,10 +137,10 @@ void tsr__lower_cancelled(tsr__lower *low);
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
-/* The rank of each code among the texts of a dictionary, in the terminal's scope; NULL out of
- * memory or cancelled, which is recorded. */
+/* The rank of each code among the texts of a dictionary without repeats, in the terminal's scope;
+ * NULL out of memory or cancelled, which is recorded. */
 const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict);
-/* For each code of `from` the code of the same text in `to`, or -1. */
+/* For each code of `from` the code of the same text in `to`, which has no repeats, or -1. */
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to);
 
 tsr_dtype tsr__dtype_of_type(int type);

@@ -349,7 +349,7 @@ static tsr__col write_bools(tsr__lower *low, tsr__col from)
   return (tsr__col){ .type = TSR_COL_TEXT,
                      .values = tsr__cast(low, from.values, TSR_I32),
                      .valid = from.valid,
-                     .dict = tsr__texts_close(&texts) };
+                     .dict = tsr__texts_close(&texts, NULL, 0) };
 }
 
 tsr__col tsr__lower_cast(tsr__lower *low, const tsr__expr *expr)

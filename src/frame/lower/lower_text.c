@@ -21,7 +21,7 @@ int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_le
   return a_length < b_length ? -1 : a_length > b_length;
 }
 
-/* The code of a text, -1 if it is not there. One by one: it is asked once a literal, while
+/* The code of a text, -1 if it is not there; of a list without repeats. One by one: it is asked once a literal, while
  * building a table of the dictionary would cost a pass as well. */
 static int32_t dict_find(const tsr__dict *dict, const char *text, int64_t length)
 {
@@ -97,6 +97,23 @@ tsr__col tsr__text_literal(tsr__lower *low, const tsr__expr *expr)
                      .dict = tsr__lower_dict(low, dict, NULL) };
 }
 
+bool tsr__text_distinct(tsr__lower *low, tsr__col *a)
+{
+  const tsr__dict *dict = a->dict;
+  if (a->type != TSR_COL_TEXT || !dict || !dict->repeats) return true;
+  tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
+  const tsr__dict_once *once = tsr__dict_distinct(dict, &progress);
+  if (!once) {
+    (void)tsr__lower_dict(low, NULL, &progress);
+    return false;
+  }
+  /* No text stood there twice: codes are what they should be. */
+  if (!once->dict) return true;
+  a->values = tsr__spread(low, tsr__look_up(low, TSR_I32, once->map, dict->count, a->values));
+  a->dict = once->dict;
+  return true;
+}
+
 /* ---- predicates ---------------------------------------------------------------------------- */
 
 static const uint16_t ops[] = { TSR__OP_EQ, TSR__OP_NE, TSR__OP_LT,
@@ -117,7 +134,7 @@ bool tsr__order_holds(int op, int order)
 /* Column against literal: equality compares codes, order looks up. */
 static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__expr *text)
 {
-  if (op == TSR__B_EQ || op == TSR__B_NE) {
+  if ((op == TSR__B_EQ || op == TSR__B_NE) && !column.dict->repeats) {
     /* A text that is not there has code -1, which no row has: equal to none, different from all. */
     int32_t code = dict_find(column.dict, text->text, text->length);
     return tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], column.values,
@@ -162,6 +179,7 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   }
   tsr__col left = tsr__settle(low, tsr__lower_expr(low, a));
   tsr__col right = tsr__settle(low, tsr__lower_expr(low, b));
+  if (!tsr__text_distinct(low, &left) || !tsr__text_distinct(low, &right)) return left;
   out.valid = tsr__both(low, left.valid, right.valid);
   if (left.dict && left.dict == right.dict) {
     /* Codes of one dictionary are equal when texts are, but in the order of appearance. */
@@ -172,6 +190,18 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   }
   out.values = tsr__op2(low, (tsr__op)ops[expr->op - TSR__B_EQ], left.values, right.values);
   return out;
+}
+
+/* Says `told` of each place where a text stands: of one, unless they repeat. */
+static void mark_text(const tsr__dict *dict, const tsr__expr *text, bool *table, bool told)
+{
+  for (int32_t code = 0; code < dict->count; code++) {
+    int64_t length;
+    const char *entry = tsr__dict_get(dict, code, &length);
+    if (length != text->length || memcmp(entry, text->text, (size_t)length)) continue;
+    table[code] = told;
+    if (!dict->repeats) return;
+  }
 }
 
 /* One table for any number of literals: a row looks its code up once. */
@@ -186,8 +216,7 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
   for (int64_t code = 0; code < count; code++) table[code] = expr->negated;
   for (int i = 1; i < expr->count && count; i++) {
     if (tsr__lower_stops(low, -1)) break;
-    int32_t code = dict_find(column.dict, expr->arg[i]->text, expr->arg[i]->length);
-    if (code >= 0) table[code] = !expr->negated;
+    mark_text(column.dict, expr->arg[i], table, !expr->negated);
   }
   out.values = tsr__look_up(low, TSR_BOOL, table, count, column.values);
   return out;
@@ -207,13 +236,16 @@ int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length)
   bool added;
   int32_t code = tsr__dict_code(&texts->local, length ? text : "", length, true, &added);
   /* A failure is kept in the dictionary, and told when it is closed. */
-  return code < 0 ? 0 : code;
+  return texts->local.failed ? 0 : code;
 }
 
-const tsr__dict *tsr__texts_close(tsr__texts *texts)
+const tsr__dict *tsr__texts_close(tsr__texts *texts, int32_t *codes, int64_t count)
 {
   tsr__dict_local *all = &texts->local;
   tsr__dict *made = all->failed ? NULL : tsr__dict_unify(all->heap, &all, 1);
+  int32_t run = 0;
+  for (int64_t i = 0; made && made->repeats && i < count; i++)
+    codes[i] = tsr__dict_final(all, codes[i], &run);
   tsr__dict_local_free(all);
   return tsr__lower_dict(texts->low, made, &texts->progress);
 }
@@ -280,6 +312,7 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   tsr__texts texts;
   tsr__text made;
   tsr__texts_open(&texts, low);
+  texts.local.layout = tsr__text_layout_asked();
   tsr__text_init(&made, &low->scope->rt->heap);
   for (int64_t i = 0; i < d->count && !texts.local.failed && !tsr__lower_stops(low, i); i++) {
     /* One list of pairs: key = code of a * texts of b + code of b. */
@@ -298,7 +331,8 @@ static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const doma
   if (made.failed)
     tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
   tsr__text_free(&made);
-  const tsr__dict *dict = tsr__texts_close(&texts);
+  bool text = !number && !test;
+  const tsr__dict *dict = tsr__texts_close(&texts, text ? table : NULL, text ? d->count : 0);
   tsr_dtype dtype = number ? TSR_I64 : test ? TSR_BOOL : TSR_I32;
   out.values = tsr__look_up(low, dtype, table, d->count, d->index);
   if (out.type == TSR_COL_TEXT) out.dict = dict;
@@ -326,6 +360,10 @@ tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
     if (two) d.b = tsr__settle(low, tsr__lower_expr(low, expr->arg[i]));
     bool none = !d.a.dict || !d.a.dict->count || (two && (!d.b.dict || !d.b.dict->count));
     if (none) return tsr__all_null(low, expr->type); /* one is a bare null, or nulls only */
+    /* Pairs of texts that repeat would be as many as there are rows. */
+    bool pairs = two && d.a.dict->count > 1 && d.b.dict->count > 1;
+    if (pairs && (!tsr__text_distinct(low, &d.a) || !tsr__text_distinct(low, &d.b)))
+      return tsr__all_null(low, expr->type);
     d.pairs = NULL;
     d.count = d.a.dict->count;
     d.index = d.a.values;

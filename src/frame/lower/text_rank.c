@@ -226,7 +226,7 @@ void tsr__text_rank(tsr__lower *low, tsr__col *a)
   static const tsr__dict none;
   /* An empty dictionary as the other side: all texts are of this one, in order. */
   side of, nobody = { .dict = &none };
-  if (!a->dict || !order_side(low, a->dict, &of)) return;
+  if (!a->dict || !tsr__text_distinct(low, a) || !order_side(low, a->dict, &of)) return;
   int32_t count = a->dict->count;
   a->dict = all_texts(low, &of, &nobody);
   /* The codes are ranks from here on, so order and equality of codes are those of the texts. */
@@ -240,6 +240,7 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
   if (!b->dict) b->dict = a->dict;
   /* One dictionary already: its codes stand for the same texts. */
   if (!a->dict || a->dict == b->dict) return a->dict != NULL;
+  if (!tsr__text_distinct(low, a) || !tsr__text_distinct(low, b)) return false;
   /* Both in order first, so that one merge finds the texts that both have. */
   if (!order_side(low, a->dict, &left) || !order_side(low, b->dict, &right)) return false;
   const tsr__dict *both = all_texts(low, &left, &right);

@@ -199,6 +199,25 @@ static void add_columns(const tsr__visit *v, tsr__text *out)
   tsr__text_add(out, " (%d of %d)", used, count);
 }
 
+/* Which of a source's columns of texts lie as they came, and why. */
+static void add_texts(const tsr__visit *v, tsr__text *out)
+{
+  enum { MOST = 12 };
+  const tsr_frame *df = v->df;
+  int used = 0;
+  for (int i = 0; i < df->schema.count; i++) {
+    const tsr__dict *dict = v->need[i] ? df->source->col[i].dict : NULL;
+    if (!dict || !dict->repeats) continue;
+    if (used < MOST)
+      tsr__text_add(out, "%s%s", used ? ", " : "    texts as views: ", df->schema.field[i].name);
+    used++;
+  }
+  if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
+  bool asked = tsr__text_layout_asked() != TSR__TEXTS_CHOSEN;
+  if (used)
+    tsr__text_add(out, asked ? " ($TSR_TEXTS asks for it)\n" : " (most that came were new)\n");
+}
+
 static void add_place(const tsr_sharding *at, tsr__text *out)
 {
   char spec[100];
@@ -347,6 +366,7 @@ static void add_step(explainer *e, const step *s)
   else if (df->kind == TSR__FRAME_FILE && s->visit->front >= 0)
     tsr__text_add(e->out, "    no more than the first %lld row%s read\n",
                   (long long)s->visit->front, s->visit->front == 1 ? " is" : "s are");
+  add_texts(s->visit, e->out);
   add_sifted(e, s->visit);
 }
 

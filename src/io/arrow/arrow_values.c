@@ -268,12 +268,11 @@ static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int64_t 
   const char *text;
   size_t length;
   bool added;
-  /* The same text has the same code all through the stripe. */
   int32_t *code = (int32_t *)r->out + r->at + i;
   if (!text_at(array, r->type->layout, at, &text, &length))
     return fail_at(r, i, "a text whose offsets cannot be");
   *code = tsr__dict_code(r->dict, text, length, false, &added);
-  if (*code < 0) {
+  if (r->dict->failed) {
     r->fault->no_memory = true;
     return false;
   }

@@ -454,7 +454,7 @@ static bool text_one(const struct job *job, int row, int32_t *out, bool *added)
   if (f.length >= 2 && text[0] == '"' && !(text = unquote(dict, &f))) return false;
   /* Scratch is used again by the next text, so it is copied (`text == scratch`). */
   *out = tsr__dict_code(dict, text, f.length, text == dict->scratch, added);
-  return *out >= 0;
+  return !dict->failed;
 }
 
 /* Some text of the word has doubled quotes: one at a time, so that codes keep the rows' order. */
@@ -477,8 +477,8 @@ static void check_utf8(const struct job *job, int row, uint64_t valid, const int
   tsr__csv_lane *lane = job->lane;
   for (int i = 0; added && lane->bad_row < 0; i++) {
     if (!(valid >> i & 1)) continue;
-    const tsr__dict_entry *entry = &lane->dict.entries[*codes++];
-    if ((added & 1) && !tsr__utf8_valid(entry->text, entry->key.length))
+    tsr__text_span text = tsr__dict_local_text(&lane->dict, *codes++);
+    if ((added & 1) && !tsr__utf8_valid(text.at, text.length))
       lane->bad_row = job->batch->first_row + row + i;
     added >>= 1;
   }

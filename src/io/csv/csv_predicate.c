@@ -89,10 +89,11 @@ static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
   }
   for (uint64_t rest = valid; rest; rest &= rest - 1) {
     int i = __builtin_ctzll(rest);
-    uint8_t *said = &told->text[codes[i]];
+    /* One that was added unseen may never come again: nothing is kept of it. */
+    uint8_t once = UNASKED, *said = codes[i] < 0 ? &once : &told->text[codes[i]];
     if (*said == UNASKED) {
-      const tsr__dict_entry *entry = &dict->entries[codes[i]];
-      bool passes = j->predicate->passes(j->predicate->user, entry->text, entry->key.length);
+      tsr__text_span text = tsr__dict_local_text(dict, codes[i]);
+      bool passes = j->predicate->passes(j->predicate->user, text.at, text.length);
       *said = passes ? PASSES : FAILS;
     }
     bits |= (uint64_t)(*said == PASSES) << i;

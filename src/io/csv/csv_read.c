@@ -318,6 +318,8 @@ static void stripe_task(void *user, int64_t task, int worker)
   /* What it holds cannot matter any more. */
   if (stripe->first > atomic_load(&reading->first_fault)) return;
   stripe->worker = worker;
+  /* Stripes of others lie between this one and the worker's last. */
+  for (int t = 0; t < reading->target_count; t++) lane_of(reading, worker, t)->dict.broken = true;
   /* One buffer a worker, made on its first stripe: ends of fields, and two lists of a word a
    * row. */
   if (!*buffer) *buffer = tsr__new_raw(reading->csv->heap, (most + 2 * rows) * sizeof(uint32_t));
@@ -408,6 +410,7 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   tsr__csv *csv = reading->csv;
   int count = stripes_for(csv, last - first);
   size_t lanes = (size_t)reading->workers * (size_t)reading->target_count;
+  tsr__text_layout layout = tsr__text_layout_asked();
   reading->stripe_count = count;
   atomic_init(&reading->first_fault, INT64_MAX);
   size_batches(reading);
@@ -435,6 +438,8 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
     lane->contrary_row = lane->bad_row = -1;
     lane->classify = !reading->read;
     tsr__dict_local_init(&lane->dict, csv->heap);
+    /* What processes tell each other of texts is each once. */
+    lane->dict.layout = reading->read && !reading->read->here ? layout : TSR__TEXTS_CODES;
     /* Windows are used again: a text that is kept must be copied out of them. */
     lane->dict.copies = tsr__csv_windowed(&csv->files[0]);
     lane->dict.progress = &reading->progress;
@@ -598,7 +603,7 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
 {
   const tsr__read_ask *read = reading->read;
   const tsr__csv_lane *lane = lane_of(reading, stripe->worker, t);
-  const tsr__dict_entry *entries = lane->dict.entries;
+  int32_t run = 0;
   /* Codes that did not move need no second pass over the column. */
   if (!lane->dict.recoded) return;
   for (int part = 0; part < read->parts; part++) {
@@ -611,11 +616,11 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
     int64_t last = least(stripe->last, end) - begin;
     /* The common case has no nulls and no filter: a loop without a branch. */
     if (!lane->nulls && !kept)
-      for (int64_t i = first; i < last; i++) codes[i] = entries[codes[i]].code;
+      for (int64_t i = first; i < last; i++) codes[i] = tsr__dict_final(&lane->dict, codes[i], &run);
     else
       for (int64_t i = first; i < last; i++)
         if ((valid[i / 64] & (kept ? kept[i / 64] : UINT64_MAX)) >> (i % 64) & 1)
-          codes[i] = entries[codes[i]].code;
+          codes[i] = tsr__dict_final(&lane->dict, codes[i], &run);
   }
 }
 

@@ -124,9 +124,9 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
   /* A text, of any value: codes of the stripe's own dictionary, joined at the end. */
   if (type == TSR_COL_TEXT) {
     if (token->kind == TSR__JSON_IS_NULL) return true;
-    int32_t code = code_of(tsr__stripe_dict(&j->stripes, s, target), token);
-    if (code < 0) return false;
-    ((int32_t *)out)[at] = code;
+    tsr__dict_local *dict = tsr__stripe_dict(&j->stripes, s, target);
+    ((int32_t *)out)[at] = code_of(dict, token);
+    if (dict->failed) return false;
   } else {
     unsigned class = tsr__json_classify(j->json->decimal, token, &value);
     if (class == TSR__CLASS_NULL || !tsr__json_fits(type, class, &value)) return true;

@@ -46,6 +46,8 @@ bool tsr__stripes_open(tsr__stripes *s, tsr_runtime *rt, tsr__read_ask *read,
   for (int64_t d = 0; d < s->count * read->target_count; d++) {
     const tsr__stripe *st = &s->stripe[d / read->target_count];
     tsr__dict_local_init(&s->dicts[d], heap);
+    /* What processes tell each other of texts is each once. */
+    if (!read->here) s->dicts[d].layout = tsr__text_layout_asked();
     s->dicts[d].now = read->rows[st->part] + st->from;
   }
   read->retyped = 0;
@@ -99,11 +101,12 @@ static void recode(void *user, int64_t task, int worker)
   /* A null has no code, and its 0 stays. */
   for (int i = 0; i < s->read->target_count; i++) {
     const tsr__dict_local *dict = tsr__stripe_dict(s, task, i);
-    if (tsr__stripes_type(s, i) != TSR_COL_TEXT || !dict->count) continue;
+    int32_t run = 0;
+    if (tsr__stripes_type(s, i) != TSR_COL_TEXT || !(dict->count + dict->run_count)) continue;
     const uint64_t *valid = s->read->targets[i].validity[st->part];
     int32_t *codes = s->read->targets[i].values[st->part];
     for (int64_t row = st->from; row < st->to; row++)
-      if (valid[row / 64] >> (row % 64) & 1) codes[row] = dict->entries[codes[row]].code;
+      if (valid[row / 64] >> (row % 64) & 1) codes[row] = tsr__dict_final(dict, codes[row], &run);
   }
 }
 

@@ -17,6 +17,7 @@ void tsr__dict_local_free(tsr__dict_local *local)
   tsr__del(local->heap, local->entries, local->capacity * sizeof *local->entries);
   tsr__del(local->heap, local->slots, local->slot_count * sizeof *local->slots);
   tsr__del(local->heap, local->scratch, local->scratch_size);
+  tsr__dict_runs_free(local);
   *local = (tsr__dict_local){ 0 };
 }
 
@@ -225,6 +226,10 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
   *added = false;
   /* Lengths are kept in 32 bits. */
   if (length > UINT32_MAX) return fail(local);
+  if (local->layout != TSR__TEXTS_CODES && tsr__dict_decide(local, 1)) {
+    *added = true;
+    return tsr__dict_append(local, text, length);
+  }
   tsr__dict_key key = key_of(text, length, local->secret);
   int32_t code = find(local, text, &key);
   if (code >= 0) return code;
@@ -234,9 +239,21 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
   return add(local, text, &key);
 }
 
+static uint64_t append_all(tsr__dict_local *local, const tsr__text_span *texts, int count,
+                           int32_t *codes)
+{
+  for (int i = 0; i < count; i++) {
+    codes[i] = tsr__dict_append(local, texts[i].at, texts[i].length);
+    if (local->failed) break;
+  }
+  return count ? UINT64_MAX >> (64 - count) : 0;
+}
+
 uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__text_span *texts, int count,
                          int32_t *codes)
 {
+  if (local->layout != TSR__TEXTS_CODES && tsr__dict_decide(local, count))
+    return append_all(local, texts, count, codes);
   tsr__dict_key keys[64];
   uint64_t added = 0, secret[2] = { local->secret[0], local->secret[1] };
   size_t mask = local->slot_count - 1;
@@ -265,6 +282,12 @@ uint64_t tsr__dict_codes(tsr__dict_local *local, const tsr__text_span *texts, in
 void tsr__dict_release(tsr__dict *dict)
 {
   if (!dict || atomic_fetch_sub(&dict->refs, 1) > 1) return;
+  tsr__dict_once *once = atomic_load(&dict->once);
+  if (once) {
+    tsr__dict_release(once->dict);
+    tsr__del(dict->heap, once->map, once->map ? (size_t)dict->count * sizeof *once->map : 0);
+    tsr__del(dict->heap, once, sizeof *once);
+  }
   tsr__del(dict->heap, dict->offsets, dict->offsets_size);
   tsr__del(dict->heap, dict->bytes, dict->bytes_size);
   tsr__del(dict->heap, dict, sizeof *dict);
@@ -354,6 +377,7 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
     if (all->slot_count && at + AHEAD < local->count)
       __builtin_prefetch(&all->slots[entry[AHEAD].key.hash & (all->slot_count - 1)]);
     entry->code = find(all, entry->text, &entry->key);
+    all->now = entry->first;
     if (entry->code < 0) entry->code = add(all, entry->text, &entry->key);
     if (entry->code < 0) return -1;
     /* Codes that stay what they were need no second pass over the rows. */
@@ -362,19 +386,37 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
   return at;
 }
 
+/* The list of `all` and of the locals' runs; entries' codes, of `all` until now, become its. */
+static tsr__dict *finish(const tsr__dict_local *all, tsr__dict_local **locals, int count)
+{
+  int64_t unseen = 0;
+  for (int l = 0; l < count; l++) unseen += locals[l]->run_texts;
+  if (!unseen) return freeze(all->heap, all);
+  size_t size = ((size_t)all->count + 1) * sizeof(int32_t);
+  int32_t *place = tsr__new_raw(all->heap, size);
+  tsr__dict *dict = place ? tsr__dict_join(all, locals, count, place) : NULL;
+  for (int l = 0; dict && l < count; l++) {
+    locals[l]->recoded = true;
+    for (int32_t e = 0; e < locals[l]->count; e++)
+      locals[l]->entries[e].code = place[locals[l]->entries[e].code];
+  }
+  tsr__del(all->heap, place, size);
+  return dict;
+}
+
 /* One alone is in order as it is. */
-static tsr__dict *unify_one(tsr__heap *heap, tsr__dict_local *local)
+static tsr__dict *unify_one(tsr__dict_local *local)
 {
   for (int32_t e = 0; e < local->count; e++) {
     if (stops(local, (size_t)e)) return NULL;
     local->entries[e].code = e;
   }
-  return freeze(heap, local);
+  return finish(local, &local, 1);
 }
 
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
 {
-  if (count == 1) return unify_one(heap, locals[0]);
+  if (count == 1) return unify_one(locals[0]);
   tsr__dict_local all;
   tsr__dict *dict = NULL;
   int64_t until;
@@ -392,7 +434,7 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
     if (next[l] < 0) break;
     l = earliest(locals, next, count, &until);
   }
-  if (l < 0) dict = freeze(heap, &all);
+  if (l < 0) dict = finish(&all, locals, count);
   tsr__dict_local_free(&all);
   tsr__del(heap, next, size);
   return dict;
