@@ -125,12 +125,10 @@ static void check_layout(const struct texts *t, tsr_runtime *rt, tsr__text_layou
       if (test_range(&rng, 0, 1)) tsr__dict_codes(local, &t->fields[at], n, &codes[at]);
       else
         for (int k = at; k < at + n; k++)
-          codes[k] =
-              tsr__dict_code(local, t->fields[k].at, t->fields[k].length, false, &added);
+          codes[k] = tsr__dict_code(local, t->fields[k].at, t->fields[k].length, false, &added);
       for (int k = at; k < at + n; k++) {
         tsr__text_span text = tsr__dict_local_text(local, codes[k]);
-        CHECK(text.length == t->fields[k].length &&
-              !memcmp(text.at, t->fields[k].at, text.length));
+        CHECK(text.length == t->fields[k].length && !memcmp(text.at, t->fields[k].at, text.length));
       }
     }
   }

@@ -69,12 +69,18 @@ void tsr__lower_finish(tsr__lower *low, const tsr__expr *expr)
   low->overflow = low->late = NULL;
 }
 
-tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
+tsr__col tsr__lower_row(tsr__lower *low, const tsr__expr *expr, int type)
 {
   low->of_rows = true;
   tsr__col out = tsr__lower_as(low, expr, type);
   low->of_rows = false;
   tsr__lower_finish(low, expr);
+  return out;
+}
+
+tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type)
+{
+  tsr__col out = tsr__lower_row(low, expr, type);
   tsr__text_distinct(low, &out);
   return out;
 }

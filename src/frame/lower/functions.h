@@ -43,6 +43,22 @@ int32_t tsr__texts_code(tsr__texts *texts, const char *text, size_t length);
  * made so. */
 const tsr__dict *tsr__texts_close(tsr__texts *texts, int32_t *codes, int64_t count);
 
+/* What a function of texts is asked of: each code of `a`, or of two columns each pair that may
+ * occur. */
+typedef struct tsr__text_domain {
+  tsr__col a, b;
+  const int64_t *pairs; /* a's code * b's texts + b's code; NULL: all in order */
+  int64_t count;
+  tsr_array *index; /* which of them a row has */
+} tsr__text_domain;
+/* What the function of an expression makes of them (text_apply.c). */
+tsr__col tsr__text_apply(tsr__lower *low, const tsr__expr *expr, const tsr__text_domain *d);
+/* Calls `fn` for the pieces of a list of texts, its tasks, on all workers. False: cancelled, which
+ * is recorded, or there was an error before. */
+bool tsr__texts_each(tsr__lower *low, int64_t count, tsr__task_fn fn, void *user);
+/* The first text of a piece, and where it ends. */
+int64_t tsr__texts_piece(int64_t piece, int64_t count, int64_t *end);
+
 /* table[codes]. */
 tsr_array *tsr__look_up(tsr__lower *low, tsr_dtype dtype, const void *table, int64_t count,
                         tsr_array *codes);

@@ -95,8 +95,9 @@ struct tsr__lower {
 tsr__col tsr__lower_expr(tsr__lower *low, const tsr__expr *expr);
 /* As tsr__lower_expr, converted to a type, with `count` and `real` settled. */
 tsr__col tsr__lower_as(tsr__lower *low, const tsr__expr *expr, int type);
-/* A key, which is of rows whatever the frame makes of them, converted to a type, with its
- * checks. */
+/* What is of rows whatever the frame makes of them, converted to a type, with its checks. */
+tsr__col tsr__lower_row(tsr__lower *low, const tsr__expr *expr, int type);
+/* The same of a key that goes by codes: equal texts have equal ones. */
 tsr__col tsr__lower_key(tsr__lower *low, const tsr__expr *expr, int type);
 /* A key of integers as u64; a negative one is null. */
 tsr__col tsr__lower_natural(tsr__lower *low, const tsr__expr *expr);
@@ -137,8 +138,8 @@ void tsr__lower_cancelled(tsr__lower *low);
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
-/* The rank of each code among the texts of a dictionary without repeats, in the terminal's scope;
- * NULL out of memory or cancelled, which is recorded. */
+/* The rank of each code among the texts of a dictionary, equal texts alike, in the terminal's scope;
+ * NULL out of memory or cancelled, which is recorded (text_sort.c). */
 const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict);
 /* For each code of `from` the code of the same text in `to`, which has no repeats, or -1. */
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to);

@@ -131,25 +131,56 @@ bool tsr__order_holds(int op, int order)
   }
 }
 
-/* Column against literal: equality compares codes, order looks up. */
+/* A literal that all texts of a list are compared with. */
+typedef struct comparing {
+  const tsr__dict *dict;
+  const tsr__expr *text;
+  bool *table;
+  int op;
+  bool told; /* of equal ones, where only these are marked */
+} comparing;
+
+static void compare_piece(void *user, int64_t piece, int worker)
+{
+  (void)worker;
+  comparing *c = user;
+  int64_t end, length;
+  for (int64_t i = tsr__texts_piece(piece, c->dict->count, &end); i < end; i++) {
+    const char *text = tsr__dict_get(c->dict, i, &length);
+    c->table[i] =
+        tsr__order_holds(c->op, tsr__text_order(text, length, c->text->text, c->text->length));
+  }
+}
+
+static void mark_piece(void *user, int64_t piece, int worker)
+{
+  (void)worker;
+  comparing *c = user;
+  int64_t end, length;
+  for (int64_t i = tsr__texts_piece(piece, c->dict->count, &end); i < end; i++) {
+    const char *text = tsr__dict_get(c->dict, i, &length);
+    if (length == c->text->length && !memcmp(text, c->text->text, (size_t)length))
+      c->table[i] = c->told;
+  }
+}
+
+/* Column against literal: equality compares codes, order looks up, and so does equality where a
+ * text may have several codes. */
 static tsr_array *against(tsr__lower *low, tsr__col column, int op, const tsr__expr *text)
 {
-  if ((op == TSR__B_EQ || op == TSR__B_NE) && !column.dict->repeats) {
+  bool equal = op == TSR__B_EQ || op == TSR__B_NE;
+  comparing c = { .dict = column.dict, .text = text, .op = op, .told = op == TSR__B_EQ };
+  if (equal && !column.dict->repeats) {
     /* A text that is not there has code -1, which no row has: equal to none, different from all. */
     int32_t code = dict_find(column.dict, text->text, text->length);
     return tsr__op2(low, (tsr__op)ops[op - TSR__B_EQ], column.values,
                     tsr__const_i(low, TSR_I32, code));
   }
-  bool *table = tsr__lower_room(low, column.dict->count, sizeof *table);
-  if (!table) return column.values;
-  for (int32_t code = 0; code < column.dict->count; code++) {
-    int64_t length;
-    if (tsr__lower_stops(low, code)) break;
-    const char *entry_text = tsr__dict_get(column.dict, code, &length);
-    table[code] =
-        tsr__order_holds(op, tsr__text_order(entry_text, length, text->text, text->length));
-  }
-  return tsr__look_up(low, TSR_BOOL, table, column.dict->count, column.values);
+  c.table = tsr__lower_room(low, column.dict->count, sizeof *c.table);
+  if (!c.table) return column.values;
+  if (equal && !c.told) memset(c.table, 1, (size_t)column.dict->count);
+  tsr__texts_each(low, column.dict->count, equal ? mark_piece : compare_piece, &c);
+  return tsr__look_up(low, TSR_BOOL, c.table, column.dict->count, column.values);
 }
 
 /* a < b is b > a. */
@@ -192,18 +223,6 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   return out;
 }
 
-/* Says `told` of each place where a text stands: of one, unless they repeat. */
-static void mark_text(const tsr__dict *dict, const tsr__expr *text, bool *table, bool told)
-{
-  for (int32_t code = 0; code < dict->count; code++) {
-    int64_t length;
-    const char *entry = tsr__dict_get(dict, code, &length);
-    if (length != text->length || memcmp(entry, text->text, (size_t)length)) continue;
-    table[code] = told;
-    if (!dict->repeats) return;
-  }
-}
-
 /* One table for any number of literals: a row looks its code up once. */
 tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
 {
@@ -216,7 +235,10 @@ tsr__col tsr__text_in(tsr__lower *low, const tsr__expr *expr)
   for (int64_t code = 0; code < count; code++) table[code] = expr->negated;
   for (int i = 1; i < expr->count && count; i++) {
     if (tsr__lower_stops(low, -1)) break;
-    mark_text(column.dict, expr->arg[i], table, !expr->negated);
+    comparing c = {
+      .dict = column.dict, .text = expr->arg[i], .table = table, .told = !expr->negated
+    };
+    tsr__texts_each(low, count, mark_piece, &c);
   }
   out.values = tsr__look_up(low, TSR_BOOL, table, count, column.values);
   return out;
@@ -252,28 +274,13 @@ const tsr__dict *tsr__texts_close(tsr__texts *texts, int32_t *codes, int64_t cou
 
 /* ---- functions ----------------------------------------------------------------------------- */
 
-/* What a function is asked of: each code of `a`, or of two columns each pair that may occur. */
-typedef struct domain {
-  tsr__col a, b;
-  const int64_t *pairs; /* a's code * b's texts + b's code; NULL: all in order */
-  int64_t count;
-  tsr_array *index; /* which of them a row has */
-} domain;
-
-static tsr__text_view text_at(const tsr__dict *dict, int64_t code)
-{
-  tsr__text_view text = { 0 };
-  if (dict) text.at = tsr__dict_get(dict, code, &text.length);
-  return text;
-}
-
 enum { ALL_PAIRS = 65536 };
 
 /* Fills `pairs` and `index`: all pairs where they are few, else those that occur, which a run
  * tells: false until then. All pairs of 256 by 256 texts are made whether they occur or not, so no
  * run has to find out. Where one side has one text there are as many pairs as texts of the
  * other. */
-static bool find_pairs(tsr__lower *low, const tsr__expr *expr, int part, domain *d)
+static bool find_pairs(tsr__lower *low, const tsr__expr *expr, int part, tsr__text_domain *d)
 {
   int64_t texts = d->b.dict->count, all = d->a.dict->count * texts;
   tsr_array *first = tsr__cast(low, d->a.values, TSR_I64);
@@ -298,47 +305,6 @@ bool tsr__is_text_test(int fn)
   return fn == TSR__F_CONTAINS || fn == TSR__F_STARTS_WITH || fn == TSR__F_ENDS_WITH;
 }
 
-/* One table of results, one look-up.
- *   table[i]   the result for text i of a, or for pair i
- *              pair   a: key / texts of b, b: key % texts of b */
-static tsr__col apply(tsr__lower *low, const tsr__expr *expr, int op, const domain *d)
-{
-  tsr__col out = { .type = expr->type, .valid = tsr__both(low, d->a.valid, d->b.valid) };
-  bool number = op == TSR__F_LENGTH, test = tsr__is_text_test(op);
-  size_t element = number ? sizeof(int64_t) : test ? sizeof(bool) : sizeof(int32_t);
-  void *table = tsr__lower_room(low, d->count, element);
-  out.values = d->a.values;
-  if (!table) return out;
-  tsr__texts texts;
-  tsr__text made;
-  tsr__texts_open(&texts, low);
-  texts.local.layout = tsr__text_layout_asked();
-  tsr__text_init(&made, &low->scope->rt->heap);
-  for (int64_t i = 0; i < d->count && !texts.local.failed && !tsr__lower_stops(low, i); i++) {
-    /* One list of pairs: key = code of a * texts of b + code of b. */
-    int64_t key = d->pairs ? d->pairs[i] : i, right = d->b.dict ? d->b.dict->count : 1;
-    tsr__text_view a = text_at(d->a.dict, key / right), b = text_at(d->b.dict, key % right);
-    if (number) {
-      ((int64_t *)table)[i] = tsr__text_points(a);
-    } else if (test) {
-      ((bool *)table)[i] = tsr__text_test(op, a, b);
-    } else {
-      made.length = 0;
-      tsr__text_fn(expr, a, b, &made);
-      ((int32_t *)table)[i] = tsr__texts_code(&texts, made.data, made.length);
-    }
-  }
-  if (made.failed)
-    tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-  tsr__text_free(&made);
-  bool text = !number && !test;
-  const tsr__dict *dict = tsr__texts_close(&texts, text ? table : NULL, text ? d->count : 0);
-  tsr_dtype dtype = number ? TSR_I64 : test ? TSR_BOOL : TSR_I32;
-  out.values = tsr__look_up(low, dtype, table, d->count, d->index);
-  if (out.type == TSR_COL_TEXT) out.dict = dict;
-  return out;
-}
-
 tsr__col tsr__all_null(tsr__lower *low, int type)
 {
   return tsr__convert(low,
@@ -352,7 +318,7 @@ tsr__col tsr__all_null(tsr__lower *low, int type)
 tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
 {
   int texts = tsr__is_text_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
-  domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
+  tsr__text_domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
   /* A concat of several is made of two at a time: its result so far is `a` of the next step. */
   for (int i = 1; i <= texts; i++) {
     bool two = i < texts;
@@ -369,7 +335,7 @@ tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
     d.index = d.a.values;
     /* Not known yet: nulls stand in until a run has told which pairs occur. */
     if (two && !find_pairs(low, expr, i, &d)) return tsr__all_null(low, expr->type);
-    d.a = apply(low, expr, expr->op, &d);
+    d.a = tsr__text_apply(low, expr, &d);
     d.b = (tsr__col){ 0 };
   }
   return d.a;

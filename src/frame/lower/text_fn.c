@@ -44,10 +44,30 @@ static void encode(uint32_t c, tsr__text *out)
   tsr__text_put(out, bytes, (size_t)more + 1);
 }
 
+/* How many of a text's first bytes are ASCII, by eights. */
+static int64_t ascii_bytes(tsr__text_view text)
+{
+  int64_t i = 0;
+  for (uint64_t word; text.length - i >= 8; i += 8) {
+    memcpy(&word, text.at + i, 8);
+    if (word & UINT64_C(0x8080808080808080)) break;
+  }
+  while (i < text.length && !(text.at[i] & 0x80)) i++;
+  return i;
+}
+
 static void change_case(bool to_upper, tsr__text_view text, tsr__text *out)
 {
   uint32_t c = 0;
-  for (int64_t i = 0; i < text.length;) {
+  int64_t ascii = ascii_bytes(text);
+  size_t begin = out->length;
+  char first = to_upper ? 'a' : 'A';
+  /* Most texts are ASCII as a whole: copied, then changed in place. */
+  tsr__text_put(out, text.at, (size_t)ascii);
+  char *to = out->data + begin;
+  for (int64_t i = 0; i < ascii && !out->failed; i++)
+    to[i] = (char)(to[i] ^ ((unsigned char)(to[i] - first) < 26 ? 0x20 : 0));
+  for (int64_t i = ascii; i < text.length;) {
     size_t size = tsr__utf8_read(text.at + i, (size_t)(text.length - i), &c);
     i += size ? (int64_t)size : 1; /* texts were checked when they came in */
     encode(to_upper ? tsr__letter_upper(c) : tsr__letter_lower(c), out);

@@ -1,145 +1,6 @@
-/* Dictionaries in order, and dictionaries against each other.
- *
- *   dictionary   0 "bob"  1 "ann"  2 "amy"        ranks   2 1 0
- *
- * Ranks come of a radix sort by eight bytes of the texts at a time: equal keys that go on are
- * sorted by the next eight. A text that ends goes before those that have it as their beginning, so
- * a key is the bytes and how many there were. Everything here is done once for each distinct
- * text. */
+/* Dictionaries in order, and dictionaries against each other. Everything here is done once for each
+ * distinct text. */
 #include "frame/lower/functions.h"
-
-enum { STEP = 8, FEW = 24, DIGITS = 256 };
-
-/* A text in the order so far: its next bytes, and how many of them are its own (STEP + 1: it goes
- * on). */
-typedef struct item {
-  uint64_t key;
-  int32_t code;
-  uint8_t left;
-} item;
-
-/* `depth` is at most the text's length: a run goes on only with texts that do. */
-static void load(const tsr__dict *dict, item *it, int64_t depth)
-{
-  int64_t length;
-  const char *text = tsr__dict_get(dict, it->code, &length);
-  int64_t left = length - depth;
-  uint8_t bytes[STEP] = { 0 };
-  memcpy(bytes, text + depth, (size_t)(left < STEP ? left : STEP));
-  uint64_t key;
-  memcpy(&key, bytes, sizeof key);
-  /* The first byte of the text on top, so that numbers compare as texts do. */
-  it->key = __builtin_bswap64(key);
-  /* "a" and "a" followed by a zero byte have one key; how many bytes are their own tells them
-   * apart. */
-  it->left = (uint8_t)(left > STEP ? STEP + 1 : left);
-}
-
-static bool before(const item *a, const item *b)
-{
-  return a->key != b->key ? a->key < b->key : a->left < b->left;
-}
-
-static void sort_few(item *items, int64_t count)
-{
-  for (int64_t i = 1; i < count; i++) {
-    item it = items[i];
-    int64_t at = i;
-    for (; at > 0 && before(&it, &items[at - 1]); at--) items[at] = items[at - 1];
-    items[at] = it;
-  }
-}
-
-/* The length is the least significant digit. */
-static unsigned digit(const item *it, int pass)
-{
-  return pass == 0 ? it->left : (unsigned)(it->key >> (8 * (pass - 1)) & 0xff);
-}
-
-/* A run of texts that are alike in their first `depth` bytes. */
-typedef struct run {
-  int64_t first, count, depth;
-} run;
-
-typedef struct sorter {
-  tsr__lower *low;
-  int64_t steps; /* texts sorted so far, as often as each was */
-  const tsr__dict *dict;
-  item *items, *spare;
-  run *todo; /* at most one for each two texts */
-  int64_t runs;
-  bool stopped;
-} sorter;
-
-static bool stops(sorter *s)
-{
-  return s->stopped = s->stopped || tsr__lower_stops(s->low, s->steps++);
-}
-
-/* By the least significant digit first: how many bytes are left, then eight bytes, the last one
- * first. Each pass is stable; digits that all have alike are skipped. */
-static void sort_many(sorter *s, item *items, int64_t count)
-{
-  item *from = items, *to = s->spare;
-  for (int pass = 0; pass <= STEP; pass++) {
-    int64_t start[DIGITS] = { 0 }, sum = 0;
-    for (int64_t i = 0; i < count; i++) start[digit(&from[i], pass)]++;
-    if (start[digit(&from[0], pass)] == count) continue;
-    for (int d = 0; d < DIGITS; d++) {
-      int64_t here = start[d];
-      start[d] = sum;
-      sum += here;
-    }
-    for (int64_t i = 0; i < count; i++) {
-      if (stops(s)) return;
-      to[start[digit(&from[i], pass)]++] = from[i];
-    }
-    item *swap = from;
-    from = to;
-    to = swap;
-  }
-  if (from != items) memcpy(items, from, (size_t)count * sizeof *items);
-}
-
-static void sort_run(sorter *s, run r)
-{
-  item *items = s->items + r.first;
-  /* All of the run are alike in the bytes before `depth`: what follows decides. */
-  for (int64_t i = 0; i < r.count && !stops(s); i++) load(s->dict, &items[i], r.depth);
-  if (s->stopped) return;
-  /* Few are sorted by insertion: counting to 256 nine times costs more. */
-  if (r.count <= FEW) sort_few(items, r.count);
-  else sort_many(s, items, r.count);
-  if (s->stopped) return;
-  /* Equal neighbours, after the sort, are one run. */
-  for (int64_t i = 0, end; i < r.count; i = end) {
-    for (end = i + 1; end < r.count && !before(&items[i], &items[end]); end++) {
-    }
-    /* Equal so far, and there is more: sorted by the next bytes. Those that ended here are equal
-     * texts, of which a dictionary has one each. */
-    if (end - i > 1 && items[i].left > STEP)
-      s->todo[s->runs++] = (run){ r.first + i, end - i, r.depth + STEP };
-  }
-}
-
-const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict)
-{
-  int64_t count = dict->count;
-  int32_t *ranks = tsr__lower_room(low, count, sizeof *ranks);
-  sorter s = { .low = low,
-               .dict = dict,
-               .items = tsr__lower_room(low, count, sizeof(item)),
-               .spare = tsr__lower_room(low, count, sizeof(item)),
-               .todo = tsr__lower_room(low, count / 2 + 1, sizeof(run)) };
-  if (!ranks || !s.items || !s.spare || !s.todo) return NULL;
-  /* A list of runs instead of recursion: texts that are alike for a megabyte need no stack. */
-  for (int64_t i = 0; i < count; i++) s.items[i].code = (int32_t)i;
-  if (count > 1) s.todo[s.runs++] = (run){ 0, count, 0 };
-  while (s.runs && !s.stopped) sort_run(&s, s.todo[--s.runs]);
-  if (s.stopped) return NULL;
-  for (int64_t i = 0; i < count; i++) ranks[s.items[i].code] = (int32_t)i;
-  return ranks;
-}
 
 /* ---- one dictionary in order, out of one or two ---------------------------------------------- */
 
@@ -271,21 +132,11 @@ static bool add_texts(tsr__lower *low, tsr__dict_local *local, const tsr__dict *
 
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to)
 {
-  int32_t *own = tsr__lower_room(low, to->count, sizeof *own),
-          *codes = tsr__lower_room(low, from->count, sizeof *codes);
-  if (!own || !codes) return NULL;
+  int32_t *codes = tsr__lower_room(low, from->count, sizeof *codes);
   tsr__progress progress = { .rt = low->scope->rt, .what = TSR__PROGRAM };
-  tsr__dict_local local;
-  tsr__dict_local_init(&local, &low->scope->rt->heap);
-  local.progress = &progress;
-  /* `to` first: its codes are 0, 1, ... in the table, as no text stands twice in a dictionary. */
-  bool fine = add_texts(low, &local, to, own) && add_texts(low, &local, from, codes);
-  tsr__dict_local_free(&local);
-  for (int32_t i = 0; fine && i < from->count; i++)
-    /* Codes up to there are `to`'s own, as its texts came first. */
-    if (codes[i] >= to->count) codes[i] = -1;
-  if (fine) return codes;
-  tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
+  if (!codes || tsr__lower_stops(low, -1)) return NULL;
+  if (tsr__dict_map(from, to, codes, &progress)) return codes;
+  (void)tsr__lower_dict(low, NULL, &progress);
   return NULL;
 }
 

@@ -126,9 +126,10 @@ static tsr_status add_leaf(work *w, const tsr__expr *expr)
     return TSR_OK;
   }
   tsr__col col = tsr__lower_as(&w->low, arg, truth ? TSR_COL_BOOL : arg->type);
-  bool taken = expr->op == TSR__A_COUNT || expr->op == TSR__A_FIRST || expr->op == TSR__A_LAST;
+  /* Others take a value as it stands, or go by ranks. */
+  bool by_code = expr->op == TSR__A_NUNIQUE;
   w->low.of_rows = false;
-  if (!taken && !tsr__text_distinct(&w->low, &col)) return tsr_scope_status(bind->scope);
+  if (by_code && !tsr__text_distinct(&w->low, &col)) return tsr_scope_status(bind->scope);
   leaf->dict = col.dict;
   agg->column = carry(w, col);
   bool ordered = expr->op == TSR__A_MIN || expr->op == TSR__A_MAX;

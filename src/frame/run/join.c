@@ -27,6 +27,7 @@ typedef struct side {
   tsr__bound bound;
   tsr__carry carry;
   int columns;           /* of it that are no keys */
+  bool right;            /* texts of its keys are looked for in the left's, each by itself */
   tsr__expr *const *key; /* of `df` */
   int *at; /* what each carried column is in `df`; -1: a key that was converted, or only a key */
   tsr__rel_key *keys;
@@ -40,7 +41,9 @@ static tsr_status add_key(side *s, const tsr__expr *expr, int type, tsr__rel_key
   /* A signed key beside an unsigned one: a negative number equals none of u64, so it becomes
    * null, which matches nothing. */
   bool natural = type == TSR_COL_U64 && expr->type != TSR_COL_U64;
-  tsr__col col = natural ? tsr__lower_natural(&s->low, expr) : tsr__lower_key(&s->low, expr, type);
+  tsr__col col = natural    ? tsr__lower_natural(&s->low, expr)
+                 : s->right ? tsr__lower_row(&s->low, expr, type)
+                            : tsr__lower_key(&s->low, expr, type);
   /* Unconverted, so the carried column serves as the key. */
   bool same = column && col.values == s->bound.col[expr->column].values;
   for (int i = 0; same && i < s->carry.count && place < 0; i++)
@@ -299,7 +302,7 @@ tsr_status tsr__make_join(tsr__bind *bind, tsr__visit *v, tsr__made *made)
 {
   const bool *need = v->need;
   tsr_frame *df = bind->top;
-  side left = { .df = NULL }, right = { .df = NULL };
+  side left = { .df = NULL }, right = { .right = true };
   bool *wanted = tsr__bind_room(bind, df->parent->schema.count, sizeof(bool));
   bool *other = tsr__bind_room(bind, df->other->schema.count, sizeof(bool));
   if (!wanted || !other || choose(bind, need, &left, &right)) return bind->error.status;

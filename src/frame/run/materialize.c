@@ -322,7 +322,9 @@ static tsr_status add_key(tsr__bind *bind, work *w, int at)
   const tsr__keylist *keys = &bind->top->keys;
   const tsr__expr *expr = keys->formula.item[at].expr;
   int column = -1;
-  tsr__col col = tsr__lower_key(&w->low, expr, expr->type);
+  /* A sort goes by ranks, which are one for equal texts. */
+  tsr__col col = keys->order ? tsr__lower_row(&w->low, expr, expr->type)
+                             : tsr__lower_key(&w->low, expr, expr->type);
   /* A key that is a column as it stands is not carried a second time. Equal nodes are one, so
    * comparing pointers finds it. */
   for (int i = 0; i < w->carry.count && column < 0; i++)

@@ -616,7 +616,8 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
     int64_t last = least(stripe->last, end) - begin;
     /* The common case has no nulls and no filter: a loop without a branch. */
     if (!lane->nulls && !kept)
-      for (int64_t i = first; i < last; i++) codes[i] = tsr__dict_final(&lane->dict, codes[i], &run);
+      for (int64_t i = first; i < last; i++)
+        codes[i] = tsr__dict_final(&lane->dict, codes[i], &run);
     else
       for (int64_t i = first; i < last; i++)
         if ((valid[i / 64] & (kept ? kept[i / 64] : UINT64_MAX)) >> (i % 64) & 1)

@@ -20,7 +20,7 @@ typedef struct tsr__dict {
   bool repeats; /* a text may stand in it more than once; else equal texts have equal codes */
   int32_t count;
   _Atomic(struct tsr__dict_once *) once; /* its texts once each, when someone asked for that */
-  int64_t *offsets; /* count + 1 */
+  int64_t *offsets;                      /* count + 1 */
   char *bytes;
   size_t offsets_size, bytes_size; /* allocated sizes, for release */
 } tsr__dict;
@@ -42,6 +42,11 @@ typedef struct tsr__dict_once {
 /* Makes it once a list, on all workers, and keeps it there: borrowed from `dict`, whose `repeats`
  * is set. NULL: out of memory, or cancelled as `progress` says. Not from within a task. */
 const tsr__dict_once *tsr__dict_distinct(const tsr__dict *dict, tsr__progress *progress);
+
+/* For each code of `from` the code of the same text in `to`, which has no repeats, or -1: `map` has
+ * as many places. False as above. */
+bool tsr__dict_map(const tsr__dict *from, const tsr__dict *to, int32_t *map,
+                   tsr__progress *progress);
 
 /* A run of bytes in a file's text. */
 typedef struct tsr__text_span {
@@ -103,8 +108,8 @@ typedef struct tsr__dict_local {
   size_t slot_count; /* a power of two, or 0 */
   char *scratch;     /* for text without its doubled quotes */
   size_t scratch_size;
-  int64_t now; /* set by the user: where in the file it is; never falls */
-  bool copies; /* set by the user: texts are copied, for their bytes go before unify */
+  int64_t now;             /* set by the user: where in the file it is; never falls */
+  bool copies;             /* set by the user: texts are copied, for their bytes go before unify */
   tsr__text_layout layout; /* set by the user */
   bool unseen;             /* texts are added to runs from here on, whatever is there already */
   bool broken;             /* rows of others came between: the next text begins a run */
@@ -155,8 +160,7 @@ int32_t tsr__dict_run_code(const tsr__dict_local *local, int32_t text, int32_t *
 /* After unify: the dictionary's code of one that the local gave; `*run` as above. */
 static inline int32_t tsr__dict_final(const tsr__dict_local *local, int32_t code, int32_t *run)
 {
-  return code >= 0 ? local->entries[code].code
-                   : tsr__dict_run_code(local, code & INT32_MAX, run);
+  return code >= 0 ? local->entries[code].code : tsr__dict_run_code(local, code & INT32_MAX, run);
 }
 
 /* Unifies `count` local dictionaries by where their entries were found first, equal places in the

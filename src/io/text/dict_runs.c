@@ -72,8 +72,8 @@ static tsr__text_run *run_for(tsr__dict_local *local, size_t length)
   bool fits = run && !local->broken && run->count < RUN_TEXTS && used(run) + length <= RUN_BYTES;
   local->broken = false;
   if (fits) return run;
-  if (!tsr__grow(local->heap, (void **)&local->runs, &local->run_room,
-                 (size_t)local->run_count + 1, sizeof *run))
+  if (!tsr__grow(local->heap, (void **)&local->runs, &local->run_room, (size_t)local->run_count + 1,
+                 sizeof *run))
     return NULL;
   run = &local->runs[local->run_count++];
   *run = (tsr__text_run){ .first = local->now, .at = local->run_texts };
