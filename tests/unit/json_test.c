@@ -355,7 +355,8 @@ static bool read_lines(tsr_runtime *rt, bool fails, const void *user)
   tsr_status status = json ? read_all(json, 2, &out, &error) : error.status;
   tsr__json_close(json);
   tsr__text_free(&out);
-  CHECK_STATUS(status, fails ? TSR_ENOMEM : TSR_OK, NULL);
+  /* What could not be kept is parsed again. */
+  if (!fails || status) CHECK_STATUS(status, fails ? TSR_ENOMEM : TSR_OK, NULL);
   return fails;
 }
 

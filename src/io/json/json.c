@@ -142,6 +142,8 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
       good = wrong(l, value.at - (value.kind == TSR__JSON_IS_TEXT),
                    "the value is not of the type that was asked for");
     l->classes[l->pending++] = (uint8_t) class;
+    tsr__json_keep(json->heap, l->block, code, number - 1,
+                   &(tsr__json_found){ class, &parsed, &value });
   }
   return good && found == 0;
 }
@@ -165,6 +167,7 @@ static bool count_classes(look *l)
 static bool keep_bad(look *l, const char *at)
 {
   tsr__json_block *block = l->block;
+  tsr__json_kept_free(l->json->heap, block);
   if (!block->fault) {
     block->fault = l->cursor.fault;
     block->why = l->cursor.why;
@@ -284,6 +287,8 @@ static tsr_status unify_names(tsr__json *json, uint8_t **seen, tsr__error *error
     /* Names that only bad lines have may stand behind those that were counted. */
     for (int32_t i = 0; i < block->names.count; i++)
       if ((size_t)i < block->seen_room) (*seen)[block->names.entries[i].code] |= block->seen[i];
+    for (size_t i = 0; i < block->kept_room; i++)
+      if (block->kept[i].seen) block->kept[i].code = block->names.entries[block->kept[i].code].code;
     tsr__dict_local_free(&block->names);
     tsr__del(json->heap, block->seen, block->seen_room);
     block->seen = NULL;
@@ -346,6 +351,7 @@ static tsr_status add_column(tsr__json *json, int32_t code, uint8_t seen, tsr__e
   column->nullable = true;
   /* Nothing but nulls, or nothing at all, was seen of it. */
   column->vacant = !forced && !(seen & ~(unsigned)TSR__CLASS_NULL);
+  json->name_of[json->column_count] = code;
   json->column_of[code] = json->column_count++;
   return TSR_OK;
 }
@@ -371,7 +377,8 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
   size_t room = (size_t)count + 1;
   json->column_of = tsr__new(json->heap, room * sizeof *json->column_of);
   json->columns = tsr__new(json->heap, room * sizeof *json->columns);
-  if (!json->column_of || !json->columns) return no_memory(json, error);
+  json->name_of = tsr__new(json->heap, room * sizeof *json->name_of);
+  if (!json->column_of || !json->columns || !json->name_of) return no_memory(json, error);
   for (int32_t i = 0; i < count; i++) json->column_of[i] = -1;
   for (int i = 0; i < json->opts.type_count; i++)
     if (find_name(json, json->opts.types[i].name) < 0)
@@ -391,7 +398,7 @@ static tsr_status make_columns(tsr__json *json, const uint8_t *seen, tsr__error 
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
-/* Files are held as a whole: a later reading of other columns parses the same bytes again. */
+/* Files are held as a whole: a later reading of what was not kept parses the same bytes again. */
 static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *error)
 {
   if (tsr__paths_find(json->heap, paths, &json->paths, error)) return error->status;
@@ -467,6 +474,7 @@ void tsr__json_close(tsr__json *json)
   for (int64_t b = 0; json->blocks && b < json->block_count; b++) {
     tsr__json_block *block = &json->blocks[b];
     tsr__dict_local_free(&block->names);
+    tsr__json_kept_free(heap, block);
     tsr__del(heap, block->seen, block->seen_room);
     tsr__del(heap, block->bad, block->bad_room * sizeof *block->bad);
   }
@@ -475,6 +483,7 @@ void tsr__json_close(tsr__json *json)
     tsr__del(heap, json->columns[i].name, strlen(json->columns[i].name) + 1);
   tsr__del(heap, json->columns, room * sizeof *json->columns);
   tsr__del(heap, json->column_of, room * sizeof *json->column_of);
+  tsr__del(heap, json->name_of, room * sizeof *json->name_of);
   tsr__dict_local_free(&json->names);
   tsr__dict_release(json->name_dict);
   for (int f = 0; json->files && f < json->paths.count; f++) tsr__loaded_free(&json->files[f]);

@@ -2,6 +2,7 @@
  *
  *   json_parse.c   the grammar: members of an object, one after the other
  *   json.c         opening: blocks of lines in parallel, names and classes
+ *   json_kept.c    what opening made of values, by name and row of a block
  *   json_read.c    stripes of rows in parallel, values, dictionaries
  *
  *   file 0: |block 0   |block 1   |    a line belongs to the block in which it begins
@@ -47,6 +48,16 @@ int tsr__json_item(tsr__json_cursor *cursor, tsr__json_token *value);
 /* Writes a text without its escapes, at most `length` bytes; returns how many. */
 size_t tsr__json_unescape(const tsr__json_token *text, char *to);
 
+/* A name's values in a block, by row: see json_kept.c. Rows beyond the rooms do not name it. */
+typedef struct tsr__json_kept {
+  int32_t code; /* of the block, after opening of the file */
+  uint8_t seen; /* the classes of all; 0: nobody named it */
+  bool gone;    /* it was read, and given back */
+  uint8_t *class;
+  uint64_t *value;
+  size_t class_room, value_room;
+} tsr__json_kept;
+
 typedef struct tsr__json_block {
   int file;
   const char *from, *to; /* where its lines begin */
@@ -57,6 +68,9 @@ typedef struct tsr__json_block {
   tsr__dict_local names;   /* while opening */
   uint8_t *seen;           /* classes, by the block's own codes of names */
   size_t seen_room;
+  tsr__json_kept *kept; /* by the block's own codes */
+  size_t kept_room;
+  bool unkept; /* nothing is kept of this block */
   bool no_memory;
 } tsr__json_block;
 
@@ -74,10 +88,32 @@ struct tsr__json {
   tsr__dict *name_dict;  /* every name there is */
   tsr__dict_local names; /* looks them up; nothing is added after opening */
   int *column_of;        /* by name; -1: not chosen */
+  int32_t *name_of;      /* by column */
   tsr__read_column *columns;
   int column_count;
   tsr__peers *peers; /* with whom it is read; NULL: alone */
 };
+
+/* A value that was looked at. */
+typedef struct tsr__json_found {
+  unsigned class;
+  const tsr__read_value *value;
+  const tsr__json_token *token;
+} tsr__json_found;
+
+/* Keeps a value of a block's row; where it cannot be, nothing is kept of the block. */
+void tsr__json_keep(tsr__heap *heap, tsr__json_block *block, int32_t code, int64_t row,
+                    const tsr__json_found *found);
+void tsr__json_kept_free(tsr__heap *heap, tsr__json_block *block);
+/* Gives back what a block keeps of a name of the file. */
+void tsr__json_kept_drop(tsr__heap *heap, tsr__json_block *block, int32_t name);
+/* What a block keeps of a name of the file; of one that it does not have, rooms of 0. */
+const tsr__json_kept *tsr__json_kept_of(const tsr__json_block *block, int32_t name);
+/* Whether a column of a type can be read from it. */
+bool tsr__json_kept_serves(const tsr__json_kept *kept, tsr_coltype type);
+/* What was kept, as it was found. */
+tsr__read_value tsr__json_kept_value(unsigned class, uint64_t bits);
+tsr__json_token tsr__json_kept_text(const tsr__json_block *block, uint64_t bits);
 
 /* One line that is no blank one. */
 typedef struct tsr__json_line {

@@ -20,7 +20,7 @@ typedef struct job {
 
 /* ---- where rows begin ------------------------------------------------------------------------ */
 
-/* Walks over rows from one of them on. */
+/* Walks over rows from one of them on; `at` is a row's line, or where a block begins. */
 typedef struct walk {
   const tsr__json *json;
   int64_t block;
@@ -54,20 +54,26 @@ static void next_row(walk *w, tsr__json_line *line)
   }
 }
 
-/* Blocks know their first row; within one, lines are counted. */
-static walk walk_from(const tsr__json *json, int64_t row)
+/* The block of a row: the last that begins at or before it, which has rows. */
+static int64_t block_of(const tsr__json *json, int64_t row)
 {
   int64_t low = 0, high = json->block_count - 1;
-  while (low < high) { /* the last block that begins at or before the row and has rows */
+  while (low < high) {
     int64_t middle = low + (high - low + 1) / 2;
     if (json->blocks[middle].row <= row) low = middle;
     else high = middle - 1;
   }
+  return low;
+}
+
+/* Blocks know their first row; within one, lines are counted. */
+static walk walk_from(const tsr__json *json, int64_t block, int64_t row)
+{
   walk w = { .json = json };
-  enter_block(&w, low);
+  enter_block(&w, block);
   tsr__json_line line;
   /* A stripe begins anywhere in a block: its lines before are found again, but not parsed. */
-  for (int64_t skip = row - json->blocks[low].row; skip > 0; skip--) next_row(&w, &line);
+  for (int64_t skip = row - json->blocks[block].row; skip > 0; skip--) next_row(&w, &line);
   return w;
 }
 
@@ -112,8 +118,32 @@ static void put_number(const job *j, const number *n, void *out, int64_t at)
                                            n->token->length, n->value->real));
 }
 
-/* Puts a value; where it does not fit a forced type its row was found bad before, and it is
- * null. False: out of memory. What is not put is null, as the stripe was cleared. */
+/* What was found of a value goes to a column that is none of texts; false: it is null there. Where
+ * it does not fit a forced type its row was found bad before. */
+static bool put_found(const job *j, tsr_coltype type, const tsr__json_found *found, void *out,
+                      int64_t at)
+{
+  int64_t integer = found->value->integer;
+  if (found->class == TSR__CLASS_NULL || !tsr__json_fits(type, found->class, found->value))
+    return false;
+  switch (type) {
+  case TSR_COL_BOOL:
+    if (integer) set_bit(out, at);
+    break;
+  case TSR_COL_F64: ((double *)out)[at] = found->value->real; break;
+  case TSR_COL_I64: ((int64_t *)out)[at] = integer; break;
+  case TSR_COL_DATE: ((int32_t *)out)[at] = (int32_t)integer; break;
+  case TSR_COL_TIME:
+    /* A date is a time at midnight, in microseconds. */
+    if (found->class == TSR__CLASS_DATE) integer *= INT64_C(86400000000);
+    ((int64_t *)out)[at] = integer;
+    break;
+  default: put_number(j, &(number){ (tsr_dtype)type, found->token, found->value }, out, at);
+  }
+  return true;
+}
+
+/* Puts a value; false: out of memory. What is not put is null, as the stripe was cleared. */
 static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json_token *token)
 {
   tsr__read_target *t = &j->stripes.read->targets[target];
@@ -129,21 +159,7 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
     if (dict->failed) return false;
   } else {
     unsigned class = tsr__json_classify(j->json->decimal, token, &value);
-    if (class == TSR__CLASS_NULL || !tsr__json_fits(type, class, &value)) return true;
-    switch (type) {
-    case TSR_COL_BOOL:
-      if (value.integer) set_bit(out, at);
-      break;
-    case TSR_COL_F64: ((double *)out)[at] = value.real; break;
-    case TSR_COL_I64: ((int64_t *)out)[at] = value.integer; break;
-    case TSR_COL_DATE: ((int32_t *)out)[at] = (int32_t)value.integer; break;
-    case TSR_COL_TIME:
-      /* A date is a time at midnight, in microseconds. */
-      if (class == TSR__CLASS_DATE) value.integer *= INT64_C(86400000000);
-      ((int64_t *)out)[at] = value.integer;
-      break;
-    default: put_number(j, &(number){ (tsr_dtype)type, token, &value }, out, at);
-    }
+    if (!put_found(j, type, &(tsr__json_found){ class, &value, token }, out, at)) return true;
   }
   /* Only now: whatever was put is valid. */
   set_bit(t->validity[part], at);
@@ -173,9 +189,76 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
   return true;
 }
 
+/* ---- rows that were kept --------------------------------------------------------------------- */
+
+/* Rows of a block, from its row `from` on, which go to a stripe's rows from `at` on. */
+typedef struct span {
+  const tsr__json_block *block;
+  int64_t stripe, from, at, count;
+} span;
+
+static bool put_kept(job *j, const span *p, int target, const tsr__json_kept *kept)
+{
+  tsr__read_target *t = &j->stripes.read->targets[target];
+  int part = j->stripes.stripe[p->stripe].part;
+  tsr_coltype type = tsr__stripes_type(&j->stripes, target);
+  tsr__dict_local *dict = tsr__stripe_dict(&j->stripes, p->stripe, target);
+  void *out = t->values[part];
+  int64_t end = p->from + p->count;
+  /* Rows behind the last that named it. */
+  if (end > (int64_t)kept->class_room) end = (int64_t)kept->class_room;
+  for (int64_t i = p->from; i < end; i++) {
+    int64_t at = p->at + i - p->from;
+    unsigned class = kept->class[i];
+    bool there = class != 0 && class != TSR__CLASS_NULL;
+    if (there && type == TSR_COL_TEXT) {
+      tsr__json_token text = tsr__json_kept_text(p->block, kept->value[i]);
+      ((int32_t *)out)[at] = code_of(dict, &text);
+      if (dict->failed) return false;
+    } else if (there) {
+      tsr__read_value value = tsr__json_kept_value(class, kept->value[i]);
+      there = put_found(j, type, &(tsr__json_found){ class, &value, NULL }, out, at);
+    }
+    if (there) set_bit(t->validity[part], at);
+  }
+  return true;
+}
+
+static const tsr__json_kept *kept_of(const job *j, const tsr__json_block *block, int target)
+{
+  return tsr__json_kept_of(block, j->json->name_of[j->stripes.read->targets[target].column]);
+}
+
+/* Whether all targets can be read from what a block keeps. */
+static bool serves(const job *j, const tsr__json_block *block)
+{
+  for (int i = 0; !block->unkept && i < j->stripes.read->target_count; i++)
+    if (!tsr__json_kept_serves(kept_of(j, block, i), tsr__stripes_type(&j->stripes, i)))
+      return false;
+  return !block->unkept;
+}
+
+/* False: out of memory. */
+static bool put_span(job *j, const span *p)
+{
+  for (int i = 0; i < j->stripes.read->target_count; i++)
+    if (!put_kept(j, p, i, kept_of(j, p->block, i))) return false;
+  return true;
+}
+
 /* ---- stripes --------------------------------------------------------------------------------- */
 
-/* A lack of memory in one stripe ends all: each looks before its next row. */
+/* The same from lines, which are parsed again. */
+static bool put_lines(job *j, walk w, const span *p, tsr__json_keys *keys)
+{
+  tsr__json_line line;
+  for (int64_t i = 0; i < p->count; i++) {
+    next_row(&w, &line);
+    if (!put_line(j, p->stripe, p->at + i, &line, keys)) return false;
+  }
+  return true;
+}
+
 static void read_stripe(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -190,15 +273,28 @@ static void read_stripe(void *user, int64_t task, int worker)
   tsr__json_keys keys = { .names = &names };
   /* Nulls are what is there before a value is put. */
   for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_clear(&j->stripes, task, i);
-  walk w = walk_from(json, j->stripes.read->rows[st->part] + st->from);
-  for (int64_t row = st->from; row < st->to && !j->no_memory; row++) {
-    tsr__json_line line;
-    next_row(&w, &line);
-    if (!put_line(j, task, row, &line, &keys)) j->no_memory = true;
+  for (int64_t row = st->from, end; row < st->to && !j->no_memory; row = end) {
+    int64_t first = j->stripes.read->rows[st->part] + row, b = block_of(json, first);
+    const tsr__json_block *block = &json->blocks[b];
+    span p = { block, task, first - block->row, row, block->row + block->rows - first };
+    if (p.count > st->to - row) p.count = st->to - row;
+    end = row + p.count;
+    bool fine =
+        serves(j, block) ? put_span(j, &p) : put_lines(j, walk_from(json, b, first), &p, &keys);
+    if (!fine) j->no_memory = true;
   }
   for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_count(&j->stripes, task, i);
   tsr__json_keys_free(&keys);
   tsr__del(json->heap, names.scratch, names.scratch_size);
+}
+
+/* What was kept of columns that are read now is seldom asked for again. */
+static void let_go(job *j)
+{
+  for (int64_t b = 0; b < j->json->block_count; b++)
+    for (int i = 0; i < j->stripes.read->target_count; i++)
+      tsr__json_kept_drop(j->json->heap, &j->json->blocks[b],
+                          j->json->name_of[j->stripes.read->targets[i].column]);
 }
 
 tsr_status tsr__json_read_parts(tsr__json *json, tsr__read_ask *read, tsr__error *error)
@@ -220,6 +316,7 @@ tsr_status tsr__json_read_parts(tsr__json *json, tsr__read_ask *read, tsr__error
     fine = !j.no_memory;
   }
   if (!fine) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", json->path);
+  if (!error->status) let_go(&j);
   tsr__stripes_close(&j.stripes);
   tsr__del(heap, j.target_of, size);
   return error->status;
