@@ -237,6 +237,7 @@ static int run_line(const char *name, const char *self)
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (strcmp(name, lines[i]) == 0) return bench_lines_sorted(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
+  if (strncmp(name, "text", 4) == 0) return bench_texts(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
   if (strncmp(name, "ckpt", 4) == 0) return bench_checkpoints(name);
   fprintf(stderr, "bench: no line is named %s\n", name);

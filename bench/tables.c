@@ -49,6 +49,21 @@ static const work joins[] = {
   { "join.big", NULL, "k", NULL, "count(), sum(w)", 32, 24 },
 };
 
+/* Texts that do not repeat: ids of 21 bytes and sentences of about 50. `columns` tells those that
+ * begin with the file from those whose columns lie in memory. */
+static const work texts[] = {
+  { "text.read", "file", NULL, NULL, "count(), sum(v)", 100, 100 },
+  { "text.contains", "memory", NULL, NULL, "sum(n)", 60, 0 },
+  { "text.contains.file", "file", NULL, NULL, "sum(n)", 100, 0 },
+  { "text.upper", "memory", NULL, NULL, "sum(n)", 60, 0 },
+  { "text.upper.file", "file", NULL, NULL, "sum(n)", 100, 0 },
+  { "text.group", "memory", NULL, NULL, "count(), sum(x)", 40, 48 },
+  { "text.nunique", "memory", NULL, NULL, "sum(n)", 32, 0 },
+  { "text.sort", "memory", NULL, NULL, "count(), first(id), last(id)", 40, 40 },
+  { "text.join", "memory", NULL, NULL, "count(), sum(w)", 44, 48 },
+  { "text.write", "memory", NULL, NULL, "count(), sum(v)", 100, 100 },
+};
+
 /* ---- one side's tables ---- */
 
 typedef struct side {
@@ -81,6 +96,19 @@ static bool open_table(side *d, int devices)
   return !failed("tables", d->s);
 }
 
+static bool open_texts(side *d, int devices)
+{
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  d->rt = tsr_runtime_open(names, .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  const char *path = bench_text_csv(false);
+  d->table = tsr_frame_keep(d->s, tsr_frame_read_csv(d->s, path ? path : ""));
+  path = bench_text_csv(true);
+  d->right = tsr_frame_keep(d->s, tsr_frame_read_csv(d->s, path ? path : ""));
+  return !failed("texts", d->s);
+}
+
 static tsr_array *npy(side *d, const char *name, const char *part)
 {
   char path[640];
@@ -104,8 +132,31 @@ static bool open_join(side *d, int devices, const char *name)
 
 /* ---- one round ---- */
 
+static tsr_frame *text_chain(const work *w, side *d, tsr_scope *inner)
+{
+  char path[640];
+  const char *what = w->name + strlen("text.");
+  bool file = !strcmp(w->columns, "file");
+  tsr_frame *df =
+      file ? tsr_frame_read_csv(inner, bench_text_csv(false)) : tsr_frame_keep(inner, d->table);
+  if (!strncmp(what, "contains", 8))
+    return tsr_frame_agg(tsr_frame_filter(df, "contains(s, 'bacone')"), "n = count()");
+  if (!strncmp(what, "upper", 5))
+    return tsr_frame_agg(tsr_frame_filter(df, "starts_with(upper(s), 'A')"), "n = count()");
+  if (!strcmp(what, "group")) return tsr_frame_group_agg(df, "id", "n = count(), x = sum(v)");
+  if (!strcmp(what, "nunique")) return tsr_frame_agg(df, "n = nunique(id)");
+  if (!strcmp(what, "sort")) return tsr_frame_sort(tsr_frame_select(df, "id, v"), "id");
+  if (!strcmp(what, "join"))
+    return tsr_frame_join(tsr_frame_select(df, "id, v"), tsr_frame_keep(inner, d->right), "id");
+  if (strcmp(what, "write")) return df;
+  snprintf(path, sizeof path, "%s/written.csv", bench_data_dir());
+  /* A failure is the scope's, too. */
+  return tsr_frame_write_csv(df, path) ? tsr_frame_keep(inner, df) : df;
+}
+
 static tsr_frame *chain(const work *w, side *d, tsr_scope *inner)
 {
+  if (!strncmp(w->name, "text", 4)) return text_chain(w, d, inner);
   tsr_frame *df = tsr_frame_keep(inner, d->table);
   if (w->columns) df = tsr_frame_select_at(df, &(tsr_formula){ .text = w->columns }, TSR_HERE);
   if (!w->columns) return tsr_frame_join(df, tsr_frame_keep(inner, d->right), w->keys);
@@ -262,7 +313,8 @@ static bool wanted(const char *only, const char *name)
 static int run_list(const work *list, int count, const char *only, const char *mean)
 {
   side one, eight;
-  if (!open_table(&one, 1) || !open_table(&eight, 8)) return 1;
+  bool (*open)(side * d, int devices) = strcmp(mean, "text") ? open_table : open_texts;
+  if (!open(&one, 1) || !open(&eight, 8)) return 1;
   bench_peer *peer = open_peer();
   double logs = 0, ratio = 0;
   int result = 0, n = 0;
@@ -287,6 +339,11 @@ int bench_groups(const char *only)
 int bench_sorts(const char *only)
 {
   return run_list(sorts, sizeof sorts / sizeof *sorts, only, "sort");
+}
+
+int bench_texts(const char *only)
+{
+  return run_list(texts, sizeof texts / sizeof *texts, only, "text");
 }
 
 int bench_joins(const char *only)

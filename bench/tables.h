@@ -11,6 +11,10 @@ int64_t bench_table_rows(void);
  * stays valid until the next call. */
 const char *bench_table_csv(void);
 
+/* The CSV file with columns id (each another), s (sentences) and v, of half as many rows, and that
+ * with id and w of every fifth of these; written once. NULL and validity as above. */
+const char *bench_text_csv(bool right);
+
 /* Writes <folder>/join_<name>_{lk,lv,rk,rw}.npy once: left keys and values, right keys and
  * values. */
 typedef struct bench_join {

@@ -61,14 +61,57 @@ static char *row_text(char *at, int64_t row, int64_t many)
   return at;
 }
 
-static bool write_rows(FILE *file, int64_t rows)
+static char *hex_digits(char *at, uint64_t value)
+{
+  for (int shift = 60; shift >= 0; shift -= 4) *at++ = "0123456789abcdef"[value >> shift & 15];
+  return at;
+}
+
+/* An id that no other row has: the mix of different numbers is different. */
+static char *put_id(char *at, int64_t row)
+{
+  return hex_digits(put(at, "user-"), bench_mix((uint64_t)row | UINT64_C(5) << 40));
+}
+
+/* Four to eleven words of 4,096. */
+static char *sentence_text(char *at, int64_t row, int64_t many)
+{
+  static const char syllables[] = "baconedifogahulimakonapiqurasoti";
+  uint64_t place = (uint64_t)row * 16 + (UINT64_C(6) << 40);
+  int words = 4 + (int)(bench_mix(place) % 8);
+  (void)many;
+  at = put_id(at, row);
+  for (int w = 0; w < words; w++) {
+    uint64_t word = bench_mix(place + 1 + (uint64_t)w);
+    *at++ = w ? ' ' : ',';
+    for (int s = 0; s < 3; s++, word >>= 4, at += 2) memcpy(at, syllables + 2 * (word & 15), 2);
+  }
+  *at++ = ',';
+  at = digits(at, bench_mix(place + 15) % 1000, 1);
+  *at++ = '\n';
+  return at;
+}
+
+static char *fifth_text(char *at, int64_t row, int64_t many)
+{
+  (void)many;
+  at = put_id(at, row * 5);
+  *at++ = ',';
+  at = digits(at, (uint64_t)row % 1000, 1);
+  *at++ = '\n';
+  return at;
+}
+
+typedef char *row_fn(char *at, int64_t row, int64_t many);
+
+static bool write_rows(FILE *file, const char *head, row_fn *fn, int64_t rows)
 {
   enum { ROOM = 1 << 16, LONGEST = 160 };
   static char room[ROOM];
   char *at = room;
-  fputs("id1,id2,id3,id4,id5,id6,v1,v2,v3\n", file);
+  fputs(head, file);
   for (int64_t row = 0; row < rows; row++) {
-    at = row_text(at, row, rows / 100);
+    at = fn(at, row, rows / 100);
     if (at - room < ROOM - LONGEST) continue;
     fwrite(room, 1, (size_t)(at - room), file);
     at = room;
@@ -77,20 +120,31 @@ static bool write_rows(FILE *file, int64_t rows)
   return !ferror(file);
 }
 
-const char *bench_table_csv(void)
+static const char *make_csv(const char *name, const char *head, row_fn *fn, int64_t rows)
 {
   static char path[600], fresh[620];
   struct stat info;
-  int64_t rows = bench_table_rows();
-  snprintf(path, sizeof path, "%s/g1_%lld.csv", bench_data_dir(), (long long)rows);
+  snprintf(path, sizeof path, "%s/%s_%lld.csv", bench_data_dir(), name, (long long)rows);
   if (stat(path, &info) == 0) return path;
   snprintf(fresh, sizeof fresh, "%s.new", path);
   FILE *file = fopen(fresh, "w");
   if (!file) return NULL;
   fprintf(stderr, "making %s\n", path);
-  bool fine = write_rows(file, rows);
+  bool fine = write_rows(file, head, fn, rows);
   fine = !fclose(file) && fine && !rename(fresh, path);
   return fine ? path : NULL;
+}
+
+const char *bench_table_csv(void)
+{
+  return make_csv("g1", "id1,id2,id3,id4,id5,id6,v1,v2,v3\n", row_text, bench_table_rows());
+}
+
+const char *bench_text_csv(bool right)
+{
+  int64_t rows = bench_table_rows() / 2;
+  return right ? make_csv("right", "id,w\n", fifth_text, rows / 5)
+               : make_csv("texts", "id,s,v\n", sentence_text, rows);
 }
 
 /* ---- joins ---- */

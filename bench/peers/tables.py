@@ -107,6 +107,71 @@ def join(name, peer):
     return (lambda: duck("select l.k, v, w from l join r2 using (k)"), lambda r: duck_sum("w")())
 
 
+def text_table():
+    if "texts" not in loaded:
+        half = int(rows) // 2
+        loaded["csv"] = f"{folder}/texts_{half}.csv"
+        loaded["texts"] = texts = pl.read_csv(loaded["csv"])
+        loaded["fifth"] = fifth = pl.read_csv(f"{folder}/right_{half // 5}.csv")
+        con.execute("create table texts as select * from texts")
+        con.execute("create table fifth as select * from fifth")
+    return loaded["texts"], loaded["fifth"]
+
+
+def text_polars(name, df, fifth):
+    one = lambda r: (r.item(),)
+    last = lambda r: (r.height, r[:, -1].sum())
+    jobs = {
+        "read": (lambda: pl.read_csv(loaded["csv"]), last),
+        "contains": (lambda: df.filter(c("s").str.contains("bacone", literal=True))
+                     .select(pl.len()), one),
+        "upper": (lambda: df.filter(c("s").str.to_uppercase().str.starts_with("A"))
+                  .select(pl.len()), one),
+        "group": (lambda: df.group_by("id").agg(pl.len(), c("v").sum()), last),
+        "nunique": (lambda: df.select(c("id").n_unique()), one),
+        "sort": (lambda: df.select("id", "v").sort("id"),
+                 lambda r: (r.height, r["id"][0], r["id"][-1])),
+        "join": (lambda: df.select("id", "v").join(fifth.lazy(), on="id"), last),
+        "write": (lambda: df.collect().write_csv(f"{folder}/written_polars.csv"),
+                  lambda r: last(loaded["texts"])),
+    }
+    job, check = jobs[name]
+
+    def run():
+        result = job()
+        return result.collect() if isinstance(result, pl.LazyFrame) else result
+    return run, check
+
+
+def text_duck(name, source):
+    one = lambda r: con.execute("select * from r").fetchone()
+    jobs = {
+        "read": (f"select * from {source}", duck_sum("v")),
+        "contains": (f"select count(*) as n from {source} where contains(s, 'bacone')", one),
+        "upper": (f"select count(*) as n from {source} where starts_with(upper(s), 'A')", one),
+        "group": (f"select id, count(*) as n, sum(v) as x from {source} group by id",
+                  duck_sum("x")),
+        "nunique": (f"select count(distinct id) as n from {source}", one),
+        "sort": (f"select id, v from {source} order by id",
+                 lambda r: con.execute("select count(*), min(id), max(id) from r").fetchone()),
+        "join": (f"select id, v, w from {source} join fifth using (id)", duck_sum("w")),
+    }
+    if name == "write":
+        target = f"{folder}/written_duckdb.csv"
+        return (lambda: con.execute(f"copy {source} to '{target}' (header, delimiter ',')"),
+                lambda r: con.execute("select count(*), sum(v) from texts").fetchone())
+    query, check = jobs[name]
+    return lambda: duck(query), lambda r: check(r)
+
+
+def text(name, peer):
+    df, fifth = text_table()
+    name, _, file = name.partition(".")
+    if peer == "polars":
+        return text_polars(name, pl.scan_csv(loaded["csv"]) if file else df.lazy(), fifth)
+    return text_duck(name, f"read_csv('{loaded['csv']}')" if file or name == "read" else "texts")
+
+
 def read(peer):
     if peer == "polars":
         return lambda: pl.read_csv(csv), lambda r: (r.height, r["v1"].sum())
@@ -138,6 +203,8 @@ def work(name, peer):
         return sort(rest, peer)
     if kind == "join":
         return join(rest, peer)
+    if kind == "text":
+        return text(rest, peer)
     return read_agg(peer) if rest == "agg" else read(peer)
 
 
