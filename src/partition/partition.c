@@ -785,8 +785,8 @@ static bool has_calls(const tsr__program *program)
   return false;
 }
 
-/* What nodes were made of was right when they were made. Sizes of a run may have become known since,
- * so that two that seemed to fit do not. */
+/* What nodes were made of was right when they were made. Sizes of a run may have become known
+ * since, so that two that seemed to fit do not. */
 static bool may_be_wrong(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)

@@ -96,8 +96,8 @@ struct tsr__inner {
  * that a cached result can be bound to any later program of equal bytes. */
 tsr_status tsr__partition(const tsr__program *program, tsr__heap *heap, tsr__partitioned *out,
                           tsr__error *error);
-/* The same of a program that was traced, with working memory of the caller's, who lets go of it; all
- * that is made is of its heap. Only sizes of a run may be wrong in it. */
+/* The same of a program that was traced, with working memory of the caller's, who lets go of it;
+ * all that is made is of its heap. Only sizes of a run may be wrong in it. */
 tsr_status tsr__partition_in(const tsr__program *program, tsr__arena *scratch,
                              tsr__partitioned *out, tsr__error *error);
 void tsr__partitioned_free(tsr__partitioned *partitioned, tsr__heap *heap);

@@ -36,7 +36,6 @@ static const char *const fn_names[TSR__FNS] = {
 };
 #undef FN
 #define FN(id, name, least, most, sort) { least, most, TSR__FS_##sort },
-/* The least and the most arguments, and the sort. */
 static const uint8_t fn_facts[TSR__FNS][3] = {
 #include "frame/expr/functions.def"
 };
@@ -125,7 +124,6 @@ static bool at_symbol(const parser *p, const char *symbol)
          !memcmp(t->text, symbol, (size_t)t->length);
 }
 
-/* Keywords are of small letters alone. */
 static bool at_word(const parser *p, const char *word)
 {
   const tsr__token *t = &p->lexer.token;
@@ -257,7 +255,6 @@ static tsr__expr *unexpected(parser *p, const char *expected)
                 hint_of(p, hint, sizeof hint));
 }
 
-/* Reads it as well. */
 static bool expect(parser *p, const char *symbol, const char *words)
 {
   if (!at_symbol(p, symbol)) {
@@ -734,7 +731,6 @@ static tsr__expr *parse_not(parser *p)
   return adopt(p, expr, 0, arg) ? expr : NULL;
 }
 
-/* `and` and `or` lean left as sums do. */
 static tsr__expr *parse_and(parser *p)
 {
   tsr__expr *expr = parse_not(p);
@@ -867,7 +863,6 @@ static bool parse_order(parser *p, tsr__order *order)
   *order = (tsr__order){ 0 };
   order->descending = key_word(p, "desc");
   order->given = order->descending || key_word(p, "asc");
-  /* key_word() is false for another word and for an error of the lexer: the error tells. */
   if (!key_word(p, "nulls")) return !p->lexer.error->status;
   order->given = true;
   order->nulls_first = key_word(p, "first");

@@ -21,8 +21,8 @@ int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_le
   return a_length < b_length ? -1 : a_length > b_length;
 }
 
-/* The code of a text, -1 if it is not there; of a list without repeats. One by one: it is asked once a literal, while
- * building a table of the dictionary would cost a pass as well. */
+/* The code of a text, -1 if it is not there; of a list without repeats. One by one: it is asked
+ * once a literal, while building a table of the dictionary would cost a pass as well. */
 static int32_t dict_find(const tsr__dict *dict, const char *text, int64_t length)
 {
   for (int32_t code = 0; code < dict->count; code++) {

@@ -3,10 +3,10 @@
  *   block 0   {"a": 1, "b": "x"}     name a   class  INT  INT       value  1  2
  *             {"a": 2}               name b   class  TEXT 0         value  place of x in the block
  *
- * A number is its value, a text its place; 0 is the class of what a line does not name. Kept is what
- * most files hold: a block with a bad line, a number beyond i64 or -0, or of more than 2 GiB, and
- * one for which memory is short, is parsed again by who reads it, as are columns of types that need
- * the digits once more.
+ * A number is its value, a text its place; 0 is the class of what a line does not name. Kept is
+ * what most files hold: a block with a bad line, a number beyond i64 or -0, or of more than 2 GiB,
+ * and one for which memory is short, is parsed again by who reads it, as are columns of types that
+ * need the digits once more.
  *
  * Invariant: what is put is what put_value (json_read.c) puts of the same line. */
 #include "io/json/json_inner.h"

@@ -5,8 +5,8 @@
  *   each text once (codes)     "EWR" "JFK"            codes 0 1 0 0 1    equal texts, equal codes
  *   as they come (views)       "k7" "k2" "k7" "k9"    codes 0 1 2 3      a code is a place, no more
  *
- * Which of them a list is stands in it (tsr__dict.repeats). What asks a text something reads either;
- * what asks whether texts are equal has it made distinct first (tsr__dict_distinct). */
+ * Which of them a list is stands in it (tsr__dict.repeats). What asks a text something reads
+ * either; what asks whether texts are equal has it made distinct first (tsr__dict_distinct). */
 #ifndef TSR_IO_DICT_H
 #define TSR_IO_DICT_H
 

@@ -5,8 +5,8 @@
  *   first    0 1 0 3               where a text stood first: found bin by bin, each on one worker
  *   map      0 1 0 2               numbers of the firsts, in order      once  "k7" "k2" "k9"
  *
- * Of two lists the second's texts stand behind the first's: those whose firsts are of the first list
- * are in both.
+ * Of two lists the second's texts stand behind the first's: those whose firsts are of the first
+ * list are in both.
  *
  * Invariant: texts are numbered by their first places, so neither bins nor workers show; hashes
  * decide nothing but where to look, and take the heap's seed. */

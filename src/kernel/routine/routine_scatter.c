@@ -195,24 +195,24 @@ void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
 
 /* Updates come in order of j, so of `set` the last one stays. Lines of one element, side by side,
  * are a loop of their own: counts are made so. */
-#define FOLD(name, T, JOINED)                                                                  \
-  static inline void name##_lines(const tsr__joined *u, int64_t width, int64_t after)          \
-  {                                                                                            \
-    const T *from = u->from;                                                                   \
-    for (int64_t i = 0, n = u->n; i < n; i++, from += after) {                                 \
-      if (u->place[i] < 0) continue;                                                           \
-      T *to = (T *)u->to + u->place[i] * after;                                                \
-      for (int64_t k = 0; k < width; k++) {                                                    \
-        const T now = to[k], x = from[k];                                                      \
-        (void)now;                                                                             \
-        to[k] = (T)(JOINED);                                                                   \
-      }                                                                                        \
-    }                                                                                          \
-  }                                                                                            \
-  static void name(const tsr__joined *u)                                                       \
-  {                                                                                            \
-    if (u->width == 1 && u->after == 1) name##_lines(u, 1, 1);                                 \
-    else name##_lines(u, u->width, u->after);                                                  \
+#define FOLD(name, T, JOINED)                                                         \
+  static inline void name##_lines(const tsr__joined *u, int64_t width, int64_t after) \
+  {                                                                                   \
+    const T *from = u->from;                                                          \
+    for (int64_t i = 0, n = u->n; i < n; i++, from += after) {                        \
+      if (u->place[i] < 0) continue;                                                  \
+      T *to = (T *)u->to + u->place[i] * after;                                       \
+      for (int64_t k = 0; k < width; k++) {                                           \
+        const T now = to[k], x = from[k];                                             \
+        (void)now;                                                                    \
+        to[k] = (T)(JOINED);                                                          \
+      }                                                                               \
+    }                                                                                 \
+  }                                                                                   \
+  static void name(const tsr__joined *u)                                              \
+  {                                                                                   \
+    if (u->width == 1 && u->after == 1) name##_lines(u, 1, 1);                        \
+    else name##_lines(u, u->width, u->after);                                         \
   }
 
 FOLD(set_8, uint8_t, x)

@@ -154,7 +154,8 @@ static void add_updates(share *s, int worker)
 }
 
 /* The operand's own elements, of which each member has the same, are added once, by the first
- * share; others look for -0 among them: where there is one they must keep the sign of zeros, too. */
+ * share; others look for -0 among them: where there is one they must keep the sign of zeros,
+ * too. */
 static void make_share(share *s, int worker)
 {
   tsr__error error;
