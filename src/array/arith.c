@@ -74,7 +74,6 @@ static bool whole_number(const tsr_scalar *number, int64_t *out)
   return false;
 }
 
-/* The number is a node of the call and no part of a plan: other numbers run the same one. */
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar given, tsr_dtype dtype, const char *what,
                             const char *site)
 {
@@ -144,7 +143,7 @@ static tsr_scope *home_of(tsr_array *a, tsr_operand b)
   return tsr__home_of(TSR__IN(a, b.array));
 }
 
-/* NULL for the scope: a result lives where its operand's belong. */
+/* NULL for the scope: the result lives where results of its operand belong. */
 tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site)
 {
   return tsr__make(NULL, op, TSR__IN(a), &(tsr__ask){ 0 }, site);

@@ -214,6 +214,7 @@ static void meet(tsr_array **a, tsr_array **b, int but, const char *site)
   if (more_b) *b = tsr_broadcast_to_at(*b, of_b, site);
 }
 
+/* Both broadcast to each other before the node is made, but along the dim that is indexed. */
 tsr_array *tsr_take_along_dim_at(const tsr_take_args *given, const char *site)
 {
   tsr_take_args args = { .size = sizeof args };

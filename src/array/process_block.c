@@ -92,6 +92,7 @@ static bool copy_parts(block_job *job)
   return true;
 }
 
+/* Dim by dim it is found where each part begins in the block; the tasks only read that. */
 static tsr_status copy_block(const tsr__host_block *block, bool to_value, tsr__error *error)
 {
   tsr__heap *heap = &block->value->rt->heap;

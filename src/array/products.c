@@ -317,6 +317,7 @@ static bool take_dims(const int *dims, int count, int rank, int first, int out[T
   return true;
 }
 
+/* Dims meet by pairs, the first that is named of a with the first of b. */
 tsr_array *tsr_tensordot_at(const tsr_tensordot_args *given, const char *site)
 {
   tsr_tensordot_args args = { .size = sizeof args };

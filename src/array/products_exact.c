@@ -53,6 +53,8 @@ static bool meet_dims(const tsr__contraction *c, int order[TSR_MAX_RANK])
   return seen == (1u << rank) - 1;
 }
 
+/* NULL: not all elements of both meet, and it is a product like others. What is less than f64 has
+ * exact products in f64, 24 bits by 24; of f64 each product is two summands. */
 tsr_array *tsr__exact_product(const tsr__contraction *c, tsr_dtype in, tsr_dtype out,
                               const char *site)
 {

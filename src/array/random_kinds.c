@@ -418,6 +418,7 @@ static tsr_array *without_replacement(const tsr__draws *d, tsr_array *weights, i
   return tsr__part(order, order->shape.rank - 1, TSR_RANGE(0, count), d->site);
 }
 
+/* With replacement there is a draw for each place of the result, without for each of x. */
 tsr_array *tsr_choice_at(const tsr_choice_args *given, const char *site)
 {
   tsr_choice_args args = { .size = sizeof args };

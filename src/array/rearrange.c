@@ -130,6 +130,7 @@ static tsr_array *border(tsr_array *x, tsr_operand value, const char *site)
   return tsr__number_node(tsr__home(x), value.number, (tsr_dtype)x->dtype, NULL, site);
 }
 
+/* What stands around is an operand, so that another number runs the same plan. */
 tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
 {
   TSR__CALL(tsr__home(given ? given->x : NULL), "pad");
@@ -146,6 +147,7 @@ tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
   return tsr__make(NULL, TSR__OP_PAD, TSR__IN(x, value), &ask, site);
 }
 
+/* Only NULL is looked for, which has no shape; all else is inference's. */
 tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, const char *site)
 {
   tsr__operands in = { arrays, arrays && count > 0 ? count : 0 };

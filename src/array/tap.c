@@ -123,6 +123,7 @@ static tsr_array *take_args(const char *call, const tsr_tap_args *given, tsr_tap
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts(call, given, args, sizeof *args, &error);
   tsr_array *a = args->array;
+  /* A print brings no callback. */
   bool prints = !args->fn;
   if (!tsr__usable(a)) {
     *out = a ? a : tsr__make_inert(NULL, site);

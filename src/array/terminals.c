@@ -311,6 +311,7 @@ static tsr_status donate_tree(tsr_array *tree, const char *site)
   return status;
 }
 
+/* Nothing runs: who reads the array last may have its memory. */
 tsr_status tsr_donate_at(tsr_array *a, const char *site)
 {
   if (!a) return TSR_EARG;

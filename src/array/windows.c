@@ -322,6 +322,7 @@ static tsr_status check_beyond(const tsr_window_args *a, tsr__error *error)
   return TSR_OK;
 }
 
+/* Fields that are 0 become 1, so that nobody behind has to ask. */
 static tsr_status complete_windows(tsr_window_args *a, tsr__error *error)
 {
   const asked kinds[] = { { "window", a->window, 1, INT64_MAX, "leave it out for 1" },
