@@ -216,6 +216,7 @@ static void list_all(take_job *job)
   }
 }
 
+/* A part of a result lies alike at both ends, so it goes as a list of elements. */
 static void take_task(void *user, int64_t task, int worker)
 {
   take_job *job = user;

@@ -45,6 +45,7 @@ static tsr_status tell_parts(const tsr__exchange *ask, void *all, size_t each, t
   size_t bytes = parts * each + count * (sizeof(tsr__peers_note) + sizeof(size_t));
   tsr__peers_note *note = tsr__new(heap, bytes);
   if (!note) return no_memory(error);
+  /* One block: notes | next | what this process tells. */
   size_t *next = (size_t *)(note + count), size = 0;
   char *mine = (char *)(next + count), *to = all;
   for (size_t p = 0; p < parts; p++) {

@@ -322,6 +322,7 @@ static tsr_status take_room(memory *m, int node)
     tsr_shape shape = tsr__gnode_shape(&program->nodes[o]);
     box_of(&program->shardings[program->nodes[o].sharding], &shape, &in[i]);
   }
+  /* Results that nobody takes out have no node: they are not wanted, and have no box. */
   for (int n = node; n < program->node_count; n++) {
     bool part = g->result_count && tsr__is_part(program, n, node);
     if (!part && (n > node || g->result_count)) continue;
@@ -523,6 +524,8 @@ int64_t tsr__plan_explained(const tsr__plan *plan, const tsr__num *params)
       all = plus(all, one);
       continue;
     }
+    /* Regions of a node stand one behind the other: the most is begun with the first and added with
+     * the last. */
     if (!inner->region) most = 0;
     AT_LEAST(most, one);
     if (inner->region == node->region_count - 1) all = plus(all, most);

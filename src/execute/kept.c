@@ -122,6 +122,7 @@ static tsr_status scale(tsr__exec *exec, int node)
   return status;
 }
 
+/* A view has copies of what it shows, so that whoever adds to one does not change the other. */
 tsr_status tsr__exec_kept_step(tsr__exec *exec, int node)
 {
   if (tsr__ops[exec->program->nodes[node].op].scales) return scale(exec, node);

@@ -128,6 +128,7 @@ static tsr_box slab_of(const moving *m, const tsr_box *want, int slab)
   return out;
 }
 
+/* Traffic is counted by the task alone and added once. */
 static void move_slab(reshard_job *job, moving *m, int position, int slab, int worker)
 {
   pieces mine = { .exec = m->exec,
@@ -286,6 +287,7 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
     return tsr__error_set(exec->error, TSR_ENOMEM, "no memory to move an array between devices");
   moving *m = job.moves;
   tsr_status status = TSR_OK;
+  /* All values are made before anything moves, so that a shortage of memory is found here. */
   for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n), m++) {
     status = start_moving(exec, n, m);
     if (!status && m->to->part_count * m->slabs > job.most) job.most = m->to->part_count * m->slabs;
@@ -307,6 +309,7 @@ typedef struct shifting {
   tsr__progress *progress;
 } shifting;
 
+/* On the thread of the run (shift_one), so that traffic and error are the run's own. */
 static void copy_shift(void *user, const tsr__shift_piece *piece)
 {
   shifting *s = user;

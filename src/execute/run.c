@@ -522,6 +522,7 @@ static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
       status = take_along(exec, step, a, &c);
   if (!status) tsr__deal(exec, &c);
   if (!status) status = combine_groups(exec, &c);
+  /* Only where processes met; else each result is complete by now. */
   if (!status && exec->met) status = tsr__deal_take(exec, &c);
   for (int a = 0; a < c.accum_count; a++) tsr__kept_release(c.kept[a]);
   return status;

@@ -330,6 +330,7 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, ts
       wanted++;
     }
   if (!wanted) return TSR_OK;
+  /* Of the whole arrays, so that all processes say the same. */
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");

@@ -49,6 +49,7 @@ static const tsr__note *note_of(const tsr__exec *exec, int node)
   return NULL;
 }
 
+/* What crosses devices has the name of its class behind it, where the plan has a note of it. */
 static void name_step(naming *n, const tsr__step *step, tsr__event *event)
 {
   const tsr__schedule *schedule = &n->exec->plan->schedule;

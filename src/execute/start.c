@@ -73,6 +73,7 @@ static void *runner(void *user)
   return NULL;
 }
 
+/* NULL: no memory, or no thread; what is started is then done at once (tsr__start). */
 static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
 {
   tsr__starter *s = tsr__new(&rt->heap, sizeof *s);

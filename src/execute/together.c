@@ -172,6 +172,7 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   memcpy(&far, (const char *)note->data + m->next[process], sizeof far);
   m->next[process] += sizeof far;
   tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory) };
+  /* Asked for here, and there once all was read (tsr__peers_fetched). */
   tsr__peers_fetch(m->peers, process, told.memory, (size_t)far.memory_bytes);
   for (int i = 0; i < 2; i++) {
     told.escapes[i] = tsr__peers_at(m->peers, process, far.escapes[i]);
