@@ -65,6 +65,7 @@ static tsr_status take_on(tsr_frame *df, const char *text, tsr__error *error)
   return TSR_OK;
 }
 
+/* Fields that are left out are an inner join and "_right". */
 static tsr_status take_opts(tsr_frame *df, const tsr_join_opts *opts, tsr__error *error)
 {
   tsr_join_opts all = { .how = TSR_JOIN_INNER };

@@ -107,6 +107,7 @@ static bool at_hand(const tsr_sharding *from, const tsr_sharding *to)
   return tsr__reshard_bytes(from ? from : &unplaced, to ? to : &unplaced, TSR_I64, &shape) == 0;
 }
 
+/* NULL: they are compatible, as a frame of one row is with any. */
 const char *tsr_frame_incompatible(tsr_frame *a, tsr_frame *b)
 {
   tsr__text text;
