@@ -46,6 +46,7 @@ tsr_status tsr__frame_shards(tsr_frame *df, const char *what, tsr__shards_fn *ea
 
 /* ---- back ------------------------------------------------------------------------------------ */
 
+/* False without an error: no memory, which the caller says. */
 static bool take_schema(tsr_frame *df, const tsr__shard_column *columns, int count,
                         tsr__error *error)
 {

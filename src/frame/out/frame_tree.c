@@ -79,6 +79,7 @@ static bool take_nodes(columns *c, tsr__error *error)
   return true;
 }
 
+/* Types are looked at first, so that nothing is computed in vain. */
 tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site)
 {
   tsr_scope *scope = tsr__frame_home(df);
@@ -109,6 +110,7 @@ tsr_frame *tsr_frame_from_tree_at(tsr_array *tree, const char *site)
   if (!column) tsr__error_set(&error, TSR_ENOMEM, "tsr_frame_from_tree: out of memory");
   for (int i = 0; column && i < count; i++) {
     column[i] = (tsr_column){ tsr_item_name(tree, i), tree->in[i] };
+    /* Ends the loop as well, and is told below. */
     if (!column[i].name || tsr_is_tree(tree->in[i])) count = 0;
   }
   if (column && count) return tsr_frame_new_at(scope, column, count, site);

@@ -102,6 +102,7 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
   return tsr__host_saw(&sight, status, &bind->error);
 }
 
+/* The terminal is closed in any case; its error counts where there was none before. */
 tsr_status tsr_frame_devices_into_at(tsr_frame *df, const char **out, const char *site)
 {
   tsr__bind bind;
