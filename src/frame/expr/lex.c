@@ -277,6 +277,7 @@ static bool lex_quoted(tsr__lexer *lexer, char quote)
   return true;
 }
 
+/* A keyword is where it stands in the text; a name is copied, so that it ends with a 0. */
 static bool lex_name(tsr__lexer *lexer)
 {
   const char *source = lexer->formula->source;
