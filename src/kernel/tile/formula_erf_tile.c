@@ -97,6 +97,8 @@ INLINE val guess(val x, val w)
   return x * ratio;
 }
 
+/* A guess, made better once by Halley's method: the second derivative of erf is -2 y times the
+ * first. Near 1 what is missing to 1 is compared, as there size has no bits left. */
 INLINE val erfinv_of(val x)
 {
   val size = size_of(x), one = real(1), rest = one - size;

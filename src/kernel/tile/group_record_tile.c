@@ -10,6 +10,8 @@
 #define INFINITE (UINT64_C(0x7ff) << 52)
 #define HIDDEN (UINT64_C(1) << 52)
 
+/* A mantissa of 53 bits is moved up by its exponent, as an integer of 128 bits in two words; a
+ * negative one is all bits turned, and one more. */
 bool TSR__ISA_NAME(tsr__units)(uint64_t *restrict low, uint64_t *restrict high,
                                const double *restrict x, int n, const tsr__unit *unit)
 {
@@ -31,6 +33,8 @@ bool TSR__ISA_NAME(tsr__units)(uint64_t *restrict low, uint64_t *restrict high,
   return !lost;
 }
 
+/* A negative x counts as -1 - x. All are joined by `or`, which is no larger than a `most` of ones
+ * where each is not. */
 bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most)
 {
   uint64_t sizes = 0;

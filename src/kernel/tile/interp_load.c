@@ -191,6 +191,7 @@ static void load_spaced(const piece *p, size_t size)
   }
 }
 
+/* As it lies, one element repeated, or every `step`th. */
 static void load_run(const piece *p)
 {
   if (p->dtype == TSR_BOOL) {

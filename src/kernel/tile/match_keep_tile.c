@@ -34,6 +34,7 @@ INLINE __mmask16 kept_lanes(const uint32_t *match, int64_t left, bool hits)
   return hits ? hit : (__mmask16)(here & ~hit);
 }
 
+/* Lanes that are kept are packed to the front, and only so many are stored. */
 void TSR__ISA_NAME(tsr__keep_32)(void *out, const void *from, const tsr__keep *keep)
 {
   const uint32_t *x = from;

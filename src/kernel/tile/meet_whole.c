@@ -226,6 +226,7 @@ static void whole_task(void *user, int64_t task, int worker)
   whole_job *job = user;
   const tsr__all_reduce *c = job->m->c;
   int s = job->share_count - 1;
+  /* Shares are listed by their first task. */
   while (job->shares[s].first > task) s--;
   const share *at = &job->shares[s];
   int a = accum_at(c, at->final);
@@ -242,6 +243,7 @@ static void whole_task(void *user, int64_t task, int worker)
   while (from < end && !status && !tsr__progress_stops(job->m->progress, worker)) {
     tsr__piece_run r = tsr__piece_run_at(&at->piece, from / length);
     int64_t into = from % length, count = length - into < end - from ? length - into : end - from;
+    /* A task may begin and end within a run. */
     r = (tsr__piece_run){ r.first + into, count, r.at + into };
     status = add_stretch(&w, &r);
     from += count;
@@ -288,6 +290,7 @@ static int64_t list_shares(whole_job *job)
       s->from = c->pieces ? 0 : tsr__share_first(all, c->share.index, c->share.count);
       s->end = c->pieces ? all : tsr__share_first(all, c->share.index + 1, c->share.count);
       int64_t elements = elements_of(s);
+      /* The next share is written over it. */
       if (!elements) continue;
       job->share_count++;
       bytes += elements * c->member_count * (int64_t)tsr_dtype_size((tsr_dtype)accum->dtype);
