@@ -42,12 +42,14 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmak
 install(FILES ${PROJECT_BINARY_DIR}/tesseraConfig.cmake
   ${PROJECT_BINARY_DIR}/tesseraConfigVersion.cmake DESTINATION ${package_folder})
 
+list(JOIN packed_libraries " -l" packed)
 # Written at install time, so that `cmake --install --prefix` is what the file says.
 install(CODE "
   get_filename_component(prefix \"\${CMAKE_INSTALL_PREFIX}\" ABSOLUTE)
   set(libdir \"${CMAKE_INSTALL_LIBDIR}\")
   set(includedir \"${CMAKE_INSTALL_INCLUDEDIR}\")
   set(version \"${PROJECT_VERSION}\")
+  set(packed \"-l${packed}\")
   set(description \"${PROJECT_DESCRIPTION}\")
   configure_file(\"${PROJECT_SOURCE_DIR}/cmake/tessera.pc.in\"
     \"${PROJECT_BINARY_DIR}/tessera.pc\" @ONLY)")

@@ -17,6 +17,16 @@ foreach(header IN ITEMS zlib.h zstd.h)
   endif()
 endforeach()
 
+# gzip is unpacked by ISA-L where it is there for this machine, else by zlib.
+find_path(TESSERA_HAS_isal isa-l/igzip_lib.h)
+find_library(TESSERA_LIB_isal isal)
+set(packed_libraries z zstd)
+if(TESSERA_HAS_isal AND TESSERA_LIB_isal AND NOT CMAKE_CROSSCOMPILING)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/io/file/gunzip.c PROPERTIES
+    COMPILE_DEFINITIONS TSR_ISAL)
+  list(APPEND packed_libraries isal)
+endif()
+
 function(tessera_objects name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PRIVATE tessera_options)
@@ -46,7 +56,7 @@ set_target_properties(tessera_static PROPERTIES OUTPUT_NAME tessera EXPORT_NAME 
 
 foreach(form IN ITEMS tessera tessera_static)
   set_target_properties(${form} PROPERTIES LINKER_LANGUAGE C)
-  target_link_libraries(${form} PRIVATE Threads::Threads m z zstd ${CMAKE_DL_LIBS})
+  target_link_libraries(${form} PRIVATE Threads::Threads m ${packed_libraries} ${CMAKE_DL_LIBS})
   target_include_directories(${form} INTERFACE
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
 endforeach()

@@ -4,8 +4,8 @@
  * libraries keep their own state in memory of their own. */
 #include "io/file/unpack.h"
 #include "io/file/files.h"
+#include "io/file/gunzip.h"
 
-#include <zlib.h>
 #include <zstd.h>
 #include <zstd_errors.h>
 
@@ -14,7 +14,7 @@ enum { INPUT = 256 << 10, LEAST = 256 << 20 };
 
 struct tsr__unpack {
   tsr__packed from;
-  z_stream gzip;
+  tsr__gunzip *gzip;
   ZSTD_DStream *zstd;
   int64_t offset;  /* of the next stored byte to fetch */
   size_t at, have; /* of the input: what is not consumed yet */
@@ -56,8 +56,8 @@ tsr__unpack *tsr__unpack_open(const tsr__packed *packed)
     good = unpack->zstd &&
            !ZSTD_isError(ZSTD_DCtx_setParameter(unpack->zstd, ZSTD_d_windowLogMax, 31));
   } else {
-    /* 16 asks zlib for gzip's header and checksum. */
-    good = inflateInit2(&unpack->gzip, 16 + MAX_WBITS) == Z_OK;
+    unpack->gzip = tsr__gunzip_open(packed->heap);
+    good = unpack->gzip;
   }
   if (good) return unpack;
   tsr__unpack_close(unpack);
@@ -68,7 +68,7 @@ void tsr__unpack_close(tsr__unpack *unpack)
 {
   if (!unpack) return;
   if (unpack->zstd) ZSTD_freeDStream(unpack->zstd);
-  if (unpack->from.packing == TSR__GZIP) inflateEnd(&unpack->gzip);
+  tsr__gunzip_close(unpack->gzip);
   tsr__del(unpack->from.heap, unpack, sizeof *unpack);
 }
 
@@ -138,28 +138,23 @@ static const char no_memory[] = "no memory";
 /* Unpacks what the input gives into to[0..room); moves on by `*made`. NULL, or what is wrong. */
 static const char *gzip_step(tsr__unpack *u, char *to, size_t room, size_t *made)
 {
-  z_stream *z = &u->gzip;
   if (!u->begun) {
     /* Zeros may fill up the last block of what the file was stored on. */
     if (u->members && u->input[u->at] == 0) {
       u->at++;
       return NULL;
     }
-    if (u->members && inflateReset(z) != Z_OK) return "it cannot be read on";
+    if (u->members) tsr__gunzip_next(u->gzip);
     u->begun = true;
   }
-  z->next_in = u->input + u->at;
-  z->avail_in = (uInt)(u->have - u->at);
-  z->next_out = (unsigned char *)to;
-  /* zlib counts room in 32 bits. */
-  z->avail_out = room > (1u << 30) ? 1u << 30 : (uInt)room;
-  size_t offered = z->avail_out;
-  int code = inflate(z, Z_NO_FLUSH);
-  u->at = u->have - z->avail_in;
-  *made = offered - z->avail_out;
-  if (code == Z_STREAM_END) u->begun = false, u->members++;
-  else if (code == Z_MEM_ERROR) return no_memory;
-  else if (code != Z_OK && code != Z_BUF_ERROR) return z->msg ? z->msg : "a checksum differs";
+  tsr__gunzip_io io = {
+    .in = u->input + u->at, .left = u->have - u->at, .out = (unsigned char *)to, .room = room
+  };
+  tsr_status status = tsr__gunzip_some(u->gzip, &io);
+  u->at = u->have - io.left;
+  *made = room - io.room;
+  if (io.ended) u->begun = false, u->members++;
+  if (status) return status == TSR_ENOMEM ? no_memory : io.wrong;
   return NULL;
 }
 
