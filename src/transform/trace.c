@@ -209,13 +209,15 @@ static bool is_trace_of(const tsr_function *f, const tsr__traced *t, const tsr__
 static const tsr__traced *known_trace(const tsr_scope *scope, tsr_function *f,
                                       const tsr__arguments *a)
 {
-  const tsr__traced *found = NULL;
   for (; scope; scope = scope->outer)
     if (scope->axes) return NULL;
+  const tsr__traced *found = NULL, *last = atomic_load_explicit(&f->last, memory_order_acquire);
+  if (last && is_trace_of(f, last, a)) return last;
   pthread_mutex_lock(&f->lock);
   for (const tsr__traced *t = f->traced; t && !found; t = t->next)
     if (t->region && is_trace_of(f, t, a)) found = t;
   pthread_mutex_unlock(&f->lock);
+  if (found) atomic_store_explicit(&f->last, found, memory_order_release);
   return found;
 }
 

@@ -67,6 +67,7 @@ struct tsr_function {
   tsr_sharding in[TSR_MAX_ARGS], out[TSR_MAX_ARGS]; /* no mesh: as it comes */
   pthread_mutex_t lock;                             /* of the list */
   tsr__traced *traced;
+  _Atomic(const tsr__traced *) last; /* a finished one, which stays as long as this: asked first */
   int trace_count;
 };
 
