@@ -80,7 +80,9 @@ static void cpu_free(tsr_runtime *rt, void *slot)
 {
   tsr__cpu *cpu = slot;
   /* Working memory first: it is the heap's, pools have their own. */
-  for (tsr__scratch *next, *s = cpu->idle; s; s = next) {
+  tsr__scratch *near = atomic_exchange(&cpu->near, NULL);
+  if (near) near->next = cpu->idle;
+  for (tsr__scratch *next, *s = near ? near : cpu->idle; s; s = next) {
     next = s->next;
     tsr__del(&rt->heap, s->memory, s->size);
     tsr__del(&rt->heap, s, sizeof *s);

@@ -142,12 +142,15 @@ void tsr__buffer_release(tsr__buffer *buffer)
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
 {
   tsr__cpu *cpu = tsr__cpu_of(rt);
-  pthread_mutex_lock(&cpu->lock);
   /* The one given back last, which is warm. As many are kept as ever were in use at once: one a
    * worker. */
-  tsr__scratch *scratch = cpu->idle;
-  if (scratch) cpu->idle = scratch->next;
-  pthread_mutex_unlock(&cpu->lock);
+  tsr__scratch *scratch = atomic_exchange(&cpu->near, NULL);
+  if (!scratch) {
+    pthread_mutex_lock(&cpu->lock);
+    scratch = cpu->idle;
+    if (scratch) cpu->idle = scratch->next;
+    pthread_mutex_unlock(&cpu->lock);
+  }
   if (!scratch) scratch = tsr__new(&rt->heap, sizeof *scratch);
   /* What is idle is never smaller than some task needed; it grows to the largest and stays. Its
    * contents are of no use, so it is not copied. */
@@ -167,6 +170,7 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size)
 void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch)
 {
   tsr__cpu *cpu = tsr__cpu_of(rt);
+  if (scratch) scratch = atomic_exchange(&cpu->near, scratch);
   if (!scratch) return;
   pthread_mutex_lock(&cpu->lock);
   scratch->next = cpu->idle;

@@ -433,8 +433,9 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
 
 typedef struct stretch {
   int part, worker;
-  int64_t from, to; /* elements */
-  size_t own;       /* bytes of its own accumulators; 0: it writes the device's */
+  int64_t from, to;      /* elements */
+  size_t own;            /* bytes of its own accumulators; 0: it writes the device's */
+  tsr__scratch *scratch; /* NULL: it takes some */
 } stretch;
 
 /* False: out of memory. */
@@ -443,7 +444,8 @@ static bool run_stretch(tsr__job *job, const stretch *s)
   size_t own = s->own;
   const tsr__run *run = job->run;
   const tsr__kernel *k = run->kernel;
-  tsr__scratch *scratch = tsr__scratch_take(run->rt, scratch_bytes(k, own));
+  tsr__scratch *scratch =
+      s->scratch ? s->scratch : tsr__scratch_take(run->rt, scratch_bytes(k, own));
   if (!scratch) return false;
   bump memory = { scratch->memory };
   tsr__task task = { .job = job,
@@ -475,7 +477,7 @@ static bool run_stretch(tsr__job *job, const stretch *s)
     if (tsr__fault_before(&task.fault, &job->fault)) job->fault = task.fault;
     pthread_mutex_unlock(&job->lock);
   }
-  tsr__scratch_give(run->rt, scratch);
+  if (!s->scratch) tsr__scratch_give(run->rt, scratch);
   return true;
 }
 
@@ -540,7 +542,7 @@ static void run_task(void *user, int64_t number, int worker)
   int64_t to = from + c->chunk < c->count ? from + c->chunk : c->count, unit;
   size_t own = c->tasks > 1 ? own_bytes(job->run->kernel, &job->run->parts[part], &unit) : 0;
   int64_t begun = job->run->busy ? tsr__now() : 0;
-  bool good = run_stretch(job, &(stretch){ part, worker, from, to, own });
+  bool good = run_stretch(job, &(stretch){ part, worker, from, to, own, NULL });
   if (begun) tsr__busy_add(&job->run->busy[part], begun);
   if (good) return;
   pthread_mutex_lock(&job->lock);
@@ -594,6 +596,18 @@ static void run_parallel(tsr__job *job, int64_t total)
   tsr__parallel_progress(&job->progress, tasks, run_task, job);
 }
 
+/* The caller does one part after the other, in the same working memory. */
+static void run_alone(tsr__job *job)
+{
+  const tsr__run *run = job->run;
+  tsr__scratch *scratch = tsr__scratch_take(run->rt, scratch_bytes(run->kernel, 0));
+  job->failed = !scratch;
+  for (int i = 0; i < run->part_count && scratch; i++)
+    if (job->cuts[i].count)
+      run_stretch(job, &(stretch){ .part = i, .to = job->cuts[i].count, .scratch = scratch });
+  tsr__scratch_give(run->rt, scratch);
+}
+
 tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
 {
   enum { FEW = 64 };
@@ -614,10 +628,8 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
   job.total = total;
   /* Over all parts: eight devices with a few elements each are small work, too. */
   job.alone = total <= SMALL_RUN;
-  for (int i = 0; i < run->part_count && job.alone; i++)
-    if (job.cuts[i].count && !run_stretch(&job, &(stretch){ .part = i, .to = job.cuts[i].count }))
-      job.failed = true;
-  if (!job.alone) run_parallel(&job, total);
+  if (job.alone) run_alone(&job);
+  else run_parallel(&job, total);
   if (run->part_count > FEW) tsr__del(&run->rt->heap, job.cuts, bytes);
   pthread_mutex_destroy(&job.lock);
   return outcome(&job, error);
