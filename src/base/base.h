@@ -84,6 +84,11 @@ void tsr__arena_init(tsr__arena *arena, tsr__heap *heap);
 void tsr__arena_free(tsr__arena *arena);
 /* Empties an arena for another use of `first` (borrowed); keeps one small block at hand. */
 void tsr__arena_reset(tsr__arena *arena, void *first, size_t length);
+/* Takes back what was handed out since `then`, a copy of the arena, unless blocks were added. */
+static inline void tsr__arena_back(tsr__arena *arena, const tsr__arena *then)
+{
+  if (arena->blocks == then->blocks && arena->end == then->end) arena->at = then->at;
+}
 void *tsr__arena_new(tsr__arena *arena, size_t size); /* zeroed, 16-aligned, or NULL */
 void *tsr__arena_raw(tsr__arena *arena, size_t size); /* the same, not zeroed */
 char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length); /* copy + NUL */

@@ -92,9 +92,8 @@ static tsr__kval load_one(emit *e, int n);
 static void add_load(emit *e, const tsr__loadinfo *load)
 {
   tsr__kbuild *b = &e->build;
-  if (!tsr__grow(b->heap, (void **)&b->loads, &b->load_cap, b->load_count + 1, sizeof *b->loads))
-    b->failed = true;
-  else b->loads[b->load_count++] = *load;
+  if (tsr__kbuild_room(b, &b->loads, &b->load_cap, b->load_count + 1, sizeof *b->loads))
+    b->loads[b->load_count++] = *load;
 }
 
 static void mark(const emit *e, int n)
@@ -286,10 +285,8 @@ static tsr__kval source(emit *e, int n, tsr__kop op, tsr__sourceinfo info, int i
   int dtype = op == TSR__K_TAKE ? g->dtype : register_of(g->dtype);
   info.node = n;
   int extra = (int)b->source_count;
-  if (!tsr__grow(b->heap, (void **)&b->sources, &b->source_cap, b->source_count + 1,
-                 sizeof *b->sources))
-    b->failed = true;
-  else b->sources[b->source_count++] = info;
+  if (tsr__kbuild_room(b, &b->sources, &b->source_cap, b->source_count + 1, sizeof *b->sources))
+    b->sources[b->source_count++] = info;
   int slot = tsr__kbuild_slot(b, TSR__SLOT_REG, (tsr_dtype)dtype, 0);
   tsr__kbuild_inst(b, false,
                    (tsr__inst){ .op = (uint8_t)op,
@@ -637,10 +634,7 @@ static void reduce(emit *e, int a)
   if (codes.slot >= 0) codes = cast(e, codes, TSR_I32);
   e->ordered = e->ordered || (takes(accum) & TSR__TAKES_ORDERED);
   int extra = (int)b->red_count;
-  if (!tsr__grow(b->heap, (void **)&b->reds, &b->red_cap, b->red_count + 1, sizeof *b->reds)) {
-    b->failed = true;
-    return;
-  }
+  if (!tsr__kbuild_room(b, &b->reds, &b->red_cap, b->red_count + 1, sizeof *b->reds)) return;
   b->reds[b->red_count++] = (tsr__redinfo){
     .accum = a,
     .value = x.slot,
@@ -779,7 +773,8 @@ tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
              .kernel = kernel,
              .value = fusion->value,
              .domain = fusion->domains[fusion->fact[first].domain] };
-  tsr__kbuild_init(&e.build, fusion->heap);
+  const tsr__arena before = *fusion->scratch;
+  tsr__kbuild_init(&e.build, fusion->heap, fusion->scratch);
   mark_needed(&e);
   write_nodes(&e);
   clear_marks(&e);
@@ -791,6 +786,6 @@ tsr_status tsr__emit(const tsr__fusion *fusion, int kernel, tsr__kernel **out)
     int nodes = (*out)->io.input_count + (*out)->io.output_count;
     for (int i = 0; i < nodes; i++) (*out)->numbers[i] = fusion->numbers[(*out)->lists[i]];
   }
-  tsr__kbuild_free(&e.build);
+  tsr__arena_back(fusion->scratch, &before);
   return status;
 }

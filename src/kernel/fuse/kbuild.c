@@ -20,44 +20,33 @@ const uint8_t tsr__kop_counts[TSR__K_COUNT] = {
 #undef FORMULA_COUNT
 };
 
-void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap)
+void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap, tsr__arena *scratch)
 {
   memset(build, 0, sizeof *build);
   build->heap = heap;
+  build->scratch = scratch;
 }
 
-static void drop(tsr__heap *heap, void *array, size_t capacity, size_t size)
+/* What was outgrown stays in the arena until the kernel is made. */
+bool tsr__kbuild_room(tsr__kbuild *b, void *list, size_t *capacity, size_t need, size_t size)
 {
-  tsr__del(heap, array, capacity * size);
-}
-
-void tsr__kbuild_free(tsr__kbuild *b)
-{
-  /* The prologue, then what runs once a tile. */
-  for (int i = 0; i < 2; i++) drop(b->heap, b->insts[i], b->inst_cap[i], sizeof *b->insts[i]);
-  drop(b->heap, b->slots, b->slot_cap, sizeof *b->slots);
-  drop(b->heap, b->consts, b->const_cap, sizeof *b->consts);
-  drop(b->heap, b->loads, b->load_cap, sizeof *b->loads);
-  drop(b->heap, b->sources, b->source_cap, sizeof *b->sources);
-  drop(b->heap, b->reds, b->red_cap, sizeof *b->reds);
-  drop(b->heap, b->inputs, b->input_cap, sizeof *b->inputs);
-  drop(b->heap, b->outputs, b->output_cap, sizeof *b->outputs);
-  memset(b, 0, sizeof *b);
-}
-
-/* Room for one more element; false (and `failed`) when memory is short. One flag for the whole
- * kernel: nobody looks at single calls, and tsr__kbuild_finish tells. */
-static bool room(tsr__kbuild *b, void *array, size_t *capacity, size_t count, size_t size)
-{
-  if (b->failed || !tsr__grow(b->heap, array, capacity, count + 1, size)) b->failed = true;
-  return !b->failed;
+  void **at = list;
+  if (b->failed || need <= *capacity) return !b->failed;
+  size_t wanted = *capacity < 4 ? 8 : 2 * *capacity;
+  void *grown = tsr__arena_raw(b->scratch, (wanted < need ? need : wanted) * size);
+  b->failed = !grown;
+  if (!grown) return false;
+  if (*capacity) memcpy(grown, *at, *capacity * size);
+  *at = grown;
+  *capacity = wanted < need ? need : wanted;
+  return true;
 }
 
 /* Out of memory, everything becomes slot 0 and nothing is added: callers need not look. Only
  * cells have a number among the uniforms: they are computed or bound once a task. */
 int tsr__kbuild_slot(tsr__kbuild *b, int kind, tsr_dtype dtype, int index)
 {
-  if (!room(b, &b->slots, &b->slot_cap, b->slot_count, sizeof *b->slots)) return 0;
+  if (!tsr__kbuild_room(b, &b->slots, &b->slot_cap, b->slot_count + 1, sizeof *b->slots)) return 0;
   bool cell = kind == TSR__SLOT_CONST || kind == TSR__SLOT_PARAM || kind == TSR__SLOT_TEMP;
   b->slots[b->slot_count] = (tsr__slotinfo){ .kind = (uint8_t)kind,
                                              .dtype = (uint8_t)dtype,
@@ -72,7 +61,7 @@ static int listed(tsr__kbuild *b, int **list, size_t *count, size_t *capacity, i
 {
   for (size_t i = 0; i < *count; i++)
     if ((*list)[i] == node) return (int)i;
-  if (!room(b, list, capacity, *count, sizeof **list)) return 0;
+  if (!tsr__kbuild_room(b, list, capacity, *count + 1, sizeof **list)) return 0;
   (*list)[*count] = node;
   return (int)(*count)++;
 }
@@ -96,7 +85,7 @@ static tsr__kval constant(tsr__kbuild *b, tsr_dtype dtype, tsr__num value)
         b->consts[slot->index].value.i == value.i)
       return (tsr__kval){ (int)i, true, (uint8_t)dtype };
   }
-  if (!room(b, &b->consts, &b->const_cap, b->const_count, sizeof *b->consts))
+  if (!tsr__kbuild_room(b, &b->consts, &b->const_cap, b->const_count + 1, sizeof *b->consts))
     return (tsr__kval){ 0, true, (uint8_t)dtype };
   b->consts[b->const_count] = (tsr__const){ .dtype = (uint8_t)dtype, .value = value };
   int slot = tsr__kbuild_slot(b, TSR__SLOT_CONST, dtype, (int)b->const_count++);
@@ -116,7 +105,9 @@ tsr__kval tsr__kbuild_const_i(tsr__kbuild *b, tsr_dtype dtype, int64_t value)
 void tsr__kbuild_inst(tsr__kbuild *b, bool uniform, tsr__inst inst)
 {
   int part = uniform ? 0 : 1;
-  if (!room(b, &b->insts[part], &b->inst_cap[part], b->inst_count[part], sizeof inst)) return;
+  if (!tsr__kbuild_room(b, &b->insts[part], &b->inst_cap[part], b->inst_count[part] + 1,
+                        sizeof inst))
+    return;
   b->insts[part][b->inst_count[part]++] = inst;
 }
 
@@ -193,9 +184,10 @@ static void give_registers(tsr__kbuild *b, int *last, int *idle)
 
 static void *copied(tsr__kbuild *b, const void *from, size_t count, size_t size)
 {
-  void *to = tsr__new(b->heap, count * size);
-  if (!to) b->failed = true;
-  else if (count) memcpy(to, from, count * size);
+  /* Most kernels have no loads, sources or constants: nothing is asked for then. */
+  void *to = count ? tsr__new_raw(b->heap, count * size) : NULL;
+  if (to) memcpy(to, from, count * size);
+  else b->failed = b->failed || count;
   return to;
 }
 
@@ -248,12 +240,10 @@ static void fill_kernel(tsr__kbuild *b, tsr__kernel *k)
 tsr_status tsr__kbuild_finish(tsr__kbuild *b, tsr__kernel **out, tsr__error *error)
 {
   size_t bytes = (b->slot_count + 1) * sizeof(int);
-  int *last = tsr__new(b->heap, bytes), *idle = tsr__new(b->heap, bytes);
+  int *last = tsr__arena_raw(b->scratch, bytes), *idle = tsr__arena_raw(b->scratch, bytes);
   tsr__kernel *kernel = tsr__new(b->heap, sizeof *kernel);
   if (!last || !idle || !kernel) b->failed = true;
   if (!b->failed) give_registers(b, last, idle);
-  tsr__del(b->heap, last, bytes);
-  tsr__del(b->heap, idle, bytes);
   /* Set before anything can fail: freeing a half-made kernel needs it. */
   if (kernel) kernel->heap = b->heap;
   if (!b->failed) fill_kernel(b, kernel);

@@ -149,7 +149,8 @@ struct tsr__kernel {
 
 /* A kernel being written: code over virtual slots; `failed` when memory ran out. */
 typedef struct tsr__kbuild {
-  tsr__heap *heap;
+  tsr__heap *heap;     /* of the kernel */
+  tsr__arena *scratch; /* of the lists */
   tsr__inst *insts[2]; /* prologue, body */
   size_t inst_count[2], inst_cap[2];
   tsr__slotinfo *slots;
@@ -175,8 +176,10 @@ typedef struct tsr__kval {
   uint8_t dtype;
 } tsr__kval;
 
-void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap);
-void tsr__kbuild_free(tsr__kbuild *build);
+void tsr__kbuild_init(tsr__kbuild *build, tsr__heap *heap, tsr__arena *scratch);
+/* Room for `need` elements of a list; false (and `failed`) when memory is short. One flag for the
+ * whole kernel: nobody looks at single calls, and tsr__kbuild_finish tells. */
+bool tsr__kbuild_room(tsr__kbuild *build, void *list, size_t *capacity, size_t need, size_t size);
 int tsr__kbuild_slot(tsr__kbuild *build, int kind, tsr_dtype dtype, int index);
 int tsr__kbuild_input(tsr__kbuild *build, int node); /* index into inputs; no duplicates */
 int tsr__kbuild_output(tsr__kbuild *build, int node);
