@@ -24,12 +24,15 @@
  * Together they fit the second cache, so that each is read from memory once for all pairs of
  * panels. */
 enum {
-  DEPTH = 256,
+  DEPTH = 264,      /* at most; 784 is three of it */
   ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
   COLUMN_BYTES = 2048, /* fit the second cache */
   TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
   LINE_BYTES = 8192,   /* of the columns of a block of one row that is not packed */
   LINE_COLUMNS = 256,  /* of them where columns are lines: tasks small enough to be dealt evenly */
+  FEW_PANELS = 4,      /* of columns, that meet rows where they lie */
+  PAGE = 4096,         /* bytes: what lies so far apart shares a set of the first cache */
+  NARROW = 1024,       /* bytes from a line of such columns to the next, at most */
   THIN = 128,          /* of the depth at a time, where one panel of rows is all there is */
   SHARED = 16 << 20,   /* bytes of columns that are packed before */
   PACKED = 128,        /* of these columns a task packs at DEPTH */
@@ -147,8 +150,9 @@ typedef struct block {
   bool packed;  /* its columns are, in `b` */
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
-  bool ready; /* panels of columns may be read where they lie */
-  bool lines; /* of one row, whose columns are lines */
+  bool ready;  /* panels of columns may be read where they lie */
+  bool direct; /* whole panels of rows are */
+  bool lines;  /* of one row, whose columns are lines */
   char *a, *b, *kept, *levels, *tiles;
   int64_t *in_row, *out_row, *in_column, *out_column;
   int64_t *left_step, *right_step, *left_run, *right_run; /* of what of the depth is packed */
@@ -208,16 +212,51 @@ static bool lies_ready(const block *p, int64_t column)
   return p->ready && column + wide <= p->columns && equidistant(p->in_column + column, wide, 1);
 }
 
-static void pack(block *p, int64_t depth)
+/* Whether a panel of rows is read where it lies: a whole one. */
+static bool rows_lie(const block *p, int64_t row)
+{
+  return p->direct && row + p->plan->ops->high <= p->rows;
+}
+
+/* Whether whole panels of rows are read where they lie: a few panels of columns meet each, so that
+ * packing would cost as much as they do. What lies a multiple of a page apart would drive each
+ * other out of the first cache. */
+static bool reads_rows(const block *p, int64_t depth)
 {
   const blocking *plan = p->plan;
-  for (int64_t i = 0; i < p->rows; i += plan->ops->high) pack_panel(p, false, i, depth);
+  int64_t size = (int64_t)plan->size;
+  if (plan->call->leaf || p->columns > FEW_PANELS * plan->ops->wide || p->rows < plan->ops->high ||
+      depth < 2 || (int64_t)tsr_dtype_size(plan->call->in) != size)
+    return false;
+  int64_t row = p->in_row[1] - p->in_row[0], step = p->left_step[1] - p->left_step[0];
+  return row * size % PAGE && step * size % PAGE && equidistant(p->in_row, p->rows, row) &&
+         equidistant(p->left_step, depth, step);
+}
+
+/* Whether panels of columns may be read where they lie: few rows meet them, or they lie as near to
+ * each other as in a panel, as in a narrow matrix. The steps of the depth must be even as well: the
+ * tile function goes from k to k + 1 by one number. */
+static bool reads_columns(const block *p, int64_t depth)
+{
+  const blocking *plan = p->plan;
+  int64_t step = depth < 2 ? 0 : p->right_step[1] - p->right_step[0];
+  bool narrow = p->direct && step * (int64_t)plan->size <= NARROW;
+  return (p->rows <= plan->ops->high || narrow) && reads_in_place(plan, p->part) &&
+         equidistant(p->right_step, depth, step);
+}
+
+static void pack(block *p, int64_t first, int64_t depth)
+{
+  const tsr__products *ops = p->plan->ops;
+  const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
+  p->direct = reads_rows(p, depth);
+  if (!p->direct || p->rows % ops->high) find_runs(depths, LEFT, first, depth, p->left_run);
+  for (int64_t i = 0; i < p->rows; i += ops->high)
+    if (!rows_lie(p, i)) pack_panel(p, false, i, depth);
   if (p->packed) return;
-  /* The steps of the depth must be even as well: the tile function goes from k to k + 1 by one
-   * number. */
-  p->ready = p->rows <= plan->ops->high && reads_in_place(plan, p->part) &&
-             (depth < 2 || equidistant(p->right_step, depth, p->right_step[1] - p->right_step[0]));
-  for (int64_t j = 0; j < p->columns; j += plan->ops->wide)
+  p->ready = reads_columns(p, depth);
+  find_runs(depths, RIGHT, first, depth, p->right_run);
+  for (int64_t j = 0; j < p->columns; j += ops->wide)
     if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
 }
 
@@ -237,13 +276,17 @@ static void multiply(const block *p, int64_t depth, bool fresh)
 {
   const tsr__products *ops = p->plan->ops;
   size_t size = p->plan->size;
-  tsr__tile_product job = { .a_step = height_of(p), .depth = depth, .fresh = fresh };
+  tsr__tile_product job = { .depth = depth, .fresh = fresh };
   for (int64_t i = 0; i < p->rows; i += ops->high)
     for (int64_t j = 0; j < p->columns; j += job.columns) {
       bool kept = j >= p->edge, ready = lies_ready(p, j);
       int64_t left = p->rows - i;
       job.rows = left < ops->high ? (int)left : ops->high;
-      job.a = p->a + (size_t)(i * depth) * size;
+      bool lie = rows_lie(p, i);
+      job.a_row = lie ? p->in_row[1] - p->in_row[0] : 0;
+      job.a_step = lie ? p->left_step[1] - p->left_step[0] : height_of(p);
+      job.a = lie ? p->left + (size_t)(p->in_row[i] + p->left_step[0]) * size
+                  : p->a + (size_t)(i * depth) * size;
       job.b = ready ? p->right + (size_t)(p->in_column[j] + p->right_step[0]) * size
                     : p->b + (size_t)(j * depth) * size;
       job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
@@ -345,6 +388,7 @@ static void multiply_leaves(const block *p, int64_t i, int64_t j, int64_t depth)
 static void write_kept(const block *p)
 {
   tsr_dtype dtype = p->plan->call->out;
+  if (p->edge >= p->columns) return;
   for (int64_t i = 0; i < p->rows; i++) switch (tsr_dtype_size(dtype)) {
     case 1: WRITE(uint8_t, uint32_t, (uint8_t)); break;
     case 2:
@@ -425,9 +469,17 @@ static bool packs_nothing(const tsr__product_call *call, int part)
   return same;
 }
 
+/* How much of the depth is done at a time: pieces of one size, as each costs a pass over what was
+ * computed so far. */
+static int64_t depth_step(int64_t depth)
+{
+  return blocks_of(depth, blocks_of(depth, DEPTH));
+}
+
 static int64_t packing_tasks(const blocking *plan, const tsr__product_part *part)
 {
-  return blocks_of(part->list[TSR__DEPTH].size, DEPTH) * blocks_of(stripe_of(plan, part), PACKED);
+  int64_t depth = part->list[TSR__DEPTH].size;
+  return blocks_of(depth, depth_step(depth)) * blocks_of(stripe_of(plan, part), PACKED);
 }
 
 /* Part of a task, and the task's number in it. */
@@ -445,8 +497,9 @@ static void packing_task(void *user, int64_t task, int worker)
   int64_t lines[PACKED], step[DEPTH], run[DEPTH];
   const tsr__product_part *part = &plan->call->parts[part_of(plan, &task)];
   const tsr__product_list *columns = &part->list[TSR__COLUMNS], *depths = &part->list[TSR__DEPTH];
-  int64_t steps = blocks_of(depths->size, DEPTH), first = task % steps * DEPTH;
-  int64_t depth = depths->size - first < DEPTH ? depths->size - first : DEPTH;
+  int64_t depth = depth_step(depths->size), steps = blocks_of(depths->size, depth);
+  int64_t first = task % steps * depth;
+  if (depths->size - first < depth) depth = depths->size - first;
   block p = { .plan = plan, .part = part, .right = part->right };
   if (tsr__progress_stops(&plan->progress, worker)) return;
   p.column = plan->column + task / steps * PACKED;
@@ -523,24 +576,21 @@ static void pack_depth(block *p, int64_t first, int64_t depth)
   const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
   offsets(depths, LEFT, first, depth, p->left_step);
   offsets(depths, RIGHT, first, depth, p->right_step);
-  find_runs(depths, LEFT, first, depth, p->left_run);
-  find_runs(depths, RIGHT, first, depth, p->right_run);
   if (p->packed) p->b = panels_at(p->plan, p->part, p->column, first, depth);
-  pack(p, depth);
+  pack(p, first, depth);
 }
 
-/* How much of the depth is done at a time. A panel that meets one of rows only stays in the first
- * cache until it is used. */
-static int64_t step_of_depth(const block *p)
+/* A panel that meets one of rows only stays in the first cache until it is used. */
+static int64_t step_of_depth(const block *p, int64_t depth)
 {
   bool thin = !p->packed && p->rows <= p->plan->ops->high && !reads_in_place(p->plan, p->part);
-  return thin ? THIN : DEPTH;
+  return thin ? THIN : depth_step(depth);
 }
 
 /* Products first .. end - 1 as one chain. */
 static bool run_chain(blocking *plan, block *p, int64_t first, int64_t end, int worker)
 {
-  int64_t step = step_of_depth(p);
+  int64_t step = step_of_depth(p, end - first);
   for (int64_t at = first; at < end; at += step) {
     int64_t depth = end - at < step ? end - at : step;
     if (tsr__progress_stops(&plan->progress, worker)) return false;
@@ -653,6 +703,18 @@ static size_t give_room(const blocking *plan, block *p, char *memory)
   return at;
 }
 
+typedef struct stretch {
+  int64_t first, size;
+} stretch;
+
+/* Block n of so many: whole panels, in each as many or one more, so that workers end together. */
+static stretch block_of(int64_t size, int64_t n, int64_t blocks, int64_t panel)
+{
+  int64_t panels = blocks_of(size, panel);
+  int64_t first = panels * n / blocks * panel, end = panels * (n + 1) / blocks * panel;
+  return (stretch){ first, (end < size ? end : size) - first };
+}
+
 static void set_block(const blocking *plan, block *p, int64_t n)
 {
   const tsr__product_part *part = p->part;
@@ -661,12 +723,14 @@ static void set_block(const blocking *plan, block *p, int64_t n)
   const tsr__product_list *rows = &part->list[TSR__ROWS], *columns = &part->list[TSR__COLUMNS];
   /* Blocks of one batch after the other, within it row by row of blocks: neighbours share their
    * panel of rows. */
-  p->row = n / across % down * plan->rows;
-  p->column = plan->column + n % across * plan->columns;
-  p->rows = rows->size - p->row < plan->rows ? rows->size - p->row : plan->rows;
-  int64_t end =
-      plan->column + plan->width < columns->size ? plan->column + plan->width : columns->size;
-  p->columns = end - p->column < plan->columns ? end - p->column : plan->columns;
+  stretch high = block_of(rows->size, n / across % down, down, plan->ops->high);
+  int64_t left = columns->size - plan->column;
+  stretch wide =
+      block_of(left < plan->width ? left : plan->width, n % across, across, plan->ops->wide);
+  p->row = high.first;
+  p->rows = high.size;
+  p->column = plan->column + wide.first;
+  p->columns = wide.size;
   p->packed = plan->panels;
   p->depth = part->list[TSR__DEPTH].size;
   const tsr__product_list *batches = &part->list[TSR__BATCH];
@@ -778,6 +842,13 @@ static int64_t tasks_of(blocking *plan)
   return tasks;
 }
 
+/* Whether the only part there is can be dealt to the workers by panels of columns, alike. */
+static bool is_even(const blocking *plan, int64_t columns)
+{
+  return plan->call->part_count == 1 && plan->call->parts[0].list[TSR__BATCH].size == 1 &&
+         !(blocks_of(columns, plan->ops->wide) % tsr__worker_count(plan->call->rt));
+}
+
 /* As large blocks as fit the cache, of even sizes; smaller ones while workers would idle. Blocks
  * are halved along their longer side; small products are too little to be cut, and many small
  * ones are put together instead. */
@@ -804,6 +875,10 @@ static void cut(blocking *plan, double products)
     across = blocks_of(columns, LINE_BYTES / (int64_t)plan->size);
     enough = 2 * tsr__worker_count(plan->call->rt);
   }
+  /* A small result of long chains: as few tasks as there are workers, each with columns of its own,
+   * so that none is read twice. */
+  if (down == 1 && across == 1 && !plan->panels && rows > plan->ops->high && is_even(plan, columns))
+    across = enough = tsr__worker_count(plan->call->rt);
   for (plan->together = 1;;) {
     plan->rows = (int)whole_panels(blocks_of(rows, down), plan->ops->high);
     plan->columns = (int)whole_panels(blocks_of(columns, across), plan->ops->wide);
