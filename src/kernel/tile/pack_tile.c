@@ -78,7 +78,8 @@ int64_t TSR__ISA_NAME(tsr__turn)(const tsr__turning *job, int64_t size)
 
 enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are converted */
 
-/* SIZE of elements that are turned as they are; 0: they are converted. */
+/* SIZE of elements that are turned as they are; 0: they are converted. Where neither the depth nor
+ * all lines lie side by side, as rows of windows do, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
   INLINE void name##_across(const tsr__packing *p, int high, int lines)                      \
   {                                                                                          \
@@ -104,11 +105,23 @@ enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are
       }                                                                                      \
     }                                                                                        \
   }                                                                                          \
+  INLINE void name##_pieces(const tsr__packing *p)                                           \
+  {                                                                                          \
+    const int high = p->high;                                                                \
+    for (int i = 0, n; i < high; i += n) {                                                   \
+      for (n = 1; i + n < high && p->line[i + n] == p->line[i] + n;) n++;                    \
+      const T *from = (const T *)p->from + p->line[i];                                       \
+      R *to = (R *)p->to + i;                                                                \
+      for (int64_t k = 0; k < p->depth; k++, to += high)                                     \
+        for (int j = 0; j < n; j++) to[j] = VALUE(from[p->step[k] + j]);                     \
+    }                                                                                        \
+  }                                                                                          \
   void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                                     \
   {                                                                                          \
     const int wide = 2 * PRODUCT_BYTES / (int)sizeof(R);                                     \
     if (!neighbours(p->line, p->lines))                                                      \
-      if (p->high == wide) name##_along(p, wide);                                            \
+      if (p->run[0] == 1) name##_pieces(p);                                                  \
+      else if (p->high == wide) name##_along(p, wide);                                       \
       else name##_along(p, PRODUCT_HIGH);                                                    \
     else if (p->high == 1) name##_across(p, 1, 1);                                           \
     else if (p->high == wide && p->lines == wide) name##_across(p, wide, wide);              \
