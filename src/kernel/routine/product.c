@@ -9,7 +9,9 @@
  *            '-----------'                    in the task's memory and written at the end
  *
  * Columns that several blocks of rows meet, of one device or of several that have the same ones,
- * are packed before, once for all: a stripe of columns with all of the depth at a time.
+ * are packed before, once for all: a stripe of columns with all of the depth at a time. What is met
+ * once or by little is not packed at all: rows of few columns, columns of few rows, and the rows of
+ * a matrix that meet a vector are read where they lie.
  *
  * Invariant: an element takes its products in order of the depth, all of which is here, so neither
  * blocks nor workers can show. Where leaves are asked for, each is such a chain, and they are added
