@@ -145,6 +145,7 @@ TEST(a_matrix_by_a_vector_is_chains)
           check_shape(s, p, dtypes[t], PLAIN, (enum lie)lie);
           check_shape(s, (shape){ 1, p.k, p.m }, dtypes[t], (enum lie)lie, TURNED);
         }
+  check_shape(s, (shape){ 17, 70001, 1 }, TSR_F32, PLAIN, PLAIN);
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

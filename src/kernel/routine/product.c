@@ -28,18 +28,19 @@
 enum {
   DEPTH = 264,      /* at most; 784 is three of it */
   ROW_BYTES = 1344, /* of the rows of a block at one k: with those of the columns and DEPTH they */
-  COLUMN_BYTES = 2048, /* fit the second cache */
-  TILES = 10,          /* more levels than leaves that fit DEPTH have, and one */
-  LINE_BYTES = 8192,   /* of the columns of a block of one row that is not packed */
-  LINE_COLUMNS = 256,  /* of them where columns are lines: tasks small enough to be dealt evenly */
-  FEW_PANELS = 4,      /* of columns, that meet rows where they lie */
-  PAGE = 4096,         /* bytes: what lies so far apart shares a set of the first cache */
-  NARROW = 1024,       /* bytes from a line of such columns to the next, at most */
-  THIN = 128,          /* of the depth at a time, where one panel of rows is all there is */
-  SHARED = 16 << 20,   /* bytes of columns that are packed before */
-  PACKED = 128,        /* of these columns a task packs at DEPTH */
-  SMALL = 1 << 17,     /* products that are not worth waking a worker for */
-  TASKS = 4            /* a worker should have, where they are no smaller than that */
+  COLUMN_BYTES = 2048,  /* fit the second cache */
+  TILES = 10,           /* more levels than leaves that fit DEPTH have, and one */
+  LINE_BYTES = 8192,    /* of the columns of a block of one row that is not packed */
+  LINE_COLUMNS = 256,   /* of them where columns are lines: tasks small enough to be dealt evenly */
+  FEW_PANELS = 4,       /* of columns, that meet rows where they lie */
+  PAGE = 4096,          /* bytes: what lies so far apart shares a set of the first cache */
+  NARROW = 1024,        /* bytes from a line of such columns to the next, at most */
+  LINE_DEPTH = 1 << 16, /* of those at a time: who wants to stop waits for no more */
+  THIN = 128,           /* of the depth at a time, where one panel of rows is all there is */
+  SHARED = 16 << 20,    /* bytes of columns that are packed before */
+  PACKED = 128,         /* of these columns a task packs at DEPTH */
+  SMALL = 1 << 17,      /* products that are not worth waking a worker for */
+  TASKS = 4             /* a worker should have, where they are no smaller than that */
 };
 
 typedef struct blocking {
@@ -602,12 +603,12 @@ static bool run_chain(blocking *plan, block *p, int64_t first, int64_t end, int 
   return true;
 }
 
-/* One row by lines: all of their depth at a time, if the row lies as they do. A row that lies
+/* One row by lines: most of their depth at a time, if the row lies as they do. A row that lies
  * otherwise is packed before it is met. */
 static bool run_lines(blocking *plan, block *p, int worker)
 {
   const tsr__product_index *k = &p->part->list[TSR__DEPTH].at[0];
-  int64_t step = k->left == 1 ? p->depth : DEPTH;
+  int64_t step = k->left == 1 ? LINE_DEPTH : DEPTH;
   tsr__lines_product job = {
     .c = p->edge ? p->out + (size_t)(p->out_row[0] + p->out_column[0]) * plan->size : p->kept,
     .line = p->in_column,
@@ -618,7 +619,7 @@ static bool run_lines(blocking *plan, block *p, int worker)
     job.depth = p->depth - at < step ? p->depth - at : step;
     job.fresh = at == 0;
     job.from = p->right + (size_t)at * plan->size;
-    job.a = k->left == 1 ? p->left + (size_t)p->in_row[0] * plan->size : p->a;
+    job.a = k->left == 1 ? p->left + (size_t)(p->in_row[0] + at) * plan->size : p->a;
     if (k->left != 1) {
       offsets(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_step);
       find_runs(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_run);
