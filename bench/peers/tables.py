@@ -146,15 +146,16 @@ def text_polars(name, df, fifth):
 def text_duck(name, source):
     one = lambda r: con.execute("select * from r").fetchone()
     jobs = {
-        "read": (f"select * from {source}", duck_sum("v")),
+        "read": (f"select * from {source}", lambda r: duck_sum("v")()),
         "contains": (f"select count(*) as n from {source} where contains(s, 'bacone')", one),
         "upper": (f"select count(*) as n from {source} where starts_with(upper(s), 'A')", one),
         "group": (f"select id, count(*) as n, sum(v) as x from {source} group by id",
-                  duck_sum("x")),
+                  lambda r: duck_sum("x")()),
         "nunique": (f"select count(distinct id) as n from {source}", one),
         "sort": (f"select id, v from {source} order by id",
                  lambda r: con.execute("select count(*), min(id), max(id) from r").fetchone()),
-        "join": (f"select id, v, w from {source} join fifth using (id)", duck_sum("w")),
+        "join": (f"select id, v, w from {source} join fifth using (id)",
+                 lambda r: duck_sum("w")()),
     }
     if name == "write":
         target = f"{folder}/written_duckdb.csv"
