@@ -134,8 +134,10 @@ void tsr__text_rank(tsr__lower *low, tsr__col *a);
 bool tsr__lower_stops(tsr__lower *low, int64_t i);
 /* Records in the scope that it was cancelled. */
 void tsr__lower_cancelled(tsr__lower *low);
-/* Gives two text columns one dictionary. */
+/* Gives two text columns one dictionary, in order if they had two. */
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
+/* Gives them one list of texts, as cheaply as there is one. */
+bool tsr__text_pool(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
 /* The rank of each code among the texts of a dictionary, equal texts alike, in the terminal's

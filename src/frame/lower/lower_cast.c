@@ -160,6 +160,34 @@ static void store(void *table, int64_t i, tsr_dtype dtype, int64_t value, double
   else tsr__dtype_put_whole(dtype, table, i, value);
 }
 
+/* Texts being read as values of a type, piece by piece. */
+typedef struct reading {
+  const tsr__dict *dict;
+  const tsr__decimal *decimal; /* opened once for all texts */
+  int type;
+  tsr_dtype dtype;
+  void *table;
+  bool *fits;
+  _Atomic bool some; /* that do not fit */
+} reading;
+
+static void read_piece(void *user, int64_t piece, int worker)
+{
+  (void)worker;
+  reading *r = user;
+  int64_t end;
+  for (int64_t i = tsr__texts_piece(piece, r->dict->count, &end); i < end; i++) {
+    tsr__text_view text;
+    int64_t value = 0;
+    double real = 0;
+    text.at = tsr__dict_get(r->dict, i, &text.length);
+    r->fits[i] = read_text(r->decimal, r->type, text, &value, &real);
+    /* What does not fit stays 0, since the table is zeroed. */
+    if (r->fits[i]) store(r->table, i, r->dtype, value, real);
+    else atomic_store_explicit(&r->some, true, memory_order_relaxed);
+  }
+}
+
 /* A text that no row has any more, as a filter dropped it, may not fit: its entry of the table is
  * looked up by nobody, and marks no row. */
 static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
@@ -167,27 +195,18 @@ static tsr__col from_text(tsr__lower *low, const tsr__expr *expr, tsr__col from)
   tsr_dtype dtype = tsr__dtype_of_type(expr->type);
   int64_t count = from.dict->count;
   tsr__col out = { .type = expr->type, .values = from.values };
-  void *table = tsr__lower_room(low, count, tsr_dtype_size(dtype));
-  bool *fits = tsr__lower_room(low, count, sizeof *fits), all = true;
-  /* Opened once for all texts. */
+  reading r = { .dict = from.dict, .type = expr->type, .dtype = dtype };
+  r.table = tsr__lower_room(low, count, tsr_dtype_size(dtype));
+  r.fits = tsr__lower_room(low, count, sizeof *r.fits);
   tsr__decimal *decimal = tsr__decimal_open(&low->scope->rt->heap);
+  r.decimal = decimal;
   if (!decimal) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
-  for (int64_t i = 0; i < count && table && fits && decimal; i++) {
-    tsr__text_view text;
-    int64_t value = 0;
-    double real = 0;
-    if (tsr__lower_stops(low, i)) break;
-    text.at = tsr__dict_get(from.dict, i, &text.length);
-    fits[i] = read_text(decimal, expr->type, text, &value, &real);
-    all = all && fits[i];
-    /* What does not fit stays 0, since the table is zeroed. */
-    if (fits[i]) store(table, i, dtype, value, real);
-  }
+  bool whole = r.table && r.fits && decimal && tsr__texts_each(low, count, read_piece, &r);
   tsr__decimal_close(decimal);
-  if (!table || !fits || !decimal) return out;
-  out.values = tsr__look_up(low, dtype, table, count, from.values);
+  if (!whole) return out;
+  out.values = tsr__look_up(low, dtype, r.table, count, from.values);
   /* Mostly all do, and no second look-up is made. */
-  tsr_array *fit = all ? NULL : tsr__look_up(low, TSR_BOOL, fits, count, from.values);
+  tsr_array *fit = r.some ? tsr__look_up(low, TSR_BOOL, r.fits, count, from.values) : NULL;
   return settle(low, expr, from, out, fit);
 }
 

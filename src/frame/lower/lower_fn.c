@@ -55,7 +55,7 @@ static tsr__col if_else(tsr__lower *low, const tsr__expr *expr)
   tsr_array *c = tsr__lower_known(low, expr->arg[0], true);
   tsr__col a = branch(low, expr->arg[1], expr->type, c);
   tsr__col b = branch(low, expr->arg[2], expr->type, negated(low, c));
-  if (a.type == TSR_COL_TEXT && !tsr__text_unify(low, &a, &b)) return a;
+  if (a.type == TSR_COL_TEXT && !tsr__text_pool(low, &a, &b)) return a;
   return choose(low, c, a, b);
 }
 
@@ -65,7 +65,7 @@ static tsr__col coalesce(tsr__lower *low, const tsr__expr *expr)
   /* The first column without nulls ends it: nothing behind it can count. */
   for (int i = 1; i < expr->count && out.valid; i++) {
     tsr__col next = branch(low, expr->arg[i], expr->type, negated(low, out.valid));
-    if (out.type == TSR_COL_TEXT && !tsr__text_unify(low, &out, &next)) return out;
+    if (out.type == TSR_COL_TEXT && !tsr__text_pool(low, &out, &next)) return out;
     tsr_array *have = out.valid;
     /* Where it is chosen it is no null, so it counts as a column without any. */
     tsr__col first = out;

@@ -111,6 +111,34 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
   return both != NULL;
 }
 
+/* ---- one list behind another ----------------------------------------------------------------- */
+
+static void copy_texts(tsr__dict *to, int32_t first, const tsr__dict *from)
+{
+  int64_t at = to->offsets[first];
+  memcpy(to->bytes + at, from->bytes, (size_t)from->offsets[from->count]);
+  for (int32_t i = 1; i <= from->count; i++) to->offsets[first + i] = at + from->offsets[i];
+}
+
+bool tsr__text_pool(tsr__lower *low, tsr__col *a, tsr__col *b)
+{
+  const tsr__dict *first = a->dict, *second = b->dict;
+  bool views = first && second && first != second && (first->repeats || second->repeats);
+  /* Beyond what codes can tell the different ones may still be few enough. */
+  if (!views || first->count > INT32_MAX - second->count) return tsr__text_unify(low, a, b);
+  tsr__dict *both = tsr__dict_new(&low->scope->rt->heap, first->count + second->count,
+                                  first->offsets[first->count] + second->offsets[second->count]);
+  if (both) {
+    both->repeats = true;
+    copy_texts(both, 0, first);
+    copy_texts(both, first->count, second);
+  }
+  a->dict = b->dict = tsr__lower_dict(low, both, NULL);
+  b->values =
+      tsr__op2(low, TSR__OP_ADD, b->values, tsr__const_i(low, TSR_I32, a->dict ? first->count : 0));
+  return a->dict != NULL;
+}
+
 /* ---- one dictionary against another ---------------------------------------------------------- */
 
 /* Adds the texts of a dictionary to a table; codes[i] is what text i got. False: it failed or was

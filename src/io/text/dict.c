@@ -187,6 +187,16 @@ static int32_t fail(tsr__dict_local *local)
   return -1;
 }
 
+/* Adds an entry, which no slot leads to. */
+static int32_t push(tsr__dict_local *local, const char *text, const tsr__dict_key *key)
+{
+  if (local->count == INT32_MAX) return fail(local);
+  if ((size_t)local->count >= local->capacity && !widen(local)) return fail(local);
+  local->entries[local->count] =
+      (tsr__dict_entry){ .key = *key, .code = -1, .first = local->now, .text = text };
+  return local->count++;
+}
+
 /* Adds a text that is not there yet. */
 static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key *key)
 {
@@ -197,13 +207,12 @@ static int32_t add(tsr__dict_local *local, const char *text, const tsr__dict_key
     size_t slots = local->slot_count ? local->slot_count * 2 : 64;
     if (!rehash(local, slots)) return fail(local);
   }
-  if (need > local->capacity && !widen(local)) return fail(local);
   size_t at = home_of(key->hash, local->slot_count);
   for (; local->slots[at].entry >= 0; at = (at + 1) & (local->slot_count - 1)) local->steps++;
-  local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, local->count };
-  local->entries[local->count] =
-      (tsr__dict_entry){ .key = *key, .code = -1, .first = local->now, .text = text };
-  return local->count++;
+  int32_t code = push(local, text, key);
+  if (code >= 0)
+    local->slots[at] = (tsr__dict_slot){ key->a, key->b, key->hash, key->length, code };
+  return code;
 }
 
 static inline int32_t find(const tsr__dict_local *local, const char *text, const tsr__dict_key *key)
@@ -328,6 +337,7 @@ static tsr__dict *freeze(tsr__heap *heap, const tsr__dict_local *all)
   int64_t bytes = 0, at = 0;
   for (int32_t e = 0; e < all->count; e++) bytes += all->entries[e].key.length;
   tsr__dict *dict = tsr__dict_new(heap, all->count, bytes);
+  if (dict) dict->repeats = all->unseen;
   for (int32_t e = 0; dict && e < all->count; e++) {
     const tsr__dict_entry *entry = &all->entries[e];
     if (stops(all, (size_t)e)) {
@@ -376,10 +386,15 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
     if (stops(all, (size_t)at)) return -1;
     if (all->slot_count && at + AHEAD < local->count)
       __builtin_prefetch(&all->slots[entry[AHEAD].key.hash & (all->slot_count - 1)]);
-    entry->code = find(all, entry->text, &entry->key);
+    entry->code = all->unseen ? -1 : find(all, entry->text, &entry->key);
     all->now = entry->first;
-    if (entry->code < 0) entry->code = add(all, entry->text, &entry->key);
+    if (entry->code < 0)
+      entry->code =
+          all->unseen ? push(all, entry->text, &entry->key) : add(all, entry->text, &entry->key);
     if (entry->code < 0) return -1;
+    /* Texts that no two workers have alike are only put side by side from here on. */
+    if (++all->asked == TSR__TEXTS_TRIAL && all->layout == TSR__TEXTS_CHOSEN)
+      all->unseen = 4 * (int64_t)all->count > 3 * all->asked;
     /* Codes that stay what they were need no second pass over the rows. */
     local->recoded |= entry->code != at;
   }
@@ -389,9 +404,9 @@ static int32_t take_run(tsr__dict_local *all, tsr__dict_local *local, int32_t at
 /* The list of `all` and of the locals' runs; entries' codes, of `all` until now, become its. */
 static tsr__dict *finish(const tsr__dict_local *all, tsr__dict_local **locals, int count)
 {
-  int64_t unseen = 0;
-  for (int l = 0; l < count; l++) unseen += locals[l]->run_texts;
-  if (!unseen) return freeze(all->heap, all);
+  int64_t runs = 0;
+  for (int l = 0; l < count; l++) runs += locals[l]->run_count;
+  if (!runs) return freeze(all->heap, all);
   size_t size = ((size_t)all->count + 1) * sizeof(int32_t);
   int32_t *place = tsr__new_raw(all->heap, size);
   tsr__dict *dict = place ? tsr__dict_join(all, locals, count, place) : NULL;
@@ -427,6 +442,7 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
   if (count) {
     all.progress = locals[0]->progress;
     all.worker = locals[0]->worker;
+    all.layout = locals[0]->layout == TSR__TEXTS_CHOSEN ? TSR__TEXTS_CHOSEN : TSR__TEXTS_CODES;
   }
   int l = earliest(locals, next, count, &until);
   while (l >= 0) {

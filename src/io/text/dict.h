@@ -85,6 +85,9 @@ typedef enum tsr__text_layout {
 } tsr__text_layout;
 tsr__text_layout tsr__text_layout_asked(void);
 
+/* Texts that are looked up before it is chosen. */
+enum { TSR__TEXTS_TRIAL = 1 << 17 };
+
 /* Texts that were added unseen, in the order of their rows: dict_runs.c. */
 typedef struct tsr__text_run {
   int64_t first; /* tsr__dict_local.now at the first of them */
@@ -166,7 +169,8 @@ static inline int32_t tsr__dict_final(const tsr__dict_local *local, int32_t code
 /* Unifies `count` local dictionaries by where their entries were found first, equal places in the
  * order of the locals; fills their entries' codes. NULL: out of memory, or more than 2^31 - 1
  * texts, or cancelled, as the first one's progress says. Returns a dictionary with one reference,
- * owned by the caller, which repeats where some local has runs. */
+ * owned by the caller, which repeats where some local has runs, or where it is chosen and entries of
+ * several locals are mostly different. */
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
 
 bool tsr__utf8_valid(const char *text, size_t length);

@@ -17,8 +17,7 @@
 enum {
   RUN_TEXTS = 1 << 14,
   RUN_BYTES = 1 << 18, /* of one run, unless a single text is longer */
-  TRIAL = 1 << 17,     /* texts that are looked up before it is decided, */
-  PAUSE = 1 << 20,     /* and that are added unseen until it is tried again */
+  PAUSE = 1 << 20,     /* texts that are added unseen until it is tried again */
   MIXED = 100
 };
 
@@ -43,7 +42,7 @@ bool tsr__dict_decide(tsr__dict_local *local, int count)
       local->asked = 0;
       local->had = local->count;
     }
-  } else if (local->asked >= (mixed ? MIXED : TRIAL)) {
+  } else if (local->asked >= (mixed ? MIXED : TSR__TEXTS_TRIAL)) {
     /* Three of four were new: a table of them costs more than it saves. */
     int64_t met = (int64_t)local->count - local->had;
     local->unseen = mixed || met * 4 > local->asked * 3;
