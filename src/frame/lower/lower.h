@@ -140,8 +140,8 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
 bool tsr__text_pool(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */
 tsr_status tsr__text_unify_all(tsr__lower **low, tsr__col **col, int count);
-/* The rank of each code among the texts of a dictionary, equal texts alike, in the terminal's
- * scope; NULL out of memory or cancelled, which is recorded (text_sort.c). */
+/* The rank of each code among the texts of a list, one for equal texts, in the terminal's scope;
+ * NULL out of memory or cancelled, which is recorded (text_sort.c). */
 const int32_t *tsr__text_ranks(tsr__lower *low, const tsr__dict *dict);
 /* For each code of `from` the code of the same text in `to`, which has no repeats, or -1. */
 const int32_t *tsr__text_map(tsr__lower *low, const tsr__dict *from, const tsr__dict *to);

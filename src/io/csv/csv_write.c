@@ -12,8 +12,9 @@ typedef struct style {
   bool special[256]; /* bytes that make quotes necessary */
 } style;
 
-/* Whether one of eight bytes is a quote, a line end or the separator: bytes that are become 0, and a
- * 0 borrows into its top bit. A byte behind such a one may be taken for one, which does no harm. */
+/* Whether one of eight bytes is a quote, a line end or the separator: bytes that are become 0, and
+ * a 0 borrows into its top bit. A byte behind such a one may be taken for one, which does no
+ * harm. */
 static inline bool eight_special(const style *s, const char *at)
 {
   const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;

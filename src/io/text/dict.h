@@ -169,8 +169,8 @@ static inline int32_t tsr__dict_final(const tsr__dict_local *local, int32_t code
 /* Unifies `count` local dictionaries by where their entries were found first, equal places in the
  * order of the locals; fills their entries' codes. NULL: out of memory, or more than 2^31 - 1
  * texts, or cancelled, as the first one's progress says. Returns a dictionary with one reference,
- * owned by the caller, which repeats where some local has runs, or where it is chosen and entries of
- * several locals are mostly different. */
+ * owned by the caller, which repeats where some local has runs, or where it is chosen and entries
+ * of several locals are mostly different. */
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
 
 bool tsr__utf8_valid(const char *text, size_t length);
