@@ -50,7 +50,11 @@ typedef struct tsr__text_domain {
   const int64_t *pairs; /* a's code * b's texts + b's code; NULL: all in order */
   int64_t count;
   tsr_array *index; /* which of them a row has */
+  int depth;        /* `a` is of what so many functions within the one asked for are made of */
 } tsr__text_domain;
+/* What the functions of one text within a question about a text are asked of; how many there are.
+ * Their results are for the question alone. */
+const tsr__expr *tsr__text_inner(const tsr__expr *asked, int *depth);
 /* What the function of an expression makes of them (text_apply.c). */
 tsr__col tsr__text_apply(tsr__lower *low, const tsr__expr *expr, const tsr__text_domain *d);
 /* Calls `fn` for the pieces of a list of texts, its tasks, on all workers. False: cancelled, which

@@ -318,7 +318,10 @@ tsr__col tsr__all_null(tsr__lower *low, int type)
 tsr__col tsr__lower_text_fn(tsr__lower *low, const tsr__expr *expr)
 {
   int texts = tsr__is_text_test(expr->op) ? 2 : expr->op == TSR__F_CONCAT ? expr->count : 1;
-  tsr__text_domain d = { .a = tsr__settle(low, tsr__lower_expr(low, expr->arg[0])) };
+  bool asks = tsr__is_text_test(expr->op) || expr->op == TSR__F_LENGTH;
+  tsr__text_domain d = { 0 };
+  const tsr__expr *of = asks ? tsr__text_inner(expr, &d.depth) : expr->arg[0];
+  d.a = tsr__settle(low, tsr__lower_expr(low, of));
   /* A concat of several is made of two at a time: its result so far is `a` of the next step. */
   for (int i = 1; i <= texts; i++) {
     bool two = i < texts;

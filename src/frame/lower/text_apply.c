@@ -15,13 +15,14 @@ typedef struct applying {
   const tsr__expr *expr;
   int op;
   const tsr__text_domain *domain;
+  int depth; /* of functions within it: see made_of */
   void *table;
   tsr__heap *heap;
   tsr__text *text; /* by piece */
   int64_t *ends;   /* by text, within its piece */
   int64_t *at;     /* by piece: where its bytes begin in the list */
   tsr__dict *made;
-  _Atomic bool failed;
+  _Atomic bool failed, beyond; /* `beyond`: some byte is not ASCII */
 } applying;
 
 static int64_t pieces_of(int64_t count)
@@ -54,17 +55,113 @@ static tsr__text_view operands(const tsr__text_domain *d, int64_t i, tsr__text_v
   return text_at(d->a.dict, key / right);
 }
 
+/* ---- what a list is made of ------------------------------------------------------------------ */
+
+/* A text function within the function that is asked for, of one text: what it makes is needed for
+ * the question alone, and nothing is kept of it. */
+enum { MOST_INNER = 4 };
+
+static bool of_one_text(const tsr__expr *expr)
+{
+  switch (expr->kind == TSR__E_CALL ? expr->op : -1) {
+  case TSR__F_LOWER:
+  case TSR__F_UPPER:
+  case TSR__F_TRIM:
+  case TSR__F_REPLACE:
+  case TSR__F_SLICE: return expr->arg[0]->type == TSR_COL_TEXT;
+  default: return false;
+  }
+}
+
+const tsr__expr *tsr__text_inner(const tsr__expr *asked, int *depth)
+{
+  const tsr__expr *arg = asked->arg[0];
+  *depth = 0;
+  while (*depth < MOST_INNER && of_one_text(arg)) {
+    arg = arg->arg[0];
+    ++*depth;
+  }
+  return arg;
+}
+
+/* The text that inner functions make of another, the innermost first, in two rooms in turn. */
+static tsr__text_view made_of(const tsr__expr *asked, int depth, tsr__text_view text,
+                              tsr__text *room)
+{
+  for (int level = depth; level > 0; level--) {
+    const tsr__expr *expr = asked;
+    for (int i = 0; i < level; i++) expr = expr->arg[0];
+    tsr__text *out = &room[level % 2];
+    out->length = 0;
+    tsr__text_fn(expr, text, (tsr__text_view){ 0 }, out);
+    text = (tsr__text_view){ tsr__text_get(out), (int64_t)out->length };
+  }
+  return text;
+}
+
+/* ---- searching pieces ------------------------------------------------------------------------ */
+
+/* Where a text of two bytes or more first stands from `at` on, NULL if not before `end`: places
+ * whose first and last bytes are its are found sixteen at a time. */
+static const char *find_in(const char *at, const char *end, tsr__text_view what)
+{
+  typedef uint8_t bytes __attribute__((vector_size(16)));
+  size_t length = (size_t)what.length;
+  uint8_t first = (uint8_t)what.at[0], last = (uint8_t)what.at[length - 1];
+  for (; (size_t)(end - at) >= length + 15; at += 16) {
+    bytes a, b;
+    uint64_t half[2];
+    memcpy(&a, at, 16);
+    memcpy(&b, at + length - 1, 16);
+    bytes both = (bytes)(a == first) & (bytes)(b == last);
+    memcpy(half, &both, 16);
+    if (!(half[0] | half[1])) continue;
+    for (int i = 0; i < 16; i++)
+      if (both[i] && !memcmp(at + i, what.at, length)) return at + i;
+  }
+  return (size_t)(end - at) < length ? NULL : memmem(at, (size_t)(end - at), what.at, length);
+}
+
+/* Which texts of a piece hold one: texts lie side by side, so all are searched at once; what goes
+ * over the end of one is none. */
+static void search_piece(const applying *p, int64_t from, int64_t to, tsr__text_view what)
+{
+  const tsr__dict *dict = p->domain->a.dict;
+  const char *at = dict->bytes + dict->offsets[from], *end = dict->bytes + dict->offsets[to];
+  bool *table = p->table;
+  while (from < to && (at = find_in(at, end, what))) {
+    int64_t place = at - dict->bytes;
+    while (dict->offsets[from + 1] <= place) from++;
+    bool within = place + what.length <= dict->offsets[from + 1];
+    if (within) table[from] = true;
+    at = within ? dict->bytes + dict->offsets[++from] : at + 1;
+  }
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static void fill_piece(void *user, int64_t piece, int worker)
 {
   (void)worker;
   applying *p = user;
-  for (int64_t i = piece * PIECE; i < end_of(piece, p->domain->count); i++) {
-    tsr__text_view b, a = operands(p->domain, i, &b);
+  int64_t count = p->domain->count;
+  tsr__text room[2];
+  tsr__text_view b, a = operands(p->domain, 0, &b);
+  bool one = !p->domain->pairs && (!p->domain->b.dict || p->domain->b.dict->count == 1);
+  if (p->op == TSR__F_CONTAINS && one && !p->depth && b.length > 1) {
+    search_piece(p, piece * PIECE, end_of(piece, count), b);
+    return;
+  }
+  tsr__text_init(&room[0], p->heap);
+  tsr__text_init(&room[1], p->heap);
+  for (int64_t i = piece * PIECE; i < end_of(piece, count); i++) {
+    a = made_of(p->expr, p->depth, operands(p->domain, i, &b), room);
     if (p->op == TSR__F_LENGTH) ((int64_t *)p->table)[i] = tsr__text_points(a);
     else ((bool *)p->table)[i] = tsr__text_test(p->op, a, b);
   }
+  if (room[0].failed || room[1].failed) atomic_store(&p->failed, true);
+  tsr__text_free(&room[0]);
+  tsr__text_free(&room[1]);
 }
 
 bool tsr__texts_each(tsr__lower *low, int64_t count, tsr__task_fn fn, void *user)
@@ -87,6 +184,7 @@ static void fill_table(tsr__lower *low, applying *p, tsr__col *out)
   int64_t count = p->domain->count;
   p->table = tsr__lower_room(low, count, number ? sizeof(int64_t) : sizeof(bool));
   if (!p->table || !tsr__texts_each(low, count, fill_piece, p)) return;
+  if (p->failed) tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
   out->values = tsr__look_up(low, number ? TSR_I64 : TSR_BOOL, p->table, count, p->domain->index);
 }
 
@@ -133,14 +231,63 @@ static bool make_list(tsr__lower *low, applying *p)
   return tsr__texts_each(low, count, place_piece, p);
 }
 
+/* A piece's bytes, one after the other. */
+static const char *piece_bytes(const applying *p, int64_t piece, int64_t *from, int64_t *count)
+{
+  const tsr__dict *dict = p->domain->a.dict;
+  *from = dict->offsets[piece * PIECE];
+  *count = dict->offsets[end_of(piece, dict->count)] - *from;
+  return dict->bytes + *from;
+}
+
+static void look_piece(void *user, int64_t piece, int worker)
+{
+  (void)worker;
+  applying *p = user;
+  int64_t from, count;
+  const char *bytes = piece_bytes(p, piece, &from, &count);
+  unsigned char all = 0;
+  for (int64_t i = 0; i < count; i++) all |= (unsigned char)bytes[i];
+  if (all & 0x80) atomic_store(&p->beyond, true);
+}
+
+static void case_piece(void *user, int64_t piece, int worker)
+{
+  (void)worker;
+  applying *p = user;
+  int64_t from, count;
+  const char *bytes = piece_bytes(p, piece, &from, &count);
+  char *to = p->made->bytes + from, first = p->op == TSR__F_UPPER ? 'a' : 'A';
+  for (int64_t i = 0; i < count; i++)
+    to[i] = (char)(bytes[i] ^ ((unsigned char)(bytes[i] - first) < 26 ? 0x20 : 0));
+}
+
+/* Cases of ASCII are as long as they were: the list is that of before with other letters. False:
+ * it is another function, or some text is not ASCII, or it was cancelled, which is recorded. */
+static bool change_list(tsr__lower *low, applying *p)
+{
+  const tsr__dict *dict = p->domain->a.dict;
+  bool cases = p->op == TSR__F_UPPER || p->op == TSR__F_LOWER;
+  if (!cases || !tsr__texts_each(low, dict->count, look_piece, p) || p->beyond) return false;
+  p->made = tsr__dict_new(p->heap, dict->count, dict->offsets[dict->count]);
+  if (!p->made) return false;
+  p->made->repeats = true;
+  memcpy(p->made->offsets, dict->offsets, ((size_t)dict->count + 1) * sizeof *dict->offsets);
+  return tsr__texts_each(low, dict->count, case_piece, p);
+}
+
 static void fill_list(tsr__lower *low, applying *p, tsr__col *out)
 {
   size_t count = (size_t)p->domain->count, pieces = (size_t)pieces_of(p->domain->count);
-  p->heap = &low->scope->rt->heap;
   p->text = tsr__new(p->heap, pieces * sizeof *p->text);
   p->at = tsr__new(p->heap, pieces * sizeof *p->at);
   p->ends = tsr__new_raw(p->heap, count * sizeof *p->ends);
-  bool whole = p->text && p->at && p->ends && make_list(low, p);
+  bool whole = p->text && p->at && p->ends;
+  if (whole && !change_list(low, p)) {
+    tsr__dict_release(p->made); /* what was cancelled */
+    p->made = NULL;
+    whole = make_list(low, p);
+  }
   for (size_t piece = 0; p->text && piece < pieces; piece++) tsr__text_free(&p->text[piece]);
   tsr__del(p->heap, p->text, pieces * sizeof *p->text);
   tsr__del(p->heap, p->at, pieces * sizeof *p->at);
@@ -183,7 +330,8 @@ tsr__col tsr__text_apply(tsr__lower *low, const tsr__expr *expr, const tsr__text
   tsr__col out = { .type = expr->type,
                    .values = d->a.values,
                    .valid = tsr__both(low, d->a.valid, d->b.valid) };
-  applying p = { .expr = expr, .op = expr->op, .domain = d };
+  applying p = { .expr = expr, .op = expr->op, .domain = d, .depth = d->depth };
+  p.heap = &low->scope->rt->heap;
   tsr__text_layout layout = tsr__text_layout_asked();
   bool many = layout == TSR__TEXTS_CHOSEN ? d->count > FEW : layout == TSR__TEXTS_VIEWS;
   if (p.op == TSR__F_LENGTH || tsr__is_text_test(p.op)) fill_table(low, &p, &out);
