@@ -238,6 +238,7 @@ static int run_line(const char *name, const char *self)
     if (strcmp(name, lines[i]) == 0) return bench_lines_sorted(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
   if (strncmp(name, "text", 4) == 0) return bench_texts(name);
+  if (strncmp(name, "json", 4) == 0 || strcmp(name, "csv.gz") == 0) return bench_files(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
   if (strncmp(name, "ckpt", 4) == 0) return bench_checkpoints(name);
   fprintf(stderr, "bench: no line is named %s\n", name);
@@ -299,8 +300,11 @@ int main(int argc, char **argv)
                                        "main_job.generated",
                                        "csv.read",
                                        "csv.agg",
+                                       "csv.gz",
+                                       "json",
                                        "group",
                                        "sort",
+                                       "text",
                                        "line",
                                        "join",
                                        "ckpt",

@@ -87,6 +87,7 @@ int bench_csv(bool aggregate);
 int bench_groups(const char *only);
 int bench_sorts(const char *only);
 int bench_texts(const char *only);
+int bench_files(const char *only);
 int bench_joins(const char *only);
 /* sort.f32, argsort.f32, sort.8dev, cumsum.8dev; "line": all. */
 int bench_lines_sorted(const char *only);

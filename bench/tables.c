@@ -64,6 +64,11 @@ static const work texts[] = {
   { "text.write", "memory", NULL, NULL, "count(), sum(v)", 100, 100 },
 };
 
+static const work files[] = {
+  { "json.group", "file", NULL, NULL, "count(), sum(x)", 30, 1 },
+  { "csv.gz", "file", NULL, NULL, "count(), sum(v1)", 51, 60 },
+};
+
 /* ---- one side's tables ---- */
 
 typedef struct side {
@@ -94,6 +99,15 @@ static bool open_table(side *d, int devices)
   const char *path = bench_table_csv();
   d->table = tsr_frame_keep(d->s, tsr_frame_read_csv(d->s, path ? path : ""));
   return !failed("tables", d->s);
+}
+
+static bool open_none(side *d, int devices)
+{
+  char names[16];
+  snprintf(names, sizeof names, "cpu:%d", devices);
+  d->rt = tsr_runtime_open(names, .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  return bench_table_json() && bench_table_gz();
 }
 
 static bool open_texts(side *d, int devices)
@@ -157,6 +171,10 @@ static tsr_frame *text_chain(const work *w, side *d, tsr_scope *inner)
 static tsr_frame *chain(const work *w, side *d, tsr_scope *inner)
 {
   if (!strncmp(w->name, "text", 4)) return text_chain(w, d, inner);
+  if (!strcmp(w->name, "csv.gz")) return tsr_frame_read_csv(inner, bench_table_gz());
+  if (!strcmp(w->name, "json.group"))
+    return tsr_frame_group_agg(tsr_frame_read_json(inner, bench_table_json()), "id1, id2",
+                               "n = count(), x = sum(v1)");
   tsr_frame *df = tsr_frame_keep(inner, d->table);
   if (w->columns) df = tsr_frame_select_at(df, &(tsr_formula){ .text = w->columns }, TSR_HERE);
   if (!w->columns) return tsr_frame_join(df, tsr_frame_keep(inner, d->right), w->keys);
@@ -313,7 +331,9 @@ static bool wanted(const char *only, const char *name)
 static int run_list(const work *list, int count, const char *only, const char *mean)
 {
   side one, eight;
-  bool (*open)(side * d, int devices) = strcmp(mean, "text") ? open_table : open_texts;
+  bool (*open)(side *, int) = open_table;
+  if (!strcmp(mean, "text")) open = open_texts;
+  if (!strcmp(mean, "files")) open = open_none;
   if (!open(&one, 1) || !open(&eight, 8)) return 1;
   bench_peer *peer = open_peer();
   double logs = 0, ratio = 0;
@@ -344,6 +364,11 @@ int bench_sorts(const char *only)
 int bench_texts(const char *only)
 {
   return run_list(texts, sizeof texts / sizeof *texts, only, "text");
+}
+
+int bench_files(const char *only)
+{
+  return run_list(files, sizeof files / sizeof *files, only, "files");
 }
 
 int bench_joins(const char *only)

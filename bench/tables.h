@@ -15,6 +15,11 @@ const char *bench_table_csv(void);
  * with id and w of every fifth of these; written once. NULL and validity as above. */
 const char *bench_text_csv(bool right);
 
+/* A fifth of the rows of that of bench_table_csv as JSON lines, and that file packed by gzip; as
+ * above. */
+const char *bench_table_json(void);
+const char *bench_table_gz(void);
+
 /* Writes <folder>/join_<name>_{lk,lv,rk,rw}.npy once: left keys and values, right keys and
  * values. */
 typedef struct bench_join {

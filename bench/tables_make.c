@@ -102,11 +102,27 @@ static char *fifth_text(char *at, int64_t row, int64_t many)
   return at;
 }
 
+/* The cells of row_text, by name. */
+static char *json_text(char *at, int64_t row, int64_t many)
+{
+  static const char *const names[] = { "id1", "id2", "id3", "id4", "id5", "id6", "v1", "v2", "v3" };
+  char cells[160], *end = row_text(cells, row, many), *cell = cells;
+  for (int c = 0; c < 9; c++) {
+    char *next = memchr(cell, c < 8 ? ',' : '\n', (size_t)(end - cell));
+    at = put(put(put(at, c ? ",\"" : "{\""), names[c]), c < 3 ? "\":\"" : "\":");
+    memcpy(at, cell, (size_t)(next - cell));
+    at += next - cell;
+    if (c < 3) *at++ = '"';
+    cell = next + 1;
+  }
+  return put(at, "}\n");
+}
+
 typedef char *row_fn(char *at, int64_t row, int64_t many);
 
 static bool write_rows(FILE *file, const char *head, row_fn *fn, int64_t rows)
 {
-  enum { ROOM = 1 << 16, LONGEST = 160 };
+  enum { ROOM = 1 << 16, LONGEST = 320 };
   static char room[ROOM];
   char *at = room;
   fputs(head, file);
@@ -138,6 +154,24 @@ static const char *make_csv(const char *name, const char *head, row_fn *fn, int6
 const char *bench_table_csv(void)
 {
   return make_csv("g1", "id1,id2,id3,id4,id5,id6,v1,v2,v3\n", row_text, bench_table_rows());
+}
+
+const char *bench_table_json(void)
+{
+  return make_csv("lines", "", json_text, bench_table_rows() / 5);
+}
+
+const char *bench_table_gz(void)
+{
+  static char path[640];
+  char command[3000];
+  struct stat info;
+  const char *csv = bench_table_csv();
+  if (!csv) return NULL;
+  snprintf(path, sizeof path, "%s.gz", csv);
+  snprintf(command, sizeof command, "gzip -c '%s' > '%s.new' && mv '%s.new' '%s'", csv, path, path,
+           path);
+  return stat(path, &info) == 0 || system(command) == 0 ? path : NULL;
 }
 
 const char *bench_text_csv(bool right)

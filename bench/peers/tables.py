@@ -173,6 +173,22 @@ def text(name, peer):
     return text_duck(name, f"read_csv('{loaded['csv']}')" if file or name == "read" else "texts")
 
 
+def packed(peer):
+    if peer == "polars":
+        return lambda: pl.read_csv(csv + ".gz"), lambda r: (r.height, r["v1"].sum())
+    return lambda: duck(f"select * from read_csv('{csv}.gz')"), lambda r: duck_sum("v1")()
+
+
+def lines(peer):
+    path = f"{folder}/lines_{int(rows) // 5}.csv"
+    if peer == "polars":
+        return (lambda: pl.read_ndjson(path).lazy().group_by("id1", "id2")
+                .agg(pl.len(), c("v1").sum()).collect(), lambda r: (r.height, r["v1"].sum()))
+    return (lambda: duck("select id1, id2, count(*) as n, sum(v1) as x from "
+                         f"read_json('{path}', format='newline_delimited') group by id1, id2"),
+            lambda r: duck_sum("x")())
+
+
 def read(peer):
     if peer == "polars":
         return lambda: pl.read_csv(csv), lambda r: (r.height, r["v1"].sum())
@@ -204,6 +220,10 @@ def work(name, peer):
         return sort(rest, peer)
     if kind == "join":
         return join(rest, peer)
+    if name == "csv.gz":
+        return packed(peer)
+    if kind == "json":
+        return lines(peer)
     if kind == "text":
         return text(rest, peer)
     return read_agg(peer) if rest == "agg" else read(peer)
