@@ -196,8 +196,9 @@ static size_t cut_job(job *j, char *room)
   j->line = (width + TSR__IMAGE_PAD + LINE - 1) / LINE * LINE;
   j->ring = cut(room, &used, (size_t)j->down.most, j->line);
   j->row = cut(room, &used, (size_t)j->down.most, sizeof *j->row);
-  j->sum = cut(room, &used, j->line, sizeof *j->sum);
-  j->out = cut(room, &used, (size_t)j->across.count * (size_t)j->lanes, sizeof *j->out);
+  j->sum = cut(room, &used, TSR__IMAGE_ROWS * j->line, sizeof *j->sum);
+  j->out = cut(room, &used, TSR__IMAGE_ROWS * (size_t)j->across.count * (size_t)j->lanes,
+               sizeof *j->out);
   return used;
 }
 
@@ -242,31 +243,50 @@ static bool in_place(const job *j)
   return plan->f32 && j->to.lane == 1 && step == plan->channels;
 }
 
-static tsr_status resize(const job *j, void *to, tsr__error *error)
+/* The sum for row r of the result, of rows that are read as far as it needs them. */
+static tsr_status add_rows(const job *j, int r, int *have, tsr__error *error)
 {
   const tsr__image_plan *plan = j->plan;
   tsr__image_reader *reader = j->bench->reader;
+  int first = j->down.first[r], rows = j->down.length[r], most = j->down.most;
+  int place = r % TSR__IMAGE_ROWS;
+  for (; *have < first + rows; ++*have)
+    if (!plan->calls->row(reader, j->ring + (size_t)(*have % most) * j->line))
+      return tsr__error_set(error, TSR_EPARSE, "%s", plan->calls->why(reader));
+  for (int i = 0; i < rows; i++) j->row[i] = j->ring + (size_t)((first + i) % most) * j->line;
+  tsr__down down = { .row = j->row,
+                     .weight = j->down.weight + (size_t)r * (size_t)most,
+                     .rows = rows,
+                     .n = (int64_t)j->window.width * j->lanes,
+                     .place = j->lanes == 4 ? place : -1 };
+  plan->tiles->down(j->sum + (j->lanes == 4 ? 0 : (size_t)place * j->line), &down);
+  return TSR_OK;
+}
+
+static tsr_status resize(const job *j, void *to, tsr__error *error)
+{
+  const tsr__image_plan *plan = j->plan;
   bool direct = in_place(j);
-  int have = 0, most = j->down.most;
+  int have = 0;
+  ptrdiff_t own = (ptrdiff_t)j->across.count * j->lanes;
   tsr__across across = { .sum = j->sum,
+                         .line = (int64_t)j->line,
+                         .step = direct ? j->to.row : own,
                          .taps = &j->across,
                          .lanes = j->lanes,
                          .reversed = direct && j->to.column < 0,
                          .packed = direct && j->lanes == 4 };
   memcpy(across.scale, plan->scale, sizeof across.scale);
   memcpy(across.bias, plan->bias, sizeof across.bias);
-  for (int r = 0; r < j->down.count; r++) {
-    int first = j->down.first[r], rows = j->down.length[r];
-    for (; have < first + rows; have++)
-      if (!plan->calls->row(reader, j->ring + (size_t)(have % most) * j->line))
-        return tsr__error_set(error, TSR_EPARSE, "%s", plan->calls->why(reader));
-    for (int i = 0; i < rows; i++) j->row[i] = j->ring + (size_t)((first + i) % most) * j->line;
-    plan->tiles->down(j->sum, j->row, j->down.weight + (size_t)r * (size_t)most, rows,
-                      (int64_t)j->window.width * j->lanes);
+  for (int r = 0; r < j->down.count; r += across.rows) {
+    int left = j->down.count - r;
+    across.rows = left < TSR__IMAGE_ROWS ? left : TSR__IMAGE_ROWS;
+    for (int k = 0; k < across.rows; k++)
+      if (add_rows(j, r + k, &have, error)) return error->status;
     ptrdiff_t base = j->to.first + r * j->to.row;
     if (direct && j->to.column < 0) base += (j->across.count - 1) * j->to.column;
     plan->tiles->across(direct ? (float *)to + base : j->out, &across);
-    if (!direct) put_row(j, j->out, r, to);
+    for (int k = 0; k < across.rows && !direct; k++) put_row(j, j->out + k * own, r + k, to);
   }
   return TSR_OK;
 }

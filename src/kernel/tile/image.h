@@ -4,15 +4,24 @@
  *   sum    | r g b x | r g b x | ...     f32, of which some pixels are added: across
  *   out    | r g b x | r g b x | ...     or | r g b | r g b | ...
  *
- * Pixels have one or four lanes. Each product is rounded, and they are added in order, so that all
- * instruction sets give the same bits. */
+ * Pixels have one or four lanes. Weights across are the same in all rows, so that four sums go
+ * together: of four lanes pixel x of row r is at 16 x + 4 r. Each product is rounded, and they are
+ * added in order, so that all instruction sets give the same bits. */
 #ifndef TSR_KERNEL_IMAGE_H
 #define TSR_KERNEL_IMAGE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { TSR__IMAGE_PAD = 64 }; /* bytes behind a row of bytes, and behind sums, that are touched */
+
+/* What bytes are multiplied by, and what is added: element i takes i mod TSR__SCALED of each, so
+ * that up to four channels come round. */
+enum { TSR__SCALED = 48 };
+typedef struct tsr__scaling {
+  float by[TSR__SCALED], plus[TSR__SCALED];
+} tsr__scaling;
 
 /* What places of a result take from places of a source: `count` lists of at most `most` weights,
  * list i for places first[i] .. first[i] + length[i] - 1. */
@@ -22,8 +31,21 @@ typedef struct tsr__taps {
   float *weight; /* [count * most] */
 } tsr__taps;
 
+enum { TSR__IMAGE_ROWS = 4 }; /* sums that go across together, at most */
+
+typedef struct tsr__down {
+  const unsigned char *const *row;
+  const float *weight;
+  int rows;
+  int64_t n; /* bytes of a row */
+  int place; /* of the sum among those that go across together; -1: it lies alone */
+} tsr__down;
+
 typedef struct tsr__across {
   const float *sum;
+  int64_t line;   /* of one lane: from one sum to the next */
+  int rows;       /* sums that there are */
+  ptrdiff_t step; /* from a row of the result to the next */
   const tsr__taps *taps;
   int lanes;     /* 1 or 4 */
   bool reversed; /* the last list comes first */
@@ -33,10 +55,11 @@ typedef struct tsr__across {
 
 typedef struct tsr__image_tiles {
   /* sum[i] = weight[0] * row[0][i] + weight[1] * row[1][i] + ... */
-  void (*down)(float *sum, const unsigned char *const *row, const float *weight, int rows,
-               int64_t n);
-  /* out[k] = (the pixels of `sum` that list k says) * scale + bias. */
+  void (*down)(float *sum, const tsr__down *job);
+  /* out[k] = (the pixels of `sum` that list k says) * scale + bias, of each row. */
   void (*across)(float *out, const tsr__across *job);
+  /* out[i] = from[i] * by[i] + plus[i]. */
+  void (*scaled)(float *out, const unsigned char *from, int64_t n, const tsr__scaling *scaling);
 } tsr__image_tiles;
 
 /* By what the kernels of a runtime run with, `rt->isa`. */
