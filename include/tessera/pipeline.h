@@ -183,6 +183,13 @@ typedef struct tsr_split_args {
  * owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_split_with(const tsr_split_args *args, const char *site);
 
+/* The records at some places, in the order of the list, which is copied: tsr_source_gather(source,
+ * places, 100). A place may stand several times: what a program draws by weights of its own, or has
+ * shuffled itself, is read so. Errors: TSR_EARG (a place that the source has not). Returns a source
+ * owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_gather_at(tsr_source *source, const int64_t *places, int64_t count,
+                                         const char *site);
+
 /* The records of a source `times` over, each time as another epoch. Errors: TSR_EARG. Returns a
  * source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *site);
@@ -233,12 +240,15 @@ typedef struct tsr_filter_args {
   tsr_source *source;
   tsr_record_test *fn;
   void *user;
+  double most_lost; /* dropping more than this share is an error; 0: any */
+  double warn_lost; /* dropping more than this share is told to the log; 0: 0.9 */
 } tsr_filter_args;
 
 /* The records of which a function says true, in order: tsr_source_filter(source, test, .user = &x).
  * All are read at the call, once, and the places of those that stay are kept, 8 bytes each: so what
  * is left has a number, and is read by position. Errors: TSR_EARG (a shuffled source: filter
- * first), TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+ * first), TSR_EVALUE (.most_lost), TSR_ECANCELLED, those of reading. Returns a source owned as
+ * `source` is. Local. */
 TSR_API tsr_source *tsr_source_filter_with(const tsr_filter_args *args, const char *site);
 
 typedef struct tsr_map_args {
@@ -474,6 +484,8 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
 /* The records behind the first `count`, as tsr_source_slice takes them. */
 #define tsr_source_skip(source, count) \
   tsr_source_slice_at((source), TSR_RANGE((count), TSR_END), TSR_HERE)
+/* tsr_source_gather(source, places, 100) */
+#define tsr_source_gather(source, ...) tsr_source_gather_at((source), __VA_ARGS__, TSR_HERE)
 #define tsr_source_repeat(source, times) tsr_source_repeat_at((source), (times), TSR_HERE)
 /* tsr_source_concat(a, b), tsr_source_zip(a, b), tsr_source_mix({ a, 3 }, { b, 1 }) */
 #define tsr_source_concat(...)                                                               \

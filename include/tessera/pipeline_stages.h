@@ -86,6 +86,30 @@ typedef struct tsr_interleave_args {
 TSR_API tsr_source *tsr_source_interleave_with(tsr_source *const *sources, int count,
                                                const tsr_interleave_args *args, const char *site);
 
+/* When a sample of sources ends. */
+typedef enum tsr_sample_end {
+  TSR_SAMPLE_FIRST,  /* before the first record that a source has not */
+  TSR_SAMPLE_ALL,    /* with the last record of all: sources that ended are drawn no more */
+  TSR_SAMPLE_RESTART /* once all have ended: those that did before begin again */
+} tsr_sample_end;
+
+enum { TSR_MAX_SAMPLED = 64 };
+
+typedef struct tsr_sample_args {
+  size_t size;
+  tsr_mix_part parts[TSR_MAX_SAMPLED]; /* sources of equal fields, and their weights */
+  uint64_t seed;
+  tsr_sample_end end;
+} tsr_sample_args;
+
+/* Records of sources of equal fields, each position drawn by weights: tsr_source_sample(.parts = {
+ * { a, 3 }, { b, 1 } }, .seed = 7). Which source a position takes follows from the seed and the
+ * position alone, in all epochs alike, and is kept, a byte a record; within a source records come
+ * in order. It is tf.data's sample_from_datasets; tsr_source_mix has exact shares. Errors:
+ * TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where fields differ, TSR_ENOMEM. Returns a source owned as
+ * the first one is. Local. */
+TSR_API tsr_source *tsr_source_sample_with(const tsr_sample_args *args, const char *site);
+
 /* The fields of several maps of the same records side by side: tsr_source_merge(left, right). As
  * tsr_source_zip, but that they are of the same records in the same order is checked. A record that
  * several of them read is read once for each; a map of a map reads it once. Errors: TSR_ESHAPE
@@ -132,12 +156,35 @@ typedef struct tsr_bucket_args {
  * of so many gives the field the bound of the longest bucket in a batch as dim 1, not the longest
  * length of all. Batches come as they fill up; what is left over in the buckets comes last, from
  * short to long, several buckets in a batch, so that no record is lost and only the last batch is
- * short. All records' lengths are read at the call. Stages behind it that leave the order and the
- * field alone (select, maps, zip) keep that; behind others batches are of the longest length.
- * Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG (bounds that do not ascend, a shuffled
- * source), TSR_EVALUE, TSR_ECANCELLED, those of reading. Returns a source owned as `source` is.
- * Local. */
+ * short. All records' lengths are read at the call. Stages behind it that leave the field alone
+ * keep that (select, maps, zip; and shuffles, slices, filters, which take batches apart); behind
+ * others batches are of the longest length. Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG
+ * (bounds that do not ascend, a shuffled source), TSR_EVALUE, TSR_ECANCELLED, those of reading.
+ * Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_bucket_with(const tsr_bucket_args *args, const char *site);
+
+/* How sequences are put together. */
+typedef enum tsr_pack_way {
+  TSR_PACK_FIRST_FIT, /* to the first open pack that has room */
+  TSR_PACK_BEST_FIT,  /* to the fullest one that has */
+  TSR_PACK_CUT        /* one behind the other; where a pack is full, the rest goes to the next */
+} tsr_pack_way;
+
+typedef struct tsr_fit_args {
+  size_t size;
+  tsr_source *source;
+  const char *field; /* ragged */
+  int64_t multiple;  /* lengths are whole times of it; 0: 1 */
+} tsr_fit_args;
+
+/* The same records, of which each batch of a pipeline is only as long as its longest:
+ * tsr_source_fit(source, "tokens", .multiple = 8). Dim 1 of the field is that length there, brought
+ * up to whole times of .multiple (1 at least, the field's own at most), so that fewer shapes come.
+ * All lengths are read at the call and kept, 4 bytes each. What leaves the field alone and takes
+ * records elsewhere one by one (select, maps, zip, shuffles, slices, filters) keeps that. Errors:
+ * TSR_ESHAPE (no field NAME_length), TSR_EARG (a shuffled source: shuffle what this gives),
+ * TSR_EVALUE, TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_fit_with(const tsr_fit_args *args, const char *site);
 
 typedef struct tsr_pack_args {
   size_t size;
@@ -145,6 +192,7 @@ typedef struct tsr_pack_args {
   const char *fields; /* "tokens,labels": ragged, or as long as their shapes say */
   int64_t length;     /* of a pack */
   int open;           /* packs that records may still go to; 0: 16 */
+  tsr_pack_way way;
 } tsr_pack_args;
 
 /* Several sequences in one record of a fixed length: tsr_source_pack(source, "tokens", .length =
@@ -152,8 +200,10 @@ typedef struct tsr_pack_args {
  * new one is begun, and the oldest closed when there are too many. Of a field "tokens" it makes
  * "tokens" [length, ...], "tokens_segments" and "tokens_positions" of i32 [length] (1, 2, ... by
  * sequence, 0 where there is none; and the place in it), and "tokens_length", what is used. Other
- * fields are left out, no sequence is. All lengths are read at the call. Errors: TSR_EVALUE (a
- * sequence longer than a pack: tsr_source_pad cuts), TSR_EARG (a shuffled source), TSR_ESHAPE,
+ * fields are left out, no sequence is. All lengths are read at the call. With TSR_PACK_CUT, as
+ * language models are trained, sequences of any length fill all packs but the last, positions go on
+ * behind a cut, and several fields are of one length in each record. Errors: TSR_EVALUE (a sequence
+ * longer than a pack: tsr_source_pad cuts), TSR_EARG (a shuffled source), TSR_ESHAPE,
  * TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_pack_with(const tsr_pack_args *args, const char *site);
 
@@ -189,6 +239,23 @@ typedef struct tsr_one_hot_args {
  * source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const char *site);
 
+typedef struct tsr_field_cast_args {
+  size_t size;
+  tsr_source *source;
+  const char *field;
+  tsr_dtype dtype;        /* afterwards; 0: f32 */
+  double scale;           /* of floats: what each element is multiplied by; 0: 1 */
+  double mean[4], std[4]; /* of floats, by channel, which is the last dim; .std 0: 1. Equal ones are
+                             for any number of channels */
+} tsr_field_cast_args;
+
+/* A field as another dtype: tsr_source_cast(source, "image", .scale = 1.0 / 255) makes f32 from 0
+ * to 1 of bytes. It is what tsr_cast of arrays gives, then (x * scale - mean) / std, as a product
+ * and a sum; a record is converted on its way to the device, which no copy of it reaches before.
+ * The field moves to the end. Errors: TSR_EARG, TSR_EDTYPE (a scale for integers), TSR_ESHAPE (more
+ * channels than differ). Returns a source owned as `source` is. Local. */
+TSR_API tsr_source *tsr_source_cast_with(const tsr_field_cast_args *args, const char *site);
+
 #ifdef __cplusplus
 }
 #endif
@@ -210,6 +277,10 @@ TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const 
   TSR_SOURCE_INTERLEAVE_(__VA_ARGS__, .size = sizeof(tsr_interleave_args))
 #define TSR_SOURCE_INTERLEAVE_(sources, count, ...) \
   tsr_source_interleave_with((sources), (count), &(tsr_interleave_args){ __VA_ARGS__ }, TSR_HERE)
+/* tsr_source_sample(.parts = { { a, 3 }, { b, 1 } }, .seed = 7) */
+#define tsr_source_sample(...)                                                               \
+  tsr_source_sample_with(&(tsr_sample_args){ .size = sizeof(tsr_sample_args), __VA_ARGS__ }, \
+                         TSR_HERE)
 #define tsr_source_merge(...)                                                               \
   tsr_source_merge_at((tsr_source *const[]){ __VA_ARGS__ },                                 \
                       (int)(sizeof((tsr_source *const[]){ __VA_ARGS__ }) / sizeof(void *)), \
@@ -224,6 +295,11 @@ TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const 
                                              .source = (from),                \
                                              .field = __VA_ARGS__ },          \
                          TSR_HERE)
+/* tsr_source_fit(source, "tokens", .multiple = 8) */
+#define tsr_source_fit(from, ...)                                                              \
+  tsr_source_fit_with(                                                                         \
+      &(tsr_fit_args){ .size = sizeof(tsr_fit_args), .source = (from), .field = __VA_ARGS__ }, \
+      TSR_HERE)
 /* tsr_source_pack(source, "tokens", .length = 2048) */
 #define tsr_source_pack(from, ...)                                                                \
   tsr_source_pack_with(                                                                           \
@@ -241,6 +317,12 @@ TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const 
                                                .source = (from),                 \
                                                .field = __VA_ARGS__ },           \
                           TSR_HERE)
+/* tsr_source_cast(source, "image", .scale = 1.0 / 255) */
+#define tsr_source_cast(from, ...)                                                  \
+  tsr_source_cast_with(&(tsr_field_cast_args){ .size = sizeof(tsr_field_cast_args), \
+                                               .source = (from),                    \
+                                               .field = __VA_ARGS__ },              \
+                       TSR_HERE)
 #endif
 
 #endif

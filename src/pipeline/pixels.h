@@ -34,7 +34,8 @@ typedef struct tsr__image_bench {
   struct tsr__image_bench *next;
   tsr__heap *heap;
   tsr__image_reader *reader;
-  char *encoded; /* a record's field, of which `length` bytes are the image */
+  char *encoded;    /* a record's field, of which `length` bytes are the image */
+  const char *lent; /* where it lies in memory instead; NULL: nowhere */
   int64_t length;
   size_t encoded_size;
   char *room;

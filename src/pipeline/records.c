@@ -256,6 +256,12 @@ tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask,
   return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
 }
 
+bool tsr__records_lend(const tsr_source *source, int column, const tsr__ask_rows *ask,
+                       const char **to)
+{
+  return source->ops->lend && source->ops->lend(source, column, ask, to);
+}
+
 void tsr__records_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                       int64_t *to)
 {

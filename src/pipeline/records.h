@@ -66,6 +66,7 @@ typedef struct tsr__ask_rows {
   tsr__meter *meter;            /* of a block that is timed */
   tsr__progress *progress;      /* of a program that waits for the answer; NULL: none does */
   int worker;                   /* whom it is asked as */
+  bool partial; /* of ragged fields that are lent no more is read than their lengths say */
 } tsr__ask_rows;
 
 typedef struct tsr__records_ops {
@@ -78,6 +79,9 @@ typedef struct tsr__records_ops {
   /* What tells it from others of its kind: "seed=7". */
   void (*about)(const tsr_source *source, tsr__text *out);
   void (*release)(tsr_source *source); /* what it holds beside its arena; NULL: nothing */
+  /* Where a field of some records lies in memory, to be read there instead of copied; false: it
+   * does not, or not all of it. NULL: never. */
+  bool (*lend)(const tsr_source *source, int column, const tsr__ask_rows *ask, const char **to);
 } tsr__records_ops;
 
 struct tsr_source {
@@ -175,6 +179,23 @@ bool tsr__records_stop(const tsr__ask_rows *ask);
 tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);
 void tsr__records_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                       int64_t *to);
+/* As the row's `lend`, for at most TSR__BLOCK records. */
+bool tsr__records_lend(const tsr_source *source, int column, const tsr__ask_rows *ask,
+                       const char **to);
+/* Asks for the memory of a record that will be read, a page of it at most: of a large one in the
+ * second cache, as it is all of the first. Records of positions in any order are asked for so many
+ * before they are read. */
+enum { TSR__LINE = 64, TSR__SMALL = 512, TSR__TOUCHED = 4096 };
+static inline int64_t tsr__ahead(size_t bytes)
+{
+  return bytes > TSR__SMALL ? 2 : 8;
+}
+static inline void tsr__touch(const char *data, size_t bytes)
+{
+  for (size_t b = 0; b < bytes && b < TSR__SMALL; b += TSR__LINE) __builtin_prefetch(data + b);
+  for (size_t b = TSR__SMALL; b < bytes && b < TSR__TOUCHED; b += TSR__LINE)
+    __builtin_prefetch(data + b, 0, 2);
+}
 /* The whole text, appended. */
 void tsr__records_about(const tsr_source *source, tsr__text *out);
 

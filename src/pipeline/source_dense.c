@@ -291,9 +291,11 @@ static void release_dense(tsr_source *source)
   tsr__record_files_close(&((dense_source *)source)->files);
 }
 
-static const tsr__records_ops npy_ops = { "npy", read_dense, NULL, about_dense, release_dense };
-static const tsr__records_ops safetensors_ops = { "safetensors", read_dense, NULL, about_dense,
-                                                  release_dense };
+static const tsr__records_ops npy_ops = {
+  "npy", read_dense, NULL, about_dense, release_dense, NULL
+};
+static const tsr__records_ops safetensors_ops = { "safetensors", read_dense,    NULL,
+                                                  about_dense,   release_dense, NULL };
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 

@@ -254,8 +254,8 @@ static void release_folder(tsr_source *source)
   drop_folder((folder_source *)source);
 }
 
-static const tsr__records_ops folder_ops = { "folder", read_folder, NULL, about_folder,
-                                             release_folder };
+static const tsr__records_ops folder_ops = { "folder",     read_folder,    NULL,
+                                             about_folder, release_folder, NULL };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 

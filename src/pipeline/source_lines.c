@@ -178,7 +178,8 @@ static void release_lines(tsr_source *source)
   tsr__record_files_close(&((lines_source *)source)->files);
 }
 
-static const tsr__records_ops lines_ops = { "lines", read_lines, NULL, about_lines, release_lines };
+static const tsr__records_ops lines_ops = { "lines",     read_lines,    NULL,
+                                            about_lines, release_lines, NULL };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 

@@ -21,20 +21,13 @@ typedef struct memory_source {
   size_t *block_size;
 } memory_source;
 
-enum { AHEAD = 8, LINE = 64, TOUCHED = 512 };
-
-/* Asks for the memory of a record, up to a page of it: beyond, the processor sees the stream. */
-static inline void touch(const char *data, size_t bytes)
-{
-  for (size_t b = 0; b < bytes && b < TOUCHED; b += LINE) __builtin_prefetch(data + b);
-}
-
 static void copy_column(const char *data, size_t bytes, int column, const tsr__ask_rows *ask)
 {
-  for (int64_t i = 0; i < ask->count && i < AHEAD; i++)
-    touch(data + (size_t)ask->at[i] * bytes, bytes);
+  int64_t ahead = tsr__ahead(bytes);
+  for (int64_t i = 0; i < ask->count && i < ahead; i++)
+    tsr__touch(data + (size_t)ask->at[i] * bytes, bytes);
   for (int64_t i = 0; i < ask->count; i++) {
-    if (i + AHEAD < ask->count) touch(data + (size_t)ask->at[i + AHEAD] * bytes, bytes);
+    if (i + ahead < ask->count) tsr__touch(data + (size_t)ask->at[i + ahead] * bytes, bytes);
     memcpy(tsr__cell_of(ask, column, i), data + (size_t)ask->at[i] * bytes, bytes);
   }
 }
@@ -46,6 +39,28 @@ static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask
   for (int c = 0; c < source->column_count; c++)
     if (ask->cells[c].data) copy_column(m->data[c], source->columns[c].bytes, c, ask);
   return TSR_OK;
+}
+
+static bool lend_memory(const tsr_source *source, int column, const tsr__ask_rows *ask,
+                        const char **to)
+{
+  const memory_source *m = (const memory_source *)source;
+  for (int64_t i = 0; i < ask->count; i++)
+    to[i] = m->data[column] + (size_t)ask->at[i] * source->columns[column].bytes;
+  return true;
+}
+
+/* What a ragged record has, without the zeros behind it; lengths lie nowhere. */
+static bool lend_ragged(const tsr_source *source, int column, const tsr__ask_rows *ask,
+                        const char **to)
+{
+  const memory_source *m = (const memory_source *)source;
+  const tsr__column *c = &source->columns[column];
+  if (!ask->partial || !m->offsets[column]) return false;
+  size_t element = c->bytes / (size_t)c->shape.dims[0];
+  for (int64_t i = 0; i < ask->count; i++)
+    to[i] = m->data[column] + (size_t)m->offsets[column][ask->at[i]] * element;
+  return true;
 }
 
 /* Records of a ragged column, and their lengths to the column behind it. */
@@ -83,11 +98,12 @@ static void release_memory(tsr_source *source)
     tsr__del(&source->node.scope->rt->heap, m->block[c], m->block_size[c]);
 }
 
-static const tsr__records_ops memory_ops = { "memory", read_memory, NULL, about_memory,
-                                             release_memory };
-static const tsr__records_ops ragged_ops = { "ragged", read_ragged, NULL, about_memory,
-                                             release_memory };
-static const tsr__records_ops npz_ops = { "npz", read_memory, NULL, about_memory, release_memory };
+static const tsr__records_ops memory_ops = { "memory",     read_memory,    NULL,
+                                             about_memory, release_memory, lend_memory };
+static const tsr__records_ops ragged_ops = { "ragged",     read_ragged,    NULL,
+                                             about_memory, release_memory, lend_ragged };
+static const tsr__records_ops npz_ops = { "npz",        read_memory,    NULL,
+                                          about_memory, release_memory, lend_memory };
 
 static bool memory_lists(memory_source *m, tsr__arena *arena)
 {
@@ -415,7 +431,7 @@ static void about_range(const tsr_source *source, tsr__text *out)
   (void)source, (void)out;
 }
 
-static const tsr__records_ops range_ops = { "range", read_range, NULL, about_range, NULL };
+static const tsr__records_ops range_ops = { "range", read_range, NULL, about_range, NULL, NULL };
 
 tsr_source *tsr_source_range_at(tsr_scope *scope, int64_t count, const char *site)
 {

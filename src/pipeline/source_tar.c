@@ -392,7 +392,7 @@ static void release_tar(tsr_source *source)
   tsr__record_files_close(&t->files);
 }
 
-static const tsr__records_ops tar_ops = { "tar", read_tar, NULL, about_tar, release_tar };
+static const tsr__records_ops tar_ops = { "tar", read_tar, NULL, about_tar, release_tar, NULL };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 

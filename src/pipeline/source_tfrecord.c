@@ -141,8 +141,8 @@ static void release_tfrecord(tsr_source *source)
   tsr__record_files_close(&((tfrecord_source *)source)->files);
 }
 
-static const tsr__records_ops tfrecord_ops = { "tfrecord", read_tfrecord, NULL, about_tfrecord,
-                                               release_tfrecord };
+static const tsr__records_ops tfrecord_ops = { "tfrecord",     read_tfrecord,    NULL,
+                                               about_tfrecord, release_tfrecord, NULL };
 
 /* The lists that a feature may be: floats, int64s, bytes. */
 static bool is_feature(tsr_dtype dtype)

@@ -56,7 +56,7 @@ static void about_user(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%s", ((const user_source *)source)->name);
 }
 
-static const tsr__records_ops user_ops = { "callback", read_user, NULL, about_user, NULL };
+static const tsr__records_ops user_ops = { "callback", read_user, NULL, about_user, NULL, NULL };
 
 tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback_args *given,
                                      const char *site)
@@ -222,8 +222,8 @@ static void release_binary(tsr_source *source)
   tsr__paths_free(&b->paths);
 }
 
-static const tsr__records_ops binary_ops = { "binary", read_binary, NULL, about_binary,
-                                             release_binary };
+static const tsr__records_ops binary_ops = { "binary",     read_binary,    NULL,
+                                             about_binary, release_binary, NULL };
 
 /* Opens a file and counts its records. */
 static tsr_status open_file(binary_source *b, int i, int64_t footer, tsr__error *error)

@@ -104,7 +104,7 @@ static void about_batch(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%s", names[b->remainder]);
 }
 
-static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_batch, NULL };
+static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_batch, NULL, NULL };
 
 /* How many records of so many rows there are. */
 static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error *error)
@@ -265,8 +265,8 @@ static void release_unbatch(tsr_source *source)
   tsr__numbers_free(&source->node.scope->rt->heap, u->start, source->children[0]->count + 1);
 }
 
-static const tsr__records_ops unbatch_ops = { "unbatch", read_unbatch, ids_unbatch, about_unbatch,
-                                              release_unbatch };
+static const tsr__records_ops unbatch_ops = { "unbatch",     read_unbatch,    ids_unbatch,
+                                              about_unbatch, release_unbatch, NULL };
 
 /* Rows that hold records, added up. */
 typedef struct row_sum {

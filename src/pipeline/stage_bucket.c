@@ -114,8 +114,8 @@ static void release_bucket(tsr_source *source)
   tsr__numbers_free(heap, k->turn, k->full[k->buckets]);
 }
 
-static const tsr__records_ops bucket_ops = { "bucket", read_bucket, ids_bucket, about_bucket,
-                                             release_bucket };
+static const tsr__records_ops bucket_ops = { "bucket",     read_bucket,    ids_bucket,
+                                             about_bucket, release_bucket, NULL };
 
 /* ---- dealing records out --------------------------------------------------------------------- */
 

@@ -92,8 +92,8 @@ static void release_cache(tsr_source *source)
   tsr__del(heap, (void *)k->state, (size_t)k->kept + 1);
 }
 
-static const tsr__records_ops cache_ops = { "cache", read_cache, tsr__cache_ids, about_cache,
-                                            release_cache };
+static const tsr__records_ops cache_ops = { "cache",     read_cache,    tsr__cache_ids,
+                                            about_cache, release_cache, NULL };
 
 void tsr__cache_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                     int64_t *to)

@@ -90,8 +90,8 @@ static void release_disk(tsr_source *source)
   if (d->fd) tsr__sys_close(d->fd - 1);
 }
 
-static const tsr__records_ops disk_ops = { "cache", read_disk, tsr__cache_ids, about_disk,
-                                           release_disk };
+static const tsr__records_ops disk_ops = { "cache",    read_disk,    tsr__cache_ids,
+                                           about_disk, release_disk, NULL };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

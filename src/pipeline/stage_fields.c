@@ -4,8 +4,11 @@
  *   above:   label  extra  image  size     kept ones first, then what the function makes
  *
  * What is kept goes straight to its cells. What a function reads and nobody above asks for goes to
- * a scratch of a few records, in cache when the function comes. */
+ * a scratch of a few records, in cache when the function comes; the library's own functions read it
+ * where it lies, if that is memory. */
 #include "pipeline/stage_fields.h"
+
+#include <stddef.h>
 
 #include "pipeline/permute.h"
 
@@ -39,8 +42,16 @@ static void about_select(const tsr_source *source, tsr__text *out)
   }
 }
 
-static const tsr__records_ops select_ops = { "select", read_select, tsr__fields_ids, about_select,
-                                             NULL };
+/* Fields that are kept lie where they lie below. */
+static bool lend_fields(const tsr_source *source, int column, const tsr__ask_rows *ask,
+                        const char **to)
+{
+  int from = ((const field_source *)source)->from[column];
+  return from >= 0 && tsr__records_lend(source->children[0], from, ask, to);
+}
+
+static const tsr__records_ops select_ops = { "select",     read_select, tsr__fields_ids,
+                                             about_select, NULL,        lend_fields };
 
 /* What was selected so far: columns, and which of the source's each is. */
 typedef struct selection {
@@ -127,6 +138,8 @@ tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const ch
 
 /* ---- map ------------------------------------------------------------------------------------- */
 
+enum { LENT = 2 }; /* columns that are read where they lie, at most */
+
 /* Some records of a question, and where their parts lie. */
 typedef struct mapping {
   const field_source *f;
@@ -135,6 +148,9 @@ typedef struct mapping {
   bool scratch[TSR_MAX_FIELDS]; /* in the scratch, row by row, instead of by place */
   char *room;
   int64_t first, count;
+  int lent[TSR_MAX_FIELDS]; /* which list of `at` a column has, from 1; 0: none */
+  int lists;
+  const char *at[LENT][TSR__BLOCK]; /* by record of the whole question */
 } mapping;
 
 static tsr_status read_inputs(mapping *m, tsr__error *error)
@@ -160,6 +176,21 @@ static tsr_status read_inputs(mapping *m, tsr__error *error)
   return error->status;
 }
 
+/* Where input c of record `row` of the question lies, which is the i-th of those that are read
+ * now. */
+static const void *input_of(const mapping *m, int c, int64_t row, int64_t i)
+{
+  if (m->lent[c]) {
+    const char *const *at = m->at[m->lent[c] - 1];
+    size_t bytes = m->f->source.children[0]->columns[c].bytes;
+    int64_t next = row + tsr__ahead(bytes);
+    if (next < m->ask->count) tsr__touch(at[next], bytes);
+    return at[row];
+  }
+  int64_t place = m->scratch[c] ? i : tsr__place_of(m->ask, row);
+  return m->in[c].data ? m->in[c].data + (size_t)place * m->in[c].stride : NULL;
+}
+
 static tsr_status call_each(mapping *m, tsr__error *error)
 {
   const field_source *f = m->f;
@@ -169,11 +200,8 @@ static tsr_status call_each(mapping *m, tsr__error *error)
   for (int64_t i = 0; i < m->count; i++) {
     const void *in[TSR_MAX_FIELDS];
     void *out[TSR_MAX_FIELDS];
-    int64_t row = m->first + i, place = tsr__place_of(m->ask, row);
-    for (int c = 0; c < below->column_count; c++)
-      in[c] = !m->in[c].data
-                  ? NULL
-                  : m->in[c].data + (size_t)(m->scratch[c] ? i : place) * m->in[c].stride;
+    int64_t row = m->first + i;
+    for (int c = 0; c < below->column_count; c++) in[c] = input_of(m, c, row, i);
     for (int c = f->made; c < f->source.column_count; c++)
       out[c - f->made] = tsr__cell_of(m->ask, c, row);
     tsr_record record = { .id = ids[i], .epoch = m->ask->epoch, .in = in, .out = out };
@@ -199,16 +227,32 @@ static tsr_status call_each(mapping *m, tsr__error *error)
   return TSR_OK;
 }
 
-/* Gives each column below a place: where it is wanted, or the scratch. Columns that the function
- * makes and nobody wants are made in the scratch as well: `own` are cells for these. */
+/* Each column below that is wanted above has a place there; of the others the function's are lent,
+ * or need room. Returns the bytes of a record that need some. */
+static size_t aim_inputs(mapping *m)
+{
+  const field_source *f = m->f;
+  const tsr_source *below = f->source.children[0];
+  size_t row = 0;
+  for (int c = 0; c < f->made; c++) m->in[f->from[c]] = m->ask->cells[c];
+  for (int c = 0; c < below->column_count; c++) {
+    if (m->in[c].data || !(f->uses >> c & 1)) continue;
+    if (f->own && m->lists < LENT && tsr__records_lend(below, c, m->ask, m->at[m->lists]))
+      m->lent[c] = ++m->lists;
+    else row += below->columns[c].bytes;
+  }
+  return row;
+}
+
+/* Gives what needs room some of the scratch. Columns that the function makes and nobody wants are
+ * made there as well: `own` are cells for these. */
 static void place_inputs(mapping *m, tsr__cell *own, int64_t rows)
 {
   const field_source *f = m->f;
   const tsr_source *below = f->source.children[0];
   size_t used = 0;
-  for (int c = 0; c < f->made; c++) m->in[f->from[c]] = m->ask->cells[c];
   for (int c = 0; c < below->column_count; c++) {
-    if (m->in[c].data || !(f->uses >> c & 1)) continue;
+    if (m->in[c].data || m->lent[c] || !(f->uses >> c & 1)) continue;
     m->in[c] = (tsr__cell){ m->room + used, below->columns[c].bytes };
     m->scratch[c] = true;
     used += below->columns[c].bytes * (size_t)rows;
@@ -222,28 +266,32 @@ tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, 
   const field_source *f = (const field_source *)source;
   tsr__heap *heap = &source->node.scope->rt->heap;
   tsr__cell cells[TSR_MAX_FIELDS];
-  size_t widest = 0;
+  size_t spare = 1;
   bool wanted = false;
   memcpy(cells, ask->cells, (size_t)source->column_count * sizeof *cells);
   for (int c = f->made; c < source->column_count; c++) {
     wanted = wanted || cells[c].data;
-    if (source->columns[c].bytes > widest) widest = source->columns[c].bytes;
+    if (!cells[c].data && source->columns[c].bytes > spare) spare = source->columns[c].bytes;
   }
-  int64_t some = f->row ? TSR__ROOM / (int64_t)f->row : ask->count;
-  some = some < 1 ? 1 : some > ask->count ? ask->count : some;
-  size_t bytes = f->row * (size_t)some + widest + 1;
-  char *room = tsr__new_raw(heap, bytes);
-  if (!room)
-    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for %zu bytes", f->name, bytes);
   tsr__ask_rows own = *ask;
   own.cells = cells;
-  mapping m = { .f = f, .ask = &own, .room = room };
+  mapping m;
+  memset(&m, 0, offsetof(mapping, at));
+  m.f = f;
+  m.ask = &own;
+  size_t row = aim_inputs(&m);
+  int64_t some = row ? TSR__ROOM / (int64_t)row : ask->count;
+  some = some < 1 ? 1 : some > ask->count ? ask->count : some;
+  size_t bytes = row * (size_t)some + spare;
+  m.room = tsr__new_raw(heap, bytes);
+  if (!m.room)
+    return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for %zu bytes", f->name, bytes);
   place_inputs(&m, cells, some);
   for (m.first = 0; m.first < ask->count && !error->status; m.first += some) {
     m.count = ask->count - m.first < some ? ask->count - m.first : some;
     if (!read_inputs(&m, error) && wanted) call_each(&m, error);
   }
-  tsr__del(heap, room, bytes);
+  tsr__del(heap, m.room, bytes);
   return error->status;
 }
 
@@ -258,7 +306,7 @@ static void about_map(const tsr_source *source, tsr__text *out)
 }
 
 static const tsr__records_ops map_ops = { "map", tsr__fields_read, tsr__fields_ids, about_map,
-                                          NULL };
+                                          NULL,  lend_fields };
 
 /* Those kept, then those made. */
 static int join_columns(const tsr_source *source, const tsr__column *own, int made,

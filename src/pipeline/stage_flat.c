@@ -130,7 +130,8 @@ static void release_flat(tsr_source *source)
   tsr__numbers_free(&source->node.scope->rt->heap, f->start, source->children[0]->count + 1);
 }
 
-static const tsr__records_ops flat_ops = { "flat_map", read_flat, NULL, about_flat, release_flat };
+static const tsr__records_ops flat_ops = { "flat_map", read_flat,    NULL,
+                                           about_flat, release_flat, NULL };
 
 /* ---- making one ------------------------------------------------------------------------------ */
 

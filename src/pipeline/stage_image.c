@@ -76,7 +76,7 @@ static tsr_status read_below(const image_source *f, const tsr__ask_rows *ask, in
   for (int c = 1; c < f->source.column_count; c++)
     if (ask->cells[c].data) cells[f->from[c]] = (tsr__cell){ tsr__cell_of(ask, c, i), 0 };
   if (bench) {
-    cells[f->bytes].data = bench->encoded;
+    if (!bench->lent) cells[f->bytes].data = bench->encoded;
     if (f->length >= 0) cells[f->length].data = (char *)&bench->length;
   }
   one.at = ask->at + i;
@@ -93,10 +93,15 @@ static tsr_status decode_one(const image_source *f, const tsr__ask_rows *ask, in
   int64_t room = (int64_t)below->columns[f->bytes].bytes, id;
   tsr__error cause = { 0 };
   bench->length = room;
+  tsr__ask_rows own = {
+    .epoch = ask->epoch, .at = ask->at + i, .count = 1, .partial = f->length >= 0
+  };
+  if (!tsr__records_lend(below, f->bytes, &own, &bench->lent)) bench->lent = NULL;
   if (read_below(f, ask, i, bench, error)) return error->status;
   int64_t length = bench->length;
   tsr__records_ids(below, ask->epoch, ask->at + i, 1, &id);
-  tsr__image_one one = { .ask = { (const unsigned char *)bench->encoded, (size_t)length,
+  const char *encoded = bench->lent ? bench->lent : bench->encoded;
+  tsr__image_one one = { .ask = { (const unsigned char *)encoded, (size_t)length,
                                   f->plan.channels == 1 ? 1 : 4, f->plan.lenient,
                                   f->plan.most_pixels },
                          .draw = tsr__mix(tsr__mix(f->seed, (uint64_t)ask->epoch), (uint64_t)id),
@@ -146,8 +151,8 @@ static void about_images(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%s", ((const image_source *)source)->about);
 }
 
-static const tsr__records_ops image_ops = { "images", read_images, ids_below, about_images,
-                                            release_images };
+static const tsr__records_ops image_ops = { "images",     read_images,    ids_below,
+                                            about_images, release_images, NULL };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 

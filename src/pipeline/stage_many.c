@@ -132,8 +132,8 @@ many_source *tsr__many_of(tsr_source *const *sources, const tsr__records_make *m
 
 /* ---- one after the other --------------------------------------------------------------------- */
 
-static const tsr__records_ops concat_ops = { "concat", tsr__many_read, tsr__many_ids, about_concat,
-                                             NULL };
+static const tsr__records_ops concat_ops = { "concat",     tsr__many_read, tsr__many_ids,
+                                             about_concat, NULL,           NULL };
 
 int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error)
 {
@@ -216,7 +216,7 @@ static void ids_first(const tsr_source *source, int64_t epoch, const int64_t *at
   tsr__records_ids(source->children[0], epoch, at, count, to);
 }
 
-static const tsr__records_ops zip_ops = { "zip", read_zip, ids_first, about_concat, NULL };
+static const tsr__records_ops zip_ops = { "zip", read_zip, ids_first, about_concat, NULL, NULL };
 
 static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, tsr__error *error)
 {
@@ -316,7 +316,8 @@ static void about_mix(const tsr_source *source, tsr__text *out)
     tsr__text_add(out, "%s%lld", i ? ":" : "", (long long)m->weight[i]);
 }
 
-static const tsr__records_ops mix_ops = { "mix", tsr__many_read, tsr__many_ids, about_mix, NULL };
+static const tsr__records_ops mix_ops = { "mix",     tsr__many_read, tsr__many_ids,
+                                          about_mix, NULL,           NULL };
 
 /* Whose turn it is at each position of a period, as the quota method of Balinski and Young (1975)
  * deals seats: of those that are not ahead of their share, (n + 1) * w / W, the one comes next that

@@ -9,6 +9,8 @@
 
 typedef struct order_source order_source;
 
+static const double WARN_LOST = 0.9; /* of a filter */
+
 /* Positions in the source below and, where not NULL, their epoch there. */
 typedef void turn_fn(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
                      int64_t *to);
@@ -18,7 +20,7 @@ struct order_source {
   turn_fn *turn;
   uint64_t seed;
   int64_t window, start, stop, step;
-  int64_t *list; /* filter: the positions that are left, its own */
+  int64_t *list; /* filter, gather: the positions that are left, its own */
 };
 
 /* ---- asking below ---------------------------------------------------------------------------- */
@@ -39,6 +41,35 @@ static void ids_order(const tsr_source *source, int64_t epoch, const int64_t *at
   const order_source *order = (const order_source *)source;
   order->turn(order, epoch, at, count, to);
   tsr__records_ids(source->children[0], epoch, to, count, to);
+}
+
+static bool lend_order(const tsr_source *source, int column, const tsr__ask_rows *ask,
+                       const char **to)
+{
+  const order_source *order = (const order_source *)source;
+  int64_t at[TSR__BLOCK];
+  tsr__ask_rows below = *ask;
+  order->turn(order, ask->epoch, ask->at, ask->count, at);
+  below.at = at;
+  return tsr__records_lend(source->children[0], column, &below, to);
+}
+
+/* How long a field is at most, where its length follows from which records a batch has. */
+static int64_t fit_order(const tsr_source *source, int64_t epoch, int64_t first, int64_t count)
+{
+  const tsr_source *below = source->children[0];
+  int64_t at[TSR__BLOCK], most = 0;
+  if (count < 1) return below->fit(below->fitted, epoch, 0, 0);
+  for (int64_t done = 0, n; done < count; done += n) {
+    n = count - done < TSR__BLOCK ? count - done : TSR__BLOCK;
+    for (int64_t i = 0; i < n; i++) at[i] = first + done + i;
+    ((const order_source *)source)->turn((const order_source *)source, epoch, at, n, at);
+    for (int64_t i = 0; i < n; i++) {
+      int64_t length = below->fit(below->fitted, epoch, at[i], 1);
+      if (length > most) most = length;
+    }
+  }
+  return most;
 }
 
 /* An order over `source`, with the fields of `like` beside its own. */
@@ -63,6 +94,11 @@ static tsr_source *order_of(tsr_source *source, const char *call, const tsr__rec
   order->start = like->start;
   order->stop = like->stop;
   order->step = like->step;
+  if (like->turn && source->fitted) {
+    made->fitted = made;
+    made->fit = fit_order;
+    made->fit_column = source->fit_column;
+  }
   return made;
 }
 
@@ -101,8 +137,8 @@ static void about_shuffle(const tsr_source *source, tsr__text *out)
   if (order->window) tsr__text_add(out, ", window=%lld", (long long)order->window);
 }
 
-static const tsr__records_ops shuffle_ops = { "shuffle", read_order, ids_order, about_shuffle,
-                                              NULL };
+static const tsr__records_ops shuffle_ops = { "shuffle",     read_order, ids_order,
+                                              about_shuffle, NULL,       lend_order };
 
 tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *site)
 {
@@ -149,7 +185,8 @@ static void about_slice(const tsr_source *source, tsr__text *out)
   if (order->step != 1) tsr__text_add(out, ":%lld", (long long)order->step);
 }
 
-static const tsr__records_ops slice_ops = { "slice", read_order, ids_order, about_slice, NULL };
+static const tsr__records_ops slice_ops = { "slice",     read_order, ids_order,
+                                            about_slice, NULL,       lend_order };
 
 /* Counts a border from the end where it is below 0, and brings it inside. */
 static int64_t border(int64_t at, int64_t count)
@@ -218,14 +255,24 @@ static void about_filter(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%lld left, %016llx", (long long)source->count, (unsigned long long)kept);
 }
 
-static void release_filter(tsr_source *source)
+static void release_list(tsr_source *source)
 {
   order_source *order = (order_source *)source;
   tsr__numbers_free(&source->node.scope->rt->heap, order->list, order->stop);
 }
 
-static const tsr__records_ops filter_ops = { "filter", read_order, ids_order, about_filter,
-                                             release_filter };
+static const tsr__records_ops filter_ops = { "filter",     read_order,   ids_order,
+                                             about_filter, release_list, lend_order };
+
+/* An order by a list that is the source's then, or freed; `room` is what it was allocated for. */
+static tsr_source *listed_of(tsr_source *source, const char *call, const tsr__records_ops *ops,
+                             const order_source *like, const char *site)
+{
+  tsr_source *made = order_of(source, call, ops, like, site);
+  if (made->inert) tsr__numbers_free(&source->node.scope->rt->heap, like->list, like->stop);
+  else ((order_source *)made)->list = like->list;
+  return made;
+}
 
 /* The records that stay, so far. */
 typedef struct keeping {
@@ -251,6 +298,43 @@ static tsr_status keep_some(void *user, const tsr__room *room, int64_t first, in
   return TSR_OK;
 }
 
+static tsr_status check_share(const char *name, double share, tsr__error *error)
+{
+  if (share >= 0 && share <= 1) return TSR_OK;
+  char text[32];
+  tsr__text_f64(text, share);
+  return tsr__error_set(error, TSR_EARG, ".%s is %s, expected a share, above 0 and 1 at most", name,
+                        text);
+}
+
+static tsr_status check_filter(tsr_filter_args *a, tsr__error *error)
+{
+  if (!a->fn) return tsr__error_set(error, TSR_EARG, "the function is NULL; give one");
+  if (a->source->by_epoch)
+    return tsr__error_set(error, TSR_EARG,
+                          "the source is shuffled, so that each epoch would leave other "
+                          "records; filter it before");
+  if (!check_share("warn_lost", a->warn_lost, error)) check_share("most_lost", a->most_lost, error);
+  if (a->warn_lost == 0) a->warn_lost = WARN_LOST;
+  return error->status;
+}
+
+/* A test that is wrong drops nearly all records, and what trains on the rest says nothing of it. */
+static tsr_status check_lost(const tsr_filter_args *a, int64_t kept, tsr__error *error)
+{
+  long long count = a->source->count, lost = count - kept;
+  if (a->most_lost > 0 && (double)lost > a->most_lost * (double)count)
+    return tsr__error_set(error, TSR_EVALUE,
+                          "%lld of %lld records were dropped, more than the share .most_lost", lost,
+                          count);
+  if (lost && (double)lost > a->warn_lost * (double)count)
+    tsr__log(a->source->node.scope->rt, TSR_LOG_WARN, "pipeline",
+             "tsr_source_filter dropped %lld of %lld records; .warn_lost says from which share on "
+             "that is told",
+             lost, count);
+  return TSR_OK;
+}
+
 tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *site)
 {
   const char *call = "tsr_source_filter";
@@ -258,24 +342,51 @@ tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *sit
   tsr__error error = { 0 };
   tsr_source *source = given ? given->source : NULL;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
-  if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
-    if (!args.fn) tsr__error_set(&error, TSR_EARG, "the function is NULL; give one");
-    else if (source->by_epoch)
-      tsr__error_set(&error, TSR_EARG,
-                     "the source is shuffled, so that each epoch would leave other "
-                     "records; filter it before");
-  }
-  if (error.status) return tsr__stage_refused(source, call, &error, site);
+  if (tsr__take_opts(call, given, &args, sizeof args, &error) || check_filter(&args, &error))
+    return tsr__stage_refused(source, call, &error, site);
   tsr__heap *heap = &source->node.scope->rt->heap;
   keeping k = { .args = &args, .list = tsr__numbers_new(heap, source->count, &error) };
   tsr__scan scan = { source, tsr__all_columns, call, "filter", keep_some, &k };
-  if (!error.status) tsr__scan_all(&scan, &error);
-  order_source like = { .source.count = k.kept, .turn = turn_list };
-  tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
-                                  : order_of(source, call, &filter_ops, &like, site);
-  if (made->inert) tsr__numbers_free(heap, k.list, source->count);
-  else ((order_source *)made)->list = k.list, ((order_source *)made)->stop = source->count;
-  return made;
+  if (!error.status && !tsr__scan_all(&scan, &error)) check_lost(&args, k.kept, &error);
+  order_source like = {
+    .source.count = k.kept, .turn = turn_list, .list = k.list, .stop = source->count
+  };
+  if (!error.status) return listed_of(source, call, &filter_ops, &like, site);
+  tsr__numbers_free(heap, k.list, source->count);
+  return tsr__stage_refused(source, call, &error, site);
+}
+
+/* ---- a list of the program's ----------------------------------------------------------------- */
+
+static const tsr__records_ops gather_ops = { "gather",     read_order,   ids_order,
+                                             about_filter, release_list, lend_order };
+
+static tsr_status check_places(const tsr_source *source, const int64_t *places, int64_t count,
+                               tsr__error *error)
+{
+  if (count < 0 || (count && !places))
+    return tsr__error_set(error, TSR_EARG, "%lld places%s, expected 0 or more", (long long)count,
+                          count < 0 ? "" : " that are NULL");
+  for (int64_t i = 0; i < count; i++)
+    if (places[i] < 0 || places[i] >= source->count)
+      return tsr__error_set(error, TSR_EARG, "place %lld is %lld, expected 0 to %lld", (long long)i,
+                            (long long)places[i], (long long)(source->count - 1));
+  return TSR_OK;
+}
+
+tsr_source *tsr_source_gather_at(tsr_source *source, const int64_t *places, int64_t count,
+                                 const char *site)
+{
+  const char *call = "tsr_source_gather";
+  tsr__error error = { 0 };
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
+  if (check_places(source, places, count, &error))
+    return tsr__stage_refused(source, call, &error, site);
+  int64_t *list = tsr__numbers_new(&source->node.scope->rt->heap, count, &error);
+  if (!list) return tsr__stage_refused(source, call, &error, site);
+  if (count) memcpy(list, places, (size_t)count * sizeof *list);
+  order_source like = { .source.count = count, .turn = turn_list, .list = list, .stop = count };
+  return listed_of(source, call, &gather_ops, &like, site);
 }
 
 /* ---- again ----------------------------------------------------------------------------------- */
@@ -317,8 +428,8 @@ static void about_repeat(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%lld", (long long)((const order_source *)source)->stop);
 }
 
-static const tsr__records_ops repeat_ops = { "repeat", read_repeat, ids_repeat, about_repeat,
-                                             NULL };
+static const tsr__records_ops repeat_ops = { "repeat",     read_repeat, ids_repeat,
+                                             about_repeat, NULL,        NULL };
 
 tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *site)
 {

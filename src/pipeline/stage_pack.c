@@ -4,9 +4,10 @@
  *   segments                             | 1 1 1 2 2 | 1 1 1 1 2 | 1 1 0 0 0 |
  *   positions                            | 0 1 2 0 1 | 0 1 2 3 0 | 0 1 0 0 0 |
  *
- * First fit in a window: a record goes to the first open pack with room for it; where none has, a
- * new one is opened, and the oldest closed once `open` of them were. Only lengths are looked at,
- * once; which records a pack has is kept, 8 bytes each. */
+ * First or best fit in a window: a record goes to the first open pack with room for it, or to the
+ * fullest; where none has, a new one is opened, and the oldest closed once `open` of them were.
+ * Cut, a pack is as many elements of all sequences in a row. Only lengths are looked at, once;
+ * which records a pack has, or where sequences begin, is kept, 8 bytes each. */
 #include "pipeline/stage.h"
 
 enum { MOST_OPEN = 1024, MOST_PACKED = TSR_MAX_FIELDS / 4, OPEN = 16 };
@@ -25,6 +26,8 @@ typedef struct pack_source {
   int64_t length;
   int64_t *first; /* [packs + 1]: in `item` */
   int64_t *item;  /* records, pack by pack */
+  tsr_pack_way way;
+  int64_t *start; /* cut: [records + 1], where each begins of all elements; NULL: not cut */
 } pack_source;
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -46,21 +49,45 @@ typedef struct packing {
   int64_t used;
 } packing;
 
-/* Puts record i of the room behind what the pack has of the field. */
-static void append(packing *k, const tsr__room *room, int64_t i, int32_t segment)
+/* What a pack has of a sequence: `length` elements from `from` on. */
+typedef struct piece {
+  int64_t from, length;
+} piece;
+
+/* Puts a piece of record i of the room behind what the pack has of the field. */
+static void append(packing *k, const tsr__room *room, int64_t i, int32_t segment, piece of)
 {
-  int64_t length = length_of(k->f, room, i);
   const tsr__cell *from = &room->cells[k->f->field];
+  int64_t length = of.length;
   if (k->to[DATA])
-    memcpy(k->to[DATA] + (size_t)k->used * k->f->row, from->data + (size_t)i * from->stride,
+    memcpy(k->to[DATA] + (size_t)k->used * k->f->row,
+           from->data + (size_t)i * from->stride + (size_t)of.from * k->f->row,
            (size_t)length * k->f->row);
   for (int64_t at = 0; at < length; at++) {
-    int32_t position = (int32_t)at;
+    int32_t position = (int32_t)(of.from + at);
     size_t place = (size_t)(k->used + at) * sizeof position;
     if (k->to[SEGMENTS]) memcpy(k->to[SEGMENTS] + place, &segment, sizeof segment);
     if (k->to[POSITIONS]) memcpy(k->to[POSITIONS] + place, &position, sizeof position);
   }
   k->used += length;
+}
+
+/* The records that a pack has some of, first .. end - 1 of `item`, or of all where they are cut. */
+static void records_of(const pack_source *p, int64_t pack, int64_t *first, int64_t *end)
+{
+  int64_t count = p->source.children[0]->count, from = pack * p->length;
+  *first = p->start ? tsr__numbers_find(p->start, count, from) : p->first[pack];
+  *end =
+      p->start ? tsr__numbers_find(p->start, count, from + p->length - 1) + 1 : p->first[pack + 1];
+}
+
+static piece piece_of(const pack_source *p, int64_t pack, int64_t record, int64_t length)
+{
+  if (!p->start) return (piece){ 0, length };
+  int64_t first = pack * p->length, start = p->start[record], end = p->start[record + 1];
+  int64_t from = start < first ? first : start;
+  if (end > first + p->length) end = first + p->length;
+  return (piece){ from - start, end - from };
 }
 
 static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64_t row,
@@ -76,13 +103,18 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
       fields[f].to[c] = to;
     }
   }
-  int64_t at = p->first[ask->at[row]], end = p->first[ask->at[row] + 1];
+  int64_t pack = ask->at[row], at, end, places[TSR__BLOCK];
+  records_of(p, pack, &at, &end);
   for (int32_t segment = 1; at < end && !error->status; at += room->rows) {
     tsr__ask_rows some = *ask;
     some.count = end - at < room->rows ? end - at : room->rows;
-    if (tsr__room_read(room, below, &some, p->item + at, error)) break;
+    for (int64_t i = 0; i < some.count; i++) places[i] = p->start ? at + i : p->item[at + i];
+    if (tsr__room_read(room, below, &some, places, error)) break;
     for (int64_t i = 0; i < some.count; i++, segment++)
-      for (int f = 0; f < p->fields; f++) append(&fields[f], room, i, segment);
+      for (int f = 0; f < p->fields; f++) {
+        piece of = piece_of(p, pack, places[i], length_of(&p->field[f], room, i));
+        append(&fields[f], room, i, segment, of);
+      }
   }
   for (int f = 0; f < p->fields; f++)
     if (fields[f].to[LENGTH]) memcpy(fields[f].to[LENGTH], &fields[f].used, sizeof fields[f].used);
@@ -107,11 +139,15 @@ static tsr_status read_pack(const tsr_source *source, const tsr__ask_rows *ask, 
 static void about_pack(const tsr_source *source, tsr__text *out)
 {
   const pack_source *p = (const pack_source *)source;
-  size_t bytes = (size_t)source->children[0]->count * sizeof *p->item;
+  static const char *const ways[] = { "", "best fit, ", "cut, " };
+  size_t records = (size_t)source->children[0]->count;
+  const int64_t *of = p->start ? p->start : p->item;
+  uint64_t hash = tsr__hash(of, (records + (p->start != NULL)) * sizeof *of, 0);
   for (int f = 0; f < p->fields; f++)
     tsr__text_add(out, "%s%s", f ? "," : "", source->columns[PARTS * f].name);
-  tsr__text_add(out, " in %lld, open=%d, %lld packs, %016llx", (long long)p->length, p->open,
-                (long long)source->count, (unsigned long long)tsr__hash(p->item, bytes, 0));
+  tsr__text_add(out, " in %lld, %s", (long long)p->length, ways[p->way]);
+  if (!p->start) tsr__text_add(out, "open=%d, ", p->open);
+  tsr__text_add(out, "%lld packs, %016llx", (long long)source->count, (unsigned long long)hash);
 }
 
 static void release_pack(tsr_source *source)
@@ -120,9 +156,12 @@ static void release_pack(tsr_source *source)
   tsr__heap *heap = &source->node.scope->rt->heap;
   tsr__numbers_free(heap, p->first, source->count + 1);
   tsr__numbers_free(heap, p->item, source->children[0]->count);
+  tsr__numbers_free(heap, p->start, source->children[0]->count + 1);
 }
 
-static const tsr__records_ops pack_ops = { "pack", read_pack, NULL, about_pack, release_pack };
+static const tsr__records_ops pack_ops = {
+  "pack", read_pack, NULL, about_pack, release_pack, NULL
+};
 
 /* ---- which record goes where ----------------------------------------------------------------- */
 
@@ -143,6 +182,36 @@ static bool fits(const fitting *k, int64_t bin, const int64_t *length)
   return true;
 }
 
+/* The open pack that a record goes to; none: the one behind the last. */
+static int64_t find_bin(const fitting *k, const int64_t *length)
+{
+  int64_t best = k->bins, most = -1;
+  for (int64_t bin = k->bins - k->opened; bin < k->bins; bin++) {
+    int64_t used = 0;
+    if (!fits(k, bin, length)) continue;
+    if (k->p->way == TSR_PACK_FIRST_FIT) return bin;
+    for (int f = 0; f < k->p->fields; f++) used += k->used[bin % k->p->open][f];
+    if (used > most) most = used, best = bin;
+  }
+  return best;
+}
+
+/* Cut sequences lie one behind the other, in all fields alike. */
+static tsr_status place_cut(fitting *k, int64_t record, const int64_t *length, tsr__error *error)
+{
+  pack_source *p = k->p;
+  for (int f = 1; f < p->fields; f++)
+    if (length[f] != length[0])
+      return tsr__error_set(error, TSR_EVALUE,
+                            "record %lld: %.80s is %lld long and %.80s %lld; fields that are cut "
+                            "are of one length",
+                            (long long)record, k->source->columns[p->field[0].field].name,
+                            (long long)length[0], k->source->columns[p->field[f].field].name,
+                            (long long)length[f]);
+  p->start[record + 1] = p->start[record] + length[0];
+  return TSR_OK;
+}
+
 static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int64_t count,
                            tsr__error *error)
 {
@@ -152,15 +221,18 @@ static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int
     int64_t length[MOST_PACKED];
     for (int f = 0; f < p->fields; f++) {
       length[f] = length_of(&p->field[f], room, i);
-      if (length[f] < 0 || length[f] > p->field[f].longest || length[f] > p->length)
+      bool long_one = length[f] > p->length && !p->start;
+      if (length[f] < 0 || length[f] > p->field[f].longest || long_one)
         return tsr__error_set(error, TSR_EVALUE,
                               "record %lld: %.80s is %lld long, expected 0 to %lld; tsr_source_pad "
                               "cuts what is longer",
                               (long long)(first + i), k->source->columns[p->field[f].field].name,
-                              (long long)length[f], (long long)p->length);
+                              (long long)length[f],
+                              (long long)(p->start ? p->field[f].longest : p->length));
     }
-    int64_t bin = k->bins - k->opened;
-    while (bin < k->bins && !fits(k, bin, length)) bin++;
+    if (p->start && place_cut(k, first + i, length, error)) return error->status;
+    if (p->start) continue;
+    int64_t bin = find_bin(k, length);
     if (bin == k->bins) {
       memset(k->used[bin % p->open], 0, sizeof *k->used);
       k->opened += k->opened < p->open;
@@ -198,12 +270,15 @@ static tsr_status fit_all(tsr_source *source, pack_source *p, int64_t *packs, ts
   if (!k) return tsr__error_set(error, TSR_ENOMEM, "no memory for open packs");
   for (int f = 0; f < p->fields; f++)
     if (p->field[f].told >= 0) told |= (tsr__columns)1 << p->field[f].told;
+  bool cut = p->way == TSR_PACK_CUT;
   k->source = source;
   k->p = p;
-  k->bin = tsr__numbers_new(heap, source->count, error);
+  if (!cut) k->bin = tsr__numbers_new(heap, source->count, error);
+  else if ((p->start = tsr__numbers_new(heap, source->count + 1, error))) p->start[0] = 0;
   tsr__scan scan = { source, told, "tsr_source_pack", "pack", fit_some, k };
-  if (k->bin && !tsr__scan_all(&scan, error)) sort_items(k, error);
+  if (!error->status && !tsr__scan_all(&scan, error) && !cut) sort_items(k, error);
   *packs = k->bins;
+  if (cut && !error->status) *packs = (p->start[source->count] + p->length - 1) / p->length;
   tsr__numbers_free(heap, k->bin, source->count);
   tsr__del(heap, k, sizeof *k);
   return error->status;
@@ -255,6 +330,9 @@ static tsr_status check_pack(const tsr_pack_args *a, pack_source *like, tsr__col
   tsr_scope *scope = a->source->node.scope;
   like->length = a->length;
   like->open = a->open ? a->open : OPEN;
+  like->way = a->way;
+  if ((unsigned)a->way > TSR_PACK_CUT)
+    return tsr__error_set(error, TSR_EARG, ".way is %d, expected one of tsr_pack_way", (int)a->way);
   if (a->length < 1 || a->length > INT32_MAX)
     return tsr__error_set(error, TSR_EARG, "a length of %lld, expected 1 to 2^31 - 1",
                           (long long)a->length);
@@ -292,6 +370,7 @@ tsr_source *tsr_source_pack_with(const tsr_pack_args *given, const char *site)
     tsr__heap *heap = &source->node.scope->rt->heap;
     tsr__numbers_free(heap, like.first, packs + 1);
     tsr__numbers_free(heap, like.item, source->count);
+    tsr__numbers_free(heap, like.start, source->count + 1);
     return made;
   }
   pack_source *p = (pack_source *)made;

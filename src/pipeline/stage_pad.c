@@ -55,7 +55,7 @@ static void about_pad(const tsr_source *source, tsr__text *out)
   if (p->front) tsr__text_add(out, ", front");
 }
 
-static const tsr__records_ops pad_ops = { "pad", tsr__fields_read, tsr__fields_ids, about_pad,
+static const tsr__records_ops pad_ops = { "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL,
                                           NULL };
 
 /* A number as an element of a dtype. */
@@ -163,8 +163,9 @@ static void about_one_hot(const tsr_source *source, tsr__text *out)
                 (long long)c->count, tsr_dtype_name(c->to));
 }
 
-static const tsr__records_ops one_hot_ops = { "one_hot", tsr__fields_read, tsr__fields_ids,
-                                              about_one_hot, NULL };
+static const tsr__records_ops one_hot_ops = {
+  "one_hot", tsr__fields_read, tsr__fields_ids, about_one_hot, NULL, NULL
+};
 
 static tsr_status check_one_hot(const tsr_one_hot_args *a, classes *c, tsr__error *error)
 {

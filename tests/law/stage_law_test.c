@@ -181,6 +181,29 @@ static void one_hot_both(world *w)
   become(w, to, tsr_source_one_hot(w->source, "k", .classes = 8, .dtype = TSR_I64));
 }
 
+/* Integers wrap. */
+static void cast_both(world *w)
+{
+  static const tsr_dtype kinds[] = { TSR_I8, TSR_I16, TSR_I64 };
+  const listed *from = &w->l;
+  int which = listed_find(from, test_range(&w->rng, 0, 1) ? "x" : "w");
+  tsr_dtype dtype = kinds[test_range(&w->rng, 0, 2)];
+  if (which < 0) return;
+  listed to = { 0 };
+  for (int f = 0; f < from->fields; f++)
+    listed_add(&to, from->field[f].name, f == which ? dtype : from->field[f].dtype,
+               from->field[f].shape);
+  listed_room(&to, from->count);
+  for (int64_t r = 0; r < from->count; r++) {
+    listed_copy(&to, r, from, r);
+    for (int64_t i = 0; i < to.field[which].size; i++) {
+      int64_t *v = listed_at(&to, r, which) + i;
+      *v = dtype == TSR_I8 ? (int8_t)*v : dtype == TSR_I16 ? (int16_t)*v : *v;
+    }
+  }
+  become(w, to, tsr_source_cast(w->source, to.field[which].name, .dtype = dtype));
+}
+
 static int byte_of(const tsr_record *record, const void *user)
 {
   return *(const unsigned char *)record->in[*(const int *)user];
@@ -279,7 +302,40 @@ static void cache_both(world *w)
   }
 }
 
-/* First fit: each to the first of the last `open` packs that has room, else to a new one. */
+/* All elements one behind the other, cut into packs. */
+static void cut_both(world *w)
+{
+  const listed *from = &w->l;
+  int f = listed_find(from, "w"), told = listed_find(from, "w_length");
+  if (f < 0 || !from->field[f].shape.rank || from->count > MOST) return;
+  if (told >= 0 && from->field[told].shape.rank) told = -1;
+  int64_t was = from->field[f].shape.dims[0], row = was ? from->field[f].size / was : 1;
+  int64_t length = test_range(&w->rng, 1, 9), all = 0, at = 0;
+  if (length * (row + 2) > MOST_WIDTH) return;
+  for (int64_t r = 0; r < from->count; r++) all += told < 0 ? was : *listed_at(from, r, told);
+  if (all > MOST * length) return;
+  listed to = { 0 };
+  tsr_shape shape = from->field[f].shape;
+  shape.dims[0] = length;
+  listed_add(&to, "w", from->field[f].dtype, shape);
+  listed_add(&to, "w_positions", TSR_I32, TSR_SHAPE(length));
+  listed_add(&to, "w_length", TSR_I64, (tsr_shape){ 0 });
+  listed_room(&to, (all + length - 1) / length);
+  for (int64_t r = 0; r < from->count; r++) {
+    int64_t n = told < 0 ? was : *listed_at(from, r, told);
+    for (int64_t i = 0; i < n; i++, at++) {
+      memcpy(listed_at(&to, at / length, 0) + at % length * row, listed_at(from, r, f) + i * row,
+             (size_t)row * 8);
+      listed_at(&to, at / length, 1)[at % length] = i;
+      *listed_at(&to, at / length, 2) = at % length + 1;
+    }
+  }
+  tsr_source *made = tsr_source_pack(w->source, "w", .length = length, .way = TSR_PACK_CUT);
+  become(w, to, tsr_source_select(made, "w,w_positions,w_length"));
+}
+
+/* First fit: each to the first of the last `open` packs that has room, else to a new one; best fit:
+ * to the fullest of them. */
 static void pack_both(world *w)
 {
   const listed *from = &w->l;
@@ -289,11 +345,14 @@ static void pack_both(world *w)
   int64_t was = from->field[f].shape.dims[0], row = was ? from->field[f].size / was : 1;
   int64_t length = was + test_range(&w->rng, was ? 0 : 1, 6), open = test_range(&w->rng, 1, 4);
   int64_t used[MOST] = { 0 }, segments[MOST] = { 0 }, pack[MOST];
+  bool best = test_range(&w->rng, 0, 1);
   if (length * (row + 2) > MOST_WIDTH) return;
   for (int64_t r = 0; r < from->count; r++) {
     int64_t n = told < 0 ? was : *listed_at(from, r, told);
     int b = packs > open ? packs - (int)open : 0;
     while (b < packs && used[b] + n > length) b++;
+    for (int c = b + 1; best && c < packs; c++)
+      if (used[c] + n <= length && used[c] > used[b]) b = c;
     if (b == packs) packs++;
     used[b] += n;
     pack[r] = b;
@@ -316,12 +375,25 @@ static void pack_both(world *w)
       listed_at(&to, b, 2)[*at] = i;
     }
   }
-  become(w, to, tsr_source_pack(w->source, "w", .length = length, .open = (int)open));
+  become(w, to,
+         tsr_source_pack(w->source, "w", .length = length, .open = (int)open,
+                         .way = best ? TSR_PACK_BEST_FIT : TSR_PACK_FIRST_FIT));
+}
+
+static void gather_both(world *w)
+{
+  int64_t places[MOST], count = w->l.count ? test_range(&w->rng, 0, 60) : 0;
+  listed to = listed_like(&w->l, count);
+  for (int64_t i = 0; i < count; i++) {
+    places[i] = test_range(&w->rng, 0, w->l.count - 1);
+    listed_copy(&to, i, &w->l, places[i]);
+  }
+  become(w, to, tsr_source_gather(w->source, places, count));
 }
 
 static void one_stage(world *w)
 {
-  switch (test_range(&w->rng, 0, 9)) {
+  switch (test_range(&w->rng, 0, 12)) {
   case 0: batch_both(w); break;
   case 1: unbatch_both(w); break;
   case 2: pad_both(w); break;
@@ -331,6 +403,9 @@ static void one_stage(world *w)
   case 6: interleave_both(w); break;
   case 7: cache_both(w); break;
   case 8: pack_both(w); break;
+  case 9: cast_both(w); break;
+  case 10: cut_both(w); break;
+  case 11: gather_both(w); break;
   default: batch_both(w), unbatch_both(w); break;
   }
 }

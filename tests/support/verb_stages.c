@@ -44,6 +44,11 @@ void verb_stages(struct verb_run *r)
   tsr_source *words = tsr_source_memory(r->s, 3, { "w", TSR_I64, TSR_SHAPE(2), word },
                                         { "w_length", TSR_I64, { 0 }, length });
   see(r, tsr_source_pack(words, "w", .length = 3), "w_positions");
+  see(r, tsr_source_pack(words, "w", .length = 3, .way = TSR_PACK_CUT), "w_positions");
+  see(r, tsr_source_fit(words, "w", .multiple = 2), "w_length");
+  see(r, tsr_source_cast(n, "index", .scale = 0.5), "index");
+  see(r, tsr_source_gather(n, (const int64_t[]){ 2, 0, 2 }, 3), "index");
+  see(r, tsr_source_sample(.parts = { { n, 2 }, { n, 1 } }), "index");
   see(r, tsr_source_bucket(words, "w", .rows = 2, .bounds = { 1 }), "w");
   tsr_source *two[] = { n, tsr_source_take(n, 3) };
   tsr_source *turns = tsr_source_interleave(two, 2, .block = 2);

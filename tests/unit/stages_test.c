@@ -1,6 +1,7 @@
 /* What becomes of records between a source and its batches: cases by hand. The rest of it is in
  * law/stage_law_test.c. */
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -466,13 +467,52 @@ TEST(batches_of_one_length)
     CHECK_BYTES(order, first, sizeof first);
     CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   }
-  /* Behind another order, or wrapped beyond the end, batches are as long as they need be. */
+  /* Behind another order batches are as long as they need be. */
   tsr_source *near = tsr_source_bucket(all, "w", .rows = 8, .bounds = { 4, 9, 25 });
   tsr_pipeline *p = tsr_pipeline_open(near, .batch_size = 8, .shuffle = true);
-  tsr_batch *b = tsr_pipeline_next(p);
-  CHECK_I64(tsr_shape_of(tsr_batch_field(b, "w")).dims[1], LONGEST);
-  tsr_batch_release(b);
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+    int64_t length[8], most = 0, rows = tsr_batch_row_count(b);
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, "w_length"), length, (size_t)rows * 8), TSR_OK, s);
+    for (int64_t i = 0; i < rows; i++)
+      if (bound_of(length[i]) > most) most = bound_of(length[i]);
+    CHECK_I64(tsr_shape_of(tsr_batch_field(b, "w")).dims[1], most);
+  }
   CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Every batch is as long as its longest word, brought up to whole times of three, in any order. */
+TEST(batches_as_long_as_their_longest)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  const tsr_mesh *mesh = tsr_mesh_make(rt, "data=4");
+  static words v;
+  tsr_source *all = tsr_source_fit(words_of(s, &v), "w", .multiple = 3);
+  CHECK_STR_HAS(tsr_source_text(all), " > fit(w, multiple=3)");
+  for (int kind = 0; kind < 8; kind++) {
+    tsr_source *source = kind & 1 ? tsr_source_shuffle(all, .seed = 4, .window = kind & 2 ? 20 : 0)
+                                  : tsr_source_slice(all, TSR_STEPS(kind & 2, TSR_END, 2));
+    tsr_pipeline *p = tsr_pipeline_open(tsr_source_select(source, "w,w_length"), .batch_size = 7,
+                                        .epochs = 2, .on = tsr_on(mesh, kind & 4 ? "data" : ""));
+    int64_t seen = 0;
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      int64_t length[7], most = 1, rows = tsr_batch_row_count(b);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "w_length"), length, (size_t)rows * 8), TSR_OK, s);
+      for (int64_t i = 0; i < rows; i++)
+        if (length[i] > most) most = length[i];
+      most = (most + 2) / 3 * 3;
+      tsr_shape shape = tsr_shape_of(tsr_batch_field(b, "w"));
+      CHECK_I64(shape.dims[1], most < LONGEST ? most : LONGEST);
+      seen += rows;
+    }
+    CHECK_I64(seen, 2 * tsr_source_count(source));
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
+  }
+  tsr_source_fit(words_of(s, &v), "n");
+  CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
+  CHECK_STR_HAS(tsr_message(s), "there is no field n_length of i64");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -489,7 +529,135 @@ TEST(packs_by_hand)
   LIST(packs, "w", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0);
   LIST(packs, "w_length", 5, 5, 2);
   CHECK_STR_HAS(tsr_source_text(packs), " > pack(w in 5, open=16, 3 packs, ");
+  /* The last word goes to the fullest pack that has room instead of the first. */
+  static const int64_t other[4] = { 2, 3, 1, 1 };
+  tsr_source *few = tsr_source_memory(s, 4, { "w", TSR_I64, TSR_SHAPE(4), w },
+                                      { "w_length", TSR_I64, { 0 }, other });
+  LIST(tsr_source_pack(few, "w", .length = 4), "w_length", 4, 3);
+  LIST(tsr_source_pack(few, "w", .length = 4, .way = TSR_PACK_BEST_FIT), "w_length", 3, 4);
+  tsr_source *cut = tsr_source_pack(all, "w", .length = 5, .way = TSR_PACK_CUT);
+  LIST(cut, "w", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0, 0, 0);
+  cut = tsr_source_pack(all, "w", .length = 2, .way = TSR_PACK_CUT);
+  LIST(cut, "w", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12);
+  LIST(cut, "w_length", 2, 2, 2, 2, 2, 2);
+  CHECK_STR_HAS(tsr_source_text(cut), " > pack(w in 2, cut, 6 packs, ");
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- lists, losses, draws -------------------------------------------------------------------- */
+
+TEST(places_of_the_programs)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t places[5] = { 6, 0, 6, 3, 1 };
+  tsr_source *some = tsr_source_gather(tsr_source_range(s, 7), places, 5);
+  places[0] = 2; /* a copy was made */
+  LIST(some, "index", 6, 0, 6, 3, 1);
+  LIST(tsr_source_gather(tsr_source_skip(some, 1), places + 3, 1), "index", 1);
+  CHECK_I64(tsr_source_count(tsr_source_gather(some, NULL, 0)), 0);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  places[2] = 7;
+  tsr_source_gather(tsr_source_range(s, 7), places, 5);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+  CHECK_STR_HAS(tsr_message(s), "place 2 is 7, expected 0 to 6");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static bool is_below(const tsr_record *record, void *user)
+{
+  int64_t index;
+  memcpy(&index, record->in[0], sizeof index);
+  return index < *(const int64_t *)user;
+}
+
+static char logged[400];
+
+static void keep_log(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  (void)user;
+  if (level == TSR_LOG_WARN && !strcmp(area, "pipeline"))
+    snprintf(logged, sizeof logged, "%s", line);
+}
+
+TEST(losses_of_filters)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .log = keep_log);
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t most = 10;
+  tsr_source *n = tsr_source_range(s, 100);
+  LIST(tsr_source_filter(n, is_below, .user = &most), "index", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+  CHECK_STR(logged, ""); /* nine in ten are not more than that */
+  most = 9;
+  CHECK_I64(tsr_source_count(tsr_source_filter(n, is_below, .user = &most)), 9);
+  CHECK_STR_HAS(logged, "tsr_source_filter dropped 91 of 100 records");
+  *logged = 0;
+  tsr_source_filter(n, is_below, .user = &most, .warn_lost = 0.95);
+  CHECK_STR(logged, "");
+  /* All of them may go: there are no batches, and nobody waits for one. */
+  most = 0;
+  tsr_source *none = tsr_source_filter(n, is_below, .user = &most);
+  CHECK_STR_HAS(logged, "dropped 100 of 100");
+  tsr_pipeline *p = tsr_pipeline_open(none, .batch_size = 4, .epochs = -1);
+  CHECK(!tsr_pipeline_next(p));
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  most = 50;
+  tsr_source_filter(n, is_below, .user = &most, .most_lost = 0.5);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  most = 49;
+  tsr_source_filter(n, is_below, .user = &most, .most_lost = 0.5);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EVALUE, s);
+  CHECK_STR_HAS(tsr_message(s), "51 of 100 records were dropped");
+  tsr_scope_clear(s);
+  tsr_source_filter(n, is_below, .user = &most, .warn_lost = 2);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Which of three ranges each record is of: those of source k are 1000 k and up. */
+TEST(samples_of_sources)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const int64_t counts[3] = { 300, 100, 200 }, weights[3] = { 3, 1, 2 };
+  tsr_source *n = tsr_source_range(s, 3000), *of[3];
+  for (int k = 0; k < 3; k++)
+    of[k] = tsr_source_slice(n, TSR_RANGE(1000 * k, 1000 * k + counts[k]));
+  for (int end = 0; end < 3; end++) {
+    int64_t x[MOST], next[3] = { 0 }, turns[3] = { 0 };
+    tsr_source *made = tsr_source_sample(.parts = { { of[0], 3 }, { of[1], 1 }, { of[2], 2 } },
+                                         .seed = 5, .end = (tsr_sample_end)end);
+    int64_t count = all_of(made, "index", x, (tsr_pipeline_args){ .batch_size = 37 });
+    CHECK_I64(count, tsr_source_count(made));
+    for (int64_t i = 0; i < count; i++) {
+      int64_t k = x[i] / 1000;
+      CHECK_I64(x[i], 1000 * k + next[k]); /* in order, from the start again where it restarts */
+      if (++next[k] == counts[k] && end == TSR_SAMPLE_RESTART) next[k] = 0;
+      turns[k]++;
+    }
+    int64_t ended = 0, all = 0;
+    for (int k = 0; k < 3; k++) ended += turns[k] >= counts[k], all += turns[k];
+    if (end == TSR_SAMPLE_ALL) CHECK_I64(all, 600);
+    if (end == TSR_SAMPLE_FIRST) CHECK(ended >= 1);
+    if (end == TSR_SAMPLE_RESTART) CHECK_I64(ended, 3);
+    /* The first half goes by the weights: 5 standard deviations. */
+    int64_t half = count / 3, drawn[3] = { 0 };
+    for (int64_t i = 0; i < half; i++) drawn[x[i] / 1000]++;
+    for (int k = 0; k < 3; k++) {
+      double share = (double)weights[k] / 6, mean = share * (double)half;
+      double off = (double)drawn[k] - mean;
+      CHECK(off * off < 25 * mean * (1 - share));
+    }
+  }
+  tsr_source *one = tsr_source_sample(.parts = { { of[0], 1 }, { of[1], 0 } });
+  CHECK_I64(tsr_source_count(one), 0);
+  CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+  CHECK_STR_HAS(tsr_message(s), "a weight of 0");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
