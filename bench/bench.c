@@ -101,8 +101,16 @@ struct bench_peer {
 
 bench_peer *bench_peer_open(const char *script, const char *arguments)
 {
-  const char *python = getenv("BENCH_PYTHON");
+  return bench_peer_open_in("", script, arguments);
+}
+
+bench_peer *bench_peer_open_in(const char *family, const char *script, const char *arguments)
+{
+  char own[64];
   int down[2], up[2];
+  snprintf(own, sizeof own, "BENCH_PYTHON_%s", family);
+  const char *python = getenv(own);
+  if (!python) python = getenv("BENCH_PYTHON");
   if (!python || !*python || pipe(down) || pipe(up)) return NULL;
   pid_t pid = fork();
   if (pid == 0) {
@@ -208,8 +216,12 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "frames.4proc") == 0) return bench_frames_processes(self, tool);
   if (strcmp(name, "vmap") == 0) return bench_vmap();
   if (strcmp(name, "scan") == 0) return bench_scan();
+  if (strcmp(name, "load.jpeg") == 0 || strcmp(name, "load.tfrecord") == 0 ||
+      strcmp(name, "load.tar") == 0)
+    return bench_loading_files(name);
   if (strncmp(name, "load.", 5) == 0 || strcmp(name, "shuffle.index") == 0)
     return bench_loading(name);
+  if (strcmp(name, "cnn.fed") == 0 || strcmp(name, "digits.fed") == 0) return bench_fed(name);
   if (strncmp(name, "reshard", 7) == 0 || strncmp(name, "all_", 4) == 0 ||
       strncmp(name, "reduce.", 7) == 0)
     return bench_reshards(strcmp(name, "reshard") == 0 ? NULL : name);
@@ -286,9 +298,14 @@ int main(int argc, char **argv)
                                        "vmap",
                                        "scan",
                                        "load.3k",
+                                       "load.3k.map",
                                        "load.52b",
                                        "load.8dev",
                                        "load.first",
+                                       "load.resume",
+                                       "load.jpeg",
+                                       "load.tfrecord",
+                                       "load.tar",
                                        "shuffle.index",
                                        "matmul.f32",
                                        "matmul.f64",
@@ -314,6 +331,8 @@ int main(int argc, char **argv)
                                        "mlp.8dev",
                                        "cnn.1dev",
                                        "cnn.8dev",
+                                       "cnn.fed",
+                                       "digits.fed",
                                        "transformer.8dev",
                                        "first_step.mlp",
                                        "first_step.cnn",

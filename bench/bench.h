@@ -25,6 +25,9 @@ typedef struct bench_peer bench_peer;
 /* Starts bench/peers/<script> with arguments; NULL when there is no Python or the script says that
  * its library is missing. */
 bench_peer *bench_peer_open(const char *script, const char *arguments);
+/* One of a family that has an environment of its own: the Python that $BENCH_PYTHON_<family> names,
+ * else $BENCH_PYTHON. */
+bench_peer *bench_peer_open_in(const char *family, const char *script, const char *arguments);
 /* One round: seconds, and the rest of the answer in `result`. Negative: it failed. It begins when
  * this process sleeps, and returns when the peer does. */
 double bench_peer_run(bench_peer *peer, char *result, int size);
@@ -76,8 +79,12 @@ int bench_mlp_processes(const char *self, const char *tool);
 int bench_wait(const char *self, const char *tool);
 int bench_wait_child(void); /* what the processes of bench_wait do */
 int bench_scan(void);
-/* load.3k, load.52b, load.8dev, load.first, shuffle.index */
+/* load.3k, load.3k.map, load.52b, load.8dev, load.first, load.resume, shuffle.index */
 int bench_loading(const char *name);
+/* load.jpeg, load.tfrecord, load.tar */
+int bench_loading_files(const char *name);
+/* cnn.fed, digits.fed */
+int bench_fed(const char *name);
 int bench_matmul(tsr_dtype dtype); /* F32, F64 */
 int bench_conv(void);
 int bench_draws(bool normal);

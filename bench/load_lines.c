@@ -1,13 +1,15 @@
 /* load.*: shuffled batches from memory, in CPU nanoseconds a record, since what fills batches runs
- * beside what uses them; shuffle.index, a place of a global shuffle; load.first, the first batch.
+ * beside what uses them; shuffle.index, a place of a global shuffle; load.first, the first batch;
+ * load.resume, the first batch behind a state.
  *
- * A record of 3 KB is u8[32,32,3] with an i32 label, cast to f32 and scaled by 1/255 on its
- * device; one of 52 bytes is f32[13]. The hand-written loop gathers and scales in one pass on one
- * thread. */
+ * A record of 3 KB is u8[32,32,3] with an i32 label, cast to f32 and scaled by 1/255 on its way to
+ * its device (load.3k.map: by a traced function there); one of 52 bytes is f32[13]. The
+ * hand-written loop gathers and scales in one pass on one thread. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "bench.h"
 
@@ -15,7 +17,7 @@ enum { RUNS = 7, BATCH = 256, IMAGES = 50000, PIXELS = 3072, ROWS = 1000000, WID
 
 typedef struct load {
   const char *name;
-  bool images;
+  bool images, mapped;
   uint8_t *image;
   int32_t *label;
   float *row;
@@ -33,11 +35,22 @@ static tsr_array *scaled(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tree(s, { "x", tsr_mul(image, 1.0 / 255) }, { "label", tsr_field(in[0], "label") });
 }
 
+/* In large pages, as NumPy asks for them for its arrays. */
+static void *in_large_pages(size_t bytes)
+{
+  size_t page = (size_t)1 << 21;
+  void *data = aligned_alloc(page, (bytes + page - 1) / page * page);
+#ifdef MADV_HUGEPAGE
+  if (data) madvise(data, bytes, MADV_HUGEPAGE);
+#endif
+  return data;
+}
+
 static bool fill_memory(load *l)
 {
-  l->image = malloc((size_t)IMAGES * PIXELS);
+  l->image = in_large_pages((size_t)IMAGES * PIXELS);
   l->label = malloc(IMAGES * sizeof *l->label);
-  l->row = malloc((size_t)ROWS * WIDTH * sizeof *l->row);
+  l->row = in_large_pages((size_t)ROWS * WIDTH * sizeof *l->row);
   if (!l->image || !l->label || !l->row) return false;
   for (size_t i = 0; i < (size_t)IMAGES * PIXELS; i++)
     l->image[i] = (uint8_t)(i * 2654435761u >> 13);
@@ -49,8 +62,11 @@ static bool fill_memory(load *l)
 static tsr_source *source_of(const load *l, tsr_scope *s)
 {
   if (!l->images) return tsr_source_memory(s, ROWS, { "x", TSR_F32, TSR_SHAPE(WIDTH), l->row });
-  return tsr_source_memory(s, IMAGES, { "image", TSR_U8, TSR_SHAPE(32, 32, 3), l->image },
-                           { "label", TSR_I32, { 0 }, l->label });
+  tsr_source *raw =
+      tsr_source_memory(s, IMAGES,
+                        { l->mapped ? "image" : "x", TSR_U8, TSR_SHAPE(32, 32, 3), l->image },
+                        { "label", TSR_I32, { 0 }, l->label });
+  return l->mapped ? raw : tsr_source_cast(raw, "x", .scale = 1.0 / 255);
 }
 
 /* What an epoch took, by the processor and by the clock. */
@@ -62,7 +78,7 @@ typedef struct spent {
 static bool epoch(const load *l, tsr_scope *outer, bool check, spent *out)
 {
   tsr_scope *s = tsr_scope_open(outer);
-  tsr_function *map = l->images ? tsr_function_make(s, scaled, .name = "scaled") : NULL;
+  tsr_function *map = l->mapped ? tsr_function_make(s, scaled, .name = "scaled") : NULL;
   double cpu = bench_cpu(), start = bench_now(), sum = 0;
   static uint64_t seed;
   tsr_pipeline *p =
@@ -83,7 +99,20 @@ static bool epoch(const load *l, tsr_scope *outer, bool check, spent *out)
   return fine;
 }
 
-/* The same by hand: a random gather that scales, into the memory of one batch. */
+/* As fast as this machine adds and multiplies, whatever the program is built for. */
+#if defined(__x86_64__) && !defined(__clang__)
+#define FAST __attribute__((optimize("O3"), target_clones("avx512f", "avx2", "default")))
+#else
+#define FAST
+#endif
+
+FAST static void scale_by_hand(float *restrict to, const uint8_t *restrict from)
+{
+  for (int k = 0; k < PIXELS; k++) to[k] = (float)from[k] * (1.0f / 255);
+}
+
+/* The same by hand: a random gather that scales, into the memory of one batch; the next record is
+ * asked for before one is read. */
 static double by_hand(const load *l)
 {
   static float out[BATCH * PIXELS];
@@ -104,9 +133,9 @@ static double by_hand(const load *l)
       memcpy(out + i % BATCH * WIDTH, l->row + (size_t)order[i] * WIDTH, WIDTH * sizeof *out);
       continue;
     }
-    const uint8_t *from = l->image + (size_t)order[i] * PIXELS;
-    float *to = out + i % BATCH * PIXELS;
-    for (int k = 0; k < PIXELS; k++) to[k] = (float)from[k] * (1.0f / 255);
+    const uint8_t *next = l->image + (size_t)order[i + 2 < count ? i + 2 : i] * PIXELS;
+    for (int k = 0; k < PIXELS; k += 64) __builtin_prefetch(next + k, 0, 2);
+    scale_by_hand(out + i % BATCH * PIXELS, l->image + (size_t)order[i] * PIXELS);
   }
   volatile float used = out[1];
   (void)used;
@@ -121,27 +150,59 @@ static tsr_scope *open_on(const char *devices, tsr_runtime **rt)
   return s;
 }
 
-/* load.3k, load.52b against NumPy, in the CPU time of both. */
-static int against_numpy(load *l)
+/* Loaders that take so long that an epoch of each, behind its first batches, is enough. */
+static const struct {
+  const char *family, *arguments, *label;
+} loaders[] = { { "", "torch", "DataLoader" },
+                { "", "torch2", "DataLoader, 2" },
+                { "GRAIN", "grain", "Grain" },
+                { "GRAIN", "grain_batch", "Grain, batches" },
+                { "TF", "tfdata", "tf.data" } };
+
+/* The figures of ours beside theirs: processor time and, below it, the clock. */
+static void beside_loaders(const load *l, double cpu, double seconds)
+{
+  for (size_t i = 0; i < sizeof loaders / sizeof *loaders; i++) {
+    char given[64], rest[128] = "";
+    double their_cpu = -1, their_seconds = -1;
+    snprintf(given, sizeof given, "%s %s", loaders[i].arguments, l->images ? "3k" : "52b");
+    bench_peer *peer = bench_peer_open_in(loaders[i].family, "loading.py", given);
+    if (peer && bench_peer_run(peer, rest, sizeof rest) > 0)
+      sscanf(rest, "%lf %lf", &their_cpu, &their_seconds);
+    bench_peer_close(peer);
+    bench_line(l->name, cpu * 1e9, loaders[i].label, their_cpu < 0 ? -1 : their_cpu * 1e9, -1,
+               "ns");
+    if (their_seconds > 0)
+      printf("    by the clock %.0f ns, %s %.0f ns, ratio %.1f\n", seconds * 1e9, loaders[i].label,
+             their_seconds * 1e9, their_seconds / seconds);
+  }
+}
+
+/* load.3k, load.52b against NumPy in turns and then the others, in the CPU time of all. */
+static int against_others(load *l)
 {
   tsr_runtime *rt;
   tsr_scope *s = open_on("cpu:1", &rt);
-  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], limits[BENCH_ROUNDS];
-  bench_peer *peer = bench_peer_open("loading.py", l->images ? "3k" : "52b");
+  double ours[BENCH_ROUNDS], theirs[BENCH_ROUNDS], limits[BENCH_ROUNDS], seconds[BENCH_ROUNDS];
+  bench_peer *peer = bench_peer_open("loading.py", l->images ? "numpy 3k" : "numpy 52b");
   bool failed = false;
   spent took = { 0 };
   for (int r = -1; r < RUNS && !failed; r++) {
-    char rest[64] = "";
+    char rest[128] = "";
     failed = !epoch(l, s, r < 0, &took);
     double its = peer ? bench_peer_run(peer, rest, sizeof rest) : -1, cpu = -1;
     if (its > 0) sscanf(rest, "%lf", &cpu);
-    if (r >= 0) ours[r] = took.cpu, theirs[r] = cpu, limits[r] = by_hand(l);
+    if (r < 0) continue;
+    ours[r] = took.cpu, theirs[r] = cpu, limits[r] = by_hand(l), seconds[r] = took.seconds;
   }
-  if (peer) bench_peer_close(peer);
-  if (!failed)
-    bench_line(l->name, bench_median(ours, RUNS) * 1e9, "numpy by hand, CPU",
+  bench_peer_close(peer);
+  if (!failed) {
+    double own = bench_median(ours, RUNS);
+    bench_line(l->name, own * 1e9, "numpy by hand, CPU",
                peer ? bench_median(theirs, RUNS) * 1e9 : -1, bench_median(limits, RUNS) * 1e9,
                "ns");
+    if (peer && !l->mapped) beside_loaders(l, own, bench_median(seconds, RUNS));
+  }
   tsr_scope_close(s);
   tsr_runtime_close(rt);
   return failed;
@@ -222,15 +283,64 @@ static int first_batch(load *l)
   return failed;
 }
 
+/* The first batch of a pipeline that goes on behind `done` batches, from opening it. */
+static double resume_behind(tsr_source *source, tsr_scope *s, int64_t done)
+{
+  char state[4096];
+  size_t size = 0;
+  tsr_sharding on = tsr_on(s, "data");
+  tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = BATCH, .shuffle = true, .on = on);
+  for (int64_t i = 0; i < done; i++) tsr_batch_release(tsr_pipeline_next(p));
+  bool failed = tsr_pipeline_save(p, state, sizeof state, &size);
+  failed = tsr_pipeline_close(p) || failed;
+  double start = bench_now();
+  p = tsr_pipeline_open(source, .batch_size = BATCH, .shuffle = true, .on = on, .state = state,
+                        .state_size = size);
+  tsr_batch *b = tsr_pipeline_next(p);
+  double took = bench_now() - start;
+  failed = failed || !b || tsr_batch_index(b) != done;
+  tsr_batch_release(b);
+  failed = tsr_pipeline_close(p) || failed;
+  return failed ? -1 : took;
+}
+
+/* load.resume: restored at 90 % of an epoch beside at 10 %. */
+static int resume(load *l)
+{
+  enum { TURNS = 15 };
+  tsr_runtime *rt;
+  tsr_scope *s = open_on("cpu:8", &rt);
+  double took[2][BENCH_ROUNDS];
+  tsr_source *source = source_of(l, s);
+  int64_t batches = IMAGES / BATCH;
+  bool failed = false;
+  for (int r = -1; r < TURNS && !failed; r++)
+    for (int k = 0; k < 2 && !failed; k++) {
+      double seconds = resume_behind(source, s, batches * (k ? 9 : 1) / 10);
+      failed = seconds < 0;
+      if (r >= 0) took[k][r] = seconds;
+    }
+  if (failed) fprintf(stderr, "load.resume: %s\n", tsr_message(s));
+  else
+    bench_line("load.resume", bench_median(took[1], TURNS) * 1e3, "at 10 %",
+               bench_median(took[0], TURNS) * 1e3, -1, "ms");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return failed;
+}
+
 int bench_loading(const char *name)
 {
-  load l = { .name = name, .images = strcmp(name, "load.52b") != 0 };
+  load l = { .name = name,
+             .images = strcmp(name, "load.52b") != 0,
+             .mapped = strcmp(name, "load.3k.map") == 0 };
   int failed = 1;
   if (!strcmp(name, "shuffle.index")) return shuffle_index();
   if (!fill_memory(&l)) fprintf(stderr, "%s: no memory\n", name);
   else if (!strcmp(name, "load.8dev")) failed = on_eight(&l);
   else if (!strcmp(name, "load.first")) failed = first_batch(&l);
-  else failed = against_numpy(&l);
+  else if (!strcmp(name, "load.resume")) failed = resume(&l);
+  else failed = against_others(&l);
   free(l.image);
   free(l.label);
   free(l.row);

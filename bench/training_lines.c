@@ -58,35 +58,42 @@ static tsr_array *layer(tsr_scope *s, uint32_t salt, int64_t in, int64_t out, ts
 }
 
 /* Model, images, labels. */
-static training_job open_job(bool windows, int devices, int threads)
+training_job bench_training_open(const training_net *net)
 {
   char name[16];
-  snprintf(name, sizeof name, "cpu:%d", devices);
-  training_job j = { .rt = tsr_runtime_open(name, .threads = threads) };
+  snprintf(name, sizeof name, "cpu:%d", net->devices);
+  training_job j = { .rt = tsr_runtime_open(name, .threads = net->threads) };
   tsr_mesh *mesh = tsr_mesh_default(j.rt, "data");
   tsr_scope *s = j.s = tsr_scope_open(j.rt);
   tsr_sharding rows = tsr_on(mesh, "data"), whole = tsr_on(mesh, "");
-  int64_t batch = windows ? 128 : 1024;
-  if (windows) {
+  int64_t batch = net->batch, hidden = net->hidden;
+  if (net->windows) {
     j.in[0] = tsr_tree(s, { "near", bench_reals(s, 1, 0.15, TSR_SHAPE(3, 3, 3, 32), whole) },
                        { "far", bench_reals(s, 2, 0.08, TSR_SHAPE(3, 3, 32, 64), whole) },
                        { "last", layer(s, 3, 8 * 8 * 64, 10, whole) });
     j.in[1] = bench_reals(s, 4, 1, TSR_SHAPE(128, 32, 32, 3), rows);
   } else {
-    j.in[0] =
-        tsr_tree(s, { "one", layer(s, 1, 784, 512, whole) },
-                 { "two", layer(s, 2, 512, 512, whole) }, { "three", layer(s, 3, 512, 10, whole) });
-    j.in[1] = bench_reals(s, 4, 1, TSR_SHAPE(1024, 784), rows);
+    j.in[0] = tsr_tree(s, { "one", layer(s, 1, net->inputs, hidden, whole) },
+                       { "two", layer(s, 2, hidden, hidden, whole) },
+                       { "three", layer(s, 3, hidden, 10, whole) });
+    j.in[1] = bench_reals(s, 4, 1, TSR_SHAPE(batch, net->inputs), rows);
   }
   int32_t labels[1024];
   for (int i = 0; i < batch; i++) labels[i] = i % 10;
   j.in[2] = tsr_put(s, labels, TSR_I32, TSR_SHAPE(batch), rows);
-  tsr_function *slope = tsr_value_and_grad(tsr_function_make(s, windows ? cnn_loss : mlp_loss));
+  tsr_function *slope =
+      tsr_value_and_grad(tsr_function_make(s, net->windows ? cnn_loss : mlp_loss));
   j.step = tsr_function_make(s, step, .user = slope);
   return j;
 }
 
-static void close_job(training_job *j)
+static training_job open_job(bool windows, int devices, int threads)
+{
+  const training_net net = { windows, windows ? 128 : 1024, 784, 512, devices, threads };
+  return bench_training_open(&net);
+}
+
+void bench_training_close(training_job *j)
 {
   tsr_scope_close(j->s);
   tsr_runtime_close(j->rt);
@@ -94,13 +101,13 @@ static void close_job(training_job *j)
 
 enum { MOST_LEAVES = 128 };
 
-/* One step: seconds and CPU seconds; NAN: it failed. */
-static double make_step(const training_job *j, double *cpu, double *loss)
+double bench_training_step(const training_job *j, tsr_array *x, tsr_array *y, double *cpu,
+                           double *loss)
 {
-  tsr_array *leaves[MOST_LEAVES], *in[3];
+  tsr_array *leaves[MOST_LEAVES], *in[3] = { j->in[0], x, y };
   tsr_scope *s = tsr_scope_open(j->s);
   double busy = bench_cpu(), start = bench_now();
-  for (int i = 0; i < 3; i++) in[i] = tsr_tree_keep(s, j->in[i]);
+  for (int i = 0; i < 3; i++) in[i] = tsr_tree_keep(s, in[i]);
   tsr_array *out = tsr_call(j->step, in[0], in[1], in[2]);
   int count = tsr_tree_leaves(out, leaves, MOST_LEAVES);
   tsr_status status = tsr_eval(leaves, count);
@@ -110,6 +117,11 @@ static double make_step(const training_job *j, double *cpu, double *loss)
   if (status) fprintf(stderr, "training: %s\n", tsr_message(s));
   tsr_scope_close(s);
   return status ? NAN : seconds;
+}
+
+static double make_step(const training_job *j, double *cpu, double *loss)
+{
+  return bench_training_step(j, j->in[1], j->in[2], cpu, loss);
 }
 
 /* ---- the lines ------------------------------------------------------------------------------- */
@@ -191,7 +203,7 @@ int bench_training(const char *name)
   }
   if (!failed) print_sides(name, sides, ROUNDS);
   for (int k = 1; k < 3; k++) bench_peer_close(sides[k].peer);
-  close_job(&j);
+  bench_training_close(&j);
   return failed;
 }
 
@@ -209,7 +221,7 @@ int bench_mlp_child(void)
     if (i >= 0) times[i] = seconds;
   }
   int index = tsr_process_index(j.rt);
-  close_job(&j);
+  bench_training_close(&j);
   if (failed) return 1;
   if (!index) printf("step %.9f loss %.17g\n", bench_median(times, STEPS), loss);
   return 0;
@@ -221,6 +233,6 @@ int bench_first_step_child(const char *which)
   training_job j = open_job(which[0] == 'c', 1, 2);
   double cpu, loss = 0, seconds = make_step(&j, &cpu, &loss);
   printf("%g\n", loss);
-  close_job(&j);
+  bench_training_close(&j);
   return isnan(seconds);
 }
