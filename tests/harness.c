@@ -11,6 +11,7 @@
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -33,6 +34,8 @@ enum { EXIT_FAILED = 1, EXIT_SKIPPED = 77, MAX_PROCESSES = 64, OUTPUT_BYTES = 64
 static struct test_case *first_test, **last_link = &first_test;
 static int process_index, process_count = 1;
 static char tmp_folder[1024];
+static jmp_buf after_skip; /* where a process of --among goes on */
+static bool stays;         /* this is one: skipped tests do not end it */
 
 void test_register(struct test_case *test)
 {
@@ -81,6 +84,7 @@ void test_skip(const char *format, ...)
   fputc('\n', stderr);
   fflush(stderr);
   fflush(stdout);
+  if (stays) longjmp(after_skip, 1);
   _exit(EXIT_SKIPPED);
 }
 
@@ -611,6 +615,7 @@ static enum outcome run_test(const struct test_case *test, int number, bool verb
 struct options {
   const char *filter;
   bool list, no_fork, verbose;
+  int among; /* processes that were started together; 0: this one alone */
 };
 
 static bool parse(struct options *options, int argc, char **argv)
@@ -620,6 +625,7 @@ static bool parse(struct options *options, int argc, char **argv)
     else if (strcmp(argv[i], "--no-fork") == 0) options->no_fork = true;
     else if (strcmp(argv[i], "--verbose") == 0) options->verbose = true;
     else if (strcmp(argv[i], "--filter") == 0 && i + 1 < argc) options->filter = argv[++i];
+    else if (strcmp(argv[i], "--among") == 0 && i + 1 < argc) options->among = atoi(argv[++i]);
     else return false;
   }
   return true;
@@ -652,14 +658,42 @@ static int run_all(const struct options *options)
   return failed || !total;
 }
 
+static void run_here(const struct test_case *test)
+{
+  printf("# %s\n", test->name);
+  fflush(stdout);
+  if (!setjmp(after_skip)) test->run();
+}
+
+/* Of a program with tests for so many processes these alone, each process being one of them; of
+ * others all, in a folder of its own. TEST_FOLDER is for whoever started them to remove. */
+static int run_among(const struct options *options)
+{
+  const char *index = getenv("TEST_PROCESS"), *folder = getenv("TEST_FOLDER");
+  int wanted = 1;
+  for (struct test_case *test = first_test; test; test = test->next)
+    if (test->processes == options->among) wanted = options->among;
+  process_count = wanted;
+  if (wanted > 1) process_index = index ? atoi(index) : 0;
+  if (folder)
+    snprintf(tmp_folder, sizeof tmp_folder, "%s%s%s", folder, wanted > 1 ? "" : "/",
+             wanted > 1 ? "" : index);
+  stays = true;
+  for (struct test_case *test = first_test; test; test = test->next)
+    if (selected(options, test) && test->processes == wanted) run_here(test);
+  return 0;
+}
+
 int main(int argc, char **argv)
 {
   struct options options = { 0 };
   if (!parse(&options, argc, argv)) {
-    fprintf(stderr, "usage: %s [--list] [--filter SUBSTRING] [--verbose] [--no-fork]\n", argv[0]);
+    fprintf(stderr, "usage: %s [--list] [--filter SUBSTRING] [--verbose] [--no-fork] [--among N]\n",
+            argv[0]);
     return 2;
   }
   name_tmp_folder();
+  if (options.among) return run_among(&options);
   if (!options.list && !options.no_fork) return run_all(&options);
   for (struct test_case *test = first_test; test; test = test->next) {
     if (!selected(&options, test)) continue;

@@ -7,9 +7,11 @@
  *   }
  *
  * Checks are written CHECK_X(found, expected); each evaluates its arguments once, and the first
- * failed one ends the test. A test executable takes --list, --filter SUBSTRING and --no-fork
- * (for debuggers). Environment: TEST_QUICK=1 asks for the reduced mode (see test_quick),
- * TEST_TIMEOUT_SCALE=n multiplies time limits, TMPDIR says where temporary files go. */
+ * failed one ends the test. A test executable takes --list, --filter SUBSTRING, --no-fork (for
+ * debuggers) and --among N: it is one of N processes that a launcher started, number TEST_PROCESS,
+ * and tests run in it, one after the other, in the folder TEST_FOLDER. Environment: TEST_QUICK=1
+ * asks for the reduced mode (see test_quick), TEST_TIMEOUT_SCALE=n multiplies time limits, TMPDIR
+ * says where temporary files go. */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
