@@ -1,8 +1,9 @@
 /* The engine `ucx`: whatever network UCX finds.
  *
  *   note   | from, kind NOTE | bytes |          all by the tag CONTROL, which one receive waits for
- *   get    | from, kind GET  | offset, size, ticket |
- *              ... and the other side sends the bytes by the tag DATA + ticket
+ *   get    | from, kind GET  | offset, size, count, stride, ticket |
+ *              ... and the other side sends the bytes by the tag DATA + ticket, several runs of
+ *              them one behind the other
  *
  * A get is two messages and not a read of the other's memory: that would have to be registered with
  * the network whole, which is four times what the machine has, while of a message only its own
@@ -33,7 +34,7 @@ typedef struct control {
 } control;
 
 typedef struct request {
-  uint64_t offset, size, ticket;
+  uint64_t offset, size, count, stride, ticket;
 } request;
 
 enum { MOST = sizeof(control) + TSR__PLUGIN_NOTE };
@@ -115,8 +116,9 @@ static bool tell_address(tsr__plugin *p, tsr__plugin_address *out, char *why)
 
 static void listen_again(tsr__plugin *p);
 
-static void close_end(tsr__plugin *p)
+static void close_end(tsr__plugin *p, bool broken)
 {
+  (void)broken; /* its connections to who is gone end by themselves */
   const ucp_request_param_t force = { .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                       .flags = UCP_EP_CLOSE_FLAG_FORCE };
   if (p->listening) ucp_request_cancel(p->worker, p->listening);
@@ -147,7 +149,7 @@ static bool open_end(const tsr__plugin_host *host, tsr__plugin **out, tsr__plugi
   if (!good) snprintf(why, TSR__PLUGIN_WHY, "no memory");
   good = good && open_context(p, why) && tell_address(p, address, why);
   if (good) listen_again(p);
-  else if (p) close_end(p);
+  else if (p) close_end(p, false);
   *out = good ? p : NULL;
   return good;
 }
@@ -248,15 +250,29 @@ static void listen_again(tsr__plugin *p)
   p->listening = p->heard || p->deaf ? NULL : receiving;
 }
 
+static bool is_within(const tsr__plugin *p, const request *ask)
+{
+  uint64_t size = p->host.size;
+  if (ask->offset > size || ask->size > size - ask->offset) return false;
+  if (ask->count <= 1) return ask->count == 1;
+  return ask->size && ask->stride >= ask->size && ask->count <= TSR__PLUGIN_PACKED / ask->size &&
+         ask->stride <= (size - ask->offset - ask->size) / (ask->count - 1);
+}
+
 /* Of what is not this process's nothing is sent: the other side sees that too little came. */
 static void serve(tsr__plugin *p, int from, const request *ask)
 {
-  bool within = ask->offset <= p->host.size && ask->size <= p->host.size - ask->offset;
-  const outgoing what = {
-    .data = (const char *)p->host.memory + (within ? ask->offset : 0),
-    .size = within ? (size_t)ask->size : 0,
-    .tag = TAG_DATA | ask->ticket,
-  };
+  bool within = is_within(p, ask);
+  const char *at = (const char *)p->host.memory + (within ? ask->offset : 0);
+  size_t size = within ? (size_t)ask->size : 0;
+  outgoing what = { .data = at, .size = size, .tag = TAG_DATA | ask->ticket };
+  if (within && ask->count > 1) {
+    char *packed = what.copy = malloc(size * (size_t)ask->count);
+    what.data = packed;
+    what.size = packed ? size * (size_t)ask->count : 0;
+    for (uint64_t i = 0; packed && i < ask->count; i++)
+      memcpy(packed + i * size, at + i * ask->stride, size);
+  }
   send_out(p, from, &what);
 }
 
@@ -280,32 +296,42 @@ static void take_control(tsr__plugin *p)
 
 typedef struct getting {
   tsr__plugin *plugin;
-  size_t size;
+  tsr__plugin_get what;
+  char packed[]; /* where several runs come */
 } getting;
 
 static void on_data(void *receiving, ucs_status_t status, const ucp_tag_recv_info_t *info,
                     void *user)
 {
-  getting g = *(getting *)user;
-  free(user);
+  getting *g = user;
+  const tsr__plugin_get *what = &g->what;
+  tsr__plugin_host host = g->plugin->host;
+  bool good = status == UCS_OK && info->length == what->size * what->count;
+  for (size_t i = 0; good && what->count > 1 && i < what->count; i++)
+    memcpy((char *)what->into + i * what->stride, g->packed + i * what->size, what->size);
+  free(g);
   ucp_request_free(receiving);
-  g.plugin->host.got(g.plugin->host.user, status == UCS_OK && info->length == g.size);
+  host.got(host.user, good);
 }
 
 static bool get(tsr__plugin *p, const tsr__plugin_get *what)
 {
-  const request ask = { what->offset, what->size, p->tickets++ & ~TAG_KIND };
-  getting *g = malloc(sizeof *g);
+  const request ask = { what->offset, what->size, what->count, what->stride,
+                        p->tickets++ & ~TAG_KIND };
+  bool packed = what->count > 1;
+  size_t bytes = what->size * what->count;
+  getting *g = malloc(sizeof *g + (packed ? bytes : 0));
   if (!g) return false;
-  *g = (getting){ p, what->size };
+  g->plugin = p;
+  g->what = *what;
   const ucp_request_param_t param = {
     .op_attr_mask =
         UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
     .cb = { .recv = on_data },
     .user_data = g,
   };
-  void *receiving = ucp_tag_recv_nbx(p->worker, what->into, what->size, TAG_DATA | ask.ticket,
-                                     UINT64_MAX, &param);
+  void *receiving = ucp_tag_recv_nbx(p->worker, packed ? g->packed : what->into, bytes,
+                                     TAG_DATA | ask.ticket, UINT64_MAX, &param);
   if (UCS_PTR_IS_ERR(receiving)) {
     free(g);
     return false;
@@ -352,17 +378,18 @@ static bool flushed(tsr__plugin *p, int process)
 __attribute__((visibility("default"))) const tsr__plugin_calls *tessera_engine(void)
 {
   static const tsr__plugin_calls calls = {
-    TSR__PLUGIN_VERSION,
-    "ucx",
-    open_end,
-    connect_end,
-    send_note,
-    get,
-    progress,
-    file_of,
-    arm,
-    flushed,
-    close_end,
+    .version = TSR__PLUGIN_VERSION,
+    .name = "ucx",
+    .shrinks = true,
+    .open = open_end,
+    .connect = connect_end,
+    .send = send_note,
+    .get = get,
+    .progress = progress,
+    .file = file_of,
+    .arm = arm,
+    .flushed = flushed,
+    .close = close_end,
   };
   return &calls;
 }

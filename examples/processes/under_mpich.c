@@ -1,8 +1,10 @@
-/* Under MPICH's mpiexec (hydra), which says who each process is, but not where process 0 listens:
+/* Under MPICH's mpiexec (hydra), which says who each process is, but not where process 0 listens;
+ * that MPICH is asked, by the engine mpi_mpich:
  *
- *   mpiexec -n 4 -genv TSR_COORDINATOR 127.0.0.1:7000 ./under_mpich
+ *   mpiexec -n 4 ./under_mpich
  *
- * (on Debian mpiexec.hydra; with several hosts also -genv TSR_SECRET). Process 0 draws the weights,
+ * (on Debian mpiexec.hydra; without the engine -genv TSR_COORDINATOR 127.0.0.1:7000 says it, and
+ * with several hosts -genv TSR_SECRET). Process 0 draws the weights,
  * all get them, and make sure that they have the same. */
 #include <stdio.h>
 

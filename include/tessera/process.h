@@ -37,7 +37,8 @@ typedef struct tsr_process_opts {
   const char *secret; /* what all must know to join; NULL = $TSR_SECRET, else none */
   const char *bind;   /* process 0: where to listen if not at .coordinator; NULL = $TSR_BIND */
   /* The launcher whose variables are read: "openmpi", "mpich", "slurm", "kubernetes", "torchrun",
-   * or "none"; NULL = $TSR_DETECT, else the first of these that is there */
+   * or "none"; "mpi": MPI is asked instead. NULL = $TSR_DETECT, else MPI if the program has
+   * initialised it, else the first of these that is there */
   const char *detect;
   double start_timeout; /* seconds until all have come; 0 = $TSR_START_TIMEOUT, else 300 */
   /* Silence that counts as failure, 2 or more; 0 = $TSR_STALL_TIMEOUT, else 30 */
@@ -60,19 +61,22 @@ typedef struct tsr_process_opts {
    * thread of the library. Programs that are started meanwhile inherit that it is blocked */
   int stop_signal;
   const tsr_runtime_opts *runtime; /* of the runtime; NULL = the defaults */
-  /* What moves bytes between hosts: "ucx"; "local": nothing, all processes must be on one host.
-   * NULL = $TSR_ENGINE, else "ucx". Within a host memory is shared, whatever this says */
+  /* What moves bytes between hosts: "ucx"; "mpi", which the launcher of an MPI must have started;
+   * "local": nothing, all processes must be on one host. NULL = $TSR_ENGINE, else "mpi" under
+   * mpirun and mpiexec or in a program that has initialised MPI, else "ucx". Within a host memory
+   * is shared, whatever this says */
   const char *engine;
 } tsr_process_opts;
 
 /* Joins the other processes of the program and opens a runtime over the devices of all: those
  * named are this process's, and each of the others has as many. Returns when all are there. Who
- * this process is comes from the options, from TSR_* variables, or from those of Open MPI, MPICH,
- * Slurm, Kubernetes or torchrun; where nothing says anything it is the only one. TSR_LOG=process
- * tells what was found. Errors, in tsr_runtime_status: TSR_EARG where this is said by halves, in
- * contradictions or not in numbers, TSR_EPEER where process 0 cannot be reached, refuses, or
- * others do not come, TSR_EIO where process 0 cannot listen, TSR_EUNSUPPORTED where they are on
- * several hosts and the engine cannot be loaded. Returns a runtime owned by the caller until
+ * this process is comes from the options, from TSR_* variables, from an MPI that the program has
+ * initialised, or from the variables of Open MPI, MPICH, Slurm, Kubernetes or torchrun; where
+ * nothing says anything it is the only one. TSR_LOG=process tells what was found. Errors, in
+ * tsr_runtime_status: TSR_EARG where this is said by halves, in contradictions or not in numbers,
+ * TSR_EPEER where process 0 cannot be reached, refuses, or others do not come, TSR_EIO where
+ * process 0 cannot listen, TSR_EUNSUPPORTED where they are on several hosts and the engine cannot
+ * be loaded, or not do what .on_failure asks for. Returns a runtime owned by the caller until
  * tsr_runtime_close, which says goodbye; that of process 0 waits for the others' first.
  * Collective. */
 TSR_API tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *opts);

@@ -4,8 +4,11 @@
  * many waits in poll alone. */
 #include "comm/wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -248,4 +251,45 @@ void tsr__wake_drain(int fd)
 {
   eventfd_t count;
   eventfd_read(fd, &count);
+}
+
+/* ---- an address of one's own ----------------------------------------------------------------- */
+
+/* Where packets to elsewhere would leave from; else any network that is up but the host's own. */
+static bool find_outside(struct sockaddr_in *out)
+{
+  /* A place that nobody has. Nothing is sent there. */
+  const struct sockaddr_in away = { .sin_family = AF_INET,
+                                    .sin_port = htons(9),
+                                    .sin_addr = { htonl(0xc0000201) } };
+  socklen_t length = sizeof *out;
+  int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  bool found = fd >= 0 && !connect(fd, (const struct sockaddr *)&away, sizeof away) &&
+               !getsockname(fd, (struct sockaddr *)out, &length);
+  if (fd >= 0) close(fd);
+  struct ifaddrs *all = NULL;
+  if (found || getifaddrs(&all)) return found;
+  for (const struct ifaddrs *one = all; one && !found; one = one->ifa_next) {
+    found = one->ifa_addr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_UP) &&
+            !(one->ifa_flags & IFF_LOOPBACK);
+    if (found) memcpy(out, one->ifa_addr, sizeof *out);
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+void tsr__address_own(bool one_host, char *out, size_t size)
+{
+  char host[INET_ADDRSTRLEN] = "127.0.0.1";
+  struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+  socklen_t length = sizeof at;
+  *out = '\0';
+  if (!one_host && !find_outside(&at)) return;
+  inet_ntop(AF_INET, &at.sin_addr, host, sizeof host);
+  at.sin_port = 0;
+  int fd = new_socket(AF_INET);
+  if (fd >= 0 && !bind(fd, (struct sockaddr *)&at, sizeof at) &&
+      !getsockname(fd, (struct sockaddr *)&at, &length))
+    snprintf(out, size, "%s:%d", host, ntohs(at.sin_port));
+  if (fd >= 0) close(fd);
 }

@@ -21,6 +21,7 @@
  *                  coordinator has them agree on
  *   meetings.c     barriers, and records that all get of all; store.c: keys and values
  *   wire.c link.c address.c proof.c   frames, connections, sockets, secrets
+ *   engines.c far.c   what moves data between hosts; see peers.h
  *   process.c      the public calls */
 #ifndef TSR_COMM_COMM_H
 #define TSR_COMM_COMM_H
@@ -44,6 +45,12 @@ typedef enum tsr__on_failure {
 } tsr__on_failure;
 enum { TSR__EXIT_PEER = 75 }; /* the exit code of a process that is ended for another's failure */
 
+/* What processes that find each other by MPI learn. */
+typedef struct tsr__found {
+  int index, count;
+  char coordinator[300], secret[64];
+} tsr__found;
+
 /* Who a process is and where the others are. */
 typedef struct tsr__role {
   int index, count;
@@ -53,20 +60,27 @@ typedef struct tsr__role {
   char host[300];        /* "": as the system says */
   char engine[300];      /* between hosts; "": the one that is there */
   char source[300];      /* what this was read from, for the log */
+  char launcher[16];     /* as .detect names it; "": none */
   double start_seconds, stall_seconds, close_seconds, grace_seconds, wait_seconds;
   tsr__on_failure on_failure;
   int stop_signal;  /* 0: none */
   char report[300]; /* a file that the coordinator writes the first cause to; "": none */
 } tsr__role;
 
-/* The value of an environment variable, NULL if it is not set. */
+/* What is around a process. */
 typedef struct tsr__environment {
+  /* The value of an environment variable, NULL if it is not set. */
   const char *(*get)(const char *name, void *user);
   void *user;
+  /* Whether the program has initialised MPI; NULL: it has not. */
+  bool (*has_mpi)(void);
+  /* Finds this process's place by MPI, beginning it where nobody has; all processes do. NULL: there
+   * is no MPI. */
+  tsr_status (*meet)(const char *launcher, tsr__found *out, tsr__error *error);
 } tsr__environment;
 
-/* Finds out who this process is, by options first, then TSR_* variables, then those of a launcher;
- * see role.c. */
+/* Finds out who this process is, by options first, then TSR_* variables, then an MPI that the
+ * program has initialised, then the variables of a launcher; see role.c. */
 tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *env, tsr__role *out,
                           tsr__error *error);
 

@@ -22,10 +22,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Between two looks at an engine that cannot tell when something comes: soon after something came,
+ * and each time twice as long. */
+#define ASK_FIRST_NS 50000
+#define ASK_MOST_NS 1000000
+
 enum {
   FUTEX_OF_ONE_WAIT = 128, /* of one process's threads */
   FUTEX_OF_ONE_WAKE = 129,
-  ASK_MS = 1,       /* between two looks at an engine that cannot tell when something comes */
   TRIES = 1000,     /* to send a note, of a ms each */
   STACK = 256 << 10 /* UCX's own calls are deep */
 };
@@ -49,37 +53,6 @@ struct tsr__far {
   _Atomic bool in_vain;
   _Atomic uint32_t bell; /* raised when a get has come */
 };
-
-/* ---- loading --------------------------------------------------------------------------------- */
-
-/* Which package brings what an engine stands on. */
-static const char *package_of(const char *name)
-{
-  return strcmp(name, "ucx") ? "" : "; it stands on UCX, whose package is libucx0 on Debian";
-}
-
-static bool is_plain(const char *name)
-{
-  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
-  return length && length < 32 && !name[length];
-}
-
-static tsr_status load(const char *name, const tsr__plugin_calls **out, tsr__error *error)
-{
-  char what[120];
-  void *symbol;
-  const tsr__plugin_calls *(*engine)(void);
-  if (!is_plain(name))
-    return tsr__error_set(error, TSR_EARG, ".engine or TSR_ENGINE is \"%.40s\", expected \"ucx\"",
-                          name);
-  snprintf(what, sizeof what, "the engine '%s', which processes on several hosts need,", name);
-  const tsr__plugin_ask ask = { name, "tessera_engine", what, package_of(name) };
-  if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
-  memcpy(&engine, &symbol, sizeof engine);
-  *out = engine();
-  if ((*out)->version == TSR__PLUGIN_VERSION) return TSR_OK;
-  return tsr__error_set(error, TSR_EUNSUPPORTED, "%s is of another version of Tessera", what);
-}
 
 /* ---- the engine calls back ------------------------------------------------------------------- */
 
@@ -122,13 +95,17 @@ static void *answer(void *user)
   tsr__far *far = user;
   struct pollfd files[2] = { { far->wake, POLLIN, 0 }, { -1, POLLIN, 0 } };
   if (far->calls->file) files[1].fd = far->calls->file(far->plugin);
+  bool tells = files[1].fd >= 0;
+  struct timespec pause = { 0, ASK_FIRST_NS };
   while (!atomic_load(&far->stop)) {
     bool armed = true;
     pthread_mutex_lock(&far->lock);
-    far->calls->progress(far->plugin);
-    if (files[1].fd >= 0) armed = far->calls->arm(far->plugin);
+    bool any = far->calls->progress(far->plugin);
+    if (tells) armed = far->calls->arm(far->plugin);
     pthread_mutex_unlock(&far->lock);
-    if (armed) poll(files, 2, files[1].fd >= 0 ? -1 : ASK_MS);
+    pause.tv_nsec = any ? ASK_FIRST_NS : pause.tv_nsec * 2;
+    if (pause.tv_nsec > ASK_MOST_NS) pause.tv_nsec = ASK_MOST_NS;
+    if (armed) ppoll(files, 2, tells ? NULL : &pause, NULL);
     if (atomic_load(&far->helpers)) stay_out(far);
   }
   return NULL;
@@ -162,13 +139,10 @@ tsr_status tsr__far_open(const tsr__far_ask *ask, tsr__far **out, tsr__plugin_ad
                          tsr__error *error)
 {
   char why[TSR__PLUGIN_WHY] = "";
-  const tsr__plugin_calls *calls = NULL;
-  tsr_status status = load(ask->engine, &calls, error);
-  if (status) return status;
   tsr__far *far = tsr__new(ask->heap, sizeof *far);
   if (!far) return tsr__error_set(error, TSR_ENOMEM, "no memory for processes of other hosts");
   far->heap = ask->heap;
-  far->calls = calls;
+  far->calls = ask->calls;
   far->host = ask->host;
   far->process = getpid();
   pthread_mutex_init(&far->lock, NULL);
@@ -179,7 +153,7 @@ tsr_status tsr__far_open(const tsr__far_ask *ask, tsr__far **out, tsr__plugin_ad
   host.user = far;
   host.note = on_note;
   host.got = on_got;
-  if (far->wake >= 0 && calls->open(&host, &far->plugin, address, why)) {
+  if (far->wake >= 0 && far->calls->open(&host, &far->plugin, address, why)) {
     *out = far;
     return TSR_OK;
   }
@@ -223,11 +197,11 @@ bool tsr__far_flushed(tsr__far *far, int process)
   return out;
 }
 
-void tsr__far_close(tsr__far *far)
+void tsr__far_close(tsr__far *far, bool broken)
 {
   if (!far || far->process != getpid()) return;
   if (far->started) end_thread(far);
-  far->calls->close(far->plugin);
+  far->calls->close(far->plugin, broken);
   free_far(far);
 }
 

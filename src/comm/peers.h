@@ -44,6 +44,7 @@ typedef struct tsr__peers_start {
   void (*waits)(void *user, const tsr__peers_wait *wait);
   const char *host;   /* processes with the same one share memory; NULL or "": as the system says */
   const char *engine; /* between hosts; NULL or "": "ucx" */
+  bool shrinks;       /* those that are left are to go on where some fail */
 } tsr__peers_start;
 
 /* Those of a runtime, before its devices; when it closes the others may go on reading what they
@@ -56,9 +57,10 @@ int tsr__peers_index(const tsr__peers *peers);
 int tsr__peers_count(const tsr__peers *peers);
 /* How many cores there are for each of those that share this process's; 1 or more. */
 int tsr__peers_cores(const tsr__peers *peers);
-/* How many hosts they are on, and the name of the engine between these; "local" of one host. */
+/* How many hosts they are on; and the same in words, with the name of the engine between these and
+ * what it can: "local" of one host. */
 int tsr__peers_hosts(const tsr__peers *peers);
-const char *tsr__peers_engine(const tsr__peers *peers);
+void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size);
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
@@ -76,6 +78,19 @@ void *tsr__peers_at(const tsr__peers *peers, int process, uint64_t offset);
  * the next tsr__peers_part. */
 void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, size_t bytes);
 tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error);
+/* The same of several runs of bytes, so far apart. */
+typedef struct tsr__peers_runs {
+  size_t bytes, count, stride;
+} tsr__peers_runs;
+void tsr__peers_fetch_runs(tsr__peers *peers, int process, const void *at,
+                           const tsr__peers_runs *runs);
+/* Whose segment memory lies in; -1: nobody's. What was got of other hosts until now, in bytes, and
+ * how many notes were sent to them. */
+int tsr__peers_owner(const tsr__peers *peers, const void *at);
+typedef struct tsr__peers_sum {
+  int64_t got_bytes, notes;
+} tsr__peers_sum;
+tsr__peers_sum tsr__peers_moved(const tsr__peers *peers);
 
 /* ---- meeting ----------------------------------------------------------------------------- */
 

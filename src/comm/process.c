@@ -1,6 +1,7 @@
 /* What users call of processes. A runtime of tsr_initialize has a connection in its slot; errors go
  * to scopes, as those of any call. */
 #include "comm/comm.h"
+#include "comm/far.h"
 
 #include <stdlib.h>
 
@@ -21,9 +22,14 @@ static const char *from_system(const char *name, void *user)
   return getenv(name);
 }
 
+static bool has_mpi(void)
+{
+  return tsr__engine_begun() != NULL;
+}
+
 tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts)
 {
-  const tsr__environment env = { from_system, NULL };
+  const tsr__environment env = { from_system, NULL, has_mpi, tsr__engine_meet };
   tsr_process_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
   tsr__role role;

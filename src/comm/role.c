@@ -4,16 +4,18 @@
  *
  *   1. options of tsr_initialize
  *   2. TSR_* variables, which `tessera run` sets and people may
- *   3. the variables of a launcher, the first of these that is there:
+ *   3. an MPI that the program has initialised: all of its processes are the job, and its first
+ *      tells the others where it listens
+ *   4. the variables of a launcher, the first of these that is there:
  *
  *      launcher     is there if one is set        number, count                coordinator
  *      openmpi      OMPI_COMM_WORLD_SIZE, _RANK   OMPI_COMM_WORLD_RANK, _SIZE  host of mpirun (4)
- *      mpich        PMI_SIZE, PMI_RANK            PMI_RANK, PMI_SIZE           -
+ *      mpich        PMI_SIZE, PMI_RANK            PMI_RANK, PMI_SIZE           by MPI
  *      slurm        SLURM_STEP_ID                 SLURM_PROCID, SLURM_NTASKS   first host of step
  *      kubernetes   JOB_COMPLETION_INDEX          JOB_COMPLETION_INDEX, -      -
  *      torchrun     WORLD_SIZE, RANK, MASTER_ADDR RANK, WORLD_SIZE             MASTER_ADDR
  *
- *   4. nothing says anything: one process, alone
+ *   5. nothing says anything: one process, alone
  *
  * Invariant: nothing is guessed. What a launcher says by halves, in words that are no numbers, or
  * otherwise than TSR_* does, is an error that names the variables: processes that each believe to
@@ -33,6 +35,9 @@ typedef struct finding {
   long index, count;  /* -1: not said */
   char address[300];  /* "": not said */
   const char *needed; /* what says the coordinator's address here */
+  const char *name;   /* of the launcher, as .detect has it; "": none */
+  tsr__found met;     /* by MPI */
+  bool by_mpi;
 } finding;
 
 typedef struct launcher {
@@ -180,7 +185,23 @@ static bool read_torchrun(finding *f)
   return true;
 }
 
+/* All of its processes come here. */
+static bool read_mpi(finding *f)
+{
+  if (!f->env->meet) {
+    tsr__error_set(f->error, TSR_EUNSUPPORTED, "there is no MPI to find the other processes by");
+    return false;
+  }
+  if (f->env->meet(f->name, &f->met, f->error)) return false;
+  f->by_mpi = true;
+  f->index = f->met.index;
+  f->count = f->met.count;
+  snprintf(f->address, sizeof f->address, "%s", f->met.coordinator);
+  return true;
+}
+
 static const launcher launchers[] = {
+  { "mpi", "MPI", { NULL }, read_mpi },
   { "openmpi", "Open MPI", { "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK" }, read_openmpi },
   { "mpich", "MPICH", { "PMI_SIZE", "PMI_RANK" }, read_mpich },
   { "slurm", "Slurm", { "SLURM_STEP_ID" }, read_slurm },
@@ -191,6 +212,7 @@ enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
 
 static bool is_there(const finding *f, const launcher *one)
 {
+  if (!one->signs[0]) return f->env->has_mpi && f->env->has_mpi();
   for (int i = 0; i < 4 && one->signs[i]; i++)
     if (value_of(f, one->signs[i])) return true;
   return false;
@@ -207,12 +229,16 @@ static bool find_launcher(finding *f, const char *wanted)
     known = known || named;
     if (wanted ? !named : !is_there(f, one)) continue;
     f->who = one->title;
-    return one->read(f);
+    f->name = one->name;
+    if (!one->read(f)) return false;
+    if (wanted || !f->by_mpi || f->count > 1) return true;
+    /* A world of one, as MPI makes where another one's launcher started it, is nobody's word. */
+    *f = (finding){ .env = f->env, .error = f->error, .index = -1, .count = -1, .name = "" };
   }
   if (!wanted || known) return true;
   tsr__error_set(f->error, TSR_EARG,
-                 ".detect or TSR_DETECT is \"%.40s\", expected openmpi, mpich, slurm, kubernetes, "
-                 "torchrun or none",
+                 ".detect or TSR_DETECT is \"%.40s\", expected mpi, openmpi, mpich, slurm, "
+                 "kubernetes, torchrun or none",
                  wanted);
   return false;
 }
@@ -400,10 +426,38 @@ static bool read_rest(finding *f, const tsr_process_opts *o, tsr__role *out)
          read_stop_signal(f, o, out);
 }
 
+/* Where a launcher of an MPI does not say where its processes run, that MPI can. */
+static bool ask_mpi(finding *f, const said *place)
+{
+  static const char *const able[] = { "openmpi", "mpich" };
+  const char *needed = f->needed;
+  bool fits = false;
+  for (int i = 0; i < 2; i++) fits = fits || !strcmp(f->name, able[i]);
+  if (!fits || !f->env->meet) return true;
+  if (!read_mpi(f)) {
+    char why[400];
+    snprintf(why, sizeof why, "%.399s", f->error->text);
+    f->error->status = TSR_OK;
+    tsr__error_set(f->error, TSR_EUNSUPPORTED,
+                   "%s, and it cannot be asked: %s. Or set .coordinator or TSR_COORDINATOR to "
+                   "\"HOST:PORT\" of process 0, the same for all",
+                   needed, why);
+    return false;
+  }
+  if (f->index == place->index && f->count == place->count) return true;
+  tsr__error_set(f->error, TSR_EARG,
+                 "by %s this is process %ld of %ld, and by MPI process %ld of %ld; unset the "
+                 "variables that are wrong, or set TSR_COORDINATOR",
+                 place->source, place->index, place->count, f->index, f->count);
+  return false;
+}
+
 static bool read_address(finding *f, const said *place, tsr__role *out)
 {
   tsr__address at;
   const char *from = "";
+  if (!*out->coordinator && place->count > 1 && !*f->address && !ask_mpi(f, place)) return false;
+  if (!*out->secret && f->by_mpi) snprintf(out->secret, sizeof out->secret, "%s", f->met.secret);
   if (!*out->coordinator && place->count > 1 && *f->address) {
     snprintf(out->coordinator, sizeof out->coordinator, "%s", f->address);
     from = " and its address from there";
@@ -426,7 +480,7 @@ static bool read_address(finding *f, const said *place, tsr__role *out)
 tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *env, tsr__role *out,
                           tsr__error *error)
 {
-  finding f = { .env = env, .error = error, .index = -1, .count = -1 };
+  finding f = { .env = env, .error = error, .index = -1, .count = -1, .name = "" };
   tsr__role role = { .index = 0 };
   said place;
   bool good = read_options(&f, opts, &place);
@@ -436,6 +490,7 @@ tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *
   f.who = launcher_name;
   if (good) good = read_address(&f, &place, &role);
   if (!good) return error->status;
+  snprintf(role.launcher, sizeof role.launcher, "%s", f.name);
   role.index = (int)place.index;
   role.count = (int)place.count;
   *out = role;

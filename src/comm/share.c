@@ -1,6 +1,7 @@
 /* Processes of a job come to share device memory: what they must tell each other first goes by way
  * of the coordinator, and who is gone it knows. */
 #include "comm/comm.h"
+#include "comm/far.h"
 #include "comm/peers.h"
 
 #include <stdio.h>
@@ -74,6 +75,8 @@ tsr_status tsr__comm_share(tsr_runtime *rt)
 {
   tsr__error error = { .status = TSR_OK };
   const tsr__role *role = tsr__comm_role(tsr__comm_of(rt));
+  char engine[TSR__ENGINE_NAME];
+  tsr__engine_choose(role->engine, role->launcher, engine);
   const tsr__peers_start start = { .index = role->index,
                                    .count = role->count,
                                    .all_gather = gather,
@@ -81,12 +84,13 @@ tsr_status tsr__comm_share(tsr_runtime *rt)
                                    .user = rt,
                                    .waits = waits,
                                    .host = role->host,
-                                   .engine = role->engine };
+                                   .engine = engine,
+                                   .shrinks = role->on_failure == TSR__ON_FAILURE_SHRINK };
   if (!tsr__peers_install(rt, &start, &error)) {
     const tsr__peers *peers = rt->slots[TSR__SLOT_PEERS];
-    tsr__log(rt, TSR_LOG_INFO, "process", "engine %s: %d processes on %d host%s",
-             tsr__peers_engine(peers), role->count, tsr__peers_hosts(peers),
-             tsr__peers_hosts(peers) > 1 ? "s" : "");
+    char text[500];
+    tsr__peers_describe(peers, text, sizeof text);
+    tsr__log(rt, TSR_LOG_INFO, "process", "%s", text);
     return TSR_OK;
   }
   return tsr__runtime_fail(rt, error.status, "tsr_initialize: %s", error.text);

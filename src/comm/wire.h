@@ -113,6 +113,9 @@ tsr_status tsr__address_parse(const char *text, tsr__address *out, tsr__error *e
 int tsr__address_listen(const tsr__address *at, tsr__error *error);
 /* A connected socket that does not block, or -1 with errno (or EAI in `*lookup`). */
 int tsr__address_connect(const tsr__address *at, int timeout_ms, int *lookup);
+/* One where this process can listen and that the others of its host, or of several, can reach: a
+ * port that is free now; "" if there is none. */
+void tsr__address_own(bool one_host, char *out, size_t size);
 /* Whether the other side of an accepted connection is on this host; of a Unix socket, whether it is
  * of this user or of root. */
 bool tsr__peer_is_near(int fd);

@@ -130,6 +130,13 @@ typedef struct tsr__sight_part {
   int64_t first, count;
 } tsr__sight_part;
 void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part);
+/* The same of values that are there, but that nothing is read which was not asked for: by what will
+ * be copied of a part. Where that is on this host, or nobody else is, nothing needs to be done. */
+tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
+                           tsr__error *error);
+bool tsr__sight_is_far(const tsr__sight *sight);
+void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
+                         const tsr__box_copy *copy);
 tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error);
 /* This process has read; `status` is its own, and what is returned where it is not TSR_OK. What it
  * told others of stays as it is until they have read, too. */

@@ -16,6 +16,7 @@ typedef struct pieces {
   bool away;    /* a piece is another process's */
   bool streams; /* there is more to copy than caches hold */
   tsr__progress *progress;
+  const tsr__sight *wants; /* pieces are asked for, to be copied later; NULL: copied */
   tsr__traffic traffic;
   /* What the target position takes, and what it holds then: these where blocks are taken, which
    * lie one behind the other, differ. */
@@ -59,7 +60,8 @@ static void copy_piece(void *user, const tsr__moved_box *piece)
   /* The position that was asked for may be another process's while a replica of it is here. */
   int near = tsr__value_near(p->from, piece->position);
   p->away |= near < 0;
-  if (near >= 0)
+  if (near >= 0 && p->wants) tsr__sight_want_box(p->wants, p->from->parts[near], &copy);
+  else if (near >= 0)
     tsr__devices_of(p->exec->rt)
         ->ops->copy(&copy, p->from->parts[near], p->to->parts[p->to_position], &p->traffic);
 }
@@ -259,6 +261,28 @@ static bool crosses(const moving *m)
   return l.lacks;
 }
 
+/* Of other hosts' parts comes what this process's positions take, once where several hold the
+ * same. */
+static tsr_status want_pieces(reshard_job *job, const tsr__sight *sight, tsr__error *error)
+{
+  for (int i = 0; i < job->count; i++) {
+    moving *m = &job->moves[i];
+    for (int p = 0; p < m->to->part_count; p++) {
+      pieces mine = { .exec = m->exec,
+                      .from = m->from,
+                      .to = m->to,
+                      .to_position = p,
+                      .wants = sight,
+                      .progress = job->progress };
+      if (tsr__value_near(m->to, tsr__replica_leader(&m->to->sharding, p)) != p) continue;
+      tsr__reshard_want(&m->move, p, &mine.want);
+      mine.lies = mine.slab = mine.want;
+      tsr__reshard_pieces(&m->move, p, copy_piece, &mine);
+    }
+  }
+  return tsr__sight_come(sight, error);
+}
+
 /* What moves, with the parts that other processes hold. A move of which each process has all it
  * takes stays out of the meeting: NULL in its place. */
 static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
@@ -266,9 +290,10 @@ static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
   bool several = tsr__peers_of(exec->rt) != NULL;
   for (int i = 0; i < job->count; i++)
     job->from[i] = several && crosses(&job->moves[i]) ? job->moves[i].from : NULL;
-  tsr_status status = tsr__see(exec->rt, job->from, job->count, sight, exec->error);
+  tsr_status status = tsr__see_pieces(exec->rt, job->from, job->count, sight, exec->error);
   for (int i = 0; i < job->count && !status; i++)
     if (job->from[i]) job->moves[i].from = job->from[i];
+  if (!status && tsr__sight_is_far(sight)) status = want_pieces(job, sight, exec->error);
   return status;
 }
 
@@ -307,6 +332,7 @@ typedef struct shifting {
   int to_position;
   tsr__value *to;
   tsr__progress *progress;
+  const tsr__sight *wants; /* as of pieces */
 } shifting;
 
 /* On the thread of the run (shift_one), so that traffic and error are the run's own. */
@@ -329,6 +355,10 @@ static void copy_shift(void *user, const tsr__shift_piece *piece)
                          .to_start = piece->to_start,
                          .size = piece->size,
                          .progress = s->progress };
+  if (s->wants) {
+    tsr__sight_want_box(s->wants, from->parts[near], &copy);
+    return;
+  }
   tsr__devices_of(s->exec->rt)
       ->ops->copy(&copy, from->parts[near], s->to->parts[s->to_position], &s->exec->traffic);
 }
@@ -350,11 +380,17 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   exec->values[node] = to;
   tsr__sight sight;
   for (int i = 0; i < g->in_count; i++) from[i] = tsr__value_in(exec, node, i);
-  if (tsr__see(exec->rt, from, g->in_count, &sight, exec->error)) return exec->error->status;
+  if (tsr__see_pieces(exec->rt, from, g->in_count, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
+  for (int p = 0; p < to->part_count && tsr__sight_is_far(&sight); p++) {
+    shifting job = { exec, from, p, to, &progress, &sight };
+    if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
+  }
+  tsr_status came = tsr__sight_come(&sight, exec->error);
+  if (came) return tsr__unsee(&sight, came, exec->error);
   /* One position after the other: views that move are few elements at the borders, mostly. */
   for (int p = 0; p < to->part_count && !atomic_load(&progress.stop); p++) {
-    shifting job = { exec, from, p, to, &progress };
+    shifting job = { exec, from, p, to, &progress, NULL };
     if (to->parts[p]) tsr__shift_pieces(&viewed, p, &(tsr__shift_take){ copy_shift, &job });
   }
   if (atomic_load(&progress.stop)) tsr__cancelled(exec->error, progress.what);
@@ -553,9 +589,15 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
   if (!to) return exec->error->status;
   exec->values[node] = to;
   tsr__sight sight;
-  if (tsr__see(exec->rt, &from, 1, &sight, exec->error)) return exec->error->status;
+  if (tsr__see_pieces(exec->rt, &from, 1, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
-  pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress };
+  pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress, .wants = &sight };
+  for (job.to_position = 0; job.to_position < to->part_count && tsr__sight_is_far(&sight);
+       job.to_position++)
+    if (to->parts[job.to_position]) gather_rows(&job);
+  tsr_status came = tsr__sight_come(&sight, exec->error);
+  if (came) return tsr__unsee(&sight, came, exec->error);
+  job.wants = NULL;
   for (job.to_position = 0; job.to_position < to->part_count; job.to_position++)
     if (to->parts[job.to_position]) gather_rows(&job);
   exec->traffic.bytes += job.traffic.bytes;

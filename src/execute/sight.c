@@ -121,12 +121,12 @@ static tsr_status tell(tsr__peers *peers, const tsr__value *value, tsr__sight *s
   return TSR_OK;
 }
 
-/* `all`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
+/* `made`: also what every process has replicas of, as these may not be filled yet. Without a mesh,
  * and on one of this process's own, nobody else has a part. */
-static bool is_wanted(const tsr__value *value, bool all)
+static bool is_wanted(const tsr__value *value, bool made)
 {
   if (!value || !value->sharding.mesh || value->sharding.mesh->own) return false;
-  return all || !is_everywhere(value->rt, &value->sharding);
+  return made || !is_everywhere(value->rt, &value->sharding);
 }
 
 /* Parts of this process are put behind the places; returns where they end. */
@@ -156,16 +156,16 @@ static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, s
   return *first + bytes;
 }
 
-/* All tell where their parts lie. `all`: what is being made is read where it lies. */
-static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool all, tsr__error *error)
+/* All tell where their parts lie. `made`: what is being made is read where it lies. */
+static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made, tsr__error *error)
 {
   _Alignas(PART_UNIT) char note[NOTE_BYTES];
   tsr__peers *peers = tsr__peers_of(sight->rt);
-  size_t at = 0, bytes = all ? NOTE_BYTES + 1 : inside_bytes(sight, values, &at);
+  size_t at = 0, bytes = made ? NOTE_BYTES + 1 : inside_bytes(sight, values, &at);
   bool inside = bytes <= NOTE_BYTES;
   tsr_status status = TSR_OK;
   for (int i = 0; i < sight->count && !status; i++) {
-    if (!is_wanted(values[i], all)) continue;
+    if (!is_wanted(values[i], made)) continue;
     if (inside) at = put_inside(values[i], sight, note, at);
     else status = tell(peers, values[i], sight, error);
   }
@@ -266,12 +266,13 @@ static int stand_in(const tsr__value *value, int position)
   return near >= 0 ? near : tsr__holds(&value->sharding, leader) ? leader : position;
 }
 
-/* Gets all that is elsewhere, once. */
-static void fetch_all(const tsr__sight *sight, const tsr__value *value, tsr__value *seen)
+/* Replicas are read where there is one; `all`: gets all that is elsewhere, once. */
+static void settle(const tsr__sight *sight, const tsr__value *value, tsr__value *seen, bool all)
 {
   for (int p = 0; p < seen->part_count; p++) {
     int from = stand_in(value, p);
-    if (from == p && !value->parts[p]) fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+    if (all && from == p && !value->parts[p])
+      fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
     if (from == p) continue;
     tsr__buffer_hold(seen->parts[from]);
     tsr__buffer_release(seen->parts[p]);
@@ -316,15 +317,19 @@ static void close_later(void *user)
   close_sight(&own);
 }
 
+/* How values are seen: all of them is got, or what is asked for; or they are being made. */
+typedef enum seeing { WHOLE, PIECES, MADE } seeing;
+
 /* In the same order in each process, as notes have no names: tell of all values, meet, then read
  * them one after another. A value is replaced in the list only once it is whole. */
-static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, tsr__error *error)
+static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, tsr__error *error)
 {
+  bool made = how == MADE;
   tsr__peers *peers = tsr__peers_of(sight->rt);
   int positions = 0, wanted = 0;
   size_t bytes = 0;
   for (int i = 0; peers && i < sight->count; i++)
-    if (is_wanted(values[i], all)) {
+    if (is_wanted(values[i], made)) {
       positions += values[i]->part_count;
       bytes += tsr__device_bytes((tsr_dtype)values[i]->dtype, tsr__shape_count(&values[i]->shape));
       wanted++;
@@ -334,16 +339,16 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, bool all, ts
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
-  tsr_status status = gather(sight, values, all, error);
+  tsr_status status = gather(sight, values, made, error);
   sight->met = !status;
   for (int i = 0; i < sight->count && !status; i++) {
-    if (!is_wanted(values[i], all)) continue;
+    if (!is_wanted(values[i], made)) continue;
     sight->made[i] = fill(sight, values[i], error);
     if (!sight->made[i]) status = error->status;
-    else if (!all) fetch_all(sight, values[i], sight->made[i]);
+    else if (!made) settle(sight, values[i], sight->made[i], how == WHOLE);
     values[i] = status ? values[i] : sight->made[i];
   }
-  if (!status && !all) status = tsr__peers_fetched(peers, error);
+  if (!status && how == WHOLE) status = tsr__peers_fetched(peers, error);
   if (status) close_sight(sight);
   return status;
 }
@@ -352,14 +357,95 @@ tsr_status tsr__see(tsr_runtime *rt, const tsr__value **values, int count, tsr__
                     tsr__error *error)
 {
   *sight = (tsr__sight){ .rt = rt, .count = count };
-  return see(sight, values, false, error);
+  return see(sight, values, WHOLE, error);
 }
 
 tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                          tsr__error *error)
 {
   *sight = (tsr__sight){ .rt = rt, .count = count };
-  return see(sight, values, true, error);
+  return see(sight, values, MADE, error);
+}
+
+tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
+                           tsr__error *error)
+{
+  *sight = (tsr__sight){ .rt = rt, .count = count };
+  return see(sight, values, PIECES, error);
+}
+
+bool tsr__sight_is_far(const tsr__sight *sight)
+{
+  const tsr__peers *peers = tsr__peers_of(sight->rt);
+  return sight->made && peers && tsr__peers_hosts(peers) > 1;
+}
+
+/* A box of a part, as it lies: elements along each dim, of so many from the first one on. */
+typedef struct extent {
+  int64_t first[TSR_MAX_RANK], size[TSR_MAX_RANK], stride[TSR_MAX_RANK];
+} extent;
+
+/* Steps make it wider than what is copied of it. False: it is empty. */
+static bool find_extent(const tsr__box_copy *copy, extent *out)
+{
+  int64_t stride = 1;
+  for (int d = copy->rank - 1; d >= 0; d--) {
+    int64_t step = copy->from_step ? copy->from_step[d] : 1;
+    int64_t reach = step * (copy->size[d] - 1);
+    if (copy->size[d] <= 0) return false;
+    out->first[d] = copy->from_start[d] + (reach < 0 ? reach : 0);
+    out->size[d] = (reach < 0 ? -reach : reach) + 1;
+    out->stride[d] = stride;
+    stride *= copy->from_dims[d];
+  }
+  return true;
+}
+
+/* From the first element to the last; bits by whole words. */
+static byte_range hull_of(const tsr__box_copy *copy, const extent *e)
+{
+  int64_t first = 0, last = 0;
+  for (int d = 0; d < copy->rank; d++) {
+    first += e->first[d] * e->stride[d];
+    last += (e->first[d] + e->size[d] - 1) * e->stride[d];
+  }
+  if (copy->dtype == TSR_BOOL) first -= first % 64;
+  size_t from = tsr__device_bytes(copy->dtype, first);
+  return (byte_range){ from, tsr__device_bytes(copy->dtype, last + 1) - from };
+}
+
+/* The dims from which on all is taken make one run; those along the dim before go together. */
+void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
+                         const tsr__box_copy *copy)
+{
+  enum { MOST = 4096 };
+  extent e;
+  tsr__peers *peers = tsr__peers_of(sight->rt);
+  const char *at = tsr__devices_of(sight->rt)->ops->map((tsr__buffer *)(uintptr_t)from);
+  int owner = tsr__peers_owner(peers, at), d = copy->rank;
+  int64_t run = 1, outer = 1, element = (int64_t)tsr_dtype_size(copy->dtype);
+  if (owner < 0 || !find_extent(copy, &e)) return;
+  for (bool whole = true; d > 0 && whole; d--) {
+    run *= e.size[d - 1];
+    whole = e.size[d - 1] == copy->from_dims[d - 1];
+  }
+  for (int k = 0; k < d - 1; k++) outer *= e.size[k];
+  if (copy->dtype == TSR_BOOL || outer > MOST) {
+    byte_range all = hull_of(copy, &e);
+    tsr__peers_fetch(peers, owner, at + all.from, all.count);
+    return;
+  }
+  const tsr__peers_runs runs = { (size_t)(run * element), d > 0 ? (size_t)e.size[d - 1] : 1,
+                                 d > 0 ? (size_t)(e.stride[d - 1] * element) : 0 };
+  for (int64_t n = 0; n < outer; n++) {
+    int64_t first = 0, rest = n;
+    for (int k = copy->rank - 1; k >= 0; k--) {
+      bool counts = k < d - 1;
+      first += (e.first[k] + (counts ? rest % e.size[k] : 0)) * e.stride[k];
+      if (counts) rest /= e.size[k];
+    }
+    tsr__peers_fetch_runs(peers, owner, at + first * element, &runs);
+  }
 }
 
 /* Bits are got by whole bytes. */

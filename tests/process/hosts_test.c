@@ -7,6 +7,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "comm/peers.h"
+#include "execute/execute.h"
 #include "support/among.h"
 #include "support/process_fixture.h"
 
@@ -57,6 +59,52 @@ TEST_PROCESSES(long_notes_are_got, 2)
   for (int i = 0; i < 8; i++) {
     CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_mul(a, i)), &total), TSR_OK, s);
     CHECK(total == i * (PARTS - 1) * PARTS / 2);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* ---- what is fetched ------------------------------------------------------------------------- */
+
+static tsr__peers_sum moved_since(const tsr_runtime *rt, tsr__peers_sum before)
+{
+  tsr__peers_sum now = tsr__peers_moved(tsr__peers_of(rt));
+  return (tsr__peers_sum){ now.got_bytes - before.got_bytes, now.notes - before.notes };
+}
+
+/* Of 4 processes on 2 hosts each takes of the other host's what its result has of it, and no more:
+ * `expected` bytes. The first process of each host tells the other one, and nobody else does. */
+static void check_fetched(const tsr_runtime *rt, tsr_array *a, int64_t expected)
+{
+  tsr__peers_sum before = tsr__peers_moved(tsr__peers_of(rt));
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, NULL);
+  tsr__peers_sum after = moved_since(rt, before);
+  CHECK_I64(after.got_bytes, expected);
+  CHECK(test_process() % 2 ? after.notes == 0 : after.notes >= 2 && after.notes <= 4);
+}
+
+TEST_PROCESSES(what_is_read_is_fetched_and_no_more, COUNT)
+{
+  static double data[ROWS * COLUMNS], back[ROWS * COLUMNS];
+  int64_t part = ROWS / COUNT * COLUMNS * (int64_t)sizeof *data;
+  int me = test_process();
+  two_hosts();
+  tsr_runtime *rt = among_open(1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = i;
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
+  /* A quarter of the columns of two parts; a row at the border of a host; a column of these. */
+  tsr_array *turned = tsr_reshard(a, tsr_on(mesh, "-,x"));
+  check_fetched(rt, turned, 2 * part / COUNT);
+  check_fetched(rt, tsr_roll(a, 1, 0), me % 2 ? 0 : COLUMNS * 8);
+  check_fetched(rt, tsr_roll(turned, 1, 1), me % 2 ? 0 : ROWS * 8);
+  check_fetched(rt, tsr_reshard(a, tsr_on(mesh, "-,-")), 2 * part);
+  CHECK_STATUS(tsr_read(tsr_roll(turned, 1, 1), back, sizeof back), TSR_OK, s);
+  for (int i = 0; i < ROWS * COLUMNS; i++) {
+    int row = i / COLUMNS, column = i % COLUMNS;
+    CHECK(back[i] == data[row * COLUMNS + (column + COLUMNS - 1) % COLUMNS]);
   }
   tsr_scope_close(s);
   tsr_runtime_close(rt);

@@ -1,6 +1,7 @@
 /* Real launchers start a program that meets, computes together and loses one of its processes:
  * mpirun of Open MPI, mpiexec of MPICH, srun of a Slurm of two nodes that this test starts, and
- * nobody at all. The program is this test itself: with TEST_HOW set it does that instead.
+ * nobody at all. The program is this test itself: with TEST_HOW set it does that instead. Where
+ * processes take themselves for those of two hosts, an engine of the launcher's MPI moves bytes.
  *
  * Launchers end a job whose process died, some at once. What is looked for is the name of the dead
  * one as a survivor printed it. */
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "support/process_fixture.h"
+#include "support/tool_fixture.h"
 
 enum { COUNT = 4, VICTIM = 2, N = 24 };
 
@@ -107,6 +109,18 @@ static void need(const char *program)
   FAIL("%s is not installed, and scripts/setup test did not do that", program);
 }
 
+/* Engines are those of this build; $BUILD is where it is. */
+static void need_engine(const char *name)
+{
+  char path[1024], file[1200];
+  tool_build_path(path, sizeof path);
+  setenv("BUILD", path, 1);
+  snprintf(file, sizeof file, "%s/lib/tessera_%s.so", path, name);
+  if (access(file, R_OK)) SKIP("the engine %s is not built: its MPI's -dev is not installed", name);
+  snprintf(file, sizeof file, "%s/lib", path);
+  setenv("TSR_PLUGIN_PATH", file, 1);
+}
+
 static void check_well(const char *command)
 {
   int code;
@@ -143,24 +157,25 @@ static void check_death(const char *command)
 
 /* ---- Open MPI -------------------------------------------------------------------------------- */
 
-#define MPIRUN "timeout 50 mpirun.openmpi --allow-run-as-root --oversubscribe -n 4 \"$SELF\""
+#define MPIRUN "timeout 50 mpirun.openmpi --allow-run-as-root --oversubscribe"
 
 TEST(mpirun_of_open_mpi)
 {
   need("mpirun.openmpi");
-  check_well(MPIRUN);
+  check_well(MPIRUN " -n 4 \"$SELF\"");
 }
 
 TEST(a_death_under_open_mpi)
 {
   need("mpirun.openmpi");
-  check_death(MPIRUN);
+  check_death(MPIRUN " -n 4 \"$SELF\"");
 }
 
 /* ---- MPICH ----------------------------------------------------------------------------------- */
 
 /* It does not say where process 0 is, so that this is said besides. */
-#define MPIEXEC "TSR_COORDINATOR=\"unix:$FOLDER/job\" timeout 50 mpiexec.hydra "
+#define BARE_MPIEXEC "timeout 50 mpiexec.hydra "
+#define MPIEXEC "TSR_COORDINATOR=\"unix:$FOLDER/job\" " BARE_MPIEXEC
 
 TEST(mpiexec_of_mpich)
 {
@@ -176,16 +191,137 @@ TEST(an_end_under_mpich)
   check_end(MPIEXEC "-n 4 \"$SELF\"", "exit");
 }
 
+/* It does not say where process 0 is: MPI does, and brings a secret. */
 TEST(mpich_without_an_address)
 {
-  int code;
   need("mpiexec.hydra");
-  setenv("TEST_HOW", "well", 1);
-  char *out = run("timeout 50 mpiexec.hydra -n 2 \"$SELF\"", &code);
+  need_engine("mpi_mpich");
+  check_well(BARE_MPIEXEC "-n 4 \"$SELF\"");
+}
+
+static void check_says(const char *command, const char *how, const char *said)
+{
+  int code;
+  setenv("TEST_HOW", how, 1);
+  char *out = run(command, &code);
+  CHECK_STR_HAS(out, said);
   CHECK(code != 0);
-  CHECK_STR_HAS(out, "MPICH does not say where its processes run; set .coordinator or "
-                     "TSR_COORDINATOR");
   free(out);
+}
+
+TEST(mpich_that_cannot_be_asked)
+{
+  need("mpiexec.hydra");
+  setenv("TSR_PLUGIN_PATH", "/nowhere", 1);
+  check_says(BARE_MPIEXEC "-n 2 \"$SELF\"", "well", "MPICH does not say where its processes run");
+  check_says(BARE_MPIEXEC "-n 2 \"$SELF\"", "well", "package is libmpich12 on Debian");
+}
+
+/* ---- two hosts ------------------------------------------------------------------------------- */
+
+#define TWO_HOSTS "\"$SUPPORT/on_hosts.sh\" 2 "
+
+static void two_hosts_by(const char *program, const char *engine, const char *title,
+                         const char *command)
+{
+  int code;
+  need(program);
+  need_engine(engine);
+  check_well(command);
+  setenv("TSR_LOG", "process", 1);
+  setenv("TEST_HOW", "well", 1);
+  char *out = run(command, &code);
+  CHECK_STR_HAS(out, title);
+  CHECK_STR_HAS(out, "): 4 processes on 2 hosts; if one fails the others cannot go on as fewer");
+  free(out);
+}
+
+TEST(two_hosts_by_open_mpi)
+{
+  two_hosts_by("mpirun.openmpi", "mpi_openmpi", "engine mpi_openmpi (Open MPI v",
+               MPIRUN " -n 4 " TWO_HOSTS "\"$SELF\"");
+}
+
+TEST(two_hosts_by_mpich)
+{
+  two_hosts_by("mpiexec.hydra", "mpi_mpich", "engine mpi_mpich (MPICH ",
+               BARE_MPIEXEC "-n 4 " TWO_HOSTS "\"$SELF\"");
+}
+
+TEST(a_death_between_hosts_by_open_mpi)
+{
+  need("mpirun.openmpi");
+  need_engine("mpi_openmpi");
+  for (int i = 0; i < (test_quick() ? 1 : 3); i++)
+    check_death(MPIRUN " -n 4 " TWO_HOSTS "\"$SELF\"");
+}
+
+/* A process that ends without MPI_Finalize is to hydra as one that a signal ended, unless it is
+ * told otherwise. */
+TEST(a_death_between_hosts_by_mpich)
+{
+  need("mpiexec.hydra");
+  need_engine("mpi_mpich");
+  for (int i = 0; i < (test_quick() ? 1 : 3); i++)
+    check_death(BARE_MPIEXEC "-disable-auto-cleanup -n 4 " TWO_HOSTS "\"$SELF\"");
+}
+
+/* A launcher whose engine is not there is an error, and no jobs of one process each. */
+TEST(an_engine_of_a_launcher_that_is_not_there)
+{
+  need("mpirun.openmpi");
+  setenv("TSR_PLUGIN_PATH", "/nowhere", 1);
+  check_says(MPIRUN " -n 4 " TWO_HOSTS "\"$SELF\"", "well", "package is libopenmpi3 on Debian");
+}
+
+TEST(an_mpi_does_not_shrink)
+{
+  need("mpirun.openmpi");
+  need_engine("mpi_openmpi");
+  setenv("TSR_ON_FAILURE", "shrink", 1);
+  check_says(MPIRUN " -n 4 " TWO_HOSTS "\"$SELF\"", "well",
+             "processes that the engine 'mpi_openmpi' connects cannot go on as fewer");
+}
+
+/* ---- programs that use MPI ------------------------------------------------------------------- */
+
+static void check_own_mpi(const char *launch, const char *mpi, const char *hosts)
+{
+  int code;
+  char line[128], command[600];
+  snprintf(command, sizeof command, "%s -n 4 %s \"$BUILD/examples/own_mpi_%s\"", launch, hosts,
+           mpi);
+  char *out = run(command, &code);
+  for (int i = 0; i < 4; i++) {
+    snprintf(line, sizeof line, "process %d of 4: 499500 by MPI, 499500 by Tessera\n", i);
+    CHECK_STR_HAS(out, line);
+  }
+  if (code) FAIL("exit code %d\n%s", code, out);
+  free(out);
+}
+
+TEST(a_programs_own_open_mpi)
+{
+  need("mpirun.openmpi");
+  need_engine("mpi_openmpi");
+  check_own_mpi(MPIRUN, "openmpi", "");
+  check_own_mpi(MPIRUN, "openmpi", TWO_HOSTS);
+}
+
+TEST(a_programs_own_mpich)
+{
+  need("mpiexec.hydra");
+  need_engine("mpi_mpich");
+  check_own_mpi(BARE_MPIEXEC, "mpich", "");
+  check_own_mpi(BARE_MPIEXEC, "mpich", TWO_HOSTS);
+}
+
+TEST(a_programs_mpi_without_threads)
+{
+  need("mpirun.openmpi");
+  need_engine("mpi_openmpi");
+  check_says(MPIRUN " -n 2 \"$BUILD/examples/own_mpi_openmpi\" single", "well",
+             "it must call MPI_Init_thread with MPI_THREAD_MULTIPLE");
 }
 
 /* ---- Slurm ----------------------------------------------------------------------------------- */

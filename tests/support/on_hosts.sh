@@ -1,7 +1,9 @@
 #!/bin/sh
-# Runs a program as one of several that take themselves for processes of different hosts.
+# Runs a program as one of several that take themselves for processes of different hosts: of
+# `tessera run`, or of a launcher of an MPI.
 #   tests/support/on_hosts.sh PROCESSES_A_HOST PROGRAM ...
-TSR_HOST=host$((TSR_PROCESS_INDEX / $1))
-export TSR_HOST
+index=${TSR_PROCESS_INDEX:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}
+TSR_HOST=host$((index / $1)) TEST_PROCESS=$index
+export TSR_HOST TEST_PROCESS
 shift
 exec "$@"

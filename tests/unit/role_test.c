@@ -34,7 +34,7 @@ static const char *look_up(const char *name, void *user)
 static tsr_status find(const tsr_process_opts *opts, const char *environment, tsr__role *role,
                        char text[1000])
 {
-  tsr__environment env = { look_up, (void *)environment };
+  tsr__environment env = { .get = look_up, .user = (void *)environment };
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__role_find(opts, &env, role, &error);
   CHECK_I64(status, error.status);
@@ -178,8 +178,8 @@ static const row refused[] = {
   { "TSR_STOP_SIGNAL=9", ".stop_signal or TSR_STOP_SIGNAL is 9, expected SIGTERM (15)", TSR_EARG },
   { "TSR_STOP_SIGNAL=TERM", "TSR_STOP_SIGNAL is \"TERM\", expected a whole number", TSR_EARG },
   { SLURM "TSR_DETECT=pbs",
-    ".detect or TSR_DETECT is \"pbs\", expected openmpi, mpich, slurm, kubernetes, torchrun or "
-    "none",
+    ".detect or TSR_DETECT is \"pbs\", expected mpi, openmpi, mpich, slurm, kubernetes, "
+    "torchrun or none",
     TSR_EARG },
   { "TSR_DETECT=slurm", "Slurm seems to have started this process, but SLURM_STEP_NUM_TASKS is not",
     TSR_EARG },
@@ -233,7 +233,7 @@ TEST(options_that_are_no_place_are_refused)
     { { .process_count = 2, .process_index = 2 }, ".process_index is 2, expected 0 to 1" },
     { { .process_count = 2, .process_index = -1 }, ".process_index is -1, expected 0 to 1" },
     { { .process_count = 2 }, "by options this is process 0 of 2, but where process 0 listens is" },
-    { { .detect = "mpi" }, ".detect or TSR_DETECT is \"mpi\"" },
+    { { .detect = "pmi" }, ".detect or TSR_DETECT is \"pmi\"" },
     { { .stall_timeout = -1 }, "a timeout is negative" },
     { { .stall_timeout = 1.9 }, ".stall_timeout or TSR_STALL_TIMEOUT is 1.9 s" },
   };
@@ -244,6 +244,72 @@ TEST(options_that_are_no_place_are_refused)
     CHECK_STR_HAS(text, cases[i].text);
   }
 }
+
+/* ---- MPI ------------------------------------------------------------------------------------- */
+
+static int mpi_count; /* processes of its world; 0: it cannot be used */
+
+static bool has_mpi(void)
+{
+  return true;
+}
+
+static tsr_status meet(const char *launcher, tsr__found *out, tsr__error *error)
+{
+  (void)launcher;
+  if (!mpi_count) return tsr__error_set(error, TSR_EUNSUPPORTED, "the engine is not there");
+  *out = (tsr__found){ mpi_count - 1, mpi_count, "10.0.0.7:4711", "drawn" };
+  return TSR_OK;
+}
+
+static void find_by(bool begun, const char *environment, const char *expected)
+{
+  char text[1000];
+  tsr__role role = { .index = 0 };
+  tsr__error error = { .status = TSR_OK };
+  tsr__environment env = { look_up, (void *)environment, begun ? has_mpi : NULL, meet };
+  if (tsr__role_find(&(tsr_process_opts){ 0 }, &env, &role, &error)) {
+    CHECK_STR_HAS(error.text, expected);
+    return;
+  }
+  snprintf(text, sizeof text, "%d/%d %s by %s, %s", role.index, role.count, role.coordinator,
+           role.source, role.secret);
+  CHECK_STR(text, expected);
+}
+
+/* What a program's own MPI says goes before its launcher's variables, and behind what was said. */
+TEST(processes_are_those_of_the_programs_mpi)
+{
+  mpi_count = 4;
+  find_by(true, "", "3/4 10.0.0.7:4711 by MPI and its address from there, drawn");
+  find_by(true, TORCHRUN, "3/4 10.0.0.7:4711 by MPI and its address from there, drawn");
+  find_by(true, OMPI4 " TSR_SECRET=own",
+          "3/4 10.0.0.7:4711 by MPI and its address from there, own");
+  find_by(true, RUN, "3/4 unix:/tmp/t/job by TSR_* variables, ab");
+  find_by(true, "TSR_DETECT=none", "0/1  by nothing: it is alone, ");
+  find_by(false, "TSR_DETECT=mpi", "3/4 10.0.0.7:4711 by MPI and its address from there, drawn");
+  /* One whose launcher was another MPI's has a world of one: it is nobody's word. */
+  mpi_count = 1;
+  find_by(true, TORCHRUN, "5/8 node7:29501 by torchrun and its address from there, ");
+  find_by(true, "", "0/1  by nothing: it is alone, ");
+}
+
+/* Launchers that do not say where process 0 is leave it to MPI. */
+TEST(mpi_says_where_its_launchers_do_not)
+{
+  mpi_count = 2;
+  find_by(false, HYDRA, "1/2 10.0.0.7:4711 by MPICH and its address from there, drawn");
+  find_by(false, HYDRA " TSR_COORDINATOR=a:1", "1/2 a:1 by MPICH, ");
+  find_by(false, OMPI5, "by Open MPI this is process 7 of 8, and by MPI process 1 of 2");
+  mpi_count = 8;
+  find_by(false, OMPI5, "7/8 10.0.0.7:4711 by Open MPI and its address from there, drawn");
+  mpi_count = 0;
+  find_by(false, HYDRA,
+          "MPICH does not say where its processes run, and it cannot be asked: the engine is not "
+          "there. Or set .coordinator or TSR_COORDINATOR");
+}
+
+/* ---- proofs ---------------------------------------------------------------------------------- */
 
 /* Test vectors of FIPS 180 and of RFC 4231. */
 TEST(proofs_are_codes_of_sha_256)

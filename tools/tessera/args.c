@@ -84,7 +84,7 @@ const tool_option tool_options[OPT_COUNT] = {
                        "what the others do when a process fails: they end (the default), get "
                        "errors, or may go on as fewer; TSR_ON_FAILURE says the same" },
   [OPT_ENGINE] = { "--engine", "E", NULL, "run", false,
-                   "what moves bytes between hosts: ucx (default), or local for one host" },
+                   "what moves bytes between hosts: ucx (default), mpi, or local for one host" },
   [OPT_DEVICES] = { "--devices", "cpu:N", NULL, READING " info bench", false,
                     "split the rows over N virtual devices (default cpu:1); bench: those of each "
                     "process (default cpu:1, of one process cpu:2)" },

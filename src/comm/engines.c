@@ -1,0 +1,138 @@
+/* Which engine moves bytes between hosts, and loading it.
+ *
+ *   name          file                     stands on
+ *   ucx           tessera_ucx.so           UCX
+ *   mpi_openmpi   tessera_mpi_openmpi.so   Open MPI         "mpi" is one of these two: that of the
+ *   mpi_mpich     tessera_mpi_mpich.so     MPICH, or kin    program, else that of the launcher
+ *
+ * Whether a program has initialised MPI is asked of the MPI that is in the process, if there is
+ * one: none is loaded to find out. */
+#include "comm/far.h"
+
+#include "comm/comm.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct {
+  const char *name, *package;
+} known[] = {
+  { "ucx", "; it stands on UCX, whose package is libucx0 on Debian" },
+  { "mpi_openmpi", "; it stands on Open MPI, whose package is libopenmpi3 on Debian, and that to "
+                   "build it libopenmpi-dev. TSR_ENGINE=ucx says to use UCX instead" },
+  { "mpi_mpich",
+    "; it stands on MPICH, whose package is libmpich12 on Debian, and that to build it "
+    "libmpich-dev. TSR_ENGINE=ucx says to use UCX instead" },
+};
+
+/* ---- the MPI that is there ------------------------------------------------------------------- */
+
+/* A function of an MPI that is in this process, for all to see or in a library of its own. */
+static void *find_mpi(const char *name)
+{
+  static const char *const files[] = { "libmpi.so.40", "libmpich.so.12", "libmpi.so.12" };
+  void *found = dlsym(RTLD_DEFAULT, name);
+  for (size_t i = 0; i < sizeof files / sizeof *files && !found; i++) {
+    void *object = dlopen(files[i], RTLD_NOW | RTLD_NOLOAD | RTLD_LOCAL);
+    if (!object) continue;
+    found = dlsym(object, name);
+    dlclose(object); /* whoever loaded it keeps it */
+  }
+  return found;
+}
+
+const char *tsr__engine_begun(void)
+{
+  char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING is at most that */
+  int (*ask)(int *), (*tell)(char *, int *), begun = 0, over = 0, length = 0;
+  void *initialized = find_mpi("MPI_Initialized"), *finalized = find_mpi("MPI_Finalized");
+  void *version = find_mpi("MPI_Get_library_version");
+  if (!initialized || !finalized || !version) return NULL;
+  memcpy(&ask, &initialized, sizeof ask);
+  ask(&begun);
+  memcpy(&ask, &finalized, sizeof ask);
+  ask(&over);
+  if (!begun || over) return NULL;
+  memcpy(&tell, &version, sizeof tell);
+  tell(text, &length);
+  return strncmp(text, "Open MPI", 8) ? "mpi_mpich" : "mpi_openmpi";
+}
+
+void tsr__engine_choose(const char *said, const char *launcher, char out[TSR__ENGINE_NAME])
+{
+  const char *name = said && *said ? said : NULL;
+  bool mpi = name && !strcmp(name, "mpi");
+  if (!name || mpi) name = tsr__engine_begun();
+  if (!name && !strcmp(launcher, "openmpi")) name = "mpi_openmpi";
+  if (!name && !strcmp(launcher, "mpich")) name = "mpi_mpich";
+  /* srun and others that Tessera knows by their own variables start processes of MPIs, too. */
+  if (!name && mpi) name = getenv("PMI_RANK") || getenv("PMI_FD") ? "mpi_mpich" : "mpi_openmpi";
+  snprintf(out, TSR__ENGINE_NAME, "%s", name ? name : "ucx");
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static bool is_plain(const char *name)
+{
+  size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
+  return length && length < TSR__ENGINE_NAME && !name[length];
+}
+
+tsr_status tsr__engine_load(const char *name, const tsr__plugin_calls **out, tsr__error *error)
+{
+  char what[120];
+  void *symbol;
+  const tsr__plugin_calls *(*engine)(void);
+  const char *package = "";
+  if (!is_plain(name))
+    return tsr__error_set(error, TSR_EARG,
+                          ".engine or TSR_ENGINE is \"%.40s\", expected \"ucx\" or \"mpi\"", name);
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (!strcmp(name, known[i].name)) package = known[i].package;
+  snprintf(what, sizeof what, "the engine '%s', which processes on several hosts need,", name);
+  const tsr__plugin_ask ask = { name, "tessera_engine", what, package };
+  if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
+  memcpy(&engine, &symbol, sizeof engine);
+  *out = engine();
+  if ((*out)->version == TSR__PLUGIN_VERSION) return TSR_OK;
+  return tsr__error_set(error, TSR_EUNSUPPORTED, "%s is of another version of Tessera", what);
+}
+
+/* ---- finding each other ---------------------------------------------------------------------- */
+
+/* "ADDRESS SECRET" of process 0. */
+static void say_place(tsr__plugin_place *place)
+{
+  unsigned char bytes[16];
+  char address[300], secret[33] = "-";
+  tsr__address_own(place->one_host, address, sizeof address);
+  if (!getentropy(bytes, sizeof bytes))
+    for (int i = 0; i < 16; i++) snprintf(secret + 2 * i, 3, "%02x", bytes[i]);
+  snprintf(place->text, sizeof place->text, "%s %s", address, secret);
+}
+
+tsr_status tsr__engine_meet(const char *launcher, tsr__found *out, tsr__error *error)
+{
+  char name[TSR__ENGINE_NAME], why[TSR__PLUGIN_WHY] = "";
+  const tsr__plugin_calls *calls;
+  tsr__plugin_place place = { .say = say_place };
+  tsr__engine_choose("mpi", launcher, name);
+  tsr_status status = tsr__engine_load(name, &calls, error);
+  if (status) return status;
+  if (!calls->find || !calls->find(&place, why))
+    return tsr__error_set(error, TSR_EIO, "the engine '%s' cannot be opened: %s", name, why);
+  out->index = place.index;
+  out->count = place.count;
+  const char *space = strchr(place.text, ' ');
+  if (!space || space == place.text || (size_t)(space - place.text) >= sizeof out->coordinator)
+    return tsr__error_set(error, TSR_EIO,
+                          "process 0 finds no address of its own to listen at; set "
+                          ".coordinator or TSR_COORDINATOR");
+  snprintf(out->coordinator, sizeof out->coordinator, "%.*s", (int)(space - place.text),
+           place.text);
+  snprintf(out->secret, sizeof out->secret, "%s", strcmp(space + 1, "-") ? space + 1 : "");
+  return TSR_OK;
+}

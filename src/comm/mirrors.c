@@ -1,0 +1,260 @@
+/* What processes of other hosts say and hold, put where it would be seen on one host.
+ *
+ * Of each host the first process leads: what the others there say it sees in their heads, and with
+ * each meeting it sends the leaders of other hosts one note of it all. They put it into heads that
+ * lie in their own segment, where the processes of their host look.
+ *
+ *   host a   0 1 2 3 -> note of leader 0 -> leader 4 -> | head of 4 | heads of 0 1 2 3 |   host b
+ *
+ * Small notes of a gathering travel along; larger ones, and device memory, each process gets itself
+ * into a mirror of its own. */
+#include "comm/peers_room.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+/* ---- words of other hosts -------------------------------------------------------------------- */
+
+/* What a process says: of a run's first meeting `what`, of its END a failure and numbers, of a
+ * gathering the note where it is short. The bytes of these follow. */
+typedef struct far_word {
+  uint64_t word, fingerprint, note_at, note_size;
+  int64_t numbers[TSR__PEERS_NUMBERS];
+  int32_t failed, status; /* whose failure, -1: none; and what it is */
+  uint32_t process, what, text, note, gathers, unused;
+} far_word;
+
+enum {
+  MOST_SAID =
+      sizeof(far_word) + sizeof(((head *)0)->what[0]) + SMALL + sizeof(((tsr__error *)0)->text)
+};
+
+static size_t put_bytes(char *out, size_t at, const void *from, size_t bytes)
+{
+  memcpy(out + at, from, bytes);
+  return at + bytes;
+}
+
+/* Puts what a process of this host says behind `length` bytes. */
+static size_t put_word(tsr__peers *peers, int process, uint64_t word, char *out, size_t length)
+{
+  const head *of = head_of(peers, process);
+  int run = (int)(peers->run & 1), at = (int)(word & 1);
+  const failure *f = &of->failed[run];
+  far_word w = {
+    .word = word, .fingerprint = of->fingerprint[run], .failed = -1, .process = (uint32_t)process
+  };
+  w.gathers = of->note_word[at] == word;
+  w.note_at = w.gathers ? of->note_at[at] : 0;
+  w.note_size = w.gathers ? of->note_size[at] : 0;
+  w.note = w.note_size <= SMALL ? (uint32_t)w.note_size : 0;
+  w.what = peers->introduced < peers->run ? (uint32_t)strlen(of->what[run]) : 0;
+  memcpy(w.numbers, of->numbers[run], sizeof w.numbers);
+  if ((w.word & END) == END && atomic_load(&f->run) == peers->run) {
+    w.failed = f->process;
+    w.status = (int32_t)f->error.status;
+    w.text = (uint32_t)strlen(f->error.text);
+  }
+  peers->told_word[process] = w.word;
+  length = put_bytes(out, length, &w, sizeof w);
+  length = put_bytes(out, length, of->what[run], w.what);
+  length = put_bytes(out, length, f->error.text, w.text);
+  return put_bytes(out, length, of->small[at], w.note);
+}
+
+static void send_leaders(tsr__peers *peers, const char *text, size_t length)
+{
+  for (int p = 0; p < peers->start.count && length; p++)
+    if (peers->all[p].far && peers->all[p].leader == p) {
+      tsr__far_send(peers->far, p, (tsr__plugin_note){ text, length });
+      peers->moved.notes++;
+    }
+}
+
+void tsr__peers_tell(tsr__peers *peers, uint64_t word)
+{
+  char text[TSR__PLUGIN_NOTE];
+  size_t length = 0;
+  for (int p = 0; p < peers->start.count; p++) {
+    if (peers->all[p].far) continue;
+    if (length + MOST_SAID > sizeof text) {
+      send_leaders(peers, text, length);
+      length = 0;
+    }
+    uint64_t theirs = atomic_load(&head_of(peers, p)->word);
+    length = put_word(peers, p, p == peers->start.index ? word : theirs, text, length);
+  }
+  send_leaders(peers, text, length);
+  peers->introduced = peers->run;
+}
+
+/* Whether a word is one that the sender may say, whole within so many bytes. */
+static bool is_whole(const tsr__peers *peers, int from, const far_word *w, size_t bytes)
+{
+  const head *front = NULL;
+  if (w->process >= (uint32_t)peers->start.count) return false;
+  const segment *of = &peers->all[w->process];
+  return of->far && of->leader == from && w->what < sizeof front->what[0] &&
+         w->text < sizeof front->failed->error.text && w->note <= SMALL &&
+         w->note <= w->note_size && w->note_at <= of->size &&
+         w->note_size <= of->size - w->note_at &&
+         (w->note == w->note_size || w->note_at >= sizeof *front) &&
+         (size_t)w->what + w->text + w->note <= bytes;
+}
+
+/* Puts what a process of another host said where it would be seen of one here. */
+static void take_one(const tsr__peers *peers, const far_word *w, const char *rest)
+{
+  head *of = head_of(peers, (int)w->process);
+  int run = (int)(w->word >> MEETING_BITS & 1), at = (int)(w->word & 1);
+  of->fingerprint[run] = w->fingerprint;
+  memcpy(of->numbers[run], w->numbers, sizeof w->numbers);
+  if (w->what) snprintf(of->what[run], sizeof of->what[run], "%.*s", (int)w->what, rest);
+  rest += w->what;
+  if (w->failed >= 0) {
+    failure *f = &of->failed[run];
+    f->process = w->failed;
+    f->error.status = (tsr_status)w->status;
+    snprintf(f->error.text, sizeof f->error.text, "%.*s", (int)w->text, rest);
+    atomic_store(&f->run, w->word >> MEETING_BITS);
+  }
+  rest += w->text;
+  /* What a gathering brought stays, as on one host, while others come and go. */
+  if (w->gathers) {
+    of->note_word[at] = w->word;
+    of->note_at[at] = w->note_at;
+    of->note_size[at] = w->note_size;
+    memcpy(of->small[at], rest, w->note);
+  }
+  tsr__peers_show(of, w->word);
+}
+
+void tsr__peers_take_word(void *user, int from, tsr__plugin_note note)
+{
+  const tsr__peers *peers = user;
+  const char *at = note.data, *end = at + note.size;
+  if (!leads(peers)) return;
+  for (far_word w; (size_t)(end - at) >= sizeof w;) {
+    memcpy(&w, at, sizeof w);
+    at += sizeof w;
+    if (!is_whole(peers, from, &w, (size_t)(end - at))) return;
+    take_one(peers, &w, at);
+    at += (size_t)w.what + w.text + w.note;
+  }
+}
+
+/* ---- fetching -------------------------------------------------------------------------------- */
+
+void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs)
+{
+  const segment *of = &peers->all[process];
+  const tsr__plugin_get what = { .process = process,
+                                 .offset = (uint64_t)((const char *)at - of->base),
+                                 .into = (void *)(uintptr_t)at,
+                                 .size = runs->bytes,
+                                 .count = runs->count,
+                                 .stride = runs->stride };
+  peers->moved.got_bytes += (int64_t)(runs->bytes * runs->count);
+  tsr__far_get(peers->far, &what);
+}
+
+int tsr__peers_owner(const tsr__peers *peers, const void *at)
+{
+  for (int p = 0; p < peers->start.count; p++) {
+    const segment *of = &peers->all[p];
+    if ((uintptr_t)at >= (uintptr_t)of->base && (uintptr_t)at < (uintptr_t)of->base + of->size)
+      return p;
+  }
+  return -1;
+}
+
+tsr__peers_sum tsr__peers_moved(const tsr__peers *peers)
+{
+  return peers->moved;
+}
+
+/* Whole pages of what was fetched go back to the machine. Beside them may lie what has come since:
+ * notes, whose blocks are not among these. */
+void tsr__peers_let_go(tsr__peers *peers)
+{
+  if (peers->mirrored_bytes <= MIRRORED && peers->mirrored_count <= MIRRORED_PIECES) return;
+  for (size_t i = 0; i < peers->mirrored_count; i++) {
+    const fetched *f = &peers->mirrored[i];
+    uintptr_t from = ((uintptr_t)f->at + PAGE - 1) / PAGE * PAGE;
+    uintptr_t end = ((uintptr_t)f->at + f->bytes) / PAGE * PAGE;
+    if (from < end) madvise((void *)from, end - from, MADV_DONTNEED);
+  }
+  peers->mirrored_count = 0;
+  peers->mirrored_bytes = 0;
+}
+
+static void fetch(tsr__peers *peers, int process, const char *at, const tsr__peers_runs *runs)
+{
+  size_t bytes = (runs->count - 1) * runs->stride + runs->bytes;
+  /* Without memory for the list these pages stay until something is got there again. */
+  if (tsr__grow(peers->heap, (void **)&peers->mirrored, &peers->mirrored_room,
+                peers->mirrored_count + 1, sizeof *peers->mirrored))
+    peers->mirrored[peers->mirrored_count++] = (fetched){ (char *)(uintptr_t)at, bytes };
+  peers->mirrored_bytes += bytes;
+  tsr__peers_get(peers, process, at, runs);
+}
+
+void tsr__peers_fetch(tsr__peers *peers, int process, const void *at, size_t bytes)
+{
+  if (peers->all[process].far && bytes)
+    fetch(peers, process, at, &(tsr__peers_runs){ bytes, 1, bytes });
+}
+
+/* Short runs go together, as many as an engine takes at once. */
+void tsr__peers_fetch_runs(tsr__peers *peers, int process, const void *at,
+                           const tsr__peers_runs *runs)
+{
+  if (!peers->all[process].far || !runs->bytes) return;
+  size_t most = runs->bytes < LONG_RUN ? TSR__PLUGIN_PACKED / runs->bytes : 1;
+  for (size_t i = 0; i < runs->count; i += most) {
+    size_t count = runs->count - i < most ? runs->count - i : most;
+    fetch(peers, process, (const char *)at + i * runs->stride,
+          &(tsr__peers_runs){ runs->bytes, count, runs->stride });
+  }
+}
+
+/* A process that is gone answers nobody. What else went wrong is told if nobody turns out to be. */
+static tsr_status fetch_lost(const tsr__peers *peers, bool in_vain, tsr__error *error)
+{
+  tsr__error why = { .status = TSR_OK };
+  for (int ms = 0; ms == 0 || (in_vain && ms < LOST_MS); ms += NAP_MS) {
+    for (int p = 0; p < peers->start.count; p++)
+      if (peers->all[p].far && tsr__peers_gone(peers, p, &why))
+        return tsr__peers_lost(peers, &why, error);
+    if (in_vain) tsr__peers_nap(own(peers), atomic_load(&own(peers)->bell));
+  }
+  if (!in_vain) return TSR_OK;
+  return tsr__error_set(error, TSR_EPEER,
+                        "the engine '%s' could not get what another host's process holds, while "
+                        "this one was in %s",
+                        peers->engine, own(peers)->what[peers->run & 1]);
+}
+
+tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error)
+{
+  bool in_vain = false;
+  if (!peers->far) return TSR_OK;
+  tsr__far_begin(peers->far);
+  int left = tsr__far_left(peers->far, &in_vain);
+  for (int turn = 0; left && turn < 2 * HELPS; turn++) {
+    tsr__far_help(peers->far);
+    if (turn >= HELPS) sched_yield();
+    int now = tsr__far_left(peers->far, &in_vain);
+    if (now < left) turn = 0;
+    left = now;
+  }
+  tsr__far_end(peers->far);
+  tsr_status status = TSR_OK;
+  while (left && !in_vain && !status) {
+    tsr__far_nap(peers->far, NAP_MS);
+    left = tsr__far_left(peers->far, &in_vain);
+    if (left) status = fetch_lost(peers, false, error);
+  }
+  return in_vain && !status ? fetch_lost(peers, true, error) : status;
+}

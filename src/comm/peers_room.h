@@ -1,0 +1,153 @@
+/* Inside comm/: what processes that read each other's memory consist of; see peers.h.
+ *
+ *   segments.c   segments and mirrors, and the blocks in them
+ *   mirrors.c    what processes of other hosts say and hold
+ *   peers.c      waiting for each other, and runs */
+#ifndef TSR_COMM_PEERS_ROOM_H
+#define TSR_COMM_PEERS_ROOM_H
+
+#include "comm/far.h"
+#include "comm/peers.h"
+
+enum {
+  MEETING_BITS = 24,
+  SPINS = 2000,      /* where each process has a core; then others get it */
+  HELPS = 64,        /* looks for what other hosts send, and as many with a yield each */
+  YIELDS = 16,       /* between two looks at the clock */
+  YIELD_NS = 200000, /* then this process sleeps */
+  STEP_NS = 500000,  /* between two looks of a leader that failed */
+  NAP_MS = 20,       /* between two looks whether those who are waited for still live */
+  FLUSH_MS = 5000,   /* how long the end of a process waits for what is not out yet */
+  LOST_MS = 5000,    /* how long it may take until it is known who does not answer any more */
+  PAGE = 4096,
+  SMALL = 1024, /* bytes of a note that has no block of its own, and goes to other hosts */
+  LATER = 8,    /* calls that wait for a meeting */
+  SIZES = 256,  /* different sizes of free blocks, of which pools have fewer */
+  MIRRORED_PIECES = 4096,
+  LONG_RUN = 1 << 16 /* bytes that are got by themselves, not together with others */
+};
+#define MIRRORED ((size_t)64 << 20) /* bytes of mirrors that stay for the next fetch */
+/* Operations of the futex call, whose header not every C library finds. */
+enum { FUTEX_OF_ALL_WAIT = 0, FUTEX_OF_ALL_WAKE = 1 };
+#define END ((UINT64_C(1) << MEETING_BITS) - 1)
+
+/* What a process says of a run that failed. */
+typedef struct failure {
+  _Atomic uint64_t run;
+  int process; /* whose it was first */
+  tsr__error error;
+} failure;
+
+/* The front of a segment. What most meetings look at lies in two lines: the first one, and a small
+ * note's. */
+typedef struct head {
+  _Alignas(64) _Atomic uint64_t word;
+  _Atomic uint32_t bell, sleepers; /* raised with the word; who waits for it */
+  uint64_t fingerprint[2];         /* of the run */
+  /* What it brought to a gathering, whose word this is, by the meeting's last bit. */
+  uint64_t note_word[2], note_at[2], note_size[2];
+  _Alignas(64) char small[2][SMALL];      /* the bytes of short notes */
+  int64_t numbers[2][TSR__PEERS_NUMBERS]; /* what it adds at the end of the run */
+  char what[2][160];
+  failure failed[2];
+} head;
+
+typedef struct free_list {
+  size_t size;
+  void *first;
+} free_list;
+
+typedef struct segment {
+  char *base;
+  size_t size; /* most of which is never touched */
+  head *front; /* at `base`, but of a mirror where the leader of this host puts what it says */
+  int64_t pid;
+  int leader; /* of its host: the first process there */
+  bool far;   /* a mirror */
+} segment;
+
+typedef struct later {
+  void (*call)(void *user);
+  void *user;
+} later;
+
+/* A piece of a mirror that was fetched. */
+typedef struct fetched {
+  char *at;
+  size_t bytes;
+} fetched;
+
+struct tsr__peers {
+  tsr__heap *heap;
+  tsr__peers_start start;
+  segment *all;
+  int hosts;
+  char engine[TSR__ENGINE_NAME];
+  const tsr__plugin_calls *calls; /* of the engine, once it is loaded */
+  tsr__far *far;                  /* NULL: all are here */
+  fetched *mirrored;
+  size_t mirrored_count, mirrored_room, mirrored_bytes;
+  int file;
+  pthread_mutex_t lock; /* of the memory */
+  size_t used;
+  free_list free[SIZES];
+  int sizes;
+  pthread_mutex_t run_lock;  /* recursive: held from enter to leave */
+  int depth, spins, sharing; /* sharing: processes that may use this one's cores */
+  uint64_t run, meeting;
+  uint64_t introduced; /* the last run of which other hosts know what it is */
+  tsr__peers_sum moved;
+  uint64_t *told_word; /* of a leader, by process: the last word that other hosts know */
+  bool compared;       /* whether all began this run alike */
+  int told;            /* the process whose word of a failure this one passes on; -1: none */
+  later after[LATER];
+  int after_count;
+  void *note[2]; /* of this meeting and of the one before, which others may still read */
+  size_t note_room[2];
+};
+
+static inline head *head_of(const tsr__peers *peers, int process)
+{
+  return peers->all[process].front;
+}
+
+static inline head *own(const tsr__peers *peers)
+{
+  return head_of(peers, peers->start.index);
+}
+
+/* The word of a meeting of this run. */
+static inline uint64_t word_at(const tsr__peers *peers, uint64_t meeting)
+{
+  return peers->run << MEETING_BITS | meeting;
+}
+
+/* ---- peers.c --------------------------------------------------------------------------------- */
+
+/* Shows a process's word and wakes those who sleep for it. */
+void tsr__peers_show(head *of, uint64_t word);
+/* Whether a process is known to have ended or failed; then `error` says which and why. */
+bool tsr__peers_gone(const tsr__peers *peers, int process, tsr__error *error);
+/* The error of one that is, with what this process waited in. */
+tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__error *error);
+/* Sleeps until a process's bell rings, or for a while; among its sleepers, or it does not ring. */
+void tsr__peers_nap(head *of, uint32_t bell);
+
+/* ---- mirrors.c ------------------------------------------------------------------------------- */
+
+/* A leader tells other hosts its own word, those of the others here and what goes with them; it
+ * takes what one of them told. */
+void tsr__peers_tell(tsr__peers *peers, uint64_t word);
+void tsr__peers_take_word(void *user, int from, tsr__plugin_note note);
+/* Whether this process speaks for its host. */
+static inline bool leads(const tsr__peers *peers)
+{
+  return peers->all[peers->start.index].leader == peers->start.index;
+}
+
+/* Begins to get what a process of another host has into its mirror. */
+void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs);
+/* Gives pages of mirrors back, before others may write where they came from. */
+void tsr__peers_let_go(tsr__peers *peers);
+
+#endif
