@@ -112,8 +112,9 @@ static void take_one(const tsr__peers *peers, const far_word *w, const char *res
   memcpy(of->numbers[run], w->numbers, sizeof w->numbers);
   if (w->what) snprintf(of->what[run], sizeof of->what[run], "%.*s", (int)w->what, rest);
   rest += w->what;
-  if (w->failed >= 0) {
-    failure *f = &of->failed[run];
+  /* Once: it may be said again while others here read it. */
+  failure *f = &of->failed[run];
+  if (w->failed >= 0 && atomic_load(&f->run) != w->word >> MEETING_BITS) {
     f->process = w->failed;
     f->error.status = (tsr_status)w->status;
     snprintf(f->error.text, sizeof f->error.text, "%.*s", (int)w->text, rest);
