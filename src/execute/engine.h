@@ -151,6 +151,8 @@ bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh);
 bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step);
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step));
+/* Of a group that is about to be combined, what lies on other hosts comes here. */
+tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c);
 
 /* Reductions that are finalised together: one collective.
  *

@@ -443,6 +443,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
     .out_counts = counts,
     .populations = c->populations,
   };
+  if (tsr__together_want(exec, &combine)) return exec->error->status;
   return tsr__devices_of(exec->rt)->ops->all_reduce(&combine, &exec->traffic, exec->error);
 }
 

@@ -276,7 +276,49 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   if (!status) status = tsr__peers_fetched(m->peers, exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
-  return status ? status : tsr__see(exec->rt, exec->whole, count, sight, exec->error);
+  return status ? status : tsr__see_pieces(exec->rt, exec->whole, count, sight, exec->error);
+}
+
+/* What every member brings of an accumulator, as far as this process combines it: its share of the
+ * elements, or the pieces that its devices get. */
+static void want_elements(const tsr__exec *exec, const tsr__all_reduce *c, int a, int64_t count)
+{
+  const tsr__sight here = { .rt = exec->rt };
+  const tsr__gnode *node = &exec->program->nodes[accum_of(exec, c->accums[a])->operand];
+  int64_t first = 0, size = count, dims = count;
+  tsr__box_copy copy = { (tsr_dtype)node->dtype, .rank = 1, .from_dims = &dims };
+  if (!c->pieces) {
+    first = tsr__share_first(count, c->share.index, c->share.count);
+    size = tsr__share_first(count, c->share.index + 1, c->share.count) - first;
+    copy.from_start = &first;
+    copy.size = &size;
+    for (int m = 0; m < c->member_count; m++) tsr__sight_want_box(&here, c->elements[m][a], &copy);
+    return;
+  }
+  copy.rank = c->pieces->rank;
+  copy.from_dims = c->pieces->size;
+  for (int k = 0; k < c->member_count; k++) {
+    if (!tsr__device_local(tsr__topology_of(exec->rt), c->devices[k])) continue;
+    copy.from_start = c->pieces->of_member[k].start;
+    copy.size = c->pieces->of_member[k].size;
+    for (int m = 0; m < c->member_count; m++) tsr__sight_want_box(&here, c->elements[m][a], &copy);
+  }
+}
+
+tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c)
+{
+  const tsr__schedule *schedule = &exec->plan->schedule;
+  tsr__peers *peers = tsr__peers_of(exec->rt);
+  if (!exec->whole || !peers || tsr__peers_hosts(peers) < 2) return TSR_OK;
+  if (!c->pieces && c->share.index < 0) return TSR_OK;
+  for (int a = 0; a < c->accum_count; a++) {
+    int f = 0;
+    if (!schedule->accums[c->accums[a]].whole) continue;
+    /* The first result that reads it says how many elements it has. */
+    while (f < c->final_count && schedule->final_main[c->finals[f]] != c->accums[a]) f++;
+    if (f < c->final_count) want_elements(exec, c, a, c->out_counts[f]);
+  }
+  return tsr__peers_fetched(peers, exec->error);
 }
 
 /* Only the handles of others' accumulators: their memory is theirs. May find nothing there yet,

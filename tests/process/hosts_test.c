@@ -101,6 +101,13 @@ TEST_PROCESSES(what_is_read_is_fetched_and_no_more, COUNT)
   check_fetched(rt, tsr_roll(a, 1, 0), me % 2 ? 0 : COLUMNS * 8);
   check_fetched(rt, tsr_roll(turned, 1, 1), me % 2 ? 0 : ROWS * 8);
   check_fetched(rt, tsr_reshard(a, tsr_on(mesh, "-,-")), 2 * part);
+  /* A sum of one row of each: of two rows the piece that is added here; and where all is wanted,
+   * the two pieces that are added there. */
+  enum { WIDE = ROWS * COLUMNS / COUNT, PIECE = WIDE / COUNT * 8 };
+  tsr_array *rows = tsr_put(s, data, TSR_F64, TSR_SHAPE(COUNT, WIDE), tsr_on(mesh, "x,-"));
+  tsr_array *sum = tsr_sum(rows, .dims = TSR_DIMS(0));
+  check_fetched(rt, tsr_constrain(sum, tsr_on(mesh, "-")), 4 * PIECE);
+  check_fetched(rt, tsr_sum(rows, .dims = TSR_DIMS(0)), 2 * PIECE);
   CHECK_STATUS(tsr_read(tsr_roll(turned, 1, 1), back, sizeof back), TSR_OK, s);
   for (int i = 0; i < ROWS * COLUMNS; i++) {
     int row = i / COLUMNS, column = i % COLUMNS;
