@@ -17,6 +17,7 @@
  * and MPI is not ended then, which would wait for the dead.
  *
  * Invariant: of what another began, nothing is ended here. */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,6 +130,27 @@ static bool is_launched(void)
 #endif
 }
 
+static void ignore(int number)
+{
+  (void)number;
+}
+
+/* Where it leaves the others alone, MPICH's launcher tells them of a death by SIGUSR1. MPICH then
+ * asks it who that was, which it does not survive in turn. Here that is known by other means; what
+ * the program does at that signal stays as it was. */
+static int init_mpi(int *provided)
+{
+  struct sigaction before;
+  bool known = !sigaction(SIGUSR1, NULL, &before);
+  int code = MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, provided);
+  if (!known) return code;
+  /* A function, as programs that are started then inherit the default. */
+  if (before.sa_handler == SIG_DFL)
+    before = (struct sigaction){ .sa_handler = ignore, .sa_flags = SA_RESTART };
+  sigaction(SIGUSR1, &before, NULL);
+  return code;
+}
+
 static bool begin_mpi(char *why)
 {
   int provided = MPI_THREAD_SINGLE;
@@ -141,8 +163,7 @@ static bool begin_mpi(char *why)
              text);
     return false;
   }
-  if (failed(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", why))
-    return false;
+  if (failed(init_mpi(&provided), "MPI_Init_thread", why)) return false;
   ours.began = getpid();
   atexit(end_mpi);
   if (provided >= MPI_THREAD_SERIALIZED) return true;

@@ -16,6 +16,10 @@ for test in verb_memory verb_system save_crash moving_files signals allocation l
 done
 run TEST_KILLS=25 TEST_TIMEOUT_SCALE=4 "$build/tests/process/kill_test"
 run TEST_HOSTS=2 TEST_KILLS=25 TEST_TIMEOUT_SCALE=4 "$build/tests/process/kill_test"
+for mpi in openmpi mpich; do
+  [ ! -f "$build/lib/tessera_mpi_$mpi.so" ] ||
+    run TEST_MPI=$mpi TEST_KILLS=25 TEST_TIMEOUT_SCALE=4 "$build/tests/process/kill_test"
+done
 run TOOL_LINES=10000 TEST_TIMEOUT_SCALE=20 "$build/tests/torture/tool_random_test"
 [ $failed = 0 ] && echo "torture: all passed"
 exit $failed

@@ -3,19 +3,24 @@
  * survivor gets an error that names the victim, and nobody hangs. The newest step that was saved is
  * whole. TEST_KILLS says how many runs there are of
  * each work (1; `make torture`
- * has more), TEST_HOSTS on how many hosts they are, between which an engine moves bytes. */
+ * has more), TEST_HOSTS on how many hosts they are, between which an engine moves bytes. With
+ * TEST_MPI=openmpi or mpich the launcher of that MPI starts them, as of two hosts, and its engine
+ * moves bytes: the program is then this test itself, by KILL_RUN. */
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/among.h"
 #include "support/process_fixture.h"
+#include "support/tool_fixture.h"
 
 enum { COUNT = 4, DEVICES = 2, ROWS = 64, COLUMNS = 16, CELLS = ROWS * COLUMNS, STALL = 4 };
 
@@ -127,9 +132,10 @@ typedef struct run {
   int victim;
   bool stops;
   const char *socket;
-  int ready;         /* a pipe: a byte of each process that has computed once */
-  const char *steps; /* SAVE: their folder */
-  int64_t *saved;    /* [COUNT] the last step that a process knows to be whole */
+  int ready;          /* a pipe: a byte of each process that has computed once */
+  const char *folder; /* NULL, or where they write that down instead */
+  const char *steps;  /* SAVE: their folder */
+  int64_t *saved;     /* [COUNT] the last step that a process knows to be whole */
 } run;
 
 /* ---- saves ----------------------------------------------------------------------------------- */
@@ -189,6 +195,42 @@ static void check_saved(const run *r)
   tsr_runtime_close(rt);
 }
 
+/* ---- files, of processes that a launcher started --------------------------------------------- */
+
+/* The process's number, in a file that is whole when it is there. */
+static void put_file(const char *folder, const char *what, int index)
+{
+  char path[600], whole[600], text[32];
+  snprintf(path, sizeof path, "%s/new.%d", folder, index);
+  snprintf(whole, sizeof whole, "%s/%s.%d", folder, what, index);
+  snprintf(text, sizeof text, "%d", (int)getpid());
+  test_write(path, text, strlen(text));
+  CHECK_I64(rename(path, whole), 0);
+}
+
+static bool all_there(const run *r, const char *what, int but)
+{
+  char path[600];
+  bool all = true;
+  for (int i = 0; i < COUNT; i++) {
+    snprintf(path, sizeof path, "%s/%s.%d", r->folder, what, i);
+    all = all && (i == but || !access(path, F_OK));
+  }
+  return all;
+}
+
+static int64_t *map_saved(const char *path)
+{
+  int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  CHECK(file >= 0 && !ftruncate(file, COUNT * sizeof(int64_t)));
+  int64_t *saved = mmap(NULL, COUNT * sizeof *saved, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  CHECK(saved != MAP_FAILED);
+  close(file);
+  return saved;
+}
+
+/* ---- a life ---------------------------------------------------------------------------------- */
+
 static void live(const run *r, int index)
 {
   static double expected[2 * CELLS], found[2 * CELLS];
@@ -213,12 +255,36 @@ static void live(const run *r, int index)
       CHECK_I64(count, expected_count);
       CHECK_BYTES(found, expected, (size_t)count * sizeof *found);
     }
-    if (i == 0) CHECK_I64(write(r->ready, "", 1), 1);
+    if (i == 0 && r->folder) put_file(r->folder, "ready", index);
+    else if (i == 0) CHECK_I64(write(r->ready, "", 1), 1);
   }
   CHECK_STATUS(status, TSR_EPEER, NULL);
   snprintf(name, sizeof name, "process %d%s", r->victim, r->victim ? " (pid " : ", where the");
   CHECK_STR_HAS(why, name);
   tsr_runtime_close(rt);
+  if (r->folder) put_file(r->folder, "done", index);
+}
+
+/* A program that a launcher of an MPI started, before the harness, which knows nothing of it. It
+ * ends with the others: launchers may end those that are left. */
+__attribute__((constructor)) static void live_instead(void)
+{
+  const char *text = getenv("KILL_RUN");
+  char socket[500], folder[400], path[600];
+  run r = { .socket = socket, .folder = folder, .steps = path };
+  const char *number = getenv("TEST_PROCESS");
+  int work_number = 0, stops = 0, index = number ? atoi(number) : 0;
+  if (!text) return;
+  CHECK_I64(sscanf(text, "%d %d %d %399s", &work_number, &r.victim, &stops, folder), 4);
+  r.work = (work)work_number;
+  r.stops = stops != 0;
+  snprintf(socket, sizeof socket, "unix:%s/job", folder);
+  snprintf(path, sizeof path, "%s/saved", folder);
+  r.saved = map_saved(path);
+  snprintf(path, sizeof path, "%s/steps", folder);
+  live(&r, index);
+  for (int ms = 0; ms < 20000 && !all_there(&r, "done", r.victim); ms += 10) usleep(10000);
+  exit(0);
 }
 
 static pid_t start(const run *r, int index)
@@ -296,11 +362,123 @@ static void kill_one(work w, uint64_t seed)
   munmap(r.saved, COUNT * sizeof *r.saved);
 }
 
+/* ---- runs of an MPI's launcher --------------------------------------------------------------- */
+
+/* Launchers are told to leave the others alone, which are to say what they saw. */
+static pid_t launch(const run *r, const char *mpi)
+{
+  char text[600], self[1024], script[1024], plugins[1100];
+  bool open = !strcmp(mpi, "openmpi");
+  ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  CHECK(length > 0);
+  self[length] = '\0';
+  tool_build_path(plugins, sizeof plugins - 4);
+  strcat(plugins, "/lib");
+  snprintf(script, sizeof script, "%s", test_file("support/on_hosts.sh"));
+  snprintf(text, sizeof text, "%d %d %d %s", (int)r->work, r->victim, (int)r->stops, r->folder);
+  fflush(NULL);
+  pid_t process = fork();
+  CHECK(process >= 0);
+  if (process) return process;
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  setenv("KILL_RUN", text, 1);
+  setenv("TSR_ENGINE", "mpi", 1);
+  setenv("TSR_PLUGIN_PATH", plugins, 1);
+  if (open && !getuid())
+    execlp("mpirun.openmpi", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe",
+           "--enable-recovery", "-n", "4", script, "2", self, NULL);
+  else if (open)
+    execlp("mpirun.openmpi", "mpirun.openmpi", "--oversubscribe", "--enable-recovery", "-n", "4",
+           script, "2", self, NULL);
+  else
+    execlp("mpiexec.hydra", "mpiexec.hydra", "-disable-auto-cleanup", "-n", "4", script, "2", self,
+           NULL);
+  _exit(127);
+}
+
+typedef enum outcome { LATE, THERE, ENDED } outcome;
+
+/* ENDED: the launcher has, which takes its processes with it. */
+static outcome await_files(const run *r, const char *what, int but, pid_t launcher)
+{
+  for (int ms = 0; ms < 60000; ms += 5) {
+    siginfo_t end = { .si_pid = 0 };
+    if (all_there(r, what, but)) return THERE;
+    if (!waitid(P_PID, (id_t)launcher, &end, WEXITED | WNOHANG | WNOWAIT) && end.si_pid)
+      return all_there(r, what, but) ? THERE : ENDED;
+    usleep(5000);
+  }
+  return LATE;
+}
+
+static pid_t process_of(const run *r, int index)
+{
+  char path[600];
+  snprintf(path, sizeof path, "%s/ready.%d", r->folder, index);
+  char *text = test_read(path, NULL);
+  pid_t process = (pid_t)atoi(text);
+  free(text);
+  return process;
+}
+
+static bool all_gone(const run *r)
+{
+  for (int i = 0; i < COUNT; i++)
+    if (!kill(process_of(r, i), 0)) return false;
+  return true;
+}
+
+static int launchers_ended; /* hydra does, in most runs: then nobody hangs, and steps are whole */
+
+static void kill_launched(work w, uint64_t seed, const char *mpi)
+{
+  char folder[400], path[600];
+  test_rng random = test_seeded(seed);
+  run r = { .work = w, .folder = folder, .steps = path };
+  r.victim = (int)(test_random(&random) % COUNT);
+  r.stops = test_random(&random) % 4 == 0;
+  useconds_t after = (useconds_t)(test_random(&random) % 30000);
+  snprintf(path, sizeof path, "k%llu", (unsigned long long)seed);
+  snprintf(folder, sizeof folder, "%s", test_tmp(path));
+  CHECK_I64(mkdir(folder, 0700), 0);
+  snprintf(path, sizeof path, "%s/saved", folder);
+  r.saved = map_saved(path);
+  pid_t launcher = launch(&r, mpi);
+  if (await_files(&r, "ready", -1, launcher) != THERE)
+    FAIL("%s, seed %llu: a process failed at once", names[w], (unsigned long long)seed);
+  pid_t victim = process_of(&r, r.victim);
+  usleep(after);
+  kill(victim, r.stops ? SIGSTOP : SIGKILL);
+  outcome end = await_files(&r, "done", r.victim, launcher);
+  kill(victim, SIGKILL);
+  kill(-launcher, end == LATE ? SIGKILL : SIGTERM);
+  waitpid(launcher, NULL, 0);
+  for (int ms = 0; ms < 5000 && end == ENDED && !all_gone(&r); ms += 10) usleep(10000);
+  launchers_ended += end == ENDED;
+  if (end == LATE || (end == ENDED && !all_gone(&r)))
+    FAIL("%s, seed %llu, process %d %s after %u us: not all the others say so", names[w],
+         (unsigned long long)seed, r.victim, r.stops ? "stopped" : "killed", (unsigned)after);
+  snprintf(path, sizeof path, "%s/steps", folder);
+  if (w == SAVE) check_saved(&r);
+  munmap(r.saved, COUNT * sizeof *r.saved);
+}
+
 static void kill_many(work w)
 {
+  const char *mpi = getenv("TEST_MPI");
   const char *text = getenv("TEST_KILLS");
   unsigned runs = text ? (unsigned)atoi(text) : 1;
-  for (unsigned i = 0; i < runs; i++) kill_one(w, UINT64_C(1000) * w + i + 1);
+  for (unsigned i = 0; i < runs; i++) {
+    uint64_t seed = UINT64_C(1000) * w + i + 1;
+    if (mpi) kill_launched(w, seed, mpi);
+    else kill_one(w, seed);
+  }
+  if (launchers_ended)
+    printf("%s: in %d of %u runs the launcher ended all, before they could say why\n", names[w],
+           launchers_ended, runs);
+  CHECK(!launchers_ended || !strcmp(mpi, "mpich"));
+  launchers_ended = 0;
 }
 
 /* Names of shared memory that is ours. */
