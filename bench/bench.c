@@ -234,6 +234,7 @@ static int run_line(const char *name, const char *self)
   if (strcmp(name, "processes") == 0 || strcmp(name, "death.notice") == 0 ||
       strcmp(name, "wait.cpu") == 0 || strcmp(name, "start.local.4") == 0)
     return bench_processes(name);
+  if (strcmp(name, "start.ucx.4") == 0) return bench_start_engine(self);
   if (strcmp(name, "tool.start") == 0) return bench_tool_start(tool);
   if (strcmp(name, "csv.read") == 0) return bench_csv(false);
   if (strcmp(name, "csv.agg") == 0) return bench_csv(true);
@@ -288,6 +289,7 @@ int main(int argc, char **argv)
                                        "start",
                                        "tool.start",
                                        "processes",
+                                       "start.ucx.4",
                                        "size",
                                        "sum.f64.memory",
                                        "sum.f32.memory",
@@ -343,6 +345,7 @@ int main(int argc, char **argv)
   if (argc > 1 && strcmp(argv[1], "--start") == 0) return start_child();
   if (argc > 2 && strcmp(argv[1], "--first-step") == 0) return bench_first_step_child(argv[2]);
   if (argc > 1 && strcmp(argv[1], "--mlp-steps") == 0) return bench_mlp_child();
+  if (argc > 1 && strcmp(argv[1], "--start-apart") == 0) return bench_start_child();
   if (argc > 1 && strcmp(argv[1], "--wait") == 0) return bench_wait_child();
   if (argc > 2 && strcmp(argv[1], "--frames") == 0) return bench_frames_child(argv[2]);
   signal(SIGPIPE, SIG_IGN);

@@ -76,6 +76,8 @@ int bench_vmap(void);
 /* "comm", or one of comm.allreduce, .all_gather, .reduce_scatter and .all_to_all. */
 int bench_comm(const char *only, const char *tool);
 int bench_mlp_processes(const char *self, const char *tool);
+int bench_start_engine(const char *self); /* start.ucx.4, and sums between hosts */
+int bench_start_child(void);              /* what its processes do */
 int bench_wait(const char *self, const char *tool);
 int bench_wait_child(void); /* what the processes of bench_wait do */
 int bench_scan(void);

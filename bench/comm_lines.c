@@ -1,7 +1,7 @@
 /* comm.allreduce, comm.all_gather, comm.reduce_scatter, comm.all_to_all (`comm`: all, with their
  * mean): `tessera run -n N tessera bench collectives` for 2 and 4 processes, beside Open MPI's own
- * collectives and JAX's by Gloo; mlp.4proc: a step of training in four processes and in one;
- * wait.cpu: what waiting for another process takes of a core.
+ * collectives, JAX's by Gloo and ours between hosts by UCX; mlp.4proc: a step of training in four
+ * processes and in one; wait.cpu: what waiting for another process takes of a core.
  *
  * Each side sweeps over all collectives and sizes in each round; the sides take turns. */
 #include "bench.h"
@@ -13,13 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ROUNDS = 3, KINDS = 4, SIZES = 6, SIDES = 3 };
+enum { ROUNDS = 3, KINDS = 4, SIZES = 6, SIDES = 4 };
 
 static const char *const kinds[KINDS] = { "all_reduce", "all_gather", "reduce_scatter",
                                           "all_to_all" };
 static const char *const lines[KINDS] = { "comm.allreduce", "comm.all_gather",
                                           "comm.reduce_scatter", "comm.all_to_all" };
-static const char *const sides[SIDES] = { "ours", "Open MPI", "JAX, Gloo" };
+/* The last is ours, too: each process as if on a host of its own. */
+static const char *const sides[SIDES] = { "ours", "Open MPI", "JAX, Gloo", "ours by UCX" };
 static const int counts[] = { 2, 4 };
 /* 8 bytes to 256 MiB. */
 static const long long sizes[SIZES] = { 8, 256, 8192, 262144, 8388608, 268435456 };
@@ -85,6 +86,10 @@ static void say_commands(const char *tool, int count, char out[SIDES][2048])
   snprintf(build, sizeof build,
            "mpicc -O2 -o '%s/collectives_mpi' -x c bench/peers/collectives_mpi.inc >/dev/null 2>&1",
            dir);
+  snprintf(out[3], sizeof out[3],
+           "'%s' run -n %d --engine ucx sh -c 'TSR_HOST=h$TSR_PROCESS_INDEX exec \"$0\" bench "
+           "collectives --json --factor 32' '%s' 2>/dev/null",
+           tool, count, tool);
   out[1][0] = out[2][0] = 0;
   if (system(build) == 0)
     snprintf(out[1], sizeof out[1],
@@ -128,7 +133,7 @@ int bench_comm(const char *only, const char *tool)
 {
   static sweep all[SIDES];
   double logs[SIDES] = { 0 };
-  bool every = !strcmp(only, "comm"), there[SIDES] = { true, true, true };
+  bool every = !strcmp(only, "comm"), there[SIDES] = { true, true, true, true };
   int terms = 0, failed = 0;
   for (size_t c = 0; c < sizeof counts / sizeof *counts && !failed; c++) {
     char commands[SIDES][2048];
