@@ -30,7 +30,7 @@ typedef struct tsr__scratch {
 typedef struct tsr__cpu {
   tsr__devices base;
   const struct tsr__tiles *tiles; /* of the instruction set: tile/interp_tile.h */
-  _Atomic(tsr__scratch *) near; /* the idle one that was given back last, without the lock */
+  _Atomic(tsr__scratch *) near;   /* the idle one that was given back last, without the lock */
   pthread_mutex_t lock;
   tsr__scratch *idle; /* the others */
 } tsr__cpu;
