@@ -217,9 +217,10 @@ static tsr_status load(tsr_saved_step *c, uint32_t *sum, tsr__error *error)
   tsr__text_init(&text, &c->rt->heap);
   tsr__text_add(&text, "%s/%s", c->folder, TSR__CATALOG);
   if (text.failed || text.length >= sizeof path)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory for the path");
-  memcpy(path, text.data, text.length + 1);
+    tsr__error_set(error, TSR_ENOMEM, "no memory for the path");
+  else memcpy(path, text.data, text.length + 1);
   tsr__text_free(&text);
+  if (error->status) return error->status;
   tsr__load_ask ask = { .rt = c->rt,
                         .path = path,
                         .format = "the catalog of a checkpoint",

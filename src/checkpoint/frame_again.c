@@ -270,11 +270,8 @@ tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *c, const char *name, tsr_shar
   bool met = false;
   tsr_scope *scope = c && c->node.scope ? tsr__scope_here(c->node.scope) : NULL;
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, call_name, site);
-  /* What an inert step has to say stands in its scope already. */
-  if (!c || c->inert) {
-    df->inert = true;
-    return df;
-  }
+  /* Without a word: what an inert step has to say stands in its scope already. */
+  if (!c || c->inert) return tsr__frame_fail(df, &error);
   if (df->inert) tsr__error_set(&error, TSR_ENOMEM, "no memory for a frame");
   else if (!name) tsr__error_set(&error, TSR_EARG, "the name is NULL; give one");
   else if (!place_rows(df, &on, &rows, &error)) open_read(c, name, &rows, &read, &error);

@@ -64,25 +64,29 @@ static bool full_name(const restoring *r, const char *name, char out[TSR__CHECKP
 
 /* ---- where it goes --------------------------------------------------------------------------- */
 
-/* The axes of one dim of a spec that the mesh has, "x+y". */
+/* The axes of one dim of a spec that the mesh has, "x+y", and their priority, "x+y:p1": when the
+ * dim decides how others are cut is true of what is left of it, too. */
 static bool filter_dim(const tsr_mesh *mesh, const char **at, tsr__text *out)
 {
   bool any = false;
-  while (**at && **at != ',' && **at != ')') {
-    size_t length = strcspn(*at, "+,)");
+  size_t whole = strcspn(*at, ",;)"), axes = strcspn(*at, ":,;)");
+  const char *end = *at + axes;
+  for (const char *p = *at; p < end; p += *p == '+') {
+    size_t length = strcspn(p, "+:,;)");
     char axis[64];
     if (length && length < sizeof axis) {
-      memcpy(axis, *at, length);
+      memcpy(axis, p, length);
       axis[length] = '\0';
       if (strcmp(axis, "-") && tsr_mesh_axis_size(mesh, axis) > 0) {
         tsr__text_add(out, "%s%s", any ? "+" : "", axis);
         any = true;
       }
     }
-    *at += length;
-    if (**at == '+') ++*at;
+    p += length;
   }
-  if (!any) tsr__text_add(out, "-");
+  if (any) tsr__text_put(out, end, whole - axes);
+  else tsr__text_add(out, "-");
+  *at += whole;
   if (**at == ',') ++*at;
   return !out->failed;
 }
@@ -194,12 +198,14 @@ static tsr_status plan(restoring *r, tsr_array *like)
                    : tsr__error_set(r->error, TSR_ENOMEM, "no memory to list what is restored");
 }
 
-/* Each leaf takes over the hold of its value. */
+/* Each leaf takes over the hold of its value; without a list of leaves nobody does. */
 static tsr_array *make_leaves(const restoring *r, const char *site)
 {
   tsr_array **out = tsr__arena_new(&r->scope->arena, ((size_t)r->count + 1) * sizeof *out);
-  for (int i = 0; out && i < r->count; i++) {
+  for (int i = 0; i < r->count; i++) {
     tsr__value *value = r->target[i].value;
+    if (!out) tsr__value_release(value);
+    if (!out) continue;
     out[i] = tsr__make_leaf(r->scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding,
                             value, site);
   }

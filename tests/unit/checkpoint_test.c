@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "support/allocations.h"
 #include "tessera.h"
 
 static tsr_runtime *rt;
@@ -121,6 +122,30 @@ TEST(an_array_alone_and_every_dtype)
     check_counted(tsr_checkpoint_restore(c, NULL));
   }
   CHECK_I64(step, 13);
+  close_world();
+}
+
+/* What the mesh has of a spec, and when its dims decide. */
+TEST(specs_come_back_with_their_priorities)
+{
+  open_world("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4,y=2"), *line = tsr_mesh_make(rt, "x=4");
+  static const char *const specs[][2] = { { "x:p1", "i32[8,4]@(x:p1,-)" },
+                                          { "y,x:p3", "i32[8,4]@(-,x:p3)" },
+                                          { "x+y:p2", "i32[8,4]@(x:p2,-)" },
+                                          { "-,y:p1", "i32[8,4]@(-,-)" } };
+  const char *path = test_tmp("ckpt");
+  for (int i = 0; i < 4; i++) {
+    tsr_array *a = put(TSR_I32, TSR_SHAPE(8, 4), tsr_on(mesh, specs[i][0]));
+    CHECK_STATUS(tsr_checkpoint_save(s, path, a, .step = i), TSR_OK, s);
+    tsr_saved_step *c = tsr_checkpoint_open(s, path);
+    tsr_array *all = tsr_checkpoint_restore(c, NULL, .mesh = mesh);
+    tsr_array *some = tsr_checkpoint_restore(c, NULL, .mesh = line);
+    CHECK_STR(tsr_type_of(all), tsr_type_of(a));
+    CHECK_STR(tsr_type_of(some), specs[i][1]);
+    check_counted(all);
+    check_counted(some);
+  }
   close_world();
 }
 
@@ -388,6 +413,53 @@ TEST(wrong_calls_are_refused)
   CHECK_STATUS(tsr_checkpoint_blob(c, "x", NULL), TSR_EARG, NULL);
   CHECK(tsr_is_inert(tsr_checkpoint_restore(NULL, NULL)));
   close_world();
+}
+
+/* A step that is none has frames that are none, on no scope and on no memory alike. */
+TEST(frames_of_an_inert_step_are_inert)
+{
+  open_world("cpu:2");
+  tsr_saved_step *steps[] = { NULL, tsr_checkpoint_open(NULL, "x"), tsr_checkpoint_open(s, NULL) };
+  for (int i = 0; i < 3; i++)
+    CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(steps[i], "a", (tsr_sharding){ 0 })));
+  CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_open: the path is NULL");
+  close_world();
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  rt = tsr_runtime_open("cpu:1", .allocator = &allocator);
+  s = tsr_scope_open(rt);
+  tsr_saved_step *c = tsr_checkpoint_open(s, NULL);
+  state.stay = true;
+  state.fail_at = state.count + 1;
+  /* Until the scope has no room left for a frame. */
+  for (int i = 0; i < 1000; i++)
+    CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(c, "a", (tsr_sharding){ 0 })));
+  close_world();
+  CHECK_I64(state.live, 0);
+}
+
+/* Whichever allocation fails, no value is left behind. */
+static bool restore_many(tsr_runtime *runtime, bool fails, const void *path)
+{
+  tsr_scope *scope = tsr_scope_open(runtime);
+  tsr_saved_step *c = tsr_checkpoint_open(scope, path);
+  tsr_array *all = tsr_checkpoint_restore(c, NULL);
+  bool good = !tsr_is_inert(all);
+  if (!fails) CHECK_STATUS(tsr_scope_status(scope), TSR_OK, scope);
+  tsr_scope_close(scope);
+  return !good;
+}
+
+TEST(no_memory_for_what_is_restored_leaves_nothing_behind)
+{
+  enum { LEAVES = 150 };
+  tsr_array *leaves[LEAVES];
+  const char *path = test_tmp("ckpt");
+  open_world("cpu:1");
+  for (int i = 0; i < LEAVES; i++) leaves[i] = tsr_num(s, i);
+  CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_tuple_at(s, leaves, LEAVES, TSR_HERE)), TSR_OK, s);
+  close_world();
+  CHECK(each_allocation_fails("cpu:1", restore_many, path) > 0);
 }
 
 /* ---- in the background ----------------------------------------------------------------------- */
