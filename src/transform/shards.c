@@ -17,8 +17,9 @@
 
 typedef tsr__mapped mapped;
 
-/* A dim that its axes do not divide. */
+/* A dim that its axes do not divide, one of a list in the scope's arena. */
 typedef struct uneven {
+  struct uneven *next;
   unsigned axes; /* by which it is cut, */
   int64_t size;  /* and how long it is */
 } uneven;
@@ -30,8 +31,7 @@ typedef struct sharded {
   tsr_shard_map_args *args;
   unsigned manual; /* axes of the mesh */
   mapped *level;   /* by mesh axis */
-  uneven uneven[TSR_MAX_ARGS];
-  int uneven_count;
+  uneven *uneven;  /* in the order of arguments, each pair of axes and size once */
   const char *site;
 } sharded;
 
@@ -159,14 +159,24 @@ static tsr_array *level_rows(const sharded *s, tsr_array *a, int dim, int64_t pa
                        s->site);
 }
 
+/* False: out of memory. */
+static bool remember(sharded *s, unsigned axes, int64_t size)
+{
+  uneven **at = &s->uneven;
+  for (; *at; at = &(*at)->next)
+    if ((*at)->axes == axes && (*at)->size == size) return true;
+  *at = tsr__arena_new(&s->scope->arena, sizeof **at);
+  if (*at) **at = (uneven){ NULL, axes, size };
+  return *at != NULL;
+}
+
 /* A dim of an argument, if it is uneven, with as many rows everywhere. */
 static tsr_array *even_size(sharded *s, tsr_array *a, const tsr_sharding *at, int dim)
 {
   int64_t parts = tsr__dim_parts(at, dim), size = a->inert ? 0 : a->shape.dims[dim];
   if (a->inert || size % parts == 0) return a;
-  /* What does not fit is not known to true_size: such a result keeps its padding rows. */
-  if (s->uneven_count < TSR_MAX_ARGS)
-    s->uneven[s->uneven_count++] = (uneven){ tsr__dim_axes(at, dim), size };
+  if (!remember(s, tsr__dim_axes(at, dim), size))
+    return tsr__or_no_memory(s->scope, NULL, "tsr_shard_map", s->site);
   return level_rows(s, a, dim, parts, size);
 }
 
@@ -175,10 +185,10 @@ static tsr_array *even_size(sharded *s, tsr_array *a, const tsr_sharding *at, in
 static tsr_array *true_size(const sharded *s, tsr_array *a, const tsr_sharding *at, int dim)
 {
   int64_t parts = tsr__dim_parts(at, dim);
-  for (int i = 0; i < s->uneven_count && !a->inert; i++) {
-    int64_t size = s->uneven[i].size, most = (size + parts - 1) / parts;
-    if (s->uneven[i].axes == tsr__dim_axes(at, dim) && a->shape.dims[dim] == most * parts)
-      return level_rows(s, a, dim, parts, size);
+  for (const uneven *u = s->uneven; u && !a->inert; u = u->next) {
+    int64_t most = (u->size + parts - 1) / parts;
+    if (u->axes == tsr__dim_axes(at, dim) && a->shape.dims[dim] == most * parts)
+      return level_rows(s, a, dim, parts, u->size);
   }
   return a;
 }

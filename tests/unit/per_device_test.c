@@ -381,6 +381,33 @@ TEST(uneven_shards_are_those_of_arrays)
   close_fixture(&f);
 }
 
+static tsr_array *nth(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_item(in[0], *(const int *)user);
+}
+
+/* However many leaves a tree has, and however many of one size come before another. */
+TEST(each_uneven_leaf_is_as_long_as_it_was)
+{
+  enum { LEAVES = 40 };
+  static const int ways[][2] = { { 9, 4 }, { 10, 0 } };
+  fixture f = open_fixture("x=4,y=2");
+  for (int way = 0; way < 2; way++) {
+    tsr_array *leaf[LEAVES];
+    for (int i = 0; i < LEAVES; i++)
+      leaf[i] = counted(&f, TSR_SHAPE(ways[way][0] + i * ways[way][1]));
+    leaf[LEAVES - 1] = counted(&f, TSR_SHAPE(201));
+    tsr_array *tree = tsr_tuple_at(f.s, leaf, LEAVES, TSR_HERE);
+    for (int at = 0; at < LEAVES; at += 13)
+      check_equal(&f,
+                  tsr_shard_map(f.mesh, nth, &at, .in = { tree }, .in_specs = { "x" },
+                                .out_specs = { "x" }, .uneven = true),
+                  leaf[at]);
+  }
+  close_fixture(&f);
+}
+
 /* ---- draws ----------------------------------------------------------------------------------- */
 
 static tsr_array *drawn(tsr_scope *s, tsr_array *const *in, void *user)
