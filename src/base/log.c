@@ -29,7 +29,7 @@ typedef struct tsr__log {
 typedef struct vocabulary {
   const char *what;
   int count;
-  const char *names[15];
+  const char *names[17];
 } vocabulary;
 
 static const vocabulary levels = {
@@ -41,9 +41,9 @@ static const vocabulary levels = {
 /* Rooms by name, to tell a misspelt area; base/ knows nothing else of them. */
 static const vocabulary areas = {
   "area",
-  15,
-  { "base", "topology", "comm", "graph", "kernel", "partition", "execute", "array", "transform",
-    "io", "frame", "checkpoint", "inspect", "pipeline", "process" },
+  17,
+  { "base", "topology", "comm", "graph", "kernel", "partition", "execute", "array", "relate",
+    "transform", "io", "frame", "inspect", "train", "checkpoint", "pipeline", "process" },
 };
 
 /* Only where the user asked by TSR_LOG and gave no function: otherwise the library prints

@@ -1,6 +1,7 @@
 /* Logging: silent by default, areas and levels from TSR_LOG, the user's function, stderr. */
 #include "harness.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,6 +84,22 @@ TEST(mistakes_are_told_and_the_rest_is_used)
   rt = open_logging(monster); /* more entries than the table holds */
   CHECK(tsr__log_on(rt, TSR_LOG_DEBUG, "io"));
   tsr_runtime_close(rt);
+}
+
+/* Every folder of the sources is a room, and every room an area. */
+TEST(all_rooms_are_areas)
+{
+  int rooms = 0;
+  DIR *folder = opendir(test_file("../src"));
+  CHECK(folder);
+  for (struct dirent *room; (room = readdir(folder));) {
+    if (strchr(room->d_name, '.')) continue;
+    tsr_runtime_close(open_logging(room->d_name));
+    CHECK_STR(seen, "");
+    rooms++;
+  }
+  closedir(folder);
+  CHECK(rooms >= 15);
 }
 
 TEST(asking_first_spares_the_work)
