@@ -1,6 +1,7 @@
 /* Threads of the library. Signals are the program's: its handlers run on its own threads, so ours
- * take none. But what a thread writes for a user does there what it would do on the user's own, so
- * one that runs users' functions or writes users' files leaves SIGPIPE as its maker has it. */
+ * take none but those of the thread itself: faults, and the ticks of profilers. But what a thread
+ * writes for a user does there what it would do on the user's own, so one that runs users'
+ * functions or writes users' files leaves SIGPIPE as its maker has it. */
 #ifndef TSR_BASE_THREAD_H
 #define TSR_BASE_THREAD_H
 
@@ -9,7 +10,7 @@
 #include <stddef.h>
 
 typedef enum tsr__thread_work {
-  TSR__THREAD_OWN,  /* nothing of users runs there: all signals are blocked */
+  TSR__THREAD_OWN,  /* nothing of users runs there: all other signals are blocked */
   TSR__THREAD_USERS /* SIGPIPE is not */
 } tsr__thread_work;
 

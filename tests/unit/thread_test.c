@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 
 typedef struct seen {
   sigset_t mask;
@@ -48,6 +49,60 @@ TEST(only_threads_that_work_for_users_take_a_signal)
   seen own = seen_of(TSR__THREAD_OWN, 0), users = seen_of(TSR__THREAD_USERS, 0);
   check_blocked(&own, true);
   check_blocked(&users, false);
+}
+
+static void *page;
+static volatile sig_atomic_t taken;
+
+static void take(int signal)
+{
+  taken = signal;
+}
+
+/* Makes the page writable, so that what faulted goes on. */
+static void mend(int signal)
+{
+  taken = signal;
+  mprotect(page, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void *raise_one(void *user)
+{
+  raise(*(const int *)user);
+  return NULL;
+}
+
+static void *write_page(void *user)
+{
+  *(volatile char *)user = 1;
+  return NULL;
+}
+
+/* What a thread's own instructions bring about is taken there: by the program's handler if it has
+ * one, and by profilers, which look at the thread that runs. */
+TEST(faults_and_profilers_reach_each_thread)
+{
+  static const int signals[] = {
+    SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS, SIGPROF
+  };
+  pthread_t thread;
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+    int number = signals[i];
+    sigaction(number, &(struct sigaction){ .sa_handler = take }, NULL);
+    taken = 0;
+    CHECK(tsr__thread_start(&thread, TSR__THREAD_OWN, 0, raise_one, &number));
+    pthread_join(thread, NULL);
+    CHECK_I64(taken, number);
+  }
+  page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(page != MAP_FAILED);
+  sigaction(SIGSEGV, &(struct sigaction){ .sa_handler = mend }, NULL);
+  taken = 0;
+  CHECK(tsr__thread_start(&thread, TSR__THREAD_OWN, 0, write_page, page));
+  pthread_join(thread, NULL);
+  CHECK_I64(taken, SIGSEGV);
+  CHECK_I64(*(char *)page, 1);
+  munmap(page, 4096);
 }
 
 TEST(what_their_maker_blocks_stays_blocked)
