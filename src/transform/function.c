@@ -104,7 +104,11 @@ tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *gi
 /* Of traces that came to something; for tests and for who wonders why a step is slow. */
 int tsr_trace_count(const tsr_function *f)
 {
-  return f ? f->trace_count : 0;
+  if (!f) return 0;
+  pthread_mutex_lock((pthread_mutex_t *)&f->lock);
+  int count = f->trace_count;
+  pthread_mutex_unlock((pthread_mutex_t *)&f->lock);
+  return count;
 }
 
 /* ---- calling --------------------------------------------------------------------------------- */

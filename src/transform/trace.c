@@ -407,8 +407,12 @@ static bool make_region(const tracing *t, tsr__program *program, const tsr__leav
   for (int i = 0; i < results->count; i++) nodes[i] = (int32_t)results->at[i]->mark - 1;
   /* Arrays of the body go with its scope; a region stands for itself. */
   memset(program->arrays, 0, (size_t)program->node_count * sizeof *program->arrays);
-  t->traced->region = tsr__region_make(program, (tsr__links){ nodes, results->count });
-  return t->traced->region != NULL;
+  tsr__region *region = tsr__region_make(program, (tsr__links){ nodes, results->count });
+  /* From here on other threads use the trace, which is whole. */
+  pthread_mutex_lock(&t->f->lock);
+  t->traced->region = region;
+  pthread_mutex_unlock(&t->f->lock);
+  return region != NULL;
 }
 
 /* The arrays of the result, each where the function's specs say. By leaf, where arguments go by

@@ -1,5 +1,6 @@
 /* Functions: traced once a signature, called many times, with the values that the same calls have
  * without them; trees in and out; what bodies may not do. */
+#include <pthread.h>
 #include <string.h>
 
 #include "harness.h"
@@ -65,6 +66,59 @@ TEST(a_body_is_traced_once_a_signature)
   tsr_call(fn, tsr_cast(a, TSR_F32), b);
   CHECK_I64(tsr_trace_count(fn), 3);
   CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
+static tsr_array *many_sums(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *out = in[0];
+  for (int i = 0; i < 50; i++) out = tsr_add(out, 1);
+  return out;
+}
+
+/* One of several threads that call a function for the first time at once. */
+typedef struct caller {
+  tsr_scope *s;
+  tsr_function *fn;
+  pthread_barrier_t *start;
+} caller;
+
+static void *call_at_once(void *user)
+{
+  const caller *c = user;
+  double data[4] = { 0, 1, 2, 3 }, out[4];
+  tsr_scope *own = tsr_scope_nest_at(c->s, TSR_HERE);
+  tsr_array *x = tsr_put(own, data, TSR_F64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  pthread_barrier_wait(c->start);
+  for (int i = 0; i < 10; i++) {
+    tsr_array *y = tsr_call(c->fn, x);
+    CHECK(tsr_trace_count(c->fn) >= 1);
+    CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, own);
+    for (int k = 0; k < 4; k++) CHECK_F64_BITS(out[k], data[k] + 50);
+  }
+  tsr_scope_close(own);
+  return NULL;
+}
+
+/* A trace that another thread finishes is seen whole or not at all; that it is not read while it is
+ * written shows under the thread sanitizer. */
+TEST(threads_call_a_function_that_nobody_traced)
+{
+  enum { THREADS = 4 };
+  fixture f = open_fixture();
+  for (int round = 0; round < (test_quick() ? 10 : 40); round++) {
+    pthread_t threads[THREADS];
+    pthread_barrier_t start;
+    tsr_scope *root = tsr_scope_open(f.rt);
+    caller c = { root, tsr_function_make(root, many_sums), &start };
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, call_at_once, &c);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    CHECK(tsr_trace_count(c.fn) <= THREADS);
+    pthread_barrier_destroy(&start);
+    tsr_scope_close(root);
+  }
   close_fixture(&f);
 }
 
