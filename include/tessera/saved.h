@@ -17,15 +17,17 @@
 extern "C" {
 #endif
 
-/* Gives the text of a function for the types of arguments, which may be arrays or types. Owned by
- * the function's scope; `out` is untouched on failure. Errors: those of tsr_call, TSR_EUNSUPPORTED
- * for what cannot be written. Local. */
+/* Gives the text of a function for the types of arguments, which may be arrays or types. Owned
+ * by the function's scope; `out` is untouched on failure. Errors: those of tsr_call,
+ * TSR_EUNSUPPORTED for what cannot be written, such as more than 1024 arrays as arguments or
+ * results. All processes meet where arrays from outside are read; without such arrays none waits
+ * for another. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_function_text_into_at(tsr_function *function, const char **out,
                                                           tsr_array *const *arguments, int count,
                                                           const char *site);
 
 /* As tsr_function_text_into, to a file, whole or not at all; names that end in .gz or .zst are
- * packed. Errors: TSR_EIO, too. Local. */
+ * packed. Each process writes a file. Errors: TSR_EIO, too. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_function_save_at(tsr_function *function, const char *path,
                                                      tsr_array *const *arguments, int count,
                                                      const char *site);

@@ -156,6 +156,9 @@ typedef struct tsr__refusal {
   const char *message, *site;
 } tsr__refusal;
 void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal);
+/* The same of values that are fetched one after the other, of which this is the rest; false: nobody
+ * waits for any of them. */
+bool tsr__refuse_fetches(tsr__value *const *values, int count, const tsr__refusal *refusal);
 
 /* ---- the host looks ---------------------------------------------------------------------- */
 

@@ -530,15 +530,29 @@ static bool others_wait(const tsr_array *a, const tsr__refusal *refusal)
 
 /* The fingerprint 0 says that nothing is to be done but to tell of the failure
  * (tsr__peers_work). */
-void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal)
+static void refuse(tsr_runtime *rt, const tsr__refusal *refusal)
 {
-  const tsr_array *first = NULL;
-  for (int i = 0; i < arrays.count && !first; i++)
-    if (others_wait(arrays.at[i], refusal)) first = arrays.at[i];
-  tsr__peers *peers = first ? tsr__peers_of(first->node.scope->rt) : NULL;
+  tsr__peers *peers = tsr__peers_of(rt);
   if (!peers || !refusal->status) return;
   const tsr__peers_work work = { 0, "an error", refusal->site };
   tsr__error error = { .status = TSR_OK };
   tsr__error_set(&error, refusal->status, "%s", refusal->message);
   if (!tsr__peers_enter(peers, &work, &error)) tsr__peers_leave(peers, refusal->status, &error);
+}
+
+bool tsr__refuse_fetches(tsr__value *const *values, int count, const tsr__refusal *refusal)
+{
+  int first = 0;
+  while (first < count && is_everywhere(values[first]->rt, &values[first]->sharding)) first++;
+  if (first == count) return false;
+  refuse(values[first]->rt, refusal);
+  return true;
+}
+
+void tsr__refuse_all(tsr__operands arrays, const tsr__refusal *refusal)
+{
+  const tsr_array *first = NULL;
+  for (int i = 0; i < arrays.count && !first; i++)
+    if (others_wait(arrays.at[i], refusal)) first = arrays.at[i];
+  if (first) refuse(first->node.scope->rt, refusal);
 }

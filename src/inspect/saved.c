@@ -25,12 +25,15 @@ void tsr__saved_release(tsr__saved *saved)
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
+static const char no_memory_text[] = "no memory for the text; close some scopes";
+
 /* What a trace is, borrowed. False: out of memory. It is not to be released: nothing was held. The
  * trace stays, as a function keeps all of them. */
 static bool view_trace(tsr_scope *scope, const tsr_function *f, const tsr__traced *t,
                        tsr__saved *out)
 {
   size_t arguments = (size_t)t->argument_count + 1, data = (size_t)t->captured_count + 1;
+  size_t places = arguments + data;
   tsr__arena *arena = &scope->arena;
   *out = (tsr__saved){ .name = f->name,
                        /* The forms are what the key begins with. */
@@ -40,7 +43,7 @@ static bool view_trace(tsr_scope *scope, const tsr_function *f, const tsr__trace
                        .data_count = t->captured_count,
                        .region = t->region };
   out->types = tsr__arena_new(arena, arguments * sizeof *out->types);
-  out->places = tsr__arena_new(arena, arguments * sizeof *out->places);
+  out->places = tsr__arena_new(arena, places * sizeof *out->places);
   out->data = tsr__arena_new(arena, data * sizeof *out->data);
   out->data_sites = tsr__arena_new(arena, data * sizeof *out->data_sites);
   if (!out->arguments || !out->types || !out->places || !out->data || !out->data_sites)
@@ -50,8 +53,20 @@ static bool view_trace(tsr_scope *scope, const tsr_function *f, const tsr__trace
   for (int i = 0; i < t->captured_count; i++) {
     out->data[i] = t->captured[i].value;
     out->data_sites[i] = t->captured[i].site;
+    out->places[t->argument_count + i] = t->captured[i].place;
   }
   return true;
+}
+
+/* No memory for a list of what was captured: who waits for this process to read it is told. */
+static tsr_status refuse_captured(tsr_scope *scope, const tsr__traced *t, const char *call,
+                                  const char *site)
+{
+  tsr__refusal refusal = { .status = TSR_ENOMEM, .message = no_memory_text, .site = site };
+  bool told = false;
+  for (int i = 0; t && i < t->captured_count && !told; i++)
+    told = tsr__refuse_fetches(&t->captured[i].value, 1, &refusal);
+  return tsr__fail(scope, site, TSR_ENOMEM, "%s: %s", call, no_memory_text);
 }
 
 /* Writes the text for arguments; the caller frees it. Of the arguments only types count: the
@@ -73,9 +88,7 @@ static tsr_status write_text(tsr_function *f, const tsr__operands *in, const cha
   const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;
   /* A body that failed has told it. Without a status it was memory that ended. */
   if (!t && tsr_scope_status(scope)) return tsr_scope_status(scope);
-  if (!t || !view_trace(scope, f, t, &saved))
-    return tsr__fail(scope, site, TSR_ENOMEM, "%s: no memory for the text; close some scopes",
-                     call);
+  if (!t || !view_trace(scope, f, t, &saved)) return refuse_captured(scope, t, call, site);
   tsr__saved_write(&saved, out, &error);
   if (!error.status) return TSR_OK;
   return tsr__fail(scope, site, error.status, "%s: %s: %s", call, f->name, error.text);
@@ -188,15 +201,18 @@ static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *
 }
 
 /* An array with a value, as the first body found it outside: tracing captures it again, so that the
- * region has the same arguments as the saved one. The leaf takes a hold of its own. */
+ * region has the same arguments as the saved one. Where there are fewer devices than the text asks
+ * for the value lies nowhere, and the array where the text says, to be planned. The leaf takes a
+ * hold of its own. */
 static tsr_array *make_data(tsr_scope *scope, const loaded *l, const tsr__moved *moved, int i)
 {
   tsr__value *value = l->saved.data[i];
   const char *site = l->saved.data_sites[i] ? l->saved.data_sites[i] : l->node.site;
+  const tsr_sharding *place = &l->saved.places[l->saved.argument_count + i];
   tsr__value_hold(value);
   tsr_array *leaf =
-      tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, &value->sharding, value, site);
-  return tsr__saved_put(moved, leaf, &value->sharding, site);
+      tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape, place, value, site);
+  return tsr__saved_put(moved, leaf, place, site);
 }
 
 /* The nodes of a region, calls and all, on arguments that lie as it has them. Not by

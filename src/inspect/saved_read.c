@@ -132,6 +132,9 @@ static bool want_whole(reader *r, range in, int64_t *out)
   skip(r);
   const char *at = r->at;
   bool minus = r->at < r->end && *r->at == '-';
+  if (minus && in.u64)
+    return fail_at(r, at, "%s is out of range, expected 0 to %llu", word_at(r, at).text,
+                   (unsigned long long)UINT64_MAX);
   /* By sign, so that the least i64, which is no positive one, can be read. */
   uint64_t value = 0, limit = minus ? (uint64_t)1 << 63 : in.u64 ? UINT64_MAX : (uint64_t)INT64_MAX;
   if (minus) r->at++;
@@ -172,18 +175,19 @@ static int take_hex(reader *r, int most, uint64_t *out)
   return count;
 }
 
-/* A text in quotes, into the scope's arena. No longer than what is left of the text, as an escape
- * is more than the byte that it stands for. */
+/* A text in quotes, into the scope's arena. No longer than what stands between them, where a quote
+ * is an escape, which is more than the byte that it stands for. */
 static bool want_text(reader *r, const char **out)
 {
   if (!want(r, "\"")) return false;
-  const char *first = r->at;
-  char *text = tsr__arena_raw(&r->ask->scope->arena, (size_t)(r->end - first) + 1), *to = text;
+  const char *first = r->at, *end = first;
+  while (end < r->end && *end != '"' && *end != '\n') end++;
+  char *text = tsr__arena_raw(&r->ask->scope->arena, (size_t)(end - first) + 1), *to = text;
   if (!text) return no_memory(r);
-  for (; r->at < r->end && *r->at != '"' && *r->at != '\n'; to++) {
+  for (; r->at < end; to++) {
     uint64_t byte = (unsigned char)*r->at++;
     bool escape = byte == '\\';
-    if (escape && !(r->at < r->end && *r->at++ == 'x' && take_hex(r, 2, &byte) == 2 && byte))
+    if (escape && !(r->at < end && *r->at++ == 'x' && take_hex(r, 2, &byte) == 2 && byte))
       return fail_at(r, r->at, "a backslash begins \\x and two digits, but not of zero");
     if (!byte) return fail_at(r, r->at, "a text has a byte of zero");
     *to = (char)byte;
@@ -215,8 +219,11 @@ static bool want_hex_float(reader *r, double *out)
   if (!good)
     return fail_at(r, at, "found \"%s\", expected a number like 0x1.8p+0", word_at(r, at).text);
   if (!want_whole(r, (range){ -1100, 1100, false }, &power)) return false;
-  *out = ldexp((double)(whole << 52 | fraction << (4 * (13 - digits))), (int)power - 52);
-  return true;
+  double mantissa = (double)(whole << 52 | fraction << (4 * (13 - digits)));
+  *out = ldexp(mantissa, (int)power - 52);
+  /* Back again: not from an infinity, nor from a denormal that has fewer bits. */
+  return ldexp(*out, 52 - (int)power) == mantissa ||
+         fail_at(r, at, "%s cannot hold this number exactly", tsr_dtype_name(TSR_F64));
 }
 
 /* A number of a dtype of floats as its bits, which it must have exactly. */
@@ -306,8 +313,6 @@ static bool want_type(reader *r, tsr__result *out, tsr_sharding *place)
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
-enum { MOST_INS = 1024, MOST_RESULTS = 256 };
-
 /* A node as it is read.
  *
  *   ins   | operands, -1: left out | regions, as the program numbers them |
@@ -320,9 +325,10 @@ typedef struct line {
     char bytes[1024];
     int64_t align;
   } attr;
-  int32_t ins[MOST_INS + TSR__MAX_REGIONS];
+  int32_t ins[TSR__TEXT_MANY + TSR__MAX_REGIONS];
   int32_t regions[TSR__MAX_REGIONS];
-  tsr__num numbers[MOST_INS];
+  tsr__num numbers[TSR__TEXT_MANY];
+  tsr__result types[TSR__TEXT_MANY];
   int number_count; /* -1: those of its regions */
   const char *start;
 } line;
@@ -375,7 +381,7 @@ static bool want_numbers(reader *r, line *l)
 {
   int count = 0;
   if (!want(r, "[")) return false;
-  while (next_item(r, &count, MOST_INS))
+  while (next_item(r, &count, TSR__TEXT_MANY))
     want_whole(r, (range){ INT64_MIN, INT64_MAX, false }, &l->numbers[count - 1].i);
   l->number_count = count;
   return !r->error->status;
@@ -411,7 +417,8 @@ static bool want_part(reader *r, line *l, int before)
   const char *at = r->at;
   bool operand = take(r, "%"), none = !operand && take(r, "-");
   if (operand || none) {
-    if (l->node.in_count == MOST_INS) return fail_at(r, at, "more than %d operands", MOST_INS);
+    if (l->node.in_count == TSR__TEXT_MANY)
+      return fail_at(r, at, "more than %d operands", TSR__TEXT_MANY);
     if (operand && !before) return fail_at(r, at, "no node stands before");
     if (operand && !want_index(r, before - 1, &node)) return false;
     l->ins[l->node.in_count++] = none ? -1 : node;
@@ -455,7 +462,7 @@ static bool want_const(reader *r, line *l)
  * hint of tracing and no constraint. */
 static bool want_results(reader *r, line *l, tsr__program *program)
 {
-  tsr__result types[MOST_RESULTS];
+  tsr__result *types = l->types;
   tsr_sharding place;
   int count = l->node.result_count ? l->node.result_count : 1;
   for (int i = 0; i < count; i++) {
@@ -539,7 +546,7 @@ static bool want_node(reader *r, line *l, tsr__program *program)
   if (!want_index(r, program->node_count, &number)) return false;
   if (number != program->node_count)
     return fail_at(r, l->start, "%%%d stands where %%%d is next", number, program->node_count);
-  if (take(r, ":") && !want_index(r, MOST_RESULTS, &l->node.result_count)) return false;
+  if (take(r, ":") && !want_index(r, TSR__TEXT_MANY, &l->node.result_count)) return false;
   if (!want(r, "=") || !want_op(r, l) || !want(r, "(")) return false;
   l->number_count = -1;
   bool number_leaf = tsr__is_number(&l->node);
@@ -562,22 +569,22 @@ static bool want_node(reader *r, line *l, tsr__program *program)
  * afterwards. */
 static bool want_return(reader *r, tsr__program *program)
 {
-  int32_t results[MOST_RESULTS];
+  int32_t results[TSR__TEXT_MANY];
   int count = 0;
-  do {
+  bool none = take(r, "}");
+  while (!none) {
     skip(r);
     const char *at = r->at;
-    if (take(r, "}")) break;
-    if (count == MOST_RESULTS) return fail_at(r, at, "more than %d results", MOST_RESULTS);
+    if (count == TSR__TEXT_MANY) return fail_at(r, at, "more than %d results", TSR__TEXT_MANY);
     if (!want(r, "%")) return false;
     if (!program->node_count) return fail_at(r, at, "no node stands before");
     if (!want_index(r, program->node_count - 1, &results[count])) return false;
     if (program->nodes[results[count]].result_count)
       return fail_at(r, at, "a node of several results is none; take one out by result");
     count++;
-  } while (take(r, ","));
-  if (r->at == r->ask->text || r->at[-1] != '}')
-    if (!want(r, "}")) return false;
+    if (!take(r, ",")) break;
+  }
+  if (!none && !want(r, "}")) return false;
   tsr__region *region = tsr__region_make(program, (tsr__links){ results, count });
   if (!region) return no_memory(r);
   r->regions[r->region_count++] = region;
@@ -618,9 +625,10 @@ static bool want_mesh(reader *r)
   if (!want_text(r, &text)) return false;
   tsr_runtime *rt = r->ask->scope->rt;
   const tsr_mesh *mesh = tsr_mesh_abstract(rt, text);
+  bool good = !tsr_mesh_status(mesh) && !abstract;
+  bool here = good && tsr_mesh_device_count(mesh) <= tsr_device_count(rt);
   /* Where there are fewer devices the function can be looked at and planned all the same. */
-  bool here = !tsr_mesh_status(mesh) && tsr_mesh_device_count(mesh) <= tsr_device_count(rt);
-  if (here && !abstract) mesh = tsr_mesh_make(rt, text);
+  if (good) mesh = here ? tsr_mesh_make(rt, text) : tsr__mesh_missing(rt, text);
   if (tsr_mesh_status(mesh)) return fail_at(r, at, "%s", tsr_mesh_message(mesh));
   r->out->meshes[r->out->mesh_count++] = mesh;
   return true;
@@ -643,7 +651,7 @@ static bool want_argument(reader *r, const char *at)
   int number;
   tsr__saved *s = r->out;
   if (s->data_count) return fail_at(r, at, "arguments stand before data");
-  if (!want_index(r, MOST_INS - 1, &number) || !want_type(r, &type, &place)) return false;
+  if (!want_index(r, TSR__TEXT_MANY - 1, &number) || !want_type(r, &type, &place)) return false;
   if (number != s->argument_count) return fail_at(r, at, "argument %d is next", s->argument_count);
   add_type(r, &type, &place);
   s->argument_count++;
@@ -702,8 +710,9 @@ static bool want_data(reader *r, const char *at)
   tsr__saved *s = r->out;
   tsr__heap *heap = &r->ask->scope->rt->heap;
   int next = s->argument_count + s->data_count;
-  if (!want_index(r, 2 * MOST_INS - 1, &number) || !want_type(r, &type, &place)) return false;
-  if (number != next || s->data_count == MOST_INS) return fail_at(r, at, "data %d is next", next);
+  if (!want_index(r, 2 * TSR__TEXT_MANY - 1, &number) || !want_type(r, &type, &place)) return false;
+  if (number != next || s->data_count == TSR__TEXT_MANY)
+    return fail_at(r, at, "data %d is next", next);
   for (int d = 0; d < type.rank; d++) {
     if (type.dims[d] < 0) return fail_at(r, at, "the shape of data is known");
     count *= type.dims[d];
@@ -743,14 +752,13 @@ static bool check_arguments(reader *r)
   return true;
 }
 
-/* Arrays in a form; -1: it is none. Ends at the first character behind it. Strictly as tsr__form_of
- * writes it: forms are compared as texts, and other readers of a form, which look for no errors,
- * rely on it. */
+/* Strictly as tsr__form_of writes it: forms are compared as texts, and other readers of a form,
+ * which look for no errors, rely on it. */
 static int count_form(const char **at, int depth)
 {
   int count = 0;
   if (**at == '*') return ++*at, 1;
-  if (**at != '(' || depth > 32) return -1;
+  if (**at != '(' || depth == TSR__TEXT_DEPTH) return -1;
   ++*at;
   while (**at && **at != ')') {
     const char *name = *at;
@@ -760,7 +768,7 @@ static int count_form(const char **at, int depth)
       *at += 2;
     }
     int inner = count_form(at, depth + 1);
-    if (inner < 0 || count > MOST_INS) return -1;
+    if (inner < 0 || count > TSR__TEXT_MANY) return -1;
     count += inner;
     if (**at == ',') {
       if ((*at)[1] != ' ') return -1;
@@ -772,13 +780,18 @@ static int count_form(const char **at, int depth)
   return count;
 }
 
+int tsr__form_count(const char **at)
+{
+  return count_form(at, 0);
+}
+
 static bool check_forms(reader *r)
 {
   const tsr__saved *s = r->out;
   const char *at = s->arguments;
   int count = 0, arguments = 0, inner = 0;
   for (; *at && inner >= 0; at++, arguments++) {
-    inner = count_form(&at, 0);
+    inner = tsr__form_count(&at);
     if (inner < 0 || *at != ';') inner = -1;
     if (inner < 0) break;
     count += inner;
@@ -787,7 +800,7 @@ static bool check_forms(reader *r)
     return fail_at(r, r->end, "the forms \"%.100s\" are not those of %d arguments", s->arguments,
                    s->argument_count);
   at = s->result;
-  inner = count_form(&at, 0);
+  inner = tsr__form_count(&at);
   return (inner == s->region->result_count && !*at) ||
          fail_at(r, r->end, "the form \"%.100s\" is not that of %d results", s->result,
                  s->region->result_count);
@@ -826,7 +839,6 @@ static bool want_all(reader *r, line *l)
       good = fail_at(r, at, "found \"%s\", expected mesh, argument, data or region",
                      word_at(r, at).text);
     if (!good) return false;
-    if (r->region_count == TSR__TEXT_REGIONS) return fail_at(r, at, "too many regions");
   }
   if (!r->region_count) return fail_at(r, r->end, "there is no region");
   r->out->bodies = r->region_count;
@@ -842,10 +854,10 @@ tsr_status tsr__saved_read(const tsr__text_ask *ask, tsr__saved *out, tsr__error
 {
   tsr__arena *arena = &ask->scope->arena;
   tsr__heap *heap = &ask->scope->rt->heap;
-  *out = (tsr__saved){ .types = tsr__arena_new(arena, 2 * MOST_INS * sizeof(tsr__result)) };
-  out->places = tsr__arena_new(arena, 2 * MOST_INS * sizeof(tsr_sharding));
-  out->data = tsr__arena_new(arena, MOST_INS * sizeof *out->data);
-  out->data_sites = tsr__arena_new(arena, MOST_INS * sizeof *out->data_sites);
+  *out = (tsr__saved){ .types = tsr__arena_new(arena, 2 * TSR__TEXT_MANY * sizeof(tsr__result)) };
+  out->places = tsr__arena_new(arena, 2 * TSR__TEXT_MANY * sizeof(tsr_sharding));
+  out->data = tsr__arena_new(arena, TSR__TEXT_MANY * sizeof *out->data);
+  out->data_sites = tsr__arena_new(arena, TSR__TEXT_MANY * sizeof *out->data_sites);
   reader *r = tsr__new(heap, sizeof *r);
   line *l = tsr__new(heap, sizeof *l);
   if (r) {

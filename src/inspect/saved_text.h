@@ -4,7 +4,16 @@
 
 #include "transform/transform.h"
 
-enum { TSR__TEXT_VERSION = 1, TSR__TEXT_MESHES = 16, TSR__TEXT_REGIONS = 1000 };
+enum { TSR__TEXT_VERSION = 1 };
+
+/* How large a text may be. The reader has room for so much and the writer refuses more, so that
+ * what is written can be read. */
+enum {
+  TSR__TEXT_MESHES = 16,
+  TSR__TEXT_REGIONS = 1000,
+  TSR__TEXT_MANY = 1024, /* arguments; data; operands, numbers and results of a node or region */
+  TSR__TEXT_DEPTH = 33   /* trees in each other, in a form */
+};
 
 /* What a function came to for one kind of arguments. Texts are the arena's of its scope. */
 typedef struct tsr__saved {
@@ -14,8 +23,8 @@ typedef struct tsr__saved {
   int argument_count;    /* leaves */
   int data_count;        /* arrays that the body took from outside */
   tsr__result *types;    /* of arguments; shardings 0 */
-  tsr_sharding *places;
-  tsr__value **data; /* held */
+  tsr_sharding *places;  /* of arguments, then of data */
+  tsr__value **data;     /* held */
   const char **data_sites;
   tsr__region *region; /* held; takes arguments, then data */
   /* Known of one that was read: */
@@ -90,6 +99,10 @@ typedef struct tsr__text_ask {
   const char *text;
   size_t length;
 } tsr__text_ask;
+
+/* Arrays in a form; -1: it is none, or too deep or large for a text. Ends at the first character
+ * behind it. */
+int tsr__form_count(const char **at);
 
 /* Reads one; `out` is to be released in any case. Errors: TSR_EPARSE with line and column, those of
  * meshes, TSR_ENOMEM. */

@@ -78,6 +78,41 @@ static void put_float(tsr__text *out, double value)
   }
 }
 
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+/* What a reader has no room for is not written. */
+static void check_most(writer *w, int count, int most, const char *what)
+{
+  if (count > most)
+    tsr__error_set(w->error, TSR_EUNSUPPORTED,
+                   "%d %s, and a text has %d of them at the most; split the function", count, what,
+                   most);
+}
+
+/* The trees in each other where a form is deepest; no other character of it is a bracket. */
+static int depth_of(const char *form)
+{
+  int depth = 0, most = 0;
+  for (; *form; form++) {
+    depth += (*form == '(') - (*form == ')');
+    if (depth > most) most = depth;
+  }
+  return most;
+}
+
+/* By how much there is first, for the words; then as a reader will, so that the two cannot
+ * differ. */
+static void check_form(writer *w, const char *form)
+{
+  check_most(w, depth_of(form), TSR__TEXT_DEPTH, "trees in trees");
+  while (*form && !w->error->status) {
+    if (tsr__form_count(&form) < 0)
+      tsr__error_set(w->error, TSR_EUNSUPPORTED, "the form \"%.100s\" has no text; use other names",
+                     form);
+    if (*form == ';') form++;
+  }
+}
+
 /* ---- types ----------------------------------------------------------------------------------- */
 
 /* Whether the axes say all of a mesh: its devices are the first ones, in order. The text has axes
@@ -204,6 +239,7 @@ static void put_inside(writer *w, const tsr__program *program, const tsr__gnode 
     put_field(w, f, tsr__attr_of(program, g), &comma);
   if (g->param >= 0 && has_own_numbers(program, g)) {
     tsr__text_add(w->out, "%s", comma);
+    check_most(w, g->param_count, TSR__TEXT_MANY, "numbers");
     put_whole_list(w, "numbers", program->params + g->param, g->param_count);
     comma = ", ";
   }
@@ -223,6 +259,8 @@ static void put_node(writer *w, const tsr__program *program, int n)
                    "saved",
                    why, site ? site : "an unknown line");
   if (why) return;
+  check_most(w, g->in_count, TSR__TEXT_MANY, "operands");
+  check_most(w, g->result_count, TSR__TEXT_MANY, "results");
   tsr__text_add(w->out, "  %%%d", n);
   /* ":3" tells a node of three results, whose types follow; a node whose list has one says ":1", as
    * its user is a RESULT and not the node. */
@@ -258,6 +296,7 @@ static void put_region(writer *w, const tsr__region *region)
   }
   tsr__text_add(w->out, "region %d {\n", w->region_count);
   for (int n = 0; n < program->node_count && !w->error->status; n++) put_node(w, program, n);
+  check_most(w, region->result_count, TSR__TEXT_MANY, "results");
   tsr__text_add(w->out, "  return");
   for (int i = 0; i < region->result_count; i++)
     tsr__text_add(w->out, "%s%%%d", i ? ", " : " ", region->results[i]);
@@ -266,6 +305,8 @@ static void put_region(writer *w, const tsr__region *region)
 }
 
 /* ---- data ------------------------------------------------------------------------------------ */
+
+static const char fetch_name[] = "an array from outside";
 
 /* NaNs keep their payload, in as many digits as the dtype has: as f64 a signalling one might become
  * quiet on the way. */
@@ -289,6 +330,23 @@ static void put_element(tsr__text *out, tsr_dtype dtype, const void *data, int64
   tsr__text_add(out, "nan:%0*llx", (int)(2 * size), (unsigned long long)bits);
 }
 
+/* A point where all processes meet (execute.h): a function that took arrays from outside is saved
+ * by all of them or by none. So who fails before tells those who wait. */
+static void *fetch_data(writer *w, const tsr__saved *saved, int i, size_t bytes)
+{
+  const tsr__value *value = saved->data[i];
+  void *data = w->error->status ? NULL : tsr__new_raw(&value->rt->heap, bytes);
+  if (data && !tsr__value_fetch(value, data, fetch_name, w->error)) return data;
+  if (data) {
+    tsr__del(&value->rt->heap, data, bytes);
+    return NULL;
+  }
+  tsr__error_set(w->error, TSR_ENOMEM, "no memory for the text; close some scopes");
+  tsr__refuse_fetches(saved->data + i, saved->data_count - i,
+                      &(tsr__refusal){ .status = w->error->status, .message = w->error->text });
+  return NULL;
+}
+
 static void put_data(writer *w, const tsr__saved *saved, int i)
 {
   const tsr__value *value = saved->data[i];
@@ -302,26 +360,21 @@ static void put_data(writer *w, const tsr__saved *saved, int i)
     tsr__error_set(w->error, TSR_EUNSUPPORTED,
                    "an array from outside whose rows lie as a filter left them cannot be saved; "
                    "use tsr_rebalance before");
-  if (w->error->status) return;
   size_t bytes = (size_t)count * tsr_dtype_size(dtype) + 1;
-  void *data = tsr__new_raw(heap, bytes);
-  if (!data) tsr__error_set(w->error, TSR_ENOMEM, "no memory for the text; close some scopes");
-  /* A point where all processes meet (execute.h): a function that took arrays from outside is saved
-   * by all of them or by none. */
-  if (data && !tsr__value_fetch(value, data, "an array from outside", w->error)) {
-    tsr__text_add(w->out, "data %d", saved->argument_count + i);
-    put_type(w, value->dtype, &type, &value->sharding);
-    for (int64_t e = 0; e < count; e++) put_element(w->out, dtype, data, e);
-    if (saved->data_sites[i]) tsr__text_add(w->out, " ");
-    if (saved->data_sites[i]) put_quoted(w->out, saved->data_sites[i]);
-    tsr__text_add(w->out, "\n");
-  }
+  void *data = fetch_data(w, saved, i, bytes);
+  if (!data) return;
+  tsr__text_add(w->out, "data %d", saved->argument_count + i);
+  put_type(w, value->dtype, &type, &saved->places[saved->argument_count + i]);
+  for (int64_t e = 0; e < count; e++) put_element(w->out, dtype, data, e);
+  if (saved->data_sites[i]) tsr__text_add(w->out, " ");
+  if (saved->data_sites[i]) put_quoted(w->out, saved->data_sites[i]);
+  tsr__text_add(w->out, "\n");
   tsr__del(heap, data, bytes);
 }
 
-/* ---- all of it ------------------------------------------------------------------------------- */
-
-/* An abstract mesh says so, or a reader would look for as many devices. */
+/* ---- all of it -------------------------------------------------------------------------------
+ * An abstract mesh says so, or a reader would look for as many devices; one that is abstract for
+ * want of devices here is none of the text's. */
 static void put_head(const tsr__saved *saved, const writer *w, tsr__text *out)
 {
   tsr__text_add(out, "tessera function %d\nname ", TSR__TEXT_VERSION);
@@ -332,7 +385,8 @@ static void put_head(const tsr__saved *saved, const writer *w, tsr__text *out)
   put_quoted(out, saved->result);
   tsr__text_add(out, "\n");
   for (int m = 0; m < w->mesh_count; m++) {
-    tsr__text_add(out, "mesh %d %s", m, tsr_mesh_is_abstract(w->meshes[m]) ? "abstract " : "");
+    bool abstract = tsr_mesh_is_abstract(w->meshes[m]) && !w->meshes[m]->missing;
+    tsr__text_add(out, "mesh %d %s", m, abstract ? "abstract " : "");
     put_quoted(out, tsr_mesh_text(w->meshes[m]));
     tsr__text_add(out, "\n");
   }
@@ -348,13 +402,19 @@ tsr_status tsr__saved_write(const tsr__saved *saved, tsr__text *out, tsr__error 
   if (!w) return tsr__error_set(error, TSR_ENOMEM, "no memory for the text; close some scopes");
   w->out = &body;
   w->error = error;
-  for (int i = 0; i < saved->argument_count; i++) {
+  check_most(w, saved->argument_count, TSR__TEXT_MANY, "arrays as arguments");
+  check_most(w, saved->data_count, TSR__TEXT_MANY, "arrays from outside");
+  for (int i = 0; i < saved->argument_count && !error->status; i++) {
     tsr__text_add(&body, "argument %d", i);
     put_type(w, saved->types[i].dtype, &saved->types[i], &saved->places[i]);
     tsr__text_add(&body, "\n");
   }
-  for (int i = 0; i < saved->data_count && !error->status; i++) put_data(w, saved, i);
+  /* The first also where something failed before it, for the others' sake. */
+  for (int i = 0; i < saved->data_count && (!i || !error->status); i++) put_data(w, saved, i);
   put_region(w, saved->region);
+  /* Last: too many arrays in a form have been told of as such by now. */
+  check_form(w, saved->arguments);
+  check_form(w, saved->result);
   put_head(saved, w, out);
   if (body.length) tsr__text_put(out, body.data, body.length);
   if ((body.failed || out->failed) && !error->status)

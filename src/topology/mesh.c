@@ -21,7 +21,7 @@ struct draft {
   int64_t sizes[TSR_MAX_AXES];
   const int *devices; /* NULL: 0, 1, 2, ... */
   int device_count;
-  bool abstract, own;
+  bool abstract, missing, own;
 };
 
 /* An abstract mesh is for planning on machines that are not here, so the runtime's devices are
@@ -304,7 +304,7 @@ static uint64_t draft_hash(const struct draft *draft)
   /* Abstract meshes are other objects than those over devices of equal sizes, so they begin
    * elsewhere. */
   uint64_t hash = (uint64_t)draft->axis_count + (draft->abstract ? TSR_MAX_AXES : 0) +
-                  (draft->own ? 2 * TSR_MAX_AXES : 0);
+                  (draft->own ? 2 * TSR_MAX_AXES : 0) + (draft->missing ? 4 * TSR_MAX_AXES : 0);
 
   for (int a = 0; a < draft->axis_count; a++) {
     hash = tsr__hash(draft->names[a], draft->lengths[a], hash);
@@ -321,7 +321,8 @@ static uint64_t draft_hash(const struct draft *draft)
 static bool draft_equals(const struct draft *draft, const tsr_mesh *mesh)
 {
   if (mesh->axis_count != draft->axis_count || mesh->device_count != draft->device_count ||
-      mesh->abstract != draft->abstract || mesh->own != draft->own)
+      mesh->abstract != draft->abstract || mesh->missing != draft->missing ||
+      mesh->own != draft->own)
     return false;
   for (int a = 0; a < draft->axis_count; a++)
     if (mesh->sizes[a] != draft->sizes[a] || mesh->lengths[a] != draft->lengths[a] ||
@@ -358,6 +359,7 @@ static void mesh_fill(tsr_mesh *mesh, const struct draft *draft)
 
   mesh->axis_count = draft->axis_count;
   mesh->own = draft->own;
+  mesh->missing = draft->missing;
   for (int a = draft->axis_count - 1; a >= 0; a--) {
     memcpy(mesh->names[a], draft->names[a], draft->lengths[a]);
     mesh->lengths[a] = (uint8_t)draft->lengths[a];
@@ -511,9 +513,9 @@ static tsr_mesh *mesh_of(tsr_runtime *rt, struct draft *draft, tsr__error *error
 
 /* Of NULL for a runtime nothing can be kept, hence no mesh; of one that failed to open there is
  * no table, hence a constant. */
-static tsr_mesh *make_text(tsr_runtime *rt, const char *text, bool abstract)
+static tsr_mesh *make_text(tsr_runtime *rt, const char *text, bool abstract, bool missing)
 {
-  struct draft draft = { .axis_count = 0, .abstract = abstract };
+  struct draft draft = { .axis_count = 0, .abstract = abstract, .missing = missing };
   tsr__error error = { .status = TSR_OK };
 
   if (!rt) return NULL;
@@ -565,12 +567,17 @@ static tsr_mesh *mesh_in_order(tsr_runtime *rt, const tsr_mesh_opts *opts, struc
 
 tsr_mesh *tsr_mesh_make(tsr_runtime *rt, const char *text)
 {
-  return make_text(rt, text, false);
+  return make_text(rt, text, false, false);
 }
 
 tsr_mesh *tsr_mesh_abstract(tsr_runtime *rt, const char *text)
 {
-  return make_text(rt, text, true);
+  return make_text(rt, text, true, false);
+}
+
+tsr_mesh *tsr__mesh_missing(tsr_runtime *rt, const char *text)
+{
+  return make_text(rt, text, true, true);
 }
 
 tsr_mesh *tsr_mesh_make_with(tsr_runtime *rt, const tsr_mesh_opts *opts)

@@ -132,6 +132,7 @@ struct tsr_mesh {
   int device_count;
   int *devices;  /* row-major; NULL when abstract */
   bool abstract; /* sizes without devices */
+  bool missing;  /* abstract because there are fewer devices here than it is over */
   bool own;      /* this process's part of another mesh: nobody else knows of it */
   char *text;
   tsr__error *error; /* non-NULL: inert, and without axes or devices */
@@ -139,6 +140,10 @@ struct tsr_mesh {
 
 /* A bad mesh with that error, owned by the runtime: what a bad spec lies on. Never NULL. */
 const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error);
+
+/* A mesh of the first devices of a machine that has more of them than this one: it has sizes alone,
+ * as an abstract one, and is another object. */
+tsr_mesh *tsr__mesh_missing(tsr_runtime *rt, const char *text);
 
 /* A mesh of this process's own with the axes of another one, of these sizes. */
 tsr_mesh *tsr__mesh_own(const tsr_mesh *mesh, const int64_t *sizes, const int *devices);

@@ -32,8 +32,8 @@ tsr_array *tsr__captured(tsr_scope *scope, const tsr__traced *t, int i, const ch
 {
   const tsr__capture *c = &t->captured[i];
   tsr__value_hold(c->value);
-  return tsr__make_leaf(scope, (tsr_dtype)c->value->dtype, &c->value->shape, &c->value->sharding,
-                        c->value, c->site ? c->site : site);
+  return tsr__make_leaf(scope, (tsr_dtype)c->value->dtype, &c->value->shape, &c->place, c->value,
+                        c->site ? c->site : site);
 }
 
 /* ---- signatures ------------------------------------------------------------------------------ */
@@ -370,7 +370,9 @@ static bool capture(const tracing *t, tsr__program *program)
     tsr__index_attr attr = { .index = before + traced->captured_count };
     tsr__value *value = program->arrays[n]->value;
     tsr__value_hold(value);
-    traced->captured[traced->captured_count++] = (tsr__capture){ value, program->sites[n] };
+    const tsr_sharding *own = &program->arrays[n]->sharding;
+    if (!tsr_mesh_is_abstract(own->mesh)) own = &value->sharding;
+    traced->captured[traced->captured_count++] = (tsr__capture){ value, *own, program->sites[n] };
     node->op = TSR__OP_ARG;
     /* Where a captured array lies is the value's, which a call hands in like any argument. */
     node->flags &= TSR__ROOT;

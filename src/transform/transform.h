@@ -33,7 +33,8 @@ tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call
 
 /* An array that a body took from outside. */
 typedef struct tsr__capture {
-  tsr__value *value; /* held */
+  tsr__value *value;  /* held */
+  tsr_sharding place; /* the value's; of a mesh without devices the array's, to be planned */
   const char *site;
 } tsr__capture;
 

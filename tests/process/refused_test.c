@@ -1,5 +1,6 @@
 /* A process that fails before a run still takes part in it: all get its message, and go on. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "harness.h"
@@ -163,5 +164,62 @@ TEST_PROCESSES(memory_that_ends_on_one, 2)
     tsr_scope_close(s);
   }
   CHECK(ended > 5);
+  close_world(&w);
+}
+
+/* Refuses blocks of so many bytes and more; 0: none. */
+static void *take_small(size_t size, size_t alignment, void *user)
+{
+  size_t most = *(const size_t *)user;
+  if (most && size >= most) return NULL;
+  return aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
+}
+
+static void give_small(void *block, size_t size, void *user)
+{
+  (void)size, (void)user;
+  free(block);
+}
+
+static tsr_array *with_outer(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_add(in[0], tsr_sum(tsr_mul(((tsr_array **)user)[0], ((tsr_array **)user)[1])));
+}
+
+/* Who has no memory for an array from outside, which lies over all, does not leave the others
+ * waiting for it: a function is saved by all or by none. */
+TEST_PROCESSES(functions_that_one_cannot_save, 2)
+{
+  enum { COUNT = 1 << 16 };
+  size_t most = 0;
+  tsr_allocator allocator = { take_small, give_small, &most };
+  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &allocator, .threads = 1 };
+  char address[400];
+  snprintf(address, sizeof address, "unix:%s", test_tmp("functions"));
+  world w = { .rt = tsr_initialize("cpu:2", .coordinator = address, .process_count = 2,
+                                   .process_index = test_process(), .runtime = &opts) };
+  CHECK_STATUS(tsr_runtime_status(w.rt), TSR_OK, NULL);
+  settle_in(&w);
+  /* One that each process has whole, which nobody waits for, and one that lies over both. */
+  tsr_sharding all = { .mesh = w.on.mesh };
+  for (int k = 0; k < 2; k++) {
+    tsr_array *outer[] = { tsr_iota(w.s, TSR_F32, TSR_SHAPE(COUNT), 0, k ? w.on : all),
+                           tsr_iota(w.s, TSR_F32, TSR_SHAPE(COUNT), 0, k ? all : w.on) };
+    CHECK_STATUS(tsr_eval(outer, 2), TSR_OK, w.s);
+    tsr_function *f = tsr_function_make(w.s, with_outer, .user = outer);
+    const char *text = NULL, *path = test_tmp(w.me ? "a.tsr" : "b.tsr");
+    CHECK_STATUS(tsr_function_text_into(f, &text, tsr_num(w.s, 1)), TSR_OK, w.s);
+    CHECK_STR_HAS(text, "data 2 f32[65536]@0");
+    if (w.me) most = COUNT * sizeof(float) + 1;
+    tsr_status status = tsr_function_save(f, path, tsr_num(w.s, 1));
+    most = 0;
+    failed(&w, status, TSR_ENOMEM, "no memory for the text");
+    CHECK_STATUS(tsr_function_save(f, path, tsr_num(w.s, 1)), TSR_OK, w.s);
+    size_t length;
+    char *written = test_read(path, &length);
+    CHECK(length == strlen(text) && !memcmp(written, text, length));
+    free(written);
+  }
   close_world(&w);
 }

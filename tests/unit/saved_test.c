@@ -412,6 +412,142 @@ TEST(on_sizes_without_devices_a_function_is_planned_all_the_same)
   tsr_runtime_close(x.rt);
 }
 
+static tsr_array *with_data(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_add(tsr_mul(in[0], (tsr_array *)user), 1);
+}
+
+/* The text that a text comes to when it is loaded and saved again for what it was saved for. */
+static void check_again(const char *devices, const char *text)
+{
+  tsr_runtime *rt = tsr_runtime_open(devices);
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *again = "";
+  tsr_array *in[4];
+  tsr_function *f = tsr_function_from_text(s, text);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  int count = tsr_function_arguments(f, in, 4);
+  CHECK_STATUS(tsr_function_text_into_at(f, &again, in, count, TSR_HERE), TSR_OK, s);
+  if (strcmp(text, again)) FAIL("on %s:\n%s\nagain:\n%s", devices, text, again);
+  tsr_runtime_close(rt);
+}
+
+/* Places and meshes stay, whatever devices there are; what was abstract, and what is so here alone,
+ * are not the same. */
+TEST(a_text_is_the_same_again_on_any_number_of_devices)
+{
+  fixture x = open_fixture();
+  tsr_mesh *line = tsr_mesh_make(x.rt, "x=4"), *plan = tsr_mesh_abstract(x.rt, "x=4");
+  tsr_array *outer = tsr_iota(x.s, TSR_F64, TSR_SHAPE(8), 0, tsr_on(line, "x"));
+  CHECK_STATUS(tsr_eval(&outer, 1), TSR_OK, x.s);
+  tsr_function *f = tsr_function_make(x.s, with_data, .user = outer);
+  const tsr_mesh *meshes[] = { line, plan };
+  for (int i = 0; i < 2; i++) {
+    const char *text = NULL;
+    tsr_array *in = tsr_abstract(x.s, TSR_F64, TSR_SHAPE(8), tsr_on(meshes[i], "x"));
+    CHECK_STATUS(tsr_function_text_into(f, &text, in), TSR_OK, x.s);
+    CHECK_STR_HAS(text, i ? "mesh 0 abstract \"x=4\"\nmesh 1 \"x=4\"\n" : "mesh 0 \"x=4\"\n");
+    CHECK_STR_HAS(text, i ? "data 1 f64[8]@1\"(x)\"" : "data 1 f64[8]@0\"(x)\"");
+    check_again("cpu:8", text);
+    check_again("cpu:4", text);
+    check_again("cpu:3", text);
+    check_again("cpu:1", text);
+  }
+  tsr_runtime_close(x.rt);
+}
+
+/* ---- how large a text may be ----------------------------------------------------------------- */
+
+/* What is read takes memory by the length of the text, however many texts in quotes are in it. */
+TEST(lines_of_nodes_take_no_more_than_their_length)
+{
+  enum { NODES = 2000 };
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .allocator = &allocator);
+  tsr_scope *s = tsr_scope_open(rt);
+  char *text = malloc(400 + NODES * 90), *to = text;
+  to += sprintf(to, "tessera function 1 name \"f\" arguments \"*;\" result \"*\"\n"
+                    "argument 0 f64[4]\nregion 0 {\n%%0 = arg(index=0) f64[4]\n");
+  for (int i = 1; i <= NODES; i++)
+    to += sprintf(to, "  %%%d = exp(%%%d) f64[4] \"some/folder/layer.c:%d\"\n", i, i - 1, i);
+  sprintf(to, "return %%%d }\n", NODES);
+  int64_t before = state.bytes;
+  tsr_function_from_text(s, text);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK(state.bytes - before < (4 << 20)); /* it was 100 MB */
+  free(text);
+  tsr_runtime_close(rt);
+}
+
+/* What a body is made of: so many of one kind. */
+typedef struct many {
+  int regions, operands, results, depth;
+} many;
+
+static tsr_array *as_it_is(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sin(in[0]);
+}
+
+static tsr_array *made_of_many(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const many *m = user;
+  tsr_array *x, **list = calloc((size_t)(m->operands + m->results + 1), sizeof *list);
+  CHECK(tsr_tree_leaves(in[0], &x, 1) > 0);
+  tsr_function *f = tsr_function_make(s, as_it_is);
+  tsr_array *sum = tsr_sum(x), *out = x;
+  /* Of another length each, so that each is a region of its own. */
+  for (int i = 1; i < m->regions; i++)
+    sum = tsr_add(sum, tsr_sum(tsr_call(f, tsr_broadcast_to(sum, TSR_SHAPE(i)))));
+  out = tsr_add(x, sum);
+  for (int i = 0; i < m->operands; i++) list[i] = x;
+  if (m->operands) out = tsr_concat_at(list, m->operands, 0, TSR_HERE);
+  for (int i = 0; i < m->results; i++) list[i] = tsr_add(x, i);
+  if (m->results) out = tsr_tuple_at(s, list, m->results, TSR_HERE);
+  for (int i = 0; i < m->depth; i++) out = tsr_tuple(s, out);
+  free(list);
+  return out;
+}
+
+/* `says`: why it cannot be written; NULL: it is, and read again. */
+static void check_many(fixture *x, many m, int arguments, const char *says)
+{
+  const char *text = NULL;
+  tsr_scope *s = tsr_scope_open(x->rt);
+  tsr_array *a = tsr_iota(s, TSR_F64, TSR_SHAPE(1), 0, (tsr_sharding){ 0 });
+  tsr_array **leaf = calloc((size_t)arguments + 1, sizeof *leaf);
+  for (int i = 0; i < arguments; i++) leaf[i] = a;
+  if (arguments) a = tsr_tuple_at(s, leaf, arguments, TSR_HERE);
+  free(leaf);
+  tsr_function *f = tsr_function_make(s, made_of_many, .user = &m);
+  tsr_status status = tsr_function_text_into(f, &text, a);
+  if (says) check_message(s, TSR_EUNSUPPORTED, says);
+  else CHECK_STATUS(status, TSR_OK, s);
+  if (!says) tsr_function_from_text(s, text);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+}
+
+/* What is written is read: of all that has a limit the most there may be, and one more. */
+TEST(what_is_too_much_for_a_text_is_not_written)
+{
+  fixture x = open_fixture();
+  check_many(&x, (many){ .operands = 1024 }, 0, NULL);
+  check_many(&x, (many){ .operands = 1025 }, 0, "1025 operands, and a text has 1024 of them");
+  check_many(&x, (many){ .results = 1024 }, 0, NULL);
+  check_many(&x, (many){ .results = 1025 }, 0, "1025 results, and a text has 1024 of them");
+  check_many(&x, (many){ 0 }, 1024, NULL);
+  check_many(&x, (many){ 0 }, 1025, "1025 arrays as arguments, and a text has 1024 of them");
+  check_many(&x, (many){ .depth = 33 }, 0, NULL);
+  check_many(&x, (many){ .depth = 34 }, 0, "trees in trees, and a text has 33 of them");
+  check_many(&x, (many){ .regions = 1000 }, 0, NULL);
+  check_many(&x, (many){ .regions = 1001 }, 0, "more than 1000 regions");
+  tsr_runtime_close(x.rt);
+}
+
 static tsr_status seen(const tsr_seen *what, void *user)
 {
   (void)what, (void)user;
@@ -447,6 +583,8 @@ TEST(what_cannot_be_saved_or_called_says_so)
   tsr_runtime_close(x.rt);
 }
 
+#define HEAD "tessera function 1 name \"f\" arguments \"\" result \"*\"\n"
+
 TEST(what_is_wrong_with_a_text_has_its_line_and_column)
 {
   static const struct {
@@ -477,6 +615,15 @@ TEST(what_is_wrong_with_a_text_has_its_line_and_column)
     { "tessera function 1 name \"f\" arguments \"\" result \"*\"\ndata 0 f32[2] 0x1p+0 "
       "0x1.0000001p+0\n",
       "line 2, column 22: f32 cannot hold this number exactly" },
+    { HEAD "data 0 u64[1] -5\n", "line 2, column 15: -5 is out of range, expected 0 to 184467" },
+    { HEAD "data 0 f64[1] 0x1p+1100\n", "line 2, column 15: f64 cannot hold this number" },
+    { HEAD "data 0 f64[1] 0x1.0000000000001p-1074\n", "f64 cannot hold this number exactly" },
+    { HEAD "data 0 f64[1] -0x1p-1075\n", "f64 cannot hold this number exactly" },
+    { HEAD "region 0 {\n  %0 = const(0x1p+1024) f64[]\n  return %0\n}\n",
+      "line 3, column 14: f64 cannot hold this number exactly" },
+    { HEAD "region 0 {\n  %0 = const(0x1p+0) f64[]\n  return %0 # }",
+      "found \"the end\", expected \"}\"" },
+    { HEAD "region 0 {\n  %0 = const(0x1p+0) f64[]\n  return %0, }", "expected \"%\"" },
   };
   fixture x = open_fixture();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
