@@ -108,6 +108,21 @@ void tsr__traced_type(const tsr__traced *traced, int leaf, tsr__text *out);
 tsr_array *tsr__stand_in(tsr_scope *scope, tsr_dtype dtype, const tsr_shape *shape,
                          const char *site);
 
+/* Lists of arrays of one length, each along a dim of its own, of which elements are joined. */
+typedef struct tsr__prefixes {
+  tsr_scope *scope;
+  /* Joins two lists of elements, as many in each, one by one: `before` stands before `after` in the
+   * row. NULL: the error is told, or memory is out. */
+  tsr_array **(*join)(const void *user, tsr_array **before, tsr_array **after);
+  const void *user;
+  int count;      /* arrays in a list */
+  const int *dim; /* by array */
+  const char *site;
+} tsr__prefixes;
+/* Each element joined with all before it, of `size` of them (prefixes.c). NULL as `join` gives
+ * it. */
+tsr_array **tsr__prefixes_of(const tsr__prefixes *prefixes, tsr_array **all, int64_t size);
+
 /* A node of traces, in the order of its regions (function.c). */
 typedef struct tsr__calling {
   tsr_scope *scope;
