@@ -427,7 +427,7 @@ static void check_again(const char *devices, const char *text)
   tsr_array *in[4];
   tsr_function *f = tsr_function_from_text(s, text);
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
-  int count = tsr_function_arguments(f, in, 4);
+  int count = tsr_function_arguments_at(f, in, 4, "in.c:1"); /* the line of the argument's node */
   CHECK_STATUS(tsr_function_text_into_at(f, &again, in, count, TSR_HERE), TSR_OK, s);
   if (strcmp(text, again)) FAIL("on %s:\n%s\nagain:\n%s", devices, text, again);
   tsr_runtime_close(rt);
@@ -445,7 +445,7 @@ TEST(a_text_is_the_same_again_on_any_number_of_devices)
   const tsr_mesh *meshes[] = { line, plan };
   for (int i = 0; i < 2; i++) {
     const char *text = NULL;
-    tsr_array *in = tsr_abstract(x.s, TSR_F64, TSR_SHAPE(8), tsr_on(meshes[i], "x"));
+    tsr_array *in = tsr_abstract_at(x.s, TSR_F64, TSR_SHAPE(8), tsr_on(meshes[i], "x"), "in.c:1");
     CHECK_STATUS(tsr_function_text_into(f, &text, in), TSR_OK, x.s);
     CHECK_STR_HAS(text, i ? "mesh 0 abstract \"x=4\"\nmesh 1 \"x=4\"\n" : "mesh 0 \"x=4\"\n");
     CHECK_STR_HAS(text, i ? "data 1 f64[8]@1\"(x)\"" : "data 1 f64[8]@0\"(x)\"");
