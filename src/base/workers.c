@@ -43,6 +43,7 @@ struct tsr__workers {
   int64_t count;
   _Alignas(64) pthread_mutex_t submit; /* one job at a time */
   _Atomic uintptr_t caller;            /* its pthread_t; 0 between jobs */
+  _Atomic int caller_cpu;              /* where it was when it opened the job */
   pthread_mutex_t sleep_lock;
   pthread_cond_t wake; /* a job was opened, or quit */
   pthread_cond_t done; /* the last worker left a closed job */
@@ -143,6 +144,21 @@ static bool work_ready(uint64_t gate, uint64_t seen)
   return (gate & QUIT) || ((gate & OPEN) && (gate & JOB_MASK) != seen);
 }
 
+/* Leaves the caller's core to the caller. A system may wake a thread where its waker runs, and in a
+ * virtual machine take a core that sleeps for one that is not there: both would share a core for as
+ * long as a job lasts. The core that the thread goes to is the system's choice, and it may be moved
+ * at once. One that is pinned stays. */
+static void step_aside(tsr__workers *w)
+{
+  cpu_set_t all, others;
+  int cpu = sched_getcpu();
+  if (cpu < 0 || cpu != atomic_load_explicit(&w->caller_cpu, memory_order_relaxed)) return;
+  if (allowed_cpus(&all) < 2) return;
+  others = all;
+  CPU_CLR((size_t)cpu, &others);
+  if (!sched_setaffinity(0, sizeof others, &others)) sched_setaffinity(0, sizeof all, &all);
+}
+
 static void wait_for_work(tsr__workers *w, uint64_t seen)
 {
   if (wait_awake(w, work_ready, seen)) return;
@@ -153,6 +169,7 @@ static void wait_for_work(tsr__workers *w, uint64_t seen)
   while (!work_ready(atomic_load(&w->gate), seen)) pthread_cond_wait(&w->wake, &w->sleep_lock);
   atomic_fetch_sub(&w->sleepers, 1);
   pthread_mutex_unlock(&w->sleep_lock);
+  step_aside(w);
 }
 
 static void run_tasks(tsr__workers *w, int worker)
@@ -507,6 +524,7 @@ static void run_batch(tsr_runtime *rt, const batch *job)
   w->fn = job->fn;
   w->user = job->user;
   w->count = job->count;
+  atomic_store_explicit(&w->caller_cpu, sched_getcpu(), memory_order_relaxed);
   atomic_store_explicit(&w->next, first, memory_order_relaxed);
   uint64_t gate = atomic_load_explicit(&w->gate, memory_order_relaxed);
   /* A new number, so that threads know it for another job. 46 bits do not come round. */
