@@ -172,6 +172,10 @@ static bool is_short_run(const tsr__box_copy *copy)
 static int64_t copy_box(const tsr__box_copy *copy, const void *from, void *to, run_fn *fn)
 {
   runs r;
+  if (!copy->rank) {
+    fn(&(run){ to, from, 0, 0, 1, 1, tsr_dtype_size(copy->dtype) });
+    return 1;
+  }
   if (is_short_run(copy)) {
     fn(&(run){ to, from, copy->to_start[0], copy->from_start[0], copy->size[0], 1,
                tsr_dtype_size(copy->dtype) });
