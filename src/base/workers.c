@@ -107,16 +107,6 @@ static size_t nth_cpu(const cpu_set_t *set, int n)
 
 /* ---- waiting ---- */
 
-/* Tells the core that it waits, so that the other thread of it has more. */
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
 /* What is waited for is always a value of the gate. */
 typedef bool (*ready_fn)(uint64_t gate, uint64_t seen);
 
@@ -126,7 +116,7 @@ static bool wait_awake(tsr__workers *w, ready_fn ready, uint64_t seen)
 {
   for (int i = 0; i < w->spins; i++) {
     if (ready(atomic_load_explicit(&w->gate, memory_order_acquire), seen)) return true;
-    pause_cpu();
+    tsr__pause();
   }
   int64_t until = tsr__now() + YIELD_NS;
   do {

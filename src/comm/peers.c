@@ -14,6 +14,7 @@
 #include "comm/peers_room.h"
 
 #include "base/events.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -30,6 +31,8 @@
  * they see the word, as they count themselves before they look for the last time. */
 void tsr__peers_show(head *of, uint64_t word)
 {
+  /* In the word's own line, which is written anyway. */
+  atomic_store_explicit(&of->core, (int16_t)sched_getcpu(), memory_order_relaxed);
   atomic_store(&of->word, word);
   if (!atomic_load(&of->sleepers)) return;
   atomic_fetch_add(&of->bell, 1);
@@ -87,21 +90,17 @@ tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__
                         own(peers)->what[peers->run & 1]);
 }
 
-static inline void pause_cpu(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  __asm__ volatile("yield");
-#endif
-}
-
-/* Spins, then yields: whether the other came meanwhile. */
+/* Spins, then yields: whether the other came meanwhile. Who was last seen on this process's core
+ * cannot come while it spins: others' work on the machine brings two to one core for a while, and
+ * then each meeting would take as long as both spin. */
 static bool came_soon(const tsr__peers *peers, const head *of, uint64_t word)
 {
-  for (int i = 0; i <= peers->spins; i++) {
+  if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
+  int16_t core = (int16_t)sched_getcpu();
+  bool same = core >= 0 && atomic_load_explicit(&of->core, memory_order_relaxed) == core;
+  for (int i = 0; i < peers->spins && !same; i++) {
     if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
-    pause_cpu();
+    tsr__pause();
   }
   int64_t until = tsr__now() + YIELD_NS;
   do
