@@ -132,6 +132,53 @@ static void add_shared(const char *devices, bool minus)
   tsr_runtime_close(rt);
 }
 
+static uint32_t joined(tsr_scatter_how how, uint32_t now, uint32_t update)
+{
+  switch (how) {
+  case TSR_SCATTER_SET: return update;
+  case TSR_SCATTER_ADD: return now + update;
+  case TSR_SCATTER_MUL: return now * update;
+  case TSR_SCATTER_MIN: return (int32_t)update < (int32_t)now ? update : now;
+  default: return (int32_t)update > (int32_t)now ? update : now;
+  }
+}
+
+/* The same of whole numbers, which wrap: fewer devices than workers, and more. Updates of `set`
+ * are not shared out, as the last one counts. */
+static void join_shared(const char *devices, tsr_scatter_how how)
+{
+  enum { SHARED = 400000, BINS = 1000 };
+  static int32_t at[SHARED];
+  static uint32_t updates[SHARED], want[BINS], found[BINS];
+  tsr_runtime *rt = tsr_runtime_open(devices, .threads = 3);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  for (uint32_t i = 0; i < BINS; i++) want[i] = i * 2654435761u | 1;
+  tsr_array *x = tsr_put(s, want, TSR_I32, TSR_SHAPE(BINS), tsr_on(mesh, "-"));
+  for (uint32_t i = 0; i < SHARED; i++) {
+    at[i] = (int32_t)(i * 40503u >> 8) % BINS;
+    updates[i] = i * 2246822519u | 1;
+    want[at[i]] = joined(how, want[at[i]], updates[i]);
+  }
+  tsr_array *places = tsr_put(s, at, TSR_I32, TSR_SHAPE(SHARED), tsr_on(mesh, "x"));
+  tsr_array *u = tsr_put(s, updates, TSR_I32, TSR_SHAPE(SHARED), tsr_on(mesh, "x"));
+  CHECK_STATUS(tsr_read(tsr_scatter(x, places, u, 0, .how = how), found, sizeof found), TSR_OK, s);
+  CHECK_BYTES(found, want, sizeof want);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(shared_whole_numbers_are_joined_as_a_loop_does)
+{
+  const tsr_scatter_how hows[] = { TSR_SCATTER_SET, TSR_SCATTER_ADD, TSR_SCATTER_MUL,
+                                   TSR_SCATTER_MIN, TSR_SCATTER_MAX };
+  for (size_t h = 0; h < sizeof hows / sizeof *hows; h++) {
+    join_shared("cpu:1", hows[h]);
+    join_shared("cpu:2", hows[h]);
+    join_shared("cpu:4", hows[h]);
+  }
+}
+
 TEST(shared_updates_are_the_sums_of_a_loop)
 {
   for (int minus = 0; minus < 2; minus++) {

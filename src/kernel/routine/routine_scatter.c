@@ -46,6 +46,13 @@ bool tsr__scatter_sums(const tsr__call *call)
   return attr_of(call)->how == TSR_SCATTER_ADD && tsr__dtype_float(tsr__call_dtype(call, 0));
 }
 
+bool tsr__scatter_free(const tsr__call *call)
+{
+  int64_t how = attr_of(call)->how;
+  bool rounds = how == TSR_SCATTER_MUL && tsr__dtype_float(tsr__call_dtype(call, 0));
+  return how != TSR_SCATTER_SET && !rounds;
+}
+
 /* Strips are as narrow as makes a line's results fit the cache: updates go anywhere along the
  * dim. */
 int64_t tsr__scatter_width(const tsr__call *call)
@@ -161,6 +168,20 @@ static bool goes_on(tsr__scattering *a, int64_t n)
   return tsr__strip_goes_on(a->strip, &a->left);
 }
 
+/* Asks for the indices and updates of a block: adding those of the one before it waits for neither,
+ * so that both go on at once. Into the second cache, which has room beside the sums. */
+static void fetch_block(const tsr__scattering *a, int64_t j)
+{
+  if (j >= a->end) return;
+  const int64_t n = block_of(a, j), index = a->narrow ? 4 : 8;
+  const int64_t update = n * a->strip->count * (int64_t)tsr_dtype_size(a->dtype);
+  const char *at = (const char *)a->at + j * index;
+  const char *from = (const char *)a->updates + (size_t)update_at(a, j) * tsr_dtype_size(a->dtype);
+  for (int64_t i = 0; i < n * index; i += 64) __builtin_prefetch(at + i, 0, 2);
+  for (int64_t i = 0; i < update && a->strip->count == a->strip->after; i += 64)
+    __builtin_prefetch(from + i, 0, 2);
+}
+
 /* ---- elements joined one by one ---- */
 
 /* The result begins as the operand. */
@@ -182,8 +203,9 @@ void tsr__scatter_fold(tsr__scattering *a, tsr__join_fn *join)
   const tsr__strip *s = a->strip;
   const size_t size = tsr_dtype_size(a->dtype);
   int64_t place[BLOCK], n;
-  for (int64_t j = 0; j < a->count && goes_on(a, n = block_of(a, j)); j += n) {
+  for (int64_t j = a->begin; j < a->end && goes_on(a, n = block_of(a, j)); j += n) {
     find_places(a, j, n, place);
+    fetch_block(a, j + n);
     join(&(tsr__joined){ .to = (char *)a->to + (size_t)s->at * size,
                          .from = (const char *)a->updates + (size_t)update_at(a, j) * size,
                          .place = place,
@@ -349,19 +371,6 @@ static void spread_places(const int64_t *line, int64_t n, int64_t width, int64_t
     for (int64_t k = 0; k < width; k++) *place++ = line[i] < 0 ? -1 : line[i] * width + k;
 }
 
-/* Asks for the indices and updates of a block: adding those of the one before it waits for neither,
- * so that both go on at once. Into the second cache, which has room beside the sums. */
-static void fetch_block(const tsr__scattering *a, int64_t j)
-{
-  const int64_t n = j < a->end ? block_of(a, j) : 0, index = a->narrow ? 4 : 8;
-  const int64_t update = n * a->strip->count * (int64_t)tsr_dtype_size(a->dtype);
-  const char *at = (const char *)a->at + j * index;
-  const char *from = (const char *)a->updates + (size_t)update_at(a, j) * tsr_dtype_size(a->dtype);
-  for (int64_t i = 0; i < n * index; i += 64) __builtin_prefetch(at + i, 0, 2);
-  for (int64_t i = 0; i < update && a->strip->count == a->strip->after; i += 64)
-    __builtin_prefetch(from + i, 0, 2);
-}
-
 /* Gives all updates from `begin` to `end` to `take`, in blocks; -1 is the place of those that go to
  * another device. */
 void tsr__scatter_each_update(tsr__scattering *a, tsr__take_fn *take, void *user)
@@ -488,10 +497,19 @@ int64_t tsr__room_of_scatter(const tsr__call *call, const bool *wanted)
   return product ? most * count * (int64_t)sizeof(double) : 0;
 }
 
+/* Whether the updates of a strip may be work for several workers: so many that joining what they
+ * made is cheap beside it. The first part has the most. */
+static bool is_shared(const tsr__call *call)
+{
+  enum { MANY = 1 << 16 };
+  int64_t updates = count_of(call, &call->parts[0]) * tsr__scatter_width(call);
+  return tsr__scatter_sums(call) || (tsr__scatter_free(call) && updates >= MANY);
+}
+
 /* Indices are looked at where they are used; a result for which one was none is given up. */
 tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
 {
-  bool apart = tsr__call_node(call)->reduce_axes || tsr__scatter_sums(call);
+  bool apart = tsr__call_node(call)->reduce_axes || is_shared(call);
   _Atomic bool outside = some_idle(call);
   tsr__line_work work = { .width = tsr__scatter_width(call),
                           .more = tsr__scatter_more(call),

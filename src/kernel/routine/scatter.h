@@ -57,7 +57,9 @@ int tsr__scatter_more(const tsr__call *call);
 
 /* Whether it makes sums of floats. */
 bool tsr__scatter_sums(const tsr__call *call);
-/* Where the updates are cut, and sums of floats (scatter_apart.c). */
+/* Whether the order of updates cannot show, nor how they are joined. */
+bool tsr__scatter_free(const tsr__call *call);
+/* Where the updates are cut, or may be (scatter_apart.c). */
 tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr__error *error);
 
 #endif

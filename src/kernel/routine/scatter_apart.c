@@ -1,6 +1,6 @@
 /* Scattering updates that are cut over devices: each makes something of its own, and the first of
- * those that hold the same part of the result joins that. Many updates of one device are cut into
- * shares for the workers in the same way, where they are floats to be summed.
+ * those that hold the same part of the result joins that. Many updates of one device are cut for
+ * the workers in the same way, unless their order counts.
  *
  *   device 0   x, and updates 0 1 2      the sums, the extremes or the last ones so far
  *   device 1      updates 3 4 5    -->   to device 0, which joins them, and back to all
@@ -247,63 +247,72 @@ static bool sum_shares(const unit *u, int parts)
   return good;
 }
 
-/* How many parts the updates are cut into for the workers; 0: they are no work for several. Joining
- * costs a pass over all places, so a part must have several updates a place. */
-static int parts_of(const apart *job, const unit *u)
-{
-  enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
-  int64_t count = u->strip.along * u->strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
-  /* No more than two shares a worker, and no more than memory allows. */
-  int64_t most = MOST_BYTES / (int64_t)tsr__bins_bytes(count);
-  int64_t parts = updates_of(u) * u->strip.count / least;
-  int64_t shares = 2 * tsr__worker_count(job->call->rt);
-  if (shares > most) shares = most;
-  if (parts > shares) parts = shares;
-  return parts > 1 ? (int)parts : 0;
-}
-
 /* ---- elements joined one by one -------------------------------------------------------------- */
 
-/* What a member begins with: what is there, where joining that again changes nothing, else what
- * changes nothing itself. */
-static void begin_runs(const unit *u, int member, const tsr__scattering *a, int64_t t, int64_t n)
+typedef struct runs {
+  int64_t first, count;
+} runs;
+
+/* What a member makes of some of its updates. */
+typedef struct fold {
+  const unit *unit;
+  int member, part, parts; /* its updates are cut into so many */
+  tsr__buffer *memory;     /* as large as its result, for all parts but the first */
+  bool good;
+} fold;
+
+/* What is begun with: what is there, where joining that again changes nothing, else what changes
+ * nothing itself, but for the first. */
+static void begin_runs(const tsr__scattering *a, bool first, int64_t t, int64_t n)
 {
+  const tsr__strip *s = a->strip;
   int64_t how = a->attr->how;
-  void *run = run_of(u, member, t);
-  size_t size = tsr_dtype_size(a->dtype), bytes = (size_t)n * run_bytes(u);
+  size_t size = tsr_dtype_size(a->dtype), bytes = (size_t)(n * s->count) * size;
+  size_t at = (size_t)(s->at + t * s->after) * size;
+  char *run = (char *)a->to + at;
   /* Extremes and replaced elements may meet the operand's element twice; a sum or a product may
    * not. */
   bool counts = how == TSR_SCATTER_ADD || how == TSR_SCATTER_MUL;
-  const char *x = u->job->call->parts[u->part[member]].in[0].buffer->data;
-  if (!member || !counts) {
-    memcpy(run, x + (size_t)(u->strip.at + t * u->strip.after) * size, bytes);
+  if (first || !counts) {
+    memcpy(run, (const char *)s->part->in[0].buffer->data + at, bytes);
     return;
   }
   memset(run, 0, bytes);
-  for (int64_t j = 0; how == TSR_SCATTER_MUL && j < n * u->strip.count; j++)
+  for (int64_t j = 0; how == TSR_SCATTER_MUL && j < n * s->count; j++)
     tsr__dtype_put_whole(a->dtype, run, j, 1);
 }
 
-/* What came of `n` runs of another member, from run t on. */
-static void join_runs(const unit *u, int64_t t, int64_t n, const void *came)
-{
-  tsr__strip strip;
-  tsr__scattering a = of_member(u, 0, &strip);
-  const int64_t first = 0, width = n * u->strip.count;
-  tsr__scatter_join (&a)(&(tsr__joined){ run_of(u, 0, t), came, &first, 1, width, width });
-}
-
-/* What a member's own updates come to, in its own result. */
-static void fold_member(const unit *u, int member, int worker)
+/* Runs of something else to those of a member. */
+static void join_runs(const unit *u, int member, const runs *r, const void *came)
 {
   tsr__strip strip;
   tsr__scattering a = of_member(u, member, &strip);
+  const int64_t first = 0, width = r->count * u->strip.count;
+  tsr__scatter_join (&a)(
+      &(tsr__joined){ run_of(u, member, r->first), came, &first, 1, width, width });
+}
+
+static void do_fold(fold *f, int worker)
+{
+  const unit *u = f->unit;
+  tsr__error error;
+  tsr__strip strip;
+  tsr__scattering a = of_member(u, f->member, &strip);
   strip.worker = worker;
-  for (int64_t t = 0, n; t < u->strip.along; t += n) {
-    n = runs_at(u, t, u->strip.along);
-    begin_runs(u, member, &a, t, n);
+  a.begin = a.count * f->part / f->parts;
+  a.end = a.count * (f->part + 1) / f->parts;
+  if (f->part) {
+    f->memory = tsr__cpu_buffer(strip.call->rt, strip.part->device,
+                                (size_t)strip.along * run_bytes(u), &error);
+    if (!f->memory) return;
+    a.to = f->memory->data;
+  }
+  for (int64_t t = 0, n; t < strip.along; t += n) {
+    n = runs_at(u, t, strip.along);
+    begin_runs(&a, !f->member && !f->part, t, n);
   }
   tsr__scatter_fold(&a, tsr__scatter_join(&a));
+  f->good = true;
 }
 
 static void join_members(const unit *u)
@@ -322,26 +331,42 @@ static void join_members(const unit *u)
             (tsr__transfer){ .to = came, .from = run_of(u, m, t), .bytes = (size_t)n * bytes });
       /* Of set only the member with the last update is listened to, though all send theirs, as
        * was explained. */
-      if (!u->who || u->who[t] == m) join_runs(u, t, n, came);
+      if (!u->who || u->who[t] == m) join_runs(u, 0, &(runs){ t, n }, came);
     }
 }
 
 static void fold_unit(const unit *u)
 {
-  for (int m = 0; m < u->job->groups.members; m++) fold_member(u, m, u->strip.worker);
+  for (int m = 0; m < u->job->groups.members; m++)
+    do_fold(&(fold){ .unit = u, .member = m, .parts = 1 }, u->strip.worker);
   join_members(u);
 }
 
-static void fold_task(void *user, int64_t member, int worker)
+static void fold_task(void *user, int64_t task, int worker)
 {
-  fold_member(user, (int)member, worker);
+  do_fold((fold *)user + task, worker);
 }
 
-/* Each member's updates by a worker of its own. */
-static void fold_shares(unit *u)
+/* Each member's updates by workers of its own, in some parts; what these come to lies like its
+ * result, which they are joined to. */
+static bool fold_shares(const unit *u, int parts)
 {
-  if (tsr__parallel_progress(&u->job->progress, u->job->groups.members, fold_task, u))
-    join_members(u);
+  tsr__heap *heap = &u->job->call->rt->heap;
+  int count = u->job->groups.members * parts;
+  fold *all = tsr__new(heap, (size_t)count * sizeof *all);
+  if (!all) return false;
+  for (int k = 0; k < count; k++)
+    all[k] = (fold){ .unit = u, .member = k / parts, .part = k % parts, .parts = parts };
+  bool done = tsr__parallel_progress(&u->job->progress, count, fold_task, all), good = done;
+  for (int k = 0; k < count; k++) good = good && all[k].good;
+  for (int k = 0; k < count; k++) {
+    if (good && all[k].part)
+      join_runs(u, all[k].member, &(runs){ 0, u->strip.along }, all[k].memory->data);
+    tsr__buffer_release(all[k].memory);
+  }
+  tsr__del(heap, all, (size_t)count * sizeof *all);
+  if (good) join_members(u);
+  return good;
 }
 
 /* ---- which update is the last ---------------------------------------------------------------- */
@@ -463,20 +488,39 @@ static void unit_task(void *user, int64_t task, int worker)
   send_back(&u);
 }
 
+/* How many parts the updates are cut into for the workers. Joining costs a pass over all places, so
+ * a part must have several updates a place. */
+static int64_t parts_of(const apart *job, const unit *u)
+{
+  enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
+  int64_t count = u->strip.along * u->strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
+  bool sums = tsr__scatter_sums(job->call);
+  size_t bytes = sums ? tsr__bins_bytes(count) : (size_t)u->strip.along * run_bytes(u);
+  /* No more than two shares a worker, and no more than memory allows. */
+  int64_t most = MOST_BYTES / ((int64_t)bytes + 1), shares = 2 * tsr__worker_count(job->call->rt);
+  int64_t parts = updates_of(u) * u->strip.count / least;
+  if (shares > most) shares = most;
+  if (parts > shares) parts = shares;
+  if (sums) return parts;
+  /* What has an order stays in it, and parts lie as the whole result does. */
+  bool free = tsr__scatter_free(job->call) && !u->strip.at && u->strip.count == u->strip.after;
+  return free ? parts / job->groups.members : 1;
+}
+
 /* Units that are too few for the workers, one after the other, shared out to them. False: that is
  * no use. So a few long lines occupy all workers. */
 static bool share_units(apart *job, int64_t units)
 {
+  bool sums = tsr__scatter_sums(job->call);
   if (units >= tsr__worker_count(job->call->rt)) return false;
   for (int64_t task = 0; task < units; task++) {
     unit u = unit_of(job, task, 0);
-    if (tsr__scatter_sums(job->call)) {
-      int parts = parts_of(job, &u);
-      if (!parts) return false;
-      if (!sum_shares(&u, parts)) atomic_store(&job->failed, true);
-    } else {
-      fold_shares(&u);
-    }
+    int64_t parts = parts_of(job, &u);
+    /* All are alike, or nearly so: the first one decides. */
+    if (!task && parts < 2 && (sums || job->groups.members == 1)) return false;
+    if (parts < 1) parts = 1;
+    bool good = sums ? sum_shares(&u, (int)parts) : fold_shares(&u, (int)parts);
+    if (!good) atomic_store(&job->failed, true);
     send_back(&u);
   }
   return true;
