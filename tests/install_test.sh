@@ -53,10 +53,11 @@ LD_LIBRARY_PATH=$libdir "$work/by_pc"
 
 test -f "$prefix/include/tessera.hpp"
 
-if [ -f "$build/lib/tessera_ucx.so" ]; then
-  echo "# the engine lies beside the library"
-  test -f "$libdir/tessera_ucx.so"
-fi
+for engine in ucx mpi_openmpi mpi_mpich; do
+  [ -f "$build/lib/tessera_$engine.so" ] || continue
+  echo "# the engine $engine lies beside the library"
+  test -f "$libdir/tessera_$engine.so"
+done
 
 if [ -x "$prefix/bin/tessera" ]; then
   echo "# the tool"
