@@ -34,6 +34,7 @@ struct tsr__image_reader {
   tsr__image_box window;
   int height, width;
   int skip;      /* bytes of a decoded row before the window */
+  bool direct;   /* rows are decoded where they are wanted, what is beside the window into slack */
   bool made;     /* jpeg */
   bool inverted; /* inks of Adobe's, which are stored so */
   spng_ctx *png; /* of the image that is read; NULL: it is a JPEG, or none */
@@ -192,6 +193,9 @@ static bool begin_jpeg(tsr__image_reader *r)
   if (columns < (JDIMENSION)r->width) jpeg_crop_scanline(&r->jpeg, &first, &columns);
   if (w->top) jpeg_skip_scanlines(&r->jpeg, (JDIMENSION)w->top);
   r->skip = (w->left - (int)first) * r->jpeg.output_components;
+  int behind = ((int)(first + columns) - w->left - w->width) * r->jpeg.output_components;
+  r->direct = r->jpeg.out_color_space != JCS_CMYK && r->skip <= TSR__IMAGES_SLACK &&
+              behind <= TSR__IMAGES_SLACK;
   return has_room(r, "JPEG", (size_t)columns * (size_t)r->jpeg.output_components);
 }
 
@@ -220,9 +224,10 @@ static void unink(const tsr__image_reader *r, unsigned char *to, const unsigned 
 
 static bool row_jpeg(tsr__image_reader *r, unsigned char *to)
 {
-  JSAMPROW row = r->rows;
+  JSAMPROW row = r->direct ? to - r->skip : r->rows;
   if (setjmp(r->guard)) return false;
   if (jpeg_read_scanlines(&r->jpeg, &row, 1) != 1) return refuse(r, "JPEG", "a row is missing");
+  if (r->direct) return true;
   const unsigned char *from = r->rows + r->skip;
   if (r->jpeg.out_color_space == JCS_CMYK) unink(r, to, from);
   else memcpy(to, from, (size_t)r->window.width * (size_t)r->ask.lanes);

@@ -18,9 +18,10 @@
 #include <stdint.h>
 
 enum {
-  TSR__IMAGES_VERSION = 1,
-  TSR__IMAGES_WHY = 256,  /* room for what went wrong, in words */
-  TSR__IMAGES_SCANS = 500 /* of a progressive JPEG, at most */
+  TSR__IMAGES_VERSION = 2,
+  TSR__IMAGES_WHY = 256,   /* room for what went wrong, in words */
+  TSR__IMAGES_SLACK = 128, /* bytes in front of a row and behind it that reading it may change */
+  TSR__IMAGES_SCANS = 500  /* of a progressive JPEG, at most */
 };
 
 typedef struct tsr__image_reader tsr__image_reader;

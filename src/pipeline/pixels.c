@@ -193,8 +193,9 @@ static size_t cut_job(job *j, char *room)
   size_t used = 0, width = (size_t)j->window.width * (size_t)j->lanes;
   cut_taps(&j->down, room, &used);
   cut_taps(&j->across, room, &used);
-  j->line = (width + TSR__IMAGE_PAD + LINE - 1) / LINE * LINE;
+  j->line = (width + 2 * TSR__IMAGES_SLACK + LINE - 1) / LINE * LINE;
   j->ring = cut(room, &used, (size_t)j->down.most, j->line);
+  if (j->ring) j->ring += TSR__IMAGES_SLACK;
   j->row = cut(room, &used, (size_t)j->down.most, sizeof *j->row);
   j->sum = cut(room, &used, TSR__IMAGE_ROWS * j->line, sizeof *j->sum);
   j->out = cut(room, &used, TSR__IMAGE_ROWS * (size_t)j->across.count * (size_t)j->lanes,

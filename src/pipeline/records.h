@@ -190,7 +190,9 @@ static inline int64_t tsr__ahead(size_t bytes)
 {
   return bytes > TSR__SMALL ? 2 : 8;
 }
-static inline void tsr__touch(const char *data, size_t bytes)
+/* Called, it would be left out: GCC 12 takes a function that only asks for memory for one that does
+ * nothing. */
+__attribute__((always_inline)) static inline void tsr__touch(const char *data, size_t bytes)
 {
   for (size_t b = 0; b < bytes && b < TSR__SMALL; b += TSR__LINE) __builtin_prefetch(data + b);
   for (size_t b = TSR__SMALL; b < bytes && b < TSR__TOUCHED; b += TSR__LINE)
