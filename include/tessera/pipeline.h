@@ -132,12 +132,13 @@ typedef struct tsr_tfrecord_args {
   bool cut; /* more values than that are cut; else reading them is TSR_EVALUE */
 } tsr_tfrecord_args;
 
-/* tf.Example messages in a TFRecord file that is not compressed, or in all files of a pattern in
- * order of their names: tsr_source_tfrecord(s, "train-*.tfrecord", .fields = { { "image", TSR_U8,
- * TSR_SHAPE(32, 32, 3) }, { "label", TSR_I64, TSR_SCALAR } }). The files are walked along once, for
- * the places of their records, 8 bytes each; records are read when they are needed. Errors:
- * TSR_EIO, TSR_EPARSE (damaged or cut off, with file, record and byte), TSR_EARG, TSR_EDTYPE,
- * TSR_ECANCELLED. Returns a source owned by the scope. Local. */
+/* tf.Example messages in a TFRecord file, or in all files of a pattern in order of their names
+ * (those that gzip or zstd packed are unpacked into memory): tsr_source_tfrecord(s,
+ * "train-*.tfrecord", .fields = { { "image", TSR_U8, TSR_SHAPE(32, 32, 3) }, { "label", TSR_I64,
+ * TSR_SCALAR } }). The files are walked along once, for the places of their records, 8 bytes each;
+ * records are read when they are needed. Errors: TSR_EIO, TSR_EPARSE (damaged or cut off, with
+ * file, record and byte), TSR_EARG, TSR_EDTYPE, TSR_ECANCELLED. Returns a source owned by the
+ * scope. Local. */
 TSR_API tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
                                              const tsr_tfrecord_args *args, const char *site);
 

@@ -41,7 +41,8 @@ typedef struct tsr_lines_args {
 
 /* The lines of a text file, or of all files of a pattern in order of their names, as the ragged
  * field "text" of u8: tsr_source_lines(s, "corpus-*.txt", .longest = 4096, .cut = true). "\n" and
- * "\r\n" end a line and are no part of it, and a last line needs no end. The files are walked along
+ * "\r\n" end a line and are no part of it, and a last line needs no end. Files that gzip or zstd
+ * packed are unpacked into memory. The files are walked along
  * once, for the places of their lines, 8 bytes each; lines are read when they are needed. An index
  * that is kept is used as long as its file has the size and the time it had; where it cannot be
  * written that is no error. Errors: TSR_EIO, TSR_EARG, TSR_ECANCELLED; of reading TSR_EVALUE (too
@@ -63,15 +64,15 @@ typedef struct tsr_tar_args {
   bool index;    /* where members lie is kept beside each file, as FILE.tsridx */
 } tsr_tar_args;
 
-/* The samples of a tar archive that is not compressed, or of all archives of a pattern in order of
- * their names, as WebDataset writes them: tsr_source_tar(s, "train-*.tar", .fields = { { "jpg",
- * TSR_U8, TSR_SCALAR }, { "cls", TSR_I64, TSR_SCALAR } }). Neighbours with the same key, the path
- * up to the first dot of the base name, are a sample, and what stands behind that dot tells its
- * members apart. ustar, pax and GNU archives are read. They are walked along once, for the places
- * of their members; records are read when they are needed, in any order. Errors: TSR_EIO,
- * TSR_EPARSE (damaged, cut off, a member that lacks, with file, member and byte), TSR_EUNSUPPORTED
- * (compressed, sparse), TSR_EARG, TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED. Returns a source owned by
- * the scope; never NULL, inert on an error. Local. */
+/* The samples of a tar archive, or of all archives of a pattern in order of their names (those that
+ * gzip or zstd packed are unpacked into memory), as WebDataset writes them: tsr_source_tar(s,
+ * "train-*.tar", .fields = { { "jpg", TSR_U8, TSR_SCALAR }, { "cls", TSR_I64, TSR_SCALAR } }).
+ * Neighbours with the same key, the path up to the first dot of the base name, are a sample, and
+ * what stands behind that dot tells its members apart. ustar, pax and GNU archives are read. They
+ * are walked along once, for the places of their members; records are read when they are needed, in
+ * any order. Errors: TSR_EIO, TSR_EPARSE (damaged, cut off, a member that lacks, with file, member
+ * and byte), TSR_EUNSUPPORTED (sparse), TSR_EARG, TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED. Returns a
+ * source owned by the scope; never NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path,
                                         const tsr_tar_args *args, const char *site);
 

@@ -16,6 +16,14 @@ enum { KEPT_OPEN = 256 }; /* files; what is left of the process's descriptors is
 const unsigned char *tsr__walk_look(tsr__file_walk *w, int64_t at, int64_t need, int64_t *have,
                                     tsr__error *error)
 {
+  if (w->file->unpacked.data) {
+    if (tsr__progress_stops(&w->progress, 0)) {
+      tsr__cancelled(error, "a walk along a file");
+      return NULL;
+    }
+    if (have) *have = w->file->size - at;
+    return (const unsigned char *)w->file->unpacked.data + at;
+  }
   if (at < w->from || at + need > w->from + w->held) {
     w->from = at;
     w->held = 0;
@@ -41,6 +49,21 @@ tsr_status tsr__walk_mark(tsr__file_walk *w, int64_t mark, tsr__error *error)
   return TSR_OK;
 }
 
+/* A packed file of a format that is read so: its bytes, in the place of its descriptor's. */
+static tsr_status unpack(tsr__file_walk *w, const tsr__file_format *format, tsr__error *error)
+{
+  static const unsigned char gzip[3] = { 0x1F, 0x8B, 8 }, zstd[4] = { 0x28, 0xB5, 0x2F, 0xFD };
+  unsigned char head[TSR__FILE_HEAD] = { 0 };
+  if (!format->unpacks) return TSR_OK;
+  if (tsr__sys_read_all(w->fd, head, sizeof head, 0) < 0)
+    return tsr__file_error(w->file->path, "read", errno, error);
+  if (memcmp(head, gzip, sizeof gzip) != 0 && memcmp(head, zstd, sizeof zstd) != 0) return TSR_OK;
+  if (format->is_plain && format->is_plain(head)) return TSR_OK;
+  tsr__load_ask ask = { .rt = w->files->rt, .path = w->file->path, .what = format->kind };
+  if (!tsr__file_load(&ask, &w->file->unpacked, error)) w->file->size = w->file->unpacked.size;
+  return error->status;
+}
+
 static tsr_status open_file(tsr__file_walk *w, int number, tsr__error *error)
 {
   struct stat stat;
@@ -59,7 +82,7 @@ static tsr_status open_file(tsr__file_walk *w, int number, tsr__error *error)
 static tsr_status walk_file(tsr__file_walk *w, int number, const tsr__record_files_ask *ask,
                             tsr__error *error)
 {
-  if (open_file(w, number, error)) return error->status;
+  if (open_file(w, number, error) || unpack(w, ask->format, error)) return error->status;
   if (ask->index && tsr__record_index_load(w, ask->format)) return TSR_OK;
   if (ask->format->walk(w, error)) return error->status;
   if (w->files->texts.failed)
@@ -110,8 +133,10 @@ tsr_status tsr__record_files_open(tsr__record_files *f, const tsr__record_files_
 void tsr__record_files_close(tsr__record_files *f)
 {
   if (!f->rt) return;
-  for (int i = 0; i < f->count; i++)
+  for (int i = 0; i < f->count; i++) {
     if (f->file[i].fd >= 0) tsr__sys_close(f->file[i].fd);
+    tsr__loaded_free(&f->file[i].unpacked);
+  }
   tsr__del(&f->rt->heap, f->marks, f->mark_room * sizeof *f->marks);
   tsr__text_free(&f->texts);
   tsr__paths_free(&f->paths);
@@ -175,6 +200,10 @@ tsr_status tsr__record_files_read(const tsr__record_files *f, tsr__record_place 
                                   tsr__error *error)
 {
   const tsr__record_file *from = &f->file[place.file];
+  if (from->unpacked.data) {
+    memcpy(to, from->unpacked.data + place.at, (size_t)place.bytes);
+    return TSR_OK;
+  }
   int fd = from->fd >= 0 ? from->fd : tsr__sys_open(from->path, O_RDONLY | O_CLOEXEC);
   int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)place.bytes, place.at);
   char text[128];

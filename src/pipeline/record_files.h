@@ -6,7 +6,8 @@
  * A format walks along a file once, in order, and leaves marks (and texts where it needs names);
  * from then on its records are read at known places by several threads at once. What a walk found
  * can be kept beside the file, as FILE.tsridx, and is used again as long as the file has the size
- * and the time it had then. */
+ * and the time it had then. A packed file comes in order only, so it is unpacked into memory and
+ * read there. */
 #ifndef TSR_PIPELINE_RECORD_FILES_H
 #define TSR_PIPELINE_RECORD_FILES_H
 
@@ -17,10 +18,11 @@ typedef struct tsr__record_file {
   const char *path; /* the list's */
   int fd;           /* -1: opened anew for each reading */
   int64_t size;
-  int64_t changed; /* nanoseconds */
-  int64_t first;   /* its first record */
-  size_t mark;     /* its first mark */
-  size_t text;     /* where its texts begin */
+  int64_t changed;      /* nanoseconds */
+  int64_t first;        /* its first record */
+  size_t mark;          /* its first mark */
+  size_t text;          /* where its texts begin */
+  tsr__loaded unpacked; /* of one that is packed: its bytes, of which `size` and all places are */
 } tsr__record_file;
 
 typedef struct tsr__record_files {
@@ -48,11 +50,15 @@ typedef struct tsr__file_walk {
   unsigned char *window;
 } tsr__file_walk;
 
+enum { TSR__FILE_HEAD = 16 }; /* first bytes of a file, zeros where it has fewer */
 typedef struct tsr__file_format {
   const char *kind; /* "lines": in indexes that are kept, and to the progress callback */
   tsr_status (*walk)(tsr__file_walk *walk, tsr__error *error);
   /* Whether marks and texts that were kept fit the file; whoever reads relies on them. */
   bool (*fits)(const tsr__file_walk *walk);
+  bool unpacks; /* gzip and zstd, seen by their first bytes, are held unpacked in memory */
+  /* Whether first bytes that could be those of a packed file are the format's own; NULL: never. */
+  bool (*is_plain)(const unsigned char *head);
 } tsr__file_format;
 
 typedef struct tsr__record_files_ask {

@@ -76,7 +76,7 @@ static tsr_status walk_npy(tsr__file_walk *w, tsr__error *error)
   return error->status;
 }
 
-static const tsr__file_format npy_format = { "npy", walk_npy, NULL };
+static const tsr__file_format npy_format = { "npy", walk_npy, NULL, false, NULL };
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
@@ -244,7 +244,8 @@ static tsr_status walk_safetensors(tsr__file_walk *w, tsr__error *error)
                         cause.text);
 }
 
-static const tsr__file_format safetensors_format = { "safetensors", walk_safetensors, NULL };
+static const tsr__file_format safetensors_format = { "safetensors", walk_safetensors, NULL, false,
+                                                     NULL };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

@@ -83,7 +83,7 @@ static bool lines_fit(const tsr__file_walk *w)
   return tsr__record_places_fit(&ends);
 }
 
-static const tsr__file_format lines_format = { "lines", walk_lines, lines_fit };
+static const tsr__file_format lines_format = { "lines", walk_lines, lines_fit, true, NULL };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

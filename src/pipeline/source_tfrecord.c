@@ -77,7 +77,14 @@ static bool places_fit(const tsr__file_walk *w)
   return fit;
 }
 
-static const tsr__file_format tfrecord_format = { "tfrecord", walk_tfrecord, places_fit };
+/* A length may begin as a packed file does; its checksum is another one then. */
+static bool is_tfrecord(const unsigned char *head)
+{
+  return masked(head, 8) == little(head + 8, 4);
+}
+
+static const tsr__file_format tfrecord_format = { "tfrecord", walk_tfrecord, places_fit, true,
+                                                  is_tfrecord };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

@@ -241,12 +241,6 @@ static tsr_status walk_members(tar_walk *t, tsr__error *error)
     if (size - t->at < BLOCK) return damaged(t, "its header is cut off", error);
     const unsigned char *header = tsr__walk_look(t->w, t->at, BLOCK, NULL, error);
     if (!header || is_zeros(header)) break;
-    if (!t->members &&
-        ((header[0] == 0x1F && header[1] == 0x8B) || !memcmp(header, "\x28\xB5\x2F\xFD", 4)))
-      return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "%s: a compressed archive, whose members cannot be read one by one; "
-                            "unpack it to a .tar",
-                            t->w->file->path);
     take_member(t, header, error);
   }
   return error->status;
@@ -300,4 +294,4 @@ static bool tar_fits(const tsr__file_walk *w)
   return records == w->records;
 }
 
-const tsr__file_format tsr__tar_format = { "tar", walk_tar, tar_fits };
+const tsr__file_format tsr__tar_format = { "tar", walk_tar, tar_fits, true, NULL };

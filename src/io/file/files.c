@@ -370,7 +370,8 @@ tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error
   if (!status) status = unpack(&s);
   const char *name = s.standard ? "standard input" : ask->path;
   /* Asked of what was unpacked, too. */
-  if (!status) status = tsr__file_magic(name, ask->format, out->data, (size_t)out->size, error);
+  if (!status && ask->format)
+    status = tsr__file_magic(name, ask->format, out->data, (size_t)out->size, error);
   /* Zeros behind the text: who parses may look a few bytes ahead. */
   if (!status) memset(out->data + out->size, 0, (size_t)ask->pad);
   if (s.fd >= 0 && !s.standard) tsr__sys_close(s.fd);

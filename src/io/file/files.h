@@ -48,7 +48,7 @@ typedef struct tsr__loaded {
 typedef struct tsr__load_ask {
   tsr_runtime *rt;
   const char *path;   /* "-": standard input */
-  const char *format; /* what is expected, for messages: "CSV", "JSON lines" */
+  const char *format; /* what is expected, for messages: "CSV", "JSON lines"; NULL: anything */
   const char *what;   /* names the work to the progress callback */
   int pad;
   int64_t unpack_limit;       /* as in unpack.h; 0: the default */
