@@ -510,8 +510,8 @@ static void take_over(const tsr__exec *exec, const tsr__program *trace)
 
 /* What a run reads, held until it is read for the last time; under the lock. `runs` keeps the plan
  * from being evicted and is taken under the lock, so no plan goes between being found and being
- * used. */
-static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
+ * used. Where roots come to lie is kept too, as their marks are others' once the lock is free. */
+static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__operands roots, tsr__exec *exec)
 {
   size_t accums = (size_t)plan->schedule.accum_count + 1;
   size_t nodes = (size_t)plan->parts.program.node_count;
@@ -523,13 +523,16 @@ static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__exec *exec)
   exec->scratch = &exec->room->arena;
   if (!bind_numbers(exec, &engine->trace)) goto no_memory;
   const tsr__program *program = exec->program;
-  /*   values[node] | extents[accum] | partials[accum] */
-  exec->values =
-      tsr__arena_new(exec->scratch, nodes * sizeof(tsr__value *) +
-                                        accums * (sizeof(tsr__extent) + sizeof(tsr__partial **)));
+  /*   values[node] | extents[accum] | partials[accum] | homes[root] */
+  exec->values = tsr__arena_new(
+      exec->scratch, nodes * sizeof(tsr__value *) +
+                         accums * (sizeof(tsr__extent) + sizeof(tsr__partial **)) +
+                         (size_t)roots.count * sizeof(int));
   if (!exec->values) goto no_memory;
   exec->extents = (tsr__extent *)(exec->values + nodes);
   exec->partials = (tsr__partial ***)(exec->extents + accums);
+  exec->homes = (int *)(exec->partials + accums);
+  for (int i = 0; i < roots.count; i++) exec->homes[i] = plan->parts.home[roots.at[i]->mark - 1];
   for (int n = 0; n < program->node_count; n++) {
     if (!holds_value(&program->nodes[n])) continue;
     /* Leaves are the trace's, not the plan's: equal programs of other data share a plan, and
@@ -628,7 +631,8 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   if (!status && !pending && given_up) status = check_given_up(&engine->trace, exec->error);
   if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
   if (!status && !pending) status = check_devices(plan, exec->error);
-  if (!status && !pending) status = bind(engine, plan, exec);
+  if (!status && !pending)
+    status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
   if (!status && !pending && given_up) take_over(exec, &engine->trace);
   pthread_mutex_unlock(&engine->lock);
   return pending ? tsr__pending_wait(pending, exec->error) : status;
@@ -764,7 +768,7 @@ static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr
   if (status) refuse(roots, keeps, error);
   else status = tsr__run_told(&exec);
   for (int i = 0; i < count && !status; i++)
-    tsr__exec_settle(&exec, roots.at[i], exec.plan->parts.home[roots.at[i]->mark - 1]);
+    tsr__exec_settle(&exec, roots.at[i], exec.homes[i]);
   if (!status) tsr__note_stats(scope, &exec, cached);
   tsr__unbind(engine, &exec);
   return status;

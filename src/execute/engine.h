@@ -87,6 +87,7 @@ typedef struct tsr__exec {
   tsr__run_room *room;
   tsr__arena *scratch;      /* the room's */
   tsr__value **values;      /* by node */
+  int *homes;               /* by root, as they were given: the node that has its value */
   tsr__partial ***partials; /* [accum][position] */
   tsr__partial ***met;      /* while a step meets, the same with those of other processes */
   const tsr__value **whole; /* then, by accum of the step: what meets whole, with all its parts */

@@ -176,8 +176,7 @@ static int take_roots(job *j, tsr_array *const *roots, int count)
 static void enqueue(job *j)
 {
   for (int i = 0; i < j->count; i++) {
-    /* Marks count until the next trace, so they are read here and kept as nodes of the plan. */
-    j->root[i].node = j->exec.plan->parts.home[j->root[i].array->mark - 1];
+    j->root[i].node = j->exec.homes[i];
     j->root[i].array->pending = &j->pending;
   }
   j->left = j->count;

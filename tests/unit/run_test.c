@@ -1,5 +1,7 @@
 /* Runs over rows whose number is known at run time only: filtered ones where they lie, and
- * rebalanced ones. */
+ * rebalanced ones; and runs of several threads over one array. */
+#include <pthread.h>
+
 #include "graph/graph.h"
 #include "harness.h"
 #include "tessera.h"
@@ -88,4 +90,72 @@ TEST(rows_of_two_filters_do_not_mix)
   CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_add(f.kept, fewer)), &out), TSR_ESHAPE, f.s);
   CHECK_STR_HAS(tsr_message(f.s), "two filtered arrays of 10 and 4 rows do not line up");
   tsr_runtime_close(f.rt);
+}
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+enum { ROUNDS = 400 };
+
+/* A sum that was left unreduced, which two threads read at the same time. */
+typedef struct shared {
+  tsr_scope *s;
+  tsr_array *sum;
+  pthread_barrier_t barrier; /* before and after each round */
+  _Atomic int wrong;
+} shared;
+
+/* A root that has a value, of which the elements are made now. */
+static void *read_elements(void *user)
+{
+  shared *h = user;
+  for (int r = 0; r < ROUNDS; r++) {
+    float got[2] = { 0 };
+    pthread_barrier_wait(&h->barrier);
+    tsr_scope *s = tsr_scope_open(h->s);
+    h->wrong += tsr_read(h->sum, got, sizeof got) || got[0] != 16 || got[1] != 20;
+    tsr_scope_close(s);
+    pthread_barrier_wait(&h->barrier);
+  }
+  return NULL;
+}
+
+/* The same as an operand, which has another number in this program. */
+static void *compute_beside(void *user)
+{
+  shared *h = user;
+  for (int r = 0; r < ROUNDS; r++) {
+    pthread_barrier_wait(&h->barrier);
+    tsr_scope *s = tsr_scope_open(h->s);
+    tsr_array *x = tsr_full(s, 2, TSR_F32, TSR_SHAPE(2), (tsr_sharding){ 0 });
+    for (int k = 0; k < 8; k++) x = tsr_mul(tsr_sin(x), 1.5);
+    x = tsr_add(x, h->sum);
+    h->wrong += tsr_eval(&x, 1) != TSR_OK;
+    tsr_scope_close(s);
+    pthread_barrier_wait(&h->barrier);
+  }
+  return NULL;
+}
+
+TEST(threads_read_an_array_while_others_compute_with_it)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .threads = 1);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
+  tsr_sharding parts = tsr_on(mesh, NULL);
+  const float data[8] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+  shared h = { .s = tsr_scope_open(rt) };
+  pthread_t thread[2];
+  parts.unreduced = 1;
+  pthread_barrier_init(&h.barrier, NULL, 3);
+  CHECK(!pthread_create(&thread[0], NULL, read_elements, &h));
+  CHECK(!pthread_create(&thread[1], NULL, compute_beside, &h));
+  for (int r = 0; r < ROUNDS; r++) {
+    tsr_array *x = tsr_put(h.s, data, TSR_F32, TSR_SHAPE(4, 2), tsr_on(mesh, "x"));
+    h.sum = tsr_constrain(tsr_sum(x, .dims = TSR_DIMS(0)), parts);
+    h.wrong += tsr_eval(&h.sum, 1) != TSR_OK;
+    for (int i = 0; i < 2; i++) pthread_barrier_wait(&h.barrier);
+  }
+  for (int i = 0; i < 2; i++) pthread_join(thread[i], NULL);
+  pthread_barrier_destroy(&h.barrier);
+  CHECK_I64(h.wrong, 0);
+  tsr_runtime_close(rt);
 }
