@@ -391,8 +391,8 @@ static tsr_status hash_of(const tsr_array *a, uint64_t *out, tsr__error *error)
 }
 
 /* The way to the leaf `number` of a tree: "layer1.w", "0.1". In the order in which
- * tsr__spread_trees lists them, which is depth first. */
-static bool add_path(tsr__text *out, const tsr_array *a, int number)
+ * tsr__leaves_of lists them, which is depth first. */
+static void add_path(tsr__text *out, const tsr_array *a, int number)
 {
   for (int i = 0; tsr__is_tree(a) && i < a->in_count; i++) {
     int leaves = tsr__leaf_count(a->in[i]);
@@ -404,9 +404,9 @@ static bool add_path(tsr__text *out, const tsr_array *a, int number)
     if (name) tsr__text_add(out, "%s", name);
     else tsr__text_add(out, "%d", i);
     if (tsr__is_tree(a->in[i])) tsr__text_add(out, ".");
-    return add_path(out, a->in[i], number);
+    add_path(out, a->in[i], number);
+    return;
   }
-  return true;
 }
 
 typedef struct comparing {
@@ -429,16 +429,20 @@ static tsr_status differs(comparing *c, int process, int leaf)
   return c->meet.error.status;
 }
 
-/* The first process that has something else than process 0. */
+/* The first process that has something else than process 0. Numbers of arrays come before elements:
+ * where they are the same in all, the array that differs is one of this process too. */
 static tsr_status compare_hashes(comparing *c)
 {
-  const tsr__peers_note *first = &c->meet.notes[0];
+  const tsr__peers_note *first = &c->meet.notes[0], *of = first;
   for (int p = 1; p < c->meet.count; p++) {
-    const tsr__peers_note *of = &c->meet.notes[p];
+    of = &c->meet.notes[p];
     if (of->size != first->size)
       return tsr__error_set(&c->meet.error, TSR_EVALUE,
                             "process %d has %zu arrays in %s, process 0 %zu", p,
                             of->size / sizeof(uint64_t), c->name, first->size / sizeof(uint64_t));
+  }
+  for (int p = 1; p < c->meet.count; p++) {
+    of = &c->meet.notes[p];
     for (size_t i = 0; i < of->size; i += sizeof(uint64_t))
       if (memcmp((const char *)of->data + i, (const char *)first->data + i, sizeof(uint64_t)))
         return differs(c, p, (int)(i / sizeof(uint64_t)));
@@ -446,10 +450,22 @@ static tsr_status compare_hashes(comparing *c)
   return TSR_OK;
 }
 
+/* In the meeting, as memory may end in one process alone. */
+static tsr_status list_leaves(comparing *c)
+{
+  c->leaves = (tsr__leaves){ &c->a, 1, 0 };
+  if (!tsr__is_tree(c->a)) return TSR_OK;
+  c->leaves = (tsr__leaves){ .at = NULL };
+  if (tsr__leaves_of(&tsr__home(c->a)->arena, c->a, &c->leaves)) return TSR_OK;
+  return tsr__error_set(&c->meet.error, TSR_ENOMEM,
+                        "no memory to list the arrays of a tree; close scopes that are done");
+}
+
 /* How many hashes there are is seen by the size of what a process told, so one with another tree
  * needs no case of its own. */
 static tsr_status hash_all(comparing *c)
 {
+  if (list_leaves(c)) return c->meet.error.status;
   size_t bytes = ((size_t)c->leaves.count + 1) * sizeof(uint64_t);
   tsr__heap *heap = &c->meet.rt->heap;
   uint64_t *hashes = tsr__new(heap, bytes);
@@ -474,8 +490,6 @@ tsr_status tsr_process_equal_at(tsr_array *a, const char *what, const char *site
   if (status) return tsr__together_refuse(a, call, status, site);
   tsr_scope *scope = tsr__home(a);
   if (!site) site = a->node.site;
-  status = tsr__spread_trees(&a, 1, call, site, &c.leaves);
-  if (status) return status;
   status = tsr__together_begin(&c.meet, scope->rt, call, site);
   if (!status) status = hash_all(&c);
   status = tsr__together_end(&c.meet, status);

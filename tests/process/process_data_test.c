@@ -495,6 +495,22 @@ static void what_differs_is_found(void)
 
 AMONG_2_AND_4(what_differs_is_found, what_differs_is_found)
 
+/* Where one of them has another number of arrays, that is told: no process says where elements
+ * differ that it has no array for. */
+TEST_PROCESSES(a_tree_of_other_size_is_told_first, 3)
+{
+  tsr_runtime *rt = among_open(1);
+  tsr_scope *s = tsr_scope_open(rt);
+  float data[2] = { 1, (float)test_process() };
+  tsr_array *a = tsr_put(s, data, TSR_F32, TSR_SHAPE(1), (tsr_sharding){ 0 });
+  tsr_array *b = tsr_put(s, data, TSR_F32, TSR_SHAPE(2), (tsr_sharding){ 0 });
+  tsr_array *tree = tsr_tree(s, { "a", a }, { "b", a }, { "c", b });
+  CHECK_STATUS(tsr_process_equal(test_process() == 2 ? a : tree, "the model"), TSR_EVALUE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "process 2 has 1 arrays in the model, process 0 3");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 static void all_come_to_one_place(void)
 {
   world w = open_world();
