@@ -352,8 +352,9 @@ static void take_back(void *user)
 static void lend(meeting *m)
 {
   tsr__exec *exec = m->exec;
+  if (!exec->kept) return; /* opening the meeting failed: nothing was told */
   for (int a = m->step->first; a < m->step->first + m->step->count; a++) {
-    tsr__kept *kept = exec->kept ? exec->kept[a - m->step->first] : NULL;
+    tsr__kept *kept = exec->kept[a - m->step->first];
     if (kept) m->lent->kept[m->lent->kept_count++] = kept;
     if (kept || !is_told(m, a)) continue;
     for (int p = 0, n = positions_of(exec, a); p < n; p++)

@@ -167,6 +167,86 @@ TEST_PROCESSES(memory_that_ends_on_one, 2)
   close_world(&w);
 }
 
+/* The runtime of two processes, in the last of which memory may end. */
+static world open_short(struct test_alloc *state, tsr_allocator *allocator)
+{
+  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = allocator, .threads = 1 };
+  char address[400];
+  snprintf(address, sizeof address, "unix:%s", test_tmp("memory"));
+  *allocator = test_allocator(state);
+  world w = { .rt = tsr_initialize("cpu:2", .coordinator = address, .process_count = 2,
+                                   .process_index = test_process(), .runtime = &opts) };
+  CHECK_STATUS(tsr_runtime_status(w.rt), TSR_OK, NULL);
+  settle_in(&w);
+  return w;
+}
+
+/* All have failed, or none. */
+static bool all_alike(world *w, tsr_status status)
+{
+  int32_t statuses[2], mine = (int32_t)status;
+  tsr_scope_clear(w->s);
+  tsr_scope *s = tsr_scope_open(w->rt);
+  tsr_array *own = tsr_put(s, &mine, TSR_I32, TSR_SCALAR, (tsr_sharding){ 0 });
+  CHECK_STATUS(tsr_read(tsr_process_gather(own), statuses, sizeof statuses), TSR_OK, s);
+  CHECK_I64(!statuses[0], !statuses[1]);
+  tsr_scope_close(s);
+  return mine != TSR_OK;
+}
+
+enum { MANY = 3000 };
+
+/* Lists of the arrays of a large tree need memory of their own. */
+TEST_PROCESSES(memory_that_ends_where_a_tree_is_compared, 2)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator;
+  world w = open_short(&state, &allocator);
+  static tsr_array *items[MANY];
+  const float one = 1;
+  for (int i = 0; i < MANY; i++)
+    items[i] = i ? items[0] : tsr_put(w.s, &one, TSR_F32, TSR_SCALAR, (tsr_sharding){ 0 });
+  tsr_array *tree = tsr_tuple_at(w.s, items, MANY, NULL);
+  int ended = 0;
+  for (int64_t n = 1; n < 12; n++) {
+    tsr_scope *s = tsr_scope_open(w.s);
+    if (w.me) state.fail_at = state.count + n;
+    tsr_status status = tsr_process_equal(tree, NULL);
+    state.fail_at = 0;
+    tsr_scope_clear(s);
+    tsr_scope_close(s);
+    ended += all_alike(&w, status);
+  }
+  CHECK(ended > 2);
+  close_world(&w);
+}
+
+/* So many sums meet in one step that what the meeting needs does not fit into the first memory of a
+ * run. */
+TEST_PROCESSES(memory_that_ends_where_many_sums_meet, 2)
+{
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator;
+  world w = open_short(&state, &allocator);
+  int ended = 0;
+  for (int count = 16; count <= 256; count *= 2)
+    for (int64_t n = 1; n < 60; n++) {
+      tsr_scope *s = tsr_scope_open(w.s);
+      tsr_array *x = twelve(&w, true), *sums[256];
+      for (int i = 0; i < count; i++) sums[i] = tsr_sum(tsr_mul(x, i + 1));
+      if (n == 1) CHECK_STATUS(tsr_eval(sums, count), TSR_OK, w.s); /* the plan is there */
+      for (int i = 0; i < count; i++) sums[i] = tsr_sum(tsr_mul(x, i + 2));
+      if (w.me) state.fail_at = state.count + n;
+      tsr_status status = tsr_eval(sums, count);
+      state.fail_at = 0;
+      tsr_scope_clear(s);
+      tsr_scope_close(s);
+      ended += all_alike(&w, status);
+    }
+  CHECK(ended > 20);
+  close_world(&w);
+}
+
 /* Refuses blocks of so many bytes and more; 0: none. */
 static void *take_small(size_t size, size_t alignment, void *user)
 {
