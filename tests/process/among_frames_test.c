@@ -1,5 +1,6 @@
 /* Frames over devices of several processes: the rows, texts and files of one process, and what one
  * of them cannot do told to all. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -225,6 +226,31 @@ TEST_PROCESSES(a_file_that_one_cannot_open_is_opened_by_none, 3)
   int64_t rows = 0;
   CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, r.s);
   CHECK_I64(rows, 30);
+  tsr_runtime_close(r.rt);
+}
+
+static int no_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
+{
+  (void)stream, (void)out;
+  return EIO;
+}
+
+TEST_PROCESSES(a_stream_that_one_cannot_read_is_read_by_none, 2)
+{
+  reading r = open_reading();
+  int64_t ids[4] = { 1, 2, 3, 4 }, rows = 0;
+  tsr_array *own = tsr_put(r.s, ids, TSR_I64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  for (int bad = 1; bad >= 0; bad--) {
+    struct ArrowArrayStream stream;
+    CHECK_STATUS(tsr_frame_to_arrow(tsr_frame_new(r.s, { "id", own }), &stream), TSR_OK, r.s);
+    if (bad && test_process()) stream.get_schema = no_schema;
+    tsr_frame *df = tsr_frame_from_arrow(r.s, &stream, .on = r.on);
+    CHECK(tsr_frame_is_inert(df) == (bool)bad);
+    if (!bad) CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_OK, r.s);
+    if (bad && !test_process()) CHECK_STR_HAS(tsr_message(r.s), "process 1: ");
+    if (bad) tsr_scope_clear(r.s);
+  }
+  CHECK_I64(rows, 4);
   tsr_runtime_close(r.rt);
 }
 
