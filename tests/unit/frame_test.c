@@ -1031,3 +1031,28 @@ TEST(texts_with_nuls_have_a_length)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+/* Of a column with nulls the codes may find memory and the validity none. */
+TEST(frame_text_columns_are_whole_or_inert)
+{
+  static const char *const texts[] = { "a", NULL, "b", NULL };
+  const double x[4] = { 0 };
+  struct test_alloc state = { 0 };
+  tsr_allocator allocator = test_allocator(&state);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .allocator = &allocator, .threads = 1);
+  int ended = 0;
+  for (int64_t n = 1; n < 100; n++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_new(s, { "x", tsr_put(s, x, TSR_F64, TSR_SHAPE(4),
+                                                    tsr_on(tsr_mesh_default(rt, "x"), "x")) });
+    CHECK(!tsr_frame_is_inert(df));
+    state.fail_at = state.count + n;
+    df = tsr_frame_text_column(df, "t", texts, 4);
+    state.fail_at = 0;
+    CHECK(tsr_frame_is_inert(df) == (tsr_scope_status(s) != TSR_OK));
+    ended += tsr_frame_is_inert(df);
+    tsr_scope_close(s);
+  }
+  CHECK(ended > 5);
+  tsr_runtime_close(rt);
+}

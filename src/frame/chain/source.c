@@ -304,7 +304,8 @@ static tsr_status put_texts(tsr_frame *df, const char *const *texts, int64_t cou
     /* Without a null there is no validity to look at. */
     if (count && memchr(valid, 0, (size_t)count))
       col->valid = tsr_put_at(scope, valid, TSR_BOOL, shape, rows, df->node.site);
-    if (col->values->inert) tsr__error_set(error, tsr_scope_status(scope), "%s", df->what);
+    if (col->values->inert || (col->valid && col->valid->inert))
+      tsr__error_set(error, tsr_scope_status(scope), "%s", df->what);
   } else {
     if (dict) tsr__dict_release(dict);
     tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
