@@ -1,6 +1,7 @@
 /* Frames kept in another scope. */
 #include "tessera.h"
 
+#include "frame/chain/chain.h"
 #include "harness.h"
 
 #include <stdio.h>
@@ -105,4 +106,22 @@ TEST(what_cannot_be_kept_says_why)
   tsr_runtime_close(rt);
   tsr_scope_close(far);
   tsr_runtime_close(other);
+}
+
+/* A frame has its columns in use while it is there, and nobody else has: no more and no less. */
+TEST(a_kept_frame_uses_its_columns)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *kept = tsr_frame_keep(s, chain(s));
+  tsr_array *column[4];
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK_I64(kept->schema.count, 4);
+  for (int i = 0; i < 4; i++) {
+    column[i] = kept->source->col[i].values;
+    CHECK_I64(tsr__array_users(column[i]), 1);
+  }
+  kept->node.release(&kept->node);
+  for (int i = 0; i < 4; i++) CHECK_I64(tsr__array_users(column[i]), 0);
+  tsr_runtime_close(rt);
 }

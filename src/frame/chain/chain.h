@@ -220,6 +220,9 @@ bool tsr__frame_is_source(const tsr_frame *df);
 /* The message of an unusable frame. */
 const char *tsr__frame_why(const tsr_frame *df);
 tsr__source *tsr__source_new(tsr_scope *scope, int columns);
+/* The values of a frame's source are in use by it until it goes. Called last in making it: of one
+ * that failed nothing is in use. */
+void tsr__source_use(tsr_frame *df);
 
 /* Where a result of a frame belongs; NULL where the frame has no scope. */
 tsr_scope *tsr__frame_home(const tsr_frame *df);

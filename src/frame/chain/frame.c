@@ -20,7 +20,7 @@ static void release_frame(tsr__node *node)
 {
   tsr_frame *df = (tsr_frame *)node;
   if (!df->source) return;
-  /* What take_columns has in use; one that failed has no columns in its schema, and none in use. */
+  /* What tsr__source_use has in use; one that failed has no columns in its schema. */
   for (int i = 0; df->kind == TSR__FRAME_ARRAYS && i < df->schema.count; i++)
     tsr__array_let_go(df->source->col[i].values);
   /* The rows at the front of a file were read with dictionaries of their own. */
@@ -28,6 +28,11 @@ static void release_frame(tsr__node *node)
     for (int i = 0; i < s->dict_count; i++) tsr__dict_release(s->dicts[i]);
   if (df->source->reader.ops) df->source->reader.ops->close(df->source->reader.file);
   df->source = NULL;
+}
+
+void tsr__source_use(tsr_frame *df)
+{
+  for (int i = 0; i < df->schema.count; i++) tsr__array_use(df->source->col[i].values);
 }
 
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site)
@@ -278,7 +283,7 @@ static tsr_status take_columns(tsr_frame *df, const tsr_column *columns, int cou
   }
   df->schema = (tsr__schema){ .count = count, .field = field };
   if (tsr__schema_index(df, error)) return error->status;
-  for (int i = 0; i < count; i++) tsr__array_use(columns[i].array);
+  tsr__source_use(df);
   return TSR_OK;
 no_memory:
   return tsr__error_set(error, TSR_ENOMEM, "tsr_frame_new: out of memory");

@@ -86,6 +86,7 @@ static bool take_columns(tsr_frame *df, const tsr__shard_column *columns, int co
     col->valid = leaf_of(df, columns[i].valid);
     if (col->values->inert || (col->valid && col->valid->inert)) return false;
   }
+  tsr__source_use(df);
   return true;
 }
 

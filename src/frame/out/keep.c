@@ -70,6 +70,7 @@ static bool take_source(tsr_frame *out, const tsr_frame *made)
   to->rows = from->rows;
   to->sharding = from->sharding;
   to->version = out->version;
+  tsr__source_use(out);
   return true;
 }
 
