@@ -219,6 +219,8 @@ bool tsr__frame_usable(const tsr_frame *df);
 bool tsr__frame_is_source(const tsr_frame *df);
 /* The message of an unusable frame. */
 const char *tsr__frame_why(const tsr_frame *df);
+/* All columns of the parent as keys, whose order is nobody's (relations.c). */
+tsr_status tsr__all_keys(tsr_frame *df, tsr__error *error);
 tsr__source *tsr__source_new(tsr_scope *scope, int columns);
 /* The values of a frame's source are in use by it until it goes. Called last in making it: of one
  * that failed nothing is in use. */

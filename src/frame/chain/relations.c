@@ -83,7 +83,7 @@ tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts, con
 /* ---- keys -------------------------------------------------------------------------------- */
 
 /* All columns of the parent as keys. */
-static tsr_status every_column(tsr_frame *df, tsr__error *error)
+tsr_status tsr__all_keys(tsr_frame *df, tsr__error *error)
 {
   const tsr__schema *from = &df->parent->schema;
   tsr__arena *arena = &df->node.scope->arena;
@@ -126,7 +126,7 @@ static tsr_frame *firsts(tsr_frame *out, const char *keys, int64_t count)
   out->count = count;
   /* Refused there, as of all verbs that count rows. */
   if (count < 0) return some_rows(out, 0, count);
-  tsr_status status = keys ? take_keys(out, keys, &error) : every_column(out, &error);
+  tsr_status status = keys ? take_keys(out, keys, &error) : tsr__all_keys(out, &error);
   return status ? tsr__frame_fail(out, &error) : tsr__frame_typed(out);
 }
 

@@ -353,34 +353,15 @@ tsr_frame *tsr_frame_fill_null_at(tsr_frame *df, const char *columns, const tsr_
 
 /* ---- counts of values ------------------------------------------------------------------------ */
 
-/* The names of all columns as a list of keys. */
-static tsr_status all_columns(tsr_frame *df, tsr__text *out, tsr__error *error)
-{
-  for (int i = 0; i < df->parent->schema.count; i++) {
-    const tsr__expr *expr = column(df, i, error);
-    if (!expr) return error->status;
-    tsr__text_add(out, "%s", i ? ", " : "");
-    /* Printed, so that names have quotes where they need them. */
-    tsr__expr_print(expr, out);
-  }
-  if (out->failed) tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
-  return error->status;
-}
-
 static tsr_frame *count_groups(tsr_frame *df, const char *columns, tsr__error *error)
 {
-  tsr__text text;
   tsr__arena *arena = &df->node.scope->arena;
   /* Written as a formula, so that it is checked like any. */
   tsr_formula count = { .text = "count = count()" };
   tsr__parse_ask ask = { df->what, &count, true };
-  tsr__text_init(&text, &df->node.scope->rt->heap);
-  if (!columns) all_columns(df, &text, error);
-  if (!error->status)
-    tsr__parse_keys(df->what, columns ? columns : tsr__text_get(&text), arena, &df->keys, error);
+  if (columns) tsr__parse_keys(df->what, columns, arena, &df->keys, error);
+  else tsr__all_keys(df, error);
   if (!error->status) tsr__parse(&ask, arena, &df->formula, error);
-  /* The parser took a copy. */
-  tsr__text_free(&text);
   return finish(df, error);
 }
 
