@@ -333,7 +333,6 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *p
     /* Of notes that travel together one leads: they are one collective. */
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
-  tsr__tap_plan(&plan->parts.program);
   plan->meets = meets(rt, &plan->parts.program);
   return plan_inner(rt, engine, plan, error);
 }
@@ -464,6 +463,7 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
     tsr_status status = make_plan(rt, engine, &plan, error);
     if (status) return status;
     plan->hash = hash;
+    plan->untold = true;
     if (keep_plan(rt, engine, plan, error)) return error->status;
     tsr__log(rt, TSR_LOG_DEBUG, "execute",
              "new plan: %d nodes, %d kernels, %lld bytes between devices",
@@ -524,10 +524,10 @@ static tsr_status bind(tsr__engine *engine, tsr__plan *plan, tsr__operands roots
   if (!bind_numbers(exec, &engine->trace)) goto no_memory;
   const tsr__program *program = exec->program;
   /*   values[node] | extents[accum] | partials[accum] | homes[root] */
-  exec->values = tsr__arena_new(
-      exec->scratch, nodes * sizeof(tsr__value *) +
-                         accums * (sizeof(tsr__extent) + sizeof(tsr__partial **)) +
-                         (size_t)roots.count * sizeof(int));
+  exec->values =
+      tsr__arena_new(exec->scratch, nodes * sizeof(tsr__value *) +
+                                        accums * (sizeof(tsr__extent) + sizeof(tsr__partial **)) +
+                                        (size_t)roots.count * sizeof(int));
   if (!exec->values) goto no_memory;
   exec->extents = (tsr__extent *)(exec->values + nodes);
   exec->partials = (tsr__partial ***)(exec->extents + accums);
@@ -631,10 +631,10 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   if (!status && !pending && given_up) status = check_given_up(&engine->trace, exec->error);
   if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
   if (!status && !pending) status = check_devices(plan, exec->error);
-  if (!status && !pending)
-    status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
+  if (!status && !pending) status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
   if (!status && !pending && given_up) take_over(exec, &engine->trace);
   pthread_mutex_unlock(&engine->lock);
+  if (!status && !pending) tsr__tap_plan(plan);
   return pending ? tsr__pending_wait(pending, exec->error) : status;
 }
 
@@ -767,8 +767,7 @@ static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr
   status = tsr__prepare(engine, roots.at, count, &exec, &cached);
   if (status) refuse(roots, keeps, error);
   else status = tsr__run_told(&exec);
-  for (int i = 0; i < count && !status; i++)
-    tsr__exec_settle(&exec, roots.at[i], exec.homes[i]);
+  for (int i = 0; i < count && !status; i++) tsr__exec_settle(&exec, roots.at[i], exec.homes[i]);
   if (!status) tsr__note_stats(scope, &exec, cached);
   tsr__unbind(engine, &exec);
   return status;
@@ -809,7 +808,18 @@ static tsr_status plan_of(tsr_scope *scope, tsr_array *const *roots, int count, 
   bool cached;
   tsr_status status = look_at(engine, roots, count, false, error);
   if (!status) may_keep(&engine->trace, roots, count);
-  return status ? status : plan_get(scope->rt, engine, out, &cached, error);
+  if (!status) status = plan_get(scope->rt, engine, out, &cached, error);
+  if (!status) atomic_fetch_add(&(*out)->runs, 1);
+  return status;
+}
+
+/* The end of looking at a plan, which nobody evicts until then; NULL: there is none. */
+static void let_go(tsr__engine *engine, tsr__plan *plan)
+{
+  pthread_mutex_unlock(&engine->lock);
+  if (!plan) return;
+  tsr__tap_plan(plan);
+  atomic_fetch_sub(&plan->runs, 1);
 }
 
 /* A body's nodes stand on arguments: some leaf of what the array needs is one. */
@@ -838,8 +848,7 @@ tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
   return status;
 }
 
-/* Figures of the plan that a terminal would run. The plan may be evicted once the lock is free, so
- * all that is asked of it is asked here. */
+/* Figures of the plan that a terminal would run. */
 tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, tsr_figures *out,
                         tsr__error *error)
 {
@@ -849,7 +858,7 @@ tsr_status tsr__figures(tsr_scope *scope, tsr_array *const *roots, int count, ts
   tsr_status status = plan_of(scope, roots, count, &plan, error);
   const tsr__num *params = engine->trace.params;
   if (!status) status = tsr__plan_figures(scope, plan, params, out, error);
-  pthread_mutex_unlock(&engine->lock);
+  let_go(engine, plan);
   return status;
 }
 
@@ -870,7 +879,7 @@ tsr_status tsr__plan_shape_of(tsr_scope *scope, tsr_array *const *roots, int cou
      * routines. */
     shape.operators += kind >= TSR__STEP_COMPACT;
   }
-  pthread_mutex_unlock(&engine->lock);
+  let_go(engine, plan);
   if (!status) *out = shape;
   return status;
 }
@@ -941,6 +950,6 @@ tsr_status tsr__explain(tsr_scope *scope, tsr_array *const *roots, int count, ts
     tsr__explain_print(&plan->parts, NULL, engine->trace.params, out);
     add_steps(plan, out);
   }
-  pthread_mutex_unlock(&engine->lock);
+  let_go(engine, plan);
   return status;
 }

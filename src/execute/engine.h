@@ -21,9 +21,10 @@ typedef struct tsr__plan {
   int *next_gone;           /* by node: the next one with the same last use; -1 */
   int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
   int gone_steps;
-  int *shows;        /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
-  bool meets;        /* all processes take part in its runs */
-  int64_t explained; /* bytes of all notes */
+  int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
+  bool meets;          /* all processes take part in its runs */
+  _Atomic bool untold; /* callbacks that are shown shardings were not called yet */
+  int64_t explained;   /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */
   tsr__guess *guesses;      /* by accumulator; what runs write */
 } tsr__plan;
@@ -185,8 +186,9 @@ tsr_status tsr__deal_copy(const tsr__exec *exec, const tsr__crossing *c, tsr__pa
                           int members);
 void tsr__deal_drop(const tsr__exec *exec, const tsr__crossing *c);
 
-/* Shows the shardings of a new plan, and values while it runs (taps.c). */
-void tsr__tap_plan(const tsr__program *program);
+/* Shows the shardings of a plan that is new, once, without the engine's lock; and values while it
+ * runs (taps.c). */
+void tsr__tap_plan(tsr__plan *plan);
 tsr_status tsr__exec_tap(tsr__exec *exec, int node);
 
 /* A step that runs its regions (run_loop.c). */

@@ -13,10 +13,9 @@ static const tsr__tap_attr *tap_of(const tsr__program *program, int node)
   return tsr__ops[g->op].attr == TSR__ATTR_TAP ? tsr__attr_of(program, g) : NULL;
 }
 
-/* Under the engine's lock, as all planning: such a callback may look and must not call a
- * terminal. */
-void tsr__tap_plan(const tsr__program *program)
+static void tell_shardings(const tsr__plan *plan)
 {
+  const tsr__program *program = &plan->parts.program;
   for (int n = 0; n < program->node_count; n++) {
     const tsr__tap_attr *tap = tap_of(program, n);
     if (!tap || tap->kind != TSR__TAP_SHARDING) continue;
@@ -26,6 +25,13 @@ void tsr__tap_plan(const tsr__program *program)
     ((tsr_sharding_fn *)(uintptr_t)tap->fn)(at, (tsr_dtype)g->dtype, tsr__gnode_shape(g),
                                             (void *)(uintptr_t)tap->user);
   }
+  for (int i = 0; i < plan->parts.inner_count; i++) tell_shardings(plan->inner[i]);
+}
+
+/* By the first who has the plan in use, and not where it is made: callbacks run under no lock. */
+void tsr__tap_plan(tsr__plan *plan)
+{
+  if (atomic_load(&plan->untold) && atomic_exchange(&plan->untold, false)) tell_shardings(plan);
 }
 
 /* Gives the callback what lies in `data`. */

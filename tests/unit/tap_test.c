@@ -111,6 +111,35 @@ TEST(a_sharding_is_told_at_once_or_when_the_call_is_planned)
   close_fixture(&f);
 }
 
+/* Callbacks run under no lock: this one asks of another plan. */
+static void asks_back(tsr_sharding sharding, tsr_dtype dtype, tsr_shape shape, void *user)
+{
+  const char *text;
+  tsr_array *x = tsr_sum(tsr_iota(user, dtype, shape, 0, sharding));
+  CHECK_STATUS(tsr_explain_into(&x, 1, &text), TSR_OK, user);
+  CHECK_STR_HAS(text, "kernel 1");
+}
+
+static tsr_array *asks(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_inspect_sharding(tsr_mul(in[0], 2), asks_back, user);
+}
+
+TEST(who_is_told_of_a_sharding_may_ask_back)
+{
+  fixture f = open_fixture();
+  tsr_array *x = counted(&f, TSR_SHAPE(8, 4, 2), "x,-,y"), *out;
+  tsr_function *fn = tsr_function_make(f.s, asks, .user = f.s);
+  const char *text;
+  out = tsr_call(fn, x);
+  CHECK_STATUS(tsr_explain_into(&out, 1, &text), TSR_OK, f.s);
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
+  out = tsr_call(fn, tsr_add(x, 1));
+  CHECK_STATUS(tsr_eval(&out, 1), TSR_OK, f.s);
+  close_fixture(&f);
+}
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
 static tsr_array *shows(tsr_scope *s, tsr_array *const *in, void *user)
