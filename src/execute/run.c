@@ -239,8 +239,7 @@ static bool same_bytes(const tsr__exec *exec, const tsr__value *from, int node)
   return true;
 }
 
-/* Whether all that a kernel makes lies in memory already. Then no kernel runs, though tsr_last_run
- * counts one: it goes by the plan. */
+/* Whether all that a kernel makes lies in memory already. Then no kernel runs. */
 static bool only_shows(const tsr__exec *exec, const tsr__kernel_io *io)
 {
   if (io->accum_count || has_run_time_rows(exec, io->domain)) return false;
@@ -267,6 +266,7 @@ static tsr_status run_kernel(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
   if (only_shows(exec, io)) return show_inputs(exec, io);
+  exec->kernels++;
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   const tsr__devices *devices = tsr__devices_of(exec->rt);
   tsr__extent extent;
@@ -612,7 +612,6 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     if (start) tsr__span_step(exec, &schedule->steps[i], start, moved);
     drop_used(exec, i);
   }
-  exec->kernels += exec->plan->kernels;
   exec->collectives += exec->plan->collectives;
   return TSR_OK;
 }

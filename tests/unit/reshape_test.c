@@ -127,6 +127,7 @@ TEST(another_shape_shares_its_memory)
   tsr_array *b = tsr_reshape(tsr_expand_dims(a, TSR_DIMS(1)), TSR_SHAPE(4, 12));
   CHECK_STATUS(tsr_eval(&b, 1), TSR_OK, f.s);
   CHECK_I64(tsr_device_memory(f.rt, 0).now, before);
+  CHECK_I64(tsr_last_run(f.s).kernels, 0);
   tsr_array *c = tsr_mul(b, 2);
   CHECK_STATUS(tsr_donate(b), TSR_OK, f.s);
   CHECK_STATUS(tsr_eval(&c, 1), TSR_OK, f.s);
