@@ -97,7 +97,7 @@ static bool ends(const char *at)
   return !*at || *at == ',' || (at[0] == '-' && at[1] == '>');
 }
 
-/* One term: its letters into `letters`, where "..." stands into `dots` (-1: nowhere); NULL after an
+/* One term: its letters into `out`, where "..." stands into `dots` (-1: nowhere); NULL after an
  * error. */
 static const char *read_term(einsum *e, const char *at, labelled *out, int *dots)
 {

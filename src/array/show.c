@@ -184,7 +184,7 @@ tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char *
   for (int i = 0; i < count && !status; i++)
     if (!arrays[i] || arrays[i]->inert) status = tsr_eval_at(arrays, count, site);
   if (status) return status;
-  /* Lines that are alike are folded, so the text is made before it is cut. */
+  /* Long lines are folded, so the text is made before it is cut. */
   tsr__text text = text_for(first), folded = text_for(first);
   status = tsr__explain(first->node.scope, arrays, count, &text, &error);
   if (!status) tsr__explain_fold(&folded, &text);

@@ -2,7 +2,7 @@
  *
  * tsr__execute is what every terminal comes down to: trace the nodes into a program, find its plan
  * (or make one: partition, fuse, liveness), run the steps on the addressable devices, and hang
- * the roots' values on their nodes. One program runs at a time in a runtime. */
+ * the roots' values on their nodes. Programs of several threads run side by side. */
 #ifndef TSR_EXECUTE_EXECUTE_H
 #define TSR_EXECUTE_EXECUTE_H
 
