@@ -250,7 +250,7 @@ static bool lex_number(tsr__lexer *lexer)
 static bool lex_quoted(tsr__lexer *lexer, char quote)
 {
   const char *source = lexer->formula->source;
-  int start = lexer->at, at = start + 1, length = 0, doubled = 0;
+  int start = lexer->at, at = start + 1, length = 0;
   for (;; at++) {
     if (at >= lexer->formula->length)
       return refuse(lexer, start, at - start,
@@ -260,7 +260,6 @@ static bool lex_quoted(tsr__lexer *lexer, char quote)
     if (source[at] != quote) continue;
     if (source[at + 1] != quote) break;
     at++;
-    doubled++;
   }
   /* At most the bytes between the quotes, and one for the NUL, which is there: arenas are zero. */
   char *text = tsr__arena_new(lexer->arena, (size_t)(at - start));
