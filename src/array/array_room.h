@@ -40,6 +40,12 @@ static inline bool tsr__of_floats(const tsr_array *a)
 /* The array if it is of floats, otherwise its values in f64. */
 tsr_array *tsr__as_float(tsr_array *a, const char *site);
 
+/* An array as an operand; short, as formulas are made of it. */
+static inline tsr_operand tsr__of(tsr_array *a)
+{
+  return tsr_operand_array(a);
+}
+
 /* Whether an operand that may be left out was named. */
 static inline bool tsr__is_given(tsr_operand operand)
 {

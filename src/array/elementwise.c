@@ -16,11 +16,6 @@ static bool is_natural(const array *a)
   return tsr__dtype_info_of((tsr_dtype)a->dtype)->kind == TSR__DTYPE_UINT;
 }
 
-static tsr_operand of(array *a)
-{
-  return tsr_operand_array(a);
-}
-
 /* A float number in the dtype that `beside` has or, of integers, becomes. */
 static array *real_beside(array *beside, double value, const char *site)
 {
@@ -41,13 +36,13 @@ array *tsr_fma_at(array *a, tsr_operand b, tsr_operand c, const char *site)
 array *tsr_square_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "square");
-  return tsr_mul_at(a, of(a), site);
+  return tsr_mul_at(a, tsr__of(a), site);
 }
 
 array *tsr_reciprocal_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "reciprocal");
-  return tsr_div_at(!tsr__usable(a) ? a : real_beside(a, 1, site), of(a), site);
+  return tsr_div_at(!tsr__usable(a) ? a : real_beside(a, 1, site), tsr__of(a), site);
 }
 
 void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
@@ -69,8 +64,9 @@ array *tsr_sign_at(array *a, const char *site)
    * sees no way through either. */
   array *zero = tsr_add_at(tsr_stop_gradient_at(a, site), tsr_operand_int(0), site);
   array *below = tsr_lt_at(a, tsr_operand_int(0), site);
-  array *rest = tsr_where_at(below, tsr_operand_int(-1), of(zero), site);
-  return tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), of(rest), site);
+  array *rest = tsr_where_at(below, tsr_operand_int(-1), tsr__of(zero), site);
+  return tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), tsr__of(rest),
+                      site);
 }
 
 array *tsr_clip_at(array *a, tsr_operand low, tsr_operand high, const char *site)
@@ -90,12 +86,12 @@ static array *right_of(array *a, tsr_operand b, const char *site)
 static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
 {
   array *right = right_of(a, b, site);
-  array *both = tsr__binary(op, a, of(right), site);
+  array *both = tsr__binary(op, a, tsr__of(right), site);
   if (!tsr__usable(a) || !tsr__usable(right) || !tsr__usable(both) || !tsr__of_floats(both))
     return both;
   /* NaN gives way to a number: minimum and maximum alone would keep it. */
-  both = tsr_where_at(tsr_isnan_at(right, site), of(a), of(both), site);
-  return tsr_where_at(tsr_isnan_at(a, site), of(right), of(both), site);
+  both = tsr_where_at(tsr_isnan_at(right, site), tsr__of(a), tsr__of(both), site);
+  return tsr_where_at(tsr_isnan_at(a, site), tsr__of(right), tsr__of(both), site);
 }
 
 array *tsr_fmin_at(array *a, tsr_operand b, const char *site)
@@ -117,14 +113,16 @@ array *tsr_heaviside_at(array *a, tsr_operand at_zero, const char *site)
   if (!tsr__of_floats(a)) a = tsr_cast_at(a, TSR_F64, site);
   array *right = right_of(a, at_zero, site);
   array *zero = tsr_eq_at(a, tsr_operand_int(0), site);
-  array *rest = tsr_where_at(zero, of(right), of(a), site); /* NaN stays */
-  rest = tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), of(rest), site);
-  return tsr_where_at(tsr_lt_at(a, tsr_operand_int(0), site), tsr_operand_int(0), of(rest), site);
+  array *rest = tsr_where_at(zero, tsr__of(right), tsr__of(a), site); /* NaN stays */
+  rest =
+      tsr_where_at(tsr_gt_at(a, tsr_operand_int(0), site), tsr_operand_int(1), tsr__of(rest), site);
+  return tsr_where_at(tsr_lt_at(a, tsr_operand_int(0), site), tsr_operand_int(0), tsr__of(rest),
+                      site);
 }
 
 static array *scaled(array *a, double by, const char *site)
 {
-  return tsr_mul_at(a, !tsr__usable(a) ? of(a) : of(real_beside(a, by, site)), site);
+  return tsr_mul_at(a, !tsr__usable(a) ? tsr__of(a) : tsr__of(real_beside(a, by, site)), site);
 }
 
 array *tsr_deg2rad_at(array *a, const char *site)
@@ -159,9 +157,9 @@ static array *round_whole(array *x, int digits, const char *site)
    * integer. */
   array *other = tsr_add_at(tsr_neg_at(rest, site), by, site);
   array *odd = tsr_cast_at(tsr_and_at(quotient, tsr_operand_int(1), site), TSR_BOOL, site);
-  array *tie = tsr_and_at(tsr_eq_at(rest, of(other), site), of(odd), site);
-  array *up = tsr_or_at(tsr_gt_at(rest, of(other), site), of(tie), site);
-  quotient = tsr_add_at(quotient, of(tsr_cast_at(up, wide, site)), site);
+  array *tie = tsr_and_at(tsr_eq_at(rest, tsr__of(other), site), tsr__of(odd), site);
+  array *up = tsr_or_at(tsr_gt_at(rest, tsr__of(other), site), tsr__of(tie), site);
+  quotient = tsr_add_at(quotient, tsr__of(tsr_cast_at(up, wide, site)), site);
   return tsr_cast_at(tsr_mul_at(quotient, by, site), dtype, site);
 }
 
@@ -187,8 +185,8 @@ array *tsr_round_at(const tsr_round_args *given, const char *site)
   array *scale = real_beside(x, pow(10, fabs((double)digits)), site);
   /* The power stays at least 1 either way: its inverse would be rounded. */
   if (digits > 0)
-    return tsr_div_at(tsr_rint_at(tsr_mul_at(x, of(scale), site), site), of(scale), site);
-  return tsr_mul_at(tsr_rint_at(tsr_div_at(x, of(scale), site), site), of(scale), site);
+    return tsr_div_at(tsr_rint_at(tsr_mul_at(x, tsr__of(scale), site), site), tsr__of(scale), site);
+  return tsr_mul_at(tsr_rint_at(tsr_div_at(x, tsr__of(scale), site), site), tsr__of(scale), site);
 }
 
 /* ---- questions ---- */
@@ -198,7 +196,7 @@ array *tsr_isfinite_at(array *a, const char *site)
   TSR__CALL(tsr__home(a), "isfinite");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
   /* Of integers each is finite: equal to itself. */
-  if (!tsr__of_floats(a)) return tsr_eq_at(a, of(a), site);
+  if (!tsr__of_floats(a)) return tsr_eq_at(a, tsr__of(a), site);
   return tsr_lt_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
 }
 
@@ -206,7 +204,7 @@ array *tsr_isinf_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "isinf");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
-  if (!tsr__of_floats(a)) return tsr_ne_at(a, of(a), site);
+  if (!tsr__of_floats(a)) return tsr_ne_at(a, tsr__of(a), site);
   return tsr_eq_at(tsr_abs_at(a, site), tsr_operand_float((double)INFINITY), site);
 }
 
@@ -214,9 +212,9 @@ array *tsr_signbit_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "signbit");
   if (!tsr__usable(a)) return tsr_isnan_at(a, site);
-  if (a->dtype == TSR_BOOL) return tsr_ne_at(a, of(a), site);
+  if (a->dtype == TSR_BOOL) return tsr_ne_at(a, tsr__of(a), site);
   /* -0 and NaN have signs, too: the sign is put on a 1, which compares. */
-  if (tsr__of_floats(a)) a = tsr_copysign_at(real_beside(a, 1, site), of(a), site);
+  if (tsr__of_floats(a)) a = tsr_copysign_at(real_beside(a, 1, site), tsr__of(a), site);
   return tsr_lt_at(a, tsr_operand_int(0), site);
 }
 
@@ -226,7 +224,7 @@ static array *logical(tsr__op op, array *a, tsr_operand b, const char *site)
   if (!tsr__usable(a)) return tsr__binary(op, a, b, site);
   array *right = right_of(a, b, site);
   if (right) right = tsr_cast_at(right, TSR_BOOL, site);
-  return tsr__binary(op, tsr_cast_at(a, TSR_BOOL, site), of(right), site);
+  return tsr__binary(op, tsr_cast_at(a, TSR_BOOL, site), tsr__of(right), site);
 }
 
 array *tsr_logical_and_at(array *a, tsr_operand b, const char *site)
@@ -267,7 +265,7 @@ static double largest_of(const array *x)
 static array *replaced(array *x, array *test, tsr_operand value, double other, const char *site)
 {
   if (!tsr__is_given(value)) value = tsr_operand_float(other);
-  return tsr_where_at(test, value, of(x), site);
+  return tsr_where_at(test, value, tsr__of(x), site);
 }
 
 array *tsr_nan_to_num_at(const tsr_nan_to_num_args *given, const char *site)
@@ -296,15 +294,15 @@ static array *digamma_far(array *z, const char *site)
   static const double terms[] = { 1.0 / 12,  -1.0 / 120,     1.0 / 252, -1.0 / 240,
                                   5.0 / 660, -691.0 / 32760, 1.0 / 12 };
   int last = (int)(sizeof terms / sizeof *terms) - 1;
-  array *one = tsr_reciprocal_at(z, site), *square = tsr_mul_at(one, of(one), site);
+  array *one = tsr_reciprocal_at(z, site), *square = tsr_mul_at(one, tsr__of(one), site);
   array *sum = tsr_mul_at(square, tsr_operand_float(terms[last]), site);
   /* By Horner in 1 / z^2, from the last term. */
   for (int i = last - 1; i >= 0; i--) {
     sum = tsr_add_at(sum, tsr_operand_float(terms[i]), site);
-    sum = tsr_mul_at(sum, of(square), site);
+    sum = tsr_mul_at(sum, tsr__of(square), site);
   }
-  sum = tsr_add_at(sum, of(tsr_mul_at(one, tsr_operand_float(0.5), site)), site);
-  return tsr_sub_at(tsr_log_at(z, site), of(sum), site);
+  sum = tsr_add_at(sum, tsr__of(tsr_mul_at(one, tsr_operand_float(0.5), site)), site);
+  return tsr_sub_at(tsr_log_at(z, site), tsr__of(sum), site);
 }
 
 /* Ten steps up, from where it is close to its series; below 1/2 it is mirrored:
@@ -318,26 +316,26 @@ array *tsr_digamma_at(array *a, const char *site)
   array *x = tsr_cast_at(a, dtype == TSR_F64 ? TSR_F64 : TSR_F32, site);
   array *low = tsr_lt_at(x, tsr_operand_float(0.5), site);
   array *other = tsr_add_at(tsr_neg_at(x, site), tsr_operand_int(1), site);
-  array *z = tsr_where_at(low, of(other), of(x), site), *steps = NULL;
+  array *z = tsr_where_at(low, tsr__of(other), tsr__of(x), site), *steps = NULL;
   /* digamma(z) = digamma(z + 10) - 1/z - 1/(z + 1) - ... - 1/(z + 9). */
   for (int i = 9; i >= 0; i--) {
     array *at = tsr_add_at(z, tsr_operand_float(i), site);
     array *step = tsr_reciprocal_at(at, site);
-    steps = steps ? tsr_add_at(steps, of(step), site) : step;
+    steps = steps ? tsr_add_at(steps, tsr__of(step), site) : step;
   }
   array *up = digamma_far(tsr_add_at(z, tsr_operand_float(10), site), site);
-  array *out = tsr_sub_at(up, of(steps), site);
+  array *out = tsr_sub_at(up, tsr__of(steps), site);
   /* The tangent is taken of what is left of `x` beside its nearest whole number, which is exact,
    * since tan has the period pi; where nothing is left digamma has a pole. Elements that are not
    * mirrored get some harmless angle. */
-  array *turn = tsr_sub_at(x, of(tsr_rint_at(x, site)), site);
-  turn = tsr_where_at(low, of(turn), tsr_operand_float(0.25), site);
+  array *turn = tsr_sub_at(x, tsr__of(tsr_rint_at(x, site)), site);
+  turn = tsr_where_at(low, tsr__of(turn), tsr_operand_float(0.25), site);
   tsr_operand pi = tsr_operand_float(0x1.921fb54442d18p+1);
   array *slope = tsr_reciprocal_at(tsr_tan_at(tsr_mul_at(turn, pi, site), site), site);
   slope = tsr_mul_at(slope, pi, site);
   array *whole = tsr_eq_at(turn, tsr_operand_int(0), site);
-  slope = tsr_where_at(whole, tsr_operand_float((double)NAN), of(slope), site);
-  out = tsr_where_at(low, of(tsr_sub_at(out, of(slope), site)), of(out), site);
+  slope = tsr_where_at(whole, tsr_operand_float((double)NAN), tsr__of(slope), site);
+  out = tsr_where_at(low, tsr__of(tsr_sub_at(out, tsr__of(slope), site)), tsr__of(out), site);
   return tsr_cast_at(out, dtype, site);
 }
 
@@ -348,13 +346,13 @@ array *tsr_relu_at(array *a, const char *site)
   TSR__CALL(tsr__home(a), "relu");
   if (!tsr__usable(a) || a->dtype == TSR_BOOL) return tsr_maximum_at(a, tsr_operand_int(0), site);
   array *below = tsr_le_at(a, tsr_operand_int(0), site); /* at 0 it is flat, as in JAX */
-  return tsr_where_at(below, tsr_operand_int(0), of(a), site);
+  return tsr_where_at(below, tsr_operand_int(0), tsr__of(a), site);
 }
 
 array *tsr_silu_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "silu");
-  return tsr_mul_at(tsr_sigmoid_at(a, site), of(a), site);
+  return tsr_mul_at(tsr_sigmoid_at(a, site), tsr__of(a), site);
 }
 
 array *tsr_softplus_at(array *a, const char *site)

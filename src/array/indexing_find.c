@@ -27,11 +27,6 @@ static tsr_array *unusable(const char *call, tsr__operands in, const char *site)
   return NULL;
 }
 
-static tsr_operand of(tsr_array *a)
-{
-  return tsr_operand_array(a);
-}
-
 static tsr_operand whole(int64_t number)
 {
   return tsr_operand_int(number);
@@ -100,7 +95,7 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
   tsr_operand rest = args.otherwise;
   if (!rest.array && rest.number.kind == TSR_SCALAR_NONE) rest = tsr_operand_int(0);
   for (int i = args.count - 1; i >= 0; i--)
-    rest = of(tsr_where_at(args.conditions[i], of(args.choices[i]), rest, site));
+    rest = tsr__of(tsr_where_at(args.conditions[i], tsr__of(args.choices[i]), rest, site));
   return rest.array;
 }
 
@@ -200,7 +195,7 @@ tsr_array *tsr_nonzero_at(const tsr_find_args *given, const char *site)
   tsr_array *at = true_places(list, args.count, site);
   /* Places behind the last one that was found lie outside the list. */
   tsr_array *there = tsr_lt_at(at, whole(list->shape.dims[0]), site);
-  return tsr_where_at(there, of(at), or_zero(args.fill), site);
+  return tsr_where_at(there, tsr__of(at), or_zero(args.fill), site);
 }
 
 void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char *site)
@@ -219,7 +214,7 @@ void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char
     if (!at) continue;
     tsr_array *there = tsr_lt_at(at, whole(list->shape.dims[0]), site);
     tsr_array *along = tsr_mod_at(tsr_floordiv_at(at, whole(inner), site), whole(size), site);
-    out[d] = tsr_where_at(there, of(along), or_zero(args.fill), site);
+    out[d] = tsr_where_at(there, tsr__of(along), or_zero(args.fill), site);
     inner *= size;
   }
 }
@@ -243,7 +238,7 @@ static tsr_array *not_above(tsr_array *sorted, tsr_array *x, const char *site)
   if (!tsr__of_floats(x)) return at;
   /* SEARCH compares, and nothing compares with NaN, so where they stand is said here: behind
    * all. */
-  return tsr_where_at(tsr_isnan_at(x, site), whole(sorted->shape.dims[0]), of(at), site);
+  return tsr_where_at(tsr_isnan_at(x, site), whole(sorted->shape.dims[0]), tsr__of(at), site);
 }
 
 /* The same order from the other end: of integers -1 - x, which never overflows. */
@@ -263,7 +258,8 @@ static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
   int64_t size = sorted->shape.dims[0];
   tsr_array *table = reversed(sorted, site);
   tsr_operand least = tsr_operand_float(-(double)INFINITY);
-  if (tsr__of_floats(x)) table = tsr_where_at(tsr_isnan_at(sorted, site), least, of(table), site);
+  if (tsr__of_floats(x))
+    table = tsr_where_at(tsr_isnan_at(sorted, site), least, tsr__of(table), site);
   table = tsr_flip_at(table, (tsr_dims){ 0 }, site);
   tsr_array *rest =
       tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(table, reversed(x, site)), &(tsr__ask){ 0 }, site);
@@ -272,7 +268,7 @@ static tsr_array *below(tsr_array *sorted, tsr_array *x, const char *site)
   tsr_array *number = tsr_not_at(tsr_isnan_at(sorted, site), site);
   tsr_array *numbers = tsr_count_at(&(tsr_reduce_args){ .x = number }, site);
   /* Only numbers are below a NaN, however many NaN end the list. */
-  return tsr_where_at(tsr_isnan_at(x, site), of(numbers), of(at), site);
+  return tsr_where_at(tsr_isnan_at(x, site), tsr__of(numbers), tsr__of(at), site);
 }
 
 /*   right   entries <= x   not_above       1 3 3 5, x = 3:   3
@@ -307,8 +303,8 @@ tsr_array *tsr_digitize_at(tsr_array *x, tsr_array *bins, bool right, const char
   tsr_array *turned = tsr_flip_at(bins, (tsr_dims){ 0 }, site);
   tsr_array *down = find_place("tsr_digitize", turned, x, !right, site);
   down = tsr_add_at(tsr_neg_at(down, site), whole(bins->shape.dims[0]), site);
-  tsr_array *ascends = tsr_ge_at(end_of(bins, -1, site), of(end_of(bins, 0, site)), site);
-  return tsr_where_at(ascends, of(up), of(down), site);
+  tsr_array *ascends = tsr_ge_at(end_of(bins, -1, site), tsr__of(end_of(bins, 0, site)), site);
+  return tsr_where_at(ascends, tsr__of(up), tsr__of(down), site);
 }
 
 tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
@@ -330,8 +326,8 @@ tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
   /* The last entry not above x is x itself, or x is not there. NaN equals nothing, as in NumPy. */
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sorted, x), &(tsr__ask){ 0 }, site);
   tsr_array *last = tsr_maximum_at(tsr_sub_at(at, whole(1), site), whole(0), site);
-  tsr_array *same = tsr_eq_at(take_list(sorted, last, site), of(x), site);
-  return tsr_and_at(same, of(tsr_gt_at(at, whole(0), site)), site);
+  tsr_array *same = tsr_eq_at(take_list(sorted, last, site), tsr__of(x), site);
+  return tsr_and_at(same, tsr__of(tsr_gt_at(at, whole(0), site)), site);
 }
 
 /* ---- lines through points ---- */
@@ -344,16 +340,16 @@ typedef struct line {
  * both have. */
 static tsr_array *on_line(const line *l, const char *site)
 {
-  tsr_array *rise = tsr_sub_at(l->f1, of(l->f0), site);
-  tsr_array *slope = tsr_div_at(rise, of(tsr_sub_at(l->x1, of(l->x0), site)), site);
-  tsr_array *first = tsr_mul_at(slope, of(tsr_sub_at(l->x, of(l->x0), site)), site);
-  tsr_array *second = tsr_mul_at(slope, of(tsr_sub_at(l->x, of(l->x1), site)), site);
-  first = tsr_add_at(first, of(l->f0), site);
-  second = tsr_add_at(second, of(l->f1), site);
-  tsr_array *same = tsr_eq_at(l->f0, of(l->f1), site);
-  tsr_array *flat = tsr_and_at(tsr_isnan_at(second, site), of(same), site);
-  second = tsr_where_at(flat, of(l->f0), of(second), site);
-  return tsr_where_at(tsr_isnan_at(first, site), of(second), of(first), site);
+  tsr_array *rise = tsr_sub_at(l->f1, tsr__of(l->f0), site);
+  tsr_array *slope = tsr_div_at(rise, tsr__of(tsr_sub_at(l->x1, tsr__of(l->x0), site)), site);
+  tsr_array *first = tsr_mul_at(slope, tsr__of(tsr_sub_at(l->x, tsr__of(l->x0), site)), site);
+  tsr_array *second = tsr_mul_at(slope, tsr__of(tsr_sub_at(l->x, tsr__of(l->x1), site)), site);
+  first = tsr_add_at(first, tsr__of(l->f0), site);
+  second = tsr_add_at(second, tsr__of(l->f1), site);
+  tsr_array *same = tsr_eq_at(l->f0, tsr__of(l->f1), site);
+  tsr_array *flat = tsr_and_at(tsr_isnan_at(second, site), tsr__of(same), site);
+  second = tsr_where_at(flat, tsr__of(l->f0), tsr__of(second), site);
+  return tsr_where_at(tsr_isnan_at(first, site), tsr__of(second), tsr__of(first), site);
 }
 
 static tsr_status check_points(const tsr_interp_args *args, tsr__error *error)
@@ -400,18 +396,19 @@ tsr_array *tsr_interp_at(const tsr_interp_args *given, const char *site)
   line l = { x, take_list(xp, from, site), take_list(xp, to, site), take_list(fp, from, site),
              take_list(fp, to, site) };
   /* A point gives its own value, untouched by arithmetic: neighbours may be infinite. */
-  tsr_array *met = tsr_eq_at(x, of(l.x0), site);
-  tsr_array *y = tsr_where_at(met, of(l.f0), of(on_line(&l, site)), site);
+  tsr_array *met = tsr_eq_at(x, tsr__of(l.x0), site);
+  tsr_array *y = tsr_where_at(met, tsr__of(l.f0), tsr__of(on_line(&l, site)), site);
   tsr_array *first_x = end_of(xp, 0, site), *last_x = end_of(xp, last, site);
-  tsr_operand left = tsr__is_given(args.left) ? args.left : of(end_of(fp, 0, site));
-  tsr_operand right = tsr__is_given(args.right) ? args.right : of(end_of(fp, last, site));
-  tsr_array *inside = tsr_le_at(x, of(last_x), site), *not_below = tsr_ge_at(x, of(first_x), site);
+  tsr_operand left = tsr__is_given(args.left) ? args.left : tsr__of(end_of(fp, 0, site));
+  tsr_operand right = tsr__is_given(args.right) ? args.right : tsr__of(end_of(fp, last, site));
+  tsr_array *inside = tsr_le_at(x, tsr__of(last_x), site),
+            *not_below = tsr_ge_at(x, tsr__of(first_x), site);
   tsr_array *nan = tsr_isnan_at(x, site);
   /* A NaN is on neither side: it compares false with both ends. */
-  y = tsr_where_at(tsr_or_at(inside, of(nan), site), of(y), right, site);
-  y = tsr_where_at(tsr_or_at(not_below, of(nan), site), of(y), left, site);
+  y = tsr_where_at(tsr_or_at(inside, tsr__of(nan), site), tsr__of(y), right, site);
+  y = tsr_where_at(tsr_or_at(not_below, tsr__of(nan), site), tsr__of(y), left, site);
   /* NumPy's: a single point answers a NaN, several do not. */
-  return tsr_where_at(nan, last ? of(x) : of(end_of(fp, 0, site)), of(y), site);
+  return tsr_where_at(nan, last ? tsr__of(x) : tsr__of(end_of(fp, 0, site)), tsr__of(y), site);
 }
 
 /* ---- different elements ---- */
@@ -429,9 +426,9 @@ static tsr_array *begins(tsr_array *sorted, const char *site)
   /* No first element, so nothing begins. */
   if (!size) return tsr_cast_at(sorted, TSR_BOOL, site);
   tsr_array *before = part(sorted, 0, size - 1, site), *next = part(sorted, 1, size, site);
-  tsr_array *other = tsr_ne_at(next, of(before), site);
+  tsr_array *other = tsr_ne_at(next, tsr__of(before), site);
   if (tsr__of_floats(sorted))
-    other = tsr_and_at(other, of(tsr_not_at(tsr_isnan_at(before, site), site)), site);
+    other = tsr_and_at(other, tsr__of(tsr_not_at(tsr_isnan_at(before, site), site)), site);
   tsr_array *first = tsr_full_at(tsr__home(sorted), tsr_operand_bool(true), TSR_BOOL, TSR_SHAPE(1),
                                  (tsr_sharding){ 0 }, site);
   return tsr_concat_at((tsr_array *const[]){ first, other }, 2, 0, site);
@@ -445,7 +442,7 @@ static tsr_array *at_begins(tsr_array *list, tsr_array *at, tsr_operand fill, co
   tsr_take_args take = { .x = list, .indices = at, .mode = TSR_INDEX_FILL, .fill = fill };
   if (tsr__is_given(fill) || !size) return tsr_take_at(&take, site);
   tsr_array *there = tsr_lt_at(at, whole(size), site);
-  return take_list(list, tsr_where_at(there, of(at), whole(0), site), site);
+  return take_list(list, tsr_where_at(there, tsr__of(at), whole(0), site), site);
 }
 
 tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
@@ -464,15 +461,14 @@ tsr_unique_parts tsr_unique_at(const tsr_find_args *given, const char *site)
   tsr_array *at = part(places, 0, args.count, site), *end = part(places, 1, args.count + 1, site);
   /* A value's number, at the places that the sort took elements from: back to where they stood. */
   tsr_array *number = tsr_sub_at(sums_up_to(first, site), whole(1), site);
-  tsr_array *inverse =
-      tsr_scatter_at(&(tsr_scatter_args){ .x = number, .indices = from, .updates = of(number) },
-                     site);
+  tsr_array *inverse = tsr_scatter_at(
+      &(tsr_scatter_args){ .x = number, .indices = from, .updates = tsr__of(number) }, site);
   if (args.x->shape.rank != 1) inverse = tsr_reshape_at(inverse, args.x->shape, site);
   return (tsr_unique_parts){
     .values = at_begins(sorted, at, args.fill, site),
     .index = at_begins(from, at, tsr_operand_int(0), site),
     .inverse = inverse,
-    .counts = tsr_sub_at(end, of(at), site),
+    .counts = tsr_sub_at(end, tsr__of(at), site),
   };
 }
 
@@ -505,7 +501,7 @@ tsr_array *tsr_one_hot_at(tsr_array *indices, int64_t classes, tsr_dtype dtype, 
   /* As numbers that i64 has: none of those above is a class. */
   if (indices->dtype == TSR_U64) spread = tsr_minimum_at(spread, whole(INT64_MAX), site);
   tsr_array *is = tsr_eq_at(tsr_cast_at(spread, TSR_I64, site),
-                            of(iota(tsr__home(indices), classes, site)), site);
+                            tsr__of(iota(tsr__home(indices), classes, site)), site);
   return tsr_cast_at(is, dtype ? dtype : TSR_F32, site);
 }
 
@@ -527,8 +523,8 @@ static tsr_array *by_group(tsr_array *codes, tsr_array *weights, int64_t groups,
 static tsr_array *codes_of(tsr_array *at, int64_t groups, const char *site)
 {
   tsr_array *from = tsr_ge_at(at, whole(0), site), *to = tsr_lt_at(at, whole(groups), site);
-  tsr_array *inside = tsr_and_at(from, of(to), site);
-  return tsr_cast_at(tsr_where_at(inside, of(at), whole(-1), site), TSR_I32, site);
+  tsr_array *inside = tsr_and_at(from, tsr__of(to), site);
+  return tsr_cast_at(tsr_where_at(inside, tsr__of(at), whole(-1), site), TSR_I32, site);
 }
 
 static tsr_status check_weights(const char *call, tsr_array *x, tsr_array *weights,
@@ -593,10 +589,11 @@ static ends ends_of(const tsr_histogram_args *args, const char *site)
    * like. */
   if (args->low != 0 || args->high != 0)
     e = (ends){ real(scope, args->low, site), real(scope, args->high, site) };
-  tsr_array *same = tsr_eq_at(e.low, of(e.high), site);
+  tsr_array *same = tsr_eq_at(e.low, tsr__of(e.high), site);
   tsr_operand half = tsr_operand_float(0.5);
-  return (ends){ tsr_where_at(same, of(tsr_sub_at(e.low, half, site)), of(e.low), site),
-                 tsr_where_at(same, of(tsr_add_at(e.high, half, site)), of(e.high), site) };
+  return (
+      ends){ tsr_where_at(same, tsr__of(tsr_sub_at(e.low, half, site)), tsr__of(e.low), site),
+             tsr_where_at(same, tsr__of(tsr_add_at(e.high, half, site)), tsr__of(e.high), site) };
 }
 
 /* low + i * step, and high at the end. */
@@ -606,12 +603,12 @@ static tsr_array *equal_edges(const tsr_histogram_args *args, const char *site)
   int64_t bins = args->bins;
   tsr_array *i = iota(tsr__home(args->x), bins + 1, site);
   tsr_array *step =
-      tsr_div_at(tsr_sub_at(e.high, of(e.low), site), tsr_operand_float((double)bins), site);
+      tsr_div_at(tsr_sub_at(e.high, tsr__of(e.low), site), tsr_operand_float((double)bins), site);
   /* In the dtype of the step, f64 or x's own: i * step + low as NumPy has it. */
-  tsr_array *edge = tsr_mul_at(tsr_cast_at(i, tsr_dtype_of(step), site), of(step), site);
-  edge = tsr_add_at(edge, of(e.low), site);
+  tsr_array *edge = tsr_mul_at(tsr_cast_at(i, tsr_dtype_of(step), site), tsr__of(step), site);
+  edge = tsr_add_at(edge, tsr__of(e.low), site);
   /* Not low + bins * step, which rounds: the largest element must be in the last bin. */
-  edge = tsr_where_at(tsr_eq_at(i, whole(bins), site), of(e.high), of(edge), site);
+  edge = tsr_where_at(tsr_eq_at(i, whole(bins), site), tsr__of(e.high), tsr__of(edge), site);
   return tsr__of_floats(args->x) ? tsr_cast_at(edge, (tsr_dtype)args->x->dtype, site) : edge;
 }
 
@@ -642,11 +639,11 @@ static tsr_status check_histogram(tsr_histogram_args *args, tsr__error *error)
 static tsr_array *density_of(tsr_array *counts, tsr_array *edges, int64_t bins, const char *site)
 {
   tsr_array *width =
-      tsr_sub_at(part(edges, 1, bins + 1, site), of(part(edges, 0, bins, site)), site);
+      tsr_sub_at(part(edges, 1, bins + 1, site), tsr__of(part(edges, 0, bins, site)), site);
   tsr_array *sum = tsr_sum_at(&(tsr_reduce_args){ .x = counts }, site);
-  tsr_array *per =
-      tsr_div_at(tsr_cast_at(counts, TSR_F64, site), of(tsr_cast_at(width, TSR_F64, site)), site);
-  return tsr_div_at(per, of(tsr_cast_at(sum, TSR_F64, site)), site);
+  tsr_array *per = tsr_div_at(tsr_cast_at(counts, TSR_F64, site),
+                              tsr__of(tsr_cast_at(width, TSR_F64, site)), site);
+  return tsr_div_at(per, tsr__of(tsr_cast_at(sum, TSR_F64, site)), site);
 }
 
 tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char *site)
@@ -670,8 +667,8 @@ tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *given, const char
   compare_alike(&among, &x, site);
   tsr_array *at = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(among, x), &(tsr__ask){ 0 }, site);
   /* Bins are open at the right but for the last one (NumPy). */
-  tsr_array *last = tsr_eq_at(x, of(end_of(among, -1, site)), site);
-  at = tsr_where_at(last, whole(args.bins - 1), of(tsr_sub_at(at, whole(1), site)), site);
+  tsr_array *last = tsr_eq_at(x, tsr__of(end_of(among, -1, site)), site);
+  at = tsr_where_at(last, whole(args.bins - 1), tsr__of(tsr_sub_at(at, whole(1), site)), site);
   tsr_array *counts = by_group(codes_of(at, args.bins, site), args.weights, args.bins, site);
   if (args.density) counts = density_of(counts, edges, args.bins, site);
   return (tsr_histogram_parts){ counts, edges };

@@ -11,11 +11,6 @@
 #include "tessera/elementwise.h"
 #include "tessera/shape.h"
 
-static tsr_operand of(tsr_array *a)
-{
-  return tsr_operand_array(a);
-}
-
 /* Rows are told by comparing an index instead of joined by a concat, so that all of it is one loop
  * over the elements and nothing of twice the size is stored. A low of 0 is put down as -0, which
  * changes no sum, not even one of zeros alone. */
@@ -23,17 +18,17 @@ tsr_array *tsr__exact_terms(tsr_array *a, tsr_array *b, const char *site)
 {
   tsr_scope *scope = tsr__home_of(TSR__IN(a, b));
   tsr_shape shape = { .rank = a->shape.rank + 1, .dims = { 2 } };
-  if (a->inert || b->inert) return tsr_mul_at(a, of(b), site);
+  if (a->inert || b->inert) return tsr_mul_at(a, tsr__of(b), site);
   for (int d = 0; d < a->shape.rank; d++) shape.dims[d + 1] = a->shape.dims[d];
   tsr_array *x = tsr_broadcast_to_at(a, shape, site), *y = tsr_broadcast_to_at(b, shape, site);
-  tsr_array *high = tsr_mul_at(x, of(y), site);
-  tsr_array *low = tsr_fma_at(x, of(y), of(tsr_neg_at(high, site)), site);
+  tsr_array *high = tsr_mul_at(x, tsr__of(y), site);
+  tsr_array *low = tsr_fma_at(x, tsr__of(y), tsr__of(tsr_neg_at(high, site)), site);
   tsr_array *row = tsr_iota_at(scope, TSR_I64, shape, 0, (tsr_sharding){ 0 }, site);
   tsr_array *none = tsr__number_node(scope, tsr_scalar_float(-0.0), TSR_F64, "tsr_vdot", site);
   tsr_array *finite = tsr_lt_at(tsr_abs_at(high, site), tsr_operand_float((double)INFINITY), site);
-  tsr_array *some = tsr_and_at(finite, of(tsr_ne_at(low, tsr_operand_int(0), site)), site);
-  low = tsr_where_at(some, of(low), of(none), site);
-  return tsr_where_at(tsr_eq_at(row, tsr_operand_int(0), site), of(high), of(low), site);
+  tsr_array *some = tsr_and_at(finite, tsr__of(tsr_ne_at(low, tsr_operand_int(0), site)), site);
+  low = tsr_where_at(some, tsr__of(low), tsr__of(none), site);
+  return tsr_where_at(tsr_eq_at(row, tsr_operand_int(0), site), tsr__of(high), tsr__of(low), site);
 }
 
 /* The dims of b in the order of a's; false: it is no such product. Of no other product each dim of
@@ -67,7 +62,7 @@ tsr_array *tsr__exact_product(const tsr__contraction *c, tsr_dtype in, tsr_dtype
   tsr_array *x = tsr_cast_at(tsr_cast_at(c->a, in, site), TSR_F64, site);
   tsr_array *y = tsr_cast_at(tsr_cast_at(b, in, site), TSR_F64, site);
   bool exact = tsr__dtype_float(in) && in != TSR_F64;
-  tsr_array *terms = exact ? tsr_mul_at(x, of(y), site) : tsr__exact_terms(x, y, site);
+  tsr_array *terms = exact ? tsr_mul_at(x, tsr__of(y), site) : tsr__exact_terms(x, y, site);
   tsr__ask ask = { TSR__ATTR(tsr__reduce_attr, .dims = (1u << terms->shape.rank) - 1),
                    .dtype = out };
   return tsr__make(NULL, TSR__OP_SUM_TO, TSR__IN(terms), &ask, site);

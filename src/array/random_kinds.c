@@ -11,11 +11,6 @@
 
 #include <math.h>
 
-static tsr_operand of(tsr_array *a)
-{
-  return tsr_operand_array(a);
-}
-
 static tsr_array *times(tsr_array *a, double b, const char *site)
 {
   return tsr_mul_at(a, tsr_operand_float(b), site);
@@ -93,10 +88,10 @@ static tsr_array *poisson_of_few(const tsr__draws *d)
   tsr_array *u = tsr__draws_word(d, 0, TSR_F64), *p = tsr_exp_at(tsr_neg_at(d->by, site), site);
   tsr_array *below = p, *out = tsr_num_at(d->scope, tsr_scalar_float(0), site);
   for (int k = 1; k <= MOST; k++) {
-    tsr_array *reached = tsr_le_at(below, of(u), site);
-    out = tsr_where_at(reached, tsr_operand_float(k), of(out), site);
-    p = tsr_mul_at(p, of(times(d->by, 1.0 / k, site)), site);
-    below = tsr_add_at(below, of(p), site);
+    tsr_array *reached = tsr_le_at(below, tsr__of(u), site);
+    out = tsr_where_at(reached, tsr_operand_float(k), tsr__of(out), site);
+    p = tsr_mul_at(p, tsr__of(times(d->by, 1.0 / k, site)), site);
+    below = tsr_add_at(below, tsr__of(p), site);
   }
   return out;
 }
@@ -132,16 +127,18 @@ static tsr_array *poisson_of_many(const tsr__draws *d)
     tsr_array *u = plus(tsr__draws_word(d, 2 * c + 1, TSR_F64), -0.5, site);
     tsr_array *v = tsr__draws_word(d, 2 * c + 2, TSR_F64);
     tsr_array *rim = plus(tsr_neg_at(tsr_abs_at(u, site), site), 0.5, site);
-    tsr_array *slope = tsr_div_at(h.a, of(rim), site); /* without end at the rim: k is below 0 */
-    tsr_array *k = tsr_mul_at(tsr_add_at(times(slope, 2, site), of(h.b), site), of(u), site);
-    k = tsr_floor_at(tsr_add_at(k, of(start), site), site);
-    tsr_array *below = tsr_add_at(tsr_div_at(slope, of(rim), site), of(h.b), site);
-    v = tsr_log_at(tsr_div_at(tsr_mul_at(v, of(h.scale), site), of(below), site), site);
-    tsr_array *most = tsr_sub_at(tsr_mul_at(k, of(log_rate), site), of(rate), site);
-    most = tsr_sub_at(most, of(tsr_lgamma_at(plus(k, 1, site), site)), site);
-    tsr_array *passes =
-        tsr_and_at(tsr_ge_at(k, tsr_operand_int(0), site), of(tsr_le_at(v, of(most), site)), site);
-    out = tsr_where_at(passes, of(k), of(out), site);
+    tsr_array *slope =
+        tsr_div_at(h.a, tsr__of(rim), site); /* without end at the rim: k is below 0 */
+    tsr_array *k =
+        tsr_mul_at(tsr_add_at(times(slope, 2, site), tsr__of(h.b), site), tsr__of(u), site);
+    k = tsr_floor_at(tsr_add_at(k, tsr__of(start), site), site);
+    tsr_array *below = tsr_add_at(tsr_div_at(slope, tsr__of(rim), site), tsr__of(h.b), site);
+    v = tsr_log_at(tsr_div_at(tsr_mul_at(v, tsr__of(h.scale), site), tsr__of(below), site), site);
+    tsr_array *most = tsr_sub_at(tsr_mul_at(k, tsr__of(log_rate), site), tsr__of(rate), site);
+    most = tsr_sub_at(most, tsr__of(tsr_lgamma_at(plus(k, 1, site), site)), site);
+    tsr_array *passes = tsr_and_at(tsr_ge_at(k, tsr_operand_int(0), site),
+                                   tsr__of(tsr_le_at(v, tsr__of(most), site)), site);
+    out = tsr_where_at(passes, tsr__of(k), tsr__of(out), site);
   }
   return out;
 }
@@ -150,10 +147,11 @@ static tsr_array *poisson_of_many(const tsr__draws *d)
 static tsr_array *poisson_by(const tsr__draws *d)
 {
   tsr_array *few = tsr_lt_at(d->by, tsr_operand_int(10), d->site);
-  tsr_array *out = tsr_where_at(few, of(poisson_of_few(d)), of(poisson_of_many(d)), d->site);
+  tsr_array *out =
+      tsr_where_at(few, tsr__of(poisson_of_few(d)), tsr__of(poisson_of_many(d)), d->site);
   /* Negative rates and NaN, which a number would have been refused for, give 0. */
   tsr_array *can = tsr_ge_at(d->by, tsr_operand_int(0), d->site);
-  out = tsr_where_at(can, of(out), tsr_operand_int(0), d->site);
+  out = tsr_where_at(can, tsr__of(out), tsr_operand_int(0), d->site);
   return tsr__draws_placed(d, tsr_cast_at(out, d->args.dtype, d->site));
 }
 
@@ -191,7 +189,7 @@ tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high, const tsr
   bits = tsr_mod_at(bits, tsr_operand_uint((uint64_t)high - (uint64_t)low), site);
   /* Modulo 2^64, as the difference was taken: right for ranges from INT64_MIN to INT64_MAX, too. */
   tsr_array *start = tsr__make_const(scope, TSR_U64, (tsr__num){ .i = low }, site);
-  return tsr_cast_at(tsr_add_at(bits, of(start), site), d.args.dtype, site);
+  return tsr_cast_at(tsr_add_at(bits, tsr__of(start), site), d.args.dtype, site);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -208,10 +206,10 @@ static tsr_array *share(const tsr__draws *d, double low, double high)
 {
   const char *site = d->site;
   tsr_array *from = share_below(d, low), *to = share_below(d, high);
-  tsr_array *half = times(tsr_sub_at(to, of(from), site), 0.5, site);
-  tsr_array *middle = times(tsr_add_at(to, of(from), site), 0.5, site);
-  tsr_array *x = tsr_mul_at(tsr__draws_between(d, 0, TSR_F64), of(half), site);
-  return between(tsr_add_at(x, of(middle), site), -1 + 0x1p-53, 1 - 0x1p-53, site);
+  tsr_array *half = times(tsr_sub_at(to, tsr__of(from), site), 0.5, site);
+  tsr_array *middle = times(tsr_add_at(to, tsr__of(from), site), 0.5, site);
+  tsr_array *x = tsr_mul_at(tsr__draws_between(d, 0, TSR_F64), tsr__of(half), site);
+  return between(tsr_add_at(x, tsr__of(middle), site), -1 + 0x1p-53, 1 - 0x1p-53, site);
 }
 
 tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
@@ -245,15 +243,15 @@ static tsr_array *gamma_above_one(const tsr__draws *d, tsr_array *a)
   for (uint64_t k = CANDIDATES; k-- > 0;) {
     tsr_array *x = tsr__draws_normal(d, 2 * k + 1, TSR_F64),
               *log_u = tsr__draws_log(d, 2 * k + 2, TSR_F64);
-    tsr_array *root = plus(tsr_mul_at(x, of(c), site), 1, site);
-    tsr_array *v = tsr_mul_at(tsr_mul_at(root, of(root), site), of(root), site);
+    tsr_array *root = plus(tsr_mul_at(x, tsr__of(c), site), 1, site);
+    tsr_array *v = tsr_mul_at(tsr_mul_at(root, tsr__of(root), site), tsr__of(root), site);
     /* Of negative v the logarithm is NaN, and the comparison false: it does not pass. */
-    tsr_array *most = plus(tsr_sub_at(tsr_log_at(v, site), of(v), site), 1, site);
-    tsr_array *square = times(tsr_mul_at(x, of(x), site), 0.5, site);
-    most = tsr_add_at(square, of(tsr_mul_at(most, of(shift), site)), site);
-    out = tsr_where_at(tsr_lt_at(log_u, of(most), site), of(v), of(out), site);
+    tsr_array *most = plus(tsr_sub_at(tsr_log_at(v, site), tsr__of(v), site), 1, site);
+    tsr_array *square = times(tsr_mul_at(x, tsr__of(x), site), 0.5, site);
+    most = tsr_add_at(square, tsr__of(tsr_mul_at(most, tsr__of(shift), site)), site);
+    out = tsr_where_at(tsr_lt_at(log_u, tsr__of(most), site), tsr__of(v), tsr__of(out), site);
   }
-  return tsr_mul_at(out, of(shift), site);
+  return tsr_mul_at(out, tsr__of(shift), site);
 }
 
 /* Below 1 what is drawn of one more, times u^(1/a). (u^(1/a) as exp(log(u) / a): a small one would
@@ -262,13 +260,14 @@ static tsr_array *gamma_by(const tsr__draws *d)
 {
   const char *site = d->site;
   tsr_array *a = d->by, *below = tsr_lt_at(a, tsr_operand_int(1), site);
-  tsr_array *out = gamma_above_one(d, tsr_where_at(below, of(plus(a, 1, site)), of(a), site));
+  tsr_array *out =
+      gamma_above_one(d, tsr_where_at(below, tsr__of(plus(a, 1, site)), tsr__of(a), site));
   tsr_array *power =
-      tsr_mul_at(tsr__draws_log(d, 0, TSR_F64), of(tsr_reciprocal_at(a, site)), site);
-  power = tsr_where_at(below, of(tsr_exp_at(power, site)), tsr_operand_int(1), site);
-  out = tsr_mul_at(out, of(power), site);
+      tsr_mul_at(tsr__draws_log(d, 0, TSR_F64), tsr__of(tsr_reciprocal_at(a, site)), site);
+  power = tsr_where_at(below, tsr__of(tsr_exp_at(power, site)), tsr_operand_int(1), site);
+  out = tsr_mul_at(out, tsr__of(power), site);
   tsr_array *can = tsr_gt_at(a, tsr_operand_int(0), site);
-  return tsr__draws_placed(d, tsr_where_at(can, of(out), tsr_operand_float(NAN), site));
+  return tsr__draws_placed(d, tsr_where_at(can, tsr__of(out), tsr_operand_float(NAN), site));
 }
 
 tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *args,
@@ -323,7 +322,7 @@ tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args 
   d.behind = &logits->shape;
   d.anywhere = true;
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
-  tsr_array *score = tsr_sub_at(logits, of(tsr_log_at(waiting(&d), site)), site);
+  tsr_array *score = tsr_sub_at(logits, tsr__of(tsr_log_at(waiting(&d), site)), site);
   if (score->inert) return score;
   /* Dims of keys stand in front of those of the logits. */
   dim += score->shape.rank - logits->shape.rank;
@@ -400,7 +399,7 @@ static tsr_array *with_replacement(const tsr__draws *d, tsr_array *weights, int6
   tsr_scan_args all = { .size = sizeof all, .x = weights };
   tsr_array *sums = tsr_cumsum_at(&all, site);
   tsr_array *total = tsr__part(sums, 0, TSR_RANGE(-1, TSR_END), site);
-  tsr_array *x = tsr_mul_at(tsr__draws_word(d, 0, TSR_F64), of(total), site);
+  tsr_array *x = tsr_mul_at(tsr__draws_word(d, 0, TSR_F64), tsr__of(total), site);
   /* Places of weight 0 add nothing to the sums, and are never the first one above x. u < 1 keeps x
    * below the total in any rounding. */
   return tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(sums, x), &(tsr__ask){ 0 }, site);
@@ -412,7 +411,7 @@ static tsr_array *without_replacement(const tsr__draws *d, tsr_array *weights, i
   /* Waiting times of rate w: who waits least is who would be drawn first, then second ...
    * (Efraimidis and Spirakis). Weight 0 waits for ever and comes last. */
   tsr_array *when =
-      weights ? tsr_div_at(waiting(d), of(weights), d->site) : tsr__draws_word(d, 0, TSR_U64);
+      weights ? tsr_div_at(waiting(d), tsr__of(weights), d->site) : tsr__draws_word(d, 0, TSR_U64);
   tsr_array *order = order_of(when, d->site);
   if (order->inert) return order;
   return tsr__part(order, order->shape.rank - 1, TSR_RANGE(0, count), d->site);

@@ -12,11 +12,6 @@
 
 typedef tsr_array array;
 
-static tsr_operand of(array *a)
-{
-  return tsr_operand_array(a);
-}
-
 /* Takes the fields of a struct of arguments; what is wrong gives an inert array. */
 static array *take(const char *what, const void *given, void *own, size_t known, array *x,
                    const char *site)
@@ -39,7 +34,7 @@ array *tsr_ptp_at(const tsr_reduce_args *args, const char *site)
   /* NumPy refuses to subtract bools; so does a negation here. */
   if (args && tsr__usable(args->x) && args->x->dtype == TSR_BOOL)
     return tsr_neg_at(args->x, site); /* refuses it */
-  return tsr_sub_at(tsr_max_at(args, site), of(tsr_min_at(args, site)), site);
+  return tsr_sub_at(tsr_max_at(args, site), tsr__of(tsr_min_at(args, site)), site);
 }
 
 /* The exact sum of the squares of f64, rounded once: each is two summands along a dim in front. */
@@ -75,7 +70,7 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   if (tsr_is_inert(bad = tsr_sum_at(&plain, site))) return bad;
   tsr_dtype dtype = (tsr_dtype)tsr__as_float(x, site)->dtype;
   array *wide = tsr_cast_at(x, TSR_F64, site);
-  args.x = tsr_mul_at(wide, of(wide), site);
+  args.x = tsr_mul_at(wide, tsr__of(wide), site);
   /* Squares of f64 do not fit f64: each becomes two summands, for which a dim must be free. */
   bool pairs = dtype == TSR_F64 && x->shape.rank > 0 && x->shape.rank < TSR_MAX_RANK;
   array *sum = pairs ? sum_of_pairs(&args, wide, site) : tsr_sum_at(&args, site);
@@ -105,13 +100,13 @@ array *tsr_average_at(const tsr_average_args *given, const char *site)
   tsr_reduce_args sum = { .x = x, .dims = args.dims, .keep_dims = args.keep_dims };
   if (!args.weights) return tsr_mean_at(&sum, site);
   args.weights = aligned(args.weights, x, tsr__dims_bits(args.dims, x->shape.rank), site);
-  sum.x = tsr__as_float(tsr_mul_at(tsr__as_float(x, site), of(args.weights), site), site);
+  sum.x = tsr__as_float(tsr_mul_at(tsr__as_float(x, site), tsr__of(args.weights), site), site);
   if (!tsr__usable(sum.x)) return sum.x;
   array *total = tsr_sum_at(&sum, site);
   /* Weights spread to x, so that each is summed as often as it was used. */
   sum.x = tsr_broadcast_to_at(tsr_cast_at(args.weights, (tsr_dtype)sum.x->dtype, site),
                               sum.x->shape, site);
-  return tsr_div_at(total, of(tsr_sum_at(&sum, site)), site);
+  return tsr_div_at(total, tsr__of(tsr_sum_at(&sum, site)), site);
 }
 
 /* Rows are variables, columns their observations. */
@@ -136,7 +131,7 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
   }
   /* Degrees of freedom: one less than observations, unless it is the biased one. */
   int64_t count = x->shape.dims[1] - !args.biased;
-  array *apart = tsr_sub_at(mean.x, of(tsr_mean_at(&mean, site)), site);
+  array *apart = tsr_sub_at(mean.x, tsr__of(tsr_mean_at(&mean, site)), site);
   array *across = tsr_transpose_at(apart, NULL, 0, site);
   tsr_product_args both = { .a = apart, .b = across, .reproducible = args.reproducible };
   array *product = tsr_matmul_at(&both, site);
@@ -151,7 +146,7 @@ array *tsr_cov_at(const tsr_cov_args *given, const char *site)
 static array *picked(array *sorted, array *places, array *at, int dim, const char *site)
 {
   tsr_reduce_args args = over(sorted, 1u << dim, true);
-  args.where = tsr_eq_at(places, of(at), site);
+  args.where = tsr_eq_at(places, tsr__of(at), site);
   return tsr_max_at(&args, site);
 }
 
@@ -159,18 +154,19 @@ static array *picked(array *sorted, array *places, array *at, int dim, const cha
 static array *between(tsr_between how, array *below, array *above, array *part, const char *site)
 {
   /* Equal neighbours are the answer: infinity less infinity would be NaN. */
-  array *span = tsr_sub_at(above, of(below), site), *even = tsr_eq_at(above, of(below), site);
+  array *span = tsr_sub_at(above, tsr__of(below), site),
+        *even = tsr_eq_at(above, tsr__of(below), site);
   if (how == TSR_BETWEEN_LOWER) return below;
   if (how == TSR_BETWEEN_HIGHER) return above;
   if (how == TSR_BETWEEN_MIDPOINT) {
     array *none = tsr_eq_at(part, tsr_operand_int(0), site);
     span = tsr_mul_at(span, tsr_operand_float(0.5), site);
-    even = tsr_or_at(even, of(none), site);
+    even = tsr_or_at(even, tsr__of(none), site);
   } else {
-    span = tsr_mul_at(span, of(part), site);
-    even = tsr_or_at(even, of(tsr_eq_at(part, tsr_operand_int(0), site)), site);
+    span = tsr_mul_at(span, tsr__of(part), site);
+    even = tsr_or_at(even, tsr__of(tsr_eq_at(part, tsr_operand_int(0), site)), site);
   }
-  return tsr_where_at(even, of(below), of(tsr_add_at(below, of(span), site)), site);
+  return tsr_where_at(even, tsr__of(below), tsr__of(tsr_add_at(below, tsr__of(span), site)), site);
 }
 
 /* Along one dim: sorted, NaN last, the place of a quantile among so many as count is found, and its
@@ -191,7 +187,7 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   /* Ties go to the even place, as in NumPy. */
   if (args->between == TSR_BETWEEN_NEAREST) place = tsr_rint_at(place, site);
   array *low = tsr_floor_at(place, site), *high = tsr_ceil_at(place, site);
-  array *part = tsr_cast_at(tsr_sub_at(place, of(low), site), dtype, site);
+  array *part = tsr_cast_at(tsr_sub_at(place, tsr__of(low), site), dtype, site);
   array *places = tsr_iota_at(tsr__home(x), TSR_I64, x->shape, dim, (tsr_sharding){ 0 }, site);
   /* At most one element passes each mask, so its largest is that element. */
   low = picked(sorted, places, tsr_cast_at(low, TSR_I64, site), dim, site);
@@ -200,8 +196,8 @@ static array *quantile_along(array *x, const tsr_quantile_args *args, int dim, c
   /* Without skip_nan one NaN makes the quantile NaN. */
   array *valid = args->skip_nan ? tsr_gt_at(count, tsr_operand_int(0), site) : whole;
   /* Of nothing there is no quantile: false everywhere, in the shape of the count. */
-  if (x->shape.dims[dim] == 0) valid = tsr_ne_at(count, of(count), site);
-  return tsr_where_at(valid, of(value), tsr_operand_float((double)NAN), site);
+  if (x->shape.dims[dim] == 0) valid = tsr_ne_at(count, tsr__of(count), site);
+  return tsr_where_at(valid, tsr__of(value), tsr_operand_float((double)NAN), site);
 }
 
 /* Some dims as one, behind the others. */
@@ -282,10 +278,10 @@ array *tsr_median_at(const tsr_quantile_args *args, const char *site)
 /* Equal, or both NaN where that counts. */
 static array *same(array *a, array *b, bool equal_nan, const char *site)
 {
-  array *even = tsr_eq_at(a, of(b), site);
+  array *even = tsr_eq_at(a, tsr__of(b), site);
   if (!equal_nan) return even;
-  array *both = tsr_and_at(tsr_isnan_at(a, site), of(tsr_isnan_at(b, site)), site);
-  return tsr_or_at(even, of(both), site);
+  array *both = tsr_and_at(tsr_isnan_at(a, site), tsr__of(tsr_isnan_at(b, site)), site);
+  return tsr_or_at(even, tsr__of(both), site);
 }
 
 static array *close(const char *what, const tsr_close_args *given, const char *site)
@@ -294,20 +290,20 @@ static array *close(const char *what, const tsr_close_args *given, const char *s
   tsr_close_args args = { .size = sizeof args };
   array *a = given ? given->a : NULL, *bad = take(what, given, &args, sizeof args, a, site);
   if (bad) return bad;
-  if (!tsr__usable(args.b)) return tsr_eq_at(a, of(args.b), site);
+  if (!tsr__usable(args.b)) return tsr_eq_at(a, tsr__of(args.b), site);
   a = tsr__as_float(a, site);
   array *b = tsr__as_float(args.b, site), *size = tsr_abs_at(b, site);
   /* 0 is a field that was left out; a negative one asks for 0. */
   double rtol = args.rtol < 0 ? 0 : args.rtol > 0 ? args.rtol : 1e-5;
   double atol = args.atol < 0 ? 0 : args.atol > 0 ? args.atol : 1e-8;
-  array *apart = tsr_abs_at(tsr_sub_at(a, of(b), site), site);
+  array *apart = tsr_abs_at(tsr_sub_at(a, tsr__of(b), site), site);
   array *most = tsr_mul_at(size, tsr_operand_float(rtol), site);
   most = tsr_add_at(most, tsr_operand_float(atol), site);
-  array *near = tsr_le_at(apart, of(most), site);
+  array *near = tsr_le_at(apart, tsr__of(most), site);
   /* Within a tolerance of infinity everything would be close to it; equal infinities are, below. */
   array *finite = tsr_lt_at(size, tsr_operand_float((double)INFINITY), site);
-  near = tsr_and_at(near, of(finite), site);
-  return tsr_or_at(near, of(same(a, b, args.equal_nan, site)), site);
+  near = tsr_and_at(near, tsr__of(finite), site);
+  return tsr_or_at(near, tsr__of(same(a, b, args.equal_nan, site)), site);
 }
 
 static array *all_of(array *a, const char *site)
@@ -332,7 +328,7 @@ array *tsr_array_equal_at(const tsr_close_args *given, const char *site)
   array *a = given ? given->a : NULL;
   array *bad = take("tsr_array_equal", given, &args, sizeof args, a, site);
   if (bad) return bad;
-  if (!tsr__usable(args.b)) return tsr_eq_at(a, of(args.b), site);
+  if (!tsr__usable(args.b)) return tsr_eq_at(a, tsr__of(args.b), site);
   bool alike = a->shape.rank == args.b->shape.rank;
   for (int d = 0; alike && d < a->shape.rank; d++)
     alike = a->shape.dims[d] == args.b->shape.dims[d];
