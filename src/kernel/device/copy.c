@@ -5,6 +5,7 @@
  * ends are read, changed and written back, hence one copy at a time into a buffer of bools. */
 #include "kernel/device/cpu.h"
 #include "kernel/device/put_line.h"
+#include "kernel/device/spaced.h"
 
 /* Elements copied between two looks at the callback: some milliseconds. */
 #define ASK_AFTER ((int64_t)1 << 20)
@@ -69,22 +70,10 @@ typedef struct run {
 
 typedef void run_fn(const run *r);
 
-#define SPACED(T)                                                                     \
-  {                                                                                   \
-    T *to = (T *)r->to + r->to_at;                                                    \
-    const T *from = (const T *)r->from + r->from_at;                                  \
-    for (int64_t i = 0, n = r->n, step = r->step; i < n; i++) to[i] = from[i * step]; \
-    break;                                                                            \
-  }
-
 static void run_spaced(const run *r)
 {
-  switch (r->size) {
-  case 1: SPACED(int8_t)
-  case 2: SPACED(int16_t)
-  case 4: SPACED(int32_t)
-  default: SPACED(int64_t)
-  }
+  const char *from = (const char *)r->from + r->from_at * (int64_t)r->size;
+  tsr__put_spaced((char *)r->to + r->to_at * (int64_t)r->size, from, r->n, r->step, r->size);
 }
 
 /* Bits that are not neighbours are collected one by one, and put as a word. */

@@ -4,6 +4,8 @@
  * filled or gathered at once. A position is always counted within the device's part, in C order. */
 #include "kernel/tile/interp.h"
 
+#include "kernel/device/spaced.h"
+
 /*   size 4 3 5, dim 1 reduced:      | 4, step 5 | 3, step 0 | 5, step 1 |
  *   size 4 3 5, dims 1 2 reduced:   | 4, step 1 | 15, step 0 |
  *
@@ -172,23 +174,11 @@ static void repeat(char *out, const char *in, size_t size, int64_t n)
   memcpy(out + done, &all, bytes - done);
 }
 
-#define SPACED(T)                                                                     \
-  {                                                                                   \
-    T *to = (T *)p->to + p->at;                                                       \
-    const T *from = (const T *)p->from + p->offset;                                   \
-    for (int64_t i = 0, n = p->n, step = p->step; i < n; i++) to[i] = from[i * step]; \
-    break;                                                                            \
-  }
-
 /* Every `step`th element. */
 static void load_spaced(const piece *p, size_t size)
 {
-  switch (size) {
-  case 1: SPACED(int8_t)
-  case 2: SPACED(int16_t)
-  case 4: SPACED(int32_t)
-  default: SPACED(int64_t)
-  }
+  const char *from = (const char *)p->from + p->offset * (int64_t)size;
+  tsr__put_spaced((char *)p->to + p->at * (int64_t)size, from, p->n, p->step, size);
 }
 
 /* As it lies, one element repeated, or every `step`th. */
