@@ -2,7 +2,14 @@
 #ifndef TSR_KERNEL_BITS_H
 #define TSR_KERNEL_BITS_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+/* Whether a mask has element i; NULL has all. */
+static inline bool tsr__taken(const uint64_t *mask, int64_t i)
+{
+  return !mask || (mask[i / 64] >> (i % 64) & 1);
+}
 
 /* The `n` <= 64 bits from bit `at` on; touches only words that hold some of them. */
 static inline uint64_t tsr__bits_get(const uint64_t *bits, int64_t at, int n)

@@ -80,11 +80,6 @@ void tsr__accum_zeros(const tsr__partial *p, size_t from, size_t to);
 void tsr__put_bytes(unsigned char *to, uint64_t value, size_t size);
 uint64_t tsr__get_bytes(const unsigned char *from, size_t size);
 
-static inline bool tsr__taken(const uint64_t *mask, int64_t i)
-{
-  return !mask || (mask[i / 64] >> (i % 64) & 1);
-}
-
 /* How many elements of a bool run are true and taken; without x, how many are taken. */
 int64_t tsr__count_true(const tsr__feed *feed);
 

@@ -8,15 +8,12 @@
  * the side that wins, so the result depends on no order of the elements. */
 #include "kernel/tile/tile_inner.h"
 
+#include "kernel/device/bits.h"
+
 INLINE int64_t f64_key(double v, int64_t nan)
 {
   int64_t key = tsr__key_of_f64(v);
   return v == v ? key : nan;
-}
-
-INLINE bool taken(const uint64_t *mask, int64_t i)
-{
-  return mask[i / 64] >> (i % 64) & 1;
 }
 
 INLINE int64_t best(int64_t a, int64_t b, bool largest)
@@ -205,7 +202,7 @@ INLINE int64_t across_f64(const double *x, int64_t n, const uint64_t *mask, bool
   for (int64_t i = 0; i < n; i++) {                          \
     T v = from[i];                                           \
     int64_t now = to.key[i], next = best(now, KEY, largest); \
-    to.key[i] = !mask || taken(mask, i) ? next : now;        \
+    to.key[i] = tsr__taken(mask, i) ? next : now;            \
   }
 
 /* `flat`: all elements meet in one key; else there is one for each of them. */
