@@ -246,6 +246,18 @@ void tsr__inner_free(tsr__inner *inner, tsr__heap *heap);
  * and tsr__meeting_stages. False: out of memory. */
 bool tsr__trips(tsr__partitioned *out, const int *stage, const int *meets, tsr__arena *arena);
 
+/* What all of planning says where memory ends, and the line of a node; NULL: none is known. */
+static inline tsr_status tsr__plan_no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "no memory to plan a program; close scopes that are done");
+}
+
+static inline const char *tsr__site_at(const tsr__program *program, int node)
+{
+  return program->sites ? program->sites[node] : NULL;
+}
+
 /* Fills out->notes from the finished program; what it takes meanwhile is the arena's. */
 tsr_status tsr__notes_make(tsr__arena *arena, tsr__partitioned *out, tsr__error *error);
 

@@ -38,12 +38,6 @@ typedef struct opened {
  *   add_loop        the node in the program around it, with operands constrained likewise
  *
  * Regions have regions: plan_region goes down by tsr__partition. */
-static tsr_status no_memory(tsr__error *error)
-{
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "no memory to plan a program; close scopes that are done");
-}
-
 bool tsr__has_loops(const tsr__program *program)
 {
   for (int n = 0; n < program->node_count; n++)
@@ -171,7 +165,7 @@ static int32_t add_result(closing *c, int i, const tsr_sharding *want)
 {
   tsr__program *p = &c->program;
   int32_t at = c->place[c->region->results[i]];
-  if (want) at = constrain(p, at, want, p->sites ? p->sites[at] : NULL);
+  if (want) at = constrain(p, at, want, tsr__site_at(p, at));
   if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
   return at;
 }
@@ -191,7 +185,7 @@ static bool close_region(closing *c, const tsr_sharding *want)
   /* With the number of the step. */
   c->program.param_count = from->param_count + 1;
   for (int n = 0; n < from->node_count; n++) {
-    const char *site = from->sites ? from->sites[n] : NULL;
+    const char *site = tsr__site_at(from, n);
     bool argument = is_argument(&from->nodes[n]);
     c->place[n] = argument ? add_argument(c, n, site) : add_copy(c, n, site);
     if (c->place[n] < 0) return false;
@@ -247,8 +241,8 @@ static tsr_status plan_region(const opener *p, const opened *o, int r, const tsr
   };
   tsr__program_init(&c.program, heap);
   bool good = open_inner(inner, c.region, heap) && close_region(&c, want);
-  tsr_status status =
-      good ? tsr__partition(&c.program, heap, &inner->parts, p->error) : no_memory(p->error);
+  tsr_status status = good ? tsr__partition(&c.program, heap, &inner->parts, p->error)
+                           : tsr__plan_no_memory(p->error);
   tsr__program_free(&c.program);
   if (status) {
     tsr__inner_free(inner, heap);
@@ -319,17 +313,12 @@ static tsr_status plan_regions(const opener *p, opened *o)
     inner.region = r;
     if (keep_inner(p, &inner)) continue;
     tsr__inner_free(&inner, p->out->heap);
-    return no_memory(p->error);
+    return tsr__plan_no_memory(p->error);
   }
   return TSR_OK;
 }
 
 /* ---- the program around it ---- */
-
-static const char *site_of(const opener *p, int n)
-{
-  return p->in->sites ? p->in->sites[n] : NULL;
-}
 
 /* Where operands lie as things are. */
 static tsr_status find_operands(const opener *p, opened *o)
@@ -349,10 +338,11 @@ static tsr_status add_loop(const opener *p, const opened *o)
   tsr__gnode node = *o->node;
   int links = node.in_count + node.region_count;
   int32_t *in = tsr__arena_new(p->arena, ((size_t)links + 1) * sizeof *in);
-  if (!in) return no_memory(p->error);
+  if (!in) return tsr__plan_no_memory(p->error);
   for (int i = 0; i < node.in_count; i++) {
-    in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], &o->at[i], site_of(p, o->n));
-    if (in[i] < 0) return no_memory(p->error);
+    in[i] =
+        constrain(p->out, p->place[tsr__in(p->in, &node, i)], &o->at[i], tsr__site_at(p->in, o->n));
+    if (in[i] < 0) return tsr__plan_no_memory(p->error);
   }
   /* Regions stay those of the program that was given: it shares them. */
   for (int i = node.in_count; i < links; i++) in[i] = p->in->operands[node.first_in + i];
@@ -361,8 +351,9 @@ static tsr_status add_loop(const opener *p, const opened *o)
     tsr_sharding at = stack ? shifted(&o->made[i], -1) : o->made[i];
     p->out->results[node.first_result + i].sharding = (uint16_t)tsr__program_sharding(p->out, &at);
   }
-  p->place[o->n] = tsr__program_add(p->out, &node, (tsr__links){ in, links }, site_of(p, o->n));
-  return p->place[o->n] < 0 ? no_memory(p->error) : TSR_OK;
+  p->place[o->n] =
+      tsr__program_add(p->out, &node, (tsr__links){ in, links }, tsr__site_at(p->in, o->n));
+  return p->place[o->n] < 0 ? tsr__plan_no_memory(p->error) : TSR_OK;
 }
 
 static tsr_status open_loop(const opener *p, int n)
@@ -373,7 +364,7 @@ static tsr_status open_loop(const opener *p, int n)
   };
   o.at = tsr__arena_new(p->arena, ((size_t)node->in_count + 1) * sizeof *o.at);
   o.made = tsr__arena_new(p->arena, ((size_t)node->result_count + 1) * sizeof *o.made);
-  if (!o.at || !o.made) return no_memory(p->error);
+  if (!o.at || !o.made) return tsr__plan_no_memory(p->error);
   tsr_status status = find_operands(p, &o);
   if (!status) status = plan_regions(p, &o);
   return status ? status : add_loop(p, &o);
@@ -392,15 +383,16 @@ static tsr_status copy(const opener *p, int n)
 {
   tsr__gnode node = p->in->nodes[n];
   int32_t *in = tsr__arena_new(p->arena, ((size_t)node.in_count + 1) * sizeof *in);
-  if (!in) return no_memory(p->error);
+  if (!in) return tsr__plan_no_memory(p->error);
   for (int i = 0; i < node.in_count; i++) {
     int o = tsr__in(p->in, &node, i);
     in[i] = o < 0 ? -1 : p->place[o];
     bool part = o >= 0 && tsr__ops[node.op].lowering == TSR__LOW_PART;
     if (part && tsr__is_loop(p->in->nodes[o].op)) place_result(p, &p->out->nodes[in[i]], &node);
   }
-  p->place[n] = tsr__program_add(p->out, &node, (tsr__links){ in, node.in_count }, site_of(p, n));
-  return p->place[n] < 0 ? no_memory(p->error) : TSR_OK;
+  p->place[n] =
+      tsr__program_add(p->out, &node, (tsr__links){ in, node.in_count }, tsr__site_at(p->in, n));
+  return p->place[n] < 0 ? tsr__plan_no_memory(p->error) : TSR_OK;
 }
 
 tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned *parts,
@@ -410,12 +402,12 @@ tsr_status tsr__loops_open(tsr__flat *flat, tsr__arena *arena, tsr__partitioned 
   tsr__program *out = &flat->program;
   tsr__program_init(out, parts->program.heap);
   flat->place = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *flat->place);
-  if (!flat->place || !tsr__program_share(out, program)) return no_memory(error);
+  if (!flat->place || !tsr__program_share(out, program)) return tsr__plan_no_memory(error);
   opener p = { program, out, flat->place, parts, arena, error };
   out->param_count = program->param_count;
   for (int i = 1; i < program->sharding_count; i++)
     tsr__program_sharding(out, &program->shardings[i]);
   for (int n = 0; n < program->node_count; n++)
     if (tsr__is_loop(program->nodes[n].op) ? open_loop(&p, n) : copy(&p, n)) return error->status;
-  return out->failed ? no_memory(error) : TSR_OK;
+  return out->failed ? tsr__plan_no_memory(error) : TSR_OK;
 }

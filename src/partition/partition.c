@@ -37,26 +37,15 @@ typedef struct rewrite {
   tsr__error *error;
 } rewrite;
 
-static tsr_status no_memory(tsr__error *error)
-{
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "no memory to plan a program; close scopes that are done");
-}
-
 /* ---- adding nodes ---- */
-
-static const char *site_of(const rewrite *r, int node)
-{
-  return r->in->sites ? r->in->sites[node] : NULL;
-}
 
 /* Adds a node on account of traced node `n`; the caller says whose origin it is. A failure is told
  * once, here: callers that get -1 return r->error->status and say nothing more. */
 static int add_node(rewrite *r, const tsr__gnode *node, tsr__links in, int n)
 {
-  int index = tsr__program_add(&r->out->program, node, in, site_of(r, n));
+  int index = tsr__program_add(&r->out->program, node, in, tsr__site_at(r->in, n));
   if (index < 0) {
-    no_memory(r->error);
+    tsr__plan_no_memory(r->error);
     return -1;
   }
   r->out->origin[index] = n;
@@ -86,7 +75,7 @@ static place_text say_place(const tsr__gnode *node, const tsr_sharding *at)
 static tsr_status check_move(rewrite *r, int user, const tsr__gnode *operand,
                              const tsr_sharding *from, const tsr_sharding *to)
 {
-  const char *name = tsr__ops[r->in->nodes[user].op].name, *site = site_of(r, user);
+  const char *name = tsr__ops[r->in->nodes[user].op].name, *site = tsr__site_at(r->in, user);
   if (from->mesh && to->mesh && !tsr__same_devices(from->mesh, to->mesh))
     return tsr__error_set(
         r->error, TSR_EAXIS,
@@ -634,7 +623,7 @@ static tsr_status rewrite_all(rewrite *r)
     bool kept = r->out->program.nodes[r->out->home[n]].flags & TSR__KEPT;
     if (kept && r->in->nodes[n].flags & TSR__ROOT && keep_root(r, n)) return r->error->status;
   }
-  return r->out->program.failed ? no_memory(r->error) : TSR_OK;
+  return r->out->program.failed ? tsr__plan_no_memory(r->error) : TSR_OK;
 }
 
 /* ---- the whole ---- */
@@ -654,7 +643,7 @@ static tsr_status number_nodes(const tsr__program *program, tsr__arena *arena,
   int32_t *traced = tsr__arena_new(arena, ((size_t)program->node_count + 1) * sizeof *traced);
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *out->number;
   if (!out->number) out->number = tsr__new(out->program.heap, bytes);
-  if (!traced || !out->number) return no_memory(error);
+  if (!traced || !out->number) return tsr__plan_no_memory(error);
   for (int n = 0, next = 0; n < program->node_count; n++) {
     traced[n] = next;
     next += program->nodes[n].op != TSR__OP_CONST;
@@ -698,7 +687,7 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
                                    program->operand_count + moves + 4);
   if (!room || !origin || !r.first_move || !r.next_move || !r.links || !r.scaled_by || !r.scaled ||
       !out->home)
-    return no_memory(error);
+    return tsr__plan_no_memory(error);
   r.scaled_before = r.scaled + program->node_count;
   memset(r.scaled, -1, (size_t)program->node_count * sizeof *r.scaled);
   out->origin = origin;
@@ -706,7 +695,7 @@ static tsr_status build(const tsr__program *program, const tsr__flow *flow, tsr_
   size_t bytes = ((size_t)out->program.node_count + 1) * sizeof *origin;
   out->origin = status ? NULL : tsr__new(heap, bytes);
   if (status) return status;
-  if (!out->origin) return no_memory(error);
+  if (!out->origin) return tsr__plan_no_memory(error);
   memcpy(out->origin, origin, bytes - sizeof *origin);
   return number_nodes(program, arena, out, error);
 }
@@ -722,7 +711,7 @@ static tsr_status tie(const tsr__flat *flat, tsr__arena *arena, tsr__partitioned
   int32_t *home = tsr__new(out->program.heap, bytes);
   if (!from || !home) {
     tsr__del(out->program.heap, home, bytes);
-    return no_memory(error);
+    return tsr__plan_no_memory(error);
   }
   memset(from, -1, (size_t)flat->program.node_count * sizeof *from);
   /* Downwards, so that of several nodes in one place the first one is its origin. */
@@ -742,7 +731,7 @@ static tsr_status partition_flat(const tsr__program *program, tsr__arena *arena,
                                  tsr__partitioned *out, tsr__error *error)
 {
   tsr__flow flow;
-  if (!tsr__program_share(&out->program, program)) return no_memory(error);
+  if (!tsr__program_share(&out->program, program)) return tsr__plan_no_memory(error);
   tsr_status status = tsr__flow_run(program, 0, arena, &flow, error);
   if (!status) status = build(program, &flow, arena, out, error);
   return status ? status : tsr__notes_make(arena, out, error);
@@ -772,7 +761,8 @@ static tsr_status partition_inlined(const tsr__program *program, tsr__arena *are
 {
   tsr__flat flat = { .of = program };
   bool good = tsr__program_inline(program, false, arena, &flat.program, &flat.place);
-  tsr_status status = good ? tsr__partition_in(&flat.program, arena, out, error) : no_memory(error);
+  tsr_status status =
+      good ? tsr__partition_in(&flat.program, arena, out, error) : tsr__plan_no_memory(error);
   if (!status) status = tie(&flat, arena, out, error);
   tsr__program_free(&flat.program);
   return status;
