@@ -99,6 +99,32 @@ static tsr__text_view made_of(const tsr__expr *asked, int depth, tsr__text_view 
   return text;
 }
 
+/* ---- bytes of pieces ------------------------------------------------------------------------- */
+
+/* A piece's bytes, one after the other. */
+static const char *piece_bytes(const applying *p, int64_t piece, int64_t *from, int64_t *count)
+{
+  const tsr__dict *dict = p->domain->a.dict;
+  *from = dict->offsets[piece * PIECE];
+  *count = dict->offsets[end_of(piece, dict->count)] - *from;
+  return dict->bytes + *from;
+}
+
+static bool is_ascii(const char *bytes, int64_t count)
+{
+  unsigned char all = 0;
+  for (int64_t i = 0; i < count; i++) all |= (unsigned char)bytes[i];
+  return all < 0x80;
+}
+
+/* Of bytes that are ASCII. */
+static void change_case(int op, const char *bytes, int64_t count, char *to)
+{
+  char first = op == TSR__F_UPPER ? 'a' : 'A';
+  for (int64_t i = 0; i < count; i++)
+    to[i] = (char)(bytes[i] ^ ((unsigned char)(bytes[i] - first) < 26 ? 0x20 : 0));
+}
+
 /* ---- searching pieces ------------------------------------------------------------------------ */
 
 /* Where a text of two bytes or more first stands from `at` on, NULL if not before `end`: places
@@ -122,20 +148,58 @@ static const char *find_in(const char *at, const char *end, tsr__text_view what)
   return (size_t)(end - at) < length ? NULL : memmem(at, (size_t)(end - at), what.at, length);
 }
 
-/* Which texts of a piece hold one: texts lie side by side, so all are searched at once; what goes
- * over the end of one is none. */
-static void search_piece(const applying *p, int64_t from, int64_t to, tsr__text_view what)
+/* Which texts of a piece hold one: texts lie side by side, in `bytes` or where they are, so all are
+ * searched at once; what goes over the end of one is none. */
+static void search_piece(const applying *p, int64_t from, int64_t to, const char *bytes,
+                         tsr__text_view what)
 {
-  const tsr__dict *dict = p->domain->a.dict;
-  const char *at = dict->bytes + dict->offsets[from], *end = dict->bytes + dict->offsets[to];
+  const int64_t *offsets = p->domain->a.dict->offsets, begin = offsets[from];
+  const char *at = bytes, *end = bytes + offsets[to] - begin;
   bool *table = p->table;
   while (from < to && (at = find_in(at, end, what))) {
-    int64_t place = at - dict->bytes;
-    while (dict->offsets[from + 1] <= place) from++;
-    bool within = place + what.length <= dict->offsets[from + 1];
+    int64_t place = begin + (at - bytes);
+    while (offsets[from + 1] <= place) from++;
+    bool within = place + what.length <= offsets[from + 1];
     if (within) table[from] = true;
-    at = within ? dict->bytes + dict->offsets[++from] : at + 1;
+    at = within ? bytes + offsets[++from] - begin : at + 1;
   }
+}
+
+/* Asks the texts of a piece whose bytes lie as they do, but for their letters. */
+static void ask_piece(const applying *p, int64_t from, int64_t to, const char *bytes,
+                      tsr__text_view what)
+{
+  const int64_t *offsets = p->domain->a.dict->offsets;
+  bool *table = p->table;
+  if (p->op == TSR__F_CONTAINS && what.length > 1) {
+    search_piece(p, from, to, bytes, what);
+    return;
+  }
+  for (int64_t i = from; i < to; i++) {
+    tsr__text_view text = { bytes + offsets[i] - offsets[from], offsets[i + 1] - offsets[i] };
+    table[i] = tsr__text_test(p->op, text, what);
+  }
+}
+
+/* A test of one text that is asked of a piece as it lies, or in other cases. False: otherwise. */
+static bool ask_whole(const applying *p, int64_t piece, tsr__text *room)
+{
+  const tsr__text_domain *d = p->domain;
+  int inner = p->depth ? p->expr->arg[0]->op : 0;
+  bool cases = p->depth == 1 && (inner == TSR__F_UPPER || inner == TSR__F_LOWER);
+  if (!tsr__is_text_test(p->op) || d->pairs || !d->b.dict || d->b.dict->count != 1) return false;
+  if (p->depth && !cases) return false;
+  int64_t from, count;
+  const char *bytes = piece_bytes(p, piece, &from, &count);
+  if (cases) {
+    if (!is_ascii(bytes, count)) return false;
+    tsr__text_put(room, bytes, (size_t)count);
+    if (room->failed) return false;
+    change_case(inner, bytes, count, room->data);
+    bytes = room->data;
+  }
+  ask_piece(p, piece * PIECE, end_of(piece, d->count), bytes, text_at(d->b.dict, 0));
+  return true;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -146,16 +210,12 @@ static void fill_piece(void *user, int64_t piece, int worker)
   applying *p = user;
   int64_t count = p->domain->count;
   tsr__text room[2];
-  tsr__text_view b, a = operands(p->domain, 0, &b);
-  bool one = !p->domain->pairs && (!p->domain->b.dict || p->domain->b.dict->count == 1);
-  if (p->op == TSR__F_CONTAINS && one && !p->depth && b.length > 1) {
-    search_piece(p, piece * PIECE, end_of(piece, count), b);
-    return;
-  }
   tsr__text_init(&room[0], p->heap);
   tsr__text_init(&room[1], p->heap);
-  for (int64_t i = piece * PIECE; i < end_of(piece, count); i++) {
-    a = made_of(p->expr, p->depth, operands(p->domain, i, &b), room);
+  int64_t begin = ask_whole(p, piece, &room[0]) ? end_of(piece, count) : piece * PIECE;
+  for (int64_t i = begin; i < end_of(piece, count); i++) {
+    tsr__text_view b, a = operands(p->domain, i, &b);
+    a = made_of(p->expr, p->depth, a, room);
     if (p->op == TSR__F_LENGTH) ((int64_t *)p->table)[i] = tsr__text_points(a);
     else ((bool *)p->table)[i] = tsr__text_test(p->op, a, b);
   }
@@ -231,24 +291,13 @@ static bool make_list(tsr__lower *low, applying *p)
   return tsr__texts_each(low, count, place_piece, p);
 }
 
-/* A piece's bytes, one after the other. */
-static const char *piece_bytes(const applying *p, int64_t piece, int64_t *from, int64_t *count)
-{
-  const tsr__dict *dict = p->domain->a.dict;
-  *from = dict->offsets[piece * PIECE];
-  *count = dict->offsets[end_of(piece, dict->count)] - *from;
-  return dict->bytes + *from;
-}
-
 static void look_piece(void *user, int64_t piece, int worker)
 {
   (void)worker;
   applying *p = user;
   int64_t from, count;
   const char *bytes = piece_bytes(p, piece, &from, &count);
-  unsigned char all = 0;
-  for (int64_t i = 0; i < count; i++) all |= (unsigned char)bytes[i];
-  if (all & 0x80) atomic_store(&p->beyond, true);
+  if (!is_ascii(bytes, count)) atomic_store(&p->beyond, true);
 }
 
 static void case_piece(void *user, int64_t piece, int worker)
@@ -257,9 +306,7 @@ static void case_piece(void *user, int64_t piece, int worker)
   applying *p = user;
   int64_t from, count;
   const char *bytes = piece_bytes(p, piece, &from, &count);
-  char *to = p->made->bytes + from, first = p->op == TSR__F_UPPER ? 'a' : 'A';
-  for (int64_t i = 0; i < count; i++)
-    to[i] = (char)(bytes[i] ^ ((unsigned char)(bytes[i] - first) < 26 ? 0x20 : 0));
+  change_case(p->op, bytes, count, p->made->bytes + from);
 }
 
 /* Cases of ASCII are as long as they were: the list is that of before with other letters. False:
