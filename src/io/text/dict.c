@@ -443,6 +443,8 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
     all.progress = locals[0]->progress;
     all.worker = locals[0]->worker;
     all.layout = locals[0]->layout == TSR__TEXTS_CHOSEN ? TSR__TEXTS_CHOSEN : TSR__TEXTS_CODES;
+    /* Beside texts that were added unseen it does not matter if some others stand there twice. */
+    for (int w = 0; w < count; w++) all.unseen |= locals[w]->run_count > 0;
   }
   int l = earliest(locals, next, count, &until);
   while (l >= 0) {

@@ -17,7 +17,8 @@
 enum {
   RUN_TEXTS = 1 << 14,
   RUN_BYTES = 1 << 18, /* of one run, unless a single text is longer */
-  PAUSE = 1 << 20,     /* texts that are added unseen until it is tried again */
+  PAUSE = 1 << 20,     /* texts that are added unseen until it is tried again, */
+  AGAIN = 1 << 14,     /* with so many: tables of what does not repeat take memory */
   MIXED = 100
 };
 
@@ -42,7 +43,7 @@ bool tsr__dict_decide(tsr__dict_local *local, int count)
       local->asked = 0;
       local->had = local->count;
     }
-  } else if (local->asked >= (mixed ? MIXED : TSR__TEXTS_TRIAL)) {
+  } else if (local->asked >= (mixed ? MIXED : local->run_count ? AGAIN : TSR__TEXTS_TRIAL)) {
     /* Three of four were new: a table of them costs more than it saves. */
     int64_t met = (int64_t)local->count - local->had;
     local->unseen = mixed || met * 4 > local->asked * 3;
