@@ -110,18 +110,34 @@ static const char *piece_bytes(const applying *p, int64_t piece, int64_t *from, 
   return dict->bytes + *from;
 }
 
+static const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
+
 static bool is_ascii(const char *bytes, int64_t count)
 {
-  unsigned char all = 0;
-  for (int64_t i = 0; i < count; i++) all |= (unsigned char)bytes[i];
-  return all < 0x80;
+  uint64_t all = 0, word;
+  int64_t i = 0;
+  for (; count - i >= 8; i += 8) {
+    memcpy(&word, bytes + i, 8);
+    all |= word;
+  }
+  for (; i < count; i++) all |= (unsigned char)bytes[i];
+  return !(all & tops);
 }
 
-/* Of bytes that are ASCII. */
+/* Of bytes that are ASCII, eight at a time: adding takes those from the first letter on over 127,
+ * and those behind the last one; the letters between change by 0x20. */
 static void change_case(int op, const char *bytes, int64_t count, char *to)
 {
   char first = op == TSR__F_UPPER ? 'a' : 'A';
-  for (int64_t i = 0; i < count; i++)
+  uint64_t from = ones * (uint64_t)(128 - first), behind = ones * (uint64_t)(128 - first - 26),
+           word;
+  int64_t i = 0;
+  for (; count - i >= 8; i += 8) {
+    memcpy(&word, bytes + i, 8);
+    word ^= ((word + from) & ~(word + behind) & tops) >> 2;
+    memcpy(to + i, &word, 8);
+  }
+  for (; i < count; i++)
     to[i] = (char)(bytes[i] ^ ((unsigned char)(bytes[i] - first) < 26 ? 0x20 : 0));
 }
 
