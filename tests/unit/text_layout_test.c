@@ -207,6 +207,7 @@ TEST_TIMEOUT(a_text_may_be_long, 300)
 static bool has_views(text_fn *fn, int threads)
 {
   const char *path = make_file(fn, ROWS);
+  unsetenv("TSR_TEXTS");
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = threads);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_frame *df = tsr_frame_read_csv(s, path);
