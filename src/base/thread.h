@@ -22,8 +22,8 @@ typedef enum tsr__thread_work {
 bool tsr__thread_start(pthread_t *out, tsr__thread_work work, size_t stack, void *(*run)(void *),
                        void *user);
 
-/* Between two looks at what another thread is about to write. It tells the core that this one waits,
- * so that the other thread of it has more. */
+/* Between two looks at what another thread is about to write. It tells the core that this one
+ * waits, so that the other thread of it has more. */
 static inline void tsr__pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -82,8 +82,14 @@ void tsr__peers_tell(tsr__peers *peers, uint64_t word)
       send_leaders(peers, text, length);
       length = 0;
     }
-    uint64_t theirs = atomic_load(&head_of(peers, p)->word);
-    length = put_word(peers, p, p == peers->start.index ? word : theirs, text, length);
+    uint64_t theirs = p == peers->start.index ? word : atomic_load(&head_of(peers, p)->word);
+    /* Where a leader failed, others of its host may be in another run than it is: in the one
+     * before, of which all is said, or in the next, as they have seen all of this one come to its
+     * END. What is said is of the leader's run, so that no failure of it is taken for one of the
+     * next. */
+    if (theirs >> MEETING_BITS < word >> MEETING_BITS) continue;
+    if (theirs >> MEETING_BITS > word >> MEETING_BITS) theirs = word;
+    length = put_word(peers, p, theirs, text, length);
   }
   send_leaders(peers, text, length);
   peers->introduced = peers->run;

@@ -45,7 +45,7 @@ typedef struct head {
   _Atomic uint32_t bell;     /* raised with the word */
   _Atomic uint16_t sleepers; /* who waits for it */
   _Atomic int16_t core;      /* on which the word was raised */
-  uint64_t fingerprint[2];         /* of the run */
+  uint64_t fingerprint[2];   /* of the run */
   /* What it brought to a gathering, whose word this is, by the meeting's last bit. */
   uint64_t note_word[2], note_at[2], note_size[2];
   _Alignas(64) char small[2][SMALL];      /* the bytes of short notes */

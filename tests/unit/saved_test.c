@@ -424,11 +424,12 @@ static void check_again(const char *devices, const char *text)
   tsr_runtime *rt = tsr_runtime_open(devices);
   tsr_scope *s = tsr_scope_open(rt);
   const char *again = "";
-  tsr_array *in[4];
+  tsr_array *arguments[4];
   tsr_function *f = tsr_function_from_text(s, text);
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
-  int count = tsr_function_arguments_at(f, in, 4, "in.c:1"); /* the line of the argument's node */
-  CHECK_STATUS(tsr_function_text_into_at(f, &again, in, count, TSR_HERE), TSR_OK, s);
+  int count =
+      tsr_function_arguments_at(f, arguments, 4, "in.c:1"); /* the line of the argument's node */
+  CHECK_STATUS(tsr_function_text_into_at(f, &again, arguments, count, TSR_HERE), TSR_OK, s);
   if (strcmp(text, again)) FAIL("on %s:\n%s\nagain:\n%s", devices, text, again);
   tsr_runtime_close(rt);
 }
