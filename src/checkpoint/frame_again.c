@@ -156,7 +156,7 @@ static tsr_status read_columns(const frame_read *r, const tsr_saved_step *step, 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /* Each text once: equal texts of two codes would be two groups, and not equal to each other. */
-static bool good_texts(const frame_read *r, const again *a)
+static bool good_texts(const frame_read *r, const again *a, tsr__error *error)
 {
   const tsr__dict *dict = a->dict;
   tsr__dict_local seen;
@@ -172,6 +172,7 @@ static bool good_texts(const frame_read *r, const again *a)
     good = tsr__utf8_valid(text, length) &&
            tsr__dict_code(&seen, text, length, false, &added) >= 0 && added;
   }
+  if (seen.failed) tsr__error_set(error, TSR_ENOMEM, "no memory to compare the texts of a frame");
   tsr__dict_local_free(&seen);
   return good;
 }
@@ -201,10 +202,10 @@ static tsr_status check_texts(const frame_read *r, const char *frame, tsr__error
 {
   for (int i = 0; i < r->count && !error->status; i++) {
     const tsr__shard_column *c = &r->column[i];
-    bool good = !c->dict || good_texts(r, &r->again[i]);
+    bool good = !c->dict || good_texts(r, &r->again[i], error);
     for (int p = 0; c->dict && good && p < c->values->part_count; p++)
       good = !c->values->parts[p] || good_codes(c, p);
-    if (!good) misfit(frame, error);
+    if (!good && !error->status) misfit(frame, error);
   }
   return error->status;
 }

@@ -629,6 +629,7 @@ static bool want_mesh(reader *r)
   bool here = good && tsr_mesh_device_count(mesh) <= tsr_device_count(rt);
   /* Where there are fewer devices the function can be looked at and planned all the same. */
   if (good) mesh = here ? tsr_mesh_make(rt, text) : tsr__mesh_missing(rt, text);
+  if (tsr_mesh_status(mesh) == TSR_ENOMEM) return no_memory(r);
   if (tsr_mesh_status(mesh)) return fail_at(r, at, "%s", tsr_mesh_message(mesh));
   r->out->meshes[r->out->mesh_count++] = mesh;
   return true;
