@@ -7,7 +7,12 @@
  * only take the core from it.
  *
  * Invariant: `left` is raised before a get begins and falls when it has come to its end, under the
- * lock both times. */
+ * lock both times.
+ *
+ *    lock    held by whoever calls the engine, whose calls back come under it, too
+ *    park    the thread's rest while others help; not held in the engine
+ *
+ * Counters are atomic, as they are read without either. */
 #include "comm/far.h"
 
 #include "base/thread.h"
@@ -56,6 +61,8 @@ struct tsr__far {
 
 /* ---- the engine calls back ------------------------------------------------------------------- */
 
+/* The order is what tsr__far_left and tsr__far_nap rely on: who sees the count fall sees whether
+ * it was in vain, and who saw the bell before does not sleep. */
 static void on_got(void *user, bool good)
 {
   tsr__far *far = user;
@@ -79,7 +86,9 @@ static void rest_ms(int64_t ms)
   nanosleep(&some, NULL);
 }
 
-/* While others help. */
+/* While others help.
+ * `helpers` is looked at again under the lock under which the last helper signals: so that
+ * signal cannot come between the look and the wait. */
 static void stay_out(tsr__far *far)
 {
   pthread_mutex_lock(&far->park);
@@ -90,6 +99,9 @@ static void stay_out(tsr__far *far)
   pthread_mutex_unlock(&far->park);
 }
 
+/* An engine with a file is armed under the lock right after its progress: only if it is sure to
+ * tell of what comes from now on does the thread sleep without a limit. Without a file the
+ * thread asks by the clock, less often the longer nothing came. `wake` ends either. */
 static void *answer(void *user)
 {
   tsr__far *far = user;
@@ -111,6 +123,8 @@ static void *answer(void *user)
   return NULL;
 }
 
+/* Only counted: the thread sees it at its next turn. Until then both are in the engine by turns,
+ * under its lock. */
 void tsr__far_begin(tsr__far *far)
 {
   atomic_fetch_add(&far->helpers, 1);
@@ -126,6 +140,7 @@ void tsr__far_end(tsr__far *far)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
+/* Also of one whose engine did not open: `plugin` is not looked at. */
 static void free_far(tsr__far *far)
 {
   if (far->wake >= 0) close(far->wake);
@@ -135,6 +150,8 @@ static void free_far(tsr__far *far)
   tsr__del(far->heap, far, sizeof *far);
 }
 
+/* The engine's `user` is this end, and not the caller's, whose note is called from on_note:
+ * counters here come first. */
 tsr_status tsr__far_open(const tsr__far_ask *ask, tsr__far **out, tsr__plugin_address *address,
                          tsr__error *error)
 {
@@ -178,6 +195,9 @@ tsr_status tsr__far_start(tsr__far *far, tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "the system has no thread for the engine");
 }
 
+/* It may rest in either place, so both are woken: by the signal where it is parked, by the file
+ * where it polls. `stop` is set under the lock that guards the rest, or the signal could come
+ * before the wait. */
 static void end_thread(tsr__far *far)
 {
   pthread_mutex_lock(&far->park);
@@ -188,6 +208,8 @@ static void end_thread(tsr__far *far)
   pthread_join(far->thread, NULL);
 }
 
+/* In a child of fork the engine is the parent's: to touch it would speak for the parent. The
+ * same holds for close, where the copy is left as it is. */
 bool tsr__far_flushed(tsr__far *far, int process)
 {
   if (!far->started || far->process != getpid()) return true;
@@ -207,6 +229,8 @@ void tsr__far_close(tsr__far *far, bool broken)
 
 /* ---- sending and getting --------------------------------------------------------------------- */
 
+/* The lock is let go between the tries: memory for notes comes back by progress, which the
+ * thread or a helper makes. */
 void tsr__far_send(tsr__far *far, int process, tsr__plugin_note note)
 {
   for (int i = 0; i < TRIES; i++) {
@@ -218,6 +242,8 @@ void tsr__far_send(tsr__far *far, int process, tsr__plugin_note note)
   }
 }
 
+/* Counted before it begins, as a get that is done at once calls `got` within the call. One that
+ * did not begin has no `got`, and is taken back here. */
 void tsr__far_get(tsr__far *far, const tsr__plugin_get *get)
 {
   pthread_mutex_lock(&far->lock);
@@ -229,6 +255,8 @@ void tsr__far_get(tsr__far *far, const tsr__plugin_get *get)
   pthread_mutex_unlock(&far->lock);
 }
 
+/* The count is read first: a get that failed says so before it falls, so none is missed. Once
+ * all have come the sign is wiped for those that are begun next. */
 int tsr__far_left(tsr__far *far, bool *in_vain)
 {
   int left = atomic_load(&far->left);
@@ -244,6 +272,8 @@ void tsr__far_help(tsr__far *far)
   pthread_mutex_unlock(&far->lock);
 }
 
+/* The bell is read before the count: one that comes in between has rung, and the system does not
+ * sleep on an old number. */
 void tsr__far_nap(tsr__far *far, int64_t ms)
 {
   const struct timespec some = { ms / 1000, ms % 1000 * 1000000 };

@@ -7,7 +7,17 @@
  *   host a   0 1 2 3 -> note of leader 0 -> leader 4 -> | head of 4 | heads of 0 1 2 3 |   host b
  *
  * Small notes of a gathering travel along; larger ones, and device memory, each process gets itself
- * into a mirror of its own. */
+ * into a mirror of its own.
+ *
+ * A note to another host's leader is a row of what processes say, as many as surely fit; what is
+ * left goes in the next:
+ *
+ *    | far_word | what | text | small || far_word | what | text | small || ...
+ *      fixed      as many bytes each as the far_word names, with no NUL behind them
+ *
+ * Invariant: the head of a far process is written by this host's leader alone, within a call of
+ * the engine, which lets in one thread at a time; and in the order that holds on one host: all
+ * else first, the word last. */
 #include "comm/peers_room.h"
 
 #include <sched.h>
@@ -26,6 +36,7 @@ typedef struct far_word {
 } far_word;
 
 enum {
+  /* The most that one process may add to a note: a far_word with the longest of each text. */
   MOST_SAID =
       sizeof(far_word) + sizeof(((head *)0)->what[0]) + SMALL + sizeof(((tsr__error *)0)->text)
 };
@@ -36,7 +47,11 @@ static size_t put_bytes(char *out, size_t at, const void *from, size_t bytes)
   return at + bytes;
 }
 
-/* Puts what a process of this host says behind `length` bytes. */
+/* Puts what a process of this host says behind `length` bytes.
+ * The text of a run is told once, with its first word: the others keep it in their head of that
+ * process. A failure is told with the END alone, where one that failed goes at once; no other
+ * word carries one. `failed` of a place that is left over from two runs ago names that run, and
+ * is passed over. */
 static size_t put_word(tsr__peers *peers, int process, uint64_t word, char *out, size_t length)
 {
   const head *of = head_of(peers, process);
@@ -45,6 +60,8 @@ static size_t put_word(tsr__peers *peers, int process, uint64_t word, char *out,
   far_word w = {
     .word = word, .fingerprint = of->fingerprint[run], .failed = -1, .process = (uint32_t)process
   };
+  /* A process may come to a word with no note, by parting: then what stands there is an older
+   * meeting's, and the far head keeps what it has. */
   w.gathers = of->note_word[at] == word;
   w.note_at = w.gathers ? of->note_at[at] : 0;
   w.note_size = w.gathers ? of->note_size[at] : 0;
@@ -63,6 +80,7 @@ static size_t put_word(tsr__peers *peers, int process, uint64_t word, char *out,
   return put_bytes(out, length, of->small[at], w.note);
 }
 
+/* One note a host, not one a process: there the leader puts it where all of its host look. */
 static void send_leaders(tsr__peers *peers, const char *text, size_t length)
 {
   for (int p = 0; p < peers->start.count && length; p++)
@@ -72,6 +90,9 @@ static void send_leaders(tsr__peers *peers, const char *text, size_t length)
     }
 }
 
+/* `word` is the leader's own, which it has not shown yet: its head still has the one before. The
+ * engine delivers notes in the order they were sent, so a process's words come there in their
+ * order, too. */
 void tsr__peers_tell(tsr__peers *peers, uint64_t word)
 {
   char text[TSR__PLUGIN_NOTE];
@@ -95,7 +116,11 @@ void tsr__peers_tell(tsr__peers *peers, uint64_t word)
   peers->introduced = peers->run;
 }
 
-/* Whether a word is one that the sender may say, whole within so many bytes. */
+/* Whether a word is one that the sender may say, whole within so many bytes.
+ * A leader may speak for processes of its own host alone. Lengths are checked before anything is
+ * copied, and a note's place against the size of its segment, as it is read from there later. A
+ * note that is to be fetched may not lie in the first head's bytes; of a short one the bytes
+ * have come along. */
 static bool is_whole(const tsr__peers *peers, int from, const far_word *w, size_t bytes)
 {
   const head *front = NULL;
@@ -109,7 +134,9 @@ static bool is_whole(const tsr__peers *peers, int from, const far_word *w, size_
          (size_t)w->what + w->text + w->note <= bytes;
 }
 
-/* Puts what a process of another host said where it would be seen of one here. */
+/* Puts what a process of another host said where it would be seen of one here.
+ * The last line shows the word and wakes the sleepers: up to there readers have no business in
+ * the places of this run and meeting. */
 static void take_one(const tsr__peers *peers, const far_word *w, const char *rest)
 {
   head *of = head_of(peers, (int)w->process);
@@ -137,6 +164,9 @@ static void take_one(const tsr__peers *peers, const far_word *w, const char *res
   tsr__peers_show(of, w->word);
 }
 
+/* Called within the engine, by its thread or by who helps. The far_word is copied out, as
+ * nothing says that bytes of a note are aligned. What is no whole word ends the note: behind it
+ * no beginning of another can be known. */
 void tsr__peers_take_word(void *user, int from, tsr__plugin_note note)
 {
   const tsr__peers *peers = user;
@@ -153,6 +183,8 @@ void tsr__peers_take_word(void *user, int from, tsr__plugin_note note)
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
+/* `at` lies in the mirror, whose base and the segment's stand for each other: the distance from
+ * it is the same on both hosts. It is const to all who read, and written by the engine alone. */
 void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs)
 {
   const segment *of = &peers->all[process];
@@ -166,6 +198,7 @@ void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__p
   tsr__far_get(peers->far, &what);
 }
 
+/* As numbers: C gives pointers into different objects no order. */
 int tsr__peers_owner(const tsr__peers *peers, const void *at)
 {
   for (int p = 0; p < peers->start.count; p++) {
@@ -182,7 +215,10 @@ tsr__peers_sum tsr__peers_moved(const tsr__peers *peers)
 }
 
 /* Whole pages of what was fetched go back to the machine. Beside them may lie what has come since:
- * notes, whose blocks are not among these. */
+ * notes, whose blocks are not among these.
+ * Below the bounds they stay, as the next fetch mostly asks for the same places, and pages that
+ * are new cost a fault each. What they hold is old by then, and is overwritten before it is
+ * read: nobody reads of a mirror what it has not fetched in this run. */
 void tsr__peers_let_go(tsr__peers *peers)
 {
   if (peers->mirrored_bytes <= MIRRORED && peers->mirrored_count <= MIRRORED_PIECES) return;
@@ -196,6 +232,8 @@ void tsr__peers_let_go(tsr__peers *peers)
   peers->mirrored_bytes = 0;
 }
 
+/* The list has the span from the first byte to the last, with what lies between the runs: pages
+ * go back whole. */
 static void fetch(tsr__peers *peers, int process, const char *at, const tsr__peers_runs *runs)
 {
   size_t bytes = (runs->count - 1) * runs->stride + runs->bytes;
@@ -226,7 +264,10 @@ void tsr__peers_fetch_runs(tsr__peers *peers, int process, const void *at,
   }
 }
 
-/* A process that is gone answers nobody. What else went wrong is told if nobody turns out to be. */
+/* A process that is gone answers nobody. What else went wrong is told if nobody turns out to be.
+ * An engine may see that a process is dead before the coordinator has told of it; so after a get
+ * in vain this waits a while, at most LOST_MS, for the news that name the process and why.
+ * Without one in vain it looks once, between two naps. */
 static tsr_status fetch_lost(const tsr__peers *peers, bool in_vain, tsr__error *error)
 {
   tsr__error why = { .status = TSR_OK };
@@ -243,6 +284,9 @@ static tsr_status fetch_lost(const tsr__peers *peers, bool in_vain, tsr__error *
                         peers->engine, own(peers)->what[peers->run & 1]);
 }
 
+/* First this thread drives the engine itself, as long as something comes: each get that came
+ * gives it as many turns again. Then it sleeps and leaves the work to the engine's thread, so
+ * that a core is free for those who are waited for. */
 tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error)
 {
   bool in_vain = false;

@@ -10,7 +10,21 @@
  * two runs ahead, so a place is read before it is written again.
  *
  * Invariant: a word never falls, and what a process wrote before it raised its word is seen by
- * whoever saw it raised. */
+ * whoever saw it raised.
+ *
+ *    own word:   7|0 ...  7|1 ......  7|2 ......  7|END | 8|0 ...      of one run with two meetings
+ *    others':         wait >= 7|1   wait >= 7|2   wait >= 7|END
+ *
+ * The word itself is not raised when a run begins: it stays at the END of the one before until
+ * the first meeting. As END is the largest number that 24 bits hold, one comparison of whole
+ * words orders meetings within a run and runs after each other.
+ *
+ * What belongs to a run (fingerprint, text, numbers, failure) is chosen by the run's last bit,
+ * what belongs to a gathering by the meeting's. Two places are enough in both cases: one that
+ * others may still read, and one that is written for what comes next.
+ *
+ * One thread of a process is in a run, the one that holds `run_lock`; so the fields of
+ * tsr__peers that say where the run is have no lock of their own. */
 #include "comm/peers_room.h"
 
 #include "base/events.h"
@@ -28,18 +42,29 @@
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Shows a process's word and wakes those who sleep for it: either it sees that there are some, or
- * they see the word, as they count themselves before they look for the last time. */
+ * they see the word, as they count themselves before they look for the last time.
+ * The store and the load of `sleepers` are both sequentially consistent, as are the raise of
+ * `sleepers` and the load of the word in wait_for: with weaker orders both sides could read the
+ * old value, and a sleeper would lie until its nap ends.
+ *
+ * The head may be a mirror's as well: then the leader of this host is who shows it. */
 void tsr__peers_show(head *of, uint64_t word)
 {
   /* In the word's own line, which is written anyway. */
   atomic_store_explicit(&of->core, (int16_t)sched_getcpu(), memory_order_relaxed);
   atomic_store(&of->word, word);
+  /* The system is entered only for those who sleep: most meetings are over while others still
+   * spin. One that was killed in its sleep stays counted for ever, which costs a call and no
+   * more. */
   if (!atomic_load(&of->sleepers)) return;
   atomic_fetch_add(&of->bell, 1);
   syscall(SYS_futex, &of->bell, FUTEX_OF_ALL_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* What others said first is passed on as they said it. */
+/* What others said first is passed on as they said it.
+ * So the text that reaches everybody names the process where it went wrong, and not a chain of
+ * those who heard of it. `run` is stored last: who reads it finds the rest written, and a place
+ * that is left over from two runs ago has another number. */
 static void say_failure(tsr__peers *peers, const tsr__error *error)
 {
   failure *f = &own(peers)->failed[peers->run & 1];
@@ -54,7 +79,9 @@ static void say_failure(tsr__peers *peers, const tsr__error *error)
   atomic_store(&f->run, peers->run);
 }
 
-/* Whether a process said that a run failed; then `error` says so. */
+/* Whether a process said that a run failed; then `error` says so.
+ * Its own failure is not asked for: this process knows that one by its status. `told` is kept
+ * for say_failure, as this process will leave the run with the error that it hears here. */
 static bool has_failed(tsr__peers *peers, int process, tsr__error *error)
 {
   failure *f = &head_of(peers, process)->failed[peers->run & 1];
@@ -65,6 +92,10 @@ static bool has_failed(tsr__peers *peers, int process, tsr__error *error)
   return true;
 }
 
+/* Where there is a coordinator it knows, of far processes too, and any failure of the job counts
+ * (share.c): a run that one process cannot end nobody can. Else signal 0 asks the system, where
+ * only ESRCH means that nobody is there: EPERM is the answer of another user's process that
+ * runs. */
 bool tsr__peers_gone(const tsr__peers *peers, int process, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
@@ -76,7 +107,10 @@ bool tsr__peers_gone(const tsr__peers *peers, int process, tsr__error *error)
   return true;
 }
 
-/* Sleeps until a process's bell rings, or for a while; among its sleepers, or it does not ring. */
+/* Sleeps until a process's bell rings, or for a while; among its sleepers, or it does not ring.
+ * The bell was read before the word was looked at for the last time: if it rang in between, the
+ * system finds another number there and does not sleep. The futex is not private, as the line
+ * lies in memory that several processes map at different addresses. */
 void tsr__peers_nap(head *of, uint32_t bell)
 {
   const struct timespec some = { 0, NAP_MS * 1000000L };
@@ -92,7 +126,10 @@ tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__
 
 /* Spins, then yields: whether the other came meanwhile. Who was last seen on this process's core
  * cannot come while it spins: others' work on the machine brings two to one core for a while, and
- * then each meeting would take as long as both spin. */
+ * then each meeting would take as long as both spin.
+ * Three stages, by what each costs: spins for those who have a core each, yields for those who
+ * share one, then (by the caller) a sleep from which the system must wake this process. The
+ * clock is read once in YIELDS turns, not at each. */
 static bool came_soon(const tsr__peers *peers, const head *of, uint64_t word)
 {
   if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
@@ -113,7 +150,9 @@ static bool came_soon(const tsr__peers *peers, const head *of, uint64_t word)
 }
 
 /* Who is to be named where a process is waited for: of another host its leader, which says who
- * there has not come if that is not itself; of this host another one where the leader waits. */
+ * there has not come if that is not itself; of this host another one where the leader waits.
+ * A leader shows its own word only after those of its host have come (come), so a leader that is
+ * late may be waiting for one of them, and to name it would blame the wrong one. */
 static int to_name(const tsr__peers *peers, int process, uint64_t word)
 {
   int leader = peers->all[process].leader;
@@ -131,6 +170,7 @@ static void tell_wait(const tsr__peers *peers, int process, uint64_t word)
   const tsr__peers_start *start = &peers->start;
   uint64_t theirs = atomic_load(&of->word) >> MEETING_BITS;
   char what[sizeof of->what[0]];
+  /* Nobody is to be told: of processes without a coordinator. */
   if (!start->waits) return;
   /* It may be writing there: what is read now is for people. */
   memcpy(what, of->what[theirs & 1], sizeof what);
@@ -139,7 +179,11 @@ static void tell_wait(const tsr__peers *peers, int process, uint64_t word)
                                                 own(peers)->what[peers->run & 1], what });
 }
 
-/* The same of another host's process, which a leader helps to hear of. */
+/* The same of another host's process, which a leader helps to hear of.
+ * Notes come in by the engine, so spinning on the word alone would wait for the engine's thread.
+ * Who helps makes the progress itself; after HELPS turns it yields between them, as the thread
+ * that is waited for may need this core. Others of the host cannot help: notes are addressed to
+ * the leader, and its process takes them. */
 static bool is_heard(const tsr__peers *peers, const head *of, uint64_t word)
 {
   bool came = atomic_load(&of->word) >= word;
@@ -155,7 +199,11 @@ static bool is_heard(const tsr__peers *peers, const head *of, uint64_t word)
 }
 
 /* Waits until another process has come as far. A failure of its in this run ends the waiting; at
- * the END everybody comes, failed or not. */
+ * the END everybody comes, failed or not.
+ * There is no deadline here: a process may compute for as long as it likes. What ends a wait in
+ * vain is a death (tsr__peers_gone), or the coordinator, which judges one that keeps others
+ * waiting (agree.c) and makes it fail for all; that, too, is seen by tsr__peers_gone. The nap
+ * bounds how late it is seen. */
 static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, tsr__error *error)
 {
   head *of = head_of(peers, process);
@@ -166,6 +214,8 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
   if (helps ? is_heard(peers, of, word) : came_soon(peers, of, word)) return TSR_OK;
   tsr_status status = TSR_OK;
   bool told = false;
+  /* From here to the matching subtraction whoever raises the word rings the bell. The order is:
+   * count, read the bell, read the word, sleep if the bell is still that one. */
   atomic_fetch_add(&of->sleepers, 1);
   for (bool first = true; !status; first = false) {
     uint32_t bell = atomic_load(&of->bell);
@@ -182,11 +232,15 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
     tsr__peers_nap(of, bell);
   }
   atomic_fetch_sub(&of->sleepers, 1);
+  /* Taken back, or the next sign of life would tell of a wait that is over. */
   if (told && peers->start.waits) peers->start.waits(peers->start.user, NULL);
   return status;
 }
 
-/* All must have begun the same. */
+/* All must have begun the same.
+ * It is done once a run, at its first meeting: later ones cannot differ, as nobody begins
+ * another run in between. Of a run with no other meeting leave does it at the END. What others
+ * wrote there was written before their word, which has been seen. */
 static tsr_status compare(tsr__peers *peers, tsr__error *error)
 {
   const head *me = own(peers);
@@ -204,7 +258,9 @@ static tsr_status compare(tsr__peers *peers, tsr__error *error)
   return TSR_OK;
 }
 
-/* What waited for a meeting that all have come to, or that nobody waits for any more. */
+/* What waited for a meeting that all have come to, or that nobody waits for any more.
+ * Not under any lock but the run's, and in the order in which they were put by: all processes
+ * put the same ones by, so all make the same calls at the same meeting. */
 static void call_later(tsr__peers *peers)
 {
   for (int i = 0; i < peers->after_count; i++) peers->after[i].call(peers->after[i].user);
@@ -212,7 +268,9 @@ static void call_later(tsr__peers *peers)
 }
 
 /* Whether a process of this host has not said yet that it is at `word`, and whether any said
- * something new. */
+ * something new.
+ * `told_word` is the leader's own note of what it has passed on, and no part of a head: only it
+ * reads and writes that. */
 static bool lacks_word(const tsr__peers *peers, uint64_t word, bool *news)
 {
   bool lacks = false;
@@ -227,7 +285,10 @@ static bool lacks_word(const tsr__peers *peers, uint64_t word, bool *news)
 
 /* A leader that failed goes to the END while others of its host still wait for those of other
  * hosts, who wait for them: it tells each step of theirs, of which there is one at most, as they
- * see that it failed. */
+ * see that it failed.
+ * It looks every STEP_NS and does not sleep for a bell: it waits for any of several heads at
+ * once, and a futex is one address. As this process has failed, the half millisecond is of no
+ * weight. */
 static tsr_status tell_steps(tsr__peers *peers, uint64_t word, tsr__error *error)
 {
   tsr__error why = { .status = TSR_OK };
@@ -243,7 +304,16 @@ static tsr_status tell_steps(tsr__peers *peers, uint64_t word, tsr__error *error
 }
 
 /* Shows this process's word. A leader does so once all of its own have come and it has told other
- * hosts: else one here might be a meeting further before this one is told. */
+ * hosts: else one here might be a meeting further before this one is told.
+ *
+ *    host a, word w:   mates show w -> leader sees all -> note to other leaders -> leader shows w
+ *
+ * The order makes one note a meeting enough, whatever the number of processes on a host: when
+ * the leader speaks, all that it tells of stands in their heads. Mates do not wait for each
+ * other through the leader: they see each other's words at once.
+ *
+ * A leader that failed cannot keep that order, as its mates may not have seen the failure yet
+ * and be waiting for far words; it shows its word first, and then tells what its mates do. */
 static tsr_status come(tsr__peers *peers, uint64_t word, tsr__error *error)
 {
   tsr_status status = TSR_OK;
@@ -257,7 +327,12 @@ static tsr_status come(tsr__peers *peers, uint64_t word, tsr__error *error)
 }
 
 /* The next meeting of a run, to which all bring notes if it is a gathering: they come to it or are
- * known to have failed. */
+ * known to have failed.
+ * Others are waited for one after the other and not all at once: the last one decides when it is
+ * over in any case, and most words stand there already when they are looked at.
+ *
+ * Failures are looked for once all words are seen: who failed wrote it before it raised its
+ * word. At the END nothing is asked here: leave does it, as it has its own status to weigh. */
 static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
 {
   uint64_t word = word_at(peers, meeting);
@@ -280,6 +355,9 @@ static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
   return TSR_OK;
 }
 
+/* What is put by is mostly a release: memory that others may read until they come to the next
+ * meeting. A fixed few, so that putting one by cannot fail: what would be left then is a leak or
+ * a wait. */
 void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user)
 {
   TSR_INVARIANT(peers->after_count < LATER);
@@ -288,6 +366,8 @@ void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user)
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
+/* Written only where they differ, as all that lies in a head: a write takes the line away from
+ * whoever has it in a cache, and most runs add zeros. */
 static void say_numbers(head *me, int at, const int64_t *numbers)
 {
   static const int64_t none[TSR__PEERS_NUMBERS];
@@ -296,12 +376,16 @@ static void say_numbers(head *me, int at, const int64_t *numbers)
     memcpy(me->numbers[at], numbers, sizeof me->numbers[at]);
 }
 
+/* The lock is recursive and is held until the matching leave: a run is one thread's, from its
+ * beginning to its end, and `depth` counts how often it came in. Nested runs say nothing of
+ * their own: their fingerprint is part of what the outer one does. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error)
 {
   (void)error;
   pthread_mutex_lock(&peers->run_lock);
   if (peers->depth++) return TSR_OK;
   head *me = own(peers);
+  /* All processes count runs alike, as they make the same calls; nothing else numbers them. */
   int at = (int)(++peers->run & 1);
   peers->told = -1;
   peers->meeting = 0;
@@ -312,7 +396,9 @@ tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr_
   return TSR_OK;
 }
 
-/* The sums of what all add. */
+/* The sums of what all add.
+ * Each process adds for itself what stands in the heads, so the sums need no meeting of their
+ * own. They may be read: others write the numbers of the next run in the other place. */
 static void add_numbers(const tsr__peers *peers, int64_t *numbers)
 {
   memset(numbers, 0, sizeof own(peers)->numbers[0]);
@@ -321,6 +407,8 @@ static void add_numbers(const tsr__peers *peers, int64_t *numbers)
       numbers[i] += head_of(peers, p)->numbers[peers->run & 1][i];
 }
 
+/* No meeting: that an inner run failed is told by the outer one's status, which its caller
+ * passes on. */
 static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
 {
   peers->depth--;
@@ -328,7 +416,10 @@ static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
   return status;
 }
 
-/* A process that is gone does not come to the end either: its failure is this one's answer. */
+/* A process that is gone does not come to the end either: its failure is this one's answer.
+ * What this process failed of itself outweighs what it hears: its error is the caller's already
+ * and is left as it stands. Else a death comes before a difference of programs, and that before
+ * what others say failed. */
 tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *numbers,
                                  tsr__error *error)
 {
@@ -337,7 +428,9 @@ tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *
   if (status) say_failure(peers, error);
   say_numbers(own(peers), (int)(peers->run & 1), numbers);
   tsr__peers_let_go(peers);
+  /* Before the END, as after it others may write what the pages of mirrors are copies of. */
   tsr_status end = meet(peers, END, &why);
+  /* Once more: where the END was not reached, as somebody is gone, nothing must be left put by. */
   call_later(peers);
   if (!end && !status && !peers->compared) end = compare(peers, &why);
   for (int p = 0; p < peers->start.count && !end && !status; p++)
@@ -355,7 +448,11 @@ tsr_status tsr__peers_leave(tsr__peers *peers, tsr_status status, tsr__error *er
   return tsr__peers_leave_with(peers, status, NULL, error);
 }
 
-/* Where a note of this process lies that others read until the meeting after the next one. */
+/* Where a note of this process lies that others read until the meeting after the next one.
+ * A short note lies in the head, where a look at it costs one more line; a long one in a block
+ * of the segment, which grows by twice so that notes of slowly rising size do not ask anew each
+ * time. The block that is given back here was of the meeting before the last one, which nobody
+ * reads any more. */
 static char *note_room(tsr__peers *peers, int at, size_t size)
 {
   if (size <= SMALL) return own(peers)->small[at];
@@ -367,6 +464,10 @@ static char *note_room(tsr__peers *peers, int at, size_t size)
   return peers->note[at];
 }
 
+/*    write the note -> its place and size -> note_word -> raise the word | wait | read the others'
+ *
+ * `note_word` says which meeting the note is of: a leader passes a head on at any time, and must
+ * know whether what stands there belongs to the word that it tells (mirrors.c). */
 tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, tsr__peers_note *all,
                              tsr__error *error)
 {
@@ -387,6 +488,7 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
     bool small = bytes <= SMALL, far = peers->all[p].far;
     all[p] = (tsr__peers_note){ small ? of->small[at] : tsr__peers_at(peers, p, of->note_at[at]),
                                 bytes };
+    /* All are begun here, and waited for together behind the loop. */
     if (far && !small) tsr__peers_get(peers, p, all[p].data, &(tsr__peers_runs){ bytes, 1, 0 });
   }
   return status ? status : tsr__peers_fetched(peers, error);

@@ -2,7 +2,19 @@
  * blocks of one's own.
  *
  * Invariant: addresses are never given back, only pages are: what others read has no end while
- * they may. */
+ * they may.
+ *
+ *   | head | far heads, of a leader | blocks: taken from the left ... `used` | never touched |
+ *   0      front_at(0)              front_at(count)                                          size
+ *
+ *   greeting    by the coordinator: who is where, on which host          -> segments, mirrors
+ *   agreement   all could load the engine                                (several hosts only)
+ *   card        by the coordinator: the engine's addresses               -> connections
+ *   agreement   all have mapped all
+ *
+ * The file has no name: who may open /proc/PID/fd of its owner may map it, so the system's own
+ * rule on who may look into a process guards the memory, and nothing is left behind by one that
+ * is killed. A mapping keeps the memory alive after its owner has ended. */
 #include "comm/peers_room.h"
 
 #include <errno.h>
@@ -46,7 +58,9 @@ void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size)
 
 /* ---- segments -------------------------------------------------------------------------------- */
 
-/* Four times the machine's memory: addresses are never given back, only pages are. */
+/* Four times the machine's memory: addresses are never given back, only pages are.
+ * Doubled from 64 GiB until it is enough, so that like machines come to the same size. The file
+ * is sparse and the mapping reserves nothing: it costs addresses and no memory. */
 static size_t segment_size(void)
 {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
@@ -64,6 +78,8 @@ typedef struct greeting {
   char engine[TSR__ENGINE_NAME];
 } greeting;
 
+/* Processes that are bound to the same cores share them, others do not: what differs in the set
+ * differs in the hash. Sets that overlap in part count as different. */
 static uint64_t own_cores(void)
 {
   cpu_set_t set;
@@ -72,7 +88,10 @@ static uint64_t own_cores(void)
   return tsr__hash(&set, sizeof set, 0);
 }
 
-/* Processes can open each other's files where they have the same kernel and the same numbers. */
+/* Processes can open each other's files where they have the same kernel and the same numbers.
+ * The boot's id tells kernels apart, whatever hosts are called; the namespace of process numbers
+ * tells containers on one kernel apart, in which /proc/PID is somebody else. A host that is
+ * named overrides both: so one machine can stand for several. */
 static uint64_t host_of(const tsr__peers_start *start)
 {
   char text[256] = "";
@@ -87,6 +106,8 @@ static uint64_t host_of(const tsr__peers_start *start)
   return tsr__hash(text, length, 0);
 }
 
+/* All map all of their host, to write as well as to read: who sleeps for a process counts itself
+ * in that one's head. Its own it maps by the file that it has. */
 static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
                               tsr__error *error)
 {
@@ -117,7 +138,9 @@ static tsr_status map_segment(tsr__peers *peers, int process, const greeting *fr
   return TSR_OK;
 }
 
-/* Of another host's process, addresses, to be filled by fetches. */
+/* Of another host's process, addresses, to be filled by fetches.
+ * Private and without a file: each process fetches for itself what it reads. `front` is set
+ * later, as the leader of this host is not known yet. */
 static tsr_status map_mirror(tsr__peers *peers, int process, const greeting *from,
                              tsr__error *error)
 {
@@ -176,7 +199,10 @@ static tsr_status open_engine(tsr__peers *peers, calling_card *out, tsr__error *
   return tsr__far_open(&ask, &peers->far, &out->address, error);
 }
 
-/* Tells all how it went here, and hears whether it went so everywhere. */
+/* Tells all how it went here, and hears whether it went so everywhere.
+ * Each step that can fail on one process alone ends in one of these, so that all give up
+ * together and nobody waits for who has. Its own error stays its own; others name the first
+ * process by index. */
 static tsr_status agree_on(const tsr__peers *peers, tsr_status status, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
@@ -194,7 +220,9 @@ static tsr_status agree_on(const tsr__peers *peers, tsr_status status, tsr__erro
 }
 
 /* All load the engine, then open it, tell each other where, and make each other reachable. Who
- * fails tells that, too: an engine may wait for all when it is opened. */
+ * fails tells that, too: an engine may wait for all when it is opened.
+ * The one place behind those of all processes is this one's own card, from which it is gathered.
+ * The thread starts last, once every process can be reached. */
 static tsr_status meet_hosts(tsr__peers *peers, tsr_status status, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
@@ -219,13 +247,17 @@ static tsr_status meet_hosts(tsr__peers *peers, tsr_status status, tsr__error *e
   return status ? status : tsr__far_start(peers->far, error);
 }
 
-/* In a leader's segment, behind its own head, there is a place for each other one. */
+/* In a leader's segment, behind its own head, there is a place for each other one.
+ * Pages each, so that no two heads share one. All processes leave the same room free, leaders or
+ * not: `used` begins behind it, and which of them leads is known later. */
 static size_t front_at(int process)
 {
   return (size_t)(process + 1) * ((sizeof(head) + PAGE - 1) / PAGE * PAGE);
 }
 
-/* Whose word counts for each process's host, and where that of other hosts' is seen here. */
+/* Whose word counts for each process's host, and where that of other hosts' is seen here.
+ * The first process of a host leads it: all find the same one without asking. A far process's
+ * front lies in this host's leader's segment, which is mapped by now, and not in its mirror. */
 static void find_fronts(tsr__peers *peers, const greeting *all)
 {
   int count = peers->start.count, me = peers->start.index;
@@ -250,6 +282,7 @@ static int count_hosts(const greeting *all, int count)
   return hosts;
 }
 
+/* Size 0 is how one says that it failed before. */
 static tsr_status check_greeting(const tsr__peers *peers, int process, const greeting *from,
                                  tsr__error *error)
 {
@@ -263,6 +296,8 @@ static tsr_status check_greeting(const tsr__peers *peers, int process, const gre
   return TSR_OK;
 }
 
+/* Where the greeting itself failed, `hosts` is one, and the other agreement is left out: the
+ * last one, in open_peers, meets the others' next one and tells them. */
 static tsr_status map_all(tsr__peers *peers, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
@@ -293,7 +328,9 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
   return peers->hosts > 1 ? meet_hosts(peers, status, error) : status;
 }
 
-/* What this process said last may be what others wait for. */
+/* What this process said last may be what others wait for.
+ * A leader that goes has told its last END to the engine, which may hold it still; the other
+ * hosts would wait for a word that never comes. What is out, or can never be, is not waited for. */
 static void flush(const tsr__peers *peers)
 {
   tsr__error why = { .status = TSR_OK };
@@ -305,6 +342,9 @@ static void flush(const tsr__peers *peers)
     }
 }
 
+/* The engine goes before the memory: its thread answers gets from this segment, and what comes
+ * is written into the others' heads and mirrors. `broken` tells an engine of MPI that not all
+ * will take part in its end. Blocks are not given back one by one: they go with the mapping. */
 static void close_peers(tsr__peers *peers)
 {
   if (!peers) return;
@@ -356,13 +396,17 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Whole lines, or whole pages of what is a page or more: so pages that go back are no other
+ * block's. */
 static size_t rounded(size_t bytes)
 {
   size_t unit = bytes >= PAGE ? PAGE : 64;
   return (bytes + unit - 1) / unit * unit;
 }
 
-/* The list of free blocks of a size; NULL where there are too many sizes for one of its own. */
+/* The list of free blocks of a size; NULL where there are too many sizes for one of its own.
+ * Looked through in turn: pools above ask for few sizes and seldom. A block whose size has no
+ * list is not taken again: its addresses are lost, and its pages go back where it is large. */
 static free_list *list_of(tsr__peers *peers, size_t size)
 {
   for (int i = 0; i < peers->sizes; i++)
@@ -372,6 +416,8 @@ static free_list *list_of(tsr__peers *peers, size_t size)
   return &peers->free[peers->sizes++];
 }
 
+/* A free block keeps the next one's address in its own first bytes. They mean something in this
+ * process alone, as others have the segment elsewhere; nobody else follows them. */
 void *tsr__peers_take(void *user, size_t bytes)
 {
   tsr__peers *peers = user;
@@ -395,7 +441,10 @@ void *tsr__peers_take(void *user, size_t bytes)
 }
 
 /* The pages of large blocks go back to the machine: by a call on the addresses, as an engine that
- * keeps them known to its network must see it. */
+ * keeps them known to its network must see it.
+ * MADV_REMOVE and not MADV_DONTNEED: of shared memory the latter drops this process's view and
+ * keeps the pages. Small blocks keep theirs, which the next one wants at once. The first page
+ * comes back by the link that is written into it. */
 void tsr__peers_give(void *user, void *block, size_t bytes)
 {
   tsr__peers *peers = user;
@@ -417,6 +466,8 @@ bool tsr__peers_has(const tsr__peers *peers, const void *at)
   return (uintptr_t)at >= (uintptr_t)own->base && (uintptr_t)at < (uintptr_t)own->base + own->size;
 }
 
+/* Processes tell each other offsets and never addresses: each maps a segment where its system
+ * likes. */
 uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at)
 {
   return (uint64_t)((const char *)at - peers->all[peers->start.index].base);
