@@ -6,13 +6,19 @@
  * beyond it. REGROUP is answered once every process that is there has asked.
  *
  * Invariant: a process that goes is no longer waited for, in either. Here, too, is judged who keeps
- * others waiting in a run: one that is alive, waits for nobody, and does not come. */
+ * others waiting in a run: one that is alive, waits for nobody, and does not come.
+ *
+ *   who waits         who is waited for          judged
+ *   A (in run 7) ---> B: waits for nobody        B, after wait_seconds
+ *   A ---> B ---> C: waits for nobody            C alone, by B's wait
+ *   A ---> B: gone                               nobody: A sees it itself */
 #include "comm/coordinator.h"
 
 #include <stdio.h>
 
 static const tsr__blob nothing = { "", 0 };
 
+/* Those who are to come, too, are not there: nobody agrees before all have met at the start. */
 static bool is_there(const tsr__coordinator *c, int member)
 {
   tsr__presence presence = c->members[member].presence;
@@ -32,7 +38,9 @@ static void put_all(tsr__coordinator *c, int kind, uint64_t step)
   }
 }
 
-/* Once all have said where they are: where they stop. */
+/* Once all have said where they are: where they stop.
+ * One behind the furthest, which every process can still come to: no one has begun it. The
+ * numbers count from 1, so that 0 is one that has asked about no step yet. */
 static void settle_step(tsr__coordinator *c)
 {
   if (!c->stopping || c->stop_said) return;
@@ -42,6 +50,7 @@ static void settle_step(tsr__coordinator *c)
   put_all(c, TSR__SAY_STEP, c->step);
 }
 
+/* A second one is nothing new: where all stop is agreed once in the life of a coordinator. */
 bool tsr__agree_stop(tsr__coordinator *c)
 {
   if (c->stopping) return true;
@@ -78,6 +87,8 @@ static void answer_regroup(tsr__coordinator *c, const tsr__error *error, tsr__bl
   c->regroup_until = 0;
 }
 
+/* All get the same list, in order, and each finds its new number by its place there. `regrouped`
+ * is set with it: from now on this address is the next coordinator's. */
 static void settle_regroup(tsr__coordinator *c)
 {
   tsr__text fields;
@@ -99,6 +110,7 @@ static void settle_regroup(tsr__coordinator *c)
   tsr__text_free(&fields);
 }
 
+/* All who asked are told; they may ask again, and the time begins anew. */
 static void regroup_is_over(tsr__coordinator *c)
 {
   tsr__text missing;
@@ -116,6 +128,7 @@ static void regroup_is_over(tsr__coordinator *c)
   answer_regroup(c, &error, nothing);
 }
 
+/* The first who asks sets the time, as at a meeting. */
 bool tsr__agree_regroup(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields)
 {
   tsr__error error = { .status = TSR_OK };
@@ -138,6 +151,8 @@ bool tsr__agree_regroup(tsr__coordinator *c, int member, uint32_t ticket, tsr__f
 
 /* ---- who is waited for ----------------------------------------------------------------------- */
 
+/* What is known here is as old as the last beat, a second at most. A wait counts from the beat
+ * that first told of it, by this clock: the clocks of hosts need not agree. */
 bool tsr__agree_beat(tsr__coordinator *c, int member, tsr__fields *fields)
 {
   char what[sizeof c->members->what];
@@ -156,7 +171,10 @@ bool tsr__agree_beat(tsr__coordinator *c, int member, tsr__fields *fields)
   return true;
 }
 
-/* One that has kept another waiting for too long has failed for all. */
+/* One that has kept another waiting for too long has failed for all.
+ * Who is silent or dead is found by other ways; here it is one that beats and yet does not come:
+ * in a loop without an end, or at a lock. Nothing happens to it but that all are told it has
+ * failed, itself too, and do what on_failure says. */
 static int64_t judge(tsr__coordinator *c, int waiter)
 {
   const tsr__member *m = &c->members[waiter];
@@ -176,6 +194,8 @@ static int64_t judge(tsr__coordinator *c, int waiter)
 
 /* ---- time and death -------------------------------------------------------------------------- */
 
+/* A look at every member each round: a wait has no list of its own, as it is told anew each
+ * second. */
 int64_t tsr__agree_tick(tsr__coordinator *c)
 {
   int64_t next = INT64_MAX;
@@ -188,6 +208,7 @@ int64_t tsr__agree_tick(tsr__coordinator *c)
   return next;
 }
 
+/* One fewer may be what was missing. */
 void tsr__agree_changed(tsr__coordinator *c)
 {
   settle_step(c);

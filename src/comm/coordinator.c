@@ -7,7 +7,16 @@
  *
  * Invariant: the thread waits in poll alone, so no peer can keep it from the others. A stranger may
  * hold a KiB for ten seconds, and of many the oldest makes room; a member may hold one frame, and
- * who does not read its answers is not listened to: what lies for it is a MiB and one answer. */
+ * who does not read its answers is not listened to: what lies for it is a MiB and one answer.
+ *
+ * A member's state, as all are told it by notices:
+ *
+ *   ABSENT --JOIN--> HERE <--heard again--- SILENT
+ *                      |  ---2.5 s unheard---> |
+ *                      +---- BYE ---> LEFT <---+       no way leads out of LEFT or FAILED
+ *                      +---- FAIL, closed, stall_seconds, judged ---> FAILED
+ *
+ * No lock guards any of this: only `stop` and `starved` are touched by another thread. */
 #include "comm/coordinator.h"
 
 #include "base/events.h"
@@ -40,6 +49,9 @@ void tsr__member_name(const tsr__coordinator *c, int member, tsr__text *out)
   }
 }
 
+/* Written into the link's buffer alone; the thread sends at the end of its round. So whatever
+ * answers may be called while lists are walked: nothing is closed here. What finds no memory
+ * marks the link, which is closed then. */
 void tsr__answer(tsr__coordinator *c, int member, uint32_t ticket, const tsr__error *error,
                  tsr__blob fields)
 {
@@ -71,7 +83,9 @@ static void tell_all(tsr__coordinator *c, int member, tsr__presence presence, co
     if (c->members[i].peer) put_notice(c->members[i].peer, member, presence, text);
 }
 
-/* Writes the first cause where whoever started the processes looks for it. */
+/* Writes the first cause where whoever started the processes looks for it.
+ * Half a report is worse than none, so it is taken away. Nothing is said of that: the file is
+ * for the launcher, and all hear the cause by their connections. */
 static void report(const tsr__coordinator *c, int member)
 {
   char text[sizeof c->cause.text + 16];
@@ -83,6 +97,10 @@ static void report(const tsr__coordinator *c, int member)
   close(file);
 }
 
+/* Once for each: a process that failed and then closes its connection is not told of twice.
+ * First all are told, then meetings, waits and agreements are answered with the cause: so the
+ * notice lies before the answer on each connection, and who reads the answer knows already who
+ * failed. */
 void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *why)
 {
   tsr__member *m = &c->members[member];
@@ -107,6 +125,8 @@ void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
+/* The descriptor is this one's in any case, and closed where there is no memory. A stranger's
+ * frames are bound to a KiB until it has joined. */
 static tsr__peer *peer_new(tsr__coordinator *c, int fd, bool own)
 {
   tsr__peer *peer = tsr__new(c->heap, sizeof *peer);
@@ -123,7 +143,10 @@ static tsr__peer *peer_new(tsr__coordinator *c, int fd, bool own)
   return c->peers[c->peer_count++] = peer;
 }
 
-/* Closes a connection; a member that did not say goodbye has failed. */
+/* Closes a connection; a member that did not say goodbye has failed.
+ * The peer itself stays in the list until free_closed: rounds over the list are under way when
+ * this is called. The member is cut off before it is told of, or a notice would be written to
+ * what is closed. */
 static void peer_close(tsr__coordinator *c, tsr__peer *peer, const char *why)
 {
   int member = peer->member;
@@ -188,6 +211,8 @@ typedef struct join {
   char host[65];
 } join;
 
+/* Of the words "join" and "welcome" one is for each side: else a proof that came could be sent
+ * back as one's own. */
 static void make_proof(const tsr__coordinator *c, const tsr__peer *peer, const char *who,
                        const join *j, uint8_t out[TSR__PROOF])
 {
@@ -195,6 +220,8 @@ static void make_proof(const tsr__coordinator *c, const tsr__peer *peer, const c
   tsr__claim_proof(&claim, out);
 }
 
+/* The texts lie in the link's buffer and last until it is read again. Whether a proof of no
+ * bytes will do is_trusted says. */
 static bool read_join(tsr__packet *frame, join *out)
 {
   tsr__fields *fields = &frame->fields;
@@ -209,7 +236,10 @@ static bool read_join(tsr__packet *frame, join *out)
          (out->proof.length == TSR__PROOF || out->proof.length == 0);
 }
 
-/* Whether a stranger may come in, by what it knows or by where it is; says so if not. */
+/* Whether a stranger may come in, by what it knows or by where it is; says so if not.
+ * A proof is compared in a time that does not depend on where it differs. One that was given
+ * where there is no secret is an error, too: the other side believes in a secret that this one
+ * would not prove. */
 static bool is_trusted(tsr__coordinator *c, tsr__peer *peer, const join *j)
 {
   uint8_t proof[TSR__PROOF];
@@ -232,7 +262,10 @@ static bool is_trusted(tsr__coordinator *c, tsr__peer *peer, const join *j)
   return false;
 }
 
-/* Whether a process has a place here; says so if not. */
+/* Whether a process has a place here; says so if not.
+ * Asked only after is_trusted: a stranger without the secret learns nothing of who is here. To
+ * close without a word means "try again": the other side does so until its time is over
+ * (member.c). */
 static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
 {
   if (c->regrouped) /* Those that are left meet at this address soon. */
@@ -259,6 +292,8 @@ static bool has_place(tsr__coordinator *c, tsr__peer *peer, const join *j)
   return false;
 }
 
+/* The place is the member's from here on, and may never be given to another connection: a
+ * process that lost its own has failed for all, and does not come back. */
 static void welcome(tsr__coordinator *c, tsr__peer *peer, const join *j)
 {
   tsr__text *out = &peer->link.out;
@@ -272,6 +307,7 @@ static void welcome(tsr__coordinator *c, tsr__peer *peer, const join *j)
   peer->link.most = TSR__FRAME_MOST;
   m->peer = peer;
   snprintf(m->where, sizeof m->where, "pid %u on %s", j->pid, j->host);
+  /* The name of a host is what the other side says it is, and goes into messages. */
   tsr__text_tame(m->where);
   m->pid = j->pid;
   memcpy(m->host, j->host, sizeof m->host);
@@ -284,6 +320,7 @@ static void welcome(tsr__coordinator *c, tsr__peer *peer, const join *j)
   tell_all(c, (int)j->index, TSR__HERE, "");
 }
 
+/* A member's frames are requests; a stranger may send JOIN and nothing else, once. */
 bool tsr__peer_packet(tsr__coordinator *c, tsr__peer *peer, tsr__packet *packet)
 {
   join j;
@@ -297,7 +334,10 @@ bool tsr__peer_packet(tsr__coordinator *c, tsr__peer *peer, tsr__packet *packet)
 
 #define ENDED "its connection closed without a goodbye: it ended, or was killed"
 
-/* Carries out what a peer has sent, as long as it reads what it is answered. */
+/* Carries out what a peer has sent, as long as it reads what it is answered.
+ * It stops where more than BACKLOG_MOST lies unread by the other side: that peer is held, its
+ * descriptor is not polled for reading, and the system's own buffers slow it down. So who asks
+ * and never reads cannot make this process hold answers without end. */
 static void take_packets(tsr__coordinator *c, tsr__peer *peer)
 {
   tsr__packet packet;
@@ -313,6 +353,8 @@ static void take_packets(tsr__coordinator *c, tsr__peer *peer)
     peer_close(c, peer, "it sent what is no request; is it of another version?");
 }
 
+/* What came before the end of a connection is carried out before the end is: a goodbye may be
+ * the last thing in it. Any byte is a sign of life, whatever it says. */
 static void read_peer(tsr__coordinator *c, tsr__peer *peer)
 {
   bool open = tsr__link_read(&peer->link);
@@ -324,6 +366,8 @@ static void read_peer(tsr__coordinator *c, tsr__peer *peer)
   if (!open && peer->link.fd >= 0) peer_close(c, peer, ENDED);
 }
 
+/* A link without memory for a frame has lost one, and what follows cannot be trusted: it is
+ * closed, and `starved` lets process 0 say that memory was the reason. */
 static void write_peer(tsr__coordinator *c, tsr__peer *peer)
 {
   bool failed = peer->link.out.failed;
@@ -335,7 +379,9 @@ static void write_peer(tsr__coordinator *c, tsr__peer *peer)
   else if (peer->closing && !tsr__link_waiting(&peer->link)) peer_close(c, peer, "");
 }
 
-/* Makes room among strangers: the one that came first is closed. False: there is none. */
+/* Makes room among strangers: the one that came first is closed. False: there is none.
+ * Whoever only connects and says nothing could keep others out; by closing the oldest of them a
+ * process that means it, which answers at once, has its turn. Members are never closed for this. */
 static bool close_oldest(tsr__coordinator *c, int least)
 {
   tsr__peer *oldest = NULL;
@@ -351,6 +397,7 @@ static bool close_oldest(tsr__coordinator *c, int least)
   return true;
 }
 
+/* A few at a time, so that a flood of strangers does not keep members waiting. */
 static void accept_peers(tsr__coordinator *c)
 {
   for (int i = 0; i < 64; i++) {
@@ -380,6 +427,9 @@ static void tell_silent(tsr__coordinator *c, int member)
   tsr__text_free(&text);
 }
 
+/* Two bounds: after TSR__MISSED_MS it counts as silent, which is told and may be taken back;
+ * after stall_seconds it has failed, which may not. It is written to at once, not at the end of
+ * the round, as its connection is closed here. */
 static void check_member(tsr__coordinator *c, int member)
 {
   tsr__member *m = &c->members[member];
@@ -399,6 +449,8 @@ static void check_member(tsr__coordinator *c, int member)
   }
 }
 
+/* A stranger that says nothing for JOIN_NS goes; so does one that was refused and does not read
+ * why. */
 static void check_peers(tsr__coordinator *c)
 {
   for (int i = 0; i < c->role.count; i++) check_member(c, i);
@@ -411,7 +463,9 @@ static void check_peers(tsr__coordinator *c)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Fills in who is waited for: 0 wakes, 1 the listener, then peers. */
+/* Fills in who is waited for: 0 wakes, 1 the listener, then peers.
+ * Filled anew each round, as peers come and go. A descriptor of -1 is passed over by poll, which
+ * is how the listener rests while descriptors are short. */
 static bool fill_polls(tsr__coordinator *c)
 {
   if (!tsr__grow(c->heap, (void **)&c->polls, &c->poll_capacity, c->peer_count + 2,
@@ -427,6 +481,8 @@ static bool fill_polls(tsr__coordinator *c)
   return true;
 }
 
+/* Half a second at most, so that silence is noticed without a deadline of its own for each
+ * member. One ms is added, as a wait that is cut down would wake before the deadline and spin. */
 static int until_ms(const tsr__coordinator *c, int64_t next)
 {
   int64_t ms = next == INT64_MAX ? 500 : (next - c->now) / 1000000 + 1;
@@ -434,7 +490,10 @@ static int until_ms(const tsr__coordinator *c, int64_t next)
   return ms < 0 ? 0 : ms > 500 ? 500 : (int)ms;
 }
 
-/* One round: wait, hear all, then judge who is silent, so that nobody is for what lay unread. */
+/* One round: wait, hear all, then judge who is silent, so that nobody is for what lay unread.
+ * Peers that are accepted in this round stand behind `count`, and have no place in `polls` yet.
+ * Those that were held are looked at first: what they have sent may lie in the buffer, of which
+ * poll says nothing. */
 static void serve(tsr__coordinator *c, int64_t next)
 {
   for (size_t i = 0; i < c->peer_count; i++)
@@ -455,6 +514,9 @@ static void serve(tsr__coordinator *c, int64_t next)
   check_peers(c);
 }
 
+/* Ticks after hearing and before writing: what came in time counts, and what is told goes out in
+ * the same round. It ends at once when it is asked to; the goodbye of process 0 was what waited
+ * for the others. */
 static void *coordinate(void *argument)
 {
   tsr__coordinator *c = argument;
@@ -495,6 +557,8 @@ static void coordinator_free(tsr__coordinator *c)
   tsr__del(c->heap, c, sizeof *c);
 }
 
+/* `bind` is for hosts that are called otherwise from outside. A process alone without an address
+ * needs no listener: its own connection is a pair of sockets. */
 static tsr_status listen_for(tsr__coordinator *c, tsr__error *error)
 {
   tsr__address at;
@@ -541,6 +605,8 @@ tsr_status tsr__coordinator_open(tsr__heap *heap, const tsr__role *role, int own
   return status;
 }
 
+/* The path of a Unix socket is a file, which its socket does not take along; a name after '@' is
+ * none. */
 void tsr__coordinator_close(tsr__coordinator *c)
 {
   tsr__address at;

@@ -8,7 +8,14 @@
  * were told so, and who is late does not open a new one that nobody else comes to.
  *
  * Invariant: a gathering is in the list as long as an answer is owed to one of its participants
- * that is still there. */
+ * that is still there.
+ *
+ *   MEET -> find: one of the name that waits for it? -> arrive -> all here? -> settle: answers all
+ *                     | no                                        or failed, late, spoilt
+ *                     +-> make one; or refuse: it passes by one of others
+ *
+ * What an answer is owed to stands in `answered`, not in `result`: of a gathering that failed
+ * those who came have their answer, and those who come later get it then. */
 #include "comm/coordinator.h"
 
 #include <stdlib.h>
@@ -29,6 +36,8 @@ static size_t gathering_size(int count)
   return sizeof(tsr__gathering) + (size_t)count * sizeof(struct tsr__attendee);
 }
 
+/* One byte more was asked for than the record has, so that an empty one is a block as well and
+ * NULL means no memory. */
 static void drop_record(tsr__coordinator *c, struct tsr__attendee *one)
 {
   if (!one->record) return;
@@ -52,7 +61,9 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Reads a MEET; the members are the caller's to free, NULL without memory for them. False: it is
- * none. */
+ * none.
+ * Bounds first, then memory, then the numbers. They are sorted here, so that the order in which
+ * a program names them is of no matter, and a number that is named twice stands beside itself. */
 static bool read_asked(tsr__coordinator *c, tsr__fields *fields, asked *out)
 {
   tsr__take_text(fields, out->name, TSR__KEY_MOST);
@@ -93,7 +104,10 @@ static bool same_members(const tsr__gathering *g, const asked *a)
 
 /* ---- what comes of it ------------------------------------------------------------------------ */
 
-/* Tells all who have come, and forgets their records. */
+/* Tells all who have come, and forgets their records.
+ * Called again for each who comes to one that has failed; `answered` keeps it to one answer
+ * each. Records are put together once and copied to each connection. Half of ANSWER_MOST is the
+ * bound, so that what a member may read is never reached. */
 static void settle(tsr__coordinator *c, tsr__gathering *g)
 {
   tsr__text records;
@@ -125,7 +139,8 @@ static bool is_gone(const tsr__coordinator *c, int member)
   return presence == TSR__FAILED || presence == TSR__LEFT;
 }
 
-/* Drops those in which nothing is owed to anybody. */
+/* Drops those in which nothing is owed to anybody.
+ * Apart from settle, as the list may be under way when that is called: all walks end first. */
 static void sweep(tsr__coordinator *c)
 {
   for (tsr__gathering **at = &c->gatherings, *g; (g = *at);) {
@@ -167,7 +182,9 @@ static void time_is_over(tsr__coordinator *c, tsr__gathering *g)
   settle(c, g);
 }
 
-/* Without it the gathering can never be whole. */
+/* Without it the gathering can never be whole.
+ * Of a failure the job's first cause is told, and not this member's own: what failed later
+ * mostly did so because of it. */
 static void lacks(tsr__coordinator *c, tsr__gathering *g, int member)
 {
   tsr__text who;
@@ -181,6 +198,8 @@ static void lacks(tsr__coordinator *c, tsr__gathering *g, int member)
   settle(c, g);
 }
 
+/* An error for all and not for who came last: which of the lists is the wrong one nobody here
+ * can know. */
 static void poison(tsr__coordinator *c, tsr__gathering *g, int member)
 {
   tsr__error_set(&g->result, TSR_EARG,
@@ -192,6 +211,7 @@ static void poison(tsr__coordinator *c, tsr__gathering *g, int member)
 
 /* ---- coming ---------------------------------------------------------------------------------- */
 
+/* The first who comes sets the deadline; what later ones say of time is not looked at. */
 static tsr__gathering *gathering_new(tsr__coordinator *c, const asked *a)
 {
   tsr__gathering *g = tsr__new(c->heap, gathering_size(a->count)), **end = &c->gatherings;
@@ -212,7 +232,10 @@ static tsr__gathering *gathering_new(tsr__coordinator *c, const asked *a)
 }
 
 /* The one that a process belongs to: the first that it has not come to yet. `*other` is one that it
- * has no part in, rather under way than spoilt; or NULL. */
+ * has no part in, rather under way than spoilt; or NULL.
+ *
+ *   "epoch" of 0, 1   0: answered  1: not yet (failed)
+ *   "epoch" of 0, 1   0: here      1: not yet             1 comes: belongs to the upper one */
 static tsr__gathering *find(tsr__coordinator *c, int member, const char *name,
                             tsr__gathering **other)
 {
@@ -232,7 +255,10 @@ static void refuse(tsr__coordinator *c, int member, uint32_t ticket, const tsr__
   tsr__answer(c, member, ticket, error, (tsr__blob){ NULL, 0 });
 }
 
-/* Takes a process's record into its gathering. */
+/* Takes a process's record into its gathering.
+ * A participant that is gone already was not there to be missed when it went: that is asked
+ * here, at each coming. Without memory for one record the gathering fails for all, as none may
+ * get fewer records than there are processes. */
 static void arrive(tsr__coordinator *c, tsr__gathering *g, int member, uint32_t ticket,
                    const asked *a)
 {
@@ -261,6 +287,8 @@ static void no_room(tsr__coordinator *c, int member, uint32_t ticket, const char
   refuse(c, member, ticket, &error);
 }
 
+/* A stranger spoils the gathering that it passes: that it came shows that programs differ, and
+ * the others would wait until their time is over. */
 static void come(tsr__coordinator *c, int member, uint32_t ticket, const asked *a)
 {
   tsr__gathering *other, *g = find(c, member, a->name, &other);
@@ -291,6 +319,7 @@ bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fi
 
 /* ---- time and death -------------------------------------------------------------------------- */
 
+/* Returns the next deadline, by which the thread knows how long it may sleep. */
 int64_t tsr__meetings_tick(tsr__coordinator *c)
 {
   int64_t next = INT64_MAX;

@@ -1,7 +1,15 @@
 /* What members ask of the coordinator, and gets that wait until somebody sets their key.
  *
  * Invariant: every request of a member with a ticket is answered once, or waits in a list with a
- * deadline; what comes after a failure and nobody will do any more is answered with its cause. */
+ * deadline; what comes after a failure and nobody will do any more is answered with its cause.
+ *
+ *   GET of a key that is there, or with 0 ms   -> answered at once
+ *   GET of another one                         -> waits -> SET or ADD of it | deadline | a failure
+ *   BYE of process 0                           -> waits -> all others gone  | close_seconds
+ *
+ * Each kind returns false for a frame whose fields are not as wire.c says, and its sender is cut
+ * off. What is well formed and cannot be done is an answer with an error: no program is ended
+ * for a key that is missing. */
 #include "comm/coordinator.h"
 
 #include <inttypes.h>
@@ -19,6 +27,7 @@ static void unlink_wait(tsr__coordinator *c, tsr__wait **at)
   tsr__del(c->heap, wait, sizeof *wait);
 }
 
+/* `found` apart from the value, as a value may be empty. */
 static void answer_found(tsr__coordinator *c, int member, uint32_t ticket, const tsr__pair *entry)
 {
   tsr__text fields;
@@ -78,6 +87,11 @@ int64_t tsr__waits_tick(tsr__coordinator *c)
   return next;
 }
 
+/*   of who is gone               dropped: there is nobody to answer
+ *   a goodbye                    answered once process 0 is the last
+ *   a GET, and there is a cause  fails with it: who would set the key may be gone
+ *
+ * A goodbye alone fails no GET: others may still set the key. */
 void tsr__waits_changed(tsr__coordinator *c, int gone)
 {
   bool last = is_last(c);
@@ -101,7 +115,8 @@ void tsr__waits_free(tsr__coordinator *c)
   while (c->waits) unlink_wait(c, &c->waits);
 }
 
-/* Puts a request by; false: there is no room for it. */
+/* Puts a request by; false: there is no room for it.
+ * Counted each time rather than kept: the bound is for a program that has gone wrong. */
 static bool put_by(tsr__coordinator *c, int member, uint32_t ticket, const char *key, int64_t ms)
 {
   int count = 0;
@@ -128,6 +143,8 @@ static bool take_key(tsr__fields *fields, char key[TSR__KEY_MOST + 1], bool need
   return true;
 }
 
+/* First the answer of who set it, then of those who waited. The pair is looked for anew: setting
+ * moves the list. */
 static bool set(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields)
 {
   char key[TSR__KEY_MOST + 1];
@@ -172,6 +189,8 @@ static bool delete_key(tsr__coordinator *c, int member, uint32_t ticket, tsr__fi
   return true;
 }
 
+/* `bytes` has room for one more value of the largest size, so the answer is never beyond what a
+ * member reads; so it may be refused a little below 128 MiB. */
 static bool list(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields)
 {
   char key[TSR__KEY_MOST + 1];
@@ -196,6 +215,8 @@ static bool list(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *
   return true;
 }
 
+/* Read, added and written in one request: as this thread is the only one in the store, that is
+ * what makes it a counter for all. The key is there for GETs as well. */
 static bool add(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields)
 {
   char key[TSR__KEY_MOST + 1];
@@ -214,6 +235,7 @@ static bool add(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *f
 
 /* ---- coming to an end ------------------------------------------------------------------------ */
 
+/* Its connection stays: it hears of itself what the others do, and can say goodbye. */
 static bool fail(tsr__coordinator *c, int member, tsr__fields *fields)
 {
   char why[600];
@@ -223,6 +245,8 @@ static bool fail(tsr__coordinator *c, int member, tsr__fields *fields)
   return true;
 }
 
+/* All are told before it is answered; then closing the connection is no failure, as it has left.
+ * Without room to put it by process 0 goes at once. */
 static bool bye(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *fields)
 {
   tsr__error fine = { .status = TSR_OK };
@@ -235,6 +259,7 @@ static bool bye(tsr__coordinator *c, int member, uint32_t ticket, tsr__fields *f
   return true;
 }
 
+/* Answered, so that a member, too, knows of silence on this side. */
 static bool ping(tsr__coordinator *c, int member, tsr__fields *fields)
 {
   tsr__link *link = &c->members[member].peer->link;
