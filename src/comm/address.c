@@ -21,6 +21,7 @@
 
 #define FORMS "write \"HOST:PORT\", \"[IPv6]:PORT\" or \"unix:PATH\""
 
+/* Digits alone: names of services differ between hosts. Five at most, so the number fits. */
 static bool port_is_fine(const char *text)
 {
   int value = 0;
@@ -65,6 +66,8 @@ tsr_status tsr__address_parse(const char *text, tsr__address *out, tsr__error *e
 
 /* ---- sockets --------------------------------------------------------------------------------- */
 
+/* A path counts with its NUL, a name after '@' without one: there every byte is part of it, and
+ * a NUL more would be another name. */
 static socklen_t local_name(const tsr__address *at, struct sockaddr_un *out)
 {
   size_t length = strlen(at->host);
@@ -75,6 +78,8 @@ static socklen_t local_name(const tsr__address *at, struct sockaddr_un *out)
   return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (at->host[0] != '@'));
 }
 
+/* It may ask a server of names and take seconds; it is called by callers, never by a thread that
+ * serves. */
 static int look_up(const tsr__address *at, bool passive, struct addrinfo **out)
 {
   struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
@@ -91,6 +96,8 @@ static int new_socket(int family)
   return fd;
 }
 
+/* SO_REUSEADDR lets a job start again at a port whose old connections the system still
+ * remembers. It lets no two listen there at the same time. */
 static int listen_at(int family, const struct sockaddr *name, socklen_t length)
 {
   int fd = new_socket(family), yes = 1;
@@ -120,6 +127,7 @@ static int listen_local(const tsr__address *at)
   return listen_at(AF_UNIX, (struct sockaddr *)&name, length);
 }
 
+/* The first address of the name at which this host can listen. */
 static int listen_tcp(const tsr__address *at, int *lookup)
 {
   struct addrinfo *found;
@@ -151,7 +159,8 @@ int tsr__address_listen(const tsr__address *at, tsr__error *error)
   return -1;
 }
 
-/* Waits for a connection under way; false with errno. */
+/* Waits for a connection under way; false with errno.
+ * Ready to write says that the attempt is over, not how it went: SO_ERROR does. */
 static bool connected(int fd, int timeout_ms)
 {
   struct pollfd wait = { fd, POLLOUT, 0 };
@@ -216,7 +225,9 @@ static bool is_loopback(const struct sockaddr_storage *name)
   return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)name)->sin6_addr);
 }
 
-/* Who connects from this host to one of its addresses comes from that same address. */
+/* Who connects from this host to one of its addresses comes from that same address.
+ * Of TCP the user is not known: whoever has an account on the host may come. Where that is too
+ * many a secret is needed, or a Unix socket, of which the system tells the user. */
 bool tsr__peer_is_near(int fd)
 {
   struct sockaddr_storage here, there;
@@ -278,6 +289,8 @@ static bool find_outside(struct sockaddr_in *out)
   return found;
 }
 
+/* The system chooses the port, and the socket is closed again: until the coordinator listens
+ * another program may take it, and then its start says so. */
 void tsr__address_own(bool one_host, char *out, size_t size)
 {
   char host[INET_ADDRSTRLEN] = "127.0.0.1";

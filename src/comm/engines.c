@@ -30,7 +30,10 @@ static const struct {
 
 /* ---- the MPI that is there ------------------------------------------------------------------- */
 
-/* A function of an MPI that is in this process, for all to see or in a library of its own. */
+/* A function of an MPI that is in this process, for all to see or in a library of its own.
+ * RTLD_NOLOAD finds what is there and loads nothing. A library that was loaded in a scope of its
+ * own RTLD_DEFAULT does not see: so files are asked for by name, of Open MPI, of MPICH, and of
+ * those that keep MPICH's ABI. */
 static void *find_mpi(const char *name)
 {
   static const char *const files[] = { "libmpi.so.40", "libmpich.so.12", "libmpi.so.12" };
@@ -44,6 +47,8 @@ static void *find_mpi(const char *name)
   return found;
 }
 
+/* The three that are called may be so at any time, before MPI_Init and after MPI_Finalize.
+ * Functions are copied bit by bit, as C knows no cast from an object's address. */
 const char *tsr__engine_begun(void)
 {
   char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING is at most that */
@@ -75,6 +80,7 @@ void tsr__engine_choose(const char *said, const char *launcher, char out[TSR__EN
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
+/* It becomes part of a file's name, so no slash and no dot may be in it. */
 static bool is_plain(const char *name)
 {
   size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-");
@@ -103,7 +109,9 @@ tsr_status tsr__engine_load(const char *name, const tsr__plugin_calls **out, tsr
 
 /* ---- finding each other ---------------------------------------------------------------------- */
 
-/* "ADDRESS SECRET" of process 0. */
+/* "ADDRESS SECRET" of process 0.
+ * A secret is made for each job, as the address alone is told by MPI and others of the host
+ * could come. "-" is none: then processes of its own host alone are taken. */
 static void say_place(tsr__plugin_place *place)
 {
   unsigned char bytes[16];

@@ -6,7 +6,12 @@
  * Invariant: in the mode `shutdown` no process outlives a failure by more than its grace, whatever
  * it is busy with, unless it is closing its runtime. The signal to stop is taken from the program's
  * threads by blocking it, and read by this one: no handler is installed, and one that the program
- * has is run all the same. */
+ * has is run all the same.
+ *
+ *   member.c's thread   hears of failures, beats, reads the signal     `doom` is its own, no lock
+ *   callers' threads    should_stop, stop, waits, leave                 under comm->lock
+ *
+ * What is said goes to standard error only where no logger would have it. */
 #include "comm/member.h"
 
 #include "base/events.h"
@@ -19,7 +24,8 @@
 
 /* ---- saying ---------------------------------------------------------------------------------- */
 
-/* On standard error, where nobody logs it: a process that is ended must be able to say why. */
+/* On standard error, where nobody logs it: a process that is ended must be able to say why.
+ * Without stdio: another thread may hold a lock of that, or be at exit. */
 TSR_PRINTF(2, 3)
 static void say(tsr__comm *comm, const char *format, ...)
 {
@@ -39,6 +45,8 @@ static void say(tsr__comm *comm, const char *format, ...)
   }
 }
 
+/* Called once in a process's life, by the first cause. The time is this process's own: nobody
+ * tells it when to end, so nobody need be there to do so. One that is closing goes anyway. */
 void tsr__fate_failed(tsr__comm *comm)
 {
   tsr__error cause;
@@ -54,7 +62,8 @@ void tsr__fate_failed(tsr__comm *comm)
       comm->role.index, comm->role.count, seconds);
 }
 
-/* What this process waits in, told once where that takes long. */
+/* What this process waits in, told once where that takes long.
+ * Copied out and told without the lock: logging may take its time, and calls of users run there. */
 static void tell_wait(tsr__comm *comm, const char *whom)
 {
   tsr__comm_wait wait;
@@ -81,6 +90,7 @@ void tsr__fate_silent(tsr__comm *comm, int index)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
+/* `told` is taken back when a wait begins or ends: so each that is long is told of once. */
 int tsr__fate_wait(tsr__comm *comm, int64_t now, int wait_ms)
 {
   pthread_mutex_lock(&comm->lock);
@@ -95,6 +105,7 @@ int tsr__fate_wait(tsr__comm *comm, int64_t now, int wait_ms)
   return left < wait_ms ? (int)left : wait_ms;
 }
 
+/* Without a connection the thread has one thing left to do: to keep the hour. */
 void tsr__fate_linger(tsr__comm *comm)
 {
   struct pollfd wake = { comm->wake, POLLIN, 0 };
@@ -103,6 +114,8 @@ void tsr__fate_linger(tsr__comm *comm)
   }
 }
 
+/* Only kept: it goes out with the next beat, as who is waited for matters after minutes and
+ * waits come and go in microseconds. */
 void tsr__comm_waits(tsr__comm *comm, const tsr__comm_wait *wait)
 {
   pthread_mutex_lock(&comm->lock);
@@ -113,6 +126,7 @@ void tsr__comm_waits(tsr__comm *comm, const tsr__comm_wait *wait)
   pthread_mutex_unlock(&comm->lock);
 }
 
+/* The process is sent as one more than it is, so that 0 says "for nobody". */
 void tsr__fate_beat(tsr__comm *comm, uint64_t beats)
 {
   tsr__comm_wait wait;
@@ -131,6 +145,9 @@ void tsr__fate_beat(tsr__comm *comm, uint64_t beats)
 
 /* ---- stopping -------------------------------------------------------------------------------- */
 
+/* Blocked where this is called, and inherited by threads that are started later; threads that a
+ * program started before have it unblocked, and may still be given it by the system. The thread
+ * is woken, as it polls without the file until then. */
 void tsr__fate_open(tsr__comm *comm)
 {
   sigset_t set, before;
@@ -143,6 +160,7 @@ void tsr__fate_open(tsr__comm *comm)
   tsr__wake(comm->wake);
 }
 
+/* The exchange makes it once, whoever comes. What was blocked before stays so. */
 void tsr__fate_close(tsr__comm *comm)
 {
   sigset_t set;
@@ -176,6 +194,9 @@ void tsr__fate_signal(tsr__comm *comm)
   }
 }
 
+/* Also called by the thread itself, so it may not wait for an answer: a frame without a ticket,
+ * put by for the next turn. A frame that found no memory is cut off again, or half of it would
+ * spoil what follows. */
 void tsr__comm_stop(tsr__comm *comm)
 {
   pthread_mutex_lock(&comm->lock);
@@ -187,6 +208,11 @@ void tsr__comm_stop(tsr__comm *comm)
   tsr__wake(comm->wake);
 }
 
+/*   STOP comes: agreeing, and the step that was asked about last goes back
+ *   STEP comes: no more agreeing, stop_at is known, who waits in should_stop goes on
+ *
+ * Step and `agreeing` change under one lock, so the number that is sent cannot grow any more:
+ * who asks about the next step waits in should_stop until the answer is there. */
 bool tsr__fate_stop(tsr__comm *comm, tsr__packet *packet)
 {
   bool asked = packet->kind == TSR__SAY_STOP;
@@ -205,6 +231,9 @@ bool tsr__fate_stop(tsr__comm *comm, tsr__packet *packet)
   return true;
 }
 
+/* Mostly no more than a lock and two comparisons: a loop asks it at each step. The wait ends by
+ * the answer or the loss of the connection; one who keeps the answer from coming is found silent
+ * by the coordinator, as the answer is its thread's and needs no call of its program. */
 tsr_status tsr__comm_should_stop(tsr__comm *comm, int64_t step, bool *out, tsr__error *error)
 {
   pthread_mutex_lock(&comm->lock);
@@ -224,7 +253,8 @@ tsr_status tsr__comm_should_stop(tsr__comm *comm, int64_t step, bool *out, tsr__
 
 /* ---- going on as fewer ----------------------------------------------------------------------- */
 
-/* Asks for the place among those that are left. */
+/* Asks for the place among those that are left.
+ * The answer lists old indices in order; the place in it is the new index. */
 static tsr_status ask_place(tsr__comm *comm, double seconds, tsr__role *role, tsr__error *error)
 {
   tsr__ask r;
@@ -269,6 +299,7 @@ tsr_status tsr__comm_leave(tsr__comm *comm, double seconds, tsr__role *out, tsr_
                           "program again, from what it saved",
                           why.text);
   if (status) return tsr__error_set(error, status, "%s", why.text);
+  /* Alone it needs no address, and none may join it. */
   if (role.count == 1) role.coordinator[0] = role.bind[0] = '\0';
   *out = role;
   return TSR_OK;

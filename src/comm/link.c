@@ -29,7 +29,9 @@ void tsr__link_close(tsr__link *link)
   link->in_at = link->out_at = 0;
 }
 
-/* Drops what was used up. */
+/* Drops what was used up.
+ * The rest is moved to the front only when it is the smaller part, so each byte is moved a few
+ * times at most. `failed` is kept when a buffer goes: it says that bytes were lost. */
 static void compact(tsr__text *text, size_t *at)
 {
   if (*at == text->length) {
@@ -49,6 +51,8 @@ static void compact(tsr__text *text, size_t *at)
   }
 }
 
+/* By a chunk on the stack: how much comes is not known before. A chunk that was not full says
+ * that nothing is left now, and saves the call that would be told so. */
 bool tsr__link_read(tsr__link *link)
 {
   char chunk[CHUNK];
@@ -67,6 +71,7 @@ bool tsr__link_read(tsr__link *link)
   return true;
 }
 
+/* The packet's fields point into `in`; the next read may move that. */
 int tsr__link_next(tsr__link *link, tsr__packet *out)
 {
   if (link->fd < 0 || link->in.length == link->in_at) return 0;
@@ -77,6 +82,7 @@ int tsr__link_next(tsr__link *link, tsr__packet *out)
   return 1;
 }
 
+/* Without MSG_NOSIGNAL a closed connection would end the program by SIGPIPE. */
 bool tsr__link_write(tsr__link *link)
 {
   while (link->out_at < link->out.length) {

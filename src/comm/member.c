@@ -6,7 +6,13 @@
  *                             a beat each second                          the first cause
  *
  * Invariant: only the thread touches the link. A call in the list is done once, by its answer or by
- * the loss of the connection; after that no call enters the list any more. */
+ * the loss of the connection; after that no call enters the list any more.
+ *
+ *   pair of sockets     process 0 and its own coordinator: no address, no proof
+ *   TCP, Unix socket    the others: HELLO, JOIN, WELCOME by the caller, before there is a thread
+ *
+ * The lock guards the outbox, the calls and what is known of failures. It is held while nothing
+ * is sent or waited for but the condition, so a caller never waits for the network by it. */
 #include "comm/member.h"
 
 #include "base/events.h"
@@ -28,6 +34,8 @@
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+/* The frame is written in a text of its own, without the lock: it may be of megabytes. Answers
+ * are told apart by tickets alone, so several threads may ask at the same time. */
 void tsr__request_begin(tsr__comm *comm, tsr__ask *r, int kind)
 {
   tsr__text_init(&r->text, &comm->rt->heap);
@@ -38,6 +46,8 @@ void tsr__request_begin(tsr__comm *comm, tsr__ask *r, int kind)
   r->began = tsr__packet_begin(&r->text, kind, r->ticket);
 }
 
+/* By the clock of tsr__now, which the condition uses too (init_lock): a clock that people set
+ * would make waits longer or end them. */
 static struct timespec deadline_of(double seconds)
 {
   int64_t now = tsr__now(), span = seconds > LONG ? INT64_MAX : (int64_t)(seconds * 1e9);
@@ -45,7 +55,10 @@ static struct timespec deadline_of(double seconds)
   return (struct timespec){ at / SECOND, at % SECOND };
 }
 
-/* Waits for the answer, under the lock. */
+/* Waits for the answer, under the lock.
+ * The coordinator keeps the time and answers when it is over; this side waits GRACE longer, for
+ * one that does not answer at all. The call lies on the caller's stack, so it leaves the list
+ * before the caller goes: an answer that comes later finds nobody. */
 static void await(tsr__comm *comm, tsr__call *one, double seconds)
 {
   struct timespec until = deadline_of(seconds + GRACE);
@@ -62,6 +75,8 @@ static void await(tsr__comm *comm, tsr__call *one, double seconds)
     }
 }
 
+/* Whether the connection is lost is asked under the lock under which the call enters the list:
+ * lose() finishes all that are in it, so none is left behind. */
 tsr_status tsr__ask_send(tsr__comm *comm, tsr__ask *r, double seconds, tsr__text *out,
                          tsr__error *error)
 {
@@ -124,6 +139,8 @@ static void lose_connection(tsr__comm *comm)
   lose(comm, starved ? TSR_ENOMEM : TSR_EPEER, text);
 }
 
+/* The fields are copied to the caller's text under the lock, as it waits and reads them only
+ * once it is done; a frame lies in the link until the next read alone. */
 static bool take_answer(tsr__comm *comm, tsr__packet *frame)
 {
   char text[sizeof(((tsr__error *)0)->text)];
@@ -159,6 +176,8 @@ static void log_notice(tsr__comm *comm, int index, uint32_t presence, const char
   else tsr__log(comm->rt, level, "process", "process %d %s", index, words[presence]);
 }
 
+/* Errors are written once, so of several failures the first stays the cause. Fate is told
+ * without the lock: it logs, which runs what users gave. */
 static bool take_notice(tsr__comm *comm, tsr__packet *frame)
 {
   char text[sizeof(((tsr__error *)0)->text)];
@@ -181,6 +200,7 @@ static bool take_notice(tsr__comm *comm, tsr__packet *frame)
   return true;
 }
 
+/* A PONG says nothing but that process 0 lives, which its bytes have said already. */
 static bool take_frame(tsr__comm *comm, tsr__packet *frame)
 {
   switch (frame->kind) {
@@ -193,6 +213,7 @@ static bool take_frame(tsr__comm *comm, tsr__packet *frame)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* What is to go out changes hands here: the outbox is all threads', the link this one's. */
 static void take_outbox(tsr__comm *comm)
 {
   pthread_mutex_lock(&comm->lock);
@@ -204,7 +225,9 @@ static void take_outbox(tsr__comm *comm)
   pthread_mutex_unlock(&comm->lock);
 }
 
-/* Waits and reads; false: the connection is of no use any more. */
+/* Waits and reads; false: the connection is of no use any more.
+ * Frames that came before the end of a connection are taken before it counts: the cause may be
+ * in the last one. */
 static bool exchange(tsr__comm *comm, int wait_ms, int64_t *heard)
 {
   tsr__packet frame;
@@ -226,6 +249,10 @@ static bool exchange(tsr__comm *comm, int wait_ms, int64_t *heard)
   return open && !got;
 }
 
+/*   each turn: a beat if its second is over -> write, poll, read -> silence of process 0?
+ *
+ * A beat does not wait for what callers do, so a process that computes for hours is alive; one
+ * that is stopped is not. After the loss the thread stays where the process is to end. */
 static void *attend(void *argument)
 {
   tsr__comm *comm = argument;
@@ -261,7 +288,9 @@ static void *attend(void *argument)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* The next frame, or why there is none: 0 the connection closed or time is over. */
+/* The next frame, or why there is none: 0 the connection closed or time is over.
+ * For the joining alone, when there is no thread yet. Frames that came in one piece with the end
+ * of the connection, such as a refusal, are still read. */
 static int next_frame(tsr__link *link, int64_t until, tsr__packet *frame)
 {
   for (;;) {
@@ -281,6 +310,9 @@ typedef struct greeting {
   bool secret;
 } greeting;
 
+/* The version comes before all that may differ between versions. A process with a secret does
+ * not go on with a coordinator that has none: it would hand its data to whoever listens at that
+ * port. */
 static tsr_status read_hello(tsr__comm *comm, tsr__packet *frame, greeting *out, tsr__error *error)
 {
   char word[9] = "";
@@ -320,6 +352,7 @@ static tsr__claim claim_of(const tsr__comm *comm, const greeting *g, const char 
                    (uint32_t)comm->role.count };
 }
 
+/* The proof covers index and count, so nobody in between can give a process another place. */
 static void put_join(tsr__comm *comm, const greeting *g)
 {
   tsr__text *out = &comm->link.out;
@@ -372,6 +405,8 @@ static bool is_nested(const tsr__comm *comm, tsr__fields *fields)
   return false;
 }
 
+/* A refusal is believed without a proof: it can do no more than end this process's start. A
+ * welcome is not: what follows is trusted. */
 static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeting *g,
                                tsr__error *error)
 {
@@ -397,7 +432,9 @@ static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeti
                         comm->role.coordinator);
 }
 
-/* Introduces the process on a connection. `*again`: it closed before anything was said. */
+/* Introduces the process on a connection. `*again`: it closed before anything was said.
+ * Without random numbers this side's nonce is zeros: the other's still makes each proof of its
+ * own. */
 static tsr_status greet(tsr__comm *comm, int64_t until, bool *again, tsr__error *error)
 {
   greeting g;
@@ -432,7 +469,10 @@ static tsr_status unreachable(tsr__comm *comm, int lookup, tsr__error *error)
                         seconds);
 }
 
-/* Tries until process 0 is there: it may start later. */
+/* Tries until process 0 is there: it may start later.
+ * The errno of the last try is what the message tells; one that connected and was closed has
+ * none, "nothing came". A single greeting has ten seconds at most: what listens and says nothing
+ * may be another program, and is tried again. */
 static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
 {
   tsr__address at;
@@ -464,7 +504,9 @@ static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
   return status;
 }
 
-/* Whether process 0 cannot listen because the one that started it does. */
+/* Whether process 0 cannot listen because the one that started it does.
+ * Asked by a greeting: who has the place says its pid and host in its refusal, and read_welcome
+ * looks for it among this process's ancestors. What the greeting returns is of no matter. */
 static bool parent_listens(tsr__comm *comm)
 {
   tsr__address at;
@@ -481,6 +523,9 @@ static bool parent_listens(tsr__comm *comm)
   return comm->nested;
 }
 
+/* Process 0 is a member like all others, by one code, so there is no second way for its own
+ * requests. The thread of the coordinator runs already when it greets it. TSR_EIO is told as it
+ * is, as it says what is wrong with the address. */
 static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
 {
   int pair[2];
@@ -500,6 +545,7 @@ static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
+/* Answers may be longer than requests: from here on the other side is trusted. */
 static tsr_status start_thread(tsr__comm *comm, tsr__error *error)
 {
   comm->link.most = TSR__ANSWER_MOST;
@@ -519,6 +565,8 @@ static void init_lock(tsr__comm *comm)
   pthread_condattr_destroy(&clock);
 }
 
+/* The thread first, as it uses all the rest; then the link, then the coordinator at its other
+ * end. The signal is given back last: while the thread lived it was read. */
 static void comm_free(tsr__comm *comm)
 {
   tsr__heap *heap = &comm->rt->heap;
@@ -538,7 +586,10 @@ static void comm_free(tsr__comm *comm)
   tsr__del(heap, comm, sizeof *comm);
 }
 
-/* Joins as the role says; a program that a process of the job started is alone. */
+/* Joins as the role says; a program that a process of the job started is alone.
+ * A program that a process of the job starts inherits TSR_* and the launcher's variables, and
+ * would take them for its own. For process 0's child that shows by the port that is taken, for
+ * others' by the place that is. */
 static tsr_status join_all(tsr__comm *comm, tsr__error *error)
 {
   tsr__error why = { .status = TSR_OK };
@@ -563,6 +614,8 @@ static tsr_status join_all(tsr__comm *comm, tsr__error *error)
   return status;
 }
 
+/* The first meeting has a name and a time as any: it returns when all are there, or says who is
+ * not. Only then is the signal taken: a start that hangs can still be ended by it. */
 tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
                           tsr__error *error)
 {
@@ -606,6 +659,8 @@ void tsr__comm_close(tsr__comm *comm)
     return;
   }
   atomic_store(&comm->closing, true);
+  /* The others' answer comes at once, process 0's once they have gone; what comes of it is of no
+   * matter, the process goes in any case. */
   tsr__request_begin(comm, &r, TSR__SAY_BYE);
   tsr__ask_send(comm, &r, comm->role.index ? 1 : comm->role.close_seconds, NULL, &unused);
   comm_free(comm);
@@ -655,11 +710,14 @@ void tsr__comm_fail(tsr__comm *comm, const char *cause)
   tsr__wake(comm->wake);
 }
 
+/* Upwards: 0 would mean not to wait. */
 static uint64_t milliseconds(double seconds)
 {
   return seconds > LONG ? (uint64_t)(LONG * 1000) : (uint64_t)(seconds * 1000 + 0.999);
 }
 
+/* Looked at on this side: the coordinator cuts off who sends more than it takes, and that would
+ * be a failure of the process. */
 static bool fits(const char *key, size_t length, tsr__error *error)
 {
   if (strlen(key) > TSR__KEY_MOST)
@@ -672,6 +730,7 @@ static bool fits(const char *key, size_t length, tsr__error *error)
   return !error->status;
 }
 
+/* 0 seconds: what the coordinator answers at once is waited for as long as GRACE. */
 tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool overwrite,
                          tsr__error *error)
 {

@@ -1,10 +1,15 @@
 /* What users call of processes. A runtime of tsr_initialize has a connection in its slot; errors go
- * to scopes, as those of any call. */
+ * to scopes, as those of any call.
+ *
+ *   tsr_..._at  -> begin: scope, runtime, NULLs -> the work, in member.c -> end: error to the scope
+ *
+ * What the coordinator answers is copied into the scope's arena, and lives as long as that. */
 #include "comm/comm.h"
 #include "comm/far.h"
 
 #include <stdlib.h>
 
+/* A runtime that failed has a slot perhaps, and nothing that may be used. */
 tsr__comm *tsr__comm_of(const tsr_runtime *rt)
 {
   return rt && !rt->error.status ? rt->slots[TSR__SLOT_COMM] : NULL;
@@ -66,6 +71,7 @@ int tsr_process_count(const tsr_runtime *rt)
   return comm ? tsr__comm_count(comm) : 1;
 }
 
+/* A silent one does not count: it may be back in a moment, or never. */
 bool tsr_process_alive(const tsr_runtime *rt, int index)
 {
   tsr__comm *comm = tsr__comm_of(rt);
@@ -88,7 +94,8 @@ static tsr_status refuse(process_call *call, tsr_status status, const char *what
   return tsr__fail(call->scope, call->site, status, "%s: %s", call->name, what);
 }
 
-/* Finds the connection; a status if the call cannot be made. */
+/* Finds the connection; a status if the call cannot be made.
+ * A scope that is inert, as there was no memory for it, keeps the status that it has. */
 static tsr_status begin(process_call *call, const char *text, const char *what)
 {
   if (!call->scope) return TSR_EARG;
@@ -205,6 +212,7 @@ static bool keep(tsr_scope *scope, const void *data, size_t length, tsr_value *o
   return own != NULL;
 }
 
+/* A value that is empty has an address, one that is not there is NULL. */
 static tsr_status get(process_call *call, tsr__wanted *wanted, tsr_value *out)
 {
   tsr__text value;
@@ -261,7 +269,8 @@ tsr_status tsr_store_delete_at(tsr_scope *scope, const char *key, const char *si
   return end(&call, tsr__comm_delete(call.comm, key, &call.error));
 }
 
-/* Takes the answer of a LIST into the scope. */
+/* Takes the answer of a LIST into the scope.
+ * One place more than there are keys, so that of none the lists are no NULL. */
 static tsr_status keep_list(process_call *call, const tsr__text *list, tsr_store_keys *out)
 {
   tsr__fields fields = { (const uint8_t *)list->data, (const uint8_t *)list->data + list->length,

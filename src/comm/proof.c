@@ -2,7 +2,14 @@
  * saying it.
  *
  * Invariant: the state is eight words that depend on whole blocks only; what is left of the message
- * waits in `block`. */
+ * waits in `block`.
+ *
+ *   end of a text:  ... rest | 0x80 | zeros | its length in bits, 8 bytes |     to whole blocks
+ *   code:           SHA(key ^ 5c.. | SHA(key ^ 36.. | message))   the key with zeros up to a block
+ *   claim:          | who, 8 | index, 4 | count, 4 | server's nonce, 16 | client's nonce, 16 |
+ *
+ * SHA-256 has the highest byte of a number first; the claim, as the rest of the protocol, the
+ * lowest. */
 #include "comm/wire.h"
 
 enum { BLOCK = 64 };
@@ -25,11 +32,14 @@ static const uint32_t rounds[64] = {
   0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2,
 };
 
+/* Bits that fall out on the right come in on the left. n is 1 to 31. */
 static uint32_t turn(uint32_t x, int n)
 {
   return x >> n | x << (32 - n);
 }
 
+/* `w` is the block's sixteen numbers, drawn out to 64; `v` are the letters a to h of FIPS 180-4,
+ * so choose and most are its Ch and Maj. */
 static void sha_block(sha *s)
 {
   uint32_t w[64], v[8];
@@ -53,6 +63,7 @@ static void sha_block(sha *s)
   for (int i = 0; i < 8; i++) s->state[i] += v[i];
 }
 
+/* Byte by byte: what is proved is a hundred bytes, once a process. */
 static void sha_add(sha *s, const void *data, size_t length)
 {
   const uint8_t *at = data;
@@ -62,12 +73,14 @@ static void sha_add(sha *s, const void *data, size_t length)
   }
 }
 
+/* The same of the square roots of the first eight primes. */
 static void sha_begin(sha *s)
 {
   *s = (sha){ .state = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c,
                          0x1f83d9ab, 0x5be0cd19 } };
 }
 
+/* The length is taken first, as what fills up goes in by sha_add and counts as well. */
 static void sha_end(sha *s, uint8_t out[TSR__PROOF])
 {
   uint64_t bits = s->length * 8;
@@ -79,6 +92,8 @@ static void sha_end(sha *s, uint8_t out[TSR__PROOF])
   for (int i = 0; i < TSR__PROOF; i++) out[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
+/* Two hashes and not one of secret and message: SHA-256's state is its result, so who has the
+ * code of one text could go on from there to that of a longer one. */
 void tsr__proof(const char *secret, tsr__blob message, uint8_t out[TSR__PROOF])
 {
   uint8_t key[BLOCK] = { 0 }, pad[BLOCK];
@@ -101,6 +116,8 @@ void tsr__proof(const char *secret, tsr__blob message, uint8_t out[TSR__PROOF])
   sha_end(&s, out);
 }
 
+/* Each field has its fixed place, so no two claims are the same bytes. Both nonces: each side
+ * knows by its own that the other's proof was made now. */
 void tsr__claim_proof(const tsr__claim *claim, uint8_t out[TSR__PROOF])
 {
   uint8_t message[16 + 2 * TSR__NONCE] = { 0 };

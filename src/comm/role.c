@@ -19,7 +19,10 @@
  *
  * Invariant: nothing is guessed. What a launcher says by halves, in words that are no numbers, or
  * otherwise than TSR_* does, is an error that names the variables: processes that each believe to
- * be alone would give wrong results without a word. */
+ * be alone would give wrong results without a word.
+ *
+ * A launcher's row in `launchers` has signs, by which it is known to be there, and a reader. The
+ * order counts: mpirun under Slurm sets both kinds, and its own are the narrower ones. */
 #include "comm/comm.h"
 
 #include <signal.h>
@@ -48,13 +51,17 @@ typedef struct launcher {
 
 /* ---- variables ------------------------------------------------------------------------------- */
 
+/* An empty variable is one that is not set: shells cannot always unset one for a child. By a
+ * function, so that tests need not change the environment of their process. */
 static const char *value_of(const finding *f, const char *name)
 {
   const char *value = f->env->get(name, f->env->user);
   return value && *value ? value : NULL;
 }
 
-/* A whole number of at most `most`, in decimal; -1: the text is none. */
+/* A whole number of at most `most`, in decimal; -1: the text is none.
+ * No signs, no blanks, no 0x: strtol would take "3 nodes" for 3. `most` is below 2^63 / 10, so
+ * the product stays within a long. */
 static long number(const char *text, long most)
 {
   long value = 0;
@@ -97,6 +104,8 @@ static bool read_place(finding *f, const char *count, const char *index)
   return false;
 }
 
+/* An IPv6 address takes brackets, or its last part would be read as the port. What is too long
+ * leaves the address unsaid, and that is told later. */
 static void put_address(finding *f, const char *host, size_t length, long port)
 {
   bool six = memchr(host, ':', length) != NULL;
@@ -108,7 +117,10 @@ static void put_address(finding *f, const char *host, size_t length, long port)
 /* ---- launchers ------------------------------------------------------------------------------- */
 
 /* "3422552064.0;tcp://10.0.0.1,192.168.0.1:43577", or "...;tcp6://[fe80::1]:43577": where mpirun
- * runs, which is where process 0 does unless its hosts were listed otherwise. */
+ * runs, which is where process 0 does unless its hosts were listed otherwise.
+ * All processes read the same text, so all come to one port without a word: jobs on one host are
+ * spread over the ports by their number. Two may still meet at one; then process 0 says that the
+ * port is taken. */
 static void read_hnp(finding *f, const char *uri)
 {
   const char *host = strstr(uri, "://");
@@ -210,6 +222,7 @@ static const launcher launchers[] = {
 };
 enum { LAUNCHERS = sizeof launchers / sizeof *launchers };
 
+/* The row without signs is MPI itself, which is asked. */
 static bool is_there(const finding *f, const launcher *one)
 {
   if (!one->signs[0]) return f->env->has_mpi && f->env->has_mpi();
@@ -218,7 +231,9 @@ static bool is_there(const finding *f, const launcher *one)
   return false;
 }
 
-/* Looks for a launcher: the one that was named, or the first that is there. */
+/* Looks for a launcher: the one that was named, or the first that is there.
+ * One that is named is read though its signs are missing: then what it lacks is named in the
+ * error, where looking for signs would end in one process alone. */
 static bool find_launcher(finding *f, const char *wanted)
 {
   if (wanted && !strcmp(wanted, "none")) return true;
@@ -250,6 +265,8 @@ typedef struct said {
   const char *source; /* "options", "TSR_* variables" */
 } said;
 
+/* A count of 0 is an option that is not set. An index without one is an error, as index 0 and
+ * none look alike. */
 static bool read_options(finding *f, const tsr_process_opts *o, said *out)
 {
   *out = (said){ -1, -1, "options" };
@@ -268,6 +285,7 @@ static bool read_options(finding *f, const tsr_process_opts *o, said *out)
   return !f->error->status;
 }
 
+/* `who` stands for the source in messages while this reads; whoever reads next sets it anew. */
 static bool read_variables(finding *f, said *out)
 {
   const char *count = value_of(f, "TSR_PROCESS_COUNT"), *index = value_of(f, "TSR_PROCESS_INDEX");
@@ -327,7 +345,8 @@ static bool combine(finding *f, const tsr_process_opts *o, said *out)
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 
-/* A text from an option or a variable. */
+/* A text from an option or a variable.
+ * An option that is "" is said, and no variable is looked at: so a program can take one back. */
 static bool copy_text(finding *f, char out[300], const char *option, const char *variable)
 {
   const char *text = option ? option : value_of(f, variable);
@@ -340,7 +359,8 @@ static bool copy_text(finding *f, char out[300], const char *option, const char 
   return strlen(text) < 300;
 }
 
-/* Seconds from an option or a variable, in whole numbers there. */
+/* Seconds from an option or a variable, in whole numbers there.
+ * Written so that no number (NaN) fails the first test. A zero, in either place, is the default. */
 static bool read_seconds(finding *f, double option, const char *variable, double *out)
 {
   long seconds;
@@ -452,6 +472,8 @@ static bool ask_mpi(finding *f, const said *place)
   return false;
 }
 
+/* The address is parsed here though it is used later, so that one that is wrong is an error at
+ * once, and not after the start's time is over. A secret that was said goes before that of MPI. */
 static bool read_address(finding *f, const said *place, tsr__role *out)
 {
   tsr__address at;
@@ -477,6 +499,8 @@ static bool read_address(finding *f, const said *place, tsr__role *out)
   return !*out->bind || !tsr__address_parse(out->bind, &at, f->error);
 }
 
+/* `who` is put back after read_rest, whose messages name TSR_*. `out` is written only where all
+ * went well. */
 tsr_status tsr__role_find(const tsr_process_opts *opts, const tsr__environment *env, tsr__role *out,
                           tsr__error *error)
 {

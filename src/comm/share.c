@@ -1,11 +1,16 @@
 /* Processes of a job come to share device memory: what they must tell each other first goes by way
- * of the coordinator, and who is gone it knows. */
+ * of the coordinator, and who is gone it knows.
+ *
+ *   peers.h (knows no coordinator)  <- gather, gone, waits - share.c -> comm.h (knows no memory) */
 #include "comm/comm.h"
 #include "comm/far.h"
 #include "comm/peers.h"
 
 #include <stdio.h>
 
+/* All gathers go by one name: processes make them in the same order, so the first that one has
+ * not come to is the same for all. A record of another size is another step's, or another
+ * library's. `error` is NULL where the caller has one already. */
 static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
 {
   tsr_runtime *rt = user;
@@ -30,6 +35,8 @@ static tsr_status gather(void *user, const void *mine, size_t size, void *all, t
   return status;
 }
 
+/* Any failure counts, not only that of `process`: a run needs all, so who waits for one that is
+ * well would wait for one that waits in vain. */
 static bool is_gone(void *user, int process, tsr__error *error)
 {
   tsr__comm *comm = tsr__comm_of(user);
@@ -40,6 +47,7 @@ static bool is_gone(void *user, int process, tsr__error *error)
   return true;
 }
 
+/* Texts are copied: they lie in shared memory, and are the next run's soon. */
 static void waits(void *user, const tsr__peers_wait *wait)
 {
   tsr__comm_wait out = { .process = -1 };
@@ -55,6 +63,7 @@ static void waits(void *user, const tsr__peers_wait *wait)
   tsr__comm_waits(tsr__comm_of(user), &out);
 }
 
+/* Compared without making the text: this is done at each beginning of a run. */
 static bool says(const char *text, const tsr__peers_work *work)
 {
   size_t length = strlen(work->what);

@@ -4,7 +4,10 @@
  * "a-b" between "a" and "a/b"; so a folder is two ranges at most, the key itself and "a/"...
  *
  * Invariant: keys are normal, different and in order; `bytes` is bounded, so that no process can
- * make the coordinator's take all memory. */
+ * make the coordinator's take all memory.
+ *
+ *   a | a-b | a/b | a/c/d | ab     '-' is below '/', and '0' is the first above it
+ *   ^         ^---------^          the folder "a": the key, and all from "a/" to before "a0" */
 #include "comm/store.h"
 
 #include <inttypes.h>
@@ -60,6 +63,8 @@ static tsr_status no_memory(const char *key, tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "process 0 has no memory for key '%s'", key);
 }
 
+/* The value changes hands only where this succeeds. Pairs behind it move up: they are three
+ * words each, and the store is for small things. */
 static tsr_status insert(tsr__store *store, size_t at, const char *key, char *value, size_t length)
 {
   size_t long_key = strlen(key);
@@ -76,6 +81,8 @@ static tsr_status insert(tsr__store *store, size_t at, const char *key, char *va
   return TSR_OK;
 }
 
+/* The new value is there before the old one goes, so a key keeps its value where there is no
+ * memory for the next. */
 tsr_status tsr__store_set(tsr__store *store, const char *key, tsr__blob value, bool overwrite,
                           tsr__error *error)
 {
@@ -117,6 +124,7 @@ size_t tsr__store_range(const tsr__store *store, const char *key, size_t *first)
   return lower_bound(store, behind) - *first;
 }
 
+/* A range at once: one move, whatever the number. */
 static void remove_some(tsr__store *store, size_t first, size_t count)
 {
   for (size_t i = first; i < first + count; i++) {
@@ -131,6 +139,8 @@ static void remove_some(tsr__store *store, size_t first, size_t count)
   store->count -= count;
 }
 
+/* The key itself lies before its folder, perhaps with others in between; so it is looked for
+ * anew. */
 size_t tsr__store_delete(tsr__store *store, const char *key)
 {
   size_t first, removed = tsr__store_range(store, key, &first);
@@ -169,6 +179,7 @@ static bool read_number(const tsr__pair *entry, int64_t *out)
   return true;
 }
 
+/* Kept as text, so that GET, SET and ADD of one key understand each other. */
 tsr_status tsr__store_add(tsr__store *store, const char *key, int64_t delta, int64_t *out,
                           tsr__error *error)
 {

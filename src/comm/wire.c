@@ -48,6 +48,7 @@
  * the sender may send. */
 #include "comm/wire.h"
 
+/* Byte by byte: frames lie at any address, and hosts may order bytes otherwise. */
 static uint32_t load_u32(const uint8_t *at)
 {
   return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
@@ -60,6 +61,8 @@ static void store_u32(uint8_t *at, uint32_t value)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* The bytes left are compared with the length, and not two pointers: a length from outside could
+ * take one beyond all memory. */
 static const uint8_t *take(tsr__fields *reader, size_t length)
 {
   if (reader->bad || (size_t)(reader->end - reader->at) < length) {
@@ -90,6 +93,8 @@ tsr__blob tsr__take_bytes(tsr__fields *reader)
   return at ? (tsr__blob){ at, length } : (tsr__blob){ "", 0 };
 }
 
+/* A NUL within would make two different texts look the same to all who compare them as C texts.
+ * Where it is bad `out` is the empty text, never what was there before. */
 void tsr__take_text(tsr__fields *reader, char *out, size_t most)
 {
   tsr__blob bytes = tsr__take_bytes(reader);
@@ -104,6 +109,8 @@ bool tsr__fields_done(const tsr__fields *reader)
   return !reader->bad && reader->at == reader->end;
 }
 
+/* Kind and length are judged as soon as the head is there, before the rest has come. The zeros
+ * are room for what a later version may say. */
 int64_t tsr__packet_next(const uint8_t *data, size_t length, size_t most, tsr__packet *out)
 {
   if (length < TSR__WIRE_HEAD) return 0;
@@ -137,6 +144,8 @@ void tsr__write_bytes(tsr__text *out, const void *data, size_t length)
   if (length) tsr__text_put(out, data, length);
 }
 
+/* The kind is written as a u32, whose upper bytes are the three zeros. Returns where the frame
+ * begins: by number, as the text moves when it grows. */
 size_t tsr__packet_begin(tsr__text *out, int kind, uint32_t ticket)
 {
   size_t began = out->length;
