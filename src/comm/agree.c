@@ -18,7 +18,7 @@
 
 static const tsr__blob nothing = { "", 0 };
 
-/* Those who are to come, too, are not there: nobody agrees before all have met at the start. */
+/* Those who have not come yet are not there, either: programs agree only once all have met. */
 static bool is_there(const tsr__coordinator *c, int member)
 {
   tsr__presence presence = c->members[member].presence;

@@ -242,7 +242,7 @@ void tsr__far_send(tsr__far *far, int process, tsr__plugin_note note)
   }
 }
 
-/* Counted before it begins, as a get that is done at once calls `got` within the call. One that
+/* Counted before it begins, as a get that fails at once calls `got` within the call. One that
  * did not begin has no `got`, and is taken back here. */
 void tsr__far_get(tsr__far *far, const tsr__plugin_get *get)
 {

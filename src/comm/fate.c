@@ -11,7 +11,7 @@
  *   member.c's thread   hears of failures, beats, reads the signal     `doom` is its own, no lock
  *   callers' threads    should_stop, stop, waits, leave                 under comm->lock
  *
- * What is said goes to standard error only where no logger would have it. */
+ * What is said goes to standard error in the mode `shutdown` alone, where no logger has it. */
 #include "comm/member.h"
 
 #include "base/events.h"

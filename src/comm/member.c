@@ -310,9 +310,9 @@ typedef struct greeting {
   bool secret;
 } greeting;
 
-/* The version comes before all that may differ between versions. A process with a secret does
- * not go on with a coordinator that has none: it would hand its data to whoever listens at that
- * port. */
+/* The frame is taken whole before the version is looked at, so that of a version whose HELLO had
+ * other fields would be no coordinator's at all. A process with a secret does not go on with one
+ * that has none: it would hand its data to whoever listens at that port. */
 static tsr_status read_hello(tsr__comm *comm, tsr__packet *frame, greeting *out, tsr__error *error)
 {
   char word[9] = "";
@@ -433,8 +433,8 @@ static tsr_status read_welcome(tsr__comm *comm, tsr__packet *frame, const greeti
 }
 
 /* Introduces the process on a connection. `*again`: it closed before anything was said.
- * Without random numbers this side's nonce is zeros: the other's still makes each proof of its
- * own. */
+ * Without random numbers this side's nonce is zeros: the coordinator is as safe as before, by its
+ * own one, but this side could be shown a WELCOME that was recorded. */
 static tsr_status greet(tsr__comm *comm, int64_t until, bool *again, tsr__error *error)
 {
   greeting g;

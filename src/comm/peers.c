@@ -12,7 +12,7 @@
  * Invariant: a word never falls, and what a process wrote before it raised its word is seen by
  * whoever saw it raised.
  *
- *    own word:   7|0 ...  7|1 ......  7|2 ......  7|END | 8|0 ...      of one run with two meetings
+ *    own word:  6|END | 7|1 ......  7|2 ......  7|END | 8|1 ...    of run 7, which has two meetings
  *    others':         wait >= 7|1   wait >= 7|2   wait >= 7|END
  *
  * The word itself is not raised when a run begins: it stays at the END of the one before until
