@@ -97,6 +97,8 @@ void tsr__peers_tell(tsr__peers *peers, uint64_t word)
 {
   char text[TSR__PLUGIN_NOTE];
   size_t length = 0;
+  bool whole = true; /* all of this host are in this run, and say what it is */
+  text[0] = '\0';    /* nothing may be said */
   for (int p = 0; p < peers->start.count; p++) {
     if (peers->all[p].far) continue;
     if (length + MOST_SAID > sizeof text) {
@@ -108,12 +110,13 @@ void tsr__peers_tell(tsr__peers *peers, uint64_t word)
      * before, of which all is said, or in the next, as they have seen all of this one come to its
      * END. What is said is of the leader's run, so that no failure of it is taken for one of the
      * next. */
+    whole = whole && theirs >> MEETING_BITS >= word >> MEETING_BITS;
     if (theirs >> MEETING_BITS < word >> MEETING_BITS) continue;
     if (theirs >> MEETING_BITS > word >> MEETING_BITS) theirs = word;
     length = put_word(peers, p, theirs, text, length);
   }
   send_leaders(peers, text, length);
-  peers->introduced = peers->run;
+  if (whole) peers->introduced = peers->run;
 }
 
 /* Whether a word is one that the sender may say, whole within so many bytes.
