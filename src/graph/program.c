@@ -415,7 +415,8 @@ static void emit(tsr__program *program, tsr_array *array)
     if (array->number_count) bind_params(program, array, node);
     else index = merge_newest(program);
   }
-  if (leaf && array->value) index = emit_scales(program, array, index);
+  /* What a body captures it is given as a leaf of each call, which brings the scales. */
+  if (leaf && array->value && !program->open) index = emit_scales(program, array, index);
   if (index < 0) return;
   /* Equal arrays have one node, but each its own place in `visited`. */
   array->mark = (uint32_t)index + 1;

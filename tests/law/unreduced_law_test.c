@@ -348,6 +348,37 @@ TEST(a_sum_stays_from_call_to_call)
   tsr_runtime_close(rt);
 }
 
+static tsr_array *plus_outer(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_add(in[0], *(tsr_array **)user);
+}
+
+/* What waits to be multiplied is so once, whoever reads the sum, and whenever. */
+TEST(a_body_captures_a_sum_that_waits)
+{
+  double data[12], found[3];
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < 12; i++) data[i] = i;
+  tsr_array *x = tsr_put(s, data, TSR_F64, TSR_SHAPE(4, 3), tsr_on(mesh, "x,-"));
+  tsr_array *sum = tsr_constrain(tsr_sum(x, .dims = TSR_DIMS(0)), tsr_on(mesh, "-;sum(x)"));
+  tsr_array *twice = tsr_mul(sum, 2);
+  CHECK_STATUS(tsr_eval(&twice, 1), TSR_OK, s);
+  CHECK(twice->value->kept);
+  tsr_array *zero = tsr_put(s, (double[3]){ 0 }, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  tsr_function *f = tsr_function_make(s, plus_outer, .user = &twice);
+  for (int times = 0; times < 3; times++) {
+    tsr_array *out = tsr_call(f, zero);
+    CHECK_STATUS(tsr_read(out, found, sizeof found), TSR_OK, s);
+    for (int i = 0; i < 3; i++) CHECK_F64_BITS(found[i], 2.0 * (18 + 4 * i));
+    if (times == 1) CHECK_STATUS(tsr_read(twice, found, sizeof found), TSR_OK, s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(what_cannot_be_a_sum_says_so)
 {
   static const bool bools[4];
