@@ -837,6 +837,18 @@ bool tsr__in_body(tsr_array *a, tsr__error *error)
   return found;
 }
 
+/* Nodes are told, as marks are another program's once the lock is gone. */
+tsr_status tsr__trace_roots(tsr_runtime *rt, tsr__program *program, tsr__operands roots,
+                            int32_t *nodes, tsr__error *error)
+{
+  tsr__engine *engine = engine_of(rt);
+  pthread_mutex_lock(&engine->lock);
+  tsr_status status = tsr__program_trace(program, roots.at, roots.count, error);
+  for (int i = 0; i < roots.count && !status; i++) nodes[i] = (int32_t)roots.at[i]->mark - 1;
+  pthread_mutex_unlock(&engine->lock);
+  return status;
+}
+
 /* The trace as it is, before anything is planned. */
 tsr_status tsr__dump(tsr_array *a, tsr__text *out, tsr__error *error)
 {

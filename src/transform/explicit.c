@@ -259,8 +259,8 @@ bool tsr__explicit_places(const tsr__program *program, const tsr__explicit *ask,
                      program->sites[n] ? program->sites[n] : "an unknown line");
     if (error->status || !place_node(&w, n, array ? &array->sharding : NULL)) return false;
   }
-  for (int i = 0; i < ask->count; i++) {
-    int n = (int)ask->results[i]->mark - 1;
+  for (int i = 0; i < ask->results.count; i++) {
+    int n = ask->results.at[i];
     out[i] = (tsr_sharding){ 0 };
     if (w.mesh) out[i] = write_place(&w, &w.places[n], program->nodes[n].rank);
     if (program->nodes[n].sharding) out[i] = program->shardings[program->nodes[n].sharding];

@@ -401,15 +401,12 @@ static bool has_foreign(const tracing *t, const tsr__program *program)
   return false;
 }
 
-static bool make_region(const tracing *t, tsr__program *program, const tsr__leaves *results)
+static bool make_region(const tracing *t, tsr__program *program, tsr__links results)
 {
-  int32_t *nodes = tsr__arena_new(&t->scope->arena, ((size_t)results->count + 1) * sizeof *nodes);
-  if (!nodes || !capture(t, program)) return false;
-  /* tsr__program_trace left in each array's mark which node it became, counted from 1. */
-  for (int i = 0; i < results->count; i++) nodes[i] = (int32_t)results->at[i]->mark - 1;
+  if (!capture(t, program)) return false;
   /* Arrays of the body go with its scope; a region stands for itself. */
   memset(program->arrays, 0, (size_t)program->node_count * sizeof *program->arrays);
-  tsr__region *region = tsr__region_make(program, (tsr__links){ nodes, results->count });
+  tsr__region *region = tsr__region_make(program, results);
   /* From here on other threads use the trace, which is whole. */
   pthread_mutex_lock(&t->f->lock);
   t->traced->region = region;
@@ -417,11 +414,13 @@ static bool make_region(const tracing *t, tsr__program *program, const tsr__leav
   return region != NULL;
 }
 
-/* The arrays of the result, each where the function's specs say. By leaf, where arguments go by
- * argument: results have no other number than that. */
-static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out)
+/* The arrays of the result, each where the function's specs say, and room for the node of each. By
+ * leaf, where arguments go by argument: results have no other number than that. */
+static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out, int32_t **nodes)
 {
   if (!tsr__leaves_of(&t->scope->arena, result, out)) return false;
+  *nodes = tsr__arena_new(&t->scope->arena, ((size_t)out->count + 1) * sizeof **nodes);
+  if (!*nodes) return false;
   for (int i = 0; i < out->count && i < TSR_MAX_ARGS; i++)
     if (t->f->out[i].mesh) out->at[i] = tsr_constrain_at(out->at[i], t->f->out[i], t->site);
   return true;
@@ -439,14 +438,21 @@ static char *own_form(tsr__heap *heap, const tsr_array *result)
   return own;
 }
 
+static tsr_status trace_results(const tracing *t, tsr__program *program, const tsr__leaves *results,
+                                int32_t *nodes, tsr__error *error)
+{
+  tsr__operands roots = { results->at, results->count };
+  return tsr__trace_roots(t->scope->rt, program, roots, nodes, error);
+}
+
 /* Puts the results where explicit shardings say, and traces the program with that. The program is
  * traced a second time then; explicit shardings are asked for rarely, and tracing costs a walk. */
 static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *results,
-                          tsr__error *error)
+                          int32_t *nodes, tsr__error *error)
 {
   tsr__arena *arena = &t->scope->arena;
   tsr_sharding *at = tsr__arena_new(arena, ((size_t)results->count + 1) * sizeof *at);
-  tsr__explicit ask = { arena, results->at, results->count };
+  tsr__explicit ask = { arena, { nodes, results->count } };
   if (!at) tsr__error_set(error, TSR_ENOMEM, "has no memory; close scopes that are done");
   if (!at || !tsr__explicit_places(program, &ask, at, error)) return false;
   for (int i = 0; i < results->count; i++)
@@ -454,7 +460,7 @@ static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *
   /* Constraints were added behind the results, so the program is another one. */
   tsr__program_clear(program);
   program->open = true;
-  return !tsr__program_trace(program, results->at, results->count, error);
+  return !trace_results(t, program, results, nodes, error);
 }
 
 /* Sets the region if all went well; otherwise tells in the caller's scope why there is none. The
@@ -464,20 +470,22 @@ static void finish(const tracing *t, tsr_array *result)
 {
   tsr__program program;
   tsr__leaves results = { 0 };
+  int32_t *nodes = NULL;
   tsr__error error = { .status = TSR_OK };
   if (!check_result(t, result)) return;
   tsr__program_init(&program, &t->scope->rt->heap);
   program.open = true;
   t->traced->form = own_form(program.heap, result);
-  bool made = t->traced->form && take_results(t, result, &results);
+  bool made = t->traced->form && take_results(t, result, &results, &nodes);
   /* Placing results may fail as the body does. */
   if (made && tsr_scope_status(t->scope)) {
     check_result(t, result);
-  } else if (made && tsr__program_trace(&program, results.at, results.count, &error)) {
+  } else if (made && trace_results(t, &program, &results, nodes, &error)) {
     fail_trace(t, error.status, error.text);
-  } else if (made && t->f->explicit_places && !place_results(t, &program, &results, &error)) {
+  } else if (made && t->f->explicit_places && !place_results(t, &program, &results, nodes, &error)) {
     fail_trace(t, error.status, error.text);
-  } else if (!made || (!has_foreign(t, &program) && !make_region(t, &program, &results))) {
+  } else if (!made || (!has_foreign(t, &program) &&
+                       !make_region(t, &program, (tsr__links){ nodes, results.count }))) {
     fail_trace(t, TSR_ENOMEM, "has no memory for its program; close scopes that are done");
   }
   tsr__program_free(&program);

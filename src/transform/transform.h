@@ -153,11 +153,10 @@ tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *arg
                                  const char *call, const char *site);
 void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
 
-/* Results of a body that was traced to a program, whose marks count. */
+/* Results of a body that was traced to a program. */
 typedef struct tsr__explicit {
   tsr__arena *arena; /* for what is found on the way */
-  tsr_array *const *results;
-  int count;
+  tsr__links results; /* their nodes */
 } tsr__explicit;
 
 /* How each result lies by the rules of explicit shardings (explicit.c). False: what they leave

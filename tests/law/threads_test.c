@@ -194,6 +194,42 @@ TEST_TIMEOUT(threads_read_and_query_one_file, 300)
   tsr_runtime_close(shared.rt);
 }
 
+/* ---- sums that were kept ---- */
+
+static void *look_at_sum(void *user)
+{
+  struct worker *w = user;
+  double found[4];
+  tsr_scope *s = tsr_scope_open(w->shared->scope);
+  tsr_array *next = tsr_add(w->shared->data, w->number);
+  if (tsr_read(w->shared->data, found, sizeof found)) complain(w, s, "a sum");
+  for (int i = 0; i < 4; i++)
+    if (found[i] != 8 * i + 112) complain(w, s, "other elements");
+  if (tsr_read(next, found, sizeof found)) complain(w, s, "a program of it");
+  if (found[1] != 120 + w->number) complain(w, s, "others elements of a program");
+  tsr_scope_close(s);
+  return NULL;
+}
+
+/* Of a sum that was left unreduced the first thread that looks makes the elements. */
+TEST_TIMEOUT(threads_look_at_a_sum_that_waits, 300)
+{
+  double data[8][4];
+  struct worker workers[THREADS];
+  struct shared shared = open_shared("cpu:4", 2);
+  for (int i = 0; i < 32; i++) data[i / 4][i % 4] = i;
+  for (int round = 0; round < shared.rounds; round++) {
+    tsr_scope *s = shared.scope = tsr_scope_open(shared.rt);
+    tsr_array *x = tsr_put(s, data, TSR_F64, TSR_SHAPE(8, 4), tsr_on(shared.mesh, "d,-"));
+    shared.data = tsr_sum(x, .dims = TSR_DIMS(0));
+    shared.data = tsr_constrain(shared.data, tsr_on(shared.mesh, "-;sum(d)"));
+    CHECK_STATUS(tsr_eval(&shared.data, 1), TSR_OK, s);
+    start(workers, &shared, look_at_sum);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(shared.rt);
+}
+
 /* One thread and four read the same table. */
 TEST_TIMEOUT(four_workers_read_as_one_does, 300)
 {

@@ -147,6 +147,58 @@ TEST(bytes_beside_the_arrays_are_arguments)
 
 /* ---- trees, captured arrays, functions in functions ---------------------------------------- */
 
+typedef struct capturer {
+  tsr_scope *s;
+  tsr_array *shared;
+  pthread_barrier_t *start;
+  bool explicit_places;
+} capturer;
+
+static tsr_array *with_shared(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const capturer *c = user;
+  return tsr_tuple(s, c->shared, tsr_add(in[0], tsr_mul(c->shared, 2)));
+}
+
+static void *capture_at_once(void *user)
+{
+  capturer *c = user;
+  tsr_scope *own = tsr_scope_nest_at(c->s, TSR_HERE);
+  double data[8] = { 3, 1, 4, 1, 5, 9, 2, 6 }, found[8];
+  tsr_array *x = tsr_reshard(tsr_put(own, data, TSR_F64, TSR_SHAPE(8), (tsr_sharding){ 0 }),
+                             tsr_sharding_of(c->shared));
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, own);
+  tsr_function *fn = tsr_function_make(own, with_shared, .user = c,
+                                       .explicit_shardings = c->explicit_places);
+  pthread_barrier_wait(c->start);
+  tsr_array *out = tsr_call(fn, x);
+  CHECK_STATUS(tsr_read(tsr_item(out, 0), found, sizeof found), TSR_OK, own);
+  for (int i = 0; i < 8; i++) CHECK_F64_BITS(found[i], i);
+  CHECK_STATUS(tsr_read(tsr_item(out, 1), found, sizeof found), TSR_OK, own);
+  for (int i = 0; i < 8; i++) CHECK_F64_BITS(found[i], data[i] + 2 * i);
+  tsr_scope_close(own);
+  return NULL;
+}
+
+/* Each traces a function of its own, of which one result is what they all captured. */
+TEST(threads_trace_bodies_that_capture_one_array)
+{
+  enum { THREADS = 4 };
+  fixture f = open_fixture();
+  tsr_array *shared = tsr_reshard(tsr_arange(f.s, 0, 8, .dtype = TSR_F64), tsr_on(f.mesh, "x"));
+  CHECK_STATUS(tsr_eval(&shared, 1), TSR_OK, f.s);
+  for (int round = 0; round < (test_quick() ? 10 : 100); round++) {
+    pthread_t threads[THREADS];
+    pthread_barrier_t start;
+    capturer c = { f.s, shared, &start, round % 2 };
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, capture_at_once, &c);
+    for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+    pthread_barrier_destroy(&start);
+  }
+  close_fixture(&f);
+}
+
 typedef struct outside {
   tsr_array *bias;
   tsr_function *inner;
