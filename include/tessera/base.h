@@ -144,7 +144,9 @@ typedef enum tsr_log_level {
 typedef void (*tsr_log_fn)(tsr_log_level level, const char *area, const char *line, void *user);
 
 /* Allocates, or frees when size is 0: as realloc without the resize. Must be thread-safe.
- * Returning NULL for a nonzero size means out of memory. Used by tests and embedders. */
+ * Returning NULL for a nonzero size means out of memory. Used by tests and embedders. Programs are
+ * traced and planned under a lock: it must not call a terminal or tsr_call, nor wait for a thread
+ * that is in one. Scopes, arrays and meshes are made without a lock held. */
 typedef struct tsr_allocator {
   void *(*allocate)(size_t size, size_t alignment, void *user);
   void (*release)(void *pointer, size_t size, void *user);

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/hash_table.h"
+#include "base/hash_tree.h"
 #include "tessera/base.h"
 #include "tessera/scalar.h"
 
@@ -287,12 +288,6 @@ typedef struct tsr__asker {
   const char *what;
 } tsr__asker;
 
-/* Texts of tsr_runtime_site (sites.c). */
-typedef struct tsr__sites {
-  tsr__table table; /* its numbers are places in `text` */
-  char **text;
-  size_t capacity;
-} tsr__sites;
 void tsr__sites_free(tsr_runtime *rt);
 
 typedef struct tsr__event tsr__event; /* base/events.h */
@@ -314,10 +309,10 @@ struct tsr_runtime {
   tsr__heap heap;
   tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
   char isa_name[32];
-  char isa[16];         /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
-  tsr__error error;     /* why open failed */
-  pthread_mutex_t lock; /* guards the links of scopes, slots' creation and sites */
-  tsr__sites sites;
+  char isa[16];                      /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
+  tsr__error error;                  /* why open failed */
+  pthread_mutex_t lock;              /* guards the links of scopes, slots' creation and sites */
+  tsr__hash_tree sites;              /* texts of tsr_runtime_site (sites.c) */
   tsr_scope *open[TSR__SCOPE_LISTS]; /* open scopes by their thread's hash, newest first */
   tsr_scope *spare;                  /* a few closed scopes kept for reuse (a 3 us call path) */
   _Atomic(tsr__workers *) workers;   /* started at first use */

@@ -33,6 +33,41 @@ static int32_t thread_number(tsr__recorder *r)
   return n < TSR__LANES ? n : TSR__LANES - 1;
 }
 
+/* What began before recording did is not told of. */
+static bool is_told(const tsr__recorder *r, const tsr__event *event)
+{
+  return atomic_load_explicit(&r->on, memory_order_relaxed) && event->start >= r->origin;
+}
+
+/* Moves the events to `wider` if there are more places in that, and gives what is left over. */
+static tsr__events widen(tsr__recorder *r, tsr__events wider)
+{
+  tsr__events spare = { .at = r->events, .room = r->room };
+  if (wider.room <= r->room) return wider;
+  if (r->count) memcpy(wider.at, r->events, r->count * sizeof *r->events);
+  r->events = wider.at;
+  r->room = wider.room;
+  return spare;
+}
+
+/* Called under the lock, and lets it go meanwhile: the allocator is the user's, and may wait for a
+ * thread that waits for the lock. Others add, widen, begin and end while it does. False: out of
+ * memory. */
+static bool make_room(tsr_runtime *rt)
+{
+  tsr__recorder *r = &rt->recorder;
+  tsr__events wider = { .room = r->room ? 2 * r->room : 64 };
+  pthread_mutex_unlock(&rt->lock);
+  wider.at = tsr__new_raw(&rt->heap, wider.room * sizeof *wider.at);
+  pthread_mutex_lock(&rt->lock);
+  if (!wider.at) return false;
+  tsr__events spare = widen(r, wider);
+  pthread_mutex_unlock(&rt->lock);
+  tsr__events_free(rt, &spare);
+  pthread_mutex_lock(&rt->lock);
+  return true;
+}
+
 /* The end is taken before the lock is waited for. */
 void tsr__events_add(tsr_runtime *rt, const tsr__event *event)
 {
@@ -40,10 +75,10 @@ void tsr__events_add(tsr_runtime *rt, const tsr__event *event)
   if (!event->start) return;
   int64_t end = event->end ? event->end : tsr__now();
   pthread_mutex_lock(&rt->lock);
-  /* What began before recording did is not told of. */
-  bool told = atomic_load_explicit(&r->on, memory_order_relaxed) && event->start >= r->origin;
-  if (told && (r->count == MOST_EVENTS ||
-               !tsr__grow(&rt->heap, (void **)&r->events, &r->room, r->count + 1, sizeof *event))) {
+  while (is_told(r, event) && r->count == r->room && r->room < MOST_EVENTS && make_room(rt))
+    continue;
+  bool told = is_told(r, event);
+  if (told && r->count == r->room) {
     r->lost++;
   } else if (told) {
     r->events[r->count] = *event;

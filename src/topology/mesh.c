@@ -380,7 +380,7 @@ static tsr_mesh *mesh_new(tsr_runtime *rt, const struct draft *draft, uint64_t h
 
   if (!mesh) return NULL;
   mesh->rt = rt;
-  mesh->hash = hash;
+  mesh->branch.hash = hash;
   mesh->device_count = draft->device_count;
   mesh->abstract = draft->abstract;
   mesh->devices = draft->abstract ? NULL : tsr__new(heap, bytes);
@@ -403,7 +403,7 @@ static tsr_mesh *inert_new(tsr_runtime *rt, const tsr__error *error, uint64_t ha
 
   if (!mesh) return NULL;
   mesh->rt = rt;
-  mesh->hash = hash;
+  mesh->branch.hash = hash;
   mesh->error = tsr__new(&rt->heap, sizeof *mesh->error);
   if (!mesh->error) {
     tsr__del(&rt->heap, mesh, sizeof *mesh);
@@ -413,90 +413,75 @@ static tsr_mesh *inert_new(tsr_runtime *rt, const tsr__error *error, uint64_t ha
   return mesh;
 }
 
-/* Keeps at least half as many lists as meshes; when memory is short the lists get longer. */
-static void grow_table(tsr__heap *heap, tsr__topology *topology)
-{
-  /* The lists move to twice as many. Their order within one may turn round: only the first equal
-   * mesh is looked for, and there is never a second. */
-  size_t before = topology->mesh_lists, lists = before ? 2 * before : 32;
-  if ((size_t)(topology->mesh_count + topology->bad_count) < 2 * before) return;
-  tsr_mesh **table = tsr__new(heap, lists * sizeof *table);
+/* What is looked for in the table: a mesh of a draft, or a bad one of an error. */
+typedef struct wish {
+  const struct draft *draft;
+  const tsr__error *error; /* NULL: a good one */
+  uint64_t hash;
+} wish;
 
-  if (!table) return;
-  for (size_t i = 0; i < before; i++)
-    for (tsr_mesh *mesh = topology->meshes[i], *next; mesh; mesh = next) {
-      next = mesh->next;
-      mesh->next = table[mesh->hash & (lists - 1)];
-      table[mesh->hash & (lists - 1)] = mesh;
-    }
-  tsr__del(heap, topology->meshes, before * sizeof *topology->meshes);
-  topology->meshes = table;
-  topology->mesh_lists = lists;
+static bool is_wanted(const wish *w, const tsr_mesh *mesh)
+{
+  if (mesh->branch.hash != w->hash || !mesh->error != !w->error) return false;
+  return w->error
+             ? mesh->error->status == w->error->status && !strcmp(mesh->error->text, w->error->text)
+             : draft_equals(w->draft, mesh);
 }
 
-/* The list of a hash; NULL out of memory. Called with the runtime's lock held, as all that reads
- * or writes the table is; meshes themselves do not change once they are in it, and are read
- * without. */
-static tsr_mesh **list_of(tsr_runtime *rt, uint64_t hash)
+/* Only good meshes are counted: errors may come at one process alone, and must not shift the
+ * numbers of what all of them make. Own ones go by themselves, downwards: all processes have them
+ * over other devices, under the same number. */
+static void count_mesh(tsr__topology *topology, const wish *w, tsr_mesh *mesh)
 {
-  tsr__topology *topology = tsr__topology_of(rt);
-
-  grow_table(&rt->heap, topology);
-  return topology->mesh_lists ? &topology->meshes[hash & (topology->mesh_lists - 1)] : NULL;
-}
-
-/* Whole by now: from here on others find it. */
-static tsr_mesh *add_mesh(tsr_mesh **list, tsr_mesh *mesh)
-{
-  mesh->next = *list;
-  return *list = mesh;
-}
-
-static tsr_mesh *find_or_make(tsr_runtime *rt, const struct draft *draft)
-{
-  uint64_t hash = draft_hash(draft);
-  tsr_mesh **list = list_of(rt, hash), *mesh = list ? *list : NULL;
-
-  /* The list has all meshes with these bits of the hash, bad ones among them. */
-  for (; mesh; mesh = mesh->next)
-    if (!mesh->error && mesh->hash == hash && draft_equals(draft, mesh)) return mesh;
-  mesh = list ? mesh_new(rt, draft, hash) : NULL;
-  if (!mesh) return NULL;
-  /* Only good meshes are counted: errors may come at one process alone, and must not shift the
-   * numbers of what all of them make. Own ones go by themselves, downwards: all processes have them
-   * over other devices, under the same number. */
-  tsr__topology *topology = tsr__topology_of(rt);
+  if (w->error) {
+    topology->bad_count++;
+    return;
+  }
   topology->mesh_count++;
-  topology->own_count += draft->own;
-  mesh->id = draft->own ? -topology->own_count : topology->mesh_count - topology->own_count;
-  return add_mesh(list, mesh);
+  topology->own_count += w->draft->own;
+  mesh->id = w->draft->own ? -topology->own_count : topology->mesh_count - topology->own_count;
 }
 
-/* A bad call in a loop must not fill memory: equal errors are one object, and beyond MOST_BAD
- * different ones share a constant that tells so. */
-static tsr_mesh *find_or_make_inert(tsr_runtime *rt, const tsr__error *error)
+/* The mesh that is there, else `fresh`, which others find from here on. A bad call in a loop must
+ * not fill memory: equal errors are one object, and beyond MOST_BAD different ones share a constant
+ * that tells so. Under the runtime's lock, as all that reads or writes the table is; meshes
+ * themselves do not change once they are in it, and are read without. */
+static const tsr_mesh *keep_mesh(tsr_runtime *rt, const wish *w, tsr_mesh *fresh)
 {
-  uint64_t hash = tsr__hash(error->text, strlen(error->text), (uint64_t)error->status);
-  tsr_mesh **list = list_of(rt, hash), *mesh = list ? *list : NULL;
+  tsr__topology *topology = tsr__topology_of(rt);
+  const tsr_mesh *found = NULL;
 
-  for (; mesh; mesh = mesh->next)
-    if (mesh->error && mesh->hash == hash && mesh->error->status == error->status &&
-        strcmp(mesh->error->text, error->text) == 0)
-      return mesh;
-  if (tsr__topology_of(rt)->bad_count >= MOST_BAD)
-    return (tsr_mesh *)(error->status == TSR_EAXIS ? &crowd_of_specs : &crowd_mesh);
-  mesh = list ? inert_new(rt, error, hash) : NULL;
-  if (!mesh) return NULL;
-  tsr__topology_of(rt)->bad_count++;
-  return add_mesh(list, mesh);
+  pthread_mutex_lock(&rt->lock);
+  tsr__branch **at = &topology->meshes.top;
+  for (uint64_t path = w->hash; *at && !found; at = tsr__branch_below(*at, &path))
+    if (is_wanted(w, (const tsr_mesh *)*at)) found = (const tsr_mesh *)*at;
+  if (!found && w->error && topology->bad_count >= MOST_BAD)
+    found = w->error->status == TSR_EAXIS ? &crowd_of_specs : &crowd_mesh;
+  if (!found && fresh) {
+    count_mesh(topology, w, fresh);
+    tsr__branch_put(&topology->meshes, at, &fresh->branch);
+    found = fresh;
+  }
+  pthread_mutex_unlock(&rt->lock);
+  return found;
+}
+
+/* Looked for first: most meshes are made once and asked for again. */
+static const tsr_mesh *find_or_make(tsr_runtime *rt, const wish *w)
+{
+  const tsr_mesh *mesh = keep_mesh(rt, w, NULL);
+  if (mesh) return mesh;
+  tsr_mesh *fresh = w->error ? inert_new(rt, w->error, w->hash) : mesh_new(rt, w->draft, w->hash);
+  if (!fresh) return &memory_mesh;
+  mesh = keep_mesh(rt, w, fresh);
+  if (mesh != fresh) tsr__mesh_free(&rt->heap, fresh); /* another thread was sooner */
+  return mesh;
 }
 
 const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error)
 {
-  pthread_mutex_lock(&rt->lock);
-  const tsr_mesh *mesh = find_or_make_inert(rt, error);
-  pthread_mutex_unlock(&rt->lock);
-  return mesh ? mesh : &memory_mesh;
+  uint64_t hash = tsr__hash(error->text, strlen(error->text), (uint64_t)error->status);
+  return find_or_make(rt, &(wish){ .error = error, .hash = hash });
 }
 
 /* The mesh of a draft read so far with `error`; both kinds of mesh are kept by the runtime. The
@@ -505,10 +490,8 @@ const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error)
 static tsr_mesh *mesh_of(tsr_runtime *rt, struct draft *draft, tsr__error *error)
 {
   if (!error->status) check_draft(tsr__topology_of(rt), draft, error);
-  pthread_mutex_lock(&rt->lock);
-  tsr_mesh *mesh = error->status ? find_or_make_inert(rt, error) : find_or_make(rt, draft);
-  pthread_mutex_unlock(&rt->lock);
-  return mesh ? mesh : (tsr_mesh *)&memory_mesh;
+  if (error->status) return (tsr_mesh *)tsr__mesh_bad(rt, error);
+  return (tsr_mesh *)find_or_make(rt, &(wish){ .draft = draft, .hash = draft_hash(draft) });
 }
 
 /* Of NULL for a runtime nothing can be kept, hence no mesh; of one that failed to open there is

@@ -97,7 +97,7 @@ tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error 
   return TSR_OK;
 }
 
-static void mesh_free(tsr__heap *heap, tsr_mesh *mesh)
+void tsr__mesh_free(tsr__heap *heap, tsr_mesh *mesh)
 {
   if (mesh->devices) tsr__del(heap, mesh->devices, (size_t)mesh->device_count * sizeof(int));
   if (mesh->text) tsr__del(heap, mesh->text, strlen(mesh->text) + 1);
@@ -110,12 +110,10 @@ static void topology_free(tsr_runtime *rt, void *slot)
 {
   tsr__topology *topology = slot;
 
-  for (size_t i = 0; i < topology->mesh_lists; i++)
-    for (tsr_mesh *mesh = topology->meshes[i], *next; mesh; mesh = next) {
-      next = mesh->next;
-      mesh_free(&rt->heap, mesh);
-    }
-  tsr__del(&rt->heap, topology->meshes, topology->mesh_lists * sizeof *topology->meshes);
+  for (tsr__branch *at = topology->meshes.newest, *older; at; at = older) {
+    older = at->older;
+    tsr__mesh_free(&rt->heap, (tsr_mesh *)at);
+  }
   tsr__del(&rt->heap, topology, sizeof *topology);
 }
 
@@ -155,7 +153,7 @@ bool tsr__topology_spread(tsr_runtime *rt, int count, int index)
   tsr__topology *topology = tsr__topology_of(rt);
 
   /* A mesh that is there was checked against fewer devices. */
-  if (!topology || topology->mesh_lists || index < 0 || index >= count) return false;
+  if (!topology || topology->meshes.top || index < 0 || index >= count) return false;
   if (count > MAX_DEVICES / topology->per_process) return false;
   topology->process_count = count;
   topology->process_index = index;

@@ -96,8 +96,7 @@ typedef struct tsr__topology {
   char kind[16];    /* "cpu" */
   int device_count; /* over all processes */
   int process_count, process_index, per_process;
-  tsr_mesh **meshes;                    /* owned, by hash; meshes of equal content are one object */
-  size_t mesh_lists;                    /* 0 or a power of two */
+  tsr__hash_tree meshes;                /* owned; meshes of equal content are one object */
   int mesh_count, own_count, bad_count; /* own ones count as meshes, too */
 } tsr__topology;
 
@@ -120,7 +119,7 @@ bool tsr__device_local(const tsr__topology *topology, int device);
 int tsr__first_beside(const tsr_mesh *mesh, int device);
 
 struct tsr_mesh {
-  tsr_mesh *next; /* in its list */
+  tsr__branch branch; /* its hash is that of names, sizes and devices; of the error when inert */
   tsr_runtime *rt;
   int id; /* 1, 2, ... in order of making: equal on all processes */
   int axis_count;
@@ -128,7 +127,6 @@ struct tsr_mesh {
   int64_t sizes[TSR_MAX_AXES];
   uint32_t strides[TSR_MAX_AXES]; /* positions between neighbours along an axis */
   uint8_t lengths[TSR_MAX_AXES];  /* of the names */
-  uint64_t hash;                  /* of names, sizes and devices; of the error when inert */
   int device_count;
   int *devices;  /* row-major; NULL when abstract */
   bool abstract; /* sizes without devices */
@@ -137,6 +135,9 @@ struct tsr_mesh {
   char *text;
   tsr__error *error; /* non-NULL: inert, and without axes or devices */
 };
+
+/* Of one that is in no table, or whose table goes. */
+void tsr__mesh_free(tsr__heap *heap, tsr_mesh *mesh);
 
 /* A bad mesh with that error, owned by the runtime: what a bad spec lies on. Never NULL. */
 const tsr_mesh *tsr__mesh_bad(tsr_runtime *rt, const tsr__error *error);

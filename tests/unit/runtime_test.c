@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/base.h"
+#include "tessera.h"
 
 TEST(defaults_are_resolved)
 {
@@ -206,12 +207,66 @@ TEST(a_place_without_memory_is_no_place)
   tsr_allocator user = test_allocator(&state);
   tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &user };
   tsr_runtime *rt = tsr__runtime_new(&opts);
-  for (int64_t after = 0; after < 2; after++) {
-    state.fail_at = state.count + 1 + after;
-    CHECK(!tsr_runtime_site(rt, "a.py:1"));
-  }
+  state.fail_at = state.count + 1;
+  CHECK(!tsr_runtime_site(rt, "a.py:1"));
   state.fail_at = 0;
   CHECK_STR(tsr_runtime_site(rt, "a.py:1"), "a.py:1");
   tsr_runtime_close(rt);
   CHECK_I64(state.live, 0);
+}
+
+/* ---- whose memory it is -------------------------------------------------------------------- */
+
+/* One that looks whether the runtime's lock is free: it may wait for a thread that waits for it. */
+typedef struct watcher {
+  tsr_runtime *rt; /* NULL: not open yet */
+  int64_t calls, locked;
+} watcher;
+
+static void look_at_lock(watcher *w)
+{
+  if (!w->rt) return;
+  w->calls++;
+  if (pthread_mutex_trylock(&w->rt->lock)) w->locked++;
+  else pthread_mutex_unlock(&w->rt->lock);
+}
+
+static void *allocate_watched(size_t size, size_t alignment, void *user)
+{
+  look_at_lock(user);
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void release_watched(void *block, size_t size, void *user)
+{
+  (void)size;
+  look_at_lock(user);
+  free(block);
+}
+
+TEST(the_allocator_is_called_without_the_lock)
+{
+  watcher w = { 0 };
+  tsr_allocator user = { allocate_watched, release_watched, &w };
+  tsr_runtime *rt = tsr_runtime_open("cpu:4", .allocator = &user, .threads = 1);
+  char text[32];
+  double sum;
+  w.rt = rt;
+  tsr_scope *s = tsr_scope_open(rt);
+  CHECK_STATUS(tsr_profile_begin(s), TSR_OK, s);
+  for (int i = 0; i < 200; i++) {
+    tsr_scope *own = tsr_scope_open(s);
+    snprintf(text, sizeof text, "axis%d=%d", i, i % 5 + 1); /* one of five is too large */
+    tsr_mesh_make(rt, text);
+    CHECK(tsr_runtime_site(rt, text));
+    tsr_array *x = tsr_iota(own, TSR_F64, TSR_SHAPE(8 + i % 9), 0, (tsr_sharding){ 0 });
+    CHECK_STATUS(tsr_read_scalar(tsr_sum(x), &sum), TSR_OK, own);
+    tsr_scope_close(own);
+  }
+  CHECK_STATUS(tsr_profile_end(s, test_tmp("trace.json")), TSR_OK, s);
+  tsr_scope_close(s);
+  w.rt = NULL;
+  CHECK(w.calls > 1000);
+  CHECK_I64(w.locked, 0);
+  tsr_runtime_close(rt);
 }
