@@ -92,6 +92,21 @@ tsr_scope *tsr__records_scope(tsr_source *const *sources, int count)
   return tsr__scope_here(scope);
 }
 
+tsr_source *tsr__records_over(tsr_source *source, const char *call, const tsr__records_ops *ops,
+                              size_t size, const char *site)
+{
+  tsr__records_make make = { .call = call,
+                             .site = site,
+                             .ops = ops,
+                             .size = size,
+                             .count = source->count,
+                             .columns = source->columns,
+                             .column_count = source->column_count,
+                             .children = &source,
+                             .child_count = 1 };
+  return tsr__records_new(tsr__records_scope(&source, 1), &make);
+}
+
 /* ---- columns --------------------------------------------------------------------------------- */
 
 tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
@@ -199,6 +214,15 @@ tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__erro
 }
 
 /* ---- ragged fields --------------------------------------------------------------------------- */
+
+tsr_status tsr__ragged_check(const char *path, int64_t longest, tsr__error *error)
+{
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
+  if (longest >= 0) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG,
+                        ".longest is %lld, expected 1 or more, or 0 for the longest",
+                        (long long)longest);
+}
 
 tsr_status tsr__ragged_columns(tsr__arena *arena, tsr__column *column, int64_t longest,
                                tsr__error *error)

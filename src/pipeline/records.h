@@ -140,6 +140,9 @@ typedef struct tsr__records_make {
 tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make);
 /* The same of what may stand over a stream: record i of it is made of record i below alone. */
 tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *make);
+/* A stage of one source that has as many records, with the same columns. */
+tsr_source *tsr__records_over(tsr_source *source, const char *call, const tsr__records_ops *ops,
+                              size_t size, const char *site);
 /* An inert source that records an error, if there is one. */
 tsr_source *tsr__records_refused(tsr_scope *scope, const char *site, const char *call,
                                  const tsr__error *error);
@@ -162,6 +165,8 @@ int tsr__column_find(const tsr__column *columns, int count, const char *name);
  * tsr__column_check. */
 tsr_status tsr__ragged_columns(tsr__arena *arena, tsr__column *column, int64_t longest,
                                tsr__error *error);
+/* Where records with such a field are read from, and the option that says how long it is. */
+tsr_status tsr__ragged_check(const char *path, int64_t longest, tsr__error *error);
 /* A record's ragged field, of which `used` bytes are there: zeros behind them, and its length in
  * elements. `column` is the field's, its length's is the next. */
 void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int column, int64_t i,

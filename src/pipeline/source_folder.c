@@ -310,12 +310,8 @@ tsr_source *tsr_source_folder_with(tsr_scope *scope, const char *path, const tsr
   tsr_folder_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
-  if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
-    if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-    else if (args.longest < 0)
-      tsr__error_set(&error, TSR_EARG, ".longest is %lld, expected 1 or more, or 0 for the longest",
-                     (long long)args.longest);
-  }
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error))
+    tsr__ragged_check(path, args.longest, &error);
   if (!error.status) return folder_of(scope, path, &args, site);
   return tsr__records_refused(scope, site, call, &error);
 }

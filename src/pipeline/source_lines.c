@@ -214,12 +214,8 @@ tsr_source *tsr_source_lines_with(tsr_scope *scope, const char *path, const tsr_
   tsr__error error = { 0 };
   tsr__record_files files = { 0 };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
-  if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
-    if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-    else if (args.longest < 0)
-      tsr__error_set(&error, TSR_EARG, ".longest is %lld, expected 1 or more, or 0 for the longest",
-                     (long long)args.longest);
-  }
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error))
+    tsr__ragged_check(path, args.longest, &error);
   tsr__record_files_ask ask = { scope, call, path, &lines_format, args.index, NULL };
   if (!error.status) tsr__record_files_open(&files, &ask, &error);
   tsr_source *source = error.status ? tsr__records_refused(scope, site, call, &error)

@@ -224,17 +224,9 @@ tsr_source *tsr_source_bucket_with(const tsr_bucket_args *given, const char *sit
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
       !check_bucket(&args, &like, &error))
     deal_all(source, &like, &error);
-  tsr__records_make make = { call,
-                             site,
-                             &bucket_ops,
-                             sizeof(bucket_source),
-                             source->count,
-                             source->columns,
-                             source->column_count,
-                             &source,
-                             1 };
-  tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
-                                  : tsr__records_new(tsr__records_scope(&source, 1), &make);
+  tsr_source *made =
+      error.status ? tsr__stage_refused(source, call, &error, site)
+                   : tsr__records_over(source, call, &bucket_ops, sizeof(bucket_source), site);
   if (made->inert) {
     tsr__heap *heap = &source->node.scope->rt->heap;
     tsr__numbers_free(heap, like.place, source->count);

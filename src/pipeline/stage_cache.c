@@ -146,16 +146,7 @@ tsr_source *tsr_source_cache_with(const tsr_cache_args *given, const char *site)
   if (tsr__take_opts(call, given, &args, sizeof args, &error) || check_cache(&args, &error))
     return tsr__stage_refused(source, call, &error, site);
   if (args.path) return tsr__cache_file(source, args.path, site);
-  tsr__records_make make = { call,
-                             site,
-                             &cache_ops,
-                             sizeof(cache_source),
-                             source->count,
-                             source->columns,
-                             source->column_count,
-                             &source,
-                             1 };
-  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  tsr_source *made = tsr__records_over(source, call, &cache_ops, sizeof(cache_source), site);
   if (made->inert) return made;
   cache_source *k = (cache_source *)made;
   k->kept = args.records && args.records < source->count ? args.records : source->count;

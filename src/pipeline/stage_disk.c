@@ -237,16 +237,7 @@ tsr_source *tsr__cache_file(tsr_source *source, const char *path, const char *si
 {
   const char *call = "tsr_source_cache";
   tsr__error error = { 0 };
-  tsr__records_make make = { call,
-                             site,
-                             &disk_ops,
-                             sizeof(disk_source),
-                             source->count,
-                             source->columns,
-                             source->column_count,
-                             &source,
-                             1 };
-  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  tsr_source *made = tsr__records_over(source, call, &disk_ops, sizeof(disk_source), site);
   if (made->inert) return made;
   disk_source *d = (disk_source *)made;
   d->path = tsr__arena_text(&made->node.scope->arena, path, strlen(path));

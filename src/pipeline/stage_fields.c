@@ -377,10 +377,8 @@ tsr_source *tsr_source_map_with(const tsr_map_args *given, const char *site)
   tsr_map_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
-  if (!given || !tsr__records_usable(given->source))
-    return tsr__records_refused(given && given->source ? given->source->node.scope : NULL, site,
-                                NULL, NULL);
-  tsr_source *source = given->source;
+  tsr_source *source = given ? given->source : NULL;
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;
   field_source like = { .fn = given->fn, .user = given->user, .uses = tsr__all_columns };
   int count = 0;

@@ -106,16 +106,7 @@ tsr_source *tsr__files_shuffled(tsr_source *source, uint64_t seed, const char *s
                    ".files of a source without files; tsr_source_concat makes some of several "
                    "sources");
   if (error.status) return tsr__stage_refused(source, call, &error, site);
-  tsr__records_make make = { call,
-                             site,
-                             &files_ops,
-                             sizeof(files_source),
-                             source->count,
-                             source->columns,
-                             source->column_count,
-                             &source,
-                             1 };
-  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  tsr_source *made = tsr__records_over(source, call, &files_ops, sizeof(files_source), site);
   if (made->inert) return made;
   files_source *f = (files_source *)made;
   tsr__heap *heap = &source->node.scope->rt->heap;

@@ -116,17 +116,9 @@ tsr_source *tsr_source_fit_with(const tsr_fit_args *given, const char *site)
                    (long long)source->count);
   tsr__scan scan = { source, (tsr__columns)1 << like.told, call, "fit", keep_lengths, &like };
   if (like.length) tsr__scan_all(&scan, &error);
-  tsr__records_make make = { call,
-                             site,
-                             &fit_ops,
-                             sizeof(fit_source),
-                             source->count,
-                             source->columns,
-                             source->column_count,
-                             &source,
-                             1 };
-  tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
-                                  : tsr__records_new(tsr__records_scope(&source, 1), &make);
+  tsr_source *made = error.status
+                         ? tsr__stage_refused(source, call, &error, site)
+                         : tsr__records_over(source, call, &fit_ops, sizeof(fit_source), site);
   if (made->inert) {
     tsr__del(heap, like.length, bytes);
     return made;

@@ -12,6 +12,7 @@
 #include "pipeline/permute.h"
 #include "pipeline/pixels.h"
 #include "pipeline/records.h"
+#include "pipeline/stage.h"
 #include "tessera/images.h"
 
 enum { MOST_SIDE = 65535 };
@@ -340,10 +341,8 @@ tsr_source *tsr_source_images_with(const tsr_image_args *given, const char *site
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
   image_source like = { .seed = 0 };
-  if (!given || !tsr__records_usable(given->source))
-    return tsr__records_refused(given && given->source ? given->source->node.scope : NULL, site,
-                                NULL, NULL);
-  tsr_source *source = given->source;
+  tsr_source *source = given ? given->source : NULL;
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;
   int count = 0;
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) && !check_args(&args, &error))

@@ -76,17 +76,9 @@ static int64_t fit_order(const tsr_source *source, int64_t epoch, int64_t first,
 static tsr_source *order_of(tsr_source *source, const char *call, const tsr__records_ops *ops,
                             const order_source *like, const char *site)
 {
-  tsr__records_make make = { call,
-                             site,
-                             ops,
-                             sizeof(order_source),
-                             like->source.count,
-                             source->columns,
-                             source->column_count,
-                             &source,
-                             1 };
-  tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
+  tsr_source *made = tsr__records_over(source, call, ops, sizeof(order_source), site);
   if (made->inert) return made;
+  made->count = like->source.count;
   order_source *order = (order_source *)made;
   order->turn = like->turn;
   order->seed = like->seed;
@@ -142,21 +134,19 @@ static const tsr__records_ops shuffle_ops = { "shuffle",     read_order, ids_ord
 
 tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *site)
 {
+  const char *call = "tsr_source_shuffle";
   tsr_shuffle_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  if (!given || !tsr__records_usable(given->source))
-    return tsr__records_refused(given && given->source ? given->source->node.scope : NULL, site,
-                                NULL, NULL);
-  tsr_source *source = given->source;
-  if (!tsr__take_opts("tsr_source_shuffle", given, &args, sizeof args, &error) && args.window < 0)
+  tsr_source *source = given ? given->source : NULL;
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
+  if (!tsr__take_opts(call, given, &args, sizeof args, &error) && args.window < 0)
     tsr__error_set(&error, TSR_EARG, "a window of %lld records, expected 1 or more, or 0 for all",
                    (long long)args.window);
   if (!error.status && args.files && !args.window)
     tsr__error_set(&error, TSR_EARG,
                    ".files without .window, which would shuffle all; say one: 1 leaves the records "
                    "of a file in order");
-  if (error.status)
-    return tsr__records_refused(source->node.scope, site, "tsr_source_shuffle", &error);
+  if (error.status) return tsr__stage_refused(source, call, &error, site);
   if (args.files) source = tsr__files_shuffled(source, args.seed, site);
   if (args.files && (source->inert || args.window == 1)) return source;
   bool all = !args.window || (args.window >= source->count && !args.files);
@@ -164,7 +154,7 @@ tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *s
                         .turn = all ? turn_all : turn_windows,
                         .seed = args.seed,
                         .window = all ? 0 : args.window };
-  tsr_source *made = order_of(source, "tsr_source_shuffle", &shuffle_ops, &like, site);
+  tsr_source *made = order_of(source, call, &shuffle_ops, &like, site);
   if (!made->inert) made->by_epoch = true;
   return made;
 }
