@@ -451,11 +451,11 @@ static double now(void)
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double time_limit(const struct test_case *test)
+double test_patience(void)
 {
   const char *scale = getenv("TEST_TIMEOUT_SCALE");
   double factor = scale ? strtod(scale, NULL) : 1;
-  return test->seconds * (factor > 0 ? factor : 1);
+  return factor > 0 ? factor : 1;
 }
 
 _Noreturn static void child(const struct test_case *test, int index, const int *pipe_ends)
@@ -525,7 +525,7 @@ static bool drain(struct run *run, int wait_ms)
  * what they saw; past the time limit all are killed. */
 static void await(struct run *run)
 {
-  double deadline = now() + time_limit(run->test);
+  double deadline = now() + run->test->seconds * test_patience();
   bool open = true;
   int bad = 0, bad_before = 0;
   while (!reap(run, WNOHANG, &bad)) {
@@ -569,7 +569,7 @@ static enum outcome judge(const struct run *run, bool complete)
 {
   enum outcome outcome = PASSED;
   if (!complete) printf("# not all processes could be started\n");
-  if (run->timed_out) printf("# timed out after %g s\n", time_limit(run->test));
+  if (run->timed_out) printf("# timed out after %g s\n", run->test->seconds * test_patience());
   for (int i = 0; i < run->started; i++) {
     int status = run->status[i];
     if (status == 0) continue;

@@ -57,6 +57,9 @@ void test_register(struct test_case *test);
 int test_process(void);
 int test_process_count(void);
 
+/* What limits on time are multiplied with: 1, or TEST_TIMEOUT_SCALE. */
+double test_patience(void);
+
 /* True in the reduced mode of `make check`: law tests then try fewer cases. */
 bool test_quick(void);
 

@@ -206,7 +206,7 @@ static void *look_at_sum(void *user)
   for (int i = 0; i < 4; i++)
     if (found[i] != 8 * i + 112) complain(w, s, "other elements");
   if (tsr_read(next, found, sizeof found)) complain(w, s, "a program of it");
-  if (found[1] != 120 + w->number) complain(w, s, "others elements of a program");
+  if (found[1] != 120 + w->number) complain(w, s, "other elements of a program");
   tsr_scope_close(s);
   return NULL;
 }
