@@ -118,6 +118,9 @@ typedef enum tsr__presence {
   TSR__LEFT /* it said goodbye */
 } tsr__presence;
 tsr__presence tsr__comm_presence(tsr__comm *comm, int index);
+/* Whether a process is known to do nothing more for this one: it failed or left, or nothing can be
+ * known of it, as the connection is lost. */
+bool tsr__comm_ended(tsr__comm *comm, int index);
 
 /* Ends the process for the others, with a cause that all are told; the first one counts. */
 void tsr__comm_fail(tsr__comm *comm, const char *cause);

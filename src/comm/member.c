@@ -689,6 +689,15 @@ tsr__presence tsr__comm_presence(tsr__comm *comm, int index)
   return (tsr__presence)atomic_load(&comm->presence[index]);
 }
 
+bool tsr__comm_ended(tsr__comm *comm, int index)
+{
+  tsr__presence presence = tsr__comm_presence(comm, index);
+  pthread_mutex_lock(&comm->lock);
+  bool lost = comm->lost.status != TSR_OK;
+  pthread_mutex_unlock(&comm->lock);
+  return lost || presence == TSR__FAILED || presence == TSR__LEFT;
+}
+
 bool tsr__comm_failed(tsr__comm *comm, tsr__error *out)
 {
   pthread_mutex_lock(&comm->lock);

@@ -198,6 +198,18 @@ static bool is_heard(const tsr__peers *peers, const head *of, uint64_t word)
   return came;
 }
 
+/* Whether a run may still end well, though some process of the job has failed: all that have ended
+ * had come to its END before. Who is not there yet may then find every word that it needs, and say
+ * that all went well; so it is waited for, or it would read what is given back here meanwhile. */
+static bool may_end(const tsr__peers *peers, uint64_t word)
+{
+  const tsr__peers_start *start = &peers->start;
+  if ((word & END) != END || !start->ended) return false;
+  for (int p = 0; p < start->count; p++)
+    if (atomic_load(&head_of(peers, p)->word) < word && start->ended(start->user, p)) return false;
+  return true;
+}
+
 /* Waits until another process has come as far. A failure of its in this run ends the waiting; at
  * the END everybody comes, failed or not.
  * There is no deadline here: a process may compute for as long as it likes. What ends a wait in
@@ -220,7 +232,7 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
   for (bool first = true; !status; first = false) {
     uint32_t bell = atomic_load(&of->bell);
     if (atomic_load(&of->word) >= word) break;
-    if (tsr__peers_gone(peers, speaker, &why)) {
+    if (tsr__peers_gone(peers, speaker, &why) && !may_end(peers, word)) {
       /* It may have come, and left since. */
       if (atomic_load(&of->word) >= word) break;
       status = tsr__peers_lost(peers, &why, error);
@@ -416,6 +428,14 @@ static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
   return status;
 }
 
+/* Who comes later may find all words there, of the dead too, and say that all went well: it is told
+ * before anything is given back that it may still read. */
+static void say_late(tsr__peers *peers, const tsr__error *error)
+{
+  say_failure(peers, error);
+  if (peers->far && leads(peers)) tsr__peers_tell(peers, word_at(peers, END));
+}
+
 /* A process that is gone does not come to the end either: its failure is this one's answer.
  * What this process failed of itself outweighs what it hears: its error is the caller's already
  * and is left as it stands. Else a death comes before a difference of programs, and that before
@@ -430,6 +450,7 @@ tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *
   tsr__peers_let_go(peers);
   /* Before the END, as after it others may write what the pages of mirrors are copies of. */
   tsr_status end = meet(peers, END, &why);
+  if (end && !status) say_late(peers, &why);
   /* Once more: where the END was not reached, as somebody is gone, nothing must be left put by. */
   call_later(peers);
   if (!end && !status && !peers->compared) end = compare(peers, &why);

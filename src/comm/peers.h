@@ -39,6 +39,9 @@ typedef struct tsr__peers_start {
   /* Whether a process is known to have ended or failed; then the error says which and why. NULL:
    * nobody knows, and the operating system is asked whether it runs. Called from any thread. */
   bool (*gone)(void *user, int process, tsr__error *error);
+  /* Whether this one itself has, or nobody knows any more; asked where any failure makes `gone`
+   * true. NULL where `gone` is. */
+  bool (*ended)(void *user, int process);
   void *user;
   /* A wait takes so long that this process sleeps; and it is over (NULL). NULL: nobody asks */
   void (*waits)(void *user, const tsr__peers_wait *wait);

@@ -47,6 +47,11 @@ static bool is_gone(void *user, int process, tsr__error *error)
   return true;
 }
 
+static bool has_ended(void *user, int process)
+{
+  return tsr__comm_ended(tsr__comm_of(user), process);
+}
+
 /* Texts are copied: they lie in shared memory, and are the next run's soon. */
 static void waits(void *user, const tsr__peers_wait *wait)
 {
@@ -90,6 +95,7 @@ tsr_status tsr__comm_share(tsr_runtime *rt)
                                    .count = role->count,
                                    .all_gather = gather,
                                    .gone = is_gone,
+                                   .ended = has_ended,
                                    .user = rt,
                                    .waits = waits,
                                    .host = role->host,

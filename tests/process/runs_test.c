@@ -1,0 +1,78 @@
+/* Runs of processes that read each other's memory, meeting by meeting: who is slow, who dies at a
+ * run's end, and runs that are very long. */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "comm/peers_room.h"
+#include "execute/execute.h"
+#include "support/process_fixture.h"
+
+static const tsr__peers_work work = { .fingerprint = 7, .what = "a test" };
+
+/* Where each process has something, and how much. */
+typedef struct place {
+  uint64_t at;
+} place;
+
+static tsr_status tell(tsr__peers *peers, const void *block, place *out, int count)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__peers_note all[8];
+  place mine = { block ? tsr__peers_offset(peers, block) : 0 };
+  tsr_status status = tsr__peers_gather(peers, &mine, sizeof mine, all, &error);
+  for (int p = 0; p < count && !status; p++) memcpy(&out[p], all[p].data, sizeof *out);
+  return status;
+}
+
+/* ---- who dies at the end --------------------------------------------------------------------- */
+
+enum { LENDER, VICTIM, READER, COUNT, BYTES = 1 << 20 };
+
+/* As if the memory were somebody else's from here on. */
+static void take_back(void *block)
+{
+  memset(block, 0xee, BYTES);
+}
+
+/* One lends memory until the next meeting, one dies when it has come to the end, one comes there
+ * late and has read until then. */
+static int reads_late(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr__error error = { .status = TSR_OK };
+  const struct itimerval soon = { .it_value = { 0, 300000 } };
+  place places[COUNT];
+  bool whole = true;
+  (void)s;
+  char *block = tsr__peers_take(peers, BYTES);
+  CHECK(block != NULL);
+  memset(block, 1 + index, BYTES);
+  CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+  CHECK_STATUS(tell(peers, block, places, COUNT), TSR_OK, NULL);
+  if (index == LENDER) tsr__peers_later(peers, take_back, block);
+  if (index == VICTIM) setitimer(ITIMER_REAL, &soon, NULL);
+  tsr_status status = TSR_OK;
+  if (index == READER) {
+    const char *theirs = tsr__peers_at(peers, LENDER, places[LENDER].at);
+    while (tsr_process_alive(rt, VICTIM)) usleep(1000);
+    usleep(300000);
+    tsr__peers_fetch(peers, LENDER, theirs, BYTES);
+    status = tsr__peers_fetched(peers, &error);
+    for (int i = 0; i < BYTES; i++) whole = whole && theirs[i] == 1 + LENDER;
+  }
+  status = tsr__peers_leave(peers, status, &error);
+  if (status) CHECK_STR_HAS(error.text, "process 1 (pid ");
+  if (index == READER && !status && !whole) FAIL("a run that went well read what was given back");
+  return 0;
+}
+
+TEST(nothing_is_given_back_under_who_may_still_end_well)
+{
+  pid_t ids[COUNT];
+  setenv("TSR_ON_FAILURE", "error", 1);
+  for (int i = 0; i < COUNT; i++) ids[i] = fixture_start("end", i, COUNT, reads_late);
+  for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + SIGALRM : 0);
+}
