@@ -152,7 +152,8 @@ bool tsr__agree_regroup(tsr__coordinator *c, int member, uint32_t ticket, tsr__f
 /* ---- who is waited for ----------------------------------------------------------------------- */
 
 /* What is known here is as old as the last beat, a second at most. A wait counts from the beat
- * that first told of it, by this clock: the clocks of hosts need not agree. */
+ * that first told of it, by this clock: the clocks of hosts need not agree. One at the next meeting
+ * is another wait, also in the same run: who is slow at each has come to all before. */
 bool tsr__agree_beat(tsr__coordinator *c, int member, tsr__fields *fields)
 {
   char what[sizeof c->members->what];

@@ -142,6 +142,7 @@ typedef struct tsr__comm_wait {
   int process;     /* that is waited for; -1: none is */
   uint64_t number; /* of the run, and what it is: "a program at main.c:12" */
   char what[160];
+  uint64_t word;   /* by which one wait is told from the next in the same run */
   uint64_t theirs; /* the last run that it has come to, and what that is */
   char their_what[160];
 } tsr__comm_wait;

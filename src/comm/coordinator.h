@@ -26,7 +26,7 @@ typedef struct tsr__member {
   char host[65];
   bool at_step;       /* it has said so, of those that are to stop */
   uint32_t regroup;   /* the ticket of its REGROUP; 0: it has not asked */
-  uint64_t number;    /* of the run that it waits in */
+  uint64_t number;    /* of the meeting that it waits at; of one run each has another */
   int waits_for;      /* another one, in a run; -1: for none */
   int64_t wait_since; /* when that began */
   char what[200];     /* that run */

@@ -138,7 +138,7 @@ void tsr__fate_beat(tsr__comm *comm, uint64_t beats)
   size_t began = tsr__packet_begin(out, TSR__SAY_PING, 0);
   tsr__write_u64(out, beats);
   tsr__write_u32(out, (uint32_t)(wait.process + 1));
-  tsr__write_u64(out, waits ? wait.number : 0);
+  tsr__write_u64(out, waits ? wait.word : 0);
   tsr__write_bytes(out, wait.what, waits ? strlen(wait.what) : 0);
   tsr__packet_end(out, began);
 }

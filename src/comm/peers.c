@@ -175,7 +175,7 @@ static void tell_wait(const tsr__peers *peers, int process, uint64_t word)
   /* It may be writing there: what is read now is for people. */
   memcpy(what, of->what[theirs & 1], sizeof what);
   what[sizeof what - 1] = '\0';
-  start->waits(start->user, &(tsr__peers_wait){ process, peers->run, theirs,
+  start->waits(start->user, &(tsr__peers_wait){ process, peers->run, theirs, word,
                                                 own(peers)->what[peers->run & 1], what });
 }
 

@@ -28,6 +28,7 @@ typedef struct tsr__peers tsr__peers;
 typedef struct tsr__peers_wait {
   int process;
   uint64_t run, theirs;          /* the run, and the last one that the other came to */
+  uint64_t word;                 /* the meeting in it: each wait of a process has another */
   const char *what, *their_what; /* what they are */
 } tsr__peers_wait;
 

@@ -62,6 +62,7 @@ static void waits(void *user, const tsr__peers_wait *wait)
   }
   out.process = wait->process;
   out.number = wait->run;
+  out.word = wait->word;
   out.theirs = wait->theirs;
   snprintf(out.what, sizeof out.what, "%s", wait->what);
   snprintf(out.their_what, sizeof out.their_what, "%s", wait->their_what);

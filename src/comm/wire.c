@@ -35,7 +35,7 @@
  *
  *     FAIL    text                              from a process that gives up
  *     PING    u64 number of beats,              once a second; PONG comes back. Who waits in a run
- *             u32 process + 1, u64 number, text says for whom, in which and what it is
+ *             u32 process + 1, u64 number, text says for whom, at which meeting and what it is
  *     STOP                                      from a process that is to stop; from the
  *                                               coordinator: which step are you at?
  *     STEP    u64 step + 1                      the answer (0: none yet); from the

@@ -76,3 +76,30 @@ TEST(nothing_is_given_back_under_who_may_still_end_well)
   for (int i = 0; i < COUNT; i++) ids[i] = fixture_start("end", i, COUNT, reads_late);
   for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + SIGALRM : 0);
 }
+
+/* ---- who is slow ----------------------------------------------------------------------------- */
+
+/* Slow at each meeting, for less than may be waited, and for longer than that in all. */
+static int is_slow(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  enum { MEETINGS = 14 };
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr__error error = { .status = TSR_OK };
+  place places[2];
+  (void)s;
+  CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+  for (int i = 0; i < MEETINGS; i++) {
+    if (index) usleep(500000);
+    CHECK_STATUS(tell(peers, NULL, places, 2), TSR_OK, NULL);
+  }
+  CHECK_STATUS(tsr__peers_leave(peers, TSR_OK, &error), TSR_OK, NULL);
+  return 0;
+}
+
+TEST(who_is_slow_at_each_meeting_is_not_given_up)
+{
+  pid_t ids[2];
+  setenv("TSR_WAIT_TIMEOUT", "3", 1);
+  for (int i = 0; i < 2; i++) ids[i] = fixture_start("slow", i, 2, is_slow);
+  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
+}
