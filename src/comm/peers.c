@@ -2,7 +2,8 @@
  *
  * A process counts its meetings in one word, which it alone writes and all others read:
  *
- *    word   | run: 40 bits | meeting in it: 24 bits |      the last meeting of a run is END
+ *    word   | run: 40 bits | meeting in it: 24 bits |      the last meeting of a run is END; one that
+ *                                                          has more goes on as the next run
  *
  * It waits until every word is at least its own. Beginning a run is no meeting: that all began the
  * same is seen at the first one there is. Who fails writes what happened and goes to the run's END
@@ -68,6 +69,7 @@ void tsr__peers_show(head *of, uint64_t word)
 static void say_failure(tsr__peers *peers, const tsr__error *error)
 {
   failure *f = &own(peers)->failed[peers->run & 1];
+  if (atomic_load(&f->run) == peers->run) return; /* others may read it by now */
   if (peers->told >= 0) {
     const failure *from = &head_of(peers, peers->told)->failed[peers->run & 1];
     f->process = from->process;
@@ -367,6 +369,20 @@ static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
   return TSR_OK;
 }
 
+/* What this process does in the run that begins, and that nothing is known of it yet.
+ * All processes count runs alike, as they make the same calls; nothing else numbers them. Others
+ * look at these lines while they wait: what stands there already is not written. */
+static void begin(tsr__peers *peers, const tsr__peers_work *work)
+{
+  head *me = own(peers);
+  int at = (int)(++peers->run & 1);
+  peers->told = -1;
+  peers->meeting = 0;
+  peers->compared = false;
+  if (me->fingerprint[at] != work->fingerprint) me->fingerprint[at] = work->fingerprint;
+  tsr__peers_say(me->what[at], sizeof me->what[at], work);
+}
+
 /* What is put by is mostly a release: memory that others may read until they come to the next
  * meeting. A fixed few, so that putting one by cannot fail: what would be left then is a leak or
  * a wait. */
@@ -396,15 +412,7 @@ tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr_
   (void)error;
   pthread_mutex_lock(&peers->run_lock);
   if (peers->depth++) return TSR_OK;
-  head *me = own(peers);
-  /* All processes count runs alike, as they make the same calls; nothing else numbers them. */
-  int at = (int)(++peers->run & 1);
-  peers->told = -1;
-  peers->meeting = 0;
-  peers->compared = false;
-  /* Others look at this line while they wait: what stands there already is not written. */
-  if (me->fingerprint[at] != work->fingerprint) me->fingerprint[at] = work->fingerprint;
-  tsr__peers_say(me->what[at], sizeof me->what[at], work);
+  begin(peers, work);
   return TSR_OK;
 }
 
@@ -419,6 +427,32 @@ static void add_numbers(const tsr__peers *peers, int64_t *numbers)
       numbers[i] += head_of(peers, p)->numbers[peers->run & 1][i];
 }
 
+/* Who comes later may find all words there, of the dead too, and say that all went well: it is told
+ * before anything is given back that it may still read. */
+static void say_late(tsr__peers *peers, const tsr__error *error)
+{
+  say_failure(peers, error);
+  if (peers->far && leads(peers)) tsr__peers_tell(peers, word_at(peers, END));
+}
+
+/* Before each meeting: a run that has used up its numbers, as a loop of many million steps may, ends
+ * here and goes on as the next one. All come to the same number at the same call. Who finds at that
+ * END that somebody failed stays in the run that it is in, and may come here again. */
+static tsr_status go_on(tsr__peers *peers, tsr__error *error)
+{
+  const head *me = own(peers);
+  int at = (int)(peers->run & 1);
+  if (peers->meeting + 1 < END) return TSR_OK;
+  if (meet(peers, END, error)) {
+    say_late(peers, error);
+    return error->status;
+  }
+  for (int p = 0; p < peers->start.count; p++)
+    if (has_failed(peers, p, error)) return error->status;
+  begin(peers, &(tsr__peers_work){ .fingerprint = me->fingerprint[at], .what = me->what[at] });
+  return TSR_OK;
+}
+
 /* No meeting: that an inner run failed is told by the outer one's status, which its caller
  * passes on. */
 static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
@@ -426,14 +460,6 @@ static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
   peers->depth--;
   pthread_mutex_unlock(&peers->run_lock);
   return status;
-}
-
-/* Who comes later may find all words there, of the dead too, and say that all went well: it is told
- * before anything is given back that it may still read. */
-static void say_late(tsr__peers *peers, const tsr__error *error)
-{
-  say_failure(peers, error);
-  if (peers->far && leads(peers)) tsr__peers_tell(peers, word_at(peers, END));
 }
 
 /* A process that is gone does not come to the end either: its failure is this one's answer.
@@ -493,6 +519,7 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
                              tsr__error *error)
 {
   head *me = own(peers);
+  if (go_on(peers, error)) return error->status;
   uint64_t meeting = peers->meeting + 1;
   int at = (int)(meeting & 1);
   char *room = note_room(peers, at, size);
@@ -518,5 +545,6 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
 tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error)
 {
   tsr__peers_let_go(peers);
-  return meet(peers, peers->meeting + 1, error);
+  tsr_status status = go_on(peers, error);
+  return status ? status : meet(peers, peers->meeting + 1, error);
 }

@@ -103,3 +103,71 @@ TEST(who_is_slow_at_each_meeting_is_not_given_up)
   for (int i = 0; i < 2; i++) ids[i] = fixture_start("slow", i, 2, is_slow);
   for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
 }
+
+/* ---- very long runs -------------------------------------------------------------------------- */
+
+/* Meetings beyond those that a run has numbers for, from shortly before their end. */
+static int meets_often(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  enum { MEETINGS = 40, RUNS = 3 };
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr__error error = { .status = TSR_OK };
+  tsr__peers_note all[4];
+  (void)s;
+  for (int run = 0; run < RUNS; run++) {
+    CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+    for (int64_t i = 0; i < MEETINGS; i++) {
+      int64_t mine = 1000 * run + 10 * i + index, theirs;
+      /* By an even number further: notes of two meetings in a row have two places. */
+      if (i % 16 == 8) peers->meeting = END - 3 - (peers->meeting & 1);
+      CHECK_STATUS(tsr__peers_gather(peers, &mine, sizeof mine, all, &error), TSR_OK, NULL);
+      for (int p = 0; p < 4; p++) {
+        memcpy(&theirs, all[p].data, sizeof theirs);
+        CHECK_I64(theirs, mine - index + p);
+      }
+      if (i % 3 == 0) CHECK_STATUS(tsr__peers_part(peers, &error), TSR_OK, NULL);
+    }
+    int64_t numbers[TSR__PEERS_NUMBERS] = { index, 1 };
+    CHECK_STATUS(tsr__peers_leave_with(peers, TSR_OK, numbers, &error), TSR_OK, NULL);
+    CHECK_I64(numbers[0], 6);
+    CHECK_I64(numbers[1], 4);
+  }
+  return 0;
+}
+
+TEST(a_run_has_as_many_meetings_as_it_likes)
+{
+  pid_t ids[4];
+  for (int i = 0; i < 4; i++) ids[i] = fixture_start("long", i, 4, meets_often);
+  for (int i = 0; i < 4; i++) CHECK_I64(fixture_end(ids[i]), 0);
+}
+
+/* Who fails where the numbers end, or behind that, is named to all, who go on together. */
+static int fails_late(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  enum { MEETINGS = 6 };
+  tsr__peers *peers = tsr__peers_of(rt);
+  place places[4];
+  (void)s;
+  for (int at = 0; at < MEETINGS; at++) {
+    tsr__error error = { .status = TSR_OK };
+    tsr_status status = TSR_OK;
+    CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+    peers->meeting = END - 4;
+    for (int i = 0; i < MEETINGS && !status; i++) {
+      if (index == 3 && i == at) status = tsr__error_set(&error, TSR_EVALUE, "it failed at %d", at);
+      else if (tell(peers, NULL, places, 4)) status = tsr__error_set(&error, TSR_EIO, "unsaid");
+    }
+    tsr_status end = tsr__peers_leave(peers, index == 3 ? status : TSR_OK, &error);
+    CHECK_STATUS(end, TSR_EVALUE, NULL);
+    if (index != 3) CHECK_STR_HAS(error.text, "process 3: it failed at ");
+  }
+  return 0;
+}
+
+TEST(who_fails_in_a_very_long_run_is_named)
+{
+  pid_t ids[4];
+  for (int i = 0; i < 4; i++) ids[i] = fixture_start("late", i, 4, fails_late);
+  for (int i = 0; i < 4; i++) CHECK_I64(fixture_end(ids[i]), 0);
+}
