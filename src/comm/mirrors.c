@@ -289,26 +289,45 @@ static tsr_status fetch_lost(const tsr__peers *peers, bool in_vain, tsr__error *
 
 /* First this thread drives the engine itself, as long as something comes: each get that came
  * gives it as many turns again. Then it sleeps and leaves the work to the engine's thread, so
- * that a core is free for those who are waited for. */
-tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error)
+ * that a core is free for those who are waited for. It looks itself after each nap: what it did
+ * in the engine last may have taken away what that thread sleeps for.
+ *
+ * One in vain does not end it: what else is under way would come into the mirrors of another run,
+ * and the sign that one was in vain be taken for that run's. */
+static tsr_status come(const tsr__peers *peers, bool *in_vain, tsr__error *error)
 {
-  bool in_vain = false;
-  if (!peers->far) return TSR_OK;
   tsr__far_begin(peers->far);
-  int left = tsr__far_left(peers->far, &in_vain);
+  int left = tsr__far_left(peers->far, in_vain);
   for (int turn = 0; left && turn < 2 * HELPS; turn++) {
     tsr__far_help(peers->far);
     if (turn >= HELPS) sched_yield();
-    int now = tsr__far_left(peers->far, &in_vain);
+    int now = tsr__far_left(peers->far, in_vain);
     if (now < left) turn = 0;
     left = now;
   }
   tsr__far_end(peers->far);
   tsr_status status = TSR_OK;
-  while (left && !in_vain && !status) {
+  while (left && !status) {
     tsr__far_nap(peers->far, NAP_MS);
-    left = tsr__far_left(peers->far, &in_vain);
+    tsr__far_help(peers->far);
+    left = tsr__far_left(peers->far, in_vain);
     if (left) status = fetch_lost(peers, false, error);
   }
+  return status;
+}
+
+tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error)
+{
+  bool in_vain = false;
+  if (!peers->far) return TSR_OK;
+  tsr_status status = come(peers, &in_vain, error);
   return in_vain && !status ? fetch_lost(peers, true, error) : status;
+}
+
+/* Of a run that failed there may be some that were begun, and that nobody waited for. */
+void tsr__peers_drain(const tsr__peers *peers)
+{
+  bool in_vain = false;
+  tsr__error unused = { .status = TSR_OK };
+  if (peers->far) (void)come(peers, &in_vain, &unused);
 }

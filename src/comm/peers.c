@@ -473,8 +473,9 @@ tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *
   tsr__error why = { .status = TSR_OK };
   if (status) say_failure(peers, error);
   say_numbers(own(peers), (int)(peers->run & 1), numbers);
-  tsr__peers_let_go(peers);
   /* Before the END, as after it others may write what the pages of mirrors are copies of. */
+  tsr__peers_drain(peers);
+  tsr__peers_let_go(peers);
   tsr_status end = meet(peers, END, &why);
   if (end && !status) say_late(peers, &why);
   /* Once more: where the END was not reached, as somebody is gone, nothing must be left put by. */

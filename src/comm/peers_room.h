@@ -149,6 +149,8 @@ static inline bool leads(const tsr__peers *peers)
 
 /* Begins to get what a process of another host has into its mirror. */
 void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs);
+/* Waits for what was begun and is of no use any more, so that it does not come in the next run. */
+void tsr__peers_drain(const tsr__peers *peers);
 /* Gives pages of mirrors back, before others may write where they came from. */
 void tsr__peers_let_go(tsr__peers *peers);
 
