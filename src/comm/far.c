@@ -231,15 +231,16 @@ void tsr__far_close(tsr__far *far, bool broken)
 
 /* The lock is let go between the tries: memory for notes comes back by progress, which the
  * thread or a helper makes. */
-void tsr__far_send(tsr__far *far, int process, tsr__plugin_note note)
+bool tsr__far_send(tsr__far *far, int process, tsr__plugin_note note)
 {
   for (int i = 0; i < TRIES; i++) {
     pthread_mutex_lock(&far->lock);
     bool sent = far->calls->send(far->plugin, process, note);
     pthread_mutex_unlock(&far->lock);
-    if (sent) return;
+    if (sent) return true;
     rest_ms(1);
   }
+  return false;
 }
 
 /* Counted before it begins, as a get that fails at once calls `got` within the call. One that

@@ -49,9 +49,9 @@ tsr_status tsr__far_start(tsr__far *far, tsr__error *error);
 void tsr__far_close(tsr__far *far, bool broken);
 bool tsr__far_flushed(tsr__far *far, int process);
 
-/* Sends a note; one that cannot be sent is lost with the process it is for, whose end is found out
- * elsewhere. */
-void tsr__far_send(tsr__far *far, int process, tsr__plugin_note note);
+/* Sends a note; false: for a second there was no memory for it. One to a process that cannot be
+ * reached is lost with that, whose end is found out elsewhere. */
+bool tsr__far_send(tsr__far *far, int process, tsr__plugin_note note);
 /* Begins to get memory; tsr__far_left counts those that have not come. */
 void tsr__far_get(tsr__far *far, const tsr__plugin_get *get);
 /* How many gets are under way, and whether one was in vain since the last that were begun. */

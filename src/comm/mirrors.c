@@ -81,28 +81,31 @@ static size_t put_word(tsr__peers *peers, int process, uint64_t word, char *out,
 }
 
 /* One note a host, not one a process: there the leader puts it where all of its host look. */
-static void send_leaders(tsr__peers *peers, const char *text, size_t length)
+static bool send_leaders(tsr__peers *peers, const char *text, size_t length)
 {
-  for (int p = 0; p < peers->start.count && length; p++)
+  bool sent = true;
+  for (int p = 0; p < peers->start.count && length && sent; p++)
     if (peers->all[p].far && peers->all[p].leader == p) {
-      tsr__far_send(peers->far, p, (tsr__plugin_note){ text, length });
+      sent = tsr__far_send(peers->far, p, (tsr__plugin_note){ text, length });
       peers->moved.notes++;
     }
+  return sent;
 }
 
 /* `word` is the leader's own, which it has not shown yet: its head still has the one before. The
  * engine delivers notes in the order they were sent, so a process's words come there in their
  * order, too. */
-void tsr__peers_tell(tsr__peers *peers, uint64_t word)
+bool tsr__peers_tell(tsr__peers *peers, uint64_t word)
 {
   char text[TSR__PLUGIN_NOTE];
   size_t length = 0;
   bool whole = true; /* all of this host are in this run, and say what it is */
+  bool sent = true;
   text[0] = '\0';    /* nothing may be said */
   for (int p = 0; p < peers->start.count; p++) {
     if (peers->all[p].far) continue;
     if (length + MOST_SAID > sizeof text) {
-      send_leaders(peers, text, length);
+      sent = sent && send_leaders(peers, text, length);
       length = 0;
     }
     uint64_t theirs = p == peers->start.index ? word : atomic_load(&head_of(peers, p)->word);
@@ -115,8 +118,9 @@ void tsr__peers_tell(tsr__peers *peers, uint64_t word)
     if (theirs >> MEETING_BITS > word >> MEETING_BITS) theirs = word;
     length = put_word(peers, p, theirs, text, length);
   }
-  send_leaders(peers, text, length);
-  if (whole) peers->introduced = peers->run;
+  sent = sent && send_leaders(peers, text, length);
+  if (whole && sent) peers->introduced = peers->run;
+  return sent;
 }
 
 /* Whether a word is one that the sender may say, whole within so many bytes.

@@ -297,6 +297,17 @@ static bool lacks_word(const tsr__peers *peers, uint64_t word, bool *news)
   return lacks;
 }
 
+static bool any_gone(const tsr__peers *peers, tsr__error *error)
+{
+  tsr__error why = { .status = TSR_OK };
+  for (int p = 0; p < peers->start.count; p++)
+    if (p != peers->start.index && tsr__peers_gone(peers, p, &why)) {
+      tsr__peers_lost(peers, &why, error);
+      return true;
+    }
+  return false;
+}
+
 /* A leader that failed goes to the END while others of its host still wait for those of other
  * hosts, who wait for them: it tells each step of theirs, of which there is one at most, as they
  * see that it failed.
@@ -305,16 +316,28 @@ static bool lacks_word(const tsr__peers *peers, uint64_t word, bool *news)
  * weight. */
 static tsr_status tell_steps(tsr__peers *peers, uint64_t word, tsr__error *error)
 {
-  tsr__error why = { .status = TSR_OK };
-  for (;;) {
+  for (bool sent = true;;) {
     bool news = false, lacks = lacks_word(peers, word, &news);
-    if (news) tsr__peers_tell(peers, word);
-    if (!lacks) return TSR_OK;
-    for (int p = 0; p < peers->start.count; p++)
-      if (p != peers->start.index && tsr__peers_gone(peers, p, &why))
-        return tsr__peers_lost(peers, &why, error);
+    if (news || !sent) sent = tsr__peers_tell(peers, word);
+    if (!lacks && sent) return TSR_OK;
+    if (any_gone(peers, error)) return error->status;
     nanosleep(&(struct timespec){ 0, STEP_NS }, NULL);
   }
+}
+
+/* A leader's own word. Without memory for it the run fails here, of which the END tells; that is
+ * tried until it is out: other hosts wait for it, and if they do so for too long this process is
+ * the one that is judged. */
+static tsr_status tell(tsr__peers *peers, uint64_t word, tsr__error *error)
+{
+  while (!tsr__peers_tell(peers, word)) {
+    if ((word & END) != END)
+      return tsr__error_set(error, TSR_ENOMEM,
+                            "the engine '%s' has no memory for what other hosts are to be told",
+                            peers->engine);
+    if (any_gone(peers, error)) return error->status;
+  }
+  return TSR_OK;
 }
 
 /* Shows this process's word. A leader does so once all of its own have come and it has told other
@@ -335,7 +358,7 @@ static tsr_status come(tsr__peers *peers, uint64_t word, tsr__error *error)
   bool tells = peers->far && leads(peers);
   for (int p = 0; p < peers->start.count && tells && !failed && !status; p++)
     if (p != peers->start.index && !peers->all[p].far) status = wait_for(peers, p, word, error);
-  if (tells && !failed && !status) tsr__peers_tell(peers, word);
+  if (tells && !failed && !status) status = tell(peers, word, error);
   tsr__peers_show(own(peers), word);
   return tells && failed ? tell_steps(peers, word, error) : status;
 }
@@ -432,7 +455,7 @@ static void add_numbers(const tsr__peers *peers, int64_t *numbers)
 static void say_late(tsr__peers *peers, const tsr__error *error)
 {
   say_failure(peers, error);
-  if (peers->far && leads(peers)) tsr__peers_tell(peers, word_at(peers, END));
+  if (peers->far && leads(peers)) (void)tsr__peers_tell(peers, word_at(peers, END));
 }
 
 /* Before each meeting: a run that has used up its numbers, as a loop of many million steps may, ends

@@ -212,3 +212,27 @@ TEST(what_was_begun_comes_before_the_end)
   CHECK(!in_vain);
   close_world(&w);
 }
+
+/* ---- notes ----------------------------------------------------------------------------------- */
+
+/* The meeting fails, and the END is told as soon as it can be. */
+TEST(a_note_without_memory_fails_the_run)
+{
+  static world w;
+  tsr__peers_note all[2];
+  tsr__error error = { .status = TSR_OK };
+  open_world(&w);
+  engine.refused = 2500;
+  CHECK_STATUS(tsr__peers_enter(&w.peers, &work, &error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__peers_gather(&w.peers, "x", 1, all, &error), TSR_ENOMEM, NULL);
+  CHECK_STR_HAS(error.text, "the engine 'test' has no memory");
+  CHECK_I64(engine.sent, 0);
+  CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_ENOMEM, &error), TSR_ENOMEM, NULL);
+  CHECK_I64(engine.sent, 1);
+  error = (tsr__error){ .status = TSR_OK };
+  CHECK_STATUS(tsr__peers_enter(&w.peers, &work, &error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__peers_gather(&w.peers, "x", 1, all, &error), TSR_OK, NULL);
+  CHECK_STATUS(tsr__peers_leave(&w.peers, TSR_OK, &error), TSR_OK, NULL);
+  CHECK_I64(engine.sent, 3);
+  close_world(&w);
+}
