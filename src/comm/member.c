@@ -586,6 +586,17 @@ static void comm_free(tsr__comm *comm)
   tsr__del(heap, comm, sizeof *comm);
 }
 
+/* What the role said of the others is gone with it, and so is what was to be known of them. */
+static bool be_alone(tsr__comm *comm)
+{
+  tsr__del(&comm->rt->heap, (void *)comm->presence, (size_t)comm->role.count);
+  comm->role.index = 0;
+  comm->role.count = 1;
+  comm->role.coordinator[0] = comm->role.bind[0] = '\0';
+  comm->presence = tsr__new(&comm->rt->heap, 1);
+  return comm->presence != NULL;
+}
+
 /* Joins as the role says; a program that a process of the job started is alone.
  * A program that a process of the job starts inherits TSR_* and the launcher's variables, and
  * would take them for its own. For process 0's child that shows by the port that is taken, for
@@ -604,11 +615,9 @@ static tsr_status join_all(tsr__comm *comm, tsr__error *error)
     tsr__log(comm->rt, TSR_LOG_INFO, "process",
              "process %d of %d, which runs, started this one: it is none of them, and alone",
              comm->role.index, comm->role.count);
-    comm->role.index = 0;
-    comm->role.count = 1;
-    comm->role.coordinator[0] = comm->role.bind[0] = '\0';
     why = (tsr__error){ .status = TSR_OK };
-    status = connect_first(comm, &why);
+    if (be_alone(comm)) status = connect_first(comm, &why);
+    else status = tsr__error_set(&why, TSR_ENOMEM, "no memory to be alone");
   }
   if (status) *error = why;
   return status;

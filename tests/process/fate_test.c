@@ -486,15 +486,44 @@ TEST(who_is_stopped_is_named_before_it_is_given_up)
 
 /* ---- programs that a process starts ---------------------------------------------------------- */
 
+/* Memory whose size is kept before it, and compared when it is given back. */
+static void *take_sized(size_t size, size_t alignment, void *user)
+{
+  (void)user;
+  if (alignment < 64) alignment = 64;
+  char *block = aligned_alloc(alignment, (size + 2 * alignment - 1) / alignment * alignment);
+  if (!block) return NULL;
+  memcpy(block, &alignment, sizeof alignment);
+  block += alignment;
+  memcpy(block - sizeof size, &size, sizeof size);
+  memcpy(block - 2 * sizeof size, &alignment, sizeof alignment);
+  return block;
+}
+
+static void give_sized(void *block, size_t size, void *user)
+{
+  int *wrong = user;
+  size_t took, alignment;
+  memcpy(&took, (char *)block - sizeof size, sizeof took);
+  memcpy(&alignment, (char *)block - 2 * sizeof size, sizeof alignment);
+  *wrong += took != size;
+  free((char *)block - alignment);
+}
+
 /* This test itself, as such a program. */
 __attribute__((constructor)) static void be_nested(void)
 {
+  int wrong = 0;
+  tsr_allocator memory = { take_sized, give_sized, &wrong };
+  tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &memory };
   if (!getenv("TEST_NESTED")) return;
-  tsr_runtime *rt = tsr_initialize("cpu:3", .start_timeout = 20);
+  tsr_runtime *rt = tsr_initialize("cpu:3", .start_timeout = 20, .runtime = &opts);
   bool good =
       tsr_runtime_status(rt) == TSR_OK && tsr_process_count(rt) == 1 && tsr_device_count(rt) == 3;
   if (!good) fprintf(stderr, "%s\n", tsr_runtime_message(rt));
   tsr_runtime_close(rt);
+  if (wrong) fprintf(stderr, "%d blocks were given back by another size\n", wrong);
+  good = good && !wrong;
   rt = tsr_runtime_open("cpu:8");
   good = good && tsr_runtime_status(rt) == TSR_OK && tsr_process_count(rt) == 1 &&
          tsr_device_count(rt) == 8;
