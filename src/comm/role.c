@@ -147,18 +147,23 @@ static bool read_mpich(finding *f)
   return read_place(f, "PMI_SIZE", "PMI_RANK");
 }
 
-/* The first host of a list: "node001,b", "node[001-015,20],b" -> node001. */
+/* The first host of a list: "node001,b", "node[001-015,20],b" -> node001; "rack[1-2]n[07-09]-ib"
+ * -> rack1n07-ib. Of each pair of brackets it has the first number. */
 static void read_hosts(finding *f, const char *list, long port)
 {
   char host[256];
-  size_t length = strcspn(list, "[,");
-  if (!length || length >= sizeof host) return;
-  memcpy(host, list, length);
-  const char *digits = list[length] == '[' ? list + length + 1 : "";
-  size_t more = strspn(digits, "0123456789");
-  if (length + more >= sizeof host) return;
-  memcpy(host + length, digits, more);
-  put_address(f, host, length + more, port);
+  size_t length = 0;
+  for (const char *at = list; *at && *at != ',';) {
+    bool brackets = *at == '[';
+    at += brackets;
+    size_t more = brackets ? strspn(at, "0123456789") : strcspn(at, "[,");
+    if (length + more >= sizeof host) return;
+    memcpy(host + length, at, more);
+    length += more;
+    at += brackets ? strcspn(at, "]") : more;
+    at += brackets && *at;
+  }
+  if (length) put_address(f, host, length, port);
 }
 
 static bool read_slurm(finding *f)

@@ -96,6 +96,10 @@ static const row found[] = {
     "3/4 node001:62055 by Slurm and its address from there", TSR_OK },
   { SLURM "SLURM_STEP_NODELIST=node[001-0015],host2",
     "3/4 node001:62055 by Slurm and its address from there", TSR_OK },
+  { SLURM "SLURM_STEP_NODELIST=rack[1-2]n[07-09],host2",
+    "3/4 rack1n07:62055 by Slurm and its address from there", TSR_OK },
+  { SLURM "SLURM_STEP_NODELIST=node[01-03,7]-ib",
+    "3/4 node01-ib:62055 by Slurm and its address from there", TSR_OK },
   { SLURM "SLURM_STEP_NODELIST=node[001,007-015],host2",
     "3/4 node001:62055 by Slurm and its address from there", TSR_OK },
   /* Another step of the job has another port. */
