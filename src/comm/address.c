@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -116,15 +117,15 @@ static int listen_local(const tsr__address *at)
   socklen_t length = local_name(at, &name);
   int fd = listen_at(AF_UNIX, (struct sockaddr *)&name, length);
   if (fd >= 0 || errno != EADDRINUSE || at->host[0] == '@') return fd;
-  /* A file that nobody listens at is what a process left that was killed. */
+  /* A socket that nobody listens at is what a process left that was killed. One that is refused
+   * otherwise has a listener, which is busy; a file of another kind is somebody's. */
+  struct stat file;
   int unused, probe = tsr__address_connect(at, 100, &unused);
-  if (probe >= 0) {
-    close(probe);
-    errno = EADDRINUSE;
-    return -1;
-  }
-  unlink(at->host);
-  return listen_at(AF_UNIX, (struct sockaddr *)&name, length);
+  bool left = probe < 0 && errno == ECONNREFUSED && !lstat(at->host, &file) && S_ISSOCK(file.st_mode);
+  if (probe >= 0) close(probe);
+  if (left && !unlink(at->host)) return listen_at(AF_UNIX, (struct sockaddr *)&name, length);
+  errno = EADDRINUSE;
+  return -1;
 }
 
 /* The first address of the name at which this host can listen. */
