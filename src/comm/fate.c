@@ -194,18 +194,10 @@ void tsr__fate_signal(tsr__comm *comm)
   }
 }
 
-/* Also called by the thread itself, so it may not wait for an answer: a frame without a ticket,
- * put by for the next turn. A frame that found no memory is cut off again, or half of it would
- * spoil what follows. */
+/* Also called by the thread itself, so it may not wait for an answer. */
 void tsr__comm_stop(tsr__comm *comm)
 {
-  pthread_mutex_lock(&comm->lock);
-  size_t began = tsr__packet_begin(&comm->outbox, TSR__SAY_STOP, 0);
-  tsr__packet_end(&comm->outbox, began);
-  if (comm->outbox.failed) comm->outbox.length = began;
-  comm->outbox.failed = false;
-  pthread_mutex_unlock(&comm->lock);
-  tsr__wake(comm->wake);
+  tsr__say_by(comm, TSR__SAY_STOP, NULL);
 }
 
 /*   STOP comes: agreeing, and the step that was asked about last goes back

@@ -715,17 +715,26 @@ bool tsr__comm_failed(tsr__comm *comm, tsr__error *out)
   return out->status != TSR_OK;
 }
 
-void tsr__comm_fail(tsr__comm *comm, const char *cause)
+/* A frame that found no memory is cut off again, or half of it would spoil what follows: then the
+ * end of the process is what the others hear of. Once the connection is lost nobody takes what lies
+ * in the outbox. */
+void tsr__say_by(tsr__comm *comm, int kind, const char *text)
 {
   pthread_mutex_lock(&comm->lock);
-  size_t began = tsr__packet_begin(&comm->outbox, TSR__SAY_FAIL, 0), length = strlen(cause);
-  tsr__write_bytes(&comm->outbox, cause, length < 500 ? length : 500);
-  tsr__packet_end(&comm->outbox, began);
-  /* Without memory for it the end of the process is what the others hear of. */
-  if (comm->outbox.failed) comm->outbox.length = began;
-  comm->outbox.failed = false;
+  if (!comm->lost.status) {
+    size_t began = tsr__packet_begin(&comm->outbox, kind, 0), length = text ? strlen(text) : 0;
+    if (text) tsr__write_bytes(&comm->outbox, text, length < 500 ? length : 500);
+    tsr__packet_end(&comm->outbox, began);
+    if (comm->outbox.failed) comm->outbox.length = began;
+    comm->outbox.failed = false;
+  }
   pthread_mutex_unlock(&comm->lock);
   tsr__wake(comm->wake);
+}
+
+void tsr__comm_fail(tsr__comm *comm, const char *cause)
+{
+  tsr__say_by(comm, TSR__SAY_FAIL, cause);
 }
 
 /* Upwards: 0 would mean not to wait. */

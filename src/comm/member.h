@@ -60,6 +60,10 @@ void tsr__request_begin(tsr__comm *comm, tsr__ask *r, int kind);
 tsr_status tsr__ask_send(tsr__comm *comm, tsr__ask *r, double seconds, tsr__text *out,
                          tsr__error *error);
 
+/* Puts a frame without an answer by for the thread's next turn, with a text of at most 500 bytes;
+ * NULL: it has none. */
+void tsr__say_by(tsr__comm *comm, int kind, const char *text);
+
 /* ---- fate.c, for the thread ------------------------------------------------------------------ */
 
 /* Takes the signal to stop, if one is asked for, and gives it back. By the callers' threads. */

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/base.h"
 #include "support/process_fixture.h"
 
 enum { COUNT = 4, VICTIM = 2 };
@@ -164,6 +165,30 @@ TEST(error_leaves_the_others_alone)
   char *said = said_by(1);
   CHECK_STR(said, "");
   free(said);
+}
+
+/* What nobody takes any more is not put by. */
+static int goes_on_alone(tsr_runtime *rt, int index)
+{
+  enum { TIMES = 10000 };
+  tsr_scope *s = tsr_scope_open(rt);
+  CHECK_STATUS(tsr_sync(s, "ready"), TSR_OK, s);
+  if (index == 0) raise(SIGKILL);
+  CHECK_STATUS(tsr_sync(s, "again"), TSR_EPEER, NULL);
+  tsr_scope_clear(s);
+  int64_t before = atomic_load(&rt->heap.used);
+  for (int i = 0; i < TIMES; i++) CHECK_STATUS(tsr_process_stop(s), TSR_OK, s);
+  CHECK_I64(atomic_load(&rt->heap.used), before);
+  tsr_runtime_close(rt);
+  return 0;
+}
+
+TEST(nothing_is_kept_for_a_lost_connection)
+{
+  pid_t ids[COUNT];
+  setenv("TSR_ON_FAILURE", "error", 1);
+  start_all(ids, goes_on_alone);
+  end_all(ids, (const int[]){ 128 + SIGKILL, 0, 0, 0 });
 }
 
 /* ---- shrink ---------------------------------------------------------------------------------- */
