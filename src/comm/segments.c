@@ -397,10 +397,11 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Whole lines, or whole pages of what is a page or more: so pages that go back are no other
- * block's. */
+ * block's. One line of nothing, as a free block holds a link. */
 static size_t rounded(size_t bytes)
 {
   size_t unit = bytes >= PAGE ? PAGE : 64;
+  if (!bytes) return unit;
   return (bytes + unit - 1) / unit * unit;
 }
 
@@ -423,6 +424,7 @@ void *tsr__peers_take(void *user, size_t bytes)
   tsr__peers *peers = user;
   size_t size = rounded(bytes);
   void *block = NULL;
+  if (bytes > peers->all[peers->start.index].size) return NULL; /* what is rounded may be less */
   pthread_mutex_lock(&peers->lock);
   free_list *list = list_of(peers, size);
   if (list && list->first) {

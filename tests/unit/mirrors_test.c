@@ -236,3 +236,27 @@ TEST(a_note_without_memory_fails_the_run)
   CHECK_I64(engine.sent, 3);
   close_world(&w);
 }
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+TEST(sizes_that_would_wrap_find_no_memory)
+{
+  static world w;
+  open_world(&w);
+  for (size_t less = 1; less < 5000; less += 7)
+    CHECK(!tsr__peers_take(&w.peers, SIZE_MAX - less + 1));
+  CHECK(!tsr__peers_take(&w.peers, SIZE + 1));
+  close_world(&w);
+}
+
+TEST(a_block_of_nothing_is_nobody_elses)
+{
+  static world w;
+  open_world(&w);
+  char *none = tsr__peers_take(&w.peers, 0), *one = tsr__peers_take(&w.peers, 1);
+  CHECK(none && one && none != one);
+  *one = 5;
+  tsr__peers_give(&w.peers, none, 0);
+  CHECK_I64(*one, 5);
+  close_world(&w);
+}
