@@ -48,7 +48,9 @@ typedef struct tsr__gathering {
   int arrived;       /* of them */
   int64_t deadline;  /* when it fails */
   int64_t since;     /* when the first one came */
-  tsr__error result; /* TSR_OK: it is under way */
+  tsr__error result; /* TSR_OK: it is under way, or whole */
+  bool whole;        /* all have come */
+  tsr__text records; /* of all, from then on */
   char name[TSR__KEY_MOST + 1];
   struct tsr__attendee {
     int member;

@@ -8,7 +8,7 @@
  * were told so, and who is late does not open a new one that nobody else comes to.
  *
  * Invariant: a gathering is in the list as long as an answer is owed to one of its participants
- * that is still there.
+ * that is still there. Once it is whole nothing changes what is answered.
  *
  *   MEET -> find: one of the name that waits for it? -> arrive -> all here? -> settle: answers all
  *                     | no                                        or failed, late, spoilt
@@ -20,7 +20,7 @@
 
 #include <stdlib.h>
 
-enum { NAMED = 8, OPEN_MOST = 4096 };
+enum { NAMED = 8, OPEN_MOST = 4096, LOOK_NS = 10000000 };
 #define RECORDS_MOST ((size_t)1 << 30) /* bytes in all gatherings */
 
 typedef struct asked {
@@ -50,6 +50,8 @@ static void drop_record(tsr__coordinator *c, struct tsr__attendee *one)
 static void gathering_free(tsr__coordinator *c, tsr__gathering *g)
 {
   for (int i = 0; i < g->count; i++) drop_record(c, &g->attendees[i]);
+  if (g->whole) c->record_bytes -= g->records.length;
+  tsr__text_free(&g->records);
   tsr__del(c->heap, g, gathering_size(g->count));
 }
 
@@ -104,33 +106,51 @@ static bool same_members(const tsr__gathering *g, const asked *a)
 
 /* ---- what comes of it ------------------------------------------------------------------------ */
 
-/* Tells all who have come, and forgets their records.
- * Called again for each who comes to one that has failed; `answered` keeps it to one answer
- * each. Records are put together once and copied to each connection. Half of ANSWER_MOST is the
- * bound, so that what a member may read is never reached. */
-static void settle(tsr__coordinator *c, tsr__gathering *g)
+/* Puts the records of all together, once. Half of ANSWER_MOST is the bound, so that what a member
+ * may read is never reached. */
+static void join_records(tsr__coordinator *c, tsr__gathering *g)
 {
-  tsr__text records;
-  tsr__text_init(&records, c->heap);
+  g->whole = true;
   for (int i = 0; i < g->count && !g->result.status; i++) {
-    tsr__write_bytes(&records, g->attendees[i].record, g->attendees[i].length);
-    if (records.length > TSR__ANSWER_MOST / 2)
+    tsr__write_bytes(&g->records, g->attendees[i].record, g->attendees[i].length);
+    if (g->records.length > TSR__ANSWER_MOST / 2)
       tsr__error_set(&g->result, TSR_EVALUE,
                      "'%s': the records of all are more than 64 MiB: they are for small things",
                      g->name);
   }
-  if (records.failed)
+  if (g->records.failed)
     tsr__error_set(&g->result, TSR_ENOMEM, "process 0 has no memory for the records of '%s'",
                    g->name);
-  tsr__blob fields = { tsr__text_get(&records), records.length };
+  for (int i = 0; i < g->count; i++) drop_record(c, &g->attendees[i]);
+  c->record_bytes += g->records.length;
+}
+
+/* Whether so many bytes may lie for members beside what lies there already: each has a copy of all
+ * records, and with one for everybody at once this process would hold them as often as there are
+ * processes. */
+static bool may_lie(const tsr__coordinator *c, size_t bytes)
+{
+  size_t lies = 0;
+  for (int i = 0; i < c->role.count; i++)
+    if (c->members[i].peer) lies += tsr__link_waiting(&c->members[i].peer->link);
+  return !lies || lies + bytes <= TSR__ANSWER_MOST / 2;
+}
+
+/* Tells all who have come, and forgets their records.
+ * Called again for each who comes to one that has failed; `answered` keeps it to one answer
+ * each. Of one that is whole some may have to wait until others have read theirs. */
+static void settle(tsr__coordinator *c, tsr__gathering *g)
+{
+  if (!g->result.status && !g->whole) join_records(c, g);
+  tsr__blob fields = { tsr__text_get(&g->records), g->records.length };
   for (int i = 0; i < g->count; i++) {
     struct tsr__attendee *a = &g->attendees[i];
     if (!a->here || a->answered) continue;
+    if (!g->result.status && !may_lie(c, fields.length)) return;
     tsr__answer(c, a->member, a->ticket, &g->result, fields);
     a->answered = true;
     drop_record(c, a);
   }
-  tsr__text_free(&records);
 }
 
 static bool is_gone(const tsr__coordinator *c, int member)
@@ -217,6 +237,7 @@ static tsr__gathering *gathering_new(tsr__coordinator *c, const asked *a)
   tsr__gathering *g = tsr__new(c->heap, gathering_size(a->count)), **end = &c->gatherings;
   int open = 0;
   if (!g) return NULL;
+  tsr__text_init(&g->records, c->heap);
   memcpy(g->name, a->name, sizeof g->name);
   g->count = a->count;
   for (int i = 0; i < a->count; i++) g->attendees[i].member = a->members[i];
@@ -245,7 +266,7 @@ static tsr__gathering *find(tsr__coordinator *c, int member, const char *name,
     struct tsr__attendee *a = attendee(g, member);
     if (a && !a->here && !a->answered) return g;
     bool spoilt = g->result.status == TSR_EARG;
-    if (!a && (!g->result.status || (spoilt && !*other))) *other = g;
+    if (!a && !g->whole && (!g->result.status || (spoilt && !*other))) *other = g;
   }
   return NULL;
 }
@@ -319,14 +340,22 @@ bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fi
 
 /* ---- time and death -------------------------------------------------------------------------- */
 
-/* Returns the next deadline, by which the thread knows how long it may sleep. */
+/* Returns the next deadline, by which the thread knows how long it may sleep; soon where answers wait
+ * for others to be read. */
 int64_t tsr__meetings_tick(tsr__coordinator *c)
 {
   int64_t next = INT64_MAX;
   for (tsr__gathering *g = c->gatherings; g; g = g->next) {
     if (g->result.status) continue;
-    if (g->deadline <= c->now) time_is_over(c, g);
-    else if (g->deadline < next) next = g->deadline;
+    int64_t then = g->deadline;
+    if (g->whole) {
+      settle(c, g);
+      then = c->now + LOOK_NS;
+    } else if (then <= c->now) {
+      time_is_over(c, g);
+      continue;
+    }
+    if (then < next) next = then;
   }
   sweep(c);
   return next;
@@ -335,7 +364,7 @@ int64_t tsr__meetings_tick(tsr__coordinator *c)
 void tsr__meetings_changed(tsr__coordinator *c, int gone)
 {
   for (tsr__gathering *g = c->gatherings; g; g = g->next)
-    if (!g->result.status && attendee(g, gone)) lacks(c, g, gone);
+    if (!g->result.status && !g->whole && attendee(g, gone)) lacks(c, g, gone);
   sweep(c);
 }
 
