@@ -8,13 +8,21 @@
 
 #include <stdio.h>
 
+/* Also of a runtime that has failed since, which closes what it had opened: tsr__comm_of hides its
+ * connection. */
+static tsr__comm *comm_of(void *user)
+{
+  const tsr_runtime *rt = user;
+  return rt->slots[TSR__SLOT_COMM];
+}
+
 /* All gathers go by one name: processes make them in the same order, so the first that one has
  * not come to is the same for all. A record of another size is another step's, or another
  * library's. `error` is NULL where the caller has one already. */
 static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
 {
   tsr_runtime *rt = user;
-  tsr__comm *comm = tsr__comm_of(rt);
+  tsr__comm *comm = comm_of(rt);
   tsr__error own = { .status = TSR_OK };
   tsr__text text;
   tsr__text_init(&text, &rt->heap);
@@ -39,7 +47,7 @@ static tsr_status gather(void *user, const void *mine, size_t size, void *all, t
  * well would wait for one that waits in vain. */
 static bool is_gone(void *user, int process, tsr__error *error)
 {
-  tsr__comm *comm = tsr__comm_of(user);
+  tsr__comm *comm = comm_of(user);
   if (tsr__comm_failed(comm, error)) return true;
   if (tsr__comm_presence(comm, process) != TSR__LEFT) return false;
   *error = (tsr__error){ .status = TSR_OK };
@@ -49,7 +57,7 @@ static bool is_gone(void *user, int process, tsr__error *error)
 
 static bool has_ended(void *user, int process)
 {
-  return tsr__comm_ended(tsr__comm_of(user), process);
+  return tsr__comm_ended(comm_of(user), process);
 }
 
 /* Texts are copied: they lie in shared memory, and are the next run's soon. */
@@ -57,7 +65,7 @@ static void waits(void *user, const tsr__peers_wait *wait)
 {
   tsr__comm_wait out = { .process = -1 };
   if (!wait) {
-    tsr__comm_waits(tsr__comm_of(user), NULL);
+    tsr__comm_waits(comm_of(user), NULL);
     return;
   }
   out.process = wait->process;
@@ -66,7 +74,7 @@ static void waits(void *user, const tsr__peers_wait *wait)
   out.theirs = wait->theirs;
   snprintf(out.what, sizeof out.what, "%s", wait->what);
   snprintf(out.their_what, sizeof out.their_what, "%s", wait->their_what);
-  tsr__comm_waits(tsr__comm_of(user), &out);
+  tsr__comm_waits(comm_of(user), &out);
 }
 
 /* Compared without making the text: this is done at each beginning of a run. */
