@@ -308,6 +308,15 @@ static void no_room(tsr__coordinator *c, int member, uint32_t ticket, const char
   refuse(c, member, ticket, &error);
 }
 
+/* Who has failed for the others hears so: they do not come to where it is, as it cannot come to
+ * where they are. Its connection may stand, and its program go on. */
+static void failed_before(tsr__coordinator *c, int member, uint32_t ticket, const char *name)
+{
+  tsr__error error = { .status = TSR_OK };
+  tsr__error_set(&error, TSR_EPEER, "'%s': %s", name, c->cause.text);
+  refuse(c, member, ticket, &error);
+}
+
 /* A stranger spoils the gathering that it passes: that it came shows that programs differ, and
  * the others would wait until their time is over. */
 static void come(tsr__coordinator *c, int member, uint32_t ticket, const asked *a)
@@ -332,6 +341,7 @@ bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fi
   asked a = { .count = 0 };
   bool good = read_asked(c, fields, &a);
   if (good && !a.members) no_room(c, member, ticket, a.name);
+  else if (good && is_gone(c, member)) failed_before(c, member, ticket, a.name);
   else if (good) come(c, member, ticket, &a);
   tsr__del(c->heap, a.members, (size_t)a.count * sizeof(int));
   sweep(c);

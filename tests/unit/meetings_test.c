@@ -118,6 +118,28 @@ TEST(what_is_small_is_told_to_all_at_once)
   close_world(&w);
 }
 
+/* It would wait for others until its time is over, who do not come to it. */
+TEST(who_has_failed_is_told_so)
+{
+  static world w;
+  tsr__packet packet;
+  open_world(&w);
+  tsr__link *link = &w.peers[2].link;
+  tsr__member_gone(&w.c, 2, true, "it says so");
+  tsr__text_free(&link->out);
+  tsr__text_init(&link->out, &w.heap);
+  come(&w, 2, 100);
+  CHECK(tsr__packet_next((const uint8_t *)link->out.data, link->out.length, TSR__ANSWER_MOST,
+                         &packet) > 0);
+  CHECK_I64(packet.kind, TSR__SAY_ANSWER);
+  CHECK_I64(tsr__take_u32(&packet.fields), TSR_EPEER);
+  char text[1001];
+  tsr__take_text(&packet.fields, text, 1000);
+  CHECK_STR(text, "'all': process 2 failed: it says so");
+  CHECK(!w.c.gatherings);
+  close_world(&w);
+}
+
 /* ---- who waits for whom ---------------------------------------------------------------------- */
 
 static void beat(world *w, int member, int waits_for, uint64_t number)
