@@ -35,7 +35,8 @@ typedef struct tsr__peers_wait {
 /* How processes find each other before they share memory. */
 typedef struct tsr__peers_start {
   int index, count;
-  /* `size` bytes of each process, at all of them in order of their indices. */
+  /* `size` bytes of each process, at all of them in order of their indices; NULL: nobody here wants
+   * them, and the others do. */
   tsr_status (*all_gather)(void *user, const void *mine, size_t size, void *all, tsr__error *error);
   /* Whether a process is known to have ended or failed; then the error says which and why. NULL:
    * nobody knows, and the operating system is asked whether it runs. Called from any thread. */

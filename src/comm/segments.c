@@ -203,19 +203,20 @@ static tsr_status open_engine(tsr__peers *peers, calling_card *out, tsr__error *
  * Each step that can fail on one process alone ends in one of these, so that all give up
  * together and nobody waits for who has. Its own error stays its own; others name the first
  * process by index. */
-static tsr_status agree_on(const tsr__peers *peers, tsr_status status, tsr__error *error)
+static tsr_status agree_on(tsr__heap *heap, const tsr__peers_start *start, tsr_status status,
+                           tsr__error *error)
 {
-  const tsr__peers_start *start = &peers->start;
   size_t bytes = (size_t)start->count * sizeof(int);
-  int *all = tsr__new(peers->heap, bytes), mine = (int)status;
-  if (!all) return status ? status : tsr__error_set(error, TSR_ENOMEM, "no memory for processes");
+  int *all = tsr__new(heap, bytes), mine;
+  if (!all && !status) status = tsr__error_set(error, TSR_ENOMEM, "no memory for processes");
+  mine = (int)status;
   tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);
   if (!status) status = told;
   for (int p = 0; p < start->count && !status; p++)
     if (all[p])
       status = tsr__error_set(error, TSR_EUNSUPPORTED,
                               "process %d could not share device memory: see its message", p);
-  tsr__del(peers->heap, all, bytes);
+  tsr__del(heap, all, bytes);
   return status;
 }
 
@@ -228,14 +229,15 @@ static tsr_status meet_hosts(tsr__peers *peers, tsr_status status, tsr__error *e
   const tsr__peers_start *start = &peers->start;
   size_t bytes = (size_t)(start->count + 1) * sizeof(calling_card);
   calling_card *all = tsr__new(peers->heap, bytes);
-  if (!all) return tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
-  calling_card *mine = &all[start->count];
+  if (!all && !status)
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
   if (!status) status = load_engine(peers, error);
-  status = agree_on(peers, status, error);
+  status = agree_on(peers->heap, start, status, error);
   if (status) {
     tsr__del(peers->heap, all, bytes);
     return status;
   }
+  calling_card *mine = &all[start->count];
   status = open_engine(peers, mine, error);
   mine->failed = status != TSR_OK;
   tsr_status told = start->all_gather(start->user, mine, sizeof *mine, all, status ? NULL : error);
@@ -296,8 +298,16 @@ static tsr_status check_greeting(const tsr__peers *peers, int process, const gre
   return TSR_OK;
 }
 
-/* Where the greeting itself failed, `hosts` is one, and the other agreement is left out: the
- * last one, in open_peers, meets the others' next one and tells them. */
+/* One that has no memory to share says so by a size of 0: then all leave out what hosts agree on,
+ * and so does it, which may not know of the others. */
+static bool can_meet_hosts(const tsr__peers *peers, const greeting *all)
+{
+  for (int p = 0; p < peers->start.count; p++)
+    if (!all[p].size) return false;
+  return peers->hosts > 1;
+}
+
+/* Where the greeting itself failed it failed for all, as every meeting does. */
 static tsr_status map_all(tsr__peers *peers, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
@@ -305,17 +315,17 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
   greeting mine = { getpid(), peers->file, segment_size(), host_of(start), own_cores(), "" };
   snprintf(mine.engine, sizeof mine.engine, "%s", peers->engine);
   greeting *all = tsr__new(peers->heap, bytes);
-  if (!all) return tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
   tsr_status status = TSR_OK;
   char why[128];
-  if (ftruncate(peers->file, (off_t)mine.size))
+  if (!all) status = tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
+  else if (ftruncate(peers->file, (off_t)mine.size))
     status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices: %s",
                             tsr__sys_text(errno, why, sizeof why));
   /* Each tells even where it failed, so that nobody waits for it. */
   if (status) mine.size = 0;
   tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);
   if (!status) status = told;
-  peers->hosts = told ? 1 : count_hosts(all, start->count);
+  peers->hosts = told || !all ? 1 : count_hosts(all, start->count);
   for (int p = 0; p < start->count && !status; p++) {
     status = check_greeting(peers, p, &all[p], error);
     if (!status && all[p].host == mine.host) status = map_segment(peers, p, &all[p], error);
@@ -323,9 +333,10 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
     peers->sharing += all[p].host == mine.host && all[p].cores == mine.cores;
   }
   if (!status) find_fronts(peers, all);
+  bool meets = !told && all && can_meet_hosts(peers, all);
   peers->spins = peers->sharing <= tsr__core_count() ? SPINS : 0;
   tsr__del(peers->heap, all, bytes);
-  return peers->hosts > 1 ? meet_hosts(peers, status, error) : status;
+  return meets ? meet_hosts(peers, status, error) : status;
 }
 
 /* What this process said last may be what others wait for.
@@ -365,11 +376,21 @@ static void close_peers(tsr__peers *peers)
   tsr__del(peers->heap, peers, sizeof *peers);
 }
 
+/* Without memory for anything the others are told so where they wait for this one: at the greeting
+ * and at the last agreement, as there is no other then. */
+static tsr_status decline(tsr__heap *heap, const tsr__peers_start *start, tsr__error *error)
+{
+  const greeting none = { .size = 0 };
+  tsr__error_set(error, TSR_ENOMEM, "no memory to share with other processes");
+  (void)start->all_gather(start->user, &none, sizeof none, NULL, NULL);
+  return agree_on(heap, start, TSR_ENOMEM, error);
+}
+
 static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr__peers **out,
                              tsr__error *error)
 {
   tsr__peers *peers = tsr__new(heap, sizeof *peers);
-  if (!peers) return tsr__error_set(error, TSR_ENOMEM, "no memory for processes");
+  if (!peers) return decline(heap, start, error);
   peers->heap = heap;
   peers->start = *start;
   snprintf(peers->engine, sizeof peers->engine, "%s",
@@ -386,9 +407,9 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   tsr_status status = TSR_OK;
   peers->told_word = tsr__new(heap, (size_t)start->count * sizeof(uint64_t));
   if (!peers->all || !peers->told_word || peers->file < 0)
-    status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices");
+    status = decline(heap, start, error);
   /* Agreed on once more, so that nobody ends before others have its segment. */
-  if (!status) status = agree_on(peers, map_all(peers, error), error);
+  else status = agree_on(heap, start, map_all(peers, error), error);
   if (status) close_peers(peers);
   else *out = peers;
   return status;

@@ -18,25 +18,28 @@ static tsr__comm *comm_of(void *user)
 
 /* All gathers go by one name: processes make them in the same order, so the first that one has
  * not come to is the same for all. A record of another size is another step's, or another
- * library's. `error` is NULL where the caller has one already. */
+ * library's. `error` is NULL where the caller has one already. Who has no memory to take part, or to
+ * hear the others, is at another gather than they are from then on: it has failed for them. */
 static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
 {
   tsr_runtime *rt = user;
   tsr__comm *comm = comm_of(rt);
   tsr__error own = { .status = TSR_OK };
   tsr__text text;
+  size_t count = all ? (size_t)tsr__comm_count(comm) : 0;
   tsr__text_init(&text, &rt->heap);
   const tsr__comm_meeting meeting = { .name = "tessera/memory",
                                       .seconds = TSR__COMM_SECONDS,
                                       .record = { mine, size } };
-  tsr_status status = tsr__comm_meet(comm, &meeting, &text, &own);
+  tsr_status status = tsr__comm_meet(comm, &meeting, all ? &text : NULL, &own);
+  if (status == TSR_ENOMEM) tsr__comm_fail(comm, "it has no memory to share with other processes");
   tsr__fields reader = { (const uint8_t *)tsr__text_get(&text),
                          (const uint8_t *)tsr__text_get(&text) + text.length, false };
-  for (int p = 0; p < tsr__comm_count(comm) && !status; p++) {
+  for (size_t p = 0; p < count && !status; p++) {
     tsr__blob record = tsr__take_bytes(&reader);
     if (reader.bad || record.length != size)
-      status = tsr__error_set(&own, TSR_EPEER, "process %d says something else than this one", p);
-    else memcpy((char *)all + (size_t)p * size, record.data, size);
+      status = tsr__error_set(&own, TSR_EPEER, "process %zu says something else than this one", p);
+    else memcpy((char *)all + p * size, record.data, size);
   }
   tsr__text_free(&text);
   if (status && error) *error = own;

@@ -234,3 +234,58 @@ TEST_PROCESSES(one_host_needs_no_engine, 2)
   setenv("TSR_PLUGIN_PATH", "/nowhere", 1);
   CHECK_STATUS(open_with("near", "ucx", text, sizeof text), TSR_OK, NULL);
 }
+
+/* ---- memory that ends while they meet -------------------------------------------------------- */
+
+/* Fails one allocation of the thread that asks for it. */
+typedef struct ending {
+  pid_t thread;
+  int left, count; /* allocations until then; and all there were */
+} ending;
+
+static void *take(size_t size, size_t alignment, void *user)
+{
+  ending *e = user;
+  bool counts = gettid() == e->thread;
+  e->count += counts;
+  if (counts && e->left >= 0 && e->left-- == 0) return NULL;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void give(void *block, size_t size, void *user)
+{
+  (void)user, (void)size;
+  free(block);
+}
+
+/* Who has no memory keeps its runtime until the other one knows: neither waits for what the other has
+ * left out. The last allocations come when hosts have met, the first ones before processes do. */
+TEST_PROCESSES(memory_that_ends_for_one_keeps_nobody_waiting, 2)
+{
+  enum { TIMES = 36, SECONDS = 20 };
+  int me = test_process(), failed = 0, total = 0;
+  two_hosts();
+  for (int k = 0; k < TIMES; k++) {
+    char name[32];
+    ending e = { gettid(), me && k ? total - k : -1, 0 };
+    tsr_allocator memory = { take, give, &e };
+    tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &memory };
+    snprintf(name, sizeof name, "memory.%d", k);
+    double began = fixture_now();
+    tsr_runtime *rt =
+        fixture_join(name, .runtime = &opts, .start_timeout = 2, .on_failure = "error");
+    tsr_status status = tsr_runtime_status(rt);
+    if (!k) CHECK_STATUS(status, TSR_OK, NULL);
+    if (!k) total = e.count;
+    failed += status != TSR_OK;
+    snprintf(name, sizeof name, "knows.%d.%d", k, me);
+    FILE *file = fopen(test_tmp(name), "w");
+    CHECK(file && !fclose(file));
+    snprintf(name, sizeof name, "knows.%d.%d", k, !me);
+    while (access(test_tmp(name), R_OK) && fixture_now() - began < SECONDS) usleep(1000);
+    if (access(test_tmp(name), R_OK))
+      FAIL("allocation %d of %d: %s", total - k, total, tsr_runtime_message(rt));
+    tsr_runtime_close(rt);
+  }
+  CHECK(failed > 10);
+}
