@@ -121,7 +121,8 @@ static int listen_local(const tsr__address *at)
    * otherwise has a listener, which is busy; a file of another kind is somebody's. */
   struct stat file;
   int unused, probe = tsr__address_connect(at, 100, &unused);
-  bool left = probe < 0 && errno == ECONNREFUSED && !lstat(at->host, &file) && S_ISSOCK(file.st_mode);
+  bool left =
+      probe < 0 && errno == ECONNREFUSED && !lstat(at->host, &file) && S_ISSOCK(file.st_mode);
   if (probe >= 0) close(probe);
   if (left && !unlink(at->host)) return listen_at(AF_UNIX, (struct sockaddr *)&name, length);
   errno = EADDRINUSE;

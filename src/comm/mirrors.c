@@ -101,7 +101,7 @@ bool tsr__peers_tell(tsr__peers *peers, uint64_t word)
   size_t length = 0;
   bool whole = true; /* all of this host are in this run, and say what it is */
   bool sent = true;
-  text[0] = '\0';    /* nothing may be said */
+  text[0] = '\0'; /* nothing may be said */
   for (int p = 0; p < peers->start.count; p++) {
     if (peers->all[p].far) continue;
     if (length + MOST_SAID > sizeof text) {

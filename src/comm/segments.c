@@ -406,8 +406,7 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   peers->file = memfd_create("tessera", MFD_CLOEXEC);
   tsr_status status = TSR_OK;
   peers->told_word = tsr__new(heap, (size_t)start->count * sizeof(uint64_t));
-  if (!peers->all || !peers->told_word || peers->file < 0)
-    status = decline(heap, start, error);
+  if (!peers->all || !peers->told_word || peers->file < 0) status = decline(heap, start, error);
   /* Agreed on once more, so that nobody ends before others have its segment. */
   else status = agree_on(heap, start, map_all(peers, error), error);
   if (status) close_peers(peers);

@@ -25,8 +25,7 @@ static void open_world(world *w)
   w->c.members = w->members;
   for (int i = 0; i < PEERS; i++) {
     tsr__link_init(&w->peers[i].link, &w->heap, -1, TSR__FRAME_MOST);
-    w->members[i] =
-        (tsr__member){ .peer = &w->peers[i], .presence = TSR__HERE, .waits_for = -1 };
+    w->members[i] = (tsr__member){ .peer = &w->peers[i], .presence = TSR__HERE, .waits_for = -1 };
   }
 }
 
@@ -167,7 +166,8 @@ TEST(each_meeting_is_another_wait)
     tsr__agree_tick(&w.c);
     CHECK(w.members[2].presence == (i < 29 ? TSR__HERE : TSR__FAILED));
   }
-  CHECK_STR_HAS(w.c.cause.text, "process 2 failed: it is alive and for 10 s has not come to a test, "
-                                "where process 1 waits");
+  CHECK_STR_HAS(w.c.cause.text,
+                "process 2 failed: it is alive and for 10 s has not come to a test, "
+                "where process 1 waits");
   close_world(&w);
 }

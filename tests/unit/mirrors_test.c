@@ -119,9 +119,8 @@ static void open_world(world *w)
   memset(w->heads, 0, 2 * sizeof *w->heads);
   memset(w->mirror, 0, SIZE);
   w->all[0] = (segment){ .base = (char *)w->heads, .size = SIZE, .front = &w->heads[0] };
-  w->all[1] = (segment){
-    .base = w->mirror, .size = SIZE, .front = &w->heads[1], .leader = 1, .far = true
-  };
+  w->all[1] =
+      (segment){ .base = w->mirror, .size = SIZE, .front = &w->heads[1], .leader = 1, .far = true };
   atomic_store(&w->heads[1].word, UINT64_MAX);
   w->heads[1].fingerprint[0] = w->heads[1].fingerprint[1] = work.fingerprint;
   w->peers = (tsr__peers){ .heap = &w->heap, .all = w->all, .hosts = 2, .told_word = w->told };
@@ -132,10 +131,9 @@ static void open_world(world *w)
   pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
   pthread_mutex_init(&w->peers.run_lock, &again);
   pthread_mutex_init(&w->peers.lock, NULL);
-  const tsr__far_ask ask = { .heap = &w->heap,
-                             .calls = &calls,
-                             .engine = "test",
-                             .host = { .count = 2, .user = &w->peers } };
+  const tsr__far_ask ask = {
+    .heap = &w->heap, .calls = &calls, .engine = "test", .host = { .count = 2, .user = &w->peers }
+  };
   CHECK_STATUS(tsr__far_open(&ask, &w->peers.far, &unused, &error), TSR_OK, NULL);
 }
 
