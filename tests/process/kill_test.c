@@ -364,7 +364,8 @@ static void kill_one(work w, uint64_t seed)
 
 /* ---- runs of an MPI's launcher --------------------------------------------------------------- */
 
-/* Launchers are told to leave the others alone, which are to say what they saw. */
+/* Launchers are told to leave the others alone, which are to say what they saw. hydra does not keep to
+ * it: what it looks at is a shell, which outlives its process. */
 static pid_t launch(const run *r, const char *mpi)
 {
   char text[600], self[1024], script[1024], plugins[1100];
@@ -392,8 +393,8 @@ static pid_t launch(const run *r, const char *mpi)
     execlp("mpirun.openmpi", "mpirun.openmpi", "--oversubscribe", "--enable-recovery", "-n", "4",
            script, "2", self, NULL);
   else
-    execlp("mpiexec.hydra", "mpiexec.hydra", "-disable-auto-cleanup", "-n", "4", script, "2", self,
-           NULL);
+    execlp("mpiexec.hydra", "mpiexec.hydra", "-n", "4", "sh", "-c", "\"$0\" \"$@\"; sleep 60",
+           script, "2", self, NULL);
   _exit(127);
 }
 
@@ -429,7 +430,7 @@ static bool all_gone(const run *r)
   return true;
 }
 
-static int launchers_ended; /* hydra does, in most runs: then nobody hangs, and steps are whole */
+static int launchers_ended; /* before the others could say why */
 
 static void kill_launched(work w, uint64_t seed, const char *mpi)
 {
@@ -475,10 +476,8 @@ static void kill_many(work w)
     else kill_one(w, seed);
   }
   if (launchers_ended)
-    printf("%s: in %d of %u runs the launcher ended all, before they could say why\n", names[w],
-           launchers_ended, runs);
-  CHECK(!launchers_ended || !strcmp(mpi, "mpich"));
-  launchers_ended = 0;
+    FAIL("%s: in %d of %u runs the launcher ended all, before they could say why", names[w],
+         launchers_ended, runs);
 }
 
 /* Names of shared memory that is ours. */

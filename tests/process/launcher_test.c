@@ -177,6 +177,10 @@ TEST(a_death_under_open_mpi)
 #define BARE_MPIEXEC "timeout 50 mpiexec.hydra "
 #define MPIEXEC "TSR_COORDINATOR=\"unix:$FOLDER/job\" " BARE_MPIEXEC
 
+/* hydra ends the others as soon as it sees that one ended, and mostly does so even when it is told
+ * not to. It sees the end of what it started: a shell, which holds its socket until then. */
+#define LINGERS "sh -c '\"$0\" \"$@\" || { code=$?; sleep 3; exit $code; }' "
+
 TEST(mpiexec_of_mpich)
 {
   need("mpiexec.hydra");
@@ -192,6 +196,12 @@ TEST(an_end_under_mpich)
 }
 
 /* It does not say where process 0 is: MPI does, and brings a secret. */
+TEST(a_death_under_mpich)
+{
+  need("mpiexec.hydra");
+  check_death(MPIEXEC "-n 4 " LINGERS "\"$SELF\"");
+}
+
 TEST(mpich_without_an_address)
 {
   need("mpiexec.hydra");
@@ -256,22 +266,13 @@ TEST(a_death_between_hosts_by_open_mpi)
     check_death(MPIRUN " -n 4 " TWO_HOSTS "\"$SELF\"");
 }
 
-/* A process that ends without MPI_Finalize is to hydra as one that a signal ended. What it is told
- * of the others it does not always keep to: then it says itself that it ended them. */
+/* A process that ends without MPI_Finalize is to hydra as one that a signal ended. */
 TEST(a_death_between_hosts_by_mpich)
 {
-  int code;
   need("mpiexec.hydra");
   need_engine("mpi_mpich");
-  for (int i = 0; i < (test_quick() ? 1 : 3); i++) {
-    setenv("TEST_HOW", "kill", 1);
-    char *out = run(BARE_MPIEXEC "-disable-auto-cleanup -n 4 " TWO_HOSTS "\"$SELF\"", &code);
-    CHECK(code != 0 && code != 124);
-    if (!strstr(out, "process 2 (pid ")) CHECK_STR_HAS(out, "EXIT STRING: Killed (signal 9)");
-    CHECK(!strstr(out, "process 0 (pid ") && !strstr(out, "process 1 (pid ") &&
-          !strstr(out, "process 3 (pid "));
-    free(out);
-  }
+  for (int i = 0; i < (test_quick() ? 1 : 3); i++)
+    check_death(BARE_MPIEXEC "-n 4 " LINGERS TWO_HOSTS "\"$SELF\"");
 }
 
 /* A launcher whose engine is not there is an error, and no jobs of one process each. */
