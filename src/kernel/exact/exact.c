@@ -126,7 +126,8 @@ void tsr__acc2_add_square(tsr__acc2 *acc, double value)
   tsr__acc2_add_product(acc, value, value);
 }
 
-static void merge(int64_t *into, const int64_t *from, int count)
+/* Two accumulators are two blocks of memory, so that several words are added at once. */
+static void merge(int64_t *restrict into, const int64_t *restrict from, int count)
 {
   for (int i = 0; i < count; i++) into[i] += from[i];
 }
@@ -179,23 +180,54 @@ static uint32_t get32(const unsigned char *at)
   return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+/* Eight at a time, as nearly all are zero. */
+static bool eight_zeros(const int64_t *word)
+{
+  return !(word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] | word[7]);
+}
+
+tsr__words_used tsr__words_in_use(const int64_t *word, int count)
+{
+  int first = 0, end = count;
+  while (first + 8 <= end && eight_zeros(word + first)) first += 8;
+  while (first < end && !word[first]) first++;
+  while (end >= first + 8 && eight_zeros(word + end - 8)) end -= 8;
+  while (end > first && !word[end - 1]) end--;
+  return (tsr__words_used){ first, end };
+}
+
 /* Carries go up on the way out and the accumulator stays as it is, for others may be reading it.
  * Equal totals have equal bytes, however they came to be: every word is below 2^32 but for the
- * sign, which the top one's two's complement keeps. */
+ * sign, which the top one's two's complement keeps.
+ *
+ *   word    0 0 0 | a b c | 0 0 0 0 0     carried: above the words that are used stand at most one
+ *   wire    0 0 0 | a b c   d s s s s     more and the sign, 0 or -1, whose bytes are alike */
 static void pack(const int64_t *word, int count, uint32_t flags, unsigned char *wire)
 {
+  const tsr__words_used used = tsr__words_in_use(word, count);
+  int i = used.first;
   int64_t up = 0;
-  for (int i = 0; i < count; i++) {
+  memset(wire, 0, 4 * (size_t)i);
+  for (; i < count && (i < used.end || (up && up != -1)); i++) {
     int64_t now = word[i] + up;
     put32(wire + 4 * i, (uint32_t)(now & LOW32));
     up = now >> 32;
   }
+  memset(wire + 4 * i, (int)(up & 0xff), 4 * (size_t)(count - i));
   put32(wire + 4 * count, flags);
 }
 
-static uint32_t unpack(int64_t *word, int count, const unsigned char *wire)
+/* Two words at a time, as nearly all are zero; their number is even. */
+static uint32_t unpack(int64_t *restrict word, int count, const unsigned char *restrict wire)
 {
-  for (int i = 0; i < count; i++) word[i] = get32(wire + 4 * i);
+  memset(word, 0, (size_t)count * sizeof *word);
+  for (int i = 0; i < count; i += 2) {
+    uint64_t both;
+    memcpy(&both, wire + 4 * i, sizeof both);
+    if (!both) continue;
+    word[i] = get32(wire + 4 * i);
+    word[i + 1] = get32(wire + 4 * i + 4);
+  }
   if (word[count - 1] >> 31) word[count - 1] -= (int64_t)1 << 32; /* two's complement */
   return get32(wire + 4 * count);
 }

@@ -48,6 +48,13 @@ typedef struct tsr__isq {
   uint64_t word[3];
 } tsr__isq;
 
+/* The words that are not all zero at either end, [first, end); none: first = end. */
+typedef struct tsr__words_used {
+  int first, end;
+} tsr__words_used;
+
+tsr__words_used tsr__words_in_use(const int64_t *word, int count);
+
 /* Zeroed memory is the accumulator of no value; this zeroes it. */
 void tsr__acc2_zero(tsr__acc2 *acc);
 

@@ -23,19 +23,18 @@ typedef struct big {
   bool negative;
 } big;
 
-/* precision: bits of the mantissa; lowest: weight of the lowest bit of a denormal; limit: where
- * infinity begins. */
+/* precision: bits of the mantissa; lowest: weight of the lowest bit of a denormal; limit: infinity
+ * begins at 2^limit. */
 typedef struct format {
-  int precision, lowest;
-  double limit;
+  int precision, lowest, limit;
 } format;
 
-static const format format_f64 = { 53, -1074, INFINITY };
+static const format format_f64 = { 53, -1074, 1024 };
 
 static format format_of(tsr_dtype dtype)
 {
   const tsr__dtype_info *info = tsr__dtype_info_of(dtype);
-  return (format){ info->precision, info->lowest, ldexp(1, 3 - info->lowest - info->precision) };
+  return (format){ info->precision, info->lowest, 3 - info->lowest - info->precision };
 }
 
 /* Zero words cost as much as others when multiplied: data of a small range leaves most of an
@@ -51,35 +50,17 @@ static void trim(big *a)
   memmove(a->word, a->word + low, (size_t)a->count * sizeof a->word[0]);
 }
 
-/* The words of an accumulator that are not all zero at either end, four at a time. */
-static int first_word(const int64_t *word, int count)
-{
-  int i = 0;
-  while (i + 4 <= count && !(word[i] | word[i + 1] | word[i + 2] | word[i + 3])) i += 4;
-  while (i < count && !word[i]) i++;
-  return i;
-}
-
-static int end_word(const int64_t *word, int count)
-{
-  int i = count;
-  while (i >= 4 && !(word[i - 1] | word[i - 2] | word[i - 3] | word[i - 4])) i -= 4;
-  while (i > 0 && !word[i - 1]) i--;
-  return i;
-}
-
 /* A carried copy of an accumulator's words, as sign and size. Words may be negative and larger
  * than 32 bits before carrying, so that one more than those that are not zero is carried into. What
  * is left over at the top is -1 for a negative number: then its size is the two's complement of the
  * words. */
 static void big_from_words(big *out, const int64_t *word, int count, int exponent)
 {
-  int first = first_word(word, count), end = end_word(word, count) + 1;
+  const tsr__words_used used = tsr__words_in_use(word, count);
   int64_t up = 0;
-  count = (end < count ? end : count) - first;
-  word += first;
-  exponent += 32 * first;
-  if (count < 0) count = 0;
+  count = (used.end < count ? used.end + 1 : count) - used.first;
+  word += used.first;
+  exponent += 32 * used.first;
   for (int i = 0; i < count; i++) {
     int64_t now = word[i] + up;
     out->word[i] = (uint32_t)(now & 0xffffffff);
@@ -245,9 +226,10 @@ static double round_to(uint64_t bits, int exponent, bool sticky, format to)
   uint64_t rest = bits & (half | (half - 1));
   /* Ties go to even, unless anything below was cut: then it is no tie. */
   if (rest > half || (rest == half && (sticky || (keep & 1)))) keep++;
+  if (!keep) return 0;
   /* A carry out of `keep` makes a power of two, which needs no other care: ldexp is exact here. */
-  double value = ldexp((double)keep, exponent + cut);
-  return value < to.limit ? value : INFINITY;
+  if (exponent + cut + 64 - __builtin_clzll(keep) > to.limit) return INFINITY;
+  return ldexp((double)keep, exponent + cut);
 }
 
 static double round_big(const big *a, bool sticky, format to)
@@ -391,11 +373,30 @@ static view view2_of(const tsr__acc2 *acc)
   return (view){ acc->word, TSR__ACC2_WORDS, TSR__ACC2_BASE, acc->flags };
 }
 
+/* Three words, of less than 2^62 each, are one number of 128 bits: the sum of values whose sizes
+ * are not far apart, which most are. False: there are more, or it is 0. */
+static bool short_sum(const view *acc, format to, double *out)
+{
+  const tsr__words_used used = tsr__words_in_use(acc->word, acc->count);
+  tsr__i128 sum = 0;
+  if (used.end - used.first > 3) return false;
+  for (int i = used.end - 1; i >= used.first; i--) sum = sum * ((tsr__i128)1 << 32) + acc->word[i];
+  if (!sum) return false;
+  tsr__u128 size = sum < 0 ? -(tsr__u128)sum : (tsr__u128)sum;
+  uint64_t high = (uint64_t)(size >> 64), low = (uint64_t)size;
+  int shift = __builtin_clzll(high ? high : low), exponent = acc->base + 32 * used.first;
+  size <<= shift;
+  *out = high ? round_to((uint64_t)(size >> 64), exponent + 64 - shift, (uint64_t)size != 0, to)
+              : round_to((uint64_t)size, exponent - shift, false, to);
+  if (sum < 0) *out = -*out;
+  return true;
+}
+
 static double view_quotient(view acc, int64_t by, format to)
 {
   double out;
   if (by <= 0) return NAN;
-  if (special(acc.flags, &out)) return out;
+  if (special(acc.flags, &out) || (by == 1 && short_sum(&acc, to, &out))) return out;
   big sum;
   big_from_words(&sum, acc.word, acc.count, acc.base);
   /* Exactly zero: -0 only where nothing but -0 was seen. No value at all has no flags and gives
