@@ -35,6 +35,7 @@ static size_t travel_bytes(int dtype, int64_t count)
 /* The part of so many elements that is finished here. */
 static run share_of(const tsr__share *share, int64_t elements)
 {
+  if (share->count == 1) return (run){ 0, elements, 0 };
   int64_t first = tsr__share_first(elements, share->index, share->count);
   return (run){ first, tsr__share_first(elements, share->index + 1, share->count) - first, first };
 }

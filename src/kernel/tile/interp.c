@@ -63,7 +63,7 @@ static void *carve(bump *b, size_t bytes)
   return memory;
 }
 
-/* In the order in which run_stretch carves: what is added there is to be added here. One block a
+/* In the order in which open_task carves: what is added there is to be added here. One block a
  * stretch, from the runtime's kept ones: running a kernel allocates nothing in steady state.
  *
  *   pointers | moving | loads | reds | codes | uniforms | registers, stages | blocks | accumulators
@@ -127,32 +127,40 @@ static tsr__moving move_slot(const tsr__task *task, int slot, void *memory, unsi
   return m;
 }
 
-/* Points every slot to its memory; those that move get their base. `registers` are followed by
- * one for each result. */
-static void place_slots(tsr__task *task, unsigned char *cells, unsigned char *registers)
+/* Points the slots that are the same for all parts to their memory. */
+static void place_own(tsr__task *task, unsigned char *cells)
 {
-  unsigned char *stages = registers + (size_t)task->kernel->reg_count * REGISTER_BYTES;
   const tsr__kernel *k = task->kernel;
-  const tsr__run_part *part = task->part;
   for (int s = 0; s < k->slot_count; s++) {
     const tsr__slotinfo *info = &k->slots[s];
     unsigned char *cell = info->uniform < 0 ? NULL : cells + (size_t)info->uniform * CELL;
-    void *memory = cell;
-    bool input = info->kind == TSR__SLOT_INPUT;
-    switch (info->kind) {
-    case TSR__SLOT_REG: memory = registers + (size_t)info->index * REGISTER_BYTES; break;
+    task->slot[s] = cell;
+    if (info->kind == TSR__SLOT_REG)
+      task->slot[s] = task->registers + (size_t)info->index * REGISTER_BYTES;
+    else if (info->kind == TSR__SLOT_PARAM)
+      fill_cell(cell, info->dtype, task->program->params[info->index]);
+    else if (info->kind == TSR__SLOT_CONST)
+      fill_cell(cell, info->dtype, k->consts[info->index].value);
+  }
+}
+
+/* And those that lie in a part's buffers; those that move get their base. Registers are followed by
+ * one for each result. */
+static void place_part(tsr__task *task)
+{
+  const tsr__kernel *k = task->kernel;
+  const tsr__run_part *part = task->part;
+  unsigned char *stages = task->registers + (size_t)k->reg_count * REGISTER_BYTES;
+  task->moving_count = 0;
+  for (int s = 0; s < k->slot_count; s++) {
+    const tsr__slotinfo *info = &k->slots[s];
+    bool output = info->kind == TSR__SLOT_OUTPUT;
     /* An operand of one element is read where it lies. */
-    case TSR__SLOT_ONE: memory = part->inputs[info->index]->data; break;
-    case TSR__SLOT_PARAM: fill_cell(cell, info->dtype, task->program->params[info->index]); break;
-    case TSR__SLOT_CONST: fill_cell(cell, info->dtype, k->consts[info->index].value); break;
-    case TSR__SLOT_INPUT:
-    case TSR__SLOT_OUTPUT:
-      memory = input ? part->inputs[info->index]->data : part->outputs[info->index]->data;
-      task->moving[task->moving_count++] = move_slot(task, s, memory, &stages);
-      break;
-    default: break;
-    }
+    if (!output && info->kind != TSR__SLOT_INPUT && info->kind != TSR__SLOT_ONE) continue;
+    void *memory = (output ? part->outputs : part->inputs)[info->index]->data;
     task->slot[s] = memory;
+    if (info->kind != TSR__SLOT_ONE)
+      task->moving[task->moving_count++] = move_slot(task, s, memory, &stages);
   }
 }
 
@@ -427,58 +435,61 @@ static void run_tiles(tsr__task *task, int64_t from, int64_t to)
     }
     if (staged) flush_stages(task, at, n);
   }
-  /* Once a stretch: what was streamed is visible before the task is counted as done. */
-  task->tiles->drain();
+  /* What was streamed is visible before the task is counted as done. */
+  if (staged) task->tiles->drain();
 }
 
-typedef struct stretch {
-  int part, worker;
-  int64_t from, to;      /* elements */
-  size_t own;            /* bytes of its own accumulators; 0: it writes the device's */
-  tsr__scratch *scratch; /* NULL: it takes some */
-} stretch;
-
-/* False: out of memory. */
-static bool run_stretch(tsr__job *job, const stretch *s)
+/* A task in its working memory; returns where that goes on. */
+static bump open_task(tsr__task *task, tsr__job *job, int worker, const tsr__scratch *scratch)
 {
-  size_t own = s->own;
   const tsr__run *run = job->run;
   const tsr__kernel *k = run->kernel;
-  tsr__scratch *scratch =
-      s->scratch ? s->scratch : tsr__scratch_take(run->rt, scratch_bytes(k, own));
-  if (!scratch) return false;
   bump memory = { scratch->memory };
-  tsr__task task = { .job = job,
-                     .worker = s->worker,
-                     .kernel = k,
-                     .program = run->program,
-                     .tiles = job->tiles,
-                     .part = &run->parts[s->part] };
-  memcpy(task.size, task.part->box.size, sizeof task.size);
-  task.slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
+  *task = (tsr__task){ .job = job,
+                       .worker = worker,
+                       .kernel = k,
+                       .program = run->program,
+                       .tiles = job->tiles };
+  task->slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
   /* An instruction names -1 for an operand that it does not have. */
-  task.slot[-1] = NULL;
-  task.moving = carve(&memory, (size_t)k->slot_count * sizeof(tsr__moving));
-  task.loads = carve(&memory, (size_t)k->load_count * sizeof(tsr__loading));
-  task.reds = carve(&memory, (size_t)k->red_count * sizeof(tsr__reducing));
-  task.codes = carve(&memory, TSR__TILE * sizeof(int32_t));
+  task->slot[-1] = NULL;
+  task->moving = carve(&memory, (size_t)k->slot_count * sizeof(tsr__moving));
+  task->loads = carve(&memory, (size_t)k->load_count * sizeof(tsr__loading));
+  task->reds = carve(&memory, (size_t)k->red_count * sizeof(tsr__reducing));
+  task->codes = carve(&memory, TSR__TILE * sizeof(int32_t));
   unsigned char *cells = carve(&memory, (size_t)k->uniform_count * CELL);
-  place_slots(&task, cells,
-              carve(&memory, ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES));
-  place_loads(&task, &memory);
-  place_reductions(&task, &memory, own == 0);
-  run_tiles(&task, s->from, s->to);
-  keep_guesses(&task);
+  task->registers =
+      carve(&memory, ((size_t)k->reg_count + (size_t)k->io.output_count) * REGISTER_BYTES);
+  place_own(task, cells);
+  return memory;
+}
+
+/* `own`: bytes of its own accumulators; 0: it writes the device's. */
+typedef struct stretch {
+  int part;
+  int64_t from, to; /* elements */
+  size_t own;
+} stretch;
+
+/* Part after part may be done by one task, each of them in the same `memory`. */
+static void run_stretch(tsr__task *task, bump memory, const stretch *s)
+{
+  tsr__job *job = task->job;
+  task->part = &job->run->parts[s->part];
+  task->band = (tsr__band){ 0 };
+  memcpy(task->size, task->part->box.size, sizeof task->size);
+  place_part(task);
+  place_loads(task, &memory);
+  place_reductions(task, &memory, s->own == 0);
+  run_tiles(task, s->from, s->to);
+  keep_guesses(task);
   /* Tasks that wrote in place have nothing to join, and take no lock. */
-  if (own || task.fault.set) {
-    pthread_mutex_lock(&job->lock);
-    bool good = join_reductions(&task);
-    if (!good) job->failed = true;
-    if (tsr__fault_before(&task.fault, &job->fault)) job->fault = task.fault;
-    pthread_mutex_unlock(&job->lock);
-  }
-  if (!s->scratch) tsr__scratch_give(run->rt, scratch);
-  return true;
+  if (!s->own && !task->fault.set) return;
+  pthread_mutex_lock(&job->lock);
+  bool good = join_reductions(task);
+  if (!good) job->failed = true;
+  if (tsr__fault_before(&task->fault, &job->fault)) job->fault = task->fault;
+  pthread_mutex_unlock(&job->lock);
 }
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
@@ -542,9 +553,16 @@ static void run_task(void *user, int64_t number, int worker)
   int64_t to = from + c->chunk < c->count ? from + c->chunk : c->count, unit;
   size_t own = c->tasks > 1 ? own_bytes(job->run->kernel, &job->run->parts[part], &unit) : 0;
   int64_t begun = job->run->busy ? tsr__now() : 0;
-  bool good = run_stretch(job, &(stretch){ part, worker, from, to, own, NULL });
+  tsr_runtime *rt = job->run->rt;
+  tsr__scratch *scratch = tsr__scratch_take(rt, scratch_bytes(job->run->kernel, own));
+  if (scratch) {
+    tsr__task task;
+    bump memory = open_task(&task, job, worker, scratch);
+    run_stretch(&task, memory, &(stretch){ part, from, to, own });
+    tsr__scratch_give(rt, scratch);
+  }
   if (begun) tsr__busy_add(&job->run->busy[part], begun);
-  if (good) return;
+  if (scratch) return;
   pthread_mutex_lock(&job->lock);
   job->failed = true;
   pthread_mutex_unlock(&job->lock);
@@ -596,15 +614,18 @@ static void run_parallel(tsr__job *job, int64_t total)
   tsr__parallel_progress(&job->progress, tasks, run_task, job);
 }
 
-/* The caller does one part after the other, in the same working memory. */
+/* The caller does one part after the other, as one task. */
 static void run_alone(tsr__job *job)
 {
   const tsr__run *run = job->run;
   tsr__scratch *scratch = tsr__scratch_take(run->rt, scratch_bytes(run->kernel, 0));
+  tsr__task task;
   job->failed = !scratch;
-  for (int i = 0; i < run->part_count && scratch; i++)
+  if (!scratch) return;
+  bump memory = open_task(&task, job, 0, scratch);
+  for (int i = 0; i < run->part_count; i++)
     if (job->cuts[i].count)
-      run_stretch(job, &(stretch){ .part = i, .to = job->cuts[i].count, .scratch = scratch });
+      run_stretch(&task, memory, &(stretch){ .part = i, .to = job->cuts[i].count });
   tsr__scratch_give(run->rt, scratch);
 }
 

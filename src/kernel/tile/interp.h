@@ -95,6 +95,7 @@ typedef struct tsr__task {
   const tsr__tiles *tiles;
   const tsr__run_part *part;
   void **slot;                /* slot[-1] is NULL */
+  unsigned char *registers;   /* and behind them one for each result */
   int64_t size[TSR_MAX_RANK]; /* local dims */
   tsr__moving *moving;
   int moving_count;
