@@ -102,7 +102,11 @@ int64_t tsr__value_true(const tsr__value *value, int position);
 /* The other processes of a runtime; NULL: there are none, or none that can be reached. */
 tsr__peers *tsr__peers_of(const tsr_runtime *rt);
 /* The device of a position; an array without a mesh lies on the first device of each process. */
-int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding, int position);
+static inline int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding,
+                                   int position)
+{
+  return sharding->mesh ? tsr__position_device(sharding, position) : tsr__devices_of(rt)->first;
+}
 
 /* Values with all their parts, for as long as it lasts; empty where there is nothing to be seen. */
 typedef struct tsr__sight {

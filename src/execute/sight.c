@@ -22,11 +22,6 @@ tsr__peers *tsr__peers_of(const tsr_runtime *rt)
   return rt->slots[TSR__SLOT_PEERS];
 }
 
-int tsr__home_device(const tsr_runtime *rt, const tsr_sharding *sharding, int position)
-{
-  return sharding->mesh ? tsr__position_device(sharding, position) : tsr__devices_of(rt)->first;
-}
-
 bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh)
 {
   const tsr__topology *topology = tsr__topology_of(rt);

@@ -11,13 +11,6 @@
  * axes can be read without a look at the rank. A bad spec has no axes at all. */
 #include "topology/topology.h"
 
-/* Positions count through the mesh in C order: the last axis is the fastest. */
-int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
-{
-  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. */
-  return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
-}
-
 /* How many parts the axes of a dim cut it into. */
 int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim)
 {
@@ -91,21 +84,6 @@ unsigned tsr__used_axes(const tsr_sharding *sharding)
 
   for (int i = 0; i < sharding->first[TSR_MAX_RANK]; i++) mask |= 1u << sharding->axis[i];
   return mask;
-}
-
-/* Without a mesh there is one position, on device 0. */
-int tsr__positions(const tsr_sharding *sharding)
-{
-  return sharding->mesh ? sharding->mesh->device_count : 1;
-}
-
-/* Of an abstract mesh positions stand for devices, so that plans for machines that are not here can
- * be made. */
-int tsr__position_device(const tsr_sharding *sharding, int position)
-{
-  if (position < 0 || position >= tsr__positions(sharding)) return -1;
-  if (!sharding->mesh) return 0;
-  return sharding->mesh->abstract ? position : sharding->mesh->devices[position];
 }
 
 /* Replicas have equal coordinates along the axes that cut something: the one with zeros elsewhere

@@ -19,13 +19,6 @@ int64_t tsr__shape_count(const tsr_shape *shape)
   return overflow ? -1 : empty ? 0 : count;
 }
 
-int64_t tsr__box_count(const tsr_box *box, int rank)
-{
-  int64_t count = 1;
-  for (int d = 0; d < rank; d++) count *= box->size[d];
-  return count;
-}
-
 bool tsr__shape_same(const tsr_shape *a, const tsr_shape *b)
 {
   return a->rank == b->rank && !memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims);

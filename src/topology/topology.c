@@ -117,11 +117,6 @@ static void topology_free(tsr_runtime *rt, void *slot)
   tsr__del(&rt->heap, topology, sizeof *topology);
 }
 
-tsr__topology *tsr__topology_of(const tsr_runtime *rt)
-{
-  return rt ? rt->slots[TSR__SLOT_TOPOLOGY] : NULL;
-}
-
 tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices)
 {
   tsr__error error = { .status = TSR_OK };
@@ -185,9 +180,4 @@ int tsr__device_process(const tsr__topology *topology, int device)
 {
   if (!topology || device < 0 || device >= topology->device_count) return -1;
   return device / topology->per_process;
-}
-
-bool tsr__device_local(const tsr__topology *topology, int device)
-{
-  return topology && tsr__device_process(topology, device) == topology->process_index;
 }

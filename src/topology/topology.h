@@ -102,7 +102,12 @@ typedef struct tsr__topology {
 
 /* Parses "cpu:8" ("cpu" = one device) into `out`; at most 4096 devices. */
 tsr_status tsr__topology_parse(const char *text, tsr__topology *out, tsr__error *error);
-tsr__topology *tsr__topology_of(const tsr_runtime *rt); /* the runtime's slot */
+/* The runtime's slot. */
+static inline tsr__topology *tsr__topology_of(const tsr_runtime *rt)
+{
+  return rt ? rt->slots[TSR__SLOT_TOPOLOGY] : NULL;
+}
+
 /* Fills the slot; a bad text becomes the runtime's error and leaves the slot empty. */
 tsr_status tsr__topology_install(tsr_runtime *rt, const char *devices);
 /* Tests: says that the runtime is process `index` of `count`, each with as many devices as this
@@ -111,9 +116,15 @@ bool tsr__topology_spread(tsr_runtime *rt, int count, int index);
 /* The same of devices that are all processes' together: each has as many of them. False also where
  * that cannot be. */
 bool tsr__topology_split(tsr_runtime *rt, int count, int index);
-/* The process that holds a device, and whether it is this one. */
+/* The process that holds a device, -1 where there is none, and whether it is this one. */
 int tsr__device_process(const tsr__topology *topology, int device);
-bool tsr__device_local(const tsr__topology *topology, int device);
+static inline bool tsr__device_local(const tsr__topology *topology, int device)
+{
+  if (!topology || device < 0 || device >= topology->device_count) return false;
+  int own = device - topology->process_index * topology->per_process;
+  return own >= 0 && own < topology->per_process;
+}
+
 /* The first device of a device's process, as a mesh's runtime has them: there lies what has no
  * mesh, in each process; 0 of a mesh without devices. */
 int tsr__first_beside(const tsr_mesh *mesh, int device);
@@ -158,8 +169,13 @@ static inline bool tsr__axis_byte(unsigned char c)
   return (unsigned)(c | 0x20) - 'a' < 26u || (unsigned)c - '0' < 10u || c == '_';
 }
 
-/* Coordinate of a row-major position along an axis. */
-int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis);
+/* Coordinate of a position along an axis. Positions count through the mesh in C order: the last
+ * axis is the fastest. */
+static inline int64_t tsr__mesh_coord(const tsr_mesh *mesh, int position, int axis)
+{
+  /* Unsigned 32 bits hold all positions, and their division is cheaper than that of 64. */
+  return (uint32_t)position / mesh->strides[axis] % (uint32_t)mesh->sizes[axis];
+}
 
 /* The number of parts a dim is cut into: the product of its axes' sizes. */
 int64_t tsr__dim_parts(const tsr_sharding *sharding, int dim);
@@ -230,10 +246,20 @@ bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
  * bytes (strict cleared), but for their priorities. */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 
-/* Number of devices (positions) of a sharding: 1 when unplaced. */
-int tsr__positions(const tsr_sharding *sharding);
-/* The device at a position; the position itself where the mesh is abstract; -1 outside. */
-int tsr__position_device(const tsr_sharding *sharding, int position);
+/* Number of devices (positions) of a sharding. Without a mesh there is one position, on device 0. */
+static inline int tsr__positions(const tsr_sharding *sharding)
+{
+  return sharding->mesh ? sharding->mesh->device_count : 1;
+}
+
+/* The device at a position; -1 outside. Of an abstract mesh positions stand for devices, so that
+ * plans for machines that are not here can be made. */
+static inline int tsr__position_device(const tsr_sharding *sharding, int position)
+{
+  if (position < 0 || position >= tsr__positions(sharding)) return -1;
+  if (!sharding->mesh) return 0;
+  return sharding->mesh->abstract ? position : sharding->mesh->devices[position];
+}
 
 /* Whether a position has elements of its own. Where parts add up to the value, the first along
  * those axes have it, and the others zeros. */
@@ -251,7 +277,12 @@ tsr_status tsr__shape_check(const tsr_shape *shape, tsr__error *error);
 int64_t tsr__shape_count(const tsr_shape *shape);
 bool tsr__shape_same(const tsr_shape *a, const tsr_shape *b);
 /* Elements in a box of so many dims. */
-int64_t tsr__box_count(const tsr_box *box, int rank);
+static inline int64_t tsr__box_count(const tsr_box *box, int rank)
+{
+  int64_t count = 1;
+  for (int d = 0; d < rank; d++) count *= box->size[d];
+  return count;
+}
 
 /* Copies user text into a message-sized buffer: bytes that are no printable UTF-8 become '?',
  * and what does not fit ends in "...". Returns `out`. */

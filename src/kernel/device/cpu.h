@@ -35,7 +35,10 @@ typedef struct tsr__cpu {
   tsr__scratch *idle; /* the others */
 } tsr__cpu;
 
-tsr__cpu *tsr__cpu_of(const tsr_runtime *rt);
+static inline tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_DEVICES];
+}
 /* NULL when memory is short. */
 tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size);
 void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);

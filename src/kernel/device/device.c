@@ -11,16 +11,6 @@ size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
   return (size_t)count * tsr_dtype_size(dtype);
 }
 
-tsr__devices *tsr__devices_of(const tsr_runtime *rt)
-{
-  return rt->slots[TSR__SLOT_DEVICES];
-}
-
-tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
-{
-  return rt->slots[TSR__SLOT_DEVICES];
-}
-
 static tsr__pool *pool_of(const tsr_runtime *rt, int device)
 {
   const tsr__devices *devices = tsr__devices_of(rt);

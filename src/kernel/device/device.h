@@ -178,6 +178,9 @@ typedef struct tsr__devices {
 } tsr__devices;
 
 tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */
-tsr__devices *tsr__devices_of(const tsr_runtime *rt);
+static inline tsr__devices *tsr__devices_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_DEVICES];
+}
 
 #endif
