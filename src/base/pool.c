@@ -14,6 +14,7 @@
  *           crowded, or nothing left: all kept blocks go back before a new one is made
  */
 #include "base/base.h"
+#include "base/latch.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ struct tsr__pool {
   bool mapped;             /* big blocks come from mmap; false when the user brought an allocator */
   tsr__pool_source source; /* all blocks come from there, if it can take any */
   bool poison;
-  pthread_mutex_t lock;
+  tsr__latch lock;
   int64_t limit, now, peak;
   int64_t held, most_held, cached;
   free_block *free[CLASSES];
@@ -75,7 +76,7 @@ static int class_of(size_t bytes, size_t *out_size)
   /* Of size - 1, so that a power of two belongs to the step that ends with it. */
   int power = 63 - __builtin_clzll((unsigned long long)size - 1);
   size_t base = (size_t)1 << power, step = base / 4;
-  size_t steps = (size - base + step - 1) / step;
+  size_t steps = (size - base + step - 1) >> (power - 2);
   *out_size = base + steps * step;
   return 4 + (power - 8) * 4 + (int)steps - 1;
 }
@@ -150,9 +151,7 @@ tsr__pool *tsr__pool_open(tsr__heap *heap, int64_t limit)
   pool->page = page > 0 ? (size_t)page : 4096;
   pool->mapped = tsr__heap_is_default(heap);
   pool->limit = limit > 0 ? limit : 0;
-  if (!pthread_mutex_init(&pool->lock, NULL)) return pool;
-  tsr__del(heap, pool, sizeof *pool);
-  return NULL;
+  return pool;
 }
 
 void tsr__pool_from(tsr__pool *pool, const tsr__pool_source *source)
@@ -165,11 +164,11 @@ void tsr__pool_from(tsr__pool *pool, const tsr__pool_source *source)
 static void drop_cache(tsr__pool *pool)
 {
   free_block *taken[CLASSES];
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   memcpy(taken, pool->free, sizeof taken);
   memset(pool->free, 0, sizeof pool->free);
   pool->cached = 0;
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   for (int i = 0; i < CLASSES; i++) {
     for (free_block *block = taken[i], *next; block; block = next) {
       next = block->next;
@@ -182,7 +181,6 @@ void tsr__pool_close(tsr__pool *pool)
 {
   if (!pool) return;
   drop_cache(pool);
-  pthread_mutex_destroy(&pool->lock);
   tsr__del(pool->heap, pool, sizeof *pool);
 }
 
@@ -196,9 +194,9 @@ static bool limit_allows(const tsr__pool *pool, size_t bytes)
 bool tsr__pool_would_fit(tsr__pool *pool, size_t bytes)
 {
   if (bytes > LARGEST) return !pool->limit;
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   bool fits = limit_allows(pool, bytes);
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   return fits;
 }
 
@@ -229,7 +227,7 @@ static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
   int64_t peak = pool->peak, most_held = pool->most_held;
   book(pool, bytes, size);
   bool poison = pool->poison;
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   if (drop) drop_cache(pool);
   void *block = make_block(pool, size);
   /* Memory that lies in other classes may be what is missing; this is tried once. */
@@ -241,14 +239,14 @@ static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
     if (poison) memset(block, POISON, whole_size(pool, size));
     return block;
   }
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   pool->now -= (int64_t)bytes;
   pool->held -= (int64_t)size;
   /* What others still have of what they took meanwhile counts; a peak that they reached and left
    * is lost. */
   pool->peak = pool->now > peak ? pool->now : peak;
   pool->most_held = pool->held > most_held ? pool->held : most_held;
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   return NULL;
 }
 
@@ -258,9 +256,9 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
   if (bytes > LARGEST) return NULL;
   size_t size;
   int index = class_of(bytes, &size);
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   if (!limit_allows(pool, bytes)) {
-    pthread_mutex_unlock(&pool->lock);
+    tsr__latch_open(&pool->lock);
     return NULL;
   }
   free_block *block = pool->free[index];
@@ -269,7 +267,7 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
   pool->cached -= (int64_t)size;
   book(pool, bytes, size);
   bool poison = pool->poison;
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   SHOW(block, whole_size(pool, size));
   /* The rest is still poisoned from when it was given back; only the link was written since. */
   if (poison) memset(block, POISON, sizeof *block);
@@ -282,7 +280,7 @@ void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
   if (!block) return;
   size_t size;
   int index = class_of(bytes, &size);
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   if (pool->poison) memset(block, POISON, whole_size(pool, size));
   free_block *kept = block;
   /* The newest first: it is the one whose pages are still in the caches. */
@@ -293,21 +291,21 @@ void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
   pool->now -= (int64_t)bytes;
   pool->held -= (int64_t)size;
   pool->cached += (int64_t)size;
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
 }
 
 tsr_memory tsr__pool_memory(tsr__pool *pool)
 {
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   tsr_memory memory = { pool->now, pool->peak, pool->limit, pool->cached };
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   return memory;
 }
 
 void tsr__pool_poison(tsr__pool *pool, bool on)
 {
-  pthread_mutex_lock(&pool->lock);
+  tsr__latch_close(&pool->lock);
   pool->poison = on;
-  pthread_mutex_unlock(&pool->lock);
+  tsr__latch_open(&pool->lock);
   if (on) drop_cache(pool); /* what is taken from now on is filled, whatever its history */
 }

@@ -133,6 +133,7 @@ static tsr_status make_result(tsr__exec *exec, const tsr__step *step, int node,
 /* Where rows lie by the usual borders the box says it; where a filter left them, the run does. */
 static int64_t local_count(const tsr__exec *exec, int node, int position, const tsr__extent *extent)
 {
+  if (!exec->program->nodes[node].rank) return 1;
   tsr_shape shape = run_shape(exec, node, extent);
   tsr_box box;
   tsr__box(tsr__sharding_of(exec, node), &shape, position, &box);

@@ -5,14 +5,75 @@
  *
  * A ragged value has run-time row counts instead of the usual borders: `rows[p]` rows lie at
  * position p, and positions with equal coordinates on the axes of dim 0 hold the same rows. */
-#include "execute/execute.h"
+#include "execute/engine.h"
+
+enum { FEW_PARTS = 8, MOST_VALUES = 256 };
 
 /* One block: the value, its buffers, and behind them what a ragged one needs.
  *
- *    tsr__value | parts[n] | rows[n] | before[n]       rows, before: NULL for the usual borders */
+ *    tsr__value | parts[n] | rows[n] | before[n]       rows, before: NULL for the usual borders
+ *
+ * Those of few parts have one size, and some that are gone are kept for others. */
 static size_t value_size(int parts)
 {
   return sizeof(tsr__value) + (size_t)parts * (sizeof(tsr__buffer *) + 2 * sizeof(int64_t));
+}
+
+static size_t block_size(int parts)
+{
+  return value_size(parts < FEW_PARTS ? FEW_PARTS : parts);
+}
+
+/* NULL before there is an engine, and when it is gone. */
+static tsr__engine *engine_of(const tsr_runtime *rt)
+{
+  return rt->slots[TSR__SLOT_PLANS];
+}
+
+/* Cleared. */
+static tsr__value *take_block(tsr_runtime *rt, int parts)
+{
+  tsr__engine *engine = parts <= FEW_PARTS ? engine_of(rt) : NULL;
+  tsr__value *value = NULL;
+  if (engine) {
+    tsr__latch_close(&engine->value_latch);
+    value = engine->values;
+    if (value) {
+      engine->values = value->follows;
+      engine->value_count--;
+    }
+    tsr__latch_open(&engine->value_latch);
+  }
+  if (!value) value = tsr__new_raw(&rt->heap, block_size(parts));
+  if (value) memset(value, 0, value_size(parts));
+  return value;
+}
+
+static void give_block(tsr__value *value)
+{
+  tsr_runtime *rt = value->rt;
+  int parts = value->part_count;
+  tsr__engine *engine = parts <= FEW_PARTS ? engine_of(rt) : NULL;
+  bool kept = false;
+  if (engine) {
+    tsr__latch_close(&engine->value_latch);
+    kept = engine->value_count < MOST_VALUES;
+    if (kept) {
+      value->follows = engine->values;
+      engine->values = value;
+      engine->value_count++;
+    }
+    tsr__latch_open(&engine->value_latch);
+  }
+  if (!kept) tsr__del(&rt->heap, value, block_size(parts));
+}
+
+void tsr__values_free(tsr__engine *engine, tsr__heap *heap)
+{
+  for (tsr__value *value = engine->values, *next; value; value = next) {
+    next = value->follows;
+    tsr__del(heap, value, block_size(0));
+  }
 }
 
 /* Without buffers: for those who have them already, as results of relational operators are.
@@ -20,7 +81,7 @@ static size_t value_size(int parts)
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
   int parts = tsr__positions(layout->sharding);
-  tsr__value *value = tsr__new(&rt->heap, value_size(parts));
+  tsr__value *value = take_block(rt, parts);
   if (!value) {
     tsr__error_set(error, TSR_ENOMEM,
                    "no memory for the description of an array; free some arrays");
@@ -43,6 +104,13 @@ tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__er
   return value;
 }
 
+static size_t part_bytes(const tsr__value *value, int position)
+{
+  tsr_box box;
+  tsr__value_box(value, position, &box);
+  return tsr__device_bytes((tsr_dtype)value->dtype, tsr__box_count(&box, value->shape.rank));
+}
+
 /* With a buffer at each position of this process; they hold anything, but where zeros must be. */
 tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error)
 {
@@ -50,13 +118,14 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
   if (!value) return NULL;
   const tsr__topology *topology = tsr__topology_of(rt);
   const tsr__devices *devices = tsr__devices_of(rt);
+  /* Where nothing is cut all parts are the first one. */
+  bool cut = value->rows || tsr__used_axes(&value->sharding);
+  size_t bytes = 0;
   for (int p = 0; p < value->part_count; p++) {
     int device = tsr__home_device(rt, &value->sharding, p);
+    if (!p || cut) bytes = part_bytes(value, p);
     /* Another process's part stays NULL; loops over parts skip it. */
     if (!tsr__device_local(topology, device)) continue;
-    tsr_box box;
-    tsr__value_box(value, p, &box);
-    size_t bytes = tsr__device_bytes(layout->dtype, tsr__box_count(&box, value->shape.rank));
     value->parts[p] = devices->ops->buffer(rt, device, bytes, error);
     if (!value->parts[p]) {
       tsr__value_release(value);
@@ -131,7 +200,7 @@ void tsr__value_release(tsr__value *value)
   for (int p = 0; p < value->part_count; p++) tsr__buffer_release(value->parts[p]);
   tsr__kept_release(value->kept);
   tsr__value_release(value->follows);
-  tsr__del(&value->rt->heap, value, value_size(value->part_count));
+  give_block(value);
 }
 
 /* `before` is by part, not by position. Going down, the lowest position of a part writes last and
@@ -196,6 +265,7 @@ typedef struct host_job {
   void *to;
   tsr__reading_fn *read;
   void *user;
+  int whole;          /* reading to the host: the position that has all elements; else -1 */
   _Atomic int failed; /* a tsr_status: reading, or memory for it */
   tsr__progress progress;
 } host_job;
@@ -299,9 +369,10 @@ static void to_host_task(void *user, int64_t position, int worker)
 {
   host_job *job = user;
   tsr__value *value = job->value;
-  int only = value->part_count == 1;
-  int leader = only ? 0 : tsr__replica_leader(&value->sharding, (int)position);
-  if (tsr__value_near(value, leader) != position) return;
+  int from = job->whole;
+  if (from < 0)
+    from = tsr__value_near(value, tsr__replica_leader(&value->sharding, (int)position));
+  if (from != position) return;
   tsr_box box;
   tsr__box_copy copy;
   tsr__value_box(value, (int)position, &box);
@@ -393,6 +464,8 @@ tsr_status tsr__value_fetch(const tsr__value *value, void *out, const char *what
   tsr__sight sight;
   tsr_status status = tsr__host_sees(&value, what, &sight, error);
   host_job job = { .value = (tsr__value *)value, .to = out };
+  bool cut = value->rows || tsr__used_axes(&value->sharding);
+  job.whole = cut ? -1 : tsr__value_near(value, 0);
   if (!status && !each_position(&job, to_host_task)) status = tsr__cancelled(error, what);
   return tsr__host_saw(&sight, status, error);
 }

@@ -4,6 +4,7 @@
 #ifndef TSR_KERNEL_CPU_H
 #define TSR_KERNEL_CPU_H
 
+#include "base/latch.h"
 #include "kernel/device/bits.h"
 #include "kernel/device/device.h"
 
@@ -13,7 +14,7 @@ struct tsr__buffer {
   size_t bytes;
   void *data;
   tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
-  void *user;
+  void *user;             /* for `release`; of a kept header: the next one */
   tsr_runtime *rt;
   bool adopted; /* the memory is not the pool's, whether or not `release` is set */
 };
@@ -33,6 +34,10 @@ typedef struct tsr__cpu {
   _Atomic(tsr__scratch *) near;   /* the idle one that was given back last, without the lock */
   pthread_mutex_t lock;
   tsr__scratch *idle; /* the others */
+  /* Headers of buffers that are gone, so that small results ask for no memory. */
+  tsr__latch latch;
+  tsr__buffer *headers;
+  int header_count;
 } tsr__cpu;
 
 static inline tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
@@ -44,6 +49,8 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size);
 void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);
 
 /* device.c */
+/* Headers that are kept go back to the heap. */
+void tsr__headers_free(tsr__cpu *cpu, tsr__heap *heap);
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
 void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count);

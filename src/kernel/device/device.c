@@ -37,16 +37,59 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
                         bytes, device, (long long)memory.now);
 }
 
+enum { MOST_HEADERS = 256 };
+
+/* Cleared. */
+static tsr__buffer *take_header(tsr_runtime *rt)
+{
+  tsr__cpu *cpu = tsr__cpu_of(rt);
+  tsr__latch_close(&cpu->latch);
+  tsr__buffer *header = cpu->headers;
+  if (header) {
+    cpu->headers = header->user;
+    cpu->header_count--;
+  }
+  tsr__latch_open(&cpu->latch);
+  if (!header) return tsr__new(&rt->heap, sizeof *header);
+  header->user = NULL;
+  return header;
+}
+
+static void give_header(tsr_runtime *rt, tsr__buffer *header)
+{
+  tsr__cpu *cpu = tsr__cpu_of(rt);
+  if (!header) return;
+  /* Whoever still had it would find nothing in it. */
+  *header = (tsr__buffer){ .refs = 0 };
+  tsr__latch_close(&cpu->latch);
+  bool kept = cpu->header_count < MOST_HEADERS;
+  if (kept) {
+    header->user = cpu->headers;
+    cpu->headers = header;
+    cpu->header_count++;
+  }
+  tsr__latch_open(&cpu->latch);
+  if (!kept) tsr__del(&rt->heap, header, sizeof *header);
+}
+
+void tsr__headers_free(tsr__cpu *cpu, tsr__heap *heap)
+{
+  for (tsr__buffer *header = cpu->headers, *next; header; header = next) {
+    next = header->user;
+    tsr__del(heap, header, sizeof *header);
+  }
+}
+
 /* The header is the heap's and the data the pool's: a limit of device memory counts data alone. */
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error)
 {
   tsr__pool *pool = pool_of(rt, device);
-  tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
+  tsr__buffer *buffer = take_header(rt);
   /* An array of no elements has an address too, and is given back as others are. */
   size_t size = bytes ? bytes : 1;
   void *data = buffer ? tsr__pool_take(pool, size) : NULL;
   if (!data) {
-    tsr__del(&rt->heap, buffer, sizeof *buffer);
+    give_header(rt, buffer);
     refuse(pool, device, size, error);
     return NULL;
   }
@@ -84,7 +127,7 @@ void tsr__cpu_unmap(tsr__buffer *buffer)
 /* On a failure the memory stays the caller's, and its release is not called. */
 tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *memory)
 {
-  tsr__buffer *buffer = tsr__new(&rt->heap, sizeof *buffer);
+  tsr__buffer *buffer = take_header(rt);
   if (!buffer) return NULL;
   *buffer = (tsr__buffer){ .device = device,
                            .bytes = memory->bytes,
@@ -123,7 +166,7 @@ void tsr__buffer_release(tsr__buffer *buffer)
     tsr__pool_give(pool_of(buffer->rt, buffer->device), buffer->data,
                    buffer->bytes ? buffer->bytes : 1);
   else if (buffer->release) buffer->release(buffer->data, buffer->user);
-  tsr__del(&buffer->rt->heap, buffer, sizeof *buffer);
+  give_header(buffer->rt, buffer);
 }
 
 /* ---- working memory -------------------------------------------------------------------------- */
