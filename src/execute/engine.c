@@ -357,6 +357,8 @@ static tsr_status make_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan **ou
   if (!plan) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   tsr_status status = tsr__program_copy(&plan->key, &engine->trace, &rt->heap);
   if (status) tsr__error_set(error, status, "no memory for a plan's key");
+  plan->roots = tsr__program_followable(&engine->trace);
+  plan->sums = tsr__leaves_sums(&engine->trace);
   if (!status) status = partition(rt, engine, plan, error);
   if (!status) status = finish_plan(rt, engine, plan, error);
   if (status) tsr__plan_free(rt, plan);
@@ -407,6 +409,14 @@ static void append_plan(tsr__engine *engine, tsr__plan *plan)
   engine->newest = plan;
 }
 
+/* It is the last one that is let go from now on. */
+static void use_plan(tsr__engine *engine, tsr__plan *plan)
+{
+  if (!plan->newer) return;
+  unlink_plan(engine, plan);
+  append_plan(engine, plan);
+}
+
 /* Makes room for one plan more where the cache is full: the one unused for longest goes. Plans
  * that are running stay, if need be beyond the limit. */
 static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
@@ -417,10 +427,31 @@ static bool evict_oldest(tsr_runtime *rt, tsr__engine *engine)
   tsr__plan **at = bucket_of(engine, plan->hash);
   while (*at != plan) at = &(*at)->next;
   *at = plan->next;
+  for (int i = 0; i < TSR__LINES; i++)
+    if (engine->last[i] == plan) engine->last[i] = NULL;
   unlink_plan(engine, plan);
   engine->plan_count--;
   tsr__plan_free(rt, plan);
   return true;
+}
+
+/* Where the plan is remembered that an array of this line was last made by. */
+static tsr__plan **last_of(tsr__engine *engine, const tsr_array *root)
+{
+  /* Texts of lines are constants: their addresses are theirs. */
+  uint64_t mixed = (uint64_t)(uintptr_t)root->node.site * UINT64_C(0x9E3779B97F4A7C15);
+  return &engine->last[(mixed >> 32) % TSR__LINES];
+}
+
+/* The plan of the line, if it is that of the roots again; NULL: they are to be traced. */
+static tsr__plan *follow_last(tsr__engine *engine, tsr__operands roots, const tsr__exec *exec)
+{
+  tsr__plan *plan = roots.at[0] ? *last_of(engine, roots.at[0]) : NULL;
+  if (!plan || !plan->roots) return NULL;
+  const tsr__followed known = { &plan->key, plan->roots, exec->keeps && plan->sums };
+  if (!tsr__program_follow(&engine->trace, &known, roots, exec->error)) return NULL;
+  use_plan(engine, plan);
+  return plan;
 }
 
 /* Programs of one hash are compared whole. The one that ran last is asked first: mostly it is that,
@@ -471,9 +502,8 @@ static tsr_status plan_get(tsr_runtime *rt, tsr__engine *engine, tsr__plan **out
              plan->parts.program.node_count, plan->kernels,
              (long long)tsr__plan_explained(plan, engine->trace.params));
     log_plan(rt, plan);
-  } else if (plan->newer) {
-    unlink_plan(engine, plan);
-    append_plan(engine, plan);
+  } else {
+    use_plan(engine, plan);
   }
   *out = plan;
   return TSR_OK;
@@ -612,6 +642,18 @@ static void may_keep(tsr__program *trace, tsr_array *const *roots, int count)
   for (int i = 0; i < count && some; i++) trace->nodes[roots[i]->mark - 1].flags |= TSR__KEEP;
 }
 
+/* The program of the roots: followed along the plan that it had the last time, which is given then,
+ * or traced. */
+static tsr_status trace(tsr__engine *engine, tsr__operands roots, tsr__exec *exec, tsr__plan **out)
+{
+  *out = follow_last(engine, roots, exec);
+  if (*out) return TSR_OK;
+  tsr__program_clear(&engine->trace);
+  tsr_status status = tsr__program_trace(&engine->trace, roots.at, roots.count, exec->error);
+  if (!status && exec->keeps) may_keep(&engine->trace, roots.at, roots.count);
+  return status;
+}
+
 /* Traces and plans what roots need, and binds it to a run. The one place where tracing, planning
  * and binding happen, under the lock; what is slow, running, comes after. Who waits for the lock
  * may be cancelled while waiting. Where a run under way makes one of the nodes it waits for that,
@@ -623,14 +665,14 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   tsr__plan *plan = NULL;
   tsr__progress progress = { .rt = rt, .what = TSR__PROGRAM };
   if (!tsr__lock_long(&engine->lock, &progress)) return tsr__cancelled(exec->error, progress.what);
-  tsr__program_clear(&engine->trace);
-  tsr_status status = tsr__program_trace(&engine->trace, roots, count, exec->error);
-  if (!status && exec->keeps) may_keep(&engine->trace, roots, count);
+  tsr_status status = trace(engine, (tsr__operands){ roots, count }, exec, &plan);
   /* Not waited for under the lock: the run under way may need it to end. */
   bool given_up = false;
   tsr_array *pending = status ? NULL : first_pending(&engine->trace, &given_up);
   if (!status && !pending && given_up) status = check_given_up(&engine->trace, exec->error);
-  if (!status && !pending) status = plan_get(rt, engine, &plan, cached, exec->error);
+  *cached = plan != NULL;
+  if (!status && !pending && !plan) status = plan_get(rt, engine, &plan, cached, exec->error);
+  if (!status && !pending) *last_of(engine, roots[0]) = plan;
   if (!status && !pending) status = check_devices(plan, exec->error);
   if (!status && !pending) status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
   if (!status && !pending && given_up) take_over(exec, &engine->trace);

@@ -24,6 +24,8 @@ typedef struct tsr__plan {
   int gone_steps;
   int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
   bool meets;          /* all processes take part in its runs */
+  int roots;           /* of the key, if it can be followed; else 0 */
+  bool sums;           /* there are sums in the key that are left unreduced */
   _Atomic bool untold; /* callbacks that are shown shardings were not called yet */
   int64_t explained;   /* bytes of all notes */
   int kernels, collectives; /* for tsr_run_stats */

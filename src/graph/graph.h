@@ -754,6 +754,23 @@ void tsr__program_clear(tsr__program *program);
  * (with the error of the scope that has it), on deleted roots, and on deleted leaves. */
 tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, int count,
                               tsr__error *error);
+/* How many roots a program has that was just traced, if an equal one can be told by following it
+ * (tsr__program_follow); else 0: arrays that are equal are one node of it, or there is something in
+ * it that only a run knows. */
+int tsr__program_followable(const tsr__program *program);
+/* Whether tracing the roots would give a program again that was traced before, found along it node
+ * by node: nothing is hashed, and nothing written but what is this run's. True: numbers, arrays and
+ * marks are as if it had been traced, and its nodes are those of the other one. False: it would not,
+ * or some of the arrays would be one node; it is half of another one then, and is to be cleared. An
+ * error is told as tracing would. */
+typedef struct tsr__followed {
+  const tsr__program *program;
+  int roots; /* as many as tsr__program_followable said */
+  bool keep; /* roots are TSR__KEEP */
+} tsr__followed;
+
+bool tsr__program_follow(tsr__program *program, const tsr__followed *known, tsr__operands roots,
+                         tsr__error *error);
 /* Whether the arrays of a program that was just traced are all that still read one of them, and how
  * many times they do. */
 bool tsr__program_reads_all(const tsr__program *program, const tsr_array *a, int *out_reads);

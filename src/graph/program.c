@@ -424,6 +424,90 @@ static void emit(tsr__program *program, tsr_array *array)
   program->visited[program->visited_count++] = array;
 }
 
+/* ---- following ------------------------------------------------------------------------------- */
+
+/* Whether a node lies as asked; NULL: nobody asked. */
+static bool same_place(const tsr__program *known, const tsr__gnode *node, const tsr_sharding *asked)
+{
+  uint8_t own = node->flags & (uint8_t)~(TSR__ROOT | TSR__KEEP);
+  if (own != (asked ? TSR__PLACED : 0)) return false;
+  if (!asked || !asked->mesh) return !node->sharding;
+  return node->sharding && !memcmp(&known->shardings[node->sharding], asked, sizeof *asked);
+}
+
+static bool same_operands(const tsr__program *program, const tsr__program *known,
+                          const tsr__gnode *node, const tsr_array *array)
+{
+  const int32_t *in = &known->operands[node->first_in];
+  if (node->in_count != array->in_count) return false;
+  for (int i = 0; i < array->in_count; i++)
+    if (in[i] != (array->in[i] ? node_of(program, array->in[i]) : -1)) return false;
+  return true;
+}
+
+static bool same_extras(const tsr__program *known, const tsr__gnode *node,
+                        const tsr__extras *extras)
+{
+  if (!extras) return !node->region_count && !node->result_count;
+  if (node->region_count != extras->region_count || node->result_count != extras->result_count)
+    return false;
+  const int32_t *regions = &known->operands[node->first_in + node->in_count];
+  for (int i = 0; i < extras->region_count; i++)
+    if (!tsr__region_same(known->regions[regions[i]], extras->regions[i])) return false;
+  return !extras->result_count ||
+         !memcmp(&known->results[node->first_result], extras->results,
+                 (size_t)extras->result_count * sizeof *extras->results);
+}
+
+/* Numbers are taken as they come; only where they stand is the program's. */
+static bool take_numbers(tsr__program *program, const tsr__gnode *node, const tsr_array *array)
+{
+  int count = array->number_count;
+  if (!count) return node->param < 0;
+  if (node->param != program->param_count || node->param_count != count ||
+      !GROW(program, params, param_capacity, (size_t)program->param_count + (size_t)count))
+    return false;
+  for (int i = 0; i < count; i++) program->params[program->param_count++] = array->numbers[i];
+  return true;
+}
+
+static bool same_inner(tsr__program *program, const tsr__program *known, const tsr__gnode *node,
+                       const tsr_array *array)
+{
+  return node->op == array->op && node->attr_bytes == array->attr_bytes &&
+         same_operands(program, known, node, array) &&
+         (!array->attr_bytes ||
+          !memcmp(known->attrs + node->attr, array->attr, array->attr_bytes)) &&
+         same_place(known, node, array->placed ? &array->sharding : NULL) &&
+         same_extras(known, node, array->extras) && take_numbers(program, node, array);
+}
+
+/* Whether an array is the next node of a program, which then is the next of this one, too. Nothing
+ * is written of the node, as it is there: only which array it is. What is not the same in an equal
+ * program, as the rows that a filter left, is in none that is followed. */
+static bool follow(tsr__program *program, const tsr__program *known, tsr_array *array)
+{
+  int at = program->node_count;
+  const tsr__gnode *node = &known->nodes[at];
+  if (at == known->node_count || node->dtype != array->dtype || node->rank != array->shape.rank)
+    return false;
+  for (int d = 0; d < array->shape.rank; d++)
+    if (node->dims[d] != array->shape.dims[d]) return false;
+  if (!is_leaf(array)) {
+    if (!same_inner(program, known, node, array)) return false;
+  } else if (node->op != TSR__OP_LEAF || !array->value || tsr__value_kept(array->value) >= 0 ||
+             tsr__value_ragged(array->value) ||
+             !same_place(known, node, array->sharding.mesh ? &array->sharding : NULL)) {
+    return false;
+  }
+  program->nodes[at].flags = 0;
+  program->arrays[at] = program->visited[at] = array;
+  array->mark = (uint32_t)at + 1;
+  array->visit = program->visited_count++;
+  program->node_count++;
+  return true;
+}
+
 static tsr_status refuse_inert(const tsr_array *array, tsr__error *error)
 {
   const tsr_scope *scope = array->node.scope;
@@ -492,17 +576,27 @@ static bool push(tsr__program *program, size_t depth, tsr_array *array)
   return true;
 }
 
-/* Adds everything below one root, deepest first.
+/* Adds what an array is, or finds that it is the next node of what is known. */
+static bool take(tsr__program *program, const tsr__program *known, tsr_array *array)
+{
+  if (known) return follow(program, known, array);
+  emit(program, array);
+  return true;
+}
+
+/* Adds everything below one root, deepest first. `known` is not NULL where it is followed: false,
+ * where it is another program.
  *
  *   todo    root, 1 | a, 0 | c, 2 <- top       next operand to look at, by array on the way down
  *
  * An array is added when its operands are: the order is that of a walk in depth, the same for
  * the same calls, which equal keys need. */
-static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error *error)
+static bool trace_root(tsr__program *program, const tsr__program *known, tsr_array *root,
+                       tsr__error *error)
 {
   size_t depth = 0;
-  if (refuse(program, root, true, error)) return error->status;
-  if (node_of(program, root) >= 0) return TSR_OK;
+  if (refuse(program, root, true, error)) return false;
+  if (node_of(program, root) >= 0) return true;
   if (push(program, depth, root)) depth++;
   while (depth > 0 && !program->failed) {
     /* `top` may move when the stack grows, so it is read anew in each round. */
@@ -514,14 +608,14 @@ static tsr_status trace_root(tsr__program *program, tsr_array *root, tsr__error 
       if (operand && node_of(program, operand) >= 0) operand = NULL;
     }
     if (operand) {
-      if (refuse(program, operand, false, error)) return error->status;
+      if (refuse(program, operand, false, error)) return false;
       if (push(program, depth, operand)) depth++;
     } else {
       depth--;
-      emit(program, array);
+      if (!take(program, known, array)) return false;
     }
   }
-  return TSR_OK;
+  return true;
 }
 
 /* A number to be read: something must hold it. */
@@ -541,7 +635,7 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
 {
   for (int i = 0; i < count && !program->failed; i++) {
     if (!roots[i]) return tsr__error_set(error, TSR_EARG, "array %d is NULL; give an array", i + 1);
-    if (trace_root(program, roots[i], error)) return error->status;
+    if (!trace_root(program, NULL, roots[i], error)) return error->status;
   }
   /* After all roots are traced: a number may be a root and an operand of another. */
   for (int i = 0; i < count && !program->failed; i++) hold_const(program, roots[i]);
@@ -551,6 +645,40 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
   /* Last, as merging compares nodes without it, and so that a failed trace leaves no roots. */
   for (int i = 0; i < count; i++) program->nodes[roots[i]->mark - 1].flags |= TSR__ROOT;
   return TSR_OK;
+}
+
+int tsr__program_followable(const tsr__program *program)
+{
+  int roots = 0;
+  if (program->visited_count != (uint32_t)program->node_count) return 0;
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    if (node->flags & (TSR__RAGGED | TSR__KEPT) || unknown_size(node)) return 0;
+    roots += (node->flags & TSR__ROOT) != 0;
+  }
+  return roots;
+}
+
+bool tsr__program_follow(tsr__program *program, const tsr__followed *known, tsr__operands roots,
+                         tsr__error *error)
+{
+  const tsr__program *of = known->program;
+  int found = 0;
+  tsr__program_clear(program);
+  if (!room_for(program, (size_t)of->node_count, 0) ||
+      !GROW(program, visited, visited_capacity, (size_t)of->node_count))
+    return false;
+  for (int i = 0; i < roots.count; i++)
+    if (!roots.at[i] || !trace_root(program, of, roots.at[i], error) || program->failed)
+      return false;
+  /* All of its nodes, and all of its roots, each perhaps given twice. */
+  for (int i = 0; i < roots.count; i++) {
+    int n = (int)roots.at[i]->mark - 1, flags = of->nodes[n].flags;
+    if (!(flags & TSR__ROOT) || !(flags & TSR__KEEP) != !known->keep) return false;
+    found += !program->nodes[n].flags;
+    program->nodes[n].flags = TSR__ROOT;
+  }
+  return program->node_count == of->node_count && found == known->roots;
 }
 
 /* ---- as a key ---- */

@@ -341,6 +341,86 @@ TEST(copies_are_equal_and_bound_to_nothing)
   tsr__program_free(&copy);
 }
 
+/* The roots of one of several programs, some of which are equal but for numbers and arrays. */
+static int some_roots(fixture *f, int which, tsr_array *r[3])
+{
+  tsr_dtype dtype = which == 2 ? TSR_F32 : TSR_F64;
+  tsr_shape shape = which == 3 ? TSR_SHAPE(8, 16) : TSR_SHAPE(8, 8);
+  tsr_array *x = fixture_leaf(f->s, dtype, shape, f->mesh, which == 4 ? "y,x" : "x,y");
+  tsr_array *y = which == 5 ? x : fixture_leaf(f->s, dtype, shape, f->mesh, "x,y");
+  tsr_array *n = fixture_number(f->s, dtype, which + 2);
+  tsr_array *a = fixture_make(which == 6 ? TSR__OP_ADD : TSR__OP_MUL, x, n, NULL, "a.c:1");
+  tsr_array *b = which == 7 ? fixture_make(TSR__OP_SUB, y, a, NULL, "a.c:2")
+                            : fixture_make(TSR__OP_SUB, a, y, NULL, "a.c:2");
+  tsr_array *sum = fixture_reduce(TSR__OP_SUM, b, NULL, which == 8 ? 1 : 2, "a.c:3");
+  tsr_array *twice = fixture_reduce(TSR__OP_SUM, b, NULL, 2, "a.c:4"); /* equal to `sum` */
+  r[0] = which == 9 ? a : which == 10 ? twice : sum;
+  r[1] = which == 11 ? a : r[0];
+  r[2] = which == 12 ? twice : which == 13 ? a : b;
+  return which < 11 ? 1 : which == 11 ? 2 : 3;
+}
+
+/* Following is tracing: it says yes where the traces are equal, and leaves the same behind. */
+TEST(following_a_program_is_tracing_it)
+{
+  enum { PROGRAMS = 15 };
+  fixture f = open_fixture();
+  tsr__program key, traced;
+  int followed = 0;
+  tsr__program_init(&traced, &f.rt->heap);
+  for (int i = 0; i < PROGRAMS; i++) {
+    tsr_array *known[3], *r[3];
+    trace(&f, known, some_roots(&f, i, known));
+    CHECK_STATUS(tsr__program_copy(&key, &f.p, &f.rt->heap), TSR_OK, NULL);
+    int roots = tsr__program_followable(&f.p);
+    /* Two equal sums are one node of it. */
+    CHECK((roots == 0) == (i == 12));
+    for (int k = 0; k < PROGRAMS && roots; k++) {
+      int count = some_roots(&f, k, r);
+      tsr__followed of = { &key, roots, false };
+      bool same = tsr__program_follow(&f.p, &of, (tsr__operands){ r, count }, &f.error);
+      uint32_t marks[3];
+      for (int n = 0; n < count; n++) marks[n] = r[n]->mark;
+      tsr__program_clear(&traced);
+      CHECK_STATUS(tsr__program_trace(&traced, r, count, &f.error), TSR_OK, NULL);
+      /* What merges when it is traced is not followed, whatever comes of it. */
+      CHECK(same == (k != 12 && tsr__program_same(&key, &traced)));
+      followed += same;
+      if (!same) continue;
+      CHECK_I64(f.p.node_count, traced.node_count);
+      CHECK_I64(f.p.param_count, traced.param_count);
+      CHECK(!memcmp(f.p.params, traced.params, (size_t)f.p.param_count * sizeof *f.p.params));
+      CHECK(!memcmp(f.p.arrays, traced.arrays, (size_t)f.p.node_count * sizeof *f.p.arrays));
+      CHECK_I64(f.p.visited_count, traced.visited_count);
+      for (int n = 0; n < count; n++) CHECK_I64(marks[n], r[n]->mark);
+      of.keep = true; /* then roots would be others */
+      CHECK(!tsr__program_follow(&f.p, &of, (tsr__operands){ r, count }, &f.error));
+    }
+    tsr__program_free(&key);
+  }
+  CHECK(followed > PROGRAMS);
+}
+
+/* What is refused is refused with the same words, and what only a run knows is followed by none. */
+TEST(following_refuses_as_tracing_does)
+{
+  fixture f = open_fixture();
+  tsr__program key;
+  tsr_array *known[3], *r[3];
+  trace(&f, known, some_roots(&f, 0, known));
+  CHECK_STATUS(tsr__program_copy(&key, &f.p, &f.rt->heap), TSR_OK, NULL);
+  tsr__followed of = { &key, tsr__program_followable(&f.p), false };
+  some_roots(&f, 0, r);
+  tsr__array_delete(r[0]);
+  CHECK(!tsr__program_follow(&f.p, &of, (tsr__operands){ r, 1 }, &f.error));
+  CHECK_STR_HAS(f.error.text, "was deleted");
+  tsr__program_free(&key);
+  static const int64_t rows[8] = { 4, 4, 4, 4, 1, 1, 1, 1 };
+  tsr_array *ragged = fixture_ragged(f.s, TSR_F64, TSR_SHAPE(5), f.mesh, "x", rows);
+  trace(&f, &ragged, 1);
+  CHECK_I64(tsr__program_followable(&f.p), 0);
+}
+
 /* Two processes trace the same calls and must get the same bytes. */
 TEST(keys_are_the_same_in_every_process)
 {
