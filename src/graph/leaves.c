@@ -29,6 +29,10 @@ int tsr__leaves_write(tsr_array *tree, tsr_array **out, int room)
 
 bool tsr__leaves_of(tsr__arena *arena, tsr_array *tree, tsr__leaves *out)
 {
+  if (tree && !tsr__is_tree(tree) && out->count < out->room) {
+    out->at[out->count++] = tree;
+    return true;
+  }
   int more = tsr__leaf_count(tree), need = out->count + more;
   if (need > out->room) {
     int room = need < 2 * out->room ? 2 * out->room : need;

@@ -255,7 +255,8 @@ tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, 
     return tsr__make_inert(f ? tsr__scope_here(f->node.scope)
                              : tsr__home_of((tsr__operands){ arguments, arguments ? count : 0 }),
                            site);
-  tsr__arguments a = { .in = { arguments, count } };
+  tsr_array *few[8];
+  tsr__arguments a = { .in = { arguments, count }, .leaves = { few, 0, 8 } };
   tsr_array *refused = tsr__refuse_arguments(f, &a.in, "tsr_call", site);
   if (refused) return refused;
   /* What a call makes belongs to the innermost scope of all that it is made of, so that none of

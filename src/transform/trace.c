@@ -127,7 +127,7 @@ static bool take(reading *r, const char *text)
  * written and compared: calls of compiled functions come by here, and take no memory. */
 static bool has_form(const tsr_array *tree, reading *r)
 {
-  if (!tsr_is_tree(tree)) return take(r, "*");
+  if (!tsr__is_tree(tree)) return take(r, "*");
   bool same = take(r, "(");
   for (int i = 0; i < tree->in_count && same; i++) {
     const char *name = tsr_item_name(tree, i);
