@@ -95,10 +95,11 @@ static size_t guess_bytes(const tsr__plan *plan)
   return ((size_t)plan->schedule.accum_count + 1) * sizeof(tsr__guess);
 }
 
-/* Two lists by node and one by step, in one block. */
+/* Two lists by node and two by step, in one block. */
 static size_t use_bytes(const tsr__plan *plan)
 {
-  return (2 * (size_t)plan->parts.program.node_count + (size_t)plan->gone_steps + 1) * sizeof(int);
+  return (2 * (size_t)plan->parts.program.node_count + 2 * (size_t)plan->gone_steps + 1) *
+         sizeof(int);
 }
 
 /* Takes a plan in any state of being made. */
@@ -192,9 +193,11 @@ tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *err
   if (!plan->last_use) return tsr__error_set(error, TSR_ENOMEM, "no memory for a plan");
   plan->next_gone = plan->last_use + program->node_count;
   plan->first_gone = plan->next_gone + program->node_count;
+  plan->apart = plan->first_gone + plan->gone_steps;
   for (int n = 0; n < program->node_count; n++) plan->last_use[n] = -1;
   for (int s = 0; s < plan->schedule.step_count; s++) {
     const tsr__step *step = &plan->schedule.steps[s];
+    if (step->kind == TSR__STEP_ALL_REDUCE) plan->apart[s] = tsr__step_is_apart(rt, plan, step);
     if (step->kind == TSR__STEP_KERNEL) {
       const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
       use_nodes(plan, io->inputs, io->input_count, s);

@@ -21,6 +21,7 @@ typedef struct tsr__plan {
   int *last_use;            /* by node of parts.program: the last step that reads it; -1 */
   int *next_gone;           /* by node: the next one with the same last use; -1 */
   int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
+  int *apart;               /* by step: whether what it combines lies in several processes */
   int gone_steps;
   int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
   bool meets;          /* all processes take part in its runs */
@@ -161,9 +162,9 @@ bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int
                         int process);
 /* Whether a mesh (NULL: none) has devices of several processes that share memory (sight.c). */
 bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh);
-/* Whether what a step combines lies in several processes; then `combine` is called when what the
- * others bring can be read here (together.c). */
-bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step);
+/* Whether what a step combines lies in several processes (plan->apart); then `combine` is called
+ * when what the others bring can be read here (together.c). */
+bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step *step);
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step));
 /* Of a group that is about to be combined, what lies on other hosts comes here. */

@@ -119,6 +119,7 @@ typedef struct tsr__sight {
   uint64_t *offsets;
   tsr__peers_note *notes;
   int64_t *next;
+  bool *wanted; /* [count]: whether it lacks something here */
 } tsr__sight;
 
 /* Within a run that all processes are in: what `values` (NULL ones are skipped) lack here is read

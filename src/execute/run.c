@@ -561,8 +561,8 @@ static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
 /* Partials go whatever came of it: a run that failed is not run on. */
 static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
 {
-  tsr_status status = tsr__step_is_apart(exec, step) ? tsr__meet_step(exec, step, cross_all)
-                                                     : cross_all(exec, step);
+  bool apart = exec->plan->apart[step - exec->plan->schedule.steps];
+  tsr_status status = apart ? tsr__meet_step(exec, step, cross_all) : cross_all(exec, step);
   for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
   return status;
 }

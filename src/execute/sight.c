@@ -142,7 +142,7 @@ static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, s
 {
   size_t places = 0, bytes = 0;
   for (int i = 0; i < sight->count; i++)
-    for (int p = 0; is_wanted(values[i], false) && p < values[i]->part_count; p++) {
+    for (int p = 0; sight->wanted[i] && p < values[i]->part_count; p++) {
       if (!values[i]->parts[p]) continue;
       places++;
       bytes += (bytes_of(values[i], p) + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
@@ -160,7 +160,7 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
   bool inside = bytes <= NOTE_BYTES;
   tsr_status status = TSR_OK;
   for (int i = 0; i < sight->count && !status; i++) {
-    if (!is_wanted(values[i], made)) continue;
+    if (!sight->wanted[i]) continue;
     if (inside) at = put_inside(values[i], sight, note, at);
     else status = tell(peers, values[i], sight, error);
   }
@@ -279,10 +279,12 @@ static size_t room_of(const tsr__sight *sight, int positions, int processes)
 {
   return sizeof *sight + (size_t)sight->count * sizeof(tsr__value *) +
          (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t)) +
-         (size_t)processes * (sizeof(tsr__peers_note) + sizeof(int64_t));
+         (size_t)processes * (sizeof(tsr__peers_note) + sizeof(int64_t)) + (size_t)sight->count;
 }
 
-/* One block:  the sight | made[count] | told[positions] | offsets[positions] | notes[n] | next[n]
+/* One block:
+ *    the sight | made[count] | told[positions] | offsets[positions] | notes[n] | next[n]
+ *    | wanted[count]
  * The sight is copied there when it is to last longer. */
 static bool open_sight(tsr__sight *sight, int positions, int processes)
 {
@@ -294,6 +296,7 @@ static bool open_sight(tsr__sight *sight, int positions, int processes)
   sight->offsets = (uint64_t *)(sight->told + positions);
   sight->notes = (tsr__peers_note *)(sight->offsets + positions);
   sight->next = (int64_t *)(sight->notes + processes);
+  sight->wanted = (bool *)(sight->next + processes);
   return true;
 }
 
@@ -334,10 +337,11 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+  for (int i = 0; i < sight->count; i++) sight->wanted[i] = is_wanted(values[i], made);
   tsr_status status = gather(sight, values, made, error);
   sight->met = !status;
   for (int i = 0; i < sight->count && !status; i++) {
-    if (!is_wanted(values[i], made)) continue;
+    if (!sight->wanted[i]) continue;
     sight->made[i] = fill(sight, values[i], error);
     if (!sight->made[i]) status = error->status;
     else if (!made) settle(sight, values[i], sight->made[i], how == WHOLE);

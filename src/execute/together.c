@@ -88,10 +88,11 @@ static bool is_apart(const tsr__exec *exec, int a)
 }
 
 /* It follows from the plan, so that all come to the same answer. */
-bool tsr__step_is_apart(const tsr__exec *exec, const tsr__step *step)
+bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step *step)
 {
+  const tsr__exec exec = { .rt = rt, .plan = plan, .program = &plan->parts.program };
   for (int a = step->first; a < step->first + step->count; a++)
-    if (is_apart(exec, a)) return true;
+    if (is_apart(&exec, a)) return true;
   return false;
 }
 
