@@ -38,7 +38,7 @@ tessera_objects(tessera_objects ${library_sources})
 # gcc would clear and copy structs of a few hundred bytes by `rep stos` and `rep movs`, which take as
 # long to begin as forty stores do; small calls are made of such structs.
 include(CheckCCompilerFlag)
-set(small_blocks vector_loop:1024:noalign,libcall:-1:noalign)
+set(small_blocks vector_loop:256:noalign,libcall:-1:noalign)
 check_c_compiler_flag(-mmemset-strategy=${small_blocks} TESSERA_HAS_STRATEGIES)
 if(TESSERA_HAS_STRATEGIES)
   target_compile_options(tessera_objects PRIVATE
