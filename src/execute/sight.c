@@ -57,14 +57,25 @@ bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int
          holds_it(topology, sharding, tsr__replica_leader(sharding, position), process);
 }
 
+/* Canonical ones name no axis of size 1. */
+static bool has_replicas(const tsr_sharding *sharding)
+{
+  unsigned used = tsr__used_axes(sharding);
+  const tsr_mesh *mesh = sharding->mesh;
+  for (int axis = 0; axis < mesh->axis_count; axis++)
+    if (mesh->sizes[axis] > 1 && !(used >> axis & 1)) return true;
+  return false;
+}
+
 /* Whether every process has all parts of what lies so. What lies so is read where it is, and nobody
  * meets for it. */
 static bool is_everywhere(const tsr_runtime *rt, const tsr_sharding *sharding)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
   if (!sharding->mesh || sharding->mesh->own || topology->process_count == 1) return true;
-  /* Of a sum that is left unreduced the others have zeros. */
-  if (sharding->unreduced) return false;
+  /* Of a sum that is left unreduced the others have zeros; where all axes cut something there are
+   * no replicas. */
+  if (sharding->unreduced || !has_replicas(sharding)) return false;
   for (int p = 0, count = tsr__positions(sharding); p < count; p++) {
     if (tsr__replica_leader(sharding, p) != p) continue;
     for (int process = 0; process < topology->process_count; process++)

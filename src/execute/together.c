@@ -42,7 +42,7 @@ typedef struct meeting {
   int told_count;
   tsr__peers_note *notes;
   size_t *next; /* [process]: bytes of its note that were read */
-  lent *lent;
+  lent *lent;   /* NULL: others read nothing of it */
 } meeting;
 
 static const tsr__accum *accum_of(const tsr__exec *exec, int a)
@@ -227,6 +227,14 @@ static lent *lent_new(const meeting *m, size_t partials)
   return l;
 }
 
+/* Whether accumulators are told of, and not elements alone, or kept ones are held for as long. */
+static bool some_accumulators(const meeting *m)
+{
+  for (int a = m->step->first; a < m->step->first + m->step->count; a++)
+    if (!accum_of(m->exec, a)->whole || accum_of(m->exec, a)->kept) return true;
+  return false;
+}
+
 /* All is the run's memory but what is lent, which may outlive the run. */
 static tsr_status open_meeting(meeting *m)
 {
@@ -243,9 +251,10 @@ static tsr_status open_meeting(meeting *m)
   exec->kept = tsr__arena_new(exec->scratch, count * sizeof *exec->kept);
   exec->copies = tsr__arena_new(exec->scratch, count * sizeof *exec->copies);
   exec->whole = tsr__arena_new(exec->scratch, count * sizeof *exec->whole);
-  m->lent = lent_new(m, partials);
+  bool lends = some_accumulators(m);
+  if (lends) m->lent = lent_new(m, partials);
   if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept || !exec->copies ||
-      !exec->whole || !m->lent)
+      !exec->whole || (lends && !m->lent))
     return no_memory(exec);
   return TSR_OK;
 }

@@ -230,11 +230,13 @@ static void whole_task(void *user, int64_t task, int worker)
   while (job->shares[s].first > task) s--;
   const share *at = &job->shares[s];
   int a = accum_at(c, at->final);
-  whole w = { .job = job,
-              .at = at,
-              .accum = &c->schedule->accums[c->accums[a]],
-              .node = &c->program->nodes[c->finals[at->final]],
-              .population = c->populations[at->final] };
+  whole w;
+  w.job = job;
+  w.at = at;
+  w.accum = &c->schedule->accums[c->accums[a]];
+  w.node = &c->program->nodes[c->finals[at->final]];
+  w.population = c->populations[at->final];
+  w.error.status = TSR_OK; /* its text costs more to clear than a small sum to make */
   tsr_status status = TSR_OK;
   for (int k = 0; k < c->member_count; k++) w.x[k] = c->elements[k][a]->data;
   int64_t from = at->from + (task - at->first) * job->task, end = at->end;
