@@ -446,7 +446,7 @@ static tsr__plan **last_of(tsr__engine *engine, const tsr_array *root)
   return &engine->last[(mixed >> 32) % TSR__LINES];
 }
 
-/* The plan of the line, if it is that of the roots again; NULL: they are to be traced. */
+/* The plan of the line, if it is that of the roots again, or NULL. */
 static tsr__plan *follow_last(tsr__engine *engine, tsr__operands roots, const tsr__exec *exec)
 {
   tsr__plan *plan = roots.at[0] ? *last_of(engine, roots.at[0]) : NULL;
@@ -645,8 +645,7 @@ static void may_keep(tsr__program *trace, tsr_array *const *roots, int count)
   for (int i = 0; i < count && some; i++) trace->nodes[roots[i]->mark - 1].flags |= TSR__KEEP;
 }
 
-/* The program of the roots: followed along the plan that it had the last time, which is given then,
- * or traced. */
+/* The program of the roots: followed along a plan, which is given then, or traced. */
 static tsr_status trace(tsr__engine *engine, tsr__operands roots, tsr__exec *exec, tsr__plan **out)
 {
   *out = follow_last(engine, roots, exec);

@@ -370,8 +370,7 @@ static void to_host_task(void *user, int64_t position, int worker)
   host_job *job = user;
   tsr__value *value = job->value;
   int from = job->whole;
-  if (from < 0)
-    from = tsr__value_near(value, tsr__replica_leader(&value->sharding, (int)position));
+  if (from < 0) from = tsr__value_near(value, tsr__replica_leader(&value->sharding, (int)position));
   if (from != position) return;
   tsr_box box;
   tsr__box_copy copy;

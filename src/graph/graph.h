@@ -760,9 +760,9 @@ tsr_status tsr__program_trace(tsr__program *program, tsr_array *const *roots, in
 int tsr__program_followable(const tsr__program *program);
 /* Whether tracing the roots would give a program again that was traced before, found along it node
  * by node: nothing is hashed, and nothing written but what is this run's. True: numbers, arrays and
- * marks are as if it had been traced, and its nodes are those of the other one. False: it would not,
- * or some of the arrays would be one node; it is half of another one then, and is to be cleared. An
- * error is told as tracing would. */
+ * marks are as if it had been traced, and its nodes are those of the other one. False: it would
+ * not, or some of the arrays would be one node; it is half of another one then, and is to be
+ * cleared. An error is told as tracing would. */
 typedef struct tsr__followed {
   const tsr__program *program;
   int roots; /* as many as tsr__program_followable said */

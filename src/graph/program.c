@@ -429,7 +429,7 @@ static void emit(tsr__program *program, tsr_array *array)
 /* Whether a node lies as asked; NULL: nobody asked. */
 static bool same_place(const tsr__program *known, const tsr__gnode *node, const tsr_sharding *asked)
 {
-  uint8_t own = node->flags & (uint8_t)~(TSR__ROOT | TSR__KEEP);
+  uint8_t own = node->flags & (uint8_t) ~(TSR__ROOT | TSR__KEEP);
   if (own != (asked ? TSR__PLACED : 0)) return false;
   if (!asked || !asked->mesh) return !node->sharding;
   return node->sharding && !memcmp(&known->shardings[node->sharding], asked, sizeof *asked);
@@ -454,9 +454,8 @@ static bool same_extras(const tsr__program *known, const tsr__gnode *node,
   const int32_t *regions = &known->operands[node->first_in + node->in_count];
   for (int i = 0; i < extras->region_count; i++)
     if (!tsr__region_same(known->regions[regions[i]], extras->regions[i])) return false;
-  return !extras->result_count ||
-         !memcmp(&known->results[node->first_result], extras->results,
-                 (size_t)extras->result_count * sizeof *extras->results);
+  return !extras->result_count || !memcmp(&known->results[node->first_result], extras->results,
+                                          (size_t)extras->result_count * sizeof *extras->results);
 }
 
 /* Numbers are taken as they come; only where they stand is the program's. */

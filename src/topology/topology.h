@@ -246,7 +246,7 @@ bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
  * bytes (strict cleared), but for their priorities. */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 
-/* Number of devices (positions) of a sharding. Without a mesh there is one position, on device 0. */
+/* Number of devices (positions) of a sharding: without a mesh there is one, on device 0. */
 static inline int tsr__positions(const tsr_sharding *sharding)
 {
   return sharding->mesh ? sharding->mesh->device_count : 1;

@@ -445,11 +445,9 @@ static bump open_task(tsr__task *task, tsr__job *job, int worker, const tsr__scr
   const tsr__run *run = job->run;
   const tsr__kernel *k = run->kernel;
   bump memory = { scratch->memory };
-  *task = (tsr__task){ .job = job,
-                       .worker = worker,
-                       .kernel = k,
-                       .program = run->program,
-                       .tiles = job->tiles };
+  *task = (tsr__task){
+    .job = job, .worker = worker, .kernel = k, .program = run->program, .tiles = job->tiles
+  };
   task->slot = (void **)carve(&memory, ((size_t)k->slot_count + 1) * sizeof(void *)) + 1;
   /* An instruction names -1 for an operand that it does not have. */
   task->slot[-1] = NULL;
