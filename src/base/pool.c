@@ -15,18 +15,12 @@
  */
 #include "base/base.h"
 #include "base/latch.h"
+#include "base/watched.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WATCHED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define WATCHED 1
-#endif
-#endif
-#ifdef WATCHED
+#if TSR__WATCHED
 #include <sanitizer/asan_interface.h>
 #define HIDE(p, n) ASAN_POISON_MEMORY_REGION(p, n)
 #define SHOW(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)

@@ -5,9 +5,10 @@
  *
  * A ragged value has run-time row counts instead of the usual borders: `rows[p]` rows lie at
  * position p, and positions with equal coordinates on the axes of dim 0 hold the same rows. */
+#include "base/watched.h"
 #include "execute/engine.h"
 
-enum { FEW_PARTS = 8, MOST_VALUES = 256 };
+enum { FEW_PARTS = 8, MOST_VALUES = TSR__WATCHED ? 0 : 256 };
 
 /* One block: the value, its buffers, and behind them what a ragged one needs.
  *

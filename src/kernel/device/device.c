@@ -2,6 +2,7 @@
  *
  * Invariant: a buffer's bytes lie in its own device's pool (or in memory the user lent), so what
  * one device computes from is never another's. */
+#include "base/watched.h"
 #include "kernel/device/cpu.h"
 
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
@@ -37,7 +38,7 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
                         bytes, device, (long long)memory.now);
 }
 
-enum { MOST_HEADERS = 256 };
+enum { MOST_HEADERS = TSR__WATCHED ? 0 : 256 };
 
 /* Cleared. */
 static tsr__buffer *take_header(tsr_runtime *rt)
