@@ -207,6 +207,58 @@ TEST(equal_sums_have_equal_wire_bytes)
   CHECK_BYTES(a, b, sizeof a);
 }
 
+__extension__ typedef __int128 whole128;
+
+/* Sums of two values that are not far apart, which a few words hold, against the machine's own
+ * conversion of a number of 128 bits; every other one is halfway between two results, or a last bit
+ * beside it. */
+TEST(sums_of_a_few_words_round_once)
+{
+  test_rng rng = test_seeded(1);
+  for (int i = 0; i < 40000; i++) {
+    tsr__acc acc = { .adds = 0 };
+    int shift = (int)(test_random(&rng) % 48), at = (int)(test_random(&rng) % 40) - 20;
+    int64_t high = (int64_t)(test_random(&rng) >> 17), low = (int64_t)(test_random(&rng) >> 12);
+    /* 53 bits and a bit more, or 24: halves of the last place of f64 or f32. */
+    if (i & 1) high = (i & 2 ? INT64_C(1) << 46 : INT64_C(1) << 23) | (high & 0x7fff), shift = 40;
+    if (i & 1) low = (INT64_C(1) << (i & 2 ? 33 : 39)) + (int64_t)(i >> 4 & 3) - 1;
+    if ((i & 3) == 3) low += (int64_t)(i >> 6 & 1) << 34;
+    if (i & 4) high = -high;
+    if (i & 8) low = -low;
+    whole128 sum = (whole128)high * ((whole128)1 << shift) + low;
+    tsr__acc_add(&acc, ldexp((double)high, shift + at));
+    tsr__acc_add(&acc, ldexp((double)low, at));
+    CHECK_F64_BITS(tsr__acc_sum(&acc, TSR_F64), ldexp((double)sum, at));
+    CHECK_F64_BITS(tsr__acc_sum(&acc, TSR_F32), ldexp((double)(float)sum, at));
+  }
+}
+
+/* At both ends of the range: infinities, results that are denormal, and those below. */
+TEST(sums_of_a_few_words_end_where_types_do)
+{
+  static const struct {
+    double a, b, f64, f32;
+  } rows[] = {
+    { 0x1.fffffep127, 0x1p102, 0x1.fffffep127 + 0x1p102, 0x1.fffffep127 },
+    { 0x1.fffffep127, 0x1p103, 0x1.fffffep127 + 0x1p103, INFINITY },
+    { -0x1.fffffep127, -0x1p103, -0x1.fffffep127 - 0x1p103, -INFINITY },
+    { 0x1.fffffffffffffp1023, 0x1p969, 0x1.fffffffffffffp1023, INFINITY },
+    { 0x1.fffffffffffffp1023, 0x1p970, INFINITY, INFINITY },
+    { 0x1p-149, 0x1p-150, 0x1.8p-149, 0x1p-148 },
+    { 0x1p-150, 0x0p0, 0x1p-150, 0 },
+    { 0x1p-150, 0x1p-200, 0x1p-150 + 0x1p-200, 0x1p-149 },
+    { -0x1p-151, -0x1p-200, -0x1p-151 - 0x1p-200, -0.0 },
+    { 0x1p-1074, 0x1p-1074, 0x1p-1073, 0 },
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    tsr__acc acc = { .adds = 0 };
+    tsr__acc_add(&acc, rows[i].a);
+    tsr__acc_add(&acc, rows[i].b);
+    CHECK_F64_BITS(tsr__acc_sum(&acc, TSR_F64), rows[i].f64);
+    CHECK_F64_BITS(tsr__acc_sum(&acc, TSR_F32), rows[i].f32);
+  }
+}
+
 /* Carries are moved up in the middle of a run, and merging alone reaches the bound too. */
 TEST(words_never_overflow)
 {
