@@ -1,6 +1,7 @@
 /* Products whose contracted dims are cut: which form is taken, what moves for it, what it says, and
  * that reproducible ones have the same bits on any mesh. Runs at each ISA. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -131,6 +132,77 @@ TEST(parts_are_scattered_over_some_axes)
     check_same(s, c, tsr_matmul(a, b));
     tsr_scope_close(s);
   }
+  tsr_runtime_close(rt);
+}
+
+/* ---- parts that are added up ----------------------------------------------------------------- */
+
+enum {
+  HIGH = 61,
+  WIDE = 37,
+  PARTS = 8,
+  LONG = 5 * 840 /* of any number of parts each is as long */
+};
+
+static void read_floats(tsr_scope *s, tsr_array *a, float *out, int64_t count)
+{
+  CHECK_STATUS(tsr_read(a, out, (size_t)count * sizeof *out), TSR_OK, s);
+}
+
+/* Neighbours are added, then their sums, until one is left. */
+static float tree_of(float *parts, int count)
+{
+  for (; count > 1; count = (count + 1) / 2) {
+    for (int i = 0; i < count / 2; i++) parts[i] = parts[2 * i] + parts[2 * i + 1];
+    if (count % 2) parts[count / 2] = parts[count - 1];
+  }
+  return parts[0];
+}
+
+static void check_parts(const float *a, const float *b, const float *c, int devices)
+{
+  int64_t each = LONG / devices;
+  for (int64_t i = 0; i < HIGH; i++)
+    for (int64_t j = 0; j < WIDE; j++) {
+      float parts[PARTS];
+      for (int p = 0; p < devices; p++) {
+        parts[p] = -0.0f;
+        for (int64_t k = p * each; k < (p + 1) * each; k++)
+          parts[p] = fmaf(a[i * LONG + k], b[k * WIDE + j], parts[p]);
+      }
+      float sum = tree_of(parts, devices);
+      if (memcmp(&sum, &c[i * WIDE + j], sizeof sum) != 0)
+        FAIL("%d devices: %a at %d, %d, expected %a", devices, (double)c[i * WIDE + j], (int)i,
+             (int)j, (double)sum);
+    }
+}
+
+/* The result is larger than what is added up at a time, and whatever number of devices has parts
+ * of it, they are read where they lie: all that moves is counted. */
+TEST(parts_are_added_up_as_a_tree)
+{
+  static float x[HIGH * LONG], y[LONG * WIDE], z[HIGH * WIDE];
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  for (int devices = 2; devices <= PARTS; devices++)
+    for (int cut = 0; cut < 2; cut++) {
+      char axes[8];
+      snprintf(axes, sizeof axes, "x=%d", devices);
+      tsr_mesh *mesh = tsr_mesh_make(rt, axes);
+      tsr_scope *s = tsr_scope_open(rt);
+      tsr_array *a = draw(s, TSR_F32, TSR_SHAPE(HIGH, LONG), tsr_on(mesh, "-,x"), true);
+      tsr_array *b = draw(s, TSR_F32, TSR_SHAPE(LONG, WIDE), tsr_on(mesh, "x,-"), true);
+      CHECK_STATUS(tsr_eval((tsr_array *[]){ a, b }, 2), TSR_OK, s);
+      tsr_array *c = tsr_constrain(tsr_matmul(a, b), tsr_on(mesh, cut ? "x,-" : "-,-"));
+      CHECK_STR_HAS(tsr_explain(&c, 1), "sums products over dims that are sharded");
+      CHECK_STATUS(tsr_wait(c), TSR_OK, s);
+      tsr_run_stats stats = tsr_last_run(s);
+      CHECK_I64(stats.bytes_counted, stats.bytes_explained);
+      read_floats(s, a, x, HIGH * LONG);
+      read_floats(s, b, y, LONG * WIDE);
+      read_floats(s, c, z, HIGH * WIDE);
+      check_parts(x, y, z, devices);
+      tsr_scope_close(s);
+    }
   tsr_runtime_close(rt);
 }
 

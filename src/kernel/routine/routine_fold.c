@@ -10,33 +10,73 @@
 
 #include "topology/half.h"
 
-enum { CHUNK = 256, LEVELS = 16 }; /* of more parts than any mesh has devices */
+enum { CHUNK = 256, TOGETHER = 8, LEVELS = 16 }; /* of more parts than any mesh has devices */
 
+/* What devices have of the sum, a list for each of them:
+ *
+ *   all of dim 0 here      parts[] are `after` elements from each other in its own buffer
+ *   an element a device    parts[] are in theirs, where its piece of the result begins */
 typedef struct fold_job {
   const tsr__call *call;
+  const char **parts;
+  int64_t part_count;
   int64_t chunks; /* of the largest part */
   tsr__progress progress;
 } fold_job;
 
 /* A run of elements of all parts. */
 typedef struct run {
-  const void *from;
+  const char *const *from;
   void *out;
-  int64_t parts, step, at, count; /* step: from a part to the next */
+  int64_t parts, at, count;
 } run;
+
+/* Of the largest node that begins at part p, up to eight parts. */
+static int level_of(int64_t p, int64_t parts)
+{
+  int k = 0;
+  while (1 << k < TOGETHER && !(p >> k & 1) && p + (INT64_C(2) << k) <= parts) k++;
+  return k;
+}
+
+/* Of neighbours, up to eight at once: their tree is in registers. Loops of a known length are made
+ * of vectors; most runs are a whole CHUNK. */
+#define INLINE static inline __attribute__((always_inline))
+#define TWO(T, p) (T)(x[p][i] + x[(p) + 1][i])
+#define FOUR(T, p) (T)(TWO(T, p) + TWO(T, (p) + 2))
+#define NODE(T, name)                                                                           \
+  INLINE void name##_some(const T *const x[], int parts, int64_t n, T *restrict out)            \
+  {                                                                                             \
+    if (parts == 8)                                                                             \
+      for (int64_t i = 0; i < n; i++) out[i] = (T)(FOUR(T, 0) + FOUR(T, 4));                    \
+    else if (parts == 4)                                                                        \
+      for (int64_t i = 0; i < n; i++) out[i] = FOUR(T, 0);                                      \
+    else if (parts == 2)                                                                        \
+      for (int64_t i = 0; i < n; i++) out[i] = TWO(T, 0);                                       \
+    else memcpy(out, x[0], (size_t)n * sizeof *out);                                            \
+  }                                                                                             \
+  static void name##_node(const run *r, int64_t first, int parts, T *restrict out)              \
+  {                                                                                             \
+    const T *x[TOGETHER] = { 0 };                                                               \
+    for (int p = 0; p < parts; p++) x[p] = (const T *)(const void *)r->from[first + p] + r->at; \
+    if (r->count == CHUNK) name##_some(x, parts, CHUNK, out);                                   \
+    else name##_some(x, parts, r->count, out);                                                  \
+  }
 
 /* level[k] is the sum of 2^k parts, if bit k of how many were met is set. Bit k of a count rises
  * by a carry: so each sum of 2^k is added to its neighbour as soon as that is there, and at most
- * LEVELS of them wait. At the last part all that wait are added, the smallest first. */
+ * LEVELS of them wait. At the last part all that wait are added, the smallest first. What was added
+ * at once is a sum of 2^k parts already: it begins at level k. */
 #define FOLD(T, name)                                                                            \
+  NODE(T, name)                                                                                  \
   static void name(const run *r, T *out)                                                         \
   {                                                                                              \
     T level[LEVELS][CHUNK];                                                                      \
-    const T *from = (const T *)r->from + r->at;                                                  \
-    for (int64_t p = 0; p < r->parts; p++, from += r->step) {                                    \
-      bool last = p + 1 == r->parts;                                                             \
-      int k = 0;                                                                                 \
-      memcpy(out, from, (size_t)r->count * sizeof *out);                                         \
+    for (int64_t p = 0, node; p < r->parts; p += node) {                                         \
+      int k = level_of(p, r->parts);                                                             \
+      node = INT64_C(1) << k;                                                                    \
+      bool last = p + node == r->parts;                                                          \
+      name##_node(r, p, (int)node, out);                                                         \
       for (; p >> k; k++) {                                                                      \
         if (!(p >> k & 1) && !last) break;                                                       \
         for (int64_t i = 0; i < r->count && p >> k & 1; i++) out[i] = (T)(level[k][i] + out[i]); \
@@ -78,10 +118,10 @@ static void fold_run(const run *r, tsr_dtype from, tsr_dtype to)
   }
 }
 
+/* Elements of a device's piece of the result. */
 static int64_t count_of(const tsr__call *call, int part)
 {
-  tsr__sides sides = tsr__sides_of(&call->parts[part].in[0], tsr__call_rank(call), 0);
-  return sides.after;
+  return tsr__box_count(&call->parts[part].out[0].box, tsr__call_node(call)->rank);
 }
 
 static void fold_task(void *user, int64_t task, int worker)
@@ -92,24 +132,54 @@ static void fold_task(void *user, int64_t task, int worker)
   int part = (int)(task / job->chunks);
   const tsr__call_part *of = &job->call->parts[part];
   int64_t at = task % job->chunks * CHUNK, left = count_of(job->call, part) - at;
-  tsr__sides sides = tsr__sides_of(&of->in[0], tsr__call_rank(job->call), 0);
   if (left <= 0 || tsr__progress_stops(&job->progress, worker)) return;
-  run r = { of->in[0].buffer->data,     of->out[0].buffer->data, sides.along, sides.after, at,
+  run r = { job->parts + part * job->part_count, of->out[0].buffer->data, job->part_count, at,
             left < CHUNK ? left : CHUNK };
   fold_run(&r, tsr__call_dtype(job->call, 0), (tsr_dtype)tsr__call_node(job->call)->dtype);
+}
+
+/* Where element `p` of dim 0 begins for a device: what it has of it, or of who has that its own
+ * piece, which is one run. */
+static const char *part_at(const tsr__call *call, int part, int64_t p)
+{
+  const tsr__call_part *of = &call->parts[part];
+  int rank = tsr__call_node(call)->rank;
+  int64_t size = (int64_t)tsr_dtype_size(tsr__call_dtype(call, 0)), at = 0;
+  const tsr__shard *from = &of->in[0];
+  if (from->box.start[0] <= p && p < from->box.start[0] + from->box.size[0] &&
+      tsr__box_count(&from->box, rank + 1) == from->box.size[0] * count_of(call, part))
+    return (const char *)from->buffer->data +
+           (p - from->box.start[0]) * count_of(call, part) * size;
+  for (int o = 0; from->box.start[0] != p && o < call->part_count; o++)
+    from = &call->parts[o].in[0];
+  for (int d = 0; d < rank; d++)
+    at = at * from->box.size[d + 1] + of->out[0].box.start[d] - from->box.start[d + 1];
+  return (const char *)from->buffer->data + at * size;
 }
 
 tsr_status tsr__routine_fold(const tsr__call *call, tsr__error *error)
 {
   enum { FEW = 16 };
   fold_job job = { .call = call, .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
+  job.part_count = call->program->nodes[tsr__in(call->program, tsr__call_node(call), 0)].dims[0];
+  size_t parts = (size_t)(call->part_count * job.part_count);
+  tsr__scratch *room = tsr__scratch_take(call->rt, parts * sizeof *job.parts + 64);
+  if (!room)
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "no memory to add up the parts of %d devices; free arrays or raise "
+                          ".memory_limit",
+                          call->part_count);
+  job.parts = (void *)room->memory;
   for (int p = 0; p < call->part_count; p++) {
     int64_t chunks = (count_of(call, p) + CHUNK - 1) / CHUNK;
     if (chunks > job.chunks) job.chunks = chunks;
+    for (int64_t k = 0; k < job.part_count; k++)
+      job.parts[p * job.part_count + k] = part_at(call, p, k);
   }
   int64_t tasks = job.chunks * call->part_count;
   if (tasks <= FEW)
     for (int64_t t = 0; t < tasks; t++) fold_task(&job, t, 0);
   else tsr__parallel_progress(&job.progress, tasks, fold_task, &job);
+  tsr__scratch_give(call->rt, room);
   return atomic_load(&job.progress.stop) ? tsr__cancelled(error, TSR__PROGRAM) : TSR_OK;
 }
