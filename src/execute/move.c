@@ -297,6 +297,64 @@ static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
   return status;
 }
 
+/* ---- what need not move ---------------------------------------------------------------------- */
+
+/* Whether each position has one element of dim 0, and of the others all. */
+static bool in_elements(const tsr__value *value)
+{
+  bool all = value->sharding.mesh && !value->sharding.unreduced && !value->rows && !value->kept;
+  for (int p = 0; p < value->part_count && all; p++) {
+    tsr_box box;
+    tsr__value_box(value, p, &box);
+    all = value->parts[p] && box.size[0] == 1;
+    for (int d = 1; d < value->shape.rank; d++) all &= box.size[d] == value->shape.dims[d];
+  }
+  return all;
+}
+
+/* Whether each position wants all of dim 0, and of the rest one run. */
+static bool wants_runs(const tsr_sharding *to, const tsr_shape *shape, int positions)
+{
+  bool run = tsr__positions(to) == positions;
+  for (int p = 0; p < positions && run; p++) {
+    tsr_box box;
+    tsr__box(to, shape, p, &box);
+    run = tsr__holds(to, p);
+    for (int d = 0; d < shape->rank; d++) run &= d == 1 || box.size[d] == shape->dims[d];
+  }
+  return run;
+}
+
+/* The next node is the only one that reads what moves, and would add up in order what it is given:
+ * it may as well take it from where it lies, in one pass instead of three. */
+static bool is_read_there(const tsr__exec *exec, int node)
+{
+  const tsr__program *program = exec->program;
+  int last = exec->plan->last_use[node], next = node + 1;
+  if (next >= program->node_count || last < 0) return false;
+  const tsr__step *step = &exec->plan->schedule.steps[last];
+  return tsr__ops[program->nodes[next].op].reads_parts && step->node == next &&
+         step->kind == TSR__STEP_ROUTINE && tsr__in(program, &program->nodes[next], 0) == node;
+}
+
+/* Leaves a value where it lies, if what moves it may: the move is counted, as the devices that read
+ * it there still take that of each other. */
+static bool stays(tsr__exec *exec, int node)
+{
+  const tsr__value *from = tsr__value_in(exec, node, 0);
+  const tsr_sharding *to = tsr__sharding_of(exec, node);
+  tsr_shape shape;
+  tsr__reshard move = tsr__reshard_of(exec->program, node, &shape);
+  if (!is_read_there(exec, node) || tsr__peers_of(exec->rt) || move.blocks ||
+      from->dtype == TSR_BOOL || from->sharding.mesh != to->mesh || !in_elements(from) ||
+      !wants_runs(to, &from->shape, from->part_count))
+    return false;
+  exec->traffic.bytes += tsr__move_bytes(&move, (tsr_dtype)from->dtype);
+  exec->values[node] = exec->values[tsr__in(exec->program, &exec->program->nodes[node], 0)];
+  tsr__value_hold(exec->values[node]);
+  return true;
+}
+
 /* One routine for all classes of resharding: a slice copies nothing from elsewhere, an all-gather
  * everything. The class was chosen by the partitioner, and only its notes know it; the pieces
  * follow from the two shardings. What travels together is copied in one pass. */
@@ -305,7 +363,8 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   reshard_job job = { .progress = &progress };
   tsr__sight sight = { .rt = exec->rt };
-  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count++;
+  for (int n = node; n >= 0; n = tsr__fellow(exec->program, node, n)) job.count += !stays(exec, n);
+  if (!job.count) return TSR_OK;
   job.moves = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.moves);
   job.from = tsr__arena_new(exec->scratch, (size_t)job.count * sizeof *job.from);
   if (!job.moves || !job.from)
@@ -313,9 +372,11 @@ tsr_status tsr__exec_reshard(tsr__exec *exec, int node)
   moving *m = job.moves;
   tsr_status status = TSR_OK;
   /* All values are made before anything moves, so that a shortage of memory is found here. */
-  for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n), m++) {
+  for (int n = node; n >= 0 && !status; n = tsr__fellow(exec->program, node, n)) {
+    if (exec->values[n]) continue; /* it stays */
     status = start_moving(exec, n, m);
     if (!status && m->to->part_count * m->slabs > job.most) job.most = m->to->part_count * m->slabs;
+    m++;
   }
   if (!status) status = see_all(exec, &job, &sight);
   if (!status) copy_all(&job);

@@ -121,6 +121,7 @@ typedef struct tsr__opinfo {
   bool needs_one;
   bool scales;                      /* with a number, it scales its operand */
   uint8_t negated;                  /* tsr__negated */
+  bool reads_parts;                 /* operand 0 may lie where devices made it */
   uint16_t on_bools, square, joins; /* tsr__op; 0: none */
   const char *sign;
   tsr__view_fn *view; /* of those that are views */

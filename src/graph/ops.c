@@ -83,6 +83,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define NUMBERS(count) .numbers = count,
 #define NEEDS_ONE() .needs_one = true,
 #define SCALES() .scales = true,
+#define READS_PARTS() .reads_parts = true,
 #define PREFIX(floats, others) .prefix = { floats, others },
 #define LONG(size) .least_cut = size,
 #define BOOLS(logic, side) .on_bools = TSR__OP_##logic, .negated = TSR__##side,

@@ -43,6 +43,7 @@ typedef struct rule {
 #define SQUARE(operation)
 #define SIGN(text)
 #define SCALES()
+#define READS_PARTS()
 #define GRADIENT(rule) .pull = tsr__grad_##rule,
 #define NO_GRADIENT(reason) .none = reason,
 #define DOC(text)
