@@ -76,7 +76,10 @@ int64_t TSR__ISA_NAME(tsr__turn)(const tsr__turning *job, int64_t size)
 
 /* ---- packing --------------------------------------------------------------------------------- */
 
-enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are converted */
+enum {
+  PIECE = 16, /* steps that stay in the cache while all lines of them are converted */
+  FAR = 16    /* steps whose neighbours come to the second cache: each of them is of another page */
+};
 
 /* SIZE of elements that are turned as they are; 0: they are converted. Where neither the depth nor
  * all lines lie side by side, as rows of windows do, some lines do: pieces. */
@@ -86,6 +89,10 @@ enum { PIECE = 16 }; /* steps that stay in the cache while all lines of them are
     R *to = p->to;                                                                           \
     for (int64_t k = 0; k < p->depth; k++, to += high) {                                     \
       const T *x = (const T *)p->from + p->line[0] + p->step[k];                             \
+      const int64_t far = p->line[0] + p->step[k + FAR < p->depth ? k + FAR : p->depth - 1]; \
+      const char *end = (const char *)((const T *)p->from + far + lines) - 1;                \
+      __builtin_prefetch(end, 0, 2);                                                         \
+      if (lines * (int)sizeof(T) > 64) __builtin_prefetch(end - 64, 0, 2);                   \
       if (SIZE && lines == high) memcpy(to, x, (size_t)lines * sizeof *to);                  \
       else                                                                                   \
         for (int i = 0; i < lines; i++) to[i] = VALUE(x[i]);                                 \
