@@ -14,6 +14,7 @@
 enum {
   SMALL_RUN = 32768,    /* elements that are not worth waking a worker for */
   LEAST_CHUNK = 16384,  /* elements of a task */
+  ROW_SUM = 64,         /* elements that take as long as the end of a row that is reduced */
   MOST_CHUNK = 2097152, /* smaller ones cost 15 % of a sum: each starts with cold lines */
   STREAM_BYTES = 4096,  /* taken at a time from memory that streams: this, the next and registers,
                            which lie in the same sets, fit an L1 of 32 KB */
@@ -595,11 +596,30 @@ static tsr_status outcome(const tsr__job *job, tsr__error *error)
   return fault->set ? refuse_index(job->run->program, fault, error) : TSR_OK;
 }
 
-static void run_parallel(tsr__job *job, int64_t total)
+/* How many elements of plain work take as long: rows of a few elements that are reduced, such as
+ * the scores of examples, are mostly the ends of rows. */
+static int64_t work_of(const tsr__job *job)
+{
+  const tsr__kernel *k = job->run->kernel;
+  int64_t work = job->total;
+  for (int p = 0; p < job->run->part_count; p++)
+    for (int i = 0; i < k->red_count; i++) {
+      int64_t rows = job->cuts[p].count ? 1 : 0;
+      for (int d = 0; d < k->rank; d++)
+        if (!(k->reds[i].dims >> d & 1)) rows *= job->run->parts[p].box.size[d];
+      /* Groups, and columns that are reduced, have no ends of rows. */
+      bool ends = k->rank && k->reds[i].codes < 0 && k->reds[i].dims >> (k->rank - 1) & 1;
+      work += ends ? rows * ROW_SUM : 0;
+    }
+  return work;
+}
+
+static void run_parallel(tsr__job *job, int64_t work)
 {
   const tsr__run *run = job->run;
-  int64_t chunk = total / (4 * tsr__worker_count(run->rt));
-  if (chunk < LEAST_CHUNK) chunk = LEAST_CHUNK;
+  int64_t total = job->total, chunk = total / (4 * tsr__worker_count(run->rt));
+  int64_t least = (int64_t)(LEAST_CHUNK * ((double)total / (double)work));
+  if (chunk < least) chunk = least;
   /* Four tasks a worker even out what they do not share evenly; within bounds that keep starts
    * cheap and cancelling quick. */
   if (chunk > MOST_CHUNK) chunk = MOST_CHUNK;
@@ -646,9 +666,10 @@ tsr_status tsr__cpu_run(const tsr__run *run, tsr__error *error)
   }
   job.total = total;
   /* Over all parts: eight devices with a few elements each are small work, too. */
-  job.alone = total <= SMALL_RUN;
+  int64_t work = work_of(&job);
+  job.alone = work <= SMALL_RUN;
   if (job.alone) run_alone(&job);
-  else run_parallel(&job, total);
+  else run_parallel(&job, work);
   if (run->part_count > FEW) tsr__del(&run->rt->heap, job.cuts, bytes);
   pthread_mutex_destroy(&job.lock);
   return outcome(&job, error);
