@@ -49,7 +49,8 @@ struct tsr__workers {
   pthread_cond_t done; /* the last worker left a closed job */
   _Atomic int sleepers;
   _Atomic int caller_sleeps;
-  int spins; /* 0 when there are more threads than cores: spinning would steal a core */
+  int spins;         /* 0 when there are more threads than cores: spinning would steal a core */
+  _Atomic bool meet; /* a thread was woken on its caller's core: from then on they are told where */
   int started;
   size_t size;
   pid_t process;
@@ -58,7 +59,9 @@ struct tsr__workers {
     tsr__workers *workers;
     pthread_t thread;
     int worker;
-    size_t cpu; /* where it is pinned, or NO_CPU */
+    size_t cpu;           /* where it is pinned, or NO_CPU */
+    bool asleep, steered; /* under sleep_lock: it may not run on its caller's core, but on `own` */
+    cpu_set_t own;
   } member[];
 };
 
@@ -144,22 +147,41 @@ static void step_aside(tsr__workers *w)
   int cpu = sched_getcpu();
   if (cpu < 0 || cpu != atomic_load_explicit(&w->caller_cpu, memory_order_relaxed)) return;
   if (allowed_cpus(&all) < 2) return;
+  atomic_store_explicit(&w->meet, true, memory_order_relaxed);
   others = all;
   CPU_CLR((size_t)cpu, &others);
   if (!sched_setaffinity(0, sizeof others, &others)) sched_setaffinity(0, sizeof all, &all);
 }
 
-static void wait_for_work(tsr__workers *w, uint64_t seen)
+/* The same by the caller, before it wakes one: there a thread steps aside only once it was given
+ * the core, which a short job does not wait for. Under sleep_lock. */
+static void steer(tsr__workers *w, struct member *m)
 {
+  int cpu = atomic_load_explicit(&w->caller_cpu, memory_order_relaxed);
+  if (cpu < 0 || (size_t)cpu >= NO_CPU || m->cpu < NO_CPU || !m->asleep) return;
+  /* One that was steered and not woken yet may have another caller now. */
+  if (!m->steered && pthread_getaffinity_np(m->thread, sizeof m->own, &m->own)) return;
+  cpu_set_t others = m->own;
+  CPU_CLR((size_t)cpu, &others);
+  if (CPU_COUNT(&others)) m->steered |= !pthread_setaffinity_np(m->thread, sizeof others, &others);
+}
+
+static void wait_for_work(struct member *m, uint64_t seen)
+{
+  tsr__workers *w = m->workers;
   if (wait_awake(w, work_ready, seen)) return;
   pthread_mutex_lock(&w->sleep_lock);
   atomic_fetch_add(&w->sleepers, 1);
   /* Announced under the lock and looked once more: whoever opens a job after this look finds the
    * sleeper counted and signals under the same lock, which the wait has given back by then. */
+  m->asleep = true;
   while (!work_ready(atomic_load(&w->gate), seen)) pthread_cond_wait(&w->wake, &w->sleep_lock);
+  bool steered = m->steered;
+  m->asleep = m->steered = false;
   atomic_fetch_sub(&w->sleepers, 1);
   pthread_mutex_unlock(&w->sleep_lock);
-  step_aside(w);
+  if (steered) sched_setaffinity(0, sizeof m->own, &m->own);
+  else step_aside(w);
 }
 
 static void run_tasks(tsr__workers *w, int worker)
@@ -216,7 +238,7 @@ static void *thread_main(void *argument)
   }
   uint64_t seen = 0;
   for (;;) {
-    wait_for_work(w, seen);
+    wait_for_work(member, seen);
     if (atomic_load(&w->gate) & QUIT) return NULL;
     /* Another job, or none, by now. */
     if (!join_job(w, &seen)) continue;
@@ -368,10 +390,14 @@ static void wake_sleepers(tsr__workers *w, int64_t wanted)
   int sleepers = atomic_load(&w->sleepers);
   if (!sleepers) return;
   pthread_mutex_lock(&w->sleep_lock);
+  /* All of them, as a signal wakes any. */
+  for (int i = 0; i < w->started && atomic_load_explicit(&w->meet, memory_order_relaxed); i++)
+    steer(w, &w->member[i]);
+  pthread_mutex_unlock(&w->sleep_lock);
+  /* Behind the lock, which who is woken takes first. Those that are counted wait by now. */
   if (wanted >= sleepers) pthread_cond_broadcast(&w->wake);
   else
     for (int64_t i = 0; i < wanted; i++) pthread_cond_signal(&w->wake);
-  pthread_mutex_unlock(&w->sleep_lock);
 }
 
 static bool all_left(uint64_t gate, uint64_t seen)

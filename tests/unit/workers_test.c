@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +75,28 @@ TEST(sleepers_wake)
     struct timespec pause = { 0, test_range(&rng, 0, 400000) };
     nanosleep(&pause, NULL);
     run_job(rt, 9);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* One that was kept off its caller's core when it was woken is free again when it works. */
+static void check_cores(void *user, int64_t task, int worker)
+{
+  cpu_set_t may;
+  (void)task, (void)worker;
+  CHECK_I64(sched_getaffinity(0, sizeof may, &may), 0);
+  CHECK(CPU_EQUAL(&may, (cpu_set_t *)user));
+  for (clock_t start = clock(); clock() - start < CLOCKS_PER_SEC / 10000;) continue;
+}
+
+TEST(who_was_woken_may_run_anywhere)
+{
+  cpu_set_t all;
+  CHECK_I64(sched_getaffinity(0, sizeof all, &all), 0);
+  tsr_runtime *rt = open_threads(3);
+  for (int i = 0; i < 50; i++) {
+    nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+    tsr__parallel(rt, 9, check_cores, &all);
   }
   tsr_runtime_close(rt);
 }
