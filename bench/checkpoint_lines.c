@@ -2,7 +2,9 @@
  * bench_data_dir() (CKPT_DIR), against a loop that writes and forces to the disk, or reads, as many
  * bytes in as many threads, and against Orbax and torch.distributed.checkpoint, whose files are
  * forced to the disk as well. A read finds the files in the page cache, as it was written just
- * before, on all sides. */
+ * before, on all sides. The loop reads to a buffer that stays in the cache and keeps nothing;
+ * ckpt.restore.kept is the same call beside a loop that keeps what it reads in new memory, as
+ * whoever restores must. */
 #include "bench.h"
 
 #include <fcntl.h>
@@ -10,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { ARRAYS = 16, THREADS = 8, BLOCK = 1 << 20, ROUNDS = 3 };
@@ -31,6 +34,7 @@ static int64_t wanted_bytes(void)
 typedef struct share {
   pthread_t thread;
   const char *data;
+  char *kept; /* where what is read stays; NULL: nowhere */
   int64_t bytes;
   int number;
   bool writes, good;
@@ -39,21 +43,21 @@ typedef struct share {
 static void *move_share(void *user)
 {
   share *s = user;
-  char path[600], *buffer = s->writes ? NULL : malloc(BLOCK);
+  char path[600], *buffer = s->writes || s->kept ? NULL : malloc(BLOCK);
   snprintf(path, sizeof path, "%s/ckpt-loop-%d", folder(), s->number);
   int fd = s->writes ? open(path, O_CREAT | O_TRUNC | O_WRONLY, 0666) : open(path, O_RDONLY);
   s->good = fd >= 0;
   for (int64_t at = 0; at < s->bytes && s->good; at += BLOCK)
-    s->good =
-        s->writes ? write(fd, s->data + at, BLOCK) == BLOCK : read(fd, buffer, BLOCK) == BLOCK;
+    s->good = s->writes ? write(fd, s->data + at, BLOCK) == BLOCK
+                        : read(fd, s->kept ? s->kept + at : buffer, BLOCK) == BLOCK;
   if (s->writes && s->good) s->good = !fdatasync(fd);
   if (fd >= 0) close(fd);
   free(buffer);
   return NULL;
 }
 
-/* Seconds; negative: it failed. */
-static double loop(const char *data, int64_t bytes, bool writes)
+/* Seconds; negative: it failed. `kept`, bytes long: what is read stays there. */
+static double loop(const char *data, char *kept, int64_t bytes, bool writes)
 {
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int count = cores < THREADS ? (int)cores : THREADS;
@@ -61,7 +65,9 @@ static double loop(const char *data, int64_t bytes, bool writes)
   bool good = true;
   double start = bench_now();
   for (int i = 0; i < count; i++) {
-    shares[i] = (share){ .data = data + bytes / count / BLOCK * BLOCK * i,
+    int64_t from = bytes / count / BLOCK * BLOCK * i;
+    shares[i] = (share){ .data = data ? data + from : NULL,
+                         .kept = kept ? kept + from : NULL,
                          .bytes = bytes / count / BLOCK * BLOCK,
                          .number = i,
                          .writes = writes };
@@ -72,6 +78,21 @@ static double loop(const char *data, int64_t bytes, bool writes)
     good = good && shares[i].good;
   }
   return good ? bench_now() - start : -1;
+}
+
+/* The loop that keeps what it reads, in memory that it has never touched, in large pages as a device
+ * has them. */
+static double loop_kept(int64_t bytes)
+{
+  double start = bench_now();
+  char *kept =
+      mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (kept == MAP_FAILED) return -1;
+  madvise(kept, (size_t)bytes, MADV_HUGEPAGE);
+  bool good = loop(NULL, kept, bytes, false) >= 0;
+  double took = bench_now() - start;
+  munmap(kept, (size_t)bytes);
+  return good ? took : -1;
 }
 
 static void remove_loop(void)
@@ -130,11 +151,12 @@ static void line(const world *w, bool saves, const char *data, int64_t bytes,
                  bench_peer *const *peer)
 {
   static const char *const names[] = { "Orbax, synced", "torch dcp, synced" };
-  double ours[ROUNDS], limit[ROUNDS], theirs[2][ROUNDS];
+  double ours[ROUNDS], limit[ROUNDS], kept[ROUNDS], theirs[2][ROUNDS];
   char said[100];
   for (int i = 0; i < ROUNDS; i++) {
     ours[i] = saves ? save_once(w) : restore_once(w);
-    limit[i] = loop(data, bytes, saves);
+    limit[i] = loop(data, NULL, bytes, saves);
+    kept[i] = saves ? -1 : loop_kept(bytes);
     for (int p = 0; p < 2; p++)
       theirs[p][i] =
           peer[p] ? bench_peer_ask(peer[p], saves ? "save" : "restore", said, sizeof said) : -1;
@@ -143,6 +165,9 @@ static void line(const world *w, bool saves, const char *data, int64_t bytes,
   for (int p = 0; p < 2; p++)
     bench_line(saves ? "ckpt.save" : "ckpt.restore", mine, names[p],
                peer[p] ? bench_median(theirs[p], ROUNDS) : -1, bound, "s");
+  if (!saves)
+    bench_line("ckpt.restore.kept", mine, "a loop", bench_median(kept, ROUNDS),
+               bench_median(kept, ROUNDS), "s");
 }
 
 int bench_checkpoints(const char *only)
@@ -162,7 +187,7 @@ int bench_checkpoints(const char *only)
   peer[1] = bench_peer_open("checkpoints.py", arguments);
   bool both = !only || !strcmp(only, "ckpt");
   save_once(&w);
-  loop(data, bytes, true);
+  loop(data, NULL, bytes, true);
   if (both || !strcmp(only, "ckpt.save")) line(&w, true, data, bytes, peer);
   if (both || !strcmp(only, "ckpt.restore")) line(&w, false, data, bytes, peer);
   for (int p = 0; p < 2; p++)

@@ -394,6 +394,10 @@ static void write_block(write_job *job, int64_t at, int worker)
   s->catalog.sum[piece->sum + task->block] = tsr__crc32c(0, from, (size_t)length);
   int fd = s->fd[piece->file];
   if (tsr__sys_write_all(fd, from, (size_t)length, piece->at + start)) job_fails(job, piece->file);
+  /* The disk works while later blocks are summed and copied. Less than a block waits: small writes
+   * go out together, which costs the disk less. */
+  else if (length == TSR__CHECKPOINT_BLOCK)
+    tsr__sys_sync_begin(fd, piece->at + start, (size_t)length);
 }
 
 static void write_one(void *user, int64_t at, int worker)
@@ -473,8 +477,7 @@ static tsr_status write_files(tsr__saving *s, tsr__error *error)
   write_job job = { .s = s };
   if (!open_files(s, error) && !list_tasks(&job, error)) {
     map_sources(s, true);
-    /* Forced to the disk when all is written: the files' pages go out together, each file by a
-     * worker. */
+    /* Waited for when all is written: each file by a worker. */
     if (!run_tasks(&job, job.count, write_one)) tsr__cancelled(error, "checkpoint");
     map_sources(s, false);
     bool good = !error->status && !job.failed;

@@ -17,6 +17,9 @@ int tsr__sys_create(const char *path, mode_t mode);
 /* Waits until the bytes of a file are on its disk; where a file system has no such thing, that is
  * all right. -1 with errno. */
 int tsr__sys_sync(int fd);
+/* Has the disk begin with bytes that were written, for a tsr__sys_sync that comes later and then
+ * finds less to do. It waits for nothing and may do nothing. */
+void tsr__sys_sync_begin(int fd, int64_t at, size_t length);
 /* Closes; the descriptor is gone, whatever is returned. -1 with errno where bytes may be lost. */
 int tsr__sys_close(int fd);
 /* Reads at most `length` bytes at an offset, or, where `at` is below 0, what comes next. Returns
