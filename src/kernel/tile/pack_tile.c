@@ -81,6 +81,15 @@ enum {
   FAR = 16    /* steps whose neighbours come to the second cache: each of them is of another page */
 };
 
+/* Of the step that is FAR ahead, so many bytes. */
+INLINE void ask_far(const tsr__packing *p, int64_t k, int bytes, size_t size)
+{
+  const int64_t far = p->line[0] + p->step[k + FAR < p->depth ? k + FAR : p->depth - 1];
+  const char *last = (const char *)p->from + far * (int64_t)size + bytes - 1;
+  __builtin_prefetch(last, 0, 2);
+  if (bytes > 64) __builtin_prefetch(last - 64, 0, 2);
+}
+
 /* SIZE of elements that are turned as they are; 0: they are converted. Where neither the depth nor
  * all lines lie side by side, as rows of windows do, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
@@ -89,10 +98,7 @@ enum {
     R *to = p->to;                                                                           \
     for (int64_t k = 0; k < p->depth; k++, to += high) {                                     \
       const T *x = (const T *)p->from + p->line[0] + p->step[k];                             \
-      const int64_t far = p->line[0] + p->step[k + FAR < p->depth ? k + FAR : p->depth - 1]; \
-      const char *end = (const char *)((const T *)p->from + far + lines) - 1;                \
-      __builtin_prefetch(end, 0, 2);                                                         \
-      if (lines * (int)sizeof(T) > 64) __builtin_prefetch(end - 64, 0, 2);                   \
+      if (SIZE) ask_far(p, k, (int)sizeof(T) * lines, sizeof(T));                            \
       if (SIZE && lines == high) memcpy(to, x, (size_t)lines * sizeof *to);                  \
       else                                                                                   \
         for (int i = 0; i < lines; i++) to[i] = VALUE(x[i]);                                 \
