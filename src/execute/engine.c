@@ -62,7 +62,6 @@ static void engine_free(tsr_runtime *rt, void *slot)
     tsr__del(&rt->heap, room, sizeof *room);
   }
   tsr__program_free(&engine->trace);
-  tsr__values_free(engine, &rt->heap);
   tsr__del(&rt->heap, engine->scratch, engine->scratch_size);
   pthread_mutex_destroy(&engine->room_lock);
   pthread_mutex_destroy(&engine->lock);

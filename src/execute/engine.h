@@ -3,7 +3,6 @@
 #define TSR_EXECUTE_ENGINE_H
 
 #include "base/events.h"
-#include "base/latch.h"
 #include "execute/execute.h"
 
 /* A plan: all that can be known of a program before it runs. Immutable but for the marks
@@ -67,13 +66,8 @@ typedef struct tsr__engine {
    * again, and then its program is followed instead of traced. */
   tsr__plan *last[TSR__LINES];
   tsr__starter *starter; /* under room_lock; NULL before the first tsr_start */
-  tsr__latch value_latch;
-  tsr__value *values; /* kept blocks of values that are gone, through `follows` (value.c) */
-  int value_count;
   int plan_count, plan_limit;
 } tsr__engine;
-
-void tsr__values_free(tsr__engine *engine, tsr__heap *heap);
 
 /* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule. */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);

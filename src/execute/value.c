@@ -5,10 +5,9 @@
  *
  * A ragged value has run-time row counts instead of the usual borders: `rows[p]` rows lie at
  * position p, and positions with equal coordinates on the axes of dim 0 hold the same rows. */
-#include "base/watched.h"
-#include "execute/engine.h"
+#include "execute/execute.h"
 
-enum { FEW_PARTS = 8, MOST_VALUES = TSR__WATCHED ? 0 : 256 };
+enum { FEW_PARTS = 8 };
 
 /* One block: the value, its buffers, and behind them what a ragged one needs.
  *
@@ -25,27 +24,19 @@ static size_t block_size(int parts)
   return value_size(parts < FEW_PARTS ? FEW_PARTS : parts);
 }
 
-/* NULL before there is an engine, and when it is gone. */
-static tsr__engine *engine_of(const tsr_runtime *rt)
+/* Runs that are under way while a runtime closes have devices still, and nobody after them. */
+static tsr__spares *spares_of(const tsr_runtime *rt, int parts)
 {
-  return rt->slots[TSR__SLOT_PLANS];
+  tsr__devices *devices = tsr__devices_of(rt);
+  return parts <= FEW_PARTS && devices ? &devices->values : NULL;
 }
 
 /* Cleared. */
 static tsr__value *take_block(tsr_runtime *rt, int parts)
 {
-  tsr__engine *engine = parts <= FEW_PARTS ? engine_of(rt) : NULL;
-  tsr__value *value = NULL;
-  if (engine) {
-    tsr__latch_close(&engine->value_latch);
-    value = engine->values;
-    if (value) {
-      engine->values = value->follows;
-      engine->value_count--;
-    }
-    tsr__latch_open(&engine->value_latch);
-  }
-  if (!value) value = tsr__new_raw(&rt->heap, block_size(parts));
+  tsr__spares *spares = spares_of(rt, parts);
+  tsr__value *value = spares ? tsr__spares_take(spares, &rt->heap, block_size(parts))
+                             : tsr__new_raw(&rt->heap, block_size(parts));
   if (value) memset(value, 0, value_size(parts));
   return value;
 }
@@ -53,28 +44,9 @@ static tsr__value *take_block(tsr_runtime *rt, int parts)
 static void give_block(tsr__value *value)
 {
   tsr_runtime *rt = value->rt;
-  int parts = value->part_count;
-  tsr__engine *engine = parts <= FEW_PARTS ? engine_of(rt) : NULL;
-  bool kept = false;
-  if (engine) {
-    tsr__latch_close(&engine->value_latch);
-    kept = engine->value_count < MOST_VALUES;
-    if (kept) {
-      value->follows = engine->values;
-      engine->values = value;
-      engine->value_count++;
-    }
-    tsr__latch_open(&engine->value_latch);
-  }
-  if (!kept) tsr__del(&rt->heap, value, block_size(parts));
-}
-
-void tsr__values_free(tsr__engine *engine, tsr__heap *heap)
-{
-  for (tsr__value *value = engine->values, *next; value; value = next) {
-    next = value->follows;
-    tsr__del(heap, value, block_size(0));
-  }
+  tsr__spares *spares = spares_of(rt, value->part_count);
+  if (spares) tsr__spares_give(spares, &rt->heap, value, block_size(value->part_count));
+  else tsr__del(&rt->heap, value, block_size(value->part_count));
 }
 
 /* Without buffers: for those who have them already, as results of relational operators are.

@@ -87,7 +87,8 @@ static void cpu_free(tsr_runtime *rt, void *slot)
     tsr__del(&rt->heap, s->memory, s->size);
     tsr__del(&rt->heap, s, sizeof *s);
   }
-  tsr__headers_free(cpu, &rt->heap);
+  tsr__spares_free(&cpu->headers, &rt->heap);
+  tsr__spares_free(&cpu->base.values, &rt->heap);
   for (int i = 0; i < cpu->base.count; i++)
     /* A runtime that could be opened by half is closed here as well. */
     if (cpu->base.pools[i]) tsr__pool_close(cpu->base.pools[i]);

@@ -4,7 +4,6 @@
 #ifndef TSR_KERNEL_CPU_H
 #define TSR_KERNEL_CPU_H
 
-#include "base/latch.h"
 #include "kernel/device/bits.h"
 #include "kernel/device/device.h"
 
@@ -14,7 +13,7 @@ struct tsr__buffer {
   size_t bytes;
   void *data;
   tsr_release_fn release; /* adopted memory: called instead of giving back to the pool */
-  void *user;             /* for `release`; of a kept header: the next one */
+  void *user;
   tsr_runtime *rt;
   bool adopted; /* the memory is not the pool's, whether or not `release` is set */
 };
@@ -33,11 +32,8 @@ typedef struct tsr__cpu {
   const struct tsr__tiles *tiles; /* of the instruction set: tile/interp_tile.h */
   _Atomic(tsr__scratch *) near;   /* the idle one that was given back last, without the lock */
   pthread_mutex_t lock;
-  tsr__scratch *idle; /* the others */
-  /* Headers of buffers that are gone, so that small results ask for no memory. */
-  tsr__latch latch;
-  tsr__buffer *headers;
-  int header_count;
+  tsr__scratch *idle;  /* the others */
+  tsr__spares headers; /* of buffers that are gone */
 } tsr__cpu;
 
 static inline tsr__cpu *tsr__cpu_of(const tsr_runtime *rt)
@@ -49,8 +45,6 @@ tsr__scratch *tsr__scratch_take(tsr_runtime *rt, size_t size);
 void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);
 
 /* device.c */
-/* Headers that are kept go back to the heap. */
-void tsr__headers_free(tsr__cpu *cpu, tsr__heap *heap);
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
 void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count);

@@ -2,7 +2,6 @@
  *
  * Invariant: a buffer's bytes lie in its own device's pool (or in memory the user lent), so what
  * one device computes from is never another's. */
-#include "base/watched.h"
 #include "kernel/device/cpu.h"
 
 size_t tsr__device_bytes(tsr_dtype dtype, int64_t count)
@@ -38,47 +37,17 @@ static tsr_status refuse(tsr__pool *pool, int device, size_t bytes, tsr__error *
                         bytes, device, (long long)memory.now);
 }
 
-enum { MOST_HEADERS = TSR__WATCHED ? 0 : 256 };
-
 /* Cleared. */
 static tsr__buffer *take_header(tsr_runtime *rt)
 {
-  tsr__cpu *cpu = tsr__cpu_of(rt);
-  tsr__latch_close(&cpu->latch);
-  tsr__buffer *header = cpu->headers;
-  if (header) {
-    cpu->headers = header->user;
-    cpu->header_count--;
-  }
-  tsr__latch_open(&cpu->latch);
-  if (!header) return tsr__new(&rt->heap, sizeof *header);
-  header->user = NULL;
+  tsr__buffer *header = tsr__spares_take(&tsr__cpu_of(rt)->headers, &rt->heap, sizeof *header);
+  if (header) *header = (tsr__buffer){ .refs = 0 };
   return header;
 }
 
 static void give_header(tsr_runtime *rt, tsr__buffer *header)
 {
-  tsr__cpu *cpu = tsr__cpu_of(rt);
-  if (!header) return;
-  /* Whoever still had it would find nothing in it. */
-  *header = (tsr__buffer){ .refs = 0 };
-  tsr__latch_close(&cpu->latch);
-  bool kept = cpu->header_count < MOST_HEADERS;
-  if (kept) {
-    header->user = cpu->headers;
-    cpu->headers = header;
-    cpu->header_count++;
-  }
-  tsr__latch_open(&cpu->latch);
-  if (!kept) tsr__del(&rt->heap, header, sizeof *header);
-}
-
-void tsr__headers_free(tsr__cpu *cpu, tsr__heap *heap)
-{
-  for (tsr__buffer *header = cpu->headers, *next; header; header = next) {
-    next = header->user;
-    tsr__del(heap, header, sizeof *header);
-  }
+  tsr__spares_give(&tsr__cpu_of(rt)->headers, &rt->heap, header, sizeof *header);
 }
 
 /* The header is the heap's and the data the pool's: a limit of device memory counts data alone. */

@@ -12,6 +12,7 @@
 #define TSR_KERNEL_DEVICE_H
 
 #include "base/base.h"
+#include "base/spares.h"
 #include "tessera/array.h"
 #include "topology/topology.h"
 
@@ -172,9 +173,10 @@ tsr__buffer *tsr__buffer_adopt(tsr_runtime *rt, int device, const tsr__foreign *
 /* The devices of a runtime (slot TSR__SLOT_DEVICES). */
 typedef struct tsr__devices {
   const tsr__device_ops *ops;
-  int count;         /* addressable devices */
-  int first;         /* id of the first of them */
-  tsr__pool **pools; /* one each */
+  int count;          /* addressable devices */
+  int first;          /* id of the first of them */
+  tsr__pool **pools;  /* one each */
+  tsr__spares values; /* execute's: of values of few parts that are gone */
 } tsr__devices;
 
 tsr_status tsr__devices_install(tsr_runtime *rt); /* after the topology's */
