@@ -328,10 +328,11 @@ tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error)
   return in_vain && !status ? fetch_lost(peers, true, error) : status;
 }
 
-/* Of a run that failed there may be some that were begun, and that nobody waited for. */
+/* Of a run that failed there may be some that were begun, and that nobody waited for. A look at how
+ * many are left also wipes the sign of those that came in vain. */
 void tsr__peers_drain(const tsr__peers *peers)
 {
-  bool in_vain = false;
+  bool in_vain;
   tsr__error unused = { .status = TSR_OK };
-  if (peers->far) (void)come(peers, &in_vain, &unused);
+  if (peers->far && tsr__far_left(peers->far, &in_vain)) (void)come(peers, &in_vain, &unused);
 }
