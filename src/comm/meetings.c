@@ -350,8 +350,8 @@ bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fi
 
 /* ---- time and death -------------------------------------------------------------------------- */
 
-/* Returns the next deadline, by which the thread knows how long it may sleep; soon where answers wait
- * for others to be read. */
+/* Returns the next deadline, by which the thread knows how long it may sleep; soon where answers
+ * wait for others to be read. */
 int64_t tsr__meetings_tick(tsr__coordinator *c)
 {
   int64_t next = INT64_MAX;

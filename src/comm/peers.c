@@ -2,8 +2,8 @@
  *
  * A process counts its meetings in one word, which it alone writes and all others read:
  *
- *    word   | run: 40 bits | meeting in it: 24 bits |      the last meeting of a run is END; one that
- *                                                          has more goes on as the next run
+ *    word   | run: 40 bits | meeting in it: 24 bits |      the last meeting of a run is END; one
+ *                                                          with more goes on as the next run
  *
  * It waits until every word is at least its own. Beginning a run is no meeting: that all began the
  * same is seen at the first one there is. Who fails writes what happened and goes to the run's END
@@ -458,9 +458,9 @@ static void say_late(tsr__peers *peers, const tsr__error *error)
   if (peers->far && leads(peers)) (void)tsr__peers_tell(peers, word_at(peers, END));
 }
 
-/* Before each meeting: a run that has used up its numbers, as a loop of many million steps may, ends
- * here and goes on as the next one. All come to the same number at the same call. Who finds at that
- * END that somebody failed stays in the run that it is in, and may come here again. */
+/* Before each meeting: a run that has used up its numbers, as a loop of many million steps may,
+ * ends here and goes on as the next one. All come to the same number at the same call. Who finds at
+ * that END that somebody failed stays in the run that it is in, and may come here again. */
 static tsr_status go_on(tsr__peers *peers, tsr__error *error)
 {
   const head *me = own(peers);

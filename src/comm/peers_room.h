@@ -137,8 +137,9 @@ void tsr__peers_nap(head *of, uint32_t bell);
 
 /* ---- mirrors.c ------------------------------------------------------------------------------- */
 
-/* A leader tells other hosts its own word, those of the others here and what goes with them (false:
- * not all have it, as there was no memory; it may be told again); it takes what one of them told. */
+/* A leader tells other hosts its own word, those of the others here and what goes with them; false:
+ * not all have it, as there was no memory, and it may be told again. It takes what one of them
+ * told. */
 bool tsr__peers_tell(tsr__peers *peers, uint64_t word);
 void tsr__peers_take_word(void *user, int from, tsr__plugin_note note);
 /* Whether this process speaks for its host. */

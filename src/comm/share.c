@@ -18,8 +18,8 @@ static tsr__comm *comm_of(void *user)
 
 /* All gathers go by one name: processes make them in the same order, so the first that one has
  * not come to is the same for all. A record of another size is another step's, or another
- * library's. `error` is NULL where the caller has one already. Who has no memory to take part, or to
- * hear the others, is at another gather than they are from then on: it has failed for them. */
+ * library's. `error` is NULL where the caller has one already. Who has no memory to take part, or
+ * to hear the others, is at another gather than they are from then on: it has failed for them. */
 static tsr_status gather(void *user, const void *mine, size_t size, void *all, tsr__error *error)
 {
   tsr_runtime *rt = user;

@@ -258,8 +258,9 @@ static void give(void *block, size_t size, void *user)
   free(block);
 }
 
-/* Who has no memory keeps its runtime until the other one knows: neither waits for what the other has
- * left out. The last allocations come when hosts have met, the first ones before processes do. */
+/* Who has no memory keeps its runtime until the other one knows: neither waits for what the other
+ * has left out. The last allocations come when hosts have met, the first ones before processes
+ * do. */
 TEST_PROCESSES(memory_that_ends_for_one_keeps_nobody_waiting, 2)
 {
   enum { TIMES = 36, SECONDS = 20 };

@@ -364,8 +364,8 @@ static void kill_one(work w, uint64_t seed)
 
 /* ---- runs of an MPI's launcher --------------------------------------------------------------- */
 
-/* Launchers are told to leave the others alone, which are to say what they saw. hydra does not keep to
- * it: what it looks at is a shell, which outlives its process. */
+/* Launchers are told to leave the others alone, which are to say what they saw. hydra does not keep
+ * to it: what it looks at is a shell, which outlives its process. */
 static pid_t launch(const run *r, const char *mpi)
 {
   char text[600], self[1024], script[1024], plugins[1100];

@@ -1,4 +1,4 @@
-/* Where a coordinator listens: what lies at a path is taken away only where nobody listens there. */
+/* Where a coordinator listens: what lies at a path is taken away only where nobody listens. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-/* The coordinator's side of meetings, with peers that read nothing until the test does it for them. */
+/* The coordinator's side of meetings, with peers that read nothing until the test does it. */
 #include <stdlib.h>
 #include <string.h>
 
