@@ -280,8 +280,10 @@ static bool bytes(const tool_args *args, tool_opt option, int64_t otherwise, int
   long long n = strtoll(value, &end, 10);
   if (end != value && *end && (letter = strchr(letters, *end))) end++;
   int shift = letter ? 10 * (int)(letter - letters + 1) : 0;
-  *out = n << shift;
-  if (end != value && !*end && n > 0 && n <= INT64_C(1) << 40 >> shift && !errno) return true;
+  if (end != value && !*end && n > 0 && n <= INT64_C(1) << 40 >> shift && !errno) {
+    *out = n << shift;
+    return true;
+  }
   snprintf(text, sizeof text, "%s takes a number of bytes, such as 64K, not",
            tool_options[option].name);
   return mistake(args->command, text, value);
