@@ -37,7 +37,11 @@ bool tsr__heap_is_default(const tsr__heap *heap); /* false: all memory comes fro
 void *tsr__new(tsr__heap *heap, size_t size);     /* zeroed; NULL when refused */
 void *tsr__new_raw(tsr__heap *heap, size_t size); /* not zeroed */
 void tsr__del(tsr__heap *heap, void *block, size_t size); /* NULL is allowed */
-void *tsr__new_pooled(tsr__heap *heap, size_t size);      /* not zeroed, and no part of `used` */
+/* For what is written once and soon given back: a large block is the system's again at once, where
+ * malloc would keep it between blocks that stay. */
+void *tsr__new_once(tsr__heap *heap, size_t size); /* not zeroed */
+void tsr__del_once(tsr__heap *heap, void *block, size_t size);
+void *tsr__new_pooled(tsr__heap *heap, size_t size); /* not zeroed, and no part of `used` */
 void tsr__del_pooled(tsr__heap *heap, void *block, size_t size);
 /* What is to be said behind the message of a TSR_ENOMEM if `limit` was the cause, once; else "". */
 void tsr__heap_tell(tsr__heap *heap, char *out, size_t size);

@@ -104,22 +104,68 @@ void tsr__del_pooled(tsr__heap *heap, void *block, size_t size)
   atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
 }
 
+/* Of the system, on its large pages; NULL: it has none left. */
+static void *map(size_t size)
+{
+  size_t more = size + TSR__HUGE_PAGE;
+  char *got = mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (got == MAP_FAILED) return NULL;
+  size_t before = (size_t)(-(uintptr_t)got & (TSR__HUGE_PAGE - 1)), behind = more - before - size;
+  if (before) munmap(got, before);
+  if (behind) munmap(got + before + size, behind);
+  tsr__huge_pages(got + before, size);
+  return got + before;
+}
+
+/* Whether a block that is taken once comes from the system: whole pages, whatever their size. */
+static bool is_mapped(const tsr__heap *heap, size_t size)
+{
+  return size >= LARGE && size % ((size_t)1 << 16) == 0 && tsr__heap_is_default(heap);
+}
+
 /* Booked before it is taken, so that two threads cannot both fill the last place. */
-void *tsr__new_raw(tsr__heap *heap, size_t size)
+static void *take_booked(tsr__heap *heap, size_t size, bool once)
 {
   if (!heap->fn.allocate || size > LARGEST) return NULL;
   int64_t bytes = (int64_t)size;
   /* `used` is what was there before these bytes. */
   int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
-  bool fits = !heap->limit || size <= SMALL || bytes <= heap->limit - used;
+  bool fits = !heap->limit || size <= SMALL || bytes <= heap->limit - used, mapped = false;
   size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
-  void *block = fits ? take(heap, size, alignment) : NULL;
+  void *block = NULL;
+  if (fits && once && is_mapped(heap, size)) {
+    mapped = true;
+    block = map(size);
+    if (block) atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
+  }
+  if (fits && !mapped) block = take(heap, size, alignment);
   if (block) return block;
   atomic_fetch_sub_explicit(&heap->used, bytes, memory_order_relaxed);
   /* Remembered for the message that somebody is about to write; of several refusals the last one
    * is told. */
   if (!fits) atomic_store_explicit(&heap->beyond, used + bytes, memory_order_relaxed);
   return NULL;
+}
+
+void *tsr__new_raw(tsr__heap *heap, size_t size)
+{
+  return take_booked(heap, size, false);
+}
+
+void *tsr__new_once(tsr__heap *heap, size_t size)
+{
+  return take_booked(heap, size, true);
+}
+
+void tsr__del_once(tsr__heap *heap, void *block, size_t size)
+{
+  if (!block || !is_mapped(heap, size)) {
+    tsr__del(heap, block, size);
+    return;
+  }
+  munmap(block, size);
+  atomic_fetch_sub_explicit(&heap->used, (int64_t)size, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
 }
 
 void *tsr__new(tsr__heap *heap, size_t size)

@@ -94,9 +94,10 @@ typedef struct tsr__text_run {
   int32_t at;    /* its number among all the local's texts that were added unseen */
   int32_t count;
   int32_t code;   /* after unify: of its first text */
-  uint32_t *ends; /* by text, where it ends in the bytes */
+  uint32_t *ends; /* of text i at ends[-i]: where it ends in the bytes */
   char *bytes;
-  size_t ends_room, bytes_room;
+  char *block; /* of the last run in a block: it, to be freed; else NULL */
+  size_t block_size;
 } tsr__text_run;
 
 typedef struct tsr__dict_local {
@@ -122,6 +123,8 @@ typedef struct tsr__dict_local {
   tsr__text_run *runs;
   size_t run_room;
   int32_t run_count, run_texts;
+  char *block; /* that runs are added to: bytes from its front, ends from its back */
+  size_t block_size, block_used, block_ends;
   /* Set by the user, NULL: nobody asks. A large table grows and is unified for long: it asks then,
    * as `worker`, and fails where progress->stop says so. */
   tsr__progress *progress;

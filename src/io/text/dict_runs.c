@@ -4,21 +4,24 @@
  *   bytes  k7k2k9               bytes  z1z10
  *   ends   2 4 6                ends   2 5          codes  0 1 2 3 4, each with the sign bit
  *
+ *   block  k7k2k9z1z10 ...... 5 2 6 4 2             runs lie in blocks: bytes in front, ends behind
+ *
  * A local may do both in turn. Runs lie in the order of their rows, and no text of another local is
  * of a row between theirs (the user says where rows are left out by `broken`): so runs and entries
  * are merged by their first rows, and a list's texts stand in the order of the file.
  *
- * Invariant: a run's buffers are small and grow by doubling, so that what is reserved and not used
- * is little beside what is. */
+ * Invariant: a block is about as large as those before it together, and never very large, so that
+ * what is reserved and not used is little beside what is; nothing in a block moves. */
 #include "io/text/dict.h"
 
 #include <stdlib.h>
 
 enum {
   RUN_TEXTS = 1 << 14,
-  RUN_BYTES = 1 << 18, /* of one run, unless a single text is longer */
-  PAUSE = 1 << 20,     /* texts that are added unseen until it is tried again, */
-  AGAIN = 1 << 14,     /* with so many: tables of what does not repeat take memory */
+  BLOCK_LEAST = 1 << 16, /* bytes of the first block, */
+  BLOCK_MOST = 1 << 22,  /* and of one, unless a single text is longer: large pages hold it */
+  PAUSE = 1 << 20,       /* texts that are added unseen until it is tried again, */
+  AGAIN = 1 << 14,       /* with so many: tables of what does not repeat take memory */
   MIXED = 100
 };
 
@@ -62,21 +65,57 @@ static int32_t fail(tsr__dict_local *local)
 
 static size_t used(const tsr__text_run *run)
 {
-  return run->count ? run->ends[run->count - 1] : 0;
+  return run->count ? run->ends[1 - run->count] : 0;
 }
 
-/* The run that a text of a length goes to; NULL out of memory. */
+/* The last run takes the block over, so that it goes when that run is done with. */
+static void leave_block(tsr__dict_local *local)
+{
+  if (local->block_ends) {
+    local->runs[local->run_count - 1].block = local->block;
+    local->runs[local->run_count - 1].block_size = local->block_size;
+  } else {
+    tsr__del_once(local->heap, local->block, local->block_size);
+  }
+  local->block = NULL;
+  local->block_used = local->block_ends = 0;
+}
+
+static bool open_block(tsr__dict_local *local, size_t need)
+{
+  size_t size = local->block_size * 2;
+  if (size < BLOCK_LEAST) size = BLOCK_LEAST;
+  if (size > BLOCK_MOST) size = BLOCK_MOST;
+  /* Whole ends lie at its back. */
+  if (size < need) size = (need + 63) & ~(size_t)63;
+  leave_block(local);
+  local->block = tsr__new_once(local->heap, size);
+  local->block_size = local->block ? size : 0;
+  return local->block != NULL;
+}
+
+/* The run that a text of a length goes to, in whose block there is room for it; NULL out of
+ * memory. */
 static tsr__text_run *run_for(tsr__dict_local *local, size_t length)
 {
   tsr__text_run *run = local->run_count ? &local->runs[local->run_count - 1] : NULL;
-  bool fits = run && !local->broken && run->count < RUN_TEXTS && used(run) + length <= RUN_BYTES;
+  size_t need = length + sizeof *run->ends;
+  size_t taken = local->block_used + local->block_ends * sizeof *run->ends;
+  bool room = local->block && local->block_size - taken >= need;
+  bool fits =
+      run && room && !local->broken && run->count < RUN_TEXTS && used(run) + length <= UINT32_MAX;
   local->broken = false;
   if (fits) return run;
+  if (!room && !open_block(local, need)) return NULL;
   if (!tsr__grow(local->heap, (void **)&local->runs, &local->run_room, (size_t)local->run_count + 1,
                  sizeof *run))
     return NULL;
+  uint32_t *back = (uint32_t *)(void *)(local->block + local->block_size);
   run = &local->runs[local->run_count++];
-  *run = (tsr__text_run){ .first = local->now, .at = local->run_texts };
+  *run = (tsr__text_run){ .first = local->now,
+                          .at = local->run_texts,
+                          .bytes = local->block + local->block_used,
+                          .ends = back - 1 - local->block_ends };
   return run;
 }
 
@@ -86,31 +125,25 @@ int32_t tsr__dict_append(tsr__dict_local *local, const char *text, size_t length
   if (local->run_texts >= INT32_MAX - 1) return fail(local);
   tsr__text_run *run = run_for(local, length);
   if (!run) return fail(local);
-  size_t from = used(run), to = from + length;
-  if (to > run->bytes_room &&
-      !tsr__grow(local->heap, (void **)&run->bytes, &run->bytes_room, to, 1))
-    return fail(local);
-  if ((size_t)run->count >= run->ends_room &&
-      !tsr__grow(local->heap, (void **)&run->ends, &run->ends_room, (size_t)run->count + 1,
-                 sizeof *run->ends))
-    return fail(local);
+  size_t from = used(run);
   if (length) memcpy(run->bytes + from, text, length);
-  run->ends[run->count++] = (uint32_t)to;
+  local->block_used += length;
+  local->block_ends++;
+  run->ends[-run->count++] = (uint32_t)(from + length);
   local->latest = local->now;
   return INT32_MIN | local->run_texts++;
 }
 
 static void free_run(tsr__heap *heap, tsr__text_run *run)
 {
-  tsr__del(heap, run->bytes, run->bytes_room);
-  tsr__del(heap, run->ends, run->ends_room * sizeof *run->ends);
-  run->bytes = NULL;
-  run->ends = NULL;
+  tsr__del_once(heap, run->block, run->block_size);
+  run->block = NULL;
 }
 
 void tsr__dict_runs_free(tsr__dict_local *local)
 {
   for (int32_t r = 0; r < local->run_count; r++) free_run(local->heap, &local->runs[r]);
+  tsr__del_once(local->heap, local->block, local->block_size);
   tsr__del(local->heap, local->runs, local->run_room * sizeof *local->runs);
 }
 
@@ -143,8 +176,8 @@ tsr__text_span tsr__dict_local_text(const tsr__dict_local *local, int32_t code)
   const tsr__text_run *run = &local->runs[last];
   if (!holds(run, text)) run = &local->runs[run_of(local, text)];
   int32_t i = text - run->at;
-  size_t from = i ? run->ends[i - 1] : 0;
-  return (tsr__text_span){ run->bytes ? run->bytes + from : "", run->ends[i] - from };
+  size_t from = i ? run->ends[1 - i] : 0;
+  return (tsr__text_span){ run->bytes + from, run->ends[-i] - from };
 }
 
 int32_t tsr__dict_run_code(const tsr__dict_local *local, int32_t text, int32_t *run)
@@ -196,7 +229,7 @@ static void put_run(filling *f, tsr__heap *heap, tsr__text_run *run)
   if (bytes) memcpy(f->dict->bytes + f->bytes, run->bytes, bytes);
   run->code = f->count;
   for (int32_t i = 0; i < run->count; i++)
-    f->dict->offsets[f->count + 1 + i] = f->bytes + run->ends[i];
+    f->dict->offsets[f->count + 1 + i] = f->bytes + run->ends[-i];
   f->count += run->count;
   f->bytes += (int64_t)bytes;
   /* At once, so that the texts do not lie twice in memory when the last are copied. */
@@ -210,6 +243,7 @@ static tsr__text_run **sort_runs(tsr__heap *heap, tsr__dict_local **locals, int 
   *runs = 0;
   for (int l = 0; l < count; l++) *runs += (size_t)locals[l]->run_count;
   tsr__text_run **run = tsr__new_raw(heap, (*runs + 1) * sizeof *run);
+  for (int l = 0; run && l < count; l++) leave_block(locals[l]);
   for (int l = 0; run && l < count; l++)
     for (int32_t r = 0; r < locals[l]->run_count; r++) run[at++] = &locals[l]->runs[r];
   if (run && count > 1) qsort(run, *runs, sizeof *run, by_row);
