@@ -12,20 +12,31 @@ typedef struct style {
   bool special[256]; /* bytes that make quotes necessary */
 } style;
 
-/* Whether one of eight bytes is a quote, a line end or the separator: bytes that are become 0, and
- * a 0 borrows into its top bit. A byte behind such a one may be taken for one, which does no
- * harm. */
-static inline bool eight_special(const style *s, const char *at)
+typedef uint8_t sixteen __attribute__((vector_size(16)));
+
+/* Where one of sixteen bytes is a quote, a line end or the separator. */
+static inline sixteen special_of(const style *s, const char *at)
 {
-  const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
-  const unsigned char special[] = { '"', '\n', '\r', (unsigned char)s->separator };
-  uint64_t word, found = 0;
-  memcpy(&word, at, 8);
-  for (int i = 0; i < 4; i++) {
-    uint64_t x = word ^ ones * special[i];
-    found |= (x - ones) & ~x;
+  sixteen x;
+  memcpy(&x, at, 16);
+  return (sixteen)(x == '"') | (sixteen)(x == '\n') | (sixteen)(x == '\r') |
+         (sixteen)(x == (uint8_t)s->separator);
+}
+
+/* Whether any byte of a text is special; the last sixteen are looked at together with some that
+ * were seen before. */
+static inline bool any_special(const style *s, const char *text, size_t length)
+{
+  if (length < 16) {
+    bool any = false;
+    for (size_t i = 0; i < length; i++) any |= s->special[(unsigned char)text[i]];
+    return any;
   }
-  return found & tops;
+  sixteen found = special_of(s, text + length - 16);
+  uint64_t half[2];
+  for (size_t i = 0; i + 16 < length; i += 16) found |= special_of(s, text + i);
+  memcpy(half, &found, 16);
+  return half[0] | half[1];
 }
 
 static bool must_quote(const style *s, const char *text, size_t length)
@@ -36,11 +47,7 @@ static bool must_quote(const style *s, const char *text, size_t length)
   /* Blanks at the ends are trimmed by many readers; 0xef begins a byte order mark, which a first
    * field must not look like. */
   if (first == ' ' || first == '\t' || last == ' ' || last == '\t' || first == 0xef) return true;
-  size_t i = 0;
-  for (; length - i >= 8; i += 8)
-    if (eight_special(s, text + i)) return true;
-  for (; i < length; i++)
-    if (s->special[(unsigned char)text[i]]) return true;
+  if (any_special(s, text, length)) return true;
   /* NA is a null to readers, ours among them. */
   if (length == 2 && memcmp(text, "NA", 2) == 0) return true;
   return length == s->null_length && memcmp(text, s->null, length) == 0;

@@ -93,6 +93,7 @@ typedef struct job {
   tsr__bytes *block;      /* [blocks] */
   _Atomic uint8_t *ready; /* [blocks] */
   _Atomic int64_t made, written;
+  _Atomic size_t guess; /* what a block takes, by one before */
   _Atomic bool failed;
   bool cancelled;
   pthread_mutex_t lock; /* held by the one that writes; guards `out` and `error` */
@@ -124,7 +125,10 @@ static void make_block(void *user, int64_t task, int worker)
   tsr__bytes *block = &j->block[task];
   int64_t from = task * j->block_rows, to = from + j->block_rows;
   block->heap = &j->ask->rt->heap;
+  /* At once as large as it will be: nothing moves while it is filled. */
+  tsr__bytes_reserve(block, atomic_load(&j->guess));
   j->fn(j->user, block, from, to < j->ask->rows ? to : j->ask->rows);
+  atomic_store(&j->guess, block->used + block->used / 16);
   atomic_store(&j->ready[task], 1);
   int64_t made = atomic_fetch_add(&j->made, 1) + 1;
   /* Too far ahead: wait for the writer, and then write oneself. Otherwise a writer at work is left
