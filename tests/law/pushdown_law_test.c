@@ -104,6 +104,10 @@ static const char *const filters[] = {
   "starts_with(u, 'a')",
   "contains(v, 'b')",
   "ends_with(v, 'b\"')",
+  "starts_with(upper(u), 'A')",
+  "contains(v, 'an') and contains(lower(u), 'm')",
+  "ends_with(trim(upper(v)), '\xc3\x89')",
+  "contains(u, '')",
   "u < 'b'",
   "'ann' <= v",
   "v is null",
@@ -136,12 +140,14 @@ static tsr_frame *chain(trial *t, tsr_frame *df)
     snprintf(t->filters + used, sizeof t->filters - used, "%s; ", filter);
     df = tsr_frame_filter(df, filter);
   }
-  switch (pick(t, 0, 5)) {
+  switch (pick(t, 0, 7)) {
   case 0: return tsr_frame_group_agg(df, "u", "n = count(), s = sum(i), f = first(v)");
   case 1: return tsr_frame_agg(df, "n = count(), s = sum(x), m = max(k), q = nunique(v)");
   case 2: return tsr_frame_sort(df, "v, i desc, x");
   case 3: return tsr_frame_tail(df, 17);
   case 4: return tsr_frame_assign(df, "w", "concat(u, v)");
+  case 5: return tsr_frame_agg(df, "n = count()");
+  case 6: return tsr_frame_agg(df, "n = count(), s = sum(i), q = nunique(u)");
   default: return df;
   }
 }

@@ -62,7 +62,75 @@ TEST(explain_says_what_was_dropped)
   CHECK_STR_HAS(tsr_frame_explain(agg), drops);
   CHECK(!strstr(tsr_frame_explain(agg), "~"));
   CHECK(!strstr(tsr_frame_explain(tsr_frame_agg(other, "s = sum(x)")), "while reading"));
-  CHECK(!strstr(tsr_frame_explain(agg), "while reading")); /* x is there for all rows now */
+  /* x is there for all rows now; which of them pass was seen while they were read. */
+  CHECK_STR_HAS(tsr_frame_explain(agg), drops);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+static int64_t count_where(tsr_frame *df, const char *filter)
+{
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(tsr_frame_filter(df, filter), "s = count()"));
+  return tsr_row_status(row) ? -1 : tsr_row_i64(row, "s");
+}
+
+/* Texts that only a filter asks for are asked as they lie in the file. Twice on one frame: the
+ * second time nothing is read. Then texts are asked for, and other filters stand there. */
+TEST(texts_of_a_filter_alone_are_not_kept)
+{
+  for (int devices = 1; devices < 8; devices += 3) {
+    char names[16];
+    snprintf(names, sizeof names, "cpu:%d", devices);
+    tsr_runtime *rt = tsr_runtime_open(names);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_read_csv(s, put_file("7"));
+    for (int twice = 0; twice < 2; twice++) {
+      CHECK_I64(count_where(df, "contains(name, 'me99')"), 11 * 60);
+      CHECK_I64(sum_where(df, "contains(name, 'me99')", "s = sum(x)"), 7 * 11 * 60);
+      CHECK_I64(count_where(df, "ends_with(upper(name), 'E7') and k < 3000"), 3);
+    }
+    tsr_frame *few = tsr_frame_filter(df, "contains(name, 'me99')");
+    CHECK_I64(sum_where(few, "k >= 1000", "s = nunique(name)"), 11);
+    CHECK_I64(count_where(few, "starts_with(name, 'name999')"), 60);
+    tsr_scope_close(s);
+    s = tsr_scope_open(rt);
+    df = tsr_frame_read_csv(s, test_tmp("sift.csv"));
+    few = tsr_frame_filter(tsr_frame_filter(df, "contains(name, 'odd')"), "name != 'x'");
+    tsr_frame *agg = tsr_frame_agg(few, "n = count()");
+    for (int twice = 0; twice < 2; twice++) {
+      CHECK_STR_HAS(tsr_frame_explain(agg), "'odd') and name != 'x' keeps 1 of");
+      CHECK_STR_HAS(tsr_frame_explain(agg), "texts not kept: name (filters alone ask for them)");
+    }
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+  }
+}
+
+/* Nulls, quotes, and bytes that are no letters, in texts of which nothing is kept. */
+TEST(texts_that_are_not_kept_are_texts)
+{
+  static const char text[] = "k,name\n1,\"a\"\"b\"\n2,\n3,\"x, a\"\"\"\n4,\xc3\xa9\n5,NA\n6,a\"b\n";
+  test_write(test_tmp("quotes.csv"), text, sizeof text - 1);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  for (int nulls = 0; nulls < 2; nulls++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    static const char *const asks[] = { "contains(name, 'a\"')",
+                                        "contains(name, '\"b')",
+                                        "name is null",
+                                        "name != 'q'",
+                                        "ends_with(upper(name), '\xc3\x89')",
+                                        "name in ('', 'NA')" };
+    static const int expected[2][6] = { { 3, 2, 0, 6, 1, 2 }, { 3, 2, 2, 4, 1, 0 } };
+    for (int i = 0; i < 6; i++) {
+      tsr_frame *df = tsr_frame_read_csv(s, test_tmp("quotes.csv"), .text_nulls = nulls);
+      CHECK_I64(count_where(df, asks[i]), expected[nulls][i]);
+    }
+    tsr_scope_close(s);
+  }
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_read_csv(s, put_file("\xff"), .types = "x text");
+  CHECK_I64(count_where(df, "contains(x, '7')"), -1);
+  CHECK_STR_HAS(tsr_message(s), "row 21000, column \"x\": the byte 0xff");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -63,6 +63,7 @@ typedef struct tsr__pushed {
   const char *words;      /* they, for explain */
   uint64_t **kept;        /* by part of the file's rows: a bit a row */
   int64_t rows;           /* that pass */
+  tsr_array *mask;        /* which, where texts were looked at and not kept; else NULL */
   tsr__col *col;          /* by column of the file */
 } tsr__pushed;
 

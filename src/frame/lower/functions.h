@@ -55,6 +55,10 @@ typedef struct tsr__text_domain {
 /* What the functions of one text within a question about a text are asked of; how many there are.
  * Their results are for the question alone. */
 const tsr__expr *tsr__text_inner(const tsr__expr *asked, int *depth);
+/* What a question (contains, starts_with, ends_with) says of one text, or of what `depth` functions
+ * within it make of that; `room` are two to work in, of which one that failed had no memory. */
+bool tsr__text_asks(const tsr__expr *asked, int depth, tsr__text_view text, tsr__text_view what,
+                    tsr__text *room);
 /* What the function of an expression makes of them (text_apply.c). */
 tsr__col tsr__text_apply(tsr__lower *low, const tsr__expr *expr, const tsr__text_domain *d);
 /* Calls `fn` for the pieces of a list of texts, its tasks, on all workers. False: cancelled, which

@@ -148,11 +148,17 @@ static void change_case(int op, const char *bytes, int64_t count, char *to)
 static const char *find_in(const char *at, const char *end, tsr__text_view what)
 {
   typedef uint8_t bytes __attribute__((vector_size(16)));
-  size_t length = (size_t)what.length;
+  size_t length = (size_t)what.length, least = length + 15;
+  const char *from = at;
   uint8_t first = (uint8_t)what.at[0], last = (uint8_t)what.at[length - 1];
-  for (; (size_t)(end - at) >= length + 15; at += 16) {
+  for (; (size_t)(end - at) >= length; at += 16) {
     bytes a, b;
     uint64_t half[2];
+    /* The last ones are looked at together with some before, which are known not to be it. */
+    if ((size_t)(end - at) < least) {
+      if ((size_t)(end - from) < least) return memmem(at, (size_t)(end - at), what.at, length);
+      at = end - least;
+    }
     memcpy(&a, at, 16);
     memcpy(&b, at + length - 1, 16);
     bytes both = (bytes)(a == first) & (bytes)(b == last);
@@ -161,7 +167,7 @@ static const char *find_in(const char *at, const char *end, tsr__text_view what)
     for (int i = 0; i < 16; i++)
       if (both[i] && !memcmp(at + i, what.at, length)) return at + i;
   }
-  return (size_t)(end - at) < length ? NULL : memmem(at, (size_t)(end - at), what.at, length);
+  return NULL;
 }
 
 /* Which texts of a piece hold one: texts lie side by side, in `bytes` or where they are, so all are
@@ -216,6 +222,25 @@ static bool ask_whole(const applying *p, int64_t piece, tsr__text *room)
   }
   ask_piece(p, piece * PIECE, end_of(piece, d->count), bytes, text_at(d->b.dict, 0));
   return true;
+}
+
+bool tsr__text_asks(const tsr__expr *asked, int depth, tsr__text_view text, tsr__text_view what,
+                    tsr__text *room)
+{
+  int inner = depth == 1 ? asked->arg[0]->op : 0;
+  bool cases = inner == TSR__F_UPPER || inner == TSR__F_LOWER;
+  if (cases && text.length && is_ascii(text.at, text.length)) {
+    room->length = 0;
+    tsr__text_put(room, text.at, (size_t)text.length);
+    if (room->failed) return false;
+    change_case(inner, text.at, text.length, room->data);
+    text.at = room->data;
+  } else if (depth) {
+    text = made_of(asked, depth, text, room);
+  }
+  if (asked->op == TSR__F_CONTAINS && what.length > 1)
+    return find_in(text.at, text.at + text.length, what) != NULL;
+  return tsr__text_test(asked->op, text, what);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */

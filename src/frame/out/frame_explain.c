@@ -174,7 +174,7 @@ static double bytes_of(const step *s)
   int64_t rows = (int64_t)s->gives.rows;
   double bytes = 0;
   for (int i = 0; i < v->df->schema.count; i++) {
-    if (!v->need[i]) continue;
+    if (!v->need[i] || (v->told && v->told[i])) continue;
     bytes += (double)tsr__device_bytes(tsr__dtype_of_type(v->df->schema.field[i].type), rows);
     if (source && (!text || i == made) && tsr__scan_column(source, text ? 0 : i, v->pushdown).valid)
       bytes += (double)tsr__device_bytes(TSR_BOOL, rows);
@@ -199,23 +199,40 @@ static void add_columns(const tsr__visit *v, tsr__text *out)
   tsr__text_add(out, " (%d of %d)", used, count);
 }
 
-/* Which of a source's columns of texts lie as they came, and why. */
-static void add_texts(const tsr__visit *v, tsr__text *out)
+static bool lies_as_views(const tsr__visit *v, int column)
+{
+  const tsr__dict *dict = v->need[column] ? v->df->source->col[column].dict : NULL;
+  return dict && dict->repeats;
+}
+
+static bool is_not_kept(const tsr__visit *v, int column)
+{
+  return v->told && v->told[column];
+}
+
+/* The columns of a source of which something holds, and why. */
+static void add_such(const tsr__visit *v, bool (*holds)(const tsr__visit *, int), const char *what,
+                     const char *why, tsr__text *out)
 {
   enum { MOST = 12 };
-  const tsr_frame *df = v->df;
   int used = 0;
-  for (int i = 0; i < df->schema.count; i++) {
-    const tsr__dict *dict = v->need[i] ? df->source->col[i].dict : NULL;
-    if (!dict || !dict->repeats) continue;
-    if (used < MOST)
-      tsr__text_add(out, "%s%s", used ? ", " : "    texts as views: ", df->schema.field[i].name);
+  for (int i = 0; i < v->df->schema.count; i++) {
+    if (!holds(v, i)) continue;
+    if (used < MOST) tsr__text_add(out, "%s%s", used ? ", " : what, v->df->schema.field[i].name);
     used++;
   }
   if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
+  if (used) tsr__text_add(out, " (%s)\n", why);
+}
+
+/* Which of a source's columns of texts lie as they came, or are not kept. */
+static void add_texts(const tsr__visit *v, tsr__text *out)
+{
   bool asked = tsr__text_layout_asked() != TSR__TEXTS_CHOSEN;
-  if (used)
-    tsr__text_add(out, asked ? " ($TSR_TEXTS asks for it)\n" : " (most that came were new)\n");
+  add_such(v, lies_as_views,
+           "    texts as views: ", asked ? "$TSR_TEXTS asks for it" : "most that came were new",
+           out);
+  add_such(v, is_not_kept, "    texts not kept: ", "filters alone ask for them", out);
 }
 
 static void add_place(const tsr_sharding *at, tsr__text *out)

@@ -242,7 +242,9 @@ static void mark_parents(const tsr__bind *bind, tsr__visit *v)
     from->here = from->here || (v->here && !v->made);
     if (i >= 2) tsr__part_needs(v->df, i - 2, v->need, from->need);
   }
-  if (v->parent)
+  if (v->from)
+    for (int i = 0; i < v->df->schema.count; i++) v->parent->need[i] |= v->need[i];
+  else if (v->parent)
     tsr__frame_needs(v->df, v->need, v->parent->need, v->other ? v->other->need : NULL);
 }
 
@@ -278,21 +280,56 @@ static tsr_status check_room(tsr__bind *bind)
   return status ? status : tsr__source_leave(file, tsr__room_check(bind), &bind->error);
 }
 
+static bool is_live_file(const tsr__visit *v)
+{
+  return v->df->kind == TSR__FRAME_FILE && v->live;
+}
+
+/* Texts of a file that its reader is asked of for filters alone: needed, and not kept. */
+static tsr_status mark_told(tsr__bind *bind, tsr__visit *file)
+{
+  const tsr__pushdown *pushdown = file->pushdown;
+  file->told = tsr__bind_room(bind, file->df->schema.count, sizeof *file->told);
+  for (int k = 0; file->told && k < pushdown->count; k++) {
+    int target = pushdown->predicate[k].target;
+    if (file->need[target]) continue;
+    file->told[target] = file->df->schema.field[target].type == TSR_COL_TEXT;
+    file->need[target] = true;
+  }
+  return bind->error.status;
+}
+
+/* What the filters of each file ask of its rows. Where its reader stands in for them their columns
+ * are needed no more, unless others do. */
+static tsr_status push_filters(tsr__bind *bind, tsr__visit *top, const bool *need)
+{
+  bool tells = false;
+  for (tsr__visit *v = bind->visits; v; v = v->next) v->from = NULL, v->told = NULL;
+  if (mark_needs(bind, top, need)) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    if (!is_live_file(v)) continue;
+    v->pushdown = tsr__pushdown_of(bind, v);
+    v->front = tsr__front_of(bind, v);
+    if (!v->pushdown) return bind->error.status;
+    tells |= tsr__pushdown_tells(bind, v);
+  }
+  if (!tells) return TSR_OK;
+  if (mark_needs(bind, top, need)) return bind->error.status;
+  for (tsr__visit *v = bind->visits; v; v = v->next)
+    if (v->from && v->from->pushdown->all == v->df && mark_told(bind, v->from))
+      return bind->error.status;
+  return TSR_OK;
+}
+
 /* Reads what files must give; types are checked anew where a column changed its type. All
  * predicates first, then the check of room, then reading: the need can be told only when it is
  * known which rows each file gives. */
 static tsr_status read_files(tsr__bind *bind, bool *changed)
 {
   *changed = false;
-  for (tsr__visit *v = bind->visits; v; v = v->next) {
-    if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
-    v->pushdown = tsr__pushdown_of(bind, v);
-    v->front = tsr__front_of(bind, v);
-    if (!v->pushdown) return bind->error.status;
-  }
   if (check_room(bind)) return bind->error.status;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
-    if (v->df->kind != TSR__FRAME_FILE || !v->live) continue;
+    if (!is_live_file(v)) continue;
     /* A column that turns out to be of another type raises the version; then nothing was read of
      * that file, and the plan begins again with the types that are known now. */
     int before = v->df->version;
@@ -321,7 +358,7 @@ static tsr_status plan(tsr__bind *bind, tsr__visit *top, const bool *need)
 {
   bool changed = true;
   while (changed) {
-    if (mark_needs(bind, top, need)) return bind->error.status;
+    if (push_filters(bind, top, need)) return bind->error.status;
     if (read_files(bind, &changed)) return bind->error.status;
   }
   return TSR_OK;

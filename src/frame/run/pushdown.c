@@ -25,8 +25,9 @@ typedef struct search {
 
 /* What a predicate over texts asks. */
 typedef struct asked {
-  int op; /* tsr__binary, or -1 and `fn`; -2: one of the list */
-  int fn;
+  int op; /* tsr__binary, or -1 and `call`; -2: one of the list */
+  const tsr__expr *call;
+  int depth; /* functions within it: tsr__text_inner */
   bool negated;
   int count;
   const tsr__text_view *text;
@@ -34,11 +35,11 @@ typedef struct asked {
 
 /* Called by the reader for texts, a different one at a time; it must not depend on anything but
  * its arguments. */
-static bool passes(const void *user, const char *text, size_t length)
+static bool passes(const void *user, tsr__text_span text, tsr__text *made)
 {
   const asked *a = user;
-  tsr__text_view at = { text, (int64_t)length };
-  if (a->op == -1) return tsr__text_test(a->fn, at, a->text[0]);
+  tsr__text_view at = { text.at, (int64_t)text.length };
+  if (a->op == -1) return tsr__text_asks(a->call, a->depth, at, a->text[0], made);
   for (int i = 0; i < a->count; i++) {
     int order = tsr__text_order(at.at, at.length, a->text[i].at, a->text[i].length);
     if (a->op >= 0) return tsr__order_holds(a->op, order);
@@ -105,10 +106,11 @@ static bool take_texts(search *s, const tsr__expr *expr, int from, int to, tsr__
     text[i - from] = (tsr__text_view){ literal->text, literal->length };
   }
   *a = (asked){ .op = expr->kind == TSR__E_CALL ? -1 : -2,
-                .fn = expr->op,
+                .call = expr,
                 .negated = expr->negated,
                 .count = to - from,
                 .text = text };
+  if (a->op == -1) (void)tsr__text_inner(expr, &a->depth);
   out->op = TSR__PREDICATE_TEXT;
   out->passes = passes;
   out->user = a;
@@ -134,14 +136,30 @@ static bool take_comparison(search *s, const tsr__expr *expr, const tsr__expr *c
   return true;
 }
 
+/* The column that a question about a text is asked of, perhaps of what functions without further
+ * arguments make of it; NULL: it is another. */
+static const tsr__expr *column_of_test(const tsr__expr *expr)
+{
+  int depth;
+  const tsr__expr *inner = expr->arg[0];
+  if (!tsr__is_text_test(expr->op)) return inner->kind == TSR__E_COLUMN ? inner : NULL;
+  for (inner = tsr__text_inner(expr, &depth); depth > 0; depth--) {
+    const tsr__expr *made = expr;
+    for (int i = 0; i < depth; i++) made = made->arg[0];
+    if (made->op != TSR__F_UPPER && made->op != TSR__F_LOWER && made->op != TSR__F_TRIM)
+      return NULL;
+  }
+  return inner->kind == TSR__E_COLUMN ? inner : NULL;
+}
+
 /* The column that a condition on one column is about; NULL: it is another expression. `5 < a` is
  * about `a` as well: take_comparison turns it. */
 static const tsr__expr *column_of(const tsr__expr *expr)
 {
   bool two = expr->kind == TSR__E_BINARY && expr->op >= TSR__B_EQ;
-  bool one = expr->kind == TSR__E_ISNULL || expr->kind == TSR__E_NOT || expr->kind == TSR__E_IN ||
-             expr->kind == TSR__E_CALL;
+  bool one = expr->kind == TSR__E_ISNULL || expr->kind == TSR__E_NOT || expr->kind == TSR__E_IN;
   if (expr->kind == TSR__E_COLUMN) return expr;
+  if (expr->kind == TSR__E_CALL && expr->count) return column_of_test(expr);
   if ((one || two) && expr->count && expr->arg[0]->kind == TSR__E_COLUMN) return expr->arg[0];
   return two && expr->arg[1]->kind == TSR__E_COLUMN ? expr->arg[1] : NULL;
 }
@@ -174,11 +192,14 @@ static bool name_predicate(search *s, const tsr__expr *expr, tsr__pushdown *push
 {
   const tsr__predicate *predicate = &pushdown->predicate[pushdown->count];
   const asked *a = predicate->user;
+  const tsr__expr *call = a ? a->call : NULL;
   tsr__text key;
   tsr__text_init(&key, &s->bind->scope->rt->heap);
   tsr__text_add(&key, "%d %d %d %d", predicate->target, (int)predicate->op, predicate->real,
                 predicate->count);
-  if (a) tsr__text_add(&key, " %d %d %d %d", a->op, a->fn, a->negated, a->count);
+  if (a) tsr__text_add(&key, " %d %d %d", a->op, a->negated, a->count);
+  for (int i = 0; a && a->op == -1 && i <= a->depth; i++, call = call->arg[0])
+    tsr__text_add(&key, " f%d", call->op);
   for (int i = 0; i < predicate->count; i++) {
     uint64_t bits;
     memcpy(&bits,
@@ -232,10 +253,10 @@ static void mark_used(const search *s, const tsr__expr *expr, bool *used)
 
 /* The only frame that uses a visit's rows in this terminal; NULL: there are several, or none.
  * With two users a row that one drops may be kept by the other. */
-static const tsr__visit *only_user(const tsr__bind *bind, const tsr__visit *of)
+static tsr__visit *only_user(const tsr__bind *bind, const tsr__visit *of)
 {
-  const tsr__visit *found = NULL;
-  for (const tsr__visit *v = bind->visits; v; v = v->next) {
+  tsr__visit *found = NULL;
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (!v->live || tsr__visit_is_there(bind, v)) continue;
     bool uses = v->parent == of, other = v->other == of;
     for (int i = 0; v->part && i < v->df->part_count; i++) other = other || v->part[i] == of;
@@ -302,6 +323,35 @@ tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
     if (pushdown->count > before) memcpy(pushdown->whole, used, (size_t)columns * sizeof *used);
   }
   return bind->error.status ? NULL : pushdown;
+}
+
+/* Whether a file's columns let its reader judge what is pushed down, or it did so before and said
+ * which rows passed. */
+static bool can_tell(const tsr__source *source, const tsr__pushdown *pushdown)
+{
+  const tsr__pushed *pushed = source->pushed;
+  if (pushed)
+    return pushed->mask && pushed->count == pushdown->count &&
+           tsr__pushdown_holds(pushed, pushdown);
+  for (int k = 0; k < pushdown->count; k++)
+    if (source->col[pushdown->predicate[k].target].values) return false;
+  return true;
+}
+
+bool tsr__pushdown_tells(tsr__bind *bind, tsr__visit *file)
+{
+  const tsr__pushdown *pushdown = file->pushdown;
+  const tsr__source *source = file->df->source;
+  bool texts = false;
+  for (int k = 0; k < pushdown->count; k++)
+    texts |= file->df->schema.field[pushdown->predicate[k].target].type == TSR_COL_TEXT;
+  if (!pushdown->all || !texts || file->front >= 0 || !source->reader.ops->bytes) return false;
+  if (!can_tell(source, pushdown)) return false;
+  for (tsr__visit *v = only_user(bind, file); v; v = only_user(bind, v)) {
+    if (v->df->kind == TSR__FRAME_FILTER) v->from = file;
+    if (v->df == pushdown->all) break;
+  }
+  return true;
 }
 
 /* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once, and where

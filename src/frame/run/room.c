@@ -53,7 +53,8 @@ static void add_file(needs *n, const tsr__visit *v)
   tsr_shape shape = { 1, { source->rows } };
   int count = reader->ops->columns(reader->file, &column);
   for (int i = 0; i < count; i++) {
-    if (!v->need[i] || tsr__scan_column(source, i, v->pushdown).values) continue;
+    if (!v->need[i] || (v->told && v->told[i])) continue;
+    if (tsr__scan_column(source, i, v->pushdown).values) continue;
     int type = v->df->schema.field[i].type;
     n->loose = n->loose || column[i].loose;
     for (int p = 0; p < positions; p++) {

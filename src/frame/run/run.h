@@ -16,6 +16,8 @@ typedef struct tsr__visit {
   bool live;   /* something needs it */
   bool here;   /* it is bound in this terminal, not in one that makes rows */
   bool *need;
+  bool *told;              /* of a file, by column: its texts are looked at and not kept */
+  struct tsr__visit *from; /* of a filter: the file whose reader stands in for it */
   const struct tsr__pushdown
       *pushdown; /* of a file's rows, where columns without dropped rows will do */
   int64_t front; /* of a file: so many of its first rows will do, -1: all are needed */
@@ -139,6 +141,9 @@ typedef struct tsr__pushdown {
 } tsr__pushdown;
 /* In the terminal's scope; NULL with an error in `bind`. */
 tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file);
+/* Lets what a file's reader says of its rows stand in for the filters that asked it, where all that
+ * they ask is asked of the reader and some of it of texts. False: it does not. */
+bool tsr__pushdown_tells(tsr__bind *bind, tsr__visit *file);
 /* Whether a row that passes the predicates of `pushdown` passes those of `pushed`. */
 bool tsr__pushdown_holds(const tsr__pushed *pushed, const tsr__pushdown *pushdown);
 

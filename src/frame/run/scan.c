@@ -33,6 +33,7 @@ typedef struct reading {
   tsr__read_target *target;
   tsr__value **values, **valid;
   const tsr__pushdown *pushdown; /* NULL: all rows count */
+  const bool *told;              /* by column, as of the visit; NULL: none */
   tsr__pushed *pushed;           /* where sparse columns go */
   bool apart;                    /* all processes read together, */
   bool *here;                    /* by part: each its own; NULL: each all */
@@ -101,6 +102,11 @@ static tsr_status add_spare(reading *r, tsr_scope *scope, int part, tsr_dtype dt
   return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
 }
 
+static bool is_told(const reading *r, int column)
+{
+  return r->told && r->told[column];
+}
+
 /* Takes fresh buffers for a column and maps them, a pointer a part, so that the reader may write
  * all parts at once. */
 static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool sparse)
@@ -110,6 +116,11 @@ static tsr_status add_target(reading *r, tsr_scope *scope, int column, bool spar
   const tsr_sharding *sharding = &r->source->sharding;
   tsr_dtype dtype = tsr__dtype_of_type(r->df->schema.field[column].type);
   tsr__read_target *target = &r->target[r->count];
+  if (is_told(r, column)) {
+    *target = (tsr__read_target){ .column = column, .told = true };
+    r->count++;
+    return TSR_OK;
+  }
   tsr__value *values =
       tsr__value_new(rt, &(tsr__layout){ dtype, &shape, sharding, NULL }, r->error);
   /* Validity is read with every column, since only the reading tells whether there are nulls. */
@@ -156,6 +167,7 @@ static tsr_status keep(reading *r)
   tsr__source *source = r->source;
   for (int i = 0; i < r->count; i++) {
     tsr__read_target *target = &r->target[i];
+    if (target->told) continue;
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
     if (target->dict) source->dicts[source->dict_count++] = target->dict;
     target->dict = NULL; /* the source's now, even if what follows fails */
@@ -237,7 +249,7 @@ const tsr__pushed *tsr__scan_pushed(const tsr__visit *file)
   for (int i = 0; i < file->df->schema.count; i++)
     any = any || (file->need[i] && !source->col[i].values &&
                   tsr__scan_column(source, i, file->pushdown).values);
-  return any ? source->pushed : NULL;
+  return any || file->told ? source->pushed : NULL;
 }
 
 /* Whether a reading can leave out values of rows that its predicates drop: their columns are read
@@ -257,7 +269,7 @@ static bool can_push_down(const reading *r, const bool *need)
       return false;
   /* At least one column must gain by it: needed, not read, and of no use in dropped rows. */
   for (int i = 0; i < r->df->schema.count; i++)
-    any = any || (need[i] && !r->pushdown->whole[i] && !source->col[i].values);
+    any = any || r->told || (need[i] && !r->pushdown->whole[i] && !source->col[i].values);
   return any;
 }
 
@@ -355,10 +367,29 @@ static tsr_status count_kept(reading *r)
              : TSR_OK;
 }
 
+/* The rows that passed as an array, which stands in for the filters. */
+static tsr_status make_mask(reading *r)
+{
+  tsr_shape shape = { 1, { r->source->rows } };
+  tsr__layout layout = { TSR_BOOL, &shape, &r->source->sharding, NULL };
+  tsr__value *mask = tsr__value_new(r->df->node.scope->rt, &layout, r->error);
+  for (int p = 0; mask && p < r->parts; p++) {
+    void *bits = tsr__value_map(mask, r->position[p]);
+    size_t words = (size_t)(r->rows[p + 1] - r->rows[p] + 63) / 64;
+    if (bits) memcpy(bits, r->pushed->kept[p], words * sizeof(uint64_t));
+  }
+  if (mask) r->pushed->mask = read_leaf(r, mask);
+  if (r->pushed->mask && r->pushed->mask->inert)
+    return tsr__error_set(r->error, TSR_ENOMEM, "%s: out of memory", r->df->what);
+  return r->error->status;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 static bool is_there(const reading *r, int column)
 {
+  /* What was looked at once said all that it is asked for. */
+  if (is_told(r, column) && r->source->pushed) return true;
   return tsr__scan_column(r->source, column, r->pushdown).values != NULL;
 }
 
@@ -375,7 +406,7 @@ static tsr_status check_room(const reading *r, const bool *need)
     int64_t bytes = 0;
     tsr__box(sharding, &shape, p, &box);
     for (int i = 0; i < df->schema.count; i++) {
-      if (!need[i] || is_there(r, i)) continue;
+      if (!need[i] || is_told(r, i) || is_there(r, i)) continue;
       tsr_dtype dtype = tsr__dtype_of_type(df->schema.field[i].type);
       /* Values and validity, as add_target() will take them. */
       bytes += (int64_t)(tsr__device_bytes(dtype, box.size[0]) +
@@ -424,7 +455,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   const tsr__reader *reader = &df->source->reader;
   if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
   if (first && !read.retyped) {
-    if (count_kept(r)) return r->error->status;
+    if (count_kept(r) || (r->told && make_mask(r))) return r->error->status;
     r->source->pushed = r->pushed;
   }
   /* Nothing of a reading is kept in which a column changed its type: all columns share the
@@ -528,6 +559,7 @@ static tsr_status read_file(tsr__visit *file, tsr__traffic *moved, tsr__error *e
                 .moved = moved,
                 .error = error,
                 .pushdown = file->pushdown,
+                .told = file->told,
                 .apart = tsr__source_apart(df, &df->source->sharding) };
   int before = df->version;
   if (scope->inert) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

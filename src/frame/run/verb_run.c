@@ -39,6 +39,13 @@ void tsr__bind_filter(tsr__bind *bind, tsr__visit *v)
   tsr__lower low = tsr__visit_lower(bind, v);
   const tsr__expr *expr = v->df->formula.item[0].expr;
   keep_columns(v);
+  if (v->from) {
+    /* The last of them takes rows for all: nobody else uses what stands between. */
+    const tsr__visit *file = v->from;
+    if (file->pushdown->all == v->df)
+      v->bound.mask = tsr__both(&low, v->bound.mask, file->df->source->pushed->mask);
+    return;
+  }
   tsr_array *keep = tsr__spread(&low, tsr__lower_known(&low, expr, true));
   tsr__lower_finish(&low, expr);
   v->bound.mask = tsr__both(&low, v->bound.mask, keep);
@@ -219,7 +226,7 @@ static void bind_deleted(tsr__bind *bind, tsr__visit *v)
 {
   for (int i = 0; i < v->df->schema.count; i++) {
     const tsr_array *a = v->bound.col[i].values;
-    if (!v->need[i] || !a->deleted) continue;
+    if (!v->need[i] || !a || !a->deleted) continue;
     if (!a->value) {
       tsr__error_set(
           &bind->error, TSR_ESTATE,

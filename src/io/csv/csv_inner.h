@@ -397,10 +397,23 @@ typedef struct tsr__csv_sink {
   const uint64_t *kept; /* by element: rows that are wanted; NULL: all */
 } tsr__csv_sink;
 
+/* Rows of a column of a batch. */
+typedef struct tsr__csv_run {
+  int column, row, count;
+} tsr__csv_run;
+
 /* Parses a column of a batch into values and validity words, or classifies. Words that the batch
  * shares with rows before it are added to. */
 void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
                     tsr__csv_lane *lane, const tsr__csv_sink *sink);
+
+/* Looks at texts of which nothing is kept: counts nulls, and finds what is no UTF-8. */
+void tsr__csv_look(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
+                   tsr__csv_lane *lane);
+/* Up to 64 of them from a row of the batch on, without quotes; bit i of the result: text i is no
+ * null. The next call may use their bytes again. */
+uint64_t tsr__csv_texts(const tsr__csv_file *file, const tsr__csv_batch *batch, tsr__csv_lane *lane,
+                        tsr__csv_run run, tsr__text_span *texts);
 
 /* ---- csv_predicate.c ---- */
 
@@ -408,6 +421,7 @@ void tsr__csv_parse(const tsr__csv_file *file, int column, const tsr__csv_batch 
 typedef struct tsr__csv_told {
   uint8_t *text; /* 0: not asked yet */
   size_t room;
+  tsr__text made[2]; /* for the predicate to work in */
 } tsr__csv_told;
 
 /* A predicate at work on a batch that was parsed. */
@@ -422,6 +436,9 @@ typedef struct tsr__csv_judge {
 /* Which of up to 64 elements from `at` on pass, bit 0 the first. They lie in one word of
  * validity. */
 uint64_t tsr__csv_judge_word(const tsr__csv_judge *judge, int64_t at, int count);
+/* The same of texts; bit i of `valid`: there is one. */
+uint64_t tsr__csv_judge_texts(const tsr__csv_judge *judge, const tsr__text_span *texts,
+                              uint64_t valid);
 
 /* ---- csv_apart.c ---- */
 

@@ -498,6 +498,17 @@ static void check_dropped(const struct job *job, int row, uint64_t dropped)
   }
 }
 
+/* Which texts are not null: so only where that was asked for, or where cleaning made it so; the
+ * empty one is a text. */
+static uint64_t are_texts(const struct job *job, int row, int count)
+{
+  uint64_t valid = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  if (job->csv->opts.text_nulls || job->csv->null_bytes)
+    for (int i = 0; i < count; i++)
+      if (is_null_text(job->csv, field_at(&job->fields, row + i))) valid &= ~(UINT64_C(1) << i);
+  return valid;
+}
+
 /* Codes of the texts that are wanted and not null, which `valid` says. */
 static void code_texts(const struct job *job, int row, int count, uint64_t valid, int32_t *out)
 {
@@ -526,16 +537,50 @@ static void code_texts(const struct job *job, int row, int count, uint64_t valid
 
 static uint64_t text_word(const struct job *job, int row, int count, int32_t *out)
 {
-  uint64_t valid = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-  /* A text is null only where that was asked for, or where cleaning made it so; the empty one is a
-   * text. */
-  if (job->csv->opts.text_nulls || job->csv->null_bytes)
-    for (int i = 0; i < count; i++)
-      if (is_null_text(job->csv, field_at(&job->fields, row + i))) valid &= ~(UINT64_C(1) << i);
+  uint64_t valid = are_texts(job, row, count);
   code_texts(job, row, count, valid & job->keep, out);
   if (!job->batch->ascii && (valid & ~job->keep)) check_dropped(job, row, valid & ~job->keep);
   if (job->lane->dict.failed) job->lane->no_memory = true;
   return job->lane->dict.failed ? 0 : valid;
+}
+
+static struct job text_job(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
+                           tsr__csv_lane *lane)
+{
+  return (struct job){ .csv = file->csv,
+                       .batch = batch,
+                       .lane = lane,
+                       .fields = fields_of(batch, file->at[column]),
+                       .type = TSR_COL_TEXT };
+}
+
+void tsr__csv_look(const tsr__csv_file *file, int column, const tsr__csv_batch *batch,
+                   tsr__csv_lane *lane)
+{
+  const struct job job = text_job(file, column, batch, lane);
+  for (int row = 0; row < batch->rows; row += 64) {
+    int count = batch->rows - row < 64 ? batch->rows - row : 64;
+    uint64_t valid = are_texts(&job, row, count);
+    if (!batch->ascii) check_dropped(&job, row, valid);
+    lane->nulls += count - __builtin_popcountll(valid);
+  }
+}
+
+uint64_t tsr__csv_texts(const tsr__csv_file *file, const tsr__csv_batch *batch, tsr__csv_lane *lane,
+                        tsr__csv_run run, tsr__text_span *texts)
+{
+  const struct job job = text_job(file, run.column, batch, lane);
+  uint64_t valid = are_texts(&job, run.row, run.count);
+  for (int i = 0; i < run.count; i++) {
+    tsr__text_span field = texts[i] = field_at(&job.fields, run.row + i);
+    if (plain_text(&texts[i])) continue;
+    /* Doubled quotes are rare: each such text gets bytes of its own. */
+    const char *text = unquote(&lane->dict, &field);
+    if (text) text = tsr__arena_text(&lane->dict.arena, text, field.length);
+    if (!text) lane->no_memory = true;
+    texts[i] = (tsr__text_span){ text ? text : "", text ? field.length : 0 };
+  }
+  return valid;
 }
 
 /* ---- a column of a batch --------------------------------------------------------------------- */

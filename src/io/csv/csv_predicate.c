@@ -3,7 +3,8 @@
  *
  *   temp > 80     values  81 79 - 90     validity  1 1 0 1     passes  1 0 0 1
  *
- * Texts are judged by code: each worker asks once of each text it has met.
+ * Texts are judged by code, of which each worker asks once, or, where nothing is kept of them, as
+ * they lie in the file.
  *
  * Invariant: a null passes TSR__PREDICATE_NULL only. */
 #include "io/csv/csv_inner.h"
@@ -76,7 +77,7 @@ static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
   return predicate->op == TSR__PREDICATE_NOT_IN ? ~bits : bits;
 }
 
-static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
+static uint64_t judge_codes(const tsr__csv_judge *j, int64_t at, uint64_t valid)
 {
   const tsr__dict_local *dict = &j->lane->dict;
   const int32_t *codes = (const int32_t *)j->sink.values + at;
@@ -93,11 +94,26 @@ static uint64_t judge_texts(const tsr__csv_judge *j, int64_t at, uint64_t valid)
     uint8_t once = UNASKED, *said = codes[i] < 0 ? &once : &told->text[codes[i]];
     if (*said == UNASKED) {
       tsr__text_span text = tsr__dict_local_text(dict, codes[i]);
-      bool passes = j->predicate->passes(j->predicate->user, text.at, text.length);
+      bool passes = j->predicate->passes(j->predicate->user, text, told->made);
       *said = passes ? PASSES : FAILS;
     }
     bits |= (uint64_t)(*said == PASSES) << i;
   }
+  j->lane->no_memory |= told->made[0].failed || told->made[1].failed;
+  return bits;
+}
+
+uint64_t tsr__csv_judge_texts(const tsr__csv_judge *j, const tsr__text_span *texts, uint64_t valid)
+{
+  const tsr__predicate *predicate = j->predicate;
+  tsr__text *made = j->told->made;
+  uint64_t bits = 0;
+  if (predicate->op == TSR__PREDICATE_NOT_NULL) return valid;
+  for (uint64_t rest = valid; rest; rest &= rest - 1) {
+    int i = __builtin_ctzll(rest);
+    bits |= (uint64_t)predicate->passes(predicate->user, texts[i], made) << i;
+  }
+  j->lane->no_memory |= made[0].failed || made[1].failed;
   return bits;
 }
 
@@ -114,7 +130,7 @@ uint64_t tsr__csv_judge_word(const tsr__csv_judge *j, int64_t at, int count)
     /* Bits behind the count are of rows to come; `valid` has none of them. */
     bits = ((const uint64_t *)j->sink.values)[at / 64] >> (at % 64);
     return (j->predicate->op == TSR__PREDICATE_TRUE ? bits : ~bits) & valid;
-  case TSR__PREDICATE_TEXT: return judge_texts(j, at, valid);
+  case TSR__PREDICATE_TEXT: return judge_codes(j, at, valid);
   default: return judge_numbers(j, at, count) & valid;
   }
 }

@@ -45,7 +45,7 @@ struct reading {
   tsr__csv_view *views; /* by worker */
   tsr__csv_told *told;  /* by worker: one a predicate */
   int workers;
-  bool looks; /* some text column is sparse: its dropped texts must be UTF-8 */
+  bool looks; /* some text column is sparse or told: texts that are not kept must be UTF-8 */
   tsr__progress progress;
 };
 
@@ -154,6 +154,7 @@ static tsr__csv_sink sink_of(const struct reading *reading, const struct place *
   /* Looking for classes only: nothing is written down. */
   if (!read) return (tsr__csv_sink){ 0 };
   const tsr__read_target *t = &read->targets[target];
+  if (t->told) return (tsr__csv_sink){ .at = p->batch->first_row - read->rows[p->part] };
   return (tsr__csv_sink){ .values = t->values[p->part],
                           .validity = t->validity[p->part],
                           .at = p->batch->first_row - read->rows[p->part],
@@ -167,16 +168,32 @@ static bool is_filtered(const struct reading *reading, int target)
   return false;
 }
 
+static bool is_told(const struct reading *reading, int target)
+{
+  return reading->read && reading->read->targets[target].told;
+}
+
 static void parse_targets(struct reading *reading, const struct place *p, bool filtered)
 {
   for (int t = 0; t < reading->target_count; t++) {
     if (is_filtered(reading, t) != filtered) continue;
     tsr__csv_lane *lane = lane_of(reading, p->stripe->worker, t);
     tsr__csv_sink sink = sink_of(reading, p, t);
-    tsr__csv_parse(p->file, reading->columns[t], p->batch, lane, &sink);
+    if (is_told(reading, t)) tsr__csv_look(p->file, reading->columns[t], p->batch, lane);
+    else tsr__csv_parse(p->file, reading->columns[t], p->batch, lane, &sink);
     /* The row is the batch's first: memory fails for no row of its own. */
     if (lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
   }
+}
+
+/* Texts as they lie in the batch. */
+static uint64_t judge_told(const struct place *p, const tsr__csv_judge *judge, tsr__csv_run run)
+{
+  tsr__text_span texts[64];
+  uint64_t all = run.count == 64 ? UINT64_MAX : (UINT64_C(1) << run.count) - 1;
+  uint64_t valid = tsr__csv_texts(p->file, p->batch, judge->lane, run, texts);
+  if (judge->predicate->op == TSR__PREDICATE_NULL) return ~valid & all;
+  return tsr__csv_judge_texts(judge, texts, valid);
 }
 
 /* Which rows of a word pass all predicates; where a column is being retyped nothing that is read
@@ -197,7 +214,9 @@ static uint64_t judge_word(struct reading *reading, const struct place *p, int64
                              .told = &reading->told[worker * read->predicate_count + s] };
     /* Its values are those of a type that is given up; the frame is read once more. */
     if (judge.lane->classify || judge.lane->no_memory) continue;
-    bits &= tsr__csv_judge_word(&judge, at, count);
+    tsr__csv_run rows = { reading->columns[predicate->target], (int)(at - judge.sink.at), count };
+    bits &= is_told(reading, predicate->target) ? judge_told(p, &judge, rows)
+                                                : tsr__csv_judge_word(&judge, at, count);
     if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
   }
   return bits;
@@ -393,8 +412,11 @@ static void free_reading(struct reading *reading)
   for (size_t w = 0; reading->buffers && w < workers; w++)
     tsr__del(heap, reading->buffers[w], size * sizeof(uint32_t));
   size_t told = workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
-  for (size_t i = 0; reading->told && i < told; i++)
+  for (size_t i = 0; reading->told && i < told; i++) {
     tsr__del(heap, reading->told[i].text, reading->told[i].room);
+    tsr__text_free(&reading->told[i].made[0]);
+    tsr__text_free(&reading->told[i].made[1]);
+  }
   tsr__del(heap, reading->told, (told + 1) * sizeof *reading->told);
   for (size_t w = 0; reading->views && w < workers; w++)
     tsr__csv_view_close(&reading->views[w], heap);
@@ -420,6 +442,10 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   size_t told =
       (size_t)reading->workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
   reading->told = tsr__new(csv->heap, (told + 1) * sizeof *reading->told);
+  for (size_t i = 0; reading->told && i < told; i++) {
+    tsr__text_init(&reading->told[i].made[0], csv->heap);
+    tsr__text_init(&reading->told[i].made[1], csv->heap);
+  }
   reading->views = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->views);
   if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told ||
       !reading->views)
@@ -572,9 +598,11 @@ static bool merge_types(const struct reading *reading, int t, const tsr__csv_fou
 
 /* ---- dictionaries ---------------------------------------------------------------------------- */
 
+/* Whether a target gets codes of texts. */
 static bool is_text(const struct reading *reading, int64_t t)
 {
-  return reading->csv->columns[reading->columns[t]].type == TSR_COL_TEXT;
+  return reading->csv->columns[reading->columns[t]].type == TSR_COL_TEXT &&
+         !is_told(reading, (int)t);
 }
 
 struct unify {
@@ -765,7 +793,7 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *e
                              .workers = tsr__worker_count(csv->rt) };
   /* Whether the text is ASCII is asked once a batch instead of once a dropped text. */
   for (int t = 0; t < read->target_count && read->kept; t++)
-    reading.looks |= read->targets[t].sparse && is_text(&reading, t);
+    reading.looks |= read->targets[t].told || (read->targets[t].sparse && is_text(&reading, t));
   status = run(&reading, read->rows[0], read->rows[read->parts], error);
   if (!status) status = finish(&reading, dicts, error);
   free_reading(&reading);

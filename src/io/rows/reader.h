@@ -24,6 +24,8 @@ typedef struct tsr__read_column {
 typedef struct tsr__read_target {
   int column;
   bool sparse;         /* values of rows that predicates drop are not wanted: see tsr__predicate */
+  bool told;           /* texts that predicates are asked of as they lie in the file, and no more:
+                          nothing is written, and there is no dictionary */
   void **values;       /* one pointer a part */
   uint64_t **validity; /* one pointer a part */
   int64_t nulls;       /* out: nulls written over all parts */
@@ -60,8 +62,9 @@ typedef struct tsr__predicate {
   int count;
   const int64_t *whole; /* numbers, dates in days, time stamps in microseconds */
   const double *reals;
-  /* TEXT: whether a text passes; asked once of each text by each worker, at any time. */
-  bool (*passes)(const void *user, const char *text, size_t length);
+  /* TEXT: whether a text passes; asked once of each text by each worker, at any time. `made` has
+   * two rooms of the worker's to work in; one that failed says that there is no memory. */
+  bool (*passes)(const void *user, tsr__text_span text, tsr__text *made);
   const void *user;
 } tsr__predicate;
 
