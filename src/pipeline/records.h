@@ -199,9 +199,11 @@ static inline int64_t tsr__ahead(size_t bytes)
  * nothing. */
 __attribute__((always_inline)) static inline void tsr__touch(const char *data, size_t bytes)
 {
-  for (size_t b = 0; b < bytes && b < TSR__SMALL; b += TSR__LINE) __builtin_prefetch(data + b);
-  for (size_t b = TSR__SMALL; b < bytes && b < TSR__TOUCHED; b += TSR__LINE)
-    __builtin_prefetch(data + b, 0, 2);
+  size_t end = bytes < TSR__TOUCHED ? bytes : TSR__TOUCHED;
+  if (bytes <= TSR__SMALL)
+    for (size_t b = 0; b < end; b += TSR__LINE) __builtin_prefetch(data + b);
+  else
+    for (size_t b = 0; b < end; b += TSR__LINE) __builtin_prefetch(data + b, 0, 2);
 }
 /* The whole text, appended. */
 void tsr__records_about(const tsr_source *source, tsr__text *out);

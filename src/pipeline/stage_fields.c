@@ -191,6 +191,17 @@ static const void *input_of(const mapping *m, int c, int64_t row, int64_t i)
   return m->in[c].data ? m->in[c].data + (size_t)place * m->in[c].stride : NULL;
 }
 
+/* Those in front of which nothing is read that would ask for them. */
+static void touch_first(const mapping *m)
+{
+  const tsr_source *below = m->f->source.children[0];
+  for (int c = 0; c < below->column_count; c++) {
+    size_t bytes = below->columns[c].bytes;
+    for (int64_t i = 0; m->lent[c] && i < tsr__ahead(bytes) && i < m->ask->count; i++)
+      tsr__touch(m->at[m->lent[c] - 1][i], bytes);
+  }
+}
+
 static tsr_status call_each(mapping *m, tsr__error *error)
 {
   const field_source *f = m->f;
@@ -205,8 +216,10 @@ static tsr_status call_each(mapping *m, tsr__error *error)
     for (int c = f->made; c < f->source.column_count; c++)
       out[c - f->made] = tsr__cell_of(m->ask, c, row);
     tsr_record record = { .id = ids[i], .epoch = m->ask->epoch, .in = in, .out = out };
-    record.draw[0] = tsr__mix(tsr__mix(f->seed, (uint64_t)record.epoch), (uint64_t)record.id);
-    record.draw[1] = tsr__mix(record.draw[0], f->seed);
+    if (f->fn) {
+      record.draw[0] = tsr__mix(tsr__mix(f->seed, (uint64_t)record.epoch), (uint64_t)record.id);
+      record.draw[1] = tsr__mix(record.draw[0], f->seed);
+    }
     tsr__where *where = m->ask->where;
     if (where) {
       atomic_store_explicit(&where->record, record.id, memory_order_relaxed);
@@ -287,6 +300,7 @@ tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, 
   if (!m.room)
     return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for %zu bytes", f->name, bytes);
   place_inputs(&m, cells, some);
+  touch_first(&m);
   for (m.first = 0; m.first < ask->count && !error->status; m.first += some) {
     m.count = ask->count - m.first < some ? ask->count - m.first : some;
     if (!read_inputs(&m, error) && wanted) call_each(&m, error);
