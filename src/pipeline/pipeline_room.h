@@ -50,9 +50,10 @@ typedef struct tsr__tray {
   size_t *staged_size;
   tsr__lot *lots; /* [columns * positions] */
   int64_t *ids;   /* by row; NULL without .ids */
-  int64_t *cuts;  /* slice k is rows cuts[k] .. cuts[k + 1] */
-  size_t cut_room;
-  int64_t cut_rows; /* what `cuts` was made for */
+  int64_t *edges; /* rows where shards begin, ascending, each once; then the number of rows */
+  size_t edge_room;
+  int64_t slice_rows; /* slice k begins at row k * slice_rows */
+  int64_t cut_rows;   /* what these were made for */
   int slices, next, left;
   int failed; /* the first slice with an error, which `error` is of */
   tsr__error error;

@@ -7,7 +7,10 @@
  *
  * Invariants, under the lock: delivered <= opened <= delivered + depth; only the tray opened last
  * has slices that nobody claimed; after `failed` or `stop` no tray is opened. So a ring that is
- * full stops its threads, and what is delivered comes in order whoever filled it. */
+ * full stops its threads, and what is delivered comes in order whoever filled it.
+ *
+ * Waking a thread costs as much as a small batch. Where batches are filled in less than that a few
+ * times, threads sleep until half of the ring is free and then fill all of that. */
 #include "pipeline/pipeline_room.h"
 
 #include <errno.h>
@@ -16,7 +19,7 @@
 #include "base/events.h"
 #include "base/thread.h"
 
-enum { ASK_NS = 10000000, TELL_S = 1 };
+enum { ASK_NS = 10000000, TELL_S = 1, QUICK_NS = 50000 };
 
 typedef struct claimed {
   tsr__tray *tray;
@@ -307,6 +310,16 @@ tsr__tray *tsr__ring_take(tsr_pipeline *p)
   return stops || p->delivered == p->total ? NULL : tray;
 }
 
+/* Whether there is enough to fill for a thread that sleeps; under the lock. Who asks for a batch
+ * that nobody is at fills it, so none is waited for by leaving threads asleep; but not where it
+ * could block. */
+static bool worth_waking(const tsr_pipeline *p)
+{
+  int64_t done = p->delivered - p->from, room = p->depth - (p->opened - p->delivered);
+  bool quick = !p->stream && !p->source->blocking && p->figures.filled < done * QUICK_NS;
+  return !quick || 2 * room >= p->depth;
+}
+
 void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)
 {
   tsr__tray_empty(p, tray);
@@ -314,7 +327,7 @@ void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)
   p->delivered++;
   p->stream_epoch = tray->epoch;
   p->stream_index = tray->index + 1;
-  pthread_cond_signal(&p->work);
+  if (worth_waking(p)) pthread_cond_signal(&p->work);
   pthread_mutex_unlock(&p->lock);
 }
 
@@ -369,7 +382,7 @@ void tsr__ring_close(tsr_pipeline *p)
   for (int i = 0; i < p->depth; i++) {
     tsr__tray *tray = &p->trays[i];
     tsr__tray_empty(p, tray);
-    tsr__del(heap, tray->cuts, tray->cut_room * sizeof *tray->cuts);
+    tsr__del(heap, tray->edges, tray->edge_room * sizeof *tray->edges);
     tsr__del(heap, tray->faults, tray->fault_room * sizeof *tray->faults);
     tsr__del(heap, tray->list, tray->list_room * sizeof *tray->list);
   }

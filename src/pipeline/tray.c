@@ -3,15 +3,19 @@
  * whose other dims are cut).
  *
  *   rows   0        3        6     8      10 rows of a field over data=4
- *   slices |--|-----|--|-----|-----|--|   cut where any field's shard ends, and not too long
+ *   edges  |        |        |     |   |  where any field's shard ends
+ *   slices |------------|------------|--  as many rows each, whatever the shards: a claim each
+ *   blocks |--------|---|----|-----|---|  what a source is asked at once
  *
- * Invariant: a slice lies in one shard of each field, so its rows are `stride` apart there. */
+ * Invariant: a block lies in one shard of each field, so its rows are `stride` apart there. */
 #include <stdlib.h>
 
 #include "base/events.h"
 #include "pipeline/pipeline_room.h"
 
-enum { SLICE = 1 << 18 }; /* bytes of a slice: enough to be worth a claim */
+/* Bytes of a slice: enough to be worth a claim, and little enough that a batch of a few megabytes
+ * is several threads' work. */
+enum { SLICE = 1 << 20 };
 
 /* ---- how columns lie ------------------------------------------------------------------------- */
 
@@ -100,43 +104,47 @@ static int sort_once(int64_t *at, int count)
 }
 
 /* Where functions wait, all threads are to wait side by side. */
-static int64_t rows_of_slice(const tsr_pipeline *p)
+static int64_t rows_of_slice(const tsr_pipeline *p, int64_t rows)
 {
   const tsr_source *source = p->source;
   size_t bytes = 1;
   for (int c = 0; c < source->column_count; c++) bytes += source->columns[c].bytes;
-  int64_t rows = SLICE / (int64_t)bytes;
+  int64_t most = SLICE / (int64_t)bytes;
   int64_t share = p->args.batch_size / (p->args.threads ? p->args.threads : 1);
-  if (source->blocking && rows > share) rows = share;
-  return rows < 1 ? 1 : rows;
+  if (source->blocking && most > share) most = share;
+  if (most < 1) most = 1;
+  int64_t slices = (rows + most - 1) / most; /* none is much shorter than the others */
+  return slices ? (rows + slices - 1) / slices : 1;
 }
 
-/* The borders of all shards, then pieces of them. */
 static bool cut_tray(tsr_pipeline *p, tsr__tray *tray)
 {
   const tsr_source *source = p->source;
-  int64_t most = rows_of_slice(p), rows = tray->rows;
-  size_t borders = (size_t)(source->column_count * p->most_positions) + 2;
-  size_t need = 2 * borders + (size_t)(rows / most) + 2;
+  int64_t rows = tray->rows;
+  size_t need = (size_t)(source->column_count * p->most_positions) + 2;
   int count = 0;
-  if (tray->cut_rows == rows && tray->cuts) return true;
-  if (!tsr__grow(&p->node.scope->rt->heap, (void **)&tray->cuts, &tray->cut_room, need,
-                 sizeof *tray->cuts))
+  if (tray->cut_rows == rows && tray->edges) return true;
+  if (!tsr__grow(&p->node.scope->rt->heap, (void **)&tray->edges, &tray->edge_room, need,
+                 sizeof *tray->edges))
     return false;
-  int64_t *border = tray->cuts + (need - borders); /* behind what is made of them */
   for (int c = 0; c < source->column_count; c++)
     for (int k = 0; k < p->placing[c].positions; k++)
-      border[count++] = tsr__dim_span(&p->placing[c].on, 0, rows, k).start;
-  border[count++] = 0;
-  border[count++] = rows;
-  count = sort_once(border, count);
-  tray->slices = 0;
-  for (int i = 0; i + 1 < count; i++)
-    for (int64_t at = border[i], end = border[i + 1]; at < end; at += most)
-      tray->cuts[tray->slices++] = at;
-  tray->cuts[tray->slices] = rows;
+      tray->edges[count++] = tsr__dim_span(&p->placing[c].on, 0, rows, k).start;
+  tray->edges[count++] = 0;
+  tray->edges[count++] = rows;
+  sort_once(tray->edges, count);
+  tray->slice_rows = rows_of_slice(p, rows);
+  tray->slices = (int)((rows + tray->slice_rows - 1) / tray->slice_rows);
   tray->cut_rows = rows;
   return true;
+}
+
+/* The first edge behind a row; the last one is behind all. */
+static int64_t edge_behind(const tsr__tray *tray, int64_t row)
+{
+  const int64_t *edge = tray->edges;
+  while (*edge <= row) edge++;
+  return *edge;
 }
 
 /* ---- preparing ------------------------------------------------------------------------------- */
@@ -309,7 +317,7 @@ static tsr_status fill_rows(tsr_pipeline *p, tsr__tray *tray, int64_t row, tsr__
 tsr_status tsr__tray_fill(tsr_pipeline *p, tsr__tray *tray, int slice, tsr__doing *doing,
                           tsr__error *error)
 {
-  int64_t end = tray->cuts[slice + 1];
+  int64_t first = slice * tray->slice_rows, end = first + tray->slice_rows;
   tsr__cell cells[TSR_MAX_FIELDS];
   bool whole = p->apart && p->args.bad != TSR_BAD_FAIL;
   size_t widest = p->widest + 1;
@@ -324,8 +332,10 @@ tsr_status tsr__tray_fill(tsr_pipeline *p, tsr__tray *tray, int slice, tsr__doin
                         .progress = doing->progress,
                         .worker = doing->worker };
   int64_t begin = tsr__now();
-  for (int64_t row = tray->cuts[slice]; row < end && !error->status; row += ask.count) {
-    ask.count = end - row < TSR__BLOCK ? end - row : TSR__BLOCK;
+  if (end > tray->rows) end = tray->rows;
+  for (int64_t row = first; row < end && !error->status; row += ask.count) {
+    int64_t edge = edge_behind(tray, row), most = (edge < end ? edge : end) - row;
+    ask.count = most < TSR__BLOCK ? most : TSR__BLOCK;
     bool here = aim(p, tray, row, cells) || (whole && mask_here(p, tray, row));
     for (int c = 0; whole && here && c < p->source->column_count; c++)
       if (!cells[c].data) cells[c] = (tsr__cell){ spare, 0 };
