@@ -193,6 +193,7 @@ typedef struct tsr_pack_args {
   int64_t length;     /* of a pack */
   int open;           /* packs that records may still go to; 0: 16 */
   tsr_pack_way way;
+  tsr_scalar end; /* behind each sequence, one element longer by it: TSR_VALUE(2); none: nothing */
 } tsr_pack_args;
 
 /* Several sequences in one record of a fixed length: tsr_source_pack(source, "tokens", .length =
@@ -202,8 +203,10 @@ typedef struct tsr_pack_args {
  * sequence, 0 where there is none; and the place in it), and "tokens_length", what is used. Other
  * fields are left out, no sequence is. All lengths are read at the call. With TSR_PACK_CUT, as
  * language models are trained, sequences of any length fill all packs but the last, positions go on
- * behind a cut, and several fields are of one length in each record. Errors: TSR_EVALUE (a sequence
- * longer than a pack: tsr_source_pad cuts), TSR_EARG (a shuffled source), TSR_ESHAPE,
+ * behind a cut, and several fields are of one length in each record. With .end each sequence, an
+ * empty one as well, has that element behind it in all fields, of its segment and counted as its
+ * last. Errors: TSR_EVALUE (a sequence longer than a pack: tsr_source_pad cuts), TSR_EARG (a
+ * shuffled source), TSR_EDTYPE (an end that a field's dtype does not have), TSR_ESHAPE,
  * TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_pack_with(const tsr_pack_args *args, const char *site);
 

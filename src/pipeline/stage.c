@@ -1,6 +1,8 @@
 /* Rooms of records, scans, and the small things that stages share. */
 #include "pipeline/stage.h"
 
+#include <math.h>
+
 #include "base/events.h"
 
 enum { ALIGN = 64 };
@@ -133,6 +135,30 @@ int tsr__length_find(const tsr_source *source, const char *name)
       return c;
   }
   return -1;
+}
+
+bool tsr__element_of(tsr_scalar given, tsr_dtype dtype, char value[8])
+{
+  tsr_scalar number = tsr__scalar_signed(given);
+  double real = tsr__scalar_real(number);
+  int64_t whole = number.kind == TSR_SCALAR_FLOAT && fabs(real) < 0x1p62 ? (int64_t)real : number.i;
+  bool fits = number.kind <= TSR_SCALAR_FLOAT;
+  if (number.kind == TSR_SCALAR_NONE) whole = 0, real = 0;
+  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, value, 0, real);
+  else if (number.kind == TSR_SCALAR_UINT) fits = dtype == TSR_U64;
+  else if (number.kind == TSR_SCALAR_FLOAT) fits = real == (double)whole;
+  if (dtype == TSR_BOOL) fits = fits && (whole == 0 || whole == 1), value[0] = (char)whole;
+  else if (tsr__dtype_integer(dtype)) {
+    fits = fits && (number.kind == TSR_SCALAR_UINT || tsr__dtype_holds(dtype, whole));
+    tsr__dtype_put_whole(dtype, value, 0, whole);
+  }
+  return fits;
+}
+
+void tsr__element_text(tsr_dtype dtype, const char *value, char text[32])
+{
+  if (dtype == TSR_BOOL) snprintf(text, 32, "%d", *value);
+  else tsr__dtype_text(dtype, value, 0, text);
 }
 
 tsr_source *tsr__stage_refused(tsr_source *source, const char *call, const tsr__error *error,

@@ -64,6 +64,10 @@ int tsr__field_find(const tsr_source *source, const char *name, tsr__error *erro
  * has none and is as long as its shape says. */
 int tsr__length_find(const tsr_source *source, const char *name);
 
+/* A number as an element of a dtype, where it has it; none: zero. */
+bool tsr__element_of(tsr_scalar number, tsr_dtype dtype, char value[8]);
+void tsr__element_text(tsr_dtype dtype, const char *value, char text[32]);
+
 /* As tsr__records_refused, in the source's scope. */
 tsr_source *tsr__stage_refused(tsr_source *source, const char *call, const tsr__error *error,
                                const char *site);

@@ -16,13 +16,16 @@ enum { DATA, SEGMENTS, POSITIONS, LENGTH, PARTS }; /* columns that a field becom
 typedef struct packed {
   int field, told; /* below; told: the column of its length, -1: it is as long as its shape says */
   int64_t longest;
-  size_t row; /* bytes of what dim 0 counts */
+  size_t row, item;        /* bytes of what dim 0 counts, and of an element */
+  _Alignas(8) char end[8]; /* one element of what stands behind sequences */
 } packed;
 
 typedef struct pack_source {
   tsr_source source;
   packed field[MOST_PACKED];
   int fields, open;
+  bool ends; /* whether sequences are one longer than their records say */
+  char end[32];
   int64_t length;
   int64_t *first; /* [packs + 1]: in `item` */
   int64_t *item;  /* records, pack by pack */
@@ -58,11 +61,15 @@ typedef struct piece {
 static void append(packing *k, const tsr__room *room, int64_t i, int32_t segment, piece of)
 {
   const tsr__cell *from = &room->cells[k->f->field];
-  int64_t length = of.length;
-  if (k->to[DATA])
-    memcpy(k->to[DATA] + (size_t)k->used * k->f->row,
-           from->data + (size_t)i * from->stride + (size_t)of.from * k->f->row,
-           (size_t)length * k->f->row);
+  int64_t length = of.length, held = length_of(k->f, room, i) - of.from;
+  if (held > length) held = length;
+  if (k->to[DATA]) {
+    char *to = k->to[DATA] + (size_t)k->used * k->f->row;
+    memcpy(to, from->data + (size_t)i * from->stride + (size_t)of.from * k->f->row,
+           (size_t)held * k->f->row);
+    for (size_t at = (size_t)held * k->f->row; at < (size_t)length * k->f->row; at += k->f->item)
+      memcpy(to + at, k->f->end, k->f->item);
+  }
   for (int64_t at = 0; at < length; at++) {
     int32_t position = (int32_t)(of.from + at);
     size_t place = (size_t)(k->used + at) * sizeof position;
@@ -112,7 +119,7 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
     if (tsr__room_read(room, below, &some, places, error)) break;
     for (int64_t i = 0; i < some.count; i++, segment++)
       for (int f = 0; f < p->fields; f++) {
-        piece of = piece_of(p, pack, places[i], length_of(&p->field[f], room, i));
+        piece of = piece_of(p, pack, places[i], length_of(&p->field[f], room, i) + p->ends);
         append(&fields[f], room, i, segment, of);
       }
   }
@@ -146,6 +153,7 @@ static void about_pack(const tsr_source *source, tsr__text *out)
   for (int f = 0; f < p->fields; f++)
     tsr__text_add(out, "%s%s", f ? "," : "", source->columns[PARTS * f].name);
   tsr__text_add(out, " in %lld, %s", (long long)p->length, ways[p->way]);
+  if (p->ends) tsr__text_add(out, "end=%s, ", p->end);
   if (!p->start) tsr__text_add(out, "open=%d, ", p->open);
   tsr__text_add(out, "%lld packs, %016llx", (long long)source->count, (unsigned long long)hash);
 }
@@ -221,14 +229,15 @@ static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int
     int64_t length[MOST_PACKED];
     for (int f = 0; f < p->fields; f++) {
       length[f] = length_of(&p->field[f], room, i);
-      bool long_one = length[f] > p->length && !p->start;
+      bool long_one = length[f] + p->ends > p->length && !p->start;
       if (length[f] < 0 || length[f] > p->field[f].longest || long_one)
         return tsr__error_set(error, TSR_EVALUE,
                               "record %lld: %.80s is %lld long, expected 0 to %lld; tsr_source_pad "
                               "cuts what is longer",
                               (long long)(first + i), k->source->columns[p->field[f].field].name,
                               (long long)length[f],
-                              (long long)(p->start ? p->field[f].longest : p->length));
+                              (long long)(p->start ? p->field[f].longest : p->length - p->ends));
+      length[f] += p->ends;
     }
     if (p->start && place_cut(k, first + i, length, error)) return error->status;
     if (p->start) continue;
@@ -302,7 +311,11 @@ static tsr_status add_field(const tsr_pack_args *a, const char *name, pack_sourc
     return tsr__error_set(error, TSR_ESHAPE, "field %.80s is one number and has no length", name);
   f->told = tsr__length_find(source, name);
   f->longest = column->shape.dims[0];
-  f->row = tsr_dtype_size(column->dtype);
+  f->item = f->row = tsr_dtype_size(column->dtype);
+  if (!tsr__element_of(a->end, column->dtype, f->end))
+    return tsr__error_set(error, TSR_EDTYPE, "an .end that field %.80s, %s, does not have", name,
+                          tsr_dtype_name(column->dtype));
+  if (!like->fields) tsr__element_text(column->dtype, f->end, like->end);
   for (int d = 1; d < column->shape.rank; d++) f->row *= (size_t)column->shape.dims[d];
   for (int c = 0; c < PARTS && !error->status; c++) {
     tsr__column *made = &columns[PARTS * like->fields + c];
@@ -331,6 +344,7 @@ static tsr_status check_pack(const tsr_pack_args *a, pack_source *like, tsr__col
   like->length = a->length;
   like->open = a->open ? a->open : OPEN;
   like->way = a->way;
+  like->ends = a->end.kind != TSR_SCALAR_NONE;
   if ((unsigned)a->way > TSR_PACK_CUT)
     return tsr__error_set(error, TSR_EARG, ".way is %d, expected one of tsr_pack_way", (int)a->way);
   if (a->length < 1 || a->length > INT32_MAX)

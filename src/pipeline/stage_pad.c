@@ -5,8 +5,6 @@
  *
  * A ragged field is a dense one of the longest length with zeros behind and its true length beside
  * it, as the field NAME_length: what is behind the true length is filling, whatever its value. */
-#include <math.h>
-
 #include "pipeline/stage_fields.h"
 
 /* ---- pad and cut ----------------------------------------------------------------------------- */
@@ -58,31 +56,6 @@ static void about_pad(const tsr_source *source, tsr__text *out)
 static const tsr__records_ops pad_ops = { "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL,
                                           NULL };
 
-/* A number as an element of a dtype. */
-static tsr_status element_of(tsr_scalar given, tsr_dtype dtype, padding *p, tsr__error *error)
-{
-  tsr_scalar number = tsr__scalar_signed(given);
-  double real = tsr__scalar_real(number);
-  int64_t whole = number.kind == TSR_SCALAR_FLOAT && fabs(real) < 0x1p62 ? (int64_t)real : number.i;
-  bool fits = number.kind <= TSR_SCALAR_FLOAT;
-  if (number.kind == TSR_SCALAR_NONE) whole = 0, real = 0;
-  if (tsr__dtype_float(dtype)) tsr__dtype_put_real(dtype, p->value, 0, real);
-  else if (number.kind == TSR_SCALAR_UINT) fits = dtype == TSR_U64;
-  else if (number.kind == TSR_SCALAR_FLOAT) fits = real == (double)whole;
-  if (dtype == TSR_BOOL) fits = fits && (whole == 0 || whole == 1), p->value[0] = (char)whole;
-  else if (tsr__dtype_integer(dtype)) {
-    fits = fits && (number.kind == TSR_SCALAR_UINT || tsr__dtype_holds(dtype, whole));
-    tsr__dtype_put_whole(dtype, p->value, 0, whole);
-  }
-  if (!fits)
-    return tsr__error_set(error, TSR_EDTYPE, "a .value that %s does not have",
-                          tsr_dtype_name(dtype));
-  p->zeros = !memcmp(p->value, (const char[8]){ 0 }, sizeof p->value);
-  if (dtype == TSR_BOOL) snprintf(p->text, sizeof p->text, "%d", p->value[0]);
-  else tsr__dtype_text(dtype, p->value, 0, p->text);
-  return TSR_OK;
-}
-
 static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error *error)
 {
   const tsr_source *source = a->source;
@@ -101,7 +74,12 @@ static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error 
   p->item = p->row = tsr_dtype_size(column->dtype);
   for (int d = 1; d < column->shape.rank; d++) p->row *= (size_t)column->shape.dims[d];
   p->front = a->front;
-  return element_of(a->value, column->dtype, p, error);
+  if (!tsr__element_of(a->value, column->dtype, p->value))
+    return tsr__error_set(error, TSR_EDTYPE, "a .value that %s does not have",
+                          tsr_dtype_name(column->dtype));
+  p->zeros = !memcmp(p->value, (const char[8]){ 0 }, sizeof p->value);
+  tsr__element_text(column->dtype, p->value, p->text);
+  return TSR_OK;
 }
 
 tsr_source *tsr_source_pad_with(const tsr_field_pad_args *given, const char *site)

@@ -302,6 +302,13 @@ static void cache_both(world *w)
   }
 }
 
+/* Behind sequences, in every dtype. */
+enum { END = 7 };
+static tsr_scalar end_of(bool ends)
+{
+  return ends ? tsr_scalar_int(END) : (tsr_scalar){ .kind = TSR_SCALAR_NONE };
+}
+
 /* All elements one behind the other, cut into packs. */
 static void cut_both(world *w)
 {
@@ -312,7 +319,9 @@ static void cut_both(world *w)
   int64_t was = from->field[f].shape.dims[0], row = was ? from->field[f].size / was : 1;
   int64_t length = test_range(&w->rng, 1, 9), all = 0, at = 0;
   if (length * (row + 2) > MOST_WIDTH) return;
-  for (int64_t r = 0; r < from->count; r++) all += told < 0 ? was : *listed_at(from, r, told);
+  bool ends = test_range(&w->rng, 0, 1);
+  for (int64_t r = 0; r < from->count; r++)
+    all += (told < 0 ? was : *listed_at(from, r, told)) + ends;
   if (all > MOST * length) return;
   listed to = { 0 };
   tsr_shape shape = from->field[f].shape;
@@ -323,14 +332,15 @@ static void cut_both(world *w)
   listed_room(&to, (all + length - 1) / length);
   for (int64_t r = 0; r < from->count; r++) {
     int64_t n = told < 0 ? was : *listed_at(from, r, told);
-    for (int64_t i = 0; i < n; i++, at++) {
-      memcpy(listed_at(&to, at / length, 0) + at % length * row, listed_at(from, r, f) + i * row,
-             (size_t)row * 8);
+    for (int64_t i = 0; i < n + ends; i++, at++) {
+      int64_t *here = listed_at(&to, at / length, 0) + at % length * row;
+      for (int64_t e = 0; e < row; e++) here[e] = i < n ? listed_at(from, r, f)[i * row + e] : END;
       listed_at(&to, at / length, 1)[at % length] = i;
       *listed_at(&to, at / length, 2) = at % length + 1;
     }
   }
-  tsr_source *made = tsr_source_pack(w->source, "w", .length = length, .way = TSR_PACK_CUT);
+  tsr_source *made =
+      tsr_source_pack(w->source, "w", .length = length, .way = TSR_PACK_CUT, .end = end_of(ends));
   become(w, to, tsr_source_select(made, "w,w_positions,w_length"));
 }
 
@@ -345,10 +355,11 @@ static void pack_both(world *w)
   int64_t was = from->field[f].shape.dims[0], row = was ? from->field[f].size / was : 1;
   int64_t length = was + test_range(&w->rng, was ? 0 : 1, 6), open = test_range(&w->rng, 1, 4);
   int64_t used[MOST] = { 0 }, segments[MOST] = { 0 }, pack[MOST];
-  bool best = test_range(&w->rng, 0, 1);
+  bool best = test_range(&w->rng, 0, 1), ends = test_range(&w->rng, 0, 1);
+  length += ends;
   if (length * (row + 2) > MOST_WIDTH) return;
   for (int64_t r = 0; r < from->count; r++) {
-    int64_t n = told < 0 ? was : *listed_at(from, r, told);
+    int64_t n = (told < 0 ? was : *listed_at(from, r, told)) + ends;
     int b = packs > open ? packs - (int)open : 0;
     while (b < packs && used[b] + n > length) b++;
     for (int c = b + 1; best && c < packs; c++)
@@ -369,15 +380,17 @@ static void pack_both(world *w)
     int64_t b = pack[r], n = told < 0 ? was : *listed_at(from, r, told);
     int64_t *at = listed_at(&to, b, 3);
     memcpy(listed_at(&to, b, 0) + *at * row, listed_at(from, r, f), (size_t)(n * row) * 8);
+    for (int64_t e = 0; ends && e < row; e++) listed_at(&to, b, 0)[(*at + n) * row + e] = END;
     segments[b]++;
-    for (int64_t i = 0; i < n; i++, ++*at) {
+    for (int64_t i = 0; i < n + ends; i++, ++*at) {
       listed_at(&to, b, 1)[*at] = segments[b];
       listed_at(&to, b, 2)[*at] = i;
     }
   }
   become(w, to,
          tsr_source_pack(w->source, "w", .length = length, .open = (int)open,
-                         .way = best ? TSR_PACK_BEST_FIT : TSR_PACK_FIRST_FIT));
+                         .way = best ? TSR_PACK_BEST_FIT : TSR_PACK_FIRST_FIT,
+                         .end = end_of(ends)));
 }
 
 static void gather_both(world *w)
