@@ -100,12 +100,16 @@ typedef struct tsr_sample_args {
   tsr_mix_part parts[TSR_MAX_SAMPLED]; /* sources of equal fields, and their weights */
   uint64_t seed;
   tsr_sample_end end;
+  bool
+      exact; /* dealt by their shares, as tsr_source_mix does, instead of drawn; .seed is not used */
 } tsr_sample_args;
 
 /* Records of sources of equal fields, each position drawn by weights: tsr_source_sample(.parts = {
  * { a, 3 }, { b, 1 } }, .seed = 7). Which source a position takes follows from the seed and the
  * position alone, in all epochs alike, and is kept, a byte a record; within a source records come
- * in order. It is tf.data's sample_from_datasets; tsr_source_mix has exact shares. Errors:
+ * in order. It is tf.data's sample_from_datasets. With .exact each source gives its share of the
+ * records since the beginning, or since one ended that is drawn no more, but for less than one: what
+ * tsr_source_mix does, with other ends. Errors:
  * TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where fields differ, TSR_ENOMEM. Returns a source owned as
  * the first one is. Local. */
 TSR_API tsr_source *tsr_source_sample_with(const tsr_sample_args *args, const char *site);

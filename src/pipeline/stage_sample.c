@@ -18,6 +18,7 @@ typedef struct sample_source {
   tsr__many many;
   uint64_t seed;
   tsr_sample_end end;
+  bool exact;
   int64_t weight[TSR_MAX_SAMPLED];
   uint8_t *chosen; /* by position */
   int64_t *had;    /* [blocks][children] */
@@ -40,7 +41,9 @@ static void about_sample(const tsr_source *source, tsr__text *out)
   const sample_source *p = (const sample_source *)source;
   for (int i = 0; i < source->child_count; i++)
     tsr__text_add(out, "%s%lld", i ? ":" : "", (long long)p->weight[i]);
-  tsr__text_add(out, "%s, seed=%llu", ends[p->end], (unsigned long long)p->seed);
+  tsr__text_add(out, "%s", ends[p->end]);
+  if (p->exact) tsr__text_add(out, ", exact");
+  else tsr__text_add(out, ", seed=%llu", (unsigned long long)p->seed);
 }
 
 static void release_sample(tsr_source *source)
@@ -65,6 +68,28 @@ static int draw_source(const sample_source *p, const int64_t *weight, int64_t at
   return k;
 }
 
+/* What was dealt in this period, which ends when each source had its weight: sums and products of
+ * weights and these stay small, whatever the number of records. */
+typedef struct dealt {
+  int64_t total, had[TSR_MAX_SAMPLED];
+} dealt;
+
+/* The quota method, as mixtures deal (stage_many.c), of the weights that are left. */
+static int deal_source(const sample_source *p, const int64_t *weight, dealt *d)
+{
+  int64_t total = 0;
+  int children = p->many.source.child_count, next = -1;
+  for (int k = 0; k < children; k++) total += weight[k];
+  if (d->total == total) *d = (dealt){ 0 };
+  for (int k = 0; k < children; k++) {
+    if (d->had[k] * total >= (d->total + 1) * weight[k]) continue; /* ahead of its share, or gone */
+    if (next < 0 || (d->had[k] + 1) * weight[next] < (d->had[next] + 1) * weight[k]) next = k;
+  }
+  d->had[next]++;
+  d->total++;
+  return next;
+}
+
 static bool make_room(sample_source *p, int64_t at)
 {
   tsr__heap *heap = &p->many.source.node.scope->rt->heap;
@@ -79,6 +104,7 @@ static tsr_status draw_all(sample_source *p, tsr__error *error)
   tsr_source *source = &p->many.source;
   int64_t had[TSR_MAX_SAMPLED] = { 0 }, weight[TSR_MAX_SAMPLED], at = 0;
   int children = source->child_count, left = 0;
+  dealt period = { 0 };
   tsr__progress progress = { .rt = source->node.scope->rt, .what = "sample" };
   memcpy(weight, p->weight, sizeof weight);
   for (int k = 0; k < children; k++) {
@@ -90,12 +116,15 @@ static tsr_status draw_all(sample_source *p, tsr__error *error)
     if (!make_room(p, at))
       return tsr__error_set(error, TSR_ENOMEM, "no memory for the order of %lld records",
                             (long long)at);
-    int k = draw_source(p, weight, at);
+    int k = p->exact ? deal_source(p, weight, &period) : draw_source(p, weight, at);
     if (at % RUN == 0) memcpy(p->had + at / RUN * children, had, (size_t)children * sizeof *had);
     p->chosen[at] = (uint8_t)k;
     if (p->end == TSR_SAMPLE_FIRST && had[k] == source->children[k]->count) break;
     if (++had[k] == source->children[k]->count) left--;
-    if (p->end == TSR_SAMPLE_ALL && had[k] == source->children[k]->count) weight[k] = 0;
+    if (p->end == TSR_SAMPLE_ALL && had[k] == source->children[k]->count) {
+      weight[k] = 0;
+      period = (dealt){ 0 }; /* shares are of those that are left, from here on */
+    }
     over = p->end != TSR_SAMPLE_FIRST && !left;
     if (at % 65536 == 0 && tsr__progress_stops(&progress, 0))
       return tsr__cancelled(error, "tsr_source_sample");
@@ -145,6 +174,7 @@ tsr_source *tsr_source_sample_with(const tsr_sample_args *given, const char *sit
   p->many.find = find_drawn;
   p->seed = args.seed;
   p->end = args.end;
+  p->exact = args.exact;
   memcpy(p->weight, weight, sizeof weight);
   if (!draw_all(p, &error)) return &p->many.source;
   return tsr__many_refused(sources, count, call, &error, site);

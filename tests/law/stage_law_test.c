@@ -404,9 +404,55 @@ static void gather_both(world *w)
   become(w, to, tsr_source_gather(w->source, places, count));
 }
 
+/* Exact shares, by what they promise: of those whose records are below their share of the next
+ * position, the one whose next record is due first, the first of equals. Shares are of the sources
+ * that are still there, and begin anew when one goes. */
+static void deal_both(world *w)
+{
+  enum { PARTS = 3 };
+  static const int64_t lists[][PARTS] = { { 1, 1, 1 }, { 3, 1, 2 }, { 5, 7, 1 } };
+  const int64_t *weight = lists[test_range(&w->rng, 0, 2)];
+  tsr_sample_end end = (tsr_sample_end)test_range(&w->rng, 0, 2);
+  tsr_source *part[PARTS];
+  int64_t first[PARTS], count[PARTS], had[PARTS] = { 0 }, since[PARTS] = { 0 }, n = 0, all = 0;
+  int64_t order[MOST], ended = 0;
+  if (!w->l.count) return;
+  for (int k = 0; k < PARTS; k++) {
+    first[k] = test_range(&w->rng, 0, w->l.count - 1);
+    count[k] = test_range(&w->rng, 1, w->l.count - first[k] < 12 ? w->l.count - first[k] : 12);
+    part[k] = tsr_source_slice(w->source, TSR_RANGE(first[k], first[k] + count[k]));
+  }
+  for (n = 0; end == TSR_SAMPLE_FIRST || ended < PARTS; n++, all++) {
+    double total = 0, due = 1e9;
+    int next = -1;
+    for (int k = 0; k < PARTS; k++)
+      if (end != TSR_SAMPLE_ALL || had[k] < count[k]) total += (double)weight[k];
+    for (int k = 0; k < PARTS; k++) {
+      bool gone = end == TSR_SAMPLE_ALL && had[k] == count[k];
+      double share = (double)((n + 1) * weight[k]) / total;
+      double then = (double)(since[k] + 1) / (double)weight[k];
+      if (!gone && (double)since[k] < share - 1e-9 && then < due - 1e-9) due = then, next = k;
+    }
+    if (end == TSR_SAMPLE_FIRST && had[next] == count[next]) break;
+    order[all] = first[next] + had[next]++ % count[next];
+    since[next]++;
+    ended += had[next] == count[next];
+    if (end != TSR_SAMPLE_ALL || had[next] < count[next]) continue;
+    memset(since, 0, sizeof since);
+    n = -1;
+  }
+  listed to = listed_like(&w->l, all);
+  for (int64_t i = 0; i < all; i++) listed_copy(&to, i, &w->l, order[i]);
+  become(w, to,
+         tsr_source_sample(.parts = { { part[0], weight[0] },
+                                      { part[1], weight[1] },
+                                      { part[2], weight[2] } },
+                           .end = end, .exact = true));
+}
+
 static void one_stage(world *w)
 {
-  switch (test_range(&w->rng, 0, 12)) {
+  switch (test_range(&w->rng, 0, 13)) {
   case 0: batch_both(w); break;
   case 1: unbatch_both(w); break;
   case 2: pad_both(w); break;
@@ -419,6 +465,7 @@ static void one_stage(world *w)
   case 9: cast_both(w); break;
   case 10: cut_both(w); break;
   case 11: gather_both(w); break;
+  case 12: deal_both(w); break;
   default: batch_both(w), unbatch_both(w); break;
   }
 }
