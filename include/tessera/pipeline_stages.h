@@ -128,10 +128,14 @@ typedef struct tsr_cache_args {
   tsr_source *source;
   const char *path; /* of a file that keeps them; NULL: in memory */
   int64_t records;  /* only the first so many are kept in memory; 0: all */
+  int64_t bytes;    /* and of these as many as so many bytes hold; 0: all */
 } tsr_cache_args;
 
 /* The same records, kept once they were read: tsr_source_cache(decoded). In memory they take the
- * room of their fields, which is reserved at the call. With .path they are read once at the call
+ * room of their fields, which is reserved at the call. Where .records or .bytes allow fewer than
+ * all, the first ones are kept and the others are read anew each time: nothing makes room for
+ * something else, since an epoch asks for each record once, and what was read last is no likelier
+ * than others to be asked for next. With .path they are read once at the call
  * and written to a file, which appears when it is whole and is used again by the next program: its
  * records have checksums, and it has the text of the source, so that a file of another one is
  * refused (not one of other data under the same text: delete it when the data changes). What lies

@@ -114,10 +114,11 @@ static tsr_status take_memory(cache_source *k, tsr__error *error)
   for (int c = 0; fits && c < k->source.column_count; c++)
     fits = (k->data[c] = tsr__new_raw(heap, bytes_of(k, c)));
   if (fits) return TSR_OK;
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "no memory for %lld records of %zu bytes; .records keeps the first ones "
-                        "only, .path keeps them in a file",
-                        (long long)k->kept, row - 1);
+  return tsr__error_set(
+      error, TSR_ENOMEM,
+      "no memory for %lld records of %zu bytes; .records and .bytes keep the first "
+      "ones only, .path keeps them in a file",
+      (long long)k->kept, row - 1);
 }
 
 static tsr_status check_cache(const tsr_cache_args *a, tsr__error *error)
@@ -131,9 +132,22 @@ static tsr_status check_cache(const tsr_cache_args *a, tsr__error *error)
   if (a->records < 0)
     return tsr__error_set(error, TSR_EARG, "%lld records to be kept, expected 1 or more, or 0: all",
                           (long long)a->records);
-  if (a->records && a->path)
-    return tsr__error_set(error, TSR_EARG, ".records beside .path; a file has all of them");
+  if (a->bytes < 0)
+    return tsr__error_set(error, TSR_EARG, "%lld bytes to be kept, expected 1 or more, or 0: all",
+                          (long long)a->bytes);
+  if ((a->records || a->bytes) && a->path)
+    return tsr__error_set(error, TSR_EARG, ".%s beside .path; a file has all of them",
+                          a->records ? "records" : "bytes");
   return TSR_OK;
+}
+
+/* How many records: with the byte of state that each has. */
+static int64_t kept_of(const tsr_cache_args *a)
+{
+  int64_t kept = a->source->count, row = 1;
+  if (a->records && a->records < kept) kept = a->records;
+  for (int c = 0; c < a->source->column_count; c++) row += (int64_t)a->source->columns[c].bytes;
+  return a->bytes && a->bytes / row < kept ? a->bytes / row : kept;
 }
 
 tsr_source *tsr_source_cache_with(const tsr_cache_args *given, const char *site)
@@ -149,7 +163,7 @@ tsr_source *tsr_source_cache_with(const tsr_cache_args *given, const char *site)
   tsr_source *made = tsr__records_over(source, call, &cache_ops, sizeof(cache_source), site);
   if (made->inert) return made;
   cache_source *k = (cache_source *)made;
-  k->kept = args.records && args.records < source->count ? args.records : source->count;
+  k->kept = kept_of(&args);
   if (!take_memory(k, &error)) return made;
   return tsr__stage_refused(source, call, &error, site);
 }

@@ -294,7 +294,9 @@ static void cache_both(world *w)
   char path[40];
   int64_t records = test_range(&w->rng, 0, w->l.count + 1);
   snprintf(path, sizeof path, "%d.cache", w->cached++);
-  if (test_range(&w->rng, 0, 1)) w->source = tsr_source_cache(w->source, .records = records);
+  int64_t bytes = test_range(&w->rng, 0, 4000) * test_range(&w->rng, 0, 1);
+  if (test_range(&w->rng, 0, 1))
+    w->source = tsr_source_cache(w->source, .records = records, .bytes = bytes);
   else {
     remove(test_tmp(path));
     tsr_source_cache(w->source, .path = test_tmp(path));

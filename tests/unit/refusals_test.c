@@ -1520,6 +1520,9 @@ static void stages(void)
   NO_SOURCE(tsr_source_sample(.parts = { { four, 0 } }));
   NO_SOURCE(tsr_source_sample(.parts = { { four, 1 }, { two, 1 } }));
   NO_SOURCE(tsr_source_sample(.parts = { { four, 1 } }, .end = (tsr_sample_end)3));
+  NO_SOURCE(tsr_source_pack(two, "x", .length = 2, .end = TSR_VALUE(300)));
+  NO_SOURCE(tsr_source_cache(four, .bytes = -1));
+  NO_SOURCE(tsr_source_cache(four, .bytes = 1, .path = "four.cache"));
   NO_SOURCE(tsr_source_gather(four, NULL, 2));
   NO_SOURCE(tsr_source_gather(four, (const int64_t[]){ 4 }, 1));
   tsr_source *label = tsr_source_one_hot(four, "index", .classes = 3);
