@@ -77,10 +77,11 @@ static double wait_of(const tsr__took *f, int percent)
 }
 
 typedef struct summary {
+  tsr__took took;     /* as it was in one moment: threads go on filling while it is told */
   double open, since; /* seconds since it was opened, and since the first batch was asked for */
   double waited, filled, cpu, queue, goodput;
   double by_threads;           /* of `filled`; callers who would have waited filled the rest */
-  const tsr__metered *slowest; /* NULL: nothing was timed */
+  const tsr__metered *slowest; /* of `took`; NULL: nothing was timed */
   double stages;               /* nanoseconds of all */
   const char *verdict;
 } summary;
@@ -104,10 +105,12 @@ static const char *judge(const tsr_pipeline *p, const summary *sum)
 
 static void summarize(tsr_pipeline *p, summary *out)
 {
-  const tsr__took *f = &p->figures;
+  const tsr__took *f = &out->took;
   int64_t now = tsr__now();
   *out = (summary){ .open = (double)(now - p->opened_at) * 1e-9 };
   if (p->locks) pthread_mutex_lock(&p->lock);
+  out->took = p->figures;
+  if (p->locks) pthread_mutex_unlock(&p->lock);
   if (f->asked) {
     out->since = (double)(now - f->first) * 1e-9;
     out->queue = (double)f->ready / (double)f->asked;
@@ -120,7 +123,6 @@ static void summarize(tsr_pipeline *p, summary *out)
     out->stages += (double)m->busy;
     if (!out->slowest || m->busy > out->slowest->busy) out->slowest = m;
   }
-  if (p->locks) pthread_mutex_unlock(&p->lock);
   out->cpu = (double)tsr__ring_cpu(p) * 1e-9;
   out->goodput = out->since > 0 ? 1 - out->waited / out->since : 1;
   if (out->goodput < 0) out->goodput = 0;
@@ -148,14 +150,14 @@ static void add_line(tsr__text *out, const char *name, double value, const char 
   tsr__text_add(out, " s%s\n", of);
 }
 
-static void add_waits(const tsr_pipeline *p, const summary *sum, tsr__text *out)
+static void add_waits(const summary *sum, tsr__text *out)
 {
   tsr__text_add(out, "waited    ");
   add_number(out, sum->waited, 3);
   tsr__text_add(out, " s in tsr_pipeline_next; half of the waits below ");
-  add_number(out, wait_of(&p->figures, 50) * 1e6, 1);
+  add_number(out, wait_of(&sum->took, 50) * 1e6, 1);
   tsr__text_add(out, " us, 99 in 100 below ");
-  add_number(out, wait_of(&p->figures, 99) * 1e6, 1);
+  add_number(out, wait_of(&sum->took, 99) * 1e6, 1);
   tsr__text_add(out, " us\ngoodput   ");
   add_number(out, sum->goodput * 100, 1);
   tsr__text_add(out, " %% of the time since the first batch was asked for\n");
@@ -173,14 +175,14 @@ static void add_text(tsr_pipeline *p, tsr__text *out)
   if (p->book) tsr__text_add(out, "; %lld bad ones", (long long)p->book->bad);
   tsr__text_add(out, "\n");
   add_line(out, "open", sum.open, "");
-  add_waits(p, &sum, out);
+  add_waits(&sum, out);
   tsr__text_add(out, "queue     ");
   add_number(out, sum.queue, 1);
   tsr__text_add(out, " of %d batches ready when one was asked for\n", p->depth);
   add_line(out, "filled", sum.filled, " over all threads");
   add_line(out, "cpu", sum.cpu, " of processors, of its own threads");
-  for (int i = 0; i < p->figures.stages.count; i++) {
-    const tsr__metered *m = &p->figures.stages.stage[i];
+  for (int i = 0; i < sum.took.stages.count; i++) {
+    const tsr__metered *m = &sum.took.stages.stage[i];
     tsr__text_add(out, "  %-12s ", m->kind);
     add_number(out, share_of(&sum, m) * sum.filled, 3);
     tsr__text_add(out, " s, ");
@@ -205,11 +207,11 @@ static void put_i64(tsr__text *out, const char *name, int64_t value)
   tsr__text_add(out, "\"%s\":%lld,", name, (long long)value);
 }
 
-static void put_stages(const tsr_pipeline *p, const summary *sum, tsr__text *out)
+static void put_stages(const summary *sum, tsr__text *out)
 {
   tsr__text_add(out, "\"stages\":[");
-  for (int i = 0; i < p->figures.stages.count; i++) {
-    const tsr__metered *m = &p->figures.stages.stage[i];
+  for (int i = 0; i < sum->took.stages.count; i++) {
+    const tsr__metered *m = &sum->took.stages.stage[i];
     tsr__text_add(out, "%s{\"kind\":", i ? "," : "");
     tsr__text_json(out, m->kind);
     tsr__text_add(out, ",");
@@ -254,14 +256,14 @@ static void add_json(tsr_pipeline *p, tsr__text *out)
   put_i64(out, "depth", p->depth);
   put_double(out, "open_seconds", sum.open);
   put_double(out, "waited_seconds", sum.waited);
-  put_double(out, "wait_half_seconds", wait_of(&p->figures, 50));
-  put_double(out, "wait_99_in_100_seconds", wait_of(&p->figures, 99));
+  put_double(out, "wait_half_seconds", wait_of(&sum.took, 50));
+  put_double(out, "wait_99_in_100_seconds", wait_of(&sum.took, 99));
   put_double(out, "goodput", sum.goodput);
   put_double(out, "queue", sum.queue);
   put_double(out, "filled_seconds", sum.filled);
   put_double(out, "cpu_seconds", sum.cpu);
   tsr__text_add(out, "\"order\":\"%016llx\",", (unsigned long long)p->order);
-  put_stages(p, &sum, out);
+  put_stages(&sum, out);
   tsr__text_add(out, ",\"slower\":");
   tsr__text_json(out, sum.verdict);
   if (p->book) put_bad(p->book, out);

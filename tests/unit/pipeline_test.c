@@ -426,6 +426,35 @@ TEST(figures_name_the_slowest)
   tsr_runtime_close(rt);
 }
 
+static tsr_status works(const tsr_record *r, void *user)
+{
+  uint64_t x = (uint64_t)r->id;
+  for (int i = 0; i < *(const int *)user; i++) x = x * 6364136223846793005u + 1;
+  memcpy(r->out[0], &x, sizeof x);
+  return TSR_OK;
+}
+
+/* Told while threads fill they are of one moment: shares of stages are of one sum. */
+TEST(figures_while_threads_fill)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int turns = 200;
+  tsr_source *made = range_of(s, 4000);
+  for (int i = 0; i < 3; i++)
+    made = tsr_source_map(made, works, .user = &turns, .fields = { { "index", TSR_I64, { 0 } } });
+  tsr_pipeline *p = tsr_pipeline_open(made, .batch_size = 20, .threads = 3, .prefetch = 8);
+  for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+    double sum = 0;
+    for (const char *at = tsr_pipeline_json(p); (at = strstr(at, "\"share\":")); at++)
+      sum += strtod(at + strlen("\"share\":"), NULL);
+    if (sum > 0) CHECK(sum > 0.999 && sum < 1.001);
+  }
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- maps on the devices --------------------------------------------------------------------- */
 
 static tsr_array *scale(tsr_scope *s, tsr_array *const *in, void *user)
