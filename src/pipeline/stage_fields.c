@@ -42,12 +42,26 @@ static void about_select(const tsr_source *source, tsr__text *out)
   }
 }
 
-/* Fields that are kept lie where they lie below. */
+/* Whether the length of a field is told by the one below that tells it there: a map may make a
+ * field of that name, and another may be called so. */
+static bool keeps_length(const field_source *f, int column)
+{
+  const tsr_source *below = f->source.children[0];
+  int told = tsr__length_find(&f->source, f->source.columns[column].name);
+  return told >= 0 && f->from[told] >= 0 &&
+         f->from[told] == tsr__length_find(below, below->columns[f->from[column]].name);
+}
+
+/* Fields that are kept lie where they lie below. Of ragged ones that are lent no more is there than
+ * their own length says: under another all of the field must be, zeros included. */
 static bool lend_fields(const tsr_source *source, int column, const tsr__ask_rows *ask,
                         const char **to)
 {
-  int from = ((const field_source *)source)->from[column];
-  return from >= 0 && tsr__records_lend(source->children[0], from, ask, to);
+  const field_source *f = (const field_source *)source;
+  tsr__ask_rows below = *ask;
+  if (f->from[column] < 0) return false;
+  below.partial = ask->partial && keeps_length(f, column);
+  return tsr__records_lend(source->children[0], f->from[column], &below, to);
 }
 
 static const tsr__records_ops select_ops = { "select",     read_select, tsr__fields_ids,

@@ -323,6 +323,35 @@ TEST(damaged_images)
   tsr_runtime_close(rt);
 }
 
+static tsr_status says_more(const tsr_record *record, void *user)
+{
+  memcpy(record->out[0], user, sizeof(int64_t));
+  return TSR_OK;
+}
+
+/* Bytes in memory are read where they lie, but only as far as their own length says. */
+TEST(lengths_of_maps)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *all = golden(s);
+  unsigned char *image = read_all(all, "image", 100, -1);
+  int64_t *length = read_all(all, "image_length", 100, -1), whole = length[0];
+  int64_t offsets[3] = { 0, whole, whole + whole / 2 }, record = 1;
+  unsigned char *data = test_guarded((size_t)offsets[2]);
+  memcpy(data, image, (size_t)whole);
+  memcpy(data + whole, image, (size_t)(whole / 2));
+  tsr_source *two = tsr_source_ragged(s, 2, { "image", TSR_U8, { 0 }, data, offsets });
+  tsr_source *told = tsr_source_map(two, says_more, .user = &whole,
+                                    .fields = { { "image_length", TSR_I64, { 0 } } });
+  tsr_source *made = tsr_source_images(told, .height = HEIGHT, .width = WIDTH, .lenient = true);
+  free(read_all(tsr_source_slice(made, TSR_RANGE(record, 2)), "image", 1, -1));
+  free(image);
+  free(length);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* Any byte changed, any end: an error or pixels, and the next record is read as ever. */
 TEST(bytes_changed)
 {
