@@ -20,6 +20,7 @@
 
 enum { TRIES = 16, SHARE_FROM = 1000 };
 
+/* Neither lack of memory nor the end of a pipeline says anything of a record. */
 bool tsr__bad_forgives(const tsr_pipeline *p, const tsr__error *error)
 {
   return p->args.bad != TSR_BAD_FAIL && error->status != TSR_ENOMEM &&
@@ -29,6 +30,7 @@ bool tsr__bad_forgives(const tsr_pipeline *p, const tsr__error *error)
 static tsr_status keep_fault(tsr_pipeline *p, tsr__tray *tray, const tsr__fault *fault,
                              tsr__error *error)
 {
+  /* Several threads fill slices of one tray. Faults are rare, so the lock of the ring does. */
   pthread_mutex_lock(&p->lock);
   bool room = tsr__grow(&p->node.scope->rt->heap, (void **)&tray->faults, &tray->fault_room,
                         (size_t)tray->fault_count + 1, sizeof *tray->faults);
@@ -44,6 +46,7 @@ static tsr_status substitute(tsr_pipeline *p, const tsr__tray *tray, tsr__ask_ro
 {
   uint64_t key = tsr__mix(tsr__mix((uint64_t)*at, (uint64_t)tray->epoch), p->args.seed);
   tsr__error other = *error;
+  /* Where most records are bad, going on for ever would look like a pipeline that hangs. */
   for (uint64_t try = 1; try <= TRIES && other.status; try++) {
     *at = (int64_t)(tsr__mix(key, try) % (uint64_t)p->source->count);
     other = (tsr__error){ 0 };
@@ -75,8 +78,11 @@ static tsr_status replace(tsr_pipeline *p, tsr__tray *tray, tsr__ask_rows *one, 
       if (one->cells[c].data)
         memset(one->cells[c].data + (size_t)place * one->cells[c].stride, 0,
                p->source->columns[c].bytes);
+    /* Rows that are no records have no id; the order's hash counts the bad one's own (take_ids). */
     if (tray->ids) tray->ids[row] = -1;
   }
+  /* A skipped record's row was filled before others moved up: `list` says which it should have
+   * been. */
   if (p->args.bad == TSR_BAD_SKIP) fault.row = tray->listed ? tray->list[row] : row;
   return keep_fault(p, tray, &fault, error);
 }
@@ -137,6 +143,7 @@ static void count_fault(tsr__bad_book *book, const tsr__fault *fault)
   while (i < book->count && (strlen(book->place[i].who) != length ||
                              memcmp(book->place[i].who, fault->text, length) != 0))
     i++;
+  /* The book has a fixed size: a pipeline over a million broken files must not grow with them. */
   if (length >= sizeof book->place[0].who || i == TSR__BAD_PLACES) {
     book->elsewhere++;
     return;
@@ -166,6 +173,7 @@ tsr_status tsr__bad_deliver(tsr_pipeline *p, const tsr__tray *tray, tsr__error *
                           "one: %.400s",
                           (long long)book->bad, (long long)book->seen, (long long)most, last);
   double share = (double)book->bad / (double)(book->seen ? book->seen : 1);
+  /* A share of few records says little: one bad one of the first ten is no tenth of all. */
   bool enough = book->seen >= SHARE_FROM || tray->index + 1 == p->batches;
   if (p->args.bad_share > 0 && enough && share > p->args.bad_share) {
     char asked[32], found[32];

@@ -22,6 +22,8 @@ typedef struct field {
 static bool take_varint(span *s, uint64_t *out)
 {
   uint64_t value = 0;
+  /* Ten bytes at most, of which the last has one bit: what is above 64 bits is dropped, as by
+   * protobuf. */
   for (int shift = 0; shift < 70 && s->at < s->end; shift += 7) {
     unsigned char byte = *s->at++;
     if (shift < 64) value |= (uint64_t)(byte & 127) << shift;
@@ -52,6 +54,7 @@ static bool take_field(span *s, field *out)
   case 1: return take_bytes(s, 8, &out->bytes);
   case 2: return take_varint(s, &length) && take_bytes(s, length, &out->bytes);
   case 5: return take_bytes(s, 4, &out->bytes);
+  /* 3 and 4 are groups, which nobody writes any more. */
   default: return false;
   }
 }
@@ -67,12 +70,15 @@ typedef struct sink {
 static void put_value(sink *out, const void *value, size_t size)
 {
   if (out->to && out->count < out->room) memcpy(out->to + (size_t)out->count * size, value, size);
+  /* Counted even where nobody asks for the values: their number is checked, and is what a length
+   * says. */
   out->count++;
 }
 
 static bool take_floats(const field *f, sink *out)
 {
   if (f->wire != 2 && f->wire != 5) return false;
+  /* One value and a packed list look the same here: four bytes, or many times four. */
   span s = f->bytes;
   for (; s.end - s.at >= 4; s.at += 4) {
     uint32_t bits = (uint32_t)s.at[0] | (uint32_t)s.at[1] << 8 | (uint32_t)s.at[2] << 16 |
@@ -116,6 +122,7 @@ static tsr_status broken(tsr__error *error)
 static tsr_status end_ragged(tsr__example *e, int c, int64_t count, int64_t room, tsr__error *error)
 {
   const tsr__column *column = &e->columns[c];
+  /* Elements of a ragged field may have dims of their own; lengths count whole elements. */
   int64_t inner = column->shape.dims[0] ? room / column->shape.dims[0] : 1;
   if (count > room && !e->cut)
     return tsr__error_set(
@@ -142,9 +149,11 @@ static tsr_status take_feature(tsr__example *e, int c, span s, tsr__error *error
   field list, value;
   while (s.at < s.end) {
     if (!take_field(&s, &list)) return broken(error);
+    /* Fields that a later version of the format may add. */
     if (list.number < 1 || list.number > 3) continue;
     if (list.wire != 2) return broken(error);
     kind = list.number;
+    /* Of a oneof the last one set counts; what an earlier one put into the cell is written over. */
     out.count = 0;
     while (kind == wanted && list.bytes.at < list.bytes.end) {
       if (!take_field(&list.bytes, &value)) return broken(error);
@@ -185,6 +194,7 @@ static tsr_status take_entry(tsr__example *e, span s, bool *met, tsr__error *err
     else if (f.number == 2 && f.wire == 2) feature = f.bytes;
   }
   int c = find_column(e, name);
+  /* Features that nobody asks for are not looked at: a message is searched, not parsed. */
   if (c < 0 || !e->wanted[c]) return TSR_OK;
   met[c] = true;
   return take_feature(e, c, feature, error);
@@ -212,6 +222,7 @@ tsr_status tsr__example_read(tsr__example *e, tsr__error *error)
       return tsr__error_set(error, TSR_EPARSE, "there is no feature %.80s; .defaults takes zeros",
                             e->columns[c].name);
     e->used[c] = 0;
+    /* Ragged ones get their zeros behind what they have, which is nothing. */
     if (e->to[c] && !e->ragged[c]) memset(e->to[c], 0, e->columns[c].bytes);
   }
   return error->status;

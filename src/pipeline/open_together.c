@@ -84,6 +84,7 @@ static tsr_status judge(const party *all, const tsr__text *records, tsr__error *
                      all->processes[i]);
     } else if (told.status) {
       tsr__error_set(error, told.status, "process %d: %.900s", all->processes[i], told.text);
+      /* Kept, not told yet: a process that failed behind this one is the better explanation. */
     } else if (i && !apart.status && strcmp(tsr__text_get(&first), tsr__text_get(&other)) != 0) {
       tsr__stage_pair pair;
       tsr__stages_differ(tsr__text_get(&first), tsr__text_get(&other), &pair);
@@ -131,10 +132,13 @@ tsr_status tsr__agree_open(tsr_runtime *rt, const tsr_pipeline_args *args, const
                                 .processes = all.processes,
                                 .count = all.count,
                                 .record = { record.data, record.length } };
+  /* Who cannot open meets the others all the same, or they would wait for it until their time is
+   * over. */
   if (record.failed) /* what there is of it is no record, which the others see */
     tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
   if (all.own && all.count > 1) {
     tsr_status own = error->status;
+    /* This process's own trouble comes first: that the others were lost is what came of it. */
     if (tsr__comm_meet(comm, &meeting, &told, &met)) *error = own ? *error : met;
     else if (!own) judge(&all, &told, error);
   }

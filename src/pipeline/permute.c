@@ -48,6 +48,7 @@ void tsr__permutation_make(tsr__permutation *p, uint64_t count, uint64_t seed, u
   p->high = count ? (uint32_t)((count + low - 1) / low) : 1;
   p->inverse = low > 1 ? UINT64_MAX / low : 0;
   uint64_t key = tsr__mix(seed, epoch);
+  /* Digits of a few values mix little in a round. */
   p->rounds = count < SMALL ? TSR__MOST_ROUNDS : TSR__ROUNDS;
   for (int r = 0; r < p->rounds; r++) p->key[r] = (uint32_t)(tsr__mix(key, (uint64_t)r) >> 32);
 }

@@ -17,6 +17,7 @@ struct tsr_batch {
 
 static const tsr_pipeline no_pipeline = { .inert = true, .status = TSR_ENOMEM };
 
+/* A scope that closes joins the threads of what lies in it, so that no source goes under them. */
 static void release_pipeline(tsr__node *node)
 {
   tsr__ring_close((tsr_pipeline *)node);
@@ -27,9 +28,12 @@ static void release_pipeline(tsr__node *node)
 /* Fills in what zero stands for, and refuses what cannot be. */
 static tsr_status check_args(tsr_pipeline_args *a, tsr__error *error)
 {
+  /* What zero stands for is filled in before anything is checked or written into states, where a
+   * default and the same number given must be one text. */
   if (!a->batch_size) a->batch_size = 1;
   if (!a->epochs) a->epochs = 1;
   a->threads = a->threads ? a->threads : 2;
+  /* From here on 0 is none, as those who count threads expect. */
   a->threads = a->threads == -1 ? 0 : a->threads;
   a->prefetch = a->prefetch ? a->prefetch : 2;
   if (a->batch_size < 1 || a->batch_size > INT64_C(1) << 40)
@@ -68,12 +72,14 @@ static tsr_status count_batches(tsr_pipeline *p, tsr__error *error)
   bool more = count % a->batch_size != 0 && a->remainder != TSR_DROP;
   p->batches = whole + more;
   p->stream = tsr__stream_of(p->source);
+  /* Nobody knows how many there are before the stream ends. */
   if (p->stream) {
     p->batches = -1;
     p->total = INT64_MAX;
     return tsr__stream_check(p->stream, a, error);
   }
   if (a->epochs == -1) p->total = p->batches ? INT64_MAX : 0;
+  /* Batches are numbered over all epochs. */
   else if (p->batches && a->epochs > INT64_MAX / p->batches)
     return tsr__error_set(error, TSR_EARG,
                           "%lld epochs of %lld batches, more than 2^63; -1 is "
@@ -100,6 +106,7 @@ static tsr_status open_book(tsr_pipeline *p, tsr__error *error)
     return tsr__error_set(error, TSR_EARG,
                           "another record might be longer than all of a batch of one length; "
                           "TSR_BAD_MASK keeps batches alike");
+  /* Without a policy there is no book, which is how the others ask for one. */
   p->book = tsr__arena_new(&p->node.scope->arena, sizeof *p->book);
   if (!p->book) return tsr__error_set(error, TSR_ENOMEM, "no memory for counting bad records");
   return TSR_OK;
@@ -109,6 +116,7 @@ static tsr_status open_book(tsr_pipeline *p, tsr__error *error)
 static tsr_pipeline *refuse(tsr_scope *scope, const char *site, const tsr__error *error)
 {
   if (!scope || scope->inert) return (tsr_pipeline *)&no_pipeline;
+  /* Without an error the scope has one already, and the first is the one to be read. */
   if (error) tsr__fail(scope, site, error->status, "tsr_pipeline_open: %s", error->text);
   tsr_pipeline *p = tsr__node_new(scope, sizeof *p, site, NULL);
   if (!p) return (tsr_pipeline *)&no_pipeline;
@@ -133,10 +141,12 @@ static tsr_pipeline *make_pipeline(tsr_scope *scope, tsr_pipeline_args *args, co
   tsr_source *source = args->source;
   if (of_source(source, error) || check_args(args, error)) return NULL;
   bool apart = tsr__is_apart(scope->rt, args);
+  /* Over processes every device has a part of every batch, which a short one may not have. */
   if (args->remainder == TSR_KEEP_SHORT && apart) args->remainder = TSR_PAD_AND_MASK;
   if (args->remainder == TSR_ALWAYS_SHORT) args->remainder = TSR_KEEP_SHORT;
   if (args->shuffle) {
     tsr_shuffle_args all = { .size = sizeof all, .source = source, .seed = args->seed };
+    /* A stage like any other, so that states and figures show it. */
     source = tsr_source_shuffle_with(&all, site);
     if (of_source(source, error)) return NULL;
   }
@@ -146,6 +156,7 @@ static tsr_pipeline *make_pipeline(tsr_scope *scope, tsr_pipeline_args *args, co
   p->args = *args;
   p->apart = apart;
   p->opened_at = tsr__now();
+  /* The state last: what it says is compared with all that decides batches. */
   if (!count_batches(p, error) && !tsr__place_columns(p, args, error) && !open_book(p, error) &&
       args->state)
     tsr__state_load(p, args->state, args->state_size, error);
@@ -164,6 +175,7 @@ tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *given, const char 
   if (tsr__take_opts("tsr_pipeline_open", given, &args, sizeof args, &error))
     return refuse(scope, site, &error);
   tsr_pipeline *p = make_pipeline(scope, &args, site, &error);
+  /* Also by who failed: the others wait for it there, and are to hear why. */
   tsr__agree_open(scope->rt, &args, p, &error);
   if (!p) return refuse(scope, site, &error);
   if (error.status || tsr__ring_open(p, &error)) {
@@ -183,6 +195,7 @@ static tsr_array *tree_of(tsr_pipeline *p, tsr__tray *tray, tsr_scope *scope, co
   tsr_field_args fields[TSR_MAX_FIELDS];
   for (int c = 0; c < source->column_count; c++) {
     tsr__value *value = tray->values[c];
+    /* The leaf has taken it over, so the tray must not release it. */
     tray->values[c] = NULL;
     fields[c].name = source->columns[c].name;
     fields[c].array = tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape,
@@ -196,6 +209,8 @@ static tsr_array *mask_of(tsr_pipeline *p, tsr__tray *tray, tsr_scope *scope, co
   tsr__value *value = tray->mask;
   tray->mask = NULL;
   tsr_shape shape = { .rank = 1, .dims = { tray->rows } };
+  /* Without padding all rows are records: a constant, which takes no memory until it is asked for.
+   * */
   if (value) return tsr__make_leaf(scope, TSR_BOOL, &shape, &p->mask_on, value, site);
   return tsr_full_at(scope, tsr_operand_bool(true), TSR_BOOL, shape, p->mask_on, site);
 }
@@ -204,11 +219,15 @@ static tsr_array *mask_of(tsr_pipeline *p, tsr__tray *tray, tsr_scope *scope, co
 static tsr_status take_ids(tsr_pipeline *p, tsr__tray *tray, tsr_batch *b)
 {
   if (!tray->ids) return TSR_OK;
+  /* The hash is of an epoch, so that two of them can be compared; a state carries it in the middle.
+   * */
   if (!tray->index) p->order = 0;
   size_t bytes = (size_t)tray->rows * sizeof *b->ids;
   b->ids = tsr__arena_raw(&b->node.scope->arena, bytes + 1);
   if (!b->ids) return TSR_ENOMEM;
   memcpy(b->ids, tray->ids, bytes);
+  /* The order says which records were due, whether or not they could be read; skipped ones left
+   * none. */
   int f = 0, faults = p->args.bad == TSR_BAD_SKIP ? 0 : tray->fault_count;
   for (int64_t i = 0; i < tray->records; i++) {
     bool bad = f < faults && tray->faults[f].row == i;
@@ -226,6 +245,7 @@ static int64_t real_records(const tsr_pipeline *p, const tsr__tray *tray)
 /* The batch of a filled tray; NULL with the scope's error set. */
 static tsr_batch *batch_of(tsr_pipeline *p, tsr__tray *tray, const char *site)
 {
+  /* What a step makes of a batch lands in this scope too, and goes with it. */
   tsr_scope *scope = tsr_scope_nest_at(p->node.scope, site);
   tsr_batch *b = tsr__node_new(scope, sizeof *b, site, NULL);
   if (!b || take_ids(p, tray, b)) {
@@ -239,6 +259,7 @@ static tsr_batch *batch_of(tsr_pipeline *p, tsr__tray *tray, const char *site)
   b->rows = tray->rows;
   b->tree = tree_of(p, tray, scope, site);
   b->mask = mask_of(p, tray, scope, site);
+  /* Traced, not run: the step's program takes it in and fuses it. */
   if (p->args.map) b->tree = tsr_call_at(p->args.map, &b->tree, 1, site);
   tsr_status status = tsr_scope_status(scope);
   if (!status) return b;
@@ -259,7 +280,9 @@ tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
   tsr__error error = { 0 };
   tsr__tray *tray;
   if (!p || p->inert || p->closed || p->status) return NULL;
+  /* Once around, but for batches all of whose records were skipped, which nobody gets to see. */
   for (bool some = false; !some;) {
+    /* The end is no error: the status stays as it is. */
     if (p->delivered == p->total) return NULL;
     tray = tsr__ring_take(p);
     if (!tray && p->delivered == p->total) return NULL; /* a stream's end */
@@ -278,6 +301,7 @@ tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
   for (int c = 0; c < p->source->column_count; c++)
     p->bytes += tray->rows * (int64_t)p->source->columns[c].bytes;
   tsr_batch *b = batch_of(p, tray, site);
+  /* Given back in any case: the place of the pipeline is behind this batch, as its figures are. */
   if (!b) p->status = tsr_scope_status(p->node.scope);
   tsr__ring_give(p, tray);
   return b;
@@ -288,6 +312,7 @@ tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
 tsr_status tsr_pipeline_close(tsr_pipeline *p)
 {
   if (!p) return TSR_OK;
+  /* One that failed while its ring was opened is inert, and has threads to join. */
   if (p->inert && !p->locks) return p->status ? p->status : TSR_EARG;
   tsr__ring_close(p);
   p->closed = true;

@@ -20,7 +20,10 @@ enum { WAITS = 10, FULL = 80, BLOCKED = 50 };
 void tsr__meter_stage(tsr__meter *meter, const char *kind, int64_t busy, int64_t records)
 {
   int i = 0;
+  /* Kinds are the sources' own constants, so their addresses tell them apart. Two stages of a kind
+   * are one line: what they do is the same. */
   while (i < meter->count && meter->stage[i].kind != kind) i++;
+  /* More kinds than there are stages in any real chain; what is beyond them shows as "rows". */
   if (i == TSR__METER_STAGES) return;
   if (i == meter->count) meter->stage[meter->count++] = (tsr__metered){ .kind = kind };
   meter->stage[i].busy += busy;
@@ -32,6 +35,7 @@ void tsr__figures_filled(tsr_pipeline *p, const tsr__doing *doing)
   tsr__took *f = &p->figures;
   int64_t below = 0;
   f->filled += doing->filled;
+  /* Only its own threads say where they are (filler_main). */
   f->by_threads += doing->where ? doing->filled : 0;
   f->timed += doing->timed;
   for (int i = 0; i < doing->meter.count; i++) {
@@ -55,6 +59,7 @@ void tsr__figures_asked(tsr_pipeline *p, int64_t begin, int ready)
 {
   tsr__took *f = &p->figures;
   int64_t wait = tsr__now() - begin;
+  /* Time counts from the first question on: what was filled before it is the warm start's gain. */
   if (!f->asked) f->first = begin;
   f->asked++;
   f->ready += ready;
@@ -67,6 +72,7 @@ void tsr__figures_asked(tsr_pipeline *p, int64_t begin, int ready)
 /* A wait that so many of a hundred did not exceed, in seconds. */
 static double wait_of(const tsr__took *f, int percent)
 {
+  /* Upper ends of buckets: the text says "below". */
   int64_t seen = 0, wanted = (f->asked * percent + 99) / 100;
   for (int b = 0; b < TSR__WAITS; b++) {
     seen += f->waits[b];
@@ -90,6 +96,7 @@ typedef struct summary {
 static const char *judge(const tsr_pipeline *p, const summary *sum)
 {
   double capacity = sum->since * (p->args.threads ? p->args.threads : 1);
+  /* In this order: a verdict stands only where those before it do not, from "nothing to do" on. */
   if (sum->since <= 0 || sum->waited * 100 <= sum->since * WAITS)
     return "what uses batches: they are there before they are asked for";
   if (!p->args.threads)
@@ -124,6 +131,8 @@ static void summarize(tsr_pipeline *p, summary *out)
     if (!out->slowest || m->busy > out->slowest->busy) out->slowest = m;
   }
   out->cpu = (double)tsr__ring_cpu(p) * 1e-9;
+  /* Waits began before the first batch was there, so their sum may be a little above the time
+   * since. */
   out->goodput = out->since > 0 ? 1 - out->waited / out->since : 1;
   if (out->goodput < 0) out->goodput = 0;
   out->verdict = judge(p, out);
@@ -139,6 +148,7 @@ static double share_of(const summary *sum, const tsr__metered *m)
 static void add_number(tsr__text *out, double value, int after)
 {
   char number[64];
+  /* By the library's own printer: that of C follows the program's locale. */
   number[tsr__text_decimals(number, sizeof number, value, 'f', after)] = 0;
   tsr__text_add(out, "%s", number);
 }
@@ -277,6 +287,7 @@ static const char *kept_text(tsr_pipeline *p, void (*add)(tsr_pipeline *p, tsr__
   tsr__text text;
   tsr__text_init(&text, &scope->rt->heap);
   add(p, &text);
+  /* The text is good as long as the pipeline's scope, whatever is asked afterwards. */
   const char *kept =
       text.failed ? NULL : tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
   tsr__text_free(&text);

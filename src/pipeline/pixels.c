@@ -12,13 +12,15 @@ enum { TRIES = 10, LINE = 64, ROOTS = 32 };
 
 /* ---- which part ------------------------------------------------------------------------------ */
 
-/* Draw k of a record, 0 <= x < 1. */
+/* Draw k of a record, 0 <= x < 1. 53 bits are exact in a double, so that every machine draws the
+ * same. */
 static double drawn(uint64_t draw, uint64_t k)
 {
   return (double)(tsr__mix(draw, k) >> 11) * 0x1p-53;
 }
 
-/* from * (to / from)^u by square roots, which are exact everywhere. */
+/* from * (to / from)^u by square roots, which are exact everywhere. No library of mathematics
+ * rounds pow alike; square roots, products and quotients are IEEE's. */
 static double between(double from, double to, double u)
 {
   double root = to / from, value = from;
@@ -56,11 +58,14 @@ static tsr__image_box of_aspect(double aspect, double share, int height, int wid
  * largest one whose aspect is allowed. */
 static tsr__image_box random_box(const tsr__image_plan *plan, uint64_t draw, int height, int width)
 {
+  /* Each try has draws of its own, and draw 0 is the mirror's: one that fails changes none of the
+   * others. */
   for (uint64_t k = 1; k <= TRIES * 4; k += 4) {
     double least = plan->area[0], most = plan->area[1];
     double area = (least + (most - least) * drawn(draw, k)) * (double)height * (double)width;
     double aspect = between(plan->aspect[0], plan->aspect[1], drawn(draw, k + 1));
     double h = sqrt(area / aspect) + 0.5, w = sqrt(area * aspect) + 0.5;
+    /* Written so that NaN, which a hostile size could make, fails as well. */
     if (!(h >= 1 && w >= 1 && h < height + 1.0 && w < width + 1.0)) continue;
     tsr__image_box box = { 0, 0, (int)h, (int)w };
     box.top = (int)(drawn(draw, k + 2) * (height - box.height + 1));
@@ -86,6 +91,7 @@ typedef struct turning {
   bool swapped, rows_back, columns_back;
 } turning;
 
+/* EXIF 1 to 8: those from 5 on lie on their side; the table of the standard as bits. */
 static turning turning_of(int orientation)
 {
   int o = orientation;
@@ -109,6 +115,7 @@ typedef struct strides {
   ptrdiff_t first, row, column, lane;
 } strides;
 
+/* Turning costs nothing: what was resized as stored is put from another corner, in other steps. */
 static strides strides_of(const tsr__image_plan *plan, turning t, bool mirrored)
 {
   ptrdiff_t channels = plan->channels, height = plan->height, width = plan->width;
@@ -150,6 +157,7 @@ static void weigh(tsr__taps *taps, int from, int to, bool aliased)
         if (pass) weight[i - first] = (float)(w / sum);
         else sum += w;
       }
+    /* A weight of zero would have a decoder read a row that adds nothing. */
     while (end - first > 1 && weight[end - first - 1] == 0) end--;
     taps->first[k] = first;
     taps->length[k] = end - first;
@@ -187,7 +195,8 @@ static void cut_taps(tsr__taps *taps, char *room, size_t *used)
   taps->weight = cut(room, used, count * (size_t)taps->most, sizeof *taps->weight);
 }
 
-/* How many bytes a job takes; with room it is given them. */
+/* How many bytes a job takes; with room it is given them. Twice, first without room: what is
+ * counted and what is given can never be two things. */
 static size_t cut_job(job *j, char *room)
 {
   size_t used = 0, width = (size_t)j->window.width * (size_t)j->lanes;
@@ -210,6 +219,8 @@ static tsr_status make_room(job *j, tsr__error *error)
   if (need > bench->size) {
     tsr__del(bench->heap, bench->room, bench->size);
     bench->size = 0;
+    /* Cleared, as vectors read beyond rows: what they read is dropped, but must have been written
+     * once. */
     bench->room = tsr__new(bench->heap, need);
     if (!bench->room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes", need);
     bench->size = need;
@@ -236,7 +247,8 @@ static void put_row(const job *j, const float *from, int r, void *to)
   }
 }
 
-/* Whether a row's pixels follow each other in the result as they do here, or backwards. */
+/* Whether a row's pixels follow each other in the result as they do here, or backwards. Then pixels
+ * go straight to the batch, else by way of a row. */
 static bool in_place(const job *j)
 {
   const tsr__image_plan *plan = j->plan;
@@ -251,6 +263,7 @@ static tsr_status add_rows(const job *j, int r, int *have, tsr__error *error)
   tsr__image_reader *reader = j->bench->reader;
   int first = j->down.first[r], rows = j->down.length[r], most = j->down.most;
   int place = r % TSR__IMAGE_ROWS;
+  /* Rows that no result needs are read over just the same: a decoder only goes forwards. */
   for (; *have < first + rows; ++*have)
     if (!plan->calls->row(reader, j->ring + (size_t)(*have % most) * j->line))
       return tsr__error_set(error, TSR_EPARSE, "%s", plan->calls->why(reader));
@@ -309,6 +322,7 @@ static tsr_status read_image(const tsr__image_plan *plan, tsr__image_bench *benc
             .to = strides_of(plan, t, mirrored) };
   j.down.count = t.swapped ? plan->width : plan->height;
   j.across.count = t.swapped ? plan->height : plan->width;
+  /* A triangle of 2 * reach and what rounding adds at both ends; the ring holds as many rows. */
   j.down.most = 2 * (int)reach_of(j.window.height, j.down.count, plan->aliased) + 3;
   j.across.most = 2 * (int)reach_of(j.window.width, j.across.count, plan->aliased) + 3;
   if (make_room(&j, error)) return error->status;
@@ -322,9 +336,11 @@ static tsr_status read_image(const tsr__image_plan *plan, tsr__image_bench *benc
 tsr_status tsr__image_make(const tsr__image_plan *plan, tsr__image_bench *bench,
                            const tsr__image_one *one, tsr__error *error)
 {
+  /* Once a bench, when its first image comes: benches are as many as threads. */
   if (!bench->reader) bench->reader = plan->calls->open();
   if (!bench->reader) return tsr__error_set(error, TSR_ENOMEM, "no memory for a reader of images");
   read_image(plan, bench, one, error);
+  /* Also after an error, or the next image would find this one's decoder. */
   plan->calls->end(bench->reader);
   return error->status;
 }

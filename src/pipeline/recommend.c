@@ -38,6 +38,8 @@ static int64_t measure(tsr_source *source, tsr_sharding on, int64_t devices)
     if (times[count] <= 0) return 0;
     if (!count || times[count] < best) best = times[count];
   }
+  /* The smallest that is nearly as fast as any: larger ones would cost memory and steps for
+   * nothing. */
   for (int i = 0; i < count; i++)
     if (times[i] <= 1.1 * best) return (int64_t)1 << i;
   return MOST;

@@ -16,6 +16,7 @@ enum { KEPT_OPEN = 256 }; /* files; what is left of the process's descriptors is
 const unsigned char *tsr__walk_look(tsr__file_walk *w, int64_t at, int64_t need, int64_t *have,
                                     tsr__error *error)
 {
+  /* All of an unpacked file is a window that never moves. */
   if (w->file->unpacked.data) {
     if (tsr__progress_stops(&w->progress, 0)) {
       tsr__cancelled(error, "a walk along a file");
@@ -24,6 +25,8 @@ const unsigned char *tsr__walk_look(tsr__file_walk *w, int64_t at, int64_t need,
     if (have) *have = w->file->size - at;
     return (const unsigned char *)w->file->unpacked.data + at;
   }
+  /* Walks go forwards, so what lies before `at` is not wanted again. The window begins anew there,
+   * rather than being moved and filled up: it is read from the page cache. */
   if (at < w->from || at + need > w->from + w->held) {
     w->from = at;
     w->held = 0;
@@ -58,6 +61,8 @@ static tsr_status unpack(tsr__file_walk *w, const tsr__file_format *format, tsr_
   if (tsr__sys_read_all(w->fd, head, sizeof head, 0) < 0)
     return tsr__file_error(w->file->path, "read", errno, error);
   if (memcmp(head, gzip, sizeof gzip) != 0 && memcmp(head, zstd, sizeof zstd) != 0) return TSR_OK;
+  /* Records of any bytes can begin like a packed file does by chance: the format's word counts
+   * more. */
   if (format->is_plain && format->is_plain(head)) return TSR_OK;
   tsr__load_ask ask = { .rt = w->files->rt, .path = w->file->path, .what = format->kind };
   if (!tsr__file_load(&ask, &w->file->unpacked, error)) w->file->size = w->file->unpacked.size;
@@ -70,8 +75,10 @@ static tsr_status open_file(tsr__file_walk *w, int number, tsr__error *error)
   const char *path = w->file->path;
   w->fd = tsr__sys_open(path, O_RDONLY | O_CLOEXEC);
   if (w->fd < 0) return tsr__file_error(path, "open", errno, error);
+  /* From here on the list closes it, whatever fails; w->fd alone is walk_all's to close. */
   if (number < KEPT_OPEN) w->file->fd = w->fd;
   if (fstat(w->fd, &stat)) return tsr__file_error(path, "open", errno, error);
+  /* A pipe or a device has no places to go back to. */
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", path);
   w->file->size = (int64_t)stat.st_size;
@@ -83,6 +90,7 @@ static tsr_status walk_file(tsr__file_walk *w, int number, const tsr__record_fil
                             tsr__error *error)
 {
   if (open_file(w, number, error) || unpack(w, ask->format, error)) return error->status;
+  /* Behind unpacking: marks are places in what is unpacked. */
   if (ask->index && tsr__record_index_load(w, ask->format)) return TSR_OK;
   if (ask->format->walk(w, error)) return error->status;
   if (w->files->texts.failed)
@@ -114,6 +122,7 @@ tsr_status tsr__record_files_open(tsr__record_files *f, const tsr__record_files_
   tsr_runtime *rt = ask->scope->rt;
   tsr__path_ask paths = { .path = ask->path };
   *f = (tsr__record_files){ .rt = rt };
+  /* `rt` is set before anything can fail: it is what says that there is something to close. */
   tsr__text_init(&f->texts, &rt->heap);
   if (tsr__paths_find(&rt->heap, &paths, &f->paths, error)) return error->status;
   size_t files = (size_t)f->paths.count;
@@ -132,6 +141,7 @@ tsr_status tsr__record_files_open(tsr__record_files *f, const tsr__record_files_
 
 void tsr__record_files_close(tsr__record_files *f)
 {
+  /* Never opened, or closed already. */
   if (!f->rt) return;
   for (int i = 0; i < f->count; i++) {
     if (f->file[i].fd >= 0) tsr__sys_close(f->file[i].fd);
@@ -185,6 +195,8 @@ tsr__record_place tsr__record_place_of(const tsr__record_files *f, int64_t recor
   return (tsr__record_place){ file, mark[0], mark[1] - mark[0] };
 }
 
+/* Marks of an index that was kept are a stranger's numbers: whoever reads records relies on them
+ * for the bytes that it copies to a cell of `longest`. */
 bool tsr__record_places_fit(const tsr__file_walk *w)
 {
   const int64_t *marks = w->files->marks + w->file->mark;
@@ -204,6 +216,7 @@ tsr_status tsr__record_files_read(const tsr__record_files *f, tsr__record_place 
     memcpy(to, from->unpacked.data + place.at, (size_t)place.bytes);
     return TSR_OK;
   }
+  /* Readings say where they begin, so threads share a descriptor without a lock. */
   int fd = from->fd >= 0 ? from->fd : tsr__sys_open(from->path, O_RDONLY | O_CLOEXEC);
   int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)place.bytes, place.at);
   char text[128];
@@ -213,6 +226,7 @@ tsr_status tsr__record_files_read(const tsr__record_files *f, tsr__record_place 
   else if (got < place.bytes)
     tsr__error_set(error, TSR_EIO, "the file has become shorter: it ends at byte %lld",
                    (long long)(place.at + got));
+  /* errno was told above, before this may change it. */
   if (fd >= 0 && from->fd < 0) tsr__sys_close(fd);
   return error->status;
 }
@@ -225,6 +239,8 @@ tsr_status tsr__record_failed(const tsr__record_files *f, int64_t record, const 
                         f->file[p.file].path, (long long)record, (long long)p.at, cause->text);
 }
 
+/* Names without folders: states go on where the same files lie elsewhere. Marks stand for contents,
+ * which are not read. */
 void tsr__record_files_about(const tsr__record_files *f, tsr__text *out)
 {
   uint64_t hash = tsr__hash(f->marks, f->mark_count * sizeof *f->marks, 0);

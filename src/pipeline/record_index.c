@@ -16,6 +16,7 @@
 enum { MAGIC = 8, KIND = 16, NUMBERS = 6, HEAD = MAGIC + KIND + NUMBERS * 8, TAIL = 8 };
 static const char magic[] = "TSRIDX01";
 
+/* Byte by byte, so that an index made on another machine is read the same. */
 static void put_number(unsigned char *to, uint64_t number)
 {
   for (int i = 0; i < 8; i++) to[i] = (unsigned char)(number >> 8 * i);
@@ -57,7 +58,8 @@ static unsigned char *load_bytes(tsr__heap *heap, const char *path, size_t *size
   return bytes;
 }
 
-/* Whether bytes are a whole index of this file and kind. */
+/* Whether bytes are a whole index of this file and kind. The sums cannot wrap: both counts were
+ * compared with the file's size before they are added. */
 static bool is_of(const tsr__file_walk *w, const char *kind, const unsigned char *bytes,
                   size_t size)
 {
@@ -85,6 +87,7 @@ static bool take(tsr__file_walk *w, const tsr__file_format *format, const unsign
   if (texts) tsr__text_put(&f->texts, (const char *)bytes + HEAD + marks * 8, (size_t)texts);
   if (!error.status && !f->texts.failed && w->records >= 0 && w->longest >= 0 && format->fits(w))
     return true;
+  /* Back to what was there before this file, as if there were no index; the walk comes next. */
   f->mark_count = w->file->mark;
   if (!f->texts.failed) f->texts.length = w->file->text;
   w->records = w->longest = 0;
@@ -105,6 +108,7 @@ bool tsr__record_index_load(tsr__file_walk *w, const tsr__file_format *format)
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
+/* The head is cleared first: of the kind's 16 bytes those behind its name are hashed as well. */
 static void fill(const tsr__file_walk *w, const char *kind, unsigned char *bytes, size_t size)
 {
   const tsr__record_files *f = w->files;

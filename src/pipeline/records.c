@@ -8,6 +8,7 @@
 
 static const tsr_source no_source = { .inert = true };
 
+/* A node whose making failed half way has no ops yet. */
 static void release_source(tsr__node *node)
 {
   tsr_source *source = (tsr_source *)node;
@@ -17,6 +18,7 @@ static void release_source(tsr__node *node)
 tsr_source *tsr__records_refused(tsr_scope *scope, const char *site, const char *call,
                                  const tsr__error *error)
 {
+  /* Never NULL: calls go on with what is inert, and the scope has the first error. */
   if (!scope || scope->inert) return (tsr_source *)&no_source;
   if (error && error->status) tsr__fail(scope, site, error->status, "%s: %s", call, error->text);
   tsr_source *source = tsr__node_new(scope, sizeof *source, site, NULL);
@@ -30,6 +32,7 @@ static tsr__column *copy_columns(tsr__arena *arena, const tsr__column *from, int
   tsr__column *to = tsr__arena_new(arena, (size_t)count * sizeof *to + 1);
   for (int i = 0; to && i < count; i++) {
     to[i] = from[i];
+    /* Names may lie in the source below, which is of an outer scope, or on the caller's stack. */
     to[i].name = tsr__arena_text(arena, from[i].name, strlen(from[i].name));
     if (!to[i].name) return NULL;
   }
@@ -57,6 +60,7 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
 {
   tsr__error error = { 0 };
   if (!scope || scope->inert) return (tsr_source *)&no_source;
+  /* Released from here on, whatever else fails: `ops` comes last. */
   tsr_source *source = tsr__node_new(scope, make->size, make->site, release_source);
   if (!source) return tsr__records_refused(scope, make->site, make->call, NULL);
   source->columns = copy_columns(&scope->arena, make->columns, make->column_count);
@@ -77,6 +81,7 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
     source->drawn = source->drawn || make->children[i]->drawn;
     source->blocking = source->blocking || make->children[i]->blocking;
   }
+  /* A stage over one source changes no record's identity, unless it says so (tsr__stage_owns). */
   source->extent = make->child_count == 1 ? make->children[0]->extent : make->count;
   source->leaf = make->child_count == 1 ? make->children[0]->leaf : source;
   return source;
@@ -87,6 +92,7 @@ tsr_scope *tsr__records_scope(tsr_source *const *sources, int count)
   tsr_scope *scope = NULL;
   for (int i = 0; i < count; i++) {
     if (!tsr__records_usable(sources[i])) return NULL;
+    /* The innermost, so that what is made goes before anything that it reads. */
     scope = tsr__scope_inner(scope, sources[i]->node.scope);
   }
   return tsr__scope_here(scope);
@@ -122,9 +128,11 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
   if (!tsr_dtype_size(column->dtype))
     return tsr__error_set(error, TSR_EDTYPE, "field %.80s: %d is no dtype", column->name,
                           (int)column->dtype);
+  /* A batch has a dim more than a record. */
   int64_t count = column->shape.rank < 0 || column->shape.rank >= TSR_MAX_RANK
                       ? -1
                       : tsr__shape_count(&column->shape);
+  /* Bytes of a record, and sums of some of them, need no checks of overflow behind this one. */
   if (count < 0 || count > (INT64_C(1) << 40))
     return tsr__error_set(error, TSR_ESHAPE,
                           "field %.80s: a record of rank %d is too large or has a dim below 0; a "
@@ -134,6 +142,7 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
   return TSR_OK;
 }
 
+/* Whole names: "a" is not in "aa,b". */
 bool tsr__names_have(const char *list, const char *name)
 {
   size_t length = strlen(name);
@@ -203,6 +212,7 @@ tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__erro
     tsr__text_init(&other, NULL);
     tsr__column_text(x, &one);
     tsr__column_text(y, &other);
+    /* What a user would mend first is told first: the name, then the shape, then the dtype. */
     tsr_status status = !named ? TSR_EARG : same ? TSR_EDTYPE : TSR_ESHAPE;
     tsr__error_set(error, status, "field %d is %.150s in one source and %.150s in another", i,
                    tsr__text_get(&one), tsr__text_get(&other));
@@ -238,6 +248,7 @@ tsr_status tsr__ragged_columns(tsr__arena *arena, tsr__column *column, int64_t l
   memcpy(name + length, "_length", sizeof "_length");
   column[1] = (tsr__column){ .name = name, .dtype = TSR_I64 };
   memmove(shape->dims + 1, shape->dims, (size_t)shape->rank++ * sizeof *shape->dims);
+  /* Where all records are empty there is still a dim, which arrays can have. */
   shape->dims[0] = longest > 0 ? longest : 1;
   if (!tsr__column_check(&column[0], error)) tsr__column_check(&column[1], error);
   return error->status;
@@ -249,6 +260,7 @@ void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int col
   const tsr__column *c = &source->columns[column];
   size_t element = c->bytes / (size_t)c->shape.dims[0];
   int64_t length = element ? used / (int64_t)element : 0;
+  /* Cells come with what was in them before: a batch must not show one of an earlier epoch. */
   if (ask->cells[column].data)
     memset(tsr__cell_of(ask, column, i) + used, 0, c->bytes - (size_t)used);
   if (ask->cells[column + 1].data) memcpy(tsr__cell_of(ask, column + 1, i), &length, sizeof length);
@@ -265,6 +277,8 @@ bool tsr__records_stop(const tsr__ask_rows *ask)
 static tsr_status read_timed(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   tsr__meter *meter = ask->meter;
+  /* `inside` is a sum over those who are asked from here. It is set aside for the time of this
+   * call, as several stages may be asked one after the other by the same one. */
   int64_t beside = meter->inside, begin = tsr__now();
   meter->inside = 0;
   tsr_status status = source->ops->read(source, ask, error);
@@ -276,6 +290,7 @@ static tsr_status read_timed(const tsr_source *source, const tsr__ask_rows *ask,
 
 tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
+  /* Stages ask for what is left of a question, which may be nothing. */
   if (!ask->count) return TSR_OK;
   return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
 }

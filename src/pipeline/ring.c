@@ -83,6 +83,7 @@ static bool open_tray(tsr_pipeline *p)
 /* Whether a stream is to be read by who asks, which is a claim without a tray; under the lock. */
 static bool claim_reading(tsr_pipeline *p, claimed *out)
 {
+  /* A stream is read as far ahead as there are trays: its parts are used again with them. */
   bool full = p->read - p->delivered >= p->depth || p->read == p->total;
   if (!p->stream || p->reading || full || p->failed || atomic_load(&p->stop)) return false;
   *out = (claimed){ 0 };
@@ -96,6 +97,7 @@ static void read_ahead(tsr_pipeline *p, tsr__where *where)
   pthread_mutex_unlock(&p->lock);
   bool some = tsr__stream_read(p->stream, p, batch, where);
   pthread_mutex_lock(&p->lock);
+  /* Its end is known when it is met, and is the pipeline's. */
   if (some) p->read++;
   else p->total = p->read;
   p->reading = false;
@@ -112,6 +114,7 @@ static bool claim(tsr_pipeline *p, claimed *out)
       *out = (claimed){ tray, tray->next++ };
       return true;
     }
+    /* Only where nothing can be filled, since reading is what lets the next be filled at all. */
     if (!open_tray(p)) return claim_reading(p, out);
   }
 }
@@ -137,6 +140,7 @@ static void fill_claimed(tsr_pipeline *p, claimed c, tsr__doing *doing)
     tray->left -= tray->slices - tray->next;
     tray->next = tray->slices;
   }
+  /* The last one finishes it alone; others may be at slices of the next one by now. */
   if (--tray->left) return;
   pthread_mutex_unlock(&p->lock);
   tsr__tray_finish(p, tray);
@@ -168,6 +172,7 @@ static void start_fillers(tsr_pipeline *p)
   for (int i = 0; i < p->args.threads; i++) {
     tsr__filler *filler = &p->fillers[p->threads];
     filler->pipeline = p;
+    /* With a stack as functions of the program may expect one. */
     if (!tsr__thread_start(&filler->thread, TSR__THREAD_USERS, TSR__THREAD_STACK, filler_main,
                            filler))
       break;
@@ -180,6 +185,7 @@ static bool init_locks(tsr_pipeline *p)
   pthread_condattr_t clock;
   if (pthread_mutex_init(&p->lock, NULL)) return false;
   pthread_condattr_init(&clock);
+  /* A clock that is set must not make a wait longer. */
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_cond_init(&p->work, NULL);
   pthread_cond_init(&p->done, &clock);
@@ -302,6 +308,7 @@ tsr__tray *tsr__ring_take(tsr_pipeline *p)
     if (!p->source->blocking && claim(p, &c)) fill_claimed(p, c, &doing);
     else wait_some(p);
     pthread_mutex_unlock(&p->lock);
+    /* Without the lock: it calls a function of the program. */
     stops = tsr__progress_stops(&progress, 0);
     pthread_mutex_lock(&p->lock);
   }
@@ -373,6 +380,7 @@ void tsr__ring_close(tsr_pipeline *p)
   atomic_store(&p->stop, true);
   pthread_cond_broadcast(&p->work);
   pthread_mutex_unlock(&p->lock);
+  /* Before they are joined: a thread that ended has no clock. */
   p->cpu = tsr__ring_cpu(p);
   for (int i = 0; i < p->threads; i++) join_filler(p, &p->fillers[i]);
   /* All they did was done under the lock or before they gave it back: checkers of races know that,

@@ -37,6 +37,7 @@ typedef struct dense_walk {
 static int place_array(dense_walk *d, tsr__file_walk *w, tsr__column *column, bool first,
                        tsr__error *error)
 {
+  /* Each file has its own number of records; only what a record is must be the same in all. */
   int64_t records = first ? -1 : w->records;
   if (tsr__column_records(column, &records, error)) return -1;
   w->records = records;
@@ -107,6 +108,7 @@ static int take_list(const tsr__json_token *list, int64_t *out, int most)
     out[count] = 0;
     for (size_t i = 0; i < item.length; i++) {
       bool digit = item.at[i] >= '0' && item.at[i] <= '9';
+      /* Below this neither the next digit nor a sum of two places overflows. */
       if (!digit || out[count] > INT64_MAX / 100) return -1;
       out[count] = out[count] * 10 + (item.at[i] - '0');
     }
@@ -123,6 +125,8 @@ static bool dtype_of(const tsr__json_token *text, tsr_dtype *out)
     char c = text->at[i];
     name[i] = (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   }
+  /* Names that are not ours (F8_E4M3, ...) fall through: an array of them can be left out by name.
+   * */
   for (int d = TSR_BOOL; d <= TSR_F64; d++)
     if (!strcmp(tsr_dtype_name((tsr_dtype)d), name)) {
       *out = (tsr_dtype)d;
@@ -165,6 +169,7 @@ static bool has_room(const tensor *t, int64_t data)
 {
   int64_t count = tsr__shape_count(&t->column.shape),
           size = (int64_t)tsr_dtype_size(t->column.dtype);
+  /* Numbers of the header are a stranger's: only here do they become bytes that are read. */
   if (count < 0 || __builtin_mul_overflow(count, size, &count)) return false;
   return t->begin <= t->end && t->end <= data && t->end - t->begin == count;
 }
@@ -190,6 +195,7 @@ static tsr_status take_header(tsr__file_walk *w, const char *text, int64_t lengt
   int more = 0;
   bool first = true;
   while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) == 1) {
+    /* The one key of the format that is no array. */
     if (key_is(&key, "__metadata__")) continue;
     tensor t = { .column.name = clean_name(d->arena, &key) };
     if (!t.column.name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
@@ -215,11 +221,13 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
   const unsigned char *head = w->file->size < 8 ? NULL : tsr__walk_look(w, 0, 8, NULL, error);
   if (error->status) return error->status;
   for (int i = 0; head && i < 8; i++) length |= (uint64_t)head[i] << 8 * i;
+  /* Before memory is taken for it. */
   if (!head || length > (uint64_t)w->file->size - 8 || length > HEADER_MOST)
     return broken("has no length that it could have", error);
   char *text = tsr__new_raw(heap, (size_t)length + 1);
   if (!text) return tsr__error_set(error, TSR_ENOMEM, "no memory for its header");
   for (int c = 0; c < TSR_MAX_FIELDS; c++) places[c] = -1;
+  /* Headers may be longer than a window, so it is not looked at through one. */
   int64_t got = tsr__sys_read_all(w->fd, text, (size_t)length, 8);
   if (got < 0) tsr__file_error(w->file->path, "read", errno, error);
   else if (got != (int64_t)length) tsr__error_set(error, TSR_EIO, "its header cannot be read");
@@ -239,6 +247,7 @@ static tsr_status walk_safetensors(tsr__file_walk *w, tsr__error *error)
 {
   tsr__error cause = { 0 };
   if (!walk_header(w, &cause)) return TSR_OK;
+  /* Readers of bytes name the file themselves, those of the header do not. */
   bool has = strstr(cause.text, w->file->path);
   return tsr__error_set(error, cause.status, "%s%s%s", has ? "" : w->file->path, has ? "" : ": ",
                         cause.text);
@@ -258,6 +267,7 @@ static tsr_status read_column(const dense_source *s, const tsr__ask_rows *ask, i
     int64_t record = ask->at[i];
     int file = tsr__record_files_find(&s->files, record);
     char *to = tsr__cell_of(ask, column, i);
+    /* One reading for a run straight to the cells: the file must go on, and so must the rows. */
     for (n = 1; i + n < ask->count && ask->at[i + n] == record + n; n++)
       if (record + n == s->files.file[file + 1].first ||
           tsr__cell_of(ask, column, i + n) != to + n * bytes)

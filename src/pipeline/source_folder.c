@@ -59,7 +59,8 @@ static tsr_status no_memory(tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "no memory for the names of files");
 }
 
-/* Whether a name ends with one of "jpg,png", whatever its letters' size. */
+/* Whether a name ends with one of "jpg,png", whatever its letters' size. Of ASCII alone: a locale
+ * must not change which files a source has. */
 static bool is_wanted(const char *name, const char *endings)
 {
   const char *dot = strrchr(name, '.');
@@ -91,6 +92,7 @@ static tsr_status keep_file(listing *l, const char *path, int64_t bytes, tsr__er
   return TSR_OK;
 }
 
+/* The two call each other; DEPTH ends that where a link goes round. */
 static tsr_status list_folder(listing *l, const char *below, int depth, tsr__error *error);
 
 /* What a folder has: a class at depth 0, else a folder or a file of the class. */
@@ -103,6 +105,8 @@ static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error
   tsr__text_add(&whole, "%s%s", tsr__text_get(&f->root), path);
   const char *name = tsr__text_get(&whole);
   if (whole.failed) no_memory(error);
+  /* stat, not lstat: data sets are often folders of links. One that leads nowhere is an error
+   * rather than a record less. */
   else if (stat(name, &stat_of)) tsr__file_error(name, "look at", errno, error);
   else if (S_ISDIR(stat_of.st_mode) && !depth) {
     char *own = keep_text(f->heap, path);
@@ -131,6 +135,7 @@ static tsr_status list_folder(listing *l, const char *below, int depth, tsr__err
   if (path.failed) no_memory(error);
   else if (!dir) tsr__file_error(tsr__text_get(&path), "list", errno, error);
   for (struct dirent *entry; dir && !error->status && (errno = 0, entry = readdir(dir));) {
+    /* Itself, its parent, and what systems and tools leave behind. */
     if (entry->d_name[0] == '.') continue;
     path.length = 0;
     tsr__text_add(&path, "%s%s%s", below, *below ? "/" : "", entry->d_name);
@@ -163,6 +168,7 @@ static tsr_status list_classes(listing *l, tsr__error *error)
   if (!f->class_count)
     return tsr__error_set(error, TSR_EARG, "%s: no folders below it; each class has one",
                           tsr__text_get(&f->root));
+  /* Sorted before files are listed: the label of a file is its class's place in this order. */
   qsort(f->class, f->class_count, sizeof *f->class, by_text);
   for (size_t i = 0; i < f->class_count && !error->status; i++) {
     l->label = (int64_t)i;
@@ -182,12 +188,14 @@ static tsr_status read_whole(const char *path, const folder_source *f, char *to,
   int64_t most = (int64_t)f->source.columns[0].bytes, got = 0;
   int fd = tsr__sys_open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return tsr__file_error(path, "open", errno, error);
+  /* Of the open file, not the size that was listed: it may have been replaced since. */
   if (fstat(fd, &stat_of)) tsr__file_error(path, "look at", errno, error);
   else if (stat_of.st_size > most && !f->cut)
     tsr__error_set(error, TSR_EVALUE, "%s: %lld bytes, at most %lld; .cut takes what comes first",
                    path, (long long)stat_of.st_size, (long long)most);
   else {
     *bytes = stat_of.st_size < most ? (int64_t)stat_of.st_size : most;
+    /* Without `to` it is the length that is wanted, which is checked all the same. */
     if (to) got = tsr__sys_read_all(fd, to, (size_t)*bytes, 0);
     if (got < 0) tsr__file_error(path, "read", errno, error);
     else if (to && got < *bytes) tsr__file_shrunk(path, got, *bytes, error);
@@ -298,6 +306,7 @@ static tsr_source *folder_of(tsr_scope *scope, const char *path, const tsr_folde
     drop_folder(&made);
     return source;
   }
+  /* The node's own part was made by the call above; the rest is listed before there is a node. */
   made.source = *source;
   *(folder_source *)source = made;
   return source;

@@ -29,6 +29,7 @@ static int64_t bare(const char *line, int64_t bytes)
 typedef struct line_walk {
   int64_t start; /* of the line */
   int64_t at, have;
+  /* Ends of two bytes may lie across two windows. */
   bool returned; /* the byte before the window's is '\r' */
 } line_walk;
 
@@ -40,6 +41,7 @@ static tsr_status walk_window(tsr__file_walk *w, line_walk *l, const unsigned ch
   while ((found = memchr(from, '\n', (size_t)(end - from)))) {
     int64_t stop = l->at + (found - window);
     bool returned = found > window ? found[-1] == '\r' : l->returned;
+    /* An empty line has no byte that could be a '\r': the one before it ends the line before. */
     int64_t length = stop - l->start - (returned && stop > l->start);
     if (length > w->longest) w->longest = length;
     if (tsr__walk_mark(w, l->start, error)) return error->status;
@@ -60,12 +62,14 @@ static tsr_status walk_lines(tsr__file_walk *w, tsr__error *error)
     if (!first) return error->status;
     if (!memcmp(first, "\xEF\xBB\xBF", 3)) l.at = l.start = 3;
   }
+  /* As far as the file went when it was opened: lines that are added meanwhile are no records. */
   for (; l.at < size; l.at += l.have) {
     const unsigned char *window = tsr__walk_look(w, l.at, 1, &l.have, error);
     if (!window) return error->status;
     if (l.have > size - l.at) l.have = size - l.at; /* the file grew meanwhile */
     if (walk_window(w, &l, window, error)) return error->status;
   }
+  /* A last line without an end is a line; behind a last end there is none. */
   if (l.start < size) {
     if (size - l.start > w->longest) w->longest = size - l.start;
     if (tsr__walk_mark(w, l.start, error)) return error->status;
@@ -114,6 +118,8 @@ static run run_of(const lines_source *l, const tsr__ask_rows *ask, int64_t first
   int64_t most =
       file[1].first - record < ask->count - first ? file[1].first - record : ask->count - first;
   for (; r.count < most && ask->at[first + r.count] == record + r.count; r.count++) {
+    /* A long line alone is read whole however long it is; several together only as far as a window.
+     * */
     if (mark[r.count + 1] - mark[0] > TSR__WINDOW) break;
     r.place.bytes = mark[r.count + 1] - mark[0];
   }
@@ -152,6 +158,7 @@ static tsr_status read_run(const lines_source *l, const tsr__ask_rows *ask, cons
     at += tsr__record_place_of(&l->files, ask->at[i]).bytes;
   }
   tsr__del(heap, text, room);
+  /* Where the reading itself failed, i is still the run's first line, which is as good as any. */
   return cause.status ? tsr__record_failed(&l->files, ask->at[i], &cause, error) : TSR_OK;
 }
 
@@ -200,6 +207,7 @@ static tsr_source *lines_of(tsr_scope *scope, const tsr__record_files *files,
   lines_source *l = (lines_source *)source;
   if (tsr__record_files_tell(files, source, &error))
     return tsr__records_refused(scope, site, call, &error);
+  /* From here on the source closes them; before, the caller does. */
   l->files = *files;
   l->cut = args->cut;
   l->utf8 = args->utf8;

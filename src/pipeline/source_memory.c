@@ -32,6 +32,7 @@ static void copy_column(const char *data, size_t bytes, int column, const tsr__a
   }
 }
 
+/* No check of positions: those of a question are below `count`, by who asks. */
 static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   (void)error;
@@ -41,6 +42,8 @@ static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask
   return TSR_OK;
 }
 
+/* Positions are asked of the same record as often as somebody wants to: nothing is held, nothing
+ * has to be given back, since the memory outlives the source. */
 static bool lend_memory(const tsr_source *source, int column, const tsr__ask_rows *ask,
                         const char **to)
 {
@@ -56,6 +59,7 @@ static bool lend_ragged(const tsr_source *source, int column, const tsr__ask_row
 {
   const memory_source *m = (const memory_source *)source;
   const tsr__column *c = &source->columns[column];
+  /* The zeros behind a record do not lie in memory: who needs them gets a copy. */
   if (!ask->partial || !m->offsets[column]) return false;
   size_t element = c->bytes / (size_t)c->shape.dims[0];
   for (int64_t i = 0; i < ask->count; i++)
@@ -63,7 +67,9 @@ static bool lend_ragged(const tsr_source *source, int column, const tsr__ask_row
   return true;
 }
 
-/* Records of a ragged column, and their lengths to the column behind it. */
+/* Records of a ragged column, and their lengths to the column behind it. Offsets were checked when
+ * the source was made; memory that the program changes later is its own mistake, as for any memory
+ * that is borrowed. */
 static void copy_ragged(const memory_source *m, int column, const tsr__ask_rows *ask)
 {
   const tsr__column *c = &m->source.columns[column];
@@ -71,6 +77,7 @@ static void copy_ragged(const memory_source *m, int column, const tsr__ask_rows 
   for (int64_t i = 0; i < ask->count; i++) {
     const int64_t *offset = m->offsets[column] + ask->at[i];
     size_t used = (size_t)(offset[1] - offset[0]) * element;
+    /* The pointer may be NULL where no record has an element. */
     if (ask->cells[column].data && used)
       memcpy(tsr__cell_of(ask, column, i), m->data[column] + (size_t)offset[0] * element, used);
     tsr__ragged_end(&m->source, ask, column, i, (int64_t)used);
@@ -94,6 +101,7 @@ static void about_memory(const tsr_source *source, tsr__text *out)
 static void release_memory(tsr_source *source)
 {
   memory_source *m = (memory_source *)source;
+  /* Lists come from the arena in one order, `block` last: without it there is nothing to free. */
   for (int c = 0; m->block && c < source->column_count; c++)
     tsr__del(&source->node.scope->rt->heap, m->block[c], m->block_size[c]);
 }
@@ -120,6 +128,7 @@ static bool memory_lists(memory_source *m, tsr__arena *arena)
 typedef struct found {
   tsr_scope *scope;
   int count;
+  /* The first array decides. */
   int64_t records; /* -1: not known yet */
   tsr__column column[TSR_MAX_FIELDS];
   char *block[TSR_MAX_FIELDS];
@@ -133,6 +142,7 @@ static void drop_found(found *f)
   for (int i = 0; i < f->count; i++) tsr__del(&f->scope->rt->heap, f->block[i], f->block_size[i]);
 }
 
+/* Before a column is added, so that `found` has only good ones to be dropped or taken over. */
 static tsr_status check_found(const found *f, tsr__column *column, tsr__error *error)
 {
   if (tsr__column_check(column, error)) return error->status;
@@ -153,6 +163,7 @@ static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *
   tsr_source *source = tsr__records_new(f->scope, &make);
   memory_source *m = (memory_source *)source;
   if (!source->inert) {
+    /* Borrowed names of files end with the list of paths that they were found in. */
     m->label = tsr__arena_text(&f->scope->arena, label, strlen(label));
     if (m->label && memory_lists(m, &f->scope->arena)) {
       size_t n = (size_t)f->count;
@@ -167,6 +178,7 @@ static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *
     source->inert = true;
     tsr__fail(f->scope, site, error.status, "%s: %s", call, error.text);
   }
+  /* Blocks of an archive belong to nobody else yet. */
   drop_found(f);
   return source;
 }
@@ -193,6 +205,7 @@ tsr_source *tsr_source_memory_at(tsr_scope *scope, int64_t count, const tsr_sour
                            .dtype = fields[i].dtype,
                            .shape = fields[i].shape };
     if (check_found(&f, &column, &error)) break;
+    /* Of no records, or records of no bytes, nothing is ever read. */
     if (!fields[i].data && count && column.bytes)
       tsr__error_set(&error, TSR_EARG, "field %.80s: data is NULL, expected %lld records",
                      column.name, (long long)count);
@@ -262,6 +275,7 @@ tsr_source *tsr_source_ragged_at(tsr_scope *scope, int64_t count, const tsr_ragg
 static bool stem_of(tsr__arena *arena, const char *name, const char **stem)
 {
   size_t length = strlen(name);
+  /* Archives may hold anything beside arrays; it is left out, as by NumPy. */
   if (length <= 4 || memcmp(name + length - 4, ".npy", 4) != 0) return false;
   char *own = tsr__arena_text(arena, name, length - 4);
   for (char *c = own; c && *c; c++)

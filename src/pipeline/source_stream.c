@@ -73,8 +73,12 @@ static bool next_record(tsr__stream *s, const tsr_pipeline *p, tsr__stream_part 
 /* The records of a batch, or of what an epoch has left. */
 static void read_part(tsr__stream *s, const tsr_pipeline *p, tsr__stream_part *part)
 {
+  /* An epoch begins when its first record is wanted, not when the one before it ends: a pipeline of
+   * one epoch must not open a second. */
   if (!s->begun && begin_epoch(s, &part->error)) return;
   bool more = true;
+  /* To go on from a state, records that were delivered are read again into a place that is used
+   * anew. */
   while (more && s->at < s->skip) more = next_record(s, p, part, 0);
   part->epoch = s->epoch;
   part->index = s->at / s->size;
@@ -83,6 +87,7 @@ static void read_part(tsr__stream *s, const tsr_pipeline *p, tsr__stream_part *p
   while (more && part->records < s->size && (more = next_record(s, p, part, part->records)))
     part->records++;
   if (more || part->error.status) return;
+  /* Dropped here, not by the ring: an epoch's number of batches is not known before it ends. */
   if (part->records < s->size && s->drop) part->records = 0;
   s->epoch++;
   s->begun = false;
@@ -93,9 +98,11 @@ bool tsr__stream_read(tsr__stream *s, const tsr_pipeline *p, int64_t batch, tsr_
   tsr__stream_part *part = &s->part[batch % s->parts];
   part->error = (tsr__error){ 0 };
   s->where = where;
+  /* For all of a part: what blocks is the function, which is what closing tells. */
   if (where) atomic_store_explicit(&where->name, s->name, memory_order_release);
   part->records = 0;
   while (!part->records && !part->error.status && (s->epochs == -1 || s->epoch < s->epochs)) {
+    /* An epoch of which some was skipped may have nothing left and still not be empty. */
     bool whole = !s->begun && !s->skip;
     read_part(s, p, part);
     s->skip = 0;
@@ -154,6 +161,7 @@ tsr_status tsr__stream_check(const tsr__stream *s, const tsr_pipeline_args *args
     return tsr__error_set(error, TSR_EARG,
                           "TSR_WRAP ends an epoch with its first records, which a stream has no "
                           "more; take another remainder");
+  /* Without .begin it is a pipe: what was read is gone. */
   if (args->epochs != 1 && !s->begin)
     return tsr__error_set(error, TSR_EARG,
                           "%lld epochs of a stream without .begin, which comes once",
@@ -183,6 +191,7 @@ tsr_status tsr__stream_open(tsr__stream *s, const tsr_pipeline_args *args, int p
   s->part = tsr__new(heap, (size_t)parts * sizeof *s->part);
   bool fine = s->part && !__builtin_mul_overflow(s->row, (size_t)s->size, &bytes);
   for (int i = 0; fine && i < parts; i++) fine = (s->part[i].data = tsr__new_raw(heap, bytes));
+  /* Set before it may fail: closing frees the parts only of who has taken it. */
   s->taken = true;
   if (fine) return TSR_OK;
   tsr__stream_close(s);

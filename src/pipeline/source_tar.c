@@ -37,6 +37,7 @@ typedef struct tar_source {
 
 /* ---- fields and endings ---------------------------------------------------------------------- */
 
+/* "seg.cls" is of the kind of "cls", and so is the field's own form of it, "seg_cls". */
 static bool ends_as(const char *name, const char *end)
 {
   size_t length = strlen(name), of = strlen(end);
@@ -60,6 +61,7 @@ static const char *ending_of(const tsr__tar_member *m)
 static tsr_status kind_of(const tsr__column *column, tar_kind *kind, tsr__error *error)
 {
   int rank = column->shape.rank;
+  /* By name first: a .npy member is an array even where it is asked for as u8 of rank 1. */
   *kind = !strcmp(column->name, "__key__")        ? AS_KEY
           : ends_as(column->name, "npy")          ? AS_ARRAY
           : column->dtype == TSR_I64 && rank == 0 ? AS_NUMBER
@@ -107,6 +109,7 @@ static tsr_status match_sample(const tar_finding *f, int64_t *row, bool *whole, 
       tsr__tar_member member = tsr__tar_member_of(&t->files, f->file, m);
       if (field->kind == AS_KEY) member.bytes = member.key_length;
       else if (!is_ending(ending_of(&member), field->name)) continue;
+      /* Every member has the key; two of one ending are a damaged archive. */
       if (at[0] >= 0 && field->kind == AS_KEY) break;
       if (at[0] >= 0) return tell_sample(f, "two members", field->name, error);
       at[0] = member.at;
@@ -115,6 +118,7 @@ static tsr_status match_sample(const tar_finding *f, int64_t *row, bool *whole, 
     if (at[0] >= 0) continue;
     if (!f->args->defaults && !f->args->skip)
       return tell_sample(f, "no member", field->name, error);
+    /* The row is matched to its end even then: two members of one ending are told in any case. */
     *whole = *whole && !f->args->skip;
   }
   return TSR_OK;
@@ -129,6 +133,8 @@ static tsr_status keep_sample(const tar_finding *f, tsr__error *error)
                  sizeof *t->place))
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld samples",
                           (long long)t->source.count + 1);
+  /* A sample that is left out leaves its row to the next one, and its members' lengths count
+   * nowhere. */
   if (match_sample(f, t->place + row, &whole, error) || !whole) return error->status;
   for (int i = 0; i < t->field_count; i++) {
     int64_t bytes = t->place[row + FIRST + 2 * (size_t)i + 1];
@@ -186,6 +192,7 @@ static int first_fields(const tar_source *t, tsr__arena *arena, tsr__column *col
     tsr__tar_member m = tsr__tar_member_of(&t->files, 0, i), first;
     first = tsr__tar_member_of(&t->files, 0, 0);
     if (!tsr__tar_same_key(&first, &m)) break;
+    /* Each may become two columns. */
     if (count == TSR_MAX_FIELDS / 2) {
       tsr__error_set(error, TSR_EARG, "more than %d members a sample; .fields takes some", count);
       break;
@@ -220,6 +227,7 @@ static int add_columns(tar_source *t, tsr__arena *arena, const tsr__column *aske
     }
     field->column = count;
     columns[count] = asked[i];
+    /* Known only behind find_samples, which is why columns come last. */
     int64_t longest = asked[i].shape.rank ? asked[i].shape.dims[0] : field->longest;
     if (ragged) {
       columns[count].shape = (tsr_shape){ 0 };
@@ -283,6 +291,7 @@ static tsr_status read_number(const tar_value *v, tsr__error *error)
 {
   char text[DIGITS + 1] = { 0 };
   int64_t number = 0;
+  /* An archive may name anything a class: nothing longer than a number could be is read. */
   bool good = v->place.bytes <= DIGITS;
   if (good && tsr__record_files_read(&v->t->files, v->place, text, error)) return error->status;
   const char *at = text + strspn(text, " \t\r\n");
@@ -290,10 +299,12 @@ static tsr_status read_number(const tar_value *v, tsr__error *error)
   at += minus || *at == '+';
   good = good && *at >= '0' && *at <= '9';
   for (; good && *at >= '0' && *at <= '9'; at++)
+    /* Added up below zero, where there is one number more: i64 has its least too. */
     good = !__builtin_mul_overflow(number, 10, &number) &&
            !__builtin_sub_overflow(number, *at - '0', &number);
   good = good && (minus || number != INT64_MIN);
   at += strspn(at, " \t\r\n");
+  /* Bytes of zero in the middle end the text early, and are caught by this. */
   if (!good || at != text + v->place.bytes)
     return tsr__error_set(error, TSR_EPARSE, "no whole number of i64");
   number = minus ? number : -number;
@@ -308,6 +319,7 @@ static tsr_status take_array(const tar_value *v, char *room, tsr__error *error)
   if (tsr__record_files_read(&v->t->files, v->place, room, error) ||
       tsr__npy_in("the array", room, v->place.bytes, &npy, error))
     return error->status;
+  /* The first sample decided what the field is; each other one is compared when it is read. */
   if (npy.dtype == column->dtype && tsr__shape_same(&npy.shape, &column->shape)) {
     memcpy(tsr__cell_of(v->ask, v->field->column, v->i), npy.data, column->bytes);
     return TSR_OK;
@@ -436,6 +448,7 @@ static tsr_source *tar_of(tar_making *m, const char *path, const char *site)
                              m->count, NULL, 0 };
   tsr_source *source = error.status ? tsr__records_refused(m->scope, site, call, &error)
                                     : tsr__records_new(m->scope, &make);
+  /* What was found is in `made` until a source has taken it over. */
   if (source->inert) {
     release_tar(&made->source);
     return source;

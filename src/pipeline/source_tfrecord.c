@@ -45,12 +45,15 @@ static int64_t length_at(tsr__file_walk *w, int64_t at, tsr__error *error)
                           record, byte);
   const unsigned char *head = tsr__walk_look(w, at, HEAD, NULL, error);
   if (!head) return 0;
+  /* Compared even with .unchecked: it says where the next record is, and a wrong one would make all
+   * that follow noise. */
   uint64_t length = little(head, 8);
   if (masked(head, 8) != little(head + 8, 4))
     tsr__error_set(error, TSR_EPARSE,
                    "%s: record %lld at byte %lld: its length does not match its checksum; this is "
                    "no TFRecord file, or it is damaged",
                    path, record, byte);
+  /* A subtraction of what is known, so that no length can overflow. */
   else if (length > (uint64_t)(left - HEAD - TAIL))
     tsr__error_set(error, TSR_EPARSE,
                    "%s: record %lld at byte %lld is cut off: %llu bytes, of which %lld are there",
@@ -73,6 +76,7 @@ static bool places_fit(const tsr__file_walk *w)
 {
   const int64_t *marks = w->files->marks + w->file->mark;
   bool fit = tsr__record_places_fit(w);
+  /* read_message takes HEAD and TAIL off what an index says. */
   for (int64_t i = 0; fit && i < w->records; i++) fit = marks[i + 1] - marks[i] >= HEAD + TAIL;
   return fit;
 }
@@ -109,10 +113,12 @@ static tsr_status read_record(const tfrecord_source *t, const tsr__ask_rows *ask
                            .defaults = t->defaults,
                            .cut = t->cut };
   memcpy(example.ragged, t->ragged, sizeof example.ragged);
+  /* A message is read whole even for one feature of it: its checksum is of all. */
   if (read_message(t, ask->at[i], room, &example.length, error)) return error->status;
   example.message = room + HEAD;
   for (int c = 0; c < source->column_count; c += 1 + t->ragged[c]) {
     example.to[c] = ask->cells[c].data ? tsr__cell_of(ask, c, i) : NULL;
+    /* Somebody may ask for the length alone. */
     example.wanted[c] = example.to[c] || (t->ragged[c] && ask->cells[c + 1].data);
   }
   if (tsr__example_read(&example, error)) return error->status;

@@ -29,12 +29,16 @@ static tsr_status read_user(const tsr_source *source, const tsr__ask_rows *ask, 
   size_t widest = 1;
   for (int c = 0; c < source->column_count; c++)
     if (source->columns[c].bytes > widest) widest = source->columns[c].bytes;
+  /* Each reading has its own: threads call the function side by side, and it may write any field.
+   * */
   char *spare = tsr__new_raw(heap, widest); /* for fields that nobody asks for */
   if (!spare) return tsr__error_set(error, TSR_ENOMEM, "no memory for a record");
   for (int64_t i = 0; i < ask->count && !error->status; i++) {
     void *out[TSR_MAX_FIELDS];
     for (int c = 0; c < source->column_count; c++)
       out[c] = ask->cells[c].data ? tsr__cell_of(ask, c, i) : spare;
+    /* The name comes last and goes first: who reads it as not NULL finds the record that belongs to
+     * it. */
     if (ask->where) {
       atomic_store_explicit(&ask->where->record, ask->at[i], memory_order_relaxed);
       atomic_store_explicit(&ask->where->name, u->name, memory_order_release);
@@ -86,13 +90,15 @@ tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback
   u->fn = args.fn;
   u->user = args.user;
   u->name = name;
+  /* Then its slices are filled by extra threads alone, and who asks for a batch waits (ring.c). */
   source->blocking = args.blocking;
   return source;
 }
 
 /* ---- a frame --------------------------------------------------------------------------------- */
 
-/* A column as an array, under a name that fields may have. */
+/* A column as an array, under a name that fields may have. Rows without a value have no other form
+ * in an array: NaN where there is one, an error elsewhere, which the column's call tells. */
 static tsr_array *frame_field(tsr_scope *scope, tsr_frame *df, int at, const char **name,
                               const char *site)
 {
@@ -130,6 +136,7 @@ tsr_source *tsr_source_frame_at(tsr_frame *df, const char *site)
     else fields[i].array = frame_field(scope, df, i, &fields[i].name, site);
   }
   if (error.status) return tsr__records_refused(scope, site, call, &error);
+  /* Computed at the call, all columns together: reading records runs no program. */
   return tsr_source_arrays_at(scope, tsr_tree_at(scope, fields, count, site), site);
 }
 
@@ -144,6 +151,8 @@ typedef struct binary_source {
   size_t *offset; /* of each column in a record */
 } binary_source;
 
+/* Empty files have the same first record as the one behind them: of equal ones the last is found.
+ * */
 static int file_of(const binary_source *b, int64_t at)
 {
   int low = 0, high = b->paths.count - 1;
@@ -173,6 +182,7 @@ static tsr_status read_run(const binary_source *b, int64_t at, int64_t count, ch
                         (long long)(place + got / b->row * b->row));
 }
 
+/* Records lie in files as rows, in cells as columns. */
 static void deal_run(const binary_source *b, const tsr__ask_rows *ask, int64_t first, int64_t count,
                      const char *room)
 {
@@ -193,6 +203,7 @@ static tsr_status read_binary(const tsr_source *source, const tsr__ask_rows *ask
   if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of records", bytes);
   for (int64_t i = 0, n; i < ask->count && !error->status; i += n) {
     int64_t end = b->first[file_of(b, ask->at[i]) + 1];
+    /* A run ends with its file, even where the next record is the first of the next one. */
     for (n = 1; n < most && i + n < ask->count && ask->at[i + n] == ask->at[i] + n; n++)
       if (ask->at[i + n] == end) break;
     if (!read_run(b, ask->at[i], n, room, error)) deal_run(b, ask, i, n, room);
@@ -235,6 +246,7 @@ static tsr_status open_file(binary_source *b, int i, int64_t footer, tsr__error 
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", path);
   int64_t inside = (int64_t)stat.st_size - b->header - footer;
+  /* A wrong layout would give plausible noise, so a remainder is an error rather than cut off. */
   if (inside < 0 || inside % b->row)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: %lld bytes are %lld of header and footer and no whole number of "
@@ -250,6 +262,7 @@ static tsr_status open_files(binary_source *b, const char *path, int64_t footer,
   tsr__arena *arena = &b->source.node.scope->arena;
   tsr__path_ask ask = { .path = path };
   if (tsr__paths_find(&b->source.node.scope->rt->heap, &ask, &b->paths, error)) {
+    /* A search that failed leaves nothing to free, and release must not look at it. */
     b->paths.count = 0;
     return error->status;
   }
@@ -258,8 +271,10 @@ static tsr_status open_files(binary_source *b, const char *path, int64_t footer,
   b->first = tsr__arena_new(arena, (files + 1) * sizeof *b->first);
   if (!fd || !b->first) return tsr__error_set(error, TSR_ENOMEM, "no memory for a list of files");
   for (size_t i = 0; i < files; i++) fd[i] = -1;
+  /* Set when all are -1: release closes what it finds there. */
   b->fd = fd;
   for (int i = 0; i < b->paths.count && !error->status; i++) open_file(b, i, footer, error);
+  /* Counts are known only now, when the node is there already: what failed stays with none. */
   b->source.count = error->status ? 0 : b->first[files];
   b->source.files = b->first;
   b->source.file_count = b->paths.count;
@@ -298,6 +313,8 @@ tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path, const tsr
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
   int count = 0;
+  /* Sums of a few such numbers, and their products with a record's number in a file, do not
+   * overflow. */
   const int64_t most = INT64_C(1) << 40;
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {

@@ -5,6 +5,7 @@
 
 #include "base/events.h"
 
+/* Of the columns of a room: functions of the program read elements there as what they are. */
 enum { ALIGN = 64 };
 
 static size_t aligned(size_t bytes)
@@ -19,12 +20,15 @@ tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__column
   *room = (tsr__room){ .heap = &source->node.scope->rt->heap };
   for (int c = 0; c < source->column_count; c++)
     if (columns >> c & 1) row += source->columns[c].bytes;
+  /* A record that is larger than a room is a room of its own: one at a time always works. */
   room->rows = rows ? rows : TSR__ROOM / (int64_t)row;
   room->rows = room->rows < 1 ? 1 : room->rows > TSR__BLOCK ? TSR__BLOCK : room->rows;
   room->bytes = row * (size_t)room->rows + (size_t)(source->column_count + 1) * ALIGN;
   room->data = tsr__new_raw(room->heap, room->bytes);
   if (!room->data)
     return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of records", room->bytes);
+  /* The heap aligns small blocks less; `bytes` has room for this and for what each column is
+   * rounded up. */
   char *first = room->data + (ALIGN - (uintptr_t)room->data % ALIGN) % ALIGN;
   for (int c = 0; c < source->column_count; c++) {
     if (!(columns >> c & 1)) continue;
@@ -45,6 +49,7 @@ tsr_status tsr__room_read(const tsr__room *room, const tsr_source *source, const
 {
   tsr__ask_rows below = *ask;
   below.at = at;
+  /* A room's rows are numbered from 0, wherever the records of the question go in the end. */
   below.place = NULL;
   below.cells = room->cells;
   return tsr__records_read(source, &below, error);
@@ -58,6 +63,8 @@ tsr_status tsr__scan_check(const tsr_source *source, tsr__error *error)
                         "there; shuffle what this gives instead");
 }
 
+/* Scans ask as of epoch 0: what they look at does not depend on the epoch (tsr__scan_check), but
+ * for fields that maps draw, of which what is found out is what the first epoch has. */
 tsr_status tsr__scan_all(const tsr__scan *scan, tsr__error *error)
 {
   const tsr_source *source = scan->source;
@@ -71,6 +78,7 @@ tsr_status tsr__scan_all(const tsr__scan *scan, tsr__error *error)
     n = source->count - first < room.rows ? source->count - first : room.rows;
     for (int64_t i = 0; i < n; i++) at[i] = first + i;
     tsr__ask_rows ask = { .count = n };
+    /* Without columns nothing is read: who asks knows from shapes what the records say. */
     if (!scan->columns || !tsr__room_read(&room, source, &ask, at, error))
       scan->fn(scan->user, &room, first, n, error);
     if (!error->status && tsr__progress_stops(&progress, 0)) tsr__cancelled(error, scan->call);
@@ -88,6 +96,7 @@ void tsr__scan_ids(const tsr_source *source, int64_t first, int64_t count, int64
 
 int64_t *tsr__numbers_new(tsr__heap *heap, int64_t count, tsr__error *error)
 {
+  /* One byte more: a list of nothing has an address, which is how it differs from none. */
   bool fits = count < INT64_MAX / 8;
   int64_t *numbers = fits ? tsr__new_raw(heap, (size_t)count * sizeof *numbers + 1) : NULL;
   if (!numbers)

@@ -27,6 +27,8 @@ typedef struct row_ask {
   int64_t at[TSR__BLOCK], place[TSR__BLOCK], count;
 } row_ask;
 
+/* Questions below are of a block at most, however many rows a record has: records are asked for in
+ * as many as it takes, across their borders where their rows adjoin. */
 static tsr_status flush_rows(row_ask *r, tsr__error *error)
 {
   tsr__ask_rows below = *r->ask;
@@ -50,6 +52,8 @@ static void aim_rows(row_ask *r, int64_t i, bool all)
   }
 }
 
+/* They do not where somebody put a record's cell into something wider, or asks for one at a time.
+ * */
 static bool rows_adjoin(const row_ask *r)
 {
   const tsr_source *below = r->b->source.children[0];
@@ -87,6 +91,7 @@ static tsr_status read_batch(const tsr_source *source, const tsr__ask_rows *ask,
       r.place[r.count++] = place;
       if (r.count == TSR__BLOCK) flush_rows(&r, error);
     }
+    /* The next record's cells are others. */
     if (!all && !error->status) flush_rows(&r, error);
     if (b->told < 0 || !ask->cells[b->told].data) continue;
     int64_t rows = left < b->rows ? left : b->rows;
@@ -110,6 +115,8 @@ static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_bat
 static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error *error)
 {
   int64_t whole = below >= a->rows ? (below - a->rows) / a->stride + 1 : 0, all = whole;
+  /* With strides below `rows` the last records may all have been in a whole window: then there is
+   * none of the rest alone. */
   bool reached = !below || (whole && (whole - 1) * a->stride + a->rows >= below);
   if (!reached && whole * a->stride < below) all = whole + 1;
   if (all > whole && a->remainder == TSR_KEEP_SHORT)
@@ -120,6 +127,8 @@ static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error 
   return a->remainder == TSR_DROP ? whole : all;
 }
 
+/* One dim more is checked by tsr__column_check, as a dim that is too many: it is not cut off here.
+ * */
 static int batch_columns(const tsr_batch_args *a, tsr__column *columns, tsr__error *error)
 {
   const tsr_source *source = a->source;
@@ -189,7 +198,8 @@ typedef struct unbatch_source {
   int from[TSR_MAX_FIELDS]; /* by column: that of the source below */
 } unbatch_source;
 
-/* The record below of a position, and which of its rows. */
+/* The record below of a position, and which of its rows. With counts the start of records tells, as
+ * empty ones have none. */
 static int64_t parent_of(const unbatch_source *u, int64_t at, int64_t *row)
 {
   int64_t parent = at / u->rows;
@@ -351,6 +361,7 @@ tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   /* What was only put together is not copied to be taken apart. */
   const batch_source *b = (const batch_source *)source;
+  /* Wrapped rows come twice, so they are not what lies below; those padded are cut off again. */
   if (source->ops == &batch_ops && b->stride == b->rows && b->remainder != TSR_WRAP) {
     int64_t rows = source->count * b->rows, all = source->children[0]->count;
     return tsr_source_slice_at(source->children[0], TSR_RANGE(0, rows < all ? rows : all), site);

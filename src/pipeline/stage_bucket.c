@@ -23,6 +23,8 @@ typedef struct bucket_source {
   int64_t *turn;                      /* whole batches as they come; NULL: shuffled */
 } bucket_source;
 
+/* Of a few dozen, in order: a search would take as long. Empty buckets begin where the next does,
+ * and the last that begins there is taken. */
 static int bucket_of(const int64_t *start, int buckets, int64_t at)
 {
   int b = 0;
@@ -43,6 +45,7 @@ static int64_t batch_at(const bucket_source *k, int64_t epoch, int64_t at)
 /* The record of a position. */
 static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
 {
+  /* Whole batches come first, then what is left over, from short to long. */
   int64_t rows = k->args.rows, batch = at / rows, left = at - k->full[k->buckets] * rows, inside;
   int b = bucket_of(k->rest, k->buckets, left);
   if (left < 0) {
@@ -52,6 +55,7 @@ static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
   } else inside = (k->full[b + 1] - k->full[b]) * rows + left - k->rest[b];
   if (k->args.shuffle) {
     tsr__permutation p;
+    /* A seed for each bucket: equally full ones are shuffled neither alike nor as the batches. */
     uint64_t key = tsr__mix(k->args.seed, (uint64_t)b + 1);
     tsr__permutation_make(&p, (uint64_t)(k->first[b + 1] - k->first[b]), key, (uint64_t)epoch);
     tsr__permute(&p, &inside, &inside, 1);
@@ -88,6 +92,7 @@ static int64_t fit_bucket(const tsr_source *source, int64_t epoch, int64_t first
     int b = bucket_of(k->full, k->buckets, batch_at(k, epoch, batch));
     if (b > longest) longest = b;
   }
+  /* Left over records come from short to long: the last one decides. */
   if (last >= full * rows) {
     int b = bucket_of(k->rest, k->buckets, last - full * rows);
     if (b > longest) longest = b;
@@ -138,6 +143,7 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
       return tsr__error_set(error, TSR_EVALUE,
                             "record %lld says a length of %lld, expected 0 to %lld",
                             (long long)(first + i), (long long)length, (long long)k->longest);
+    /* Ends at the last bound, which is `longest`: larger lengths were refused above. */
     while (k->bound[b] < length) b++;
     d->bucket[first + i] = (unsigned char)b;
     k->first[b + 1]++;
@@ -159,6 +165,7 @@ static void sort_records(bucket_source *k, const unsigned char *bucket, int64_t 
   for (int64_t r = 0; r < count; r++) {
     int b = bucket[r];
     k->place[k->first[b] + next[b]++] = r;
+    /* A batch comes when its last record does, as if records were dealt out one after the other. */
     if (k->turn && next[b] % rows == 0) k->turn[turns++] = k->full[b] + next[b] / rows - 1;
   }
 }
@@ -174,6 +181,7 @@ static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr__error *err
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the buckets of %lld records",
                           (long long)source->count);
   if (!tsr__scan_all(&scan, error)) {
+    /* Known before lists are allocated, and again when they are freed: `turn` is as long. */
     int64_t full = 0;
     for (int b = 0; b < k->buckets; b++) full += k->first[b + 1] / k->args.rows;
     k->full[k->buckets] = full;
@@ -207,6 +215,7 @@ static tsr_status check_bucket(const tsr_bucket_args *a, bucket_source *k, tsr__
       return tsr__error_set(error, TSR_EARG,
                             ".bounds has %lld as number %d, expected more than %lld",
                             (long long)a->bounds[b], b, (long long)(b ? a->bounds[b - 1] : 0));
+    /* Bounds that no record exceeds are buckets that would stay empty. */
     if (a->bounds[b] < k->longest) k->bound[k->buckets++] = a->bounds[b];
   }
   k->bound[k->buckets++] = k->longest;

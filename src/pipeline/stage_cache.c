@@ -57,6 +57,7 @@ static tsr_status read_cache(const tsr_source *source, const tsr__ask_rows *ask,
   for (int64_t i = 0; i < ask->count; i++) {
     int64_t at = ask->at[i];
     unsigned char state = 1, none = 0;
+    /* Acquired: who sees a 2 also sees the record that was written before it. */
     if (at < k->kept) state = atomic_load_explicit(&k->state[at], memory_order_acquire);
     if (!state && atomic_compare_exchange_strong(&k->state[at], &none, 1))
       add_row(&mine, ask, i, at);
@@ -68,7 +69,9 @@ static tsr_status read_cache(const tsr_source *source, const tsr__ask_rows *ask,
     cells[c] = (tsr__cell){ k->data[c], source->columns[c].bytes };
   tsr_status status = read_some(source, ask, &mine, cells, error);
   for (int64_t i = 0; i < mine.count; i++)
+    /* Of a question that failed none is kept: which of its records was bad is not known here. */
     atomic_store_explicit(&k->state[mine.at[i]], status ? 0 : 2, memory_order_release);
+  /* Read into the cache first and copied out, so that each record is read once and has one form. */
   if (!status) copy_rows(k, ask, &mine);
   return status ? status : read_some(source, ask, &others, ask->cells, error);
 }
@@ -108,6 +111,7 @@ static tsr_status take_memory(cache_source *k, tsr__error *error)
   tsr__heap *heap = &k->source.node.scope->rt->heap;
   size_t row = 1;
   for (int c = 0; c < k->source.column_count; c++) row += k->source.columns[c].bytes;
+  /* Pages that no record was put into yet are not taken from the machine, only promised. */
   bool fits = (size_t)k->kept < (SIZE_MAX >> 2) / row;
   k->state = fits ? tsr__new(heap, (size_t)k->kept + 1) : NULL;
   fits = k->state;

@@ -22,6 +22,7 @@ static const char magic[] = "TSRCACH1";
 typedef struct disk_source {
   tsr_source source;
   const char *path;
+  /* Nodes come cleared, and 0 is a descriptor like any other. */
   int fd;            /* plus one; 0: not open */
   int64_t head, row; /* bytes before the first record; of a record, its crc included */
   int64_t size;      /* of the file, as it was opened */
@@ -43,6 +44,7 @@ static tsr_status read_run(const disk_source *d, int64_t at, int64_t count, char
   if (got < bytes)
     return tsr__error_set(error, TSR_EIO, "%s: record %lld: the file has become shorter", d->path,
                           (long long)(at + got / d->row));
+  /* Each time, not only when it is opened: caches lie on disks for months. */
   for (int64_t i = 0; i < count; i++) {
     const char *record = room + i * d->row;
     uint32_t crc;
@@ -118,7 +120,9 @@ static tsr_status write_some(void *user, const tsr__room *room, int64_t first, i
   return error->status;
 }
 
-/* The head as it is written and as it is expected, in `out`. */
+/* The head as it is written and as it is expected, in `out`. Records are checked one by one as they
+ * are read; the head is compared with what would be written now, so that what was kept under
+ * another text is never taken for this. */
 static void make_head(const disk_source *d, tsr__text *out)
 {
   const tsr_source *source = d->source.children[0];
@@ -130,6 +134,7 @@ static void make_head(const disk_source *d, tsr__text *out)
     tsr__text_add(&text, c ? ", " : "; ");
     tsr__column_text(&source->columns[c], &text);
   }
+  /* Texts of sources are a few hundred bytes; hashes stand in them for what would be long. */
   uint32_t length = (uint32_t)text.length;
   memcpy(head, magic, MAGIC);
   memcpy(head + 12, &length, 4);
@@ -155,6 +160,7 @@ static tsr_status write_cache(const disk_source *d, const tsr__text *head, tsr__
   else w.out = tsr__out_open(heap, d->path, &opts, error);
   if (w.out && !tsr__out_put(w.out, tsr__text_get(head), head->length, error))
     tsr__scan_all(&scan, error);
+  /* Closing is where a full disk is told, but what failed first is what the user is to read. */
   tsr__error closing = { 0 };
   if (w.out && tsr__out_close(w.out, !error->status, &closing) && !error->status) *error = closing;
   tsr__del(heap, w.record, (size_t)d->row);
@@ -168,6 +174,7 @@ static tsr_status write_cache(const disk_source *d, const tsr__text *head, tsr__
 static bool read_part(const disk_source *d, char *room, int64_t count, int64_t at,
                       tsr__error *error)
 {
+  /* As the file was when it was opened; one that shrinks later is told where it is read. */
   if (at + count > d->size) return false;
   int64_t got = tsr__sys_read_all(d->fd - 1, room, (size_t)count, at);
   if (got < 0) tsr__file_error(d->path, "read", errno, error);
@@ -227,6 +234,8 @@ static tsr_status make_cache(disk_source *d, tsr__error *error)
   else if (d->source.count > (INT64_MAX >> 1) / d->row)
     tsr__error_set(error, TSR_EARG, "%lld records of %lld bytes, more than a file can have",
                    (long long)d->source.count, (long long)d->row);
+  /* Only where there is nothing: a file of something else is not written over. Of two programs that
+   * make it at once, both write a whole one and the last rename stays. */
   else if (lstat(d->path, &stat) && errno == ENOENT) write_cache(d, &head, error);
   if (!error->status) open_cache(d, &head, error);
   tsr__text_free(&head);

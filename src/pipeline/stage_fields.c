@@ -87,6 +87,7 @@ static tsr_status select_one(const tsr_source *source, char *word, selection *ta
   if (as) column.name = as;
   if (tsr__column_check(&column, error)) return error->status;
   for (int i = 0; i < taken->count; i++)
+    /* A field goes to one cell: select turns its columns into cells below, one each. */
     if (taken->from[i] == c)
       return tsr__error_set(error, TSR_EARG, "field '%.80s' twice; expected each once", word);
   if (tsr__column_find(taken->columns, taken->count, column.name) >= 0)
@@ -185,6 +186,7 @@ static tsr_status read_inputs(mapping *m, tsr__error *error)
     ask.place = place;
     ask.count = m->count;
     ask.cells = cells;
+    /* What makes all fields of a record at once, as a function does, may be asked for it twice. */
     if (any) tsr__records_read(below, &ask, error);
   }
   return error->status;
@@ -285,6 +287,7 @@ static void place_inputs(mapping *m, tsr__cell *own, int64_t rows)
     used += below->columns[c].bytes * (size_t)rows;
   }
   for (int c = f->made; c < f->source.column_count; c++)
+    /* All of them at one place, a stride of 0: what is written there is read by nobody. */
     if (!own[c].data) own[c] = (tsr__cell){ m->room + used, 0 };
 }
 
@@ -303,6 +306,7 @@ tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, 
   tsr__ask_rows own = *ask;
   own.cells = cells;
   mapping m;
+  /* The lists of places are larger than all the rest, and are written before they are read. */
   memset(&m, 0, offsetof(mapping, at));
   m.f = f;
   m.ask = &own;
@@ -310,6 +314,8 @@ tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, 
   int64_t some = row ? TSR__ROOM / (int64_t)row : ask->count;
   some = some < 1 ? 1 : some > ask->count ? ask->count : some;
   size_t bytes = row * (size_t)some + spare;
+  /* Taken and given back for each question: which thread asks is not known here, and a block costs
+   * tens of nanoseconds. */
   m.room = tsr__new_raw(heap, bytes);
   if (!m.room)
     return tsr__error_set(error, TSR_ENOMEM, "%s: no memory for %zu bytes", f->name, bytes);

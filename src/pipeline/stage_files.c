@@ -46,6 +46,8 @@ static void turn_files(const tsr_source *source, int64_t epoch, const int64_t *a
 {
   files_source *f = (files_source *)source; /* the sums alone change, under the lock */
   pthread_mutex_lock(&f->lock);
+  /* Threads that fill ahead are in two epochs at most at a time, the one that ends and the next;
+   * any other is made anew. */
   file_order *order = &f->order[f->order[1].epoch == epoch];
   if (order->epoch != epoch) {
     order = &f->order[f->oldest];
@@ -53,6 +55,8 @@ static void turn_files(const tsr_source *source, int64_t epoch, const int64_t *a
     order_files(f, order, epoch);
   }
   for (int64_t i = 0; i < count; i++) {
+    /* Empty files share their start with the next one; the last of them is taken, which has
+     * records. */
     int64_t k = tsr__numbers_find(order->start, f->count, at[i]);
     to[i] = f->files[order->file[k]] + at[i] - order->start[k];
   }
@@ -111,6 +115,7 @@ tsr_source *tsr__files_shuffled(tsr_source *source, uint64_t seed, const char *s
   files_source *f = (files_source *)made;
   tsr__heap *heap = &source->node.scope->rt->heap;
   f->seed = seed;
+  /* Borrowed: the source below lives in a scope that this one's lies in. */
   f->files = source->files;
   f->count = source->file_count;
   f->locks = !pthread_mutex_init(&f->lock, NULL);

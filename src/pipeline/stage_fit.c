@@ -31,6 +31,8 @@ static bool lend_fit(const tsr_source *source, int column, const tsr__ask_rows *
   return tsr__records_lend(source->children[0], column, ask, to);
 }
 
+/* The same whatever the epoch, since the positions it gets are this stage's; orders above turn
+ * theirs into these (fit_order). */
 static int64_t fit_some(const tsr_source *source, int64_t epoch, int64_t first, int64_t count)
 {
   const fit_source *f = (const fit_source *)source;
@@ -67,6 +69,7 @@ static tsr_status keep_lengths(void *user, const tsr__room *room, int64_t first,
   for (int64_t i = 0; i < count; i++) {
     int64_t length;
     memcpy(&length, cell->data + (size_t)i * cell->stride, sizeof length);
+    /* A length that was too large would make batches longer than the field that fills them. */
     if (length < 0 || length > f->longest)
       return tsr__error_set(error, TSR_EVALUE,
                             "record %lld says a length of %lld, expected 0 to %lld",
@@ -89,6 +92,7 @@ static tsr_status check_fit(tsr_fit_args *a, fit_source *f, int *field, tsr__err
     return tsr__error_set(error, TSR_ESHAPE,
                           "field %.80s is not ragged: there is no field %.80s_length of i64",
                           a->field, a->field);
+  /* Lengths are kept in four bytes, and rounding one up must not wrap. */
   if (f->longest > INT32_MAX || f->multiple < 1 || f->multiple > INT32_MAX)
     return tsr__error_set(error, TSR_EARG,
                           "lengths up to %lld in whole times of %lld, expected 1 to 2^31 - 1",

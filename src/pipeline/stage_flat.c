@@ -42,11 +42,14 @@ static tsr_status make_part(const parting *p, tsr__error *error)
     void *to = here ? tsr__cell_of(p->ask, c, p->row) : p->spare;
     if (c < f->made && here) memcpy(to, in[f->from[c]], f->source.columns[c].bytes);
     if (c < f->made) continue;
+    /* The function always has somewhere to write, whether or not anybody asks for this field. */
     out[c - f->made] = to;
     wanted = wanted || here;
   }
   if (!wanted) return TSR_OK;
   tsr_record record = { .id = p->id, .epoch = p->ask->epoch, .in = in, .out = out };
+  /* Draws of a part follow from the record below, not from the part's own number, which changes
+   * with the counts of records before it. */
   uint64_t key = tsr__mix(f->args.seed, (uint64_t)record.epoch);
   record.draw[0] = tsr__mix(tsr__mix(key, (uint64_t)record.id), (uint64_t)p->part);
   record.draw[1] = tsr__mix(record.draw[0], f->args.seed);
@@ -82,6 +85,7 @@ static int64_t make_some(const flat_source *f, parting *p, int64_t first, tsr__e
       if (ask.count == p->room->rows) break;
       at[ask.count++] = parent;
     }
+    /* Parts of one record that stand together are made of one reading of it. */
     slot[n] = ask.count - 1;
   }
   if (tsr__room_read(p->room, below, &ask, at, error)) return n;
@@ -159,6 +163,7 @@ static tsr_status count_some(void *user, const tsr__room *room, int64_t first, i
                      "%s: record %lld: the function says %lld records, expected 0 or more and 2^61 "
                      "in all",
                      k->name, (long long)ids[i], (long long)parts);
+    /* Sums as they come: no second list of counts. */
     else start[1] = *start + parts;
   }
   return error->status;

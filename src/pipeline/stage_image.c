@@ -31,6 +31,8 @@ typedef struct image_source {
 
 /* ---- benches --------------------------------------------------------------------------------- */
 
+/* As many benches are made as threads ever read at once; they are kept until the source goes, since
+ * a decoder's state and its rows are worth more than an image takes to decode. */
 static tsr__image_bench *take_bench(image_source *f, tsr__error *error)
 {
   pthread_mutex_lock(&f->lock);
@@ -71,6 +73,8 @@ static void release_images(tsr_source *source)
 static tsr_status read_below(const image_source *f, const tsr__ask_rows *ask, int64_t i,
                              tsr__image_bench *bench, tsr__error *error)
 {
+  /* A bench asks for the encoded bytes too, and only where they are not lent; nobody's bench is the
+   * question of those who want labels alone. */
   const tsr_source *below = f->source.children[0];
   tsr__cell cells[TSR_MAX_FIELDS] = { { 0 } };
   tsr__ask_rows one = *ask;
@@ -93,10 +97,14 @@ static tsr_status decode_one(const image_source *f, const tsr__ask_rows *ask, in
   const tsr_source *below = f->source.children[0];
   int64_t room = (int64_t)below->columns[f->bytes].bytes, id;
   tsr__error cause = { 0 };
+  /* Without a column that tells, all bytes of the field are the image's; decoders stop at its end.
+   * */
   bench->length = room;
   tsr__ask_rows own = {
     .epoch = ask->epoch, .at = ask->at + i, .count = 1, .partial = f->length >= 0
   };
+  /* Lent bytes are there for as long as the record says it is, which is read beside them and must
+   * be the same stage's word: see lend_fields. */
   if (!tsr__records_lend(below, f->bytes, &own, &bench->lent)) bench->lent = NULL;
   if (read_below(f, ask, i, bench, error)) return error->status;
   int64_t length = bench->length;
@@ -107,6 +115,7 @@ static tsr_status decode_one(const image_source *f, const tsr__ask_rows *ask, in
                                   f->plan.most_pixels },
                          .draw = tsr__mix(tsr__mix(f->seed, (uint64_t)ask->epoch), (uint64_t)id),
                          .out = tsr__cell_of(ask, 0, i) };
+  /* The length comes from data or from a function of the program; the decoder trusts it. */
   if (length < 0 || length > room)
     tsr__error_set(&cause, TSR_EVALUE, "its length is %lld, expected 0 to %lld", (long long)length,
                    (long long)room);
@@ -126,6 +135,7 @@ static tsr_status read_images(const tsr_source *source, const tsr__ask_rows *ask
   }
   tsr__image_bench *bench = take_bench(f, error);
   if (!bench) return error->status;
+  /* The room of a bench is of this source's records, so that it never has to grow. */
   size_t bytes = source->children[0]->columns[f->bytes].bytes + 1;
   if (!bench->encoded) {
     bench->encoded = tsr__new_raw(bench->heap, bytes);
@@ -159,6 +169,8 @@ static const tsr__records_ops image_ops = { "images",     read_images,    ids_be
 
 static tsr_status load_plugin(tsr__image_plan *plan, tsr__error *error)
 {
+  /* Found when a source is made, not when the library is: programs without images need no decoders.
+   * */
   static const tsr__plugin_ask ask = {
     "images", "tessera_images", "the plugin 'images', which decoding needs,",
     "; it stands on libjpeg-turbo and libspng, whose packages are libjpeg62-turbo-dev and "
@@ -167,6 +179,7 @@ static tsr_status load_plugin(tsr__image_plan *plan, tsr__error *error)
   void *symbol;
   const tsr__image_calls *(*images)(void);
   if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
+  /* ISO C has no cast from an object's address to a function's. */
   memcpy(&images, &symbol, sizeof images);
   plan->calls = images();
   if (plan->calls->version == TSR__IMAGES_VERSION) return TSR_OK;
@@ -177,6 +190,7 @@ static tsr_status load_plugin(tsr__image_plan *plan, tsr__error *error)
 static tsr_status check_range(const char *name, double *of, const double own[2], double most,
                               tsr__error *error)
 {
+  /* NaN passes none of the comparisons below and is refused with the rest. */
   if (of[0] == 0 && of[1] == 0) memcpy(of, own, 2 * sizeof *of);
   if (of[0] > 0 && of[1] >= of[0] && of[1] <= most) return TSR_OK;
   char low[32], high[32], top[32];
@@ -254,6 +268,8 @@ static tsr__image_plan plan_of(const tsr_image_args *a, const tsr_runtime *rt)
                                           : TSR__BOX_ALL;
   memcpy(plan.area, a->area, sizeof plan.area);
   memcpy(plan.aspect, a->aspect, sizeof plan.aspect);
+  /* (x / 255 - mean) / std as a product and a sum, for all four lanes: those beyond the channels
+   * are computed and never written. Bytes are rounded by adding a half and cutting. */
   for (int c = 0; c < 4; c++) {
     int of = c < a->channels ? c : 0;
     plan.scale[c] = plan.f32 ? (float)(1 / (255 * a->std[of])) : 1;
@@ -291,6 +307,7 @@ static int image_columns(const tsr_image_args *a, image_source *like, tsr__colum
       (source->columns[like->length].dtype != TSR_I64 || source->columns[like->length].shape.rank))
     return tsr__error_set(error, TSR_EDTYPE, "field %.80s is no single i64", length), 0;
   columns[0] = (tsr__column){ .name = bytes->name, .dtype = a->dtype, .shape = { .rank = 3 } };
+  /* Channels first or last are three neighbours of these four. */
   const int64_t dims[4] = { a->channels, a->height, a->width, a->channels };
   memcpy(columns[0].shape.dims, dims + !a->chw, 3 * sizeof *dims);
   if (tsr__column_check(&columns[0], error)) return 0;
@@ -302,6 +319,7 @@ static int image_columns(const tsr_image_args *a, image_source *like, tsr__colum
   return count;
 }
 
+/* Texts of states are compared byte for byte: numbers as their shortest text that reads back. */
 static void add_number(tsr__text *out, const char *before, bool wanted, double value)
 {
   char text[32];

@@ -99,6 +99,7 @@ static tsr_status add_run(interleave_source *t, slot *slots, int64_t rounds, int
   }
   next.lanes = t->lane_count - next.first;
   *position += rounds * next.each;
+  /* Sources without records open and end within a round of nothing, which no position lies in. */
   if (next.each) t->runs[t->run_count++] = next;
   return TSR_OK;
 }
@@ -106,6 +107,7 @@ static tsr_status add_run(interleave_source *t, slot *slots, int64_t rounds, int
 /* Plays the rounds, those that are alike at once. */
 static tsr_status play(interleave_source *t, slot *slots, tsr__error *error)
 {
+  /* At most two runs are added for each source that ends, so this ends after as many turns. */
   int next = 0, open = 0;
   int64_t position = 0;
   for (int k = 0; k < t->cycle; k++) slots[k].source = -1;
@@ -121,6 +123,8 @@ static tsr_status play(interleave_source *t, slot *slots, tsr__error *error)
       open++;
       if (slots[k].left / t->block < rounds) rounds = slots[k].left / t->block;
     }
+    /* The rounds in which all give whole blocks, then the one in which somebody's end is met; with
+     * it the places of the cycle change. */
     if (open && rounds) add_run(t, slots, rounds, &position, error);
     if (open && !error->status) add_run(t, slots, 1, &position, error);
   } while (open && !error->status);
@@ -157,6 +161,7 @@ tsr_source *tsr_source_interleave_with(tsr_source *const *sources, int count,
   interleave_source *t = (interleave_source *)tsr__many_of(sources, &make);
   if (t->many.source.inert) return &t->many.source;
   t->many.find = find_turn;
+  /* Of more sources than can be open at once the others wait, as they would for any cycle. */
   t->cycle = args.cycle ? args.cycle : count < MOST_CYCLE ? count : MOST_CYCLE;
   t->block = args.block ? args.block : 1;
   if (!play(t, slots, &error)) return &t->many.source;

@@ -20,6 +20,8 @@ typedef tsr__many many_source;
 static int find_child(const many_source *m, int64_t at, int64_t *inside)
 {
   if (m->find) return m->find(m, at, inside);
+  /* Of earlier periods a source had its weight each, of this one as many as come before the slot.
+   * */
   if (m->turn) {
     int64_t period = at / m->total, slot = at - period * m->total;
     *inside = period * m->weight[m->turn[slot]] + m->rank[slot];
@@ -43,6 +45,8 @@ tsr_status tsr__many_read(const tsr_source *source, const tsr__ask_rows *ask, ts
   int child[TSR__BLOCK];
   int64_t left = ask->count;
   for (int64_t i = 0; i < ask->count; i++) child[i] = find_child(m, ask->at[i], &inside[i]);
+  /* Gathered by child, as a question of one record costs nearly what one of many does. `child` of
+   * those that went is -1, and `left` ends it before the last of them. */
   for (int64_t first = 0; left && !error->status; first++) {
     int which = child[first];
     if (which < 0) continue; /* went with an earlier question */
@@ -72,6 +76,8 @@ void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, i
     int64_t inside;
     int child = find_child(m, at[i], &inside);
     tsr__records_ids(source->children[child], epoch, &inside, 1, &inside);
+    /* `base` is 0 for the first leaf: ids of a source stay what they were where it is mixed in
+     * first. */
     to[i] = inside + m->base[child];
   }
 }
@@ -91,6 +97,7 @@ tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char 
 /* False: one of them is inert, which its scope has told. */
 bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error)
 {
+  /* A child's number is kept in two bytes by mixtures, and looked for in lists. */
   if (!sources || count < 1 || count > 4096)
     return tsr__error_set(error, TSR_EARG, "%d sources, expected 1 to 4096", count), true;
   for (int i = 0; i < count; i++)
@@ -104,6 +111,8 @@ static void number_leaves(many_source *m, tsr_source *const *sources)
   const tsr_source *leaf = sources[0]->leaf;
   for (int i = 0; i < m->source.child_count; i++) {
     int same = 0;
+    /* Slices of one source have its ids, so that draws follow from the record wherever it comes
+     * from. */
     while (same < i && (!sources[i]->leaf || sources[same]->leaf != sources[i]->leaf)) same++;
     m->base[i] = same < i ? m->base[same] : next;
     if (same == i) next += sources[i]->extent;
@@ -141,6 +150,7 @@ int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error
   for (int i = 0; i < count && !error->status; i++) {
     if (i) tsr__columns_same(sources[0], sources[i], error);
     all += sources[i]->count;
+    /* Asked after each addition: two counts below 2^62 do not overflow. */
     if (all >= INT64_C(1) << 62)
       tsr__error_set(error, TSR_EARG, "2^62 records or more; expected fewer");
   }
@@ -164,6 +174,7 @@ static tsr_source *concat_files(many_source *m, const char *site)
   for (int i = 0; i < m->source.child_count; i++) {
     const tsr_source *child = m->source.children[i];
     for (int64_t f = 0; f < (child->files ? child->file_count : 1); f++)
+      /* Files of files: shuffled by files, each keeps its own. */
       *start++ = m->start[i] + (child->files ? child->files[f] : 0);
   }
   *start = m->source.count;
@@ -204,6 +215,7 @@ static tsr_status read_zip(const tsr_source *source, const tsr__ask_rows *ask, t
     below.cells = ask->cells + m->start[i];
     for (int c = 0; c < source->children[i]->column_count; c++)
       wanted = wanted || below.cells[c].data;
+    /* A source of which no field is asked for is not read; it may be a file. */
     if (wanted) tsr__records_read(source->children[i], &below, error);
   }
   return error->status;
@@ -256,6 +268,7 @@ tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char 
     if (!sources[i]->fitted) continue;
     m->source.fitted = sources[i]->fitted;
     m->source.fit = sources[i]->fit;
+    /* Position by position a zip has what lies below, so batches may be as long as that says. */
     m->source.fit_column = (int)m->start[i] + sources[i]->fit_column;
   }
   return &m->source;
@@ -269,6 +282,8 @@ static tsr_status same_records(const tsr_source *a, const tsr_source *b, tsr__er
   for (int64_t epoch = 0; epoch < 2; epoch++)
     for (int64_t first = 0, n; first < a->count; first += n) {
       int64_t at[TSR__BLOCK] = { 0 }, x[TSR__BLOCK], y[TSR__BLOCK];
+      /* Orders are arithmetic: where the first million agree, a difference in the middle is hardly
+       * meant. */
       if (first == most && a->count > 2 * most) first = a->count - most;
       n = a->count - first < TSR__BLOCK ? a->count - first : TSR__BLOCK;
       for (int64_t i = 0; i < n; i++) at[i] = first + i;
@@ -328,6 +343,7 @@ static void deal_turns(many_source *m, int64_t *had)
   for (int64_t n = 0; n < m->total; n++) {
     int next = -1;
     for (int k = 0; k < children; k++) {
+      /* Products of two numbers of at most 2^20: exact, unlike shares in floats. */
       if (had[k] * m->total >= (n + 1) * m->weight[k]) continue; /* ahead of its share */
       if (next < 0 || (had[k] + 1) * m->weight[next] < (had[next] + 1) * m->weight[k]) next = k;
     }
@@ -345,6 +361,7 @@ static int64_t mix_count(const many_source *m)
     int64_t weight = m->weight[m->turn[slot]], over = child->count - m->rank[slot];
     /* Periods in which this slot can be filled. */
     int64_t periods = over > 0 ? (over + weight - 1) / weight : 0;
+    /* Further than any source goes; another slot ends it first. */
     if (periods >= (INT64_C(1) << 61) / m->total) continue;
     if (periods * m->total + slot < least) least = periods * m->total + slot;
   }
@@ -355,6 +372,8 @@ static int64_t mix_count(const many_source *m)
 static tsr_status make_mix(many_source *m, const tsr_mix_part *parts, tsr__error *error)
 {
   tsr__arena *arena = &m->source.node.scope->arena;
+  /* Six bytes a slot, of at most 2^20: weights of millions would say no more than their ratio does.
+   * */
   size_t children = (size_t)m->source.child_count;
   int64_t *had = NULL;
   m->weight = tsr__arena_new(arena, children * sizeof *m->weight);
@@ -379,6 +398,7 @@ tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *
   tsr_source *sources[64];
   int64_t total = 0;
   if (!parts || count < 1 || count > 64) return tsr__records_refused(NULL, site, call, NULL);
+  /* Sources first: without one that can be used there is no scope to tell an error to. */
   for (int i = 0; i < count; i++) sources[i] = parts[i].source;
   if (!tsr__many_check(sources, count, &error))
     return tsr__many_refused(sources, count, call, NULL, site);

@@ -19,12 +19,15 @@ struct order_source {
   tsr_source source;
   turn_fn *turn;
   uint64_t seed;
+  /* shuffle: window; slice: start, stop, step; repeat: times in `stop`; lists: room in `stop`. */
   int64_t window, start, stop, step;
   int64_t *list; /* filter, gather: the positions that are left, its own */
 };
 
 /* ---- asking below ---------------------------------------------------------------------------- */
 
+/* Places and cells stay as they are: a stage above sees its positions, one below its own, and the
+ * record goes from the one to the other without this one in between. */
 static tsr_status read_order(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const order_source *order = (const order_source *)source;
@@ -35,6 +38,8 @@ static tsr_status read_order(const tsr_source *source, const tsr__ask_rows *ask,
   return tsr__records_read(source->children[0], &below, error);
 }
 
+/* A record has the id that it has below, whatever its position here: that is what makes draws of
+ * maps follow it through any order. */
 static void ids_order(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                       int64_t *to)
 {
@@ -59,11 +64,13 @@ static int64_t fit_order(const tsr_source *source, int64_t epoch, int64_t first,
 {
   const tsr_source *below = source->children[0];
   int64_t at[TSR__BLOCK], most = 0;
+  /* Of no records the stage knows what a batch has then. */
   if (count < 1) return below->fit(below->fitted, epoch, 0, 0);
   for (int64_t done = 0, n; done < count; done += n) {
     n = count - done < TSR__BLOCK ? count - done : TSR__BLOCK;
     for (int64_t i = 0; i < n; i++) at[i] = first + done + i;
     ((const order_source *)source)->turn((const order_source *)source, epoch, at, n, at);
+    /* One by one: records that come together here lie anywhere below. */
     for (int64_t i = 0; i < n; i++) {
       int64_t length = below->fit(below->fitted, epoch, at[i], 1);
       if (length > most) most = length;
@@ -72,7 +79,8 @@ static int64_t fit_order(const tsr_source *source, int64_t epoch, int64_t first,
   return most;
 }
 
-/* An order over `source`, with the fields of `like` beside its own. */
+/* An order over `source`, with the fields of `like` beside its own. Fields of `like` are copied one
+ * by one, as the node's own part is made already. */
 static tsr_source *order_of(tsr_source *source, const char *call, const tsr__records_ops *ops,
                             const order_source *like, const char *site)
 {
@@ -86,6 +94,7 @@ static tsr_source *order_of(tsr_source *source, const char *call, const tsr__rec
   order->start = like->start;
   order->stop = like->stop;
   order->step = like->step;
+  /* Repeated ones have no `turn`: their epochs below are others, which fit_order does not know. */
   if (like->turn && source->fitted) {
     made->fitted = made;
     made->fit = fit_order;
@@ -100,6 +109,7 @@ static void turn_all(const order_source *order, int64_t epoch, const int64_t *at
                      int64_t *to)
 {
   tsr__permutation p;
+  /* Made anew for each block, rather than kept by epoch: some tens of nanoseconds, and no lock. */
   tsr__permutation_make(&p, (uint64_t)order->source.count, order->seed, (uint64_t)epoch);
   tsr__permute(&p, at, to, count);
 }
@@ -108,13 +118,16 @@ static void turn_all(const order_source *order, int64_t epoch, const int64_t *at
 static void turn_windows(const order_source *order, int64_t epoch, const int64_t *at, int64_t count,
                          int64_t *to)
 {
+  /* The window's number takes the epoch's place, so that windows of one epoch differ too. */
   uint64_t key = tsr__mix(order->seed, (uint64_t)epoch);
   for (int64_t i = 0, n; i < count; i += n) {
     int64_t window = at[i] / order->window, first = window * order->window, inside[TSR__BLOCK];
+    /* A window is a permutation of its own length: the last one is not filled up. */
     int64_t left = order->source.count - first;
     tsr__permutation p;
     tsr__permutation_make(&p, (uint64_t)(left < order->window ? left : order->window), key,
                           (uint64_t)window);
+    /* Neighbours come together, so a permutation is made for a run, not for a record. */
     for (n = 0; i + n < count && at[i + n] / order->window == window; n++)
       inside[n] = at[i + n] - first;
     tsr__permute(&p, inside, inside, n);
@@ -147,8 +160,11 @@ tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *s
                    ".files without .window, which would shuffle all; say one: 1 leaves the records "
                    "of a file in order");
   if (error.status) return tsr__stage_refused(source, call, &error, site);
+  /* Files first, then windows over what comes: records of a few files that are open at once. */
   if (args.files) source = tsr__files_shuffled(source, args.seed, site);
   if (args.files && (source->inert || args.window == 1)) return source;
+  /* A window over files is said to be one: files in another order must not become a shuffle of all.
+   * */
   bool all = !args.window || (args.window >= source->count && !args.files);
   order_source like = { .source.count = source->count,
                         .turn = all ? turn_all : turn_windows,
@@ -181,6 +197,7 @@ static const tsr__records_ops slice_ops = { "slice",     read_order, ids_order,
 /* Counts a border from the end where it is below 0, and brings it inside. */
 static int64_t border(int64_t at, int64_t count)
 {
+  /* TSR_END first: it is the largest number there is, and no place counted from the end. */
   if (at == TSR_END || at > count) return count;
   if (at < 0) at += count;
   return at < 0 ? 0 : at;
@@ -217,8 +234,10 @@ tsr_source *tsr_source_split_with(const tsr_split_args *given, const char *site)
     tsr__error_set(&error, TSR_EARG, "part %lld of %lld, expected 0 to one less than the parts",
                    (long long)args.part, (long long)args.parts);
   if (error.status) return tsr__stage_refused(source, call, &error, site);
+  /* As Grain and JAX deal shards: the first `more` parts have one record more than the others. */
   int64_t each = source->count / args.parts, more = args.drop ? 0 : source->count % args.parts;
   int64_t count = each + (args.part < more), start = args.part;
+  /* Neighbours of a file stay together, as reading ahead wants them; strided parts do not. */
   if (!args.strided) start = args.part * each + (args.part < more ? args.part : more);
   int64_t step = args.strided ? args.parts : 1;
   order_source like = { .source.count = count,
@@ -238,6 +257,7 @@ static void turn_list(const order_source *order, int64_t epoch, const int64_t *a
   for (int64_t i = 0; i < count; i++) to[i] = order->list[at[i]];
 }
 
+/* Which records were kept is what tells two filters apart: of functions there is no text. */
 static void about_filter(const tsr_source *source, tsr__text *out)
 {
   const order_source *order = (const order_source *)source;
@@ -248,6 +268,7 @@ static void about_filter(const tsr_source *source, tsr__text *out)
 static void release_list(tsr_source *source)
 {
   order_source *order = (order_source *)source;
+  /* `stop` is what the list was allocated for, which a filter does not fill. */
   tsr__numbers_free(&source->node.scope->rt->heap, order->list, order->stop);
 }
 
@@ -278,6 +299,7 @@ static tsr_status keep_some(void *user, const tsr__room *room, int64_t first, in
   int64_t ids[TSR__BLOCK];
   const void *in[TSR_MAX_FIELDS];
   (void)error;
+  /* Functions are told ids, as in maps: a list that a program has of bad records is one of ids. */
   tsr__scan_ids(source, first, count, ids);
   for (int64_t i = 0; i < count; i++) {
     tsr_record record = { .id = ids[i], .in = in };
@@ -300,11 +322,13 @@ static tsr_status check_share(const char *name, double share, tsr__error *error)
 static tsr_status check_filter(tsr_filter_args *a, tsr__error *error)
 {
   if (!a->fn) return tsr__error_set(error, TSR_EARG, "the function is NULL; give one");
+  /* Asked before anything is read, which takes long. */
   if (a->source->by_epoch)
     return tsr__error_set(error, TSR_EARG,
                           "the source is shuffled, so that each epoch would leave other "
                           "records; filter it before");
   if (!check_share("warn_lost", a->warn_lost, error)) check_share("most_lost", a->most_lost, error);
+  /* Zero stands for the default, as everywhere: nobody wants to be warned of any record. */
   if (a->warn_lost == 0) a->warn_lost = WARN_LOST;
   return error->status;
 }
@@ -370,10 +394,12 @@ tsr_source *tsr_source_gather_at(tsr_source *source, const int64_t *places, int6
   const char *call = "tsr_source_gather";
   tsr__error error = { 0 };
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
+  /* Checked here, once: whoever reads a position below relies on its being one. */
   if (check_places(source, places, count, &error))
     return tsr__stage_refused(source, call, &error, site);
   int64_t *list = tsr__numbers_new(&source->node.scope->rt->heap, count, &error);
   if (!list) return tsr__stage_refused(source, call, &error, site);
+  /* Copied: programs make such lists in memory of their own, and change them for the next epoch. */
   if (count) memcpy(list, places, (size_t)count * sizeof *list);
   order_source like = { .source.count = count, .turn = turn_list, .list = list, .stop = count };
   return listed_of(source, call, &gather_ops, &like, site);
@@ -387,6 +413,7 @@ static tsr_status read_repeat(const tsr_source *source, const tsr__ask_rows *ask
   const order_source *order = (const order_source *)source;
   int64_t at[TSR__BLOCK], place[TSR__BLOCK], each = source->children[0]->count, n;
   for (int64_t i = 0; i < ask->count && !error->status; i += n) {
+    /* `each` is not 0 here: nothing times any number has no positions. */
     int64_t time = ask->at[i] / each;
     for (n = 0; i + n < ask->count && ask->at[i + n] / each == time; n++) {
       at[n] = ask->at[i + n] - time * each;
@@ -427,6 +454,7 @@ tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *
   tsr__error error = { 0 };
   if (!tsr__records_usable(source))
     return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  /* Positions and epochs below are products with `times`, with room for sums. */
   int64_t most = source->count ? (INT64_C(1) << 61) / source->count : INT64_MAX;
   if (times < 0 || times > most)
     tsr__error_set(&error, TSR_EARG, "%lld times %lld records, expected 0 to 2^61 in all",

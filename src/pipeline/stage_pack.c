@@ -6,8 +6,10 @@
  *
  * First or best fit in a window: a record goes to the first open pack with room for it, or to the
  * fullest; where none has, a new one is opened, and the oldest closed once `open` of them were.
- * Cut, a pack is as many elements of all sequences in a row. Only lengths are looked at, once;
- * which records a pack has, or where sequences begin, is kept, 8 bytes each. */
+ * Cut, a pack is as many elements of all sequences in a row. An end is one more element of each
+ * sequence, which no record has: a pack whose last sequence was cut in front of it begins with it.
+ * Only lengths are looked at, once; which records a pack has, or where sequences begin, is kept, 8
+ * bytes each. */
 #include "pipeline/stage.h"
 
 enum { MOST_OPEN = 1024, MOST_PACKED = TSR_MAX_FIELDS / 4, OPEN = 16 };
@@ -52,7 +54,7 @@ typedef struct packing {
   int64_t used;
 } packing;
 
-/* What a pack has of a sequence: `length` elements from `from` on. */
+/* What a pack has of a sequence, its end counted in: `length` elements from `from` on. */
 typedef struct piece {
   int64_t from, length;
 } piece;
@@ -84,6 +86,7 @@ static void records_of(const pack_source *p, int64_t pack, int64_t *first, int64
 {
   int64_t count = p->source.children[0]->count, from = pack * p->length;
   *first = p->start ? tsr__numbers_find(p->start, count, from) : p->first[pack];
+  /* Records without elements at a border may be in neither pack: they would add nothing. */
   *end =
       p->start ? tsr__numbers_find(p->start, count, from + p->length - 1) + 1 : p->first[pack + 1];
 }
@@ -115,6 +118,7 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
   for (int32_t segment = 1; at < end && !error->status; at += room->rows) {
     tsr__ask_rows some = *ask;
     some.count = end - at < room->rows ? end - at : room->rows;
+    /* A pack may have more records than a room has rows: it is filled a room at a time. */
     for (int64_t i = 0; i < some.count; i++) places[i] = p->start ? at + i : p->item[at + i];
     if (tsr__room_read(room, below, &some, places, error)) break;
     for (int64_t i = 0; i < some.count; i++, segment++)
@@ -179,6 +183,7 @@ typedef struct fitting {
   int64_t *bin; /* by record */
   int64_t bins; /* opened so far; the last `open` of them are open, the oldest first */
   int opened;
+  /* Only the last `open` packs can still take something. */
   int64_t used[MOST_OPEN][MOST_PACKED]; /* of bin b at b mod `open` */
 } fitting;
 
@@ -193,6 +198,7 @@ static bool fits(const fitting *k, int64_t bin, const int64_t *length)
 /* The open pack that a record goes to; none: the one behind the last. */
 static int64_t find_bin(const fitting *k, const int64_t *length)
 {
+  /* Of equally full ones the oldest, whose time is over first. */
   int64_t best = k->bins, most = -1;
   for (int64_t bin = k->bins - k->opened; bin < k->bins; bin++) {
     int64_t used = 0;
@@ -266,6 +272,7 @@ static tsr_status sort_items(fitting *k, tsr__error *error)
   for (int64_t r = 0; r < count; r++) p->first[k->bin[r] + 1]++;
   for (int64_t b = 0; b < k->bins; b++) p->first[b + 1] += p->first[b];
   for (int64_t r = 0; r < count; r++) p->item[p->first[k->bin[r]]++] = r;
+  /* Dealing moved each start to its pack's end, which is the next one's start. */
   for (int64_t b = k->bins; b > 0; b--) p->first[b] = p->first[b - 1];
   p->first[0] = 0;
   return TSR_OK;

@@ -21,6 +21,7 @@ typedef struct padding {
 static void fill(const padding *p, char *to, int64_t rows)
 {
   if (rows <= 0) return;
+  /* Zeros by memset, which most filling is; other values then go over them. */
   memset(to, 0, (size_t)rows * p->row);
   for (size_t at = 0; !p->zeros && at < (size_t)rows * p->row; at += p->item)
     memcpy(to + at, p->value, p->item);
@@ -38,6 +39,7 @@ static tsr_status pad_one(const tsr__field_source *f, const tsr_record *record, 
   int64_t kept = length < p->is ? length : p->is, more = p->is - kept;
   const char *from = record->in[p->field];
   char *to = record->out[0];
+  /* Of one that is cut at the front the last elements stay, as a model reads up to the end. */
   if (p->front) from += (size_t)(length - kept) * p->row;
   memcpy(to + (p->front ? (size_t)more * p->row : 0), from, (size_t)kept * p->row);
   fill(p, to + (p->front ? 0 : (size_t)kept * p->row), more);

@@ -1,4 +1,4 @@
-/* Records of several sources, drawn position by position.
+/* Records of several sources, drawn or dealt position by position.
  *
  *   weights 3 : 1    | a a b a | a a a b | a ...      a byte a position
  *   had              (0,0)     (3,1)     (6,2)        by source, at the start of each block
@@ -30,6 +30,7 @@ static int find_drawn(const tsr__many *many, int64_t at, int64_t *inside)
   const sample_source *p = (const sample_source *)many;
   int child = p->chosen[at], children = many->source.child_count;
   int64_t first = at / RUN * RUN, had = p->had[at / RUN * children + child];
+  /* A byte a record and eight a block and source, instead of eight a record. */
   for (int64_t i = first; i < at; i++) had += p->chosen[i] == child;
   *inside = p->end == TSR_SAMPLE_RESTART ? had % many->source.children[child]->count : had;
   return child;
@@ -63,6 +64,7 @@ static int draw_source(const sample_source *p, const int64_t *weight, int64_t at
   int64_t total = 0, below = 0;
   int children = p->many.source.child_count, k = 0;
   for (int i = 0; i < children; i++) total += weight[i];
+  /* The upper half of a product, as a remainder would prefer small numbers and cost a division. */
   int64_t of = (int64_t)((wide)tsr__mix(p->seed, (uint64_t)at) * (uint64_t)total >> 64);
   while ((below += weight[k]) <= of) k++;
   return k;
@@ -119,6 +121,7 @@ static tsr_status draw_all(sample_source *p, tsr__error *error)
     int k = p->exact ? deal_source(p, weight, &period) : draw_source(p, weight, at);
     if (at % RUN == 0) memcpy(p->had + at / RUN * children, had, (size_t)children * sizeof *had);
     p->chosen[at] = (uint8_t)k;
+    /* The position that a source was drawn for and cannot fill is the first that is not there. */
     if (p->end == TSR_SAMPLE_FIRST && had[k] == source->children[k]->count) break;
     if (++had[k] == source->children[k]->count) left--;
     if (p->end == TSR_SAMPLE_ALL && had[k] == source->children[k]->count) {

@@ -46,9 +46,12 @@ tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *ne
   size_t length = text.length, size = HEAD + length;
   tsr_status status = text.failed ? TSR_ENOMEM : TSR_OK;
   if (!status && needed) *needed = size;
+  /* `needed` was set, so that a caller can ask first and then call again. */
   if (!status && out && room < size) status = TSR_EARG;
   if (!status && out) {
     unsigned char *to = out;
+    /* By epoch and batch in it, not by a sum: what comes back may have another number of batches
+     * only if its text differs. */
     int64_t each = p->batches ? p->batches : 1;
     int64_t epoch = p->stream ? p->stream_epoch : p->delivered / each;
     int64_t index = p->stream ? p->stream_index : p->delivered % each;
@@ -129,7 +132,8 @@ static tsr_status go_to(tsr_pipeline *p, uint64_t epoch, uint64_t index, tsr__er
     return TSR_OK;
   }
   uint64_t each = (uint64_t)(p->batches ? p->batches : 1);
-  /* A state of more epochs than are asked for now is at the end. */
+  /* A state of more epochs than are asked for now is at the end. In this order, so that the product
+   * cannot overflow for a state that is a forgery. */
   bool past = index >= each || epoch >= (uint64_t)INT64_MAX / each ||
               epoch * each + index > (uint64_t)p->total;
   p->delivered = past ? p->total : (int64_t)(epoch * each + index);
@@ -140,6 +144,7 @@ static tsr_status go_to(tsr_pipeline *p, uint64_t epoch, uint64_t index, tsr__er
 tsr_status tsr__state_load(tsr_pipeline *p, const void *state, size_t size, tsr__error *error)
 {
   const unsigned char *from = state;
+  /* States come from checkpoints, which others may have written: nothing is read before this. */
   if (size < HEAD || memcmp(from, magic, MAGIC) != 0)
     return tsr__error_set(error, TSR_EPARSE, "%zu bytes that are no state of a pipeline", size);
   size_t length = (size_t)get_number(from + 56, 4);
@@ -148,6 +153,7 @@ tsr_status tsr__state_load(tsr_pipeline *p, const void *state, size_t size, tsr_
                           "the state is damaged: its %zu bytes do not hash to what it says", size);
   if (check_text(p, (const char *)from + HEAD, length, error)) return error->status;
   if (go_to(p, get_number(from + 16, 8), get_number(from + 24, 8), error)) return error->status;
+  /* Behind all checks: a state that is refused has changed nothing. */
   p->order = get_number(from + 32, 8);
   if (p->book) {
     p->book->seen = (int64_t)(get_number(from + 40, 8) & INT64_MAX);

@@ -36,6 +36,8 @@ static int64_t number_of(const unsigned char *field, int length)
 {
   int64_t number = 0;
   int i = 0;
+  /* GNU's, for sizes from 8 GiB on. Negative numbers, which begin with all bits, end as too large.
+   * */
   if (field[0] & 0x80) {
     number = field[0] & 0x7F;
     for (i = 1; i < length; i++) {
@@ -80,6 +82,7 @@ static size_t text_length(const unsigned char *field, size_t most)
 /* The name that a header has itself; POSIX has its front apart. */
 static void own_name(const unsigned char *header, tsr__text *out)
 {
+  /* GNU writes "ustar" and spaces there, and has other things where POSIX has the front. */
   size_t front = memcmp(header + 257, "ustar", 6) ? 0 : text_length(header + 345, 155);
   if (front) {
     tsr__text_put(out, (const char *)header + 345, front);
@@ -93,6 +96,7 @@ static void own_name(const unsigned char *header, tsr__text *out)
 static tsr_status take_key(tar_walk *t, const char *key, const char *value, size_t length,
                            tsr__error *error)
 {
+  /* The last one counts, as for those who unpack. Values may hold zeros, which names cannot. */
   if (!strcmp(key, "path")) {
     t->name.length = 0;
     tsr__text_put(&t->name, value, text_length((const unsigned char *)value, length));
@@ -129,6 +133,7 @@ static tsr_status take_pax(tar_walk *t, const char *text, size_t length, tsr__er
     const char *equals = memchr(from, '=', whole - digits - 2);
     if (!equals) return damaged(t, broken, error);
     size_t key_length = (size_t)(equals - from);
+    /* Longer keys are none that matter here. */
     if (key_length < sizeof key) {
       memcpy(key, from, key_length);
       take_key(t, key, equals + 1, (size_t)(text + whole - 1 - (equals + 1)), error);
@@ -142,6 +147,7 @@ static tsr_status take_pax(tar_walk *t, const char *text, size_t length, tsr__er
 /* A header whose bytes are of the next member: 'L' its long name, 'x' of pax. */
 static tsr_status take_ahead(tar_walk *t, char kind, int64_t size, tsr__error *error)
 {
+  /* It must lie in one window, and no name is as long. */
   if (size > NAME_MOST) return damaged(t, "it says more than 64 KiB of the next member", error);
   if (!size) return TSR_OK;
   const unsigned char *bytes = tsr__walk_look(t->w, t->at + BLOCK, size, NULL, error);
@@ -160,6 +166,7 @@ static int64_t key_of(const char *name)
   const char *slash = strrchr(name, '/'), *base = slash ? slash + 1 : name;
   const char *dot = strchr(base, '.');
   size_t length = strlen(name);
+  /* WebDataset keeps its own files under such names. */
   bool own = length >= 4 && !strncmp(base, "__", 2) && !strcmp(name + length - 2, "__");
   return !dot || dot == base || !dot[1] || own ? -1 : dot - name;
 }
@@ -178,6 +185,8 @@ static tsr_status keep_member(tar_walk *t, const char *name, int64_t size, tsr__
                                  key };
   for (int i = 0; i < MARKS; i++)
     if (tsr__walk_mark(t->w, marks[i], error)) return error->status;
+  /* Only neighbours are of one sample: a key that comes again later is another one, as archives are
+   * made to be read in order. */
   if (!t->w->records || !same(name, key, tsr__text_get(&t->last), t->last_key)) t->w->records++;
   tsr__text_put(texts, name, strlen(name) + 1);
   t->last.length = 0;
@@ -192,6 +201,7 @@ static tsr_status keep_member(tar_walk *t, const char *name, int64_t size, tsr__
 /* Directories, links and devices have no bytes, whatever their size says. */
 static bool has_bytes(char kind)
 {
+  /* strchr finds the zero at the end, which is a plain file of old archives. */
   return !kind || !strchr("123456", kind);
 }
 
@@ -205,10 +215,12 @@ static tsr_status take_member(tar_walk *t, const unsigned char *header, tsr__err
                    "its header does not match its checksum; this is no tar archive, or it is "
                    "damaged",
                    error);
+  /* What pax says of a size is the next member's, not that of the header that carries it. */
   bool ahead = kind == 'L' || kind == 'K' || kind == 'x' || kind == 'g';
   if (!ahead && t->size >= 0) size = t->size;
   if (!has_bytes(kind)) size = 0;
   if (size < 0) return damaged(t, "its size is no number", error);
+  /* Before anything is looked at, and before the sum below, which so cannot overflow. */
   if (size > left)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: member %lld at byte %lld is cut off: %lld bytes, of which %lld are "
@@ -240,6 +252,8 @@ static tsr_status walk_members(tar_walk *t, tsr__error *error)
   while (t->at < size && !error->status) {
     if (size - t->at < BLOCK) return damaged(t, "its header is cut off", error);
     const unsigned char *header = tsr__walk_look(t->w, t->at, BLOCK, NULL, error);
+    /* What lies behind a header of zeros was padded by the archiver, or is an older archive's rest.
+     * */
     if (!header || is_zeros(header)) break;
     take_member(t, header, error);
   }
@@ -282,10 +296,12 @@ static bool tar_fits(const tsr__file_walk *w)
   size_t count = f->mark_count - w->file->mark, texts = f->texts.length - w->file->text;
   const char *text = tsr__text_get(&f->texts) + w->file->text, *last = NULL;
   int64_t records = 0, last_key = 0;
+  /* The last text ends, so every text that begins inside does. */
   if (count % MARKS || (count && (!texts || text[texts - 1]))) return false;
   for (size_t i = 0; i < count; i += MARKS) {
     const int64_t *m = f->marks + w->file->mark + i;
     if (m[0] < 0 || m[1] < 0 || m[0] > w->file->size || m[1] > w->file->size - m[0]) return false;
+    /* A key's length is where a stranger could make readers leave a name: it is found anew. */
     if (m[2] < 0 || (uint64_t)m[2] >= texts || key_of(text + m[2]) != m[3]) return false;
     if (!last || !same(last, last_key, text + m[2], m[3])) records++;
     last = text + m[2];

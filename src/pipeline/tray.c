@@ -50,6 +50,7 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   tsr__placing *placing = &p->placing[c];
   tsr_shape shape = batch_shape(column, args->batch_size);
   tsr__error cause = { 0 };
+  /* Batches have their elements: there is nothing to be summed, and nothing to be decided later. */
   if (on->unreduced || on->open)
     return tsr__error_set(error, TSR_EARG,
                           "field %.80s: a spec with '?' or ';sum'; say where its "
@@ -61,6 +62,7 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   placing->on = tsr__sharding_canon(on);
   placing->positions = tsr__positions(&placing->on);
   if (column->bytes > p->widest) p->widest = column->bytes;
+  /* A field that is cut to a batch's length is shorter on its devices than in records. */
   placing->direct = column->dtype != TSR_BOOL && (!p->source->fitted || c != p->source->fit_column);
   for (int d = 1; d < shape.rank; d++)
     if (tsr__dim_parts(&placing->on, d) > 1) placing->direct = false;
@@ -187,6 +189,7 @@ static tsr_status prepare_column(tsr_pipeline *p, tsr__tray *tray, int c)
     lots[k].memory = placing->direct ? tsr__value_map(value, k) : NULL;
   }
   if (placing->direct) return TSR_OK;
+  /* On the host in full rows; devices get their part of it when all is there (spread). */
   tray->staged_size[c] = (size_t)tray->rows * p->source->columns[c].bytes + 1;
   tray->staged[c] = tsr__new_raw(&rt->heap, tray->staged_size[c]);
   if (tray->staged[c]) return TSR_OK;
@@ -200,6 +203,7 @@ static void reserve(tsr_pipeline *p, tsr__tray *tray)
   tsr_runtime *rt = p->node.scope->rt;
   tsr__error *error = &tray->error;
   *error = (tsr__error){ 0 };
+  /* Where this fails nobody may claim slices that an earlier batch of other rows had. */
   tray->slices = tray->cut_rows == tray->rows ? tray->slices : 0;
   for (int c = 0; c < p->source->column_count && !error->status; c++) prepare_column(p, tray, c);
   if (!error->status && (p->args.remainder == TSR_PAD_AND_MASK || p->args.bad == TSR_BAD_MASK)) {
@@ -248,6 +252,8 @@ static bool aim(const tsr_pipeline *p, const tsr__tray *tray, int64_t row, tsr__
 static void repeat_rows(const tsr_pipeline *p, const tsr__tray *tray, int64_t row, int64_t rows,
                         const tsr__cell *cells)
 {
+  /* What is read once is copied, rather than read again: in cache, it costs less than any source.
+   * */
   for (int c = 0; c < p->source->column_count; c++) {
     size_t bytes = p->source->columns[c].bytes;
     const tsr__lot *lots = lots_of(p, tray, c);
@@ -397,6 +403,7 @@ static void fill_again(tsr_pipeline *p, tsr__tray *tray)
 {
   tsr__error none = { 0 };
   tsr__doing doing = { .where = NULL };
+  /* Records that move up into the batch may be bad as well; each turn leaves fewer to try. */
   int had = tray->fault_count;
   bool pads = p->args.remainder == TSR_PAD_AND_MASK;
   unmap(p, tray);
