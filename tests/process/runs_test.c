@@ -147,7 +147,7 @@ static int fails_late(tsr_runtime *rt, tsr_scope *s, int index)
 {
   enum { MEETINGS = 6 };
   tsr__peers *peers = tsr__peers_of(rt);
-  place places[4];
+  tsr__peers_note all[4];
   (void)s;
   for (int at = 0; at < MEETINGS; at++) {
     tsr__error error = { .status = TSR_OK };
@@ -156,10 +156,9 @@ static int fails_late(tsr_runtime *rt, tsr_scope *s, int index)
     peers->meeting = END - 4;
     for (int i = 0; i < MEETINGS && !status; i++) {
       if (index == 3 && i == at) status = tsr__error_set(&error, TSR_EVALUE, "it failed at %d", at);
-      else if (tell(peers, NULL, places, 4)) status = tsr__error_set(&error, TSR_EIO, "unsaid");
+      else status = tsr__peers_gather(peers, &i, sizeof i, all, &error);
     }
-    tsr_status end = tsr__peers_leave(peers, index == 3 ? status : TSR_OK, &error);
-    CHECK_STATUS(end, TSR_EVALUE, NULL);
+    CHECK_STATUS(tsr__peers_leave(peers, status, &error), TSR_EVALUE, NULL);
     if (index != 3) CHECK_STR_HAS(error.text, "process 3: it failed at ");
   }
   return 0;
