@@ -1,4 +1,5 @@
-/* A tree by hashes, of what is kept until the runtime closes: each branch takes two bits of the hash.
+/* A tree by hashes, of what is kept until the runtime closes: each branch takes two bits of the
+ * hash.
  *
  *   hash 01 11 ..      top --01--> branch --11--> branch --> .. a free place: *at is NULL
  *

@@ -212,9 +212,9 @@ typedef struct tsr__shown {
  * error set where that cannot be found out. */
 bool tsr__in_body(tsr_array *a, tsr__error *error);
 
-/* Traces roots to a program of the caller's; nodes[i] is the node of the i-th. Arrays know their node
- * of one program at a time, and those that are evaluated any thread may trace: hence by the engine,
- * under its lock. */
+/* Traces roots to a program of the caller's; nodes[i] is the node of the i-th. Arrays know their
+ * node of one program at a time, and those that are evaluated any thread may trace: hence by the
+ * engine, under its lock. */
 tsr_status tsr__trace_roots(tsr_runtime *rt, tsr__program *program, tsr__operands roots,
                             int32_t *nodes, tsr__error *error);
 

@@ -391,8 +391,8 @@ struct tsr_array {
   const tsr__extras *extras; /* NULL: one result, no regions */
   tsr_shape shape;
   tsr_sharding sharding; /* canonical; meaningful if placed or value */
-  /* Not NULL: evaluated, held by reference. Atomic, as sums that were kept unreduced get elements in
-   * place of them when the first of several threads looks. */
+  /* Not NULL: evaluated, held by reference. Atomic, as sums that were kept unreduced get elements
+   * in place of them when the first of several threads looks. */
   _Atomic(tsr__value *) value;
   tsr__pending *pending; /* not NULL: a run under way makes the value */
   const char *given_up;  /* where tsr_donate was called; which body it is of */

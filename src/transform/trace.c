@@ -482,7 +482,8 @@ static void finish(const tracing *t, tsr_array *result)
     check_result(t, result);
   } else if (made && trace_results(t, &program, &results, nodes, &error)) {
     fail_trace(t, error.status, error.text);
-  } else if (made && t->f->explicit_places && !place_results(t, &program, &results, nodes, &error)) {
+  } else if (made && t->f->explicit_places &&
+             !place_results(t, &program, &results, nodes, &error)) {
     fail_trace(t, error.status, error.text);
   } else if (!made || (!has_foreign(t, &program) &&
                        !make_region(t, &program, (tsr__links){ nodes, results.count }))) {

@@ -155,7 +155,7 @@ void tsr__traced_free(tsr__heap *heap, tsr__traced *traced);
 
 /* Results of a body that was traced to a program. */
 typedef struct tsr__explicit {
-  tsr__arena *arena; /* for what is found on the way */
+  tsr__arena *arena;  /* for what is found on the way */
   tsr__links results; /* their nodes */
 } tsr__explicit;
 

@@ -168,8 +168,8 @@ static void *capture_at_once(void *user)
   tsr_array *x = tsr_reshard(tsr_put(own, data, TSR_F64, TSR_SHAPE(8), (tsr_sharding){ 0 }),
                              tsr_sharding_of(c->shared));
   CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, own);
-  tsr_function *fn = tsr_function_make(own, with_shared, .user = c,
-                                       .explicit_shardings = c->explicit_places);
+  tsr_function *fn =
+      tsr_function_make(own, with_shared, .user = c, .explicit_shardings = c->explicit_places);
   pthread_barrier_wait(c->start);
   tsr_array *out = tsr_call(fn, x);
   CHECK_STATUS(tsr_read(tsr_item(out, 0), found, sizeof found), TSR_OK, own);
