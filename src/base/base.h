@@ -28,7 +28,9 @@ typedef struct tsr__heap {
   _Atomic int64_t used; /* bytes in them, but for those of pools, which count their own */
   _Atomic int64_t
       beyond; /* what `used` would have come to when `limit` refused it; 0: it did not, or told */
-  int64_t limit; /* of `used`: the host's share of .memory_limit; 0: none */
+  /* Of `used`: the host's share of .memory_limit; 0: none. Set when there are devices; the
+   * coordinator's thread may be there before. */
+  _Atomic int64_t limit;
   uint64_t seed; /* drawn anew for each heap: of hashes that strangers must not foresee */
 } tsr__heap;
 

@@ -73,7 +73,7 @@ void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
   atomic_init(&heap->live, 0);
   atomic_init(&heap->used, 0);
   atomic_init(&heap->beyond, 0);
-  heap->limit = 0;
+  atomic_init(&heap->limit, 0);
   heap->seed = draw_seed(heap);
 }
 
@@ -130,7 +130,8 @@ static void *take_booked(tsr__heap *heap, size_t size, bool once)
   int64_t bytes = (int64_t)size;
   /* `used` is what was there before these bytes. */
   int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
-  bool fits = !heap->limit || size <= SMALL || bytes <= heap->limit - used, mapped = false;
+  int64_t limit = atomic_load_explicit(&heap->limit, memory_order_relaxed);
+  bool fits = !limit || size <= SMALL || bytes <= limit - used, mapped = false;
   size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
   void *block = NULL;
   if (fits && once && is_mapped(heap, size)) {
