@@ -100,18 +100,16 @@ typedef struct tsr_sample_args {
   tsr_mix_part parts[TSR_MAX_SAMPLED]; /* sources of equal fields, and their weights */
   uint64_t seed;
   tsr_sample_end end;
-  bool
-      exact; /* dealt by their shares, as tsr_source_mix does, instead of drawn; .seed is not used */
+  bool exact; /* dealt by their shares, as tsr_source_mix does, not drawn: .seed is not used */
 } tsr_sample_args;
 
 /* Records of sources of equal fields, each position drawn by weights: tsr_source_sample(.parts = {
  * { a, 3 }, { b, 1 } }, .seed = 7). Which source a position takes follows from the seed and the
  * position alone, in all epochs alike, and is kept, a byte a record; within a source records come
  * in order. It is tf.data's sample_from_datasets. With .exact each source gives its share of the
- * records since the beginning, or since one ended that is drawn no more, but for less than one: what
- * tsr_source_mix does, with other ends. Errors:
- * TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where fields differ, TSR_ENOMEM. Returns a source owned as
- * the first one is. Local. */
+ * records since the beginning, or since one ended that is drawn no more, but for less than one:
+ * what tsr_source_mix does, with other ends. Errors: TSR_EARG, TSR_EDTYPE and TSR_ESHAPE where
+ * fields differ, TSR_ENOMEM. Returns a source owned as the first one is. Local. */
 TSR_API tsr_source *tsr_source_sample_with(const tsr_sample_args *args, const char *site);
 
 /* The fields of several maps of the same records side by side: tsr_source_merge(left, right). As
@@ -135,14 +133,14 @@ typedef struct tsr_cache_args {
  * room of their fields, which is reserved at the call. Where .records or .bytes allow fewer than
  * all, the first ones are kept and the others are read anew each time: nothing makes room for
  * something else, since an epoch asks for each record once, and what was read last is no likelier
- * than others to be asked for next. With .path they are read once at the call
- * and written to a file, which appears when it is whole and is used again by the next program: its
- * records have checksums, and it has the text of the source, so that a file of another one is
- * refused (not one of other data under the same text: delete it when the data changes). What lies
- * below a cache is read as of epoch 0, so shuffles and maps that draw stand above it. Errors:
- * TSR_EARG (a shuffled source, a map with a seed), TSR_ENOMEM, TSR_EIO, TSR_ESTATE (a cache of
- * other records), TSR_EPARSE (a damaged one), TSR_ECANCELLED, those of reading. Returns a source
- * owned as `source` is. Local. */
+ * than others to be asked for next. With .path they are read once at the call and written to a
+ * file, which appears when it is whole and is used again by the next program: its records have
+ * checksums, and it has the text of the source, so that a file of another one is refused (not one
+ * of other data under the same text: delete it when the data changes). What lies below a cache is
+ * read as of epoch 0, so shuffles and maps that draw stand above it. Errors: TSR_EARG (a shuffled
+ * source, a map with a seed), TSR_ENOMEM, TSR_EIO, TSR_ESTATE (a cache of other records),
+ * TSR_EPARSE (a damaged one), TSR_ECANCELLED, those of reading. Returns a source owned as `source`
+ * is. Local. */
 TSR_API tsr_source *tsr_source_cache_with(const tsr_cache_args *args, const char *site);
 
 /* ---- sequences ------------------------------------------------------------------------------- */
