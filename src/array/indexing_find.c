@@ -124,9 +124,10 @@ static tsr_status take_find(const char *call, const tsr_find_args *given, tsr_fi
                             tsr__error *error)
 {
   if (tsr__take_opts(call, given, args, sizeof *args, error)) return error->status;
-  if (args->count >= 0) return TSR_OK;
-  return tsr__error_set(error, TSR_EARG, "%s: a count of %lld, expected 0 or more", call,
-                        (long long)args->count);
+  /* One more is asked for where counts are differences of places. */
+  if (args->count >= 0 && args->count < INT64_MAX) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG, "%s: a count of %lld, expected 0 or more%s", call,
+                        (long long)args->count, args->count < 0 ? "" : " and below 2^63 - 1");
 }
 
 static tsr_operand or_zero(tsr_operand fill)

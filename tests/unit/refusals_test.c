@@ -495,6 +495,7 @@ static void finding(void)
   NO(tsr_interp(f3, ones(TSR_F64, TSR_SHAPE(0)), ones(TSR_F64, TSR_SHAPE(0))));
   NO(tsr_interp(f3, f3, NULL));
   NO(tsr_unique(f3, .count = -1).values);
+  NO(tsr_unique(f3, .count = INT64_MAX).values);
   NO(tsr_one_hot(f3, 3, 0));
   NO(tsr_one_hot(i2, -1, 0));
   NO(tsr_one_hot(i2, 3, (tsr_dtype)77));

@@ -46,10 +46,8 @@ INLINE val scaled_rest(val x)
 INLINE val bell(val x, double scale)
 {
   val square = x * x, low = fused(x, x, -square);
-  val power = exp_of(square * real(-scale));
-  val turn = fused(low, real(-scale), real(0));
   mask known = square < real(2000); /* beyond, low may be no number */
-  return fused(power, where(known, turn, real(0)), power);
+  return exp_sum(square * real(-scale), where(known, low * real(-scale), real(0)));
 }
 
 /* erfc of a size from 0.47 on; 28 is far enough. */

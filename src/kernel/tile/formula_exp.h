@@ -13,9 +13,14 @@
 #define LN2_LOW 0x1.a39ef35793c76p-33
 #define LOG2_E 0x1.71547652b82fep+0
 
-/* exp x = 2^k exp r with |r| <= ln 2 / 2; exp r = 1 + r + r^2 q(r), summed so that only the
- * last addition rounds visibly. */
-INLINE val exp_of(val x)
+/* exp x = 2^k exp r with |r| <= ln 2 / 2; exp r = 1 + r + r^2 q(r) = first + rest, summed so that
+ * only the last addition, which is left to who asks, rounds visibly. */
+typedef struct exp_parts {
+  val first, rest;
+  val tagged; /* k, for scale_of */
+} exp_parts;
+
+INLINE exp_parts parts_of_exp(val x)
 {
   static const double q[] = { /* (exp r - 1 - r) / r^2 */
                               0x1.1f731ea5352cap-29,
@@ -41,8 +46,20 @@ INLINE val exp_of(val x)
   val one = real(1);
   val first = one + r;
   val second = (one - first) + r;
-  val y = first + (second + rest);
-  return scale_of(y, tagged);
+  return (exp_parts){ first, second + rest, tagged };
+}
+
+INLINE val exp_of(val x)
+{
+  exp_parts p = parts_of_exp(x);
+  return scale_of(p.first + p.rest, p.tagged);
+}
+
+/* exp(x + more) for what x was rounded by: exp x times 1 + more, rounded once. */
+INLINE val exp_sum(val x, val more)
+{
+  exp_parts p = parts_of_exp(x);
+  return scale_of(p.first + fused(more, p.first + p.rest, p.rest), p.tagged);
 }
 
 /* L(z) of log_sum. */
