@@ -80,8 +80,8 @@ static double loop(const char *data, char *kept, int64_t bytes, bool writes)
   return good ? bench_now() - start : -1;
 }
 
-/* The loop that keeps what it reads, in memory that it has never touched, in large pages as a device
- * has them. */
+/* The loop that keeps what it reads, in memory that it has never touched, in large pages as a
+ * device has them. */
 static double loop_kept(int64_t bytes)
 {
   double start = bench_now();

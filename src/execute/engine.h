@@ -69,7 +69,15 @@ typedef struct tsr__engine {
   int plan_count, plan_limit;
 } tsr__engine;
 
-/* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule. */
+/* Two lists by node and two by step, in one block. */
+static inline size_t tsr__plan_use_bytes(const tsr__plan *plan)
+{
+  return (2 * (size_t)plan->parts.program.node_count + 2 * (size_t)plan->gone_steps + 1) *
+         sizeof(int);
+}
+
+/* Fills last_use, next_gone and first_gone of a plan that has its program and its schedule
+ * (liveness.c). */
 tsr_status tsr__plan_last_uses(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
 /* Fills `shows` of a plan that has its program and its schedule (shows.c). */
 tsr_status tsr__plan_shows(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
