@@ -228,8 +228,9 @@ TEST(mpich_that_cannot_be_asked)
 {
   need("mpiexec.hydra");
   setenv("TSR_PLUGIN_PATH", "/nowhere", 1);
-  check_says(BARE_MPIEXEC "-n 2 \"$SELF\"", "well", "MPICH does not say where its processes run");
-  check_says(BARE_MPIEXEC "-n 2 \"$SELF\"", "well", "package is libmpich12 on Debian");
+  check_says(BARE_MPIEXEC "-n 2 " LINGERS "\"$SELF\"", "well",
+             "MPICH does not say where its processes run");
+  check_says(BARE_MPIEXEC "-n 2 " LINGERS "\"$SELF\"", "well", "package is libmpich12 on Debian");
 }
 
 /* ---- two hosts ------------------------------------------------------------------------------- */
