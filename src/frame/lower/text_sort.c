@@ -21,6 +21,7 @@ enum {
   DIGITS = 256,
   SMALL = 1 << 14, /* texts that one task sorts */
   CHUNK = 1 << 14, /* texts of a range that a task looks at */
+  AHEAD = 12,      /* texts that are asked for before they are looked at: they lie anywhere */
   SPLITTERS = 127,
   SAMPLE = 16 * SPLITTERS,
   BUCKETS = 2 * SPLITTERS + 1
@@ -64,10 +65,19 @@ typedef struct sorter {
 
 static const char *rest_of(const tsr__dict *dict, int32_t code, int64_t depth, int64_t *left)
 {
-  const char *text = tsr__dict_get(dict, code, left);
-  *left -= depth;
-  return text + depth;
+  int64_t from = dict->offsets[code] + depth;
+  *left = dict->offsets[code + 1] - from;
+  return dict->bytes + from;
 }
+
+/* A statement, as the compiler drops calls of functions that only ask ahead. */
+#define ASK_AHEAD(dict, items, i, count, depth)                                                 \
+  do {                                                                                          \
+    if ((i) + 2 * AHEAD < (count))                                                              \
+      __builtin_prefetch(&(dict)->offsets[(items)[(i) + 2 * AHEAD].code]);                      \
+    if ((i) + AHEAD < (count))                                                                  \
+      __builtin_prefetch((dict)->bytes + (dict)->offsets[(items)[(i) + AHEAD].code] + (depth)); \
+  } while (0)
 
 static void load(const tsr__dict *dict, item *it, int64_t depth)
 {
@@ -108,6 +118,7 @@ static int64_t in_common(const sorter *s, const item *items, int64_t count, int6
   int64_t most, left;
   const char *first = rest_of(s->dict, items[0].code, depth, &most);
   for (int64_t i = 1; i < count && most; i++) {
+    ASK_AHEAD(s->dict, items, i, count, depth);
     const char *text = rest_of(s->dict, items[i].code, depth, &left);
     int64_t n = 0;
     if (left < most) most = left;
@@ -176,7 +187,10 @@ static bool sort_range(sorter *s, range r, ranges *todo)
   bool few = r.count <= FEW;
   /* What all have in common needs no digits; a comparison passes over it by itself. */
   if (!few) r.depth += in_common(s, items, r.count, r.depth);
-  for (int64_t i = 0; i < r.count; i++) load(s->dict, &items[i], r.depth);
+  for (int64_t i = 0; i < r.count; i++) {
+    ASK_AHEAD(s->dict, items, i, r.count, r.depth);
+    load(s->dict, &items[i], r.depth);
+  }
   if (few) {
     sort_few(s, items, r.count, r.depth);
     return true;
@@ -239,7 +253,10 @@ static void load_chunk(void *user, int64_t chunk, int worker)
   sorter *s = user;
   item *items;
   int64_t count = chunk_of(s, chunk, &items);
-  for (int64_t i = 0; i < count; i++) load(s->dict, &items[i], s->now.depth);
+  for (int64_t i = 0; i < count; i++) {
+    ASK_AHEAD(s->dict, items, i, count, s->now.depth);
+    load(s->dict, &items[i], s->now.depth);
+  }
 }
 
 static int by_key(const void *left, const void *right)
