@@ -49,8 +49,14 @@ if(tile_sources)
   foreach(isa IN LISTS TESSERA_ISAS)
     tessera_objects(tessera_tile_${isa} ${tile_sources})
     target_compile_definitions(tessera_tile_${isa} PRIVATE TSR__ISA=${isa})
+    # Beside others the baseline is for old machines and for comparing bits: there size counts.
+    set(level -O3)
+    if(isa STREQUAL baseline AND CMAKE_C_COMPILER_ID STREQUAL GNU AND
+       NOT TESSERA_ISAS STREQUAL baseline)
+      set(level -O2 -fvect-cost-model=dynamic)
+    endif()
     target_compile_options(tessera_tile_${isa} PRIVATE ${TESSERA_FLAGS_${isa}}
-      $<$<CONFIG:Release>:-O3>)
+      $<$<CONFIG:Release>:${level}>)
     list(APPEND library_objects $<TARGET_OBJECTS:tessera_tile_${isa}>)
   endforeach()
 endif()
