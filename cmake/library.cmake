@@ -56,7 +56,7 @@ if(tile_sources)
       set(level -O2 -fvect-cost-model=dynamic)
     endif()
     target_compile_options(tessera_tile_${isa} PRIVATE ${TESSERA_FLAGS_${isa}}
-      $<$<CONFIG:Release>:${level}>)
+      "$<$<CONFIG:Release>:${level}>")
     list(APPEND library_objects $<TARGET_OBJECTS:tessera_tile_${isa}>)
   endforeach()
 endif()
