@@ -51,8 +51,11 @@ void tsr__heap_tell(tsr__heap *heap, char *out, size_t size);
 bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, size_t element);
 
 #define TSR__HUGE_PAGE ((size_t)2 << 20)
-/* Asks for huge pages under a block that begins at one; advice only, small pages work as well. */
-void tsr__huge_pages(void *block, size_t size);
+/* A block of the system that begins at a huge page, with huge pages under it where it has some:
+ * advice only, small pages work as well. Counted as the heap's blocks are, so that a clean close
+ * leaves none, and no part of `used`. NULL: the system has none left. */
+void *tsr__map_huge(tsr__heap *heap, size_t size);
+void tsr__unmap_huge(tsr__heap *heap, void *block, size_t size);
 
 /* ---- device memory (pool.c) ------------------------------------------------------------ */
 

@@ -21,7 +21,7 @@
 #define SMALL ((size_t)4096)
 #define NARROW ((size_t)512) /* holds no vectors and is asked for often: malloc's alignment does */
 
-void tsr__huge_pages(void *block, size_t size)
+static void huge_pages(void *block, size_t size)
 {
 #ifdef MADV_HUGEPAGE
   /* Advice: a system without huge pages refuses it, and nothing is lost. */
@@ -41,7 +41,7 @@ static void *default_allocate(size_t size, size_t alignment, void *user)
   if (size >= LARGE) alignment = TSR__HUGE_PAGE;
   /* The size must be a multiple of the alignment. */
   void *block = aligned_alloc(alignment, (size + alignment - 1) & ~(alignment - 1));
-  if (block && size >= LARGE) tsr__huge_pages(block, size & ~(TSR__HUGE_PAGE - 1));
+  if (block && size >= LARGE) huge_pages(block, size & ~(TSR__HUGE_PAGE - 1));
   return block;
 }
 
@@ -104,17 +104,25 @@ void tsr__del_pooled(tsr__heap *heap, void *block, size_t size)
   atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
 }
 
-/* Of the system, on its large pages; NULL: it has none left. */
-static void *map(size_t size)
+/* Maps too much and gives back both ends, because mmap only aligns to small pages. */
+void *tsr__map_huge(tsr__heap *heap, size_t size)
 {
-  size_t more = size + TSR__HUGE_PAGE;
-  char *got = mmap(NULL, more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (got == MAP_FAILED) return NULL;
-  size_t before = (size_t)(-(uintptr_t)got & (TSR__HUGE_PAGE - 1)), behind = more - before - size;
-  if (before) munmap(got, before);
-  if (behind) munmap(got + before + size, behind);
-  tsr__huge_pages(got + before, size);
-  return got + before;
+  char *raw =
+      mmap(NULL, size + TSR__HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return NULL;
+  /*   raw |--front--|========= size =========|--rest--|       front + rest = one huge page */
+  size_t front = (size_t)(-(uintptr_t)raw & (TSR__HUGE_PAGE - 1));
+  if (front) munmap(raw, front);
+  if (front < TSR__HUGE_PAGE) munmap(raw + front + size, TSR__HUGE_PAGE - front);
+  huge_pages(raw + front, size);
+  atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
+  return raw + front;
+}
+
+void tsr__unmap_huge(tsr__heap *heap, void *block, size_t size)
+{
+  munmap(block, size);
+  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
 }
 
 /* Whether a block that is taken once comes from the system: whole pages, whatever their size. */
@@ -131,15 +139,11 @@ static void *take_booked(tsr__heap *heap, size_t size, bool once)
   /* `used` is what was there before these bytes. */
   int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
   int64_t limit = atomic_load_explicit(&heap->limit, memory_order_relaxed);
-  bool fits = !limit || size <= SMALL || bytes <= limit - used, mapped = false;
+  bool fits = !limit || size <= SMALL || bytes <= limit - used;
   size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
   void *block = NULL;
-  if (fits && once && is_mapped(heap, size)) {
-    mapped = true;
-    block = map(size);
-    if (block) atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
-  }
-  if (fits && !mapped) block = take(heap, size, alignment);
+  if (fits)
+    block = once && is_mapped(heap, size) ? tsr__map_huge(heap, size) : take(heap, size, alignment);
   if (block) return block;
   atomic_fetch_sub_explicit(&heap->used, bytes, memory_order_relaxed);
   /* Remembered for the message that somebody is about to write; of several refusals the last one
@@ -164,9 +168,8 @@ void tsr__del_once(tsr__heap *heap, void *block, size_t size)
     tsr__del(heap, block, size);
     return;
   }
-  munmap(block, size);
+  tsr__unmap_huge(heap, block, size);
   atomic_fetch_sub_explicit(&heap->used, (int64_t)size, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
 }
 
 void *tsr__new(tsr__heap *heap, size_t size)

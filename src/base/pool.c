@@ -97,27 +97,12 @@ static size_t whole_size(const tsr__pool *pool, size_t size)
   return is_mapped(pool, size) ? size + pool->page : size + SLACK;
 }
 
-/* Maps too much and gives back both ends, because mmap only aligns to small pages. */
-static void *map_block(tsr__pool *pool, size_t whole)
-{
-  char *raw = mmap(NULL, whole + TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (raw == MAP_FAILED) return NULL;
-  /*   raw |--front--|========= whole =========|--rest--|       front + rest = one huge page */
-  size_t front = (size_t)(-(uintptr_t)raw & (TSR__HUGE_PAGE - 1));
-  if (front) munmap(raw, front);
-  if (front < TSR__HUGE_PAGE) munmap(raw + front + whole, TSR__HUGE_PAGE - front);
-  tsr__huge_pages(raw + front, whole);
-  /* Counted as the heap's blocks are, so that a clean close leaves none. */
-  atomic_fetch_add_explicit(&pool->heap->live, 1, memory_order_relaxed);
-  return raw + front;
-}
-
 static void *make_block(tsr__pool *pool, size_t size)
 {
   size_t whole = whole_size(pool, size);
   if (pool->source.take) return pool->source.take(pool->source.user, whole);
-  return is_mapped(pool, size) ? map_block(pool, whole) : tsr__new_pooled(pool->heap, whole);
+  return is_mapped(pool, size) ? tsr__map_huge(pool->heap, whole)
+                               : tsr__new_pooled(pool->heap, whole);
 }
 
 static void drop_block(tsr__pool *pool, void *block, size_t size)
@@ -128,12 +113,8 @@ static void drop_block(tsr__pool *pool, void *block, size_t size)
     pool->source.give(pool->source.user, block, whole);
     return;
   }
-  if (!is_mapped(pool, size)) {
-    tsr__del_pooled(pool->heap, block, whole);
-    return;
-  }
-  munmap(block, whole);
-  atomic_fetch_sub_explicit(&pool->heap->live, 1, memory_order_relaxed);
+  if (is_mapped(pool, size)) tsr__unmap_huge(pool->heap, block, whole);
+  else tsr__del_pooled(pool->heap, block, whole);
 }
 
 tsr__pool *tsr__pool_open(tsr__heap *heap, int64_t limit)
