@@ -2,8 +2,22 @@
 #ifndef TSR_BASE_UTF8_H
 #define TSR_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/* Whether bytes are all ASCII. Eight at a time: no branch in the loop, and one look at the end. */
+static inline bool tsr__all_ascii(const char *at, size_t length)
+{
+  uint64_t all = 0, word;
+  for (; length >= 8; at += 8, length -= 8) {
+    memcpy(&word, at, 8);
+    all |= word;
+  }
+  for (; length; at++, length--) all |= (unsigned char)*at;
+  return !(all & UINT64_C(0x8080808080808080));
+}
 
 /* Reads the character at `text`, of which `length` > 0 bytes are left; the bytes it takes, or 0 for
  * what is none: overlong forms, surrogates, beyond U+10FFFF, what ends too early. */

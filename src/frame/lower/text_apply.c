@@ -7,6 +7,7 @@
  * A list of results stands in the order of what it was made of, equal ones as often as they were
  * made: rows keep their codes, and nothing is looked up. Few texts are interned instead, as their
  * results are then a dictionary without repeats. */
+#include "base/utf8.h"
 #include "frame/lower/functions.h"
 
 enum { PIECE = 1 << 12, FEW = 1 << 12 };
@@ -112,18 +113,6 @@ static const char *piece_bytes(const applying *p, int64_t piece, int64_t *from, 
 
 static const uint64_t ones = UINT64_C(0x0101010101010101), tops = UINT64_C(0x8080808080808080);
 
-static bool is_ascii(const char *bytes, int64_t count)
-{
-  uint64_t all = 0, word;
-  int64_t i = 0;
-  for (; count - i >= 8; i += 8) {
-    memcpy(&word, bytes + i, 8);
-    all |= word;
-  }
-  for (; i < count; i++) all |= (unsigned char)bytes[i];
-  return !(all & tops);
-}
-
 /* Of bytes that are ASCII, eight at a time: adding takes those from the first letter on over 127,
  * and those behind the last one; the letters between change by 0x20. */
 static void change_case(int op, const char *bytes, int64_t count, char *to)
@@ -214,7 +203,7 @@ static bool ask_whole(const applying *p, int64_t piece, tsr__text *room)
   int64_t from, count;
   const char *bytes = piece_bytes(p, piece, &from, &count);
   if (cases) {
-    if (!is_ascii(bytes, count)) return false;
+    if (!tsr__all_ascii(bytes, (size_t)count)) return false;
     tsr__text_put(room, bytes, (size_t)count);
     if (room->failed) return false;
     change_case(inner, bytes, count, room->data);
@@ -229,7 +218,7 @@ bool tsr__text_asks(const tsr__expr *asked, int depth, tsr__text_view text, tsr_
 {
   int inner = depth == 1 ? asked->arg[0]->op : 0;
   bool cases = inner == TSR__F_UPPER || inner == TSR__F_LOWER;
-  if (cases && text.length && is_ascii(text.at, text.length)) {
+  if (cases && text.length && tsr__all_ascii(text.at, (size_t)text.length)) {
     room->length = 0;
     tsr__text_put(room, text.at, (size_t)text.length);
     if (room->failed) return false;
@@ -338,7 +327,7 @@ static void look_piece(void *user, int64_t piece, int worker)
   applying *p = user;
   int64_t from, count;
   const char *bytes = piece_bytes(p, piece, &from, &count);
-  if (!is_ascii(bytes, count)) atomic_store(&p->beyond, true);
+  if (!tsr__all_ascii(bytes, (size_t)count)) atomic_store(&p->beyond, true);
 }
 
 static void case_piece(void *user, int64_t piece, int worker)

@@ -13,6 +13,7 @@
  * Invariant: what comes out (values, codes, errors, types) is the same for any stripes and any
  * workers. Errors are those of the earliest row; types follow from the set of all values
  * (csv_parse.c). */
+#include "base/utf8.h"
 #include "io/csv/csv_inner.h"
 #include "io/rows/rows_together.h"
 
@@ -240,16 +241,8 @@ static void judge_batch(struct reading *reading, const struct place *p)
 /* Whether a batch's text is ASCII, which saves looking at texts that nobody wants. */
 static bool is_ascii(const tsr__csv_batch *batch)
 {
-  const char *at = batch->base;
-  size_t last = (size_t)batch->rows * (size_t)batch->columns - 1, length = batch->ends[last];
-  uint64_t all = 0, word = 0;
-  /* Eight bytes at a time: no branch in the loop, and one look at the end. */
-  for (; length >= 8; at += 8, length -= 8) {
-    memcpy(&word, at, 8);
-    all |= word;
-  }
-  for (; length; at++, length--) all |= (unsigned char)*at;
-  return !(all & UINT64_C(0x8080808080808080));
+  size_t last = (size_t)batch->rows * (size_t)batch->columns - 1;
+  return tsr__all_ascii(batch->base, batch->ends[last]);
 }
 
 static void parse_batch(struct reading *reading, const struct place *p, tsr__csv_batch *batch)
