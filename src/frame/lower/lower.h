@@ -178,7 +178,6 @@ tsr__value *tsr__value_like(const tsr__value *like, tsr_dtype dtype, tsr__error 
 
 /* ---- dictionaries -------------------------------------------------------------------------- */
 
-const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length);
 /* Gives a reference to a scope, which lets go of it at its end. NULL where the dictionary is, or
  * out of memory: then the reference is gone. */
 const tsr__dict *tsr__dict_in(tsr_scope *scope, tsr__dict *dict);

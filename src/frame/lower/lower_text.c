@@ -6,12 +6,6 @@
  *                  result     true false true true */
 #include "frame/lower/functions.h"
 
-const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length)
-{
-  *length = dict->offsets[code + 1] - dict->offsets[code];
-  return dict->bytes + dict->offsets[code];
-}
-
 int tsr__text_order(const char *a, int64_t a_length, const char *b, int64_t b_length)
 {
   int64_t shorter = a_length < b_length ? a_length : b_length;

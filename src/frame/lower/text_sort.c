@@ -65,9 +65,9 @@ typedef struct sorter {
 
 static const char *rest_of(const tsr__dict *dict, int32_t code, int64_t depth, int64_t *left)
 {
-  int64_t from = dict->offsets[code] + depth;
-  *left = dict->offsets[code + 1] - from;
-  return dict->bytes + from;
+  const char *text = tsr__dict_get(dict, code, left);
+  *left -= depth;
+  return text + depth;
 }
 
 /* A statement, as the compiler drops calls of functions that only ask ahead. */
@@ -92,6 +92,14 @@ static void load(const tsr__dict *dict, item *it, int64_t depth)
    * apart. */
   it->left = (uint8_t)(left > STEP ? STEP + 1 : left);
   it->tie = false;
+}
+
+static void load_all(const tsr__dict *dict, item *items, int64_t count, int64_t depth)
+{
+  for (int64_t i = 0; i < count; i++) {
+    ASK_AHEAD(dict, items, i, count, depth);
+    load(dict, &items[i], depth);
+  }
 }
 
 static inline bool before(const item *a, const item *b)
@@ -187,10 +195,7 @@ static bool sort_range(sorter *s, range r, ranges *todo)
   bool few = r.count <= FEW;
   /* What all have in common needs no digits; a comparison passes over it by itself. */
   if (!few) r.depth += in_common(s, items, r.count, r.depth);
-  for (int64_t i = 0; i < r.count; i++) {
-    ASK_AHEAD(s->dict, items, i, r.count, r.depth);
-    load(s->dict, &items[i], r.depth);
-  }
+  load_all(s->dict, items, r.count, r.depth);
   if (few) {
     sort_few(s, items, r.count, r.depth);
     return true;
@@ -253,10 +258,7 @@ static void load_chunk(void *user, int64_t chunk, int worker)
   sorter *s = user;
   item *items;
   int64_t count = chunk_of(s, chunk, &items);
-  for (int64_t i = 0; i < count; i++) {
-    ASK_AHEAD(s->dict, items, i, count, s->now.depth);
-    load(s->dict, &items[i], s->now.depth);
-  }
+  load_all(s->dict, items, count, s->now.depth);
 }
 
 static int by_key(const void *left, const void *right)

@@ -25,6 +25,13 @@ typedef struct tsr__dict {
   size_t offsets_size, bytes_size; /* allocated sizes, for release */
 } tsr__dict;
 
+/* A text, which is the dictionary's. */
+static inline const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length)
+{
+  *length = dict->offsets[code + 1] - dict->offsets[code];
+  return dict->bytes + dict->offsets[code];
+}
+
 /* A dictionary with room for texts that its maker fills in before others see it: offsets[0] and the
  * last one are set. One reference, owned by the caller; NULL out of memory. */
 tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes);
