@@ -167,14 +167,21 @@ TEST(error_leaves_the_others_alone)
   free(said);
 }
 
-/* What nobody takes any more is not put by. */
-static int goes_on_alone(tsr_runtime *rt, int index)
+/* Process 0 ends; the others come back from waiting for it. */
+static tsr_scope *outlive_0(tsr_runtime *rt, int index)
 {
-  enum { TIMES = 10000 };
   tsr_scope *s = tsr_scope_open(rt);
   CHECK_STATUS(tsr_sync(s, "ready"), TSR_OK, s);
   if (index == 0) raise(SIGKILL);
   CHECK_STATUS(tsr_sync(s, "again"), TSR_EPEER, NULL);
+  return s;
+}
+
+/* What nobody takes any more is not put by. */
+static int goes_on_alone(tsr_runtime *rt, int index)
+{
+  enum { TIMES = 10000 };
+  tsr_scope *s = outlive_0(rt, index);
   tsr_scope_clear(s);
   int64_t before = atomic_load(&rt->heap.used);
   for (int i = 0; i < TIMES; i++) CHECK_STATUS(tsr_process_stop(s), TSR_OK, s);
@@ -317,10 +324,7 @@ TEST(shrink_down_to_one)
 
 static int cannot_shrink(tsr_runtime *rt, int index)
 {
-  tsr_scope *s = tsr_scope_open(rt);
-  CHECK_STATUS(tsr_sync(s, "ready"), TSR_OK, s);
-  if (index == 0) raise(SIGKILL);
-  CHECK_STATUS(tsr_sync(s, "again"), TSR_EPEER, NULL);
+  outlive_0(rt, index);
   rt = tsr_process_regroup(rt, "cpu:2");
   CHECK_STATUS(tsr_runtime_status(rt), TSR_EPEER, NULL);
   CHECK_STR_HAS(tsr_runtime_message(rt), "without process 0 those that are left cannot go on");

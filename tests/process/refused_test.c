@@ -158,6 +158,15 @@ static bool all_alike(world *w, tsr_status status)
   return mine != TSR_OK;
 }
 
+/* After a program during which memory could end on one process: whether it failed, as on all. */
+static int end_alike(world *w, struct test_alloc *state, tsr_scope *s, tsr_status status)
+{
+  state->fail_at = 0;
+  tsr_scope_clear(s);
+  tsr_scope_close(s);
+  return all_alike(w, status);
+}
+
 /* Memory that ends in one process at any allocation of a program: all fail, or none. */
 TEST_PROCESSES(memory_that_ends_on_one, 2)
 {
@@ -172,11 +181,8 @@ TEST_PROCESSES(memory_that_ends_on_one, 2)
     tsr_array *b = tsr_cumsum(tsr_add(a, tsr_full(s, n, TSR_F32, TSR_SHAPE(12), w.on)), 0);
     if (w.me) state.fail_at = state.count + n;
     tsr_status status = tsr_read_scalar(tsr_max(b), &sum);
-    state.fail_at = 0;
     if (!status) CHECK(sum == 90.0 * (double)n);
-    tsr_scope_clear(s);
-    tsr_scope_close(s);
-    ended += all_alike(&w, status);
+    ended += end_alike(&w, &state, s, status);
   }
   CHECK(ended > 5);
   close_world(&w);
@@ -200,10 +206,7 @@ TEST_PROCESSES(memory_that_ends_where_a_tree_is_compared, 2)
     tsr_scope *s = tsr_scope_open(w.s);
     if (w.me) state.fail_at = state.count + n;
     tsr_status status = tsr_process_equal(tree, NULL);
-    state.fail_at = 0;
-    tsr_scope_clear(s);
-    tsr_scope_close(s);
-    ended += all_alike(&w, status);
+    ended += end_alike(&w, &state, s, status);
   }
   CHECK(ended > 2);
   close_world(&w);
@@ -226,10 +229,7 @@ TEST_PROCESSES(memory_that_ends_where_many_sums_meet, 2)
       for (int i = 0; i < count; i++) sums[i] = tsr_sum(tsr_mul(x, i + 2));
       if (w.me) state.fail_at = state.count + n;
       tsr_status status = tsr_eval(sums, count);
-      state.fail_at = 0;
-      tsr_scope_clear(s);
-      tsr_scope_close(s);
-      ended += all_alike(&w, status);
+      ended += end_alike(&w, &state, s, status);
     }
   CHECK(ended > 20);
   close_world(&w);
