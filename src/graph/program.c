@@ -329,8 +329,9 @@ static bool same_node(const tsr__program *program, const tsr__gnode *a, const ts
   return a->op == b->op && a->dtype == b->dtype && a->rank == b->rank &&
          a->sharding == b->sharding && a->attr == b->attr && a->attr_bytes == b->attr_bytes &&
          a->param == b->param &&
-         !memcmp(&program->operands[a->first_in], &program->operands[b->first_in],
-                 (size_t)(a->in_count + a->region_count) * sizeof *program->operands) &&
+         (!(a->in_count + a->region_count) ||
+          !memcmp(&program->operands[a->first_in], &program->operands[b->first_in],
+                  (size_t)(a->in_count + a->region_count) * sizeof *program->operands)) &&
          (!a->result_count ||
           !memcmp(&program->results[a->first_result], &program->results[b->first_result],
                   (size_t)a->result_count * sizeof *program->results)) &&
@@ -438,10 +439,11 @@ static bool same_place(const tsr__program *known, const tsr__gnode *node, const 
 static bool same_operands(const tsr__program *program, const tsr__program *known,
                           const tsr__gnode *node, const tsr_array *array)
 {
-  const int32_t *in = &known->operands[node->first_in];
   if (node->in_count != array->in_count) return false;
-  for (int i = 0; i < array->in_count; i++)
-    if (in[i] != (array->in[i] ? node_of(program, array->in[i]) : -1)) return false;
+  for (int i = 0; i < array->in_count; i++) {
+    int32_t in = known->operands[node->first_in + i];
+    if (in != (array->in[i] ? node_of(program, array->in[i]) : -1)) return false;
+  }
   return true;
 }
 
@@ -451,9 +453,10 @@ static bool same_extras(const tsr__program *known, const tsr__gnode *node,
   if (!extras) return !node->region_count && !node->result_count;
   if (node->region_count != extras->region_count || node->result_count != extras->result_count)
     return false;
-  const int32_t *regions = &known->operands[node->first_in + node->in_count];
-  for (int i = 0; i < extras->region_count; i++)
-    if (!tsr__region_same(known->regions[regions[i]], extras->regions[i])) return false;
+  for (int i = 0; i < extras->region_count; i++) {
+    int32_t region = known->operands[node->first_in + node->in_count + i];
+    if (!tsr__region_same(known->regions[region], extras->regions[i])) return false;
+  }
   return !extras->result_count || !memcmp(&known->results[node->first_result], extras->results,
                                           (size_t)extras->result_count * sizeof *extras->results);
 }
