@@ -136,6 +136,7 @@ typedef struct draws {
   tsr__op op;
   double stated, f32; /* ULP of f64, of f32 */
   long double (*exact)(long double);
+  double (*close)(double); /* the same to some ULP of f64, ten times as fast */
   double (*draw)(test_rng *rng);
 } draws;
 
@@ -279,6 +280,28 @@ static long double exact_gelu(long double x)
   return x * erfcl(-x * 0.707106781186547524400844362104849039L) / 2;
 }
 
+static double close_erfinv(double x)
+{
+  double a = fabs(x), y = a < 0.9 ? a : sqrt(-log((1 - a) * 2));
+  for (int i = 0; i < 20 && a < 1 && a > 0; i++) {
+    double over = a < 0.5 ? erf(y) - a : (1 - a) - erfc(y);
+    double step = over * exp(y * y) / 1.1283791670955126;
+    y -= step / (1 + y * step);
+    if (fabs(step) < y * 1e-9) break;
+  }
+  return a == 1 ? copysign(INFINITY, x) : a > 1 ? NAN : copysign(y, x);
+}
+
+static double close_sigmoid(double x)
+{
+  return 1 / (1 + exp(-x));
+}
+
+static double close_gelu(double x)
+{
+  return x < -200 ? 0 : x * erfc(-x * M_SQRT1_2) / 2;
+}
+
 static double ulp_of(long double exact)
 {
   int exponent;
@@ -323,9 +346,9 @@ static void check_draws(const draws *list, int count)
 }
 
 static const draws angles[] = {
-  { "sin", TSR__OP_SIN, 1, 2, sinl, any_angle },
-  { "cos", TSR__OP_COS, 1, 2, cosl, any_angle },
-  { "tan", TSR__OP_TAN, 2, 4, tanl, any_angle },
+  { "sin", TSR__OP_SIN, 1, 2, sinl, sin, any_angle },
+  { "cos", TSR__OP_COS, 1, 2, cosl, cos, any_angle },
+  { "tan", TSR__OP_TAN, 2, 4, tanl, tan, any_angle },
 };
 
 TEST_TIMEOUT(angles_stay_within_what_is_stated, 600)
@@ -334,17 +357,17 @@ TEST_TIMEOUT(angles_stay_within_what_is_stated, 600)
 }
 
 static const draws powers[] = {
-  { "exp", TSR__OP_EXP, 1, 2, expl, any_power },
-  { "log", TSR__OP_LOG, 1, 1, logl, any_positive },
-  { "log2", TSR__OP_LOG2, 1, 2, log2l, any_positive },
-  { "log10", TSR__OP_LOG10, 1, 1, log10l, any_positive },
-  { "log1p", TSR__OP_LOG1P, 1, 1, log1pl, any_above_minus_1 },
-  { "tanh", TSR__OP_TANH, 2, 3, tanhl, any_bend },
-  { "asinh", TSR__OP_ASINH, 4, 3, asinhl, any_size },
-  { "acosh", TSR__OP_ACOSH, 4, 3, acoshl, any_above_1 },
-  { "atanh", TSR__OP_ATANH, 4, 3, atanhl, any_within_1 },
-  { "exp2", TSR__OP_EXP2, 1, 1, exp2l, any_power },
-  { "expm1", TSR__OP_EXPM1, 4, 2, expm1l, any_power },
+  { "exp", TSR__OP_EXP, 1, 2, expl, exp, any_power },
+  { "log", TSR__OP_LOG, 1, 1, logl, log, any_positive },
+  { "log2", TSR__OP_LOG2, 1, 2, log2l, log2, any_positive },
+  { "log10", TSR__OP_LOG10, 1, 1, log10l, log10, any_positive },
+  { "log1p", TSR__OP_LOG1P, 1, 1, log1pl, log1p, any_above_minus_1 },
+  { "tanh", TSR__OP_TANH, 2, 3, tanhl, tanh, any_bend },
+  { "asinh", TSR__OP_ASINH, 4, 3, asinhl, asinh, any_size },
+  { "acosh", TSR__OP_ACOSH, 4, 3, acoshl, acosh, any_above_1 },
+  { "atanh", TSR__OP_ATANH, 4, 3, atanhl, atanh, any_within_1 },
+  { "exp2", TSR__OP_EXP2, 1, 1, exp2l, exp2, any_power },
+  { "expm1", TSR__OP_EXPM1, 4, 2, expm1l, expm1, any_power },
 };
 
 TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
@@ -353,23 +376,47 @@ TEST_TIMEOUT(powers_and_logarithms_stay_within_what_is_stated, 600)
 }
 
 static const draws others[] = {
-  { "cbrt", TSR__OP_CBRT, 1, 1, cbrtl, test_any_f64 },
-  { "asin", TSR__OP_ASIN, 2, 1, asinl, any_within_1 },
-  { "acos", TSR__OP_ACOS, 2, 1, acosl, any_within_1 },
-  { "atan", TSR__OP_ATAN, 2, 2, atanl, any_size },
-  { "sinh", TSR__OP_SINH, 3, 3, sinhl, any_power },
-  { "cosh", TSR__OP_COSH, 3, 3, coshl, any_power },
-  { "erf", TSR__OP_ERF, 2, 2, erfl, any_normal },
-  { "erfc", TSR__OP_ERFC, 4, 4, erfcl, any_normal },
-  { "erfinv", TSR__OP_ERFINV, 4, 4, exact_erfinv, any_within_1 },
-  { "sigmoid", TSR__OP_SIGMOID, 3, 3, exact_sigmoid, any_power },
-  { "gelu", TSR__OP_GELU, 5, 5, exact_gelu, any_normal },
-  { "lgamma", TSR__OP_LGAMMA, 4, 4, lgammal, any_gamma },
+  { "cbrt", TSR__OP_CBRT, 1, 1, cbrtl, cbrt, test_any_f64 },
+  { "asin", TSR__OP_ASIN, 2, 1, asinl, asin, any_within_1 },
+  { "acos", TSR__OP_ACOS, 2, 1, acosl, acos, any_within_1 },
+  { "atan", TSR__OP_ATAN, 2, 2, atanl, atan, any_size },
+  { "sinh", TSR__OP_SINH, 3, 3, sinhl, sinh, any_power },
+  { "cosh", TSR__OP_COSH, 3, 3, coshl, cosh, any_power },
+  { "erf", TSR__OP_ERF, 2, 2, erfl, erf, any_normal },
+  { "erfc", TSR__OP_ERFC, 4, 4, erfcl, erfc, any_normal },
+  { "erfinv", TSR__OP_ERFINV, 4, 4, exact_erfinv, close_erfinv, any_within_1 },
+  { "sigmoid", TSR__OP_SIGMOID, 3, 3, exact_sigmoid, close_sigmoid, any_power },
+  { "gelu", TSR__OP_GELU, 5, 5, exact_gelu, close_gelu, any_normal },
+  { "lgamma", TSR__OP_LGAMMA, 4, 4, lgammal, lgamma, any_gamma },
 };
 
 TEST_TIMEOUT(functions_of_their_own_kind_stay_within_what_is_stated, 600)
 {
   check_draws(others, (int)(sizeof others / sizeof *others));
+}
+
+static double f32_error(float got, long double exact)
+{
+  int exponent;
+  frexpl(exact, &exponent);
+  double ulp = ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
+  return (double)(fabsl((long double)got - exact) / (long double)ulp);
+}
+
+/* Whether f64 is enough to tell that y is no further off than `worst`: of its own error some
+ * 1e-8 ULP of f32 are seen. */
+static bool surely_within(const draws *d, float x, float y, double worst)
+{
+  double close = d->close((double)x), bits = fabs(close);
+  if (isnan(close)) return isnan(y);
+  if (!(bits < (double)FLT_MAX) || isnan(y) || isinf(y)) return false;
+  int64_t unit; /* one ULP of f32 by its bits, the smallest denormal at least */
+  memcpy(&unit, &bits, sizeof unit);
+  unit = (unit >> 52) - 23;
+  unit = (unit < 1023 - 149 ? 1023 - 149 : unit) << 52;
+  double ulp;
+  memcpy(&ulp, &unit, sizeof ulp);
+  return fabs((double)y - close) <= (worst - 1e-6) * ulp;
 }
 
 /* Every so many f32; `make ulp`: every one. */
@@ -385,16 +432,14 @@ static void check_all_f32(const draws *d, uint64_t step)
     }
     compute(d->op, TSR_F32, NULL, x, N, y);
     for (int i = 0; i < N; i++) {
+      if (surely_within(d, x[i], y[i], worst)) continue;
       long double exact = d->exact((long double)x[i]);
       if (isnan(exact) || isnan(y[i]) || isinf((float)exact) || isinf(y[i])) {
         bool same = isnan(exact) ? isnan(y[i]) : y[i] == (float)exact;
         if (!same) FAIL("%s(%a) is %a, expected %La", d->name, (double)x[i], (double)y[i], exact);
         continue;
       }
-      int exponent;
-      frexpl(exact, &exponent);
-      double ulp = ldexp(1, exponent - 24 < -149 ? -149 : exponent - 24);
-      double error = (double)fabsl((long double)y[i] - exact) / ulp;
+      double error = f32_error(y[i], exact);
       if (error <= worst) continue;
       worst = error;
       at = (double)x[i];
@@ -405,14 +450,27 @@ static void check_all_f32(const draws *d, uint64_t step)
     FAIL("%s(%a) of f32 is wrong by %.4f ULP, stated is %.2f", d->name, at, worst, d->f32);
 }
 
-TEST_TIMEOUT(f32_are_within_what_is_stated, 100000)
+static void check_f32_of(const draws *list, int count)
 {
   const char *given = getenv("ULP_STEP");
   uint64_t step = given ? strtoull(given, NULL, 0) : test_quick() ? 65537 : 8209;
   if (LDBL_MANT_DIG < 64) return;
-  for (size_t i = 0; i < sizeof angles / sizeof *angles; i++) check_all_f32(&angles[i], step);
-  for (size_t i = 0; i < sizeof powers / sizeof *powers; i++) check_all_f32(&powers[i], step);
-  for (size_t i = 0; i < sizeof others / sizeof *others; i++) check_all_f32(&others[i], step);
+  for (int i = 0; i < count; i++) check_all_f32(&list[i], step);
+}
+
+TEST_TIMEOUT(f32_of_angles_are_within_what_is_stated, 100000)
+{
+  check_f32_of(angles, (int)(sizeof angles / sizeof *angles));
+}
+
+TEST_TIMEOUT(f32_of_powers_and_logarithms_are_within_what_is_stated, 100000)
+{
+  check_f32_of(powers, (int)(sizeof powers / sizeof *powers));
+}
+
+TEST_TIMEOUT(f32_of_other_kinds_are_within_what_is_stated, 100000)
+{
+  check_f32_of(others, (int)(sizeof others / sizeof *others));
 }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
