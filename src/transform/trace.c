@@ -410,6 +410,7 @@ static bool make_region(const tracing *t, tsr__program *program, tsr__links resu
   /* From here on other threads use the trace, which is whole. */
   pthread_mutex_lock(&t->f->lock);
   t->traced->region = region;
+  if (region) t->f->trace_count++;
   pthread_mutex_unlock(&t->f->lock);
   return region != NULL;
 }
@@ -676,9 +677,6 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
     drop(f, t.traced);
     return NULL;
   }
-  pthread_mutex_lock(&f->lock);
-  f->trace_count++;
-  pthread_mutex_unlock(&f->lock);
   tell_trace(f, t.traced, site);
   return t.traced;
 }
