@@ -210,7 +210,7 @@ typedef struct tsr__place {
 tsr_status tsr__caret(tsr__error *error, tsr_status status, tsr__place place, const char *format,
                       ...) TSR_PRINTF(4, 5);
 
-/* ---- parsing (parse.c) ------------------------------------------------------------------- */
+/* ---- parsing (parse.c, parse_items.c) ------------------------------------------------------- */
 
 /* Parses one expression (`list` false) or a list of items. The text is copied to the arena. */
 typedef struct tsr__parse_ask {

@@ -5,26 +5,12 @@
  * as in Python: `**` groups to the right and binds tighter than the minus before it, comparisons
  * chain (0 < x <= 9 is 0 < x and x <= 9). Invariant: a tree is at most MAX_DEPTH deep, so that
  * nothing that walks it later can run out of stack. */
-#include "frame/expr/expr.h"
+#include "frame/expr/parse_inner.h"
 
 #include <stdio.h>
 
-/* Depth bounds the stack of whatever walks a tree; length, the tokens; size, the steps of a walk.
- * Together they bound what a hostile text can cost, whoever wrote it. */
 #define MAX_DEPTH 200
-#define MAX_LENGTH 65536
 #define MAX_LIST 1000
-#define MAX_SIZE \
-  200000            /* of a text: 0 < x < 9 has x twice, and x may be again such an expression */
-#define FEW_ITEMS 4 /* room to begin with */
-
-typedef struct parser {
-  tsr__lexer lexer;
-  const tsr_formula *given;
-  int params; /* `?` seen */
-  int depth;  /* of the recursion */
-  int size;   /* of the items read */
-} parser;
 
 /* clang-format off */
 #define AGG(id, name, least, most)
@@ -86,15 +72,10 @@ const char *tsr__binary_name(int op)
 
 /* ---- small things ------------------------------------------------------------------------ */
 
-static tsr__expr *parse_or(parser *p);
-static tsr__expr *parse_sum(parser *p);
-static tsr__expr *parse_unary(parser *p);
+static tsr__expr *parse_sum(tsr__parser *p);
+static tsr__expr *parse_unary(tsr__parser *p);
 
-/* Records an error that points at [at, at + span); returns NULL. So that whoever finds something
- * wrong can return it. */
-static void *refuse(parser *p, int at, int span, const char *format, ...) TSR_PRINTF(4, 5);
-
-static void *refuse(parser *p, int at, int span, const char *format, ...)
+void *tsr__parse_refuse(tsr__parser *p, int at, int span, const char *format, ...)
 {
   char said[900];
   va_list args;
@@ -106,25 +87,25 @@ static void *refuse(parser *p, int at, int span, const char *format, ...)
   return NULL;
 }
 
-static void *too_deep(parser *p, int at, int span)
+static void *too_deep(tsr__parser *p, int at, int span)
 {
-  return refuse(p, at, span, "the expression is nested more than %d deep", MAX_DEPTH);
+  return tsr__parse_refuse(p, at, span, "the expression is nested more than %d deep", MAX_DEPTH);
 }
 
-static void *no_memory(parser *p)
+void *tsr__parse_no_memory(tsr__parser *p)
 {
   tsr__error_set(p->lexer.error, TSR_ENOMEM, "%s: out of memory", p->lexer.formula->what);
   return NULL;
 }
 
-static bool at_symbol(const parser *p, const char *symbol)
+bool tsr__parse_at(const tsr__parser *p, const char *symbol)
 {
   const tsr__token *t = &p->lexer.token;
   return t->kind == TSR__T_SYMBOL && t->length == (int)strlen(symbol) &&
          !memcmp(t->text, symbol, (size_t)t->length);
 }
 
-static bool at_word(const parser *p, const char *word)
+static bool at_word(const tsr__parser *p, const char *word)
 {
   const tsr__token *t = &p->lexer.token;
   return t->kind == TSR__T_WORD && t->length == (int)strlen(word) &&
@@ -163,7 +144,7 @@ static const char *ours(const char *word)
 /* What a token that cannot stand where it does may have been meant for: a word of SQL, or the
  * second word of a column's name. "" where nothing comes to mind. As this is a guess, it only ever
  * adds to a message: what is refused is decided elsewhere. */
-static const char *hint_of(const parser *p, char *out, size_t size)
+static const char *hint_of(const tsr__parser *p, char *out, size_t size)
 {
   const tsr__token *t = &p->lexer.token;
   const char *source = p->lexer.formula->source;
@@ -176,8 +157,9 @@ static const char *hint_of(const parser *p, char *out, size_t size)
   const char *word = name ? ours(t->text) : NULL;
   if (name && !word) word = ours(before);
   *out = 0;
-  if (at_symbol(p, "=")) word = "to compare write '=='";
-  if (at_symbol(p, "*") && end > 0 && source[end - 1] == '(') word = "to count rows write count()";
+  if (tsr__parse_at(p, "=")) word = "to compare write '=='";
+  if (tsr__parse_at(p, "*") && end > 0 && source[end - 1] == '(')
+    word = "to count rows write count()";
   if (word) snprintf(out, size, "; %s", word);
   /* A name directly behind a name is never right, so blanks inside a column's name are likely. */
   else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
@@ -187,12 +169,12 @@ static const char *hint_of(const parser *p, char *out, size_t size)
 }
 
 /* Makes a node that stands at [at, the end of what has been read). */
-static tsr__expr *node(parser *p, int kind, int at, int count)
+static tsr__expr *node(tsr__parser *p, int kind, int at, int count)
 {
   tsr__arena *arena = p->lexer.arena;
   tsr__expr *expr = tsr__arena_new(arena, sizeof *expr);
   if (expr && count) expr->arg = tsr__arena_new(arena, (size_t)count * sizeof *expr->arg);
-  if (!expr || (count && !expr->arg)) return no_memory(p);
+  if (!expr || (count && !expr->arg)) return tsr__parse_no_memory(p);
   expr->kind = (uint8_t)kind;
   expr->count = count;
   expr->at = at;
@@ -202,7 +184,7 @@ static tsr__expr *node(parser *p, int kind, int at, int count)
 
 /* Puts arguments in; false if there is none (an error is recorded) or the tree gets too deep. What
  * a node costs is summed here, once: every node but a leaf is made by adopting. */
-static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
+static bool adopt(tsr__parser *p, tsr__expr *expr, int index, tsr__expr *arg)
 {
   if (!expr || !arg) return false;
   expr->arg[index] = arg;
@@ -213,15 +195,15 @@ static bool adopt(parser *p, tsr__expr *expr, int index, tsr__expr *arg)
   if (arg->depth >= expr->depth) expr->depth = arg->depth + 1;
   expr->size += arg->size;
   if (expr->depth > MAX_DEPTH) too_deep(p, arg->at, arg->span);
-  else if (expr->size > MAX_SIZE)
-    refuse(
+  else if (expr->size > TSR__PARSE_SIZE)
+    tsr__parse_refuse(
         p, arg->at, arg->span,
         "the expression is too large: chained comparisons and between have their operands twice; "
         "name what they hold by an assign before");
-  return expr->depth <= MAX_DEPTH && expr->size <= MAX_SIZE;
+  return expr->depth <= MAX_DEPTH && expr->size <= TSR__PARSE_SIZE;
 }
 
-static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
+static tsr__expr *pair(tsr__parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
 {
   if (!a || !b) return NULL;
   tsr__expr *expr = node(p, kind, a->at, 2);
@@ -233,7 +215,7 @@ static tsr__expr *pair(parser *p, int kind, int op, tsr__expr *a, tsr__expr *b)
 /* An operand that stands in a second comparison. It is the same node, which is computed once; but
  * how a literal is read depends on what it stands beside, so there each is a node of its own.
  * (check.c writes the type of a literal into its node; that of a column is the same everywhere.) */
-static tsr__expr *again(parser *p, tsr__expr *expr)
+static tsr__expr *again(tsr__parser *p, tsr__expr *expr)
 {
   if (!expr || expr->count || expr->kind == TSR__E_COLUMN) return expr;
   tsr__expr *copy = node(p, expr->kind, expr->at, 0);
@@ -241,24 +223,23 @@ static tsr__expr *again(parser *p, tsr__expr *expr)
   return copy;
 }
 
-/* Shows at most 40 bytes of what stands there, as it was written. */
-static tsr__expr *unexpected(parser *p, const char *expected)
+tsr__expr *tsr__parse_unexpected(tsr__parser *p, const char *expected)
 {
   const tsr__token *t = &p->lexer.token;
   char found[TSR_MAX_RANK * 8];
   if (t->kind == TSR__T_END)
-    return refuse(p, t->at, 1, "the expression ends where %s was expected", expected);
+    return tsr__parse_refuse(p, t->at, 1, "the expression ends where %s was expected", expected);
   snprintf(found, sizeof found, "%.*s", t->span < 40 ? t->span : 40,
            p->lexer.formula->source + t->at);
   char hint[300];
-  return refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected,
-                hint_of(p, hint, sizeof hint));
+  return tsr__parse_refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected,
+                           hint_of(p, hint, sizeof hint));
 }
 
-static bool expect(parser *p, const char *symbol, const char *words)
+static bool expect(tsr__parser *p, const char *symbol, const char *words)
 {
-  if (!at_symbol(p, symbol)) {
-    unexpected(p, words);
+  if (!tsr__parse_at(p, symbol)) {
+    tsr__parse_unexpected(p, words);
     return false;
   }
   return tsr__lex(&p->lexer);
@@ -267,11 +248,12 @@ static bool expect(parser *p, const char *symbol, const char *words)
 /* ---- primaries --------------------------------------------------------------------------- */
 
 /* The value of the next `?`, which stands where the token is. */
-static tsr__expr *parameter(parser *p, tsr__expr *expr)
+static tsr__expr *parameter(tsr__parser *p, tsr__expr *expr)
 {
   if (p->params >= p->given->count)
-    return refuse(p, expr->at, 1, "this is '?' number %d, but %d value%s given", p->params + 1,
-                  p->given->count, p->given->count == 1 ? " was" : "s were");
+    return tsr__parse_refuse(p, expr->at, 1, "this is '?' number %d, but %d value%s given",
+                             p->params + 1, p->given->count,
+                             p->given->count == 1 ? " was" : "s were");
   /* Unsigned integers that i64 holds come as signed ones, so that one kind is left to look at. */
   const tsr_scalar param = tsr__scalar_signed(p->given->param[p->params++]);
   expr->param = true;
@@ -290,11 +272,11 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
     return expr;
   case TSR_SCALAR_TEXT: break;
   case TSR_SCALAR_UINT:
-    return refuse(p, expr->at, 1,
-                  "the integer %llu given for this '?' does not fit i64; give it as a double",
-                  (unsigned long long)param.u);
+    return tsr__parse_refuse(
+        p, expr->at, 1, "the integer %llu given for this '?' does not fit i64; give it as a double",
+        (unsigned long long)param.u);
   case TSR_SCALAR_NONE:
-  default: return refuse(p, expr->at, 1, "the value of this '?' has no kind");
+  default: return tsr__parse_refuse(p, expr->at, 1, "the value of this '?' has no kind");
   }
   /* A text that is NULL is how a C program passes null. */
   expr->kind = param.text ? TSR__E_TEXT : TSR__E_NULL;
@@ -302,15 +284,15 @@ static tsr__expr *parameter(parser *p, tsr__expr *expr)
   size_t length = strlen(param.text);
   /* From here on it is a literal of the program, and is printed in names and errors as one: the
    * same rules. */
-  if (length > MAX_LENGTH || !tsr__good_text(param.text, length))
-    return refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
+  if (length > TSR__PARSE_LENGTH || !tsr__good_text(param.text, length))
+    return tsr__parse_refuse(p, expr->at, 1, "the text given for this '?' is no UTF-8 or too long");
   expr->text = tsr__arena_text(p->lexer.arena, param.text, length);
   expr->length = (int)length;
-  return expr->text ? expr : no_memory(p);
+  return expr->text ? expr : tsr__parse_no_memory(p);
 }
 
 /* A number, a text, a bool, null or the value of a `?`; all are leaves, so no adopting. */
-static tsr__expr *literal(parser *p)
+static tsr__expr *literal(tsr__parser *p)
 {
   tsr__token t = p->lexer.token;
   /* A null until one of the kinds below says otherwise; the word `null` matches none of them. */
@@ -323,9 +305,9 @@ static tsr__expr *literal(parser *p)
   if (t.kind == TSR__T_INT) {
     expr->kind = TSR__E_INT;
     if (t.i >> 63) /* 2^63 may only follow a minus: see parse_unary */
-      return refuse(p, t.at, t.span,
-                    "the integer does not fit 64 bits; write it with a point "
-                    "for a float");
+      return tsr__parse_refuse(p, t.at, t.span,
+                               "the integer does not fit 64 bits; write it with a point "
+                               "for a float");
     expr->i = (int64_t)t.i;
   } else if (t.kind == TSR__T_FLOAT) {
     expr->kind = TSR__E_FLOAT;
@@ -334,7 +316,7 @@ static tsr__expr *literal(parser *p)
   } else if (at_word(p, "true") || at_word(p, "false")) {
     expr->kind = TSR__E_BOOL;
     expr->i = at_word(p, "true");
-  } else if (at_symbol(p, "?") && !parameter(p, expr)) {
+  } else if (tsr__parse_at(p, "?") && !parameter(p, expr)) {
     return NULL;
   }
   /* The token is read last: parameter() still needs it for its place. */
@@ -399,48 +381,50 @@ static const char *known_elsewhere(const char *name)
 
 /* Three answers, the surest first: another language's name for it, a name that is spelled nearly
  * so, all there are. */
-static tsr__expr *unknown_call(parser *p, const tsr__token *name)
+static tsr__expr *unknown_call(tsr__parser *p, const tsr__token *name)
 {
   const char *elsewhere = known_elsewhere(name->text);
   if (elsewhere)
-    return refuse(p, name->at, name->span, "there is no function '%.60s'; it is '%s' here",
-                  name->text, elsewhere);
+    return tsr__parse_refuse(p, name->at, name->span,
+                             "there is no function '%.60s'; it is '%s' here", name->text,
+                             elsewhere);
   const char *all[TSR__FNS + TSR__AGGS];
   for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
   for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];
   int near = tsr__text_nearest(name->text, all, TSR__FNS + TSR__AGGS);
   if (near >= 0)
-    return refuse(p, name->at, name->span, "there is no function '%.60s'; did you mean '%s'?",
-                  name->text, all[near]);
+    return tsr__parse_refuse(p, name->at, name->span,
+                             "there is no function '%.60s'; did you mean '%s'?", name->text,
+                             all[near]);
   tsr__text list;
   tsr__text_init(&list, NULL);
   for (int i = 0; i < TSR__FNS + TSR__AGGS; i++)
     tsr__text_add(&list, "%s%s", i == TSR__FNS ? "; of rows: " : i ? " " : "", all[i]);
-  refuse(p, name->at, name->span, "there is no function '%.60s'; there are: %s", name->text,
-         tsr__text_get(&list));
+  tsr__parse_refuse(p, name->at, name->span, "there is no function '%.60s'; there are: %s",
+                    name->text, tsr__text_get(&list));
   tsr__text_free(&list);
   return NULL;
 }
 
 /* Reads "a, b)" into an array of the arena; the count, or -1. */
-static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *name)
+static int arguments(tsr__parser *p, tsr__expr ***out, int most, const tsr__token *name)
 {
   tsr__expr **list = NULL;
   int count = 0, room = 0;
   /* "()" is an empty list, "(a,)" is an error as in SQL: a comma promises an argument. */
-  if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? 0 : -1;
+  if (tsr__parse_at(p, ")")) return tsr__lex(&p->lexer) ? 0 : -1;
   for (;;) {
     /* Refused before the argument is read: 'in (...)' with a million values costs a thousand. */
     if (count == most) {
-      refuse(p, name->at, name->span, "%.*s takes at most %d argument%s", name->span,
-             p->lexer.formula->source + name->at, most, most == 1 ? "" : "s");
+      tsr__parse_refuse(p, name->at, name->span, "%.*s takes at most %d argument%s", name->span,
+                        p->lexer.formula->source + name->at, most, most == 1 ? "" : "s");
       return -1;
     }
     if (count == room) {
       room = room ? 2 * room : 4;
       tsr__expr **more = tsr__arena_new(p->lexer.arena, (size_t)room * sizeof *more);
       if (!more) {
-        no_memory(p);
+        tsr__parse_no_memory(p);
         return -1;
       }
       /* The old array stays in the arena; doubling makes all of them together as large as the
@@ -448,8 +432,8 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
       if (count) memcpy(more, list, (size_t)count * sizeof *more);
       *out = list = more;
     }
-    if (!(list[count++] = parse_or(p))) return -1;
-    if (at_symbol(p, ")")) return tsr__lex(&p->lexer) ? count : -1;
+    if (!(list[count++] = tsr__parse_expr(p))) return -1;
+    if (tsr__parse_at(p, ")")) return tsr__lex(&p->lexer) ? count : -1;
     if (!expect(p, ",", "',' or ')'")) return -1;
   }
 }
@@ -457,7 +441,7 @@ static int arguments(parser *p, tsr__expr ***out, int most, const tsr__token *na
 /* Lets an expression span its call: the ')' is the last thing before the current token that is no
  * blank. Its nodes may have been made of arguments alone (between), whose spans end before the
  * ')'. */
-static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
+static tsr__expr *spanning(const tsr__parser *p, tsr__expr *expr, int at)
 {
   int end = p->lexer.token.at;
   if (!expr) return NULL;
@@ -467,7 +451,7 @@ static tsr__expr *spanning(const parser *p, tsr__expr *expr, int at)
   return expr;
 }
 
-static tsr__expr *call(parser *p, const tsr__token *name)
+static tsr__expr *call(tsr__parser *p, const tsr__token *name)
 {
   /* Functions of rows and of values share one space of names; which it is decides where it may
    * stand (check.c). */
@@ -482,8 +466,8 @@ static tsr__expr *call(parser *p, const tsr__token *name)
   int least = counts[0], count = arguments(p, &arg, counts[1], name);
   if (count < 0) return NULL;
   if (count < least)
-    return refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text, least,
-                  least == 1 ? "" : "s", count);
+    return tsr__parse_refuse(p, name->at, name->span, "%s takes %d argument%s, not %d", name->text,
+                             least, least == 1 ? "" : "s", count);
   /* x >= a and x <= b, made of two comparisons that exist: nothing behind the parser knows
    * between. */
   if (fn == TSR__F_BETWEEN) {
@@ -502,14 +486,14 @@ static tsr__expr *call(parser *p, const tsr__token *name)
 }
 
 /* A name, which is a call where a parenthesis follows. */
-static tsr__expr *column(parser *p)
+static tsr__expr *column(tsr__parser *p)
 {
   tsr__token name = p->lexer.token;
   if (!tsr__lex(&p->lexer)) return NULL;
   /* Only a bare name is called; "sum"(x) in double quotes is a column and then an error at '('. */
-  if (name.kind == TSR__T_NAME && at_symbol(p, "(")) return call(p, &name);
+  if (name.kind == TSR__T_NAME && tsr__parse_at(p, "(")) return call(p, &name);
   if ((int)strlen(name.text) != name.length || !name.length)
-    return refuse(p, name.at, name.span, "this name is empty");
+    return tsr__parse_refuse(p, name.at, name.span, "this name is empty");
   tsr__expr *expr = node(p, TSR__E_COLUMN, name.at, 0);
   if (!expr) return NULL;
   expr->span = name.span;
@@ -519,36 +503,37 @@ static tsr__expr *column(parser *p)
 }
 
 /* Parentheses leave no node: the shape of the tree is all they mean. */
-static tsr__expr *parenthesis(parser *p)
+static tsr__expr *parenthesis(tsr__parser *p)
 {
   int at = p->lexer.token.at;
   if (!tsr__lex(&p->lexer)) return NULL;
-  tsr__expr *expr = parse_or(p);
+  tsr__expr *expr = tsr__parse_expr(p);
   if (!expr) return NULL;
-  if (at_symbol(p, ","))
-    return refuse(p, at, 1, "a list in parentheses is only possible after 'in'");
+  if (tsr__parse_at(p, ","))
+    return tsr__parse_refuse(p, at, 1, "a list in parentheses is only possible after 'in'");
   return expect(p, ")", "')'") ? expr : NULL;
 }
 
-static tsr__expr *parse_primary(parser *p)
+static tsr__expr *parse_primary(tsr__parser *p)
 {
   const tsr__token *t = &p->lexer.token;
   if (t->kind == TSR__T_NAME || t->kind == TSR__T_QUOTED) return column(p);
   bool value = t->kind == TSR__T_INT || t->kind == TSR__T_FLOAT || t->kind == TSR__T_TEXT ||
-               at_symbol(p, "?") || at_word(p, "true") || at_word(p, "false") || at_word(p, "null");
+               tsr__parse_at(p, "?") || at_word(p, "true") || at_word(p, "false") ||
+               at_word(p, "null");
   if (value) return literal(p);
-  if (at_symbol(p, "(")) return parenthesis(p);
-  return unexpected(p, "a column, a value or '('");
+  if (tsr__parse_at(p, "(")) return parenthesis(p);
+  return tsr__parse_unexpected(p, "a column, a value or '('");
 }
 
 /* ---- operators --------------------------------------------------------------------------- */
 
 /* Right of `**` stands a unary expression, whose own `**` is read by it: 2 ** 3 ** 2 is 2 ** 9, and
  * 2 ** -1 needs no parentheses. Left of it stands a primary: -x ** 2 is -(x ** 2). */
-static tsr__expr *parse_power(parser *p)
+static tsr__expr *parse_power(tsr__parser *p)
 {
   tsr__expr *base = parse_primary(p);
-  if (!base || !at_symbol(p, "**")) return base;
+  if (!base || !tsr__parse_at(p, "**")) return base;
   if (++p->depth > MAX_DEPTH) return too_deep(p, base->at, base->span);
   if (!tsr__lex(&p->lexer)) return NULL;
   tsr__expr *expr = pair(p, TSR__E_BINARY, TSR__B_POW, base, parse_unary(p));
@@ -557,7 +542,7 @@ static tsr__expr *parse_power(parser *p)
 }
 
 /* -9223372036854775808 has no positive twin: the minus is read together with its number. */
-static tsr__expr *least_integer(parser *p, int at)
+static tsr__expr *least_integer(tsr__parser *p, int at)
 {
   tsr__expr *expr = node(p, TSR__E_INT, at, 0);
   if (!expr) return NULL;
@@ -568,7 +553,7 @@ static tsr__expr *least_integer(parser *p, int at)
 
 /* A minus before a number becomes part of it, so that -1 is a literal as 1 is: it takes the type of
  * what it meets, and may stand in a list behind `in`. */
-static tsr__expr *negate(parser *p, int at, tsr__expr *arg)
+static tsr__expr *negate(tsr__parser *p, int at, tsr__expr *arg)
 {
   if (!arg) return NULL;
   /* INT64_MIN has no negative in i64: -(-9223372036854775808) is left to the program, where
@@ -585,11 +570,11 @@ static tsr__expr *negate(parser *p, int at, tsr__expr *arg)
   return adopt(p, expr, 0, arg) ? expr : NULL;
 }
 
-static tsr__expr *parse_unary(parser *p)
+static tsr__expr *parse_unary(tsr__parser *p)
 {
   int at = p->lexer.token.at;
-  bool minus = at_symbol(p, "-");
-  if (!minus && !at_symbol(p, "+")) return parse_power(p);
+  bool minus = tsr__parse_at(p, "-");
+  if (!minus && !tsr__parse_at(p, "+")) return parse_power(p);
   if (++p->depth > MAX_DEPTH) return too_deep(p, at, 1);
   if (!tsr__lex(&p->lexer)) return NULL;
   tsr__expr *expr;
@@ -603,7 +588,7 @@ static tsr__expr *parse_unary(parser *p)
 
 /* A loop, not a recursion to the right: a - b - c is (a - b) - c, and a thousand terms need no
  * stack. */
-static tsr__expr *parse_product(parser *p)
+static tsr__expr *parse_product(tsr__parser *p)
 {
   static const char *const symbol[] = { "*", "/", "//", "%" };
   static const uint8_t op[] = { TSR__B_MUL, TSR__B_DIV, TSR__B_FLOORDIV, TSR__B_MOD };
@@ -611,7 +596,7 @@ static tsr__expr *parse_product(parser *p)
   while (expr) {
     int found = -1;
     for (int i = 0; i < 4; i++)
-      if (at_symbol(p, symbol[i])) found = i;
+      if (tsr__parse_at(p, symbol[i])) found = i;
     if (found < 0) return expr;
     if (!tsr__lex(&p->lexer)) return NULL;
     expr = pair(p, TSR__E_BINARY, op[found], expr, parse_unary(p));
@@ -619,11 +604,11 @@ static tsr__expr *parse_product(parser *p)
   return NULL;
 }
 
-static tsr__expr *parse_sum(parser *p)
+static tsr__expr *parse_sum(tsr__parser *p)
 {
   tsr__expr *expr = parse_product(p);
-  while (expr && (at_symbol(p, "+") || at_symbol(p, "-"))) {
-    int op = at_symbol(p, "+") ? TSR__B_ADD : TSR__B_SUB;
+  while (expr && (tsr__parse_at(p, "+") || tsr__parse_at(p, "-"))) {
+    int op = tsr__parse_at(p, "+") ? TSR__B_ADD : TSR__B_SUB;
     if (!tsr__lex(&p->lexer)) return NULL;
     expr = pair(p, TSR__E_BINARY, op, expr, parse_product(p));
   }
@@ -631,7 +616,7 @@ static tsr__expr *parse_sum(parser *p)
 }
 
 /* "(1, 2, 3)" after in. */
-static tsr__expr *parse_in(parser *p, tsr__expr *left, bool negated)
+static tsr__expr *parse_in(tsr__parser *p, tsr__expr *left, bool negated)
 {
   tsr__expr **list = NULL;
   if (!tsr__lex(&p->lexer)) return NULL; /* past 'in' */
@@ -639,7 +624,7 @@ static tsr__expr *parse_in(parser *p, tsr__expr *left, bool negated)
   if (!expect(p, "(", "'(' and a list")) return NULL;
   int count = arguments(p, &list, MAX_LIST, &open);
   if (count < 0) return NULL;
-  if (!count) return refuse(p, open.at, 1, "the list after 'in' is empty");
+  if (!count) return tsr__parse_refuse(p, open.at, 1, "the list after 'in' is empty");
   /* Counted like any other argument, the value that is looked for is the first: one node, one
    * walk. */
   tsr__expr *expr = node(p, TSR__E_IN, left->at, count + 1);
@@ -650,16 +635,17 @@ static tsr__expr *parse_in(parser *p, tsr__expr *left, bool negated)
   return expr;
 }
 
-static tsr__expr *parse_is(parser *p, tsr__expr *left)
+static tsr__expr *parse_is(tsr__parser *p, tsr__expr *left)
 {
   if (!tsr__lex(&p->lexer)) return NULL; /* past 'is' */
   bool negated = at_word(p, "not");
   if (negated && !tsr__lex(&p->lexer)) return NULL;
   /* Two words for one question: NaN is a number that compares with nothing, null is no value. */
   if (p->lexer.token.kind == TSR__T_NAME && !strcmp(p->lexer.token.text, "nan"))
-    return refuse(p, p->lexer.token.at, p->lexer.token.span, "to look for NaN write %sis_nan(x)",
-                  negated ? "not " : "");
-  if (!at_word(p, "null")) return unexpected(p, negated ? "'null'" : "'null' or 'not null'");
+    return tsr__parse_refuse(p, p->lexer.token.at, p->lexer.token.span,
+                             "to look for NaN write %sis_nan(x)", negated ? "not " : "");
+  if (!at_word(p, "null"))
+    return tsr__parse_unexpected(p, negated ? "'null'" : "'null' or 'not null'");
   tsr__expr *expr = node(p, TSR__E_ISNULL, left->at, 1);
   if (!adopt(p, expr, 0, left)) return NULL;
   /* The span ends at the word null, which is no argument that adopt() could have counted. */
@@ -668,20 +654,21 @@ static tsr__expr *parse_is(parser *p, tsr__expr *left)
   return tsr__lex(&p->lexer) ? expr : NULL;
 }
 
-static int comparison(const parser *p)
+static int comparison(const tsr__parser *p)
 {
   for (int op = TSR__B_EQ; op <= TSR__B_GE; op++)
-    if (at_symbol(p, binary_names[op])) return op;
+    if (tsr__parse_at(p, binary_names[op])) return op;
   return -1;
 }
 
 /* "is null", "in (...)" or "not in (...)" behind an operand. */
-static tsr__expr *parse_question(parser *p, tsr__expr *left)
+static tsr__expr *parse_question(tsr__parser *p, tsr__expr *left)
 {
   if (at_word(p, "is")) return parse_is(p, left);
   bool negated = at_word(p, "not");
   if (negated && !tsr__lex(&p->lexer)) return NULL;
-  return at_word(p, "in") ? parse_in(p, left, negated) : unexpected(p, "'in' after 'not'");
+  return at_word(p, "in") ? parse_in(p, left, negated)
+                          : tsr__parse_unexpected(p, "'in' after 'not'");
 }
 
 /* A chain of links joined by `and`: each compares with the last operand of the one before. A
@@ -690,7 +677,7 @@ static tsr__expr *parse_question(parser *p, tsr__expr *left)
  *   a < b <= c          a < b and b <= c
  *   a < b is null       a < b and b is null
  *   a is null == c      (a is null) == c */
-static tsr__expr *parse_compare(parser *p)
+static tsr__expr *parse_compare(tsr__parser *p)
 {
   tsr__expr *left = parse_sum(p), *before = NULL, *link = NULL, *next = NULL;
   /* Links so far: `before` (all but the last, joined by and), `link` (the last), `next` (its right
@@ -716,7 +703,7 @@ static tsr__expr *parse_compare(parser *p)
   return before ? pair(p, TSR__E_AND, 0, before, link) : link ? link : left;
 }
 
-static tsr__expr *parse_not(parser *p)
+static tsr__expr *parse_not(tsr__parser *p)
 {
   int at = p->lexer.token.at;
   /* `not` binds looser than comparisons, as in Python and SQL: not a == b is not (a == b). */
@@ -731,7 +718,7 @@ static tsr__expr *parse_not(parser *p)
   return adopt(p, expr, 0, arg) ? expr : NULL;
 }
 
-static tsr__expr *parse_and(parser *p)
+static tsr__expr *parse_and(tsr__parser *p)
 {
   tsr__expr *expr = parse_not(p);
   while (expr && at_word(p, "and")) {
@@ -741,7 +728,7 @@ static tsr__expr *parse_and(parser *p)
   return expr;
 }
 
-static tsr__expr *parse_or(parser *p)
+tsr__expr *tsr__parse_expr(tsr__parser *p)
 {
   /* Each parenthesis, argument and item comes through here, so this bounds them all. */
   if (++p->depth > MAX_DEPTH) return too_deep(p, p->lexer.token.at, 1);
@@ -752,249 +739,4 @@ static tsr__expr *parse_or(parser *p)
   }
   p->depth--;
   return expr;
-}
-
-/* ---- items ------------------------------------------------------------------------------- */
-
-/* What a text holds. */
-enum items { ONE, ITEMS, KEYS, PAIRS };
-
-/* "name =" before an expression; false on an error. A name alone is put back by reading again. */
-static bool item_name(parser *p, tsr__item *item)
-{
-  /* Two tokens must be seen to know a name from an expression. A lexer is a value: a copy of it is
-   * a place in the text to go back to. */
-  tsr__lexer before = p->lexer;
-  tsr__token name = before.token;
-  if (name.kind != TSR__T_NAME && name.kind != TSR__T_QUOTED) return true;
-  if (!tsr__lex(&p->lexer)) return false;
-  if (!at_symbol(p, "=")) {
-    p->lexer = before;
-    return true;
-  }
-  if (!name.length || (int)strlen(name.text) != name.length) {
-    refuse(p, name.at, name.span, "this name is empty");
-    return false;
-  }
-  *item = (tsr__item){ name.text, true, name.at, name.span, NULL, NULL };
-  return tsr__lex(&p->lexer);
-}
-
-/* The name of an unnamed item: a column's own, else its text. So count() without a name is found
- * again by asking for "count()". */
-static bool default_name(parser *p, tsr__item *item)
-{
-  if (item->expr->kind == TSR__E_COLUMN) {
-    item->name = item->expr->text;
-    return true;
-  }
-  tsr__text text;
-  /* Printed, not copied from the text: blanks and parentheses that mean nothing would make other
-   * names. */
-  tsr__text_init(&text, p->lexer.arena->heap);
-  tsr__expr_print(item->expr, &text);
-  if (!text.failed) item->name = tsr__arena_text(p->lexer.arena, tsr__text_get(&text), text.length);
-  tsr__text_free(&text);
-  if (!item->name) no_memory(p);
-  return item->name != NULL;
-}
-
-/* Together the items of a text are no larger than one may be. `size` was bounded for each; a list
- * of many large ones would be as slow as one larger. */
-static bool add_size(parser *p, const tsr__expr *expr)
-{
-  p->size += expr->size;
-  if (p->size <= MAX_SIZE) return true;
-  return refuse(
-             p, expr->at, expr->span,
-             "with this the list of expressions is too large: chained comparisons and between have "
-             "their operands twice; name what they hold by an assign before") != NULL;
-}
-
-/* "left = right", or an expression that is both: then it is read again, since each tree is checked
- * against columns of its own. */
-static bool parse_pair(parser *p, tsr__item *item)
-{
-  tsr__lexer before = p->lexer;
-  *item = (tsr__item){ .name = "", .at = before.token.at, .left = parse_or(p) };
-  if (!item->left) return false;
-  /* A pair has no place for a name, so '=' stands for the two keys; '==' would be a bool, and is
-   * what users of SQL write. */
-  if (!at_symbol(p, "=")) {
-    if (item->left->kind == TSR__E_BINARY && item->left->op == TSR__B_EQ)
-      return refuse(p, item->at, item->left->span, "keys that meet are written with one '='");
-    /* Values of `?` would be taken twice by reading again; keys are given none. */
-    p->lexer = before;
-  } else if (!tsr__lex(&p->lexer)) {
-    return false;
-  }
-  item->expr = parse_or(p);
-  if (item->expr) item->span = item->expr->at + item->expr->span - item->at;
-  return item->expr && add_size(p, item->left) && add_size(p, item->expr);
-}
-
-static bool parse_item(parser *p, tsr__item *item, bool list)
-{
-  *item = (tsr__item){ 0 };
-  if (list && !item_name(p, item)) return false;
-  item->expr = parse_or(p);
-  if (!item->expr || !add_size(p, item->expr)) return false;
-  /* Errors about an item point at its name where it has one: a name that stands twice is such an
-   * error. */
-  if (!item->named) {
-    item->at = item->expr->at;
-    item->span = item->expr->span;
-  }
-  return item->named || default_name(p, item);
-}
-
-/* Whether the token is a word that has a meaning only behind a key; then it is read. asc, desc,
- * nulls, first and last are no keywords: columns may be called so. Behind a whole key nothing but
- * these can stand, so there is no doubt which is meant. */
-static bool key_word(parser *p, const char *word)
-{
-  const tsr__token *t = &p->lexer.token;
-  return t->kind == TSR__T_NAME && !strcmp(t->text, word) && tsr__lex(&p->lexer);
-}
-
-/* "desc nulls first" behind a key. */
-static bool parse_order(parser *p, tsr__order *order)
-{
-  *order = (tsr__order){ 0 };
-  order->descending = key_word(p, "desc");
-  order->given = order->descending || key_word(p, "asc");
-  if (!key_word(p, "nulls")) return !p->lexer.error->status;
-  order->given = true;
-  order->nulls_first = key_word(p, "first");
-  if (order->nulls_first || key_word(p, "last")) return true;
-  return unexpected(p, "'first' or 'last' after 'nulls'") != NULL;
-}
-
-/* Room for twice as many elements in the arena, where the old ones stay; NULL: out of memory. */
-static void *twice(parser *p, const void *old, int count, size_t element)
-{
-  size_t used = (size_t)count * element;
-  void *out = tsr__arena_new(p->lexer.arena, count ? 2 * used : FEW_ITEMS * element);
-  if (!out) no_memory(p);
-  else if (count) memcpy(out, old, used);
-  return out;
-}
-
-/* There are at most as many items as MAX_LENGTH has room for. An item takes two bytes at least, and
- * its comma. */
-static bool parse_items(parser *p, enum items what, tsr__formula *out, tsr__order **order)
-{
-  bool list = what != ONE;
-  tsr__item *items = NULL;
-  tsr__order *orders = NULL;
-  int count = 0, room = 0;
-  do {
-    if (count && !tsr__lex(&p->lexer)) return false;
-    if (count == room) {
-      items = twice(p, items, count, sizeof *items);
-      if (order) orders = twice(p, orders, count, sizeof *orders);
-      if (!items || (order && !orders)) return false;
-      room = count ? 2 * count : FEW_ITEMS;
-    }
-    bool fine = what == PAIRS ? parse_pair(p, &items[count]) : parse_item(p, &items[count], list);
-    if (!fine) return false;
-    if (order && !parse_order(p, &orders[count])) return false;
-    count++;
-  } while (list && at_symbol(p, ","));
-  if (p->lexer.token.kind != TSR__T_END) {
-    unexpected(p, order           ? "an operator, 'asc', 'desc', 'nulls', ',' or the end"
-                  : what == PAIRS ? "an operator, '=', ',' or the end"
-                  : list          ? "an operator, ',' or the end"
-                                  : "an operator or the end");
-    return false;
-  }
-  out->item = items;
-  if (order) *order = orders;
-  out->count = count;
-  return true;
-}
-
-static tsr_status take_text(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
-                            tsr__error *error)
-{
-  /* Checked before anything is read: hostile texts from files of queries meet this first. */
-  const char *text = ask->formula ? ask->formula->text : NULL;
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the expression is NULL", ask->what);
-  if (ask->formula->count < 0 || ask->formula->count > TSR_MAX_PARAMS)
-    return tsr__error_set(error, TSR_EARG, "%s: an expression takes 0 to %d values, not %d",
-                          ask->what, TSR_MAX_PARAMS, ask->formula->count);
-  /* MAX_LENGTH keeps every place in the text an int. */
-  size_t length = strlen(text);
-  if (length > MAX_LENGTH)
-    return tsr__error_set(error, TSR_EPARSE,
-                          "%s: the expression has %zu bytes; at most %d are "
-                          "allowed",
-                          ask->what, length, MAX_LENGTH);
-  /* The text is UTF-8 from here on; lexer and errors step by characters without looking again. */
-  if (!tsr__good_text(text, length))
-    return tsr__error_set(error, TSR_EPARSE,
-                          "%s: the expression is no UTF-8 text or holds control "
-                          "characters",
-                          ask->what);
-  /* Copied: errors and the names of columns point into it as long as the arena lives, callers'
-   * texts may be gone. */
-  out->source = tsr__arena_text(arena, text, length);
-  out->length = (int)length;
-  out->what = ask->what;
-  if (!out->source) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
-  return TSR_OK;
-}
-
-static tsr_status parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__keylist *out,
-                        enum items what, tsr__error *error)
-{
-  tsr__formula formula = { 0 };
-  if (take_text(ask, arena, &formula, error)) return error->status;
-  parser p = { .lexer = { &formula, arena, error, 0, { 0 } }, .given = ask->formula };
-  bool fine = tsr__lex(&p.lexer);
-  if (fine && p.lexer.token.kind == TSR__T_END)
-    return tsr__error_set(error, TSR_EPARSE, "%s: the expression is empty", ask->what);
-  fine = fine && parse_items(&p, what, &formula, what == KEYS ? &out->order : NULL);
-  /* Too many `?` are refused at the place of the first that finds no value; too few only here. */
-  if (fine && p.params < ask->formula->count)
-    return tsr__caret(error, TSR_EPARSE, (tsr__place){ &formula, 0, formula.length },
-                      "%d value%s given, but the expression has %d '?'", ask->formula->count,
-                      ask->formula->count == 1 ? " was" : "s were", p.params);
-  /* Whoever said what is wrong said it first; this is kept only where no one did. */
-  if (!fine) {
-    tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", ask->what);
-    return error->status;
-  }
-  out->formula = formula;
-  return TSR_OK;
-}
-
-tsr_status tsr__parse(const tsr__parse_ask *ask, tsr__arena *arena, tsr__formula *out,
-                      tsr__error *error)
-{
-  tsr__keylist list;
-  tsr_status status = parse(ask, arena, &list, ask->list ? ITEMS : ONE, error);
-  if (!status) *out = list.formula;
-  return status;
-}
-
-tsr_status tsr__parse_keys(const char *what, const char *text, tsr__arena *arena, tsr__keylist *out,
-                           tsr__error *error)
-{
-  tsr_formula formula = { .text = text };
-  tsr__parse_ask ask = { what, &formula, true };
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
-  return parse(&ask, arena, out, KEYS, error);
-}
-
-tsr_status tsr__parse_pairs(const char *what, const char *text, tsr__arena *arena,
-                            tsr__formula *out, tsr__error *error)
-{
-  tsr_formula formula = { .text = text };
-  tsr__parse_ask ask = { what, &formula, true };
-  tsr__keylist list;
-  if (!text) return tsr__error_set(error, TSR_EARG, "%s: the keys are NULL", what);
-  tsr_status status = parse(&ask, arena, &list, PAIRS, error);
-  if (!status) *out = list.formula;
-  return status;
 }
