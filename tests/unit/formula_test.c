@@ -409,6 +409,7 @@ static bool surely_within(const draws *d, float x, float y, double worst)
 {
   double close = d->close((double)x), bits = fabs(close);
   if (isnan(close)) return isnan(y);
+  if (bits > 0x1p128) return (double)y == copysign(INFINITY, close);
   if (!(bits < (double)FLT_MAX) || isnan(y) || isinf(y)) return false;
   int64_t unit; /* one ULP of f32 by its bits, the smallest denormal at least */
   memcpy(&unit, &bits, sizeof unit);
