@@ -1,6 +1,7 @@
-/* Starting threads that take none of the program's signals. */
+/* Starting threads that take none of the program's signals, and moving them. */
 #include "base/thread.h"
 
+#include <sched.h>
 #include <signal.h>
 
 /* What a thread brings about itself must reach it: a fault whose signal is blocked ends the process
@@ -30,4 +31,21 @@ bool tsr__thread_start(pthread_t *out, tsr__thread_work work, size_t stack, void
   pthread_attr_destroy(&attr);
   if (started) *out = thread;
   return started;
+}
+
+/* A system may wake a thread where its waker runs, and in a virtual machine take a core that sleeps
+ * for one that is not there, so two that wait for each other share a core for long. */
+bool tsr__thread_step_aside(const int16_t *cores, int count)
+{
+  cpu_set_t all, others;
+  int own = sched_getcpu();
+  CPU_ZERO(&all);
+  if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all)) return false;
+  others = all;
+  CPU_CLR((size_t)own, &others);
+  for (int i = 0; i < count; i++)
+    if (cores[i] >= 0 && cores[i] < CPU_SETSIZE) CPU_CLR((size_t)cores[i], &others);
+  if (!CPU_COUNT(&others) || sched_setaffinity(0, sizeof others, &others)) return false;
+  (void)sched_setaffinity(0, sizeof all, &all);
+  return true;
 }

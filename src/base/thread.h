@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum tsr__thread_work {
   TSR__THREAD_OWN,  /* nothing of users runs there: all other signals are blocked */
@@ -21,6 +22,10 @@ typedef enum tsr__thread_work {
  * `out` is untouched then. */
 bool tsr__thread_start(pthread_t *out, tsr__thread_work work, size_t stack, void *(*run)(void *),
                        void *user);
+
+/* Leaves the calling thread's core for another that it may use and that is not among `cores`; the
+ * system chooses which, and may move it again at once. False: it stays, as there is none. */
+bool tsr__thread_step_aside(const int16_t *cores, int count);
 
 /* Between two looks at what another thread is about to write. It tells the core that this one
  * waits, so that the other thread of it has more. */

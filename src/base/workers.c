@@ -137,20 +137,14 @@ static bool work_ready(uint64_t gate, uint64_t seen)
   return (gate & QUIT) || ((gate & OPEN) && (gate & JOB_MASK) != seen);
 }
 
-/* Leaves the caller's core to the caller. A system may wake a thread where its waker runs, and in a
- * virtual machine take a core that sleeps for one that is not there: both would share a core for as
- * long as a job lasts. The core that the thread goes to is the system's choice, and it may be moved
- * at once. One that is pinned stays. */
+/* Leaves the caller's core to the caller: both would share it for as long as a job lasts. One that
+ * is pinned stays. */
 static void step_aside(tsr__workers *w)
 {
-  cpu_set_t all, others;
   int cpu = sched_getcpu();
   if (cpu < 0 || cpu != atomic_load_explicit(&w->caller_cpu, memory_order_relaxed)) return;
-  if (allowed_cpus(&all) < 2) return;
-  atomic_store_explicit(&w->meet, true, memory_order_relaxed);
-  others = all;
-  CPU_CLR((size_t)cpu, &others);
-  if (!sched_setaffinity(0, sizeof others, &others)) sched_setaffinity(0, sizeof all, &all);
+  if (tsr__thread_step_aside(NULL, 0))
+    atomic_store_explicit(&w->meet, true, memory_order_relaxed);
 }
 
 /* The same by the caller, before it wakes one: there a thread steps aside only once it was given

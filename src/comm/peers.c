@@ -126,17 +126,40 @@ tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__
                         own(peers)->what[peers->run & 1]);
 }
 
+/* Leaves the core that a process was last seen on, for one where none of this host was; false: it
+ * stays.
+ * Where others' work keeps the core that it goes to it may be as slow there as here, and is moved
+ * back: so not too often. */
+static bool step_aside(tsr__peers *peers, const head *from)
+{
+  enum { MOST = 64 };
+  int16_t cores[MOST];
+  int count = 0;
+  int core = sched_getcpu();
+  if (!peers->spins || core < 0 || from->core != core) return false;
+  int64_t now = tsr__now();
+  if (now - peers->aside_at < ASIDE_NS) return false;
+  for (int p = 0; p < peers->start.count && count < MOST; p++)
+    if (p != peers->start.index && !peers->all[p].far)
+      cores[count++] = atomic_load_explicit(&head_of(peers, p)->core, memory_order_relaxed);
+  peers->aside_at = now;
+  return tsr__thread_step_aside(cores, count);
+}
+
 /* Spins, then yields: whether the other came meanwhile. Who was last seen on this process's core
  * cannot come while it spins: others' work on the machine brings two to one core for a while, and
  * then each meeting would take as long as both spin.
  * Three stages, by what each costs: spins for those who have a core each, yields for those who
  * share one, then (by the caller) a sleep from which the system must wake this process. The
  * clock is read once in YIELDS turns, not at each. */
-static bool came_soon(const tsr__peers *peers, const head *of, uint64_t word)
+static bool came_soon(tsr__peers *peers, int process, uint64_t word)
 {
+  const head *of = head_of(peers, process);
   if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
   int16_t core = (int16_t)sched_getcpu();
   bool same = core >= 0 && atomic_load_explicit(&of->core, memory_order_relaxed) == core;
+  /* One of the two goes. */
+  if (same && process < peers->start.index && step_aside(peers, of)) same = false;
   for (int i = 0; i < peers->spins && !same; i++) {
     if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
     tsr__pause();
@@ -218,14 +241,16 @@ static bool may_end(const tsr__peers *peers, uint64_t word)
  * vain is a death (tsr__peers_gone), or the coordinator, which judges one that keeps others
  * waiting (agree.c) and makes it fail for all; that, too, is seen by tsr__peers_gone. The nap
  * bounds how late it is seen. */
-static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, tsr__error *error)
+static tsr_status wait_for(tsr__peers *peers, int process, uint64_t word, tsr__error *error)
 {
   head *of = head_of(peers, process);
-  tsr__error why = { .status = TSR_OK };
   bool far = peers->all[process].far, helps = far && leads(peers);
   /* Of another host's process the leader's word may be under way when it has left itself. */
   int speaker = far ? peers->all[process].leader : process;
-  if (helps ? is_heard(peers, of, word) : came_soon(peers, of, word)) return TSR_OK;
+  if (helps ? is_heard(peers, of, word) : came_soon(peers, process, word)) return TSR_OK;
+  /* Not cleared: its text is longer than all else that a meeting looks at. */
+  tsr__error why;
+  why.status = TSR_OK;
   tsr_status status = TSR_OK;
   bool told = false;
   /* From here to the matching subtraction whoever raises the word rings the bell. The order is:
@@ -244,6 +269,8 @@ static tsr_status wait_for(const tsr__peers *peers, int process, uint64_t word, 
     if (!first && !told) tell_wait(peers, process, word);
     told = told || !first;
     tsr__peers_nap(of, bell);
+    /* Whoever is woken mostly is where its waker works on. */
+    if (atomic_load(&of->word) >= word) step_aside(peers, of);
   }
   atomic_fetch_sub(&of->sleepers, 1);
   /* Taken back, or the next sign of life would tell of a wait that is over. */
@@ -493,7 +520,8 @@ tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *
                                  tsr__error *error)
 {
   if (peers->depth > 1) return leave_inner(peers, status);
-  tsr__error why = { .status = TSR_OK };
+  tsr__error why;
+  why.status = TSR_OK;
   if (status) say_failure(peers, error);
   say_numbers(own(peers), (int)(peers->run & 1), numbers);
   /* Before the END, as after it others may write what the pages of mirrors are copies of. */

@@ -1,5 +1,6 @@
 /* Runs of processes that read each other's memory, meeting by meeting: who is slow, who dies at a
  * run's end, and runs that are very long. */
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,4 +170,45 @@ TEST(who_fails_in_a_very_long_run_is_named)
   pid_t ids[4];
   for (int i = 0; i < 4; i++) ids[i] = fixture_start("late", i, 4, fails_late);
   for (int i = 0; i < 4; i++) CHECK_I64(fixture_end(ids[i]), 0);
+}
+
+/* ---- who share a core ------------------------------------------------------------------------ */
+
+/* Both on one core, then wherever they like: the second one tries to go, and goes. */
+static int shares_a_core(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  enum { MEETINGS = 200, MOST = 200000 };
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr__error error = { .status = TSR_OK };
+  place places[2];
+  cpu_set_t all, one, now;
+  int64_t apart = 0;
+  (void)s;
+  if (sched_getaffinity(0, sizeof all, &all) || CPU_COUNT(&all) < 2) return 0;
+  CPU_ZERO(&one);
+  for (size_t core = 0; core < CPU_SETSIZE && !CPU_COUNT(&one); core++)
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+  CHECK(!sched_setaffinity(0, sizeof one, &one));
+  CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+  for (int i = 0; i < MEETINGS; i++) CHECK_STATUS(tell(peers, NULL, places, 2), TSR_OK, NULL);
+  CHECK((peers->aside_at != 0) == (index == 1));
+  CHECK(!sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, &one));
+  CHECK(!sched_setaffinity(0, sizeof all, &all));
+  for (int i = 0; i < MOST && !apart; i++) {
+    int64_t mine = head_of(peers, 0)->core != head_of(peers, 1)->core;
+    tsr__peers_note note[2];
+    CHECK_STATUS(tsr__peers_gather(peers, &mine, sizeof mine, note, &error), TSR_OK, NULL);
+    memcpy(&apart, note[0].data, sizeof apart);
+  }
+  CHECK(apart);
+  CHECK_STATUS(tsr__peers_leave(peers, TSR_OK, &error), TSR_OK, NULL);
+  CHECK(!sched_getaffinity(0, sizeof now, &now) && CPU_EQUAL(&now, &all));
+  return 0;
+}
+
+TEST(who_share_a_core_part)
+{
+  pid_t ids[2];
+  for (int i = 0; i < 2; i++) ids[i] = fixture_start("core", i, 2, shares_a_core);
+  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
 }

@@ -3,6 +3,7 @@
 #include "base/thread.h"
 #include "harness.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -123,4 +124,34 @@ TEST(stacks_are_as_large_as_asked)
 #endif
   CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, 256 << 10).stack, 256 << 10);
   CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, TSR__THREAD_STACK).stack, 1 << 20);
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+/* The system may move a thread back at once, so not each time must be seen. */
+TEST(a_thread_that_steps_aside_is_on_another_core_and_may_use_all_as_before)
+{
+  cpu_set_t before, after;
+  int moved = 0;
+  CHECK(!sched_getaffinity(0, sizeof before, &before));
+  for (int i = 0; i < 50; i++) {
+    int core = sched_getcpu();
+    bool stepped = tsr__thread_step_aside(NULL, 0);
+    CHECK(stepped == (CPU_COUNT(&before) > 1));
+    moved += stepped && sched_getcpu() != core;
+    CHECK(!sched_getaffinity(0, sizeof after, &after));
+    CHECK(CPU_EQUAL(&before, &after));
+  }
+  if (CPU_COUNT(&before) > 1) CHECK(moved > 25);
+}
+
+TEST(a_thread_stays_where_no_other_core_is_left)
+{
+  int16_t cores[CPU_SETSIZE];
+  cpu_set_t before, after;
+  CHECK(!sched_getaffinity(0, sizeof before, &before));
+  for (int i = 0; i < CPU_SETSIZE; i++) cores[i] = (int16_t)i;
+  CHECK(!tsr__thread_step_aside(cores, CPU_SETSIZE));
+  CHECK(!sched_getaffinity(0, sizeof after, &after));
+  CHECK(CPU_EQUAL(&before, &after));
 }
