@@ -304,7 +304,7 @@ typedef struct tsr_field_on {
 typedef struct tsr_pipeline_args {
   size_t size;
   tsr_source *source;
-  int64_t batch_size; /* records; 0: 1 */
+  int64_t batch_size; /* records; 0: 1, or what tsr_source_bucket has .sizes for */
   bool shuffle;       /* all records change places, anew in each epoch; tsr_source_shuffle */
   uint64_t seed;      /* of .shuffle */
   int64_t epochs;     /* how often all records are read; 0: once; -1: without end */
@@ -349,7 +349,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_pipeline_close(tsr_pipeline *pipeline);
  * may. Local. */
 TSR_API bool tsr_pipeline_stopping(const tsr_pipeline *pipeline);
 
-/* Batches of an epoch; -1 of a stream. Local. */
+/* Batches of an epoch, of any size; -1 of a stream. Local. */
 TSR_API int64_t tsr_pipeline_batch_count(const tsr_pipeline *pipeline);
 
 /* What a pipeline did, as text, a line a figure: batches, records and bytes; waits in

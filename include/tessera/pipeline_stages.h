@@ -152,9 +152,10 @@ typedef struct tsr_bucket_args {
   tsr_source *source;
   const char *field;               /* ragged */
   int64_t bounds[TSR_MAX_BUCKETS]; /* ascending, up to the first 0; longer ones are a bucket, too */
-  int64_t rows;                    /* .batch_size of the pipeline that reads it */
+  int64_t rows;                    /* .batch_size of the pipeline that reads it; 0 with .sizes */
   bool shuffle;  /* records within their buckets, and whole batches, anew in each epoch */
   uint64_t seed; /* of .shuffle */
+  int64_t sizes[TSR_MAX_BUCKETS]; /* records of a batch of each bucket: one more than .bounds */
 } tsr_bucket_args;
 
 /* The same records in an order that puts those of about one length into a batch:
@@ -164,9 +165,18 @@ typedef struct tsr_bucket_args {
  * short to long, several buckets in a batch, so that no record is lost and only the last batch is
  * short. All records' lengths are read at the call. Stages behind it that leave the field alone
  * keep that (select, maps, zip; and shuffles, slices, filters, which take batches apart); behind
- * others batches are of the longest length. Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG
- * (bounds that do not ascend, a shuffled source), TSR_EVALUE, TSR_ECANCELLED, those of reading.
- * Returns a source owned as `source` is. Local. */
+ * others batches are of the longest length.
+ *
+ * With .sizes batches of short records have more of them, as tf.data's bucket_by_sequence_length
+ * has: .bounds = { 16, 64 }, .sizes = { 128, 32, 8 }. The pipeline is opened without .batch_size,
+ * then, and each batch is of one bucket. What is left over is a batch for each bucket that has
+ * some, from short to long, and what becomes of it says .remainder of the pipeline (padded to its
+ * bucket's size, or followed by its bucket's first). By position records lie bucket by bucket.
+ * Stages that keep records where they are (select, maps, merge, zip, cache, fit) keep the batches.
+ *
+ * Errors: TSR_ESHAPE (no field NAME_length), TSR_EARG (bounds that do not ascend, sizes for other
+ * buckets, a shuffled source), TSR_EVALUE, TSR_ECANCELLED, those of reading. Returns a source owned
+ * as `source` is. Local. */
 TSR_API tsr_source *tsr_source_bucket_with(const tsr_bucket_args *args, const char *site);
 
 /* How sequences are put together. */

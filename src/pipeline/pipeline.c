@@ -28,9 +28,16 @@ static void release_pipeline(tsr__node *node)
 /* Fills in what zero stands for, and refuses what cannot be. */
 static tsr_status check_args(tsr_pipeline_args *a, tsr__error *error)
 {
+  const tsr__dealer *dealer = a->source->dealer;
+  if (dealer && (a->batch_size || a->shuffle))
+    return tsr__error_set(error, TSR_EARG,
+                          "%s, where the buckets of '%.80s' have .sizes of their own; leave it out"
+                          "%s",
+                          a->shuffle ? ".shuffle" : ".batch_size", dealer->field,
+                          a->shuffle ? ": tsr_source_bucket has .shuffle" : "");
   /* What zero stands for is filled in before anything is checked or written into states, where a
    * default and the same number given must be one text. */
-  if (!a->batch_size) a->batch_size = 1;
+  if (!a->batch_size) a->batch_size = dealer ? dealer->most : 1;
   if (!a->epochs) a->epochs = 1;
   a->threads = a->threads ? a->threads : 2;
   /* From here on 0 is none, as those who count threads expect. */
@@ -70,7 +77,9 @@ static tsr_status count_batches(tsr_pipeline *p, tsr__error *error)
   const tsr_pipeline_args *a = &p->args;
   int64_t count = p->source->count, whole = count / a->batch_size;
   bool more = count % a->batch_size != 0 && a->remainder != TSR_DROP;
+  const tsr__dealer *dealer = p->source->dealer;
   p->batches = whole + more;
+  if (dealer) p->batches = a->remainder == TSR_DROP ? dealer->whole : dealer->all;
   p->stream = tsr__stream_of(p->source);
   /* Nobody knows how many there are before the stream ends. */
   if (p->stream) {

@@ -173,14 +173,41 @@ static void add_waits(const summary *sum, tsr__text *out)
   tsr__text_add(out, " %% of the time since the first batch was asked for\n");
 }
 
+/* What share of the field that decides is what records have, not what fills it up. */
+static double used_of(const tsr__dealer *dealer)
+{
+  double used = 0, all = 0;
+  for (int b = 0; b < dealer->bucket_count; b++) {
+    used += (double)dealer->buckets[b].used;
+    all += (double)dealer->buckets[b].records * (double)dealer->buckets[b].bound;
+  }
+  return all > 0 ? used / all : 1;
+}
+
+static void add_buckets(const tsr__dealer *dealer, tsr__text *out)
+{
+  tsr__text_add(out, "buckets   ");
+  for (int b = 0; b < dealer->bucket_count; b++) {
+    const tsr__bucket *bucket = &dealer->buckets[b];
+    tsr__text_add(out, "%sup to %lld: %lld by %lld", b ? ", " : "", (long long)bucket->bound,
+                  (long long)bucket->records, (long long)bucket->size);
+  }
+  tsr__text_add(out, "; ");
+  add_number(out, used_of(dealer) * 100, 1);
+  tsr__text_add(out, " %% of %s is no filling\n", dealer->field);
+}
+
 static void add_text(tsr_pipeline *p, tsr__text *out)
 {
+  const tsr__dealer *dealer = p->source->dealer;
   summary sum;
   summarize(p, &sum);
   tsr__records_about(p->source, out);
-  tsr__text_add(out, "\nbatches   %lld of %lld records; %lld an epoch\n",
-                (long long)(p->delivered - p->from), (long long)p->args.batch_size,
+  tsr__text_add(out, "\nbatches   %lld of ", (long long)(p->delivered - p->from));
+  if (dealer) tsr__text_add(out, "%lld to ", (long long)dealer->least);
+  tsr__text_add(out, "%lld records; %lld an epoch\n", (long long)p->args.batch_size,
                 (long long)p->batches);
+  if (dealer) add_buckets(dealer, out);
   tsr__text_add(out, "records   %lld, %lld bytes", (long long)p->records, (long long)p->bytes);
   if (p->book) tsr__text_add(out, "; %lld bad ones", (long long)p->book->bad);
   tsr__text_add(out, "\n");
@@ -233,6 +260,20 @@ static void put_stages(const summary *sum, tsr__text *out)
   tsr__text_json(out, sum->slowest ? sum->slowest->kind : "");
 }
 
+static void put_buckets(const tsr__dealer *dealer, tsr__text *out)
+{
+  tsr__text_add(out, "\"buckets\":[");
+  for (int b = 0; b < dealer->bucket_count; b++) {
+    const tsr__bucket *bucket = &dealer->buckets[b];
+    tsr__text_add(out, "%s{", b ? "," : "");
+    put_i64(out, "bound", bucket->bound);
+    put_i64(out, "batch_size", bucket->size);
+    tsr__text_add(out, "\"records\":%lld}", (long long)bucket->records);
+  }
+  tsr__text_add(out, "],");
+  put_double(out, "used", used_of(dealer));
+}
+
 static void put_bad(const tsr__bad_book *book, tsr__text *out)
 {
   tsr__text_add(out, ",\"bad\":{");
@@ -260,6 +301,7 @@ static void add_json(tsr_pipeline *p, tsr__text *out)
   put_i64(out, "batches", p->delivered - p->from);
   put_i64(out, "batch_size", p->args.batch_size);
   put_i64(out, "batches_an_epoch", p->batches);
+  if (p->source->dealer) put_buckets(p->source->dealer, out);
   put_i64(out, "records", p->records);
   put_i64(out, "bytes", p->bytes);
   put_i64(out, "threads", p->args.threads);

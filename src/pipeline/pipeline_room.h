@@ -36,7 +36,8 @@ typedef struct tsr__fault {
 typedef struct tsr__tray {
   bool ready;
   int64_t epoch, index; /* the batch's epoch, and its number there */
-  int64_t first;        /* its first record is so far in the epoch */
+  int64_t first;        /* the position of its first record */
+  int64_t home, around; /* what wraps goes on at position `home`, for so many, over and over */
   int64_t meant;        /* records that it should have */
   int64_t records, rows;
   tsr__fault *faults; /* by row once it is ready */

@@ -28,7 +28,7 @@ static double time_of(tsr_source *source, tsr_sharding on, int64_t size)
   return best;
 }
 
-/* In a scope of its own: what goes wrong there is not the source's. */
+/* 0 where it cannot be: also of a source that says itself how many records come together. */
 static int64_t measure(tsr_source *source, tsr_sharding on, int64_t devices)
 {
   double times[11], best = 0; /* of 1, 2, 4 ... MOST */
@@ -53,7 +53,10 @@ tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source)
   out.device_count = tsr_mesh_device_count(mesh);
   snprintf(out.mesh, sizeof out.mesh, "%s", tsr_mesh_text(mesh));
   if (!tsr__records_usable(source) || !source->count || !out.device_count) return out;
+  /* In a scope of its own, which pipelines go to: what goes wrong there is not the source's. */
+  tsr_scope *scope = tsr_scope_nest_at(source->node.scope, NULL);
   out.measured = measure(source, tsr_on(mesh, "data"), out.device_count);
+  tsr_scope_close(scope);
   size_t bytes = 0;
   for (int c = 0; c < source->column_count; c++) bytes += source->columns[c].bytes;
   out.bytes = (int64_t)bytes * (out.measured ? out.measured : out.best);

@@ -113,6 +113,13 @@ tsr_source *tsr__records_over(tsr_source *source, const char *call, const tsr__r
   return tsr__records_new(tsr__records_scope(&source, 1), &make);
 }
 
+void tsr__records_follow(tsr_source *made, const tsr_source *source)
+{
+  made->files = source->files;
+  made->file_count = source->file_count;
+  made->dealer = source->dealer;
+}
+
 /* ---- columns --------------------------------------------------------------------------------- */
 
 tsr_status tsr__column_check(tsr__column *column, tsr__error *error)

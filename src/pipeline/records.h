@@ -84,6 +84,31 @@ typedef struct tsr__records_ops {
   bool (*lend)(const tsr_source *source, int column, const tsr__ask_rows *ask, const char **to);
 } tsr__records_ops;
 
+/* A batch that a source deals: records first .. first + records - 1 of it, where a whole one would
+ * have `size`. What wraps goes on with records home .. home + around - 1, over and over. */
+typedef struct tsr__deal {
+  int64_t first, records, size, home, around;
+} tsr__deal;
+
+/* Records of about one length, and the batches that they are dealt out in. */
+typedef struct tsr__bucket {
+  int64_t bound, size;   /* the longest, and records of a batch */
+  int64_t records, used; /* and elements of the field in all of them */
+} tsr__bucket;
+
+/* A source that says itself which of its records come together: batch by batch other numbers of
+ * them, and batches in an order that is not the one of positions. The first `whole` of `all` are
+ * full; only those that are left over at the end may not be. */
+typedef struct tsr__dealer tsr__dealer;
+struct tsr__dealer {
+  const tsr_source *source; /* that has these positions */
+  void (*deal)(const tsr__dealer *dealer, int64_t epoch, int64_t batch, tsr__deal *out);
+  int64_t whole, all, least, most; /* batches; records of one that is full */
+  const tsr__bucket *buckets;
+  int bucket_count;
+  const char *field; /* whose lengths decided */
+};
+
 struct tsr_source {
   tsr__node node;
   const tsr__records_ops *ops;
@@ -105,7 +130,8 @@ struct tsr_source {
   const tsr_source *fitted;
   int64_t (*fit)(const tsr_source *source, int64_t epoch, int64_t first, int64_t count);
   int fit_column;
-  char *text; /* of tsr_source_text, once asked for */
+  const tsr__dealer *dealer; /* NULL: whoever reads it says how many records a batch has */
+  char *text;                /* of tsr_source_text, once asked for */
 };
 
 /* Whether a source can be read. */
@@ -143,6 +169,8 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
 /* A stage of one source that has as many records, with the same columns. */
 tsr_source *tsr__records_over(tsr_source *source, const char *call, const tsr__records_ops *ops,
                               size_t size, const char *site);
+/* Of a stage with the same record at each position: what else holds of its positions. */
+void tsr__records_follow(tsr_source *made, const tsr_source *source);
 /* An inert source that records an error, if there is one. */
 tsr_source *tsr__records_refused(tsr_scope *scope, const char *site, const char *call,
                                  const tsr__error *error);

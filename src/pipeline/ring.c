@@ -37,6 +37,9 @@ static tsr__tray *tray_of(tsr_pipeline *p, int64_t batch)
 static void number_tray(const tsr_pipeline *p, tsr__tray *tray, int64_t number)
 {
   int64_t size = p->args.batch_size, left;
+  const tsr__dealer *dealer = p->source->dealer;
+  tray->home = 0;
+  tray->around = p->stream ? INT64_MAX : p->source->count;
   if (p->stream) {
     const tsr__stream_part *part = tsr__stream_part_of(p->stream, number);
     tray->epoch = part->epoch;
@@ -48,6 +51,15 @@ static void number_tray(const tsr_pipeline *p, tsr__tray *tray, int64_t number)
     tray->index = number % p->batches;
     tray->first = tray->index * size;
     left = p->source->count - tray->first;
+  }
+  if (dealer) {
+    tsr__deal deal;
+    dealer->deal(dealer, tray->epoch, tray->index, &deal);
+    tray->first = deal.first;
+    tray->home = deal.home;
+    tray->around = deal.around;
+    left = deal.records;
+    size = deal.size;
   }
   bool short_one = p->args.remainder == TSR_KEEP_SHORT && left < size;
   tray->records = left < size && p->args.remainder != TSR_WRAP ? left : size;

@@ -6,7 +6,16 @@
  *
  * A batch of a pipeline that reads this is as long as the bound of the longest bucket it has
  * records of, instead of the field's longest length. Kept are the places of records by bucket, and
- * which batch comes when; where it is shuffled both are permuted by arithmetic. */
+ * which batch comes when; where it is shuffled both are permuted by arithmetic.
+ *
+ * With sizes of their own positions are those of `place`, bucket after bucket, and the batches
+ * stand in no order of positions: the source deals them.
+ *
+ *   sizes 4 2 1   r0 r3 r4 r7 | r1 r2 | r5 | r6 | r9 | r8       whole ones as they fill up,
+ *   positions     0  1  2  3    5  6    7    8    9    4         then each bucket's rest, alone
+ *
+ * Where a batch begins is a product, then, whichever came before it: a sum over batches of other
+ * sizes in a permuted order would take a list for each epoch. */
 #include "pipeline/permute.h"
 #include "pipeline/stage.h"
 
@@ -21,6 +30,9 @@ typedef struct bucket_source {
   int64_t rest[TSR_MAX_BUCKETS + 1];  /* left over records of earlier buckets */
   int64_t *place;                     /* records, bucket by bucket */
   int64_t *turn;                      /* whole batches as they come; NULL: shuffled */
+  tsr__bucket bucket[TSR_MAX_BUCKETS];
+  bool deals; /* batches of the buckets' own sizes */
+  tsr__dealer dealer;
 } bucket_source;
 
 /* Of a few dozen, in order: a search would take as long. Empty buckets begin where the next does,
@@ -42,17 +54,33 @@ static int64_t batch_at(const bucket_source *k, int64_t epoch, int64_t at)
   return at;
 }
 
-/* The record of a position. */
-static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
+/* The bucket of a position, and which of its records before they are shuffled. */
+static int place_at(const bucket_source *k, int64_t epoch, int64_t at, int64_t *inside)
 {
+  int b;
+  if (k->deals) {
+    b = bucket_of(k->first, k->buckets, at);
+    *inside = at - k->first[b];
+    return b;
+  }
   /* Whole batches come first, then what is left over, from short to long. */
-  int64_t rows = k->args.rows, batch = at / rows, left = at - k->full[k->buckets] * rows, inside;
-  int b = bucket_of(k->rest, k->buckets, left);
+  int64_t rows = k->args.rows, batch = at / rows, left = at - k->full[k->buckets] * rows;
   if (left < 0) {
     batch = batch_at(k, epoch, batch);
     b = bucket_of(k->full, k->buckets, batch);
-    inside = (batch - k->full[b]) * rows + at % rows;
-  } else inside = (k->full[b + 1] - k->full[b]) * rows + left - k->rest[b];
+    *inside = (batch - k->full[b]) * rows + at % rows;
+  } else {
+    b = bucket_of(k->rest, k->buckets, left);
+    *inside = (k->full[b + 1] - k->full[b]) * rows + left - k->rest[b];
+  }
+  return b;
+}
+
+/* The record of a position. */
+static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
+{
+  int64_t inside;
+  int b = place_at(k, epoch, at, &inside);
   if (k->args.shuffle) {
     tsr__permutation p;
     /* A seed for each bucket: equally full ones are shuffled neither alike nor as the batches. */
@@ -100,13 +128,69 @@ static int64_t fit_bucket(const tsr_source *source, int64_t epoch, int64_t first
   return k->bound[longest];
 }
 
+/* The same of positions that are in no order of batches. */
+static int64_t fit_place(const tsr_source *source, int64_t epoch, int64_t first, int64_t count)
+{
+  const bucket_source *k = (const bucket_source *)source;
+  (void)epoch;
+  return count < 1 ? k->longest : k->bound[bucket_of(k->first, k->buckets, first + count - 1)];
+}
+
+/* ---- batches of their own sizes -------------------------------------------------------------- */
+
+static void deal_bucket(const tsr__dealer *dealer, int64_t epoch, int64_t batch, tsr__deal *out)
+{
+  const bucket_source *k = (const bucket_source *)dealer->source;
+  int64_t late = batch - dealer->whole; /* of what is left over */
+  int b = 0;
+  if (late < 0) {
+    batch = batch_at(k, epoch, batch);
+    b = bucket_of(k->full, k->buckets, batch);
+  } else {
+    /* A batch for each bucket that has something left; there are enough of them, as `all` says. */
+    while (k->rest[b + 1] == k->rest[b] || late-- > 0) b++;
+    batch = k->full[b + 1];
+  }
+  int64_t size = k->bucket[b].size, inside = (batch - k->full[b]) * size;
+  int64_t left = k->bucket[b].records - inside;
+  *out = (tsr__deal){ .first = k->first[b] + inside,
+                      .records = left < size ? left : size,
+                      .size = size,
+                      .home = k->first[b],
+                      .around = k->bucket[b].records };
+}
+
+static void make_dealer(bucket_source *k)
+{
+  tsr__dealer *d = &k->dealer;
+  int64_t full = k->full[k->buckets];
+  *d = (tsr__dealer){ .source = &k->source,
+                      .deal = deal_bucket,
+                      .whole = full,
+                      .all = full,
+                      .least = k->bucket[0].size,
+                      .buckets = k->bucket,
+                      .bucket_count = k->buckets,
+                      .field = k->source.columns[k->field].name };
+  for (int b = 0; b < k->buckets; b++) {
+    d->all += k->rest[b + 1] > k->rest[b];
+    if (k->bucket[b].size < d->least) d->least = k->bucket[b].size;
+    if (k->bucket[b].size > d->most) d->most = k->bucket[b].size;
+  }
+  k->source.dealer = d;
+}
+
+/* ---- the stage ------------------------------------------------------------------------------- */
+
 static void about_bucket(const tsr_source *source, tsr__text *out)
 {
   const bucket_source *k = (const bucket_source *)source;
   size_t bytes = (size_t)source->count * sizeof *k->place;
   tsr__text_add(out, "%s by", source->children[0]->columns[k->field].name);
   for (int b = 0; b < k->buckets; b++) tsr__text_add(out, " %lld", (long long)k->bound[b]);
-  tsr__text_add(out, ", rows=%lld", (long long)k->args.rows);
+  for (int b = 0; k->deals && b < k->buckets; b++)
+    tsr__text_add(out, "%s%lld", b ? " " : ", sizes=", (long long)k->bucket[b].size);
+  if (!k->deals) tsr__text_add(out, ", rows=%lld", (long long)k->args.rows);
   if (k->args.shuffle) tsr__text_add(out, ", seed=%llu", (unsigned long long)k->args.seed);
   tsr__text_add(out, ", %016llx", (unsigned long long)tsr__hash(k->place, bytes, 0));
 }
@@ -146,7 +230,8 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
     /* Ends at the last bound, which is `longest`: larger lengths were refused above. */
     while (k->bound[b] < length) b++;
     d->bucket[first + i] = (unsigned char)b;
-    k->first[b + 1]++;
+    k->bucket[b].records++;
+    k->bucket[b].used += length;
   }
   return TSR_OK;
 }
@@ -154,19 +239,19 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
 /* Sorts records by bucket, and whole batches by when their last record comes. */
 static void sort_records(bucket_source *k, const unsigned char *bucket, int64_t count)
 {
-  int64_t next[TSR_MAX_BUCKETS], rows = k->args.rows, turns = 0;
+  int64_t next[TSR_MAX_BUCKETS] = { 0 }, turns = 0;
   for (int b = 0; b < k->buckets; b++) {
-    int64_t mine = k->first[b + 1];
-    k->first[b + 1] += k->first[b];
-    k->full[b + 1] = k->full[b] + mine / rows;
-    k->rest[b + 1] = k->rest[b] + mine % rows;
-    next[b] = 0;
+    const tsr__bucket *mine = &k->bucket[b];
+    k->first[b + 1] = k->first[b] + mine->records;
+    k->full[b + 1] = k->full[b] + mine->records / mine->size;
+    k->rest[b + 1] = k->rest[b] + mine->records % mine->size;
   }
   for (int64_t r = 0; r < count; r++) {
     int b = bucket[r];
+    int64_t size = k->bucket[b].size;
     k->place[k->first[b] + next[b]++] = r;
     /* A batch comes when its last record does, as if records were dealt out one after the other. */
-    if (k->turn && next[b] % rows == 0) k->turn[turns++] = k->full[b] + next[b] / rows - 1;
+    if (k->turn && next[b] % size == 0) k->turn[turns++] = k->full[b] + next[b] / size - 1;
   }
 }
 
@@ -183,7 +268,7 @@ static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr__error *err
   if (!tsr__scan_all(&scan, error)) {
     /* Known before lists are allocated, and again when they are freed: `turn` is as long. */
     int64_t full = 0;
-    for (int b = 0; b < k->buckets; b++) full += k->first[b + 1] / k->args.rows;
+    for (int b = 0; b < k->buckets; b++) full += k->bucket[b].records / k->bucket[b].size;
     k->full[k->buckets] = full;
     k->place = tsr__numbers_new(heap, source->count, error);
     if (k->place && !k->args.shuffle) k->turn = tsr__numbers_new(heap, full, error);
@@ -195,8 +280,44 @@ static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr__error *err
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+static bool is_size(int64_t size)
+{
+  return size >= 1 && size <= INT64_C(1) << 40;
+}
+
+/* A size for each of `given` bounds, and one for what is longer than the last: as tf.data has them.
+ * Those of bounds that no record exceeds are left out, as the bounds are. */
+static tsr_status check_sizes(const tsr_bucket_args *a, bucket_source *k, int given,
+                              tsr__error *error)
+{
+  int sizes = 0;
+  while (sizes < TSR_MAX_BUCKETS && a->sizes[sizes]) sizes++;
+  k->deals = sizes > 0;
+  if (k->deals && a->rows)
+    return tsr__error_set(error, TSR_EARG,
+                          ".rows and .sizes; expected one of them: as many records in all batches, "
+                          "or in those of a bucket");
+  if (k->deals && sizes != given + 1 && !(sizes == given && k->buckets <= given))
+    return tsr__error_set(error, TSR_EARG,
+                          "%d .sizes of %d .bounds, expected %d: one for each, and one for what is "
+                          "longer than the last",
+                          sizes, given, given + 1);
+  if (!k->deals && !is_size(a->rows))
+    return tsr__error_set(
+        error, TSR_EARG, "%lld rows, expected 1 or more: the pipeline's batch; or .sizes by bucket",
+        (long long)a->rows);
+  for (int b = 0; b < k->buckets; b++) {
+    k->bucket[b] = (tsr__bucket){ .bound = k->bound[b], .size = k->deals ? a->sizes[b] : a->rows };
+    if (!is_size(k->bucket[b].size))
+      return tsr__error_set(error, TSR_EARG, ".sizes has %lld as number %d, expected 1 or more",
+                            (long long)k->bucket[b].size, b);
+  }
+  return TSR_OK;
+}
+
 static tsr_status check_bucket(const tsr_bucket_args *a, bucket_source *k, tsr__error *error)
 {
+  int given = 0;
   k->field = tsr__field_find(a->source, a->field, error);
   if (k->field < 0) return error->status;
   k->args = *a;
@@ -207,10 +328,7 @@ static tsr_status check_bucket(const tsr_bucket_args *a, bucket_source *k, tsr__
                           a->field, a->field);
   k->longest =
       a->source->columns[k->field].shape.rank ? a->source->columns[k->field].shape.dims[0] : 0;
-  if (a->rows < 1 || a->rows > INT64_C(1) << 40)
-    return tsr__error_set(error, TSR_EARG, "%lld rows, expected 1 or more: the pipeline's batch",
-                          (long long)a->rows);
-  for (int b = 0; b < TSR_MAX_BUCKETS - 1 && a->bounds[b]; b++) {
+  for (int b = 0; b < TSR_MAX_BUCKETS - 1 && a->bounds[b]; b++, given++) {
     if (a->bounds[b] < 1 || (b && a->bounds[b] <= a->bounds[b - 1]))
       return tsr__error_set(error, TSR_EARG,
                             ".bounds has %lld as number %d, expected more than %lld",
@@ -219,7 +337,7 @@ static tsr_status check_bucket(const tsr_bucket_args *a, bucket_source *k, tsr__
     if (a->bounds[b] < k->longest) k->bound[k->buckets++] = a->bounds[b];
   }
   k->bound[k->buckets++] = k->longest;
-  return tsr__scan_check(a->source, error);
+  return check_sizes(a, k, given, error) ? error->status : tsr__scan_check(a->source, error);
 }
 
 tsr_source *tsr_source_bucket_with(const tsr_bucket_args *given, const char *site)
@@ -247,7 +365,8 @@ tsr_source *tsr_source_bucket_with(const tsr_bucket_args *given, const char *sit
   *k = like;
   made->by_epoch = made->by_epoch || args.shuffle;
   made->fitted = made;
-  made->fit = fit_bucket;
+  made->fit = k->deals ? fit_place : fit_bucket;
   made->fit_column = k->field;
+  if (k->deals) make_dealer(k);
   return made;
 }

@@ -166,6 +166,7 @@ tsr_source *tsr_source_cache_with(const tsr_cache_args *given, const char *site)
   if (args.path) return tsr__cache_file(source, args.path, site);
   tsr_source *made = tsr__records_over(source, call, &cache_ops, sizeof(cache_source), site);
   if (made->inert) return made;
+  tsr__records_follow(made, source);
   cache_source *k = (cache_source *)made;
   k->kept = kept_of(&args);
   if (!take_memory(k, &error)) return made;

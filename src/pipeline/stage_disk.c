@@ -248,6 +248,7 @@ tsr_source *tsr__cache_file(tsr_source *source, const char *path, const char *si
   tsr__error error = { 0 };
   tsr_source *made = tsr__records_over(source, call, &disk_ops, sizeof(disk_source), site);
   if (made->inert) return made;
+  tsr__records_follow(made, source);
   disk_source *d = (disk_source *)made;
   d->path = tsr__arena_text(&made->node.scope->arena, path, strlen(path));
   for (int c = 0; c < source->column_count; c++) {

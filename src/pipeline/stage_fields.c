@@ -114,8 +114,7 @@ static tsr_source *fields_of(tsr_source *source, const tsr__records_make *make,
   f->uses = like->uses;
   f->own = like->own;
   f->data = like->data;
-  made->files = source->files;
-  made->file_count = source->file_count;
+  tsr__records_follow(made, source);
   for (int c = 0; source->fitted && c < make->column_count; c++) {
     if (like->from[c] != source->fit_column) continue;
     made->fitted = source->fitted;

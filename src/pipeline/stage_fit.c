@@ -129,8 +129,7 @@ tsr_source *tsr_source_fit_with(const tsr_fit_args *given, const char *site)
   }
   like.source = *made;
   *(fit_source *)made = like;
-  made->files = source->files;
-  made->file_count = source->file_count;
+  tsr__records_follow(made, source);
   made->fitted = made;
   made->fit = fit_some;
   made->fit_column = field;

@@ -377,6 +377,7 @@ tsr_source *tsr_source_images_with(const tsr_image_args *given, const char *site
   };
   tsr_source *made = tsr__records_new(tsr__records_scope(&source, 1), &make);
   if (made->inert) return made;
+  tsr__records_follow(made, source);
   image_source *f = (image_source *)made;
   memcpy(f->from, like.from, sizeof f->from);
   f->bytes = like.bytes;

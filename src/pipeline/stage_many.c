@@ -265,6 +265,8 @@ tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char 
   many_source *m = tsr__many_of(sources, &make);
   for (int i = 0; !m->source.inert && i < count; i++) {
     m->start[i + 1] = m->start[i] + sources[i]->column_count;
+    /* The first that deals does; a shorter source beside it has not all of its batches. */
+    if (!m->source.dealer && sources[i]->count == least) m->source.dealer = sources[i]->dealer;
     if (!sources[i]->fitted) continue;
     m->source.fitted = sources[i]->fitted;
     m->source.fit = sources[i]->fit;

@@ -30,8 +30,9 @@ void tsr__fingerprint(const tsr_pipeline *p, tsr__text *out, bool place)
   static const char *const names[] = { "all", "drop", "all", "wrap" };
   static const char *const bad[] = { "", ", bad skipped", ", bad substituted", ", bad masked" };
   tsr__records_about(p->source, out);
-  tsr__text_add(out, " > batch(%lld, %s%s)", (long long)p->args.batch_size,
-                names[p->args.remainder], bad[p->args.bad]);
+  tsr__text_add(out, " > batch(");
+  if (!p->source->dealer) tsr__text_add(out, "%lld, ", (long long)p->args.batch_size);
+  tsr__text_add(out, "%s%s)", names[p->args.remainder], bad[p->args.bad]);
   if (place)
     tsr__text_add(out, " > epochs(%lld) > from(batch %lld)", (long long)p->args.epochs,
                   (long long)p->delivered);

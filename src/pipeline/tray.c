@@ -56,8 +56,13 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
                           "field %.80s: a spec with '?' or ';sum'; say where its "
                           "rows lie",
                           column->name);
-  if (tsr__shape_check(&shape, &cause) ||
-      tsr__check_place(p->node.scope, on, column->dtype, &shape, &cause))
+  const tsr__dealer *dealer = p->source->dealer;
+  for (int b = 0; b < (dealer ? dealer->bucket_count : 1) && !cause.status; b++) {
+    if (dealer) shape.dims[0] = dealer->buckets[b].size;
+    if (!tsr__shape_check(&shape, &cause))
+      tsr__check_place(p->node.scope, on, column->dtype, &shape, &cause);
+  }
+  if (cause.status)
     return tsr__error_set(error, cause.status, "field %.80s: %s", column->name, cause.text);
   placing->on = tsr__sharding_canon(on);
   placing->positions = tsr__positions(&placing->on);
@@ -112,7 +117,7 @@ static int64_t rows_of_slice(const tsr_pipeline *p, int64_t rows)
   size_t bytes = 1;
   for (int c = 0; c < source->column_count; c++) bytes += source->columns[c].bytes;
   int64_t most = SLICE / (int64_t)bytes;
-  int64_t share = p->args.batch_size / (p->args.threads ? p->args.threads : 1);
+  int64_t share = rows / (p->args.threads ? p->args.threads : 1);
   if (source->blocking && most > share) most = share;
   if (most < 1) most = 1;
   int64_t slices = (rows + most - 1) / most; /* none is much shorter than the others */
@@ -162,12 +167,12 @@ static tsr_shape tray_shape(const tsr_pipeline *p, const tsr__tray *tray, int c)
   const tsr_source *source = p->source;
   tsr_shape shape = batch_shape(&source->columns[c], tray->rows);
   if (!source->fitted || c != source->fit_column) return shape;
-  int64_t left = source->count - tray->first, rows = tray->meant;
+  int64_t left = tray->home + tray->around - tray->first, rows = tray->meant;
   int64_t some = rows < left ? rows : left; /* the others are the first ones, wrapped */
   shape.dims[1] = source->fit(source->fitted, tray->epoch, tray->first, some);
-  for (int64_t more = rows - some; more > 0; more -= source->count) {
-    some = more < source->count ? more : source->count;
-    int64_t wrapped = source->fit(source->fitted, tray->epoch, 0, some);
+  for (int64_t more = rows - some; more > 0; more -= tray->around) {
+    some = more < tray->around ? more : tray->around;
+    int64_t wrapped = source->fit(source->fitted, tray->epoch, tray->home, some);
     if (wrapped > shape.dims[1]) shape.dims[1] = wrapped;
   }
   return shape;
@@ -277,11 +282,12 @@ static void pad_rows(const tsr_pipeline *p, const tsr__cell *cells, int64_t rows
 static tsr_status read_rows(tsr_pipeline *p, tsr__tray *tray, int64_t row,
                             const tsr__ask_rows *rows, tsr__error *error)
 {
-  int64_t at[TSR__BLOCK], count = p->stream ? INT64_MAX : p->source->count;
+  int64_t at[TSR__BLOCK], inside = tray->first - tray->home;
   tsr__ask_rows ask = *rows;
   for (int64_t i = 0; i < ask.count; i++) {
-    at[i] = tray->first + (tray->listed ? tray->list[row + i] : row + i);
-    if (at[i] >= count) at[i] %= count; /* wrapped */
+    at[i] = inside + (tray->listed ? tray->list[row + i] : row + i);
+    if (at[i] >= tray->around) at[i] %= tray->around; /* wrapped */
+    at[i] += tray->home;
   }
   ask.at = at;
   if (tray->ids) tsr__records_ids(p->source, tray->epoch, at, ask.count, tray->ids + row);

@@ -482,6 +482,95 @@ TEST(batches_of_one_length)
   tsr_runtime_close(rt);
 }
 
+/* Sizes by bucket: what is told of them, what they go with, and what is refused. tests/law has what
+ * batches hold. */
+TEST(batches_of_sizes_by_bucket)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  tsr_scope *s = tsr_scope_open(rt);
+  static words v;
+  tsr_source *all = words_of(s, &v);
+  int64_t used = 0, room = 0;
+  for (int r = 0; r < WORDS; r++) used += v.length[r], room += bound_of(v.length[r]);
+  tsr_source *made = tsr_source_bucket(all, "w", .bounds = { 4, 9, 25 }, .sizes = { 16, 12, 8, 4 });
+  CHECK_STR_HAS(tsr_source_text(made), "bucket(w by 4 9 25 40, sizes=16 12 8 4, ");
+  tsr_pipeline *p = tsr_pipeline_open(made);
+  char line[200];
+  for (tsr_batch *b; (b = tsr_pipeline_next(p));) tsr_batch_release(b);
+  snprintf(line, sizeof line, "%.1f %% of w is no filling\n", 100 * (double)used / (double)room);
+  CHECK_STR_HAS(tsr_pipeline_text(p), " of 4 to 16 records; ");
+  CHECK_STR_HAS(tsr_pipeline_text(p), "buckets   up to 4: ");
+  CHECK_STR_HAS(tsr_pipeline_text(p), line);
+  CHECK_STR_HAS(tsr_pipeline_json(p), "\"buckets\":[{\"bound\":4,\"batch_size\":16,\"records\":");
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  /* Nobody measures what cannot be of other sizes, nor shows that it tried. */
+  CHECK_I64(tsr_placement_of(rt, made).measured, 0);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  /* What takes records elsewhere takes batches apart: those are the pipeline's again. */
+  p = tsr_pipeline_open(tsr_source_shuffle(made), .batch_size = 50);
+  CHECK_I64(tsr_pipeline_batch_count(p), 5);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  /* A bound that no word exceeds has no bucket, and may have a size. */
+  made = tsr_source_bucket(all, "w", .bounds = { 9, 40 }, .sizes = { 12, 3 });
+  CHECK_STR_HAS(tsr_source_text(made), "bucket(w by 9 40, sizes=12 3, ");
+  made = tsr_source_bucket(all, "w", .bounds = { 9, 50 }, .sizes = { 12, 3, 1 });
+  CHECK_STR_HAS(tsr_source_text(made), "bucket(w by 9 40, sizes=12 3, ");
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  for (int k = 0; k < 7; k++) {
+    static const char *const expected[] = {
+      ".batch_size, where the buckets of 'w' have .sizes of their own; leave it out",
+      ".shuffle, where the buckets of 'w' have .sizes of their own; leave it out: "
+      "tsr_source_bucket has .shuffle",
+      "2 .sizes of 2 .bounds, expected 3: one for each, and one for what is longer than the last",
+      "4 .sizes of 2 .bounds, expected 3",
+      ".rows and .sizes; expected one of them",
+      ".sizes has -1 as number 1, expected 1 or more",
+      "0 rows, expected 1 or more: the pipeline's batch; or .sizes by bucket"
+    };
+    switch (k) {
+    case 0: p = tsr_pipeline_open(made, .batch_size = 8); break;
+    case 1: p = tsr_pipeline_open(made, .shuffle = true); break;
+    case 2: tsr_source_bucket(all, "w", .bounds = { 4, 9 }, .sizes = { 8, 4 }); break;
+    case 3: tsr_source_bucket(all, "w", .bounds = { 4, 9 }, .sizes = { 8, 4, 2, 1 }); break;
+    case 4: tsr_source_bucket(all, "w", .rows = 4, .bounds = { 4 }, .sizes = { 8, 4 }); break;
+    case 5: tsr_source_bucket(all, "w", .bounds = { 4 }, .sizes = { 8, -1 }); break;
+    default: tsr_source_bucket(all, "w", .bounds = { 4 }); break;
+    }
+    CHECK_STATUS(tsr_scope_status(s), TSR_EARG, NULL);
+    CHECK_STR_HAS(tsr_message(s), expected[k]);
+    if (k < 2) CHECK_I64(tsr_pipeline_close(p), TSR_EARG);
+    tsr_scope_clear(s);
+  }
+  /* Where shards must be even, all of the sizes have to divide. */
+  tsr_sharding even = tsr_on(tsr_mesh_make(rt, "data=4"), "data", .strict = true);
+  made = tsr_source_bucket(all, "w", .bounds = { 9 }, .sizes = { 8, 6 });
+  p = tsr_pipeline_open(made, .on = even, .remainder = TSR_DROP);
+  CHECK_I64(tsr_pipeline_close(p), TSR_ESHAPE);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* A recommendation leaves what went wrong to those who open pipelines. */
+static tsr_status never(const tsr_record *record, void *user)
+{
+  (void)record, (void)user;
+  return TSR_EVALUE;
+}
+
+TEST(recommendations_leave_no_error)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *bad =
+      tsr_source_map(tsr_source_range(s, 100), never, .fields = { { "x", TSR_I64, TSR_SCALAR } });
+  CHECK_I64(tsr_placement_of(rt, bad).measured, 0);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK(tsr_placement_of(rt, tsr_source_range(s, 100)).measured > 0);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* Every batch is as long as its longest word, brought up to whole times of three, in any order. */
 TEST(batches_as_long_as_their_longest)
 {
