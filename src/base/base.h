@@ -57,6 +57,23 @@ bool tsr__grow(tsr__heap *heap, void **array, size_t *capacity, size_t need, siz
 void *tsr__map_huge(tsr__heap *heap, size_t size);
 void tsr__unmap_huge(tsr__heap *heap, void *block, size_t size);
 
+/* Address space for a block whose size shows while it is filled, by several threads: memory is
+ * there where it is written, and the block never moves. */
+typedef struct tsr__reserve {
+  tsr__heap *heap;
+  char *at; /* NULL: none */
+  size_t most;
+  _Atomic size_t taken; /* what of it is part of heap->used */
+} tsr__reserve;
+
+/* False: the memory is a user's allocator's, or the system has no such range of addresses. */
+bool tsr__reserve_open(tsr__reserve *reserve, tsr__heap *heap, size_t most);
+bool tsr__reserve_take(tsr__reserve *reserve, size_t bytes); /* false: the limit refuses more */
+/* Its first bytes as a block for tsr__del_once, of `*size` then, and closes it; NULL when
+ * refused. */
+void *tsr__reserve_keep(tsr__reserve *reserve, size_t *size);
+void tsr__reserve_close(tsr__reserve *reserve);
+
 /* ---- device memory (pool.c) ------------------------------------------------------------ */
 
 /* A caching pool: 64-byte aligned blocks, size classes, blocks of 2 MB and more in huge

@@ -19,6 +19,8 @@
 #define LARGEST ((size_t)PTRDIFF_MAX - 4096)
 /* Never refused by the limit: messages, scopes and lists of a few things. */
 #define SMALL ((size_t)4096)
+#define MAPPED \
+  ((size_t)1 << 16) /* what comes from the system itself is of so many bytes, or times it */
 #define NARROW ((size_t)512) /* holds no vectors and is asked for often: malloc's alignment does */
 
 static void huge_pages(void *block, size_t size)
@@ -105,10 +107,10 @@ void tsr__del_pooled(tsr__heap *heap, void *block, size_t size)
 }
 
 /* Maps too much and gives back both ends, because mmap only aligns to small pages. */
-void *tsr__map_huge(tsr__heap *heap, size_t size)
+static void *map(tsr__heap *heap, size_t size, int flags)
 {
-  char *raw =
-      mmap(NULL, size + TSR__HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char *raw = mmap(NULL, size + TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
   if (raw == MAP_FAILED) return NULL;
   /*   raw |--front--|========= size =========|--rest--|       front + rest = one huge page */
   size_t front = (size_t)(-(uintptr_t)raw & (TSR__HUGE_PAGE - 1));
@@ -117,6 +119,11 @@ void *tsr__map_huge(tsr__heap *heap, size_t size)
   huge_pages(raw + front, size);
   atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
   return raw + front;
+}
+
+void *tsr__map_huge(tsr__heap *heap, size_t size)
+{
+  return map(heap, size, 0);
 }
 
 void tsr__unmap_huge(tsr__heap *heap, void *block, size_t size)
@@ -128,28 +135,36 @@ void tsr__unmap_huge(tsr__heap *heap, void *block, size_t size)
 /* Whether a block that is taken once comes from the system: whole pages, whatever their size. */
 static bool is_mapped(const tsr__heap *heap, size_t size)
 {
-  return size >= LARGE && size % ((size_t)1 << 16) == 0 && tsr__heap_is_default(heap);
+  return size >= LARGE && size % MAPPED == 0 && tsr__heap_is_default(heap);
+}
+
+static void give_up(tsr__heap *heap, size_t size)
+{
+  atomic_fetch_sub_explicit(&heap->used, (int64_t)size, memory_order_relaxed);
 }
 
 /* Booked before it is taken, so that two threads cannot both fill the last place. */
-static void *take_booked(tsr__heap *heap, size_t size, bool once)
+static bool book(tsr__heap *heap, size_t size)
 {
-  if (!heap->fn.allocate || size > LARGEST) return NULL;
   int64_t bytes = (int64_t)size;
   /* `used` is what was there before these bytes. */
   int64_t used = atomic_fetch_add_explicit(&heap->used, bytes, memory_order_relaxed);
   int64_t limit = atomic_load_explicit(&heap->limit, memory_order_relaxed);
-  bool fits = !limit || size <= SMALL || bytes <= limit - used;
-  size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
-  void *block = NULL;
-  if (fits)
-    block = once && is_mapped(heap, size) ? tsr__map_huge(heap, size) : take(heap, size, alignment);
-  if (block) return block;
-  atomic_fetch_sub_explicit(&heap->used, bytes, memory_order_relaxed);
+  if (!limit || size <= SMALL || bytes <= limit - used) return true;
+  give_up(heap, size);
   /* Remembered for the message that somebody is about to write; of several refusals the last one
    * is told. */
-  if (!fits) atomic_store_explicit(&heap->beyond, used + bytes, memory_order_relaxed);
-  return NULL;
+  atomic_store_explicit(&heap->beyond, used + bytes, memory_order_relaxed);
+  return false;
+}
+
+static void *take_booked(tsr__heap *heap, size_t size, bool once)
+{
+  if (!heap->fn.allocate || size > LARGEST || !book(heap, size)) return NULL;
+  size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
+  void *block = once && is_mapped(heap, size) ? map(heap, size, 0) : take(heap, size, alignment);
+  if (!block) give_up(heap, size);
+  return block;
 }
 
 void *tsr__new_raw(tsr__heap *heap, size_t size)
@@ -169,7 +184,57 @@ void tsr__del_once(tsr__heap *heap, void *block, size_t size)
     return;
   }
   tsr__unmap_huge(heap, block, size);
-  atomic_fetch_sub_explicit(&heap->used, (int64_t)size, memory_order_relaxed);
+  give_up(heap, size);
+}
+
+static size_t whole_pages(size_t size)
+{
+  return (size + MAPPED - 1) & ~(MAPPED - 1);
+}
+
+bool tsr__reserve_open(tsr__reserve *reserve, tsr__heap *heap, size_t most)
+{
+  *reserve = (tsr__reserve){ .heap = heap };
+  if (!tsr__heap_is_default(heap) || most > LARGEST / 2) return false;
+  reserve->most = whole_pages(most ? most : 1);
+  /* Nothing is promised: the system's own limit would count what is never written. */
+  reserve->at = map(heap, reserve->most, MAP_NORESERVE);
+  return reserve->at != NULL;
+}
+
+bool tsr__reserve_take(tsr__reserve *reserve, size_t bytes)
+{
+  if (!book(reserve->heap, bytes)) return false;
+  atomic_fetch_add_explicit(&reserve->taken, bytes, memory_order_relaxed);
+  return true;
+}
+
+void tsr__reserve_close(tsr__reserve *reserve)
+{
+  if (!reserve->at) return;
+  tsr__unmap_huge(reserve->heap, reserve->at, reserve->most);
+  give_up(reserve->heap, atomic_load(&reserve->taken));
+  *reserve = (tsr__reserve){ .heap = reserve->heap };
+}
+
+void *tsr__reserve_keep(tsr__reserve *reserve, size_t *size)
+{
+  tsr__heap *heap = reserve->heap;
+  char *block = reserve->at;
+  size_t kept = whole_pages(*size);
+  if (kept < LARGE || kept > reserve->most) {
+    /* As little as that is no block of whole pages. */
+    block = tsr__new_once(heap, *size);
+    if (block) memcpy(block, reserve->at, *size);
+    tsr__reserve_close(reserve);
+    return block;
+  }
+  if (kept < reserve->most) munmap(block + kept, reserve->most - kept);
+  atomic_fetch_add_explicit(&heap->used, (int64_t)kept - (int64_t)atomic_load(&reserve->taken),
+                            memory_order_relaxed);
+  *size = kept;
+  *reserve = (tsr__reserve){ .heap = heap };
+  return block;
 }
 
 void *tsr__new(tsr__heap *heap, size_t size)
@@ -182,7 +247,7 @@ void *tsr__new(tsr__heap *heap, size_t size)
 void tsr__del(tsr__heap *heap, void *block, size_t size)
 {
   if (!block) return;
-  atomic_fetch_sub_explicit(&heap->used, (int64_t)size, memory_order_relaxed);
+  give_up(heap, size);
   tsr__del_pooled(heap, block, size);
 }
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "harness.h"
-#include "io/text/dict.h"
+#include "io/text/dict_flow.h"
 
 static tsr__heap heap;
 
@@ -99,54 +99,99 @@ TEST(codes_follow_the_first_appearance)
   CHECK_I64(heap.live, 0);
 }
 
-/* Stripes of 100 texts and fewer, dealt to three workers as they happen to come. */
-static void check_layout(const struct texts *t, tsr_runtime *rt, tsr__text_layout layout,
+/* Texts `from` to `to` collected by a local, some at a time. */
+static void collect(tsr__dict_local *local, test_rng *rng, const struct texts *t, int32_t *codes,
+                    const int border[2])
+{
+  local->broken = true;
+  for (int at = border[0], n; at < border[1]; at += n) {
+    bool added;
+    n = border[1] - at < 64 ? border[1] - at : 64;
+    local->now = at;
+    if (test_range(rng, 0, 1)) tsr__dict_codes(local, &t->fields[at], n, &codes[at]);
+    else
+      for (int k = at; k < at + n; k++)
+        codes[k] = tsr__dict_code(local, t->fields[k].at, t->fields[k].length, false, &added);
+    for (int k = at; k < at + n; k++) {
+      tsr__text_span text = tsr__dict_local_text(local, codes[k]);
+      CHECK(text.length == t->fields[k].length && !memcmp(text.at, t->fields[k].at, text.length));
+    }
+  }
+}
+
+/* Which rows each of up to TEXTS stripes has, and who reads it. */
+typedef struct stripes {
+  int count, border[TEXTS + 1], who[TEXTS], of[TEXTS]; /* by row: its stripe */
+} stripes;
+
+/* Stripes of 100 texts and fewer, dealt to three workers. */
+static void deal(stripes *s, test_rng *rng)
+{
+  s->count = s->border[0] = 0;
+  for (int i = 0, to; i < TEXTS; i = to) {
+    to = i + (int)test_range(rng, 1, 100);
+    if (to > TEXTS) to = TEXTS;
+    for (int k = i; k < to; k++) s->of[k] = s->count;
+    s->who[s->count++] = (int)test_range(rng, 0, 2);
+    s->border[s->count] = to;
+  }
+}
+
+/* The stripes as they come, or each worker's in order, but its next ones before those of others. */
+static void collect_all(const stripes *s, test_rng *rng, const struct texts *t, int32_t *codes,
+                        tsr__dict_flows *flows, tsr__dict_local *locals)
+{
+  int next[3] = { 0 };
+  for (int done = 0; done < s->count; done++) {
+    int w = (int)test_range(rng, 0, 2);
+    for (int turn = 0; turn < 3; turn++, w = (w + 1) % 3) {
+      while (next[w] < s->count && s->who[next[w]] != w) next[w]++;
+      if (next[w] < s->count) break;
+    }
+    int stripe = next[w]++;
+    collect(&locals[w], rng, t, codes, &s->border[stripe]);
+    CHECK(tsr__dict_flows_stripe(flows, stripe, w));
+  }
+  for (int w = 0; w < 3; w++) CHECK(tsr__dict_flows_rest(flows, w));
+}
+
+/* The list is the same whether texts flowed to it or were put side by side afterwards. */
+static void check_layout(const struct texts *t, tsr_runtime *rt, tsr__text_layout layout, bool flow,
                          uint64_t seed)
 {
   test_rng rng = test_seeded(seed);
   tsr__dict_local locals[3], *list[3];
+  tsr__dict_flows flows = { 0 };
   int32_t *codes = malloc(TEXTS * sizeof *codes), run[3] = { 0 };
-  int *who = malloc(TEXTS * sizeof *who);
+  stripes *s = malloc(sizeof *s);
+  deal(s, &rng);
   for (int w = 0; w < 3; w++) {
     list[w] = &locals[w];
     tsr__dict_local_init(&locals[w], &rt->heap);
     locals[w].layout = layout;
   }
-  for (int i = 0, to; i < TEXTS; i = to) {
-    tsr__dict_local *local = &locals[test_range(&rng, 0, 2)];
-    to = i + (int)test_range(&rng, 1, 100);
-    if (to > TEXTS) to = TEXTS;
-    local->broken = true;
-    for (int at = i, n; at < to; at += n) {
-      bool added;
-      n = to - at < 64 ? to - at : 64;
-      local->now = at;
-      for (int k = at; k < at + n; k++) who[k] = (int)(local - locals);
-      if (test_range(&rng, 0, 1)) tsr__dict_codes(local, &t->fields[at], n, &codes[at]);
-      else
-        for (int k = at; k < at + n; k++)
-          codes[k] = tsr__dict_code(local, t->fields[k].at, t->fields[k].length, false, &added);
-      for (int k = at; k < at + n; k++) {
-        tsr__text_span text = tsr__dict_local_text(local, codes[k]);
-        CHECK(text.length == t->fields[k].length && !memcmp(text.at, t->fields[k].at, text.length));
-      }
-    }
-  }
+  tsr__dict_flows_ask ask = { s->count, 3, 1, TEXTS, 40 * TEXTS, &flow };
+  CHECK(tsr__dict_flows_open(&flows, &rt->heap, &ask));
+  for (int w = 0; flow && w < 3; w++) flows.local[w] = &locals[w];
+  collect_all(s, &rng, t, codes, &flows, locals);
+  CHECK(tsr__dict_flows_has(&flows, 0) == flow);
   tsr__progress progress = { .rt = rt, .what = "test" };
-  tsr__dict *dict = tsr__dict_unify(&rt->heap, list, 3);
-  CHECK(dict->repeats);
+  tsr__dict *dict = flow ? tsr__dict_flows_end(&flows, 0) : tsr__dict_unify(&rt->heap, list, 3);
+  CHECK(dict && dict->repeats);
   const tsr__dict_once *once = tsr__dict_distinct(dict, &progress);
   CHECK(once && once == tsr__dict_distinct(dict, &progress));
   check_dict(t, once->dict);
   for (int i = 0; i < TEXTS; i++) {
-    int32_t code = tsr__dict_final(&locals[who[i]], codes[i], &run[who[i]]);
+    int w = s->who[s->of[i]];
+    int32_t code = tsr__dict_final(&locals[w], codes[i], &run[w]);
     CHECK_I64(dict->offsets[code + 1] - dict->offsets[code], (int64_t)t->fields[i].length);
     CHECK_I64(once->map[code], t->codes[i]);
     if (layout == TSR__TEXTS_VIEWS) CHECK_I64(code, i);
   }
+  tsr__dict_flows_close(&flows);
   for (int w = 0; w < 3; w++) tsr__dict_local_free(&locals[w]);
   free(codes);
-  free(who);
+  free(s);
   tsr__dict_release(dict);
 }
 
@@ -156,8 +201,10 @@ TEST(layouts_tell_the_same)
   tsr_runtime *rt = tsr_runtime_open(NULL);
   for (uint64_t seed = 1; seed <= 5; seed++) {
     make_texts(t, seed);
-    check_layout(t, rt, TSR__TEXTS_VIEWS, seed);
-    check_layout(t, rt, TSR__TEXTS_MIXED, seed);
+    for (int flow = 0; flow < 2; flow++) {
+      check_layout(t, rt, TSR__TEXTS_VIEWS, flow, seed);
+      check_layout(t, rt, TSR__TEXTS_MIXED, flow, seed);
+    }
   }
   free(t);
   tsr_runtime_close(rt);

@@ -173,3 +173,43 @@ TEST(a_refused_growth_changes_nothing)
   tsr__del(&heap, array, capacity * 8);
   CHECK_I64(state.live, 0);
 }
+
+TEST(reserved_addresses_become_a_block)
+{
+  enum { MOST = 64 << 20, KEPT = (9 << 20) + 5 };
+  tsr__heap heap;
+  tsr__reserve reserve;
+  tsr__heap_init(&heap, NULL);
+  for (size_t size = 5; size <= KEPT; size += KEPT - 5) {
+    size_t kept = size;
+    CHECK(tsr__reserve_open(&reserve, &heap, MOST));
+    CHECK_I64(heap.used, 0);
+    CHECK(tsr__reserve_take(&reserve, size));
+    CHECK_I64(heap.used, (int64_t)size);
+    memset(reserve.at, 7, size);
+    char *block = tsr__reserve_keep(&reserve, &kept);
+    CHECK(block && !reserve.at && kept >= size && kept < size + (1 << 16));
+    CHECK(block[0] == 7 && block[size - 1] == 7);
+    CHECK_I64(heap.used, (int64_t)kept);
+    CHECK_I64(heap.live, 1);
+    tsr__del_once(&heap, block, kept);
+    CHECK_I64(heap.used, 0);
+    CHECK_I64(heap.live, 0);
+  }
+}
+
+TEST(reserved_addresses_count_against_the_limit)
+{
+  tsr__heap heap;
+  tsr__reserve reserve;
+  tsr__heap_init(&heap, NULL);
+  heap.limit = 1 << 20;
+  CHECK(tsr__reserve_open(&reserve, &heap, (size_t)1 << 30));
+  CHECK(tsr__reserve_take(&reserve, 900000));
+  CHECK(!tsr__reserve_take(&reserve, 900000));
+  CHECK_I64(heap.used, 900000);
+  tsr__reserve_close(&reserve);
+  tsr__reserve_close(&reserve);
+  CHECK_I64(heap.used, 0);
+  CHECK_I64(heap.live, 0);
+}

@@ -181,7 +181,7 @@ typedef struct tsr__csv_batch {
   const char *base;
   int64_t first_row; /* of all files */
   int rows, columns; /* columns of the file */
-  bool ascii;        /* known to hold nothing else: set where sparse targets ask */
+  bool ascii;        /* known to hold nothing else: asked where many texts must be UTF-8 */
   uint32_t *ends, *begins, *lasts;
 } tsr__csv_batch;
 

@@ -530,7 +530,7 @@ static void code_texts(const struct job *job, int row, int count, uint64_t valid
   int32_t *to = valid == all ? out : codes;
   if (plain) added = tsr__dict_codes(dict, texts, n, to);
   else (void)text_slow(job, row, valid, to, &added);
-  if (added && !dict->failed) check_utf8(job, row, valid, to, added);
+  if (added && !dict->failed && !job->batch->ascii) check_utf8(job, row, valid, to, added);
   for (int i = 0, from = 0; to != out && i < count; i++)
     out[i] = valid >> i & 1 ? codes[from++] : 0;
 }

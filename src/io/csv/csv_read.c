@@ -16,6 +16,7 @@
 #include "base/utf8.h"
 #include "io/csv/csv_inner.h"
 #include "io/rows/rows_together.h"
+#include "io/text/dict_flow.h"
 
 enum fault { FAULT_NONE, FAULT_MEMORY, FAULT_FIELDS, FAULT_JUNK, FAULT_SPAN, FAULT_READ };
 
@@ -46,6 +47,7 @@ struct reading {
   tsr__csv_view *views; /* by worker */
   tsr__csv_told *told;  /* by worker: one a predicate */
   int workers;
+  tsr__dict_flows flows; /* of texts that are put in their lists meanwhile */
   bool looks; /* some text column is sparse or told: texts that are not kept must be UTF-8 */
   tsr__progress progress;
 };
@@ -245,10 +247,19 @@ static bool is_ascii(const tsr__csv_batch *batch)
   return tsr__all_ascii(batch->base, batch->ends[last]);
 }
 
+/* Whether texts of a batch must be UTF-8 beside those that a dictionary has not met. */
+static bool looks(const struct reading *reading, int worker)
+{
+  bool any = reading->looks;
+  for (int t = 0; t < reading->target_count && !any; t++)
+    any = lane_of(reading, worker, t)->dict.unseen;
+  return any;
+}
+
 static void parse_batch(struct reading *reading, const struct place *p, tsr__csv_batch *batch)
 {
   const tsr__read_ask *read = reading->read;
-  batch->ascii = reading->looks && batch->rows && is_ascii(batch);
+  batch->ascii = batch->rows && looks(reading, p->stripe->worker) && is_ascii(batch);
   /* Columns with conditions come first, so that the others know which rows are wanted. */
   if (read && read->predicate_count) {
     parse_targets(reading, p, true);
@@ -343,6 +354,8 @@ static void stripe_task(void *user, int64_t task, int worker)
                            .begins = *buffer + most,
                            .lasts = *buffer + most + rows };
   parse_stripe(reading, stripe, &batch);
+  if (!stripe->fault && !tsr__dict_flows_stripe(&reading->flows, (int)task, worker))
+    fail_at(reading, stripe, FAULT_MEMORY, stripe->first);
 }
 
 /* ---- cutting rows into stripes --------------------------------------------------------------- */
@@ -366,13 +379,19 @@ static int64_t border_before(const tsr__read_ask *read, int64_t first, int64_t r
 
 enum { STRIPE_BYTES = 1 << 20 };
 
-static int stripes_for(const tsr__csv *csv, int64_t rows)
+/* Of files whose extent is known: those that are not yet loaded or counted weigh nothing. */
+static int64_t text_bytes(const tsr__csv *csv)
 {
-  /* Only of files whose extent is known: those that are not yet loaded or counted weigh nothing. */
-  int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = 0;
+  int64_t bytes = 0;
   for (int f = 0; f < csv->file_count; f++)
     if (csv->files[f].data || csv->files[f].indexed)
       bytes += csv->files[f].end - csv->files[f].body;
+  return bytes;
+}
+
+static int stripes_for(const tsr__csv *csv, int64_t rows)
+{
+  int64_t want = csv->opts.stripes, most = rows / 64 + 1, bytes = text_bytes(csv);
   bool windowed = tsr__csv_windowed(&csv->files[0]);
   /* By windows a stripe is as much as a worker holds at a time; else small enough for workers to
    * end together. */
@@ -399,6 +418,7 @@ static void free_reading(struct reading *reading)
 {
   tsr__heap *heap = reading->csv->heap;
   size_t workers = (size_t)reading->workers, targets = (size_t)reading->target_count;
+  tsr__dict_flows_close(&reading->flows);
   size_t size = (reading->offsets + TSR__CSV_SLACK + 2 * (size_t)reading->batch_rows);
   for (size_t l = 0; reading->lanes && l < workers * targets; l++)
     tsr__dict_local_free(&reading->lanes[l].dict);
@@ -602,6 +622,7 @@ struct unify {
   struct reading *reading;
   tsr__dict **dicts;        /* one a target */
   tsr__dict_local **locals; /* one a worker, for each target */
+  _Atomic bool no_memory;
 };
 
 static void unify_task(void *user, int64_t task, int worker)
@@ -609,6 +630,10 @@ static void unify_task(void *user, int64_t task, int worker)
   struct unify *unify = user;
   struct reading *reading = unify->reading;
   if (!is_text(reading, task)) return;
+  if (tsr__dict_flows_has(&reading->flows, (int)task)) {
+    unify->dicts[task] = tsr__dict_flows_end(&reading->flows, (int)task);
+    return;
+  }
   tsr__dict_local **locals = unify->locals + task * reading->workers;
   for (int w = 0; w < reading->workers; w++) {
     /* One task a column. The locals are those of all workers, merged by the row where a text came
@@ -646,6 +671,14 @@ static void recode(const struct reading *reading, const struct stripe *stripe, i
   }
 }
 
+static void rest_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  struct unify *unify = user;
+  if (!tsr__dict_flows_rest(&unify->reading->flows, (int)task))
+    atomic_store(&unify->no_memory, true);
+}
+
 static void recode_task(void *user, int64_t task, int worker)
 {
   (void)worker;
@@ -681,10 +714,12 @@ static tsr_status make_dicts(struct reading *reading, tsr__dict **dicts, tsr__er
   tsr_status status = TSR_OK;
   if (csv->peers) status = unify_together(reading, &unify, error);
   else
-    whole = tsr__parallel_progress(&reading->progress, reading->target_count, unify_task, &unify);
+    whole = tsr__parallel_progress(&reading->progress, reading->workers, rest_task, &unify) &&
+            tsr__parallel_progress(&reading->progress, reading->target_count, unify_task, &unify);
   tsr__del(csv->heap, unify.locals, size);
   if (status) return status;
   if (!whole) return tsr__cancelled(error, csv->path);
+  if (unify.no_memory) return tsr__csv_no_memory(csv, error);
   for (size_t t = 0; t < targets; t++)
     if (!dicts[t] && is_text(reading, (int64_t)t)) return tsr__csv_no_memory(csv, error);
   whole = tsr__parallel_progress(&reading->progress, reading->stripe_count, recode_task, reading);
@@ -721,10 +756,30 @@ static tsr_status finish(struct reading *reading, tsr__dict **dicts, tsr__error 
   return TSR_OK;
 }
 
+/* Texts may flow to their lists where some may be added unseen. */
+static tsr_status open_flows(struct reading *reading, int64_t rows, tsr__error *error)
+{
+  tsr__csv *csv = reading->csv;
+  size_t targets = (size_t)reading->target_count;
+  tsr__text_layout layout = targets ? lane_of(reading, 0, 0)->dict.layout : TSR__TEXTS_CODES;
+  bool any = layout != TSR__TEXTS_CODES && (layout != TSR__TEXTS_CHOSEN || rows > TSR__TEXTS_TRIAL);
+  bool *flowing = any ? tsr__new(csv->heap, targets) : NULL;
+  if (!any) return TSR_OK;
+  for (size_t t = 0; flowing && t < targets; t++) flowing[t] = is_text(reading, (int64_t)t);
+  tsr__dict_flows_ask ask = { reading->stripe_count, reading->workers, reading->target_count, rows,
+                              text_bytes(csv),       flowing };
+  bool fine = flowing && tsr__dict_flows_open(&reading->flows, csv->heap, &ask);
+  size_t lanes = reading->flows.local ? (size_t)reading->workers * targets : 0;
+  for (size_t l = 0; l < lanes; l++) reading->flows.local[l] = &reading->lanes[l].dict;
+  tsr__del(csv->heap, flowing, targets);
+  return fine ? TSR_OK : tsr__csv_no_memory(csv, error);
+}
+
 static tsr_status run(struct reading *reading, int64_t first, int64_t last, tsr__error *error)
 {
   tsr__csv *csv = reading->csv;
   tsr_status status = make_stripes(reading, first, last, error);
+  if (!status) status = open_flows(reading, last - first, error);
   if (status) return status;
   reading->progress.rt = csv->rt;
   reading->progress.what = "csv";

@@ -194,6 +194,7 @@ static int32_t push(tsr__dict_local *local, const char *text, const tsr__dict_ke
   if ((size_t)local->count >= local->capacity && !widen(local)) return fail(local);
   local->entries[local->count] =
       (tsr__dict_entry){ .key = *key, .code = -1, .first = local->now, .text = text };
+  local->bytes += key->length;
   return local->count++;
 }
 
@@ -251,10 +252,7 @@ int32_t tsr__dict_code(tsr__dict_local *local, const char *text, size_t length, 
 static uint64_t append_all(tsr__dict_local *local, const tsr__text_span *texts, int count,
                            int32_t *codes)
 {
-  for (int i = 0; i < count; i++) {
-    codes[i] = tsr__dict_append(local, texts[i].at, texts[i].length);
-    if (local->failed) break;
-  }
+  tsr__dict_append_all(local, texts, count, codes);
   return count ? UINT64_MAX >> (64 - count) : 0;
 }
 
@@ -297,8 +295,8 @@ void tsr__dict_release(tsr__dict *dict)
     tsr__del(dict->heap, once->map, once->map ? (size_t)dict->count * sizeof *once->map : 0);
     tsr__del(dict->heap, once, sizeof *once);
   }
-  tsr__del(dict->heap, dict->offsets, dict->offsets_size);
-  tsr__del(dict->heap, dict->bytes, dict->bytes_size);
+  tsr__del_once(dict->heap, dict->offsets, dict->offsets_size);
+  tsr__del_once(dict->heap, dict->bytes, dict->bytes_size);
   tsr__del(dict->heap, dict, sizeof *dict);
 }
 
@@ -312,8 +310,8 @@ tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes)
   dict->offsets_size = ((size_t)count + 1) * sizeof *dict->offsets;
   dict->bytes_size = (size_t)bytes + 1;
   /* A byte more, for the NUL behind the last text and so that none has size 0. */
-  dict->offsets = tsr__new_raw(heap, dict->offsets_size);
-  dict->bytes = tsr__new_raw(heap, dict->bytes_size);
+  dict->offsets = tsr__new_once(heap, dict->offsets_size);
+  dict->bytes = tsr__new_once(heap, dict->bytes_size);
   if (!dict->offsets || !dict->bytes) {
     tsr__dict_release(dict);
     return NULL;

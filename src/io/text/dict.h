@@ -130,6 +130,10 @@ typedef struct tsr__dict_local {
   tsr__text_run *runs;
   size_t run_room;
   int32_t run_count, run_texts;
+  int64_t bytes; /* of all that were added, entries and texts of runs */
+  /* What of it is in a list that is being filled, or has its place there: dict_flow.c. */
+  int32_t flown_entries, flown_runs, head_entries, told_runs;
+  int64_t told_texts, told_bytes;
   char *block; /* that runs are added to: bytes from its front, ends from its back */
   size_t block_size, block_used, block_ends;
   /* Set by the user, NULL: nobody asks. A large table grows and is unified for long: it asks then,
@@ -160,6 +164,8 @@ tsr__text_span tsr__dict_local_text(const tsr__dict_local *local, int32_t code);
  * negative, below -1. Whether they are is decided before `count` of them come. */
 bool tsr__dict_decide(tsr__dict_local *local, int count);
 int32_t tsr__dict_append(tsr__dict_local *local, const char *text, size_t length);
+void tsr__dict_append_all(tsr__dict_local *local, const tsr__text_span *texts, int count,
+                          int32_t *codes);
 /* Frees the runs. */
 void tsr__dict_runs_free(tsr__dict_local *local);
 /* One list of the texts of `all`, which are in order, and of the runs of the locals, whose buffers
