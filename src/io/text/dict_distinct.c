@@ -1,18 +1,24 @@
-/* The texts of a list that may repeat, once each; and those of two lists that are equal.
+/* The texts of a list that may repeat, once each; and which texts of one list another has.
  *
  *   list     0 "k7"  1 "k2"  2 "k7"  3 "k9"
  *   bin      0 2 3 | 1 ...         by hash, in order within each: equal texts are in one bin
  *   first    0 1 0 3               where a text stood first: found bin by bin, each on one worker
  *   map      0 1 0 2               numbers of the firsts, in order      once  "k7" "k2" "k9"
  *
- * Of two lists the second's texts stand behind the first's: those whose firsts are of the first
- * list are in both.
+ * Of two lists the shorter one is dealt to bins, and the texts of the other are looked up there.
+ * Most have no equal there: a filter of a few bits a text, which stays in the cache, says so first.
  *
  * Invariant: texts are numbered by their first places, so neither bins nor workers show; hashes
  * decide nothing but where to look, and take the heap's seed. */
 #include "io/text/dict.h"
 
-enum { CHUNK = 1 << 14, BIN = 1 << 12, MOST_BINS = 1 << 12 };
+enum {
+  CHUNK = 1 << 14,
+  BIN = 1 << 12,
+  MOST_BINS = 1 << 12,
+  FILTER = 8, /* bits a text */
+  GROUP = 64  /* texts looked up together, what they are compared with fetched ahead */
+};
 
 /* A text in its bin, with bits of its hash: who compares it mostly looks no further. */
 typedef struct dealt {
@@ -21,8 +27,14 @@ typedef struct dealt {
 } dealt;
 
 typedef struct finding {
-  const tsr__dict *dict, *more; /* NULL: one list */
+  const tsr__dict *dict;
   int64_t count, chunks, bins;
+  /* Where texts are looked up afterwards: bins' slots one behind the other, where each begins, and
+   * a bit for what hashes there are. NULL: each bin's go at once. */
+  int32_t *slots;
+  int64_t *slot_at;
+  _Atomic uint64_t *filter;
+  uint64_t filter_bits;
   uint64_t *hash;  /* by text; its upper half says which bin */
   int64_t *start;  /* [chunk * bins + bin]: how many, then where they go */
   dealt *bin;      /* texts by bin */
@@ -42,16 +54,25 @@ static int64_t end_of(const finding *f, int64_t chunk)
 
 static const char *text_of(const finding *f, int64_t i, size_t *length)
 {
-  const tsr__dict *dict = i < f->dict->count ? f->dict : f->more;
-  if (dict == f->more) i -= f->dict->count;
-  *length = (size_t)(dict->offsets[i + 1] - dict->offsets[i]);
-  return dict->bytes + dict->offsets[i];
+  *length = (size_t)(f->dict->offsets[i + 1] - f->dict->offsets[i]);
+  return f->dict->bytes + f->dict->offsets[i];
 }
 
-/* The product is even over all bins, whatever their number. */
+/* The product is even over all of `count`, whatever it is. */
+static uint64_t share_of(uint64_t hash, uint64_t count)
+{
+  return (hash >> 32) * count >> 32;
+}
+
 static int64_t bin_of(const finding *f, int64_t i)
 {
-  return (int64_t)((f->hash[i] >> 32) * (uint64_t)f->bins >> 32);
+  return (int64_t)share_of(f->hash[i], (uint64_t)f->bins);
+}
+
+static int64_t bin_begin(const finding *f, int64_t bin)
+{
+  /* Dealt by now: the last chunk's starts are the ends of bins. */
+  return bin ? f->start[(f->chunks - 1) * f->bins + bin - 1] : 0;
 }
 
 static void hash_chunk(void *user, int64_t chunk, int worker)
@@ -64,6 +85,9 @@ static void hash_chunk(void *user, int64_t chunk, int worker)
     const char *text = text_of(f, i, &length);
     f->hash[i] = tsr__hash(text, length, f->dict->heap->seed);
     count[bin_of(f, i)]++;
+    if (!f->filter) continue;
+    uint64_t bit = share_of(f->hash[i], f->filter_bits);
+    atomic_fetch_or_explicit(&f->filter[bit / 64], UINT64_C(1) << (bit % 64), memory_order_relaxed);
   }
 }
 
@@ -96,17 +120,22 @@ static bool same(const finding *f, int32_t a, int32_t b)
   return length == other && (!length || !memcmp(left, right, length));
 }
 
+/* Slots of a bin. */
+static int64_t slots_for(int64_t texts)
+{
+  int64_t slots = 8;
+  while (slots < 2 * texts) slots *= 2;
+  return slots;
+}
+
 static void find_firsts(void *user, int64_t b, int worker)
 {
   (void)worker;
   finding *f = user;
-  /* Dealt by now: the last chunk's starts are the ends of bins. */
-  const int64_t *ends = f->start + (f->chunks - 1) * f->bins;
-  int64_t from = b ? ends[b - 1] : 0, to = ends[b], slots = 8;
+  int64_t from = bin_begin(f, b), to = bin_begin(f, b + 1), slots = slots_for(to - from);
   const dealt *bin = f->bin;
-  while (slots < 2 * (to - from)) slots *= 2;
   size_t size = (size_t)slots * sizeof(int32_t);
-  int32_t *slot = tsr__new_raw(f->dict->heap, size);
+  int32_t *slot = f->slots ? f->slots + f->slot_at[b] : tsr__new_raw(f->dict->heap, size);
   if (!slot) {
     atomic_store(&f->no_memory, true);
     return;
@@ -123,7 +152,7 @@ static void find_firsts(void *user, int64_t b, int worker)
     if (slot[at] < 0) slot[at] = n;
     f->first[own->text] = bin[from + slot[at]].text;
   }
-  tsr__del(f->dict->heap, slot, size);
+  if (!f->slots) tsr__del(f->dict->heap, slot, size);
 }
 
 static void count_firsts(void *user, int64_t chunk, int worker)
@@ -176,12 +205,25 @@ static int64_t sum_up(int64_t *count, int64_t chunks)
   return sum;
 }
 
+static bool make_slots(finding *f)
+{
+  int64_t sum = 0;
+  for (int64_t b = 0; b < f->bins; b++) {
+    f->slot_at[b] = sum;
+    sum += slots_for(bin_begin(f, b + 1) - bin_begin(f, b));
+  }
+  f->slot_at[f->bins] = sum;
+  f->slots = tsr__new_raw(f->dict->heap, (size_t)sum * sizeof *f->slots);
+  return f->slots != NULL;
+}
+
 /* Fills `first`; false: out of memory or cancelled. */
 static bool find_all(finding *f, tsr__progress *progress)
 {
   if (!tsr__parallel_progress(progress, f->chunks, hash_chunk, f)) return false;
   place_bins(f);
   return tsr__parallel_progress(progress, f->chunks, deal_chunk, f) &&
+         (!f->slot_at || make_slots(f)) &&
          tsr__parallel_progress(progress, f->bins, find_firsts, f) && !f->no_memory;
 }
 
@@ -223,16 +265,14 @@ static const tsr__dict_once *publish(tsr__dict *dict, tsr__dict_once *once)
   return there;
 }
 
-/* Room for what is found of one list or two; false: out of memory. */
-static bool open_finding(finding *f, const tsr__dict *dict, const tsr__dict *more)
+/* Room for what is found of a list; false: out of memory. */
+static bool open_finding(finding *f, const tsr__dict *dict)
 {
   tsr__heap *heap = dict->heap;
-  *f = (finding){ .dict = dict, .more = more, .count = dict->count + (more ? more->count : 0LL) };
+  *f = (finding){ .dict = dict, .count = dict->count };
   f->chunks = f->count / CHUNK + 1;
   f->bins = f->count / BIN + 1 < MOST_BINS ? f->count / BIN + 1 : MOST_BINS;
   size_t count = (size_t)f->count, chunks = (size_t)f->chunks;
-  /* Places are 32 bits wide. */
-  if (f->count > INT32_MAX) return false;
   f->hash = tsr__new_raw(heap, (count + 1) * sizeof *f->hash);
   f->bin = tsr__new_raw(heap, count * sizeof *f->bin);
   f->first = tsr__new_raw(heap, (count + 1) * sizeof *f->first);
@@ -262,20 +302,162 @@ const tsr__dict_once *tsr__dict_distinct(const tsr__dict *dict, tsr__progress *p
   tsr__dict_once *once = atomic_load(&shared->once);
   finding f;
   if (once) return once;
-  if (open_finding(&f, dict, NULL)) once = make_once(&f, progress);
+  if (open_finding(&f, dict)) once = make_once(&f, progress);
   close_finding(&f);
   return publish(shared, once);
+}
+
+/* ---- two lists ----------------------------------------------------------------------------- */
+
+/* The texts of `other` are looked up among those of a list that was dealt. */
+typedef struct matching {
+  finding of;
+  const tsr__dict *other;
+  int32_t *map;
+  bool turned; /* the map is of the list that was dealt, else of the other */
+} matching;
+
+/* Up to GROUP texts of the other list that have equals, as far as the filter knows. */
+typedef struct asked {
+  int count;
+  int32_t text[GROUP];
+  uint64_t hash[GROUP];
+} asked;
+
+/* Where the search for a hash begins: the slot, and the first of its bin. */
+static const int32_t *home(const finding *f, uint64_t hash, int64_t *from)
+{
+  int64_t b = (int64_t)share_of(hash, (uint64_t)f->bins);
+  *from = bin_begin(f, b);
+  return f->slots + f->slot_at[b] +
+         ((uint32_t)hash & (uint64_t)(f->slot_at[b + 1] - f->slot_at[b] - 1));
+}
+
+/* The first place of a text in the list that was dealt, or -1. */
+static int32_t look_up(const finding *f, uint64_t hash, const char *text, size_t length)
+{
+  int64_t from, b = (int64_t)share_of(hash, (uint64_t)f->bins);
+  const int32_t *first = f->slots + f->slot_at[b], *slot = home(f, hash, &from);
+  int64_t mask = f->slot_at[b + 1] - f->slot_at[b] - 1, at = slot - first;
+  for (; first[at] >= 0; at = (at + 1) & mask) {
+    const dealt *own = &f->bin[from + first[at]];
+    size_t other;
+    if (own->hash != (uint32_t)hash) continue;
+    const char *bytes = text_of(f, own->text, &other);
+    if (other == length && (!length || !memcmp(bytes, text, length))) return own->text;
+  }
+  return -1;
+}
+
+/* Four steps lead from a slot to the bytes, each to another place in memory: all texts of a group
+ * take one before any takes the next. */
+static void fetch(const finding *f, const asked *a)
+{
+  const dealt *own[GROUP];
+  const int32_t *slot[GROUP];
+  int64_t from[GROUP];
+  for (int i = 0; i < a->count; i++) {
+    slot[i] = home(f, a->hash[i], &from[i]);
+    __builtin_prefetch(slot[i]);
+  }
+  for (int i = 0; i < a->count; i++) {
+    own[i] = *slot[i] < 0 ? NULL : &f->bin[from[i] + *slot[i]];
+    if (own[i]) __builtin_prefetch(own[i]);
+  }
+  for (int i = 0; i < a->count; i++) {
+    if (own[i] && own[i]->hash != (uint32_t)a->hash[i]) own[i] = NULL;
+    if (own[i]) __builtin_prefetch(&f->dict->offsets[own[i]->text]);
+  }
+  for (int i = 0; i < a->count; i++)
+    if (own[i]) __builtin_prefetch(f->dict->bytes + f->dict->offsets[own[i]->text]);
+}
+
+static void answer(matching *m, asked *a)
+{
+  fetch(&m->of, a);
+  for (int i = 0; i < a->count; i++) {
+    int64_t length, text = a->text[i];
+    const char *bytes = tsr__dict_get(m->other, text, &length);
+    int32_t found = look_up(&m->of, a->hash[i], bytes, (size_t)length);
+    /* Of texts that do not repeat only one is equal to another: no two write to one place. */
+    if (!m->turned) m->map[text] = found;
+    else if (found >= 0) m->map[found] = (int32_t)text;
+  }
+  a->count = 0;
+}
+
+static void match_chunk(void *user, int64_t chunk, int worker)
+{
+  (void)worker;
+  matching *m = user;
+  asked a = { .count = 0 };
+  int64_t end = (chunk + 1) * CHUNK < m->other->count ? (chunk + 1) * CHUNK : m->other->count;
+  for (int64_t i = chunk * CHUNK; i < end; i++) {
+    int64_t length;
+    const char *text = tsr__dict_get(m->other, i, &length);
+    uint64_t hash = tsr__hash(text, (size_t)length, m->of.dict->heap->seed);
+    uint64_t bit = share_of(hash, m->of.filter_bits);
+    bool may =
+        atomic_load_explicit(&m->of.filter[bit / 64], memory_order_relaxed) >> (bit % 64) & 1;
+    if (!m->turned) m->map[i] = -1;
+    if (!may) continue;
+    a.hash[a.count] = hash;
+    a.text[a.count++] = (int32_t)i;
+    if (a.count == GROUP) answer(m, &a);
+  }
+  answer(m, &a);
+}
+
+static void clear_map(void *user, int64_t chunk, int worker)
+{
+  (void)worker;
+  matching *m = user;
+  int64_t from = chunk * CHUNK, end = end_of(&m->of, chunk);
+  memset(m->map + from, 0xff, (size_t)(end - from) * sizeof *m->map);
+}
+
+/* What is equal to a text's first is equal to it. */
+static void spread_chunk(void *user, int64_t chunk, int worker)
+{
+  (void)worker;
+  matching *m = user;
+  for (int64_t i = chunk * CHUNK; i < end_of(&m->of, chunk); i++)
+    if (m->of.first[i] != i) m->map[i] = m->map[m->of.first[i]];
+}
+
+static size_t filter_size(const finding *f)
+{
+  return (size_t)(f->filter_bits / 64) * sizeof *f->filter;
+}
+
+static bool open_slots(finding *f)
+{
+  uint64_t bits = ((uint64_t)f->count * FILTER + 64) / 64 * 64;
+  f->filter_bits = bits < UINT64_C(1) << 31 ? bits : UINT64_C(1) << 31;
+  f->filter = tsr__new(f->dict->heap, filter_size(f));
+  f->slot_at = tsr__new(f->dict->heap, (size_t)(f->bins + 1) * sizeof *f->slot_at);
+  return f->filter && f->slot_at;
+}
+
+static bool match_all(matching *m, tsr__progress *progress)
+{
+  return open_slots(&m->of) && find_all(&m->of, progress) &&
+         (!m->turned || tsr__parallel_progress(progress, m->of.chunks, clear_map, m)) &&
+         tsr__parallel_progress(progress, m->other->count / CHUNK + 1, match_chunk, m) &&
+         (!m->turned || tsr__parallel_progress(progress, m->of.chunks, spread_chunk, m));
 }
 
 bool tsr__dict_map(const tsr__dict *from, const tsr__dict *to, int32_t *map,
                    tsr__progress *progress)
 {
-  finding f;
-  bool whole = open_finding(&f, to, from) && find_all(&f, progress);
-  for (int32_t i = 0; whole && i < from->count; i++) {
-    int32_t first = f.first[to->count + i];
-    map[i] = first < to->count ? first : -1;
-  }
-  close_finding(&f);
+  matching m = { .map = map, .turned = from->count <= to->count };
+  tsr__heap *heap = from->heap;
+  m.other = m.turned ? to : from;
+  finding *f = &m.of;
+  bool whole = open_finding(f, m.turned ? from : to) && match_all(&m, progress);
+  if (f->slots) tsr__del(heap, f->slots, (size_t)f->slot_at[f->bins] * sizeof *f->slots);
+  if (f->filter) tsr__del(heap, (void *)f->filter, filter_size(f));
+  tsr__del(heap, f->slot_at, (size_t)(f->bins + 1) * sizeof *f->slot_at);
+  close_finding(f);
   return whole;
 }

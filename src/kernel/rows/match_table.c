@@ -61,22 +61,22 @@ static void cut_ranges(const tsr__matched *m, tsr__match_table *t)
   t->ranges = 1 << t->range_bits;
 }
 
-/* Four places a row are no more memory than a hash table takes, and looking up is one read
- * without a hash. The last place, head[span], is for keys outside of the range and stays free. */
+/* Places of four bytes are no more memory than a hash table's slots as long as there are four a
+ * slot, and looking up is one read without a hash. The last place, head[span], is for keys outside
+ * of the range and stays free. */
 static void choose(tsr__match_table *t, uint64_t least, uint64_t most)
 {
   uint64_t rows = (uint64_t)t->right_rows;
   uint64_t span = most >= least ? most - least : 0;
-  t->direct = t->words == 1 && span < 4 * rows + 65536;
+  t->slot_bits = 4;
+  /* At most two thirds full. */
+  while (UINT64_C(1) << t->slot_bits < rows + rows / 2) t->slot_bits++;
+  t->direct = t->words == 1 && span < 65536 + (UINT64_C(4) << t->slot_bits);
   if (t->direct) {
     /* Without a key at all the span is 0 and every lookup finds the free place. */
     t->least = most >= least ? least : 0;
     t->span = most >= least ? span + 1 : 0;
-    return;
   }
-  t->slot_bits = 4;
-  /* At most two thirds full. */
-  while (UINT64_C(1) << t->slot_bits < rows + rows / 2) t->slot_bits++;
 }
 
 tsr_status tsr__match_choose(tsr__matched *m, tsr__error *error)
