@@ -107,7 +107,9 @@ TEST(escapes_become_utf8)
 {
   char out[64];
   static const char text[] = "\\u0041\\u00e9\\u20ac\\ud83d\\ude00\\\\\\/\\\"\\b\\f\\n\\r\\tz";
-  tsr__json_token token = { TSR__JSON_IS_TEXT, true, text, sizeof text - 1 };
+  tsr__json_token token = {
+    .kind = TSR__JSON_IS_TEXT, .escaped = true, .at = text, .length = sizeof text - 1
+  };
   size_t length = tsr__json_unescape(&token, out);
   out[length] = 0;
   CHECK_STR(out, "A\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\\/\"\b\f\n\r\tz");

@@ -13,6 +13,7 @@
  *   open   load files -> cut blocks -> look at them in parallel -> rows -> names -> columns
  *   read   stripes of rows in parallel, each with its own dictionaries (json_read.c)
  */
+#include "base/utf8.h"
 #include "io/json/json_inner.h"
 
 #include <inttypes.h>
@@ -78,6 +79,7 @@ typedef struct look {
   tsr__json_block *block;
   tsr__json_keys keys;
   tsr__json_cursor cursor;
+  bool ascii;       /* the block is */
   int64_t pending;  /* members of the line, their codes in keys.order */
   uint8_t *classes; /* of each */
   size_t class_room;
@@ -122,17 +124,21 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
   bool good = true;
   l->pending = 0;
   l->cursor = (tsr__json_cursor){ .at = line->at, .end = line->end };
-  if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at)))
+  if (!l->ascii && !tsr__utf8_valid(line->at, (size_t)(line->end - line->at)))
     return wrong(l, line->at, "the line is no UTF-8");
-  while ((found = tsr__json_next(&l->cursor, &key, &value)) > 0) {
+  for (;;) {
+    l->cursor.expects = tsr__json_expected(&l->keys, l->pending);
+    found = tsr__json_next(&l->cursor, &key, &value);
+    if (found <= 0) break;
     /* Codes of one block only: blocks are looked at side by side, and their names are put together
      * afterwards, in the order of the blocks. */
     int64_t member = l->pending;
     int32_t code = tsr__json_key(&l->keys, &key, member, number);
     if (code == -2) return wrong(l, key.at - 1, "the name stands twice in one object");
-    if (code < 0 ||
-        !tsr__grow(json->heap, (void **)&l->classes, &l->class_room, (size_t)member + 1, 1))
-      return no_room(l);
+    bool room = code >= 0 && ((size_t)member < l->class_room ||
+                              tsr__grow(json->heap, (void **)&l->classes, &l->class_room,
+                                        (size_t)member + 1, 1));
+    if (!room) return no_room(l);
     unsigned class = tsr__json_classify(json->decimal, &value, &parsed);
     /* Looked up by name for each value where types were asked for at all: there are few of them. */
     uint8_t forced = json->opts.type_count ? forced_type(json, &l->block->names, code) : 0;
@@ -153,8 +159,9 @@ static bool count_classes(look *l)
 {
   tsr__json_block *block = l->block;
   for (int64_t i = 0; i < l->pending; i++) {
-    int32_t code = l->keys.order[i];
-    if (!tsr__grow(l->json->heap, (void **)&block->seen, &block->seen_room, (size_t)code + 1, 1))
+    int32_t code = l->keys.order[i].code;
+    if ((size_t)code >= block->seen_room &&
+        !tsr__grow(l->json->heap, (void **)&block->seen, &block->seen_room, (size_t)code + 1, 1))
       return no_room(l);
     /* A set of classes a name; the order in which they came does not matter for the type. */
     block->seen[code] |= l->classes[i];
@@ -189,9 +196,14 @@ static void look_at_block(void *user, int64_t task, int worker)
   const char *end = file_end(json, block->file);
   tsr__json_line line;
   tsr__dict_local_init(&block->names, json->heap);
-  look l = { .json = json, .block = block, .keys = { .names = &block->names } };
+  look l = { .json = json,
+             .block = block,
+             .keys = { .names = &block->names },
+             .ascii = tsr__all_ascii(block->from, (size_t)(block->to - block->from)) };
   int64_t number = 0;
   for (const char *at = block->from; tsr__json_line_at(at, block->to, end, &line); at = line.next) {
+    /* Lines of a file are of about one length. */
+    if (!block->lines) block->lines = (block->to - at) / (line.next - at) * 9 / 8 + 8;
     bool good = look_at(&l, &line, ++number);
     if (!good && (block->no_memory || !keep_bad(&l, line.at))) break;
     /* Of bad lines that become rows of nulls the values before the fault count for the types. */

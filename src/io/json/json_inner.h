@@ -29,7 +29,9 @@ typedef enum tsr__json_kind {
 /* A value as it stands; of a text what is between its quotes. */
 typedef struct tsr__json_token {
   uint8_t kind;
-  bool escaped; /* a text with backslashes */
+  bool escaped;  /* a text with backslashes */
+  bool whole;    /* a number without point and exponent */
+  bool expected; /* a name that stands as the cursor expected it */
   const char *at;
   size_t length;
 } tsr__json_token;
@@ -38,6 +40,7 @@ typedef struct tsr__json_token {
 typedef struct tsr__json_cursor {
   const char *at, *end;
   bool begun;
+  tsr__text_span expects; /* how the next name most likely stands, without escapes; NULL: unknown */
   const char *fault, *why;
 } tsr__json_cursor;
 
@@ -70,7 +73,8 @@ typedef struct tsr__json_block {
   size_t seen_room;
   tsr__json_kept *kept; /* by the block's own codes */
   size_t kept_room;
-  bool unkept; /* nothing is kept of this block */
+  int64_t lines; /* about how many it has: room for what is kept */
+  bool unkept;   /* nothing is kept of this block */
   bool no_memory;
 } tsr__json_block;
 
@@ -128,7 +132,10 @@ bool tsr__json_line_at(const char *at, const char *to, const char *end, tsr__jso
  * one found is where to look first. */
 typedef struct tsr__json_keys {
   tsr__dict_local *names;
-  int32_t *order; /* by member: its code in the last object */
+  struct tsr__json_member {
+    int32_t code;
+    tsr__text_span stands; /* in that object's line; NULL where it has escapes */
+  } * order;               /* by member: its name in the last object */
   size_t order_room;
   int64_t *stamp; /* by code: the last line that had it */
   size_t stamp_room;
@@ -138,6 +145,12 @@ typedef struct tsr__json_keys {
  * was there before. With `add` unknown names are added. */
 int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
                       int64_t line);
+/* What a cursor at that member is to expect. */
+static inline tsr__text_span tsr__json_expected(const tsr__json_keys *keys, int64_t member)
+{
+  bool known = (size_t)member < keys->order_room;
+  return known ? keys->order[member].stands : (tsr__text_span){ NULL, 0 };
+}
 void tsr__json_keys_free(tsr__json_keys *keys);
 
 /* The class of a value, and the value but for texts. */

@@ -48,6 +48,21 @@ void tsr__json_kept_free(tsr__heap *heap, tsr__json_block *block)
   block->unkept = true;
 }
 
+/* The place of a name's value in a row; NULL: out of memory. At once for as many rows as the block
+ * most likely has, as lists that grow are cleared and copied. */
+static tsr__json_kept *room_for(tsr__heap *heap, tsr__json_block *block, int32_t code, size_t row)
+{
+  if ((size_t)code >= block->kept_room && !tsr__grow(heap, (void **)&block->kept, &block->kept_room,
+                                                     (size_t)code + 1, sizeof *block->kept))
+    return NULL;
+  tsr__json_kept *kept = &block->kept[code];
+  if (row < kept->class_room && row < kept->value_room) return kept;
+  size_t need = (int64_t)row < block->lines ? (size_t)block->lines : row + 1;
+  bool good = tsr__grow(heap, (void **)&kept->class, &kept->class_room, need, 1) &&
+              tsr__grow(heap, (void **)&kept->value, &kept->value_room, need, sizeof *kept->value);
+  return good ? kept : NULL;
+}
+
 void tsr__json_keep(tsr__heap *heap, tsr__json_block *block, int32_t code, int64_t row,
                     const tsr__json_found *found)
 {
@@ -55,14 +70,10 @@ void tsr__json_keep(tsr__heap *heap, tsr__json_block *block, int32_t code, int64
   size_t at = (size_t)row;
   if (block->unkept) return;
   bool good = block->to - block->from < INT32_MAX &&
-              pack(block, found->class, found->value, found->token, &bits) &&
-              tsr__grow(heap, (void **)&block->kept, &block->kept_room, (size_t)code + 1,
-                        sizeof *block->kept);
-  tsr__json_kept *kept = good ? &block->kept[code] : NULL;
-  good = good && tsr__grow(heap, (void **)&kept->class, &kept->class_room, at + 1, 1) &&
-         tsr__grow(heap, (void **)&kept->value, &kept->value_room, at + 1, sizeof *kept->value);
+              pack(block, found->class, found->value, found->token, &bits);
+  tsr__json_kept *kept = good ? room_for(heap, block, code, at) : NULL;
   /* Rows that did not name it have been left at 0. */
-  if (good) {
+  if (kept) {
     kept->class[at] = (uint8_t)found->class;
     kept->value[at] = bits;
     kept->seen |= (uint8_t)found->class;
@@ -113,6 +124,8 @@ tsr__read_value tsr__json_kept_value(unsigned class, uint64_t bits)
 
 tsr__json_token tsr__json_kept_text(const tsr__json_block *block, uint64_t bits)
 {
-  return (tsr__json_token){ TSR__JSON_IS_TEXT, (bits & escaped_text) != 0,
-                            block->from + (uint32_t)bits, bits << 1 >> 33 };
+  return (tsr__json_token){ .kind = TSR__JSON_IS_TEXT,
+                            .escaped = (bits & escaped_text) != 0,
+                            .at = block->from + (uint32_t)bits,
+                            .length = bits << 1 >> 33 };
 }

@@ -26,22 +26,23 @@ static void skip_blanks(tsr__json_cursor *c)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Whether one of eight bytes is a quote, a backslash or below a space.
+/* Which of eight bytes is the first that is a quote, a backslash or below a space; 8: none.
  *
  *   x ^ '"' * 0x0101..   bytes that are a quote become 0
  *   (x - 0x01..) & ~x    has a top bit where a byte is 0      (Hacker's Delight, 6-1)
  */
-static inline bool has_special(const char *at)
+static inline int first_special(const char *at)
 {
   /* A byte is 0 where subtracting 1 borrows into its top bit and the bit was clear: a false answer
-   * is possible only above a true one, and a true one ends the run either way. */
+   * is possible only above a true one, and the lowest counts. */
   const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
   uint64_t x;
   /* Eight copies of the character: bytes that equal it become 0. */
   memcpy(&x, at, 8);
   uint64_t quote = x ^ (ones * '"'), slash = x ^ (ones * '\\');
   uint64_t low = (x - ones * 0x20) & ~x;
-  return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | low) & tops;
+  uint64_t found = (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | low) & tops;
+  return found ? __builtin_ctzll(found) / 8 : 8;
 }
 
 /* Both cases, as RFC 8259 has it. */
@@ -93,9 +94,10 @@ static bool read_text(tsr__json_cursor *c, tsr__json_token *out)
   const char *begin = ++c->at;
   out->escaped = false;
   for (;;) {
-    /* Eight bytes at once as long as nothing stands in them; the loop below finds which byte it
-     * was. A comparison with `end` first: the bytes behind it may be of another line. */
-    while (c->end - c->at >= 8 && !has_special(c->at)) c->at += 8;
+    /* Eight bytes at once, up to the first that is something. A comparison with `end` first: the
+     * bytes behind it may be of another line, and are looked at one by one. */
+    for (int plain = 8; plain == 8 && c->end - c->at >= 8; c->at += plain)
+      plain = first_special(c->at);
     if (c->at == c->end) return fault(c, begin - 1, "the text does not end in its line");
     char ch = *c->at++;
     if (ch == '"') break;
@@ -106,6 +108,7 @@ static bool read_text(tsr__json_cursor *c, tsr__json_token *out)
     if (!skip_escape(c)) return false;
   }
   out->kind = TSR__JSON_IS_TEXT;
+  out->expected = false;
   out->at = begin;
   out->length = (size_t)(c->at - 1 - begin);
   return true;
@@ -184,12 +187,13 @@ static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
 {
   const char *begin = c->at;
   if (*c->at == '-') c->at++;
-  const char *first = c->at;
+  const char *first = c->at, *digits;
   if (!skip_digits(c)) return fault(c, begin, "it is no JSON value");
   /* As the grammar says; such "numbers" are mostly codes, and reading them as numbers would lose
    * their zeros. */
   if (*first == '0' && c->at - first > 1)
     return fault(c, begin, "a number must not begin with zeros");
+  digits = c->at;
   if (c->at < c->end && *c->at == '.') {
     c->at++;
     if (!skip_digits(c)) return fault(c, begin, "a digit must follow the point of a number");
@@ -199,7 +203,10 @@ static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
     if (c->at < c->end && (*c->at == '+' || *c->at == '-')) c->at++;
     if (!skip_digits(c)) return fault(c, begin, "the exponent of a number needs a digit");
   }
-  *out = (tsr__json_token){ TSR__JSON_IS_NUMBER, false, begin, (size_t)(c->at - begin) };
+  *out = (tsr__json_token){ .kind = TSR__JSON_IS_NUMBER,
+                            .whole = c->at == digits,
+                            .at = begin,
+                            .length = (size_t)(c->at - begin) };
   return true;
 }
 
@@ -215,7 +222,7 @@ static bool read_word(tsr__json_cursor *c, tsr__json_token *out)
   for (int i = 0; i < 3; i++) {
     if (c->end - c->at < words[i].length || memcmp(c->at, words[i].word, words[i].length) != 0)
       continue;
-    *out = (tsr__json_token){ words[i].kind, false, c->at, words[i].length };
+    *out = (tsr__json_token){ .kind = words[i].kind, .at = c->at, .length = words[i].length };
     c->at += words[i].length;
     return true;
   }
@@ -246,9 +253,25 @@ static bool cut(tsr__json_cursor *c)
                "the line ends inside an object; each line holds a whole one, as jq -c . writes it");
 }
 
+/* Names mostly stand as in the line before, with a colon behind them: then nothing is looked for. */
+static bool meets_expected(tsr__json_cursor *c, tsr__json_token *key)
+{
+  size_t length = c->expects.length;
+  if (!c->expects.at || (size_t)(c->end - c->at) < length + 3) return false;
+  if (c->at[0] != '"' || c->at[length + 1] != '"' || c->at[length + 2] != ':' ||
+      memcmp(c->at + 1, c->expects.at, length) != 0)
+    return false;
+  *key = (tsr__json_token){
+    .kind = TSR__JSON_IS_TEXT, .expected = true, .at = c->at + 1, .length = length
+  };
+  c->at += length + 3;
+  return true;
+}
+
 static bool read_key(tsr__json_cursor *c, tsr__json_token *key)
 {
   skip_blanks(c);
+  if (meets_expected(c, key)) return true;
   if (c->at == c->end) return cut(c);
   if (*c->at != '"') return fault(c, c->at, "a name in quotes is missing");
   if (!read_text(c, key)) return false;
@@ -284,11 +307,14 @@ static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth)
   /* At the end of the line it goes on, so that what is missing is told by whoever misses it. */
   bool more = c->at == c->end || *c->at != close;
   if (!more) c->at++;
+  c->expects.at = NULL;
   while (more) {
     if (close == '}' && !read_key(c, &key)) return false;
     if (!read_value(c, &value, depth) || !goes_on(c, close, &more)) return false;
   }
-  *out = (tsr__json_token){ TSR__JSON_IS_NESTED, false, begin, (size_t)(c->at - begin) };
+  *out = (tsr__json_token){ .kind = TSR__JSON_IS_NESTED,
+                            .at = begin,
+                            .length = (size_t)(c->at - begin) };
   return true;
 }
 
@@ -358,6 +384,19 @@ static unsigned classify_text(const tsr__json_token *token, tsr__read_value *val
   return time ? TSR__CLASS_TIME : TSR__CLASS_TEXT;
 }
 
+/* Most integers are short. False: it is not, or 0 with a sign, which as a float is another one. */
+static bool short_integer(const tsr__json_token *token, tsr__read_value *value)
+{
+  bool minus = token->at[0] == '-';
+  int64_t integer = 0;
+  if (!token->whole || token->length > 18) return false;
+  for (size_t i = minus; i < token->length; i++) integer = integer * 10 + (token->at[i] - '0');
+  if (minus && !integer) return false;
+  value->integer = minus ? -integer : integer;
+  value->real = (double)value->integer;
+  return true;
+}
+
 /* The value is the bool, the integer, the days or microseconds; of texts nothing. */
 unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *token,
                             tsr__read_value *value)
@@ -371,6 +410,7 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   case TSR__JSON_IS_NESTED: return TSR__CLASS_TEXT;
   default: break;
   }
+  if (short_integer(token, value)) return TSR__CLASS_INT;
   /* An integer of 64 bits, one beyond (of u64 perhaps), or anything with a point or an exponent. */
   switch (tsr__decimal_read(decimal, token->at, token->length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
@@ -418,10 +458,11 @@ static int32_t find_key(tsr__json_keys *keys, const tsr__json_token *key, int64_
   bool added;
   /* Lines mostly name the same members in the same order: the member at this place in the line
    * before is looked at first, and mostly nothing is hashed. */
-  if (!key->escaped && (size_t)member < keys->order_room && keys->order[member] < names->count) {
-    const tsr__dict_entry *guess = &names->entries[keys->order[member]];
-    if (guess->key.length == length && memcmp(guess->text, text, length) == 0)
-      return keys->order[member];
+  if (!key->escaped && (size_t)member < keys->order_room) {
+    int32_t code = keys->order[member].code;
+    if (key->expected) return code;
+    const tsr__dict_entry *guess = code < names->count ? &names->entries[code] : NULL;
+    if (guess && guess->key.length == length && memcmp(guess->text, text, length) == 0) return code;
   }
   if (key->escaped) {
     if (!tsr__grow(names->heap, (void **)&names->scratch, &names->scratch_size, length + 1, 1))
@@ -439,12 +480,16 @@ int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t 
   int32_t code = find_key(keys, key, member);
   if (code < 0) return -1;
   /* Grown together, so that both places are there. */
-  if (!tsr__grow(heap, (void **)&keys->order, &keys->order_room, (size_t)member + 1,
-                 sizeof *keys->order) ||
-      !tsr__grow(heap, (void **)&keys->stamp, &keys->stamp_room, (size_t)code + 1,
-                 sizeof *keys->stamp))
-    return -1;
-  keys->order[member] = code;
+  if ((size_t)member >= keys->order_room || (size_t)code >= keys->stamp_room) {
+    if (!tsr__grow(heap, (void **)&keys->order, &keys->order_room, (size_t)member + 1,
+                   sizeof *keys->order) ||
+        !tsr__grow(heap, (void **)&keys->stamp, &keys->stamp_room, (size_t)code + 1,
+                   sizeof *keys->stamp))
+      return -1;
+  }
+  keys->order[member].code = code;
+  keys->order[member].stands =
+      key->escaped ? (tsr__text_span){ NULL, 0 } : (tsr__text_span){ key->at, key->length };
   /* The last line that had this name. Lines count from one, so nothing has to be cleared between
    * them. */
   if (keys->stamp[code] == line) return -2;

@@ -175,7 +175,9 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
   if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
   tsr__json_cursor cursor = { .at = line->at, .end = line->end };
   tsr__json_token key, value;
-  for (int64_t member = 0; tsr__json_next(&cursor, &key, &value) > 0; member++) {
+  for (int64_t member = 0;; member++) {
+    cursor.expects = tsr__json_expected(keys, member);
+    if (tsr__json_next(&cursor, &key, &value) <= 0) break;
     /* Rows number the lines, from one on. */
     int32_t code = tsr__json_key(keys, &key, member, at + 1);
     /* A name twice: what stood before it counts, as when the file was opened. */
@@ -197,6 +199,38 @@ typedef struct span {
   int64_t stripe, from, at, count;
 } span;
 
+/* Where a column's texts of a part go. */
+typedef struct text_sink {
+  tsr__dict_local *dict;
+  int32_t *out;
+  uint64_t *valid;
+} text_sink;
+
+/* Texts of rows from one on, several looked up at a time, as far as they have no escapes; returns
+ * how many rows these were, -1 out of memory. */
+static int64_t put_texts(const span *p, int64_t row, int64_t end, const tsr__json_kept *kept,
+                         const text_sink *sink)
+{
+  tsr__text_span text[64];
+  int32_t code[64];
+  int64_t at[64], i = row;
+  int n = 0;
+  for (; i < end && n < 64; i++) {
+    if (kept->class[i] != TSR__CLASS_TEXT) continue;
+    tsr__json_token token = tsr__json_kept_text(p->block, kept->value[i]);
+    if (token.escaped) break;
+    at[n] = p->at + i - p->from;
+    text[n++] = (tsr__text_span){ token.at, token.length };
+  }
+  tsr__dict_codes(sink->dict, text, n, code);
+  if (sink->dict->failed) return -1;
+  for (int k = 0; k < n; k++) {
+    sink->out[at[k]] = code[k];
+    set_bit(sink->valid, at[k]);
+  }
+  return i - row;
+}
+
 static bool put_kept(job *j, const span *p, int target, const tsr__json_kept *kept)
 {
   tsr__read_target *t = &j->stripes.read->targets[target];
@@ -207,7 +241,12 @@ static bool put_kept(job *j, const span *p, int target, const tsr__json_kept *ke
   int64_t end = p->from + p->count;
   /* Rows behind the last that named it. */
   if (end > (int64_t)kept->class_room) end = (int64_t)kept->class_room;
+  text_sink sink = { dict, out, t->validity[part] };
   for (int64_t i = p->from; i < end; i++) {
+    int64_t texts = type == TSR_COL_TEXT ? put_texts(p, i, end, kept, &sink) : 0;
+    if (texts < 0) return false;
+    i += texts;
+    if (i == end) break;
     int64_t at = p->at + i - p->from;
     unsigned class = kept->class[i];
     bool there = class != 0 && class != TSR__CLASS_NULL;
