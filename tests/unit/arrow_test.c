@@ -508,6 +508,66 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG, "a dictionary that is no array");
 }
 
+/* A column of views: short ones, and in row 3 "abcdefghijklmno" of the one buffer of texts, whose
+ * number, beginning and size may be others. */
+typedef struct views {
+  char view[8][16];
+  int64_t sizes[1];
+} views;
+
+static producer viewed(views *v, int32_t size, int32_t buffer, int32_t begin)
+{
+  producer p = usual();
+  *v = (views){ .sizes = { 20 } };
+  for (int32_t i = 0; i < 8; i++) {
+    memcpy(v->view[i], &i, 4);
+    memcpy(v->view[i] + 4, "1234567", 8);
+  }
+  memcpy(v->view[3], &size, 4);
+  memcpy(v->view[3] + 4, "abcd", 4);
+  memcpy(v->view[3] + 8, &buffer, 4);
+  memcpy(v->view[3] + 12, &begin, 4);
+  p.format[1] = "vu";
+  p.buffers[1][1] = v->view;
+  p.buffers[1][2] = "xxabcdefghijklmnoxxx";
+  p.buffers[1][3] = v->sizes;
+  p.column[1].n_buffers = 4;
+  return p;
+}
+
+TEST(views_that_cannot_be_are_refused)
+{
+  static const char why[] = "column 'b' holds a text whose offsets cannot be, in row 3";
+  static const int32_t odd[][3] = { { -1, 0, 2 },        { INT32_MIN, 0, 2 },  { 15, 1, 2 },
+                                    { 15, -1, 2 },       { 15, INT32_MAX, 2 }, { 15, 0, -1 },
+                                    { 15, 0, 6 },        { 15, 0, INT32_MAX }, { 21, 0, 0 },
+                                    { INT32_MAX, 0, 0 }, { 15, 0, INT32_MIN } };
+  views v;
+  for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+    producer p = viewed(&v, odd[i][0], odd[i][1], odd[i][2]);
+    check_refused(&p, TSR_EVALUE, why);
+  }
+  producer p = viewed(&v, 15, 0, 2);
+  v.sizes[0] = -1;
+  check_refused(&p, TSR_EVALUE, why);
+  p = viewed(&v, 15, 0, 2);
+  p.buffers[1][3] = NULL;
+  check_refused(&p, TSR_EARG, "column 'b' of a batch has no sizes of its buffers");
+  p = viewed(&v, 15, 0, 2);
+  p.buffers[1][2] = NULL;
+  check_refused(&p, TSR_EARG, "has an empty buffer of texts");
+  p = viewed(&v, 15, 0, 2);
+  p.column[1].n_buffers = 2;
+  check_refused(&p, TSR_EARG, "another number of buffers");
+  /* Without buffers of texts there is nothing that a long view could lie in. */
+  p = viewed(&v, 15, 0, 2);
+  p.column[1].n_buffers = 3;
+  check_refused(&p, TSR_EVALUE, why);
+  p = viewed(&v, 15, 0, 5);
+  p.columns = 2;
+  check_csv(&p, "a,b\n,\"\"\n2,1\n3,12\n,defghijklmnoxxx\n5,1234\n6,12345\n,123456\n8,1234567\n");
+}
+
 TEST(contents_that_cannot_be_are_refused)
 {
   static const int32_t falling[9] = { 0, 1, 3, 2, 4, 5, 6, 7, 8 };
