@@ -19,7 +19,7 @@ enum {
   STEP = 8,
   FEW = 24,
   DIGITS = 256,
-  SMALL = 1 << 14, /* texts that one task sorts */
+  SMALL = 1 << 16, /* texts that one task sorts */
   CHUNK = 1 << 14, /* texts of a range that a task looks at */
   AHEAD = 12,      /* texts that are asked for before they are looked at: they lie anywhere */
   SPLITTERS = 127,
@@ -36,9 +36,11 @@ typedef struct item {
   bool tie;
 } item;
 
-/* A run of texts that are alike in their first `depth` bytes. */
+/* A run of texts that are alike in their first `depth` bytes. `loaded`: their keys are there, so
+ * that the texts, which lie anywhere, are looked at no more before these tell nothing new. */
 typedef struct range {
   int64_t first, count, depth;
+  bool loaded;
 } range;
 
 typedef struct ranges {
@@ -194,8 +196,8 @@ static bool sort_range(sorter *s, range r, ranges *todo)
   item *items = s->items + r.first;
   bool few = r.count <= FEW;
   /* What all have in common needs no digits; a comparison passes over it by itself. */
-  if (!few) r.depth += in_common(s, items, r.count, r.depth);
-  load_all(s->dict, items, r.count, r.depth);
+  if (!few && !r.loaded) r.depth += in_common(s, items, r.count, r.depth);
+  if (!r.loaded) load_all(s->dict, items, r.count, r.depth);
   if (few) {
     sort_few(s, items, r.count, r.depth);
     return true;
@@ -205,7 +207,7 @@ static bool sort_range(sorter *s, range r, ranges *todo)
     bool goes_on = items[i].left > STEP;
     for (end = i + 1; end < r.count && alike(&items[i], &items[end]); end++)
       items[end].tie = !goes_on;
-    range more = { r.first + i, end - i, r.depth + STEP };
+    range more = { r.first + i, end - i, r.depth + STEP, false };
     if (goes_on && end - i > 1 && !add_range(s, todo, more)) return false;
   }
   return true;
@@ -328,7 +330,7 @@ static void copy_chunk(void *user, int64_t chunk, int worker)
 /* What becomes of a bucket that lies from `first` on. */
 static bool add_bucket(sorter *s, int bucket, int64_t first, int64_t count)
 {
-  range r = { first, count, s->now.depth };
+  range r = { first, count, s->now.depth, true };
   if (count < 2) return true;
   if (bucket % 2) {
     /* One key: the texts end with it and are equal, or what follows decides. */
@@ -336,6 +338,7 @@ static bool add_bucket(sorter *s, int bucket, int64_t first, int64_t count)
     for (int64_t i = 1; ends && i < count; i++) s->items[first + i].tie = true;
     if (ends) return true;
     r.depth += STEP;
+    r.loaded = false;
   }
   return add_range(s, count > SMALL ? &s->large : &s->small, r);
 }
@@ -366,18 +369,24 @@ static bool add_buckets(sorter *s, int64_t chunks)
   return true;
 }
 
+/* The keys of the range at hand, behind what all its texts have in common; false: cancelled. */
+static bool load_range(tsr_runtime *rt, sorter *s, int64_t chunks)
+{
+  if (!tsr__parallel_long(rt, TSR__PROGRAM, chunks, compare_chunk, s)) return false;
+  int64_t common = s->least[0];
+  for (int64_t c = 1; c < chunks; c++)
+    if (s->least[c] < common) common = s->least[c];
+  s->now.depth += common;
+  return tsr__parallel_long(rt, TSR__PROGRAM, chunks, load_chunk, s);
+}
+
 /* False: out of memory or cancelled. */
 static bool split_range(tsr__lower *low, sorter *s, range r)
 {
   tsr_runtime *rt = low->scope->rt;
   int64_t chunks = chunks_of(r.count);
   s->now = r;
-  if (!tsr__parallel_long(rt, TSR__PROGRAM, chunks, compare_chunk, s)) return false;
-  int64_t common = s->least[0];
-  for (int64_t c = 1; c < chunks; c++)
-    if (s->least[c] < common) common = s->least[c];
-  s->now.depth += common;
-  if (!tsr__parallel_long(rt, TSR__PROGRAM, chunks, load_chunk, s)) return false;
+  if (!r.loaded && !load_range(rt, s, chunks)) return false;
   choose_splitters(s);
   return tsr__parallel_long(rt, TSR__PROGRAM, chunks, count_chunk, s) && place_buckets(s, chunks) &&
          tsr__parallel_long(rt, TSR__PROGRAM, chunks, deal_chunk, s) &&
@@ -412,7 +421,7 @@ static bool rank_all(tsr__lower *low, sorter *s, int64_t count)
 {
   tsr_runtime *rt = low->scope->rt;
   int64_t chunks = chunks_of(count), sum = 0;
-  s->now = (range){ 0, count, 0 };
+  s->now = (range){ .count = count };
   if (!tsr__parallel_long(rt, TSR__PROGRAM, chunks, count_different, s)) return false;
   for (int64_t c = 0; c < chunks; c++) {
     int64_t here = s->different[c];
@@ -424,7 +433,7 @@ static bool rank_all(tsr__lower *low, sorter *s, int64_t count)
 
 static bool sort_all(tsr__lower *low, sorter *s, int64_t count)
 {
-  range all = { 0, count, 0 };
+  range all = { .count = count };
   bool fine = add_range(s, count > SMALL ? &s->large : &s->small, all);
   while (fine && s->large.count) {
     range next = s->large.list[--s->large.count];
