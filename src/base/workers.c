@@ -143,8 +143,7 @@ static void step_aside(tsr__workers *w)
 {
   int cpu = sched_getcpu();
   if (cpu < 0 || cpu != atomic_load_explicit(&w->caller_cpu, memory_order_relaxed)) return;
-  if (tsr__thread_step_aside(NULL, 0))
-    atomic_store_explicit(&w->meet, true, memory_order_relaxed);
+  if (tsr__thread_step_aside(NULL, 0)) atomic_store_explicit(&w->meet, true, memory_order_relaxed);
 }
 
 /* The same by the caller, before it wakes one: there a thread steps aside only once it was given

@@ -11,15 +11,15 @@
 
 enum {
   MEETING_BITS = 24,
-  SPINS = 2000,      /* where each process has a core; then others get it */
-  HELPS = 64,        /* looks for what other hosts send, and as many with a yield each */
-  YIELDS = 16,       /* between two looks at the clock */
-  YIELD_NS = 200000, /* then this process sleeps */
-  STEP_NS = 500000,  /* between two looks of a leader that failed */
+  SPINS = 2000,       /* where each process has a core; then others get it */
+  HELPS = 64,         /* looks for what other hosts send, and as many with a yield each */
+  YIELDS = 16,        /* between two looks at the clock */
+  YIELD_NS = 200000,  /* then this process sleeps */
+  STEP_NS = 500000,   /* between two looks of a leader that failed */
   ASIDE_NS = 1000000, /* between two steps aside */
-  NAP_MS = 20,       /* between two looks whether those who are waited for still live */
-  FLUSH_MS = 5000,   /* how long the end of a process waits for what is not out yet */
-  LOST_MS = 5000,    /* how long it may take until it is known who does not answer any more */
+  NAP_MS = 20,        /* between two looks whether those who are waited for still live */
+  FLUSH_MS = 5000,    /* how long the end of a process waits for what is not out yet */
+  LOST_MS = 5000,     /* how long it may take until it is known who does not answer any more */
   PAGE = 4096,
   SMALL = 1024, /* bytes of a note that has no block of its own, and goes to other hosts */
   LATER = 8,    /* calls that wait for a meeting */
@@ -97,7 +97,7 @@ struct tsr__peers {
   int sizes;
   pthread_mutex_t run_lock;  /* recursive: held from enter to leave */
   int depth, spins, sharing; /* sharing: processes that may use this one's cores */
-  int64_t aside_at; /* when it stepped aside last */
+  int64_t aside_at;          /* when it stepped aside last */
   uint64_t run, meeting;
   uint64_t introduced; /* the last run of which other hosts know what it is */
   tsr__peers_sum moved;

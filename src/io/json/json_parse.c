@@ -253,7 +253,7 @@ static bool cut(tsr__json_cursor *c)
                "the line ends inside an object; each line holds a whole one, as jq -c . writes it");
 }
 
-/* Names mostly stand as in the line before, with a colon behind them: then nothing is looked for. */
+/* Names mostly stand as in the line before, a colon behind them: then nothing is looked for. */
 static bool meets_expected(tsr__json_cursor *c, tsr__json_token *key)
 {
   size_t length = c->expects.length;

@@ -23,7 +23,6 @@ typedef struct tsr__filling {
   int64_t count, sum;
 } tsr__filling;
 
-void tsr__filling_put(tsr__filling *filling, const char *text, size_t length);
 void tsr__filling_put_entry(tsr__filling *filling, const tsr__dict_entry *entry);
 void tsr__filling_put_run(tsr__filling *filling, tsr__text_run *run);
 

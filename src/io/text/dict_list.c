@@ -17,7 +17,7 @@ static int by_row(const void *left, const void *right)
   return a->first < b->first ? -1 : 1;
 }
 
-void tsr__filling_put(tsr__filling *f, const char *text, size_t length)
+static void put(tsr__filling *f, const char *text, size_t length)
 {
   if (length) memcpy(f->bytes + f->sum, text, length);
   f->sum += (int64_t)length;
@@ -27,7 +27,7 @@ void tsr__filling_put(tsr__filling *f, const char *text, size_t length)
 void tsr__filling_put_entry(tsr__filling *f, const tsr__dict_entry *entry)
 {
   size_t length = entry->key.length;
-  tsr__filling_put(f, length <= 16 ? (const char *)&entry->key : entry->text, length);
+  put(f, length <= 16 ? (const char *)&entry->key : entry->text, length);
 }
 
 void tsr__filling_put_run(tsr__filling *f, tsr__text_run *run)
