@@ -40,7 +40,9 @@ typedef struct tsr__json_token {
 typedef struct tsr__json_cursor {
   const char *at, *end;
   bool begun;
-  tsr__text_span expects; /* how the next name most likely stands, without escapes; NULL: unknown */
+  /* How the next name most likely stands, without escapes: bytes of the text before this line or
+   * of it. NULL: unknown. */
+  tsr__text_span expects;
   const char *fault, *why;
 } tsr__json_cursor;
 
@@ -143,8 +145,18 @@ typedef struct tsr__json_keys {
 
 /* The code of the `member`-th key of line `line` (counted from 1); -1: out of memory; -2: the key
  * was there before. With `add` unknown names are added. */
-int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
-                      int64_t line);
+int32_t tsr__json_key_found(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
+                            int64_t line);
+static inline int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key,
+                                    int64_t member, int64_t line)
+{
+  if (!key->expected) return tsr__json_key_found(keys, key, member, line);
+  int32_t code = keys->order[member].code;
+  if (keys->stamp[code] == line) return -2;
+  keys->order[member].stands.at = key->at;
+  keys->stamp[code] = line;
+  return code;
+}
 /* What a cursor at that member is to expect. */
 static inline tsr__text_span tsr__json_expected(const tsr__json_keys *keys, int64_t member)
 {

@@ -169,44 +169,37 @@ size_t tsr__json_unescape(const tsr__json_token *text, char *to)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static bool is_digit(const tsr__json_cursor *c)
+static inline const char *skip_digits(const char *at, const char *end)
 {
-  return c->at < c->end && (unsigned char)(*c->at - '0') < 10;
-}
-
-static bool skip_digits(tsr__json_cursor *c)
-{
-  const char *begin = c->at;
-  while (is_digit(c)) c->at++;
-  return c->at > begin;
+  while (at < end && (unsigned char)(*at - '0') < 10) at++;
+  return at;
 }
 
 /* Of the value nothing is computed here: where it ends and that it is a number. Whatever begins no
  * other value comes here, so what has no digit is told as no value at all. */
 static bool read_number(tsr__json_cursor *c, tsr__json_token *out)
 {
-  const char *begin = c->at;
-  if (*c->at == '-') c->at++;
-  const char *first = c->at, *digits;
-  if (!skip_digits(c)) return fault(c, begin, "it is no JSON value");
+  const char *begin = c->at, *end = c->end, *first = begin + (*begin == '-');
+  const char *at = skip_digits(first, end), *digits = at;
+  if (at == first) return fault(c, begin, "it is no JSON value");
   /* As the grammar says; such "numbers" are mostly codes, and reading them as numbers would lose
    * their zeros. */
-  if (*first == '0' && c->at - first > 1)
-    return fault(c, begin, "a number must not begin with zeros");
-  digits = c->at;
-  if (c->at < c->end && *c->at == '.') {
-    c->at++;
-    if (!skip_digits(c)) return fault(c, begin, "a digit must follow the point of a number");
+  if (*first == '0' && at - first > 1) return fault(c, begin, "a number must not begin with zeros");
+  if (at < end && *at == '.') {
+    const char *behind = at + 1;
+    at = skip_digits(behind, end);
+    if (at == behind) return fault(c, begin, "a digit must follow the point of a number");
   }
-  if (c->at < c->end && (*c->at | 0x20) == 'e') {
-    c->at++;
-    if (c->at < c->end && (*c->at == '+' || *c->at == '-')) c->at++;
-    if (!skip_digits(c)) return fault(c, begin, "the exponent of a number needs a digit");
+  if (at < end && (*at | 0x20) == 'e') {
+    const char *power = at + 1;
+    if (power < end && (*power == '+' || *power == '-')) power++;
+    at = skip_digits(power, end);
+    if (at == power) return fault(c, begin, "the exponent of a number needs a digit");
   }
-  *out = (tsr__json_token){ .kind = TSR__JSON_IS_NUMBER,
-                            .whole = c->at == digits,
-                            .at = begin,
-                            .length = (size_t)(c->at - begin) };
+  c->at = at;
+  *out = (tsr__json_token){
+    .kind = TSR__JSON_IS_NUMBER, .whole = at == digits, .at = begin, .length = (size_t)(at - begin)
+  };
   return true;
 }
 
@@ -253,18 +246,29 @@ static bool cut(tsr__json_cursor *c)
                "the line ends inside an object; each line holds a whole one, as jq -c . writes it");
 }
 
-/* Names mostly stand as in the line before, a colon behind them: then nothing is looked for. */
-static bool meets_expected(tsr__json_cursor *c, tsr__json_token *key)
+static inline uint64_t load(const char *at)
 {
-  size_t length = c->expects.length;
-  if (!c->expects.at || (size_t)(c->end - c->at) < length + 3) return false;
-  if (c->at[0] != '"' || c->at[length + 1] != '"' || c->at[length + 2] != ':' ||
-      memcmp(c->at + 1, c->expects.at, length) != 0)
+  uint64_t x;
+  memcpy(&x, at, sizeof x);
+  return x;
+}
+
+/* Names mostly stand as in the line before, with a colon behind them: then nothing is looked for. */
+static inline bool meets_expected(tsr__json_cursor *c, tsr__json_token *key)
+{
+  const char *at = c->at, *name = c->expects.at;
+  size_t length = c->expects.length, left = (size_t)(c->end - at);
+  if (!name || left < length + 3) return false;
+  if (at[0] != '"' || at[length + 1] != '"' || at[length + 2] != ':') return false;
+  /* Short ones in one step, where eight bytes are there; what is expected stands before. */
+  bool one = length - 1 < 8 && left > 8;
+  if (one ? (load(at + 1) ^ load(name)) << (64 - 8 * length) != 0
+          : memcmp(at + 1, name, length) != 0)
     return false;
   *key = (tsr__json_token){
-    .kind = TSR__JSON_IS_TEXT, .expected = true, .at = c->at + 1, .length = length
+    .kind = TSR__JSON_IS_TEXT, .expected = true, .at = at + 1, .length = length
   };
-  c->at += length + 3;
+  c->at = at + length + 3;
   return true;
 }
 
@@ -354,6 +358,12 @@ static int next_part(tsr__json_cursor *c, char open, char close)
 
 int tsr__json_next(tsr__json_cursor *c, tsr__json_token *key, tsr__json_token *value)
 {
+  /* As most writers put it: a comma, and the name that stood there before. */
+  if (c->begun && c->at < c->end && *c->at == ',') {
+    c->at++;
+    if (meets_expected(c, key)) return read_value(c, value, 1) ? 1 : -1;
+    c->at--;
+  }
   int more = next_part(c, '{', '}');
   if (more < 1) return more;
   return read_key(c, key) && read_value(c, value, 1) ? 1 : -1;
@@ -460,7 +470,6 @@ static int32_t find_key(tsr__json_keys *keys, const tsr__json_token *key, int64_
    * before is looked at first, and mostly nothing is hashed. */
   if (!key->escaped && (size_t)member < keys->order_room) {
     int32_t code = keys->order[member].code;
-    if (key->expected) return code;
     const tsr__dict_entry *guess = code < names->count ? &names->entries[code] : NULL;
     if (guess && guess->key.length == length && memcmp(guess->text, text, length) == 0) return code;
   }
@@ -473,8 +482,8 @@ static int32_t find_key(tsr__json_keys *keys, const tsr__json_token *key, int64_
   return tsr__dict_code(names, text, length, key->escaped, &added);
 }
 
-int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
-                      int64_t line)
+int32_t tsr__json_key_found(tsr__json_keys *keys, const tsr__json_token *key, int64_t member,
+                            int64_t line)
 {
   tsr__heap *heap = keys->names->heap;
   int32_t code = find_key(keys, key, member);
