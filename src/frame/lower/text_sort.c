@@ -57,6 +57,7 @@ typedef struct sorter {
   /* The range that is split. */
   range now;
   item splitter[SPLITTERS];
+  uint64_t split_key[SPLITTERS]; /* theirs; behind the last the largest there is */
   int splitters;
   int64_t *start; /* [chunk * BUCKETS + bucket]: how many, then where they go */
   int64_t *least; /* by chunk: bytes that its texts have in common with the range's first */
@@ -281,18 +282,18 @@ static void choose_splitters(sorter *s)
     if (s->splitters < SPLITTERS &&
         (!s->splitters || !alike(&s->splitter[s->splitters - 1], &sample[i])))
       s->splitter[s->splitters++] = sample[i];
+  for (int i = 0; i < SPLITTERS; i++)
+    s->split_key[i] = i < s->splitters ? s->splitter[i].key : UINT64_MAX;
 }
 
 static int bucket_of(const sorter *s, const item *it)
 {
-  int low = 0, count = s->splitters;
+  int low = 0;
+  /* How many keys are below it, without a branch that depends on it. */
+  for (int half = (SPLITTERS + 1) / 2; half; half /= 2)
+    low += s->split_key[low + half - 1] < it->key ? half : 0;
   /* The first splitter that is not before it. */
-  while (count > 0) {
-    int half = count / 2;
-    bool right = before(&s->splitter[low + half], it);
-    low = right ? low + half + 1 : low;
-    count = right ? count - half - 1 : half;
-  }
+  while (low < s->splitters && before(&s->splitter[low], it)) low++;
   return 2 * low + (low < s->splitters && alike(&s->splitter[low], it));
 }
 
