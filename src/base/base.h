@@ -93,6 +93,9 @@ void tsr__pool_close(tsr__pool *pool);
 void *tsr__pool_take(tsr__pool *pool, size_t bytes);     /* NULL: limit or memory (see which) */
 bool tsr__pool_would_fit(tsr__pool *pool, size_t bytes); /* false: the limit is what refuses */
 void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
+/* So many blocks of a size will be taken by turns, for long: they lie side by side in large pages
+ * where that is worth it. A hint: nothing fails by it. */
+void tsr__pool_expect(tsr__pool *pool, size_t bytes, int count);
 tsr_memory tsr__pool_memory(tsr__pool *pool);
 /* Tests: fill every free and every new block with 0xCB so that reads of strangers show. */
 void tsr__pool_poison(tsr__pool *pool, bool on);

@@ -12,6 +12,11 @@
  *   take    the newest kept block of the class, else a new one     the new one without the lock
  *   give    onto the class's list                                  never back to the system
  *           crowded, or nothing left: all kept blocks go back before a new one is made
+ *
+ *   slab    [ block ][ block ][ block ][ block ]     of one class, in huge pages: what is expected
+ *           by turns. A block of 384 KB alone has small pages, and one of 3 MB has a third of it
+ *           there. Its blocks are kept and taken as others are; it goes back as a whole, when none
+ *           of them is live.
  */
 #include "base/base.h"
 #include "base/latch.h"
@@ -42,6 +47,14 @@ typedef struct free_block {
   struct free_block *next;
 } free_block;
 
+typedef struct slab {
+  struct slab *next;
+  char *data;
+  size_t bytes, each; /* of the mapping; from block to block */
+  int index, blocks;  /* class; how many */
+  int idle;           /* while kept blocks are dropped: those that were found */
+} slab;
+
 /* `now` and `peak` in bytes that were asked for, which the limit is of; `held`, `most_held` and
  * `cached` in sizes of classes, which is what memory is really taken. */
 struct tsr__pool {
@@ -54,6 +67,7 @@ struct tsr__pool {
   int64_t limit, now, peak;
   int64_t held, most_held, cached;
   free_block *free[CLASSES];
+  slab *slabs;
 };
 
 /*   300 bytes: between 256 = 2^8 and 512, in steps of 64: class 320, the first of its power
@@ -134,6 +148,121 @@ void tsr__pool_from(tsr__pool *pool, const tsr__pool_source *source)
   pool->source = *source;
 }
 
+/* ---- slabs ----------------------------------------------------------------------------------- */
+
+static slab *slab_of(slab *slabs, const void *block)
+{
+  for (slab *s = slabs; s; s = s->next)
+    if ((const char *)block >= s->data && (const char *)block < s->data + s->bytes) return s;
+  return NULL;
+}
+
+/* Called under the lock, with all kept blocks taken off their lists: those of slabs that have live
+ * ones go back onto them, those of others go with their slabs, which are returned. A pool has few
+ * slabs, and mostly none. */
+static slab *take_idle(tsr__pool *pool, free_block **taken)
+{
+  slab *idle = NULL;
+  for (slab *s = pool->slabs; s; s = s->next) s->idle = 0;
+  for (slab *s = pool->slabs; s; s = s->next) {
+    /* Twice of a class with two slabs: the second time nothing of it is left. */
+    free_block *block = taken[s->index];
+    taken[s->index] = NULL;
+    for (free_block *next; block; block = next) {
+      slab *own = slab_of(pool->slabs, block);
+      free_block **list = own ? &pool->free[s->index] : &taken[s->index];
+      next = block->next;
+      if (own) own->idle++;
+      block->next = *list;
+      *list = block;
+    }
+  }
+  for (slab **at = &pool->slabs; *at;) {
+    slab *s = *at;
+    if (s->idle < s->blocks) {
+      at = &s->next;
+      continue;
+    }
+    *at = s->next;
+    s->next = idle;
+    idle = s;
+    for (free_block **b = &pool->free[s->index]; *b;)
+      if (slab_of(s, *b) == s) *b = (*b)->next;
+      else b = &(*b)->next;
+  }
+  return idle;
+}
+
+static void drop_slab(tsr__pool *pool, slab *s)
+{
+  SHOW(s->data, s->bytes);
+  tsr__unmap_huge(pool->heap, s->data, s->bytes);
+  tsr__del(pool->heap, s, sizeof *s);
+}
+
+/* As many blocks as fill huge pages. What is left of the last one, if it is little, has small
+ * pages: the blocks' slack alone would take one more. NULL: not worth it, or no memory. */
+static slab *make_slab(const tsr__pool *pool, size_t bytes, int count)
+{
+  size_t size;
+  int index = class_of(bytes, &size);
+  size_t each = whole_size(pool, size), all = each * (size_t)count;
+  size_t over = all & (TSR__HUGE_PAGE - 1);
+  if (all < TSR__HUGE_PAGE / 2 || each > LARGEST / (size_t)count) return NULL;
+  if (over >= TSR__HUGE_PAGE / 8) all += TSR__HUGE_PAGE - over;
+  else all = (all + pool->page - 1) & ~(pool->page - 1);
+  slab *s = tsr__new(pool->heap, sizeof *s);
+  char *data = s ? tsr__map_huge(pool->heap, all) : NULL;
+  if (!data) {
+    tsr__del(pool->heap, s, sizeof *s);
+    return NULL;
+  }
+  *s = (slab){
+    .data = data, .bytes = all, .each = each, .index = index, .blocks = (int)(all / each)
+  };
+  return s;
+}
+
+/* How many blocks of a class are kept in slabs; under the lock. */
+static int kept_in_slabs(const tsr__pool *pool, int index)
+{
+  int kept = 0;
+  for (const free_block *b = pool->slabs ? pool->free[index] : NULL; b; b = b->next)
+    kept += slab_of(pool->slabs, b) != NULL;
+  return kept;
+}
+
+void tsr__pool_expect(tsr__pool *pool, size_t bytes, int count)
+{
+  size_t size;
+  /* Users who bring an allocator want all from there, and so do other processes' readers. */
+  if (!pool->mapped || pool->source.take || count < 1 || bytes > LARGEST) return;
+  int index = class_of(bytes, &size);
+  tsr__latch_close(&pool->lock);
+  bool there = kept_in_slabs(pool, index) >= count;
+  bool poison = pool->poison;
+  int64_t held = pool->held + pool->cached, limit = pool->limit;
+  tsr__latch_open(&pool->lock);
+  if (there || (limit && (int64_t)size > (limit - held) / count)) return;
+  slab *s = make_slab(pool, bytes, count);
+  if (!s) return;
+  if (poison) memset(s->data, POISON, s->bytes);
+  tsr__latch_close(&pool->lock);
+  s->next = pool->slabs;
+  pool->slabs = s;
+  /* The first is taken first: the pages of those behind it may never be touched. */
+  for (int i = s->blocks - 1; i >= 0; i--) {
+    free_block *block = (free_block *)(s->data + (size_t)i * s->each);
+    block->next = pool->free[index];
+    pool->free[index] = block;
+    HIDE((char *)block + SLACK, s->each - SLACK);
+  }
+  pool->cached += (int64_t)size * s->blocks;
+  tsr__latch_open(&pool->lock);
+}
+
+/* ---- dropping what is kept ------------------------------------------------------------------- */
+
 /* Frees every kept block. The lists are taken under the lock and freed outside of it. The link of
  * each is read before it goes. */
 static void drop_cache(tsr__pool *pool)
@@ -143,7 +272,14 @@ static void drop_cache(tsr__pool *pool)
   memcpy(taken, pool->free, sizeof taken);
   memset(pool->free, 0, sizeof pool->free);
   pool->cached = 0;
+  slab *idle = take_idle(pool, taken);
+  for (slab *s = pool->slabs; s; s = s->next)
+    pool->cached += (int64_t)size_of_class(s->index) * s->idle;
   tsr__latch_open(&pool->lock);
+  for (slab *next; idle; idle = next) {
+    next = idle->next;
+    drop_slab(pool, idle);
+  }
   for (int i = 0; i < CLASSES; i++) {
     for (free_block *block = taken[i], *next; block; block = next) {
       next = block->next;

@@ -60,6 +60,8 @@ typedef struct tsr__layout {
 /* Makes a value with buffers for all addressable positions, contents undefined but for zeros
  * where parts of a sum are. NULL with the error set on failure; refs is 1. */
 tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error);
+/* So many values of a layout will be made and released by turns, for long: a hint to devices. */
+void tsr__value_expect(tsr_runtime *rt, const tsr__layout *layout, int count);
 /* As tsr__value_new but without buffers: the caller sets them. */
 tsr__value *tsr__value_frame(tsr_runtime *rt, const tsr__layout *layout, tsr__error *error);
 void tsr__value_hold(tsr__value *value);

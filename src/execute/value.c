@@ -111,6 +111,20 @@ tsr__value *tsr__value_new(tsr_runtime *rt, const tsr__layout *layout, tsr__erro
   return value;
 }
 
+void tsr__value_expect(tsr_runtime *rt, const tsr__layout *layout, int count)
+{
+  tsr__error error = { 0 };
+  /* As a value without buffers knows the size of each. */
+  tsr__value *value = tsr__value_frame(rt, layout, &error);
+  const tsr__devices *devices = tsr__devices_of(rt);
+  for (int p = 0; value && p < value->part_count; p++) {
+    int device = tsr__home_device(rt, &value->sharding, p);
+    if (tsr__device_local(tsr__topology_of(rt), device))
+      devices->ops->expect(rt, device, part_bytes(value, p), count);
+  }
+  tsr__value_release(value);
+}
+
 bool tsr__value_ragged(const tsr__value *value)
 {
   return value->rows != NULL;

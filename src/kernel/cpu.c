@@ -50,6 +50,7 @@ static const tsr__device_ops cpu_ops = {
   .kind = "cpu",
   .rows = &row_ops,
   .buffer = tsr__cpu_buffer,
+  .expect = tsr__cpu_expect,
   .fill = tsr__cpu_fill,
   .number = tsr__cpu_number,
   .map = tsr__cpu_map,

@@ -153,6 +153,8 @@ struct tsr_pipeline {
 
 /* Checks how each column lies and keeps it. */
 tsr_status tsr__place_columns(tsr_pipeline *p, const tsr_pipeline_args *args, tsr__error *error);
+/* Tells devices what trays of whole batches will take, so many at once. */
+void tsr__tray_expect(tsr_pipeline *p, int trays);
 /* Gives a tray values with memory and cuts it into slices. Its error is set on failure. */
 void tsr__tray_prepare(tsr_pipeline *p, tsr__tray *tray);
 /* Fills the rows of one slice. */

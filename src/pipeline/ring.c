@@ -10,7 +10,7 @@
  * full stops its threads, and what is delivered comes in order whoever filled it.
  *
  * Waking a thread costs as much as a small batch. Where batches are filled in less than that a few
- * times, threads sleep until half of the ring is free and then fill all of that. */
+ * times, threads sleep until the ring is empty and then fill all of it. */
 #include "pipeline/pipeline_room.h"
 
 #include <errno.h>
@@ -228,6 +228,9 @@ tsr_status tsr__ring_open(tsr_pipeline *p, tsr__error *error)
     return tsr__error_set(error, TSR_ENOMEM, "no memory for %d batches", p->depth);
   if (p->stream && tsr__stream_open(p->stream, &p->args, p->depth, error)) return error->status;
   if (p->stream) tsr__stream_seek(p->stream, p->stream_epoch, p->stream_skip);
+  /* And the one that is delivered: its memory is the next one's that is begun, while it is still in
+   * the caches. A pipeline of fewer batches never has as many. */
+  if (p->total >= p->depth) tsr__tray_expect(p, p->depth + 1);
   start_fillers(p);
   return TSR_OK;
 }
@@ -336,7 +339,7 @@ static bool worth_waking(const tsr_pipeline *p)
 {
   int64_t done = p->delivered - p->from, room = p->depth - (p->opened - p->delivered);
   bool quick = !p->stream && !p->source->blocking && p->figures.filled < done * QUICK_NS;
-  return !quick || 2 * room >= p->depth;
+  return !quick || room >= p->depth;
 }
 
 void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)

@@ -161,6 +161,18 @@ static tsr__lot *lots_of(const tsr_pipeline *p, const tsr__tray *tray, int c)
   return tray->lots + (size_t)c * (size_t)p->most_positions;
 }
 
+void tsr__tray_expect(tsr_pipeline *p, int trays)
+{
+  const tsr_source *source = p->source;
+  for (int c = 0; c < source->column_count; c++) {
+    tsr_shape shape = batch_shape(&source->columns[c], p->args.batch_size);
+    tsr__layout layout = { source->columns[c].dtype, &shape, &p->placing[c].on, NULL };
+    /* What differs from batch to batch is of other sizes. */
+    if (!source->dealer && !(source->fitted && c == source->fit_column))
+      tsr__value_expect(p->node.scope->rt, &layout, trays);
+  }
+}
+
 /* A field that is ordered by length is as long as this batch needs. */
 static tsr_shape tray_shape(const tsr_pipeline *p, const tsr__tray *tray, int c)
 {

@@ -240,6 +240,7 @@ static void hidden_unmap(tsr__buffer *buffer)
 #define ROWS5(name, ...) ENTRY5(rows, tsr_status, name, __VA_ARGS__)
 
 ENTRY4(ops, tsr__buffer *, buffer, tsr_runtime *, int, size_t, tsr__error *)
+VOID4(expect, tsr_runtime *, int, size_t, int)
 VOID2(fill, tsr__buffer *, uint8_t)
 VOID3(number, tsr__buffer *, int64_t, int64_t)
 VOID3(from_host, const tsr__box_copy *, const void *, tsr__buffer *)
@@ -352,6 +353,7 @@ static void fill_rows(void)
 static void fill_ops(void)
 {
   hidden_ops.buffer = hidden_buffer;
+  hidden_ops.expect = hidden_expect;
   hidden_ops.fill = hidden_fill;
   hidden_ops.number = hidden_number;
   hidden_ops.map = hidden_map;

@@ -236,6 +236,67 @@ static void *hammer(void *argument)
   return NULL;
 }
 
+/* Blocks that are expected lie side by side, are taken and given as others are, and go back as a
+ * whole once none of them is live. */
+TEST(expected_blocks_share_large_pages)
+{
+  enum { COUNT = 4 };
+  static const size_t sizes[] = { 384 << 10, 1000000, 3 << 20, 600 << 10 };
+  for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+    size_t bytes = sizes[k];
+    char *block[COUNT + 1];
+    tsr__pool *pool = open_pool(0);
+    tsr__pool_poison(pool, k % 2);
+    tsr__pool_expect(pool, bytes, COUNT);
+    int64_t cached = tsr__pool_memory(pool).cached;
+    CHECK(cached >= COUNT * (int64_t)bytes && cached <= 2 * COUNT * (int64_t)bytes + (4 << 20));
+    tsr__pool_expect(pool, bytes, COUNT); /* they are there */
+    CHECK_I64(tsr__pool_memory(pool).cached, cached);
+    for (int i = 0; i < COUNT; i++) {
+      block[i] = tsr__pool_take(pool, bytes);
+      CHECK_U64((uintptr_t)block[i] % 64, 0);
+      if (k % 2) check_filled(block[i], 0xCB, bytes + 64);
+      memset(block[i], i, bytes + 64);
+      if (i) CHECK(block[i] > block[i - 1]);
+      if (i) CHECK((size_t)(block[i] - block[i - 1]) <= bytes + bytes / 4 + 8192);
+    }
+    for (int i = 0; i < COUNT; i++) check_filled(block[i], (unsigned char)i, bytes + 64);
+    CHECK_I64(tsr__pool_memory(pool).now, COUNT * (int64_t)bytes);
+    /* The newest is the next, and what is kept goes, but for the slab while one of it is live. */
+    for (int i = 0; i < COUNT - 1; i++) tsr__pool_give(pool, block[i], bytes);
+    CHECK(tsr__pool_take(pool, bytes) == block[COUNT - 2]);
+    tsr__pool_poison(pool, true); /* drops what is kept */
+    CHECK(tsr__pool_memory(pool).cached > 0);
+    memset(block[COUNT - 1], 1, bytes);
+    tsr__pool_give(pool, block[COUNT - 2], bytes);
+    tsr__pool_give(pool, block[COUNT - 1], bytes);
+    tsr__pool_poison(pool, true);
+    CHECK_I64(tsr__pool_memory(pool).cached, 0);
+    CHECK_I64(heap.live, 1); /* the pool */
+    close_pool(pool);
+  }
+}
+
+TEST(what_is_expected_is_no_promise)
+{
+  tsr__pool *pool = open_pool(4 * (int64_t)MB);
+  tsr__pool_expect(pool, 2 * MB, 4); /* more than the limit */
+  tsr__pool_expect(pool, 1000, 4);   /* not worth it */
+  tsr__pool_expect(pool, (size_t)1 << 50, 2);
+  tsr__pool_expect(pool, MB, 0);
+  CHECK_I64(tsr__pool_memory(pool).cached, 0);
+  /* Two classes at once, of which one is dropped for another's sake. */
+  tsr__pool_expect(pool, MB / 2, 3);
+  tsr__pool_expect(pool, MB / 4, 4);
+  char *half = tsr__pool_take(pool, MB / 2), *large = tsr__pool_take(pool, 3 * MB);
+  CHECK(half && large);
+  memset(half, 1, MB / 2), memset(large, 2, 3 * MB);
+  check_filled(half, 1, MB / 2);
+  tsr__pool_give(pool, half, MB / 2);
+  tsr__pool_give(pool, large, 3 * MB);
+  close_pool(pool);
+}
+
 TEST(threads_share_a_pool)
 {
   tsr__pool *pool = open_pool(60000); /* small enough that the limit is hit now and then */

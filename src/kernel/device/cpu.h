@@ -46,6 +46,7 @@ void tsr__scratch_give(tsr_runtime *rt, tsr__scratch *scratch);
 
 /* device.c */
 tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+void tsr__cpu_expect(tsr_runtime *rt, int device, size_t bytes, int count);
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte);
 void tsr__cpu_number(tsr__buffer *buffer, int64_t first, int64_t count);
 void *tsr__cpu_map(tsr__buffer *buffer);

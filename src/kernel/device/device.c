@@ -71,6 +71,11 @@ tsr__buffer *tsr__cpu_buffer(tsr_runtime *rt, int device, size_t bytes, tsr__err
   return buffer;
 }
 
+void tsr__cpu_expect(tsr_runtime *rt, int device, size_t bytes, int count)
+{
+  tsr__pool_expect(pool_of(rt, device), bytes ? bytes : 1, count);
+}
+
 void tsr__cpu_fill(tsr__buffer *buffer, uint8_t byte)
 {
   memset(buffer->data, byte, buffer->bytes);

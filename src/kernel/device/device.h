@@ -106,6 +106,8 @@ typedef struct tsr__device_ops {
   const struct tsr__row_ops *rows; /* what reads and writes rows: rows/row_ops.h */
   /* A buffer of `bytes` on a device, refs 1; NULL with the error set past the limit. */
   tsr__buffer *(*buffer)(tsr_runtime *rt, int device, size_t bytes, tsr__error *error);
+  /* So many buffers of a size will be in use by turns, for long. A hint. */
+  void (*expect)(tsr_runtime *rt, int device, size_t bytes, int count);
   /* Every byte of a buffer becomes `byte`. */
   void (*fill)(tsr__buffer *buffer, uint8_t byte);
   /* Elements first, first + 1, ... of I64. */
