@@ -253,7 +253,7 @@ static inline uint64_t load(const char *at)
   return x;
 }
 
-/* Names mostly stand as in the line before, with a colon behind them: then nothing is looked for. */
+/* Names mostly stand as in the line before, a colon behind them: then nothing is looked for. */
 static inline bool meets_expected(tsr__json_cursor *c, tsr__json_token *key)
 {
   const char *at = c->at, *name = c->expects.at;
