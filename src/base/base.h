@@ -119,6 +119,11 @@ static inline void tsr__arena_back(tsr__arena *arena, const tsr__arena *then)
 {
   if (arena->blocks == then->blocks && arena->end == then->end) arena->at = then->at;
 }
+/* Bytes that surely can be had. */
+static inline size_t tsr__arena_left(const tsr__arena *arena)
+{
+  return (size_t)(arena->end - arena->at);
+}
 void *tsr__arena_new(tsr__arena *arena, size_t size); /* zeroed, 16-aligned, or NULL */
 void *tsr__arena_raw(tsr__arena *arena, size_t size); /* the same, not zeroed */
 char *tsr__arena_text(tsr__arena *arena, const char *text, size_t length); /* copy + NUL */

@@ -82,12 +82,13 @@ static void say_failure(tsr__peers *peers, const tsr__error *error)
 }
 
 /* Whether a process said that a run failed; then `error` says so.
- * Its own failure is not asked for: this process knows that one by its status. `told` is kept
- * for say_failure, as this process will leave the run with the error that it hears here. */
+ * Of itself it knows by its status, but for a promise that it broke in the run before: what the
+ * others are told is its own answer, too. `told` is kept for say_failure, as this process will leave
+ * the run with the error that it hears here. */
 static bool has_failed(tsr__peers *peers, int process, tsr__error *error)
 {
   failure *f = &head_of(peers, process)->failed[peers->run & 1];
-  if (process == peers->start.index || atomic_load(&f->run) != peers->run) return false;
+  if (atomic_load(&f->run) != peers->run) return false;
   *error = (tsr__error){ .status = TSR_OK };
   tsr__error_set(error, f->error.status, "process %d: %s", f->process, f->error.text);
   peers->told = process;
@@ -428,7 +429,7 @@ static void begin(tsr__peers *peers, const tsr__peers_work *work)
   int at = (int)(++peers->run & 1);
   peers->told = -1;
   peers->meeting = 0;
-  peers->compared = false;
+  peers->compared = peers->promises = peers->all_promised = false;
   if (me->fingerprint[at] != work->fingerprint) me->fingerprint[at] = work->fingerprint;
   tsr__peers_say(me->what[at], sizeof me->what[at], work);
 }
@@ -512,29 +513,66 @@ static tsr_status leave_inner(tsr__peers *peers, tsr_status status)
   return status;
 }
 
-/* A process that is gone does not come to the end either: its failure is this one's answer.
- * What this process failed of itself outweighs what it hears: its error is the caller's already
- * and is left as it stands. Else a death comes before a difference of programs, and that before
- * what others say failed. */
-tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *numbers,
-                                 tsr__error *error)
+bool tsr__peers_promise(tsr__peers *peers, const int64_t *numbers)
 {
-  if (peers->depth > 1) return leave_inner(peers, status);
-  tsr__error why;
-  why.status = TSR_OK;
-  if (status) say_failure(peers, error);
+  if (peers->depth != 1 || peers->far) return false;
+  say_numbers(own(peers), (int)(peers->run & 1), numbers);
+  peers->promises = true;
+  return true;
+}
+
+/* The END of a run of which all promised that it ends well: nobody waits for it, and who is there
+ * first goes on. The word is raised all the same, as some may be judged by whether they came
+ * (may_end). Who broke the promise has failed in the next run, before that begins. */
+static void leave_promised(tsr__peers *peers, tsr_status status, int64_t *numbers,
+                           const tsr__error *error)
+{
+  call_later(peers);
+  tsr__peers_show(own(peers), word_at(peers, END));
+  if (!status && numbers) add_numbers(peers, numbers);
+  if (!status) return;
+  failure *f = &own(peers)->failed[(peers->run + 1) & 1];
+  f->process = peers->start.index;
+  f->error = *error;
+  atomic_store(&f->run, peers->run + 1);
+}
+
+/* The same by a meeting; what it comes to.
+ * What this process failed of itself outweighs what it hears. Else a death comes before a
+ * difference of programs, and that before what others say failed. */
+static tsr_status leave_meeting(tsr__peers *peers, tsr_status status, int64_t *numbers,
+                                tsr__error *why)
+{
   say_numbers(own(peers), (int)(peers->run & 1), numbers);
   /* Before the END, as after it others may write what the pages of mirrors are copies of. */
   tsr__peers_drain(peers);
   tsr__peers_let_go(peers);
-  tsr_status end = meet(peers, END, &why);
-  if (end && !status) say_late(peers, &why);
+  tsr_status end = meet(peers, END, why);
+  if (end && !status) say_late(peers, why);
   /* Once more: where the END was not reached, as somebody is gone, nothing must be left put by. */
   call_later(peers);
-  if (!end && !status && !peers->compared) end = compare(peers, &why);
+  if (!end && !status && !peers->compared) end = compare(peers, why);
   for (int p = 0; p < peers->start.count && !end && !status; p++)
-    if (has_failed(peers, p, &why)) end = why.status;
+    if (has_failed(peers, p, why)) end = why->status;
   if (!end && !status && numbers) add_numbers(peers, numbers);
+  return end;
+}
+
+/* A process that is gone does not come to the end either: its failure is this one's answer. An
+ * error of this process is the caller's already and is left as it stands. */
+tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *numbers,
+                                 tsr__error *error)
+{
+  if (peers->depth > 1) return leave_inner(peers, status);
+  tsr_status end = TSR_OK;
+  tsr__error why;
+  why.status = TSR_OK;
+  if (peers->all_promised) {
+    leave_promised(peers, status, numbers, error);
+  } else {
+    if (status) say_failure(peers, error);
+    end = leave_meeting(peers, status, numbers, &why);
+  }
   peers->depth = 0;
   pthread_mutex_unlock(&peers->run_lock);
   if (status || !end) return status;
@@ -563,6 +601,35 @@ static char *note_room(tsr__peers *peers, int at, size_t size)
   return peers->note[at];
 }
 
+/* Which of a process's two places has its note of a meeting. Both are in use in turn, so that one
+ * run's last note stays while the next one's first is written; who failed in between left some
+ * out, so that processes are not in step. Other hosts are told of the place by the word alone. */
+static int place_of(const tsr__peers *peers, int process, uint64_t word)
+{
+  const head *of = head_of(peers, process);
+  if (peers->far) return (int)(word & 1);
+  uint64_t first = atomic_load_explicit(&of->note_word[0], memory_order_relaxed);
+  return (first & ~PROMISED) == word ? 0 : 1;
+}
+
+/* What the others brought; larger notes of other hosts are begun here, and waited for together
+ * behind it. */
+static void take_notes(tsr__peers *peers, uint64_t word, tsr__peers_note *all)
+{
+  peers->all_promised = peers->promises;
+  for (int p = 0; p < peers->start.count; p++) {
+    const head *of = head_of(peers, p);
+    int at = place_of(peers, p, word);
+    size_t bytes = (size_t)of->note_size[at];
+    bool small = bytes <= SMALL, far = peers->all[p].far;
+    uint64_t of_word = atomic_load_explicit(&of->note_word[at], memory_order_relaxed);
+    peers->all_promised = peers->all_promised && of_word & PROMISED;
+    all[p] = (tsr__peers_note){ small ? of->small[at] : tsr__peers_at(peers, p, of->note_at[at]),
+                                bytes };
+    if (far && !small) tsr__peers_get(peers, p, all[p].data, &(tsr__peers_runs){ bytes, 1, 0 });
+  }
+}
+
 /*    write the note -> its place and size -> note_word -> raise the word | wait | read the others'
  *
  * `note_word` says which meeting the note is of: a leader passes a head on at any time, and must
@@ -572,26 +639,20 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
 {
   head *me = own(peers);
   if (go_on(peers, error)) return error->status;
-  uint64_t meeting = peers->meeting + 1;
-  int at = (int)(meeting & 1);
+  uint64_t meeting = peers->meeting + 1, word = word_at(peers, meeting);
+  int at = (int)((peers->far ? meeting : peers->gathered++) & 1);
   char *room = note_room(peers, at, size);
   if (!room) return tsr__error_set(error, TSR_ENOMEM, "no shared memory to meet other processes");
   if (size) memcpy(room, mine, size);
   uint64_t place = tsr__peers_offset(peers, room);
   if (me->note_at[at] != place) me->note_at[at] = place;
   if (me->note_size[at] != size) me->note_size[at] = size;
-  me->note_word[at] = word_at(peers, meeting);
-  tsr_status status = meet(peers, meeting, error);
-  for (int p = 0; p < peers->start.count && !status; p++) {
-    const head *of = head_of(peers, p);
-    size_t bytes = (size_t)of->note_size[at];
-    bool small = bytes <= SMALL, far = peers->all[p].far;
-    all[p] = (tsr__peers_note){ small ? of->small[at] : tsr__peers_at(peers, p, of->note_at[at]),
-                                bytes };
-    /* All are begun here, and waited for together behind the loop. */
-    if (far && !small) tsr__peers_get(peers, p, all[p].data, &(tsr__peers_runs){ bytes, 1, 0 });
-  }
-  return status ? status : tsr__peers_fetched(peers, error);
+  atomic_store_explicit(&me->note_word[at], peers->promises ? word | PROMISED : word,
+                        memory_order_relaxed);
+  if (meet(peers, meeting, error)) return error->status;
+  take_notes(peers, word, all);
+  peers->promises = false;
+  return tsr__peers_fetched(peers, error);
 }
 
 tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error)

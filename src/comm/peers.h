@@ -128,6 +128,12 @@ typedef struct tsr__peers_note {
 } tsr__peers_note;
 tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, tsr__peers_note *all,
                              tsr__error *error);
+/* Within a run, before its last gathering: from there on this process cannot fail, whatever comes,
+ * as it has all that it needs, and it lends nothing there. Where all say so the run ends with that
+ * gathering, and who leaves waits for nobody. `numbers` are what leave would be told. False: it was
+ * not said, as this run is part of another or has other hosts' processes. Who fails nevertheless is
+ * told of in the next run. */
+bool tsr__peers_promise(tsr__peers *peers, const int64_t *numbers);
 /* Within a run: waits until all have read what they wanted. */
 tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error);
 /* The same without waiting: `call` is made when all have come to the next meeting, which they do

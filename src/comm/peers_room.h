@@ -31,6 +31,7 @@ enum {
 /* Operations of the futex call, whose header not every C library finds. */
 enum { FUTEX_OF_ALL_WAIT = 0, FUTEX_OF_ALL_WAKE = 1 };
 #define END ((UINT64_C(1) << MEETING_BITS) - 1)
+#define PROMISED (UINT64_C(1) << 63) /* of a note: nothing is left that this run could fail by */
 
 /* What a process says of a run that failed. */
 typedef struct failure {
@@ -47,8 +48,10 @@ typedef struct head {
   _Atomic uint16_t sleepers; /* who waits for it */
   _Atomic int16_t core;      /* on which the word was raised */
   uint64_t fingerprint[2];   /* of the run */
-  /* What it brought to a gathering, whose word this is, by the meeting's last bit. */
-  uint64_t note_word[2], note_at[2], note_size[2];
+  /* What it brought to a gathering, whose word this is (of PROMISED ones with that bit), in one
+   * place and the other in turn. */
+  _Atomic uint64_t note_word[2];
+  uint64_t note_at[2], note_size[2];
   _Alignas(64) char small[2][SMALL];      /* the bytes of short notes */
   int64_t numbers[2][TSR__PEERS_NUMBERS]; /* what it adds at the end of the run */
   char what[2][160];
@@ -103,6 +106,9 @@ struct tsr__peers {
   tsr__peers_sum moved;
   uint64_t *told_word; /* of a leader, by process: the last word that other hosts know */
   bool compared;       /* whether all began this run alike */
+  bool promises;       /* this process does, at the next gathering of this run */
+  bool all_promised;   /* at the last one; so nobody waits for the run's END */
+  unsigned gathered;   /* gatherings of this process */
   int told;            /* the process whose word of a failure this one passes on; -1: none */
   later after[LATER];
   int after_count;

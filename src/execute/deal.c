@@ -253,7 +253,7 @@ static tsr_status take_all(take_job *job)
 
 /* Whether every process has all that its devices get, so that nobody meets. By the plan and by how
  * results lie, so either all processes meet or none does. */
-static bool is_complete(const tsr__exec *exec, const tsr__crossing *c)
+bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c)
 {
   if (c->deal != DEAL_FIRST) return c->deal == DEAL_EACH;
   for (int f = 0; f < c->final_count; f++) {
@@ -272,7 +272,7 @@ tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
 {
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   tsr__sight sight;
-  if (is_complete(exec, c)) return TSR_OK;
+  if (tsr__deal_is_complete(exec, c)) return TSR_OK;
   list_all(&job);
   job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
   job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);

@@ -181,6 +181,24 @@ static bool meets(const tsr_runtime *rt, const tsr__program *program)
   return false;
 }
 
+/* The step whose meeting may be the last of a run: a move, or a reduction of what lies in several
+ * processes, behind which kernels only show what is there. */
+static int closing_step(const tsr__plan *plan)
+{
+  const tsr__schedule *schedule = &plan->schedule;
+  for (int s = schedule->step_count - 1; s >= 0; s--) {
+    const tsr__step *step = &schedule->steps[s];
+    if (step->kind == TSR__STEP_RESHARD) return s;
+    if (step->kind == TSR__STEP_ALL_REDUCE) return plan->apart[s] ? s : -1;
+    if (step->kind != TSR__STEP_KERNEL) return -1;
+    const tsr__kernel_io *io = tsr__kernel_io_of(step->kernel);
+    if (io->accum_count) return -1;
+    for (int i = 0; i < io->output_count; i++)
+      if (plan->shows[io->outputs[i]] < 0) return -1;
+  }
+  return -1;
+}
+
 /* Memory in which plans of so many nodes can be made. It stays, but for what is large, and where
  * memory is limited: all of it is another's then. Where there is none, arenas take their own. */
 static void grow_scratch(tsr_runtime *rt, tsr__engine *engine, int nodes)
@@ -225,6 +243,8 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *p
     plan->collectives += note->bytes > 0 && note->lead == i;
   }
   plan->meets = meets(rt, &plan->parts.program);
+  plan->closes = plan->meets ? closing_step(plan) : -1;
+  atomic_init(&plan->closing_bytes, TSR__UNKNOWN_BYTES);
   return plan_inner(rt, engine, plan, error);
 }
 
@@ -604,6 +624,7 @@ static tsr_status run_together(tsr__exec *exec)
   const tsr__peers_work work = { plan->hash, "a program", site };
   tsr_status status = tsr__peers_enter(peers, &work, exec->error);
   if (status) return status;
+  exec->outer = true;
   status = tsr__exec_run(exec);
   /* What moved is told of all processes: each counted what came to its own devices. */
   int64_t moved[TSR__PEERS_NUMBERS] = { exec->traffic.bytes, exec->traffic.escapes };

@@ -5,6 +5,8 @@
 #include "base/events.h"
 #include "execute/execute.h"
 
+enum { TSR__UNKNOWN_BYTES = -1, TSR__NO_BYTES = -2 };
+
 /* A plan: all that can be known of a program before it runs. Immutable but for the marks
  * of its use and what `guesses` points to; several threads may run it at once. */
 typedef struct tsr__plan {
@@ -22,6 +24,9 @@ typedef struct tsr__plan {
   int *first_gone;          /* by step (`gone_steps`): the first node whose last use it is; -1 */
   int *apart;               /* by step: whether what it combines lies in several processes */
   int gone_steps;
+  int closes; /* the last step in which processes meet, if later ones only show what it made; -1 */
+  _Atomic int64_t closing_bytes; /* that it moves to this process's devices; TSR__UNKNOWN_BYTES,
+                                    or TSR__NO_BYTES: not the same each time */
   int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
   bool meets;          /* all processes take part in its runs */
   int roots;           /* of the key, if it can be followed; else 0 */
@@ -111,6 +116,11 @@ typedef struct tsr__exec {
   tsr__kept **kept;         /* and what of a kept sum meets */
   tsr__partial **copies;    /* and what is added to here while others read what it is of */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
+  struct tsr__crossing *crossings;      /* of the step at hand, begun */
+  int step;                             /* at hand */
+  int done;                             /* steps up to this one were done before their turn; or 0 */
+  bool outer;                           /* a run of its own: its last meeting may end it */
+  int64_t promised[TSR__PEERS_NUMBERS]; /* what this process says it moves in all, before it did */
   tsr__traffic traffic;
   bool keeps;      /* roots may stay accumulators */
   tsr__busy *busy; /* by part of the step at hand: see tsr__run; NULL: nobody asks */
@@ -185,9 +195,18 @@ typedef struct tsr__crossing {
   int *accums, *finals;
   tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
   int64_t *populations;
-  int *members; /* positions of the group at hand */
-  int deal;     /* deal.c's */
+  int *members;               /* positions of the group at hand */
+  int deal;                   /* deal.c's */
+  struct tsr__crossing *next; /* of the step */
 } tsr__crossing;
+
+/* Whether the run may end with the meeting of the step at hand: nothing behind it can fail in this
+ * process. Then exec->promised is what it will have moved; NULL: it may not. */
+const int64_t *tsr__exec_promise(tsr__exec *exec);
+/* Makes room for what a combining step gets, unless that was done. */
+tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step);
+/* Whether results of crossings that were begun come together without another meeting or memory. */
+bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step);
 
 /* Whether positions differ in combined axes only. */
 bool tsr__same_group(const tsr__crossing *c, int a, int b);
@@ -195,6 +214,7 @@ bool tsr__same_group(const tsr__crossing *c, int a, int b);
  * this process has; and, when all have combined, what others finished comes to its devices. */
 void tsr__deal(const tsr__exec *exec, tsr__crossing *c);
 tsr__share tsr__deal_share(const tsr__exec *exec, const tsr__crossing *c, int members);
+bool tsr__deal_is_complete(const tsr__exec *exec, const tsr__crossing *c);
 tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c);
 /* What the first member here brings ([member][accumulator of the crossing]) is added to: a copy
  * where others read it at the same time; and the end of such copies. */

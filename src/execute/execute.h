@@ -119,9 +119,11 @@ typedef struct tsr__sight {
   tsr__value **made; /* [count] */
   tsr__buffer **told;
   uint64_t *offsets;
+  size_t *sizes; /* of parts, of what is lacked one after the other */
   tsr__peers_note *notes;
   int64_t *next;
-  bool *wanted; /* [count]: whether it lacks something here */
+  bool *wanted;           /* [count]: whether it lacks something here */
+  const int64_t *promise; /* NULL, or what tsr__peers_promise is told where it can be */
 } tsr__sight;
 
 /* Within a run that all processes are in: what `values` (NULL ones are skipped) lack here is read
@@ -141,6 +143,11 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part);
  * be copied of a part. Where that is on this host, or nobody else is, nothing needs to be done. */
 tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                            tsr__error *error);
+/* The same for the last meeting of a run, behind which nothing is left that may fail, but for this
+ * (tsr__peers_promise, `numbers`; NULL: there is): where what is seen is short all of its memory is
+ * taken before. */
+tsr_status tsr__see_last(tsr_runtime *rt, const tsr__value **values, int count,
+                         const int64_t *numbers, tsr__sight *sight, tsr__error *error);
 bool tsr__sight_is_far(const tsr__sight *sight);
 void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
                          const tsr__box_copy *copy);

@@ -290,7 +290,8 @@ static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
   bool several = tsr__peers_of(exec->rt) != NULL;
   for (int i = 0; i < job->count; i++)
     job->from[i] = several && crosses(&job->moves[i]) ? job->moves[i].from : NULL;
-  tsr_status status = tsr__see_pieces(exec->rt, job->from, job->count, sight, exec->error);
+  const int64_t *promise = several ? tsr__exec_promise(exec) : NULL;
+  tsr_status status = tsr__see_last(exec->rt, job->from, job->count, promise, sight, exec->error);
   for (int i = 0; i < job->count && !status; i++)
     if (job->from[i]) job->moves[i].from = job->from[i];
   if (!status && tsr__sight_is_far(sight)) status = want_pieces(job, sight, exec->error);

@@ -493,41 +493,48 @@ static tsr_status take_along(tsr__exec *exec, const tsr__step *step, int accum, 
   return TSR_OK;
 }
 
-/* Collects the accumulators that travel with `accum` and the nodes they finalise, then combines.
+/* Collects the accumulators that travel with `accum` and the nodes they finalise; last in the list.
  * Values of the results are made here, not by the kernel that filled the accumulators: between
  * them other steps ran, and no memory was held for results that nobody could read yet. */
-static tsr_status cross(tsr__exec *exec, const tsr__step *step, int accum)
+static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int accum,
+                                 crossing ***last)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
-  int finals = 0;
-  crossing c = { .step = step,
-                 .axes = schedule->accums[accum].axes,
-                 .sharding = tsr__sharding_of(exec, schedule->accums[accum].node) };
+  const tsr_sharding *sharding = tsr__sharding_of(exec, schedule->accums[accum].node);
   const tsr__gnode *node = &exec->program->nodes[schedule->accums[accum].node];
-  if (tsr__is_scattered(exec->program, node)) c.scattered = node;
+  int finals = 0;
   for (int a = step->first; a < step->first + step->count; a++)
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
-  /*   kept[count] | populations[finals] | finals[finals] | accums[count] | members[positions] */
+  /*   c | kept[count] | populations[finals] | finals[finals] | accums[count] | members[positions] */
   size_t count = (size_t)step->count, few = (size_t)finals;
-  size_t positions = (size_t)tsr__positions(c.sharding);
-  c.kept = tsr__arena_new(exec->scratch, count * (sizeof *c.kept + sizeof *c.accums) +
-                                             few * (sizeof *c.populations + sizeof *c.finals) +
-                                             positions * sizeof *c.members);
-  if (!c.kept) return out_of_scratch(exec);
-  c.populations = (int64_t *)(c.kept + count);
-  c.finals = (int *)(c.populations + few);
-  c.accums = c.finals + few;
-  c.members = c.accums + count;
+  size_t positions = (size_t)tsr__positions(sharding);
+  crossing *c =
+      tsr__arena_new(exec->scratch, sizeof *c + count * (sizeof *c->kept + sizeof *c->accums) +
+                                        few * (sizeof *c->populations + sizeof *c->finals) +
+                                        positions * sizeof *c->members);
+  if (!c) return out_of_scratch(exec);
+  *c = (crossing){ .step = step, .axes = schedule->accums[accum].axes, .sharding = sharding };
+  if (tsr__is_scattered(exec->program, node)) c->scattered = node;
+  c->kept = (tsr__kept **)(c + 1);
+  c->populations = (int64_t *)(c->kept + count);
+  c->finals = (int *)(c->populations + few);
+  c->accums = c->finals + few;
+  c->members = c->accums + count;
+  **last = c;
+  *last = &c->next;
   tsr_status status = TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++)
     if (same_crossing(exec, &schedule->accums[a], &schedule->accums[accum]))
-      status = take_along(exec, step, a, &c);
-  if (!status) tsr__deal(exec, &c);
-  if (!status) status = combine_groups(exec, &c);
-  /* Only where processes met; else each result is complete by now. */
-  if (!status && exec->met) status = tsr__deal_take(exec, &c);
-  for (int a = 0; a < c.accum_count; a++) tsr__kept_release(c.kept[a]);
+      status = take_along(exec, step, a, c);
+  if (!status) tsr__deal(exec, c);
   return status;
+}
+
+static tsr_status end_crossing(tsr__exec *exec, crossing *c)
+{
+  tsr_status status = combine_groups(exec, c);
+  /* Only where processes met; else each result is complete by now. */
+  return status || !exec->met ? status : tsr__deal_take(exec, c);
 }
 
 /* After combining, or when a run failed before it: tsr__exec_free comes here for all that are
@@ -542,20 +549,57 @@ static void drop_partials(tsr__exec *exec, int accum)
   exec->partials[accum] = NULL;
 }
 
-static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
+tsr_status tsr__begin_crossings(tsr__exec *exec, const tsr__step *step)
 {
   const tsr__accum *accums = exec->plan->schedule.accums;
+  crossing **last = &exec->crossings;
   tsr_status status = TSR_OK;
+  if (exec->crossings) return TSR_OK;
   for (int a = step->first; a < step->first + step->count && !status; a++) {
-    bool done = false;
+    bool done = exec->program->nodes[accums[a].node].flags & TSR__KEPT;
     /* A step holds accumulators of several crossings; the first of each takes the others along. */
     for (int b = step->first; b < a && !done; b++)
       done = same_crossing(exec, &accums[a], &accums[b]);
-    bool kept = exec->program->nodes[accums[a].node].flags & TSR__KEPT;
-    if (kept) status = tsr__exec_keep(exec, a);
-    else if (!done) status = cross(exec, step, a);
+    if (!done) status = begin_crossing(exec, step, a, &last);
   }
   return status;
+}
+
+/* An arena's block that is there cannot fail; blocks are for so many positions. */
+bool tsr__crossings_are_sure(const tsr__exec *exec, const tsr__step *step)
+{
+  size_t room = 0;
+  for (int a = step->first; a < step->first + step->count; a++) {
+    const tsr__accum *accum = &exec->plan->schedule.accums[a];
+    bool kept = exec->program->nodes[accum->node].flags & TSR__KEPT;
+    if (!accum->whole || accum->kept || kept) return false;
+  }
+  for (const crossing *c = exec->crossings; c; c = c->next) {
+    size_t lists = 2 * (size_t)c->accum_count + 2 * (size_t)c->final_count + 4;
+    size_t positions = (size_t)tsr__positions(c->sharding);
+    room += positions * (lists * sizeof(void *) + sizeof(tsr_box) + 2 * _Alignof(max_align_t));
+    if (positions * (size_t)c->final_count > TSR__FEW_RESULTS) return false;
+    if (!tsr__deal_is_complete(exec, c)) return false;
+  }
+  return room <= tsr__arena_left(exec->scratch);
+}
+
+static tsr_status cross_all(tsr__exec *exec, const tsr__step *step)
+{
+  const tsr__accum *accums = exec->plan->schedule.accums;
+  tsr_status status = tsr__begin_crossings(exec, step);
+  for (int a = step->first; a < step->first + step->count && !status; a++)
+    if (exec->program->nodes[accums[a].node].flags & TSR__KEPT) status = tsr__exec_keep(exec, a);
+  for (crossing *c = exec->crossings; c && !status; c = c->next) status = end_crossing(exec, c);
+  return status;
+}
+
+/* Also of those that were begun and came to nothing. */
+static void drop_crossings(tsr__exec *exec)
+{
+  for (const crossing *c = exec->crossings; c; c = c->next)
+    for (int a = 0; a < c->accum_count; a++) tsr__kept_release(c->kept[a]);
+  exec->crossings = NULL;
 }
 
 /* Partials go whatever came of it: a run that failed is not run on. */
@@ -563,6 +607,7 @@ static tsr_status run_combine(tsr__exec *exec, const tsr__step *step)
 {
   bool apart = exec->plan->apart[step - exec->plan->schedule.steps];
   tsr_status status = apart ? tsr__meet_step(exec, step, cross_all) : cross_all(exec, step);
+  drop_crossings(exec);
   for (int a = step->first; a < step->first + step->count; a++) drop_partials(exec, a);
   return status;
 }
@@ -597,20 +642,63 @@ static void drop_used(tsr__exec *exec, int step)
   }
 }
 
+/* ---- the last meeting ------------------------------------------------------------------------ */
+
+/* Steps behind the one at hand share memory that is there and is not filled yet. */
+static bool show_rest(tsr__exec *exec)
+{
+  const tsr__schedule *schedule = &exec->plan->schedule;
+  for (int s = exec->step + 1; s < schedule->step_count; s++) {
+    const tsr__kernel_io *io = tsr__kernel_io_of(schedule->steps[s].kernel);
+    if (!only_shows(exec, io) || show_inputs(exec, io)) return false;
+    exec->done = s;
+  }
+  return true;
+}
+
+/* What is asked between steps may stop a run, and what is looked at fail it. What the step moves is
+ * said before it does; it was counted when it ran without (count_closing). */
+const int64_t *tsr__exec_promise(tsr__exec *exec)
+{
+  const tsr__plan *plan = exec->plan;
+  int64_t bytes = atomic_load_explicit(&plan->closing_bytes, memory_order_relaxed);
+  if (!exec->outer || plan->closes != exec->step || bytes < 0) return NULL;
+  if (exec->rt->check || exec->rt->opts.progress || !show_rest(exec)) return NULL;
+  exec->promised[0] = exec->traffic.bytes + bytes;
+  exec->promised[1] = exec->traffic.escapes;
+  return exec->promised;
+}
+
+/* What the closing step moved, for the next run; where that differs from the last time nothing is
+ * promised again. */
+static void count_closing(const tsr__exec *exec, const tsr__traffic *before)
+{
+  tsr__plan *plan = (tsr__plan *)exec->plan;
+  int64_t bytes = exec->traffic.bytes - before->bytes;
+  int64_t last = atomic_load_explicit(&plan->closing_bytes, memory_order_relaxed);
+  if (last == bytes || last == TSR__NO_BYTES) return;
+  bool first = last == TSR__UNKNOWN_BYTES && exec->traffic.escapes == before->escapes;
+  atomic_store_explicit(&plan->closing_bytes, first ? bytes : TSR__NO_BYTES, memory_order_relaxed);
+}
+
 /* Values that are there after an error are left to tsr__exec_free. */
 tsr_status tsr__exec_run(tsr__exec *exec)
 {
   const tsr__schedule *schedule = &exec->plan->schedule;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM, .total = schedule->step_count };
   for (int i = 0; i < schedule->step_count; i++) {
+    tsr_status status = TSR_OK;
     /* Asked between steps here; the steps that take long ask for themselves. */
     atomic_store_explicit(&progress.done, i, memory_order_relaxed);
     if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(exec->error, progress.what);
-    int64_t start = tsr__events_begin(exec->rt), moved = exec->traffic.bytes;
-    tsr_status status = run_step(exec, &schedule->steps[i]);
+    int64_t start = tsr__events_begin(exec->rt);
+    const tsr__traffic before = exec->traffic;
+    exec->step = i;
+    if (i > exec->done || !exec->done) status = run_step(exec, &schedule->steps[i]);
     if (!status && exec->rt->check) status = tsr__check_step(exec, &schedule->steps[i]);
     if (status) return status;
-    if (start) tsr__span_step(exec, &schedule->steps[i], start, moved);
+    if (i == exec->plan->closes) count_closing(exec, &before);
+    if (start) tsr__span_step(exec, &schedule->steps[i], start, before.bytes);
     drop_used(exec, i);
   }
   exec->collectives += exec->plan->collectives;

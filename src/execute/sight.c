@@ -135,31 +135,65 @@ static bool is_wanted(const tsr__value *value, bool made)
   return made || !is_everywhere(value->rt, &value->sharding);
 }
 
+/* Bytes of each part, once, as notes and memory are made by them. Where nothing is cut all parts are
+ * the first one. */
+static void find_sizes(const tsr__sight *sight, const tsr__value **values)
+{
+  size_t *out = sight->sizes;
+  for (int i = 0; i < sight->count; i++) {
+    if (!sight->wanted[i]) continue;
+    bool cut = values[i]->rows || tsr__used_axes(&values[i]->sharding);
+    for (int p = 0; p < values[i]->part_count; p++)
+      out[p] = p && !cut ? out[0] : bytes_of(values[i], p);
+    out += values[i]->part_count;
+  }
+}
+
+static size_t in_units(size_t bytes)
+{
+  return (bytes + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+}
+
 /* Parts of this process are put behind the places; returns where they end. */
-static size_t put_inside(const tsr__value *value, tsr__sight *sight, char *note, size_t at)
+static size_t put_inside(const tsr__value *value, tsr__sight *sight, const size_t *sizes,
+                         char *note, size_t at)
 {
   for (int p = 0; p < value->part_count; p++) {
-    size_t bytes = value->parts[p] ? bytes_of(value, p) : 0;
+    size_t bytes = sizes[p];
     if (!value->parts[p]) continue;
     if (bytes) memcpy(note + at, tsr__devices_of(value->rt)->ops->map(value->parts[p]), bytes);
     sight->offsets[sight->told_count++] = INSIDE | at;
-    at += (bytes + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+    at += in_units(bytes);
   }
   return at;
 }
 
-/* Bytes of a note with all parts of this process in it, and where they begin. */
-static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, size_t *first)
+/* Bytes of a note with all parts of a process in it, and where they begin. */
+static size_t inside_bytes(const tsr__sight *sight, const tsr__value **values, int process,
+                           size_t *first)
 {
+  const tsr__topology *topology = tsr__topology_of(sight->rt);
+  const size_t *sizes = sight->sizes;
   size_t places = 0, bytes = 0;
   for (int i = 0; i < sight->count; i++)
-    for (int p = 0; sight->wanted[i] && p < values[i]->part_count; p++) {
-      if (!values[i]->parts[p]) continue;
+    for (int p = 0; sight->wanted[i] && p < values[i]->part_count; p++, sizes++) {
+      int device = tsr__position_device(&values[i]->sharding, p);
+      if (tsr__device_process(topology, device) != process) continue;
       places++;
-      bytes += (bytes_of(values[i], p) + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+      bytes += in_units(*sizes);
     }
-  *first = (places * sizeof *sight->offsets + PART_UNIT - 1) / PART_UNIT * PART_UNIT;
+  *first = in_units(places * sizeof *sight->offsets);
   return *first + bytes;
+}
+
+/* Whether all processes have what they bring in their notes; all say the same. */
+static bool all_inside(const tsr__sight *sight, const tsr__value **values)
+{
+  int processes = tsr__topology_of(sight->rt)->process_count;
+  size_t first;
+  for (int process = 0; process < processes; process++)
+    if (inside_bytes(sight, values, process, &first) > NOTE_BYTES) return false;
+  return true;
 }
 
 /* All tell where their parts lie. `made`: what is being made is read where it lies. */
@@ -167,13 +201,16 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
 {
   _Alignas(PART_UNIT) char note[NOTE_BYTES];
   tsr__peers *peers = tsr__peers_of(sight->rt);
-  size_t at = 0, bytes = made ? NOTE_BYTES + 1 : inside_bytes(sight, values, &at);
+  const size_t *sizes = sight->sizes;
+  int own = tsr__peers_index(peers);
+  size_t at = 0, bytes = made ? NOTE_BYTES + 1 : inside_bytes(sight, values, own, &at);
   bool inside = bytes <= NOTE_BYTES;
   tsr_status status = TSR_OK;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    if (inside) at = put_inside(values[i], sight, note, at);
+    if (inside) at = put_inside(values[i], sight, sizes, note, at);
     else status = tell(peers, values[i], sight, error);
+    sizes += values[i]->part_count;
   }
   size_t places = (size_t)sight->told_count * sizeof *sight->offsets;
   if (inside && places) memcpy(note, sight->offsets, places);
@@ -185,65 +222,78 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
 
 /* ---- what is seen ---------------------------------------------------------------------------- */
 
-static tsr__buffer *says_less(int process, tsr__error *error)
+static tsr_status says_less(int process, tsr__error *error)
 {
-  tsr__error_set(error, TSR_EPEER, "process %d says less of its parts than this one expects",
-                 process);
-  return NULL;
+  return tsr__error_set(error, TSR_EPEER, "process %d says less of its parts than this one expects",
+                        process);
 }
 
-/* A part of another process, by its place: where it lies, or, of what came with the note, which may
- * be written over before this is read, a copy. */
+/* A part of another process, by its place, where it lies. */
 static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place, size_t bytes,
                              tsr__error *error)
 {
-  const tsr__device_ops *ops = tsr__devices_of(sight->rt)->ops;
   int process = tsr__device_process(tsr__topology_of(sight->rt), device);
-  const tsr__peers_note *note = &sight->notes[process];
-  tsr__buffer *part = NULL;
-  if (!(place & INSIDE)) {
-    void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place);
-    part = tsr__buffer_adopt(sight->rt, device, &(tsr__foreign){ at, bytes, NULL, NULL });
-    if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
-    return part;
-  }
-  place &= ~INSIDE;
-  if (place > note->size || bytes > note->size - place) return says_less(process, error);
-  part = ops->buffer(sight->rt, device, bytes, error);
-  if (part && bytes) memcpy(ops->map(part), (const char *)note->data + place, bytes);
+  void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place);
+  tsr__buffer *part =
+      tsr__buffer_adopt(sight->rt, device, &(tsr__foreign){ at, bytes, NULL, NULL });
+  if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
   return part;
 }
 
-/* `next` [process]: the number of its next place. What is not in the note borrows the other
- * process's memory (no release): who reads it must be done before the next meeting. A part that is
- * here counts in its process's note as well, so that places stay in step. */
-static tsr__value *fill(const tsr__sight *sight, const tsr__value *value, tsr__error *error)
+/* The value that will be seen, with what is here; `sizes`: with memory for all else, too. Before
+ * the meeting, so that who finds no memory tells the others there. */
+static tsr__value *prepare(const tsr__value *value, const size_t *sizes, tsr__error *error)
 {
   tsr_runtime *rt = value->rt;
-  const tsr__peers_note *notes = sight->notes;
   tsr__layout layout = { (tsr_dtype)value->dtype, &value->shape, &value->sharding, value->rows };
   tsr__value *seen = tsr__value_frame(rt, &layout, error);
   for (int p = 0; seen && p < value->part_count; p++) {
     int device = tsr__position_device(&value->sharding, p);
-    int process = tsr__device_process(tsr__topology_of(rt), device);
-    int64_t at = sight->next[process]++;
-    if (value->parts[p]) {
-      tsr__buffer_hold(value->parts[p]);
-      seen->parts[p] = value->parts[p];
-      continue;
-    }
-    uint64_t place = 0;
-    if ((size_t)(at + 1) * sizeof place > notes[process].size) {
-      says_less(process, error);
-    } else {
-      memcpy(&place, (const char *)notes[process].data + (size_t)at * sizeof place, sizeof place);
-      seen->parts[p] = see_part(sight, device, place, bytes_of(value, p), error);
-    }
+    seen->parts[p] = value->parts[p];
+    if (value->parts[p]) tsr__buffer_hold(value->parts[p]);
+    if (value->parts[p] || !sizes) continue;
+    seen->parts[p] = tsr__devices_of(rt)->ops->buffer(rt, device, sizes[p], error);
     if (seen->parts[p]) continue;
     tsr__value_release(seen);
     return NULL;
   }
   return seen;
+}
+
+/* `next` [process]: the number of its next place. What is not in the note borrows the other
+ * process's memory (no release): who reads it must be done before the next meeting. A part that is
+ * here counts in its process's note as well, so that places stay in step. */
+static tsr_status fill(const tsr__sight *sight, const tsr__value *value, const size_t *sizes,
+                       tsr__value *seen, tsr__error *error)
+{
+  const tsr__device_ops *ops = tsr__devices_of(value->rt)->ops;
+  const tsr__peers_note *notes = sight->notes;
+  for (int p = 0; p < value->part_count; p++) {
+    int device = tsr__position_device(&value->sharding, p);
+    int process = tsr__device_process(tsr__topology_of(value->rt), device);
+    int64_t at = sight->next[process]++;
+    size_t bytes = sizes[p];
+    uint64_t place = 0;
+    if (value->parts[p]) continue;
+    if ((size_t)(at + 1) * sizeof place > notes[process].size) return says_less(process, error);
+    memcpy(&place, (const char *)notes[process].data + (size_t)at * sizeof place, sizeof place);
+    tsr__buffer *part = seen->parts[p];
+    if (!(place & INSIDE)) {
+      tsr__buffer_release(part);
+      part = see_part(sight, device, place, bytes, error);
+    } else if (!part) {
+      part = ops->buffer(value->rt, device, bytes, error);
+    }
+    seen->parts[p] = part;
+    if (!part) return error->status;
+    if (!(place & INSIDE)) continue;
+    /* A copy: a note may be written over before it is read. */
+    place &= ~INSIDE;
+    if (place > notes[process].size || bytes > notes[process].size - place)
+      return says_less(process, error);
+    if (bytes) memcpy(ops->map(part), (const char *)notes[process].data + place, bytes);
+  }
+  return TSR_OK;
 }
 
 typedef struct byte_range {
@@ -289,13 +339,13 @@ static void settle(const tsr__sight *sight, const tsr__value *value, tsr__value 
 static size_t room_of(const tsr__sight *sight, int positions, int processes)
 {
   return sizeof *sight + (size_t)sight->count * sizeof(tsr__value *) +
-         (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t)) +
+         (size_t)positions * (sizeof(tsr__buffer *) + sizeof(uint64_t) + sizeof(size_t)) +
          (size_t)processes * (sizeof(tsr__peers_note) + sizeof(int64_t)) + (size_t)sight->count;
 }
 
 /* One block:
- *    the sight | made[count] | told[positions] | offsets[positions] | notes[n] | next[n]
- *    | wanted[count]
+ *    the sight | made[count] | told[positions] | offsets[positions] | sizes[positions] | notes[n]
+ *    | next[n] | wanted[count]
  * The sight is copied there when it is to last longer. */
 static bool open_sight(tsr__sight *sight, int positions, int processes)
 {
@@ -305,7 +355,8 @@ static bool open_sight(tsr__sight *sight, int positions, int processes)
   sight->made = (tsr__value **)(block + 1);
   sight->told = (tsr__buffer **)(sight->made + sight->count);
   sight->offsets = (uint64_t *)(sight->told + positions);
-  sight->notes = (tsr__peers_note *)(sight->offsets + positions);
+  sight->sizes = (size_t *)(sight->offsets + positions);
+  sight->notes = (tsr__peers_note *)(sight->sizes + positions);
   sight->next = (int64_t *)(sight->notes + processes);
   sight->wanted = (bool *)(sight->next + processes);
   return true;
@@ -349,13 +400,25 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
   for (int i = 0; i < sight->count; i++) sight->wanted[i] = is_wanted(values[i], made);
-  tsr_status status = gather(sight, values, made, error);
-  sight->met = !status;
+  find_sizes(sight, values);
+  bool inside = sight->promise && all_inside(sight, values);
+  tsr_status status = TSR_OK;
+  const size_t *sizes = sight->sizes;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
-    sight->made[i] = fill(sight, values[i], error);
+    sight->made[i] = prepare(values[i], inside ? sizes : NULL, error);
     if (!sight->made[i]) status = error->status;
-    else if (!made) settle(sight, values[i], sight->made[i], how == WHOLE);
+    sizes += values[i]->part_count;
+  }
+  if (!status && inside) tsr__peers_promise(peers, sight->promise);
+  if (!status) status = gather(sight, values, made, error);
+  sight->met = !status;
+  sizes = sight->sizes;
+  for (int i = 0; i < sight->count && !status; i++) {
+    if (!sight->wanted[i]) continue;
+    status = fill(sight, values[i], sizes, sight->made[i], error);
+    sizes += values[i]->part_count;
+    if (!status && !made) settle(sight, values[i], sight->made[i], how == WHOLE);
     values[i] = status ? values[i] : sight->made[i];
   }
   if (!status && how == WHOLE) status = tsr__peers_fetched(peers, error);
@@ -381,6 +444,13 @@ tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count
                            tsr__error *error)
 {
   *sight = (tsr__sight){ .rt = rt, .count = count };
+  return see(sight, values, PIECES, error);
+}
+
+tsr_status tsr__see_last(tsr_runtime *rt, const tsr__value **values, int count,
+                         const int64_t *numbers, tsr__sight *sight, tsr__error *error)
+{
+  *sight = (tsr__sight){ .rt = rt, .count = count, .promise = numbers };
   return see(sight, values, PIECES, error);
 }
 

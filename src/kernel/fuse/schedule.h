@@ -125,6 +125,10 @@ static inline int64_t tsr__share_first(int64_t n, int index, int count)
   return at < n ? at : n;
 }
 
+/* So many results, all members' of each, that devices bring whole meet without memory of their
+ * own. */
+enum { TSR__FEW_RESULTS = 8 };
+
 /* One group of devices whose partials meet. Members get the result, or of a scattered one their
  * pieces. */
 typedef struct tsr__all_reduce {

@@ -310,13 +310,12 @@ static bool brings_elements(const tsr__all_reduce *c)
 
 tsr_status tsr__meet_whole(const tsr__meeting_now *m)
 {
-  enum { FEW = 8 };
-  share few[FEW];
+  share few[TSR__FEW_RESULTS];
   const tsr__all_reduce *c = m->c;
   whole_job job = { .m = m, .shares = few };
   size_t shares = (size_t)c->final_count * (size_t)c->member_count, room = shares * sizeof *few;
   if (!brings_elements(c)) return TSR_OK;
-  if (shares > FEW) job.shares = tsr__new(&c->rt->heap, room);
+  if (shares > TSR__FEW_RESULTS) job.shares = tsr__new(&c->rt->heap, room);
   if (!job.shares)
     return tsr__error_set(m->error, TSR_ENOMEM,
                           "no memory to combine the sums of %d devices; free arrays",
