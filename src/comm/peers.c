@@ -83,8 +83,8 @@ static void say_failure(tsr__peers *peers, const tsr__error *error)
 
 /* Whether a process said that a run failed; then `error` says so.
  * Of itself it knows by its status, but for a promise that it broke in the run before: what the
- * others are told is its own answer, too. `told` is kept for say_failure, as this process will leave
- * the run with the error that it hears here. */
+ * others are told is its own answer, too. `told` is kept for say_failure, as this process will
+ * leave the run with the error that it hears here. */
 static bool has_failed(tsr__peers *peers, int process, tsr__error *error)
 {
   failure *f = &head_of(peers, process)->failed[peers->run & 1];

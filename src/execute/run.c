@@ -505,7 +505,8 @@ static tsr_status begin_crossing(tsr__exec *exec, const tsr__step *step, int acc
   int finals = 0;
   for (int a = step->first; a < step->first + step->count; a++)
     for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
-  /*   c | kept[count] | populations[finals] | finals[finals] | accums[count] | members[positions] */
+  /*   c | kept[count] | populations[finals] | finals[finals] | accums[count]
+   *     | members[positions] */
   size_t count = (size_t)step->count, few = (size_t)finals;
   size_t positions = (size_t)tsr__positions(sharding);
   crossing *c =

@@ -135,8 +135,8 @@ static bool is_wanted(const tsr__value *value, bool made)
   return made || !is_everywhere(value->rt, &value->sharding);
 }
 
-/* Bytes of each part, once, as notes and memory are made by them. Where nothing is cut all parts are
- * the first one. */
+/* Bytes of each part, once, as notes and memory are made by them. Where nothing is cut all parts
+ * are the first one. */
 static void find_sizes(const tsr__sight *sight, const tsr__value **values)
 {
   size_t *out = sight->sizes;

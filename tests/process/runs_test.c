@@ -186,8 +186,8 @@ static tsr_status gather_number(tsr__peers *peers, int64_t mine, int64_t *out, i
   return status;
 }
 
-/* The last one leaves when the others say that they have left. Then one does not promise, and leaves
- * later than the others, who wait. */
+/* The last one leaves when the others say that they have left. Then one does not promise, and
+ * leaves later than the others, who wait. */
 static int leaves_last(tsr_runtime *rt, tsr_scope *s, int index)
 {
   enum { OTHERS = 2 };
