@@ -190,8 +190,8 @@ static int height_of(const block *p)
   return p->rows == 1 ? 1 : p->plan->ops->high;
 }
 
-/* One panel of the left's rows or of the right's columns. */
-static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
+/* Neighbouring panels of the left's rows or of the right's columns, up to `lines` of them. */
+static void pack_panels(const block *p, bool right, int64_t at, int64_t lines, int64_t depth)
 {
   const tsr__products *ops = p->plan->ops;
   int64_t left = (right ? p->columns : p->rows) - at;
@@ -200,9 +200,9 @@ static void pack_panel(const block *p, bool right, int64_t at, int64_t depth)
                        .step = right ? p->right_step : p->left_step,
                        .run = right ? p->right_run : p->left_run,
                        .depth = depth,
+                       .lines = lines < left ? lines : left,
                        .high = right ? ops->wide : height_of(p),
                        .to = (right ? p->b : p->a) + (size_t)(at * depth) * p->plan->size };
-  job.lines = left < job.high ? (int)left : job.high;
   ops->pack[p->plan->call->in](&job);
 }
 
@@ -254,13 +254,14 @@ static void pack(block *p, int64_t first, int64_t depth)
   const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
   p->direct = reads_rows(p, depth);
   if (!p->direct || p->rows % ops->high) find_runs(depths, LEFT, first, depth, p->left_run);
-  for (int64_t i = 0; i < p->rows; i += ops->high)
-    if (!rows_lie(p, i)) pack_panel(p, false, i, depth);
+  int64_t lie = p->direct ? p->rows / ops->high * ops->high : 0;
+  if (lie < p->rows) pack_panels(p, false, lie, p->rows - lie, depth);
   if (p->packed) return;
   p->ready = reads_columns(p, depth);
   find_runs(depths, RIGHT, first, depth, p->right_run);
-  for (int64_t j = 0; j < p->columns; j += ops->wide)
-    if (!lies_ready(p, j)) pack_panel(p, true, j, depth);
+  if (!p->ready) pack_panels(p, true, 0, p->columns, depth);
+  for (int64_t j = 0; p->ready && j < p->columns; j += ops->wide)
+    if (!lies_ready(p, j)) pack_panels(p, true, j, ops->wide, depth);
 }
 
 /* How many columns from j on few rows meet at once, if those lie side by side: of two rows two
@@ -268,9 +269,10 @@ static void pack(block *p, int64_t first, int64_t depth)
  * of the right at a time, and the sums stay in the first cache. */
 static int64_t columns_of(const block *p, int64_t j)
 {
-  int64_t wide = p->plan->ops->wide, whole = p->columns / wide * wide - j;
-  int64_t columns = p->rows == 1 ? whole : 2 * wide;
-  if (!p->ready || p->rows > 2 || columns > whole || columns < wide) return wide;
+  int64_t wide = p->plan->ops->wide;
+  if (!p->ready || p->rows > 2) return wide;
+  int64_t whole = p->columns / wide * wide - j, columns = p->rows == 1 ? whole : 2 * wide;
+  if (columns > whole || columns < wide) return wide;
   return equidistant(p->in_column + j, columns, 1) ? columns : wide;
 }
 
@@ -516,7 +518,7 @@ static void packing_task(void *user, int64_t task, int worker)
   offsets(columns, RIGHT, p.column, whole_panels(p.columns, plan->ops->wide), lines);
   offsets(depths, RIGHT, first, depth, step);
   find_runs(depths, RIGHT, first, depth, run);
-  for (int64_t j = 0; j < p.columns; j += plan->ops->wide) pack_panel(&p, true, j, depth);
+  pack_panels(&p, true, 0, p.columns, depth);
 }
 
 /* Packs the columns of the stripe. */
@@ -623,7 +625,7 @@ static bool run_lines(blocking *plan, block *p, int worker)
     if (k->left != 1) {
       offsets(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_step);
       find_runs(&p->part->list[TSR__DEPTH], LEFT, at, job.depth, p->left_run);
-      pack_panel(p, false, 0, job.depth);
+      pack_panels(p, false, 0, 1, job.depth);
     }
     plan->ops->lines(&job);
   }

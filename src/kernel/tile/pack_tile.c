@@ -28,23 +28,26 @@ TURN_SQUARE(8, uint64_t)
 /* n steps of all lines, a cache line of each at a time. The last lines that are turned together may
  * be some that were turned before. Returns how many steps it did. */
 enum { AHEAD = 8 }; /* cache lines that come to the second cache */
-#define TURN(size, T)                                                                      \
-  INLINE int64_t turn_run_##size(const void *from, const int64_t *line, int64_t n, T *to,  \
-                                 int high)                                                 \
-  {                                                                                        \
-    enum { PIECE = 64 / size, SQUARE = SQUARE_##size, LINES = SQUARE * LANES };            \
-    const int64_t whole = n / SQUARE * SQUARE;                                             \
-    for (int64_t k = 0, end; k < whole; k = end) {                                         \
-      end = k + PIECE < whole ? k + PIECE : whole;                                         \
-      for (int i = 0; i < high; i += LINES) {                                              \
-        const int first = i + LINES <= high ? i : high - LINES;                            \
-        for (int l = 0; l < LINES; l++)                                                    \
-          __builtin_prefetch((const T *)from + line[first + l] + k + AHEAD * PIECE, 0, 2); \
-        for (int64_t at = k; at < end; at += SQUARE)                                       \
-          turn_##size((const T *)from + at, line + first, to + at * high + first, high);   \
-      }                                                                                    \
-    }                                                                                      \
-    return whole;                                                                          \
+#define TURN(size, T)                                                                     \
+  INLINE int64_t turn_run_##size(const void *from, const int64_t *line, int64_t n, T *to, \
+                                 int high)                                                \
+  {                                                                                       \
+    enum { PIECE = 64 / size, SQUARE = SQUARE_##size, LINES = SQUARE * LANES };           \
+    const int64_t whole = n / SQUARE * SQUARE;                                            \
+    for (int64_t k = 0, end; k < whole; k = end) {                                        \
+      end = k + PIECE < whole ? k + PIECE : whole;                                        \
+      for (int i = 0; i < high; i += LINES) {                                             \
+        const int first = i + LINES <= high ? i : high - LINES;                           \
+        int64_t on[LINES];                                                                \
+        for (int l = 0; l < LINES; l++) {                                                 \
+          on[l] = line[first + l];                                                        \
+          __builtin_prefetch((const T *)from + on[l] + k + AHEAD * PIECE, 0, 2);          \
+        }                                                                                 \
+        for (int64_t at = k; at < end; at += SQUARE)                                      \
+          turn_##size((const T *)from + at, on, to + at * high + first, high);            \
+      }                                                                                   \
+    }                                                                                     \
+    return whole;                                                                         \
   }
 TURN(4, uint32_t)
 TURN(8, uint64_t)
@@ -78,31 +81,52 @@ int64_t TSR__ISA_NAME(tsr__turn)(const tsr__turning *job, int64_t size)
 
 enum {
   PIECE = 16, /* steps that stay in the cache while all lines of them are converted */
-  FAR = 16    /* steps whose neighbours come to the second cache: each of them is of another page */
+  FAR = 16,   /* steps whose neighbours come to the second cache: each of them is of another page */
+  SIDE = 512  /* bytes of a step that go to panels side by side, before the next step's page */
 };
 
 /* Of the step that is FAR ahead, so many bytes. */
-INLINE void ask_far(const tsr__packing *p, int64_t k, int bytes, size_t size)
+INLINE void ask_far(const tsr__packing *p, int64_t k, int64_t bytes, size_t size)
 {
   const int64_t far = p->line[0] + p->step[k + FAR < p->depth ? k + FAR : p->depth - 1];
-  const char *last = (const char *)p->from + far * (int64_t)size + bytes - 1;
-  __builtin_prefetch(last, 0, 2);
-  if (bytes > 64) __builtin_prefetch(last - 64, 0, 2);
+  const char *first = (const char *)p->from + far * (int64_t)size;
+  for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(first + at, 0, 2);
+  __builtin_prefetch(first + bytes - 1, 0, 2);
+}
+
+/* How many whole panels, the first of them there, have lines that are all neighbours. */
+INLINE int side_by_side(const tsr__packing *p, size_t size)
+{
+  int n = 1;
+  int64_t most = SIDE / ((int64_t)size * p->high), lines = p->high;
+  while (n < most && (n + 1) * lines <= p->lines && p->line[n * lines] == p->line[0] + n * lines &&
+         neighbours(p->line + n * lines, lines))
+    n++;
+  return n;
 }
 
 /* SIZE of elements that are turned as they are; 0: they are converted. Where neither the depth nor
  * all lines lie side by side, as rows of windows do, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
-  INLINE void name##_across(const tsr__packing *p, int high, int lines)                      \
+  INLINE void name##_across(const tsr__packing *p, int high, int panels)                     \
+  {                                                                                          \
+    for (int64_t k = 0; k < p->depth; k++) {                                                 \
+      const T *x = (const T *)p->from + p->line[0] + p->step[k];                             \
+      R *to = (R *)p->to + k * high;                                                         \
+      if (SIZE) ask_far(p, k, (int64_t)sizeof(T) * high * panels, sizeof(T));                \
+      for (int n = 0; n < panels; n++, x += high, to += p->depth * high)                     \
+        if (SIZE) memcpy(to, x, (size_t)high * sizeof *to);                                  \
+        else                                                                                 \
+          for (int i = 0; i < high; i++) to[i] = VALUE(x[i]);                                \
+    }                                                                                        \
+  }                                                                                          \
+  INLINE void name##_some(const tsr__packing *p)                                             \
   {                                                                                          \
     R *to = p->to;                                                                           \
-    for (int64_t k = 0; k < p->depth; k++, to += high) {                                     \
+    for (int64_t k = 0; k < p->depth; k++, to += p->high) {                                  \
       const T *x = (const T *)p->from + p->line[0] + p->step[k];                             \
-      if (SIZE) ask_far(p, k, (int)sizeof(T) * lines, sizeof(T));                            \
-      if (SIZE && lines == high) memcpy(to, x, (size_t)lines * sizeof *to);                  \
-      else                                                                                   \
-        for (int i = 0; i < lines; i++) to[i] = VALUE(x[i]);                                 \
-      for (int i = lines; i < high; i++) to[i] = to[0];                                      \
+      for (int i = 0; i < p->lines; i++) to[i] = VALUE(x[i]);                                \
+      for (int i = (int)p->lines; i < p->high; i++) to[i] = to[0];                           \
     }                                                                                        \
   }                                                                                          \
   INLINE void name##_along(const tsr__packing *p, int high)                                  \
@@ -129,18 +153,29 @@ INLINE void ask_far(const tsr__packing *p, int64_t k, int bytes, size_t size)
         for (int j = 0; j < n; j++) to[j] = VALUE(from[p->step[k] + j]);                     \
     }                                                                                        \
   }                                                                                          \
-  void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                                     \
+  INLINE int name##_panels(const tsr__packing *p)                                            \
   {                                                                                          \
     const int wide = 2 * PRODUCT_BYTES / (int)sizeof(R);                                     \
-    if (!neighbours(p->line, p->lines))                                                      \
-      if (p->run[0] == 1) name##_pieces(p);                                                  \
-      else if (p->high == wide) name##_along(p, wide);                                       \
-      else name##_along(p, PRODUCT_HIGH);                                                    \
+    const int64_t lines = p->lines < p->high ? p->lines : p->high;                           \
+    const int panels = neighbours(p->line, lines) ? side_by_side(p, sizeof(T)) : 0;          \
+    if (!panels && p->run[0] == 1) name##_pieces(p);                                         \
+    else if (!panels && p->high == wide) name##_along(p, wide);                              \
+    else if (!panels) name##_along(p, PRODUCT_HIGH);                                         \
+    else if (lines < p->high) name##_some(p);                                                \
     else if (p->high == 1) name##_across(p, 1, 1);                                           \
-    else if (p->high == wide && p->lines == wide) name##_across(p, wide, wide);              \
-    else if (p->lines == PRODUCT_HIGH && p->high == PRODUCT_HIGH)                            \
-      name##_across(p, PRODUCT_HIGH, PRODUCT_HIGH);                                          \
-    else name##_across(p, p->high, p->lines);                                                \
+    else if (p->high == wide) name##_across(p, wide, panels);                                \
+    else name##_across(p, PRODUCT_HIGH, panels);                                             \
+    return panels ? panels : 1;                                                              \
+  }                                                                                          \
+  void TSR__ISA_NAME(tsr__##name)(const tsr__packing *p)                                     \
+  {                                                                                          \
+    tsr__packing left = *p;                                                                  \
+    while (left.lines > 0) {                                                                 \
+      const int64_t lines = (int64_t)name##_panels(&left) * p->high;                         \
+      left.line += lines;                                                                    \
+      left.lines -= lines;                                                                   \
+      left.to = (R *)left.to + lines * p->depth;                                             \
+    }                                                                                        \
   }
 
 #define AS_f32(v) ((float)(v))

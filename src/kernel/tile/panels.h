@@ -51,10 +51,10 @@ typedef struct tsr__lines_product {
 typedef struct tsr__packing {
   const void *from;
   const int64_t *line, *step;
-  const int64_t *run; /* of a k where a run begins, how many steps from there are one apart */
-  int64_t depth;
-  int high, lines; /* `high` lines are readable, the first `lines` count */
-  void *to;
+  const int64_t *run;   /* of a k where a run begins, how many steps from there are one apart */
+  int64_t depth, lines; /* whole panels of lines are readable, the first `lines` count */
+  int high;
+  void *to; /* panels of `high` lines, one after the other */
 } tsr__packing;
 
 /* Lines of 64 bytes, `step` elements from each other, become columns: element r of line c goes to
