@@ -139,12 +139,47 @@ static void no_sums(const tsr__partial *p, size_t from, size_t to)
   tsr__accum_fill(p, from, to, word);
 }
 
+/* A value as the first of its element: part[1] is -0 bit for bit while there is none. */
+static bool begins(const tsr__rows *rows, int64_t element, double value)
+{
+  const double none = -0.0;
+  if (memcmp(&rows->part[1][element], &none, sizeof none) || !(fabs(value) < TSR__ROWS_VALUE_LIMIT))
+    return false;
+  rows->part[0][element] = value;
+  rows->part[1][element] = rows->part[2][element] = 0;
+  return true;
+}
+
+/* The run into one element, whose largest part stays in a register for as long as that takes all of
+ * each value. */
+static void short_sum(const tsr__feed *f)
+{
+  tsr__rows *rows = f->to->rows;
+  double *kept = rows->part[0] + f->element, sum = *kept;
+  for (int64_t i = 0; i < f->n; i++) {
+    if (!tsr__taken(f->mask, i)) continue;
+    double value = float_at(f, i), plain = sum + value;
+    if (tsr__takes_all(sum, value, plain) && fabs(plain) < TSR__ROWS_PART_LIMIT) {
+      sum = plain;
+      continue;
+    }
+    *kept = sum;
+    if (!begins(rows, f->element, value)) tsr__rows_add(rows, f->element, value);
+    sum = *kept;
+  }
+  *kept = sum;
+}
+
 /* Adds the run to one element, or to one each. `each`: along a kept dim, else all into one element.
  * Both ways leave the same sums, so where SHORT_RUN lies shows in time only. */
 static void short_run(const tsr__feed *f, bool each)
 {
   tsr__rows *rows = f->to->rows;
   bool both = f->to->ops->rows == 2;
+  if (!each && !both) {
+    short_sum(f);
+    return;
+  }
   for (int64_t i = 0; i < f->n; i++) {
     if (!tsr__taken(f->mask, i)) continue;
     int64_t element = f->element + (each ? i : 0);
