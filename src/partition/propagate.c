@@ -595,6 +595,39 @@ static bool meets_there(tsr__flow *flow, int n, const tsr__question *q, int plac
   return way && way->meet && comes_to(flow, n, way, &flow->places[place]);
 }
 
+/* A reduction or a product whose partials come to lie at a place as they meet. Bits stay together
+ * in words. */
+static void add_scattered(tsr__flow *flow, int n, int place, int asker)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  bool reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE && node->dtype != TSR_BOOL;
+  if (!reduces && !is_product(flow, n)) return;
+  if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
+  for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
+    if (!way->meet || !comes_to(flow, n, way, &flow->places[place])) continue;
+    memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
+    flow->draft->at = (uint16_t)place;
+    /* Weighed anew, as the copies of the result cost other than at the way's own place. */
+    flow->draft->own = 0;
+    add_way(flow, n, flow->draft, asker);
+    return;
+  }
+}
+
+/* Of a product what is met may stay where parts are added up, if others go on with it there: the
+ * step of an optimiser, that all devices would else make of slopes that all of them gathered. */
+static void add_summed(tsr__flow *flow, int n)
+{
+  const tsr__gnode *node = node_of(flow, n);
+  const tsr__way *way = flow->ways[n];
+  tsr__meeting meeting = { flow->program, node, &flow->places[way->at], way->meet };
+  tsr__split split;
+  if (node->flags & TSR__ROOT) return;
+  tsr__split_of(&meeting, &flow->places[way->need[1]], &split);
+  int place = place_number(flow, &split.sum);
+  if (place != way->at) add_scattered(flow, n, place, -1);
+}
+
 /* The first way is special: it is what stands where nobody gains by another, all that fixed nodes
  * have, and the place of a node that a user placed, whatever the choice came to. What meets may
  * have ways beside it that keep partials from meeting. */
@@ -615,8 +648,10 @@ static void add_first_way(tsr__flow *flow, int n)
     flow->ways[n]->need[0] = (uint16_t)place; /* of whoever can leave it so */
   if (flow->fixed[n]) return;
   q.how = AS_OPERANDS;
-  if (flow->ways[n]->meet) add_kept_ways(flow, n, &q);
-  else if (may_meet(q.terms)) {
+  if (flow->ways[n]->meet) {
+    add_kept_ways(flow, n, &q);
+    if (is_product(flow, n) && !flow->failed) add_summed(flow, n);
+  } else if (may_meet(q.terms)) {
     add_answer(flow, n, &q);
     q.how = AS_UNCUT;
     if (!flow->failed) add_answer(flow, n, &q);
@@ -663,25 +698,6 @@ static bool lies_so(const tsr__flow *flow, int n, int place)
   for (const tsr__way *way = flow->ways[n]; way; way = way->next)
     if (way->at == place) return true;
   return false;
-}
-
-/* A reduction or a product whose partials come to lie at a place as they meet. Bits stay together
- * in words. */
-static void add_scattered(tsr__flow *flow, int n, int place, int asker)
-{
-  const tsr__gnode *node = node_of(flow, n);
-  bool reduces = tsr__ops[node->op].lowering == TSR__LOW_REDUCE && node->dtype != TSR_BOOL;
-  if (!reduces && !is_product(flow, n)) return;
-  if (node->rank && node->dims[0] == TSR__DYNAMIC) return;
-  for (const tsr__way *way = flow->ways[n]; way; way = way->next) {
-    if (!way->meet || !comes_to(flow, n, way, &flow->places[place])) continue;
-    memcpy(flow->draft, way, sizeof *way + (size_t)node->in_count * sizeof *way->need);
-    flow->draft->at = (uint16_t)place;
-    /* Weighed anew, as the copies of the result cost other than at the way's own place. */
-    flow->draft->own = 0;
-    add_way(flow, n, flow->draft, asker);
-    return;
-  }
 }
 
 /* What a way needs of an operand is a way to do that operand. `asker` goes down with the wish: a

@@ -86,6 +86,36 @@ TEST(the_cheapest_form_of_a_product_is_taken)
   tsr_runtime_close(rt);
 }
 
+/* A step of an optimiser: weights that all devices have, slopes that meet. It is made where slopes
+ * are added up, whichever layer it is of, and nothing is gathered; a product that is asked for
+ * itself lies whole, as before. */
+TEST(what_is_made_of_slopes_is_made_where_they_meet)
+{
+  static const int64_t sizes[][2] = { { 96, 64 }, { 64, 64 }, { 64, 8 }, { 64, 72 }, { 9, 16 } };
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=8");
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    int64_t in = sizes[i][0], out = sizes[i][1], bytes = in * out * 4;
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *x = draw(s, TSR_F32, TSR_SHAPE(1024, in), tsr_on(mesh, "x,-"), false);
+    tsr_array *d = draw(s, TSR_F32, TSR_SHAPE(1024, out), tsr_on(mesh, "x,-"), false);
+    tsr_array *w = draw(s, TSR_F32, TSR_SHAPE(in, out), tsr_on(mesh, "-,-"), false);
+    CHECK_STATUS(tsr_eval((tsr_array *[]){ x, d, w }, 3), TSR_OK, s);
+    tsr_array *next = tsr_sub(w, tsr_mul(tsr_matmul(tsr_transpose(x), d), 0.5));
+    CHECK(!strstr(tsr_explain(&next, 1), "all-gather"));
+    CHECK_STATUS(tsr_wait(next), TSR_OK, s);
+    CHECK_STR_HAS(tsr_type_of(next), in >= out ? "@(x,-)" : "@(-,x)");
+    CHECK_I64(tsr_last_run(s).bytes_counted, 7 * bytes);
+    CHECK_I64(tsr_last_run(s).bytes_explained, 7 * bytes);
+    tsr_array *slope = tsr_matmul(tsr_transpose(x), d);
+    CHECK_STATUS(tsr_wait(slope), TSR_OK, s);
+    CHECK_STR_HAS(tsr_type_of(slope), "@(-,-)");
+    check_same(s, next, tsr_sub(w, tsr_mul(slope, 0.5)));
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
 /* JAX's matmul_reduce_scatter: a (z,y), b (y,-), the result cut by both. */
 TEST(parts_are_scattered_over_two_axes)
 {
