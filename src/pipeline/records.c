@@ -299,6 +299,8 @@ tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask,
 {
   /* Stages ask for what is left of a question, which may be nothing. */
   if (!ask->count) return TSR_OK;
+  if (ask->once && tsr__once_source(ask->once) == source)
+    return tsr__once_read(ask->once, ask, error);
   return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
 }
 

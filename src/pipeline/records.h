@@ -47,6 +47,8 @@ typedef struct tsr__metered {
   const char *kind;
   int64_t busy, records; /* nanoseconds */
 } tsr__metered;
+/* Records that several branches of a merge ask for, while one block of it is read. */
+typedef struct tsr__once tsr__once;
 typedef struct tsr__meter {
   int64_t inside; /* nanoseconds of the stages below the one that runs */
   int count;
@@ -66,6 +68,7 @@ typedef struct tsr__ask_rows {
   tsr__meter *meter;            /* of a block that is timed */
   tsr__progress *progress;      /* of a program that waits for the answer; NULL: none does */
   int worker;                   /* whom it is asked as */
+  tsr__once *once;              /* NULL: nobody keeps what is read below */
   bool partial; /* of ragged fields that are lent no more is read than their lengths say */
 } tsr__ask_rows;
 
@@ -207,6 +210,10 @@ void tsr__column_text(const tsr__column *column, tsr__text *out);
 /* Whether nobody wants the answer any more: the pipeline is being closed, or the program cancelled
  * what it waits for. Asked between records that may take long. */
 bool tsr__records_stop(const tsr__ask_rows *ask);
+
+/* As tsr__records_read of the source whose records are kept (stage_merge.c). */
+tsr_status tsr__once_read(tsr__once *once, const tsr__ask_rows *ask, tsr__error *error);
+const tsr_source *tsr__once_source(const tsr__once *once);
 
 /* Reads by the child, ids by the child. */
 tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);

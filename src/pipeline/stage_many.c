@@ -206,7 +206,7 @@ tsr_source *tsr_source_concat_at(tsr_source *const *sources, int count, const ch
 
 /* ---- side by side ---------------------------------------------------------------------------- */
 
-static tsr_status read_zip(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+tsr_status tsr__beside_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const many_source *m = (const many_source *)source;
   for (int i = 0; i < source->child_count && !error->status; i++) {
@@ -222,13 +222,15 @@ static tsr_status read_zip(const tsr_source *source, const tsr__ask_rows *ask, t
 }
 
 /* A row of a zip is known by its first part. */
-static void ids_first(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
-                      int64_t *to)
+void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                     int64_t *to)
 {
   tsr__records_ids(source->children[0], epoch, at, count, to);
 }
 
-static const tsr__records_ops zip_ops = { "zip", read_zip, ids_first, about_concat, NULL, NULL };
+static const tsr__records_ops zip_ops = {
+  "zip", tsr__beside_read, tsr__beside_ids, about_concat, NULL, NULL
+};
 
 static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, tsr__error *error)
 {
@@ -248,9 +250,9 @@ static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, 
   return n;
 }
 
-tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char *site)
+tsr_source *tsr__beside_of(tsr_source *const *sources, int count, const char *call,
+                           const tsr__records_ops *ops, const char *site)
 {
-  const char *call = "tsr_source_zip";
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
   if (!tsr__many_check(sources, count, &error))
@@ -260,8 +262,9 @@ tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char 
   int64_t least = sources[0]->count;
   for (int i = 1; i < count; i++)
     if (sources[i]->count < least) least = sources[i]->count;
-  tsr__records_make make = { call, site,    &zip_ops, sizeof(many_source), least, columns,
-                             n,    sources, count };
+  tsr__records_make make = {
+    call, site, ops, sizeof(many_source), least, columns, n, sources, count
+  };
   many_source *m = tsr__many_of(sources, &make);
   for (int i = 0; !m->source.inert && i < count; i++) {
     m->start[i + 1] = m->start[i] + sources[i]->column_count;
@@ -276,52 +279,9 @@ tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char 
   return &m->source;
 }
 
-/* Whether position after position two sources have the same records; of very long ones the first
- * and the last are compared. */
-static tsr_status same_records(const tsr_source *a, const tsr_source *b, tsr__error *error)
+tsr_source *tsr_source_zip_at(tsr_source *const *sources, int count, const char *site)
 {
-  const int64_t most = 1 << 20;
-  for (int64_t epoch = 0; epoch < 2; epoch++)
-    for (int64_t first = 0, n; first < a->count; first += n) {
-      int64_t at[TSR__BLOCK] = { 0 }, x[TSR__BLOCK], y[TSR__BLOCK];
-      /* Orders are arithmetic: where the first million agree, a difference in the middle is hardly
-       * meant. */
-      if (first == most && a->count > 2 * most) first = a->count - most;
-      n = a->count - first < TSR__BLOCK ? a->count - first : TSR__BLOCK;
-      for (int64_t i = 0; i < n; i++) at[i] = first + i;
-      tsr__records_ids(a, epoch, at, n, x);
-      tsr__records_ids(b, epoch, at, n, y);
-      for (int64_t i = 0; i < n; i++)
-        if (x[i] != y[i])
-          return tsr__error_set(error, TSR_EARG,
-                                "position %lld of epoch %lld is record %lld of one branch and %lld "
-                                "of another; branches are of one order",
-                                (long long)at[i], (long long)epoch, (long long)x[i],
-                                (long long)y[i]);
-    }
-  return TSR_OK;
-}
-
-tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site)
-{
-  const char *call = "tsr_source_merge";
-  tsr__error error = { 0 };
-  if (!tsr__many_check(sources, count, &error))
-    return tsr__many_refused(sources, count, call, NULL, site);
-  for (int i = 1; i < count && !error.status; i++) {
-    if (sources[i]->count != sources[0]->count)
-      tsr__error_set(&error, TSR_ESHAPE, "branches of %lld and of %lld records; all have as many",
-                     (long long)sources[0]->count, (long long)sources[i]->count);
-    else if (!sources[i]->leaf || sources[i]->leaf != sources[0]->leaf)
-      tsr__error_set(
-          &error, TSR_EARG,
-          "branch %d is of other records than the first; tsr_source_zip puts any side by "
-          "side",
-          i);
-    else same_records(sources[0], sources[i], &error);
-  }
-  if (!error.status) return tsr_source_zip_at(sources, count, site);
-  return tsr__many_refused(sources, count, call, &error, site);
+  return tsr__beside_of(sources, count, "tsr_source_zip", &zip_ops, site);
 }
 
 /* ---- mixed ----------------------------------------------------------------------------------- */

@@ -12,8 +12,9 @@ typedef struct tsr__many {
   int64_t *base;   /* what is added to ids, by child */
   int64_t *weight; /* mix: by child */
   int64_t total;
-  uint16_t *turn; /* mix: by position in the period, whose turn it is */
-  int32_t *rank;  /* and how often that one came before in it */
+  uint16_t *turn;           /* mix: by position in the period, whose turn it is */
+  int32_t *rank;            /* and how often that one came before in it */
+  const tsr_source *shared; /* merge: what all branches read; NULL: nothing worth keeping */
 } tsr__many;
 
 /* Reads and ids by `find`. */
@@ -25,6 +26,12 @@ bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error);
 /* Records of all; the error where fields differ. */
 int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error);
 tsr__many *tsr__many_of(tsr_source *const *sources, const tsr__records_make *make);
+/* Columns side by side, as a kind of its own, with reading and ids of these. */
+tsr_source *tsr__beside_of(tsr_source *const *sources, int count, const char *call,
+                           const tsr__records_ops *ops, const char *site);
+tsr_status tsr__beside_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);
+void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
+                     int64_t *to);
 tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char *call,
                               const tsr__error *error, const char *site);
 

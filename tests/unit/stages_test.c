@@ -358,6 +358,87 @@ TEST(draws_belong_to_records)
   tsr_runtime_close(rt);
 }
 
+/* ---- branches -------------------------------------------------------------------------------- */
+
+/* How often each record was made; those of `wide` fill a room of their own. */
+typedef struct making {
+  _Atomic int made[2][100];
+  int wide;
+} making;
+
+static tsr_status count_making(const tsr_record *record, void *user)
+{
+  making *m = user;
+  int64_t n, *out = record->out[0];
+  memcpy(&n, record->in[0], sizeof n);
+  atomic_fetch_add(&m->made[record->epoch][record->id], 1);
+  for (int i = 0; i < m->wide; i++) out[i] = n * 1000 + i;
+  memcpy(record->out[1], &n, sizeof n);
+  return n % 50 == 49 ? TSR_EVALUE : TSR_OK;
+}
+
+static tsr_status sum_up(const tsr_record *record, void *user)
+{
+  const int64_t *in = record->in[*(int *)user];
+  int64_t sum = 0;
+  for (int i = 0; i < 3; i++) sum += in[i];
+  memcpy(record->out[0], &sum, sizeof sum);
+  return TSR_OK;
+}
+
+/* A record that branches have in common is made once for all of them, wherever it stands, in each
+ * epoch; but for the bad ones and those beside them, which are asked for one by one again. */
+TEST(branches_read_records_once)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  static making m;
+  for (int kind = 0; kind < 12; kind++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    bool bad = kind % 2;
+    int which = 1;
+    m = (making){ .wide = kind % 3 ? 5 : 20000 };
+    tsr_source *range = tsr_source_take(tsr_source_range(s, 100), bad ? 100 : 49);
+    tsr_source *common = tsr_source_map(range, count_making, .user = &m,
+                                        .fields = { { "x", TSR_I64, TSR_SHAPE(m.wide) },
+                                                    { "n", TSR_I64, TSR_SCALAR } });
+    if (kind & 4) common = tsr_source_shuffle(common, .seed = 5);
+    tsr_source *left = tsr_source_select(tsr_source_pad(common, "x", .length = 3), "x=left");
+    tsr_source *sums = tsr_source_select(tsr_source_map(common, sum_up, .user = &which,
+                                                        .fields = { { "s", TSR_I64, { 0 } } }),
+                                         "s,n");
+    /* Another order in both branches. */
+    if (kind & 8) left = tsr_source_shuffle(left, .seed = 8);
+    if (kind & 8) sums = tsr_source_shuffle(sums, .seed = 8);
+    tsr_source *both =
+        tsr_source_merge(left, sums, tsr_source_select(kind & 8 ? sums : common, "n=third"));
+    CHECK_STR_HAS(tsr_source_text(both), "merge(");
+    tsr_pipeline *p = tsr_pipeline_open(both, .batch_size = 7, .threads = kind % 4 ? 3 : -1,
+                                        .epochs = 2, .bad = bad ? TSR_BAD_MASK : TSR_BAD_FAIL);
+    int64_t records = 0;
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      int64_t rows = tsr_batch_row_count(b), x[21], sum[7], n[7], third[7];
+      size_t bytes = (size_t)rows * 8;
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "left"), x, 3 * bytes), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "s"), sum, bytes), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "n"), n, bytes), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "third"), third, bytes), TSR_OK, s);
+      for (int64_t i = 0; i < rows; i++) {
+        bool there = x[3 * i + 1] != 0; /* a masked row is zeros */
+        CHECK_I64(sum[i], there ? n[i] * 3000 + 3 : 0);
+        CHECK_I64(third[i], n[i]);
+        for (int k = 0; k < 3; k++) CHECK_I64(x[3 * i + k], there ? n[i] * 1000 + k : 0);
+        records += there;
+      }
+    }
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
+    CHECK_I64(records, bad ? 2 * 98 : 2 * 49);
+    for (int e = 0; e < 2 && !bad; e++)
+      for (int r = 0; r < 49; r++) CHECK_I64(m.made[e][r], 1);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
+
 /* ---- buckets --------------------------------------------------------------------------------- */
 
 enum { WORDS = 203, LONGEST = 40, BUCKETS = 4 };
