@@ -30,14 +30,16 @@ typedef struct tsr_batch_args {
   int64_t rows;            /* records in one */
   int64_t stride;          /* from the first of one to the first of the next; 0: rows */
   tsr_remainder remainder; /* what becomes of the last records where they fill none */
+  bool files; /* each of its files by itself: none has records of two, .remainder is of each */
 } tsr_batch_args;
 
 /* So many records as one, each field [rows, ...]: tsr_source_batch(source, .rows = 32). A stride
  * below .rows makes sliding windows. All have equal shapes, so the last records that fill none must
  * be left out (TSR_DROP), followed by the first (TSR_WRAP) or by zeros (TSR_PAD_AND_MASK, with a
  * field "rows" of i64 that says how many rows are records). A map of such records is one of a batch
- * at a time; tsr_source_unbatch takes them apart again. Errors: TSR_ESHAPE (records left over, too
- * many dims), TSR_EARG. Returns a source owned as `source` is. Local. */
+ * at a time; tsr_source_unbatch takes them apart again. With .files no window goes from one file of
+ * a pattern, or one source of tsr_source_concat, into the next. Errors: TSR_ESHAPE (records left
+ * over, too many dims), TSR_EARG. Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_batch_with(const tsr_batch_args *args, const char *site);
 
 /* The rows of records [rows, ...] as records, in order; of those with a field "rows" only so many
@@ -113,8 +115,9 @@ typedef struct tsr_sample_args {
 TSR_API tsr_source *tsr_source_sample_with(const tsr_sample_args *args, const char *site);
 
 /* The fields of several maps of the same records side by side: tsr_source_merge(left, right). As
- * tsr_source_zip, but that they are of the same records in the same order is checked. A record that
- * several of them read is read once for each; a map of a map reads it once. Errors: TSR_ESHAPE
+ * tsr_source_zip, but that they are of the same records in the same order is checked, and that a
+ * record of the stage that they have in common is read once for all of them (from a file, or made
+ * by a map; what lies in memory is read where it lies). Errors: TSR_ESHAPE
  * (unlike counts), TSR_EARG (other records, another order, a name twice). Returns a source owned as
  * the first one is. Local. */
 TSR_API tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site);

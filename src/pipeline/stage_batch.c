@@ -2,10 +2,12 @@
  *
  *   batch, rows 3                 [0 1 2] [3 4 5] [6 . .]     the last: short of `rows`
  *   batch, rows 3, stride 1       [0 1 2] [1 2 3] [2 3 4] ...
+ *   batch, rows 2, files          [0 1] [2 .] | [3 4] [5 6]   start[f]: 0, 2, 4 of files 0, 3, 7
  *   unbatch                       0 1 2 3 4 5 6               start[k]: 0, 3, 6, 7
  *
- * Row j of record k is record k * stride + j below, so nothing is kept; only where records say how
- * many of their rows hold one does unbatch read them all once. */
+ * Row j of record k is record k * stride + j below, so nothing is kept; of files by themselves it
+ * is where each one's batches begin. Only where records say how many of their rows hold one does
+ * unbatch read them all once. */
 #include "pipeline/stage.h"
 
 static const char rows_name[] = "rows";
@@ -14,7 +16,8 @@ typedef struct batch_source {
   tsr_source source;
   int64_t rows, stride;
   tsr_remainder remainder;
-  int told; /* the column that says how many rows hold a record; -1: none */
+  int told;       /* the column that says how many rows hold a record; -1: none */
+  int64_t *start; /* the first batch of each file below, and the end; NULL: all are one */
 } batch_source;
 
 /* ---- batch ----------------------------------------------------------------------------------- */
@@ -72,14 +75,27 @@ static void zero_row(const row_ask *r, int64_t place)
       memset(r->cells[c].data + (size_t)place * r->cells[c].stride, 0, below->columns[c].bytes);
 }
 
+/* The first record of a batch; its file's records below are file .. file + count - 1. */
+static int64_t first_of(const batch_source *b, int64_t at, int64_t *file, int64_t *count)
+{
+  const tsr_source *below = b->source.children[0];
+  *file = 0;
+  *count = below->count;
+  if (!b->start) return at * b->stride;
+  int64_t f = tsr__numbers_find(b->start, below->file_count, at);
+  *file = below->files[f];
+  *count = below->files[f + 1] - *file;
+  return *file + (at - b->start[f]) * b->stride;
+}
+
 static tsr_status read_batch(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const batch_source *b = (const batch_source *)source;
-  int64_t below = source->children[0]->count;
   row_ask r = { .b = b, .ask = ask };
   bool all = rows_adjoin(&r);
   for (int64_t i = 0; i < ask->count && !error->status; i++) {
-    int64_t first = ask->at[i] * b->stride, left = below - first;
+    int64_t file, count, first = first_of(b, ask->at[i], &file, &count);
+    int64_t left = file + count - first;
     if (!i || !all) aim_rows(&r, i, all);
     for (int64_t j = 0; j < b->rows && !error->status; j++) {
       int64_t place = all ? tsr__place_of(ask, i) * b->rows + j : j;
@@ -87,7 +103,7 @@ static tsr_status read_batch(const tsr_source *source, const tsr__ask_rows *ask,
         zero_row(&r, place);
         continue;
       }
-      r.at[r.count] = j < left ? first + j : (first + j) % below;
+      r.at[r.count] = j < left ? first + j : file + (first - file + j) % count;
       r.place[r.count++] = place;
       if (r.count == TSR__BLOCK) flush_rows(&r, error);
     }
@@ -107,6 +123,12 @@ static void about_batch(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%lld", (long long)b->rows);
   if (b->stride != b->rows) tsr__text_add(out, ", stride=%lld", (long long)b->stride);
   tsr__text_add(out, "%s", names[b->remainder]);
+  const tsr_source *below = source->children[0];
+  /* Equal numbers of records in other files would be other batches. */
+  if (b->start)
+    tsr__text_add(out, ", files %016llx",
+                  (unsigned long long)tsr__hash(
+                      below->files, ((size_t)below->file_count + 1) * sizeof *below->files, 0));
 }
 
 static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_batch, NULL, NULL };
@@ -125,6 +147,26 @@ static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error 
                    "many; say .remainder: TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP",
                    (long long)below, (long long)a->rows);
   return a->remainder == TSR_DROP ? whole : all;
+}
+
+/* The same of each file by itself; NULL with the error set. */
+static int64_t *start_batches(const tsr_batch_args *a, tsr__error *error)
+{
+  const tsr_source *source = a->source;
+  int64_t files = source->file_count, *start;
+  if (!source->files)
+    return tsr__error_set(error, TSR_EARG,
+                          ".files of a source without files; tsr_source_concat makes some of "
+                          "several sources"),
+           NULL;
+  start = tsr__arena_new(&source->node.scope->arena, ((size_t)files + 1) * sizeof *start);
+  if (!start)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for the places of %lld files",
+                          (long long)files),
+           NULL;
+  for (int64_t f = 0; f < files && !error->status; f++)
+    start[f + 1] = start[f] + count_batches(a, source->files[f + 1] - source->files[f], error);
+  return start;
 }
 
 /* One dim more is checked by tsr__column_check, as a dim that is too many: it is not cut off here.
@@ -161,7 +203,7 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
   tsr_source *source = given ? given->source : NULL;
-  int64_t count = 0;
+  int64_t count = 0, *start = NULL;
   int fields = 0;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
@@ -172,7 +214,9 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
     else if ((unsigned)args.remainder > TSR_WRAP)
       tsr__error_set(&error, TSR_EARG, "a remainder of %d, expected one of tsr_remainder",
                      (int)args.remainder);
+    else if (args.files) start = start_batches(&args, &error);
     else count = count_batches(&args, source->count, &error);
+    if (start) count = start[source->file_count];
     if (!error.status) fields = batch_columns(&args, columns, &error);
   }
   if (error.status) return tsr__stage_refused(source, call, &error, site);
@@ -185,6 +229,9 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
   b->stride = args.stride;
   b->remainder = args.remainder;
   b->told = fields > source->column_count ? source->column_count : -1;
+  b->start = start;
+  made->files = start;
+  made->file_count = start ? source->file_count : 0;
   tsr__stage_owns(made);
   return made;
 }
@@ -361,8 +408,9 @@ tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   /* What was only put together is not copied to be taken apart. */
   const batch_source *b = (const batch_source *)source;
-  /* Wrapped rows come twice, so they are not what lies below; those padded are cut off again. */
-  if (source->ops == &batch_ops && b->stride == b->rows && b->remainder != TSR_WRAP) {
+  /* Wrapped rows come twice, so they are not what lies below; those padded are cut off again. Of
+   * files by themselves there are some of each. */
+  if (source->ops == &batch_ops && b->stride == b->rows && b->remainder != TSR_WRAP && !b->start) {
     int64_t rows = source->count * b->rows, all = source->children[0]->count;
     return tsr_source_slice_at(source->children[0], TSR_RANGE(0, rows < all ? rows : all), site);
   }

@@ -92,6 +92,49 @@ static void batch_both(world *w)
   become(w, to, tsr_source_batch(w->source, .rows = rows, .stride = stride, .remainder = rest));
 }
 
+/* Windows within parts of the list: each by itself. */
+static void files_both(world *w)
+{
+  const listed *from = &w->l;
+  int64_t rows = test_range(&w->rng, 1, 4), stride = test_range(&w->rng, 1, 5), edge[4];
+  tsr_source *part[3];
+  int told = -1;
+  tsr_remainder rest = (tsr_remainder)test_range(&w->rng, 1, 3);
+  if (!has_rank(from) || from->width * rows > MOST_WIDTH) return;
+  edge[0] = 0, edge[3] = from->count;
+  edge[1] = test_range(&w->rng, 0, from->count);
+  edge[2] = test_range(&w->rng, edge[1], from->count);
+  listed to = { 0 };
+  for (int f = 0; f < from->fields; f++) {
+    tsr_shape shape = { .rank = from->field[f].shape.rank + 1, .dims = { rows } };
+    for (int d = 1; d < shape.rank; d++) shape.dims[d] = from->field[f].shape.dims[d - 1];
+    listed_add(&to, from->field[f].name, from->field[f].dtype, shape);
+  }
+  if (rest == TSR_PAD_AND_MASK) told = listed_add(&to, "rows", TSR_I64, (tsr_shape){ 0 });
+  listed_room(&to, MOST);
+  to.count = 0;
+  for (int k = 0; k < 3; k++) {
+    int64_t count = edge[k + 1] - edge[k];
+    part[k] = tsr_source_slice(w->source, TSR_RANGE(edge[k], edge[k + 1]));
+    for (int64_t first = 0; first < count; first += stride) {
+      if (first + rows > count && rest == TSR_DROP) break;
+      for (int64_t j = 0; j < rows; j++) {
+        if (first + j >= count && told >= 0) continue;
+        if (told >= 0) ++*listed_at(&to, to.count, told);
+        for (int f = 0; f < from->fields; f++)
+          memcpy(listed_at(&to, to.count, f) + j * from->field[f].size,
+                 listed_at(from, edge[k] + (first + j) % count, f),
+                 (size_t)from->field[f].size * 8);
+      }
+      to.count++;
+      if (first + rows >= count) break;
+    }
+  }
+  tsr_source *all = tsr_source_concat(part[0], part[1], part[2]);
+  become(w, to,
+         tsr_source_batch(all, .rows = rows, .stride = stride, .remainder = rest, .files = true));
+}
+
 static void unbatch_both(world *w)
 {
   const listed *from = &w->l;
@@ -452,9 +495,29 @@ static void deal_both(world *w)
                            .end = end, .exact = true));
 }
 
+/* Some fields by one branch and the others by another. */
+static void merge_both(world *w)
+{
+  char names[2][LISTED_FIELDS * 62] = { "", "" };
+  for (int f = 0; f < w->l.fields; f++) {
+    char *to = names[f ? test_range(&w->rng, 0, 1) : 0];
+    snprintf(to + strlen(to), 62, "%s%s", *to ? "," : "", w->l.field[f].name);
+  }
+  if (!*names[1]) return;
+  int64_t step = test_range(&w->rng, 1, 2), count = (w->l.count + step - 1) / step;
+  tsr_source *part[2];
+  for (int k = 0; k < 2; k++)
+    part[k] = tsr_source_slice(tsr_source_select(w->source, names[k]), TSR_STEPS(0, TSR_END, step));
+  listed to = listed_like(&w->l, count);
+  for (int64_t i = 0; i < count; i++) listed_copy(&to, i, &w->l, i * step);
+  become(w, to, tsr_source_merge(part[0], part[1]));
+}
+
 static void one_stage(world *w)
 {
-  switch (test_range(&w->rng, 0, 13)) {
+  switch (test_range(&w->rng, 0, 15)) {
+  case 14: files_both(w); break;
+  case 13: merge_both(w); break;
   case 0: batch_both(w); break;
   case 1: unbatch_both(w); break;
   case 2: pad_both(w); break;

@@ -1473,6 +1473,7 @@ static void stages(void)
   tsr_source *named = tsr_source_select(four, "index=n");
   NO_SOURCE(tsr_source_merge(four, tsr_source_take(named, 3)));
   NO_SOURCE(tsr_source_merge(four, two));
+  NO_SOURCE(tsr_source_batch(four, .rows = 2, .files = true));
   NO_SOURCE(tsr_source_merge(four, tsr_source_shuffle(named, .seed = 1)));
   NO_SOURCE(tsr_source_shuffle(four, .files = true));
   NO_SOURCE(tsr_source_shuffle(four, .files = true, .window = 2));
