@@ -337,7 +337,8 @@ TSR_API tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *args, cons
 
 /* The next batch, in order; NULL behind the last one, and on an error, which the scope of the
  * source has (its message names the record). It waits until the batch is filled; the progress
- * callback may cancel. One thread at a time. Returns a batch to be released. Local. */
+ * callback may cancel, and after 5 s the log tells which function and record it waits for. One
+ * thread at a time. Returns a batch to be released. Local. */
 TSR_API tsr_batch *tsr_pipeline_next_at(tsr_pipeline *pipeline, const char *site);
 
 /* Ends a pipeline from any state: threads that wait are woken and all are joined. Batches that were

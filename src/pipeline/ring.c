@@ -19,7 +19,7 @@
 #include "base/events.h"
 #include "base/thread.h"
 
-enum { ASK_NS = 10000000, TELL_S = 1, QUICK_NS = 50000 };
+enum { ASK_NS = 10000000, TELL_S = 1, STALL_S = 5, QUICK_NS = 50000 };
 
 typedef struct claimed {
   tsr__tray *tray;
@@ -304,6 +304,27 @@ static void wait_some(tsr_pipeline *p)
   pthread_cond_timedwait(&p->done, &p->lock, &until);
 }
 
+/* Says whom a program waits for that seems to hang, once a batch; without the lock, as it calls a
+ * function of the program. A thread that is in none reads, or fills. */
+static void tell_stall(tsr_pipeline *p)
+{
+  const char *name = NULL;
+  int64_t record = 0;
+  for (int i = 0; i < p->threads && !name; i++) {
+    const tsr__where *where = &p->fillers[i].where;
+    name = atomic_load_explicit(&where->name, memory_order_acquire);
+    record = atomic_load_explicit(&where->record, memory_order_relaxed);
+  }
+  if (name)
+    tsr__log(p->node.scope->rt, TSR_LOG_WARN, "pipeline",
+             "tsr_pipeline_next has waited %d s for batch %lld, where %s is at record %lld",
+             STALL_S, (long long)p->delivered, name, (long long)record);
+  else
+    tsr__log(p->node.scope->rt, TSR_LOG_WARN, "pipeline",
+             "tsr_pipeline_next has waited %d s for batch %lld; its source reads", STALL_S,
+             (long long)p->delivered);
+}
+
 tsr__tray *tsr__ring_take(tsr_pipeline *p)
 {
   tsr__progress progress = { .rt = p->node.scope->rt, .what = "pipeline" };
@@ -312,7 +333,7 @@ tsr__tray *tsr__ring_take(tsr_pipeline *p)
   atomic_store(&progress.done, p->delivered);
   claimed c;
   if (!p->threads) return fill_here(p, &progress);
-  bool stops = false;
+  bool stops = false, told = false;
   int64_t begin = tsr__now();
   pthread_mutex_lock(&p->lock);
   int ready = count_ready(p);
@@ -325,6 +346,10 @@ tsr__tray *tsr__ring_take(tsr_pipeline *p)
     pthread_mutex_unlock(&p->lock);
     /* Without the lock: it calls a function of the program. */
     stops = tsr__progress_stops(&progress, 0);
+    if (!told && tsr__now() - begin > STALL_S * INT64_C(1000000000)) {
+      told = true;
+      tell_stall(p);
+    }
     pthread_mutex_lock(&p->lock);
   }
   tsr__figures_asked(p, begin, ready);

@@ -749,6 +749,35 @@ TEST(closing_names_the_function_that_it_waits_for)
   tsr_runtime_close(rt);
 }
 
+/* A program that seems to hang hears by whom, once. */
+static _Atomic int told_waits;
+
+static void count_waits(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  (void)user;
+  if (strcmp(area, "pipeline") != 0) return;
+  CHECK_I64(level, TSR_LOG_WARN);
+  snprintf(logged, sizeof logged, "%s", line);
+  told_waits++;
+}
+
+TEST(waiting_names_the_function_that_it_waits_for)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .log = count_waits);
+  tsr_scope *s = tsr_scope_open(rt);
+  blocked b = { .caller = pthread_self(), .pause = 5600000 };
+  tsr_pipeline *p = tsr_pipeline_open(blocking_source(s, 1, &b), .threads = 1);
+  tsr_batch *batch = tsr_pipeline_next(p);
+  CHECK(batch);
+  CHECK_STR_HAS(logged,
+                "tsr_pipeline_next has waited 5 s for batch 0, where remote is at record 0");
+  CHECK_I64(told_waits, 1);
+  tsr_batch_release(batch);
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- wrong calls ----------------------------------------------------------------------------- */
 
 #define REFUSED(call, status, part)               \
