@@ -105,8 +105,9 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   return n;
 }
 
-/* SIZE of elements that are turned as they are; 0: they are converted. Where neither the depth nor
- * all lines lie side by side, as rows of windows do, some lines do: pieces. */
+/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width: of so
+ * many types loops of each width would be a tenth of a megabyte. Where neither the depth nor all
+ * lines lie side by side, as rows of windows do, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
   INLINE void name##_across(const tsr__packing *p, int high, int panels)                     \
   {                                                                                          \
@@ -159,9 +160,10 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
     const int64_t lines = p->lines < p->high ? p->lines : p->high;                           \
     const int panels = neighbours(p->line, lines) ? side_by_side(p, sizeof(T)) : 0;          \
     if (!panels && p->run[0] == 1) name##_pieces(p);                                         \
+    else if (lines < p->high && panels) name##_some(p);                                      \
+    else if (!SIZE) panels ? name##_across(p, p->high, panels) : name##_along(p, p->high);   \
     else if (!panels && p->high == wide) name##_along(p, wide);                              \
     else if (!panels) name##_along(p, PRODUCT_HIGH);                                         \
-    else if (lines < p->high) name##_some(p);                                                \
     else if (p->high == 1) name##_across(p, 1, 1);                                           \
     else if (p->high == wide) name##_across(p, wide, panels);                                \
     else name##_across(p, PRODUCT_HIGH, panels);                                             \
