@@ -20,10 +20,10 @@ enum {
   GROUP = 64  /* texts looked up together, what they are compared with fetched ahead */
 };
 
-/* A text in its bin, with bits of its hash: who compares it mostly looks no further. */
+/* A text in its bin or a slot, with bits of its hash: who compares it mostly looks no further. */
 typedef struct dealt {
   uint32_t hash;
-  int32_t text;
+  int32_t text; /* -1: a slot is free */
 } dealt;
 
 typedef struct finding {
@@ -31,7 +31,7 @@ typedef struct finding {
   int64_t count, chunks, bins;
   /* Where texts are looked up afterwards: bins' slots one behind the other, where each begins, and
    * a bit for what hashes there are. NULL: each bin's go at once. */
-  int32_t *slots;
+  dealt *slots;
   int64_t *slot_at;
   _Atomic uint64_t *filter;
   uint64_t filter_bits;
@@ -120,11 +120,11 @@ static bool same(const finding *f, int32_t a, int32_t b)
   return length == other && (!length || !memcmp(left, right, length));
 }
 
-/* Slots of a bin. */
+/* Slots of a bin: a third is free at least. */
 static int64_t slots_for(int64_t texts)
 {
   int64_t slots = 8;
-  while (slots < 2 * texts) slots *= 2;
+  while (slots < texts + texts / 2) slots *= 2;
   return slots;
 }
 
@@ -134,23 +134,20 @@ static void find_firsts(void *user, int64_t b, int worker)
   finding *f = user;
   int64_t from = bin_begin(f, b), to = bin_begin(f, b + 1), slots = slots_for(to - from);
   const dealt *bin = f->bin;
-  size_t size = (size_t)slots * sizeof(int32_t);
-  int32_t *slot = f->slots ? f->slots + f->slot_at[b] : tsr__new_raw(f->dict->heap, size);
+  size_t size = (size_t)slots * sizeof(dealt);
+  dealt *slot = f->slots ? f->slots + f->slot_at[b] : tsr__new_raw(f->dict->heap, size);
   if (!slot) {
     atomic_store(&f->no_memory, true);
     return;
   }
   memset(slot, 0xff, size);
-  /* Slots hold places in the bin, which is small. */
-  for (int32_t n = 0; n < to - from; n++) {
-    const dealt *own = &bin[from + n], *other;
+  for (int64_t n = from; n < to; n++) {
+    const dealt *own = &bin[n];
     int64_t at = own->hash & (slots - 1);
-    for (; slot[at] >= 0; at = (at + 1) & (slots - 1)) {
-      other = &bin[from + slot[at]];
-      if (other->hash == own->hash && same(f, other->text, own->text)) break;
-    }
-    if (slot[at] < 0) slot[at] = n;
-    f->first[own->text] = bin[from + slot[at]].text;
+    for (; slot[at].text >= 0; at = (at + 1) & (slots - 1))
+      if (slot[at].hash == own->hash && same(f, slot[at].text, own->text)) break;
+    if (slot[at].text < 0) slot[at] = *own;
+    f->first[own->text] = slot[at].text;
   }
   if (!f->slots) tsr__del(f->dict->heap, slot, size);
 }
@@ -324,52 +321,46 @@ typedef struct asked {
   uint64_t hash[GROUP];
 } asked;
 
-/* Where the search for a hash begins: the slot, and the first of its bin. */
-static const int32_t *home(const finding *f, uint64_t hash, int64_t *from)
+/* The slots of a hash's bin, and which of them the search for it begins with. */
+static const dealt *slots_of(const finding *f, uint64_t hash, int64_t *mask, int64_t *at)
 {
   int64_t b = (int64_t)share_of(hash, (uint64_t)f->bins);
-  *from = bin_begin(f, b);
-  return f->slots + f->slot_at[b] +
-         ((uint32_t)hash & (uint64_t)(f->slot_at[b + 1] - f->slot_at[b] - 1));
+  *mask = f->slot_at[b + 1] - f->slot_at[b] - 1;
+  *at = (uint32_t)hash & *mask;
+  return f->slots + f->slot_at[b];
 }
 
 /* The first place of a text in the list that was dealt, or -1. */
 static int32_t look_up(const finding *f, uint64_t hash, const char *text, size_t length)
 {
-  int64_t from, b = (int64_t)share_of(hash, (uint64_t)f->bins);
-  const int32_t *first = f->slots + f->slot_at[b], *slot = home(f, hash, &from);
-  int64_t mask = f->slot_at[b + 1] - f->slot_at[b] - 1, at = slot - first;
-  for (; first[at] >= 0; at = (at + 1) & mask) {
-    const dealt *own = &f->bin[from + first[at]];
+  int64_t mask, at;
+  const dealt *slot = slots_of(f, hash, &mask, &at);
+  for (; slot[at].text >= 0; at = (at + 1) & mask) {
     size_t other;
-    if (own->hash != (uint32_t)hash) continue;
-    const char *bytes = text_of(f, own->text, &other);
-    if (other == length && (!length || !memcmp(bytes, text, length))) return own->text;
+    if (slot[at].hash != (uint32_t)hash) continue;
+    const char *bytes = text_of(f, slot[at].text, &other);
+    if (other == length && (!length || !memcmp(bytes, text, length))) return slot[at].text;
   }
   return -1;
 }
 
-/* Four steps lead from a slot to the bytes, each to another place in memory: all texts of a group
- * take one before any takes the next. */
+/* Three steps lead to the bytes, each to another place in memory: all texts of a group take one
+ * before any takes the next. */
 static void fetch(const finding *f, const asked *a)
 {
-  const dealt *own[GROUP];
-  const int32_t *slot[GROUP];
-  int64_t from[GROUP];
+  const dealt *slot[GROUP];
   for (int i = 0; i < a->count; i++) {
-    slot[i] = home(f, a->hash[i], &from[i]);
+    int64_t mask, at;
+    slot[i] = slots_of(f, a->hash[i], &mask, &at);
+    slot[i] += at;
     __builtin_prefetch(slot[i]);
   }
   for (int i = 0; i < a->count; i++) {
-    own[i] = *slot[i] < 0 ? NULL : &f->bin[from[i] + *slot[i]];
-    if (own[i]) __builtin_prefetch(own[i]);
-  }
-  for (int i = 0; i < a->count; i++) {
-    if (own[i] && own[i]->hash != (uint32_t)a->hash[i]) own[i] = NULL;
-    if (own[i]) __builtin_prefetch(&f->dict->offsets[own[i]->text]);
+    if (slot[i]->text < 0 || slot[i]->hash != (uint32_t)a->hash[i]) slot[i] = NULL;
+    else __builtin_prefetch(&f->dict->offsets[slot[i]->text]);
   }
   for (int i = 0; i < a->count; i++)
-    if (own[i]) __builtin_prefetch(f->dict->bytes + f->dict->offsets[own[i]->text]);
+    if (slot[i]) __builtin_prefetch(f->dict->bytes + f->dict->offsets[slot[i]->text]);
 }
 
 static void answer(matching *m, asked *a)
