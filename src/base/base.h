@@ -15,6 +15,7 @@
 
 #include "base/hash_table.h"
 #include "base/hash_tree.h"
+#include "base/latch.h"
 #include "tessera/base.h"
 #include "tessera/scalar.h"
 
@@ -31,7 +32,13 @@ typedef struct tsr__heap {
   /* Of `used`: the host's share of .memory_limit; 0: none. Set when there are devices; the
    * coordinator's thread may be there before. */
   _Atomic int64_t limit;
-  uint64_t seed; /* drawn anew for each heap: of hashes that strangers must not foresee */
+  uint64_t seed;    /* drawn anew for each heap: of hashes that strangers must not foresee */
+  tsr__latch latch; /* of what follows, and of reserves */
+  struct tsr__spare_pages {
+    char *at;
+    size_t size; /* whole huge pages */
+  } pages[8];    /* given back and kept for who asks next, as clearing others takes long */
+  int page_count;
 } tsr__heap;
 
 void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user);
@@ -39,10 +46,13 @@ bool tsr__heap_is_default(const tsr__heap *heap); /* false: all memory comes fro
 void *tsr__new(tsr__heap *heap, size_t size);     /* zeroed; NULL when refused */
 void *tsr__new_raw(tsr__heap *heap, size_t size); /* not zeroed */
 void tsr__del(tsr__heap *heap, void *block, size_t size); /* NULL is allowed */
-/* For what is written once and soon given back: a large block is the system's again at once, where
- * malloc would keep it between blocks that stay. */
+/* For what is large and soon given back: a block of whole pages goes back as a whole, where malloc
+ * would keep it between blocks that stay. Some pages stay with the heap for later ones, unless
+ * there is a limit. */
 void *tsr__new_once(tsr__heap *heap, size_t size); /* not zeroed */
 void tsr__del_once(tsr__heap *heap, void *block, size_t size);
+bool tsr__heap_trim(tsr__heap *heap); /* gives such pages to the system; whether there were some */
+size_t tsr__whole_pages(size_t size); /* of a block that is to be one, for as many bytes */
 void *tsr__new_pooled(tsr__heap *heap, size_t size); /* not zeroed, and no part of `used` */
 void tsr__del_pooled(tsr__heap *heap, void *block, size_t size);
 /* What is to be said behind the message of a TSR_ENOMEM if `limit` was the cause, once; else "". */
@@ -63,12 +73,14 @@ typedef struct tsr__reserve {
   tsr__heap *heap;
   char *at; /* NULL: none */
   size_t most;
-  _Atomic size_t taken; /* what of it is part of heap->used */
+  size_t taken;  /* what of it is part of heap->used */
+  size_t backed; /* up to where it was given pages that were kept */
 } tsr__reserve;
 
 /* False: the memory is a user's allocator's, or the system has no such range of addresses. */
 bool tsr__reserve_open(tsr__reserve *reserve, tsr__heap *heap, size_t most);
-bool tsr__reserve_take(tsr__reserve *reserve, size_t bytes); /* false: the limit refuses more */
+/* Its first `end` bytes will be written; false: the limit refuses more. */
+bool tsr__reserve_take(tsr__reserve *reserve, size_t end);
 /* Its first bytes as a block for tsr__del_once, of `*size` then, and closes it; NULL when
  * refused. */
 void *tsr__reserve_keep(tsr__reserve *reserve, size_t *size);

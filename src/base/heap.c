@@ -6,6 +6,7 @@
  * that what is said of a refusal, and what is done after it, find memory. A heap without functions
  * (that of the inert runtime, which is constant) refuses everything and is never written. */
 #include "base/base.h"
+#include "base/watched.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 #define SMALL ((size_t)4096)
 #define MAPPED \
   ((size_t)1 << 16) /* what comes from the system itself is of so many bytes, or times it */
+#define KEPT ((size_t)512 << 20) /* bytes of pages that a heap keeps at most */
 #define NARROW ((size_t)512) /* holds no vectors and is asked for often: malloc's alignment does */
 
 static void huge_pages(void *block, size_t size)
@@ -76,6 +78,8 @@ void tsr__heap_init(tsr__heap *heap, const tsr_allocator *user)
   atomic_init(&heap->used, 0);
   atomic_init(&heap->beyond, 0);
   atomic_init(&heap->limit, 0);
+  heap->latch = (tsr__latch){ false };
+  heap->page_count = 0;
   heap->seed = draw_seed(heap);
 }
 
@@ -89,6 +93,9 @@ static void *take(tsr__heap *heap, size_t size, size_t alignment)
   if (!heap->fn.allocate || size > LARGEST) return NULL;
   /* An allocator may read size 0 as "free", so nothing is asked for as one byte. */
   void *block = heap->fn.allocate(size ? size : 1, alignment, heap->fn.user);
+  /* What is kept may be what is missing. */
+  if (!block && tsr__heap_is_default(heap) && tsr__heap_trim(heap))
+    block = default_allocate(size, alignment, NULL);
   if (block) atomic_fetch_add_explicit(&heap->live, 1, memory_order_relaxed);
   return block;
 }
@@ -158,12 +165,86 @@ static bool book(tsr__heap *heap, size_t size)
   return false;
 }
 
+/* ---- pages that were given back -------------------------------------------------------------- */
+
+/*   kept   |====|====|====|==      block   |....|....|....        a huge page moves from the end of
+ *                           \______________>|                     one to where the other begins
+ *
+ * Pages are moved by the system's tables: nothing is copied, and nothing cleared. */
+
+#if defined(MREMAP_FIXED) && !TSR__WATCHED
+enum { KEEPS = 1 };
+#else
+enum { KEEPS = 0 };
+#endif
+
+/* A huge page to its place, where nothing was written yet; false: there is none. */
+static bool move_page(tsr__heap *heap, char *to)
+{
+#ifdef MREMAP_FIXED
+  while (heap->page_count) {
+    struct tsr__spare_pages *last = &heap->pages[heap->page_count - 1];
+    last->size -= TSR__HUGE_PAGE;
+    char *from = last->at + last->size;
+    heap->page_count -= !last->size;
+    if (mremap(from, TSR__HUGE_PAGE, TSR__HUGE_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to)
+      return true;
+    /* What it was to replace may be gone by then. */
+    munmap(from, TSR__HUGE_PAGE);
+    if (mmap(to, TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != to)
+      TSR_INVARIANT(!"a mapping that was there");
+  }
+#endif
+  (void)heap;
+  (void)to;
+  return false;
+}
+
+/* Gives bytes from `from` to `to` of a mapping kept pages, as far as there are some; where it
+ * stopped. */
+static size_t back(tsr__heap *heap, char *block, size_t from, size_t to)
+{
+  if (!KEEPS) return to;
+  tsr__latch_close(&heap->latch);
+  while (from + TSR__HUGE_PAGE <= to && move_page(heap, block + from)) from += TSR__HUGE_PAGE;
+  tsr__latch_open(&heap->latch);
+  return from;
+}
+
+/* Keeps pages of a block that is given back, or gives them to the system. */
+static void spare(tsr__heap *heap, char *block, size_t size)
+{
+  size_t kept = size & ~(TSR__HUGE_PAGE - 1), sum = kept;
+  const int most = (int)(sizeof heap->pages / sizeof *heap->pages);
+  tsr__latch_close(&heap->latch);
+  for (int i = 0; i < heap->page_count; i++) sum += heap->pages[i].size;
+  if (!KEEPS || heap->page_count == most || sum > KEPT || atomic_load(&heap->limit)) kept = 0;
+  else heap->pages[heap->page_count++] = (struct tsr__spare_pages){ block, kept };
+  tsr__latch_open(&heap->latch);
+  if (kept < size) munmap(block + kept, size - kept);
+}
+
+bool tsr__heap_trim(tsr__heap *heap)
+{
+  tsr__latch_close(&heap->latch);
+  bool any = heap->page_count > 0;
+  for (; heap->page_count; heap->page_count--) {
+    const struct tsr__spare_pages *last = &heap->pages[heap->page_count - 1];
+    munmap(last->at, last->size);
+  }
+  tsr__latch_open(&heap->latch);
+  return any;
+}
+
 static void *take_booked(tsr__heap *heap, size_t size, bool once)
 {
   if (!heap->fn.allocate || size > LARGEST || !book(heap, size)) return NULL;
   size_t alignment = size <= NARROW ? _Alignof(max_align_t) : ALIGNMENT;
-  void *block = once && is_mapped(heap, size) ? map(heap, size, 0) : take(heap, size, alignment);
+  bool mapped = once && is_mapped(heap, size);
+  void *block = mapped ? map(heap, size, 0) : take(heap, size, alignment);
   if (!block) give_up(heap, size);
+  else if (mapped) back(heap, block, 0, size);
   return block;
 }
 
@@ -183,37 +264,52 @@ void tsr__del_once(tsr__heap *heap, void *block, size_t size)
     tsr__del(heap, block, size);
     return;
   }
-  tsr__unmap_huge(heap, block, size);
   give_up(heap, size);
+  atomic_fetch_sub_explicit(&heap->live, 1, memory_order_relaxed);
+  spare(heap, block, size);
 }
 
-static size_t whole_pages(size_t size)
+static size_t round_up(size_t size)
 {
   return (size + MAPPED - 1) & ~(MAPPED - 1);
+}
+
+size_t tsr__whole_pages(size_t size)
+{
+  return size < LARGE || size > LARGEST ? size : round_up(size);
 }
 
 bool tsr__reserve_open(tsr__reserve *reserve, tsr__heap *heap, size_t most)
 {
   *reserve = (tsr__reserve){ .heap = heap };
   if (!tsr__heap_is_default(heap) || most > LARGEST / 2) return false;
-  reserve->most = whole_pages(most ? most : 1);
+  reserve->most = round_up(most ? most : 1);
   /* Nothing is promised: the system's own limit would count what is never written. */
   reserve->at = map(heap, reserve->most, MAP_NORESERVE);
   return reserve->at != NULL;
 }
 
-bool tsr__reserve_take(tsr__reserve *reserve, size_t bytes)
+bool tsr__reserve_take(tsr__reserve *reserve, size_t end)
 {
-  if (!book(reserve->heap, bytes)) return false;
-  atomic_fetch_add_explicit(&reserve->taken, bytes, memory_order_relaxed);
-  return true;
+  tsr__heap *heap = reserve->heap;
+  tsr__latch_close(&heap->latch);
+  bool fine = end <= reserve->taken || book(heap, end - reserve->taken);
+  if (fine && end > reserve->taken) reserve->taken = end;
+  /* Ahead of what is written anywhere, as pages replace what is there. */
+  while (KEEPS && fine && reserve->backed < end) {
+    bool moved = reserve->most - reserve->backed >= TSR__HUGE_PAGE &&
+                 move_page(heap, reserve->at + reserve->backed);
+    reserve->backed = moved ? reserve->backed + TSR__HUGE_PAGE : reserve->most;
+  }
+  tsr__latch_open(&heap->latch);
+  return fine;
 }
 
 void tsr__reserve_close(tsr__reserve *reserve)
 {
   if (!reserve->at) return;
   tsr__unmap_huge(reserve->heap, reserve->at, reserve->most);
-  give_up(reserve->heap, atomic_load(&reserve->taken));
+  give_up(reserve->heap, reserve->taken);
   *reserve = (tsr__reserve){ .heap = reserve->heap };
 }
 
@@ -221,7 +317,7 @@ void *tsr__reserve_keep(tsr__reserve *reserve, size_t *size)
 {
   tsr__heap *heap = reserve->heap;
   char *block = reserve->at;
-  size_t kept = whole_pages(*size);
+  size_t kept = round_up(*size);
   if (kept < LARGE || kept > reserve->most) {
     /* As little as that is no block of whole pages. */
     block = tsr__new_once(heap, *size);
@@ -230,7 +326,7 @@ void *tsr__reserve_keep(tsr__reserve *reserve, size_t *size)
     return block;
   }
   if (kept < reserve->most) munmap(block + kept, reserve->most - kept);
-  atomic_fetch_add_explicit(&heap->used, (int64_t)kept - (int64_t)atomic_load(&reserve->taken),
+  atomic_fetch_add_explicit(&heap->used, (int64_t)kept - (int64_t)reserve->taken,
                             memory_order_relaxed);
   *size = kept;
   *reserve = (tsr__reserve){ .heap = heap };

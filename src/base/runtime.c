@@ -158,6 +158,7 @@ void tsr_runtime_close(tsr_runtime *rt)
   tsr__sites_free(rt);
   tsr__events recorded; /* that nobody asked for */
   if (tsr__events_take(rt, &recorded)) tsr__events_free(rt, &recorded);
+  tsr__heap_trim(&rt->heap);
   /* Less the runtime and its log, which are still there. */
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
   if (live)

@@ -3,8 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/base.h"
+#include "base/watched.h"
 
 static bool is_zero(const void *block, size_t size)
 {
@@ -198,6 +200,51 @@ TEST(reserved_addresses_become_a_block)
   }
 }
 
+/* Page faults of this process so far. */
+static long faults(void)
+{
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+/* Pages come back with what was written to them: as a block, and below what is reserved. */
+TEST(pages_are_kept_for_the_next_block)
+{
+  enum { SIZE = 32 << 20 };
+  tsr__heap heap;
+  tsr__reserve reserve;
+  tsr__heap_init(&heap, NULL);
+  for (int round = 0; round < 3; round++) {
+    char *block = tsr__new_once(&heap, SIZE);
+    long before = faults();
+    memset(block, round + 1, SIZE);
+    if (round && !TSR__WATCHED) CHECK(faults() - before < 8);
+    tsr__del_once(&heap, block, SIZE);
+    CHECK_I64(heap.used, 0);
+    CHECK_I64(heap.live, 0);
+  }
+  size_t kept = SIZE / 2;
+  CHECK(tsr__reserve_open(&reserve, &heap, SIZE * (size_t)4));
+  /* Nothing that was written is replaced by a page. */
+  for (size_t end = 1 << 20; end <= SIZE * (size_t)2; end += 1 << 20) {
+    CHECK(tsr__reserve_take(&reserve, end));
+    memset(reserve.at + end - (1 << 20), 9, 1 << 20);
+  }
+  CHECK_I64(heap.used, SIZE * (int64_t)2);
+  for (size_t at = 0; at < SIZE * (size_t)2; at += 4096) CHECK_I64(reserve.at[at], 9);
+  char *block = tsr__reserve_keep(&reserve, &kept);
+  CHECK_I64(heap.used, SIZE / 2);
+  tsr__del_once(&heap, block, kept);
+  CHECK(tsr__heap_trim(&heap) == !TSR__WATCHED);
+  CHECK(!tsr__heap_trim(&heap));
+  /* With a limit nothing is kept that it does not count. */
+  heap.limit = INT64_MAX;
+  tsr__del_once(&heap, tsr__new_once(&heap, SIZE), SIZE);
+  CHECK(!tsr__heap_trim(&heap));
+  CHECK_I64(heap.live, 0);
+}
+
 TEST(reserved_addresses_count_against_the_limit)
 {
   tsr__heap heap;
@@ -206,7 +253,7 @@ TEST(reserved_addresses_count_against_the_limit)
   heap.limit = 1 << 20;
   CHECK(tsr__reserve_open(&reserve, &heap, (size_t)1 << 30));
   CHECK(tsr__reserve_take(&reserve, 900000));
-  CHECK(!tsr__reserve_take(&reserve, 900000));
+  CHECK(!tsr__reserve_take(&reserve, 1800000));
   CHECK_I64(heap.used, 900000);
   tsr__reserve_close(&reserve);
   tsr__reserve_close(&reserve);

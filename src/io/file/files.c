@@ -215,10 +215,11 @@ static tsr_status open_source(source *s)
 static tsr_status resize(source *s, size_t room)
 {
   tsr__loaded *out = s->out;
-  char *data = tsr__new_raw(s->heap, room);
+  room = tsr__whole_pages(room);
+  char *data = tsr__new_once(s->heap, room);
   if (!data) return no_memory(s->ask->path, (int64_t)room, s->error);
   if (out->size) memcpy(data, out->data, (size_t)out->size);
-  tsr__del(s->heap, out->data, out->room);
+  tsr__del_once(s->heap, out->data, out->room);
   out->data = data;
   out->room = room;
   return TSR_OK;
@@ -381,6 +382,6 @@ tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error
 
 void tsr__loaded_free(tsr__loaded *loaded)
 {
-  if (loaded->heap) tsr__del(loaded->heap, loaded->data, loaded->room);
+  if (loaded->heap) tsr__del_once(loaded->heap, loaded->data, loaded->room);
   *loaded = (tsr__loaded){ 0 };
 }

@@ -307,8 +307,8 @@ tsr__dict *tsr__dict_new(tsr__heap *heap, int32_t count, int64_t bytes)
   dict->heap = heap;
   atomic_init(&dict->refs, 1);
   dict->count = count;
-  dict->offsets_size = ((size_t)count + 1) * sizeof *dict->offsets;
-  dict->bytes_size = (size_t)bytes + 1;
+  dict->offsets_size = tsr__whole_pages(((size_t)count + 1) * sizeof *dict->offsets);
+  dict->bytes_size = tsr__whole_pages((size_t)bytes + 1);
   /* A byte more, for the NUL behind the last text and so that none has size 0. */
   dict->offsets = tsr__new_once(heap, dict->offsets_size);
   dict->bytes = tsr__new_once(heap, dict->bytes_size);

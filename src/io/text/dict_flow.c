@@ -125,8 +125,8 @@ static bool fill(tsr__dict_flow *flow, tsr__dict_local *local, const tally *t, i
                            t->bytes };
   bool fits = t->texts + texts < INT32_MAX && (size_t)(t->bytes + t->sum) < flow->bytes.most &&
               (size_t)(t->texts + texts + 1) * sizeof(int64_t) <= flow->offsets.most;
-  if (!fits || !tsr__reserve_take(&flow->bytes, (size_t)t->sum) ||
-      !tsr__reserve_take(&flow->offsets, (size_t)texts * sizeof(int64_t)))
+  if (!fits || !tsr__reserve_take(&flow->bytes, (size_t)(t->bytes + t->sum)) ||
+      !tsr__reserve_take(&flow->offsets, (size_t)(t->texts + texts + 1) * sizeof(int64_t)))
     return false;
   int32_t e = local->flown_entries;
   for (int32_t r = local->flown_runs; r < t->runs; r++) {
