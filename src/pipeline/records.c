@@ -90,6 +90,7 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
 tsr_scope *tsr__records_scope(tsr_source *const *sources, int count)
 {
   tsr_scope *scope = NULL;
+  /* What is made of an inert source is inert, and says nothing more. */
   for (int i = 0; i < count; i++) {
     if (!tsr__records_usable(sources[i])) return NULL;
     /* The innermost, so that what is made goes before anything that it reads. */
@@ -304,6 +305,7 @@ tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask,
   return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
 }
 
+/* All of the records or none: who asks reads them either there or into memory of its own. */
 bool tsr__records_lend(const tsr_source *source, int column, const tsr__ask_rows *ask,
                        const char **to)
 {

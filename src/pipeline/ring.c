@@ -33,7 +33,11 @@ static tsr__tray *tray_of(tsr_pipeline *p, int64_t batch)
   return &p->trays[batch % p->depth];
 }
 
-/* Which records batch `number` has, counted over all epochs. */
+/* Which records batch `number` has, counted over all epochs.
+ *
+ *   meant     it should have, wrapped ones included        skipped and masked ones count
+ *   records   it has                                       fewer once bad ones are skipped
+ *   rows      its arrays have                              records, or `size` where it is padded */
 static void number_tray(const tsr_pipeline *p, tsr__tray *tray, int64_t number)
 {
   int64_t size = p->args.batch_size, left;
@@ -52,6 +56,7 @@ static void number_tray(const tsr_pipeline *p, tsr__tray *tray, int64_t number)
     tray->first = tray->index * size;
     left = p->source->count - tray->first;
   }
+  /* Its batches are of several sizes, and do not come in the order of positions. */
   if (dealer) {
     tsr__deal deal;
     dealer->deal(dealer, tray->epoch, tray->index, &deal);

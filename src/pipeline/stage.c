@@ -8,6 +8,8 @@
 /* Of the columns of a room: functions of the program read elements there as what they are. */
 enum { ALIGN = 64 };
 
+/* Columns begin so whatever stands in front of them; `bytes` is far from overflow, as columns are
+ * (tsr__column_check). */
 static size_t aligned(size_t bytes)
 {
   return (bytes + ALIGN - 1) / ALIGN * ALIGN;
@@ -137,6 +139,7 @@ int tsr__field_find(const tsr_source *source, const char *name, tsr__error *erro
 int tsr__length_find(const tsr_source *source, const char *name)
 {
   size_t length = strlen(name);
+  /* By name, dtype and rank: a field of the program's that is called so is no length. */
   for (int c = 0; c < source->column_count; c++) {
     const tsr__column *column = &source->columns[c];
     if (!strncmp(column->name, name, length) && !strcmp(column->name + length, "_length") &&

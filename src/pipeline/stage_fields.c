@@ -231,6 +231,7 @@ static tsr_status call_each(mapping *m, tsr__error *error)
     for (int c = f->made; c < f->source.column_count; c++)
       out[c - f->made] = tsr__cell_of(m->ask, c, row);
     tsr_record record = { .id = ids[i], .epoch = m->ask->epoch, .in = in, .out = out };
+    /* Of seed, epoch and id alone: neither batches nor threads nor orders behind it show. */
     if (f->fn) {
       record.draw[0] = tsr__mix(tsr__mix(f->seed, (uint64_t)record.epoch), (uint64_t)record.id);
       record.draw[1] = tsr__mix(record.draw[0], f->seed);
@@ -249,6 +250,7 @@ static tsr_status call_each(mapping *m, tsr__error *error)
                      f->name, (long long)record.id, (long long)record.epoch,
                      tsr_status_name(status), tsr_status_text(status));
     if (status) return error->status;
+    /* Behind each record, since nobody knows how long one takes. */
     if (tsr__records_stop(m->ask))
       return tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
   }
@@ -310,6 +312,7 @@ tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, 
   m.f = f;
   m.ask = &own;
   size_t row = aim_inputs(&m);
+  /* As many at once as stay in the second cache between being read and being looked at. */
   int64_t some = row ? TSR__ROOM / (int64_t)row : ask->count;
   some = some < 1 ? 1 : some > ask->count ? ask->count : some;
   size_t bytes = row * (size_t)some + spare;

@@ -80,6 +80,7 @@ static int64_t make_some(const flat_source *f, parting *p, int64_t first, tsr__e
   tsr__ask_rows ask = *p->ask;
   ask.count = 0;
   for (; first + n < p->ask->count; n++) {
+    /* Records without parts begin where the next one does, and are never the last that does. */
     int64_t parent = tsr__numbers_find(f->start, below->count, p->ask->at[first + n]);
     if (!ask.count || at[ask.count - 1] != parent) {
       if (ask.count == p->room->rows) break;

@@ -273,7 +273,8 @@ tsr_source *tsr__beside_of(tsr_source *const *sources, int count, const char *ca
     if (!sources[i]->fitted) continue;
     m->source.fitted = sources[i]->fitted;
     m->source.fit = sources[i]->fit;
-    /* Position by position a zip has what lies below, so batches may be as long as that says. */
+    /* Position by position a zip has what lies below, so batches may be as long as that says; of
+     * two such fields the last one is. */
     m->source.fit_column = (int)m->start[i] + sources[i]->fit_column;
   }
   return &m->source;

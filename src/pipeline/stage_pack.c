@@ -91,6 +91,7 @@ static void records_of(const pack_source *p, int64_t pack, int64_t *first, int64
       p->start ? tsr__numbers_find(p->start, count, from + p->length - 1) + 1 : p->first[pack + 1];
 }
 
+/* Whole, or where packs are cut what of its elements start .. end lies in this one. */
 static piece piece_of(const pack_source *p, int64_t pack, int64_t record, int64_t length)
 {
   if (!p->start) return (piece){ 0, length };
@@ -115,6 +116,7 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
   }
   int64_t pack = ask->at[row], at, end, places[TSR__BLOCK];
   records_of(p, pack, &at, &end);
+  /* Segments count from 1 in each pack: 0 is where nothing is. */
   for (int32_t segment = 1; at < end && !error->status; at += room->rows) {
     tsr__ask_rows some = *ask;
     some.count = end - at < room->rows ? end - at : room->rows;
@@ -271,6 +273,7 @@ static tsr_status sort_items(fitting *k, tsr__error *error)
   memset(p->first, 0, ((size_t)k->bins + 1) * sizeof *p->first);
   for (int64_t r = 0; r < count; r++) p->first[k->bin[r] + 1]++;
   for (int64_t b = 0; b < k->bins; b++) p->first[b + 1] += p->first[b];
+  /* In the order of records, so that a pack has its sequences as they came. */
   for (int64_t r = 0; r < count; r++) p->item[p->first[k->bin[r]]++] = r;
   /* Dealing moved each start to its pack's end, which is the next one's start. */
   for (int64_t b = k->bins; b > 0; b--) p->first[b] = p->first[b - 1];

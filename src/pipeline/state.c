@@ -72,7 +72,8 @@ tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *ne
 
 /* ---- loading --------------------------------------------------------------------------------- */
 
-/* The stage that begins at `at`, up to " > ". */
+/* The stage that begins at `at`, up to " > ". Texts of branches, "(a > b | c) > zip()", are cut
+ * within their brackets as well: what is shown is the smallest piece that differs. */
 static int stage_length(const char *at)
 {
   const char *end = strstr(at, " > ");

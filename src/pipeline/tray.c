@@ -134,6 +134,8 @@ static bool cut_tray(tsr_pipeline *p, tsr__tray *tray)
   if (!tsr__grow(&p->node.scope->rt->heap, (void **)&tray->edges, &tray->edge_room, need,
                  sizeof *tray->edges))
     return false;
+  /* Of all fields together: a block between two edges lies in one shard of each, however they are
+   * cut. They follow from the number of rows alone, which mostly is the last batch's. */
   for (int c = 0; c < source->column_count; c++)
     for (int k = 0; k < p->placing[c].positions; k++)
       tray->edges[count++] = tsr__dim_span(&p->placing[c].on, 0, rows, k).start;
@@ -360,6 +362,7 @@ tsr_status tsr__tray_fill(tsr_pipeline *p, tsr__tray *tray, int slice, tsr__doin
   for (int64_t row = first; row < end && !error->status; row += ask.count) {
     int64_t edge = edge_behind(tray, row), most = (edge < end ? edge : end) - row;
     ask.count = most < TSR__BLOCK ? most : TSR__BLOCK;
+    /* Rows that lie in other processes alone are not read here: each reads its own. */
     bool here = aim(p, tray, row, cells) || (whole && mask_here(p, tray, row));
     for (int c = 0; whole && here && c < p->source->column_count; c++)
       if (!cells[c].data) cells[c] = (tsr__cell){ spare, 0 };
