@@ -271,5 +271,5 @@ static void trial(uint64_t seed)
 
 TEST_TIMEOUT(batches_are_dealt_by_bucket, 300)
 {
-  law_each_seed(1, test_quick() ? 200 : 2000, trial);
+  law_each_seed(1, test_quick() ? 100 : 1000, trial);
 }
