@@ -140,14 +140,11 @@ typedef struct tsr__sight_part {
 } tsr__sight_part;
 void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part);
 /* The same of values that are there, but that nothing is read which was not asked for: by what will
- * be copied of a part. Where that is on this host, or nobody else is, nothing needs to be done. */
+ * be copied of a part. Where that is on this host, or nobody else is, nothing needs to be done.
+ * sight->promise is set for the last meeting of a run, behind which nothing is left that may fail,
+ * but for this: where what is seen is short all of its memory is taken before. */
 tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                            tsr__error *error);
-/* The same for the last meeting of a run, behind which nothing is left that may fail, but for this
- * (tsr__peers_promise, `numbers`; NULL: there is): where what is seen is short all of its memory is
- * taken before. */
-tsr_status tsr__see_last(tsr_runtime *rt, const tsr__value **values, int count,
-                         const int64_t *numbers, tsr__sight *sight, tsr__error *error);
 bool tsr__sight_is_far(const tsr__sight *sight);
 void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
                          const tsr__box_copy *copy);

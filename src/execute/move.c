@@ -290,8 +290,8 @@ static tsr_status see_all(tsr__exec *exec, reshard_job *job, tsr__sight *sight)
   bool several = tsr__peers_of(exec->rt) != NULL;
   for (int i = 0; i < job->count; i++)
     job->from[i] = several && crosses(&job->moves[i]) ? job->moves[i].from : NULL;
-  const int64_t *promise = several ? tsr__exec_promise(exec) : NULL;
-  tsr_status status = tsr__see_last(exec->rt, job->from, job->count, promise, sight, exec->error);
+  if (several) sight->promise = tsr__exec_promise(exec);
+  tsr_status status = tsr__see_pieces(exec->rt, job->from, job->count, sight, exec->error);
   for (int i = 0; i < job->count && !status; i++)
     if (job->from[i]) job->moves[i].from = job->from[i];
   if (!status && tsr__sight_is_far(sight)) status = want_pieces(job, sight, exec->error);
@@ -440,7 +440,7 @@ static tsr_status shift_one(tsr__exec *exec, int node)
   if (!from) tsr__error_set(exec->error, TSR_ENOMEM, "no memory to run a program");
   if (!to) return exec->error->status;
   exec->values[node] = to;
-  tsr__sight sight;
+  tsr__sight sight = { .rt = exec->rt };
   for (int i = 0; i < g->in_count; i++) from[i] = tsr__value_in(exec, node, i);
   if (tsr__see_pieces(exec->rt, from, g->in_count, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
@@ -650,7 +650,7 @@ tsr_status tsr__exec_rebalance(tsr__exec *exec, int node)
                                   exec->error);
   if (!to) return exec->error->status;
   exec->values[node] = to;
-  tsr__sight sight;
+  tsr__sight sight = { .rt = exec->rt };
   if (tsr__see_pieces(exec->rt, &from, 1, &sight, exec->error)) return exec->error->status;
   tsr__progress progress = { .rt = exec->rt, .what = TSR__PROGRAM };
   pieces job = { .exec = exec, .from = from, .to = to, .progress = &progress, .wants = &sight };

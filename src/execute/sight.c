@@ -443,14 +443,7 @@ tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, 
 tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                            tsr__error *error)
 {
-  *sight = (tsr__sight){ .rt = rt, .count = count };
-  return see(sight, values, PIECES, error);
-}
-
-tsr_status tsr__see_last(tsr_runtime *rt, const tsr__value **values, int count,
-                         const int64_t *numbers, tsr__sight *sight, tsr__error *error)
-{
-  *sight = (tsr__sight){ .rt = rt, .count = count, .promise = numbers };
+  *sight = (tsr__sight){ .rt = rt, .count = count, .promise = sight->promise };
   return see(sight, values, PIECES, error);
 }
 

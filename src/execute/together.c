@@ -286,13 +286,11 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   if (!status) status = tsr__peers_fetched(m->peers, exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
-  const int64_t *promise = NULL;
   if (!status && exec->outer && m->step - exec->plan->schedule.steps == exec->plan->closes) {
     status = tsr__begin_crossings(exec, m->step);
-    if (!status && tsr__crossings_are_sure(exec, m->step)) promise = tsr__exec_promise(exec);
+    if (!status && tsr__crossings_are_sure(exec, m->step)) sight->promise = tsr__exec_promise(exec);
   }
-  if (status) return status;
-  return tsr__see_last(exec->rt, exec->whole, count, promise, sight, exec->error);
+  return status ? status : tsr__see_pieces(exec->rt, exec->whole, count, sight, exec->error);
 }
 
 /* What every member brings of an accumulator, as far as this process combines it: its share of the
