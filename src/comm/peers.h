@@ -16,7 +16,8 @@
  * lies between enter and leave: within it processes meet any number of times; its end is one more
  * meeting, at which they agree how it went, and the only one of a run in which nothing is read. Who
  * fails in a run says so and skips the rest of its meetings; the others find that out at their next
- * one, so that nobody waits for it. */
+ * one, so that nobody waits for it. Where all say at their last gathering that they cannot fail any
+ * more, that is the run's end. */
 #ifndef TSR_COMM_PEERS_H
 #define TSR_COMM_PEERS_H
 
