@@ -15,20 +15,20 @@ INLINE val scaled_rest(val x)
   return polynomial(t, TABLE(erfc_rest)) / fused(real(2), x, real(1));
 }
 
-/* exp(-scale x^2) for a scale that is a power of two; what the square rounds off is put back. */
-INLINE val bell(val x, float scale)
+/* y exp(-scale x^2) for a scale that is a power of two; what the square rounds off is put back. */
+INLINE val bell(val y, val x, float scale)
 {
   val square = x * x, low = fused(x, x, -square);
   parted p = power_of(at_least(square * real(-scale), -104));
   p.r = fused(low, real(-scale), p.r);
-  return exp_from(p);
+  return exp_times(p, y);
 }
 
 /* erfc of a size from 0.47 on; 11 is far enough. */
 INLINE val erfc_far(val size)
 {
   val x = at_most(size, 11);
-  return bell(x, 1) * scaled_rest(x);
+  return bell(scaled_rest(x), x, 1);
 }
 
 #include "kernel/tile/formula_erf.h"
@@ -36,7 +36,7 @@ INLINE val erfc_far(val size)
 INLINE val gelu_of(val x)
 {
   val size = at_most(size_of(x), 16), half = size * real(0.5f);
-  val end = (half * scaled_rest(size * real(ROOT_HALF))) * bell(size, 0.5f);
+  val end = bell(half * scaled_rest(size * real(ROOT_HALF)), size, 0.5f);
   val far = where(is_minus(x), -end, x - end);
   val part = x * real(0.5f);
   val near = fused(part, erf_near(x * real(ROOT_HALF)), part);

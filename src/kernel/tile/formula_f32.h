@@ -24,16 +24,16 @@ INLINE parted power_of(val x)
   return (parted){ fused(k, real(-LN2_LOW), r), tagged };
 }
 
-/* 2^k exp r. */
-INLINE val exp_from(parted p)
+/* y 2^k exp r, y times what exp r is more than 1 added to y: one rounding less than a product. */
+INLINE val exp_times(parted p, val y)
 {
   val rest = fused(p.r * p.r, polynomial(p.r, TABLE(exp_tail)), p.r);
-  return scale_of(real(1) + rest, p.tagged);
+  return scale_of(fused(y, rest, y), p.tagged);
 }
 
 INLINE val exp_of(val x)
 {
-  return exp_from(power_of(at_most(at_least(x, -104), 89)));
+  return exp_times(power_of(at_most(at_least(x, -104), 89)), real(1));
 }
 
 /* exp r - 1. */

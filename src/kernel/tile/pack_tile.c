@@ -105,8 +105,8 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
   return n;
 }
 
-/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width: of so
- * many types loops of each width would be a tenth of a megabyte. Where neither the depth nor all
+/* SIZE of elements that are turned as they are; 0: they are converted, by loops for any width: of
+ * so many types loops of each width would be a tenth of a megabyte. Where neither the depth nor all
  * lines lie side by side, as rows of windows do, some lines do: pieces. */
 #define PACK(name, T, R, VALUE, SIZE)                                                        \
   INLINE void name##_across(const tsr__packing *p, int high, int panels)                     \
