@@ -291,8 +291,10 @@ static void fill_inner(tsr__program *program, const tsr_array *array, tsr__gnode
     node->flags = TSR__PLACED;
     node->sharding = (uint16_t)tsr__program_sharding(program, &array->sharding);
   }
-  /* A source's shape was given, and is no consequence of its operand's. */
-  if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE) refresh_shape(program, node);
+  /* A source's shape was given, and is no consequence of its operand's. Out of memory the
+   * attributes are not there to infer by. */
+  if (tsr__ops[node->op].shape_rule != TSR__SH_SOURCE && !program->failed)
+    refresh_shape(program, node);
 }
 
 /* The low half of a node's hash is its place: beside those of nodes with as new operands, so that
