@@ -579,7 +579,7 @@ static void trial(uint64_t seed)
                                 test_range(&w.rng, 0, 1) ? TSR_PAD_AND_MASK : TSR_KEEP_SHORT,
                             .on = law_sharding(&w.rng, m.mesh, 1) };
   bool met[MOST * 8] = { 0 };
-  char state[8000];
+  static char state[1 << 16];
   size_t size;
   tsr_pipeline *p = tsr_pipeline_open_with(&how, TSR_HERE);
   int64_t all = tsr_pipeline_batch_count(p), first = test_range(&w.rng, 0, all);
