@@ -201,15 +201,14 @@ static bool move_page(tsr__heap *heap, char *to)
   return false;
 }
 
-/* Gives bytes from `from` to `to` of a mapping kept pages, as far as there are some; where it
- * stopped. */
-static size_t back(tsr__heap *heap, char *block, size_t from, size_t to)
+/* Gives a new mapping kept pages, as far as there are some. */
+static void back(tsr__heap *heap, char *block, size_t size)
 {
-  if (!KEEPS) return to;
+  if (!KEEPS) return;
   tsr__latch_close(&heap->latch);
-  while (from + TSR__HUGE_PAGE <= to && move_page(heap, block + from)) from += TSR__HUGE_PAGE;
+  for (size_t at = 0; at + TSR__HUGE_PAGE <= size && move_page(heap, block + at);)
+    at += TSR__HUGE_PAGE;
   tsr__latch_open(&heap->latch);
-  return from;
 }
 
 /* Keeps pages of a block that is given back, or gives them to the system. */
@@ -244,7 +243,7 @@ static void *take_booked(tsr__heap *heap, size_t size, bool once)
   bool mapped = once && is_mapped(heap, size);
   void *block = mapped ? map(heap, size, 0) : take(heap, size, alignment);
   if (!block) give_up(heap, size);
-  else if (mapped) back(heap, block, 0, size);
+  else if (mapped) back(heap, block, size);
   return block;
 }
 

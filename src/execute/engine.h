@@ -118,7 +118,7 @@ typedef struct tsr__exec {
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
   struct tsr__crossing *crossings;      /* of the step at hand, begun */
   int step;                             /* at hand */
-  int done;                             /* steps up to this one were done before their turn; or 0 */
+  int ahead;                            /* steps before this one are done, some before their turn */
   bool outer;                           /* a run of its own: its last meeting may end it */
   int64_t promised[TSR__PEERS_NUMBERS]; /* what this process says it moves in all, before it did */
   tsr__traffic traffic;

@@ -652,7 +652,7 @@ static bool show_rest(tsr__exec *exec)
   for (int s = exec->step + 1; s < schedule->step_count; s++) {
     const tsr__kernel_io *io = tsr__kernel_io_of(schedule->steps[s].kernel);
     if (!only_shows(exec, io) || show_inputs(exec, io)) return false;
-    exec->done = s;
+    exec->ahead = s + 1;
   }
   return true;
 }
@@ -695,7 +695,7 @@ tsr_status tsr__exec_run(tsr__exec *exec)
     int64_t start = tsr__events_begin(exec->rt);
     const tsr__traffic before = exec->traffic;
     exec->step = i;
-    if (i > exec->done || !exec->done) status = run_step(exec, &schedule->steps[i]);
+    if (i >= exec->ahead) status = run_step(exec, &schedule->steps[i]);
     if (!status && exec->rt->check) status = tsr__check_step(exec, &schedule->steps[i]);
     if (status) return status;
     if (i == exec->plan->closes) count_closing(exec, &before);

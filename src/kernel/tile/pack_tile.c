@@ -164,7 +164,7 @@ INLINE int side_by_side(const tsr__packing *p, size_t size)
     else if (!SIZE) panels ? name##_across(p, p->high, panels) : name##_along(p, p->high);   \
     else if (!panels && p->high == wide) name##_along(p, wide);                              \
     else if (!panels) name##_along(p, PRODUCT_HIGH);                                         \
-    else if (p->high == 1) name##_across(p, 1, 1);                                           \
+    else if (p->high == 1) name##_across(p, 1, panels);                                      \
     else if (p->high == wide) name##_across(p, wide, panels);                                \
     else name##_across(p, PRODUCT_HIGH, panels);                                             \
     return panels ? panels : 1;                                                              \
