@@ -126,10 +126,7 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
   l->cursor = (tsr__json_cursor){ .at = line->at, .end = line->end };
   if (!l->ascii && !tsr__utf8_valid(line->at, (size_t)(line->end - line->at)))
     return wrong(l, line->at, "the line is no UTF-8");
-  for (;;) {
-    l->cursor.expects = tsr__json_expected(&l->keys, l->pending);
-    found = tsr__json_next(&l->cursor, &key, &value);
-    if (found <= 0) break;
+  while ((found = tsr__json_next_of(&l->cursor, &l->keys, l->pending, &key, &value)) > 0) {
     /* Codes of one block only: blocks are looked at side by side, and their names are put together
      * afterwards, in the order of the blocks. */
     int64_t member = l->pending;

@@ -157,11 +157,13 @@ static inline int32_t tsr__json_key(tsr__json_keys *keys, const tsr__json_token 
   keys->stamp[code] = line;
   return code;
 }
-/* What a cursor at that member is to expect. */
-static inline tsr__text_span tsr__json_expected(const tsr__json_keys *keys, int64_t member)
+/* tsr__json_next, of the `member`-th. */
+static inline int tsr__json_next_of(tsr__json_cursor *c, const tsr__json_keys *keys, int64_t member,
+                                    tsr__json_token *key, tsr__json_token *value)
 {
   bool known = (size_t)member < keys->order_room;
-  return known ? keys->order[member].stands : (tsr__text_span){ NULL, 0 };
+  c->expects = known ? keys->order[member].stands : (tsr__text_span){ NULL, 0 };
+  return tsr__json_next(c, key, value);
 }
 void tsr__json_keys_free(tsr__json_keys *keys);
 

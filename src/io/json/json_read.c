@@ -175,9 +175,7 @@ static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
   if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
   tsr__json_cursor cursor = { .at = line->at, .end = line->end };
   tsr__json_token key, value;
-  for (int64_t member = 0;; member++) {
-    cursor.expects = tsr__json_expected(keys, member);
-    if (tsr__json_next(&cursor, &key, &value) <= 0) break;
+  for (int64_t member = 0; tsr__json_next_of(&cursor, keys, member, &key, &value) > 0; member++) {
     /* Rows number the lines, from one on. */
     int32_t code = tsr__json_key(keys, &key, member, at + 1);
     /* A name twice: what stood before it counts, as when the file was opened. */

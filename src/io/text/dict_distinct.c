@@ -52,12 +52,6 @@ static int64_t end_of(const finding *f, int64_t chunk)
   return end < f->count ? end : f->count;
 }
 
-static const char *text_of(const finding *f, int64_t i, size_t *length)
-{
-  *length = (size_t)(f->dict->offsets[i + 1] - f->dict->offsets[i]);
-  return f->dict->bytes + f->dict->offsets[i];
-}
-
 /* The product is even over all of `count`, whatever it is. */
 static uint64_t share_of(uint64_t hash, uint64_t count)
 {
@@ -81,9 +75,9 @@ static void hash_chunk(void *user, int64_t chunk, int worker)
   finding *f = user;
   int64_t *count = f->start + chunk * f->bins;
   for (int64_t i = chunk * CHUNK; i < end_of(f, chunk); i++) {
-    size_t length;
-    const char *text = text_of(f, i, &length);
-    f->hash[i] = tsr__hash(text, length, f->dict->heap->seed);
+    int64_t length;
+    const char *text = tsr__dict_get(f->dict, i, &length);
+    f->hash[i] = tsr__hash(text, (size_t)length, f->dict->heap->seed);
     count[bin_of(f, i)]++;
     if (!f->filter) continue;
     uint64_t bit = share_of(f->hash[i], f->filter_bits);
@@ -115,9 +109,9 @@ static void deal_chunk(void *user, int64_t chunk, int worker)
 
 static bool same(const finding *f, int32_t a, int32_t b)
 {
-  size_t length, other;
-  const char *left = text_of(f, a, &length), *right = text_of(f, b, &other);
-  return length == other && (!length || !memcmp(left, right, length));
+  int64_t length, other;
+  const char *left = tsr__dict_get(f->dict, a, &length), *right = tsr__dict_get(f->dict, b, &other);
+  return length == other && (!length || !memcmp(left, right, (size_t)length));
 }
 
 /* Slots of a bin: a third is free at least. */
@@ -156,12 +150,10 @@ static void count_firsts(void *user, int64_t chunk, int worker)
 {
   (void)worker;
   finding *f = user;
-  size_t length;
   for (int64_t i = chunk * CHUNK; i < end_of(f, chunk); i++) {
     if (f->first[i] != i) continue;
-    (void)text_of(f, i, &length);
     f->number[chunk]++;
-    f->bytes[chunk] += (int64_t)length;
+    f->bytes[chunk] += f->dict->offsets[i + 1] - f->dict->offsets[i];
   }
 }
 
@@ -171,11 +163,11 @@ static void copy_firsts(void *user, int64_t chunk, int worker)
   finding *f = user;
   int64_t number = f->number[chunk], at = f->bytes[chunk];
   for (int64_t i = chunk * CHUNK; i < end_of(f, chunk); i++) {
-    size_t length;
+    int64_t length;
     if (f->first[i] != i) continue;
-    const char *text = text_of(f, i, &length);
-    if (length) memcpy(f->out->bytes + at, text, length);
-    at += (int64_t)length;
+    const char *text = tsr__dict_get(f->dict, i, &length);
+    if (length) memcpy(f->out->bytes + at, text, (size_t)length);
+    at += length;
     f->out->offsets[number + 1] = at;
     f->map[i] = (int32_t)number++;
   }
@@ -331,15 +323,15 @@ static const dealt *slots_of(const finding *f, uint64_t hash, int64_t *mask, int
 }
 
 /* The first place of a text in the list that was dealt, or -1. */
-static int32_t look_up(const finding *f, uint64_t hash, const char *text, size_t length)
+static int32_t look_up(const finding *f, uint64_t hash, const char *text, int64_t length)
 {
   int64_t mask, at;
   const dealt *slot = slots_of(f, hash, &mask, &at);
   for (; slot[at].text >= 0; at = (at + 1) & mask) {
-    size_t other;
+    int64_t other;
     if (slot[at].hash != (uint32_t)hash) continue;
-    const char *bytes = text_of(f, slot[at].text, &other);
-    if (other == length && (!length || !memcmp(bytes, text, length))) return slot[at].text;
+    const char *bytes = tsr__dict_get(f->dict, slot[at].text, &other);
+    if (other == length && (!length || !memcmp(bytes, text, (size_t)length))) return slot[at].text;
   }
   return -1;
 }
@@ -369,7 +361,7 @@ static void answer(matching *m, asked *a)
   for (int i = 0; i < a->count; i++) {
     int64_t length, text = a->text[i];
     const char *bytes = tsr__dict_get(m->other, text, &length);
-    int32_t found = look_up(&m->of, a->hash[i], bytes, (size_t)length);
+    int32_t found = look_up(&m->of, a->hash[i], bytes, length);
     /* Of texts that do not repeat only one is equal to another: no two write to one place. */
     if (!m->turned) m->map[text] = found;
     else if (found >= 0) m->map[found] = (int32_t)text;
