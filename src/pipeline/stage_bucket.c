@@ -24,7 +24,6 @@ typedef struct bucket_source {
   tsr_bucket_args args;
   int field, told, buckets;
   int64_t longest;                    /* length of the field */
-  int64_t bound[TSR_MAX_BUCKETS];     /* of a bucket */
   int64_t first[TSR_MAX_BUCKETS + 1]; /* in `place` */
   int64_t full[TSR_MAX_BUCKETS + 1];  /* whole batches of earlier buckets */
   int64_t rest[TSR_MAX_BUCKETS + 1];  /* left over records of earlier buckets */
@@ -125,7 +124,7 @@ static int64_t fit_bucket(const tsr_source *source, int64_t epoch, int64_t first
     int b = bucket_of(k->rest, k->buckets, last - full * rows);
     if (b > longest) longest = b;
   }
-  return k->bound[longest];
+  return k->bucket[longest].bound;
 }
 
 /* The same of positions that are in no order of batches. */
@@ -133,7 +132,8 @@ static int64_t fit_place(const tsr_source *source, int64_t epoch, int64_t first,
 {
   const bucket_source *k = (const bucket_source *)source;
   (void)epoch;
-  return count < 1 ? k->longest : k->bound[bucket_of(k->first, k->buckets, first + count - 1)];
+  return count < 1 ? k->longest
+                   : k->bucket[bucket_of(k->first, k->buckets, first + count - 1)].bound;
 }
 
 /* ---- batches of their own sizes -------------------------------------------------------------- */
@@ -187,7 +187,7 @@ static void about_bucket(const tsr_source *source, tsr__text *out)
   const bucket_source *k = (const bucket_source *)source;
   size_t bytes = (size_t)source->count * sizeof *k->place;
   tsr__text_add(out, "%s by", source->children[0]->columns[k->field].name);
-  for (int b = 0; b < k->buckets; b++) tsr__text_add(out, " %lld", (long long)k->bound[b]);
+  for (int b = 0; b < k->buckets; b++) tsr__text_add(out, " %lld", (long long)k->bucket[b].bound);
   for (int b = 0; k->deals && b < k->buckets; b++)
     tsr__text_add(out, "%s%lld", b ? " " : ", sizes=", (long long)k->bucket[b].size);
   if (!k->deals) tsr__text_add(out, ", rows=%lld", (long long)k->args.rows);
@@ -229,7 +229,7 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
                             "record %lld says a length of %lld, expected 0 to %lld",
                             (long long)(first + i), (long long)length, (long long)k->longest);
     /* Ends at the last bound, which is `longest`: larger lengths were refused above. */
-    while (k->bound[b] < length) b++;
+    while (k->bucket[b].bound < length) b++;
     d->bucket[first + i] = (unsigned char)b;
     k->bucket[b].records++;
     k->bucket[b].used += length;
@@ -308,7 +308,7 @@ static tsr_status check_sizes(const tsr_bucket_args *a, bucket_source *k, int gi
         error, TSR_EARG, "%lld rows, expected 1 or more: the pipeline's batch; or .sizes by bucket",
         (long long)a->rows);
   for (int b = 0; b < k->buckets; b++) {
-    k->bucket[b] = (tsr__bucket){ .bound = k->bound[b], .size = k->deals ? a->sizes[b] : a->rows };
+    k->bucket[b].size = k->deals ? a->sizes[b] : a->rows;
     if (!is_size(k->bucket[b].size))
       return tsr__error_set(error, TSR_EARG, ".sizes has %lld as number %d, expected 1 or more",
                             (long long)k->bucket[b].size, b);
@@ -335,9 +335,9 @@ static tsr_status check_bucket(const tsr_bucket_args *a, bucket_source *k, tsr__
                             ".bounds has %lld as number %d, expected more than %lld",
                             (long long)a->bounds[b], b, (long long)(b ? a->bounds[b - 1] : 0));
     /* Bounds that no record exceeds are buckets that would stay empty. */
-    if (a->bounds[b] < k->longest) k->bound[k->buckets++] = a->bounds[b];
+    if (a->bounds[b] < k->longest) k->bucket[k->buckets++].bound = a->bounds[b];
   }
-  k->bound[k->buckets++] = k->longest;
+  k->bucket[k->buckets++].bound = k->longest;
   return check_sizes(a, k, given, error) ? error->status : tsr__scan_check(a->source, error);
 }
 

@@ -82,7 +82,7 @@ void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, i
   }
 }
 
-static void about_concat(const tsr_source *source, tsr__text *out)
+void tsr__many_about(const tsr_source *source, tsr__text *out)
 {
   (void)source, (void)out;
 }
@@ -141,8 +141,8 @@ many_source *tsr__many_of(tsr_source *const *sources, const tsr__records_make *m
 
 /* ---- one after the other --------------------------------------------------------------------- */
 
-static const tsr__records_ops concat_ops = { "concat",     tsr__many_read, tsr__many_ids,
-                                             about_concat, NULL,           NULL };
+static const tsr__records_ops concat_ops = { "concat",        tsr__many_read, tsr__many_ids,
+                                             tsr__many_about, NULL,           NULL };
 
 int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error)
 {
@@ -229,7 +229,7 @@ void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at,
 }
 
 static const tsr__records_ops zip_ops = {
-  "zip", tsr__beside_read, tsr__beside_ids, about_concat, NULL, NULL
+  "zip", tsr__beside_read, tsr__beside_ids, tsr__many_about, NULL, NULL
 };
 
 static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, tsr__error *error)

@@ -32,6 +32,8 @@ tsr_source *tsr__beside_of(tsr_source *const *sources, int count, const char *ca
 tsr_status tsr__beside_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);
 void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                      int64_t *to);
+/* Their texts stand before it: nothing more. */
+void tsr__many_about(const tsr_source *source, tsr__text *out);
 tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char *call,
                               const tsr__error *error, const char *site);
 
