@@ -28,6 +28,19 @@ static tsr_status tell(tsr__peers *peers, const void *block, place *out, int cou
   return status;
 }
 
+/* What each brings is a number. */
+static tsr_status gather_number(tsr__peers *peers, int64_t mine, int64_t *out, int count,
+                                tsr__error *error)
+{
+  tsr__peers_note all[8];
+  tsr_status status = tsr__peers_gather(peers, &mine, sizeof mine, all, error);
+  for (int p = 0; p < count && !status; p++) {
+    CHECK_U64(all[p].size, sizeof mine);
+    memcpy(&out[p], all[p].data, sizeof mine);
+  }
+  return status;
+}
+
 /* ---- who dies at the end --------------------------------------------------------------------- */
 
 enum { LENDER, VICTIM, READER, COUNT, BYTES = 1 << 20 };
@@ -99,10 +112,8 @@ static int is_slow(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(who_is_slow_at_each_meeting_is_not_given_up)
 {
-  pid_t ids[2];
   setenv("TSR_WAIT_TIMEOUT", "3", 1);
-  for (int i = 0; i < 2; i++) ids[i] = fixture_start("slow", i, 2, is_slow);
-  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("slow", 2, is_slow);
 }
 
 /* ---- very long runs -------------------------------------------------------------------------- */
@@ -113,19 +124,15 @@ static int meets_often(tsr_runtime *rt, tsr_scope *s, int index)
   enum { MEETINGS = 40, RUNS = 3 };
   tsr__peers *peers = tsr__peers_of(rt);
   tsr__error error = { .status = TSR_OK };
-  tsr__peers_note all[4];
   (void)s;
   for (int run = 0; run < RUNS; run++) {
     CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
     for (int64_t i = 0; i < MEETINGS; i++) {
-      int64_t mine = 1000 * run + 10 * i + index, theirs;
+      int64_t mine = 1000 * run + 10 * i + index, theirs[4];
       /* By an even number further: notes of two meetings in a row have two places. */
       if (i % 16 == 8) peers->meeting = END - 3 - (peers->meeting & 1);
-      CHECK_STATUS(tsr__peers_gather(peers, &mine, sizeof mine, all, &error), TSR_OK, NULL);
-      for (int p = 0; p < 4; p++) {
-        memcpy(&theirs, all[p].data, sizeof theirs);
-        CHECK_I64(theirs, mine - index + p);
-      }
+      CHECK_STATUS(gather_number(peers, mine, theirs, 4, &error), TSR_OK, NULL);
+      for (int p = 0; p < 4; p++) CHECK_I64(theirs[p], mine - index + p);
       if (i % 3 == 0) CHECK_STATUS(tsr__peers_part(peers, &error), TSR_OK, NULL);
     }
     int64_t numbers[TSR__PEERS_NUMBERS] = { index, 1 };
@@ -138,9 +145,7 @@ static int meets_often(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(a_run_has_as_many_meetings_as_it_likes)
 {
-  pid_t ids[4];
-  for (int i = 0; i < 4; i++) ids[i] = fixture_start("long", i, 4, meets_often);
-  for (int i = 0; i < 4; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("long", 4, meets_often);
 }
 
 /* Who fails where the numbers end, or behind that, is named to all, who go on together. */
@@ -167,24 +172,10 @@ static int fails_late(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(who_fails_in_a_very_long_run_is_named)
 {
-  pid_t ids[4];
-  for (int i = 0; i < 4; i++) ids[i] = fixture_start("late", i, 4, fails_late);
-  for (int i = 0; i < 4; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("late", 4, fails_late);
 }
 
 /* ---- runs that end with their last gathering ------------------------------------------------- */
-
-static tsr_status gather_number(tsr__peers *peers, int64_t mine, int64_t *out, int count,
-                                tsr__error *error)
-{
-  tsr__peers_note all[8];
-  tsr_status status = tsr__peers_gather(peers, &mine, sizeof mine, all, error);
-  for (int p = 0; p < count && !status; p++) {
-    CHECK_U64(all[p].size, sizeof mine);
-    memcpy(&out[p], all[p].data, sizeof mine);
-  }
-  return status;
-}
 
 /* The last one leaves when the others say that they have left. Then one does not promise, and
  * leaves later than the others, who wait. */
@@ -225,9 +216,7 @@ static int leaves_last(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(a_run_of_which_all_promise_that_it_ends_well_is_left_without_waiting)
 {
-  pid_t ids[3];
-  for (int i = 0; i < 3; i++) ids[i] = fixture_start("promise", i, 3, leaves_last);
-  for (int i = 0; i < 3; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("promise", 3, leaves_last);
 }
 
 /* Runs of any number of gatherings and parts, with promises and without, some of which one fails
@@ -285,9 +274,7 @@ static int mixes(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST_TIMEOUT(runs_that_end_in_all_ways_follow_each_other, 180)
 {
-  pid_t ids[4];
-  for (int i = 0; i < 4; i++) ids[i] = fixture_start("mixed", i, 4, mixes);
-  for (int i = 0; i < 4; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("mixed", 4, mixes);
 }
 
 /* ---- who share a core ------------------------------------------------------------------------ */
@@ -329,7 +316,5 @@ static int shares_a_core(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(who_share_a_core_part)
 {
-  pid_t ids[2];
-  for (int i = 0; i < 2; i++) ids[i] = fixture_start("core", i, 2, shares_a_core);
-  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("core", 2, shares_a_core);
 }

@@ -107,20 +107,13 @@ static int restore_as_one_of(tsr_runtime *rt, tsr_scope *s, int index)
   return 0;
 }
 
-static void run_all(const char *name, int count, fixture_work work)
-{
-  pid_t process[4];
-  for (int i = 0; i < count; i++) process[i] = fixture_start(name, i, count, work);
-  for (int i = 0; i < count; i++) CHECK_I64(fixture_end(process[i]), 0);
-}
-
 TEST(another_number_reads)
 {
-  run_all("four", 4, save_as_one_of);
+  fixture_run("four", 4, save_as_one_of);
   for (int count = 1; count <= 4; count++) {
     char name[16];
     snprintf(name, sizeof name, "read%d", count);
-    run_all(name, count, restore_as_one_of);
+    fixture_run(name, count, restore_as_one_of);
   }
 }
 
@@ -227,12 +220,12 @@ TEST_TIMEOUT(frames_over_processes, 300)
 {
   static const int readers[] = { 1, 2, 3, 4 };
   put_csv(test_tmp("in.csv"));
-  run_all("frames", 4, save_frames);
+  fixture_run("frames", 4, save_frames);
   for (int p = 0; p < 4; p++) CHECK(files_of(p) > 0);
   for (size_t i = test_quick() ? 2 : 0; i < sizeof readers / sizeof *readers; i++) {
     char name[16];
     snprintf(name, sizeof name, "frames%d", readers[i]);
-    run_all(name, readers[i], restore_frames);
+    fixture_run(name, readers[i], restore_frames);
   }
 }
 
@@ -270,7 +263,7 @@ static int save_replicas(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(replicas_are_written_by_all_that_hold_them)
 {
-  run_all("replicas", 4, save_replicas);
+  fixture_run("replicas", 4, save_replicas);
 }
 
 /* ---- when one fails -------------------------------------------------------------------------- */

@@ -106,6 +106,14 @@ int fixture_end(pid_t process)
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+void fixture_run(const char *name, int count, fixture_work work)
+{
+  pid_t process[8];
+  CHECK(count <= 8);
+  for (int i = 0; i < count; i++) process[i] = fixture_start(name, i, count, work);
+  for (int i = 0; i < count; i++) CHECK_I64(fixture_end(process[i]), 0);
+}
+
 double fixture_now(void)
 {
   struct timespec t;

@@ -25,6 +25,8 @@ typedef int (*fixture_work)(tsr_runtime *rt, tsr_scope *s, int index);
 pid_t fixture_start(const char *name, int index, int count, fixture_work work);
 /* Waits for it: its exit status, or 128 and its signal. */
 int fixture_end(pid_t process);
+/* `count` of them, at most 8, which all end well. */
+void fixture_run(const char *name, int count, fixture_work work);
 
 /* Seconds of a clock that does not go back. */
 double fixture_now(void);
