@@ -191,9 +191,9 @@ static bool move_page(tsr__heap *heap, char *to)
       return true;
     /* What it was to replace may be gone by then. */
     munmap(from, TSR__HUGE_PAGE);
-    if (mmap(to, TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != to)
-      TSR_INVARIANT(!"a mapping that was there");
+    void *again = mmap(to, TSR__HUGE_PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    TSR_INVARIANT(again == to);
   }
 #endif
   (void)heap;
