@@ -127,24 +127,42 @@ tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__
                         own(peers)->what[peers->run & 1]);
 }
 
-/* Leaves the core that a process was last seen on, for one where none of this host was; false: it
- * stays.
+/* The cores that the others of this host were last seen on and that have no two processes fewer than
+ * `core`: going there would gain nothing. 0 also where it is for another one to go. */
+static int cores_to_avoid(const tsr__peers *peers, int core, int16_t *out, int most)
+{
+  int own = 1, count = 0;
+  for (int p = 0; p < peers->start.count; p++) {
+    if (p == peers->start.index || peers->all[p].far || head_of(peers, p)->core != core) continue;
+    if (p > peers->start.index) return 0;
+    own++;
+  }
+  for (int p = 0; p < peers->start.count && count < most; p++) {
+    if (p == peers->start.index || peers->all[p].far) continue;
+    int16_t other = head_of(peers, p)->core;
+    int there = 0;
+    for (int q = 0; q < peers->start.count; q++)
+      there += q != peers->start.index && !peers->all[q].far && head_of(peers, q)->core == other;
+    if (there > own - 2) out[count++] = other;
+  }
+  return count;
+}
+
+/* Leaves the core that a process was last seen on, for one with fewer processes of this host; false:
+ * it stays.
  * Where others' work keeps the core that it goes to it may be as slow there as here, and is moved
  * back: so not too often. */
 static bool step_aside(tsr__peers *peers, const head *from)
 {
   enum { MOST = 64 };
   int16_t cores[MOST];
-  int count = 0;
   int core = sched_getcpu();
-  if (!peers->spins || core < 0 || from->core != core) return false;
+  if (core < 0 || from->core != core) return false;
   int64_t now = tsr__now();
   if (now - peers->aside_at < ASIDE_NS) return false;
-  for (int p = 0; p < peers->start.count && count < MOST; p++)
-    if (p != peers->start.index && !peers->all[p].far)
-      cores[count++] = atomic_load_explicit(&head_of(peers, p)->core, memory_order_relaxed);
   peers->aside_at = now;
-  return tsr__thread_step_aside(cores, count);
+  int count = cores_to_avoid(peers, core, cores, MOST);
+  return count && tsr__thread_step_aside(cores, count);
 }
 
 /* Spins, then yields: whether the other came meanwhile. Who was last seen on this process's core
@@ -159,8 +177,7 @@ static bool came_soon(tsr__peers *peers, int process, uint64_t word)
   if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
   int16_t core = (int16_t)sched_getcpu();
   bool same = core >= 0 && atomic_load_explicit(&of->core, memory_order_relaxed) == core;
-  /* One of the two goes. */
-  if (same && process < peers->start.index && step_aside(peers, of)) same = false;
+  if (same && step_aside(peers, of)) same = false;
   for (int i = 0; i < peers->spins && !same; i++) {
     if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
     tsr__pause();
