@@ -237,7 +237,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_eval_at(tsr_array *const *arrays, int count,
  * started, in order, and tsr_wait, a read and whatever else needs a value waits for it. What goes
  * wrong in the run is told there; what is wrong with the program here. An array that comes of one
  * under way is started when that is done. A progress callback is called by that thread, too. With
- * several processes it runs at once, so that all run the same in the same order.
+ * several processes whatever else they do together waits for all that was started before.
  * Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_start_at(tsr_array *const *arrays, int count, const char *site);
 /* Evaluates and copies all elements in C order to `out` (bool as bytes), which holds `bytes` bytes:

@@ -127,8 +127,8 @@ tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__
                         own(peers)->what[peers->run & 1]);
 }
 
-/* The cores that the others of this host were last seen on and that have no two processes fewer than
- * `core`: going there would gain nothing. 0 also where it is for another one to go. */
+/* The cores that the others of this host were last seen on and that have not two processes fewer
+ * than `core`: going there would gain nothing. 0 also where it is for another one to go. */
 static int cores_to_avoid(const tsr__peers *peers, int core, int16_t *out, int most)
 {
   int own = 1, count = 0;
@@ -148,8 +148,8 @@ static int cores_to_avoid(const tsr__peers *peers, int core, int16_t *out, int m
   return count;
 }
 
-/* Leaves the core that a process was last seen on, for one with fewer processes of this host; false:
- * it stays.
+/* Leaves the core that a process was last seen on, for one with fewer processes of this host;
+ * false: it stays.
  * Where others' work keeps the core that it goes to it may be as slow there as here, and is moved
  * back: so not too often. */
 static bool step_aside(tsr__peers *peers, const head *from)
@@ -472,12 +472,28 @@ static void say_numbers(head *me, int at, const int64_t *numbers)
     memcpy(me->numbers[at], numbers, sizeof me->numbers[at]);
 }
 
+bool tsr__peers_in_run(tsr__peers *peers)
+{
+  if (pthread_mutex_trylock(&peers->run_lock)) return false; /* another one is */
+  bool in = peers->depth > 0;
+  pthread_mutex_unlock(&peers->run_lock);
+  return in;
+}
+
+void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user)
+{
+  peers->turn_user = user;
+  atomic_store(&peers->turn, turn);
+}
+
 /* The lock is recursive and is held until the matching leave: a run is one thread's, from its
  * beginning to its end, and `depth` counts how often it came in. Nested runs say nothing of
  * their own: their fingerprint is part of what the outer one does. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error)
 {
   (void)error;
+  void (*turn)(void *user) = atomic_load_explicit(&peers->turn, memory_order_acquire);
+  if (turn && !tsr__peers_in_run(peers)) turn(peers->turn_user);
   pthread_mutex_lock(&peers->run_lock);
   if (peers->depth++) return TSR_OK;
   begin(peers, work);

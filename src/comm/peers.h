@@ -110,6 +110,11 @@ typedef struct tsr__peers_work {
  * again, which others have in their caches. */
 void tsr__peers_say(char *text, size_t size, const tsr__peers_work *work);
 
+/* Whether the calling thread is in a run. */
+bool tsr__peers_in_run(tsr__peers *peers);
+/* What a thread that is in no run waits for before it begins one: what it had begun before and
+ * another thread runs, so that runs keep the order of the calls. At most one, for good. */
+void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user);
 /* Begins a run; nested ones are part of the first. Other threads of this process wait, other
  * processes are not waited for: that they do the same is seen when all first meet. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error);

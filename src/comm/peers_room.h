@@ -98,7 +98,9 @@ struct tsr__peers {
   size_t used;
   free_list free[SIZES];
   int sizes;
-  pthread_mutex_t run_lock;  /* recursive: held from enter to leave */
+  pthread_mutex_t run_lock;         /* recursive: held from enter to leave */
+  void (*_Atomic turn)(void *user); /* waited for before a run; NULL: nothing */
+  void *turn_user;
   int depth, spins, sharing; /* sharing: processes that may use this one's cores */
   int64_t aside_at;          /* when it stepped aside last */
   uint64_t run, meeting;

@@ -704,8 +704,7 @@ static bool all_ready(tsr_array *const *roots, int count, bool keeps)
   return true;
 }
 
-/* What fails before the run, the others would wait for in it. */
-static tsr_status refuse(tsr__operands roots, bool keeps, const tsr__error *error)
+tsr_status tsr__refuse_run(tsr__operands roots, bool keeps, const tsr__error *error)
 {
   const tsr__refusal refusal = { .status = error->status, .looks = !keeps, .message = error->text };
   tsr__refuse_all(roots, &refusal);
@@ -723,10 +722,10 @@ static tsr_status execute(tsr_scope *scope, tsr__operands roots, bool keeps, tsr
   for (int i = 0; i < count && !status; i++)
     if (roots.at[i]->pending) status = tsr__pending_wait(roots.at[i], error);
   /* What was waited for may have been all. */
-  if (status) return refuse(roots, keeps, error);
+  if (status) return tsr__refuse_run(roots, keeps, error);
   if (all_ready(roots.at, count, keeps)) return TSR_OK;
   status = tsr__prepare(engine, roots.at, count, &exec, &cached);
-  if (status) refuse(roots, keeps, error);
+  if (status) tsr__refuse_run(roots, keeps, error);
   else status = tsr__run_told(&exec);
   for (int i = 0; i < count && !status; i++) tsr__exec_settle(&exec, roots.at[i], exec.homes[i]);
   if (!status) tsr__note_stats(scope, &exec, cached);

@@ -159,6 +159,9 @@ void tsr__note_stats(tsr_scope *scope, const tsr__exec *exec, bool cached);
  * otherwise (start.c). On the thread whose nodes they are. */
 tsr_status tsr__pending_wait(tsr_array *array, tsr__error *error);
 void tsr__starter_free(tsr__starter *starter); /* NULL is allowed */
+/* What fails before the run of these roots, the others would wait for in it; the error's status.
+ * `keeps`: sums may stay accumulators. */
+tsr_status tsr__refuse_run(tsr__operands roots, bool keeps, const tsr__error *error);
 
 /* The steps that move rows and elements (move.c); the first two for all that travel with a node. */
 tsr_status tsr__exec_reshard(tsr__exec *exec, int node);

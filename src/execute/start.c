@@ -5,7 +5,10 @@
  *
  * One thread a runtime, made at the first start, runs what was bound, one program after the other,
  * on the pool of workers. It touches no node and no scope: what it makes stays in the job until the
- * thread that owns the nodes waits, traces over one of them or lets them go. */
+ * thread that owns the nodes waits, traces over one of them or lets them go.
+ *
+ * Several processes meet in the order in which programs run, which is that of the calls on all of
+ * them: whatever else meets waits until all that was started is done, and none is left out. */
 #include "base/thread.h"
 #include "execute/engine.h"
 
@@ -31,6 +34,7 @@ struct tsr__starter {
   pthread_mutex_t lock;
   pthread_cond_t more, done;
   job *first, **last;
+  int unfinished; /* that wait or run */
   pthread_t thread;
   bool quit;
 };
@@ -63,6 +67,7 @@ static void *runner(void *user)
     tsr__run_told(&j->exec);
     pthread_mutex_lock(&s->lock);
     j->done = true;
+    s->unfinished--;
     /* Read under the lock together with setting `done`: of runner and forgetter exactly one sees
      * both, and frees the job. */
     bool forgotten = j->left == 0;
@@ -71,6 +76,16 @@ static void *runner(void *user)
     if (forgotten) job_free(j);
   }
   return NULL;
+}
+
+/* Until all that was started is done; not of the runner itself, which is at one of them. */
+static void wait_all(void *user)
+{
+  tsr__starter *s = user;
+  if (pthread_equal(pthread_self(), s->thread)) return;
+  pthread_mutex_lock(&s->lock);
+  while (s->unfinished) pthread_cond_wait(&s->done, &s->lock);
+  pthread_mutex_unlock(&s->lock);
 }
 
 /* NULL: no memory, or no thread; what is started is then done at once (tsr__start). */
@@ -84,7 +99,10 @@ static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->more, NULL);
   pthread_cond_init(&s->done, NULL);
-  if (tsr__thread_start(&s->thread, TSR__THREAD_USERS, 0, runner, s)) return s;
+  if (tsr__thread_start(&s->thread, TSR__THREAD_USERS, 0, runner, s)) {
+    if (tsr__peers_of(rt)) tsr__peers_await(tsr__peers_of(rt), wait_all, s);
+    return s;
+  }
   pthread_cond_destroy(&s->done);
   pthread_cond_destroy(&s->more);
   pthread_mutex_destroy(&s->lock);
@@ -105,6 +123,10 @@ static tsr__starter *starter_of(tsr_runtime *rt, tsr__engine *engine)
 void tsr__starter_free(tsr__starter *s)
 {
   if (!s) return;
+  tsr__peers *peers = tsr__peers_of(s->rt);
+  /* Others may wait for them. */
+  if (peers) wait_all(s);
+  if (peers) tsr__peers_await(peers, NULL, NULL);
   pthread_mutex_lock(&s->lock);
   s->quit = true;
   pthread_cond_broadcast(&s->more);
@@ -183,15 +205,18 @@ static void enqueue(job *j)
   pthread_mutex_lock(&j->starter->lock);
   *j->starter->last = j;
   j->starter->last = &j->next;
+  j->starter->unfinished++;
   pthread_cond_signal(&j->starter->more);
   pthread_mutex_unlock(&j->starter->lock);
 }
 
+/* Of several processes one that has no memory for a job runs the program at once, and meets the
+ * others' runners there; in a run of this thread's all is part of that one. */
 tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr__error *error)
 {
   tsr_runtime *rt = scope->rt;
-  /* Processes meet in the order in which programs run, which must be the same on all. */
-  if (tsr__peers_of(rt)) return tsr__evaluate(scope, roots, count, error);
+  tsr__peers *peers = tsr__peers_of(rt);
+  if (peers && tsr__peers_in_run(peers)) return tsr__evaluate(scope, roots, count, error);
   tsr__engine *engine = rt->slots[TSR__SLOT_PLANS];
   tsr__starter *starter = starter_of(rt, engine);
   size_t bytes = sizeof(job) + (size_t)count * (sizeof(struct root) + sizeof(tsr_array *));
@@ -208,5 +233,5 @@ tsr_status tsr__start(tsr_scope *scope, tsr_array *const *roots, int count, tsr_
   if (status) *error = j->error;
   if (!status && j->count) enqueue(j);
   else job_free(j);
-  return status;
+  return status ? tsr__refuse_run((tsr__operands){ roots, count }, true, error) : TSR_OK;
 }

@@ -600,7 +600,7 @@ TEST(batches_of_sizes_by_bucket)
   for (int k = 0; k < 7; k++) {
     static const char *const expected[] = {
       ".batch_size, where the buckets of 'w' have .sizes of their own; leave it out",
-      ".shuffle, where the buckets of 'w' have .sizes of their own; leave it out: tsr_source_bucket",
+      ".shuffle, where the buckets of 'w' have .sizes of their own; leave it out: tsr_source",
       "2 .sizes of 2 .bounds, expected 3: one for each, and one for what is longer than the last",
       "4 .sizes of 2 .bounds, expected 3",
       ".rows and .sizes; expected one of them",
