@@ -108,12 +108,13 @@ typedef struct tsr_binary_args {
       fields[TSR_MAX_FIELDS]; /* as they lie in a record, without gaps; little-endian */
   int64_t header, footer;     /* bytes at the start and the end of each file that are no records */
   int64_t skipped;            /* bytes behind the fields of each record that are left out */
+  bool partial;               /* a file may end within a record, which is left out */
 } tsr_binary_args;
 
 /* Records of fixed size in a file, or in all files of a pattern in order of their names:
  * tsr_source_binary(s, "data_*.bin", .fields = { { "label", TSR_U8, TSR_SCALAR }, { "image",
  * TSR_U8, TSR_SHAPE(3, 32, 32) } }). They are read when they are needed. Errors: TSR_EIO,
- * TSR_EPARSE for a file that ends within a record, TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a
+ * TSR_EPARSE for a file that ends within a record without .partial, TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a
  * source owned by the scope. Local. */
 TSR_API tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path,
                                            const tsr_binary_args *args, const char *site);
@@ -356,8 +357,9 @@ TSR_API int64_t tsr_pipeline_batch_count(const tsr_pipeline *pipeline);
 /* What a pipeline did, as text, a line a figure: batches, records and bytes; waits in
  * tsr_pipeline_next and goodput, the share of the time in which nobody waited; how many batches
  * were ready; seconds that threads filled, by kind of stage (a sample of the blocks is timed), and
- * of processors; who is slower, the pipeline or what uses it, and what would help. Lives as long as
- * the scope; "" out of memory. Local. */
+ * of processors; how long the batches to come will take, as fast as those so far; who is slower, the
+ * pipeline or what uses it, and what would help. Lives as long as the scope; "" out of memory.
+ * Local. */
 TSR_API const char *tsr_pipeline_text(tsr_pipeline *pipeline);
 
 /* The same as one JSON object, with the bad records of tsr_pipeline_report: "records", "goodput",

@@ -86,6 +86,7 @@ typedef struct summary {
   tsr__took took;     /* as it was in one moment: threads go on filling while it is told */
   double open, since; /* seconds since it was opened, and since the first batch was asked for */
   double waited, filled, cpu, queue, goodput;
+  double left;                 /* seconds until the last batch; -1: nobody can tell */
   double by_threads;           /* of `filled`; callers who would have waited filled the rest */
   const tsr__metered *slowest; /* of `took`; NULL: nothing was timed */
   double stages;               /* nanoseconds of all */
@@ -108,6 +109,14 @@ static const char *judge(const tsr_pipeline *p, const summary *sum)
     return "the pipeline: its threads have no rest; more .threads, or less work in the stage that "
            "takes longest";
   return "the pipeline: it is asked for batches in bursts; more .prefetch keeps them ready";
+}
+
+/* As fast as the batches that were asked for so far, the use of each included. */
+static double left_of(const tsr_pipeline *p, const summary *sum)
+{
+  int64_t asked = sum->took.asked, total = atomic_load(&p->total);
+  if (p->closed || !asked || total == INT64_MAX) return -1;
+  return (double)(total - p->delivered) * sum->since / (double)asked;
 }
 
 static void summarize(tsr_pipeline *p, summary *out)
@@ -135,6 +144,7 @@ static void summarize(tsr_pipeline *p, summary *out)
    * since. */
   out->goodput = out->since > 0 ? 1 - out->waited / out->since : 1;
   if (out->goodput < 0) out->goodput = 0;
+  out->left = left_of(p, out);
   out->verdict = judge(p, out);
 }
 
@@ -212,6 +222,7 @@ static void add_text(tsr_pipeline *p, tsr__text *out)
   if (p->book) tsr__text_add(out, "; %lld bad ones", (long long)p->book->bad);
   tsr__text_add(out, "\n");
   add_line(out, "open", sum.open, "");
+  if (sum.left >= 0) add_line(out, "left", sum.left, " for the batches to come, as fast as so far");
   add_waits(&sum, out);
   tsr__text_add(out, "queue     ");
   add_number(out, sum.queue, 1);
@@ -307,6 +318,7 @@ static void add_json(tsr_pipeline *p, tsr__text *out)
   put_i64(out, "threads", p->args.threads);
   put_i64(out, "depth", p->depth);
   put_double(out, "open_seconds", sum.open);
+  if (sum.left >= 0) put_double(out, "left_seconds", sum.left);
   put_double(out, "waited_seconds", sum.waited);
   put_double(out, "wait_half_seconds", wait_of(&sum.took, 50));
   put_double(out, "wait_99_in_100_seconds", wait_of(&sum.took, 99));

@@ -237,7 +237,7 @@ static const tsr__records_ops binary_ops = { "binary",     read_binary,    NULL,
                                              about_binary, release_binary, NULL };
 
 /* Opens a file and counts its records. */
-static tsr_status open_file(binary_source *b, int i, int64_t footer, tsr__error *error)
+static tsr_status open_file(binary_source *b, int i, const tsr_binary_args *args, tsr__error *error)
 {
   const char *path = b->paths.path[i];
   struct stat stat;
@@ -245,19 +245,21 @@ static tsr_status open_file(binary_source *b, int i, int64_t footer, tsr__error 
   if (b->fd[i] < 0 || fstat(b->fd[i], &stat)) return tsr__file_error(path, "open", errno, error);
   if (!S_ISREG(stat.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", path);
-  int64_t inside = (int64_t)stat.st_size - b->header - footer;
-  /* A wrong layout would give plausible noise, so a remainder is an error rather than cut off. */
-  if (inside < 0 || inside % b->row)
+  int64_t around = b->header + args->footer, inside = (int64_t)stat.st_size - around;
+  /* A wrong layout would give plausible noise, so a remainder is an error unless it was asked to be
+   * cut off. */
+  if (inside < 0 || (inside % b->row && !args->partial))
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: %lld bytes are %lld of header and footer and no whole number of "
-                          "records of %lld bytes",
-                          path, (long long)stat.st_size, (long long)(b->header + footer),
-                          (long long)b->row);
+                          "records of %lld bytes%s",
+                          path, (long long)stat.st_size, (long long)around, (long long)b->row,
+                          inside < 0 ? "" : "; .partial leaves out what is cut off");
   b->first[i + 1] = b->first[i] + inside / b->row;
   return TSR_OK;
 }
 
-static tsr_status open_files(binary_source *b, const char *path, int64_t footer, tsr__error *error)
+static tsr_status open_files(binary_source *b, const char *path, const tsr_binary_args *args,
+                             tsr__error *error)
 {
   tsr__arena *arena = &b->source.node.scope->arena;
   tsr__path_ask ask = { .path = path };
@@ -273,7 +275,7 @@ static tsr_status open_files(binary_source *b, const char *path, int64_t footer,
   for (size_t i = 0; i < files; i++) fd[i] = -1;
   /* Set when all are -1: release closes what it finds there. */
   b->fd = fd;
-  for (int i = 0; i < b->paths.count && !error->status; i++) open_file(b, i, footer, error);
+  for (int i = 0; i < b->paths.count && !error->status; i++) open_file(b, i, args, error);
   /* Counts are known only now, when the node is there already: what failed stays with none. */
   b->source.count = error->status ? 0 : b->first[files];
   b->source.files = b->first;
@@ -298,7 +300,7 @@ static tsr_source *binary_of(tsr_scope *scope, const char *path, const tsr_binar
   }
   b->row += used;
   if (!error.status && b->row < 1) tsr__error_set(&error, TSR_ESHAPE, "records of no bytes");
-  if (!error.status && !open_files(b, path, args->footer, &error)) {
+  if (!error.status && !open_files(b, path, args, &error)) {
     b->source.extent = b->source.count;
     return &b->source;
   }

@@ -42,13 +42,37 @@ static tsr_shape batch_shape(const tsr__column *column, int64_t rows)
   return shape;
 }
 
+/* Rows of the last batch of an epoch, or of one of a bucket, where it is shorter; else 0. */
+static int64_t short_rows(const tsr_pipeline *p, const tsr__bucket *bucket)
+{
+  if (p->stream || p->args.remainder != TSR_KEEP_SHORT) return 0;
+  return bucket ? bucket->records % bucket->size : p->source->count % p->args.batch_size;
+}
+
+/* Whether batches can lie so, of each size that comes; where uneven parts are an error, short ones
+ * as well. */
+static void check_rows(const tsr_pipeline *p, const tsr__column *column, const tsr_sharding *on,
+                       const tsr__bucket *bucket, tsr__error *error)
+{
+  tsr_shape shape = batch_shape(column, bucket ? bucket->size : p->args.batch_size);
+  tsr__error cause = { 0 };
+  if (!tsr__shape_check(&shape, error))
+    tsr__check_place(p->node.scope, on, column->dtype, &shape, error);
+  shape.dims[0] = short_rows(p, bucket);
+  if (error->status || !on->strict || !shape.dims[0]) return;
+  if (tsr__check_place(p->node.scope, on, column->dtype, &shape, &cause))
+    tsr__error_set(error, cause.status,
+                   "the last batch has %lld rows: %s; TSR_DROP, TSR_PAD_AND_MASK and TSR_WRAP keep "
+                   "batches alike",
+                   (long long)shape.dims[0], cause.text);
+}
+
 static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, int c,
                                tsr__error *error)
 {
   const tsr__column *column = &p->source->columns[c];
   const tsr_sharding *on = asked_for(args, column->name);
   tsr__placing *placing = &p->placing[c];
-  tsr_shape shape = batch_shape(column, args->batch_size);
   tsr__error cause = { 0 };
   /* Batches have their elements: there is nothing to be summed, and nothing to be decided later. */
   if (on->unreduced || on->open)
@@ -57,11 +81,8 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
                           "rows lie",
                           column->name);
   const tsr__dealer *dealer = p->source->dealer;
-  for (int b = 0; b < (dealer ? dealer->bucket_count : 1) && !cause.status; b++) {
-    if (dealer) shape.dims[0] = dealer->buckets[b].size;
-    if (!tsr__shape_check(&shape, &cause))
-      tsr__check_place(p->node.scope, on, column->dtype, &shape, &cause);
-  }
+  for (int b = 0; b < (dealer ? dealer->bucket_count : 1) && !cause.status; b++)
+    check_rows(p, column, on, dealer ? &dealer->buckets[b] : NULL, &cause);
   if (cause.status)
     return tsr__error_set(error, cause.status, "field %.80s: %s", column->name, cause.text);
   placing->on = tsr__sharding_canon(on);
@@ -69,7 +90,7 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   if (column->bytes > p->widest) p->widest = column->bytes;
   /* A field that is cut to a batch's length is shorter on its devices than in records. */
   placing->direct = column->dtype != TSR_BOOL && (!p->source->fitted || c != p->source->fit_column);
-  for (int d = 1; d < shape.rank; d++)
+  for (int d = 1; d <= column->shape.rank; d++)
     if (tsr__dim_parts(&placing->on, d) > 1) placing->direct = false;
   if (placing->positions > p->most_positions) p->most_positions = placing->positions;
   return TSR_OK;
