@@ -114,8 +114,8 @@ typedef struct tsr_binary_args {
 /* Records of fixed size in a file, or in all files of a pattern in order of their names:
  * tsr_source_binary(s, "data_*.bin", .fields = { { "label", TSR_U8, TSR_SCALAR }, { "image",
  * TSR_U8, TSR_SHAPE(3, 32, 32) } }). They are read when they are needed. Errors: TSR_EIO,
- * TSR_EPARSE for a file that ends within a record without .partial, TSR_EARG, TSR_EDTYPE, TSR_ESHAPE. Returns a
- * source owned by the scope. Local. */
+ * TSR_EPARSE for a file that ends within a record without .partial, TSR_EARG, TSR_EDTYPE,
+ * TSR_ESHAPE. Returns a source owned by the scope. Local. */
 TSR_API tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path,
                                            const tsr_binary_args *args, const char *site);
 
@@ -356,8 +356,8 @@ TSR_API int64_t tsr_pipeline_batch_count(const tsr_pipeline *pipeline);
 
 /* What a pipeline did, as text, a line a figure: batches, records and bytes; waits in
  * tsr_pipeline_next and goodput, the share of the time in which nobody waited; how many batches
- * were ready; seconds that threads filled, by kind of stage (a sample of the blocks is timed), and
- * of processors; how long the batches to come will take, as fast as those so far; who is slower, the
+ * were ready; how long the batches to come will take, as fast as those so far; seconds that threads
+ * filled, by kind of stage (a sample of the blocks is timed), and of processors; who is slower, the
  * pipeline or what uses it, and what would help. Lives as long as the scope; "" out of memory.
  * Local. */
 TSR_API const char *tsr_pipeline_text(tsr_pipeline *pipeline);
