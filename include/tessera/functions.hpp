@@ -289,6 +289,18 @@ function custom_vjp(const function &f, Body backward, location at = location::cu
   return function(tsr_custom_vjp_at(&args, detail::site(at)), f.home());
 }
 
+/* `forward` is a body of the arguments, the result, and a direction for each argument. */
+template <class Body>
+function custom_jvp(const function &f, Body forward, location at = location::current())
+{
+  tsr_custom_args args = {};
+  args.function = f.raw();
+  args.forward = detail::run_body<0, Body>;
+  args.user = detail::keep_body(f.home(), std::move(forward));
+  args = detail::sized(args);
+  return function(tsr_custom_jvp_at(&args, detail::site(at)), f.home());
+}
+
 inline function checkpoint(const function &f, location at = location::current())
 {
   return function(tsr_checkpoint_at(f.raw(), detail::site(at)), f.home());

@@ -85,6 +85,10 @@ typedef struct tsr_custom_args {
    * order, as tsr_tuple if they are several. What it gives for an integer is not looked at. */
   tsr_body_fn *backward;
   void *user; /* passed to the rule, borrowed as long as the function lives */
+  /* Of tsr_custom_jvp: called with the function's arguments, then its result, then a direction for
+   * each argument, of its form (zeros for an integer); it returns how the result changes in these:
+   * an array like each array of the result, in their order, as tsr_tuple if they are several. */
+  tsr_body_fn *forward;
 } tsr_custom_args;
 
 /* Makes a function that computes what `function` does, and whose gradient is what a rule says.
@@ -94,6 +98,11 @@ typedef struct tsr_custom_args {
  * TSR_EDTYPE for one that is not like its argument. Returns a function owned by that one's
  * scope. Local. */
 TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char *site);
+/* The same of a rule that goes forward. It is linear in the directions, so what a gradient needs is
+ * its transpose, which is made of it (where it is not linear, its slope at directions of 0 counts).
+ * Errors and ownership as tsr_custom_vjp; TSR_EARG for a rule that gives another number of arrays
+ * than the function, TSR_ESHAPE and TSR_EDTYPE for one that is not like its result. Local. */
+TSR_API tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site);
 /* Makes a function that computes what `function` does, and of which a gradient keeps nothing but
  * the arguments: what lies between is computed again on the way back. Slower by that, and smaller
  * by what would be kept (tsr_device_memory tells). The gradient has the same bits. Errors: those of
@@ -114,9 +123,10 @@ TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site
   tsr_linearize_at(&(tsr_linearize_args){ .size = sizeof(tsr_linearize_args), \
                                           .function = __VA_ARGS__ },          \
                    TSR_HERE)
-#define tsr_custom_vjp(...) \
-  tsr_custom_vjp_at(        \
-      &(tsr_custom_args){ .size = sizeof(tsr_custom_args), .function = __VA_ARGS__ }, TSR_HERE)
+#define TSR_CUSTOM_(...) \
+  &(tsr_custom_args){ .size = sizeof(tsr_custom_args), .function = __VA_ARGS__ }, TSR_HERE
+#define tsr_custom_vjp(...) tsr_custom_vjp_at(TSR_CUSTOM_(__VA_ARGS__))
+#define tsr_custom_jvp(...) tsr_custom_jvp_at(TSR_CUSTOM_(__VA_ARGS__))
 #define tsr_checkpoint(function) tsr_checkpoint_at((function), TSR_HERE)
 
 #ifdef __cplusplus

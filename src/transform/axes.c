@@ -165,6 +165,16 @@ tsr_array *tsr__axis_meet(tsr_array *part, tsr_array *out, tsr_array *operand,
   return part;
 }
 
+tsr_array *tsr__axis_as(tsr_array *due, tsr_array *out, const char *site)
+{
+  for (const tsr_scope *scope = due->node.scope; scope && !due->inert; scope = scope->outer)
+    for (const tsr__axis *a = scope->axes; a; a = a->next)
+      if (a->attr.of_mesh)
+        return tsr_where_at(tsr_num_at(tsr__home(due), tsr_scalar_bool(true), site),
+                            tsr_operand_array(due), tsr_operand_array(out), site);
+  return due;
+}
+
 /* Of what lies along dim 0 that of each place. */
 static tsr_array *own_of(const collective *c, tsr_array *x)
 {

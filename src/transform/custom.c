@@ -3,9 +3,10 @@
  *   %3:1 = custom_vjp(%0, %1)     computes what its first region does, and stands so in plans
  *       rule (x, y, due) -> (d, ...)   its second one: arguments, results, what is due to these
  *
- * A gradient goes back by the rule instead of through the function. A checkpoint is the case
- * whose rule is the function's own gradient: what it computed on the way is computed again, from
- * arguments that wait for what is due, so that nothing of it is kept until then.
+ * A gradient goes back by the rule instead of through the function. Of a rule that goes forward that
+ * is its transpose. A checkpoint is the case whose rule is the function's own gradient: what it
+ * computed on the way is computed again, from arguments that wait for what is due, so that nothing
+ * of it is kept until then.
  *
  *   operands of the node      | arguments | captured by region 0 | captured by the rule |
  *                             0           own                    behind                 in_count
@@ -61,29 +62,31 @@ static bool make_carried(calling *c)
   return tsr__take_leaves(c->scope, c->c->rule, &c->carried, c->site);
 }
 
-/* Whether the rule gives each array of the arguments one like it; what it gives integers is
- * left. At the call, so that a wrong rule is told where it was given and not where somebody
- * differentiates. */
-static bool check_rule(const calling *c)
+/* Whether the rule gives an array like each of `want`, which are those of the `whose`; what it gives
+ * integers is left. At the call, so that a wrong rule is told where it was given and not where
+ * somebody differentiates. */
+static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *traced,
+                       const tsr__leaves *want, const char *whose)
 {
-  const tsr__region *rule = c->backward->region;
-  int count = c->given.leaves.count;
-  if (rule->result_count != count) {
-    tsr__fail(c->scope, c->site, TSR_EARG,
-              "%s: the rule of %s gives %d arrays, expected %d, one for each array of its "
-              "arguments; return them as tsr_tuple, in that order",
-              c->c->call, c->c->of->name, rule->result_count, count);
+  const tsr__region *rule = traced->region;
+  const char *site = c->of->node.site;
+  if (rule->result_count != want->count) {
+    tsr__fail(scope, site, TSR_EARG,
+              "%s: the rule of %s gives %d arrays, expected %d, one for each array of its %s; "
+              "return them as tsr_tuple, in that order",
+              c->call, c->of->name, rule->result_count, want->count, whose);
     return false;
   }
-  for (int i = 0; i < count; i++) {
-    array *want = c->given.leaves.at[i];
+  for (int i = 0; i < want->count; i++) {
+    array *like = want->at[i];
     const tsr__gnode *node = &rule->program.nodes[rule->results[i]];
     tsr_shape shape = tsr__gnode_shape(node);
-    bool same = node->dtype == want->dtype && tsr__shape_same(&shape, &want->shape);
-    if (!tsr__of_floats(want) || same) continue;
-    tsr__fail(c->scope, c->site, node->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: the rule of %s gives %s for array %d of its arguments, expected %s as that is",
-              c->c->call, c->c->of->name, tsr_type_of(typed(c, node)), i, tsr_type_of(want));
+    bool same = node->dtype == like->dtype && tsr__shape_same(&shape, &like->shape);
+    if (!tsr__of_floats(like) || same) continue;
+    array *got = tsr__stand_in(scope, (tsr_dtype)node->dtype, &shape, site);
+    tsr__fail(scope, site, node->dtype == like->dtype ? TSR_ESHAPE : TSR_EDTYPE,
+              "%s: the rule of %s gives %s for array %d of its %s, expected %s as that is", c->call,
+              c->of->name, tsr_type_of(got), i, whose, tsr_type_of(like));
     return false;
   }
   return true;
@@ -112,7 +115,8 @@ static array *custom_body(tsr_scope *scope, array *const *in, void *user)
   c.forward = tsr__trace(scope, d->of, &c.given, c.site);
   if (!c.forward || !make_carried(&c)) return tsr__make_inert(scope, c.site);
   c.backward = tsr__trace(scope, d->rule, &c.carried, c.site);
-  if (!c.backward || !check_rule(&c)) return tsr__make_inert(scope, c.site);
+  if (!c.backward || !check_rule(scope, d, c.backward, &c.given.leaves, "arguments"))
+    return tsr__make_inert(scope, c.site);
   tsr__custom_attr attr = { .arguments = c.given.leaves.count,
                             .captured = c.forward->captured_count };
   tsr__calling node = node_of(&c, &attr);
@@ -135,9 +139,19 @@ static bool add_results(const tsr__pull *p, array **out)
       due = tsr_full_at(p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)one->dtype,
                         one->shape, (tsr_sharding){ 0 }, p->site);
     out[i] = one;
-    out[count + i] = due;
+    out[count + i] = tsr__axis_as(due, one, p->site);
   }
   return true;
+}
+
+/* What a rule gives an argument. Rules of this room have had parts of what is the same along a
+ * mesh's axis meet, and those of users may have: the part itself, made of dues that differ where
+ * results do, says whether it is left to do. */
+static void give(const tsr__pull *p, int i, array *part)
+{
+  tsr__pull own = *p;
+  own.out = part;
+  tsr__give(&own, i, part);
 }
 
 /* As if all operands of the rule were arguments: what it captured is among the node's operands, so
@@ -160,7 +174,7 @@ void tsr__grad_custom(const tsr__pull *p)
   if (p->node->param >= 0)
     again.params = replay->params + p->node->param + forward->program.param_count;
   tsr__replay_through(&again);
-  for (int i = 0; i < own; i++) tsr__give(p, i, again.at[again.results[i]]);
+  for (int i = 0; i < own; i++) give(p, i, again.at[again.results[i]]);
 }
 
 /* ---- mapping over it ------------------------------------------------------------------------- */
@@ -264,6 +278,34 @@ static array *wait_for(array *a, array *due, const char *site)
   return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
 }
 
+/* A trace to go back through: its arguments, from which of them on they are asked for. */
+typedef struct returning {
+  const tsr__traced *traced;
+  const tsr__leaves *leaf, *due;
+  int first;
+  const char *site;
+} returning;
+
+/* What comes to these arguments, as a tuple. Nothing is due to integers. */
+static array *go_back(tsr_scope *scope, const returning *r)
+{
+  tsr__backward back;
+  int count = r->leaf->count - r->first;
+  array **leaf = r->leaf->at,
+        **all = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *all);
+  if (!all || !r->traced || !tsr__backward_open(&back, scope, r->traced, leaf, r->site))
+    return tsr__make_inert(scope, r->site);
+  for (int i = r->first; i < r->leaf->count; i++)
+    if (tsr__of_floats(leaf[i])) tsr__backward_want(&back, i);
+  tsr__backward_forward(&back);
+  for (int i = 0; i < r->due->count; i++)
+    if (tsr__of_floats(r->due->at[i])) tsr__backward_seed(&back, i, r->due->at[i]);
+  if (!tsr__backward_run(&back)) return tsr__make_inert(scope, r->site);
+  for (int i = 0; i < count; i++)
+    all[i] = tsr__backward_take(&back, r->first + i, leaf[r->first + i]);
+  return tsr_tuple_at(scope, all, count, r->site);
+}
+
 /* The gradient of `user`, a function, as a rule: arguments, result, what is due to it. The function
  * is traced once for its call and for this: the replay makes its nodes again, and the result that
  * was given is not looked at. */
@@ -273,7 +315,6 @@ static array *again_body(tsr_scope *scope, array *const *in, void *user)
   int count = tsr__count_arguments(in) - 2;
   tsr__arguments given = { .in = { in, count } };
   tsr__leaves due = { 0 };
-  tsr__backward back;
   const char *site = f->node.site;
   if (!tsr__take_leaves(scope, f, &given, site) ||
       !tsr__leaves_of(&scope->arena, in[count + 1], &due))
@@ -282,17 +323,42 @@ static array *again_body(tsr_scope *scope, array *const *in, void *user)
   array **leaf = given.leaves.at;
   for (int i = 0; i < given.leaves.count && due.count; i++)
     leaf[i] = wait_for(leaf[i], due.at[0], site);
-  if (!traced || !tsr__backward_open(&back, scope, traced, leaf, site))
-    return tsr__make_inert(scope, site);
-  for (int i = 0; i < given.leaves.count; i++)
-    if (tsr__of_floats(leaf[i])) tsr__backward_want(&back, i);
-  tsr__backward_forward(&back);
-  for (int i = 0; i < due.count; i++) tsr__backward_seed(&back, i, due.at[i]);
-  if (!tsr__backward_run(&back)) return tsr__make_inert(scope, site);
-  array **all = tsr__arena_new(&scope->arena, ((size_t)given.leaves.count + 1) * sizeof *all);
-  for (int i = 0; all && i < given.leaves.count; i++)
-    all[i] = tsr__backward_take(&back, i, leaf[i]);
-  return all ? tsr_tuple_at(scope, all, given.leaves.count, site) : NULL;
+  return go_back(scope, &(returning){ traced, &given.leaves, &due, 0, site });
+}
+
+/* ---- rules that go forward ------------------------------------------------------------------- */
+
+/* Of an argument that differs along a mesh's axis the direction does, too. */
+static array *zeros(tsr_scope *scope, array *const *leaves, void *user)
+{
+  const char *site = ((const custom *)user)->of->node.site;
+  array *all = tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)leaves[0]->dtype, leaves[0]->shape,
+                           (tsr_sharding){ 0 }, site);
+  return tsr__axis_as(all, leaves[0], site);
+}
+
+/* A rule that goes forward, as one that goes back.
+ *
+ *   rule        x, y, dx         -->  dy        linear in dx
+ *   transpose   x, y, dx = 0, due to y  -->  due to x         back through the rule by dx
+ *
+ * A jvp goes back through that by what is due, which is the rule again. So plans, maps and texts
+ * know one kind of rules. */
+static array *transposed_body(tsr_scope *scope, array *const *in, void *user)
+{
+  custom *c = user;
+  const char *site = c->of->node.site;
+  int own = tsr__count_arguments(in) - 2, first = 0;
+  array **all = tsr__arena_new(&scope->arena, (2 * (size_t)own + 2) * sizeof *all);
+  tsr__leaves due = { 0 };
+  if (!all || !tsr__leaves_of(&scope->arena, in[own + 1], &due)) return NULL;
+  for (int i = 0; i <= own; i++) first += tsr_leaf_count(all[i] = in[i]);
+  for (int i = 0; i < own; i++) all[own + 1 + i] = tsr_tree_map_at(zeros, c, &in[i], 1, site);
+  tsr__arguments given = { .in = { all, 2 * own + 1 } };
+  if (!tsr__take_leaves(scope, c->rule, &given, site)) return NULL;
+  const tsr__traced *traced = tsr__trace(scope, c->rule, &given, site);
+  if (!traced || !check_rule(scope, c, traced, &due, "result")) return tsr__make_inert(scope, site);
+  return go_back(scope, &(returning){ traced, &given.leaves, &due, first, site });
 }
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -313,24 +379,41 @@ static tsr_function *make(tsr_function *of, tsr_function *rule, const char *call
   return f;
 }
 
-/* The rule's body is a user's, so that what it returns is told as theirs. */
-tsr_function *tsr_custom_vjp_at(const tsr_custom_args *given, const char *site)
+/* A rule of the user's: its body is theirs, so that what it returns is told as theirs. With `turned`
+ * it goes forward, and the function gets what goes back in its place. */
+static tsr_function *make_ruled(const tsr_custom_args *given, bool turned, const char *site)
 {
+  const char *call = turned ? "tsr_custom_jvp" : "tsr_custom_vjp";
   tsr_custom_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
-  tsr__take_opts("tsr_custom_vjp", given, &args, sizeof args, &error);
+  tsr__take_opts(call, given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
   if (!of) return NULL;
   tsr_scope *scope = of->node.scope;
-  tsr_function *rule = tsr__function_new(scope, args.backward, args.user, of->name, site);
-  tsr_function *f = make(of, rule, "tsr_custom_vjp", of->name, site);
+  tsr_body_fn *body = turned ? args.forward : args.backward;
+  tsr_function *rule = tsr__function_new(scope, body, args.user, of->name, site), *back = rule;
+  custom *t = turned && rule ? tsr__arena_new(&scope->arena, sizeof *t) : NULL;
+  if (t) *t = (custom){ of, rule, call };
+  if (turned) back = t ? tsr__function_new(scope, transposed_body, t, of->name, site) : NULL;
+  tsr_function *f = make(of, back, call, of->name, site);
   if (!f) return NULL;
   rule->asked = true;
-  if (!error.status && !args.backward)
-    tsr__error_set(&error, TSR_EARG, "tsr_custom_vjp: the rule is NULL; give .backward");
+  if (!error.status && !body)
+    tsr__error_set(&error, TSR_EARG, "%s: the rule is NULL; give %s", call,
+                   turned ? ".forward" : ".backward");
   if (error.status) tsr__fail_error(scope, site, &error);
   f->inert |= error.status != TSR_OK;
   return f;
+}
+
+tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char *site)
+{
+  return make_ruled(args, false, site);
+}
+
+tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site)
+{
+  return make_ruled(args, true, site);
 }
 
 tsr_function *tsr_checkpoint_at(tsr_function *of, const char *site)

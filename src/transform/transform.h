@@ -178,6 +178,9 @@ void tsr__axes_text(const tsr_scope *scope, tsr__text *out);
  * `except`, if any. */
 tsr_array *tsr__axis_meet(tsr_array *part, tsr_array *out, tsr_array *operand,
                           const tsr__axis_attr *except, const char *site);
+/* What is due to `out`, or goes with it, as something that differs along a mesh's axis where that
+ * does, also if it came out the same at all places. */
+tsr_array *tsr__axis_as(tsr_array *due, tsr_array *out, const char *site);
 
 /* ---- replaying a region -------------------------------------------------------------- */
 

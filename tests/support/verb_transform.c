@@ -122,6 +122,12 @@ static tsr_array *weighted_rule(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tuple(s, tsr_add(w, (tsr_array *)user), tsr_field(in[0], "more.b"));
 }
 
+static tsr_array *weighted_forward(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_sum(tsr_mul(tsr_field(in[2], "w"), (tsr_array *)user));
+}
+
 static tsr_array *plain(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
@@ -140,6 +146,9 @@ void verb_rules(struct verb_run *r)
   if (!own || !again) return;
   see_leaves(r, tsr_call(tsr_grad(own), model));
   see_leaves(r, tsr_call(tsr_grad(again), model));
+  tsr_function *forward = tsr_custom_jvp(f, .forward = weighted_forward, .user = outer);
+  if (!forward) return;
+  see_leaves(r, tsr_call(tsr_jvp(forward), model, model));
   tsr_function *at = tsr_linearize(g, .at = { x }), *all = tsr_jacobian(g);
   if (at) verb_see_array(r, tsr_call(at, x));
   if (all) verb_see_array(r, tsr_call(all, x));

@@ -172,6 +172,110 @@ TEST(both_bodies_may_take_arrays_from_outside)
   close_fixture(&f);
 }
 
+/* ---- rules that go forward ------------------------------------------------------------------- */
+
+/* How `pair` changes in a direction, times a number of the user. */
+static tsr_array *pair_forward(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *x = tsr_field(in[0], "x"), *y = tsr_field(in[0], "y");
+  tsr_array *dx = tsr_field(in[2], "x"), *dy = tsr_field(in[2], "y");
+  double by = *(double *)user;
+  CHECK_STR(tsr_tree_text(in[1]), "(product: *, sine: *)");
+  CHECK(!in[3]);
+  tsr_array *product = tsr_add(tsr_mul(dx, y), tsr_mul(x, dy));
+  return tsr_tuple(s, tsr_mul(product, by), tsr_mul(tsr_mul(dx, tsr_cos(x)), by));
+}
+
+static void check_like(tsr_scope *s, tsr_array *a, tsr_array *like, int count)
+{
+  double expected[32];
+  CHECK_STATUS(tsr_read(like, expected, (size_t)count * sizeof *expected), TSR_OK, s);
+  check_f64(s, a, count, expected);
+}
+
+TEST(a_rule_forward_is_used_forward_and_its_transpose_backward)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  double by = 3, one = 1;
+  tsr_function *plain = tsr_function_make(f.s, pair);
+  tsr_function *own = tsr_custom_jvp(plain, .forward = pair_forward, .user = &by);
+  tsr_array *x = vector(&f, (double[]){ 0.5, 1, -2 }, 3);
+  tsr_array *y = vector(&f, (double[]){ 3, -1, 4 }, 3), *at[] = { x, y };
+  tsr_array *in = tsr_tree(f.s, { "x", x }, { "y", y });
+  tsr_array *to = tsr_tree(f.s, { "x", tsr_mul(y, y) }, { "y", tsr_exp(x) });
+  tsr_array *went = tsr_item(tsr_call(tsr_jvp(own), in, to), 1);
+  tsr_array *should = tsr_item(tsr_call(tsr_jvp(plain), in, to), 1);
+  tsr_array *linear = tsr_call(tsr_linearize(own, .at = { in }), to);
+  tsr_array *back = tsr_item(tsr_call(tsr_vjp(own), in, tsr_tuple(f.s, y, x)), 1);
+  tsr_array *plain_back = tsr_item(tsr_call(tsr_vjp(plain), in, tsr_tuple(f.s, y, x)), 1);
+  for (int i = 0; i < 2; i++) {
+    check_like(f.s, tsr_item(went, i), tsr_mul(tsr_item(should, i), by), 3);
+    check_like(f.s, tsr_item(linear, i), tsr_mul(tsr_item(should, i), by), 3);
+    check_like(f.s, tsr_item(back, i), tsr_mul(tsr_item(plain_back, i), by), 3);
+  }
+  check_like(f.s, tsr_item(tsr_call(own, in), 0), tsr_mul(x, y), 3);
+  /* Of the true slope, so that differences find it, also of what is made of it. */
+  own = tsr_custom_jvp(plain, .forward = pair_forward, .user = &one);
+  gradient_check(&(gradient_case){ "pair", f.s, use_pair, own, at, 2, 2, 1e-6, 5 });
+  tsr_function *whole = tsr_function_make(f.s, use_pair, .user = plain);
+  tsr_function *ruled = tsr_function_make(f.s, use_pair, .user = own);
+  check_like(f.s, tsr_call(tsr_hvp(ruled), x, y, y), tsr_call(tsr_hvp(whole), x, y, y), 3);
+  close_fixture(&f);
+}
+
+/* log(1 + exp x) of numbers whose exp is no number any more, each times as often as `n` says. */
+static tsr_array *log1pexp(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(tsr_log1p(tsr_exp(in[0])), in[1]);
+}
+
+static tsr_array *log1pexp_forward(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  CHECK_I64(tsr_dtype_of(in[4]), TSR_I64);
+  return tsr_mul(tsr_mul(in[3], tsr_sigmoid(in[0])), in[1]);
+}
+
+static tsr_array *sum_of(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_sum(tsr_call((tsr_function *)user, in[0], in[1]));
+}
+
+static tsr_array *on_shard(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_function *f = tsr_function_make(s, sum_of, .user = user);
+  return tsr_call(tsr_grad(f), in[0], in[1]);
+}
+
+TEST(a_rule_forward_is_mapped_and_stands_on_shards)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  tsr_mesh *mesh = tsr_mesh_make(f.rt, "x=2");
+  double at[4] = { 1000, 0, -1000, 2 }, slope[4], each[4][4] = { { 0 } };
+  int64_t times[4] = { 1, 2, 3, 4 };
+  for (int i = 0; i < 4; i++) each[i][i] = slope[i] = (double)times[i] / (1 + exp(-at[i]));
+  tsr_function *plain = tsr_function_make(f.s, log1pexp), *ends = plain;
+  tsr_function *own = tsr_custom_jvp(plain, .forward = log1pexp_forward);
+  tsr_array *x = vector(&f, at, 4), *n = tsr_put(f.s, times, TSR_I64, TSR_SHAPE(4), f.on);
+  double found;
+  ends = tsr_grad(tsr_function_make(f.s, sum_of, .user = plain));
+  tsr_array *first = tsr_slice(tsr_call(ends, x, n), { 0, 1, 1 });
+  CHECK_STATUS(tsr_read(first, &found, sizeof found), TSR_OK, f.s);
+  CHECK(isnan(found));
+  check_f64(f.s, tsr_call(tsr_grad(tsr_function_make(f.s, sum_of, .user = own)), x, n), 4, slope);
+  check_f64(f.s, tsr_call(tsr_vmap(tsr_grad(own)), x, n), 4, slope);
+  check_f64(f.s, tsr_call(tsr_grad(tsr_function_make(f.s, sum_of, .user = tsr_vmap(own))), x, n), 4,
+            slope);
+  check_f64(f.s, tsr_call(tsr_jacobian(own), x, n), 16, each[0]);
+  check_f64(f.s,
+            tsr_shard_map(mesh, on_shard, own, .in = { x, n }, .in_specs = { "x", "x" },
+                          .out_specs = { "x" }),
+            4, slope);
+  close_fixture(&f);
+}
+
 /* ---- rules that are wrong -------------------------------------------------------------------- */
 
 enum { TOO_MANY, OTHER_SHAPE, OTHER_DTYPE, FAILS, NOTHING };
@@ -194,6 +298,18 @@ static tsr_array *wrong_rule(tsr_scope *s, tsr_array *const *in, void *user)
   }
 }
 
+static tsr_array *wrong_forward(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *d = tsr_add(tsr_mul(in[3], in[1]), tsr_mul(in[4], in[0]));
+  switch (*(int *)user) {
+  case TOO_MANY: return tsr_tuple(s, d, d, d);
+  case OTHER_SHAPE: return tsr_tuple(s, d, tsr_sum(d));
+  case OTHER_DTYPE: return tsr_cast(d, TSR_F32);
+  case FAILS: return tsr_reshape(d, TSR_SHAPE(7));
+  default: return NULL;
+  }
+}
+
 TEST(rules_that_are_wrong_say_so)
 {
   fixture f = open_fixture("cpu:2", "x=2");
@@ -211,9 +327,26 @@ TEST(rules_that_are_wrong_say_so)
     CHECK_STR_HAS(tsr_message(f.s), said[kind]);
     tsr_scope_clear(f.s);
   }
+  static const char *const forward[] = {
+    "the rule of product gives 3 arrays, expected 1, one for each array of its result",
+    "the rule of product gives 2 arrays, expected 1",
+    "the rule of product gives f32[3] for array 0 of its result, expected f64[3]",
+    "tsr_reshape: ", "returned NULL"
+  };
+  for (int kind = TOO_MANY; kind <= NOTHING; kind++) {
+    tsr_function *own = tsr_custom_jvp(tsr_function_make(f.s, product, .name = "product"),
+                                       .forward = wrong_forward, .user = &kind);
+    CHECK(tsr_is_inert(tsr_call(own, x, x)));
+    CHECK_STR_HAS(tsr_message(f.s), forward[kind]);
+    CHECK_STR_HAS(tsr_message(f.s), "custom_test.c:");
+    tsr_scope_clear(f.s);
+  }
+  CHECK(tsr_is_inert(tsr_call(tsr_custom_jvp(tsr_function_make(f.s, product)), x, x)));
+  CHECK_STR_HAS(tsr_message(f.s), "tsr_custom_jvp: the rule is NULL; give .forward");
+  tsr_scope_clear(f.s);
   CHECK(tsr_is_inert(tsr_call(tsr_custom_vjp(tsr_function_make(f.s, product)), x, x)));
   CHECK_STR_HAS(tsr_message(f.s), "tsr_custom_vjp: the rule is NULL; give .backward");
-  CHECK(tsr_custom_vjp(NULL) == NULL && tsr_checkpoint(NULL) == NULL);
+  CHECK(!tsr_custom_vjp(NULL) && !tsr_custom_jvp(NULL) && !tsr_checkpoint(NULL));
   CHECK(tsr_jacobian(NULL) == NULL && tsr_linearize(NULL) == NULL);
   tsr_scope_clear(f.s);
   check_f64(f.s, tsr_mul(x, x), 3, (double[]){ 4, 9, 25 });

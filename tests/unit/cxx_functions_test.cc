@@ -139,6 +139,9 @@ static void gradients(const scope &s)
   function ruled = custom_vjp(parts, [](array, array, array due) { return due * 100; });
   CHECK(is(ruled(x), { 1, 4 }));
   CHECK(is(grad(function(s, [=](array a) { return ruled(a).sum(); }))(x), { 100, 100 }));
+  function led = custom_jvp(parts, [](array, array, array way) { return way * 10; });
+  CHECK(is(item(jvp(led)(x, y), 1), { 30, 50 }));
+  CHECK(is(grad(function(s, [=](array a) { return led(a).sum(); }))(x), { 10, 10 }));
   CHECK(is(grad(checkpoint(function(s, [](array a) { return exp(a - a).sum(); })))(x), { 0, 0 }));
   CHECK(is(grad(grad(function(s, [](array a) { return a * a * a; })))(one), { 6 }));
 }

@@ -171,6 +171,133 @@ TEST(a_gradient_inside_a_body_is_that_outside)
   }
 }
 
+/* ---- functions with rules of their own, and what has several results ------------------------- */
+
+enum { PLAIN, BACKWARD, FORWARD, AGAIN, ADDED, SORTED, BEST, RULES };
+
+static const char *const ruled_names[] = { "no rule",    "a rule backward", "a rule forward",
+                                           "checkpoint", "a rule of a sum", "sort",
+                                           "top_k" };
+
+/* Of x, which is a device's own, and w, which is the same along "i"; linear in w alone. */
+static tsr_array *mixed(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(tsr_add(tsr_square(in[0]), in[1]), tsr_psum(tsr_mul(in[0], in[1]), "i"));
+}
+
+/* Each place is due the sum of what is due to the sum, and w gets that of all places. */
+static tsr_array *mixed_back(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *summed = tsr_psum(in[3], "i");
+  (void)user;
+  return tsr_tuple(s, tsr_add(tsr_mul(tsr_mul(in[3], in[0]), 2), tsr_mul(summed, in[1])),
+                   tsr_add(in[3], tsr_mul(summed, in[0])));
+}
+
+static tsr_array *mixed_forward(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *d = tsr_add(tsr_mul(in[3], in[1]), tsr_mul(in[0], in[4]));
+  (void)s, (void)user;
+  return tsr_add(tsr_add(tsr_mul(tsr_mul(in[3], in[0]), 2), in[4]), tsr_psum(d, "i"));
+}
+
+static tsr_array *added(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(in[0], in[1]);
+}
+
+/* To w what each place gives, which need not differ. */
+static tsr_array *added_back(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_tuple(s, in[3], in[3]);
+}
+
+static tsr_array *ruled(tsr_scope *s, int kind, tsr_array *x, tsr_array *w)
+{
+  tsr_function *f = tsr_function_make(s, mixed);
+  switch (kind) {
+  case PLAIN: return tsr_call(f, x, w);
+  case BACKWARD: return tsr_call(tsr_custom_vjp(f, .backward = mixed_back), x, w);
+  case FORWARD: return tsr_call(tsr_custom_jvp(f, .forward = mixed_forward), x, w);
+  case AGAIN: return tsr_call(tsr_checkpoint(f), x, w);
+  case ADDED:
+    f = tsr_custom_vjp(tsr_function_make(s, added), .backward = added_back);
+    return tsr_call(f, x, w);
+  case SORTED: return tsr_mul(tsr_sort(tsr_mul(x, w), 0), w);
+  default: return tsr_top_k(tsr_add(w, x), 1, 1);
+  }
+}
+
+/* What is due to a plain sum is the same at all places. */
+static tsr_array *own_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const asked *a = user;
+  return tsr_sum(ruled(s, a->kind % RULES, in[0], in[1]));
+}
+
+static tsr_array *plain_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_psum(own_sum(s, in, user), "i,j");
+}
+
+static tsr_array *weighed_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const asked *a = user;
+  tsr_array *y = ruled(s, a->kind % RULES, in[0], in[1]);
+  tsr_array *own = tsr_sum(tsr_mul(tsr_square(y), tsr_add(tsr_axis_index(s, "i,j"), 1)));
+  return tsr_psum(own, "i,j");
+}
+
+static tsr_array *ruled_loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *both[] = { tsr_squeeze(in[0], TSR_DIMS(0)), in[1] };
+  return ((asked *)user)->kind < RULES ? plain_sum(s, both, user) : weighed_sum(s, both, user);
+}
+
+static tsr_array *ruled_outside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const asked *a = user;
+  (void)s;
+  return tsr_shard_map(a->mesh, ruled_loss, user, .in = { in[0], in[1] },
+                       .in_specs = { "i,-,j", "-,j" }, .out_specs = { "" });
+}
+
+static tsr_array *own_loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *both[] = { tsr_squeeze(in[0], TSR_DIMS(0)), in[1] };
+  return ((asked *)user)->kind < RULES ? own_sum(s, both, user) : weighed_sum(s, both, user);
+}
+
+/* Losses of places that nobody summed count as their sum. */
+static tsr_array *ruled_inside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_function *f = tsr_function_make(s, own_loss, .user = user);
+  return tsr_call(tsr_grad(f, .wrt = TSR_ARGS(0, 1)), in[0], in[1]);
+}
+
+TEST(rules_and_several_results_have_the_gradients_of_all_places)
+{
+  for (int kind = 0; kind < 2 * RULES; kind++) {
+    fixture f = open_fixture(kind);
+    const char *name = ruled_names[kind % RULES];
+    gradient_case c = { .name = name, .s = f.s, .body = ruled_outside, .user = &f.a };
+    c.in = f.given;
+    c.count = 2;
+    c.depth = 1;
+    gradient_check(&c);
+    tsr_function *whole = tsr_function_make(f.s, ruled_outside, .user = &f.a);
+    tsr_array *want = tsr_call(tsr_grad(whole, .wrt = TSR_ARGS(0, 1)), f.given[0], f.given[1]);
+    tsr_array *found =
+        tsr_shard_map(f.a.mesh, ruled_inside, &f.a, .in = { f.given[0], f.given[1] },
+                      .in_specs = { "i,-,j", "-,j" }, .out_specs = { "i,-,j", "-,j" });
+    for (int i = 0; i < 2; i++) check_same(f.s, tsr_item(found, i), tsr_item(want, i), name);
+    close_fixture(&f);
+  }
+}
+
 /* ---- mapped over a name ---------------------------------------------------------------------- */
 
 /* What one of 4 elements loses; they know of each other along "i". */

@@ -1660,6 +1660,7 @@ static const char *const never[][2] = {
   { "tsr_jacobian", "a function is made; custom_test has what its call says" },
   { "tsr_linearize", "as tsr_jacobian" },
   { "tsr_custom_vjp", "as tsr_jacobian" },
+  { "tsr_custom_jvp", "as tsr_jacobian" },
   { "tsr_checkpoint", "as tsr_jacobian" },
   { "tsr_initialize", "the runtime has the status; role_test and death_test have what it says" },
   { "tsr_process_regroup", "the runtime has the status; fate_test has what it says" },
