@@ -109,7 +109,8 @@ TSR_API tsr_scope *tsr_scope_open_at(tsr_runtime *rt, const char *site);
 TSR_API tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site);
 
 /* Closes a scope: frees its nodes and its nested scopes. Buffers that nodes of other scopes
- * still need stay. NULL is allowed. Local. */
+ * still need stay. NULL is allowed. Error: TSR_ESTATE while a body is traced in it, which stays
+ * open. Local. */
 TSR_API void tsr_scope_close(tsr_scope *scope);
 
 /* Returns the message of the scope's first error, or "" if there is none. The text is owned

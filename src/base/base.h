@@ -305,6 +305,8 @@ tsr_scope *tsr__scope_here(tsr_scope *scope);
 /* Closes the scope of a body that was traced. Who kept one of its nodes can still ask what it was:
  * the memory stays until `to` closes, or the scope around it that is no body's. */
 void tsr__scope_retire(tsr_scope *scope, tsr_scope *to);
+/* As tsr_scope_close, also where a body is traced. */
+void tsr__scope_close(tsr_scope *scope);
 /* Some open scope of a runtime; NULL: all are closed. */
 tsr_scope *tsr__scope_any(const tsr_runtime *rt);
 

@@ -146,7 +146,7 @@ void tsr_runtime_close(tsr_runtime *rt)
   if (!rt || rt == &tsr__inert_runtime) return;
   /* Those still open: their nodes may hold values of devices, which slots own, so scopes go
    * first. */
-  for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr_scope_close(scope);
+  for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr__scope_close(scope);
   free_slots(rt);
   /* After the slots, whose work may still run on them. */
   tsr__workers_stop(rt);

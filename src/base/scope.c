@@ -466,7 +466,7 @@ static void close_leaf(tsr_scope *scope)
  * asks one of them finds an open scope to be told in. */
 void tsr__scope_retire(tsr_scope *scope, tsr_scope *to)
 {
-  while (scope->first_child) tsr_scope_close(scope->first_child);
+  while (scope->first_child) tsr__scope_close(scope->first_child);
   while (to->body) to = to->outer;
   pthread_mutex_lock(&scope->rt->lock);
   unlink_scope(scope);
@@ -480,9 +480,9 @@ void tsr__scope_retire(tsr_scope *scope, tsr_scope *to)
 }
 
 /* Innermost first, without recursion: nesting may be deeper than the stack. */
-void tsr_scope_close(tsr_scope *scope)
+void tsr__scope_close(tsr_scope *scope)
 {
-  if (!scope || scope->inert) return;
+  if (scope->inert) return;
   for (tsr_scope *leaf = scope;;) {
     while (leaf->first_child) leaf = leaf->first_child;
     tsr_scope *outer = leaf->outer;
@@ -491,4 +491,30 @@ void tsr_scope_close(tsr_scope *scope)
     if (last) return;
     leaf = outer;
   }
+}
+
+/* A scope or one nested in it, in which a body is being traced; NULL: there is none. */
+static tsr_scope *body_in(tsr_scope *scope)
+{
+  for (tsr_scope *at = scope;;) {
+    if (at->body) return at;
+    tsr_scope *next = at->first_child;
+    while (!next && at != scope) {
+      next = at->next_sibling;
+      if (!next) at = at->outer;
+    }
+    if (!next) return NULL;
+    at = next;
+  }
+}
+
+void tsr_scope_close(tsr_scope *scope)
+{
+  if (!scope || scope->inert) return;
+  tsr_scope *body = body_in(scope);
+  if (body)
+    tsr__fail(body, NULL, TSR_ESTATE,
+              "tsr_scope_close: a body is being traced in this scope, which ends with it; leave it "
+              "open");
+  else tsr__scope_close(scope);
 }

@@ -104,6 +104,12 @@ static bool read_axes(collective *c, const char *text, tsr__error *error)
       tsr__text_free(&known);
       return false;
     }
+    for (int i = 0; i < c->over.count; i++) {
+      if (c->over.at[i] != axis) continue;
+      tsr__error_set(error, TSR_EAXIS, "%s: axis %s stands twice in \"%s\"; name it once", c->name,
+                     axis->name, text);
+      return false;
+    }
     c->over.at[c->over.count++] = axis;
     c->over.size *= axis->size;
     at += length;

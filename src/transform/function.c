@@ -247,14 +247,24 @@ tsr_array *tsr__refuse_arguments(const tsr_function *f, const tsr__operands *in,
   return tsr__make_inert(scope, site);
 }
 
+/* A call of NULL, which is told where the arguments live. */
+static tsr_array *no_function(tsr__operands in, const char *site)
+{
+  tsr_scope *scope = tsr__home_of(in);
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i] && in.at[i]->inert) return in.at[i];
+  tsr__fail(scope, site, TSR_EARG,
+            "tsr_call: the function is NULL; give one that tsr_function_make made");
+  return tsr__make_inert(scope, site);
+}
+
 /* Nothing here runs but the body, and that at the first call of a signature alone: after it a call
  * is a hash of the types, a look into a list, and as many nodes as there are results and one. */
 tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, const char *site)
 {
-  if (!f || f->inert || count < 0 || (count && !arguments))
-    return tsr__make_inert(f ? tsr__scope_here(f->node.scope)
-                             : tsr__home_of((tsr__operands){ arguments, arguments ? count : 0 }),
-                           site);
+  if (!f) return no_function((tsr__operands){ arguments, arguments ? count : 0 }, site);
+  if (f->inert || count < 0 || (count && !arguments))
+    return tsr__make_inert(tsr__scope_here(f->node.scope), site);
   tsr_array *few[8];
   tsr__arguments a = { .in = { arguments, count }, .leaves = { few, 0, 8 } };
   tsr_array *refused = tsr__refuse_arguments(f, &a.in, "tsr_call", site);

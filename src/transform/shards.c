@@ -255,6 +255,21 @@ static tsr_array *divide_argument(sharded *s, int i)
   return tsr__like(in, all.at, all.count, s->site);
 }
 
+/* `local` is the result's shape as a body has it. */
+static tsr_array *fail_rank(const sharded *s, int i, const char *spec, const tsr_array *a,
+                            const tsr_shape *local)
+{
+  tsr__text type;
+  tsr__text_init(&type, &s->scope->rt->heap);
+  tsr__type_add(&type, (tsr_dtype)a->dtype, local, NULL);
+  tsr__fail(s->scope, s->site, TSR_ESHAPE,
+            "tsr_shard_map: result %d is %s on each device, whose spec \"%s\" names more dims than "
+            "that has, or makes more than %d; give one of at most %d",
+            i, tsr__text_get(&type), spec, TSR_MAX_RANK, local->rank);
+  tsr__text_free(&type);
+  return inert_of(s);
+}
+
 /* A result with a front for each axis that its spec names, and no other.
  *
  *   a [x, 2, 3] with the fronts it varies along; spec (x+y, -)      ones [x, 1, 2, 3], broadcast
@@ -285,7 +300,7 @@ static tsr_array *join_leaf(const sharded *s, tsr_array *a, int i)
   local.rank -= own;
   for (int d = 0; d < local.rank; d++) local.dims[d] = a->shape.dims[own + d];
   if (at.rank > local.rank || fronts.rank + local.rank > TSR_MAX_RANK)
-    return fail_spec(s, TSR_ESHAPE, "result", i, "has fewer dims than its spec, or too many");
+    return fail_rank(s, i, spec, a, &local);
   division d;
   if (!divide_dims(s, &at, &local, true, &d))
     return fail_spec(s, TSR_ESHAPE, "result", i, "has too many dims");

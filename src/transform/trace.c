@@ -335,8 +335,8 @@ static bool check_result(const tracing *t, const tsr_array *result)
     fail_trace(t, TSR_EARG, "returned an array of another runtime");
   } else if (!tsr__scope_encloses(result->node.scope, (tsr_scope *)s)) {
     fail_trace(t, TSR_EARG,
-               "returned an array of a scope inside its own, which may be closed; make it in the "
-               "scope that the body is given");
+               "returned an array of a scope that is not around it and may be closed; make it in "
+               "the scope that the body is given");
   } else {
     return true;
   }
@@ -422,8 +422,15 @@ static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out, 
   if (!tsr__leaves_of(&t->scope->arena, result, out)) return false;
   *nodes = tsr__arena_new(&t->scope->arena, ((size_t)out->count + 1) * sizeof **nodes);
   if (!*nodes) return false;
-  for (int i = 0; i < out->count && i < TSR_MAX_ARGS; i++)
-    if (t->f->out[i].mesh) out->at[i] = tsr_constrain_at(out->at[i], t->f->out[i], t->site);
+  for (int i = 0; i < TSR_MAX_ARGS; i++) {
+    if (!t->f->out[i].mesh) continue;
+    if (i < out->count) out->at[i] = tsr_constrain_at(out->at[i], t->f->out[i], t->site);
+    else
+      tsr__fail(t->scope, t->site, TSR_EARG,
+                "tsr_call: .out_specs has a spec for result %d, but the body returns %d; leave it "
+                "out",
+                i, out->count);
+  }
   return true;
 }
 
@@ -623,7 +630,7 @@ static void end_body(const tracing *t)
   const tsr_function *f = t->f;
   char text[256];
   if (!t->traced->region || !f->asked || t->scope->inert) {
-    tsr_scope_close(t->scope);
+    tsr__scope_close(t->scope);
     return;
   }
   int length = snprintf(text, sizeof text, "the body of %.80s, made at %s", f->name,
@@ -646,6 +653,21 @@ static int bodies_around(const tsr_scope *scope)
   return count;
 }
 
+/* Whether each spec has its argument. */
+static bool check_specs(const tracing *t, int arguments)
+{
+  for (int i = arguments; i < TSR_MAX_ARGS; i++) {
+    if (!t->f->in[i].mesh) continue;
+    tsr__fail(
+        t->caller, t->site, TSR_EARG,
+        "tsr_call: .in_specs of %s, made at %s, has a spec for argument %d, but there are %d; "
+        "give the argument, or leave the spec out",
+        t->f->name, t->f->node.site ? t->f->node.site : "an unknown line", i, arguments);
+    return false;
+  }
+  return true;
+}
+
 /* The body's scope is nested in the caller's, so what it uses from around is of an outer scope and
  * can be told apart: with a value it is captured, without one it is computed in the region or
  * refused. */
@@ -658,6 +680,7 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
     fail_trace(&t, TSR_ESTATE, "is inside of 64 others; one that calls itself would never end");
     return NULL;
   }
+  if (!check_specs(&t, a->in.count)) return NULL;
   t.traced = begin(f, s, a->leaves.count);
   if (!t.traced) {
     fail_trace(&t, TSR_ENOMEM, "has no memory to be traced; close scopes that are done");

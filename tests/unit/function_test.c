@@ -245,7 +245,10 @@ typedef struct trouble {
   int kind;
   tsr_function *self;
   tsr_array *kept;
+  tsr_scope *around;
 } trouble;
+
+enum { TROUBLES = 7, KEEPS, NO_TROUBLE };
 
 static tsr_array *troubled(tsr_scope *s, tsr_array *const *in, void *user)
 {
@@ -261,7 +264,9 @@ static tsr_array *troubled(tsr_scope *s, tsr_array *const *in, void *user)
     tsr_array *gone = tsr_mul(tsr_full(inner, 2, TSR_F64, TSR_SHAPE(3), tsr_on(s, "")), 2);
     return gone;
   }
-  case 5: t->kept = in[0]; return in[0];
+  case 5: tsr_scope_close(s); return in[0];
+  case 6: tsr_scope_close(t->around); return in[0];
+  case KEEPS: t->kept = in[0]; return in[0];
   default: return tsr_add(in[0], 1);
   }
 }
@@ -273,11 +278,13 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     { "TSR_ESHAPE: tsr_call: the body of f, made at ", ", failed: " },
     { ", failed: ", "an argument of a function that is being traced" },
     { "TSR_ESTATE: tsr_call: ", "calls it on arguments of the types that it is being traced" },
-    { "TSR_EARG: tsr_call: ", "returned an array of a scope inside its own" },
+    { "TSR_EARG: tsr_call: ", "returned an array of a scope that is not around it" },
+    { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
+    { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
   };
-  for (int kind = 0; kind < 5; kind++) {
+  for (int kind = 0; kind < TROUBLES; kind++) {
     fixture f = open_fixture();
-    trouble t = { .kind = kind };
+    trouble t = { .kind = kind, .around = f.s };
     tsr_function *fn = tsr_function_make(f.s, troubled, .user = &t, .name = "f");
     t.self = fn;
     tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
@@ -286,10 +293,31 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     CHECK_STR_HAS(tsr_message(f.s), said[kind][1]);
     CHECK_I64(tsr_trace_count(fn), 0);
     tsr_scope_clear(f.s);
-    t.kind = 6;
+    t.kind = NO_TROUBLE;
     check_same(tsr_call(fn, a), tsr_add(a, 1));
     close_fixture(&f);
   }
+}
+
+TEST(specs_without_their_array_and_no_function_are_told)
+{
+  fixture f = open_fixture();
+  tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
+  trouble t = { .kind = NO_TROUBLE };
+  tsr_function *in = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
+                                       .in_specs = { "x", "y" });
+  CHECK(tsr_is_inert(tsr_call(in, a)));
+  CHECK_STR_HAS(tsr_message(f.s), "has a spec for argument 1, but there are 1; give the argument");
+  tsr_scope_clear(f.s);
+  tsr_function *out = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
+                                        .out_specs = { "x", NULL, "y" });
+  CHECK(tsr_is_inert(tsr_call(out, a)));
+  CHECK_STR_HAS(tsr_message(f.s), "has a spec for result 2, but the body returns 1; leave it out");
+  tsr_scope_clear(f.s);
+  CHECK(tsr_is_inert(tsr_call((tsr_function *)NULL, a)));
+  CHECK_STR_HAS(tsr_message(f.s), "TSR_EARG: tsr_call: the function is NULL; give one");
+  tsr_scope_clear(f.s);
+  close_fixture(&f);
 }
 
 static tsr_array *keep_carry(tsr_scope *s, tsr_array *const *in, void *user)
@@ -309,7 +337,7 @@ TEST(arrays_of_bodies_that_returned_say_so)
   static tsr_body_fn *const bodies[] = { troubled, keeps_inside };
   for (int k = 0; k < 2; k++) {
     fixture f = open_fixture();
-    trouble t = { .kind = 5 };
+    trouble t = { .kind = KEEPS };
     tsr_function *fn = tsr_function_make(f.s, bodies[k], .user = &t, .name = "keeper");
     tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
     tsr_array *got = tsr_call(fn, a);

@@ -456,13 +456,28 @@ static tsr_array *same(tsr_scope *s, tsr_array *const *in, void *user)
   return in[0];
 }
 
+static tsr_array *summed_twice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_psum(in[0], "x,y,x");
+}
+
+static tsr_array *sent_twice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_ppermute(in[0], "x", { 0, 1 }, { 2, 1 });
+}
+
 TEST(specs_that_do_not_fit_are_refused)
 {
   fixture f = open_fixture("x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(4)), *odd = counted(&f, TSR_SHAPE(3));
   check_refused(&f, map(&f, same, odd, "x", "x"), "give a multiple, or .uneven");
   check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec of no more dims");
-  check_refused(&f, map(&f, same, x, "x", "x,y"), "has fewer dims than its spec");
+  check_refused(&f, map(&f, same, x, "x", "x,y"),
+                "result 0 is f64[1] on each device, whose spec \"x,y\" names more dims");
+  check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x stands twice in \"x,y,x\"");
+  check_refused(&f, map(&f, sent_twice, x, "x", "x"), "pair 1 is 2 to 1, expected each of 0..3");
   check_refused(&f, map(&f, same, x, "x", ""), "may differ along axis x");
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x", "y" },

@@ -119,7 +119,21 @@ TEST(mapped_scalars_are_reduced_as_scalars_are)
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-enum { PSUM, GROUPS, SCATTER, TILED, GATHER, PERMUTE, SHIFT, ALL_TO_ALL, COLLECTIVES };
+enum {
+  PSUM,
+  GROUPS,
+  SCATTER,
+  SCATTER_TILED,
+  TILED,
+  GATHER,
+  GATHER_ALL,
+  GATHER_LAST,
+  GATHER_TILED,
+  PERMUTE,
+  SHIFT,
+  ALL_TO_ALL,
+  COLLECTIVES
+};
 
 /* The documentation's numbers: 4 places, place i holds row i of arange(16) as 4 x 4. */
 static tsr_array *collective(tsr_scope *s, tsr_array *const *in, void *user)
@@ -130,6 +144,10 @@ static tsr_array *collective(tsr_scope *s, tsr_array *const *in, void *user)
   case PSUM: return tsr_psum(in[0], "i");
   case GROUPS: return tsr_psum(in[0], "i", .groups = pairs, .group_count = 2);
   case SCATTER: return tsr_psum_scatter(in[0], "i");
+  case SCATTER_TILED: return tsr_psum_scatter(in[0], "i", .tiled = true);
+  case GATHER_ALL: return tsr_all_gather(in[0], "i");
+  case GATHER_LAST: return tsr_all_gather(in[0], "i", .dim = -1);
+  case GATHER_TILED: return tsr_all_gather(in[0], "i", .tiled = true);
   case TILED:
     return tsr_psum_scatter(in[0], "i", .tiled = true, .groups = crossed, .group_count = 2);
   case GATHER: return tsr_all_gather(in[0], "i", .groups = crossed, .group_count = 2);
@@ -139,28 +157,43 @@ static tsr_array *collective(tsr_scope *s, tsr_array *const *in, void *user)
   }
 }
 
-static const double documented[COLLECTIVES][32] = {
+#define ROWS 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+#define COLUMNS 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15
+
+static const double documented[COLLECTIVES][64] = {
   [PSUM] = { 24, 28, 32, 36, 24, 28, 32, 36, 24, 28, 32, 36, 24, 28, 32, 36 },
   [GROUPS] = { 4, 6, 8, 10, 4, 6, 8, 10, 20, 22, 24, 26, 20, 22, 24, 26 },
   [SCATTER] = { 24, 28, 32, 36 },
+  [SCATTER_TILED] = { 24, 28, 32, 36 },
+  [GATHER_ALL] = { ROWS, ROWS, ROWS, ROWS },
+  [GATHER_LAST] = { COLUMNS, COLUMNS, COLUMNS, COLUMNS },
+  [GATHER_TILED] = { ROWS, ROWS, ROWS, ROWS },
   [TILED] = { 8, 10, 20, 22, 12, 14, 16, 18 },
   [GATHER] = { 0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7,
                0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 4, 5, 6, 7 },
   [PERMUTE] = { 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 0, 0 },
   [SHIFT] = { 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 },
-  [ALL_TO_ALL] = { 0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15 },
+  [ALL_TO_ALL] = { COLUMNS },
 };
 
 TEST(collectives_are_as_documented)
 {
-  static const int counts[] = { 16, 16, 4, 8, 32, 16, 16, 16 };
+  static const int counts[] = { 16, 16, 4, 4, 8, 32, 64, 64, 64, 16, 16, 16 };
+  static const int dims[][4] = {
+    [SCATTER] = { 4 },          [SCATTER_TILED] = { 4, 1 }, [TILED] = { 4, 2 },
+    [GATHER] = { 4, 2, 4 },     [GATHER_ALL] = { 4, 4, 4 }, [GATHER_LAST] = { 4, 4, 4 },
+    [GATHER_TILED] = { 4, 16 }, [COLLECTIVES] = { 0 }
+  };
   for (int on_mesh = 0; on_mesh < 2; on_mesh++)
     for (int kind = 0; kind < COLLECTIVES; kind++) {
       fixture f = open_fixture("x=4,y=2");
       tsr_array *x = counted(&f, TSR_SHAPE(4, 4));
       if (on_mesh) x = tsr_reshard(x, tsr_on(f.mesh, "x,y"));
       tsr_function *one = tsr_function_make(f.s, collective, .user = &kind);
-      check_numbers(&f, tsr_call(tsr_vmap(one, .axis = "i"), x), documented[kind], counts[kind]);
+      tsr_array *found = tsr_call(tsr_vmap(one, .axis = "i"), x);
+      check_numbers(&f, found, documented[kind], counts[kind]);
+      for (int d = 0; d < 4 && dims[kind][d]; d++)
+        CHECK_I64(tsr_shape_of(found).dims[d], dims[kind][d]);
       close_fixture(&f);
     }
 }
