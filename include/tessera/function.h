@@ -41,13 +41,14 @@ typedef struct tsr_function_args {
   const char *name;     /* in messages and explanations, copied; NULL: "function" */
   const tsr_mesh *mesh; /* of the specs below; NULL: the scope's default */
   /* How arguments lie, all arrays of a tree alike, and the arrays of the result, in their order;
-   * NULL: as they come. */
+   * NULL: as they come. A spec without its array is TSR_EARG at the call. */
   const char *in_specs[TSR_MAX_ARGS], *out_specs[TSR_MAX_ARGS];
   /* How each array of the body lies follows from its operands (shardings are part of types), and so
    * do the results: nothing is left to the planner. What operands leave open is TSR_EAXIS at the
    * call, with the choices: contracted dims that are cut on both sides, operands cut differently,
    * one axis for two dims, slices that cut unevenly, routines along a cut dim. tsr_reshard and
-   * tsr_constrain choose. The body may call no other function. */
+   * tsr_constrain choose. What the body calls is part of it; a loop's carry lies as it began, or, if
+   * it was whole, as the first step leaves it. */
   bool explicit_shardings;
 } tsr_function_args;
 

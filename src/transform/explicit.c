@@ -7,6 +7,10 @@
  * table: dims that share a factor are cut alike, or one of them is whole. What the rules leave open
  * is an error with the choices. What a user asked for, tsr_reshard and tsr_constrain, is taken.
  *
+ * What a body calls stands in the place of the call. A loop's body is walked as a step sees it:
+ *
+ *   scan    carries (x), slices (-,x) of each step (x)     -->  carries (x) again, stacks (-,x)
+ *
  * Invariant: when a node's turn comes its operands have their places, so no place is ever changed
  * afterwards. */
 #include "transform/transform.h"
@@ -21,6 +25,10 @@ typedef struct walk {
   const tsr__program *program;
   const tsr_mesh *mesh; /* of all that is placed; NULL: nothing is yet */
   place *places;
+  place **results;             /* by node: of a loop those of its results */
+  const place *args;           /* of a loop's body */
+  const tsr_sharding **leaves; /* by node, how leaves lie; NULL where they lie nowhere */
+  tsr__arena *arena;
   tsr__error *error;
 } walk;
 
@@ -213,57 +221,188 @@ static bool by_view(walk *w, int node)
   return true;
 }
 
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+static bool walk_through(walk *outer, const tsr__program *program, tsr__links results,
+                         const place *args, place *out);
+
+/* The same with `by` uncut dims in front, or that many fewer. */
+static place moved(const place *from, int by)
+{
+  place out = { 0 };
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    if (d + by >= 0 && d + by < TSR_MAX_RANK) take_cut(&out, d + by, from, d);
+  return out;
+}
+
+static bool is_uncut(const place *p)
+{
+  static const uint8_t none[TSR_MAX_RANK];
+  return !memcmp(p->count, none, sizeof none);
+}
+
+static bool same_place(const place *a, const place *b)
+{
+  for (int d = 0; d < TSR_MAX_RANK; d++)
+    if (!same_cut(a, d, b, d)) return false;
+  return true;
+}
+
+/* How the arguments of a loop's bodies lie, given its operands. */
+static bool loop_arguments(walk *w, int node, const tsr__loop_attr *attr, place *args, int count)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  for (int i = 0; i < count; i++) {
+    int operand = tsr__loop_operand(attr, i);
+    int o = operand < 0 ? -1 : tsr__in(w->program, g, operand);
+    if (o < 0) continue;
+    args[i] = w->places[o];
+    if (operand < attr->carries || operand >= attr->carries + attr->slices) continue;
+    if (args[i].count[0])
+      return refuse(w, node,
+                    "steps go along a dim that is cut; tsr_reshard the operand to '-' there, or "
+                    "put the cut on another dim");
+    args[i] = moved(&args[i], -1);
+  }
+  return true;
+}
+
+/* Whether what a step gives lies as what it takes. A carry that is whole at first comes to lie where
+ * the first step leaves it: then *again. */
+static bool check_carries(walk *w, int node, const tsr__loop_attr *attr, place *args,
+                          const place *out, bool *again)
+{
+  *again = false;
+  for (int i = 0; i < attr->carries; i++, args++) {
+    if (same_place(args, &out[i])) continue;
+    if (!is_uncut(args))
+      return refuse(w, node,
+                    "a step leaves what it carries cut otherwise than it was; tsr_reshard it in "
+                    "the body, or before");
+    *args = out[i];
+    *again = true;
+  }
+  return true;
+}
+
+/* Each round settles one more carry, or is the last. */
+static bool place_loop(walk *w, int node)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  const tsr__loop_attr *attr = tsr__attr_of(w->program, g);
+  bool scan = attr->kind == TSR__LOOP_SCAN, choice = attr->kind == TSR__LOOP_SWITCH, again = true;
+  int count = g->in_count + scan - choice, results = g->result_count;
+  place *args = tsr__arena_new(w->arena, ((size_t)count + 1) * sizeof *args);
+  place *out = tsr__arena_new(w->arena, (2 * (size_t)results + 1) * sizeof *out);
+  if (!args || !out) return false;
+  if (!loop_arguments(w, node, attr, args, count)) return false;
+  while (again) {
+    again = false;
+    for (int r = 0; r < g->region_count; r++) {
+      const tsr__region *region = tsr__region_in(w->program, g, r);
+      /* Of a while the first only says whether to go on. */
+      bool asks = attr->kind == TSR__LOOP_WHILE && !r, other = choice && r;
+      place *own = asks || other ? out + results : out;
+      tsr__links gives = { region->results, region->result_count };
+      if (!walk_through(w, &region->program, gives, args, own) ||
+          (!asks && !check_carries(w, node, attr, args + scan, own, &again)))
+        return false;
+      for (int i = 0; i < results && other; i++)
+        if (!same_place(&own[i], &out[i]))
+          return refuse(w, node, "bodies leave a result cut differently; tsr_reshard it in one");
+    }
+  }
+  for (int i = (int)attr->carries; i < results && scan; i++) out[i] = moved(&out[i], 1);
+  w->results[node] = out;
+  return true;
+}
+
 /* ---- the walk -------------------------------------------------------------------------------- */
 
 /* A place that was asked for is taken whatever its operands say: it is how a user chooses. */
-static bool place_node(walk *w, int node, const tsr_sharding *given)
+static bool take_place(walk *w, int node, const tsr_sharding *at)
 {
-  const tsr__gnode *g = &w->program->nodes[node];
-  const tsr__opinfo *row = &tsr__ops[g->op];
-  const tsr_sharding *at = row->lowering == TSR__LOW_LEAF ? given : NULL;
-  if (g->sharding) at = &w->program->shardings[g->sharding];
-  if (at && at->mesh && w->mesh && at->mesh != w->mesh) {
+  if (at->mesh && w->mesh && at->mesh != w->mesh) {
     tsr__error_set(w->error, TSR_EAXIS,
                    "has arrays on two meshes, %s and %s, where shardings are explicit; put all on "
                    "one with tsr_reshard",
                    tsr_mesh_text(w->mesh), tsr_mesh_text(at->mesh));
     return false;
   }
-  if (at && at->mesh) w->mesh = at->mesh;
-  if (at) w->places[node] = read_place(at, g->rank);
-  if (at || row->lowering == TSR__LOW_LEAF) return true;
+  if (at->mesh) w->mesh = at->mesh;
+  w->places[node] = read_place(at, w->program->nodes[node].rank);
+  return true;
+}
+
+static bool place_node(walk *w, int node)
+{
+  const tsr__gnode *g = &w->program->nodes[node];
+  const tsr__opinfo *row = &tsr__ops[g->op];
+  if (g->sharding) return take_place(w, node, &w->program->shardings[g->sharding]);
+  if (row->lowering == TSR__LOW_LEAF) {
+    if (w->args && g->op == TSR__OP_ARG) w->places[node] = w->args[tsr__index_of(w->program, g)];
+    return !w->leaves[node] || take_place(w, node, w->leaves[node]);
+  }
   if (row->lowering == TSR__LOW_PART) {
-    w->places[node] = w->places[tsr__in(w->program, g, 0)];
+    int o = tsr__in(w->program, g, 0);
+    const place *of_loop = w->results[o];
+    w->places[node] = of_loop ? of_loop[tsr__index_of(w->program, g)] : w->places[o];
     return true;
   }
+  if (tsr__is_loop(g->op)) return place_loop(w, node);
   return (row->lowering == TSR__LOW_VIEW ? by_view(w, node) : by_factors(w, node)) &&
          check_once(w, node);
+}
+
+/* Room by node, and the leaves where the given program has arrays. */
+static bool open_walk(walk *w, const tsr__program *given, const int32_t *at)
+{
+  size_t nodes = (size_t)w->program->node_count + 1;
+  w->places = tsr__arena_new(w->arena, nodes * sizeof *w->places);
+  w->results = tsr__arena_new(w->arena, nodes * sizeof *w->results);
+  w->leaves = tsr__arena_new(w->arena, nodes * sizeof *w->leaves);
+  if (!w->places || !w->results || !w->leaves) return false;
+  for (int n = 0; n < given->node_count; n++)
+    if (given->arrays && given->arrays[n] && at[n] >= 0)
+      w->leaves[at[n]] = &given->arrays[n]->sharding;
+  return true;
+}
+
+/* How results of a program lie, into `out`. False: the error is set, or memory is out. */
+static bool walk_through(walk *outer, const tsr__program *program, tsr__links results,
+                         const place *args, place *out)
+{
+  tsr__program flat;
+  int32_t *at;
+  walk w = *outer;
+  w.program = &flat;
+  w.args = args;
+  bool good =
+      tsr__program_inline(program, false, w.arena, &flat, &at) && open_walk(&w, program, at);
+  for (int n = 0; n < flat.node_count && good; n++) good = place_node(&w, n);
+  for (int i = 0; i < results.count && good; i++) out[i] = w.places[at[results.at[i]]];
+  outer->mesh = w.mesh;
+  tsr__program_free(&flat);
+  return good;
 }
 
 bool tsr__explicit_places(const tsr__program *program, const tsr__explicit *ask, tsr_sharding *out,
                           tsr__error *error)
 {
-  walk w = { .program = program, .error = error };
-  w.places = tsr__arena_new(ask->arena, ((size_t)program->node_count + 1) * sizeof *w.places);
-  if (!w.places) {
-    tsr__error_set(error, TSR_ENOMEM,
-                   "has no memory for its shardings; close scopes that are done");
+  walk w = { .arena = ask->arena, .error = error };
+  int count = ask->results.count;
+  place *places = tsr__arena_new(ask->arena, ((size_t)count + 1) * sizeof *places);
+  if (!places || !walk_through(&w, program, ask->results, NULL, places)) {
+    if (!error->status)
+      tsr__error_set(error, TSR_ENOMEM,
+                     "has no memory for its shardings; close scopes that are done");
     return false;
   }
-  for (int n = 0; n < program->node_count; n++) {
-    const tsr_array *array = program->arrays[n];
-    if (tsr__ops[program->nodes[n].op].lowering == TSR__LOW_REGION)
-      tsr__error_set(error, TSR_EUNSUPPORTED,
-                     "calls another function at %s, of which explicit shardings know nothing; "
-                     "write its operations in the body",
-                     program->sites[n] ? program->sites[n] : "an unknown line");
-    if (error->status || !place_node(&w, n, array ? &array->sharding : NULL)) return false;
-  }
-  for (int i = 0; i < ask->results.count; i++) {
-    int n = ask->results.at[i];
+  for (int i = 0; i < count; i++) {
+    const tsr__gnode *node = &program->nodes[ask->results.at[i]];
     out[i] = (tsr_sharding){ 0 };
-    if (w.mesh) out[i] = write_place(&w, &w.places[n], program->nodes[n].rank);
-    if (program->nodes[n].sharding) out[i] = program->shardings[program->nodes[n].sharding];
+    if (w.mesh) out[i] = write_place(&w, &places[i], node->rank);
+    if (node->sharding) out[i] = program->shardings[node->sharding];
   }
   return true;
 }

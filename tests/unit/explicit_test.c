@@ -243,3 +243,132 @@ TEST(a_reshard_chooses)
   CHECK_STR(text, "(x,-)");
   close_fixture(&f);
 }
+
+/* ---- calls and loops ------------------------------------------------------------------------- */
+
+static tsr_array *calls(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_function *f = tsr_function_make(s, product);
+  return tsr_call(tsr_checkpoint(f), tsr_call(f, in[0], in[1]), tsr_transpose(in[1]));
+}
+
+static tsr_array *squares(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_square(tsr_matmul(in[0], in[1])));
+}
+
+static tsr_array *slope_of_squares(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_call(tsr_grad(tsr_function_make(s, squares)), in[0], in[1]);
+}
+
+TEST(what_is_called_is_part_of_the_body)
+{
+  fixture f = open_fixture("x=2,y=2");
+  tsr_array *a = numbers(&f, TSR_SHAPE(8, 4), "x,-"), *b = numbers(&f, TSR_SHAPE(4, 4), "-,-");
+  CHECK_STR(outcome(&f, calls, a, b), "(x,-)");
+  CHECK_STR(outcome(&f, slope_of_squares, a, b), "(x,-)");
+  b = numbers(&f, TSR_SHAPE(4, 4), "-,y");
+  const char *found = outcome(&f, calls, a, b);
+  CHECK_STR_HAS(found, "contracted are cut on both sides");
+  CHECK_STR_HAS(found, "dot at ");
+  close_fixture(&f);
+}
+
+enum { SCANS, STACKS, FORI, WHILE, COND, COUNTED, TURNS, DIFFERS, WRONG, LOOPS };
+
+static tsr_array *scan_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *next = tsr_add(tsr_mul(in[0], 0.5F), in[1]);
+  return tsr_tuple(s, *(int *)user == TURNS ? tsr_transpose(next) : next, tsr_mul(next, 2));
+}
+
+static tsr_array *fori_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[1], 3);
+}
+
+static tsr_array *wrong_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_cumsum(in[1], 0);
+}
+
+static tsr_array *goes_on(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_lt(tsr_max(in[0]), 1000);
+}
+
+static tsr_array *twice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(tsr_mul(in[0], 2), 1);
+}
+
+static tsr_array *flipped(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_transpose(in[0]);
+}
+
+/* Of a [4, 4] and steps of such. */
+static tsr_array *loops(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  int kind = *(int *)user;
+  tsr_array *none = tsr_full(s, 0, TSR_F32, kind == COUNTED ? TSR_SHAPE(3, 4) : TSR_SHAPE(4, 4),
+                             (tsr_sharding){ 0 });
+  tsr_array *more = tsr_gt(tsr_sum(in[0]), 0);
+  switch (kind) {
+  case SCANS:
+  case TURNS: return tsr_item(tsr_scan(scan_step, user, in[0], .xs = in[1]), 0);
+  case STACKS: return tsr_item(tsr_scan(scan_step, user, none, .xs = in[1]), 1);
+  case FORI: return tsr_fori(0, 3, fori_step, user, in[0]);
+  case WHILE: return tsr_while(goes_on, twice, user, in[0]);
+  case COND: return tsr_cond(more, twice, fori_step, user, in[0], in[0]);
+  case COUNTED:
+    return tsr_item(tsr_scan(scan_step, user, none, .xs = tsr_moveaxis(in[1], 1, 0)), 0);
+  case DIFFERS: return tsr_cond(more, twice, flipped, user, in[0]);
+  default: return tsr_fori(0, 3, wrong_step, user, in[0]);
+  }
+}
+
+TEST(loops_are_walked_as_a_step_sees_them)
+{
+  static const char *const found[LOOPS] = { [SCANS] = "(x,-)",
+                                            [STACKS] = "(-,x,-)",
+                                            [FORI] = "(x,-)",
+                                            [WHILE] = "(x,-)",
+                                            [COND] = "(x,-)",
+                                            [COUNTED] = "steps go along a dim that is cut",
+                                            [TURNS] = "a step leaves what it carries cut otherwise",
+                                            [DIFFERS] = "bodies leave a result cut differently",
+                                            [WRONG] = "cumsum at " };
+  fixture f = open_fixture("x=2,y=2");
+  tsr_array *a = numbers(&f, TSR_SHAPE(4, 4), "x,-"), *xs = numbers(&f, TSR_SHAPE(3, 4, 4), "-,x");
+  for (int kind = 0; kind < LOOPS; kind++) {
+    tsr_function *fn = tsr_function_make(f.s, loops, .user = &kind, .explicit_shardings = true);
+    tsr_function *plain = tsr_function_make(f.s, loops, .user = &kind);
+    tsr_array *out = tsr_call(fn, a, xs);
+    if (*found[kind] != '(') {
+      CHECK(tsr_is_inert(out));
+      CHECK_STR_HAS(tsr_message(f.s), found[kind]);
+      tsr_scope_clear(f.s);
+      continue;
+    }
+    char text[64];
+    float got[48], want[48];
+    size_t bytes = kind == STACKS ? sizeof got : sizeof got / 3;
+    CHECK_STATUS(tsr_read(out, got, bytes), TSR_OK, f.s);
+    CHECK_STATUS(tsr_read(tsr_call(plain, a, xs), want, bytes), TSR_OK, f.s);
+    CHECK_BYTES(got, want, bytes);
+    tsr_sharding at = tsr_sharding_of(out);
+    tsr_sharding_text(&at, tsr_shape_of(out).rank, text, sizeof text);
+    CHECK_STR(text, found[kind]);
+  }
+  close_fixture(&f);
+}
