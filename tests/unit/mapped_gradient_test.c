@@ -21,6 +21,12 @@ enum {
   PERMUTE,
   SHIFT,
   PBROADCAST,
+  PMIN,
+  SHUFFLE,
+  SWAP,
+  SWAP_TILED,
+  SCATTER_GROUPS,
+  RAGGED,
   INDEX,
   BOTH,
   KINDS
@@ -40,8 +46,27 @@ static const char *const names[] = { "psum",
                                      "ppermute",
                                      "a shift",
                                      "pbroadcast",
+                                     "pmin",
+                                     "pshuffle",
+                                     "pswapaxes",
+                                     "pswapaxes tiled",
+                                     "psum_scatter of groups",
+                                     "ragged_all_to_all",
                                      "axis_index",
                                      "psum over two axes" };
+
+/* Place i sends row 0 to place 0, rows 1 and 2 to place 1, and row 3 to place 3, where its number
+ * says; what nobody sends stays. */
+static tsr_array *ragged(tsr_scope *s, tsr_array *x)
+{
+  static const int64_t numbers[2][4] = { { 0, 1, 0, 3 }, { 1, 2, 0, 1 } };
+  tsr_array *by[2], *at = tsr_axis_index(s, "i"), *to = tsr_square(x);
+  for (int k = 0; k < 2; k++)
+    by[k] = tsr_put(s, numbers[k], TSR_I64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_array *places =
+      tsr_mul(tsr_minimum(at, 2), tsr_full(s, 1, TSR_I64, TSR_SHAPE(4), (tsr_sharding){ 0 }));
+  return tsr_ragged_all_to_all(x, "i", .to = to, .starts = by[0], .sizes = by[1], .places = places);
+}
 
 /* What one of 4 places along "i" makes of its x [4, 2]. */
 static tsr_array *together(tsr_scope *s, int kind, tsr_array *x)
@@ -62,6 +87,13 @@ static tsr_array *together(tsr_scope *s, int kind, tsr_array *x)
   case PERMUTE: return tsr_ppermute(x, "i", { 0, 1 }, { 1, 2 });
   case SHIFT: return tsr_ppermute(x, "i", { 0, 1 }, { 1, 2 }, { 2, 3 }, { 3, 0 });
   case PBROADCAST: return tsr_pbroadcast(x, "i", 2);
+  case PMIN: return tsr_pmin(x, "i");
+  case SHUFFLE: return tsr_pshuffle(x, "i", 2, 0, 3, 1);
+  case SWAP: return tsr_pswapaxes(x, "i");
+  case SWAP_TILED: return tsr_pswapaxes(x, "i", .tiled = true);
+  case SCATTER_GROUPS:
+    return tsr_psum_scatter(x, "i", .tiled = true, .groups = crossed, .group_count = 2);
+  case RAGGED: return ragged(s, x);
   case INDEX: return tsr_mul(x, tsr_axis_index(s, "i"));
   default: return tsr_psum(x, "i,j");
   }

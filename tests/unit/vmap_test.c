@@ -33,14 +33,14 @@ static tsr_array *counted(fixture *f, tsr_shape shape)
 
 static void check_numbers(fixture *f, tsr_array *a, const double *want, int count)
 {
-  double found[64];
+  double found[512];
   CHECK_STATUS(tsr_read(a, found, (size_t)count * sizeof *found), TSR_OK, f->s);
   CHECK_BYTES(found, want, (size_t)count * sizeof *want);
 }
 
 static void check_equal(fixture *f, tsr_array *a, tsr_array *b)
 {
-  double want[64];
+  double want[512];
   int count = 1;
   tsr_shape shape = tsr_shape_of(b), own = tsr_shape_of(a);
   CHECK_I64(own.rank, shape.rank);
@@ -196,6 +196,81 @@ TEST(collectives_are_as_documented)
         CHECK_I64(tsr_shape_of(found).dims[d], dims[kind][d]);
       close_fixture(&f);
     }
+}
+
+/* ---- collectives mapped over ----------------------------------------------------------------- */
+
+enum {
+  EACH_PSUM,
+  EACH_PMEAN,
+  EACH_PMAX,
+  EACH_GATHER,
+  EACH_TILED,
+  EACH_SCATTER,
+  EACH_ALL,
+  EACH_SENT,
+  EACH_SHUFFLED,
+  EACH_SWAPPED,
+  EACH_FROM,
+  EACH_GROUPS,
+  EACH_INDEX,
+  EACH_KINDS
+};
+
+static tsr_array *each(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  static const int crossed[] = { 0, 2, 3, 1 };
+  tsr_array *x = in[0];
+  switch (*(int *)user) {
+  case EACH_PSUM: return tsr_psum(x, "i");
+  case EACH_PMEAN: return tsr_pmean(x, "i");
+  case EACH_PMAX: return tsr_sub(tsr_pmax(x, "i"), tsr_pmin(x, "i"));
+  case EACH_GATHER: return tsr_all_gather(x, "i", .dim = -1);
+  case EACH_TILED: return tsr_all_gather(x, "i", .dim = 1, .tiled = true);
+  case EACH_SCATTER: return tsr_psum_scatter(x, "i");
+  case EACH_ALL: return tsr_all_to_all(x, "i", .dim = 1, .tiled = true);
+  case EACH_SENT: return tsr_ppermute(x, "i", { 0, 1 }, { 1, 3 });
+  case EACH_SHUFFLED: return tsr_pshuffle(x, "i", 2, 0, 3, 1);
+  case EACH_SWAPPED: return tsr_pswapaxes(x, "i");
+  case EACH_FROM: return tsr_pbroadcast(x, "i", 2);
+  case EACH_GROUPS: return tsr_psum(x, "i", .groups = crossed, .group_count = 2);
+  default: return tsr_add(x, tsr_axis_index(s, "i"));
+  }
+}
+
+static tsr_array *inside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_function *f = tsr_function_make(s, each, .user = user);
+  return tsr_call(tsr_vmap(f, .in_dims = { 1 }, .out_dims = { 1 }), in[0]);
+}
+
+static tsr_array *on_shard(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *own[] = { tsr_squeeze(in[0], TSR_DIMS(0)) };
+  return tsr_expand_dims(inside(s, own, user), TSR_DIMS(0));
+}
+
+/* What places do together is done by each element: mapped inside of the axis, around it, and on
+ * devices. */
+TEST(collectives_are_mapped_over)
+{
+  for (int kind = 0; kind < EACH_KINDS; kind++) {
+    fixture f = open_fixture("i=4,y=2");
+    tsr_array *x = tsr_mod(tsr_mul(counted(&f, TSR_SHAPE(4, 4, 3, 2)), 37), 41), *all[3];
+    tsr_function *one = tsr_vmap(tsr_function_make(f.s, each, .user = &kind), .axis = "i");
+    for (int k = 0; k < 3; k++)
+      all[k] =
+          tsr_call(one, tsr_squeeze(tsr_slice(x, TSR_ALL, TSR_ALL, { k, k + 1, 1 }), TSR_DIMS(2)));
+    tsr_array *want = tsr_stack(all, 3, 2);
+    tsr_function *in = tsr_vmap(tsr_function_make(f.s, inside, .user = &kind), .axis = "i");
+    check_equal(&f, tsr_call(in, x), want);
+    tsr_function *around = tsr_vmap(one, .in_dims = { 2 }, .out_dims = { 2 });
+    check_equal(&f, tsr_call(around, x), want);
+    tsr_array *on = tsr_shard_map(f.mesh, on_shard, &kind, .in = { x }, .in_specs = { "i" },
+                                  .out_specs = { "i" });
+    check_equal(&f, on, want);
+    close_fixture(&f);
+  }
 }
 
 /* ---- shard_map ------------------------------------------------------------------------------- */
