@@ -154,7 +154,7 @@ typedef struct block {
   int64_t edge; /* columns from here on are in `kept` */
   int64_t kept_row;
   bool ready;  /* panels of columns may be read where they lie */
-  bool direct; /* whole panels of rows are */
+  bool direct; /* panels of rows are */
   bool lines;  /* of one row, whose columns are lines */
   char *a, *b, *kept, *levels, *tiles;
   int64_t *in_row, *out_row, *in_column, *out_column;
@@ -182,6 +182,34 @@ static bool has_lines(const blocking *plan, const tsr__product_part *part)
   return !plan->call->leaf && part->list[TSR__ROWS].size == 1 &&
          part->list[TSR__COLUMNS].size > 1 && depth->count == 1 && depth->at[0].right == 1 &&
          tsr_dtype_size(plan->call->in) == plan->size && !reads_in_place(plan, part);
+}
+
+/* Whether elements of a list lie apart in the left: what is a multiple of a page from what comes
+ * next shares a set of the first cache with it, and one would drive the other out. */
+static bool lies_apart(const blocking *plan, const tsr__product_list *list)
+{
+  return list->count && list->at[list->count - 1].left * (int64_t)plan->size % PAGE;
+}
+
+/* Whether rows are read where they lie: so few columns meet each that packing would cost as much as
+ * they do. */
+static bool reads_rows(const blocking *plan, const tsr__product_part *part, int64_t columns)
+{
+  const tsr__product_list *rows = &part->list[TSR__ROWS], *depth = &part->list[TSR__DEPTH];
+  return !plan->call->leaf && columns <= FEW_PANELS * plan->ops->wide &&
+         rows->size >= plan->ops->high && tsr_dtype_size(plan->call->in) == plan->size &&
+         lies_apart(plan, rows) && lies_apart(plan, depth);
+}
+
+/* Whether nothing of a part needs to be packed: its rows are read where they lie, and its columns
+ * lie there about as in a panel, as in a narrow matrix. */
+static bool packs_none(const blocking *plan, const tsr__product_part *part)
+{
+  const tsr__product_list *columns = &part->list[TSR__COLUMNS], *depth = &part->list[TSR__DEPTH];
+  bool steady = reads_in_place(plan, part) && reads_rows(plan, part, columns->size);
+  for (int d = 0; d + 1 < depth->count && steady; d++)
+    steady = depth->at[d].right == depth->at[d + 1].right * depth->at[d + 1].size;
+  return steady && depth->at[depth->count - 1].right * (int64_t)plan->size <= NARROW;
 }
 
 /* Rows of a packed panel of the left: one alone is not repeated. */
@@ -215,25 +243,11 @@ static bool lies_ready(const block *p, int64_t column)
   return p->ready && column + wide <= p->columns && equidistant(p->in_column + column, wide, 1);
 }
 
-/* Whether a panel of rows is read where it lies: a whole one. */
+/* Whether a panel of rows is read where it lies: what is missing of the last one is computed with
+ * it, so where that is much it is packed. */
 static bool rows_lie(const block *p, int64_t row)
 {
-  return p->direct && row + p->plan->ops->high <= p->rows;
-}
-
-/* Whether whole panels of rows are read where they lie: a few panels of columns meet each, so that
- * packing would cost as much as they do. What lies a multiple of a page apart would drive each
- * other out of the first cache. */
-static bool reads_rows(const block *p, int64_t depth)
-{
-  const blocking *plan = p->plan;
-  int64_t size = (int64_t)plan->size;
-  if (plan->call->leaf || p->columns > FEW_PANELS * plan->ops->wide || p->rows < plan->ops->high ||
-      depth < 2 || (int64_t)tsr_dtype_size(plan->call->in) != size)
-    return false;
-  int64_t row = p->in_row[1] - p->in_row[0], step = p->left_step[1] - p->left_step[0];
-  return row * size % PAGE && step * size % PAGE && equidistant(p->in_row, p->rows, row) &&
-         equidistant(p->left_step, depth, step);
+  return p->direct && 2 * (p->rows - row) > p->plan->ops->high;
 }
 
 /* Whether panels of columns may be read where they lie: few rows meet them, or they lie as near to
@@ -252,10 +266,12 @@ static void pack(block *p, int64_t first, int64_t depth)
 {
   const tsr__products *ops = p->plan->ops;
   const tsr__product_list *depths = &p->part->list[TSR__DEPTH];
-  p->direct = reads_rows(p, depth);
-  if (!p->direct || p->rows % ops->high) find_runs(depths, LEFT, first, depth, p->left_run);
-  int64_t lie = p->direct ? p->rows / ops->high * ops->high : 0;
-  if (lie < p->rows) pack_panels(p, false, lie, p->rows - lie, depth);
+  int64_t lie = 0;
+  while (lie < p->rows && rows_lie(p, lie)) lie += ops->high;
+  if (lie < p->rows) {
+    find_runs(depths, LEFT, first, depth, p->left_run);
+    pack_panels(p, false, lie, p->rows - lie, depth);
+  }
   if (p->packed) return;
   p->ready = reads_columns(p, depth);
   find_runs(depths, RIGHT, first, depth, p->right_run);
@@ -288,10 +304,10 @@ static void multiply(const block *p, int64_t depth, bool fresh)
       int64_t left = p->rows - i;
       job.rows = left < ops->high ? (int)left : ops->high;
       bool lie = rows_lie(p, i);
-      job.a_row = lie ? p->in_row[1] - p->in_row[0] : 0;
-      job.a_step = lie ? p->left_step[1] - p->left_step[0] : height_of(p);
-      job.a = lie ? p->left + (size_t)(p->in_row[i] + p->left_step[0]) * size
-                  : p->a + (size_t)(i * depth) * size;
+      job.line = lie ? p->in_row + i : NULL;
+      job.step = p->left_step;
+      job.a_step = height_of(p);
+      job.a = lie ? p->left : p->a + (size_t)(i * depth) * size;
       job.b = ready ? p->right + (size_t)(p->in_column[j] + p->right_step[0]) * size
                     : p->b + (size_t)(j * depth) * size;
       job.b_step = !ready ? ops->wide : depth > 1 ? p->right_step[1] - p->right_step[0] : 0;
@@ -415,6 +431,7 @@ static void place_block(block *p)
   offsets(rows, LEFT, p->row, whole_panels(p->rows, ops->high), p->in_row);
   offsets(rows, OUT, p->row, p->rows, p->out_row);
   p->lines = has_lines(p->plan, p->part);
+  p->direct = reads_rows(p->plan, p->part, p->columns);
   int64_t panel = p->lines ? TSR__PRODUCT_LINES : ops->wide;
   offsets(columns, RIGHT, p->column, whole_panels(p->columns, panel), p->in_column);
   offsets(columns, OUT, p->column, p->columns, p->out_column);
@@ -545,19 +562,20 @@ static int64_t shared_width(const blocking *plan, double products)
 {
   const tsr__product_call *call = plan->call;
   int64_t depths = 0, blocks = 0, packed = 0, columns = 1;
-  bool high = false;
+  bool high = false, none = true;
   if (call->leaf || products < (double)TASKS * SMALL) return 0;
   for (int p = 0; p < call->part_count; p++) {
     const tsr__product_list *list = call->parts[p].list;
     if (list[TSR__BATCH].size != 1 || !list[TSR__DEPTH].size) return 0;
     high |= list[TSR__ROWS].size > plan->ops->high;
     blocks += blocks_of(list[TSR__ROWS].size, ROW_BYTES / (int64_t)plan->size);
+    none &= packs_none(plan, &call->parts[p]);
     if (packs_nothing(call, p)) continue;
     packed++;
     depths += list[TSR__DEPTH].size;
     if (list[TSR__COLUMNS].size > columns) columns = list[TSR__COLUMNS].size;
   }
-  bool cut = blocks < TASKS * tsr__worker_count(call->rt);
+  bool cut = !none && blocks < TASKS * tsr__worker_count(call->rt);
   if (!high || (blocks <= packed && !cut)) return 0;
   int64_t most = SHARED / (int64_t)plan->size / depths / PACKED * PACKED;
   return most ? whole_panels(blocks_of(columns, blocks_of(columns, most)), PACKED) : 0;

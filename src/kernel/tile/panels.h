@@ -27,12 +27,14 @@ typedef struct tsr__tile_product {
   void *c;
   int64_t c_row; /* from a row of c to the next */
   const void *a, *b;
-  int64_t a_row; /* 0: a is a panel; else from a row of a, which lies in memory, to the next */
-  int64_t a_step, b_step; /* from a k to the next */
+  /* NULL: a is a panel; else its rows lie in memory, row i's number of k at line[i] + step[k]. All
+   * of a panel's rows are readable, the first `rows` count. */
+  const int64_t *line, *step;
+  int64_t a_step, b_step; /* from a k to the next of a panel of a, of b */
   int64_t depth;
   int64_t columns; /* whole panels */
   int rows;        /* at most `high` of the kind */
-  bool in_place;   /* b is no panel but lies in memory; so may a where all rows are there */
+  bool in_place;   /* b is no panel but lies in memory */
   bool fresh;      /* c begins here: as -0, to which anything can be added without a trace */
 } tsr__tile_product;
 

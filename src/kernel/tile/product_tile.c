@@ -48,10 +48,6 @@ ADD_EACH(f64, double, fma)
  * asking: they are in the cache since they were packed. */
 enum { AHEAD = 24, LINE = 64 };
 
-/* Rows of a where they lie: from so many addresses the others are one or two rows further, so that
- * addresses fit the registers. */
-enum { APART = 3, BASES = (HIGH + APART - 1) / APART };
-
 /* One row by columns where they lie, so many lines of b (each one k) at a time: each of these is
  * read as a stream, the lines that come next are asked for meanwhile. */
 enum { STREAMS = 8 };
@@ -88,52 +84,53 @@ enum { STREAMS = 8 };
 
 /* `high` and `wide` (in vectors) are constants where this is called; `rows` of them are there. A
  * panel of b is read as vectors, a number of a is repeated over one: high * wide sums and the
- * vectors of b fit the registers. -0 is where a chain begins, since adding a product to it is
- * that product, sign and all. */
-#define PRODUCT_OF(suffix, T)                                                                     \
-  INLINE void product_of_##suffix(const tsr__tile_product *p, int high, int wide, int rows_apart) \
-  {                                                                                               \
-    const T *a = p->a, *b = p->b;                                                                 \
-    T *to = p->c;                                                                                 \
-    vector_##suffix c[HIGH][MOST];                                                                \
-    const int lanes = BYTES / (int)sizeof(T), rows = p->rows;                                     \
-    const int64_t ahead = p->in_place ? AHEAD * p->b_step : 0, row = p->a_row;                    \
-    const T *base[BASES];                                                                         \
-    UNROLLED for (int i = 0; i < BASES; i++) base[i] = a + APART * i * row;                       \
-    UNROLLED for (int i = 0; i < high; i++) UNROLLED for (int v = 0; v < wide; v++)               \
-    {                                                                                             \
-      c[i][v] = -(vector_##suffix){ 0 };                                                          \
-      if (!p->fresh && i < rows) c[i][v] = *(vector_##suffix *)(to + i * p->c_row + v * lanes);   \
-    }                                                                                             \
-    for (int64_t k = p->depth; k > 0; k--, a += p->a_step, b += p->b_step) {                      \
-      vector_##suffix x[MOST];                                                                    \
-      UNROLLED for (int v = 0; v < wide; v++) x[v] = *(const vector_##suffix *)(b + v * lanes);   \
-      if (high <= FEW || rows_apart)                                                              \
-        UNROLLED for (int at = 0; at < wide * BYTES; at += LINE)                                  \
-            __builtin_prefetch((const char *)(b + ahead) + at, 0, 2);                             \
-      UNROLLED for (int i = 0; i < high; i++)                                                     \
-      {                                                                                           \
-        const T left = rows_apart ? base[i / APART][i % APART * row] : a[i];                      \
-        UNROLLED for (int v = 0; v < wide; v++) c[i][v] = ADD_##suffix(c[i][v], left, x[v]);      \
-      }                                                                                           \
-      UNROLLED for (int i = 0; i < BASES; i++) base[i] += p->a_step;                              \
-    }                                                                                             \
-    UNROLLED for (int i = 0; i < high; i++)                                                       \
-            UNROLLED for (int v = 0; v < wide; v++) if (i < rows) *                               \
-        (vector_##suffix *)(to + i * p->c_row + v * lanes) = c[i][v];                             \
-  }                                                                                               \
-  LINE_OF(suffix, T)                                                                              \
-  static void product_##suffix(const tsr__tile_product *p)                                        \
-  {                                                                                               \
-    if (p->a_row) product_of_##suffix(p, HIGH, 2, 1);                                             \
-    else if (p->rows <= 1 && p->in_place) line_##suffix(p);                                       \
-    else if (p->rows <= 1) product_of_##suffix(p, 1, 2, 0);                                       \
-    else if (p->rows <= 2 && p->columns > 2 * BYTES / (int)sizeof(T))                             \
-      product_of_##suffix(p, 2, 4, 0);                                                            \
-    else if (p->rows <= 2) product_of_##suffix(p, 2, 2, 0);                                       \
-    else if (p->rows <= 4) product_of_##suffix(p, 4, 2, 0);                                       \
-    else if (p->rows <= 8 && HIGH > 8) product_of_##suffix(p, FEW, 2, 0);                         \
-    else product_of_##suffix(p, HIGH, 2, 0);                                                      \
+ * vectors of b fit the registers. Where rows of a lie in memory their offsets do not: they are read
+ * again at each k, from the first cache, while the arithmetic takes twice as long. -0 is where a
+ * chain begins, since adding a product to it is that product, sign and all. */
+#define PRODUCT_OF(suffix, T)                                                                   \
+  INLINE void product_of_##suffix(const tsr__tile_product *p, int high, int wide, int lines)    \
+  {                                                                                             \
+    const T *a = p->a, *b = p->b;                                                               \
+    T *to = p->c;                                                                               \
+    vector_##suffix c[HIGH][MOST];                                                              \
+    const int lanes = BYTES / (int)sizeof(T), rows = p->rows;                                   \
+    const int64_t ahead = p->in_place ? AHEAD * p->b_step : 0;                                  \
+    const int64_t *line = p->line, *step = p->step;                                             \
+    UNROLLED for (int i = 0; i < high; i++) UNROLLED for (int v = 0; v < wide; v++)             \
+    {                                                                                           \
+      c[i][v] = -(vector_##suffix){ 0 };                                                        \
+      if (!p->fresh && i < rows) c[i][v] = *(vector_##suffix *)(to + i * p->c_row + v * lanes); \
+    }                                                                                           \
+    for (int64_t k = p->depth; k > 0; k--, b += p->b_step) {                                    \
+      vector_##suffix x[MOST];                                                                  \
+      if (lines) a = (const T *)p->a + *step++;                                                 \
+      UNROLLED for (int v = 0; v < wide; v++) x[v] = *(const vector_##suffix *)(b + v * lanes); \
+      if (high <= FEW || lines)                                                                 \
+        UNROLLED for (int at = 0; at < wide * BYTES; at += LINE)                                \
+            __builtin_prefetch((const char *)(b + ahead) + at, 0, 2);                           \
+      UNROLLED for (int i = 0; i < high; i++)                                                   \
+      {                                                                                         \
+        const T left = lines ? a[line[i]] : a[i];                                               \
+        UNROLLED for (int v = 0; v < wide; v++) c[i][v] = ADD_##suffix(c[i][v], left, x[v]);    \
+      }                                                                                         \
+      if (!lines) a += p->a_step;                                                               \
+    }                                                                                           \
+    UNROLLED for (int i = 0; i < high; i++)                                                     \
+            UNROLLED for (int v = 0; v < wide; v++) if (i < rows) *                             \
+        (vector_##suffix *)(to + i * p->c_row + v * lanes) = c[i][v];                           \
+  }                                                                                             \
+  LINE_OF(suffix, T)                                                                            \
+  static void product_##suffix(const tsr__tile_product *p)                                      \
+  {                                                                                             \
+    if (p->line) product_of_##suffix(p, HIGH, 2, 1);                                            \
+    else if (p->rows <= 1 && p->in_place) line_##suffix(p);                                     \
+    else if (p->rows <= 1) product_of_##suffix(p, 1, 2, 0);                                     \
+    else if (p->rows <= 2 && p->columns > 2 * BYTES / (int)sizeof(T))                           \
+      product_of_##suffix(p, 2, 4, 0);                                                          \
+    else if (p->rows <= 2) product_of_##suffix(p, 2, 2, 0);                                     \
+    else if (p->rows <= 4) product_of_##suffix(p, 4, 2, 0);                                     \
+    else if (p->rows <= 8 && HIGH > 8) product_of_##suffix(p, FEW, 2, 0);                       \
+    else product_of_##suffix(p, HIGH, 2, 0);                                                    \
   }
 
 PRODUCT_OF(f32, float)
