@@ -76,19 +76,40 @@ typedef struct tsr_arrow_opts {
 TSR_API tsr_frame *tsr_frame_from_arrow_with(tsr_scope *scope, struct ArrowArrayStream *stream,
                                              const tsr_arrow_opts *opts, const char *site);
 
+/* How columns of text go out. */
+typedef enum tsr_arrow_texts {
+  TSR_ARROW_AS_HELD,    /* a dictionary where texts repeat, views where they do not */
+  TSR_ARROW_DICTIONARY, /* codes (i32) of a dictionary (large utf8), each text in it once */
+  TSR_ARROW_VIEWS       /* string_view */
+} tsr_arrow_texts;
+
+/* Options of tsr_frame_to_arrow. Zero means default. */
+typedef struct tsr_arrow_out_opts {
+  size_t size;
+  tsr_arrow_texts texts;
+} tsr_arrow_out_opts;
+
 /* Evaluates and gives the frame as a stream, one batch a device's rows, in order. What it gives
  * away is held by reference: it may outlive the scope, but not the runtime, which must be closed
- * after the last of it was released. Text is dictionary-encoded, times are UTC, bf16 is f32. `*out`
- * is untouched on failure; the caller releases it. Collective. */
-TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out,
-                                                      const char *site);
+ * after the last of it was released. Texts are not copied: views of 16 bytes a row are made, whose
+ * buffers are the column's own, or codes are shown as they lie. How a column is held depends on its
+ * texts and on how many threads read it, so who needs the same schema each time says `.texts`;
+ * pandas wants TSR_ARROW_DICTIONARY for categories, and consumers from before string_view do, too.
+ * A text beyond 2^31 - 1 bytes is TSR_EUNSUPPORTED as a view. Times are UTC, bf16 is f32. `*out` is
+ * untouched on failure; the caller releases it. Collective. */
+TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_with(tsr_frame *df, struct ArrowArrayStream *out,
+                                                        const tsr_arrow_out_opts *opts,
+                                                        const char *site);
 
 #ifdef __cplusplus
 }
 #endif
 
 #ifndef __cplusplus
-#define tsr_frame_to_arrow(...) tsr_frame_to_arrow_at(__VA_ARGS__, TSR_HERE)
+/* tsr_frame_to_arrow(df, &stream), tsr_frame_to_arrow(df, &stream, .texts = TSR_ARROW_VIEWS) */
+#define tsr_frame_to_arrow(...) TSR_TO_ARROW_(__VA_ARGS__, .size = sizeof(tsr_arrow_out_opts))
+#define TSR_TO_ARROW_(df, out, ...) \
+  tsr_frame_to_arrow_with((df), (out), &(tsr_arrow_out_opts){ __VA_ARGS__ }, TSR_HERE)
 /* tsr_frame_from_arrow(s, &stream), tsr_frame_from_arrow(s, &stream, .on = tsr_on(mesh, "data")) */
 #define tsr_frame_from_arrow(...) TSR_FROM_ARROW_(__VA_ARGS__, .size = sizeof(tsr_arrow_opts))
 #define TSR_FROM_ARROW_(scope, stream, ...) \

@@ -11,6 +11,7 @@ import ctypes
 import datetime
 import decimal
 import gc
+import os
 import sys
 
 try:
@@ -30,7 +31,7 @@ for name, result, arguments in [
         ("tsr_message", ctypes.c_char_p, [pointer]),
         ("tsr_mesh_default", pointer, [pointer, ctypes.c_char_p]),
         ("tsr_frame_from_arrow_with", pointer, [pointer, pointer, pointer, ctypes.c_char_p]),
-        ("tsr_frame_to_arrow_at", ctypes.c_int, [pointer, pointer, ctypes.c_char_p]),
+        ("tsr_frame_to_arrow_with", ctypes.c_int, [pointer, pointer, pointer, ctypes.c_char_p]),
         ("tsr_frame_is_inert", ctypes.c_bool, [pointer])]:
     function = getattr(lib, name)
     function.restype, function.argtypes = result, arguments
@@ -53,6 +54,15 @@ class Options(ctypes.Structure):
     """tsr_arrow_opts."""
 
     _fields_ = [("size", ctypes.c_size_t), ("on", Sharding)]
+
+
+class OutOptions(ctypes.Structure):
+    """tsr_arrow_out_opts."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("texts", ctypes.c_int)]
+
+
+AS_HELD, DICTIONARY, VIEWS = range(3)  # tsr_arrow_texts
 
 
 lib.tsr_on_with.restype = Sharding
@@ -79,10 +89,11 @@ class Tessera:
         self.check(lib.tsr_frame_is_inert(frame))
         return frame
 
-    def give(self, frame):
-        """A pyarrow table of a frame, and the number of its batches."""
-        stream = Stream()
-        self.check(lib.tsr_frame_to_arrow_at(frame, ctypes.byref(stream), b"arrow_roundtrip.py"))
+    def give(self, frame, texts=AS_HELD):
+        """A pyarrow table of a frame."""
+        stream, options = Stream(), OutOptions(ctypes.sizeof(OutOptions), texts)
+        self.check(lib.tsr_frame_to_arrow_with(frame, ctypes.byref(stream), ctypes.byref(options),
+                                               b"arrow_roundtrip.py"))
         table = pa.RecordBatchReader._import_from_c(ctypes.addressof(stream)).read_all()
         table.validate(full=True)
         return table
@@ -165,6 +176,61 @@ def check_round_trips(table, where):
         tessera.close()
 
 
+def text_types(table):
+    """The types of a table's columns of texts."""
+    kinds = [f.type for f in table.schema]
+    return {t for t in kinds if pa.types.is_dictionary(t) or t == pa.string_view()}
+
+
+def check_layouts(table, where):
+    """However columns of texts are held, and however they are to leave."""
+    names = [f.name for f in table.schema
+             if f.type in (pa.utf8(), pa.large_utf8(), pa.string_view())]
+    for layout in ("codes", "views", "mixed"):
+        os.environ["TSR_TEXTS"] = layout
+        tessera = Tessera("cpu:3")
+        for source in (table, table.slice(1), pa.concat_tables([table, table.slice(2)])):
+            source = source.select(names)
+            for texts in (AS_HELD, DICTIONARY, VIEWS):
+                given = tessera.give(tessera.read(source, True), texts)
+                check_equal(given, source, f"{where}, {layout}, {texts}")
+                found = text_types(given)
+                if texts == VIEWS or (texts == AS_HELD and layout == "views"):
+                    assert found == {pa.string_view()}, (layout, texts, found)
+                if texts == DICTIONARY or (texts == AS_HELD and layout == "codes"):
+                    assert found == {pa.dictionary(pa.int32(), pa.large_utf8())}, found
+                    lists = [c.dictionary.to_pylist() for n in names for c in given[n].chunks]
+                    assert all(len(set(each)) == len(each) for each in lists), "a text twice"
+                # and in again, as views or not
+                check_equal(tessera.give(tessera.read(given, True), texts), source, where)
+                del given
+        gc.collect()  # what was given must not outlive the runtime
+        tessera.close()
+    del os.environ["TSR_TEXTS"]
+
+
+def check_views():
+    """Texts that do not repeat: chosen to be views, whose bytes nobody copies."""
+    count = 400000
+    table = pa.table({"t": pa.array([f"https://example.org/items/{i * 7919 % count:09}"
+                                     for i in range(count)]).cast(pa.string_view()),
+                      "short": pa.array([f"k{i}" for i in range(count)]).cast(pa.string_view())})
+    tessera = Tessera("cpu:1")
+    frame = tessera.read(table, False)
+    given, again = tessera.give(frame), tessera.give(frame)
+    assert text_types(given) == {pa.string_view()}, given.schema
+    assert given.equals(table), "views"
+    buffers = [[b.address for b in t["t"].chunk(0).buffers()[2:]] for t in (given, again)]
+    assert buffers[0] and buffers[0] == buffers[1], "bytes of texts were copied"
+    assert len(given["short"].chunk(0).buffers()) == 2, "short texts hold a buffer"
+    assert text_types(tessera.give(frame, DICTIONARY)) == {pa.dictionary(pa.int32(), pa.large_utf8())}
+    lib.tsr_scope_close(tessera.scope)
+    assert given.slice(count - 3).to_pylist() == table.slice(count - 3).to_pylist()
+    del given, again
+    gc.collect()
+    lib.tsr_runtime_close(tessera.runtime)
+
+
 def check_converted():
     """Types that frames take as another of equal values."""
     tessera = Tessera("cpu:3")
@@ -209,6 +275,7 @@ def check_what_is_refused():
     tessera = Tessera("cpu:2")
     cases = [({"a": pa.array([[1]])}, "list"),
              ({"a": pa.array([b"x"])}, "binary"),
+             ({"a": pa.array([b"x"], pa.binary_view())}, "binary view (format 'vz')"),
              ({"a": pa.array([datetime.timedelta(1)])}, "duration"),
              ({"a": pa.array([datetime.time(1)])}, "time of day"),
              ({"a": pa.array([1], pa.time32("s"))}, "midnight"),
@@ -264,10 +331,13 @@ def check_peers(table):
     for name, convert in peers:
         tessera = Tessera("cpu:3")
         source = convert(simple)
-        given = tessera.give(tessera.read(source, True))
-        check_equal(given, pa.table(source), name)
-        back = convert(given)
-        assert len(back) == simple.num_rows
+        frame = tessera.read(source, True)
+        for texts in (DICTIONARY, VIEWS):
+            given = tessera.give(frame, texts)
+            check_equal(given, pa.table(source), name)
+            back = convert(given)
+            assert len(back) == simple.num_rows
+            check_equal(pa.table(back), pa.table(source), f"{name} and back")
         del given, back  # what was given must not outlive the runtime
         gc.collect()
         tessera.close()
@@ -309,6 +379,9 @@ def query_with(duckdb, tessera):
     given = tessera.give(tessera.read(query, True))  # noqa: F841, found by its name below
     assert connection.sql("select sum(i), count(distinct t) from given").fetchall() == [
         (49995000, 7)]
+    given = tessera.give(tessera.read(query, True), VIEWS)  # noqa: F841
+    assert connection.sql("select sum(i), count(distinct t), min(t) from given").fetchall() == [
+        (49995000, 7, "t0")]
     summed = connection.sql("select sum(i) as s, sum(i / 4) as f, sum(i::hugeint * 10 ** 15) as h, "
                             "null as n, 1.25::decimal(5, 2) as d, "
                             "'b'::enum('a', 'b') as e from range(100000) r(i)")
@@ -326,6 +399,9 @@ def main():
                      "f": pa.array([None if i % 5 == 0 else i / 8 for i in range(50000)]),
                      "t": pa.array([f"text {i * i % 1000}" for i in range(50000)])})
     check_round_trips(many, "many rows")
+    check_layouts(table, "every type")
+    check_layouts(many, "many rows")
+    check_views()
     check_misaligned(table)
     check_converted()
     check_what_is_refused()

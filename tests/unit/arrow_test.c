@@ -646,7 +646,7 @@ TEST(what_is_given_has_owners_of_its_own)
   df = tsr_frame_assign(df, "h", "i / 2");
   df = tsr_frame_filter(df, "i != 4");
   struct ArrowArrayStream stream;
-  CHECK_STATUS(tsr_frame_to_arrow(df, &stream), TSR_OK, s);
+  CHECK_STATUS(tsr_frame_to_arrow(df, &stream, .texts = TSR_ARROW_DICTIONARY), TSR_OK, s);
   tsr_scope_close(s); /* all of it outlives the scope */
   struct ArrowSchema schema, kept;
   struct ArrowArray batch, column = { 0 };
@@ -689,6 +689,158 @@ TEST(what_is_given_has_owners_of_its_own)
   column.release(&column);
   tsr_runtime_close(rt);
   CHECK_I64(state.live, 0);
+}
+
+/* ---- texts as views -------------------------------------------------------------------------- */
+
+/* Appends what row `i` of a column of views says, and '|'; a null is "-". */
+static void read_view(const struct ArrowArray *a, int64_t i, char *out)
+{
+  const uint8_t *bits = a->buffers[0];
+  const char *view = (const char *)a->buffers[1] + i * 16, *text = view + 4;
+  int32_t size, buffer, at;
+  memcpy(&size, view, 4);
+  memcpy(&buffer, view + 8, 4);
+  memcpy(&at, view + 12, 4);
+  if (bits && !(bits[i / 8] >> (i % 8) & 1)) {
+    strcat(out, "-|");
+    return;
+  }
+  if (size > 12) {
+    CHECK(buffer >= 0 && buffer < a->n_buffers - 3);
+    int64_t room = ((const int64_t *)a->buffers[a->n_buffers - 1])[buffer];
+    CHECK(at >= 0 && at + size <= room);
+    text = (const char *)a->buffers[2 + buffer] + at;
+    CHECK_BYTES(text, view + 4, 4);
+  }
+  strncat(out, text, (size_t)size);
+  strcat(out, "|");
+}
+
+static const char *const texts_to_give[10] = {
+  "a", NULL, "longer than a view is", "a", "", "exactly twelv", NULL, "twelve bytes", "b", "b"
+};
+
+/* Sets what TSR_TEXTS says for the test's own process. */
+static tsr_frame *texts_frame(tsr_scope *s, const tsr_mesh *mesh, const char *layout)
+{
+  static const int64_t i[10] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+  setenv("TSR_TEXTS", layout, 1);
+  tsr_frame *df =
+      tsr_frame_new(s, { "i", tsr_put(s, i, TSR_I64, TSR_SHAPE(10), tsr_on(mesh, "x")) });
+  return tsr_frame_select(tsr_frame_text_column(df, "t", texts_to_give, 10), "t, i");
+}
+
+/* All rows of a stream's first column, which are views. */
+static void read_stream(struct ArrowArrayStream *stream, char *out)
+{
+  struct ArrowArray batch;
+  *out = 0;
+  for (;;) {
+    CHECK_I64(stream->get_next(stream, &batch), 0);
+    if (!batch.release) break;
+    const struct ArrowArray *column = batch.children[0];
+    CHECK(column->dictionary == NULL);
+    for (int64_t i = 0; i < column->length; i++) read_view(column, i, out);
+    batch.release(&batch);
+  }
+  stream->release(stream);
+}
+
+static void check_format(struct ArrowArrayStream *stream, const char *format)
+{
+  struct ArrowSchema schema;
+  CHECK_I64(stream->get_schema(stream, &schema), 0);
+  CHECK_STR(schema.children[0]->format, format);
+  CHECK((schema.children[0]->dictionary != NULL) == (*format == 'i'));
+  schema.release(&schema);
+}
+
+TEST(texts_leave_as_views_and_need_no_scope)
+{
+  static const char *const devices[] = { "cpu:1", "cpu:3" }, *const layouts[] = { "codes", "views",
+                                                                                  "mixed" };
+  for (int c = 0; c < 6; c++) {
+    struct test_alloc state = { 0 };
+    tsr_allocator allocator = test_allocator(&state);
+    tsr_runtime *rt = tsr_runtime_open(devices[c % 2], .allocator = &allocator);
+    tsr_scope *s = tsr_scope_open(rt);
+    struct ArrowArrayStream all, some, none;
+    char text[500];
+    tsr_frame *df = texts_frame(s, tsr_mesh_default(rt, "x"), layouts[c / 2]);
+    CHECK_STATUS(tsr_frame_to_arrow(df, &all, .texts = TSR_ARROW_VIEWS), TSR_OK, s);
+    CHECK_STATUS(tsr_frame_to_arrow(tsr_frame_filter(df, "i % 2 == 0"), &some,
+                                    .texts = TSR_ARROW_VIEWS),
+                 TSR_OK, s);
+    CHECK_STATUS(tsr_frame_to_arrow(tsr_frame_filter(df, "i < 0"), &none, .texts = TSR_ARROW_VIEWS),
+                 TSR_OK, s);
+    tsr_scope_close(s);
+    check_format(&all, "vu");
+    read_stream(&all, text);
+    CHECK_STR(text, "a|-|longer than a view is|a||exactly twelv|-|twelve bytes|b|b|");
+    read_stream(&some, text);
+    CHECK_STR(text, "a|longer than a view is||-|b|");
+    read_stream(&none, text);
+    CHECK_STR(text, "");
+    tsr_runtime_close(rt);
+    CHECK_I64(state.live, 0);
+  }
+}
+
+/* Of texts that all stand in their views a consumer holds no bytes. */
+TEST(short_texts_leave_without_their_list)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  struct ArrowArrayStream stream;
+  struct ArrowArray batch;
+  tsr_frame *df = texts_frame(s, tsr_mesh_default(rt, "x"), "views");
+  df = tsr_frame_filter(df, "i < 2 or i > 6");
+  CHECK_STATUS(tsr_frame_to_arrow(df, &stream), TSR_OK, s);
+  CHECK_I64(stream.get_next(&stream, &batch), 0);
+  CHECK_I64(batch.children[0]->n_buffers, 3);
+  batch.release(&batch);
+  stream.release(&stream);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST(texts_leave_as_they_are_held_or_as_is_asked)
+{
+  static const struct {
+    const char *layout, *format;
+    tsr_arrow_texts texts;
+  } cases[] = { { "codes", "i", TSR_ARROW_AS_HELD },    { "views", "vu", TSR_ARROW_AS_HELD },
+                { "codes", "i", TSR_ARROW_DICTIONARY }, { "views", "i", TSR_ARROW_DICTIONARY },
+                { "codes", "vu", TSR_ARROW_VIEWS },     { "views", "vu", TSR_ARROW_VIEWS } };
+  for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:2");
+    tsr_scope *s = tsr_scope_open(rt);
+    struct ArrowArrayStream stream;
+    struct ArrowArray batch;
+    tsr_frame *df = texts_frame(s, tsr_mesh_default(rt, "x"), cases[c].layout);
+    CHECK_STATUS(tsr_frame_to_arrow(df, &stream, .texts = cases[c].texts), TSR_OK, s);
+    check_format(&stream, cases[c].format);
+    CHECK_I64(stream.get_next(&stream, &batch), 0);
+    /* A dictionary has each text once: "a", the long one, "", and those of the second device. */
+    if (cases[c].format[0] == 'i') CHECK_I64(batch.children[0]->dictionary->length, 6);
+    batch.release(&batch);
+    stream.release(&stream);
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+  }
+}
+
+TEST(how_texts_leave_is_a_value_of_the_enum)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  struct ArrowArrayStream stream;
+  tsr_frame *df = frame_to_give(s, tsr_mesh_default(rt, "x"));
+  CHECK_STATUS(tsr_frame_to_arrow(df, &stream, .texts = (tsr_arrow_texts)3), TSR_EARG, s);
+  CHECK_STR_HAS(tsr_message(s), ".texts is 3");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
 }
 
 TEST(nulls_are_bits_of_a_device)
@@ -737,7 +889,6 @@ TEST(bf16_leaves_as_f32)
 
 static bool take_and_give(tsr_runtime *rt, bool fails, const void *user)
 {
-  (void)user;
   producer p = usual();
   p.batches = 2;
   struct ArrowArrayStream stream = stream_of(&p), out;
@@ -745,7 +896,8 @@ static bool take_and_give(tsr_runtime *rt, bool fails, const void *user)
   struct ArrowArray batch;
   tsr_scope *s = tsr_scope_open(rt);
   tsr_frame *df = tsr_frame_from_arrow(s, &stream);
-  tsr_status status = tsr_frame_to_arrow(df, &out);
+  tsr_arrow_texts texts = user ? TSR_ARROW_VIEWS : TSR_ARROW_DICTIONARY;
+  tsr_status status = tsr_frame_to_arrow(df, &out, .texts = texts);
   if (!status) {
     if (out.get_schema(&out, &schema)) CHECK_STR(out.get_last_error(&out), "out of memory");
     else schema.release(&schema);
@@ -765,4 +917,5 @@ static bool take_and_give(tsr_runtime *rt, bool fails, const void *user)
 TEST_TIMEOUT(any_allocation_may_fail, 300)
 {
   CHECK(each_allocation_fails("cpu:2", take_and_give, NULL) > 10);
+  CHECK(each_allocation_fails("cpu:2", take_and_give, "views") > 10);
 }

@@ -3,26 +3,32 @@
  *   stream --get_next--> batch (a device's rows)      each struct has a release of its own and
  *                          column   values, valid      owns references to the buffers it shows:
  *                            dictionary                consumer may keep any of them by itself
+ *                          column   views, valid
+ *                            bytes of the list of texts, as buffers
  *
  * Invariant: what a consumer holds stays as it is: buffers and dictionaries are immutable and live
  * until the last reference goes, the scope's end or not. */
 #include "frame/out/out.h"
 
-#include "io/text/dict.h"
+#include "io/arrow/arrow_views.h"
 #include "tessera/arrow.h"
 
 #include <errno.h>
+
+static const char what[] = "tsr_frame_to_arrow";
 
 /* ---- what a stream gives ------------------------------------------------------------------- */
 
 typedef struct out_column {
   char *name;
   uint8_t type;
+  bool views;      /* texts as views of bytes, else as codes */
   tsr__dict *dict; /* text: a reference */
 } out_column;
 
 typedef struct out_stream {
   tsr_runtime *rt;
+  tsr_arrow_texts texts;
   int column_count;
   out_column *column;
   int batch_room, batch_count, next;
@@ -78,23 +84,23 @@ static bool make_schema(tsr__heap *heap, const char *format, const char *name, i
   return true;
 }
 
-/* Text goes out as a dictionary's codes. Codes are i32, days and microseconds as they lie (tdD,
- * tsu), so no value is converted. */
-static const char *format_of(int type)
+/* Codes of texts are i32, days and microseconds as they lie (tdD, tsu), so no value is converted.
+ */
+static const char *format_of(const out_column *column)
 {
-  switch (type) {
+  switch (column->type) {
   case TSR_COL_DATE: return "tdD";
   case TSR_COL_TIME: return "tsu:UTC";
-  case TSR_COL_TEXT: return "i";
-  default: return tsr__dtype_info_of((tsr_dtype)type)->arrow;
+  case TSR_COL_TEXT: return column->views ? "vu" : "i";
+  default: return tsr__dtype_info_of((tsr_dtype)column->type)->arrow;
   }
 }
 
-/* A column of text is one of codes (i) that has a dictionary of texts with 64-bit offsets (U). */
+/* A column of codes (i) has a dictionary of texts with 64-bit offsets (U). */
 static bool make_column_schema(tsr__heap *heap, const out_column *column, struct ArrowSchema *out)
 {
-  if (!make_schema(heap, format_of(column->type), column->name, 0, out)) return false;
-  if (column->type != TSR_COL_TEXT) return true;
+  if (!make_schema(heap, format_of(column), column->name, 0, out)) return false;
+  if (column->type != TSR_COL_TEXT || column->views) return true;
   struct ArrowSchema *entries = ((out_schema *)out->private_data)->child;
   if (make_schema(heap, "U", "", 0, entries)) out->dictionary = entries;
   return out->dictionary != NULL;
@@ -129,7 +135,9 @@ typedef struct out_array {
   const tsr__device_ops *ops;
   tsr__buffer *held[2]; /* mapped */
   tsr__dict *dict;
-  const void *buffers[3];
+  char *views; /* made for it, and the sizes of its buffers of texts */
+  size_t views_size;
+  const void **buffers;
   struct ArrowArray **pointer;
   struct ArrowArray *child; /* its children, or its dictionary */
 } out_array;
@@ -149,28 +157,32 @@ static void release_array(struct ArrowArray *array)
     tsr__buffer_release(own->held[i]);
   }
   tsr__dict_release(own->dict);
+  tsr__del_once(own->heap, own->views, own->views_size);
   array->release = NULL;
   tsr__del(own->heap, own, own->size);
 }
 
-/* An array of `length` elements with room for children; false out of memory. */
-static bool make_array(tsr__heap *heap, int64_t length, int children, struct ArrowArray *out)
+/* An array of `length` elements with room for children and buffers; false out of memory. A batch
+ * has one buffer, its validity, which is left out; a column two, validity and values; texts three,
+ * with offsets between, and views one more for each that their texts lie in. */
+static bool make_array(tsr__heap *heap, int64_t length, int children, int64_t buffers,
+                       struct ArrowArray *out)
 {
   size_t room = (size_t)(children ? children : 1);
-  size_t size = sizeof(out_array) + room * (sizeof(void *) + sizeof *out);
+  size_t size =
+      sizeof(out_array) + room * (sizeof(void *) + sizeof *out) + (size_t)buffers * sizeof(void *);
   out_array *own = tsr__new(heap, size);
   *out = (struct ArrowArray){ 0 };
   if (!own) return false;
-  /* As that of a schema, without a name: the struct, pointers to children, children. */
+  /* As that of a schema, with buffers where its name is. */
   own->heap = heap;
   own->size = size;
   own->pointer = (struct ArrowArray **)(own + 1);
   own->child = (struct ArrowArray *)(own->pointer + room);
+  own->buffers = (const void **)(own->child + room);
   for (int i = 0; i < children; i++) own->pointer[i] = &own->child[i];
-  /* A batch has one buffer, its validity, which is left out; a column two, validity and values;
-   * texts three, with offsets between. */
   *out = (struct ArrowArray){ .length = length,
-                              .n_buffers = children ? 1 : 2,
+                              .n_buffers = buffers,
                               .buffers = own->buffers,
                               .children = children ? own->pointer : NULL,
                               .release = release_array,
@@ -183,12 +195,11 @@ static bool make_array(tsr__heap *heap, int64_t length, int children, struct Arr
 static bool make_entries(tsr__heap *heap, tsr__dict *dict, struct ArrowArray *column)
 {
   struct ArrowArray *entries = ((out_array *)column->private_data)->child;
-  if (!make_array(heap, dict->count, 0, entries)) return false;
+  if (!make_array(heap, dict->count, 0, 3, entries)) return false;
   out_array *own = entries->private_data;
   own->dict = tsr__dict_hold(dict);
   own->buffers[1] = dict->offsets;
   own->buffers[2] = dict->bytes;
-  entries->n_buffers = 3;
   column->dictionary = entries;
   return true;
 }
@@ -202,22 +213,90 @@ static void show_buffer(out_array *own, int i, const tsr__value *value, int posi
   own->buffers[i] = tsr__value_map(value, position);
 }
 
+/* Rows of a device. */
+typedef struct out_piece {
+  int position;
+  int64_t rows;
+  struct ArrowArray *out;
+  tsr__error *error; /* set where it is not a lack of memory */
+} out_piece;
+
+/* Shows a device's validity of a column. A bitmap is left out where all rows are valid, as the
+ * interface allows. */
+static void show_validity(const tsr__col *col, int position, struct ArrowArray *out)
+{
+  if (!col->valid) return;
+  out->null_count = out->length - tsr__value_true(col->valid->value, position);
+  if (out->null_count) show_buffer(out->private_data, 0, col->valid->value, position);
+}
+
+/* Room for views and, behind them, the sizes of as many buffers of texts. */
+static bool make_views(tsr__heap *heap, int64_t rows, int64_t buffers, struct ArrowArray *out)
+{
+  size_t size = (size_t)rows * TSR__ARROW_VIEW + (size_t)(buffers + 1) * sizeof(int64_t);
+  if (!make_array(heap, rows, 0, buffers + 3, out)) return false;
+  out_array *own = out->private_data;
+  own->views_size = tsr__whole_pages(size);
+  own->views = tsr__new_once(heap, own->views_size);
+  own->buffers[1] = own->views;
+  return own->views;
+}
+
+/* The list's bytes, which views show; where all texts stand in their views, none of them. */
+static void show_texts(const out_column *column, int64_t buffers, bool outside,
+                       struct ArrowArray *out)
+{
+  out_array *own = out->private_data;
+  int64_t *sizes = (int64_t *)(void *)(own->views + out->length * TSR__ARROW_VIEW);
+  if (!outside) buffers = 0;
+  else own->dict = tsr__dict_hold(column->dict);
+  for (int64_t i = 0; i < buffers; i++) {
+    tsr__text_span texts = tsr__arrow_text_buffer(column->dict, TSR__ARROW_SHIFT, i);
+    own->buffers[2 + i] = texts.at;
+    sizes[i] = (int64_t)texts.length;
+  }
+  own->buffers[2 + buffers] = sizes;
+  out->n_buffers = 3 + buffers;
+}
+
+/* Codes are looked at once and given back: a consumer of views has no use for them. */
+static bool make_text_views(const out_column *column, const tsr__col *col, out_piece *piece)
+{
+  const tsr__value *values = col->values->value;
+  int64_t buffers = tsr__arrow_text_buffers(column->dict, TSR__ARROW_SHIFT);
+  struct ArrowArray *out = piece->out;
+  tsr__arrow_seen seen = { 0 };
+  if (!make_views(&values->rt->heap, piece->rows, buffers, out)) return false;
+  show_validity(col, piece->position, out);
+  out_array *own = out->private_data;
+  tsr__arrow_rows rows = { .dict = column->dict,
+                           .codes = tsr__value_map(values, piece->position),
+                           .valid = own->buffers[0],
+                           .count = piece->rows,
+                           .shift = TSR__ARROW_SHIFT };
+  bool done = tsr__arrow_views(values->rt, what, &rows, own->views, &seen);
+  tsr__devices_of(values->rt)->ops->unmap(values->parts[piece->position]);
+  if (!done) return !tsr__cancelled(piece->error, what);
+  if (seen.too_long)
+    tsr__error_set(
+        piece->error, TSR_EUNSUPPORTED,
+        "%s: column '%.60s' holds a text of %lld bytes, and a view has 2147483647 at most; "
+        "ask for .texts = TSR_ARROW_DICTIONARY",
+        what, column->name, (long long)seen.too_long);
+  show_texts(column, buffers, seen.outside, out);
+  return !seen.too_long;
+}
+
 /* A device's rows of one column; the buffers are shared. */
-static bool make_column(const out_column *column, const tsr__col *col, int position, int64_t rows,
-                        struct ArrowArray *out)
+static bool make_column(const out_column *column, const tsr__col *col, out_piece *piece)
 {
   const tsr__value *values = col->values->value;
   tsr__heap *heap = &values->rt->heap;
-  if (!make_array(heap, rows, 0, out)) return false;
-  out_array *own = out->private_data;
-  show_buffer(own, 1, values, position);
-  if (col->valid) {
-    /* A bitmap is left out where all rows are valid, as the interface allows. */
-    int64_t nulls = rows - tsr__value_true(col->valid->value, position);
-    if (nulls) show_buffer(own, 0, col->valid->value, position);
-    out->null_count = nulls;
-  }
-  return column->type != TSR_COL_TEXT || make_entries(heap, column->dict, out);
+  if (column->views) return make_text_views(column, col, piece);
+  if (!make_array(heap, piece->rows, 0, 2, piece->out)) return false;
+  show_buffer(piece->out->private_data, 1, values, piece->position);
+  show_validity(col, piece->position, piece->out);
+  return column->type != TSR_COL_TEXT || make_entries(heap, column->dict, piece->out);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -278,19 +357,23 @@ static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *c
     /* A column of nulls may have no dictionary: it gets an empty one. */
     own->column[i].dict = col[i].dict ? tsr__dict_hold(col[i].dict) : tsr__dict_new(heap, 0, 0);
     if (!own->column[i].dict) return false;
+    own->column[i].views = own->texts == TSR_ARROW_VIEWS ||
+                           (own->texts == TSR_ARROW_AS_HELD && own->column[i].dict->repeats);
   }
   return true;
 }
 
-/* A batch of a position's rows; false out of memory. */
-static bool make_batch(const out_stream *own, const tsr__col *col, int position, int64_t rows,
-                       struct ArrowArray *out)
+/* A batch of a position's rows. */
+static bool make_batch(const out_stream *own, const tsr__col *col, const out_piece *piece)
 {
-  if (!make_array(&own->rt->heap, rows, own->column_count, out)) return false;
+  struct ArrowArray *out = piece->out;
+  if (!make_array(&own->rt->heap, piece->rows, own->column_count, 1, out)) return false;
   for (int i = 0; i < own->column_count; i++) {
-    bool made = make_column(&own->column[i], &col[i], position, rows, out->children[i]);
+    out_piece one = *piece;
+    one.out = out->children[i];
+    bool made = make_column(&own->column[i], &col[i], &one);
     /* As in get_schema: what was made is released with the batch. */
-    if (out->children[i]->release) out->n_children = i + 1;
+    if (one.out->release) out->n_children = i + 1;
     if (!made) return false;
   }
   return true;
@@ -302,7 +385,7 @@ static bool make_batch(const out_stream *own, const tsr__col *col, int position,
  *   batches  0-2         3-5                                            6-7
  *
  * A part is found by where it begins, so order of devices and order of rows need not be one. */
-static bool take_batches(out_stream *own, const tsr__col *col)
+static bool take_batches(out_stream *own, const tsr__col *col, tsr__error *error)
 {
   const tsr__value *first = col[0].values->value;
   tsr_box box;
@@ -314,14 +397,15 @@ static bool take_batches(out_stream *own, const tsr__col *col)
       if (first->parts[p] && box.start[0] == at && box.size[0]) found = p;
     }
     if (found < 0) return true;
-    struct ArrowArray *batch = &own->batch[own->batch_count++];
-    if (!make_batch(own, col, found, box.size[0], batch)) return false;
+    out_piece piece = { found, box.size[0], &own->batch[own->batch_count++], error };
+    if (!make_batch(own, col, &piece)) return false;
     at += box.size[0];
   }
 }
 
 /* A stream that is half made is freed as a whole one is: lists that are not there are NULL. */
-static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stream **out)
+static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, tsr_arrow_texts texts,
+                              out_stream **out)
 {
   tsr_runtime *rt = bind->scope->rt;
   tsr__heap *heap = &rt->heap;
@@ -331,30 +415,50 @@ static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, out_stre
   out_stream *own = tsr__new(heap, sizeof *own);
   if (own) {
     own->rt = rt;
+    own->texts = texts;
     own->column_count = bound->count;
     own->column = tsr__new(heap, (size_t)bound->count * sizeof *own->column);
     own->batch_room = bound->col[0].values->value->part_count;
     own->batch = tsr__new(heap, (size_t)own->batch_room * sizeof *own->batch);
     bool made = own->column && own->batch && take_columns(own, bind->top, bound->col) &&
-                take_batches(own, bound->col);
+                take_batches(own, bound->col, &bind->error);
     if (made) {
       *out = own;
       return TSR_OK;
     }
     free_stream(own);
   }
-  return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
+  if (bind->error.status) return bind->error.status;
+  return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", what);
 }
 
-tsr_status tsr_frame_to_arrow_at(tsr_frame *df, struct ArrowArrayStream *out, const char *site)
+static tsr_status take_options(tsr__bind *bind, const struct ArrowArrayStream *out,
+                               const tsr_arrow_out_opts *opts, tsr_arrow_texts *texts)
+{
+  tsr_arrow_out_opts all = { 0 };
+  if (!out) return tsr__error_set(&bind->error, TSR_EARG, "%s: `out` is NULL", what);
+  if (tsr__take_opts(what, opts, &all, sizeof all, &bind->error)) return bind->error.status;
+  if ((unsigned)all.texts > TSR_ARROW_VIEWS)
+    return tsr__error_set(&bind->error, TSR_EARG,
+                          "%s: .texts is %d, expected a value of tsr_arrow_texts", what,
+                          (int)all.texts);
+  *texts = all.texts;
+  return TSR_OK;
+}
+
+tsr_status tsr_frame_to_arrow_with(tsr_frame *df, struct ArrowArrayStream *out,
+                                   const tsr_arrow_out_opts *opts, const char *site)
 {
   tsr__bind bind;
   tsr__bound bound;
+  tsr_arrow_texts texts = TSR_ARROW_AS_HELD;
   out_stream *own = NULL;
-  tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_to_arrow", site);
+  tsr_status status = tsr__bind_open(&bind, df, what, site);
   if (status) return status;
-  if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_to_arrow: `out` is NULL");
-  else if (!(status = tsr__collect_shards(&bind, &bound))) make_stream(&bind, &bound, &own);
+  /* Equal texts have equal codes in a dictionary alone. */
+  if (!take_options(&bind, out, opts, &texts) &&
+      !(status = tsr__collect_shards(&bind, texts == TSR_ARROW_DICTIONARY, &bound)))
+    make_stream(&bind, &bound, texts, &own);
   /* Closing may fail, too: the stream is given only when nothing did. */
   tsr_status closed = tsr__bind_close(&bind);
   if (closed) status = closed;

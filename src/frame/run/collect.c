@@ -149,15 +149,14 @@ int tsr__shard_type(int type)
 }
 
 /* The rows of each device stay there: no window, and no order between devices is asked for. */
-tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out)
+tsr_status tsr__collect_shards(tsr__bind *bind, bool distinct, tsr__bound *out)
 {
   tsr_status status = tsr__bind_frame(bind, bind->top, true, NULL, out);
   if (status) return status;
   tsr__lower low = lower_on(bind, out);
   for (int i = 0; i < out->count; i++) {
     int type = out->col[i].type;
-    /* Who takes them goes by codes. */
-    if (!tsr__text_distinct(&low, &out->col[i])) return tsr_scope_status(bind->scope);
+    if (distinct && !tsr__text_distinct(&low, &out->col[i])) return tsr_scope_status(bind->scope);
     if (tsr__shard_type(type) != type)
       out->col[i] = tsr__convert(&low, out->col[i], tsr__shard_type(type));
     compact(&low, &out->col[i], out->mask);

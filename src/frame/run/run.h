@@ -219,8 +219,9 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, con
 tsr_status tsr__count_rows(tsr__bind *bind, const tsr__bound *bound, int64_t *out);
 /* Evaluates all rows where they lie: every column's values, and `valid` where there are nulls, are
  * arrays of rank 1 with values, of the same rows on each device. Types that others lack come as
- * wider ones: tsr__shard_type. */
-tsr_status tsr__collect_shards(tsr__bind *bind, tsr__bound *out);
+ * wider ones: tsr__shard_type. `distinct`: texts are those of dictionaries, for who goes by codes.
+ */
+tsr_status tsr__collect_shards(tsr__bind *bind, bool distinct, tsr__bound *out);
 int tsr__shard_type(int type);
 
 #endif

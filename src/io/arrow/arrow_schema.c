@@ -82,7 +82,7 @@ static const stranger *stranger_of(const char *text)
     { "ti", "interval", "cast it to numbers first" },
     { "z", "binary", "cast it to text first" },
     { "Z", "large binary", "cast it to text first" },
-    { "vz", "binary", "cast it to text first" },
+    { "vz", "binary view", "cast it to text first" },
     { "w:", "fixed binary", "cast it to text first" },
     { "d:", "decimal", "cast it to f64 first" },
     { "+s", "struct", "take its fields as columns first" },
