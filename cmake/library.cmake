@@ -66,6 +66,12 @@ set_target_properties(tessera PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 if(NOT TESSERA_SANITIZE AND NOT TESSERA_FUZZ)
   target_link_options(tessera PRIVATE -Wl,-z,defs)
 endif()
+# Tables of pointers are 75 kB of relocations, of which a loader that knows bitmaps needs 1.
+include(CheckLinkerFlag)
+check_linker_flag(C LINKER:-z,pack-relative-relocs TESSERA_PACKS_RELOCATIONS)
+if(TESSERA_PACKS_RELOCATIONS)
+  target_link_options(tessera PRIVATE LINKER:-z,pack-relative-relocs)
+endif()
 add_library(tessera_static STATIC ${library_objects})
 set_target_properties(tessera_static PROPERTIES OUTPUT_NAME tessera EXPORT_NAME static)
 
