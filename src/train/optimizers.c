@@ -45,9 +45,9 @@ array **tsr__floats_of(array *tree, const char *call, int *count, const char *si
   for (int i = 0; all && i < *count; i++) {
     if (tsr__of_floats(all[i])) continue;
     tsr__fail(tsr__home(tree), site, TSR_EDTYPE,
-              "%s: array %d of the tree is %s, expected floats; keep others beside it, or convert "
+              "%s: array %s of the tree is %s, expected floats; keep others beside it, or convert "
               "them with tsr_cast",
-              call, i, tsr_type_of(all[i]));
+              call, tsr__leaf_path(tsr__home(tree), tree, i), tsr_type_of(all[i]));
     return NULL;
   }
   return all;
@@ -81,9 +81,10 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
   for (int i = 0; i < count; i++) {
     if (tsr__shape_same(&own[i]->shape, &all[i]->shape)) continue;
     tsr__fail(tsr__home(tree), site, TSR_ESHAPE,
-              "tsr_tree: array %d of the %s is %s, expected the shape of the model's, %s; give "
+              "tsr_tree: array %s of the %s is %s, expected the shape of the model's, %s; give "
               "what belongs to this model",
-              i, what, tsr_type_of(all[i]), tsr_type_of(own[i]));
+              tsr__leaf_path(tsr__home(tree), tree, i), what, tsr_type_of(all[i]),
+              tsr_type_of(own[i]));
     return false;
   }
   return of_floats(tree, site);

@@ -34,9 +34,9 @@ static bool check_leaf(const asked *p, const tsr_array *want, tsr_array *got, in
   char expected[160];
   tsr_type_text((tsr_dtype)want->dtype, want->shape, NULL, expected, sizeof expected);
   tsr__fail(p->scope, p->site, got->dtype == want->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-            "tsr_associative_scan: array %d of what is combined is %s, of two of %s; combine gives "
+            "tsr_associative_scan: array %s of what is combined is %s, of two of %s; combine gives "
             "what it takes: cast or reshape it",
-            i, tsr_type_of(got), expected);
+            tsr__leaf_path(p->scope, p->like, i), tsr_type_of(got), expected);
   return false;
 }
 

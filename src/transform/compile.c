@@ -162,9 +162,10 @@ static bool fits(tsr_scope *scope, const tsr_compiled *c, const tsr__arguments *
   else {
     tsr__traced_type(c->traced, unlike, &type);
     tsr__fail(scope, site, TSR_EARG,
-              "tsr_compiled_call: array %d of the arguments of %s is %s, but it was compiled for "
+              "tsr_compiled_call: array %s of the arguments of %s is %s, but it was compiled for "
               "%s; give such a one, or use tsr_call",
-              unlike, c->function->name, tsr_type_of(a->leaves.at[unlike]), tsr__text_get(&type));
+              tsr__argument_path(scope, a->in, 0, unlike), c->function->name,
+              tsr_type_of(a->leaves.at[unlike]), tsr__text_get(&type));
   }
   tsr__text_free(&type);
   return false;

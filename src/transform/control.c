@@ -122,24 +122,6 @@ static words type_words(int dtype, const tsr_shape *shape, const tsr_sharding *a
   return out;
 }
 
-/* The path of a leaf in a tree, "layer.w"; of an array nothing. */
-static void add_path(const tsr_array *tree, int leaf, tsr__text *out)
-{
-  if (!tsr_is_tree(tree)) return;
-  for (int i = 0; i < tree->in_count; i++) {
-    int count = tsr_leaf_count(tree->in[i]);
-    if (leaf >= count) {
-      leaf -= count;
-      continue;
-    }
-    if (out->length) tsr__text_add(out, ".");
-    if (tree->extras->names) tsr__text_add(out, "%s", tree->extras->names[i]);
-    else tsr__text_add(out, "%d", i);
-    add_path(tree->in[i], leaf, out);
-    return;
-  }
-}
-
 static bool fail_carry(const control *c, tsr_array *carry, int leaf, const tsr__gnode *got,
                        const tsr_sharding *at)
 {
@@ -147,7 +129,7 @@ static bool fail_carry(const control *c, tsr_array *carry, int leaf, const tsr__
   tsr_shape shape = tsr__gnode_shape(got);
   tsr__text path;
   tsr__text_init(&path, &c->scope->rt->heap);
-  add_path(carry, leaf, &path);
+  tsr__path_add(carry, leaf, &path);
   bool type = got->dtype != want->dtype;
   tsr__fail(c->scope, c->site,
             type ? TSR_EDTYPE
@@ -294,7 +276,7 @@ static bool begin(control *c, const given *g, tsr_array **inert)
 
 /* The number of steps, as slices say or the call. False: the error is told. A length beside slices
  * is checked against them: it says nothing new but what the caller believes. */
-static bool find_length(control *c, int64_t asked)
+static bool find_length(control *c, const tsr_array *tree, int64_t asked)
 {
   tsr_array *const *xs = c->in.at + c->attr.carries;
   if (asked < 0 || (!asked && !c->attr.slices)) {
@@ -305,9 +287,9 @@ static bool find_length(control *c, int64_t asked)
   for (int i = 0; i < c->attr.slices; i++) {
     if (xs[i]->shape.rank && xs[i]->shape.dims[0] == asked) continue;
     tsr__fail(c->scope, c->site, TSR_ESHAPE,
-              "%s: array %d of .xs is %s, expected %lld steps along its first dim; give each array "
+              "%s: array %s of .xs is %s, expected %lld steps along its first dim; give each array "
               "as many",
-              c->call, i, tsr_type_of(xs[i]), (long long)asked);
+              c->call, tsr__leaf_path(c->scope, tree, i), tsr_type_of(xs[i]), (long long)asked);
     return false;
   }
   c->attr.count = asked;
@@ -353,7 +335,7 @@ tsr_array *tsr_scan_at(tsr_body_fn *body, void *user, const tsr_loop_args *asked
   if (error.status) return inert;
   if (!body) return fail_control(&c, TSR_EARG, "the body is NULL; give a callback");
   c.attr.reverse = args.reverse;
-  if (!find_length(&c, args.length)) return inert;
+  if (!find_length(&c, args.xs, args.length)) return inert;
   return run_steps(&c, &o, &g);
 }
 

@@ -57,9 +57,10 @@ static bool check_floats(const calling *c, int argument)
     tsr_array *leaf = c->given.leaves.at[k];
     if (tsr__of_floats(leaf)) continue;
     tsr__fail(c->scope, c->site, TSR_EDTYPE,
-              "%s: array %d of argument %d of %s is %s: there is no gradient of an integer; name "
+              "%s: array %s of argument %d of %s is %s: there is no gradient of an integer; name "
               "other arguments with .wrt, or convert it with tsr_cast before",
-              c->d->call, k - c->first[argument], argument, c->d->of->name, tsr_type_of(leaf));
+              c->d->call, tsr__leaf_path(c->scope, c->in[argument], k - c->first[argument]),
+              argument, c->d->of->name, tsr_type_of(leaf));
     return false;
   }
   return true;
@@ -177,16 +178,21 @@ static bool seed(const calling *c, tsr__backward *back, int first, tsr_array *co
   tsr__leaves seeds = { 0 };
   for (int i = 0; i < count; i++)
     if (!tsr__leaves_of(&c->scope->arena, trees[i], &seeds)) return false;
-  int results = back->traced->region->result_count;
-  bool fits = seeds.count == results - first;
-  for (int i = 0; fits && i < seeds.count; i++) {
-    const tsr_array *to = tsr__backward_result(back, first + i), *from = seeds.at[i];
-    fits = to->dtype == from->dtype && tsr__shape_same(&to->shape, &from->shape);
+  int results = back->traced->region->result_count - first;
+  if (seeds.count != results) {
+    tsr__fail(
+        c->scope, c->site, TSR_ESHAPE,
+        "%s: what is carried has %d arrays, expected %d, one like each that it is carried from",
+        c->d->call, seeds.count, results);
+    return false;
   }
-  if (!fits) {
-    fail(c, TSR_ESHAPE,
-         "what is carried is of another form, dtype or shape than what it is "
-         "carried from; give an array like each of these");
+  for (int i = 0; i < seeds.count; i++) {
+    tsr_array *to = tsr__backward_result(back, first + i), *from = seeds.at[i];
+    if (to->dtype == from->dtype && tsr__shape_same(&to->shape, &from->shape)) continue;
+    tsr__fail(c->scope, c->site, to->dtype == from->dtype ? TSR_ESHAPE : TSR_EDTYPE,
+              "%s: array %s of what is carried is %s, expected %s, as what it is carried from is",
+              c->d->call, tsr__argument_path(c->scope, (tsr__operands){ trees, count }, 0, i),
+              tsr_type_of(from), tsr_type_of(to));
     return false;
   }
   for (int i = 0; i < seeds.count; i++) tsr__backward_seed(back, first + i, seeds.at[i]);

@@ -86,6 +86,7 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
 {
   const char *site = scope->site;
   int first = e->all.count, asked = m->in_dims[i];
+  tsr__operands given = { &argument, 1 };
   if (!tsr__leaves_of(&scope->arena, argument, &e->all)) return false;
   int count = e->all.count - first;
   tsr_array **ones = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *ones);
@@ -95,8 +96,9 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
      * end, that is another dim of each. */
     int dim = asked == TSR_UNMAPPED ? -1 : asked < 0 ? asked + a->shape.rank : asked;
     if (asked != TSR_UNMAPPED && (dim < 0 || dim >= a->shape.rank)) {
-      tsr__fail(scope, site, TSR_EARG, "%s: dim %d of argument %d, which is %s; %s", m->call, asked,
-                i, tsr_type_of(a), tsr__dims_text(a->shape.rank).text);
+      tsr__fail(scope, site, TSR_EARG, "%s: dim %d of argument %s, which is %s; %s", m->call, asked,
+                tsr__argument_path(scope, given, i, k), tsr_type_of(a),
+                tsr__dims_text(a->shape.rank).text);
       return false;
     }
     e->varies[first + k] = dim >= 0;
@@ -104,9 +106,10 @@ static bool take_argument(tsr_scope *scope, const mapped *m, tsr_array *argument
     if (dim < 0) continue;
     if (e->size >= 0 && e->size != a->shape.dims[dim]) {
       tsr__fail(scope, site, TSR_ESHAPE,
-                "%s: %lld elements along dim %d of argument %d, which is %s, but %lld along "
+                "%s: %lld elements along dim %d of argument %s, which is %s, but %lld along "
                 "those before; map over dims of one size",
-                m->call, (long long)a->shape.dims[dim], dim, i, tsr_type_of(a), (long long)e->size);
+                m->call, (long long)a->shape.dims[dim], dim, tsr__argument_path(scope, given, i, k),
+                tsr_type_of(a), (long long)e->size);
       return false;
     }
     /* -1 until the first that is mapped over, 0 is a size like others. */

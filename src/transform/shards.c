@@ -195,8 +195,17 @@ static tsr_array *true_size(const sharded *s, tsr_array *a, const tsr_sharding *
 
 /* ---- arguments and results ------------------------------------------------------------------- */
 
+/* Leaf `leaf` of argument `i`. */
+static tsr_array *fail_leaf(const sharded *s, int i, int leaf, const char *why)
+{
+  tsr__operands in = { &s->args->in[i], 1 };
+  tsr__fail(s->scope, s->site, TSR_ESHAPE, "tsr_shard_map: argument %s %s",
+            tsr__argument_path(s->scope, in, i, leaf), why);
+  return inert_of(s);
+}
+
 /* One array as the body's levels take it: its axes in front, where they lie. */
-static tsr_array *divide_leaf(sharded *s, tsr_array *a, const tsr_sharding *at, int i)
+static tsr_array *divide_leaf(sharded *s, tsr_array *a, const tsr_sharding *at, int i, int leaf)
 {
   division d;
   if (a->inert) return a;
@@ -208,13 +217,13 @@ static tsr_array *divide_leaf(sharded *s, tsr_array *a, const tsr_sharding *at, 
     snprintf(why, sizeof why, "is %s, of which dim %d is cut into %lld by \"%s\"; give a %s",
              tsr_type_of(a), k, (long long)parts, s->args->in_specs[i],
              there ? "multiple, or .uneven" : "spec of no more dims");
-    return fail_spec(s, TSR_ESHAPE, "argument", i, why);
+    return fail_leaf(s, i, leaf, why);
   }
   a = constrain(s, a, *at);
   for (int k = 0; k < at->rank && k < a->shape.rank; k++) a = even_size(s, a, at, k);
   if (a->inert) return a;
   if (!divide_dims(s, at, &a->shape, false, &d))
-    return fail_spec(s, TSR_ESHAPE, "argument", i, "has too many dims to be cut so");
+    return fail_leaf(s, i, leaf, "has too many dims to be cut so");
   tsr_array *out = tsr_reshape_at(a, d.apart, s->site);
   out = tsr_transpose_at(out, d.order, d.apart.rank, s->site);
   return constrain(s, out, front_of(s, at));
@@ -251,7 +260,7 @@ static tsr_array *divide_argument(sharded *s, int i)
   for (int a = 0; a < s->mesh->axis_count; a++)
     s->level[a].in_dims[i] = dim_of_axis(&at, a) < 0 ? TSR_UNMAPPED : 0;
   if (!tsr__leaves_of(&s->scope->arena, in, &all)) return inert_of(s);
-  for (int k = 0; k < all.count; k++) all.at[k] = divide_leaf(s, all.at[k], &at, i);
+  for (int k = 0; k < all.count; k++) all.at[k] = divide_leaf(s, all.at[k], &at, i, k);
   return tsr__like(in, all.at, all.count, s->site);
 }
 

@@ -22,6 +22,12 @@ void tsr__form_of(const tsr_array *tree, tsr__text *out);
 /* Makes a tree of a form of `leaves`, which it takes one by one from *leaves on. */
 tsr_array *tsr__form_fill(tsr_scope *scope, const char *form, tsr_array *const *leaves,
                           const char *site);
+/* Appends the path of a leaf, "layer.w", "0.1"; of an array nothing. */
+void tsr__path_add(const tsr_array *tree, int leaf, tsr__text *out);
+/* For messages, in the scope's arena: the path of a leaf, of an array "0"; of a leaf of arguments,
+ * of which `in` are those from number `first` on, with the argument's number in front. */
+const char *tsr__leaf_path(tsr_scope *scope, const tsr_array *tree, int leaf);
+const char *tsr__argument_path(tsr_scope *scope, tsr__operands in, int first, int leaf);
 /* Other arrays in the form of an argument: of an array the one leaf. */
 tsr_array *tsr__like(tsr_array *like, tsr_array *const *leaves, int count, const char *site);
 

@@ -152,6 +152,51 @@ tsr_array *tsr_item_at(tsr_array *tree, int index, const char *site)
   return error.status ? refuse_item(tree, &error, site) : tree->in[index];
 }
 
+void tsr__path_add(const tsr_array *tree, int leaf, tsr__text *out)
+{
+  if (!tsr_is_tree(tree)) return;
+  for (int i = 0; i < tree->in_count; i++) {
+    int count = tsr_leaf_count(tree->in[i]);
+    if (leaf >= count) {
+      leaf -= count;
+      continue;
+    }
+    if (out->length) tsr__text_add(out, ".");
+    if (tree->extras->names) tsr__text_add(out, "%s", tree->extras->names[i]);
+    else tsr__text_add(out, "%d", i);
+    tsr__path_add(tree->in[i], leaf, out);
+    return;
+  }
+}
+
+/* What a text has, in the arena; the text is freed. */
+static const char *own_text(tsr_scope *scope, tsr__text *text)
+{
+  const char *own = tsr__arena_text(&scope->arena, tsr__text_get(text), text->length);
+  tsr__text_free(text);
+  return own ? own : "?";
+}
+
+const char *tsr__leaf_path(tsr_scope *scope, const tsr_array *tree, int leaf)
+{
+  tsr__text text;
+  tsr__text_init(&text, &scope->rt->heap);
+  tsr__path_add(tree, leaf, &text);
+  if (!text.length) tsr__text_add(&text, "%d", leaf);
+  return own_text(scope, &text);
+}
+
+const char *tsr__argument_path(tsr_scope *scope, tsr__operands in, int first, int leaf)
+{
+  tsr__text text;
+  int i = 0;
+  tsr__text_init(&text, &scope->rt->heap);
+  for (int count; i < in.count && leaf >= (count = tsr_leaf_count(in.at[i])); i++) leaf -= count;
+  tsr__text_add(&text, "%d", first + i);
+  if (i < in.count) tsr__path_add(in.at[i], leaf, &text);
+  return own_text(scope, &text);
+}
+
 /* The part that the first name of a path is; -1: none. *path is behind it. Parts of a tuple are
  * named by their numbers, "layers.0.w"; a part that has a name answers to that alone, so a name of
  * digits means no other part than its own. */

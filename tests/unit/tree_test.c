@@ -102,3 +102,66 @@ TEST(what_stands_beside_a_tree_is_looked_at)
   CHECK_STATUS(tsr_wait(tsr_tuple_at(w.s, NULL, 0, TSR_HERE)), TSR_OK, NULL);
   close_world(&w);
 }
+
+/* ---- paths in errors ------------------------------------------------------------------------- */
+
+static tsr_array *same(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return in[0];
+}
+
+static tsr_array *first_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_field(in[0], "layer.w"));
+}
+
+static tsr_array *model_of(tsr_scope *s, tsr_array *w, tsr_array *b)
+{
+  return tsr_tree(s, { "layer", tsr_tree(s, { "w", w }, { "b", b }) });
+}
+
+static tsr_array *narrow_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *b = tsr_field(in[0], "layer.b");
+  (void)user;
+  return tsr_tuple(s, model_of(s, tsr_field(in[0], "layer.w"), tsr_cast(b, TSR_F32)), b);
+}
+
+static tsr_array *pairs(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *b = tsr_field(in[0], "layer.b");
+  (void)user;
+  return model_of(s, tsr_field(in[0], "layer.w"), tsr_cast(b, TSR_F32));
+}
+
+static void check_said(world *w, tsr_array *a, const char *text)
+{
+  CHECK(tsr_is_inert(a));
+  CHECK_STR_HAS(tsr_message(w->s), text);
+  tsr_scope_clear(w->s);
+}
+
+TEST(errors_name_the_path_of_an_array)
+{
+  world w = open_world();
+  tsr_mesh *mesh = tsr_mesh_make(w.rt, "x=2");
+  tsr_array *f4 = tsr_arange(w.s, 0, 4, .dtype = TSR_F64), *f3 = tsr_arange(w.s, .stop = 3);
+  tsr_array *good = model_of(w.s, f4, f4), *odd = model_of(w.s, f4, f3);
+  tsr_array *whole = model_of(w.s, f4, tsr_cast(f4, TSR_I32)), *kept = tsr_sgd_state(good);
+  tsr_function *f = tsr_function_make(w.s, same), *g = tsr_function_make(w.s, first_sum);
+  check_said(&w, tsr_call(tsr_grad(g), whole), "tsr_grad: array layer.b of argument 0 of ");
+  check_said(&w, tsr_call(tsr_vjp(f), good, odd), "array 0.layer.b of what is carried is f64[3]");
+  check_said(&w, tsr_call(tsr_jvp(f), good, f4), "what is carried has 1 arrays, expected 2");
+  check_said(&w, tsr_call(tsr_vmap(f), odd), "3 elements along dim 0 of argument 0.layer.b, which");
+  check_said(&w, tsr_shard_map(mesh, same, NULL, .in = { good, odd }, .in_specs = { "x", "x" }),
+             "tsr_shard_map: argument 1.layer.b is f64[3], of which dim 0 is cut into 2");
+  check_said(&w, tsr_scan(narrow_step, NULL, good, .length = 2), "the carry layer.b begins as");
+  check_said(&w, tsr_scan(narrow_step, NULL, good, .xs = odd), "array layer.b of .xs is f64[3]");
+  check_said(&w, tsr_associative_scan(pairs, NULL, good), "array layer.b of what is combined is f");
+  check_said(&w, tsr_compiled_call(tsr_compile(f, good), odd), "array 0.layer.b of the arguments");
+  check_said(&w, tsr_sgd(good, odd, kept, .rate = TSR_OPERAND(1)), "array layer.b of the gradient");
+  check_said(&w, tsr_clip_norm(whole, 1), "tsr_clip_norm: array layer.b of the tree is i32[4]");
+  close_world(&w);
+}
