@@ -272,9 +272,9 @@ static tsr_array *fail_rank(const sharded *s, int i, const char *spec, const tsr
   tsr__text_init(&type, &s->scope->rt->heap);
   tsr__type_add(&type, (tsr_dtype)a->dtype, local, NULL);
   tsr__fail(s->scope, s->site, TSR_ESHAPE,
-            "tsr_shard_map: result %d is %s on each device, whose spec \"%s\" names more dims than "
-            "that has, or makes more than %d; give one of at most %d",
-            i, tsr__text_get(&type), spec, TSR_MAX_RANK, local->rank);
+            "tsr_shard_map: result %d, %s on each device, has fewer dims than its spec \"%s\", or "
+            "too many; give one of at most %d dims, and an array of at most %d with its axes",
+            i, tsr__text_get(&type), spec, local->rank, TSR_MAX_RANK);
   tsr__text_free(&type);
   return inert_of(s);
 }
