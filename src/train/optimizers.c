@@ -96,8 +96,8 @@ static bool stands_beside(array *model, array *tree, const char *what, const cha
  * callback's `user` is no const pointer. */
 static array *zeros_like(tsr_scope *s, array *const *leaf, void *site)
 {
-  return tsr_full_at(s, tsr_operand_int(0), counted(leaf[0]), leaf[0]->shape, leaf[0]->sharding,
-                     *(const char **)site);
+  return tsr_full_at(s, tsr_operand_int(0), counted(leaf[0]), leaf[0]->shape,
+                     tsr__place_like(leaf[0]), *(const char **)site);
 }
 
 /* (step, names[0], ...): a tree of zeros of the model's form by name. names[1] is NULL for one tree

@@ -292,8 +292,8 @@ tsr_array *tsr__backward_take(tsr__backward *back, int leaf, tsr_array *like)
       return back->due[n];
   /* An argument that the result does not depend on has a gradient, which is zero; it lies as the
    * argument does. */
-  return tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape, like->sharding,
-                     back->replay.site);
+  return tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
+                     tsr__place_like(like), back->replay.site);
 }
 
 /* ---- rules that are gradients ---------------------------------------------------------------- */

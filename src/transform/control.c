@@ -147,6 +147,16 @@ static bool fail_carry(const control *c, tsr_array *carry, int leaf, const tsr__
   return false;
 }
 
+/* Nodes name all dims that there may be. What leaves dims to the planner goes with anything: a step
+ * is planned to leave its carry where it took it. */
+static bool lies_same(const tsr_sharding *a, const tsr_sharding *b, const tsr_shape *shape)
+{
+  if (a->open | b->open) return true;
+  tsr_sharding one = *a, other = *b;
+  one.rank = other.rank = (uint8_t)shape->rank;
+  return tsr_sharding_same(&one, &other, *shape);
+}
+
 /* Each carry as it began. A difference of shardings counts only where both were asked for: what the
  * planner chose for the start of a carry it may choose anew inside. */
 static bool check_carry(const control *c, const tsr__traced *t, tsr_array *carry)
@@ -160,8 +170,7 @@ static bool check_carry(const control *c, const tsr__traced *t, tsr_array *carry
     bool asked = got->flags & TSR__PLACED && at->mesh && want->sharding.mesh && want->placed;
     if (got->dtype != want->dtype || !tsr__shape_same(&shape, &want->shape))
       return fail_carry(c, carry, i, got, NULL);
-    if (asked && !tsr_sharding_same(at, &want->sharding, shape))
-      return fail_carry(c, carry, i, got, at);
+    if (asked && !lies_same(at, &want->sharding, &shape)) return fail_carry(c, carry, i, got, at);
   }
   return true;
 }

@@ -39,7 +39,7 @@ static bool goes_back(const tape *t, int i)
 static tsr_array *zeros_like(const tape *t, const tsr_array *a)
 {
   return tsr_full_at(t->p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)a->dtype, a->shape,
-                     a->sharding, t->p->site);
+                     tsr__place_like(a), t->p->site);
 }
 
 /* Gives an operand its part. Parts of what a body reads have met in it, so they are their own

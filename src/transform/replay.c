@@ -113,6 +113,7 @@ tsr_array *tsr__replay_make(const tsr__replay *replay, int n, tsr__operands in)
   tsr__ask ask = tsr__replay_ask(replay, n, regions);
   /* Place 0 is none: what nobody placed is not to be pinned where this run would have it. */
   if (node->sharding) ask.sharding = &program->shardings[node->sharding];
+  ask.opens = ask.sharding && ask.sharding->open; /* it was told so when it was traced */
   return tsr__make(replay->scope, (tsr__op)node->op, in, &ask, site);
 }
 

@@ -35,6 +35,12 @@ tsr_array *tsr__like(tsr_array *like, tsr_array *const *leaves, int count, const
  * TSR_ENOMEM with `scope` where that is nothing, or inert, and nobody recorded why. */
 tsr_array *tsr__or_no_memory(tsr_scope *scope, tsr_array *made, const char *call, const char *site);
 
+/* Where zeros like an array lie: as it does, or, where that is not said whole, anywhere. */
+static inline tsr_sharding tsr__place_like(const tsr_array *a)
+{
+  return a->sharding.open || a->sharding.unreduced ? (tsr_sharding){ .mesh = NULL } : a->sharding;
+}
+
 /* ---- functions ----------------------------------------------------------------------------- */
 
 /* An array that a body took from outside. */

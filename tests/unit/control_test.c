@@ -445,6 +445,58 @@ TEST(gradients_go_back_through_the_choice_that_is_taken)
   close_fixture(&f);
 }
 
+/* ---- placed carries -------------------------------------------------------------------------- */
+
+typedef struct placing {
+  const tsr_mesh *mesh;
+  const char *spec; /* of what a step leaves; NULL: it says nothing */
+} placing;
+
+static tsr_array *placed_step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const placing *p = user;
+  tsr_array *next = tsr_tanh(tsr_mul(in[0], in[1]));
+  if (p->spec) next = tsr_constrain(next, tsr_on(p->mesh, p->spec));
+  return tsr_tuple(s, next, tsr_sum(next));
+}
+
+static tsr_array *placed_loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const placing *p = user;
+  tsr_array *begin = p->spec ? tsr_constrain(in[0], tsr_on(p->mesh, "x")) : in[0];
+  tsr_array *out = tsr_scan(placed_step, user, begin, .xs = in[1]);
+  (void)s;
+  return tsr_add(tsr_sum(tsr_item(out, 0)), tsr_sum(tsr_item(out, 1)));
+}
+
+static tsr_array *placed_many(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_function *one = tsr_function_make(s, placed_loss, .user = user);
+  return tsr_sum(tsr_call(tsr_vmap(one, .in_dims = { 0, TSR_UNMAPPED }), in[0], in[1]));
+}
+
+TEST(a_step_may_say_where_its_carry_lies)
+{
+  fixture f = open_fixture();
+  placing plain = { f.mesh, NULL }, same = { f.mesh, "x" }, other = { f.mesh, "y" };
+  tsr_array *x = tsr_reshape(tsr_sin(tsr_arange(f.s, 0, 32, .dtype = TSR_F64)), TSR_SHAPE(2, 16));
+  tsr_array *xs = tsr_reshape(tsr_cos(tsr_arange(f.s, 0, 48, .dtype = TSR_F64)), TSR_SHAPE(3, 16));
+  tsr_array *row = tsr_reshape(tsr_slice(x, TSR_RANGE(1, 2)), TSR_SHAPE(16));
+  for (int many = 0; many < 2; many++) {
+    tsr_body_fn *body = many ? placed_many : placed_loss;
+    tsr_function *f0 = tsr_function_make(f.s, body, .user = &plain);
+    tsr_function *f1 = tsr_function_make(f.s, body, .user = &same);
+    tsr_array *in = many ? x : row;
+    check_same(tsr_call(f1, in, xs), tsr_call(f0, in, xs));
+    check_same(tsr_call(tsr_grad(f1), in, xs), tsr_call(tsr_grad(f0), in, xs));
+    check_same(tsr_call(tsr_hvp(f1), in, xs, in), tsr_call(tsr_hvp(f0), in, xs, in));
+  }
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  CHECK(tsr_is_inert(tsr_call(tsr_function_make(f.s, placed_loss, .user = &other), row, xs)));
+  CHECK_STR_HAS(tsr_message(f.s), "begins as f64[16]@(x), but the body gives f64[16]@(y)");
+  close_fixture(&f);
+}
+
 static tsr_array *loss_of_while(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;

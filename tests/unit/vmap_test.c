@@ -198,6 +198,33 @@ TEST(collectives_are_as_documented)
     }
 }
 
+/* ---- constraints ----------------------------------------------------------------------------- */
+
+static tsr_array *constrained(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  tsr_array *x = user ? tsr_constrain(in[0], tsr_on((tsr_mesh *)user, "x")) : in[0];
+  return tsr_sum(tsr_mul(tsr_square(x), x));
+}
+
+static tsr_array *all_constrained(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(tsr_call(tsr_vmap(tsr_function_make(s, constrained, .user = user)), in[0]));
+}
+
+/* A constraint of an element leaves the dim in front open, also when it is differentiated. */
+TEST(constraints_of_elements_are_differentiated)
+{
+  fixture f = open_fixture("x=4,y=2");
+  tsr_array *x = counted(&f, TSR_SHAPE(3, 8));
+  tsr_function *on = tsr_grad(tsr_function_make(f.s, all_constrained, .user = f.mesh));
+  tsr_array *want = tsr_mul(tsr_square(x), 3), *found = tsr_call(on, x);
+  check_equal(&f, found, want);
+  tsr_function *second = tsr_hvp(tsr_function_make(f.s, all_constrained, .user = f.mesh));
+  check_equal(&f, tsr_call(second, x, x), tsr_mul(tsr_square(x), 6));
+  close_fixture(&f);
+}
+
 /* ---- collectives mapped over ----------------------------------------------------------------- */
 
 enum {
