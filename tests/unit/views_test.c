@@ -262,3 +262,41 @@ TEST(a_dump_says_which_dims_a_product_runs_along)
                 "dot(%0, %1, c(2e+3a)b,abd->ced) ");
   tsr_runtime_close(rt);
 }
+
+/* What a view of x [37, 11, width] shows: every other row from 1 on of each 11, between zeros, one
+ * before and two behind along dim 1, three behind along dim 2. */
+static double shown_at(int64_t i, int64_t width)
+{
+  int64_t k = i % (width + 3), j = i / (width + 3) % 8 - 1, n = i / (width + 3) / 8;
+  if (k >= width || j < 0 || j >= 5) return 0;
+  return (double)(((n * 11 + 1 + 2 * j) * width + k) % 97 + 1);
+}
+
+/* Lines are copied several at a time, of tiles that begin and end within one. */
+TEST(short_lines_are_shown_between_borders)
+{
+  static const int64_t widths[] = { 1, 3, 16, 31, 64, 253, 300 };
+  static const tsr_dtype dtypes[] = { TSR_I8, TSR_BF16, TSR_F32, TSR_F64, TSR_BOOL };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 2);
+  for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
+    for (size_t t = 0; t < sizeof dtypes / sizeof *dtypes; t++) {
+      tsr_scope *s = tsr_scope_open(rt);
+      int64_t width = widths[w], count = 37 * 11 * width, all = 37 * 8 * (width + 3);
+      double *x = malloc((size_t)(count + all) * sizeof *x), *found = x + count;
+      CHECK(x);
+      for (int64_t i = 0; i < count; i++) x[i] = (double)(i % 97 + 1);
+      tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(37, 11, width), (tsr_sharding){ 0 });
+      a = tsr_cast(a, dtypes[t]);
+      CHECK_STATUS(tsr_wait(a), TSR_OK, s);
+      a = tsr_slice(a, TSR_ALL, TSR_STEPS(1, TSR_END, 2));
+      a = tsr_pad(a, .low = { 0, 1, 0 }, .high = { 0, 2, 3 });
+      CHECK_STATUS(tsr_read(tsr_cast(a, TSR_F64), found, (size_t)all * sizeof *x), TSR_OK, s);
+      for (int64_t i = 0; i < all; i++) {
+        double expected = shown_at(i, width);
+        CHECK_F64_BITS(found[i], dtypes[t] == TSR_BOOL ? expected != 0 : expected);
+      }
+      free(x);
+      tsr_scope_close(s);
+    }
+  tsr_runtime_close(rt);
+}

@@ -124,6 +124,7 @@ typedef struct piece {
   int64_t at, offset, n; /* elements: where in the tile, where in the operand, how many */
   int64_t step;          /* between neighbours in the operand; 0: one element, repeated */
   int dtype;
+  int64_t size; /* of an element in bytes; 0: bits */
 } piece;
 
 static void load_bits(const piece *p)
@@ -163,14 +164,19 @@ static uint64_t word_of(const char *in, size_t size)
   }
 }
 
-typedef uint64_t line __attribute__((vector_size(64), aligned(1), may_alias));
+typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* One element n times, a line of the cache at once. */
+/* One element n times: two words, which every register holds, at once. Most are the zeros of
+ * borders. */
 static void repeat(char *out, const char *in, size_t size, int64_t n)
 {
-  const line all = word_of(in, size) - (line){ 0 };
+  const pair all = word_of(in, size) - (pair){ 0 };
   size_t bytes = (size_t)n * size, done = 0;
-  for (; done + sizeof all <= bytes; done += sizeof all) *(line *)(void *)(out + done) = all;
+  if (!all[0]) {
+    memset(out, 0, bytes);
+    return;
+  }
+  for (; done + sizeof all <= bytes; done += sizeof all) *(pair *)(void *)(out + done) = all;
   memcpy(out + done, &all, bytes - done);
 }
 
@@ -202,13 +208,19 @@ typedef struct spot {
   bool inside; /* all outer dims within their bounds */
 } spot;
 
-/* Asked once a line and not once an element: only the innermost dim has its bounds cut into
- * runs. */
+/* Whether the first `dims` indices are within their bounds. Asked once a line and not once an
+ * element: only the innermost dim has its bounds cut into runs. */
+static bool within(const tsr__loading *l, const spot *p, int dims)
+{
+  bool inside = true;
+  for (int d = 0; d < dims && l->bounded; d++)
+    inside = inside && p->index[d] >= l->low[d] && p->index[d] < l->high[d];
+  return inside;
+}
+
 static void look_inside(const tsr__loading *l, spot *p)
 {
-  p->inside = true;
-  for (int d = 0; d + 1 < l->walk.rank && l->bounded; d++)
-    p->inside = p->inside && p->index[d] >= l->low[d] && p->index[d] < l->high[d];
+  p->inside = within(l, p, l->walk.rank - 1);
 }
 
 static void find_place(const tsr__loading *l, int64_t at, spot *p)
@@ -258,6 +270,58 @@ static void load_turned(tsr__loading *l, const spot *here, int64_t column, piece
   }
 }
 
+/* Lines of so many bytes, apart by other numbers of bytes. Short ones are most of what pools and
+ * borders of images load, and a call would take longer than they do. */
+static void copy_lines(char *to, int64_t to_step, const char *from, int64_t from_step,
+                       int64_t bytes, int64_t lines)
+{
+  for (int64_t i = 0; i < lines; i++, to += to_step, from += from_step) {
+    int64_t at = 0;
+    for (; at + 64 <= bytes; at += 64) memcpy(to + at, from + at, 64);
+    if (at < bytes) memcpy(to + at, from + at, (size_t)(bytes - at));
+  }
+}
+
+enum { SHORT_LINE = 1024 }; /* bytes */
+
+/* Whether whole lines of a load are copied several at a time. */
+static bool has_lines(const tsr__loading *l, const piece *p)
+{
+  int last = l->walk.rank - 1;
+  return last > 0 && p->step == 1 && p->size && !l->turned &&
+         l->walk.size[last] * p->size <= SHORT_LINE;
+}
+
+/* Whole lines from `here`, which begins one, along the dim around them: of a tile that has room for
+ * n elements. Returns how many elements of the tile they are.
+ *
+ *   tile      | . . x x . | . . x x . | . . x x . |       x: low <= index < high
+ *   operand     . . x x . . . x x . . . x x               a line is `step` from the next */
+static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
+{
+  const tsr__walk *w = &l->walk;
+  const int last = w->rank - 1, around = last - 1;
+  const int64_t width = w->size[last], size = p.size, index = here->index[around];
+  int64_t lines = n / width, low = l->low[last], high = l->high[last];
+  if (lines > w->size[around] - index) lines = w->size[around] - index;
+  int64_t first = l->low[around] > index ? l->low[around] - index : 0;
+  int64_t end = l->high[around] - index < lines ? l->high[around] - index : lines;
+  if (high > width) high = width;
+  if (within(l, here, around) && first < end && low < high)
+    copy_lines((char *)p.to + (p.at + first * width + low) * size, width * size,
+               (const char *)p.from + (here->offset + first * w->step[around] + low) * size,
+               w->step[around] * size, (high - low) * size, end - first);
+  here->index[around] += lines;
+  here->offset += lines * w->step[around];
+  for (int d = around; d > 0 && here->index[d] == w->size[d]; d--) {
+    here->offset += w->step[d - 1] - w->size[d] * w->step[d];
+    here->index[d] = 0;
+    here->index[d - 1]++;
+  }
+  look_inside(l, here);
+  return lines * width;
+}
+
 /* The part of a tile that one load is for, run by run. */
 static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
 {
@@ -265,8 +329,14 @@ static void load_piece(tsr__loading *l, piece p, int64_t first, int64_t n)
   spot here;
   p.step = l->walk.step[last];
   find_place(l, first, &here);
+  const bool lines = has_lines(l, &p);
   for (int64_t done = 0, run; done < n; done += run) {
     int64_t from = here.index[last], to = l->walk.size[last];
+    if (lines && !from && to <= n - done) {
+      p.at = done;
+      run = load_lines(l, p, &here, n - done);
+      continue;
+    }
     run = to - from < n - done ? to - from : n - done;
     /*   a run of the tile    | from .......... from + run |
      *   bounds                   low .......... high
@@ -291,6 +361,7 @@ void tsr__do_load(tsr__task *task, const tsr__inst *inst, int64_t at, int64_t n)
     const void *from =
         info->input < 0 ? task->slot[info->fill] : task->part->inputs[info->input]->data;
     piece p = { .to = task->slot[inst->out], .from = from, .dtype = inst->dtype };
+    if (p.dtype != TSR_BOOL) p.size = (int64_t)tsr_dtype_size((tsr_dtype)p.dtype);
     if (!task->loads[i].empty) load_piece(&task->loads[i], p, at, n);
     more = info->more;
   }
