@@ -131,6 +131,24 @@ tsr_array *tsr__backward_result(const tsr__backward *back, int i)
 
 /* ---- adding up ------------------------------------------------------------------------------- */
 
+/* Whether an array shows its operand's elements under another shape. */
+static bool is_reshape(const tsr_array *a)
+{
+  return !a->inert && tsr__ops[a->op].shape_rule == TSR__SH_RESHAPE;
+}
+
+/* What lies under one other shape is added there: elements that pools left out are between those of
+ * a window in it, which its kernel reads through, and the sum is under that of the operand as it
+ * lies. */
+static tsr_array *sum_of(tsr_array *a, tsr_array *b, const char *site)
+{
+  bool under = is_reshape(a) && is_reshape(b) && a->dtype == b->dtype &&
+               tsr__shape_same(&a->in[0]->shape, &b->in[0]->shape) &&
+               tsr__shape_same(&a->shape, &b->shape);
+  if (!under) return tsr_add_at(a, tsr_operand_array(b), site);
+  return tsr_reshape_at(tsr_add_at(a->in[0], tsr_operand_array(b->in[0]), site), a->shape, site);
+}
+
 /* In the order in which users are met, from the last to the first: the same sum whatever the
  * mesh. */
 static void add_due(tsr__backward *back, int n, tsr_array *part, const char *site)
@@ -138,7 +156,7 @@ static void add_due(tsr__backward *back, int n, tsr_array *part, const char *sit
   /* Not one sum of all at the end: how many users there are is known only when the last was met,
    * and a chain of additions is one kernel all the same. */
   tsr_array *so_far = back->due[n];
-  back->due[n] = so_far ? tsr_add_at(so_far, tsr_operand_array(part), site) : part;
+  back->due[n] = so_far ? sum_of(so_far, part, site) : part;
 }
 
 void tsr__backward_seed(tsr__backward *back, int i, tsr_array *due)

@@ -85,6 +85,9 @@ static inline tsr_array *tsr__only(const tsr__pull *p, tsr_array *where, tsr_arr
 
 /* step - 1 zeros between the elements of a dim. */
 tsr_array *tsr__spaced(const tsr__pull *p, tsr_array *a, int dim, int64_t step);
+/* The part that a slice shows of what is due, where that is a product of windows: only those are
+ * made. NULL: it is another, or the slice is not of windows alone, in steps of 1. */
+tsr_array *tsr__windows_part(const tsr__pull *p, const tsr__slice_attr *inner);
 /* Zeros like `like`, and what is due added at places along a dim, line by line. */
 tsr_array *tsr__put_along(const tsr__pull *p, tsr_array *like, tsr_array *at, int dim);
 

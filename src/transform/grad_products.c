@@ -117,6 +117,40 @@ static void give_right(const tsr__pull *p)
   give_product(p, 1, &c);
 }
 
+/* A dim of the result is moved over by windows along a dim of the left operand alone: which one.
+ * -1: it is none, or more than that. */
+static int moved_dim(const tsr__dot_attr *attr, uint8_t index)
+{
+  int found = -1;
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    if (attr->right[d] == index || (attr->left[d] == index && found >= 0)) return -1;
+    if (attr->left[d] == index) found = d;
+  }
+  return found >= 0 && attr->window[found] ? found : -1;
+}
+
+/*   of windows 0 .. 17 those from 1 to 16, 3 wide:    left[1:19] under the same right operand
+ *
+ * What borders had is asked for by nobody. */
+array *tsr__windows_part(const tsr__pull *p, const tsr__slice_attr *inner)
+{
+  array *dot = p->due;
+  const tsr__dot_attr *attr = dot->attr;
+  if (dot->inert || dot->placed || tsr__ops[dot->op].shape_rule != TSR__SH_DOT) return NULL;
+  array *left = dot->in[0], *right = dot->in[1];
+  for (int d = 0; d < dot->shape.rank; d++) {
+    if (!inner->step[d]) continue;
+    int at = moved_dim(attr, attr->out[d]);
+    if (at < 0 || inner->size[d] < 1) return NULL;
+    int64_t width = right->shape.dims[dim_of(attr->right, attr->window[at])];
+    int64_t first = inner->start[d] * attr->stride[at];
+    int64_t shown = (inner->size[d] - 1) * attr->stride[at] + (width - 1) * attr->dilation[at] + 1;
+    left = tsr__part(left, at, (tsr_range){ first, first + shown, 1 }, p->site);
+  }
+  tsr__ask ask = { .dtype = (tsr_dtype)dot->dtype, .attr = attr, .attr_bytes = sizeof *attr };
+  return tsr__make(NULL, dot->op, TSR__IN(left, right), &ask, p->site);
+}
+
 void tsr__grad_dot(const tsr__pull *p)
 {
   if (tsr__wants(p, 0)) give_left(p);

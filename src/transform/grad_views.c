@@ -13,36 +13,40 @@ static array *sliced(const tsr__pull *p, array *a, const tsr__slice_attr *attr)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* [n, 1] -> [n, step] -> n * step, without the last zeros
+/* A dim of n elements becomes one of n * step, `first` zeros in front of each element.
  *
- *   a b c, step 3      a . . b . . c . .      the last two are cut: a . . b . . c
- */
-array *tsr__spaced(const tsr__pull *p, array *a, int dim, int64_t step)
+ *   [n, 1] -> [n, step] -> n * step      a b, step 3, first 1:     . a . . b . */
+static array *spread(const tsr__pull *p, array *a, int dim, int64_t step, int64_t first)
 {
-  if (step == 1 || a->inert || a->shape.dims[dim] < 2) return a;
   tsr_shape apart = a->shape, whole = a->shape;
   tsr_pad_args pad = { .size = sizeof pad };
   int64_t size = a->shape.dims[dim];
+  int at = dim + 1;
   if (a->shape.rank == TSR_MAX_RANK) { /* the dims in front are one */
     for (int d = 0; d < TSR_MAX_RANK; d++) apart.dims[d] = 1;
     int64_t before = 1, behind = 1;
     for (int d = 0; d < TSR_MAX_RANK; d++)
       *(d < dim ? &before : &behind) *= d == dim ? 1 : a->shape.dims[d];
     apart = (tsr_shape){ .rank = 4, .dims = { before, size, 1, behind } };
-    pad.high[2] = step - 1;
+    at = 2;
   } else {
     apart.rank++;
-    for (int d = apart.rank - 1; d > dim + 1; d--) apart.dims[d] = apart.dims[d - 1];
-    apart.dims[dim + 1] = 1;
-    pad.high[dim + 1] = step - 1;
+    for (int d = apart.rank - 1; d > at; d--) apart.dims[d] = apart.dims[d - 1];
+    apart.dims[at] = 1;
   }
+  pad.low[at] = first;
+  pad.high[at] = step - 1 - first;
   whole.dims[dim] = size * step;
   pad.x = tsr_reshape_at(a, apart, p->site);
-  array *wide = tsr_reshape_at(tsr_pad_at(&pad, p->site), whole, p->site);
-  tsr_range ranges[TSR_MAX_RANK];
-  for (int d = 0; d < whole.rank; d++) ranges[d] = TSR_ALL;
-  ranges[dim] = (tsr_range){ 0, (size - 1) * step + 1, 1 };
-  return tsr_slice_at(wide, ranges, whole.rank, p->site);
+  return tsr_reshape_at(tsr_pad_at(&pad, p->site), whole, p->site);
+}
+
+/*   a b c, step 3      a . . b . . c . .      the last two are cut: a . . b . . c */
+array *tsr__spaced(const tsr__pull *p, array *a, int dim, int64_t step)
+{
+  if (step == 1 || a->inert || a->shape.dims[dim] < 2) return a;
+  int64_t end = (a->shape.dims[dim] - 1) * step + 1;
+  return tsr__part(spread(p, a, dim, step, 0), dim, (tsr_range){ 0, end, 1 }, p->site);
 }
 
 /* Turned the right way round, spread, and put between zeros.
@@ -65,9 +69,11 @@ void tsr__grad_slice(const tsr__pull *p)
       first += (size - 1) * step;
       step = -step;
     }
-    pad.x = tsr__spaced(p, pad.x, d, step);
+    /* Elements of whole steps, as of windows side by side, lie between zeros already. */
+    bool steps = step > 1 && size > 1 && first < step && size * step == from->dims[d];
+    pad.x = steps ? spread(p, pad.x, d, step, first) : tsr__spaced(p, pad.x, d, step);
     if (pad.x->inert) break;
-    pad.low[d] = size ? first : 0;
+    pad.low[d] = size && !steps ? first : 0;
     pad.high[d] = from->dims[d] - pad.low[d] - pad.x->shape.dims[d];
     any |= pad.low[d] || pad.high[d];
   }
@@ -94,7 +100,10 @@ void tsr__grad_pad(const tsr__pull *p)
 {
   tsr__slice_attr inner = inner_of(p);
   const tsr__pad_attr *attr = p->attr;
-  if (tsr__wants(p, 0)) tsr__give(p, 0, sliced(p, p->due, &inner));
+  if (tsr__wants(p, 0)) {
+    array *windows = tsr__windows_part(p, &inner);
+    tsr__give(p, 0, windows ? windows : sliced(p, p->due, &inner));
+  }
   if (!tsr__wants(p, 1)) return;
   array *inside = tsr_full_at(tsr__home(p->due), tsr_operand_bool(false), TSR_BOOL, p->in[0]->shape,
                               (tsr_sharding){ 0 }, p->site);
