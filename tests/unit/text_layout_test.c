@@ -203,24 +203,58 @@ TEST_TIMEOUT(a_text_may_be_long, 300)
   free(text);
 }
 
-/* Whether explain says that w lies as views, once it was read. */
-static bool has_views(text_fn *fn, int threads)
+/* What explain says of texts, once a file of them was read. */
+static void check_said(text_fn *fn, int rows, const char *layout, const char *expected)
 {
-  const char *path = make_file(fn, ROWS);
+  const char *path = make_file(fn, rows);
+  if (layout) setenv("TSR_TEXTS", layout, 1);
+  else unsetenv("TSR_TEXTS");
+  for (int filtered = 0; filtered < 2; filtered++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_read_csv(s, path);
+    if (filtered) df = tsr_frame_filter(df, "v < 990");
+    df = tsr_frame_agg(df, "n = max(w)");
+    tsr_row *row = tsr_frame_row(df);
+    CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
+    const char *said = strstr(tsr_frame_explain(df), "    texts as");
+    CHECK(said);
+    CHECK_I64(strncmp(said, expected, strlen(expected)), 0);
+    CHECK(strstr(said + 4, "    texts as") == NULL); /* one line for a column */
+    tsr_runtime_close(rt);
+  }
   unsetenv("TSR_TEXTS");
-  tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = threads);
-  tsr_scope *s = tsr_scope_open(rt);
-  tsr_frame *df = tsr_frame_read_csv(s, path);
-  tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "n = max(w)"));
-  CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
-  const char *said = tsr_frame_explain(tsr_frame_agg(df, "n = max(w)"));
-  bool views = strstr(said, "texts as views: w (most that came were new)") != NULL;
-  tsr_runtime_close(rt);
-  return views;
 }
 
-TEST(explain_says_which_layout_was_chosen)
+TEST(explain_says_which_layout_was_chosen_and_why)
 {
-  CHECK(has_views(id_text, 1));
-  CHECK(!has_views(few_text, 1));
+  check_said(id_text, ROWS, NULL, "    texts as views: w (most that came were new)\n");
+  check_said(few_text, ROWS, NULL, "    texts as codes: w (most that came were known)\n");
+  check_said(few_text, 2000, NULL, "    texts as codes: w (most that came were known)\n");
+  check_said(id_text, 2000, NULL, "    texts as codes: w (too few came to choose)\n");
+  check_said(id_text, 2000, "views", "    texts as views: w ($TSR_TEXTS asks for it)\n");
+  check_said(id_text, 2000, "codes", "    texts as codes: w ($TSR_TEXTS asks for it)\n");
+}
+
+/* A line for each reason, in which columns stand in their order. */
+TEST(explain_has_a_line_for_each_reason)
+{
+  static const char *const a[6] = { "x", "y", "x", "x", "y", "x" };
+  static const char *const b[6] = { "1", "2", "3", "4", "5", "6" };
+  static const int64_t v[6] = { 0 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_sharding on = tsr_on(tsr_mesh_default(rt, "x"), "x");
+  tsr_frame *df = tsr_frame_new(s, { "v", tsr_put(s, v, TSR_I64, TSR_SHAPE(6), on) });
+  df = tsr_frame_text_column(df, "a", a, 6);
+  df = tsr_frame_text_column(df, "b", b, 6);
+  df = tsr_frame_text_column(df, "c", a, 6);
+  const char *path = test_tmp("three.csv");
+  CHECK_STATUS(tsr_frame_write_csv(df, path), TSR_OK, s);
+  df = tsr_frame_read_csv(s, path, .types = "b text");
+  CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("again.csv")), TSR_OK, s);
+  CHECK_STR_HAS(tsr_frame_explain(df), "    texts as codes: a, c (most that came were known)\n"
+                                       "    texts as codes: b (too few came to choose)\n");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
 }

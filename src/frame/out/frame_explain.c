@@ -199,40 +199,69 @@ static void add_columns(const tsr__visit *v, tsr__text *out)
   tsr__text_add(out, " (%d of %d)", used, count);
 }
 
-static bool lies_as_views(const tsr__visit *v, int column)
+/* How a source's column of texts lies, and why. */
+typedef enum lying {
+  NO_TEXTS,
+  CODES_KNOWN,
+  CODES_FEW,
+  CODES_MADE,
+  CODES_TOLD,
+  VIEWS,
+  NOT_KEPT
+} lying;
+
+static lying lying_of(const tsr__visit *v, int column)
 {
-  const tsr__dict *dict = v->need[column] ? v->df->source->col[column].dict : NULL;
-  return dict && dict->repeats;
+  if (v->told && v->told[column]) return NOT_KEPT;
+  if (!v->need[column]) return NO_TEXTS;
+  const tsr__source *source = tsr__scan_source(v);
+  const tsr__pushed *pushed = tsr__scan_pushed(v);
+  const tsr__dict *dict = tsr__scan_column(source, column, v->pushdown).dict;
+  if (!dict) return NO_TEXTS;
+  if (dict->repeats) return VIEWS;
+  if (dict->came == TSR__TEXTS_MADE) return CODES_MADE;
+  bool told = dict->came == TSR__TEXTS_TOLD;
+  /* Of what came to other processes each knows the number of rows, so that all say the same. */
+  int64_t came = told ? pushed ? pushed->rows : source->rows : dict->came;
+  /* As those who collect them choose (dict_runs.c). */
+  if (4 * (int64_t)dict->count <= 3 * came) return CODES_KNOWN;
+  return told && came >= TSR__TEXTS_TRIAL ? CODES_TOLD : CODES_FEW;
 }
 
-static bool is_not_kept(const tsr__visit *v, int column)
-{
-  return v->told && v->told[column];
-}
-
-/* The columns of a source of which something holds, and why. */
-static void add_such(const tsr__visit *v, bool (*holds)(const tsr__visit *, int), const char *what,
-                     const char *why, tsr__text *out)
+/* The columns of a source that lie in one way. */
+static void add_lying(const tsr__visit *v, lying how, const char *what, const char *why,
+                      tsr__text *out)
 {
   enum { MOST = 12 };
   int used = 0;
   for (int i = 0; i < v->df->schema.count; i++) {
-    if (!holds(v, i)) continue;
-    if (used < MOST) tsr__text_add(out, "%s%s", used ? ", " : what, v->df->schema.field[i].name);
+    if (lying_of(v, i) != how) continue;
+    if (used < MOST)
+      tsr__text_add(out, used ? ", %s%s" : "    texts %s: %s", used ? "" : what,
+                    v->df->schema.field[i].name);
     used++;
   }
   if (used > MOST) tsr__text_add(out, " and %d more", used - MOST);
   if (used) tsr__text_add(out, " (%s)\n", why);
 }
 
-/* Which of a source's columns of texts lie as they came, or are not kept. */
+/* How a source's columns of texts lie, a line for each reason. Columns that nobody read yet have no
+ * list, and no line. */
 static void add_texts(const tsr__visit *v, tsr__text *out)
 {
+  static const struct {
+    lying how;
+    const char *what, *why;
+  } lines[] = { { CODES_KNOWN, "as codes", "most that came were known" },
+                { CODES_FEW, "as codes", "too few came to choose" },
+                { CODES_MADE, "as codes", "they were made so" },
+                { CODES_TOLD, "as codes", "processes tell each other each once" },
+                { VIEWS, "as views", "most that came were new" },
+                { NOT_KEPT, "not kept", "filters alone ask for them" } };
   bool asked = tsr__text_layout_asked() != TSR__TEXTS_CHOSEN;
-  add_such(v, lies_as_views,
-           "    texts as views: ", asked ? "$TSR_TEXTS asks for it" : "most that came were new",
-           out);
-  add_such(v, is_not_kept, "    texts not kept: ", "filters alone ask for them", out);
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+    add_lying(v, lines[i].how, lines[i].what,
+              asked && lines[i].how != NOT_KEPT ? "$TSR_TEXTS asks for it" : lines[i].why, out);
 }
 
 static void add_place(const tsr_sharding *at, tsr__text *out)

@@ -89,6 +89,7 @@ static tsr__dict *unify_notes(tsr__heap *heap, const told_all *all, tsr__dict_lo
     fine = fine && take_texts(&all->note[p], &of[p]);
   }
   if (fine) dict = tsr__dict_unify(heap, list, processes);
+  if (dict) dict->came = TSR__TEXTS_TOLD;
   if (dict) recode(locals, count, &of[all->own]);
   for (int p = 0; p < processes; p++) tsr__dict_local_free(&of[p]);
   tsr__del(heap, of, size);

@@ -427,7 +427,7 @@ static tsr__dict *unify_one(tsr__dict_local *local)
   return finish(local, &local, 1);
 }
 
-tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
+static tsr__dict *unify_some(tsr__heap *heap, tsr__dict_local **locals, int count)
 {
   if (count == 1) return unify_one(locals[0]);
   tsr__dict_local all;
@@ -453,6 +453,13 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
   if (l < 0) dict = finish(&all, locals, count);
   tsr__dict_local_free(&all);
   tsr__del(heap, next, size);
+  return dict;
+}
+
+tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
+{
+  tsr__dict *dict = unify_some(heap, locals, count);
+  for (int l = 0; dict && l < count; l++) dict->came += locals[l]->came;
   return dict;
 }
 

@@ -19,11 +19,16 @@ typedef struct tsr__dict {
   _Atomic int refs;
   bool repeats; /* a text may stand in it more than once; else equal texts have equal codes */
   int32_t count;
+  int64_t came; /* texts it was collected of; TSR__TEXTS_MADE, TSR__TEXTS_TOLD: not by choice */
   _Atomic(struct tsr__dict_once *) once; /* its texts once each, when someone asked for that */
   int64_t *offsets;                      /* count + 1 */
   char *bytes;
   size_t offsets_size, bytes_size; /* allocated sizes, for release */
 } tsr__dict;
+
+/* Why a list is a dictionary where nobody chose: it was made as one; processes told each other each
+ * text once. */
+enum { TSR__TEXTS_MADE = 0, TSR__TEXTS_TOLD = -1 };
 
 /* A text, which is the dictionary's. */
 static inline const char *tsr__dict_get(const tsr__dict *dict, int64_t code, int64_t *length)
@@ -124,7 +129,8 @@ typedef struct tsr__dict_local {
   tsr__text_layout layout; /* set by the user */
   bool unseen;             /* texts are added to runs from here on, whatever is there already */
   bool broken;             /* rows of others came between: the next text begins a run */
-  int64_t asked;           /* texts since it was last decided how they are collected, */
+  int64_t came;            /* texts, where it is chosen how they are collected */
+  int64_t asked;           /* texts since that was last decided, */
   int32_t had;             /* and the entries that there were then */
   int64_t latest;          /* `now` of the last text of a run */
   tsr__text_run *runs;

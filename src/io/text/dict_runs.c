@@ -38,6 +38,7 @@ tsr__text_layout tsr__text_layout_asked(void)
 bool tsr__dict_decide(tsr__dict_local *local, int count)
 {
   bool mixed = local->layout == TSR__TEXTS_MIXED;
+  local->came += count;
   if (local->layout == TSR__TEXTS_VIEWS) return local->unseen = true;
   if (local->unseen) {
     /* Entries of one row with a run's would come before it: so it waits for another. */
