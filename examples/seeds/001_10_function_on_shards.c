@@ -39,7 +39,7 @@ int main(void)
   refused(&c, s,
           tsr_shard_map(mesh, rows, NULL, .in = { x }, .in_specs = { "x,y" },
                         .out_specs = { "x,-" }),
-          "names more dims than that has");
+          "fewer dims than its spec");
   refused(&c, s,
           tsr_shard_map(mesh, part_of_rows, NULL, .in = { x }, .in_specs = { "x,y" },
                         .out_specs = { "x" }),
