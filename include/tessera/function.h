@@ -47,8 +47,8 @@ typedef struct tsr_function_args {
    * do the results: nothing is left to the planner. What operands leave open is TSR_EAXIS at the
    * call, with the choices: contracted dims that are cut on both sides, operands cut differently,
    * one axis for two dims, slices that cut unevenly, routines along a cut dim. tsr_reshard and
-   * tsr_constrain choose. What the body calls is part of it; a loop's carry lies as it began, or, if
-   * it was whole, as the first step leaves it. */
+   * tsr_constrain choose. What the body calls is part of it, and gradients lie as what they are by;
+   * a loop's carry lies as it began, or, if it was whole, as the first step leaves it. */
   bool explicit_shardings;
 } tsr_function_args;
 

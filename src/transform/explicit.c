@@ -120,6 +120,13 @@ typedef struct joining {
 
 _Static_assert(TSR__MAX_FACTORS == 2 * TSR_MAX_RANK, "two places hold all factors");
 
+/* Whether a node goes back: nobody wrote it, and nobody could choose. */
+static bool goes_back(const walk *w, int node)
+{
+  const char *site = w->program->sites[node];
+  return site && strstr(site, TSR__BACK_FROM);
+}
+
 /* Why a cut of a factor does not go with the cut of a dim of an operand; NULL: it does. An empty
  * text: a second operand has something to say of that factor, and it depends on whether it says the
  * same. */
@@ -131,7 +138,8 @@ static const char *why_not(const walk *w, int node, const joining *j, int factor
     return "it goes along a dim that is cut; tsr_reshard the operand to '-' there, or put the cut "
            "on another dim";
   if (!j->cuts[factor / TSR_MAX_RANK].count[factor % TSR_MAX_RANK]) return NULL;
-  if (dot && kind == TSR__FACTOR_REDUCE)
+  /* A gradient's product is summed: so its result lies as what it is the gradient of. */
+  if (dot && kind == TSR__FACTOR_REDUCE && !goes_back(w, node))
     return "the dims that are contracted are cut on both sides; choose: tsr_reshard one operand to "
            "'-' there (it is gathered), or both, and the result lies as the other dims do";
   return "";
