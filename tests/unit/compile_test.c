@@ -372,6 +372,45 @@ TEST(a_mesh_needs_no_devices)
   close_fixture(&f);
 }
 
+/* ---- per-device code on sizes ---------------------------------------------------------------- */
+
+/* Rows of a model are gathered, those of examples stay. */
+static tsr_array *rows_of(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *all = tsr_all_gather(in[1], "x", .tiled = true);
+  (void)s, (void)user;
+  return tsr_psum(tsr_sum(tsr_square(tsr_matmul(in[0], all))), "x,y");
+}
+
+static tsr_array *shard_loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_shard_map((const tsr_mesh *)user, rows_of, NULL, .in = { in[0], in[1] },
+                       .in_specs = { "y", "x" }, .out_specs = { "" }, .uneven = true);
+}
+
+TEST(per_device_code_is_planned_on_sizes)
+{
+  fixture f = open_fixture();
+  tsr_mesh *meshes[] = { f.mesh, tsr_mesh_abstract(f.rt, "x=4,y=2"),
+                         tsr_mesh_abstract(f.rt, "x=32,y=16") };
+  tsr_figures got[3];
+  for (int i = 0; i < 3; i++) {
+    tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(640, 64), tsr_on(meshes[i], "y"));
+    tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 32), tsr_on(meshes[i], "x"));
+    tsr_function *fn = tsr_function_make(f.s, shard_loss, .user = meshes[i]);
+    tsr_compiled *c = tsr_compile(tsr_grad(fn, .wrt = TSR_ARGS(1)), x, w);
+    CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+    CHECK_STR_HAS(tsr_compiled_text(c), "reduce-scatter");
+    got[i] = tsr_compiled_figures(c);
+  }
+  CHECK(got[1].flops == got[0].flops && got[1].bytes_moved == got[0].bytes_moved);
+  CHECK_I64(got[1].peak_bytes, got[0].peak_bytes);
+  CHECK(got[0].flops > 0 && got[2].device_flops < got[0].device_flops);
+  CHECK(got[2].bytes_moved > got[0].bytes_moved);
+  close_fixture(&f);
+}
+
 /* What is made of functions is explained and dumped like them, on types. */
 /* An array with elements meets types of the same sizes without devices, or of others. */
 TEST(what_lies_on_devices_meets_sizes_in_a_plan)
