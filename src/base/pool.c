@@ -9,7 +9,8 @@
  * steady state no page is touched for the first time. The user's allocator is never called
  * under the lock.
  *
- *   take    the newest kept block of the class, else a new one     the new one without the lock
+ *   take    the newest kept block of the class, else of a larger   the new one without the lock
+ *           one, else a new one
  *   give    onto the class's list                                  never back to the system
  *           crowded, or nothing left: all kept blocks go back before a new one is made
  *
@@ -42,6 +43,12 @@
 #define POISON 0xCB
 /* So much may be kept beside what programs use, however little that is. */
 #define SPARE_ROOM ((int64_t)64 << 20)
+/* From these bytes on a block of up to four times the size will do: clearing a new one takes longer
+ * than most that is done with it, and what programs need over time is of many sizes. So many of
+ * them may be lent at a time. */
+#define LEAST_LENT ((size_t)1 << 20)
+#define LENDERS 8 /* classes, four a power */
+#define LENT 32
 
 typedef struct free_block {
   struct free_block *next;
@@ -54,6 +61,12 @@ typedef struct slab {
   int index, blocks;  /* class; how many */
   int idle;           /* while kept blocks are dropped: those that were found */
 } slab;
+
+/* A live block that is larger than its class: blocks have no header to say so. */
+typedef struct lent_block {
+  const void *block;
+  int index;
+} lent_block;
 
 /* `now` and `peak` in bytes that were asked for, which the limit is of; `held`, `most_held` and
  * `cached` in sizes of classes, which is what memory is really taken. */
@@ -68,6 +81,8 @@ struct tsr__pool {
   int64_t held, most_held, cached;
   free_block *free[CLASSES];
   slab *slabs;
+  lent_block lent[LENT];
+  int lent_count;
 };
 
 /*   300 bytes: between 256 = 2^8 and 512, in steps of 64: class 320, the first of its power
@@ -361,6 +376,30 @@ static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
   return NULL;
 }
 
+/* The class whose newest block is taken for one of class `index`, which has none: a little larger,
+ * and whole blocks stay within the limit. Called under the lock. */
+static int lender_of(const tsr__pool *pool, int index, size_t size)
+{
+  if (size < LEAST_LENT || pool->lent_count == LENT) return index;
+  for (int i = index + 1; i <= index + LENDERS && i < CLASSES; i++) {
+    bool fits = !pool->limit || pool->held + (int64_t)size_of_class(i) <= pool->limit;
+    if (pool->free[i] && fits) return i;
+  }
+  return index;
+}
+
+/* The class that a block of class `index` really is of. Called under the lock. */
+static int lent_from(tsr__pool *pool, const void *block, int index)
+{
+  for (int i = 0; i < pool->lent_count; i++) {
+    if (pool->lent[i].block != block) continue;
+    index = pool->lent[i].index;
+    pool->lent[i] = pool->lent[--pool->lent_count];
+    break;
+  }
+  return index;
+}
+
 void *tsr__pool_take(tsr__pool *pool, size_t bytes)
 {
   /* Beyond it, 64 TiB, there is no class. */
@@ -372,11 +411,13 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
     tsr__latch_open(&pool->lock);
     return NULL;
   }
-  free_block *block = pool->free[index];
+  int from = pool->free[index] ? index : lender_of(pool, index, size);
+  free_block *block = pool->free[from];
   if (!block) return take_new(pool, bytes, size); /* leaves the lock */
-  pool->free[index] = block->next;
-  pool->cached -= (int64_t)size;
-  book(pool, bytes, size);
+  pool->free[from] = block->next;
+  if (from != index) pool->lent[pool->lent_count++] = (lent_block){ block, from };
+  pool->cached -= (int64_t)size_of_class(from);
+  book(pool, bytes, size_of_class(from));
   bool poison = pool->poison;
   tsr__latch_open(&pool->lock);
   SHOW(block, whole_size(pool, size));
@@ -385,14 +426,21 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
   return block;
 }
 
-/* `bytes` as it was taken with: the class follows from it, and blocks have no header. */
+/* `bytes` as it was taken with: the class follows from it, unless the block was lent. */
 void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 {
   if (!block) return;
   size_t size;
   int index = class_of(bytes, &size);
   tsr__latch_close(&pool->lock);
-  if (pool->poison) memset(block, POISON, whole_size(pool, size));
+  if (pool->lent_count && size >= LEAST_LENT) {
+    index = lent_from(pool, block, index);
+    size = size_of_class(index);
+  }
+  if (pool->poison) {
+    SHOW(block, whole_size(pool, size)); /* behind what was lent nobody may have written */
+    memset(block, POISON, whole_size(pool, size));
+  }
   free_block *kept = block;
   /* The newest first: it is the one whose pages are still in the caches. */
   kept->next = pool->free[index];

@@ -64,6 +64,55 @@ TEST(freed_blocks_come_back_newest_first)
   close_pool(pool);
 }
 
+/* Of a large block that is larger than it must be the whole is counted as kept and as held, what was
+ * asked for as used; given back it is as large as it was. */
+TEST(larger_blocks_are_lent_within_four_times_the_size)
+{
+  tsr__pool *pool = open_pool(0);
+  char *large = tsr__pool_take(pool, 16 * MB);
+  tsr__pool_give(pool, large, 16 * MB);
+  char *far = tsr__pool_take(pool, 3 * MB); /* less than a quarter */
+  CHECK(far && (far < large || far >= large + 16 * MB));
+  CHECK(tsr__pool_take(pool, 6 * MB) == large);
+  CHECK_I64(tsr__pool_memory(pool).now, (int64_t)(9 * MB));
+  CHECK_I64(tsr__pool_memory(pool).cached, 0);
+  char *other = tsr__pool_take(pool, 6 * MB);
+  CHECK(other && other != large);
+  memset(large, 0x11, 6 * MB + 64);
+  tsr__pool_give(pool, large, 6 * MB);
+  CHECK_I64(tsr__pool_memory(pool).cached, (int64_t)(16 * MB));
+  CHECK(tsr__pool_take(pool, 15 * MB) == large);
+  memset(large, 0x22, 15 * MB + 64);
+  tsr__pool_give(pool, other, 6 * MB);
+  CHECK(tsr__pool_take(pool, 6 * MB) == other); /* its own class before larger ones */
+  tsr__pool_give(pool, large, 15 * MB);
+  char *small = tsr__pool_take(pool, MB / 2);
+  CHECK(small && small != large); /* small ones are made */
+  tsr__pool_give(pool, small, MB / 2);
+  tsr__pool_give(pool, other, 6 * MB);
+  tsr__pool_give(pool, far, 3 * MB);
+  close_pool(pool);
+}
+
+TEST(what_is_lent_stays_within_the_limit)
+{
+  tsr__pool *pool = open_pool((int64_t)(20 * MB));
+  char *large = tsr__pool_take(pool, 16 * MB);
+  tsr__pool_give(pool, large, 16 * MB);
+  char *small = tsr__pool_take(pool, 2 * MB);
+  CHECK(tsr__pool_take(pool, 5 * MB) == large); /* 16 MB beside 2 MB */
+  tsr__pool_give(pool, large, 5 * MB);
+  char *more = tsr__pool_take(pool, 3 * MB);
+  char *next = tsr__pool_take(pool, 6 * MB); /* 16 MB beside 5 MB would be 21 MB */
+  CHECK(more && next && next != large);
+  CHECK_I64(tsr__pool_memory(pool).now, (int64_t)(11 * MB));
+  CHECK(!tsr__pool_take(pool, 10 * MB));
+  tsr__pool_give(pool, small, 2 * MB);
+  tsr__pool_give(pool, more, 3 * MB);
+  tsr__pool_give(pool, next, 6 * MB);
+  close_pool(pool);
+}
+
 TEST(figures_count_the_bytes_asked_for)
 {
   tsr__pool *pool = open_pool(1 << 20);
