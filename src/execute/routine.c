@@ -5,9 +5,10 @@
  * One result is the node's value. Of several each is the value of the RESULT nodes that take it
  * out; one that nobody takes has no buffers, and the routine need not make it.
  *
- * Where devices of several processes work together each process does the work of all of them, on
- * what it reads of the others, and keeps its own devices' part: what the others make again costs
- * time and memory, but no messages, and bits cannot differ. */
+ * Where devices of several processes work together each process does what is its own devices', and
+ * they meet as the routine asks (tsr__call_peers). Of scatters and tables that are looked into each
+ * does the work of all, on what it reads of the others, and keeps its own devices' part: what the
+ * others make again costs time and memory, but no messages, and bits cannot differ. */
 #include "execute/engine.h"
 
 static tsr_status out_of_scratch(tsr__exec *exec)
@@ -73,10 +74,13 @@ typedef struct calling {
   tsr__exec *exec;
   int node, outs;
   made *results;
-  bool apart;              /* together with devices of other processes */
-  const tsr__value **from; /* by operand, with all parts where it is so */
+  bool apart;              /* together with devices of other processes, */
+  bool meets;              /* which these do the work of */
+  const tsr__value **from; /* by operand; with all parts where all work is done here */
   tsr__buffer **spare;     /* then, the results at other processes' positions */
   int spare_count;
+  tsr__peers_note *told; /* by process, where they meet */
+  tsr__call_note *notes;
 } calling;
 
 /* What this process makes of another's result and does not keep. */
@@ -102,15 +106,16 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
   tsr__shard *in = tsr__arena_new(exec->scratch, (size_t)(g->in_count + outs) * sizeof *in);
   if (!in) return out_of_scratch(exec);
   tsr__shard *out = in + g->in_count;
+  bool elsewhere = c->meets && part->process != tsr__topology_of(exec->rt)->process_index;
   for (int i = 0; i < g->in_count; i++) {
     const tsr__value *value = c->from[i];
-    in[i].buffer = value->parts[tsr__value_near(value, position)];
+    in[i].buffer = elsewhere ? NULL : value->parts[tsr__value_near(value, position)];
     tsr__value_box(value, position, &in[i].box);
   }
   for (int i = 0; i < outs; i++) {
     out[i].buffer = results[i].value ? results[i].value->parts[position] : NULL;
     tsr__box(results[i].sharding, &results[i].shape, position, &out[i].box);
-    if (!results[i].value || out[i].buffer) continue;
+    if (!results[i].value || out[i].buffer || elsewhere) continue;
     out[i].buffer = spare_of(c, &results[i], &out[i].box, part->device);
     if (!out[i].buffer) return exec->error->status;
   }
@@ -119,12 +124,33 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
   return TSR_OK;
 }
 
-/* Whether a node's devices work together over the borders of processes: by how it lies alone.
- * Routines whose devices do not talk have nothing to do for others' positions. */
+/* Whether devices that work together are several processes': by how the node lies alone. Routines
+ * whose devices do not talk have nothing to do for others' positions. */
 static bool is_apart(const tsr__exec *exec, int node, const tsr_sharding *sharding)
 {
-  return tsr__mesh_is_apart(exec->rt, sharding->mesh) &&
-         tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node);
+  const tsr_mesh *mesh = sharding->mesh;
+  const tsr__topology *topology = tsr__topology_of(exec->rt);
+  unsigned axes = tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node);
+  if (!axes || !tsr__mesh_is_apart(exec->rt, mesh)) return false;
+  for (int p = 0; p < mesh->device_count; p++) {
+    int first = p;
+    for (int axis = 0; axis < mesh->axis_count; axis++)
+      if (axes >> axis & 1) first -= (int)(tsr__mesh_coord(mesh, p, axis) * mesh->strides[axis]);
+    if (tsr__device_process(topology, mesh->devices[p]) !=
+        tsr__device_process(topology, mesh->devices[first]))
+      return true;
+  }
+  return false;
+}
+
+static const tsr__call_note *gather(void *user, const void *mine, size_t size, tsr__error *error)
+{
+  const calling *c = user;
+  tsr__peers *peers = tsr__peers_of(c->exec->rt);
+  if (tsr__peers_gather(peers, mine, size, c->told, error)) return NULL;
+  for (int p = 0; p < tsr__peers_count(peers); p++)
+    c->notes[p] = (tsr__call_note){ c->told[p].data, c->told[p].size };
+  return c->notes;
 }
 
 static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
@@ -138,20 +164,42 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
   for (int p = 0; p < positions; p++) {
     int device = tsr__home_device(exec->rt, sharding, p);
     if (!tsr__device_local(topology, device) && !c->apart) continue;
-    parts[count] = (tsr__call_part){ .device = device, .position = p };
+    parts[count] = (tsr__call_part){ .device = device,
+                                     .position = p,
+                                     .process = tsr__device_process(topology, device) };
     if (fill_part(c, &parts[count++])) return exec->error->status;
   }
   if (!count) return TSR_OK; /* all of it is other processes' */
+  const tsr__call_peers peers = { c, topology->process_index, topology->process_count, gather };
   tsr__call call = {
     .rt = exec->rt,
     .program = exec->program,
     .node = c->node,
     .part_count = count,
     .parts = parts,
+    .peers = c->meets ? &peers : NULL,
     /* What all make is counted once. */
-    .traffic = c->apart && topology->process_index ? &uncounted : &exec->traffic,
+    .traffic = c->spare && topology->process_index ? &uncounted : &exec->traffic,
   };
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
+}
+
+/* What a routine needs that is apart. */
+static tsr_status open_apart(calling *c, const tsr_sharding *sharding, tsr__sight *sight)
+{
+  tsr__exec *exec = c->exec;
+  size_t processes = (size_t)tsr__topology_of(exec->rt)->process_count;
+  size_t results = (size_t)(tsr__positions(sharding) * c->outs);
+  c->meets = tsr__devices_of(exec->rt)->ops->call_meets(exec->program, c->node);
+  if (c->meets) {
+    c->told = tsr__arena_new(exec->scratch, processes * sizeof *c->told);
+    c->notes = tsr__arena_new(exec->scratch, processes * sizeof *c->notes);
+    return c->told && c->notes ? TSR_OK : out_of_scratch(exec);
+  }
+  c->spare = tsr__arena_new(exec->scratch, results * sizeof *c->spare);
+  if (!c->spare) return out_of_scratch(exec);
+  int count = exec->program->nodes[c->node].in_count;
+  return tsr__see(exec->rt, c->from, count, sight, exec->error);
 }
 
 /* Results are in exec->values before the routine runs; where it fails, the run lets go of them. */
@@ -167,12 +215,7 @@ tsr_status tsr__exec_routine(tsr__exec *exec, int node)
   for (int i = 0; i < g->in_count; i++) c.from[i] = tsr__value_in(exec, node, i);
   tsr__sight sight = { .rt = exec->rt };
   c.apart = is_apart(exec, node, sharding);
-  if (c.apart) {
-    c.spare = tsr__arena_new(exec->scratch,
-                             (size_t)(tsr__positions(sharding) * c.outs) * sizeof *c.spare);
-    if (!c.spare) return out_of_scratch(exec);
-    if (tsr__see(exec->rt, c.from, g->in_count, &sight, exec->error)) return exec->error->status;
-  }
+  if (c.apart && open_apart(&c, sharding, &sight)) return exec->error->status;
   tsr_status status = run_parts(&c, sharding);
   for (int i = 0; i < c.spare_count; i++) tsr__buffer_release(c.spare[i]);
   return tsr__unsee(&sight, status, exec->error);

@@ -69,6 +69,7 @@ static const tsr__device_ops cpu_ops = {
   .run = tsr__cpu_run,
   .call = tsr__cpu_call,
   .call_axes = tsr__cpu_call_axes,
+  .call_meets = tsr__cpu_call_meets,
   .all_reduce = tsr__cpu_all_reduce,
   .mask_count = tsr__cpu_mask_count,
   .mask_find = tsr__cpu_mask_find,

@@ -170,8 +170,25 @@ typedef struct tsr__shard {
 /* One device's share of a routine. */
 typedef struct tsr__call_part {
   int device, position;
+  int process;                /* whose device it is, where there are peers */
   const tsr__shard *in, *out; /* by operand, by result */
 } tsr__call_part;
+
+/* What a process brings to a meeting; valid until the next one. */
+typedef struct tsr__call_note {
+  const void *data;
+  size_t size;
+} tsr__call_note;
+
+/* Where devices that work together are several processes': each does the work of its own parts, of
+ * which alone it has buffers, and they meet. All make the same calls in the same order, and none
+ * behind a failure. */
+typedef struct tsr__call_peers {
+  void *user;
+  int index, count;
+  /* [process]; NULL with the error set. */
+  const tsr__call_note *(*gather)(void *user, const void *mine, size_t size, tsr__error *error);
+} tsr__call_peers;
 
 /* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. Its op says what is
  * to be done; attributes and dtypes are the node's. */
@@ -179,8 +196,9 @@ typedef struct tsr__call {
   tsr_runtime *rt;
   const tsr__program *program; /* partitioned */
   int node;
-  int part_count; /* addressable devices */
+  int part_count; /* addressable devices; with peers all */
   const tsr__call_part *parts;
+  const tsr__call_peers *peers; /* NULL: all parts are done here */
   struct tsr__traffic *traffic; /* what it moves between devices is added */
 } tsr__call;
 

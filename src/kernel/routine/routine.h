@@ -19,6 +19,7 @@ typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
 
 tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
 unsigned tsr__cpu_call_axes(const tsr__program *program, int node);
+bool tsr__cpu_call_meets(const tsr__program *program, int node);
 tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, tsr__routine_cummin,
     tsr__routine_sort, tsr__routine_scatter, tsr__routine_take, tsr__routine_dynamic_slice,
     tsr__routine_dynamic_update, tsr__routine_dot, tsr__routine_fold;
@@ -99,6 +100,12 @@ static inline int tsr__call_dim(const tsr__call *call)
 static inline int tsr__call_rank(const tsr__call *call)
 {
   return call->program->nodes[tsr__in(call->program, tsr__call_node(call), 0)].rank;
+}
+
+/* Whether a part is done in this process. */
+static inline bool tsr__call_here(const tsr__call *call, int part)
+{
+  return !call->peers || call->parts[part].process == call->peers->index;
 }
 
 /* Whether a scan goes from the last element on. */

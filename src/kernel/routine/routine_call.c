@@ -39,18 +39,29 @@ tsr_status tsr__cpu_call(const tsr__call *call, tsr__error *error)
   return routines[tsr__call_node(call)->op](call, error);
 }
 
+/* Those that find their devices by the lines of a dim. */
+static bool goes_by_lines(const tsr__gnode *g)
+{
+  static tsr__routine_fn *const by_lines[] = { tsr__routine_cumsum, tsr__routine_cumprod,
+                                               tsr__routine_cummax, tsr__routine_cummin,
+                                               tsr__routine_sort };
+  for (size_t i = 0; i < sizeof by_lines / sizeof *by_lines; i++)
+    if (routines[g->op] == by_lines[i]) return true;
+  return false;
+}
+
 unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
 {
-  /* Those that find their devices by the lines of a dim. */
-  static tsr__routine_fn *const by_lines[] = { tsr__routine_sort, tsr__routine_cumsum,
-                                               tsr__routine_cumprod, tsr__routine_cummax,
-                                               tsr__routine_cummin };
   const tsr__gnode *g = &program->nodes[node];
   const tsr_sharding *at = sharding_of(&(tsr__call){ .program = program, .node = node });
-  unsigned axes = g->reduce_axes;
-  for (size_t i = 0; i < sizeof by_lines / sizeof *by_lines && at->mesh; i++)
-    if (routines[g->op] == by_lines[i]) axes |= tsr__dim_axes(at, tsr__dim_of(program, g));
-  return axes;
+  bool lines = at->mesh && goes_by_lines(g);
+  return g->reduce_axes | (lines ? tsr__dim_axes(at, tsr__dim_of(program, g)) : 0);
+}
+
+bool tsr__cpu_call_meets(const tsr__program *program, int node)
+{
+  const tsr__gnode *g = &program->nodes[node];
+  return goes_by_lines(g) && routines[g->op] != tsr__routine_sort;
 }
 
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)

@@ -18,7 +18,10 @@ enum {
  *
  *   totals     t0        t1                         each piece by itself, side by side
  *   join       0         t0        t0 + t1          what is before each piece
- *   prefixes   from 0    from t0   from t0 + t1     each piece again, and written */
+ *   prefixes   from 0    from t0   from t0 + t1     each piece again, and written
+ *
+ * Where devices are several processes' each makes totals and prefixes of its own pieces, and in
+ * between tells the others what its devices' parts of the lines come to. */
 typedef struct scan_job {
   const tsr__call *call;
   const tsr__scan_work *work;
@@ -31,6 +34,7 @@ typedef struct scan_job {
   char *memory;
   _Atomic int64_t moved, escaped; /* bytes */
   _Atomic bool failed;
+  tsr__error *error;
   tsr__progress progress;
 } scan_job;
 
@@ -66,23 +70,6 @@ static void join_state(const scan_job *job, tsr__scan_state *into, const tsr__sc
   /* A state is joined as a run of elements is: what it holds are elements of the result. */
   tsr__scan_block one = { .dtype = tsr__call_dtype(job->call, 0), .from = from->memory, .runs = 1 };
   job->work->go(&one, into);
-}
-
-/* Takes a state to the device of another part, counted. In one process the receiver reads it where
- * it is; what is copied is what a wire would carry, and explanations promise just these bytes. */
-static void send_state(scan_job *job, const tsr__scan_state *from, int sender, int receiver)
-{
-  tsr__traffic traffic = { 0 };
-  uint64_t wire[3 * WIDTH];
-  tsr__transfer carry = { .to = wire,
-                          .from = from->memory,
-                          .bytes = (size_t)from->count * line_bytes(job->work),
-                          .to_device = job->call->parts[receiver].device,
-                          .from_device = job->call->parts[sender].device };
-  tsr__cpu_move(&carry, &traffic);
-  int64_t escapes = job->work->sums ? (int64_t)from->sums.escape_count * TSR__ESCAPE_WIRE : 0;
-  atomic_fetch_add(&job->moved, traffic.bytes + escapes);
-  atomic_fetch_add(&job->escaped, escapes);
 }
 
 /* ---- units and pieces ------------------------------------------------------------------------ */
@@ -152,6 +139,32 @@ static tsr__scan_state *state_of(const scan_job *job, int64_t number, int64_t pi
   return &job->state[(number - job->first) * job->pieces + piece];
 }
 
+/* Whether a piece is done in this process. */
+static bool is_here(const scan_job *job, const unit *u, int64_t piece)
+{
+  return tsr__call_here(job->call, part_of(job, u, piece));
+}
+
+/* What is before a piece comes to its device from that of the piece before it, counted where it
+ * comes to. It is read where it is; what is copied is what a wire would carry, and explanations
+ * promise just these bytes. */
+static void send_state(scan_job *job, const unit *u, int64_t number, int64_t piece)
+{
+  tsr__traffic traffic = { 0 };
+  uint64_t wire[3 * WIDTH];
+  const tsr__scan_state *state = state_of(job, number, piece);
+  tsr__transfer carry = { .to = wire,
+                          .from = state->memory,
+                          .bytes = (size_t)state->count * line_bytes(job->work),
+                          .to_device = job->call->parts[part_of(job, u, piece)].device,
+                          .from_device = job->call->parts[part_of(job, u, piece - 1)].device };
+  if (!is_here(job, u, piece)) return;
+  tsr__cpu_move(&carry, &traffic);
+  int64_t escapes = job->work->sums ? (int64_t)state->sums.escape_count * TSR__ESCAPE_WIRE : 0;
+  atomic_fetch_add(&job->moved, traffic.bytes + escapes);
+  atomic_fetch_add(&job->escaped, escapes);
+}
+
 /* In stretches, so that it can be cancelled. */
 static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr__scan_state *state,
                   const tsr__strip *strip)
@@ -170,6 +183,7 @@ static void go_on(const tsr__scan_work *work, const tsr__scan_block *block, tsr_
 static void scan_piece(scan_job *job, int64_t number, int64_t piece, bool totals, int worker)
 {
   unit u = unit_of(job, number);
+  if (!is_here(job, &u, piece)) return;
   tsr__scan_block block = block_of(job, &u, piece);
   /* A total is put where the next piece looks for what is before it. */
   tsr__scan_state *state = state_of(job, number, piece + totals);
@@ -203,53 +217,200 @@ static void ordered_task(void *user, int64_t task, int worker)
   some_units(user, task, ((scan_job *)user)->piece, false, worker);
 }
 
-/* What is before piece k is what is before the one before it, and that one. In order of pieces:
- * each needs the one before. Lines are side by side in the state. */
-static void join_task(void *user, int64_t task, int worker)
+static void join_piece(scan_job *job, int64_t number, int64_t piece, int64_t before)
+{
+  tsr__scan_state *here = state_of(job, number, piece);
+  join_state(job, here, state_of(job, number, before));
+  if (here->sums.failed) atomic_store(&job->failed, true);
+}
+
+/* The total of each member's part of the line, where the next member looks for what is before it.
+ * Lines are side by side in the state. */
+static void within_task(void *user, int64_t task, int worker)
+{
+  (void)worker;
+  scan_job *job = user;
+  int64_t blocks = job->blocks;
+  for (int64_t k = 2; k < job->pieces; k++)
+    if (k % blocks != 1 % blocks) join_piece(job, job->first + task, k, k - 1);
+}
+
+/* What is before a member is what is before the one before it, and that one's total. In order of
+ * members: each needs the one before. */
+static void across_task(void *user, int64_t task, int worker)
 {
   (void)worker;
   scan_job *job = user;
   int64_t number = job->first + task;
   unit u = unit_of(job, number);
-  for (int64_t k = 1; k < job->pieces; k++) {
-    tsr__scan_state *before = state_of(job, number, k - 1), *here = state_of(job, number, k);
-    int sender = part_of(job, &u, k - 1), receiver = part_of(job, &u, k);
-    join_state(job, here, before);
-    if (sender != receiver) send_state(job, here, sender, receiver);
-    if (here->sums.failed) atomic_store(&job->failed, true);
+  for (int64_t k = 0; k < job->pieces; k += job->blocks) {
+    if (k) join_piece(job, number, k, k - job->blocks);
+    if (k) send_state(job, &u, number, k);
+    for (int64_t b = 1; b < job->blocks && is_here(job, &u, k); b++)
+      join_piece(job, number, k + b, k);
   }
+}
+
+static tsr_status no_memory(const tsr__call *call, tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "tsr_%s: no memory left to work in; free arrays or raise .memory_limit",
+                        tsr__ops[tsr__call_node(call)->op].name);
+}
+
+static tsr_status pass(scan_job *job, int64_t tasks, tsr__task_fn fn)
+{
+  if (!tsr__parallel_progress(&job->progress, tasks, fn, job))
+    return tsr__cancelled(job->error, job->progress.what);
+  return job->failed ? no_memory(job->call, job->error) : TSR_OK;
+}
+
+/* ---- what processes tell each other ---------------------------------------------------------- */
+
+/*   note     | empty, escapes | words | escapes |  ...       of each unit of the round and each of
+ *                                                            this process's members, in that order
+ * All walk the units alike, so that notes need no names. */
+typedef struct told {
+  uint32_t empty, escapes;
+} told;
+
+/* What member m comes to. */
+static tsr__scan_state *total_of(const scan_job *job, int64_t number, int64_t m)
+{
+  return state_of(job, number, (m + 1) * job->blocks);
+}
+
+static int process_of(const scan_job *job, const unit *u, int64_t m)
+{
+  return job->call->parts[part_of(job, u, m * job->blocks)].process;
+}
+
+static size_t put_state(const scan_job *job, const tsr__scan_state *state, char *to)
+{
+  size_t words = (size_t)state->count * line_bytes(job->work);
+  size_t escapes = job->work->sums ? state->sums.escape_count * sizeof(tsr__escape) : 0;
+  const told head = { state->empty, (uint32_t)(escapes / sizeof(tsr__escape)) };
+  if (!to) return sizeof head + words + escapes;
+  memcpy(to, &head, sizeof head);
+  memcpy(to + sizeof head, state->memory, words);
+  if (escapes) memcpy(to + sizeof head + words, state->sums.escape, escapes);
+  return sizeof head + words + escapes;
+}
+
+/* How far it reaches; 0: the note ends before. */
+static size_t get_state(const scan_job *job, const tsr__call_note *note, tsr__scan_state *state)
+{
+  told head;
+  size_t words = (size_t)state->count * line_bytes(job->work), size = sizeof head + words;
+  if (note->size < size) return 0;
+  const char *from = note->data;
+  memcpy(&head, from, sizeof head);
+  if ((note->size - size) / sizeof(tsr__escape) < head.escapes) return 0;
+  memcpy(state->memory, from + sizeof head, words);
+  state->empty = head.empty;
+  for (uint32_t e = 0; e < head.escapes; e++, size += sizeof(tsr__escape)) {
+    tsr__escape escape;
+    memcpy(&escape, from + size, sizeof escape);
+    tsr__rows_escape(&state->sums, escape.element, &escape.sum);
+  }
+  return size;
+}
+
+/* Of members first .. end - 1 of every unit. Returns the bytes; `to` NULL: they are counted. */
+static size_t put_states(const scan_job *job, int64_t first, int64_t end, char *to)
+{
+  size_t size = 0;
+  for (int64_t n = job->first; n < job->first + job->units; n++) {
+    unit u = unit_of(job, n);
+    for (int64_t m = first; m < end; m++)
+      if (process_of(job, &u, m) == job->call->peers->index)
+        size += put_state(job, total_of(job, n, m), to ? to + size : NULL);
+  }
+  return size;
+}
+
+static tsr_status get_states(scan_job *job, int64_t first, int64_t end, tsr__call_note *notes)
+{
+  for (int64_t n = job->first; n < job->first + job->units; n++) {
+    unit u = unit_of(job, n);
+    for (int64_t m = first; m < end; m++) {
+      int process = process_of(job, &u, m);
+      if (process == job->call->peers->index) continue;
+      tsr__scan_state *state = total_of(job, n, m);
+      size_t size = get_state(job, &notes[process], state);
+      if (!size)
+        return tsr__error_set(job->error, TSR_EPEER,
+                              "process %d says less of its lines than this one expects", process);
+      notes[process].data = (const char *)notes[process].data + size;
+      notes[process].size -= size;
+      if (state->sums.failed) return no_memory(job->call, job->error);
+    }
+  }
+  return TSR_OK;
+}
+
+/* What members first .. end - 1 come to is told by the processes that have them, to all. */
+static tsr_status tell_states(scan_job *job, int64_t first, int64_t end)
+{
+  const tsr__call_peers *peers = job->call->peers;
+  size_t size = put_states(job, first, end, NULL);
+  size_t list = (size_t)peers->count * sizeof(tsr__call_note);
+  tsr__call_note *notes = tsr__new(&job->call->rt->heap, list + size);
+  if (!notes) return no_memory(job->call, job->error);
+  char *mine = (char *)(notes + peers->count);
+  put_states(job, first, end, mine);
+  const tsr__call_note *all = peers->gather(peers->user, mine, size, job->error);
+  if (all) memcpy(notes, all, list);
+  tsr_status status = all ? get_states(job, first, end, notes) : job->error->status;
+  tsr__del(&job->call->rt->heap, notes, list + size);
+  return status;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+/* What the piece at hand came to, to where the next one begins. */
+static tsr_status pass_on(scan_job *job)
+{
+  int64_t end = job->first + job->units, k = job->piece + 1;
+  for (int64_t n = job->first; n < end; n++) {
+    const tsr__scan_state *here = state_of(job, n, k - 1);
+    tsr__scan_state *next = state_of(job, n, k);
+    next->empty = here->empty;
+    memcpy(next->memory, here->memory, (size_t)here->count * sizeof(uint64_t));
+  }
+  tsr_status status = job->call->peers ? tell_states(job, k - 1, k) : TSR_OK;
+  for (int64_t n = job->first; n < end && !status; n++) {
+    unit u = unit_of(job, n);
+    send_state(job, &u, n, k);
+  }
+  return status;
 }
 
 /* One piece after the other, all units side by side. Products of floats are no sums that could
  * be joined: each piece begins with the product of the one before. All lines go side by side, so
- * workers have work where there are many. */
-static bool go_in_order(scan_job *job, int64_t tasks)
+ * workers have work where there are many; processes wait for each other. */
+static tsr_status go_in_order(scan_job *job, int64_t tasks)
 {
-  for (job->piece = 0; job->piece < job->pieces; job->piece++) {
-    if (!tsr__parallel_progress(&job->progress, tasks, ordered_task, job)) return false;
-    for (int64_t n = job->first; n < job->first + job->units && job->piece + 1 < job->pieces; n++) {
-      unit u = unit_of(job, n);
-      tsr__scan_state *here = state_of(job, n, job->piece), *next = here + 1;
-      next->empty = here->empty;
-      memcpy(next->memory, here->memory, (size_t)here->count * sizeof(uint64_t));
-      send_state(job, next, part_of(job, &u, job->piece), part_of(job, &u, job->piece + 1));
-    }
+  tsr_status status = TSR_OK;
+  for (job->piece = 0; job->piece < job->pieces && !status; job->piece++) {
+    status = pass(job, tasks, ordered_task);
+    if (!status && job->piece + 1 < job->pieces) status = pass_on(job);
   }
-  return true;
+  return status;
 }
 
-static bool do_round(scan_job *job)
+static tsr_status do_round(scan_job *job)
 {
   int64_t tasks = (job->units + job->together - 1) / job->together;
   /* Nobody asks for the total of the last piece. Each pass reads states that the one before it
    * wrote, of other tasks too: they must not overlap. */
   if (job->work->ordered) return go_in_order(job, tasks);
-  return tsr__parallel_progress(&job->progress, tasks * (job->pieces - 1), totals_task, job) &&
-         tsr__parallel_progress(&job->progress, job->units, join_task, job) &&
-         tsr__parallel_progress(&job->progress, tasks * job->pieces, prefixes_task, job);
+  tsr_status status = pass(job, tasks * (job->pieces - 1), totals_task);
+  if (!status) status = pass(job, job->units, within_task);
+  if (!status && job->call->peers) status = tell_states(job, 0, job->groups.members - 1);
+  if (!status) status = pass(job, job->units, across_task);
+  return status ? status : pass(job, tasks * job->pieces, prefixes_task);
 }
-
-/* ---- rounds ---------------------------------------------------------------------------------- */
 
 static void start_round(scan_job *job)
 {
@@ -271,35 +432,28 @@ static void end_round(scan_job *job)
     tsr__rows_free(&job->state[k].sums);
 }
 
-static tsr_status no_memory(const tsr__call *call, tsr__error *error)
-{
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "tsr_%s: no memory left to work in; free arrays or raise .memory_limit",
-                        tsr__ops[tsr__call_node(call)->op].name);
-}
-
-static tsr_status do_units(scan_job *job, int64_t units, tsr__error *error)
+static tsr_status do_units(scan_job *job, int64_t units)
 {
   tsr__heap *heap = &job->call->rt->heap;
   size_t bytes = WIDTH * line_bytes(job->work) + sizeof *job->state;
-  /* As many units as the states of a round have bytes for, but one at least. */
-  int64_t most = ROUND / (int64_t)bytes / job->pieces;
+  /* As many units as the states of a round have bytes for, but one at least. By members, as that
+   * is what processes agree on: there are several blocks only where there are few units. */
+  int64_t most = ROUND / (int64_t)bytes / job->groups.members;
   if (most > units) most = units;
   if (most < 1) most = 1;
   size_t size = (size_t)(most * job->pieces) * bytes;
   job->state = tsr__new_raw(heap, size);
-  if (!job->state) return no_memory(job->call, error);
+  if (!job->state) return no_memory(job->call, job->error);
   job->memory = (char *)(job->state + most * job->pieces);
-  bool done = true;
-  for (job->first = 0; job->first < units && done && !job->failed; job->first += most) {
+  tsr_status status = TSR_OK;
+  for (job->first = 0; job->first < units && !status; job->first += most) {
     job->units = units - job->first < most ? units - job->first : most;
     start_round(job);
-    done = do_round(job);
+    status = do_round(job);
     end_round(job);
   }
   tsr__del(heap, job->state, size);
-  if (job->failed) return no_memory(job->call, error);
-  return done ? TSR_OK : tsr__cancelled(error, job->progress.what);
+  return status;
 }
 
 /* How many pieces a device's part of a line is: one, unless there are too few lines for all
@@ -345,6 +499,7 @@ tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, ts
 {
   scan_job job = { .call = call,
                    .work = work,
+                   .error = error,
                    .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   tsr_status status = tsr__line_groups_find(call, &job.groups, error);
   int64_t units = 0, along = 0;
@@ -358,7 +513,7 @@ tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, ts
   /* So many units to a task that it has about TASK elements. */
   job.together = TASK / (along / (job.blocks + !job.blocks) * width + 1) + 1;
   if (!status && along && units)
-    status = job.pieces == 1 ? whole_lines(call, work, error) : do_units(&job, units, error);
+    status = job.pieces == 1 ? whole_lines(call, work, error) : do_units(&job, units);
   if (call->traffic) {
     call->traffic->bytes += job.moved;
     call->traffic->escapes += job.escaped;
