@@ -81,6 +81,10 @@ tsr_status tsr__no_part(tsr_array *a, int position, const char *what, const char
 tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
                                 const tsr_shape *shape, const tsr_sharding *sharding,
                                 const char *site);
+/* The same of what is computed, for which a mesh of sizes will do. */
+tsr_status tsr__check_planned(tsr_scope *scope, const char *what, tsr_dtype dtype,
+                              const tsr_shape *shape, const tsr_sharding *sharding,
+                              const char *site);
 
 /* A leaf that takes over `value`; where that is NULL an inert array, with the error said. */
 tsr_array *tsr__leaf_of(tsr_scope *scope, tsr__value *value, const tsr__error *error,

@@ -211,7 +211,7 @@ bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given)
     tsr__draws_fail(d, &error);
     return false;
   }
-  return !tsr__check_placement(d->scope, d->what, d->args.dtype, &shape, &d->args.on, d->site);
+  return !tsr__check_planned(d->scope, d->what, d->args.dtype, &shape, &d->args.on, d->site);
 }
 
 /* A distribution of a number that may be an array: its dtype is f64, whatever it was, so that the

@@ -123,7 +123,7 @@ tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_
                       tsr_sharding sharding, const char *site)
 {
   TSR__CALL(scope, "eye");
-  if (tsr__check_placement(scope, "tsr_eye", dtype, &shape, &sharding, site))
+  if (tsr__check_planned(scope, "tsr_eye", dtype, &shape, &sharding, site))
     return tsr__make_inert(scope, site);
   if (shape.rank != 2) {
     tsr__fail(scope, site, TSR_EARG, "tsr_eye: a shape of %d dims, expected rows and columns",

@@ -7,18 +7,41 @@
  * which takes it over. */
 #include "array/array_room.h"
 
-tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
-                                const tsr_shape *shape, const tsr_sharding *sharding,
-                                const char *site)
+typedef tsr_status check_fn(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
+                            const tsr_shape *shape, tsr__error *error);
+
+/* What is to lie somewhere, and by which call. */
+typedef struct placed {
+  const char *what;
+  tsr_dtype dtype;
+  const tsr_shape *shape;
+  const tsr_sharding *sharding;
+} placed;
+
+static tsr_status check(tsr_scope *scope, const placed *p, check_fn *place, const char *site)
 {
   tsr__error error;
   error.status = TSR_OK;
   if (!scope || scope->inert) return TSR_ENOMEM;
   if (scope->rt->error.status) return scope->rt->error.status; /* the scope has said why */
-  if (tsr__dtype_check(dtype, &error) || tsr__shape_check(shape, &error) ||
-      tsr__check_place(scope, sharding, dtype, shape, &error))
-    return tsr__fail(scope, site, error.status, "%s: %s", what, error.text);
+  if (tsr__dtype_check(p->dtype, &error) || tsr__shape_check(p->shape, &error) ||
+      place(scope, p->sharding, p->dtype, p->shape, &error))
+    return tsr__fail(scope, site, error.status, "%s: %s", p->what, error.text);
   return TSR_OK;
+}
+
+tsr_status tsr__check_placement(tsr_scope *scope, const char *what, tsr_dtype dtype,
+                                const tsr_shape *shape, const tsr_sharding *sharding,
+                                const char *site)
+{
+  return check(scope, &(placed){ what, dtype, shape, sharding }, tsr__check_place, site);
+}
+
+tsr_status tsr__check_planned(tsr_scope *scope, const char *what, tsr_dtype dtype,
+                              const tsr_shape *shape, const tsr_sharding *sharding,
+                              const char *site)
+{
+  return check(scope, &(placed){ what, dtype, shape, sharding }, tsr__check_plan, site);
 }
 
 /* ---- from host memory ---- */

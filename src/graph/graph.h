@@ -471,6 +471,9 @@ tsr_status tsr__no_dim(tsr__error *error, const char *call, int64_t dim, const c
  * without the name of a call. */
 tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
                             const tsr_shape *shape, tsr__error *error);
+/* The same of what is computed: on a mesh of sizes alone it can be planned. */
+tsr_status tsr__check_plan(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
+                           const tsr_shape *shape, tsr__error *error);
 
 /* Whether an array of a dtype may be a sum that is not yet made (';sum' of its sharding). */
 tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__error *error);

@@ -514,6 +514,13 @@ tsr_status tsr__check_place(const tsr_scope *scope, const tsr_sharding *sharding
                      error);
 }
 
+tsr_status tsr__check_plan(const tsr_scope *scope, const tsr_sharding *sharding, tsr_dtype dtype,
+                           const tsr_shape *shape, tsr__error *error)
+{
+  return check_place(scope, sharding, &(tsr__inferred){ .dtype = dtype, .shape = *shape },
+                     sharding->unreduced != 0, error);
+}
+
 tsr_status tsr__check_sum(const tsr_sharding *sharding, tsr_dtype dtype, tsr__error *error)
 {
   char spec[64];
@@ -536,7 +543,8 @@ static tsr_status check_sharding(tsr_scope *scope, const tsr__ask *ask, tsr__op 
   if (ask->opens) asked.open = 0;
   if (places) asked.unreduced = 0;
   if (places) tsr__check_sum(ask->sharding, type->dtype, &inner);
-  if (!inner.status && !check_place(scope, &asked, type, !places, &inner)) return TSR_OK;
+  if (!inner.status && !check_place(scope, &asked, type, asked.unreduced != 0, &inner))
+    return TSR_OK;
   return tsr__error_set(error, inner.status, "tsr_%s: %s", tsr__ops[op].name, inner.text);
 }
 

@@ -411,6 +411,39 @@ TEST(per_device_code_is_planned_on_sizes)
   close_fixture(&f);
 }
 
+/* What is made in a body, there: zeros, draws, numbers. */
+static tsr_array *made_inside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_sharding on = tsr_on((const tsr_mesh *)user, "x,y");
+  tsr_shape shape = tsr_shape_of(in[0]);
+  tsr_array *drawn = tsr_normal(s, .key = 1, .shape = shape, .dtype = TSR_F32, .on = on);
+  tsr_array *one = tsr_add(tsr_full(s, 1, TSR_F32, shape, on), tsr_eye(s, TSR_F32, shape, 0, on));
+  tsr_array *rows = tsr_add(drawn, tsr_iota(s, TSR_F32, shape, 0, on));
+  return tsr_add(tsr_mul(in[0], one), rows);
+}
+
+TEST(what_a_body_makes_is_planned_on_sizes)
+{
+  fixture f = open_fixture();
+  tsr_mesh *meshes[] = { f.mesh, tsr_mesh_abstract(f.rt, "x=4,y=2") };
+  tsr_figures got[2];
+  for (int i = 0; i < 2; i++) {
+    tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(16, 16), tsr_on(meshes[i], "x,y"));
+    tsr_function *fn = tsr_function_make(f.s, made_inside, .user = meshes[i]);
+    got[i] = tsr_compiled_figures(tsr_compile(fn, x));
+    CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  }
+  CHECK(got[0].flops > 0 && got[0].flops == got[1].flops && !got[1].bytes_moved);
+  CHECK_I64(got[0].peak_bytes, got[1].peak_bytes);
+  tsr_array *there = tsr_full(f.s, 1, TSR_F32, TSR_SHAPE(8), tsr_on(meshes[1], "x"));
+  CHECK_STATUS(tsr_eval(&there, 1), TSR_EAXIS, NULL);
+  CHECK_STR_HAS(tsr_message(f.s), "mesh x=4,y=2, which is abstract");
+  tsr_scope_clear(f.s);
+  CHECK(tsr_is_inert(tsr_put(f.s, (float[8]){ 0 }, TSR_F32, TSR_SHAPE(8), tsr_on(meshes[1], "x"))));
+  CHECK_STR_HAS(tsr_message(f.s), "sizes without devices, where no data can lie");
+  close_fixture(&f);
+}
+
 /* What is made of functions is explained and dumped like them, on types. */
 /* An array with elements meets types of the same sizes without devices, or of others. */
 TEST(what_lies_on_devices_meets_sizes_in_a_plan)
