@@ -277,10 +277,9 @@ static bool loop_arguments(walk *w, int node, const tsr__loop_attr *attr, place 
 
 /* Whether what a step gives lies as what it takes. A carry that is whole at first comes to lie where
  * the first step leaves it: then *again. */
-static bool check_carries(walk *w, int node, const tsr__loop_attr *attr, place *args,
-                          const place *out, bool *again)
+static bool check_carries(walk *w, int node, place *args, const place *out, bool *again)
 {
-  *again = false;
+  const tsr__loop_attr *attr = tsr__attr_of(w->program, &w->program->nodes[node]);
   for (int i = 0; i < attr->carries; i++, args++) {
     if (same_place(args, &out[i])) continue;
     if (!is_uncut(args))
@@ -313,7 +312,7 @@ static bool place_loop(walk *w, int node)
       place *own = asks || other ? out + results : out;
       tsr__links gives = { region->results, region->result_count };
       if (!walk_through(w, &region->program, gives, args, own) ||
-          (!asks && !check_carries(w, node, attr, args + scan, own, &again)))
+          (!asks && !check_carries(w, node, args + scan, own, &again)))
         return false;
       for (int i = 0; i < results && other; i++)
         if (!same_place(&own[i], &out[i]))
