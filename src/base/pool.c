@@ -376,15 +376,14 @@ static void *take_new(tsr__pool *pool, size_t bytes, size_t size)
   return NULL;
 }
 
-/* The class whose newest block is taken for one of class `index`, which has none: a little larger,
- * and whole blocks stay within the limit. Called under the lock. */
+/* The class whose newest block is taken for one of class `index`: the next larger one that has one,
+ * if it has none itself. What is held and kept together is the same then, so no limit is asked.
+ * Called under the lock. */
 static int lender_of(const tsr__pool *pool, int index, size_t size)
 {
-  if (size < LEAST_LENT || pool->lent_count == LENT) return index;
-  for (int i = index + 1; i <= index + LENDERS && i < CLASSES; i++) {
-    bool fits = !pool->limit || pool->held + (int64_t)size_of_class(i) <= pool->limit;
-    if (pool->free[i] && fits) return i;
-  }
+  if (pool->free[index] || size < LEAST_LENT || pool->lent_count == LENT) return index;
+  for (int i = index + 1; i <= index + LENDERS && i < CLASSES; i++)
+    if (pool->free[i]) return i;
   return index;
 }
 
@@ -411,7 +410,7 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
     tsr__latch_open(&pool->lock);
     return NULL;
   }
-  int from = pool->free[index] ? index : lender_of(pool, index, size);
+  int from = lender_of(pool, index, size);
   free_block *block = pool->free[from];
   if (!block) return take_new(pool, bytes, size); /* leaves the lock */
   pool->free[from] = block->next;
