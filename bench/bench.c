@@ -250,6 +250,7 @@ static int run_line(const char *name, const char *self)
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (strcmp(name, lines[i]) == 0) return bench_lines_sorted(name);
   if (strncmp(name, "sort", 4) == 0) return bench_sorts(name);
+  if (strcmp(name, "text.memory") == 0) return bench_text_memory(self);
   if (strncmp(name, "text", 4) == 0) return bench_texts(name);
   if (strncmp(name, "json", 4) == 0 || strcmp(name, "csv.gz") == 0) return bench_files(name);
   if (strncmp(name, "join", 4) == 0) return bench_joins(name);
@@ -324,6 +325,7 @@ int main(int argc, char **argv)
                                        "group",
                                        "sort",
                                        "text",
+                                       "text.memory",
                                        "line",
                                        "join",
                                        "ckpt",
@@ -347,6 +349,7 @@ int main(int argc, char **argv)
   if (argc > 1 && strcmp(argv[1], "--mlp-steps") == 0) return bench_mlp_child();
   if (argc > 1 && strcmp(argv[1], "--start-apart") == 0) return bench_start_child();
   if (argc > 1 && strcmp(argv[1], "--wait") == 0) return bench_wait_child();
+  if (argc > 2 && strcmp(argv[1], "--text") == 0) return bench_text_child(argv[2]);
   if (argc > 2 && strcmp(argv[1], "--frames") == 0) return bench_frames_child(argv[2]);
   signal(SIGPIPE, SIG_IGN);
   printf("%-16s %10s %-4s %-18s %10s %8s %8s\n", "name", "ours", "", "peer-name", "peer", "ratio",

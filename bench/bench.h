@@ -96,6 +96,8 @@ int bench_csv(bool aggregate);
 int bench_groups(const char *only);
 int bench_sorts(const char *only);
 int bench_texts(const char *only);
+int bench_text_memory(const char *self);
+int bench_text_child(const char *name); /* what its processes do */
 int bench_files(const char *only);
 int bench_joins(const char *only);
 /* sort.f32, argsort.f32, sort.8dev, cumsum.8dev; "line": all. */

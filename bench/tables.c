@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { ROUNDS = 5, MOST_PEERS = 4, MOST_LINES = 32 };
 
@@ -63,6 +64,9 @@ static const work texts[] = {
   { "text.join", "memory", NULL, NULL, "count(), sum(w)", 44, 48 },
   { "text.write", "memory", NULL, NULL, "count(), sum(v)", 100, 100 },
 };
+
+/* As much as Polars takes at most: the bar of text.memory. */
+static const double memory_bar = 1.3;
 
 static const work files[] = {
   { "json.group", "file", NULL, NULL, "count(), sum(x)", 30, 1 },
@@ -369,6 +373,92 @@ int bench_texts(const char *only)
 int bench_files(const char *only)
 {
   return run_list(files, sizeof files / sizeof *files, only, "files");
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static const work *text_work(const char *name)
+{
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    if (!strcmp(texts[i].name, name)) return &texts[i];
+  return NULL;
+}
+
+/* What a line needs in memory, and no more. */
+static bool open_needed(side *d, const work *w)
+{
+  d->rt = tsr_runtime_open("cpu:1", .threads = 2);
+  d->s = tsr_scope_open(d->rt);
+  if (!strcmp(w->columns, "memory"))
+    d->table = tsr_frame_keep(d->s, tsr_frame_read_csv(d->s, bench_text_csv(false)));
+  if (!strcmp(w->name, "text.join"))
+    d->right = tsr_frame_keep(d->s, tsr_frame_read_csv(d->s, bench_text_csv(true)));
+  return !failed(w->name, d->s);
+}
+
+/* "BYTES RESULT": the most that was ever resident, when the line was done. */
+int bench_text_child(const char *name)
+{
+  side d = { 0 };
+  struct rusage usage;
+  char result[256] = "";
+  double cpu;
+  const work *w = text_work(name);
+  if (!w || !open_needed(&d, w) || run_ours(w, &d, result, sizeof result, &cpu) < 0) return 1;
+  getrusage(RUSAGE_SELF, &usage);
+  printf("%lld %s\n", (long long)usage.ru_maxrss * 1024, result);
+  close_side(&d);
+  return 0;
+}
+
+static double memory_of_ours(const char *self, const char *name, char *result, size_t size)
+{
+  char command[2048], answer[300] = "", *rest = answer;
+  snprintf(command, sizeof command, "exec '%s' --text '%s'", self, name);
+  FILE *out = popen(command, "r");
+  bool fine = out && fgets(answer, sizeof answer, out);
+  if (out) fine = !pclose(out) && fine;
+  double bytes = strtod(answer, &rest);
+  snprintf(result, size, "%.*s", (int)strcspn(rest + 1, "\n"), rest + 1);
+  return fine ? bytes : -1;
+}
+
+/* Of a process that did nothing else; negative: there is none, or its result is another. */
+static double memory_of_peer(const char *name, const char *expected)
+{
+  char ask[64], answer[512] = "", *rest = answer;
+  bench_peer *peer = open_peer();
+  if (!peer) return -1;
+  snprintf(ask, sizeof ask, "%s polars", name);
+  double seconds = bench_peer_ask(peer, ask, answer, sizeof answer);
+  if (seconds >= 0) strtod(answer, &rest);
+  bool fine = seconds >= 0 && agree(expected, rest + strspn(rest, " "));
+  if (!fine) fprintf(stderr, "%s: ours %s, polars has%s\n", name, expected, answer);
+  if (fine) fine = bench_peer_ask(peer, "memory polars", answer, sizeof answer) >= 0;
+  bench_peer_close(peer);
+  return fine ? strtod(answer, NULL) : -1;
+}
+
+int bench_text_memory(const char *self)
+{
+  double most = 0, logs = 0;
+  int n = 0;
+  if (!bench_text_csv(false) || !bench_text_csv(true)) return 1;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    char result[256], name[64];
+    double ours = memory_of_ours(self, texts[i].name, result, sizeof result);
+    if (ours < 0) return 1;
+    double theirs = memory_of_peer(texts[i].name, result);
+    snprintf(name, sizeof name, "%s.memory", texts[i].name);
+    bench_line(name, ours * 1e-6, "polars", theirs * 1e-6, -1, "MB");
+    if (theirs <= 0) continue;
+    if (ours / theirs > most) most = ours / theirs;
+    logs += log(ours / theirs), n++;
+  }
+  if (n)
+    printf("  of Polars' memory at most %.2f, in the mean %.2f (bar %.1f)\n", most, exp(logs / n),
+           memory_bar);
+  return 0;
 }
 
 int bench_joins(const char *only)

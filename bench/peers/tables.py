@@ -1,6 +1,8 @@
 """Polars, DuckDB and others on the made tables: python tables.py FOLDER ROWS THREADS
 
-Answers each line "work peer" with "seconds rows checksum ...", or "-1" where it cannot."""
+Answers each line "work peer" with "seconds rows checksum ...", or "-1" where it cannot; "memory peer" with the most
+bytes that were ever resident. What a peer is not asked for is not loaded."""
+import importlib.util
 import os
 import resource
 import sys
@@ -8,18 +10,30 @@ import time
 
 folder, rows, threads = sys.argv[1], sys.argv[2], sys.argv[3]
 os.environ["POLARS_MAX_THREADS"] = threads
-try:
-    import duckdb
-    import numpy as np
-    import polars as pl
-except ImportError:
+if not all(importlib.util.find_spec(m) for m in ("duckdb", "numpy", "polars")):
     sys.exit("missing")
+import polars as pl
 
 c = pl.col
 csv = f"{folder}/g1_{rows}.csv"
-con = duckdb.connect(config={"threads": int(threads)})
-con.execute("set preserve_insertion_order = true")
 loaded = {}
+
+
+class Duck:
+    """A connection, opened when it is first asked."""
+
+    def execute(self, query, **frames):
+        """Runs a query in which frames may be named."""
+        if "con" not in loaded:
+            import duckdb
+            loaded["con"] = duckdb.connect(config={"threads": int(threads)})
+            loaded["con"].execute("set preserve_insertion_order = true")
+        for name, frame in frames.items():
+            loaded["con"].register(name, frame)
+        return loaded["con"].execute(query)
+
+
+con = Duck()
 
 GROUPS = {
     "g1": (["id1"], [c("v1").sum()], "sum(v1) as v1"),
@@ -44,17 +58,18 @@ SORTS = {"f64": ("v3", "id6"), "i64": ("id6", "v3"), "text": ("id3", "v3")}
 def table():
     if "df" not in loaded:
         loaded["df"] = df = pl.read_csv(csv)
-        con.execute("create table t as select * from df")
+        con.execute("create table t as select * from df", df=df)
     return loaded["df"]
 
 
 def sides(name):
     if loaded.get("join") != name:
+        import numpy as np
         one = {p: np.load(f"{folder}/join_{name}_{rows}_{p}.npy") for p in ("lk", "lv", "rk", "rw")}
         loaded["left"] = left_side = pl.DataFrame({"k": one["lk"], "v": one["lv"]})
         loaded["right"] = right_side = pl.DataFrame({"k": one["rk"], "w": one["rw"]})
-        con.execute("create or replace table l as select * from left_side")
-        con.execute("create or replace table r2 as select * from right_side")
+        con.execute("create or replace table l as select * from left_side", left_side=left_side)
+        con.execute("create or replace table r2 as select * from right_side", right_side=right_side)
         loaded["join"] = name
     return loaded["left"], loaded["right"]
 
@@ -107,22 +122,27 @@ def join(name, peer):
     return (lambda: duck("select l.k, v, w from l join r2 using (k)"), lambda r: duck_sum("w")())
 
 
-def text_table():
-    if "texts" not in loaded:
+def text_table(which):
+    """One of the tables of texts, "texts" or "fifth"."""
+    if which not in loaded:
         half = int(rows) // 2
-        loaded["csv"] = f"{folder}/texts_{half}.csv"
-        loaded["texts"] = texts = pl.read_csv(loaded["csv"])
-        loaded["fifth"] = fifth = pl.read_csv(f"{folder}/right_{half // 5}.csv")
-        con.execute("create table texts as select * from texts")
-        con.execute("create table fifth as select * from fifth")
-    return loaded["texts"], loaded["fifth"]
+        loaded[which] = pl.read_csv(f"{folder}/texts_{half}.csv" if which == "texts"
+                                    else f"{folder}/right_{half // 5}.csv")
+    return loaded[which]
 
 
-def text_polars(name, df, fifth):
+def text_duck_tables():
+    if "duck" not in loaded:
+        for which in ("texts", "fifth"):
+            con.execute(f"create table {which} as select * from df", df=text_table(which))
+        loaded["duck"] = True
+
+
+def text_polars(name, df):
     one = lambda r: (r.item(),)
     last = lambda r: (r.height, r[:, -1].sum())
     jobs = {
-        "read": (lambda: pl.read_csv(loaded["csv"]), last),
+        "read": (lambda: pl.read_csv(f"{folder}/texts_{int(rows) // 2}.csv"), last),
         "contains": (lambda: df.filter(c("s").str.contains("bacone", literal=True))
                      .select(pl.len()), one),
         "upper": (lambda: df.filter(c("s").str.to_uppercase().str.starts_with("A"))
@@ -131,9 +151,10 @@ def text_polars(name, df, fifth):
         "nunique": (lambda: df.select(c("id").n_unique()), one),
         "sort": (lambda: df.select("id", "v").sort("id"),
                  lambda r: (r.height, r["id"][0], r["id"][-1])),
-        "join": (lambda: df.select("id", "v").join(fifth.lazy(), on="id"), last),
+        "join": (lambda: df.select("id", "v").join(text_table("fifth").lazy(), on="id"),
+                 last),
         "write": (lambda: df.collect().write_csv(f"{folder}/written_polars.csv"),
-                  lambda r: last(loaded["texts"])),
+                  lambda r: last(text_table("texts"))),
     }
     job, check = jobs[name]
 
@@ -166,11 +187,15 @@ def text_duck(name, source):
 
 
 def text(name, peer):
-    df, fifth = text_table()
     name, _, file = name.partition(".")
+    path = f"{folder}/texts_{int(rows) // 2}.csv"
     if peer == "polars":
-        return text_polars(name, pl.scan_csv(loaded["csv"]) if file else df.lazy(), fifth)
-    return text_duck(name, f"read_csv('{loaded['csv']}')" if file or name == "read" else "texts")
+        if name == "join":
+            text_table("fifth")
+        df = pl.scan_csv(path) if file or name == "read" else text_table("texts").lazy()
+        return text_polars(name, df)
+    text_duck_tables()
+    return text_duck(name, f"read_csv('{path}')" if file or name == "read" else "texts")
 
 
 def packed(peer):
@@ -236,6 +261,9 @@ def cpu():
 
 print("ready", flush=True)
 for line in sys.stdin:
+    if line.startswith("memory"):
+        print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, flush=True)
+        continue
     try:
         job, check = work(*line.split())
         before, start = cpu(), time.perf_counter()
