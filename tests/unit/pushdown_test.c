@@ -106,6 +106,75 @@ TEST(texts_of_a_filter_alone_are_not_kept)
   }
 }
 
+/* Bytes of the lists that a frame's texts lie in. */
+static int64_t bytes_of_texts(tsr_scope *s, tsr_frame *df, int64_t *rows)
+{
+  struct ArrowArrayStream stream;
+  struct ArrowArray batch;
+  int64_t most = 0;
+  CHECK_STATUS(tsr_frame_to_arrow(tsr_frame_select(df, "name"), &stream, .texts = TSR_ARROW_VIEWS),
+               TSR_OK, s);
+  for (*rows = 0;; *rows += batch.length, batch.release(&batch)) {
+    CHECK_I64(stream.get_next(&stream, &batch), 0);
+    if (!batch.release) break;
+    const struct ArrowArray *a = batch.children[0];
+    for (int64_t b = 0; b < a->n_buffers - 3; b++)
+      if (((const int64_t *)a->buffers[a->n_buffers - 1])[b] > most)
+        most = ((const int64_t *)a->buffers[a->n_buffers - 1])[b];
+  }
+  stream.release(&stream);
+  return most;
+}
+
+/* Texts of 30 bytes that a filter asks for and others need: those of rows that it drops are left
+ * out, whatever else is asked of the column, unless somebody before the filter needs them. */
+TEST(texts_that_a_filter_drops_are_not_kept)
+{
+  static const char *const filters[] = { "contains(name, '99x')",
+                                         "contains(name, '99x') and name != 'a'",
+                                         "contains(name, '99x') and k >= 0",
+                                         "name is not null and ends_with(upper(name), '99X')" };
+  FILE *out = fopen(test_tmp("long.csv"), "wb");
+  fputs("k,name\n", out);
+  for (int r = 0; r < ROWS; r++)
+    fprintf(out, "%d,\"a text of a row, \"\"its\"\" number %dx\"\n", r, r);
+  fclose(out);
+  setenv("TSR_TEXTS", "views", 1);
+  for (int devices = 1; devices < 8; devices += 3)
+    for (size_t f = 0; f < sizeof filters / sizeof *filters; f++) {
+      char names[16], first[80];
+      snprintf(names, sizeof names, "cpu:%d", devices);
+      tsr_runtime *rt = tsr_runtime_open(names);
+      tsr_scope *s = tsr_scope_open(rt);
+      tsr_frame *df = tsr_frame_read_csv(s, test_tmp("long.csv"));
+      tsr_frame *few = tsr_frame_filter(df, filters[f]);
+      int64_t rows, bytes;
+      for (int twice = 0; twice < 2; twice++) {
+        bytes = bytes_of_texts(s, few, &rows);
+        CHECK_I64(rows, ROWS / 100);
+        CHECK(bytes >= rows * 30 && bytes < ROWS * 30 / 2);
+        /* The first and the last that are kept, and codes of all. */
+        tsr_row *row =
+            tsr_frame_row(tsr_frame_agg(few, "a = min(k), b = max(name), n = nunique(name)"));
+        CHECK_I64(tsr_row_i64(row, "a"), 99);
+        CHECK_I64(tsr_row_i64(row, "n"), ROWS / 100);
+        snprintf(first, sizeof first, "a text of a row, \"its\" number 99x");
+        CHECK_STR(tsr_row_text(row, "b"), first);
+      }
+      /* Other filters, and a column that is made before them, need all. */
+      CHECK_I64(sum_where(df, "k < 10", "s = nunique(name)"), 10);
+      tsr_scope_close(s);
+      s = tsr_scope_open(rt);
+      df = tsr_frame_read_csv(s, test_tmp("long.csv"));
+      df = tsr_frame_filter(tsr_frame_assign(df, "l", "length(name)"), filters[f]);
+      CHECK(bytes_of_texts(s, tsr_frame_filter(df, "l > 5"), &rows) >= ROWS * 30);
+      CHECK_I64(rows, ROWS / 100);
+      tsr_scope_close(s);
+      tsr_runtime_close(rt);
+    }
+  unsetenv("TSR_TEXTS");
+}
+
 /* Nulls, quotes, and bytes that are no letters, in texts of which nothing is kept. */
 TEST(texts_that_are_not_kept_are_texts)
 {

@@ -285,15 +285,18 @@ static bool is_live_file(const tsr__visit *v)
   return v->df->kind == TSR__FRAME_FILE && v->live;
 }
 
-/* Texts of a file that its reader is asked of for filters alone: needed, and not kept. */
+/* Texts of a file that its reader is asked of for filters alone: needed, and not kept. Of those
+ * that others need, too, texts of rows that are dropped are not kept. */
 static tsr_status mark_told(tsr__bind *bind, tsr__visit *file)
 {
   const tsr__pushdown *pushdown = file->pushdown;
   file->told = tsr__bind_room(bind, file->df->schema.count, sizeof *file->told);
   for (int k = 0; file->told && k < pushdown->count; k++) {
     int target = pushdown->predicate[k].target;
+    bool text = file->df->schema.field[target].type == TSR_COL_TEXT;
+    if (text) pushdown->whole[target] = pushdown->beside[target];
     if (file->need[target]) continue;
-    file->told[target] = file->df->schema.field[target].type == TSR_COL_TEXT;
+    file->told[target] = text;
     file->need[target] = true;
   }
   return bind->error.status;

@@ -274,13 +274,18 @@ static bool goes_on(const tsr__visit *v)
   return !v->made && (rows == TSR__ROWS_MAPS || rows == TSR__ROWS_NUMBERS);
 }
 
+/* Columns that are used by filters, and by what else there is. */
+typedef struct used_columns {
+  bool *filters, *others;
+} used_columns;
+
 /* Steps over one frame; false where rows or columns do not simply go on. */
-static bool step_over(search *s, const tsr__visit *v, bool *used)
+static bool step_over(search *s, const tsr__visit *v, const used_columns *used)
 {
   const tsr_frame *df = v->df;
   int count = df->schema.count;
   if (df->kind == TSR__FRAME_FILTER && !v->made) {
-    mark_used(s, df->formula.item[0].expr, used);
+    mark_used(s, df->formula.item[0].expr, used->filters);
     return true;
   }
   int *at = goes_on(v) ? tsr__bind_room(s->bind, count, sizeof *at) : NULL;
@@ -290,7 +295,7 @@ static bool step_over(search *s, const tsr__visit *v, bool *used)
     at[i] = from.column >= 0 ? s->at[from.column] : -1;
     /* A computed column reads its operands of all rows, dropped ones as well, since it was
      * written before the filter: they must be whole. */
-    if (from.expr && at[i] < 0 && v->need[i]) mark_used(s, from.expr, used);
+    if (from.expr && at[i] < 0 && v->need[i]) mark_used(s, from.expr, used->others);
   }
   s->at = at;
   return true;
@@ -300,13 +305,15 @@ tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
 {
   int columns = file->df->schema.count;
   tsr__pushdown *pushdown = tsr__bind_room(bind, 1, sizeof *pushdown);
-  bool *used = tsr__bind_room(bind, columns, sizeof *used);
+  used_columns used = { tsr__bind_room(bind, columns, sizeof(bool)),
+                        tsr__bind_room(bind, columns, sizeof(bool)) };
   search s = { .bind = bind,
                .pushdown = pushdown,
                .at = tsr__bind_room(bind, columns, sizeof *s.at) };
-  if (!pushdown || !used || !s.at) return NULL;
+  if (!pushdown || !used.filters || !used.others || !s.at) return NULL;
   pushdown->whole = tsr__bind_room(bind, columns, sizeof *pushdown->whole);
-  if (!pushdown->whole) return NULL;
+  pushdown->beside = tsr__bind_room(bind, columns, sizeof *pushdown->beside);
+  if (!pushdown->whole || !pushdown->beside) return NULL;
   bool all = true;
   for (int i = 0; i < columns; i++) s.at[i] = i;
   for (const tsr__visit *v = only_user(bind, file); v; v = only_user(bind, v)) {
@@ -317,10 +324,13 @@ tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file)
        * count. */
       pushdown->all = all ? v->df : NULL;
     }
-    if (!step_over(&s, v, used)) break;
+    if (!step_over(&s, v, &used)) break;
     /* Whole are those used up to the last filter that gave predicates; what is used behind it
      * never sees a dropped row. */
-    if (pushdown->count > before) memcpy(pushdown->whole, used, (size_t)columns * sizeof *used);
+    for (int i = 0; i < columns && pushdown->count > before; i++) {
+      pushdown->beside[i] = used.others[i];
+      pushdown->whole[i] = used.filters[i] || used.others[i];
+    }
   }
   return bind->error.status ? NULL : pushdown;
 }

@@ -136,8 +136,9 @@ typedef struct tsr__pushdown {
   tsr__pushdown_key key[TSR__PREDICATES];
   const tsr__expr *expr[TSR__PREDICATES];
   const tsr_frame
-      *all;    /* the last filter, where the predicates are all that filters ask; or NULL */
-  bool *whole; /* by column: it is used up to the last filter, so dropped rows need theirs */
+      *all;     /* the last filter, where the predicates are all that filters ask; or NULL */
+  bool *whole;  /* by column: it is used up to the last filter, so dropped rows need theirs */
+  bool *beside; /* by column: so it is by more than the filters */
 } tsr__pushdown;
 /* In the terminal's scope; NULL with an error in `bind`. */
 tsr__pushdown *tsr__pushdown_of(tsr__bind *bind, const tsr__visit *file);

@@ -149,7 +149,18 @@ struct place {
   const tsr__csv_file *file;
   const tsr__csv_batch *batch;
   int part;
+  /* A bit a predicate: its texts are judged as they lie, and put where they go when it is known
+   * which are kept. So it is where each is another; of those that repeat codes are asked, once
+   * each. */
+  uint64_t late;
 };
+
+static bool is_filtered(const struct reading *reading, const struct place *p, int target)
+{
+  for (int s = 0; reading->read && s < reading->read->predicate_count; s++)
+    if (reading->read->predicates[s].target == target) return !(p->late >> s & 1);
+  return false;
+}
 
 static tsr__csv_sink sink_of(const struct reading *reading, const struct place *p, int target)
 {
@@ -161,14 +172,9 @@ static tsr__csv_sink sink_of(const struct reading *reading, const struct place *
   return (tsr__csv_sink){ .values = t->values[p->part],
                           .validity = t->validity[p->part],
                           .at = p->batch->first_row - read->rows[p->part],
-                          .kept = t->sparse && read->kept ? read->kept[p->part] : NULL };
-}
-
-static bool is_filtered(const struct reading *reading, int target)
-{
-  for (int s = 0; reading->read && s < reading->read->predicate_count; s++)
-    if (reading->read->predicates[s].target == target) return true;
-  return false;
+                          .kept = t->sparse && read->kept && !is_filtered(reading, p, target)
+                                      ? read->kept[p->part]
+                                      : NULL };
 }
 
 static bool is_told(const struct reading *reading, int target)
@@ -179,7 +185,7 @@ static bool is_told(const struct reading *reading, int target)
 static void parse_targets(struct reading *reading, const struct place *p, bool filtered)
 {
   for (int t = 0; t < reading->target_count; t++) {
-    if (is_filtered(reading, t) != filtered) continue;
+    if (is_filtered(reading, p, t) != filtered) continue;
     tsr__csv_lane *lane = lane_of(reading, p->stripe->worker, t);
     tsr__csv_sink sink = sink_of(reading, p, t);
     if (is_told(reading, t)) tsr__csv_look(p->file, reading->columns[t], p->batch, lane);
@@ -218,8 +224,8 @@ static uint64_t judge_word(struct reading *reading, const struct place *p, int64
     /* Its values are those of a type that is given up; the frame is read once more. */
     if (judge.lane->classify || judge.lane->no_memory) continue;
     tsr__csv_run rows = { reading->columns[predicate->target], (int)(at - judge.sink.at), count };
-    bits &= is_told(reading, predicate->target) ? judge_told(p, &judge, rows)
-                                                : tsr__csv_judge_word(&judge, at, count);
+    bool lies = p->late >> s & 1 || is_told(reading, predicate->target);
+    bits &= lies ? judge_told(p, &judge, rows) : tsr__csv_judge_word(&judge, at, count);
     if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
   }
   return bits;
@@ -240,6 +246,32 @@ static void judge_batch(struct reading *reading, const struct place *p)
   }
 }
 
+static uint64_t find_late(struct reading *reading, int worker)
+{
+  const tsr__read_ask *read = reading->read;
+  uint64_t late = 0;
+  for (int s = 0; s < read->predicate_count; s++) {
+    int target = read->predicates[s].target;
+    bool unseen = lane_of(reading, worker, target)->dict.unseen;
+    late |= (uint64_t)(read->targets[target].sparse && unseen) << s;
+  }
+  return late;
+}
+
+/* Codes that were asked about of rows that are dropped become 0, as those are that nobody asked. */
+static void forget_dropped(const struct reading *reading, const struct place *p)
+{
+  const tsr__read_ask *read = reading->read;
+  for (int t = 0; t < reading->target_count; t++) {
+    if (!read->targets[t].sparse || !is_filtered(reading, p, t)) continue;
+    const uint64_t *kept = read->kept[p->part];
+    int32_t *codes = read->targets[t].values[p->part];
+    int64_t at = p->batch->first_row - read->rows[p->part], end = at + p->batch->rows;
+    for (; at < end; at++)
+      if (!(kept[at / 64] >> (at % 64) & 1)) codes[at] = 0;
+  }
+}
+
 /* Whether a batch's text is ASCII, which saves looking at texts that nobody wants. */
 static bool is_ascii(const tsr__csv_batch *batch)
 {
@@ -256,14 +288,16 @@ static bool looks(const struct reading *reading, int worker)
   return any;
 }
 
-static void parse_batch(struct reading *reading, const struct place *p, tsr__csv_batch *batch)
+static void parse_batch(struct reading *reading, struct place *p, tsr__csv_batch *batch)
 {
   const tsr__read_ask *read = reading->read;
   batch->ascii = batch->rows && looks(reading, p->stripe->worker) && is_ascii(batch);
   /* Columns with conditions come first, so that the others know which rows are wanted. */
   if (read && read->predicate_count) {
+    p->late = find_late(reading, p->stripe->worker);
     parse_targets(reading, p, true);
     judge_batch(reading, p);
+    forget_dropped(reading, p);
   }
   parse_targets(reading, p, false);
 }
@@ -326,7 +360,7 @@ static void parse_stripe(struct reading *reading, struct stripe *stripe, tsr__cs
     batch->first_row = row;
     at = split(&s, batch);
     /* Those before a fault are parsed even so: one of them may hold an error of an earlier row. */
-    if (batch->rows) parse_batch(reading, &(struct place){ stripe, file, batch, part }, batch);
+    if (batch->rows) parse_batch(reading, &(struct place){ stripe, file, batch, part, 0 }, batch);
     if (!at) fail_at(reading, stripe, s.fault, s.fault_row);
     row += s.want;
   }
@@ -802,8 +836,10 @@ static tsr_status check_read(const tsr__csv *csv, const tsr__read_ask *read, int
     if (read->targets[t].column < 0 || read->targets[t].column >= csv->column_count)
       return tsr__error_set(error, TSR_ECOLUMN, "%s: has no column %d, only 0 to %d", csv->path,
                             read->targets[t].column, csv->column_count - 1);
-  for (int s = 0; s < read->predicate_count; s++)
-    TSR_INVARIANT(read->kept && !read->targets[read->predicates[s].target].sparse);
+  for (int s = 0; s < read->predicate_count; s++) {
+    const tsr__read_target *t = &read->targets[read->predicates[s].target];
+    TSR_INVARIANT(read->kept && (!t->sparse || csv->columns[t->column].type == TSR_COL_TEXT));
+  }
   return TSR_OK;
 }
 

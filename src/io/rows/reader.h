@@ -56,7 +56,7 @@ typedef enum tsr__predicate_op {
  * checks of every field, so that types widen and errors are found by what stands in dropped rows
  * too. */
 typedef struct tsr__predicate {
-  int target; /* whose column is judged; it is not sparse */
+  int target; /* whose column is judged; a sparse one is of texts */
   tsr__predicate_op op;
   bool real; /* numbers are compared as f64 with `reals`, else as i64 with `whole` */
   int count;
