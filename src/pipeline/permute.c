@@ -9,12 +9,13 @@
  * `count` comes back there, so what remains is a bijection of [0, count). Fewer than one in
  * sqrt(count) goes through twice.
  *
- * Rounds run over lanes of positions, so that the multiplications of one hide behind the others. */
+ * Rounds run over lanes of positions (kernel/tile/rounds.h), so that the multiplications of one hide
+ * behind the others. */
 #include "pipeline/permute.h"
 
 __extension__ typedef unsigned __int128 wide;
 
-enum { LANES = 32, SMALL = 1024 };
+enum { LANES = 128, SMALL = 1024, ROUNDS = 6 };
 
 uint64_t tsr__mix(uint64_t a, uint64_t b)
 {
@@ -40,45 +41,19 @@ static uint64_t root_above(uint64_t n)
   return low;
 }
 
-void tsr__permutation_make(tsr__permutation *p, uint64_t count, uint64_t seed, uint64_t epoch)
+void tsr__permutation_make(tsr__permutation *p, const char *isa, uint64_t count, uint64_t seed,
+                           uint64_t epoch)
 {
-  uint64_t low = root_above(count);
+  uint64_t low = root_above(count), key = tsr__mix(seed, epoch);
+  tsr__rounds *r = &p->rounds;
   p->count = count;
-  p->low = (uint32_t)low;
-  p->high = count ? (uint32_t)((count + low - 1) / low) : 1;
   p->inverse = low > 1 ? UINT64_MAX / low : 0;
-  uint64_t key = tsr__mix(seed, epoch);
+  p->run = tsr__rounds_of(isa);
+  r->low = (uint32_t)low;
+  r->high = count ? (uint32_t)((count + low - 1) / low) : 1;
   /* Digits of a few values mix little in a round. */
-  p->rounds = count < SMALL ? TSR__MOST_ROUNDS : TSR__ROUNDS;
-  for (int r = 0; r < p->rounds; r++) p->key[r] = (uint32_t)(tsr__mix(key, (uint64_t)r) >> 32);
-}
-
-/* 32 bits of 32 and a key, brought to [0, radix) by their upper end. */
-static inline uint32_t round_of(uint32_t x, uint32_t key, uint32_t radix)
-{
-  x = (x ^ key) * 0x85EBCA6Bu;
-  x = (x ^ x >> 15) * 0xC2B2AE35u;
-  x ^= x >> 13;
-  return (uint32_t)((uint64_t)x * radix >> 32);
-}
-
-static inline uint32_t add_modulo(uint32_t a, uint32_t b, uint32_t radix)
-{
-  uint32_t sum = a + b; /* radices are at most 2^31, so it does not wrap */
-  return sum >= radix ? sum - radix : sum;
-}
-
-/* All rounds for some lanes, in place. */
-static void rounds(const tsr__permutation *p, uint32_t *high, uint32_t *low, int lanes)
-{
-  uint32_t tall = p->high, broad = p->low;
-  for (int r = 0; r < p->rounds; r += 2) {
-    uint32_t one = p->key[r], two = p->key[r + 1];
-    for (int i = 0; i < lanes; i++)
-      high[i] = add_modulo(high[i], round_of(low[i], one, tall), tall);
-    for (int i = 0; i < lanes; i++)
-      low[i] = add_modulo(low[i], round_of(high[i], two, broad), broad);
-  }
+  r->count = count < SMALL ? TSR__MOST_ROUNDS : ROUNDS;
+  for (int i = 0; i < r->count; i++) r->key[i] = (uint32_t)(tsr__mix(key, (uint64_t)i) >> 32);
 }
 
 static inline uint64_t divide(const tsr__permutation *p, uint64_t x)
@@ -86,23 +61,23 @@ static inline uint64_t divide(const tsr__permutation *p, uint64_t x)
   if (!p->inverse) return x;
   /* The inverse is rounded down, so the quotient is right or one too small. */
   uint64_t q = (uint64_t)((wide)x * p->inverse >> 64);
-  return q + (x - q * p->low >= p->low);
+  return q + (x - q * p->rounds.low >= p->rounds.low);
 }
 
 static void permute_lanes(const tsr__permutation *p, const int64_t *from, int64_t *to, int lanes)
 {
-  uint32_t high[LANES], low[LANES];
+  uint32_t high[LANES], low[LANES], radix = p->rounds.low;
   for (int i = 0; i < lanes; i++) {
     uint64_t x = (uint64_t)from[i], q = divide(p, x);
     high[i] = (uint32_t)q;
-    low[i] = (uint32_t)(x - q * p->low);
+    low[i] = (uint32_t)(x - q * radix);
   }
-  rounds(p, high, low, lanes);
+  p->run(&p->rounds, high, low, lanes);
   for (int i = 0; i < lanes; i++) {
-    uint64_t x = (uint64_t)high[i] * p->low + low[i];
+    uint64_t x = (uint64_t)high[i] * radix + low[i];
     while (x >= p->count) {
-      rounds(p, &high[i], &low[i], 1);
-      x = (uint64_t)high[i] * p->low + low[i];
+      p->run(&p->rounds, &high[i], &low[i], 1);
+      x = (uint64_t)high[i] * radix + low[i];
     }
     to[i] = (int64_t)x;
   }

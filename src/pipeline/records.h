@@ -143,6 +143,12 @@ static inline bool tsr__records_usable(const tsr_source *source)
   return source && !source->inert;
 }
 
+/* What the kernels of its runtime run with. */
+static inline const char *tsr__records_isa(const tsr_source *source)
+{
+  return source->node.scope->rt->isa;
+}
+
 static inline int64_t tsr__place_of(const tsr__ask_rows *ask, int64_t i)
 {
   return ask->place ? ask->place[i] : i;

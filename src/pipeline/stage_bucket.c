@@ -48,7 +48,8 @@ static int64_t batch_at(const bucket_source *k, int64_t epoch, int64_t at)
 {
   if (k->turn) return k->turn[at];
   tsr__permutation p;
-  tsr__permutation_make(&p, (uint64_t)k->full[k->buckets], k->args.seed, (uint64_t)epoch);
+  tsr__permutation_make(&p, tsr__records_isa(&k->source), (uint64_t)k->full[k->buckets],
+                        k->args.seed, (uint64_t)epoch);
   tsr__permute(&p, &at, &at, 1);
   return at;
 }
@@ -84,7 +85,8 @@ static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
     tsr__permutation p;
     /* A seed for each bucket: equally full ones are shuffled neither alike nor as the batches. */
     uint64_t key = tsr__mix(k->args.seed, (uint64_t)b + 1);
-    tsr__permutation_make(&p, (uint64_t)(k->first[b + 1] - k->first[b]), key, (uint64_t)epoch);
+    tsr__permutation_make(&p, tsr__records_isa(&k->source),
+                          (uint64_t)(k->first[b + 1] - k->first[b]), key, (uint64_t)epoch);
     tsr__permute(&p, &inside, &inside, 1);
   }
   return k->place[k->first[b] + inside];

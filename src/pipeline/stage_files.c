@@ -30,7 +30,8 @@ static void order_files(files_source *f, file_order *order, int64_t epoch)
 {
   tsr__permutation p;
   int64_t at = 0;
-  tsr__permutation_make(&p, (uint64_t)f->count, f->seed, (uint64_t)epoch);
+  tsr__permutation_make(&p, tsr__records_isa(&f->source), (uint64_t)f->count, f->seed,
+                        (uint64_t)epoch);
   order->epoch = epoch;
   for (int64_t i = 0; i < f->count; i++) {
     int64_t file;

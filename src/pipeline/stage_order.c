@@ -110,7 +110,8 @@ static void turn_all(const order_source *order, int64_t epoch, const int64_t *at
 {
   tsr__permutation p;
   /* Made anew for each block, rather than kept by epoch: some tens of nanoseconds, and no lock. */
-  tsr__permutation_make(&p, (uint64_t)order->source.count, order->seed, (uint64_t)epoch);
+  tsr__permutation_make(&p, tsr__records_isa(&order->source), (uint64_t)order->source.count,
+                        order->seed, (uint64_t)epoch);
   tsr__permute(&p, at, to, count);
 }
 
@@ -125,7 +126,8 @@ static void turn_windows(const order_source *order, int64_t epoch, const int64_t
     /* A window is a permutation of its own length: the last one is not filled up. */
     int64_t left = order->source.count - first;
     tsr__permutation p;
-    tsr__permutation_make(&p, (uint64_t)(left < order->window ? left : order->window), key,
+    tsr__permutation_make(&p, tsr__records_isa(&order->source),
+                          (uint64_t)(left < order->window ? left : order->window), key,
                           (uint64_t)window);
     /* Neighbours come together, so a permutation is made for a run, not for a record. */
     for (n = 0; i + n < count && at[i + n] / order->window == window; n++)

@@ -1,5 +1,5 @@
 /* Permutations that are computed: bijections of every size, drawn evenly, different for each seed
- * and epoch, and the same for ever. */
+ * and epoch, and the same for ever. Runs at each ISA. */
 #include "pipeline/permute.h"
 
 #include <stdlib.h>
@@ -7,13 +7,19 @@
 
 #include "harness.h"
 
+static const char *isa(void)
+{
+  const char *asked = getenv("TSR_ISA");
+  return asked && *asked ? asked : "baseline";
+}
+
 /* Whether positions 0 .. n - 1 go to 0 .. n - 1, each once. */
 static void check_bijection(int64_t n, uint64_t seed, uint64_t epoch)
 {
   int64_t *to = malloc((size_t)n * sizeof *to + 1);
   char *met = calloc((size_t)n + 1, 1);
   tsr__permutation p;
-  tsr__permutation_make(&p, (uint64_t)n, seed, epoch);
+  tsr__permutation_make(&p, isa(), (uint64_t)n, seed, epoch);
   for (int64_t i = 0; i < n; i++) to[i] = i;
   tsr__permute(&p, to, to, n);
   for (int64_t i = 0; i < n; i++) {
@@ -41,7 +47,7 @@ TEST(large_sizes_do_not_meet)
   static int64_t at[N], to[N];
   for (int k = 0; k < 4; k++) {
     tsr__permutation p;
-    tsr__permutation_make(&p, sizes[k], 3, 1);
+    tsr__permutation_make(&p, isa(), sizes[k], 3, 1);
     for (int i = 0; i < N; i++) at[i] = (int64_t)(sizes[k] - 1 - (uint64_t)i);
     tsr__permute(&p, at, to, N);
     for (int i = 0; i < N; i++) {
@@ -51,18 +57,24 @@ TEST(large_sizes_do_not_meet)
   }
 }
 
-/* One at a time is the same as many at once. */
+/* One at a time is the same as many at once, however many there are: of vectors, and of what is left
+ * behind the last whole one. */
 TEST(lanes_do_not_show)
 {
-  tsr__permutation p;
-  tsr__permutation_make(&p, 1000, 5, 2);
-  int64_t at[100], all[100];
-  for (int i = 0; i < 100; i++) at[i] = i * 7 % 1000;
-  tsr__permute(&p, at, all, 100);
-  for (int i = 0; i < 100; i++) {
-    int64_t one;
-    tsr__permute(&p, &at[i], &one, 1);
-    CHECK_I64(one, all[i]);
+  const uint64_t sizes[] = { 10, 1000, 1281167, UINT64_C(1) << 40, (UINT64_C(1) << 62) - 1 };
+  enum { N = 300 };
+  int64_t at[N], one[N], all[N];
+  for (int k = 0; k < 5; k++) {
+    tsr__permutation p;
+    tsr__permutation_make(&p, isa(), sizes[k], 5, 2);
+    for (int i = 0; i < N; i++) {
+      at[i] = (int64_t)((uint64_t)i * 7 % sizes[k]);
+      tsr__permute(&p, &at[i], &one[i], 1);
+    }
+    for (int n = 0; n <= N; n++) {
+      tsr__permute(&p, at, all, n);
+      CHECK_BYTES(all, one, (size_t)n * sizeof *all);
+    }
   }
 }
 
@@ -75,7 +87,7 @@ static void check_pairs(int64_t n, int seeds)
   int64_t at[2], to[2];
   for (int s = 0; s < seeds; s++) {
     tsr__permutation p;
-    tsr__permutation_make(&p, (uint64_t)n, (uint64_t)(s / 16), (uint64_t)(s % 16));
+    tsr__permutation_make(&p, isa(), (uint64_t)n, (uint64_t)(s / 16), (uint64_t)(s % 16));
     at[0] = s % (n - 1);
     at[1] = at[0] + 1;
     tsr__permute(&p, at, to, 2);
@@ -110,7 +122,7 @@ TEST(seeds_and_epochs_differ)
   for (int i = 0; i < N; i++) at[i] = i;
   for (int k = 0; k < 3; k++) {
     tsr__permutation p;
-    tsr__permutation_make(&p, N, how[k][0], how[k][1]);
+    tsr__permutation_make(&p, isa(), N, how[k][0], how[k][1]);
     tsr__permute(&p, at, to[k], N);
     int fixed = 0;
     for (int i = 0; i < N; i++) fixed += to[k][i] == i;
@@ -131,10 +143,10 @@ TEST(the_order_stays)
   tsr__permutation p;
   int64_t at[8], to[8];
   for (int i = 0; i < 8; i++) at[i] = i;
-  tsr__permutation_make(&p, 10, 42, 0);
+  tsr__permutation_make(&p, isa(), 10, 42, 0);
   tsr__permute(&p, at, to, 8);
   CHECK_BYTES(to, ten, sizeof ten);
-  tsr__permutation_make(&p, 1281167, 0, 3);
+  tsr__permutation_make(&p, isa(), 1281167, 0, 3);
   tsr__permute(&p, at, to, 8);
   CHECK_BYTES(to, many, sizeof many);
 }

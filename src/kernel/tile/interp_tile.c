@@ -864,5 +864,6 @@ const tsr__tiles TILES(tiles) = {
   .within = TILES(within),
   .turn = TILES(turn),
   .image = &TILES(image_tiles),
+  .rounds = TILES(rounds),
   .products = TILES(products),
 };

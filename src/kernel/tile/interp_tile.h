@@ -11,6 +11,7 @@
 #include "kernel/fuse/kir.h"
 #include "kernel/tile/image.h"
 #include "kernel/tile/panels.h"
+#include "kernel/tile/rounds.h"
 
 /* How many elements; bit k of `scalar`: operand k is one element, used for all. */
 typedef struct tsr__stretch {
@@ -80,6 +81,7 @@ typedef struct tsr__tiles {
   /* Turns the first lines of elements of so many bytes; returns how many. */
   int64_t (*turn)(const tsr__turning *job, int64_t size);
   const tsr__image_tiles *image;
+  tsr__rounds_fn *rounds;
 } tsr__tiles;
 
 extern const tsr__tiles tsr__tiles_baseline;

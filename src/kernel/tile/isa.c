@@ -47,6 +47,11 @@ const tsr__image_tiles *tsr__image_tiles_of(const char *isa)
   return tsr__tiles_of(isa)->image;
 }
 
+tsr__rounds_fn *tsr__rounds_of(const char *isa)
+{
+  return tsr__tiles_of(isa)->rounds;
+}
+
 tsr_status tsr__isa_resolve(tsr_runtime *rt)
 {
   /* What the program says goes before the environment: a test that asks for one gets it. */

@@ -148,6 +148,7 @@ TILE_PACKS_f32(TILE_PACK) TILE_PACKS_f64(TILE_PACK) TILE_PACKS_u32(TILE_PACK)
 bool TSR__ISA_NAME(tsr__within)(const int64_t *x, int n, int64_t most);
 int64_t TSR__ISA_NAME(tsr__turn)(const tsr__turning *job, int64_t size);
 extern const tsr__image_tiles TSR__ISA_NAME(tsr__image_tiles);
+tsr__rounds_fn TSR__ISA_NAME(tsr__rounds);
 tsr__tile_fn TSR__ISA_NAME(tsr__philox_u64);
 void TSR__ISA_NAME(tsr__uniform_f64)(double *out, int64_t first, int64_t n, const int64_t key[2]);
 void TSR__ISA_NAME(tsr__uniform_f32)(float *out, int64_t first, int64_t n, const int64_t key[2]);
