@@ -261,8 +261,8 @@ static bool show(const char *axes, settings how, double least)
   return out.share >= least;
 }
 
-/* The first steps on other meshes, with .reproducible products and without: what that costs, and how
- * far losses are apart without. */
+/* The first steps on other meshes, with .reproducible products and without: what that costs, and
+ * how far losses are apart without. */
 static bool compare(settings how)
 {
   static const char *const meshes[][2] = { { "cpu:1", "data=1" },

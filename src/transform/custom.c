@@ -3,8 +3,8 @@
  *   %3:1 = custom_vjp(%0, %1)     computes what its first region does, and stands so in plans
  *       rule (x, y, due) -> (d, ...)   its second one: arguments, results, what is due to these
  *
- * A gradient goes back by the rule instead of through the function. Of a rule that goes forward that
- * is its transpose. A checkpoint is the case whose rule is the function's own gradient: what it
+ * A gradient goes back by the rule instead of through the function. Of a rule that goes forward
+ * that is its transpose. A checkpoint is the case whose rule is the function's own gradient: what it
  * computed on the way is computed again, from arguments that wait for what is due, so that nothing
  * of it is kept until then.
  *
@@ -62,8 +62,8 @@ static bool make_carried(calling *c)
   return tsr__take_leaves(c->scope, c->c->rule, &c->carried, c->site);
 }
 
-/* Whether the rule gives an array like each of `want`, which are those of the `whose`; what it gives
- * integers is left. At the call, so that a wrong rule is told where it was given and not where
+/* Whether the rule gives an array like each of `want`, which are those of the `whose`; what it
+ * gives integers is left. At the call, so that a wrong rule is told where it was given and not where
  * somebody differentiates. */
 static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *traced,
                        const tsr__leaves *want, const char *whose)
@@ -379,8 +379,8 @@ static tsr_function *make(tsr_function *of, tsr_function *rule, const char *call
   return f;
 }
 
-/* A rule of the user's: its body is theirs, so that what it returns is told as theirs. With `turned`
- * it goes forward, and the function gets what goes back in its place. */
+/* A rule of the user's: its body is theirs, so that what it returns is told as theirs. With
+ * `turned` it goes forward, and the function gets what goes back in its place. */
 static tsr_function *make_ruled(const tsr_custom_args *given, bool turned, const char *site)
 {
   const char *call = turned ? "tsr_custom_jvp" : "tsr_custom_vjp";

@@ -275,8 +275,8 @@ static bool loop_arguments(walk *w, int node, const tsr__loop_attr *attr, place 
   return true;
 }
 
-/* Whether what a step gives lies as what it takes. A carry that is whole at first comes to lie where
- * the first step leaves it: then *again. */
+/* Whether what a step gives lies as what it takes. A carry that is whole at first comes to lie
+ * where the first step leaves it: then *again. */
 static bool check_carries(walk *w, int node, place *args, const place *out, bool *again)
 {
   const tsr__loop_attr *attr = tsr__attr_of(w->program, &w->program->nodes[node]);
