@@ -4,9 +4,9 @@
  *       rule (x, y, due) -> (d, ...)   its second one: arguments, results, what is due to these
  *
  * A gradient goes back by the rule instead of through the function. Of a rule that goes forward
- * that is its transpose. A checkpoint is the case whose rule is the function's own gradient: what it
- * computed on the way is computed again, from arguments that wait for what is due, so that nothing
- * of it is kept until then.
+ * that is its transpose. A checkpoint is the case whose rule is the function's own gradient: what
+ * it computed on the way is computed again, from arguments that wait for what is due, so that
+ * nothing of it is kept until then.
  *
  *   operands of the node      | arguments | captured by region 0 | captured by the rule |
  *                             0           own                    behind                 in_count
@@ -63,8 +63,8 @@ static bool make_carried(calling *c)
 }
 
 /* Whether the rule gives an array like each of `want`, which are those of the `whose`; what it
- * gives integers is left. At the call, so that a wrong rule is told where it was given and not where
- * somebody differentiates. */
+ * gives integers is left. At the call, so that a wrong rule is told where it was given and not
+ * where somebody differentiates. */
 static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *traced,
                        const tsr__leaves *want, const char *whose)
 {
