@@ -124,12 +124,12 @@ typedef struct stripes {
   int count, border[TEXTS + 1], who[TEXTS], of[TEXTS]; /* by row: its stripe */
 } stripes;
 
-/* Stripes of 100 texts and fewer, dealt to three workers. */
-static void deal(stripes *s, test_rng *rng)
+/* Stripes of so many texts and fewer, dealt to three workers. */
+static void deal(stripes *s, test_rng *rng, int most)
 {
   s->count = s->border[0] = 0;
   for (int i = 0, to; i < TEXTS; i = to) {
-    to = i + (int)test_range(rng, 1, 100);
+    to = i + (int)test_range(rng, 1, most);
     if (to > TEXTS) to = TEXTS;
     for (int k = i; k < to; k++) s->of[k] = s->count;
     s->who[s->count++] = (int)test_range(rng, 0, 2);
@@ -164,7 +164,7 @@ static void check_layout(const struct texts *t, tsr_runtime *rt, tsr__text_layou
   tsr__dict_flows flows = { 0 };
   int32_t *codes = malloc(TEXTS * sizeof *codes), run[3] = { 0 };
   stripes *s = malloc(sizeof *s);
-  deal(s, &rng);
+  deal(s, &rng, 100);
   for (int w = 0; w < 3; w++) {
     list[w] = &locals[w];
     tsr__dict_local_init(&locals[w], &rt->heap);
@@ -210,6 +210,65 @@ TEST(layouts_tell_the_same)
   tsr_runtime_close(rt);
 }
 
+/* A local for each stripe, as who reads rows of which nobody waits for another's; those that are
+ * left are filled in from the last on. */
+static void check_rows(const struct texts *t, tsr_runtime *rt, tsr__text_layout layout,
+                       uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  int32_t *codes = malloc(TEXTS * sizeof *codes);
+  stripes *s = malloc(sizeof *s);
+  deal(s, &rng, 700);
+  size_t count = (size_t)s->count;
+  tsr__dict_local *locals = malloc(count * sizeof *locals), **list = malloc(count * sizeof *list);
+  tsr__dict_rest rest = { .locals = list,
+                          .count = s->count,
+                          .place = malloc(count * sizeof *rest.place) };
+  for (size_t l = 0; l < count; l++) {
+    list[l] = &locals[l];
+    tsr__dict_local_init(&locals[l], &rt->heap);
+    locals[l].layout = layout;
+    collect(&locals[l], &rng, t, codes, &s->border[l]);
+  }
+  CHECK(tsr__dict_unify_rows(&rt->heap, &rest));
+  CHECK(rest.dict->repeats == (layout != TSR__TEXTS_CODES));
+  CHECK_I64(rest.from, rest.dict->repeats ? 0 : rest.count);
+  for (int l = rest.count - 1; l >= rest.from; l--) tsr__dict_rest_fill(&rest, l);
+  if (layout == TSR__TEXTS_CODES) check_dict(t, rest.dict);
+  for (int i = 0, run = 0; i < TEXTS; i++) {
+    int l = s->of[i];
+    int64_t length;
+    if (i == s->border[l]) run = 0;
+    int32_t code = tsr__dict_final(&locals[l], codes[i], &run);
+    const char *text = tsr__dict_get(rest.dict, code, &length);
+    CHECK_I64(length, (int64_t)t->fields[i].length);
+    CHECK_BYTES(text, t->fields[i].at, (size_t)length);
+    if (layout == TSR__TEXTS_CODES) CHECK_I64(code, t->codes[i]);
+    if (layout == TSR__TEXTS_VIEWS) CHECK_I64(code, i);
+  }
+  for (size_t l = 0; l < count; l++) tsr__dict_local_free(&locals[l]);
+  tsr__dict_release(rest.dict);
+  free(rest.place);
+  free(locals);
+  free(list);
+  free(codes);
+  free(s);
+}
+
+TEST(rows_that_follow_each_other_make_the_same_list)
+{
+  struct texts *t = malloc(sizeof *t);
+  tsr_runtime *rt = tsr_runtime_open(NULL);
+  for (uint64_t seed = 1; seed <= 5; seed++) {
+    make_texts(t, seed);
+    check_rows(t, rt, TSR__TEXTS_CODES, seed);
+    check_rows(t, rt, TSR__TEXTS_VIEWS, seed);
+    check_rows(t, rt, TSR__TEXTS_MIXED, seed);
+  }
+  free(t);
+  tsr_runtime_close(rt);
+}
+
 static void add_ids(tsr__dict_local *local, int64_t from, int64_t count, int64_t modulus)
 {
   char text[32 + PAD] = { 0 };
@@ -243,6 +302,40 @@ TEST(the_layout_follows_what_comes)
 }
 
 /* Texts that differ in nothing but how many NULs they end with. */
+/* Texts of many locals that turn out to be new, of some they are looked up before. */
+TEST(what_is_left_is_chosen_by_what_came)
+{
+  enum { LOCALS = 12, EACH = 20000 };
+  tsr_runtime *rt = tsr_runtime_open(NULL);
+  for (int repeats = 0; repeats < 2; repeats++) {
+    tsr__dict_local locals[LOCALS], *list[LOCALS];
+    struct tsr__dict_place place[LOCALS];
+    tsr__dict_rest rest = { .locals = list, .count = LOCALS, .place = place };
+    for (int l = 0; l < LOCALS; l++) {
+      list[l] = &locals[l];
+      tsr__dict_local_init(&locals[l], &rt->heap);
+      locals[l].layout = TSR__TEXTS_CHOSEN;
+      add_ids(&locals[l], (int64_t)l * EACH, EACH, repeats ? EACH : INT64_MAX);
+    }
+    CHECK(tsr__dict_unify_rows(&rt->heap, &rest));
+    CHECK(rest.dict->repeats == !repeats);
+    CHECK_I64(rest.from, repeats ? LOCALS : TSR__TEXTS_TRIAL / EACH + 1);
+    for (int l = rest.from; l < LOCALS; l++) tsr__dict_rest_fill(&rest, l);
+    CHECK_I64(rest.dict->count, repeats ? EACH : LOCALS * EACH);
+    CHECK_I64(rest.dict->came, LOCALS * EACH);
+    for (int32_t i = 0; i < rest.dict->count; i++) {
+      char id[32];
+      int64_t length;
+      snprintf(id, sizeof id, "id-%d", (int)i);
+      const char *text = tsr__dict_get(rest.dict, i, &length);
+      CHECK(length == (int64_t)strlen(id) && !memcmp(text, id, (size_t)length));
+    }
+    for (int l = 0; l < LOCALS; l++) tsr__dict_local_free(&locals[l]);
+    tsr__dict_release(rest.dict);
+  }
+  tsr_runtime_close(rt);
+}
+
 TEST(nuls_at_the_end_count)
 {
   static const char bytes[64 + PAD] = { 0 };

@@ -110,31 +110,73 @@ static void recode(void *user, int64_t task, int worker)
   }
 }
 
-/* What unifying a column's dictionaries needs. */
+/* What unifying the columns' dictionaries needs. */
 typedef struct unifying {
   tsr__stripes *stripes;
   tsr__progress progress;
+  tsr__dict_rest *rest; /* by target; of those that have no texts zero */
   _Atomic bool no_memory;
 } unifying;
+
+/* Lists of a target's stripes and places, in one block. */
+static size_t rest_size(const tsr__stripes *s)
+{
+  return (size_t)(s->count + 1) * (sizeof(tsr__dict_local *) + sizeof(struct tsr__dict_place));
+}
+
+static bool open_rest(tsr__stripes *s, tsr__dict_rest *rest)
+{
+  rest->place = tsr__new(&s->rt->heap, rest_size(s));
+  rest->count = (int)s->count;
+  rest->locals = (tsr__dict_local **)(rest->place + s->count + 1);
+  return rest->place != NULL;
+}
+
+static void close_rests(unifying *u)
+{
+  tsr__stripes *s = u->stripes;
+  tsr__heap *heap = &s->rt->heap;
+  size_t targets = (size_t)s->read->target_count;
+  for (size_t t = 0; u->rest && t < targets; t++) tsr__del(heap, u->rest[t].place, rest_size(s));
+  tsr__del(heap, u->rest, (targets + 1) * sizeof *u->rest);
+}
 
 static void unify(void *user, int64_t task, int worker)
 {
   unifying *u = user;
   tsr__stripes *s = u->stripes;
-  tsr__heap *heap = &s->rt->heap;
-  size_t size = (size_t)(s->count + 1) * sizeof(tsr__dict_local *);
+  tsr__dict_rest *rest = &u->rest[task];
   if (tsr__stripes_type(s, (int)task) != TSR_COL_TEXT) return;
-  tsr__dict_local **locals = tsr__new(heap, size);
+  bool fine = open_rest(s, rest);
   /* In the order of stripes, which is that of rows: codes do not depend on who read what. */
-  for (int64_t st = 0; locals && st < s->count; st++) {
-    locals[st] = tsr__stripe_dict(s, st, (int)task);
-    locals[st]->progress = &u->progress;
-    locals[st]->worker = worker;
+  for (int64_t st = 0; fine && st < s->count; st++) {
+    rest->locals[st] = tsr__stripe_dict(s, st, (int)task);
+    rest->locals[st]->progress = &u->progress;
+    rest->locals[st]->worker = worker;
   }
-  tsr__dict *dict = locals ? tsr__dict_unify(heap, locals, (int)s->count) : NULL;
-  s->read->targets[task].dict = dict;
-  if (!dict) atomic_store(&u->no_memory, true);
-  tsr__del(heap, locals, size);
+  fine = fine && tsr__dict_unify_rows(&s->rt->heap, rest);
+  s->read->targets[task].dict = rest->dict;
+  if (!fine) atomic_store(&u->no_memory, true);
+}
+
+/* The stripes of a target whose texts do not repeat, each to its place. */
+static void fill_stripe(void *user, int64_t task, int worker)
+{
+  const tsr__dict_rest *rest = user;
+  (void)worker;
+  tsr__dict_rest_fill(rest, rest->from + (int)task);
+}
+
+/* False: cancelled. */
+static bool fill_rests(unifying *u)
+{
+  bool whole = true;
+  for (int t = 0; t < u->stripes->read->target_count && whole; t++) {
+    tsr__dict_rest *rest = &u->rest[t];
+    int left = rest->dict ? rest->count - rest->from : 0;
+    if (left) whole = tsr__parallel_progress(&u->progress, left, fill_stripe, rest);
+  }
+  return whole;
 }
 
 /* Column by column, as what processes tell each other is one column's. */
@@ -166,10 +208,14 @@ tsr_status tsr__stripes_finish(tsr__stripes *s, const char *what, tsr__error *er
     return tsr__parallel_long(s->rt, what, s->count, recode, s) ? TSR_OK
                                                                 : tsr__cancelled(error, what);
   }
-  bool whole = tsr__parallel_progress(&u.progress, s->read->target_count, unify, &u);
-  bool fine = whole && !u.no_memory;
+  u.rest = tsr__new(&s->rt->heap, ((size_t)s->read->target_count + 1) * sizeof *u.rest);
+  bool whole = !u.rest || tsr__parallel_progress(&u.progress, s->read->target_count, unify, &u);
+  bool fine = whole && u.rest && !u.no_memory;
+  whole = whole && (!fine || fill_rests(&u));
+  fine = fine && whole;
+  close_rests(&u);
   /* A column without its one dictionary has nothing to rewrite by. */
-  whole = !fine || tsr__parallel_long(s->rt, what, s->count, recode, s);
+  whole = whole && (!fine || tsr__parallel_long(s->rt, what, s->count, recode, s));
   if (u.progress.stop || !whole) return tsr__cancelled(error, what);
   if (!fine) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", what);
   for (int i = 0; i < s->read->target_count; i++) s->read->targets[i].nulls = s->nulls[i];

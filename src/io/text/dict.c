@@ -6,7 +6,7 @@
  * Invariant: a worker's entries are in the order in which they first appeared among its rows, so
  * merging them by those rows gives the order of first appearance in the file, however the rows
  * were dealt out. Hash values decide nothing but where to look. */
-#include "io/text/dict.h"
+#include "io/text/dict_inner.h"
 
 #include "base/utf8.h"
 
@@ -461,6 +461,66 @@ tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count)
   tsr__dict *dict = unify_some(heap, locals, count);
   for (int l = 0; dict && l < count; l++) dict->came += locals[l]->came;
   return dict;
+}
+
+/* Where the texts of each local go that is left; false: there are too many. */
+static bool deal_places(const tsr__dict_local *all, tsr__dict_rest *rest, int64_t *texts,
+                        int64_t *bytes)
+{
+  *texts = all->count;
+  *bytes = all->bytes;
+  for (int l = rest->from; l < rest->count; l++) {
+    const tsr__dict_local *local = rest->locals[l];
+    rest->place[l] = (struct tsr__dict_place){ *texts, *bytes };
+    *texts += (int64_t)local->count + local->run_texts;
+    *bytes += local->bytes;
+  }
+  return *texts <= INT32_MAX;
+}
+
+/* The texts that were looked up stand in front; the others only need room. */
+static tsr__dict *begin_list(tsr__heap *heap, const tsr__dict_local *all, tsr__dict_rest *rest)
+{
+  int64_t texts, bytes;
+  if (!deal_places(all, rest, &texts, &bytes)) return NULL;
+  tsr__dict *dict = tsr__dict_new(heap, (int32_t)texts, bytes);
+  if (!dict) return NULL;
+  dict->repeats = true;
+  tsr__filling filling = { .bytes = dict->bytes, .offsets = dict->offsets };
+  for (int32_t e = 0; e < all->count; e++) {
+    if (stops(all, (size_t)e)) {
+      tsr__dict_release(dict);
+      return NULL;
+    }
+    tsr__filling_put_entry(&filling, &all->entries[e]);
+  }
+  return dict;
+}
+
+bool tsr__dict_unify_rows(tsr__heap *heap, tsr__dict_rest *rest)
+{
+  tsr__dict_local all;
+  bool fine = true;
+  int64_t came = 0;
+  tsr__dict_local_init(&all, heap);
+  rest->from = 0;
+  for (int l = 0; l < rest->count; l++) {
+    all.unseen |= rest->locals[l]->run_count > 0;
+    came += rest->locals[l]->came;
+  }
+  if (rest->count) {
+    all.progress = rest->locals[0]->progress;
+    all.worker = rest->locals[0]->worker;
+    all.layout =
+        rest->locals[0]->layout == TSR__TEXTS_CHOSEN ? TSR__TEXTS_CHOSEN : TSR__TEXTS_CODES;
+  }
+  while (fine && rest->from < rest->count && !all.unseen)
+    fine = take_run(&all, rest->locals[rest->from++], 0, INT64_MAX) >= 0;
+  bool whole = rest->from == rest->count;
+  rest->dict = !fine ? NULL : whole ? freeze(heap, &all) : begin_list(heap, &all, rest);
+  if (rest->dict) rest->dict->came = came;
+  tsr__dict_local_free(&all);
+  return rest->dict != NULL;
 }
 
 /* ---- UTF-8 --------------------------------------------------------------------------------- */

@@ -195,6 +195,23 @@ static inline int32_t tsr__dict_final(const tsr__dict_local *local, int32_t code
  * of several locals are mostly different. */
 tsr__dict *tsr__dict_unify(tsr__heap *heap, tsr__dict_local **locals, int count);
 
+/* What of a list is still to be filled in, where its texts do not repeat: those of the locals
+ * `from` .. `count - 1`, each of which goes to a place of its own, on any worker. */
+typedef struct tsr__dict_rest {
+  tsr__dict *dict;
+  tsr__dict_local **locals;
+  int from, count;
+  struct tsr__dict_place {
+    int64_t texts, bytes; /* before it in the list */
+  } * place;              /* by local; the caller's room for `count` */
+} tsr__dict_rest;
+
+/* As tsr__dict_unify, of locals whose rows follow each other: in `rest`, whose locals, count and
+ * places are the caller's. Some are left only where texts turned out to be new; the list is
+ * complete once tsr__dict_rest_fill was called of each of them. False as of NULL there. */
+bool tsr__dict_unify_rows(tsr__heap *heap, tsr__dict_rest *rest);
+void tsr__dict_rest_fill(const tsr__dict_rest *rest, int local);
+
 bool tsr__utf8_valid(const char *text, size_t length);
 
 #endif

@@ -105,6 +105,27 @@ tsr__dict *tsr__dict_join(const tsr__dict_local *all, tsr__dict_local **locals, 
   return dict;
 }
 
+/* Entries before the runs that begin in their row or behind it, as all lists have them. */
+void tsr__dict_rest_fill(const tsr__dict_rest *rest, int l)
+{
+  tsr__dict_local *local = rest->locals[l];
+  tsr__filling filling = { rest->dict->bytes, rest->dict->offsets, rest->place[l].texts,
+                           rest->place[l].bytes };
+  int32_t e = 0;
+  tsr__dict_leave_block(local);
+  for (int32_t r = 0; r <= local->run_count; r++) {
+    int64_t row = r < local->run_count ? local->runs[r].first : INT64_MAX;
+    for (; e < local->count && local->entries[e].first <= row; e++) {
+      local->entries[e].code = (int32_t)filling.count;
+      tsr__filling_put_entry(&filling, &local->entries[e]);
+    }
+    if (r == local->run_count) break;
+    tsr__filling_put_run(&filling, &local->runs[r]);
+    tsr__text_run_drop(local->heap, &local->runs[r]);
+  }
+  local->recoded = true;
+}
+
 tsr__dict *tsr__dict_of(tsr__heap *heap, int32_t count, tsr__reserve *offsets, tsr__reserve *bytes)
 {
   tsr__dict *dict = tsr__new(heap, sizeof *dict);
