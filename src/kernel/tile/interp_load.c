@@ -270,15 +270,21 @@ static void load_turned(tsr__loading *l, const spot *here, int64_t column, piece
   }
 }
 
-/* Lines of so many bytes, apart by other numbers of bytes. Short ones are most of what pools and
- * borders of images load, and a call would take longer than they do. */
-static void copy_lines(char *to, int64_t to_step, const char *from, int64_t from_step,
-                       int64_t bytes, int64_t lines)
+/* So many lines of so many bytes, and from each to the next in the tile and in the operand. */
+typedef struct short_lines {
+  char *to;
+  const char *from;
+  int64_t to_step, from_step, bytes, count;
+} short_lines;
+
+/* Short lines are most of what pools and borders of images load, and a call would take longer than
+ * one of them. */
+static void copy_lines(short_lines l)
 {
-  for (int64_t i = 0; i < lines; i++, to += to_step, from += from_step) {
+  for (int64_t i = 0; i < l.count; i++, l.to += l.to_step, l.from += l.from_step) {
     int64_t at = 0;
-    for (; at + 64 <= bytes; at += 64) memcpy(to + at, from + at, 64);
-    if (at < bytes) memcpy(to + at, from + at, (size_t)(bytes - at));
+    for (; at + 64 <= l.bytes; at += 64) memcpy(l.to + at, l.from + at, 64);
+    if (at < l.bytes) memcpy(l.to + at, l.from + at, (size_t)(l.bytes - at));
   }
 }
 
@@ -308,9 +314,13 @@ static int64_t load_lines(const tsr__loading *l, piece p, spot *here, int64_t n)
   int64_t end = l->high[around] - index < lines ? l->high[around] - index : lines;
   if (high > width) high = width;
   if (within(l, here, around) && first < end && low < high)
-    copy_lines((char *)p.to + (p.at + first * width + low) * size, width * size,
-               (const char *)p.from + (here->offset + first * w->step[around] + low) * size,
-               w->step[around] * size, (high - low) * size, end - first);
+    copy_lines((short_lines){ .to = (char *)p.to + (p.at + first * width + low) * size,
+                              .from = (const char *)p.from +
+                                      (here->offset + first * w->step[around] + low) * size,
+                              .to_step = width * size,
+                              .from_step = w->step[around] * size,
+                              .bytes = (high - low) * size,
+                              .count = end - first });
   here->index[around] += lines;
   here->offset += lines * w->step[around];
   for (int d = around; d > 0 && here->index[d] == w->size[d]; d--) {
