@@ -1,4 +1,4 @@
-/* Convolutions of shapes whose rows are read where they lie, and the gradients of their filters: the
+/* Convolutions of shapes whose rows are read where they lie, and gradients of their filters: the
  * chains of fused products that NUMERICS.md promises, bit for bit. Runs at each ISA. */
 #include <math.h>
 #include <stdlib.h>
