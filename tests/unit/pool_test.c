@@ -64,8 +64,8 @@ TEST(freed_blocks_come_back_newest_first)
   close_pool(pool);
 }
 
-/* Of a block that is larger than it must be the whole counts as kept and as held, what was asked for
- * as used; given back it is as large as it was. */
+/* Of a block that is larger than it must be the whole counts as kept and as held, what was asked
+ * for as used; given back it is as large as it was. */
 TEST(larger_blocks_are_lent_within_four_times_the_size)
 {
   tsr__pool *pool = open_pool(0);
