@@ -6,10 +6,12 @@
  * out; one that nobody takes has no buffers, and the routine need not make it.
  *
  * Where devices of several processes work together each process does what is its own devices', and
- * they meet as the routine asks (tsr__call_peers). Of scatters and tables that are looked into each
- * does the work of all, on what it reads of the others, and keeps its own devices' part: what the
- * others make again costs time and memory, but no messages, and bits cannot differ. */
+ * they meet as the routine asks (tsr__call_peers), or it reads of a table that is looked into what
+ * the others have. Of scatters each does the work of all, on what it reads of the others, and keeps
+ * its own devices' part: what the others make again costs time and memory, but no messages, and
+ * bits cannot differ. */
 #include "execute/engine.h"
+#include "execute/exchange.h"
 
 static tsr_status out_of_scratch(tsr__exec *exec)
 {
@@ -75,12 +77,13 @@ typedef struct calling {
   int node, outs;
   made *results;
   bool apart;              /* together with devices of other processes, */
-  bool meets;              /* which these do the work of */
-  const tsr__value **from; /* by operand; with all parts where all work is done here */
+  int way;                 /* then, a tsr__call_apart */
+  const tsr__value **from; /* by operand; with all parts where it reads others' */
   tsr__buffer **spare;     /* then, the results at other processes' positions */
   int spare_count;
   tsr__peers_note *told; /* by process, where they meet */
   tsr__call_note *notes;
+  bool *wanted; /* by result */
 } calling;
 
 /* What this process makes of another's result and does not keep. */
@@ -106,16 +109,17 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
   tsr__shard *in = tsr__arena_new(exec->scratch, (size_t)(g->in_count + outs) * sizeof *in);
   if (!in) return out_of_scratch(exec);
   tsr__shard *out = in + g->in_count;
-  bool elsewhere = c->meets && part->process != tsr__topology_of(exec->rt)->process_index;
+  bool elsewhere = c->apart && part->process != tsr__topology_of(exec->rt)->process_index;
+  bool blind = elsewhere && c->way == TSR__CALL_MEETS;
   for (int i = 0; i < g->in_count; i++) {
     const tsr__value *value = c->from[i];
-    in[i].buffer = elsewhere ? NULL : value->parts[tsr__value_near(value, position)];
+    in[i].buffer = blind ? NULL : value->parts[tsr__value_near(value, position)];
     tsr__value_box(value, position, &in[i].box);
   }
   for (int i = 0; i < outs; i++) {
     out[i].buffer = results[i].value ? results[i].value->parts[position] : NULL;
     tsr__box(results[i].sharding, &results[i].shape, position, &out[i].box);
-    if (!results[i].value || out[i].buffer || elsewhere) continue;
+    if (!results[i].value || out[i].buffer || !c->spare) continue;
     out[i].buffer = spare_of(c, &results[i], &out[i].box, part->device);
     if (!out[i].buffer) return exec->error->status;
   }
@@ -153,6 +157,26 @@ static const tsr__call_note *gather(void *user, const void *mine, size_t size, t
   return c->notes;
 }
 
+static tsr_status exchange(void *user, const tsr__call_exchange *ask, tsr__error *error)
+{
+  const calling *c = user;
+  tsr__moved moved = { 0 };
+  const tsr__exchange rows = { .rt = c->exec->rt,
+                               .from = ask->parts,
+                               .apart = true,
+                               .counts = ask->counts,
+                               .dest = ask->dest,
+                               .column_count = ask->column_count,
+                               .columns = ask->columns,
+                               .values = ask->values,
+                               .valid = ask->values + ask->column_count * ask->parts->count,
+                               .rows = ask->rows,
+                               .moved = &moved };
+  tsr_status status = tsr__exchange_rows(&rows, error);
+  *ask->bytes += moved.bytes;
+  return status;
+}
+
 static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
 {
   tsr__exec *exec = c->exec;
@@ -170,14 +194,19 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
     if (fill_part(c, &parts[count++])) return exec->error->status;
   }
   if (!count) return TSR_OK; /* all of it is other processes' */
-  const tsr__call_peers peers = { c, topology->process_index, topology->process_count, gather };
+  const tsr__call_peers peers = { .user = c,
+                                  .index = topology->process_index,
+                                  .count = topology->process_count,
+                                  .wanted = c->wanted,
+                                  .gather = gather,
+                                  .exchange = exchange };
   tsr__call call = {
     .rt = exec->rt,
     .program = exec->program,
     .node = c->node,
     .part_count = count,
     .parts = parts,
-    .peers = c->meets ? &peers : NULL,
+    .peers = c->apart && c->way == TSR__CALL_MEETS ? &peers : NULL,
     /* What all make is counted once. */
     .traffic = c->spare && topology->process_index ? &uncounted : &exec->traffic,
   };
@@ -190,14 +219,17 @@ static tsr_status open_apart(calling *c, const tsr_sharding *sharding, tsr__sigh
   tsr__exec *exec = c->exec;
   size_t processes = (size_t)tsr__topology_of(exec->rt)->process_count;
   size_t results = (size_t)(tsr__positions(sharding) * c->outs);
-  c->meets = tsr__devices_of(exec->rt)->ops->call_meets(exec->program, c->node);
-  if (c->meets) {
+  c->way = tsr__devices_of(exec->rt)->ops->call_apart(exec->program, c->node);
+  if (c->way == TSR__CALL_MEETS) {
     c->told = tsr__arena_new(exec->scratch, processes * sizeof *c->told);
     c->notes = tsr__arena_new(exec->scratch, processes * sizeof *c->notes);
-    return c->told && c->notes ? TSR_OK : out_of_scratch(exec);
+    c->wanted = tsr__arena_new(exec->scratch, (size_t)c->outs * sizeof *c->wanted);
+    if (!c->told || !c->notes || !c->wanted) return out_of_scratch(exec);
+    for (int i = 0; i < c->outs; i++) c->wanted[i] = c->results[i].value != NULL;
+    return TSR_OK;
   }
-  c->spare = tsr__arena_new(exec->scratch, results * sizeof *c->spare);
-  if (!c->spare) return out_of_scratch(exec);
+  if (c->way == TSR__CALL_ALL) c->spare = tsr__arena_new(exec->scratch, results * sizeof *c->spare);
+  if (c->way == TSR__CALL_ALL && !c->spare) return out_of_scratch(exec);
   int count = exec->program->nodes[c->node].in_count;
   return tsr__see(exec->rt, c->from, count, sight, exec->error);
 }

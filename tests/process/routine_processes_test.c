@@ -9,7 +9,8 @@
 #include "support/among.h"
 #include "support/process_fixture.h"
 
-enum { N = 3 << 12, SUM, MOST, PRODUCT, ROUTINES };
+enum { SUM, MOST, PRODUCT, SORT, PLACES, TWO_KEYS, TOP, TAKE, ROUTINES };
+enum { N = 3 << 13, FEW = 60 };
 
 /* Whole numbers with repetitions; products stay small. */
 static void fill(float *x, int which)
@@ -18,22 +19,65 @@ static void fill(float *x, int which)
     x[i] = which == PRODUCT ? (i % 7 == 3 ? -1 : 1) : (float)(i * 7919 % 1009 - 500);
 }
 
-static tsr_array *routine(tsr_array *x, int which)
+static tsr_array *routine(tsr_scope *s, tsr_array *x, int which)
 {
   if (which == SUM) return tsr_cumsum(x, 0);
   if (which == MOST) return tsr_cummax(x, 0);
-  return tsr_cumprod(x, 0);
+  if (which == PRODUCT) return tsr_cumprod(x, 0);
+  if (which == SORT) return tsr_sort(x, 0);
+  if (which == PLACES) return tsr_cast(tsr_argsort(x, 0), TSR_F32);
+  if (which == TWO_KEYS)
+    return tsr_cast(tsr_lexsort(TSR_ARRAYS(x, tsr_floor(tsr_div(x, 100))), 0), TSR_F32);
+  if (which == TOP) return tsr_top_k(x, FEW, 0);
+  tsr_array *at = tsr_arange(s, 0, FEW, 1, .dtype = TSR_I64);
+  return tsr_take(x, tsr_mul(at, N / FEW), 0);
+}
+
+static const float *keys;
+
+/* A stable order: which of two places comes first. */
+static int by_key(const void *left, const void *right)
+{
+  int a = *(const int *)left, b = *(const int *)right;
+  return keys[a] < keys[b] ? -1 : keys[a] > keys[b] ? 1 : (a > b) - (a < b);
+}
+
+static float expected_at(const float *x, const int *order, int which, int i)
+{
+  if (which == TAKE) return x[i * (N / FEW)];
+  if (which == TOP) return x[order[N - 1 - i]];
+  return which == SORT ? x[order[i]] : (float)order[i];
+}
+
+static void check_sorted(const float *x, const float *out, int which)
+{
+  static int order[N];
+  for (int i = 0; i < N; i++) order[i] = i;
+  keys = x; /* of two keys the second one, which decides first, says no more than the first */
+  qsort(order, N, sizeof *order, by_key);
+  for (int i = 0, n = which >= TOP ? FEW : N; i < n; i++)
+    if (out[i] != expected_at(x, order, which, i))
+      FAIL("routine %d, element %d: %g", which, i, out[i]);
 }
 
 static void check_result(const float *x, const float *out, int which)
 {
   double state = which == PRODUCT ? 1 : which == MOST ? x[0] : 0;
+  if (which >= SORT) {
+    check_sorted(x, out, which);
+    return;
+  }
   for (int i = 0; i < N; i++) {
     if (which == SUM) state += x[i];
     else if (which == PRODUCT) state *= x[i];
     else if (x[i] > state) state = x[i];
     if (out[i] != (float)state) FAIL("routine %d, element %d: %g", which, i, out[i]);
   }
+}
+
+static size_t bytes_of(int which)
+{
+  return (which >= TOP ? FEW : N) * sizeof(float);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -44,23 +88,27 @@ static int64_t now_of(const tsr_runtime *rt, bool peak)
   return peak ? memory.peak : memory.now;
 }
 
-/* Of six devices' results a process once made all, four of them on its first device. */
+/* In parts of an array: its result, and what a sort works in. Of six devices' results a process
+ * once made all, four of them on its first device. */
 TEST_PROCESSES(a_process_has_memory_for_its_own_part, 3)
 {
   static float x[N], out[N];
   tsr_runtime *rt = among_open(2);
   tsr_mesh *mesh = tsr_mesh_default(rt, "x");
   const int64_t part = N / 6 * (int64_t)sizeof *x;
+  const int64_t parts[] = {
+    [SUM] = 1, [MOST] = 1, [PRODUCT] = 1, [SORT] = 5, [PLACES] = 9, [TWO_KEYS] = 15
+  };
   for (int which = SUM; which < ROUTINES; which++) {
     tsr_scope *s = tsr_scope_open(rt);
     fill(x, which);
     tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(N), tsr_on(mesh, "x"));
     CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
     int64_t before = now_of(rt, false);
-    tsr_array *y = routine(a, which);
+    tsr_array *y = routine(s, a, which);
     CHECK_STATUS(tsr_eval(&y, 1), TSR_OK, s);
-    CHECK(now_of(rt, true) <= before + part + 4096);
-    CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, s);
+    if (which < TOP) CHECK(now_of(rt, true) <= before + parts[which] * part + 4096);
+    CHECK_STATUS(tsr_read(y, out, bytes_of(which)), TSR_OK, s);
     check_result(x, out, which);
     tsr_scope_close(s);
   }
@@ -69,8 +117,19 @@ TEST_PROCESSES(a_process_has_memory_for_its_own_part, 3)
 
 /* ---- between hosts --------------------------------------------------------------------------- */
 
-/* Four devices' states cross, and of their elements none. */
-TEST_PROCESSES(states_cross_between_hosts_and_no_elements, 4)
+/* Of prefixes four devices' states cross, and of elements none. Of what is sorted the samples of
+ * the other host's two devices, a key's word and two more a row, and the half of what comes here:
+ * elements and their places. */
+static void check_fetched(int64_t bytes, int which)
+{
+  enum { SAMPLES = 2 * 1024, REST = 4096 };
+  const int words = which == TWO_KEYS ? 2 : 1, columns = words + (which != SORT);
+  if (which < SORT) CHECK(bytes <= 1024);
+  else if (which < TOP) CHECK(bytes <= SAMPLES * (words + 2) * 8 + N / 8 * columns * 4 + REST);
+  else if (which == TOP) CHECK(bytes <= REST);
+}
+
+TEST_PROCESSES(what_is_needed_crosses_between_hosts, 4)
 {
   static float x[N], out[N];
   setenv("TEST_HOSTS", "2", 1);
@@ -83,10 +142,10 @@ TEST_PROCESSES(states_cross_between_hosts_and_no_elements, 4)
     tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(N), tsr_on(mesh, "x"));
     CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
     int64_t before = tsr__peers_moved(tsr__peers_of(rt)).got_bytes;
-    tsr_array *y = routine(a, which);
+    tsr_array *y = routine(s, a, which);
     CHECK_STATUS(tsr_eval(&y, 1), TSR_OK, s);
-    CHECK(tsr__peers_moved(tsr__peers_of(rt)).got_bytes - before <= 1024);
-    CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, s);
+    check_fetched(tsr__peers_moved(tsr__peers_of(rt)).got_bytes - before, which);
+    CHECK_STATUS(tsr_read(y, out, bytes_of(which)), TSR_OK, s);
     check_result(x, out, which);
     tsr_scope_close(s);
   }
@@ -132,7 +191,7 @@ TEST_PROCESSES(memory_ends_in_a_routine_for_one_process, 3)
     CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
     for (int k = -2; good < 6; k++) {
       tsr_scope *inner = tsr_scope_open(rt);
-      tsr_array *y = routine(tsr_keep(inner, a), which);
+      tsr_array *y = routine(inner, tsr_keep(inner, a), which);
       if (test_process() == 1) e.left = k < 0 ? -1 : k;
       tsr_status status = tsr_eval(&y, 1);
       e.left = -1;
@@ -141,7 +200,7 @@ TEST_PROCESSES(memory_ends_in_a_routine_for_one_process, 3)
       failed += status != TSR_OK;
       good = status ? 0 : good + 1;
       if (!status) {
-        CHECK_STATUS(tsr_read(y, out, sizeof out), TSR_OK, inner);
+        CHECK_STATUS(tsr_read(y, out, bytes_of(which)), TSR_OK, inner);
         check_result(x, out, which);
       }
       tsr_scope_clear(inner);

@@ -148,9 +148,8 @@ typedef struct tsr__device_ops {
   tsr_status (*call)(const tsr__call *call, tsr__error *error);
   /* The mesh axes along which the devices of such a node work together; 0: each by itself. */
   unsigned (*call_axes)(const struct tsr__program *program, int node);
-  /* Whether these, where they are several processes', meet by tsr__call_peers; else each process
-   * does the work of all. */
-  bool (*call_meets)(const struct tsr__program *program, int node);
+  /* What each process does where these are several processes': a tsr__call_apart. */
+  int (*call_apart)(const struct tsr__program *program, int node);
   tsr_status (*all_reduce)(const tsr__all_reduce *combine, tsr__traffic *traffic,
                            tsr__error *error);
   /* rows of `from` (rows x row_elements) where bit r of mask is set, to `to` (exact size). */

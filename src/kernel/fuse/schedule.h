@@ -174,11 +174,31 @@ typedef struct tsr__call_part {
   const tsr__shard *in, *out; /* by operand, by result */
 } tsr__call_part;
 
+/* What a process does of a routine whose devices are several processes'. */
+enum tsr__call_apart {
+  TSR__CALL_ALL,  /* the work of all of them, on all operands */
+  TSR__CALL_OWN,  /* its own results, from all operands: others' have no buffers */
+  TSR__CALL_MEETS /* the work of its own, and it meets the others: tsr__call_peers */
+};
+
 /* What a process brings to a meeting; valid until the next one. */
 typedef struct tsr__call_note {
   const void *data;
   size_t size;
 } tsr__call_note;
+
+/* Rows of columns that go to other parts, as execute/exchange.h has it. Of other processes' parts
+ * there are no rows here, neither before nor behind it. */
+typedef struct tsr__call_exchange {
+  const struct tsr__parts *parts; /* which send, and receive */
+  int64_t *counts;                /* [from * parts + to]; those of other processes are filled in */
+  tsr__buffer *const *dest;       /* u16 a row, by part; NULL: rows lie by destination */
+  int column_count;
+  const struct tsr__colparts *columns;
+  tsr__buffer **values; /* out: [column * parts + to], fresh; and as many that stay empty */
+  int64_t *rows;        /* out: [to] */
+  int64_t *bytes;       /* that moved between devices, to those here: added to */
+} tsr__call_exchange;
 
 /* Where devices that work together are several processes': each does the work of its own parts, of
  * which alone it has buffers, and they meet. All make the same calls in the same order, and none
@@ -186,8 +206,10 @@ typedef struct tsr__call_note {
 typedef struct tsr__call_peers {
   void *user;
   int index, count;
+  const bool *wanted; /* by result: whether somebody reads it */
   /* [process]; NULL with the error set. */
   const tsr__call_note *(*gather)(void *user, const void *mine, size_t size, tsr__error *error);
+  tsr_status (*exchange)(void *user, const tsr__call_exchange *ask, tsr__error *error);
 } tsr__call_peers;
 
 /* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. Its op says what is

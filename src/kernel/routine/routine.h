@@ -19,7 +19,7 @@ typedef tsr_status tsr__routine_fn(const tsr__call *call, tsr__error *error);
 
 tsr__routine_fn tsr__cpu_call; /* picks by the node's op */
 unsigned tsr__cpu_call_axes(const tsr__program *program, int node);
-bool tsr__cpu_call_meets(const tsr__program *program, int node);
+int tsr__cpu_call_apart(const tsr__program *program, int node);
 tsr__routine_fn tsr__routine_cumsum, tsr__routine_cumprod, tsr__routine_cummax, tsr__routine_cummin,
     tsr__routine_sort, tsr__routine_scatter, tsr__routine_take, tsr__routine_dynamic_slice,
     tsr__routine_dynamic_update, tsr__routine_dot, tsr__routine_fold;

@@ -58,10 +58,11 @@ unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
   return g->reduce_axes | (lines ? tsr__dim_axes(at, tsr__dim_of(program, g)) : 0);
 }
 
-bool tsr__cpu_call_meets(const tsr__program *program, int node)
+int tsr__cpu_call_apart(const tsr__program *program, int node)
 {
   const tsr__gnode *g = &program->nodes[node];
-  return goes_by_lines(g) && routines[g->op] != tsr__routine_sort;
+  if (tsr__looks_away(g)) return TSR__CALL_OWN;
+  return goes_by_lines(g) ? TSR__CALL_MEETS : TSR__CALL_ALL;
 }
 
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)

@@ -10,7 +10,11 @@
  * in order of device and place, so a stable sort of what came is stable over all. The places are
  * those in the whole line. Of several keys each is an element of its row. Where only the first few
  * of a line are wanted each device sends no more of its own. How much moves the elements decide; it
- * is counted. */
+ * is counted.
+ *
+ * Where devices are several processes' each does this for its own members: others have no rows in
+ * its lists. Splitters are of all samples, and what goes to another process does so by the exchange
+ * of tsr__call_peers, at the borders of results, too. Processes without members take part. */
 #include "kernel/device/cpu.h"
 #include "kernel/routine/sort_line.h"
 
@@ -31,10 +35,15 @@ typedef struct apart {
   tsr__line *lines;       /* [key * members + m]: where they are now */
   tsr__buffer **words, **places, **came_places;
   tsr__buffer **elements, **came_elements; /* of keys */
+  /* With peers: what came that is others' result, by column and member, as it goes and as it comes;
+   * and how many rows these are, by member. */
+  tsr__buffer **border, **brought;
+  int64_t *border_rows, *brought_rows;
+  tsr__colparts *columns;
   tsr__sort_split split;
   tsr__line_sort sort;
   tsr__error *error;
-  _Atomic int64_t moved;
+  _Atomic int64_t moved;  /* to members of this process */
   tsr__progress progress; /* of the step at hand */
   bool want[2];           /* elements, places */
 } apart;
@@ -54,6 +63,12 @@ static int64_t size_of(const apart *a, int key)
   return (int64_t)tsr_dtype_size(tsr__call_dtype(a->call, key));
 }
 
+/* Whether a member is done in this process. */
+static bool is_here(const apart *a, int member)
+{
+  return tsr__call_here(a->call, a->part[member]);
+}
+
 /* A task that asks by itself whether it is to stop asks a->progress: what it leaves undone is seen
  * here. */
 static bool each(apart *a, int64_t count, tsr__task_fn fn)
@@ -66,18 +81,22 @@ static bool each(apart *a, int64_t count, tsr__task_fn fn)
 
 /* ---- lists and buffers ----------------------------------------------------------------------- */
 
-/* One list holds all buffers, so that whatever is left of them is dropped at once. */
+/* One list holds all buffers, so that whatever is left of them is dropped at once.
+ *
+ *   words | places | elements | came_elements | came_places | empty | border | brought | empty
+ *
+ * An exchange takes lists by column, and behind them as many places that stay empty. */
 static int buffers_of(const apart *a)
 {
-  return (3 + 2 * a->keys) * a->members;
+  return (10 + 3 * a->keys) * a->members;
 }
 
 static size_t list_bytes(const apart *a)
 {
   size_t n = (size_t)a->members, keys = (size_t)a->keys;
   return (size_t)buffers_of(a) * sizeof(tsr__buffer *) + n * keys * sizeof(tsr__line) +
-         n * sizeof(uint64_t *) + (2 * n + 3 * (n + 1) + (keys + 2) * n * n) * sizeof(int64_t) +
-         n * sizeof(int);
+         (keys + 1) * sizeof(tsr__colparts) + n * sizeof(uint64_t *) +
+         (4 * n + 3 * (n + 1) + (keys + 2) * n * n) * sizeof(int64_t) + n * sizeof(int);
 }
 
 static tsr_status new_lists(apart *a)
@@ -89,13 +108,18 @@ static tsr_status new_lists(apart *a)
   /* One allocation, cut in the order that list_bytes counts: pointers first, then lines, words
    * of 8 bytes, and last the ints. */
   a->places = a->words + n;
-  a->came_places = a->places + n;
-  a->elements = a->came_places + n;
+  a->elements = a->places + n;
   a->came_elements = a->elements + keys * n;
-  a->lines = (tsr__line *)(a->came_elements + keys * n);
-  a->word = (uint64_t **)(a->lines + keys * n);
+  a->came_places = a->came_elements + keys * n;
+  a->border = a->came_places + n + (keys + 1) * n;
+  a->brought = a->border + 2 * n;
+  a->lines = (tsr__line *)(a->words + buffers_of(a));
+  a->columns = (tsr__colparts *)(a->lines + keys * n);
+  a->word = (uint64_t **)(a->columns + keys + 1);
   int64_t *rows = (int64_t *)(a->word + n), *came = rows + n;
-  a->start = came + n;
+  a->border_rows = came + n;
+  a->brought_rows = a->border_rows + n;
+  a->start = a->brought_rows + n;
   a->goal = a->start + n + 1;
   a->came = a->goal + n + 1;
   a->counts = a->came + n + 1;
@@ -224,7 +248,7 @@ static tsr_status leave_few(apart *a)
 static tsr_status leave(apart *a)
 {
   int64_t *rows = (int64_t *)a->here.rows;
-  for (int m = 0; m < a->members; m++) rows[m] = a->start[m + 1] - a->start[m];
+  for (int m = 0; m < a->members; m++) rows[m] = is_here(a, m) ? a->start[m + 1] - a->start[m] : 0;
   if (a->few) return leave_few(a);
   if (!new_columns(a, &a->here, a->elements, a->places) ||
       !each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), leave_task))
@@ -249,6 +273,35 @@ static void words_task(void *user, int64_t task, int worker)
   }
 }
 
+/* Rows that leave a member, of whatever process. */
+static int64_t leaving_of(const apart *a, int member)
+{
+  int64_t rows = a->start[member + 1] - a->start[member];
+  return a->few && a->few < rows ? a->few : rows;
+}
+
+/* All processes' samples in the place of this one's: of the same rows all choose the same
+ * splitters. */
+static tsr_status join_samples(apart *a, tsr__sort_sample *sample)
+{
+  const tsr__call_peers *peers = a->call->peers;
+  size_t record = tsr__sort_sample_bytes(sample->words), at = 0;
+  tsr__sort_sample all = { .words = sample->words };
+  const tsr__call_note *note =
+      peers->gather(peers->user, sample->place, (size_t)sample->count * record, a->error);
+  if (!note) return a->error->status;
+  for (int p = 0; p < peers->count; p++) all.bytes += note[p].size;
+  all.place = tsr__new_raw(&runtime_of(a)->heap, all.bytes);
+  if (!all.place)
+    return tsr__error_set(a->error, TSR_ENOMEM, "tsr_sort: no memory left; free some arrays");
+  for (int p = 0; p < peers->count; at += note[p++].size)
+    if (note[p].size) memcpy((char *)all.place + at, note[p].data, note[p].size);
+  all.count = (int64_t)(all.bytes / record);
+  tsr__sort_sample_free(runtime_of(a), sample);
+  *sample = all;
+  return TSR_OK;
+}
+
 /* Which device each row goes to, and how many go where. */
 static tsr_status split_rows(apart *a)
 {
@@ -261,8 +314,9 @@ static tsr_status split_rows(apart *a)
   if (!each(a, tsr__piece_count(&a->here, TSR__PIECE_ROWS), words_task)) return a->error->status;
   tsr__sort_sample sample;
   tsr__sample_ask ask = { &a->here, &keys, 0 };
-  for (int m = 0; m < a->members; m++) ask.total += a->here.rows[m];
+  for (int m = 0; m < a->members; m++) ask.total += leaving_of(a, m);
   tsr_status status = tsr__sort_sample_rows(runtime_of(a), &ask, &sample, a->error);
+  if (!status && a->call->peers) status = join_samples(a, &sample);
   tsr__split_ask rows = { &a->here, &keys, &sample };
   if (!status) status = tsr__sort_split_rows(runtime_of(a), &rows, &a->split, a->error);
   tsr__sort_sample_free(runtime_of(a), &sample);
@@ -315,13 +369,38 @@ static void send_task(void *user, int64_t task, int worker)
   atomic_fetch_add(&a->moved, traffic.bytes);
 }
 
+/* The same over the borders of processes, which tell each other how many rows go where. */
+static tsr_status exchange_elements(apart *a)
+{
+  const tsr__call_peers *peers = a->call->peers;
+  int64_t *rows = (int64_t *)a->there.rows, bytes = 0;
+  for (int key = 0; key < a->keys; key++)
+    a->columns[key] = (tsr__colparts){ .dtype = tsr__call_dtype(a->call, key),
+                                       .values = a->elements + key * a->members };
+  a->columns[a->keys] = (tsr__colparts){ .dtype = TSR_U32, .values = a->places };
+  const tsr__call_exchange ask = { .parts = &a->here,
+                                   .counts = a->counts,
+                                   .dest = a->split.dest,
+                                   .column_count = a->keys + a->want[1],
+                                   .columns = a->columns,
+                                   .values = a->came_elements,
+                                   .rows = rows,
+                                   .bytes = &bytes };
+  tsr_status status = peers->exchange(peers->user, &ask, a->error);
+  atomic_fetch_add(&a->moved, bytes);
+  number_rows(a);
+  for (int m = 0; m < a->members; m++) rows[m] = is_here(a, m) ? rows[m] : 0;
+  return status;
+}
+
 static tsr_status send_elements(apart *a)
 {
   tsr_status status = split_rows(a);
+  if (!status && a->call->peers) status = exchange_elements(a);
   if (status) return status;
-  number_rows(a);
-  if (!new_columns(a, &a->there, a->came_elements, a->came_places) ||
-      !each(a, (a->keys + a->want[1]) * a->members, send_task))
+  if (!a->call->peers) number_rows(a);
+  if (!a->call->peers && (!new_columns(a, &a->there, a->came_elements, a->came_places) ||
+                          !each(a, (a->keys + a->want[1]) * a->members, send_task)))
     return a->error->status;
   tsr__sort_split_free(runtime_of(a), &a->split);
   drop(a->elements, a->keys * a->members);
@@ -330,6 +409,39 @@ static tsr_status send_elements(apart *a)
 }
 
 /* ---- what came, in order, to where it belongs ------------------------------------------------ */
+
+/* Which rows of the whole order came to one member and are another's result. */
+typedef struct stretch {
+  int64_t first, count;
+} stretch;
+
+static stretch meeting_of(const apart *a, int from, int to)
+{
+  int64_t first = a->came[from] > a->goal[to] ? a->came[from] : a->goal[to];
+  int64_t end = a->came[from + 1] < a->goal[to + 1] ? a->came[from + 1] : a->goal[to + 1];
+  return (stretch){ first, end > first ? end - first : 0 };
+}
+
+/* Of a row of the results' columns, as it is counted. */
+static int64_t row_bytes(const apart *a)
+{
+  return (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
+}
+
+/* Rows that go to other processes, behind those of members before the owner. */
+static void write_border(const apart *a, const tsr__piece *p, int64_t first, int owner)
+{
+  int64_t at = first - meeting_of(a, p->part, owner).first;
+  void *columns[2];
+  tsr__line to = { .dtype = tsr__call_dtype(a->call, 0), .step = 1, .n = p->count };
+  to.order = line_of(a, 0, owner).order;
+  to.kept = a->border_rows[p->part];
+  for (int m = 0; m < owner; m++)
+    if (!is_here(a, m)) at += meeting_of(a, p->part, m).count;
+  for (int i = 0; i < 2; i++)
+    columns[i] = a->want[i] ? a->border[i * a->members + p->part]->data : NULL;
+  tsr__line_sort_take(&a->sort, p, &to, at, columns);
+}
 
 /* Some rows in order, of `first` .. of the results' line, to the member whose part they are. */
 static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
@@ -342,9 +454,7 @@ static void write_run(apart *a, const tsr__piece *p, int64_t first, int owner)
   tsr__line_sort_take(&a->sort, p, &to, first - a->goal[owner], results);
   /* The others' memory is written directly, as in any collective inside a process; what would
    * travel is counted. */
-  if (owner == p->part) return;
-  int64_t size = (a->want[0] ? size_of(a, 0) : 0) + (a->want[1] ? (int64_t)sizeof(uint32_t) : 0);
-  atomic_fetch_add(&a->moved, p->count * size);
+  if (owner != p->part) atomic_fetch_add(&a->moved, p->count * row_bytes(a));
 }
 
 /* What came behind the last of a result belongs to nobody. */
@@ -360,13 +470,88 @@ static void write_task(void *user, int64_t task, int worker)
     int64_t stop = a->goal[owner + 1] < end ? a->goal[owner + 1] : end;
     if (first >= stop) continue;
     tsr__piece run = { p.part, first - a->came[p.part], stop - first };
-    write_run(a, &run, first, owner);
+    if (is_here(a, owner)) write_run(a, &run, first, owner);
+    else write_border(a, &run, first, owner);
     first = stop;
   }
 }
 
+/* Whether any rows came to a process that are another's: all say the same. */
+static bool borders_differ(const apart *a)
+{
+  for (int from = 0; from < a->members; from++)
+    for (int to = 0; to < a->members; to++)
+      if (a->call->parts[a->part[from]].process != a->call->parts[a->part[to]].process &&
+          meeting_of(a, from, to).count)
+        return true;
+  return false;
+}
+
+/* Counts what goes to others, and makes room for it. */
+static bool open_borders(apart *a)
+{
+  const tsr__parts parts = { a->members, a->here.device, a->border_rows };
+  size_t pairs = (size_t)a->members * (size_t)a->members;
+  memset(a->counts, 0, pairs * sizeof *a->counts);
+  for (int from = 0; from < a->members; from++) {
+    a->border_rows[from] = 0;
+    for (int to = 0; to < a->members && is_here(a, from); to++) {
+      int64_t count = is_here(a, to) ? 0 : meeting_of(a, from, to).count;
+      a->counts[from * a->members + to] = count;
+      a->border_rows[from] += count;
+    }
+  }
+  return (!a->want[0] || new_buffers(a, &parts, size_of(a, 0), a->border)) &&
+         (!a->want[1] || new_buffers(a, &parts, sizeof(int64_t), a->border + a->members));
+}
+
+/* What others brought of a column, in order of who did, to a member's result. */
+static void put_brought(apart *a, const tsr__buffer *from, int member, int result)
+{
+  void *results[2];
+  const tsr__line to = line_of(a, 0, member);
+  size_t size = result ? sizeof(int64_t) : (size_t)size_of(a, 0);
+  const char *next = from->data;
+  tsr__line_results(a->call, &a->call->parts[a->part[member]], results);
+  for (int m = 0; m < a->members; m++) {
+    stretch s = meeting_of(a, m, member);
+    if (is_here(a, m)) continue;
+    int64_t at = to.to + (s.first - a->goal[member]) * to.step;
+    for (int64_t i = 0; i < s.count; i++, next += size, at += to.step)
+      memcpy((char *)results[result] + (size_t)at * size, next, size);
+  }
+}
+
+static tsr_status exchange_borders(apart *a)
+{
+  const tsr__call_peers *peers = a->call->peers;
+  const tsr__parts parts = { a->members, a->here.device, a->border_rows };
+  int64_t uncounted = 0; /* places go as they lie in results, and count as they are sent */
+  int columns = 0;
+  for (int i = 0; i < 2; i++)
+    if (a->want[i])
+      a->columns[columns++] = (tsr__colparts){ i ? TSR_I64 : tsr__call_dtype(a->call, 0),
+                                               a->border + i * a->members, NULL };
+  const tsr__call_exchange ask = { .parts = &parts,
+                                   .counts = a->counts,
+                                   .column_count = columns,
+                                   .columns = a->columns,
+                                   .values = a->brought,
+                                   .rows = a->brought_rows,
+                                   .bytes = &uncounted };
+  tsr_status status = peers->exchange(peers->user, &ask, a->error);
+  for (int m = 0; m < a->members && !status; m++) {
+    if (!is_here(a, m)) continue;
+    atomic_fetch_add(&a->moved, a->brought_rows[m] * row_bytes(a));
+    for (int i = 0, c = 0; i < 2; i++)
+      if (a->want[i]) put_brought(a, a->brought[c++ * a->members + m], m, i);
+  }
+  return status;
+}
+
 static tsr_status place_elements(apart *a)
 {
+  bool borders = a->call->peers && borders_differ(a);
   set_lines(a, &a->there, a->came_elements);
   for (int m = 0; m < a->members && a->want[1]; m++) a->lines[m].places = a->came_places[m]->data;
   a->sort = (tsr__line_sort){ .rt = runtime_of(a),
@@ -375,10 +560,11 @@ static tsr_status place_elements(apart *a)
                               .keys = a->keys,
                               .want = { a->want[0], a->want[1] } };
   tsr_status status = tsr__line_sort_run(&a->sort, a->error);
-  if (!status && !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_task))
+  if (!status && ((borders && !open_borders(a)) ||
+                  !each(a, tsr__piece_count(&a->there, TSR__PIECE_ROWS), write_task)))
     status = a->error->status;
   tsr__line_sort_end(&a->sort);
-  return status;
+  return status || !borders ? status : exchange_borders(a);
 }
 
 /* ---- all lines ------------------------------------------------------------------------------- */
@@ -408,6 +594,10 @@ tsr_status tsr__sort_apart(const tsr__call *call, const tsr__line_groups *groups
   void *results[2];
   tsr__line_results(call, &call->parts[0], results);
   for (int i = 0; i < 2; i++) a.want[i] = results[i] != NULL;
+  if (call->peers) {
+    a.want[0] = node->result_count && call->peers->wanted[0];
+    a.want[1] = call->peers->wanted[node->result_count ? 1 : 0];
+  }
   if (attr->order == TSR__ORDER_LARGEST) a.few = attr->count;
   for (int g = 0; g < groups->count && !status; g++) {
     a.part = groups->part + g * groups->members;

@@ -497,10 +497,9 @@ static tsr_status whole_lines(const tsr__call *call, const tsr__scan_work *work,
 
 tsr_status tsr__scan_lines(const tsr__call *call, const tsr__scan_work *work, tsr__error *error)
 {
-  scan_job job = { .call = call,
-                   .work = work,
-                   .error = error,
-                   .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
+  scan_job job = {
+    .call = call, .work = work, .error = error, .progress = { .rt = call->rt, .what = TSR__PROGRAM }
+  };
   tsr_status status = tsr__line_groups_find(call, &job.groups, error);
   int64_t units = 0, along = 0;
   for (int g = 0; g < job.groups.count && !status; g++) units += strips_of(&job, g);

@@ -173,7 +173,12 @@ void tsr__line_take(const tsr__line *from, const uint32_t *row, const tsr__line 
   }
 }
 
-/* Line number `number` of a part's shard of operand `key`.
+static void *data_of(const tsr__shard *shard)
+{
+  return shard->buffer ? shard->buffer->data : NULL;
+}
+
+/* Line number `number` of a part's shard of operand `key`; of another process's without elements.
  *
  *   shard   [before, along, after]      before = number / after, behind = number % after
  *                                      first at before * along * after + behind, step after */
@@ -185,18 +190,13 @@ tsr__line tsr__line_of(const tsr__call *call, const tsr__call_part *part, int ke
   tsr__sides s = tsr__sides_of(&part->in[key], tsr__call_rank(call), dim);
   int64_t before = number / s.after, behind = number % s.after, kept = part->out[0].box.size[dim];
   return (tsr__line){ .dtype = tsr__call_dtype(call, key),
-                      .from = part->in[key].buffer->data,
+                      .from = data_of(&part->in[key]),
                       .at = before * s.along * s.after + behind,
                       .step = s.after,
                       .n = s.along,
                       .to = before * kept * s.after + behind,
                       .kept = kept,
                       .order = attr->order };
-}
-
-static void *data_of(const tsr__shard *shard)
-{
-  return shard->buffer ? shard->buffer->data : NULL;
 }
 
 /* Elements and places; where there are several keys, places alone. */
