@@ -257,6 +257,7 @@ ENTRY4(ops, tsr__partial *, partial_far, tsr_runtime *, const tsr__partial_ask *
        const tsr__partial_told *, tsr__error *)
 ENTRY2(ops, tsr_status, call, const tsr__call *, tsr__error *)
 ENTRY2(ops, unsigned, call_axes, const struct tsr__program *, int)
+ENTRY2(ops, int, call_apart, const struct tsr__program *, int)
 ENTRY2(ops, tsr_status, run, const tsr__run *, tsr__error *)
 ENTRY3(ops, tsr_status, all_reduce, const tsr__all_reduce *, tsr__traffic *, tsr__error *)
 ENTRY2(ops, int64_t, mask_count, const tsr__buffer *, int64_t)
@@ -371,6 +372,7 @@ static void fill_ops(void)
   hidden_ops.run = hidden_run;
   hidden_ops.call = hidden_call;
   hidden_ops.call_axes = hidden_call_axes;
+  hidden_ops.call_apart = hidden_call_apart;
   hidden_ops.all_reduce = hidden_all_reduce;
   hidden_ops.mask_count = hidden_mask_count;
   hidden_ops.mask_find = hidden_mask_find;
