@@ -115,6 +115,36 @@ TEST_PROCESSES(a_process_has_memory_for_its_own_part, 3)
   tsr_runtime_close(rt);
 }
 
+/* ---- who takes part ---- */
+
+/* Of three processes the last one has no device of the mesh; and one, of two dims, of which some
+ * groups are not its own. */
+static void check_all(tsr_runtime *rt, const char *mesh, const char *spec)
+{
+  static float x[N], out[N];
+  for (int which = SUM; which < ROUTINES; which++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    fill(x, which);
+    tsr_sharding on = tsr_on(tsr_mesh_make(rt, mesh), spec);
+    tsr_array *a = tsr_put(s, x, TSR_F32, TSR_SHAPE(N), on);
+    tsr_array *y = routine(s, a, which);
+    CHECK_STATUS(tsr_read(y, out, bytes_of(which)), TSR_OK, s);
+    check_result(x, out, which);
+    tsr_scope_close(s);
+  }
+}
+
+TEST_PROCESSES(processes_without_members_take_part, 3)
+{
+  tsr_runtime *rt = among_open(2);
+  check_all(rt, "x=4", "x");
+  check_all(rt, "y=3,x=2", "y");
+  check_all(rt, "y=3,x=2", "x");
+  check_all(rt, "y=2,x=3", "x");
+  check_all(rt, "y=2,x=3", "x+y");
+  tsr_runtime_close(rt);
+}
+
 /* ---- between hosts --------------------------------------------------------------------------- */
 
 /* Of prefixes four devices' states cross, and of elements none. Of what is sorted the samples of
