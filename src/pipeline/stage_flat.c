@@ -67,7 +67,8 @@ static tsr_status make_part(const parting *p, tsr__error *error)
                           f->name, (long long)p->part, (long long)record.id,
                           (long long)record.epoch, tsr_status_name(status),
                           tsr_status_text(status));
-  if (p->ask->pipeline && tsr_pipeline_stopping(p->ask->pipeline))
+  /* Behind each part, since nobody knows how long one takes. */
+  if (tsr__records_stop(p->ask))
     return tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
   return TSR_OK;
 }

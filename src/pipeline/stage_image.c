@@ -46,6 +46,7 @@ static tsr__image_bench *take_bench(image_source *f, tsr__error *error)
   return bench;
 }
 
+/* The newest first: its rows are still in the caches of the thread that gives it. */
 static void give_bench(image_source *f, tsr__image_bench *bench)
 {
   pthread_mutex_lock(&f->lock);
@@ -91,6 +92,9 @@ static tsr_status read_below(const image_source *f, const tsr__ask_rows *ask, in
   return tsr__records_read(below, &one, error);
 }
 
+/* bytes     lent where they lie in memory, else read to the bench
+ * length    told beside them, or all of the field
+ * pixels    straight to the batch's cell */
 static tsr_status decode_one(const image_source *f, const tsr__ask_rows *ask, int64_t i,
                              tsr__image_bench *bench, tsr__error *error)
 {
@@ -144,7 +148,8 @@ static tsr_status read_images(const tsr_source *source, const tsr__ask_rows *ask
   }
   for (int64_t i = 0; i < ask->count && !error->status; i++) {
     if (decode_one(f, ask, i, bench, error)) break;
-    if (ask->pipeline && tsr_pipeline_stopping(ask->pipeline))
+    /* Behind each image: a block of large ones takes seconds. */
+    if (!error->status && tsr__records_stop(ask))
       tsr__error_set(error, TSR_ECANCELLED, "the pipeline is being closed");
   }
   give_bench(f, bench);
@@ -217,6 +222,7 @@ static tsr_status check_crop(tsr_image_args *a, tsr__error *error)
   return check_range("aspect", a->aspect, aspects, 1000, error);
 }
 
+/* Zero is the default of every option: what has to be something else is set here, then checked. */
 static tsr_status check_args(tsr_image_args *a, tsr__error *error)
 {
   if (!a->field) a->field = "image";

@@ -209,3 +209,56 @@ TEST_TIMEOUT(calls_are_cancelled_in_a_tenth_of_a_second, 120)
     if (kind != 1 && least == 0) FAIL("a call of kind %d never asked", kind);
   }
 }
+
+/* ---- batches that the caller fills ----------------------------------------------------------- */
+
+static tsr_status slow_part(const tsr_record *record, int64_t part, void *user)
+{
+  usleep(2000);
+  return one_part(record, part, user);
+}
+
+static tsr_status slow_record(const tsr_record *record, void *user)
+{
+  usleep(2000);
+  return same(record, user);
+}
+
+/* Half a second of one block's records; without threads it is the caller who would be held up. */
+static tsr_source *slow_work(tsr_scope *s, int kind)
+{
+  tsr_source *range = tsr_source_range(s, 256);
+  if (!kind) return tsr_source_map(range, slow_record, .fields = { { "index", TSR_I64, { 0 } } });
+  return tsr_source_flat_map(range, slow_part, .count = two_parts,
+                             .fields = { { "part", TSR_I64, { 0 } } });
+}
+
+static double cancel_batch(int kind)
+{
+  told t = { .stops = false };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1", .progress = ask, .progress_user = &t);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_pipeline *p = tsr_pipeline_open(slow_work(s, kind), .batch_size = 256, .threads = -1);
+  t.stops = true;
+  /* From the call on, as one that does not ask for long would be the mistake. */
+  double begin = now();
+  CHECK(!tsr_pipeline_next(p));
+  double took = now() - begin;
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_ECANCELLED, NULL);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+  return took;
+}
+
+TEST_TIMEOUT(batches_are_cancelled_in_a_tenth_of_a_second, 60)
+{
+  const double most = 0.1 * test_patience();
+  for (int kind = 0; kind < 2; kind++) {
+    double least = 1e9;
+    for (int i = 0; i < ATTEMPTS && least > most; i++) {
+      double took = cancel_batch(kind);
+      if (took < least) least = took;
+    }
+    if (least > most) FAIL("a batch of kind %d takes %.3f s", kind, least);
+  }
+}
