@@ -35,6 +35,7 @@ static bool take_varint(span *s, uint64_t *out)
   return false;
 }
 
+/* Compared as unsigned: a length of 2^63 is no negative one. */
 static bool take_bytes(span *s, uint64_t length, span *out)
 {
   if (length > (uint64_t)(s->end - s->at)) return false;
@@ -88,6 +89,7 @@ static bool take_floats(const field *f, sink *out)
   return s.at == s.end;
 }
 
+/* One value (wire 0), or many packed (wire 2); negative ones take ten bytes each. */
 static bool take_integers(const field *f, sink *out)
 {
   uint64_t value;

@@ -9,8 +9,8 @@
  * `count` comes back there, so what remains is a bijection of [0, count). Fewer than one in
  * sqrt(count) goes through twice.
  *
- * Rounds run over lanes of positions (kernel/tile/rounds.h), so that the multiplications of one hide
- * behind the others. */
+ * Rounds run over lanes of positions (kernel/tile/rounds.h), so that the multiplications of one
+ * hide behind the others. */
 #include "pipeline/permute.h"
 
 __extension__ typedef unsigned __int128 wide;

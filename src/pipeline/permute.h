@@ -14,8 +14,8 @@ typedef struct tsr__permutation {
 /* 64 bits that look random, of two numbers: for keys. */
 uint64_t tsr__mix(uint64_t a, uint64_t b);
 
-/* That of a seed and an epoch, the same with every instruction set (`rt->isa`). The algorithm is part
- * of what states name: it never changes. */
+/* That of a seed and an epoch, the same with every instruction set (`rt->isa`). The algorithm is
+ * part of what states name: it never changes. */
 void tsr__permutation_make(tsr__permutation *p, const char *isa, uint64_t count, uint64_t seed,
                            uint64_t epoch);
 /* Where each of `n` positions goes; `to` may be `from`. */

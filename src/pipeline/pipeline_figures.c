@@ -119,6 +119,7 @@ static double left_of(const tsr_pipeline *p, const summary *sum)
   return (double)(total - p->delivered) * sum->since / (double)asked;
 }
 
+/* One moment under the lock, and all figures of it: they are shown side by side and must add up. */
 static void summarize(tsr_pipeline *p, summary *out)
 {
   const tsr__took *f = &out->took;
@@ -148,6 +149,7 @@ static void summarize(tsr_pipeline *p, summary *out)
   out->verdict = judge(p, out);
 }
 
+/* Of what was timed, which is nothing before the first slice is filled. */
 static double share_of(const summary *sum, const tsr__metered *m)
 {
   return sum->stages > 0 ? (double)m->busy / sum->stages : 0;
@@ -163,6 +165,7 @@ static void add_number(tsr__text *out, double value, int after)
   tsr__text_add(out, "%s", number);
 }
 
+/* Names in a column, so that figures stand below each other. */
 static void add_line(tsr__text *out, const char *name, double value, const char *of)
 {
   tsr__text_add(out, "%-9s ", name);
@@ -170,6 +173,7 @@ static void add_line(tsr__text *out, const char *name, double value, const char 
   tsr__text_add(out, " s%s\n", of);
 }
 
+/* Of all calls of tsr_pipeline_next, those that found a batch ready included. */
 static void add_waits(const summary *sum, tsr__text *out)
 {
   tsr__text_add(out, "waited    ");

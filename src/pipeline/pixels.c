@@ -34,6 +34,7 @@ static double between(double from, double to, double u)
   return value;
 }
 
+/* A side of 1 pixel at least, and within the image however a product was rounded. */
 static int rounded(double value, int most)
 {
   int whole = value > most ? most : (int)(value + 0.5);
@@ -76,6 +77,7 @@ static tsr__image_box random_box(const tsr__image_plan *plan, uint64_t draw, int
   return of_aspect(own < least ? least : own > most ? most : own, 1, height, width);
 }
 
+/* In pixels of the image as it is to be seen, upright; stored_box says where that lies. */
 static tsr__image_box box_of(const tsr__image_plan *plan, uint64_t draw, int height, int width)
 {
   if (plan->box == TSR__BOX_RANDOM) return random_box(plan, draw, height, width);
@@ -187,6 +189,7 @@ static void *cut(char *room, size_t *used, size_t count, size_t size)
   return at;
 }
 
+/* Each list begins a line of the cache. */
 static void cut_taps(tsr__taps *taps, char *room, size_t *used)
 {
   size_t count = (size_t)taps->count;
@@ -277,6 +280,9 @@ static tsr_status add_rows(const job *j, int r, int *have, tsr__error *error)
   return TSR_OK;
 }
 
+/* window rows   decoded, as many as the next sum needs     ring[most]
+ * sums          TSR__IMAGE_ROWS of them, rows added        sum, lanes of 4 rows by turns
+ * result        those sums across, at once                 straight to the batch, or `out` first */
 static tsr_status resize(const job *j, void *to, tsr__error *error)
 {
   const tsr__image_plan *plan = j->plan;
@@ -305,6 +311,8 @@ static tsr_status resize(const job *j, void *to, tsr__error *error)
   return TSR_OK;
 }
 
+/* look -> which window -> room and weights -> begin -> rows. The weights are made anew for each
+ * image, as windows differ: a few hundred of them against a hundred thousand pixels. */
 static tsr_status read_image(const tsr__image_plan *plan, tsr__image_bench *bench,
                              const tsr__image_one *one, tsr__error *error)
 {

@@ -86,6 +86,9 @@ static tsr_status open_file(tsr__file_walk *w, int number, tsr__error *error)
   return TSR_OK;
 }
 
+/* open -> unpack -> index that was kept, or walk and keep one
+ *
+ * A format's walk sees plain bytes and no difference. */
 static tsr_status walk_file(tsr__file_walk *w, int number, const tsr__record_files_ask *ask,
                             tsr__error *error)
 {
@@ -99,6 +102,9 @@ static tsr_status walk_file(tsr__file_walk *w, int number, const tsr__record_fil
   return TSR_OK;
 }
 
+/* file 0: first 0, marks 0 .. | file 1: first 7, marks 8 .. | end: first 12, marks 14
+ *
+ * Each file ends where the next one begins, so one entry more than files is written. */
 static tsr_status walk_all(tsr__record_files *f, const tsr__record_files_ask *ask,
                            unsigned char *window, tsr__error *error)
 {
@@ -172,6 +178,7 @@ tsr_status tsr__record_files_tell(const tsr__record_files *f, tsr_source *source
   return TSR_OK;
 }
 
+/* The last of equal starts, as files without records have no record to be found. */
 int tsr__record_files_find(const tsr__record_files *f, int64_t record)
 {
   int low = 0, high = f->count - 1;

@@ -176,6 +176,7 @@ tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error
   return TSR_OK;
 }
 
+/* Of a few dozen: a table would cost more to fill than it saves. */
 int tsr__column_find(const tsr__column *columns, int count, const char *name)
 {
   for (int i = 0; i < count; i++)
@@ -183,6 +184,7 @@ int tsr__column_find(const tsr__column *columns, int count, const char *name)
   return -1;
 }
 
+/* Lists of fields end with the first that has no name, as braces leave the rest zero. */
 int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__error *error)
 {
   int count = 0;
@@ -282,6 +284,9 @@ bool tsr__records_stop(const tsr__ask_rows *ask)
   return ask->progress && tsr__progress_stops(ask->progress, ask->worker);
 }
 
+/* asked for at `begin`
+ * |------------- took -------------|
+ *      |- below -|   |-- below --|        `inside`: their sum; the rest is this stage's own */
 static tsr_status read_timed(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   tsr__meter *meter = ask->meter;
@@ -361,6 +366,7 @@ tsr_record_field tsr_source_field_of(const tsr_source *source, int index)
   return (tsr_record_field){ .name = c->name, .dtype = c->dtype, .shape = c->shape };
 }
 
+/* Made when it is asked for and kept, as it lives as long as the source does. */
 const char *tsr_source_text(tsr_source *source)
 {
   if (!tsr__records_usable(source)) return "";

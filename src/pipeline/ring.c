@@ -197,6 +197,8 @@ static void start_fillers(tsr_pipeline *p)
   }
 }
 
+/* `locks` says to closing that there is something to destroy: a pipeline that failed earlier has
+ * none. */
 static bool init_locks(tsr_pipeline *p)
 {
   pthread_condattr_t clock;
@@ -210,6 +212,7 @@ static bool init_locks(tsr_pipeline *p)
   return p->locks = true;
 }
 
+/* Once, for all batches that a tray will hold: by column, and of lots by column and position. */
 static bool tray_lists(tsr_pipeline *p, tsr__tray *tray)
 {
   tsr__arena *arena = &p->node.scope->arena;
@@ -264,6 +267,10 @@ static void fill_task(void *user, int64_t slice, int worker)
   pthread_mutex_unlock(&t->p->lock);
 }
 
+/* without threads    lock: read a stream, open one tray | no lock: fill it over the workers
+ *
+ * The same batches as threads give, since who fills a slice does not show in it; one at a time, so
+ * that nothing is ahead of what is delivered. */
 static tsr__tray *fill_here(tsr_pipeline *p, tsr__progress *progress)
 {
   claimed c;
@@ -385,6 +392,7 @@ void tsr__ring_give(tsr_pipeline *p, tsr__tray *tray)
 
 /* ---- processors ------------------------------------------------------------------------------ */
 
+/* By the thread's own clock, which can be read from outside while it runs. */
 static int64_t cpu_of(pthread_t thread)
 {
   clockid_t clock;

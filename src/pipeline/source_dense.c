@@ -135,11 +135,15 @@ static bool dtype_of(const tsr__json_token *text, tsr_dtype *out)
   return false;
 }
 
+/* Keys with escapes are none of the format's own. */
 static bool key_is(const tsr__json_token *key, const char *name)
 {
   return !key->escaped && key->length == strlen(name) && !memcmp(key->at, name, key->length);
 }
 
+/* "name": { "dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24] }
+ *
+ * Each of the three once, in any order; other keys are left to those who know them. */
 static tsr_status take_tensor(const tsr__json_token *value, tensor *t, tsr__error *error)
 {
   tsr__json_cursor cursor = { .at = value->at, .end = value->at + value->length };
@@ -310,6 +314,7 @@ static const tsr__records_ops safetensors_ops = { "safetensors", read_dense,    
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
+/* Files first, since it is they that say what a record is; the source takes them over. */
 static tsr_source *dense_of(tsr__record_files_ask *ask, const tsr__records_ops *ops,
                             const char *names, const char *site)
 {

@@ -40,6 +40,7 @@ typedef struct folder_source {
 
 /* ---- listing --------------------------------------------------------------------------------- */
 
+/* What is handed down while folders are listed; `label` is that of the class they belong to. */
 typedef struct listing {
   folder_source *f;
   const char *endings; /* ".jpg,.png", small letters */
@@ -47,6 +48,7 @@ typedef struct listing {
   int64_t label;
 } listing;
 
+/* Each on the heap by itself, as only pointers are moved to sort them (drop_folder frees them). */
 static char *keep_text(tsr__heap *heap, const char *text)
 {
   size_t length = strlen(text) + 1;
@@ -79,6 +81,7 @@ static bool is_wanted(const char *name, const char *endings)
   return false;
 }
 
+/* The longest of both decide the widths of fields, so that no file is opened for a schema. */
 static tsr_status keep_file(listing *l, const char *path, int64_t bytes, tsr__error *error)
 {
   folder_source *f = l->f;
@@ -153,6 +156,7 @@ static int by_text(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* By bytes, in no locale: the order of records is part of what states name. */
 static int by_path(const void *a, const void *b)
 {
   const listed *x = a, *y = b;
@@ -204,6 +208,8 @@ static tsr_status read_whole(const char *path, const folder_source *f, char *to,
   return error->status;
 }
 
+/* Columns 0 and 1 are the bytes and their length, 2 the label, 3 and 4 the name and its length.
+ * Where only labels are wanted no file is opened. */
 static tsr_status read_record(const folder_source *f, const tsr__ask_rows *ask, int64_t i,
                               tsr__error *error)
 {
@@ -234,6 +240,7 @@ static tsr_status read_folder(const tsr_source *source, const tsr__ask_rows *ask
   return error->status;
 }
 
+/* Paths and sizes, not contents: a state must not cost a reading of all files. */
 static void about_folder(const tsr_source *source, tsr__text *out)
 {
   const folder_source *f = (const folder_source *)source;

@@ -93,6 +93,7 @@ static tsr_status read_ragged(const tsr_source *source, const tsr__ask_rows *ask
   return TSR_OK;
 }
 
+/* Nothing but the file's name: memory has none, and its contents are the program's word. */
 static void about_memory(const tsr_source *source, tsr__text *out)
 {
   tsr__text_add(out, "%s", ((const memory_source *)source)->label);

@@ -37,6 +37,7 @@ const tsr__stream_part *tsr__stream_part_of(const tsr__stream *s, int64_t batch)
   return &s->part[batch % s->parts];
 }
 
+/* `at` counts from the epoch's first record, as messages and states do. */
 static tsr_status begin_epoch(tsr__stream *s, tsr__error *error)
 {
   tsr_status status = s->begin ? s->begin(s->epoch, s->user) : TSR_OK;
@@ -49,6 +50,7 @@ static tsr_status begin_epoch(tsr__stream *s, tsr__error *error)
 }
 
 /* The next record to row `row` of a part; false: there is none, or an error. */
+/* data   | field 0: size records | field 1: size records | ...     row `row` of each */
 static bool next_record(tsr__stream *s, const tsr_pipeline *p, tsr__stream_part *part, int64_t row)
 {
   void *out[TSR_MAX_FIELDS];

@@ -85,6 +85,8 @@ typedef struct tar_finding {
   int64_t first, end; /* members of the sample */
 } tar_finding;
 
+/* What is wrong with a sample is told with its key and the place of its first member, so that it
+ * can be found in an archive of millions. */
 static tsr_status tell_sample(const tar_finding *f, const char *what, const char *field,
                               tsr__error *error)
 {
@@ -144,6 +146,8 @@ static tsr_status keep_sample(const tar_finding *f, tsr__error *error)
   return TSR_OK;
 }
 
+/* A sample is a run of members with one key. The format promises that they stand together: equal
+ * keys that do not are two samples. */
 static tsr_status find_samples(tar_source *t, const tsr_tar_args *args, tsr__error *error)
 {
   for (int file = 0; file < t->files.count && !error->status; file++) {
@@ -252,6 +256,7 @@ typedef struct tar_value {
   tsr__record_place place;
 } tar_value;
 
+/* The length is the archive's even where the bytes are not asked for, cut as they would be. */
 static tsr_status read_bytes(const tar_value *v, tsr__error *error)
 {
   const tsr_source *source = &v->t->source;
@@ -270,6 +275,7 @@ static tsr_status read_bytes(const tar_value *v, tsr__error *error)
   return TSR_OK;
 }
 
+/* Keys lie in the walk's own memory: no file is read for them. */
 static tsr_status read_key(const tar_value *v, const tsr__tar_member *first, tsr__error *error)
 {
   const tsr_source *source = &v->t->source;

@@ -19,6 +19,7 @@ typedef struct tfrecord_source {
   bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
 } tfrecord_source;
 
+/* As the format has it: checksums of bytes that hold checksums would be poor ones. */
 static uint32_t masked(const void *data, size_t length)
 {
   uint32_t crc = tsr__crc32c(0, data, length);
@@ -61,6 +62,8 @@ static int64_t length_at(tsr__file_walk *w, int64_t at, tsr__error *error)
   return (int64_t)length;
 }
 
+/* A mark where each record begins, and one behind the last: a record's bytes are the distance to
+ * the next mark. */
 static tsr_status walk_tfrecord(tsr__file_walk *w, tsr__error *error)
 {
   for (int64_t at = 0; at < w->file->size; w->records++) {
@@ -127,6 +130,7 @@ static tsr_status read_record(const tfrecord_source *t, const tsr__ask_rows *ask
   return TSR_OK;
 }
 
+/* The room is of the longest record of all, and one for the whole question. */
 static tsr_status read_tfrecord(const tsr_source *source, const tsr__ask_rows *ask,
                                 tsr__error *error)
 {

@@ -22,6 +22,8 @@ typedef struct user_source {
   const char *name;
 } user_source;
 
+/* Record by record, as the program knows no blocks: which fields are wanted it is not told
+ * either, so that one function serves all who ask. */
 static tsr_status read_user(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const user_source *u = (const user_source *)source;
@@ -55,6 +57,7 @@ static tsr_status read_user(const tsr_source *source, const tsr__ask_rows *ask, 
   return error->status;
 }
 
+/* Of a function its name is all that a state can compare. */
 static void about_user(const tsr_source *source, tsr__text *out)
 {
   tsr__text_add(out, "%s", ((const user_source *)source)->name);

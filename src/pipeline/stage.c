@@ -15,6 +15,7 @@ static size_t aligned(size_t bytes)
   return (bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* data | slack | column 0: rows | column 2: rows | ...      of the columns that are wanted alone */
 tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__columns columns,
                           int64_t rows, tsr__error *error)
 {
@@ -111,6 +112,7 @@ void tsr__numbers_free(tsr__heap *heap, int64_t *numbers, int64_t count)
   if (numbers) tsr__del(heap, numbers, (size_t)count * sizeof *numbers + 1);
 }
 
+/* The last of equal starts: of parts without records the one behind them has the position. */
 int64_t tsr__numbers_find(const int64_t *start, int64_t count, int64_t at)
 {
   int64_t low = 0, high = count - 1;
@@ -149,6 +151,9 @@ int tsr__length_find(const tsr_source *source, const char *name)
   return -1;
 }
 
+/* u64 above i64's: u64 alone      2.5: floats alone      2.0: whole numbers, too
+ *
+ * Whether a dtype has a number is asked before it is written, since casts would wrap or cut it. */
 bool tsr__element_of(tsr_scalar given, tsr_dtype dtype, char value[8])
 {
   tsr_scalar number = tsr__scalar_signed(given);

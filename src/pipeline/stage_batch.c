@@ -67,6 +67,7 @@ static bool rows_adjoin(const row_ask *r)
   return true;
 }
 
+/* Of padding: cells hold what an earlier batch left there. */
 static void zero_row(const row_ask *r, int64_t place)
 {
   const tsr_source *below = r->b->source.children[0];
@@ -88,6 +89,8 @@ static int64_t first_of(const batch_source *b, int64_t at, int64_t *file, int64_
   return *file + (at - b->start[f]) * b->stride;
 }
 
+/* Rows of all records in one list, asked for a block at a time where they adjoin; `told` says
+ * how many of them are records. */
 static tsr_status read_batch(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const batch_source *b = (const batch_source *)source;
@@ -116,6 +119,7 @@ static tsr_status read_batch(const tsr_source *source, const tsr__ask_rows *ask,
   return error->status ? error->status : flush_rows(&r, error);
 }
 
+/* What decides the rows of a record; the number of rows is in the columns, too. */
 static void about_batch(const tsr_source *source, tsr__text *out)
 {
   static const char *const names[] = { "", ", drop", ", pad", ", wrap" };
@@ -268,6 +272,9 @@ static void deal_rows(const unbatch_source *u, const tsr__ask_rows *ask, const t
   }
 }
 
+/* question   rows 4 5 6 7 of parents 1 1 2 2      room: parents 1, 2, once each, then dealt out
+ *
+ * Parents that follow each other are read once; a room full of them at a time. */
 static tsr_status read_unbatch(const tsr_source *source, const tsr__ask_rows *ask,
                                tsr__error *error)
 {
@@ -300,6 +307,7 @@ static tsr_status read_unbatch(const tsr_source *source, const tsr__ask_rows *as
   return error->status;
 }
 
+/* Parent's id times rows, so that ids stay where rows that hold nothing are left out. */
 static void ids_unbatch(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                         int64_t *to)
 {

@@ -92,6 +92,7 @@ static int64_t record_at(const bucket_source *k, int64_t epoch, int64_t at)
   return k->place[k->first[b] + inside];
 }
 
+/* Neighbours here lie anywhere below, so each position is turned by itself. */
 static tsr_status read_bucket(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const bucket_source *k = (const bucket_source *)source;
@@ -140,6 +141,10 @@ static int64_t fit_place(const tsr_source *source, int64_t epoch, int64_t first,
 
 /* ---- batches of their own sizes -------------------------------------------------------------- */
 
+/* places   | bucket 0: b0 b1 b2 rest | bucket 1: b3 rest | ...     of batches of each one's size
+ *
+ * Whole batches in their turn, then one for each bucket with a rest. What wraps stays within its
+ * bucket: records of others may not fit its bound. */
 static void deal_bucket(const tsr__dealer *dealer, int64_t epoch, int64_t batch, tsr__deal *out)
 {
   const bucket_source *k = (const bucket_source *)dealer->source;
@@ -162,6 +167,7 @@ static void deal_bucket(const tsr__dealer *dealer, int64_t epoch, int64_t batch,
                       .around = k->bucket[b].records };
 }
 
+/* What a pipeline has to know before any batch is dealt: how many there are, and their sizes. */
 static void make_dealer(bucket_source *k)
 {
   tsr__dealer *d = &k->dealer;
@@ -184,6 +190,7 @@ static void make_dealer(bucket_source *k)
 
 /* ---- the stage ------------------------------------------------------------------------------- */
 
+/* Lengths are data: a hash of the places says whether they would fall alike. */
 static void about_bucket(const tsr_source *source, tsr__text *out)
 {
   const bucket_source *k = (const bucket_source *)source;

@@ -63,6 +63,11 @@ static void scale_element(const casting *c, char *to, const char *from, int64_t 
   tsr__dtype_put_real(c->to, to, i, x);
 }
 
+/* as it is      same dtype, not scaled: bytes are copied
+ * tiles         u8 to f32, in vectors, which images are
+ * elements      all else, SOME at a time through memory that is aligned
+ *
+ * SOME is cut to whole pixels, so that channel 0 begins each part. */
 static tsr_status cast_one(const tsr__field_source *f, const tsr_record *record, tsr__error *error)
 {
   const casting *c = f->data;

@@ -59,6 +59,7 @@ static tsr_status read_run(const disk_source *d, int64_t at, int64_t count, char
   return TSR_OK;
 }
 
+/* Runs of neighbours are one reading, a room at a time, and go to their cells field by field. */
 static tsr_status read_disk(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const disk_source *d = (const disk_source *)source;
@@ -80,6 +81,7 @@ static tsr_status read_disk(const tsr_source *source, const tsr__ask_rows *ask, 
   return error->status;
 }
 
+/* Not where it lies: a state goes on with the same records from another folder. */
 static void about_disk(const tsr_source *source, tsr__text *out)
 {
   (void)source;
@@ -103,6 +105,7 @@ typedef struct writing {
   char *record;
 } writing;
 
+/* Field behind field without gaps, as `offset` has them; the checksum is the record's end. */
 static tsr_status write_some(void *user, const tsr__room *room, int64_t first, int64_t count,
                              tsr__error *error)
 {

@@ -16,6 +16,8 @@ typedef struct tsr__field_source field_source;
 
 /* ---- select ---------------------------------------------------------------------------------- */
 
+/* Cells change places and nothing else: columns that are not selected are NULL below, and no
+ * source reads them. */
 static tsr_status read_select(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const field_source *f = (const field_source *)source;
@@ -217,6 +219,8 @@ static void touch_first(const mapping *m)
   }
 }
 
+/* `first` .. on of the question, whose inputs are read by now. Ids are asked of the stage below:
+ * what a function draws belongs to the record, not to where it stands. */
 static tsr_status call_each(mapping *m, tsr__error *error)
 {
   const field_source *f = m->f;

@@ -82,6 +82,7 @@ void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, i
   }
 }
 
+/* Sources stand in front of it already; what they are, in their order, is all there is to say. */
 void tsr__many_about(const tsr_source *source, tsr__text *out)
 {
   (void)source, (void)out;
@@ -105,6 +106,8 @@ bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error)
   return true;
 }
 
+/* leaf A, 10 records    ids 0 .. 9      base 0     slices of A: the same base
+ * leaf B, 5 records     ids 10 .. 14    base 10 */
 static void number_leaves(many_source *m, tsr_source *const *sources)
 {
   int64_t next = 0;
@@ -122,6 +125,7 @@ static void number_leaves(many_source *m, tsr_source *const *sources)
   m->source.leaf = leaf;
 }
 
+/* Lists have one place more than children, as starts have an end. */
 many_source *tsr__many_of(tsr_source *const *sources, const tsr__records_make *make)
 {
   tsr_scope *scope = tsr__records_scope(sources, make->child_count);

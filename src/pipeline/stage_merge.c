@@ -52,6 +52,10 @@ static void hand_out(const tsr__once *once, const tsr__ask_rows *ask, const int6
   }
 }
 
+/* asked 5 9 2     kept | 5 | 2 | . |     9 is lacking and goes to the next place
+ *
+ * A room that is full begins anew with all of the question, so that what is handed out is there at
+ * once. */
 tsr_status tsr__once_read(tsr__once *once, const tsr__ask_rows *ask, tsr__error *error)
 {
   int64_t place[TSR__BLOCK], to[TSR__BLOCK], had = once->count;
@@ -82,6 +86,8 @@ tsr_status tsr__once_read(tsr__once *once, const tsr__ask_rows *ask, tsr__error 
 
 /* ---- merge ----------------------------------------------------------------------------------- */
 
+/* A room a block: what one block's branches have in common is read for it alone, so that threads
+ * share nothing. */
 static tsr_status read_merge(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const tsr_source *shared = ((const tsr__many *)source)->shared;
@@ -114,6 +120,7 @@ static const tsr_source *below(const tsr_source *source)
   return source->child_count == 1 ? source->children[0] : NULL;
 }
 
+/* Whether `source` is what a branch reads in the end, in one line down from it. */
 static bool reads(const tsr_source *branch, const tsr_source *source)
 {
   while (branch && branch != source) branch = below(branch);

@@ -37,6 +37,7 @@ typedef struct pack_source {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
+/* As records say, which fit_some has checked once for all. */
 static int64_t length_of(const packed *f, const tsr__room *room, int64_t i)
 {
   int64_t length = f->longest;
@@ -101,6 +102,7 @@ static piece piece_of(const pack_source *p, int64_t pack, int64_t record, int64_
   return (piece){ from - start, end - from };
 }
 
+/* Filling first: what no sequence covers is zero in all four columns, whatever the cells held. */
 static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64_t row,
                            const tsr__room *room, tsr__error *error)
 {
@@ -189,6 +191,7 @@ typedef struct fitting {
   int64_t used[MOST_OPEN][MOST_PACKED]; /* of bin b at b mod `open` */
 } fitting;
 
+/* In all fields at once: sequences of a record stay together. */
 static bool fits(const fitting *k, int64_t bin, const int64_t *length)
 {
   const int64_t *used = k->used[bin % k->p->open];
@@ -228,6 +231,7 @@ static tsr_status place_cut(fitting *k, int64_t record, const int64_t *length, t
   return TSR_OK;
 }
 
+/* One pass in the order of records, so that packs follow from lengths and `open` alone. */
 static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int64_t count,
                            tsr__error *error)
 {
@@ -281,6 +285,8 @@ static tsr_status sort_items(fitting *k, tsr__error *error)
   return TSR_OK;
 }
 
+/* first fit, best fit   bin[record]     then sorted into first[], item[]
+ * cut                   start[record]   sums of lengths; a pack is found by division */
 static tsr_status fit_all(tsr_source *source, pack_source *p, int64_t *packs, tsr__error *error)
 {
   tsr__heap *heap = &source->node.scope->rt->heap;

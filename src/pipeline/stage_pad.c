@@ -18,6 +18,7 @@ typedef struct padding {
   char text[32];             /* of the value */
 } padding;
 
+/* `rows` of what dim 0 counts; none of a record that fills all. */
 static void fill(const padding *p, char *to, int64_t rows)
 {
   if (rows <= 0) return;
@@ -27,6 +28,7 @@ static void fill(const padding *p, char *to, int64_t rows)
     memcpy(to + at, p->value, p->item);
 }
 
+/* Without a told length a record is as long as its field. */
 static tsr_status pad_one(const tsr__field_source *f, const tsr_record *record, tsr__error *error)
 {
   const padding *p = f->data;
@@ -58,6 +60,7 @@ static void about_pad(const tsr_source *source, tsr__text *out)
 static const tsr__records_ops pad_ops = { "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL,
                                           NULL };
 
+/* Which column tells the length is found here, once: pad_one runs for every record. */
 static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error *error)
 {
   const tsr_source *source = a->source;
@@ -96,6 +99,7 @@ tsr_source *tsr_source_pad_with(const tsr_field_pad_args *given, const char *sit
     return tsr__stage_refused(source, call, &error, site);
   tsr__column columns[2] = { source->columns[p.field] };
   columns[0].shape.dims[0] = p.is;
+  /* The length that was told is made anew beside the field: it is what was kept of it. */
   tsr__columns uses = (tsr__columns)1 << p.field;
   if (p.told >= 0) {
     columns[1] = source->columns[p.told];
@@ -116,6 +120,9 @@ typedef struct classes {
   _Alignas(8) char one[8];
 } classes;
 
+/* record   [ 2 0 ]   of 3 classes:   [ 0 0 1 | 1 0 0 ]
+ *
+ * A number that is no class is an error of the record: all zeros would be one that nobody meant. */
 static tsr_status one_hot_one(const tsr__field_source *f, const tsr_record *record,
                               tsr__error *error)
 {

@@ -25,6 +25,8 @@ typedef struct sample_source {
   size_t chosen_room, had_room;
 } sample_source;
 
+/* The record is as many of its source as were chosen before: a sum of the block's start and of
+ * less than RUN bytes. */
 static int find_drawn(const tsr__many *many, int64_t at, int64_t *inside)
 {
   const sample_source *p = (const sample_source *)many;
@@ -100,7 +102,7 @@ static bool make_room(sample_source *p, int64_t at)
          tsr__grow(heap, (void **)&p->had, &p->had_room, blocks * children, sizeof *p->had);
 }
 
-/* Plays positions until it ends. */
+/* Plays positions until it ends, once: where a source ended decides about all that come behind. */
 static tsr_status draw_all(sample_source *p, tsr__error *error)
 {
   tsr_source *source = &p->many.source;

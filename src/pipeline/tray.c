@@ -67,6 +67,7 @@ static void check_rows(const tsr_pipeline *p, const tsr__column *column, const t
                    (long long)shape.dims[0], cause.text);
 }
 
+/* Once, when the pipeline is opened: what each batch does follows from `direct` and `positions`. */
 static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, int c,
                                tsr__error *error)
 {
@@ -213,6 +214,8 @@ static tsr_shape tray_shape(const tsr_pipeline *p, const tsr__tray *tray, int c)
   return shape;
 }
 
+/* direct    lots[k].memory is the device's own, mapped until the tray is finished
+ * else      staged: the whole field on the host, which goes to its devices at the end */
 static tsr_status prepare_column(tsr_pipeline *p, tsr__tray *tray, int c)
 {
   tsr_runtime *rt = p->node.scope->rt;

@@ -57,8 +57,8 @@ TEST(large_sizes_do_not_meet)
   }
 }
 
-/* One at a time is the same as many at once, however many there are: of vectors, and of what is left
- * behind the last whole one. */
+/* One at a time is the same as many at once, however many there are: of vectors, and of what is
+ * left behind the last whole one. */
 TEST(lanes_do_not_show)
 {
   const uint64_t sizes[] = { 10, 1000, 1281167, UINT64_C(1) << 40, (UINT64_C(1) << 62) - 1 };
