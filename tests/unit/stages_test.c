@@ -200,7 +200,7 @@ TEST(caches_in_memory)
   tsr_runtime_close(rt);
 }
 
-/* Two threads may meet at a record in two epochs; nobody reads more than twice then. */
+/* What opening the cache in that file says. */
 static tsr_status open_cache(tsr_scope *s, const char *path, counted *c)
 {
   tsr_source_cache(squares(s, c), .path = path);
