@@ -203,6 +203,40 @@ TEST(a_gradient_inside_a_body_is_that_outside)
   }
 }
 
+/* What a place has, and what all have; w is the same along "i". */
+static tsr_array *own_and_all(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *x = tsr_mul(tsr_sin(in[0]), in[1]);
+  (void)s, (void)user;
+  return tsr_add(tsr_square(x), tsr_psum(x, "i,j"));
+}
+
+static tsr_array *own_outside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s;
+  return tsr_shard_map(((asked *)user)->mesh, own_and_all, user, .in = { in[0], in[1] },
+                       .in_specs = { "i,-,j", "-,j" }, .out_specs = { "i,-,j" });
+}
+
+static tsr_array *ahead_inside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_function *f = tsr_function_make(s, own_and_all, .user = user);
+  return tsr_call(tsr_jvp(f, .wrt = TSR_ARGS(0, 1)), in[0], in[1], in[2], in[3]);
+}
+
+TEST(a_jvp_inside_a_body_is_that_outside)
+{
+  fixture f = open_fixture(PSUM);
+  tsr_array *x = f.given[0], *w = f.given[1], *dx = tsr_cos(x), *dw = tsr_cos(w);
+  tsr_function *whole = tsr_function_make(f.s, own_outside, .user = &f.a);
+  tsr_array *want = tsr_call(tsr_jvp(whole, .wrt = TSR_ARGS(0, 1)), x, w, dx, dw);
+  tsr_array *found = tsr_shard_map(f.a.mesh, ahead_inside, &f.a, .in = { x, w, dx, dw },
+                                   .in_specs = { "i,-,j", "-,j", "i,-,j", "-,j" },
+                                   .out_specs = { "i,-,j", "i,-,j" });
+  for (int i = 0; i < 2; i++) check_same(f.s, tsr_item(found, i), tsr_item(want, i), "a jvp");
+  close_fixture(&f);
+}
+
 /* ---- functions with rules of their own, and what has several results ------------------------- */
 
 enum { PLAIN, BACKWARD, FORWARD, AGAIN, ADDED, SORTED, BEST, RULES };
