@@ -57,8 +57,9 @@ typedef struct tsr_while_args {
 } tsr_while_args;
 
 /* Runs a body as long as another says so: goes_on(in[0] = carry, in[1] = with) returns a bool[],
- * which is asked first, body(the same) the carry. Returns the last carry. It has no gradient; loops
- * of fixed length have. Errors as of tsr_scan. Owned as results are. Local. */
+ * which is asked first, body(the same) the carry. Returns the last carry. tsr_jvp goes through it;
+ * a gradient is there of loops of fixed length alone. Errors as of tsr_scan. Owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_while_at(tsr_body_fn *goes_on, tsr_body_fn *body, void *user,
                                 const tsr_while_args *args, const char *site);
 

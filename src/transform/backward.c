@@ -283,9 +283,12 @@ static bool pull(tsr__backward *back, int n)
   /* Before the look for a rule: what has none is no error where none of its operands is
    * differentiated by. */
   if (!in || !any) return in != NULL;
-  if (!rules[node->op].pull) return refuse(back, node, p.site);
+  tsr__grad_fn *apply = rules[node->op].pull;
+  const tsr__loop_attr *loop = tsr__is_loop(node->op) ? p.attr : NULL;
+  if (loop && loop->kind == TSR__LOOP_WHILE && back->at_zeros) apply = tsr__forward_while;
+  if (!apply) return refuse(back, node, p.site);
   if (p.site) p.site = site_back(back, p.site, node->op);
-  rules[node->op].pull(&p);
+  apply(&p);
   return true;
 }
 

@@ -16,6 +16,7 @@ typedef struct tsr__backward {
   const tsr__traced *traced;
   tsr_array **due; /* by node: what flowed back to it so far; NULL: nothing */
   bool *wanted;    /* by node: it depends on an argument that a gradient is asked of */
+  bool at_zeros;   /* all that goes back is 0: the vjp in a jvp (forward.c) */
   bool failed;     /* an error is recorded */
 } tsr__backward;
 
@@ -100,6 +101,9 @@ typedef struct tsr__results {
   tsr_array **out, **due;
 } tsr__results;
 bool tsr__pull_results(const tsr__pull *p, tsr__results *results);
+
+/* What stands for going back through a while where all that goes back is 0. */
+void tsr__forward_while(const tsr__pull *p);
 
 /* Gives operand 0 what going back through a function of it gives it. */
 void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user);

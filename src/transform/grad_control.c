@@ -21,7 +21,8 @@ typedef struct tape {
   tsr_array **due; /* by result: NULL where nothing is */
   int node;        /* its number */
   int operands, results;
-  int next; /* switch: the region of the body that is traced next */
+  int next;   /* switch: the region of the body that is traced next */
+  bool *read; /* by operand: a region looks at it; NULL: whoever asks */
 } tape;
 
 static bool is_float(const tsr_array *a)
@@ -33,7 +34,8 @@ static bool is_float(const tsr_array *a)
 static bool goes_back(const tape *t, int i)
 {
   bool carry = i < t->attr->carries;
-  return is_float(t->p->in[i]) && (carry || tsr__wants(t->p, i));
+  bool read = !t->read || t->read[i];
+  return is_float(t->p->in[i]) && (carry || (read && tsr__wants(t->p, i)));
 }
 
 static tsr_array *zeros_like(const tape *t, const tsr_array *a)
@@ -78,6 +80,34 @@ static tsr_array *tuple_of(tsr_scope *scope, const listed *list, const char *sit
 static tsr_array *no_memory(tsr_scope *scope, const char *site)
 {
   return tsr__or_no_memory(scope, NULL, "tsr_grad", site);
+}
+
+/* ---- what is looked at ----------------------------------------------------------------------- */
+
+/* Marks the operands of a node that its regions look at for what they give. Of a loop all carries
+ * count, as do all operands of what is none. */
+static bool mark_read(tsr_scope *s, const tsr__program *program, const tsr__gnode *node, bool *read)
+{
+  const tsr__loop_attr *attr = tsr__is_loop(node->op) ? tsr__attr_of(program, node) : NULL;
+  for (int i = 0; i < node->in_count; i++)
+    read[i] = !attr || i < attr->carries || (attr->kind == TSR__LOOP_SWITCH && !i);
+  for (int r = 0; attr && r < node->region_count; r++) {
+    const tsr__region *region = tsr__region_in(program, node, r);
+    const tsr__program *inner = &region->program;
+    bool *live = tsr__arena_new(&s->arena, (size_t)inner->node_count + 1);
+    if (!live) return false;
+    for (int i = 0; i < region->result_count; i++) live[region->results[i]] = true;
+    for (int n = inner->node_count - 1; n >= 0; n--) {
+      const tsr__gnode *g = &inner->nodes[n];
+      bool *own = live[n] ? tsr__arena_new(&s->arena, (size_t)g->in_count + 1) : NULL;
+      if (!live[n]) continue;
+      if (!own || !mark_read(s, inner, g, own)) return false;
+      TSR_FOR_OPERANDS (inner, g, i, o) live[o] |= own[i];
+      int operand = g->op == TSR__OP_ARG ? tsr__loop_operand(attr, tsr__index_of(inner, g)) : -1;
+      if (operand >= 0) read[operand] = true;
+    }
+  }
+  return true;
 }
 
 /* ---- a region on arguments ------------------------------------------------------------------- */
@@ -234,6 +264,7 @@ static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
       !open_list(s, &next, t->operands) || !open_list(s, &own, t->operands))
     return no_memory(s, s->site);
   back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, 0);
+  back.at_zeros = t->p->back->at_zeros;
   if (!seed_step(&back, t, in)) return tsr__make_inert(s, s->site);
   for (int i = 0; i < t->operands; i++) {
     if (!goes_back(t, i)) continue;
@@ -321,7 +352,12 @@ static bool open_tape(tape *t, const tsr__pull *p)
                .due = results.due,
                .operands = p->node->in_count,
                .results = p->node->result_count };
-  return true;
+  if (!p->back->at_zeros) return true;
+  /* The way back of a jvp is an operand of its way forward, which does not look at it. Nothing is
+   * due to it then: it is not to be gone back through where a jvp of that is made. */
+  tsr_scope *s = p->back->replay.scope;
+  t->read = tsr__arena_new(&s->arena, (size_t)t->operands + 1);
+  return t->read && mark_read(s, t->program, p->node, t->read);
 }
 
 /* The numbers of the steps that went forward are slices like others, so that each step gets its own
@@ -354,6 +390,7 @@ static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
       !open_list(s, &parts, t->operands))
     return no_memory(s, s->site);
   back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, r);
+  back.at_zeros = t->p->back->at_zeros;
   for (int i = 1; i < t->operands; i++)
     if (goes_back(t, i)) tsr__backward_want(&back, i - 1);
   tsr__backward_forward(&back);

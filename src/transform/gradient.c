@@ -23,6 +23,7 @@ struct differentiated {
   tsr_dims wrt;
   const char *call; /* "tsr_grad" */
   bool with_value;
+  bool at_zeros; /* it is the vjp of a jvp */
 };
 
 /* A call of it: the arguments, their arrays, and by which of them.
@@ -98,6 +99,7 @@ static bool go_forward(const calling *c, tsr__backward *back)
   const tsr__traced *traced = tsr__trace(c->scope, c->d->of, &c->given, c->site);
   if (!traced || !tsr__backward_open(back, c->scope, traced, c->given.leaves.at, c->site))
     return false;
+  back->at_zeros = c->d->at_zeros;
   for (int i = 0; i < c->count; i++)
     for (int k = c->first[i]; c->wrt >> i & 1 && k < c->first[i + 1]; k++)
       tsr__backward_want(back, k);
@@ -325,8 +327,9 @@ tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site)
   tsr_function *f = make(&(kind){ "tsr_jvp", "the jvp", jvp_body, true }, args, site);
   if (!f || f->inert) return f;
   /* A function of its own, so its traces are kept over calls of the jvp. */
-  ((differentiated *)f->user)->vjp = tsr_vjp_at(args, site);
-  f->inert = !((differentiated *)f->user)->vjp;
+  tsr_function *vjp = ((differentiated *)f->user)->vjp = tsr_vjp_at(args, site);
+  if (vjp) ((differentiated *)vjp->user)->at_zeros = true;
+  f->inert = !vjp;
   return f;
 }
 
