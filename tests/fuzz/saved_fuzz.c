@@ -36,8 +36,10 @@ static void check_told(tsr_scope *s, const char *data, size_t size, const tsr__s
 {
   const char *about = NULL;
   tsr_array *types[TSR_MAX_ARGS];
-  char *text = strndup(data, size);
+  char *text = malloc(size + 1); /* strndup may look behind what it copies */
   REQUIRE(text);
+  if (size) memcpy(text, data, size);
+  text[size] = '\0';
   tsr_function *f = tsr_function_from_text(s, text);
   if (strlen(text) == size && !tsr_scope_status(s)) {
     REQUIRE(!tsr_function_about_into(f, &about) && strlen(about) > 0);
