@@ -1082,7 +1082,8 @@ TEST(short_batches_are_refused_where_parts_are_to_be_even)
   CHECK_STR_HAS(tsr_message(s), "TSR_DROP, TSR_PAD_AND_MASK and TSR_WRAP keep batches alike");
   tsr_scope_clear(s);
   for (int kind = TSR_DROP; kind <= TSR_WRAP; kind++) {
-    p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on, .remainder = kind);
+    p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on,
+                          .remainder = (tsr_remainder)kind);
     CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
   }
   p = tsr_pipeline_open(range_of(s, 60), .batch_size = 6, .on = on);
