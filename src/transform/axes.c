@@ -181,6 +181,13 @@ tsr_array *tsr__axis_as(tsr_array *due, tsr_array *out, const char *site)
   return due;
 }
 
+tsr_array *tsr__zeros_as(tsr_scope *scope, tsr_array *like, tsr_sharding on, const char *site)
+{
+  tsr_array *all =
+      tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape, on, site);
+  return tsr__axis_as(all, like, site);
+}
+
 /* Of what lies along dim 0 that of each place. */
 static tsr_array *own_of(const collective *c, tsr_array *x)
 {

@@ -134,12 +134,11 @@ static bool add_results(const tsr__pull *p, array **out)
   tsr__results of;
   if (!tsr__pull_results(p, &of)) return false;
   for (int i = 0; i < count; i++) {
-    array *one = of.out[i] ? of.out[i] : tsr__result_of(NULL, p->out, i, p->site), *due = of.due[i];
-    if (!due)
-      due = tsr_full_at(p->back->replay.scope, tsr_operand_int(0), (tsr_dtype)one->dtype,
-                        one->shape, (tsr_sharding){ 0 }, p->site);
+    array *one = of.out[i] ? of.out[i] : tsr__result_of(NULL, p->out, i, p->site);
     out[i] = one;
-    out[count + i] = tsr__axis_as(due, one, p->site);
+    out[count + i] = of.due[i]
+                         ? tsr__axis_as(of.due[i], one, p->site)
+                         : tsr__zeros_as(p->back->replay.scope, one, (tsr_sharding){ 0 }, p->site);
   }
   return true;
 }
@@ -328,13 +327,11 @@ static array *again_body(tsr_scope *scope, array *const *in, void *user)
 
 /* ---- rules that go forward ------------------------------------------------------------------- */
 
-/* Of an argument that differs along a mesh's axis the direction does, too. */
+/* A direction of an argument. */
 static array *zeros(tsr_scope *scope, array *const *leaves, void *user)
 {
-  const char *site = ((const custom *)user)->of->node.site;
-  array *all = tsr_full_at(scope, tsr_operand_int(0), (tsr_dtype)leaves[0]->dtype, leaves[0]->shape,
-                           (tsr_sharding){ 0 }, site);
-  return tsr__axis_as(all, leaves[0], site);
+  const custom *c = user;
+  return tsr__zeros_as(scope, leaves[0], (tsr_sharding){ 0 }, c->of->node.site);
 }
 
 /* A rule that goes forward, as one that goes back.

@@ -44,12 +44,9 @@ static bool has_direction(const ahead *a, int i)
   return tsr__of_floats(a->p->in[i]) && (i < a->carries || tsr__wants(a->p, i));
 }
 
-/* Of what differs along a mesh's axis the zeros do, too: so that no parts have to meet. */
 static array *zeros_like(tsr_scope *s, array *like)
 {
-  array *all = tsr_full_at(s, tsr_operand_int(0), (tsr_dtype)like->dtype, like->shape,
-                           tsr__place_like(like), s->site);
-  return tsr__axis_as(all, like, s->site);
+  return tsr__zeros_as(s, like, tsr__place_like(like), s->site);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */

@@ -218,11 +218,8 @@ static tsr_array *zeros_like(const calling *c, tsr_array *const *leaves, int cou
                              const char *form)
 {
   tsr_array **all = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *all);
-  for (int i = 0; all && i < count; i++) {
-    all[i] = tsr_full_at(c->scope, tsr_operand_int(0), (tsr_dtype)leaves[i]->dtype,
-                         leaves[i]->shape, (tsr_sharding){ 0 }, c->site);
-    all[i] = tsr__axis_as(all[i], leaves[i], c->site);
-  }
+  for (int i = 0; all && i < count; i++)
+    all[i] = tsr__zeros_as(c->scope, leaves[i], (tsr_sharding){ 0 }, c->site);
   return all ? tsr__form_fill(c->scope, form, all, c->site) : tsr__make_inert(c->scope, c->site);
 }
 

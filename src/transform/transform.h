@@ -193,6 +193,9 @@ tsr_array *tsr__axis_meet(tsr_array *part, tsr_array *out, tsr_array *operand,
 /* What is due to `out`, or goes with it, as something that differs along a mesh's axis where that
  * does, also if it came out the same at all places. */
 tsr_array *tsr__axis_as(tsr_array *due, tsr_array *out, const char *site);
+/* Zeros like `like`, which differ along a mesh's axis where that does, so that no parts of them
+ * have to meet. */
+tsr_array *tsr__zeros_as(tsr_scope *scope, tsr_array *like, tsr_sharding on, const char *site);
 
 /* ---- replaying a region -------------------------------------------------------------- */
 
