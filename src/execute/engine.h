@@ -175,8 +175,9 @@ int64_t tsr__partial_count(const tsr__exec *exec, int accum, int position);
 /* Whether a process has what a position holds (sight.c). */
 bool tsr__position_near(const tsr_runtime *rt, const tsr_sharding *sharding, int position,
                         int process);
-/* Whether a mesh (NULL: none) has devices of several processes that share memory (sight.c). */
-bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh);
+/* Whether devices of a mesh (NULL: none) that differ along some of its axes alone are several
+ * processes' that share memory (sight.c). */
+bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned axes);
 /* Whether what a step combines lies in several processes (plan->apart); then `combine` is called
  * when what the others bring can be read here (together.c). */
 bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step *step);

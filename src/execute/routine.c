@@ -132,19 +132,8 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
  * whose devices do not talk have nothing to do for others' positions. */
 static bool is_apart(const tsr__exec *exec, int node, const tsr_sharding *sharding)
 {
-  const tsr_mesh *mesh = sharding->mesh;
-  const tsr__topology *topology = tsr__topology_of(exec->rt);
   unsigned axes = tsr__devices_of(exec->rt)->ops->call_axes(exec->program, node);
-  if (!axes || !tsr__mesh_is_apart(exec->rt, mesh)) return false;
-  for (int p = 0; p < mesh->device_count; p++) {
-    int first = p;
-    for (int axis = 0; axis < mesh->axis_count; axis++)
-      if (axes >> axis & 1) first -= (int)(tsr__mesh_coord(mesh, p, axis) * mesh->strides[axis]);
-    if (tsr__device_process(topology, mesh->devices[p]) !=
-        tsr__device_process(topology, mesh->devices[first]))
-      return true;
-  }
-  return false;
+  return tsr__groups_are_apart(exec->rt, sharding->mesh, axes);
 }
 
 static const tsr__call_note *gather(void *user, const void *mine, size_t size, tsr__error *error)

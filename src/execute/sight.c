@@ -22,14 +22,20 @@ tsr__peers *tsr__peers_of(const tsr_runtime *rt)
   return rt->slots[TSR__SLOT_PEERS];
 }
 
-bool tsr__mesh_is_apart(const tsr_runtime *rt, const tsr_mesh *mesh)
+/* Then some device is in another process than that which differs from it by these axes alone and is
+ * first there. */
+bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned axes)
 {
   const tsr__topology *topology = tsr__topology_of(rt);
-  if (!mesh || !tsr__peers_of(rt)) return false;
-  for (int p = 1; p < mesh->device_count; p++)
+  if (!axes || !mesh || !tsr__peers_of(rt)) return false;
+  for (int p = 0; p < mesh->device_count; p++) {
+    int first = p;
+    for (int axis = 0; axis < mesh->axis_count; axis++)
+      if (axes >> axis & 1) first -= (int)(tsr__mesh_coord(mesh, p, axis) * mesh->strides[axis]);
     if (tsr__device_process(topology, mesh->devices[p]) !=
-        tsr__device_process(topology, mesh->devices[0]))
+        tsr__device_process(topology, mesh->devices[first]))
       return true;
+  }
   return false;
 }
 

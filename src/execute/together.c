@@ -71,20 +71,11 @@ static bool is_combined(const tsr__exec *exec, int a)
   return accum->axes && !(exec->program->nodes[accum->node].flags & TSR__KEPT);
 }
 
-/* Whether some group of it has members in several processes: then some position lies in another one
- * than that which differs from it by the combined axes alone and is first there. */
+/* Whether some group of it has members in several processes. */
 static bool is_apart(const tsr__exec *exec, int a)
 {
   const tsr_mesh *mesh = tsr__sharding_of(exec, accum_of(exec, a)->node)->mesh;
-  if (!is_combined(exec, a) || !tsr__mesh_is_apart(exec->rt, mesh)) return false;
-  for (int p = 0, positions = positions_of(exec, a); p < positions; p++) {
-    int first = p;
-    for (int axis = 0; axis < mesh->axis_count; axis++)
-      if (accum_of(exec, a)->axes >> axis & 1)
-        first -= (int)(tsr__mesh_coord(mesh, p, axis) * mesh->strides[axis]);
-    if (process_of(exec, a, p) != process_of(exec, a, first)) return true;
-  }
-  return false;
+  return is_combined(exec, a) && tsr__groups_are_apart(exec->rt, mesh, accum_of(exec, a)->axes);
 }
 
 /* It follows from the plan, so that all come to the same answer. */
