@@ -237,27 +237,6 @@ TEST_PROCESSES(one_host_needs_no_engine, 2)
 
 /* ---- memory that ends while they meet -------------------------------------------------------- */
 
-/* Fails one allocation of the thread that asks for it. */
-typedef struct ending {
-  pid_t thread;
-  int left, count; /* allocations until then; and all there were */
-} ending;
-
-static void *take(size_t size, size_t alignment, void *user)
-{
-  ending *e = user;
-  bool counts = gettid() == e->thread;
-  e->count += counts;
-  if (counts && e->left >= 0 && e->left-- == 0) return NULL;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-static void give(void *block, size_t size, void *user)
-{
-  (void)user, (void)size;
-  free(block);
-}
-
 /* Who has no memory keeps its runtime until the other one knows: neither waits for what the other
  * has left out. The last allocations come when hosts have met, the first ones before processes
  * do. */
@@ -268,8 +247,8 @@ TEST_PROCESSES(memory_that_ends_for_one_keeps_nobody_waiting, 2)
   two_hosts();
   for (int k = 0; k < TIMES; k++) {
     char name[32];
-    ending e = { gettid(), me && k ? total - k : -1, 0 };
-    tsr_allocator memory = { take, give, &e };
+    fixture_ending e = { gettid(), me && k ? total - k : -1, 0 };
+    tsr_allocator memory = fixture_ending_memory(&e);
     tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &memory };
     snprintf(name, sizeof name, "memory.%d", k);
     double began = fixture_now();

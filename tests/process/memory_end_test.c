@@ -8,25 +8,6 @@
 #include "execute/execute.h"
 #include "support/process_fixture.h"
 
-/* Fails one allocation of the thread that asks for it. */
-typedef struct ending {
-  pid_t thread;
-  int left; /* allocations until then; negative: none fails */
-} ending;
-
-static void *take(size_t size, size_t alignment, void *user)
-{
-  ending *e = user;
-  if (gettid() == e->thread && e->left >= 0 && e->left-- == 0) return NULL;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-static void give(void *block, size_t size, void *user)
-{
-  (void)user, (void)size;
-  free(block);
-}
-
 static tsr_array *program(tsr_scope *s, tsr_runtime *rt)
 {
   float data[24];
@@ -47,8 +28,8 @@ static void forget(tsr_scope *s)
 TEST_PROCESSES(memory_ends_for_one_process, 3)
 {
   enum { ROUNDS = 120 };
-  ending e = { gettid(), -1 };
-  tsr_allocator memory = { take, give, &e };
+  fixture_ending e = { gettid(), -1, 0 };
+  tsr_allocator memory = fixture_ending_memory(&e);
   tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &memory, .plan_cache = 1 };
   tsr_runtime *rt = fixture_join("memory", .runtime = &opts, .on_failure = "error");
   int failed = 0;
@@ -106,8 +87,8 @@ static void check_same(tsr__peers *peers, tsr_status status)
 TEST_PROCESSES(memory_ends_before_the_last_meeting_and_not_behind_it, 3)
 {
   enum { ROUNDS = 60, PROGRAMS = 4 };
-  ending e = { gettid(), -1 };
-  tsr_allocator memory = { take, give, &e };
+  fixture_ending e = { gettid(), -1, 0 };
+  tsr_allocator memory = fixture_ending_memory(&e);
   tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &memory };
   tsr_runtime *rt = fixture_join("short", .runtime = &opts, .on_failure = "error");
   CHECK_STR(tsr_runtime_message(rt), "");

@@ -184,31 +184,12 @@ TEST_PROCESSES(what_is_needed_crosses_between_hosts, 4)
 
 /* ---- memory that ends ------------------------------------------------------------------------ */
 
-/* Fails one allocation of the thread that asks for it. */
-typedef struct ending {
-  pid_t thread;
-  int left; /* allocations until then; negative: none fails */
-} ending;
-
-static void *take(size_t size, size_t alignment, void *user)
-{
-  ending *e = user;
-  if (gettid() == e->thread && e->left >= 0 && e->left-- == 0) return NULL;
-  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-}
-
-static void give(void *block, size_t size, void *user)
-{
-  (void)size, (void)user;
-  free(block);
-}
-
 /* Every allocation in turn, of a process in the middle; the plan is there already. */
 TEST_PROCESSES(memory_ends_in_a_routine_for_one_process, 3)
 {
   static float x[N], out[N];
-  ending e = { gettid(), -1 };
-  tsr_allocator memory = { take, give, &e };
+  fixture_ending e = { gettid(), -1, 0 };
+  tsr_allocator memory = fixture_ending_memory(&e);
   tsr_runtime_opts opts = { .size = sizeof opts, .allocator = &memory };
   tsr_runtime *rt = fixture_join("routine", .runtime = &opts, .on_failure = "error");
   CHECK_STR(tsr_runtime_message(rt), "");

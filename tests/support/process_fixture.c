@@ -120,3 +120,23 @@ double fixture_now(void)
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+static void *take_counted(size_t size, size_t alignment, void *user)
+{
+  fixture_ending *e = user;
+  bool counts = gettid() == e->thread;
+  e->count += counts;
+  if (counts && e->left >= 0 && e->left-- == 0) return NULL;
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void give_counted(void *block, size_t size, void *user)
+{
+  (void)user, (void)size;
+  free(block);
+}
+
+tsr_allocator fixture_ending_memory(fixture_ending *ending)
+{
+  return (tsr_allocator){ take_counted, give_counted, ending };
+}

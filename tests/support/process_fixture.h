@@ -28,6 +28,14 @@ int fixture_end(pid_t process);
 /* `count` of them, at most 8, which all end well. */
 void fixture_run(const char *name, int count, fixture_work work);
 
+/* Memory of which one allocation of the thread that asks for it fails: after `left` more; negative:
+ * none. `count`: all that it made. */
+typedef struct fixture_ending {
+  pid_t thread;
+  int left, count;
+} fixture_ending;
+tsr_allocator fixture_ending_memory(fixture_ending *ending);
+
 /* Seconds of a clock that does not go back. */
 double fixture_now(void);
 
