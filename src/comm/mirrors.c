@@ -298,13 +298,13 @@ static tsr_status fetch_lost(const tsr__peers *peers, bool in_vain, tsr__error *
  *
  * One in vain does not end it: what else is under way would come into the mirrors of another run,
  * and the sign that one was in vain be taken for that run's. */
-static tsr_status come(const tsr__peers *peers, bool *in_vain, tsr__error *error)
+static tsr_status come(tsr__peers *peers, bool *in_vain, tsr__error *error)
 {
   tsr__far_begin(peers->far);
   int left = tsr__far_left(peers->far, in_vain);
   for (int turn = 0; left && turn < 2 * HELPS; turn++) {
     tsr__far_help(peers->far);
-    if (turn >= HELPS) sched_yield();
+    if (turn >= HELPS && !tsr__peers_yield(peers)) break;
     int now = tsr__far_left(peers->far, in_vain);
     if (now < left) turn = 0;
     left = now;
@@ -330,7 +330,7 @@ tsr_status tsr__peers_fetched(tsr__peers *peers, tsr__error *error)
 
 /* Of a run that failed there may be some that were begun, and that nobody waited for. A look at how
  * many are left also wipes the sign of those that came in vain. */
-void tsr__peers_drain(const tsr__peers *peers)
+void tsr__peers_drain(tsr__peers *peers)
 {
   bool in_vain;
   tsr__error unused = { .status = TSR_OK };

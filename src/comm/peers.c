@@ -165,12 +165,29 @@ static bool step_aside(tsr__peers *peers, const head *from)
   return count && tsr__thread_step_aside(cores, count);
 }
 
+/* Gives the core away once; false: for long, so it is time to sleep.
+ * Where others' work has this core each yield gives it a whole slice of some milliseconds, while
+ * who sleeps gets the core back at once when it is woken. So after a long one the next waits go
+ * without, twice as many after each trial that ends so. */
+bool tsr__peers_yield(tsr__peers *peers)
+{
+  if (peers->unyielding > 0) {
+    peers->unyielding--;
+    return false;
+  }
+  int64_t before = tsr__now();
+  sched_yield();
+  if (tsr__now() - before < SLICE_NS) return true;
+  if (peers->patience < WAITS_MOST) peers->patience *= 2;
+  peers->unyielding = peers->patience;
+  return false;
+}
+
 /* Spins, then yields: whether the other came meanwhile. Who was last seen on this process's core
  * cannot come while it spins: others' work on the machine brings two to one core for a while, and
  * then each meeting would take as long as both spin.
  * Three stages, by what each costs: spins for those who have a core each, yields for those who
- * share one, then (by the caller) a sleep from which the system must wake this process. The
- * clock is read once in YIELDS turns, not at each. */
+ * share one, then (by the caller) a sleep from which the system must wake this process. */
 static bool came_soon(tsr__peers *peers, int process, uint64_t word)
 {
   const head *of = head_of(peers, process);
@@ -183,13 +200,13 @@ static bool came_soon(tsr__peers *peers, int process, uint64_t word)
     tsr__pause();
   }
   int64_t until = tsr__now() + YIELD_NS;
-  do
-    for (int i = 0; i < YIELDS; i++) {
-      sched_yield();
-      if (atomic_load_explicit(&of->word, memory_order_acquire) >= word) return true;
-    }
-  while (tsr__now() < until);
-  return false;
+  bool yields = true, came = false;
+  while (yields && !came && tsr__now() < until) {
+    yields = tsr__peers_yield(peers);
+    came = atomic_load_explicit(&of->word, memory_order_acquire) >= word;
+  }
+  if (yields) peers->patience -= peers->patience / 8;
+  return came;
 }
 
 /* Who is to be named where a process is waited for: of another host its leader, which says who
@@ -227,14 +244,14 @@ static void tell_wait(const tsr__peers *peers, int process, uint64_t word)
  * Who helps makes the progress itself; after HELPS turns it yields between them, as the thread
  * that is waited for may need this core. Others of the host cannot help: notes are addressed to
  * the leader, and its process takes them. */
-static bool is_heard(const tsr__peers *peers, const head *of, uint64_t word)
+static bool is_heard(tsr__peers *peers, const head *of, uint64_t word)
 {
   bool came = atomic_load(&of->word) >= word;
   if (came) return true;
   tsr__far_begin(peers->far);
   for (int turn = 0; turn < 2 * HELPS && !came; turn++) {
     tsr__far_help(peers->far);
-    if (turn >= HELPS) sched_yield();
+    if (turn >= HELPS && !tsr__peers_yield(peers)) break;
     came = atomic_load(&of->word) >= word;
   }
   tsr__far_end(peers->far);

@@ -13,8 +13,9 @@ enum {
   MEETING_BITS = 24,
   SPINS = 2000,       /* where each process has a core; then others get it */
   HELPS = 64,         /* looks for what other hosts send, and as many with a yield each */
-  YIELDS = 16,        /* between two looks at the clock */
   YIELD_NS = 200000,  /* then this process sleeps */
+  SLICE_NS = 500000,  /* a yield that lasts longer gave the core to other work */
+  WAITS_MOST = 1024,  /* without a yield */
   STEP_NS = 500000,   /* between two looks of a leader that failed */
   ASIDE_NS = 1000000, /* between two steps aside */
   NAP_MS = 20,        /* between two looks whether those who are waited for still live */
@@ -101,6 +102,7 @@ struct tsr__peers {
   pthread_mutex_t run_lock;         /* recursive: held from enter to leave */
   void (*_Atomic turn)(void *user); /* waited for before a run; NULL: nothing */
   void *turn_user;
+  int patience, unyielding;  /* waits without a yield after the next long one, and from now on */
   int depth, spins, sharing; /* sharing: processes that may use this one's cores */
   int64_t aside_at;          /* when it stepped aside last */
   uint64_t run, meeting;
@@ -136,6 +138,7 @@ static inline uint64_t word_at(const tsr__peers *peers, uint64_t meeting)
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
 
+bool tsr__peers_yield(tsr__peers *peers);
 /* Shows a process's word and wakes those who sleep for it. */
 void tsr__peers_show(head *of, uint64_t word);
 /* Whether a process is known to have ended or failed; then `error` says which and why. */
@@ -161,7 +164,7 @@ static inline bool leads(const tsr__peers *peers)
 /* Begins to get what a process of another host has into its mirror. */
 void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs);
 /* Waits for what was begun and is of no use any more, so that it does not come in the next run. */
-void tsr__peers_drain(const tsr__peers *peers);
+void tsr__peers_drain(tsr__peers *peers);
 /* Gives pages of mirrors back, before others may write where they came from. */
 void tsr__peers_let_go(tsr__peers *peers);
 

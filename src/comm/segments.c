@@ -334,6 +334,7 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
   }
   if (!status) find_fronts(peers, all);
   bool meets = !told && all && can_meet_hosts(peers, all);
+  peers->patience = 1;
   peers->spins = peers->sharing <= tsr__core_count() ? SPINS : 0;
   tsr__del(peers->heap, all, bytes);
   return meets ? meet_hosts(peers, status, error) : status;
