@@ -4,27 +4,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(void)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, "x=4,y=2");
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 /* tanh(x w), and its mean. */
 static tsr_array *layer(tsr_scope *s, tsr_array *const *in, void *user)
@@ -56,7 +37,7 @@ static int64_t bytes_of(const tsr_figures *f, const char *kind)
 
 TEST(figures_are_those_counted_by_hand)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *fn = tsr_function_make(f.s, layer, .name = "layer");
   tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x"));
   tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(16, 32), tsr_on(f.mesh, ""));
@@ -75,7 +56,7 @@ TEST(figures_are_those_counted_by_hand)
 
 TEST(a_call_finds_the_plan_and_moves_what_was_said)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *fn = tsr_function_make(f.s, layer);
   tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x,y"), *w = values(&f, TSR_SHAPE(16, 32), "y");
   tsr_array *types[] = { tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x,y")),
@@ -100,7 +81,7 @@ TEST(a_call_finds_the_plan_and_moves_what_was_said)
 
 TEST(the_most_memory_is_what_a_run_comes_to)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *fn = tsr_function_make(f.s, layer);
   tsr_array *x = values(&f, TSR_SHAPE(512, 256), "x"), *w = values(&f, TSR_SHAPE(256, 512), "");
   int64_t before = tsr_device_memory(f.rt, 0).now;
@@ -156,7 +137,7 @@ static void check_said(fixture *f, tsr_function *fn, tsr_array *x, tsr_array *w,
 
 TEST(a_loop_counts_once_a_step)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   const char *const specs[] = { "x", "x,y", "", "-,x" };
   for (int i = 0; i < 4; i++)
     for (int n = 0; n < TURNS; n += 3) {
@@ -188,7 +169,7 @@ static tsr_array *stacked(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(loops_in_loops_count_all_their_steps)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x"), *w = values(&f, TSR_SHAPE(16, 16), "");
   double step = 2.0 * 64 * 16 * 16 + 3 * 64 * 16;
   check_said(&f, tsr_function_make(f.s, stacked), x, w, TURNS * (2 * step + 64 * 16));
@@ -228,7 +209,7 @@ static tsr_array *grows(tsr_scope *s, tsr_array *const *in, void *user)
 /* A choice is said by the most of its bodies, a while by a turn. */
 TEST(what_elements_decide_is_said_as_a_bound)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x");
   tsr_function *fn = tsr_function_make(f.s, choice);
   for (int k = 0; k < 2; k++) {
@@ -270,7 +251,7 @@ static tsr_array *put_values(fixture *f, tsr_shape shape, const char *spec)
 
 static void check_memory(const char *what, tsr_body_fn *body, const char *spec, double tight)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *fn = tsr_function_make(f.s, body);
   tsr_array *x = put_values(&f, TSR_SHAPE(1024, 256), spec);
   tsr_array *w = put_values(&f, TSR_SHAPE(256, 256), "");
@@ -347,7 +328,7 @@ TEST(the_most_memory_counts_accumulators_rooms_and_loops)
 
 TEST(a_mesh_needs_no_devices)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_mesh *pod = tsr_mesh_abstract(f.rt, "x=64,y=4");
   tsr_function *fn = tsr_function_make(f.s, loss, .name = "loss");
   tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(6400, 64), tsr_on(pod, "x"));
@@ -391,7 +372,7 @@ static tsr_array *shard_loss(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(per_device_code_is_planned_on_sizes)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_mesh *meshes[] = { f.mesh, tsr_mesh_abstract(f.rt, "x=4,y=2"),
                          tsr_mesh_abstract(f.rt, "x=32,y=16") };
   tsr_figures got[3];
@@ -424,7 +405,7 @@ static tsr_array *made_inside(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(what_a_body_makes_is_planned_on_sizes)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_mesh *meshes[] = { f.mesh, tsr_mesh_abstract(f.rt, "x=4,y=2") };
   tsr_figures got[2];
   for (int i = 0; i < 2; i++) {
@@ -448,7 +429,7 @@ TEST(what_a_body_makes_is_planned_on_sizes)
 /* An array with elements meets types of the same sizes without devices, or of others. */
 TEST(what_lies_on_devices_meets_sizes_in_a_plan)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *real = tsr_iota(f.s, TSR_F32, TSR_SHAPE(64, 16), 0, tsr_on(f.mesh, "x"));
   CHECK_STATUS(tsr_eval(&real, 1), TSR_OK, f.s);
   static const char *const sizes[] = { "x=4,y=2", "x=64,y=4" };
@@ -467,7 +448,7 @@ TEST(what_lies_on_devices_meets_sizes_in_a_plan)
 
 TEST(gradients_are_explained_on_types)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *fn = tsr_function_make(f.s, loss, .name = "loss");
   tsr_array *x = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), tsr_on(f.mesh, "x"));
   tsr_array *w = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(16, 32), tsr_on(f.mesh, ""));
@@ -488,7 +469,7 @@ static tsr_array *captures(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(what_does_not_fit_is_refused)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *fn = tsr_function_make(f.s, loss, .name = "loss");
   tsr_array *x = values(&f, TSR_SHAPE(64, 16), "x"), *w = values(&f, TSR_SHAPE(16, 32), "");
   tsr_compiled *c = tsr_compile(fn, x, w);

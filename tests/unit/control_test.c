@@ -4,27 +4,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(void)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, "x=4,y=2");
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 static size_t bytes_of(tsr_array *a)
 {
@@ -77,7 +58,7 @@ static void check_recurrence(fixture *f, tsr_sharding h_at, tsr_sharding x_at)
 
 TEST(a_scan_is_its_steps_written_out)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   const char *const specs[][2] = {
     { "", "" }, { "x", "-,x" }, { "x+y", "-,x+y" }, { "x", "x,y" }, { "y", "x" }, { "x", "-" },
   };
@@ -99,7 +80,7 @@ static tsr_array *add_number(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(fori_gives_its_body_each_number)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   int64_t start[16], want[16], got[16];
   for (int i = 0; i < 16; i++) start[i] = want[i] = i;
   for (int64_t k = 5; k < 12; k++)
@@ -148,7 +129,7 @@ static int64_t read_one(fixture *f, tsr_array *a, bool cached)
 
 TEST(loops_of_any_length_share_a_plan)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   int64_t start = 2, backward = 2, forward = 2;
   tsr_array *a = tsr_put(f.s, &start, TSR_I64, TSR_SCALAR, tsr_on(f.mesh, ""));
   const int counts[] = { 4, 5, 0, 1, 17 };
@@ -194,7 +175,7 @@ static tsr_array *twice(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(while_goes_on_as_long_as_it_is_told)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   const char *const specs[] = { "", "x", "x+y", "y" };
   for (int i = 0; i < 4; i++) {
     double got[16];
@@ -221,7 +202,7 @@ static tsr_array *more(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(cond_runs_what_its_predicate_says)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   const char *const specs[] = { "", "x", "x+y", "y" };
   for (int i = 0; i < 4; i++) {
     tsr_array *a = tsr_reshard(tsr_arange(f.s, 0, 16, .dtype = TSR_F64), tsr_on(f.mesh, specs[i]));
@@ -264,7 +245,7 @@ static tsr_array *outer(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(loops_in_loops_of_trees_go_back_too)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   const char *const specs[][2] = { { "", "" }, { "x", "-,x" }, { "y", "x,y" } };
   for (int i = 0; i < 3; i++) {
     tsr_array *x = tsr_reshape(tsr_arange(f.s, 0, 12, .dtype = TSR_F64), TSR_SHAPE(3, 4));
@@ -403,7 +384,7 @@ static void check_gradients(fixture *f, tsr_body_fn *loop, tsr_body_fn *steps, v
 
 TEST(gradients_go_back_through_loops)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   check_gradients(&f, loss_of_scan, loss_of_steps, NULL);
   check_gradients(&f, loss_of_fori, loss_of_products, NULL);
   close_fixture(&f);
@@ -412,7 +393,7 @@ TEST(gradients_go_back_through_loops)
 /* One scan forward and one back; the value has the bits that it has alone. */
 TEST(a_value_and_its_gradient_go_forward_once)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_body_fn *const losses[] = { loss_of_scan, loss_of_fori };
   tsr_array *h = tsr_mul(tsr_arange(f.s, 0, 8, .dtype = TSR_F64), 0.1), *w = tsr_add(h, 0.25);
   tsr_array *x = tsr_sin(tsr_reshape(tsr_arange(f.s, 0, 40, .dtype = TSR_F64), TSR_SHAPE(5, 8)));
@@ -439,7 +420,7 @@ TEST(a_value_and_its_gradient_go_forward_once)
 
 TEST(gradients_go_back_through_the_choice_that_is_taken)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   check_gradients(&f, loss_of_cond, loss_of_choice, NULL);
   check_gradients(&f, loss_of_cond, loss_of_choice, &f);
   close_fixture(&f);
@@ -477,7 +458,7 @@ static tsr_array *placed_many(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_step_may_say_where_its_carry_lies)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   placing plain = { f.mesh, NULL }, same = { f.mesh, "x" }, other = { f.mesh, "y" };
   tsr_array *x = tsr_reshape(tsr_sin(tsr_arange(f.s, 0, 32, .dtype = TSR_F64)), TSR_SHAPE(2, 16));
   tsr_array *xs = tsr_reshape(tsr_cos(tsr_arange(f.s, 0, 48, .dtype = TSR_F64)), TSR_SHAPE(3, 16));
@@ -511,7 +492,7 @@ static tsr_array *calls_itself(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_loop_in_itself_ends_with_a_message)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = tsr_full(f.s, 1, TSR_F32, TSR_SHAPE(3), (tsr_sharding){ 0 });
   CHECK(tsr_is_inert(tsr_fori(0, 2, calls_itself, NULL, x)));
   CHECK_STR_HAS(tsr_message(f.s), "is inside of 64 others; one that calls itself would never end");
@@ -522,7 +503,7 @@ TEST(a_loop_in_itself_ends_with_a_message)
 
 TEST(a_while_has_no_gradient_and_says_what_has)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *a = tsr_full(f.s, 1, TSR_F64, TSR_SHAPE(4), (tsr_sharding){ 0 });
   tsr_call(tsr_grad(tsr_function_make(f.s, loss_of_while)), a);
   CHECK_I64(tsr_scope_status(f.s), TSR_EUNSUPPORTED);

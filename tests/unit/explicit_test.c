@@ -4,27 +4,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(const char *mesh)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:4", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, mesh);
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 static tsr_array *numbers(fixture *f, tsr_shape shape, const char *spec)
 {
@@ -78,7 +59,7 @@ TEST(products_lie_as_their_operands_say)
     { "x,y", "y,-", "contracted are cut on both sides" },
     { "-,y", "y,-", "contracted are cut on both sides" },
   };
-  fixture f = open_fixture("x=2,y=2");
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tsr_array *a = numbers(&f, TSR_SHAPE(8, 2), rows[i][0]);
     tsr_array *b = numbers(&f, TSR_SHAPE(2, 8), rows[i][1]);
@@ -104,7 +85,7 @@ TEST(elements_are_cut_alike_or_whole)
     { "-,-", "x+y,-", "(x+y,-)" }, { "x,-", "y,-", "cut differently along one dim" },
     { "x,-", "-,x", "cut twice" },
   };
-  fixture f = open_fixture("x=2,y=2");
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tsr_array *a = numbers(&f, TSR_SHAPE(4, 8), rows[i][0]);
     tsr_array *b = numbers(&f, TSR_SHAPE(4, 8), rows[i][1]);
@@ -130,7 +111,7 @@ static tsr_array *padded(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(slices_and_pads_need_sizes_that_divide)
 {
-  fixture f = open_fixture("x=2,y=2");
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
   CHECK_STR(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,-"), NULL), "(x,-)");
   CHECK_STR_HAS(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,y"), NULL),
                 "parts that no longer divide it; tsr_reshard");
@@ -182,7 +163,7 @@ static tsr_array *in_order(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(concats_and_routines_along_a_dim)
 {
-  fixture f = open_fixture("x=2,y=1");
+  fixture f = open_fixture("cpu:4", "x=2,y=1");
   tsr_array *a = numbers(&f, TSR_SHAPE(4, 4), "x,y"), *b = numbers(&f, TSR_SHAPE(4, 4), "x,y");
   CHECK_STR(outcome(&f, both, a, b), "(x,-)"); /* an axis of one device cuts nothing */
   b = numbers(&f, TSR_SHAPE(4, 4), "-,x");
@@ -208,7 +189,7 @@ static tsr_array *same(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_result_may_be_a_sum_not_yet_made)
 {
-  fixture f = open_fixture("x=2");
+  fixture f = open_fixture("cpu:4", "x=2");
   tsr_function *fn = tsr_function_make(f.s, same, .explicit_shardings = true, .mesh = f.mesh,
                                        .out_specs = { ";sum(x)" });
   tsr_array *out = tsr_call(fn, numbers(&f, TSR_SHAPE(4), "-"));
@@ -229,7 +210,7 @@ static tsr_array *chosen(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_reshard_chooses)
 {
-  fixture f = open_fixture("x=2,y=2");
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
   tsr_function *fn = tsr_function_make(f.s, chosen, .explicit_shardings = true, .user = f.mesh);
   tsr_array *a = numbers(&f, TSR_SHAPE(8, 2), "x,y"), *b = numbers(&f, TSR_SHAPE(2, 8), "y,-");
   tsr_array *out = tsr_call(fn, a, b);
@@ -274,7 +255,7 @@ static tsr_array *other_slope(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(what_is_called_is_part_of_the_body)
 {
-  fixture f = open_fixture("x=2,y=2");
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
   tsr_array *a = numbers(&f, TSR_SHAPE(8, 4), "x,-"), *b = numbers(&f, TSR_SHAPE(4, 4), "-,-");
   CHECK_STR(outcome(&f, calls, a, b), "(x,-)");
   CHECK_STR(outcome(&f, slope_of_squares, a, b), "(x,-)");
@@ -358,7 +339,7 @@ TEST(loops_are_walked_as_a_step_sees_them)
                                             [TURNS] = "a step leaves what it carries cut otherwise",
                                             [DIFFERS] = "bodies leave a result cut differently",
                                             [WRONG] = "cumsum at " };
-  fixture f = open_fixture("x=2,y=2");
+  fixture f = open_fixture("cpu:4", "x=2,y=2");
   tsr_array *a = numbers(&f, TSR_SHAPE(4, 4), "x,-"), *xs = numbers(&f, TSR_SHAPE(3, 4, 4), "-,x");
   for (int kind = 0; kind < LOOPS; kind++) {
     tsr_function *fn = tsr_function_make(f.s, loops, .user = &kind, .explicit_shardings = true);

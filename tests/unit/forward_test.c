@@ -5,29 +5,10 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
 
 enum { N = 8 };
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(void)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:4", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, "x=4");
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
@@ -229,7 +210,7 @@ static int in_c(along *q, const point *p, const int *rounds)
 /* The loop in `place`, and where there is one in that in `in_that`. */
 static int check_loop(int place, int in_that, double size, bool cut)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   point p = point_of(size);
   along q = along_of(&p);
   inner within = { places[in_that].body };
@@ -293,7 +274,7 @@ TEST(a_while_may_stand_in_loops_of_loops)
 
 TEST(a_direction_is_what_central_differences_find)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   point p = point_of(2), up = p, down = p;
   double h = 1e-6, got[N], above[N], below[N];
   for (int i = 0; i < N; i++) {
@@ -353,7 +334,7 @@ static void check_rows(const rows *r, fixture *f, tsr_array *both)
 
 TEST(each_element_of_a_map_has_a_direction_through_its_own_steps)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   tsr_function *own = tsr_function_make(f.s, looped);
   for (int cut = 0; cut < 2; cut++) {
     rows r;
@@ -398,7 +379,7 @@ static tsr_array *ahead_inside(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(devices_go_ahead_through_their_own_steps)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   rows r;
   open_rows(&r, &f, false);
   tsr_function *own = tsr_function_make(f.s, on_devices, .user = &f);
@@ -430,7 +411,7 @@ static tsr_array *repeated(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(what_is_made_of_jvps_goes_through_a_while)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   point p = point_of(2);
   for (int i = 0; i < N; i++) p.x[i] = 0.3 * (i + 1), p.e[i] = i + 1;
   along q = along_of(&p);
@@ -468,7 +449,7 @@ static tsr_array *summed_slope(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(going_back_through_a_while_stays_refused)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   point p = point_of(2);
   tsr_array *given[5];
   put(&f, &p, false, given);

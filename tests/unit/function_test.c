@@ -4,27 +4,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(void)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, "x=4,y=2");
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 static tsr_array *numbers(fixture *f, tsr_shape shape, const char *spec)
 {
@@ -53,7 +34,7 @@ static tsr_array *scaled(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_body_is_traced_once_a_signature)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   int traces = 0;
   tsr_function *fn = tsr_function_make(f.s, scaled, .user = &traces, .name = "scaled");
   tsr_array *a = numbers(&f, TSR_SHAPE(4, 6), "x,y"), *b = numbers(&f, TSR_SHAPE(6, 4), "x");
@@ -106,7 +87,7 @@ static void *call_at_once(void *user)
 TEST(threads_call_a_function_that_nobody_traced)
 {
   enum { THREADS = 4 };
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   for (int round = 0; round < (test_quick() ? 10 : 40); round++) {
     pthread_t threads[THREADS];
     pthread_barrier_t start;
@@ -132,7 +113,7 @@ static tsr_array *power(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(bytes_beside_the_arrays_are_arguments)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   int n = 2;
   tsr_function *fn = tsr_function_make(f.s, power, .user = &n, .user_bytes = sizeof n);
   tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
@@ -184,7 +165,7 @@ static void *capture_at_once(void *user)
 TEST(threads_trace_bodies_that_capture_one_array)
 {
   enum { THREADS = 4 };
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *shared = tsr_reshard(tsr_arange(f.s, 0, 8, .dtype = TSR_F64), tsr_on(f.mesh, "x"));
   CHECK_STATUS(tsr_eval(&shared, 1), TSR_OK, f.s);
   for (int round = 0; round < (test_quick() ? 10 : 100); round++) {
@@ -214,7 +195,7 @@ static tsr_array *layer(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(trees_go_in_and_come_out_and_outer_arrays_are_captured)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   int traces = 0;
   outside o = { numbers(&f, TSR_SHAPE(4, 6), "y"),
                 tsr_function_make(f.s, scaled, .user = &traces) };
@@ -283,7 +264,7 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
   };
   for (int kind = 0; kind < TROUBLES; kind++) {
-    fixture f = open_fixture();
+    fixture f = open_fixture("cpu:8", "x=4,y=2");
     trouble t = { .kind = kind, .around = f.s };
     tsr_function *fn = tsr_function_make(f.s, troubled, .user = &t, .name = "f");
     t.self = fn;
@@ -301,7 +282,7 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
 
 TEST(specs_without_their_array_and_no_function_are_told)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");
   trouble t = { .kind = NO_TROUBLE };
   tsr_function *in = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
@@ -336,7 +317,7 @@ TEST(arrays_of_bodies_that_returned_say_so)
 {
   static tsr_body_fn *const bodies[] = { troubled, keeps_inside };
   for (int k = 0; k < 2; k++) {
-    fixture f = open_fixture();
+    fixture f = open_fixture("cpu:8", "x=4,y=2");
     trouble t = { .kind = KEEPS };
     tsr_function *fn = tsr_function_make(f.s, bodies[k], .user = &t, .name = "keeper");
     tsr_array *a = numbers(&f, TSR_SHAPE(24), "x");

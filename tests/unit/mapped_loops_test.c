@@ -5,31 +5,17 @@
 
 #include "harness.h"
 #include "support/law_fixture.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
 
 enum { ROWS = 8, N = 4, STEPS = 5 };
 
 typedef tsr_array *const *given;
 
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  const tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(const char *mesh)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, mesh);
-  return f;
-}
-
-static void close_fixture(fixture *f)
+static void close_checked(fixture *f)
 {
   CHECK_STATUS(tsr_scope_status(f->s), TSR_OK, f->s);
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
+  close_fixture(f);
 }
 
 /* ---- bodies: of h [N], x [STEPS, N], k [] ---------------------------------------------------- */
@@ -200,7 +186,7 @@ static void check_rows(const fixture *f, tsr_function *one, tsr_array *const *in
 
 static void check_mesh(const char *mesh, uint64_t seed)
 {
-  fixture f = open_fixture(mesh);
+  fixture f = open_fixture("cpu:8", mesh);
   test_rng rng = test_seeded(seed);
   for (int i = 0; i < BODIES; i++)
     for (int way = 0; way <= bodies[i].turns; way++) {
@@ -209,7 +195,7 @@ static void check_mesh(const char *mesh, uint64_t seed)
       tsr_function *one = tsr_function_make(f.s, bodies[i].body, .user = way ? &f : NULL);
       check_rows(&f, one, args, bodies[i].name);
     }
-  close_fixture(&f);
+  close_checked(&f);
 }
 
 TEST_TIMEOUT(loops_of_many_are_those_of_each_on_every_mesh, 300)
@@ -255,7 +241,7 @@ static void check_slopes(const fixture *f, int body, int which, tsr_array *const
 TEST_TIMEOUT(gradients_of_loops_of_many_are_those_of_each, 300)
 {
   for (int m = 0; m < 2; m++) {
-    fixture f = open_fixture(m ? "x=4,y=2" : "x=1");
+    fixture f = open_fixture("cpu:8", m ? "x=4,y=2" : "x=1");
     test_rng rng = test_seeded((uint64_t)m);
     for (int i = 0; i < BODIES; i++)
       for (int which = 0; which < 4 && bodies[i].slopes; which++) {
@@ -263,7 +249,7 @@ TEST_TIMEOUT(gradients_of_loops_of_many_are_those_of_each, 300)
         arguments(&f, &rng, args);
         check_slopes(&f, i, which, args);
       }
-    close_fixture(&f);
+    close_checked(&f);
   }
 }
 
@@ -365,8 +351,8 @@ TEST(collectives_by_name_stand_in_loops)
   const char *const meshes[] = { "i=4", "i=4,y=2" };
   for (int m = 0; m < 2; m++)
     for (int how = 0; how < 3; how++) {
-      fixture f = open_fixture(meshes[m]);
+      fixture f = open_fixture("cpu:8", meshes[m]);
       check_named(&f, how);
-      close_fixture(&f);
+      close_checked(&f);
     }
 }

@@ -3,27 +3,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(const char *mesh)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, mesh);
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 static tsr_array *counted(fixture *f, tsr_shape shape)
 {
@@ -72,7 +53,7 @@ static tsr_array *centred(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(each_element_of_a_pmap_has_its_device)
 {
-  fixture f = open_fixture("x=8");
+  fixture f = open_fixture("cpu:8", "x=8");
   tsr_array *x = counted(&f, TSR_SHAPE(3, 4)), *w = counted(&f, TSR_SHAPE(3));
   tsr_function *one = tsr_function_make(f.s, centred);
   tsr_function *all =
@@ -117,7 +98,7 @@ static tsr_array *unreduced(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(names_of_dims_are_mapped_over)
 {
-  fixture f = open_fixture("batch=8");
+  fixture f = open_fixture("cpu:8", "batch=8");
   tsr_array *x = counted(&f, TSR_SHAPE(8, 4)), *y = counted(&f, TSR_SHAPE(4, 3));
   tsr_function *sums = tsr_xmap(tsr_function_make(f.s, row_sums), .in_axes = { "batch,features" },
                                 .out_axes = { "batch" }, .mesh = f.mesh);
@@ -156,7 +137,7 @@ static tsr_array *ints(fixture *f, const int64_t *numbers, tsr_shape shape)
 
 TEST(places_are_shuffled_swapped_and_sent_rows)
 {
-  fixture f = open_fixture("i=4,y=2");
+  fixture f = open_fixture("cpu:8", "i=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(4, 4));
   tsr_function *both = tsr_vmap(tsr_function_make(f.s, shuffled), .axis = "i");
   tsr_array *out = tsr_call(both, x);
@@ -223,7 +204,7 @@ static tsr_array *map(fixture *f, tsr_body_fn *body, tsr_array *a, const char *i
 
 TEST(documented_cases_of_three_axes)
 {
-  fixture f = open_fixture("x=2,y=2,z=2");
+  fixture f = open_fixture("cpu:8", "x=2,y=2,z=2");
   tsr_array *a = counted(&f, TSR_SHAPE(8, 8)), *b = tsr_mod(a, 7), *ab = tsr_matmul(a, b);
   tsr_array *c = tsr_shard_map(f.mesh, scattered, "y", .in = { a, b }, .in_specs = { "z,y", "y" },
                                .out_specs = { "z+y" });
@@ -301,7 +282,7 @@ static tsr_array *of_argument(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(some_axes_are_manual)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(8, 8)), *sums = tsr_num(f.s, 0.0);
   for (int i = 0; i < 4; i++) {
     tsr_array *rows = tsr_slice(x, TSR_RANGE(2 * i, 2 * i + 2));
@@ -341,7 +322,7 @@ TEST(some_axes_are_manual)
 
 TEST(arrays_from_outside_are_the_same_everywhere)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(8, 2)), *w = tsr_add(counted(&f, TSR_SHAPE(2)), 3);
   tsr_array *found =
       tsr_shard_map(f.mesh, with_outer, w, .in = { x }, .in_specs = { "x" }, .out_specs = { "" });
@@ -364,7 +345,7 @@ static tsr_array *masked(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(uneven_shards_are_those_of_arrays)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = tsr_sub(counted(&f, TSR_SHAPE(10)), 20);
   tsr_array *there = tsr_full(f.s, true, TSR_BOOL, TSR_SHAPE(10), (tsr_sharding){ 0 });
   tsr_array *out = tsr_shard_map(f.mesh, masked, NULL, .in = { x, there }, .uneven = true,
@@ -392,7 +373,7 @@ TEST(each_uneven_leaf_is_as_long_as_it_was)
 {
   enum { LEAVES = 40 };
   static const int ways[][2] = { { 9, 4 }, { 10, 0 } };
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   for (int way = 0; way < 2; way++) {
     tsr_array *leaf[LEAVES];
     for (int i = 0; i < LEAVES; i++)
@@ -426,7 +407,7 @@ static tsr_array *drawn_here(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(draws_of_mapped_keys_are_those_of_each)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *keys = tsr_random_split(tsr_random_key(f.s, 3), 4);
   tsr_function *one = tsr_function_make(f.s, drawn);
   tsr_array *all = tsr_call(tsr_vmap(one), keys);
@@ -470,7 +451,7 @@ static tsr_array *sent_twice(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(specs_that_do_not_fit_are_refused)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(4)), *odd = counted(&f, TSR_SHAPE(3));
   check_refused(&f, map(&f, same, odd, "x", "x"), "give a multiple, or .uneven");
   check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec of no more dims");

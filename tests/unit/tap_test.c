@@ -3,27 +3,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(void)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, "x=4,y=2");
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 /* What callbacks were told. */
 typedef struct told {
@@ -87,7 +68,7 @@ static tsr_array *inspects(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_sharding_is_told_at_once_or_when_the_call_is_planned)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   told t = { 0 };
   tsr_array *x = counted(&f, TSR_SHAPE(8, 4, 2), "x,-,y");
   CHECK(tsr_inspect_sharding(x, on_sharding, &t) == x);
@@ -128,7 +109,7 @@ static tsr_array *asks(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(who_is_told_of_a_sharding_may_ask_back)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(8, 4, 2), "x,-,y"), *out;
   tsr_function *fn = tsr_function_make(f.s, asks, .user = f.s);
   const char *text;
@@ -158,7 +139,7 @@ static tsr_array *shows_shards(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_body_shows_elements_whole_or_by_device)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   told whole = { 0 }, parts = { 0 };
   double got;
   tsr_array *x = counted(&f, TSR_SHAPE(10, 2), "x");
@@ -192,7 +173,7 @@ static tsr_array *prints(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(numbers_of_formulas_are_shown)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   told t = { 0 };
   double got;
   tsr_array *x = tsr_print(tsr_num(f.s, 3.5), "{process}: {}", .write = on_line, .user = &t);
@@ -206,7 +187,7 @@ TEST(numbers_of_formulas_are_shown)
 
 TEST(lines_come_in_the_order_of_what_they_read)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   told t = { 0 };
   double got;
   f.mesh = tsr_mesh_make(f.rt, "x=2");
@@ -233,7 +214,7 @@ static tsr_array *may_fail(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(a_callback_that_fails_fails_the_terminal)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_status status = TSR_EVALUE;
   double got;
   tsr_array *x = counted(&f, TSR_SHAPE(4), "x");
@@ -250,7 +231,7 @@ TEST(a_callback_that_fails_fails_the_terminal)
 
 TEST(gradients_and_mapping_pass_through)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   told t = { 0 }, mapped = { 0 };
   float slope[4], rows[3];
   tsr_function *fn = tsr_function_make(f.s, shows, .user = &t);
@@ -284,7 +265,7 @@ TEST(what_is_traced_anew_is_told_with_what_changed)
     ": the bytes at .user changed\n",
     ": the arguments are (*, *);, were *;\n",
   };
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   told t = { 0 };
   int bytes = 1;
   tsr_log_compiles(f.rt, on_log, &t);

@@ -2,27 +2,8 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/mesh_fixture.h"
 #include "tessera.h"
-
-typedef struct fixture {
-  tsr_runtime *rt;
-  tsr_scope *s;
-  tsr_mesh *mesh;
-} fixture;
-
-static fixture open_fixture(const char *mesh)
-{
-  fixture f = { .rt = tsr_runtime_open("cpu:8", .threads = 2) };
-  f.s = tsr_scope_open(f.rt);
-  f.mesh = tsr_mesh_make(f.rt, mesh);
-  return f;
-}
-
-static void close_fixture(fixture *f)
-{
-  tsr_scope_close(f->s);
-  tsr_runtime_close(f->rt);
-}
 
 static tsr_array *counted(fixture *f, tsr_shape shape)
 {
@@ -88,7 +69,7 @@ static void check_many(fixture *f, tsr_array *v, tsr_array *m, const int *dims)
 
 TEST(a_mapped_function_is_that_of_each_element)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *v = counted(&f, TSR_SHAPE(2, 4)), *m = counted(&f, TSR_SHAPE(3, 2, 4));
   m = tsr_mod(tsr_mul(m, 5), 11);
   check_many(&f, v, m, (int[]){ 0, 1 });
@@ -111,7 +92,7 @@ static tsr_array *of_scalar(tsr_scope *s, tsr_array *const *in, void *user)
 TEST(mapped_scalars_are_reduced_as_scalars_are)
 {
   static const double want[] = { 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 1, 2, 2 };
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_function *all = tsr_vmap(tsr_function_make(f.s, of_scalar));
   check_numbers(&f, tsr_call(all, counted(&f, TSR_SHAPE(3))), want, 15);
   close_fixture(&f);
@@ -186,7 +167,7 @@ TEST(collectives_are_as_documented)
   };
   for (int on_mesh = 0; on_mesh < 2; on_mesh++)
     for (int kind = 0; kind < COLLECTIVES; kind++) {
-      fixture f = open_fixture("x=4,y=2");
+      fixture f = open_fixture("cpu:8", "x=4,y=2");
       tsr_array *x = counted(&f, TSR_SHAPE(4, 4));
       if (on_mesh) x = tsr_reshard(x, tsr_on(f.mesh, "x,y"));
       tsr_function *one = tsr_function_make(f.s, collective, .user = &kind);
@@ -215,7 +196,7 @@ static tsr_array *all_constrained(tsr_scope *s, tsr_array *const *in, void *user
 /* A constraint of an element leaves the dim in front open, also when it is differentiated. */
 TEST(constraints_of_elements_are_differentiated)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(3, 8));
   tsr_function *on = tsr_grad(tsr_function_make(f.s, all_constrained, .user = f.mesh));
   tsr_array *want = tsr_mul(tsr_square(x), 3), *found = tsr_call(on, x);
@@ -282,7 +263,7 @@ static tsr_array *on_shard(tsr_scope *s, tsr_array *const *in, void *user)
 TEST(collectives_are_mapped_over)
 {
   for (int kind = 0; kind < EACH_KINDS; kind++) {
-    fixture f = open_fixture("i=4,y=2");
+    fixture f = open_fixture("cpu:8", "i=4,y=2");
     tsr_array *x = tsr_mod(tsr_mul(counted(&f, TSR_SHAPE(4, 4, 3, 2)), 37), 41), *all[3];
     tsr_function *one = tsr_vmap(tsr_function_make(f.s, each, .user = &kind), .axis = "i");
     for (int k = 0; k < 3; k++)
@@ -330,7 +311,7 @@ static tsr_array *index_of(tsr_scope *s, tsr_array *const *in, void *user)
 
 TEST(bodies_see_their_shards)
 {
-  fixture f = open_fixture("x=4,y=2");
+  fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(8, 4));
   tsr_array *rows = tsr_shard_map(f.mesh, row_sum, NULL, .in = { x }, .in_specs = { "x,y" },
                                   .out_specs = { "x" });
@@ -347,7 +328,7 @@ TEST(bodies_see_their_shards)
 
 TEST(products_are_reduced_and_scattered)
 {
-  fixture f = open_fixture("x=2,y=2,z=2");
+  fixture f = open_fixture("cpu:8", "x=2,y=2,z=2");
   tsr_array *a = counted(&f, TSR_SHAPE(8, 8)), *b = tsr_mod(a, 5);
   tsr_array *c = tsr_shard_map(f.mesh, product, "y", .in = { a, b }, .in_specs = { "z,y", "y,-" },
                                .out_specs = { "z+y" });
