@@ -45,7 +45,9 @@ tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *ne
   tsr__text_init(&text, &p->node.scope->rt->heap);
   tsr__fingerprint(p, &text, false);
   size_t length = text.length, size = HEAD + length;
-  tsr_status status = text.failed ? TSR_ENOMEM : TSR_OK;
+  tsr_status status = TSR_OK;
+  if (text.failed)
+    status = tsr__fail(p->node.scope, NULL, TSR_ENOMEM, "tsr_pipeline_save: no memory for a state");
   if (!status && needed) *needed = size;
   /* `needed` was set, so that a caller can ask first and then call again. */
   if (!status && out && room < size) status = TSR_EARG;
