@@ -195,7 +195,8 @@ static bool open_step(stepping *s, array *state, tsr_operand rate, const char *c
 /* The state is given back counted one up, with what was kept. */
 static array *close_step(array *next, array *state, array *first, array *second, const char *site)
 {
-  tsr_scope *scope = tsr__home(next);
+  /* Not that of `next`, which has none where memory ended. */
+  tsr_scope *scope = tsr__home(state);
   /* As an integer, in the dtype that the state has it in; open_step counts in f64 for itself. */
   array *step = tsr_add_at(tsr_item_at(state, 0, site), tsr_operand_int(1), site);
   const tsr_field_args fields[] = { { "step", step },
@@ -348,9 +349,9 @@ static array *adam_leaf(tsr_scope *scope, array *const *leaf, void *user)
 /* 1 - beta^step in f64, where it does not vanish in rounding early. Of step 1 on, so never 0. */
 static void find_powers(stepping *s)
 {
-  tsr_array *one = tsr_num_at(tsr__home(s->step), tsr_scalar_float(1), s->site);
+  tsr_array *one = tsr_num_at(tsr__home(s->model), tsr_scalar_float(1), s->site);
   for (int i = 0; i < 2; i++) {
-    array *beta = tsr_num_at(tsr__home(s->step), tsr_scalar_float(s->beta[i]), s->site);
+    array *beta = tsr_num_at(tsr__home(s->model), tsr_scalar_float(s->beta[i]), s->site);
     beta = tsr_pow_at(beta, tsr_operand_array(s->step), s->site);
     s->power[i] = tsr_sub_at(one, tsr_operand_array(beta), s->site);
   }
