@@ -205,7 +205,8 @@ tsr_array *tsr__scan_keeping(const tsr__replay *replay, int n, tsr__operands in)
   if (all || inert) return tsr__replay_make(replay, n, in);
   tsr_array *types = step_types(s, &attr, in);
   tsr__arguments given = { .in = { &types, 1 } };
-  tsr_function *f = types ? tsr__function_new(s, keep_step, &k, "the loop", site) : NULL;
+  tsr_function *f =
+      tsr__usable(types) ? tsr__function_new(s, keep_step, &k, "the loop", site) : NULL;
   bool taken = f && tsr__take_leaves(s, f, &given, site);
   const tsr__traced *traced = taken ? tsr__trace(s, f, &given, site) : NULL;
   if (!traced) return no_memory(s, site);
