@@ -105,8 +105,9 @@ TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char 
 TSR_API tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site);
 /* Makes a function that computes what `function` does, and of which a gradient keeps nothing but
  * the arguments: what lies between is computed again on the way back. Slower by that, and smaller
- * by what would be kept (tsr_device_memory tells). The gradient has the same bits. Errors: those of
- * the function. Returns a function owned by that one's scope. Local. */
+ * by what would be kept (tsr_device_memory tells). The gradient has the same bits. What has no
+ * gradient, as tsr_while, is refused only where one is asked for that leads through it. Errors:
+ * those of the function. Returns a function owned by that one's scope. Local. */
 TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site);
 
 /* tsr_grad(f), tsr_grad(f, .wrt = TSR_ARGS(0, 2)) */

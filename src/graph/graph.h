@@ -325,9 +325,11 @@ typedef struct tsr__loop_attr {
 enum { TSR__COUNTED = -1 };
 
 /* Operands of a call with a rule: arguments, then what its region captured, then what the rule
- * did. The rule's region takes the arguments, the results, what is due to these, and the last. */
+ * did. The rule's region takes the arguments, the results, what is due to these, and the last.
+ * With `again` there is no rule: its first region is gone back through, and the second is that
+ * once more. */
 typedef struct tsr__custom_attr {
-  int64_t arguments, captured;
+  int64_t arguments, captured, again;
 } tsr__custom_attr;
 
 /* The size of a family's struct, and one of zeros. */

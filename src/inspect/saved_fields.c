@@ -68,7 +68,8 @@ FIELDS(loop_fields) = { FIELD(loop, kind, I64, 1, 0, TSR__LOOP_SWITCH),
                         FIELD(loop, reverse, I64, 1, 0, 1),
                         END };
 FIELDS(custom_fields) = { FIELD(custom, arguments, I64, 1, 0, 1 << 20),
-                          FIELD(custom, captured, I64, 1, 0, 1 << 20), END };
+                          FIELD(custom, captured, I64, 1, 0, 1 << 20),
+                          FIELD(custom, again, I64, 1, 0, 1), END };
 FIELDS(tie_fields) = { FIELD(tie, first, I64, 1, 0, 1), END };
 FIELDS(no_fields) = { END };
 

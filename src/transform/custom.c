@@ -4,9 +4,10 @@
  *       rule (x, y, due) -> (d, ...)   its second one: arguments, results, what is due to these
  *
  * A gradient goes back by the rule instead of through the function. Of a rule that goes forward
- * that is its transpose. A checkpoint is the case whose rule is the function's own gradient: what
- * it computed on the way is computed again, from arguments that wait for what is due, so that
- * nothing of it is kept until then.
+ * that is its transpose. A checkpoint has no rule: where a gradient is asked for, the function is
+ * gone back through then, and what it computed on the way is computed again, from arguments that
+ * wait for what is due, so that nothing of it is kept until then. Who only calls it, or goes forward
+ * through it, may so have in it what nothing goes back through.
  *
  *   operands of the node      | arguments | captured by region 0 | captured by the rule |
  *                             0           own                    behind                 in_count
@@ -22,8 +23,8 @@ typedef tsr_array array;
 
 /* In the arena of the scope that `of` belongs to, which the function made of it shares. */
 typedef struct custom {
-  tsr_function *of, *rule;
-  const char *call; /* "tsr_custom_vjp" */
+  tsr_function *of, *rule; /* of a checkpoint both are one */
+  const char *call;        /* "tsr_custom_vjp" */
 } custom;
 
 /* A call of it: the traces of both, and their arrays. */
@@ -104,6 +105,16 @@ static tsr__calling node_of(const calling *c, const tsr__custom_attr *attr)
                          .count = 2 };
 }
 
+/* False: the error is recorded. A checkpoint's second trace is its first. */
+static bool trace_rule(calling *c)
+{
+  c->backward = c->forward;
+  if (c->c->rule == c->c->of) return true;
+  if (!make_carried(c)) return false;
+  c->backward = tsr__trace(c->scope, c->c->rule, &c->carried, c->site);
+  return c->backward && check_rule(c->scope, c->c, c->backward, &c->given.leaves, "arguments");
+}
+
 /* Both functions are traced for each signature: which gradients will be asked for nobody knows
  * yet. */
 static array *custom_body(tsr_scope *scope, array *const *in, void *user)
@@ -113,12 +124,10 @@ static array *custom_body(tsr_scope *scope, array *const *in, void *user)
   c.given.in = (tsr__operands){ in, tsr__count_arguments(in) };
   if (!tsr__take_leaves(scope, d->of, &c.given, c.site)) return NULL;
   c.forward = tsr__trace(scope, d->of, &c.given, c.site);
-  if (!c.forward || !make_carried(&c)) return tsr__make_inert(scope, c.site);
-  c.backward = tsr__trace(scope, d->rule, &c.carried, c.site);
-  if (!c.backward || !check_rule(scope, d, c.backward, &c.given.leaves, "arguments"))
-    return tsr__make_inert(scope, c.site);
+  if (!c.forward || !trace_rule(&c)) return tsr__make_inert(scope, c.site);
   tsr__custom_attr attr = { .arguments = c.given.leaves.count,
-                            .captured = c.forward->captured_count };
+                            .captured = c.forward->captured_count,
+                            .again = d->rule == d->of };
   tsr__calling node = node_of(&c, &attr);
   return tsr__call_traces(&node, 0, &c.given.leaves);
 }
@@ -153,11 +162,62 @@ static void give(const tsr__pull *p, int i, array *part)
   tsr__give(&own, i, part);
 }
 
+/* An argument that is there when what is due is: of that nothing is read but that it has as many
+ * elements as none.
+ *
+ *   due [3] -- slice [0:0] -- sum --> 0 == 0: true      where(true, a, 0): a, but behind `due`
+ *
+ * A plan orders steps by operands alone, so this is what keeps the second forward pass behind the
+ * first one's way back; the numbers are those of `a`. */
+static array *wait_for(array *a, array *due, const char *site)
+{
+  tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(&due->shape) } };
+  if (a->inert || due->inert) return a;
+  tsr_reduce_args sum = { .size = sizeof sum };
+  sum.x = tsr__part(tsr_reshape_at(due, line, site), 0, (tsr_range){ 0, 0, 1 }, site);
+  array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
+  return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
+}
+
+/* Back through a checkpoint's own region, by what is wanted alone: what has no way back is refused
+ * only where one is asked for. Where all that goes back is 0 (forward.c) nothing waits: what is
+ * computed then goes forward and is the first pass itself. */
+static void give_again(const tsr__pull *p, int own)
+{
+  tsr__replay *replay = &p->back->replay;
+  int n = (int)(p->node - replay->program->nodes), count = p->node->result_count;
+  tsr__traced traced = tsr__region_trace(replay, n, 0);
+  array **in = tsr__arena_new(&replay->scope->arena, ((size_t)p->node->in_count + 2) * sizeof *in);
+  array *due = NULL;
+  tsr__results of;
+  tsr__backward again;
+  if (!in || !tsr__pull_results(p, &of)) return;
+  for (int i = 0; i < count && !p->back->at_zeros; i++)
+    if (!due) due = of.due[i];
+  for (int i = 0; i < p->node->in_count; i++)
+    in[i] = due && i < own ? wait_for(p->in[i], due, p->site) : p->in[i];
+  if (!tsr__backward_open(&again, replay->scope, &traced, in, p->site)) return;
+  again.replay.params = tsr__region_numbers(replay, n, 0);
+  again.at_zeros = p->back->at_zeros;
+  for (int i = 0; i < own; i++)
+    if (tsr__wants(p, i)) tsr__backward_want(&again, i);
+  tsr__backward_forward(&again);
+  for (int i = 0; i < count; i++)
+    if (of.due[i]) tsr__backward_seed(&again, i, tsr__axis_as(of.due[i], of.out[i], p->site));
+  if (!tsr__backward_run(&again)) return;
+  for (int i = 0; i < own; i++)
+    if (tsr__wants(p, i)) give(p, i, tsr__backward_take(&again, i, in[i]));
+}
+
 /* As if all operands of the rule were arguments: what it captured is among the node's operands, so
  * that nothing of a trace is needed: a loaded function has none of its rule. */
 void tsr__grad_custom(const tsr__pull *p)
 {
   const tsr__custom_attr *attr = p->attr;
+  if (attr->again) {
+    give_again(p, (int)attr->arguments);
+    return;
+  }
   tsr__replay *replay = &p->back->replay, again;
   tsr__region *forward = tsr__region_in(replay->program, p->node, 0);
   int own = (int)attr->arguments, results = forward->result_count;
@@ -221,6 +281,32 @@ static const tsr__traced *map_region(const mapped *m, array **in, int count)
   return tsr__trace(scope, f, &given, site);
 }
 
+/* The rule of a node, mapped: its operands in[..], of which arguments have the front, and the trace
+ * of its first region. */
+static const tsr__traced *map_rule(const tsr__batch *b, const tsr__gnode *node, const calling *c,
+                                   array **in, const bool *varies)
+{
+  const tsr__custom_attr *attr = tsr__attr_of(b->replay.program, node);
+  const tsr__region *forward = tsr__region_in(b->replay.program, node, 0);
+  int own = (int)attr->arguments, behind = own + (int)attr->captured;
+  int results = forward->result_count, count = own + 2 * results + node->in_count - behind;
+  array **all = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *all);
+  bool *which = tsr__arena_new(&c->scope->arena, (size_t)count + 1);
+  if (!all || !which) return NULL;
+  for (int i = 0; i < count; i++) {
+    int from = i - own - 2 * results + behind;
+    which[i] = i < own + 2 * results || varies[from];
+    all[i] = i < own ? in[i] : in[from < 0 ? 0 : from];
+    if (i < own || i >= own + 2 * results) continue;
+    int r = c->forward->region->results[(i - own) % results];
+    all[i] = typed(c, &c->forward->region->program.nodes[r]);
+  }
+  const tsr__num *params = node->param < 0 ? NULL : b->replay.params + node->param;
+  mapped m = { b, tsr__region_in(b->replay.program, node, 1),
+               params ? params + forward->program.param_count : NULL, which };
+  return map_region(&m, all, count);
+}
+
 /* All arguments get the front as well: a rule gives each of them a part of its own shape, and a
  * part with a front fits only an argument with one. */
 array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *varies)
@@ -228,54 +314,23 @@ array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *var
   const tsr__gnode *node = &b->replay.program->nodes[n];
   const tsr__custom_attr *attr = tsr__attr_of(b->replay.program, node);
   tsr_scope *scope = b->replay.scope;
-  tsr__region *forward = tsr__region_in(b->replay.program, node, 0);
-  int own = (int)attr->arguments, behind = own + (int)attr->captured,
-      rest = node->in_count - behind;
-  int results = forward->result_count, count = own + 2 * results + rest;
+  int own = (int)attr->arguments, behind = own + (int)attr->captured;
   calling c = { .scope = scope, .site = b->replay.site };
-  array **all = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *all);
-  bool *which = tsr__arena_new(&scope->arena, (size_t)(count + node->in_count) + 1);
-  if (!all || !which) return tsr__make_inert(scope, c.site);
-  const tsr__num *params = node->param < 0 ? NULL : b->replay.params + node->param;
+  bool *which = tsr__arena_new(&scope->arena, (size_t)behind + 1);
+  if (!which) return tsr__make_inert(scope, c.site);
   for (int i = 0; i < own; i++) in[i] = with_front(b, in[i], varies[i]);
   for (int i = 0; i < behind; i++) which[i] = i < own || varies[i];
-  mapped m = { b, forward, params, which };
+  mapped m = { b, tsr__region_in(b->replay.program, node, 0),
+               node->param < 0 ? NULL : b->replay.params + node->param, which };
   c.forward = map_region(&m, in, behind);
   if (!c.forward) return tsr__make_inert(scope, c.site);
-  for (int i = 0; i < count; i++) {
-    int from = i - own - 2 * results + behind;
-    which[i] = i < own + 2 * results || varies[from];
-    all[i] = i < own ? in[i] : in[from < 0 ? 0 : from];
-    if (i < own || i >= own + 2 * results) continue;
-    int r = c.forward->region->results[(i - own) % results];
-    all[i] = typed(&c, &c.forward->region->program.nodes[r]);
-  }
-  m = (mapped){ b, tsr__region_in(b->replay.program, node, 1),
-                params ? params + forward->program.param_count : NULL, which };
-  c.backward = map_region(&m, all, count);
+  c.backward = attr->again ? c.forward : map_rule(b, node, &c, in, varies);
   if (!c.backward) return tsr__make_inert(scope, c.site);
   tsr__calling both = node_of(&c, attr);
   return tsr__call_node(&both, (tsr__operands){ in, node->in_count });
 }
 
-/* ---- checkpoints ----------------------------------------------------------------------------- */
-
-/* An argument that is there when what is due is: of that nothing is read but that it has as many
- * elements as none.
- *
- *   due [3] -- slice [0:0] -- sum --> 0 == 0: true      where(true, a, 0): a, but behind `due`
- *
- * A plan orders steps by operands alone, so this is what keeps the second forward pass behind the
- * first one's way back; the numbers are those of `a`. */
-static array *wait_for(array *a, array *due, const char *site)
-{
-  tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(&due->shape) } };
-  if (a->inert || due->inert) return a;
-  tsr_reduce_args sum = { .size = sizeof sum };
-  sum.x = tsr__part(tsr_reshape_at(due, line, site), 0, (tsr_range){ 0, 0, 1 }, site);
-  array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
-  return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
-}
+/* ---- rules that go forward ------------------------------------------------------------------- */
 
 /* A trace to go back through: its arguments, from which of them on they are asked for. */
 typedef struct returning {
@@ -304,28 +359,6 @@ static array *go_back(tsr_scope *scope, const returning *r)
     all[i] = tsr__backward_take(&back, r->first + i, leaf[r->first + i]);
   return tsr_tuple_at(scope, all, count, r->site);
 }
-
-/* The gradient of `user`, a function, as a rule: arguments, result, what is due to it. The function
- * is traced once for its call and for this: the replay makes its nodes again, and the result that
- * was given is not looked at. */
-static array *again_body(tsr_scope *scope, array *const *in, void *user)
-{
-  tsr_function *f = user;
-  int count = tsr__count_arguments(in) - 2;
-  tsr__arguments given = { .in = { in, count } };
-  tsr__leaves due = { 0 };
-  const char *site = f->node.site;
-  if (!tsr__take_leaves(scope, f, &given, site) ||
-      !tsr__leaves_of(&scope->arena, in[count + 1], &due))
-    return NULL;
-  const tsr__traced *traced = tsr__trace(scope, f, &given, site);
-  array **leaf = given.leaves.at;
-  for (int i = 0; i < given.leaves.count && due.count; i++)
-    leaf[i] = wait_for(leaf[i], due.at[0], site);
-  return go_back(scope, &(returning){ traced, &given.leaves, &due, 0, site });
-}
-
-/* ---- rules that go forward ------------------------------------------------------------------- */
 
 /* A direction of an argument. */
 static array *zeros(tsr_scope *scope, array *const *leaves, void *user)
@@ -415,7 +448,5 @@ tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site)
 
 tsr_function *tsr_checkpoint_at(tsr_function *of, const char *site)
 {
-  if (!of) return NULL;
-  tsr_function *rule = tsr__function_new(of->node.scope, again_body, of, of->name, site);
-  return make(of, rule, "tsr_checkpoint", of->name, site);
+  return of ? make(of, of, "tsr_checkpoint", of->name, site) : NULL;
 }

@@ -129,6 +129,11 @@ static tsr_array *called(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_call(tsr_function_make(s, grown, .user = user), in[0], in[1]);
 }
 
+static tsr_array *checkpointed(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_call(tsr_checkpoint(tsr_function_make(s, grown, .user = user)), in[0], in[1]);
+}
+
 static tsr_array *counted(tsr_scope *s, tsr_array *const *in, void *user)
 {
   return grown(s, in + 1, user);
@@ -191,8 +196,15 @@ static const struct {
   const char *name;
   tsr_body_fn *body;
   int rounds;
-} places[] = { { "itself", looped, 0 }, { "a call", called, 1 }, { "fori", in_fori, 2 },
-               { "scan", in_scan, 2 },  { "cond", in_cond, 1 },  { "while", in_while, 2 } };
+} places[] = {
+  { "itself", looped, 0 },
+  { "a call", called, 1 },
+  { "fori", in_fori, 2 },
+  { "scan", in_scan, 2 },
+  { "cond", in_cond, 1 },
+  { "while", in_while, 2 },
+  { "a checkpoint", checkpointed, 1 },
+};
 
 static int in_c(along *q, const point *p, const int *rounds)
 {
@@ -335,10 +347,11 @@ static void check_rows(const rows *r, fixture *f, tsr_array *both)
 TEST(each_element_of_a_map_has_a_direction_through_its_own_steps)
 {
   fixture f = open_fixture("cpu:4", "x=4");
-  tsr_function *own = tsr_function_make(f.s, looped);
-  for (int cut = 0; cut < 2; cut++) {
+  tsr_function *plain = tsr_function_make(f.s, looped);
+  for (int i = 0; i < 4; i++) {
+    tsr_function *own = i & 2 ? tsr_checkpoint(plain) : plain;
     rows r;
-    open_rows(&r, &f, cut);
+    open_rows(&r, &f, i & 1);
     tsr_function *inside = tsr_vmap(tsr_jvp(own, .wrt = TSR_ARGS(0, 1)));
     tsr_function *outside = tsr_jvp(tsr_vmap(own), .wrt = TSR_ARGS(0, 1));
     check_rows(&r, &f, tsr_call(inside, r.given[0], r.given[1], r.given[2], r.given[3]));
@@ -427,6 +440,62 @@ TEST(what_is_made_of_jvps_goes_through_a_while)
   close_fixture(&f);
 }
 
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static tsr_array *read_from(tsr_scope *s, tsr_function *f, tsr_array *x, tsr_array *w)
+{
+  const char *text;
+  CHECK_STATUS(tsr_function_text_into(f, &text, x, w), TSR_OK, s);
+  return tsr_call(tsr_jvp(tsr_function_from_text(s, text), .wrt = TSR_ARGS(0, 1)), x, w, x, w);
+}
+
+/* A text says that the function is gone back through, as it has no rule. */
+TEST(a_checkpoint_that_was_saved_has_directions)
+{
+  fixture f = open_fixture();
+  point p = point_of(2);
+  along q = along_of(&p);
+  memcpy(q.a, p.x, sizeof q.a);
+  CHECK(loop_in_c(&q, p.w, p.w) > 2);
+  tsr_array *given[5];
+  put(&f, &p, false, given);
+  tsr_function *own = tsr_checkpoint(tsr_function_make(f.s, looped));
+  tsr_array *both = read_from(f.s, own, given[0], given[1]);
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  check_near(tsr_item(both, 0), q.x);
+  check_near(tsr_item(both, 1), q.a);
+  close_fixture(&f);
+}
+
+/* What the loop finds of w, times sines of x. */
+static tsr_array *beside(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *found = looped(s, (tsr_array *[]){ tsr_mul(in[1], 9), in[1], NULL }, user);
+  return tsr_sum(tsr_mul(tsr_sin(in[0]), found));
+}
+
+/* d/dx sum(sin(x) y) = cos(x) y, with y of the loop in C. */
+TEST(a_checkpoint_is_gone_back_through_beside_a_while)
+{
+  fixture f = open_fixture();
+  point p = point_of(2), other = p;
+  for (int i = 0; i < N; i++) other.x[i] = 9 * p.w[i];
+  along q = along_of(&other);
+  CHECK(loop_in_c(&q, other.w, other.dw) > 2);
+  for (int i = 0; i < N; i++) q.x[i] *= cos(p.x[i]);
+  tsr_array *given[5];
+  put(&f, &p, false, given);
+  tsr_function *own = tsr_checkpoint(tsr_function_make(f.s, beside));
+  check_near(tsr_call(tsr_grad(own), given[0], given[1]), q.x);
+  check_same(tsr_call(tsr_grad(own), given[0], given[1]),
+             tsr_call(tsr_grad(tsr_function_make(f.s, beside)), given[0], given[1]));
+  CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
+  CHECK(tsr_is_inert(tsr_call(tsr_grad(own, .wrt = TSR_ARGS(1)), given[0], given[1])));
+  CHECK_STR_HAS(tsr_message(f.s), "forward_test.c:53 (back from");
+  CHECK_STR_HAS(tsr_message(f.s), "use tsr_fori or tsr_scan");
+  close_fixture(&f);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static tsr_array *summed(tsr_scope *s, tsr_array *const *in, void *user)
@@ -462,7 +531,7 @@ TEST(going_back_through_a_while_stays_refused)
                       : i == 2 ? tsr_call(tsr_hvp(own), given[0], given[1], given[2])
                       : i == 3 ? tsr_call(tsr_grad(ahead), given[0], given[1])
                       : i == 4 ? tsr_call(tsr_jvp(back), given[0], given[1], given[2])
-                               : tsr_call(tsr_checkpoint(one), given[0], given[1]);
+                               : tsr_call(tsr_grad(tsr_checkpoint(own)), given[0], given[1]);
     CHECK(tsr_is_inert(made));
     CHECK_I64(tsr_scope_status(f.s), TSR_EUNSUPPORTED);
     CHECK_STR_HAS(tsr_message(f.s), "while has no gradient: how often it runs is known only at run "
