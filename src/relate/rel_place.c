@@ -218,6 +218,58 @@ static tsr_status make_room(placing *job)
   return TSR_OK;
 }
 
+/* ---- rows of other hosts --------------------------------------------------------------------- */
+
+/* Whether another position here, one before, wants the same rows: they are asked for once. */
+static bool asked_before(const placing *job, int position)
+{
+  for (int p = 0; p < position; p++)
+    if (job->here[p] && job->start[p] == job->start[position] &&
+        job->rows[p] == job->rows[position])
+      return true;
+  return false;
+}
+
+static void want_run(const placing *job, int position, const run *r)
+{
+  const tsr__view *view = nearest(r->from, r->part, job->device[position]);
+  const tsr__sight *sight = &r->from->views.sight;
+  for (int c = 0; c < job->draft.count; c++) {
+    const tsr__colparts *column = &view->columns[c];
+    tsr__box_copy copy = { .dtype = column->dtype,
+                           .rank = 1,
+                           .from_dims = &view->parts.rows[r->part],
+                           .from_start = &r->at,
+                           .size = &r->count };
+    tsr__sight_want_box(sight, column->values[r->part], &copy);
+    copy.dtype = TSR_BOOL;
+    if (column->valid) tsr__sight_want_box(sight, column->valid[r->part], &copy);
+  }
+}
+
+/* The rows that are copied here, and no others, as the rest of a part is for others. */
+static tsr_status see_rows(placing *job)
+{
+  const tsr__peers *peers = tsr__peers_of(job->rt);
+  int part;
+  if (!peers || tsr__peers_hosts(peers) < 2) return TSR_OK;
+  for (int p = 0; p < job->draft.positions; p++) {
+    int64_t row = job->start[p], left = job->rows[p];
+    if (!job->here[p] || asked_before(job, p) || same_part(job, p, &part)) continue;
+    while (left) {
+      run r = run_at(job, row);
+      if (r.count > left) r.count = left;
+      want_run(job, p, &r);
+      row += r.count;
+      left -= r.count;
+    }
+  }
+  tsr_status status = TSR_OK;
+  for (int i = 0; i < job->source_count && !status; i++)
+    status = tsr__sight_come(&job->sources[i].views.sight, job->error);
+  return status;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static tsr_status no_memory(const placing *job)
@@ -293,6 +345,7 @@ static bool moves_apart(const placing *job)
 static tsr_status finish(placing *job, tsr__rel *out)
 {
   tsr_status status = make_room(job);
+  if (!status) status = see_rows(job);
   if (status) return status;
   tsr__parts parts = { job->draft.positions, job->device, job->rows };
   job->pieces = tsr__piece_count(&parts, PIECE);

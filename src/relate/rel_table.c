@@ -201,7 +201,7 @@ static tsr_status see_columns(const tsr__rel *rel, tsr__views *out, tsr__error *
     values[2 * c + 1] = rel->column[c].valid;
   }
   tsr_status status = tsr__rel_new(rel->rt, &rel->sharding, rel->count, &out->seen, error);
-  if (!status) status = tsr__see(rel->rt, values, 2 * rel->count, &out->sight, error);
+  if (!status) status = tsr__see_pieces(rel->rt, values, 2 * rel->count, &out->sight, error);
   for (int c = 0; c < rel->count && !status; c++) {
     tsr__rel_column *column = &out->seen.column[c];
     *column = (tsr__rel_column){ (tsr__value *)values[2 * c], (tsr__value *)values[2 * c + 1] };

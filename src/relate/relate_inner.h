@@ -36,8 +36,9 @@ typedef struct tsr__views {
 /* Of a table on a mesh over several processes (`apart`) parts of other processes have no rows; what
  * is found of all rows is agreed on. */
 tsr_status tsr__views_new(const tsr__rel *rel, tsr__views *out, tsr__error *error);
-/* All rows, those of other processes to be read where they lie: one meeting of all processes, and
- * one in tsr__views_close, which gives `status` or what became of it. */
+/* All rows, those of other processes to be read where they lie, and of another host's once they
+ * were asked for of `sight` and have come: one meeting of all processes, and one in
+ * tsr__views_close, which gives `status` or what became of it. */
 tsr_status tsr__views_see(const tsr__rel *rel, tsr__views *out, tsr__error *error);
 tsr_status tsr__views_close(tsr__views *views, tsr_status status, tsr__error *error);
 void tsr__views_free(tsr__views *views);

@@ -117,6 +117,36 @@ TEST_PROCESSES(what_is_read_is_fetched_and_no_more, COUNT)
   tsr_runtime_close(rt);
 }
 
+/* Rows that lie on the second host's devices are dealt out evenly: of what they have each process
+ * of the first host takes its quarter, and the others nothing. */
+TEST_PROCESSES(rows_of_tables_are_fetched_where_they_go, COUNT)
+{
+  enum { ALL = 1 << 16, QUARTER = ALL / 2 / COUNT * 8, WORDS = 8192 };
+  static double data[ALL];
+  double sum = 0, expected = 0;
+  int64_t count = 0;
+  two_hosts();
+  tsr_runtime *rt = among_open(1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < ALL; i++) data[i] = i;
+  for (int i = ALL / 2; i < ALL; i++) expected += data[i];
+  tsr_array *v = tsr_put(s, data, TSR_F64, TSR_SHAPE(ALL), tsr_on(mesh, "x"));
+  tsr_frame *half = tsr_frame_filter(tsr_frame_new(s, { "v", v }), "v >= ?", ALL / 2);
+  CHECK_STATUS(tsr_frame_row_count(half, &count), TSR_OK, s);
+  CHECK_I64(count, ALL / 2);
+  int64_t before = tsr__peers_moved(tsr__peers_of(rt)).got_bytes;
+  tsr_frame *even = tsr_frame_rebalance(half);
+  sum = tsr_row_f64(tsr_frame_row(tsr_frame_agg(even, "s = sum(v)")), "s");
+  int64_t got = tsr__peers_moved(tsr__peers_of(rt)).got_bytes - before;
+  int64_t least = test_process() < 2 ? QUARTER : 0;
+  if (got < least || got > least + WORDS)
+    FAIL("%lld bytes, expected %lld", (long long)got, (long long)least);
+  CHECK(sum == expected);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- who dies -------------------------------------------------------------------------------- */
 
 static int victim;
