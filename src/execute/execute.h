@@ -148,6 +148,8 @@ tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count
 bool tsr__sight_is_far(const tsr__sight *sight);
 void tsr__sight_want_box(const tsr__sight *sight, const tsr__buffer *from,
                          const tsr__box_copy *copy);
+/* All of a value of the list that is not here. */
+void tsr__sight_want_all(const tsr__sight *sight, int value);
 tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error);
 /* This process has read; `status` is its own, and what is returned where it is not TSR_OK. What it
  * told others of stays as it is until they have read, too. */

@@ -6,8 +6,8 @@
  * out; one that nobody takes has no buffers, and the routine need not make it.
  *
  * Where devices of several processes work together each process does what is its own devices', and
- * they meet as the routine asks (tsr__call_peers), or it reads of a table that is looked into what
- * the others have. Of scatters each does the work of all, on what it reads of the others, and keeps
+ * they meet as the routine asks (tsr__call_peers), or it reads what the others have of a table that
+ * is looked into, of another host only what is looked for (tsr__call_reads). Of scatters each does the work of all, on what it reads of the others, and keeps
  * its own devices' part: what the others make again costs time and memory, but no messages, and
  * bits cannot differ. */
 #include "execute/engine.h"
@@ -78,7 +78,8 @@ typedef struct calling {
   made *results;
   bool apart;              /* together with devices of other processes, */
   int way;                 /* then, a tsr__call_apart */
-  const tsr__value **from; /* by operand; with all parts where it reads others' */
+  const tsr__value **from; /* by operand; with all parts where it reads others', */
+  tsr__sight *sight;       /* through this */
   tsr__buffer **spare;     /* then, the results at other processes' positions */
   int spare_count;
   tsr__peers_note *told; /* by process, where they meet */
@@ -166,6 +167,25 @@ static tsr_status exchange(void *user, const tsr__call_exchange *ask, tsr__error
   return status;
 }
 
+static void want_part(void *user, const tsr__call_part *part, int64_t first, int64_t count)
+{
+  const calling *c = user;
+  const tsr__value *value = c->from[0];
+  int64_t all = tsr__box_count(&part->in[0].box, value->shape.rank);
+  const tsr__box_copy copy = { .dtype = (tsr_dtype)value->dtype,
+                               .rank = 1,
+                               .from_dims = &all,
+                               .from_start = &first,
+                               .size = &count };
+  tsr__sight_want_box(c->sight, part->in[0].buffer, &copy);
+}
+
+static tsr_status come(void *user, tsr__error *error)
+{
+  const calling *c = user;
+  return tsr__sight_come(c->sight, error);
+}
+
 static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
 {
   tsr__exec *exec = c->exec;
@@ -199,11 +219,13 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
     /* What all make is counted once. */
     .traffic = c->spare && topology->process_index ? &uncounted : &exec->traffic,
   };
+  const tsr__call_reads reads = { c, want_part, come };
+  if (c->apart && c->way == TSR__CALL_LOOKS && tsr__sight_is_far(c->sight)) call.reads = &reads;
   return tsr__devices_of(exec->rt)->ops->call(&call, exec->error);
 }
 
 /* What a routine needs that is apart. */
-static tsr_status open_apart(calling *c, const tsr_sharding *sharding, tsr__sight *sight)
+static tsr_status open_apart(calling *c, const tsr_sharding *sharding)
 {
   tsr__exec *exec = c->exec;
   size_t processes = (size_t)tsr__topology_of(exec->rt)->process_count;
@@ -220,7 +242,12 @@ static tsr_status open_apart(calling *c, const tsr_sharding *sharding, tsr__sigh
   if (c->way == TSR__CALL_ALL) c->spare = tsr__arena_new(exec->scratch, results * sizeof *c->spare);
   if (c->way == TSR__CALL_ALL && !c->spare) return out_of_scratch(exec);
   int count = exec->program->nodes[c->node].in_count;
-  return tsr__see(exec->rt, c->from, count, sight, exec->error);
+  if (c->way == TSR__CALL_ALL) return tsr__see(exec->rt, c->from, count, c->sight, exec->error);
+  tsr_status status = tsr__see_pieces(exec->rt, c->from, count, c->sight, exec->error);
+  for (int i = 1; i < count && !status; i++) tsr__sight_want_all(c->sight, i);
+  if (status) return status;
+  status = tsr__sight_come(c->sight, exec->error);
+  return status ? tsr__unsee(c->sight, status, exec->error) : TSR_OK;
 }
 
 /* Results are in exec->values before the routine runs; where it fails, the run lets go of them. */
@@ -235,8 +262,9 @@ tsr_status tsr__exec_routine(tsr__exec *exec, int node)
   const tsr_sharding *sharding = c.results[0].sharding; /* all lie alike */
   for (int i = 0; i < g->in_count; i++) c.from[i] = tsr__value_in(exec, node, i);
   tsr__sight sight = { .rt = exec->rt };
+  c.sight = &sight;
   c.apart = is_apart(exec, node, sharding);
-  if (c.apart && open_apart(&c, sharding, &sight)) return exec->error->status;
+  if (c.apart && open_apart(&c, sharding)) return exec->error->status;
   tsr_status status = run_parts(&c, sharding);
   for (int i = 0; i < c.spare_count; i++) tsr__buffer_release(c.spare[i]);
   return tsr__unsee(&sight, status, exec->error);

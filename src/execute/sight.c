@@ -538,6 +538,15 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part)
   fetch(sight, seen, part->position, (byte_range){ from, end - from });
 }
 
+/* A replica is read at its first position, or here (stand_in). */
+void tsr__sight_want_all(const tsr__sight *sight, int value)
+{
+  const tsr__value *seen = sight->made ? sight->made[value] : NULL;
+  for (int p = 0; seen && p < seen->part_count; p++)
+    if (!tsr__holds(&seen->sharding, p) || tsr__replica_leader(&seen->sharding, p) == p)
+      fetch(sight, seen, p, (byte_range){ 0, bytes_of(seen, p) });
+}
+
 /* Nothing was made where nothing is to be seen, and nothing was asked for. */
 tsr_status tsr__sight_come(const tsr__sight *sight, tsr__error *error)
 {

@@ -117,6 +117,31 @@ TEST_PROCESSES(what_is_read_is_fetched_and_no_more, COUNT)
   tsr_runtime_close(rt);
 }
 
+/* Of a table that is cut the rows that are looked for, each once: two of the second host's devices
+ * for the first two processes, four for the others. */
+TEST_PROCESSES(rows_that_are_looked_for_are_fetched_alone, COUNT)
+{
+  static double data[ROWS * COLUMNS], back[8 * COLUMNS];
+  static const int64_t at[8] = { 5, 700, 1100, 1500, -ROWS + 700, 1500, 701, 6 };
+  two_hosts();
+  tsr_runtime *rt = among_open(1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
+  for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = i;
+  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+  tsr_array *i = tsr_put(s, at, TSR_I64, TSR_SHAPE(8), tsr_on(mesh, "-"));
+  tsr_array *list[] = { a, i };
+  CHECK_STATUS(tsr_eval(list, 2), TSR_OK, s);
+  tsr_array *rows = tsr_take(a, i, 0);
+  check_fetched(rt, rows, (test_process() < 2 ? 2 : 4) * COLUMNS * 8);
+  CHECK_STATUS(tsr_read(rows, back, sizeof back), TSR_OK, s);
+  for (int r = 0; r < 8; r++)
+    CHECK_BYTES(back + r * COLUMNS, data + (at[r] < 0 ? at[r] + ROWS : at[r]) * COLUMNS,
+                COLUMNS * sizeof *data);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* Rows that lie on the second host's devices are dealt out evenly: of what they have each process
  * of the first host takes its quarter, and the others nothing. */
 TEST_PROCESSES(rows_of_tables_are_fetched_where_they_go, COUNT)

@@ -176,8 +176,10 @@ typedef struct tsr__call_part {
 
 /* What a process does of a routine whose devices are several processes'. */
 enum tsr__call_apart {
-  TSR__CALL_ALL,  /* the work of all of them, on all operands */
-  TSR__CALL_OWN,  /* its own results, from all operands: others' have no buffers */
+  TSR__CALL_ALL, /* the work of all of them, on all operands */
+  /* Its own results, of all operands, and of the first what it asks for: tsr__call_reads. Others'
+   * results have no buffers. */
+  TSR__CALL_LOOKS,
   TSR__CALL_MEETS /* the work of its own, and it meets the others: tsr__call_peers */
 };
 
@@ -212,6 +214,14 @@ typedef struct tsr__call_peers {
   tsr_status (*exchange)(void *user, const tsr__call_exchange *ask, tsr__error *error);
 } tsr__call_peers;
 
+/* Where what is read of operand 0 may be another host's: it must be asked for, elements of a part's
+ * buffer, and have come. */
+typedef struct tsr__call_reads {
+  void *user;
+  void (*want)(void *user, const tsr__call_part *part, int64_t first, int64_t count);
+  tsr_status (*come)(void *user, tsr__error *error);
+} tsr__call_reads;
+
 /* A node whose row's lowering is ROUTINE: whole shards in, whole shards out. Its op says what is
  * to be done; attributes and dtypes are the node's. */
 typedef struct tsr__call {
@@ -221,6 +231,7 @@ typedef struct tsr__call {
   int part_count; /* addressable devices; with peers all */
   const tsr__call_part *parts;
   const tsr__call_peers *peers; /* NULL: all parts are done here */
+  const tsr__call_reads *reads; /* NULL: all that is read is here */
   struct tsr__traffic *traffic; /* what it moves between devices is added */
 } tsr__call;
 

@@ -163,8 +163,8 @@ typedef struct search {
   const int *member;
 } search;
 
-/* Run `u`, from whoever has it. */
-static void look_up(const looking *l, search *at, const lines *s, int64_t u, tsr__traffic *traffic)
+/* Run `u`, of whoever has it. */
+static giving run_of(const looking *l, search *at, const lines *s, int64_t u)
 {
   int64_t index = index_at(l, s, at->part, u), limit = entries_of(l), place = -1;
   int64_t entry = index < 0 ? index + limit : index;
@@ -179,13 +179,11 @@ static void look_up(const looking *l, search *at, const lines *s, int64_t u, tsr
   int64_t along = 1, a = l->each ? u / (s->middle * s->after) : u / s->middle;
   for (int d = l->first; d <= l->last; d++) along *= box->size[d];
   int64_t b = l->each ? u % s->after : 0;
-  give(l,
-       &(giving){ .from = at->member[at->hint],
-                  .to = at->part,
-                  .from_at = (a * along + place) * s->after + b,
-                  .to_at = u * s->length,
-                  .length = s->length },
-       traffic);
+  return (giving){ .from = at->member[at->hint],
+                   .to = at->part,
+                   .from_at = (a * along + place) * s->after + b,
+                   .to_at = u * s->length,
+                   .length = s->length };
 }
 
 static int64_t runs_of_task(const looking *l, const lines *s)
@@ -213,9 +211,113 @@ static void look_task(void *user, int64_t task, int worker)
   for (int64_t u = first; u < end; u++, left += s.length) {
     if (left > TASK && tsr__progress_stops(&l->progress, worker)) break;
     if (left > TASK) left = 0;
-    look_up(l, &at, &s, u, &traffic);
+    giving g = run_of(l, &at, &s, u);
+    give(l, &g, &traffic);
   }
   atomic_fetch_add(&l->moved, traffic.bytes);
+}
+
+/* ---- what another host has ------------------------------------------------------------------- */
+
+/* Runs of the table's parts that are looked for, as bits. */
+typedef struct asking {
+  const looking *l;
+  uint64_t *bits;
+  int64_t *words; /* [part]: of those before it */
+} asking;
+
+/* Elements of a run of a part; of no elements 1. Parts of a group agree. */
+static int64_t length_in(const looking *l, int part)
+{
+  int64_t length = lines_of(l, part).length;
+  return length ? length : 1;
+}
+
+static int64_t words_of(const looking *l, int part)
+{
+  const tsr_box *box = &l->call->parts[part].in[0].box;
+  return tsr__box_count(box, l->table->rank) / length_in(l, part) / 64 + 1;
+}
+
+/* The first part that reads the same memory, of which this one is a replica. */
+static int first_alike(const looking *l, int part)
+{
+  int first = 0;
+  while (l->call->parts[first].in[0].buffer != l->call->parts[part].in[0].buffer) first++;
+  return first;
+}
+
+/* What part k of the groups takes. */
+static void mark(const asking *a, int k)
+{
+  const looking *l = a->l;
+  int part = l->groups.part[k], own = k % l->groups.members;
+  search at = { part, own, &l->groups.part[k - own] };
+  lines s = lines_of(l, part);
+  for (int64_t u = 0; u < s.runs && s.length; u++) {
+    giving g = run_of(l, &at, &s, u);
+    int64_t run = g.from_at / s.length;
+    a->bits[a->words[first_alike(l, g.from)] + run / 64] |= UINT64_C(1) << run % 64;
+  }
+}
+
+/* Runs with no more than `gap` others between them go together; returns how many those are. */
+static int64_t ask(const asking *a, int part, int64_t gap, bool wants)
+{
+  const tsr__call_reads *reads = a->l->call->reads;
+  const uint64_t *bits = a->bits + a->words[part];
+  const int64_t length = length_in(a->l, part), all = 64 * words_of(a->l, part);
+  int64_t first = -1, end = 0, count = 0;
+  for (int64_t run = 0; run <= all; run++) {
+    if (run < all && !(bits[run / 64] >> run % 64)) run |= 63;
+    else if (run == all || bits[run / 64] >> run % 64 & 1) {
+      if (first >= 0 && (run == all || run - end > gap)) {
+        count++;
+        if (wants)
+          reads->want(reads->user, &a->l->call->parts[part], first * length,
+                      (end - first) * length);
+        first = -1;
+      }
+      if (first < 0) first = run;
+      end = run + 1;
+    }
+  }
+  return count;
+}
+
+/* What lies near is asked for together: so many bytes come sooner than one more answer. */
+static void ask_all(const asking *a)
+{
+  enum { NEAR = 4096, MOST = 4096 };
+  const looking *l = a->l;
+  const int64_t size = (int64_t)tsr_dtype_size((tsr_dtype)l->node->dtype);
+  for (int p = 0; p < l->call->part_count; p++) {
+    int64_t gap = NEAR / (length_in(l, p) * size);
+    if (!tsr__buffer_lent(l->call->parts[p].in[0].buffer) || first_alike(l, p) != p) continue;
+    while (ask(a, p, gap, false) > MOST) gap = 2 * gap + 1;
+    ask(a, p, gap, true);
+  }
+}
+
+/* One block:  words | bits  */
+static tsr_status see_tables(const looking *l, tsr__error *error)
+{
+  const int count = l->call->part_count;
+  const tsr__call_reads *reads = l->call->reads;
+  int64_t words = 0;
+  if (!reads) return TSR_OK;
+  asking a = { .l = l };
+  for (int p = 0; p < count; p++) words += words_of(l, p);
+  size_t bytes = ((size_t)count + (size_t)words) * sizeof *a.bits;
+  a.words = tsr__new(&l->call->rt->heap, bytes);
+  if (!a.words) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
+  a.bits = (uint64_t *)(a.words + count);
+  for (int p = 1; p < count; p++) a.words[p] = a.words[p - 1] + words_of(l, p - 1);
+  for (int k = 0; k < l->groups.count * l->groups.members; k++)
+    if (l->call->parts[l->groups.part[k]].out[0].buffer) mark(&a, k);
+  ask_all(&a);
+  tsr__del(&l->call->rt->heap, a.words, bytes);
+  return reads->come(reads->user, error);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -256,6 +358,7 @@ tsr_status tsr__routine_take(const tsr__call *call, tsr__error *error)
   if (!l.tasks) return tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   tsr_status status = tsr__groups_over(call, node->reduce_axes, &l.groups, error);
   if (!status) status = check_indices(&l, error);
+  if (!status) status = see_tables(&l, error);
   if (!status) status = look_all(&l, error);
   tsr__line_groups_free(call, &l.groups);
   tsr__del(&call->rt->heap, l.tasks, bytes);
