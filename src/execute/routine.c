@@ -7,9 +7,7 @@
  *
  * Where devices of several processes work together each process does what is its own devices', and
  * they meet as the routine asks (tsr__call_peers), or it reads what the others have of a table that
- * is looked into, of another host only what is looked for (tsr__call_reads). Of scatters each does the work of all, on what it reads of the others, and keeps
- * its own devices' part: what the others make again costs time and memory, but no messages, and
- * bits cannot differ. */
+ * is looked into, of another host only what is looked for (tsr__call_reads). */
 #include "execute/engine.h"
 #include "execute/exchange.h"
 
@@ -80,22 +78,10 @@ typedef struct calling {
   int way;                 /* then, a tsr__call_apart */
   const tsr__value **from; /* by operand; with all parts where it reads others', */
   tsr__sight *sight;       /* through this */
-  tsr__buffer **spare;     /* then, the results at other processes' positions */
-  int spare_count;
-  tsr__peers_note *told; /* by process, where they meet */
+  tsr__peers_note *told;   /* by process, where they meet */
   tsr__call_note *notes;
   bool *wanted; /* by result */
 } calling;
-
-/* What this process makes of another's result and does not keep. */
-static tsr__buffer *spare_of(calling *c, const made *result, const tsr_box *box, int device)
-{
-  const tsr__devices *devices = tsr__devices_of(c->exec->rt);
-  size_t bytes = tsr__device_bytes(result->dtype, tsr__box_count(box, result->shape.rank));
-  tsr__buffer *spare = devices->ops->buffer(c->exec->rt, device, bytes, c->exec->error);
-  if (spare) c->spare[c->spare_count++] = spare;
-  return spare;
-}
 
 /* What one device reads and makes. Shards as they lie: the plan saw to it that dims which the
  * routine needs whole are whole here. An operand that is whole on each device may have its replica
@@ -120,9 +106,6 @@ static tsr_status fill_part(calling *c, tsr__call_part *part)
   for (int i = 0; i < outs; i++) {
     out[i].buffer = results[i].value ? results[i].value->parts[position] : NULL;
     tsr__box(results[i].sharding, &results[i].shape, position, &out[i].box);
-    if (!results[i].value || out[i].buffer || !c->spare) continue;
-    out[i].buffer = spare_of(c, &results[i], &out[i].box, part->device);
-    if (!out[i].buffer) return exec->error->status;
   }
   part->in = in;
   part->out = out;
@@ -191,7 +174,6 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
   tsr__exec *exec = c->exec;
   const tsr__topology *topology = tsr__topology_of(exec->rt);
   int positions = tsr__positions(sharding), count = 0;
-  tsr__traffic uncounted = { 0 };
   tsr__call_part *parts = tsr__arena_new(exec->scratch, (size_t)positions * sizeof *parts);
   if (!parts) return out_of_scratch(exec);
   for (int p = 0; p < positions; p++) {
@@ -216,8 +198,7 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
     .part_count = count,
     .parts = parts,
     .peers = c->apart && c->way == TSR__CALL_MEETS ? &peers : NULL,
-    /* What all make is counted once. */
-    .traffic = c->spare && topology->process_index ? &uncounted : &exec->traffic,
+    .traffic = &exec->traffic,
   };
   const tsr__call_reads reads = { c, want_part, come };
   if (c->apart && c->way == TSR__CALL_LOOKS && tsr__sight_is_far(c->sight)) call.reads = &reads;
@@ -225,11 +206,10 @@ static tsr_status run_parts(calling *c, const tsr_sharding *sharding)
 }
 
 /* What a routine needs that is apart. */
-static tsr_status open_apart(calling *c, const tsr_sharding *sharding)
+static tsr_status open_apart(calling *c)
 {
   tsr__exec *exec = c->exec;
   size_t processes = (size_t)tsr__topology_of(exec->rt)->process_count;
-  size_t results = (size_t)(tsr__positions(sharding) * c->outs);
   c->way = tsr__devices_of(exec->rt)->ops->call_apart(exec->program, c->node);
   if (c->way == TSR__CALL_MEETS) {
     c->told = tsr__arena_new(exec->scratch, processes * sizeof *c->told);
@@ -239,10 +219,7 @@ static tsr_status open_apart(calling *c, const tsr_sharding *sharding)
     for (int i = 0; i < c->outs; i++) c->wanted[i] = c->results[i].value != NULL;
     return TSR_OK;
   }
-  if (c->way == TSR__CALL_ALL) c->spare = tsr__arena_new(exec->scratch, results * sizeof *c->spare);
-  if (c->way == TSR__CALL_ALL && !c->spare) return out_of_scratch(exec);
   int count = exec->program->nodes[c->node].in_count;
-  if (c->way == TSR__CALL_ALL) return tsr__see(exec->rt, c->from, count, c->sight, exec->error);
   tsr_status status = tsr__see_pieces(exec->rt, c->from, count, c->sight, exec->error);
   for (int i = 1; i < count && !status; i++) tsr__sight_want_all(c->sight, i);
   if (status) return status;
@@ -264,8 +241,7 @@ tsr_status tsr__exec_routine(tsr__exec *exec, int node)
   tsr__sight sight = { .rt = exec->rt };
   c.sight = &sight;
   c.apart = is_apart(exec, node, sharding);
-  if (c.apart && open_apart(&c, sharding)) return exec->error->status;
+  if (c.apart && open_apart(&c)) return exec->error->status;
   tsr_status status = run_parts(&c, sharding);
-  for (int i = 0; i < c.spare_count; i++) tsr__buffer_release(c.spare[i]);
   return tsr__unsee(&sight, status, exec->error);
 }

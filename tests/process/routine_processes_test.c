@@ -1,5 +1,6 @@
 /* Routines whose devices work together over the borders of processes: each process does its own
  * devices' part, in memory for that alone, and where memory ends for one of them all hear of it. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,8 +10,8 @@
 #include "support/among.h"
 #include "support/process_fixture.h"
 
-enum { SUM, MOST, PRODUCT, SORT, PLACES, TWO_KEYS, TOP, TAKE, ROUTINES };
-enum { N = 3 << 13, FEW = 60 };
+enum { SUM, MOST, PRODUCT, SORT, PLACES, TWO_KEYS, TOP, TAKE, ADDED, LATEST, LEAST, ROUTINES };
+enum { N = 3 << 13, FEW = 60, BEGIN = 7 };
 
 /* Whole numbers with repetitions; products stay small. */
 static void fill(float *x, int which)
@@ -29,8 +30,23 @@ static tsr_array *routine(tsr_scope *s, tsr_array *x, int which)
   if (which == TWO_KEYS)
     return tsr_cast(tsr_lexsort(TSR_ARRAYS(x, tsr_floor(tsr_div(x, 100))), 0), TSR_F32);
   if (which == TOP) return tsr_top_k(x, FEW, 0);
-  tsr_array *at = tsr_arange(s, 0, FEW, 1, .dtype = TSR_I64);
-  return tsr_take(x, tsr_mul(at, N / FEW), 0);
+  tsr_array *at = tsr_arange(s, 0, which == TAKE ? FEW : N, 1, .dtype = TSR_I64);
+  if (which == TAKE) return tsr_take(x, tsr_mul(at, N / FEW), 0);
+  static const tsr_scatter_how hows[] = {
+    [ADDED] = TSR_SCATTER_ADD, [LATEST] = TSR_SCATTER_SET, [LEAST] = TSR_SCATTER_MIN
+  };
+  /* All of few places but the last one, which keeps what was there. */
+  tsr_array *few = tsr_full(s, BEGIN, TSR_F32, TSR_SHAPE(FEW), (tsr_sharding){ 0 });
+  return tsr_scatter(few, tsr_mod(at, FEW - 1), x, 0, .how = hows[which]);
+}
+
+/* What a scatter makes of place `i`. */
+static float joined_at(const float *x, int which, int i)
+{
+  double now = BEGIN;
+  for (int j = i; j < N && i < FEW - 1; j += FEW - 1)
+    now = which == ADDED ? now + x[j] : which == LATEST ? x[j] : fmin(now, x[j]);
+  return (float)now;
 }
 
 static const float *keys;
@@ -44,6 +60,7 @@ static int by_key(const void *left, const void *right)
 
 static float expected_at(const float *x, const int *order, int which, int i)
 {
+  if (which >= ADDED) return joined_at(x, which, i);
   if (which == TAKE) return x[i * (N / FEW)];
   if (which == TOP) return x[order[N - 1 - i]];
   return which == SORT ? x[order[i]] : (float)order[i];
@@ -145,11 +162,71 @@ TEST_PROCESSES(processes_without_members_take_part, 3)
   tsr_runtime_close(rt);
 }
 
+/* ---- scatters ---- */
+
+/* Values so far apart that sums escape from three doubles, infinities, and places of nothing but
+ * -0; to one dim and to a line of each row. */
+static void add_hard(tsr_runtime *rt, double *out)
+{
+  static double x[N], start[2][FEW];
+  static int64_t at[N];
+  const double hard[] = { 1e300, 1, -1e300, 0x1p-1074, -1, 1e-200, 3e10, -0x1p-1074 };
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  for (int i = 0; i < N; i++) at[i] = i * 7 % FEW;
+  for (int i = 0; i < N; i++) x[i] = at[i] == 3 ? -0.0 : hard[i * 13 % 8];
+  x[N - 9] = INFINITY;
+  for (int i = 0; i < FEW; i++) start[0][i] = start[1][i] = i % 2 ? -0.0 : 1e-9;
+  tsr_sharding cut = tsr_on(mesh, "x"), whole = tsr_on(mesh, "-"), wide = tsr_on(mesh, "-,-");
+  tsr_array *few = tsr_put(s, start, TSR_F64, TSR_SHAPE(FEW), whole);
+  tsr_array *both = tsr_put(s, start, TSR_F64, TSR_SHAPE(2, FEW), wide);
+  tsr_array *to = tsr_put(s, at, TSR_I64, TSR_SHAPE(N), cut);
+  tsr_array *updates = tsr_put(s, x, TSR_F64, TSR_SHAPE(N), cut);
+  tsr_array *signs = tsr_put(s, (double[]){ 1, -1 }, TSR_F64, TSR_SHAPE(2, 1), wide);
+  tsr_array *rows = tsr_mul(updates, signs);
+  tsr_array *one = tsr_scatter_add(few, to, updates, 0), *two = tsr_scatter_add(both, to, rows, 1);
+  CHECK_STATUS(tsr_read(one, out, FEW * sizeof *out), TSR_OK, s);
+  CHECK_STATUS(tsr_read(two, out + FEW, 2 * FEW * sizeof *out), TSR_OK, s);
+  tsr_scope_close(s);
+}
+
+TEST_PROCESSES(sums_of_several_processes_are_those_of_one, 3)
+{
+  double expected[3 * FEW], found[3 * FEW];
+  tsr_runtime *rt = among_open(2), *alone = tsr_runtime_open("cpu:6");
+  add_hard(alone, expected);
+  add_hard(rt, found);
+  CHECK_BYTES(found, expected, sizeof found);
+  CHECK(signbit(found[3]) && found[3] == 0);
+  tsr_runtime_close(alone);
+  tsr_runtime_close(rt);
+}
+
+/* Of indices that are none of the dim's, in parts of two processes, all are told the first one. */
+TEST_PROCESSES(the_first_index_that_is_none_is_told_to_all, 3)
+{
+  static int64_t at[N];
+  at[N - 1] = FEW;
+  at[N / 2 + 3] = -FEW - 1;
+  tsr_runtime *rt = among_open(2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  tsr_array *few = tsr_full(s, 0, TSR_I32, TSR_SHAPE(FEW), tsr_on(mesh, "-"));
+  tsr_array *to = tsr_put(s, at, TSR_I64, TSR_SHAPE(N), tsr_on(mesh, "x"));
+  tsr_array *ones = tsr_full(s, 1, TSR_I32, TSR_SHAPE(N), tsr_on(mesh, "x"));
+  tsr_array *y = tsr_scatter_add(few, to, ones, 0);
+  CHECK_STATUS(tsr_eval(&y, 1), TSR_EVALUE, NULL);
+  CHECK_STR_HAS(tsr_message(s), "index -61 at position 12291 of the indices is out of range, "
+                                "expected -60 to 59");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 /* ---- between hosts --------------------------------------------------------------------------- */
 
 /* Of prefixes four devices' states cross, and of elements none. Of what is sorted the samples of
  * the other host's two devices, a key's word and two more a row, and the half of what comes here:
- * elements and their places. */
+ * elements and their places. Of updates nothing, but what they come to. */
 static void check_fetched(int64_t bytes, int which)
 {
   enum { SAMPLES = 2 * 1024, REST = 4096 };
@@ -157,6 +234,7 @@ static void check_fetched(int64_t bytes, int which)
   if (which < SORT) CHECK(bytes <= 1024);
   else if (which < TOP) CHECK(bytes <= SAMPLES * (words + 2) * 8 + N / 8 * columns * 4 + REST);
   else if (which == TOP) CHECK(bytes <= REST);
+  else if (which >= ADDED) CHECK(bytes <= 2 * (FEW * (8 + 4) + 64));
 }
 
 TEST_PROCESSES(what_is_needed_crosses_between_hosts, 4)

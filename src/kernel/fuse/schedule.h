@@ -176,7 +176,6 @@ typedef struct tsr__call_part {
 
 /* What a process does of a routine whose devices are several processes'. */
 enum tsr__call_apart {
-  TSR__CALL_ALL, /* the work of all of them, on all operands */
   /* Its own results, of all operands, and of the first what it asks for: tsr__call_reads. Others'
    * results have no buffers. */
   TSR__CALL_LOOKS,

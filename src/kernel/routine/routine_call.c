@@ -60,9 +60,7 @@ unsigned tsr__cpu_call_axes(const tsr__program *program, int node)
 
 int tsr__cpu_call_apart(const tsr__program *program, int node)
 {
-  const tsr__gnode *g = &program->nodes[node];
-  if (tsr__looks_away(g)) return TSR__CALL_LOOKS;
-  return goes_by_lines(g) ? TSR__CALL_MEETS : TSR__CALL_ALL;
+  return tsr__looks_away(&program->nodes[node]) ? TSR__CALL_LOOKS : TSR__CALL_MEETS;
 }
 
 tsr__sides tsr__sides_over(const tsr__shard *shard, int rank, int dim, int last)

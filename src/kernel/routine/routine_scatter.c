@@ -149,7 +149,7 @@ static void find_places(const tsr__scattering *a, int64_t j, int64_t n, int64_t 
     inside &= is_index(a, index_of(a, j + i));
   }
   /* Only noted: which index is told is found afterwards, by the first place of all
-   * (check_places). */
+   * (tsr__scatter_find_wrong). */
   if (!inside) atomic_store(a->outside, true);
 }
 
@@ -448,26 +448,33 @@ static int64_t position_of(const tsr__call *call, const tsr__call_part *part, in
   return position;
 }
 
-/* Refuses the first index that is none. From the start, part by part: this is read only when an
- * index is known to be wrong. */
-static tsr_status check_places(const tsr__call *call, tsr__error *error)
+/* From the start, part by part: this is read only when an index is known to be wrong. */
+tsr__scatter_wrong tsr__scatter_find_wrong(const tsr__call *call)
 {
-  int64_t first = INT64_MAX, value = 0;
-  for (int p = 0; p < call->part_count; p++) {
+  tsr__scatter_wrong wrong = { INT64_MAX, 0 };
+  for (int p = 0; p < call->part_count && !attr_of(call)->drops; p++) {
+    if (!tsr__call_here(call, p)) continue;
     tsr__strip strip = { .call = call, .part = &call->parts[p] };
     tsr__scattering a = tsr__scattering_of(&strip);
     int64_t j = 0;
     while (j < a.count && is_index(&a, index_of(&a, j))) j++;
-    if (j == a.count || position_of(call, &call->parts[p], j) >= first) continue;
-    first = position_of(call, &call->parts[p], j);
-    value = index_of(&a, j);
+    if (j == a.count || position_of(call, &call->parts[p], j) >= wrong.position) continue;
+    wrong.position = position_of(call, &call->parts[p], j);
+    wrong.value = index_of(&a, j);
   }
-  if (first == INT64_MAX) return TSR_OK;
+  return wrong;
+}
+
+tsr_status tsr__scatter_refuse(const tsr__call *call, const tsr__scatter_wrong *wrong,
+                               tsr__error *error)
+{
+  if (wrong->position == INT64_MAX) return TSR_OK;
   int64_t size = size_of(call);
   return tsr__error_set(error, TSR_EVALUE,
                         "tsr_scatter: index %lld at position %lld of the indices is out of "
                         "range, expected %lld to %lld",
-                        (long long)value, (long long)first, (long long)-size, (long long)size - 1);
+                        (long long)wrong->value, (long long)wrong->position, (long long)-size,
+                        (long long)size - 1);
 }
 
 /* Whether some device makes nothing, and so looks at no index. */
@@ -517,6 +524,7 @@ tsr_status tsr__routine_scatter(const tsr__call *call, tsr__error *error)
                           .fn = scatter_strip };
   tsr_status status =
       apart ? tsr__scatter_apart(call, &outside, error) : tsr__each_line(call, &work, error);
-  if (!status && outside && !attr_of(call)->drops) status = check_places(call, error);
-  return status;
+  if (status || !outside || call->peers) return status;
+  tsr__scatter_wrong wrong = tsr__scatter_find_wrong(call);
+  return tsr__scatter_refuse(call, &wrong, error);
 }

@@ -59,6 +59,14 @@ int tsr__scatter_more(const tsr__call *call);
 bool tsr__scatter_sums(const tsr__call *call);
 /* Whether the order of updates cannot show, nor how they are joined. */
 bool tsr__scatter_free(const tsr__call *call);
+/* Of the parts that are here, the first index that is none of the dim's, by where it stands among
+ * all; INT64_MAX: there is none, or such updates are dropped. And what is said of it. */
+typedef struct tsr__scatter_wrong {
+  int64_t position, value;
+} tsr__scatter_wrong;
+tsr__scatter_wrong tsr__scatter_find_wrong(const tsr__call *call);
+tsr_status tsr__scatter_refuse(const tsr__call *call, const tsr__scatter_wrong *wrong,
+                               tsr__error *error);
 /* Where the updates are cut, or may be (scatter_apart.c). */
 tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr__error *error);
 

@@ -9,33 +9,16 @@
  * what is there the last one in the order of all indices wins: which one that is, devices tell each
  * other for each place. So neither the cut nor the order of devices can show.
  *
+ * Of a group over several processes each joins the updates of its own devices, and what these came
+ * to is told to all (scatter_meet.c).
+ *
  * What lies where:
  *   unit     a strip of a group's parts: the task of a worker
  *   share    what some of all updates come to, where sums are made by several workers */
-#include "kernel/routine/scatter.h"
+#include "kernel/routine/scatter_inner.h"
 
-#include "kernel/device/cpu.h"
-
-typedef struct apart {
-  const tsr__call *call;
-  tsr__line_groups groups;
-  int64_t width;
-  int64_t *
-      *last; /* set: [part][place] the number of the last update, then (of a group's first part)
-                     the member that has the last of all; else NULL */
-  _Atomic bool *outside;
-  _Atomic int64_t moved;
-  _Atomic bool failed;
-  tsr__progress progress;
-} apart;
-
-/* A strip of a group. */
-typedef struct unit {
-  apart *job;
-  const int *part;    /* the group's */
-  const int64_t *who; /* set: by place, the member that has the last update */
-  tsr__strip strip;   /* of the first member */
-} unit;
+typedef tsr__scatter_job apart;
+typedef tsr__scatter_unit unit;
 
 static tsr__scattering of_member(const unit *u, int member, tsr__strip *strip)
 {
@@ -44,33 +27,38 @@ static tsr__scattering of_member(const unit *u, int member, tsr__strip *strip)
   return tsr__scattering_of(strip);
 }
 
-/* Copies from one member's device to another's, counted. In one process devices' memory is at
+/* What crosses between devices of one process; over several it is counted in the whole. */
+static void count(const unit *u, int64_t bytes)
+{
+  if (!u->job->meets) atomic_fetch_add(&u->job->moved, bytes);
+}
+
+/* Copies from one part's device to another's, counted. In one process devices' memory is at
  * hand; what is copied is what would travel, and is counted by the one function that does. */
 static void carry(const unit *u, int from, int to, tsr__transfer what)
 {
   tsr__traffic traffic = { 0 };
-  what.from_device = u->job->call->parts[u->part[from]].device;
-  what.to_device = u->job->call->parts[u->part[to]].device;
+  what.from_device = u->job->call->parts[from].device;
+  what.to_device = u->job->call->parts[to].device;
   tsr__cpu_move(&what, &traffic);
-  atomic_fetch_add(&u->job->moved, traffic.bytes);
+  count(u, traffic.bytes);
 }
 
-/* Run t of a member's result. */
-static void *run_of(const unit *u, int member, int64_t t)
+void *tsr__scatter_run(const unit *u, int part, int64_t t)
 {
   const tsr__strip *s = &u->strip;
   size_t size = tsr_dtype_size(tsr__call_dtype(s->call, 0));
-  char *out = u->job->call->parts[u->part[member]].out[0].buffer->data;
+  char *out = u->job->call->parts[part].out[0].buffer->data;
   return out + (size_t)(s->at + t * s->after) * size;
 }
 
-static size_t run_bytes(const unit *u)
+size_t tsr__scatter_run_bytes(const unit *u)
 {
   return (size_t)u->strip.count * tsr_dtype_size(tsr__call_dtype(u->strip.call, 0));
 }
 
 /* How many runs lie one behind the other, from run t on, and are handled as one: at most `most`. */
-static int64_t runs_at(const unit *u, int64_t t, int64_t most)
+int64_t tsr__scatter_runs_at(const unit *u, int64_t t, int64_t most)
 {
   int64_t left = u->strip.along - t;
   if (u->strip.count != u->strip.after || most < 1) return 1;
@@ -79,28 +67,22 @@ static int64_t runs_at(const unit *u, int64_t t, int64_t most)
 
 /* The finished result to those that only helped. Each replica must have the result, though one
  * device was enough to make it. */
-static void send_back(const unit *u)
+void tsr__scatter_send_back(const unit *u)
 {
-  size_t bytes = run_bytes(u);
-  for (int m = 1; m < u->job->groups.members; m++)
+  size_t bytes = tsr__scatter_run_bytes(u);
+  for (int m = 1; m < u->members; m++)
     for (int64_t t = 0, n; t < u->strip.along; t += n) {
-      n = runs_at(u, t, u->strip.along);
-      carry(u, 0, m,
-            (tsr__transfer){
-                .to = run_of(u, m, t), .from = run_of(u, 0, t), .bytes = (size_t)n * bytes });
+      n = tsr__scatter_runs_at(u, t, u->strip.along);
+      carry(u, u->part[0], u->part[m],
+            (tsr__transfer){ .to = tsr__scatter_run(u, u->part[m], t),
+                             .from = tsr__scatter_run(u, u->part[0], t),
+                             .bytes = (size_t)n * bytes });
     }
 }
 
 /* ---- sums of floats -------------------------------------------------------------------------- */
 
-/* What is made of some updates, of one member or of several. */
-typedef struct share {
-  const unit *unit;
-  int part, parts; /* all updates, member after member, are cut into so many */
-  tsr__buffer *memory;
-  tsr__bins bins;
-  bool good;
-} share;
+typedef tsr__scatter_share share;
 
 /* -0 stays only while all that is added is -0, of which integers know nothing. */
 static void look_at_x(void *user, const int64_t *place, const tsr__reals *x)
@@ -131,7 +113,7 @@ static int64_t updates_of(const unit *u)
 {
   tsr__strip strip;
   int64_t updates = 0;
-  for (int m = 0; m < u->job->groups.members; m++) updates += of_member(u, m, &strip).count;
+  for (int m = 0; m < u->members; m++) updates += of_member(u, m, &strip).count;
   return updates;
 }
 
@@ -141,7 +123,7 @@ static void add_updates(share *s, int worker)
   const unit *u = s->unit;
   const int64_t all = updates_of(u), from = all * s->part / s->parts;
   const int64_t to = all * (s->part + 1) / s->parts;
-  for (int64_t m = 0, before = 0; m < u->job->groups.members; m++) {
+  for (int64_t m = 0, before = 0; m < u->members; m++) {
     tsr__strip strip;
     tsr__scattering a = of_member(u, (int)m, &strip);
     int64_t count = a.count;
@@ -154,22 +136,23 @@ static void add_updates(share *s, int worker)
 }
 
 /* The operand's own elements, of which each member has the same, are added once, by the first
- * share; others look for -0 among them: where there is one they must keep the sign of zeros,
- * too. */
+ * share, or when processes have met; others look for -0 among them: where there is one they must
+ * keep the sign of zeros, too. */
 static void make_share(share *s, int worker)
 {
   tsr__error error;
   tsr__strip strip;
-  tsr__scattering a = of_member(s->unit, 0, &strip);
+  const unit *u = s->unit;
+  tsr__scattering a = of_member(u, 0, &strip);
   tsr_runtime *rt = strip.call->rt;
   int64_t count = strip.along * strip.count;
-  int member = s->part * s->unit->job->groups.members / s->parts;
+  int member = s->part * u->members / s->parts;
   strip.worker = worker;
-  s->memory = tsr__cpu_buffer(rt, strip.call->parts[s->unit->part[member]].device,
-                              tsr__bins_bytes(count), &error);
+  s->memory = tsr__cpu_buffer(rt, strip.call->parts[u->part[member]].device, tsr__bins_bytes(count),
+                              &error);
   if (!s->memory) return;
   tsr__bins_init(&s->bins, tsr__cpu_of(rt)->tiles->exact, &rt->heap, s->memory->data, count);
-  tsr__scatter_each_x(&a, s->part ? look_at_x : begin_with_x, &s->bins);
+  tsr__scatter_each_x(&a, s->part || u->job->kept ? look_at_x : begin_with_x, &s->bins);
   add_updates(s, worker);
   s->good = !s->bins.rows.failed;
 }
@@ -186,12 +169,12 @@ static void free_share(share *s)
 static void count_sums(const unit *u)
 {
   int64_t bytes = (int64_t)tsr__rows_bytes(u->strip.along * u->strip.count);
-  atomic_fetch_add(&u->job->moved, (u->job->groups.members - 1) * bytes);
+  count(u, (u->members - 1) * bytes);
 }
 
 /* As many lines at a time as the reading has room for; where a strip is narrower than its lines,
  * one. */
-static void write_sums(const unit *u, const tsr__rows *sums)
+void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
 {
   const tsr__strip *s = &u->strip;
   size_t size = tsr_dtype_size(tsr__call_dtype(s->call, 0));
@@ -205,12 +188,18 @@ static void write_sums(const unit *u, const tsr__rows *sums)
   }
 }
 
-/* The first share, to which all others were joined, as results. */
+/* The first share, to which all others were joined, as results. Where other processes' are to come
+ * it is put by, as integers where these are all, which are less to be told. */
 static bool finish_sums(const unit *u, share *first)
 {
-  tsr__bins_empty(&first->bins);
+  if (!u->job->kept || first->bins.begun) tsr__bins_empty(&first->bins);
   if (first->bins.rows.failed) return false;
-  write_sums(u, &first->bins.rows);
+  if (u->job->kept) {
+    u->job->kept[u->number] = *first;
+    *first = (share){ 0 };
+    return true;
+  }
+  tsr__scatter_write_sums(u, &first->bins.rows);
   count_sums(u);
   return true;
 }
@@ -249,9 +238,7 @@ static bool sum_shares(const unit *u, int parts)
 
 /* ---- elements joined one by one -------------------------------------------------------------- */
 
-typedef struct runs {
-  int64_t first, count;
-} runs;
+typedef tsr__scatter_runs runs;
 
 /* What a member makes of some of its updates. */
 typedef struct fold {
@@ -282,14 +269,15 @@ static void begin_runs(const tsr__scattering *a, bool first, int64_t t, int64_t 
     tsr__dtype_put_whole(a->dtype, run, j, 1);
 }
 
-/* Runs of something else to those of a member. */
-static void join_runs(const unit *u, int member, const runs *r, const void *came)
+/* Runs of something else to those of a part that is here. */
+void tsr__scatter_join_runs(const unit *u, int part, const runs *r, const void *came)
 {
-  tsr__strip strip;
-  tsr__scattering a = of_member(u, member, &strip);
+  tsr__strip strip = u->strip;
+  strip.part = &u->job->call->parts[part];
+  tsr__scattering a = tsr__scattering_of(&strip);
   const int64_t first = 0, width = r->count * u->strip.count;
   tsr__scatter_join (&a)(
-      &(tsr__joined){ run_of(u, member, r->first), came, &first, 1, width, width });
+      &(tsr__joined){ tsr__scatter_run(u, part, r->first), came, &first, 1, width, width });
 }
 
 static void do_fold(fold *f, int worker)
@@ -303,13 +291,13 @@ static void do_fold(fold *f, int worker)
   a.end = a.count * (f->part + 1) / f->parts;
   if (f->part) {
     f->memory = tsr__cpu_buffer(strip.call->rt, strip.part->device,
-                                (size_t)strip.along * run_bytes(u), &error);
+                                (size_t)strip.along * tsr__scatter_run_bytes(u), &error);
     if (!f->memory) return;
     a.to = f->memory->data;
   }
   for (int64_t t = 0, n; t < strip.along; t += n) {
-    n = runs_at(u, t, strip.along);
-    begin_runs(&a, !f->member && !f->part, t, n);
+    n = tsr__scatter_runs_at(u, t, strip.along);
+    begin_runs(&a, u->begins && !f->member && !f->part, t, n);
   }
   tsr__scatter_fold(&a, tsr__scatter_join(&a));
   f->good = true;
@@ -321,23 +309,25 @@ static void join_members(const unit *u)
   /* At least one run of the widest element: eight bytes. */
   unsigned char came[ROOM];
   _Static_assert(ROOM >= 8 * TSR__SCATTER_WIDTH, "a run has room");
-  size_t bytes = run_bytes(u);
+  size_t bytes = tsr__scatter_run_bytes(u);
   /* Who is listened to is told by run. */
   int64_t most = u->who || !bytes ? 1 : (int64_t)(sizeof came / bytes);
-  for (int m = 1; m < u->job->groups.members; m++)
+  for (int m = 1; m < u->members; m++)
     for (int64_t t = 0, n; t < u->strip.along; t += n) {
-      n = runs_at(u, t, most);
-      carry(u, m, 0,
-            (tsr__transfer){ .to = came, .from = run_of(u, m, t), .bytes = (size_t)n * bytes });
+      n = tsr__scatter_runs_at(u, t, most);
+      carry(u, u->part[m], u->part[0],
+            (tsr__transfer){ .to = came,
+                             .from = tsr__scatter_run(u, u->part[m], t),
+                             .bytes = (size_t)n * bytes });
       /* Of set only the member with the last update is listened to, though all send theirs, as
        * was explained. */
-      if (!u->who || u->who[t] == m) join_runs(u, 0, &(runs){ t, n }, came);
+      if (!u->who || u->who[t] == m) tsr__scatter_join_runs(u, u->part[0], &(runs){ t, n }, came);
     }
 }
 
 static void fold_unit(const unit *u)
 {
-  for (int m = 0; m < u->job->groups.members; m++)
+  for (int m = 0; m < u->members; m++)
     do_fold(&(fold){ .unit = u, .member = m, .parts = 1 }, u->strip.worker);
   join_members(u);
 }
@@ -352,7 +342,7 @@ static void fold_task(void *user, int64_t task, int worker)
 static bool fold_shares(const unit *u, int parts)
 {
   tsr__heap *heap = &u->job->call->rt->heap;
-  int count = u->job->groups.members * parts;
+  int count = u->members * parts;
   fold *all = tsr__new(heap, (size_t)count * sizeof *all);
   if (!all) return false;
   for (int k = 0; k < count; k++)
@@ -361,7 +351,8 @@ static bool fold_shares(const unit *u, int parts)
   for (int k = 0; k < count; k++) good = good && all[k].good;
   for (int k = 0; k < count; k++) {
     if (good && all[k].part)
-      join_runs(u, all[k].member, &(runs){ 0, u->strip.along }, all[k].memory->data);
+      tsr__scatter_join_runs(u, u->part[all[k].member], &(runs){ 0, u->strip.along },
+                             all[k].memory->data);
     tsr__buffer_release(all[k].memory);
   }
   tsr__del(heap, all, (size_t)count * sizeof *all);
@@ -371,7 +362,7 @@ static bool fold_shares(const unit *u, int parts)
 
 /* ---- which update is the last ---------------------------------------------------------------- */
 
-static tsr__sides sides_of(const apart *job, int part)
+tsr__sides tsr__scatter_sides(const apart *job, int part)
 {
   int dim = tsr__call_dim(job->call);
   return tsr__sides_over(&job->call->parts[part].in[0], tsr__call_rank(job->call), dim,
@@ -399,7 +390,7 @@ static void find_last(apart *job, int part)
 {
   tsr__strip strip = { .call = job->call, .part = &job->call->parts[part] };
   tsr__scattering a = tsr__scattering_of(&strip);
-  for (int64_t t = 0; t < sides_of(job, part).along; t++) job->last[part][t] = -1;
+  for (int64_t t = 0; t < tsr__scatter_sides(job, part).along; t++) job->last[part][t] = -1;
   for (int64_t j = 0; j < a.count; j++) {
     int64_t place = tsr__scatter_place(&a, j), number = number_of(job, part, j);
     /* By number, not by order of the loop: a part's updates may be cut along any of the indices'
@@ -408,84 +399,116 @@ static void find_last(apart *job, int part)
   }
 }
 
-/* Of a group: afterwards the first part's list says who has the last of all. */
-static void find_winners(apart *job, const int *part)
+/* Those of a group that are here. */
+static void find_members(const apart *job, int group, unit *u)
+{
+  const int members = job->groups.members;
+  u->part = &job->here[group * members];
+  u->members = job->here_count[group];
+  u->begins = u->part[0] == job->groups.part[group * members];
+}
+
+/* Of a group: afterwards the first part's list says who has the last of all, and the group's own
+ * which one that is. */
+static void find_winners(apart *job, int group)
 {
   /* All strips of the group share this: which update is the last depends on the place along the
    * dim alone. */
-  int64_t along = sides_of(job, part[0]).along, *first = job->last[part[0]];
-  unit u = { .job = job, .part = part };
-  for (int m = 0; m < job->groups.members; m++) find_last(job, part[m]);
+  unit u = { .job = job };
+  find_members(job, group, &u);
+  int64_t along = tsr__scatter_sides(job, u.part[0]).along, *first = job->last[u.part[0]];
+  for (int m = 0; m < u.members; m++) find_last(job, u.part[m]);
   for (int64_t t = 0; t < along; t++) {
     int64_t most = first[t], who = 0;
-    for (int m = 1; m < job->groups.members; m++) {
+    for (int m = 1; m < u.members; m++) {
       int64_t number = -1;
-      carry(&u, m, 0,
+      carry(&u, u.part[m], u.part[0],
             (tsr__transfer){
-                .to = &number, .from = &job->last[part[m]][t], .bytes = sizeof number });
+                .to = &number, .from = &job->last[u.part[m]][t], .bytes = sizeof number });
       /* Of equal numbers there are none but -1: the first member stays where nobody has an
        * update. */
       if (number > most) who = m;
       if (number > most) most = number;
     }
     first[t] = who;
+    job->most[group][t] = most;
   }
 }
 
 /* Strips of a group: its parts have one shape. */
-static int64_t units_of(const apart *job, int group)
+int64_t tsr__scatter_units(const apart *job, int group)
 {
-  tsr__sides sides = sides_of(job, job->groups.part[group * job->groups.members]);
+  tsr__sides sides = tsr__scatter_sides(job, job->groups.part[group * job->groups.members]);
   return sides.along ? sides.before * ((sides.after + job->width - 1) / job->width) : 0;
 }
 
-/* In one block: pointers by part, then the lists. NULL out of memory. */
-static int64_t **new_lists(const apart *job, size_t *bytes)
+/* Along the dim; 0 of a part that is another process's. */
+static size_t places_of(const apart *job, int part)
 {
-  size_t count = (size_t)job->call->part_count, cells = 0;
-  for (size_t p = 0; p < count; p++) cells += (size_t)sides_of(job, (int)p).along;
-  *bytes = count * sizeof(int64_t *) + (cells + 1) * sizeof(int64_t);
+  return tsr__call_here(job->call, part) ? (size_t)tsr__scatter_sides(job, part).along : 0;
+}
+
+/* In one block: pointers by part and by group, then the lists. NULL out of memory. */
+static int64_t **new_lists(apart *job, size_t *bytes)
+{
+  size_t parts = (size_t)job->call->part_count, groups = (size_t)job->groups.count, cells = 0;
+  const int members = job->groups.members;
+  for (size_t p = 0; p < parts; p++) cells += places_of(job, (int)p);
+  *bytes = (parts + groups) * sizeof(int64_t *) + (2 * cells + 1) * sizeof(int64_t);
   int64_t **last = tsr__new(&job->call->rt->heap, *bytes);
   if (!last) return NULL;
-  int64_t *next = (int64_t *)(last + count);
-  for (size_t p = 0; p < count; p++) {
+  job->most = last + parts;
+  int64_t *next = (int64_t *)(job->most + groups);
+  for (size_t p = 0; p < parts; p++) {
     last[p] = next;
-    next += sides_of(job, (int)p).along;
+    next += places_of(job, (int)p);
+  }
+  /* A group with a member here has no more places than that. */
+  for (size_t g = 0; g < groups; g++) {
+    job->most[g] = next;
+    if (job->here_count[g]) next += places_of(job, job->here[(int)g * members]);
   }
   return last;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Units are numbered through the groups. */
-static unit unit_of(apart *job, int64_t task, int worker)
+/* Units that this process has something to do for. */
+static int64_t units_here(const apart *job, int group)
+{
+  return job->here_count[group] ? tsr__scatter_units(job, group) : 0;
+}
+
+/* Units are numbered through the groups that have a member here. */
+unit tsr__scatter_unit_of(apart *job, int64_t task, int worker)
 {
   int group = 0;
-  for (int64_t units; task >= (units = units_of(job, group)); group++) task -= units;
-  const int *part = &job->groups.part[group * job->groups.members];
-  tsr__sides sides = sides_of(job, part[0]);
+  const int64_t number = task;
+  for (int64_t units; task >= (units = units_here(job, group)); group++) task -= units;
+  unit u = { .job = job, .number = number };
+  find_members(job, group, &u);
+  tsr__sides sides = tsr__scatter_sides(job, u.part[0]);
   int64_t across = (sides.after + job->width - 1) / job->width, line = task % across * job->width;
-  return (
-      unit){ .job = job,
-             .part = part,
-             .who = job->last ? job->last[part[0]] : NULL,
-             .strip = { .call = job->call,
-                        .along = sides.along,
-                        .after = sides.after,
-                        .at = task / across * sides.along * sides.after + line,
-                        .count = sides.after - line < job->width ? sides.after - line : job->width,
-                        .user = job->outside,
-                        .worker = worker,
-                        .progress = &job->progress } };
+  u.who = job->last ? job->last[u.part[0]] : NULL;
+  u.strip =
+      (tsr__strip){ .call = job->call,
+                    .along = sides.along,
+                    .after = sides.after,
+                    .at = task / across * sides.along * sides.after + line,
+                    .count = sides.after - line < job->width ? sides.after - line : job->width,
+                    .user = job->outside,
+                    .worker = worker,
+                    .progress = &job->progress };
+  return u;
 }
 
 static void unit_task(void *user, int64_t task, int worker)
 {
   apart *job = user;
-  unit u = unit_of(job, task, worker);
+  unit u = tsr__scatter_unit_of(job, task, worker);
   if (!tsr__scatter_sums(job->call)) fold_unit(&u);
   else if (!sum_unit(&u)) atomic_store(&job->failed, true);
-  send_back(&u);
+  if (!job->meets) tsr__scatter_send_back(&u);
 }
 
 /* How many parts the updates are cut into for the workers. Joining costs a pass over all places, so
@@ -495,7 +518,7 @@ static int64_t parts_of(const apart *job, const unit *u)
   enum { LEAST = 1 << 15, MOST_BYTES = 1 << 25 };
   int64_t count = u->strip.along * u->strip.count, least = 8 * count < LEAST ? LEAST : 8 * count;
   bool sums = tsr__scatter_sums(job->call);
-  size_t bytes = sums ? tsr__bins_bytes(count) : (size_t)u->strip.along * run_bytes(u);
+  size_t bytes = sums ? tsr__bins_bytes(count) : (size_t)u->strip.along * tsr__scatter_run_bytes(u);
   /* No more than two shares a worker, and no more than memory allows. */
   int64_t most = MOST_BYTES / ((int64_t)bytes + 1), shares = 2 * tsr__worker_count(job->call->rt);
   int64_t parts = updates_of(u) * u->strip.count / least;
@@ -504,7 +527,7 @@ static int64_t parts_of(const apart *job, const unit *u)
   if (sums) return parts;
   /* What has an order stays in it, and parts lie as the whole result does. */
   bool free = tsr__scatter_free(job->call) && !u->strip.at && u->strip.count == u->strip.after;
-  return free ? parts / job->groups.members : 1;
+  return free ? parts / u->members : 1;
 }
 
 /* Units that are too few for the workers, one after the other, shared out to them. False: that is
@@ -514,35 +537,75 @@ static bool share_units(apart *job, int64_t units)
   bool sums = tsr__scatter_sums(job->call);
   if (units >= tsr__worker_count(job->call->rt)) return false;
   for (int64_t task = 0; task < units; task++) {
-    unit u = unit_of(job, task, 0);
+    unit u = tsr__scatter_unit_of(job, task, 0);
     int64_t parts = parts_of(job, &u);
     /* All are alike, or nearly so: the first one decides. */
-    if (!task && parts < 2 && (sums || job->groups.members == 1)) return false;
+    if (!task && parts < 2 && (sums || u.members == 1)) return false;
     if (parts < 1) parts = 1;
     bool good = sums ? sum_shares(&u, (int)parts) : fold_shares(&u, (int)parts);
     if (!good) atomic_store(&job->failed, true);
-    send_back(&u);
+    if (!job->meets) tsr__scatter_send_back(&u);
   }
   return true;
+}
+
+/* Over several processes: what crosses between a group's devices, by who has the first of them. */
+static int64_t bytes_of(const apart *job, int group)
+{
+  const int first = job->groups.part[group * job->groups.members];
+  const tsr_dtype dtype = tsr__call_dtype(job->call, 0);
+  tsr__sides sides = tsr__scatter_sides(job, first);
+  int64_t elements = sides.before * sides.along * sides.after;
+  int64_t back = elements * (int64_t)tsr_dtype_size(dtype), there = back;
+  if (!job->here_count[group] || job->here[group * job->groups.members] != first) return 0;
+  if (tsr__scatter_sums(job->call)) there = (int64_t)tsr__rows_bytes(elements);
+  if (job->last && elements) there += sides.along * (int64_t)sizeof(int64_t);
+  return (job->groups.members - 1) * (there + back);
+}
+
+static tsr_status no_memory(tsr__error *error)
+{
+  return tsr__error_set(error, TSR_ENOMEM,
+                        "tsr_scatter: no memory left to work in; free arrays or raise "
+                        ".memory_limit");
 }
 
 static tsr_status do_units(apart *job, tsr__error *error)
 {
   int64_t units = 0;
   for (int g = 0; g < job->groups.count; g++) {
-    units += units_of(job, g);
+    units += units_here(job, g);
     /* Before any unit begins, as all units of a group ask for the same winners. */
-    if (job->last && units_of(job, g))
-      find_winners(job, &job->groups.part[g * job->groups.members]);
+    if (job->last && units_here(job, g)) find_winners(job, g);
+    if (job->meets) job->moved += bytes_of(job, g);
   }
+  size_t kept = job->meets && tsr__scatter_sums(job->call) ? (size_t)units + 1 : 0;
+  if (kept && !(job->kept = tsr__new(&job->call->rt->heap, kept * sizeof *job->kept)))
+    return no_memory(error);
   if (!share_units(job, units)) tsr__parallel_progress(&job->progress, units, unit_task, job);
-  bool done = !atomic_load(&job->progress.stop);
-  if (job->call->traffic) job->call->traffic->bytes += job->moved;
-  if (job->failed && done)
-    return tsr__error_set(error, TSR_ENOMEM,
-                          "tsr_scatter: no memory left to work in; free arrays or raise "
-                          ".memory_limit");
-  return done ? TSR_OK : tsr__cancelled(error, job->progress.what);
+  tsr_status status = TSR_OK;
+  if (atomic_load(&job->progress.stop)) status = tsr__cancelled(error, job->progress.what);
+  else if (job->failed) status = no_memory(error);
+  if (!status && job->meets) status = tsr__scatter_meet(job, units, error);
+  if (job->call->traffic && !status) job->call->traffic->bytes += job->moved;
+  for (int64_t n = 0; kept && n < units; n++) free_share(&job->kept[n]);
+  if (kept) tsr__del(&job->call->rt->heap, job->kept, kept * sizeof *job->kept);
+  return status;
+}
+
+/* Which members of each group are here: all of one process. */
+static bool find_here(apart *job)
+{
+  const tsr__call *call = job->call;
+  const int members = job->groups.members;
+  job->here_count = tsr__new(&call->rt->heap, tsr__scatter_here_bytes(job));
+  if (!job->here_count) return false;
+  job->here = job->here_count + job->groups.count;
+  for (int k = 0; k < job->groups.count * members; k++) {
+    int part = job->groups.part[k], g = k / members;
+    if (tsr__call_here(call, part)) job->here[g * members + job->here_count[g]++] = part;
+  }
+  return true;
 }
 
 tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr__error *error)
@@ -551,13 +614,16 @@ tsr_status tsr__scatter_apart(const tsr__call *call, _Atomic bool *outside, tsr_
   apart job = { .call = call,
                 .width = tsr__scatter_width(call),
                 .outside = outside,
+                .meets = call->peers != NULL,
                 .progress = { .rt = call->rt, .what = TSR__PROGRAM } };
   size_t bytes = 0;
   tsr_status status = tsr__groups_over(call, tsr__call_node(call)->reduce_axes, &job.groups, error);
-  if (!status && attr->how == TSR_SCATTER_SET && !(job.last = new_lists(&job, &bytes)))
+  if (!status &&
+      (!find_here(&job) || (attr->how == TSR_SCATTER_SET && !(job.last = new_lists(&job, &bytes)))))
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to run a program");
   if (!status) status = do_units(&job, error);
   if (job.last) tsr__del(&call->rt->heap, job.last, bytes);
+  if (job.here_count) tsr__del(&call->rt->heap, job.here_count, tsr__scatter_here_bytes(&job));
   tsr__line_groups_free(call, &job.groups);
   return status;
 }
