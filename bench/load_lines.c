@@ -296,15 +296,20 @@ static int first_batch(load *l)
   return failed;
 }
 
-/* The first batch of a pipeline that goes on behind `done` batches, from opening it. */
+/* The first batch of a pipeline that goes on behind `done` batches, from opening it. Before it as
+ * many are drawn wherever it goes on: what ran last decides what lies in the caches and which
+ * thread the system lets run, which would be taken for the place. */
 static double resume_behind(tsr_source *source, tsr_scope *s, int64_t done)
 {
   char state[4096];
   size_t size = 0;
   tsr_sharding on = tsr_on(s, "data");
   tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = BATCH, .shuffle = true, .on = on);
-  for (int64_t i = 0; i < done; i++) tsr_batch_release(tsr_pipeline_next(p));
-  bool failed = tsr_pipeline_save(p, state, sizeof state, &size);
+  bool failed = false;
+  for (int64_t i = 0; i < IMAGES / BATCH; i++) {
+    if (i == done) failed = tsr_pipeline_save(p, state, sizeof state, &size);
+    tsr_batch_release(tsr_pipeline_next(p));
+  }
   failed = tsr_pipeline_close(p) || failed;
   double start = bench_now();
   p = tsr_pipeline_open(source, .batch_size = BATCH, .shuffle = true, .on = on, .state = state,
