@@ -1,7 +1,8 @@
 /* The law of predicates: a filter that the reader of a file judges gives what it gives over columns
  * that were read whole: the same rows, names, types, bits and errors. Random texts hold every type,
  * nulls, quotes, late values that widen a column, and now and then a value that is an error, in
- * rows that are dropped too; 1 to 8 devices. */
+ * rows that are dropped too; 1 to 8 devices. CSV, JSON lines, and Arrow streams of several batches,
+ * whose texts are views or of a dictionary. */
 #include "tessera.h"
 
 #include "harness.h"
@@ -213,4 +214,131 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
 TEST_TIMEOUT(sifted_is_filtered, 900)
 {
   law_each_seed_on_8(7000, guard_asked() ? 50 : test_quick() ? 150 : 2000, 1.0 / 3, try_one);
+}
+
+/* ---- JSON lines and Arrow streams ---------------------------------------------------------- */
+
+static void put_json_value(trial *t, FILE *out, int column)
+{
+  static const char *const texts[] = { "ann",  "bob",         "amy",
+                                       "an,n", "a \\\"b\\\"", "",
+                                       "NA",   "zo\\u00e9",   "abcdefghijklmnopq" };
+  if (column == 0) fprintf(out, "%lld", (long long)pick(t, -20, 20));
+  else if (column == 1) fprintf(out, "%.3f", (double)pick(t, -4000, 4000) / 1000);
+  else if (column == 2)
+    fprintf(out, "\"2013-%02d-%02d\"", (int)pick(t, 1, 12), (int)pick(t, 1, 28));
+  else if (column == 3)
+    fprintf(out, "\"2013-01-%02dT%02d:00:00\"", (int)pick(t, 1, 28), (int)pick(t, 0, 23));
+  else if (column == 4) fputs(pick(t, 0, 1) ? "true" : "false", out);
+  else if (column == 7) fprintf(out, "%lld", (long long)pick(t, -3, 3) * 123456789012345);
+  else fprintf(out, "\"%s%.0d\"", texts[pick(t, 0, 8)], (int)pick(t, 0, 1) * (int)pick(t, 0, 900));
+}
+
+/* The first line has all names; others leave some out. `odd`: values that columns of texts hold as
+ * they stand, and lines that cannot be read. */
+static void put_json(trial *t, const char *path)
+{
+  static const char *const odd[] = { "1e2", "true", "{\"a\": 1}", "\"2013-01-01\"" };
+  FILE *out = fopen(path, "wb");
+  int64_t rows = pick(t, 0, 7) ? pick(t, 0, 700) : 20000;
+  bool odds = !pick(t, 0, 2);
+  for (int64_t r = 0; r <= rows; r++) {
+    const char *comma = "";
+    fputs("{", out);
+    for (int c = 0; c < COLUMNS; c++) {
+      int64_t way = r ? pick(t, 0, 19) : 9;
+      if (way == 0) continue;
+      fprintf(out, "%s\"%c\": ", comma, "ixdtbuvk"[c]);
+      comma = ", ";
+      if (way == 1) fputs("null", out);
+      else if (odds && way == 2 && (c == 5 || c == 6)) fputs(odd[pick(t, 0, 3)], out);
+      else put_json_value(t, out, c);
+    }
+    fputs(odds && !pick(t, 0, 99) ? ",}\n" : "}\n", out);
+  }
+  fclose(out);
+}
+
+static tsr_sharding place(tsr_runtime *rt, int devices)
+{
+  char spec[20];
+  snprintf(spec, sizeof spec, "x=%d", devices);
+  return tsr_on(tsr_mesh_make(rt, spec), "x");
+}
+
+static tsr_frame *open_json(trial *t, tsr_runtime *rt, tsr_scope *s, int devices)
+{
+  return tsr_frame_read_json(s, test_tmp("sift.jsonl"), .on = place(rt, devices),
+                             .bad_rows = t->opts.bad_rows);
+}
+
+/* What the file holds, as a stream of a batch for each of `batches` devices. */
+static tsr_frame *open_stream(trial *t, tsr_runtime *rt, tsr_scope *s, const int devices[2])
+{
+  struct ArrowArrayStream stream = { 0 };
+  tsr_frame *df = open_json(t, rt, s, devices[1]);
+  if (tsr_frame_to_arrow(df, &stream, .texts = (tsr_arrow_texts)(t->seed % 3))) return df;
+  return tsr_frame_from_arrow(s, &stream, .on = place(rt, devices[0]));
+}
+
+typedef struct sides {
+  tsr_scope *scope[2];
+  tsr_frame *df[2]; /* read whole, and by predicates */
+} sides;
+
+/* One chain over both, with columns of the first all there. */
+static bool agree(trial *t, const sides *both)
+{
+  test_rng here = t->rng;
+  tsr_table *table[2] = { NULL, NULL }, *all;
+  tsr_status status[2];
+  if (tsr_frame_collect(both->df[0], &all)) tsr_scope_clear(both->scope[0]);
+  for (int i = 0; i < 2; i++) {
+    t->rng = here;
+    status[i] = tsr_frame_collect(chain(t, both->df[i]), &table[i]);
+  }
+  const char *differs = status[0] ? NULL : law_differs(table[1], table[0]);
+  if (status[0] != status[1] || (status[0] && strcmp(said(both->scope[0]), said(both->scope[1]))))
+    FAIL("seed %llu: '%s', expected '%s'; %s", (unsigned long long)t->seed,
+         tsr_message(both->scope[1]), tsr_message(both->scope[0]), t->filters);
+  if (differs) FAIL("seed %llu: %s; %s", (unsigned long long)t->seed, differs, t->filters);
+  /* Other filters over what is there now. */
+  if (!status[0]) status[0] = tsr_frame_collect(chain(t, both->df[1]), &table[1]);
+  return !status[0] && tsr_table_row_count(table[0]) > 0;
+}
+
+static bool try_other(tsr_runtime *rt, uint64_t seed, bool stream)
+{
+  trial t = { .rng = test_seeded(seed), .seed = seed };
+  t.opts.bad_rows = (tsr_bad_rows)pick(&t, 0, 2);
+  put_json(&t, test_tmp("sift.jsonl"));
+  sides both = { { tsr_scope_open(rt), tsr_scope_open(rt) }, { NULL, NULL } };
+  int devices[2][2] = { { 1, 1 }, { (int)pick(&t, 1, 3), (int)pick(&t, 1, 4) } };
+  if (pick(&t, 0, 1)) devices[1][0] = (int)pick(&t, 1, 8);
+  for (int i = 0; i < 2; i++)
+    both.df[i] = stream ? open_stream(&t, rt, both.scope[i], devices[i])
+                        : open_json(&t, rt, both.scope[i], devices[i][0]);
+  bool some = !tsr_scope_status(both.scope[0]) && agree(&t, &both);
+  for (int i = 0; i < 2; i++) tsr_scope_close(both.scope[i]);
+  return some;
+}
+
+static bool try_json(tsr_runtime *rt, uint64_t seed)
+{
+  return try_other(rt, seed, false);
+}
+
+static bool try_stream(tsr_runtime *rt, uint64_t seed)
+{
+  return try_other(rt, seed, true);
+}
+
+TEST_TIMEOUT(sifted_lines_are_filtered, 900)
+{
+  law_each_seed_on_8(17000, guard_asked() ? 30 : test_quick() ? 100 : 1000, 1.0 / 4, try_json);
+}
+
+TEST_TIMEOUT(sifted_streams_are_filtered, 900)
+{
+  law_each_seed_on_8(27000, guard_asked() ? 30 : test_quick() ? 100 : 1000, 1.0 / 4, try_stream);
 }

@@ -451,7 +451,9 @@ TEST(what_frames_do_not_have_is_told_with_a_way_out)
 
 /* ---- what producers get wrong ---------------------------------------------------------------- */
 
-static void check_refused(producer *p, tsr_status status, const char *part)
+/* `filter`: a question about the first column of texts, which the reader judges; what is wrong is
+ * found in rows that it drops, too. */
+static void check_refused_by(producer *p, bool filter, tsr_status status, const char *part)
 {
   struct test_alloc state = { 0 };
   tsr_allocator allocator = test_allocator(&state);
@@ -460,6 +462,13 @@ static void check_refused(producer *p, tsr_status status, const char *part)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_frame *df = tsr_frame_from_arrow(s, &stream);
   CHECK(stream.release == NULL);
+  for (int i = 0; i < p->columns && filter; i++) {
+    if (tsr_frame_column_type(df, i) != TSR_COL_TEXT) continue;
+    char words[60];
+    snprintf(words, sizeof words, "contains(%s, 'no such text')", p->name[i]);
+    df = tsr_frame_filter(df, words);
+    filter = false;
+  }
   CHECK_STATUS(tsr_frame_to_arrow(df, &out), status, s);
   CHECK_STR_HAS(tsr_message(s), part);
   CHECK_STR_HAS(tsr_message(s), "tsr_frame_from_arrow: ");
@@ -467,6 +476,13 @@ static void check_refused(producer *p, tsr_status status, const char *part)
   tsr_runtime_close(rt);
   CHECK_I64(state.live, 0);
   check_released(p);
+}
+
+static void check_refused(producer *p, tsr_status status, const char *part)
+{
+  check_refused_by(p, false, status, part);
+  /* Refused at the call it has no columns to ask. */
+  if (status == TSR_EVALUE) check_refused_by(p, true, status, part);
 }
 
 #define REFUSED(change, status, part)  \
@@ -887,6 +903,65 @@ TEST(bf16_leaves_as_f32)
   tsr_runtime_close(rt);
 }
 
+/* Rows of a stream whose texts a filter asks for; `b` lies in the producer's memory. */
+static int64_t kept_of(tsr_scope *s, producer *p, const char *filter, const char *says)
+{
+  struct ArrowArrayStream stream = stream_of(p);
+  tsr_frame *df = tsr_frame_filter(tsr_frame_from_arrow(s, &stream), filter);
+  tsr_frame *sum = tsr_frame_agg(df, "n = count(), s = sum(b)");
+  tsr_row *row = tsr_frame_row(sum);
+  CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
+  CHECK_STR_HAS(tsr_frame_explain(sum), says);
+  return tsr_row_i64(row, "n") * 100 + (tsr_row_is_null(row, "s") ? 0 : tsr_row_i64(row, "s"));
+}
+
+TEST(texts_of_a_filter_alone_are_asked_where_they_lie)
+{
+  static const int8_t indices[8] = { 0, 1, 2, 3, 0, 0, 0, 0 };
+  for (int batches = 1; batches < 3; batches++) {
+    producer p = usual();
+    p.format[1] = "l";
+    p.batches = batches;
+    tsr_runtime *rt = tsr_runtime_open("cpu:1");
+    tsr_scope *s = tsr_scope_open(rt);
+    CHECK_I64(kept_of(s, &p, "contains(c, 'z')", "while reading: contains(c, 'z') keeps"),
+              batches * (200 + 2 + 4));
+    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3", "texts not kept: c (filters alone"),
+              batches * (100 + 4));
+    CHECK_I64(kept_of(s, &p, "c == '' and a is not null", "keeps"), batches * (100 + 3));
+    CHECK_I64(kept_of(s, &p, "ends_with(upper(c), 'D') and a >= 5", "keeps"), batches * (100 + 8));
+    /* Texts of a dictionary: each of its entries is asked once. */
+    p.format[0] = "c";
+    p.entry_format = "u";
+    p.buffers[0][1] = indices;
+    p.entries = (struct ArrowArray){ .length = 4, .n_buffers = 3 };
+    p.entry_buffers[1] = text_offsets;
+    p.entry_buffers[2] = "xyzzabcd";
+    CHECK_I64(kept_of(s, &p, "contains(a, 'x') and b < 8", "keeps"), batches * (200 + 5 + 6));
+    tsr_scope_close(s);
+    check_released(&p);
+    tsr_runtime_close(rt);
+  }
+}
+
+static bool sift(tsr_runtime *rt, bool fails, const void *user)
+{
+  producer p = usual();
+  p.format[1] = "l";
+  struct ArrowArrayStream stream = stream_of(&p);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_filter(tsr_frame_from_arrow(s, &stream), user);
+  tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "n = count()"));
+  tsr_status status = tsr_row_status(row);
+  if (!status) CHECK_I64(tsr_row_i64(row, "n"), 1);
+  else CHECK_STATUS(status, fails ? TSR_ENOMEM : TSR_OK, s);
+  if (!s) FAIL("no scope");
+  if (stream.release) stream.release(&stream);
+  tsr_scope_close(s);
+  check_released(&p);
+  return status != TSR_OK;
+}
+
 static bool take_and_give(tsr_runtime *rt, bool fails, const void *user)
 {
   producer p = usual();
@@ -918,4 +993,5 @@ TEST_TIMEOUT(any_allocation_may_fail, 300)
 {
   CHECK(each_allocation_fails("cpu:2", take_and_give, NULL) > 10);
   CHECK(each_allocation_fails("cpu:2", take_and_give, "views") > 10);
+  CHECK(each_allocation_fails("cpu:1", sift, "contains(upper(c), 'Z') and b > 3") > 10);
 }

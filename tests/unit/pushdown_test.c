@@ -175,6 +175,51 @@ TEST(texts_that_a_filter_drops_are_not_kept)
   unsetenv("TSR_TEXTS");
 }
 
+/* The same of JSON lines and of a stream of as many batches as there are devices. */
+static tsr_frame *open_long(tsr_scope *s, bool stream)
+{
+  struct ArrowArrayStream arrow;
+  tsr_frame *df = tsr_frame_read_json(s, test_tmp("long.jsonl"));
+  if (!stream) return df;
+  CHECK_STATUS(tsr_frame_to_arrow(df, &arrow), TSR_OK, s);
+  return tsr_frame_from_arrow(s, &arrow);
+}
+
+TEST(texts_of_lines_and_streams_that_a_filter_drops_are_not_kept)
+{
+  FILE *out = fopen(test_tmp("long.jsonl"), "wb");
+  for (int r = 0; r < ROWS; r++)
+    fprintf(out, "{\"k\": %d, \"name\": \"a text of a row, \\\"its\\\" number %dx\"}\n", r, r);
+  fclose(out);
+  for (int ways = 0; ways < 8; ways++) {
+    setenv("TSR_TEXTS", ways & 1 ? "views" : "codes", 1);
+    tsr_runtime *rt = tsr_runtime_open(ways & 2 ? "cpu:5" : "cpu:1");
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = open_long(s, ways & 4);
+    tsr_frame *few = tsr_frame_filter(df, "ends_with(name, '99x') and k >= 1000");
+    tsr_frame *agg = tsr_frame_agg(few, "n = count(), a = min(k)");
+    int64_t rows, bytes;
+    for (int twice = 0; twice < 2; twice++) {
+      CHECK_I64(tsr_row_i64(tsr_frame_row(agg), "n"), (ROWS - 1000) / 100);
+      CHECK_STR_HAS(tsr_frame_explain(agg), "'99x') and k >= 1000 keeps 590");
+      CHECK_STR_HAS(tsr_frame_explain(agg), "texts not kept: name (filters alone ask for them)");
+    }
+    tsr_scope_close(s);
+    s = tsr_scope_open(rt);
+    df = open_long(s, ways & 4);
+    few = tsr_frame_filter(df, "ends_with(name, '99x') and k >= 1000");
+    bytes = bytes_of_texts(s, few, &rows);
+    CHECK_I64(rows, (ROWS - 1000) / 100);
+    CHECK(bytes >= rows * 30 && bytes < rows * 40);
+    /* Other filters ask for all. */
+    CHECK_I64(sum_where(df, "k < 10", "s = nunique(name)"), 10);
+    CHECK_I64(count_where(df, "starts_with(name, 'a')"), ROWS);
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+  }
+  unsetenv("TSR_TEXTS");
+}
+
 /* Nulls, quotes, and bytes that are no letters, in texts of which nothing is kept. */
 TEST(texts_that_are_not_kept_are_texts)
 {

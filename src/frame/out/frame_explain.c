@@ -366,9 +366,12 @@ static void add_sifted(explainer *e, const tsr__visit *v)
   const tsr__pushed *pushed = tsr__scan_pushed(v);
   const tsr__source *source = v->df->source;
   if (!pushed) return;
-  tsr__text_add(e->out, "    while reading %lld bytes: %s keeps %lld of %lld rows\n",
-                (long long)source->reader.ops->bytes(source->reader.file), pushed->words,
-                (long long)pushed->rows, (long long)source->rows);
+  const tsr__reader *reader = &source->reader;
+  tsr__text_add(e->out, "    while reading");
+  if (reader->ops->bytes)
+    tsr__text_add(e->out, " %lld bytes", (long long)reader->ops->bytes(reader->file));
+  tsr__text_add(e->out, ": %s keeps %lld of %lld rows\n", pushed->words, (long long)pushed->rows,
+                (long long)source->rows);
 }
 
 /* The step in words; what it stands on where that is not the step before. */

@@ -355,7 +355,7 @@ bool tsr__pushdown_tells(tsr__bind *bind, tsr__visit *file)
   bool texts = false;
   for (int k = 0; k < pushdown->count; k++)
     texts |= file->df->schema.field[pushdown->predicate[k].target].type == TSR_COL_TEXT;
-  if (!pushdown->all || !texts || file->front >= 0 || !source->reader.ops->bytes) return false;
+  if (!pushdown->all || !texts || file->front >= 0) return false;
   if (!can_tell(source, pushdown)) return false;
   for (tsr__visit *v = only_user(bind, file); v; v = only_user(bind, v)) {
     if (v->df->kind == TSR__FRAME_FILTER) v->from = file;
@@ -373,6 +373,7 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
   int64_t end;
   bool filtered = false, tight = bind->scope->rt->opts.memory_limit > 0;
   file->head = NULL;
+  if (!file->df->source->reader.ops->front) return -1;
   for (const tsr__visit *v = only_user(bind, file); v && !v->made; v = only_user(bind, v)) {
     if (v->df->kind == TSR__FRAME_HEAD) {
       if (__builtin_add_overflow(v->df->first, v->df->count, &end)) return -1;

@@ -167,7 +167,8 @@ static tsr_status keep(reading *r)
   tsr__source *source = r->source;
   for (int i = 0; i < r->count; i++) {
     tsr__read_target *target = &r->target[i];
-    if (target->told) continue;
+    if (target->there) tsr__value_unmap(source->col[target->column].values->value, r->position[0]);
+    if (target->told || target->there) continue;
     tsr__col col = { .type = r->df->schema.field[target->column].type, .dict = target->dict };
     if (target->dict) source->dicts[source->dict_count++] = target->dict;
     target->dict = NULL; /* the source's now, even if what follows fails */
@@ -252,6 +253,13 @@ const tsr__pushed *tsr__scan_pushed(const tsr__visit *file)
   return any || file->told ? source->pushed : NULL;
 }
 
+/* Whether a column's values of rows that are dropped are of no use, and cost something. */
+static bool gains(const reading *r, int column)
+{
+  bool text = r->df->schema.field[column].type == TSR_COL_TEXT;
+  return !r->pushdown->whole[column] && (text || r->df->source->reader.ops->drops_values);
+}
+
 /* Whether a reading can leave out values of rows that its predicates drop: their columns are read
  * with it, and others that need no dropped row. One set of predicates a file: the first
  * terminal's. Another's would need columns for each set. The columns of the predicates must not
@@ -260,8 +268,7 @@ static bool can_push_down(const reading *r, const bool *need)
 {
   const tsr__source *source = r->source;
   bool any = false;
-  if (!r->pushdown || !r->pushdown->count || !r->df->source->reader.ops->bytes || source->pushed)
-    return false;
+  if (!r->pushdown || !r->pushdown->count || source->pushed) return false;
   /* The predicates are judged on columns that are read now; one that is there is not read again. */
   for (int s = 0; s < r->pushdown->count; s++)
     if (!need[r->pushdown->predicate[s].target] ||
@@ -269,7 +276,7 @@ static bool can_push_down(const reading *r, const bool *need)
       return false;
   /* At least one column must gain by it: needed, not read, and of no use in dropped rows. */
   for (int i = 0; i < r->df->schema.count; i++)
-    any = any || r->told || (need[i] && !r->pushdown->whole[i] && !source->col[i].values);
+    any = any || r->told || (need[i] && gains(r, i) && !source->col[i].values);
   return any;
 }
 
@@ -322,6 +329,20 @@ static tsr_status make_pushed(reading *r)
   return TSR_OK;
 }
 
+/* A predicate's column that was borrowed, which the reader looks at where it lies. One part has
+ * it. */
+static tsr_status add_there(reading *r, tsr_scope *scope, int column)
+{
+  tsr__read_target *target = &r->target[r->count];
+  const tsr__value *value = r->source->col[column].values->value;
+  *target = (tsr__read_target){ .column = column, .there = true };
+  target->values = room(r, scope, r->parts, sizeof *target->values);
+  if (!target->values) return r->error->status;
+  target->values[0] = tsr__value_map(value, r->position[0]);
+  r->count++;
+  return TSR_OK;
+}
+
 /* The predicates with the numbers of their targets; `scope` holds them. The reader numbers
  * targets of this reading, not columns of the file. */
 static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *read)
@@ -329,9 +350,11 @@ static tsr_status take_predicates(reading *r, tsr_scope *scope, tsr__read_ask *r
   tsr__predicate *predicates = room(r, scope, r->pushdown->count, sizeof *predicates);
   if (!predicates) return r->error->status;
   for (int s = 0; s < r->pushdown->count; s++) {
+    int column = r->pushdown->predicate[s].target, t = 0;
     predicates[s] = r->pushdown->predicate[s];
-    for (int t = 0; t < r->count; t++)
-      if (r->target[t].column == r->pushdown->predicate[s].target) predicates[s].target = t;
+    while (t < r->count && r->target[t].column != column) t++;
+    if (t == r->count && add_there(r, scope, column)) return r->error->status;
+    predicates[s].target = t;
   }
   read->predicate_count = r->pushdown->count;
   read->predicates = predicates;
@@ -439,7 +462,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
     if (need[i] && !is_there(r, i)) (void)borrow(r, i);
   if (check_room(r, need)) return r->error->status;
   for (int i = 0; i < columns; i++)
-    if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && !r->pushdown->whole[i]))
+    if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && gains(r, i)))
       return r->error->status;
   /* Borrowed by now, or read before. */
   if (!r->count) return TSR_OK;
@@ -452,6 +475,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   /* Out where this reading judges the predicates, in where it goes by what an earlier one found. */
   if (sparse) read.kept = r->pushed->kept;
   if (first && take_predicates(r, scope, &read)) return r->error->status;
+  read.target_count = r->count;
   const tsr__reader *reader = &df->source->reader;
   if (reader->ops->read(reader->file, &read, r->error)) return r->error->status;
   if (first && !read.retyped) {

@@ -104,13 +104,17 @@ typedef struct tsr__arrow_run {
   int64_t from; /* the first one's element in the array's buffers */
   int64_t count;
   int64_t at; /* its element in the part */
-  void *out;
+  void *out;  /* NULL: texts are looked at, and no more */
   uint64_t *valid;
+  const uint64_t *kept; /* as valid, of texts: which are wanted; NULL: all */
   tsr__dict_local *dict;
 } tsr__arrow_run;
 
 /* Puts the rows where they belong; false with the fault set. */
 bool tsr__arrow_put(tsr__arrow_run *run);
+/* The text of a run's row, and which entry of a dictionary it is (-1: of none); false where there
+ * is none, or none that can be. */
+bool tsr__arrow_text(const tsr__arrow_run *run, int64_t row, tsr__text_span *text, int64_t *entry);
 /* Whether a decimal without a fraction is an i64. */
 bool tsr__arrow_decimal_fits(const struct ArrowArray *array, int bytes, int64_t at);
 

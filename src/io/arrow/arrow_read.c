@@ -249,16 +249,29 @@ static int64_t batch_of(const tsr__arrow *arrow, int64_t row)
   return low;
 }
 
+/* Of two faults of a stripe that of the earlier row counts, then that of the earlier column:
+ * whichever was read first. */
+static void take_fault(tsr__arrow_fault *to, const tsr__arrow_fault *fault, int64_t row, int column)
+{
+  int64_t at = fault->row + row;
+  to->no_memory |= fault->no_memory;
+  if (!fault->row || (to->row && (to->row < at || (to->row == at && to->column < column)))) return;
+  *to = *fault;
+  /* Counted from one within the run until now. */
+  to->row += row;
+  to->column = column;
+}
+
 /*   row   of the stream       from   element of an array's buffers       at   element of the part
  */
-static bool read_target(job *j, int64_t s, int target)
+static bool read_target(job *j, int64_t s, int target, uint64_t *spare)
 {
   tsr__arrow *arrow = j->arrow;
   const tsr__read_ask *read = j->stripes.read;
   const tsr__stripe *st = &j->stripes.stripe[s];
   const tsr__read_target *t = &read->targets[target];
   int64_t row = read->rows[st->part] + st->from, end = read->rows[st->part] + st->to;
-  int64_t at = st->from;
+  int64_t at = t->told ? 0 : st->from;
   /* A stripe may lie over several batches: a run in each. */
   for (int64_t b = batch_of(arrow, row); row < end; b++) {
     const struct ArrowArray *batch = &arrow->batches[b]->array;
@@ -266,7 +279,8 @@ static bool read_target(job *j, int64_t s, int target)
     /* An empty batch. */
     if (last <= row) continue;
     const struct ArrowArray *array = batch->children[t->column];
-    tsr__arrow_run r = { .fault = &j->faults[s],
+    tsr__arrow_fault fault = { 0 };
+    tsr__arrow_run r = { .fault = &fault,
                          .array = array,
                          .type = &arrow->types[t->column],
                          .decimal = arrow->decimal,
@@ -274,13 +288,12 @@ static bool read_target(job *j, int64_t s, int target)
                          .from = array->offset + batch->offset + row - arrow->first[b],
                          .count = last - row,
                          .at = at,
-                         .out = t->values[st->part],
-                         .valid = t->validity[st->part],
+                         .out = t->told ? NULL : t->values[st->part],
+                         .valid = t->told ? spare : t->validity[st->part],
+                         .kept = tsr__stripe_kept(&j->stripes, s, target),
                          .dict = tsr__stripe_dict(&j->stripes, s, target) };
     if (!tsr__arrow_put(&r)) {
-      /* Counted from one within the run until now; 0 is no row at all, but a lack of memory. */
-      j->faults[s].row += j->faults[s].row ? row : 0;
-      j->faults[s].column = t->column;
+      take_fault(&j->faults[s], &fault, row, t->column);
       return false;
     }
     at += last - row;
@@ -289,16 +302,122 @@ static bool read_target(job *j, int64_t s, int target)
   return true;
 }
 
+/* What a predicate said of a batch's dictionary, by entry. */
+typedef struct said {
+  int64_t batch;
+  uint8_t *of; /* 0: not asked yet */
+  size_t room;
+} said;
+
+/* Predicates at work on a stripe. */
+typedef struct asking {
+  job *j;
+  tsr__stripe_asks asks;
+  said *said;      /* by predicate */
+  uint64_t *spare; /* bits of a target of which nothing is kept */
+} asking;
+
+/* Where a predicate keeps what it said of the entry; NULL: it is asked anew. A dictionary much
+ * larger than a stripe is not worth clearing a list for. */
+static uint8_t *said_of(asking *a, const tsr__judge *judge, int64_t batch, int64_t entry)
+{
+  enum { MOST = 1 << 16 };
+  const tsr__arrow *arrow = a->j->arrow;
+  int column = a->j->stripes.read->targets[judge->predicate->target].column;
+  said *s = &a->said[judge->predicate - a->j->stripes.read->predicates];
+  size_t entries = (size_t)arrow->batches[batch]->array.children[column]->dictionary->length;
+  if (entries > MOST) return NULL;
+  if (!tsr__grow(arrow->heap, (void **)&s->of, &s->room, entries, 1)) return NULL;
+  if (s->batch != batch + 1) memset(s->of, 0, entries);
+  s->batch = batch + 1;
+  return &s->of[entry];
+}
+
+static bool asks(asking *a, const tsr__judge *judge, int64_t batch, const tsr__arrow_run *r)
+{
+  enum { FAILS = 1, PASSES };
+  tsr__text_span text;
+  int64_t entry;
+  if (!tsr__arrow_text(r, 0, &text, &entry)) return false;
+  if (!judge) return true;
+  uint8_t once = 0, *of = entry < 0 ? NULL : said_of(a, judge, batch, entry);
+  if (!of) of = &once;
+  if (!*of) *of = tsr__judge_text(judge, text) ? PASSES : FAILS;
+  return *of == PASSES;
+}
+
+static uint64_t ask_texts(void *user, int target, tsr__stripe_word rows, uint64_t ask,
+                          const tsr__judge *judge)
+{
+  asking *a = user;
+  const tsr__arrow *arrow = a->j->arrow;
+  const tsr__read_ask *read = a->j->stripes.read;
+  int column = read->targets[target].column;
+  int64_t first = read->rows[a->j->stripes.stripe[rows.stripe].part] + rows.from;
+  int64_t b = batch_of(arrow, first);
+  uint64_t bits = 0;
+  for (uint64_t rest = ask; rest; rest &= rest - 1) {
+    int i = __builtin_ctzll(rest);
+    while (arrow->first[b + 1] <= first + i) b++;
+    const struct ArrowArray *batch = &arrow->batches[b]->array, *array = batch->children[column];
+    tsr__arrow_run r = { .array = array,
+                         .type = &arrow->types[column],
+                         .from = array->offset + batch->offset + first + i - arrow->first[b] };
+    bits |= (uint64_t)asks(a, judge, b, &r) << i;
+  }
+  return bits;
+}
+
+/* The targets that must be there before rows are judged, or the others. */
+static bool read_targets(job *j, int64_t task, bool judged, uint64_t *spare)
+{
+  const tsr__stripe *st = &j->stripes.stripe[task];
+  for (int i = 0; i < j->stripes.read->target_count; i++) {
+    const tsr__read_target *t = &j->stripes.read->targets[i];
+    if (t->there || tsr__stripes_judged(&j->stripes, i) != judged) continue;
+    if (t->told) memset(spare, 0, (size_t)(st->to - st->from + 63) / 64 * sizeof *spare);
+    if (!read_target(j, task, i, spare) && j->faults[task].no_memory) return false;
+  }
+  return true;
+}
+
+/* False: out of memory. */
+static bool read_judged(job *j, int64_t task, asking *a)
+{
+  const tsr__stripe *st = &j->stripes.stripe[task];
+  if (!a->said || !a->spare || !read_targets(j, task, true, NULL)) return false;
+  tsr__stripe_judge(&j->stripes, task, st->from, st->to - st->from, &a->asks);
+  return !a->asks.no_memory && read_targets(j, task, false, a->spare);
+}
+
+static void judge_stripe(job *j, int64_t task)
+{
+  tsr__heap *heap = j->arrow->heap;
+  const tsr__stripe *st = &j->stripes.stripe[task];
+  int count = j->stripes.read->predicate_count;
+  asking a = { .j = j, .asks = { .texts = ask_texts } };
+  size_t size = (size_t)count * sizeof *a.said;
+  size_t words = (size_t)(st->to - st->from + 63) / 64 * sizeof *a.spare;
+  a.asks.user = &a;
+  a.said = tsr__new(heap, size);
+  a.spare = tsr__new(heap, words);
+  tsr__judged_open(&a.asks.judged, heap);
+  if (!read_judged(j, task, &a)) j->faults[task].no_memory = true;
+  for (int p = 0; a.said && p < count; p++) tsr__del(heap, a.said[p].of, a.said[p].room);
+  tsr__judged_close(&a.asks.judged, heap);
+  tsr__del(heap, a.spare, words);
+  tsr__del(heap, a.said, size);
+}
+
 static void read_stripe(void *user, int64_t task, int worker)
 {
   (void)worker;
   job *j = user;
-  for (int i = 0; i < j->stripes.read->target_count; i++) {
-    /* Bits are put in by `or`, so the words must be 0 first; whole words are a stripe's own. */
-    tsr__stripe_clear(&j->stripes, task, i);
-    if (!read_target(j, task, i)) return;
-    tsr__stripe_count(&j->stripes, task, i);
-  }
+  /* Bits are put in by `or`, so the words must be 0 first; whole words are a stripe's own. */
+  tsr__stripe_clear(&j->stripes, task);
+  if (j->stripes.read->predicate_count) judge_stripe(j, task);
+  else read_targets(j, task, false, NULL);
+  tsr__stripe_count(&j->stripes, task);
 }
 
 /* The fault of the first row that has one. */

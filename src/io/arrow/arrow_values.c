@@ -260,6 +260,16 @@ static bool text_at(const struct ArrowArray *array, int layout, int64_t at, cons
   return true;
 }
 
+/* A text that goes nowhere must be one all the same. */
+static bool look_at(run *r, int64_t i, const struct ArrowArray *array, int64_t at)
+{
+  const char *text;
+  size_t length;
+  if (!text_at(array, r->type->layout, at, &text, &length))
+    return fail_at(r, i, "a text whose offsets cannot be");
+  return tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is no UTF-8");
+}
+
 /* The code of a text for row `i` of a run, whose bytes are looked at when it is new. `array` is the
  * run's or its dictionary. UTF-8 is looked at once a text and stripe: what is known already was
  * good. */
@@ -279,10 +289,18 @@ static bool put_text(run *r, int64_t i, const struct ArrowArray *array, int64_t 
   return !added || tsr__utf8_valid(text, length) || fail_at(r, i, "a text that is no UTF-8");
 }
 
+/* Whether the text of a row goes anywhere. */
+static bool wants(const run *r, int64_t i)
+{
+  int64_t at = r->at + i;
+  return r->out && (!r->kept || r->kept[at / 64] >> (at % 64) & 1);
+}
+
 static bool put_texts(run *r)
 {
   for (int64_t i = 0; i < r->count; i++)
-    if (is_valid(r, i) && !put_text(r, i, r->array, r->from + i)) return false;
+    if (is_valid(r, i) && !(wants(r, i) ? put_text : look_at)(r, i, r->array, r->from + i))
+      return false;
   return true;
 }
 
@@ -339,22 +357,26 @@ static bool put_entries(run *r)
   return true;
 }
 
-/* `known` (NULL: not kept) says which code an entry got: each is looked up once. A code + 1 fits:
- * there are fewer texts than 2^31. */
+/* `known` (NULL: not kept) says which code an entry got: each is looked up once, and looked at once
+ * where nobody wants it. A code + 1 fits, and is neither of these: no code is -2. */
 static bool put_entry_texts(run *r, int32_t *known)
 {
+  enum { NEW = 0, SEEN = -1 };
   const struct ArrowArray *entries = r->array->dictionary;
-  int32_t *codes = (int32_t *)r->out + r->at;
+  int32_t *codes = (int32_t *)r->out;
   for (int64_t i = 0, index; i < r->count; i++) {
     if (!entry_of(r, i, &index)) return false;
     if (index < 0) continue;
-    /* Codes are kept as code + 1, so that the zeros it was made of mean: not looked up yet. */
-    if (known && known[index]) {
-      codes[i] = known[index] - 1;
-      continue;
+    int32_t said = known ? known[index] : NEW;
+    if (!wants(r, i)) {
+      if (said == NEW && !look_at(r, i, entries, entries->offset + index)) return false;
+      if (known && said == NEW) known[index] = SEEN;
+    } else if (known && said != NEW && said != SEEN) {
+      codes[r->at + i] = said - 1;
+    } else {
+      if (!put_text(r, i, entries, entries->offset + index)) return false;
+      if (known) known[index] = codes[r->at + i] + 1;
     }
-    if (!put_text(r, i, entries, entries->offset + index)) return false;
-    if (known) known[index] = codes[i] + 1;
   }
   return true;
 }
@@ -381,4 +403,21 @@ bool tsr__arrow_put(tsr__arrow_run *r)
   /* Validity first: what follows asks it of each row, and never looks at what lies under a null. */
   put_validity(r);
   return r->type->index ? put_dictionary(r) : put_values(r);
+}
+
+bool tsr__arrow_text(const tsr__arrow_run *r, int64_t i, tsr__text_span *text, int64_t *entry)
+{
+  const struct ArrowArray *array = r->array;
+  int64_t at = r->from + i;
+  *entry = -1;
+  if (array->buffers[0] && !tsr__arrow_bit(array->buffers[0], at)) return false;
+  if (r->type->index) {
+    int64_t index = integer_at(array->buffers[1], r->type->index, at);
+    array = array->dictionary;
+    if (index < 0 || index >= array->length) return false;
+    *entry = index;
+    at = array->offset + index;
+    if (array->buffers[0] && !tsr__arrow_bit(array->buffers[0], at)) return false;
+  }
+  return text_at(array, r->type->layout, at, &text->at, &text->length);
 }

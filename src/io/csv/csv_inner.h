@@ -18,7 +18,6 @@
  * csv_rows.c    the index of rows; careful reading of one row; where a row begins
  * csv_numbers.c short numbers, several at a time
  * csv_parse.c   fields to values; what class of value a text is
- * csv_predicate.c   which rows predicates let through
  * csv_read.c    stripes of rows in parallel, types that turn out wrong, dictionaries
  * csv_apart.c   what processes that read together tell each other
  * csv_error.c   places in files, and what is wrong there
@@ -31,6 +30,7 @@
 #include "io/csv/csv.h"
 #include "io/file/unpack.h"
 #include "io/rows/classes.h"
+#include "io/rows/predicate.h"
 #include "io/text/decimal.h"
 #include "io/text/dict.h"
 #include "io/text/option_list.h"
@@ -414,31 +414,6 @@ void tsr__csv_look(const tsr__csv_file *file, int column, const tsr__csv_batch *
  * null. The next call may use their bytes again. */
 uint64_t tsr__csv_texts(const tsr__csv_file *file, const tsr__csv_batch *batch, tsr__csv_lane *lane,
                         tsr__csv_run run, tsr__text_span *texts);
-
-/* ---- csv_predicate.c ---- */
-
-/* What a predicate said of a worker's texts, by code. */
-typedef struct tsr__csv_told {
-  uint8_t *text; /* 0: not asked yet */
-  size_t room;
-  tsr__text made[2]; /* for the predicate to work in */
-} tsr__csv_told;
-
-/* A predicate at work on a batch that was parsed. */
-typedef struct tsr__csv_judge {
-  const tsr__predicate *predicate;
-  tsr_coltype type;
-  tsr__csv_sink sink; /* where the column's values are */
-  tsr__csv_lane *lane;
-  tsr__csv_told *told;
-} tsr__csv_judge;
-
-/* Which of up to 64 elements from `at` on pass, bit 0 the first. They lie in one word of
- * validity. */
-uint64_t tsr__csv_judge_word(const tsr__csv_judge *judge, int64_t at, int count);
-/* The same of texts; bit i of `valid`: there is one. */
-uint64_t tsr__csv_judge_texts(const tsr__csv_judge *judge, const tsr__text_span *texts,
-                              uint64_t valid);
 
 /* ---- csv_apart.c ---- */
 

@@ -45,7 +45,7 @@ struct reading {
   tsr__csv_lane *lanes;
   uint32_t **buffers;
   tsr__csv_view *views; /* by worker */
-  tsr__csv_told *told;  /* by worker: one a predicate */
+  tsr__judged *judged;  /* by worker: one a predicate */
   int workers;
   tsr__dict_flows flows; /* of texts that are put in their lists meanwhile */
   bool looks; /* some text column is sparse or told: texts that are not kept must be UTF-8 */
@@ -196,13 +196,14 @@ static void parse_targets(struct reading *reading, const struct place *p, bool f
 }
 
 /* Texts as they lie in the batch. */
-static uint64_t judge_told(const struct place *p, const tsr__csv_judge *judge, tsr__csv_run run)
+static uint64_t judge_told(const struct place *p, const tsr__judge *judge, tsr__csv_lane *lane,
+                           tsr__csv_run run)
 {
   tsr__text_span texts[64];
   uint64_t all = run.count == 64 ? UINT64_MAX : (UINT64_C(1) << run.count) - 1;
-  uint64_t valid = tsr__csv_texts(p->file, p->batch, judge->lane, run, texts);
+  uint64_t valid = tsr__csv_texts(p->file, p->batch, lane, run, texts);
   if (judge->predicate->op == TSR__PREDICATE_NULL) return ~valid & all;
-  return tsr__csv_judge_texts(judge, texts, valid);
+  return tsr__judge_texts(judge, texts, valid);
 }
 
 /* Which rows of a word pass all predicates; where a column is being retyped nothing that is read
@@ -214,19 +215,22 @@ static uint64_t judge_word(struct reading *reading, const struct place *p, int64
   uint64_t bits = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
   for (int s = 0; s < read->predicate_count && bits; s++) {
     const tsr__predicate *predicate = &read->predicates[s];
-    int worker = p->stripe->worker;
-    tsr__csv_judge judge = { .predicate = predicate,
-                             .type =
-                                 reading->csv->columns[reading->columns[predicate->target]].type,
-                             .sink = sink_of(reading, p, predicate->target),
-                             .lane = lane_of(reading, worker, predicate->target),
-                             .told = &reading->told[worker * read->predicate_count + s] };
+    int target = predicate->target, worker = p->stripe->worker;
+    tsr__csv_lane *lane = lane_of(reading, worker, target);
+    tsr__csv_sink sink = sink_of(reading, p, target);
+    tsr__judge judge = { .predicate = predicate,
+                         .type = reading->csv->columns[reading->columns[target]].type,
+                         .values = sink.values,
+                         .validity = sink.validity,
+                         .dict = &lane->dict,
+                         .judged = &reading->judged[worker * read->predicate_count + s],
+                         .no_memory = &lane->no_memory };
     /* Its values are those of a type that is given up; the frame is read once more. */
-    if (judge.lane->classify || judge.lane->no_memory) continue;
-    tsr__csv_run rows = { reading->columns[predicate->target], (int)(at - judge.sink.at), count };
-    bool lies = p->late >> s & 1 || is_told(reading, predicate->target);
-    bits &= lies ? judge_told(p, &judge, rows) : tsr__csv_judge_word(&judge, at, count);
-    if (judge.lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
+    if (lane->classify || lane->no_memory) continue;
+    tsr__csv_run rows = { reading->columns[target], (int)(at - sink.at), count };
+    bool lies = p->late >> s & 1 || is_told(reading, target);
+    bits &= lies ? judge_told(p, &judge, lane, rows) : tsr__judge_word(&judge, at, count);
+    if (lane->no_memory) fail_at(reading, p->stripe, FAULT_MEMORY, p->batch->first_row);
   }
   return bits;
 }
@@ -458,13 +462,10 @@ static void free_reading(struct reading *reading)
     tsr__dict_local_free(&reading->lanes[l].dict);
   for (size_t w = 0; reading->buffers && w < workers; w++)
     tsr__del(heap, reading->buffers[w], size * sizeof(uint32_t));
-  size_t told = workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
-  for (size_t i = 0; reading->told && i < told; i++) {
-    tsr__del(heap, reading->told[i].text, reading->told[i].room);
-    tsr__text_free(&reading->told[i].made[0]);
-    tsr__text_free(&reading->told[i].made[1]);
-  }
-  tsr__del(heap, reading->told, (told + 1) * sizeof *reading->told);
+  size_t judged = workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
+  for (size_t i = 0; reading->judged && i < judged; i++)
+    tsr__judged_close(&reading->judged[i], heap);
+  tsr__del(heap, reading->judged, (judged + 1) * sizeof *reading->judged);
   for (size_t w = 0; reading->views && w < workers; w++)
     tsr__csv_view_close(&reading->views[w], heap);
   tsr__del(heap, reading->views, workers * sizeof *reading->views);
@@ -486,15 +487,13 @@ static tsr_status make_stripes(struct reading *reading, int64_t first, int64_t l
   reading->stripes = tsr__new(csv->heap, (size_t)count * sizeof *reading->stripes);
   reading->lanes = tsr__new(csv->heap, (lanes + 1) * sizeof *reading->lanes);
   reading->buffers = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->buffers);
-  size_t told =
+  size_t judged =
       (size_t)reading->workers * (size_t)(reading->read ? reading->read->predicate_count : 0);
-  reading->told = tsr__new(csv->heap, (told + 1) * sizeof *reading->told);
-  for (size_t i = 0; reading->told && i < told; i++) {
-    tsr__text_init(&reading->told[i].made[0], csv->heap);
-    tsr__text_init(&reading->told[i].made[1], csv->heap);
-  }
+  reading->judged = tsr__new(csv->heap, (judged + 1) * sizeof *reading->judged);
+  for (size_t i = 0; reading->judged && i < judged; i++)
+    tsr__judged_open(&reading->judged[i], csv->heap);
   reading->views = tsr__new(csv->heap, (size_t)reading->workers * sizeof *reading->views);
-  if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->told ||
+  if (!reading->stripes || !reading->lanes || !reading->buffers || !reading->judged ||
       !reading->views)
     return tsr__csv_no_memory(csv, error);
   /* A border that is rounded down may fall before the stripe's own beginning: that stripe is empty

@@ -571,5 +571,6 @@ const tsr__reader_ops tsr__json_reader = { .format = "json",
                                            .path = json_path,
                                            .count = json_count,
                                            .size = json_size,
+                                           .bytes = json_size,
                                            .read = json_read,
                                            .together = json_together };

@@ -150,46 +150,23 @@ static bool put_value(job *j, int64_t s, int target, int64_t at, const tsr__json
   int part = j->stripes.stripe[s].part;
   tsr_coltype type = tsr__stripes_type(&j->stripes, target);
   tsr__read_value value;
-  void *out = t->values[part];
+  if (!tsr__stripes_reads(&j->stripes, target)) return true;
   /* A text, of any value: codes of the stripe's own dictionary, joined at the end. */
   if (type == TSR_COL_TEXT) {
     if (token->kind == TSR__JSON_IS_NULL) return true;
     tsr__dict_local *dict = tsr__stripe_dict(&j->stripes, s, target);
-    ((int32_t *)out)[at] = code_of(dict, token);
+    if (tsr__stripe_wants(tsr__stripe_kept(&j->stripes, s, target), at))
+      ((int32_t *)t->values[part])[at] = code_of(dict, token);
     if (dict->failed) return false;
   } else {
     unsigned class = tsr__json_classify(j->json->decimal, token, &value);
-    if (!put_found(j, type, &(tsr__json_found){ class, &value, token }, out, at)) return true;
+    if (!put_found(j, type, &(tsr__json_found){ class, &value, token }, t->values[part], at))
+      return true;
   }
   /* Only now: whatever was put is valid. */
   set_bit(t->validity[part], at);
   return true;
 }
-
-/* The values of one line, as far as it can be read: up to where opening found the fault. False: out
- * of memory. */
-static bool put_line(job *j, int64_t s, int64_t at, const tsr__json_line *line,
-                     tsr__json_keys *keys)
-{
-  /* Opening found the line bad there, before its first member. */
-  if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
-  tsr__json_cursor cursor = { .at = line->at, .end = line->end };
-  tsr__json_token key, value;
-  for (int64_t member = 0; tsr__json_next_of(&cursor, keys, member, &key, &value) > 0; member++) {
-    /* Rows number the lines, from one on. */
-    int32_t code = tsr__json_key(keys, &key, member, at + 1);
-    /* A name twice: what stood before it counts, as when the file was opened. */
-    if (code == -2) break;
-    if (code < 0) return false;
-    int column = j->json->column_of[code];
-    int target = column < 0 ? -1 : j->target_of[column];
-    /* A column that nobody reads costs its parsing and nothing else. */
-    if (target >= 0 && !put_value(j, s, target, at, &value)) return false;
-  }
-  return true;
-}
-
-/* ---- rows that were kept --------------------------------------------------------------------- */
 
 /* Rows of a block, from its row `from` on, which go to a stripe's rows from `at` on. */
 typedef struct span {
@@ -197,11 +174,73 @@ typedef struct span {
   int64_t stripe, from, at, count;
 } span;
 
+/* What reading a stripe holds. Where there are predicates the values of the line at hand wait until
+ * it was judged. */
+typedef struct stripe_work {
+  job *j;
+  int64_t stripe;
+  tsr__json_keys keys;
+  tsr__dict_local names; /* nothing is added; only the scratch is its own */
+  tsr__stripe_asks asks;
+  const span *span;       /* of which rows texts are asked; NULL: of the line */
+  tsr__json_token *token; /* of the line, by target; NULL: there are no predicates */
+  bool *named;            /* by target: the line has it */
+} work;
+
+/* Puts the values of one line, or lets them wait, as far as it can be read: up to where opening
+ * found the fault. False: out of memory. */
+static bool take_line(work *w, int64_t at, const tsr__json_line *line)
+{
+  job *j = w->j;
+  /* Opening found the line bad there, before its first member. */
+  if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
+  tsr__json_cursor cursor = { .at = line->at, .end = line->end };
+  tsr__json_token key, value;
+  for (int64_t member = 0; tsr__json_next_of(&cursor, &w->keys, member, &key, &value) > 0;
+       member++) {
+    /* Rows number the lines, from one on. */
+    int32_t code = tsr__json_key(&w->keys, &key, member, at + 1);
+    /* A name twice: what stood before it counts, as when the file was opened. */
+    if (code == -2) break;
+    if (code < 0) return false;
+    int column = j->json->column_of[code];
+    int target = column < 0 ? -1 : j->target_of[column];
+    /* A column that nobody reads costs its parsing and nothing else. */
+    if (target < 0) continue;
+    if (w->token) w->token[target] = value, w->named[target] = true;
+    else if (!put_value(j, w->stripe, target, at, &value)) return false;
+  }
+  return true;
+}
+
+/* The waiting values of targets that must be there before the line is judged, or of the others. */
+static bool put_waiting(work *w, int64_t at, bool judged)
+{
+  for (int t = 0; t < w->j->stripes.read->target_count; t++)
+    if (w->named[t] && tsr__stripes_judged(&w->j->stripes, t) == judged &&
+        !put_value(w->j, w->stripe, t, at, &w->token[t]))
+      return false;
+  return true;
+}
+
+static bool put_line(work *w, int64_t at, const tsr__json_line *line)
+{
+  if (!w->token) return take_line(w, at, line);
+  memset(w->named, 0, (size_t)w->j->stripes.read->target_count * sizeof *w->named);
+  w->span = NULL;
+  if (!take_line(w, at, line) || !put_waiting(w, at, true)) return false;
+  tsr__stripe_judge(&w->j->stripes, w->stripe, at, 1, &w->asks);
+  return !w->asks.no_memory && put_waiting(w, at, false);
+}
+
+/* ---- rows that were kept --------------------------------------------------------------------- */
+
 /* Where a column's texts of a part go. */
 typedef struct text_sink {
   tsr__dict_local *dict;
   int32_t *out;
   uint64_t *valid;
+  const uint64_t *kept; /* which are wanted; NULL: all */
 } text_sink;
 
 /* Texts of rows from one on, several looked up at a time, as far as they have no escapes; returns
@@ -218,9 +257,11 @@ static int64_t put_texts(const span *p, int64_t row, int64_t end, const tsr__jso
     tsr__json_token token = tsr__json_kept_text(p->block, kept->value[i]);
     if (token.escaped) break;
     at[n] = p->at + i - p->from;
-    text[n++] = (tsr__text_span){ token.at, token.length };
+    text[n] = (tsr__text_span){ token.at, token.length };
+    if (tsr__stripe_wants(sink->kept, at[n])) n++;
+    else set_bit(sink->valid, at[n]);
   }
-  tsr__dict_codes(sink->dict, text, n, code);
+  if (n) tsr__dict_codes(sink->dict, text, n, code);
   if (sink->dict->failed) return -1;
   for (int k = 0; k < n; k++) {
     sink->out[at[k]] = code[k];
@@ -239,7 +280,8 @@ static bool put_kept(job *j, const span *p, int target, const tsr__json_kept *ke
   int64_t end = p->from + p->count;
   /* Rows behind the last that named it. */
   if (end > (int64_t)kept->class_room) end = (int64_t)kept->class_room;
-  text_sink sink = { dict, out, t->validity[part] };
+  text_sink sink = { dict, out, t->validity[part],
+                     tsr__stripe_kept(&j->stripes, p->stripe, target) };
   for (int64_t i = p->from; i < end; i++) {
     int64_t texts = type == TSR_COL_TEXT ? put_texts(p, i, end, kept, &sink) : 0;
     if (texts < 0) return false;
@@ -250,7 +292,7 @@ static bool put_kept(job *j, const span *p, int target, const tsr__json_kept *ke
     bool there = class != 0 && class != TSR__CLASS_NULL;
     if (there && type == TSR_COL_TEXT) {
       tsr__json_token text = tsr__json_kept_text(p->block, kept->value[i]);
-      ((int32_t *)out)[at] = code_of(dict, &text);
+      if (tsr__stripe_wants(sink.kept, at)) ((int32_t *)out)[at] = code_of(dict, &text);
       if (dict->failed) return false;
     } else if (there) {
       tsr__read_value value = tsr__json_kept_value(class, kept->value[i]);
@@ -275,23 +317,92 @@ static bool serves(const job *j, const tsr__json_block *block)
   return !block->unkept;
 }
 
-/* False: out of memory. */
-static bool put_span(job *j, const span *p)
+/* The token of a text that predicates are asked of; false: there is none. */
+static bool find_text(const work *w, const tsr__json_kept *kept, int64_t row, tsr__json_token *out)
 {
-  for (int i = 0; i < j->stripes.read->target_count; i++)
-    if (!put_kept(j, p, i, kept_of(j, p->block, i))) return false;
+  const span *p = w->span;
+  int64_t at = p ? p->from + row - p->at : 0;
+  if (at >= (int64_t)kept->class_room || kept->class[at] != TSR__CLASS_TEXT) return false;
+  *out = tsr__json_kept_text(p->block, kept->value[at]);
   return true;
+}
+
+/* Without its escapes, for as long as nothing else is asked; false: out of memory. */
+static bool read_text(work *w, const tsr__json_token *token, tsr__text_span *out)
+{
+  tsr__dict_local *names = &w->names;
+  *out = (tsr__text_span){ token->at, token->length };
+  if (!token->escaped) return true;
+  if (!tsr__grow(names->heap, (void **)&names->scratch, &names->scratch_size, token->length, 1)) {
+    w->asks.no_memory = true;
+    return false;
+  }
+  *out = (tsr__text_span){ names->scratch, tsr__json_unescape(token, names->scratch) };
+  return true;
+}
+
+static uint64_t ask_texts(void *user, int target, tsr__stripe_word rows, uint64_t ask,
+                          const tsr__judge *judge)
+{
+  work *w = user;
+  const tsr__json_kept *kept = w->span ? kept_of(w->j, w->span->block, target) : NULL;
+  uint64_t bits = 0;
+  for (uint64_t rest = ask; rest; rest &= rest - 1) {
+    int i = __builtin_ctzll(rest);
+    tsr__json_token token = kept ? (tsr__json_token){ 0 } : w->token[target];
+    bool there = kept ? find_text(w, kept, rows.from + i, &token)
+                      : w->named[target] && token.kind != TSR__JSON_IS_NULL;
+    tsr__text_span text;
+    if (there && judge) there = read_text(w, &token, &text) && tsr__judge_text(judge, text);
+    bits |= (uint64_t)there << i;
+  }
+  return bits;
+}
+
+/* The targets that must be there before rows are judged, or the others. False: out of memory. */
+static bool put_targets(work *w, const span *p, bool judged)
+{
+  const tsr__stripes *s = &w->j->stripes;
+  for (int i = 0; i < s->read->target_count; i++)
+    if (tsr__stripes_reads(s, i) && tsr__stripes_judged(s, i) == judged &&
+        !put_kept(w->j, p, i, kept_of(w->j, p->block, i)))
+      return false;
+  return true;
+}
+
+static bool put_span(work *w, const span *p)
+{
+  if (!w->token) return put_targets(w, p, false);
+  w->span = p;
+  if (!put_targets(w, p, true)) return false;
+  tsr__stripe_judge(&w->j->stripes, p->stripe, p->at, p->count, &w->asks);
+  return !w->asks.no_memory && put_targets(w, p, false);
 }
 
 /* ---- stripes --------------------------------------------------------------------------------- */
 
 /* The same from lines, which are parsed again. */
-static bool put_lines(job *j, walk w, const span *p, tsr__json_keys *keys)
+static bool put_lines(work *w, walk from, const span *p)
 {
   tsr__json_line line;
   for (int64_t i = 0; i < p->count; i++) {
-    next_row(&w, &line);
-    if (!put_line(j, p->stripe, p->at + i, &line, keys)) return false;
+    next_row(&from, &line);
+    if (!put_line(w, p->at + i, &line)) return false;
+  }
+  return true;
+}
+
+static bool put_rows(work *w, const tsr__stripe *st)
+{
+  const job *j = w->j;
+  for (int64_t row = st->from, end; row < st->to && !j->no_memory; row = end) {
+    int64_t first = j->stripes.read->rows[st->part] + row, b = block_of(j->json, first);
+    const tsr__json_block *block = &j->json->blocks[b];
+    span p = { block, w->stripe, first - block->row, row, block->row + block->rows - first };
+    if (p.count > st->to - row) p.count = st->to - row;
+    end = row + p.count;
+    bool fine = serves(j, block) ? put_span(w, &p) : put_lines(w, walk_from(j->json, b, first), &p);
+    if (!fine) return false;
   }
   return true;
 }
@@ -301,37 +412,40 @@ static void read_stripe(void *user, int64_t task, int worker)
   (void)worker;
   job *j = user;
   tsr__json *json = j->json;
-  const tsr__stripe *st = &j->stripes.stripe[task];
+  size_t targets = (size_t)j->stripes.read->target_count;
   /* All names are known since the file was opened, so stripes share the table and read side by
    * side. */
-  tsr__dict_local names = json->names; /* nothing is added; only the scratch is its own */
-  names.scratch = NULL;
-  names.scratch_size = 0;
-  tsr__json_keys keys = { .names = &names };
+  work w = { .j = j, .stripe = task, .names = json->names };
+  w.names.scratch = NULL;
+  w.names.scratch_size = 0;
+  w.keys.names = &w.names;
+  w.asks.texts = ask_texts;
+  w.asks.user = &w;
+  tsr__judged_open(&w.asks.judged, json->heap);
+  size_t size = targets * (sizeof *w.token + sizeof *w.named);
+  if (j->stripes.read->predicate_count) w.token = tsr__new(json->heap, size);
+  w.named = (bool *)(w.token ? w.token + targets : NULL);
   /* Nulls are what is there before a value is put. */
-  for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_clear(&j->stripes, task, i);
-  for (int64_t row = st->from, end; row < st->to && !j->no_memory; row = end) {
-    int64_t first = j->stripes.read->rows[st->part] + row, b = block_of(json, first);
-    const tsr__json_block *block = &json->blocks[b];
-    span p = { block, task, first - block->row, row, block->row + block->rows - first };
-    if (p.count > st->to - row) p.count = st->to - row;
-    end = row + p.count;
-    bool fine =
-        serves(j, block) ? put_span(j, &p) : put_lines(j, walk_from(json, b, first), &p, &keys);
-    if (!fine) j->no_memory = true;
-  }
-  for (int i = 0; i < j->stripes.read->target_count; i++) tsr__stripe_count(&j->stripes, task, i);
-  tsr__json_keys_free(&keys);
-  tsr__del(json->heap, names.scratch, names.scratch_size);
+  tsr__stripe_clear(&j->stripes, task);
+  if ((j->stripes.read->predicate_count && !w.token) || !put_rows(&w, &j->stripes.stripe[task]))
+    j->no_memory = true;
+  tsr__stripe_count(&j->stripes, task);
+  tsr__del(json->heap, w.token, size);
+  tsr__judged_close(&w.asks.judged, json->heap);
+  tsr__json_keys_free(&w.keys);
+  tsr__del(json->heap, w.names.scratch, w.names.scratch_size);
 }
 
-/* What was kept of columns that are read now is seldom asked for again. */
+/* What was kept of columns that are read now is seldom asked for again, unless it was of some rows
+ * only. */
 static void let_go(job *j)
 {
   for (int64_t b = 0; b < j->json->block_count; b++)
-    for (int i = 0; i < j->stripes.read->target_count; i++)
-      tsr__json_kept_drop(j->json->heap, &j->json->blocks[b],
-                          j->json->name_of[j->stripes.read->targets[i].column]);
+    for (int i = 0; i < j->stripes.read->target_count; i++) {
+      const tsr__read_target *t = &j->stripes.read->targets[i];
+      if (!t->told && !t->sparse)
+        tsr__json_kept_drop(j->json->heap, &j->json->blocks[b], j->json->name_of[t->column]);
+    }
 }
 
 tsr_status tsr__json_read_parts(tsr__json *json, tsr__read_ask *read, tsr__error *error)

@@ -26,6 +26,8 @@ typedef struct tsr__read_target {
   bool sparse;         /* values of rows that predicates drop are not wanted: see tsr__predicate */
   bool told;           /* texts that predicates are asked of as they lie in the file, and no more:
                           nothing is written, and there is no dictionary */
+  bool there;          /* values that are read already and hold no null, for predicates: no
+                          validity, and nothing is written */
   void **values;       /* one pointer a part */
   uint64_t **validity; /* one pointer a part */
   int64_t nulls;       /* out: nulls written over all parts */
@@ -96,8 +98,9 @@ typedef struct tsr__reader_ops {
   tsr_status (*read)(void *file, tsr__read_ask *read, tsr__error *error);
   /* As tsr__csv_widened; NULL: types are final when the file is open. */
   int64_t (*widened)(const void *file, int column, const char **text);
-  int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: it takes no predicates */
-  int64_t (*size)(const void *file);  /* of what is stored, when it was opened; NULL: unknown */
+  int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: nobody knows */
+  bool drops_values; /* what predicates drop need not be read; else only their texts are left out */
+  int64_t (*size)(const void *file);      /* of what is stored, when it was opened; NULL: unknown */
   const char *(*notes)(const void *file); /* NULL: there are none */
   /* As tsr__csv_front; NULL: all is read when it is opened. */
   tsr_status (*front)(void *file, int64_t want, int64_t *rows, tsr__error *error);

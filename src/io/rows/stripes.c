@@ -70,9 +70,8 @@ static size_t element_size(tsr_coltype type)
   return type == TSR_COL_TIME ? 8 : 4;
 }
 
-void tsr__stripe_clear(tsr__stripes *s, int64_t stripe, int target)
+static void clear_target(tsr__stripes *s, const tsr__stripe *st, int target)
 {
-  const tsr__stripe *st = &s->stripe[stripe];
   const tsr__read_target *t = &s->read->targets[target];
   tsr_coltype type = tsr__stripes_type(s, target);
   /* `from` is a multiple of 64, so whole words are cleared that no other stripe writes to. */
@@ -83,14 +82,95 @@ void tsr__stripe_clear(tsr__stripes *s, int64_t stripe, int target)
   else memset(values + (size_t)st->from * element_size(type), 0, rows * element_size(type));
 }
 
-void tsr__stripe_count(tsr__stripes *s, int64_t stripe, int target)
+void tsr__stripe_clear(tsr__stripes *s, int64_t stripe)
 {
   const tsr__stripe *st = &s->stripe[stripe];
-  const uint64_t *valid = s->read->targets[target].validity[st->part];
-  int64_t nulls = st->to - st->from;
-  /* Bits behind the last row are 0, as they were cleared. */
-  for (int64_t w = st->from / 64; w * 64 < st->to; w++) nulls -= __builtin_popcountll(valid[w]);
-  atomic_fetch_add(&s->nulls[target], nulls);
+  for (int t = 0; t < s->read->target_count; t++)
+    if (tsr__stripes_reads(s, t)) clear_target(s, st, t);
+  if (s->read->predicate_count)
+    memset(s->read->kept[st->part] + st->from / 64, 0, (size_t)(st->to - st->from + 63) / 64 * 8);
+}
+
+void tsr__stripe_count(tsr__stripes *s, int64_t stripe)
+{
+  const tsr__stripe *st = &s->stripe[stripe];
+  for (int t = 0; t < s->read->target_count; t++) {
+    if (!tsr__stripes_reads(s, t)) continue;
+    const uint64_t *valid = s->read->targets[t].validity[st->part];
+    int64_t nulls = st->to - st->from;
+    /* Bits behind the last row are 0, as they were cleared. */
+    for (int64_t w = st->from / 64; w * 64 < st->to; w++) nulls -= __builtin_popcountll(valid[w]);
+    atomic_fetch_add(&s->nulls[t], nulls);
+  }
+}
+
+/* ---- predicates ------------------------------------------------------------------------------ */
+
+bool tsr__stripes_judged(const tsr__stripes *s, int target)
+{
+  if (tsr__stripes_type(s, target) == TSR_COL_TEXT) return false;
+  for (int p = 0; p < s->read->predicate_count; p++)
+    if (s->read->predicates[p].target == target) return true;
+  return false;
+}
+
+const uint64_t *tsr__stripe_kept(const tsr__stripes *s, int64_t stripe, int target)
+{
+  const tsr__read_ask *read = s->read;
+  return read->targets[target].sparse && read->kept ? read->kept[s->stripe[stripe].part] : NULL;
+}
+
+static uint64_t judge_texts(const tsr__judge *judge, tsr__stripe_asks *asks, tsr__stripe_word rows,
+                            uint64_t ask)
+{
+  int target = judge->predicate->target;
+  switch (judge->predicate->op) {
+  case TSR__PREDICATE_NULL: return ask & ~asks->texts(asks->user, target, rows, ask, NULL);
+  case TSR__PREDICATE_NOT_NULL: return asks->texts(asks->user, target, rows, ask, NULL);
+  default: return asks->texts(asks->user, target, rows, ask, judge);
+  }
+}
+
+static uint64_t judge_word(const tsr__stripes *s, tsr__stripe_word rows, tsr__stripe_asks *asks)
+{
+  int part = s->stripe[rows.stripe].part;
+  uint64_t bits = rows.count == 64 ? UINT64_MAX : (UINT64_C(1) << rows.count) - 1;
+  for (int p = 0; p < s->read->predicate_count && bits; p++) {
+    const tsr__predicate *predicate = &s->read->predicates[p];
+    const tsr__read_target *t = &s->read->targets[predicate->target];
+    tsr__judge judge = { .predicate = predicate,
+                         .type = tsr__stripes_type(s, predicate->target),
+                         .judged = &asks->judged,
+                         .no_memory = &asks->no_memory };
+    if (judge.type == TSR_COL_TEXT) {
+      bits &= judge_texts(&judge, asks, rows, bits);
+      continue;
+    }
+    judge.values = t->values[part];
+    judge.validity = t->there ? NULL : t->validity[part];
+    bits &= tsr__judge_word(&judge, rows.from, rows.count);
+  }
+  return bits;
+}
+
+void tsr__stripe_judge(const tsr__stripes *s, int64_t stripe, int64_t from, int64_t count,
+                       tsr__stripe_asks *asks)
+{
+  int64_t end = from + count;
+  uint64_t *kept = s->read->kept[s->stripe[stripe].part];
+  for (tsr__stripe_word w = { stripe, from, 0 }; w.from < end; w.from += w.count) {
+    int left = 64 - (int)(w.from % 64);
+    w.count = end - w.from < left ? (int)(end - w.from) : left;
+    kept[w.from / 64] |= judge_word(s, w, asks) << (w.from % 64);
+  }
+}
+
+/* ---- one dictionary of a stripe's ------------------------------------------------------------ */
+
+/* Whether a target gets codes of texts. */
+static bool has_texts(const tsr__stripes *s, int64_t target)
+{
+  return tsr__stripes_type(s, (int)target) == TSR_COL_TEXT && tsr__stripes_reads(s, (int)target);
 }
 
 static void recode(void *user, int64_t task, int worker)
@@ -98,15 +178,17 @@ static void recode(void *user, int64_t task, int worker)
   (void)worker;
   tsr__stripes *s = user;
   const tsr__stripe *st = &s->stripe[task];
-  /* A null has no code, and its 0 stays. */
+  /* What is null or dropped has no code, and its 0 stays. */
   for (int i = 0; i < s->read->target_count; i++) {
     const tsr__dict_local *dict = tsr__stripe_dict(s, task, i);
     int32_t run = 0;
-    if (tsr__stripes_type(s, i) != TSR_COL_TEXT || !(dict->count + dict->run_count)) continue;
+    if (!has_texts(s, i) || !(dict->count + dict->run_count)) continue;
     const uint64_t *valid = s->read->targets[i].validity[st->part];
+    const uint64_t *kept = tsr__stripe_kept(s, task, i);
     int32_t *codes = s->read->targets[i].values[st->part];
     for (int64_t row = st->from; row < st->to; row++)
-      if (valid[row / 64] >> (row % 64) & 1) codes[row] = tsr__dict_final(dict, codes[row], &run);
+      if ((valid[row / 64] & (kept ? kept[row / 64] : UINT64_MAX)) >> (row % 64) & 1)
+        codes[row] = tsr__dict_final(dict, codes[row], &run);
   }
 }
 
@@ -146,7 +228,7 @@ static void unify(void *user, int64_t task, int worker)
   unifying *u = user;
   tsr__stripes *s = u->stripes;
   tsr__dict_rest *rest = &u->rest[task];
-  if (tsr__stripes_type(s, (int)task) != TSR_COL_TEXT) return;
+  if (!has_texts(s, task)) return;
   bool fine = open_rest(s, rest);
   /* In the order of stripes, which is that of rows: codes do not depend on who read what. */
   for (int64_t st = 0; fine && st < s->count; st++) {
@@ -189,7 +271,7 @@ static tsr_status unify_together(tsr__stripes *s, tsr__error *error)
   tsr_status status = TSR_OK;
   for (int t = 0; t < s->read->target_count && !status; t++) {
     s->read->targets[t].nulls = s->nulls[t];
-    if (tsr__stripes_type(s, t) != TSR_COL_TEXT) continue;
+    if (!has_texts(s, t)) continue;
     for (int64_t st = 0; st < s->count; st++) locals[st] = tsr__stripe_dict(s, st, t);
     s->read->targets[t].dict = tsr__dict_together(s->peers, heap, locals, (int)s->count, error);
     if (!s->read->targets[t].dict) status = error->status;

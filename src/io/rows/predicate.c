@@ -1,5 +1,4 @@
-/* Predicates: which rows pass, 64 at a time, by values that were just parsed and still lie in
- * cache.
+/* See predicate.h. Values were mostly just parsed and still lie in cache.
  *
  *   temp > 80     values  81 79 - 90     validity  1 1 0 1     passes  1 0 0 1
  *
@@ -7,7 +6,7 @@
  * they lie in the file.
  *
  * Invariant: a null passes TSR__PREDICATE_NULL only. */
-#include "io/csv/csv_inner.h"
+#include "io/rows/predicate.h"
 
 enum { UNASKED, FAILS, PASSES };
 
@@ -34,27 +33,26 @@ COMPARE(compare_whole, int64_t)
 COMPARE(compare_real, double)
 
 /* The elements as numbers of 64 bits: as they lie, or widened into `out`. */
-static const int64_t *whole_values(const tsr__csv_judge *j, int64_t at, int count, int64_t *out)
+static const int64_t *whole_values(const tsr__judge *j, int64_t at, int count, int64_t *out)
 {
-  if (j->type == TSR_COL_I64 || j->type == TSR_COL_TIME)
-    return (const int64_t *)j->sink.values + at;
+  if (j->type == TSR_COL_I64 || j->type == TSR_COL_TIME) return (const int64_t *)j->values + at;
   /* i32 and dates. */
-  const int32_t *narrow = (const int32_t *)j->sink.values + at;
+  const int32_t *narrow = (const int32_t *)j->values + at;
   for (int i = 0; i < count; i++) out[i] = narrow[i];
   return out;
 }
 
-static const double *real_values(const tsr__csv_judge *j, int64_t at, int count, double *out)
+static const double *real_values(const tsr__judge *j, int64_t at, int count, double *out)
 {
   int64_t wide[64];
-  if (j->type == TSR_COL_F64) return (const double *)j->sink.values + at;
+  if (j->type == TSR_COL_F64) return (const double *)j->values + at;
   const int64_t *whole = whole_values(j, at, count, wide);
   /* Whole numbers against a constant with a fraction. */
   for (int i = 0; i < count; i++) out[i] = (double)whole[i];
   return out;
 }
 
-static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
+static uint64_t judge_numbers(const tsr__judge *j, int64_t at, int count)
 {
   const tsr__predicate *predicate = j->predicate;
   bool list = predicate->op == TSR__PREDICATE_IN || predicate->op == TSR__PREDICATE_NOT_IN;
@@ -77,60 +75,76 @@ static uint64_t judge_numbers(const tsr__csv_judge *j, int64_t at, int count)
   return predicate->op == TSR__PREDICATE_NOT_IN ? ~bits : bits;
 }
 
-static uint64_t judge_codes(const tsr__csv_judge *j, int64_t at, uint64_t valid)
+static uint64_t judge_codes(const tsr__judge *j, int64_t at, uint64_t valid)
 {
-  const tsr__dict_local *dict = &j->lane->dict;
-  const int32_t *codes = (const int32_t *)j->sink.values + at;
-  tsr__csv_told *told = j->told;
+  const tsr__dict_local *dict = j->dict;
+  const int32_t *codes = (const int32_t *)j->values + at;
+  tsr__judged *judged = j->judged;
   uint64_t bits = 0;
   /* One byte a distinct text; new texts find a 0, UNASKED. */
-  if (!tsr__grow(dict->heap, (void **)&told->text, &told->room, (size_t)dict->count, 1)) {
-    j->lane->no_memory = true;
+  if (!tsr__grow(dict->heap, (void **)&judged->text, &judged->room, (size_t)dict->count, 1)) {
+    *j->no_memory = true;
     return 0;
   }
   for (uint64_t rest = valid; rest; rest &= rest - 1) {
     int i = __builtin_ctzll(rest);
     /* One that was added unseen may never come again: nothing is kept of it. */
-    uint8_t once = UNASKED, *said = codes[i] < 0 ? &once : &told->text[codes[i]];
+    uint8_t once = UNASKED, *said = codes[i] < 0 ? &once : &judged->text[codes[i]];
     if (*said == UNASKED) {
-      tsr__text_span text = tsr__dict_local_text(dict, codes[i]);
-      bool passes = j->predicate->passes(j->predicate->user, text, told->made);
-      *said = passes ? PASSES : FAILS;
+      *said = tsr__judge_text(j, tsr__dict_local_text(dict, codes[i])) ? PASSES : FAILS;
     }
     bits |= (uint64_t)(*said == PASSES) << i;
   }
-  j->lane->no_memory |= told->made[0].failed || told->made[1].failed;
   return bits;
 }
 
-uint64_t tsr__csv_judge_texts(const tsr__csv_judge *j, const tsr__text_span *texts, uint64_t valid)
+bool tsr__judge_text(const tsr__judge *j, tsr__text_span text)
 {
-  const tsr__predicate *predicate = j->predicate;
-  tsr__text *made = j->told->made;
+  tsr__text *made = j->judged->made;
+  bool passes = j->predicate->passes(j->predicate->user, text, made);
+  *j->no_memory |= made[0].failed || made[1].failed;
+  return passes;
+}
+
+uint64_t tsr__judge_texts(const tsr__judge *j, const tsr__text_span *texts, uint64_t valid)
+{
   uint64_t bits = 0;
-  if (predicate->op == TSR__PREDICATE_NOT_NULL) return valid;
+  if (j->predicate->op == TSR__PREDICATE_NOT_NULL) return valid;
   for (uint64_t rest = valid; rest; rest &= rest - 1) {
     int i = __builtin_ctzll(rest);
-    bits |= (uint64_t)predicate->passes(predicate->user, texts[i], made) << i;
+    bits |= (uint64_t)tsr__judge_text(j, texts[i]) << i;
   }
-  j->lane->no_memory |= made[0].failed || made[1].failed;
   return bits;
 }
 
-uint64_t tsr__csv_judge_word(const tsr__csv_judge *j, int64_t at, int count)
+uint64_t tsr__judge_word(const tsr__judge *j, int64_t at, int count)
 {
   uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
-  /* Validity was written before: the batch's columns with predicates are parsed first. */
-  uint64_t valid = j->sink.validity[at / 64] >> (at % 64) & all, bits;
+  /* Validity was written before: columns with predicates are read first. */
+  uint64_t valid = j->validity ? j->validity[at / 64] >> (at % 64) & all : all, bits;
   switch (j->predicate->op) {
   case TSR__PREDICATE_NULL: return ~valid & all;
   case TSR__PREDICATE_NOT_NULL: return valid;
   case TSR__PREDICATE_TRUE:
   case TSR__PREDICATE_FALSE:
     /* Bits behind the count are of rows to come; `valid` has none of them. */
-    bits = ((const uint64_t *)j->sink.values)[at / 64] >> (at % 64);
+    bits = ((const uint64_t *)j->values)[at / 64] >> (at % 64);
     return (j->predicate->op == TSR__PREDICATE_TRUE ? bits : ~bits) & valid;
   case TSR__PREDICATE_TEXT: return judge_codes(j, at, valid);
   default: return judge_numbers(j, at, count) & valid;
   }
+}
+
+void tsr__judged_open(tsr__judged *judged, tsr__heap *heap)
+{
+  *judged = (tsr__judged){ 0 };
+  tsr__text_init(&judged->made[0], heap);
+  tsr__text_init(&judged->made[1], heap);
+}
+
+void tsr__judged_close(tsr__judged *judged, tsr__heap *heap)
+{
+  tsr__del(heap, judged->text, judged->room);
+  tsr__text_free(&judged->made[0]);
+  tsr__text_free(&judged->made[1]);
 }
