@@ -205,7 +205,9 @@ static bool check_form(const control *c, const tsr__traced *t, tsr_array *carry,
     good = parts == 1;
   }
   if (pair) tsr__text_add(&form, "...)");
-  if (!good) fail_form(c, t, tsr__text_get(&form));
+  good = good && !form.failed;
+  if (form.failed) (void)tsr__or_no_memory(c->scope, NULL, c->call, c->site);
+  else if (!good) fail_form(c, t, tsr__text_get(&form));
   tsr__text_free(&form);
   return good;
 }

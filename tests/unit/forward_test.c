@@ -452,7 +452,7 @@ static tsr_array *read_from(tsr_scope *s, tsr_function *f, tsr_array *x, tsr_arr
 /* A text says that the function is gone back through, as it has no rule. */
 TEST(a_checkpoint_that_was_saved_has_directions)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   point p = point_of(2);
   along q = along_of(&p);
   memcpy(q.a, p.x, sizeof q.a);
@@ -477,7 +477,7 @@ static tsr_array *beside(tsr_scope *s, tsr_array *const *in, void *user)
 /* d/dx sum(sin(x) y) = cos(x) y, with y of the loop in C. */
 TEST(a_checkpoint_is_gone_back_through_beside_a_while)
 {
-  fixture f = open_fixture();
+  fixture f = open_fixture("cpu:4", "x=4");
   point p = point_of(2), other = p;
   for (int i = 0; i < N; i++) other.x[i] = 9 * p.w[i];
   along q = along_of(&other);
