@@ -28,6 +28,7 @@ static tsr_array *shrink(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_tuple(s, next, tsr_add(tsr_item(in[0], 1), 1));
 }
 
+enum { LOOP_AT = __LINE__ + 4 };
 static tsr_array *looped(tsr_scope *s, tsr_array *const *in, void *user)
 {
   tsr_array *begin = tsr_tuple(s, in[0], tsr_num(s, (int64_t)0));
@@ -491,7 +492,9 @@ TEST(a_checkpoint_is_gone_back_through_beside_a_while)
              tsr_call(tsr_grad(tsr_function_make(f.s, beside)), given[0], given[1]));
   CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
   CHECK(tsr_is_inert(tsr_call(tsr_grad(own, .wrt = TSR_ARGS(1)), given[0], given[1])));
-  CHECK_STR_HAS(tsr_message(f.s), "forward_test.c:53: TSR_EUNSUPPORTED: tsr_grad: while");
+  char told[100];
+  snprintf(told, sizeof told, "forward_test.c:%d: TSR_EUNSUPPORTED: tsr_grad: while", LOOP_AT);
+  CHECK_STR_HAS(tsr_message(f.s), told);
   CHECK_STR_HAS(tsr_message(f.s), "use tsr_fori or tsr_scan");
   close_fixture(&f);
 }
