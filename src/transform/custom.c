@@ -6,8 +6,8 @@
  * A gradient goes back by the rule instead of through the function. Of a rule that goes forward
  * that is its transpose. A checkpoint has no rule: where a gradient is asked for, the function is
  * gone back through then, and what it computed on the way is computed again, from arguments that
- * wait for what is due, so that nothing of it is kept until then. Who only calls it, or goes forward
- * through it, may so have in it what nothing goes back through.
+ * wait for what is due, so that nothing of it is kept until then. Who only calls it, or goes
+ * forward through it, may so have in it what nothing goes back through.
  *
  *   operands of the node      | arguments | captured by region 0 | captured by the rule |
  *                             0           own                    behind                 in_count
@@ -181,7 +181,8 @@ static array *wait_for(array *a, array *due, const char *site)
 
 /* Back through a checkpoint's own region, by what is wanted alone: what has no way back is refused
  * only where one is asked for. Where all that goes back is 0 (forward.c) nothing waits: what is
- * computed then goes forward and is the first pass itself. */
+ * computed then goes forward and is the first pass itself. Waiting would make what is due part of
+ * the way forward, which a jvp of that is not to go back through. */
 static void give_again(const tsr__pull *p, int own)
 {
   tsr__replay *replay = &p->back->replay;
