@@ -181,14 +181,16 @@ TSR_API tsr_array *tsr_broadcast_to_at(tsr_array *a, tsr_shape shape, const char
 typedef struct tsr_pad_args {
   size_t size;
   tsr_array *x;
-  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* elements before and after each dim */
-  tsr_operand value;                             /* TSR_OPERAND(1.5), an array of rank 0; 0 */
+  /* Elements before and after each dim; below 0 as many are cut off there. */
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
+  tsr_operand value;              /* TSR_OPERAND(1.5), an array of rank 0; 0 */
+  int64_t interior[TSR_MAX_RANK]; /* elements between each two of a dim, put there first */
 } tsr_pad_args;
 
-/* An array with a value before and after it along each dim: tsr_pad(x, .low = { 1 }).
- * Errors: TSR_EARG for negative borders, TSR_EDTYPE for a number that x's dtype has not,
- * TSR_EUNSUPPORTED along rows whose number is known only at run time. Returns an array owned as
- * results are. Local. */
+/* An array with a value before and after it along each dim, and between its elements:
+ * tsr_pad(x, .low = { 1 }). Errors: TSR_EARG for borders that cut off more than there is, or an
+ * interior below 0, TSR_EDTYPE for a number that x's dtype has not, TSR_EUNSUPPORTED along rows
+ * whose number is known only at run time. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_pad_at(const tsr_pad_args *args, const char *site);
 /* Arrays one after the other along `dim` (negative: from the end); dtypes meet as in arithmetic.
  * Errors: TSR_ESHAPE where other dims differ, TSR_EARG, TSR_EUNSUPPORTED along rows whose number is

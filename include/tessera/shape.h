@@ -98,8 +98,9 @@ typedef enum tsr_pad_mode {
   TSR_PAD_SYMMETRIC, /* 2 1 |1 2 3| 3 2 */
 } tsr_pad_mode;
 
-/* As tsr_pad, with elements of `x` around it; `.value` is not looked at. Errors as tsr_pad's, and
- * TSR_ESHAPE for borders of a dim without elements. Local. */
+/* As tsr_pad, with elements of `x` around it; `.value` is not looked at. Errors as tsr_pad's,
+ * TSR_EARG for borders below 0 or an interior, and TSR_ESHAPE for borders of a dim without
+ * elements. Local. */
 TSR_API tsr_array *tsr_pad_like_at(const tsr_pad_args *args, tsr_pad_mode mode, const char *site);
 /* The differences of neighbours along `dim`, taken `times` times: each makes the dim shorter by 1;
  * of bools whether they differ. Error: TSR_EARG. Local. */

@@ -61,6 +61,10 @@ tsr_status tsr__find_dim(tsr_array *a, int *dim, const char *what, tsr__error *e
 
 /* Elements first .. end of an array along a dim. */
 tsr_array *tsr__part(tsr_array *a, int dim, tsr_range range, const char *site);
+/* The array of a pad, of which each element along a dim becomes `step`: itself at place `first`,
+ * the pad's value elsewhere. Borders are not looked at. */
+tsr_array *tsr__spread_dim(const tsr_pad_args *pad, int dim, int64_t step, int64_t first,
+                           const char *site);
 
 /* A dim as `parts` (which divide it) times what is left, two dims; and two dims, from `dim` on, as
  * one. An inert array is returned itself. */

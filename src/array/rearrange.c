@@ -130,6 +130,97 @@ static tsr_array *border(tsr_array *x, tsr_operand value, const char *site)
   return tsr__number_node(tsr__home(x), value.number, (tsr_dtype)x->dtype, NULL, site);
 }
 
+/* A pad along one dim of more, so it is cut as before: whole rows lie on a device.
+ *
+ *   [n, 1] -> [n, step] -> n * step      a b, step 3, first 1:     . a . . b . */
+tsr_array *tsr__spread_dim(const tsr_pad_args *from, int dim, int64_t step, int64_t first,
+                           const char *site)
+{
+  tsr_shape apart = from->x->shape, whole = apart;
+  tsr_pad_args pad = { .size = sizeof pad, .value = from->value };
+  int64_t size = apart.dims[dim], before = 1, behind = 1;
+  int at = dim + 1;
+  if (apart.rank == TSR_MAX_RANK) { /* the dims in front are one */
+    for (int d = 0; d < TSR_MAX_RANK; d++)
+      *(d < dim ? &before : &behind) *= d == dim ? 1 : apart.dims[d];
+    apart = (tsr_shape){ .rank = 4, .dims = { before, size, 1, behind } };
+    at = 2;
+  } else {
+    apart.rank++;
+    for (int d = apart.rank - 1; d > at; d--) apart.dims[d] = apart.dims[d - 1];
+    apart.dims[at] = 1;
+  }
+  pad.low[at] = first;
+  pad.high[at] = step - 1 - first;
+  pad.x = tsr_reshape_at(from->x, apart, site);
+  pad.x = tsr_pad_at(&pad, site);
+  if (pad.x->inert) return pad.x;
+  whole.dims[dim] = size * step;
+  return tsr_reshape_at(pad.x, whole, site);
+}
+
+/* Sums of a few sizes up to this stay within 64 bits. */
+#define MOST (INT64_MAX / 4)
+
+static int64_t bounded(int64_t border)
+{
+  return border < -MOST ? -MOST : border > MOST ? MOST : border;
+}
+
+/* How many elements are left of a dim; what is beyond all sizes the pad refuses by itself. */
+static int64_t left_of(const tsr_pad_args *args, int d)
+{
+  int64_t size = args->x->shape.dims[d], each = args->interior[d] + 1;
+  if (size > 1) size = size - 1 > MOST / each ? MOST : (size - 1) * each + 1;
+  return size + bounded(args->low[d]) + bounded(args->high[d]);
+}
+
+/* Told in the numbers that were given: the pad sees others. */
+static tsr_status check_interior(const tsr_pad_args *args, tsr__error *error)
+{
+  for (int d = 0; d < TSR_MAX_RANK; d++) {
+    int64_t count = args->interior[d];
+    const char *type = tsr_type_of(args->x);
+    if (!count) continue;
+    if (d >= args->x->shape.rank)
+      return tsr__error_set(error, TSR_EARG, "tsr_pad: an interior along dim %d of %s; %s", d, type,
+                            tsr__dims_text(args->x->shape.rank).text);
+    if (count < 0 || count > MOST)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_pad: %lld elements between those of dim %d of %s, expected 0 or "
+                            "more, and no more than fit; take some of them with tsr_slice",
+                            (long long)count, d, type);
+    if (args->x->shape.dims[d] == TSR__DYNAMIC || left_of(args, d) >= 0) continue;
+    return tsr__error_set(error, TSR_EARG,
+                          "tsr_pad: %lld elements before, %lld after and %lld between those of dim "
+                          "%d of %s, expected that no more are cut off than there are; cut fewer",
+                          (long long)args->low[d], (long long)args->high[d], (long long)count, d,
+                          type);
+  }
+  return TSR_OK;
+}
+
+/* What stands between elements is put there dim by dim; behind the last of a dim it is part of the
+ * border, which is that much shorter:
+ *
+ *   a b c, interior 1, high 2      a . b . c .      and 1 more
+ *
+ * Rows whose number nobody knows are refused by the pad itself, if it has something to do. */
+static void put_between(tsr_pad_args *args, tsr__pad_attr *attr, const char *site)
+{
+  for (int d = 0; d < args->x->shape.rank; d++) {
+    int64_t count = args->interior[d], size = args->x->shape.dims[d];
+    if (!count || (size >= 0 && size < 2)) continue;
+    if (size == TSR__DYNAMIC) {
+      attr->high[d] = count;
+      return;
+    }
+    args->x = tsr__spread_dim(args, d, count + 1, 0, site);
+    if (args->x->inert) return;
+    attr->high[d] -= attr->high[d] < -MOST ? 0 : count;
+  }
+}
+
 /* What stands around is an operand, so that another number runs the same plan. */
 tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
 {
@@ -138,12 +229,18 @@ tsr_array *tsr_pad_at(const tsr_pad_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_pad", given, &args, sizeof args, &error);
   tsr_array *x = given ? given->x : NULL;
-  if (x && !x->inert && status) return tsr__refused(x, &error, site);
+  bool usable = tsr__usable(x);
+  if (usable && (status || check_interior(&args, &error))) return tsr__refused(x, &error, site);
   tsr__pad_attr attr;
   memcpy(attr.low, args.low, sizeof attr.low);
   memcpy(attr.high, args.high, sizeof attr.high);
   tsr__ask ask = { .attr = &attr, .attr_bytes = sizeof attr };
-  tsr_array *value = x && !x->inert ? border(x, args.value, site) : x;
+  tsr_array *value = usable ? border(x, args.value, site) : x;
+  if (usable && !value->inert) {
+    args.value = tsr_operand_array(value);
+    put_between(&args, &attr, site);
+    x = args.x;
+  }
   return tsr__make(NULL, TSR__OP_PAD, TSR__IN(x, value), &ask, site);
 }
 

@@ -167,6 +167,11 @@ static tsr_status check_borders(const tsr_pad_args *args, int mode, tsr__error *
   if (mode < TSR_PAD_EDGE || mode > TSR_PAD_SYMMETRIC)
     return tsr__error_set(error, TSR_EARG, "tsr_pad_like: mode %d; give one of tsr_pad_mode", mode);
   for (int d = 0; d < TSR_MAX_RANK; d++) {
+    if (args->interior[d])
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_pad_like: %lld elements between those of dim %d, expected 0, as "
+                            "there is nothing to repeat; give a number with tsr_pad",
+                            (long long)args->interior[d], d);
     if (!args->low[d] && !args->high[d]) continue;
     /* Sums of both and the size stay within 64 bits. */
     const int64_t most = INT64_MAX / 4;

@@ -235,7 +235,8 @@ typedef struct tsr__order_attr {
 } tsr__order_attr;
 
 typedef struct tsr__pad_attr {
-  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* elements before and after each dim */
+  /* Elements before and after each dim; below 0 as many are cut off. */
+  int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
 } tsr__pad_attr;
 
 typedef struct tsr__span_attr {
@@ -591,7 +592,8 @@ typedef struct tsr__viewdim {
 } tsr__viewdim;
 
 /* Which elements of one operand a view shows, and where: low <= index < high, by dims of the
- * result; a high of INT64_MAX: everywhere. Where it does not, later operands do. */
+ * result, which both may lie beyond; a high of INT64_MAX: everywhere. Where it does not, later
+ * operands do. */
 typedef struct tsr__viewing {
   tsr__viewdim dims[TSR_MAX_RANK]; /* by dims of the operand */
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];

@@ -745,7 +745,7 @@ static tsr_status update_shape(tsr__op op, tsr__types in, tsr_shape *out, tsr__e
  * may be as large as an int64_t, and two of them would wrap to a small sum. */
 static int64_t longer(int64_t size, int64_t more)
 {
-  return size > INT64_MAX - more ? INT64_MAX : size + more;
+  return more > 0 && size > INT64_MAX - more ? INT64_MAX : size + more;
 }
 
 static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr, tsr_shape *out,
@@ -764,13 +764,15 @@ static tsr_status pad_shape(tsr__op op, tsr__types in, const tsr__pad_attr *attr
     if (d >= x->rank)
       return tsr__error_set(error, TSR_EARG, "tsr_%s: a border along dim %d of %s; %s",
                             tsr__ops[op].name, d, text_of(x).text, tsr__dims_text(x->rank).text);
-    if (low < 0 || high < 0)
-      return tsr__error_set(error, TSR_EARG,
-                            "tsr_%s: %lld elements before and %lld after dim %d of %s, expected 0 "
-                            "or more; cut with tsr_slice",
-                            tsr__ops[op].name, (long long)low, (long long)high, d, text_of(x).text);
     if (shape.dims[d] == TSR__DYNAMIC) return unknown_rows(op, x, d, error);
-    shape.dims[d] = longer(longer(shape.dims[d], low), high);
+    /* So that a border can be turned round, as gradients do, and added to any size. */
+    const int64_t least = -(INT64_MAX / 4);
+    if (low >= least && high >= least) shape.dims[d] = longer(longer(shape.dims[d], low), high);
+    if (low < least || high < least || shape.dims[d] < 0)
+      return tsr__error_set(error, TSR_EARG,
+                            "tsr_%s: %lld elements before and %lld after dim %d of %s, expected "
+                            "that no more are cut off than there are; cut fewer",
+                            tsr__ops[op].name, (long long)low, (long long)high, d, text_of(x).text);
   }
   *out = shape;
   return TSR_OK;

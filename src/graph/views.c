@@ -66,7 +66,8 @@ static void show_part(tsr__viewing *view, int d, int64_t from, int64_t size)
   view->high[d] = from + size;
 }
 
-/* The number, operand 1, lies everywhere else. */
+/* The number, operand 1, lies everywhere else. A border below 0 cuts off: then the part that shows
+ * the operand begins before the result, or ends behind it. */
 void tsr__view_pad(const tsr__program *program, const tsr__gnode *g, int i, tsr__viewing *view)
 {
   const tsr__pad_attr *attr = attr_of(program, g);

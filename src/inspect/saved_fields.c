@@ -43,8 +43,8 @@ FIELDS(slice_fields) = { FIELD(slice, start, I64, TSR_MAX_RANK, -FAR, FAR),
                          FIELD(slice, step, I64, TSR_MAX_RANK, -FAR, FAR),
                          FIELD(slice, size, I64, TSR_MAX_RANK, 0, FAR), END };
 FIELDS(order_fields) = { FIELD(order, dims, U8, TSR_MAX_RANK, 0, LAST), END };
-FIELDS(pad_fields) = { FIELD(pad, low, I64, TSR_MAX_RANK, 0, FAR),
-                       FIELD(pad, high, I64, TSR_MAX_RANK, 0, FAR), END };
+FIELDS(pad_fields) = { FIELD(pad, low, I64, TSR_MAX_RANK, -FAR, FAR),
+                       FIELD(pad, high, I64, TSR_MAX_RANK, -FAR, FAR), END };
 FIELDS(span_fields) = { FIELD(span, dim, I64, 1, 0, LAST), FIELD(span, more, I64, 1, 0, LAST),
                         END };
 FIELDS(scatter_fields) = { FIELD(scatter, dim, I64, 1, 0, LAST),

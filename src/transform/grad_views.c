@@ -13,32 +13,10 @@ static array *sliced(const tsr__pull *p, array *a, const tsr__slice_attr *attr)
 
 /* ---- slices ---------------------------------------------------------------------------------- */
 
-/* A dim of n elements becomes one of n * step, `first` zeros in front of each element.
- *
- *   [n, 1] -> [n, step] -> n * step      a b, step 3, first 1:     . a . . b . */
+/* A dim of n elements becomes one of n * step, `first` zeros in front of each element. */
 static array *spread(const tsr__pull *p, array *a, int dim, int64_t step, int64_t first)
 {
-  tsr_shape apart = a->shape, whole = a->shape;
-  tsr_pad_args pad = { .size = sizeof pad };
-  int64_t size = a->shape.dims[dim];
-  int at = dim + 1;
-  if (a->shape.rank == TSR_MAX_RANK) { /* the dims in front are one */
-    for (int d = 0; d < TSR_MAX_RANK; d++) apart.dims[d] = 1;
-    int64_t before = 1, behind = 1;
-    for (int d = 0; d < TSR_MAX_RANK; d++)
-      *(d < dim ? &before : &behind) *= d == dim ? 1 : a->shape.dims[d];
-    apart = (tsr_shape){ .rank = 4, .dims = { before, size, 1, behind } };
-    at = 2;
-  } else {
-    apart.rank++;
-    for (int d = apart.rank - 1; d > at; d--) apart.dims[d] = apart.dims[d - 1];
-    apart.dims[at] = 1;
-  }
-  pad.low[at] = first;
-  pad.high[at] = step - 1 - first;
-  whole.dims[dim] = size * step;
-  pad.x = tsr_reshape_at(a, apart, p->site);
-  return tsr_reshape_at(tsr_pad_at(&pad, p->site), whole, p->site);
+  return tsr__spread_dim(&(tsr_pad_args){ .x = a }, dim, step, first, p->site);
 }
 
 /*   a b c, step 3      a . . b . . c . .      the last two are cut: a . . b . . c */
@@ -95,15 +73,28 @@ static tsr__slice_attr inner_of(const tsr__pull *p)
   return inner;
 }
 
+/* Of the operand's ends that were cut off nothing was shown: zeros are due to them. */
+static array *without_borders(const tsr__pull *p)
+{
+  const tsr__pad_attr *attr = p->attr;
+  tsr_pad_args pad = { .size = sizeof pad, .x = p->due };
+  tsr__slice_attr inner = inner_of(p);
+  bool cut = false;
+  for (int d = 0; d < p->out->shape.rank; d++) {
+    pad.low[d] = -attr->low[d];
+    pad.high[d] = -attr->high[d];
+    cut |= attr->low[d] < 0 || attr->high[d] < 0;
+  }
+  if (cut) return tsr_pad_at(&pad, p->site);
+  array *windows = tsr__windows_part(p, &inner);
+  return windows ? windows : sliced(p, p->due, &inner);
+}
+
 /* The number around it is in all of the border. */
 void tsr__grad_pad(const tsr__pull *p)
 {
-  tsr__slice_attr inner = inner_of(p);
   const tsr__pad_attr *attr = p->attr;
-  if (tsr__wants(p, 0)) {
-    array *windows = tsr__windows_part(p, &inner);
-    tsr__give(p, 0, windows ? windows : sliced(p, p->due, &inner));
-  }
+  if (tsr__wants(p, 0)) tsr__give(p, 0, without_borders(p));
   if (!tsr__wants(p, 1)) return;
   array *inside = tsr_full_at(tsr__home(p->due), tsr_operand_bool(false), TSR_BOOL, p->in[0]->shape,
                               (tsr_sharding){ 0 }, p->site);

@@ -86,6 +86,8 @@ ONE |= {
     "window_end": (lambda x: lax.dynamic_slice(x, (2, 3), (2, 2)), TIES),
     "steps": (lambda x: x[::-2, 1:4:2], TIES), "rolled": (lambda x: jnp.roll(x, 3, 1), TIES),
     "padded": (lambda x: jnp.pad(x, ((1, 0), (0, 2))), TIES),
+    "padded_cut": (lambda x: lax.pad(x, x[1, 2], ((1, -1, 0), (-1, 2, 0))), TIES),
+    "padded_between": (lambda x: lax.pad(x, x[1, 2], ((-2, 1, 1), (1, -1, 2))), TIES),
     "tiled": (lambda x: jnp.tile(x, (2, 1)), TIES),
     "repeated": (lambda x: jnp.repeat(x, 3, 0), TIES),
     "trace": (lambda x: jnp.trace(x), TIES), "lower": (lambda x: jnp.tril(x), TIES),

@@ -78,6 +78,8 @@ MADE(turned, tsr_transpose(tsr_slice(in[0], TSR_STEPS(TSR_END, TSR_END, -1))));
 MADE(steps, tsr_mul(tsr_slice(in[0], TSR_STEPS(1, TSR_END, 2), TSR_STEPS(TSR_END, 0, -2)), 3));
 MADE(shifted, tsr_roll(in[0], 1, 0));
 MADE(padded, tsr_pad(in[0], .low = { 1 }, .high = { 0, 2 }, .value = TSR_OPERAND(tsr_max(in[1]))));
+MADE(cut, tsr_pad(in[0], .low = { -1, 1 }, .high = { 2, -1 }, .interior = { 1, 1 },
+                  .value = TSR_OPERAND(tsr_max(in[1]))));
 MADE(joined, tsr_concat(((tsr_array *[]){ in[0], tsr_exp(in[1]), in[0] }), 3, 1));
 MADE(reshaped, tsr_ravel(in[0]));
 MADE(widened, tsr_add(in[0], tsr_sum(in[1], .dims = TSR_DIMS(0))));
@@ -162,7 +164,7 @@ static const row rows[] = {
   ROW(lgamma, 1, 0.7, 4),      ROW(digamma, 1, 0.7, 4),    ROW(relu, 1, 0.5, 2),
   ROW(cumprod, 1, -2, 2),      ROW(cummax, 1, -2, 2),      ROW(cummin, 1, -2, 2),
   ROW(cumprod_back, 1, -2, 2), ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
-  ROW(put_min, 3, -2, 2),
+  ROW(put_min, 3, -2, 2),      ROW(cut, 2, -2, 2),
 };
 
 enum { ROWS = sizeof rows / sizeof *rows };

@@ -346,8 +346,10 @@ static tsr_array *pad(world *w, tsr__op op)
   tsr__pad_attr attr = { .low = { 0 } };
   tsr_dtype dtype = draw_dtype(w, op);
   for (int d = 0; d < w->base.rank; d++) {
-    attr.low[d] = draw(w, 0, 3);
-    attr.high[d] = draw(w, 0, 3);
+    attr.low[d] = draw(w, -3, 3);
+    attr.high[d] = draw(w, -3, 3);
+    int64_t size = w->base.dims[d] + attr.low[d] + attr.high[d];
+    if (size < 0) attr.high[d] -= size;
   }
   return make(w, op, TSR__IN(operand(w, dtype, w->base), number(w, dtype)),
               &(tsr__ask){ .attr = &attr, .attr_bytes = sizeof attr });

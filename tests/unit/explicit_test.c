@@ -100,13 +100,13 @@ static tsr_array *three_columns(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_slice(in[0], TSR_ALL, { 0, 3, 1 });
 }
 
-/* By how many, in front and behind. */
-static int64_t padding[2];
+/* By how many, in front, behind and between. */
+static int64_t padding[3];
 
 static tsr_array *padded(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
-  return tsr_pad(in[0], .low = { padding[0] }, .high = { padding[1] });
+  return tsr_pad(in[0], .low = { padding[0] }, .high = { padding[1] }, .interior = { padding[2] });
 }
 
 TEST(slices_and_pads_need_sizes_that_divide)
@@ -116,14 +116,20 @@ TEST(slices_and_pads_need_sizes_that_divide)
   CHECK_STR_HAS(outcome(&f, three_columns, numbers(&f, TSR_SHAPE(4, 4), "x,y"), NULL),
                 "parts that no longer divide it; tsr_reshard");
   static const struct {
-    int64_t by[2];
+    int64_t by[3];
     const char *spec, *found;
   } pads[] = { { { 2, 2 }, "x", "(x)" },
                { { 2, 3 }, "x", "no longer divide" },
                { { 0, 3 }, "x", "no longer" },
                { { 4, 4 }, "x+y", "(x+y)" },
-               { { 4, 3 }, "x+y", "no longer" } };
-  for (int i = 0; i < 5; i++) {
+               { { 4, 3 }, "x+y", "no longer" },
+               { { 0, 3, 1 }, "x", "(x)" },
+               { { 4, 4, 1 }, "x+y", "no longer" },
+               { { -1, 1 }, "x", "(x)" },
+               { { -1, 0 }, "x", "no longer" },
+               { { -3, -1, 1 }, "x", "no longer" },
+               { { -3, 0, 1 }, "x+y", "(x+y)" } };
+  for (size_t i = 0; i < sizeof pads / sizeof *pads; i++) {
     memcpy(padding, pads[i].by, sizeof padding);
     CHECK_STR_HAS(outcome(&f, padded, numbers(&f, TSR_SHAPE(8), pads[i].spec), NULL),
                   pads[i].found);

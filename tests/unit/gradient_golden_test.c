@@ -117,6 +117,11 @@ MADE(window_end, tsr_dynamic_slice(in[0], LIST(2, 3), TSR_SHAPE(2, 2)));
 MADE(steps, tsr_slice(in[0], TSR_STEPS(TSR_END, TSR_END, -2), TSR_STEPS(1, 4, 2)));
 MADE(rolled, tsr_roll(in[0], 3, 1));
 MADE(padded, tsr_pad(in[0], .low = { 1 }, .high = { 0, 2 }));
+#define ONE_OF(a) \
+  TSR_OPERAND(tsr_reshape(tsr_slice(a, TSR_RANGE(1, 2), TSR_RANGE(2, 3)), TSR_SCALAR))
+MADE(padded_cut, tsr_pad(in[0], .low = { 1, -1 }, .high = { -1, 2 }, .value = ONE_OF(in[0])));
+MADE(padded_between, tsr_pad(in[0], .low = { -2, 1 }, .high = { 1, -1 }, .interior = { 1, 2 },
+                             .value = ONE_OF(in[0])));
 MADE(tiled, tsr_tile(in[0], 2, 1));
 MADE(repeated, tsr_repeat(in[0], 3, 0));
 MADE(trace, tsr_trace(in[0]));
@@ -191,6 +196,7 @@ static const edge edges[] = {
   ROW(std_flat), ROW(mean), ROW(sum_squares), ROW(norm), ROW(softmax), ROW(log_softmax),
   ROW(logsumexp), ROW(doubled), ROW(outside), ROW(filled), ROW(taken), ROW(along), ROW(gathered),
   ROW(window), ROW(window_end), ROW(steps), ROW(rolled), ROW(padded), ROW(tiled), ROW(repeated),
+  ROW(padded_cut), ROW(padded_between),
   ROW(trace), ROW(lower), ROW(diff), ROW(joined), ROW(max_pool), ROW(max_pool_wide),
   ROW(min_pool), ROW(sum_pool), ROW(cast), ROW(whole), ROW(minimum), ROW(maximum), ROW(add),
   ROW(mul), ROW(div), ROW(pow), ROW(atan2), ROW(hypot), ROW(copysign), ROW(mod), ROW(fmod),

@@ -331,7 +331,13 @@ static void views(void)
   NO(tsr_broadcast_to(f34, TSR_SHAPE(-2, 3, 4)));
   NO(tsr_broadcast_to(f3, TSR_SHAPE(INT64_MAX, 3)));
   NO(tsr_broadcast_to(f3, (tsr_shape){ .rank = 9 }));
-  NO(tsr_pad(f34, .low = { 0, -1 }));
+  NO(tsr_pad(f34, .low = { 0, -3 }, .high = { 0, -2 }));
+  NO(tsr_pad(f34, .low = { INT64_MIN }, .high = { INT64_MAX }));
+  NO(tsr_pad(f34, .low = { 0, -6 }, .high = { 0, -2 }, .interior = { 0, 1 }));
+  NO(tsr_pad(f34, .interior = { -1 }));
+  NO(tsr_pad(f34, .interior = { INT64_MAX }));
+  NO(tsr_pad(f34, .interior = { 0, INT64_MAX / 4 }));
+  NO(tsr_pad(f34, .interior = { 0, 0, 1 }));
   NO(tsr_pad(f34, .high = { 0, 0, 1 }));
   NO(tsr_pad(f, .low = { 1 }));
   NO(tsr_pad(f34, .high = { INT64_MAX, 0 }));
@@ -339,6 +345,7 @@ static void views(void)
   NO(tsr_pad(k3, .low = { 1 }, .value = TSR_OPERAND(300)));
   NO(tsr_pad_like((tsr_pad_mode)0, f34, .low = { 1 }));
   NO(tsr_pad_like(TSR_PAD_EDGE, f34, .low = { 0, -1 }));
+  NO(tsr_pad_like(TSR_PAD_EDGE, f34, .low = { 1 }, .interior = { 1 }));
   NO(tsr_pad_like(TSR_PAD_WRAP, f34, .high = { 0, 0, 1 }));
   NO(tsr_pad_like(TSR_PAD_WRAP, f03, .high = { 1 }));
   NO(tsr_pad_like(TSR_PAD_EDGE, f34, .high = { INT64_MAX }));

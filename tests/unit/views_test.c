@@ -80,6 +80,63 @@ TEST(chains_of_views_are_those_of_numpy)
   CHECK(golden_views_check("golden/views.txt", apply_all) >= 400);
 }
 
+/* "pad DTYPE VALUE", then by dim what is before it, after it and between: the array of that dtype,
+ * padded, as f64. */
+static tsr_array *padded(tsr_scope *s, tsr_array *a, char *call, tsr_sharding on)
+{
+  tsr_dtype dtype = TSR_F64;
+  int64_t v[1 + 3 * TSR_MAX_RANK];
+  char *name = strchr(call, ' ') + 1, *rest = strchr(name, ' ');
+  *rest++ = '\0';
+  for (int d = TSR_BOOL; d <= TSR_F64; d++)
+    if (!strcmp(tsr_dtype_name((tsr_dtype)d), name)) dtype = (tsr_dtype)d;
+  CHECK_STR(tsr_dtype_name(dtype), name);
+  int count = numbers(rest, 0, v) - 1;
+  (void)s, (void)on;
+  tsr_pad_args args = { .size = sizeof args, .x = tsr_cast(a, dtype) };
+  args.value = dtype == TSR_BOOL ? tsr_operand_bool(v[0]) : tsr_operand_int(v[0]);
+  for (int d = 0; d < count / 3; d++) {
+    args.low[d] = v[1 + 3 * d];
+    args.high[d] = v[2 + 3 * d];
+    args.interior[d] = v[3 + 3 * d];
+  }
+  tsr_array *out = tsr_pad_at(&args, TSR_HERE);
+  CHECK_I64(tsr_dtype_of(out), dtype);
+  return tsr_cast(out, TSR_F64);
+}
+
+TEST(pads_that_cut_and_stand_between_are_those_of_jax)
+{
+  CHECK_I64(golden_views_check("golden/pads.txt", padded), 300);
+}
+
+static tsr_array *one_row(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_pad(in[0], .low = { -1 }, .high = { 2 }, .interior = { 1 },
+                 .value = TSR_OPERAND(in[1]));
+}
+
+/* Each row with a number of its own around: 0 1 2 is 9 1 9 2 9 9. */
+TEST(pads_of_each_row_are_one_pad)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, "x=2");
+  double x[12], value[4] = { 9, 8, 7, 6 }, out[24];
+  for (int i = 0; i < 12; i++) x[i] = i;
+  for (int cut = 0; cut < 2; cut++) {
+    tsr_sharding on = cut ? tsr_on(mesh, "x") : (tsr_sharding){ 0 };
+    tsr_array *rows = tsr_put(s, x, TSR_F64, TSR_SHAPE(4, 3), on);
+    tsr_array *around = tsr_put(s, value, TSR_F64, TSR_SHAPE(4), on);
+    tsr_array *made = tsr_call(tsr_vmap(tsr_function_make(s, one_row)), rows, around);
+    CHECK_STATUS(tsr_read(made, out, sizeof out), TSR_OK, s);
+    for (int i = 0; i < 24; i++)
+      CHECK(out[i] == (i % 6 == 1 || i % 6 == 3 ? i / 6 * 3 + (i % 6 + 1) / 2 : value[i / 6]));
+  }
+  tsr_runtime_close(rt);
+}
+
 /* ---- macros ---- */
 
 TEST(ranges_and_dims_are_named_in_the_call)
