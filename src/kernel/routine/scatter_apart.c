@@ -188,11 +188,11 @@ void tsr__scatter_write_sums(const unit *u, const tsr__rows *sums)
   }
 }
 
-/* The first share, to which all others were joined, as results. Where other processes' are to come
- * it is put by, as integers where these are all, which are less to be told. */
+/* The first share, to which all others were joined, as results; where other processes' are to come
+ * it is put by. */
 static bool finish_sums(const unit *u, share *first)
 {
-  if (!u->job->kept || first->bins.begun) tsr__bins_empty(&first->bins);
+  tsr__bins_empty(&first->bins);
   if (first->bins.rows.failed) return false;
   if (u->job->kept) {
     u->job->kept[u->number] = *first;
@@ -485,7 +485,7 @@ unit tsr__scatter_unit_of(apart *job, int64_t task, int worker)
   int group = 0;
   const int64_t number = task;
   for (int64_t units; task >= (units = units_here(job, group)); group++) task -= units;
-  unit u = { .job = job, .number = number };
+  unit u = { .job = job, .group = group, .number = number };
   find_members(job, group, &u);
   tsr__sides sides = tsr__scatter_sides(job, u.part[0]);
   int64_t across = (sides.after + job->width - 1) / job->width, line = task % across * job->width;

@@ -35,6 +35,7 @@ typedef struct tsr__scatter_job {
 /* A strip of a group. */
 typedef struct tsr__scatter_unit {
   tsr__scatter_job *job;
+  int group;
   int64_t number;
   const int *part; /* the group's that are here; the result is made at the first one of them */
   int members;

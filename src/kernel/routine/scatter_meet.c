@@ -3,12 +3,14 @@
  *
  *   note   | the first index that is none | of a group: numbers of its last updates | its units |
  *          of all groups that have a member in the process, one after the other
- *   unit   of sums   | sums_head | an integer a place, or three doubles | the escapes |
+ *   unit   of sums   | how many escapes | three doubles a place | the escapes |
  *          else      | elements, run after run, up to a whole word |
  *
- * Updates are several for each place, so what is told is less than they are. Invariant: all that is
- * joined here is exact or an element that was there, so neither the order of processes nor who has
- * which updates can show. Of updates that replace what is there the last one of all wins. */
+ * Of many sums each process finishes a share of every unit's runs, and tells the results once more;
+ * else each finishes all. Updates are several for each place, so what is told is less than they
+ * are. Invariant: all that is joined here is exact or an element that was there, so neither the
+ * order of processes nor who has which updates can show. Of updates that replace what is there the
+ * last one of all wins. */
 #include "kernel/routine/scatter_inner.h"
 
 typedef tsr__scatter_job apart;
@@ -16,6 +18,7 @@ typedef tsr__scatter_unit unit;
 
 typedef struct meeting {
   apart *job;
+  bool shares; /* each process finishes some runs, and tells them */
   int64_t units;
   const char **said;  /* [process * units + unit]; NULL: nothing, or it is this process */
   const char **order; /* [process * groups + group]: numbers of last updates */
@@ -50,20 +53,6 @@ static int64_t elements_of(const apart *job, int group, int64_t k)
   return sides.along * (sides.after - line < job->width ? sides.after - line : job->width);
 }
 
-/* How sums are told: as a tsr__bins that has integers, or rows, or nothing. */
-typedef struct sums_head {
-  double unit;
-  int64_t added; /* 0: no integers */
-  uint64_t begun, escapes;
-} sums_head;
-
-static size_t sums_bytes(const sums_head *head, int64_t elements)
-{
-  size_t bytes = head->added ? (size_t)elements * sizeof(int64_t) : 0;
-  if (head->begun) bytes += tsr__rows_bytes(elements);
-  return sizeof *head + bytes;
-}
-
 static size_t elements_bytes(const apart *job, int64_t elements)
 {
   size_t bytes = (size_t)elements * tsr_dtype_size(tsr__call_dtype(job->call, 0));
@@ -72,24 +61,20 @@ static size_t elements_bytes(const apart *job, int64_t elements)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-static size_t put_sums(const tsr__bins *bins, char *to)
+static size_t put_sums(const tsr__rows *rows, char *to)
 {
-  const tsr__rows *rows = &bins->rows;
-  const sums_head head = { bins->unit, bins->added, bins->begun, rows->escape_count };
-  size_t size = sums_bytes(&head, rows->count), more = rows->escape_count * sizeof *rows->escape;
-  if (!to) return size + more;
-  memcpy(to, &head, sizeof head);
-  to += sizeof head;
-  if (head.added) memcpy(to, bins->sum, (size_t)rows->count * sizeof *bins->sum);
-  if (head.added) to += (size_t)rows->count * sizeof *bins->sum;
-  if (head.begun) memcpy(to, rows->part[0], tsr__rows_bytes(rows->count));
-  if (more) memcpy(to + tsr__rows_bytes(rows->count), rows->escape, more);
-  return size + more;
+  const uint64_t escapes = rows->escape_count;
+  size_t words = tsr__rows_bytes(rows->count), more = (size_t)escapes * sizeof *rows->escape;
+  if (!to) return sizeof escapes + words + more;
+  memcpy(to, &escapes, sizeof escapes);
+  memcpy(to + sizeof escapes, rows->part[0], words);
+  if (more) memcpy(to + sizeof escapes + words, rows->escape, more);
+  return sizeof escapes + words + more;
 }
 
 static size_t put_unit(apart *job, const unit *u, char *to)
 {
-  if (job->kept) return put_sums(&job->kept[u->number].bins, to);
+  if (job->kept) return put_sums(&job->kept[u->number].bins.rows, to);
   size_t bytes = tsr__scatter_run_bytes(u);
   size_t all = elements_bytes(job, u->strip.along * u->strip.count);
   if (to && all) memset(to + all - 8, 0, 8);
@@ -124,16 +109,14 @@ static size_t put_all(apart *job, const tsr__scatter_wrong *wrong, char *to)
 /* How far unit k of a group reaches; 0: the note ends before. */
 static size_t unit_bytes(const apart *job, int group, int64_t k, const tsr__call_note *rest)
 {
-  int64_t elements = elements_of(job, group, k);
+  const int64_t elements = elements_of(job, group, k);
   bool sums = tsr__scatter_sums(job->call);
-  sums_head head = { 0 };
-  size_t bytes = sums ? sizeof head : elements_bytes(job, elements);
+  uint64_t escapes = 0;
+  size_t bytes = sums ? sizeof escapes + tsr__rows_bytes(elements) : elements_bytes(job, elements);
   if (rest->size < bytes) return 0;
-  if (!sums) return bytes;
-  memcpy(&head, rest->data, sizeof head);
-  bytes = sums_bytes(&head, elements);
-  if (rest->size < bytes || head.escapes > (rest->size - bytes) / sizeof(tsr__escape)) return 0;
-  return bytes + (size_t)head.escapes * sizeof(tsr__escape);
+  if (sums) memcpy(&escapes, rest->data, sizeof escapes);
+  if (escapes > (rest->size - bytes) / sizeof(tsr__escape)) return 0;
+  return bytes + (size_t)escapes * sizeof(tsr__escape);
 }
 
 static void pass(tsr__call_note *note, size_t bytes)
@@ -200,62 +183,86 @@ static void find_processes(meeting *m, int group)
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
-/* The sums as they were told, in `memory`. */
-static void read_sums(const sums_head *head, const char *said, tsr__bins *out)
+/* Runs of a unit's sums, with what was told of them: where the doubles of all runs are, and the
+ * escapes behind them. */
+typedef struct told_sums {
+  const char *doubles, *escapes;
+  uint64_t escape_count;
+} told_sums;
+
+static told_sums sums_at(const char *said, int64_t elements)
 {
-  const int64_t count = out->rows.count;
-  said += sizeof *head;
-  if (head->added) memcpy(out->sum, said, (size_t)count * sizeof *out->sum);
-  if (head->added) said += (size_t)count * sizeof *out->sum;
-  if (head->begun) memcpy(out->rows.part[0], said, tsr__rows_bytes(count));
-  out->unit = head->unit;
-  out->added = head->added;
-  out->begun = head->begun;
+  told_sums t = { .doubles = said + sizeof t.escape_count };
+  memcpy(&t.escape_count, said, sizeof t.escape_count);
+  t.escapes = t.doubles + tsr__rows_bytes(elements);
+  return t;
 }
 
-/* Sums that came are copied first: joining may have to empty them. */
-static bool add_sums(const unit *u, const char *said)
+/* Elements `first` .. as sums of their own. */
+static void take_doubles(const told_sums *t, int64_t all, int64_t first, tsr__rows *out)
 {
-  tsr_runtime *rt = u->job->call->rt;
-  tsr__bins *into = &u->job->kept[u->number].bins, from;
-  const int64_t count = into->rows.count;
-  sums_head head;
-  memcpy(&head, said, sizeof head);
-  if (!head.added && !head.begun) return true;
-  tsr__scratch *scratch = tsr__scratch_take(rt, tsr__bins_bytes(count) + 64);
-  if (!scratch) return false;
-  tsr__bins_init(&from, into->ops, &rt->heap, scratch->memory, count);
-  read_sums(&head, said, &from);
-  tsr__bins_join(into, &from);
-  bool good = !from.rows.failed && !into->rows.failed;
-  tsr__rows_free(&from.rows);
-  tsr__scratch_give(rt, scratch);
-  said += sums_bytes(&head, count);
-  for (uint64_t e = 0; e < head.escapes && good; e++) {
+  for (int k = 0; k < 3; k++)
+    memcpy(out->part[k], t->doubles + (size_t)(k * all + first) * sizeof(double),
+           (size_t)out->count * sizeof(double));
+}
+
+static void take_escapes(const told_sums *t, int64_t first, tsr__rows *into)
+{
+  for (uint64_t e = 0; e < t->escape_count; e++) {
     tsr__escape escape;
-    memcpy(&escape, said + e * sizeof escape, sizeof escape);
-    good = head.begun && escape.element >= 0 && escape.element < count;
-    if (good) tsr__rows_escape(&into->rows, escape.element, &escape.sum);
+    memcpy(&escape, t->escapes + e * sizeof escape, sizeof escape);
+    escape.element -= first;
+    if (escape.element < 0 || escape.element >= into->count) continue;
+    tsr__rows_escape(into, escape.element, &escape.sum);
   }
-  return good && !into->rows.failed;
 }
 
-static void add_x(void *user, const int64_t *place, const tsr__reals *x)
+static void begin_with_x(void *user, const int64_t *place, const tsr__reals *x)
 {
-  for (int i = 0; i < x->n; i++) tsr__rows_add(user, place[i], tsr__real_at(x, i));
+  tsr__rows_begin(user, place[0], x);
 }
 
-/* With the operand's elements, of which nobody told. */
-static bool finish_sums(const unit *u)
+/* The sums of a unit's runs, of all processes and with the operand's elements, of which nobody
+ * told. `part` is the unit as a strip that has these runs alone. */
+static bool add_all(const meeting *m, const unit *part, int64_t first, tsr__rows *into,
+                    tsr__rows *from)
 {
-  tsr__bins *bins = &u->job->kept[u->number].bins;
-  tsr__strip strip = u->strip;
-  strip.part = &u->job->call->parts[u->part[0]];
-  tsr__scattering a = tsr__scattering_of(&strip);
-  tsr__bins_empty(bins);
-  tsr__scatter_each_x(&a, add_x, &bins->rows);
-  if (!bins->rows.failed) tsr__scatter_write_sums(u, &bins->rows);
-  return !bins->rows.failed;
+  const tsr__rows *own = &m->job->kept[part->number].bins.rows;
+  const told_sums mine = { (const char *)own->part[0], (const char *)own->escape,
+                           own->escape_count };
+  tsr__scattering a = tsr__scattering_of(&part->strip);
+  tsr__scatter_each_x(&a, begin_with_x, into);
+  for (int p = 0; p < peers_of(m->job)->count; p++) {
+    const char *said = m->said[p * m->units + part->number];
+    bool here = p == peers_of(m->job)->index;
+    if (!said && !here) continue;
+    told_sums theirs = here ? mine : sums_at(said, own->count);
+    take_doubles(&theirs, own->count, first, from);
+    tsr__cpu_of(m->job->call->rt)->tiles->exact->rows_merge(into, 0, from);
+    take_escapes(&theirs, first, into);
+  }
+  return !into->failed;
+}
+
+static bool join_sums(const meeting *m, const unit *u, const tsr__scatter_runs *r)
+{
+  tsr_runtime *rt = m->job->call->rt;
+  const int64_t count = r->count * u->strip.count, first = r->first * u->strip.count;
+  const size_t bytes = tsr__rows_bytes(count);
+  tsr__rows into, from;
+  unit part = *u;
+  part.strip.part = &m->job->call->parts[u->part[0]];
+  part.strip.at += r->first * u->strip.after;
+  part.strip.along = r->count;
+  tsr__scratch *scratch = tsr__scratch_take(rt, 2 * bytes + 64);
+  if (!scratch) return false;
+  tsr__rows_init(&into, &rt->heap, scratch->memory, count);
+  tsr__rows_over(&from, &rt->heap, (char *)scratch->memory + bytes, count);
+  bool good = add_all(m, &part, first, &into, &from);
+  if (good) tsr__scatter_write_sums(&part, &into);
+  tsr__rows_free(&into);
+  tsr__scratch_give(rt, scratch);
+  return good;
 }
 
 /* Of set those runs alone that the process has the last update of. */
@@ -274,21 +281,32 @@ static void join_elements(const unit *u, int process, const char *said)
   }
 }
 
+/* The runs of a group's units that a process finishes: all of them, or its share. */
+static tsr__scatter_runs share_of(const meeting *m, int group, int process)
+{
+  const apart *job = m->job;
+  int64_t along = tsr__scatter_sides(job, job->groups.part[group * job->groups.members]).along;
+  int64_t rank = 0, count = 0;
+  if (!m->shares) return (tsr__scatter_runs){ 0, along };
+  for (int p = 0; p < peers_of(job)->count; p++) {
+    if (!takes_part(job, group, p)) continue;
+    if (p == process) rank = count;
+    count++;
+  }
+  int64_t first = along * rank / count;
+  return (tsr__scatter_runs){ first, along * (rank + 1) / count - first };
+}
+
 static void join_task(void *user, int64_t task, int worker)
 {
   const meeting *m = user;
   apart *job = m->job;
   unit u = tsr__scatter_unit_of(job, task, worker);
-  bool good = true;
-  for (int p = 0; p < peers_of(job)->count && good; p++) {
-    const char *said = m->said[p * m->units + task];
-    if (!said) continue;
-    if (job->kept) good = add_sums(&u, said);
-    else join_elements(&u, p, said);
-  }
-  if (good && job->kept) good = finish_sums(&u);
-  if (good) tsr__scatter_send_back(&u);
-  else atomic_store(&job->failed, true);
+  tsr__scatter_runs mine = share_of(m, u.group, peers_of(job)->index);
+  if (job->kept && !join_sums(m, &u, &mine)) atomic_store(&job->failed, true);
+  for (int p = 0; p < peers_of(job)->count && !job->kept; p++)
+    if (m->said[p * m->units + task]) join_elements(&u, p, m->said[p * m->units + task]);
+  if (!m->shares) tsr__scatter_send_back(&u);
 }
 
 static tsr_status join_all(meeting *m, tsr__error *error)
@@ -304,6 +322,94 @@ static tsr_status join_all(meeting *m, tsr__error *error)
                         ".memory_limit");
 }
 
+/* ---- what others finished -------------------------------------------------------------------- */
+
+/* By the plan, as all processes ask: sums are many enough that joining and rounding all of them is
+ * more than one more meeting. */
+static bool has_shares(const apart *job)
+{
+  enum { FEW = 1 << 12 };
+  int64_t elements = 0;
+  for (int g = 0; g < job->groups.count; g++)
+    for (int64_t k = 0, units = tsr__scatter_units(job, g); k < units && elements < FEW; k++)
+      elements += elements_of(job, g, k);
+  return tsr__scatter_sums(job->call) && elements >= FEW;
+}
+
+/* Runs of a unit's result to or from a row of bytes; returns how many, by whole words. NULL: they
+ * are counted. */
+static size_t pass_runs(const unit *u, const tsr__scatter_runs *r, char *to, const char *from)
+{
+  size_t bytes = tsr__scatter_run_bytes(u);
+  for (int64_t t = r->first, n; t < r->first + r->count && (to || from); t += n) {
+    n = tsr__scatter_runs_at(u, t, r->first + r->count - t);
+    char *run = tsr__scatter_run(u, u->part[0], t);
+    size_t at = (size_t)(t - r->first) * bytes;
+    if (to) memcpy(to + at, run, (size_t)n * bytes);
+    else memcpy(run, from + at, (size_t)n * bytes);
+  }
+  return ((size_t)r->count * bytes + 7) / 8 * 8;
+}
+
+static size_t put_shares(const meeting *m, char *to)
+{
+  size_t size = 0;
+  for (int64_t n = 0; n < m->units; n++) {
+    unit u = tsr__scatter_unit_of(m->job, n, 0);
+    tsr__scatter_runs mine = share_of(m, u.group, peers_of(m->job)->index);
+    size += pass_runs(&u, &mine, to ? to + size : NULL, NULL);
+  }
+  return size;
+}
+
+/* What another process finished of the units that are here. Of groups that are not its units are
+ * stepped over. */
+static tsr_status take_shares(const meeting *m, int process, tsr__call_note note, tsr__error *error)
+{
+  const apart *job = m->job;
+  const size_t size = tsr_dtype_size(tsr__call_dtype(job->call, 0));
+  int64_t number = 0;
+  for (int g = 0; g < job->groups.count; g++) {
+    tsr__scatter_runs r = share_of(m, g, process);
+    int64_t units = tsr__scatter_units(job, g),
+            along = tsr__scatter_sides(job, job->groups.part[g * job->groups.members]).along;
+    for (int64_t k = 0; k < units; k++) {
+      bool here = job->here_count[g], theirs = takes_part(job, g, process);
+      unit u = { 0 };
+      if (here) u = tsr__scatter_unit_of(m->job, number++, 0);
+      if (!theirs) continue;
+      size_t bytes = ((size_t)(elements_of(job, g, k) / along * r.count) * size + 7) / 8 * 8;
+      if (note.size < bytes)
+        return tsr__error_set(error, TSR_EPEER,
+                              "process %d says less of its sums than this one expects", process);
+      if (here) pass_runs(&u, &r, NULL, note.data);
+      pass(&note, bytes);
+    }
+  }
+  return TSR_OK;
+}
+
+/* Of sums whose shares are finished. */
+static tsr_status meet_again(const meeting *m, tsr__error *error)
+{
+  const tsr__call_peers *peers = peers_of(m->job);
+  size_t size = put_shares(m, NULL);
+  tsr__scratch *mine = tsr__scratch_take(m->job->call->rt, size + 64);
+  if (!mine) return tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
+  memset(mine->memory, 0, size);
+  put_shares(m, (char *)mine->memory);
+  const tsr__call_note *notes = peers->gather(peers->user, mine->memory, size, error);
+  tsr__scratch_give(m->job->call->rt, mine);
+  tsr_status status = notes ? TSR_OK : error->status;
+  for (int p = 0; p < peers->count && !status; p++)
+    if (p != peers->index) status = take_shares(m, p, notes[p], error);
+  for (int64_t n = 0; n < m->units && !status; n++) {
+    unit u = tsr__scatter_unit_of(m->job, n, 0);
+    tsr__scatter_send_back(&u);
+  }
+  return status;
+}
+
 tsr_status tsr__scatter_meet(apart *job, int64_t units, tsr__error *error)
 {
   const tsr__call_peers *peers = peers_of(job);
@@ -312,16 +418,24 @@ tsr_status tsr__scatter_meet(apart *job, int64_t units, tsr__error *error)
   if (atomic_load(job->outside)) wrong = tsr__scatter_find_wrong(job->call);
   size_t size = put_all(job, &wrong, NULL);
   size_t list = (size_t)peers->count * (size_t)(units + job->groups.count) * sizeof(char *);
-  meeting m = { .job = job, .units = units, .said = tsr__new_raw(heap, list + size) };
-  if (!m.said) return tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
-  /* One block: said | order | what this process tells. */
-  memset(m.said, 0, list);
-  m.order = m.said + (int64_t)peers->count * units;
-  char *mine = (char *)m.said + list;
-  put_all(job, &wrong, mine);
-  const tsr__call_note *notes = peers->gather(peers->user, mine, size, error);
-  tsr_status status = notes ? read_notes(&m, notes, error) : error->status;
+  meeting m = {
+    .job = job, .shares = has_shares(job), .units = units, .said = tsr__new(heap, list)
+  };
+  tsr__scratch *mine = tsr__scratch_take(job->call->rt, size + 64);
+  const tsr__call_note *notes = NULL;
+  tsr_status status = TSR_OK;
+  if (!m.said || !mine) {
+    status = tsr__error_set(error, TSR_ENOMEM, "no memory to meet other processes");
+  } else {
+    /* One block: said | order. */
+    m.order = m.said + (int64_t)peers->count * units;
+    put_all(job, &wrong, (char *)mine->memory);
+    notes = peers->gather(peers->user, mine->memory, size, error);
+  }
+  tsr__scratch_give(job->call->rt, mine);
+  if (!status) status = notes ? read_notes(&m, notes, error) : error->status;
   if (!status) status = join_all(&m, error);
-  tsr__del(heap, m.said, list + size);
+  if (!status && m.shares) status = meet_again(&m, error);
+  tsr__del(heap, m.said, list);
   return status;
 }
