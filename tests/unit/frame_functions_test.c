@@ -338,3 +338,64 @@ TEST(frame_times_one_is_the_column)
   }
   tsr_runtime_close(rt);
 }
+
+/* ---- two columns of texts ------------------------------------------------------------------ */
+
+enum { TEXTS = 30000, WAYS = 5, OPS = 6 };
+
+/* Where b's texts stand among a's: in between, before all, behind all, few of them, or nowhere.
+ * Empty: a null. */
+static void text_at(int way, int row, int side, char *out)
+{
+  static const char *const other[WAYS] = { "m", "a", "z", "m", "" };
+  int of = row * 7919 % TEXTS;
+  if (side && row % 3) of = row * 4001 % TEXTS * 3 / 2;
+  if (side && way == 3) of %= 5;
+  out[0] = 0;
+  if (row % 50 == 7 || (side && way == 4)) return;
+  sprintf(out, "%s%d%s", side ? other[way] : "m", of, of % 4 ? "" : " and some more");
+}
+
+static bool holds(int op, const char *a, const char *b)
+{
+  int order = strcmp(a, b);
+  const bool is[OPS] = { order == 0, order != 0, order<0, order <= 0, order> 0, order >= 0 };
+  return a[0] && b[0] && is[op];
+}
+
+TEST(columns_of_texts_compare_as_their_texts_do)
+{
+  static const char *const ops[OPS] = { "==", "!=", "<", "<=", ">", ">=" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  for (int way = 0; way < WAYS; way++) {
+    const char *path = test_tmp("two.csv");
+    FILE *out = fopen(path, "wb");
+    int64_t expected[OPS] = { 0 }, self = 0;
+    fputs("a,b\n", out);
+    for (int r = 0; r < TEXTS; r++) {
+      char a[40], b[40];
+      text_at(way, r, 0, a);
+      text_at(way, r, 1, b);
+      fprintf(out, "%s,%s\n", a, b);
+      for (int op = 0; op < OPS; op++) expected[op] += holds(op, a, b);
+      self += a[0] != 0;
+    }
+    fclose(out);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_read_csv(s, path, .text_nulls = true, .types = "b text");
+    for (int op = 0; op < OPS; op++)
+      for (int turned = 0; turned < 3; turned++) {
+        char says[40];
+        snprintf(says, sizeof says, turned == 2 ? "a %s a" : turned ? "b %s a" : "a %s b", ops[op]);
+        bool equal = op == 0 || op == 3 || op == 5;
+        /* b < a is a > b. */
+        int other = op < 2 ? op : op < 4 ? op + 2 : op - 2;
+        int64_t want = turned == 2 ? (equal ? self : 0) : expected[turned ? other : op];
+        tsr_row *row = tsr_frame_row(tsr_frame_agg(tsr_frame_filter(df, says), "n = count()"));
+        CHECK_STATUS(tsr_row_status(row), TSR_OK, s);
+        CHECK_I64(tsr_row_i64(row, "n"), want);
+      }
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}

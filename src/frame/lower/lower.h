@@ -136,6 +136,9 @@ bool tsr__lower_stops(tsr__lower *low, int64_t i);
 void tsr__lower_cancelled(tsr__lower *low);
 /* Gives two text columns one dictionary, in order if they had two. */
 bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b);
+/* Makes the codes of two text columns, each of a dictionary, compare with each other as their texts
+ * do: all comparisons, or with `equal` only == and !=. They are codes of nothing then. */
+bool tsr__text_meet(tsr__lower *low, tsr__col *a, tsr__col *b, bool equal);
 /* Gives them one list of texts, as cheaply as there is one. */
 bool tsr__text_pool(tsr__lower *low, tsr__col *a, tsr__col *b);
 /* The same for columns of several frames, each lowered by its own. */

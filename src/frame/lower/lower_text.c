@@ -186,8 +186,8 @@ static int turned(int op)
   return other[op - TSR__B_EQ];
 }
 
-/* Three cases: a literal is found or looked up in the other's dictionary; columns of one dictionary
- * compare by ranks; two dictionaries become one in order, whose codes compare as texts do. */
+/* A literal is found or looked up in the other's dictionary; of two columns the codes are made to
+ * compare as texts do. */
 tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
 {
   const tsr__expr *a = expr->arg[0], *b = expr->arg[1];
@@ -206,13 +206,8 @@ tsr__col tsr__text_compare(tsr__lower *low, const tsr__expr *expr)
   tsr__col right = tsr__settle(low, tsr__lower_expr(low, b));
   if (!tsr__text_distinct(low, &left) || !tsr__text_distinct(low, &right)) return left;
   out.valid = tsr__both(low, left.valid, right.valid);
-  if (left.dict && left.dict == right.dict) {
-    /* Codes of one dictionary are equal when texts are, but in the order of appearance. */
-    tsr__text_rank(low, &left);
-    tsr__text_rank(low, &right);
-  } else {
-    tsr__text_unify(low, &left, &right);
-  }
+  bool equal = expr->op == TSR__B_EQ || expr->op == TSR__B_NE;
+  if (!tsr__text_meet(low, &left, &right, equal)) return left;
   out.values = tsr__op2(low, (tsr__op)ops[expr->op - TSR__B_EQ], left.values, right.values);
   return out;
 }

@@ -111,6 +111,78 @@ bool tsr__text_unify(tsr__lower *low, tsr__col *a, tsr__col *b)
   return both != NULL;
 }
 
+/* ---- two columns compared -------------------------------------------------------------------- */
+
+/*   a  "ann" "bob"         places 0 2      how many texts of both stand before: equal texts have
+ *   b  "ann" "eve"                0 3      equal ones, and all are in order
+ *
+ * A piece of `a` meets the texts of `b` from its own first one to the next piece's. */
+typedef struct meeting {
+  side a, b;
+} meeting;
+
+/* How many texts of the other side go before that of a rank; behind the last all do. */
+static int32_t before(const meeting *m, int64_t rank)
+{
+  int32_t low = 0, high = m->b.dict->count;
+  if (rank == m->a.dict->count) return high;
+  while (low < high) {
+    int32_t middle = low + (high - low) / 2;
+    if (compare(&m->a, (int32_t)rank, &m->b, middle) > 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+static void meet_piece(void *user, int64_t piece, int worker)
+{
+  meeting *m = user;
+  int64_t end;
+  int32_t i = (int32_t)tsr__texts_piece(piece, m->a.dict->count, &end);
+  /* Those before all of `a` go with its first piece. */
+  int32_t j = i ? before(m, i) : 0, last = before(m, end);
+  (void)worker;
+  while (i < end || j < last) {
+    int order = i == end ? 1 : j == last ? -1 : compare(&m->a, i, &m->b, j);
+    if (order <= 0) m->a.place[m->a.order[i]] = i + j;
+    if (order >= 0) m->b.place[m->b.order[j]] = i + j;
+    i += order <= 0;
+    j += order >= 0;
+  }
+}
+
+/* One dictionary's codes are equal where texts are; of two that of one finds the other's. */
+static bool meet_equal(tsr__lower *low, const tsr__col *a, tsr__col *b)
+{
+  if (a->dict == b->dict) return true;
+  const int32_t *map = tsr__text_map(low, b->dict, a->dict);
+  if (map) b->values = tsr__look_up(low, TSR_I32, map, b->dict->count, b->values);
+  return map != NULL;
+}
+
+static bool meet_in_order(tsr__lower *low, tsr__col *a, tsr__col *b)
+{
+  meeting m = { .a = { .dict = a->dict } };
+  const int32_t *ranks = a->dict == b->dict ? tsr__text_ranks(low, a->dict) : NULL;
+  if (a->dict == b->dict && !ranks) return false;
+  if (!ranks && (!order_side(low, a->dict, &m.a) || !order_side(low, b->dict, &m.b) ||
+                 !tsr__texts_each(low, a->dict->count, meet_piece, &m)))
+    return false;
+  a->values = tsr__look_up(low, TSR_I32, ranks ? ranks : m.a.place, a->dict->count, a->values);
+  b->values = tsr__look_up(low, TSR_I32, ranks ? ranks : m.b.place, b->dict->count, b->values);
+  return true;
+}
+
+bool tsr__text_meet(tsr__lower *low, tsr__col *a, tsr__col *b, bool equal)
+{
+  /* Nulls alone, which no value compares. */
+  if (!a->dict || !b->dict || !a->dict->count || !b->dict->count) return true;
+  if (equal) return meet_equal(low, a, b);
+  /* Places count twice what stands in both. */
+  if (a->dict->count > INT32_MAX - b->dict->count) return tsr__text_unify(low, a, b);
+  return meet_in_order(low, a, b);
+}
+
 /* ---- one list behind another ----------------------------------------------------------------- */
 
 static void copy_texts(tsr__dict *to, int32_t first, const tsr__dict *from)
