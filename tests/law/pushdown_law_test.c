@@ -277,6 +277,10 @@ static tsr_frame *open_stream(trial *t, tsr_runtime *rt, tsr_scope *s, const int
 {
   struct ArrowArrayStream stream = { 0 };
   tsr_frame *df = open_json(t, rt, s, devices[1]);
+  /* Each process gives the stream's rows, which it must have. */
+  if (tsr_process_count(rt) > 1)
+    df = tsr_frame_read_json(s, test_tmp("sift.jsonl"), .bad_rows = t->opts.bad_rows,
+                             .on = tsr_on(tsr_mesh_make(rt, "x=8"), "-"));
   if (tsr_frame_to_arrow(df, &stream, .texts = (tsr_arrow_texts)(t->seed % 3))) return df;
   return tsr_frame_from_arrow(s, &stream, .on = place(rt, devices[0]));
 }
