@@ -95,8 +95,9 @@ tsr_status tsr__sort_sample_rows(tsr_runtime *rt, const tsr__sample_ask *ask, ts
   if (!out->place) return no_memory(error, parts->count);
   for (int p = 0; p < parts->count; p++) {
     int64_t rows = parts->rows[p];
+    if (!rows) continue; /* of none in all a share would be no number */
     int64_t share = (int64_t)((double)rows / (double)ask->total * (double)room) + 1;
-    if (rows) sample_part(ask->keys, rows, p, share, out);
+    sample_part(ask->keys, rows, p, share, out);
   }
   return TSR_OK;
 }
