@@ -51,6 +51,34 @@ typedef struct tsr_lines_args {
 TSR_API tsr_source *tsr_source_lines_with(tsr_scope *scope, const char *path,
                                           const tsr_lines_args *args, const char *site);
 
+typedef struct tsr_json_args {
+  size_t size;
+  /* Members by name: numbers (true and false of bool) without dims, lists of lists of the shape's
+   * dims; the bytes of a text in UTF-8 are a list of u8. */
+  tsr_record_field fields[TSR_MAX_FIELDS];
+  /* Fields that have any number of values, "text,tokens", up to the first dim of their shape: a
+   * ragged field each. */
+  const char *ragged;
+  bool defaults; /* zeros where an object lacks a member or has null, ragged ones of length 0; else
+                  * reading it is an error */
+  bool cut;      /* more values than a ragged field holds are cut; else reading them is an error */
+  bool index;    /* where lines begin is kept beside each file, as FILE.tsridx */
+} tsr_json_args;
+
+/* JSON lines, an object a line, in a file or in all files of a pattern in order of their names,
+ * read by position: tsr_source_json(s, "train-*.jsonl", .ragged = "text", .fields = { { "text",
+ * TSR_U8, TSR_SHAPE(4096) }, { "label", TSR_I32, TSR_SCALAR } }). Lines are objects by RFC 8259;
+ * blank ones are left out, other members are not looked at. Files that gzip or zstd packed are
+ * unpacked into memory, others are walked along once, for the places of their lines, 8 bytes each,
+ * and objects are parsed when they are needed, so that a file may be larger than memory
+ * (tsr_frame_read_json reads it whole, and finds out types). Errors: TSR_EIO, TSR_EARG,
+ * TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED; of reading, with file, record and byte, TSR_EPARSE (no
+ * object, not UTF-8, a name twice) and TSR_EVALUE (a member that lacks, does not fit or has
+ * another number of values). Returns a source owned by the scope; never NULL, inert on an error.
+ * Local. */
+TSR_API tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path,
+                                         const tsr_json_args *args, const char *site);
+
 typedef struct tsr_tar_args {
   size_t size;
   /* Members by ending, "jpg", "cls", "seg_png" for .seg.png: u8 for bytes, a ragged field, of rank
@@ -146,6 +174,10 @@ TSR_API tsr_source *tsr_source_stream_with(tsr_scope *scope, const tsr_stream_ar
 #define tsr_source_lines(...) TSR_SOURCE_LINES_(__VA_ARGS__, .size = sizeof(tsr_lines_args))
 #define TSR_SOURCE_LINES_(scope, path, ...) \
   tsr_source_lines_with((scope), (path), &(tsr_lines_args){ __VA_ARGS__ }, TSR_HERE)
+/* tsr_source_json(s, "x.jsonl", .fields = { ... }) */
+#define tsr_source_json(...) TSR_SOURCE_JSON_(__VA_ARGS__, .size = sizeof(tsr_json_args))
+#define TSR_SOURCE_JSON_(scope, path, ...) \
+  tsr_source_json_with((scope), (path), &(tsr_json_args){ __VA_ARGS__ }, TSR_HERE)
 /* tsr_source_tar(s, "x.tar", .index = true) */
 #define tsr_source_tar(...) TSR_SOURCE_TAR_(__VA_ARGS__, .size = sizeof(tsr_tar_args))
 #define TSR_SOURCE_TAR_(scope, path, ...) \

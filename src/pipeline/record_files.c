@@ -202,6 +202,23 @@ tsr__record_place tsr__record_place_of(const tsr__record_files *f, int64_t recor
   return (tsr__record_place){ file, mark[0], mark[1] - mark[0] };
 }
 
+tsr__record_run tsr__record_run_of(const tsr__record_files *f, const tsr__ask_rows *ask,
+                                   int64_t first)
+{
+  int64_t record = ask->at[first];
+  tsr__record_run r = { first, 1, tsr__record_place_of(f, record) };
+  const tsr__record_file *file = &f->file[r.place.file];
+  const int64_t *mark = tsr__record_marks(f, r.place.file) + (record - file->first);
+  int64_t most =
+      file[1].first - record < ask->count - first ? file[1].first - record : ask->count - first;
+  for (; r.count < most && ask->at[first + r.count] == record + r.count; r.count++) {
+    /* A long record alone is read whole however long it is. */
+    if (mark[r.count + 1] - mark[0] > TSR__WINDOW) break;
+    r.place.bytes = mark[r.count + 1] - mark[0];
+  }
+  return r;
+}
+
 /* Marks of an index that was kept are a stranger's numbers: whoever reads records relies on them
  * for the bytes that it copies to a cell of `longest`. */
 bool tsr__record_places_fit(const tsr__file_walk *w)

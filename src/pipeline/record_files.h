@@ -99,6 +99,14 @@ void tsr__record_files_about(const tsr__record_files *files, tsr__text *out);
 
 /* Records that lie one behind the other: a mark where each begins, and one where the last ends. */
 tsr__record_place tsr__record_place_of(const tsr__record_files *files, int64_t record);
+/* Neighbours in a question and in a file: record ask->at[first] and those behind it, which are one
+ * reading of a window's bytes at most, unless it is one record. */
+typedef struct tsr__record_run {
+  int64_t first, count;
+  tsr__record_place place; /* of all of them */
+} tsr__record_run;
+tsr__record_run tsr__record_run_of(const tsr__record_files *files, const tsr__ask_rows *ask,
+                                   int64_t first);
 /* Whether a file's marks are such. */
 bool tsr__record_places_fit(const tsr__file_walk *walk);
 

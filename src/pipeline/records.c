@@ -276,6 +276,34 @@ void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int col
   if (ask->cells[column + 1].data) memcpy(tsr__cell_of(ask, column + 1, i), &length, sizeof length);
 }
 
+tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
+                          bool ragged, tsr__error *error)
+{
+  int first = made->count, last = first + ragged;
+  tsr__column *column = &made->columns[first];
+  if (last >= TSR_MAX_FIELDS)
+    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+                          TSR_MAX_FIELDS);
+  *column = *asked;
+  made->ragged[first] = ragged;
+  if (ragged) {
+    tsr_shape *shape = &column->shape;
+    if (!shape->rank)
+      return tsr__error_set(error, TSR_ESHAPE,
+                            "field %.80s is ragged and has no dims; the first says how many values "
+                            "at most",
+                            asked->name);
+    memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
+    if (tsr__ragged_columns(arena, column, asked->shape.dims[0], error)) return error->status;
+  }
+  for (int c = first; c <= last; c++)
+    if (tsr__column_find(made->columns, c, made->columns[c].name) >= 0)
+      return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'",
+                            made->columns[c].name);
+  made->count = last + 1;
+  return TSR_OK;
+}
+
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 bool tsr__records_stop(const tsr__ask_rows *ask)

@@ -208,6 +208,15 @@ tsr_status tsr__ragged_check(const char *path, int64_t longest, tsr__error *erro
  * elements. `column` is the field's, its length's is the next. */
 void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int column, int64_t i,
                      int64_t used);
+/* Columns of fields that were asked for, each with that of its lengths behind it where it is
+ * ragged: the first of its dims says then how many elements it has at most. */
+typedef struct tsr__asked {
+  tsr__column columns[TSR_MAX_FIELDS];
+  bool ragged[TSR_MAX_FIELDS];
+  int count;
+} tsr__asked;
+tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
+                          bool ragged, tsr__error *error);
 /* Whether two sources have the same columns in the same order; the error says what differs. */
 tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__error *error);
 /* "image u8[8,8]". */

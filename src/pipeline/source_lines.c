@@ -102,30 +102,6 @@ static tsr_status check_utf8(const char *line, int64_t bytes, tsr__error *error)
   return TSR_OK;
 }
 
-/* Neighbours in the question and in a file: record ask->at[first] and those behind it. */
-typedef struct run {
-  int64_t first, count;
-  tsr__record_place place; /* of all of them */
-} run;
-
-/* The run from a record of the question on, of a window's bytes where it is more than one. */
-static run run_of(const lines_source *l, const tsr__ask_rows *ask, int64_t first)
-{
-  int64_t record = ask->at[first];
-  run r = { first, 1, tsr__record_place_of(&l->files, record) };
-  const tsr__record_file *file = &l->files.file[r.place.file];
-  const int64_t *mark = tsr__record_marks(&l->files, r.place.file) + (record - file->first);
-  int64_t most =
-      file[1].first - record < ask->count - first ? file[1].first - record : ask->count - first;
-  for (; r.count < most && ask->at[first + r.count] == record + r.count; r.count++) {
-    /* A long line alone is read whole however long it is; several together only as far as a window.
-     * */
-    if (mark[r.count + 1] - mark[0] > TSR__WINDOW) break;
-    r.place.bytes = mark[r.count + 1] - mark[0];
-  }
-  return r;
-}
-
 /* Line i of the question, which lies in `text` with what ends it. */
 static tsr_status put_line(const lines_source *l, const tsr__ask_rows *ask, int64_t i,
                            const char *text, tsr__error *error)
@@ -143,8 +119,8 @@ static tsr_status put_line(const lines_source *l, const tsr__ask_rows *ask, int6
   return TSR_OK;
 }
 
-static tsr_status read_run(const lines_source *l, const tsr__ask_rows *ask, const run *r,
-                           tsr__error *error)
+static tsr_status read_run(const lines_source *l, const tsr__ask_rows *ask,
+                           const tsr__record_run *r, tsr__error *error)
 {
   tsr__heap *heap = &l->files.rt->heap;
   tsr__error cause = { 0 };
@@ -166,7 +142,7 @@ static tsr_status read_lines(const tsr_source *source, const tsr__ask_rows *ask,
 {
   const lines_source *l = (const lines_source *)source;
   for (int64_t i = 0; i < ask->count && !error->status;) {
-    run r = run_of(l, ask, i);
+    tsr__record_run r = tsr__record_run_of(&l->files, ask, i);
     read_run(l, ask, &r, error);
     i += r.count;
   }

@@ -170,41 +170,6 @@ static bool is_feature(tsr_dtype dtype)
   return false;
 }
 
-typedef struct schema {
-  tsr__column columns[TSR_MAX_FIELDS];
-  bool ragged[TSR_MAX_FIELDS];
-  int count;
-} schema;
-
-/* One of the fields that were asked for, and the column of its lengths. */
-static tsr_status add_field(schema *made, tsr__arena *arena, const tsr__column *asked, bool ragged,
-                            tsr__error *error)
-{
-  int first = made->count, last = first + ragged;
-  tsr__column *column = &made->columns[first];
-  if (last >= TSR_MAX_FIELDS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
-                          TSR_MAX_FIELDS);
-  *column = *asked;
-  made->ragged[first] = ragged;
-  if (ragged) {
-    tsr_shape *shape = &column->shape;
-    if (!shape->rank)
-      return tsr__error_set(error, TSR_ESHAPE,
-                            "field %.80s is ragged and has no dims; the first says how many values "
-                            "at most",
-                            asked->name);
-    memmove(shape->dims, shape->dims + 1, (size_t)--shape->rank * sizeof *shape->dims);
-    if (tsr__ragged_columns(arena, column, asked->shape.dims[0], error)) return error->status;
-  }
-  for (int c = first; c <= last; c++)
-    if (tsr__column_find(made->columns, c, made->columns[c].name) >= 0)
-      return tsr__error_set(error, TSR_EARG, "two fields would be called '%.80s'",
-                            made->columns[c].name);
-  made->count = last + 1;
-  return TSR_OK;
-}
-
 tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
                                      const tsr_tfrecord_args *given, const char *site)
 {
@@ -223,10 +188,10 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
       tsr__error_set(&error, TSR_EDTYPE,
                      "field %.80s is of %s; features are f32, i64, or u8 for bytes",
                      columns[c].name, tsr_dtype_name(columns[c].dtype));
-  schema made = { .count = 0 };
+  tsr__asked made = { .count = 0 };
   for (int c = 0; c < count && !error.status; c++)
-    add_field(&made, &scope->arena, &columns[c],
-              args.ragged && tsr__names_have(args.ragged, columns[c].name), &error);
+    tsr__asked_add(&made, &scope->arena, &columns[c],
+                   args.ragged && tsr__names_have(args.ragged, columns[c].name), &error);
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = { call, site,         &tfrecord_ops, sizeof(tfrecord_source),
                              0,    made.columns, made.count,    NULL,

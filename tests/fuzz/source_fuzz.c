@@ -1,15 +1,15 @@
-/* Any bytes as a file of records (text lines, TFRecord, tar, safetensors), or as an index kept
- * beside one: never a crash or a leak; lines are what a plain reader takes for them; what is
- * refused is refused in words, and records are the same whatever the order they are read in.
- * The first byte chooses. Chance makes no checksums: headers of tar and indexes are tried with ones
- * that are right as well. */
+/* Any bytes as a file of records (text lines, TFRecord, tar, safetensors, JSON lines), or as an
+ * index kept beside one: never a crash or a leak; lines are what a plain reader takes for them;
+ * what is refused is refused in words, and records are the same whatever the order they are read
+ * in. The first byte chooses. Chance makes no checksums: headers of tar and indexes are tried with
+ * ones that are right as well. */
 #include <sys/stat.h>
 
 #include "base/base.h"
 #include "fuzz.h"
 #include "tessera.h"
 
-enum { FORMATS = 4, BATCHES = 20 };
+enum { FORMATS = 4, JSON = 4, BATCHES = 20 };
 
 static tsr_source *open_as(tsr_scope *s, const char *path, int format, bool index)
 {
@@ -20,6 +20,12 @@ static tsr_source *open_as(tsr_scope *s, const char *path, int format, bool inde
         s, path, .index = index, .unchecked = true, .defaults = true, .ragged = "x",
         .fields = { { "x", TSR_U8, TSR_SHAPE(9) }, { "y", TSR_I64, { 0 } } });
   case 2: return tsr_source_tar(s, path, .index = index, .defaults = true);
+  case JSON:
+    return tsr_source_json(s, path, .index = index, .defaults = true, .ragged = "x,z",
+                           .fields = { { "x", TSR_U8, TSR_SHAPE(9) },
+                                       { "y", TSR_F16, { 0 } },
+                                       { "z", TSR_U64, TSR_SHAPE(3, 2) },
+                                       { "b", TSR_BOOL, TSR_SHAPE(2) } });
   default: return tsr_source_safetensors(s, path, NULL);
   }
 }
@@ -103,7 +109,7 @@ static void try_tar(tsr_runtime *rt, const uint8_t *data, size_t size)
 /* Bytes as an index of a small file, whole by its hash. */
 static void try_index(tsr_runtime *rt, int format, const uint8_t *data, size_t size)
 {
-  static const char *const kinds[] = { "lines", "tfrecord", "tar" };
+  static const char *const kinds[] = { "lines", "tfrecord", "tar", "", "json" };
   static char folder[64], path[96], index[112];
   const int64_t size_and_time[2] = { 700, 5000000000 };
   if (!*folder) {
@@ -143,7 +149,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (!rt) rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = 64 << 20);
   if (!size) return 0;
   int choice = data[0] % (2 * FORMATS);
-  if (choice < FORMATS) try_file(rt, choice, data + 1, size - 1);
+  /* Beside the others, whose inputs are kept. */
+  if (data[0] == 'j') try_file(rt, JSON, data + 1, size - 1);
+  else if (data[0] == 'J') try_index(rt, JSON, data + 1, size - 1);
+  else if (choice < FORMATS) try_file(rt, choice, data + 1, size - 1);
   else if (choice < FORMATS + 3) try_index(rt, choice - FORMATS, data + 1, size - 1);
   else try_tar(rt, data + 1, size - 1);
   return 0;

@@ -1582,6 +1582,10 @@ static void pipelines(void)
   NO_SOURCE(tsr_source_lines(s, NULL, .longest = 1));
   NO_SOURCE(tsr_source_lines(s, "there/is/none.txt", .longest = 1));
   NO_SOURCE(tsr_source_lines(s, "words.csv", .longest = -1));
+  NO_SOURCE(tsr_source_json(s, NULL, .cut = true));
+  NO_SOURCE(tsr_source_json(s, "words.csv", .cut = true));
+  NO_SOURCE(tsr_source_json(s, "there/is/none.jsonl", .fields = { { "x", TSR_U8, { 0 } } }));
+  NO_SOURCE(tsr_source_json(s, "a.npz", .ragged = "x", .fields = { { "x", TSR_U8, { 0 } } }));
   NO_SOURCE(tsr_source_tar(s, NULL, .cut = true));
   NO_SOURCE(tsr_source_tar(s, "there/is/none.tar", .cut = true));
   NO_SOURCE(tsr_source_tar(s, "a.npz", .cut = true));

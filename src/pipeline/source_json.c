@@ -1,0 +1,397 @@
+/* JSON lines, an object a line, read by position.
+ *
+ *   | {"text": "a", "y": 1} \n | \n | {"y": [2]} \n |
+ *   m0                              m1             m2        blank lines are no records
+ *
+ * The walk finds where lines begin and looks no further; an object is parsed when its record is
+ * asked for, by the grammar of the frames' reader, straight into the cells. So a file may be larger
+ * than memory, and a bad line is a bad record: it has its own row, byte and cause.
+ *
+ * Invariant: what is no JSON is refused before any of it counts, except that cells may have been
+ * written by then, as those of any record that cannot be read. */
+#include "io/json/json_inner.h"
+#include "io/text/dict.h"
+#include "pipeline/record_files.h"
+#include "tessera/sources.h"
+
+#include <math.h>
+
+typedef struct json_source {
+  tsr_source source;
+  tsr__record_files files; /* `longest`: bytes of a line with what is up to the next one */
+  tsr__decimal *decimal;
+  bool defaults, cut;
+  bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
+} json_source;
+
+/* ---- the index ------------------------------------------------------------------------------- */
+
+/* The line that a walk is in. */
+typedef struct json_walk {
+  int64_t start; /* where it begins */
+  int64_t mark;  /* where the record before it begins; -1: there is none */
+  bool solid;    /* some byte of it is no blank */
+} json_walk;
+
+static bool is_blank(unsigned char c)
+{
+  return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The line ends, and the next one begins at `next`: a record, unless it is blank. */
+static tsr_status end_line(tsr__file_walk *w, json_walk *l, int64_t next, tsr__error *error)
+{
+  if (l->solid) {
+    if (l->mark >= 0 && l->start - l->mark > w->longest) w->longest = l->start - l->mark;
+    if (tsr__walk_mark(w, l->start, error)) return error->status;
+    l->mark = l->start;
+    w->records++;
+  }
+  l->start = next;
+  l->solid = false;
+  return TSR_OK;
+}
+
+/* All ends of lines in a window that begins at byte `at`; lines may lie across windows. */
+static tsr_status walk_window(tsr__file_walk *w, json_walk *l, const unsigned char *window,
+                              int64_t have, int64_t at, tsr__error *error)
+{
+  const unsigned char *from = window, *end = window + have;
+  while (from < end) {
+    const unsigned char *found = memchr(from, '\n', (size_t)(end - from));
+    const unsigned char *stop = found ? found : end;
+    while (!l->solid && from < stop) l->solid = !is_blank(*from++);
+    if (!found) break;
+    if (end_line(w, l, at + (found - window) + 1, error)) return error->status;
+    from = found + 1;
+  }
+  return TSR_OK;
+}
+
+static tsr_status walk_json(tsr__file_walk *w, tsr__error *error)
+{
+  json_walk l = { .mark = -1 };
+  int64_t size = w->file->size, at = 0, have;
+  if (size >= 3) {
+    const unsigned char *first = tsr__walk_look(w, 0, 3, NULL, error);
+    if (!first) return error->status;
+    if (!memcmp(first, "\xEF\xBB\xBF", 3)) at = l.start = 3;
+  }
+  /* As far as the file went when it was opened: lines that are added meanwhile are no records. */
+  for (; at < size; at += have) {
+    const unsigned char *window = tsr__walk_look(w, at, 1, &have, error);
+    if (!window) return error->status;
+    if (have > size - at) have = size - at; /* the file grew meanwhile */
+    if (walk_window(w, &l, window, have, at, error)) return error->status;
+  }
+  if (end_line(w, &l, size, error)) return error->status;
+  if (l.mark >= 0 && size - l.mark > w->longest) w->longest = size - l.mark;
+  return tsr__walk_mark(w, size, error);
+}
+
+static const tsr__file_format json_format = { "json", walk_json, tsr__record_places_fit, true,
+                                              NULL };
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* A field of a record that is being filled: elements come in C order. */
+typedef struct filling {
+  const json_source *j;
+  const tsr__column *column;
+  bool ragged;
+  char *to;       /* NULL: only counted */
+  char *spare;    /* as many bytes as the line has */
+  int64_t filled; /* elements */
+} filling;
+
+/* What stands in the place of a value, cut off. */
+static tsr_status refuse(const filling *f, const tsr__json_token *value, const char *expected,
+                         tsr__error *error)
+{
+  int some = value->length < 40 ? (int)value->length : 40;
+  return tsr__error_set(error, TSR_EVALUE, "field %.80s has '%.*s%s', expected %s", f->column->name,
+                        some, value->at, some < (int)value->length ? "..." : "", expected);
+}
+
+static tsr_status put_bool(filling *f, const tsr__json_token *value, char *to, tsr__error *error)
+{
+  if (value->kind != TSR__JSON_IS_TRUE && value->kind != TSR__JSON_IS_FALSE)
+    return refuse(f, value, "true or false", error);
+  *to = value->kind == TSR__JSON_IS_TRUE;
+  return TSR_OK;
+}
+
+static tsr_status put_real(filling *f, const tsr__json_token *value, char *to, tsr__error *error)
+{
+  tsr_dtype dtype = f->column->dtype;
+  int64_t whole;
+  double real;
+  if (value->kind != TSR__JSON_IS_NUMBER) return refuse(f, value, "a number", error);
+  tsr__decimal_read(f->j->decimal, value->at, value->length, &whole, &real);
+  /* From the text, so that it is rounded once. */
+  real = tsr__decimal_round(f->j->decimal, dtype, value->at, value->length, real);
+  if (!isfinite(real)) return refuse(f, value, "a number that its dtype holds", error);
+  tsr__dtype_put_real(dtype, to, 0, real);
+  return TSR_OK;
+}
+
+static tsr_status put_whole(filling *f, const tsr__json_token *value, char *to, tsr__error *error)
+{
+  tsr_dtype dtype = f->column->dtype;
+  int64_t whole = 0;
+  uint64_t natural;
+  double real;
+  tsr__number kind = TSR__NUMBER_NONE;
+  if (value->kind == TSR__JSON_IS_NUMBER && value->whole)
+    kind = tsr__decimal_read(f->j->decimal, value->at, value->length, &whole, &real);
+  bool fits = kind == TSR__NUMBER_INT && whole >= tsr__dtype_least(dtype) &&
+              (whole < 0 || (uint64_t)whole <= tsr__dtype_most(dtype));
+  if (kind == TSR__NUMBER_BIG && dtype == TSR_U64) {
+    fits = tsr__decimal_natural(value->at, value->length, &natural);
+    whole = fits ? (int64_t)natural : 0;
+  }
+  if (!fits) return refuse(f, value, "a whole number that its dtype holds", error);
+  tsr__dtype_put_whole(dtype, to, 0, whole);
+  return TSR_OK;
+}
+
+static tsr_status put_element(filling *f, const tsr__json_token *value, tsr__error *error)
+{
+  /* Fields of records need not be aligned. */
+  _Alignas(8) char element[8];
+  tsr_dtype dtype = f->column->dtype;
+  size_t size = tsr_dtype_size(dtype);
+  tsr_status status = dtype == TSR_BOOL         ? put_bool(f, value, element, error)
+                      : tsr__dtype_float(dtype) ? put_real(f, value, element, error)
+                                                : put_whole(f, value, element, error);
+  if (!status && f->to) memcpy(f->to + (size_t)f->filled * size, element, size);
+  f->filled++;
+  return status;
+}
+
+/* How many elements a list of `count` gives to a dim; -1 with the error set. */
+static int64_t check_count(const filling *f, int dim, int64_t count, tsr__error *error)
+{
+  int64_t most = f->column->shape.dims[dim];
+  bool any = f->ragged && !dim;
+  if (count == most || (any && count < most)) return count;
+  if (any && f->j->cut) return most;
+  tsr__error_set(error, TSR_EVALUE, "field %.80s has %lld values%s, expected %lld%s",
+                 f->column->name, (long long)count, dim ? " in a list" : "", (long long)most,
+                 any ? " at most; .cut takes what comes first" : "");
+  return -1;
+}
+
+/* The bytes of a text, as the elements of the last dim. */
+static tsr_status put_text(filling *f, const tsr__json_token *value, int dim, tsr__error *error)
+{
+  const char *text = value->at;
+  size_t length = value->length;
+  if (value->escaped) {
+    length = tsr__json_unescape(value, f->spare);
+    text = f->spare;
+  }
+  int64_t some = check_count(f, dim, (int64_t)length, error);
+  if (some < 0) return error->status;
+  if (f->to) memcpy(f->to + f->filled, text, (size_t)some);
+  f->filled += some;
+  return TSR_OK;
+}
+
+/* A value of the dims from `dim` on: lists of lists down to elements, texts for lists of bytes. No
+ * deeper than arrays have dims. */
+static tsr_status put_value(filling *f, const tsr__json_token *value, int dim, tsr__error *error)
+{
+  const tsr_shape *shape = &f->column->shape;
+  if (dim == shape->rank) return put_element(f, value, error);
+  if (value->kind == TSR__JSON_IS_TEXT && f->column->dtype == TSR_U8 && dim == shape->rank - 1)
+    return put_text(f, value, dim, error);
+  if (value->kind != TSR__JSON_IS_NESTED || *value->at != '[')
+    return refuse(f, value, f->column->dtype == TSR_U8 ? "a list or a text" : "a list", error);
+  tsr__json_cursor cursor = { .at = value->at, .end = value->at + value->length };
+  tsr__json_token item;
+  int64_t count = 0;
+  /* What is too much is counted and not kept: there is room for so many. */
+  while (!error->status && tsr__json_item(&cursor, &item) == 1)
+    if (count++ < shape->dims[dim]) put_value(f, &item, dim + 1, error);
+  if (!error->status) check_count(f, dim, count, error);
+  return error->status;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* The column of a name as it stands in a line; -1: nobody asked for it. */
+static int column_of(const json_source *j, const tsr__json_token *key, char *spare)
+{
+  const char *name = key->at;
+  size_t length = key->length;
+  if (key->escaped) {
+    length = tsr__json_unescape(key, spare);
+    name = spare;
+  }
+  for (int c = 0; c < j->source.column_count; c += 1 + j->ragged[c]) {
+    const char *known = j->source.columns[c].name;
+    if (strlen(known) == length && !memcmp(known, name, length)) return c;
+  }
+  return -1;
+}
+
+/* Somebody may ask for the length of a ragged field alone. */
+static bool is_wanted(const json_source *j, const tsr__ask_rows *ask, int c)
+{
+  return ask->cells[c].data || (j->ragged[c] && ask->cells[c + 1].data);
+}
+
+static tsr_status put_field(const json_source *j, const tsr__ask_rows *ask, int64_t i, int c,
+                            const tsr__json_token *value, char *spare, tsr__error *error)
+{
+  const tsr__column *column = &j->source.columns[c];
+  bool ragged = j->ragged[c];
+  filling f = { .j = j, .column = column, .ragged = ragged, .spare = spare };
+  if (ask->cells[c].data) f.to = tsr__cell_of(ask, c, i);
+  if (value && put_value(&f, value, 0, error)) return error->status;
+  if (ragged)
+    tsr__ragged_end(&j->source, ask, c, i, f.filled * (int64_t)tsr_dtype_size(column->dtype));
+  else if (!value) memset(f.to, 0, column->bytes);
+  return TSR_OK;
+}
+
+/* Fields that the line has not, or has null for. */
+static tsr_status put_missing(const json_source *j, const tsr__ask_rows *ask, int64_t i,
+                              const bool *met, tsr__error *error)
+{
+  for (int c = 0; c < j->source.column_count && !error->status; c += 1 + j->ragged[c]) {
+    if (met[c] || !is_wanted(j, ask, c)) continue;
+    if (j->defaults) put_field(j, ask, i, c, NULL, NULL, error);
+    else
+      tsr__error_set(error, TSR_EVALUE,
+                     "there is no field %.80s, or it is null; .defaults takes zeros",
+                     j->source.columns[c].name);
+  }
+  return error->status;
+}
+
+/* The object of a line into row i. All of it is read, whatever is asked for: what is no JSON is
+ * bad for every field. */
+static tsr_status put_object(const json_source *j, const tsr__ask_rows *ask, int64_t i,
+                             const char *line, int64_t bytes, char *spare, tsr__error *error)
+{
+  tsr__json_cursor cursor = { .at = line, .end = line + bytes };
+  tsr__json_token key, value;
+  bool met[TSR_MAX_FIELDS] = { false }, named[TSR_MAX_FIELDS] = { false };
+  int more;
+  if (!tsr__utf8_valid(line, (size_t)bytes))
+    return tsr__error_set(error, TSR_EPARSE, "the line is not UTF-8");
+  while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) != 0) {
+    if (more < 0)
+      return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
+                            (long long)(cursor.fault - line + 1), cursor.why);
+    int c = column_of(j, &key, spare);
+    if (c < 0) continue;
+    if (named[c])
+      return tsr__error_set(error, TSR_EPARSE, "the name %.80s stands twice in the object",
+                            j->source.columns[c].name);
+    named[c] = true;
+    if (value.kind == TSR__JSON_IS_NULL) continue;
+    met[c] = true;
+    if (is_wanted(j, ask, c)) put_field(j, ask, i, c, &value, spare, error);
+  }
+  return error->status ? error->status : put_missing(j, ask, i, met, error);
+}
+
+/* The lines of a run, one reading; behind them as much room again for what had escapes. */
+static tsr_status read_run(const json_source *j, const tsr__ask_rows *ask, const tsr__record_run *r,
+                           tsr__error *error)
+{
+  tsr__heap *heap = &j->files.rt->heap;
+  tsr__error cause = { 0 };
+  size_t bytes = (size_t)r->place.bytes, room = 2 * bytes + 1;
+  int64_t i = r->first;
+  char *text = tsr__new_raw(heap, room), *at = text;
+  if (!text) tsr__error_set(&cause, TSR_ENOMEM, "no memory for %zu bytes of lines", room);
+  else tsr__record_files_read(&j->files, r->place, text, &cause);
+  for (; i < r->first + r->count && !cause.status; i++) {
+    int64_t length = tsr__record_place_of(&j->files, ask->at[i]).bytes;
+    if (put_object(j, ask, i, at, length, text + bytes, &cause)) break;
+    at += length;
+  }
+  tsr__del(heap, text, room);
+  /* Where the reading itself failed, i is still the run's first line, which is as good as any. */
+  return cause.status ? tsr__record_failed(&j->files, ask->at[i], &cause, error) : TSR_OK;
+}
+
+static tsr_status read_json(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+{
+  const json_source *j = (const json_source *)source;
+  for (int64_t i = 0; i < ask->count && !error->status;) {
+    tsr__record_run r = tsr__record_run_of(&j->files, ask, i);
+    read_run(j, ask, &r, error);
+    i += r.count;
+  }
+  return error->status;
+}
+
+static void about_json(const tsr_source *source, tsr__text *out)
+{
+  const json_source *j = (const json_source *)source;
+  tsr__record_files_about(&j->files, out);
+  if (j->cut) tsr__text_add(out, ", cut");
+  if (j->defaults) tsr__text_add(out, ", defaults");
+}
+
+static void release_json(tsr_source *source)
+{
+  json_source *j = (json_source *)source;
+  tsr__record_files_close(&j->files);
+  tsr__decimal_close(j->decimal);
+}
+
+static const tsr__records_ops json_ops = {
+  "json", read_json, NULL, about_json, release_json, NULL
+};
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static tsr_status check_args(const char *path, const tsr_json_args *args, tsr__arena *arena,
+                             tsr__asked *made, tsr__error *error)
+{
+  tsr__column columns[TSR_MAX_FIELDS];
+  if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
+  int count = tsr__columns_of(args->fields, columns, error);
+  for (int c = 0; c < count && !error->status; c++)
+    tsr__asked_add(made, arena, &columns[c],
+                   args->ragged && tsr__names_have(args->ragged, columns[c].name), error);
+  return error->status;
+}
+
+tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path, const tsr_json_args *given,
+                                 const char *site)
+{
+  const char *call = "tsr_source_json";
+  tsr_json_args args = { .size = sizeof args };
+  tsr__error error = { 0 };
+  tsr__asked made = { .count = 0 };
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
+  if (tsr__take_opts(call, given, &args, sizeof args, &error) ||
+      check_args(path, &args, &scope->arena, &made, &error))
+    return tsr__records_refused(scope, site, call, &error);
+  tsr__records_make make = { call,       site, &json_ops, sizeof(json_source), 0, made.columns,
+                             made.count, NULL, 0 };
+  tsr_source *source = tsr__records_new(scope, &make);
+  json_source *j = (json_source *)source;
+  if (source->inert) return source;
+  j->defaults = args.defaults;
+  j->cut = args.cut;
+  memcpy(j->ragged, made.ragged, sizeof j->ragged);
+  j->decimal = tsr__decimal_open(&scope->rt->heap);
+  if (!j->decimal) {
+    tsr__error_set(&error, TSR_ENOMEM, "no memory for reading numbers");
+    return tsr__records_refused(scope, site, call, &error);
+  }
+  tsr__record_files_ask ask = { scope, call, path, &json_format, args.index, NULL };
+  if (!tsr__record_files_open(&j->files, &ask, &error)) {
+    source->extent = source->count = tsr__record_files_total(&j->files);
+    if (!tsr__record_files_tell(&j->files, source, &error)) return source;
+  }
+  return tsr__records_refused(scope, site, call, &error);
+}
