@@ -334,12 +334,12 @@ static tsr_status compare(tsr__peers *peers, tsr__error *error)
   return TSR_OK;
 }
 
-/* What waited for a meeting that all have come to, or that nobody waits for any more.
+/* What waited for a meeting that all came to, or that nobody waits for any more.
  * Not under any lock but the run's, and in the order in which they were put by: all processes
  * put the same ones by, so all make the same calls at the same meeting. */
-static void call_later(tsr__peers *peers)
+static void call_later(tsr__peers *peers, bool came)
 {
-  for (int i = 0; i < peers->after_count; i++) peers->after[i].call(peers->after[i].user);
+  for (int i = 0; i < peers->after_count; i++) peers->after[i].call(peers->after[i].user, came);
   peers->after_count = 0;
 }
 
@@ -436,6 +436,7 @@ static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
 {
   uint64_t word = word_at(peers, meeting);
   peers->meeting = meeting;
+  peers->met = false;
   if (come(peers, word, error)) return error->status;
   for (int p = 0; p < peers->start.count; p++) {
     if (p == peers->start.index) continue;
@@ -443,7 +444,8 @@ static tsr_status meet(tsr__peers *peers, uint64_t meeting, tsr__error *error)
     if (status) return status;
   }
   tsr__error why;
-  call_later(peers);
+  peers->met = true;
+  call_later(peers, true);
   if (meeting == END) return TSR_OK;
   if (!peers->compared && compare(peers, error)) return error->status;
   for (int p = 0; p < peers->start.count; p++)
@@ -471,10 +473,26 @@ static void begin(tsr__peers *peers, const tsr__peers_work *work)
 /* What is put by is mostly a release: memory that others may read until they come to the next
  * meeting. A fixed few, so that putting one by cannot fail: what would be left then is a leak or
  * a wait. */
-void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user)
+void tsr__peers_later(tsr__peers *peers, void (*call)(void *user, bool came), void *user)
 {
   TSR_INVARIANT(peers->after_count < LATER);
   peers->after[peers->after_count++] = (later){ call, user };
+}
+
+bool tsr__peers_met(const tsr__peers *peers)
+{
+  return peers->met;
+}
+
+/* A word of a later run is raised behind the first note of that, which lies in the other place than
+ * this run's last one: what was read of a note before its owner's word was looked at is what that
+ * said here. */
+tsr_status tsr__peers_still_here(const tsr__peers *peers, tsr__error *error)
+{
+  for (int p = 0; p < peers->start.count; p++)
+    if (atomic_load(&head_of(peers, p)->word) >> MEETING_BITS != peers->run)
+      return tsr__error_set(error, TSR_EPEER, "process %d has gone on without this one", p);
+  return TSR_OK;
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -495,6 +513,11 @@ bool tsr__peers_in_run(tsr__peers *peers)
   bool in = peers->depth > 0;
   pthread_mutex_unlock(&peers->run_lock);
   return in;
+}
+
+bool tsr__peers_ends_next(const tsr__peers *peers)
+{
+  return peers->depth == 1;
 }
 
 void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user)
@@ -577,7 +600,7 @@ bool tsr__peers_promise(tsr__peers *peers, const int64_t *numbers)
 static void leave_promised(tsr__peers *peers, tsr_status status, int64_t *numbers,
                            const tsr__error *error)
 {
-  call_later(peers);
+  call_later(peers, true);
   tsr__peers_show(own(peers), word_at(peers, END));
   if (!status && numbers) add_numbers(peers, numbers);
   if (!status) return;
@@ -600,7 +623,7 @@ static tsr_status leave_meeting(tsr__peers *peers, tsr_status status, int64_t *n
   tsr_status end = meet(peers, END, why);
   if (end && !status) say_late(peers, why);
   /* Once more: where the END was not reached, as somebody is gone, nothing must be left put by. */
-  call_later(peers);
+  call_later(peers, false);
   if (!end && !status && !peers->compared) end = compare(peers, why);
   for (int p = 0; p < peers->start.count && !end && !status; p++)
     if (has_failed(peers, p, why)) end = why->status;

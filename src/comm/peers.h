@@ -5,8 +5,8 @@
  * sent; processes say where things are, wait for each other, read, and wait again before anything
  * moves or goes.
  *
- *    process 0   | head |  blocks ...        |      mapped by 0, 1, 2 ...; written by 0 alone
- *    process 1   | head |  blocks ...        |
+ *    process 0   | head |  blocks ...        |      mapped by 0, 1, 2 ...; written by 0, and where
+ *    process 1   | head |  blocks ...        |      it waits for results by those who finish them
  *
  * Of a process on another host there is a mirror, as much address space with nothing in it. What is
  * to be read is got into it before, at the same offset, by an engine that is loaded (far.h); from
@@ -112,6 +112,9 @@ void tsr__peers_say(char *text, size_t size, const tsr__peers_work *work);
 
 /* Whether the calling thread is in a run. */
 bool tsr__peers_in_run(tsr__peers *peers);
+/* Within a run: whether the next leave is its end, at which all meet, and not that of a nested one.
+ */
+bool tsr__peers_ends_next(const tsr__peers *peers);
 /* What a thread that is in no run waits for before it begins one: what it had begun before and
  * another thread runs, so that runs keep the order of the calls. At most one, for good. */
 void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user);
@@ -143,7 +146,15 @@ bool tsr__peers_promise(tsr__peers *peers, const int64_t *numbers);
 /* Within a run: waits until all have read what they wanted. */
 tsr_status tsr__peers_part(tsr__peers *peers, tsr__error *error);
 /* The same without waiting: `call` is made when all have come to the next meeting, which they do
- * once they have read, or when the run ends. A few calls at most, by all processes alike. */
-void tsr__peers_later(tsr__peers *peers, void (*call)(void *user), void *user);
+ * once they have read, or when the run ends; `came`: they have, else somebody is gone, and others
+ * may be on their way still. A few calls at most. */
+void tsr__peers_later(tsr__peers *peers, void (*call)(void *user, bool came), void *user);
+/* Within a run: whether all came to the last meeting, however that went; if not, nobody found there
+ * what this process told at it. */
+bool tsr__peers_met(const tsr__peers *peers);
+/* Before memory of others is written, where they said in this run that they wait for it: an error
+ * where one has left the run, as this process was stopped and taken for dead. Who leaves after it
+ * keeps that memory. */
+tsr_status tsr__peers_still_here(const tsr__peers *peers, tsr__error *error);
 
 #endif

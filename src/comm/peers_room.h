@@ -74,7 +74,7 @@ typedef struct segment {
 } segment;
 
 typedef struct later {
-  void (*call)(void *user);
+  void (*call)(void *user, bool came);
   void *user;
 } later;
 
@@ -109,6 +109,7 @@ struct tsr__peers {
   uint64_t introduced; /* the last run of which other hosts know what it is */
   tsr__peers_sum moved;
   uint64_t *told_word; /* of a leader, by process: the last word that other hosts know */
+  bool met;            /* whether all came to the last meeting */
   bool compared;       /* whether all began this run alike */
   bool promises;       /* this process does, at the next gathering of this run */
   bool all_promised;   /* at the last one; so nobody waits for the run's END */

@@ -272,7 +272,7 @@ tsr_status tsr__deal_take(tsr__exec *exec, const tsr__crossing *c)
 {
   take_job job = { .exec = exec, .c = c, .progress = { .rt = exec->rt, .what = TSR__PROGRAM } };
   tsr__sight sight;
-  if (tsr__deal_is_complete(exec, c)) return TSR_OK;
+  if (c->given || tsr__deal_is_complete(exec, c)) return TSR_OK;
   list_all(&job);
   job.list = tsr__arena_new(exec->scratch, (size_t)(job.count + 1) * sizeof *job.list);
   job.seen = tsr__arena_new(exec->scratch, (size_t)(c->final_count + 1) * sizeof *job.seen);

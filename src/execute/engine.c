@@ -49,6 +49,7 @@ static void engine_free(tsr_runtime *rt, void *slot)
 {
   tsr__engine *engine = slot;
   tsr__starter_free(engine->starter);
+  tsr__sights_drop(engine->held);
   for (tsr__plan *plan = engine->oldest, *newer; plan; plan = newer) {
     newer = plan->newer;
     tsr__plan_free(rt, plan);

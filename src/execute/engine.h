@@ -71,6 +71,8 @@ typedef struct tsr__engine {
    * again, and then its program is followed instead of traced. */
   tsr__plan *last[TSR__LINES];
   tsr__starter *starter; /* under room_lock; NULL before the first tsr_start */
+  /* What others may be writing for good, as a run ended without all of them; of the run's thread */
+  tsr__sight *held;
   int plan_count, plan_limit;
 } tsr__engine;
 
@@ -112,7 +114,8 @@ typedef struct tsr__exec {
   int *homes;               /* by root, as they were given: the node that has its value */
   tsr__partial ***partials; /* [accum][position] */
   tsr__partial ***met;      /* while a step meets, the same with those of other processes */
-  const tsr__value **whole; /* then, by accum of the step: what meets whole, with all its parts */
+  const tsr__value **whole; /* then, by accum of the step: what meets whole, with all its parts;
+                             * behind them results, likewise (crossing->given) */
   tsr__kept **kept;         /* and what of a kept sum meets */
   tsr__partial **copies;    /* and what is added to here while others read what it is of */
   tsr__extent *extents;     /* by accum: of the domain its kernel ran over */
@@ -183,6 +186,8 @@ bool tsr__groups_are_apart(const tsr_runtime *rt, const tsr_mesh *mesh, unsigned
 bool tsr__step_is_apart(tsr_runtime *rt, const tsr__plan *plan, const tsr__step *step);
 tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
                           tsr_status (*combine)(tsr__exec *exec, const tsr__step *step));
+/* What was held until the runtime closes (sight.c). */
+void tsr__sights_drop(tsr__sight *held);
 /* Of a group that is about to be combined, what lies on other hosts comes here. */
 tsr_status tsr__together_want(const tsr__exec *exec, const tsr__all_reduce *c);
 
@@ -199,8 +204,9 @@ typedef struct tsr__crossing {
   int *accums, *finals;
   tsr__kept **kept; /* by accumulator: what meets of a kept sum; NULL: what kernels made */
   int64_t *populations;
-  int *members;               /* positions of the group at hand */
-  int deal;                   /* deal.c's */
+  int *members; /* positions of the group at hand */
+  int deal;     /* deal.c's */
+  int given;    /* where results stand in exec->whole, with the others' parts to be written; or 0 */
   struct tsr__crossing *next; /* of the step */
 } tsr__crossing;
 

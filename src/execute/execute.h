@@ -124,6 +124,9 @@ typedef struct tsr__sight {
   int64_t *next;
   bool *wanted;           /* [count]: whether it lacks something here */
   const int64_t *promise; /* NULL, or what tsr__peers_promise is told where it can be */
+  int result_count;       /* the last ones of the values, which others write */
+  bool ends;              /* behind it nothing but the end of the run comes */
+  struct tsr__sight *next_held;
 } tsr__sight;
 
 /* Within a run that all processes are in: what `values` (NULL ones are skipped) lack here is read
@@ -142,7 +145,10 @@ void tsr__sight_want(const tsr__sight *sight, const tsr__sight_part *part);
 /* The same of values that are there, but that nothing is read which was not asked for: by what will
  * be copied of a part. Where that is on this host, or nobody else is, nothing needs to be done.
  * sight->promise is set for the last meeting of a run, behind which nothing is left that may fail,
- * but for this: where what is seen is short all of its memory is taken before. */
+ * but for this: where what is seen is short all of its memory is taken before.
+ * sight->result_count, on one host: the last values of the list are results that are made here and
+ * will be filled, and written by whoever finishes a part of them, until tsr__unsee; where
+ * sight->ends is set until the run's end, which takes the place of one more meeting. */
 tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                            tsr__error *error);
 bool tsr__sight_is_far(const tsr__sight *sight);

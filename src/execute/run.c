@@ -378,6 +378,12 @@ static const tsr__value *whole_of(const tsr__exec *exec, const crossing *c, int 
   return exec->values[exec->plan->schedule.accums[c->accums[a]].operand];
 }
 
+/* Likewise a result: of other processes what is to be written there, if it is. */
+static const tsr__value *result_of(const tsr__exec *exec, const crossing *c, int f)
+{
+  return c->given ? exec->whole[c->given + f] : exec->values[c->finals[f]];
+}
+
 /* Lists of pointers by member, in one block with counts and devices behind them:
  *
  *    partials[m]  -> next: accum_count partials
@@ -413,7 +419,7 @@ static tsr_status combine_group(tsr__exec *exec, const crossing *c, int members)
       else partials[m][a] = exec->partials[number][p];
     }
     for (int f = 0; f < c->final_count; f++) {
-      const tsr__value *result = exec->values[c->finals[f]];
+      const tsr__value *result = result_of(exec, c, f);
       outputs[m][f] = tsr__holds(&result->sharding, p) ? result->parts[p] : NULL;
     }
   }

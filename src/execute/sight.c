@@ -209,7 +209,8 @@ static tsr_status gather(tsr__sight *sight, const tsr__value **values, bool made
   tsr__peers *peers = tsr__peers_of(sight->rt);
   const size_t *sizes = sight->sizes;
   int own = tsr__peers_index(peers);
-  size_t at = 0, bytes = made ? NOTE_BYTES + 1 : inside_bytes(sight, values, own, &at);
+  bool places_only = made || sight->result_count;
+  size_t at = 0, bytes = places_only ? NOTE_BYTES + 1 : inside_bytes(sight, values, own, &at);
   bool inside = bytes <= NOTE_BYTES;
   tsr_status status = TSR_OK;
   for (int i = 0; i < sight->count && !status; i++) {
@@ -376,26 +377,63 @@ static void close_sight(tsr__sight *sight)
   *sight = (tsr__sight){ .rt = sight->rt };
 }
 
-/* The block is the sight's own memory and goes with it, hence the copy. */
-static void close_later(void *user)
+/* The block is the sight's own memory and goes with it, hence the copy. Where somebody is gone
+ * nobody waits for the rest, who may be writing results: a process that was stopped and taken for
+ * dead wakes whenever it likes. That memory is nobody else's until the runtime closes. */
+static void close_later(void *user, bool came)
 {
-  tsr__sight own = *(tsr__sight *)user;
-  close_sight(&own);
+  tsr__sight *block = user, own = *block;
+  if (came || !own.result_count) {
+    close_sight(&own);
+    return;
+  }
+  tsr__engine *engine = own.rt->slots[TSR__SLOT_PLANS];
+  block->next_held = engine->held;
+  engine->held = block;
+}
+
+void tsr__sights_drop(tsr__sight *held)
+{
+  for (tsr__sight *next; held; held = next) {
+    next = held->next_held;
+    close_later(held, true);
+  }
+}
+
+/* What was told stays as it is until all have come to the next meeting. */
+static void put_by(tsr__sight *sight)
+{
+  tsr__sight *block = (tsr__sight *)sight->made - 1;
+  *block = *sight;
+  *sight = (tsr__sight){ .rt = block->rt };
+  tsr__peers_later(tsr__peers_of(block->rt), close_later, block);
+}
+
+/* After a failure others read what does not count any more, but results they may be writing, if any
+ * of them can have found where these are. */
+static void give_up(tsr__sight *sight)
+{
+  if (sight->result_count && tsr__peers_met(tsr__peers_of(sight->rt))) put_by(sight);
+  else close_sight(sight);
 }
 
 /* How values are seen: all of them is got, or what is asked for; or they are being made. */
 typedef enum seeing { WHOLE, PIECES, MADE } seeing;
 
+static bool is_made(const tsr__sight *sight, int i, seeing how)
+{
+  return how == MADE || i >= sight->count - sight->result_count;
+}
+
 /* In the same order in each process, as notes have no names: tell of all values, meet, then read
  * them one after another. A value is replaced in the list only once it is whole. */
 static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, tsr__error *error)
 {
-  bool made = how == MADE;
   tsr__peers *peers = tsr__peers_of(sight->rt);
   int positions = 0, wanted = 0;
   size_t bytes = 0;
   for (int i = 0; peers && i < sight->count; i++)
-    if (is_wanted(values[i], made)) {
+    if (is_wanted(values[i], is_made(sight, i, how))) {
       positions += values[i]->part_count;
       bytes += tsr__device_bytes((tsr_dtype)values[i]->dtype, tsr__shape_count(&values[i]->shape));
       wanted++;
@@ -405,7 +443,8 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
   sight->large = bytes > LARGE_BYTES;
   if (!open_sight(sight, positions, tsr__peers_count(peers)))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
-  for (int i = 0; i < sight->count; i++) sight->wanted[i] = is_wanted(values[i], made);
+  for (int i = 0; i < sight->count; i++)
+    sight->wanted[i] = is_wanted(values[i], is_made(sight, i, how));
   find_sizes(sight, values);
   bool inside = sight->promise && all_inside(sight, values);
   tsr_status status = TSR_OK;
@@ -417,18 +456,19 @@ static tsr_status see(tsr__sight *sight, const tsr__value **values, seeing how, 
     sizes += values[i]->part_count;
   }
   if (!status && inside) tsr__peers_promise(peers, sight->promise);
-  if (!status) status = gather(sight, values, made, error);
+  if (!status) status = gather(sight, values, how == MADE, error);
   sight->met = !status;
   sizes = sight->sizes;
   for (int i = 0; i < sight->count && !status; i++) {
     if (!sight->wanted[i]) continue;
     status = fill(sight, values[i], sizes, sight->made[i], error);
     sizes += values[i]->part_count;
-    if (!status && !made) settle(sight, values[i], sight->made[i], how == WHOLE);
+    if (!status && !is_made(sight, i, how)) settle(sight, values[i], sight->made[i], how == WHOLE);
     values[i] = status ? values[i] : sight->made[i];
   }
   if (!status && how == WHOLE) status = tsr__peers_fetched(peers, error);
-  if (status) close_sight(sight);
+  if (!status && sight->result_count) status = tsr__peers_still_here(peers, error);
+  if (status) give_up(sight);
   return status;
 }
 
@@ -449,7 +489,11 @@ tsr_status tsr__see_made(tsr_runtime *rt, const tsr__value **values, int count, 
 tsr_status tsr__see_pieces(tsr_runtime *rt, const tsr__value **values, int count, tsr__sight *sight,
                            tsr__error *error)
 {
-  *sight = (tsr__sight){ .rt = rt, .count = count, .promise = sight->promise };
+  *sight = (tsr__sight){ .rt = rt,
+                         .count = count,
+                         .promise = sight->promise,
+                         .result_count = sight->result_count,
+                         .ends = sight->ends };
   return see(sight, values, PIECES, error);
 }
 
@@ -559,15 +603,17 @@ tsr_status tsr__unsee(tsr__sight *sight, tsr_status status, tsr__error *error)
 {
   tsr__peers *peers = tsr__peers_of(sight->rt);
   if (!sight->made) return status;
+  if (sight->result_count) {
+    bool parts = !status && (sight->large || !sight->ends);
+    put_by(sight);
+    return parts ? tsr__peers_part(peers, error) : status;
+  }
   if (status || !sight->met || sight->large) {
     if (!status && sight->met) status = tsr__peers_part(peers, error);
     close_sight(sight);
     return status;
   }
-  tsr__sight *block = (tsr__sight *)sight->made - 1;
-  *block = *sight;
-  *sight = (tsr__sight){ .rt = block->rt };
-  tsr__peers_later(peers, close_later, block);
+  put_by(sight);
   return TSR_OK;
 }
 

@@ -226,6 +226,16 @@ static bool some_accumulators(const meeting *m)
   return false;
 }
 
+/* The results of a step, or more. */
+static int finals_of(const meeting *m)
+{
+  const tsr__schedule *schedule = &m->exec->plan->schedule;
+  int finals = 0;
+  for (int a = m->step->first; a < m->step->first + m->step->count; a++)
+    for (int n = schedule->first_final[a]; n >= 0; n = schedule->next_final[n]) finals++;
+  return finals;
+}
+
 /* All is the run's memory but what is lent, which may outlive the run. */
 static tsr_status open_meeting(meeting *m)
 {
@@ -241,7 +251,7 @@ static tsr_status open_meeting(meeting *m)
   exec->met = tsr__arena_new(exec->scratch, accums * sizeof *exec->met);
   exec->kept = tsr__arena_new(exec->scratch, count * sizeof *exec->kept);
   exec->copies = tsr__arena_new(exec->scratch, count * sizeof *exec->copies);
-  exec->whole = tsr__arena_new(exec->scratch, count * sizeof *exec->whole);
+  exec->whole = tsr__arena_new(exec->scratch, (count + (size_t)finals_of(m)) * sizeof *exec->whole);
   bool lends = some_accumulators(m);
   if (lends) m->lent = lent_new(m, partials);
   if (!m->told || !m->notes || !m->next || !exec->met || !exec->kept || !exec->copies ||
@@ -257,6 +267,31 @@ static bool has_partials(const meeting *m)
   for (int a = m->step->first; a < m->step->first + m->step->count; a++)
     if (is_combined(m->exec, a) && !accum_of(m->exec, a)->whole) return true;
   return false;
+}
+
+static bool closes(const meeting *m)
+{
+  const tsr__plan *plan = m->exec->plan;
+  return m->exec->outer && m->step - plan->schedule.steps == plan->closes;
+}
+
+/* Results of which processes finish parts for each other are made before these meet, and lie behind
+ * what meets whole: each is told where the others want them and writes what it finishes there, so
+ * that nobody copies it from there once more. Of another host nothing can be written; there, and
+ * where it is complete in each process, nothing is told. */
+static void list_results(meeting *m, tsr__sight *sight)
+{
+  tsr__exec *exec = m->exec;
+  if (tsr__peers_hosts(m->peers) > 1) return;
+  for (tsr__crossing *c = exec->crossings; c; c = c->next) {
+    if (!c->sharding->mesh || tsr__deal_is_complete(exec, c)) continue;
+    c->given = m->step->count + sight->result_count;
+    sight->result_count += c->final_count;
+    for (int f = 0; f < c->final_count; f++) exec->whole[c->given + f] = exec->values[c->finals[f]];
+  }
+  /* Who looks at each step's values does not wait for the end of the run, and that of a run within
+   * another is no meeting. */
+  sight->ends = closes(m) && tsr__peers_ends_next(m->peers) && !exec->rt->check;
 }
 
 /* Partials first, then whole elements, each in one meeting. */
@@ -277,10 +312,11 @@ static tsr_status see_step(meeting *m, tsr__sight *sight)
   if (!status) status = tsr__peers_fetched(m->peers, exec->error);
   for (int a = first; a < first + count && !status; a++)
     if (accum_of(exec, a)->whole) exec->whole[a - first] = exec->values[accum_of(exec, a)->operand];
-  if (!status && exec->outer && m->step - exec->plan->schedule.steps == exec->plan->closes) {
-    status = tsr__begin_crossings(exec, m->step);
-    if (!status && tsr__crossings_are_sure(exec, m->step)) sight->promise = tsr__exec_promise(exec);
-  }
+  if (!status) status = tsr__begin_crossings(exec, m->step);
+  if (!status && closes(m) && tsr__crossings_are_sure(exec, m->step))
+    sight->promise = tsr__exec_promise(exec);
+  if (!status) list_results(m, sight);
+  count += sight->result_count;
   return status ? status : tsr__see_pieces(exec->rt, exec->whole, count, sight, exec->error);
 }
 
@@ -341,8 +377,9 @@ static void drop_far(const meeting *m)
 }
 
 /* Called at the next meeting, when the others have read, or at once where nobody will. */
-static void take_back(void *user)
+static void take_back(void *user, bool came)
 {
+  (void)came;
   lent *l = user;
   const tsr__device_ops *ops = tsr__devices_of(l->rt)->ops;
   for (int i = 0; i < l->partial_count; i++) ops->partial_free(l->partials[i]);
@@ -384,7 +421,7 @@ tsr_status tsr__meet_step(tsr__exec *exec, const tsr__step *step,
   exec->kept = NULL;
   exec->copies = NULL;
   if (!m.lent) return status;
-  if (status) take_back(m.lent);
+  if (status) take_back(m.lent, false);
   else tsr__peers_later(m.peers, take_back, m.lent);
   return status;
 }

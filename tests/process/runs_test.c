@@ -46,8 +46,9 @@ static tsr_status gather_number(tsr__peers *peers, int64_t mine, int64_t *out, i
 enum { LENDER, VICTIM, READER, COUNT, BYTES = 1 << 20 };
 
 /* As if the memory were somebody else's from here on. */
-static void take_back(void *block)
+static void take_back(void *block, bool came)
 {
+  (void)came;
   memset(block, 0xee, BYTES);
 }
 
@@ -89,6 +90,121 @@ TEST(nothing_is_given_back_under_who_may_still_end_well)
   setenv("TSR_ON_FAILURE", "error", 1);
   for (int i = 0; i < COUNT; i++) ids[i] = fixture_start("end", i, COUNT, reads_late);
   for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + SIGALRM : 0);
+}
+
+/* ---- who does not come ----------------------------------------------------------------------- */
+
+static void note_came(void *user, bool came)
+{
+  *(int *)user = came ? 1 : 2;
+}
+
+/* One dies between the last gathering and the end, where others might be writing what it lent. */
+static int lacks_one(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr__error error = { .status = TSR_OK };
+  place places[COUNT];
+  int called = 0;
+  (void)s;
+  for (int run = 0; run < 2; run++) {
+    CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+    CHECK_STATUS(tell(peers, NULL, places, COUNT), TSR_OK, NULL);
+    CHECK(tsr__peers_met(peers));
+    CHECK_STATUS(tsr__peers_still_here(peers, &error), TSR_OK, NULL);
+    called = 0;
+    tsr__peers_later(peers, note_came, &called);
+    if (run && index == VICTIM) raise(SIGKILL);
+    tsr_status status = tsr__peers_leave(peers, TSR_OK, &error);
+    CHECK_I64(status != TSR_OK, run);
+    CHECK_I64(called, run ? 2 : 1);
+    error.status = TSR_OK;
+  }
+  /* Nobody finds what is told once somebody is lacking. */
+  CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+  tsr_status status = tell(peers, NULL, places, COUNT);
+  CHECK(status != TSR_OK && !tsr__peers_met(peers));
+  CHECK(tsr__peers_leave(peers, status, &error) != TSR_OK);
+  return 0;
+}
+
+TEST(what_is_put_by_hears_whether_all_came)
+{
+  pid_t ids[COUNT];
+  setenv("TSR_ON_FAILURE", "error", 1);
+  for (int i = 0; i < COUNT; i++) ids[i] = fixture_start("lack", i, COUNT, lacks_one);
+  for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + SIGKILL : 0);
+}
+
+/* Who is behind is as one that was stopped: it comes to a gathering whose others went on. */
+static int is_left(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr__error error = { .status = TSR_OK };
+  place places[2];
+  (void)s;
+  CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+  CHECK_STATUS(tell(peers, NULL, places, 2), TSR_OK, NULL);
+  if (index) {
+    usleep(500000);
+  } else {
+    uint64_t was = atomic_fetch_add(&head_of(peers, 1)->word, UINT64_C(1) << MEETING_BITS);
+    CHECK(tsr__peers_still_here(peers, &error) == TSR_EPEER);
+    CHECK_STR_HAS(error.text, "process 1 has gone on without this one");
+    atomic_store(&head_of(peers, 1)->word, was);
+  }
+  CHECK_STATUS(tsr__peers_leave(peers, TSR_OK, &error), TSR_OK, NULL);
+  return 0;
+}
+
+TEST(who_was_left_behind_finds_out)
+{
+  pid_t ids[2];
+  for (int i = 0; i < 2; i++) ids[i] = fixture_start("left", i, 2, is_left);
+  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
+}
+
+/* ---- long results of a run within another one ------------------------------------------------ */
+
+static tsr_array *join(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_psum(in[0], "x");
+}
+
+/* The inner run has no meeting at its end: what it made is whole when it returns, though one
+ * process is late each time. */
+static int nests(tsr_runtime *rt, tsr_scope *s, int index)
+{
+  enum { N = 1 << 15, TURNS = 6 };
+  tsr__peers *peers = tsr__peers_of(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  tsr__error error = { .status = TSR_OK };
+  float *got = malloc(N * sizeof *got);
+  for (int turn = 1; turn <= TURNS; turn++) {
+    tsr_scope *inner = tsr_scope_open(s);
+    int wrong = 0;
+    tsr_array *x = tsr_full(inner, turn, TSR_F32, TSR_SHAPE(2 * N), tsr_on(mesh, "x"));
+    CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, inner);
+    CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
+    if (turn % 2 == index) usleep(20000);
+    tsr_array *y =
+        tsr_shard_map(mesh, join, NULL, .in = { x }, .in_specs = { "x" }, .out_specs = { "" });
+    CHECK_STATUS(tsr_read(y, got, N * sizeof *got), TSR_OK, inner);
+    for (int i = 0; i < N; i++) wrong += got[i] != (float)(2 * turn);
+    CHECK_STATUS(tsr__peers_leave(peers, TSR_OK, &error), TSR_OK, NULL);
+    CHECK_I64(wrong, 0);
+    tsr_scope_close(inner);
+  }
+  free(got);
+  return 0;
+}
+
+TEST(long_results_are_whole_within_another_run)
+{
+  pid_t ids[2];
+  for (int i = 0; i < 2; i++) ids[i] = fixture_start("nest", i, 2, nests);
+  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
 }
 
 /* ---- who is slow ----------------------------------------------------------------------------- */
