@@ -491,6 +491,24 @@ static tsr_status check_call(tsr__types in, const tsr__region *region, tsr__erro
   return TSR_OK;
 }
 
+/* Of a call with a rule: that it has the operands which its attribute tells apart, and all that the
+ * rule takes. A text that was read may say anything. */
+static tsr_status check_rule(tsr__types in, const tsr__ask *ask, const tsr__custom_attr *attr,
+                             tsr__error *error)
+{
+  int64_t behind = attr->arguments + attr->captured, rest = in.count - behind;
+  int64_t takes = attr->arguments + 2 * (int64_t)ask->regions[0]->result_count + rest;
+  bool good = attr->arguments >= 0 && attr->captured >= 0 && rest >= 0;
+  const tsr__program *rule = &ask->regions[1]->program;
+  for (int n = 0; good && !attr->again && n < rule->node_count; n++)
+    good = rule->nodes[n].op != TSR__OP_ARG || tsr__index_of(rule, &rule->nodes[n]) < takes;
+  if (good) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG,
+                        "tsr_call: %d operands, expected %lld and those of the rule; give it all "
+                        "its arguments",
+                        in.count, (long long)behind);
+}
+
 /* A named axis as the first dim of the result, or, of its own element, of the operand. */
 static tsr_status axis_shape(tsr__op op, tsr__types in, const tsr__axis_attr *axis, tsr_shape *out,
                              tsr__error *error)
@@ -839,7 +857,10 @@ static tsr_status result_shape(tsr__op op, tsr__types in, const tsr__ask *ask, t
   case TSR__SH_RESHAPE: return reshape_shape(op, in, ask, out, error);
   case TSR__SH_PAD: return pad_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_CONCAT: return concat_shape(op, in, attr_of(op, ask), out, error);
-  case TSR__SH_CALL: return check_call(in, ask->regions[0], error);
+  case TSR__SH_CALL:
+    if (tsr__ops[op].attr == TSR__ATTR_CUSTOM && check_rule(in, ask, attr_of(op, ask), error))
+      return error->status;
+    return check_call(in, ask->regions[0], error);
   case TSR__SH_LOOP: return tsr__infer_loop(op, in, ask, error);
   case TSR__SH_AXIS_ALL: return axis_shape(op, in, attr_of(op, ask), out, error);
   case TSR__SH_AXIS_OWN: return axis_shape(op, in, attr_of(op, ask), out, error);

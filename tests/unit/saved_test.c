@@ -634,6 +634,23 @@ TEST(what_is_wrong_with_a_text_has_its_line_and_column)
   tsr_runtime_close(x.rt);
 }
 
+/* What a gradient would read beyond the node's operands. */
+TEST(rules_take_no_more_than_their_nodes_have)
+{
+  fixture x = open_fixture();
+  const char *text;
+  CHECK_STATUS(tsr_function_text_into(tsr_checkpoint(tsr_function_make(x.s, inner)), &text,
+                                      matrix(&x, TSR_F64)),
+               TSR_OK, x.s);
+  char *copy = strdup(text), *at = strstr(copy, "arguments=1");
+  CHECK(at && strstr(copy, "again=1"));
+  at[strlen("arguments=")] = '9';
+  CHECK(tsr_function_from_text(x.s, copy));
+  check_message(x.s, TSR_EPARSE, "operands, expected 9 and those of the rule");
+  free(copy);
+  tsr_runtime_close(x.rt);
+}
+
 /* A text damaged in one place is refused with its line, or is another good one. */
 static bool try_text(const fixture *x, const char *text)
 {
