@@ -1,11 +1,14 @@
 /* Who combines which part of what several processes bring, and how results come to them all.
  *
  *   few elements    each process combines all that its devices get, of all that is brought
- *   many            each combines a share of every result, and copies the others' when all met
+ *   many            each combines a share of every result, and all get it: on one host who combined
+ *                   it writes it where each wants it (together.c), so that nobody reads what
+ *                   another core has just written; between hosts they copy it when all met
  *
  *      result of n elements     | share 0 | share 1 | share 2 |      in 3 processes
- *      process 0 reads            of all                            and writes it to its devices,
- *                                           from 1    from 2        which the other shares follow
+ *      process 0 reads            of all                            and writes it to all devices
+ *      or, between hosts          of all    from 1    from 2        and writes it to its own, which
+ *                                                                   the other shares follow
  *
  * Pieces of a scattered result are finished in the process of the first device that gets them; what
  * not all members get in that of the first member, and what is multiplied in order of the members.
