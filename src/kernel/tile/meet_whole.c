@@ -322,8 +322,9 @@ tsr_status tsr__meet_whole(const tsr__meeting_now *m)
                           c->member_count);
   int64_t bytes = list_shares(&job);
   cut_tasks(&job);
-  /* Processes that share a result share the caches, too, and each reads as much. */
-  job.streams = bytes * (c->pieces ? 1 : c->share.count) > STREAM_BYTES;
+  /* Processes that share a result share the caches, too: what they read together, and write as much
+   * again. */
+  job.streams = bytes * (c->pieces ? 1 : c->share.count) >= STREAM_BYTES;
   if (bytes > FEW_BYTES) tsr__parallel_progress(m->progress, job.tasks, whole_task, &job);
   else
     for (int64_t t = 0; t < job.tasks; t++) whole_task(&job, t, 0);
