@@ -31,6 +31,8 @@ typedef struct json_walk {
   int64_t start; /* where it begins */
   int64_t mark;  /* where the record before it begins; -1: there is none */
   bool solid;    /* some byte of it is no blank */
+  /* The window that is seen. */
+  int64_t at, have;
 } json_walk;
 
 static bool is_blank(unsigned char c)
@@ -52,17 +54,17 @@ static tsr_status end_line(tsr__file_walk *w, json_walk *l, int64_t next, tsr__e
   return TSR_OK;
 }
 
-/* All ends of lines in a window that begins at byte `at`; lines may lie across windows. */
+/* All ends of lines in a window; lines may lie across windows. */
 static tsr_status walk_window(tsr__file_walk *w, json_walk *l, const unsigned char *window,
-                              int64_t have, int64_t at, tsr__error *error)
+                              tsr__error *error)
 {
-  const unsigned char *from = window, *end = window + have;
+  const unsigned char *from = window, *end = window + l->have;
   while (from < end) {
     const unsigned char *found = memchr(from, '\n', (size_t)(end - from));
     const unsigned char *stop = found ? found : end;
     while (!l->solid && from < stop) l->solid = !is_blank(*from++);
     if (!found) break;
-    if (end_line(w, l, at + (found - window) + 1, error)) return error->status;
+    if (end_line(w, l, l->at + (found - window) + 1, error)) return error->status;
     from = found + 1;
   }
   return TSR_OK;
@@ -71,18 +73,18 @@ static tsr_status walk_window(tsr__file_walk *w, json_walk *l, const unsigned ch
 static tsr_status walk_json(tsr__file_walk *w, tsr__error *error)
 {
   json_walk l = { .mark = -1 };
-  int64_t size = w->file->size, at = 0, have;
+  int64_t size = w->file->size;
   if (size >= 3) {
     const unsigned char *first = tsr__walk_look(w, 0, 3, NULL, error);
     if (!first) return error->status;
-    if (!memcmp(first, "\xEF\xBB\xBF", 3)) at = l.start = 3;
+    if (!memcmp(first, "\xEF\xBB\xBF", 3)) l.at = l.start = 3;
   }
   /* As far as the file went when it was opened: lines that are added meanwhile are no records. */
-  for (; at < size; at += have) {
-    const unsigned char *window = tsr__walk_look(w, at, 1, &have, error);
+  for (; l.at < size; l.at += l.have) {
+    const unsigned char *window = tsr__walk_look(w, l.at, 1, &l.have, error);
     if (!window) return error->status;
-    if (have > size - at) have = size - at; /* the file grew meanwhile */
-    if (walk_window(w, &l, window, have, at, error)) return error->status;
+    if (l.have > size - l.at) l.have = size - l.at; /* the file grew meanwhile */
+    if (walk_window(w, &l, window, error)) return error->status;
   }
   if (end_line(w, &l, size, error)) return error->status;
   if (l.mark >= 0 && size - l.mark > w->longest) w->longest = size - l.mark;
@@ -220,6 +222,16 @@ static tsr_status put_value(filling *f, const tsr__json_token *value, int dim, t
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+/* A line, and the row that it goes to. */
+typedef struct json_row {
+  const json_source *j;
+  const tsr__ask_rows *ask;
+  int64_t i; /* of the question */
+  const char *line;
+  int64_t bytes;
+  char *spare; /* as many bytes */
+} json_row;
+
 /* The column of a name as it stands in a line; -1: nobody asked for it. */
 static int column_of(const json_source *j, const tsr__json_token *key, char *spare)
 {
@@ -237,66 +249,66 @@ static int column_of(const json_source *j, const tsr__json_token *key, char *spa
 }
 
 /* Somebody may ask for the length of a ragged field alone. */
-static bool is_wanted(const json_source *j, const tsr__ask_rows *ask, int c)
+static bool is_wanted(const json_row *r, int c)
 {
-  return ask->cells[c].data || (j->ragged[c] && ask->cells[c + 1].data);
+  return r->ask->cells[c].data || (r->j->ragged[c] && r->ask->cells[c + 1].data);
 }
 
-static tsr_status put_field(const json_source *j, const tsr__ask_rows *ask, int64_t i, int c,
-                            const tsr__json_token *value, char *spare, tsr__error *error)
+/* NULL value: nothing is there. */
+static tsr_status put_field(const json_row *r, int c, const tsr__json_token *value,
+                            tsr__error *error)
 {
-  const tsr__column *column = &j->source.columns[c];
-  bool ragged = j->ragged[c];
-  filling f = { .j = j, .column = column, .ragged = ragged, .spare = spare };
-  if (ask->cells[c].data) f.to = tsr__cell_of(ask, c, i);
+  const tsr_source *source = &r->j->source;
+  const tsr__column *column = &source->columns[c];
+  bool ragged = r->j->ragged[c];
+  filling f = { .j = r->j, .column = column, .ragged = ragged, .spare = r->spare };
+  if (r->ask->cells[c].data) f.to = tsr__cell_of(r->ask, c, r->i);
   if (value && put_value(&f, value, 0, error)) return error->status;
   if (ragged)
-    tsr__ragged_end(&j->source, ask, c, i, f.filled * (int64_t)tsr_dtype_size(column->dtype));
+    tsr__ragged_end(source, r->ask, c, r->i, f.filled * (int64_t)tsr_dtype_size(column->dtype));
   else if (!value) memset(f.to, 0, column->bytes);
   return TSR_OK;
 }
 
 /* Fields that the line has not, or has null for. */
-static tsr_status put_missing(const json_source *j, const tsr__ask_rows *ask, int64_t i,
-                              const bool *met, tsr__error *error)
+static tsr_status put_missing(const json_row *r, const bool *met, tsr__error *error)
 {
-  for (int c = 0; c < j->source.column_count && !error->status; c += 1 + j->ragged[c]) {
-    if (met[c] || !is_wanted(j, ask, c)) continue;
-    if (j->defaults) put_field(j, ask, i, c, NULL, NULL, error);
+  const tsr_source *source = &r->j->source;
+  for (int c = 0; c < source->column_count && !error->status; c += 1 + r->j->ragged[c]) {
+    if (met[c] || !is_wanted(r, c)) continue;
+    if (r->j->defaults) put_field(r, c, NULL, error);
     else
       tsr__error_set(error, TSR_EVALUE,
                      "there is no field %.80s, or it is null; .defaults takes zeros",
-                     j->source.columns[c].name);
+                     source->columns[c].name);
   }
   return error->status;
 }
 
-/* The object of a line into row i. All of it is read, whatever is asked for: what is no JSON is
- * bad for every field. */
-static tsr_status put_object(const json_source *j, const tsr__ask_rows *ask, int64_t i,
-                             const char *line, int64_t bytes, char *spare, tsr__error *error)
+/* All of an object is read, whatever is asked for: what is no JSON is bad for every field. */
+static tsr_status put_object(const json_row *r, tsr__error *error)
 {
-  tsr__json_cursor cursor = { .at = line, .end = line + bytes };
+  tsr__json_cursor cursor = { .at = r->line, .end = r->line + r->bytes };
   tsr__json_token key, value;
   bool met[TSR_MAX_FIELDS] = { false }, named[TSR_MAX_FIELDS] = { false };
   int more;
-  if (!tsr__utf8_valid(line, (size_t)bytes))
+  if (!tsr__utf8_valid(r->line, (size_t)r->bytes))
     return tsr__error_set(error, TSR_EPARSE, "the line is not UTF-8");
   while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) != 0) {
     if (more < 0)
       return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
-                            (long long)(cursor.fault - line + 1), cursor.why);
-    int c = column_of(j, &key, spare);
+                            (long long)(cursor.fault - r->line + 1), cursor.why);
+    int c = column_of(r->j, &key, r->spare);
     if (c < 0) continue;
     if (named[c])
       return tsr__error_set(error, TSR_EPARSE, "the name %.80s stands twice in the object",
-                            j->source.columns[c].name);
+                            r->j->source.columns[c].name);
     named[c] = true;
     if (value.kind == TSR__JSON_IS_NULL) continue;
     met[c] = true;
-    if (is_wanted(j, ask, c)) put_field(j, ask, i, c, &value, spare, error);
+    if (is_wanted(r, c)) put_field(r, c, &value, error);
   }
-  return error->status ? error->status : put_missing(j, ask, i, met, error);
+  return error->status ? error->status : put_missing(r, met, error);
 }
 
 /* The lines of a run, one reading; behind them as much room again for what had escapes. */
@@ -311,9 +323,10 @@ static tsr_status read_run(const json_source *j, const tsr__ask_rows *ask, const
   if (!text) tsr__error_set(&cause, TSR_ENOMEM, "no memory for %zu bytes of lines", room);
   else tsr__record_files_read(&j->files, r->place, text, &cause);
   for (; i < r->first + r->count && !cause.status; i++) {
-    int64_t length = tsr__record_place_of(&j->files, ask->at[i]).bytes;
-    if (put_object(j, ask, i, at, length, text + bytes, &cause)) break;
-    at += length;
+    json_row row = { .j = j, .ask = ask, .i = i, .line = at, .spare = text + bytes };
+    row.bytes = tsr__record_place_of(&j->files, ask->at[i]).bytes;
+    if (put_object(&row, &cause)) break;
+    at += row.bytes;
   }
   tsr__del(heap, text, room);
   /* Where the reading itself failed, i is still the run's first line, which is as good as any. */
