@@ -253,10 +253,14 @@ void verb_more_sources(struct verb_run *r)
   tsr_source *examples = tsr_source_tfrecord(r->s, test_file("golden/files/examples_1.tfrecord"),
                                              .fields = { { "label", TSR_I64, { 0 } } });
   tsr_source *lines = tsr_source_lines(r->s, test_tmp("odd.npy"), .longest = 8, .cut = true);
+  tsr_source *objects =
+      tsr_source_json(r->s, test_file("golden/files/python_8.jsonl"), .ragged = "w",
+                      .defaults = true,
+                      .fields = { { "g", TSR_F64, { 0 } }, { "w", TSR_U8, TSR_SHAPE(30) } });
   tsr_source *archive = tsr_source_tar(r->s, test_file("golden/files/samples_0.tar"));
   tsr_source *images = tsr_source_folder(r->s, test_file("golden"), .endings = "tfrecord");
   tsr_source *all = tsr_source_zip(made, rows, bytes, examples, lines);
-  all = tsr_source_zip(all, tsr_source_select(archive, "cls"),
+  all = tsr_source_zip(all, objects, tsr_source_select(archive, "cls"),
                        tsr_source_select(images, "image_length,label=class"));
   tsr_pipeline *p = tsr_pipeline_open(all, .batch_size = 4, .on = r->at, .threads = -1);
   tsr_batch *b = tsr_pipeline_next(p);
@@ -266,6 +270,8 @@ void verb_more_sources(struct verb_run *r)
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "byte")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "label")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "text_length")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "g")));
+    verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "w_length")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "cls")));
     verb_see_array(r, tsr_keep(r->s, tsr_batch_field(b, "class")));
     if (tsr_source_class_count(images) && !tsr_source_class_name(images, 0)) r->hash ^= 32;
