@@ -691,7 +691,8 @@ static const tsr__traced *trace_new(tsr_function *f, tsr_scope *caller, const si
   t.scope = tsr_scope_nest_at(caller, site);
   if (!t.scope->inert) t.scope->body = true;
   tsr_array **in = make_arguments(&t, a);
-  if (in) finish(&t, f->body(t.scope, in, f->user));
+  /* No body sees arguments that memory lacked: those of this room take tuples apart by count. */
+  if (in) finish(&t, tsr_scope_status(t.scope) ? NULL : f->body(t.scope, in, f->user));
   end_body(&t);
   /* The function may be gone when the event is read. */
   if (event.start) event.name = tsr_runtime_site(f->node.scope->rt, f->name);
