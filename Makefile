@@ -44,12 +44,12 @@ test: ## build, then run every test
 	$(call build,release)
 	$(call run_tests,release)
 
-# One test more than cores: those of several processes mostly wait for deadlines.
+# Two tests more than cores: those of several processes mostly wait for deadlines.
 check: ## the fast tests, in under two minutes
 	@scripts/setup test
 	$(call configure,release)
 	$(call build,release)
-	@TEST_QUICK=1 ctest --preset release -j $$(($(J) + 1)) -L fast
+	@TEST_QUICK=1 ctest --preset release -j $$(($(J) + 2)) -L fast
 
 seeds: ## the programs of the founding documents' blocks, built and run
 	@scripts/setup test
