@@ -202,11 +202,16 @@ tsr__record_place tsr__record_place_of(const tsr__record_files *f, int64_t recor
   return (tsr__record_place){ file, mark[0], mark[1] - mark[0] };
 }
 
-tsr__record_run tsr__record_run_of(const tsr__record_files *f, const tsr__ask_rows *ask,
-                                   int64_t first)
+/* Record ask->at[first] and those behind it. */
+typedef struct record_run {
+  int64_t first, count;
+  tsr__record_place place; /* of all of them */
+} record_run;
+
+static record_run run_of(const tsr__record_files *f, const tsr__ask_rows *ask, int64_t first)
 {
   int64_t record = ask->at[first];
-  tsr__record_run r = { first, 1, tsr__record_place_of(f, record) };
+  record_run r = { first, 1, tsr__record_place_of(f, record) };
   const tsr__record_file *file = &f->file[r.place.file];
   const int64_t *mark = tsr__record_marks(f, r.place.file) + (record - file->first);
   int64_t most =
@@ -217,6 +222,42 @@ tsr__record_run tsr__record_run_of(const tsr__record_files *f, const tsr__ask_ro
     r.place.bytes = mark[r.count + 1] - mark[0];
   }
   return r;
+}
+
+/* `row` has the source and the question. */
+static tsr_status read_run(const tsr__record_files *f, tsr__record_row row, const record_run *r,
+                           const tsr__record_taker *taker, tsr__error *error)
+{
+  tsr__heap *heap = &f->rt->heap;
+  tsr__error cause = { 0 };
+  size_t bytes = (size_t)r->place.bytes, room = (taker->spares ? 2 * bytes : bytes) + 1;
+  char *text = tsr__new_raw(heap, room);
+  row.i = r->first;
+  row.at = text;
+  row.spare = taker->spares && text ? text + bytes : NULL;
+  if (!text) tsr__error_set(&cause, TSR_ENOMEM, "no memory for %zu bytes of lines", room);
+  else tsr__record_files_read(f, r->place, text, &cause);
+  for (; row.i < r->first + r->count && !cause.status; row.i++) {
+    row.bytes = tsr__record_place_of(f, row.ask->at[row.i]).bytes;
+    if (taker->take(&row, &cause)) break;
+    row.at += row.bytes;
+  }
+  tsr__del(heap, text, room);
+  /* Where the reading itself failed that is still the run's first record, which is as good as
+   * any. */
+  return cause.status ? tsr__record_failed(f, row.ask->at[row.i], &cause, error) : TSR_OK;
+}
+
+tsr_status tsr__record_rows_read(const tsr__record_files *f, const tsr_source *source,
+                                 const tsr__ask_rows *ask, const tsr__record_taker *taker,
+                                 tsr__error *error)
+{
+  for (int64_t i = 0; i < ask->count && !error->status;) {
+    record_run r = run_of(f, ask, i);
+    read_run(f, (tsr__record_row){ .source = source, .ask = ask }, &r, taker, error);
+    i += r.count;
+  }
+  return error->status;
 }
 
 /* Marks of an index that was kept are a stranger's numbers: whoever reads records relies on them

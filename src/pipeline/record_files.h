@@ -99,14 +99,24 @@ void tsr__record_files_about(const tsr__record_files *files, tsr__text *out);
 
 /* Records that lie one behind the other: a mark where each begins, and one where the last ends. */
 tsr__record_place tsr__record_place_of(const tsr__record_files *files, int64_t record);
-/* Neighbours in a question and in a file: record ask->at[first] and those behind it, which are one
- * reading of a window's bytes at most, unless it is one record. */
-typedef struct tsr__record_run {
-  int64_t first, count;
-  tsr__record_place place; /* of all of them */
-} tsr__record_run;
-tsr__record_run tsr__record_run_of(const tsr__record_files *files, const tsr__ask_rows *ask,
-                                   int64_t first);
+/* A record of such files that was read, and the row that it goes to. */
+typedef struct tsr__record_row {
+  const tsr_source *source;
+  const tsr__ask_rows *ask;
+  int64_t i;      /* of the question */
+  const char *at; /* all up to the next record */
+  int64_t bytes;
+  char *spare; /* as many bytes; of formats that ask for it */
+} tsr__record_row;
+typedef struct tsr__record_taker {
+  tsr_status (*take)(const tsr__record_row *row, tsr__error *error);
+  bool spares;
+} tsr__record_taker;
+/* Reads what a question asks for and has each record taken. Neighbours in a question and in a file
+ * are one reading, of a window's bytes at most, unless it is one record. */
+tsr_status tsr__record_rows_read(const tsr__record_files *files, const tsr_source *source,
+                                 const tsr__ask_rows *ask, const tsr__record_taker *taker,
+                                 tsr__error *error);
 /* Whether a file's marks are such. */
 bool tsr__record_places_fit(const tsr__file_walk *walk);
 

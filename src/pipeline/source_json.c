@@ -222,15 +222,10 @@ static tsr_status put_value(filling *f, const tsr__json_token *value, int dim, t
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* A line, and the row that it goes to. */
-typedef struct json_row {
-  const json_source *j;
-  const tsr__ask_rows *ask;
-  int64_t i; /* of the question */
-  const char *line;
-  int64_t bytes;
-  char *spare; /* as many bytes */
-} json_row;
+static const json_source *json_of(const tsr__record_row *r)
+{
+  return (const json_source *)r->source;
+}
 
 /* The column of a name as it stands in a line; -1: nobody asked for it. */
 static int column_of(const json_source *j, const tsr__json_token *key, char *spare)
@@ -249,19 +244,19 @@ static int column_of(const json_source *j, const tsr__json_token *key, char *spa
 }
 
 /* Somebody may ask for the length of a ragged field alone. */
-static bool is_wanted(const json_row *r, int c)
+static bool is_wanted(const tsr__record_row *r, int c)
 {
-  return r->ask->cells[c].data || (r->j->ragged[c] && r->ask->cells[c + 1].data);
+  return r->ask->cells[c].data || (json_of(r)->ragged[c] && r->ask->cells[c + 1].data);
 }
 
 /* NULL value: nothing is there. */
-static tsr_status put_field(const json_row *r, int c, const tsr__json_token *value,
+static tsr_status put_field(const tsr__record_row *r, int c, const tsr__json_token *value,
                             tsr__error *error)
 {
-  const tsr_source *source = &r->j->source;
+  const tsr_source *source = r->source;
   const tsr__column *column = &source->columns[c];
-  bool ragged = r->j->ragged[c];
-  filling f = { .j = r->j, .column = column, .ragged = ragged, .spare = r->spare };
+  bool ragged = json_of(r)->ragged[c];
+  filling f = { .j = json_of(r), .column = column, .ragged = ragged, .spare = r->spare };
   if (r->ask->cells[c].data) f.to = tsr__cell_of(r->ask, c, r->i);
   if (value && put_value(&f, value, 0, error)) return error->status;
   if (ragged)
@@ -271,12 +266,12 @@ static tsr_status put_field(const json_row *r, int c, const tsr__json_token *val
 }
 
 /* Fields that the line has not, or has null for. */
-static tsr_status put_missing(const json_row *r, const bool *met, tsr__error *error)
+static tsr_status put_missing(const tsr__record_row *r, const bool *met, tsr__error *error)
 {
-  const tsr_source *source = &r->j->source;
-  for (int c = 0; c < source->column_count && !error->status; c += 1 + r->j->ragged[c]) {
+  const tsr_source *source = r->source;
+  for (int c = 0; c < source->column_count && !error->status; c += 1 + json_of(r)->ragged[c]) {
     if (met[c] || !is_wanted(r, c)) continue;
-    if (r->j->defaults) put_field(r, c, NULL, error);
+    if (json_of(r)->defaults) put_field(r, c, NULL, error);
     else
       tsr__error_set(error, TSR_EVALUE,
                      "there is no field %.80s, or it is null; .defaults takes zeros",
@@ -286,23 +281,23 @@ static tsr_status put_missing(const json_row *r, const bool *met, tsr__error *er
 }
 
 /* All of an object is read, whatever is asked for: what is no JSON is bad for every field. */
-static tsr_status put_object(const json_row *r, tsr__error *error)
+static tsr_status put_object(const tsr__record_row *r, tsr__error *error)
 {
-  tsr__json_cursor cursor = { .at = r->line, .end = r->line + r->bytes };
+  tsr__json_cursor cursor = { .at = r->at, .end = r->at + r->bytes };
   tsr__json_token key, value;
   bool met[TSR_MAX_FIELDS] = { false }, named[TSR_MAX_FIELDS] = { false };
   int more;
-  if (!tsr__utf8_valid(r->line, (size_t)r->bytes))
+  if (!tsr__utf8_valid(r->at, (size_t)r->bytes))
     return tsr__error_set(error, TSR_EPARSE, "the line is not UTF-8");
   while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) != 0) {
     if (more < 0)
       return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
-                            (long long)(cursor.fault - r->line + 1), cursor.why);
-    int c = column_of(r->j, &key, r->spare);
+                            (long long)(cursor.fault - r->at + 1), cursor.why);
+    int c = column_of(json_of(r), &key, r->spare);
     if (c < 0) continue;
     if (named[c])
       return tsr__error_set(error, TSR_EPARSE, "the name %.80s stands twice in the object",
-                            r->j->source.columns[c].name);
+                            r->source->columns[c].name);
     named[c] = true;
     if (value.kind == TSR__JSON_IS_NULL) continue;
     met[c] = true;
@@ -311,37 +306,10 @@ static tsr_status put_object(const json_row *r, tsr__error *error)
   return error->status ? error->status : put_missing(r, met, error);
 }
 
-/* The lines of a run, one reading; behind them as much room again for what had escapes. */
-static tsr_status read_run(const json_source *j, const tsr__ask_rows *ask, const tsr__record_run *r,
-                           tsr__error *error)
-{
-  tsr__heap *heap = &j->files.rt->heap;
-  tsr__error cause = { 0 };
-  size_t bytes = (size_t)r->place.bytes, room = 2 * bytes + 1;
-  int64_t i = r->first;
-  char *text = tsr__new_raw(heap, room), *at = text;
-  if (!text) tsr__error_set(&cause, TSR_ENOMEM, "no memory for %zu bytes of lines", room);
-  else tsr__record_files_read(&j->files, r->place, text, &cause);
-  for (; i < r->first + r->count && !cause.status; i++) {
-    json_row row = { .j = j, .ask = ask, .i = i, .line = at, .spare = text + bytes };
-    row.bytes = tsr__record_place_of(&j->files, ask->at[i]).bytes;
-    if (put_object(&row, &cause)) break;
-    at += row.bytes;
-  }
-  tsr__del(heap, text, room);
-  /* Where the reading itself failed, i is still the run's first line, which is as good as any. */
-  return cause.status ? tsr__record_failed(&j->files, ask->at[i], &cause, error) : TSR_OK;
-}
-
 static tsr_status read_json(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
-  const json_source *j = (const json_source *)source;
-  for (int64_t i = 0; i < ask->count && !error->status;) {
-    tsr__record_run r = tsr__record_run_of(&j->files, ask, i);
-    read_run(j, ask, &r, error);
-    i += r.count;
-  }
-  return error->status;
+  static const tsr__record_taker taker = { put_object, true };
+  return tsr__record_rows_read(&((const json_source *)source)->files, source, ask, &taker, error);
 }
 
 static void about_json(const tsr_source *source, tsr__text *out)

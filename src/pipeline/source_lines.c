@@ -102,51 +102,26 @@ static tsr_status check_utf8(const char *line, int64_t bytes, tsr__error *error)
   return TSR_OK;
 }
 
-/* Line i of the question, which lies in `text` with what ends it. */
-static tsr_status put_line(const lines_source *l, const tsr__ask_rows *ask, int64_t i,
-                           const char *text, tsr__error *error)
+/* A line with what ends it. */
+static tsr_status take_line(const tsr__record_row *row, tsr__error *error)
 {
-  int64_t most = l->source.columns[0].shape.dims[0];
-  int64_t length = bare(text, tsr__record_place_of(&l->files, ask->at[i]).bytes);
-  if (l->utf8 && check_utf8(text, length, error)) return error->status;
+  const lines_source *l = (const lines_source *)row->source;
+  int64_t most = l->source.columns[0].shape.dims[0], length = bare(row->at, row->bytes);
+  if (l->utf8 && check_utf8(row->at, length, error)) return error->status;
   if (length > most && !l->cut)
     return tsr__error_set(error, TSR_EVALUE,
                           "a line of %lld bytes, .longest is %lld; .cut takes what comes first",
                           (long long)length, (long long)most);
   if (length > most) length = most;
-  if (ask->cells[0].data) memcpy(tsr__cell_of(ask, 0, i), text, (size_t)length);
-  tsr__ragged_end(&l->source, ask, 0, i, length);
+  if (row->ask->cells[0].data) memcpy(tsr__cell_of(row->ask, 0, row->i), row->at, (size_t)length);
+  tsr__ragged_end(&l->source, row->ask, 0, row->i, length);
   return TSR_OK;
-}
-
-static tsr_status read_run(const lines_source *l, const tsr__ask_rows *ask,
-                           const tsr__record_run *r, tsr__error *error)
-{
-  tsr__heap *heap = &l->files.rt->heap;
-  tsr__error cause = { 0 };
-  size_t room = (size_t)r->place.bytes + 1;
-  int64_t i = r->first;
-  char *text = tsr__new_raw(heap, room), *at = text;
-  if (!text) tsr__error_set(&cause, TSR_ENOMEM, "no memory for %zu bytes of lines", room);
-  else tsr__record_files_read(&l->files, r->place, text, &cause);
-  for (; i < r->first + r->count && !cause.status; i++) {
-    if (put_line(l, ask, i, at, &cause)) break;
-    at += tsr__record_place_of(&l->files, ask->at[i]).bytes;
-  }
-  tsr__del(heap, text, room);
-  /* Where the reading itself failed, i is still the run's first line, which is as good as any. */
-  return cause.status ? tsr__record_failed(&l->files, ask->at[i], &cause, error) : TSR_OK;
 }
 
 static tsr_status read_lines(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
-  const lines_source *l = (const lines_source *)source;
-  for (int64_t i = 0; i < ask->count && !error->status;) {
-    tsr__record_run r = tsr__record_run_of(&l->files, ask, i);
-    read_run(l, ask, &r, error);
-    i += r.count;
-  }
-  return error->status;
+  static const tsr__record_taker taker = { take_line, false };
+  return tsr__record_rows_read(&((const lines_source *)source)->files, source, ask, &taker, error);
 }
 
 static void about_lines(const tsr_source *source, tsr__text *out)
