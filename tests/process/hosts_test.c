@@ -83,6 +83,13 @@ static void check_fetched(const tsr_runtime *rt, tsr_array *a, int64_t expected)
   CHECK(test_process() % 2 ? after.notes == 0 : after.notes >= 2 && after.notes <= 4);
 }
 
+/* Rows of 0, 1, 2, ..., cut along x. */
+static tsr_array *put_counted(tsr_scope *s, const tsr_mesh *mesh, double *data)
+{
+  for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = i;
+  return tsr_put(s, data, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+}
+
 TEST_PROCESSES(what_is_read_is_fetched_and_no_more, COUNT)
 {
   static double data[ROWS * COLUMNS], back[ROWS * COLUMNS];
@@ -92,8 +99,7 @@ TEST_PROCESSES(what_is_read_is_fetched_and_no_more, COUNT)
   tsr_runtime *rt = among_open(1);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
-  for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = i;
-  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+  tsr_array *a = put_counted(s, mesh, data);
   CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, s);
   /* A quarter of the columns of two parts; a row at the border of a host; a column of these. */
   tsr_array *turned = tsr_reshard(a, tsr_on(mesh, "-,x"));
@@ -127,8 +133,7 @@ TEST_PROCESSES(rows_that_are_looked_for_are_fetched_alone, COUNT)
   tsr_runtime *rt = among_open(1);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, "x=4");
-  for (int i = 0; i < ROWS * COLUMNS; i++) data[i] = i;
-  tsr_array *a = tsr_put(s, data, TSR_F64, TSR_SHAPE(ROWS, COLUMNS), tsr_on(mesh, "x,-"));
+  tsr_array *a = put_counted(s, mesh, data);
   tsr_array *i = tsr_put(s, at, TSR_I64, TSR_SHAPE(8), tsr_on(mesh, "-"));
   tsr_array *list[] = { a, i };
   CHECK_STATUS(tsr_eval(list, 2), TSR_OK, s);

@@ -84,12 +84,18 @@ static int reads_late(tsr_runtime *rt, tsr_scope *s, int index)
   return 0;
 }
 
-TEST(nothing_is_given_back_under_who_may_still_end_well)
+/* All end well but the victim, which a signal ends. */
+static void run_with_victim(const char *name, fixture_work work_of, int signal)
 {
   pid_t ids[COUNT];
   setenv("TSR_ON_FAILURE", "error", 1);
-  for (int i = 0; i < COUNT; i++) ids[i] = fixture_start("end", i, COUNT, reads_late);
-  for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + SIGALRM : 0);
+  for (int i = 0; i < COUNT; i++) ids[i] = fixture_start(name, i, COUNT, work_of);
+  for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + signal : 0);
+}
+
+TEST(nothing_is_given_back_under_who_may_still_end_well)
+{
+  run_with_victim("end", reads_late, SIGALRM);
 }
 
 /* ---- who does not come ----------------------------------------------------------------------- */
@@ -130,10 +136,7 @@ static int lacks_one(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(what_is_put_by_hears_whether_all_came)
 {
-  pid_t ids[COUNT];
-  setenv("TSR_ON_FAILURE", "error", 1);
-  for (int i = 0; i < COUNT; i++) ids[i] = fixture_start("lack", i, COUNT, lacks_one);
-  for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + SIGKILL : 0);
+  run_with_victim("lack", lacks_one, SIGKILL);
 }
 
 /* Who is behind is as one that was stopped: it comes to a gathering whose others went on. */
@@ -159,9 +162,7 @@ static int is_left(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(who_was_left_behind_finds_out)
 {
-  pid_t ids[2];
-  for (int i = 0; i < 2; i++) ids[i] = fixture_start("left", i, 2, is_left);
-  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("left", 2, is_left);
 }
 
 /* ---- long results of a run within another one ------------------------------------------------ */
@@ -202,9 +203,7 @@ static int nests(tsr_runtime *rt, tsr_scope *s, int index)
 
 TEST(long_results_are_whole_within_another_run)
 {
-  pid_t ids[2];
-  for (int i = 0; i < 2; i++) ids[i] = fixture_start("nest", i, 2, nests);
-  for (int i = 0; i < 2; i++) CHECK_I64(fixture_end(ids[i]), 0);
+  fixture_run("nest", 2, nests);
 }
 
 /* ---- who is slow ----------------------------------------------------------------------------- */
