@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -45,6 +46,16 @@ static tsr_status gather_number(tsr__peers *peers, int64_t mine, int64_t *out, i
 
 enum { LENDER, VICTIM, READER, COUNT, BYTES = 1 << 20 };
 
+/* Shared by the processes of a test: how many have all that a gathering told. A victim that died before
+ * would be seen by those that still gather. */
+static _Atomic int *gathered;
+
+static void wait_until_all_gathered(void)
+{
+  atomic_fetch_add(gathered, 1);
+  while (atomic_load(gathered) < COUNT) usleep(1000);
+}
+
 /* As if the memory were somebody else's from here on. */
 static void take_back(void *block, bool came)
 {
@@ -68,6 +79,7 @@ static int reads_late(tsr_runtime *rt, tsr_scope *s, int index)
   CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);
   CHECK_STATUS(tell(peers, block, places, COUNT), TSR_OK, NULL);
   if (index == LENDER) tsr__peers_later(peers, take_back, block);
+  wait_until_all_gathered();
   if (index == VICTIM) setitimer(ITIMER_REAL, &soon, NULL);
   tsr_status status = TSR_OK;
   if (index == READER) {
@@ -88,6 +100,9 @@ static int reads_late(tsr_runtime *rt, tsr_scope *s, int index)
 static void run_with_victim(const char *name, fixture_work work_of, int signal)
 {
   pid_t ids[COUNT];
+  gathered =
+      mmap(NULL, sizeof *gathered, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(gathered != MAP_FAILED);
   setenv("TSR_ON_FAILURE", "error", 1);
   for (int i = 0; i < COUNT; i++) ids[i] = fixture_start(name, i, COUNT, work_of);
   for (int i = 0; i < COUNT; i++) CHECK_I64(fixture_end(ids[i]), i == VICTIM ? 128 + signal : 0);
@@ -120,6 +135,7 @@ static int lacks_one(tsr_runtime *rt, tsr_scope *s, int index)
     CHECK_STATUS(tsr__peers_still_here(peers, &error), TSR_OK, NULL);
     called = 0;
     tsr__peers_later(peers, note_came, &called);
+    if (run) wait_until_all_gathered();
     if (run && index == VICTIM) raise(SIGKILL);
     tsr_status status = tsr__peers_leave(peers, TSR_OK, &error);
     CHECK_I64(status != TSR_OK, run);
