@@ -5,10 +5,11 @@ J ?= $(shell nproc)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 STEP ?= 1
+RUNS ?= 20
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test check seeds bench bench-peers portable arm64 asan tsan clang debug lint format tidy \
-  size fuzz torture ulp exports install docs clean help
+  size fuzz torture stress ulp exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
 
@@ -19,7 +20,7 @@ quiet = -s
 endif
 
 # $(call configure,preset) and $(call build,preset[,target])
-configure = @[ -f build/$(1)/Makefile ] || cmake --preset $(1) $(if $(V),,--log-level=WARNING >/dev/null)
+configure = @[ -f build/$(1)/Makefile ] || cmake --preset $(1) $(if $(V),,--log-level=NOTICE >/dev/null)
 build = @echo "building build/$(1)$(if $(2),: $(2))"; \
   cmake --build build/$(1) -j $(J) $(if $(2),--target $(2)) -- $(quiet) $(if $(V),,>/dev/null)
 run_tests = @ctest --preset $(1) -j $(J) $(2)
@@ -117,6 +118,12 @@ torture: ## the long runs: cancelling, hostile sizes, failures, 10,000 tool line
 	$(call configure,release)
 	$(call build,release)
 	@scripts/torture.sh build/release
+
+stress: ## the tests of several processes, RUNS times (20) each beside ten busy loops; ONLY=regex
+	@scripts/setup test
+	$(call configure,release)
+	$(call build,release)
+	@scripts/stress.sh build/release $(RUNS) '$(ONLY)'
 
 ulp: ## every f32 of each function of one number, and a hundred million f64 (hours); STEP=n: every n-th
 	@scripts/setup test

@@ -7,7 +7,8 @@ install(TARGETS tessera tessera_static EXPORT tesseraTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(plugin IN ITEMS tessera_ucx tessera_mpi_openmpi tessera_mpi_mpich tessera_images)
+foreach(plugin IN ITEMS tessera_ucx tessera_mpi_openmpi tessera_mpi_mpich tessera_images
+    tessera_isal)
   if(TARGET ${plugin})
     install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()

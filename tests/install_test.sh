@@ -50,13 +50,19 @@ LD_LIBRARY_PATH=$libdir "$work/by_pc"
 "$cc" -std=c11 "$work/main.c" -o "$work/by_pc_static" $(pkg-config --cflags tessera) \
   "$libdir/libtessera.a" -lm -pthread
 "$work/by_pc_static"
+# Nothing of the machine is needed but the kernel. The linker warns of what loads plugins and finds hosts.
+# shellcheck disable=SC2046
+"$cc" -std=c11 -static "$work/main.c" -o "$work/by_pc_whole" \
+  $(pkg-config --static --cflags --libs tessera) 2>"$work/warnings" || { cat "$work/warnings" >&2; exit 1; }
+"$work/by_pc_whole"
 
 test -f "$prefix/include/tessera.hpp"
 
-for engine in ucx mpi_openmpi mpi_mpich; do
-  [ -f "$build/lib/tessera_$engine.so" ] || continue
-  echo "# the engine $engine lies beside the library"
-  test -f "$libdir/tessera_$engine.so"
+for plugin in ucx mpi_openmpi mpi_mpich images isal; do
+  [ -f "$build/lib/tessera_$plugin.so" ] || continue
+  echo "# the plugin $plugin lies beside the library"
+  test -f "$libdir/tessera_$plugin.so"
+  "$prefix/bin/tessera" version | grep "^  $plugin .* found"
 done
 
 if [ -x "$prefix/bin/tessera" ]; then

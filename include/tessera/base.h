@@ -98,6 +98,19 @@ TSR_API const char *tsr_status_text(tsr_status status);
 /* Returns the version of the loaded library as "major.minor.patch", static. Local. */
 TSR_API const char *tsr_version(void);
 
+/* A plugin: a part of Tessera that needs a library of its own and is a file beside this library. */
+typedef struct tsr_plugin {
+  const char *name;     /* "ucx", "mpi_openmpi", "mpi_mpich", "images", "isal" */
+  const char *use;      /* such as "decoding JPEG and PNG images" */
+  const char *packages; /* the Debian packages that must be installed when Tessera is built */
+  bool found;           /* whether the file is there; it is loaded when it is first needed */
+} tsr_plugin;
+
+/* Describes the plugin of an index, from 0 on, in *out, whose texts are static. Plugins are looked
+ * for in the folders of TSR_PLUGIN_PATH, else in the folder of this library. Returns false, and
+ * leaves *out alone, where there are no more. Local. */
+TSR_API bool tsr_plugin_describe(int index, tsr_plugin *out);
+
 /* Opens a scope in a runtime, or nested in another scope (the macro tsr_scope_open takes
  * either). Closing the outer one closes it too. Never returns NULL: when memory is short the
  * scope is inert and its terminals return TSR_ENOMEM. Returns a scope owned by the caller

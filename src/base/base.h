@@ -229,9 +229,9 @@ double tsr__scalar_real(tsr_scalar value);
 /* What is wanted of tessera_NAME.so. */
 typedef struct tsr__plugin_ask {
   const char *name;
-  const char *symbol;   /* its one function */
-  const char *what;     /* in messages: "the engine 'ucx', which ... need," */
-  const char *packages; /* how messages end: "; it stands on ..." */
+  const char *symbol; /* its one function */
+  const char *what;   /* in messages: "the engine 'ucx', which ... need," */
+  const char *hint;   /* a way out beside installing packages, or NULL */
 } tsr__plugin_ask;
 /* A plugin's function, as data's address; it stays loaded. TSR_EUNSUPPORTED. */
 tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *error);

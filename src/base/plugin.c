@@ -1,5 +1,5 @@
-/* What stands on a library that not everybody has: shared objects of their own, tessera_NAME.so,
- * which are loaded when they are needed. */
+/* Plugins: parts of Tessera that need libraries which not everybody has. Each is a shared object,
+ * tessera_NAME.so, that is loaded when it is first needed. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,18 @@
 #include <unistd.h>
 
 #include "base/base.h"
+
+/* The plugins that the sources have; the build makes those whose packages are installed. */
+static const struct {
+  const char *name, *use, *packages;
+} known[] = {
+  { "ucx", "processes of several hosts, by UCX", "libucx-dev" },
+  { "mpi_openmpi", "processes of several hosts, by Open MPI", "libopenmpi-dev" },
+  { "mpi_mpich", "processes of several hosts, by MPICH", "libmpich-dev" },
+  { "images", "decoding JPEG and PNG images", "libjpeg62-turbo-dev and libspng-dev" },
+  { "isal", "unpacking gzip three times as fast as zlib", "libisal-dev" },
+};
+enum { KNOWN = sizeof known / sizeof *known };
 
 /* Folders where plugins lie: those of TSR_PLUGIN_PATH, or the one of this library. Not of a program
  * that runs with other rights than its caller: secure_getenv says nothing there. */
@@ -23,8 +35,16 @@ static void find_folders(char *out, size_t size)
   void *at;
   memcpy(&at, &own, sizeof at);
   dladdr(at, &here);
-  const char *end = here.dli_fname ? strrchr(here.dli_fname, '/') : NULL;
-  snprintf(out, size, "%.*s", end ? (int)(end - here.dli_fname) : 1, end ? here.dli_fname : ".");
+  const char *file = here.dli_fname;
+  char program[1024];
+  /* A program that the shell found is named without its folder, which is not the current one. */
+  if (!file || !strchr(file, '/')) {
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = 0;
+    file = program;
+  }
+  const char *end = strrchr(file, '/');
+  snprintf(out, size, "%.*s", end ? (int)(end - file) : 0, file);
 }
 
 /* The first file of the name in folders that colons part; false: none is there. */
@@ -39,24 +59,46 @@ static bool find_file(const char *folders, const char *name, char *out, size_t s
   return false;
 }
 
+/* Appends how to get a plugin. */
+static void say_way_out(const tsr__plugin_ask *ask, char *out, size_t size)
+{
+  const char *packages = NULL;
+  for (int i = 0; i < KNOWN; i++)
+    if (!strcmp(ask->name, known[i].name)) packages = known[i].packages;
+  snprintf(out, size, "%s%s%s%s",
+           packages ? "; it is built where these packages are installed: " : "",
+           packages ? packages : "", ask->hint ? ". " : "", ask->hint ? ask->hint : "");
+}
+
 /* Asked for each time something needs it: dlopen gives the same object again. */
 tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *error)
 {
-  char folders[2048], file[2200];
+  char folders[2048], file[2200], way[300];
+  say_way_out(ask, way, sizeof way);
   find_folders(folders, sizeof folders);
   if (!find_file(folders, ask->name, file, sizeof file))
     return tsr__error_set(error, TSR_EUNSUPPORTED,
                           "%s is not there: no tessera_%s.so in %.300s (where the library lies, or "
-                          "TSR_PLUGIN_PATH); build Tessera where its package is installed%s",
-                          ask->what, ask->name, folders, ask->packages);
+                          "TSR_PLUGIN_PATH)%s",
+                          ask->what, ask->name, folders, way);
   /* Never closed: what it stands on may have put its hooks into this process. */
   void *object = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   void *symbol = object ? dlsym(object, ask->symbol) : NULL;
   if (!symbol) {
     const char *why = dlerror();
     return tsr__error_set(error, TSR_EUNSUPPORTED, "%s cannot be loaded: %.400s%s", ask->what,
-                          why ? why : "no reason is given", ask->packages);
+                          why ? why : "no reason is given", way);
   }
   *out = symbol;
   return TSR_OK;
+}
+
+bool tsr_plugin_describe(int index, tsr_plugin *out)
+{
+  char folders[2048], file[2200];
+  if (index < 0 || index >= KNOWN) return false;
+  find_folders(folders, sizeof folders);
+  bool found = find_file(folders, known[index].name, file, sizeof file);
+  *out = (tsr_plugin){ known[index].name, known[index].use, known[index].packages, found };
+  return true;
 }

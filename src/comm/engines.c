@@ -17,17 +17,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct {
-  const char *name, *package;
-} known[] = {
-  { "ucx", "; it stands on UCX, whose package is libucx0 on Debian" },
-  { "mpi_openmpi", "; it stands on Open MPI, whose package is libopenmpi3 on Debian, and that to "
-                   "build it libopenmpi-dev. TSR_ENGINE=ucx says to use UCX instead" },
-  { "mpi_mpich",
-    "; it stands on MPICH, whose package is libmpich12 on Debian, and that to build it "
-    "libmpich-dev. TSR_ENGINE=ucx says to use UCX instead" },
-};
-
 /* ---- the MPI that is there ------------------------------------------------------------------- */
 
 /* A function of an MPI that is in this process, for all to see or in a library of its own.
@@ -92,14 +81,12 @@ tsr_status tsr__engine_load(const char *name, const tsr__plugin_calls **out, tsr
   char what[120];
   void *symbol;
   const tsr__plugin_calls *(*engine)(void);
-  const char *package = "";
   if (!is_plain(name))
     return tsr__error_set(error, TSR_EARG,
                           ".engine or TSR_ENGINE is \"%.40s\", expected \"ucx\" or \"mpi\"", name);
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (!strcmp(name, known[i].name)) package = known[i].package;
   snprintf(what, sizeof what, "the engine '%s', which processes on several hosts need,", name);
-  const tsr__plugin_ask ask = { name, "tessera_engine", what, package };
+  const char *hint = strcmp(name, "ucx") ? "TSR_ENGINE=ucx takes UCX instead" : NULL;
+  const tsr__plugin_ask ask = { name, "tessera_engine", what, hint };
   if (tsr__plugin_load(&ask, &symbol, error)) return error->status;
   memcpy(&engine, &symbol, sizeof engine);
   *out = engine();

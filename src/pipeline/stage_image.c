@@ -176,11 +176,8 @@ static tsr_status load_plugin(tsr__image_plan *plan, tsr__error *error)
 {
   /* Found when a source is made, not when the library is: programs without images need no decoders.
    * */
-  static const tsr__plugin_ask ask = {
-    "images", "tessera_images", "the plugin 'images', which decoding needs,",
-    "; it stands on libjpeg-turbo and libspng, whose packages are libjpeg62-turbo-dev and "
-    "libspng-dev on Debian"
-  };
+  static const tsr__plugin_ask ask = { "images", "tessera_images",
+                                       "the plugin 'images', which decoding needs,", NULL };
   void *symbol;
   const tsr__image_calls *(*images)(void);
   if (tsr__plugin_load(&ask, &symbol, error)) return error->status;

@@ -46,8 +46,8 @@ static tsr_status gather_number(tsr__peers *peers, int64_t mine, int64_t *out, i
 
 enum { LENDER, VICTIM, READER, COUNT, BYTES = 1 << 20 };
 
-/* Shared by the processes of a test: how many have all that a gathering told. A victim that died before
- * would be seen by those that still gather. */
+/* Shared by the processes of a test: how many have all that a gathering told. A victim that died
+ * before would be seen by those that still gather. */
 static _Atomic int *gathered;
 
 static void wait_until_all_gathered(void)

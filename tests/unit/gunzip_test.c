@@ -1,6 +1,7 @@
 /* Members of gzip: what zlib packs is unpacked in pieces of any sizes, one member after another,
  * and what was changed on the way is refused or is still the same text. */
 #include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
 #include "harness.h"
@@ -77,7 +78,7 @@ static pieces some_pieces(test_rng *rng)
                    (size_t)test_range(rng, 1, test_range(rng, 0, 2) ? 100000 : 400) };
 }
 
-TEST_TIMEOUT(what_zlib_packs_is_unpacked, 300)
+static void unpack_packed(void)
 {
   test_rng rng = test_seeded(1);
   struct test_alloc state = { 0 };
@@ -110,7 +111,7 @@ TEST_TIMEOUT(what_zlib_packs_is_unpacked, 300)
   free(found);
 }
 
-TEST(what_is_damaged_is_refused)
+static void refuse_damaged(void)
 {
   test_rng rng = test_seeded(2);
   struct test_alloc state = { 0 };
@@ -136,4 +137,48 @@ TEST(what_is_damaged_is_refused)
   free(bytes);
   free(packed);
   free(found);
+}
+
+/* ---- by zlib, and by the plugin -------------------------------------------------------------- */
+
+/* Tests are linked with the static library, beside which no plugin lies. */
+static void by_zlib(void)
+{
+  setenv("TSR_PLUGIN_PATH", "/there/is/none", 1);
+}
+
+static void by_isal(void)
+{
+#ifdef TEST_ISAL
+  tsr_plugin isal = { 0 };
+  setenv("TSR_PLUGIN_PATH", TEST_ISAL, 1);
+  for (int i = 0; tsr_plugin_describe(i, &isal) && strcmp(isal.name, "isal");) i++;
+  CHECK(isal.found);
+#else
+  SKIP("built without the plugin 'isal'");
+#endif
+}
+
+TEST_TIMEOUT(zlib_unpacks_packed_members, 300)
+{
+  by_zlib();
+  unpack_packed();
+}
+
+TEST_TIMEOUT(isal_unpacks_packed_members, 300)
+{
+  by_isal();
+  unpack_packed();
+}
+
+TEST(zlib_refuses_damaged_members)
+{
+  by_zlib();
+  refuse_damaged();
+}
+
+TEST(isal_refuses_damaged_members)
+{
+  by_isal();
+  refuse_damaged();
 }

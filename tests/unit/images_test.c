@@ -411,7 +411,7 @@ TEST(refusals)
           ".std of channel 0");
   setenv("TSR_PLUGIN_PATH", "/there/is/none", 1);
   REFUSED(tsr_source_images(all, .height = 2, .width = 2), TSR_EUNSUPPORTED,
-          "whose packages are libjpeg62-turbo-dev and libspng-dev");
+          "where these packages are installed: libjpeg62-turbo-dev and libspng-dev");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -417,7 +417,7 @@ static bool check(tool_args *args)
       (args->file_count != 2 || (strcmp(args->files[0], "ls") && strcmp(args->files[0], "verify"))))
     return mistake(command, "takes ls or verify, then the folder of a checkpoint or of a step",
                    NULL);
-  if (!strcmp(command, "info") && args->file_count > 0)
+  if ((!strcmp(command, "info") || !strcmp(command, "version")) && args->file_count > 0)
     return mistake(command, "takes no file, found", args->files[0]);
   return numbers(args) && one_character(args, OPT_SEPARATOR) && one_character(args, OPT_COMMENT) &&
          check_query(args) && check_run(args) && check_bench(args) && check_pipeline(args);

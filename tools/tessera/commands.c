@@ -20,6 +20,17 @@ int tool_info(const tool_args *args)
   return TOOL_OK;
 }
 
+int tool_version(const tool_args *args)
+{
+  (void)args;
+  tsr_plugin p;
+  printf("tessera %s\n\nplugins\n", tsr_version());
+  for (int i = 0; tsr_plugin_describe(i, &p); i++)
+    printf("  %-12s %-45s %s%s\n", p.name, p.use,
+           p.found ? "found" : "missing: ", p.found ? "" : p.packages);
+  return TOOL_OK;
+}
+
 int tool_query(const tool_args *args)
 {
   tsr_runtime *rt = tool_open(args);

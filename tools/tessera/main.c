@@ -87,6 +87,10 @@ const tool_command tool_commands[] = {
     "  tessera pipeline 'train-*.tfrecord' --layout 'image u8[784], label i64' --json\n",
     tool_pipeline },
   { "info", "[--devices cpu:N]", "the version, instruction set and devices", "", "", tool_info },
+  { "version", "", "the version and the plugins, found or missing",
+    "A plugin is built where its Debian packages are installed. It is looked for in the folders of "
+    "TSR_PLUGIN_PATH, else beside the library. tessera --version prints the version alone.",
+    "  tessera version\n", tool_version },
   { "completion", "bash|zsh|fish", "a completion script for a shell",
     "Prints a script that the shell can source.", "  source <(tessera completion bash)\n",
     tool_completion },

@@ -133,6 +133,7 @@ extern const tool_command tool_commands[];
 extern const int tool_command_count;
 
 int tool_info(const tool_args *args);
+int tool_version(const tool_args *args);
 int tool_query(const tool_args *args);
 int tool_schema(const tool_args *args);
 int tool_convert(const tool_args *args);
