@@ -328,7 +328,7 @@ static bool open_side(side *on, int devices, const sizes *n)
   }
   snprintf(text, sizeof text, "%d %s", devices, n->name);
   on->peer = bench_peer_open("arrays.py", text);
-  if (n->repeats == 1) on->room = calloc(1, (size_t)n->vector * 16);
+  if (n->repeats == 1) on->room = bench_written(n->vector * 16);
   return true;
 }
 

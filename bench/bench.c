@@ -135,6 +135,8 @@ bench_peer *bench_peer_open_in(const char *family, const char *script, const cha
     bench_peer_close(peer);
     return NULL;
   }
+  /* A figure says little without the version of the peer. */
+  if (line[5] == ' ' && line[6] != '\n') printf("# %s: %s", script, line + 6);
   return peer;
 }
 

@@ -52,7 +52,11 @@ typedef struct bench_span {
   const void *data;
   int64_t bytes;
 } bench_span;
+/* Ends the program where it read faster than this machine can: such memory was never written. */
 double bench_read_spans(const bench_span *spans, int count, int threads);
+/* Memory that was written, for limits to read: memory that was not is one page of zeros. NULL: no
+ * memory; freed by the caller. */
+void *bench_written(int64_t bytes);
 /* Copies so many bytes into memory that was written before. */
 double bench_copy(int64_t bytes, int threads);
 double bench_plain_sum_f64(const double *data, int64_t count, int threads, double *out);

@@ -252,9 +252,8 @@ static int run_jobs(table_side side[2], void *room, const char *only)
 int bench_generated(void)
 {
   table_side side[2] = { { 0 } };
-  void *room = calloc(1, (size_t)ROWS * 40);
+  void *room = bench_written((int64_t)ROWS * 40);
   int failed = !room || !open_side(&side[0], 1) || !open_side(&side[1], 8);
-  if (room) memset(room, 1, (size_t)ROWS * 40);
   if (!failed) failed = run_jobs(side, room, getenv("BENCH_JOB"));
   free(room);
   for (int i = 0; i < 2; i++)

@@ -4,6 +4,7 @@
 #include "bench.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,9 +124,40 @@ static double timed(int kind, const bench_span *spans, int count, int threads, d
   return bench_now() - start;
 }
 
+void *bench_written(int64_t bytes)
+{
+  void *room = malloc((size_t)bytes);
+  if (room) memset(room, 1, (size_t)bytes);
+  return room;
+}
+
+enum { LARGE = 256 << 20, TRIES = 5 };
+
+/* The most bytes a second that these threads read of written memory that no cache holds. */
+static double machine_speed(int threads)
+{
+  double best = 0;
+  bench_span span = { bench_written(LARGE), LARGE };
+  for (int i = 0; i < TRIES && span.data; i++) {
+    double speed = LARGE / timed(0, &span, 1, threads, NULL);
+    if (speed > best) best = speed;
+  }
+  free((void *)span.data);
+  return best;
+}
+
 double bench_read_spans(const bench_span *spans, int count, int threads)
 {
-  return timed(0, spans, count, threads, NULL);
+  double seconds = timed(0, spans, count, threads, NULL), bytes = 0;
+  for (int i = 0; i < count; i++) bytes += (double)spans[i].bytes;
+  /* Below this a cache may hold the spans, or memory may be that fast. */
+  if (bytes < LARGE / 2 || bytes / seconds < 2e10 * threads) return seconds;
+  double most = machine_speed(threads);
+  if (most == 0 || bytes / seconds <= 1.3 * most) return seconds;
+  fprintf(stderr,
+          "a limit reads %.1f GB/s where the machine reads %.1f: its memory was not written\n",
+          bytes / seconds / 1e9, most / 1e9);
+  exit(1);
 }
 
 typedef struct part_copy {

@@ -287,9 +287,8 @@ static double move_limit(double bytes)
   int64_t want = (int64_t)bytes;
   if (want > have) {
     free(room);
-    room = malloc((size_t)want);
+    room = bench_written(want);
     have = room ? want : 0;
-    if (room) memset(room, 1, (size_t)want);
   }
   bench_span span = { room, want };
   return room ? bench_read_spans(&span, 1, 2) : -1;

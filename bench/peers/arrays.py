@@ -4,7 +4,7 @@ Answers each line "program repeats" with "seconds-a-call sum-of-the-sizes-of-the
 import os
 import sys
 
-from serve import timed
+from serve import ready, timed
 
 devices, size = int(sys.argv[1]), sys.argv[2]
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
@@ -80,7 +80,7 @@ if devices > 1:  # prefix sums of a sharded dim did not end within minutes
     PROGRAMS.pop("cumsum")
 compiled = {}
 
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     name, repeats = line.split()
     if name not in PROGRAMS:

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 
-from serve import timed
+from serve import ready, timed
 
 kind, size, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 path = os.path.abspath(os.path.join(folder, "ckpt-" + kind))
@@ -65,7 +65,7 @@ else:
 
 
 save()
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     _, seconds, _ = timed({"save": save, "restore": restore}[line.split()[0]])
     print(repr(seconds), flush=True)

@@ -12,6 +12,7 @@ try:
 except ImportError:
     sys.exit("missing")
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from serve import ready
 
 kind, size, calls = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 mesh = Mesh(np.array(jax.devices()), ("x",))
@@ -25,7 +26,7 @@ def join(x):
 gathers = kind != "psum"
 step = jax.jit(jax.shard_map(join, mesh=mesh, in_specs=P("x"), out_specs=P(), check_vma=not gathers))
 step(x).block_until_ready()
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     start = time.perf_counter()
     for _ in range(calls):

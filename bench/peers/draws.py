@@ -2,7 +2,7 @@
 import os
 import sys
 
-from serve import timed
+from serve import ready, timed
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 try:
@@ -15,7 +15,7 @@ kind = getattr(jax.random, sys.argv[1])
 draw = jax.jit(lambda key: kind(key, (1 << 24,), dtype="float32"))
 key = jax.random.key(0)
 mean = float(np.abs(np.asarray(draw(key)).astype(np.float64)).mean())
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     key, use = jax.block_until_ready(jax.random.split(key))
     seconds = timed(lambda: draw(use).block_until_ready())[1]

@@ -12,6 +12,7 @@ import sys
 import time
 
 import numpy as np
+from serve import ready
 
 BATCH = {"jpeg": 64}.get(sys.argv[2], 256)
 peer, work, path, size = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4])
@@ -131,7 +132,7 @@ try:
 except ImportError:
     sys.exit("missing")
 epoch(batches)
-print("ready", flush=True)
+ready()
 for _ in sys.stdin:
     busy, start = cpu(), time.perf_counter()
     done, total = epoch(batches)

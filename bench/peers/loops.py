@@ -2,7 +2,7 @@
 import os
 import sys
 
-from serve import timed
+from serve import ready, timed
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 try:
@@ -23,7 +23,7 @@ def step(h, x):
 
 scan = jax.jit(lambda h, x: jax.lax.scan(step, h, x))
 jax.block_until_ready(scan(h, x))
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     out, seconds, _ = timed(lambda: jax.block_until_ready(scan(h, x)))
     print(repr(seconds / STEPS), float(out[0].sum()), flush=True)

@@ -3,7 +3,7 @@ python products.py conv; "run" is answered with the best time, its processor tim
 import os
 import sys
 
-from serve import reals, settle, timed
+from serve import ready, reals, settle, timed
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 try:
@@ -40,7 +40,7 @@ def products(dtype):
         calls["PyTorch"] = (torch.from_numpy, lambda a, b: a @ b)
     rng = np.random.default_rng(1)
     held, shape = {}, None
-    print("ready", flush=True)
+    ready()
     for line in sys.stdin:
         m, k, n = map(int, line.split()[1:])
         if shape != (m, k, n):
@@ -63,7 +63,7 @@ def convolutions():
     conv = torch.nn.functional.conv2d
     with torch.inference_mode():
         total = max(float(conv(*of, padding=1).abs().double().sum()) for of in given.values())
-        print("ready", flush=True)
+        ready()
         for _ in sys.stdin:
             name, seconds, busy = best_of({name: lambda of=of: conv(*of, padding=1) for name, of in given.items()})
             print(repr(seconds), repr(busy), repr(total), "PyTorch, " + name.split()[1], flush=True)

@@ -2,7 +2,7 @@
 import os
 import sys
 
-from serve import timed
+from serve import ready, timed
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
 os.environ["JAX_PLATFORMS"] = "cpu"
@@ -26,6 +26,6 @@ x = jax.device_put(jnp.ones(shape, jnp.float32), NamedSharding(mesh, origin))
 sums = sys.argv[1] == "reduce.sharded"
 move = jax.jit(lambda x: x.sum(0) if sums else x + 0, out_shardings=NamedSharding(mesh, target))
 move(x).block_until_ready()
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     print(repr(timed(lambda: move(x).block_until_ready())[1]), flush=True)

@@ -1,6 +1,8 @@
 """What peer scripts share: one line "seconds result..." is answered to every line read."""
+import importlib.metadata
 import sys
 import time
+import types
 
 SHORT = 0.05  # seconds of a turn that is made twice, as bench.c has it
 
@@ -17,6 +19,19 @@ def timed(call):
     return result, seconds, busy
 
 
+def ready(*later):
+    """Says that a script waits for lines, with the versions of the packages that it has imported or names."""
+    main = vars(sys.modules["__main__"])
+    names = {value.__name__ for value in main.values() if isinstance(value, types.ModuleType)} | set(later)
+    said = []
+    for name in sorted(names):
+        try:
+            said.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            pass  # of Python itself, a part of a package, or not installed
+    print("ready", ", ".join(said), flush=True)
+
+
 def settle():
     """Waits until this process sleeps: pools of threads go on spinning when their work is done."""
     quiet = 0
@@ -31,7 +46,7 @@ def settle():
 def serve(job):
     """Runs `job()` (returns a tuple of numbers) once to warm up, then for each line."""
     job()
-    print("ready", flush=True)
+    ready()
     for _ in sys.stdin:
         result, seconds, _ = timed(job)
         print(repr(seconds), *(repr(v) for v in result), flush=True)
@@ -40,7 +55,7 @@ def serve(job):
 def serve_steps(step):
     """The same of a step of training, which returns its loss: "seconds loss cpu-seconds"."""
     step()
-    print("ready", flush=True)
+    ready()
     for _ in sys.stdin:
         loss, seconds, busy = timed(step)
         print(repr(seconds), repr(loss), repr(busy), flush=True)

@@ -1,7 +1,7 @@
 """NumPy's sorts: python sorting.py sort|argsort FILE STRIDE; answers with seconds and the sum of sorted[::STRIDE]."""
 import sys
 
-from serve import timed
+from serve import ready, timed
 
 try:
     import numpy as np
@@ -14,7 +14,7 @@ call = {"sort": np.sort, "argsort": np.argsort}[what]
 result = call(x)
 shown = float((result if what == "sort" else x[result])[::stride].astype(np.float64).sum())
 del result
-print("ready", flush=True)
+ready()
 for line in sys.stdin:
     result, seconds, _ = timed(lambda: call(x))
     del result

@@ -13,6 +13,7 @@ os.environ["POLARS_MAX_THREADS"] = threads
 if not all(importlib.util.find_spec(m) for m in ("duckdb", "numpy", "polars")):
     sys.exit("missing")
 import polars as pl
+from serve import ready
 
 c = pl.col
 csv = f"{folder}/g1_{rows}.csv"
@@ -22,15 +23,19 @@ loaded = {}
 class Duck:
     """A connection, opened when it is first asked."""
 
-    def execute(self, query, **frames):
-        """Runs a query in which frames may be named."""
+    def rows(self, query, **frames):
+        """All rows of a query in which frames may be named: a result that is left open holds its tables."""
         if "con" not in loaded:
             import duckdb
             loaded["con"] = duckdb.connect(config={"threads": int(threads)})
             loaded["con"].execute("set preserve_insertion_order = true")
         for name, frame in frames.items():
             loaded["con"].register(name, frame)
-        return loaded["con"].execute(query)
+        return loaded["con"].execute(query).fetchall()
+
+    def row(self, query):
+        """Its one row."""
+        return self.rows(query)[0]
 
 
 con = Duck()
@@ -58,7 +63,7 @@ SORTS = {"f64": ("v3", "id6"), "i64": ("id6", "v3"), "text": ("id3", "v3")}
 def table():
     if "df" not in loaded:
         loaded["df"] = df = pl.read_csv(csv)
-        con.execute("create table t as select * from df", df=df)
+        con.rows("create table t as select * from df", df=df)
     return loaded["df"]
 
 
@@ -68,18 +73,18 @@ def sides(name):
         one = {p: np.load(f"{folder}/join_{name}_{rows}_{p}.npy") for p in ("lk", "lv", "rk", "rw")}
         loaded["left"] = left_side = pl.DataFrame({"k": one["lk"], "v": one["lv"]})
         loaded["right"] = right_side = pl.DataFrame({"k": one["rk"], "w": one["rw"]})
-        con.execute("create or replace table l as select * from left_side", left_side=left_side)
-        con.execute("create or replace table r2 as select * from right_side", right_side=right_side)
+        con.rows("create or replace table l as select * from left_side", left_side=left_side)
+        con.rows("create or replace table r2 as select * from right_side", right_side=right_side)
         loaded["join"] = name
     return loaded["left"], loaded["right"]
 
 
 def duck(query):
-    con.execute("create or replace temp table r as " + query)
+    con.rows("create or replace temp table r as " + query)
 
 
 def duck_sum(column):
-    return lambda: con.execute(f'select count(*), sum("{column}") from r').fetchone()
+    return lambda: con.row(f'select count(*), sum("{column}") from r')
 
 
 def group(name, peer):
@@ -111,7 +116,7 @@ def sort(name, peer):
         return (lambda: df.lazy().select(key, other).sort(key).collect(),
                 lambda r: (r.height, r[key][0], r[key][-1]))
     return (lambda: duck(f"select {key}, {other} from t order by {key}"),
-            lambda r: con.execute(f"select count(*), min({key}), max({key}) from r").fetchone())
+            lambda r: con.row(f"select count(*), min({key}), max({key}) from r"))
 
 
 def join(name, peer):
@@ -134,7 +139,7 @@ def text_table(which):
 def text_duck_tables():
     if "duck" not in loaded:
         for which in ("texts", "fifth"):
-            con.execute(f"create table {which} as select * from df", df=text_table(which))
+            con.rows(f"create table {which} as select * from df", df=text_table(which))
         loaded["duck"] = True
 
 
@@ -165,7 +170,7 @@ def text_polars(name, df):
 
 
 def text_duck(name, source):
-    one = lambda r: con.execute("select * from r").fetchone()
+    one = lambda r: con.row("select * from r")
     jobs = {
         "read": (f"select * from {source}", lambda r: duck_sum("v")()),
         "contains": (f"select count(*) as n from {source} where contains(s, 'bacone')", one),
@@ -174,14 +179,14 @@ def text_duck(name, source):
                   lambda r: duck_sum("x")()),
         "nunique": (f"select count(distinct id) as n from {source}", one),
         "sort": (f"select id, v from {source} order by id",
-                 lambda r: con.execute("select count(*), min(id), max(id) from r").fetchone()),
+                 lambda r: con.row("select count(*), min(id), max(id) from r")),
         "join": (f"select id, v, w from {source} join fifth using (id)",
                  lambda r: duck_sum("w")()),
     }
     if name == "write":
         target = f"{folder}/written_duckdb.csv"
-        return (lambda: con.execute(f"copy {source} to '{target}' (header, delimiter ',')"),
-                lambda r: con.execute("select count(*), sum(v) from texts").fetchone())
+        return (lambda: con.rows(f"copy {source} to '{target}' (header, delimiter ',')"),
+                lambda r: con.row("select count(*), sum(v) from texts"))
     query, check = jobs[name]
     return lambda: duck(query), lambda r: check(r)
 
@@ -233,8 +238,7 @@ def read_agg(peer):
     if peer == "polars":
         return (lambda: pl.scan_csv(csv).filter(c("v3") > 50).select(pl.len(), c("v1").sum())
                 .collect(engine="streaming").row(0), lambda r: r)
-    return (lambda: con.execute(f"select count(*), sum(v1) from read_csv('{csv}') where v3 > 50")
-            .fetchone(), lambda r: r)
+    return (lambda: con.row(f"select count(*), sum(v1) from read_csv('{csv}') where v3 > 50"), lambda r: r)
 
 
 def work(name, peer):
@@ -259,7 +263,7 @@ def cpu():
     return usage.ru_utime + usage.ru_stime
 
 
-print("ready", flush=True)
+ready("duckdb", "pyarrow", "pandas")
 for line in sys.stdin:
     if line.startswith("memory"):
         print(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, flush=True)
