@@ -218,6 +218,8 @@ wrapping wrapping_draw(test_rng *rng, bool back)
 {
   int last = back ? WRAPPED_WHILE - 1 : WRAPPED_WHILE;
   wrapping out = { { (int)test_range(rng, 1, last), WRAPPED_NOT } };
+  bool ruled = out.kinds[0] == WRAPPED_VJP || out.kinds[0] == WRAPPED_JVP;
+  if (ruled) last = WRAPPED_WHILE - 1; /* a rule goes back, or is turned to do so */
   if (test_range(rng, 0, 3) == 0) out.kinds[1] = (int)test_range(rng, 1, last);
   return out;
 }
