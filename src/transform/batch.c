@@ -358,6 +358,11 @@ static tsr_array *axis_meet(const node *x, bool *varies)
   for (int i = 2; i < x->count; i++) to |= x->varies[i];
   if (to || !from) return x->in[0];
   *varies = false;
+  /* Of nothing there is nothing to add up: no place waits for others. */
+  tsr_shape own = tsr__gnode_shape(x->g);
+  if (!tsr__shape_count(&own))
+    return tsr_full_at(x->batch->replay.scope, TSR_OPERAND(0), (tsr_dtype)x->g->dtype, own,
+                       (tsr_sharding){ 0 }, x->site);
   /* Each place gives the same, so the sum over all of them is a product. */
   if (!x->varies[0]) return tsr_mul_at(x->in[0], TSR_OPERAND(x->batch->size), x->site);
   tsr_reduce_args sum = { .size = sizeof sum, .x = x->in[0], .dims = { .bits = 1 } };
@@ -389,13 +394,13 @@ static tsr_array *axis_own(const node *x, bool *varies)
                      x->site);
 }
 
-/* Of a loop some results vary, and others do not. The node before is a tuple, made by map_scan and
- * its like, and not the loop's node itself. */
+/* Of what has regions some results vary, and others do not. The node before is a tuple, made by
+ * map_scan and its like, and not the node itself. */
 static tsr_array *result(const node *x, bool *varies)
 {
   const tsr__program *program = x->batch->replay.program;
   const bool *parts = x->batch->parts[tsr__in(program, x->g, 0)];
-  /* Of a routine or of a loop that was made as it was: all of its results vary alike. */
+  /* Of a routine, or of what was made as it was: all of its results vary alike. */
   if (!parts) return tsr__batch_as_it_is(x);
   int i = tsr__index_of(program, x->g);
   *varies = parts[i];
@@ -437,7 +442,7 @@ static tsr_array *batch_node(const node *x, bool *varies)
   case TSR__SH_RESHAPE: return tsr__batch_as_it_is(x);
   case TSR__SH_LOOP: return tsr__batch_loop(x, &x->batch->parts[x->n]);
   case TSR__SH_RESULT: return result(x, varies);
-  case TSR__SH_CALL: return tsr__batch_custom(x->batch, x->n, x->in, x->varies);
+  case TSR__SH_CALL: return tsr__batch_custom(x, &x->batch->parts[x->n]);
   case TSR__SH_AXIS_ALL: return axis_all(x, varies);
   case TSR__SH_AXIS_OWN: return axis_own(x, varies);
   case TSR__SH_AXIS_MEET: return axis_meet(x, varies);

@@ -10,7 +10,7 @@ typedef struct tsr__batch {
   int64_t size;       /* of the front */
   bool of_mesh;       /* its places are devices: nothing in the body may be placed along it */
   bool *varies;       /* by node: it has the front */
-  const bool **parts; /* by node that is a tuple of a loop's results: which of these have it */
+  const bool **parts; /* by node with regions, a tuple of its results: which of these have it */
 } tsr__batch;
 
 /* What does not vary, repeated along a front. */
@@ -57,7 +57,7 @@ tsr_array *tsr__batch_loop(const tsr__batched *x, const bool **parts);
 /* Whether there is a named axis in the regions of a node. */
 bool tsr__batch_named(const tsr__program *program, const tsr__gnode *node);
 
-/* A call with a rule on operands of which some vary: the rule is mapped over with it. */
-tsr_array *tsr__batch_custom(const tsr__batch *batch, int n, tsr_array **in, const bool *varies);
+/* A call with a rule (custom.c): the same, and the rule is mapped over with it. */
+tsr_array *tsr__batch_custom(const tsr__batched *x, const bool **parts);
 
 #endif

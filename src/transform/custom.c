@@ -168,13 +168,15 @@ static void give(const tsr__pull *p, int i, array *part)
  *   due [3] -- slice [0:0] -- sum --> 0 == 0: true      where(true, a, 0): a, but behind `due`
  *
  * A plan orders steps by operands alone, so this is what keeps the second forward pass behind the
- * first one's way back; the numbers are those of `a`. */
+ * first one's way back; the numbers are those of `a`. An argument that is the same along
+ * a mesh's axis stays so: where what is due is not, it does not wait. */
 static array *wait_for(array *a, array *due, const char *site)
 {
   tsr_shape line = { .rank = 1, .dims = { tsr__shape_count(&due->shape) } };
   if (a->inert || due->inert) return a;
+  array *nothing = tsr__part(tsr_reshape_at(due, line, site), 0, (tsr_range){ 0, 0, 1 }, site);
   tsr_reduce_args sum = { .size = sizeof sum };
-  sum.x = tsr__part(tsr_reshape_at(due, line, site), 0, (tsr_range){ 0, 0, 1 }, site);
+  sum.x = tsr__axis_meet(nothing, due, a, NULL, site);
   array *ready = tsr_eq_at(tsr_sum_at(&sum, site), tsr_operand_int(0), site);
   return tsr_where_at(ready, tsr_operand_array(a), tsr_operand_int(0), site);
 }
@@ -237,36 +239,98 @@ void tsr__grad_custom(const tsr__pull *p)
   for (int i = 0; i < own; i++) give(p, i, again.at[again.results[i]]);
 }
 
-/* ---- mapping over it ------------------------------------------------------------------------- */
+/* ---- mapping over it -------------------------------------------------------------------------
+ *
+ * Arguments, results and what is due to them have the front each as they vary:
+ *
+ *   region 0   x [b,3]  w [3]                        y [b,3]   z, which all share
+ *   rule       x, w, y, z, due to y [b], to z        to x [b,3]   to w: the sum of what elements give
+ */
 
-/* A region that is mapped over: which of its arguments have the front. Copied into the arena for
- * each trace, as `varies` and the region differ between the two. */
+/* A region that is mapped over. Copied into the arena for each trace, as `varies` and the region
+ * differ between the two. */
 typedef struct mapped {
   const tsr__batch *outer;
   tsr__region *region;
   const tsr__num *params;
-  const bool *varies;
+  bool *varies;     /* by argument: it has the front */
+  bool *gives;      /* region 0: by result, the same; its trace fills it in */
+  int own, results; /* of the rule: how many arguments and results the node has */
 } mapped;
 
-static array *with_front(const tsr__batch *b, array *a, bool varies)
+/* Replays the region for all elements. */
+static bool through(const mapped *m, tsr_scope *scope, array *const *in, tsr__batch *out)
 {
-  return varies || a->inert ? a : tsr__batch_repeat(b, a, b->replay.site);
+  tsr__traced traced = { .region = m->region, .argument_count = tsr__count_arguments(in) };
+  *out =
+      (tsr__batch){ .axis = m->outer->axis, .size = m->outer->size, .of_mesh = m->outer->of_mesh };
+  if (!tsr__replay_open(&out->replay, scope, &traced, in, m->outer->replay.site)) return false;
+  out->replay.params = m->params;
+  return tsr__batch_through(out, m->varies);
 }
 
-/* All results get the front, as the rule will be given what is due to each element of them. */
 static array *mapped_body(tsr_scope *scope, array *const *in, void *user)
 {
   const mapped *m = user;
-  tsr__traced traced = { .region = m->region, .argument_count = tsr__count_arguments(in) };
-  tsr__batch b = { .axis = m->outer->axis, .size = m->outer->size, .of_mesh = m->outer->of_mesh };
+  tsr__batch b;
   int count = m->region->result_count;
   array **out = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *out);
-  if (!out || !tsr__replay_open(&b.replay, scope, &traced, in, m->outer->replay.site)) return NULL;
-  b.replay.params = m->params;
-  if (!tsr__batch_through(&b, m->varies)) return NULL;
-  for (int i = 0; i < count; i++)
-    out[i] = with_front(&b, b.replay.at[b.replay.results[i]], b.varies[b.replay.results[i]]);
+  if (!out || !through(m, scope, in, &b)) return NULL;
+  for (int i = 0; i < count; i++) {
+    int n = b.replay.results[i];
+    out[i] = b.replay.at[n];
+    m->gives[i] = b.varies[n];
+  }
   return tsr_tuple_at(scope, out, count, b.replay.site);
+}
+
+/* What is due to a result that all elements of a vmap share, as dues to each: the first one has it,
+ * and all of them together have what there is. */
+static array *due_to_first(const tsr__batch *b, tsr_scope *scope, array *due)
+{
+  const char *site = b->replay.site;
+  tsr_shape line = { .rank = 1, .dims = { b->size } }, all = tsr__batch_shape(b, due->shape);
+  if (due->inert) return due;
+  array *first = tsr_iota_at(scope, TSR_I64, line, 0, (tsr_sharding){ 0 }, site);
+  first = tsr_eq_at(first, tsr_operand_int(0), site);
+  for (; line.rank < all.rank && line.rank < TSR_MAX_RANK; line.rank++) line.dims[line.rank] = 1;
+  return tsr_where_at(tsr_reshape_at(first, line, site), tsr_operand_array(due), tsr_operand_int(0),
+                      site);
+}
+
+/* What the rule gives argument `i`, as that has the front. An argument that all share gets what all
+ * elements give it. Along a mesh's axis a part that is one at all places is that already: the rule
+ * has had its parts meet, or nothing that is due differs. */
+static array *part_of(const mapped *m, const tsr__batch *b, int i)
+{
+  int n = b->replay.results[i];
+  array *part = b->replay.at[n];
+  if (part->inert || m->varies[i] == b->varies[n]) {
+    bool each = !m->varies[i] && !m->outer->of_mesh && tsr__of_floats(part);
+    return each && !part->inert ? tsr_mul_at(part, TSR_OPERAND(b->size), b->replay.site) : part;
+  }
+  if (m->varies[i]) return tsr__batch_repeat(b, part, b->replay.site);
+  tsr_reduce_args sum = { .size = sizeof sum, .x = part, .dims = { .bits = 1 } };
+  return tsr__of_floats(part) ? tsr_sum_at(&sum, b->replay.site) : part;
+}
+
+static array *mapped_rule(tsr_scope *scope, array *const *in, void *user)
+{
+  const mapped *m = user;
+  tsr__batch b;
+  int count = tsr__count_arguments(in);
+  array **all = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *all);
+  array **out = tsr__arena_new(&scope->arena, ((size_t)m->own + 1) * sizeof *out);
+  if (!all || !out) return NULL;
+  memcpy(all, in, (size_t)count * sizeof *all);
+  for (int i = m->own + m->results; i < m->own + 2 * m->results; i++) {
+    if (m->varies[i] || m->outer->of_mesh) continue;
+    all[i] = due_to_first(m->outer, scope, all[i]);
+    m->varies[i] = true;
+  }
+  if (!through(m, scope, all, &b)) return NULL;
+  for (int i = 0; i < m->own; i++) out[i] = part_of(m, &b, i);
+  return tsr_tuple_at(scope, out, m->own, b.replay.site);
 }
 
 static const tsr__traced *map_region(const mapped *m, array **in, int count)
@@ -277,58 +341,65 @@ static const tsr__traced *map_region(const mapped *m, array **in, int count)
   tsr__arguments given = { .in = { in, count } };
   if (!own) return NULL;
   *own = *m;
-  tsr_function *f = tsr__function_new(scope, mapped_body, own, "a rule that is mapped over", site);
+  tsr_function *f = tsr__function_new(scope, m->gives ? mapped_body : mapped_rule, own,
+                                      "a rule that is mapped over", site);
   if (!f || !tsr__take_leaves(scope, f, &given, site)) return NULL;
   return tsr__trace(scope, f, &given, site);
 }
 
-/* The rule of a node, mapped: its operands in[..], of which arguments have the front, and the trace
- * of its first region. */
-static const tsr__traced *map_rule(const tsr__batch *b, const tsr__gnode *node, const calling *c,
-                                   array **in, const bool *varies)
+/* The rule of a node, mapped: its operands, of which some have the front, and the trace of its
+ * first region, of whose results those of `gives` have it. */
+static const tsr__traced *map_rule(const tsr__batched *x, const calling *c, const bool *gives)
 {
-  const tsr__custom_attr *attr = tsr__attr_of(b->replay.program, node);
-  const tsr__region *forward = tsr__region_in(b->replay.program, node, 0);
+  const tsr__program *program = x->batch->replay.program;
+  const tsr__custom_attr *attr = tsr__batch_attr(x);
+  const tsr__region *forward = c->forward->region;
   int own = (int)attr->arguments, behind = own + (int)attr->captured;
-  int results = forward->result_count, count = own + 2 * results + node->in_count - behind;
+  int results = forward->result_count, count = own + 2 * results + x->count - behind;
   array **all = tsr__arena_new(&c->scope->arena, ((size_t)count + 1) * sizeof *all);
   bool *which = tsr__arena_new(&c->scope->arena, (size_t)count + 1);
   if (!all || !which) return NULL;
   for (int i = 0; i < count; i++) {
-    int from = i - own - 2 * results + behind;
-    which[i] = i < own + 2 * results || varies[from];
-    all[i] = i < own ? in[i] : in[from < 0 ? 0 : from];
-    if (i < own || i >= own + 2 * results) continue;
-    int r = c->forward->region->results[(i - own) % results];
-    all[i] = typed(c, &c->forward->region->program.nodes[r]);
+    bool operand = i < own || i >= own + 2 * results;
+    int from = i < own ? i : i - own - 2 * results + behind, r = (i - own) % results;
+    which[i] = operand ? x->varies[from] : gives[r];
+    all[i] = operand ? x->in[from] : typed(c, &forward->program.nodes[forward->results[r]]);
   }
-  const tsr__num *params = node->param < 0 ? NULL : b->replay.params + node->param;
-  mapped m = { b, tsr__region_in(b->replay.program, node, 1),
-               params ? params + forward->program.param_count : NULL, which };
+  mapped m = { x->batch,
+               tsr__region_in(program, x->g, 1),
+               tsr__region_numbers(&x->batch->replay, x->n, 1),
+               which,
+               NULL,
+               own,
+               results };
   return map_region(&m, all, count);
 }
 
-/* All arguments get the front as well: a rule gives each of them a part of its own shape, and a
- * part with a front fits only an argument with one. */
-array *tsr__batch_custom(const tsr__batch *b, int n, array **in, const bool *varies)
+/* A node like a loop's, a tuple of its results: what varies follows from what its first region
+ * makes. */
+array *tsr__batch_custom(const tsr__batched *x, const bool **parts)
 {
-  const tsr__gnode *node = &b->replay.program->nodes[n];
-  const tsr__custom_attr *attr = tsr__attr_of(b->replay.program, node);
-  tsr_scope *scope = b->replay.scope;
-  int own = (int)attr->arguments, behind = own + (int)attr->captured;
-  calling c = { .scope = scope, .site = b->replay.site };
-  bool *which = tsr__arena_new(&scope->arena, (size_t)behind + 1);
-  if (!which) return tsr__make_inert(scope, c.site);
-  for (int i = 0; i < own; i++) in[i] = with_front(b, in[i], varies[i]);
-  for (int i = 0; i < behind; i++) which[i] = i < own || varies[i];
-  mapped m = { b, tsr__region_in(b->replay.program, node, 0),
-               node->param < 0 ? NULL : b->replay.params + node->param, which };
-  c.forward = map_region(&m, in, behind);
+  const tsr__custom_attr *attr = tsr__batch_attr(x);
+  tsr_scope *scope = x->batch->replay.scope;
+  int behind = (int)(attr->arguments + attr->captured), count = x->g->result_count;
+  calling c = { .scope = scope, .site = x->site };
+  bool *gives = tsr__arena_new(&scope->arena, (size_t)count + 1);
+  array **out = tsr__arena_new(&scope->arena, ((size_t)count + 1) * sizeof *out);
+  if (!gives || !out) return tsr__make_inert(scope, c.site);
+  mapped m = { .outer = x->batch,
+               .region = tsr__region_in(x->batch->replay.program, x->g, 0),
+               .params = tsr__region_numbers(&x->batch->replay, x->n, 0),
+               .varies = x->varies,
+               .gives = gives };
+  *parts = gives;
+  c.forward = map_region(&m, x->in, behind);
   if (!c.forward) return tsr__make_inert(scope, c.site);
-  c.backward = attr->again ? c.forward : map_rule(b, node, &c, in, varies);
+  c.backward = attr->again ? c.forward : map_rule(x, &c, gives);
   if (!c.backward) return tsr__make_inert(scope, c.site);
   tsr__calling both = node_of(&c, attr);
-  return tsr__call_node(&both, (tsr__operands){ in, node->in_count });
+  array *node = tsr__call_node(&both, (tsr__operands){ x->in, x->count });
+  for (int i = 0; i < count; i++) out[i] = tsr__result_of(scope, node, i, c.site);
+  return tsr_tuple_at(scope, out, count, c.site);
 }
 
 /* ---- rules that go forward ------------------------------------------------------------------- */

@@ -22,17 +22,45 @@ static int dim_of(const uint8_t *indices, int index)
   return -1;
 }
 
-/* A product whose result has the indices of operand `i`; dims without an index, of size 1, come
- * after. */
+/* A dim by a number for each of its elements, beside `rank` - 1 others of size 1. */
+static array *numbers_along(const tsr__pull *p, const tsr_shape *shape, int dim)
+{
+  tsr_shape line = { .rank = shape->rank };
+  for (int d = 0; d < line.rank; d++) line.dims[d] = d == dim ? shape->dims[d] : 1;
+  return tsr_iota_at(tsr__home(p->due), TSR_I64, line, dim, (tsr_sharding){ 0 }, p->site);
+}
+
+/* What a product reads of an operand whose dims share indices is a diagonal of it: zeros beside
+ * that.
+ *
+ *   part [j k]     as [j 1 k] where j and j are equal     of an operand [j j k] */
+static array *on_diagonals(const tsr__pull *p, array *part, const uint8_t *indices,
+                           const tsr_shape *shape)
+{
+  for (int d = 0; d < shape->rank; d++) {
+    int first = indices[d] ? dim_of(indices, indices[d]) : d;
+    if (first == d) continue;
+    array *same = tsr_eq_at(numbers_along(p, shape, first),
+                            tsr_operand_array(numbers_along(p, shape, d)), p->site);
+    part = tsr__only(p, same, part);
+  }
+  return part;
+}
+
+/* A product whose result has the indices of operand `i`, each once; dims without an index and those
+ * with one that was there, of size 1, come after. */
 static void give_product(const tsr__pull *p, int i, tsr__contraction *c)
 {
   const tsr__dot_attr *attr = p->attr;
   const uint8_t *indices = i ? attr->right : attr->left;
   const tsr_shape *shape = &p->in[i]->shape;
+  tsr_shape once = { .rank = shape->rank };
   bool all = true;
   for (int d = 0, rank = 0; d < shape->rank; d++) {
-    all &= indices[d] != 0;
-    if (indices[d]) c->at.out[rank++] = indices[d];
+    bool own = indices[d] && dim_of(indices, indices[d]) == d;
+    all &= own;
+    once.dims[d] = own ? shape->dims[d] : 1;
+    if (own) c->at.out[rank++] = indices[d];
   }
   c->name = "tsr_grad";
   c->reproducible = attr->leaf != 0;
@@ -43,7 +71,8 @@ static void give_product(const tsr__pull *p, int i, tsr__contraction *c)
     pad.high[d] = shape->dims[d] - part->shape.dims[d];
     part = tsr_pad_at(&pad, p->site);
   }
-  tsr__give(p, i, all ? part : tsr_reshape_at(part, *shape, p->site));
+  if (!all) part = on_diagonals(p, tsr_reshape_at(part, once, p->site), indices, shape);
+  tsr__give(p, i, part);
 }
 
 /* Borders of zeros along a dim, on both sides. */

@@ -13,8 +13,9 @@ typedef struct tsr__mapped {
   const char *axis;     /* NULL: none */
   const tsr_mesh *mesh; /* if the axis is one of it, elements lie along it */
   int64_t most;         /* pmap: devices, of which each has one element; 0: any number */
-  int64_t size;         /* of shard_map's axis: results that do not vary stay without the front, */
-  bool varies[TSR_MAX_ARGS]; /* and here stands which do; 0: as large as arguments say */
+  int64_t size; /* of shard_map's axis: results that do not vary stay without the front; 0: as large
+                   as arguments say */
+  bool *varies; /* of shard_map's axis: which results do, told by the trace */
 } tsr__mapped;
 
 /* A body: `user` is a tsr__mapped. */

@@ -188,12 +188,14 @@ tsr_array *tsr__map_body(tsr_scope *scope, tsr_array *const *in, void *user)
   memcpy(varies, e.varies, (size_t)t->argument_count);
   if (!tsr__batch_through(&b, varies)) return NULL;
   const tsr__region *region = t->region;
-  tsr_array **results =
-      tsr__arena_new(&scope->arena, ((size_t)region->result_count + 1) * sizeof *results);
+  size_t many = (size_t)region->result_count + 1;
+  /* In the arena of the function, which outlives that of its body. */
+  if (m->size && !(m->varies = tsr__arena_new(&m->f->node.scope->arena, many))) return NULL;
+  tsr_array **results = tsr__arena_new(&scope->arena, many * sizeof *results);
   for (int i = 0; results && i < region->result_count; i++) {
     int r = b.replay.results[i];
     results[i] = b.replay.at[r];
-    if (i < TSR_MAX_ARGS) m->varies[i] = b.varies[r];
+    if (m->varies) m->varies[i] = b.varies[r];
     /* With a size given (shards.c) results stay as they are: who asked places them. */
     if (!m->size && !results[i]->inert)
       results[i] = place_result(&b, &here, results[i], b.varies[r], i);

@@ -6,6 +6,7 @@
 #include "harness.h"
 #include "support/gradient_check.h"
 #include "support/law_fixture.h"
+#include "support/wrapped.h"
 #include "tessera.h"
 
 enum { MOST = 12, ARRAYS = 2 };
@@ -15,6 +16,7 @@ typedef struct composed {
   uint64_t seed;
   int steps;
   const tsr_mesh *mesh;
+  bool bare; /* nothing stands around its steps */
 } composed;
 
 /* What is made so far, all of one square shape, with values about -1 to 1. */
@@ -97,15 +99,61 @@ static tsr_array *moved(making *m, tsr_array *a)
   }
 }
 
+static tsr_array *together(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *by = tsr_sin(tsr_add(tsr_axis_index(s, "x"), 1));
+  return tsr_add(tsr_pmean(tsr_mul(tsr_tanh(in[0]), by), "x"), tsr_mul(in[1], 0.3));
+}
+
+/* A step of a body on devices, which is the same at all of them. */
+typedef struct shared {
+  wrapping around;
+  bool bare;
+} shared;
+
+static tsr_array *shared_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const shared *h = user;
+  return h->bare ? together(s, in, NULL) : wrapped(h->around, s, together, NULL, in, 2);
+}
+
+static tsr_array *on_places(making *m, tsr_array *a, tsr_array *b)
+{
+  shared h = { wrapping_draw(&m->rng, true), m->of->bare };
+  return tsr_shard_map(m->of->mesh, shared_body, &h, .in = { a, b }, .in_specs = { "", "" },
+                       .out_specs = { "" });
+}
+
 static tsr_array *nested(making *m, tsr_array *a, tsr_array *b)
 {
   tsr_array *up = tsr_gt(tsr_sum(tsr_stop_gradient(b)), 0);
   tsr_function *f = tsr_function_make(m->s, damped);
-  switch (test_range(&m->rng, 0, 3)) {
+  switch (test_range(&m->rng, 0, 4)) {
   case 0: return tsr_call(f, a, b);
+  case 3: return on_places(m, a, b);
   case 1: return tsr_call(tsr_vmap(f), a, b);
   case 2: return tsr_fori(0, 3, counted, NULL, a);
   default: return tsr_cond(up, sine, squared, NULL, a);
+  }
+}
+
+/* A step on two values. A body does the same each time it is traced, so that a step has numbers of
+ * its own. */
+typedef struct one_step {
+  const composed *of;
+  uint64_t seed;
+} one_step;
+
+static tsr_array *step_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const one_step *o = user;
+  making m = { .s = s, .of = o->of, .rng = test_seeded(o->seed) };
+  switch (test_range(&m.rng, 0, 5)) {
+  case 0: return over_dims(&m, in[0], in[1]);
+  case 1: return moved(&m, in[0]);
+  case 2: return nested(&m, in[0], in[1]);
+  default: return elements(&m, in[0], in[1]);
   }
 }
 
@@ -115,14 +163,11 @@ static tsr_array *composed_body(tsr_scope *s, tsr_array *const *in, void *user)
   making m = { .s = s, .of = c, .rng = test_seeded(c->seed), .count = ARRAYS };
   for (int i = 0; i < ARRAYS; i++) m.at[i] = in[i];
   for (int i = 0; i < c->steps; i++) {
-    tsr_array *a = any(&m), *b = any(&m), *made;
-    switch (test_range(&m.rng, 0, 5)) {
-    case 0: made = over_dims(&m, a, b); break;
-    case 1: made = moved(&m, a); break;
-    case 2: made = nested(&m, a, b); break;
-    default: made = elements(&m, a, b); break;
-    }
-    m.at[m.count++] = made;
+    tsr_array *two[3] = { any(&m), any(&m), NULL };
+    one_step o = { c, c->seed * 64 + (uint64_t)i };
+    wrapping around = wrapping_draw(&m.rng, true);
+    bool bare = test_range(&m.rng, 0, 1) || c->bare;
+    m.at[m.count++] = bare ? step_body(s, two, &o) : wrapped(around, s, step_body, &o, two, 2);
   }
   return tsr_add(m.at[m.count - 1], tsr_mul(any(&m), 0.5));
 }
@@ -133,7 +178,7 @@ static void trial(uint64_t seed)
   const char *axes = law_meshes[test_range(&rng, 0, LAW_MESHES - 1)];
   tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
   tsr_scope *s = tsr_scope_open(rt);
-  composed c = { seed, (int)test_range(&rng, 2, MOST - ARRAYS), tsr_mesh_make(rt, axes) };
+  composed c = { seed, (int)test_range(&rng, 2, MOST - ARRAYS), tsr_mesh_make(rt, axes), false };
   int64_t n = test_range(&rng, 2, 5);
   double data[ARRAYS][25];
   tsr_array *in[ARRAYS];
@@ -150,4 +195,61 @@ TEST_TIMEOUT(gradients_of_random_functions_are_central_differences, 1500)
 {
   const char *full = getenv("TEST_FULL");
   law_each_seed(1, full && *full == '1' ? 4000 : test_quick() ? 15 : 120, trial);
+}
+
+/* ---- what stands around a step --------------------------------------------------------------- */
+
+static tsr_array *summed(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(tsr_square(composed_body(s, in, user)));
+}
+
+/* The value, the gradient, a second derivative, a jvp. */
+static tsr_array *asked(tsr_scope *s, tsr_array *const *in, composed *c)
+{
+  tsr_function *f = tsr_function_make(s, composed_body, .user = c);
+  tsr_function *sum = tsr_function_make(s, summed, .user = c);
+  tsr_array *way = tsr_cos(in[0]);
+  tsr_array *slopes = tsr_call(tsr_grad(sum, .wrt = TSR_ARGS(0, 1)), in[0], in[1]);
+  return tsr_tuple(s, tsr_call(f, in[0], in[1]), tsr_item(slopes, 0), tsr_item(slopes, 1),
+                   tsr_call(tsr_hvp(sum), in[0], in[1], way),
+                   tsr_item(tsr_call(tsr_jvp(f), in[0], in[1], way), 1));
+}
+
+static void wrap_trial(uint64_t seed)
+{
+  static const char *const names[] = { "value", "slope 0", "slope 1", "second", "jvp" };
+  test_rng rng = test_seeded(seed);
+  tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
+  tsr_scope *s = tsr_scope_open(rt);
+  const tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
+  composed c = { seed, (int)test_range(&rng, 1, 5), mesh, false };
+  int64_t n = test_range(&rng, 2, 5);
+  tsr_array *in[ARRAYS], *both[2];
+  for (int i = 0; i < ARRAYS; i++)
+    in[i] = tsr_uniform(s, .key = seed * 2 + (uint64_t)i, .shape = TSR_SHAPE(n, n), .low = -1,
+                        .high = 1, .dtype = TSR_F64, .on = law_sharding(&rng, mesh, 2));
+  CHECK_STATUS(tsr_eval(in, ARRAYS), TSR_OK, s);
+  for (int bare = 0; bare < 2; bare++) {
+    c.bare = bare;
+    both[bare] = asked(s, in, &c);
+    if (tsr_is_inert(both[bare])) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(s));
+  }
+  for (int i = 0; i < tsr_item_count(both[0]); i++) {
+    tsr_array *found = tsr_item(both[0], i), *want = tsr_item(both[1], i);
+    tsr_array *off[2] = { tsr_max(tsr_abs(tsr_sub(found, want))), tsr_max(tsr_abs(want)) };
+    double by[2];
+    if (tsr_read(tsr_stack(off, 2, 0), by, sizeof by))
+      FAIL("seed %llu: %s: %s", (unsigned long long)seed, names[i], tsr_message(s));
+    if (!(by[0] <= 1e-10 * (1 + by[1])))
+      FAIL("seed %llu: the %s is off by %g of %g", (unsigned long long)seed, names[i], by[0],
+           by[1]);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(what_stands_around_a_step_changes_nothing, 1500)
+{
+  law_each_seed(1, test_quick() ? 25 : 300, wrap_trial);
 }

@@ -333,3 +333,70 @@ TEST_TIMEOUT(gradients_of_convolutions_are_central_differences, 300)
   }
   tsr_runtime_close(rt);
 }
+
+/* ---- products by letters --------------------------------------------------------------------- */
+
+enum { LETTERS = 4, TERMS = 3 };
+
+/* Up to three operands of up to four dims, letters among them twice and thrice, and a result that
+ * has some of them, each once. */
+typedef struct letters {
+  char text[64];
+  tsr_shape shape[TERMS];
+  int count;
+} letters;
+
+static letters draw_letters(test_rng *rng)
+{
+  letters out = { .count = (int)test_range(rng, 1, TERMS) };
+  int64_t size[LETTERS];
+  bool used[LETTERS] = { false };
+  size_t at = 0;
+  for (int i = 0; i < LETTERS; i++) size[i] = test_range(rng, 1, 3);
+  for (int t = 0; t < out.count; t++) {
+    if (t) out.text[at++] = ',';
+    out.shape[t].rank = (int)test_range(rng, 0, 4);
+    for (int d = 0; d < out.shape[t].rank; d++) {
+      int letter = (int)test_range(rng, 0, LETTERS - 1);
+      used[letter] = true;
+      out.shape[t].dims[d] = size[letter];
+      out.text[at++] = (char)('i' + letter);
+    }
+  }
+  memcpy(out.text + at, "->", 2), at += 2;
+  for (int i = 0, turn = (int)test_range(rng, 0, 3); i < LETTERS; i++) {
+    int letter = (i + turn) % LETTERS;
+    if (used[letter] && test_range(rng, 0, 1)) out.text[at++] = (char)('i' + letter);
+  }
+  return out;
+}
+
+static tsr_array *letters_body(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const letters *l = user;
+  (void)s;
+  return tsr_einsum_at(&(tsr_einsum_args){ .size = sizeof(tsr_einsum_args),
+                                           .text = l->text,
+                                           .arrays = in,
+                                           .count = l->count },
+                       TSR_HERE);
+}
+
+static bool one_einsum(tsr_runtime *rt, uint64_t seed)
+{
+  test_rng rng = test_seeded(seed);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
+  letters l = draw_letters(&rng);
+  tsr_array *in[TERMS + 1] = { NULL };
+  for (int t = 0; t < l.count; t++)
+    in[t] = tsr_reshard(numbers(s, l.shape[t], 0.4 + t), law_sharding(&rng, mesh, l.shape[t].rank));
+  gradient_check(&(gradient_case){ l.text, s, letters_body, &l, in, l.count, 2, 2e-6, seed });
+  tsr_scope_close(s);
+  return true;
+}
+
+TEST_TIMEOUT(gradients_of_products_by_letters_are_central_differences, 300)
+{
+  law_each_seed_on_8(1, test_quick() ? 40 : 300, 0.5, one_einsum);
+}

@@ -8,6 +8,7 @@
 #include "harness.h"
 #include "support/gradient_check.h"
 #include "support/law_fixture.h"
+#include "support/wrapped.h"
 #include "tessera.h"
 
 enum { ROWS = 3, COLS = 4, CELLS = ROWS * COLS, CARRIES = 3, OPS = 6, STEPS = 4, MOST = 16 };
@@ -15,12 +16,27 @@ enum { ROWS = 3, COLS = 4, CELLS = ROWS * COLS, CARRIES = 3, OPS = 6, STEPS = 4,
 typedef tsr_array *const *given;
 
 /* One line of a body: what it makes of two values before it. */
-enum { ADD, SUB, MUL, TANH, CENTRE, PRODUCT, KINDS_SMOOTH, LARGER = KINDS_SMOOTH, WHERE, KINDS };
+enum {
+  ADD,
+  SUB,
+  MUL,
+  TANH,
+  CENTRE,
+  PRODUCT,
+  TOGETHER,
+  KINDS_SMOOTH,
+  LARGER = KINDS_SMOOTH,
+  WHERE,
+  KINDS
+};
 enum { PLAIN, COND, FORI, SCAN, NESTINGS };
 enum { FINE, OTHER_TYPE, OTHER_SHAPE, OTHER_TREE, NOTHING, FOREIGN, READS, FAULTS };
 
 typedef struct line {
   int kind, a, b;
+  bool bare; /* nothing stands around it */
+  wrapping around;
+  const tsr_mesh *mesh;
 } line;
 
 /* A body as data. Its values: the carries, what it sees of the step, the matrix, then its lines. */
@@ -31,7 +47,7 @@ typedef struct recipe {
   bool written;                  /* out, step by step */
 } recipe;
 
-static void draw_recipe(test_rng *rng, recipe *r, int carries, bool smooth)
+static void draw_recipe(test_rng *rng, const tsr_mesh *mesh, recipe *r, int carries, bool smooth)
 {
   *r = (recipe){ .carries = carries, .steps = (int)test_range(rng, 0, STEPS) };
   r->count = (int)test_range(rng, 1, OPS);
@@ -40,15 +56,33 @@ static void draw_recipe(test_rng *rng, recipe *r, int carries, bool smooth)
     r->lines[i].kind = (int)test_range(rng, 0, (smooth ? KINDS_SMOOTH : KINDS) - 1);
     r->lines[i].a = (int)test_range(rng, 0, values - 1);
     if (r->lines[i].a == carries + 1) r->lines[i].a = 0; /* the matrix is of another shape */
+    r->lines[i].bare = test_range(rng, 0, 2) > 0;
+    r->lines[i].around = wrapping_draw(rng, smooth);
+    r->lines[i].mesh = mesh;
     r->lines[i].b = r->lines[i].kind == PRODUCT ? carries + 1 : (int)test_range(rng, 0, carries);
   }
   for (int i = 0; i < carries; i++) r->next[i] = (int)test_range(rng, carries + 2, values - 1);
   r->y = (int)test_range(rng, carries + 2, values - 1);
 }
 
-static tsr_array *one_line(const line *l, tsr_array *const *v)
+static tsr_array *at_place(tsr_scope *s, given in, void *user)
 {
-  tsr_array *a = v[l->a], *b = v[l->b];
+  (void)user;
+  return tsr_pmean(tsr_mul(in[0], tsr_sin(tsr_add(tsr_axis_index(s, "x"), 1))), "x");
+}
+
+/* A line of a body on devices, which is the same at all of them. */
+static tsr_array *at_places(tsr_scope *s, given in, void *user)
+{
+  const line *l = user;
+  return l->bare ? at_place(s, in, NULL) : wrapped(l->around, s, at_place, NULL, in, 1);
+}
+
+static tsr_array *line_body(tsr_scope *s, given in, void *user)
+{
+  const line *l = user;
+  tsr_array *a = in[0], *b = in[1];
+  (void)s;
   switch (l->kind) {
   case ADD: return tsr_mul(tsr_add(a, b), 0.5);
   case SUB: return tsr_sub(tsr_mul(a, 0.75), tsr_mul(b, 0.25));
@@ -56,9 +90,23 @@ static tsr_array *one_line(const line *l, tsr_array *const *v)
   case TANH: return tsr_tanh(tsr_add(a, tsr_mul(b, 0.1)));
   case CENTRE: return tsr_sub(a, tsr_mean(a, .dims = TSR_DIMS(1), .keep_dims = true));
   case PRODUCT: return tsr_tanh(tsr_matmul(a, b, .reproducible = true));
+  case TOGETHER:
+    a = tsr_shard_map(l->mesh, at_places, user, .in = { a }, .in_specs = { "" },
+                      .out_specs = { "" });
+    return tsr_add(a, tsr_mul(b, 0.25));
   case LARGER: return tsr_maximum(a, tsr_mul(b, 0.9));
   default: return tsr_where(tsr_gt(a, b), a, tsr_sin(b));
   }
+}
+
+/* Written out a line stands alone. */
+static tsr_array *one_line(tsr_scope *s, const recipe *r, const line *l, tsr_array *const *v)
+{
+  tsr_array *const two[3] = { v[l->a], v[l->b], NULL };
+  line own = *l;
+  own.bare |= r->written;
+  return own.bare || l->kind == TOGETHER ? line_body(s, two, &own)
+                                         : wrapped(l->around, s, line_body, &own, two, 2);
 }
 
 static tsr_array *nested(tsr_scope *s, const recipe *r, tsr_array *const *v, int last);
@@ -67,7 +115,7 @@ static tsr_array *nested(tsr_scope *s, const recipe *r, tsr_array *const *v, int
 static int run_lines(tsr_scope *s, const recipe *r, tsr_array **v)
 {
   int at = r->carries + 2;
-  for (int i = 0; i < r->count; i++, at++) v[at] = one_line(&r->lines[i], v);
+  for (int i = 0; i < r->count; i++, at++) v[at] = one_line(s, r, &r->lines[i], v);
   if (!r->nesting) return at - 1;
   v[at] = nested(s, r, v, at - 1);
   return at;
@@ -206,11 +254,11 @@ typedef struct trial {
   bool reverse;
 } trial;
 
-static void draw_trial(test_rng *rng, trial *t, bool smooth)
+static void draw_trial(test_rng *rng, const tsr_mesh *mesh, trial *t, bool smooth)
 {
-  draw_recipe(rng, &t->loop, (int)test_range(rng, 1, CARRIES), smooth);
+  draw_recipe(rng, mesh, &t->loop, (int)test_range(rng, 1, CARRIES), smooth);
   for (int i = 0; i < 2; i++) {
-    draw_recipe(rng, &t->inner[i], 1, smooth);
+    draw_recipe(rng, mesh, &t->inner[i], 1, smooth);
     t->loop.inner[i] = &t->inner[i];
   }
   t->loop.nesting = (int)test_range(rng, 0, NESTINGS - 1);
@@ -268,9 +316,13 @@ static bool same_bits(tsr_runtime *rt, uint64_t seed)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
   trial loop;
-  draw_trial(&rng, &loop, false);
+  draw_trial(&rng, mesh, &loop, false);
   trial out = loop;
   out.loop.written = true;
+  for (int i = 0; i < 2; i++) {
+    out.loop.inner[i] = &out.inner[i];
+    out.inner[i].written = true;
+  }
   tsr_array *in[2 + CARRIES + 1] = { NULL };
   int count = arguments(s, mesh, &rng, &loop.loop, in);
   tsr_array *a, *b = whole(s, in, &out);
@@ -299,7 +351,7 @@ static bool slopes(tsr_runtime *rt, uint64_t seed)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
   trial t;
-  draw_trial(&rng, &t, true);
+  draw_trial(&rng, mesh, &t, true);
   tsr_array *in[2 + CARRIES + 1] = { NULL };
   int count = arguments(s, mesh, &rng, &t.loop, in);
   gradient_check(&(gradient_case){ .name = "a loop",
@@ -328,7 +380,7 @@ static bool wrong(tsr_runtime *rt, uint64_t seed)
   tsr_scope *s = tsr_scope_open(rt);
   tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
   trial t;
-  draw_trial(&rng, &t, false);
+  draw_trial(&rng, mesh, &t, false);
   bool deep = t.loop.nesting && test_range(&rng, 0, 1);
   (deep ? &t.inner[0] : &t.loop)->fault = (int)test_range(&rng, 1, FAULTS - 1);
   tsr_array *in[2 + CARRIES + 1] = { NULL };

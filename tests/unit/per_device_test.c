@@ -470,3 +470,33 @@ TEST(specs_that_do_not_fit_are_refused)
                 "result 1 has a spec, but is not there");
   close_fixture(&f);
 }
+
+/* ---- many results ---------------------------------------------------------------------------- */
+
+enum { MANY = 40 };
+
+static tsr_array *many_results(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *all[MANY];
+  (void)s;
+  for (int i = 0; i < MANY; i++) {
+    all[i] = tsr_mul(in[0], i + 1);
+    if (user || i < MANY / 2) all[i] = tsr_psum(all[i], "x");
+  }
+  return tsr_tuple_at(s, all, MANY, TSR_HERE);
+}
+
+/* More than there are specs: those without one are the same everywhere, which is proved. */
+TEST(each_of_many_results_is_proved_to_be_the_same)
+{
+  fixture f = open_fixture("cpu:4", "x=4");
+  tsr_array *x = counted(&f, TSR_SHAPE(4)); /* 0 + 1 + 2 + 3 */
+  tsr_array *all = tsr_shard_map(f.mesh, many_results, &f, .in = { x }, .in_specs = { "x" });
+  for (int i = 0; i < MANY; i++) {
+    double sum = 6 * (i + 1);
+    check_numbers(&f, tsr_item(all, i), &sum, 1);
+  }
+  all = tsr_shard_map(f.mesh, many_results, NULL, .in = { x }, .in_specs = { "x" });
+  check_refused(&f, all, "result 20 may differ along axis x");
+  close_fixture(&f);
+}
