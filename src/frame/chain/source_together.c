@@ -17,7 +17,7 @@ bool tsr__source_apart(const tsr_frame *df, const tsr_sharding *sharding)
 tsr_status tsr__source_enter(const tsr_frame *df, tsr__error *error)
 {
   uint64_t hash = tsr__hash(df->what, strlen(df->what), (uint64_t)df->version);
-  const tsr__peers_work work = { hash, df->what, df->node.site };
+  const tsr__peers_work work = { .fingerprint = hash, .what = df->what, .site = df->node.site };
   return tsr__peers_enter(tsr__peers_of(df->node.scope->rt), &work, error);
 }
 
