@@ -131,6 +131,7 @@ struct tsr_frame {
   tsr_array *mask;     /* FIRSTS: the rows that are the first of their groups ... */
   int mask_version;    /* ... in this version of the frame */
   bool ran;            /* a terminal evaluated it */
+  uint64_t asked;      /* of a file, a hash of its options */
   uint64_t print;      /* of what was asked for (frame_lines.c); 0: not asked yet */
   tsr__making making;
 };

@@ -74,6 +74,7 @@ static void add_frame(const tsr_frame *df, tsr__text *out)
   }
   if (df->even) tsr__text_add(out, " evenly");
   if (tsr__verb_of(df)->rows == TSR__ROWS_SOURCE) add_schema(&df->schema, out);
+  if (df->asked) tsr__text_add(out, ", options %016llx", (unsigned long long)df->asked);
 }
 
 /* A hash of a frame's line and of those that it stands on, made when it is first asked for. Frames
