@@ -3,6 +3,7 @@
 #include "comm/comm.h"
 #include "comm/peers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* Whose devices a text names. */
@@ -10,6 +11,23 @@ typedef enum devices_of {
   OF_PROCESS, /* this process's; the others have as many of their own */
   OF_ALL      /* all processes', dealt out to them */
 } devices_of;
+
+/* Names the numbers of processes that would do. */
+static tsr_status fail_to_deal(tsr_runtime *rt, const char *devices, int count)
+{
+  int all = tsr__topology_of(rt)->device_count;
+  tsr__text counts;
+  tsr__text_init(&counts, &rt->heap);
+  for (int n = 1; n <= all; n++)
+    if (all % n == 0) tsr__text_add(&counts, "%s%d", n > 1 ? ", " : "", n);
+  tsr__runtime_fail(rt, TSR_EARG,
+                    "tsr_runtime_open: the %d devices of \"%s\" cannot be dealt out evenly to %d "
+                    "processes; start as many as divide %d (%.200s), or open %d devices",
+                    all, devices, count, all, tsr__text_get(&counts),
+                    (all + count - 1) / count * count);
+  tsr__text_free(&counts);
+  return TSR_EARG;
+}
 
 /*   "cpu:4", 2 processes     OF_PROCESS   8 devices, 0-3 here and 4-7 there
  *                            OF_ALL       4 devices, 0-1 here and 2-3 there */
@@ -22,10 +40,7 @@ static tsr_status deal_out(tsr_runtime *rt, devices_of whose, const char *device
                              "a runtime can",
                              count, devices);
   if (whose == OF_ALL && !tsr__topology_split(rt, count, index))
-    return tsr__runtime_fail(rt, TSR_EARG,
-                             "tsr_runtime_open: \"%s\" cannot be dealt out to %d "
-                             "processes",
-                             devices, count);
+    return fail_to_deal(rt, devices, count);
   return TSR_OK;
 }
 
@@ -53,14 +68,27 @@ static void install(tsr_runtime *rt, const opening *o)
   if (!status) tsr__engine_install(rt);
 }
 
+/* What all processes must say alike of their devices. */
+typedef struct device_words {
+  char text[48];
+} device_words;
+
+static device_words words_of(const tsr__topology *topology, devices_of whose)
+{
+  device_words words;
+  snprintf(words.text, sizeof words.text, "%d of %s", topology->device_count,
+           whose == OF_ALL ? "all processes" : "each process");
+  return words;
+}
+
 /* A process that cannot do its part does not join at all. */
-static void join(tsr_runtime *rt, const char *devices, const tsr_process_opts *opts)
+static void join(tsr_runtime *rt, const opening *o, const tsr_process_opts *opts)
 {
   tsr__topology parsed;
   tsr__error error = { .status = TSR_OK };
-  if (tsr__topology_parse(devices, &parsed, &error))
+  if (tsr__topology_parse(o->devices, &parsed, &error))
     tsr__runtime_fail(rt, error.status, "tsr_initialize: %s", error.text);
-  else tsr__comm_install(rt, opts);
+  else tsr__comm_install(rt, words_of(&parsed, o->whose).text, opts);
 }
 
 /* Whether an option of a caller's struct, which may be shorter than ours, is there. */
@@ -72,9 +100,9 @@ tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *op
 {
   const tsr_runtime_opts *own = HAS(opts, runtime) ? opts->runtime : NULL;
   tsr_runtime *rt = tsr__runtime_new(own);
-  if (tsr_runtime_status(rt) == TSR_OK) join(rt, devices, opts);
-  if (tsr_runtime_status(rt) == TSR_OK)
-    install(rt, &(opening){ devices, OF_PROCESS, own && own->threads > 0 });
+  const opening o = { devices, OF_PROCESS, own && own->threads > 0 };
+  if (tsr_runtime_status(rt) == TSR_OK) join(rt, &o, opts);
+  if (tsr_runtime_status(rt) == TSR_OK) install(rt, &o);
   return rt;
 }
 
@@ -85,7 +113,7 @@ tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
 {
   tsr_regroup_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
-  tsr__topology parsed;
+  tsr__topology parsed = { .device_count = 0 };
   tsr__role role;
   tsr__comm *comm = tsr__comm_of(rt);
   tsr_runtime *next = tsr__runtime_new(rt ? &rt->opts : NULL);
@@ -95,33 +123,31 @@ tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
     tsr__runtime_fail(next, error.status, "tsr_process_regroup: %s", error.text);
   /* Process 0 listens at one address for both. */
   tsr_runtime_close(rt);
-  if (tsr_runtime_status(next) == TSR_OK) tsr__comm_join(next, &role);
+  if (tsr_runtime_status(next) == TSR_OK)
+    tsr__comm_join(next, words_of(&parsed, OF_PROCESS).text, &role);
   /* It has as many threads as before. */
   if (tsr_runtime_status(next) == TSR_OK) install(next, &(opening){ devices, OF_PROCESS, true });
   return next;
 }
 
 /* Whether who started this process says that it is one of several, so that programs that know
- * nothing of that run on all of them. Devices that cannot be dealt out are each process's own: all
- * compute the same. */
+ * nothing of that run on all of them. What is no count is for who joins to refuse, and devices that
+ * cannot be dealt out for all of them: a program that one of them started finds that it is none. */
 static bool is_one_of_several(const char *devices)
 {
   const char *text = getenv("TSR_PROCESS_COUNT");
   tsr__topology parsed;
   tsr__error error = { .status = TSR_OK };
   long count = text && getenv("TSR_COORDINATOR") ? strtol(text, NULL, 10) : 1;
-  if (count == 1 || tsr__topology_parse(devices, &parsed, &error)) return false;
-  /* What is no count is for who joins to refuse. */
-  return count < 1 || parsed.device_count % count == 0;
+  return count != 1 && !tsr__topology_parse(devices, &parsed, &error);
 }
 
 tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts)
 {
   tsr_runtime *rt = tsr__runtime_new(opts);
-  bool several = is_one_of_several(devices);
-  if (several && tsr_runtime_status(rt) == TSR_OK) join(rt, devices, NULL);
-  if (tsr_runtime_status(rt) == TSR_OK)
-    install(rt, &(opening){ devices, OF_ALL, opts && opts->threads > 0 });
+  const opening o = { devices, OF_ALL, opts && opts->threads > 0 };
+  if (is_one_of_several(devices) && tsr_runtime_status(rt) == TSR_OK) join(rt, &o, NULL);
+  if (tsr_runtime_status(rt) == TSR_OK) install(rt, &o);
   return rt;
 }
 

@@ -97,11 +97,16 @@ static tsr_status compare(bringing *b, bool tiled)
   return TSR_OK;
 }
 
+static tsr_array *broadcast_one(each *e, tsr_array *a);
+
 /* Comes to the meeting, and finds out what all have brought. */
 static tsr_status bring(bringing *b, const each *e, bool tiled)
 {
   tsr_array *a = b->a;
-  tsr_status status = tsr__together_begin(&b->meet, e->scope->rt, e->what, e->site);
+  char how[40] = "";
+  if (e->fn == broadcast_one) snprintf(how, sizeof how, " of process %d", e->root);
+  if (e->tiled) snprintf(how, sizeof how, " with .tiled");
+  tsr_status status = tsr__together_begin_as(&b->meet, e->scope->rt, e->what, how, e->site);
   told mine;
   memset(&mine, 0, sizeof mine);
   mine.dtype = a->dtype;
@@ -286,7 +291,7 @@ static bool open_each(each *e, tsr_array *a, const tsr__error *error, tsr_array 
   if (error->status) status = tsr__fail_error(e->scope, e->site, error);
   else status = all_ready(a, e->what, e->site);
   if (status && !a->inert) *out = tsr__make_inert(e->scope, e->site);
-  return !status || tsr__together_refuse(a, e->what, status, e->site) == TSR_OK;
+  return !status || tsr__together_refuse(a, status, e->site) == TSR_OK;
 }
 
 tsr_array *tsr_process_gather_with(tsr_array *a, const tsr_process_gather_opts *opts,
@@ -356,11 +361,13 @@ tsr_status tsr_read_root_at(tsr_array *a, int root, void *out, size_t bytes, con
   const char *what = "tsr_read_root";
   tsr_status status = tsr__array_ready(a, what, site);
   tsr__together meet;
-  if (status) return a ? tsr__together_refuse(a, what, status, site) : status;
+  if (status) return a ? tsr__together_refuse(a, status, site) : status;
   tsr_scope *scope = tsr__home(a);
   tsr_runtime *rt = scope->rt;
   if (!site) site = a->node.site;
-  status = tsr__together_begin(&meet, rt, what, site);
+  char how[40];
+  snprintf(how, sizeof how, " of process %d", root);
+  status = tsr__together_begin_as(&meet, rt, what, how, site);
   if (!status) status = check_root(root, meet.count, &meet.error);
   size_t need = (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size((tsr_dtype)a->dtype);
   if (!status && root == meet.own && (bytes != need || (!out && need)))
@@ -487,7 +494,7 @@ tsr_status tsr_process_equal_at(tsr_array *a, const char *what, const char *site
   comparing c = { .a = a, .name = what ? what : "the array" };
   if (!a) return TSR_EARG;
   tsr_status status = all_ready(a, call, site);
-  if (status) return tsr__together_refuse(a, call, status, site);
+  if (status) return tsr__together_refuse(a, status, site);
   tsr_scope *scope = tsr__home(a);
   if (!site) site = a->node.site;
   status = tsr__together_begin(&c.meet, scope->rt, call, site);

@@ -11,14 +11,24 @@
 
 #include "graph/leaves.h"
 
+#include <stdio.h>
+
 /* `peers` is NULL from here on where entering failed: the run is over then, and end has nothing to
  * leave. */
 tsr_status tsr__together_begin(tsr__together *t, tsr_runtime *rt, const char *what,
                                const char *site)
 {
+  return tsr__together_begin_as(t, rt, what, "", site);
+}
+
+tsr_status tsr__together_begin_as(tsr__together *t, tsr_runtime *rt, const char *what,
+                                  const char *how, const char *site)
+{
   *t = (tsr__together){ .what = what, .rt = rt, .peers = tsr__peers_of(rt), .count = 1 };
   if (t->peers) {
-    const tsr__peers_work work = { *what ? tsr__hash(what, strlen(what), 0) : 0, what, site };
+    size_t length = (size_t)snprintf(t->said, sizeof t->said, "%s%s", what, how);
+    uint64_t hash = length ? tsr__hash(how, strlen(how), tsr__hash(what, strlen(what), 0)) : 0;
+    const tsr__peers_work work = { hash, length ? t->said : "an error", site, { NULL, NULL } };
     tsr_status status = tsr__peers_enter(t->peers, &work, &t->error);
     if (status) {
       t->peers = NULL; /* it is over */
@@ -68,12 +78,12 @@ static bool some_shared(const tsr_array *a)
   return false;
 }
 
-tsr_status tsr__together_refuse(tsr_array *a, const char *what, tsr_status status, const char *site)
+tsr_status tsr__together_refuse(tsr_array *a, tsr_status status, const char *site)
 {
   tsr__together meet;
   tsr_scope *scope = a->node.scope;
   if (!scope || some_shared(a)) return status;
-  if (!tsr__together_begin(&meet, scope->rt, what, site))
+  if (!tsr__together_begin(&meet, scope->rt, "", site))
     tsr__error_set(&meet.error, status, "%s", tsr_message(tsr__home(a)));
   tsr__together_end(&meet, status);
   return status;

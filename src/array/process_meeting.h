@@ -11,6 +11,7 @@ typedef struct tsr__together {
   tsr__peers *peers; /* NULL: this process is alone */
   int own, count;
   tsr__peers_note *notes; /* [process]; of the last tell */
+  char said[160]; /* of the call, to others */
   tsr__error error;
 } tsr__together;
 
@@ -18,10 +19,13 @@ typedef struct tsr__together {
  * fails. */
 tsr_status tsr__together_begin(tsr__together *t, tsr_runtime *rt, const char *what,
                                const char *site);
+/* The same of a call with arguments that all must give alike: `how` is told behind its name,
+ * " of process 1". */
+tsr_status tsr__together_begin_as(tsr__together *t, tsr_runtime *rt, const char *what,
+                                  const char *how, const char *site);
 /* The same where the call fails in this process before it could come: `status`, as the scope of `a`
  * says. Others that failed in evaluating it, which all do together, know. Returns `status`. */
-tsr_status tsr__together_refuse(tsr_array *a, const char *what, tsr_status status,
-                                const char *site);
+tsr_status tsr__together_refuse(tsr_array *a, tsr_status status, const char *site);
 /* Tells `size` bytes, and reads what all tell in t->notes until the next tell or end. */
 tsr_status tsr__together_tell(tsr__together *t, const void *mine, size_t size);
 /* Ends the call with this process's status, t->error being its text: TSR_OK where all have that. */

@@ -22,6 +22,7 @@
  *   meetings.c     barriers, and records that all get of all; store.c: keys and values
  *   wire.c link.c address.c proof.c   frames, connections, sockets, secrets
  *   engines.c far.c   what moves data between hosts; see peers.h
+ *   alike.c        what must be alike in all before they begin
  *   process.c      the public calls */
 #ifndef TSR_COMM_COMM_H
 #define TSR_COMM_COMM_H
@@ -61,6 +62,7 @@ typedef struct tsr__role {
   char engine[300];      /* between hosts; "": the one that is there */
   char source[300];      /* what this was read from, for the log */
   char launcher[16];     /* as .detect names it; "": none */
+  char devices[48];      /* what the runtime is opened with, in words; alike in all */
   double start_seconds, stall_seconds, close_seconds, grace_seconds, wait_seconds;
   tsr__on_failure on_failure;
   int stop_signal;  /* 0: none */
@@ -89,12 +91,16 @@ tsr__comm *tsr__comm_of(const tsr_runtime *rt);
 
 #define TSR__COMM_SECONDS 300.0 /* how long is waited where nobody says */
 /* Joins the other processes and puts the connection into the runtime's slot; what fails is kept in
- * the runtime (process.c). */
-tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts);
+ * the runtime. `devices`: "2 of each process" (process.c). */
+tsr_status tsr__comm_install(tsr_runtime *rt, const char *devices, const tsr_process_opts *opts);
 
 /* Lets the processes of a runtime read each other's device memory (peers.h); what fails is kept in
  * the runtime. Collective (share.c). */
 tsr_status tsr__comm_share(tsr_runtime *rt);
+
+/* What must be alike in all processes, as lines; and whether the records of all are (alike.c). */
+void tsr__alike_lines(const tsr_runtime *rt, const tsr__role *role, tsr__text *out);
+tsr_status tsr__alike_check(const tsr__text *records, int count, tsr__error *error);
 
 /* ---- a process among the others (member.c) --------------------------------------------------- */
 
@@ -131,7 +137,7 @@ bool tsr__comm_failed(tsr__comm *comm, tsr__error *out);
  * among them, by their order before. NULL knows of no others. */
 tsr_status tsr__comm_leave(tsr__comm *comm, double seconds, tsr__role *out, tsr__error *error);
 /* Joins by a role that is known. */
-tsr_status tsr__comm_join(tsr_runtime *rt, const tsr__role *role);
+tsr_status tsr__comm_join(tsr_runtime *rt, const char *devices, tsr__role *role);
 
 /* Asks all to stop at one step; whether this is it, or behind it. Steps do not fall. */
 void tsr__comm_stop(tsr__comm *comm);

@@ -398,10 +398,10 @@ static bool close_oldest(tsr__coordinator *c, int least)
 }
 
 /* A few at a time, so that a flood of strangers does not keep members waiting. */
-static void accept_peers(tsr__coordinator *c)
+static void accept_peers(tsr__coordinator *c, int listener)
 {
   for (int i = 0; i < 64; i++) {
-    int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
       /* Without anybody to close it is tried again after a while, not at once. */
       c->accepting = close_oldest(c, 1);
@@ -409,6 +409,7 @@ static void accept_peers(tsr__coordinator *c)
     }
     if (fd < 0 && errno != EINTR && errno != ECONNABORTED) return;
     if (fd < 0) continue;
+    tsr__address_patience(fd, c->role.stall_seconds);
     close_oldest(c, STRANGERS_MOST);
     tsr__peer *peer = peer_new(c, fd, false);
     if (peer) say_hello(c, peer);
@@ -463,20 +464,28 @@ static void check_peers(tsr__coordinator *c)
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
-/* Fills in who is waited for: 0 wakes, 1 the listener, then peers.
+/* Where peers begin in the polls. */
+static size_t first_peer(const tsr__coordinator *c)
+{
+  return 1 + (size_t)c->listeners.count;
+}
+
+/* Fills in who is waited for: 0 wakes, then listeners, then peers.
  * Filled anew each round, as peers come and go. A descriptor of -1 is passed over by poll, which
  * is how the listener rests while descriptors are short. */
 static bool fill_polls(tsr__coordinator *c)
 {
-  if (!tsr__grow(c->heap, (void **)&c->polls, &c->poll_capacity, c->peer_count + 2,
+  size_t first = first_peer(c);
+  if (!tsr__grow(c->heap, (void **)&c->polls, &c->poll_capacity, first + c->peer_count,
                  sizeof *c->polls))
     return false;
   c->polls[0] = (struct pollfd){ c->wake, POLLIN, 0 };
-  c->polls[1] = (struct pollfd){ c->accepting ? c->listener : -1, POLLIN, 0 };
+  for (int i = 0; i < c->listeners.count; i++)
+    c->polls[1 + i] = (struct pollfd){ c->accepting ? c->listeners.fd[i] : -1, POLLIN, 0 };
   for (size_t i = 0; i < c->peer_count; i++) {
     short events = c->peers[i]->held ? 0 : POLLIN;
     if (tsr__link_waiting(&c->peers[i]->link)) events |= POLLOUT;
-    c->polls[2 + i] = (struct pollfd){ c->peers[i]->link.fd, events, 0 };
+    c->polls[first + i] = (struct pollfd){ c->peers[i]->link.fd, events, 0 };
   }
   return true;
 }
@@ -499,9 +508,9 @@ static void serve(tsr__coordinator *c, int64_t next)
   for (size_t i = 0; i < c->peer_count; i++)
     if (c->peers[i]->held) take_packets(c, c->peers[i]);
   if (!fill_polls(c)) return;
-  size_t count = c->peer_count;
+  size_t count = c->peer_count, first = first_peer(c);
   int64_t before = c->now;
-  int ready = poll(c->polls, count + 2, until_ms(c, next));
+  int ready = poll(c->polls, first + count, until_ms(c, next));
   c->now = tsr__now();
   c->accepting = true;
   /* A thread that was stopped itself has heard nobody meanwhile. */
@@ -509,8 +518,9 @@ static void serve(tsr__coordinator *c, int64_t next)
     for (size_t i = 0; i < count; i++) c->peers[i]->heard = c->now;
   if (ready > 0 && c->polls[0].revents) tsr__wake_drain(c->wake);
   for (size_t i = 0; i < count && ready > 0; i++)
-    if (c->polls[2 + i].revents && c->peers[i]->link.fd >= 0) read_peer(c, c->peers[i]);
-  if (ready > 0 && c->polls[1].revents) accept_peers(c);
+    if (c->polls[first + i].revents && c->peers[i]->link.fd >= 0) read_peer(c, c->peers[i]);
+  for (int i = 0; i < c->listeners.count && ready > 0; i++)
+    if (c->polls[1 + i].revents) accept_peers(c, c->listeners.fd[i]);
   check_peers(c);
 }
 
@@ -552,7 +562,7 @@ static void coordinator_free(tsr__coordinator *c)
   tsr__del(c->heap, c->peers, c->peer_capacity * sizeof(tsr__peer *));
   tsr__del(c->heap, c->polls, c->poll_capacity * sizeof *c->polls);
   tsr__del(c->heap, c->members, (size_t)c->role.count * sizeof *c->members);
-  if (c->listener >= 0) close(c->listener);
+  tsr__listeners_close(&c->listeners);
   if (c->wake >= 0) close(c->wake);
   tsr__del(c->heap, c, sizeof *c);
 }
@@ -567,8 +577,8 @@ static tsr_status listen_for(tsr__coordinator *c, tsr__error *error)
   tsr_status status = tsr__address_parse(text, &at, error);
   if (status) return status;
   snprintf(c->address, sizeof c->address, "%s", text);
-  c->listener = tsr__address_listen(&at, error);
-  return c->listener < 0 ? error->status : TSR_OK;
+  /* Who has no secret cannot tell a stranger from one of its own: none of another host comes in. */
+  return tsr__address_listen(&at, !*c->role.secret, &c->listeners, error);
 }
 
 static tsr_status start_thread(tsr__coordinator *c, tsr__error *error)
@@ -588,7 +598,6 @@ tsr_status tsr__coordinator_open(tsr__heap *heap, const tsr__role *role, int own
   }
   c->heap = c->store.heap = heap;
   c->role = *role;
-  c->listener = -1;
   c->accepting = true;
   c->now = tsr__now();
   c->wake = tsr__wake_open();
@@ -614,7 +623,7 @@ void tsr__coordinator_close(tsr__coordinator *c)
   atomic_store(&c->stop, true);
   tsr__wake(c->wake);
   pthread_join(c->thread, NULL);
-  if (c->listener >= 0 && !tsr__address_parse(c->address, &at, &unused) && at.local &&
+  if (c->listeners.count && !tsr__address_parse(c->address, &at, &unused) && at.local &&
       at.host[0] != '@')
     unlink(at.host);
   coordinator_free(c);

@@ -65,8 +65,9 @@ typedef struct tsr__gathering {
 typedef struct tsr__coordinator {
   tsr__heap *heap;
   tsr__role role;
-  char address[320];  /* as messages name it */
-  int listener, wake; /* listener -1: nobody else is to come */
+  char address[320]; /* as messages name it */
+  int wake;
+  tsr__listeners listeners; /* none: nobody else is to come */
   pthread_t thread;
   _Atomic bool stop;
   tsr__peer **peers;

@@ -254,7 +254,7 @@ static tsr_status ask_place(tsr__comm *comm, double seconds, tsr__role *role, ts
   tsr__text_init(&answer, &comm->rt->heap);
   tsr__request_begin(comm, &r, TSR__SAY_REGROUP);
   tsr__write_u64(&r.text, (uint64_t)(seconds * 1000));
-  tsr_status status = tsr__ask_send(comm, &r, seconds, &answer, error);
+  tsr_status status = tsr__ask_send(comm, &r, TSR__UNTIL_ANSWERED, &answer, error);
   tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
                          false };
   uint32_t count = status ? 0 : tsr__take_u32(&fields);

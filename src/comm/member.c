@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GRACE 5.0 /* seconds that an answer may come late */
+#define GRACE 5.0 /* seconds that the answer of a goodbye may come late */
 #define LONG 1e9  /* seconds: more is for ever */
 
 /* ---- requests -------------------------------------------------------------------------------- */
@@ -56,15 +56,18 @@ static struct timespec deadline_of(double seconds)
 }
 
 /* Waits for the answer, under the lock.
- * The coordinator keeps the time and answers when it is over; this side waits GRACE longer, for
- * one that does not answer at all. The call lies on the caller's stack, so it leaves the list
- * before the caller goes: an answer that comes later finds nobody. */
+ * The coordinator keeps the time and answers when it is over. A call is never given up while it may
+ * still be carried out, or who tries again would do it twice: it ends by its answer, or by the loss
+ * of the connection, which a coordinator that is silent for .stall_timeout is. A goodbye alone has
+ * an end of its own (`seconds`), as nothing comes after it. That call lies on the caller's stack, so
+ * it leaves the list before the caller goes: an answer that comes later finds nobody. */
 static void await(tsr__comm *comm, tsr__call *one, double seconds)
 {
   struct timespec until = deadline_of(seconds + GRACE);
   int code = 0;
   while (!one->done && code != ETIMEDOUT)
-    code = pthread_cond_timedwait(&comm->answered, &comm->lock, &until);
+    code = seconds < 0 ? pthread_cond_wait(&comm->answered, &comm->lock)
+                       : pthread_cond_timedwait(&comm->answered, &comm->lock, &until);
   if (one->done) return;
   tsr__error_set(&one->error, TSR_EPEER,
                  "process 0, where the coordinator is, does not answer: is it stopped?");
@@ -461,12 +464,15 @@ static tsr_status unreachable(tsr__comm *comm, int lookup, tsr__error *error)
   tsr__text_f64(seconds, comm->role.start_seconds);
   return tsr__error_set(error, TSR_EPEER,
                         "process %d cannot reach process 0 at %s (%s) within %s s: does process 0 "
-                        "run, and listen at this address?",
+                        "run, and listen at this address%s?",
                         comm->role.index, comm->role.coordinator,
                         lookup ? gai_strerror(lookup)
                         : code ? tsr__sys_text(code, buffer, sizeof buffer)
                                : "nothing came",
-                        seconds);
+                        seconds,
+                        *comm->role.secret ? ""
+                                           : "; without TSR_SECRET it takes "
+                                             "processes of its own host alone");
 }
 
 /* Tries until process 0 is there: it may start later.
@@ -480,10 +486,11 @@ static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
   int64_t pause = MILLISECOND;
   tsr_status status = tsr__address_parse(comm->role.coordinator, &at, error);
   while (!status) {
-    int lookup = 0, fd = tsr__address_connect(&at, 2000, &lookup);
+    int lookup = 0, fd = tsr__address_connect(&at, !*comm->role.secret, 2000, &lookup);
     bool again = true;
     if (fd >= 0) {
       int64_t most = tsr__now() + 10 * SECOND;
+      tsr__address_patience(fd, comm->role.stall_seconds);
       tsr__link_init(&comm->link, &comm->rt->heap, fd, TSR__FRAME_MOST);
       status = greet(comm, most < until ? most : until, &again, error);
       if (!status || !again) return status;
@@ -515,7 +522,7 @@ static bool parent_listens(tsr__comm *comm)
   tsr__error error = { .status = TSR_OK };
   const char *text = *comm->role.bind ? comm->role.bind : comm->role.coordinator;
   if (tsr__address_parse(text, &at, &error)) return false;
-  int fd = tsr__address_connect(&at, 2000, &lookup);
+  int fd = tsr__address_connect(&at, !*comm->role.secret, 2000, &lookup);
   if (fd < 0) return false;
   tsr__link_init(&comm->link, &comm->rt->heap, fd, TSR__FRAME_MOST);
   greet(comm, tsr__now() + 10 * SECOND, &unused, &error);
@@ -536,6 +543,10 @@ static tsr_status connect_first(tsr__comm *comm, tsr__error *error)
   tsr_status status =
       tsr__coordinator_open(&comm->rt->heap, &comm->role, pair[1], &comm->coordinator, error);
   if (!status) status = greet(comm, tsr__now() + 10 * SECOND, &unused, error);
+  if (!status && comm->coordinator->listeners.count)
+    tsr__log(comm->rt, TSR_LOG_INFO, "process", "process 0 listens at %s%s",
+             comm->coordinator->listeners.where,
+             *comm->role.secret ? "" : ", for this host alone, as there is no secret");
   if (!status) return TSR_OK;
   if (!comm->coordinator && status == TSR_EIO) return status;
   bool starved = comm->coordinator && atomic_load(&comm->coordinator->starved);
@@ -624,7 +635,24 @@ static tsr_status join_all(tsr__comm *comm, tsr__error *error)
 }
 
 /* The first meeting has a name and a time as any: it returns when all are there, or says who is
- * not. Only then is the signal taken: a start that hangs can still be ended by it. */
+ * not. What they bring to it must be alike. */
+static tsr_status start_together(tsr__comm *comm, tsr__error *error)
+{
+  tsr__text mine, all;
+  tsr__text_init(&mine, &comm->rt->heap);
+  tsr__text_init(&all, &comm->rt->heap);
+  tsr__alike_lines(comm->rt, &comm->role, &mine);
+  const tsr__comm_meeting start = { .name = "the start",
+                                    .seconds = comm->role.start_seconds,
+                                    .record = { tsr__text_get(&mine), mine.length } };
+  tsr_status status = tsr__comm_meet(comm, &start, &all, error);
+  if (!status) status = tsr__alike_check(&all, comm->role.count, error);
+  tsr__text_free(&mine);
+  tsr__text_free(&all);
+  return status;
+}
+
+/* Returns when all are there. Only then is the signal taken: a start that hangs can still be ended by it. */
 tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
                           tsr__error *error)
 {
@@ -646,8 +674,7 @@ tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **ou
     status = tsr__error_set(error, TSR_ENOMEM, "no memory to join the other processes");
   if (!status) status = join_all(comm, error);
   if (!status) status = start_thread(comm, error);
-  tsr__comm_meeting all = { .name = "the start", .seconds = role->start_seconds };
-  if (!status) status = tsr__comm_meet(comm, &all, NULL, error);
+  if (!status) status = start_together(comm, error);
   if (!status) tsr__fate_open(comm);
   if (!status) *out = comm;
   else if (comm->started) tsr__comm_close(comm);
@@ -757,7 +784,6 @@ static bool fits(const char *key, size_t length, tsr__error *error)
   return !error->status;
 }
 
-/* 0 seconds: what the coordinator answers at once is waited for as long as GRACE. */
 tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool overwrite,
                          tsr__error *error)
 {
@@ -767,7 +793,7 @@ tsr_status tsr__comm_set(tsr__comm *comm, const char *key, tsr__blob value, bool
   tsr__write_bytes(&r.text, key, strlen(key));
   tsr__write_bytes(&r.text, value.data, value.length);
   tsr__write_u32(&r.text, overwrite);
-  return tsr__ask_send(comm, &r, 0, NULL, error);
+  return tsr__ask_send(comm, &r, TSR__UNTIL_ANSWERED, NULL, error);
 }
 
 tsr_status tsr__comm_get(tsr__comm *comm, tsr__wanted *wanted, tsr__text *out, tsr__error *error)
@@ -779,7 +805,7 @@ tsr_status tsr__comm_get(tsr__comm *comm, tsr__wanted *wanted, tsr__text *out, t
   tsr__request_begin(comm, &r, TSR__SAY_GET);
   tsr__write_bytes(&r.text, wanted->key, strlen(wanted->key));
   tsr__write_u64(&r.text, milliseconds(wanted->seconds));
-  tsr_status status = tsr__ask_send(comm, &r, wanted->seconds, &answer, error);
+  tsr_status status = tsr__ask_send(comm, &r, TSR__UNTIL_ANSWERED, &answer, error);
   tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
                          false };
   if (!status) {
@@ -799,7 +825,7 @@ static tsr_status ask_key(tsr__comm *comm, int kind, const char *key, tsr__text 
   if (!fits(key, 0, error)) return error->status;
   tsr__request_begin(comm, &r, kind);
   tsr__write_bytes(&r.text, key, strlen(key));
-  return tsr__ask_send(comm, &r, 0, out, error);
+  return tsr__ask_send(comm, &r, TSR__UNTIL_ANSWERED, out, error);
 }
 
 tsr_status tsr__comm_delete(tsr__comm *comm, const char *key, tsr__error *error)
@@ -819,10 +845,15 @@ tsr_status tsr__comm_add(tsr__comm *comm, const char *key, int64_t delta, int64_
   tsr__text answer;
   if (!fits(key, 0, error)) return error->status;
   tsr__text_init(&answer, &comm->rt->heap);
+  /* Room for the answer before it is asked for: a sum that could not be told would be added once
+   * more by who tries again. */
+  tsr__text_put(&answer, "12345678", sizeof(int64_t));
+  if (answer.failed) return tsr__error_set(error, TSR_ENOMEM, "no memory for a request");
+  answer.length = 0;
   tsr__request_begin(comm, &r, TSR__SAY_ADD);
   tsr__write_bytes(&r.text, key, strlen(key));
   tsr__write_u64(&r.text, (uint64_t)delta);
-  tsr_status status = tsr__ask_send(comm, &r, 0, &answer, error);
+  tsr_status status = tsr__ask_send(comm, &r, TSR__UNTIL_ANSWERED, &answer, error);
   tsr__fields fields = { (const uint8_t *)answer.data, (const uint8_t *)answer.data + answer.length,
                          false };
   if (!status) *out = (int64_t)tsr__take_u64(&fields);
@@ -842,5 +873,5 @@ tsr_status tsr__comm_meet(tsr__comm *comm, const tsr__comm_meeting *meeting, tsr
   for (int i = 0; meeting->processes && i < meeting->count; i++)
     tsr__write_u32(&r.text, (uint32_t)meeting->processes[i]);
   tsr__write_bytes(&r.text, meeting->record.data, meeting->record.length);
-  return tsr__ask_send(comm, &r, meeting->seconds, out, error);
+  return tsr__ask_send(comm, &r, TSR__UNTIL_ANSWERED, out, error);
 }

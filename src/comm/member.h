@@ -54,8 +54,9 @@ typedef struct tsr__ask {
   uint32_t ticket;
 } tsr__ask;
 
-/* Begins a request, and sends it and waits for its answer, which should come within so many
- * seconds. */
+/* Begins a request, and sends it and waits for its answer; with `seconds` for a while longer than
+ * that at most. */
+#define TSR__UNTIL_ANSWERED (-1.0)
 void tsr__request_begin(tsr__comm *comm, tsr__ask *r, int kind);
 tsr_status tsr__ask_send(tsr__comm *comm, tsr__ask *r, double seconds, tsr__text *out,
                          tsr__error *error);

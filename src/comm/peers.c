@@ -40,6 +40,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#define TSR__BE_ALIKE \
+  "; all processes must make the same calls, with the same arguments, in the same order"
+
 /* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Shows a process's word and wakes those who sleep for it: either it sees that there are some, or
@@ -327,8 +330,7 @@ static tsr_status compare(tsr__peers *peers, tsr__error *error)
     /* Who failed before it could begin says 0, and why. */
     if (of->fingerprint[at] == me->fingerprint[at] || !of->fingerprint[at]) continue;
     return tsr__error_set(error, TSR_EPEER,
-                          "processes run different programs: process %d is at %s, process %d at "
-                          "%s; all processes must make the same calls in the same order",
+                          TSR__DIFFER "process %d is at %s, process %d at %s" TSR__BE_ALIKE,
                           peers->start.index, me->what[at], p, of->what[at]);
   }
   return TSR_OK;
@@ -520,6 +522,41 @@ bool tsr__peers_ends_next(const tsr__peers *peers)
   return peers->depth == 1;
 }
 
+void tsr__peers_begin_task(tsr__peers *peers, tsr__peers_task *task)
+{
+  task->thread = pthread_self();
+  pthread_mutex_lock(&peers->lock);
+  task->outer = atomic_load(&peers->tasks);
+  atomic_store(&peers->tasks, task);
+  pthread_mutex_unlock(&peers->lock);
+}
+
+/* Tasks of several threads end in any order. */
+void tsr__peers_end_task(tsr__peers *peers, tsr__peers_task *task)
+{
+  pthread_mutex_lock(&peers->lock);
+  tsr__peers_task *newer = atomic_load(&peers->tasks);
+  if (newer == task) atomic_store(&peers->tasks, task->outer);
+  while (newer != task && newer->outer != task) newer = newer->outer;
+  if (newer != task) newer->outer = task->outer;
+  pthread_mutex_unlock(&peers->lock);
+}
+
+/* Takes the calling thread's task into what it begins. Who only fails says so: 0 stays. */
+static void add_task(tsr__peers *peers, tsr__peers_work *work)
+{
+  peers->lines[0] = (tsr__peers_lines){ NULL, NULL };
+  peers->lines[1] = work->lines;
+  if (!atomic_load_explicit(&peers->tasks, memory_order_relaxed)) return;
+  pthread_mutex_lock(&peers->lock);
+  const tsr__peers_task *task = atomic_load(&peers->tasks);
+  while (task && !pthread_equal(task->thread, pthread_self())) task = task->outer;
+  if (task) peers->lines[0] = task->lines;
+  if (task && work->fingerprint)
+    work->fingerprint = tsr__hash(&task->fingerprint, sizeof task->fingerprint, work->fingerprint);
+  pthread_mutex_unlock(&peers->lock);
+}
+
 void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user)
 {
   peers->turn_user = user;
@@ -536,7 +573,9 @@ tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr_
   if (turn && !tsr__peers_in_run(peers)) turn(peers->turn_user);
   pthread_mutex_lock(&peers->run_lock);
   if (peers->depth++) return TSR_OK;
-  begin(peers, work);
+  tsr__peers_work all = *work;
+  add_task(peers, &all);
+  begin(peers, &all);
   return TSR_OK;
 }
 
@@ -631,6 +670,27 @@ static tsr_status leave_meeting(tsr__peers *peers, tsr_status status, int64_t *n
   return end;
 }
 
+/* Names what differs where processes have begun a run in different ways, by another run, which all
+ * begin who have seen all come to the END of that one. Whether this process found the difference at
+ * a meeting within the run, and has said it already, or at the END: the text becomes better. */
+static void name_difference(tsr__peers *peers, tsr__error *error)
+{
+  tsr__error why = { .status = TSR_OK };
+  char *text = strstr(error->text, TSR__DIFFER);
+  char named[sizeof error->text] = "";
+  static const char what[] = "a look for what differs";
+  begin(peers, &(tsr__peers_work){ .fingerprint = tsr__hash(what, sizeof what, 0), .what = what });
+  if (tsr__peers_name_difference(peers, named, sizeof named, &why)) say_failure(peers, &why);
+  say_numbers(own(peers), (int)(peers->run & 1), NULL);
+  tsr__peers_drain(peers);
+  tsr__peers_let_go(peers);
+  (void)meet(peers, END, &why);
+  call_later(peers, false);
+  if (!text || !*named) return;
+  text += strlen(TSR__DIFFER);
+  snprintf(text, sizeof error->text - (size_t)(text - error->text), "%s" TSR__BE_ALIKE, named);
+}
+
 /* A process that is gone does not come to the end either: its failure is this one's answer. An
  * error of this process is the caller's already and is left as it stands. */
 tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *numbers,
@@ -645,6 +705,7 @@ tsr_status tsr__peers_leave_with(tsr__peers *peers, tsr_status status, int64_t *
   } else {
     if (status) say_failure(peers, error);
     end = leave_meeting(peers, status, numbers, &why);
+    if (peers->met && tsr__peers_differ(peers)) name_difference(peers, status ? error : &why);
   }
   peers->depth = 0;
   pthread_mutex_unlock(&peers->run_lock);

@@ -23,6 +23,8 @@
 
 #include "base/base.h"
 
+#include <pthread.h>
+
 typedef struct tsr__peers tsr__peers;
 
 /* What a process waits in, and for whom; texts are as long as the call. */
@@ -100,11 +102,33 @@ tsr__peers_sum tsr__peers_moved(const tsr__peers *peers);
 
 /* ---- meeting ----------------------------------------------------------------------------- */
 
-/* What all processes must be about to do: equal on all, or it is an error that says who differs. */
+/* Says in lines, each "what<TAB>site", what a process is about to do: asked where processes differ,
+ * to name the first line that does. The lines of equal work are equal, but for their sites. NULL:
+ * nothing more is to be said. */
+typedef struct tsr__peers_lines {
+  void (*fn)(const void *user, tsr__text *out);
+  const void *user;
+} tsr__peers_lines;
+
+/* What all processes must be about to do: equal on all, or it is an error that says who differs.
+ * All is borrowed until the run is left. */
 typedef struct tsr__peers_work {
   uint64_t fingerprint;    /* 0: only that this process fails instead is to be told, by leave */
-  const char *what, *site; /* borrowed; told where processes differ or one is waited for in vain */
+  const char *what, *site; /* told where processes differ or one is waited for in vain */
+  tsr__peers_lines lines;
 } tsr__peers_work;
+
+/* What the runs that a thread begins from here on are part of, until it is ended: work of theirs
+ * that is equal differs where their tasks do. Tasks may be nested; the innermost counts. The struct
+ * is the caller's, for as long. */
+typedef struct tsr__peers_task {
+  uint64_t fingerprint;
+  tsr__peers_lines lines;
+  pthread_t thread; /* these two are not the caller's to fill in */
+  struct tsr__peers_task *outer;
+} tsr__peers_task;
+void tsr__peers_begin_task(tsr__peers *peers, tsr__peers_task *task);
+void tsr__peers_end_task(tsr__peers *peers, tsr__peers_task *task);
 
 /* Writes what it is where it does not stand already: mostly what was said two runs ago is said
  * again, which others have in their caches. */

@@ -2,6 +2,7 @@
  *
  *   segments.c   segments and mirrors, and the blocks in them
  *   mirrors.c    what processes of other hosts say and hold
+ *   differ.c     which line of what processes do differs
  *   peers.c      waiting for each other, and runs */
 #ifndef TSR_COMM_PEERS_ROOM_H
 #define TSR_COMM_PEERS_ROOM_H
@@ -57,6 +58,7 @@ typedef struct head {
   int64_t numbers[2][TSR__PEERS_NUMBERS]; /* what it adds at the end of the run */
   char what[2][160];
   failure failed[2];
+  uint8_t nonce[16]; /* by which others know that this is the memory that they were told of */
 } head;
 
 typedef struct free_list {
@@ -108,13 +110,15 @@ struct tsr__peers {
   uint64_t run, meeting;
   uint64_t introduced; /* the last run of which other hosts know what it is */
   tsr__peers_sum moved;
-  uint64_t *told_word; /* of a leader, by process: the last word that other hosts know */
-  bool met;            /* whether all came to the last meeting */
-  bool compared;       /* whether all began this run alike */
-  bool promises;       /* this process does, at the next gathering of this run */
-  bool all_promised;   /* at the last one; so nobody waits for the run's END */
-  unsigned gathered;   /* gatherings of this process */
-  int told;            /* the process whose word of a failure this one passes on; -1: none */
+  uint64_t *told_word;       /* of a leader, by process: the last word that other hosts know */
+  bool met;                  /* whether all came to the last meeting */
+  bool compared;             /* whether it was looked whether all began this run alike */
+  tsr__peers_lines lines[2]; /* of this run: its task's, and its own */
+  _Atomic(tsr__peers_task *) tasks; /* under `lock`, but for whether there are any */
+  bool promises;                    /* this process does, at the next gathering of this run */
+  bool all_promised;                /* at the last one; so nobody waits for the run's END */
+  unsigned gathered;                /* gatherings of this process */
+  int told; /* the process whose word of a failure this one passes on; -1: none */
   later after[LATER];
   int after_count;
   void *note[2]; /* of this meeting and of the one before, which others may still read */
@@ -148,6 +152,17 @@ bool tsr__peers_gone(const tsr__peers *peers, int process, tsr__error *error);
 tsr_status tsr__peers_lost(const tsr__peers *peers, const tsr__error *why, tsr__error *error);
 /* Sleeps until a process's bell rings, or for a while; among its sleepers, or it does not ring. */
 void tsr__peers_nap(head *of, uint32_t bell);
+
+/* ---- differ.c -------------------------------------------------------------------------------- */
+
+#define TSR__DIFFER "processes run different programs: "
+/* Whether some processes began the run that all have come to the END of in another way than
+ * others: the same answer in all of them. */
+bool tsr__peers_differ(const tsr__peers *peers);
+/* Within a run that all begin because they did: puts the first line that differs, of this process
+ * and of another one, behind TSR__DIFFER in a text. Where there is none it leaves `out` as it
+ * is. */
+tsr_status tsr__peers_name_difference(tsr__peers *peers, char *out, size_t size, tsr__error *error);
 
 /* ---- mirrors.c ------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "comm/far.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A runtime that failed has a slot perhaps, and nothing that may be used. */
@@ -32,7 +33,7 @@ static bool has_mpi(void)
   return tsr__engine_begun() != NULL;
 }
 
-tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts)
+tsr_status tsr__comm_install(tsr_runtime *rt, const char *devices, const tsr_process_opts *opts)
 {
   const tsr__environment env = { from_system, NULL, has_mpi, tsr__engine_meet };
   tsr_process_opts own = { .size = sizeof own };
@@ -42,11 +43,12 @@ tsr_status tsr__comm_install(tsr_runtime *rt, const tsr_process_opts *opts)
   if (status) return tsr__runtime_fail(rt, status, "%s", error.text);
   status = tsr__role_find(&own, &env, &role, &error);
   if (status) return tsr__runtime_fail(rt, status, "tsr_initialize: %s", error.text);
-  return tsr__comm_join(rt, &role);
+  return tsr__comm_join(rt, devices, &role);
 }
 
-tsr_status tsr__comm_join(tsr_runtime *rt, const tsr__role *role)
+tsr_status tsr__comm_join(tsr_runtime *rt, const char *devices, tsr__role *role)
 {
+  snprintf(role->devices, sizeof role->devices, "%s", devices);
   tsr__error error = { .status = TSR_OK };
   tsr__comm *comm = NULL;
   const char *at = *role->coordinator ? role->coordinator : "no address, as it is alone";

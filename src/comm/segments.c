@@ -14,7 +14,11 @@
  *
  * The file has no name: who may open /proc/PID/fd of its owner may map it, so the system's own
  * rule on who may look into a process guards the memory, and nothing is left behind by one that
- * is killed. A mapping keeps the memory alive after its owner has ended. */
+ * is killed. A mapping keeps the memory alive after its owner has ended.
+ *
+ * What a greeting says is not believed: a file is mapped once the system says that it is memory of
+ * this user which nobody can cut short, the very one that was told, and once it holds the random
+ * number that its owner told (open_theirs). */
 #include "comm/peers_room.h"
 
 #include <errno.h>
@@ -22,6 +26,8 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 int tsr__peers_index(const tsr__peers *peers)
@@ -70,11 +76,17 @@ static size_t segment_size(void)
   return size;
 }
 
-/* What processes tell each other first: where a segment is to be found. */
+enum { NONCE = sizeof(((head *)0)->nonce) };
+/* Its size stays, so that nobody who maps it is ended by its owner's cutting it. */
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+
+/* What processes tell each other first: where a segment is to be found, and how it is known. */
 typedef struct greeting {
   int64_t pid, file;
   uint64_t size, host;
-  uint64_t cores; /* which ones it may use: a hash */
+  uint64_t device, inode; /* of the file */
+  uint8_t nonce[NONCE];   /* what its first head holds */
+  uint64_t cores;         /* which ones it may use: a hash */
   char engine[TSR__ENGINE_NAME];
 } greeting;
 
@@ -90,20 +102,104 @@ static uint64_t own_cores(void)
 
 /* Processes can open each other's files where they have the same kernel and the same numbers.
  * The boot's id tells kernels apart, whatever hosts are called; the namespace of process numbers
- * tells containers on one kernel apart, in which /proc/PID is somebody else. A host that is
- * named overrides both: so one machine can stand for several. */
-static uint64_t host_of(const tsr__peers_start *start)
+ * tells containers on one kernel apart, in which /proc/PID is somebody else. Both are the kernel's
+ * word; a host that is named can only be told apart from others by it, so that one machine can stand
+ * for several. */
+static tsr_status host_of(const tsr__peers_start *start, uint64_t *out, tsr__error *error)
 {
-  char text[256] = "";
-  size_t length = 0;
-  if (start->host && *start->host) return tsr__hash(start->host, strlen(start->host), 1);
+  char text[256] = "", why[128];
   int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-  ssize_t got = file >= 0 ? read(file, text, 64) : 0;
+  ssize_t got = file >= 0 ? read(file, text, 64) : -1;
+  ssize_t more = got > 0 ? readlink("/proc/self/ns/pid", text + got, 64) : -1;
+  int reason = errno;
   if (file >= 0) close(file);
-  if (got > 0) length = (size_t)got;
-  got = readlink("/proc/self/ns/pid", text + length, 64);
-  if (got > 0) length += (size_t)got;
-  return tsr__hash(text, length, 0);
+  if (more <= 0)
+    return tsr__error_set(error, TSR_EIO,
+                          "process %d cannot find out which host it is on, by /proc: %s",
+                          start->index, tsr__sys_text(reason, why, sizeof why));
+  uint64_t kernel = tsr__hash(text, (size_t)(got + more), 0);
+  const char *name = start->host ? start->host : "";
+  *out = tsr__hash(name, strlen(name), kernel);
+  return TSR_OK;
+}
+
+/* ---- a segment's file ------------------------------------------------------------------------ */
+
+/* A size beyond the limit of files would end the process by a signal. */
+static tsr_status check_limit(size_t size, tsr__error *error)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= size)
+    return TSR_OK;
+  return tsr__error_set(
+      error, TSR_ENOMEM,
+      "no shared memory for devices: it lies in a file without a name, of %zu MiB "
+      "of addresses, and files may have %llu KiB; say ulimit -f unlimited",
+      size >> 20, (unsigned long long)limit.rlim_cur >> 10);
+}
+
+/* Gives this process's file its size and its number, and tells how others know it. */
+static tsr_status make_file(int file, greeting *mine, tsr__error *error)
+{
+  struct stat is;
+  char why[128];
+  if (check_limit(mine->size, error)) return error->status;
+  /* Without random numbers the others have the system's word alone. */
+  if (getentropy(mine->nonce, sizeof mine->nonce)) memset(mine->nonce, 0, sizeof mine->nonce);
+  if (ftruncate(file, (off_t)mine->size) || fstat(file, &is) ||
+      pwrite(file, mine->nonce, NONCE, offsetof(head, nonce)) != NONCE ||
+      fcntl(file, F_ADD_SEALS, SEALS))
+    return tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices: %s",
+                          tsr__sys_text(errno, why, sizeof why));
+  mine->device = is.st_dev;
+  mine->inode = is.st_ino;
+  return TSR_OK;
+}
+
+/* Why what was opened is not the memory that a greeting told of; NULL: it is. `path` stands for the
+ * file, of which nothing was opened yet: what it is, is asked before it is. */
+static const char *differs(int path, const greeting *from)
+{
+  struct stat is;
+  if (fstat(path, &is)) return "it is gone";
+  if (!S_ISREG(is.st_mode)) return "it is no memory";
+  if (is.st_uid != geteuid()) return "it is another user's";
+  if (is.st_dev != from->device || is.st_ino != from->inode) return "it is another file";
+  return (uint64_t)is.st_size == from->size ? NULL : "it has another size";
+}
+
+static const char *is_no_memory(int file, const greeting *from)
+{
+  uint8_t nonce[NONCE];
+  int seals = fcntl(file, F_GET_SEALS);
+  if (seals < 0 || (seals & SEALS) != SEALS) return "it is no memory that stays as it is";
+  bool same = pread(file, nonce, NONCE, offsetof(head, nonce)) == NONCE &&
+              !memcmp(nonce, from->nonce, NONCE);
+  return same ? NULL : "it does not hold the number that was told";
+}
+
+/* Another process's file, to be read and written; -1 with the error. Who told where it lies may
+ * have told of anything that this user can open, so nothing is opened before it was looked at. */
+static int open_theirs(const tsr__peers *peers, int process, const greeting *from,
+                       tsr__error *error)
+{
+  char path[64], reason[128];
+  snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)from->pid, (long long)from->file);
+  int place = open(path, O_PATH | O_CLOEXEC), file = -1;
+  const char *why = place < 0 ? tsr__sys_text(errno, reason, sizeof reason) : differs(place, from);
+  if (!why) {
+    snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+    file = open(path, O_RDWR | O_CLOEXEC);
+    why = file < 0 ? tsr__sys_text(errno, reason, sizeof reason) : is_no_memory(file, from);
+  }
+  if (place >= 0) close(place);
+  if (!why) return file;
+  if (file >= 0) close(file);
+  tsr__error_set(error, TSR_EUNSUPPORTED,
+                 "process %d cannot map the device memory of process %d (pid %lld): %s; run both "
+                 "on one host as one user",
+                 peers->start.index, process, (long long)from->pid, why);
+  return -1;
 }
 
 /* All map all of their host, to write as well as to read: who sleeps for a process counts itself
@@ -111,24 +207,18 @@ static uint64_t host_of(const tsr__peers_start *start)
 static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
                               tsr__error *error)
 {
-  char path[64], why[128];
+  char why[128];
   bool mine = process == peers->start.index;
-  int file = peers->file;
-  if (!mine) {
-    snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)from->pid, (long long)from->file);
-    file = open(path, O_RDWR | O_CLOEXEC);
-  }
-  void *base = MAP_FAILED;
-  if (file >= 0)
-    base =
-        mmap(NULL, (size_t)from->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+  int file = mine ? peers->file : open_theirs(peers, process, from, error);
+  if (file < 0) return error->status;
+  void *base =
+      mmap(NULL, (size_t)from->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
   int reason = errno;
-  if (!mine && file >= 0) close(file);
+  if (!mine) close(file);
   if (base == MAP_FAILED)
-    return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "process %d cannot map the device memory of process %d (pid %lld): %s; "
-                          "run both on one host as one user",
-                          peers->start.index, process, (long long)from->pid,
+    return tsr__error_set(error, TSR_ENOMEM,
+                          "no %llu MiB of addresses for the device memory of process %d: %s",
+                          (unsigned long long)from->size >> 20, process,
                           tsr__sys_text(reason, why, sizeof why));
   segment *to = &peers->all[process];
   to->base = base;
@@ -312,15 +402,15 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
 {
   const tsr__peers_start *start = &peers->start;
   size_t bytes = (size_t)start->count * sizeof(greeting);
-  greeting mine = { getpid(), peers->file, segment_size(), host_of(start), own_cores(), "" };
+  greeting mine = {
+    .pid = getpid(), .file = peers->file, .size = segment_size(), .cores = own_cores()
+  };
   snprintf(mine.engine, sizeof mine.engine, "%s", peers->engine);
   greeting *all = tsr__new(peers->heap, bytes);
   tsr_status status = TSR_OK;
-  char why[128];
   if (!all) status = tsr__error_set(error, TSR_ENOMEM, "no memory for %d processes", start->count);
-  else if (ftruncate(peers->file, (off_t)mine.size))
-    status = tsr__error_set(error, TSR_ENOMEM, "no shared memory for devices: %s",
-                            tsr__sys_text(errno, why, sizeof why));
+  if (!status) status = host_of(start, &mine.host, error);
+  if (!status) status = make_file(peers->file, &mine, error);
   /* Each tells even where it failed, so that nobody waits for it. */
   if (status) mine.size = 0;
   tsr_status told = start->all_gather(start->user, &mine, sizeof mine, all, status ? NULL : error);
@@ -404,7 +494,7 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   pthread_mutex_init(&peers->run_lock, &again);
   pthread_mutexattr_destroy(&again);
   peers->all = tsr__new(heap, (size_t)start->count * sizeof *peers->all);
-  peers->file = memfd_create("tessera", MFD_CLOEXEC);
+  peers->file = memfd_create("tessera", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   tsr_status status = TSR_OK;
   peers->told_word = tsr__new(heap, (size_t)start->count * sizeof(uint64_t));
   if (!peers->all || !peers->told_word || peers->file < 0) status = decline(heap, start, error);

@@ -109,10 +109,21 @@ typedef struct tsr__address {
 
 /* "HOST:PORT", "[::1]:PORT", "unix:PATH" or "unix:@NAME". */
 tsr_status tsr__address_parse(const char *text, tsr__address *out, tsr__error *error);
-/* A listening socket that does not block. */
-int tsr__address_listen(const tsr__address *at, tsr__error *error);
-/* A connected socket that does not block, or -1 with errno (or EAI in `*lookup`). */
-int tsr__address_connect(const tsr__address *at, int timeout_ms, int *lookup);
+/* Sockets that listen and do not block, at all addresses of a name that are this host's; `near`:
+ * where nobody of another host comes, at the same port. TSR_EIO. */
+enum { TSR__LISTENERS = 16 };
+typedef struct tsr__listeners {
+  int count, fd[TSR__LISTENERS];
+  char where[400]; /* in words */
+} tsr__listeners;
+tsr_status tsr__address_listen(const tsr__address *at, bool near, tsr__listeners *out,
+                               tsr__error *error);
+void tsr__listeners_close(tsr__listeners *all);
+/* A connected socket that does not block, or -1 with errno (or EAI in `*lookup`). `near`: a host
+ * that is this one listens as above. Who listens at a Unix socket is this user, or root. */
+int tsr__address_connect(const tsr__address *at, bool near, int timeout_ms, int *lookup);
+/* How long the system tries to reach the other side of a connection. */
+void tsr__address_patience(int fd, double seconds);
 /* One where this process can listen and that the others of its host, or of several, can reach: a
  * port that is free now; "" if there is none. */
 void tsr__address_own(bool one_host, char *out, size_t size);

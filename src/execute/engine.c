@@ -101,6 +101,7 @@ void tsr__plan_free(tsr_runtime *rt, tsr__plan *plan)
   if (!plan) return;
   if (plan->guesses) tsr__del(&rt->heap, plan->guesses, guess_bytes(plan));
   tsr__schedule_free(&plan->schedule);
+  if (plan->alike) tsr__del(&rt->heap, plan->alike, (size_t)plan->parts.program.node_count + 1);
   if (plan->last_use) tsr__del(&rt->heap, plan->last_use, tsr__plan_use_bytes(plan));
   if (plan->shows)
     tsr__del(&rt->heap, plan->shows, (size_t)plan->parts.program.node_count * sizeof(int));
@@ -175,10 +176,8 @@ static tsr_status plan_inner(tsr_runtime *rt, tsr__engine *engine, tsr__plan *pl
 static bool meets(const tsr_runtime *rt, const tsr__program *program)
 {
   if (!tsr__peers_of(rt)) return false;
-  for (int i = 1; i < program->sharding_count; i++) {
-    const tsr_mesh *mesh = program->shardings[i].mesh;
-    if (mesh && !mesh->abstract && !mesh->own) return true;
-  }
+  for (int i = 1; i < program->sharding_count; i++)
+    if (tsr__lies_with_all(&program->shardings[i])) return true;
   return false;
 }
 
@@ -245,6 +244,7 @@ static tsr_status finish_plan(tsr_runtime *rt, tsr__engine *engine, tsr__plan *p
   }
   plan->meets = meets(rt, &plan->parts.program);
   plan->closes = plan->meets ? closing_step(plan) : -1;
+  if (plan->meets && tsr__plan_alike(rt, plan, error)) return error->status;
   atomic_init(&plan->closing_bytes, TSR__UNKNOWN_BYTES);
   return plan_inner(rt, engine, plan, error);
 }
@@ -439,13 +439,17 @@ static bool bind_numbers(tsr__exec *exec, const tsr__program *trace)
 }
 
 /* The run has the values of arrays that were given up for itself; they are leaves without one. */
-static void take_over(const tsr__exec *exec, const tsr__program *trace)
+static void take_over(tsr__exec *exec, const tsr__program *trace)
 {
   for (int n = 0; n < exec->program->node_count; n++) {
     /* The run's own reference is the last one, which is what lets a kernel write over the memory
      * (can_replace). */
     tsr_array *leaf = exec->values[n] ? trace->arrays[exec->plan->parts.origin[n]] : NULL;
     if (!leaf || leaf->deleted != TSR__GIVEN_UP) continue;
+    if (tsr__lies_with_all(&leaf->sharding)) {
+      exec->given_up = tsr__hash(&n, sizeof n, exec->given_up);
+      if (!exec->given_up_count++) exec->given_up_at = leaf->given_up;
+    }
     tsr__array_taken_over(leaf);
   }
 }
@@ -611,9 +615,9 @@ tsr_status tsr__prepare(tsr__engine *engine, tsr_array *const *roots, int count,
   return status;
 }
 
-/* All processes run the same plan, and agree how it went. The fingerprint is the hash of the
- * program: processes that run different ones find out when they first meet, and are told the line
- * of each. */
+/* All processes run the same plan with the same numbers, and agree how it went. The fingerprint is
+ * the hash of both: processes that run different programs find out when they first meet, and are
+ * told the line of each. */
 static tsr_status run_together(tsr__exec *exec)
 {
   tsr__peers *peers = tsr__peers_of(exec->rt);
@@ -622,7 +626,9 @@ static tsr_status run_together(tsr__exec *exec)
   const tsr__program *program = exec->program;
   const char *site =
       program->sites && program->node_count ? program->sites[program->node_count - 1] : NULL;
-  const tsr__peers_work work = { plan->hash, "a program", site };
+  const tsr__peers_work work = {
+    tsr__exec_print(exec), "a program", site, { tsr__exec_lines, exec }
+  };
   tsr_status status = tsr__peers_enter(peers, &work, exec->error);
   if (status) return status;
   exec->outer = true;

@@ -27,6 +27,8 @@ typedef struct tsr__plan {
   int closes; /* the last step in which processes meet, if later ones only show what it made; -1 */
   _Atomic int64_t closing_bytes; /* that it moves to this process's devices; TSR__UNKNOWN_BYTES,
                                     or TSR__NO_BYTES: not the same each time */
+  bool *alike;         /* by node: numbers of it must be the same in all processes; NULL: it is no
+                          run of all (alike.c) */
   int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
   bool meets;          /* all processes take part in its runs */
   int roots;           /* of the key, if it can be followed; else 0 */
@@ -125,11 +127,22 @@ typedef struct tsr__exec {
   bool outer;                           /* a run of its own: its last meeting may end it */
   int64_t promised[TSR__PEERS_NUMBERS]; /* what this process says it moves in all, before it did */
   tsr__traffic traffic;
-  bool keeps;      /* roots may stay accumulators */
+  uint64_t given_up;       /* a hash of which leaves this run takes over of those that all have */
+  int given_up_count;      /* so many */
+  const char *given_up_at; /* where tsr_donate was called for the first; or NULL */
+  bool keeps;              /* roots may stay accumulators */
   tsr__busy *busy; /* by part of the step at hand: see tsr__run; NULL: nobody asks */
   tsr__error *error;
   int kernels, collectives; /* run so far, those of regions included */
 } tsr__exec;
+
+/* Whether what lies so is all processes' (alike.c). */
+bool tsr__lies_with_all(const tsr_sharding *sharding);
+/* Fills `alike` of a plan whose runs all processes take part in; and what this process brings to a
+ * run that all must have alike: a fingerprint, and lines of the run `user`. */
+tsr_status tsr__plan_alike(tsr_runtime *rt, tsr__plan *plan, tsr__error *error);
+uint64_t tsr__exec_print(const tsr__exec *exec);
+void tsr__exec_lines(const void *user, tsr__text *out);
 
 /* How a node of the program lies. */
 static inline const tsr_sharding *tsr__sharding_of(const tsr__exec *exec, int node)

@@ -635,7 +635,7 @@ tsr_status tsr__host_sees(const tsr__value **value, const char *what, tsr__sight
   tsr__peers *peers = tsr__peers_of(rt);
   *sight = (tsr__sight){ .rt = rt };
   if (!peers || is_everywhere(rt, &(*value)->sharding)) return tsr__value_here(*value, what, error);
-  const tsr__peers_work work = { print_of(*value, what), what, NULL };
+  const tsr__peers_work work = { .fingerprint = print_of(*value, what), .what = what };
   tsr_status status = tsr__peers_enter(peers, &work, error);
   if (status) return status;
   status = tsr__see(rt, value, 1, sight, error);
@@ -669,7 +669,7 @@ static void refuse(tsr_runtime *rt, const tsr__refusal *refusal)
 {
   tsr__peers *peers = tsr__peers_of(rt);
   if (!peers || !refusal->status) return;
-  const tsr__peers_work work = { 0, "an error", refusal->site };
+  const tsr__peers_work work = { .what = "an error", .site = refusal->site };
   tsr__error error = { .status = TSR_OK };
   tsr__error_set(&error, refusal->status, "%s", refusal->message);
   if (!tsr__peers_enter(peers, &work, &error)) tsr__peers_leave(peers, refusal->status, &error);

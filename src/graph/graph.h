@@ -903,6 +903,8 @@ uint64_t tsr__program_hash(const tsr__program *program);
 /* Text of a program, one line a node with dtype, shape, sharding and site. Constants stand where
  * they are used, so that the other nodes are numbered without gaps. */
 void tsr__program_print(const tsr__program *program, tsr__text *out);
+/* The same as lines that processes compare, "what<TAB>site", with the numbers that nodes take. */
+void tsr__program_lines(const tsr__program *program, tsr__text *out);
 /* The number that a node has in that text: how many nodes but constants come before it. */
 int tsr__program_number(const tsr__program *program, int node);
 /* Checks every promise of a program (order, arity, dtypes, shapes by the table's rules).

@@ -315,6 +315,23 @@ static void pad_to(tsr__text *out, size_t start, size_t width)
   tsr__text_pad(out, ' ', used < width ? (int)(width - used) : 0);
 }
 
+/* The number of each node. NULL: no memory; then they are counted one by one, so that a text comes
+ * out all the same. */
+static int *number_nodes(const tsr__program *program)
+{
+  int *numbers = tsr__new(program->heap, ((size_t)program->node_count + 1) * sizeof *numbers);
+  for (int n = 0, number = 0; numbers && n < program->node_count; n++) {
+    numbers[n] = number;
+    number += program->nodes[n].op != TSR__OP_CONST;
+  }
+  return numbers;
+}
+
+static void free_numbers(const tsr__program *program, int *numbers)
+{
+  tsr__del(program->heap, numbers, ((size_t)program->node_count + 1) * sizeof *numbers);
+}
+
 static void print(const tsr__program *program, int indent, tsr__text *out);
 
 /* The regions of a node, below it and further in. */
@@ -342,13 +359,8 @@ void tsr__program_print(const tsr__program *program, tsr__text *out)
 
 static void print(const tsr__program *program, int indent, tsr__text *out)
 {
-  size_t width[2], room = ((size_t)program->node_count + 1) * sizeof(int);
-  /* Without memory for them they are counted one by one, so that a text comes out all the same. */
-  int *numbers = tsr__new(program->heap, room);
-  for (int n = 0, number = 0; numbers && n < program->node_count; n++) {
-    numbers[n] = number;
-    number += program->nodes[n].op != TSR__OP_CONST;
-  }
+  size_t width[2];
+  int *numbers = number_nodes(program);
   if (!measure(program, numbers, width)) out->failed = true;
   for (int n = 0; n < program->node_count; n++) {
     if (program->nodes[n].op == TSR__OP_CONST) continue;
@@ -367,5 +379,31 @@ static void print(const tsr__program *program, int indent, tsr__text *out)
     tsr__text_add(out, "\n");
     print_regions(program, &program->nodes[n], indent, out);
   }
-  tsr__del(program->heap, numbers, room);
+  free_numbers(program, numbers);
+}
+
+/* ---- lines to be compared -------------------------------------------------------------------- */
+
+/* Numbers that a node takes by itself, as a draw does its key: no formula shows them. */
+static void add_numbers(const tsr__program *program, const tsr__gnode *node, tsr__text *out)
+{
+  for (int i = 0; i < node->param_count && program->params; i++)
+    tsr__text_add(out, ", %lld", (long long)program->params[node->param + i].i);
+}
+
+void tsr__program_lines(const tsr__program *program, tsr__text *out)
+{
+  int *numbers = number_nodes(program);
+  for (int n = 0; n < program->node_count; n++) {
+    const tsr__gnode *node = &program->nodes[n];
+    if (node->op == TSR__OP_CONST) continue;
+    add_formula(program, numbers, n, out);
+    add_numbers(program, node, out);
+    tsr__text_add(out, " : ");
+    add_type(program, node, out);
+    tsr__text_add(out, "\t%s\n", program->sites ? tsr__site_file(program->sites[n]) : "");
+    for (int i = 0; i < node->region_count; i++)
+      tsr__program_lines(&tsr__region_in(program, node, i)->program, out);
+  }
+  free_numbers(program, numbers);
 }

@@ -722,9 +722,10 @@ uint64_t tsr__program_hash(const tsr__program *program)
     hash = tsr__hash(&program->regions[i]->hash, sizeof program->regions[i]->hash, hash);
   for (int i = 1; i < program->sharding_count; i++) {
     const tsr_sharding *sharding = &program->shardings[i];
-    /* A mesh by its number, not by its address: hashes are then equal in all processes, which do
-     * the same. */
+    /* A mesh by its number, axes and devices, not by its address: hashes are then equal in all
+     * processes, which do the same. */
     uint64_t seed = hash + (uint64_t)sharding->mesh->id;
+    if (!sharding->mesh->own) seed += sharding->mesh->branch.hash;
     hash = tsr__hash(sharding->first, sizeof sharding->first + sizeof sharding->axis, seed);
   }
   return hash;

@@ -24,6 +24,30 @@ static uint64_t get_number(const unsigned char *from, int bytes)
   return number;
 }
 
+/* A sharding as it is in all processes. */
+static void add_sharding(const char *what, const tsr_sharding *on, tsr__text *out)
+{
+  tsr__text_add(out, " > %s on(", what);
+  if (on->mesh) {
+    tsr__text_add(out, "%s ", tsr_mesh_text(on->mesh));
+    tsr__type_add(out, TSR_F32, &(tsr_shape){ .rank = on->rank }, on);
+  }
+  tsr__text_add(out, ")");
+}
+
+/* What the processes of a pipeline must say alike beside what its records are. */
+static void add_place(const tsr_pipeline_args *args, tsr__text *out)
+{
+  char share[32];
+  tsr__text_f64(share, args->bad_share);
+  add_sharding("all", &args->on, out);
+  for (int i = 0; i < TSR_MAX_FIELDS && args->fields[i].name; i++)
+    add_sharding(args->fields[i].name, &args->fields[i].on, out);
+  tsr__text_add(out, " > map(%s) > ids(%s) > bad(at most %lld, a share of %s)",
+                args->map ? "some" : "none", args->ids ? "told" : "untold",
+                (long long)args->bad_most, share);
+}
+
 void tsr__fingerprint(const tsr_pipeline *p, tsr__text *out, bool place)
 {
   /* Padded ones have the records of short ones: a state goes on with either. */
@@ -33,9 +57,10 @@ void tsr__fingerprint(const tsr_pipeline *p, tsr__text *out, bool place)
   tsr__text_add(out, " > batch(");
   if (!p->source->dealer) tsr__text_add(out, "%lld, ", (long long)p->args.batch_size);
   tsr__text_add(out, "%s%s)", names[p->args.remainder], bad[p->args.bad]);
-  if (place)
-    tsr__text_add(out, " > epochs(%lld) > from(batch %lld)", (long long)p->args.epochs,
-                  (long long)p->delivered);
+  if (!place) return;
+  tsr__text_add(out, " > epochs(%lld) > from(batch %lld)", (long long)p->args.epochs,
+                (long long)p->delivered);
+  add_place(&p->args, out);
 }
 
 tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *needed)

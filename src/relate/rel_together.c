@@ -101,7 +101,7 @@ tsr_status tsr__rel_enter(tsr__rel_meeting *m, const char *what, const tsr__rel 
   bool apart = tsr__rel_apart(rel->rt, &rel->sharding) || (to && tsr__rel_apart(rel->rt, to));
   m->peers = apart ? tsr__peers_of(rel->rt) : NULL;
   if (!apart) return TSR_OK;
-  const tsr__peers_work work = { fingerprint(what, rel), what, NULL };
+  const tsr__peers_work work = { .fingerprint = fingerprint(what, rel), .what = what };
   tsr_status status = tsr__peers_enter(m->peers, &work, m->error);
   if (status) m->peers = NULL;
   return status;

@@ -25,7 +25,7 @@ static tsr_runtime *join(const part *p)
                             .process_index = p->index,
                             .secret = "threads",
                             .start_timeout = 60 };
-  tsr__comm_install(rt, &opts);
+  tsr__comm_install(rt, "2 of each process", &opts);
   CHECK_STR(tsr_runtime_message(rt), "");
   return rt;
 }

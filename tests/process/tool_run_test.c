@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -53,6 +54,7 @@ static int meet(const char *how)
   printf("process %d of %d\n", me, tsr_process_count(rt));
   fflush(stdout);
   if (me == 2 && !strcmp(how, "kill")) raise(SIGKILL);
+  if (!strcmp(how, "nested")) code = system("TEST_MEET=compute \"$SELF\"") ? 7 : 0;
   if (me == 2 && !strcmp(how, "exit")) _exit(3);
   if (me == 2 && !strcmp(how, "leave")) _exit(0);
   if (me == 2 && !strcmp(how, "live")) raise(SIGKILL);
@@ -70,11 +72,22 @@ static int meet(const char *how)
   return code;
 }
 
+/* A program that knows nothing of processes, with eight devices. */
+static int compute(void)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  if (tsr_runtime_status(rt)) fprintf(stderr, "%s\n", tsr_runtime_message(rt));
+  int code = tsr_runtime_status(rt) ? 9 : 0;
+  if (!code) printf("%d of %d devices\n", tsr_local_device_count(rt), tsr_device_count(rt));
+  tsr_runtime_close(rt);
+  return code;
+}
+
 /* Before the harness, which knows nothing of it. */
 __attribute__((constructor)) static void meet_instead(void)
 {
   const char *how = getenv("TEST_MEET");
-  if (how) exit(meet(how));
+  if (how) exit(!strcmp(how, "compute") ? compute() : meet(how));
 }
 
 TEST(processes_meet)
@@ -161,10 +174,75 @@ TEST(lines_have_their_process_in_front)
     }
   }
   free(out);
-  /* A line longer than the buffer comes in parts. */
+  /* One without an end is a line, too. */
   CHECK_I64(run("-n 1 sh -c 'head -c 20000 /dev/zero | tr \"\\0\" x'", &out), 0);
-  CHECK_U64(strlen(out), 20000 + 3 * 5);
+  CHECK_U64(strlen(out), 20000 + 5);
   free(out);
+}
+
+/* Of any length. */
+TEST(long_lines_stay_whole)
+{
+  enum { LONG = 300000 };
+  char *out;
+  CHECK_I64(run("-n 2 sh -c 'head -c 300000 /dev/zero | tr \\\\0 x; echo; echo end'", &out), 0);
+  const char *line = strstr(out, "[1] x");
+  CHECK(line && strspn(line + 4, "x") == LONG && line[4 + LONG] == '\n');
+  CHECK_STR_HAS(out, "[1] end\n");
+  free(out);
+}
+
+/* Waits until a folder has no entry, or has one. */
+static bool comes_to(const char *folder, bool empty)
+{
+  char command[700];
+  snprintf(command, sizeof command, "[ -z \"$(ls '%s')\" ]", folder);
+  for (int i = 0; i < 3000; i++) {
+    if ((system(command) == 0) == empty) return true;
+    usleep(10000);
+  }
+  return false;
+}
+
+/* `tessera run -n 2` of a shell command, with its folder in `folder`. */
+static pid_t start_tool(const char *folder, const char *command)
+{
+  char tool[1024];
+  tool_path(tool, sizeof tool);
+  CHECK(!mkdir(folder, 0700));
+  pid_t id = fork();
+  if (id) return id;
+  setenv("TMPDIR", folder, 1);
+  execl(tool, tool, "run", "-n", "2", "sh", "-c", command, (char *)NULL);
+  _exit(127);
+}
+
+TEST(a_killed_tool_leaves_nothing)
+{
+  char folder[600];
+  snprintf(folder, sizeof folder, "%s", test_tmp("killed"));
+  pid_t id = start_tool(folder, "sleep 60");
+  CHECK(comes_to(folder, false));
+  kill(id, SIGKILL);
+  CHECK(waitpid(id, NULL, 0) == id);
+  CHECK(comes_to(folder, true));
+}
+
+TEST(a_stopped_process_hears_the_end)
+{
+  char folder[600], command[800];
+  int status;
+  snprintf(folder, sizeof folder, "%s", test_tmp("stopped"));
+  snprintf(command, sizeof command,
+           "touch '%s/here.'$TSR_PROCESS_INDEX; kill -STOP $$; exec sleep 60", folder);
+  pid_t id = start_tool(folder, command);
+  char both[1300];
+  snprintf(both, sizeof both, "[ -e '%s/here.0' ] && [ -e '%s/here.1' ]", folder, folder);
+  for (int i = 0; i < 3000 && system(both); i++) usleep(10000);
+  kill(id, SIGTERM);
+  CHECK(waitpid(id, &status, 0) == id);
+  CHECK(WIFEXITED(status));
+  CHECK_I64(WEXITSTATUS(status), 128 + SIGTERM);
 }
 
 TEST(each_is_told_who_it_is)
@@ -202,6 +280,17 @@ TEST(signals_are_passed_on)
             "touch \"$READY\"; else while ! test -e \"$READY\"; do sleep 0.02; done; kill -TERM "
             "$PPID; fi; while true; do sleep 0.05; done'",
             128 + SIGTERM, PARTS("[0] was told\n", "[1] was told\n"));
+}
+
+/* Eight devices cannot be dealt out to three processes: none of them computes alone. */
+TEST(devices_that_cannot_be_dealt_out)
+{
+  check_run("-n 3 env TEST_MEET=compute \"$SELF\"", 9,
+            PARTS("the 8 devices of \"cpu:8\" cannot be dealt out evenly to 3 processes",
+                  "divide 8 (1, 2, 4, 8), or open 9 devices"));
+  check_run("-n 4 env TEST_MEET=compute \"$SELF\"", 0, PARTS("[3] 2 of 8 devices\n"));
+  /* What a process of the job starts is none of it. */
+  check_run("-n 3 env TEST_MEET=nested \"$SELF\"", 0, PARTS("[2] 8 of 8 devices\n"));
 }
 
 TEST(wrong_command_lines_are_told)

@@ -14,7 +14,8 @@ static int listen_at(const char *path, tsr__error *error)
   *error = (tsr__error){ .status = TSR_OK };
   snprintf(text, sizeof text, "unix:%s", path);
   CHECK_STATUS(tsr__address_parse(text, &at, error), TSR_OK, NULL);
-  return tsr__address_listen(&at, error);
+  tsr__listeners all;
+  return tsr__address_listen(&at, true, &all, error) ? -1 : all.fd[0];
 }
 
 TEST(what_a_killed_process_left_is_taken_away)
@@ -43,7 +44,7 @@ TEST(a_busy_listener_keeps_its_socket)
   CHECK(fd >= 0 && !listen(fd, 1));
   snprintf(text, sizeof text, "unix:%s", path);
   CHECK_STATUS(tsr__address_parse(text, &at, &error), TSR_OK, NULL);
-  while (count < MANY && (fds[count] = tsr__address_connect(&at, 100, &unused)) >= 0) count++;
+  while (count < MANY && (fds[count] = tsr__address_connect(&at, true, 100, &unused)) >= 0) count++;
   CHECK(count > 0 && count < MANY);
   CHECK(listen_at(path, &error) < 0);
   CHECK_STATUS(error.status, TSR_EIO, NULL);
@@ -54,7 +55,7 @@ TEST(a_busy_listener_keeps_its_socket)
     close(server);
     server = accept(fd, NULL, NULL);
   }
-  client = tsr__address_connect(&at, 100, &unused);
+  client = tsr__address_connect(&at, true, 100, &unused);
   CHECK(client >= 0);
   close(client);
   close(fd);

@@ -24,13 +24,20 @@
 
 #include "tool.h"
 
-enum { MOST_PROCESSES = 1024, LINE = 8192, SAY_MS = 1000, TERM_MS = 5000, DRAIN_MS = 500 };
+enum {
+  MOST_PROCESSES = 1024,
+  READ = 8192,           /* bytes of a stream that are asked for at once */
+  MOST_LINE = 256 << 20, /* of a line; longer ones come in parts */
+  SAY_MS = 1000,
+  TERM_MS = 5000,
+  DRAIN_MS = 500
+};
 
 /* What a process prints on one of its two streams, up to a line's end. */
 typedef struct stream {
   int fd; /* -1: at its end */
-  size_t length;
-  char line[LINE];
+  size_t length, room;
+  char *line;
 } stream;
 
 typedef struct process {
@@ -48,7 +55,9 @@ typedef struct job {
   bool goes_on;    /* a failure is the processes' own matter */
   const char *coordinator, *engine, *on_failure; /* on_failure: NULL where nobody said it */
   char *const *program;
-  int signals;      /* a signalfd */
+  int signals; /* a signalfd */
+  int keeper;  /* what lets the folder's keeper wait; -1: there is none */
+  pid_t keeper_id;
   sigset_t before;  /* the mask that processes get */
   int culprit;      /* -1: none has failed */
   bool given_up;    /* it was stopped, and the others failed for that */
@@ -76,29 +85,42 @@ static void put_line(const job *j, const process *p, int which, const char *line
   fflush(out);
 }
 
-/* Prints the whole lines of a stream; of one that is longer than the buffer, a part as a line. */
+/* Prints the whole lines of a stream. What is no line yet stays, unless it is the end, or longer
+ * than there is memory for. */
 static void put_lines(const job *j, const process *p, int which, bool all)
 {
   stream *s = (stream *)&p->streams[which];
   size_t used = 0;
-  for (char *end; (end = memchr(s->line + used, '\n', s->length - used));) {
+  for (char *end; used < s->length && (end = memchr(s->line + used, '\n', s->length - used));) {
     size_t length = (size_t)(end + 1 - (s->line + used));
     put_line(j, p, which, s->line + used, length);
     used += length;
   }
-  bool full = !used && s->length == LINE;
-  if (used < s->length && (all || full)) {
+  if (used < s->length && all) {
     put_line(j, p, which, s->line + used, s->length - used);
     used = s->length;
   }
-  memmove(s->line, s->line + used, s->length - used);
+  if (used) memmove(s->line, s->line + used, s->length - used);
   s->length -= used;
+}
+
+/* Room for what comes next, twice as much each time; false: there is none. */
+static bool make_room(stream *s)
+{
+  if (s->room - s->length >= READ) return true;
+  size_t room = s->room ? 2 * s->room : 2 * READ;
+  char *line = room > MOST_LINE ? NULL : realloc(s->line, room);
+  if (!line) return s->length < s->room;
+  s->line = line;
+  s->room = room;
+  return true;
 }
 
 static void read_stream(const job *j, process *p, int which)
 {
   stream *s = &p->streams[which];
-  ssize_t got = read(s->fd, s->line + s->length, LINE - s->length);
+  if (!make_room(s)) put_lines(j, p, which, true);
+  ssize_t got = read(s->fd, s->line + s->length, s->room - s->length);
   if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
   if (got > 0) s->length += (size_t)got;
   put_lines(j, p, which, got <= 0);
@@ -235,7 +257,8 @@ static void reap(job *j)
   }
 }
 
-/* What the tool is told, its processes are told; a second interruption is meant. */
+/* What the tool is told, its processes are told, one that is stopped too; a second interruption is
+ * meant. */
 static void take_signals(job *j)
 {
   struct signalfd_siginfo info;
@@ -244,6 +267,7 @@ static void take_signals(job *j)
     if (number == SIGCHLD) continue;
     bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
     send_all(j, ends && j->interrupted ? SIGKILL : number);
+    if (ends) send_all(j, SIGCONT); /* one that is stopped would not hear it */
     if (ends && !j->interrupted) j->interrupted = number;
   }
   reap(j);
@@ -372,6 +396,39 @@ static void remove_folder(const job *j)
   rmdir(j->folder);
 }
 
+/* Has the folder removed even if the tool is killed: a child that does nothing but wait for the end
+ * of the tool, which its end of a pipe tells. `keeper`: the tool's end; -1: there is none. */
+static void keep_folder(job *j)
+{
+  int ends[2];
+  char byte;
+  j->keeper = -1;
+  if (pipe2(ends, O_CLOEXEC)) return;
+  j->keeper_id = fork();
+  if (j->keeper_id == 0) {
+    /* In a group of its own: what a terminal sends is not for it. */
+    setsid();
+    close(ends[1]);
+    for (int fd = 0; fd < 3; fd++) close(fd);
+    while (read(ends[0], &byte, 1) < 0 && errno == EINTR) continue;
+    remove_folder(j);
+    _exit(0);
+  }
+  close(ends[0]);
+  if (j->keeper_id > 0) j->keeper = ends[1];
+  else close(ends[1]);
+}
+
+/* The folder is gone when the tool ends. */
+static void end_folder(const job *j)
+{
+  if (j->keeper >= 0) {
+    close(j->keeper);
+    while (waitpid(j->keeper_id, NULL, 0) < 0 && errno == EINTR) continue;
+  }
+  remove_folder(j);
+}
+
 static int open_signals(sigset_t *before)
 {
   static const int all[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
@@ -410,6 +467,7 @@ int tool_run(const tool_args *args)
   j.goes_on = mode && (!strcmp(mode, "error") || !strcmp(mode, "shrink"));
   j.engine = tool_value(args, OPT_ENGINE);
   if (!make_folder(&j, address, sizeof address)) return TOOL_FAILED;
+  keep_folder(&j);
   if (!j.coordinator) j.coordinator = address;
   j.processes = calloc((size_t)j.count, sizeof *j.processes);
   int code = TOOL_FAILED;
@@ -422,7 +480,8 @@ int tool_run(const tool_args *args)
     close(j.signals);
     sigprocmask(SIG_SETMASK, &j.before, NULL);
   }
+  for (int i = 0; j.processes && i < 2 * j.count; i++) free(j.processes[i / 2].streams[i % 2].line);
   free(j.processes);
-  remove_folder(&j);
+  end_folder(&j);
   return code;
 }

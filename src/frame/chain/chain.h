@@ -131,6 +131,8 @@ struct tsr_frame {
   tsr_array *mask;     /* FIRSTS: the rows that are the first of their groups ... */
   int mask_version;    /* ... in this version of the frame */
   bool ran;            /* a terminal evaluated it */
+  uint64_t asked;      /* of a file, a hash of its options */
+  uint64_t print;      /* of what was asked for (frame_lines.c); 0: not asked yet */
   tsr__making making;
 };
 
@@ -200,6 +202,13 @@ int tsr__frame_numbers(const tsr_frame *df);
 /* The frames that a frame stands on, in order: its parts, or its parent and the other one. */
 int tsr__frame_parent_count(const tsr_frame *df);
 tsr_frame *tsr__frame_parent(const tsr_frame *df, int at);
+
+/* ---- what was asked for (frame_lines.c) ------------------------------------------------------ */
+
+/* Of a frame and all that it stands on: equal where the calls that made them were; and the same as
+ * lines of the frame `user`, as processes compare them. */
+uint64_t tsr__frame_print(tsr_frame *df);
+void tsr__frame_lines(const void *user, tsr__text *out);
 
 /* ---- frames being made ----------------------------------------------------------------------- */
 

@@ -113,6 +113,29 @@ static tsr__csv_opts reading_of(const tsr_csv_opts *opts)
                           .unique_names = opts->unique_names };
 }
 
+static uint64_t hash_text(const char *text, uint64_t hash)
+{
+  return text ? tsr__hash(text, strlen(text) + 1, hash) : hash + 1;
+}
+
+/* All that decides what is read, but the paths: those may differ from host to host. */
+static uint64_t hash_csv(const tsr_csv_opts *opts)
+{
+  const int64_t numbers[] = { opts->separator,  opts->comment,    opts->no_header,
+                              opts->text_nulls, opts->skip_rows,  opts->decimal_comma,
+                              opts->bad_rows,   opts->more_count, opts->unique_names };
+  uint64_t hash = tsr__hash(numbers, sizeof numbers, 1);
+  hash = hash_text(opts->names, hash);
+  hash = hash_text(opts->columns, hash);
+  return hash_text(opts->nulls, hash_text(opts->types, hash));
+}
+
+static uint64_t hash_json(const tsr_json_opts *opts)
+{
+  const int64_t numbers[] = { opts->bad_rows, opts->more_count };
+  return hash_text(opts->types, hash_text(opts->columns, tsr__hash(numbers, sizeof numbers, 1)));
+}
+
 static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *opts,
                            tsr__error *error)
 {
@@ -123,6 +146,7 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
   if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
   tsr__csv_opts how = reading_of(&all);
+  df->asked = hash_csv(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
   /* The frame owns the file from here on, after an error too: its scope closes it. */
   if (tsr__scan_take(df, (tsr__reader){ &tsr__csv_reader, csv }, &rows, error))
@@ -209,6 +233,7 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
                          .literal_path = all.literal_path,
                          .unpack_limit = all.unpack_limit };
   if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
+  df->asked = hash_json(&all);
   /* The lists are read while the file is opened and not needed afterwards. */
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);

@@ -13,11 +13,11 @@ bool tsr__source_apart(const tsr_frame *df, const tsr_sharding *sharding)
 }
 
 /* The version is part of what is entered with: a process that retyped a column and one that did not
- * are told apart at once. */
+ * are told apart at once; and so are those that read a file by other options. */
 tsr_status tsr__source_enter(const tsr_frame *df, tsr__error *error)
 {
-  uint64_t hash = tsr__hash(df->what, strlen(df->what), (uint64_t)df->version);
-  const tsr__peers_work work = { hash, df->what, df->node.site };
+  uint64_t hash = tsr__hash(df->what, strlen(df->what), (uint64_t)df->version + df->asked);
+  const tsr__peers_work work = { .fingerprint = hash, .what = df->what, .site = df->node.site };
   return tsr__peers_enter(tsr__peers_of(df->node.scope->rt), &work, error);
 }
 

@@ -54,6 +54,7 @@ typedef struct tsr__bind {
   tsr_array *index;
   bool plan;  /* for explaining: visits all that the rows are made of, and makes none */
   bool stage; /* of another terminal, which made the rows that it stands on */
+  tsr__peers_task task; /* of several processes: what all of them must have been asked for */
 } tsr__bind;
 
 /* ---- lowering (lower.c, lower_text.c, aggregate.c) ------------------------------------------ */

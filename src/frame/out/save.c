@@ -90,7 +90,7 @@ static tsr_status write_once(tsr_frame *df, bool apart, const saving *s, tsr__er
   tsr__peers *peers = tsr__peers_of(scope->rt);
   if (!apart) return write_it(scope, s, error);
   uint64_t hash = tsr__hash(s->task->path, strlen(s->task->path), 0);
-  const tsr__peers_work work = { hash, s->task->what, s->task->site };
+  const tsr__peers_work work = { .fingerprint = hash, .what = s->task->what, .site = s->task->site };
   tsr_status status = tsr__peers_enter(peers, &work, error);
   if (status) return status;
   if (!tsr__peers_index(peers)) status = write_it(scope, s, error);

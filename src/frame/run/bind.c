@@ -77,6 +77,16 @@ static void hand_over_stats(const tsr_scope *from, tsr_scope *to)
 
 /* ---- opening and closing ------------------------------------------------------------------ */
 
+/* All that runs until the terminal ends is part of what was asked for of its frame. */
+static void begin_task(tsr__bind *bind)
+{
+  tsr__peers *peers = tsr__peers_of(bind->home->rt);
+  if (!peers) return;
+  bind->task = (tsr__peers_task){ .fingerprint = tsr__frame_print(bind->top),
+                                  .lines = { tsr__frame_lines, bind->top } };
+  tsr__peers_begin_task(peers, &bind->task);
+}
+
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site)
 {
   *bind = (tsr__bind){ .top = df, .what = what };
@@ -93,6 +103,7 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, cons
   bind->scope = tsr_scope_nest_at(bind->home, bind->site);
   if (bind->scope->inert)
     return tsr__fail(bind->home, bind->site, TSR_ENOMEM, "%s: out of memory", what);
+  begin_task(bind);
   return TSR_OK;
 }
 
@@ -138,6 +149,8 @@ tsr_status tsr__bind_close(tsr__bind *bind)
 {
   tsr_scope *outer = bind->home;
   tsr_status status = bind->error.status;
+  tsr__peers *peers = tsr__peers_of(outer->rt);
+  if (peers) tsr__peers_end_task(peers, &bind->task);
   if (status) {
     tsr__fail_error(outer, bind->site, &bind->error);
   } else if ((status = tsr_scope_status(bind->scope)) != TSR_OK) {

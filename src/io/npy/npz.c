@@ -230,8 +230,8 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
   tsr_array **arrays = status ? NULL : arrays_of(scope, items, count);
   if (!status && !arrays) status = tsr__error_set(&error, TSR_ENOMEM, "no memory for a list");
   if (status) return tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text);
-  const tsr__peers_work work = { tsr__hash("tsr_save_npz", 12, 0), "tsr_save_npz", site };
-  tsr__npy_begin(&to.by, arrays, count, &work);
+  const tsr__npy_call call = { "tsr_save_npz", path, site };
+  tsr__npy_begin(&to.by, arrays, count, &call);
   status = tsr__npy_end(&to.by, save(&to, scope, items, count, &error), &error);
   return status ? tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text) : TSR_OK;
 }
