@@ -156,3 +156,24 @@ TEST(later_rows_are_seen_later)
   CHECK_STR(tsr_table_text(t, 1, 0), "1");
   tsr_runtime_close(rt);
 }
+
+/* What rows first rows are of changes between terminals: distinct rows that were found in some are
+ * found anew in others. */
+TEST(distinct_rows_follow_the_rows_that_are_read)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_table *t = NULL;
+  write_large("large.csv", ROWS);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("large.csv"));
+  tsr_frame *late = tsr_frame_head(tsr_frame_filter(df, "id >= 20000"), 40);
+  tsr_frame *words = tsr_frame_distinct(late, "word"), *two = tsr_frame_group_head(late, "word", 2);
+  tsr_frame *first = tsr_frame_distinct(tsr_frame_head(df, 40), "word");
+  for (int i = 0; i < 3; i++) {
+    CHECK_I64(first_id(words, 17), 20000);
+    CHECK_I64(first_id(two, 34), 20000);
+    CHECK_I64(first_id(first, 17), 0);
+    if (i == 1) CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, s);
+  }
+  tsr_runtime_close(rt);
+}
