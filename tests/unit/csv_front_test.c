@@ -177,3 +177,29 @@ TEST(distinct_rows_follow_the_rows_that_are_read)
   }
   tsr_runtime_close(rt);
 }
+
+/* A limit that is far above what is needed changes nothing of that. Where rows must be looked for
+ * in a longer front the shorter one is gone: the limit allows what the last of them needs. */
+TEST(a_limit_reads_no_other_rows)
+{
+  enum { NEED = ROWS * 8 + ROWS / 8 };
+  static const int64_t limits[] = { 0, INT64_C(1) << 33, NEED + NEED / 5 };
+  write_large("late.csv", ROWS);
+  FILE *out = fopen(test_tmp("late.csv"), "a");
+  fprintf(out, "%d,x\n", ROWS);
+  CHECK_I64(fclose(out), 0);
+  for (int i = 0; i < 3; i++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = limits[i]);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_select(tsr_frame_read_csv(s, test_tmp("late.csv")), "id");
+    CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 9"), 5), 5), 10);
+    CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 130000"), 5), 5), 130001);
+    tsr_runtime_close(rt);
+    write_large("large.csv", ROWS);
+    rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = limits[i]);
+    s = tsr_scope_open(rt);
+    df = tsr_frame_select(tsr_frame_read_csv(s, test_tmp("large.csv")), "id");
+    CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 399990"), 5), 5), 399991);
+    tsr_runtime_close(rt);
+  }
+}
