@@ -464,8 +464,9 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   for (int i = 0; i < columns; i++)
     if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && gains(r, i)))
       return r->error->status;
-  /* Borrowed by now, or read before. */
-  if (!r->count) return TSR_OK;
+  /* Borrowed by now, or read before. Rows are looked at once even if no column is wanted: what is
+   * wrong with one of them is told to who counts them, too. */
+  if (!r->count && (r->source->seen || !df->source->reader.ops->front)) return TSR_OK;
   tsr__read_ask read = { .parts = r->parts,
                          .rows = r->rows,
                          .target_count = r->count,
@@ -482,6 +483,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
     if (count_kept(r) || (r->told && make_mask(r))) return r->error->status;
     r->source->pushed = r->pushed;
   }
+  r->source->seen = r->source->seen || !read.retyped;
   /* Nothing of a reading is kept in which a column changed its type: all columns share the
    * version. */
   if (!read.retyped) return keep(r);
@@ -494,7 +496,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 static bool whole_is_there(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;
-  bool there = source->rows >= 0;
+  bool there = source->seen;
   for (int i = 0; i < file->df->schema.count && there; i++)
     there = !file->need[i] || tsr__scan_column(source, i, file->pushdown).values;
   return there;
