@@ -114,6 +114,9 @@ typedef struct tsr__carry {
   tsr__col *col; /* lowered */
   int count;
 } tsr__carry;
+/* Arrays of the same rows that were evaluated (NULL: none). Those of rows that nothing places may
+ * have come to lie apart, on a mesh and on none: all lie alike afterwards. */
+tsr_status tsr__bring_together(tsr__lower *low, tsr_array **roots, int count);
 /* Evaluates columns of `low->in`, leaving out rows that its mask does. */
 tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *out);
 /* What a breaker's rows were made into: column i of `rel` is column `at[i]` of the frame. */
