@@ -276,6 +276,9 @@ struct tsr_scope {
 
 /* Makes a zeroed node of `size` bytes in a scope; NULL out of memory (recorded). */
 void *tsr__node_new(tsr_scope *scope, size_t size, const char *site, void (*release)(tsr__node *));
+/* Takes back the nodes that a scope got since `last` was its newest (NULL: all), which nobody uses
+ * any more: what they hold is let go, their memory stays. */
+void tsr__scope_rewind(tsr_scope *scope, const tsr__node *last);
 
 /* The one way to fail: records the first error of a scope. The text should be the four parts
  * of the house: what, found against expected, way out; the site is put in front:

@@ -442,6 +442,16 @@ static void release_nodes(tsr_scope *scope)
   }
 }
 
+void tsr__scope_rewind(tsr_scope *scope, const tsr__node *last)
+{
+  while (scope->nodes != last) {
+    tsr__node *node = scope->nodes;
+    scope->nodes = node->next;
+    scope->node_count--;
+    if (node->release) node->release(node);
+  }
+}
+
 /* Closes a scope that has no nested scopes left. */
 static void close_leaf(tsr_scope *scope)
 {

@@ -294,11 +294,13 @@ bool tsr__scattered_alike(const tsr__program *program, const tsr__gnode *a, cons
                         !memcmp(a->dims, b->dims, sizeof a->dims));
 }
 
-/* Which elements of what meet: reductions that differ only in keep, ddof or op may share. A count
- * that is needed in two stages is made in each, since it is combined and gone in between. */
+/* Which elements of what meet, and on which mesh: reductions that differ only in keep, ddof or op
+ * may share. A count that is needed in two stages is made in each, since it is combined and gone in
+ * between. */
 static bool shares(const tsr__program *program, const int *stage, const tsr__accum *a,
                    const tsr__accum *b)
 {
+  const tsr_sharding *at = program->shardings;
   if (a->operand != b->operand || a->mask != b->mask || a->codes != b->codes || a->row != b->row ||
       a->dtype != b->dtype || a->axes != b->axes)
     return false;
@@ -306,6 +308,7 @@ static bool shares(const tsr__program *program, const int *stage, const tsr__acc
   const tsr__reduce_attr *right = tsr__reduce_of(program, &program->nodes[b->node]);
   return stage[a->node] == stage[b->node] && left->dims == right->dims &&
          left->groups == right->groups &&
+         at[program->nodes[a->node].sharding].mesh == at[program->nodes[b->node].sharding].mesh &&
          !((program->nodes[a->node].flags ^ program->nodes[b->node].flags) & TSR__KEPT) &&
          tsr__scattered_alike(program, &program->nodes[a->node], &program->nodes[b->node]);
 }

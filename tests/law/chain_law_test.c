@@ -380,10 +380,9 @@ static tsr_frame *group_computed(trial *t, tsr_frame *df)
   return tsr_frame_group_agg(from, by, way == 1 ? "i = count()" : "k = count(), u = nunique(1)");
 }
 
-static tsr_frame *chain(trial *t)
+static tsr_frame *steps(trial *t, tsr_frame *df, int64_t least)
 {
-  tsr_frame *df = source(t);
-  int64_t steps = pick(t, 1, MOST_STEPS);
+  int64_t steps = pick(t, least, MOST_STEPS);
   for (int64_t n = 0; n < steps && !tsr_frame_is_inert(df); n++) {
     switch (pick(t, 0, 16)) {
     case 0:
@@ -406,6 +405,12 @@ static tsr_frame *chain(trial *t)
     }
   }
   return df;
+}
+
+static tsr_frame *chain(trial *t)
+{
+  tsr_frame *df = source(t);
+  return steps(t, df, 1);
 }
 
 /* ---- the law ----------------------------------------------------------------------------- */
@@ -451,4 +456,172 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
 TEST_TIMEOUT(chains_give_the_same_on_every_mesh, 900)
 {
   law_each_seed_on_8(5000, test_quick() ? 300 : 4000, 1.0 / 2, try_one);
+}
+
+/* ---- a row of aggregates ------------------------------------------------------------------- */
+
+/* What may be asked of rows in one, by the name of the result: numbers that only a run tells, such
+ * as plans know, constants and nulls, in any mixture. */
+enum { ASKED = 9, WAYS = 6 };
+static const struct {
+  const char *name, *by[WAYS];
+} asked[ASKED] = {
+  { "k", { "sum(k)", "min(k)", "count()", "nunique(u)", "7", "if(count() < 0, 1, null)" } },
+  { "i", { "max(i)", "count(x)", "first(i)", "sum(i) - count()", "-2", "last(i)" } },
+  { "x", { "mean(x)", "max(x)", "median(x)", "std(x)", "0.5", "sum(x)" } },
+  { "d",
+    { "var(x)", "min(d)", "sum(k) / (count() + 1)", "if(count() > 2, null, 1.5)", "mean(i)",
+      "1e300" } },
+  { "b", { "any(b)", "all(b)", "count() > 3", "true", "min(k) is null", "x is null" } },
+  { "p", { "count(p)", "max(p)", "min(p)", "nunique(p)", "sum(p)", "mean(p)" } },
+  { "q", { "max(q)", "min(q)", "count(q)", "last(q)", "first(q)", "mean(q)" } },
+  { "u",
+    { "max(u)", "min(v)", "first(u)", "'abc'", "lower(max(u))", "if(count() > 2, 'a', null)" } },
+  { "v", { "min(u)", "last(v)", "'Zoe'", "max(v)", "last(u)", "max(u)" } },
+};
+
+/* A row of aggregates of a source, some rows of which may be left out. Inert where an aggregate
+ * does not take a column of its type. */
+static tsr_frame *totals(trial *t)
+{
+  char text[1000] = "";
+  tsr_frame *df = source(t);
+  switch (pick(t, 0, 5)) {
+  case 0: df = filter(t, df); break;
+  case 1: df = some_rows(t, df); break;
+  case 2: df = sort(t, df); break;
+  case 3: df = place(t, df); break;
+  case 4: df = firsts(t, df); break;
+  default: break;
+  }
+  int64_t way = pick(t, 0, 7);
+  if (way == 0) return tsr_frame_max(tsr_frame_select(df, "k, i, x, d, q"));
+  if (way == 1) return tsr_frame_mean(tsr_frame_select(df, "x, k, i, d"));
+  for (int a = 0; a < ASKED; a++) {
+    size_t used = strlen(text);
+    const char *by = asked[a].by[pick(t, 0, WAYS - 1)];
+    if (!pick(t, 0, 3) && used) continue;
+    snprintf(text + used, sizeof text - used, "%s%s = %s", used ? ", " : "", asked[a].name, by);
+  }
+  say(t, "totals", text);
+  return tsr_frame_agg(df, text);
+}
+
+/* The only row of a table as data, in the order of its columns. */
+static tsr_frame *given(trial *t, const tsr_table *row)
+{
+  tsr_column columns[ASKED];
+  char order[200] = "";
+  int numbers = 0, count = tsr_table_column_count(row);
+  tsr_sharding at = random_place(t);
+  for (int c = 0; c < count; c++) {
+    tsr_coltype type = tsr_table_type(row, c);
+    snprintf(order + strlen(order), sizeof order - strlen(order), "%s%s", c ? ", " : "",
+             tsr_table_name(row, c));
+    if (type == TSR_COL_TEXT) continue;
+    uint64_t value = 0;
+    double real = tsr_table_f64(row, 0, c);
+    if (type == TSR_COL_F64) memcpy(&value, &real, sizeof real); /* a NaN as it is */
+    else if (tsr__dtype_float((tsr_dtype)type))
+      tsr__dtype_put_real((tsr_dtype)type, &value, 0, real);
+    else tsr__dtype_put_whole((tsr_dtype)type, &value, 0, tsr_table_i64(row, 0, c));
+    columns[numbers++] = (tsr_column){ tsr_table_name(row, c),
+                                       tsr_put(t->s, &value, (tsr_dtype)type, TSR_SHAPE(1), at) };
+  }
+  bool any = numbers > 0;
+  if (!any)
+    columns[numbers++] = (tsr_column){ "none", tsr_full(t->s, 1, TSR_I64, TSR_SHAPE(1), at) };
+  tsr_frame *df = tsr_frame_new_at(t->s, columns, numbers, TSR_HERE);
+  for (int c = 0; c < count; c++) {
+    const char *text = tsr_table_is_null(row, 0, c) ? NULL : tsr_table_text(row, 0, c);
+    if (tsr_table_type(row, c) == TSR_COL_TEXT)
+      df = tsr_frame_text_column(df, tsr_table_name(row, c), &text, 1);
+  }
+  for (int c = 0; c < count; c++) {
+    char null[100];
+    const char *name = tsr_table_name(row, c);
+    snprintf(null, sizeof null, "if(\"%s\" is null, \"%s\", null)", name, name);
+    if (tsr_table_type(row, c) != TSR_COL_TEXT && tsr_table_is_null(row, 0, c))
+      df = tsr_frame_assign(df, name, null);
+  }
+  return tsr_frame_select(df, order);
+}
+
+/* Whether arrays of the same columns, without nulls, hold the same. */
+static bool same_arrays(tsr_frame *a, tsr_frame *b, const tsr_table *table)
+{
+  uint64_t found[1000] = { 0 }, expected[1000] = { 0 };
+  for (int c = 0; c < tsr_table_column_count(table); c++) {
+    if (tsr_table_type(table, c) > TSR_COL_F64 || tsr_table_row_count(table) > 1000) continue;
+    const char *name = tsr_table_name(table, c);
+    size_t bytes =
+        (size_t)tsr_table_row_count(table) * tsr_dtype_size((tsr_dtype)tsr_table_type(table, c));
+    tsr_array *of[2] = { tsr_frame_column(a, name, .null_value = TSR_VALUE(1)),
+                         tsr_frame_column(b, name, .null_value = TSR_VALUE(1)) };
+    if (tsr_read(of[0], found, bytes) || tsr_read(of[1], expected, bytes)) return false;
+    if (memcmp(found, expected, bytes) != 0) return false;
+  }
+  return true;
+}
+
+/* Makes the row once more, so that nothing of it is there, or goes on with the one that was read. */
+static tsr_frame *totals_again(trial *t, tsr_frame *made)
+{
+  test_rng before = t->rng;
+  if (t->seed / 7 % 2) return made;
+  t->rng = test_seeded(t->seed);
+  t->said[0] = 0;
+  made = totals(t);
+  t->rng = before;
+  return made;
+}
+
+static void compare_totals(trial *t, trial *g, tsr_frame *found, tsr_frame *expected)
+{
+  tsr_table *table[2] = { NULL, NULL };
+  int64_t rows = -1;
+  tsr_status status = tsr_frame_collect(expected, &table[1]);
+  tsr_status other = tsr_frame_collect(found, &table[0]);
+  const char *differs = status || other ? NULL : law_differs(table[0], table[1]);
+  if (status != other)
+    FAIL("seed %llu: '%s', expected '%s'\n%s", (unsigned long long)t->seed, tsr_message(t->s),
+         tsr_message(g->s), t->said);
+  if (differs) FAIL("seed %llu: %s\n%s", (unsigned long long)t->seed, differs, t->said);
+  if (status) return;
+  CHECK_STATUS(tsr_frame_row_count(found, &rows), TSR_OK, t->s);
+  CHECK_I64(rows, tsr_table_row_count(table[1]));
+  if (!same_arrays(found, expected, table[1]))
+    FAIL("seed %llu: arrays differ: '%s' '%s'\n%s", (unsigned long long)t->seed, tsr_message(t->s),
+         tsr_message(g->s), t->said);
+}
+
+/* Steps on a row of aggregates, and the same steps on that row as data. */
+static bool try_totals(tsr_runtime *rt, uint64_t seed)
+{
+  static const char *const meshes[] = { NULL, "x=1", "x=2", "x=3", "x=8", "x=2,y=2", "x=2,y=3" };
+  const char *mesh = meshes[seed % 7];
+  trial t = { .seed = seed, .rng = test_seeded(seed), .rt = rt, .s = tsr_scope_open(rt) };
+  trial g = { .seed = seed, .rt = rt, .s = tsr_scope_open(rt) };
+  tsr_table *row = NULL;
+  t.mesh = mesh ? tsr_mesh_make(rt, mesh) : NULL;
+  tsr_frame *made = totals(&t);
+  bool some = !tsr_frame_is_inert(made) && !tsr_frame_collect(made, &row);
+  if (some) {
+    made = totals_again(&t, made);
+    g.mesh = pick(&t, 0, 1) ? t.mesh : NULL;
+    g.rng = t.rng;
+    tsr_frame *data = given(&g, row);
+    CHECK_STATUS(tsr_scope_status(g.s), TSR_OK, g.s);
+    g.rng = t.rng;
+    tsr_frame *expected = steps(&g, data, 1);
+    compare_totals(&t, &g, steps(&t, made, 1), expected);
+  }
+  tsr_scope_close(g.s);
+  tsr_scope_close(t.s);
+  return some;
+}
+
+TEST_TIMEOUT(a_row_of_aggregates_is_a_row, 900)
+{
+  law_each_seed_on_8(25000, test_quick() ? 600 : 6000, 1.0 / 3, try_totals);
 }

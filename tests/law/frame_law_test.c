@@ -271,6 +271,26 @@ static tree *random_bool(trial *t, int depth)
   return n;
 }
 
+/* One that is the same in every row: 5 is null, if(5 is null, 3, null). */
+static tree *constant_bool(trial *t)
+{
+  tree *n = grow(t, pick(t, 0, 1) ? 'z' : 'Z', TSR_COL_BOOL, 1);
+  n->arg[0] = literal_for(t, TSR_COL_I64);
+  return n;
+}
+
+static tree *constant_number(trial *t)
+{
+  int type = pick(t, 0, 1) ? TSR_COL_I64 : TSR_COL_F64;
+  tree *value = literal_for(t, type);
+  if (pick(t, 0, 1)) return value;
+  tree *n = grow(t, 'i', type, 3);
+  n->arg[0] = constant_bool(t);
+  n->arg[1] = value;
+  n->arg[2] = grow(t, 'N', type, 0);
+  return n;
+}
+
 /* ---- trees as text -----------------------------------------------------------------------------
  * */
 
@@ -558,9 +578,12 @@ static void random_steps(trial *t)
     step *s = &t->steps[k];
     int64_t way = pick(t, 0, 9);
     *s = (step){ .kind = way <= 3 ? 'f' : way <= 8 ? 'a' : 'h', .head = pick(t, 0, t->rows + 3) };
-    if (s->kind == 'f') s->expr = random_bool(t, 2);
+    bool constant = pick(t, 0, 5) == 0;
+    if (s->kind == 'f') s->expr = constant ? constant_bool(t) : random_bool(t, 2);
     if (s->kind == 'a') {
-      s->expr = pick(t, 0, 3) ? random_number(t, 2) : random_bool(t, 2);
+      bool number = pick(t, 0, 3);
+      if (constant) s->expr = number ? constant_number(t) : constant_bool(t);
+      else s->expr = number ? random_number(t, 2) : random_bool(t, 2);
       s->column = (int)pick(t, 0, t->columns);
       /* Columns that trees look for by type keep theirs. */
       bool fixed = s->column == D || s->column == WHO || s->column == OK || s->column == I;
@@ -840,9 +863,8 @@ typedef struct answer {
   double low, high; /* of those that are no NaN */
 } answer;
 
-static void take(answer *a, trial *t, const query *q, int64_t row)
+static void take_cell(answer *a, const query *q, cell v)
 {
-  cell v = q->expr ? evaluate(t, q->expr, row) : (cell){ .i = 1 };
   int type = q->expr ? q->expr->type : TSR_COL_I64;
   if (!a->rows++) a->all = true;
   if (v.null) return;
@@ -857,6 +879,11 @@ static void take(answer *a, trial *t, const query *q, int64_t row)
     a->high = a->values > a->nans ? max_f(a->high, v.f) : v.f;
   }
   a->values++;
+}
+
+static void take(answer *a, trial *t, const query *q, int64_t row)
+{
+  take_cell(a, q, q->expr ? evaluate(t, q->expr, row) : (cell){ .i = 1 });
 }
 
 static cell finish(const answer *a, const query *q)
@@ -894,9 +921,47 @@ static cell finish(const answer *a, const query *q)
 
 enum { QUERIES = 5 };
 
+/* Which aggregates a value of a type may have. */
+static int op_for(trial *t, int type)
+{
+  if (type == TSR_COL_BOOL) return (int)pick(t, 6, 8);
+  return (int)pick(t, 0, 6);
+}
+
+/* A row of aggregates is a row like any other, also where a filter drops it: `first` are the values
+ * in it. */
+static void check_again(tsr_frame *df, trial *t, const query *q, const cell *first)
+{
+  query again[2 * QUERIES];
+  writer w = { .length = 0 };
+  tree *keep = pick(t, 0, 1) ? constant_bool(t) : NULL;
+  bool there = !keep || truth(evaluate(t, keep, 0)) == 1;
+  if (keep) {
+    writer condition = { .length = 0 };
+    put_tree(&condition, t, keep);
+    df = tsr_frame_filter(df, condition.text);
+  }
+  for (int k = 0; k < 2 * QUERIES; k++) {
+    int type = query_type(&q[k / 2]);
+    again[k] = (query){ op_for(t, type), grow(t, 'c', type, 0) };
+    put(&w, "%sr%d = %s(q%d)", k ? ", " : "", k, agg_names[again[k].op], k / 2);
+  }
+  tsr_table *table = NULL;
+  t->asked = w.text;
+  CHECK_STATUS(tsr_frame_collect(tsr_frame_agg(df, w.text), &table), TSR_OK, NULL);
+  for (int k = 0; k < 2 * QUERIES; k++) {
+    answer a = { .rows = 0 };
+    if (there) take_cell(&a, &again[k], first[k / 2]);
+    CHECK_I64(tsr_table_type(table, k), (tsr_coltype)query_type(&again[k]));
+    check_cell(t, table, 0, k, query_type(&again[k]), finish(&a, &again[k]));
+  }
+  t->asked = NULL;
+}
+
 static void check_aggregates(tsr_frame *df, trial *t)
 {
   query q[QUERIES];
+  cell first[QUERIES];
   writer w = { .length = 0 };
   int used = t->used;
   for (int k = 0; k < QUERIES; k++) {
@@ -919,9 +984,11 @@ static void check_aggregates(tsr_frame *df, trial *t)
     writer one = { .length = 0 };
     put_query(&one, t, &q[k], k);
     t->asked = one.text;
-    check_cell(t, table, 0, k, query_type(&q[k]), finish(&a[k], &q[k]));
+    first[k] = finish(&a[k], &q[k]);
+    check_cell(t, table, 0, k, query_type(&q[k]), first[k]);
     t->asked = NULL;
   }
+  if (!t->overflow) check_again(df, t, q, first);
   free(a);
   t->used = used;
 }

@@ -156,3 +156,102 @@ TEST(later_rows_are_seen_later)
   CHECK_STR(tsr_table_text(t, 1, 0), "1");
   tsr_runtime_close(rt);
 }
+
+/* A limit that is far above what is needed changes nothing of that. Where rows must be looked for
+ * in a longer front the shorter one is gone: the limit allows what the last of them needs. */
+TEST(a_limit_reads_no_other_rows)
+{
+  enum { NEED = ROWS * 8 + ROWS / 8 };
+  static const int64_t limits[] = { 0, INT64_C(1) << 33, NEED + NEED / 5 };
+  write_large("late.csv", ROWS);
+  FILE *out = fopen(test_tmp("late.csv"), "a");
+  fprintf(out, "%d,x\n", ROWS);
+  CHECK_I64(fclose(out), 0);
+  for (int i = 0; i < 3; i++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = limits[i]);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_frame *df = tsr_frame_select(tsr_frame_read_csv(s, test_tmp("late.csv")), "id");
+    CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 9"), 5), 5), 10);
+    CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 130000"), 5), 5), 130001);
+    tsr_runtime_close(rt);
+    write_large("large.csv", ROWS);
+    rt = tsr_runtime_open("cpu:1", .threads = 1, .memory_limit = limits[i]);
+    s = tsr_scope_open(rt);
+    df = tsr_frame_select(tsr_frame_read_csv(s, test_tmp("large.csv")), "id");
+    CHECK_I64(first_id(tsr_frame_head(tsr_frame_filter(df, "id > 399990"), 5), 5), 399991);
+    tsr_runtime_close(rt);
+  }
+}
+
+/* What rows first rows are of changes between terminals: distinct rows that were found in some are
+ * found anew in others. */
+TEST(distinct_rows_follow_the_rows_that_are_read)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:3", .threads = 1);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_table *t = NULL;
+  write_large("large.csv", ROWS);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("large.csv"));
+  tsr_frame *late = tsr_frame_head(tsr_frame_filter(df, "id >= 20000"), 40);
+  tsr_frame *words = tsr_frame_distinct(late, "word"), *two = tsr_frame_group_head(late, "word", 2);
+  tsr_frame *first = tsr_frame_distinct(tsr_frame_head(df, 40), "word");
+  for (int i = 0; i < 3; i++) {
+    CHECK_I64(first_id(words, 17), 20000);
+    CHECK_I64(first_id(two, 34), 20000);
+    CHECK_I64(first_id(first, 17), 0);
+    if (i == 1) CHECK_STATUS(tsr_frame_collect(df, &t), TSR_OK, s);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* Asks for all rows in one way or another. */
+static tsr_status ask_all(tsr_frame *df, int way)
+{
+  tsr_table *t = NULL;
+  tsr_frame *row = tsr_frame_with_row_index(df, "row");
+  int64_t rows;
+  switch (way) {
+  case 0: return tsr_frame_collect(df, &t);
+  case 1: return tsr_frame_row_count(df, &rows);
+  case 2: return tsr_frame_collect(tsr_frame_agg(df, "count()"), &t);
+  case 3: return tsr_frame_collect(tsr_frame_select(row, "row"), &t);
+  case 4: return tsr_frame_collect(tsr_frame_select(df, "one = 1"), &t);
+  case 5: return tsr_frame_row_count(tsr_frame_sort(df, "id"), &rows);
+  case 6: return tsr_frame_row_count(tsr_frame_head(df, ROWS), &rows);
+  case 7: return tsr_frame_row_count(tsr_frame_tail(df, 1), &rows);
+  case 8: return tsr_frame_row_count(tsr_frame_concat(df, df), &rows);
+  default: return tsr_frame_collect(tsr_frame_agg(df, "count(), sum(x)"), &t);
+  }
+}
+
+/* A row that is wrong is told to whoever asks for all rows, whichever columns that needs; and to
+ * nobody who asks for rows before it. */
+TEST(wrong_rows_are_told_to_who_counts)
+{
+  static const char *const wrong[] = { "1,2,3,4\n", "1,2\n", "7\n", "1,\"a\" b,3\n" };
+  for (int kind = 0; kind < 4; kind++)
+    for (int rows = 10; rows <= 50000; rows += 49990) {
+      char said[1000] = "";
+      write_large("wrong.csv", rows);
+      FILE *out = fopen(test_tmp("wrong.csv"), "a");
+      fprintf(out, "%s7,8,9\n", wrong[kind]);
+      CHECK_I64(fclose(out), 0);
+      for (int way = 0; way < 10; way++) {
+        tsr_runtime *rt = tsr_runtime_open("cpu:2", .threads = 1);
+        tsr_scope *s = tsr_scope_open(rt);
+        tsr_frame *df = tsr_frame_read_csv(s, test_tmp("wrong.csv"));
+        int64_t count = 0;
+        if (!tsr_frame_is_inert(df)) {
+          if (rows > 10)
+            CHECK_STATUS(tsr_frame_row_count(tsr_frame_head(df, 5), &count), TSR_OK, s);
+          if (rows > 10) CHECK_I64(count, 5);
+          CHECK_STATUS(ask_all(df, way), TSR_EPARSE, s);
+        }
+        const char *text = strstr(tsr_message(s), "wrong.csv:");
+        CHECK(text != NULL);
+        if (way) CHECK_STR(text, said);
+        snprintf(said, sizeof said, "%s", text ? text : "");
+        tsr_runtime_close(rt);
+      }
+    }
+}

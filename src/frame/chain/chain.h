@@ -80,6 +80,7 @@ typedef struct tsr__source {
   tsr__pushed *pushed;       /* files; NULL: none */
   struct tsr__source *front; /* files: their first rows, read without the rest; NULL: none */
   int64_t enough;            /* of a front: the most rows that may be asked of it */
+  bool seen;                 /* files: a reading looked at all rows, and none was wrong */
   const char *path;
   tsr_array *whole, *index; /* NULL: the usual borders */
   int version;              /* the frame's when its rows were made */

@@ -420,9 +420,9 @@ static tsr_status bind_visits(tsr__bind *bind)
 }
 
 /* Sees whether the first rows of files hold as many that pass conditions as heads want; else more
- * of them are to be read, and checks of fewer rows say nothing of more. Eight times as many rows
- * each time, so that the rows read in vain are at most a seventh of the last reading. */
-static tsr_status widen_fronts(tsr__bind *bind, const tsr__bind *before, bool *again)
+ * of them are to be read. Eight times as many rows each time, so that the rows read in vain are at
+ * most a seventh of the last reading. */
+static tsr_status widen_fronts(tsr__bind *bind, bool *again)
 {
   *again = false;
   for (tsr__visit *v = bind->visits; v; v = v->next) {
@@ -435,12 +435,24 @@ static tsr_status widen_fronts(tsr__bind *bind, const tsr__bind *before, bool *a
     if (tsr__mask_rows(bind, from->mask->value, &rows)) return bind->error.status;
     if (rows >= v->wanted) continue;
     v->reach *= 8;
-    *again = true;
+    v->vain = *again = true;
   }
-  if (!*again) return TSR_OK;
+  return TSR_OK;
+}
+
+/* Throws away all that was made of first rows that were too few: the nodes and checks, and then the
+ * rows. Checks of fewer rows say nothing of more. */
+static void throw_away(tsr__bind *bind, const tsr__bind *before, const tsr__node *last)
+{
   bind->checks = before->checks;
   bind->check_count = before->check_count;
-  return TSR_OK;
+  bind->indexed = before->indexed;
+  bind->index = before->index;
+  tsr__scope_rewind(bind->scope, last);
+  for (tsr__visit *v = bind->visits; v; v = v->next) {
+    if (v->vain) tsr__scan_forget_front(v->df);
+    v->vain = false;
+  }
 }
 
 tsr_status tsr__bind_plan(tsr__bind *bind)
@@ -453,8 +465,8 @@ tsr_status tsr__bind_plan(tsr__bind *bind)
 tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool *need,
                            tsr__bound *out)
 {
-  /* What widen_fronts goes back to. */
   const tsr__bind before = *bind;
+  const tsr__node *last = bind->scope->nodes;
   tsr__visit *top = visit(bind, df, rows);
   tsr_status status = top ? TSR_OK : bind->error.status;
   for (bool again = true; again && !status;) {
@@ -462,7 +474,8 @@ tsr_status tsr__bind_frame(tsr__bind *bind, tsr_frame *df, bool rows, const bool
     if (!status) status = check_room(bind);
     if (!status) status = make_rows(bind);
     if (!status) status = bind_visits(bind);
-    if (!status) status = widen_fronts(bind, &before, &again);
+    if (!status) status = widen_fronts(bind, &again);
+    if (!status && again) throw_away(bind, &before, last);
   }
   if (!status) *out = top->bound;
   return status;
@@ -473,12 +486,14 @@ tsr_status tsr__stage_frame(tsr__bind *stage, tsr_frame *df, bool rows, const bo
                             tsr__bound *out)
 {
   const tsr__bind before = *stage;
+  const tsr__node *last = stage->scope->nodes;
   tsr__visit *top = visit(stage, df, rows);
   tsr_status status = top ? TSR_OK : stage->error.status;
   for (bool again = true; again && !status;) {
     status = plan(stage, top, need);
     if (!status) status = bind_visits(stage);
-    if (!status) status = widen_fronts(stage, &before, &again);
+    if (!status) status = widen_fronts(stage, &again);
+    if (!status && again) throw_away(stage, &before, last);
   }
   if (!status) *out = top->bound;
   return status;

@@ -148,6 +148,23 @@ int tsr__shard_type(int type)
   return type == TSR_COL_BF16 ? TSR_COL_F32 : type;
 }
 
+/* As rows of each device: what a column's arrays are, and all columns, lie alike. */
+static tsr_status lie_together(tsr__lower *low, tsr__bound *bound)
+{
+  tsr_array **roots = tsr__bind_room(low->bind, 2 * (int64_t)bound->count, sizeof *roots);
+  if (!roots) return low->bind->error.status;
+  for (int i = 0; i < bound->count; i++) {
+    roots[2 * i] = bound->col[i].values;
+    roots[2 * i + 1] = bound->col[i].valid;
+  }
+  tsr_status status = tsr__bring_together(low, roots, 2 * bound->count);
+  for (int i = 0; i < bound->count && !status; i++) {
+    bound->col[i].values = roots[2 * i];
+    bound->col[i].valid = roots[2 * i + 1];
+  }
+  return status;
+}
+
 /* The rows of each device stay there: no window, and no order between devices is asked for. */
 tsr_status tsr__collect_shards(tsr__bind *bind, bool distinct, tsr__bound *out)
 {
@@ -161,7 +178,8 @@ tsr_status tsr__collect_shards(tsr__bind *bind, bool distinct, tsr__bound *out)
       out->col[i] = tsr__convert(&low, out->col[i], tsr__shard_type(type));
     compact(&low, &out->col[i], out->mask);
   }
-  return run_columns(bind, out->col, out->count);
+  status = run_columns(bind, out->col, out->count);
+  return status ? status : lie_together(&low, out);
 }
 
 tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, const char *site)

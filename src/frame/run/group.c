@@ -150,6 +150,14 @@ static tsr_status add_leaves(work *w, const tsr__expr *expr)
 
 /* ---- grouping ---------------------------------------------------------------------------- */
 
+/* Where only constants are needed of one row of all: a count of the rows is that row. */
+static void add_row(work *w)
+{
+  w->leaf[0] = (struct tsr__group_leaf){ .text = "", .type = TSR_COL_I64 };
+  w->agg[0] = (tsr__group_agg){ .op = TSR__GROUP_COUNT, .column = -1 };
+  w->leaf_count = 1;
+}
+
 /* Starts from nothing each time: it is called again when what it asked for was found. */
 static tsr_status lower_columns(tsr__bind *bind, void *user)
 {
@@ -172,6 +180,7 @@ static tsr_status lower_columns(tsr__bind *bind, void *user)
     status = add_leaves(w, items->item[i].expr);
     tsr__lower_finish(&w->low, items->item[i].expr);
   }
+  if (!w->key_count && !w->leaf_count) add_row(w);
   if (!w->carry.count) /* count() of no keys: some column tells the rows */
     carry(w, (tsr__col){ .type = TSR_COL_BOOL, .values = tsr__const_i(&w->low, TSR_BOOL, 1) });
   return status;
@@ -192,8 +201,8 @@ static tsr_status prepare(work *w)
   w->carry.col = tsr__bind_room(bind, keys->count + 2 * leaves + 1, sizeof *w->carry.col);
   w->key_col = tsr__bind_room(bind, keys->count, sizeof *w->key_col);
   w->keys = tsr__bind_room(bind, keys->count, sizeof *w->keys);
-  w->leaf = tsr__bind_room(bind, leaves, sizeof *w->leaf);
-  w->agg = tsr__bind_room(bind, leaves, sizeof *w->agg);
+  w->leaf = tsr__bind_room(bind, leaves + 1, sizeof *w->leaf);
+  w->agg = tsr__bind_room(bind, leaves + 1, sizeof *w->agg);
   if (!parent || !w->carry.col || !w->key_col || !w->keys || !w->leaf || !w->agg)
     return bind->error.status;
   tsr__frame_needs(df, w->need, parent, NULL);

@@ -112,7 +112,8 @@ tsr_status tsr__make_firsts(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   tsr__value *mask = NULL;
   (void)out;
   v->mask = df->mask;
-  if (tsr__known_firsts(df, true) == TSR__KNOWN) return TSR_OK;
+  if (tsr__known_firsts(df, true) == TSR__KNOWN && df->mask->shape.dims[0] == in->rows)
+    return TSR_OK;
   work w = { .visit = v };
   w.carry.count = df->keys.formula.count + (in->mask != NULL);
   w.carry.col = tsr__bind_room(bind, w.carry.count, sizeof *w.carry.col);
@@ -124,7 +125,9 @@ tsr_status tsr__make_firsts(tsr__bind *bind, tsr__visit *v, tsr__made *out)
   v->mask = tsr__value_leaf(df->node.scope, mask, df->node.site);
   if (v->mask->inert)
     return tsr__error_set(&bind->error, TSR_ENOMEM, "%s: out of memory", bind->what);
-  /* Kept with the frame: the next terminal on it needs no run. */
+  /* Kept with the frame: the next terminal on it needs no run, unless it reads more of a file, or
+   * less. */
+  if (df->mask) tsr__array_delete(df->mask);
   df->mask = v->mask;
   df->mask_version = df->version;
   return TSR_OK;

@@ -59,21 +59,48 @@ static bool lie_alike(const tsr__value *a, const tsr__value *b)
   return !a->rows || !memcmp(a->rows, b->rows, (size_t)a->part_count * sizeof *a->rows);
 }
 
-/* Columns that nothing places may have come to lie apart: brings them to where the first lies. */
-static tsr_status bring_together(tsr__lower *low, tsr_array **roots, int count)
+/* Where columns that lie apart are to meet: on the first mesh that one of them lies on. */
+static const tsr__value *place_of(tsr_array *const *roots, int count)
 {
-  const tsr__value *first = roots[0]->value;
-  bool moved = false;
-  for (int i = 1; i < count; i++) {
-    if (!roots[i] || lie_alike(roots[i]->value, first)) continue;
-    if (first->rows || roots[i]->value->rows)
-      return tsr__error_set(&low->bind->error, TSR_EUNSUPPORTED,
-                            "%s: columns lie apart after a filter; place their arrays alike",
-                            low->bind->what);
-    roots[i] = in_place(low, roots[i], &first->sharding);
-    moved = true;
+  for (int i = 0; i < count; i++)
+    if (roots[i] && roots[i]->value->sharding.mesh) return roots[i]->value;
+  return roots[0]->value;
+}
+
+/* Moves one array of rows, as a table of its own, to the usual borders of a sharding. */
+static tsr_status place_root(tsr__lower *low, const tsr_sharding *to, tsr_array **root)
+{
+  tsr__bind *bind = low->bind;
+  tsr__value *value = (*root)->value;
+  tsr__rel in = { 0 }, out = { 0 };
+  tsr__rel_stats stats = { 0 };
+  tsr_status status = tsr__rel_new(value->rt, &value->sharding, 1, &in, &bind->error);
+  if (status) return status;
+  in.total = value->shape.dims[0];
+  tsr__value_hold(in.column[0].values = value);
+  status = tsr__rel_place(&in, to, &out, &stats, &bind->error);
+  if (!status) {
+    tsr__bind_moved(bind, &stats);
+    value = tsr__without_counts(out.column[0].values, &bind->error);
+    out.column[0].values = NULL;
+    if (value) *root = tsr__value_leaf(low->scope, value, low->site);
+    status = bind->error.status ? bind->error.status : tsr_scope_status(low->scope);
   }
-  return moved ? tsr__bind_run(low->bind, roots, count) : TSR_OK;
+  tsr__rel_free(&in);
+  tsr__rel_free(&out);
+  return status;
+}
+
+tsr_status tsr__bring_together(tsr__lower *low, tsr_array **roots, int count)
+{
+  const tsr__value *first = count ? place_of(roots, count) : NULL;
+  const tsr_sharding to = first ? first->sharding : (tsr_sharding){ 0 };
+  tsr_status status = TSR_OK;
+  bool apart = false;
+  for (int i = 0; i < count; i++) apart = apart || (roots[i] && !lie_alike(roots[i]->value, first));
+  for (int i = 0; apart && i < count && !status; i++)
+    if (roots[i]) status = place_root(low, &to, &roots[i]);
+  return status;
 }
 
 /* `roots` are values and validity in turn. The table holds them once more; the arrays go with the
@@ -116,7 +143,7 @@ tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *o
   /* Nodes that could not be made have told the scope, so one look is enough for all. */
   if (tsr_scope_status(bind->scope)) return tsr_scope_status(bind->scope);
   tsr_status status = tsr__bind_run(bind, roots, 2 * carry->count);
-  if (!status) status = bring_together(low, roots, 2 * carry->count);
+  if (!status) status = tsr__bring_together(low, roots, 2 * carry->count);
   return status ? status : take_values(low, roots, carry->count, out);
 }
 

@@ -364,14 +364,13 @@ bool tsr__pushdown_tells(tsr__bind *bind, tsr__visit *file)
   return true;
 }
 
-/* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once, and where
- * memory is limited, since what was read for nothing is held beside them. */
+/* Where few rows pass, all are read in the end: beyond REACH_MOST that is begun at once. */
 enum { REACH = 1 << 14, REACH_MOST = 1 << 20 };
 
 int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
 {
   int64_t end;
-  bool filtered = false, tight = bind->scope->rt->opts.memory_limit > 0;
+  bool filtered = false;
   file->head = NULL;
   if (!file->df->source->reader.ops->front) return -1;
   for (const tsr__visit *v = only_user(bind, file); v && !v->made; v = only_user(bind, v)) {
@@ -383,7 +382,7 @@ int64_t tsr__front_of(const tsr__bind *bind, tsr__visit *file)
       if (file->reach < REACH) file->reach = REACH;
       file->head = v;
       file->wanted = end;
-      return tight || file->reach > REACH_MOST ? -1 : file->reach;
+      return file->reach > REACH_MOST ? -1 : file->reach;
     }
     bool filter = v->df->kind == TSR__FRAME_FILTER;
     if (!filter && !goes_on(v)) return -1;

@@ -49,7 +49,7 @@ static void add_file(needs *n, const tsr__visit *v)
   int64_t reading = 0, stay = 0;
   int positions = tsr__positions(&source->sharding);
   /* Fronts are short; what is borrowed takes nothing. */
-  if (v->front >= 0 || (reader->ops->borrow && positions == 1)) return;
+  if (v->front >= 0 || (reader->ops->borrow && positions == 1) || source->rows < 0) return;
   tsr_shape shape = { 1, { source->rows } };
   int count = reader->ops->columns(reader->file, &column);
   for (int i = 0; i < count; i++) {
@@ -197,7 +197,10 @@ tsr_status tsr__room_check(tsr__bind *bind)
   for (tsr__visit *v = bind->visits; v; v = v->next) {
     if (!v->live) continue;
     bool file = v->df->kind == TSR__FRAME_FILE;
-    if (file && v->front < 0 && tsr__scan_count(v->df, &bind->error)) return bind->error.status;
+    /* A file that cannot be counted is told of when it is read, as without a limit: one that is
+     * read before it may have an error of its own. */
+    tsr__error later = { .status = TSR_OK };
+    if (file && v->front < 0) (void)tsr__scan_count(v->df, &later);
     v->least = least_rows(bind, v);
     if (file) add_file(&n, v);
     else if (v->made && !tsr__visit_is_there(bind, v)) tsr__verb_run_of(v->df)->room(&n, v);

@@ -25,6 +25,7 @@ typedef struct tsr__visit {
   const struct tsr__visit
       *head;             /* of a file: chooses by conditions from `front`; NULL: by number ... */
   int64_t wanted, reach; /* ... so many of them, looked for in so many rows at first */
+  bool vain;             /* `front` held too few of them */
   struct tsr__visit *parent, *other, **part;
   tsr_array *mask; /* MASKS that are chosen by a run: which rows; NULL: all */
   int64_t skip;    /* TAIL: selected rows before it */
@@ -113,6 +114,9 @@ typedef struct tsr__carry {
   tsr__col *col; /* lowered */
   int count;
 } tsr__carry;
+/* Arrays of the same rows that were evaluated (NULL: none). Those of rows that nothing places may
+ * have come to lie apart, on a mesh and on none: all lie alike afterwards. */
+tsr_status tsr__bring_together(tsr__lower *low, tsr_array **roots, int count);
 /* Evaluates columns of `low->in`, leaving out rows that its mask does. */
 tsr_status tsr__carry_rows(tsr__lower *low, const tsr__carry *carry, tsr__rel *out);
 /* What a breaker's rows were made into: column i of `rel` is column `at[i]` of the frame. */
@@ -163,6 +167,8 @@ tsr_status tsr__scan_count(tsr_frame *df, tsr__error *error);
 /* Whether what a terminal will take of the devices at least has room there: TSR_ENOMEM, in its one
  * message (room.c). Once files are read more is known. */
 tsr_status tsr__room_check(tsr__bind *bind);
+/* Lets go of the first rows of a file; what nodes were made of stays with these. */
+void tsr__scan_forget_front(tsr_frame *df);
 /* The rows of a visit that has some of its own: of a file those that were read. */
 tsr__source *tsr__scan_source(const tsr__visit *v);
 /* The part of its columns that a file's rows were read without dropped values, NULL: none. */

@@ -464,8 +464,9 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
   for (int i = 0; i < columns; i++)
     if (need[i] && !is_there(r, i) && add_target(r, scope, i, sparse && gains(r, i)))
       return r->error->status;
-  /* Borrowed by now, or read before. */
-  if (!r->count) return TSR_OK;
+  /* Borrowed by now, or read before. Rows are looked at once even if no column is wanted: what is
+   * wrong with one of them is told to who counts them, too. */
+  if (!r->count && (r->source->seen || !df->source->reader.ops->front)) return TSR_OK;
   tsr__read_ask read = { .parts = r->parts,
                          .rows = r->rows,
                          .target_count = r->count,
@@ -482,6 +483,7 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
     if (count_kept(r) || (r->told && make_mask(r))) return r->error->status;
     r->source->pushed = r->pushed;
   }
+  r->source->seen = r->source->seen || !read.retyped;
   /* Nothing of a reading is kept in which a column changed its type: all columns share the
    * version. */
   if (!read.retyped) return keep(r);
@@ -494,14 +496,27 @@ static tsr_status read_columns(reading *r, tsr_scope *scope, const bool *need)
 static bool whole_is_there(const tsr__visit *file)
 {
   const tsr__source *source = file->df->source;
-  bool there = source->rows >= 0;
+  bool there = source->seen;
   for (int i = 0; i < file->df->schema.count && there; i++)
     there = !file->need[i] || tsr__scan_column(source, i, file->pushdown).values;
   return there;
 }
 
-/* Sees that the frame's source has a front of so many rows, or of all. A larger front takes the
- * place of a smaller one, whose columns stay until the frame goes: arrays may be made of them. */
+void tsr__scan_forget_front(tsr_frame *df)
+{
+  tsr__source *front = df->source->front;
+  if (!front) return;
+  for (int i = 0; i < df->schema.count; i++) {
+    const tsr__col *col = &front->col[i];
+    if (col->values) tsr__array_delete(col->values);
+    if (col->valid) tsr__array_delete(col->valid);
+  }
+  for (int i = 0; i < front->dict_count; i++) tsr__dict_release(front->dicts[i]);
+  df->source->front = NULL;
+}
+
+/* Sees that the frame's source has a front of so many rows, or of all. A larger one takes the place
+ * of a smaller one. */
 static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
 {
   tsr__source *whole = df->source, *front = whole->front;
@@ -511,6 +526,7 @@ static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
   int64_t want = fresh ? enough : front->rows, rows;
   tsr_status status = reader->ops->front(reader->file, want, &rows, error);
   if (status || !fresh) return status;
+  tsr__scan_forget_front(df);
   front = tsr__source_new(df->node.scope, df->schema.count);
   if (!front) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);
   front->rows = rows < enough ? rows : enough;
@@ -518,7 +534,6 @@ static tsr_status open_front(tsr_frame *df, int64_t enough, tsr__error *error)
   front->enough = rows < enough ? INT64_MAX : enough;
   front->sharding = whole->sharding;
   front->version = df->version;
-  front->front = whole->front; /* what that one holds is the frame's until its end */
   whole->front = front;
   return TSR_OK;
 }
