@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 9, PARTS = 5, ROWS = 60, CELL = 40 };
+enum { COLUMNS = 10, PARTS = 5, ROWS = 60, CELL = 40 };
 
-static const char *const names[COLUMNS] = { "id",   "x",    "day",  "at",  "ok",
-                                            "word", "tiny", "huge", "half" };
+static const char *const names[COLUMNS] = { "id",   "x",    "day",  "at",   "ok",
+                                            "word", "tiny", "huge", "half", "code" };
 static const char types[] = "tiny i8, huge u64, half f16"; /* forced */
 
 /* A table, and where it is cut: part p holds rows border[p] .. border[p + 1] - 1. */
@@ -45,6 +45,7 @@ static void fill_cell(table *t, char *to, int column)
     snprintf(to, CELL, "%" PRIu64, UINT64_MAX - (uint64_t)odd * (odd % 2 ? 1 : INT64_MAX / 700));
     break;
   case 8: snprintf(to, CELL, "%d.%d", odd - 500, odd % 97); break;
+  case 9: snprintf(to, CELL, "%s%05d%s", quote, odd, quote); break; /* text by its zeros */
   default: snprintf(to, CELL, "%sw%d%s", quote, odd % 7, quote);
   }
 }
@@ -101,7 +102,7 @@ static tsr_frame *open_frame(tsr_scope *s, const table *t, const char *path,
 /* Types and values, in the order of the columns' names. */
 static char *all_of(tsr_scope *s, tsr_frame *df)
 {
-  const char *list = "at, day, half, huge, id, ok, tiny, word, x";
+  const char *list = "at, code, day, half, huge, id, ok, tiny, word, x";
   df = tsr_frame_select_at(df, &(tsr_formula){ .text = list }, TSR_HERE);
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("out.csv")), TSR_OK, s);
   char *rows = test_read(test_tmp("out.csv"), NULL);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "tessera.h"
 #include "support/csv_table.h"
 
 static const char *write_text(const char *name, const char *text)
@@ -96,6 +97,43 @@ TEST(late_values_widen)
   check_late("2013-01-01T06:00:00Z", "2013-01-01", TSR_COL_TIME, 0);
   check_late("2013-01-01T06:00:00Z", "5", TSR_COL_TEXT, 1);
   check_late("x", "1", TSR_COL_TEXT, 0);
+}
+
+/* What a number would lose of a code, wherever in the file the first one stands. */
+TEST(zeros_in_front_are_kept)
+{
+  check_late("1", "007", TSR_COL_TEXT, 1);
+  check_late("1", "00", TSR_COL_TEXT, 1);
+  check_late("1", "-01", TSR_COL_TEXT, 1);
+  check_late("1", "+01", TSR_COL_TEXT, 1);
+  check_late("1.5", "02134", TSR_COL_TEXT, 1);
+  check_late("1", "09223372036854775808", TSR_COL_TEXT, 1);
+  check_late("NA", "00000", TSR_COL_TEXT, 0);
+  check_late("02134", "1", TSR_COL_TEXT, 0);
+  check_late("1", "0", TSR_COL_I64, 0);
+  check_late("1", "-0", TSR_COL_I64, 0);
+  check_late("1.5", "00.5", TSR_COL_F64, 0);
+  check_late("1.5", "0e1", TSR_COL_F64, 0);
+}
+
+TEST(zeros_in_front_are_noted)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *path = write_text("zip.csv", "zip,n,w\n02134,1,01\n10001,2,x\n");
+  tsr_frame *df = tsr_frame_read_csv(s, path);
+  CHECK_STR(without_folder(tsr_frame_notes(df)),
+            "zip.csv: column \"zip\" is text, as integers in it begin with zeros; the option types "
+            "makes it a number\n");
+  df = tsr_frame_read_csv(s, path, .types = "zip i64");
+  CHECK_STR(tsr_frame_notes(df), "");
+  CHECK_I64(tsr_frame_column_type(df, 0), TSR_COL_I64);
+  df = tsr_frame_read_csv(s, path, .types = "zip u16", .bad_rows = TSR_BAD_ROWS_NULL);
+  int64_t rows = 0;
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "zip == 2134"), &rows), TSR_OK, s);
+  CHECK_I64(rows, 1);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_runtime_close(rt);
 }
 
 /* Nothing but nulls in the sample: the whole file decides before a type is told. */

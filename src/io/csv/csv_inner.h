@@ -280,6 +280,8 @@ int64_t tsr__csv_sample_size(const tsr__csv *csv);
 /* Adds to info[].seen what rows of a file hold: of its beginning, and, `far`, of its middle and
  * end. `head` is looked at only while the file is not loaded. */
 tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, tsr__error *error);
+/* Notes that a column is text only since integers in it begin with zeros, if that is so. */
+void tsr__csv_note_zeros(tsr__csv *csv, int column);
 /* Settles the columns' types. `whole`: all rows were seen. */
 tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error);
 

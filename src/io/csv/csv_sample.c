@@ -157,13 +157,27 @@ static tsr_status settle_unknown(tsr__csv *csv, tsr__error *error)
   return status;
 }
 
+void tsr__csv_note_zeros(tsr__csv *csv, int column)
+{
+  unsigned seen = csv->info[column].seen;
+  bool number = tsr__classes_type(seen & ~(unsigned)TSR__CLASS_CODE) != TSR_COL_TEXT;
+  if (!(seen & TSR__CLASS_CODE) || !number) return;
+  tsr__text_add(&csv->notes,
+                "%s: column \"%.100s\" is text, as integers in it begin with zeros; the option "
+                "types makes it a number\n",
+                csv->path, csv->columns[column].name);
+}
+
 tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
 {
   /* The whole was in the sample: a column of nulls is one. */
   tsr_status status = whole ? TSR_OK : settle_unknown(csv, error);
   for (int c = 0; c < csv->column_count && !status; c++) {
     tsr__read_column *column = &csv->columns[c];
-    if (!csv->info[c].forced) column->type = tsr__classes_type(csv->info[c].seen);
+    if (!csv->info[c].forced) {
+      column->type = tsr__classes_type(csv->info[c].seen);
+      tsr__csv_note_zeros(csv, c);
+    }
     column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
     /* A type by a sample may be retyped; text never is, since everything fits it. */
     column->loose = !whole && !csv->info[c].forced && column->type != TSR_COL_TEXT;
