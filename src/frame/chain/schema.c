@@ -34,9 +34,12 @@ static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
  * new name: what it meets gives it a type. */
 static tsr__field made_field(const tsr_frame *df, const char *name, const tsr__expr *expr)
 {
-  uint8_t type = expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
-  bool same = expr->kind == TSR__E_COLUMN;
-  return (tsr__field){ name, type, same && df->parent->schema.field[expr->column].vacant };
+  if (expr->kind == TSR__E_COLUMN) {
+    const tsr__field *same = &df->parent->schema.field[expr->column];
+    return (tsr__field){ name, same->type, same->vacant };
+  }
+  bool null = expr->type == TSR__COL_NULL;
+  return (tsr__field){ name, null ? (uint8_t)TSR_COL_I64 : expr->type, null || expr->vacant };
 }
 
 static tsr_status same_schema(tsr_frame *df)
@@ -66,6 +69,7 @@ tsr_status tsr__type_filter(tsr_frame *df, tsr__error *error)
   /* Checked against the parent's columns each time, since a file may have retyped one. */
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
+  if (expr->vacant) expr->type = TSR__COL_NULL;
   if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
     return tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, expr->at, expr->span },
                       "a filter needs bool, found %s; compare it with something",
@@ -98,7 +102,8 @@ tsr_status tsr__type_assign(tsr_frame *df, tsr__error *error)
 
 tsr_status tsr__type_text(tsr_frame *df, tsr__error *error)
 {
-  return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
+  bool vacant = df->source->dicts[0]->count == 0;
+  return add_column(df, (tsr__field){ df->name, TSR_COL_TEXT, vacant }, error);
 }
 
 /* A name may stand once in a schema; the caret points at the item that takes it again. */
@@ -254,6 +259,8 @@ tsr_status tsr__type_reduce(tsr_frame *df, tsr__error *error)
   if (!field) return error->status;
   for (int i = 0; i < from->count; i++) {
     int type = from->field[i].type;
+    /* Of a column that holds nothing the type is a guess. */
+    if (from->field[i].vacant && !reducible(df->op, type)) type = TSR_COL_I64;
     if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
     /* What counts is i64, what adds is the type sums have, what divides a float. */
