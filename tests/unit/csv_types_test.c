@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "tessera.h"
 #include "support/csv_table.h"
+#include "tessera.h"
 
 static const char *write_text(const char *name, const char *text)
 {
@@ -194,6 +194,39 @@ TEST(the_value_that_widened_is_named)
   CHECK_STR(text, "\"hello\"");
   CHECK_I64(tsr__csv_widened(csv, 0, &text), -1);
   tsr__csv_close(csv);
+  tsr_runtime_close(rt);
+}
+
+/* A query that does not fit a sampled type is one of the type that the whole file gives. */
+TEST(a_query_is_of_all_values)
+{
+  const char *path = write_late("1", "abc", 60000); /* beyond the sample's windows */
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t rows = 0;
+  tsr_frame *df = tsr_frame_read_csv(s, path);
+  CHECK_I64(tsr_frame_column_type(df, 1), TSR_COL_I64);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "v == 'abc'"), &rows), TSR_OK, s);
+  CHECK_I64(rows, 1);
+  df = tsr_frame_assign(tsr_frame_read_csv(s, path), "w", "v");
+  df = tsr_frame_filter(df, "k >= 0");
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "starts_with(w, 'a')"), &rows), TSR_OK, s);
+  CHECK_I64(rows, 1);
+  df = tsr_frame_read_csv(s, path);
+  tsr_frame *key = tsr_frame_select(df, "v = cast(k, 'text')");
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_join(df, key, "v", .how = TSR_JOIN_ANTI), &rows),
+               TSR_OK, s);
+  CHECK_I64(rows, 1);
+  /* What stands between does not go with that type. */
+  df = tsr_frame_assign(tsr_frame_read_csv(s, path), "w", "v + 1");
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "v == 'abc'"), &rows), TSR_EDTYPE, s);
+  CHECK_STR_HAS(tsr_message(s), "tsr_frame_assign: '+' needs numbers, found text");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_EDTYPE, s);
+  tsr_scope_clear(s);
+  /* And what no file says is an error as it stands. */
+  df = tsr_frame_read_csv(s, path, .types = "v i64", .bad_rows = TSR_BAD_ROWS_SKIP);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "v == 'abc'"), &rows), TSR_EDTYPE, s);
   tsr_runtime_close(rt);
 }
 

@@ -435,6 +435,48 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
   /* Versions only grow, so whoever stands on this frame sees that it changed, even back to an
    * earlier type. */
   df->version++;
+  tsr_status status = tsr__frame_type(df, error);
+  /* It keeps its old schema, which is of no version of the parent's any more. */
+  if (status) df->parent_version = -1;
+  return status;
+}
+
+/* Settles the types of the files below a frame, and types again what stands on those that changed:
+ * true if some did. Each frame is looked at once for a `top`. */
+static bool settle_below(tsr_frame *df, const tsr_frame *top, tsr__error *error)
+{
+  bool changed = false;
+  for (int i = 0; i < tsr__frame_parent_count(df); i++) {
+    tsr_frame *parent = tsr__frame_parent(df, i);
+    if (parent->settled_for == top) continue;
+    parent->settled_for = top;
+    changed |= settle_below(parent, top, error);
+    if (error->status) return false;
+    if (parent->kind != TSR__FRAME_FILE) {
+      if (tsr__frame_refresh(parent, error)) return false;
+      continue;
+    }
+    const tsr__reader *reader = &parent->source->reader;
+    bool other = false;
+    if (reader->ops->settle && reader->ops->settle(reader->file, &other, error)) return false;
+    if (!other) continue;
+    parent->version++;
+    if (tsr__file_schema(parent, error)) return false;
+    changed = true;
+  }
+  return changed;
+}
+
+tsr_status tsr__frame_type_settled(tsr_frame *df, tsr__error *error)
+{
+  tsr__error below = { 0 };
+  if (tsr__frame_type(df, error) != TSR_EDTYPE) return error->status;
+  bool changed = settle_below(df, df, &below);
+  /* What stands between does not fit the types there are; a file that cannot be read says nothing
+   * of what was asked. */
+  if (below.status == TSR_EDTYPE) *error = below;
+  if (!changed) return error->status;
+  *error = (tsr__error){ 0 };
   return tsr__frame_type(df, error);
 }
 

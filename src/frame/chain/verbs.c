@@ -18,7 +18,7 @@
 /* Types a frame whose formula is there; inert where something before failed. */
 static tsr_frame *finish(tsr_frame *df, tsr__error *error)
 {
-  if (df->inert || (!error->status && !tsr__frame_type(df, error))) return df;
+  if (df->inert || (!error->status && !tsr__frame_type_settled(df, error))) return df;
   return tsr__frame_fail(df, error);
 }
 

@@ -106,6 +106,9 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 /* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies
  * behind them; `*rows` is how many were found. To be asked before each reading of them. */
 tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error);
+/* Looks at all values of columns whose types are a sample's; `*changed`: some are of others. Types
+ * are final then. */
+tsr_status tsr__csv_settle(tsr__csv *csv, bool *changed, tsr__error *error);
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
  * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and
  * the targets' contents are undefined: the caller allocates anew by the new types and calls again.
