@@ -41,6 +41,8 @@ def classify(text):
         return "bool", text.lower() == "true"
     if re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         value = int(text)
+        if len(text.lstrip("+-")) > 1 and text.lstrip("+-")[0] == "0":
+            return "code", value
         return ("int" if -(2**63) <= value < 2**63 else "big"), value
     if NUMBER.fullmatch(text) or text.lstrip("+-").lower() in WORDS and text.count("+") + \
             text.count("-") <= 1:
@@ -82,6 +84,8 @@ def column_type(classes):
         return "f64"
     if classes == {"bool"}:
         return "bool"
+    if "code" in classes:
+        return "text"
     if classes == {"int"}:
         return "i64"
     if "float" in classes and classes <= {"int", "big", "float"}:
@@ -160,6 +164,8 @@ def decimals():
         texts.append(text)
     for text in texts:
         kind, value = classify(text)
+        if kind == "code":  # of a text alone: its zeros are those of a column's value
+            kind, value = classify(str(value))
         yield "%s %s %s" % (text, kind, bits(float(text)))
 
 
@@ -216,6 +222,9 @@ CASES = [
     ("bools", "a,b\ntrue,true\nFalse,FALSE\nTRUE,1\n"),
     ("bool_and_null", "a,b\ntrue,x\n,y\nFALSE,z\n"),
     ("ints", "a,b\n007,+5\n-0,-12345678\n123456789,-123456789\n99999999,-9223372036854775808\n"),
+    ("codes", "zip,signed,long,zero,mixed,quoted,point\n02134,-7,1,0,1.5,1,0.5\n"
+     "10001,-07,00000000000000000001,-0,007,\"001\",00.5\n,+3,NA,+0,2,2,007.25\n"),
+    ("code_beyond_i64", "a,b\n1,1\n09223372036854775808,x\n"),
     ("big_ints", "a,b,c\n1,1.5,9223372036854775808\n9223372036854775808,9223372036854775808,1\n"),
     ("floats", "a,b\n1,1e3\n2.5,nan\nNaN,-inf\nINF,Infinity\n-Infinity,.5\n1.,+1.25\n"),
     ("near_numbers", "a,b,c,d,e\n1,1,1,1,1\n1e,.,-,1.2.3,0x10\n"),

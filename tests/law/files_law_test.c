@@ -1,7 +1,8 @@
 /* The law of files: rows cut into any number of files are the rows of one file: as a pattern, as
  * arguments, and joined by tsr_frame_concat; names, types and values in every bit. Columns of every
  * type are empty in some of the files, files have no rows or their columns in another order, and
- * numbers lie beyond what f64 holds. */
+ * numbers lie beyond what f64 holds. And the law of packed files: each query answers as it does of
+ * the plain file, wherever in the file the types show. */
 #include "tessera.h"
 
 #include "harness.h"
@@ -10,11 +11,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
+#include <zstd.h>
 
-enum { COLUMNS = 9, PARTS = 5, ROWS = 60, CELL = 40 };
+enum { COLUMNS = 10, PARTS = 5, ROWS = 60, CELL = 40 };
 
-static const char *const names[COLUMNS] = { "id",   "x",    "day",  "at",  "ok",
-                                            "word", "tiny", "huge", "half" };
+static const char *const names[COLUMNS] = { "id",   "x",    "day",  "at",   "ok",
+                                            "word", "tiny", "huge", "half", "code" };
 static const char types[] = "tiny i8, huge u64, half f16"; /* forced */
 
 /* A table, and where it is cut: part p holds rows border[p] .. border[p + 1] - 1. */
@@ -45,6 +48,7 @@ static void fill_cell(table *t, char *to, int column)
     snprintf(to, CELL, "%" PRIu64, UINT64_MAX - (uint64_t)odd * (odd % 2 ? 1 : INT64_MAX / 700));
     break;
   case 8: snprintf(to, CELL, "%d.%d", odd - 500, odd % 97); break;
+  case 9: snprintf(to, CELL, "%s%05d%s", quote, odd, quote); break; /* text by its zeros */
   default: snprintf(to, CELL, "%sw%d%s", quote, odd % 7, quote);
   }
 }
@@ -101,7 +105,7 @@ static tsr_frame *open_frame(tsr_scope *s, const table *t, const char *path,
 /* Types and values, in the order of the columns' names. */
 static char *all_of(tsr_scope *s, tsr_frame *df)
 {
-  const char *list = "at, day, half, huge, id, ok, tiny, word, x";
+  const char *list = "at, code, day, half, huge, id, ok, tiny, word, x";
   df = tsr_frame_select_at(df, &(tsr_formula){ .text = list }, TSR_HERE);
   CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("out.csv")), TSR_OK, s);
   char *rows = test_read(test_tmp("out.csv"), NULL);
@@ -158,6 +162,91 @@ TEST_TIMEOUT(rows_of_any_files_are_those_of_one, 240)
     /* JSON lines without any name are refused, however many files they are. */
     for (int c = 0; c < COLUMNS; c++) fill_cell(&t, t.cell[0][c], c);
     check_cut(s, &t);
+  }
+  tsr_runtime_close(rt);
+}
+
+/* ---- packed files ---------------------------------------------------------------------------- */
+
+/* What stands in column c of all rows but one, in that one, and what is asked of it. */
+static const struct {
+  const char *usual, *odd;
+} kinds[] = { { "1", "abc" },        { "1", "2.5" },
+              { "", "7" },           { "", "abc" },
+              { "1", "007" },        { "2013-01-01", "2013-01-01T06:00:00Z" },
+              { "1.5", "x" },        { "true", "1" },
+              { "2013-01-01", "5" }, { "1", "9223372036854775808" } };
+
+static const char *const asked[] = {
+  "?c == 'abc'",       "?c > 1",          "?c is null",        "=length(c)",  "=c + 1", "=year(c)",
+  "+min(c), count(c)", "+sum(k), max(k)", "?contains(c, '7')", "+nunique(c)", "?c",     "=c // 2"
+};
+
+/* A text of one usual line over and over, with an odd one somewhere. */
+static char *make_text(test_rng *rng, size_t *length)
+{
+  int kind = (int)test_range(rng, 0, sizeof kinds / sizeof *kinds - 1);
+  int rows = (int)(test_range(rng, 0, 1) ? test_range(rng, 1, 400) : test_range(rng, 30000, 90000));
+  int odd = (int)test_range(rng, 0, rows - 1);
+  char *text = malloc((size_t)rows * 40 + 100), *to = text + sprintf(text, "k,c\n");
+  for (int r = 0; r < rows; r++)
+    to += sprintf(to, "%d,%s\n", r, r == odd ? kinds[kind].odd : kinds[kind].usual);
+  *length = (size_t)(to - text);
+  return text;
+}
+
+/* Writes a text as it is, as gzip and as zstd. */
+static void write_packings(const char *text, size_t length)
+{
+  size_t room = ZSTD_compressBound(length);
+  char *packed = malloc(room);
+  test_write(test_tmp("all.csv"), text, length);
+  gzFile out = gzopen(test_tmp("all.csv.gz"), "wb1");
+  CHECK(out && gzwrite(out, text, (unsigned)length) == (int)length && gzclose(out) == Z_OK);
+  size_t size = ZSTD_compress(packed, room, text, length, 1);
+  CHECK(!ZSTD_isError(size));
+  test_write(test_tmp("all.csv.zst"), packed, size);
+  free(packed);
+}
+
+/* The rows that a query gives, or its error without where the file lies. */
+static char *answer_of(tsr_scope *outer, const char *name, const char *query, bool front)
+{
+  tsr_scope *s = tsr_scope_open(outer);
+  const tsr_formula text = { .text = query + 1 };
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp(name));
+  if (*query == '?') df = tsr_frame_filter_at(df, &text, TSR_HERE);
+  else if (*query == '=') df = tsr_frame_assign_at(df, "z", &text, TSR_HERE);
+  else df = tsr_frame_agg_at(df, &text, TSR_HERE);
+  if (front) df = tsr_frame_head(df, 3);
+  tsr_status status = tsr_frame_write_csv(df, test_tmp("answer.csv"));
+  char *out = status ? strdup(tsr_status_name(status)) : test_read(test_tmp("answer.csv"), NULL);
+  tsr_scope_close(s);
+  return out;
+}
+
+TEST_TIMEOUT(packed_files_answer_as_plain_ones, 240)
+{
+  static const char *const packings[] = { "all.csv.gz", "all.csv.zst" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:3");
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = test_seeded(7);
+  for (int turn = 0; turn < (test_quick() ? 4 : 20); turn++) {
+    size_t length;
+    char *text = make_text(&rng, &length);
+    write_packings(text, length);
+    for (size_t q = 0; q < sizeof asked / sizeof *asked; q++) {
+      char *plain = answer_of(s, "all.csv", asked[q], turn % 2);
+      for (int p = 0; p < 2; p++) {
+        char *packed = answer_of(s, packings[p], asked[q], turn % 2);
+        if (strcmp(plain, packed) != 0)
+          FAIL("turn %d, %s of %s:\n%.200s\nexpected\n%.200s", turn, asked[q], packings[p], packed,
+               plain);
+        free(packed);
+      }
+      free(plain);
+    }
+    free(text);
   }
   tsr_runtime_close(rt);
 }

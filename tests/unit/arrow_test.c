@@ -324,6 +324,33 @@ TEST(nulls_may_have_a_buffer)
   check_refused(&p, TSR_EARG, "another number of buffers");
 }
 
+/* A column that says no type takes that of what it is put under. */
+TEST(nulls_take_the_type_that_they_meet)
+{
+  char text[2000];
+  producer p = usual();
+  p.columns = 2;
+  p.format[1] = "n";
+  p.column[1] = (struct ArrowArray){ .length = 8, .null_count = 8 };
+  p.buffers[1][1] = NULL;
+  struct ArrowArrayStream stream = stream_of(&p);
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *none[] = { NULL, NULL };
+  int64_t a[] = { 1, 2 };
+  tsr_frame *arrow = tsr_frame_head(tsr_frame_from_arrow(s, &stream), 1);
+  tsr_frame *texts =
+      tsr_frame_new(s, { "a", tsr_put(s, a, TSR_I64, TSR_SHAPE(2), (tsr_sharding){ 0 }) });
+  texts = tsr_frame_text_column(texts, "b", none, 2);
+  tsr_frame *whole = tsr_frame_assign(tsr_frame_head(texts, 1), "b", "9007199254740993");
+  CHECK_STR(csv_of(s, tsr_frame_concat(arrow, texts, whole), text, sizeof text),
+            "a,b\n,\n1,\n2,\n1,9007199254740993\n");
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  check_released(&p);
+  tsr_runtime_close(rt);
+}
+
 static producer decimals(const char *a, const char *b, const void *data_a, const void *data_b)
 {
   producer p = usual();

@@ -218,9 +218,45 @@ TEST(files_that_do_not_go_together)
   check_unlike("a,b\n1,2\n", "a\n1\n", none, TSR_ECOLUMN, "lacks column \"b\"");
   check_unlike("a,b\n1,2\n", "a,b\n1\n", none, TSR_EPARSE, "u-2.csv:2:1: row 1 has 1 field");
   check_unlike("a,b\n1,2\n", "b,a\n1,x\n\xe9,3\n", none, TSR_EPARSE, "u-2.csv:3:1: row 2, column");
-  check_unlike("a,b\n1,2\n", "", none, TSR_EPARSE, "u-2.csv: is empty");
   tsr__csv_opts chosen = { .columns = "b", .types = "b i64" };
   check_unlike("a,b\n1,2\n", "z,y,b\n1,x,q\n", chosen, TSR_EPARSE, "u-2.csv:2:5: row 1, column");
+}
+
+/* A file of nothing among others gives no rows, wherever it stands; alone it is an error. */
+TEST(empty_files_are_left_out)
+{
+  char nothing[60];
+  size_t packed = gzip_to(nothing, sizeof nothing, "", 0);
+  struct {
+    const char *text;
+    size_t length;
+  } empty[] = { { "", 0 }, { "\n\n", 2 }, { "\xef\xbb\xbf", 3 }, { nothing, packed } };
+  tsr_runtime *rt = table_runtime(NULL, 2);
+  struct table t;
+  tsr__error error = { 0 };
+  for (int i = 0; i < 4; i++)
+    for (int holds = 1; holds < 8; holds++) {
+      const char *a = empty[i].text;
+      size_t length = empty[i].length;
+      test_write(test_tmp("n-1.csv"), holds & 1 ? "a,b\n1,x\n" : a, holds & 1 ? 8 : length);
+      test_write(test_tmp("n-2.csv"), holds & 2 ? "b,a\ny,2\n" : a, holds & 2 ? 8 : length);
+      test_write(test_tmp("n-3.csv"), holds & 4 ? "a,b\n3,z\n" : a, holds & 4 ? 8 : length);
+      must_read(rt, test_tmp("n-*.csv"), NULL, &t);
+      CHECK_I64(t.rows, __builtin_popcount((unsigned)holds));
+      CHECK_I64(t.columns, 2);
+      table_free(&t);
+    }
+  for (int n = 1; n <= 3; n++) {
+    char name[16];
+    snprintf(name, sizeof name, "n-%d.csv", n);
+    test_write(test_tmp(name), "", 0);
+  }
+  CHECK_STATUS(table_read(rt, test_tmp("n-*.csv"), NULL, &t, &error), TSR_EPARSE, NULL);
+  CHECK_STR_HAS(error.text, "all of its 3 files are empty");
+  error.status = TSR_OK;
+  CHECK_STATUS(table_read(rt, test_tmp("n-1.csv"), NULL, &t, &error), TSR_EPARSE, NULL);
+  CHECK_STR_HAS(error.text, "n-1.csv: is empty");
+  tsr_runtime_close(rt);
 }
 
 /* ---- packed files ---------------------------------------------------------------------------- */

@@ -318,6 +318,42 @@ TEST_TIMEOUT(numbers_are_the_same_on_every_machine, 120)
   }
 }
 
+/* A column of integers or decimals of one length, and one that begins so in their midst. */
+static void check_zeros(const char *isa, int digits, const char *sign, bool real, const char *begin)
+{
+  const char *path = test_tmp("zeros.csv"), *rest = "123456789012345678";
+  FILE *file = fopen(path, "w");
+  tsr__error error = { 0 };
+  struct table t;
+  struct table_how how = { .opts = { .sample = 64 } };
+  int length = digits - (int)strlen(begin);
+  fprintf(file, "a,b\n");
+  for (int r = 0; r < 64; r++)
+    if (r != 45) fprintf(file, "%s%.*s%s,x\n", sign, digits, rest, real ? ".5" : "");
+    else fprintf(file, "%s%s%.*s,x\n", sign, begin, length, rest);
+  CHECK_I64(fclose(file), 0);
+  tsr_runtime *rt = table_runtime(isa, 1);
+  if (table_read(rt, path, &how, &t, &error)) FAIL("%s", error.text);
+  const char *type = *begin == '0' ? "text" : real ? "f64" : "i64";
+  if (strcmp(table_type_name(t.schema[0].type), type) != 0)
+    FAIL("%s: %d digits, %s%s..: %s", isa, digits, sign, begin, table_type_name(t.schema[0].type));
+  table_free(&t);
+  tsr_runtime_close(rt);
+}
+
+TEST(zeros_in_front_are_seen_on_every_machine)
+{
+  static const char *const isas[] = { "baseline", "avx2", "avx512" };
+  for (int i = 0; i < 3; i++)
+    for (int digits = 2; digits <= 18; digits++)
+      for (int sign = 0; sign < 2; sign++)
+        for (int real = 0; real < 2; real++) {
+          check_zeros(isas[i], digits, sign ? "-" : "", real, "0");
+          check_zeros(isas[i], digits, sign ? "-" : "", real, "10");
+          if (digits > 2) check_zeros(isas[i], digits, sign ? "-" : "", real, "000");
+        }
+}
+
 /* ---- hostile sizes --------------------------------------------------------------------------- */
 
 static char *filled(size_t length, char fill)

@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "support/csv_table.h"
+#include "tessera.h"
 
 static const char *write_text(const char *name, const char *text)
 {
@@ -98,6 +99,43 @@ TEST(late_values_widen)
   check_late("x", "1", TSR_COL_TEXT, 0);
 }
 
+/* What a number would lose of a code, wherever in the file the first one stands. */
+TEST(zeros_in_front_are_kept)
+{
+  check_late("1", "007", TSR_COL_TEXT, 1);
+  check_late("1", "00", TSR_COL_TEXT, 1);
+  check_late("1", "-01", TSR_COL_TEXT, 1);
+  check_late("1", "+01", TSR_COL_TEXT, 1);
+  check_late("1.5", "02134", TSR_COL_TEXT, 1);
+  check_late("1", "09223372036854775808", TSR_COL_TEXT, 1);
+  check_late("NA", "00000", TSR_COL_TEXT, 0);
+  check_late("02134", "1", TSR_COL_TEXT, 0);
+  check_late("1", "0", TSR_COL_I64, 0);
+  check_late("1", "-0", TSR_COL_I64, 0);
+  check_late("1.5", "00.5", TSR_COL_F64, 0);
+  check_late("1.5", "0e1", TSR_COL_F64, 0);
+}
+
+TEST(zeros_in_front_are_noted)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  const char *path = write_text("zip.csv", "zip,n,w\n02134,1,01\n10001,2,x\n");
+  tsr_frame *df = tsr_frame_read_csv(s, path);
+  CHECK_STR(without_folder(tsr_frame_notes(df)),
+            "zip.csv: column \"zip\" is text, as integers in it begin with zeros; the option types "
+            "makes it a number\n");
+  df = tsr_frame_read_csv(s, path, .types = "zip i64");
+  CHECK_STR(tsr_frame_notes(df), "");
+  CHECK_I64(tsr_frame_column_type(df, 0), TSR_COL_I64);
+  df = tsr_frame_read_csv(s, path, .types = "zip u16", .bad_rows = TSR_BAD_ROWS_NULL);
+  int64_t rows = 0;
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "zip == 2134"), &rows), TSR_OK, s);
+  CHECK_I64(rows, 1);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_runtime_close(rt);
+}
+
 /* Nothing but nulls in the sample: the whole file decides before a type is told. */
 TEST(late_values_after_nulls)
 {
@@ -156,6 +194,39 @@ TEST(the_value_that_widened_is_named)
   CHECK_STR(text, "\"hello\"");
   CHECK_I64(tsr__csv_widened(csv, 0, &text), -1);
   tsr__csv_close(csv);
+  tsr_runtime_close(rt);
+}
+
+/* A query that does not fit a sampled type is one of the type that the whole file gives. */
+TEST(a_query_is_of_all_values)
+{
+  const char *path = write_late("1", "abc", 60000); /* beyond the sample's windows */
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  int64_t rows = 0;
+  tsr_frame *df = tsr_frame_read_csv(s, path);
+  CHECK_I64(tsr_frame_column_type(df, 1), TSR_COL_I64);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "v == 'abc'"), &rows), TSR_OK, s);
+  CHECK_I64(rows, 1);
+  df = tsr_frame_assign(tsr_frame_read_csv(s, path), "w", "v");
+  df = tsr_frame_filter(df, "k >= 0");
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "starts_with(w, 'a')"), &rows), TSR_OK, s);
+  CHECK_I64(rows, 1);
+  df = tsr_frame_read_csv(s, path);
+  tsr_frame *key = tsr_frame_select(df, "v = cast(k, 'text')");
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_join(df, key, "v", .how = TSR_JOIN_ANTI), &rows),
+               TSR_OK, s);
+  CHECK_I64(rows, 1);
+  /* What stands between does not go with that type. */
+  df = tsr_frame_assign(tsr_frame_read_csv(s, path), "w", "v + 1");
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "v == 'abc'"), &rows), TSR_EDTYPE, s);
+  CHECK_STR_HAS(tsr_message(s), "tsr_frame_assign: '+' needs numbers, found text");
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_frame_row_count(df, &rows), TSR_EDTYPE, s);
+  tsr_scope_clear(s);
+  /* And what no file says is an error as it stands. */
+  df = tsr_frame_read_csv(s, path, .types = "v i64", .bad_rows = TSR_BAD_ROWS_SKIP);
+  CHECK_STATUS(tsr_frame_row_count(tsr_frame_filter(df, "v == 'abc'"), &rows), TSR_EDTYPE, s);
   tsr_runtime_close(rt);
 }
 

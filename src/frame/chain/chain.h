@@ -128,12 +128,13 @@ struct tsr_frame {
   tsr_sharding to; /* PLACE; `even`: as they lie, at the usual borders */
   bool even;
   tsr_sample_opts sample;
-  tsr__source *source; /* sources; others: rows that a terminal made, for what follows */
-  tsr_array *mask;     /* FIRSTS: the rows that are the first of their groups ... */
-  int mask_version;    /* ... in this version of the frame */
-  bool ran;            /* a terminal evaluated it */
-  uint64_t asked;      /* of a file, a hash of its options */
-  uint64_t print;      /* of what was asked for (frame_lines.c); 0: not asked yet */
+  tsr__source *source;          /* sources; others: rows that a terminal made, for what follows */
+  tsr_array *mask;              /* FIRSTS: the rows that are the first of their groups ... */
+  int mask_version;             /* ... in this version of the frame */
+  bool ran;                     /* a terminal evaluated it */
+  const tsr_frame *settled_for; /* the last frame for which types below it were settled */
+  uint64_t asked;               /* of a file, a hash of its options */
+  uint64_t print;               /* of what was asked for (frame_lines.c); 0: not asked yet */
   tsr__making making;
 };
 
@@ -255,6 +256,9 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error);
 tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error);
 /* Does so again if a parent's schema changed since. */
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error);
+/* tsr__frame_type of a new frame. Where types do not fit, the files below are read for theirs, which
+ * may be a sample's: a query holds by what a file has, and not by what of it was looked at. */
+tsr_status tsr__frame_type_settled(tsr_frame *df, tsr__error *error);
 /* Marks the parents' columns that a frame's own needed columns are made of; NULL where there is no
  * such parent. */
 void tsr__frame_needs(const tsr_frame *df, const bool *need, bool *parent, bool *other);

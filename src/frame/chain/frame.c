@@ -306,7 +306,7 @@ tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int cou
 tsr_frame *tsr__frame_typed(tsr_frame *df)
 {
   tsr__error error = { 0 };
-  if (df->inert || !tsr__frame_type(df, &error)) return df;
+  if (df->inert || !tsr__frame_type_settled(df, &error)) return df;
   return tsr__frame_fail(df, &error);
 }
 

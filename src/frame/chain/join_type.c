@@ -163,8 +163,10 @@ static tsr_status type_keys(tsr_frame *df, tsr__error *error)
     if (type_key(df, left, &df->parent->schema, error) ||
         type_key(df, right, &df->other->schema, error))
       return error->status;
+    tsr__align_vacant(left, right);
     tsr__expr a = { .type = left->type }, b = { .type = right->type };
-    bool mixed = (a.type == TSR_COL_BOOL) != (b.type == TSR_COL_BOOL);
+    bool null = a.type == TSR__COL_NULL || b.type == TSR__COL_NULL;
+    bool mixed = !null && (a.type == TSR_COL_BOOL) != (b.type == TSR_COL_BOOL);
     int type = mixed ? -1 : tsr__meet(&a, &b);
     /* u64 and i64: what is negative is null there, and equals nothing. */
     if (tsr__is_integer(a.type) && tsr__is_integer(b.type) && type == TSR_COL_F64)
@@ -224,7 +226,8 @@ tsr_status tsr__type_join(tsr_frame *df, tsr__error *error)
     const char *name = name_of(df, &names, right->field[i].name, error);
     if (!name) return error->status;
     tsr__names_add(&names, name, count);
-    field[count++] = (tsr__field){ .name = name, .type = right->field[i].type };
+    field[count] = right->field[i];
+    field[count++].name = name;
     join->take[join->take_count++] = i;
   }
   if (names.failed) return tsr__error_set(error, TSR_ENOMEM, "%s: out of memory", df->what);

@@ -34,9 +34,12 @@ static tsr__field *new_fields(tsr_frame *df, int count, tsr__error *error)
  * new name: what it meets gives it a type. */
 static tsr__field made_field(const tsr_frame *df, const char *name, const tsr__expr *expr)
 {
-  uint8_t type = expr->type == TSR__COL_NULL ? (uint8_t)TSR_COL_I64 : expr->type;
-  bool same = expr->kind == TSR__E_COLUMN;
-  return (tsr__field){ name, type, same && df->parent->schema.field[expr->column].vacant };
+  if (expr->kind == TSR__E_COLUMN) {
+    const tsr__field *same = &df->parent->schema.field[expr->column];
+    return (tsr__field){ name, same->type, same->vacant };
+  }
+  bool null = expr->type == TSR__COL_NULL;
+  return (tsr__field){ name, null ? (uint8_t)TSR_COL_I64 : expr->type, null || expr->vacant };
 }
 
 static tsr_status same_schema(tsr_frame *df)
@@ -66,6 +69,7 @@ tsr_status tsr__type_filter(tsr_frame *df, tsr__error *error)
   /* Checked against the parent's columns each time, since a file may have retyped one. */
   tsr__expr *expr = df->formula.item[0].expr;
   if (tsr__check(&df->formula, expr, &df->parent->schema, TSR__IN_ROW, error)) return error->status;
+  if (expr->vacant) expr->type = TSR__COL_NULL;
   if (expr->type != TSR_COL_BOOL && expr->type != TSR__COL_NULL)
     return tsr__caret(error, TSR_EDTYPE, (tsr__place){ &df->formula, expr->at, expr->span },
                       "a filter needs bool, found %s; compare it with something",
@@ -98,7 +102,8 @@ tsr_status tsr__type_assign(tsr_frame *df, tsr__error *error)
 
 tsr_status tsr__type_text(tsr_frame *df, tsr__error *error)
 {
-  return add_column(df, (tsr__field){ .name = df->name, .type = TSR_COL_TEXT }, error);
+  bool vacant = df->source->dicts[0]->count == 0;
+  return add_column(df, (tsr__field){ df->name, TSR_COL_TEXT, vacant }, error);
 }
 
 /* A name may stand once in a schema; the caret points at the item that takes it again. */
@@ -254,6 +259,8 @@ tsr_status tsr__type_reduce(tsr_frame *df, tsr__error *error)
   if (!field) return error->status;
   for (int i = 0; i < from->count; i++) {
     int type = from->field[i].type;
+    /* Of a column that holds nothing the type is a guess. */
+    if (from->field[i].vacant && !reducible(df->op, type)) type = TSR_COL_I64;
     if (!reducible(df->op, type)) return not_a_number(df, &from->field[i], error);
     field[i] = (tsr__field){ .name = from->field[i].name, .type = (uint8_t)type };
     /* What counts is i64, what adds is the type sums have, what divides a float. */
@@ -428,6 +435,48 @@ tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error)
   /* Versions only grow, so whoever stands on this frame sees that it changed, even back to an
    * earlier type. */
   df->version++;
+  tsr_status status = tsr__frame_type(df, error);
+  /* It keeps its old schema, which is of no version of the parent's any more. */
+  if (status) df->parent_version = -1;
+  return status;
+}
+
+/* Settles the types of the files below a frame, and types again what stands on those that changed:
+ * true if some did. Each frame is looked at once for a `top`. */
+static bool settle_below(tsr_frame *df, const tsr_frame *top, tsr__error *error)
+{
+  bool changed = false;
+  for (int i = 0; i < tsr__frame_parent_count(df); i++) {
+    tsr_frame *parent = tsr__frame_parent(df, i);
+    if (parent->settled_for == top) continue;
+    parent->settled_for = top;
+    changed |= settle_below(parent, top, error);
+    if (error->status) return false;
+    if (parent->kind != TSR__FRAME_FILE) {
+      if (tsr__frame_refresh(parent, error)) return false;
+      continue;
+    }
+    const tsr__reader *reader = &parent->source->reader;
+    bool other = false;
+    if (reader->ops->settle && reader->ops->settle(reader->file, &other, error)) return false;
+    if (!other) continue;
+    parent->version++;
+    if (tsr__file_schema(parent, error)) return false;
+    changed = true;
+  }
+  return changed;
+}
+
+tsr_status tsr__frame_type_settled(tsr_frame *df, tsr__error *error)
+{
+  tsr__error below = { 0 };
+  if (tsr__frame_type(df, error) != TSR_EDTYPE) return error->status;
+  bool changed = settle_below(df, df, &below);
+  /* What stands between does not fit the types there are; a file that cannot be read says nothing
+   * of what was asked. */
+  if (below.status == TSR_EDTYPE) *error = below;
+  if (!changed) return error->status;
+  *error = (tsr__error){ 0 };
   return tsr__frame_type(df, error);
 }
 

@@ -18,7 +18,7 @@
 /* Types a frame whose formula is there; inert where something before failed. */
 static tsr_frame *finish(tsr_frame *df, tsr__error *error)
 {
-  if (df->inert || (!error->status && !tsr__frame_type(df, error))) return df;
+  if (df->inert || (!error->status && !tsr__frame_type_settled(df, error))) return df;
   return tsr__frame_fail(df, error);
 }
 
@@ -291,6 +291,8 @@ static tsr_status check_filling(const tsr_frame *df, int at, const tsr__formula 
   tsr__expr field = { .type = df->parent->schema.field[at].type };
   bool read = tsr__is_temporal(field.type) && value->kind == TSR__E_TEXT;
   bool mixed = (field.type == TSR_COL_BOOL) != (value->type == TSR_COL_BOOL);
+  /* One that holds nothing takes the value's type. */
+  if (df->parent->schema.field[at].vacant) return TSR_OK;
   /* What becomes a bool without doubt may fill one. */
   if (field.type == TSR_COL_BOOL && tsr__bool_value(value)) return TSR_OK;
   if (value->type == TSR__COL_NULL || read || (!mixed && tsr__meet(&field, value) >= 0))

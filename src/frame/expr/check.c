@@ -21,6 +21,8 @@ typedef struct checker {
   tsr__error *error;
   int context;
   bool in_agg;
+  bool vacant;  /* some column holds nothing */
+  bool untyped; /* such columns are nulls without a type */
 } checker;
 
 bool tsr__is_integer(int type)
@@ -179,9 +181,17 @@ bool tsr__bool_value(const tsr__expr *expr)
   return expr->param && expr->kind == TSR__E_INT && (expr->i == 0 || expr->i == 1);
 }
 
+void tsr__align_vacant(tsr__expr *a, tsr__expr *b)
+{
+  if (a->type == b->type) return;
+  if (a->vacant) a->type = TSR__COL_NULL;
+  else if (b->vacant) b->type = TSR__COL_NULL;
+}
+
 /* C's true and false arrive as the integers 1 and 0. */
 static bool align_literals(checker *c, tsr__expr *a, tsr__expr *b)
 {
+  tsr__align_vacant(a, b);
   /* Types of literals are written into their nodes: lowering reads them and knows no neighbours. */
   if (a->type == TSR_COL_BOOL && tsr__bool_value(b)) b->type = TSR_COL_BOOL;
   if (b->type == TSR_COL_BOOL && tsr__bool_value(a)) a->type = TSR_COL_BOOL;
@@ -260,6 +270,8 @@ static bool check_moved(checker *c, tsr__expr *expr)
 {
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   bool minus = expr->op == TSR__B_SUB;
+  /* What holds nothing less a date may be a date. */
+  if (minus && a->vacant && tsr__is_temporal(b->type)) a->type = b->type;
   if (minus && !align_literals(c, a, b)) return false;
   bool dates = tsr__is_temporal(a->type) && tsr__is_temporal(b->type);
   /* With two dates and a plus this is the second date, which is no integer: refused below. */
@@ -280,6 +292,7 @@ static bool check_arithmetic(checker *c, tsr__expr *expr)
   tsr__expr *a = expr->arg[0], *b = expr->arg[1];
   const char *name = tsr__binary_name(expr->op);
   char needs[40];
+  tsr__align_vacant(a, b);
   /* Only + and - know dates: the two first of the enumeration. */
   if (expr->op <= TSR__B_SUB && (tsr__is_temporal(a->type) || tsr__is_temporal(b->type)))
     return check_moved(c, expr);
@@ -560,6 +573,8 @@ static bool check_agg(checker *c, tsr__expr *expr)
   case TSR__A_MIN:
   case TSR__A_MAX:
     /* These work on any order, so on texts and dates, too: they give a value that was there. */
+    expr->vacant = expr->arg[0]->vacant && expr->op != TSR__A_NUNIQUE;
+    if (type == TSR__COL_NULL && expr->arg[0]->vacant) type = TSR_COL_I64;
     expr->type = (uint8_t)(expr->op == TSR__A_NUNIQUE ? TSR_COL_I64 : type);
     return need(c, expr->arg[0], type != TSR__COL_NULL, name, "a typed value");
   case TSR__A_CORR:
@@ -586,6 +601,9 @@ static bool check_column(checker *c, tsr__expr *expr)
   expr->column = tsr__schema_find(c->schema, expr->text);
   if (expr->column < 0) return no_column(c, expr);
   expr->type = c->schema->field[expr->column].type;
+  expr->vacant = c->schema->field[expr->column].vacant;
+  if (expr->vacant && c->untyped) expr->type = TSR__COL_NULL;
+  c->vacant |= expr->vacant;
   expr->weak = false;
   expr->bare = !c->in_agg;
   if (c->context == TSR__IN_AGG && !c->in_agg)
@@ -618,7 +636,7 @@ static bool check_args(checker *c, tsr__expr *expr)
   /* Values of `?` and literals are weak, and so is what is made of nothing else; columns and
    * aggregates are not, see check_column. */
   expr->weak = !agg;
-  expr->bare = false;
+  expr->bare = expr->vacant = false;
   expr->aggregated = agg;
   if (agg && c->in_agg) return WRONG(c, expr, "an aggregate cannot hold another one");
   /* In rows: a filter or an assign has one value a row, an aggregate one a frame. */
@@ -665,6 +683,13 @@ static bool check(checker *c, tsr__expr *expr)
 tsr_status tsr__check(const tsr__formula *formula, tsr__expr *expr, const tsr__schema *schema,
                       int context, tsr__error *error)
 {
-  checker c = { formula, schema, error, context, false };
-  return check(&c, expr) ? TSR_OK : error->status;
+  checker c = { formula, schema, error, context, false, false, false };
+  if (check(&c, expr)) return TSR_OK;
+  if (!c.vacant) return error->status;
+  /* The guessed type of a column that holds nothing does not fit: then it is a null. */
+  tsr__error unused = { 0 };
+  c = (checker){ formula, schema, &unused, context, false, false, true };
+  if (!check(&c, expr)) return error->status;
+  *error = (tsr__error){ 0 };
+  return TSR_OK;
 }

@@ -115,6 +115,8 @@ struct tsr__expr {
   bool weak;       /* made of literals only: takes the width of what it meets */
   bool aggregated; /* holds an aggregate */
   bool bare;       /* reads a column outside any aggregate */
+  bool vacant;     /* a column that holds nothing, or one of its values; `type` is what it is taken
+                      for, NULL: any */
   int column;      /* COLUMN: its number in the schema */
 };
 
@@ -139,8 +141,7 @@ typedef struct tsr__formula {
 typedef struct tsr__field {
   const char *name;
   uint8_t type; /* tsr_coltype */
-  bool
-      vacant; /* a file's column of nothing but nulls, or of no rows: concat takes another's type */
+  bool vacant;  /* nothing but nulls, or no rows: the type is a guess, what it meets gives one */
 } tsr__field;
 
 /* Names and what numbers they have, found by hash, so that frames of very many columns do not
@@ -258,7 +259,8 @@ void tsr__expr_print(const tsr__expr *expr, tsr__text *out);
 enum tsr__context { TSR__IN_ROW, TSR__IN_AGG };
 
 /* Resolves names against a schema and gives every node its type. IN_ROW: aggregates are an error;
- * IN_AGG: columns outside aggregates are. May be called again with another schema. */
+ * IN_AGG: columns outside aggregates are. A vacant column is of any type that is asked for. May be
+ * called again with another schema. */
 tsr_status tsr__check(const tsr__formula *formula, tsr__expr *expr, const tsr__schema *schema,
                       int context, tsr__error *error);
 /* The number of a column, -1 if there is none. */
@@ -266,6 +268,8 @@ int tsr__schema_find(const tsr__schema *schema, const char *name);
 /* Words about a name that is not there: "; did you mean 'x'?" and the columns there are. */
 void tsr__schema_hint(const tsr__schema *schema, const char *name, tsr__text *out);
 
+/* Two columns that meet: a vacant one becomes null and takes the other's type. */
+void tsr__align_vacant(tsr__expr *a, tsr__expr *b);
 /* Whether a `?` was given C's true or false, which are integers: beside a bool it is one. */
 bool tsr__bool_value(const tsr__expr *expr);
 bool tsr__is_integer(int type);

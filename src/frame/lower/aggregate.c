@@ -5,7 +5,7 @@
  * The counts that say whether a result is null are outputs beside it; the host compares (see
  * tsr__col), so that the whole is one kernel. Equal reductions and counts are shared by the
  * graph. */
-#include "frame/lower/lower.h"
+#include "frame/lower/functions.h"
 
 static tsr_array *reduce(tsr__lower *low, tsr__op op, tsr_array *x, tsr_array *mask,
                          const tsr__reduce_attr *attr)
@@ -140,6 +140,15 @@ tsr__col tsr__lower_agg(tsr__lower *low, const tsr__expr *expr)
   return tsr__aggregate(low, expr->op, x);
 }
 
+/* A column as a REDUCE adds it up: one that holds nothing may be called text. */
+static tsr__col reduced_column(tsr__lower *low, const tsr_frame *df, int at)
+{
+  const tsr__field *from = &df->parent->schema.field[at];
+  bool text = from->type == TSR_COL_TEXT && df->schema.field[at].type != TSR_COL_TEXT;
+  bool adds = from->vacant && text && df->op != TSR__A_COUNT;
+  return adds ? tsr__all_null(low, TSR_COL_I64) : low->in->col[at];
+}
+
 /* Bare aggregates keep their `count` and `real`, for the host to compare; what stands around one
  * needs them settled, which converting does. A REDUCE has its columns as they are bound, so it
  * lowers nothing. */
@@ -148,7 +157,7 @@ tsr_status tsr__bind_aggregates(tsr__lower *low, const tsr_frame *df, const bool
 {
   if (df->kind == TSR__FRAME_REDUCE) {
     for (int i = 0; i < df->schema.count; i++)
-      if (need[i]) out[i] = tsr__aggregate(low, df->op, low->in->col[i]);
+      if (need[i]) out[i] = tsr__aggregate(low, df->op, reduced_column(low, df, i));
     return tsr_scope_status(low->scope);
   }
   int keys = tsr__frame_key_columns(df);

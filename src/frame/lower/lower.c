@@ -486,14 +486,17 @@ static void remember(tsr__lower *low, const tsr__expr *expr, tsr__col col)
     tsr__fail(low->scope, low->site, TSR_ENOMEM, "%s: out of memory", low->bind->what);
 }
 
+/* What holds nothing may be taken for something of another type than it has. */
+static tsr__col taken(tsr__lower *low, const tsr__expr *expr, tsr__col out)
+{
+  return expr->vacant && expr->type != out.type ? tsr__all_null(low, expr->type) : out;
+}
+
 static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
 {
   switch (expr->kind) {
-  case TSR__E_COLUMN: return low->in->col[expr->column];
-  case TSR__E_NULL:
-    return (tsr__col){ .type = TSR__COL_NULL,
-                       .values = tsr__const_i(low, TSR_I64, 0),
-                       .valid = tsr__const_i(low, TSR_BOOL, 0) };
+  case TSR__E_COLUMN: return taken(low, expr, low->in->col[expr->column]);
+  case TSR__E_NULL: return tsr__all_null(low, TSR__COL_NULL);
   case TSR__E_TEXT:
     if (expr->type == TSR_COL_TEXT) return tsr__text_literal(low, expr);
     return literal(low, expr, expr->type);
@@ -505,7 +508,7 @@ static tsr__col lower(tsr__lower *low, const tsr__expr *expr)
   case TSR__E_ISNULL: return is_null(low, expr);
   case TSR__E_IN: return in_list(low, expr);
   case TSR__E_CALL: return tsr__lower_call(low, expr);
-  case TSR__E_AGG: return tsr__lower_agg(low, expr);
+  case TSR__E_AGG: return taken(low, expr, tsr__lower_agg(low, expr));
   default: return literal(low, expr, expr->type);
   }
 }

@@ -296,11 +296,10 @@ bool tsr__is_text_test(int fn)
 
 tsr__col tsr__all_null(tsr__lower *low, int type)
 {
-  return tsr__convert(low,
-                      (tsr__col){ .type = TSR__COL_NULL,
-                                  .values = tsr__const_i(low, TSR_I64, 0),
-                                  .valid = tsr__const_i(low, TSR_BOOL, 0) },
-                      type);
+  tsr__col null = { .type = TSR__COL_NULL,
+                    .values = tsr__const_i(low, TSR_I64, 0),
+                    .valid = tsr__const_i(low, TSR_BOOL, 0) };
+  return type == TSR__COL_NULL ? null : tsr__convert(low, null, type);
 }
 
 /* `part` of an ask is the step of the concat, so that each finds its own pairs again. */

@@ -148,6 +148,7 @@ static tsr_status take_values(const struct ArrowSchema *column, const char *text
   }
   if (!f) return unsupported(column, text, text != column->format, error);
   out->type = (tsr_coltype)f->type;
+  out->vacant = f->layout == TSR__ARROW_NULL;
   *type = (tsr__arrow_type){ .layout = f->layout, .factor = f->factor, .divisor = f->divisor };
   return TSR_OK;
 }

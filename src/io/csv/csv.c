@@ -12,14 +12,14 @@ enum { MAGIC_LOOK = 512, OTHER_HEAD = 32 << 10 };
 
 /* ---- opening ------------------------------------------------------------------------------ */
 
-/* How much of a file's beginning is looked at: a small file is taken whole. */
-static int64_t head_size(const tsr__csv_file *file)
+tsr__csv_head_sizes tsr__csv_sizes_of(const tsr__csv_file *file)
 {
-  int64_t sample = tsr__csv_sample_size(file->csv), part = sample / 2 + MAGIC_LOOK;
-  bool first = file == file->csv->files;
-  if (!first && sample > OTHER_HEAD) sample = OTHER_HEAD;
-  if (!first && part > OTHER_HEAD) part = OTHER_HEAD;
-  return file->stored <= sample && !file->stream ? file->stored : part;
+  int64_t sample = tsr__csv_sample_size(file->csv);
+  tsr__csv_head_sizes sizes = { sample, sample / 2 + MAGIC_LOOK };
+  if (file == file->csv->files) return sizes;
+  if (sizes.small > OTHER_HEAD) sizes.small = OTHER_HEAD;
+  if (sizes.part > OTHER_HEAD) sizes.part = OTHER_HEAD;
+  return sizes;
 }
 
 /* Reads a file's beginning and samples it; `*whole`: there was no more of it. */
@@ -29,11 +29,12 @@ static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
   tsr__csv_window head = { NULL, NULL };
   bool first = file == csv->files;
   tsr_status status = tsr__csv_file_open(file, error);
-  if (!status) status = tsr__csv_load_head(file, head_size(file), &head, error);
-  if (!status) status = tsr__csv_read_head(file, &head, error);
+  if (!status) status = tsr__csv_load_head(file, &head, error);
+  if (!status && !file->empty) status = tsr__csv_read_head(file, &head, error);
+  if (status || file->empty) return status;
   /* Bad rows are taken out of a whole text; a stream cannot be read twice. */
   bool now = csv->opts.bad_rows || file->stream; /* else it can be read later */
-  if (!status && now) status = tsr__csv_load(csv, file, 1, error);
+  if (now) status = tsr__csv_load(csv, file, 1, error);
   if (!status && csv->opts.bad_rows) status = tsr__csv_clean_rows(file, error);
   if (!status) status = tsr__csv_sample(file, head, first, error);
   /* Whether types are final: nothing was left unread. */
@@ -42,6 +43,34 @@ static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
   if (csv->file_count > 1) tsr__csv_file_close(file);
   if (!file->data) tsr__csv_file_drop(file);
   return status;
+}
+
+/* Looks at all files and leaves out those that are empty. */
+static tsr_status open_files(tsr__csv *csv, bool *whole, tsr__error *error)
+{
+  int kept = 0;
+  for (int f = 0; f < csv->file_count; f++) {
+    tsr__csv_file *file = &csv->files[kept];
+    /* The first of those that are kept stands first: its columns are those of all. */
+    if (f > kept) {
+      *file = csv->files[f];
+      csv->files[f] = (tsr__csv_file){ .csv = csv, .fd = -1 };
+    }
+    if (open_file(file, whole, error)) return error->status;
+    if (!file->empty) {
+      kept++;
+      continue;
+    }
+    tsr__text_add(&csv->notes, "%s: is empty, and gives no rows\n", file->path);
+    tsr__csv_file_close(file);
+    tsr__csv_file_drop(file);
+  }
+  if (!kept)
+    return tsr__error_set(error, TSR_EPARSE,
+                          "%s: all of its %d files are empty; a CSV file begins with a header line",
+                          csv->path, csv->file_count);
+  csv->file_count = kept;
+  return TSR_OK;
 }
 
 static tsr_status open_all(tsr__csv *csv, const char *path, const tsr__csv_opts *opts,
@@ -56,8 +85,7 @@ static tsr_status open_all(tsr__csv *csv, const char *path, const tsr__csv_opts 
   tsr_status status = tsr__csv_take_options(csv, opts, error);
   if (!status) status = tsr__csv_find_files(csv, &ask, error);
   bool whole = true;
-  for (int f = 0; f < csv->file_count && !status; f++)
-    status = open_file(&csv->files[f], &whole, error);
+  if (!status) status = open_files(csv, &whole, error);
   return status ? status : tsr__csv_settle_types(csv, whole, error);
 }
 
@@ -97,7 +125,7 @@ void tsr__csv_close(tsr__csv *csv)
   if (!csv) return;
   tsr__heap *heap = csv->heap;
   tsr__csv_forget(csv);
-  tsr__del(heap, csv->files, (size_t)csv->file_count * sizeof *csv->files);
+  tsr__del(heap, csv->files, (size_t)csv->file_room * sizeof *csv->files);
   tsr__decimal_close(csv->decimal);
   tsr__text_free(&csv->notes);
   tsr__arena_free(&csv->arena);
@@ -148,6 +176,11 @@ static tsr_status csv_count(void *file, int64_t *rows, tsr__error *error)
   return tsr__csv_count(file, rows, error);
 }
 
+static tsr_status csv_settle(void *file, bool *changed, tsr__error *error)
+{
+  return tsr__csv_settle(file, changed, error);
+}
+
 static tsr_status csv_read(void *file, tsr__read_ask *read, tsr__error *error)
 {
   return tsr__csv_read_parts(file, read, error);
@@ -191,6 +224,7 @@ const tsr__reader_ops tsr__csv_reader = { .format = "csv",
                                           .path = csv_path,
                                           .count = csv_count,
                                           .read = csv_read,
+                                          .settle = csv_settle,
                                           .widened = csv_widened,
                                           .bytes = csv_bytes,
                                           .drops_values = true,

@@ -29,7 +29,7 @@
  * as it stands (empty text, NA; NUL bytes and spaces kept), must be UTF-8, and nothing is null
  * (with text_nulls the markers and the empty field are, where they stand without quotes).
  *   bool   true True TRUE false False FALSE
- *   i64    [+-] digits; leading zeros do not count (007 is 7, as in the peers)
+ *   i64    [+-] digits; where the type is given leading zeros do not count (007 is 7)
  *   f64    with a point or an exponent, and inf, infinity, nan in any case with [+-]; correctly
  *          rounded; overflow gives an infinity
  *   date   YYYY-MM-DD, a real day
@@ -40,6 +40,9 @@
  *   nothing, no rows                text
  *   nothing but nulls               f64 (only after the whole file was looked at)
  *   bool only                       bool
+ *   an integer that begins with
+ *   zeros: 02134, 007, -01, 00      text, whatever else: as a number it would lose them. 0, -0,
+ *                                   0.5 and 00.5 are numbers
  *   integers that fit i64           i64
  *   those and longer integers       text (f64 would lose digits)
  *   any integers and some f64       f64 (an integer past 2^53 is rounded as any decimal text is)
@@ -103,6 +106,9 @@ tsr_status tsr__csv_count(tsr__csv *csv, int64_t *rows, tsr__error *error);
 /* Finds the first `want` rows, or all where there are fewer, mostly without looking at what lies
  * behind them; `*rows` is how many were found. To be asked before each reading of them. */
 tsr_status tsr__csv_front(tsr__csv *csv, int64_t want, int64_t *rows, tsr__error *error);
+/* Looks at all values of columns whose types are a sample's; `*changed`: some are of others. Types
+ * are final then. */
+tsr_status tsr__csv_settle(tsr__csv *csv, bool *changed, tsr__error *error);
 /* Reads. When a value contradicts its column's sampled type, nothing is lost: the column's
  * type is widened in the schema by the table above, `retyped` says how many, TSR_OK is returned and
  * the targets' contents are undefined: the caller allocates anew by the new types and calls again.

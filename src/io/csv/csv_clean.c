@@ -158,7 +158,9 @@ static bool bad_field(const struct clean *c, int field, tsr__text_span f)
   if (!csv->info[column].forced) return false;
   tsr_coltype type = csv->columns[column].type;
   if (type == TSR_COL_TEXT) return false;
-  return !tsr__csv_fits(type, tsr__csv_classify(csv, f, &value), &value);
+  /* The column's type is given: a number may begin with zeros. */
+  unsigned class = tsr__csv_classify(csv, f, &value) & ~(unsigned)TSR__CLASS_CODE;
+  return !tsr__csv_fits(type, class, &value);
 }
 
 static bool is_bad(const struct clean *c, const tsr__csv_row *row)

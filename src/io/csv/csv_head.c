@@ -378,6 +378,7 @@ static bool read_beginning(tsr__csv_file *file, tsr__csv_window *head, bool whol
   tsr__csv_found found = tsr__csv_next_row(&file->dialect, text.at + file->head, text.end, &row);
   if (found == TSR__CSV_ROW) take_header(file, text, &row, error);
   else if (!whole) return false;
+  else if (found == TSR__CSV_END && file->csv->file_count > 1) file->empty = true;
   else if (found == TSR__CSV_END)
     tsr__error_set(error, TSR_EPARSE,
                    "%s: holds no header, only empty lines; a CSV file begins with one", file->path);

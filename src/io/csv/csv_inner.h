@@ -115,6 +115,7 @@ typedef struct tsr__csv_file {
   const char *path;        /* in the source's arena */
   int fd;                  /* -1: not open */
   bool stream;             /* standard input: can be read once */
+  bool empty;              /* it holds nothing, and is left out */
   uint8_t packing;         /* tsr__packing */
   uint64_t device, inode;  /* who it was when it was opened, */
   int64_t stored, changed; /* its bytes, and the time of its last change */
@@ -148,7 +149,7 @@ struct tsr__csv {
   tsr__csv_opts opts; /* the texts are not kept */
   const char *path;
   tsr__csv_file *files;
-  int file_count;
+  int file_count, file_room;
   int column_count;
   tsr__read_column *columns;
   tsr__csv_info *info;
@@ -190,6 +191,12 @@ typedef struct tsr__csv_batch {
 /* Gives the files' bytes back, and what is known of their rows but how many there are. */
 void tsr__csv_forget(tsr__csv *csv);
 
+/* How much of a file's text is looked at when it is opened. */
+typedef struct tsr__csv_head_sizes {
+  int64_t small, part; /* all of a text up to `small` bytes, else its first `part` */
+} tsr__csv_head_sizes;
+tsr__csv_head_sizes tsr__csv_sizes_of(const tsr__csv_file *file);
+
 /* ---- csv_format.c ---- */
 
 /* Checks the options and keeps what they say. */
@@ -220,10 +227,9 @@ tsr_status tsr__csv_file_same(tsr__csv_file *file, tsr__error *error);
 
 /* ---- csv_load.c ---- */
 
-/* Reads `want` bytes from the beginning of a file's text into its block; sets `*whole` when that is
- * all, and then the file is loaded. Sets the packing. */
-tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window *head,
-                              tsr__error *error);
+/* Reads the beginning of a file's text into its block; where that is all of it the file is loaded.
+ * Sets the packing. */
+tsr_status tsr__csv_load_head(tsr__csv_file *file, tsr__csv_window *head, tsr__error *error);
 /* Loads `count` files as far as they are not. */
 tsr_status tsr__csv_load(tsr__csv *csv, tsr__csv_file *from, int count, tsr__error *error);
 
@@ -280,6 +286,8 @@ int64_t tsr__csv_sample_size(const tsr__csv *csv);
 /* Adds to info[].seen what rows of a file hold: of its beginning, and, `far`, of its middle and
  * end. `head` is looked at only while the file is not loaded. */
 tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, tsr__error *error);
+/* Notes that a column is text only since integers in it begin with zeros, if that is so. */
+void tsr__csv_note_zeros(tsr__csv *csv, int column);
 /* Settles the columns' types. `whole`: all rows were seen. */
 tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error);
 

@@ -9,7 +9,11 @@
 #include "io/file/files.h"
 
 /* 64 files open at a time: a pattern may match a million, the system allows some hundreds. */
-enum { TOGETHER = 64 /* files open at a time */, UNPACK_STEP = 4 };
+enum {
+  TOGETHER = 64, /* files open at a time */
+  UNPACK_STEP = 4,
+  WHOLE = 16 << 20 /* bytes that are unpacked to see the middle and end of a text */
+};
 
 /* A test may ask for smaller pieces. */
 static int64_t piece_of(const tsr__csv *csv)
@@ -268,13 +272,40 @@ static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
   return TSR_OK;
 }
 
-/* The beginning of a packed file's text. It is unpacked again when all of it is read. */
-static tsr_status unpack_head(tsr__csv_file *file, int64_t want, int64_t *got, tsr__error *error)
+/* A file of nothing, which among others is one without rows. */
+static tsr_status nothing(tsr__csv_file *file, const char *words, tsr__error *error)
 {
+  file->empty = file->csv->file_count > 1;
+  if (file->empty) return TSR_OK;
+  return tsr__error_set(error, TSR_EPARSE, "%s: %s; a CSV file begins with a header line",
+                        file->path, words);
+}
+
+/* The beginning of a packed file's text, and up to WHOLE bytes where these are all, since what
+ * cannot be read in parts shows its middle and end in no other way. What is not all is unpacked
+ * again when all of it is read, and what is damaged there is told then. `*whole`: that was all. */
+static tsr_status unpack_head(tsr__csv_file *file, int64_t *got, bool *whole, tsr__error *error)
+{
+  tsr__error later = { 0 };
+  tsr__csv_head_sizes sizes = tsr__csv_sizes_of(file);
+  /* How long the text is shows where it ends: a byte more than a small one has. */
+  int64_t least = (sizes.small > sizes.part ? sizes.small : sizes.part) + 1;
+  int64_t most = file == file->csv->files ? WHOLE : least;
+  if (!tsr__csv_file_room(file, least, 0)) return no_room(file, least, error);
   tsr__unpack *unpack = tsr__csv_unpack(file);
   if (!unpack) return tsr__csv_no_memory(file->csv, error);
-  tsr_status status = tsr__unpack_some(unpack, file->block + TSR__CSV_FRONT, want, got, error);
+  tsr_status status = tsr__unpack_some(unpack, file->block + TSR__CSV_FRONT, least, got, error);
+  *whole = *got < least;
+  while (!status && !*whole && *got < most) {
+    int64_t step = most - *got < *got ? most - *got : *got, more = 0;
+    if (!tsr__csv_file_room(file, *got + step, *got)) break;
+    char *to = file->block + TSR__CSV_FRONT + *got;
+    if (tsr__unpack_some(unpack, to, step, &more, &later)) break;
+    *got += more;
+    *whole = more < step;
+  }
   tsr__unpack_close(unpack);
+  if (!*whole && *got > sizes.part) *got = sizes.part;
   return status;
 }
 
@@ -287,48 +318,52 @@ static void set_aside(tsr__csv_file *file)
   file->block_size = 0;
 }
 
-/* Standard input is read whole; of a file its beginning, or all of it where that is little. */
-tsr_status tsr__csv_load_head(tsr__csv_file *file, int64_t want, tsr__csv_window *head,
-                              tsr__error *error)
+/* The beginning of the stored bytes, or, of standard input, all of them. */
+static tsr_status load_stored(tsr__csv_file *file, int64_t *got, tsr__error *error)
 {
-  int64_t got = 0;
+  tsr__csv_head_sizes sizes = tsr__csv_sizes_of(file);
   tsr_status status = tsr__csv_file_open(file, error);
   if (!status && file->stream) status = load_stream(file, error);
   if (status) return status;
-  if (file->stored == 0)
-    return tsr__error_set(error, TSR_EPARSE, "%s: is empty; a CSV file begins with a header line",
-                          file->path);
-  int64_t length = file->stored < want ? file->stored : want;
-  if (!file->stream) {
-    if (!tsr__csv_file_room(file, length, 0)) return no_room(file, length, error);
-    int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT, 0, length, &got);
-    if (code) return tsr__file_error(file->path, "read", code, error);
-    if (got < length) return tsr__file_shrunk(file->path, got, file->stored, error);
-  }
-  *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + length };
-  status = tsr__csv_magic(file, *head, &file->packing, error);
+  int64_t length = file->stored <= sizes.small ? file->stored : sizes.part;
+  if (length > file->stored) length = file->stored;
+  *got = file->stored;
+  if (file->stream || !length) return TSR_OK;
+  if (!tsr__csv_file_room(file, length, 0)) return no_room(file, length, error);
+  int code = tsr__csv_file_read(file, file->block + TSR__CSV_FRONT, 0, length, got);
+  if (code) return tsr__file_error(file->path, "read", code, error);
+  if (*got < length) return tsr__file_shrunk(file->path, *got, file->stored, error);
+  return TSR_OK;
+}
+
+static tsr__csv_window window_of(const tsr__csv_file *file, int64_t length)
+{
+  const char *at = file->block + TSR__CSV_FRONT;
+  return (tsr__csv_window){ at, at + length };
+}
+
+tsr_status tsr__csv_load_head(tsr__csv_file *file, tsr__csv_window *head, tsr__error *error)
+{
+  int64_t got = 0;
+  tsr_status status = load_stored(file, &got, error);
   if (status) return status;
-  /* Head and text cannot share a block: the packed bytes move out of it first. */
-  bool whole = file->stream || length == file->stored;
-  got = file->stream ? file->stored : length;
-  if (file->packing != TSR__PLAIN) {
+  if (!got) return nothing(file, "is empty", error);
+  *head = window_of(file, got);
+  bool whole = got == file->stored;
+  status = tsr__csv_magic(file, *head, &file->packing, error);
+  if (!status && file->packing != TSR__PLAIN) {
+    /* Head and text cannot share a block: the packed bytes move out of it first. */
     if (file->stream) set_aside(file);
-    if (!tsr__csv_file_room(file, want, 0)) return no_room(file, want, error);
-    status = unpack_head(file, want, &got, error);
+    got = 0;
+    status = unpack_head(file, &got, &whole, error);
     if (status) return status;
+    if (!got) return nothing(file, "holds nothing when unpacked", error);
+    *head = window_of(file, got);
     /* What it unpacks to is looked at once more: it may be packed twice, or a tar archive. */
-    whole = got < want;
-    *head = (tsr__csv_window){ file->block + TSR__CSV_FRONT, file->block + TSR__CSV_FRONT + got };
     status = tsr__csv_magic(file, *head, NULL, error);
-    if (!status && got == 0)
-      status = tsr__error_set(error, TSR_EPARSE,
-                              "%s: holds nothing when unpacked; a CSV file begins with a header "
-                              "line",
-                              file->path);
-    if (status) return status;
   }
+  if (status || !whole) return status;
   /* The beginning is the file: it is loaded, then. */
-  if (!whole) return TSR_OK;
   status = tsr__csv_file_same(file, error);
   if (status) return status;
   tsr__csv_file_done(file, got);

@@ -83,6 +83,8 @@ INLINE __mmask8 take_minus(__m512i *x, __m512i length)
 
 TARGET uint64_t tsr__csv_integers_avx512(const tsr__csv_fields *f, int row, int count, int64_t *out)
 {
+  /* By the number of digits less one: below these it begins with a zero. */
+  const __m512i least = _mm512_setr_epi64(0, 10, 100, 1000, 10000, 100000, 1000000, 10000000);
   uint64_t good = 0;
   /* Whole eights only. Rows behind the last of them have no bit in `good`: the caller reads
    * them. */
@@ -90,12 +92,13 @@ TARGET uint64_t tsr__csv_integers_avx512(const tsr__csv_fields *f, int row, int 
     struct eight at = load_places(f, row + i);
     __m512i x = blank_before(load_bytes(f, at.end, 8), at.length);
     __mmask8 minus = take_minus(&x, at.length), bad = 0;
-    __m512i value = digits_of(x, &bad);
+    __m512i value = digits_of(x, &bad), digits = _mm512_set1_epi64(1);
+    digits = _mm512_sub_epi64(_mm512_mask_sub_epi64(at.length, minus, at.length, digits), digits);
+    bad |= _mm512_cmplt_epi64_mask(value, _mm512_permutexvar_epi64(digits, least));
     value = _mm512_mask_sub_epi64(value, minus, _mm512_setzero_si512(), value);
     _mm512_storeu_si512(out + i, value);
     /* At least one digit, and all of the field in the eight bytes that were looked at. */
-    __m512i digits = _mm512_mask_sub_epi64(at.length, minus, at.length, _mm512_set1_epi64(1));
-    bad |= _mm512_cmplt_epi64_mask(digits, _mm512_set1_epi64(1));
+    bad |= _mm512_cmplt_epi64_mask(digits, _mm512_setzero_si512());
     bad |= _mm512_cmpgt_epi64_mask(at.length, _mm512_set1_epi64(8));
     good |= (uint64_t)(uint8_t)~bad << i;
   }
@@ -132,6 +135,11 @@ TARGET uint64_t tsr__csv_reals_avx512(const tsr__csv_fields *f, int row, int cou
 {
   const __m512d tens = _mm512_setr_pd(1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7);
   const __m512i one = _mm512_set1_epi64(1), eight = _mm512_set1_epi64(8);
+  /* As above, of up to 16 digits. */
+  const __m512i least = _mm512_setr_epi64(0, 10, 100, 1000, 10000, 100000, 1000000, 10000000);
+  const __m512i more =
+      _mm512_mullo_epi64(_mm512_setr_epi64(1, 10, 100, 1000, 10000, 100000, 1000000, 10000000),
+                         _mm512_set1_epi64(100000000));
   uint64_t good = 0;
   for (int i = 0; i + 8 <= count; i += 8) {
     struct eight at = load_places(f, row + i);
@@ -151,6 +159,8 @@ TARGET uint64_t tsr__csv_reals_avx512(const tsr__csv_fields *f, int row, int cou
      * there, and is found bad as a digit. */
     __m512i digits = _mm512_mask_sub_epi64(at.length, minus, at.length, one);
     digits = _mm512_mask_sub_epi64(digits, has, digits, one);
+    __m512i zeros = _mm512_permutex2var_epi64(least, _mm512_sub_epi64(digits, one), more);
+    bad |= (__mmask8)~has & _mm512_cmplt_epi64_mask(whole, zeros); /* an integer that begins so */
     bad |= _mm512_cmplt_epi64_mask(digits, one);
     bad |= _mm512_cmpgt_epi64_mask(digits, _mm512_set1_epi64(15));
     bad |= _mm512_cmpgt_epi64_mask(at.length, _mm512_set1_epi64(16));

@@ -59,6 +59,13 @@ static tsr__text_span bare(tsr__text_span f)
   return trim(f);
 }
 
+/* Whether an integer begins with zeros that it would not be written with: 007 and -01, not 0. */
+static unsigned zeros_of(tsr__text_span f)
+{
+  if (f.at[0] == '-' || f.at[0] == '+') f.at++, f.length--;
+  return f.length > 1 && f.at[0] == '0' ? TSR__CLASS_CODE : 0;
+}
+
 unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_value *value)
 {
   *value = (tsr__read_value){ 0 };
@@ -67,11 +74,11 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_valu
   if (f.length == 0 || is_marker(csv, f)) return TSR__CLASS_NULL;
   if (f.length <= 5 && read_bool(f, &value->integer)) return TSR__CLASS_BOOL;
   switch (tsr__decimal_read(csv->decimal, f.at, f.length, &value->integer, &value->real)) {
-  case TSR__NUMBER_INT: return TSR__CLASS_INT;
+  case TSR__NUMBER_INT: return TSR__CLASS_INT | zeros_of(f);
   /* Digits beyond i64: u64 may hold them, a float does in any case. */
   case TSR__NUMBER_BIG:
     value->natural = tsr__decimal_natural(f.at, f.length, (uint64_t *)&value->integer);
-    return TSR__CLASS_BIG;
+    return TSR__CLASS_BIG | zeros_of(f);
   case TSR__NUMBER_FLOAT: return TSR__CLASS_FLOAT;
   case TSR__NUMBER_NONE: break;
   }
@@ -86,6 +93,7 @@ unsigned tsr__csv_classify(const tsr__csv *csv, tsr__text_span f, tsr__read_valu
 
 bool tsr__csv_fits(tsr_coltype type, unsigned class, const tsr__read_value *value)
 {
+  if (class & TSR__CLASS_CODE) return false;
   switch (type) {
   /* What a type takes without losing anything. Integers pass as floats and so on in
    * tsr__number_fits; dates are times at midnight. */
@@ -156,6 +164,8 @@ static unsigned slow_value(const struct job *job, int row, tsr__read_value *valu
   tsr__csv_lane *lane = job->lane;
   unsigned class = tsr__csv_classify(job->csv, field, value);
   lane->seen |= class;
+  /* Who gives a type wants the number, whatever its zeros. */
+  if (job->forced) class &= ~(unsigned)TSR__CLASS_CODE;
   if (!tsr__csv_fits(job->type, class, value)) {
     /* Forced types keep theirs, and the value is an error. Found ones yield to the value. */
     int64_t *first = job->forced ? &lane->bad_row : &lane->contrary_row;
@@ -277,15 +287,25 @@ static inline bool digits_of(const char *at, size_t length, uint32_t *out)
 /* One to eight digits and an optional minus. Reads past the field, into the padding at most. */
 static inline bool fast_i64(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
-  (void)job;
+  /* The least number of so many digits that does not begin with a zero. */
+  static const uint32_t least[] = { 0, 10, 100, 1000, 10000, 100000, 1000000, 10000000 };
   bool negative = f.length && f.at[0] == '-';
   uint32_t digits;
   /* The length less one as unsigned: 0 and 9 and more fail together. Nine digits would take a
    * second step, and are left to the general way. */
   if (f.length - negative - 1 >= 8) return false;
   if (!digits_of(f.at + negative, f.length - negative, &digits)) return false;
+  if (digits < least[f.length - negative - 1] && !job->forced) return false;
   value->integer = negative ? -(int64_t)digits : (int64_t)digits;
   return true;
+}
+
+/* Whether a field begins with a zero and a digit, as a code may; the general way looks further. */
+static inline bool zero_led(tsr__text_span f)
+{
+  const char *at = f.at + (f.length && (f.at[0] == '-' || f.at[0] == '+'));
+  /* What stands behind a field is readable, and a digit only if the field goes on. */
+  return at[0] == '0' && (unsigned char)(at[1] - '0') <= 9;
 }
 
 /* Up to eight digits, a point and up to eight more: the digits make an integer below 2^53, so one
@@ -315,6 +335,7 @@ static inline bool short_f64(tsr__text_span f, char dot, double *out)
 
 static inline bool fast_f64(const struct job *job, tsr__text_span f, tsr__read_value *value)
 {
+  if (!job->forced && zero_led(f)) return false;
   if (short_f64(f, job->point, &value->real)) return true;
   /* '+', '-', digits and the point are what numbers begin with; "inf", "nan", blanks and quotes go
    * the general way. */
@@ -327,7 +348,7 @@ static inline bool fast_f64(const struct job *job, tsr__text_span f, tsr__read_v
 static inline bool plain_i64(const struct job *job, tsr__text_span f)
 {
   bool negative = f.length && f.at[0] == '-';
-  (void)job;
+  if (!job->forced && zero_led(f)) return false;
   return f.length - negative - 1 < 8 && leading_digits(f.at + negative) >= f.length - negative;
 }
 
@@ -337,6 +358,7 @@ static inline bool plain_f64(const struct job *job, tsr__text_span f)
   bool negative = f.length && f.at[0] == '-';
   const char *at = f.at + negative, *end = f.at + f.length;
   size_t before = leading_digits(at);
+  if (!job->forced && zero_led(f)) return false;
   /* Digits only, as an integer is written: one to seven of them. */
   if (before >= (size_t)(end - at)) return before == (size_t)(end - at) && before - 1 < 7;
   if (before == 8 || at[before] != job->point) return false;

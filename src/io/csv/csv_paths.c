@@ -9,7 +9,7 @@ static tsr_status make_files(tsr__csv *csv, const tsr__paths *paths, tsr__error 
 {
   csv->files = tsr__new(csv->heap, (size_t)paths->count * sizeof *csv->files);
   if (!csv->files) return tsr__csv_no_memory(csv, error);
-  csv->file_count = paths->count;
+  csv->file_count = csv->file_room = paths->count;
   for (int i = 0; i < paths->count; i++) {
     tsr__csv_file *file = &csv->files[i];
     bool stream = strcmp(paths->path[i], "-") == 0;

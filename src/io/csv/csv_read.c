@@ -638,7 +638,10 @@ static bool merge_types(const struct reading *reading, int t, const tsr__csv_fou
   /* Text is nullable by what was read; other types by whether any of their values ever was. */
   schema->nullable =
       schema->type == TSR_COL_TEXT ? first < 0 && nulls > 0 : (info->seen & TSR__CLASS_NULL) != 0;
-  if (first >= 0) keep_contrary(csv, column, found);
+  if (first >= 0) {
+    keep_contrary(csv, column, found);
+    tsr__csv_note_zeros(csv, column);
+  }
   return first >= 0;
 }
 

@@ -129,8 +129,10 @@ tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, 
   unsigned *seen = tsr__new(csv->heap, size);
   if (!seen) return tsr__csv_no_memory(csv, error);
   int64_t most = tsr__csv_sample_size(csv);
-  /* Held whole it is sampled from memory, else as much of it as was read to find the header. */
-  if (file->data) head = (tsr__csv_window){ file->data, file->data + file->end };
+  /* Held whole it is sampled from memory, and as a file would be that is not held. */
+  tsr__csv_head_sizes sizes = tsr__csv_sizes_of(file);
+  if (file->size <= sizes.small || sizes.part > file->end) sizes.part = file->end;
+  if (file->data) head = (tsr__csv_window){ file->data, file->data + sizes.part };
   head.at += file->body;
   if (head.end - head.at > most) head.end = head.at + most;
   tsr_status status = TSR_OK;
@@ -157,13 +159,49 @@ static tsr_status settle_unknown(tsr__csv *csv, tsr__error *error)
   return status;
 }
 
+tsr_status tsr__csv_settle(tsr__csv *csv, bool *changed, tsr__error *error)
+{
+  size_t size = (size_t)csv->column_count * sizeof(bool);
+  bool *which = tsr__new(csv->heap, size), any = false;
+  *changed = false;
+  if (!which) return tsr__csv_no_memory(csv, error);
+  for (int c = 0; c < csv->column_count; c++) any |= which[c] = csv->columns[c].loose;
+  tsr_status status = any ? tsr__csv_discover(csv, which, error) : TSR_OK;
+  for (int c = 0; c < csv->column_count && !status; c++) {
+    tsr__read_column *column = &csv->columns[c];
+    tsr_coltype type = which[c] ? tsr__classes_type(csv->info[c].seen) : column->type;
+    column->loose = false;
+    if (type == column->type) continue;
+    column->type = type;
+    column->nullable = type != TSR_COL_TEXT && (csv->info[c].seen & TSR__CLASS_NULL);
+    tsr__csv_note_zeros(csv, c);
+    *changed = true;
+  }
+  tsr__del(csv->heap, which, size);
+  return status;
+}
+
+void tsr__csv_note_zeros(tsr__csv *csv, int column)
+{
+  unsigned seen = csv->info[column].seen;
+  bool number = tsr__classes_type(seen & ~(unsigned)TSR__CLASS_CODE) != TSR_COL_TEXT;
+  if (!(seen & TSR__CLASS_CODE) || !number) return;
+  tsr__text_add(&csv->notes,
+                "%s: column \"%.100s\" is text, as integers in it begin with zeros; the option "
+                "types makes it a number\n",
+                csv->path, csv->columns[column].name);
+}
+
 tsr_status tsr__csv_settle_types(tsr__csv *csv, bool whole, tsr__error *error)
 {
   /* The whole was in the sample: a column of nulls is one. */
   tsr_status status = whole ? TSR_OK : settle_unknown(csv, error);
   for (int c = 0; c < csv->column_count && !status; c++) {
     tsr__read_column *column = &csv->columns[c];
-    if (!csv->info[c].forced) column->type = tsr__classes_type(csv->info[c].seen);
+    if (!csv->info[c].forced) {
+      column->type = tsr__classes_type(csv->info[c].seen);
+      tsr__csv_note_zeros(csv, c);
+    }
     column->vacant = !csv->info[c].forced && !(csv->info[c].seen & ~(unsigned)TSR__CLASS_NULL);
     /* A type by a sample may be retyped; text never is, since everything fits it. */
     column->loose = !whole && !csv->info[c].forced && column->type != TSR_COL_TEXT;

@@ -24,6 +24,8 @@ tsr_coltype tsr__classes_type(unsigned seen)
   /* No row at all. */
   if (seen == 0) return TSR_COL_TEXT;
   seen &= ~(unsigned)TSR__CLASS_NULL;
+  /* 02134 is a code and no number: as text nothing of it is lost. */
+  if (seen & TSR__CLASS_CODE) return TSR_COL_TEXT;
   /* Nothing but nulls: numbers are the most likely to come, as in pandas. */
   if (seen == 0) return TSR_COL_F64;
   if (seen == TSR__CLASS_BOOL) return TSR_COL_BOOL;

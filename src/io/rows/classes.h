@@ -14,7 +14,8 @@ enum {
   TSR__CLASS_FLOAT = 16, /* a point, an exponent, inf or nan */
   TSR__CLASS_DATE = 32,
   TSR__CLASS_TIME = 64,
-  TSR__CLASS_TEXT = 128
+  TSR__CLASS_TEXT = 128,
+  TSR__CLASS_CODE = 256 /* beside INT or BIG: it begins with zeros that a number would lose */
 };
 
 typedef struct tsr__read_value {

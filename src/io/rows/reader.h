@@ -96,7 +96,8 @@ typedef struct tsr__reader_ops {
   const char *(*path)(const void *file);
   tsr_status (*count)(void *file, int64_t *rows, tsr__error *error);
   tsr_status (*read)(void *file, tsr__read_ask *read, tsr__error *error);
-  /* As tsr__csv_widened; NULL: types are final when the file is open. */
+  /* As tsr__csv_settle and tsr__csv_widened; NULL: types are final when the file is open. */
+  tsr_status (*settle)(void *file, bool *changed, tsr__error *error);
   int64_t (*widened)(const void *file, int column, const char **text);
   int64_t (*bytes)(const void *file); /* of text that a read takes; NULL: nobody knows */
   bool drops_values; /* what predicates drop need not be read; else only their texts are left out */
