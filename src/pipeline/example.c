@@ -140,7 +140,8 @@ static tsr_status end_ragged(tsr__example *e, int c, int64_t count, int64_t room
   return TSR_OK;
 }
 
-/* A feature into its cell: the last list of it counts. */
+/* A feature into its cell: the last list of it counts. One without a list, or where a number of
+ * values is due with none in it, is a value that lacks, as an absent feature is. */
 static tsr_status take_feature(tsr__example *e, int c, span s, bool *met, tsr__error *error)
 {
   const tsr__column *column = &e->columns[c];
@@ -149,6 +150,7 @@ static tsr_status take_feature(tsr__example *e, int c, span s, bool *met, tsr__e
   size_t size = tsr_dtype_size(column->dtype);
   sink out = { .to = e->to[c], .room = (int64_t)(column->bytes / size) };
   field list, value;
+  bool empty = true;
   while (s.at < s.end) {
     if (!take_field(&s, &list)) return broken(error);
     /* Fields that a later version of the format may add. */
@@ -157,6 +159,7 @@ static tsr_status take_feature(tsr__example *e, int c, span s, bool *met, tsr__e
     kind = list.number;
     /* Of a oneof the last one set counts; what an earlier one put into the cell is written over. */
     out.count = 0;
+    empty = list.bytes.at == list.bytes.end;
     while (kind == wanted && list.bytes.at < list.bytes.end) {
       if (!take_field(&list.bytes, &value)) return broken(error);
       if (value.number != 1) continue;
@@ -166,7 +169,8 @@ static tsr_status take_feature(tsr__example *e, int c, span s, bool *met, tsr__e
       if (!fine) return broken(error);
     }
   }
-  *met = true;
+  *met = kind && (!empty || e->ragged[c] || !out.room);
+  if (!*met) return TSR_OK;
   if (kind != wanted)
     return tsr__error_set(error, TSR_EPARSE, "feature %.80s is a list of %s, expected %s",
                           column->name, kinds[kind], kinds[wanted]);

@@ -252,3 +252,45 @@ TEST(fields_that_no_record_has)
   }
   tsr_runtime_close(rt);
 }
+
+/* A missing value as others write it: no list, or an empty one where values are due. */
+TEST(features_without_a_value)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  written message = { .size = 0 }, file = { .size = 0 };
+  for (int i = 0; i < 4; i++) {
+    if (i == 0) example_missing(&message, "x"), example_missing(&message, "w");
+    if (i == 1) example_integers(&message, "x", NULL, 0), example_integers(&message, "w", NULL, 0);
+    if (i == 2) example_floats(&message, "x", NULL, 0);
+    if (i == 3) {
+      example_integers(&message, "x", (const int64_t[]){ 5 }, 1);
+      example_integers(&message, "w", (const int64_t[]){ 6, 7 }, 2);
+    }
+    example_end(&message, &file);
+  }
+  written_to(&file, test_tmp("f.tfrecord"));
+  for (int defaults = 0; defaults < 2; defaults++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_source *source =
+        tsr_source_tfrecord(s, test_tmp("f.tfrecord"), .defaults = defaults, .ragged = "w",
+                            .fields = { { "x", TSR_I64, { 0 } }, { "w", TSR_I64, TSR_SHAPE(3) } });
+    tsr_pipeline *p =
+        tsr_pipeline_open(source, .batch_size = 4, .bad = defaults ? TSR_BAD_FAIL : TSR_BAD_MASK);
+    tsr_batch *b = tsr_pipeline_next(p);
+    CHECK(b);
+    int64_t x[4], w[4][3], length[4];
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, "x"), x, sizeof x), TSR_OK, s);
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, "w"), w, sizeof w), TSR_OK, s);
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, "w_length"), length, sizeof length), TSR_OK, s);
+    CHECK_I64(tsr_batch_count(b), defaults ? 4 : 1);
+    for (int i = 0; i < 4; i++) {
+      CHECK_I64(x[i], i == 3 ? 5 : 0);
+      CHECK_I64(length[i], i == 3 ? 2 : 0);
+      for (int k = 0; k < 3; k++) CHECK_I64(w[i][k], i == 3 && k < 2 ? 6 + k : 0);
+    }
+    tsr_batch_release(b);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
