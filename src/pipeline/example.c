@@ -140,8 +140,9 @@ static tsr_status end_ragged(tsr__example *e, int c, int64_t count, int64_t room
   return TSR_OK;
 }
 
-/* A feature into its cell: the last list of it counts. */
-static tsr_status take_feature(tsr__example *e, int c, span s, tsr__error *error)
+/* A feature into its cell: the last list of it counts. One without a list, or where a number of
+ * values is due with none in it, is a value that lacks, as an absent feature is. */
+static tsr_status take_feature(tsr__example *e, int c, span s, bool *met, tsr__error *error)
 {
   const tsr__column *column = &e->columns[c];
   static const char *const kinds[] = { "none", "bytes", "floats", "integers" };
@@ -149,6 +150,7 @@ static tsr_status take_feature(tsr__example *e, int c, span s, tsr__error *error
   size_t size = tsr_dtype_size(column->dtype);
   sink out = { .to = e->to[c], .room = (int64_t)(column->bytes / size) };
   field list, value;
+  bool empty = true;
   while (s.at < s.end) {
     if (!take_field(&s, &list)) return broken(error);
     /* Fields that a later version of the format may add. */
@@ -157,6 +159,7 @@ static tsr_status take_feature(tsr__example *e, int c, span s, tsr__error *error
     kind = list.number;
     /* Of a oneof the last one set counts; what an earlier one put into the cell is written over. */
     out.count = 0;
+    empty = list.bytes.at == list.bytes.end;
     while (kind == wanted && list.bytes.at < list.bytes.end) {
       if (!take_field(&list.bytes, &value)) return broken(error);
       if (value.number != 1) continue;
@@ -166,6 +169,8 @@ static tsr_status take_feature(tsr__example *e, int c, span s, tsr__error *error
       if (!fine) return broken(error);
     }
   }
+  *met = kind && (!empty || e->ragged[c] || !out.room);
+  if (!*met) return TSR_OK;
   if (kind != wanted)
     return tsr__error_set(error, TSR_EPARSE, "feature %.80s is a list of %s, expected %s",
                           column->name, kinds[kind], kinds[wanted]);
@@ -186,43 +191,89 @@ static int find_column(const tsr__example *e, span name)
 }
 
 /* An entry of the map: its name and its feature, in either order. */
-static tsr_status take_entry(tsr__example *e, span s, bool *met, tsr__error *error)
+typedef struct entry {
+  span name, feature;
+} entry;
+
+static tsr_status split_entry(span s, entry *out, tsr__error *error)
 {
-  span name = { NULL, NULL }, feature = { NULL, NULL };
   field f;
+  *out = (entry){ { NULL, NULL }, { NULL, NULL } };
   while (s.at < s.end) {
     if (!take_field(&s, &f)) return broken(error);
-    if (f.number == 1 && f.wire == 2) name = f.bytes;
-    else if (f.number == 2 && f.wire == 2) feature = f.bytes;
+    if (f.number == 1 && f.wire == 2) out->name = f.bytes;
+    else if (f.number == 2 && f.wire == 2) out->feature = f.bytes;
   }
-  int c = find_column(e, name);
-  /* Features that nobody asks for are not looked at: a message is searched, not parsed. */
-  if (c < 0 || !e->wanted[c]) return TSR_OK;
-  met[c] = true;
-  return take_feature(e, c, feature, error);
+  return TSR_OK;
+}
+
+/* The entries of a message, one call after the other: false behind the last one, or with the error
+ * set. `message` and `features` are what is left. */
+typedef struct entries {
+  span message, features;
+} entries;
+
+static entries entries_of(const tsr__example *e)
+{
+  return (entries){ .message = { e->message, e->message + e->length } };
+}
+
+static bool next_entry(entries *all, entry *out, tsr__error *error)
+{
+  field f;
+  while (!error->status) {
+    bool inside = all->features.at < all->features.end;
+    if (!inside && all->message.at == all->message.end) return false;
+    if (!take_field(inside ? &all->features : &all->message, &f)) break;
+    if (f.number != 1) continue;
+    if (f.wire != 2) break;
+    if (inside) return !split_entry(f.bytes, out, error);
+    all->features = f.bytes;
+  }
+  broken(error);
+  return false;
+}
+
+static void add_name(tsr__known *known, span name)
+{
+  if (name.at) tsr__known_add(known, (const char *)name.at, (size_t)(name.end - name.at));
+}
+
+tsr_status tsr__example_names(const tsr__example *e, bool *met, tsr__known *known,
+                              tsr__error *error)
+{
+  entries all = entries_of(e);
+  for (entry one; next_entry(&all, &one, error);) {
+    int c = find_column(e, one.name);
+    if (c >= 0) met[c] = true;
+    add_name(known, one.name);
+  }
+  return error->status;
+}
+
+static tsr_status tell_missing(const tsr__example *e, int c, tsr__error *error)
+{
+  tsr__known known = { .count = 0 };
+  tsr__error ignored = { 0 };
+  char hint[TSR__HINT];
+  entries all = entries_of(e);
+  for (entry one; next_entry(&all, &one, &ignored);) add_name(&known, one.name);
+  return tsr__error_set(error, TSR_EPARSE, "there is no feature %.80s; .defaults takes zeros%s",
+                        e->columns[c].name, tsr__known_hint(&known, e->columns[c].name, hint));
 }
 
 tsr_status tsr__example_read(tsr__example *e, tsr__error *error)
 {
   bool met[TSR_MAX_FIELDS] = { false };
-  span s = { e->message, e->message + e->length };
-  field features, entry;
-  while (s.at < s.end && !error->status) {
-    if (!take_field(&s, &features)) return broken(error);
-    if (features.number != 1) continue;
-    if (features.wire != 2) return broken(error);
-    while (features.bytes.at < features.bytes.end && !error->status) {
-      if (!take_field(&features.bytes, &entry)) return broken(error);
-      if (entry.number != 1) continue;
-      if (entry.wire != 2) return broken(error);
-      take_entry(e, entry.bytes, met, error);
-    }
+  entries all = entries_of(e);
+  for (entry one; next_entry(&all, &one, error);) {
+    int c = find_column(e, one.name);
+    /* Features that nobody asks for are not looked at: a message is searched, not parsed. */
+    if (c >= 0 && e->wanted[c]) take_feature(e, c, one.feature, &met[c], error);
   }
   for (int c = 0; c < e->count && !error->status; c++) {
     if (!e->wanted[c] || met[c]) continue;
-    if (!e->defaults)
-      return tsr__error_set(error, TSR_EPARSE, "there is no feature %.80s; .defaults takes zeros",
-                            e->columns[c].name);
+    if (!e->defaults) return tell_missing(e, c, error);
     e->used[c] = 0;
     /* Ragged ones get their zeros behind what they have, which is nothing. */
     if (e->to[c] && !e->ragged[c]) memset(e->to[c], 0, e->columns[c].bytes);

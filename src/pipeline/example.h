@@ -24,4 +24,9 @@ typedef struct tsr__example {
  * TSR_EVALUE. */
 tsr_status tsr__example_read(tsr__example *example, tsr__error *error);
 
+/* Sets met[c] of columns whose features the message has, and adds the names of all of them.
+ * Errors: TSR_EPARSE. */
+tsr_status tsr__example_names(const tsr__example *example, bool *met, tsr__known *known,
+                              tsr__error *error);
+
 #endif

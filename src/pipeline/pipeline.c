@@ -8,8 +8,11 @@
 
 #include "base/events.h"
 
+#include <stdio.h>
+
 struct tsr_batch {
   tsr__node node;
+  const tsr_source *source; /* whose fields the tree has; NULL: .map made other ones */
   tsr_array *tree, *mask;
   int64_t epoch, index, records, rows;
   int64_t *ids;
@@ -197,16 +200,46 @@ tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *given, const char 
 
 /* ---- the next batch -------------------------------------------------------------------------- */
 
+static bool is_taken(const tsr_source *source, int c, const tsr_field_args *before,
+                     const char *name)
+{
+  for (int k = 0; k < c; k++)
+    if (!strcmp(before[k].name, name)) return true;
+  return tsr__column_find(source->columns, source->column_count, name) >= 0;
+}
+
+/* What the part of a tree is called that has a field: names of trees have fewer characters, and one
+ * that would be called as another is has a number behind. NULL: no memory. */
+static const char *part_name(const tsr_source *source, int c, const tsr_field_args *before,
+                             tsr_scope *scope)
+{
+  const char *own = source->columns[c].name;
+  size_t length = strlen(own), room = length + 16;
+  char *name = tsr__arena_new(&scope->arena, room);
+  if (!name) return NULL;
+  memcpy(name, own, length);
+  tsr__name_clean(name);
+  /* Names that trees take stay what they are, whoever comes first. */
+  if (!strcmp(name, own)) return own;
+  for (int i = 1; is_taken(source, c, before, name); i++)
+    snprintf(name + length, room - length, "_%d", i);
+  return name;
+}
+
 /* Leaves of the tray's values, in the batch's scope, as a tree. */
 static tsr_array *tree_of(tsr_pipeline *p, tsr__tray *tray, tsr_scope *scope, const char *site)
 {
   const tsr_source *source = p->source;
   tsr_field_args fields[TSR_MAX_FIELDS];
   for (int c = 0; c < source->column_count; c++) {
+    fields[c].name = part_name(source, c, fields, scope);
+    if (!fields[c].name) {
+      tsr__fail(scope, site, TSR_ENOMEM, "tsr_pipeline_next: no memory for the name of a field");
+      return tsr__make_inert(scope, site);
+    }
     tsr__value *value = tray->values[c];
     /* The leaf has taken it over, so the tray must not release it. */
     tray->values[c] = NULL;
-    fields[c].name = source->columns[c].name;
     fields[c].array = tsr__make_leaf(scope, (tsr_dtype)value->dtype, &value->shape,
                                      &p->placing[c].on, value, site);
   }
@@ -262,6 +295,7 @@ static tsr_batch *batch_of(tsr_pipeline *p, tsr__tray *tray, const char *site)
     tsr_scope_close(scope);
     return NULL;
   }
+  b->source = p->args.map ? NULL : p->source;
   b->epoch = tray->epoch;
   b->index = tray->index;
   b->records = real_records(p, tray);
@@ -344,6 +378,10 @@ tsr_array *tsr_batch_field_at(tsr_batch *b, const char *name, const char *site)
 {
   if (!b) return tsr__make_inert(NULL, site);
   TSR__CALL(b->node.scope, "batch_field");
+  const tsr_source *source = b->source;
+  int c = source && name ? tsr__column_find(source->columns, source->column_count, name) : -1;
+  /* As the source calls it, which trees may not, else as its part of the tree is called. */
+  if (c >= 0) return tsr_item_at(b->tree, c, site);
   return tsr_field_at(b->tree, name, site);
 }
 

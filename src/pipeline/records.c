@@ -127,12 +127,6 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
 {
   if (!column->name || !*column->name)
     return tsr__error_set(error, TSR_EARG, "a field without a name; give one");
-  for (const char *c = column->name; *c; c++)
-    if (!tsr__name_char(*c))
-      return tsr__error_set(error, TSR_EARG,
-                            "the field's name '%.80s' has another character than letters, digits, "
-                            "'_' and '-'",
-                            column->name);
   if (!tsr_dtype_size(column->dtype))
     return tsr__error_set(error, TSR_EDTYPE, "field %.80s: %d is no dtype", column->name,
                           (int)column->dtype);
@@ -148,15 +142,6 @@ tsr_status tsr__column_check(tsr__column *column, tsr__error *error)
                           column->name, column->shape.rank, TSR_MAX_RANK);
   column->bytes = tsr_dtype_size(column->dtype) * (size_t)count;
   return TSR_OK;
-}
-
-/* Whole names: "a" is not in "aa,b". */
-bool tsr__names_have(const char *list, const char *name)
-{
-  size_t length = strlen(name);
-  for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-    if (!strncmp(at, name, length) && (!at[length] || at[length] == ',')) return true;
-  return false;
 }
 
 tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error *error)
@@ -202,7 +187,13 @@ int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__e
 
 void tsr__column_text(const tsr__column *column, tsr__text *out)
 {
-  tsr__text_add(out, "%s %s[", column->name, tsr_dtype_name(column->dtype));
+  bool plain = true;
+  for (const char *c = column->name; *c; c++)
+    plain = plain && (tsr__name_char(*c) || *c == '/' || *c == '.');
+  /* What other names have could be taken for the text around them. */
+  if (plain) tsr__text_add(out, "%s", column->name);
+  else tsr__text_json(out, column->name);
+  tsr__text_add(out, " %s[", tsr_dtype_name(column->dtype));
   for (int d = 0; d < column->shape.rank; d++)
     tsr__text_add(out, "%s%lld", d ? "," : "", (long long)column->shape.dims[d]);
   tsr__text_add(out, "]");
@@ -302,6 +293,55 @@ tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column
                             made->columns[c].name);
   made->count = last + 1;
   return TSR_OK;
+}
+
+tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_field *fields,
+                          const char *ragged, tsr__error *error)
+{
+  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__name_list names = { .count = 0 };
+  int count = tsr__columns_of(fields, columns, error);
+  if (ragged && !error->status) tsr__name_list_read(arena, ragged, false, &names, error);
+  for (int i = 0; i < names.count && !error->status; i++)
+    if (tsr__column_find(columns, count, names.name[i]) < 0)
+      tsr__error_set(error, TSR_EARG, ".ragged names '%.80s', which is none of .fields",
+                     names.name[i]);
+  for (int c = 0; c < count && !error->status; c++)
+    tsr__asked_add(made, arena, &columns[c], tsr__name_list_find(&names, columns[c].name) >= 0,
+                   error);
+  return error->status;
+}
+
+/* The first field that was not met; -1: all were. */
+static int unmet(const tsr_source *source, const bool *ragged, const tsr__met *met)
+{
+  for (int c = 0; c < source->column_count; c += 1 + ragged[c])
+    if (!met->field[c]) return c;
+  return -1;
+}
+
+tsr_status tsr__met_check(const tsr_source *source, const bool *ragged, tsr__met_fn *look,
+                          tsr__error *error)
+{
+  tsr__progress progress = { .rt = source->node.scope->rt,
+                             .what = source->ops->kind,
+                             .total = source->count };
+  tsr__met met = { .known = { .count = 0 } };
+  char hint[TSR__HINT];
+  /* Mostly the first record has all of them. */
+  for (int64_t i = 0; i < source->count; i++) {
+    tsr__error cause = { 0 };
+    /* What is wrong with a record is told by who reads it. */
+    if (look(source, i, &met, &cause) == TSR_ENOMEM) return *error = cause, error->status;
+    if (unmet(source, ragged, &met) < 0) return TSR_OK;
+    if (tsr__progress_stops(&progress, 0)) return tsr__cancelled(error, "a look for its fields");
+  }
+  /* Of no record, or of none that can be read, nothing is known. */
+  int c = unmet(source, ragged, &met);
+  if (c < 0 || !met.known.count) return TSR_OK;
+  const char *name = source->columns[c].name;
+  return tsr__error_set(error, TSR_EARG, "no record of %lld has a field '%.80s'%s",
+                        (long long)source->count, name, tsr__known_hint(&met.known, name, hint));
 }
 
 /* ---- asking ---------------------------------------------------------------------------------- */

@@ -22,12 +22,19 @@ typedef struct tsr__column {
   size_t bytes;    /* of a record, bool as bytes */
 } tsr__column;
 
-/* Characters of names of fields. */
+/* Characters of names that any reader of names takes as they are: those of trees, and of fields that
+ * files name. Fields that a program names have any. */
 static inline bool tsr__name_char(char c)
 {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
          c == '-';
 }
+/* Puts '_' in the place of others. */
+void tsr__name_clean(char *name);
+/* Whether a name is another one as it stands, or with '_' in the place of others. */
+bool tsr__name_meant(const char *name, const char *own);
+/* The same whatever the size of ASCII's letters. */
+bool tsr__name_meant_any_case(const char *name, const char *own);
 
 /* Where the records of a field go, `stride` bytes from one to the next; NULL data: nobody asks. */
 typedef struct tsr__cell {
@@ -193,8 +200,29 @@ int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__e
 /* Takes the first dim off an array's shape: the number of records, which `records` has already
  * where it is not -1. TSR_ESHAPE. */
 tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error *error);
-/* Whether a name stands in a list, "a,b". */
-bool tsr__names_have(const char *list, const char *name);
+
+/* Names of a list, "a, b=c": blanks about them are left out, and one in double quotes has any
+ * characters, with two for a quote. `as` is what stands behind '=' where lists rename, else NULL. */
+typedef struct tsr__name_list {
+  const char *name[TSR_MAX_FIELDS], *as[TSR_MAX_FIELDS];
+  int count;
+} tsr__name_list;
+tsr_status tsr__name_list_read(tsr__arena *arena, const char *list, bool renames,
+                               tsr__name_list *out, tsr__error *error);
+/* The place of a name in a list; -1: it is not there. */
+int tsr__name_list_find(const tsr__name_list *names, const char *name);
+
+/* Names that were met where another one was not, for what is said of it. */
+enum { TSR__KNOWN = 32, TSR__KNOWN_NAME = 64, TSR__HINT = 240 };
+typedef struct tsr__known {
+  char name[TSR__KNOWN][TSR__KNOWN_NAME];
+  int count;
+  bool more;
+} tsr__known;
+void tsr__known_add(tsr__known *known, const char *name, size_t length);
+/* "; did you mean 'a'?", else "; there are a, b" */
+const char *tsr__known_hint(const tsr__known *known, const char *name, char out[TSR__HINT]);
+
 int tsr__column_find(const tsr__column *columns, int count, const char *name);
 /* Ragged fields are dense: `longest` elements (1 at least) with zeros behind those that a record
  * has, and how many it has beside them, as the column NAME_length of i64. `column` has the name,
@@ -217,6 +245,21 @@ typedef struct tsr__asked {
 } tsr__asked;
 tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
                           bool ragged, tsr__error *error);
+/* All of `fields`, of which those of the list `ragged` are (NULL: none). */
+tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_field *fields,
+                          const char *ragged, tsr__error *error);
+/* What of such fields was met in some record. */
+typedef struct tsr__met {
+  bool field[TSR_MAX_FIELDS]; /* by column */
+  tsr__known known;           /* of all names there are */
+} tsr__met;
+/* Looks into a record; what cannot be read has no fields. */
+typedef tsr_status tsr__met_fn(const tsr_source *source, int64_t record, tsr__met *met,
+                               tsr__error *error);
+/* Refuses a field that no record has: where zeros stand for what lacks, a name that is wrong would
+ * be nothing but zeros. Records are looked into until each field was met. */
+tsr_status tsr__met_check(const tsr_source *source, const bool *ragged, tsr__met_fn *look,
+                          tsr__error *error);
 /* Whether two sources have the same columns in the same order; the error says what differs. */
 tsr_status tsr__columns_same(const tsr_source *a, const tsr_source *b, tsr__error *error);
 /* "image u8[8,8]". */

@@ -24,10 +24,12 @@ typedef struct dense_source {
 /* The columns while files are walked along: those of the first file, which the others repeat. */
 typedef struct dense_walk {
   tsr__arena *arena;
-  const char *names; /* of fields that are wanted, "a,b"; NULL: all */
+  tsr__name_list names;     /* of arrays that are wanted; none: all */
+  bool met[TSR_MAX_FIELDS]; /* by name */
+  tsr__known known;         /* names of the first file */
   tsr__column column[TSR_MAX_FIELDS];
   int count;
-  bool known; /* the first file is done */
+  bool done; /* with the first file */
 } dense_walk;
 
 /* ---- columns --------------------------------------------------------------------------------- */
@@ -42,12 +44,12 @@ static int place_array(dense_walk *d, tsr__file_walk *w, tsr__column *column, bo
   if (tsr__column_records(column, &records, error)) return -1;
   w->records = records;
   int c = tsr__column_find(d->column, d->count, column->name);
-  if (!d->known && c >= 0)
+  if (!d->done && c >= 0)
     tsr__error_set(error, TSR_EPARSE, "two arrays would be called '%.80s'", column->name);
-  else if (!d->known && d->count == TSR_MAX_FIELDS)
+  else if (!d->done && d->count == TSR_MAX_FIELDS)
     tsr__error_set(error, TSR_EARG, "more than %d arrays; fields of a record are at most as many",
                    TSR_MAX_FIELDS);
-  else if (!d->known && !tsr__column_check(column, error)) d->column[c = d->count++] = *column;
+  else if (!d->done && !tsr__column_check(column, error)) d->column[c = d->count++] = *column;
   else if (!error->status && c >= 0) {
     const tsr__column *is = &d->column[c];
     if (is->dtype != column->dtype || !tsr__shape_same(&is->shape, &column->shape))
@@ -70,10 +72,10 @@ static tsr_status walk_npy(tsr__file_walk *w, tsr__error *error)
   int c = place_array(d, w, &column, true, &cause);
   if (c >= 0) tsr__walk_mark(w, file.data_at, &cause);
   tsr__npy_close(&file);
-  if (cause.status == TSR_ESHAPE && d->known)
+  if (cause.status == TSR_ESHAPE && d->done)
     return tsr__error_set(error, cause.status, "%s: %s", w->file->path, cause.text);
   if (cause.status) *error = cause;
-  d->known = true;
+  d->done = true;
   return error->status;
 }
 
@@ -178,15 +180,33 @@ static bool has_room(const tensor *t, int64_t data)
   return t->begin <= t->end && t->end <= data && t->end - t->begin == count;
 }
 
-/* A name that fields may have. */
-static const char *clean_name(tsr__arena *arena, const tsr__json_token *key)
+/* What the field of an array is called: as it is asked for, else with '_' for what a name has not;
+ * "": nobody wants it. NULL: no memory. */
+static const char *field_name(dense_walk *d, const tsr__json_token *key)
 {
-  char *name = tsr__arena_new(arena, key->length + 1);
+  char *name = tsr__arena_new(d->arena, key->length + 1);
   if (!name) return NULL;
-  size_t length = tsr__json_unescape(key, name);
-  for (size_t i = 0; i < length; i++)
-    if (!tsr__name_char(name[i])) name[i] = '_';
+  tsr__json_unescape(key, name);
+  tsr__known_add(&d->known, name, strlen(name));
+  for (int i = 0; i < d->names.count; i++) {
+    if (!tsr__name_meant(d->names.name[i], name)) continue;
+    d->met[i] = true;
+    return d->names.as[i] ? d->names.as[i] : d->names.name[i];
+  }
+  if (d->names.count) return "";
+  tsr__name_clean(name);
   return name;
+}
+
+/* Of the first file: the others are to have what it has. */
+static tsr_status check_names(const dense_walk *d, tsr__error *error)
+{
+  char hint[TSR__HINT];
+  for (int i = 0; i < d->names.count; i++)
+    if (!d->met[i])
+      return tsr__error_set(error, TSR_EPARSE, "there is no array '%.80s'%s", d->names.name[i],
+                            tsr__known_hint(&d->known, d->names.name[i], hint));
+  return TSR_OK;
 }
 
 /* Arrays of a header to the marks of the file: -1 of those that are not there. */
@@ -201,9 +221,9 @@ static tsr_status take_header(tsr__file_walk *w, const char *text, int64_t lengt
   while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) == 1) {
     /* The one key of the format that is no array. */
     if (key_is(&key, "__metadata__")) continue;
-    tensor t = { .column.name = clean_name(d->arena, &key) };
+    tensor t = { .column.name = field_name(d, &key) };
     if (!t.column.name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
-    if (d->names && !tsr__names_have(d->names, t.column.name)) continue;
+    if (!*t.column.name && d->names.count) continue;
     if (take_tensor(&value, &t, error)) break;
     if (!has_room(&t, w->file->size - 8 - length))
       return tsr__error_set(error, TSR_EPARSE,
@@ -241,9 +261,9 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
     if (places[c] >= 0) tsr__walk_mark(w, places[c], error);
     else tsr__error_set(error, TSR_EPARSE, "there is no array '%.80s'", d->column[c].name);
   }
-  if (!d->count && !error->status)
-    tsr__error_set(error, TSR_EPARSE, "it has none of the arrays that are wanted");
-  d->known = true;
+  if (!d->done && !error->status) check_names(d, error);
+  if (!d->count && !error->status) tsr__error_set(error, TSR_EPARSE, "it has no arrays");
+  d->done = true;
   return error->status;
 }
 
@@ -320,10 +340,11 @@ static tsr_source *dense_of(tsr__record_files_ask *ask, const tsr__records_ops *
 {
   tsr__error error = { 0 };
   tsr__record_files files = { 0 };
-  dense_walk walk = { .arena = &ask->scope->arena, .names = names };
+  dense_walk walk = { .arena = &ask->scope->arena };
   ask->user = &walk;
   if (!ask->path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-  else tsr__record_files_open(&files, ask, &error);
+  else if (!names || !tsr__name_list_read(walk.arena, names, true, &walk.names, &error))
+    tsr__record_files_open(&files, ask, &error);
   int64_t count = error.status ? 0 : tsr__record_files_total(&files);
   tsr__records_make make = { ask->call,  site, ops, sizeof(dense_source), count, walk.column,
                              walk.count, NULL, 0 };

@@ -227,22 +227,6 @@ static const json_source *json_of(const tsr__record_row *r)
   return (const json_source *)r->source;
 }
 
-/* The column of a name as it stands in a line; -1: nobody asked for it. */
-static int column_of(const json_source *j, const tsr__json_token *key, char *spare)
-{
-  const char *name = key->at;
-  size_t length = key->length;
-  if (key->escaped) {
-    length = tsr__json_unescape(key, spare);
-    name = spare;
-  }
-  for (int c = 0; c < j->source.column_count; c += 1 + j->ragged[c]) {
-    const char *known = j->source.columns[c].name;
-    if (strlen(known) == length && !memcmp(known, name, length)) return c;
-  }
-  return -1;
-}
-
 /* Somebody may ask for the length of a ragged field alone. */
 static bool is_wanted(const tsr__record_row *r, int c)
 {
@@ -265,6 +249,107 @@ static tsr_status put_field(const tsr__record_row *r, int c, const tsr__json_tok
   return TSR_OK;
 }
 
+/* The members that fields are of, by column. */
+typedef struct members {
+  const json_source *j;
+  tsr__json_token value[TSR_MAX_FIELDS];
+  int depth[TSR_MAX_FIELDS]; /* objects around it, from 1; 0: not met */
+  tsr__known *known;         /* all names of the outer object; NULL: nobody wants them */
+} members;
+
+/* What is left of the columns' names below an object; NULL: they are of other members. */
+typedef struct wanted {
+  const char *rest[TSR_MAX_FIELDS];
+} wanted;
+
+/* The name of a field may be that of a member as it stands, or lead to it through objects:
+ *
+ *   "meta.label"    {"meta.label": 1}  before  {"meta": {"label": 2}}
+ *
+ * What fewer objects are around comes first, and of equals there may be one. */
+static tsr_status take_member(members *m, int c, int depth, const tsr__json_token *value,
+                              tsr__error *error)
+{
+  if (m->depth[c] == depth)
+    return tsr__error_set(error, TSR_EPARSE, "the name %.80s stands twice in the object",
+                          m->j->source.columns[c].name);
+  if (m->depth[c] && m->depth[c] < depth) return TSR_OK;
+  m->depth[c] = depth;
+  m->value[c] = *value;
+  return TSR_OK;
+}
+
+/* Compares a member's name with what is wanted; true: some of it may be in the member's object. */
+static bool match_name(members *m, const wanted *w, const char *name, size_t length, int depth,
+                       const tsr__json_token *value, wanted *below, tsr__error *error)
+{
+  bool inside = false;
+  for (int c = 0; c < m->j->source.column_count; c += 1 + m->j->ragged[c]) {
+    const char *rest = w->rest[c];
+    below->rest[c] = NULL;
+    /* Names in a line may hold zeros, where the column's ends. */
+    if (!rest || strnlen(rest, length) < length || memcmp(rest, name, length) != 0) continue;
+    if (!rest[length]) take_member(m, c, depth, value, error);
+    if (rest[length] != '.') continue;
+    below->rest[c] = rest + length + 1;
+    inside = true;
+  }
+  return inside && value->kind == TSR__JSON_IS_NESTED && *value->at == '{';
+}
+
+/* All of an object is read, whatever is asked for: what is no JSON is bad for every field. It goes
+ * as deep as names have points. */
+static tsr_status find_members(members *m, const wanted *w, tsr__json_cursor cursor, int depth,
+                               char *spare, tsr__error *error)
+{
+  const char *line = cursor.at;
+  tsr__json_token key, value;
+  wanted below;
+  int more;
+  while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) != 0) {
+    if (more < 0)
+      return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
+                            (long long)(cursor.fault - line + 1), cursor.why);
+    const char *name = key.at;
+    size_t length = key.length;
+    if (key.escaped) {
+      length = tsr__json_unescape(&key, spare);
+      name = spare;
+    }
+    if (m->known && depth == 1) tsr__known_add(m->known, name, length);
+    tsr__json_cursor inner = { .at = value.at, .end = value.at + value.length };
+    if (match_name(m, w, name, length, depth, &value, &below, error))
+      find_members(m, &below, inner, depth + 1, spare, error);
+  }
+  return error->status;
+}
+
+/* The members of a line. */
+static tsr_status read_line(members *m, const char *line, int64_t bytes, char *spare,
+                            tsr__error *error)
+{
+  wanted all = { { NULL } };
+  tsr__json_cursor cursor = { .at = line, .end = line + bytes };
+  if (!tsr__utf8_valid(line, (size_t)bytes))
+    return tsr__error_set(error, TSR_EPARSE, "the line is not UTF-8");
+  for (int c = 0; c < m->j->source.column_count; c += 1 + m->j->ragged[c])
+    all.rest[c] = m->j->source.columns[c].name;
+  return find_members(m, &all, cursor, 1, spare, error);
+}
+
+static tsr_status tell_missing(const tsr__record_row *r, int c, tsr__error *error)
+{
+  tsr__known known = { .count = 0 };
+  tsr__error ignored = { 0 };
+  members m = { .j = json_of(r), .known = &known };
+  char hint[TSR__HINT];
+  const char *name = r->source->columns[c].name;
+  read_line(&m, r->at, r->bytes, r->spare, &ignored);
+  return tsr__error_set(error, TSR_EVALUE,
+                        "there is no field %.80s, or it is null; .defaults takes zeros%s", name,
+                        m.depth[c] ? "" : tsr__known_hint(&known, name, hint));
+}
+
 /* Fields that the line has not, or has null for. */
 static tsr_status put_missing(const tsr__record_row *r, const bool *met, tsr__error *error)
 {
@@ -272,38 +357,40 @@ static tsr_status put_missing(const tsr__record_row *r, const bool *met, tsr__er
   for (int c = 0; c < source->column_count && !error->status; c += 1 + json_of(r)->ragged[c]) {
     if (met[c] || !is_wanted(r, c)) continue;
     if (json_of(r)->defaults) put_field(r, c, NULL, error);
-    else
-      tsr__error_set(error, TSR_EVALUE,
-                     "there is no field %.80s, or it is null; .defaults takes zeros",
-                     source->columns[c].name);
+    else tell_missing(r, c, error);
   }
   return error->status;
 }
 
-/* All of an object is read, whatever is asked for: what is no JSON is bad for every field. */
 static tsr_status put_object(const tsr__record_row *r, tsr__error *error)
 {
-  tsr__json_cursor cursor = { .at = r->at, .end = r->at + r->bytes };
-  tsr__json_token key, value;
-  bool met[TSR_MAX_FIELDS] = { false }, named[TSR_MAX_FIELDS] = { false };
-  int more;
-  if (!tsr__utf8_valid(r->at, (size_t)r->bytes))
-    return tsr__error_set(error, TSR_EPARSE, "the line is not UTF-8");
-  while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) != 0) {
-    if (more < 0)
-      return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
-                            (long long)(cursor.fault - r->at + 1), cursor.why);
-    int c = column_of(json_of(r), &key, r->spare);
-    if (c < 0) continue;
-    if (named[c])
-      return tsr__error_set(error, TSR_EPARSE, "the name %.80s stands twice in the object",
-                            r->source->columns[c].name);
-    named[c] = true;
-    if (value.kind == TSR__JSON_IS_NULL) continue;
-    met[c] = true;
-    if (is_wanted(r, c)) put_field(r, c, &value, error);
+  members m = { .j = json_of(r) };
+  bool met[TSR_MAX_FIELDS] = { false };
+  if (read_line(&m, r->at, r->bytes, r->spare, error)) return error->status;
+  for (int c = 0; c < r->source->column_count && !error->status; c += 1 + m.j->ragged[c]) {
+    met[c] = m.depth[c] && m.value[c].kind != TSR__JSON_IS_NULL;
+    if (met[c] && is_wanted(r, c)) put_field(r, c, &m.value[c], error);
   }
   return error->status ? error->status : put_missing(r, met, error);
+}
+
+/* Names of members that a line has; one that cannot be read has none. */
+static tsr_status look_for_members(const tsr_source *source, int64_t record, tsr__met *met,
+                                   tsr__error *error)
+{
+  const json_source *j = (const json_source *)source;
+  tsr__heap *heap = &source->node.scope->rt->heap;
+  members m = { .j = j, .known = &met->known };
+  tsr__record_place place = tsr__record_place_of(&j->files, record);
+  size_t bytes = (size_t)place.bytes;
+  char *room = tsr__new_raw(heap, 2 * bytes + 1);
+  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for a line of %zu bytes", bytes);
+  if (!tsr__record_files_read(&j->files, place, room, error))
+    read_line(&m, room, place.bytes, room + bytes, error);
+  for (int c = 0; c < source->column_count; c++)
+    met->field[c] = met->field[c] || (!error->status && m.depth[c]);
+  tsr__del(heap, room, 2 * bytes + 1);
+  return error->status;
 }
 
 static tsr_status read_json(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
@@ -336,13 +423,8 @@ static const tsr__records_ops json_ops = {
 static tsr_status check_args(const char *path, const tsr_json_args *args, tsr__arena *arena,
                              tsr__asked *made, tsr__error *error)
 {
-  tsr__column columns[TSR_MAX_FIELDS];
   if (!path) return tsr__error_set(error, TSR_EARG, "the path is NULL; give one");
-  int count = tsr__columns_of(args->fields, columns, error);
-  for (int c = 0; c < count && !error->status; c++)
-    tsr__asked_add(made, arena, &columns[c],
-                   args->ragged && tsr__names_have(args->ragged, columns[c].name), error);
-  return error->status;
+  return tsr__asked_all(made, arena, args->fields, args->ragged, error);
 }
 
 tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path, const tsr_json_args *given,
@@ -372,7 +454,9 @@ tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path, const tsr_j
   tsr__record_files_ask ask = { scope, call, path, &json_format, args.index, NULL };
   if (!tsr__record_files_open(&j->files, &ask, &error)) {
     source->extent = source->count = tsr__record_files_total(&j->files);
-    if (!tsr__record_files_tell(&j->files, source, &error)) return source;
+    if (!tsr__record_files_tell(&j->files, source, &error) && j->defaults)
+      tsr__met_check(source, j->ragged, look_for_members, &error);
+    if (!error.status) return source;
   }
   return tsr__records_refused(scope, site, call, &error);
 }

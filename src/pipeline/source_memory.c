@@ -279,8 +279,7 @@ static bool stem_of(tsr__arena *arena, const char *name, const char **stem)
   /* Archives may hold anything beside arrays; it is left out, as by NumPy. */
   if (length <= 4 || memcmp(name + length - 4, ".npy", 4) != 0) return false;
   char *own = tsr__arena_text(arena, name, length - 4);
-  for (char *c = own; c && *c; c++)
-    if (!tsr__name_char(*c)) *c = '_';
+  tsr__name_clean(own);
   *stem = own;
   return true;
 }

@@ -20,6 +20,7 @@ typedef struct tar_field {
   tar_kind kind;
   int column;
   int64_t longest; /* bytes, over all samples */
+  bool met;        /* by some sample */
 } tar_field;
 
 enum { FIRST = 2, DIGITS = 32 }; /* numbers of a place row before those of fields */
@@ -45,12 +46,23 @@ static bool ends_as(const char *name, const char *end)
          (length == of || !tsr__name_char(name[length - of - 1]) || name[length - of - 1] == '_');
 }
 
-/* Whether a member's ending is that of a field, which has '_' for what names have not. */
-static bool is_ending(const char *ending, const char *field)
+/* How well a member's ending is that of a field, from 0; -1: it is not. A field may name several,
+ * "jpg;png", of which the first that a sample has is taken; letters' sizes count less than that. */
+static int ending_rank(const char *ending, const char *field)
 {
-  for (; *ending && *field; ending++, field++)
-    if ((tsr__name_char(*ending) ? *ending : '_') != *field) return false;
-  return *ending == *field;
+  char one[256];
+  if (!strcmp(ending, field)) return 0;
+  for (int rank = 1; *field; rank += 2) {
+    size_t length = strcspn(field, ";");
+    if (length < sizeof one && length) {
+      memcpy(one, field, length);
+      one[length] = 0;
+      if (tsr__name_meant(one, ending)) return rank;
+      if (tsr__name_meant_any_case(one, ending)) return rank + 1;
+    }
+    field += length + (field[length] == ';');
+  }
+  return -1;
 }
 
 static const char *ending_of(const tsr__tar_member *m)
@@ -85,6 +97,18 @@ typedef struct tar_finding {
   int64_t first, end; /* members of the sample */
 } tar_finding;
 
+/* Of a field that is not there. */
+static const char *hint_of(const tar_source *t, const char *field, char hint[TSR__HINT])
+{
+  tsr__known known = { .count = 0 };
+  for (int file = 0; file < t->files.count; file++)
+    for (int64_t m = 0; m < tsr__tar_count(&t->files, file) && !known.more; m++) {
+      tsr__tar_member member = tsr__tar_member_of(&t->files, file, m);
+      tsr__known_add(&known, ending_of(&member), strlen(ending_of(&member)));
+    }
+  return tsr__known_hint(&known, field, hint);
+}
+
 /* What is wrong with a sample is told with its key and the place of its first member, so that it
  * can be found in an archive of millions. */
 static tsr_status tell_sample(const tar_finding *f, const char *what, const char *field,
@@ -92,9 +116,12 @@ static tsr_status tell_sample(const tar_finding *f, const char *what, const char
 {
   const tsr__record_files *files = &f->t->files;
   tsr__tar_member m = tsr__tar_member_of(files, f->file, f->first);
-  return tsr__error_set(error, TSR_EPARSE, "%s: sample %.*s at byte %lld has %s .%.80s%s",
+  char hint[TSR__HINT] = "";
+  bool lacks = *what == 'n';
+  return tsr__error_set(error, TSR_EPARSE, "%s: sample %.*s at byte %lld has %s .%.80s%s%s",
                         files->file[f->file].path, (int)m.key_length, m.name, (long long)m.at, what,
-                        field, *what == 'n' ? "; .defaults takes zeros, .skip leaves it out" : "");
+                        field, lacks ? "; .defaults takes zeros, .skip leaves it out" : "",
+                        lacks ? hint_of(f->t, field, hint) : "");
 }
 
 /* The places of one sample's fields; `row` is its place row. False in `whole`: one is missing. */
@@ -107,17 +134,23 @@ static tsr_status match_sample(const tar_finding *f, int64_t *row, bool *whole, 
     int64_t *at = row + FIRST + 2 * i;
     tar_field *field = &t->field[i];
     at[0] = at[1] = -1;
+    int best = -1;
     for (int64_t m = f->first; m < f->end; m++) {
       tsr__tar_member member = tsr__tar_member_of(&t->files, f->file, m);
+      int rank = field->kind == AS_KEY ? 0 : ending_rank(ending_of(&member), field->name);
       if (field->kind == AS_KEY) member.bytes = member.key_length;
-      else if (!is_ending(ending_of(&member), field->name)) continue;
+      if (rank < 0 || (best >= 0 && rank > best)) continue;
       /* Every member has the key; two of one ending are a damaged archive. */
-      if (at[0] >= 0 && field->kind == AS_KEY) break;
-      if (at[0] >= 0) return tell_sample(f, "two members", field->name, error);
+      if (rank == best && field->kind == AS_KEY) break;
+      if (rank == best) return tell_sample(f, "two members", field->name, error);
+      best = rank;
       at[0] = member.at;
       at[1] = member.bytes;
     }
-    if (at[0] >= 0) continue;
+    if (best >= 0) {
+      field->met = true;
+      continue;
+    }
     if (!f->args->defaults && !f->args->skip)
       return tell_sample(f, "no member", field->name, error);
     /* The row is matched to its end even then: two members of one ending are told in any case. */
@@ -162,6 +195,12 @@ static tsr_status find_samples(tar_source *t, const tsr_tar_args *args, tsr__err
       keep_sample(&f, error);
     }
   }
+  char hint[TSR__HINT];
+  /* Where zeros stand for what lacks, or nothing does, a name that is wrong would be all of it. */
+  for (int i = 0; i < t->field_count && t->files.mark_count && !error->status; i++)
+    if (!t->field[i].met)
+      tsr__error_set(error, TSR_EARG, "no sample has a member .%.80s%s", t->field[i].name,
+                     hint_of(t, t->field[i].name, hint));
   return error->status;
 }
 
@@ -202,8 +241,10 @@ static int first_fields(const tar_source *t, tsr__arena *arena, tsr__column *col
       break;
     }
     char *name = tsr__arena_text(arena, ending_of(&m), strlen(ending_of(&m)));
+    tsr__name_clean(name);
+    /* An ending names a format, whatever the size of its letters. */
     for (char *c = name; c && *c; c++)
-      if (!tsr__name_char(*c)) *c = '_';
+      if (*c >= 'A' && *c <= 'Z') *c = (char)(*c - 'A' + 'a');
     if (!name) tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
     columns[count] = (tsr__column){ .name = name, .dtype = TSR_U8 };
     for (size_t k = 0; name && k < sizeof numbers / sizeof *numbers; k++)

@@ -130,6 +130,22 @@ static tsr_status read_record(const tfrecord_source *t, const tsr__ask_rows *ask
   return TSR_OK;
 }
 
+/* Names of features that a message has; one that cannot be read has none. */
+static tsr_status look_for_features(const tsr_source *source, int64_t record, tsr__met *met,
+                                    tsr__error *error)
+{
+  const tfrecord_source *t = (const tfrecord_source *)source;
+  tsr__example example = { .columns = source->columns, .count = source->column_count };
+  size_t bytes = (size_t)tsr__record_place_of(&t->files, record).bytes;
+  unsigned char *room = tsr__new_raw(&source->node.scope->rt->heap, bytes + 1);
+  if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for a record of %zu bytes", bytes);
+  example.message = room + HEAD;
+  if (!read_message(t, record, room, &example.length, error))
+    tsr__example_names(&example, met->field, &met->known, error);
+  tsr__del(&source->node.scope->rt->heap, room, bytes + 1);
+  return error->status;
+}
+
 /* The room is of the longest record of all, and one for the whole question. */
 static tsr_status read_tfrecord(const tsr_source *source, const tsr__ask_rows *ask,
                                 tsr__error *error)
@@ -176,22 +192,17 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
   const char *call = "tsr_source_tfrecord";
   tsr_tfrecord_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
-  int count = 0;
+  tsr__asked made = { .count = 0 };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {
     if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-    else count = tsr__columns_of(args.fields, columns, &error);
+    else tsr__asked_all(&made, &scope->arena, args.fields, args.ragged, &error);
   }
-  for (int c = 0; c < count && !error.status; c++)
-    if (!is_feature(columns[c].dtype))
+  for (int c = 0; c < made.count && !error.status; c += 1 + made.ragged[c])
+    if (!is_feature(made.columns[c].dtype))
       tsr__error_set(&error, TSR_EDTYPE,
                      "field %.80s is of %s; features are f32, i64, or u8 for bytes",
-                     columns[c].name, tsr_dtype_name(columns[c].dtype));
-  tsr__asked made = { .count = 0 };
-  for (int c = 0; c < count && !error.status; c++)
-    tsr__asked_add(&made, &scope->arena, &columns[c],
-                   args.ragged && tsr__names_have(args.ragged, columns[c].name), &error);
+                     made.columns[c].name, tsr_dtype_name(made.columns[c].dtype));
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = { call, site,         &tfrecord_ops, sizeof(tfrecord_source),
                              0,    made.columns, made.count,    NULL,
@@ -206,7 +217,9 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
   tsr__record_files_ask ask = { scope, call, path, &tfrecord_format, args.index, NULL };
   if (!tsr__record_files_open(&t->files, &ask, &error)) {
     source->extent = source->count = tsr__record_files_total(&t->files);
-    if (!tsr__record_files_tell(&t->files, source, &error)) return source;
+    if (!tsr__record_files_tell(&t->files, source, &error) && t->defaults)
+      tsr__met_check(source, t->ragged, look_for_features, &error);
+    if (!error.status) return source;
   }
   return tsr__records_refused(scope, site, call, &error);
 }

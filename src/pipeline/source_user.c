@@ -107,8 +107,7 @@ static tsr_array *frame_field(tsr_scope *scope, tsr_frame *df, int at, const cha
 {
   const char *own = tsr_frame_column_name(df, at);
   char *clean = tsr__arena_text(&scope->arena, own, strlen(own));
-  for (char *c = clean; c && *c; c++)
-    if (!tsr__name_char(*c)) *c = '_';
+  tsr__name_clean(clean);
   *name = clean ? clean : "_";
   tsr_frame_column_opts opts = { .size = sizeof opts };
   tsr_coltype type = tsr_frame_column_type(df, at);

@@ -126,15 +126,14 @@ int64_t tsr__numbers_find(const int64_t *start, int64_t count, int64_t at)
 
 int tsr__field_find(const tsr_source *source, const char *name, tsr__error *error)
 {
-  const char *names[TSR_MAX_FIELDS];
+  tsr__known known = { .count = 0 };
+  char hint[TSR__HINT];
   if (!name || !*name) return tsr__error_set(error, TSR_EARG, "no name of a field; give one"), -1;
   int c = tsr__column_find(source->columns, source->column_count, name);
   if (c >= 0) return c;
-  for (int i = 0; i < source->column_count; i++) names[i] = source->columns[i].name;
-  int near = tsr__text_nearest(name, names, source->column_count);
-  tsr__error_set(error, TSR_EARG, "no field '%.80s'%s%.80s%s", name,
-                 near >= 0 ? "; did you mean '" : "; tsr_source_text lists them",
-                 near >= 0 ? names[near] : "", near >= 0 ? "'?" : "");
+  for (int i = 0; i < source->column_count; i++)
+    tsr__known_add(&known, source->columns[i].name, strlen(source->columns[i].name));
+  tsr__error_set(error, TSR_EARG, "no field '%.80s'%s", name, tsr__known_hint(&known, name, hint));
   return -1;
 }
 

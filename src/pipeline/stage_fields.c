@@ -75,16 +75,12 @@ typedef struct selection {
   int *from, count;
 } selection;
 
-/* One name of the list, "image" or "image=pixels", in `word`, which is cut up. */
-static tsr_status select_one(const tsr_source *source, char *word, selection *taken,
-                             tsr__error *error)
+/* One name of the list, and what it is called then; NULL: the same. */
+static tsr_status select_one(const tsr_source *source, const char *word, const char *as,
+                             selection *taken, tsr__error *error)
 {
-  char *as = strchr(word, '=');
-  if (as) *as++ = 0;
   int c = tsr__field_find(source, word, error);
   if (c < 0) return error->status;
-  if (taken->count == TSR_MAX_FIELDS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
   tsr__column column = source->columns[c];
   if (as) column.name = as;
   if (tsr__column_check(&column, error)) return error->status;
@@ -135,15 +131,11 @@ tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const ch
   if (!tsr__records_usable(source))
     return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
   tsr_scope *scope = source->node.scope;
-  char *own = names && *names ? tsr__arena_text(&scope->arena, names, strlen(names)) : NULL;
+  tsr__name_list list = { .count = 0 };
   if (!names || !*names) tsr__error_set(&error, TSR_EARG, "no names; give some, \"image,label\"");
-  else if (!own) tsr__error_set(&error, TSR_ENOMEM, "no memory for names");
-  for (char *at = own; at && !error.status;) {
-    char *end = strchr(at, ',');
-    if (end) *end = 0;
-    select_one(source, at, &taken, &error);
-    at = end ? end + 1 : NULL;
-  }
+  else tsr__name_list_read(&scope->arena, names, true, &list, &error);
+  for (int i = 0; i < list.count && !error.status; i++)
+    select_one(source, list.name[i], list.as[i], &taken, &error);
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   tsr__records_make make = {
     call,    site, &select_ops, sizeof(field_source), source->count, taken.columns, taken.count,

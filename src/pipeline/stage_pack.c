@@ -372,9 +372,10 @@ static tsr_status check_pack(const tsr_pack_args *a, pack_source *like, tsr__col
   if (!a->fields || !*a->fields)
     return tsr__error_set(error, TSR_EARG, "no names of fields; give some, \"tokens,labels\"");
   if (tsr__scan_check(a->source, error)) return error->status;
-  char *names = tsr__arena_text(&scope->arena, a->fields, strlen(a->fields));
-  if (!names) return tsr__error_set(error, TSR_ENOMEM, "no memory for names");
-  while (names && !error->status) add_field(a, strsep(&names, ","), like, columns, error);
+  tsr__name_list names;
+  if (tsr__name_list_read(&scope->arena, a->fields, false, &names, error)) return error->status;
+  for (int i = 0; i < names.count && !error->status; i++)
+    add_field(a, names.name[i], like, columns, error);
   return error->status;
 }
 

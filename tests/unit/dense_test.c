@@ -104,7 +104,11 @@ TEST(tensors_that_are_refused)
   tsr_scope_clear(s);
   tsr_source_safetensors(s, path, "labels");
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
-  CHECK_STR_HAS(tsr_message(s), "it has none of the arrays that are wanted");
+  CHECK_STR_HAS(tsr_message(s), "there is no array 'labels'; did you mean 'label'?");
+  tsr_scope_clear(s);
+  tsr_source_safetensors(s, path, "label,imagine");
+  CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
+  CHECK_STR_HAS(tsr_message(s), "there is no array 'imagine'");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

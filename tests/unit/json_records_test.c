@@ -383,7 +383,8 @@ TEST(some_fields_alone)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
   tsr_scope *s = tsr_scope_open(rt);
-  const char *path = write_lines("{\"x\":1}\n{\"x\":2,\"r\":[1,2]}\n{\"x\":900,\"r\":\"abc\"}\n");
+  const char *path = write_lines("{\"x\":1}\n{\"x\":2,\"r\":[1,2]}\n{\"x\":900,\"r\":\"abc\","
+                                 "\"u\":null,\"h\":null,\"b\":null}\n");
   tsr_source *odd = open_odd(s, path, true, false);
   tsr_pipeline *p = tsr_pipeline_open(tsr_source_select(odd, "r_length"), .batch_size = 3);
   tsr_batch *b = tsr_pipeline_next(p);
