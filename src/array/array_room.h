@@ -46,6 +46,12 @@ static inline tsr_operand tsr__of(tsr_array *a)
   return tsr_operand_array(a);
 }
 
+/* A result that is made of others, in the place that was asked for; of no place as it comes. */
+static inline tsr_array *tsr__placed_on(tsr_array *a, const tsr_sharding *on, const char *site)
+{
+  return on->mesh && !a->inert && !a->placed ? tsr_constrain_at(a, *on, site) : a;
+}
+
 /* Whether an operand that may be left out was named. */
 static inline bool tsr__is_given(tsr_operand operand)
 {

@@ -167,7 +167,7 @@ static tsr_status take(tsr__draws *d, const tsr_random_args *given, tsr__error *
   if (!given) return tsr__error_set(error, TSR_EARG, "its arguments are NULL; give them");
   if (tsr__take_opts(d->what, given, &d->args, sizeof d->args, error)) return error->status;
   if (!d->args.dtype) d->args.dtype = d->usual;
-  /* .on says where the result lies; what only leads to it may lie as it likes. */
+  d->on = d->args.on;
   if (d->anywhere) d->args.on = (tsr_sharding){ 0 };
   /* By an array of means, say, without a shape: a draw for each of them. */
   if (d->by && !d->args.keys && !d->args.shape.rank) d->args.shape = d->by->shape;
@@ -233,8 +233,8 @@ tsr_operand tsr__draws_of(const tsr__draws *d)
 
 tsr_array *tsr__draws_placed(const tsr__draws *d, tsr_array *out)
 {
-  bool moved = d->by && d->args.on.mesh;
-  return moved ? tsr_constrain_at(out, d->args.on, d->site) : out;
+  TSR__CALL(d->scope, d->what + strlen("tsr_"));
+  return tsr__placed_on(out, &d->on, d->site);
 }
 
 /* ---- words ----------------------------------------------------------------------------------- */
@@ -311,7 +311,8 @@ tsr_array *tsr__draws_log(const tsr__draws *d, uint64_t number_of, tsr_dtype dty
 tsr_array *tsr_random_bits_at(tsr_scope *scope, const tsr_random_args *args, const char *site)
 {
   tsr__draws d = TSR__DRAWS(random_bits, TSR_U64);
-  return tsr__draws_take(&d, args) ? tsr__draws_word(&d, 0, d.args.dtype) : tsr__draws_inert(&d);
+  if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
+  return tsr__draws_placed(&d, tsr__draws_word(&d, 0, d.args.dtype));
 }
 
 /* low + u (high - low), which rounding may take to high: then what is next to it. */
@@ -340,7 +341,7 @@ tsr_array *tsr_uniform_at(tsr_scope *scope, const tsr_random_args *args, const c
 {
   tsr__draws d = TSR__DRAWS(uniform, TSR_F64);
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
-  return in_range(&d, tsr__draws_word(&d, 0, d.args.dtype));
+  return tsr__draws_placed(&d, in_range(&d, tsr__draws_word(&d, 0, d.args.dtype)));
 }
 
 /* Draws of few bits make poor formulas. */
@@ -353,7 +354,8 @@ tsr_array *tsr_normal_at(tsr_scope *scope, const tsr_random_args *args, const ch
 {
   tsr__draws d = TSR__DRAWS(normal, TSR_F64);
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
-  return tsr_cast_at(tsr__draws_normal(&d, 0, wide(d.args.dtype)), d.args.dtype, site);
+  tsr_array *x = tsr__draws_normal(&d, 0, wide(d.args.dtype));
+  return tsr__draws_placed(&d, tsr_cast_at(x, d.args.dtype, site));
 }
 
 tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_args *args,
@@ -363,5 +365,6 @@ tsr_array *tsr_exponential_at(tsr_scope *scope, double scale, const tsr_random_a
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
   if (!(scale > 0) || isinf(scale))
     return tsr__draws_refuse(&d, "scale %s, expected a positive number", scale);
-  return tsr_mul_at(tsr__draws_log(&d, 0, d.args.dtype), tsr_operand_float(-scale), site);
+  tsr_array *x = tsr__draws_log(&d, 0, d.args.dtype);
+  return tsr__draws_placed(&d, tsr_mul_at(x, tsr_operand_float(-scale), site));
 }

@@ -152,7 +152,7 @@ static tsr_array *poisson_by(const tsr__draws *d)
   /* Negative rates and NaN, which a number would have been refused for, give 0. */
   tsr_array *can = tsr_ge_at(d->by, tsr_operand_int(0), d->site);
   out = tsr_where_at(can, tsr__of(out), tsr_operand_int(0), d->site);
-  return tsr__draws_placed(d, tsr_cast_at(out, d->args.dtype, d->site));
+  return tsr_cast_at(out, d->args.dtype, d->site);
 }
 
 tsr_array *tsr_poisson_at(tsr_scope *scope, tsr_operand rate, const tsr_random_args *args,
@@ -161,14 +161,14 @@ tsr_array *tsr_poisson_at(tsr_scope *scope, tsr_operand rate, const tsr_random_a
   TSR__CALL(scope, "poisson");
   tsr__draws d = TSR__DRAWS(poisson, TSR_I64);
   if (!tsr__draws_take_of(&d, args, rate)) return tsr__draws_inert(&d);
-  if (d.by) return poisson_by(&d);
+  if (d.by) return tsr__draws_placed(&d, poisson_by(&d));
   if (!(d.number >= 0 && d.number <= 10000))
     return tsr__draws_refuse(&d, "rate %s, expected 0..10,000", d.number);
   /* Inversion: how many of the cumulative probabilities are not above u. */
   tsr_array *u = tsr__draws_word(&d, 0, TSR_F64);
   tsr_array *below = tsr__make(NULL, TSR__OP_SEARCH, TSR__IN(poisson_array(&d, d.number), u),
                                &(tsr__ask){ .dtype = TSR_I64 }, site);
-  return tsr_cast_at(below, d.args.dtype, site);
+  return tsr__draws_placed(&d, tsr_cast_at(below, d.args.dtype, site));
 }
 
 tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high, const tsr_random_args *args,
@@ -189,7 +189,8 @@ tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high, const tsr
   bits = tsr_mod_at(bits, tsr_operand_uint((uint64_t)high - (uint64_t)low), site);
   /* Modulo 2^64, as the difference was taken: right for ranges from INT64_MIN to INT64_MAX, too. */
   tsr_array *start = tsr__make_const(scope, TSR_U64, (tsr__num){ .i = low }, site);
-  return tsr_cast_at(tsr_add_at(bits, tsr__of(start), site), d.args.dtype, site);
+  bits = tsr_add_at(bits, tsr__of(start), site);
+  return tsr__draws_placed(&d, tsr_cast_at(bits, d.args.dtype, site));
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -227,7 +228,7 @@ tsr_array *tsr_truncated_normal_at(tsr_scope *scope, double low, double high,
                              held);
   tsr_array *x = tsr_erfinv_at(share(&d, low, high), site);
   x = between(times(x, 0x1.6a09e667f3bcdp+0, site), low, high, site);
-  return tsr_cast_at(x, d.args.dtype, site);
+  return tsr__draws_placed(&d, tsr_cast_at(x, d.args.dtype, site));
 }
 
 /* Of candidates v = (1 + c x)^3 for normal x the first is taken for which log u < x^2 / 2 + shift
@@ -267,7 +268,7 @@ static tsr_array *gamma_by(const tsr__draws *d)
   power = tsr_where_at(below, tsr__of(tsr_exp_at(power, site)), tsr_operand_int(1), site);
   out = tsr_mul_at(out, tsr__of(power), site);
   tsr_array *can = tsr_gt_at(a, tsr_operand_int(0), site);
-  return tsr__draws_placed(d, tsr_where_at(can, tsr__of(out), tsr_operand_float(NAN), site));
+  return tsr_where_at(can, tsr__of(out), tsr_operand_float(NAN), site);
 }
 
 tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *args,
@@ -281,7 +282,8 @@ tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *
   bool above = !d.by && d.number >= 1;
   /* A number of 1 and more needs no draw of u, and below 1 both ways are the array's. */
   if (!d.by) d.by = tsr_num_at(scope, tsr_scalar_float(d.number), site);
-  return tsr_cast_at(above ? gamma_above_one(&d, d.by) : gamma_by(&d), d.args.dtype, site);
+  tsr_array *out = above ? gamma_above_one(&d, d.by) : gamma_by(&d);
+  return tsr__draws_placed(&d, tsr_cast_at(out, d.args.dtype, site));
 }
 
 tsr_array *tsr_bernoulli_at(tsr_scope *scope, tsr_operand p, const tsr_random_args *args,
@@ -327,7 +329,7 @@ tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args 
   /* Dims of keys stand in front of those of the logits. */
   dim += score->shape.rank - logits->shape.rank;
   tsr_reduce_args best = { .size = sizeof best, .x = score, .dims = tsr_dims_of(&dim, 1) };
-  return tsr_cast_at(tsr_argmax_at(&best, site), d.args.dtype, site);
+  return tsr__draws_placed(&d, tsr_cast_at(tsr_argmax_at(&best, site), d.args.dtype, site));
 }
 
 /* The places along its last dim that put x in order. */
@@ -344,7 +346,8 @@ tsr_array *tsr_permutation_at(tsr_scope *scope, int64_t count, const tsr_random_
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
   /* Who sorts 64 random bits has a random order: that two are equal among n is a chance of n^2 /
    * 2^65. */
-  return tsr_cast_at(order_of(tsr__draws_word(&d, 0, TSR_U64), site), d.args.dtype, site);
+  tsr_array *order = order_of(tsr__draws_word(&d, 0, TSR_U64), site);
+  return tsr__draws_placed(&d, tsr_cast_at(order, d.args.dtype, site));
 }
 
 static tsr_array *slices(tsr_array *x, tsr_array *places, int dim, const char *site)
@@ -366,7 +369,8 @@ tsr_array *tsr_shuffle_at(tsr_array *a, int dim, const tsr_random_args *args, co
   if (!tsr__draws_take(&d, args)) return tsr__draws_inert(&d);
   /* One order for all slices: rows stay whole. */
   tsr_array *bits = tsr__draws_word(&d, 0, TSR_U64);
-  if (bits->inert || bits->shape.rank == 1) return slices(a, order_of(bits, site), dim, site);
+  if (bits->inert || bits->shape.rank == 1)
+    return tsr__draws_placed(&d, slices(a, order_of(bits, site), dim, site));
   tsr__error_set(&error, TSR_ESHAPE, "%s: orders of shape %s, expected one; give one key", d.what,
                  tsr_type_of(bits));
   return tsr__refused(a, &error, site);
@@ -435,8 +439,7 @@ tsr_array *tsr_choice_at(const tsr_choice_args *given, const char *site)
   d.anywhere = true;
   if (!tsr__draws_take(&d, &args.by)) return tsr__draws_inert(&d);
   tsr_array *weights = args.weights ? tsr_cast_at(args.weights, TSR_F64, site) : NULL;
-  return slices(x,
-                args.replace ? with_replacement(&d, weights, size)
-                             : without_replacement(&d, weights, args.count),
-                0, site);
+  tsr_array *places = args.replace ? with_replacement(&d, weights, size)
+                                   : without_replacement(&d, weights, args.count);
+  return tsr__draws_placed(&d, slices(x, places, 0, site));
 }

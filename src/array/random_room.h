@@ -16,7 +16,8 @@ typedef struct tsr__draws {
   const char *what, *site; /* "tsr_uniform" */
   tsr_dtype usual; /* of the result where none is asked for: f64, i64 of what counts, bool */
   const tsr_shape *behind; /* dims that the call adds behind those of .shape; NULL: none */
-  bool anywhere;           /* what is drawn is not yet the result, and .on is of no account */
+  bool anywhere;           /* what is drawn is not yet the result, and may lie as it likes */
+  tsr_sharding on;         /* where the result lies */
   double number;           /* what the distribution is of, where `by` is NULL */
   tsr_array *by;           /* the same of each element: f64, broadcasts to the result */
   tsr_random_args args;
@@ -35,7 +36,7 @@ bool tsr__draws_take(tsr__draws *d, const tsr_random_args *given);
 bool tsr__draws_take_of(tsr__draws *d, const tsr_random_args *given, tsr_operand of);
 /* What the distribution is of, as an operand of f64. */
 tsr_operand tsr__draws_of(const tsr__draws *d);
-/* A result that arrays had a part in, in the place that was asked for. */
+/* The result, in the place that was asked for. */
 tsr_array *tsr__draws_placed(const tsr__draws *d, tsr_array *out);
 /* An inert array, for what was wrong. */
 tsr_array *tsr__draws_inert(const tsr__draws *d);

@@ -131,8 +131,8 @@ tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape, int64_
     return tsr__make_inert(scope, site);
   }
   tsr_operand column = tsr_operand_array(index_of(scope, shape, 1, &sharding, site));
-  return tsr_cast_at(tsr_eq_at(rows_at(scope, shape, k, &sharding, site), column, site), dtype,
-                     site);
+  tsr_array *on = tsr_eq_at(rows_at(scope, shape, k, &sharding, site), column, site);
+  return tsr__placed_on(tsr_cast_at(on, dtype, site), &sharding, site);
 }
 
 /* ---- ranges ---- */
@@ -165,10 +165,10 @@ static tsr_array *steps(tsr_scope *scope, const tsr_steps_args *args, tsr_array 
   return tsr_add_at(far, tsr_operand_float(args->start), site);
 }
 
-static tsr_array *finished(tsr_array *a, tsr_dtype dtype, const char *site)
+static tsr_array *finished(tsr_array *a, const tsr_steps_args *args, const char *site)
 {
-  if (tsr__dtype_integer(dtype)) a = tsr_floor_at(a, site);
-  return tsr_cast_at(a, dtype, site);
+  if (tsr__dtype_integer(args->dtype)) a = tsr_floor_at(a, site);
+  return tsr__placed_on(tsr_cast_at(a, args->dtype, site), &args->on, site);
 }
 
 tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const char *site)
@@ -185,7 +185,7 @@ tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const ch
     return tsr__make_inert(scope, site);
   }
   args.count = count > 0 ? (int64_t)count : 0;
-  return finished(steps(scope, &args, &index, site), args.dtype, site);
+  return finished(steps(scope, &args, &index, site), &args, site);
 }
 
 tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *given, const char *site)
@@ -207,5 +207,5 @@ tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *given, const 
     tsr_array *inner = tsr_lt_at(index, tsr_operand_float((double)between), site);
     x = tsr_where_at(inner, tsr_operand_array(x), tsr_operand_float(args.stop), site);
   }
-  return finished(x, args.dtype, site);
+  return finished(x, &args, site);
 }

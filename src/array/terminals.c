@@ -284,6 +284,9 @@ tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
     tsr__fail_error(outer, site, &error);
     return tsr__make_inert(outer, site);
   }
+  /* It lives as long there. A second array of the value would hold the memory beside it when one of
+   * them is deleted or given up. */
+  if (a->node.scope == outer) return a;
   /* Buffers are shared, not copied: what an array holds never changes. */
   tsr__value_hold(a->value);
   return tsr__make_leaf(outer, (tsr_dtype)a->dtype, &a->shape, &a->sharding, a->value, site);

@@ -252,7 +252,7 @@ struct tsr_scope {
   tsr_scope *outer, *first_child, *next_sibling, *prev_sibling;
   tsr_scope *older, *newer; /* in its list of the runtime's open scopes */
   tsr_scope *retired;       /* bodies that ended, which go with it */
-  pthread_t thread;         /* that opened it */
+  uintptr_t thread;         /* that opened it (tsr__thread_id) */
   _Atomic int nested;       /* open scopes right inside it */
   tsr__arena arena;
   tsr__node *nodes;
@@ -334,7 +334,7 @@ enum { TSR__SCOPE_LISTS = 64, TSR__ASKERS = 64 };
  * thread that works or waits calls it in its turn. Beyond TSR__ASKERS threads some call it more
  * often. */
 typedef struct tsr__asker {
-  pthread_t thread;
+  uintptr_t thread;
   int64_t at; /* 0: of no thread */
   const char *what;
 } tsr__asker;
@@ -360,11 +360,14 @@ struct tsr_runtime {
   tsr__heap heap;
   tsr_runtime_opts opts; /* a copy; threads is resolved, isa points to isa_name */
   char isa_name[32];
-  char isa[16];                      /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
-  tsr__error error;                  /* why open failed */
-  pthread_mutex_t lock;              /* guards the links of scopes, slots' creation and sites */
-  tsr__hash_tree sites;              /* texts of tsr_runtime_site (sites.c) */
-  tsr_scope *open[TSR__SCOPE_LISTS]; /* open scopes by their thread's hash, newest first */
+  char isa[16];         /* opts.isa or $TSR_ISA resolved by kernel/; "" until then */
+  tsr__error error;     /* why open failed */
+  pthread_mutex_t lock; /* guards the links of scopes, slots' creation and sites */
+  tsr__hash_tree sites; /* texts of tsr_runtime_site (sites.c) */
+  bool keyed;           /* threads have numbers here, under this key */
+  pthread_key_t thread_key;
+  _Atomic uintptr_t thread_count;    /* that were given one */
+  tsr_scope *open[TSR__SCOPE_LISTS]; /* open scopes by their thread's number, newest first */
   tsr_scope *spare;                  /* a few closed scopes kept for reuse (a 3 us call path) */
   _Atomic(tsr__workers *) workers;   /* started at first use */
   void *slots[TSR__SLOTS];
@@ -386,6 +389,10 @@ extern const tsr_runtime tsr__inert_runtime;
 /* Records why a runtime could not be opened; the first reason is kept. Returns `status`. */
 tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *format, ...)
     TSR_PRINTF(3, 4);
+
+/* The number of the calling thread: not 0, and never that of another thread, also of one that ended
+ * before. A pthread_t is an address that a new thread may have from one that ended. */
+uintptr_t tsr__thread_id(tsr_runtime *rt);
 
 /* ---- logging (log.c) ------------------------------------------------------------------- */
 

@@ -108,6 +108,11 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
     tsr__del(&rt->heap, rt, sizeof *rt);
     return (tsr_runtime *)&tsr__inert_runtime;
   }
+  rt->keyed = !pthread_key_create(&rt->thread_key, NULL);
+  if (!rt->keyed)
+    tsr__runtime_fail(rt, TSR_ENOMEM,
+                      "tsr_runtime_open: no key of threads is left, of which each open runtime has "
+                      "one; close runtimes that are done");
   /* Bad options make a runtime that has an error, which its scopes tell: the call itself has no
    * status. */
   check_options(rt, known);
@@ -165,11 +170,25 @@ void tsr_runtime_close(tsr_runtime *rt)
     tsr__log(rt, TSR_LOG_ERROR, "base", "%lld blocks were still held when the runtime closed",
              live);
   tsr__log_close(rt);
+  if (rt->keyed) pthread_key_delete(rt->thread_key);
   pthread_mutex_destroy(&rt->lock);
   tsr__heap heap;
   /* A copy, as the heap that frees the struct lies in it. */
   tsr__heap_init(&heap, &rt->heap.fn);
   tsr__del(&heap, rt, sizeof *rt);
+}
+
+/* Counted up, so none comes again. What a thread has under a key goes with the thread, and what it
+ * had under a key of a runtime that was closed is not found by another that has the key now. A
+ * thread that the system cannot keep a number for has a new one each time: nothing is its own. */
+uintptr_t tsr__thread_id(tsr_runtime *rt)
+{
+  uintptr_t id = rt->keyed ? (uintptr_t)pthread_getspecific(rt->thread_key) : 0;
+  if (id) return id;
+  id = 1 + atomic_fetch_add_explicit(&rt->thread_count, 1, memory_order_relaxed);
+  /* The number itself stands where an address might: nothing is to be freed when a thread ends. */
+  if (rt->keyed) pthread_setspecific(rt->thread_key, (void *)id);
+  return id;
 }
 
 tsr_status tsr_runtime_status(const tsr_runtime *rt)

@@ -1,7 +1,7 @@
 /* Scopes: they own nodes and nested scopes, and keep the first error of their formulas.
  *
- *   root of thread 1         runtime.open[hash of thread 1] -> c -> a -> root
- *     | first_child          runtime.open[hash of thread 2] -> b
+ *   root of thread 1         runtime.open[1] -> c -> a -> root
+ *     | first_child          runtime.open[2] -> b
  *     v
  *     c -> b -> a            made of root's nodes: by thread 1 in c, by thread 2 in b
  *
@@ -303,16 +303,14 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
   scope->arena = arena;
   scope->rt = rt;
   scope->outer = outer;
-  scope->thread = pthread_self();
+  scope->thread = tsr__thread_id(rt);
   scope->depth = outer ? outer->depth + 1 : 0;
   scope->site = site;
 }
 
-static tsr_scope **list_of(tsr_runtime *rt, pthread_t thread)
+static tsr_scope **list_of(tsr_runtime *rt, uintptr_t thread)
 {
-  /* Handles of threads are addresses, whose low bits are alike. */
-  uint64_t mixed = (uint64_t)(uintptr_t)thread * UINT64_C(0x9E3779B97F4A7C15);
-  return &rt->open[(mixed >> 32) % TSR__SCOPE_LISTS];
+  return &rt->open[thread % TSR__SCOPE_LISTS];
 }
 
 /* Puts a scope at the head of the lists that it belongs to. Called under the lock. */
@@ -395,13 +393,12 @@ tsr_scope *tsr__scope_here(tsr_scope *scope)
   if (!scope || scope->inert) return scope;
   if (!atomic_load_explicit(&scope->nested, memory_order_relaxed)) return scope;
   tsr_runtime *rt = scope->rt;
-  pthread_t self = pthread_self();
+  uintptr_t self = tsr__thread_id(rt);
   pthread_mutex_lock(&rt->lock);
   tsr_scope *own = *list_of(rt, self);
-  /* Threads share lists by hash, so the thread is compared, too. The list is newest first: the
-   * first that fits is the innermost. */
-  while (own && !(pthread_equal(own->thread, self) && tsr__scope_encloses(scope, own)))
-    own = own->older;
+  /* Threads share lists, so the thread is compared, too. The list is newest first: the first that
+   * fits is the innermost. */
+  while (own && !(own->thread == self && tsr__scope_encloses(scope, own))) own = own->older;
   pthread_mutex_unlock(&rt->lock);
   return own ? own : scope;
 }

@@ -406,18 +406,18 @@ static bool all_left(uint64_t gate, uint64_t seen)
 static bool is_due(tsr_runtime *rt, const char *what)
 {
   int64_t now = tsr__now();
-  pthread_t self = pthread_self();
+  uintptr_t self = tsr__thread_id(rt);
   pthread_mutex_lock(&rt->lock);
   tsr__asker *own = rt->asker;
   for (int i = 0; i < TSR__ASKERS; i++) {
     tsr__asker *a = &rt->asker[i];
-    if (a->at && pthread_equal(a->thread, self)) {
+    if (a->at && a->thread == self) {
       own = a;
       break;
     }
     if (a->at < own->at) own = a; /* the one that is silent for longest makes room */
   }
-  bool mine = own->at && pthread_equal(own->thread, self);
+  bool mine = own->at && own->thread == self;
   bool due = !mine || what != own->what || now - own->at >= rt->progress_gap;
   if (due) *own = (tsr__asker){ self, now, what };
   pthread_mutex_unlock(&rt->lock);

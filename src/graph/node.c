@@ -44,9 +44,10 @@ void tsr__array_let_go(tsr_array *a)
 
 void tsr__array_drop_operands(tsr_array *a)
 {
-  /* Each use was counted one by one, so an operand that stands there twice is let go twice. */
+  /* Each use was counted one by one, so an operand that stands there twice is let go twice. A tree
+   * counted none: it only names arrays, and reads them no more than a variable does. */
   for (int i = 0; i < a->in_count; i++) {
-    if (a->in[i]) tsr__array_let_go(a->in[i]);
+    if (a->in[i] && a->op != TSR__OP_TREE) tsr__array_let_go(a->in[i]);
     a->in[i] = NULL;
   }
   a->in_count = 0;
@@ -250,7 +251,6 @@ tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const 
   if (!array) return alive(scope) ? inert_constant(scope) : tsr__make_inert(scope, site);
   tsr__extras *extras = tsr__arena_new(&scope->arena, sizeof *extras + results);
   if (!extras || (names && in.count && !name_tree(extras, scope, names, in.count))) {
-    array->in_count = 0; /* they are not counted yet */
     array->inert = 1;
     tsr__fail(scope, site, TSR_ENOMEM, "no memory for a tree; close scopes that are done");
     return array;
@@ -258,7 +258,6 @@ tsr_array *tsr__make_tree(tsr_scope *scope, tsr__operands in, const char *const 
   extras->results = (tsr__result *)(extras + 1);
   extras->result_count = in.count;
   array->extras = extras;
-  for (int i = 0; i < in.count; i++) tsr__array_use(in.at[i]);
   share(array, some_shared(in));
   return array;
 }

@@ -143,6 +143,14 @@ static int parts_of(const tsr__program *program, int node)
   return node;
 }
 
+/* Nobody wrote such a move: its line is that of the loop, or of what its body leaves. */
+static void add_loop(const tsr__program *program, int node, int cause, tsr__text *out)
+{
+  const char *site = program->sites ? tsr__site_file(program->sites[node]) : "";
+  tsr__text_add(out, cause == TSR__CAUSE_NEXT ? "what the body leaves" : "the loop");
+  if (*site) tsr__text_add(out, " at %s", site);
+}
+
 static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
@@ -160,11 +168,16 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
     [TSR__CAUSE_VIEW] = "shows elements of other devices",
     [TSR__CAUSE_JOINED] = "",
+    [TSR__CAUSE_STEPS] = "goes along its dim 0 step by step",
+    [TSR__CAUSE_CARRIED] = "takes it so",
+    [TSR__CAUSE_NEXT] = "is to lie where it is taken next",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
   /* Whose wish it is: of a reshard that somebody wrote its own, of one that was put between the
    * user that needs it. */
-  bool own = note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || note->user < 0;
+  bool loops = note->cause >= TSR__CAUSE_STEPS;
+  bool own =
+      note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || loops || note->user < 0;
   int who = own ? note->node : note->user;
   if (note->cause == TSR__CAUSE_PARTS) who = parts_of(&parts->program, note->node);
   tsr__text_add(out, "    ");
@@ -172,7 +185,8 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   tsr__text_add(out, " -> ");
   add_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
-  add_who(&parts->program, who, out);
+  if (loops) add_loop(&parts->program, who, note->cause, out);
+  else add_who(&parts->program, who, out);
   tsr__text_add(out, " %s", causes[note->cause]);
   if (note->cause == TSR__CAUSE_WHOLE) {
     const tsr__gnode *from = &parts->program.nodes[tsr__in(&parts->program, node, 0)];
@@ -251,10 +265,18 @@ static void add_inner(const tsr__partitioned *parts, int at, const tsr__num *par
   tsr__text_free(&own);
 }
 
+/* In what is run here, or in the regions of it, all the way in. */
+static bool some_move(const tsr__partitioned *parts)
+{
+  bool some = parts->note_count > 0;
+  for (int i = 0; i < parts->inner_count && !some; i++) some = some_move(&parts->inner[i].parts);
+  return some;
+}
+
 void tsr__explain_print(const tsr__partitioned *partitioned, const int64_t (*counted)[2],
                         const tsr__num *params, tsr__text *out)
 {
-  if (!partitioned->note_count) tsr__text_add(out, "nothing moves between devices\n");
+  if (!some_move(partitioned)) tsr__text_add(out, "nothing moves between devices\n");
   for (int i = 0; i < partitioned->note_count; i++) {
     const tsr__note *note = &partitioned->notes[i];
     /* It is told with its leader, under one heading, as it is one collective. */

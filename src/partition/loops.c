@@ -146,9 +146,17 @@ static int32_t add_copy(closing *c, int n, const char *site)
   return tsr__program_add(&c->program, &node, (tsr__links){ in, links }, site);
 }
 
+/* A place that nobody wrote down: the line it is told with, and why. */
+typedef struct wish {
+  const tsr_sharding *to;
+  const char *site;
+  enum tsr__cause cause;
+} wish;
+
 /* Node `at` where it is wanted; itself where nothing is. */
-static int32_t constrain(tsr__program *p, int32_t at, const tsr_sharding *to, const char *site)
+static int32_t constrain(tsr__program *p, int32_t at, wish w)
 {
+  const tsr_sharding *to = w.to;
   if (!to->mesh) return at;
   tsr__gnode node = p->nodes[at];
   tsr__gnode place = { .op = TSR__OP_CONSTRAIN,
@@ -156,16 +164,17 @@ static int32_t constrain(tsr__program *p, int32_t at, const tsr_sharding *to, co
                        .rank = node.rank,
                        .flags = TSR__PLACED,
                        .sharding = (uint16_t)tsr__program_sharding(p, to),
+                       .cause = (uint8_t)w.cause,
                        .param = -1 };
   memcpy(place.dims, node.dims, sizeof place.dims);
-  return tsr__program_add(p, &place, TSR__LINKS(at), site);
+  return tsr__program_add(p, &place, TSR__LINKS(at), w.site);
 }
 
 static int32_t add_result(closing *c, int i, const tsr_sharding *want)
 {
   tsr__program *p = &c->program;
   int32_t at = c->place[c->region->results[i]];
-  if (want) at = constrain(p, at, want, tsr__site_at(p, at));
+  if (want) at = constrain(p, at, (wish){ want, tsr__site_at(p, at), TSR__CAUSE_NEXT });
   if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
   return at;
 }
@@ -339,9 +348,11 @@ static tsr_status add_loop(const opener *p, const opened *o)
   int links = node.in_count + node.region_count;
   int32_t *in = tsr__arena_new(p->arena, ((size_t)links + 1) * sizeof *in);
   if (!in) return tsr__plan_no_memory(p->error);
+  wish w = { .site = tsr__site_at(p->in, o->n) };
   for (int i = 0; i < node.in_count; i++) {
-    in[i] =
-        constrain(p->out, p->place[tsr__in(p->in, &node, i)], &o->at[i], tsr__site_at(p->in, o->n));
+    w.to = &o->at[i];
+    w.cause = is_slice(o, i) ? TSR__CAUSE_STEPS : TSR__CAUSE_CARRIED;
+    in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], w);
     if (in[i] < 0) return tsr__plan_no_memory(p->error);
   }
   /* Regions stay those of the program that was given: it shares them. */

@@ -135,7 +135,9 @@ static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
 {
   bool moves = from->mesh && from->mesh == to->mesh;
   if (moves && needs_whole(r, user, i, from, to)) return TSR__CAUSE_WHOLE;
-  if (asker_of(r, user) >= 0) return TSR__CAUSE_ASKED;
+  /* A constraint that was put before a loop says why; others somebody wrote. */
+  int asker = asker_of(r, user), why = asker >= 0 ? r->in->nodes[asker].cause : 0;
+  if (asker >= 0) return why ? why : TSR__CAUSE_ASKED;
   if (!from->mesh) return TSR__CAUSE_UNPLACED;
   return from->mesh != to->mesh ? TSR__CAUSE_MESH : TSR__CAUSE_OPERAND;
 }
@@ -389,7 +391,8 @@ static int moved(rewrite *r, int user, int i, const tsr_sharding *to)
     if (program->nodes[m].sharding == sharding) return m;
   if (tsr__made_anywhere(r->in, operand) && !to->unreduced) return made_there(r, operand, sharding);
   int cause = cause_of(r, user, i, &from, to);
-  int asker = cause == TSR__CAUSE_ASKED ? asker_of(r, user) : user;
+  int asker = asker_of(r, user);
+  if (asker < 0 || cause == TSR__CAUSE_WHOLE) asker = user;
   return keep_move(r, at, add_move(r, at, sharding, (move_cause){ asker, cause }));
 }
 

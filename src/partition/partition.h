@@ -47,7 +47,10 @@ enum tsr__cause {
   TSR__CAUSE_MESH,     /* operands on two meshes */
   TSR__CAUSE_ROWS,     /* even borders after a filter */
   TSR__CAUSE_VIEW,     /* a view shows elements of other devices */
-  TSR__CAUSE_JOINED    /* a table, or updates, are cut, and devices join what each has */
+  TSR__CAUSE_JOINED,   /* a table, or updates, are cut, and devices join what each has */
+  TSR__CAUSE_STEPS,    /* a loop goes over an operand: what it goes along is whole */
+  TSR__CAUSE_CARRIED,  /* a loop has an operand in the same place in every step */
+  TSR__CAUSE_NEXT      /* what a step leaves lies where the next one takes it */
 };
 
 typedef struct tsr__note {

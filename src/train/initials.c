@@ -67,8 +67,10 @@ tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_l
     a.low = -a.high;
     return tsr_uniform_at(scope, &a, site);
   }
-  if (law == TSR_INITIAL_NORMAL)
-    return tsr__times_number(tsr_normal_at(scope, &a, site), deviation, site);
-  return tsr__times_number(tsr_truncated_normal_at(scope, -2, 2, &a, site),
-                           deviation / cut_deviation, site);
+  bool cut = law == TSR_INITIAL_TRUNCATED;
+  tsr_array *x =
+      cut ? tsr_truncated_normal_at(scope, -2, 2, &a, site) : tsr_normal_at(scope, &a, site);
+  x = tsr__times_number(x, cut ? deviation / cut_deviation : deviation, site);
+  /* The weights lie there, too, and not only the draws that they are made of. */
+  return a.on.mesh && !x->inert ? tsr_constrain_at(x, a.on, site) : x;
 }

@@ -228,12 +228,13 @@ static const tsr__traced *known_trace(const tsr_scope *scope, tsr_function *f,
 static const tsr__traced *find_trace(tsr_function *f, const signature *s, bool *recursive)
 {
   const tsr__traced *found = NULL;
+  uintptr_t self = tsr__thread_id(f->node.scope->rt);
   *recursive = false;
   pthread_mutex_lock(&f->lock);
   for (const tsr__traced *t = f->traced; t && !found; t = t->next) {
     if (!has_signature(t, s)) continue;
     if (t->region) found = t;
-    else if (pthread_equal(t->thread, pthread_self())) *recursive = true;
+    else if (t->thread == self) *recursive = true;
   }
   pthread_mutex_unlock(&f->lock);
   return found;
@@ -518,7 +519,7 @@ static tsr__traced *begin(tsr_function *f, const signature *s, int argument_coun
   t->key_bytes = s->text.length;
   t->first_leaf = s->first_leaf;
   t->hash = s->hash;
-  t->thread = pthread_self();
+  t->thread = tsr__thread_id(f->node.scope->rt);
   t->argument_count = argument_count;
   pthread_mutex_lock(&f->lock);
   t->next = f->traced;

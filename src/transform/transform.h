@@ -56,7 +56,7 @@ typedef struct tsr__traced {
   char *key;                    /* the signature as bytes */
   size_t key_bytes, first_leaf; /* where the leaves' types stand in it */
   uint64_t hash;
-  pthread_t thread;    /* that traces it, while region is NULL */
+  uintptr_t thread;    /* that traces it, while region is NULL */
   tsr__region *region; /* its arguments: the leaves of the arguments, then what was captured */
   char *form;          /* of the result */
   int argument_count;  /* leaves */

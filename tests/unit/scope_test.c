@@ -187,6 +187,28 @@ TEST(threads_have_newest_scopes_of_their_own)
   tsr_runtime_close(rt);
 }
 
+/* Handles of threads come again: each of these but the first most likely has that of the one before,
+ * whose scope is still open. Numbers of threads do not, in any runtime. */
+TEST(a_thread_has_no_scope_of_one_that_ended)
+{
+  for (int round = 0; round < 2; round++) {
+    tsr_runtime *rt = tsr__runtime_new(NULL);
+    struct nester n = { .root = tsr_scope_open(rt) };
+    uintptr_t known[40];
+    for (int i = 0; i < 40; i++) {
+      pthread_t thread;
+      CHECK(!pthread_create(&thread, NULL, nest, &n));
+      pthread_join(thread, NULL);
+      CHECK(n.here == n.root);
+      known[i] = n.own->thread;
+      for (int k = 0; k < i; k++) CHECK(known[i] != known[k]);
+      CHECK(known[i] != tsr__thread_id(rt));
+    }
+    CHECK(tsr__scope_here(n.root) == n.root);
+    tsr_runtime_close(rt);
+  }
+}
+
 /* ---- errors ---- */
 
 TEST(the_first_error_stays_with_its_scope)
