@@ -95,7 +95,10 @@ void tsr__npy_begin(tsr__npy_saving *saving, tsr_array *const *arrays, int count
   uint64_t hash = tsr__hash(path, strlen(path), tsr__hash(call->what, strlen(call->what), 0));
   snprintf(saving->said, sizeof saving->said, "%s to '%.100s'", call->what, path);
   tsr__text_tame(saving->said);
-  const tsr__peers_work work = { .fingerprint = hash, .what = saving->said, .site = call->site };
+  /* Without a path there is nothing to be done but to say so. */
+  const tsr__peers_work work = { .fingerprint = *path ? hash : 0,
+                                 .what = saving->said,
+                                 .site = call->site };
   if (tsr__peers_enter(saving->peers, &work, &error)) saving->peers = NULL;
 }
 
