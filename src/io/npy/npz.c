@@ -246,8 +246,10 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
     refuse(items, count, &error, site);
     return tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text);
   }
-  const tsr__npy_call call = { "tsr_save_npz", path, site };
-  tsr__npy_begin(&to.by, arrays, count, &call);
+  const tsr__peers_work work = { .fingerprint = tsr__hash("tsr_save_npz", 12, (uint64_t)count),
+                                 .what = "tsr_save_npz",
+                                 .site = site };
+  tsr__npy_begin(&to.by, arrays, count, &work);
   status = tsr__npy_end(&to.by, save(&to, scope, items, count, &error), &error);
   return status ? tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text) : TSR_OK;
 }
