@@ -175,7 +175,10 @@ static void log_notice(tsr__comm *comm, int index, uint32_t presence, const char
   tsr_log_level level = presence == TSR__FAILED   ? TSR_LOG_ERROR
                         : presence == TSR__SILENT ? TSR_LOG_WARN
                                                   : TSR_LOG_DEBUG;
-  if (*text) tsr__log(comm->rt, level, "process", "%s", text);
+  /* What this process waits for; its state has not changed. */
+  bool stays = presence == TSR__HERE || presence == TSR__LEFT;
+  if (*text && index == comm->role.index && stays) tsr__fate_tell(comm, text);
+  else if (*text) tsr__log(comm->rt, level, "process", "%s", text);
   else tsr__log(comm->rt, level, "process", "process %d %s", index, words[presence]);
 }
 
