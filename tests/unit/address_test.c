@@ -1,10 +1,13 @@
 /* Where a coordinator listens: what lies at a path is taken away only where nobody listens. */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/wire.h"
@@ -75,6 +78,33 @@ static const char *listened(const char *host, bool near, tsr__listeners *all)
   CHECK_STATUS(tsr__address_parse(text, &at, &error), TSR_OK, NULL);
   if (tsr__address_listen(&at, near, all, &error)) FAIL("%s", error.text);
   return all->where;
+}
+
+/* Another user who was at the name first would be believed in all that it says. */
+TEST(a_name_that_another_user_took_first)
+{
+  int ready[2], lookup;
+  char byte;
+  tsr__address at;
+  tsr__error error = { .status = TSR_OK };
+  char name[64];
+  if (geteuid()) SKIP("only root can be another user");
+  snprintf(name, sizeof name, "unix:@tessera-test-%d", (int)getpid());
+  CHECK_STATUS(tsr__address_parse(name, &at, &error), TSR_OK, NULL);
+  CHECK(!pipe(ready));
+  pid_t squatter = fork();
+  if (!squatter) {
+    tsr__listeners all;
+    if (setuid(65534) || tsr__address_listen(&at, true, &all, &error)) _exit(1);
+    if (write(ready[1], "x", 1) != 1) _exit(1);
+    for (;;) pause();
+  }
+  close(ready[1]);
+  CHECK(read(ready[0], &byte, 1) == 1);
+  CHECK(tsr__address_connect(&at, true, 1000, &lookup) < 0);
+  CHECK_I64(errno, EPERM);
+  kill(squatter, SIGKILL);
+  CHECK(waitpid(squatter, NULL, 0) == squatter);
 }
 
 /* Without a secret nobody of another host can as much as knock. */
