@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
@@ -61,10 +62,27 @@ struct tsr__plugin {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
+/* UCX keeps memory in /dev/shm, of which containers often have 64 MiB, and says no more than that
+ * something cannot be had. */
+static void add_hint(char *why)
+{
+  enum { LEAST_MIB = 128 };
+  struct statvfs shm;
+  size_t length = strlen(why);
+  if (statvfs("/dev/shm", &shm)) return;
+  unsigned long long mib = (unsigned long long)shm.f_bavail * shm.f_frsize >> 20;
+  if (mib < LEAST_MIB)
+    snprintf(why + length, TSR__PLUGIN_WHY - length,
+             "; /dev/shm has %llu MiB left, which UCX may need: give it more, or say UCX_TLS=tcp",
+             mib);
+}
+
 static bool failed(ucs_status_t status, const char *what, char *why)
 {
-  if (status != UCS_OK) snprintf(why, TSR__PLUGIN_WHY, "%s: %s", what, ucs_status_string(status));
-  return status != UCS_OK;
+  if (status == UCS_OK) return false;
+  snprintf(why, TSR__PLUGIN_WHY, "%s: %s", what, ucs_status_string(status));
+  add_hint(why);
+  return true;
 }
 
 /* Who is gone is told by the processes themselves, and a program's faults are its own: unless its

@@ -106,20 +106,15 @@ tsr_runtime *tsr_initialize_with(const char *devices, const tsr_process_opts *op
   return rt;
 }
 
-/* The old runtime ends in any case, and what comes back is a runtime, with its error if there is
- * one: so callers have one to close, whatever happened. */
-tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
-                                      const tsr_regroup_opts *opts)
+/* The runtime of those that are left of one, which it closes. */
+static tsr_runtime *regroup(tsr_runtime *rt, tsr__comm *comm, const char *devices, double timeout)
 {
-  tsr_regroup_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
   tsr__topology parsed = { .device_count = 0 };
   tsr__role role;
-  tsr__comm *comm = tsr__comm_of(rt);
   tsr_runtime *next = tsr__runtime_new(rt ? &rt->opts : NULL);
-  if (tsr__take_opts("tsr_process_regroup", opts, &own, sizeof own, &error) ||
-      (comm && tsr__topology_parse(devices, &parsed, &error)) ||
-      tsr__comm_leave(comm, own.timeout, &role, &error))
+  if ((comm && tsr__topology_parse(devices, &parsed, &error)) ||
+      tsr__comm_leave(comm, timeout, &role, &error))
     tsr__runtime_fail(next, error.status, "tsr_process_regroup: %s", error.text);
   /* Process 0 listens at one address for both. */
   tsr_runtime_close(rt);
@@ -127,6 +122,27 @@ tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
     tsr__comm_join(next, words_of(&parsed, OF_PROCESS).text, &role);
   /* It has as many threads as before. */
   if (tsr_runtime_status(next) == TSR_OK) install(next, &(opening){ devices, OF_PROCESS, true });
+  return next;
+}
+
+/* The old runtime ends in any case, and what comes back is a runtime, with its error if there is
+ * one: so callers have one to close, whatever happened. Where another process dies before the new
+ * one is whole, those that are left of that go on. */
+tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devices,
+                                      const tsr_regroup_opts *opts)
+{
+  tsr_regroup_opts own = { .size = sizeof own };
+  tsr__error error = { .status = TSR_OK };
+  if (tsr__take_opts("tsr_process_regroup", opts, &own, sizeof own, &error)) {
+    tsr_runtime *none = tsr__runtime_new(rt ? &rt->opts : NULL);
+    tsr__runtime_fail(none, error.status, "tsr_process_regroup: %s", error.text);
+    tsr_runtime_close(rt);
+    return none;
+  }
+  tsr_runtime *next = regroup(rt, tsr__comm_of(rt), devices, own.timeout);
+  while (tsr_runtime_status(next) == TSR_EPEER && next->slots[TSR__SLOT_COMM] &&
+         tsr__comm_failed(next->slots[TSR__SLOT_COMM], &error))
+    next = regroup(next, next->slots[TSR__SLOT_COMM], devices, own.timeout);
   return next;
 }
 

@@ -261,6 +261,7 @@ struct tsr_scope {
   bool body;   /* a function's body is traced in it */
   bool inert;  /* could not be allocated properly: every call makes inert nodes */
   bool warned; /* the 100,000-node warning was given */
+  bool tells;  /* who uses it has the outer scope alone: that gets its errors, too */
   const char *site;
   const char *call; /* "relu": a call that is being made of others (tsr__call_open); NULL: none */
   tsr_status status;

@@ -86,8 +86,10 @@ static const char *behind_name(const char *text)
 static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, const char *format,
                         va_list args)
 {
-  /* The first error of a scope is its cause; what follows from it is silent. */
-  if (!scope || scope->inert || scope->status != TSR_OK || status == TSR_OK) return status;
+  if (!scope || scope->inert || status == TSR_OK) return status;
+  /* The first error of a scope is its cause; what follows from it is silent. One that tells another
+   * scope has none any more once it is cleared there. */
+  if (scope->status != TSR_OK && !(scope->tells && !scope->outer->status)) return status;
   const char *call = scope->call;
   /* A call that is made of others names itself, not the one that failed inside it. The name is
    * taken out meanwhile, so that the second round does not come here again. */
@@ -121,6 +123,7 @@ static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, c
    * as it is. */
   tsr__text_tame(room + front);
   scope->message = room;
+  if (scope->tells) tsr__fail(scope->outer, site, status, "%s", room + front);
   return status;
 }
 

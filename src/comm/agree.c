@@ -110,22 +110,41 @@ static void settle_regroup(tsr__coordinator *c)
   tsr__text_free(&fields);
 }
 
-/* All who asked are told; they may ask again, and the time begins anew. */
-static void regroup_is_over(tsr__coordinator *c)
+/* Who is there and has not asked to regroup yet. */
+static void say_missing(const tsr__coordinator *c, int64_t at, tsr__error *error)
 {
   tsr__text missing;
-  tsr__error error = { .status = TSR_OK };
   tsr__text_init(&missing, c->heap);
   for (int i = 0; i < c->role.count; i++) {
     if (!is_there(c, i) || c->members[i].regroup) continue;
     if (missing.length) tsr__text_add(&missing, ", ");
     tsr__member_name(c, i, &missing);
   }
-  tsr__error_set(&error, TSR_EPEER, "after %lld s these have not come to regroup: %s",
-                 (long long)((c->regroup_until - c->regroup_since) / 1000000000),
-                 tsr__text_get(&missing));
+  tsr__error_set(error, TSR_EPEER, "after %lld s these have not come to regroup: %s",
+                 (long long)((at - c->regroup_since) / 1000000000), tsr__text_get(&missing));
   tsr__text_free(&missing);
+}
+
+/* All who asked are told; they may ask again, and the time begins anew. */
+static void regroup_is_over(tsr__coordinator *c)
+{
+  tsr__error error = { .status = TSR_OK };
+  say_missing(c, c->regroup_until, &error);
   answer_regroup(c, &error, nothing);
+}
+
+/* Those who have asked hear once whom they wait for. */
+static int64_t regroup_takes_long(tsr__coordinator *c)
+{
+  tsr__error late = { .status = TSR_OK };
+  int64_t then = tsr__takes_long(c, c->regroup_since);
+  if (c->regroup_told) return INT64_MAX;
+  if (then > c->now) return then;
+  c->regroup_told = true;
+  say_missing(c, c->now, &late);
+  for (int i = 0; i < c->role.count; i++)
+    if (c->members[i].regroup) tsr__tell_wait(c, i, late.text);
+  return INT64_MAX;
 }
 
 /* The first who asks sets the time, as at a meeting. */
@@ -142,6 +161,7 @@ bool tsr__agree_regroup(tsr__coordinator *c, int member, uint32_t ticket, tsr__f
   if (!has_asked(c)) {
     bool far = (int64_t)ms > (INT64_MAX - c->now) / 1000000;
     c->regroup_since = c->now;
+    c->regroup_told = false;
     c->regroup_until = far ? INT64_MAX : c->now + (int64_t)ms * 1000000;
   }
   c->members[member].regroup = ticket;
@@ -201,7 +221,10 @@ int64_t tsr__agree_tick(tsr__coordinator *c)
 {
   int64_t next = INT64_MAX;
   if (c->regroup_until && c->regroup_until <= c->now) regroup_is_over(c);
-  if (c->regroup_until) next = c->regroup_until;
+  if (c->regroup_until) {
+    next = regroup_takes_long(c);
+    if (c->regroup_until < next) next = c->regroup_until;
+  }
   for (int i = 0; i < c->role.count; i++) {
     int64_t one = judge(c, i);
     if (one < next) next = one;

@@ -63,6 +63,7 @@ typedef struct tsr__role {
   char source[300];      /* what this was read from, for the log */
   char launcher[16];     /* as .detect names it; "": none */
   char devices[48];      /* what the runtime is opened with, in words; alike in all */
+  bool fewer;            /* those that were left of a job: they go on as still fewer */
   double start_seconds, stall_seconds, close_seconds, grace_seconds, wait_seconds;
   tsr__on_failure on_failure;
   int stop_signal;  /* 0: none */

@@ -83,6 +83,19 @@ static void tell_all(tsr__coordinator *c, int member, tsr__presence presence, co
     if (c->members[i].peer) put_notice(c->members[i].peer, member, presence, text);
 }
 
+/* As a notice of itself, which stays as it is: what it waits for goes into its log. */
+void tsr__tell_wait(tsr__coordinator *c, int member, const char *text)
+{
+  tsr__member *m = &c->members[member];
+  if (m->peer) put_notice(m->peer, member, m->presence, text);
+}
+
+int64_t tsr__takes_long(const tsr__coordinator *c, int64_t since)
+{
+  double stall = c->role.stall_seconds * (double)SECOND;
+  return stall < (double)(INT64_MAX - since) ? since + (int64_t)stall : INT64_MAX;
+}
+
 /* Writes the first cause where whoever started the processes looks for it.
  * Half a report is worse than none, so it is taken away. Nothing is said of that: the file is
  * for the launcher, and all hear the cause by their connections. */

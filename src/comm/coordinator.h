@@ -38,6 +38,7 @@ typedef struct tsr__wait {
   int member;
   uint32_t ticket;
   int64_t since, deadline;
+  bool told; /* that it takes long */
   char key[TSR__KEY_MOST + 1];
 } tsr__wait;
 
@@ -50,6 +51,7 @@ typedef struct tsr__gathering {
   int64_t since;     /* when the first one came */
   tsr__error result; /* TSR_OK: it is under way, or whole */
   bool whole;        /* all have come */
+  bool told;         /* those who wait know that it takes long, and who is missing */
   tsr__text records; /* of all, from then on */
   char name[TSR__KEY_MOST + 1];
   struct tsr__attendee {
@@ -87,6 +89,7 @@ typedef struct tsr__coordinator {
   bool stop_said;       /* where all stop */
   uint64_t step;        /* one behind the furthest that was said */
   int64_t regroup_until, regroup_since;
+  bool regroup_told;
   bool regrouped; /* those that are left meet elsewhere: who comes is to try again */
 } tsr__coordinator;
 
@@ -106,6 +109,10 @@ bool tsr__peer_packet(tsr__coordinator *c, tsr__peer *peer, tsr__packet *packet)
 /* Answers a request of a member, if it is still there: by an error alone, or by fields. */
 void tsr__answer(tsr__coordinator *c, int member, uint32_t ticket, const tsr__error *error,
                  tsr__blob fields);
+/* Tells a member what it waits for. */
+void tsr__tell_wait(tsr__coordinator *c, int member, const char *text);
+/* When a wait that began at `since` takes long. */
+int64_t tsr__takes_long(const tsr__coordinator *c, int64_t since);
 /* A member is gone: `failed` says that it did not say goodbye, and `why`. */
 void tsr__member_gone(tsr__coordinator *c, int member, bool failed, const char *why);
 

@@ -62,6 +62,45 @@ void tsr__fate_failed(tsr__comm *comm)
       comm->role.index, comm->role.count, seconds);
 }
 
+void tsr__fate_tell(tsr__comm *comm, const char *text)
+{
+  tsr__log(comm->rt, TSR_LOG_WARN, "process", "%s", text);
+  if (!tsr__log_on(comm->rt, TSR_LOG_WARN, "process")) say(comm, "%s", text);
+}
+
+double tsr__fate_patience(const tsr__comm *comm)
+{
+  enum { SECONDS = 10 };
+  return comm->role.stall_seconds < SECONDS ? comm->role.stall_seconds : SECONDS;
+}
+
+/* One process says it: all wait for the same. */
+void tsr__fate_start(tsr__comm *comm, int64_t now)
+{
+  int64_t since = atomic_load(&comm->starts);
+  double seconds = tsr__fate_patience(comm);
+  if (!since || comm->missed || comm->role.index || (double)(now - since) < seconds * 1e9) return;
+  char number[32];
+  int missing = 0;
+  tsr__text text;
+  tsr__text_init(&text, &comm->rt->heap);
+  tsr__text_f64(number, seconds);
+  for (int i = 0; i < comm->role.count; i++) {
+    if (atomic_load(&comm->presence[i]) != TSR__ABSENT) continue;
+    if (missing++ < 20) tsr__text_add(&text, "%s%d", missing > 1 ? ", " : "", i);
+    else if (missing == 21) tsr__text_add(&text, " and others");
+  }
+  comm->missed = true;
+  char line[700];
+  snprintf(line, sizeof line,
+           "after %s s %d of %d processes have come; missing: process %.200s; process 0 listens at "
+           "%.300s",
+           number, comm->role.count - missing, comm->role.count, tsr__text_get(&text),
+           comm->coordinator ? comm->coordinator->listeners.where : "");
+  tsr__text_free(&text);
+  if (missing) tsr__fate_tell(comm, line);
+}
+
 /* What this process waits in, told once where that takes long.
  * Copied out and told without the lock: logging may take its time, and calls of users run there. */
 static void tell_wait(tsr__comm *comm, const char *whom)
@@ -77,8 +116,7 @@ static void tell_wait(tsr__comm *comm, const char *whom)
   snprintf(text, sizeof text, "%s: process %d waits for process %d in run %llu, %s%s%s", whom,
            comm->role.index, wait.process, (unsigned long long)wait.number, wait.what,
            last ? "; it was last seen in " : "", last ? wait.their_what : "");
-  tsr__log(comm->rt, TSR_LOG_WARN, "process", "%s", text);
-  if (!tsr__log_on(comm->rt, TSR_LOG_WARN, "process")) say(comm, "%s", text);
+  tsr__fate_tell(comm, text);
 }
 
 void tsr__fate_silent(tsr__comm *comm, int index)
@@ -291,6 +329,10 @@ tsr_status tsr__comm_leave(tsr__comm *comm, double seconds, tsr__role *out, tsr_
                           "program again, from what it saved",
                           why.text);
   if (status) return tsr__error_set(error, status, "%s", why.text);
+  /* All that are left were there a moment ago: who does not come soon has died since, and the rest
+   * goes on without it. */
+  role.fewer = true;
+  if (role.start_seconds > 3 * role.stall_seconds) role.start_seconds = 3 * role.stall_seconds;
   /* Alone it needs no address, and none may join it. */
   if (role.count == 1) role.coordinator[0] = role.bind[0] = '\0';
   *out = role;

@@ -188,17 +188,23 @@ static void name_missing(const tsr__coordinator *c, const tsr__gathering *g, tsr
   if (missing > named) tsr__text_add(out, " and %d more", missing - named);
 }
 
-static void time_is_over(tsr__coordinator *c, tsr__gathering *g)
+/* What is missing `at` a time. */
+static void say_missing(const tsr__coordinator *c, const tsr__gathering *g, int64_t at,
+                        tsr__error *error)
 {
   tsr__text missing;
   char seconds[32];
   tsr__text_init(&missing, c->heap);
   name_missing(c, g, &missing);
-  tsr__text_f64(seconds, (double)((g->deadline - g->since) / 1000000) / 1000);
-  tsr__error_set(&g->result, TSR_EPEER,
-                 "'%s': after %s s %d of %d processes have come; missing: %s", g->name, seconds,
-                 g->arrived, g->count, tsr__text_get(&missing));
+  tsr__text_f64(seconds, (double)((at - g->since) / 100000000) / 10);
+  tsr__error_set(error, TSR_EPEER, "'%s': after %s s %d of %d processes have come; missing: %s",
+                 g->name, seconds, g->arrived, g->count, tsr__text_get(&missing));
   tsr__text_free(&missing);
+}
+
+static void time_is_over(tsr__coordinator *c, tsr__gathering *g)
+{
+  say_missing(c, g, g->deadline, &g->result);
   settle(c, g);
 }
 
@@ -350,6 +356,17 @@ bool tsr__meet_request(tsr__coordinator *c, int member, uint32_t ticket, tsr__fi
 
 /* ---- time and death -------------------------------------------------------------------------- */
 
+/* Says once to those who wait whom they wait for. Of the start it is said sooner, by process 0. */
+static void tell_long(tsr__coordinator *c, tsr__gathering *g)
+{
+  tsr__error late = { .status = TSR_OK };
+  g->told = true;
+  if (!strcmp(g->name, "the start")) return;
+  say_missing(c, g, c->now, &late);
+  for (int i = 0; i < g->count; i++)
+    if (g->attendees[i].here) tsr__tell_wait(c, g->attendees[i].member, late.text);
+}
+
 /* Returns the next deadline, by which the thread knows how long it may sleep; soon where answers
  * wait for others to be read. */
 int64_t tsr__meetings_tick(tsr__coordinator *c)
@@ -365,6 +382,9 @@ int64_t tsr__meetings_tick(tsr__coordinator *c)
       time_is_over(c, g);
       continue;
     }
+    int64_t word = g->told || g->whole ? INT64_MAX : tsr__takes_long(c, g->since);
+    if (word <= c->now) tell_long(c, g);
+    else if (word < then) then = word;
     if (then < next) next = then;
   }
   sweep(c);

@@ -175,7 +175,10 @@ static void log_notice(tsr__comm *comm, int index, uint32_t presence, const char
   tsr_log_level level = presence == TSR__FAILED   ? TSR_LOG_ERROR
                         : presence == TSR__SILENT ? TSR_LOG_WARN
                                                   : TSR_LOG_DEBUG;
-  if (*text) tsr__log(comm->rt, level, "process", "%s", text);
+  /* What this process waits for; its state has not changed. */
+  bool stays = presence == TSR__HERE || presence == TSR__LEFT;
+  if (*text && index == comm->role.index && stays) tsr__fate_tell(comm, text);
+  else if (*text) tsr__log(comm->rt, level, "process", "%s", text);
   else tsr__log(comm->rt, level, "process", "process %d %s", index, words[presence]);
 }
 
@@ -272,6 +275,7 @@ static void *attend(void *argument)
     if (now - last > 2 * SECOND) heard = now;
     last = now;
     if (left <= 0) {
+      tsr__fate_start(comm, now);
       tsr__fate_beat(comm, ++beats);
       beat = now + TSR__BEAT_MS * MILLISECOND;
       left = TSR__BEAT_MS;
@@ -475,6 +479,18 @@ static tsr_status unreachable(tsr__comm *comm, int lookup, tsr__error *error)
                                              "processes of its own host alone");
 }
 
+/* Where it takes long, before time is over. */
+static void tell_unreached(tsr__comm *comm, int lookup, int code)
+{
+  char line[600], buffer[128];
+  snprintf(line, sizeof line, "process %d cannot reach process 0 at %s yet: %s", comm->role.index,
+           comm->role.coordinator,
+           lookup ? gai_strerror(lookup)
+           : code ? tsr__sys_text(code, buffer, sizeof buffer)
+                  : "it answers nothing");
+  tsr__fate_tell(comm, line);
+}
+
 /* Tries until process 0 is there: it may start later.
  * The errno of the last try is what the message tells; one that connected and was closed has
  * none, "nothing came". A single greeting has ten seconds at most: what listens and says nothing
@@ -482,8 +498,9 @@ static tsr_status unreachable(tsr__comm *comm, int lookup, tsr__error *error)
 static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
 {
   tsr__address at;
-  int64_t until = tsr__now() + (int64_t)(comm->role.start_seconds * 1e9);
+  int64_t began = tsr__now(), until = began + (int64_t)(comm->role.start_seconds * 1e9);
   int64_t pause = MILLISECOND;
+  bool told = false;
   tsr_status status = tsr__address_parse(comm->role.coordinator, &at, error);
   while (!status) {
     int lookup = 0, fd = tsr__address_connect(&at, !*comm->role.secret, 2000, &lookup);
@@ -499,6 +516,10 @@ static tsr_status connect_member(tsr__comm *comm, tsr__error *error)
       errno = 0;
     }
     int code = errno;
+    if (!told && (double)(tsr__now() - began) > tsr__fate_patience(comm) * 1e9) {
+      tell_unreached(comm, lookup, code);
+      told = true;
+    }
     if (tsr__now() + pause > until) {
       errno = code;
       return unreachable(comm, lookup, error);
@@ -645,16 +666,31 @@ static tsr_status start_together(tsr__comm *comm, tsr__error *error)
   const tsr__comm_meeting start = { .name = "the start",
                                     .seconds = comm->role.start_seconds,
                                     .record = { tsr__text_get(&mine), mine.length } };
+  atomic_store(&comm->starts, tsr__now());
   tsr_status status = tsr__comm_meet(comm, &start, &all, error);
+  atomic_store(&comm->starts, 0);
   if (!status) status = tsr__alike_check(&all, comm->role.count, error);
   tsr__text_free(&mine);
   tsr__text_free(&all);
   return status;
 }
 
-/* Returns when all are there. Only then is the signal taken: a start that hangs can still be ended by it. */
-tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
-                          tsr__error *error)
+/* Whether those of a job that have come to its start go on without who has not: then `role` is what
+ * this one is among them. */
+static bool go_on_as_fewer(tsr__comm *comm, tsr__role *role)
+{
+  tsr__error unused = { .status = TSR_OK };
+  tsr__role next;
+  if (!comm->started || !comm->role.fewer || comm->role.count == 1) return false;
+  if (tsr__comm_leave(comm, comm->role.start_seconds, &next, &unused)) return false;
+  *role = next;
+  return true;
+}
+
+/* Returns when all are there. Only then is the signal taken: a start that hangs can still be ended
+ * by it. `*again`: it is to be tried with another role, which `role` is then. */
+static tsr_status open_once(tsr_runtime *rt, tsr__role *role, bool *again, tsr__comm **out,
+                            tsr__error *error)
 {
   tsr__comm *comm = tsr__new(&rt->heap, sizeof *comm);
   if (!comm) return tsr__error_set(error, TSR_ENOMEM, "no memory to join the other processes");
@@ -675,11 +711,27 @@ tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **ou
   if (!status) status = join_all(comm, error);
   if (!status) status = start_thread(comm, error);
   if (!status) status = start_together(comm, error);
+  *again = status == TSR_EPEER && go_on_as_fewer(comm, role);
   if (!status) tsr__fate_open(comm);
   if (!status) *out = comm;
   else if (comm->started) tsr__comm_close(comm);
   else comm_free(comm);
   return status;
+}
+
+/* Each turn is one of fewer processes. */
+tsr_status tsr__comm_open(tsr_runtime *rt, const tsr__role *role, tsr__comm **out,
+                          tsr__error *error)
+{
+  tsr__role own = *role;
+  for (;;) {
+    bool again = false;
+    tsr__error why = { .status = TSR_OK };
+    tsr_status status = open_once(rt, &own, &again, out, &why);
+    if (again) continue;
+    if (status) *error = why;
+    return status;
+  }
 }
 
 void tsr__comm_close(tsr__comm *comm)

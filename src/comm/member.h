@@ -29,7 +29,9 @@ struct tsr__comm {
   bool was_blocked;    /* that signal, before */
   int64_t doom; /* of the thread: when the process ends, unless its runtime closes; 0: never */
   _Atomic bool closing;
-  bool nested; /* a process of the job started this one */
+  bool nested;            /* a process of the job started this one */
+  _Atomic int64_t starts; /* since when it waits for all to come; 0: it does not */
+  bool missed;            /* of the thread: it has said who is missing */
   _Atomic bool stop;
   _Atomic uint8_t *presence; /* role.count */
   pthread_mutex_t lock;      /* guards the rest */
@@ -76,6 +78,12 @@ void tsr__fate_failed(tsr__comm *comm);
 int tsr__fate_wait(tsr__comm *comm, int64_t now, int wait_ms);
 /* After the connection was lost: until the runtime closes, or the process ends. */
 void tsr__fate_linger(tsr__comm *comm);
+/* All have not come yet: after a while process 0 says who is missing. */
+void tsr__fate_start(tsr__comm *comm, int64_t now);
+/* Says something to the log, or where nobody has it, on standard error. */
+void tsr__fate_tell(tsr__comm *comm, const char *text);
+/* How long is waited before it is said for whom. */
+double tsr__fate_patience(const tsr__comm *comm);
 /* A process gives no sign of life. */
 void tsr__fate_silent(tsr__comm *comm, int index);
 /* Takes STOP and STEP; false: they are none. */

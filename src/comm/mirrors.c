@@ -190,13 +190,13 @@ void tsr__peers_take_word(void *user, int from, tsr__plugin_note note)
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-/* `at` lies in the mirror, whose base and the segment's stand for each other: the distance from
- * it is the same on both hosts. It is const to all who read, and written by the engine alone. */
+/* `at` lies in a window of the mirror, which says where that is in the segment. It is const to all who read, and written by the engine alone. */
 void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs)
 {
-  const segment *of = &peers->all[process];
+  const window *in = tsr__window_of(&peers->all[process], at);
+  TSR_INVARIANT(in != NULL); /* tsr__peers_at gave it */
   const tsr__plugin_get what = { .process = process,
-                                 .offset = (uint64_t)((const char *)at - of->base),
+                                 .offset = in->offset + (uint64_t)((const char *)at - in->base),
                                  .into = (void *)(uintptr_t)at,
                                  .size = runs->bytes,
                                  .count = runs->count,
@@ -208,11 +208,9 @@ void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__p
 /* As numbers: C gives pointers into different objects no order. */
 int tsr__peers_owner(const tsr__peers *peers, const void *at)
 {
-  for (int p = 0; p < peers->start.count; p++) {
-    const segment *of = &peers->all[p];
-    if ((uintptr_t)at >= (uintptr_t)of->base && (uintptr_t)at < (uintptr_t)of->base + of->size)
-      return p;
-  }
+  if (tsr__peers_has(peers, at)) return peers->start.index;
+  for (int p = 0; p < peers->start.count; p++)
+    if (tsr__window_of(&peers->all[p], at)) return p;
   return -1;
 }
 

@@ -748,7 +748,8 @@ static int place_of(const tsr__peers *peers, int process, uint64_t word)
 
 /* What the others brought; larger notes of other hosts are begun here, and waited for together
  * behind it. */
-static void take_notes(tsr__peers *peers, uint64_t word, tsr__peers_note *all)
+static tsr_status take_notes(tsr__peers *peers, uint64_t word, tsr__peers_note *all,
+                             tsr__error *error)
 {
   peers->all_promised = peers->promises;
   for (int p = 0; p < peers->start.count; p++) {
@@ -758,10 +759,12 @@ static void take_notes(tsr__peers *peers, uint64_t word, tsr__peers_note *all)
     bool small = bytes <= SMALL, far = peers->all[p].far;
     uint64_t of_word = atomic_load_explicit(&of->note_word[at], memory_order_relaxed);
     peers->all_promised = peers->all_promised && of_word & PROMISED;
-    all[p] = (tsr__peers_note){ small ? of->small[at] : tsr__peers_at(peers, p, of->note_at[at]),
-                                bytes };
+    const void *data = small ? of->small[at] : tsr__peers_at(peers, p, of->note_at[at], bytes);
+    all[p] = (tsr__peers_note){ data, bytes };
+    if (!data) return tsr__error_set(error, TSR_ENOMEM, "no addresses for what process %d says", p);
     if (far && !small) tsr__peers_get(peers, p, all[p].data, &(tsr__peers_runs){ bytes, 1, 0 });
   }
+  return TSR_OK;
 }
 
 /*    write the note -> its place and size -> note_word -> raise the word | wait | read the others'
@@ -784,7 +787,7 @@ tsr_status tsr__peers_gather(tsr__peers *peers, const void *mine, size_t size, t
   atomic_store_explicit(&me->note_word[at], peers->promises ? word | PROMISED : word,
                         memory_order_relaxed);
   if (meet(peers, meeting, error)) return error->status;
-  take_notes(peers, word, all);
+  if (take_notes(peers, word, all, error)) return error->status;
   peers->promises = false;
   return tsr__peers_fetched(peers, error);
 }

@@ -53,6 +53,7 @@ typedef struct tsr__peers_start {
   const char *host;   /* processes with the same one share memory; NULL or "": as the system says */
   const char *engine; /* between hosts; NULL or "": "ucx" */
   bool shrinks;       /* those that are left are to go on where some fail */
+  uint64_t memory;    /* bytes of the machine's; 0: as the system says */
 } tsr__peers_start;
 
 /* Those of a runtime, before its devices; when it closes the others may go on reading what they
@@ -76,11 +77,11 @@ void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size);
  * memory. Thread-safe. For pools: freed blocks are taken again by size. */
 void *tsr__peers_take(void *peers, size_t bytes);
 void tsr__peers_give(void *peers, void *block, size_t bytes);
-/* Whether memory lies in this process's segment, and where; where that is in another's, or in its
- * mirror. */
+/* Whether memory lies in this process's segment, and where; where `bytes` there are in another's, or
+ * in its mirror: NULL without addresses for them. */
 bool tsr__peers_has(const tsr__peers *peers, const void *at);
 uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at);
-void *tsr__peers_at(const tsr__peers *peers, int process, uint64_t offset);
+void *tsr__peers_at(tsr__peers *peers, int process, uint64_t offset, size_t bytes);
 /* Within a run: begins to get what another host's process has at `at`, which is in its mirror; of
  * this host nothing is to be done. It is there when all that was begun has come, and stays until
  * the next tsr__peers_part. */

@@ -66,9 +66,21 @@ typedef struct free_list {
   void *first;
 } free_list;
 
-typedef struct segment {
+/* A range of another process's segment that is mapped here. */
+typedef struct window {
+  uint64_t offset;
+  size_t bytes;
   char *base;
+} window;
+
+/* Of this process's own all is mapped, at `base`; of others windows, when something in them is first
+ * looked at. */
+typedef struct segment {
+  char *base;  /* of another process of this host, the first window's */
   size_t size; /* most of which is never touched */
+  int file;    /* of another process of this host; -1: there is none */
+  window *windows;
+  size_t window_count, window_room;
   head *front; /* at `base`, but of a mirror where the leader of this host puts what it says */
   int64_t pid;
   int leader; /* of its host: the first process there */
@@ -97,7 +109,7 @@ struct tsr__peers {
   fetched *mirrored;
   size_t mirrored_count, mirrored_room, mirrored_bytes;
   int file;
-  pthread_mutex_t lock; /* of the memory */
+  pthread_mutex_t lock; /* of the memory, and of windows */
   size_t used;
   free_list free[SIZES];
   int sizes;
@@ -140,6 +152,11 @@ static inline uint64_t word_at(const tsr__peers *peers, uint64_t meeting)
 {
   return peers->run << MEETING_BITS | meeting;
 }
+
+/* ---- segments.c ------------------------------------------------------------------------------ */
+
+/* The window of another process's segment that an address lies in; NULL: none of it. */
+const window *tsr__window_of(const segment *of, const void *at);
 
 /* ---- peers.c --------------------------------------------------------------------------------- */
 

@@ -72,6 +72,28 @@ static void time_is_over(tsr__coordinator *c, const tsr__wait *wait)
   tsr__answer(c, wait->member, wait->ticket, &error, nothing);
 }
 
+/* Says once what is waited for: a key, or for process 0 that says goodbye, the others. */
+static void tell_long(tsr__coordinator *c, tsr__wait *wait)
+{
+  tsr__text text;
+  char seconds[32];
+  tsr__text_init(&text, c->heap);
+  tsr__text_f64(seconds, (double)((c->now - wait->since) / 100000000) / 10);
+  wait->told = true;
+  if (*wait->key) {
+    tsr__text_add(&text, "nobody has set key '%s' for %s s", wait->key, seconds);
+  } else {
+    tsr__text_add(&text, "process 0 has waited %s s for the goodbye of", seconds);
+    for (int i = 1, some = 0; i < c->role.count; i++) {
+      if (c->members[i].presence != TSR__HERE && c->members[i].presence != TSR__SILENT) continue;
+      tsr__text_add(&text, some++ ? ", " : " ");
+      tsr__member_name(c, i, &text);
+    }
+  }
+  tsr__tell_wait(c, wait->member, tsr__text_get(&text));
+  tsr__text_free(&text);
+}
+
 int64_t tsr__waits_tick(tsr__coordinator *c)
 {
   int64_t next = INT64_MAX;
@@ -81,7 +103,11 @@ int64_t tsr__waits_tick(tsr__coordinator *c)
       unlink_wait(c, at);
       continue;
     }
-    if ((*at)->deadline < next) next = (*at)->deadline;
+    int64_t then = (*at)->deadline,
+            word = (*at)->told ? INT64_MAX : tsr__takes_long(c, (*at)->since);
+    if (word <= c->now) tell_long(c, *at);
+    else if (word < then) then = word;
+    if (then < next) next = then;
     at = &(*at)->next;
   }
   return next;

@@ -2,7 +2,8 @@
  * blocks of one's own.
  *
  * Invariant: addresses are never given back, only pages are: what others read has no end while
- * they may.
+ * they may. So a process has four times the machine's memory of its own in addresses. Of others it
+ * has windows, which are opened by need: all of all would be more than there are addresses.
  *
  *   | head | far heads, of a leader | blocks: taken from the left ... `used` | never touched |
  *   0      front_at(0)              front_at(count)                                          size
@@ -67,11 +68,12 @@ void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size)
 /* Four times the machine's memory: addresses are never given back, only pages are.
  * Doubled from 64 GiB until it is enough, so that like machines come to the same size. The file
  * is sparse and the mapping reserves nothing: it costs addresses and no memory. */
-static size_t segment_size(void)
+static size_t segment_size(const tsr__peers_start *start)
 {
   long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
   size_t size = (size_t)1 << 36;
   size_t most = pages > 0 && page > 0 ? 4 * (size_t)pages * (size_t)page : 0;
+  if (start->memory) most = 4 * (size_t)start->memory;
   while (size < most) size *= 2;
   return size;
 }
@@ -202,51 +204,102 @@ static int open_theirs(const tsr__peers *peers, int process, const greeting *fro
   return -1;
 }
 
-/* All map all of their host, to write as well as to read: who sleeps for a process counts itself
- * in that one's head. Its own it maps by the file that it has. */
-static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
+/* In a leader's segment, behind its own head, there is a place for each other one.
+ * Pages each, so that no two heads share one. All processes leave the same room free, leaders or
+ * not: `used` begins behind it, and which of them leads is known later. */
+static size_t front_at(int process)
+{
+  return (size_t)(process + 1) * ((sizeof(head) + PAGE - 1) / PAGE * PAGE);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+/* A thousandth of a segment, so that there are never many; whole, so that what lies together is
+ * mapped together. */
+static uint64_t window_bytes(const segment *of)
+{
+  uint64_t part = of->size >> 10, least = (uint64_t)1 << 30;
+  return part > least ? part : least;
+}
+
+/* Of this host the memory itself, to write as well as to read: who sleeps for a process counts
+ * itself in that one's head. Of another host's process addresses, to be filled by fetches: private
+ * and without a file, as each process fetches for itself what it reads. */
+static const window *open_window(tsr__heap *heap, segment *of, uint64_t offset, size_t bytes)
+{
+  uint64_t unit = window_bytes(of), from = offset / unit * unit;
+  uint64_t end = (offset + bytes + unit - 1) / unit * unit;
+  if (end > of->size) end = of->size;
+  if (!tsr__grow(heap, (void **)&of->windows, &of->window_room, of->window_count + 1,
+                 sizeof *of->windows))
+    return NULL;
+  int flags = MAP_NORESERVE | (of->far ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+  void *base = mmap(NULL, (size_t)(end - from), PROT_READ | PROT_WRITE, flags, of->file,
+                    of->far ? 0 : (off_t)from);
+  if (base == MAP_FAILED) return NULL;
+  of->windows[of->window_count] = (window){ from, (size_t)(end - from), base };
+  return &of->windows[of->window_count++];
+}
+
+/* The newest first: what is looked at now was mostly made a while ago, but next to what was. */
+static const window *find_window(const segment *of, uint64_t offset, size_t bytes)
+{
+  for (size_t i = of->window_count; i-- > 0;) {
+    const window *w = &of->windows[i];
+    if (offset >= w->offset && offset - w->offset <= w->bytes &&
+        bytes <= w->bytes - (size_t)(offset - w->offset))
+      return w;
+  }
+  return NULL;
+}
+
+const window *tsr__window_of(const segment *of, const void *at)
+{
+  for (size_t i = 0; i < of->window_count; i++) {
+    const window *w = &of->windows[i];
+    if ((uintptr_t)at >= (uintptr_t)w->base && (uintptr_t)at < (uintptr_t)w->base + w->bytes)
+      return w;
+  }
+  return NULL;
+}
+
+static void close_windows(tsr__heap *heap, segment *of)
+{
+  for (size_t i = 0; i < of->window_count; i++) munmap(of->windows[i].base, of->windows[i].bytes);
+  tsr__del(heap, of->windows, of->window_room * sizeof *of->windows);
+  if (of->file >= 0) close(of->file);
+}
+
+/* Of this host's others the first window, which has their heads; its own it maps whole, by the file
+ * that it has. Of other hosts' processes nothing yet: their fronts lie where this host's leader puts
+ * them. */
+static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from, bool far,
                               tsr__error *error)
 {
   char why[128];
+  segment *to = &peers->all[process];
   bool mine = process == peers->start.index;
-  int file = mine ? peers->file : open_theirs(peers, process, from, error);
-  if (file < 0) return error->status;
-  void *base =
-      mmap(NULL, (size_t)from->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-  int reason = errno;
-  if (!mine) close(file);
-  if (base == MAP_FAILED)
-    return tsr__error_set(error, TSR_ENOMEM,
-                          "no %llu MiB of addresses for the device memory of process %d: %s",
-                          (unsigned long long)from->size >> 20, process,
-                          tsr__sys_text(reason, why, sizeof why));
-  segment *to = &peers->all[process];
-  to->base = base;
   to->size = (size_t)from->size;
+  to->pid = from->pid;
+  to->far = far;
+  if (far) return TSR_OK;
+  if (!mine) to->file = open_theirs(peers, process, from, error);
+  if (!mine && to->file < 0) return error->status;
+  const window *first = NULL;
+  void *base = MAP_FAILED;
+  if (mine)
+    base = mmap(NULL, to->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, peers->file, 0);
+  else if ((first = open_window(peers->heap, to, 0, front_at(peers->start.count))))
+    base = first->base;
+  if (base == MAP_FAILED)
+    return tsr__error_set(
+        error, TSR_ENOMEM,
+        "no %zu MiB of addresses for the device memory of process %d: %s; is there "
+        "a limit (ulimit -v)?",
+        (size_t)(mine ? to->size : window_bytes(to)) >> 20, process,
+        tsr__sys_text(errno, why, sizeof why));
+  to->base = base;
   to->front = base;
-  to->pid = from->pid;
-  return TSR_OK;
-}
-
-/* Of another host's process, addresses, to be filled by fetches.
- * Private and without a file: each process fetches for itself what it reads. `front` is set
- * later, as the leader of this host is not known yet. */
-static tsr_status map_mirror(tsr__peers *peers, int process, const greeting *from,
-                             tsr__error *error)
-{
-  char why[128];
-  void *base = mmap(NULL, (size_t)from->size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (base == MAP_FAILED)
-    return tsr__error_set(error, TSR_ENOMEM,
-                          "no %llu MiB of addresses for the device memory of process %d: %s",
-                          (unsigned long long)from->size >> 20, process,
-                          tsr__sys_text(errno, why, sizeof why));
-  segment *to = &peers->all[process];
-  to->base = base;
-  to->size = (size_t)from->size;
-  to->pid = from->pid;
-  to->far = true;
   return TSR_OK;
 }
 
@@ -339,14 +392,6 @@ static tsr_status meet_hosts(tsr__peers *peers, tsr_status status, tsr__error *e
   return status ? status : tsr__far_start(peers->far, error);
 }
 
-/* In a leader's segment, behind its own head, there is a place for each other one.
- * Pages each, so that no two heads share one. All processes leave the same room free, leaders or
- * not: `used` begins behind it, and which of them leads is known later. */
-static size_t front_at(int process)
-{
-  return (size_t)(process + 1) * ((sizeof(head) + PAGE - 1) / PAGE * PAGE);
-}
-
 /* Whose word counts for each process's host, and where that of other hosts' is seen here.
  * The first process of a host leads it: all find the same one without asking. A far process's
  * front lies in this host's leader's segment, which is mapped by now, and not in its mirror. */
@@ -403,7 +448,7 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
   const tsr__peers_start *start = &peers->start;
   size_t bytes = (size_t)start->count * sizeof(greeting);
   greeting mine = {
-    .pid = getpid(), .file = peers->file, .size = segment_size(), .cores = own_cores()
+    .pid = getpid(), .file = peers->file, .size = segment_size(start), .cores = own_cores()
   };
   snprintf(mine.engine, sizeof mine.engine, "%s", peers->engine);
   greeting *all = tsr__new(peers->heap, bytes);
@@ -418,8 +463,7 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
   peers->hosts = told || !all ? 1 : count_hosts(all, start->count);
   for (int p = 0; p < start->count && !status; p++) {
     status = check_greeting(peers, p, &all[p], error);
-    if (!status && all[p].host == mine.host) status = map_segment(peers, p, &all[p], error);
-    else if (!status) status = map_mirror(peers, p, &all[p], error);
+    if (!status) status = map_segment(peers, p, &all[p], all[p].host != mine.host, error);
     peers->sharing += all[p].host == mine.host && all[p].cores == mine.cores;
   }
   if (!status) find_fronts(peers, all);
@@ -455,8 +499,11 @@ static void close_peers(tsr__peers *peers)
   tsr__error why = { .status = TSR_OK };
   bool broken = peers->far && start->gone && start->gone(start->user, start->index, &why);
   tsr__far_close(peers->far, broken);
-  for (int p = 0; peers->all && p < peers->start.count; p++)
-    if (peers->all[p].base) munmap(peers->all[p].base, peers->all[p].size);
+  for (int p = 0; peers->all && p < peers->start.count; p++) {
+    bool mine = p == start->index;
+    if (mine && peers->all[p].base) munmap(peers->all[p].base, peers->all[p].size);
+    else close_windows(peers->heap, &peers->all[p]);
+  }
   tsr__del(peers->heap, peers->mirrored, peers->mirrored_room * sizeof *peers->mirrored);
   if (peers->all) tsr__del(peers->heap, peers->all, (size_t)start->count * sizeof(segment));
   if (peers->told_word)
@@ -494,6 +541,7 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   pthread_mutex_init(&peers->run_lock, &again);
   pthread_mutexattr_destroy(&again);
   peers->all = tsr__new(heap, (size_t)start->count * sizeof *peers->all);
+  for (int p = 0; peers->all && p < start->count; p++) peers->all[p].file = -1;
   peers->file = memfd_create("tessera", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   tsr_status status = TSR_OK;
   peers->told_word = tsr__new(heap, (size_t)start->count * sizeof(uint64_t));
@@ -586,9 +634,17 @@ uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at)
   return (uint64_t)((const char *)at - peers->all[peers->start.index].base);
 }
 
-void *tsr__peers_at(const tsr__peers *peers, int process, uint64_t offset)
+void *tsr__peers_at(tsr__peers *peers, int process, uint64_t offset, size_t bytes)
 {
-  return peers->all[process].base + offset;
+  segment *of = &peers->all[process];
+  if (offset > of->size || bytes > of->size - offset) return NULL;
+  if (process == peers->start.index) return of->base + offset;
+  pthread_mutex_lock(&peers->lock);
+  const window *w = find_window(of, offset, bytes);
+  if (!w) w = open_window(peers->heap, of, offset, bytes);
+  void *at = w ? w->base + (size_t)(offset - w->offset) : NULL;
+  pthread_mutex_unlock(&peers->lock);
+  return at;
 }
 
 /* ---- a runtime's ----------------------------------------------------------------------------- */

@@ -274,8 +274,10 @@ static tsr_status look(crossing *c, tsr__error *error)
       c->far[what][p] = c->sent[what][p];
       continue;
     }
-    tsr__foreign memory = { tsr__peers_at(peers, process_of(ask, p), at),
-                            tsr__device_bytes(dtype_of(c, what), rows_sent(c, p)), NULL, NULL };
+    size_t bytes = tsr__device_bytes(dtype_of(c, what), rows_sent(c, p));
+    tsr__foreign memory = { tsr__peers_at(peers, process_of(ask, p), at, bytes), bytes, NULL,
+                            NULL };
+    if (!memory.data) return no_memory(error);
     c->far[what][p] = tsr__buffer_adopt(ask->rt, ask->from->device[p], &memory);
     if (!c->far[what][p]) return no_memory(error);
     fetch_rows(c, what, p, memory.data);

@@ -240,9 +240,9 @@ static tsr__buffer *see_part(const tsr__sight *sight, int device, uint64_t place
                              tsr__error *error)
 {
   int process = tsr__device_process(tsr__topology_of(sight->rt), device);
-  void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place);
+  void *at = tsr__peers_at(tsr__peers_of(sight->rt), process, place, bytes);
   tsr__buffer *part =
-      tsr__buffer_adopt(sight->rt, device, &(tsr__foreign){ at, bytes, NULL, NULL });
+      at ? tsr__buffer_adopt(sight->rt, device, &(tsr__foreign){ at, bytes, NULL, NULL }) : NULL;
   if (!part) tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
   return part;
 }

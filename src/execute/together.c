@@ -163,14 +163,21 @@ static tsr__partial *read_far(meeting *m, int a, int position, int64_t count)
   }
   memcpy(&far, (const char *)note->data + m->next[process], sizeof far);
   m->next[process] += sizeof far;
-  tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory) };
+  size_t bytes = (size_t)far.memory_bytes;
+  tsr__partial_told told = { .memory = tsr__peers_at(m->peers, process, far.memory, bytes) };
+  bool there = told.memory != NULL;
   /* Asked for here, and there once all was read (tsr__peers_fetched). */
-  tsr__peers_fetch(m->peers, process, told.memory, (size_t)far.memory_bytes);
+  if (there) tsr__peers_fetch(m->peers, process, told.memory, bytes);
   for (int i = 0; i < 2; i++) {
-    told.escapes[i] = tsr__peers_at(m->peers, process, far.escapes[i]);
     told.escape_bytes[i] = (size_t)far.escape_bytes[i];
+    told.escapes[i] = tsr__peers_at(m->peers, process, far.escapes[i], told.escape_bytes[i]);
     told.failed[i] = far.failed >> i & 1;
-    tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
+    there = there && told.escapes[i];
+    if (there) tsr__peers_fetch(m->peers, process, told.escapes[i], told.escape_bytes[i]);
+  }
+  if (!there) {
+    no_memory(m->exec);
+    return NULL;
   }
   const tsr__accum *accum = accum_of(m->exec, a);
   tsr__partial_ask ask = { tsr__position_device(tsr__sharding_of(m->exec, accum->node), position),

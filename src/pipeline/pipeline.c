@@ -289,6 +289,7 @@ static tsr_batch *batch_of(tsr_pipeline *p, tsr__tray *tray, const char *site)
 {
   /* What a step makes of a batch lands in this scope too, and goes with it. */
   tsr_scope *scope = tsr_scope_nest_at(p->node.scope, site);
+  if (!scope->inert) scope->tells = true;
   tsr_batch *b = tsr__node_new(scope, sizeof *b, site, NULL);
   if (!b || take_ids(p, tray, b)) {
     tsr__fail(p->node.scope, site, TSR_ENOMEM, "tsr_pipeline_next: no memory for a batch");

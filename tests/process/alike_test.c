@@ -160,19 +160,16 @@ static void frames_that_differ(void)
 
 AMONG_2_AND_4(frames_that_differ, frames_that_differ)
 
-/* What is said of calls of processes and of files. */
+/* What is said of calls of processes. */
 static void calls_that_differ(void)
 {
   world w = open_world();
-  char path[600], out[8 * sizeof(double)];
+  char out[8 * sizeof(double)];
   double one = 1;
   tsr_array *own = tsr_put(w.s, &one, TSR_F64, TSR_SCALAR, (tsr_sharding){ 0 });
   CHECK(tsr_is_inert(tsr_process_broadcast(own, .root = w.me)));
   differs(&w, tsr_scope_status(w.s), "of process 1", "of process 0");
   differs(&w, tsr_read_root(w.x, w.me, out, sizeof out), "of process 1", "of process 0");
-  snprintf(path, sizeof path, "%s%s", test_tmp("saved"), w.me ? "b.npy" : "a.npy");
-  differs(&w, tsr_save_npy(w.x, path), "b.npy", "a.npy");
-  differs(&w, tsr_save_npz(w.s, path, { "x", w.x }), "b.npy", "a.npy");
   differs(&w, tsr_process_meet(w.s, w.me ? "here" : "there"), "'here'", "'there'");
   tsr_scope_close(w.s);
   tsr_runtime_close(w.rt);

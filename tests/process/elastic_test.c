@@ -12,6 +12,60 @@
 
 enum { COUNT = 4, ROWS = 48, WIDTH = 24, STEPS = 40, EVERY = 4 };
 
+/* ---- one death after another ----------------------------------------------------------------- */
+
+enum { FIRST = 3, SECOND = 2 }; /* who dies, in this order, of four */
+
+/* What is said when a process joins: the second time is that of going on as fewer. */
+static void die_at(tsr_log_level level, const char *room, const char *message, void *user)
+{
+  int *left = user;
+  (void)level, (void)room;
+  if (*left > 0 && strstr(message, ", coordinator ") && !--*left) raise(SIGKILL);
+}
+
+static void go_on(int index, const char *address)
+{
+  int left = index == SECOND ? 2 : 0;
+  double sum = 0;
+  const tsr_runtime_opts runtime = { .size = sizeof runtime, .log = die_at, .log_user = &left };
+  setenv("TSR_LOG", "process", 1);
+  tsr_runtime *rt = tsr_initialize("cpu:2", .coordinator = address, .process_count = 4,
+                                   .process_index = index, .on_failure = "shrink",
+                                   .stall_timeout = 3, .start_timeout = 60, .runtime = &runtime);
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
+  if (index == FIRST) raise(SIGKILL);
+  tsr_scope *s = tsr_scope_open(rt);
+  while (!tsr_sync(s, "until one is gone", .timeout = 30)) continue;
+  tsr_scope_close(s);
+  rt = tsr_process_regroup(rt, "cpu:2");
+  if (tsr_runtime_status(rt)) FAIL("%s", tsr_runtime_message(rt));
+  CHECK_I64(tsr_process_count(rt), 2);
+  CHECK_I64(tsr_process_index(rt), index);
+  s = tsr_scope_open(rt);
+  tsr_sharding on = tsr_on(tsr_mesh_default(rt, "x"), "x");
+  CHECK_STATUS(tsr_read_scalar(tsr_sum(tsr_iota(s, TSR_F64, TSR_SHAPE(8), 0, on)), &sum), TSR_OK,
+               s);
+  CHECK(sum == 28);
+  tsr_runtime_close(rt);
+  exit(0);
+}
+
+/* A process that dies while those that are left of a job meet is not waited for until the end of all
+ * time, and the job goes on. */
+TEST_TIMEOUT(a_second_death_while_they_regroup, 120)
+{
+  pid_t ids[4];
+  char address[600];
+  snprintf(address, sizeof address, "unix:%s", test_tmp("twice"));
+  for (int i = 0; i < 4; i++)
+    if (!(ids[i] = fork())) go_on(i, address);
+  CHECK_I64(fixture_end(ids[0]), 0);
+  CHECK_I64(fixture_end(ids[1]), 0);
+  CHECK_I64(fixture_end(ids[SECOND]), 128 + SIGKILL);
+  CHECK_I64(fixture_end(ids[FIRST]), 128 + SIGKILL);
+}
+
 /* ---- the training ---------------------------------------------------------------------------- */
 
 typedef struct data {

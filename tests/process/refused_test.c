@@ -132,6 +132,111 @@ static void meetings_that_one_cannot_come_to(void)
 
 AMONG_2_AND_4(meetings_that_one_cannot_come_to, meetings_that_one_cannot_come_to)
 
+/* A call on a frame in which the last process is wrong. */
+typedef struct frame_call {
+  tsr_status (*fn)(world *w, tsr_frame *df);
+  tsr_status expected;
+  const char *said;
+} frame_call;
+
+static tsr_frame *sixteen(world *w)
+{
+  tsr_array *k = tsr_iota(w->s, TSR_F64, TSR_SHAPE(16), 0, w->on);
+  return tsr_frame_new(w->s, { "k", k });
+}
+
+/* What is wrong with the frame itself. */
+static tsr_frame *bad_frame(world *w)
+{
+  return tsr_frame_filter(sixteen(w), w->me ? "no > 1" : "k > 1");
+}
+
+#define FRAME_CALL(name, ...)                            \
+  static tsr_status name##_call(world *w, tsr_frame *df) \
+  {                                                      \
+    (void)w;                                             \
+    const char *text = NULL;                             \
+    tsr_table *table = NULL;                             \
+    int64_t rows = 0;                                    \
+    double sum = 0;                                      \
+    (void)text, (void)table, (void)rows, (void)sum;      \
+    __VA_ARGS__;                                         \
+  }
+
+FRAME_CALL(text, return tsr_frame_text_into(df, NULL, &text))
+FRAME_CALL(text_nowhere, return tsr_frame_text_into(df, NULL, w->me ? NULL : &text))
+FRAME_CALL(count, return tsr_frame_row_count(df, &rows))
+FRAME_CALL(count_nowhere, return tsr_frame_row_count(df, w->me ? NULL : &rows))
+FRAME_CALL(collect, return tsr_frame_collect(df, &table))
+FRAME_CALL(collect_nowhere, return tsr_frame_collect(df, w->me ? NULL : &table))
+FRAME_CALL(row, return tsr_row_status(tsr_frame_row(tsr_frame_agg(df, "s = sum(k)"))))
+FRAME_CALL(column, tsr_array *a = tsr_frame_column(df, "k");
+           return tsr_read_scalar(tsr_sum(a), &sum))
+FRAME_CALL(no_column, tsr_array *a = tsr_frame_column(df, w->me ? "no" : "k");
+           return tsr_read_scalar(tsr_sum(a), &sum))
+FRAME_CALL(keep, return tsr_frame_row_count(tsr_frame_keep(w->s, df), &rows))
+FRAME_CALL(sort, return tsr_frame_row_count(tsr_frame_head(tsr_frame_sort(df, "k"), 3), &rows))
+FRAME_CALL(csv, return tsr_frame_write_csv(df, test_tmp("out.csv")))
+FRAME_CALL(csv_nowhere, return tsr_frame_write_csv(df, w->me ? "" : test_tmp("out.csv")))
+FRAME_CALL(json, return tsr_frame_write_json(df, test_tmp("out.json")))
+FRAME_CALL(markdown, return tsr_frame_write_markdown(df, test_tmp("out.md")))
+FRAME_CALL(devices, return tsr_frame_devices_into(df, &text))
+
+static const frame_call of_bad_frames[] = {
+  { text_call, TSR_ECOLUMN, "no column 'no'" },    { count_call, TSR_ECOLUMN, "no column 'no'" },
+  { collect_call, TSR_ECOLUMN, "no column 'no'" }, { row_call, TSR_ECOLUMN, "no column 'no'" },
+  { column_call, TSR_ECOLUMN, "no column 'no'" },  { keep_call, TSR_ECOLUMN, "no column 'no'" },
+  { sort_call, TSR_ECOLUMN, "no column 'no'" },    { csv_call, TSR_ECOLUMN, "no column 'no'" },
+  { json_call, TSR_ECOLUMN, "no column 'no'" },    { markdown_call, TSR_ECOLUMN, "no column 'no'" },
+  { devices_call, TSR_ECOLUMN, "no column 'no'" },
+};
+
+static const frame_call of_good_frames[] = {
+  { text_nowhere_call, TSR_EARG, "the place for the text is NULL" },
+  { count_nowhere_call, TSR_EARG, "`out` is NULL" },
+  { collect_nowhere_call, TSR_EARG, "`out` is NULL" },
+  { no_column_call, TSR_ECOLUMN, "no column 'no'" },
+  { csv_nowhere_call, TSR_EARG, "the path is empty" },
+};
+
+static void frames_that_one_asks_wrongly(void)
+{
+  world w = open_world();
+  for (size_t i = 0; i < sizeof of_bad_frames / sizeof *of_bad_frames; i++) {
+    const frame_call *c = &of_bad_frames[i];
+    failed(&w, c->fn(&w, bad_frame(&w)), c->expected, c->said);
+  }
+  for (size_t i = 0; i < sizeof of_good_frames / sizeof *of_good_frames; i++) {
+    const frame_call *c = &of_good_frames[i];
+    failed(&w, c->fn(&w, sixteen(&w)), c->expected, c->said);
+  }
+  close_world(&w);
+}
+
+AMONG_2_AND_4(frames_that_one_asks_wrongly, frames_that_one_asks_wrongly)
+
+/* Files that one process opens or saves in another way than it may. */
+static void files_that_one_asks_wrongly(void)
+{
+  world w = open_world();
+  char path[600];
+  snprintf(path, sizeof path, "%s.%d", test_tmp("in.csv"), test_process());
+  FILE *file = fopen(path, "w");
+  CHECK(file && fputs("k\n1\n2\n", file) >= 0 && !fclose(file));
+  tsr_array *a = twelve(&w, true);
+  CHECK_STATUS(tsr_eval(&a, 1), TSR_OK, w.s);
+  failed(&w, tsr_save_npz(w.s, w.me ? NULL : test_tmp("a.npz"), { "a", a }), TSR_EARG,
+         "path is NULL");
+  failed(&w, tsr_save_npy(a, w.me ? NULL : test_tmp("a.npy")), TSR_EARG, "path is NULL");
+  (void)tsr_frame_read_csv(w.s, w.me ? NULL : path);
+  failed(&w, tsr_scope_status(w.s), TSR_EARG, "path is NULL");
+  (void)tsr_frame_read_csv(w.s, path, .on = w.me ? tsr_on(w.on.mesh, "no") : w.on);
+  failed(&w, tsr_scope_status(w.s), TSR_EAXIS, "'no'");
+  close_world(&w);
+}
+
+AMONG_2_AND_4(files_that_one_asks_wrongly, files_that_one_asks_wrongly)
+
 /* Two processes whose memory is of this allocator, which the last may find at an end. */
 static world open_with(tsr_allocator *allocator)
 {

@@ -83,7 +83,7 @@ static int reads_late(tsr_runtime *rt, tsr_scope *s, int index)
   if (index == VICTIM) setitimer(ITIMER_REAL, &soon, NULL);
   tsr_status status = TSR_OK;
   if (index == READER) {
-    const char *theirs = tsr__peers_at(peers, LENDER, places[LENDER].at);
+    const char *theirs = tsr__peers_at(peers, LENDER, places[LENDER].at, BYTES);
     while (tsr_process_alive(rt, VICTIM)) usleep(1000);
     usleep(300000);
     tsr__peers_fetch(peers, LENDER, theirs, BYTES);
@@ -325,7 +325,8 @@ static int leaves_last(tsr_runtime *rt, tsr_scope *s, int index)
                TSR_OK, NULL);
   CHECK(tsr__peers_promise(peers, numbers) == here);
   CHECK_STATUS(gather_number(peers, index, (int64_t[3]){ 0 }, 3, &error), TSR_OK, NULL);
-  _Atomic int64_t *of_last = tsr__peers_at(peers, OTHERS, (uint64_t)places[OTHERS]);
+  _Atomic int64_t *of_last =
+      tsr__peers_at(peers, OTHERS, (uint64_t)places[OTHERS], sizeof *of_last);
   while (here && index == OTHERS && atomic_load(left) < OTHERS) usleep(100);
   CHECK_STATUS(tsr__peers_leave_with(peers, TSR_OK, numbers, &error), TSR_OK, NULL);
   CHECK_I64(numbers[0], 6);

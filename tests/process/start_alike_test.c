@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -54,6 +55,79 @@ TEST_PROCESSES(what_differs_is_named, 2)
     CHECK_STR_HAS(tsr_runtime_message(rt), table[i].said);
     tsr_runtime_close(rt);
   }
+}
+
+/* ---- who is missing -------------------------------------------------------------------------- */
+
+static void look(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  (void)level, (void)area;
+  if (strstr(line, "1 of 2 processes have come; missing: process 1; process 0 listens at "))
+    *(bool *)user = true;
+}
+
+/* Long before the start is given up. */
+TEST_PROCESSES(who_is_missing_is_said, 2)
+{
+  bool said = false;
+  const tsr_runtime_opts runtime = { .size = sizeof runtime, .log = look, .log_user = &said };
+  if (test_process() == 1) usleep(3500000);
+  tsr_runtime *rt = fixture_join("late", .stall_timeout = 2, .runtime = &runtime);
+  CHECK(said == (test_process() == 0));
+  tsr_runtime_close(rt);
+}
+
+/* ---- who is waited for ----------------------------------------------------------------------- */
+
+typedef struct words {
+  const char *awaited[3];
+  bool said[3];
+} words;
+
+static void look_for(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  words *w = user;
+  (void)level, (void)area;
+  for (int i = 0; i < 3; i++)
+    if (strstr(line, w->awaited[i])) w->said[i] = true;
+}
+
+/* Every wait says after .stall_timeout for whom, while the other is alive: of a barrier, a key, and
+ * the others' goodbye. */
+TEST_PROCESSES(who_is_waited_for_is_said, 2)
+{
+  words w = { .awaited = { "1 of 2 processes have come; missing: process 1",
+                           "nobody has set key 'late' for 2",
+                           "s for the goodbye of process 1" } };
+  const tsr_runtime_opts runtime = { .size = sizeof runtime, .log = look_for, .log_user = &w };
+  tsr_runtime *rt = fixture_join("waits", .stall_timeout = 2, .runtime = &runtime);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_value value;
+  bool first = test_process() == 0;
+  if (!first) usleep(3500000);
+  CHECK_STATUS(tsr_sync(s, "late", .timeout = 60), TSR_OK, s);
+  if (!first) usleep(3500000);
+  if (!first) CHECK_STATUS(tsr_store_set(s, "late", "", 0), TSR_OK, s);
+  else CHECK_STATUS(tsr_store_get(s, "late", &value, .timeout = 60), TSR_OK, s);
+  tsr_scope_close(s);
+  if (!first) usleep(3500000);
+  tsr_runtime_close(rt);
+  for (int i = 0; i < 3; i++)
+    if (w.said[i] != first) FAIL("%s", w.awaited[i]);
+}
+
+/* A name that stands for several addresses, or for another one than that of loopback, does on one
+ * host without a secret. */
+TEST_PROCESSES(a_host_by_its_name, 2)
+{
+  char name[256] = "", address[400];
+  CHECK(!gethostname(name, sizeof name - 1));
+  snprintf(address, sizeof address, "%s%s", name, strrchr(fixture_port(), ':'));
+  tsr_runtime *rt = tsr_initialize("cpu:1", .coordinator = address, .process_count = 2,
+                                   .process_index = test_process(), .start_timeout = 60);
+  if (strstr(tsr_runtime_message(rt), "Name or service not known")) SKIP("the host has no name");
+  CHECK_STATUS(tsr_runtime_status(rt), TSR_OK, NULL);
+  tsr_runtime_close(rt);
 }
 
 /* A sum is added once, however long process 0 is stopped: a call that waits does not end before it

@@ -138,6 +138,29 @@ TEST(remainders)
   tsr_runtime_close(rt);
 }
 
+/* Who uses a batch has the source's scope, and looks there. */
+TEST(errors_of_batches_are_the_sources)
+{
+  double sum;
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_pipeline *p = tsr_pipeline_open(range_of(s, 30), .batch_size = 10);
+  for (int i = 0; i < 2; i++) {
+    tsr_batch *b = tsr_pipeline_next(p);
+    for (int twice = 0; twice < 2; twice++) {
+      CHECK_STATUS(tsr_read_scalar(tsr_batch_field(b, "none"), &sum), TSR_EARG, s);
+      CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+      CHECK_STR_HAS(tsr_message(s), "pipeline_test.c:");
+      CHECK_STR_HAS(tsr_message(s), "no part \"none\"");
+      tsr_scope_clear(s);
+    }
+    tsr_batch_release(b);
+  }
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_runtime_close(rt);
+}
+
 TEST(no_records_are_no_batches)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");

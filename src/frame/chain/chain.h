@@ -111,6 +111,7 @@ struct tsr_frame {
   tsr__node node;
   uint8_t kind, op;
   bool inert;
+  bool shared;  /* its rows lie, or were to lie, where all processes take part */
   bool one_row; /* made by agg or a whole-frame reduction, or of such a frame */
   int depth;    /* frames it stands on */
   int version, parent_version, other_version; /* schemas change when a file retypes a column */
@@ -212,6 +213,13 @@ tsr_frame *tsr__frame_parent(const tsr_frame *df, int at);
 uint64_t tsr__frame_print(tsr_frame *df);
 void tsr__frame_lines(const void *user, tsr__text *out);
 
+/* Where a terminal begins on a frame that is shared: all processes meet, and who cannot go on says
+ * so, with `own` (TSR_OK: it can). The status of all, with the first's error. */
+tsr_status tsr__frame_meet(tsr_frame *df, const char *what, const char *site, tsr_status own,
+                           tsr__error *error);
+/* The same of who failed before, as its home says; returns the status. */
+tsr_status tsr__frame_refuse(tsr_frame *df, const char *what, const char *site, tsr_status own);
+
 /* ---- frames being made ----------------------------------------------------------------------- */
 
 /* Makes a frame node; an inert one where that fails. Never NULL. */
@@ -246,7 +254,7 @@ const char *tsr__frame_say(tsr_frame *df, tsr__text *text);
 /* The same to `to`, with a status. */
 tsr_status tsr__frame_give(tsr_frame *df, tsr__text *text, const char **to, const char *site);
 /* Where `what` is asked to write a text to must be somewhere; TSR_OK for unusable frames too. */
-tsr_status tsr__frame_check_out(const tsr_frame *df, const char *const *out, const char *what,
+tsr_status tsr__frame_check_out(tsr_frame *df, const char *const *out, const char *what,
                                 const char *site);
 
 /* Computes the schema of a frame from those of its parents, and checks its expressions. */

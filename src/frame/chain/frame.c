@@ -74,7 +74,9 @@ tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
 {
   /* One of the constants above: there is no scope to make another in, and its reason stays. */
   if (df && !df->node.scope) return (tsr_frame *)df;
-  return frame_inert(tsr__frame_home(df), site);
+  tsr_frame *out = frame_inert(tsr__frame_home(df), site);
+  if (df && df->shared && out->node.scope) out->shared = true;
+  return out;
 }
 
 tsr_array *tsr__frame_inert_array(const tsr_frame *df, const char *site)
@@ -90,16 +92,18 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
 {
   tsr_scope *scope = NULL;
   int missing = 0;
-  bool inert = false;
+  bool inert = false, shared = false;
   for (int i = 0; i < count; i++) {
     /* One without a scope says all that there is to say. */
     if (frames[i] && !frames[i]->node.scope) return frames[i];
     if (frames[i]) scope = tsr__scope_inner(scope, frames[i]->node.scope);
     else if (!missing) missing = i + 1;
     inert = inert || (frames[i] && frames[i]->inert);
+    shared = shared || (frames[i] && frames[i]->shared);
   }
   scope = tsr__scope_here(scope);
   tsr_frame *out = frame_inert(scope, site);
+  if (shared && out->node.scope) out->shared = true;
   /* Beside an inert frame nothing is said: its own error came first, and the NULL may well follow
    * from it. */
   if (scope && missing && !inert)
@@ -164,12 +168,14 @@ const char *tsr__frame_say(tsr_frame *df, tsr__text *text)
   return tsr__frame_give(df, text, &out, NULL) ? tsr_message(tsr__frame_home(df)) : out;
 }
 
-tsr_status tsr__frame_check_out(const tsr_frame *df, const char *const *out, const char *what,
+tsr_status tsr__frame_check_out(tsr_frame *df, const char *const *out, const char *what,
                                 const char *site)
 {
   if (out || !tsr__frame_usable(df)) return TSR_OK;
-  return tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
-                   "%s: the place for the text is NULL", what);
+  if (!site) site = df->node.site;
+  tsr_status status =
+      tsr__fail(tsr__frame_home(df), site, TSR_EARG, "%s: the place for the text is NULL", what);
+  return tsr__frame_refuse(df, what, site, status);
 }
 
 /* ---- sources ----------------------------------------------------------------------------- */
@@ -229,6 +235,14 @@ static bool columns_scope(const tsr_column *columns, int count, tsr_scope **scop
       *scope = tsr__scope_inner(*scope, columns[i].array->node.scope);
   }
   return fine;
+}
+
+static bool some_shared(const tsr_column *columns, int count)
+{
+  bool shared = false;
+  for (int i = 0; i < count && columns; i++)
+    shared = shared || (columns[i].array && tsr__is_shared(columns[i].array));
+  return shared;
 }
 
 /* Whether `part` lives at least as long as `scope` does. */
@@ -292,10 +306,13 @@ no_memory:
 tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int count,
                             const char *site)
 {
+  bool shared = some_shared(columns, count);
   /* An inert array has said why already: so the frame says nothing. */
-  if (!columns_scope(columns, count, &scope)) return frame_inert(scope, site);
-  tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_new", site);
+  tsr_frame *df = columns_scope(columns, count, &scope)
+                      ? tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_new", site)
+                      : frame_inert(scope, site);
   tsr__error error = { 0 };
+  if (df->node.scope) df->shared = shared;
   if (df->inert || !take_columns(df, columns, count, &error)) return df;
   return tsr__frame_fail(df, &error);
 }
@@ -303,9 +320,19 @@ tsr_frame *tsr_frame_new_at(tsr_scope *scope, const tsr_column *columns, int cou
 /* ---- chains ------------------------------------------------------------------------------ */
 
 /* Types and schema follow from its formula. */
+/* Of any frame that it stands on: also of one that fails, whose others go on. */
+static void note_shared(tsr_frame *df)
+{
+  if (df->inert && !df->node.scope) return;
+  for (int i = 0; i < tsr__frame_parent_count(df); i++)
+    if (tsr__frame_parent(df, i)->shared) df->shared = true;
+  if (df->to.mesh && tsr__rel_apart(df->node.scope->rt, &df->to)) df->shared = true;
+}
+
 tsr_frame *tsr__frame_typed(tsr_frame *df)
 {
   tsr__error error = { 0 };
+  note_shared(df);
   if (df->inert || !tsr__frame_type_settled(df, &error)) return df;
   return tsr__frame_fail(df, &error);
 }
@@ -317,6 +344,7 @@ tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const
   if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
   tsr_frame *df = tsr__frame_make(tsr__frame_home(parent), kind, what, site);
   if (!df->inert) df->parent = parent;
+  if (df->node.scope) df->shared = parent->shared;
   return df;
 }
 

@@ -62,13 +62,23 @@ static tsr_status open_together(tsr_frame *df, const tsr__reader *reader,
                                 const tsr_sharding *sharding, tsr__error *error)
 {
   tsr_status status = reader->file ? TSR_OK : error->status;
-  tsr__error own = *error;
+  df->shared = tsr__source_apart(df, sharding);
   if (!tsr__source_apart(df, sharding)) return status;
-  error->status = TSR_OK;
+  if (status) return tsr__frame_meet(df, df->what, df->node.site, status, error);
   if (tsr__source_enter(df, error)) return error->status;
-  if (status) *error = own;
-  else status = tsr__source_same(df, reader, -1, error);
+  status = tsr__source_same(df, reader, -1, error);
   return tsr__source_leave(df, status, error);
+}
+
+/* Ends a call that is wrong in this process alone where the others wait with the file open. */
+static tsr_status refuse_open(tsr_frame *df, const tsr_sharding *on, tsr__error *error)
+{
+  tsr_sharding rows;
+  tsr__error unused = { .status = TSR_OK };
+  const tsr_sharding anywhere = { .mesh = NULL };
+  bool own = on->mesh && on->mesh->own;
+  if (own || tsr__scan_sharding(df, &anywhere, &rows, &unused)) return error->status;
+  return open_together(df, &(tsr__reader){ .ops = NULL }, &rows, error);
 }
 
 /* The reader is the frame's from here on and closed by it, or closed here where that fails. */
@@ -142,9 +152,10 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   /* Options first: a mistake in them is told before a file is opened. */
   tsr_sharding rows;
   tsr_csv_opts all = { 0 };
-  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
-  if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
+  if (!path) tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (error->status || tsr__take_opts(df->what, opts, &all, sizeof all, error) ||
+      tsr__scan_sharding(df, &all.on, &rows, error))
+    return refuse_open(df, &all.on, error);
   tsr__csv_opts how = reading_of(&all);
   df->asked = hash_csv(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
@@ -225,14 +236,15 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
   tsr_sharding rows;
   tsr_runtime *rt = df->node.scope->rt;
   tsr_json_opts all = { 0 };
-  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
+  if (!path) tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (error->status || tsr__take_opts(df->what, opts, &all, sizeof all, error))
+    return refuse_open(df, &all.on, error);
   tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows,
                          .more = all.more,
                          .more_count = all.more_count,
                          .literal_path = all.literal_path,
                          .unpack_limit = all.unpack_limit };
-  if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
+  if (tsr__scan_sharding(df, &all.on, &rows, error)) return refuse_open(df, &all.on, error);
   df->asked = hash_json(&all);
   /* The lists are read while the file is opened and not needed afterwards. */
   tsr__arena arena;

@@ -26,6 +26,34 @@ tsr_status tsr__source_leave(const tsr_frame *df, tsr_status status, tsr__error 
   return tsr__peers_leave(tsr__peers_of(df->node.scope->rt), status, error);
 }
 
+/* ---- terminals ------------------------------------------------------------------------------- */
+
+/* A run of its own, of no more than its end: whatever a terminal does later, one that cannot begin it
+ * is known to all here, and is waited for nowhere else. */
+tsr_status tsr__frame_meet(tsr_frame *df, const char *what, const char *site, tsr_status own,
+                           tsr__error *error)
+{
+  tsr_scope *scope = df->node.scope;
+  tsr__peers *peers = df->shared && scope ? tsr__peers_of(scope->rt) : NULL;
+  if (!peers) return own;
+  const tsr__peers_work work = { .fingerprint = own ? 0 : tsr__hash(what, strlen(what), 0),
+                                 .what = what,
+                                 .site = site };
+  tsr_status status = tsr__peers_enter(peers, &work, error);
+  return status ? status : tsr__peers_leave(peers, own, error);
+}
+
+tsr_status tsr__frame_refuse(tsr_frame *df, const char *what, const char *site, tsr_status own)
+{
+  tsr__error error = { .status = TSR_OK };
+  if (!own || !df->node.scope) return own;
+  tsr__error_set(&error, own, "%s", tsr_message(tsr__frame_home(df)));
+  (void)tsr__frame_meet(df, what, site, own, &error);
+  return own;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 /* What is told of an open file. A fingerprint of the bytes would need a whole reading; files that
  * are alike in this are taken to be one. */
 typedef struct identity {

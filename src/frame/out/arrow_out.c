@@ -456,7 +456,8 @@ tsr_status tsr_frame_to_arrow_with(tsr_frame *df, struct ArrowArrayStream *out,
   tsr_status status = tsr__bind_open(&bind, df, what, site);
   if (status) return status;
   /* Equal texts have equal codes in a dictionary alone. */
-  if (!take_options(&bind, out, opts, &texts) &&
+  (void)take_options(&bind, out, opts, &texts);
+  if (!(status = tsr__bind_meet(&bind)) &&
       !(status = tsr__collect_shards(&bind, texts == TSR_ARROW_DICTIONARY, &bound)))
     make_stream(&bind, &bound, texts, &own);
   /* Closing may fail, too: the stream is given only when nothing did. */

@@ -717,7 +717,7 @@ tsr_status tsr_frame_explain_into_at(tsr_frame *df, const char **out, const char
   tsr__bind bind;
   tsr__text text, folded;
   tsr_status status = tsr__frame_check_out(df, out, "tsr_frame_explain_into", site);
-  if (!status) status = tsr__bind_open(&bind, df, "tsr_frame_explain", site);
+  if (!status) status = tsr__bind_look(&bind, df, "tsr_frame_explain", site);
   if (status) return status;
   tsr__text_init(&text, &df->node.scope->rt->heap);
   explainer e = { .bind = &bind, .out = &text };
@@ -742,7 +742,7 @@ tsr_status tsr__frame_plan_shape(tsr_frame *df, tsr__plan_shape *out)
 {
   tsr__bind bind;
   tsr__text text;
-  tsr_status status = tsr__bind_open(&bind, df, "plan shape", NULL);
+  tsr_status status = tsr__bind_look(&bind, df, "plan shape", NULL);
   if (status) return status;
   tsr__text_init(&text, &df->node.scope->rt->heap);
   explainer e = { .bind = &bind, .out = &text };

@@ -30,7 +30,8 @@ tsr_status tsr__frame_shards(tsr_frame *df, const char *what, tsr__shards_fn *ea
   tsr__bound bound;
   tsr_status status = tsr__bind_open(&bind, df, what, NULL);
   if (status) return status;
-  status = tsr__collect_shards(&bind, true, &bound);
+  status = tsr__bind_meet(&bind);
+  if (!status) status = tsr__collect_shards(&bind, true, &bound);
   if (!status) status = drop_validity(&bind, &bound);
   for (int i = 0; i < bound.count && !status; i++) {
     tsr__shard_column column = { .name = bind.top->schema.field[i].name,

@@ -111,7 +111,8 @@ tsr_status tsr_frame_devices_into_at(tsr_frame *df, const char **out, const char
   if (!status) status = tsr__bind_open(&bind, df, "tsr_frame_devices", site);
   if (status) return status;
   tsr__text_init(&text, &df->node.scope->rt->heap);
-  status = count_devices(&bind, &text);
+  status = tsr__bind_meet(&bind);
+  if (!status) status = count_devices(&bind, &text);
   tsr_status closed = tsr__bind_close(&bind);
   if (!status && !closed) return tsr__frame_give(df, &text, out, site);
   tsr__text_free(&text);

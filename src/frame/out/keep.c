@@ -15,7 +15,8 @@ static tsr_status make(tsr_frame *out)
   tsr__bound bound;
   tsr_status status = tsr__bind_open(&bind, out, out->what, NULL);
   if (status) return status;
-  status = tsr__bind_frame(&bind, out, true, NULL, &bound);
+  status = tsr__bind_meet(&bind);
+  if (!status) status = tsr__bind_frame(&bind, out, true, NULL, &bound);
   tsr_status closed = tsr__bind_close(&bind);
   return closed ? closed : status;
 }
@@ -102,7 +103,12 @@ tsr_frame *tsr_frame_keep_at(tsr_scope *scope, tsr_frame *df, const char *site)
 {
   tsr_frame *out = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_keep", site);
   if (out->inert) return out;
-  if (!tsr__frame_usable(df)) return fail_as(out, df);
+  if (df && df->node.scope) out->shared = df->shared;
+  if (!tsr__frame_usable(df)) {
+    out = fail_as(out, df);
+    if (df) tsr__frame_refuse((tsr_frame *)df, out->what, site, tsr_scope_status(out->node.scope));
+    return out;
+  }
   if (df->node.scope->rt != scope->rt) {
     tsr__fail(scope, site, TSR_EARG, "tsr_frame_keep: the frame belongs to another runtime");
     return fail_as(out, out);

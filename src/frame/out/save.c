@@ -90,7 +90,9 @@ static tsr_status write_once(tsr_frame *df, bool apart, const saving *s, tsr__er
   tsr__peers *peers = tsr__peers_of(scope->rt);
   if (!apart) return write_it(scope, s, error);
   uint64_t hash = tsr__hash(s->task->path, strlen(s->task->path), 0);
-  const tsr__peers_work work = { .fingerprint = hash, .what = s->task->what, .site = s->task->site };
+  const tsr__peers_work work = { .fingerprint = hash,
+                                 .what = s->task->what,
+                                 .site = s->task->site };
   tsr_status status = tsr__peers_enter(peers, &work, error);
   if (status) return status;
   if (!tsr__peers_index(peers)) status = write_it(scope, s, error);
@@ -107,8 +109,9 @@ static const char *site_of(const tsr_frame *df, const char *site)
 static tsr_status check_path(tsr_frame *df, const task *t)
 {
   if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
-  return tsr__fail(tsr__frame_home(df), site_of(df, t->site), TSR_EARG, "%s: the path is %s",
-                   t->what, t->path ? "empty" : "NULL");
+  return tsr__frame_refuse(df, t->what, t->site,
+                           tsr__fail(tsr__frame_home(df), site_of(df, t->site), TSR_EARG,
+                                     "%s: the path is %s", t->what, t->path ? "empty" : "NULL"));
 }
 
 /* The table belongs to the frame's home and would stay until that closes; it is emptied instead. */
@@ -134,7 +137,9 @@ tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_c
   tsr_csv_write_opts all = { 0 };
   tsr__error error = { 0 };
   if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
-    return tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+    return tsr__frame_refuse(df, what, site,
+                             tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s",
+                                       error.text));
   return save(df, &(task){ what, path, site, as_csv, &all });
 }
 
@@ -175,7 +180,9 @@ tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path, const tsr_
   tsr__error error = { 0 };
   tsr_status status = check_path(df, &t);
   if (!status && tsr__take_opts(t.what, opts, &all, sizeof all, &error))
-    status = tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+    status = tsr__frame_refuse(df, t.what, site,
+                               tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s",
+                                         error.text));
   /* A file has no width, and who writes one wants all rows. */
   if (!all.rows) all.rows = -1;
   if (!all.width) all.width = -1;

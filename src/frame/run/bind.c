@@ -87,7 +87,8 @@ static void begin_task(tsr__bind *bind)
   tsr__peers_begin_task(peers, &bind->task);
 }
 
-tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site)
+static tsr_status open_terminal(tsr__bind *bind, tsr_frame *df, const char *what, const char *site,
+                                bool look)
 {
   *bind = (tsr__bind){ .top = df, .what = what };
   bind->last = &bind->visits;
@@ -96,15 +97,32 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, cons
     tsr_status status = tsr_scope_status(df->node.scope);
     /* An inert frame without a scope of its own keeps its status in `op`; one whose error was
      * cleared since has none left to tell. */
-    return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
+    if (!status) status = df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
+    return look ? status : tsr__frame_refuse(df, what, site, status);
   }
   bind->site = site ? site : df->node.site;
   bind->home = tsr__frame_home(df);
   bind->scope = tsr_scope_nest_at(bind->home, bind->site);
   if (bind->scope->inert)
-    return tsr__fail(bind->home, bind->site, TSR_ENOMEM, "%s: out of memory", what);
+    return tsr__frame_refuse(
+        df, what, site, tsr__fail(bind->home, bind->site, TSR_ENOMEM, "%s: out of memory", what));
   begin_task(bind);
   return TSR_OK;
+}
+
+tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site)
+{
+  return open_terminal(bind, df, what, site, false);
+}
+
+tsr_status tsr__bind_look(tsr__bind *bind, tsr_frame *df, const char *what, const char *site)
+{
+  return open_terminal(bind, df, what, site, true);
+}
+
+tsr_status tsr__bind_meet(tsr__bind *bind)
+{
+  return tsr__frame_meet(bind->top, bind->what, bind->site, bind->error.status, &bind->error);
 }
 
 /* The message of the terminal's scope without its site and status, which are put in front again.

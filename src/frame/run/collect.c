@@ -190,7 +190,8 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, con
   if (status) return status;
   /* The table belongs to the frame's home, which outlives the terminal. An error of the terminal
    * goes over there when it is closed, and is then the answer. */
-  status = collect_rows(&bind, window, &table);
+  status = tsr__bind_meet(&bind);
+  if (!status) status = collect_rows(&bind, window, &table);
   tsr_status closed = tsr__bind_close(&bind);
   if (closed) return closed;
   if (!status) *out = table;
@@ -201,8 +202,9 @@ tsr_status tsr_frame_collect_at(tsr_frame *df, tsr_table **out, const char *site
 {
   tsr__window window = { -1, -1, 0 };
   if (df && !df->inert && !out)
-    return tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
-                     "tsr_frame_collect: `out` is NULL");
+    return tsr__frame_refuse(df, "tsr_frame_collect", site,
+                             tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
+                                       "tsr_frame_collect: `out` is NULL"));
   return tsr__collect(df, &window, out, site);
 }
 
@@ -327,7 +329,8 @@ tsr_status tsr_frame_row_count_at(tsr_frame *df, int64_t *out, const char *site)
   tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_row_count", site);
   if (status) return status;
   if (!out) tsr__error_set(&bind.error, TSR_EARG, "tsr_frame_row_count: `out` is NULL");
-  else status = count(&bind, &rows);
+  status = tsr__bind_meet(&bind);
+  if (!status) status = count(&bind, &rows);
   tsr_status closed = tsr__bind_close(&bind);
   if (!status && !closed) *out = rows;
   return closed ? closed : status;
@@ -428,9 +431,7 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
   /* Options and name are checked in the open terminal, so that their errors go the way of all its
    * errors. */
   int at = name ? tsr__schema_find(&df->schema, name) : -1;
-  if (at >= 0 && !bind.error.status) {
-    column(&bind, at, &all.null_value, &found);
-  } else {
+  if (at < 0 && !bind.error.status) {
     tsr__text hint;
     tsr__text_init(&hint, NULL);
     tsr__schema_hint(&df->schema, name ? name : "", &hint);
@@ -438,6 +439,7 @@ tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name, const tsr_fram
                    name ? name : "", tsr__text_get(&hint));
     tsr__text_free(&hint);
   }
+  if (!tsr__bind_meet(&bind)) column(&bind, at, &all.null_value, &found);
   tsr_array *kept = NULL;
   if (!bind.error.status && !tsr_scope_status(bind.scope) && found && found->value) {
     /* The terminal's scope closes; the value goes over to the caller's. */

@@ -62,8 +62,13 @@ typedef struct tsr__verb_run {
 const tsr__verb_run *tsr__verb_run_of(const tsr_frame *df);
 
 /* Opens a terminal on a frame, called at `site` (NULL: as if at the frame's line); on failure the
- * error is recorded in the frame's home. */
+ * error is recorded in the frame's home, and told to the other processes where it is shared. */
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);
+/* The same for who looks and evaluates nothing, by itself. */
+tsr_status tsr__bind_look(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);
+/* Once all arguments were checked, before anything else: all processes begin the terminal, or none
+ * does, as some process's error (bind->error) says. */
+tsr_status tsr__bind_meet(tsr__bind *bind);
 /* Closes it: hands its error over to its home and returns the status. */
 tsr_status tsr__bind_close(tsr__bind *bind);
 /* A stage of a terminal, with a scope of its own: what stands between the rows that were made and

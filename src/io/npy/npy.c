@@ -8,8 +8,6 @@
 #include "io/npy/npyfile.h"
 #include "tessera/io.h"
 
-#include <stdio.h>
-
 /* What reads a file into the parts of an array: the first error of any thread is kept. */
 struct source {
   tsr__npy_file file;
@@ -81,9 +79,8 @@ static bool is_all(const tsr_array *array)
   return mesh && !mesh->own;
 }
 
-/* The path is part of what all must be about to do: process 0's alone is written. */
 void tsr__npy_begin(tsr__npy_saving *saving, tsr_array *const *arrays, int count,
-                    const tsr__npy_call *call)
+                    const tsr__peers_work *work)
 {
   tsr__error error = { .status = TSR_OK };
   *saving = (tsr__npy_saving){ .writes = true };
@@ -91,12 +88,7 @@ void tsr__npy_begin(tsr__npy_saving *saving, tsr_array *const *arrays, int count
     if (is_all(arrays[i])) saving->peers = tsr__peers_of(arrays[i]->value->rt);
   if (!saving->peers) return;
   saving->writes = tsr__peers_index(saving->peers) == 0;
-  const char *path = call->path ? call->path : "";
-  uint64_t hash = tsr__hash(path, strlen(path), tsr__hash(call->what, strlen(call->what), 0));
-  snprintf(saving->said, sizeof saving->said, "%s to '%.100s'", call->what, path);
-  tsr__text_tame(saving->said);
-  const tsr__peers_work work = { .fingerprint = hash, .what = saving->said, .site = call->site };
-  if (tsr__peers_enter(saving->peers, &work, &error)) saving->peers = NULL;
+  if (tsr__peers_enter(saving->peers, work, &error)) saving->peers = NULL;
 }
 
 tsr_status tsr__npy_end(const tsr__npy_saving *saving, tsr_status status, tsr__error *error)
@@ -156,8 +148,10 @@ tsr_status tsr_save_npy_at(tsr_array *array, const char *path, const char *site)
   tsr_status status = tsr__array_ready(array, "tsr_save_npy", site);
   if (status) return status;
   if (!site) site = array->node.site;
-  const tsr__npy_call call = { "tsr_save_npy", path, site };
-  tsr__npy_begin(&saving, &array, 1, &call);
+  const tsr__peers_work work = { .fingerprint = tsr__hash("tsr_save_npy", 12, 0),
+                                 .what = "tsr_save_npy",
+                                 .site = site };
+  tsr__npy_begin(&saving, &array, 1, &work);
   status = tsr__npy_end(&saving, save(&saving, array, path, &error), &error);
   return status ? tsr__fail(tsr__home(array), site, status, "tsr_save_npy: %s", error.text)
                 : TSR_OK;

@@ -30,14 +30,10 @@ tsr_dtype tsr__npy_dtype(tsr_dtype dtype);
 typedef struct tsr__npy_saving {
   tsr__peers *peers; /* NULL: no run */
   bool writes;
-  char said[128]; /* what others are told of the call */
 } tsr__npy_saving;
-typedef struct tsr__npy_call {
-  const char *what, *path, *site;
-} tsr__npy_call;
 /* `count` evaluated arrays, of which one on such a mesh suffices. */
 void tsr__npy_begin(tsr__npy_saving *saving, tsr_array *const *arrays, int count,
-                    const tsr__npy_call *call);
+                    const tsr__peers_work *work);
 tsr_status tsr__npy_end(const tsr__npy_saving *saving, tsr_status status, tsr__error *error);
 /* Copies an evaluated array to host memory as a file has it; `out` is NULL in processes that only
  * take part. */

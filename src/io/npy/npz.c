@@ -216,6 +216,19 @@ static tsr_status save(saving *to, tsr_scope *scope, const tsr_npz_item *items, 
   return status ? status : ended;
 }
 
+/* What is wrong in this process alone is told where the others wait. */
+static void refuse(const tsr_npz_item *items, int count, const tsr__error *error, const char *site)
+{
+  const tsr__refusal refusal = {
+    .status = error->status, .looks = true, .fetches = true, .message = error->text, .site = site
+  };
+  for (int i = 0; i < count && items; i++) {
+    if (!items[i].array) continue;
+    tsr__refuse_all((tsr__operands){ &items[i].array, 1 }, &refusal);
+    return;
+  }
+}
+
 tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_item *items,
                              int count, const char *site)
 {
@@ -229,9 +242,14 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
     if ((status = tsr__array_ready(items[i].array, "tsr_save_npz", site))) return status;
   tsr_array **arrays = status ? NULL : arrays_of(scope, items, count);
   if (!status && !arrays) status = tsr__error_set(&error, TSR_ENOMEM, "no memory for a list");
-  if (status) return tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text);
-  const tsr__npy_call call = { "tsr_save_npz", path, site };
-  tsr__npy_begin(&to.by, arrays, count, &call);
+  if (status) {
+    refuse(items, count, &error, site);
+    return tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text);
+  }
+  const tsr__peers_work work = { .fingerprint = tsr__hash("tsr_save_npz", 12, (uint64_t)count),
+                                 .what = "tsr_save_npz",
+                                 .site = site };
+  tsr__npy_begin(&to.by, arrays, count, &work);
   status = tsr__npy_end(&to.by, save(&to, scope, items, count, &error), &error);
   return status ? tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text) : TSR_OK;
 }
