@@ -106,6 +106,13 @@ static uint64_t host_of(const tsr__peers_start *start)
   return tsr__hash(text, length, 0);
 }
 
+/* Out of core dumps: a dump reads all of a shared mapping, also what was never touched and what
+ * others hold, and each process that ends would write several times the machine's memory. */
+static void leave_out(void *base, size_t size)
+{
+  (void)madvise(base, size, MADV_DONTDUMP);
+}
+
 /* All map all of their host, to write as well as to read: who sleeps for a process counts itself
  * in that one's head. Its own it maps by the file that it has. */
 static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from,
@@ -130,6 +137,7 @@ static tsr_status map_segment(tsr__peers *peers, int process, const greeting *fr
                           "run both on one host as one user",
                           peers->start.index, process, (long long)from->pid,
                           tsr__sys_text(reason, why, sizeof why));
+  leave_out(base, (size_t)from->size);
   segment *to = &peers->all[process];
   to->base = base;
   to->size = (size_t)from->size;
@@ -152,6 +160,7 @@ static tsr_status map_mirror(tsr__peers *peers, int process, const greeting *fro
                           "no %llu MiB of addresses for the device memory of process %d: %s",
                           (unsigned long long)from->size >> 20, process,
                           tsr__sys_text(errno, why, sizeof why));
+  leave_out(base, (size_t)from->size);
   segment *to = &peers->all[process];
   to->base = base;
   to->size = (size_t)from->size;
@@ -345,6 +354,7 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
  * hosts would wait for a word that never comes. What is out, or can never be, is not waited for. */
 static void flush(const tsr__peers *peers)
 {
+  if (peers->pid != getpid()) return; /* a child of fork speaks for nobody */
   tsr__error why = { .status = TSR_OK };
   for (int p = 0; peers->far && leads(peers) && p < peers->start.count; p++)
     for (int ms = 0; peers->all[p].far && peers->all[p].leader == p && ms < FLUSH_MS;
@@ -394,6 +404,7 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   if (!peers) return decline(heap, start, error);
   peers->heap = heap;
   peers->start = *start;
+  peers->pid = getpid();
   snprintf(peers->engine, sizeof peers->engine, "%s",
            start->engine && *start->engine ? start->engine : "ucx");
   peers->used = front_at(start->count);
@@ -416,6 +427,27 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Fork leaves a child the memory that all share, and not a copy as of any other. So where the child
+ * is about to write, to free lists, too, its segment is mapped anew at its place, to be copied page
+ * by page as it is written. Arrays stay readable there. Where that cannot be had, and of other
+ * processes' segments, writing is made impossible: it may end the child, but not what its parent
+ * has. */
+void tsr__peers_own(void *user)
+{
+  tsr__peers *peers = user;
+  if (peers->apart || peers->pid == getpid()) return;
+  peers->apart = true;
+  for (int p = 0; p < peers->start.count; p++) {
+    const segment *of = &peers->all[p];
+    if (!of->base || of->far) continue; /* mirrors are copied as it is */
+    if (p != peers->start.index ||
+        mmap(of->base, of->size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_NORESERVE,
+             peers->file, 0) == MAP_FAILED)
+      mprotect(of->base, of->size, PROT_READ);
+    else leave_out(of->base, of->size);
+  }
+}
 
 /* Whole lines, or whole pages of what is a page or more: so pages that go back are no other
  * block's. One line of nothing, as a free block holds a link. */
@@ -445,6 +477,7 @@ void *tsr__peers_take(void *user, size_t bytes)
   tsr__peers *peers = user;
   size_t size = rounded(bytes);
   void *block = NULL;
+  tsr__peers_own(peers);
   if (bytes > peers->all[peers->start.index].size) return NULL; /* what is rounded may be less */
   pthread_mutex_lock(&peers->lock);
   free_list *list = list_of(peers, size);
@@ -473,7 +506,9 @@ void tsr__peers_give(void *user, void *block, size_t bytes)
   tsr__peers *peers = user;
   size_t size = rounded(bytes);
   if (!block) return;
-  if (size >= 16 * PAGE) madvise(block, size, MADV_REMOVE);
+  tsr__peers_own(peers);
+  /* Of a child's copy it would be refused. */
+  if (size >= 16 * PAGE && !peers->apart) madvise(block, size, MADV_REMOVE);
   pthread_mutex_lock(&peers->lock);
   free_list *list = list_of(peers, size);
   if (list) {

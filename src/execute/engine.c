@@ -618,6 +618,8 @@ static tsr_status run_together(tsr__exec *exec)
 {
   tsr__peers *peers = tsr__peers_of(exec->rt);
   const tsr__plan *plan = exec->plan;
+  /* What is donated is written where it lies. */
+  if (peers) tsr__peers_own(peers);
   if (!plan->meets) return tsr__exec_run(exec);
   const tsr__program *program = exec->program;
   const char *site =
