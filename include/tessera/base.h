@@ -19,7 +19,8 @@
  *
  * A thread that calls the library needs a stack of 256 KiB. After fork, which no other thread's
  * call may be under way at, the child may use its copy of a runtime on one thread, without workers,
- * and close it.
+ * and close it. Of a runtime of several processes it is none of them: what they do together is
+ * TSR_ESTATE there, and nothing that it frees or closes is theirs.
  *
  * Every function's comment ends in who calls it where several processes run one program. "Local":
  * any process, on its own. "Collective": every process, in the same order. "Collective, same

@@ -13,6 +13,10 @@
  * failed. Data files are in the format safetensors, so other tools read them; the guide's page of
  * checkpoints has the format.
  *
+ * One save at a time writes into a folder: it holds the folder's lock, tessera.lock, which names its
+ * process. Another one, of whatever job, fails then. What a save that was killed has left of it is
+ * no lock.
+ *
  * Each part of an array is written once, by the processes that hold it, a share each, and read by
  * whoever needs some of it: as much as is needed, in whole megabytes. */
 #ifndef TESSERA_CHECKPOINT_H
@@ -59,10 +63,12 @@ typedef struct tsr_save_opts {
  * was there before stays until all is on the disk; after an error nothing of the step stays. Then
  * steps beyond `keep` are deleted, and what saves that were cut off left in the folder. The
  * progress callback hears of "checkpoint". A save in the background holds the arrays and tells its
- * errors at tsr_checkpoint_wait, or at the next save, which waits for it and is not begun then;
- * closing the runtime waits for it, too. Errors: TSR_EIO, TSR_ESTATE (the step is there), TSR_EARG,
- * TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER, and those of what is evaluated. Collective, same
- * arguments. */
+ * errors at tsr_checkpoint_wait, or at the next save, which waits for it and is not begun then.
+ * tsr_checkpoint_open waits for it, too, and so does closing the runtime. An error that nobody has
+ * asked for by then is told at the close: to the log, or on stderr where there is none, and to
+ * `tessera run`, which fails by it. Errors: TSR_EIO, TSR_ESTATE (the step is there, or another save
+ * writes into the folder), TSR_EARG, TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER, and those of what is
+ * evaluated. Collective, same arguments. */
 TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path,
                                                          tsr_array *tree, const tsr_save_opts *opts,
                                                          const char *site);
@@ -74,9 +80,10 @@ TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_wait_at(tsr_scope *scope, const c
 /* A step that was opened: what it has is known, nothing else was read. */
 typedef struct tsr_saved_step tsr_saved_step;
 
-/* Opens a step: the newest of a folder of steps, or that of a step's own folder. Returns it, owned
- * by the scope; never NULL, inert on an error. Errors: TSR_EIO, TSR_EPARSE (damaged or changed),
- * TSR_EUNSUPPORTED (of a later version), TSR_ENOMEM, TSR_EPEER. Collective, same arguments. */
+/* Opens a step: the newest of a folder of steps, or that of a step's own folder. A save of this
+ * runtime in the background is waited for. Returns it, owned by the scope; never NULL, inert on an
+ * error. Errors: TSR_EIO, TSR_EPARSE (damaged or changed), TSR_EUNSUPPORTED (of a later version),
+ * TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER. Collective, same arguments. */
 TSR_API tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path,
                                                const char *site);
 
@@ -123,7 +130,8 @@ typedef struct tsr_restore_opts {
 
 /* Reads arrays: those of `like`, a tree of arrays or types (tsr_abstract) whose values are not
  * looked at, to where they lie, each found by its path; so a tree of some of what was saved reads
- * only that. `like` NULL: all that was saved, in the form that it had. Checksums are compared.
+ * only that. A type that lies on a mesh without devices here, as those of tsr_function_arguments
+ * may, is placed by its spec as without `like`. `like` NULL: all that was saved, in the form that it had. Checksums are compared.
  * Returns a tree or an array, owned by the checkpoint's scope; inert on an error. Errors: TSR_EARG
  * (a path that was not saved; the nearest is named), TSR_EDTYPE, TSR_ESHAPE (without .resize, and
  * where it has another rank), TSR_EIO, TSR_EPARSE (a checksum), TSR_ENOMEM, TSR_ECANCELLED,

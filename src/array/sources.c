@@ -144,12 +144,14 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
     return give_back(tsr__make_inert_on(scope, &args->on, site), args);
   tsr__error error = { 0 };
   tsr_sharding canon = tsr__sharding_canon(&args->on);
-  /* Adopted where the device wants just this memory: one device, no bools (bits there), cache
-   * lines. */
-  bool whole =
-      tsr__positions(&canon) == 1 && args->dtype != TSR_BOOL && ((uintptr_t)args->data & 63) == 0;
-  /* Copied otherwise, and given back at once: the caller's release is called before this
-   * returns. */
+  /* Adopted where a device of this process wants just this memory: one device, no bools (bits
+   * there), cache lines. */
+  int device = tsr__home_device(scope->rt, &canon, 0);
+  bool whole = tsr__positions(&canon) == 1 &&
+               tsr__device_local(tsr__topology_of(scope->rt), device) && args->dtype != TSR_BOOL &&
+               ((uintptr_t)args->data & 63) == 0;
+  /* Copied otherwise, as far as it lies here, and given back at once: the caller's release is called
+   * before this returns. */
   if (!whole)
     return give_back(tsr_put_at(scope, args->data, args->dtype, args->shape, args->on, site), args);
   tsr__value *value =
@@ -159,7 +161,7 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
     size_t bytes = tsr_dtype_size(args->dtype) * (size_t)tsr__shape_count(&args->shape);
     /* The buffer releases the memory once it has it; until then give_back() must. */
     tsr__foreign memory = { args->data, bytes, args->release, args->user };
-    value->parts[0] = tsr__buffer_adopt(scope->rt, tsr__home_device(scope->rt, &canon, 0), &memory);
+    value->parts[0] = tsr__buffer_adopt(scope->rt, device, &memory);
     if (!value->parts[0]) {
       tsr__value_release(value);
       value = NULL;

@@ -96,6 +96,9 @@ typedef struct tsr__pool tsr__pool;
 typedef struct tsr__pool_source {
   void *(*take)(void *user, size_t bytes); /* aligned by 64; NULL: none */
   void (*give)(void *user, void *block, size_t bytes);
+  /* Called before a block is written to by the pool or is lent: in a child of fork it takes care
+   * that this is no longer the parent's memory. */
+  void (*own)(void *user);
   void *user;
 } tsr__pool_source;
 
@@ -404,6 +407,9 @@ void tsr__log_close(tsr_runtime *rt);
 bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area);
 void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char *format, ...)
     TSR_PRINTF(4, 5);
+/* An error that no call can tell any more, as the runtime closes: to the log, or on stderr where
+ * there is none, and to `tessera run`, which fails by it. */
+void tsr__log_last(tsr_runtime *rt, const char *area, const char *format, ...) TSR_PRINTF(3, 4);
 
 /* ---- workers (workers.c) ---------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-/* Log lines by area and level. Silent unless the user gave a function or set TSR_LOG.
+/* Log lines by area and level. Silent unless the user gave a function or set TSR_LOG, but for what
+ * is lost if nobody hears it: tsr__log_last.
  *
  *   TSR_LOG = entry { "," entry }      entry = level | area [ ":" level ]
  *   level   = off error warn info debug trace          a bare area means debug
@@ -7,11 +8,16 @@
  * user's function is called outside of all locks. */
 #include "base/base.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define AREAS 24
 #define AREA_SIZE 24
+
+/* The level of which TSR_LOG says nothing: as off, but nobody asked for silence. */
+enum { UNSAID = -1 };
 
 typedef struct tsr__log {
   tsr_log_fn fn;
@@ -46,8 +52,8 @@ static const vocabulary areas = {
     "transform", "io", "frame", "inspect", "train", "checkpoint", "pipeline", "process" },
 };
 
-/* Only where the user asked by TSR_LOG and gave no function: otherwise the library prints
- * nothing. */
+/* Only where the user asked by TSR_LOG and gave no function, and by tsr__log_last: otherwise the
+ * library prints nothing. */
 static void to_stderr(tsr_log_level level, const char *area, const char *line, void *user)
 {
   (void)level;
@@ -131,7 +137,7 @@ void tsr__log_open(tsr_runtime *rt)
   log->user = rt->opts.log_user;
   /* Who gives a function wants to hear something without TSR_LOG; who sets TSR_LOG alone hears
    * what it says. */
-  log->level = rt->opts.log ? TSR_LOG_INFO : 0;
+  log->level = rt->opts.log ? TSR_LOG_INFO : UNSAID;
   /* Reading may already log what is misspelt. */
   if (wanted) read_entries(rt, wanted);
   log->most = log->level;
@@ -145,14 +151,18 @@ void tsr__log_close(tsr_runtime *rt)
   rt->log = NULL;
 }
 
+static int level_of(const logger *log, const char *area)
+{
+  for (int i = log->count - 1; i >= 0; i--) /* the last entry of an area wins */
+    if (!strcmp(log->area[i].name, area)) return log->area[i].level;
+  return log->level;
+}
+
 /* Called before a line is made, so that a silent log costs one comparison. */
 bool tsr__log_on(const tsr_runtime *rt, tsr_log_level level, const char *area)
 {
   if (!rt || !rt->log || (int)level > rt->log->most) return false;
-  const logger *log = rt->log;
-  for (int i = log->count - 1; i >= 0; i--) /* the last entry of an area wins */
-    if (!strcmp(log->area[i].name, area)) return (int)level <= log->area[i].level;
-  return (int)level <= log->level;
+  return (int)level <= level_of(rt->log, area);
 }
 
 /* Hands out a text line by line, so that one call of the user's function is one line. An empty text
@@ -184,4 +194,34 @@ void tsr__log(tsr_runtime *rt, tsr_log_level level, const char *area, const char
   va_end(again);
   if (size) emit(rt->log, level, area, whole ? whole : brief);
   tsr__del(&rt->heap, whole, size);
+}
+
+/* `tessera run` looks for this file when all processes have ended. One write, so that lines of
+ * several stay whole. */
+static void tell_launcher(const char *line)
+{
+  char path[400], text[1200];
+  const char *report = getenv("TSR_REPORT");
+  if (!report || !*report) return;
+  snprintf(path, sizeof path, "%.300s.lost", report);
+  int length = snprintf(text, sizeof text, "%ld %.1100s\n", (long)getpid(), line);
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  /* Where it cannot be written the log has it still. */
+  if (write(fd, text, (size_t)length) != length) unlink(path);
+  close(fd);
+}
+
+/* Where TSR_LOG says "off" there is silence, too. */
+void tsr__log_last(tsr_runtime *rt, const char *area, const char *format, ...)
+{
+  char line[1100];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(line, sizeof line, format, args);
+  va_end(args);
+  int level = rt->log ? level_of(rt->log, area) : UNSAID;
+  if (level >= TSR_LOG_ERROR) tsr__log(rt, TSR_LOG_ERROR, area, "%s", line);
+  else if (level == UNSAID) to_stderr(TSR_LOG_ERROR, area, line, NULL);
+  tell_launcher(line);
 }

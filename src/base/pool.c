@@ -126,6 +126,12 @@ static size_t whole_size(const tsr__pool *pool, size_t size)
   return is_mapped(pool, size) ? size + pool->page : size + SLACK;
 }
 
+/* Before anything of a block is touched: links of free ones lie in them. */
+static void own_blocks(tsr__pool *pool)
+{
+  if (pool->source.own) pool->source.own(pool->source.user);
+}
+
 static void *make_block(tsr__pool *pool, size_t size)
 {
   size_t whole = whole_size(pool, size);
@@ -283,6 +289,7 @@ void tsr__pool_expect(tsr__pool *pool, size_t bytes, int count)
 static void drop_cache(tsr__pool *pool)
 {
   free_block *taken[CLASSES];
+  own_blocks(pool);
   tsr__latch_close(&pool->lock);
   memcpy(taken, pool->free, sizeof taken);
   memset(pool->free, 0, sizeof pool->free);
@@ -405,6 +412,7 @@ void *tsr__pool_take(tsr__pool *pool, size_t bytes)
   if (bytes > LARGEST) return NULL;
   size_t size;
   int index = class_of(bytes, &size);
+  own_blocks(pool);
   tsr__latch_close(&pool->lock);
   if (!limit_allows(pool, bytes)) {
     tsr__latch_open(&pool->lock);
@@ -431,6 +439,7 @@ void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
   if (!block) return;
   size_t size;
   int index = class_of(bytes, &size);
+  own_blocks(pool);
   tsr__latch_close(&pool->lock);
   if (pool->lent_count && size >= LEAST_LENT) {
     index = lent_from(pool, block, index);

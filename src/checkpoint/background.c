@@ -2,6 +2,7 @@
  *
  *   save(.background)   wait for the one before -> evaluate, hold values -> thread
  *   thread                                             writes, agrees, commits -> how it went
+ *   open                                    wait until it is over, its error stays to be told
  *   wait, next save, close of the runtime   <-- its error, told once
  *
  * Values never change and are held, so nothing is copied; only blobs are. There is one at a time:
@@ -35,7 +36,7 @@ struct tsr__background {
 /* ---- the runtime's -------------------------------------------------------------------------- */
 
 /* At close of the runtime: the save is finished, as its files would be half written otherwise, and
- * what went wrong can only be logged. In a child of fork the thread is not there to be joined, and
+ * what went wrong has no other place to be told. In a child of fork the thread is not there to be joined, and
  * the lock is in whatever state the parent had it. */
 static void background_free(tsr_runtime *rt, void *slot)
 {
@@ -43,8 +44,7 @@ static void background_free(tsr_runtime *rt, void *slot)
   if (b->process == getpid()) {
     if (b->running) pthread_join(b->thread, NULL);
     if (b->error.status)
-      tsr__log(rt, TSR_LOG_ERROR, "checkpoint", "a save in the background failed: %s",
-               b->error.text);
+      tsr__log_last(rt, "checkpoint", "a save in the background failed: %s", b->error.text);
     pthread_cond_destroy(&b->ended);
     pthread_mutex_destroy(&b->lock);
   }
@@ -128,7 +128,7 @@ bool tsr__background_start(tsr__background *b, const tsr__saving *saving)
 
 /* Cancelled, it leaves the save going on: only waiting was given up. A child of fork waits for
  * nothing, as the save is its parent's. */
-tsr_status tsr__background_wait(tsr__background *b, tsr__error *error)
+static tsr_status await(tsr__background *b, bool asks, tsr__error *error)
 {
   tsr__progress progress = { .rt = b ? b->rt : NULL, .what = TSR__CHECKPOINT };
   bool stop = false;
@@ -153,10 +153,20 @@ tsr_status tsr__background_wait(tsr__background *b, tsr__error *error)
     b->saving = (tsr__saving){ .rt = b->rt };
     b->running = false;
   }
-  if (!b->running && b->error.status) {
+  if (asks && !b->running && b->error.status) {
     tsr__error_set(error, b->error.status, "a save in the background: %s", b->error.text);
     b->error = (tsr__error){ .status = TSR_OK };
   }
   pthread_mutex_unlock(&b->lock);
   return stop && !error->status ? tsr__cancelled(error, TSR__CHECKPOINT) : error->status;
+}
+
+tsr_status tsr__background_wait(tsr__background *b, tsr__error *error)
+{
+  return await(b, true, error);
+}
+
+tsr_status tsr__background_settle(tsr__background *b, tsr__error *error)
+{
+  return await(b, false, error);
 }

@@ -15,8 +15,9 @@
 
 #include <stdlib.h>
 
-/* A form comes from a file, and reading one goes as deep as it is nested. */
-enum { FORM_DEPTH = 100 };
+/* A form comes from a file, and reading one goes as deep as it is nested. So does cutting pieces
+ * apart. */
+enum { FORM_DEPTH = 100, CUTS = 64 };
 /* Pairs of pieces that are compared at most, a second or so of work: a text of a few megabytes
  * could ask for far more. */
 #define COMPARED_MOST ((int64_t)1 << 28)
@@ -137,31 +138,78 @@ static bool meet(const tsr_box *a, const tsr_box *b, int rank)
   return true;
 }
 
-/* Dims behind the rank are 0 in all boxes (is_inside). */
-static int by_start(const void *one, const void *other)
+static int by_start(const void *one, const void *other, int dim)
 {
   const tsr__extent *a = one, *b = other;
-  for (int d = 0; d < TSR_MAX_RANK; d++)
-    if (a->box.start[d] != b->box.start[d]) return a->box.start[d] < b->box.start[d] ? -1 : 1;
-  return 0;
+  int64_t left = a->box.start[dim], right = b->box.start[dim];
+  return left < right ? -1 : left > right;
 }
 
-/* No element twice: sorted by where they start, a piece can meet only those that start before it
- * ends. `left` bounds the work that a catalog can ask for. The list is sorted in place, as the
- * order of an entry's pieces means nothing, and each has the place of its sums with it. */
-static tsr_status check_apart(const tsr__catalog *c, const tsr__listed *entry, int64_t *left,
-                              tsr__error *error)
+#define BY_START(dim)                                     \
+  static int by_start_##dim(const void *a, const void *b) \
+  {                                                       \
+    return by_start(a, b, dim);                           \
+  }
+BY_START(0)
+BY_START(1)
+BY_START(2)
+BY_START(3)
+BY_START(4)
+BY_START(5)
+BY_START(6)
+BY_START(7)
+static int (*const by_starts[TSR_MAX_RANK])(const void *, const void *) = {
+  by_start_0, by_start_1, by_start_2, by_start_3, by_start_4, by_start_5, by_start_6, by_start_7
+};
+
+/* Pieces of an entry that are to be apart, and what is left of the work that a catalog can ask
+ * for. */
+typedef struct parting {
+  const tsr__listed *entry;
+  int64_t left;
+  tsr__error *error;
+} parting;
+
+/* Sorted by their starts, a piece can meet only those that start before it ends. */
+static tsr_status check_pairs(parting *p, const tsr__extent *piece, int64_t count, int dim)
 {
-  tsr__extent *piece = &c->piece[entry->first];
-  int rank = entry->shape.rank;
-  if (entry->count > 1) qsort(piece, (size_t)entry->count, sizeof *piece, by_start);
-  for (int64_t i = 0; i < entry->count; i++)
-    for (int64_t k = i + 1; k < entry->count; k++) {
-      if (rank && piece[k].box.start[0] >= piece[i].box.start[0] + piece[i].box.size[0]) break;
-      if (!(*left)--) return bad_entry(entry, "are too many to be compared", error);
-      if (meet(&piece[i].box, &piece[k].box, rank)) return bad_entry(entry, "overlap", error);
+  int rank = p->entry->shape.rank;
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t k = i + 1; k < count; k++) {
+      if (rank && piece[k].box.start[dim] >= piece[i].box.start[dim] + piece[i].box.size[dim])
+        break;
+      if (!p->left--) return bad_entry(p->entry, "are too many to be compared", p->error);
+      if (meet(&piece[i].box, &piece[k].box, rank)) return bad_entry(p->entry, "overlap", p->error);
     }
   return TSR_OK;
+}
+
+/* No element twice. Cut where no piece lies across, what is on two sides cannot meet:
+ *
+ *   | a a | b |        along dim 0 no cut; along dim 1 after a and c, and then each side by itself
+ *   | c c | b |
+ *
+ * Grids and rows fall apart into single pieces so; of what does not each pair is compared. The list
+ * is sorted in place, as the order of an entry's pieces means nothing, and each has the place of its
+ * sums with it. `whole`: dims along which it was found to have no cut. */
+static tsr_status check_apart(parting *p, tsr__extent *piece, int64_t count, int dim, int whole,
+                              int depth)
+{
+  int rank = p->entry->shape.rank;
+  if (count < 2) return TSR_OK;
+  qsort(piece, (size_t)count, sizeof *piece, by_starts[dim]);
+  if (whole >= rank || depth > CUTS) return check_pairs(p, piece, count, dim);
+  int64_t from = 0, reach = 0; /* where what began since the last cut ends */
+  for (int64_t i = 0; i <= count && !p->error->status; i++) {
+    if (i > from && (i == count || piece[i].box.start[dim] >= reach)) {
+      check_apart(p, piece + from, i - from, (dim + 1) % rank, i - from == count ? whole + 1 : 0,
+                  depth + 1);
+      from = i;
+    }
+    int64_t end = i < count ? piece[i].box.start[dim] + piece[i].box.size[dim] : 0;
+    reach = i > from && reach > end ? reach : end;
+  }
+  return p->error->status;
 }
 
 /* Of dims that the entry has not, start and size must be 0. */
@@ -179,32 +227,32 @@ static bool is_inside(const tsr__listed *entry, const tsr_box *box)
 /*   inside of it, as many elements as it has in all, none twice: so none is missing
  *
  * Sums are of sizes that strangers wrote; each comparison is turned so that it cannot overflow. */
-static tsr_status check_entry(const tsr__catalog *c, const tsr__listed *entry, int64_t *left,
-                              tsr__error *error)
+static tsr_status check_entry(const tsr__catalog *c, const tsr__listed *entry, parting *apart)
 {
   int64_t total = 0, count = tsr__shape_count(&entry->shape);
   int64_t size = (int64_t)tsr_dtype_size((tsr_dtype)entry->dtype);
-  if (count < 0 || count > INT64_MAX / 8) return bad_entry(entry, "are of no shape", error);
+  if (count < 0 || count > INT64_MAX / 8) return bad_entry(entry, "are of no shape", apart->error);
   for (int64_t i = entry->first; i < entry->first + entry->count; i++) {
     const tsr__extent *piece = &c->piece[i];
-    if (!is_inside(entry, &piece->box)) return bad_entry(entry, "lie outside of it", error);
+    if (!is_inside(entry, &piece->box)) return bad_entry(entry, "lie outside of it", apart->error);
     int64_t own = tsr__box_count(&piece->box, entry->shape.rank);
-    if (piece->bytes != own * size) return bad_entry(entry, "have another length", error);
+    if (piece->bytes != own * size) return bad_entry(entry, "have another length", apart->error);
     if (piece->file < 0 || (size_t)piece->file >= c->files || piece->at < 0 ||
         piece->at > c->file[piece->file].bytes - piece->bytes)
-      return bad_entry(entry, "lie outside of their files", error);
-    if (own > count - total) return bad_entry(entry, "overlap", error);
+      return bad_entry(entry, "lie outside of their files", apart->error);
+    if (own > count - total) return bad_entry(entry, "overlap", apart->error);
     total += own;
   }
-  if (total != count) return bad_entry(entry, "are not all of it", error);
-  return check_apart(c, entry, left, error);
+  if (total != count) return bad_entry(entry, "are not all of it", apart->error);
+  apart->entry = entry;
+  return check_apart(apart, &c->piece[entry->first], entry->count, 0, 0, 0);
 }
 
 tsr_status tsr__catalog_check(const tsr__catalog *c, tsr__error *error)
 {
-  int64_t left = COMPARED_MOST;
+  parting apart = { .left = COMPARED_MOST, .error = error };
   for (size_t i = 0; i < c->entries; i++)
-    if (check_entry(c, &c->entry[i], &left, error)) return error->status;
+    if (check_entry(c, &c->entry[i], &apart)) return error->status;
   return TSR_OK;
 }
 
@@ -229,7 +277,7 @@ static bool same_arrays(const tsr__catalog *a, const tsr__catalog *b)
   }
 }
 
-/* Pieces of one entry of either, the files of the second behind those of the first. */
+/* Pieces of one entry, whose files stand behind `files` others. */
 static bool take_pieces(tsr__catalog *out, const tsr__catalog *from, const tsr__listed *entry,
                         int files)
 {
@@ -278,50 +326,80 @@ static bool take_files(tsr__catalog *out, const tsr__catalog *from)
   return true;
 }
 
-/* All entries of the first, with the pieces of both, then the second's own blobs. A new catalog
- * each time, as pieces lie by entry and those of the second go between those of the first.
- * Processes are joined one after the other in their order, so the text of a step is the same
- * whoever was sooner. */
-static bool join_into(tsr__catalog *out, const tsr__catalog *a, const tsr__catalog *b)
+/* What is joined: a process's part, how many files stand before its own, and where its next entry
+ * is looked for first. */
+typedef struct joining {
+  const tsr__catalog *part;
+  int files;
+  size_t hint;
+} joining;
+
+/* All entries of the first with the pieces of all, then the others' own blobs. In one walk, as
+ * pieces lie by entry: however many processes there are, each piece is copied once. Parts come in
+ * the order of processes, so the text of a step is the same whoever was sooner. */
+static bool join_into(tsr__catalog *out, joining *part, int count)
 {
-  bool good = take_files(out, a) && take_files(out, b);
-  size_t hint = 0;
-  out->step = a->step;
-  out->form = own_text(out, a->form);
-  for (size_t i = 0; i < a->entries && good; i++) {
-    const tsr__listed *own = &a->entry[i],
-                      *other = tsr__catalog_find(b, own->kind, own->name, &hint);
-    good = take_entry(out, own) && take_pieces(out, a, own, 0);
-    if (good && other && own->kind != TSR_SAVED_BLOB)
-      good = take_pieces(out, b, other, (int)a->files);
+  const tsr__catalog *first = part[0].part;
+  bool good = true;
+  out->step = first->step;
+  out->form = own_text(out, first->form);
+  for (int p = 0; p < count && good; p++) {
+    part[p].files = (int)out->files;
+    good = take_files(out, part[p].part);
   }
-  for (size_t i = 0; i < b->entries && good; i++) {
-    const tsr__listed *own = &b->entry[i];
-    if (own->kind != TSR_SAVED_BLOB || tsr__catalog_find(a, own->kind, own->name, NULL)) continue;
-    good = take_entry(out, own) && take_pieces(out, b, own, (int)a->files);
+  for (size_t i = 0; i < first->entries && good; i++) {
+    const tsr__listed *own = &first->entry[i];
+    int last = own->kind == TSR_SAVED_BLOB ? 1 : count;
+    good = take_entry(out, own);
+    for (int p = 0; p < last && good; p++) {
+      const tsr__listed *other =
+          p ? tsr__catalog_find(part[p].part, own->kind, own->name, &part[p].hint) : own;
+      good = !other || take_pieces(out, part[p].part, other, part[p].files);
+    }
   }
+  for (int p = 1; p < count && good; p++)
+    for (size_t i = 0; i < part[p].part->entries && good; i++) {
+      const tsr__listed *own = &part[p].part->entry[i];
+      if (own->kind != TSR_SAVED_BLOB || tsr__catalog_find(out, own->kind, own->name, NULL))
+        continue;
+      good = take_entry(out, own) && take_pieces(out, part[p].part, own, part[p].files);
+    }
   return good && out->form;
 }
 
+static tsr_status compare_parts(const tsr__catalog *own, const tsr__catalog *other, int process,
+                                tsr__error *error)
+{
+  if (!strcmp(own->form, other->form) && own->step == other->step && same_arrays(own, other))
+    return TSR_OK;
+  return tsr__error_set(error, TSR_EPEER,
+                        "process %d saves step %lld of another tree than process 0 does: %.100s, "
+                        "and there step %lld of %.100s; all must save the same",
+                        process, (long long)other->step, other->form, (long long)own->step,
+                        own->form);
+}
+
 /* Untouched where it fails. */
-tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *other, int process,
+tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *others, int count,
                              tsr__error *error)
 {
-  tsr__catalog both;
-  if (strcmp(catalog->form, other->form) || catalog->step != other->step ||
-      !same_arrays(catalog, other))
-    return tsr__error_set(error, TSR_EPEER,
-                          "process %d saves step %lld of another tree than process 0 does: %.100s, "
-                          "and there step %lld of %.100s; all must save the same",
-                          process, (long long)other->step, other->form, (long long)catalog->step,
-                          catalog->form);
-  tsr__catalog_init(&both, catalog->heap);
-  if (!join_into(&both, catalog, other)) {
-    tsr__catalog_free(&both);
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to list what all processes saved");
+  tsr__heap *heap = catalog->heap;
+  size_t bytes = ((size_t)count + 1) * sizeof(joining);
+  joining *part = tsr__new(heap, bytes);
+  tsr__catalog all;
+  tsr__catalog_init(&all, heap);
+  for (int p = 0; p < count && !error->status; p++)
+    compare_parts(catalog, &others[p], p + 1, error);
+  for (int p = 0; part && p <= count; p++) part[p].part = p ? &others[p - 1] : catalog;
+  if (!error->status && (!part || !join_into(&all, part, count + 1)))
+    tsr__error_set(error, TSR_ENOMEM, "no memory to list what all processes saved");
+  tsr__del(heap, part, bytes);
+  if (error->status) {
+    tsr__catalog_free(&all);
+    return error->status;
   }
   tsr__catalog_free(catalog);
-  *catalog = both;
+  *catalog = all;
   return TSR_OK;
 }
 

@@ -11,6 +11,8 @@
 #include "graph/leaves.h"
 #include "io/file/files.h"
 
+#include <stdio.h>
+
 /* A bound for the list that pruning keeps; more steps than that in one folder nobody has. */
 enum { KEEP_MOST = 1 << 16 };
 
@@ -69,7 +71,7 @@ static tsr_status check_frames(const tsr_save_opts *opts, tsr__error *error)
   return TSR_OK;
 }
 
-/* What is wrong is so on all processes. So each returns at once, without a meeting. */
+/* What is wrong may be so on this process alone: it is told where all compare what they ask for. */
 static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__error *error)
 {
   if (!path || !*path)
@@ -85,17 +87,23 @@ static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__e
   return check_blobs(opts, error) ? error->status : check_frames(opts, error);
 }
 
-/* The arrays of a tree, evaluated. One program for all of them: what leaves share is computed
- * once. */
-static tsr_status ready(tsr_scope *scope, tsr_array *tree, tsr__leaves *out, tsr__error *error)
+/* The arrays of a tree. What an inert one has to say is said already. */
+static tsr_status find_leaves(tsr_scope *scope, tsr_array *tree, tsr__leaves *out,
+                              tsr__error *error)
 {
-  if (!tsr__leaves_of(&scope->arena, tree, out))
+  if (tree && tree->inert)
+    return tsr_scope_status(scope)
+               ? tsr__error_set(error, tsr_scope_status(scope), "%s", tsr_message(scope))
+               : tsr__error_set(error, TSR_ESTATE,
+                                "the tree comes of a failed call whose error was cleared or is of "
+                                "another scope; make it again");
+  if (tree && !tsr__leaves_of(&scope->arena, tree, out))
     return tsr__error_set(error, TSR_ENOMEM, "no memory to list the arrays of a tree");
   for (int i = 0; i < out->count; i++)
     if (out->at[i]->node.scope->rt != scope->rt)
       return tsr__error_set(error, TSR_EARG,
                             "array %d belongs to another runtime than the scope; save it there", i);
-  return out->count ? tsr__execute(scope, out->at, out->count, error) : TSR_OK;
+  return TSR_OK;
 }
 
 /* Arrays are listed under the names that their tree gives them. */
@@ -129,9 +137,79 @@ static tsr_status list_all(tsr__saving *s, tsr_array *tree, const tsr__leaves *l
   return error->status;
 }
 
+/* What all must ask for alike: its first words, and behind a NUL the hash of all of it, as a tree may
+ * have a million arrays. */
+static void tell_ask(const tsr_save_opts *opts, tsr_array *tree, tsr__text *out)
+{
+  const char *form = tree ? tsr_tree_text(tree) : "";
+  char brief[160];
+  tsr__text all;
+  tsr__text_init(&all, out->heap);
+  tsr__text_add(&all, "step %lld", (long long)opts->step);
+  for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name; i++)
+    tsr__text_add(&all, ", frame '%s'", opts->frames[i].name);
+  if (tree) tsr__text_add(&all, " of ");
+  if (form) tsr__text_put(&all, form, strlen(form));
+  int length = snprintf(brief, sizeof brief, "%s", tsr__text_get(&all));
+  tsr__text_put(out, brief, strlen(brief) + 1);
+  tsr__text_add(out, "%d %08x", length, tsr__crc32c(0, tsr__text_get(&all), all.length));
+  out->failed = out->failed || all.failed || !form;
+  tsr__text_free(&all);
+}
+
+/* Before anything is evaluated: each says what it asks for, or what is wrong with that. So who
+ * cannot take part ends the call on all, and nobody waits in a program, or at a meeting that others
+ * do not come to. */
+static tsr_status ask_alike(const tsr__saving *s, const tsr_save_opts *opts, tsr_array *tree,
+                            tsr__error *error)
+{
+  tsr__text mine, all;
+  bool met = false;
+  if (s->process_count == 1) return error->status;
+  tsr__text_init(&mine, &s->rt->heap);
+  tsr__text_init(&all, &s->rt->heap);
+  if (!error->status) tell_ask(opts, tree, &mine);
+  tsr__agree(s->rt, &(tsr__agreement){ "tsr checkpoint save", opts->timeout, &mine, &met }, &all,
+             error);
+  for (int p = 1; p < s->process_count && !error->status; p++) {
+    tsr__blob first = tsr__agreed(&all, 0), own = tsr__agreed(&all, p);
+    if (own.length != first.length || memcmp(own.data, first.data, own.length))
+      tsr__error_set(error, TSR_EPEER,
+                     "process %d saves another tree or other frames than process 0 does: %s, and "
+                     "there %s; all must save the same",
+                     p, (const char *)own.data, (const char *)first.data);
+  }
+  tsr__text_free(&mine);
+  tsr__text_free(&all);
+  return error->status;
+}
+
+/* Evaluated as one program: what leaves share is computed once. Frames one by one, after each of
+ * which all hear how it went, as the next one is evaluated by all or by none. */
+static tsr_status list_saved(tsr__saving *s, tsr_scope *scope, tsr_array *tree,
+                             const tsr__leaves *leaves, const tsr_save_opts *opts,
+                             tsr__error *error)
+{
+  if (!leaves->count || !tsr__execute(scope, leaves->at, leaves->count, error))
+    list_all(s, tree, leaves, opts, error);
+  for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name; i++) {
+    tsr__text all;
+    bool met = false;
+    tsr__text_init(&all, &s->rt->heap);
+    if (s->process_count > 1)
+      tsr__agree(s->rt, &(tsr__agreement){ "tsr checkpoint frames", opts->timeout, NULL, &met },
+                 &all, error);
+    tsr__text_free(&all);
+    if (error->status) break;
+    tsr__saving_frame(s, &opts->frames[i], scope, error);
+  }
+  return error->status;
+}
+
 /* One save at a time: what goes on in the background is waited for, and if it failed that is said
- * instead. Whatever fails before, tsr__saving_run is called with the error: it says so at the first
- * meeting, where the others wait. Only a save that was handed to the thread returns before. */
+ * instead. What fails before the last meeting of this thread is told there, and then all return. What
+ * fails afterwards is told at the first meeting of tsr__saving_run, where the others wait, on
+ * whatever thread. */
 static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
                        const tsr_save_opts *opts, tsr__error *error)
 {
@@ -139,6 +217,7 @@ static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
   tsr__background *background = tsr__background_of(rt, opts->background);
   tsr__leaves leaves = { 0 };
   tsr__progress progress = { .rt = rt, .what = TSR__CHECKPOINT };
+  size_t length = error->status ? 0 : strlen(path);
   tsr__saving s = { .rt = rt,
                     .progress = &progress,
                     .keep = opts->keep < KEEP_MOST ? opts->keep : KEEP_MOST,
@@ -148,20 +227,20 @@ static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
                     .seconds = opts->timeout };
   tsr__catalog_init(&s.catalog, &rt->heap);
   s.catalog.step = opts->step;
-  s.path = tsr__new(&rt->heap, strlen(path) + 1);
-  if (s.path) memcpy(s.path, path, strlen(path));
+  s.path = tsr__new(&rt->heap, length + 1);
+  if (s.path && length) memcpy(s.path, path, length);
   if (!s.path || (opts->background && !background))
     tsr__error_set(error, TSR_ENOMEM, "no memory for a save");
   /* Before anything is evaluated: an error of the one before is told instead of saving, and memory
    * holds one step's values at a time. */
   tsr__background_wait(background, error);
-  if (!error->status && (!tree || !ready(scope, tree, &leaves, error)))
-    list_all(&s, tree, &leaves, opts, error);
-  for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name && !error->status; i++)
-    tsr__saving_frame(&s, &opts->frames[i], scope, error);
-  /* Where no thread can be had it is done at once. */
-  if (!error->status && opts->background && tsr__background_start(background, &s)) return TSR_OK;
-  tsr__saving_run(&s, error);
+  if (!error->status) find_leaves(scope, tree, &leaves, error);
+  if (!ask_alike(&s, opts, tree, error)) {
+    list_saved(&s, scope, tree, &leaves, opts, error);
+    /* Where no thread can be had it is done at once. */
+    if (!error->status && opts->background && tsr__background_start(background, &s)) return TSR_OK;
+    tsr__saving_run(&s, error);
+  }
   tsr__saving_free(&s);
   return error->status;
 }
@@ -174,16 +253,10 @@ tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path, tsr_arra
   if (!scope) return TSR_EARG;
   if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
   if (scope->rt->error.status) return scope->rt->error.status;
-  /* What an inert array has to say is said already. */
-  if (tree && tree->inert)
-    return tsr_scope_status(scope)
-               ? tsr_scope_status(scope)
-               : tsr__fail(scope, site, TSR_ESTATE,
-                           "%s: the tree comes of a failed call whose error was cleared or is of "
-                           "another scope; make it again",
-                           save_call);
-  if (!tsr__take_opts(save_call, opts, &own, sizeof own, &error) && !check_save(path, &own, &error))
-    save(scope, path, tree, &own, &error);
+  if (tsr__take_opts(save_call, opts, &own, sizeof own, &error))
+    own = (tsr_save_opts){ .size = sizeof own };
+  else check_save(path, &own, &error);
+  save(scope, path, tree, &own, &error);
   if (!error.status) return TSR_OK;
   return tsr__fail(scope, site, error.status, "%s: %s", save_call, error.text);
 }
@@ -234,8 +307,9 @@ static tsr_status load(tsr_saved_step *c, uint32_t *sum, tsr__error *error)
   return error->status;
 }
 
-/* Process 0 says which step it is, as another may become the newest meanwhile. The others look at
- * nothing: they are told the folder, and whether it is theirs, too, load_together finds out. */
+/* What is being saved may be the newest, and may delete what is there now, so each process waits
+ * for its part. Process 0 says which step it is, as another may become the newest meanwhile. The
+ * others look at nothing: they are told the folder, and whether it is theirs, too, load_together finds out. */
 static tsr_status find_step(tsr_saved_step *c, const char *path, tsr__error *error)
 {
   tsr__text mine, all;
@@ -243,7 +317,8 @@ static tsr_status find_step(tsr_saved_step *c, const char *path, tsr__error *err
   bool met = false;
   tsr__text_init(&mine, &c->rt->heap);
   tsr__text_init(&all, &c->rt->heap);
-  if (tsr_process_index(c->rt) == 0 && !tsr__step_find(path, &found, error))
+  if (!error->status) tsr__background_settle(tsr__background_of(c->rt, false), error);
+  if (tsr_process_index(c->rt) == 0 && !error->status && !tsr__step_find(path, &found, error))
     tsr__text_add(&mine, "%s", found.at);
   if (!tsr__agree(c->rt, &(tsr__agreement){ "tsr checkpoint open", 0, &mine, &met }, &all, error)) {
     tsr__blob told = tsr__agreed(&all, 0);
@@ -279,6 +354,15 @@ static tsr_status load_together(tsr_saved_step *c, tsr__error *error)
   return error->status;
 }
 
+/* Without memory for a step. */
+static void miss_meeting(tsr_runtime *rt)
+{
+  tsr_saved_step none = { .rt = rt };
+  tsr__error error = { .status = TSR_OK };
+  tsr__error_set(&error, TSR_ENOMEM, "no memory for a step");
+  find_step(&none, "", &error);
+}
+
 /* A step is never NULL. It reads the catalog now and data when that is asked for; files that are
  * deleted in between are an error then. */
 tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const char *site)
@@ -286,16 +370,19 @@ tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const
   static const tsr_saved_step none = { .inert = true, .catalog = { .step = -1, .form = "" } };
   tsr__error error = { .status = TSR_OK };
   tsr_saved_step *c = NULL;
-  if (scope && !scope->inert && !scope->rt->error.status)
-    c = tsr__node_new(scope, sizeof *c, site, release);
-  /* One that nobody writes to: all that it is asked is refused. */
-  if (!c) return (tsr_saved_step *)(uintptr_t)&none;
+  bool usable = scope && !scope->inert && !scope->rt->error.status;
+  if (usable) c = tsr__node_new(scope, sizeof *c, site, release);
+  /* One that nobody writes to: all that it is asked is refused. The others hear why. */
+  if (!c) {
+    if (usable) miss_meeting(scope->rt);
+    return (tsr_saved_step *)(uintptr_t)&none;
+  }
   c->rt = scope->rt;
   tsr__catalog_init(&c->catalog, &scope->rt->heap);
   if (!path || !*path)
     tsr__error_set(&error, TSR_EARG, "the path is %s; give that of a folder of steps, or a step's",
                    path ? "empty" : "NULL");
-  else if (!find_step(c, path, &error)) load_together(c, &error);
+  if (!find_step(c, path, &error)) load_together(c, &error);
   if (!error.status) return c;
   tsr__fail(scope, site, error.status, "%s: %s", open_call, error.text);
   tsr__catalog_free(&c->catalog);

@@ -5,6 +5,7 @@
  *   catalog_write.c, catalog_read.c    as text, tessera.json
  *   saving.c       which pieces this process writes, and writing them
  *   commit.c       processes agree, one writes the catalog
+ *   lock.c         one save at a time in a folder
  *   background.c   saves that go on while the program does
  *   step_folder.c  folders and files: made, found, forced to the disk, deleted
  *   restore.c      reading what is needed
@@ -24,6 +25,7 @@
 #include "topology/topology.h"
 
 #define TSR__CATALOG "tessera.json"
+#define TSR__LOCK "tessera.lock"     /* beside the steps, while one is saved */
 #define TSR__CHECKPOINT "checkpoint" /* what the progress callback is told of */
 enum {
   TSR__CATALOG_VERSION = 1,
@@ -107,8 +109,8 @@ tsr_status tsr__catalog_read(tsr__catalog *catalog, const char *text, size_t len
                              tsr__error *error);
 /* The header of a data file, as safetensors has it, with spaces up to a multiple of 64 bytes. */
 void tsr__data_header(const tsr__catalog *catalog, int file, tsr__text *out);
-/* Adds what another process wrote of the same step. TSR_EPEER where that has other entries. */
-tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *other, int process,
+/* Adds what processes 1, 2 .. wrote of the same step. TSR_EPEER where one has other entries. */
+tsr_status tsr__catalog_join(tsr__catalog *catalog, const tsr__catalog *others, int count,
                              tsr__error *error);
 
 /* ---- folders (step_folder.c) ----------------------------------------------------------------- */
@@ -131,6 +133,23 @@ tsr_status tsr__step_find(const char *path, tsr__step_path *out, tsr__error *err
 /* Deletes data files that the step's catalog does not name, and other steps: those beyond the
  * newest `keep` (0: none), and older ones without a catalog. What cannot be deleted stays. */
 void tsr__step_prune(const char *path, const tsr__catalog *catalog, int keep);
+
+/* ---- the lock of a folder (lock.c) ----------------------------------------------------------- */
+
+typedef struct tsr__folder_lock {
+  bool held;
+  int fd;
+  tsr__step_path path;
+} tsr__folder_lock;
+/* Takes the lock of a folder of steps, which is there. TSR_ESTATE, naming the owner, where another
+ * save has it; TSR_EIO. */
+tsr_status tsr__folder_lock_take(tsr_runtime *rt, const char *folder, tsr__folder_lock *lock,
+                                 tsr__error *error);
+/* TSR_ESTATE where somebody else has it by now. */
+tsr_status tsr__folder_lock_check(const tsr__folder_lock *lock, const char *folder,
+                                  tsr__error *error);
+/* Gives it back where it is held. */
+void tsr__folder_lock_give(tsr__folder_lock *lock);
 
 /* ---- saving (saving.c, commit.c) ------------------------------------------------------------- */
 
@@ -161,7 +180,8 @@ typedef struct tsr__saving {
   size_t source_room;
   int *fd; /* by file; -1: closed */
   size_t fd_room;
-  int made; /* files that were created */
+  int made;              /* files that were created */
+  tsr__folder_lock lock; /* process 0's, for all */
 } tsr__saving;
 
 /* Adds an array's pieces that this process writes; its value is held. TSR_ENOMEM. */
@@ -192,6 +212,8 @@ typedef struct tsr__background tsr__background;
 tsr__background *tsr__background_of(tsr_runtime *rt, bool make);
 /* Waits until none goes on; an error that nobody was told of yet is told. NULL is allowed. */
 tsr_status tsr__background_wait(tsr__background *background, tsr__error *error);
+/* The same for who does not ask how it went: an error stays to be told. */
+tsr_status tsr__background_settle(tsr__background *background, tsr__error *error);
 /* Takes a save over and begins it; false: it could not, and the save is the caller's as before. */
 bool tsr__background_start(tsr__background *background, const tsr__saving *saving);
 

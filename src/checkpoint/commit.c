@@ -1,29 +1,40 @@
 /* A step that all processes save together.
  *
  *   process 0            1                2
- *   makes the folder     -                -               begin: its number for data files
- *   writes its pieces    its              its             data: all are on the disk, and where
+ *   locks the folder     -                -               begin: its number for data files
+ *   writes its pieces    its, and a list  its             data: all are on the disk
+ *   reads the lists,     -                -
  *   writes the catalog   -                -               commit: the step is there
  *
  * Each phase ends with a meeting where all learn how it went on each. They meet at the coordinator,
  * not at the meetings of programs, so that a step can be saved beside a program that runs.
  *
+ * Process 0 holds the lock of the folder (lock.c) for all of them, from before it looks at what is
+ * there until it has deleted what goes. Where it ends before the others have, what they write on is
+ * of names that no catalog has.
+ *
  * Invariant: whoever said that its data is on the disk deletes it only where process 0 said that
  * there is no catalog. What is left of a save that was cut off is deleted by a later one.
  *
- *   a record at a meeting   | status | message, if it failed | text: an id, a catalog, "there" |
+ *   a record at a meeting   | status | message, if it failed | text: an id, "there" |
  *
  * What may be left over: a folder without a catalog, or data files that no catalog names. Neither
  * is a step, and a reader sees none of it. */
 #include "checkpoint/checkpoint_room.h"
 #include "io/file/files.h"
 #include "io/file/outfile.h"
+#include "io/file/system.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define AGREE_SECONDS 1800.0
+enum { RECORD_MOST = 2048 }; /* bytes that a process tells: a status, a message, a few words */
 
 /* ---- meetings -------------------------------------------------------------------------------- */
 
@@ -60,17 +71,24 @@ static tsr_status judge(const tsr__text *records, int own, int count, tsr__error
 }
 
 /* Never left out on the way to an error: one who does not come holds up all others until the time
- * is over. */
+ * is over. Memory for what comes is had before, so that who has none says so to all: afterwards it
+ * would fail alone. */
 tsr_status tsr__agree(tsr_runtime *rt, const tsr__agreement *ask, tsr__text *all, tsr__error *error)
 {
   tsr__comm *comm = tsr__comm_of(rt);
   tsr__text record;
   tsr__text_init(&record, &rt->heap);
+  tsr__text_pad(all, ' ', (comm ? tsr__comm_count(comm) : 1) * RECORD_MOST);
+  all->length = 0;
+  if (all->failed || (ask->mine && ask->mine->failed))
+    tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
   tsr__write_u32(&record, error->status);
   tsr__write_bytes(&record, error->text, error->status ? strlen(error->text) : 0);
   tsr__write_bytes(&record, ask->mine ? tsr__text_get(ask->mine) : "",
                    ask->mine ? ask->mine->length : 0);
-  if (record.failed || (ask->mine && ask->mine->failed))
+  /* None, which the others refuse. */
+  if (record.failed) record.length = 0;
+  if (record.failed)
     tsr__error_set(error, TSR_ENOMEM, "no memory for what processes tell each other");
   if (!comm || tsr__comm_count(comm) == 1) {
     /* Alone: the one record is written as if it had come, so that tsr__agreed reads it likewise. */
@@ -121,30 +139,29 @@ static void draw_id(tsr__text *out)
   tsr__text_add(out, "%08x", number);
 }
 
-/* By process 0 alone, before anybody writes: the others find the folder there after the meeting. */
-static tsr_status make_folders(const tsr__saving *s, tsr__error *error)
+/* By process 0 alone, before anybody writes: the others find the folder there after the meeting.
+ * Locked before anything is looked at, so that what is seen stays so. */
+static tsr_status make_folders(tsr__saving *s, tsr__error *error)
 {
   tsr__step_path step;
   if (tsr__step_path_of(s->path, s->catalog.step, NULL, &step, error)) return error->status;
+  if (tsr__folder_make(s->path, error)) return error->status;
+  if (tsr__folder_lock_take(s->rt, s->path, &s->lock, error)) return error->status;
   bool there = !s->overwrite && tsr__step_is_there(s->path, s->catalog.step, error);
   if (error->status) return error->status;
   if (there)
     return tsr__error_set(error, TSR_ESTATE,
                           "%s is there already; give another .step, or .overwrite", step.at);
-  if (tsr__folder_make(s->path, error)) return error->status;
   return tsr__folder_make(step.at, error);
 }
 
-/* Under its name once it is on the disk; `*there` from then on. A folder that cannot be forced to
- * the disk is an error although the step is there: a power failure may still take it. */
-static tsr_status write_catalog(const tsr__saving *s, bool *there, tsr__error *error)
+/* A catalog as a file of the step's folder, which is there under its name once it is on the disk. */
+static tsr_status put_catalog(const tsr__saving *s, const char *name, tsr__error *error)
 {
-  tsr__step_path path, folder;
+  tsr__step_path path;
   tsr__text text;
   tsr__error closing = { .status = TSR_OK };
-  if (tsr__step_path_of(s->path, s->catalog.step, TSR__CATALOG, &path, error) ||
-      tsr__step_path_of(s->path, s->catalog.step, NULL, &folder, error))
-    return error->status;
+  if (tsr__step_path_of(s->path, s->catalog.step, name, &path, error)) return error->status;
   tsr__text_init(&text, &s->rt->heap);
   tsr__catalog_write(&s->catalog, &text);
   tsr__outfile *file =
@@ -152,28 +169,90 @@ static tsr_status write_catalog(const tsr__saving *s, bool *there, tsr__error *e
                   : tsr__out_open(&s->rt->heap, path.at, &(tsr__out_opts){ .plain = true }, error);
   bool good = file && !tsr__out_put(file, text.data, text.length, error);
   if (file && tsr__out_close(file, good, &closing) && !error->status) *error = closing;
-  if (text.failed) tsr__error_set(error, TSR_ENOMEM, "no memory for the text of %s", TSR__CATALOG);
+  if (text.failed) tsr__error_set(error, TSR_ENOMEM, "no memory for the text of %s", name);
   tsr__text_free(&text);
-  *there = !error->status;
-  return error->status ? error->status : tsr__folder_sync(folder.at, error);
+  return error->status;
 }
 
-/* What the others wrote is added to what this process did. What other processes say is read as
- * carefully as a file: they may be of another version. */
-static tsr_status join_others(tsr__saving *s, const tsr__text *all, tsr__error *error)
+/* `*there` once it has its name. A folder that cannot be forced to the disk is an error although
+ * the step is there: a power failure may still take it. */
+static tsr_status write_catalog(const tsr__saving *s, bool *there, tsr__error *error)
 {
-  for (int p = 1; p < s->process_count && !error->status; p++) {
-    tsr__catalog other;
-    tsr__error why = { .status = TSR_OK };
-    tsr__blob text = tsr__agreed(all, p);
-    tsr__catalog_init(&other, s->catalog.heap);
-    if (tsr__catalog_read(&other, text.data, text.length, true, &why))
-      tsr__error_set(error, why.status, "what process %d says of its data: %s", p, why.text);
-    else tsr__catalog_join(&s->catalog, &other, p, error);
-    tsr__catalog_free(&other);
+  tsr__step_path folder;
+  if (tsr__step_path_of(s->path, s->catalog.step, NULL, &folder, error) ||
+      put_catalog(s, TSR__CATALOG, error))
+    return error->status;
+  *there = true;
+  return tsr__folder_sync(folder.at, error);
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* What a process wrote it lists in a file beside its data, which process 0 reads: a meeting is for
+ * words, and there may be a million arrays. Of a save that was cut off the file is taken for what it
+ * is by its name, the catalog's and more. */
+typedef struct part_name {
+  char at[80];
+} part_name;
+
+static part_name name_part(const char *id, int process)
+{
+  part_name name;
+  snprintf(name.at, sizeof name.at, "%s.%s-%d", TSR__CATALOG, id, process);
+  return name;
+}
+
+static void delete_part(const tsr__saving *s, const char *id, int process)
+{
+  tsr__step_path path;
+  tsr__error error = { .status = TSR_OK };
+  part_name name = name_part(id, process);
+  if (!tsr__step_path_of(s->path, s->catalog.step, name.at, &path, &error)) unlink(path.at);
+}
+
+/* Without workers or callbacks, as the thread of the background may be the one that reads. What
+ * others wrote is read as carefully as any file: they may be of another version. */
+static tsr_status read_part(const tsr__saving *s, const char *id, int process, tsr__catalog *out,
+                            tsr__error *error)
+{
+  tsr__step_path path;
+  tsr__error why = { .status = TSR_OK };
+  part_name name = name_part(id, process);
+  struct stat info = { .st_size = 0 };
+  if (tsr__step_path_of(s->path, s->catalog.step, name.at, &path, error)) return error->status;
+  int fd = tsr__sys_open(path.at, O_RDONLY);
+  int code = fd < 0 || fstat(fd, &info) ? errno : 0;
+  size_t length = (size_t)info.st_size, room = length + 1;
+  char *text = code ? NULL : tsr__new_raw(&s->rt->heap, room);
+  int64_t got = text ? tsr__sys_read_all(fd, text, length, 0) : 0;
+  if (got < 0) code = errno;
+  if (fd >= 0) tsr__sys_close(fd);
+  if (code) tsr__file_error(path.at, "read what another process listed in", code, error);
+  else if (!text) tsr__error_set(error, TSR_ENOMEM, "no memory to read %s", path.at);
+  else if (tsr__catalog_read(out, text, (size_t)got, true, &why))
+    tsr__error_set(error, why.status, "%s, which process %d wrote: %s", path.at, process, why.text);
+  tsr__del(&s->rt->heap, text, room);
+  return error->status;
+}
+
+/* What the others wrote is added to what this process did. */
+static tsr_status join_others(tsr__saving *s, const char *id, tsr__error *error)
+{
+  int count = s->process_count - 1;
+  size_t bytes = ((size_t)count + 1) * sizeof(tsr__catalog);
+  tsr__catalog *other = tsr__new(&s->rt->heap, bytes);
+  if (!other) tsr__error_set(error, TSR_ENOMEM, "no memory to list what all processes saved");
+  for (int p = 0; p < count && !error->status; p++) {
+    tsr__catalog_init(&other[p], s->catalog.heap);
+    read_part(s, id, p + 1, &other[p], error);
   }
+  if (!error->status && count) tsr__catalog_join(&s->catalog, other, count, error);
+  for (int p = 0; other && p < count; p++) tsr__catalog_free(&other[p]);
+  tsr__del(&s->rt->heap, other, bytes);
   return error->status ? error->status : tsr__catalog_check(&s->catalog, error);
 }
+
+/* ---- phases ---------------------------------------------------------------------------------- */
 
 /* What a phase tells the others and hears of them. */
 typedef struct phase {
@@ -216,32 +295,42 @@ static tsr_status begin(tsr__saving *s, char id[16], tsr__error *error)
   return error->status;
 }
 
-/* What all have written is `p`'s, which the caller closes. Deleted at once is what this process
- * could not write, or what all know to be lost. Where the meeting broke off nobody knows what
- * process 0 does with it, so it stays. */
-static tsr_status write_data(tsr__saving *s, const char *id, phase *p, tsr__error *error)
+/* Deletes what this process wrote. */
+static void undo(tsr__saving *s, const char *id)
 {
-  open_phase(s, p);
+  if (s->process) delete_part(s, id, s->process);
+  tsr__saving_undo(s);
+}
+
+/* Deleted at once is what this process could not write, or what all know to be lost. Where the
+ * meeting broke off nobody knows what process 0 does with it, so it stays. */
+static tsr_status write_data(tsr__saving *s, const char *id, tsr__error *error)
+{
+  phase p;
+  open_phase(s, &p);
   tsr_status own = tsr__saving_write(s, id, error);
-  if (!own) tsr__catalog_write(&s->catalog, &p->mine);
-  end_phase(s, "tsr checkpoint data", p, error);
-  if (own || (p->met && error->status)) tsr__saving_undo(s);
+  if (!own && s->process) own = put_catalog(s, name_part(id, s->process).at, error);
+  end_phase(s, "tsr checkpoint data", &p, error);
+  if (own || (p.met && error->status)) undo(s, id);
+  close_phase(&p);
   return error->status;
 }
 
-/* Pruned by process 0, once the catalog is there. "there" says to the others that their files are
+/* Pruned by process 0, parts among the rest, once the catalog is there. "there" says to the others that their files are
  * named by it now, even if something failed afterwards. */
-static tsr_status commit(tsr__saving *s, const tsr__text *data, tsr__error *error)
+static tsr_status commit(tsr__saving *s, const char *id, tsr__error *error)
 {
   phase p;
   bool there = false;
   open_phase(s, &p);
-  if (s->process == 0 && !join_others(s, data, error)) write_catalog(s, &there, error);
+  if (s->process == 0 && !join_others(s, id, error) &&
+      !tsr__folder_lock_check(&s->lock, s->path, error))
+    write_catalog(s, &there, error);
   if (there) tsr__text_add(&p.mine, "there");
   if (there && !error->status) tsr__step_prune(s->path, &s->catalog, s->keep);
   end_phase(s, "tsr checkpoint commit", &p, error);
   if (s->process && p.met) there = tsr__agreed(&p.all, 0).length > 0;
-  if (error->status && !there && (p.met || s->process == 0)) tsr__saving_undo(s);
+  if (error->status && !there && (p.met || s->process == 0)) undo(s, id);
   close_phase(&p);
   return error->status;
 }
@@ -251,9 +340,11 @@ static tsr_status commit(tsr__saving *s, const tsr__text *data, tsr__error *erro
 tsr_status tsr__saving_run(tsr__saving *s, tsr__error *error)
 {
   char id[16];
-  phase data;
-  if (begin(s, id, error)) return error->status;
-  if (!write_data(s, id, &data, error)) commit(s, &data.all, error);
-  close_phase(&data);
+  if (begin(s, id, error)) {
+    if (s->lock.held) tsr__saving_undo(s);
+  } else if (!write_data(s, id, error)) {
+    commit(s, id, error);
+  }
+  tsr__folder_lock_give(&s->lock);
   return error->status;
 }

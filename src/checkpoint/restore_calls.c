@@ -91,21 +91,21 @@ static bool filter_dim(const tsr_mesh *mesh, const char **at, tsr__text *out)
   return !out->failed;
 }
 
-/* As it lay, along the axes that there are; false out of memory.
+/* By a spec, along the axes that there are; false out of memory.
  *
  *   saved (x+y, z) on x=2,y=4,z=2, and here x=8        (x, -)
  *
  * Sizes may differ: only names are looked for, so a step of eight devices can be had again on
  * two. */
-static bool saved_place(const restoring *r, const tsr__listed *entry, tsr_sharding *out)
+static bool place_by(const restoring *r, const char *words, int rank, tsr_sharding *out)
 {
   const tsr_mesh *mesh = r->opts->mesh ? r->opts->mesh : tsr_scope_mesh(r->scope);
-  const char *at = *entry->spec == '(' ? entry->spec + 1 : entry->spec;
+  const char *at = *words == '(' ? words + 1 : words;
   tsr__text spec;
   *out = (tsr_sharding){ 0 };
   if (!mesh) return true;
   tsr__text_init(&spec, &r->scope->rt->heap);
-  for (int d = 0; d < entry->shape.rank; d++) {
+  for (int d = 0; d < rank; d++) {
     if (d) tsr__text_add(&spec, ",");
     filter_dim(mesh, &at, &spec);
   }
@@ -113,6 +113,18 @@ static bool saved_place(const restoring *r, const tsr__listed *entry, tsr_shardi
   if (fine) *out = tsr_on_with(mesh, tsr__text_get(&spec), NULL);
   tsr__text_free(&spec);
   return fine;
+}
+
+/* Where an array of `like` lies. On a mesh that has no devices here, as that of a function which was
+ * saved for more, nothing can: then it is placed as if no `like` was given, by the spec that it
+ * has. */
+static bool like_place(const restoring *r, const tsr_array *like, tsr_sharding *out)
+{
+  char words[512];
+  *out = like->sharding;
+  if (!out->mesh || !tsr_mesh_is_abstract(out->mesh)) return true;
+  int length = tsr_sharding_text(out, like->shape.rank, words, sizeof words);
+  return place_by(r, length > 0 && length < (int)sizeof words ? words : "", like->shape.rank, out);
 }
 
 /* No cast on the way: what is restored has the bits that were saved. */
@@ -150,8 +162,8 @@ static bool add_target(void *user, const char *name)
   if (!entry) return !not_saved(c, TSR_SAVED_ARRAY, path, r->error);
   if (like && check_type(r, entry, like)) return false;
   tsr_shape shape = like ? like->shape : entry->shape;
-  tsr_sharding place = like ? like->sharding : (tsr_sharding){ 0 };
-  if (!like && !saved_place(r, entry, &place))
+  tsr_sharding place;
+  if (!(like ? like_place(r, like, &place) : place_by(r, entry->spec, entry->shape.rank, &place)))
     return !tsr__error_set(r->error, TSR_ENOMEM, "no memory for a spec");
   tsr_dtype dtype = (tsr_dtype)entry->dtype;
   tsr__error why = { .status = TSR_OK };
@@ -244,8 +256,11 @@ tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *c, tsr_array *like,
   tsr__error error = { .status = TSR_OK };
   if (!c || c->inert) return tsr__make_inert(c ? c->node.scope : NULL, site);
   tsr_scope *scope = tsr__scope_here(c->node.scope);
-  if (like && like->inert) return tsr__make_inert(scope, site);
   tsr__take_opts(restore_call, opts, &own, sizeof own, &error);
+  if (like && like->inert)
+    tsr__error_set(&error, tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_ESTATE, "%s",
+                   tsr_scope_status(scope) ? tsr_message(scope)
+                                           : "`like` comes of a failed call; make it again");
   restoring r = { .c = c, .scope = scope, .opts = &own, .error = &error };
   if (!read_together(&r, like)) return make_leaves(&r, site);
   tsr__fail(scope, site, error.status, "%s: %s", restore_call, error.text);

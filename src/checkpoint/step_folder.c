@@ -213,8 +213,8 @@ static void choose(void *user, const char *path, int64_t step)
   p->newest[at] = step;
 }
 
-/* An older folder without a catalog was left by a save that ended long ago, as saves of one folder
- * follow each other. Where it cannot be seen whether there is one, nothing is deleted. */
+/* An older folder without a catalog was left by a save that was cut off, as the lock of the folder
+ * is held by one save at a time. Where it cannot be seen whether there is one, nothing is deleted. */
 static void drop(void *user, const char *path, int64_t step)
 {
   pruning *p = user;

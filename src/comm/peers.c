@@ -568,7 +568,10 @@ void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user)
  * their own: their fingerprint is part of what the outer one does. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error)
 {
-  (void)error;
+  if (peers->pid != getpid())
+    return tsr__error_set(error, TSR_ESTATE,
+                          "this is a child of fork, which is not one of the processes that meet; "
+                          "open a runtime of its own in the child");
   void (*turn)(void *user) = atomic_load_explicit(&peers->turn, memory_order_acquire);
   if (turn && !tsr__peers_in_run(peers)) turn(peers->turn_user);
   pthread_mutex_lock(&peers->run_lock);

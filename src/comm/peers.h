@@ -77,6 +77,9 @@ void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size);
  * memory. Thread-safe. For pools: freed blocks are taken again by size. */
 void *tsr__peers_take(void *peers, size_t bytes);
 void tsr__peers_give(void *peers, void *block, size_t bytes);
+/* In a child of fork: from now on this process's segment is the child's own copy where it writes to
+ * it, and the others' can only be read. Before anything is written; elsewhere it does nothing. */
+void tsr__peers_own(void *peers);
 /* Whether memory lies in this process's segment, and where; where `bytes` there are in another's, or
  * in its mirror: NULL without addresses for them. */
 bool tsr__peers_has(const tsr__peers *peers, const void *at);
@@ -144,7 +147,8 @@ bool tsr__peers_ends_next(const tsr__peers *peers);
  * another thread runs, so that runs keep the order of the calls. At most one, for good. */
 void tsr__peers_await(tsr__peers *peers, void (*turn)(void *user), void *user);
 /* Begins a run; nested ones are part of the first. Other threads of this process wait, other
- * processes are not waited for: that they do the same is seen when all first meet. */
+ * processes are not waited for: that they do the same is seen when all first meet. TSR_ESTATE in a
+ * child of fork, which is none of them. */
 tsr_status tsr__peers_enter(tsr__peers *peers, const tsr__peers_work *work, tsr__error *error);
 /* Ends it with this process's status: TSR_OK where it was that on all; else its own, or what the
  * first process that failed says. Every enter that succeeded needs one. */

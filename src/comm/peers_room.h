@@ -109,6 +109,8 @@ struct tsr__peers {
   fetched *mirrored;
   size_t mirrored_count, mirrored_room, mirrored_bytes;
   int file;
+  pid_t pid;            /* a child of fork has another */
+  bool apart;           /* it is one, and its segment a copy */
   pthread_mutex_t lock; /* of the memory, and of windows */
   size_t used;
   free_list free[SIZES];

@@ -212,6 +212,13 @@ static size_t front_at(int process)
   return (size_t)(process + 1) * ((sizeof(head) + PAGE - 1) / PAGE * PAGE);
 }
 
+/* Out of core dumps: a dump reads all of a shared mapping, also what was never touched and what
+ * others hold, and each process that ends would write several times the machine's memory. */
+static void leave_out(void *base, size_t size)
+{
+  (void)madvise(base, size, MADV_DONTDUMP);
+}
+
 /* ---- windows --------------------------------------------------------------------------------- */
 
 /* A thousandth of a segment, so that there are never many; whole, so that what lies together is
@@ -237,6 +244,7 @@ static const window *open_window(tsr__heap *heap, segment *of, uint64_t offset, 
   void *base = mmap(NULL, (size_t)(end - from), PROT_READ | PROT_WRITE, flags, of->file,
                     of->far ? 0 : (off_t)from);
   if (base == MAP_FAILED) return NULL;
+  leave_out(base, (size_t)(end - from));
   of->windows[of->window_count] = (window){ from, (size_t)(end - from), base };
   return &of->windows[of->window_count++];
 }
@@ -298,6 +306,7 @@ static tsr_status map_segment(tsr__peers *peers, int process, const greeting *fr
         "a limit (ulimit -v)?",
         (size_t)(mine ? to->size : window_bytes(to)) >> 20, process,
         tsr__sys_text(errno, why, sizeof why));
+  if (mine) leave_out(base, to->size);
   to->base = base;
   to->front = base;
   return TSR_OK;
@@ -479,6 +488,7 @@ static tsr_status map_all(tsr__peers *peers, tsr__error *error)
  * hosts would wait for a word that never comes. What is out, or can never be, is not waited for. */
 static void flush(const tsr__peers *peers)
 {
+  if (peers->pid != getpid()) return; /* a child of fork speaks for nobody */
   tsr__error why = { .status = TSR_OK };
   for (int p = 0; peers->far && leads(peers) && p < peers->start.count; p++)
     for (int ms = 0; peers->all[p].far && peers->all[p].leader == p && ms < FLUSH_MS;
@@ -531,6 +541,7 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
   if (!peers) return decline(heap, start, error);
   peers->heap = heap;
   peers->start = *start;
+  peers->pid = getpid();
   snprintf(peers->engine, sizeof peers->engine, "%s",
            start->engine && *start->engine ? start->engine : "ucx");
   peers->used = front_at(start->count);
@@ -554,6 +565,30 @@ static tsr_status open_peers(tsr__heap *heap, const tsr__peers_start *start, tsr
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
+
+/* Fork leaves a child the memory that all share, and not a copy as of any other. So where the child
+ * is about to write, to free lists, too, its segment is mapped anew at its place, to be copied page
+ * by page as it is written. Arrays stay readable there. Where that cannot be had, and of other
+ * processes' segments, writing is made impossible: it may end the child, but not what its parent
+ * has. */
+void tsr__peers_own(void *user)
+{
+  tsr__peers *peers = user;
+  if (peers->apart || peers->pid == getpid()) return;
+  peers->apart = true;
+  for (int p = 0; p < peers->start.count; p++) {
+    const segment *of = &peers->all[p];
+    if (of->far) continue; /* mirrors are copied as it is */
+    for (size_t i = 0; i < of->window_count; i++)
+      mprotect(of->windows[i].base, of->windows[i].bytes, PROT_READ);
+  }
+  const segment *own = &peers->all[peers->start.index];
+  if (!own->base) return;
+  if (mmap(own->base, own->size, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_PRIVATE | MAP_NORESERVE,
+           peers->file, 0) == MAP_FAILED)
+    mprotect(own->base, own->size, PROT_READ);
+  else leave_out(own->base, own->size);
+}
 
 /* Whole lines, or whole pages of what is a page or more: so pages that go back are no other
  * block's. One line of nothing, as a free block holds a link. */
@@ -583,6 +618,7 @@ void *tsr__peers_take(void *user, size_t bytes)
   tsr__peers *peers = user;
   size_t size = rounded(bytes);
   void *block = NULL;
+  tsr__peers_own(peers);
   if (bytes > peers->all[peers->start.index].size) return NULL; /* what is rounded may be less */
   pthread_mutex_lock(&peers->lock);
   free_list *list = list_of(peers, size);
@@ -611,7 +647,9 @@ void tsr__peers_give(void *user, void *block, size_t bytes)
   tsr__peers *peers = user;
   size_t size = rounded(bytes);
   if (!block) return;
-  if (size >= 16 * PAGE) madvise(block, size, MADV_REMOVE);
+  tsr__peers_own(peers);
+  /* Of a child's copy it would be refused. */
+  if (size >= 16 * PAGE && !peers->apart) madvise(block, size, MADV_REMOVE);
   pthread_mutex_lock(&peers->lock);
   free_list *list = list_of(peers, size);
   if (list) {

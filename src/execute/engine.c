@@ -544,16 +544,25 @@ static tsr_status check_given_up(const tsr__program *trace, tsr__error *error)
 
 /* On a mesh of sizes alone a program can be planned, not run. Asked of the plan and not of the
  * roots: a mesh may stand at an operand alone. */
-static tsr_status check_devices(const tsr__plan *plan, tsr__error *error)
+static tsr_status check_devices(const tsr_runtime *rt, const tsr__plan *plan, tsr__error *error)
 {
   const tsr__program *program = &plan->parts.program;
-  for (int i = 1; i < program->sharding_count; i++)
-    if (tsr_mesh_is_abstract(program->shardings[i].mesh))
+  for (int i = 1; i < program->sharding_count; i++) {
+    const tsr_mesh *mesh = program->shardings[i].mesh;
+    if (!mesh || !tsr_mesh_is_abstract(mesh)) continue;
+    if (mesh->missing)
       return tsr__error_set(
           error, TSR_EAXIS,
-          "the program is placed on mesh %s, which is abstract: sizes without "
-          "devices; make it with tsr_mesh_make, or ask tsr_explain or tsr_compile",
-          tsr_mesh_text(program->shardings[i].mesh));
+          "the program is placed on mesh %s of %d devices, for which a function was saved that was "
+          "loaded here, and the runtime has %d; open it with %d or more, or ask tsr_explain or "
+          "tsr_compile",
+          tsr_mesh_text(mesh), tsr_mesh_device_count(mesh), tsr_device_count(rt),
+          tsr_mesh_device_count(mesh));
+    return tsr__error_set(error, TSR_EAXIS,
+                          "the program is placed on mesh %s, which is abstract: sizes without "
+                          "devices; make it with tsr_mesh_make, or ask tsr_explain or tsr_compile",
+                          tsr_mesh_text(mesh));
+  }
   return TSR_OK;
 }
 
@@ -595,7 +604,7 @@ static tsr_status prepare_once(tsr__engine *engine, tsr_array *const *roots, int
   *cached = plan != NULL;
   if (!status && !pending && !plan) status = plan_get(rt, engine, &plan, cached, exec->error);
   if (!status && !pending) *last_of(engine, roots[0]) = plan;
-  if (!status && !pending) status = check_devices(plan, exec->error);
+  if (!status && !pending) status = check_devices(exec->rt, plan, exec->error);
   if (!status && !pending) status = bind(engine, plan, (tsr__operands){ roots, count }, exec);
   if (!status && !pending && given_up) take_over(exec, &engine->trace);
   pthread_mutex_unlock(&engine->lock);
@@ -622,6 +631,8 @@ static tsr_status run_together(tsr__exec *exec)
 {
   tsr__peers *peers = tsr__peers_of(exec->rt);
   const tsr__plan *plan = exec->plan;
+  /* What is donated is written where it lies. */
+  if (peers) tsr__peers_own(peers);
   if (!plan->meets) return tsr__exec_run(exec);
   const tsr__program *program = exec->program;
   const char *site =

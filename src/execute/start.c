@@ -12,6 +12,8 @@
 #include "base/thread.h"
 #include "execute/engine.h"
 
+#include <unistd.h>
+
 typedef struct job {
   tsr__pending pending; /* first: what nodes point to */
   struct job *next;
@@ -36,6 +38,7 @@ struct tsr__starter {
   job *first, **last;
   int unfinished; /* that wait or run */
   pthread_t thread;
+  pid_t process; /* whose thread it is: a child of fork has none */
   bool quit;
 };
 
@@ -96,6 +99,7 @@ static tsr__starter *starter_new(tsr_runtime *rt, tsr__engine *engine)
   s->rt = rt;
   s->engine = engine;
   s->last = &s->first;
+  s->process = getpid();
   pthread_mutex_init(&s->lock, NULL);
   pthread_cond_init(&s->more, NULL);
   pthread_cond_init(&s->done, NULL);
@@ -124,6 +128,11 @@ void tsr__starter_free(tsr__starter *s)
 {
   if (!s) return;
   tsr__peers *peers = tsr__peers_of(s->rt);
+  /* Locks are as the thread had them, and what it was at is its own. */
+  if (s->process != getpid()) {
+    tsr__del(&s->rt->heap, s, sizeof *s);
+    return;
+  }
   /* Others may wait for them. */
   if (peers) wait_all(s);
   if (peers) tsr__peers_await(peers, NULL, NULL);

@@ -153,6 +153,32 @@ static void release_loaded(tsr__node *node)
   tsr__saved_release(&((loaded *)node)->saved);
 }
 
+/* What a loaded function takes, and on which meshes: "it takes f32[2]@(-), f32[8,3]@(data,-) on mesh
+ * data=4 of 4 devices". Of many the first ones. */
+const char *tsr__saved_needs(tsr_scope *scope, const tsr__saved *saved)
+{
+  enum { SHOWN = 6 };
+  tsr__text text;
+  tsr__text_init(&text, &scope->rt->heap);
+  tsr__text_add(&text, "it takes ");
+  for (int i = 0; i < saved->argument_count && i < SHOWN; i++) {
+    tsr_shape shape = { .rank = saved->types[i].rank };
+    memcpy(shape.dims, saved->types[i].dims, sizeof shape.dims);
+    if (i) tsr__text_add(&text, ", ");
+    tsr__type_add(&text, (tsr_dtype)saved->types[i].dtype, &shape,
+                  saved->places[i].mesh ? &saved->places[i] : NULL);
+  }
+  if (saved->argument_count > SHOWN)
+    tsr__text_add(&text, " and %d more", saved->argument_count - SHOWN);
+  if (!saved->argument_count) tsr__text_add(&text, "no arrays");
+  for (int i = 0; i < saved->mesh_count; i++)
+    tsr__text_add(&text, "%s mesh %s of %d devices", i ? "," : " on",
+                  tsr_mesh_text(saved->meshes[i]), tsr_mesh_device_count(saved->meshes[i]));
+  const char *own = tsr__arena_text(&scope->arena, tsr__text_get(&text), text.length);
+  tsr__text_free(&text);
+  return own ? own : "";
+}
+
 /* The leaf of an argument has the type that was saved; else the error is told. Where it lies is no
  * matter: it is put where the saved one lay (tsr__saved_put). */
 static bool fits(tsr_scope *scope, const loaded *l, const tsr__leaves *in, int i)
@@ -168,8 +194,9 @@ static bool fits(tsr_scope *scope, const loaded *l, const tsr__leaves *in, int i
   tsr__text_init(&text, &scope->rt->heap);
   tsr__type_add(&text, (tsr_dtype)type->dtype, &shape, NULL);
   tsr__fail(scope, l->node.site, TSR_EARG,
-            "array %d of the arguments is %s, but %s was saved for %s; give such a one", i,
-            tsr_type_of((tsr_array *)leaf), l->saved.name, tsr__text_get(&text));
+            "array %d of the arguments is %s, but %s was saved for %s; give such a one: %s", i,
+            tsr_type_of((tsr_array *)leaf), l->saved.name, tsr__text_get(&text),
+            tsr__saved_needs(scope, &l->saved));
   tsr__text_free(&text);
   return false;
 }
@@ -192,8 +219,9 @@ static bool take_arguments(tsr_scope *scope, const loaded *l, tsr_array *const *
     tsr__fail(scope, l->node.site, TSR_ENOMEM, "no memory for the arguments; close some scopes");
   else if (strcmp(tsr__text_get(&forms), l->saved.arguments))
     tsr__fail(scope, l->node.site, TSR_EARG,
-              "arguments of the forms %s, but %s was saved for %s; give those",
-              tsr__text_get(&forms), l->saved.name, l->saved.arguments);
+              "arguments of the forms %s, but %s was saved for %s; give those: %s",
+              tsr__text_get(&forms), l->saved.name, l->saved.arguments,
+              tsr__saved_needs(scope, &l->saved));
   tsr__text_free(&forms);
   good = !tsr_scope_status(scope);
   for (int i = 0; i < l->saved.argument_count && good; i++) good = fits(scope, l, leaves, i);

@@ -44,6 +44,8 @@ typedef struct tsr__moved {
   int count;
 } tsr__moved;
 
+/* What a loaded function takes and needs, for messages; of the scope. */
+const char *tsr__saved_needs(tsr_scope *scope, const tsr__saved *saved);
 /* What the arguments of a call say of meshes. False: one lies on other axes, which is told. */
 bool tsr__saved_meshes(tsr_scope *scope, const tsr__saved *saved, const tsr__leaves *in,
                        const char *site, tsr__moved *out);

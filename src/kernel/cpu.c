@@ -134,8 +134,8 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
     cpu->base.pools[i] = tsr__pool_open(&rt->heap, rt->opts.memory_limit);
     complete = complete && cpu->base.pools[i];
     if (peers && cpu->base.pools[i])
-      tsr__pool_from(cpu->base.pools[i],
-                     &(tsr__pool_source){ tsr__peers_take, tsr__peers_give, peers });
+      tsr__pool_from(cpu->base.pools[i], &(tsr__pool_source){ tsr__peers_take, tsr__peers_give,
+                                                              tsr__peers_own, peers });
   }
   if (!complete) {
     cpu_free(rt, cpu);

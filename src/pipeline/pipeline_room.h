@@ -136,6 +136,7 @@ struct tsr_pipeline {
   tsr__tray *trays;
   /* Threads. */
   _Atomic bool stop;
+  pid_t process; /* whose threads they are: a child of fork has none */
   bool locks, closed;
   int threads;
   tsr__filler *fillers;

@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/events.h"
 #include "base/thread.h"
@@ -209,6 +210,7 @@ static bool init_locks(tsr_pipeline *p)
   pthread_cond_init(&p->work, NULL);
   pthread_cond_init(&p->done, &clock);
   pthread_condattr_destroy(&clock);
+  p->process = getpid();
   return p->locks = true;
 }
 
@@ -425,10 +427,8 @@ static void join_filler(tsr_pipeline *p, tsr__filler *filler)
   pthread_join(filler->thread, NULL);
 }
 
-void tsr__ring_close(tsr_pipeline *p)
+static void end_threads(tsr_pipeline *p)
 {
-  tsr__heap *heap = &p->node.scope->rt->heap;
-  if (!p->locks) return;
   pthread_mutex_lock(&p->lock);
   atomic_store(&p->stop, true);
   pthread_cond_broadcast(&p->work);
@@ -440,6 +440,15 @@ void tsr__ring_close(tsr_pipeline *p)
    * but not what a join with a deadline means. */
   pthread_mutex_lock(&p->lock);
   pthread_mutex_unlock(&p->lock);
+}
+
+/* In a child of fork the threads are not there to be joined, and locks are as they had them: a
+ * condition that they wait for would never be free to be destroyed. */
+void tsr__ring_close(tsr_pipeline *p)
+{
+  tsr__heap *heap = &p->node.scope->rt->heap;
+  if (!p->locks) return;
+  if (p->process == getpid()) end_threads(p);
   for (int i = 0; i < p->depth; i++) {
     tsr__tray *tray = &p->trays[i];
     tsr__tray_empty(p, tray);
@@ -448,9 +457,11 @@ void tsr__ring_close(tsr_pipeline *p)
     tsr__del(heap, tray->list, tray->list_room * sizeof *tray->list);
   }
   if (p->stream) tsr__stream_close(p->stream);
-  pthread_cond_destroy(&p->work);
-  pthread_cond_destroy(&p->done);
-  pthread_mutex_destroy(&p->lock);
+  if (p->process == getpid()) {
+    pthread_cond_destroy(&p->work);
+    pthread_cond_destroy(&p->done);
+    pthread_mutex_destroy(&p->lock);
+  }
   p->locks = false;
   p->threads = 0;
 }

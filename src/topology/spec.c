@@ -556,6 +556,11 @@ static tsr_status no_place(const tsr_sharding *sharding, int rank, tsr__error *e
                           "spec %s leaves dim %d to the planner ('?'), but data needs a place; "
                           "write '-' or an axis of mesh %s",
                           spec, __builtin_ctz(sharding->open), tsr_mesh_text(sharding->mesh));
+  if (sharding->mesh->missing)
+    return tsr__error_set(error, TSR_EAXIS,
+                          "mesh %s of a function that was loaded has %d devices, more than there "
+                          "are; open the runtime with so many, or name a mesh that is here",
+                          tsr_mesh_text(sharding->mesh), tsr_mesh_device_count(sharding->mesh));
   if (sharding->mesh->abstract)
     return tsr__error_set(error, TSR_EAXIS,
                           "mesh %s is abstract: sizes without devices, where no data can lie; make "

@@ -600,3 +600,94 @@ static void files_are_written_once(void)
 }
 
 AMONG_2_AND_4(files_are_written_once, files_are_written_once)
+
+/* ---- memory that is adopted ------------------------------------------------------------------ */
+
+typedef struct lent {
+  double *data;
+  int released;
+} lent;
+
+static void take_back(void *data, void *user)
+{
+  lent *l = user;
+  CHECK(data == l->data);
+  l->released++;
+}
+
+/* Memory on the one device of any process, on all of them and on some: all read the same, and who
+ * has no device for it has it back at once. */
+static void adopted_for_devices_of_others(void)
+{
+  static const int sizes[] = { 0, 1, 7, 31, 33, 300, 5000, 40000 };
+  world w = open_world();
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+    for (int device = -3; device < DEVICES; device++) {
+      int n = sizes[i];
+      tsr_sharding on = device == -3   ? tsr_on(tsr_mesh_default(w.rt, "x"), "x")
+                        : device == -2 ? tsr_on(tsr_mesh_default(w.rt, "x"), "-")
+                        : device == -1 ? (tsr_sharding){ 0 }
+                                       : tsr_on_device(w.rt, device);
+      double *data = aligned_alloc(64, ((size_t)n * 8 + 64) / 64 * 64), *found;
+      found = malloc((size_t)n * 8 + 8);
+      CHECK(data && found);
+      for (int k = 0; k < n; k++) data[k] = k;
+      lent l = { data, 0 };
+      tsr_scope *s = tsr_scope_open(w.s);
+      tsr_array *a = tsr_adopt(s, data, .dtype = TSR_F64, .shape = TSR_SHAPE(n), .on = on,
+                               .release = take_back, .user = &l);
+      double sum = -1;
+      CHECK_STATUS(tsr_read(tsr_mul(a, 3), found, (size_t)n * 8), TSR_OK, s);
+      for (int k = 0; k < n; k++) CHECK_F64_BITS(found[k], 3.0 * k);
+      CHECK_STATUS(tsr_read_scalar(tsr_sum(a), &sum), TSR_OK, s);
+      CHECK_F64_BITS(sum, n * (n - 1.0) / 2);
+      bool here = device < 0 || device / (DEVICES / w.count) == w.me;
+      if (!here) CHECK_I64(l.released, 1);
+      tsr_scope_close(s);
+      CHECK_I64(l.released, 1);
+      free(found);
+      free(data);
+    }
+  close_world(&w);
+}
+
+AMONG_2_AND_4(adopted_for_devices_of_others, adopted_for_devices_of_others)
+
+static void tensor_taken_back(tsr_dl_managed *tensor)
+{
+  (*(int *)tensor->manager_ctx)++;
+}
+
+/* The same of a tensor of another library, which is adopted where its elements are dense, and else
+ * copied. */
+static void tensors_for_devices_of_others(void)
+{
+  world w = open_world();
+  for (int device = 0; device < DEVICES; device++)
+    for (int strided = 0; strided < 2; strided++) {
+      static _Alignas(64) float data[400];
+      float found[400];
+      int released = 0, rows = 100, step = strided ? 4 : 1;
+      int64_t shape[] = { rows }, strides[] = { step };
+      for (int k = 0; k < 400; k++) data[k] = (float)k;
+      tsr_dl_managed tensor = { .tensor = { .data = data,
+                                            .device_type = 1,
+                                            .ndim = 1,
+                                            .code = 2,
+                                            .bits = 32,
+                                            .lanes = 1,
+                                            .shape = shape,
+                                            .strides = strides },
+                                .manager_ctx = &released,
+                                .deleter = tensor_taken_back };
+      tsr_scope *s = tsr_scope_open(w.s);
+      tsr_array *a = tsr_from_dlpack(s, &tensor, .on = tsr_on_device(w.rt, device));
+      CHECK_STATUS(tsr_read(a, found, (size_t)rows * 4), TSR_OK, s);
+      for (int k = 0; k < rows; k++) CHECK_F32_BITS(found[k], (float)(k * step));
+      tsr_scope_close(s);
+      CHECK_I64(released, 1);
+    }
+  close_world(&w);
+}
+
+AMONG_2_AND_4(tensors_for_devices_of_others, tensors_for_devices_of_others)

@@ -59,6 +59,8 @@ static int meet(const char *how)
   if (me == 2 && !strcmp(how, "leave")) _exit(0);
   if (me == 2 && !strcmp(how, "live")) raise(SIGKILL);
   if (me == 2 && !strcmp(how, "stop")) raise(SIGSTOP);
+  for (int i = 0; i < 2 && !status && !strcmp(how, "lost"); i++) /* the second fails: it is there */
+    status = tsr_checkpoint_save(s, getenv("TEST_PATH"), tsr_num(s, 1), .background = i);
   if (!status) status = tsr_sync(s, "end", .timeout = 30);
   if (status && !strcmp(how, "live")) {
     sleep(3); /* longer than the tool would leave it */
@@ -301,4 +303,14 @@ TEST(wrong_command_lines_are_told)
   check_run("-n x true", 2, PARTS("--processes takes a number of processes, not 'x'"));
   check_run("--proceses 2 true", 2, PARTS("did you mean --processes?"));
   check_run("-n 5000 true", 2, PARTS("5000 processes, at most 1024"));
+}
+
+/* Programs that end well though a save in the background failed, of which they did not ask. */
+TEST(a_save_that_nobody_asked_for_fails_the_job)
+{
+  setenv("TEST_PATH", test_tmp("ckpt"), 1);
+  check_run("-n 2 env TEST_MEET=lost \"$SELF\"", 1,
+            PARTS("process 0 of 2", "process 1 of 2",
+                  "[1] tsr checkpoint: a save in the background", "tessera run: process ",
+                  " of 2: a save in the background failed: ", "step_0 is there already"));
 }

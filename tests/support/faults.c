@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,9 +32,9 @@ static _Atomic bool opened[FILES]; /* by open, not by what opens files in other 
 
 const char *fault_name(enum fault_call call)
 {
-  static const char *const names[FAULT_CALLS] = { "open",   "stat",   "read",  "write",  "close",
-                                                  "rename", "unlink", "mkdir", "fchmod", "sync",
-                                                  "mmap",   "memory", "thread" };
+  static const char *const names[FAULT_CALLS] = { "open",   "stat",   "read",   "write",  "close",
+                                                  "rename", "unlink", "mkdir",  "fchmod", "sync",
+                                                  "flock",  "mmap",   "memory", "thread" };
   return names[call];
 }
 
@@ -128,6 +129,7 @@ WRAP(fstat, FAULT_STAT, (int fd, struct stat *out), (fd, out))
 WRAP(stat, FAULT_STAT, (const char *path, struct stat *out), (path, out))
 WRAP(lstat, FAULT_STAT, (const char *path, struct stat *out), (path, out))
 WRAP(fchmod, FAULT_MODE, (int fd, mode_t mode), (fd, mode))
+WRAP(flock, FAULT_LOCK, (int fd, int how), (fd, how))
 
 /* The same, and who watches is told what was done. */
 #define WRAP_TOLD(name, call, params, args, ...)                 \

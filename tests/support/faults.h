@@ -19,6 +19,7 @@ enum fault_call {
   FAULT_FOLDER, /* mkdir */
   FAULT_MODE,   /* fchmod */
   FAULT_SYNC,   /* fdatasync */
+  FAULT_LOCK,   /* flock */
   FAULT_MAP,    /* mmap */
   FAULT_MEMORY, /* aligned_alloc, realloc, codecs' contexts, glob: code is ENOMEM */
   FAULT_THREAD, /* pthread_create */

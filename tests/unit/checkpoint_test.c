@@ -534,6 +534,68 @@ TEST(errors_in_the_background_are_told_once)
   CHECK(there("ckpt/step_1/tessera.json"));
 }
 
+static void take_line(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  snprintf(user, 400, "%d %s %s", (int)level, area, line);
+}
+
+/* A save fails, as its step is there, and the runtime is closed; `asked`: after a wait. What comes
+ * on stderr. */
+static char *close_after_failing(bool asked, const char *variable, char *line)
+{
+  const char *path = test_tmp("stderr.txt");
+  if (variable) setenv("TSR_LOG", variable, 1);
+  else unsetenv("TSR_LOG");
+  tsr_runtime *r = tsr_runtime_open("cpu:2", .log = line ? take_line : NULL, .log_user = line);
+  tsr_scope *inner = tsr_scope_open(r);
+  CHECK_STATUS(tsr_checkpoint_save(inner, test_tmp("ckpt"), tsr_num(inner, 1), .background = true),
+               TSR_OK, inner);
+  if (asked) CHECK_STATUS(tsr_checkpoint_wait(inner), TSR_ESTATE, NULL);
+  fflush(stderr);
+  int saved = dup(2);
+  CHECK(freopen(path, "w", stderr) != NULL);
+  tsr_runtime_close(r);
+  fflush(stderr);
+  dup2(saved, 2);
+  close(saved);
+  return test_read(path, NULL);
+}
+
+/* Who closes without having asked hears of it once: in the log, or, where there is none that would
+ * have it, on stderr. Who said "off" wants silence. */
+TEST(what_nobody_asked_for_is_told_when_the_runtime_closes)
+{
+  static const struct {
+    bool asked;
+    const char *variable;
+    bool log, told;
+  } cases[] = { { false, NULL, false, true },
+                { true, NULL, false, false },
+                { false, "", false, true },
+                { false, "off", false, false },
+                { false, "checkpoint:off", false, false },
+                { false, "io:debug", false, true },
+                { false, "error", false, true },
+                { false, NULL, true, true },
+                { true, NULL, true, false },
+                { false, "checkpoint:off", true, false } };
+  open_world("cpu:1");
+  CHECK_STATUS(tsr_checkpoint_save(s, test_tmp("ckpt"), tsr_num(s, 1)), TSR_OK, s);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[400] = "";
+    char *text = close_after_failing(cases[i].asked, cases[i].variable, cases[i].log ? line : NULL);
+    const char *found = cases[i].log ? line : text;
+    if (cases[i].log || !cases[i].told) CHECK_STR(text, "");
+    if (!cases[i].told) CHECK_STR(line, "");
+    if (cases[i].told) CHECK_STR_HAS(found, "a save in the background failed: ");
+    if (cases[i].told) CHECK_STR_HAS(found, "step_0 is there already");
+    const char *end = strchr(text, '\n');
+    CHECK(!end || !end[1]); /* one line */
+    free(text);
+  }
+  close_world();
+}
+
 /* ---- frames ---------------------------------------------------------------------------------- */
 
 /* Columns of every kind, with nulls and texts, rows over devices unevenly: the text of the frame is

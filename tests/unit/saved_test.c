@@ -407,8 +407,59 @@ TEST(on_sizes_without_devices_a_function_is_planned_all_the_same)
       tsr_call(tsr_function_from_text(s, text), in, tsr_tree(s, { "w", w }, { "b", b }));
   made = tsr_item(made, 0);
   CHECK_I64(tsr_eval(&made, 1), TSR_EAXIS);
-  check_message(s, TSR_EAXIS, "mesh x=2,y=2, which is abstract");
+  check_message(s, TSR_EAXIS,
+                "mesh x=2,y=2 of 4 devices, for which a function was saved that was loaded here, "
+                "and the runtime has 1; open it with 4 or more");
   tsr_runtime_close(rt);
+  tsr_runtime_close(x.rt);
+}
+
+/* The parameters of a function come from a checkpoint by the types of its arguments, on the saved
+ * mesh where there is one, else where there are devices; and whatever then cannot be called says
+ * what the function takes. */
+TEST(arguments_come_from_a_checkpoint_on_any_number_of_devices)
+{
+  static const char *const devices[] = { "cpu:4", "cpu:8", "cpu:1", "cpu:3" };
+  fixture x = open_fixture();
+  const char *text = placed_text(&x), *path = test_tmp("ckpt");
+  tsr_array *model = placed_model(&x, x.mesh, "-,y", NULL), *in = rows_of(&x);
+  double expected[24], found[24], first = 0, again = 0;
+  CHECK_STATUS(tsr_checkpoint_save(x.s, path, model), TSR_OK, x.s);
+  CHECK_STATUS(tsr_read(tsr_field(model, "w"), expected, sizeof expected), TSR_OK, x.s);
+  tsr_array *out = tsr_item(tsr_call(tsr_function_from_text(x.s, text), in, model), 0);
+  CHECK_STATUS(tsr_read_scalar(tsr_sum(out), &first), TSR_OK, x.s);
+  for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
+    tsr_runtime *rt = tsr_runtime_open(devices[i]);
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_function *g = tsr_function_from_text(s, text);
+    tsr_array *like[2];
+    CHECK_I64(tsr_function_arguments(g, like, 2), 2);
+    tsr_array *back = tsr_checkpoint_restore(tsr_checkpoint_open(s, path), like[1]);
+    CHECK_STR(tsr_message(s), "");
+    CHECK_STATUS(tsr_read(tsr_field(back, "w"), found, sizeof found), TSR_OK, s);
+    CHECK(!memcmp(found, expected, sizeof found));
+    /* By the axes that there are, where a mesh is named. */
+    tsr_mesh *line = tsr_mesh_default(rt, "y");
+    tsr_array *cut = tsr_checkpoint_restore(tsr_checkpoint_open(s, path), like[1], .mesh = line);
+    CHECK_STATUS(tsr_read(tsr_field(cut, "w"), found, sizeof found), TSR_OK, s);
+    CHECK(!memcmp(found, expected, sizeof found));
+    if (i >= 2) CHECK_STR(tsr_type_of(tsr_field(cut, "w")), "f64[4,6]@(-,y)");
+    fixture y = { rt, s, i < 2 ? tsr_mesh_make(rt, "x=2,y=2") : NULL };
+    tsr_array *rows =
+        i < 2 ? rows_of(&y) : tsr_iota(s, TSR_F64, TSR_SHAPE(8, 4), 0, (tsr_sharding){ 0 });
+    tsr_array *made = tsr_item(tsr_call(g, rows, back), 0);
+    tsr_status status = tsr_read_scalar(tsr_sum(made), &again);
+    if (i < 2) CHECK_STATUS(status, TSR_OK, s);
+    if (i < 2) CHECK(again == first);
+    if (i >= 2) check_message(s, TSR_EAXIS, "mesh x=2,y=2 of 4 devices");
+    rows = tsr_iota(s, TSR_F64, TSR_SHAPE(6, 4), 0, (tsr_sharding){ 0 });
+    CHECK(tsr_is_inert(tsr_call(g, rows, back)));
+    check_message(s, TSR_EARG, "it takes f64[8,4]@(x,-), f64[4,6]@(-,y)");
+    rows = tsr_iota(s, TSR_F64, TSR_SHAPE(8, 4), 0, tsr_on(line, "-"));
+    CHECK(tsr_is_inert(tsr_call(g, rows, back)));
+    check_message(s, TSR_EAXIS, " on mesh x=2,y=2 of 4 devices");
+    tsr_runtime_close(rt);
+  }
   tsr_runtime_close(x.rt);
 }
 

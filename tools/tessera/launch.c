@@ -339,9 +339,28 @@ static bool went_on(const job *j)
   return j->goes_on && j->count > 1;
 }
 
-static int report(job *j)
+/* Errors that processes could tell no call any more when they closed their runtimes, though they
+ * ended well: "PID what it is", a line each. The first one is said, as they print all themselves. */
+static bool tell_lost(const job *j)
 {
-  if (j->interrupted) return 128 + j->interrupted;
+  char path[300], line[1200], *end;
+  snprintf(path, sizeof path, "%s/cause.lost", j->folder);
+  FILE *file = fopen(path, "r");
+  if (!file) return false;
+  bool told = fgets(line, sizeof line, file);
+  fclose(file);
+  if (!told) return false;
+  line[strcspn(line, "\n")] = '\0';
+  long pid = strtol(line, &end, 10);
+  fprintf(stderr, "tessera run: ");
+  for (int i = 0; i < j->count; i++)
+    if (j->processes[i].id == pid) fprintf(stderr, "process %d of %d: ", i, j->count);
+  fprintf(stderr, "%s\n", end + (*end == ' '));
+  return true;
+}
+
+static int report_failure(job *j)
+{
   read_cause(j);
   if (j->culprit < 0) return TOOL_OK;
   const process *p = &j->processes[j->culprit];
@@ -359,6 +378,13 @@ static int report(job *j)
           p->status ? "" : j->cause);
   if (went_on(j)) return TOOL_OK;
   return p->status ? WEXITSTATUS(p->status) : TOOL_FAILED;
+}
+
+static int report(job *j)
+{
+  if (j->interrupted) return 128 + j->interrupted;
+  int code = report_failure(j);
+  return code == TOOL_OK && tell_lost(j) ? TOOL_FAILED : code;
 }
 
 /* ---- the job --------------------------------------------------------------------------------- */
@@ -392,6 +418,8 @@ static void remove_folder(const job *j)
   snprintf(path, sizeof path, "%s/job", j->folder);
   unlink(path);
   snprintf(path, sizeof path, "%s/cause", j->folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/cause.lost", j->folder);
   unlink(path);
   rmdir(j->folder);
 }

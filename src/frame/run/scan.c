@@ -198,8 +198,8 @@ static void drop(reading *r, bool dicts)
 }
 
 /* Takes a column's memory as it lies, where the reader offers that; false: it must be read. One
- * position only: memory of others lies in one piece, and a shard of it would need the rest to be
- * kept. */
+ * position only, and here: memory of others lies in one piece, and a shard of it would need the rest
+ * to be kept. */
 static bool borrow(reading *r, int column)
 {
   tsr_frame *df = r->df;
@@ -210,6 +210,7 @@ static bool borrow(reading *r, int column)
   tsr__error none = { 0 };
   tsr__foreign memory;
   if (!reader->ops->borrow || tsr__positions(sharding) != 1 || r->apart) return false;
+  if (!tsr__device_local(tsr__topology_of(rt), tsr__home_device(rt, sharding, 0))) return false;
   /* Refused where the memory does not lie as a device wants it. */
   if (!reader->ops->borrow(reader->file, column, &memory)) return false;
   uint8_t type = df->schema.field[column].type;

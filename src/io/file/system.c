@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
@@ -33,6 +34,19 @@ int tsr__sys_open(const char *path, int flags)
 int tsr__sys_create(const char *path, mode_t mode)
 {
   return open_with(path, O_WRONLY | O_CREAT | O_EXCL, mode);
+}
+
+/* flock and not fcntl: its lock is the descriptor's and not the process's, where another close of
+ * the same file would give it back. NFS makes one of the other. What says that there are no locks
+ * differs by file system. */
+tsr__sys_locked tsr__sys_lock(int fd)
+{
+  for (;;) {
+    if (!flock(fd, LOCK_EX | LOCK_NB)) return TSR__SYS_LOCKED;
+    if (errno == EWOULDBLOCK || errno == EAGAIN) return TSR__SYS_BUSY;
+    if (errno == ENOSYS || errno == ENOLCK || errno == EINVAL) errno = EOPNOTSUPP;
+    if (errno != EINTR) return TSR__SYS_NO_LOCK;
+  }
 }
 
 int tsr__sys_sync(int fd)

@@ -14,6 +14,14 @@ int tsr__sys_open(const char *path, int flags);
 /* Creates a file, with these permissions but for the umask's, to write to. -1 with errno: EEXIST
  * also for a link that leads nowhere. */
 int tsr__sys_create(const char *path, mode_t mode);
+/* Takes the lock of a file for this descriptor and its copies, which the last close gives back, also
+ * that of a process that is killed. */
+typedef enum tsr__sys_locked {
+  TSR__SYS_LOCKED,
+  TSR__SYS_BUSY,   /* another descriptor has it */
+  TSR__SYS_NO_LOCK /* errno: EOPNOTSUPP where the file system has no locks */
+} tsr__sys_locked;
+tsr__sys_locked tsr__sys_lock(int fd);
 /* Waits until the bytes of a file are on its disk; where a file system has no such thing, that is
  * all right. -1 with errno. */
 int tsr__sys_sync(int fd);
