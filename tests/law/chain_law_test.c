@@ -3,7 +3,8 @@
  * device: the same rows in the same order, the same names and types, every bit of every value, or
  * the same error. Steps are drawn anew from one seed on each mesh; since schemas are equal, so are
  * the draws. On one device they are written out besides: chained comparisons by `and`, and what is
- * computed for a key as a column before. */
+ * computed for a key as a column before. Steps on a row of aggregates give what they give on that
+ * row as data. */
 #include "tessera.h"
 
 #include "harness.h"
@@ -634,7 +635,8 @@ static bool same_arrays(tsr_frame *a, tsr_frame *b, const tsr_table *table)
   return true;
 }
 
-/* Makes the row once more, so that nothing of it is there, or goes on with the one that was read. */
+/* Makes the row once more, so that nothing of it is there, or goes on with the one that was
+ * read. */
 static tsr_frame *totals_again(trial *t, tsr_frame *made)
 {
   test_rng before = t->rng;
