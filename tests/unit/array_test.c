@@ -433,3 +433,31 @@ TEST(texts_come_with_a_status)
   CHECK_STATUS(tsr_explain_into(NULL, 1, &text), TSR_EARG, NULL);
   tsr_runtime_close(rt);
 }
+
+/* One mask for values on a mesh and on none, in one program: each mean finds its own count. */
+TEST(counts_of_a_mask_are_those_of_their_mesh)
+{
+  static const double x[4] = { 1, 2, 3, 4 };
+  static const bool m[4] = { true, false, true, true };
+  static const char *const meshes[] = { "x=1", "x=2" };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  for (int i = 0; i < 8; i++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_mesh *mesh = tsr_mesh_make(rt, meshes[i % 2]);
+    tsr_sharding none = { 0 }, some = tsr_on(mesh, i & 2 ? "x" : "-");
+    tsr_array *mask = tsr_put(s, m, TSR_BOOL, TSR_SHAPE(4), none);
+    tsr_array *a = tsr_put(s, x, TSR_F64, TSR_SHAPE(4), i & 4 ? none : some);
+    tsr_array *b = tsr_put(s, x, TSR_F64, TSR_SHAPE(4), some);
+    tsr_array *all[] = { tsr_mean(a, .where = mask), tsr_mean(tsr_add(a, b), .where = mask),
+                         tsr_var(b, .where = mask), tsr_cast(tsr_count(mask), TSR_F64) };
+    const double expected[] = { 8.0 / 3, 16.0 / 3, 14.0 / 9, 3 };
+    CHECK_STATUS(tsr_eval(all, 4), TSR_OK, s);
+    for (int k = 0; k < 4; k++) {
+      double found = 0;
+      CHECK_STATUS(tsr_read(all[k], &found, sizeof found), TSR_OK, s);
+      CHECK_F64_BITS(found, expected[k]);
+    }
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}

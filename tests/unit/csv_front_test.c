@@ -183,6 +183,36 @@ TEST(a_limit_reads_no_other_rows)
   }
 }
 
+/* Of two files that are wrong the first that is read is told of, though under a limit the rows of
+ * both are counted before any is. */
+TEST(a_limit_tells_the_same_error)
+{
+  char said[2][500];
+  static const char *const wrong[] = { "1,2,\xff\n", "1,2,\"w\n" };
+  static const char *const names[] = { "first.csv", "second.csv" };
+  for (int f = 0; f < 2; f++) {
+    write_large(names[f], 60000);
+    FILE *out = fopen(test_tmp(names[f]), "a");
+    fprintf(out, "%s", wrong[f]);
+    for (int r = 0; r < 60000; r++) fprintf(out, "%d,1,w\n", r);
+    CHECK_I64(fclose(out), 0);
+  }
+  for (int i = 0; i < 2; i++) {
+    tsr_runtime *rt =
+        tsr_runtime_open("cpu:2", .threads = 1, .memory_limit = i * (INT64_C(1) << 33));
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_table *t = NULL;
+    tsr_frame *a = tsr_frame_read_csv(s, test_tmp(names[0]));
+    tsr_frame *b = tsr_frame_read_csv(s, test_tmp(names[1]));
+    tsr_frame *both = tsr_frame_join(a, b, "id", .suffix = "_b");
+    CHECK_STATUS(tsr_frame_collect(both, &t), TSR_EPARSE, s);
+    snprintf(said[i], sizeof said[i], "%s", tsr_message(s));
+    tsr_runtime_close(rt);
+  }
+  CHECK_STR_HAS(said[0], "first.csv");
+  CHECK_STR(said[1], said[0]);
+}
+
 /* What rows first rows are of changes between terminals: distinct rows that were found in some are
  * found anew in others. */
 TEST(distinct_rows_follow_the_rows_that_are_read)
