@@ -378,6 +378,19 @@ tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask,
   return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
 }
 
+bool tsr__records_bad(const tsr__error *error)
+{
+  return error->status && error->status != TSR_ENOMEM && error->status != TSR_ECANCELLED;
+}
+
+void tsr__records_where(const tsr_source *source, int64_t id, tsr__text *out)
+{
+  /* A stage whose records are its own has another numbering than what lies below. */
+  while (!source->ops->where && source->child_count == 1 && source->leaf != source)
+    source = source->children[0];
+  if (source->ops->where && id >= 0 && id < source->extent) source->ops->where(source, id, out);
+}
+
 /* All of the records or none: who asks reads them either there or into memory of its own. */
 bool tsr__records_lend(const tsr_source *source, int column, const tsr__ask_rows *ask,
                        const char **to)

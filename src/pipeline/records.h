@@ -92,6 +92,8 @@ typedef struct tsr__records_ops {
   /* Where a field of some records lies in memory, to be read there instead of copied; false: it
    * does not, or not all of it. NULL: never. */
   bool (*lend)(const tsr_source *source, int column, const tsr__ask_rows *ask, const char **to);
+  /* The file of a record, and what tells it apart there. NULL: it lies in none. */
+  void (*where)(const tsr_source *source, int64_t record, tsr__text *out);
 } tsr__records_ops;
 
 /* A batch that a source deals: records first .. first + records - 1 of it, where a whole one would
@@ -223,6 +225,22 @@ void tsr__known_add(tsr__known *known, const char *name, size_t length);
 /* "; did you mean 'a'?", else "; there are a, b" */
 const char *tsr__known_hint(const tsr__known *known, const char *name, char out[TSR__HINT]);
 
+/* Which of the arrays that files have are fields: those of a list, or all. */
+typedef struct tsr__chosen {
+  tsr__arena *arena;
+  tsr__name_list list;
+  bool met[TSR_MAX_FIELDS]; /* of the list */
+  tsr__known known;
+} tsr__chosen;
+/* `names` is as tsr_source_select has it; NULL: all. */
+tsr_status tsr__chosen_open(tsr__chosen *chosen, tsr__arena *arena, const char *names,
+                            tsr__error *error);
+/* What the field of an array is called, in the arena: as it is asked for, and of all with '_' for
+ * what only some names have; "" where nobody wants it. NULL: no memory. */
+const char *tsr__chosen_name(tsr__chosen *chosen, const char *name, size_t length);
+/* Whether all of the list were met. TSR_EPARSE. */
+tsr_status tsr__chosen_check(const tsr__chosen *chosen, tsr__error *error);
+
 int tsr__column_find(const tsr__column *columns, int count, const char *name);
 /* Ragged fields are dense: `longest` elements (1 at least) with zeros behind those that a record
  * has, and how many it has beside them, as the column NAME_length of i64. `column` has the name,
@@ -268,6 +286,11 @@ void tsr__column_text(const tsr__column *column, tsr__text *out);
 /* Whether nobody wants the answer any more: the pipeline is being closed, or the program cancelled
  * what it waits for. Asked between records that may take long. */
 bool tsr__records_stop(const tsr__ask_rows *ask);
+
+/* Whether an error says something of a record: neither lack of memory nor an end does. */
+bool tsr__records_bad(const tsr__error *error);
+/* Adds where a record lies, by its id, if it lies in a file: "; it is train/cat/1.jpg". */
+void tsr__records_where(const tsr_source *source, int64_t id, tsr__text *out);
 
 /* As tsr__records_read of the source whose records are kept (stage_merge.c). */
 tsr_status tsr__once_read(tsr__once *once, const tsr__ask_rows *ask, tsr__error *error);

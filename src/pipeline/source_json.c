@@ -91,8 +91,9 @@ static tsr_status walk_json(tsr__file_walk *w, tsr__error *error)
   return tsr__walk_mark(w, size, error);
 }
 
-static const tsr__file_format json_format = { "json", walk_json, tsr__record_places_fit, true,
-                                              NULL };
+static const tsr__file_format json_format = {
+  "json", walk_json, tsr__record_places_fit, TSR__PACKED_BY_HEAD, NULL, "JSON lines"
+};
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -414,9 +415,14 @@ static void release_json(tsr_source *source)
   tsr__decimal_close(j->decimal);
 }
 
-static const tsr__records_ops json_ops = {
-  "json", read_json, NULL, about_json, release_json, NULL
-};
+static void where_json(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const tsr__record_files *files = &((const json_source *)source)->files;
+  tsr__record_files_where(files, record, tsr__record_place_of(files, record).at, out);
+}
+
+static const tsr__records_ops json_ops = { "json",       read_json, NULL,      about_json,
+                                           release_json, NULL,      where_json };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -451,7 +457,9 @@ tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path, const tsr_j
     tsr__error_set(&error, TSR_ENOMEM, "no memory for reading numbers");
     return tsr__records_refused(scope, site, call, &error);
   }
-  tsr__record_files_ask ask = { scope, call, path, &json_format, args.index, NULL };
+  tsr__record_files_ask ask = {
+    scope, call, path, &json_format, args.index, NULL, args.unpack_limit
+  };
   if (!tsr__record_files_open(&j->files, &ask, &error)) {
     source->extent = source->count = tsr__record_files_total(&j->files);
     if (!tsr__record_files_tell(&j->files, source, &error) && j->defaults)

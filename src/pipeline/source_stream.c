@@ -147,8 +147,8 @@ static void about_stream(const tsr_source *source, tsr__text *out)
                 ((const tsr__stream *)source)->name);
 }
 
-static const tsr__records_ops stream_ops = { "stream",     read_stream, ids_stream,
-                                             about_stream, NULL,        NULL };
+static const tsr__records_ops stream_ops = { "stream", read_stream, ids_stream, about_stream,
+                                             NULL,     NULL,        NULL };
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 

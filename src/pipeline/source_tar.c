@@ -451,7 +451,17 @@ static void release_tar(tsr_source *source)
   tsr__record_files_close(&t->files);
 }
 
-static const tsr__records_ops tar_ops = { "tar", read_tar, NULL, about_tar, release_tar, NULL };
+static void where_tar(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const tar_source *t = (const tar_source *)source;
+  const int64_t *row = t->place + record * t->width;
+  tsr__tar_member m = tsr__tar_member_of(&t->files, (int)row[0], row[1]);
+  tsr__text_add(out, "; it is in %s, sample %.*s", t->files.file[row[0]].path, (int)m.key_length,
+                m.name);
+}
+
+static const tsr__records_ops tar_ops = { "tar",       read_tar, NULL,     about_tar,
+                                          release_tar, NULL,     where_tar };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -488,7 +498,9 @@ static tsr_source *tar_of(tar_making *m, const char *path, const char *site)
   const char *call = "tsr_source_tar";
   tsr__error error = { 0 };
   tar_source *made = &m->made;
-  tsr__record_files_ask ask = { m->scope, call, path, &tsr__tar_format, m->args->index, NULL };
+  tsr__record_files_ask ask = {
+    m->scope, call, path, &tsr__tar_format, m->args->index, NULL, m->args->unpack_limit
+  };
   made->cut = m->args->cut;
   if (!tsr__record_files_open(&made->files, &ask, &error)) make_schema(m, &error);
   tsr__records_make make = { call,     site, &tar_ops, sizeof *made, made->source.count, m->columns,

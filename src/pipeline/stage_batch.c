@@ -135,7 +135,9 @@ static void about_batch(const tsr_source *source, tsr__text *out)
                       below->files, ((size_t)below->file_count + 1) * sizeof *below->files, 0));
 }
 
-static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_batch, NULL, NULL };
+static const tsr__records_ops batch_ops = {
+  "batch", read_batch, NULL, about_batch, NULL, NULL, NULL
+};
 
 /* How many records of so many rows there are. */
 static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error *error)
@@ -331,7 +333,8 @@ static void release_unbatch(tsr_source *source)
 }
 
 static const tsr__records_ops unbatch_ops = { "unbatch",     read_unbatch,    ids_unbatch,
-                                              about_unbatch, release_unbatch, NULL };
+                                              about_unbatch, release_unbatch, NULL,
+                                              NULL };
 
 /* Rows that hold records, added up. */
 typedef struct row_sum {
@@ -387,9 +390,18 @@ static int row_columns(const tsr_source *source, tsr__column *columns, unbatch_s
   return count;
 }
 
-static int64_t count_rows(const tsr_source *source, unbatch_source *like, int told,
-                          const char *call, tsr__error *error)
+/* One row, which is bad as the record is. */
+static void sum_bad(void *user, int64_t record)
 {
+  int64_t *start = ((row_sum *)user)->start + record;
+  start[1] = start[0] + 1;
+}
+
+/* `over` becomes what it is to stand over. */
+static int64_t count_rows(tsr_source **over, unbatch_source *like, int told, const char *call,
+                          tsr__error *error)
+{
+  const tsr_source *source = *over;
   if (source->extent > (INT64_C(1) << 61) / like->rows) {
     tsr__error_set(error, TSR_EARG, "%lld records of %lld rows, expected 2^61 rows at most",
                    (long long)source->extent, (long long)like->rows);
@@ -397,13 +409,15 @@ static int64_t count_rows(const tsr_source *source, unbatch_source *like, int to
   }
   if (told < 0) return source->count * like->rows;
   row_sum sum = { .rows = like->rows, .told = told };
-  tsr__scan scan = { source, (tsr__columns)1 << told, call, "unbatch", sum_rows, &sum };
+  tsr__scan scan = { *over, (tsr__columns)1 << told, call, "unbatch", sum_rows, &sum, sum_bad };
   if (tsr__scan_check(source, error)) return 0;
   sum.start = like->start =
       tsr__numbers_new(&source->node.scope->rt->heap, source->count + 1, error);
   if (!like->start) return 0;
   like->start[0] = 0;
-  return tsr__scan_all(&scan, error) ? 0 : like->start[source->count];
+  if (tsr__scan_all(&scan, error)) return 0;
+  *over = scan.source;
+  return like->start[source->count];
 }
 
 tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
@@ -412,6 +426,7 @@ tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
   tsr__error error = { 0 };
   tsr__column columns[TSR_MAX_FIELDS];
   unbatch_source like = { 0 };
+  tsr_source *over = source;
   int told;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   /* What was only put together is not copied to be taken apart. */
@@ -423,9 +438,9 @@ tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
     return tsr_source_slice_at(source->children[0], TSR_RANGE(0, rows < all ? rows : all), site);
   }
   int fields = row_columns(source, columns, &like, &told, &error);
-  int64_t count = error.status ? 0 : count_rows(source, &like, told, call, &error);
+  int64_t count = error.status ? 0 : count_rows(&over, &like, told, call, &error);
   tsr__records_make make = { call,  site,    &unbatch_ops, sizeof(unbatch_source),
-                             count, columns, fields,       &source,
+                             count, columns, fields,       &over,
                              1 };
   tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : tsr__records_new(tsr__records_scope(&source, 1), &make);

@@ -96,7 +96,8 @@ static void release_cache(tsr_source *source)
 }
 
 static const tsr__records_ops cache_ops = { "cache",     read_cache,    tsr__cache_ids,
-                                            about_cache, release_cache, NULL };
+                                            about_cache, release_cache, NULL,
+                                            NULL };
 
 void tsr__cache_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                     int64_t *to)

@@ -103,7 +103,7 @@ static void about_cast(const tsr_source *source, tsr__text *out)
 }
 
 static const tsr__records_ops cast_ops = {
-  "cast", tsr__fields_read, tsr__fields_ids, about_cast, NULL, NULL
+  "cast", tsr__fields_read, tsr__fields_ids, about_cast, NULL, NULL, NULL
 };
 
 /* ---- the call -------------------------------------------------------------------------------- */

@@ -67,7 +67,8 @@ static bool lend_fields(const tsr_source *source, int column, const tsr__ask_row
 }
 
 static const tsr__records_ops select_ops = { "select",     read_select, tsr__fields_ids,
-                                             about_select, NULL,        lend_fields };
+                                             about_select, NULL,        lend_fields,
+                                             NULL };
 
 /* What was selected so far: columns, and which of the source's each is. */
 typedef struct selection {
@@ -211,6 +212,19 @@ static void touch_first(const mapping *m)
   }
 }
 
+static void tell_function(const field_source *f, const tsr_record *record, tsr_status status,
+                          tsr__error *error)
+{
+  tsr__text where;
+  tsr__text_init(&where, &f->source.node.scope->rt->heap);
+  tsr__records_where(&f->source, record->id, &where);
+  tsr__error_set(error, status,
+                 "%s: record %lld of epoch %lld: the function returned %s (%s)%.300s", f->name,
+                 (long long)record->id, (long long)record->epoch, tsr_status_name(status),
+                 tsr_status_text(status), tsr__text_get(&where));
+  tsr__text_free(&where);
+}
+
 /* `first` .. on of the question, whose inputs are read by now. Ids are asked of the stage below:
  * what a function draws belongs to the record, not to where it stands. */
 static tsr_status call_each(mapping *m, tsr__error *error)
@@ -239,12 +253,7 @@ static tsr_status call_each(mapping *m, tsr__error *error)
     }
     tsr_status status = f->own ? f->own(f, &record, error) : f->fn(&record, f->user);
     if (where) atomic_store_explicit(&where->name, NULL, memory_order_relaxed);
-    if (status && !error->status)
-      tsr__error_set(error, status,
-                     "%s: record %lld of epoch %lld: the function returned "
-                     "%s (%s)",
-                     f->name, (long long)record.id, (long long)record.epoch,
-                     tsr_status_name(status), tsr_status_text(status));
+    if (status && !error->status) tell_function(f, &record, status, error);
     if (status) return error->status;
     /* Behind each record, since nobody knows how long one takes. */
     if (tsr__records_stop(m->ask))
@@ -337,8 +346,9 @@ static void about_map(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "; %s, seed=%llu", f->name, (unsigned long long)f->seed);
 }
 
-static const tsr__records_ops map_ops = { "map", tsr__fields_read, tsr__fields_ids, about_map,
-                                          NULL,  lend_fields };
+static const tsr__records_ops map_ops = {
+  "map", tsr__fields_read, tsr__fields_ids, about_map, NULL, lend_fields, NULL
+};
 
 /* Those kept, then those made. */
 static int join_columns(const tsr_source *source, const tsr__column *own, int made,

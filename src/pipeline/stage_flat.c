@@ -136,8 +136,8 @@ static void release_flat(tsr_source *source)
   tsr__numbers_free(&source->node.scope->rt->heap, f->start, source->children[0]->count + 1);
 }
 
-static const tsr__records_ops flat_ops = { "flat_map", read_flat,    NULL,
-                                           about_flat, release_flat, NULL };
+static const tsr__records_ops flat_ops = { "flat_map",   read_flat, NULL, about_flat,
+                                           release_flat, NULL,      NULL };
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
@@ -169,6 +169,13 @@ static tsr_status count_some(void *user, const tsr__room *room, int64_t first, i
     else start[1] = *start + parts;
   }
   return error->status;
+}
+
+/* One part, which is bad as the record is. */
+static void count_bad(void *user, int64_t record)
+{
+  int64_t *start = ((counting *)user)->start + record;
+  start[1] = start[0] + 1;
 }
 
 /* The columns that stay, then those that are made. */
@@ -215,6 +222,7 @@ tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *given, const char 
   tsr_source *source = given ? given->source : NULL;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;
+  tsr_source *below = source;
   tsr__heap *heap = &scope->rt->heap;
   if (!tsr__take_opts(call, given, &args, sizeof args, &error))
     fields = check_flat(&args, columns, &like, &error);
@@ -224,12 +232,13 @@ tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *given, const char 
   counting k = { &args, like.name, NULL };
   if (!error.status) k.start = tsr__numbers_new(heap, source->count + 1, &error);
   if (k.start) {
-    tsr__scan scan = { source, tsr__all_columns, call, "flat_map", count_some, &k };
+    tsr__scan scan = { source, tsr__all_columns, call, "flat_map", count_some, &k, count_bad };
     k.start[0] = 0;
     tsr__scan_all(&scan, &error);
+    below = scan.source;
   }
-  tsr__records_make make = { call,   site,    &flat_ops, sizeof(flat_source), 0, columns,
-                             fields, &source, 1 };
+  tsr__records_make make = { call,   site,   &flat_ops, sizeof(flat_source), 0, columns,
+                             fields, &below, 1 };
   if (!error.status) make.count = k.start[source->count];
   tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : tsr__records_new(tsr__records_scope(&source, 1), &make);

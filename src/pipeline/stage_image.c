@@ -125,9 +125,14 @@ static tsr_status decode_one(const image_source *f, const tsr__ask_rows *ask, in
                    (long long)room);
   else tsr__image_make(&f->plan, bench, &one, &cause);
   if (!cause.status) return TSR_OK;
-  return tsr__error_set(error, cause.status, "%s: record %lld of epoch %lld: %s",
-                        f->source.columns[0].name, (long long)id, (long long)ask->epoch,
-                        cause.text);
+  tsr__text where;
+  tsr__text_init(&where, &f->source.node.scope->rt->heap);
+  tsr__records_where(&f->source, id, &where);
+  tsr__error_set(error, cause.status, "%s: record %lld of epoch %lld: %.400s%.300s",
+                 f->source.columns[0].name, (long long)id, (long long)ask->epoch, cause.text,
+                 tsr__text_get(&where));
+  tsr__text_free(&where);
+  return error->status;
 }
 
 static tsr_status read_images(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
@@ -167,8 +172,8 @@ static void about_images(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%s", ((const image_source *)source)->about);
 }
 
-static const tsr__records_ops image_ops = { "images",     read_images,    ids_below,
-                                            about_images, release_images, NULL };
+static const tsr__records_ops image_ops = { "images",       read_images, ids_below, about_images,
+                                            release_images, NULL,        NULL };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 

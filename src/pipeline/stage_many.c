@@ -82,6 +82,18 @@ void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, i
   }
 }
 
+/* As ids are numbered (number_leaves). */
+static void where_many(const tsr_source *source, int64_t id, tsr__text *out)
+{
+  const many_source *m = (const many_source *)source;
+  for (int i = 0; i < source->child_count; i++) {
+    int64_t inside = id - m->base[i];
+    if (inside < 0 || inside >= source->children[i]->extent) continue;
+    tsr__records_where(source->children[i], inside, out);
+    return;
+  }
+}
+
 /* Sources stand in front of it already; what they are, in their order, is all there is to say. */
 void tsr__many_about(const tsr_source *source, tsr__text *out)
 {
@@ -146,7 +158,8 @@ many_source *tsr__many_of(tsr_source *const *sources, const tsr__records_make *m
 /* ---- one after the other --------------------------------------------------------------------- */
 
 static const tsr__records_ops concat_ops = { "concat",        tsr__many_read, tsr__many_ids,
-                                             tsr__many_about, NULL,           NULL };
+                                             tsr__many_about, NULL,           NULL,
+                                             where_many };
 
 int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error)
 {
@@ -233,7 +246,7 @@ void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at,
 }
 
 static const tsr__records_ops zip_ops = {
-  "zip", tsr__beside_read, tsr__beside_ids, tsr__many_about, NULL, NULL
+  "zip", tsr__beside_read, tsr__beside_ids, tsr__many_about, NULL, NULL, NULL
 };
 
 static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, tsr__error *error)
@@ -298,8 +311,8 @@ static void about_mix(const tsr_source *source, tsr__text *out)
     tsr__text_add(out, "%s%lld", i ? ":" : "", (long long)m->weight[i]);
 }
 
-static const tsr__records_ops mix_ops = { "mix",     tsr__many_read, tsr__many_ids,
-                                          about_mix, NULL,           NULL };
+static const tsr__records_ops mix_ops = { "mix", tsr__many_read, tsr__many_ids, about_mix,
+                                          NULL,  NULL,           NULL };
 
 /* Whose turn it is at each position of a period, as the quota method of Balinski and Young (1975)
  * deals seats: of those that are not ahead of their share, (n + 1) * w / W, the one comes next that

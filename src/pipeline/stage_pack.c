@@ -125,11 +125,16 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
     /* A pack may have more records than a room has rows: it is filled a room at a time. */
     for (int64_t i = 0; i < some.count; i++) places[i] = p->start ? at + i : p->item[at + i];
     if (tsr__room_read(room, below, &some, places, error)) break;
-    for (int64_t i = 0; i < some.count; i++, segment++)
+    for (int64_t i = 0; i < some.count; i++) {
+      bool any = false;
       for (int f = 0; f < p->fields; f++) {
         piece of = piece_of(p, pack, places[i], length_of(&p->field[f], room, i) + p->ends);
         append(&fields[f], room, i, segment, of);
+        any = any || of.length;
       }
+      /* A number is one of elements: a record that has none in any field takes none. */
+      segment += any;
+    }
   }
   for (int f = 0; f < p->fields; f++)
     if (fields[f].to[LENGTH]) memcpy(fields[f].to[LENGTH], &fields[f].used, sizeof fields[f].used);
@@ -175,9 +180,8 @@ static void release_pack(tsr_source *source)
   tsr__numbers_free(heap, p->start, source->children[0]->count + 1);
 }
 
-static const tsr__records_ops pack_ops = {
-  "pack", read_pack, NULL, about_pack, release_pack, NULL
-};
+static const tsr__records_ops pack_ops = { "pack",       read_pack, NULL, about_pack,
+                                           release_pack, NULL,      NULL };
 
 /* ---- which record goes where ----------------------------------------------------------------- */
 
@@ -265,6 +269,21 @@ static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int
   return TSR_OK;
 }
 
+/* A pack of its own, or an element where they are cut: it is missed, and costs no other pack. */
+static void fit_bad(void *user, int64_t record)
+{
+  fitting *k = user;
+  pack_source *p = k->p;
+  if (p->start) {
+    p->start[record + 1] = p->start[record] + 1;
+    return;
+  }
+  int64_t bin = k->bins++;
+  k->opened += k->opened < p->open;
+  for (int f = 0; f < p->fields; f++) k->used[bin % p->open][f] = p->length + 1;
+  k->bin[record] = bin;
+}
+
 /* Records by their packs, in order. */
 static tsr_status sort_items(fitting *k, tsr__error *error)
 {
@@ -287,8 +306,9 @@ static tsr_status sort_items(fitting *k, tsr__error *error)
 
 /* first fit, best fit   bin[record]     then sorted into first[], item[]
  * cut                   start[record]   sums of lengths; a pack is found by division */
-static tsr_status fit_all(tsr_source *source, pack_source *p, int64_t *packs, tsr__error *error)
+static tsr_status fit_all(tsr_source **over, pack_source *p, int64_t *packs, tsr__error *error)
 {
+  tsr_source *source = *over;
   tsr__heap *heap = &source->node.scope->rt->heap;
   fitting *k = tsr__new(heap, sizeof *k);
   tsr__columns told = 0;
@@ -300,8 +320,9 @@ static tsr_status fit_all(tsr_source *source, pack_source *p, int64_t *packs, ts
   k->p = p;
   if (!cut) k->bin = tsr__numbers_new(heap, source->count, error);
   else if ((p->start = tsr__numbers_new(heap, source->count + 1, error))) p->start[0] = 0;
-  tsr__scan scan = { source, told, "tsr_source_pack", "pack", fit_some, k };
+  tsr__scan scan = { source, told, "tsr_source_pack", "pack", fit_some, k, fit_bad };
   if (!error->status && !tsr__scan_all(&scan, error) && !cut) sort_items(k, error);
+  *over = scan.source;
   *packs = k->bins;
   if (cut && !error->status) *packs = (p->start[source->count] + p->length - 1) / p->length;
   tsr__numbers_free(heap, k->bin, source->count);
@@ -387,13 +408,13 @@ tsr_source *tsr_source_pack_with(const tsr_pack_args *given, const char *site)
   tsr__column columns[TSR_MAX_FIELDS];
   pack_source like = { 0 };
   int64_t packs = 0;
-  tsr_source *source = given ? given->source : NULL;
+  tsr_source *source = given ? given->source : NULL, *over = source;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
       !check_pack(&args, &like, columns, &error))
-    fit_all(source, &like, &packs, &error);
+    fit_all(&over, &like, &packs, &error);
   tsr__records_make make = { call,  site,    &pack_ops,           sizeof(pack_source),
-                             packs, columns, PARTS * like.fields, &source,
+                             packs, columns, PARTS * like.fields, &over,
                              1 };
   tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : tsr__records_new(tsr__records_scope(&source, 1), &make);

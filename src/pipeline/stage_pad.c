@@ -57,8 +57,9 @@ static void about_pad(const tsr_source *source, tsr__text *out)
   if (p->front) tsr__text_add(out, ", front");
 }
 
-static const tsr__records_ops pad_ops = { "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL,
-                                          NULL };
+static const tsr__records_ops pad_ops = {
+  "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL, NULL, NULL
+};
 
 /* Which column tells the length is found here, once: pad_one runs for every record. */
 static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error *error)
@@ -151,7 +152,7 @@ static void about_one_hot(const tsr_source *source, tsr__text *out)
 }
 
 static const tsr__records_ops one_hot_ops = {
-  "one_hot", tsr__fields_read, tsr__fields_ids, about_one_hot, NULL, NULL
+  "one_hot", tsr__fields_read, tsr__fields_ids, about_one_hot, NULL, NULL, NULL
 };
 
 static tsr_status check_one_hot(const tsr_one_hot_args *a, classes *c, tsr__error *error)
