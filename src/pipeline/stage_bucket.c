@@ -246,12 +246,22 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
   return TSR_OK;
 }
 
-/* To the shortest ones, where it makes no batch longer. */
+/* Nobody knows how long it is; see place_bad. */
 static void deal_bad(void *user, int64_t record)
 {
-  dealing *d = user;
-  d->bucket[record] = 0;
-  d->k->bucket[0].records++;
+  ((dealing *)user)->bucket[record] = TSR_MAX_BUCKETS;
+}
+
+/* To the shortest ones that there are, where some record could stand in for it. */
+static void place_bad(const dealing *d, int64_t count)
+{
+  int b = 0;
+  while (b + 1 < d->k->buckets && !d->k->bucket[b].records) b++;
+  for (int64_t r = 0; r < count; r++) {
+    if (d->bucket[r] != TSR_MAX_BUCKETS) continue;
+    d->bucket[r] = (unsigned char)b;
+    d->k->bucket[b].records++;
+  }
 }
 
 /* Sorts records by bucket, and whole batches by when their last record comes. */
@@ -288,6 +298,7 @@ static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr_source **ov
                           (long long)source->count);
   if (!tsr__scan_all(&scan, error)) {
     *over = scan.source;
+    if (scan.source != source) place_bad(&d, source->count);
     /* Known before lists are allocated, and again when they are freed: `turn` is as long. */
     int64_t full = 0;
     for (int b = 0; b < k->buckets; b++) full += k->bucket[b].records / k->bucket[b].size;

@@ -78,9 +78,20 @@ static tsr_status keep_lengths(void *user, const tsr__room *room, int64_t first,
   return TSR_OK;
 }
 
+/* Nobody knows how long it is; see place_bad. */
 static void keep_bad(void *user, int64_t record)
 {
-  ((fit_source *)user)->length[record] = 0;
+  ((fit_source *)user)->length[record] = -1;
+}
+
+/* As long as the shortest of the others, so that some record could stand in for it. */
+static void place_bad(fit_source *f, int64_t count)
+{
+  int32_t least = INT32_MAX;
+  for (int64_t r = 0; r < count; r++)
+    if (f->length[r] >= 0 && f->length[r] < least) least = f->length[r];
+  for (int64_t r = 0; r < count; r++)
+    if (f->length[r] < 0) f->length[r] = least == INT32_MAX ? 0 : least;
 }
 
 static tsr_status check_fit(tsr_fit_args *a, fit_source *f, int *field, tsr__error *error)
@@ -124,7 +135,8 @@ tsr_source *tsr_source_fit_with(const tsr_fit_args *given, const char *site)
                    (long long)source->count);
   tsr__scan scan = { source,  (tsr__columns)1 << like.told, call, "fit", keep_lengths, &like,
                      keep_bad };
-  if (like.length) tsr__scan_all(&scan, &error);
+  if (like.length && !tsr__scan_all(&scan, &error) && scan.source != source)
+    place_bad(&like, source->count);
   tsr_source *made = error.status
                          ? tsr__stage_refused(source, call, &error, site)
                          : tsr__records_over(scan.source, call, &fit_ops, sizeof(fit_source), site);

@@ -33,6 +33,9 @@ typedef struct pack_source {
   int64_t *item;  /* records, pack by pack */
   tsr_pack_way way;
   int64_t *start; /* cut: [records + 1], where each begins of all elements; NULL: not cut */
+  /* Cut: records that cannot be read have no elements, and a pack each behind the others. */
+  int64_t *bad;
+  size_t bad_count, bad_room;
 } pack_source;
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -117,13 +120,22 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
     }
   }
   int64_t pack = ask->at[row], at, end, places[TSR__BLOCK];
+  int64_t whole = p->source.count - (int64_t)p->bad_count;
+  if (pack >= whole) {
+    tsr__ask_rows one = *ask;
+    one.count = 1;
+    return tsr__room_read(room, below, &one, &p->bad[pack - whole], error);
+  }
   records_of(p, pack, &at, &end);
   /* Segments count from 1 in each pack: 0 is where nothing is. */
-  for (int32_t segment = 1; at < end && !error->status; at += room->rows) {
+  for (int32_t segment = 1; at < end && !error->status;) {
     tsr__ask_rows some = *ask;
-    some.count = end - at < room->rows ? end - at : room->rows;
-    /* A pack may have more records than a room has rows: it is filled a room at a time. */
-    for (int64_t i = 0; i < some.count; i++) places[i] = p->start ? at + i : p->item[at + i];
+    some.count = 0;
+    /* A pack may have more records than a room has rows: it is filled a room at a time. Of those that
+     * are cut what has no elements is not read. */
+    for (; at < end && some.count < room->rows; at++)
+      if (!p->start || p->start[at] < p->start[at + 1])
+        places[some.count++] = p->start ? at : p->item[at];
     if (tsr__room_read(room, below, &some, places, error)) break;
     for (int64_t i = 0; i < some.count; i++) {
       bool any = false;
@@ -178,6 +190,7 @@ static void release_pack(tsr_source *source)
   tsr__numbers_free(heap, p->first, source->count + 1);
   tsr__numbers_free(heap, p->item, source->children[0]->count);
   tsr__numbers_free(heap, p->start, source->children[0]->count + 1);
+  tsr__del(heap, p->bad, p->bad_room * sizeof *p->bad);
 }
 
 static const tsr__records_ops pack_ops = { "pack",       read_pack, NULL, about_pack,
@@ -193,6 +206,7 @@ typedef struct fitting {
   int opened;
   /* Only the last `open` packs can still take something. */
   int64_t used[MOST_OPEN][MOST_PACKED]; /* of bin b at b mod `open` */
+  bool full;                            /* no memory for what is bad */
 } fitting;
 
 /* In all fields at once: sequences of a record stay together. */
@@ -269,13 +283,16 @@ static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int
   return TSR_OK;
 }
 
-/* A pack of its own, or an element where they are cut: it is missed, and costs no other pack. */
+/* A pack of its own: it is missed, and costs no other one. */
 static void fit_bad(void *user, int64_t record)
 {
   fitting *k = user;
   pack_source *p = k->p;
   if (p->start) {
-    p->start[record + 1] = p->start[record] + 1;
+    p->start[record + 1] = p->start[record];
+    k->full = k->full || !tsr__grow(&k->source->node.scope->rt->heap, (void **)&p->bad,
+                                    &p->bad_room, p->bad_count + 1, sizeof *p->bad);
+    if (!k->full) p->bad[p->bad_count++] = record;
     return;
   }
   int64_t bin = k->bins++;
@@ -324,7 +341,9 @@ static tsr_status fit_all(tsr_source **over, pack_source *p, int64_t *packs, tsr
   if (!error->status && !tsr__scan_all(&scan, error) && !cut) sort_items(k, error);
   *over = scan.source;
   *packs = k->bins;
-  if (cut && !error->status) *packs = (p->start[source->count] + p->length - 1) / p->length;
+  if (k->full) tsr__error_set(error, TSR_ENOMEM, "no memory for a list of bad records");
+  if (cut && !error->status)
+    *packs = (p->start[source->count] + p->length - 1) / p->length + (int64_t)p->bad_count;
   tsr__numbers_free(heap, k->bin, source->count);
   tsr__del(heap, k, sizeof *k);
   return error->status;
@@ -423,6 +442,7 @@ tsr_source *tsr_source_pack_with(const tsr_pack_args *given, const char *site)
     tsr__numbers_free(heap, like.first, packs + 1);
     tsr__numbers_free(heap, like.item, source->count);
     tsr__numbers_free(heap, like.start, source->count + 1);
+    tsr__del(heap, like.bad, like.bad_room * sizeof *like.bad);
     return made;
   }
   pack_source *p = (pack_source *)made;
