@@ -97,8 +97,8 @@ tsr_status tsr__name_list_read(tsr__arena *arena, const char *list, bool renames
   out->count = 0;
   if (!at) return tsr__error_set(error, TSR_ENOMEM, "no memory for names");
   while (at) {
-    if (out->count == TSR_MAX_FIELDS)
-      return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+    if (out->count == TSR__MAX_COLUMNS)
+      return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
     if (!take_entry(&at, renames, out))
       return tsr__error_set(error, TSR_EARG,
                             "the list '%.80s' has a name whose double quotes are not closed, or "

@@ -9,11 +9,11 @@ typedef struct tsr__found {
   tsr_scope *scope;
   int count;
   int64_t records; /* -1: not known yet, the first array decides */
-  tsr__column column[TSR_MAX_FIELDS];
-  char *block[TSR_MAX_FIELDS]; /* of the heap, its own; NULL: the memory is borrowed */
-  size_t block_size[TSR_MAX_FIELDS];
-  const char *data[TSR_MAX_FIELDS];
-  const int64_t *offsets[TSR_MAX_FIELDS]; /* of ragged ones, as tsr_ragged_field has them */
+  tsr__column column[TSR__MAX_COLUMNS];
+  char *block[TSR__MAX_COLUMNS]; /* of the heap, its own; NULL: the memory is borrowed */
+  size_t block_size[TSR__MAX_COLUMNS];
+  const char *data[TSR__MAX_COLUMNS];
+  const int64_t *offsets[TSR__MAX_COLUMNS]; /* of ragged ones, as tsr_ragged_field has them */
 } tsr__found;
 
 /* Frees the blocks of what does not become a source. */

@@ -226,7 +226,7 @@ static const char *part_name(const tsr_source *source, int c, const tsr_field_ar
 static tsr_array *tree_of(tsr_pipeline *p, tsr__tray *tray, tsr_scope *scope, const char *site)
 {
   const tsr_source *source = p->source;
-  tsr_field_args fields[TSR_MAX_FIELDS];
+  tsr_field_args fields[TSR__MAX_COLUMNS];
   for (int c = 0; c < source->column_count; c++) {
     fields[c].name = part_name(source, c, fields, scope);
     if (!fields[c].name) {

@@ -272,9 +272,9 @@ tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column
 {
   int first = made->count, last = first + ragged;
   tsr__column *column = &made->columns[first];
-  if (last >= TSR_MAX_FIELDS)
+  if (last >= TSR__MAX_COLUMNS)
     return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
-                          TSR_MAX_FIELDS);
+                          TSR__MAX_COLUMNS);
   *column = *asked;
   made->ragged[first] = ragged;
   if (ragged) {
@@ -298,7 +298,7 @@ tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column
 tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_field *fields,
                           const char *ragged, tsr__error *error)
 {
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   tsr__name_list names = { .count = 0 };
   int count = tsr__columns_of(fields, columns, error);
   if (ragged && !error->status) tsr__name_list_read(arena, ragged, false, &names, error);

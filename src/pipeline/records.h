@@ -13,7 +13,10 @@
 #include "graph/graph.h"
 #include "tessera/pipeline.h"
 
-enum { TSR__BLOCK = 256 }; /* records that are asked for at once, at most */
+enum {
+  TSR__BLOCK = 256,      /* records that are asked for at once, at most */
+  TSR__MAX_COLUMNS = 256 /* of a source; a call names TSR_MAX_FIELDS at most */
+};
 
 typedef struct tsr__column {
   const char *name;
@@ -206,7 +209,7 @@ tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error
 /* Names of a list, "a, b=c": blanks about them are left out, and one in double quotes has any
  * characters, with two for a quote. `as` is what stands behind '=' where lists rename, else NULL. */
 typedef struct tsr__name_list {
-  const char *name[TSR_MAX_FIELDS], *as[TSR_MAX_FIELDS];
+  const char *name[TSR__MAX_COLUMNS], *as[TSR__MAX_COLUMNS];
   int count;
 } tsr__name_list;
 tsr_status tsr__name_list_read(tsr__arena *arena, const char *list, bool renames,
@@ -229,7 +232,7 @@ const char *tsr__known_hint(const tsr__known *known, const char *name, char out[
 typedef struct tsr__chosen {
   tsr__arena *arena;
   tsr__name_list list;
-  bool met[TSR_MAX_FIELDS]; /* of the list */
+  bool met[TSR__MAX_COLUMNS]; /* of the list */
   tsr__known known;
 } tsr__chosen;
 /* `names` is as tsr_source_select has it; NULL: all. */
@@ -257,8 +260,8 @@ void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int col
 /* Columns of fields that were asked for, each with that of its lengths behind it where it is
  * ragged: the first of its dims says then how many elements it has at most. */
 typedef struct tsr__asked {
-  tsr__column columns[TSR_MAX_FIELDS];
-  bool ragged[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
+  bool ragged[TSR__MAX_COLUMNS];
   int count;
 } tsr__asked;
 tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
@@ -268,8 +271,8 @@ tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_
                           const char *ragged, tsr__error *error);
 /* What of such fields was met in some record. */
 typedef struct tsr__met {
-  bool field[TSR_MAX_FIELDS]; /* by column */
-  tsr__known known;           /* of all names there are */
+  bool field[TSR__MAX_COLUMNS]; /* by column */
+  tsr__known known;             /* of all names there are */
 } tsr__met;
 /* Looks into a record; what cannot be read has no fields. */
 typedef tsr_status tsr__met_fn(const tsr_source *source, int64_t record, tsr__met *met,

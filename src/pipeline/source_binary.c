@@ -158,7 +158,7 @@ tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path, const tsr
   const char *call = "tsr_source_binary";
   tsr_binary_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   int count = 0;
   /* Sums of a few such numbers, and their products with a record's number in a file, do not
    * overflow. */

@@ -25,7 +25,7 @@ typedef struct dense_source {
 typedef struct dense_walk {
   tsr__arena *arena;
   tsr__chosen names;
-  tsr__column column[TSR_MAX_FIELDS];
+  tsr__column column[TSR__MAX_COLUMNS];
   int count;
   bool done; /* with the first file */
 } dense_walk;
@@ -44,9 +44,9 @@ static int place_array(dense_walk *d, tsr__file_walk *w, tsr__column *column, bo
   int c = tsr__column_find(d->column, d->count, column->name);
   if (!d->done && c >= 0)
     tsr__error_set(error, TSR_EPARSE, "two arrays would be called '%.80s'", column->name);
-  else if (!d->done && d->count == TSR_MAX_FIELDS)
+  else if (!d->done && d->count == TSR__MAX_COLUMNS)
     tsr__error_set(error, TSR_EARG, "more than %d arrays; fields of a record are at most as many",
-                   TSR_MAX_FIELDS);
+                   TSR__MAX_COLUMNS);
   else if (!d->done && !tsr__column_check(column, error)) d->column[c = d->count++] = *column;
   else if (!error->status && c >= 0) {
     const tsr__column *is = &d->column[c];
@@ -216,7 +216,7 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
 {
   dense_walk *d = w->user;
   tsr__heap *heap = &w->files->rt->heap;
-  int64_t places[TSR_MAX_FIELDS];
+  int64_t places[TSR__MAX_COLUMNS];
   uint64_t length = 0;
   const unsigned char *head = w->file->size < 8 ? NULL : tsr__walk_look(w, 0, 8, NULL, error);
   if (error->status) return error->status;
@@ -226,7 +226,7 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
     return broken("has no length that it could have", error);
   char *text = tsr__new_raw(heap, (size_t)length + 1);
   if (!text) return tsr__error_set(error, TSR_ENOMEM, "no memory for its header");
-  for (int c = 0; c < TSR_MAX_FIELDS; c++) places[c] = -1;
+  for (int c = 0; c < TSR__MAX_COLUMNS; c++) places[c] = -1;
   /* Headers may be longer than a window, so it is not looked at through one. */
   int64_t got = tsr__sys_read_all(w->fd, text, (size_t)length, 8);
   if (got < 0) tsr__file_error(w->file->path, "read", errno, error);

@@ -14,8 +14,8 @@ typedef struct taking {
   tsr_scope *scope;
   const char *site;
   tsr__name_list codes;
-  tsr_table *texts;                 /* of the columns of text; NULL: there are none */
-  tsr_array *array[TSR_MAX_FIELDS]; /* by column; NULL: text */
+  tsr_table *texts;                   /* of the columns of text; NULL: there are none */
+  tsr_array *array[TSR__MAX_COLUMNS]; /* by column; NULL: text */
   tsr__found found;
 } taking;
 
@@ -73,9 +73,9 @@ static tsr_status add_codes(taking *t, const char *name, cell_text *all, int64_t
   size_t size = ((size_t)count + 1) * sizeof(int64_t);
   int64_t code = -1;
   tsr__column column = { .name = name, .dtype = TSR_I64, .bytes = sizeof code };
-  if (f->count == TSR_MAX_FIELDS)
+  if (f->count == TSR__MAX_COLUMNS)
     return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
-                          TSR_MAX_FIELDS);
+                          TSR__MAX_COLUMNS);
   char *block = next_block(t, name, size, error);
   if (!block) return error->status;
   qsort(all, (size_t)count, sizeof *all, by_bytes);
@@ -165,7 +165,7 @@ static tsr_status check_codes(const taking *t, tsr__error *error)
 static tsr_status compute(taking *t, tsr__error *error)
 {
   tsr__text texts;
-  tsr_array *all[TSR_MAX_FIELDS];
+  tsr_array *all[TSR__MAX_COLUMNS];
   int arrays = 0;
   tsr__text_init(&texts, &t->scope->rt->heap);
   for (int c = 0; c < tsr_frame_column_count(t->df); c++) {
@@ -191,10 +191,10 @@ static tsr_status take_all(taking *t, const tsr_source_frame_args *args, tsr__er
 {
   tsr__arena *arena = &t->scope->arena;
   int count = tsr_frame_column_count(t->df);
-  if (count > TSR_MAX_FIELDS || !count)
+  if (count > TSR__MAX_COLUMNS || !count)
     return tsr__error_set(error, TSR_EARG,
                           "%d columns, expected 1 to %d; tsr_frame_select takes some", count,
-                          TSR_MAX_FIELDS);
+                          TSR__MAX_COLUMNS);
   if (args->codes && tsr__name_list_read(arena, args->codes, false, &t->codes, error))
     return error->status;
   if (check_codes(t, error) || compute(t, error)) return error->status;

@@ -21,7 +21,7 @@ typedef struct json_source {
   tsr__record_files files; /* `longest`: bytes of a line with what is up to the next one */
   tsr__decimal *decimal;
   bool defaults, cut;
-  bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
+  bool ragged[TSR__MAX_COLUMNS]; /* by column; its length is in the next */
 } json_source;
 
 /* ---- the index ------------------------------------------------------------------------------- */
@@ -253,14 +253,14 @@ static tsr_status put_field(const tsr__record_row *r, int c, const tsr__json_tok
 /* The members that fields are of, by column. */
 typedef struct members {
   const json_source *j;
-  tsr__json_token value[TSR_MAX_FIELDS];
-  int depth[TSR_MAX_FIELDS]; /* objects around it, from 1; 0: not met */
-  tsr__known *known;         /* all names of the outer object; NULL: nobody wants them */
+  tsr__json_token value[TSR__MAX_COLUMNS];
+  int depth[TSR__MAX_COLUMNS]; /* objects around it, from 1; 0: not met */
+  tsr__known *known;           /* all names of the outer object; NULL: nobody wants them */
 } members;
 
 /* What is left of the columns' names below an object; NULL: they are of other members. */
 typedef struct wanted {
-  const char *rest[TSR_MAX_FIELDS];
+  const char *rest[TSR__MAX_COLUMNS];
 } wanted;
 
 /* The name of a field may be that of a member as it stands, or lead to it through objects:
@@ -366,7 +366,7 @@ static tsr_status put_missing(const tsr__record_row *r, const bool *met, tsr__er
 static tsr_status put_object(const tsr__record_row *r, tsr__error *error)
 {
   members m = { .j = json_of(r) };
-  bool met[TSR_MAX_FIELDS] = { false };
+  bool met[TSR__MAX_COLUMNS] = { false };
   if (read_line(&m, r->at, r->bytes, r->spare, error)) return error->status;
   for (int c = 0; c < r->source->column_count && !error->status; c += 1 + m.j->ragged[c]) {
     met[c] = m.depth[c] && m.value[c].kind != TSR__JSON_IS_NULL;

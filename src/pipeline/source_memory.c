@@ -170,8 +170,9 @@ static tsr_status check_lists(int64_t count, const void *fields, int columns, ts
 {
   if (count < 0)
     return tsr__error_set(error, TSR_EARG, "%lld records, expected 0 or more", (long long)count);
-  if (columns < 1 || columns > TSR_MAX_FIELDS || !fields)
-    return tsr__error_set(error, TSR_EARG, "%d fields, expected 1 to %d", columns, TSR_MAX_FIELDS);
+  if (columns < 1 || columns > TSR__MAX_COLUMNS || !fields)
+    return tsr__error_set(error, TSR_EARG, "%d fields, expected 1 to %d", columns,
+                          TSR__MAX_COLUMNS);
   return TSR_OK;
 }
 
@@ -221,9 +222,9 @@ tsr_status tsr__found_ragged(tsr__found *f, const tsr_ragged_field *field, tsr__
     { .name = field->name, .dtype = field->dtype, .shape = field->shape }
   };
   if (tsr__column_check(&columns[0], error)) return error->status;
-  if (f->count + 2 > TSR_MAX_FIELDS)
+  if (f->count + 2 > TSR__MAX_COLUMNS)
     return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
-                          TSR_MAX_FIELDS);
+                          TSR__MAX_COLUMNS);
   if (f->records && (!field->offsets || (!field->data && field->offsets[f->records])))
     return tsr__error_set(error, TSR_EARG, "field %.80s: %s is NULL, expected %lld records",
                           field->name, field->offsets ? "data" : "offsets", (long long)f->records);
@@ -279,10 +280,10 @@ static tsr_status read_member(tsr__found *f, tsr__zip *zip, int member, tsr__cho
   column.name = tsr__chosen_name(names, zip->member[member].name, (size_t)stem);
   if (!column.name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
   if (!*column.name && names->list.count) return TSR_OK;
-  if (f->count == TSR_MAX_FIELDS)
+  if (f->count == TSR__MAX_COLUMNS)
     return tsr__error_set(error, TSR_EARG,
                           "more than %d arrays, which a record has at most; .names takes some",
-                          TSR_MAX_FIELDS);
+                          TSR__MAX_COLUMNS);
   if (tsr__zip_read(zip, member, &block, error)) return error->status;
   int64_t size = zip->member[member].size;
   if (!tsr__npy_in(zip->member[member].name, block, size, &npy, error)) {
@@ -361,8 +362,8 @@ tsr_status tsr__found_array(tsr__found *f, tsr_array *a, const char *name, tsr__
 {
   tsr__heap *heap = &f->scope->rt->heap;
   tsr__column column = { .name = name, .dtype = (tsr_dtype)a->dtype, .shape = a->shape };
-  if (f->count == TSR_MAX_FIELDS)
-    return tsr__error_set(error, TSR_EARG, "more than %d arrays", TSR_MAX_FIELDS);
+  if (f->count == TSR__MAX_COLUMNS)
+    return tsr__error_set(error, TSR_EARG, "more than %d arrays", TSR__MAX_COLUMNS);
   if (tsr__column_records(&column, &f->records, error) || check_found(f, &column, error))
     return error->status;
   size_t size = column.bytes * (size_t)f->records + 1;

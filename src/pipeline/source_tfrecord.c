@@ -16,7 +16,7 @@ typedef struct tfrecord_source {
   tsr_source source;
   tsr__record_files files; /* `longest`: bytes of a record, with what is around the message */
   bool defaults, unchecked, cut;
-  bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
+  bool ragged[TSR__MAX_COLUMNS]; /* by column; its length is in the next */
 } tfrecord_source;
 
 /* As the format has it: checksums of bytes that hold checksums would be poor ones. */

@@ -22,7 +22,7 @@ static tsr_status read_user(const tsr_source *source, const tsr__ask_rows *ask, 
   char *spare = tsr__new_raw(heap, widest); /* for fields that nobody asks for */
   if (!spare) return tsr__error_set(error, TSR_ENOMEM, "no memory for a record");
   for (int64_t i = 0; i < ask->count && !error->status; i++) {
-    void *out[TSR_MAX_FIELDS];
+    void *out[TSR__MAX_COLUMNS];
     for (int c = 0; c < source->column_count; c++)
       out[c] = ask->cells[c].data ? tsr__cell_of(ask, c, i) : spare;
     /* The name comes last and goes first: who reads it as not NULL finds the record that belongs to
@@ -59,7 +59,7 @@ tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback
   const char *call = "tsr_source_callback";
   tsr_source_callback_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   int count = 0;
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {

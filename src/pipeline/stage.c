@@ -22,7 +22,7 @@ tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__column
   size_t row = 1, used = 0;
   *room = (tsr__room){ .heap = &source->node.scope->rt->heap };
   for (int c = 0; c < source->column_count; c++)
-    if (columns >> c & 1) row += source->columns[c].bytes;
+    if (tsr__columns_have(&columns, c)) row += source->columns[c].bytes;
   /* A record that is larger than a room is a room of its own: one at a time always works. */
   room->rows = rows ? rows : TSR__ROOM / (int64_t)row;
   room->rows = room->rows < 1 ? 1 : room->rows > TSR__BLOCK ? TSR__BLOCK : room->rows;
@@ -34,7 +34,7 @@ tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__column
    * rounded up. */
   char *first = room->data + (ALIGN - (uintptr_t)room->data % ALIGN) % ALIGN;
   for (int c = 0; c < source->column_count; c++) {
-    if (!(columns >> c & 1)) continue;
+    if (!tsr__columns_have(&columns, c)) continue;
     room->cells[c] = (tsr__cell){ first + used, source->columns[c].bytes };
     used += aligned(source->columns[c].bytes * (size_t)room->rows);
   }
@@ -94,7 +94,7 @@ static tsr_status scan_some(const tsr__scan *scan, const tsr__room *room, int64_
   tsr__error cause = { 0 };
   for (int64_t i = 0; i < count; i++) at[i] = first + i;
   /* Without columns nothing is read: who asks knows from shapes what the records say. */
-  if (!scan->columns || !tsr__room_read(room, scan->source, &ask, at, &cause))
+  if (tsr__columns_none(&scan->columns) || !tsr__room_read(room, scan->source, &ask, at, &cause))
     return scan->fn(scan->user, room, first, count, error);
   if (tsr__records_bad(&cause)) return scan_each(scan, room, at, count, bad, error);
   return *error = cause, error->status;

@@ -13,16 +13,38 @@
 
 enum { TSR__ROOM = 1 << 18 }; /* bytes of records that a stage works on at once, about */
 
-/* The columns of a source as bits. */
-typedef uint32_t tsr__columns;
-static const tsr__columns tsr__all_columns = 0xFFFFFFFF;
+/* Some columns of a source. */
+typedef struct tsr__columns {
+  uint64_t bit[TSR__MAX_COLUMNS / 64];
+} tsr__columns;
+static const tsr__columns tsr__all_columns = { { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } };
+static inline bool tsr__columns_have(const tsr__columns *columns, int column)
+{
+  return columns->bit[column / 64] >> column % 64 & 1;
+}
+static inline void tsr__columns_add(tsr__columns *columns, int column)
+{
+  columns->bit[column / 64] |= UINT64_C(1) << column % 64;
+}
+static inline bool tsr__columns_none(const tsr__columns *columns)
+{
+  uint64_t all = 0;
+  for (int i = 0; i < TSR__MAX_COLUMNS / 64; i++) all |= columns->bit[i];
+  return !all;
+}
+static inline tsr__columns tsr__columns_one(int column)
+{
+  tsr__columns one = { { 0 } };
+  tsr__columns_add(&one, column);
+  return one;
+}
 
 typedef struct tsr__room {
   tsr__heap *heap;
   char *data;
   size_t bytes;
   int64_t rows; /* at most TSR__BLOCK */
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
 } tsr__room;
 
 /* Room for records of some columns of a source: for `rows`, or as many as are well worked on at

@@ -26,7 +26,7 @@ typedef struct batch_source {
 typedef struct row_ask {
   const batch_source *b;
   const tsr__ask_rows *ask;
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
   int64_t at[TSR__BLOCK], place[TSR__BLOCK], count;
 } row_ask;
 
@@ -195,8 +195,8 @@ static int batch_columns(const tsr_batch_args *a, tsr__column *columns, tsr__err
     tsr__error_set(error, TSR_EARG,
                    "there is a field 'rows' already, which would say how many rows hold a record; "
                    "tsr_source_select renames it");
-  else if (count == TSR_MAX_FIELDS)
-    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+  else if (count == TSR__MAX_COLUMNS)
+    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
   else columns[count++] = (tsr__column){ .name = rows_name, .dtype = TSR_I64, .bytes = 8 };
   return count;
 }
@@ -207,7 +207,7 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
   const int64_t most = INT64_C(1) << 40;
   tsr_batch_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   tsr_source *source = given ? given->source : NULL;
   int64_t count = 0, *start = NULL;
   int fields = 0;
@@ -247,8 +247,8 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
 typedef struct unbatch_source {
   tsr_source source;
   int64_t rows;
-  int64_t *start;           /* [records below + 1]; NULL: all rows hold a record */
-  int from[TSR_MAX_FIELDS]; /* by column: that of the source below */
+  int64_t *start;             /* [records below + 1]; NULL: all rows hold a record */
+  int from[TSR__MAX_COLUMNS]; /* by column: that of the source below */
 } unbatch_source;
 
 /* The record below of a position, and which of its rows. With counts the start of records tells, as
@@ -282,9 +282,9 @@ static tsr_status read_unbatch(const tsr_source *source, const tsr__ask_rows *as
 {
   const unbatch_source *u = (const unbatch_source *)source;
   tsr__room room;
-  tsr__columns wanted = 0;
+  tsr__columns wanted = { { 0 } };
   for (int c = 0; c < source->column_count; c++)
-    if (ask->cells[c].data) wanted |= (tsr__columns)1 << u->from[c];
+    if (ask->cells[c].data) tsr__columns_add(&wanted, u->from[c]);
   if (tsr__room_open(&room, source->children[0], wanted, 0, error)) return error->status;
   for (int64_t first = 0, n; first < ask->count && !error->status; first += n) {
     int64_t at[TSR__BLOCK], slot[TSR__BLOCK], row[TSR__BLOCK], place[TSR__BLOCK];
@@ -409,7 +409,7 @@ static int64_t count_rows(tsr_source **over, unbatch_source *like, int told, con
   }
   if (told < 0) return source->count * like->rows;
   row_sum sum = { .rows = like->rows, .told = told };
-  tsr__scan scan = { *over, (tsr__columns)1 << told, call, "unbatch", sum_rows, &sum, sum_bad };
+  tsr__scan scan = { *over, tsr__columns_one(told), call, "unbatch", sum_rows, &sum, sum_bad };
   if (tsr__scan_check(source, error)) return 0;
   sum.start = like->start =
       tsr__numbers_new(&source->node.scope->rt->heap, source->count + 1, error);
@@ -424,7 +424,7 @@ tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
 {
   const char *call = "tsr_source_unbatch";
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   unbatch_source like = { 0 };
   tsr_source *over = source;
   int told;

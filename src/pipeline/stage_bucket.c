@@ -291,7 +291,7 @@ static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr_source **ov
   size_t bytes = (size_t)source->count + 1;
   dealing d = { k, tsr__new_raw(heap, bytes) };
   tsr__scan scan = {
-    source, (tsr__columns)1 << k->told, "tsr_source_bucket", "bucket", deal_some, &d, deal_bad
+    source, tsr__columns_one(k->told), "tsr_source_bucket", "bucket", deal_some, &d, deal_bad
   };
   if (!d.bucket)
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the buckets of %lld records",

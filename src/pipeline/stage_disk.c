@@ -29,7 +29,7 @@ typedef struct disk_source {
   int64_t size;      /* of the file, as it was opened */
   int64_t *missing;  /* records that the file has not, ascending: they are read below */
   size_t missing_count;
-  size_t offset[TSR_MAX_FIELDS];
+  size_t offset[TSR__MAX_COLUMNS];
 } disk_source;
 
 /* ---- reading --------------------------------------------------------------------------------- */

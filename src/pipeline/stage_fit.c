@@ -133,8 +133,9 @@ tsr_source *tsr_source_fit_with(const tsr_fit_args *given, const char *site)
   if (!like.length)
     tsr__error_set(&error, TSR_ENOMEM, "no memory for the lengths of %lld records",
                    (long long)source->count);
-  tsr__scan scan = { source,  (tsr__columns)1 << like.told, call, "fit", keep_lengths, &like,
-                     keep_bad };
+  tsr__scan scan = {
+    source, tsr__columns_one(like.told), call, "fit", keep_lengths, &like, keep_bad
+  };
   if (like.length && !tsr__scan_all(&scan, &error) && scan.source != source)
     place_bad(&like, source->count);
   tsr_source *made = error.status

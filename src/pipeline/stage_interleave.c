@@ -66,9 +66,10 @@ static void release_interleave(tsr_source *source)
   tsr__del(heap, t->lanes, t->lane_room * sizeof *t->lanes);
 }
 
-static const tsr__records_ops interleave_ops = {
-  "interleave", tsr__many_read, tsr__many_ids, about_interleave, release_interleave, NULL, NULL
-};
+static const tsr__records_ops interleave_ops = { "interleave",       tsr__many_read,
+                                                 tsr__many_ids,      about_interleave,
+                                                 release_interleave, NULL,
+                                                 tsr__many_where };
 
 /* A place of the cycle. */
 typedef struct slot {

@@ -111,9 +111,8 @@ static tsr_status read_merge(const tsr_source *source, const tsr__ask_rows *ask,
   return error->status;
 }
 
-static const tsr__records_ops merge_ops = {
-  "merge", read_merge, tsr__beside_ids, tsr__many_about, NULL, NULL, NULL
-};
+static const tsr__records_ops merge_ops = { "merge", read_merge, tsr__beside_ids,  tsr__many_about,
+                                            NULL,    NULL,       tsr__beside_where };
 
 /* What lies below a source in one line, down to a leaf or to where several meet; NULL: no more. */
 static const tsr_source *below(const tsr_source *source)

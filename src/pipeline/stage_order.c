@@ -299,7 +299,7 @@ static tsr_status keep_some(void *user, const tsr__room *room, int64_t first, in
   keeping *k = user;
   const tsr_source *source = k->args->source;
   int64_t ids[TSR__BLOCK];
-  const void *in[TSR_MAX_FIELDS];
+  const void *in[TSR__MAX_COLUMNS];
   (void)error;
   /* Functions are told ids, as in maps: a list that a program has of bad records is one of ids. */
   tsr__scan_ids(source, first, count, ids);

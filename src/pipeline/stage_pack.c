@@ -156,11 +156,11 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
 static tsr_status read_pack(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const pack_source *p = (const pack_source *)source;
-  tsr__columns wanted = 0;
+  tsr__columns wanted = { { 0 } };
   tsr__room room;
   for (int f = 0; f < p->fields; f++) {
-    if (ask->cells[PARTS * f + DATA].data) wanted |= (tsr__columns)1 << p->field[f].field;
-    if (p->field[f].told >= 0) wanted |= (tsr__columns)1 << p->field[f].told;
+    if (ask->cells[PARTS * f + DATA].data) tsr__columns_add(&wanted, p->field[f].field);
+    if (p->field[f].told >= 0) tsr__columns_add(&wanted, p->field[f].told);
   }
   if (tsr__room_open(&room, source->children[0], wanted, 0, error)) return error->status;
   for (int64_t i = 0; i < ask->count && !error->status; i++) read_one(p, ask, i, &room, error);
@@ -328,10 +328,10 @@ static tsr_status fit_all(tsr_source **over, pack_source *p, int64_t *packs, tsr
   tsr_source *source = *over;
   tsr__heap *heap = &source->node.scope->rt->heap;
   fitting *k = tsr__new(heap, sizeof *k);
-  tsr__columns told = 0;
+  tsr__columns told = { { 0 } };
   if (!k) return tsr__error_set(error, TSR_ENOMEM, "no memory for open packs");
   for (int f = 0; f < p->fields; f++)
-    if (p->field[f].told >= 0) told |= (tsr__columns)1 << p->field[f].told;
+    if (p->field[f].told >= 0) tsr__columns_add(&told, p->field[f].told);
   bool cut = p->way == TSR_PACK_CUT;
   k->source = source;
   k->p = p;
@@ -424,7 +424,7 @@ tsr_source *tsr_source_pack_with(const tsr_pack_args *given, const char *site)
   const char *call = "tsr_source_pack";
   tsr_pack_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   pack_source like = { 0 };
   int64_t packs = 0;
   tsr_source *source = given ? given->source : NULL, *over = source;

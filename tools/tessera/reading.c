@@ -420,8 +420,12 @@ int tool_pipeline(const tool_args *args)
     f.seconds = args->seconds;
     f.threads = args->threads > 0 ? (int)args->threads : args->threads == 0 ? -1 : 0;
     f.head = args->head >= 0 ? (int)args->head : 1;
-    f.fields = tsr_source_field_count(f.source);
-    for (int c = 0; c < f.fields; c++) f.record_bytes += bytes_of(tsr_source_field_of(f.source, c));
+    int all = tsr_source_field_count(f.source);
+    f.fields = all < TSR_MAX_FIELDS ? all : TSR_MAX_FIELDS;
+    if (f.fields < all)
+      fprintf(stderr, "tessera: note: the first %d of %d fields are shown; --fields takes others\n",
+              f.fields, all);
+    for (int c = 0; c < all; c++) f.record_bytes += bytes_of(tsr_source_field_of(f.source, c));
     sample(&f, s);
     read_all(&f, s);
     code = args->count[OPT_JSON] ? show_json(&f) : show(args, s, &f);
