@@ -37,8 +37,11 @@ struct tsr__image_reader {
   bool direct;   /* rows are decoded where they are wanted, what is beside the window into slack */
   bool made;     /* jpeg */
   bool inverted; /* inks of Adobe's, which are stored so */
+  bool heads;    /* a JPEG's header is read */
   spng_ctx *png; /* of the image that is read; NULL: it is a JPEG, or none */
-  bool whole;    /* `rows` has all rows, of which `next` is the next one */
+  unsigned char *chunks; /* a PNG without those that no pixel needs */
+  size_t chunks_room;
+  bool whole; /* `rows` has all rows, of which `next` is the next one */
   unsigned char *rows;
   size_t room;
   int next;
@@ -121,10 +124,19 @@ static void fails(j_common_ptr jpeg)
   longjmp(r->guard, 1);
 }
 
+/* What costs no pixel: words of a header that nobody needs, and bytes between its parts. Bytes that
+ * are left over behind pixels are another thing: what was read before them is damaged. */
+static bool is_harmless(const tsr__image_reader *r)
+{
+  int code = r->error.msg_code;
+  return code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM ||
+         (code == JWRN_EXTRANEOUS_DATA && r->heads);
+}
+
 static void warns(j_common_ptr jpeg, int level)
 {
   tsr__image_reader *r = (tsr__image_reader *)jpeg;
-  if (level < 0 && !r->ask.lenient) fails(jpeg);
+  if (level < 0 && !r->ask.lenient && !is_harmless(r)) fails(jpeg);
 }
 
 static void says_nothing(j_common_ptr jpeg)
@@ -159,9 +171,11 @@ static bool look_jpeg(tsr__image_reader *r, tsr__image_head *head)
 {
   static const unsigned char mark[6] = "Exif";
   if (!r->made && !make_jpeg(r)) return false;
+  r->heads = true;
   if (setjmp(r->guard)) return false;
   jpeg_mem_src(&r->jpeg, r->ask.data, (unsigned long)r->ask.size);
   jpeg_read_header(&r->jpeg, TRUE);
+  r->heads = false;
   if (!fits(r, "JPEG", r->jpeg.image_height, r->jpeg.image_width)) return false;
   *head = (tsr__image_head){ r->height, r->width, 1 };
   for (jpeg_saved_marker_ptr m = r->jpeg.marker_list; m; m = m->next)
@@ -241,25 +255,98 @@ static bool says(tsr__image_reader *r, int code)
   return refuse(r, "PNG", spng_strerror(code));
 }
 
+/* A part of a PNG: length (4) | name (4) | bytes | CRC (4) */
+typedef struct chunk {
+  const unsigned char *at; /* of all of it */
+  size_t size, whole;      /* of its bytes, and of all that is there */
+} chunk;
+
+static uint32_t big_word(const unsigned char *at)
+{
+  return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+/* The chunk at a place, as far as it is there; false: not even its name is. */
+static bool chunk_at(const tsr__image_reader *r, size_t at, chunk *out)
+{
+  size_t left = r->ask.size - at;
+  if (left < 8) return false;
+  *out = (chunk){ .at = r->ask.data + at, .size = big_word(r->ask.data + at) };
+  out->whole = left - 8 < 4 || out->size > left - 12 ? left : out->size + 12;
+  return true;
+}
+
+/* As a name's first letter says. */
+static bool is_needed(const chunk *c)
+{
+  return !(c->at[4] & 0x20);
+}
+
+static bool is_sound(const chunk *c)
+{
+  uint32_t crc = 0xFFFFFFFF;
+  if (c->whole != c->size + 12) return false;
+  for (size_t i = 4; i < c->size + 8; i++) {
+    crc ^= c->at[i];
+    for (int k = 0; k < 8; k++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320 : 0);
+  }
+  return ~crc == big_word(c->at + 8 + c->size);
+}
+
+/* The orientation, which may be told behind the pixels as well; 0: what tells it is damaged. */
+static int orientation_png(const tsr__image_reader *r)
+{
+  chunk c;
+  for (size_t at = 8; chunk_at(r, at, &c); at += c.whole) {
+    if (memcmp(c.at + 4, "eXIf", 4) != 0) continue;
+    if (is_sound(&c)) return orientation_in(c.at + 8, c.size);
+    return r->ask.lenient ? 1 : 0;
+  }
+  return 1;
+}
+
+/* Texts, profiles and the like take memory where they are read, and none of them is a pixel: the
+ * decoder gets what is left without them. `size` is of that; NULL: no memory. */
+static const unsigned char *needed_chunks(tsr__image_reader *r, size_t *size)
+{
+  chunk c;
+  bool all = true;
+  for (size_t at = 8; all && chunk_at(r, at, &c); at += c.whole) all = is_needed(&c);
+  *size = r->ask.size;
+  if (all) return r->ask.data;
+  if (r->chunks_room < r->ask.size) {
+    free(r->chunks);
+    r->chunks = malloc(r->ask.size);
+    r->chunks_room = r->chunks ? r->ask.size : 0;
+    if (!r->chunks) return NULL;
+  }
+  size_t used = r->ask.size < 8 ? r->ask.size : 8, at = used;
+  memcpy(r->chunks, r->ask.data, used);
+  for (; chunk_at(r, at, &c); at += c.whole) {
+    if (!is_needed(&c)) continue;
+    memcpy(r->chunks + used, c.at, c.whole);
+    used += c.whole;
+  }
+  *size = used;
+  return r->chunks;
+}
+
 static bool look_png(tsr__image_reader *r, tsr__image_head *head)
 {
   struct spng_ihdr ihdr;
-  struct spng_exif tags = { 0 };
-  r->png = spng_ctx_new(r->ask.lenient ? SPNG_CTX_IGNORE_ADLER32 : 0);
+  size_t size;
+  const unsigned char *chunks = needed_chunks(r, &size);
+  r->png = chunks ? spng_ctx_new(r->ask.lenient ? SPNG_CTX_IGNORE_ADLER32 : 0) : NULL;
   if (!r->png) return refuse(r, "PNG", "no memory");
   if (r->ask.lenient) spng_set_crc_action(r->png, SPNG_CRC_USE, SPNG_CRC_USE);
   spng_set_image_limits(r->png, INT_MAX / 8, INT_MAX / 4);
-  spng_set_chunk_limits(r->png, r->ask.size + 1, 2 * r->ask.size + 4096);
-  int code = spng_set_png_buffer(r->png, r->ask.data, r->ask.size);
+  int code = spng_set_png_buffer(r->png, chunks, size);
   if (!code) code = spng_get_ihdr(r->png, &ihdr);
   if (code) return says(r, code);
   if (!fits(r, "PNG", ihdr.height, ihdr.width)) return false;
   r->whole = ihdr.interlace_method != SPNG_INTERLACE_NONE;
-  *head = (tsr__image_head){ r->height, r->width, 1 };
-  code = spng_get_exif(r->png, &tags);
-  if (!code) head->orientation = orientation_in((const unsigned char *)tags.data, tags.length);
-  else if (code != SPNG_ECHUNKAVAIL) return says(r, code);
-  return true;
+  *head = (tsr__image_head){ r->height, r->width, orientation_png(r) };
+  return head->orientation ? true : refuse(r, "PNG", "its eXIf is damaged");
 }
 
 static bool begin_png(tsr__image_reader *r)
@@ -307,6 +394,7 @@ static void close_reader(tsr__image_reader *r)
   if (!r) return;
   end_image(r);
   if (r->made) jpeg_destroy_decompress(&r->jpeg);
+  free(r->chunks);
   free(r->rows);
   free(r);
 }

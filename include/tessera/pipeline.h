@@ -32,19 +32,27 @@ enum { TSR_MAX_FIELDS = 32 }; /* of a record */
 
 /* A field of a record. */
 typedef struct tsr_record_field {
-  const char *name; /* letters, digits, '_' and '-' */
+  const char *name; /* any but an empty one, as a file has it: "image/encoded" */
   tsr_dtype dtype;
   tsr_shape shape; /* of one record */
 } tsr_record_field;
 
 /* ---- sources ------------------------------------------------------------------------------- */
 
+typedef struct tsr_npz_args {
+  size_t size;
+  const char *names; /* of the arrays to read, "image,label", as in tsr_source_select; NULL: all */
+} tsr_npz_args;
+
 /* The arrays of a .npz archive as fields of its names, a record each element of their first dim,
- * which all must have in common; of a pattern all archives in order of their names, which must have
- * the same fields. They are read into host memory at the call, and their checksums compared.
- * Errors: TSR_EIO, TSR_EPARSE, TSR_EUNSUPPORTED, TSR_ESHAPE (arrays without dims or of different
+ * which all that are read must have in common; of a pattern all archives in order of their names,
+ * which must have the same fields. They are read into host memory at the call, and their checksums
+ * compared: tsr_source_npz(s, "train.npz", .names = "image,label"). Without .names a field has '_'
+ * for characters other than letters, digits, '_' and '-'. Errors: TSR_EIO, TSR_EPARSE (also for a
+ * name that is not there), TSR_EUNSUPPORTED, TSR_ESHAPE (arrays without dims or of different
  * lengths). Returns a source owned by the scope; never NULL, inert on an error. Local. */
-TSR_API tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *site);
+TSR_API tsr_source *tsr_source_npz_with(tsr_scope *scope, const char *path,
+                                        const tsr_npz_args *args, const char *site);
 
 /* The array of a .npy file as the field "data", a record each element of its first dim; of a
  * pattern all files in order of their names. Records are read when they are needed. Errors as
@@ -54,7 +62,7 @@ TSR_API tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const 
 /* A field in the program's memory: `count` records of `shape` one after the other, in C order, bool
  * as bytes. */
 typedef struct tsr_source_field {
-  const char *name; /* letters, digits, '_' and '-'; copied */
+  const char *name; /* any but an empty one; copied */
   tsr_dtype dtype;
   tsr_shape shape; /* of one record */
   const void *data;
@@ -95,11 +103,22 @@ typedef struct tsr_source_callback_args {
 TSR_API tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_callback_args *args,
                                              const char *site);
 
+typedef struct tsr_source_frame_args {
+  size_t size;
+  /* Columns of text that are numbers, "city,colour": i64, 0, 1, ... in the order of the bytes of the
+   * texts that the column has, and -1 for nulls. */
+  const char *codes;
+} tsr_source_frame_args;
+
 /* The columns of a frame as fields, a record a row: what the readers of CSV, JSON lines and Arrow
- * give. It is evaluated and copied to the host. Columns of floats have NaN for nulls. Errors:
- * TSR_EDTYPE for columns of text (select others), TSR_EVALUE for nulls in columns that have
- * no NaN, those of evaluating. Returns a source owned as results are. Collective. */
-TSR_API tsr_source *tsr_source_frame_at(tsr_frame *df, const char *site);
+ * give. It is evaluated and copied to the host. Columns of floats have NaN for nulls. A column of
+ * text is a ragged field of u8, its bytes in UTF-8, of length 0 for nulls; those of .codes are
+ * numbers: tsr_source_frame(df, .codes = "city"). Names have '_' for characters other than letters,
+ * digits, '_' and '-'. Errors: TSR_EARG (.codes names a column that is not there, or is no text),
+ * TSR_EVALUE for nulls in columns that have no NaN, those of evaluating. Returns a source owned as
+ * results are. Collective. */
+TSR_API tsr_source *tsr_source_frame_with(tsr_frame *df, const tsr_source_frame_args *args,
+                                          const char *site);
 
 /* Records of so many bytes, one after the other, in files. */
 typedef struct tsr_binary_args {
@@ -109,13 +128,16 @@ typedef struct tsr_binary_args {
   int64_t header, footer;     /* bytes at the start and the end of each file that are no records */
   int64_t skipped;            /* bytes behind the fields of each record that are left out */
   bool partial;               /* a file may end within a record, which is left out */
+  int64_t unpack_limit;       /* bytes that a packed file may unpack to; 0: as in tsr_read_opts */
 } tsr_binary_args;
 
 /* Records of fixed size in a file, or in all files of a pattern in order of their names:
  * tsr_source_binary(s, "data_*.bin", .fields = { { "label", TSR_U8, TSR_SCALAR }, { "image",
- * TSR_U8, TSR_SHAPE(3, 32, 32) } }). They are read when they are needed. Errors: TSR_EIO,
- * TSR_EPARSE for a file that ends within a record without .partial, TSR_EARG, TSR_EDTYPE,
- * TSR_ESHAPE. Returns a source owned by the scope. Local. */
+ * TSR_U8, TSR_SHAPE(3, 32, 32) } }). They are read when they are needed; files that gzip or zstd
+ * packed are unpacked into memory at the call. A file that changes afterwards is an error of
+ * reading. Errors: TSR_EIO, TSR_EPARSE for a file that ends within a record without .partial, and
+ * for one that is packed and damaged, TSR_EARG, TSR_EDTYPE, TSR_ESHAPE, TSR_ENOMEM (it unpacks to
+ * more than .unpack_limit). Returns a source owned by the scope. Local. */
 TSR_API tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path,
                                            const tsr_binary_args *args, const char *site);
 
@@ -124,22 +146,25 @@ typedef struct tsr_tfrecord_args {
   /* Features by name: f32 of a list of floats, i64 of one of integers, u8 of bytes, those of
    * several values one after the other; each has as many values as the shape has elements. */
   tsr_record_field fields[TSR_MAX_FIELDS];
-  bool defaults;  /* zeros where a message lacks a feature; else that is an error */
+  bool defaults;  /* zeros where a message lacks a feature or its values; else that is an error */
   bool unchecked; /* messages are not compared with their checksums; lengths always are */
   bool index;     /* the places of records are kept beside each file, as FILE.tsridx */
   /* Fields that have any number of values, "tokens,image", up to the first dim of their shape: a
    * ragged field each, with zeros behind and the number as the i64 field NAME_length. */
   const char *ragged;
-  bool cut; /* more values than that are cut; else reading them is TSR_EVALUE */
+  bool cut;             /* more values than that are cut; else reading them is TSR_EVALUE */
+  int64_t unpack_limit; /* bytes that a packed file may unpack to; 0: as in tsr_read_opts */
 } tsr_tfrecord_args;
 
 /* tf.Example messages in a TFRecord file, or in all files of a pattern in order of their names
  * (those that gzip or zstd packed are unpacked into memory): tsr_source_tfrecord(s,
  * "train-*.tfrecord", .fields = { { "image", TSR_U8, TSR_SHAPE(32, 32, 3) }, { "label", TSR_I64,
  * TSR_SCALAR } }). The files are walked along once, for the places of their records, 8 bytes each;
- * records are read when they are needed. Errors: TSR_EIO, TSR_EPARSE (damaged or cut off, with
- * file, record and byte), TSR_EARG, TSR_EDTYPE, TSR_ECANCELLED. Returns a source owned by the
- * scope. Local. */
+ * records are read when they are needed. With .defaults they are looked into until each feature was
+ * met, which mostly is the first record. A file that changes afterwards is an error of reading.
+ * Errors: TSR_EIO, TSR_EPARSE (damaged or cut off, with file, record and byte), TSR_EARG (also for a
+ * feature that no record has, with .defaults), TSR_EDTYPE, TSR_ENOMEM (.unpack_limit),
+ * TSR_ECANCELLED. Returns a source owned by the scope. Local. */
 TSR_API tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
                                              const tsr_tfrecord_args *args, const char *site);
 
@@ -216,7 +241,8 @@ typedef struct tsr_mix_part {
 TSR_API tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *site);
 
 /* The fields named in `names`, "image,label", in that order; "image=pixels" calls the field image
- * pixels. Others are not read. Errors: TSR_EARG. Returns a source owned as `source` is. Local. */
+ * pixels. A name in double quotes has any characters, with two for a quote: "\"a,b\"=pair". Others
+ * are not read. Errors: TSR_EARG. Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const char *site);
 
 /* ---- functions of records ------------------------------------------------------------------- */
@@ -292,7 +318,8 @@ typedef enum tsr_bad_records {
   TSR_BAD_FAIL,       /* the pipeline ends, with an error that names the record */
   TSR_BAD_SKIP,       /* the batch is shorter by it (of TSR_PAD_AND_MASK padded), and one without a
                        * record left does not come; not where devices are other processes' */
-  TSR_BAD_SUBSTITUTE, /* another record of the source comes in its row, chosen by arithmetic */
+  TSR_BAD_SUBSTITUTE, /* another record of the source comes in its row, chosen by arithmetic; an
+                       * error only where no record can be read */
   TSR_BAD_MASK        /* a row of zeros, which tsr_batch_mask tells */
 } tsr_bad_records;
 
@@ -392,11 +419,13 @@ TSR_API TSR_MUST_USE tsr_status tsr_pipeline_save(tsr_pipeline *pipeline, void *
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* A field of a batch: [rows, ...] placed as the pipeline says. Errors: TSR_EARG for a name that it
- * has not. Returns an array owned by the batch; what is computed of it is, too: tsr_keep and
+/* A field of a batch: [rows, ...] placed as the pipeline says. Its name is the source's, or that of
+ * its part of tsr_batch_tree. Errors: TSR_EARG for a name that it has not. Returns an array owned by the batch; what is computed of it is, too: tsr_keep and
  * tsr_tree_keep move results out. Local. */
 TSR_API tsr_array *tsr_batch_field_at(tsr_batch *batch, const char *name, const char *site);
-/* All fields as a tree, or what .map returned; owned by the batch. Local. */
+/* All fields as a tree, or what .map returned; owned by the batch. Parts are called as the fields are,
+ * with '_' for what names of trees have not, and a number behind where two would be called alike.
+ * Local. */
 TSR_API tsr_array *tsr_batch_tree(tsr_batch *batch);
 /* bool[rows], true where a row is a record and false where it only fills the batch. Owned by the
  * batch. Local. */
@@ -444,7 +473,10 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
 #endif
 
 #ifndef __cplusplus
-#define tsr_source_npz(scope, path) tsr_source_npz_at((scope), (path), TSR_HERE)
+/* tsr_source_npz(s, "x.npz"), tsr_source_npz(s, "x.npz", .names = "image,label") */
+#define tsr_source_npz(...) TSR_SOURCE_NPZ_(__VA_ARGS__, .size = sizeof(tsr_npz_args))
+#define TSR_SOURCE_NPZ_(scope, path, ...) \
+  tsr_source_npz_with((scope), (path), &(tsr_npz_args){ __VA_ARGS__ }, TSR_HERE)
 #define tsr_source_npy(scope, path) tsr_source_npy_at((scope), (path), TSR_HERE)
 /* tsr_source_memory(s, 100, { "x", TSR_F32, TSR_SHAPE(3), data }) */
 #define tsr_source_memory(scope, count, ...)                                        \
@@ -458,7 +490,10 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
   TSR_SOURCE_CALLBACK_(__VA_ARGS__, .size = sizeof(tsr_source_callback_args))
 #define TSR_SOURCE_CALLBACK_(scope, ...) \
   tsr_source_callback_with((scope), &(tsr_source_callback_args){ __VA_ARGS__ }, TSR_HERE)
-#define tsr_source_frame(df) tsr_source_frame_at((df), TSR_HERE)
+/* tsr_source_frame(df), tsr_source_frame(df, .codes = "city") */
+#define tsr_source_frame(...) TSR_SOURCE_FRAME_(__VA_ARGS__, .size = sizeof(tsr_source_frame_args))
+#define TSR_SOURCE_FRAME_(df, ...) \
+  tsr_source_frame_with((df), &(tsr_source_frame_args){ __VA_ARGS__ }, TSR_HERE)
 /* tsr_source_binary(s, "x.bin", .fields = { ... }) */
 #define tsr_source_binary(...) TSR_SOURCE_BINARY_(__VA_ARGS__, .size = sizeof(tsr_binary_args))
 #define TSR_SOURCE_BINARY_(scope, path, ...) \

@@ -15,7 +15,7 @@ extern "C" {
 /* A ragged field in the program's memory: record i has the elements from offsets[i] to offsets[i +
  * 1] of data, one after the other, in C order, bool as bytes. */
 typedef struct tsr_ragged_field {
-  const char *name; /* letters, digits, '_' and '-'; copied */
+  const char *name; /* any but an empty one; copied */
   tsr_dtype dtype;
   tsr_shape shape; /* of one element */
   const void *data;
@@ -33,28 +33,32 @@ TSR_API tsr_source *tsr_source_ragged_at(tsr_scope *scope, int64_t count,
 
 typedef struct tsr_lines_args {
   size_t size;
-  int64_t longest; /* bytes of a line at most; 0: as many as the longest one has */
-  bool cut;        /* longer lines are cut; else reading one is an error */
-  bool utf8;       /* reading a line that is not UTF-8 is an error */
-  bool index;      /* where lines begin is kept beside each file, as FILE.tsridx */
+  int64_t longest;      /* bytes of a line at most; 0: as many as the longest one has */
+  bool cut;             /* longer lines are cut; else reading one is an error */
+  bool utf8;            /* reading a line that is not UTF-8 is an error */
+  bool index;           /* where lines begin is kept beside each file, as FILE.tsridx */
+  int64_t unpack_limit; /* bytes that a packed file may unpack to; 0: as in tsr_read_opts */
 } tsr_lines_args;
 
 /* The lines of a text file, or of all files of a pattern in order of their names, as the ragged
  * field "text" of u8: tsr_source_lines(s, "corpus-*.txt", .longest = 4096, .cut = true). "\n" and
  * "\r\n" end a line and are no part of it, and a last line needs no end. Files that gzip or zstd
- * packed are unpacked into memory. The files are walked along
- * once, for the places of their lines, 8 bytes each; lines are read when they are needed. An index
- * that is kept is used as long as its file has the size and the time it had; where it cannot be
- * written that is no error. Errors: TSR_EIO, TSR_EARG, TSR_ECANCELLED; of reading TSR_EVALUE (too
- * long) and TSR_EPARSE (not UTF-8), with file, record and byte. Returns a source owned by the
- * scope; never NULL, inert on an error. Local. */
+ * packed are unpacked into memory, and those in UTF-16 or UTF-32 are brought to UTF-8 there; other
+ * formats, as bzip2, are refused by name. The files are walked along once, for the places of their
+ * lines, 8 bytes each; lines are read when they are needed, and a file that changed since is an
+ * error of reading. An index that is kept is used as long as its file has the size and the time it
+ * had; where it cannot be written that is no error. Errors: TSR_EIO, TSR_EARG, TSR_ENOMEM
+ * (.unpack_limit), TSR_EUNSUPPORTED, TSR_ECANCELLED; of reading TSR_EVALUE (too long) and TSR_EPARSE
+ * (not UTF-8), with file, record and byte. Returns a source owned by the scope; never NULL, inert on
+ * an error. Local. */
 TSR_API tsr_source *tsr_source_lines_with(tsr_scope *scope, const char *path,
                                           const tsr_lines_args *args, const char *site);
 
 typedef struct tsr_json_args {
   size_t size;
   /* Members by name: numbers (true and false of bool) without dims, lists of lists of the shape's
-   * dims; the bytes of a text in UTF-8 are a list of u8. */
+   * dims; the bytes of a text in UTF-8 are a list of u8. "meta.label" is the member of that name, or
+   * else label of the object meta. */
   tsr_record_field fields[TSR_MAX_FIELDS];
   /* Fields that have any number of values, "text,tokens", up to the first dim of their shape: a
    * ragged field each. */
@@ -63,16 +67,19 @@ typedef struct tsr_json_args {
                   * reading it is an error */
   bool cut;      /* more values than a ragged field holds are cut; else reading them is an error */
   bool index;    /* where lines begin is kept beside each file, as FILE.tsridx */
+  int64_t unpack_limit; /* bytes that a packed file may unpack to; 0: as in tsr_read_opts */
 } tsr_json_args;
 
 /* JSON lines, an object a line, in a file or in all files of a pattern in order of their names,
  * read by position: tsr_source_json(s, "train-*.jsonl", .ragged = "text", .fields = { { "text",
  * TSR_U8, TSR_SHAPE(4096) }, { "label", TSR_I32, TSR_SCALAR } }). Lines are objects by RFC 8259;
- * blank ones are left out, other members are not looked at. Files that gzip or zstd packed are
- * unpacked into memory, others are walked along once, for the places of their lines, 8 bytes each,
+ * blank ones are left out, other members are not looked at. Files that are packed or in UTF-16 are
+ * as in tsr_source_lines, others are walked along once, for the places of their lines, 8 bytes each,
  * and objects are parsed when they are needed, so that a file may be larger than memory
- * (tsr_frame_read_json reads it whole, and finds out types). Errors: TSR_EIO, TSR_EARG,
- * TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED; of reading, with file, record and byte, TSR_EPARSE (no
+ * (tsr_frame_read_json reads it whole, and finds out types). With .defaults lines are looked into
+ * until each field was met, which mostly is the first one. Errors: TSR_EIO, TSR_EARG (also for a
+ * field that no line has, with .defaults), TSR_EDTYPE, TSR_ESHAPE, TSR_ENOMEM (.unpack_limit),
+ * TSR_EUNSUPPORTED, TSR_ECANCELLED; of reading, with file, record and byte, TSR_EPARSE (no
  * object, not UTF-8, a name twice) and TSR_EVALUE (a member that lacks, does not fit or has
  * another number of values). Returns a source owned by the scope; never NULL, inert on an error.
  * Local. */
@@ -81,7 +88,8 @@ TSR_API tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path,
 
 typedef struct tsr_tar_args {
   size_t size;
-  /* Members by ending, "jpg", "cls", "seg_png" for .seg.png: u8 for bytes, a ragged field, of rank
+  /* Members by ending, whatever the size of its letters, "jpg", "cls", "seg_png" for .seg.png, or the
+   * first of several that a sample has, "jpg;png": u8 for bytes, a ragged field, of rank
    * 1 for at most so many and of none for as many as the longest has; i64 without dims for whole
    * numbers written as text; and with the ending npy an array's dtype and shape. "__key__" of u8 is
    * the key. None: those of the first sample, .cls, .cls2, .id, .index and .count as numbers. */
@@ -90,6 +98,7 @@ typedef struct tsr_tar_args {
   bool defaults; /* zeros where a sample lacks a member, ragged ones of length 0; else an error */
   bool skip;     /* samples that lack a member are left out */
   bool index;    /* where members lie is kept beside each file, as FILE.tsridx */
+  int64_t unpack_limit; /* bytes that a packed file may unpack to; 0: as in tsr_read_opts */
 } tsr_tar_args;
 
 /* The samples of a tar archive, or of all archives of a pattern in order of their names (those that
@@ -98,15 +107,17 @@ typedef struct tsr_tar_args {
  * Neighbours with the same key, the path up to the first dot of the base name, are a sample, and
  * what stands behind that dot tells its members apart. ustar, pax and GNU archives are read. They
  * are walked along once, for the places of their members; records are read when they are needed, in
- * any order. Errors: TSR_EIO, TSR_EPARSE (damaged, cut off, a member that lacks, with file, member
- * and byte), TSR_EUNSUPPORTED (sparse), TSR_EARG, TSR_EDTYPE, TSR_ESHAPE, TSR_ECANCELLED. Returns a
+ * any order, and a file that changed since is an error of reading. Errors: TSR_EIO, TSR_EPARSE (damaged,
+ * cut off, a member that lacks, with file, member and byte), TSR_EUNSUPPORTED (sparse), TSR_EARG
+ * (also for an ending that no sample has), TSR_EDTYPE, TSR_ESHAPE, TSR_ENOMEM (.unpack_limit),
+ * TSR_ECANCELLED. Returns a
  * source owned by the scope; never NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path,
                                         const tsr_tar_args *args, const char *site);
 
 typedef struct tsr_folder_args {
   size_t size;
-  const char *endings; /* of the files to read, small letters: "jpg,png"; NULL: those of images */
+  const char *endings; /* of the files to read, "jpg,png" or "jpg;png"; NULL: "jpeg,jpg,png" */
   int64_t longest;     /* bytes of a file at most; 0: as many as the longest one has */
   bool cut;            /* longer files are cut; else reading one is an error */
   bool names;          /* the ragged field "name": the path below the folder */
@@ -116,7 +127,8 @@ typedef struct tsr_folder_args {
  * of u8 has the bytes of a file as they are, "label" of i64 the number of its class. Classes are
  * the folders directly below, in order of their names; files lie anywhere below their class and
  * come in order of their paths, whatever the system lists first; names that begin with a dot are
- * left out, links are followed. Errors: TSR_EIO, TSR_EARG (no classes), TSR_ECANCELLED; of reading
+ * left out, links are followed, and one that leads nowhere is a file that cannot be read. Errors:
+ * TSR_EIO, TSR_EARG (no classes, or no file of these endings), TSR_ECANCELLED; of reading
  * TSR_EVALUE (too long). Returns a source owned by the scope; never NULL, inert on an error.
  * Local. */
 TSR_API tsr_source *tsr_source_folder_with(tsr_scope *scope, const char *path,
@@ -126,10 +138,10 @@ TSR_API int64_t tsr_source_class_count(const tsr_source *source);
 /* The name of a class; NULL outside. Lives as long as the folder's source. Local. */
 TSR_API const char *tsr_source_class_name(const tsr_source *source, int64_t label);
 
-/* The arrays of a safetensors file as fields of their names ('_' for what names have not), a record
- * each element of their first dim, which they must have in common; of a pattern all files in order
- * of their names, which must have the same arrays. `names`, "image,label", are those to read; NULL:
- * all. Records are read when they are needed. Errors: TSR_EIO, TSR_EPARSE, TSR_EDTYPE, TSR_ESHAPE,
+/* The arrays of a safetensors file as fields of their names ('_' for characters other than letters,
+ * digits, '_' and '-'), a record each element of their first dim, which they must have in common; of
+ * a pattern all files in order of their names, which must have the same arrays. `names`,
+ * "image,label", are those to read, as in tsr_source_select, and fields are called so; NULL: all. Records are read when they are needed. Errors: TSR_EIO, TSR_EPARSE, TSR_EDTYPE, TSR_ESHAPE,
  * TSR_EARG. Returns a source owned by the scope; never NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_safetensors_at(tsr_scope *scope, const char *path, const char *names,
                                               const char *site);

@@ -321,6 +321,7 @@ tsr_scope *tsr__scope_any(const tsr_runtime *rt);
 
 /* What the rooms above hang on a runtime; destroyed in reverse order at close. */
 enum tsr__slot {
+  TSR__SLOT_FILES,
   TSR__SLOT_COMM,
   TSR__SLOT_PEERS,
   TSR__SLOT_TOPOLOGY,

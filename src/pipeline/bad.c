@@ -23,8 +23,7 @@ enum { TRIES = 16, SHARE_FROM = 1000 };
 /* Neither lack of memory nor the end of a pipeline says anything of a record. */
 bool tsr__bad_forgives(const tsr_pipeline *p, const tsr__error *error)
 {
-  return p->args.bad != TSR_BAD_FAIL && error->status != TSR_ENOMEM &&
-         error->status != TSR_ECANCELLED && !atomic_load(&p->stop);
+  return p->args.bad != TSR_BAD_FAIL && tsr__records_bad(error) && !atomic_load(&p->stop);
 }
 
 static tsr_status keep_fault(tsr_pipeline *p, tsr__tray *tray, const tsr__fault *fault,
@@ -39,26 +38,38 @@ static tsr_status keep_fault(tsr_pipeline *p, tsr__tray *tray, const tsr__fault 
   return room ? TSR_OK : tsr__error_set(error, TSR_ENOMEM, "no memory for a list of bad records");
 }
 
+/* Whether a record has room in a batch that is only as long as its own are. */
+static bool has_room(const tsr_pipeline *p, const tsr__tray *tray, int64_t at)
+{
+  const tsr_source *source = p->source;
+  return !source->fitted || source->fit(source->fitted, tray->epoch, at, 1) <=
+                                tray->values[source->fit_column]->shape.dims[1];
+}
+
 /* Another record in the place of one: positions that a hash of this one's gives, until one can be
- * read. */
+ * read; where most records are bad, all that are left, in order. */
 static tsr_status substitute(tsr_pipeline *p, const tsr__tray *tray, tsr__ask_rows *ask,
                              int64_t *at, tsr__error *error)
 {
   uint64_t key = tsr__mix(tsr__mix((uint64_t)*at, (uint64_t)tray->epoch), p->args.seed);
+  int64_t own = *at, count = p->source->count;
   tsr__error other = *error;
-  /* Where most records are bad, going on for ever would look like a pipeline that hangs. */
-  for (uint64_t try = 1; try <= TRIES && other.status; try++) {
-    *at = (int64_t)(tsr__mix(key, try) % (uint64_t)p->source->count);
+  for (int64_t try = 1; try < TRIES + count && other.status; try++) {
+    *at = try <= TRIES ? (int64_t)(tsr__mix(key, (uint64_t)try) % (uint64_t)count)
+                       : (own + try - TRIES) % count;
+    if (!has_room(p, tray, *at)) continue;
     other = (tsr__error){ 0 };
     ask->at = at;
     if (tsr__records_read(p->source, ask, &other) && !tsr__bad_forgives(p, &other))
       return *error = other, other.status;
+    if (other.status && tsr__records_stop(ask))
+      return *error = (tsr__error){ 0 }, tsr__cancelled(error, "tsr_pipeline_next");
   }
   if (!other.status) return *error = other, TSR_OK;
   other = *error;
   *error = (tsr__error){ 0 };
-  return tsr__error_set(error, other.status, "%.700s; nor could any of %d records in its place",
-                        other.text, TRIES);
+  return tsr__error_set(error, other.status, "%.700s; nor could any other of %lld records",
+                        other.text, (long long)count);
 }
 
 /* What comes in the row of a bad record; `error` says why it is bad, and is nothing afterwards. */

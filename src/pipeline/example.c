@@ -264,7 +264,7 @@ static tsr_status tell_missing(const tsr__example *e, int c, tsr__error *error)
 
 tsr_status tsr__example_read(tsr__example *e, tsr__error *error)
 {
-  bool met[TSR_MAX_FIELDS] = { false };
+  bool met[TSR__MAX_COLUMNS] = { false };
   entries all = entries_of(e);
   for (entry one; next_entry(&all, &one, error);) {
     int c = find_column(e, one.name);

@@ -14,9 +14,9 @@ typedef struct tsr__example {
   bool cut;      /* ragged ones are cut to what their columns hold; else more is an error */
   /* By column: whether it is a feature that is wanted, whether it is ragged, and where its values
    * go (NULL: nowhere). */
-  bool wanted[TSR_MAX_FIELDS], ragged[TSR_MAX_FIELDS];
-  char *to[TSR_MAX_FIELDS];
-  int64_t used[TSR_MAX_FIELDS]; /* out: bytes of values, of ragged columns */
+  bool wanted[TSR__MAX_COLUMNS], ragged[TSR__MAX_COLUMNS];
+  char *to[TSR__MAX_COLUMNS];
+  int64_t used[TSR__MAX_COLUMNS]; /* out: bytes of values, of ragged columns */
 } tsr__example;
 
 /* Copies the wanted features, those that are ragged without zeros behind; unknown fields and other

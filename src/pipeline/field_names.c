@@ -97,8 +97,8 @@ tsr_status tsr__name_list_read(tsr__arena *arena, const char *list, bool renames
   out->count = 0;
   if (!at) return tsr__error_set(error, TSR_ENOMEM, "no memory for names");
   while (at) {
-    if (out->count == TSR_MAX_FIELDS)
-      return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+    if (out->count == TSR__MAX_COLUMNS)
+      return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
     if (!take_entry(&at, renames, out))
       return tsr__error_set(error, TSR_EARG,
                             "the list '%.80s' has a name whose double quotes are not closed, or "
@@ -142,4 +142,39 @@ const char *tsr__known_hint(const tsr__known *known, const char *name, char out[
     used +=
         snprintf(out + used, TSR__HINT - (size_t)used, "%s%s", i ? ", " : "; there are ", names[i]);
   return out;
+}
+
+/* ---- arrays of files ------------------------------------------------------------------------- */
+
+tsr_status tsr__chosen_open(tsr__chosen *chosen, tsr__arena *arena, const char *names,
+                            tsr__error *error)
+{
+  *chosen = (tsr__chosen){ .arena = arena };
+  return names ? tsr__name_list_read(arena, names, true, &chosen->list, error) : TSR_OK;
+}
+
+const char *tsr__chosen_name(tsr__chosen *chosen, const char *name, size_t length)
+{
+  const tsr__name_list *list = &chosen->list;
+  char *own = tsr__arena_text(chosen->arena, name, length);
+  if (!own) return NULL;
+  tsr__known_add(&chosen->known, own, strlen(own));
+  for (int i = 0; i < list->count; i++) {
+    if (!tsr__name_meant(list->name[i], own)) continue;
+    chosen->met[i] = true;
+    return list->as[i] ? list->as[i] : list->name[i];
+  }
+  if (list->count) return "";
+  tsr__name_clean(own);
+  return own;
+}
+
+tsr_status tsr__chosen_check(const tsr__chosen *chosen, tsr__error *error)
+{
+  char hint[TSR__HINT];
+  for (int i = 0; i < chosen->list.count; i++)
+    if (!chosen->met[i])
+      return tsr__error_set(error, TSR_EPARSE, "there is no array '%.80s'%s", chosen->list.name[i],
+                            tsr__known_hint(&chosen->known, chosen->list.name[i], hint));
+  return TSR_OK;
 }

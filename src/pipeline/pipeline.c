@@ -114,10 +114,6 @@ static tsr_status open_book(tsr_pipeline *p, tsr__error *error)
     return tsr__error_set(error, TSR_EARG,
                           "no other record of a stream can be read in the place of a bad one; "
                           "TSR_BAD_MASK and TSR_BAD_SKIP can");
-  if (p->args.bad == TSR_BAD_SUBSTITUTE && p->source->fitted)
-    return tsr__error_set(error, TSR_EARG,
-                          "another record might be longer than all of a batch of one length; "
-                          "TSR_BAD_MASK keeps batches alike");
   /* Without a policy there is no book, which is how the others ask for one. */
   p->book = tsr__arena_new(&p->node.scope->arena, sizeof *p->book);
   if (!p->book) return tsr__error_set(error, TSR_ENOMEM, "no memory for counting bad records");
@@ -230,7 +226,7 @@ static const char *part_name(const tsr_source *source, int c, const tsr_field_ar
 static tsr_array *tree_of(tsr_pipeline *p, tsr__tray *tray, tsr_scope *scope, const char *site)
 {
   const tsr_source *source = p->source;
-  tsr_field_args fields[TSR_MAX_FIELDS];
+  tsr_field_args fields[TSR__MAX_COLUMNS];
   for (int c = 0; c < source->column_count; c++) {
     fields[c].name = part_name(source, c, fields, scope);
     if (!fields[c].name) {
@@ -312,18 +308,17 @@ static tsr_batch *batch_of(tsr_pipeline *p, tsr__tray *tray, const char *site)
   return NULL;
 }
 
-static tsr_batch *end_with(tsr_pipeline *p, const tsr__error *error, const char *site)
+static void end_with(tsr_pipeline *p, const tsr__error *error, const char *site)
 {
   p->status = error->status;
   tsr__fail(p->node.scope, site, error->status, "tsr_pipeline_next: %s", error->text);
-  return NULL;
 }
 
-tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
+/* The tray of the next batch that has a record; NULL: the end, or the status says why. */
+static tsr__tray *next_tray(tsr_pipeline *p, const char *site)
 {
   tsr__error error = { 0 };
-  tsr__tray *tray;
-  if (!p || p->inert || p->closed || p->status) return NULL;
+  tsr__tray *tray = NULL;
   /* Once around, but for batches all of whose records were skipped, which nobody gets to see. */
   for (bool some = false; !some;) {
     /* The end is no error: the status stays as it is. */
@@ -336,18 +331,40 @@ tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
       tsr__fail_error(p->node.scope, site, &error);
       return NULL;
     }
-    if (tray->error.status) return end_with(p, &tray->error, site);
-    if (tsr__bad_deliver(p, tray, &error)) return end_with(p, &error, site);
+    if (tray->error.status) return end_with(p, &tray->error, site), NULL;
+    if (tsr__bad_deliver(p, tray, &error)) return end_with(p, &error, site), NULL;
     some = !tray->listed || tray->records;
     if (!some) tsr__ring_give(p, tray); /* all of its records were skipped */
   }
-  p->records += real_records(p, tray);
-  for (int c = 0; c < p->source->column_count; c++)
-    p->bytes += tray->rows * (int64_t)p->source->columns[c].bytes;
-  tsr_batch *b = batch_of(p, tray, site);
-  /* Given back in any case: the place of the pipeline is behind this batch, as its figures are. */
-  if (!b) p->status = tsr_scope_status(p->node.scope);
-  tsr__ring_give(p, tray);
+  return tray;
+}
+
+/* What asks for a batch of which it is to fill a record would wait for itself: such a call gives
+ * nothing, and who asked first hears of it. */
+static void tell_inside(tsr_pipeline *p, const char *site)
+{
+  tsr__error error = { 0 };
+  tsr__error_set(&error, TSR_ESTATE,
+                 "a function of the pipeline's records asked the pipeline itself, or two threads "
+                 "asked at once; open another pipeline for what the function reads");
+  if (!p->status) end_with(p, &error, site);
+}
+
+tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
+{
+  if (!p || p->inert || p->closed || !tsr__ring_enter(p)) return NULL;
+  tsr__tray *tray = p->status ? NULL : next_tray(p, site);
+  tsr_batch *b = NULL;
+  if (!tsr__ring_leave(p)) tell_inside(p, site);
+  else if (tray) {
+    p->records += real_records(p, tray);
+    for (int c = 0; c < p->source->column_count; c++)
+      p->bytes += tray->rows * (int64_t)p->source->columns[c].bytes;
+    b = batch_of(p, tray, site);
+    /* Given back in any case: the place of the pipeline is behind this batch, as its figures are. */
+    if (!b) p->status = tsr_scope_status(p->node.scope);
+    tsr__ring_give(p, tray);
+  }
   return b;
 }
 
@@ -358,6 +375,8 @@ tsr_status tsr_pipeline_close(tsr_pipeline *p)
   if (!p) return TSR_OK;
   /* One that failed while its ring was opened is inert, and has threads to join. */
   if (p->inert && !p->locks) return p->status ? p->status : TSR_EARG;
+  /* It would join the thread that it is called by. */
+  if (tsr__ring_inside(p)) return TSR_ESTATE;
   tsr__ring_close(p);
   p->closed = true;
   return p->status;

@@ -71,6 +71,8 @@ typedef struct tsr__placing {
 typedef struct tsr__filler {
   tsr_pipeline *pipeline;
   pthread_t thread;
+  pthread_t self; /* the same, as the thread itself knows it; under the lock */
+  bool runs;
   tsr__where where;
 } tsr__filler;
 
@@ -130,6 +132,9 @@ struct tsr_pipeline {
   pthread_cond_t done;       /* a tray is ready */
   int64_t opened, delivered; /* batches, from the first one of all */
   bool failed;               /* no more batches are begun */
+  bool asked;                /* somebody is in tsr_pipeline_next */
+  bool asked_inside;         /* and so was a function that fills what is waited for */
+  pthread_t asker;           /* of `asked` */
   bool reading;              /* somebody reads the stream */
   int64_t read;              /* batches that were read of it; opened <= read <= delivered + depth */
   int depth;
@@ -183,6 +188,13 @@ tsr_status tsr__bad_deliver(tsr_pipeline *p, const tsr__tray *tray, tsr__error *
 /* ---- ring.c: who fills what, when ------------------------------------------------------------ */
 
 tsr_status tsr__ring_open(tsr_pipeline *p, tsr__error *error);
+/* Before and after asking for a batch. False: who asks is who fills, or somebody asks already; then
+ * the pipeline is to fail, which `asked_inside` says. */
+bool tsr__ring_enter(tsr_pipeline *p);
+/* Whether none of its functions asked meanwhile. */
+bool tsr__ring_leave(tsr_pipeline *p);
+/* Whether the calling thread runs a function that fills it, and would wait for itself. */
+bool tsr__ring_inside(tsr_pipeline *p);
 /* The next batch's tray, filled or failed; NULL: cancelled by the progress callback. */
 tsr__tray *tsr__ring_take(tsr_pipeline *p);
 /* The tray's batch was taken out. */

@@ -3,13 +3,11 @@
  * Invariant: marks and texts of a file lie behind those of the files before it, and those of all
  * files but the one that is being walked along are complete. */
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #include "io/file/system.h"
+#include "io/file/unpack.h"
+#include "io/file/wide.h"
 #include "pipeline/record_files.h"
-
-enum { KEPT_OPEN = 256 }; /* files; what is left of the process's descriptors is others' */
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
@@ -52,47 +50,154 @@ tsr_status tsr__walk_mark(tsr__file_walk *w, int64_t mark, tsr__error *error)
   return TSR_OK;
 }
 
-/* A packed file of a format that is read so: its bytes, in the place of its descriptor's. */
-static tsr_status unpack(tsr__file_walk *w, const tsr__file_format *format, tsr__error *error)
+/* ---- what is read as other bytes ------------------------------------------------------------- */
+
+enum { LOOKED_AT = 512 }; /* first bytes of a file, by which its form is known */
+
+/* How a file is stored, by its first bytes. */
+typedef struct stored {
+  char head[LOOKED_AT];
+  int64_t have;
+  tsr__packing packing;
+  tsr__wide wide; /* of formats of text */
+} stored;
+
+/* Whether a name's ending is one of "gz,zst". */
+static bool ends_with(const char *path, const char *endings)
 {
-  static const unsigned char gzip[3] = { 0x1F, 0x8B, 8 }, zstd[4] = { 0x28, 0xB5, 0x2F, 0xFD };
-  unsigned char head[TSR__FILE_HEAD] = { 0 };
-  if (!format->unpacks) return TSR_OK;
-  if (tsr__sys_read_all(w->fd, head, sizeof head, 0) < 0)
-    return tsr__file_error(w->file->path, "read", errno, error);
-  if (memcmp(head, gzip, sizeof gzip) != 0 && memcmp(head, zstd, sizeof zstd) != 0) return TSR_OK;
+  const char *dot = strrchr(path, '.');
+  for (const char *at = endings; dot; at++) {
+    size_t length = strcspn(at, ",");
+    if (strlen(dot + 1) == length && !memcmp(dot + 1, at, length)) return true;
+    at += length;
+    if (!*at) break;
+  }
+  return false;
+}
+
+static bool says_packed(const char *path)
+{
+  return ends_with(path, "gz,tgz,gzip,zst,zstd");
+}
+
+/* What is plainly something else is refused by name: of text by its first bytes; of records of any
+ * bytes, which may begin like anything, where the name says so as well. */
+static tsr_status refuse_others(const tsr__record_file *file, const tsr__file_format *format,
+                                const char *bytes, size_t length, tsr__error *error)
+{
+  bool any = format->packed == TSR__PACKED_IF_WHOLE;
+  if (length > LOOKED_AT) length = LOOKED_AT;
+  if (any && !ends_with(file->path, "bz2,xz,lz4,zip,7z")) return TSR_OK;
+  if (!any && !format->text) return TSR_OK;
+  return tsr__file_magic(file->path, any ? "records of bytes" : format->text, bytes, length, error);
+}
+
+static tsr_status look(const tsr__file_walk *w, const tsr__file_format *format, stored *out,
+                       tsr__error *error)
+{
+  *out = (stored){ .have = 0 };
+  if (format->packed == TSR__NEVER_PACKED) return TSR_OK;
+  out->have = tsr__sys_read_all(w->fd, out->head, sizeof out->head, 0);
+  if (out->have < 0) return tsr__file_error(w->file->path, "read", errno, error);
+  out->packing = tsr__packing_of(out->head, (size_t)out->have);
   /* Records of any bytes can begin like a packed file does by chance: the format's word counts
    * more. */
-  if (format->is_plain && format->is_plain(head)) return TSR_OK;
-  tsr__load_ask ask = { .rt = w->files->rt, .path = w->file->path, .what = format->kind };
-  if (!tsr__file_load(&ask, &w->file->unpacked, error)) w->file->size = w->file->unpacked.size;
+  if (format->is_plain && format->is_plain((const unsigned char *)out->head))
+    out->packing = TSR__PLAIN;
+  if (format->text) out->wide = tsr__wide_of(out->head, (size_t)out->have);
+  return TSR_OK;
+}
+
+/* A file that is not read as it is: its bytes, in the place of its descriptor's. */
+static tsr_status load(tsr__file_walk *w, const tsr__record_files_ask *ask, tsr__error *error)
+{
+  const tsr__file_format *format = ask->format;
+  tsr__record_file *file = w->file;
+  tsr__load_ask how = {
+    .rt = w->files->rt, .path = file->path, .what = format->kind, .unpack_limit = ask->unpack_limit
+  };
+  tsr__error cause = { 0 };
+  stored form;
+  tsr__wide wide = { 0 };
+  if (look(w, format, &form, error)) return error->status;
+  if (form.packing == TSR__PLAIN && !form.wide.width)
+    return refuse_others(file, format, form.head, (size_t)form.have, error);
+  if (tsr__file_load(&how, &file->unpacked, &cause)) {
+    /* By chance no bytes unpack to their end, so these may be records themselves. */
+    bool chance = format->packed == TSR__PACKED_IF_WHOLE && cause.status == TSR_EPARSE;
+    if (chance && !says_packed(file->path)) return TSR_OK;
+    return *error = cause, error->status;
+  }
+  if (format->text) wide = tsr__wide_of(file->unpacked.data, (size_t)file->unpacked.size);
+  if (wide.width) tsr__wide_to_utf8(file->path, wide, &file->unpacked, error);
+  else refuse_others(file, format, file->unpacked.data, (size_t)file->unpacked.size, error);
+  file->size = file->unpacked.size;
   return error->status;
 }
 
-static tsr_status open_file(tsr__file_walk *w, int number, tsr__error *error)
+/* ---- the files of a list --------------------------------------------------------------------- */
+
+static tsr_status open_file(tsr__file_walk *w, tsr__error *error)
 {
-  struct stat stat;
-  const char *path = w->file->path;
-  w->fd = tsr__sys_open(path, O_RDONLY | O_CLOEXEC);
-  if (w->fd < 0) return tsr__file_error(path, "open", errno, error);
-  /* From here on the list closes it, whatever fails; w->fd alone is walk_all's to close. */
-  if (number < KEPT_OPEN) w->file->fd = w->fd;
-  if (fstat(w->fd, &stat)) return tsr__file_error(path, "open", errno, error);
-  /* A pipe or a device has no places to go back to. */
-  if (!S_ISREG(stat.st_mode))
-    return tsr__error_set(error, TSR_EIO, "%s: no plain file, which records are read from", path);
-  w->file->size = (int64_t)stat.st_size;
-  w->file->changed = (int64_t)stat.st_mtim.tv_sec * 1000000000 + stat.st_mtim.tv_nsec;
-  return TSR_OK;
+  w->file->kept.path = w->file->path;
+  w->fd = tsr__kept_look(w->files->rt, &w->file->kept, error);
+  w->file->size = w->file->kept.size;
+  return error->status;
+}
+
+/* What unpacks to how much, by what the files say of themselves. */
+typedef struct packed_sum {
+  int64_t files, stored, bytes;
+} packed_sum;
+
+static int read_stored(const void *user, char *to, int64_t offset, int64_t length, int64_t *got)
+{
+  *got = tsr__sys_read_all(*(const int *)user, to, (size_t)length, offset);
+  return *got < 0 ? errno : 0;
+}
+
+static void add_packed(const tsr__file_walk *w, const tsr__record_files_ask *ask,
+                       tsr__packing packing, packed_sum *sum)
+{
+  tsr__packed packed = { .heap = &w->files->rt->heap,
+                         .path = w->file->path,
+                         .packing = packing,
+                         .stored = w->file->size,
+                         .limit = tsr__unpack_limit(w->files->rt, w->file->size, ask->unpack_limit),
+                         .read = read_stored,
+                         .user = &w->fd };
+  sum->files++;
+  sum->stored += packed.stored;
+  sum->bytes += tsr__packed_guess(&packed) - 1; /* it asks for room for one more */
+}
+
+/* Says what packed files will take, before any of them is unpacked. */
+static tsr_status tell_packed(tsr__record_files *f, const tsr__record_files_ask *ask,
+                              tsr__error *error)
+{
+  packed_sum sum = { 0 };
+  stored form;
+  if (ask->format->packed == TSR__NEVER_PACKED) return TSR_OK;
+  for (int i = 0; i < f->count && !error->status; i++) {
+    tsr__file_walk w = { .files = f, .file = &f->file[i], .fd = -1 };
+    if (!open_file(&w, error) && !look(&w, ask->format, &form, error) && form.packing != TSR__PLAIN)
+      add_packed(&w, ask, form.packing, &sum);
+    if (w.fd >= 0) tsr__kept_give(f->rt, &w.file->kept, w.fd);
+  }
+  if (sum.files && !error->status)
+    tsr__log(f->rt, TSR_LOG_INFO, "pipeline",
+             "%s: %lld packed files of %lld bytes are unpacked into memory, about %lld bytes, and "
+             "stay there; .unpack_limit is what one may unpack to",
+             ask->path, (long long)sum.files, (long long)sum.stored, (long long)sum.bytes);
+  return error->status;
 }
 
 /* open -> unpack -> index that was kept, or walk and keep one
  *
  * A format's walk sees plain bytes and no difference. */
-static tsr_status walk_file(tsr__file_walk *w, int number, const tsr__record_files_ask *ask,
-                            tsr__error *error)
+static tsr_status walk_file(tsr__file_walk *w, const tsr__record_files_ask *ask, tsr__error *error)
 {
-  if (open_file(w, number, error) || unpack(w, ask->format, error)) return error->status;
+  if (open_file(w, error) || load(w, ask, error)) return error->status;
   /* Behind unpacking: marks are places in what is unpacked. */
   if (ask->index && tsr__record_index_load(w, ask->format)) return TSR_OK;
   if (ask->format->walk(w, error)) return error->status;
@@ -112,8 +217,8 @@ static tsr_status walk_all(tsr__record_files *f, const tsr__record_files_ask *as
     tsr__file_walk w = { .files = f, .file = &f->file[i], .fd = -1, .window = window };
     w.user = ask->user;
     w.progress = (tsr__progress){ .rt = f->rt, .what = ask->format->kind };
-    walk_file(&w, i, ask, error);
-    if (w.fd >= 0 && w.file->fd < 0) tsr__sys_close(w.fd);
+    walk_file(&w, ask, error);
+    if (w.fd >= 0) tsr__kept_give(f->rt, &w.file->kept, w.fd);
     if (w.longest > f->longest) f->longest = w.longest;
     f->file[i + 1].first = f->file[i].first + w.records;
     f->file[i + 1].mark = f->mark_count;
@@ -136,10 +241,9 @@ tsr_status tsr__record_files_open(tsr__record_files *f, const tsr__record_files_
   unsigned char *window = tsr__new_raw(&rt->heap, TSR__WINDOW);
   if (!f->file || !window) tsr__error_set(error, TSR_ENOMEM, "no memory for a list of files");
   else {
-    for (size_t i = 0; i < files; i++)
-      f->file[i] = (tsr__record_file){ .path = f->paths.path[i], .fd = -1 };
+    for (size_t i = 0; i < files; i++) f->file[i].path = f->paths.path[i];
     f->count = f->paths.count;
-    walk_all(f, ask, window, error);
+    if (!tell_packed(f, ask, error)) walk_all(f, ask, window, error);
   }
   tsr__del(&rt->heap, window, TSR__WINDOW);
   return error->status;
@@ -150,7 +254,7 @@ void tsr__record_files_close(tsr__record_files *f)
   /* Never opened, or closed already. */
   if (!f->rt) return;
   for (int i = 0; i < f->count; i++) {
-    if (f->file[i].fd >= 0) tsr__sys_close(f->file[i].fd);
+    tsr__kept_close(f->rt, &f->file[i].kept);
     tsr__loaded_free(&f->file[i].unpacked);
   }
   tsr__del(&f->rt->heap, f->marks, f->mark_room * sizeof *f->marks);
@@ -276,24 +380,11 @@ bool tsr__record_places_fit(const tsr__file_walk *w)
 tsr_status tsr__record_files_read(const tsr__record_files *f, tsr__record_place place, void *to,
                                   tsr__error *error)
 {
-  const tsr__record_file *from = &f->file[place.file];
-  if (from->unpacked.data) {
-    memcpy(to, from->unpacked.data + place.at, (size_t)place.bytes);
-    return TSR_OK;
-  }
-  /* Readings say where they begin, so threads share a descriptor without a lock. */
-  int fd = from->fd >= 0 ? from->fd : tsr__sys_open(from->path, O_RDONLY | O_CLOEXEC);
-  int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)place.bytes, place.at);
-  char text[128];
-  if (got < 0)
-    tsr__error_set(error, tsr__sys_status(errno), "byte %lld cannot be read: %s",
-                   (long long)place.at, tsr__sys_text(errno, text, sizeof text));
-  else if (got < place.bytes)
-    tsr__error_set(error, TSR_EIO, "the file has become shorter: it ends at byte %lld",
-                   (long long)(place.at + got));
-  /* errno was told above, before this may change it. */
-  if (fd >= 0 && from->fd < 0) tsr__sys_close(fd);
-  return error->status;
+  tsr__record_file *from = &f->file[place.file];
+  if (!from->unpacked.data)
+    return tsr__kept_read(f->rt, &from->kept, to, place.bytes, place.at, error);
+  memcpy(to, from->unpacked.data + place.at, (size_t)place.bytes);
+  return TSR_OK;
 }
 
 tsr_status tsr__record_failed(const tsr__record_files *f, int64_t record, const tsr__error *cause,
@@ -302,6 +393,14 @@ tsr_status tsr__record_failed(const tsr__record_files *f, int64_t record, const 
   tsr__record_place p = tsr__record_place_of(f, record);
   return tsr__error_set(error, cause->status, "%s: record %lld at byte %lld: %s",
                         f->file[p.file].path, (long long)record, (long long)p.at, cause->text);
+}
+
+void tsr__record_files_where(const tsr__record_files *f, int64_t record, int64_t byte,
+                             tsr__text *out)
+{
+  tsr__text_add(out, "; it is in %s, record %lld at byte %lld",
+                f->file[tsr__record_files_find(f, record)].path, (long long)record,
+                (long long)byte);
 }
 
 /* Names without folders: states go on where the same files lie elsewhere. Marks stand for contents,

@@ -4,21 +4,21 @@
  *   marks    m0   m1   m2  m3          m4   m5   m6     numbers a format keeps of its records
  *
  * A format walks along a file once, in order, and leaves marks (and texts where it needs names);
- * from then on its records are read at known places by several threads at once. What a walk found
- * can be kept beside the file, as FILE.tsridx, and is used again as long as the file has the size
- * and the time it had then. A packed file comes in order only, so it is unpacked into memory and
- * read there. */
+ * from then on its records are read at known places by several threads at once, as long as the file
+ * is the one that was walked along. What a walk found can be kept beside the file, as FILE.tsridx,
+ * and is used again as long as the file has the size and the time it had then. A packed file comes
+ * in order only, so it is unpacked into memory and read there; so is text that is not in bytes. */
 #ifndef TSR_PIPELINE_RECORD_FILES_H
 #define TSR_PIPELINE_RECORD_FILES_H
 
 #include "io/file/files.h"
+#include "io/file/kept.h"
 #include "pipeline/records.h"
 
 typedef struct tsr__record_file {
-  const char *path; /* the list's */
-  int fd;           /* -1: opened anew for each reading */
+  const char *path;    /* the list's */
+  tsr__kept_file kept; /* which file it is */
   int64_t size;
-  int64_t changed;      /* nanoseconds */
   int64_t first;        /* its first record */
   size_t mark;          /* its first mark */
   size_t text;          /* where its texts begin */
@@ -56,9 +56,15 @@ typedef struct tsr__file_format {
   tsr_status (*walk)(tsr__file_walk *walk, tsr__error *error);
   /* Whether marks and texts that were kept fit the file; whoever reads relies on them. */
   bool (*fits)(const tsr__file_walk *walk);
-  bool unpacks; /* gzip and zstd, seen by their first bytes, are held unpacked in memory */
+  enum {
+    TSR__NEVER_PACKED,
+    TSR__PACKED_BY_HEAD, /* gzip and zstd, seen by their first bytes, are held unpacked in memory */
+    TSR__PACKED_IF_WHOLE /* records of any bytes: those that unpack to their end, checksums and all,
+                          * or whose name says that they are packed */
+  } packed;
   /* Whether first bytes that could be those of a packed file are the format's own; NULL: never. */
   bool (*is_plain)(const unsigned char *head);
+  const char *text; /* of formats of text: what is expected where something else is found */
 } tsr__file_format;
 
 typedef struct tsr__record_files_ask {
@@ -66,8 +72,9 @@ typedef struct tsr__record_files_ask {
   const char *call;
   const char *path; /* a file's, or a pattern */
   const tsr__file_format *format;
-  bool index; /* kept beside each file */
-  void *user; /* of the format's walk */
+  bool index;           /* kept beside each file */
+  void *user;           /* of the format's walk */
+  int64_t unpack_limit; /* as the readers of frames have it */
 } tsr__record_files_ask;
 
 /* Finds, opens and walks along files. `out` is to be closed in any case. */
@@ -94,6 +101,9 @@ tsr_status tsr__record_files_read(const tsr__record_files *files, tsr__record_pl
 /* The error of a record: "FILE: record 3 at byte 60: " and the cause. */
 tsr_status tsr__record_failed(const tsr__record_files *files, int64_t record,
                               const tsr__error *cause, tsr__error *error);
+/* As tsr__records_ops.where: "train.tfrecord, record 3 at byte 60". */
+void tsr__record_files_where(const tsr__record_files *files, int64_t record, int64_t byte,
+                             tsr__text *out);
 /* "3 files, 0123456789abcdef": of their names in order, their sizes and their marks. */
 void tsr__record_files_about(const tsr__record_files *files, tsr__text *out);
 

@@ -68,7 +68,7 @@ static bool is_of(const tsr__file_walk *w, const char *kind, const unsigned char
   const unsigned char *n = bytes + MAGIC + KIND;
   uint64_t marks = (uint64_t)get_number(n + 32), texts = (uint64_t)get_number(n + 40);
   if (memcmp(bytes, magic, MAGIC) != 0 || memcmp(bytes + MAGIC, own, KIND) != 0) return false;
-  if (get_number(n) != w->file->size || get_number(n + 8) != w->file->changed) return false;
+  if (get_number(n) != w->file->size || get_number(n + 8) != w->file->kept.changed) return false;
   if (marks > size / 8 || texts > size || HEAD + TAIL + marks * 8 + texts != size) return false;
   return (uint64_t)get_number(bytes + size - TAIL) == tsr__hash(bytes, size - TAIL, 0);
 }
@@ -113,8 +113,8 @@ static void fill(const tsr__file_walk *w, const char *kind, unsigned char *bytes
 {
   const tsr__record_files *f = w->files;
   size_t marks = f->mark_count - w->file->mark, texts = f->texts.length - w->file->text;
-  const int64_t numbers[NUMBERS] = { w->file->size, w->file->changed, w->records,
-                                     w->longest,    (int64_t)marks,   (int64_t)texts };
+  const int64_t numbers[NUMBERS] = { w->file->size, w->file->kept.changed, w->records,
+                                     w->longest,    (int64_t)marks,        (int64_t)texts };
   memset(bytes, 0, HEAD);
   memcpy(bytes, magic, MAGIC);
   snprintf((char *)bytes + MAGIC, KIND, "%s", kind);

@@ -272,9 +272,9 @@ tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column
 {
   int first = made->count, last = first + ragged;
   tsr__column *column = &made->columns[first];
-  if (last >= TSR_MAX_FIELDS)
+  if (last >= TSR__MAX_COLUMNS)
     return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
-                          TSR_MAX_FIELDS);
+                          TSR__MAX_COLUMNS);
   *column = *asked;
   made->ragged[first] = ragged;
   if (ragged) {
@@ -298,7 +298,7 @@ tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column
 tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_field *fields,
                           const char *ragged, tsr__error *error)
 {
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   tsr__name_list names = { .count = 0 };
   int count = tsr__columns_of(fields, columns, error);
   if (ragged && !error->status) tsr__name_list_read(arena, ragged, false, &names, error);
@@ -376,6 +376,19 @@ tsr_status tsr__records_read(const tsr_source *source, const tsr__ask_rows *ask,
   if (ask->once && tsr__once_source(ask->once) == source)
     return tsr__once_read(ask->once, ask, error);
   return ask->meter ? read_timed(source, ask, error) : source->ops->read(source, ask, error);
+}
+
+bool tsr__records_bad(const tsr__error *error)
+{
+  return error->status && error->status != TSR_ENOMEM && error->status != TSR_ECANCELLED;
+}
+
+void tsr__records_where(const tsr_source *source, int64_t id, tsr__text *out)
+{
+  /* A stage whose records are its own has another numbering than what lies below. */
+  while (!source->ops->where && source->child_count == 1 && source->leaf != source)
+    source = source->children[0];
+  if (source->ops->where && id >= 0 && id < source->extent) source->ops->where(source, id, out);
 }
 
 /* All of the records or none: who asks reads them either there or into memory of its own. */

@@ -13,7 +13,10 @@
 #include "graph/graph.h"
 #include "tessera/pipeline.h"
 
-enum { TSR__BLOCK = 256 }; /* records that are asked for at once, at most */
+enum {
+  TSR__BLOCK = 256,      /* records that are asked for at once, at most */
+  TSR__MAX_COLUMNS = 256 /* of a source; a call names TSR_MAX_FIELDS at most */
+};
 
 typedef struct tsr__column {
   const char *name;
@@ -92,6 +95,8 @@ typedef struct tsr__records_ops {
   /* Where a field of some records lies in memory, to be read there instead of copied; false: it
    * does not, or not all of it. NULL: never. */
   bool (*lend)(const tsr_source *source, int column, const tsr__ask_rows *ask, const char **to);
+  /* The file of a record, and what tells it apart there. NULL: it lies in none. */
+  void (*where)(const tsr_source *source, int64_t record, tsr__text *out);
 } tsr__records_ops;
 
 /* A batch that a source deals: records first .. first + records - 1 of it, where a whole one would
@@ -204,7 +209,7 @@ tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error
 /* Names of a list, "a, b=c": blanks about them are left out, and one in double quotes has any
  * characters, with two for a quote. `as` is what stands behind '=' where lists rename, else NULL. */
 typedef struct tsr__name_list {
-  const char *name[TSR_MAX_FIELDS], *as[TSR_MAX_FIELDS];
+  const char *name[TSR__MAX_COLUMNS], *as[TSR__MAX_COLUMNS];
   int count;
 } tsr__name_list;
 tsr_status tsr__name_list_read(tsr__arena *arena, const char *list, bool renames,
@@ -223,6 +228,22 @@ void tsr__known_add(tsr__known *known, const char *name, size_t length);
 /* "; did you mean 'a'?", else "; there are a, b" */
 const char *tsr__known_hint(const tsr__known *known, const char *name, char out[TSR__HINT]);
 
+/* Which of the arrays that files have are fields: those of a list, or all. */
+typedef struct tsr__chosen {
+  tsr__arena *arena;
+  tsr__name_list list;
+  bool met[TSR__MAX_COLUMNS]; /* of the list */
+  tsr__known known;
+} tsr__chosen;
+/* `names` is as tsr_source_select has it; NULL: all. */
+tsr_status tsr__chosen_open(tsr__chosen *chosen, tsr__arena *arena, const char *names,
+                            tsr__error *error);
+/* What the field of an array is called, in the arena: as it is asked for, and of all with '_' for
+ * what only some names have; "" where nobody wants it. NULL: no memory. */
+const char *tsr__chosen_name(tsr__chosen *chosen, const char *name, size_t length);
+/* Whether all of the list were met. TSR_EPARSE. */
+tsr_status tsr__chosen_check(const tsr__chosen *chosen, tsr__error *error);
+
 int tsr__column_find(const tsr__column *columns, int count, const char *name);
 /* Ragged fields are dense: `longest` elements (1 at least) with zeros behind those that a record
  * has, and how many it has beside them, as the column NAME_length of i64. `column` has the name,
@@ -239,8 +260,8 @@ void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int col
 /* Columns of fields that were asked for, each with that of its lengths behind it where it is
  * ragged: the first of its dims says then how many elements it has at most. */
 typedef struct tsr__asked {
-  tsr__column columns[TSR_MAX_FIELDS];
-  bool ragged[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
+  bool ragged[TSR__MAX_COLUMNS];
   int count;
 } tsr__asked;
 tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
@@ -250,8 +271,8 @@ tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_
                           const char *ragged, tsr__error *error);
 /* What of such fields was met in some record. */
 typedef struct tsr__met {
-  bool field[TSR_MAX_FIELDS]; /* by column */
-  tsr__known known;           /* of all names there are */
+  bool field[TSR__MAX_COLUMNS]; /* by column */
+  tsr__known known;             /* of all names there are */
 } tsr__met;
 /* Looks into a record; what cannot be read has no fields. */
 typedef tsr_status tsr__met_fn(const tsr_source *source, int64_t record, tsr__met *met,
@@ -268,6 +289,11 @@ void tsr__column_text(const tsr__column *column, tsr__text *out);
 /* Whether nobody wants the answer any more: the pipeline is being closed, or the program cancelled
  * what it waits for. Asked between records that may take long. */
 bool tsr__records_stop(const tsr__ask_rows *ask);
+
+/* Whether an error says something of a record: neither lack of memory nor an end does. */
+bool tsr__records_bad(const tsr__error *error);
+/* Adds where a record lies, by its id, if it lies in a file: "; it is train/cat/1.jpg". */
+void tsr__records_where(const tsr_source *source, int64_t id, tsr__text *out);
 
 /* As tsr__records_read of the source whose records are kept (stage_merge.c). */
 tsr_status tsr__once_read(tsr__once *once, const tsr__ask_rows *ask, tsr__error *error);

@@ -174,6 +174,8 @@ static void *filler_main(void *user)
   tsr_pipeline *p = filler->pipeline;
   claimed c;
   pthread_mutex_lock(&p->lock);
+  filler->self = pthread_self();
+  filler->runs = true;
   while (!atomic_load(&p->stop)) {
     tsr__doing doing = { .where = &filler->where };
     if (claim(p, &c)) fill_claimed(p, c, &doing);
@@ -246,6 +248,47 @@ tsr_status tsr__ring_open(tsr_pipeline *p, tsr__error *error)
 }
 
 /* ---- the caller ------------------------------------------------------------------------------ */
+
+/* Under the lock. Without threads of its own whoever else is there while a batch is filled is a
+ * worker that fills it. */
+static bool is_inside(const tsr_pipeline *p)
+{
+  pthread_t self = pthread_self();
+  for (int i = 0; i < p->args.threads; i++)
+    if (p->fillers[i].runs && pthread_equal(p->fillers[i].self, self)) return true;
+  return p->asked && (!p->args.threads || pthread_equal(p->asker, self));
+}
+
+bool tsr__ring_inside(tsr_pipeline *p)
+{
+  if (!p->locks) return false;
+  pthread_mutex_lock(&p->lock);
+  bool inside = is_inside(p);
+  p->asked_inside = p->asked_inside || inside;
+  pthread_mutex_unlock(&p->lock);
+  return inside;
+}
+
+bool tsr__ring_enter(tsr_pipeline *p)
+{
+  pthread_mutex_lock(&p->lock);
+  bool fine = !p->asked && !is_inside(p);
+  if (fine) {
+    p->asked = true;
+    p->asker = pthread_self();
+  } else p->asked_inside = true;
+  pthread_mutex_unlock(&p->lock);
+  return fine;
+}
+
+bool tsr__ring_leave(tsr_pipeline *p)
+{
+  pthread_mutex_lock(&p->lock);
+  p->asked = false;
+  bool fine = !p->asked_inside;
+  pthread_mutex_unlock(&p->lock);
+  return fine;
+}
 
 /* Slices of one batch over the runtime's workers: without threads of its own. */
 typedef struct together {

@@ -24,10 +24,8 @@ typedef struct dense_source {
 /* The columns while files are walked along: those of the first file, which the others repeat. */
 typedef struct dense_walk {
   tsr__arena *arena;
-  tsr__name_list names;     /* of arrays that are wanted; none: all */
-  bool met[TSR_MAX_FIELDS]; /* by name */
-  tsr__known known;         /* names of the first file */
-  tsr__column column[TSR_MAX_FIELDS];
+  tsr__chosen names;
+  tsr__column column[TSR__MAX_COLUMNS];
   int count;
   bool done; /* with the first file */
 } dense_walk;
@@ -46,9 +44,9 @@ static int place_array(dense_walk *d, tsr__file_walk *w, tsr__column *column, bo
   int c = tsr__column_find(d->column, d->count, column->name);
   if (!d->done && c >= 0)
     tsr__error_set(error, TSR_EPARSE, "two arrays would be called '%.80s'", column->name);
-  else if (!d->done && d->count == TSR_MAX_FIELDS)
+  else if (!d->done && d->count == TSR__MAX_COLUMNS)
     tsr__error_set(error, TSR_EARG, "more than %d arrays; fields of a record are at most as many",
-                   TSR_MAX_FIELDS);
+                   TSR__MAX_COLUMNS);
   else if (!d->done && !tsr__column_check(column, error)) d->column[c = d->count++] = *column;
   else if (!error->status && c >= 0) {
     const tsr__column *is = &d->column[c];
@@ -79,7 +77,7 @@ static tsr_status walk_npy(tsr__file_walk *w, tsr__error *error)
   return error->status;
 }
 
-static const tsr__file_format npy_format = { "npy", walk_npy, NULL, false, NULL };
+static const tsr__file_format npy_format = { "npy", walk_npy, NULL, TSR__NEVER_PACKED, NULL, NULL };
 
 /* ---- safetensors ----------------------------------------------------------------------------- */
 
@@ -180,33 +178,11 @@ static bool has_room(const tensor *t, int64_t data)
   return t->begin <= t->end && t->end <= data && t->end - t->begin == count;
 }
 
-/* What the field of an array is called: as it is asked for, else with '_' for what a name has not;
- * "": nobody wants it. NULL: no memory. */
+/* As tsr__chosen_name, of a name as it stands in the header. */
 static const char *field_name(dense_walk *d, const tsr__json_token *key)
 {
   char *name = tsr__arena_new(d->arena, key->length + 1);
-  if (!name) return NULL;
-  tsr__json_unescape(key, name);
-  tsr__known_add(&d->known, name, strlen(name));
-  for (int i = 0; i < d->names.count; i++) {
-    if (!tsr__name_meant(d->names.name[i], name)) continue;
-    d->met[i] = true;
-    return d->names.as[i] ? d->names.as[i] : d->names.name[i];
-  }
-  if (d->names.count) return "";
-  tsr__name_clean(name);
-  return name;
-}
-
-/* Of the first file: the others are to have what it has. */
-static tsr_status check_names(const dense_walk *d, tsr__error *error)
-{
-  char hint[TSR__HINT];
-  for (int i = 0; i < d->names.count; i++)
-    if (!d->met[i])
-      return tsr__error_set(error, TSR_EPARSE, "there is no array '%.80s'%s", d->names.name[i],
-                            tsr__known_hint(&d->known, d->names.name[i], hint));
-  return TSR_OK;
+  return name ? tsr__chosen_name(&d->names, name, tsr__json_unescape(key, name)) : NULL;
 }
 
 /* Arrays of a header to the marks of the file: -1 of those that are not there. */
@@ -223,7 +199,7 @@ static tsr_status take_header(tsr__file_walk *w, const char *text, int64_t lengt
     if (key_is(&key, "__metadata__")) continue;
     tensor t = { .column.name = field_name(d, &key) };
     if (!t.column.name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
-    if (!*t.column.name && d->names.count) continue;
+    if (!*t.column.name && d->names.list.count) continue;
     if (take_tensor(&value, &t, error)) break;
     if (!has_room(&t, w->file->size - 8 - length))
       return tsr__error_set(error, TSR_EPARSE,
@@ -240,7 +216,7 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
 {
   dense_walk *d = w->user;
   tsr__heap *heap = &w->files->rt->heap;
-  int64_t places[TSR_MAX_FIELDS];
+  int64_t places[TSR__MAX_COLUMNS];
   uint64_t length = 0;
   const unsigned char *head = w->file->size < 8 ? NULL : tsr__walk_look(w, 0, 8, NULL, error);
   if (error->status) return error->status;
@@ -250,7 +226,7 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
     return broken("has no length that it could have", error);
   char *text = tsr__new_raw(heap, (size_t)length + 1);
   if (!text) return tsr__error_set(error, TSR_ENOMEM, "no memory for its header");
-  for (int c = 0; c < TSR_MAX_FIELDS; c++) places[c] = -1;
+  for (int c = 0; c < TSR__MAX_COLUMNS; c++) places[c] = -1;
   /* Headers may be longer than a window, so it is not looked at through one. */
   int64_t got = tsr__sys_read_all(w->fd, text, (size_t)length, 8);
   if (got < 0) tsr__file_error(w->file->path, "read", errno, error);
@@ -261,7 +237,7 @@ static tsr_status walk_header(tsr__file_walk *w, tsr__error *error)
     if (places[c] >= 0) tsr__walk_mark(w, places[c], error);
     else tsr__error_set(error, TSR_EPARSE, "there is no array '%.80s'", d->column[c].name);
   }
-  if (!d->done && !error->status) check_names(d, error);
+  if (!d->done && !error->status) tsr__chosen_check(&d->names, error);
   if (!d->count && !error->status) tsr__error_set(error, TSR_EPARSE, "it has no arrays");
   d->done = true;
   return error->status;
@@ -277,8 +253,9 @@ static tsr_status walk_safetensors(tsr__file_walk *w, tsr__error *error)
                         cause.text);
 }
 
-static const tsr__file_format safetensors_format = { "safetensors", walk_safetensors, NULL, false,
-                                                     NULL };
+static const tsr__file_format safetensors_format = { "safetensors", walk_safetensors,
+                                                     NULL,          TSR__NEVER_PACKED,
+                                                     NULL,          NULL };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -326,11 +303,10 @@ static void release_dense(tsr_source *source)
   tsr__record_files_close(&((dense_source *)source)->files);
 }
 
-static const tsr__records_ops npy_ops = {
-  "npy", read_dense, NULL, about_dense, release_dense, NULL
-};
-static const tsr__records_ops safetensors_ops = { "safetensors", read_dense,    NULL,
-                                                  about_dense,   release_dense, NULL };
+static const tsr__records_ops npy_ops = { "npy",         read_dense, NULL, about_dense,
+                                          release_dense, NULL,       NULL };
+static const tsr__records_ops safetensors_ops = { "safetensors", read_dense, NULL, about_dense,
+                                                  release_dense, NULL,       NULL };
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
@@ -343,7 +319,7 @@ static tsr_source *dense_of(tsr__record_files_ask *ask, const tsr__records_ops *
   dense_walk walk = { .arena = &ask->scope->arena };
   ask->user = &walk;
   if (!ask->path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
-  else if (!names || !tsr__name_list_read(walk.arena, names, true, &walk.names, &error))
+  else if (!tsr__chosen_open(&walk.names, walk.arena, names, &error))
     tsr__record_files_open(&files, ask, &error);
   int64_t count = error.status ? 0 : tsr__record_files_total(&files);
   tsr__records_make make = { ask->call,  site, ops, sizeof(dense_source), count, walk.column,

@@ -43,7 +43,8 @@ typedef struct folder_source {
 /* What is handed down while folders are listed; `label` is that of the class they belong to. */
 typedef struct listing {
   folder_source *f;
-  const char *endings; /* ".jpg,.png", small letters */
+  const char *endings; /* "jpg,png" */
+  tsr__known others;   /* endings of files that are not read */
   tsr__progress progress;
   int64_t label;
 } listing;
@@ -61,20 +62,23 @@ static tsr_status no_memory(tsr__error *error)
   return tsr__error_set(error, TSR_ENOMEM, "no memory for the names of files");
 }
 
-/* Whether a name ends with one of "jpg,png", whatever its letters' size. Of ASCII alone: a locale
+static char small(char c)
+{
+  return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether a name ends with one of "jpg,.png", whatever the size of letters. Of ASCII alone: a locale
  * must not change which files a source has. */
 static bool is_wanted(const char *name, const char *endings)
 {
-  const char *dot = strrchr(name, '.');
-  if (!dot || !dot[1]) return false;
+  const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');
+  if (!dot || !dot[1] || (slash && slash > dot)) return false;
   size_t length = strlen(dot + 1);
-  for (const char *at = endings; *at; at += *at == ',') {
-    size_t of = strcspn(at, ",");
+  for (const char *at = endings; *at;) {
+    at += strspn(at, ",;. ");
+    size_t of = strcspn(at, ",; ");
     bool same = of == length;
-    for (size_t i = 0; same && i < of; i++) {
-      char c = dot[1 + i];
-      same = (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == at[i];
-    }
+    for (size_t i = 0; same && i < of; i++) same = small(dot[1 + i]) == small(at[i]);
     if (same) return true;
     at += of;
   }
@@ -98,6 +102,13 @@ static tsr_status keep_file(listing *l, const char *path, int64_t bytes, tsr__er
 /* The two call each other; DEPTH ends that where a link goes round. */
 static tsr_status list_folder(listing *l, const char *below, int depth, tsr__error *error);
 
+/* A file that is not read. */
+static void pass_over(listing *l, const char *path)
+{
+  const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+  if (dot) tsr__known_add(&l->others, dot + 1, strlen(dot + 1));
+}
+
 /* What a folder has: a class at depth 0, else a folder or a file of the class. */
 static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error *error)
 {
@@ -108,10 +119,11 @@ static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error
   tsr__text_add(&whole, "%s%s", tsr__text_get(&f->root), path);
   const char *name = tsr__text_get(&whole);
   if (whole.failed) no_memory(error);
-  /* stat, not lstat: data sets are often folders of links. One that leads nowhere is an error
-   * rather than a record less. */
-  else if (stat(name, &stat_of)) tsr__file_error(name, "look at", errno, error);
-  else if (S_ISDIR(stat_of.st_mode) && !depth) {
+  /* stat, not lstat: data sets are often folders of links. One that leads nowhere is a record that
+   * cannot be read, rather than one less. */
+  else if (stat(name, &stat_of)) {
+    if (depth && is_wanted(path, l->endings)) keep_file(l, path, 0, error);
+  } else if (S_ISDIR(stat_of.st_mode) && !depth) {
     char *own = keep_text(f->heap, path);
     if (!own || !tsr__grow(f->heap, (void **)&f->class, &f->class_room, f->class_count + 1,
                            sizeof *f->class)) {
@@ -123,8 +135,10 @@ static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error
       tsr__error_set(error, TSR_EIO, "%s: more than %d folders deep; does a link go round?", name,
                      DEPTH);
     else list_folder(l, path, depth, error);
-  } else if (depth && S_ISREG(stat_of.st_mode) && is_wanted(path, l->endings))
-    keep_file(l, path, (int64_t)stat_of.st_size, error);
+  } else if (depth && S_ISREG(stat_of.st_mode)) {
+    if (is_wanted(path, l->endings)) keep_file(l, path, (int64_t)stat_of.st_size, error);
+    else pass_over(l, path);
+  }
   tsr__text_free(&whole);
   return error->status;
 }
@@ -179,6 +193,11 @@ static tsr_status list_classes(listing *l, tsr__error *error)
     list_folder(l, f->class[i], 1, error);
   }
   if (f->file_count) qsort(f->file, f->file_count, sizeof *f->file, by_path);
+  char hint[TSR__HINT];
+  if (!f->file_count && l->others.count && !error->status)
+    tsr__error_set(error, TSR_EARG, "%s: no file ends with one of '%.80s'%s; .endings says others",
+                   tsr__text_get(&f->root), l->endings,
+                   tsr__known_hint(&l->others, l->endings, hint));
   return error->status;
 }
 
@@ -269,8 +288,14 @@ static void release_folder(tsr_source *source)
   drop_folder((folder_source *)source);
 }
 
-static const tsr__records_ops folder_ops = { "folder",     read_folder,    NULL,
-                                             about_folder, release_folder, NULL };
+static void where_folder(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const folder_source *f = (const folder_source *)source;
+  tsr__text_add(out, "; it is %s%s", tsr__text_get(&f->root), f->file[record].path);
+}
+
+static const tsr__records_ops folder_ops = { "folder",       read_folder, NULL,        about_folder,
+                                             release_folder, NULL,        where_folder };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -295,8 +320,8 @@ static tsr_source *folder_of(tsr_scope *scope, const char *path, const tsr_folde
   int count = 0;
   folder_source made = { .heap = &scope->rt->heap, .cut = args->cut, .names = args->names };
   listing l = { .f = &made,
-                .endings =
-                    args->endings ? args->endings : "bmp,gif,jpeg,jpg,pgm,png,ppm,tif,tiff,webp" };
+                /* Those that tsr_source_images reads. */
+                .endings = args->endings ? args->endings : "jpeg,jpg,png" };
   l.progress = (tsr__progress){ .rt = scope->rt, .what = "folder" };
   tsr__text_init(&made.root, made.heap);
   size_t length = strlen(path);

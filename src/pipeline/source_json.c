@@ -21,7 +21,7 @@ typedef struct json_source {
   tsr__record_files files; /* `longest`: bytes of a line with what is up to the next one */
   tsr__decimal *decimal;
   bool defaults, cut;
-  bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
+  bool ragged[TSR__MAX_COLUMNS]; /* by column; its length is in the next */
 } json_source;
 
 /* ---- the index ------------------------------------------------------------------------------- */
@@ -91,8 +91,9 @@ static tsr_status walk_json(tsr__file_walk *w, tsr__error *error)
   return tsr__walk_mark(w, size, error);
 }
 
-static const tsr__file_format json_format = { "json", walk_json, tsr__record_places_fit, true,
-                                              NULL };
+static const tsr__file_format json_format = {
+  "json", walk_json, tsr__record_places_fit, TSR__PACKED_BY_HEAD, NULL, "JSON lines"
+};
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -252,14 +253,14 @@ static tsr_status put_field(const tsr__record_row *r, int c, const tsr__json_tok
 /* The members that fields are of, by column. */
 typedef struct members {
   const json_source *j;
-  tsr__json_token value[TSR_MAX_FIELDS];
-  int depth[TSR_MAX_FIELDS]; /* objects around it, from 1; 0: not met */
-  tsr__known *known;         /* all names of the outer object; NULL: nobody wants them */
+  tsr__json_token value[TSR__MAX_COLUMNS];
+  int depth[TSR__MAX_COLUMNS]; /* objects around it, from 1; 0: not met */
+  tsr__known *known;           /* all names of the outer object; NULL: nobody wants them */
 } members;
 
 /* What is left of the columns' names below an object; NULL: they are of other members. */
 typedef struct wanted {
-  const char *rest[TSR_MAX_FIELDS];
+  const char *rest[TSR__MAX_COLUMNS];
 } wanted;
 
 /* The name of a field may be that of a member as it stands, or lead to it through objects:
@@ -365,7 +366,7 @@ static tsr_status put_missing(const tsr__record_row *r, const bool *met, tsr__er
 static tsr_status put_object(const tsr__record_row *r, tsr__error *error)
 {
   members m = { .j = json_of(r) };
-  bool met[TSR_MAX_FIELDS] = { false };
+  bool met[TSR__MAX_COLUMNS] = { false };
   if (read_line(&m, r->at, r->bytes, r->spare, error)) return error->status;
   for (int c = 0; c < r->source->column_count && !error->status; c += 1 + m.j->ragged[c]) {
     met[c] = m.depth[c] && m.value[c].kind != TSR__JSON_IS_NULL;
@@ -414,9 +415,14 @@ static void release_json(tsr_source *source)
   tsr__decimal_close(j->decimal);
 }
 
-static const tsr__records_ops json_ops = {
-  "json", read_json, NULL, about_json, release_json, NULL
-};
+static void where_json(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const tsr__record_files *files = &((const json_source *)source)->files;
+  tsr__record_files_where(files, record, tsr__record_place_of(files, record).at, out);
+}
+
+static const tsr__records_ops json_ops = { "json",       read_json, NULL,      about_json,
+                                           release_json, NULL,      where_json };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -451,7 +457,9 @@ tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path, const tsr_j
     tsr__error_set(&error, TSR_ENOMEM, "no memory for reading numbers");
     return tsr__records_refused(scope, site, call, &error);
   }
-  tsr__record_files_ask ask = { scope, call, path, &json_format, args.index, NULL };
+  tsr__record_files_ask ask = {
+    scope, call, path, &json_format, args.index, NULL, args.unpack_limit
+  };
   if (!tsr__record_files_open(&j->files, &ask, &error)) {
     source->extent = source->count = tsr__record_files_total(&j->files);
     if (!tsr__record_files_tell(&j->files, source, &error) && j->defaults)

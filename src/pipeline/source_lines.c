@@ -87,7 +87,9 @@ static bool lines_fit(const tsr__file_walk *w)
   return tsr__record_places_fit(&ends);
 }
 
-static const tsr__file_format lines_format = { "lines", walk_lines, lines_fit, true, NULL };
+static const tsr__file_format lines_format = { "lines",   walk_lines,
+                                               lines_fit, TSR__PACKED_BY_HEAD,
+                                               NULL,      "lines of text" };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -136,8 +138,14 @@ static void release_lines(tsr_source *source)
   tsr__record_files_close(&((lines_source *)source)->files);
 }
 
-static const tsr__records_ops lines_ops = { "lines",     read_lines,    NULL,
-                                            about_lines, release_lines, NULL };
+static void where_lines(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const tsr__record_files *files = &((const lines_source *)source)->files;
+  tsr__record_files_where(files, record, tsr__record_place_of(files, record).at, out);
+}
+
+static const tsr__records_ops lines_ops = { "lines",       read_lines, NULL,       about_lines,
+                                            release_lines, NULL,       where_lines };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -175,7 +183,9 @@ tsr_source *tsr_source_lines_with(tsr_scope *scope, const char *path, const tsr_
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error))
     tsr__ragged_check(path, args.longest, &error);
-  tsr__record_files_ask ask = { scope, call, path, &lines_format, args.index, NULL };
+  tsr__record_files_ask ask = {
+    scope, call, path, &lines_format, args.index, NULL, args.unpack_limit
+  };
   if (!error.status) tsr__record_files_open(&files, &ask, &error);
   tsr_source *source = error.status ? tsr__records_refused(scope, site, call, &error)
                                     : lines_of(scope, &files, &args, site);

@@ -8,7 +8,7 @@
 #include "io/file/files.h"
 #include "io/npy/npyfile.h"
 #include "io/npy/zip.h"
-#include "pipeline/records.h"
+#include "pipeline/memory_source.h"
 #include "tessera/sources.h"
 
 typedef struct memory_source {
@@ -32,35 +32,22 @@ static void copy_column(const char *data, size_t bytes, int column, const tsr__a
   }
 }
 
-/* No check of positions: those of a question are below `count`, by who asks. */
-static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
-{
-  (void)error;
-  const memory_source *m = (const memory_source *)source;
-  for (int c = 0; c < source->column_count; c++)
-    if (ask->cells[c].data) copy_column(m->data[c], source->columns[c].bytes, c, ask);
-  return TSR_OK;
-}
-
 /* Positions are asked of the same record as often as somebody wants to: nothing is held, nothing
- * has to be given back, since the memory outlives the source. */
+ * has to be given back, since the memory outlives the source. Of a ragged record it is what is
+ * there without the zeros behind it; lengths lie nowhere. */
 static bool lend_memory(const tsr_source *source, int column, const tsr__ask_rows *ask,
                         const char **to)
 {
   const memory_source *m = (const memory_source *)source;
-  for (int64_t i = 0; i < ask->count; i++)
-    to[i] = m->data[column] + (size_t)ask->at[i] * source->columns[column].bytes;
-  return true;
-}
-
-/* What a ragged record has, without the zeros behind it; lengths lie nowhere. */
-static bool lend_ragged(const tsr_source *source, int column, const tsr__ask_rows *ask,
-                        const char **to)
-{
-  const memory_source *m = (const memory_source *)source;
   const tsr__column *c = &source->columns[column];
+  if (column && m->offsets[column - 1]) return false;
+  if (!m->offsets[column]) {
+    for (int64_t i = 0; i < ask->count; i++)
+      to[i] = m->data[column] + (size_t)ask->at[i] * c->bytes;
+    return true;
+  }
   /* The zeros behind a record do not lie in memory: who needs them gets a copy. */
-  if (!ask->partial || !m->offsets[column]) return false;
+  if (!ask->partial) return false;
   size_t element = c->bytes / (size_t)c->shape.dims[0];
   for (int64_t i = 0; i < ask->count; i++)
     to[i] = m->data[column] + (size_t)m->offsets[column][ask->at[i]] * element;
@@ -84,12 +71,18 @@ static void copy_ragged(const memory_source *m, int column, const tsr__ask_rows 
   }
 }
 
-static tsr_status read_ragged(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
+/* No check of positions: those of a question are below `count`, by who asks. A ragged column has its
+ * length behind it. */
+static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   (void)error;
-  for (int c = 0; c < source->column_count; c += 2)
-    if (ask->cells[c].data || ask->cells[c + 1].data)
-      copy_ragged((const memory_source *)source, c, ask);
+  const memory_source *m = (const memory_source *)source;
+  for (int c = 0; c < source->column_count; c++) {
+    if (m->offsets[c]) {
+      if (ask->cells[c].data || ask->cells[c + 1].data) copy_ragged(m, c, ask);
+      c++;
+    } else if (ask->cells[c].data) copy_column(m->data[c], source->columns[c].bytes, c, ask);
+  }
   return TSR_OK;
 }
 
@@ -107,12 +100,12 @@ static void release_memory(tsr_source *source)
     tsr__del(&source->node.scope->rt->heap, m->block[c], m->block_size[c]);
 }
 
-static const tsr__records_ops memory_ops = { "memory",     read_memory,    NULL,
-                                             about_memory, release_memory, lend_memory };
-static const tsr__records_ops ragged_ops = { "ragged",     read_ragged,    NULL,
-                                             about_memory, release_memory, lend_ragged };
-static const tsr__records_ops npz_ops = { "npz",        read_memory,    NULL,
-                                          about_memory, release_memory, lend_memory };
+static const tsr__records_ops memory_ops = { "memory",       read_memory, NULL, about_memory,
+                                             release_memory, lend_memory, NULL };
+static const tsr__records_ops ragged_ops = { "ragged",       read_memory, NULL, about_memory,
+                                             release_memory, lend_memory, NULL };
+static const tsr__records_ops npz_ops = { "npz",          read_memory, NULL, about_memory,
+                                          release_memory, lend_memory, NULL };
 
 static bool memory_lists(memory_source *m, tsr__arena *arena)
 {
@@ -125,26 +118,13 @@ static bool memory_lists(memory_source *m, tsr__arena *arena)
   return m->block;
 }
 
-/* Columns are found before there is a source, in one of these. */
-typedef struct found {
-  tsr_scope *scope;
-  int count;
-  /* The first array decides. */
-  int64_t records; /* -1: not known yet */
-  tsr__column column[TSR_MAX_FIELDS];
-  char *block[TSR_MAX_FIELDS];
-  size_t block_size[TSR_MAX_FIELDS];
-  const char *data[TSR_MAX_FIELDS];
-  const int64_t *offsets[TSR_MAX_FIELDS];
-} found;
-
-static void drop_found(found *f)
+void tsr__found_drop(tsr__found *f)
 {
   for (int i = 0; i < f->count; i++) tsr__del(&f->scope->rt->heap, f->block[i], f->block_size[i]);
 }
 
 /* Before a column is added, so that `found` has only good ones to be dropped or taken over. */
-static tsr_status check_found(const found *f, tsr__column *column, tsr__error *error)
+static tsr_status check_found(const tsr__found *f, tsr__column *column, tsr__error *error)
 {
   if (tsr__column_check(column, error)) return error->status;
   if (tsr__column_find(f->column, f->count, column->name) >= 0)
@@ -156,7 +136,7 @@ static tsr_status check_found(const found *f, tsr__column *column, tsr__error *e
 }
 
 /* Makes the source; what was found is its own then, or gone. */
-static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *call,
+static tsr_source *memory_of(tsr__found *f, const tsr__records_ops *ops, const char *call,
                              const char *label, const char *site)
 {
   tsr__records_make make = { call,     site, ops, sizeof(memory_source), f->records, f->column,
@@ -180,7 +160,7 @@ static tsr_source *memory_of(found *f, const tsr__records_ops *ops, const char *
     tsr__fail(f->scope, site, error.status, "%s: %s", call, error.text);
   }
   /* Blocks of an archive belong to nobody else yet. */
-  drop_found(f);
+  tsr__found_drop(f);
   return source;
 }
 
@@ -190,8 +170,9 @@ static tsr_status check_lists(int64_t count, const void *fields, int columns, ts
 {
   if (count < 0)
     return tsr__error_set(error, TSR_EARG, "%lld records, expected 0 or more", (long long)count);
-  if (columns < 1 || columns > TSR_MAX_FIELDS || !fields)
-    return tsr__error_set(error, TSR_EARG, "%d fields, expected 1 to %d", columns, TSR_MAX_FIELDS);
+  if (columns < 1 || columns > TSR__MAX_COLUMNS || !fields)
+    return tsr__error_set(error, TSR_EARG, "%d fields, expected 1 to %d", columns,
+                          TSR__MAX_COLUMNS);
   return TSR_OK;
 }
 
@@ -199,7 +180,7 @@ tsr_source *tsr_source_memory_at(tsr_scope *scope, int64_t count, const tsr_sour
                                  int field_count, const char *site)
 {
   tsr__error error = { 0 };
-  found f = { .scope = scope, .records = count };
+  tsr__found f = { .scope = scope, .records = count };
   check_lists(count, fields, field_count, &error);
   for (int i = 0; i < field_count && !error.status; i++) {
     tsr__column column = { .name = fields[i].name,
@@ -235,13 +216,15 @@ static int64_t longest_of(const tsr_ragged_field *field, int64_t count, tsr__err
   return longest;
 }
 
-/* A ragged field: two columns. */
-static tsr_status find_ragged(found *f, const tsr_ragged_field *field, tsr__error *error)
+tsr_status tsr__found_ragged(tsr__found *f, const tsr_ragged_field *field, tsr__error *error)
 {
   tsr__column columns[2] = {
     { .name = field->name, .dtype = field->dtype, .shape = field->shape }
   };
   if (tsr__column_check(&columns[0], error)) return error->status;
+  if (f->count + 2 > TSR__MAX_COLUMNS)
+    return tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+                          TSR__MAX_COLUMNS);
   if (f->records && (!field->offsets || (!field->data && field->offsets[f->records])))
     return tsr__error_set(error, TSR_EARG, "field %.80s: %s is NULL, expected %lld records",
                           field->name, field->offsets ? "data" : "offsets", (long long)f->records);
@@ -261,27 +244,22 @@ tsr_source *tsr_source_ragged_at(tsr_scope *scope, int64_t count, const tsr_ragg
 {
   const char *call = "tsr_source_ragged";
   tsr__error error = { 0 };
-  found f = { .scope = scope, .records = count };
+  tsr__found f = { .scope = scope, .records = count };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
   check_lists(count, fields, 2 * field_count, &error);
-  for (int i = 0; i < field_count && !error.status; i++) find_ragged(&f, &fields[i], &error);
+  for (int i = 0; i < field_count && !error.status; i++) tsr__found_ragged(&f, &fields[i], &error);
   if (error.status) return tsr__records_refused(scope, site, call, &error);
   return memory_of(&f, &ragged_ops, call, "", site);
 }
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
-/* The name without ".npy", with '_' for what names of fields have not; false for members that are
- * no arrays. */
-static bool stem_of(tsr__arena *arena, const char *name, const char **stem)
+/* The length of a name without ".npy"; -1 for members that are no arrays. */
+static int64_t stem_of(const char *name)
 {
   size_t length = strlen(name);
   /* Archives may hold anything beside arrays; it is left out, as by NumPy. */
-  if (length <= 4 || memcmp(name + length - 4, ".npy", 4) != 0) return false;
-  char *own = tsr__arena_text(arena, name, length - 4);
-  tsr__name_clean(own);
-  *stem = own;
-  return true;
+  return length > 4 && !memcmp(name + length - 4, ".npy", 4) ? (int64_t)length - 4 : -1;
 }
 
 /* A file's name without its folders: the same data may lie elsewhere when a state comes back. */
@@ -291,18 +269,21 @@ static const char *base_name(const char *path)
   return slash ? slash + 1 : path;
 }
 
-static tsr_status read_member(found *f, tsr__zip *zip, int member, tsr__error *error)
+static tsr_status read_member(tsr__found *f, tsr__zip *zip, int member, tsr__chosen *names,
+                              tsr__error *error)
 {
   tsr__column column = { 0 };
   tsr__npy npy;
   char *block;
-  if (!stem_of(&f->scope->arena, zip->member[member].name, &column.name)) return TSR_OK;
+  int64_t stem = stem_of(zip->member[member].name);
+  if (stem < 0) return TSR_OK;
+  column.name = tsr__chosen_name(names, zip->member[member].name, (size_t)stem);
   if (!column.name) return tsr__error_set(error, TSR_ENOMEM, "no memory for a name");
-  if (f->count == TSR_MAX_FIELDS)
+  if (!*column.name && names->list.count) return TSR_OK;
+  if (f->count == TSR__MAX_COLUMNS)
     return tsr__error_set(error, TSR_EARG,
-                          "more than %d arrays; fields of a record are at most as "
-                          "many",
-                          TSR_MAX_FIELDS);
+                          "more than %d arrays, which a record has at most; .names takes some",
+                          TSR__MAX_COLUMNS);
   if (tsr__zip_read(zip, member, &block, error)) return error->status;
   int64_t size = zip->member[member].size;
   if (!tsr__npy_in(zip->member[member].name, block, size, &npy, error)) {
@@ -320,19 +301,22 @@ static tsr_status read_member(found *f, tsr__zip *zip, int member, tsr__error *e
   return error->status;
 }
 
-static tsr_source *npz_of(tsr_scope *scope, const char *path, const char *site)
+static tsr_source *npz_of(tsr_scope *scope, const char *path, const char *names, const char *site)
 {
   tsr__error error = { 0 };
-  found f = { .scope = scope, .records = -1 };
+  tsr__found f = { .scope = scope, .records = -1 };
   tsr__zip zip;
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
-  if (!tsr__zip_open(&scope->rt->heap, path, &zip, &error)) {
+  tsr__chosen chosen;
+  if (!tsr__chosen_open(&chosen, &scope->arena, names, &error) &&
+      !tsr__zip_open(&scope->rt->heap, path, &zip, &error)) {
     zip.progress = &progress;
-    for (int i = 0; i < zip.count && !error.status; i++) read_member(&f, &zip, i, &error);
+    for (int i = 0; i < zip.count && !error.status; i++) read_member(&f, &zip, i, &chosen, &error);
     tsr__zip_close(&zip);
+    if (!error.status) tsr__chosen_check(&chosen, &error);
     if (!error.status && !f.count) tsr__error_set(&error, TSR_EPARSE, "it holds no arrays");
     if (error.status) {
-      drop_found(&f);
+      tsr__found_drop(&f);
       tsr__error named = { 0 };
       bool has = strstr(error.text, path); /* what the archive's reader says names it itself */
       tsr__error_set(&named, error.status, "%s%s%s", has ? "" : path, has ? "" : ": ", error.text);
@@ -344,20 +328,23 @@ static tsr_source *npz_of(tsr_scope *scope, const char *path, const char *site)
 }
 
 /* Several archives are one source behind the other. */
-tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *site)
+tsr_source *tsr_source_npz_with(tsr_scope *scope, const char *path, const tsr_npz_args *given,
+                                const char *site)
 {
+  tsr_npz_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   tsr__paths paths;
   if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
   tsr__path_ask ask = { .path = path };
-  if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
+  if (!tsr__take_opts("tsr_source_npz", given, &args, sizeof args, &error) && !path)
+    tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
   if (error.status || tsr__paths_find(&scope->rt->heap, &ask, &paths, &error))
     return tsr__records_refused(scope, site, "tsr_source_npz", &error);
   tsr_source *made = NULL, **all = NULL;
-  if (paths.count == 1) made = npz_of(scope, paths.path[0], site);
+  if (paths.count == 1) made = npz_of(scope, paths.path[0], args.names, site);
   else all = tsr__arena_new(&scope->arena, (size_t)paths.count * sizeof *all);
   for (int i = 0; all && i < paths.count && !made; i++) {
-    all[i] = npz_of(scope, paths.path[i], site);
+    all[i] = npz_of(scope, paths.path[i], args.names, site);
     if (all[i]->inert) made = all[i];
   }
   if (!made && all) made = tsr_source_concat_at(all, paths.count, site);
@@ -371,13 +358,12 @@ tsr_source *tsr_source_npz_at(tsr_scope *scope, const char *path, const char *si
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-/* Copies one array of the tree to the host. */
-static tsr_status fetch_array(found *f, tsr_array *a, const char *name, tsr__error *error)
+tsr_status tsr__found_array(tsr__found *f, tsr_array *a, const char *name, tsr__error *error)
 {
   tsr__heap *heap = &f->scope->rt->heap;
   tsr__column column = { .name = name, .dtype = (tsr_dtype)a->dtype, .shape = a->shape };
-  if (f->count == TSR_MAX_FIELDS)
-    return tsr__error_set(error, TSR_EARG, "more than %d arrays", TSR_MAX_FIELDS);
+  if (f->count == TSR__MAX_COLUMNS)
+    return tsr__error_set(error, TSR_EARG, "more than %d arrays", TSR__MAX_COLUMNS);
   if (tsr__column_records(&column, &f->records, error) || check_found(f, &column, error))
     return error->status;
   size_t size = column.bytes * (size_t)f->records + 1;
@@ -394,10 +380,15 @@ static tsr_status fetch_array(found *f, tsr_array *a, const char *name, tsr__err
   return TSR_OK;
 }
 
-/* Leaves in order, under their paths. */
-static tsr_status fetch_tree(found *f, tsr_array *tree, const char *path, tsr__error *error)
+tsr_source *tsr__found_source(tsr__found *f, const char *call, const char *site)
 {
-  if (!tsr_is_tree(tree)) return fetch_array(f, tree, *path ? path : "data", error);
+  return memory_of(f, &memory_ops, call, "", site);
+}
+
+/* Leaves in order, under their paths. */
+static tsr_status fetch_tree(tsr__found *f, tsr_array *tree, const char *path, tsr__error *error)
+{
+  if (!tsr_is_tree(tree)) return tsr__found_array(f, tree, *path ? path : "data", error);
   for (int i = 0; i < tsr_item_count(tree) && !error->status; i++) {
     tsr__text name;
     char number[16];
@@ -417,7 +408,7 @@ static tsr_status fetch_tree(found *f, tsr_array *tree, const char *path, tsr__e
 tsr_source *tsr_source_arrays_at(tsr_scope *scope, tsr_array *tree, const char *site)
 {
   tsr__error error = { 0 };
-  found f = { .scope = scope, .records = -1 };
+  tsr__found f = { .scope = scope, .records = -1 };
   if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
   if (!tree || tree->inert || tsr_eval_at(&tree, 1, site)) {
     if (!tree) tsr__error_set(&error, TSR_EARG, "the array is NULL; give one");
@@ -425,8 +416,8 @@ tsr_source *tsr_source_arrays_at(tsr_scope *scope, tsr_array *tree, const char *
   }
   fetch_tree(&f, tree, "", &error);
   if (!error.status && !f.count) tsr__error_set(&error, TSR_EARG, "the tree holds no arrays");
-  if (!error.status) return memory_of(&f, &memory_ops, "tsr_source_arrays", "", site);
-  drop_found(&f);
+  if (!error.status) return tsr__found_source(&f, "tsr_source_arrays", site);
+  tsr__found_drop(&f);
   return tsr__records_refused(scope, site, "tsr_source_arrays", &error);
 }
 
@@ -445,7 +436,9 @@ static void about_range(const tsr_source *source, tsr__text *out)
   (void)source, (void)out;
 }
 
-static const tsr__records_ops range_ops = { "range", read_range, NULL, about_range, NULL, NULL };
+static const tsr__records_ops range_ops = {
+  "range", read_range, NULL, about_range, NULL, NULL, NULL
+};
 
 tsr_source *tsr_source_range_at(tsr_scope *scope, int64_t count, const char *site)
 {

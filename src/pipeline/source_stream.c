@@ -53,7 +53,7 @@ static tsr_status begin_epoch(tsr__stream *s, tsr__error *error)
 /* data   | field 0: size records | field 1: size records | ...     row `row` of each */
 static bool next_record(tsr__stream *s, const tsr_pipeline *p, tsr__stream_part *part, int64_t row)
 {
-  void *out[TSR_MAX_FIELDS];
+  void *out[TSR__MAX_COLUMNS];
   bool ended = false;
   char *base = part->data;
   for (int c = 0; c < s->source.column_count; c++) {
@@ -147,8 +147,8 @@ static void about_stream(const tsr_source *source, tsr__text *out)
                 ((const tsr__stream *)source)->name);
 }
 
-static const tsr__records_ops stream_ops = { "stream",     read_stream, ids_stream,
-                                             about_stream, NULL,        NULL };
+static const tsr__records_ops stream_ops = { "stream", read_stream, ids_stream, about_stream,
+                                             NULL,     NULL,        NULL };
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
@@ -225,7 +225,7 @@ tsr_source *tsr_source_stream_with(tsr_scope *scope, const tsr_stream_args *give
   const char *call = "tsr_source_stream";
   tsr_stream_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   int count = 0;
   if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error)) {

@@ -28,7 +28,7 @@ enum { FIRST = 2, DIGITS = 32 }; /* numbers of a place row before those of field
 typedef struct tar_source {
   tsr_source source;
   tsr__record_files files;
-  tar_field field[TSR_MAX_FIELDS];
+  tar_field field[TSR__MAX_COLUMNS];
   int field_count;
   bool cut;
   int64_t *place; /* [samples][width] */
@@ -236,7 +236,7 @@ static int first_fields(const tar_source *t, tsr__arena *arena, tsr__column *col
     first = tsr__tar_member_of(&t->files, 0, 0);
     if (!tsr__tar_same_key(&first, &m)) break;
     /* Each may become two columns. */
-    if (count == TSR_MAX_FIELDS / 2) {
+    if (count == TSR__MAX_COLUMNS / 2) {
       tsr__error_set(error, TSR_EARG, "more than %d members a sample; .fields takes some", count);
       break;
     }
@@ -266,8 +266,9 @@ static int add_columns(tar_source *t, tsr__arena *arena, const tsr__column *aske
   for (int i = 0; i < t->field_count && !error->status; i++) {
     tar_field *field = &t->field[i];
     bool ragged = field->kind == AS_BYTES || field->kind == AS_KEY;
-    if (count + 1 + ragged > TSR_MAX_FIELDS) {
-      tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths", TSR_MAX_FIELDS);
+    if (count + 1 + ragged > TSR__MAX_COLUMNS) {
+      tsr__error_set(error, TSR_EARG, "more than %d fields with those of lengths",
+                     TSR__MAX_COLUMNS);
       break;
     }
     field->column = count;
@@ -451,7 +452,17 @@ static void release_tar(tsr_source *source)
   tsr__record_files_close(&t->files);
 }
 
-static const tsr__records_ops tar_ops = { "tar", read_tar, NULL, about_tar, release_tar, NULL };
+static void where_tar(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const tar_source *t = (const tar_source *)source;
+  const int64_t *row = t->place + record * t->width;
+  tsr__tar_member m = tsr__tar_member_of(&t->files, (int)row[0], row[1]);
+  tsr__text_add(out, "; it is in %s, sample %.*s", t->files.file[row[0]].path, (int)m.key_length,
+                m.name);
+}
+
+static const tsr__records_ops tar_ops = { "tar",       read_tar, NULL,     about_tar,
+                                          release_tar, NULL,     where_tar };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -460,14 +471,14 @@ typedef struct tar_making {
   tsr_scope *scope;
   const tsr_tar_args *args;
   tar_source made;
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   int count;
 } tar_making;
 
 /* Fields, places and columns of a source whose files were walked along. */
 static tsr_status make_schema(tar_making *m, tsr__error *error)
 {
-  tsr__column asked[TSR_MAX_FIELDS];
+  tsr__column asked[TSR__MAX_COLUMNS];
   tsr__arena *arena = &m->scope->arena;
   tar_source *t = &m->made;
   t->field_count = m->args->fields[0].name ? tsr__columns_of(m->args->fields, asked, error)
@@ -488,7 +499,9 @@ static tsr_source *tar_of(tar_making *m, const char *path, const char *site)
   const char *call = "tsr_source_tar";
   tsr__error error = { 0 };
   tar_source *made = &m->made;
-  tsr__record_files_ask ask = { m->scope, call, path, &tsr__tar_format, m->args->index, NULL };
+  tsr__record_files_ask ask = {
+    m->scope, call, path, &tsr__tar_format, m->args->index, NULL, m->args->unpack_limit
+  };
   made->cut = m->args->cut;
   if (!tsr__record_files_open(&made->files, &ask, &error)) make_schema(m, &error);
   tsr__records_make make = { call,     site, &tar_ops, sizeof *made, made->source.count, m->columns,

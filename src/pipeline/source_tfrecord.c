@@ -16,7 +16,7 @@ typedef struct tfrecord_source {
   tsr_source source;
   tsr__record_files files; /* `longest`: bytes of a record, with what is around the message */
   bool defaults, unchecked, cut;
-  bool ragged[TSR_MAX_FIELDS]; /* by column; its length is in the next */
+  bool ragged[TSR__MAX_COLUMNS]; /* by column; its length is in the next */
 } tfrecord_source;
 
 /* As the format has it: checksums of bytes that hold checksums would be poor ones. */
@@ -90,8 +90,8 @@ static bool is_tfrecord(const unsigned char *head)
   return masked(head, 8) == little(head + 8, 4);
 }
 
-static const tsr__file_format tfrecord_format = { "tfrecord", walk_tfrecord, places_fit, true,
-                                                  is_tfrecord };
+static const tsr__file_format tfrecord_format = { "tfrecord",          walk_tfrecord, places_fit,
+                                                  TSR__PACKED_BY_HEAD, is_tfrecord,   NULL };
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -174,8 +174,15 @@ static void release_tfrecord(tsr_source *source)
   tsr__record_files_close(&((tfrecord_source *)source)->files);
 }
 
+static void where_tfrecord(const tsr_source *source, int64_t record, tsr__text *out)
+{
+  const tsr__record_files *files = &((const tfrecord_source *)source)->files;
+  tsr__record_files_where(files, record, tsr__record_place_of(files, record).at, out);
+}
+
 static const tsr__records_ops tfrecord_ops = { "tfrecord",     read_tfrecord,    NULL,
-                                               about_tfrecord, release_tfrecord, NULL };
+                                               about_tfrecord, release_tfrecord, NULL,
+                                               where_tfrecord };
 
 /* The lists that a feature may be: floats, int64s, bytes. */
 static bool is_feature(tsr_dtype dtype)
@@ -214,7 +221,9 @@ tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
   t->unchecked = args.unchecked;
   t->cut = args.cut;
   memcpy(t->ragged, made.ragged, sizeof t->ragged);
-  tsr__record_files_ask ask = { scope, call, path, &tfrecord_format, args.index, NULL };
+  tsr__record_files_ask ask = {
+    scope, call, path, &tfrecord_format, args.index, NULL, args.unpack_limit
+  };
   if (!tsr__record_files_open(&t->files, &ask, &error)) {
     source->extent = source->count = tsr__record_files_total(&t->files);
     if (!tsr__record_files_tell(&t->files, source, &error) && t->defaults)

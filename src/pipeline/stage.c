@@ -22,7 +22,7 @@ tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__column
   size_t row = 1, used = 0;
   *room = (tsr__room){ .heap = &source->node.scope->rt->heap };
   for (int c = 0; c < source->column_count; c++)
-    if (columns >> c & 1) row += source->columns[c].bytes;
+    if (tsr__columns_have(&columns, c)) row += source->columns[c].bytes;
   /* A record that is larger than a room is a room of its own: one at a time always works. */
   room->rows = rows ? rows : TSR__ROOM / (int64_t)row;
   room->rows = room->rows < 1 ? 1 : room->rows > TSR__BLOCK ? TSR__BLOCK : room->rows;
@@ -34,7 +34,7 @@ tsr_status tsr__room_open(tsr__room *room, const tsr_source *source, tsr__column
    * rounded up. */
   char *first = room->data + (ALIGN - (uintptr_t)room->data % ALIGN) % ALIGN;
   for (int c = 0; c < source->column_count; c++) {
-    if (!(columns >> c & 1)) continue;
+    if (!tsr__columns_have(&columns, c)) continue;
     room->cells[c] = (tsr__cell){ first + used, source->columns[c].bytes };
     used += aligned(source->columns[c].bytes * (size_t)room->rows);
   }
@@ -68,25 +68,58 @@ tsr_status tsr__scan_check(const tsr_source *source, tsr__error *error)
 
 /* Scans ask as of epoch 0: what they look at does not depend on the epoch (tsr__scan_check), but
  * for fields that maps draw, of which what is found out is what the first epoch has. */
-tsr_status tsr__scan_all(const tsr__scan *scan, tsr__error *error)
+/* Reads records one by one that could not be read together, and keeps what is bad. */
+static tsr_status scan_each(const tsr__scan *scan, const tsr__room *room, const int64_t *at,
+                            int64_t count, tsr__unread_list *bad, tsr__error *error)
+{
+  for (int64_t i = 0; i < count && !error->status; i++) {
+    tsr__ask_rows one = { .count = 1 };
+    tsr__error cause = { 0 };
+    if (!tsr__room_read(room, scan->source, &one, &at[i], &cause))
+      scan->fn(scan->user, room, at[i], 1, error);
+    else if (!tsr__records_bad(&cause)) *error = cause;
+    else if (!tsr__unread_add(bad, at[i], cause.status, cause.text))
+      tsr__error_set(error, TSR_ENOMEM, "no memory for a list of bad records");
+    else scan->bad(scan->user, at[i]);
+  }
+  return error->status;
+}
+
+/* A room of records. */
+static tsr_status scan_some(const tsr__scan *scan, const tsr__room *room, int64_t first,
+                            int64_t count, tsr__unread_list *bad, tsr__error *error)
+{
+  int64_t at[TSR__BLOCK];
+  tsr__ask_rows ask = { .count = count };
+  tsr__error cause = { 0 };
+  for (int64_t i = 0; i < count; i++) at[i] = first + i;
+  /* Without columns nothing is read: who asks knows from shapes what the records say. */
+  if (tsr__columns_none(&scan->columns) || !tsr__room_read(room, scan->source, &ask, at, &cause))
+    return scan->fn(scan->user, room, first, count, error);
+  if (tsr__records_bad(&cause)) return scan_each(scan, room, at, count, bad, error);
+  return *error = cause, error->status;
+}
+
+tsr_status tsr__scan_all(tsr__scan *scan, tsr__error *error)
 {
   const tsr_source *source = scan->source;
+  tsr__unread_list bad = { .heap = &source->node.scope->rt->heap };
   tsr__progress progress = { .rt = source->node.scope->rt,
                              .what = scan->what,
                              .total = source->count };
   tsr__room room;
   if (tsr__room_open(&room, source, scan->columns, 0, error)) return error->status;
   for (int64_t first = 0, n; first < source->count && !error->status; first += n) {
-    int64_t at[TSR__BLOCK];
     n = source->count - first < room.rows ? source->count - first : room.rows;
-    for (int64_t i = 0; i < n; i++) at[i] = first + i;
-    tsr__ask_rows ask = { .count = n };
-    /* Without columns nothing is read: who asks knows from shapes what the records say. */
-    if (!scan->columns || !tsr__room_read(&room, source, &ask, at, error))
-      scan->fn(scan->user, &room, first, n, error);
+    scan_some(scan, &room, first, n, &bad, error);
     if (!error->status && tsr__progress_stops(&progress, 0)) tsr__cancelled(error, scan->call);
   }
   tsr__room_close(&room);
+  if (error->status) tsr__unread_free(&bad);
+  else if (bad.count) {
+    scan->source = tsr__unread_over(scan->source, &bad, scan->source->node.site);
+    if (scan->source->inert) tsr__error_set(error, TSR_ENOMEM, "no memory for bad records");
+  }
   return error->status;
 }
 

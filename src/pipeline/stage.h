@@ -13,16 +13,38 @@
 
 enum { TSR__ROOM = 1 << 18 }; /* bytes of records that a stage works on at once, about */
 
-/* The columns of a source as bits. */
-typedef uint32_t tsr__columns;
-static const tsr__columns tsr__all_columns = 0xFFFFFFFF;
+/* Some columns of a source. */
+typedef struct tsr__columns {
+  uint64_t bit[TSR__MAX_COLUMNS / 64];
+} tsr__columns;
+static const tsr__columns tsr__all_columns = { { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } };
+static inline bool tsr__columns_have(const tsr__columns *columns, int column)
+{
+  return columns->bit[column / 64] >> column % 64 & 1;
+}
+static inline void tsr__columns_add(tsr__columns *columns, int column)
+{
+  columns->bit[column / 64] |= UINT64_C(1) << column % 64;
+}
+static inline bool tsr__columns_none(const tsr__columns *columns)
+{
+  uint64_t all = 0;
+  for (int i = 0; i < TSR__MAX_COLUMNS / 64; i++) all |= columns->bit[i];
+  return !all;
+}
+static inline tsr__columns tsr__columns_one(int column)
+{
+  tsr__columns one = { { 0 } };
+  tsr__columns_add(&one, column);
+  return one;
+}
 
 typedef struct tsr__room {
   tsr__heap *heap;
   char *data;
   size_t bytes;
   int64_t rows; /* at most TSR__BLOCK */
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
 } tsr__room;
 
 /* Room for records of some columns of a source: for `rows`, or as many as are well worked on at
@@ -37,16 +59,38 @@ tsr_status tsr__room_read(const tsr__room *room, const tsr_source *source, const
 /* Is shown records first .. first + count - 1 of a source. */
 typedef tsr_status tsr__scan_fn(void *user, const tsr__room *room, int64_t first, int64_t count,
                                 tsr__error *error);
+/* Is told of a record of a source that cannot be read: what stands for it. */
+typedef void tsr__scan_bad_fn(void *user, int64_t record);
 typedef struct tsr__scan {
-  const tsr_source *source;
+  tsr_source *source; /* afterwards what the stage is to stand over */
   tsr__columns columns;
   const char *call, *what; /* in messages, and for the progress callback */
   tsr__scan_fn *fn;
   void *user;
+  tsr__scan_bad_fn *bad;
 } tsr__scan;
 
-/* Shows every record, on the calling thread; the progress callback may cancel. */
-tsr_status tsr__scan_all(const tsr__scan *scan, tsr__error *error);
+/* Shows every record, on the calling thread; the progress callback may cancel. Records that cannot
+ * be read have their places all the same, and stay bad for whoever reads them, with the error that
+ * there was: so it is the pipeline's .bad that says what becomes of them, and none is let through
+ * that could be read the next time. */
+tsr_status tsr__scan_all(tsr__scan *scan, tsr__error *error);
+
+/* A record that is bad whatever lies below (stage_unread.c). */
+typedef struct tsr__unread {
+  int64_t record;
+  tsr_status status;
+  char *text; /* on the heap */
+} tsr__unread;
+typedef struct tsr__unread_list {
+  tsr__heap *heap;
+  tsr__unread *at; /* by record */
+  size_t count, room;
+} tsr__unread_list;
+bool tsr__unread_add(tsr__unread_list *list, int64_t record, tsr_status status, const char *text);
+void tsr__unread_free(tsr__unread_list *list);
+/* The source without these, which it takes; itself where there are none. Inert on an error. */
+tsr_source *tsr__unread_over(tsr_source *source, tsr__unread_list *list, const char *site);
 /* The ids of the records that a scan shows. */
 void tsr__scan_ids(const tsr_source *source, int64_t first, int64_t count, int64_t *ids);
 /* Refuses a source whose order changes by epoch, for stages that look at it once. */

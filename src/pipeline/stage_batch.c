@@ -26,7 +26,7 @@ typedef struct batch_source {
 typedef struct row_ask {
   const batch_source *b;
   const tsr__ask_rows *ask;
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
   int64_t at[TSR__BLOCK], place[TSR__BLOCK], count;
 } row_ask;
 
@@ -135,7 +135,9 @@ static void about_batch(const tsr_source *source, tsr__text *out)
                       below->files, ((size_t)below->file_count + 1) * sizeof *below->files, 0));
 }
 
-static const tsr__records_ops batch_ops = { "batch", read_batch, NULL, about_batch, NULL, NULL };
+static const tsr__records_ops batch_ops = {
+  "batch", read_batch, NULL, about_batch, NULL, NULL, NULL
+};
 
 /* How many records of so many rows there are. */
 static int64_t count_batches(const tsr_batch_args *a, int64_t below, tsr__error *error)
@@ -193,8 +195,8 @@ static int batch_columns(const tsr_batch_args *a, tsr__column *columns, tsr__err
     tsr__error_set(error, TSR_EARG,
                    "there is a field 'rows' already, which would say how many rows hold a record; "
                    "tsr_source_select renames it");
-  else if (count == TSR_MAX_FIELDS)
-    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+  else if (count == TSR__MAX_COLUMNS)
+    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
   else columns[count++] = (tsr__column){ .name = rows_name, .dtype = TSR_I64, .bytes = 8 };
   return count;
 }
@@ -205,7 +207,7 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
   const int64_t most = INT64_C(1) << 40;
   tsr_batch_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   tsr_source *source = given ? given->source : NULL;
   int64_t count = 0, *start = NULL;
   int fields = 0;
@@ -245,8 +247,8 @@ tsr_source *tsr_source_batch_with(const tsr_batch_args *given, const char *site)
 typedef struct unbatch_source {
   tsr_source source;
   int64_t rows;
-  int64_t *start;           /* [records below + 1]; NULL: all rows hold a record */
-  int from[TSR_MAX_FIELDS]; /* by column: that of the source below */
+  int64_t *start;             /* [records below + 1]; NULL: all rows hold a record */
+  int from[TSR__MAX_COLUMNS]; /* by column: that of the source below */
 } unbatch_source;
 
 /* The record below of a position, and which of its rows. With counts the start of records tells, as
@@ -280,9 +282,9 @@ static tsr_status read_unbatch(const tsr_source *source, const tsr__ask_rows *as
 {
   const unbatch_source *u = (const unbatch_source *)source;
   tsr__room room;
-  tsr__columns wanted = 0;
+  tsr__columns wanted = { { 0 } };
   for (int c = 0; c < source->column_count; c++)
-    if (ask->cells[c].data) wanted |= (tsr__columns)1 << u->from[c];
+    if (ask->cells[c].data) tsr__columns_add(&wanted, u->from[c]);
   if (tsr__room_open(&room, source->children[0], wanted, 0, error)) return error->status;
   for (int64_t first = 0, n; first < ask->count && !error->status; first += n) {
     int64_t at[TSR__BLOCK], slot[TSR__BLOCK], row[TSR__BLOCK], place[TSR__BLOCK];
@@ -331,7 +333,8 @@ static void release_unbatch(tsr_source *source)
 }
 
 static const tsr__records_ops unbatch_ops = { "unbatch",     read_unbatch,    ids_unbatch,
-                                              about_unbatch, release_unbatch, NULL };
+                                              about_unbatch, release_unbatch, NULL,
+                                              NULL };
 
 /* Rows that hold records, added up. */
 typedef struct row_sum {
@@ -387,9 +390,18 @@ static int row_columns(const tsr_source *source, tsr__column *columns, unbatch_s
   return count;
 }
 
-static int64_t count_rows(const tsr_source *source, unbatch_source *like, int told,
-                          const char *call, tsr__error *error)
+/* One row, which is bad as the record is. */
+static void sum_bad(void *user, int64_t record)
 {
+  int64_t *start = ((row_sum *)user)->start + record;
+  start[1] = start[0] + 1;
+}
+
+/* `over` becomes what it is to stand over. */
+static int64_t count_rows(tsr_source **over, unbatch_source *like, int told, const char *call,
+                          tsr__error *error)
+{
+  const tsr_source *source = *over;
   if (source->extent > (INT64_C(1) << 61) / like->rows) {
     tsr__error_set(error, TSR_EARG, "%lld records of %lld rows, expected 2^61 rows at most",
                    (long long)source->extent, (long long)like->rows);
@@ -397,21 +409,24 @@ static int64_t count_rows(const tsr_source *source, unbatch_source *like, int to
   }
   if (told < 0) return source->count * like->rows;
   row_sum sum = { .rows = like->rows, .told = told };
-  tsr__scan scan = { source, (tsr__columns)1 << told, call, "unbatch", sum_rows, &sum };
+  tsr__scan scan = { *over, tsr__columns_one(told), call, "unbatch", sum_rows, &sum, sum_bad };
   if (tsr__scan_check(source, error)) return 0;
   sum.start = like->start =
       tsr__numbers_new(&source->node.scope->rt->heap, source->count + 1, error);
   if (!like->start) return 0;
   like->start[0] = 0;
-  return tsr__scan_all(&scan, error) ? 0 : like->start[source->count];
+  if (tsr__scan_all(&scan, error)) return 0;
+  *over = scan.source;
+  return like->start[source->count];
 }
 
 tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
 {
   const char *call = "tsr_source_unbatch";
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   unbatch_source like = { 0 };
+  tsr_source *over = source;
   int told;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   /* What was only put together is not copied to be taken apart. */
@@ -423,9 +438,9 @@ tsr_source *tsr_source_unbatch_at(tsr_source *source, const char *site)
     return tsr_source_slice_at(source->children[0], TSR_RANGE(0, rows < all ? rows : all), site);
   }
   int fields = row_columns(source, columns, &like, &told, &error);
-  int64_t count = error.status ? 0 : count_rows(source, &like, told, call, &error);
+  int64_t count = error.status ? 0 : count_rows(&over, &like, told, call, &error);
   tsr__records_make make = { call,  site,    &unbatch_ops, sizeof(unbatch_source),
-                             count, columns, fields,       &source,
+                             count, columns, fields,       &over,
                              1 };
   tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : tsr__records_new(tsr__records_scope(&source, 1), &make);

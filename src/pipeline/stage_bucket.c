@@ -212,8 +212,8 @@ static void release_bucket(tsr_source *source)
   tsr__numbers_free(heap, k->turn, k->full[k->buckets]);
 }
 
-static const tsr__records_ops bucket_ops = { "bucket",     read_bucket,    ids_bucket,
-                                             about_bucket, release_bucket, NULL };
+static const tsr__records_ops bucket_ops = { "bucket",       read_bucket, ids_bucket, about_bucket,
+                                             release_bucket, NULL,        NULL };
 
 /* ---- dealing records out --------------------------------------------------------------------- */
 
@@ -246,6 +246,24 @@ static tsr_status deal_some(void *user, const tsr__room *room, int64_t first, in
   return TSR_OK;
 }
 
+/* Nobody knows how long it is; see place_bad. */
+static void deal_bad(void *user, int64_t record)
+{
+  ((dealing *)user)->bucket[record] = TSR_MAX_BUCKETS;
+}
+
+/* To the shortest ones that there are, where some record could stand in for it. */
+static void place_bad(const dealing *d, int64_t count)
+{
+  int b = 0;
+  while (b + 1 < d->k->buckets && !d->k->bucket[b].records) b++;
+  for (int64_t r = 0; r < count; r++) {
+    if (d->bucket[r] != TSR_MAX_BUCKETS) continue;
+    d->bucket[r] = (unsigned char)b;
+    d->k->bucket[b].records++;
+  }
+}
+
 /* Sorts records by bucket, and whole batches by when their last record comes. */
 static void sort_records(bucket_source *k, const unsigned char *bucket, int64_t count)
 {
@@ -265,17 +283,22 @@ static void sort_records(bucket_source *k, const unsigned char *bucket, int64_t 
   }
 }
 
-static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr__error *error)
+/* `over` is what it is to stand over. */
+static tsr_status deal_all(tsr_source *source, bucket_source *k, tsr_source **over,
+                           tsr__error *error)
 {
   tsr__heap *heap = &source->node.scope->rt->heap;
   size_t bytes = (size_t)source->count + 1;
   dealing d = { k, tsr__new_raw(heap, bytes) };
-  tsr__scan scan = { source, (tsr__columns)1 << k->told, "tsr_source_bucket", "bucket", deal_some,
-                     &d };
+  tsr__scan scan = {
+    source, tsr__columns_one(k->told), "tsr_source_bucket", "bucket", deal_some, &d, deal_bad
+  };
   if (!d.bucket)
     return tsr__error_set(error, TSR_ENOMEM, "no memory for the buckets of %lld records",
                           (long long)source->count);
   if (!tsr__scan_all(&scan, error)) {
+    *over = scan.source;
+    if (scan.source != source) place_bad(&d, source->count);
     /* Known before lists are allocated, and again when they are freed: `turn` is as long. */
     int64_t full = 0;
     for (int b = 0; b < k->buckets; b++) full += k->bucket[b].records / k->bucket[b].size;
@@ -356,14 +379,14 @@ tsr_source *tsr_source_bucket_with(const tsr_bucket_args *given, const char *sit
   tsr_bucket_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   bucket_source like = { 0 };
-  tsr_source *source = given ? given->source : NULL;
+  tsr_source *source = given ? given->source : NULL, *over = source;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
       !check_bucket(&args, &like, &error))
-    deal_all(source, &like, &error);
-  tsr_source *made =
-      error.status ? tsr__stage_refused(source, call, &error, site)
-                   : tsr__records_over(source, call, &bucket_ops, sizeof(bucket_source), site);
+    deal_all(source, &like, &over, &error);
+  tsr_source *made = error.status
+                         ? tsr__stage_refused(source, call, &error, site)
+                         : tsr__records_over(over, call, &bucket_ops, sizeof(bucket_source), site);
   if (made->inert) {
     tsr__heap *heap = &source->node.scope->rt->heap;
     tsr__numbers_free(heap, like.place, source->count);

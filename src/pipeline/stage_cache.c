@@ -12,7 +12,7 @@ typedef struct cache_source {
   tsr_source source;
   int64_t kept; /* records 0 .. kept - 1 are */
   _Atomic unsigned char *state;
-  char *data[TSR_MAX_FIELDS];
+  char *data[TSR__MAX_COLUMNS];
 } cache_source;
 
 /* Some records of a question, by what is to be done for them. */
@@ -53,7 +53,7 @@ static tsr_status read_cache(const tsr_source *source, const tsr__ask_rows *ask,
 {
   const cache_source *k = (const cache_source *)source;
   some_rows there = { .count = 0 }, mine = { .count = 0 }, others = { .count = 0 };
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
   for (int64_t i = 0; i < ask->count; i++) {
     int64_t at = ask->at[i];
     unsigned char state = 1, none = 0;
@@ -96,7 +96,8 @@ static void release_cache(tsr_source *source)
 }
 
 static const tsr__records_ops cache_ops = { "cache",     read_cache,    tsr__cache_ids,
-                                            about_cache, release_cache, NULL };
+                                            about_cache, release_cache, NULL,
+                                            NULL };
 
 void tsr__cache_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                     int64_t *to)

@@ -103,7 +103,7 @@ static void about_cast(const tsr_source *source, tsr__text *out)
 }
 
 static const tsr__records_ops cast_ops = {
-  "cast", tsr__fields_read, tsr__fields_ids, about_cast, NULL, NULL
+  "cast", tsr__fields_read, tsr__fields_ids, about_cast, NULL, NULL, NULL
 };
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -206,7 +206,7 @@ tsr_source *tsr_source_cast_with(const tsr_field_cast_args *given, const char *s
     return tsr__stage_refused(source, call, &error, site);
   tsr__column column = source->columns[c.field];
   column.dtype = c.to;
-  tsr__columns uses = (tsr__columns)1 << c.field;
+  tsr__columns uses = tsr__columns_one(c.field);
   tsr__fields_make make = { call, site, &cast_ops, &column, 1, uses, cast_one, &c, sizeof c };
   return tsr__fields_new(source, &make, &error);
 }

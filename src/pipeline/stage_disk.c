@@ -2,6 +2,7 @@
  *
  *   "TSRCACH1" | crc (4) | length (4) | records (8) | bytes of one (8) | text of the source
  *   fields of record 0 | crc (4)     fields of record 1 | crc (4)     ...
+ *   and where some could not be read: the number of each (8), how many (8), crc of these (4), "MISS"
  *
  * Numbers are little-endian; each crc is the CRC-32C of what follows it in the head, and of the
  * fields before it. The text says what was kept: a file of another source is refused, as it would
@@ -16,8 +17,8 @@
 #include "io/file/system.h"
 #include "pipeline/stage_cache.h"
 
-enum { MAGIC = 8, HEAD = MAGIC + 4 + 4 + 8 + 8, CRC = 4 };
-static const char magic[] = "TSRCACH1";
+enum { MAGIC = 8, HEAD = MAGIC + 4 + 4 + 8 + 8, CRC = 4, TAIL = 8 + CRC + 4 };
+static const char magic[] = "TSRCACH1", missing_magic[] = "MISS";
 
 typedef struct disk_source {
   tsr_source source;
@@ -26,7 +27,9 @@ typedef struct disk_source {
   int fd;            /* plus one; 0: not open */
   int64_t head, row; /* bytes before the first record; of a record, its crc included */
   int64_t size;      /* of the file, as it was opened */
-  size_t offset[TSR_MAX_FIELDS];
+  int64_t *missing;  /* records that the file has not, ascending: they are read below */
+  size_t missing_count;
+  size_t offset[TSR__MAX_COLUMNS];
 } disk_source;
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -59,6 +62,31 @@ static tsr_status read_run(const disk_source *d, int64_t at, int64_t count, char
   return TSR_OK;
 }
 
+static bool is_missing(const disk_source *d, int64_t at)
+{
+  size_t low = 0, high = d->missing_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (d->missing[middle] < at) low = middle + 1;
+    else high = middle;
+  }
+  return low < d->missing_count && d->missing[low] == at;
+}
+
+/* A record that could not be read when the file was written may be readable by now, or is the error
+ * of who asks for it. */
+static tsr_status read_missing(const disk_source *d, const tsr__ask_rows *ask, int64_t i,
+                               tsr__error *error)
+{
+  int64_t place = tsr__place_of(ask, i);
+  tsr__ask_rows below = *ask;
+  below.epoch = 0;
+  below.at = &ask->at[i];
+  below.place = &place;
+  below.count = 1;
+  return tsr__records_read(d->source.children[0], &below, error);
+}
+
 /* Runs of neighbours are one reading, a room at a time, and go to their cells field by field. */
 static tsr_status read_disk(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
@@ -70,7 +98,14 @@ static tsr_status read_disk(const tsr_source *source, const tsr__ask_rows *ask, 
   char *room = tsr__new_raw(heap, bytes);
   if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for %zu bytes of records", bytes);
   for (int64_t i = 0, n; i < ask->count && !error->status; i += n) {
-    for (n = 1; n < most && i + n < ask->count && ask->at[i + n] == ask->at[i] + n;) n++;
+    n = 1;
+    if (is_missing(d, ask->at[i])) {
+      read_missing(d, ask, i, error);
+      continue;
+    }
+    while (n < most && i + n < ask->count && ask->at[i + n] == ask->at[i] + n &&
+           !is_missing(d, ask->at[i + n]))
+      n++;
     if (read_run(d, ask->at[i], n, room, error)) break;
     for (int c = 0; c < source->column_count; c++)
       for (int64_t k = 0; ask->cells[c].data && k < n; k++)
@@ -92,10 +127,12 @@ static void release_disk(tsr_source *source)
 {
   disk_source *d = (disk_source *)source;
   if (d->fd) tsr__sys_close(d->fd - 1);
+  tsr__del(&source->node.scope->rt->heap, d->missing, d->missing_count * sizeof *d->missing);
 }
 
 static const tsr__records_ops disk_ops = { "cache",    read_disk,    tsr__cache_ids,
-                                           about_disk, release_disk, NULL };
+                                           about_disk, release_disk, NULL,
+                                           NULL };
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -103,7 +140,38 @@ typedef struct writing {
   const disk_source *d;
   tsr__outfile *out;
   char *record;
+  tsr__text missing;
+  tsr__error error; /* of what stands for these */
 } writing;
+
+static tsr_status put_record(writing *w, tsr__error *error)
+{
+  uint32_t crc = tsr__crc32c(0, w->record, (size_t)w->d->row - CRC);
+  memcpy(w->record + w->d->row - CRC, &crc, CRC);
+  return tsr__out_put(w->out, w->record, (size_t)w->d->row, error);
+}
+
+/* Zeros, which nobody gets to see: they keep the places of the others. */
+static void write_missing(void *user, int64_t record)
+{
+  writing *w = user;
+  tsr__text_put(&w->missing, (const char *)&record, sizeof record);
+  memset(w->record, 0, (size_t)w->d->row);
+  if (!w->error.status) put_record(w, &w->error);
+}
+
+/* The numbers of what could not be read, behind the records. */
+static tsr_status write_list(writing *w, tsr__error *error)
+{
+  tsr__text *all = &w->missing;
+  int64_t count = (int64_t)(all->length / sizeof count);
+  tsr__text_put(all, (const char *)&count, sizeof count);
+  uint32_t crc = tsr__crc32c(0, tsr__text_get(all), all->length);
+  tsr__text_put(all, (const char *)&crc, CRC);
+  tsr__text_put(all, missing_magic, 4);
+  if (all->failed) return tsr__error_set(error, TSR_ENOMEM, "no memory for a list of records");
+  return tsr__out_put(w->out, tsr__text_get(all), all->length, error);
+}
 
 /* Field behind field without gaps, as `offset` has them; the checksum is the record's end. */
 static tsr_status write_some(void *user, const tsr__room *room, int64_t first, int64_t count,
@@ -116,9 +184,7 @@ static tsr_status write_some(void *user, const tsr__room *room, int64_t first, i
     for (int c = 0; c < source->column_count; c++)
       memcpy(w->record + w->d->offset[c], room->cells[c].data + (size_t)i * room->cells[c].stride,
              source->columns[c].bytes);
-    uint32_t crc = tsr__crc32c(0, w->record, (size_t)w->d->row - CRC);
-    memcpy(w->record + w->d->row - CRC, &crc, CRC);
-    tsr__out_put(w->out, w->record, (size_t)w->d->row, error);
+    put_record(w, error);
   }
   return error->status;
 }
@@ -157,12 +223,17 @@ static tsr_status write_cache(const disk_source *d, const tsr__text *head, tsr__
   tsr__heap *heap = &source->node.scope->rt->heap;
   tsr__out_opts opts = { .plain = true };
   writing w = { .d = d, .record = tsr__new_raw(heap, (size_t)d->row) };
-  tsr__scan scan = { source, tsr__all_columns, "tsr_source_cache", "cache", write_some, &w };
+  tsr__text_init(&w.missing, heap);
+  tsr__scan scan = { source, tsr__all_columns, "tsr_source_cache", "cache", write_some,
+                     &w,     write_missing };
   if (!w.record)
     tsr__error_set(error, TSR_ENOMEM, "no memory for a record of %lld bytes", (long long)d->row);
   else w.out = tsr__out_open(heap, d->path, &opts, error);
-  if (w.out && !tsr__out_put(w.out, tsr__text_get(head), head->length, error))
-    tsr__scan_all(&scan, error);
+  if (w.out && !tsr__out_put(w.out, tsr__text_get(head), head->length, error) &&
+      !tsr__scan_all(&scan, error) && w.error.status)
+    *error = w.error;
+  if (w.out && !error->status && w.missing.length) write_list(&w, error);
+  tsr__text_free(&w.missing);
   /* Closing is where a full disk is told, but what failed first is what the user is to read. */
   tsr__error closing = { 0 };
   if (w.out && tsr__out_close(w.out, !error->status, &closing) && !error->status) *error = closing;
@@ -185,8 +256,32 @@ static bool read_part(const disk_source *d, char *room, int64_t count, int64_t a
   return got == count;
 }
 
+/* What lies behind the records: nothing, or the numbers of those that are missing. */
+static bool check_end(disk_source *d, tsr__error *error)
+{
+  int64_t behind = d->head + d->source.count * d->row, size = d->size - behind, count, last = -1;
+  tsr__heap *heap = &d->source.node.scope->rt->heap;
+  if (size < TAIL || (size - TAIL) % 8) return !size;
+  d->missing_count = (size_t)(size - TAIL) / 8;
+  char tail[TAIL];
+  d->missing = tsr__new_raw(heap, d->missing_count * sizeof *d->missing);
+  if (!d->missing)
+    return tsr__error_set(error, TSR_ENOMEM, "no memory for a list of records"), false;
+  if (!read_part(d, (char *)d->missing, size - TAIL, behind, error) ||
+      !read_part(d, tail, TAIL, d->size - TAIL, error))
+    return false;
+  uint32_t crc, own = tsr__crc32c(0, d->missing, (size_t)size - TAIL);
+  memcpy(&count, tail, sizeof count);
+  memcpy(&crc, tail + 8, CRC);
+  bool good = !memcmp(tail + 8 + CRC, missing_magic, 4) && count == (size - TAIL) / 8 &&
+              crc == tsr__crc32c(own, tail, 8);
+  for (size_t i = 0; good && i < d->missing_count; last = d->missing[i++])
+    good = d->missing[i] > last && d->missing[i] < d->source.count;
+  return good;
+}
+
 /* Whether the file begins with what is expected; it is read and compared a piece at a time. */
-static tsr_status check_head(const disk_source *d, const tsr__text *head, tsr__error *error)
+static tsr_status check_head(disk_source *d, const tsr__text *head, tsr__error *error)
 {
   const char *expected = tsr__text_get(head);
   char found[512];
@@ -200,7 +295,8 @@ static tsr_status check_head(const disk_source *d, const tsr__text *head, tsr__e
     same = read_part(d, found, n, at, error) && !memcmp(found, expected + at, (size_t)n);
   }
   if (error->status) return error->status;
-  if (same && d->size == d->head + d->source.count * d->row) return TSR_OK;
+  if (same && check_end(d, error)) return TSR_OK;
+  if (error->status) return error->status;
   if (same)
     return tsr__error_set(error, TSR_EPARSE,
                           "%s: %lld bytes, expected %lld; delete the file and it is made anew",

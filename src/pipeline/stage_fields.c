@@ -21,7 +21,7 @@ typedef struct tsr__field_source field_source;
 static tsr_status read_select(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const field_source *f = (const field_source *)source;
-  tsr__cell cells[TSR_MAX_FIELDS] = { 0 };
+  tsr__cell cells[TSR__MAX_COLUMNS] = { 0 };
   tsr__ask_rows below = *ask;
   for (int c = 0; c < source->column_count; c++) cells[f->from[c]] = ask->cells[c];
   below.cells = cells;
@@ -67,11 +67,12 @@ static bool lend_fields(const tsr_source *source, int column, const tsr__ask_row
 }
 
 static const tsr__records_ops select_ops = { "select",     read_select, tsr__fields_ids,
-                                             about_select, NULL,        lend_fields };
+                                             about_select, NULL,        lend_fields,
+                                             NULL };
 
 /* What was selected so far: columns, and which of the source's each is. */
 typedef struct selection {
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   int *from, count;
 } selection;
 
@@ -152,11 +153,11 @@ enum { LENT = 2 }; /* columns that are read where they lie, at most */
 typedef struct mapping {
   const field_source *f;
   const tsr__ask_rows *ask; /* of the whole */
-  tsr__cell in[TSR_MAX_FIELDS];
-  bool scratch[TSR_MAX_FIELDS]; /* in the scratch, row by row, instead of by place */
+  tsr__cell in[TSR__MAX_COLUMNS];
+  bool scratch[TSR__MAX_COLUMNS]; /* in the scratch, row by row, instead of by place */
   char *room;
   int64_t first, count;
-  int lent[TSR_MAX_FIELDS]; /* which list of `at` a column has, from 1; 0: none */
+  int lent[TSR__MAX_COLUMNS]; /* which list of `at` a column has, from 1; 0: none */
   int lists;
   const char *at[LENT][TSR__BLOCK]; /* by record of the whole question */
 } mapping;
@@ -168,7 +169,7 @@ static tsr_status read_inputs(mapping *m, tsr__error *error)
   /* Scratch rows are numbered from 0, rows of cells by place: two questions, as cells of one
    * question share their places. */
   for (int which = 0; which < 2 && !error->status; which++) {
-    tsr__cell cells[TSR_MAX_FIELDS] = { 0 };
+    tsr__cell cells[TSR__MAX_COLUMNS] = { 0 };
     tsr__ask_rows ask = *m->ask;
     bool any = false;
     for (int c = 0; c < below->column_count; c++)
@@ -211,6 +212,19 @@ static void touch_first(const mapping *m)
   }
 }
 
+static void tell_function(const field_source *f, const tsr_record *record, tsr_status status,
+                          tsr__error *error)
+{
+  tsr__text where;
+  tsr__text_init(&where, &f->source.node.scope->rt->heap);
+  tsr__records_where(&f->source, record->id, &where);
+  tsr__error_set(error, status,
+                 "%s: record %lld of epoch %lld: the function returned %s (%s)%.300s", f->name,
+                 (long long)record->id, (long long)record->epoch, tsr_status_name(status),
+                 tsr_status_text(status), tsr__text_get(&where));
+  tsr__text_free(&where);
+}
+
 /* `first` .. on of the question, whose inputs are read by now. Ids are asked of the stage below:
  * what a function draws belongs to the record, not to where it stands. */
 static tsr_status call_each(mapping *m, tsr__error *error)
@@ -220,8 +234,8 @@ static tsr_status call_each(mapping *m, tsr__error *error)
   int64_t ids[TSR__BLOCK];
   tsr__records_ids(below, m->ask->epoch, m->ask->at + m->first, m->count, ids);
   for (int64_t i = 0; i < m->count; i++) {
-    const void *in[TSR_MAX_FIELDS];
-    void *out[TSR_MAX_FIELDS];
+    const void *in[TSR__MAX_COLUMNS];
+    void *out[TSR__MAX_COLUMNS];
     int64_t row = m->first + i;
     for (int c = 0; c < below->column_count; c++) in[c] = input_of(m, c, row, i);
     for (int c = f->made; c < f->source.column_count; c++)
@@ -239,12 +253,7 @@ static tsr_status call_each(mapping *m, tsr__error *error)
     }
     tsr_status status = f->own ? f->own(f, &record, error) : f->fn(&record, f->user);
     if (where) atomic_store_explicit(&where->name, NULL, memory_order_relaxed);
-    if (status && !error->status)
-      tsr__error_set(error, status,
-                     "%s: record %lld of epoch %lld: the function returned "
-                     "%s (%s)",
-                     f->name, (long long)record.id, (long long)record.epoch,
-                     tsr_status_name(status), tsr_status_text(status));
+    if (status && !error->status) tell_function(f, &record, status, error);
     if (status) return error->status;
     /* Behind each record, since nobody knows how long one takes. */
     if (tsr__records_stop(m->ask))
@@ -262,7 +271,7 @@ static size_t aim_inputs(mapping *m)
   size_t row = 0;
   for (int c = 0; c < f->made; c++) m->in[f->from[c]] = m->ask->cells[c];
   for (int c = 0; c < below->column_count; c++) {
-    if (m->in[c].data || !(f->uses >> c & 1)) continue;
+    if (m->in[c].data || !tsr__columns_have(&f->uses, c)) continue;
     if (f->own && m->lists < LENT && tsr__records_lend(below, c, m->ask, m->at[m->lists]))
       m->lent[c] = ++m->lists;
     else row += below->columns[c].bytes;
@@ -278,7 +287,7 @@ static void place_inputs(mapping *m, tsr__cell *own, int64_t rows)
   const tsr_source *below = f->source.children[0];
   size_t used = 0;
   for (int c = 0; c < below->column_count; c++) {
-    if (m->in[c].data || m->lent[c] || !(f->uses >> c & 1)) continue;
+    if (m->in[c].data || m->lent[c] || !tsr__columns_have(&f->uses, c)) continue;
     m->in[c] = (tsr__cell){ m->room + used, below->columns[c].bytes };
     m->scratch[c] = true;
     used += below->columns[c].bytes * (size_t)rows;
@@ -292,7 +301,7 @@ tsr_status tsr__fields_read(const tsr_source *source, const tsr__ask_rows *ask, 
 {
   const field_source *f = (const field_source *)source;
   tsr__heap *heap = &source->node.scope->rt->heap;
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
   size_t spare = 1;
   bool wanted = false;
   memcpy(cells, ask->cells, (size_t)source->column_count * sizeof *cells);
@@ -337,8 +346,9 @@ static void about_map(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "; %s, seed=%llu", f->name, (unsigned long long)f->seed);
 }
 
-static const tsr__records_ops map_ops = { "map", tsr__fields_read, tsr__fields_ids, about_map,
-                                          NULL,  lend_fields };
+static const tsr__records_ops map_ops = {
+  "map", tsr__fields_read, tsr__fields_ids, about_map, NULL, lend_fields, NULL
+};
 
 /* Those kept, then those made. */
 static int join_columns(const tsr_source *source, const tsr__column *own, int made,
@@ -350,7 +360,7 @@ static int join_columns(const tsr_source *source, const tsr__column *own, int ma
     if (tsr__column_find(own, made, source->columns[c].name) >= 0) continue;
     like->from[count] = c;
     columns[count++] = source->columns[c];
-    if (count + made > TSR_MAX_FIELDS) return 0;
+    if (count + made > TSR__MAX_COLUMNS) return 0;
   }
   like->made = count;
   for (int i = 0; i < made; i++) {
@@ -364,7 +374,7 @@ static int map_columns(const tsr_source *source, const tsr_map_args *args, tsr__
                        field_source *like, tsr__error *error)
 {
   int made = 0;
-  tsr__column own[TSR_MAX_FIELDS];
+  tsr__column own[TSR__MAX_COLUMNS];
   for (; made < TSR_MAX_FIELDS && args->fields[made].name && !error->status; made++) {
     own[made] = (tsr__column){ .name = args->fields[made].name,
                                .dtype = args->fields[made].dtype,
@@ -375,14 +385,14 @@ static int map_columns(const tsr_source *source, const tsr_map_args *args, tsr__
   if (!made) tsr__error_set(error, TSR_EARG, "no .fields; say what the function makes");
   if (error->status) return 0;
   int count = join_columns(source, own, made, columns, like);
-  if (!count) tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+  if (!count) tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
   return count;
 }
 
 tsr_source *tsr__fields_new(tsr_source *source, const tsr__fields_make *own, tsr__error *error)
 {
   tsr_scope *scope = source->node.scope;
-  tsr__column columns[TSR_MAX_FIELDS], made[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS], made[TSR__MAX_COLUMNS];
   field_source like = { .name = own->ops->kind, .uses = own->uses, .own = own->own };
   for (int i = 0; i < own->count && !error->status; i++) {
     made[i] = own->columns[i];
@@ -390,7 +400,7 @@ tsr_source *tsr__fields_new(tsr_source *source, const tsr__fields_make *own, tsr
   }
   int count = error->status ? 0 : join_columns(source, made, own->count, columns, &like);
   if (!error->status && !count)
-    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS);
+    tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS);
   void *data = error->status ? NULL : tsr__arena_new(&scope->arena, own->data_size);
   if (data) memcpy(data, own->data, own->data_size);
   else if (!error->status)
@@ -408,7 +418,7 @@ tsr_source *tsr_source_map_with(const tsr_map_args *given, const char *site)
   const char *call = "tsr_source_map";
   tsr_map_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   tsr_source *source = given ? given->source : NULL;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;

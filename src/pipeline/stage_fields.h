@@ -13,7 +13,7 @@ typedef tsr_status tsr__own_fn(const struct tsr__field_source *f, const tsr_reco
 
 typedef struct tsr__field_source {
   tsr_source source;
-  int from[TSR_MAX_FIELDS]; /* by column: that of the source below; -1: the function's */
+  int from[TSR__MAX_COLUMNS]; /* by column: that of the source below; -1: the function's */
   tsr_record_fn *fn;
   void *user;
   const char *name;

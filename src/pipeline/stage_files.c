@@ -99,8 +99,8 @@ static void release_files(tsr_source *source)
   if (f->locks) pthread_mutex_destroy(&f->lock);
 }
 
-static const tsr__records_ops files_ops = { "files",     read_files,    ids_files,
-                                            about_files, release_files, NULL };
+static const tsr__records_ops files_ops = { "files",       read_files, ids_files, about_files,
+                                            release_files, NULL,       NULL };
 
 tsr_source *tsr__files_shuffled(tsr_source *source, uint64_t seed, const char *site)
 {

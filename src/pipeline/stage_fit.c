@@ -57,9 +57,8 @@ static void release_fit(tsr_source *source)
   tsr__del(&source->node.scope->rt->heap, f->length, (size_t)source->count * sizeof *f->length + 1);
 }
 
-static const tsr__records_ops fit_ops = {
-  "fit", read_fit, ids_fit, about_fit, release_fit, lend_fit
-};
+static const tsr__records_ops fit_ops = { "fit",       read_fit, ids_fit, about_fit,
+                                          release_fit, lend_fit, NULL };
 
 static tsr_status keep_lengths(void *user, const tsr__room *room, int64_t first, int64_t count,
                                tsr__error *error)
@@ -77,6 +76,22 @@ static tsr_status keep_lengths(void *user, const tsr__room *room, int64_t first,
     f->length[first + i] = (int32_t)length;
   }
   return TSR_OK;
+}
+
+/* Nobody knows how long it is; see place_bad. */
+static void keep_bad(void *user, int64_t record)
+{
+  ((fit_source *)user)->length[record] = -1;
+}
+
+/* As long as the shortest of the others, so that some record could stand in for it. */
+static void place_bad(fit_source *f, int64_t count)
+{
+  int32_t least = INT32_MAX;
+  for (int64_t r = 0; r < count; r++)
+    if (f->length[r] >= 0 && f->length[r] < least) least = f->length[r];
+  for (int64_t r = 0; r < count; r++)
+    if (f->length[r] < 0) f->length[r] = least == INT32_MAX ? 0 : least;
 }
 
 static tsr_status check_fit(tsr_fit_args *a, fit_source *f, int *field, tsr__error *error)
@@ -118,11 +133,14 @@ tsr_source *tsr_source_fit_with(const tsr_fit_args *given, const char *site)
   if (!like.length)
     tsr__error_set(&error, TSR_ENOMEM, "no memory for the lengths of %lld records",
                    (long long)source->count);
-  tsr__scan scan = { source, (tsr__columns)1 << like.told, call, "fit", keep_lengths, &like };
-  if (like.length) tsr__scan_all(&scan, &error);
+  tsr__scan scan = {
+    source, tsr__columns_one(like.told), call, "fit", keep_lengths, &like, keep_bad
+  };
+  if (like.length && !tsr__scan_all(&scan, &error) && scan.source != source)
+    place_bad(&like, source->count);
   tsr_source *made = error.status
                          ? tsr__stage_refused(source, call, &error, site)
-                         : tsr__records_over(source, call, &fit_ops, sizeof(fit_source), site);
+                         : tsr__records_over(scan.source, call, &fit_ops, sizeof(fit_source), site);
   if (made->inert) {
     tsr__del(heap, like.length, bytes);
     return made;

@@ -11,7 +11,7 @@
 typedef struct flat_source {
   tsr_source source;
   int64_t *start; /* [records below + 1] */
-  int from[TSR_MAX_FIELDS];
+  int from[TSR__MAX_COLUMNS];
   int made;      /* the first column that the function makes */
   size_t widest; /* bytes of a made column, where nobody asks for it */
   tsr_flat_map_args args;
@@ -32,8 +32,8 @@ static tsr_status make_part(const parting *p, tsr__error *error)
 {
   const flat_source *f = p->f;
   const tsr_source *below = f->source.children[0];
-  const void *in[TSR_MAX_FIELDS];
-  void *out[TSR_MAX_FIELDS];
+  const void *in[TSR__MAX_COLUMNS];
+  void *out[TSR__MAX_COLUMNS];
   bool wanted = false;
   for (int c = 0; c < below->column_count; c++)
     in[c] = p->room->cells[c].data + (size_t)p->slot * p->room->cells[c].stride;
@@ -136,8 +136,8 @@ static void release_flat(tsr_source *source)
   tsr__numbers_free(&source->node.scope->rt->heap, f->start, source->children[0]->count + 1);
 }
 
-static const tsr__records_ops flat_ops = { "flat_map", read_flat,    NULL,
-                                           about_flat, release_flat, NULL };
+static const tsr__records_ops flat_ops = { "flat_map",   read_flat, NULL, about_flat,
+                                           release_flat, NULL,      NULL };
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
@@ -153,7 +153,7 @@ static tsr_status count_some(void *user, const tsr__room *room, int64_t first, i
   counting *k = user;
   const tsr_source *source = k->args->source;
   int64_t ids[TSR__BLOCK];
-  const void *in[TSR_MAX_FIELDS];
+  const void *in[TSR__MAX_COLUMNS];
   tsr__scan_ids(source, first, count, ids);
   for (int64_t i = 0; i < count && !error->status; i++) {
     tsr_record record = { .id = ids[i], .in = in };
@@ -171,12 +171,19 @@ static tsr_status count_some(void *user, const tsr__room *room, int64_t first, i
   return error->status;
 }
 
+/* One part, which is bad as the record is. */
+static void count_bad(void *user, int64_t record)
+{
+  int64_t *start = ((counting *)user)->start + record;
+  start[1] = start[0] + 1;
+}
+
 /* The columns that stay, then those that are made. */
 static int flat_columns(const tsr_flat_map_args *a, tsr__column *columns, flat_source *like,
                         tsr__error *error)
 {
   const tsr_source *source = a->source;
-  tsr__column own[TSR_MAX_FIELDS];
+  tsr__column own[TSR__MAX_COLUMNS];
   int made = tsr__columns_of(a->fields, own, error), count = 0;
   like->widest = 1;
   for (int c = 0; made && c < source->column_count; c++) {
@@ -185,8 +192,8 @@ static int flat_columns(const tsr_flat_map_args *a, tsr__column *columns, flat_s
     columns[count++] = source->columns[c];
   }
   like->made = count;
-  if (count + made > TSR_MAX_FIELDS)
-    return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS), 0;
+  if (count + made > TSR__MAX_COLUMNS)
+    return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS), 0;
   for (int i = 0; i < made; i++) {
     if (own[i].bytes > like->widest) like->widest = own[i].bytes;
     columns[count++] = own[i];
@@ -209,12 +216,13 @@ tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *given, const char 
   const char *call = "tsr_source_flat_map";
   tsr_flat_map_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   flat_source like = { 0 };
   int fields = 0;
   tsr_source *source = given ? given->source : NULL;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;
+  tsr_source *below = source;
   tsr__heap *heap = &scope->rt->heap;
   if (!tsr__take_opts(call, given, &args, sizeof args, &error))
     fields = check_flat(&args, columns, &like, &error);
@@ -224,12 +232,13 @@ tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *given, const char 
   counting k = { &args, like.name, NULL };
   if (!error.status) k.start = tsr__numbers_new(heap, source->count + 1, &error);
   if (k.start) {
-    tsr__scan scan = { source, tsr__all_columns, call, "flat_map", count_some, &k };
+    tsr__scan scan = { source, tsr__all_columns, call, "flat_map", count_some, &k, count_bad };
     k.start[0] = 0;
     tsr__scan_all(&scan, &error);
+    below = scan.source;
   }
-  tsr__records_make make = { call,   site,    &flat_ops, sizeof(flat_source), 0, columns,
-                             fields, &source, 1 };
+  tsr__records_make make = { call,   site,   &flat_ops, sizeof(flat_source), 0, columns,
+                             fields, &below, 1 };
   if (!error.status) make.count = k.start[source->count];
   tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : tsr__records_new(tsr__records_scope(&source, 1), &make);

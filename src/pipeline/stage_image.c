@@ -19,8 +19,8 @@ enum { MOST_SIDE = 65535 };
 
 typedef struct image_source {
   tsr_source source;
-  int from[TSR_MAX_FIELDS]; /* by column but the first: that of the source below */
-  int bytes, length;        /* columns below; length -1: there is none */
+  int from[TSR__MAX_COLUMNS]; /* by column but the first: that of the source below */
+  int bytes, length;          /* columns below; length -1: there is none */
   uint64_t seed;
   tsr__image_plan plan;
   const char *about;
@@ -77,7 +77,7 @@ static tsr_status read_below(const image_source *f, const tsr__ask_rows *ask, in
   /* A bench asks for the encoded bytes too, and only where they are not lent; nobody's bench is the
    * question of those who want labels alone. */
   const tsr_source *below = f->source.children[0];
-  tsr__cell cells[TSR_MAX_FIELDS] = { { 0 } };
+  tsr__cell cells[TSR__MAX_COLUMNS] = { { 0 } };
   tsr__ask_rows one = *ask;
   for (int c = 1; c < f->source.column_count; c++)
     if (ask->cells[c].data) cells[f->from[c]] = (tsr__cell){ tsr__cell_of(ask, c, i), 0 };
@@ -125,9 +125,14 @@ static tsr_status decode_one(const image_source *f, const tsr__ask_rows *ask, in
                    (long long)room);
   else tsr__image_make(&f->plan, bench, &one, &cause);
   if (!cause.status) return TSR_OK;
-  return tsr__error_set(error, cause.status, "%s: record %lld of epoch %lld: %s",
-                        f->source.columns[0].name, (long long)id, (long long)ask->epoch,
-                        cause.text);
+  tsr__text where;
+  tsr__text_init(&where, &f->source.node.scope->rt->heap);
+  tsr__records_where(&f->source, id, &where);
+  tsr__error_set(error, cause.status, "%s: record %lld of epoch %lld: %.400s%.300s",
+                 f->source.columns[0].name, (long long)id, (long long)ask->epoch, cause.text,
+                 tsr__text_get(&where));
+  tsr__text_free(&where);
+  return error->status;
 }
 
 static tsr_status read_images(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
@@ -167,8 +172,8 @@ static void about_images(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%s", ((const image_source *)source)->about);
 }
 
-static const tsr__records_ops image_ops = { "images",     read_images,    ids_below,
-                                            about_images, release_images, NULL };
+static const tsr__records_ops image_ops = { "images",       read_images, ids_below, about_images,
+                                            release_images, NULL,        NULL };
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
@@ -360,7 +365,7 @@ tsr_source *tsr_source_images_with(const tsr_image_args *given, const char *site
   const char *call = "tsr_source_images";
   tsr_image_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   image_source like = { .seed = 0 };
   tsr_source *source = given ? given->source : NULL;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);

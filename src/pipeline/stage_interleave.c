@@ -68,7 +68,8 @@ static void release_interleave(tsr_source *source)
 
 static const tsr__records_ops interleave_ops = { "interleave",       tsr__many_read,
                                                  tsr__many_ids,      about_interleave,
-                                                 release_interleave, NULL };
+                                                 release_interleave, NULL,
+                                                 tsr__many_where };
 
 /* A place of the cycle. */
 typedef struct slot {

@@ -82,6 +82,18 @@ void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, i
   }
 }
 
+/* As ids are numbered (number_leaves). */
+void tsr__many_where(const tsr_source *source, int64_t id, tsr__text *out)
+{
+  const many_source *m = (const many_source *)source;
+  for (int i = 0; i < source->child_count; i++) {
+    int64_t inside = id - m->base[i];
+    if (inside < 0 || inside >= source->children[i]->extent) continue;
+    tsr__records_where(source->children[i], inside, out);
+    return;
+  }
+}
+
 /* Sources stand in front of it already; what they are, in their order, is all there is to say. */
 void tsr__many_about(const tsr_source *source, tsr__text *out)
 {
@@ -146,7 +158,8 @@ many_source *tsr__many_of(tsr_source *const *sources, const tsr__records_make *m
 /* ---- one after the other --------------------------------------------------------------------- */
 
 static const tsr__records_ops concat_ops = { "concat",        tsr__many_read, tsr__many_ids,
-                                             tsr__many_about, NULL,           NULL };
+                                             tsr__many_about, NULL,           NULL,
+                                             tsr__many_where };
 
 int64_t tsr__many_count(tsr_source *const *sources, int count, tsr__error *error)
 {
@@ -225,6 +238,11 @@ tsr_status tsr__beside_read(const tsr_source *source, const tsr__ask_rows *ask, 
   return error->status;
 }
 
+void tsr__beside_where(const tsr_source *source, int64_t id, tsr__text *out)
+{
+  tsr__records_where(source->children[0], id, out);
+}
+
 /* A row of a zip is known by its first part. */
 void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                      int64_t *to)
@@ -233,7 +251,7 @@ void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at,
 }
 
 static const tsr__records_ops zip_ops = {
-  "zip", tsr__beside_read, tsr__beside_ids, tsr__many_about, NULL, NULL
+  "zip", tsr__beside_read, tsr__beside_ids, tsr__many_about, NULL, NULL, tsr__beside_where
 };
 
 static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, tsr__error *error)
@@ -242,8 +260,8 @@ static int zip_columns(tsr_source *const *sources, int count, tsr__column *out, 
   for (int i = 0; i < count; i++)
     for (int c = 0; c < sources[i]->column_count; c++) {
       const tsr__column *column = &sources[i]->columns[c];
-      if (n == TSR_MAX_FIELDS)
-        return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR_MAX_FIELDS), 0;
+      if (n == TSR__MAX_COLUMNS)
+        return tsr__error_set(error, TSR_EARG, "more than %d fields", TSR__MAX_COLUMNS), 0;
       if (tsr__column_find(out, n, column->name) >= 0)
         return tsr__error_set(error, TSR_EARG,
                               "two sources have a field '%.80s'; tsr_source_select renames one",
@@ -258,7 +276,7 @@ tsr_source *tsr__beside_of(tsr_source *const *sources, int count, const char *ca
                            const tsr__records_ops *ops, const char *site)
 {
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   if (!tsr__many_check(sources, count, &error))
     return tsr__many_refused(sources, count, call, NULL, site);
   int n = error.status ? 0 : zip_columns(sources, count, columns, &error);
@@ -298,8 +316,8 @@ static void about_mix(const tsr_source *source, tsr__text *out)
     tsr__text_add(out, "%s%lld", i ? ":" : "", (long long)m->weight[i]);
 }
 
-static const tsr__records_ops mix_ops = { "mix",     tsr__many_read, tsr__many_ids,
-                                          about_mix, NULL,           NULL };
+static const tsr__records_ops mix_ops = { "mix", tsr__many_read, tsr__many_ids,  about_mix,
+                                          NULL,  NULL,           tsr__many_where };
 
 /* Whose turn it is at each position of a period, as the quota method of Balinski and Young (1975)
  * deals seats: of those that are not ahead of their share, (n + 1) * w / W, the one comes next that

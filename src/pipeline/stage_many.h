@@ -21,6 +21,7 @@ typedef struct tsr__many {
 tsr_status tsr__many_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);
 void tsr__many_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                    int64_t *to);
+void tsr__many_where(const tsr_source *source, int64_t id, tsr__text *out);
 /* False: one of them is inert, which its scope has told. */
 bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error);
 /* Records of all; the error where fields differ. */
@@ -32,6 +33,7 @@ tsr_source *tsr__beside_of(tsr_source *const *sources, int count, const char *ca
 tsr_status tsr__beside_read(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error);
 void tsr__beside_ids(const tsr_source *source, int64_t epoch, const int64_t *at, int64_t count,
                      int64_t *to);
+void tsr__beside_where(const tsr_source *source, int64_t id, tsr__text *out);
 /* Their texts stand before it: nothing more. */
 void tsr__many_about(const tsr_source *source, tsr__text *out);
 tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char *call,

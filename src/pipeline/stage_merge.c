@@ -111,8 +111,8 @@ static tsr_status read_merge(const tsr_source *source, const tsr__ask_rows *ask,
   return error->status;
 }
 
-static const tsr__records_ops merge_ops = { "merge",         read_merge, tsr__beside_ids,
-                                            tsr__many_about, NULL,       NULL };
+static const tsr__records_ops merge_ops = { "merge", read_merge, tsr__beside_ids,  tsr__many_about,
+                                            NULL,    NULL,       tsr__beside_where };
 
 /* What lies below a source in one line, down to a leaf or to where several meet; NULL: no more. */
 static const tsr_source *below(const tsr_source *source)
@@ -182,6 +182,27 @@ static tsr_status same_records(const tsr_source *a, const tsr_source *b, tsr__er
   return TSR_OK;
 }
 
+/* Down to where a source has records of its own, or is made of several. */
+static const tsr_source *origin_of(const tsr_source *source)
+{
+  while (source->child_count == 1 && source->leaf != source) source = source->children[0];
+  return source;
+}
+
+/* Whether ids of two sources mean the same records: they are of one source, or of several that are
+ * put together in the same way. */
+static bool same_origin(const tsr_source *a, const tsr_source *b)
+{
+  if (a->leaf && a->leaf == b->leaf) return true;
+  a = origin_of(a);
+  b = origin_of(b);
+  if (a == b) return true;
+  bool same = a->child_count > 1 && a->ops == b->ops && a->child_count == b->child_count;
+  for (int i = 0; same && i < a->child_count; i++)
+    same = same_origin(a->children[i], b->children[i]);
+  return same;
+}
+
 tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site)
 {
   const char *call = "tsr_source_merge";
@@ -192,7 +213,7 @@ tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const cha
     if (sources[i]->count != sources[0]->count)
       tsr__error_set(&error, TSR_ESHAPE, "branches of %lld and of %lld records; all have as many",
                      (long long)sources[0]->count, (long long)sources[i]->count);
-    else if (!sources[i]->leaf || sources[i]->leaf != sources[0]->leaf)
+    else if (!same_origin(sources[0], sources[i]))
       tsr__error_set(
           &error, TSR_EARG,
           "branch %d is of other records than the first; tsr_source_zip puts any side by "

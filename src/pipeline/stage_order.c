@@ -144,8 +144,8 @@ static void about_shuffle(const tsr_source *source, tsr__text *out)
   if (order->window) tsr__text_add(out, ", window=%lld", (long long)order->window);
 }
 
-static const tsr__records_ops shuffle_ops = { "shuffle",     read_order, ids_order,
-                                              about_shuffle, NULL,       lend_order };
+static const tsr__records_ops shuffle_ops = { "shuffle", read_order, ids_order, about_shuffle,
+                                              NULL,      lend_order, NULL };
 
 tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *given, const char *site)
 {
@@ -193,8 +193,8 @@ static void about_slice(const tsr_source *source, tsr__text *out)
   if (order->step != 1) tsr__text_add(out, ":%lld", (long long)order->step);
 }
 
-static const tsr__records_ops slice_ops = { "slice",     read_order, ids_order,
-                                            about_slice, NULL,       lend_order };
+static const tsr__records_ops slice_ops = { "slice", read_order, ids_order, about_slice,
+                                            NULL,    lend_order, NULL };
 
 /* Counts a border from the end where it is below 0, and brings it inside. */
 static int64_t border(int64_t at, int64_t count)
@@ -274,8 +274,8 @@ static void release_list(tsr_source *source)
   tsr__numbers_free(&source->node.scope->rt->heap, order->list, order->stop);
 }
 
-static const tsr__records_ops filter_ops = { "filter",     read_order,   ids_order,
-                                             about_filter, release_list, lend_order };
+static const tsr__records_ops filter_ops = { "filter",     read_order, ids_order, about_filter,
+                                             release_list, lend_order, NULL };
 
 /* An order by a list that is the source's then, or freed; `room` is what it was allocated for. */
 static tsr_source *listed_of(tsr_source *source, const char *call, const tsr__records_ops *ops,
@@ -299,7 +299,7 @@ static tsr_status keep_some(void *user, const tsr__room *room, int64_t first, in
   keeping *k = user;
   const tsr_source *source = k->args->source;
   int64_t ids[TSR__BLOCK];
-  const void *in[TSR_MAX_FIELDS];
+  const void *in[TSR__MAX_COLUMNS];
   (void)error;
   /* Functions are told ids, as in maps: a list that a program has of bad records is one of ids. */
   tsr__scan_ids(source, first, count, ids);
@@ -310,6 +310,13 @@ static tsr_status keep_some(void *user, const tsr__room *room, int64_t first, in
     if (k->args->fn(&record, k->args->user)) k->list[k->kept++] = first + i;
   }
   return TSR_OK;
+}
+
+/* Nobody knows what the function would say of it. */
+static void keep_bad(void *user, int64_t record)
+{
+  keeping *k = user;
+  k->list[k->kept++] = record;
 }
 
 static tsr_status check_share(const char *name, double share, tsr__error *error)
@@ -362,20 +369,20 @@ tsr_source *tsr_source_filter_with(const tsr_filter_args *given, const char *sit
     return tsr__stage_refused(source, call, &error, site);
   tsr__heap *heap = &source->node.scope->rt->heap;
   keeping k = { .args = &args, .list = tsr__numbers_new(heap, source->count, &error) };
-  tsr__scan scan = { source, tsr__all_columns, call, "filter", keep_some, &k };
+  tsr__scan scan = { source, tsr__all_columns, call, "filter", keep_some, &k, keep_bad };
   if (!error.status && !tsr__scan_all(&scan, &error)) check_lost(&args, k.kept, &error);
   order_source like = {
     .source.count = k.kept, .turn = turn_list, .list = k.list, .stop = source->count
   };
-  if (!error.status) return listed_of(source, call, &filter_ops, &like, site);
+  if (!error.status) return listed_of(scan.source, call, &filter_ops, &like, site);
   tsr__numbers_free(heap, k.list, source->count);
   return tsr__stage_refused(source, call, &error, site);
 }
 
 /* ---- a list of the program's ----------------------------------------------------------------- */
 
-static const tsr__records_ops gather_ops = { "gather",     read_order,   ids_order,
-                                             about_filter, release_list, lend_order };
+static const tsr__records_ops gather_ops = { "gather",     read_order, ids_order, about_filter,
+                                             release_list, lend_order, NULL };
 
 static tsr_status check_places(const tsr_source *source, const int64_t *places, int64_t count,
                                tsr__error *error)
@@ -447,8 +454,8 @@ static void about_repeat(const tsr_source *source, tsr__text *out)
   tsr__text_add(out, "%lld", (long long)((const order_source *)source)->stop);
 }
 
-static const tsr__records_ops repeat_ops = { "repeat",     read_repeat, ids_repeat,
-                                             about_repeat, NULL,        NULL };
+static const tsr__records_ops repeat_ops = { "repeat", read_repeat, ids_repeat, about_repeat,
+                                             NULL,     NULL,        NULL };
 
 tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *site)
 {

@@ -33,6 +33,9 @@ typedef struct pack_source {
   int64_t *item;  /* records, pack by pack */
   tsr_pack_way way;
   int64_t *start; /* cut: [records + 1], where each begins of all elements; NULL: not cut */
+  /* Cut: records that cannot be read have no elements, and a pack each behind the others. */
+  int64_t *bad;
+  size_t bad_count, bad_room;
 } pack_source;
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -117,19 +120,33 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
     }
   }
   int64_t pack = ask->at[row], at, end, places[TSR__BLOCK];
+  int64_t whole = p->source.count - (int64_t)p->bad_count;
+  if (pack >= whole) {
+    tsr__ask_rows one = *ask;
+    one.count = 1;
+    return tsr__room_read(room, below, &one, &p->bad[pack - whole], error);
+  }
   records_of(p, pack, &at, &end);
   /* Segments count from 1 in each pack: 0 is where nothing is. */
-  for (int32_t segment = 1; at < end && !error->status; at += room->rows) {
+  for (int32_t segment = 1; at < end && !error->status;) {
     tsr__ask_rows some = *ask;
-    some.count = end - at < room->rows ? end - at : room->rows;
-    /* A pack may have more records than a room has rows: it is filled a room at a time. */
-    for (int64_t i = 0; i < some.count; i++) places[i] = p->start ? at + i : p->item[at + i];
+    some.count = 0;
+    /* A pack may have more records than a room has rows: it is filled a room at a time. Of those that
+     * are cut what has no elements is not read. */
+    for (; at < end && some.count < room->rows; at++)
+      if (!p->start || p->start[at] < p->start[at + 1])
+        places[some.count++] = p->start ? at : p->item[at];
     if (tsr__room_read(room, below, &some, places, error)) break;
-    for (int64_t i = 0; i < some.count; i++, segment++)
+    for (int64_t i = 0; i < some.count; i++) {
+      bool any = false;
       for (int f = 0; f < p->fields; f++) {
         piece of = piece_of(p, pack, places[i], length_of(&p->field[f], room, i) + p->ends);
         append(&fields[f], room, i, segment, of);
+        any = any || of.length;
       }
+      /* A number is one of elements: a record that has none in any field takes none. */
+      segment += any;
+    }
   }
   for (int f = 0; f < p->fields; f++)
     if (fields[f].to[LENGTH]) memcpy(fields[f].to[LENGTH], &fields[f].used, sizeof fields[f].used);
@@ -139,11 +156,11 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
 static tsr_status read_pack(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   const pack_source *p = (const pack_source *)source;
-  tsr__columns wanted = 0;
+  tsr__columns wanted = { { 0 } };
   tsr__room room;
   for (int f = 0; f < p->fields; f++) {
-    if (ask->cells[PARTS * f + DATA].data) wanted |= (tsr__columns)1 << p->field[f].field;
-    if (p->field[f].told >= 0) wanted |= (tsr__columns)1 << p->field[f].told;
+    if (ask->cells[PARTS * f + DATA].data) tsr__columns_add(&wanted, p->field[f].field);
+    if (p->field[f].told >= 0) tsr__columns_add(&wanted, p->field[f].told);
   }
   if (tsr__room_open(&room, source->children[0], wanted, 0, error)) return error->status;
   for (int64_t i = 0; i < ask->count && !error->status; i++) read_one(p, ask, i, &room, error);
@@ -173,11 +190,11 @@ static void release_pack(tsr_source *source)
   tsr__numbers_free(heap, p->first, source->count + 1);
   tsr__numbers_free(heap, p->item, source->children[0]->count);
   tsr__numbers_free(heap, p->start, source->children[0]->count + 1);
+  tsr__del(heap, p->bad, p->bad_room * sizeof *p->bad);
 }
 
-static const tsr__records_ops pack_ops = {
-  "pack", read_pack, NULL, about_pack, release_pack, NULL
-};
+static const tsr__records_ops pack_ops = { "pack",       read_pack, NULL, about_pack,
+                                           release_pack, NULL,      NULL };
 
 /* ---- which record goes where ----------------------------------------------------------------- */
 
@@ -189,6 +206,7 @@ typedef struct fitting {
   int opened;
   /* Only the last `open` packs can still take something. */
   int64_t used[MOST_OPEN][MOST_PACKED]; /* of bin b at b mod `open` */
+  bool full;                            /* no memory for what is bad */
 } fitting;
 
 /* In all fields at once: sequences of a record stay together. */
@@ -265,6 +283,24 @@ static tsr_status fit_some(void *user, const tsr__room *room, int64_t first, int
   return TSR_OK;
 }
 
+/* A pack of its own: it is missed, and costs no other one. */
+static void fit_bad(void *user, int64_t record)
+{
+  fitting *k = user;
+  pack_source *p = k->p;
+  if (p->start) {
+    p->start[record + 1] = p->start[record];
+    k->full = k->full || !tsr__grow(&k->source->node.scope->rt->heap, (void **)&p->bad,
+                                    &p->bad_room, p->bad_count + 1, sizeof *p->bad);
+    if (!k->full) p->bad[p->bad_count++] = record;
+    return;
+  }
+  int64_t bin = k->bins++;
+  k->opened += k->opened < p->open;
+  for (int f = 0; f < p->fields; f++) k->used[bin % p->open][f] = p->length + 1;
+  k->bin[record] = bin;
+}
+
 /* Records by their packs, in order. */
 static tsr_status sort_items(fitting *k, tsr__error *error)
 {
@@ -287,23 +323,27 @@ static tsr_status sort_items(fitting *k, tsr__error *error)
 
 /* first fit, best fit   bin[record]     then sorted into first[], item[]
  * cut                   start[record]   sums of lengths; a pack is found by division */
-static tsr_status fit_all(tsr_source *source, pack_source *p, int64_t *packs, tsr__error *error)
+static tsr_status fit_all(tsr_source **over, pack_source *p, int64_t *packs, tsr__error *error)
 {
+  tsr_source *source = *over;
   tsr__heap *heap = &source->node.scope->rt->heap;
   fitting *k = tsr__new(heap, sizeof *k);
-  tsr__columns told = 0;
+  tsr__columns told = { { 0 } };
   if (!k) return tsr__error_set(error, TSR_ENOMEM, "no memory for open packs");
   for (int f = 0; f < p->fields; f++)
-    if (p->field[f].told >= 0) told |= (tsr__columns)1 << p->field[f].told;
+    if (p->field[f].told >= 0) tsr__columns_add(&told, p->field[f].told);
   bool cut = p->way == TSR_PACK_CUT;
   k->source = source;
   k->p = p;
   if (!cut) k->bin = tsr__numbers_new(heap, source->count, error);
   else if ((p->start = tsr__numbers_new(heap, source->count + 1, error))) p->start[0] = 0;
-  tsr__scan scan = { source, told, "tsr_source_pack", "pack", fit_some, k };
+  tsr__scan scan = { source, told, "tsr_source_pack", "pack", fit_some, k, fit_bad };
   if (!error->status && !tsr__scan_all(&scan, error) && !cut) sort_items(k, error);
+  *over = scan.source;
   *packs = k->bins;
-  if (cut && !error->status) *packs = (p->start[source->count] + p->length - 1) / p->length;
+  if (k->full) tsr__error_set(error, TSR_ENOMEM, "no memory for a list of bad records");
+  if (cut && !error->status)
+    *packs = (p->start[source->count] + p->length - 1) / p->length + (int64_t)p->bad_count;
   tsr__numbers_free(heap, k->bin, source->count);
   tsr__del(heap, k, sizeof *k);
   return error->status;
@@ -384,16 +424,16 @@ tsr_source *tsr_source_pack_with(const tsr_pack_args *given, const char *site)
   const char *call = "tsr_source_pack";
   tsr_pack_args args = { .size = sizeof args };
   tsr__error error = { 0 };
-  tsr__column columns[TSR_MAX_FIELDS];
+  tsr__column columns[TSR__MAX_COLUMNS];
   pack_source like = { 0 };
   int64_t packs = 0;
-  tsr_source *source = given ? given->source : NULL;
+  tsr_source *source = given ? given->source : NULL, *over = source;
   if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (!tsr__take_opts(call, given, &args, sizeof args, &error) &&
       !check_pack(&args, &like, columns, &error))
-    fit_all(source, &like, &packs, &error);
+    fit_all(&over, &like, &packs, &error);
   tsr__records_make make = { call,  site,    &pack_ops,           sizeof(pack_source),
-                             packs, columns, PARTS * like.fields, &source,
+                             packs, columns, PARTS * like.fields, &over,
                              1 };
   tsr_source *made = error.status ? tsr__stage_refused(source, call, &error, site)
                                   : tsr__records_new(tsr__records_scope(&source, 1), &make);
@@ -402,6 +442,7 @@ tsr_source *tsr_source_pack_with(const tsr_pack_args *given, const char *site)
     tsr__numbers_free(heap, like.first, packs + 1);
     tsr__numbers_free(heap, like.item, source->count);
     tsr__numbers_free(heap, like.start, source->count + 1);
+    tsr__del(heap, like.bad, like.bad_room * sizeof *like.bad);
     return made;
   }
   pack_source *p = (pack_source *)made;

@@ -57,8 +57,9 @@ static void about_pad(const tsr_source *source, tsr__text *out)
   if (p->front) tsr__text_add(out, ", front");
 }
 
-static const tsr__records_ops pad_ops = { "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL,
-                                          NULL };
+static const tsr__records_ops pad_ops = {
+  "pad", tsr__fields_read, tsr__fields_ids, about_pad, NULL, NULL, NULL
+};
 
 /* Which column tells the length is found here, once: pad_one runs for every record. */
 static tsr_status check_pad(const tsr_field_pad_args *a, padding *p, tsr__error *error)
@@ -100,10 +101,10 @@ tsr_source *tsr_source_pad_with(const tsr_field_pad_args *given, const char *sit
   tsr__column columns[2] = { source->columns[p.field] };
   columns[0].shape.dims[0] = p.is;
   /* The length that was told is made anew beside the field: it is what was kept of it. */
-  tsr__columns uses = (tsr__columns)1 << p.field;
+  tsr__columns uses = tsr__columns_one(p.field);
   if (p.told >= 0) {
     columns[1] = source->columns[p.told];
-    uses |= (tsr__columns)1 << p.told;
+    tsr__columns_add(&uses, p.told);
   }
   tsr__fields_make make = { call, site,    &pad_ops, columns, 1 + (p.told >= 0),
                             uses, pad_one, &p,       sizeof p };
@@ -151,7 +152,7 @@ static void about_one_hot(const tsr_source *source, tsr__text *out)
 }
 
 static const tsr__records_ops one_hot_ops = {
-  "one_hot", tsr__fields_read, tsr__fields_ids, about_one_hot, NULL, NULL
+  "one_hot", tsr__fields_read, tsr__fields_ids, about_one_hot, NULL, NULL, NULL
 };
 
 static tsr_status check_one_hot(const tsr_one_hot_args *a, classes *c, tsr__error *error)
@@ -194,7 +195,7 @@ tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *given, const char *s
   tsr__column column = source->columns[c.field];
   column.dtype = c.to;
   column.shape.dims[column.shape.rank++] = c.count;
-  tsr__columns uses = (tsr__columns)1 << c.field;
+  tsr__columns uses = tsr__columns_one(c.field);
   tsr__fields_make make = { call, site, &one_hot_ops, &column, 1, uses, one_hot_one, &c, sizeof c };
   return tsr__fields_new(source, &make, &error);
 }

@@ -57,8 +57,9 @@ static void release_sample(tsr_source *source)
   tsr__del(heap, p->had, p->had_room * sizeof *p->had);
 }
 
-static const tsr__records_ops sample_ops = { "sample",     tsr__many_read, tsr__many_ids,
-                                             about_sample, release_sample, NULL };
+static const tsr__records_ops sample_ops = { "sample",       tsr__many_read, tsr__many_ids,
+                                             about_sample,   release_sample, NULL,
+                                             tsr__many_where };
 
 /* Whose turn a position is, of the weights that are left. */
 static int draw_source(const sample_source *p, const int64_t *weight, int64_t at)

@@ -56,10 +56,11 @@ void tsr__fingerprint(const tsr_pipeline *p, tsr__text *out, bool place)
   tsr__records_about(p->source, out);
   tsr__text_add(out, " > batch(");
   if (!p->source->dealer) tsr__text_add(out, "%lld, ", (long long)p->args.batch_size);
-  tsr__text_add(out, "%s%s)", names[p->args.remainder], bad[p->args.bad]);
+  tsr__text_add(out, "%s)", names[p->args.remainder]);
   if (!place) return;
-  tsr__text_add(out, " > epochs(%lld) > from(batch %lld)", (long long)p->args.epochs,
-                (long long)p->delivered);
+  /* What becomes of bad records may change on the way: mostly it was one that ended the program. */
+  tsr__text_add(out, "%s > epochs(%lld) > from(batch %lld)", bad[p->args.bad],
+                (long long)p->args.epochs, (long long)p->delivered);
   add_place(&p->args, out);
 }
 

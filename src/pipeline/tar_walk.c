@@ -310,4 +310,5 @@ static bool tar_fits(const tsr__file_walk *w)
   return records == w->records;
 }
 
-const tsr__file_format tsr__tar_format = { "tar", walk_tar, tar_fits, true, NULL };
+const tsr__file_format tsr__tar_format = { "tar", walk_tar, tar_fits, TSR__PACKED_BY_HEAD,
+                                           NULL,  NULL };

@@ -368,7 +368,7 @@ tsr_status tsr__tray_fill(tsr_pipeline *p, tsr__tray *tray, int slice, tsr__doin
                           tsr__error *error)
 {
   int64_t first = slice * tray->slice_rows, end = first + tray->slice_rows;
-  tsr__cell cells[TSR_MAX_FIELDS];
+  tsr__cell cells[TSR__MAX_COLUMNS];
   bool whole = p->apart && p->args.bad != TSR_BAD_FAIL;
   size_t widest = p->widest + 1;
   tsr__heap *heap = &p->node.scope->rt->heap;

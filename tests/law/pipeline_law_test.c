@@ -359,6 +359,8 @@ static int64_t stand_in(const meaning *m, int64_t epoch, int64_t at)
     int64_t other = order[tsr__mix(key, try) % (uint64_t)m->count];
     if (!is_bad(other, m->salt)) return other;
   }
+  for (int64_t next = 1; next < m->count; next++)
+    if (!is_bad(order[(at + next) % m->count], m->salt)) return order[(at + next) % m->count];
   return -1;
 }
 

@@ -426,7 +426,7 @@ static void pack_both(world *w)
     int64_t *at = listed_at(&to, b, 3);
     memcpy(listed_at(&to, b, 0) + *at * row, listed_at(from, r, f), (size_t)(n * row) * 8);
     for (int64_t e = 0; ends && e < row; e++) listed_at(&to, b, 0)[(*at + n) * row + e] = END;
-    segments[b]++;
+    segments[b] += n + ends > 0;
     for (int64_t i = 0; i < n + ends; i++, ++*at) {
       listed_at(&to, b, 1)[*at] = segments[b];
       listed_at(&to, b, 2)[*at] = i;

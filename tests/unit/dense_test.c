@@ -115,6 +115,135 @@ TEST(tensors_that_are_refused)
 
 /* ---- .npy and .npz --------------------------------------------------------------------------- */
 
+/* An archive in part, and more arrays than a call may name. */
+TEST(archives_in_part)
+{
+  enum { ARRAYS = 100 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  static tsr_npz_item entry[ARRAYS + 1];
+  static char name[ARRAYS + 1][32];
+  for (int i = 0; i <= ARRAYS; i++) {
+    int64_t value[3] = { i, i + 1000, i + 2000 };
+    snprintf(name[i], sizeof name[i], i ? "w.%d" : "of another length", i);
+    entry[i].name = name[i];
+    entry[i].array = tsr_put(s, value, TSR_I64, TSR_SHAPE(i ? 3 : 2), (tsr_sharding){ 0 });
+  }
+  CHECK_STATUS(tsr_save_npz_with(s, test_tmp("m.npz"), entry, ARRAYS + 1, TSR_HERE), TSR_OK, s);
+  /* What is left out need not fit the others. */
+  tsr_source *some = tsr_source_npz(s, test_tmp("m.npz"), .names = "w.7=seven, w_100");
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK_I64(tsr_source_field_count(some), 2);
+  CHECK_I64(tsr_source_count(some), 3);
+  tsr_pipeline *p = tsr_pipeline_open(some, .batch_size = 3);
+  tsr_batch *b = tsr_pipeline_next(p);
+  int64_t found[3];
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "seven"), found, sizeof found), TSR_OK, s);
+  CHECK(found[0] == 7 && found[2] == 2007);
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "w_100"), found, sizeof found), TSR_OK, s);
+  CHECK(found[0] == 100 && found[2] == 2100);
+  tsr_batch_release(b);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_source_npz(s, test_tmp("m.npz"), .names = "w.7,w.107");
+  CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
+  CHECK_STR_HAS(tsr_message(s), "there is no array 'w.107'; did you mean 'w.");
+  tsr_scope_clear(s);
+  tsr_source_npz(s, test_tmp("m.npz"));
+  CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
+  tsr_scope_clear(s);
+  CHECK_STATUS(tsr_save_npz_with(s, test_tmp("m.npz"), entry + 1, ARRAYS, TSR_HERE), TSR_OK, s);
+  tsr_source *all = tsr_source_npz(s, test_tmp("m.npz"));
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  CHECK_I64(tsr_source_field_count(all), ARRAYS);
+  p = tsr_pipeline_open(tsr_source_batch(tsr_source_cache(all), .rows = 1), .batch_size = 3,
+                        .shuffle = true, .ids = true);
+  b = tsr_pipeline_next(p);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  for (int i = 1; i <= ARRAYS; i++) {
+    snprintf(name[0], sizeof name[0], "w_%d", i);
+    CHECK_STATUS(tsr_read(tsr_batch_field(b, name[0]), found, sizeof found), TSR_OK, s);
+    for (int k = 0; k < 3; k++) CHECK_I64(found[k], i + 1000 * tsr_batch_ids(b)[k]);
+  }
+  tsr_batch_release(b);
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Columns of text as their bytes, or as numbers in the order of their bytes; nulls of each. */
+TEST(texts_of_frames)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  static const char csv[] = "n,city,the note,b\n1,Rome,x,true\n2,Bern,,false\n3,,yy,true\n"
+                            "4,Rom,zzz,true\n5,\xC3\x96rebro,x,true\n";
+  static const char *const city[] = { "Rome", "Bern", "", "Rom", "\xC3\x96rebro" };
+  static const char *const note[] = { "x", "", "yy", "zzz", "x" };
+  static const int64_t code[] = { 3, 1, 0, 2, 4 };
+  test_write(test_tmp("t.csv"), csv, sizeof csv - 1);
+  tsr_frame *df = tsr_frame_read_csv(s, test_tmp("t.csv"));
+  for (int coded = 0; coded < 2; coded++) {
+    tsr_source *source = coded ? tsr_source_frame(df, .codes = "city") : tsr_source_frame(df);
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+    CHECK_I64(tsr_source_count(source), 5);
+    CHECK_I64(tsr_source_field_count(source), coded ? 5 : 6);
+    tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 2, .shuffle = true, .ids = true);
+    for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
+      size_t rows = (size_t)tsr_batch_row_count(b);
+      int64_t n[2], length[2];
+      char text[2][8];
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "n"), n, rows * 8), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "the_note_length"), length, rows * 8), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "the_note"), text, rows * 3), TSR_OK, s);
+      for (size_t i = 0; i < rows; i++) {
+        int64_t id = tsr_batch_ids(b)[i];
+        CHECK_I64(n[i], id + 1);
+        CHECK_I64(length[i], (int64_t)strlen(note[id]));
+        CHECK_BYTES(text[0] + 3 * i, note[id], (size_t)length[i]);
+      }
+      if (coded) {
+        CHECK_STATUS(tsr_read(tsr_batch_field(b, "city"), n, rows * 8), TSR_OK, s);
+        for (size_t i = 0; i < rows; i++) CHECK_I64(n[i], code[tsr_batch_ids(b)[i]]);
+        continue;
+      }
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "city"), text, rows * 7), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "city_length"), length, rows * 8), TSR_OK, s);
+      for (size_t i = 0; i < rows; i++) {
+        int64_t id = tsr_batch_ids(b)[i];
+        CHECK_I64(length[i], (int64_t)strlen(city[id]));
+        CHECK_BYTES(text[0] + 7 * i, city[id], (size_t)length[i]);
+      }
+    }
+    CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
+  }
+  /* Nulls: no bytes, and no number. */
+  static const char *const texts[] = { "b", NULL, "a" };
+  int64_t order[3], bytes[3];
+  tsr_frame *some =
+      tsr_frame_new(s, { "i", tsr_iota(s, TSR_I64, TSR_SHAPE(3), 0, (tsr_sharding){ 0 }) });
+  some = tsr_frame_text_column(some, "t", texts, 3);
+  tsr_pipeline *p = tsr_pipeline_open(
+      tsr_source_zip(tsr_source_select(tsr_source_frame(some, .codes = "t"), "t=code"),
+                     tsr_source_frame(some)),
+      .batch_size = 3);
+  tsr_batch *b = tsr_pipeline_next(p);
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "code"), order, sizeof order), TSR_OK, s);
+  CHECK_STATUS(tsr_read(tsr_batch_field(b, "t_length"), bytes, sizeof bytes), TSR_OK, s);
+  CHECK(order[0] == 1 && order[1] == -1 && order[2] == 0);
+  CHECK(bytes[0] == 1 && bytes[1] == 0 && bytes[2] == 1);
+  tsr_batch_release(b);
+  CHECK_STATUS(tsr_pipeline_close(p), TSR_OK, s);
+  static const char *const wrong[] = { "town", "n" };
+  for (int i = 0; i < 2; i++) {
+    tsr_source_frame(df, .codes = wrong[i]);
+    CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+    CHECK_STR_HAS(tsr_message(s), "which is no column of text; ");
+    tsr_scope_clear(s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(several_files_of_arrays)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:2");

@@ -60,6 +60,45 @@ static void check_load(tsr_runtime *rt, const char *path, const char *text, size
   }
 }
 
+/* Ranges of shards: all of them in their order, and one that lacks is an error. */
+TEST(ranges_in_paths)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  static const char *const files[] = { "s-008.x", "s-009.x", "s-010.x", "s-011.x", "s-a.x",
+                                       "s-b.x",   "t{1..2}", "9.y",     "10.y" };
+  static const struct {
+    const char *pattern, *names; /* NULL: what lacks is told */
+  } cases[] = { { "s-{008..011}.x", "s-008.x s-009.x s-010.x s-011.x " },
+                { "s-{011..008}.x", "s-011.x s-010.x s-009.x s-008.x " },
+                { "s-{008..011..2}.x", "s-008.x s-010.x " },
+                { "s-{a..b}.x", "s-a.x s-b.x " },
+                { "{9..10}.y", "9.y 10.y " },
+                { "s-0{0..1}{8..9}.x", NULL },
+                { "s-0{0..1}*.x", "s-008.x s-009.x s-010.x s-011.x " },
+                { "s-{a,b}.x", "s-a.x s-b.x " },
+                { "t{1..2}", "t{1..2} " },
+                { "s-{010..013}*.x", NULL } };
+  char path[700], found[300];
+  for (int i = 0; i < 9; i++) test_write(test_tmp(files[i]), "x", 1);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    tsr__paths paths;
+    tsr__error error = { 0 };
+    snprintf(path, sizeof path, "%s", test_tmp(cases[i].pattern));
+    tsr__path_ask ask = { .path = path };
+    tsr__paths_find(&rt->heap, &ask, &paths, &error);
+    found[0] = 0;
+    bool all = !error.status;
+    for (int k = 0; all && k < paths.count; k++) {
+      all = !access(paths.path[k], F_OK);
+      snprintf(found + strlen(found), 100, "%s ", strrchr(paths.path[k], '/') + 1);
+    }
+    CHECK(all == (cases[i].names != NULL));
+    if (all) CHECK_STR(found, cases[i].names);
+    tsr__paths_free(&paths);
+  }
+  tsr_runtime_close(rt);
+}
+
 TEST(plain_and_packed_files_give_the_same_bytes)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .threads = 3);

@@ -5,7 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/stat.h>
+
+#include <zlib.h>
+
 #include "harness.h"
+#include "support/record_writer.h"
 #include "tessera.h"
 
 #ifndef TEST_PLUGINS
@@ -319,6 +324,145 @@ TEST(damaged_images)
   refused_as(s, jpeg, length[1], true, "JPEG: 65500 x 65500 pixels, expected 67108864 together");
   free(image);
   free(length);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* The pixels of one image, 12 x 12, as EXIF turns it. */
+static unsigned char *pixels_of(tsr_scope *outer, const written *image)
+{
+  tsr_scope *s = tsr_scope_open(outer);
+  tsr_source *one =
+      tsr_source_memory(s, 1, { "image", TSR_U8, TSR_SHAPE((int64_t)image->size), image->bytes });
+  unsigned char *pixels =
+      read_all(tsr_source_images(one, .height = 12, .width = 12), "image", 1, -1);
+  CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  tsr_scope_close(s);
+  return pixels;
+}
+
+/* A chunk of a PNG. */
+static void put_chunk(written *w, const char *name, const void *bytes, size_t size)
+{
+  unsigned char length[4], sum[4];
+  uint32_t crc = (uint32_t)crc32(crc32(0, (const Bytef *)name, 4), bytes, (uInt)size);
+  for (int i = 0; i < 4; i++) {
+    length[i] = (unsigned char)(size >> 8 * (3 - i));
+    sum[i] = (unsigned char)(crc >> 8 * (3 - i));
+  }
+  written_put(w, length, 4);
+  written_put(w, name, 4);
+  written_put(w, bytes, size);
+  written_put(w, sum, 4);
+}
+
+/* Where a part of an image begins. */
+static size_t find_mark(const unsigned char *bytes, size_t size, const char *mark, size_t length)
+{
+  for (size_t at = 0; at + length <= size; at++)
+    if (!memcmp(bytes + at, mark, length)) return at;
+  FAIL("no such part");
+  return 0;
+}
+
+/* Bytes that are no pixels change none, wherever they stand, and refuse no image. */
+TEST(bytes_beside_pixels)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *all = golden(s);
+  unsigned char *image = read_all(all, "image", 100, -1);
+  int64_t *length = read_all(all, "image_length", 100, -1);
+  int64_t longest = tsr_source_field_of(all, 0).shape.dims[0];
+  /* A JPEG with bytes in front of each part of its header. */
+  static const struct {
+    const char *mark, *put;
+    size_t size;
+  } between[] = { { "\xff\xdb", "\0\0\0\0", 4 },
+                  { "\xff\xc4", "abc", 3 },
+                  { "\xff\xda", "\0", 1 } };
+  written plain = { .size = 0 };
+  written_put(&plain, image, (size_t)length[0]);
+  unsigned char *expected = pixels_of(s, &plain);
+  for (int i = 0; i < 3; i++) {
+    written w = { .size = 0 };
+    size_t at = find_mark(plain.bytes, plain.size, between[i].mark, 2);
+    written_put(&w, plain.bytes, at);
+    written_put(&w, between[i].put, between[i].size);
+    written_put(&w, plain.bytes + at, plain.size - at);
+    unsigned char *found = pixels_of(s, &w);
+    CHECK_BYTES(found, expected, 12 * 12 * 3);
+    free(found);
+    written_free(&w);
+  }
+  free(expected);
+  written_free(&plain);
+  /* A PNG with texts that are long when they are unpacked, and the orientation before its pixels or
+   * behind them. */
+  const unsigned char *png = image + 16 * longest;
+  size_t size = (size_t)length[16], first = find_mark(png, size, "IDAT", 4) - 4;
+  size_t end = find_mark(png, size, "IEND", 4) - 4;
+  unsigned char text[4000] = "Comment\0";
+  char digits[90000];
+  uLongf packed = sizeof text - 9;
+  for (size_t i = 0; i < sizeof digits; i++) digits[i] = (char)('0' + i % 10);
+  CHECK(compress(text + 9, &packed, (const Bytef *)digits, sizeof digits) == Z_OK);
+  static const char turned[] = "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0";
+  unsigned char *pixels[6];
+  for (int form = 0; form < 6; form++) {
+    written w = { .size = 0 };
+    written_put(&w, png, first);
+    if (form == 1 || form == 3) put_chunk(&w, "zTXt", text, 9 + packed);
+    if (form == 2) put_chunk(&w, "tEXt", digits, sizeof digits);
+    if (form == 4) put_chunk(&w, "eXIf", turned, sizeof turned - 1);
+    written_put(&w, png + first, end - first);
+    if (form == 3) put_chunk(&w, "iTXt", "a\0\0\0\0\0b", 7);
+    if (form == 5) put_chunk(&w, "eXIf", turned, sizeof turned - 1);
+    written_put(&w, png + end, size - end);
+    pixels[form] = pixels_of(s, &w);
+    written_free(&w);
+  }
+  for (int form = 1; form < 4; form++) CHECK_BYTES(pixels[form], pixels[0], 12 * 12 * 3);
+  /* Six turns it: the first row is the first column from below. */
+  CHECK(memcmp(pixels[4], pixels[0], 12 * 12 * 3) != 0);
+  CHECK_BYTES(pixels[5], pixels[4], 12 * 12 * 3);
+  for (int form = 0; form < 6; form++) free(pixels[form]);
+  free(image);
+  free(length);
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* An image that cannot be read is told with its file. */
+TEST(broken_images_name_their_file)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  golden(s);
+  written tar = { .size = 0 };
+  CHECK(!mkdir(test_tmp("b"), 0700) && !mkdir(test_tmp("b/cat"), 0700));
+  test_write(test_tmp("b/cat/broken.jpg"), "\xff\xd8\xff\xe0 no image", 13);
+  tar_member(&tar, "some/key.jpg", "no image", 8);
+  tar_end(&tar);
+  written_to(&tar, test_tmp("b.tar"));
+  tsr_source *folder = tsr_source_folder(s, test_tmp("b"));
+  tsr_source *shard = tsr_source_tar(s, test_tmp("b.tar"), .fields = { { "jpg", TSR_U8, { 0 } } });
+  tsr_source *other = tsr_source_memory(s, 1, { "label", TSR_I64, { 0 }, "01234567" });
+  tsr_source *beside = tsr_source_zip(tsr_source_select(folder, "image,image_length"), other);
+  static const char *const says[] = { "b/cat/broken.jpg", "b.tar, sample some/key",
+                                      "b/cat/broken.jpg" };
+  tsr_source *const from[] = { folder,
+                               tsr_source_select(shard, "jpg=image,jpg_length=image_length"),
+                               tsr_source_concat(beside, beside) };
+  for (int i = 0; i < 3; i++) {
+    tsr_pipeline *p =
+        tsr_pipeline_open(tsr_source_images(from[i], .height = 4, .width = 4), .threads = -1);
+    CHECK(!tsr_pipeline_next(p));
+    CHECK_I64(tsr_pipeline_close(p), TSR_EPARSE);
+    CHECK_STR_HAS(tsr_message(s), "image: record 0 of epoch 0: ");
+    CHECK_STR_HAS(tsr_message(s), says[i]);
+    tsr_scope_clear(s);
+  }
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -262,3 +262,62 @@ TEST_TIMEOUT(batches_are_cancelled_in_a_tenth_of_a_second, 60)
     if (least > most) FAIL("a batch of kind %d takes %.3f s", kind, least);
   }
 }
+
+/* ---- a function that asks its own pipeline ---------------------------------------------------- */
+
+typedef struct asking {
+  tsr_pipeline *pipeline;
+  bool closes;
+  _Atomic int calls;
+} asking;
+
+static tsr_status ask_own(const tsr_record *record, void *user)
+{
+  asking *a = user;
+  int64_t id = record->id;
+  memcpy(record->out[0], &id, sizeof id);
+  if (id < 20 || !a->pipeline) return TSR_OK;
+  a->calls++;
+  /* It gives nothing, at once. */
+  if (a->closes) CHECK_I64(tsr_pipeline_close(a->pipeline), TSR_ESTATE);
+  else CHECK(!tsr_pipeline_next(a->pipeline));
+  return TSR_OK;
+}
+
+static tsr_status stream_own(void *const *out, bool *ended, void *user)
+{
+  asking *a = user;
+  int64_t n = a->calls++;
+  memcpy(out[0], &n, sizeof n);
+  *ended = n == 100;
+  if (n > 20 && a->pipeline) CHECK(!tsr_pipeline_next(a->pipeline));
+  return TSR_OK;
+}
+
+TEST_TIMEOUT(asking_the_own_pipeline_is_an_error, 60)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  for (int threads = -1; threads < 4; threads++)
+    for (int kind = 0; kind < 4; kind++) {
+      tsr_scope *s = tsr_scope_open(rt);
+      asking a = { .closes = kind == 1 };
+      tsr_source *source =
+          kind == 3 ? tsr_source_stream(s, .fn = stream_own, .user = &a,
+                                        .fields = { { "n", TSR_I64, { 0 } } })
+                    : tsr_source_map(tsr_source_range(s, 100), ask_own, .user = &a,
+                                     .blocking = kind == 2, .fields = { { "n", TSR_I64, { 0 } } });
+      /* It is given to the function before anything is filled that would ask. */
+      tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = 10, .threads = threads,
+                                          .prefetch = 1, .bad = kind % 2 ? 0 : TSR_BAD_MASK);
+      a.pipeline = p;
+      int64_t batches = 0;
+      for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) batches++;
+      CHECK(batches < 10);
+      CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, s);
+      CHECK_STR_HAS(tsr_message(s), "asked the pipeline itself");
+      CHECK(!tsr_pipeline_next(p));
+      CHECK_I64(tsr_pipeline_close(p), TSR_ESTATE);
+      tsr_scope_close(s);
+    }
+  tsr_runtime_close(rt);
+}

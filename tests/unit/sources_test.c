@@ -10,6 +10,7 @@
 #include <zstd.h>
 
 #include "harness.h"
+#include "support/record_writer.h"
 #include "tessera.h"
 
 /* ---- what a source should give --------------------------------------------------------------- */
@@ -181,7 +182,7 @@ TEST(lines_that_are_refused)
   CHECK_I64(tsr_source_count(lines), 3);
   test_write(path, "fine\n", 5);
   CHECK_STATUS(read_lines(lines), TSR_EIO, NULL);
-  CHECK_STR_HAS(tsr_message(s), "bad.txt: record 1 at byte 5: the file has become shorter");
+  CHECK_STR_HAS(tsr_message(s), "bad.txt: record 0 at byte 0: the file has become shorter");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -535,6 +536,88 @@ TEST(packed_files)
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
+
+/* A folder with what people have in one: links that lead nowhere, endings of any letters, formats
+ * that are no images. */
+TEST(folders_as_they_are)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  CHECK(!mkdir(test_tmp("g"), 0700) && !mkdir(test_tmp("g/a"), 0700));
+  static const char *const files[] = { "g/a/1.JPG",  "g/a/2.jpeg", "g/a/3.Png",
+                                       "g/a/4.webp", "g/a/5.gif",  "g/a/read.me" };
+  for (int i = 0; i < 6; i++) test_write(test_tmp(files[i]), "x", 1);
+  CHECK(!symlink("nowhere", test_tmp("g/a/6.jpg")) && !symlink("nowhere", test_tmp("g/gone")) &&
+        !symlink("nowhere", test_tmp("g/a/7.txt")));
+  static const struct {
+    const char *endings;
+    int64_t count;
+  } cases[] = { { NULL, 4 },      { "jpg", 2 },          { "JPG,.PNG", 3 },
+                { "jpg;png", 3 }, { ".gif ; .webp", 2 }, { "me", 1 } };
+  for (int i = 0; i < 6; i++) {
+    CHECK_I64(tsr_source_count(tsr_source_folder(s, test_tmp("g"), .endings = cases[i].endings)),
+              cases[i].count);
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+  }
+  /* The link is a record that cannot be read. */
+  tsr_pipeline *p = tsr_pipeline_open(tsr_source_folder(s, test_tmp("g"), .names = true),
+                                      .batch_size = 4, .bad = TSR_BAD_SKIP);
+  tsr_batch *b = tsr_pipeline_next(p);
+  CHECK_I64(tsr_batch_count(b), 3);
+  tsr_batch_release(b);
+  CHECK_STR_HAS(tsr_pipeline_report(p), "g/a/6.jpg");
+  CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  tsr_source_folder(s, test_tmp("g"), .endings = "tiff");
+  CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+  CHECK_STR_HAS(tsr_message(s), "no file ends with one of 'tiff'; did you mean 'gif'?");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
+/* Members by endings of any letters, or the first of several. */
+TEST(endings_of_archives)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  written tar = { .size = 0 };
+  tar_member(&tar, "0.JPG", "aa", 2);
+  tar_member(&tar, "0.Cls", "5", 1);
+  tar_member(&tar, "1.png", "b", 1);
+  tar_member(&tar, "1.cls", "6", 1);
+  tar_member(&tar, "2.png", "ccc", 3);
+  tar_member(&tar, "2.jpg", "d", 1);
+  tar_member(&tar, "2.CLS", "7", 1);
+  tar_end(&tar);
+  written_to(&tar, test_tmp("e.tar"));
+  static const char *const names[] = { "jpg;png", "png;jpg", "PNG;JPG" };
+  static const char *const first[] = { "aabd", "aabccc", "aabccc" };
+  for (int i = 0; i < 3; i++) {
+    tsr_source *source =
+        tsr_source_tar(s, test_tmp("e.tar"),
+                       .fields = { { names[i], TSR_U8, { 0 } }, { "cls", TSR_I64, { 0 } } });
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+    char list[64], all[10] = "";
+    snprintf(list, sizeof list, "%s=image,%s_length=image_length,cls", names[i], names[i]);
+    tsr_pipeline *p = tsr_pipeline_open(tsr_source_select(source, list), .batch_size = 1);
+    for (int64_t r = 0; r < 3; r++) {
+      tsr_batch *b = tsr_pipeline_next(p);
+      char bytes[3];
+      int64_t length, label;
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "image"), bytes, i ? 3 : 2), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "image_length"), &length, 8), TSR_OK, s);
+      CHECK_STATUS(tsr_read(tsr_batch_field(b, "cls"), &label, 8), TSR_OK, s);
+      CHECK_I64(label, 5 + r);
+      strncat(all, bytes, (size_t)length);
+      tsr_batch_release(b);
+    }
+    CHECK_STR(all, first[i]);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  /* Without .fields an ending is the same whatever its letters. */
+  CHECK_STR(tsr_source_field_of(tsr_source_tar(s, test_tmp("e.tar"), .skip = true), 0).name, "jpg");
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
 
 TEST(folders_of_classes)
 {

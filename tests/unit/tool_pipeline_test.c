@@ -5,7 +5,9 @@
 #include <sys/wait.h>
 
 #include "harness.h"
+#include "support/record_writer.h"
 #include "support/tool_fixture.h"
+#include "tessera.h"
 
 /* Runs a command; its output and its messages, malloced. */
 static char *run(const char *arguments, int *code)
@@ -104,8 +106,7 @@ TEST(tables_are_records)
   test_write(test_tmp("t.csv"), table, strlen(table));
   prints("t.csv", 1, "leave them out: --where 'COLUMN is not null'");
   prints("t.csv --fields b --seconds 0", 0, "│ b     │ f64  │     8 │ 2.5      │\n");
-  prints("t.csv --where 'a is not null' --head 2 --seconds 0", 0,
-         "tessera: note: column \"word\" is text and no field of records\n");
+  prints("t.csv --where 'a is not null' --head 2 --seconds 0", 0, "│ word        │ u8[");
   prints("t.csv --where 'a is not null' --fields 'twice = 2 * a' --head 2 --seconds 0", 0,
          "│ twice │ i64  │     8 │ 2        │ 8        │\n");
   test_write(test_tmp("t.table"), table, strlen(table));
@@ -233,6 +234,93 @@ TEST(features_of_the_first_record)
   test_write(test_tmp("y.tfrecord"), bytes, 20);
   prints("y.tfrecord none.tfrecord", 1, "y.tfrecord: found no tf.Example at its beginning");
   free(bytes);
+}
+
+/* Bytes as data sets have them: no text, or texts of other letters; as a table and as JSON. */
+TEST(bytes_of_every_kind)
+{
+  static const struct {
+    const char *bytes;
+    int size;
+    const char *shown;
+  } cases[] = { { "\xFF\xD8\xFF\xE0\0\x10JFIF\0\1", 12, "255 216 255 224 0 16 74 70 ..." },
+                { "\x89PNG\r\n\x1A\n\0\0\0\rIHDR", 16, "137 80 78 71 13 10 26 10 ..." },
+                { "caf\xE9 cr\xE8me", 10, "\"caf\\xE9 cr\\xE8me\"" },
+                { "\xC3\xA9t\xC3\xA9", 5, "\"\xC3\xA9t\xC3\xA9\"" },
+                { "\xED\xA0\x80!", 4, "\"\\xED\\xA0\\x80!\"" },
+                { "\xF4\x90\x80\x80", 4, "\"\\xF4\\x90\\x80\\x80\"" },
+                { "\xC0\xAF", 2, "\"\\xC0\\xAF\"" },
+                { "\xE2\x82", 2, "\"\\xE2\\x82\"" } };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char command[1500];
+    written tar = { .size = 0 };
+    snprintf(command, sizeof command, "cd '%s' && rm -rf k && mkdir -p k/a", test_tmp("."));
+    CHECK_I64(system(command), 0);
+    test_write(test_tmp("k/a/1.jpg"), cases[i].bytes, (size_t)cases[i].size);
+    tar_member(&tar, "1.jpg", cases[i].bytes, (size_t)cases[i].size);
+    tar_end(&tar);
+    written_to(&tar, test_tmp("k.tar"));
+    prints("k", 0, cases[i].shown);
+    prints("k.tar --head 1", 0, cases[i].shown);
+    int code;
+    char *out = run("k --json", &code);
+    CHECK_I64(code, 0);
+    tsr_runtime *rt = tsr_runtime_open("cpu:1");
+    tsr_scope *s = tsr_scope_open(rt);
+    /* One object of UTF-8, by the library's own reader. */
+    char *line = out;
+    for (char *c = out; *c; c++)
+      if (*c == '\n' && c[1]) *c = ' ';
+    test_write(test_tmp("o.jsonl"), line, strlen(line));
+    tsr_source *source =
+        tsr_source_json(s, test_tmp("o.jsonl"), .fields = { { "records", TSR_I64, { 0 } } });
+    tsr_pipeline *p = tsr_pipeline_open(source);
+    tsr_batch *b = tsr_pipeline_next(p);
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+    tsr_batch_release(b);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+    tsr_scope_close(s);
+    tsr_runtime_close(rt);
+    free(out);
+  }
+  test_write(test_tmp("latin.txt"), "na\xEFve\nplain\n", 12);
+  prints("latin.txt --head 2", 0, "│ \"na\\xEFve\" │ \"plain\" ");
+  test_write(test_tmp("wide.txt"), "\xFF\xFEh\0i\0\n\0\xE9\0\n\0", 12);
+  prints("wide.txt --head 2", 0, "│ \"hi\" ");
+  prints("wide.txt --head 2", 0, "│ \"\xC3\xA9\" ");
+  static const char texts[] = "{\"a\": \"x\", \"n\": 1}\n{\"a\": \"caf\xC3\xA9\", \"n\": 2}\n";
+  test_write(test_tmp("t.jsonl"), texts, strlen(texts));
+  prints("t.jsonl --head 2", 0, "│ u8[5] │     5 │ \"x\"      │ \"caf\xC3\xA9\" ");
+}
+
+/* Packed examples whose features differ in length, with names as they are and some that lack. */
+TEST(packed_examples)
+{
+  written message = { .size = 0 }, file = { .size = 0 };
+  unsigned char image[40] = { 0xFF, 0xD8, 0xFF };
+  for (int64_t i = 0; i < 5; i++) {
+    example_bytes(&message, "image/encoded", image, (size_t)(20 + i));
+    example_integers(&message, "image/class/label", &i, 1);
+    if (i == 3) example_missing(&message, "score");
+    else example_floats(&message, "score", (const float[]){ 0.5F }, 1);
+    example_end(&message, &file);
+  }
+  written_to(&file, test_tmp("e.tfrecord"));
+  char command[1500];
+  snprintf(command, sizeof command,
+           "cd '%s' && gzip -k e.tfrecord && cp e.tfrecord e.tfrecord-00000-of-00001",
+           test_tmp("."));
+  CHECK_I64(system(command), 0);
+  static const char *const names[] = { "e.tfrecord", "e.tfrecord.gz", "e.tfrecord-00000-of-00001" };
+  for (int i = 0; i < 3; i++) {
+    prints(names[i], 0, "│ image/encoded        │ u8[24] │    24 │ 255 216 255 0 0 0 0 0 ... │\n");
+    prints(names[i], 0, "│ image/class/label    │ i64    │     8 │ 0 ");
+    prints(names[i], 0, "│ score                │ f32    │     4 │ 0.5 ");
+    prints(names[i], 0, "│ bad records │ 0 ");
+  }
+  prints("e.tfrecord.gz", 0, "tessera: note: e.tfrecord.gz: 1 packed files of ");
+  prints("e.tfrecord.gz --unpack-limit 100", 1, "--unpack-limit");
+  prints("e.tfrecord.gz --unpack-limit 100 --layout 'score f32'", 1, "--unpack-limit");
 }
 
 TEST(wrong_lines)

@@ -1,4 +1,4 @@
-/* The features that the first message of a TFRecord file has, as fields of records.
+/* The features that the first messages of a TFRecord file have, as fields of records.
  *
  *   Example { 1: Features { 1: entry { 1: name, 2: Feature } ... } }
  *   Feature { 1: list of bytes | 2: of floats | 3: of integers }, each { 1: value ... }
@@ -11,7 +11,11 @@
 
 #include "tool.h"
 
-enum { HEAD = 12, MOST_BYTES = 1 << 26 };
+#if !defined(GLOB_BRACE)
+#define GLOB_BRACE 0
+#endif
+
+enum { HEAD = 12, MOST_BYTES = 1 << 26, MOST_RECORDS = 1000 };
 
 typedef struct span {
   const unsigned char *at, *end;
@@ -62,23 +66,33 @@ static int64_t count_values(const entry *value, uint64_t kind)
   return ends;
 }
 
-/* A feature's dtype, and its number of values as a shape; false: it has none. */
-static bool field_of(span feature, tsr_record_field *out)
+/* What is known of a feature; all zeros: nothing yet. */
+typedef struct known {
+  tsr_dtype dtype;
+  int64_t least, most, seen; /* values, and records that have some */
+} known;
+
+/* Adds a feature of a record; one without values says nothing. */
+static void look_at(span feature, known *out)
 {
   static const tsr_dtype dtypes[] = { TSR_BOOL, TSR_U8, TSR_F32, TSR_I64 };
   int64_t count = 0;
+  tsr_dtype dtype = TSR_BOOL;
   entry list, value;
   while (take_entry(&feature, &list)) {
     if (list.wire != 2 || list.number < 1 || list.number > 3) continue;
-    out->dtype = dtypes[list.number];
+    dtype = dtypes[list.number];
     while (take_entry(&list.bytes, &value)) count += count_values(&value, list.number);
   }
-  out->shape = count == 1 && out->dtype != TSR_U8 ? TSR_SCALAR : TSR_SHAPE(count);
-  return count > 0;
+  if (!count) return;
+  if (!out->seen || count < out->least) out->least = count;
+  if (count > out->most) out->most = count;
+  out->dtype = dtype;
+  out->seen++;
 }
 
-/* An entry of the map as a field. */
-static bool take_feature(span s, char *name, size_t size, tsr_record_field *out)
+/* An entry of the map. */
+static void take_feature(span s, tool_feature_list *list, known *all)
 {
   span text = { NULL, NULL }, feature = { NULL, NULL };
   entry part;
@@ -87,42 +101,99 @@ static bool take_feature(span s, char *name, size_t size, tsr_record_field *out)
     if (part.number == 2) feature = part.bytes;
   }
   size_t length = (size_t)(text.end - text.at);
-  if (!length || length >= size || !feature.at) return false;
-  memcpy(name, text.at, length);
-  name[length] = 0;
-  out->name = name;
-  return field_of(feature, out);
+  if (!length || length >= TOOL_NAME || !feature.at || memchr(text.at, 0, length)) return;
+  int i = 0;
+  while (i < list->count &&
+         (strlen(list->names[i]) != length || memcmp(list->names[i], text.at, length) != 0))
+    i++;
+  if (i == TSR_MAX_FIELDS) return;
+  if (i == list->count) {
+    memcpy(list->names[i], text.at, length);
+    list->names[i][length] = 0;
+    list->count++;
+  }
+  look_at(feature, &all[i]);
 }
 
-/* The first message of the first file of a pattern; malloced, NULL: it cannot be read. */
-static unsigned char *first_message(const char *pattern, size_t *length)
+static void take_message(span s, tool_feature_list *list, known *all)
 {
-  unsigned char head[HEAD], *message = NULL;
-  uint64_t size = 0;
-  glob_t found;
-  if (glob(pattern, GLOB_NOCHECK, NULL, &found)) return NULL;
-  FILE *file = fopen(found.gl_pathv[0], "rb");
-  globfree(&found);
-  if (file && fread(head, 1, HEAD, file) == HEAD)
-    for (int i = 0; i < 8; i++) size |= (uint64_t)head[i] << 8 * i;
-  if (size && size <= MOST_BYTES) message = malloc((size_t)size);
-  *length = message ? fread(message, 1, (size_t)size, file) : 0;
-  if (file) fclose(file);
-  return message;
-}
-
-int tool_features(const char *path, char (*names)[TOOL_NAME], tsr_record_field *fields)
-{
-  size_t length;
-  int count = 0;
-  unsigned char *message = first_message(path, &length);
   entry features, one;
-  span s = { message, message ? message + length : NULL };
   while (take_entry(&s, &features))
     while (features.number == 1 && features.wire == 2 && take_entry(&features.bytes, &one))
-      if (count < TSR_MAX_FIELDS && one.wire == 2 &&
-          take_feature(one.bytes, names[count], TOOL_NAME, &fields[count]))
-        count++;
-  free(message);
-  return count;
+      if (one.wire == 2) take_feature(one.bytes, list, all);
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* The first bytes of a file that is packed, as the library unpacks it. */
+static size_t read_packed(tsr_scope *outer, const char *path, int64_t limit, unsigned char *to)
+{
+  tsr_scope *s = tsr_scope_nest_at(outer, NULL);
+  tsr_source *bytes = tsr_source_binary(s, path, .unpack_limit = limit,
+                                        .fields = { { "byte", TSR_U8, TSR_SCALAR } });
+  int64_t count = tsr_source_count(bytes);
+  if (count > MOST_BYTES) count = MOST_BYTES;
+  tsr_pipeline *p =
+      tsr_pipeline_open(tsr_source_take(bytes, count), .batch_size = count ? count : 1);
+  tsr_batch *b = tsr_pipeline_next(p);
+  bool read = b && !tsr_read(tsr_batch_field(b, "byte"), to, (size_t)count);
+  if (b) tsr_batch_release(b);
+  tsr_status status = tsr_pipeline_close(p);
+  if (status) tsr_fail(outer, status, "%s", tsr_message(s));
+  tsr_scope_close(s);
+  return read ? (size_t)count : 0;
+}
+
+/* The first bytes of the first file of a pattern, MOST_BYTES at most. */
+static size_t read_first(tsr_scope *s, const char *pattern, int64_t limit, unsigned char *to)
+{
+  glob_t found;
+  size_t length = 0;
+  if (glob(pattern, GLOB_NOCHECK | GLOB_BRACE, NULL, &found)) return 0;
+  FILE *file = fopen(found.gl_pathv[0], "rb");
+  if (file) length = fread(to, 1, MOST_BYTES, file);
+  if (file) fclose(file);
+  bool gzip = length > 3 && to[0] == 0x1F && to[1] == 0x8B && to[2] == 8;
+  bool zstd = length > 4 && !memcmp(to, "\x28\xB5\x2F\xFD", 4);
+  if (gzip || zstd) length = read_packed(s, found.gl_pathv[0], limit, to);
+  globfree(&found);
+  return length;
+}
+
+/* What the records looked at have, in the order in which they name it. */
+static void end_fields(tool_feature_list *list, const known *all)
+{
+  int kept = 0;
+  for (int i = 0; i < list->count; i++) {
+    /* A feature that has no value in any of them has no dtype either. */
+    if (!all[i].seen) continue;
+    memmove(list->names[kept], list->names[i], sizeof list->names[i]);
+    bool one = all[i].most == 1 && all[i].least == 1 && all[i].dtype != TSR_U8;
+    list->ragged[kept] = all[i].least != all[i].most;
+    list->sparse = list->sparse || all[i].seen < list->records;
+    list->fields[kept] = (tsr_record_field){ list->names[kept], all[i].dtype,
+                                             one ? TSR_SCALAR : TSR_SHAPE(all[i].most) };
+    kept++;
+  }
+  list->count = kept;
+}
+
+int tool_features(tsr_scope *s, const char *path, int64_t limit, tool_feature_list *list)
+{
+  static known all[TSR_MAX_FIELDS];
+  unsigned char *bytes = malloc(MOST_BYTES);
+  size_t length = bytes ? read_first(s, path, limit, bytes) : 0, at = 0;
+  list->count = 0;
+  while (length - at >= HEAD && list->records < MOST_RECORDS) {
+    uint64_t size = 0;
+    for (int i = 0; i < 8; i++) size |= (uint64_t)bytes[at + (size_t)i] << 8 * i;
+    if (size > length - at - HEAD) break;
+    take_message((span){ bytes + at + HEAD, bytes + at + HEAD + size }, list, all);
+    list->records++;
+    at += HEAD + (size_t)size + 4;
+    if (at > length) at = length;
+  }
+  free(bytes);
+  end_fields(list, all);
+  return list->count;
 }

@@ -80,6 +80,12 @@ typedef struct opening {
 
 typedef tsr_source *open_fn(const opening *o, const char *path);
 
+/* What a packed file may unpack to; 0: the default. */
+static int64_t limit_of(const opening *o)
+{
+  return o->args->unpack_limit > 0 ? o->args->unpack_limit : 0;
+}
+
 /* The fields that were asked for. */
 static tsr_source *chosen(const opening *o, tsr_source *source)
 {
@@ -100,25 +106,39 @@ static tsr_source *open_npy(const opening *o, const char *path)
 static tsr_source *open_binary(const opening *o, const char *path)
 {
   tsr_binary_args args = { .size = sizeof args,
-                           .header = o->args->header > 0 ? o->args->header : 0 };
+                           .header = o->args->header > 0 ? o->args->header : 0,
+                           .unpack_limit = limit_of(o) };
   memcpy(args.fields, o->layout->fields, sizeof args.fields);
   return chosen(o, tsr_source_binary_with(o->s, path, &args, TSR_HERE));
 }
 
-/* Without --layout the features of the first record, in its order. */
+/* Without --layout the features of the first records, those whose numbers of values differ as ragged
+ * ones. */
 static tsr_source *open_tfrecord(const opening *o, const char *path)
 {
-  tsr_tfrecord_args args = { .size = sizeof args };
+  tsr_tfrecord_args args = { .size = sizeof args, .unpack_limit = limit_of(o) };
+  static char ragged[TSR_MAX_FIELDS * 2 * TOOL_NAME];
   if (!o->layout->count) {
-    o->layout->count = tool_features(path, o->layout->names, o->layout->fields);
-    if (!o->layout->count) {
-      fprintf(stderr,
-              "tessera: %s: found no tf.Example at its beginning; is it a TFRecord file that is "
-              "not compressed? --layout says what records have\n",
-              path);
+    tool_feature_list found = { .names = o->layout->names, .fields = o->layout->fields };
+    if (!tool_features(o->s, path, limit_of(o), &found)) {
+      if (!tsr_scope_status(o->s))
+        fprintf(stderr,
+                "tessera: %s: found no tf.Example at its beginning; is it a TFRecord file? "
+                "--layout says what records have\n",
+                path);
       return NULL;
     }
-    fprintf(stderr, "tessera: note: fields are those of the first record; --layout says others\n");
+    o->layout->count = found.count;
+    for (int i = 0; i < found.count; i++)
+      if (found.ragged[i]) {
+        if (*ragged) strcat(ragged, ",");
+        *tool_put_name(ragged + strlen(ragged), found.names[i]) = 0;
+      }
+    args.ragged = *ragged ? ragged : NULL;
+    args.cut = true;
+    args.defaults = found.sparse;
+    fprintf(stderr, "tessera: note: fields are those of the first %s; --layout says others\n",
+            found.records == 1 ? "record" : "records");
   }
   memcpy(args.fields, o->layout->fields, sizeof args.fields);
   return chosen(o, tsr_source_tfrecord_with(o->s, path, &args, TSR_HERE));
@@ -126,12 +146,12 @@ static tsr_source *open_tfrecord(const opening *o, const char *path)
 
 static tsr_source *open_lines(const opening *o, const char *path)
 {
-  return chosen(o, tsr_source_lines(o->s, path));
+  return chosen(o, tsr_source_lines(o->s, path, .unpack_limit = limit_of(o)));
 }
 
 static tsr_source *open_tar(const opening *o, const char *path)
 {
-  tsr_tar_args args = { .size = sizeof args };
+  tsr_tar_args args = { .size = sizeof args, .unpack_limit = limit_of(o) };
   memcpy(args.fields, o->layout->fields, sizeof args.fields);
   return chosen(o, tsr_source_tar_with(o->s, path, &args, TSR_HERE));
 }
@@ -146,21 +166,6 @@ static tsr_source *open_folder(const opening *o, const char *path)
   return chosen(o, tsr_source_folder(o->s, path));
 }
 
-/* Columns of text are no fields; those of --fields are the user's choice. */
-static tsr_frame *without_texts(tsr_frame *df)
-{
-  for (int c = tsr_frame_column_count(df); c-- > 0;) {
-    const char *name = tsr_frame_column_name(df, c);
-    if (tsr_frame_column_type(df, c) != TSR_COL_TEXT) continue;
-    char quoted[600];
-    if (strlen(name) > 250) continue; /* its error says what it is */
-    fprintf(stderr, "tessera: note: column \"%s\" is text and no field of records\n", name);
-    *tool_put_name(quoted, name) = 0;
-    df = tsr_frame_drop(df, quoted);
-  }
-  return df;
-}
-
 /* All rows, as the options of other commands that read files say. */
 static tsr_source *open_frame(const opening *o, const char *path)
 {
@@ -170,7 +175,7 @@ static tsr_source *open_frame(const opening *o, const char *path)
   tsr_frame *df = tool_read_all(o->s, &one);
   for (int i = 0; i < one.count[OPT_WHERE]; i++) df = tsr_frame_filter(df, one.value[OPT_WHERE][i]);
   const char *fields = tool_value(o->args, OPT_FIELDS);
-  return tsr_source_frame(fields ? tsr_frame_select(df, fields) : without_texts(df));
+  return tsr_source_frame(fields ? tsr_frame_select(df, fields) : df);
 }
 
 /* Whether --layout is taken. */
@@ -189,7 +194,7 @@ static const format formats[] = {
   { "tfrecord", ".tfrecord .tfrecords", PERHAPS, open_tfrecord },
   { "binary", ".bin", ALWAYS, open_binary },
   { "lines", ".txt .text .log", NEVER, open_lines },
-  { "tar", ".tar", PERHAPS, open_tar },
+  { "tar", ".tar .tgz", PERHAPS, open_tar },
   { "folder", "", NEVER, open_folder },
   { "csv", ".csv", NEVER, open_frame },
   { "tsv", ".tsv", NEVER, open_frame },
@@ -215,6 +220,8 @@ static const format *format_of(const tool_args *args, const char *path)
   struct stat entry;
   /* A folder's name says nothing. */
   if (!from && stat(path, &entry) == 0 && S_ISDIR(entry.st_mode)) from = "folder";
+  /* As shards of data sets are called, "train.tfrecord-00000-of-00010". */
+  if (!from && (strstr(path, ".tfrecord-") || strstr(path, ".tfrecords-"))) from = "tfrecord";
   for (int i = 0; i < FORMATS; i++)
     if (from ? !strcmp(from, formats[i].name) : ends_as(&formats[i], path)) return &formats[i];
   return NULL;

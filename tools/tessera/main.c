@@ -153,6 +153,8 @@ tsr_runtime *tool_open(const tool_args *args)
 {
   const char *devices = tool_value(args, OPT_DEVICES);
   tsr_runtime_opts opts = { .size = sizeof opts, .progress = tool_progress };
+  /* Who sets it wants to see all lines as they are. */
+  if (!getenv("TSR_LOG")) opts.log = tool_log;
   tsr_runtime *rt = tsr_runtime_open_with(devices ? devices : "cpu:1", &opts);
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
   const char *message = tsr_runtime_message(rt), *end = strstr(message, ": ");

@@ -36,14 +36,15 @@ static void print_words(const char *text)
     { "the option bad_rows", "--bad-rows" },
     { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
     { " (or see the option columns)", "; narrow the pattern, or query them one by one" },
-    { "give .null_value or filter them out", "leave them out: --where 'COLUMN is not null'" }
+    { "give .null_value or filter them out", "leave them out: --where 'COLUMN is not null'" },
+    { ".unpack_limit", "--unpack-limit" }
   };
   while (*text) {
     /* Names of calls are of small letters and '_', so whole ones are compared: tsr_frame_join in
      * tsr_frame_join_x is none. */
     size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
     const char *option = length ? option_of(text, length) : NULL;
-    for (int i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
       if (!strncmp(text, fields[i][0], strlen(fields[i][0]))) {
         option = fields[i][1];
         used = strlen(fields[i][0]);
@@ -72,16 +73,62 @@ int tool_fail(const tsr_scope *s)
   return TOOL_FAILED;
 }
 
+/* What the library says of work before it begins. */
+void tool_log(tsr_log_level level, const char *area, const char *line, void *user)
+{
+  (void)user;
+  if (level > TSR_LOG_INFO || strcmp(area, "pipeline") != 0) return;
+  tool_progress_end();
+  fputs("tessera: note: ", stderr);
+  print_words(line);
+  fputc('\n', stderr);
+}
+
 /* ---- texts ---- */
+
+/* Bytes of the character of UTF-8 at `text`, of which `left` are there; 0: it is none. */
+int tool_character(const char *text, size_t left)
+{
+  const unsigned char *c = (const unsigned char *)text;
+  if (c[0] < 0x80) return 1;
+  int size = c[0] >= 0xF0 ? 4 : c[0] >= 0xE0 ? 3 : 2;
+  if (c[0] < 0xC2 || c[0] > 0xF4 || (size_t)size > left) return 0;
+  for (int i = 1; i < size; i++)
+    if ((c[i] & 0xC0) != 0x80) return 0;
+  /* Overlong forms, halves of pairs, and what lies beyond U+10FFFF. */
+  if ((c[0] == 0xE0 && c[1] < 0xA0) || (c[0] == 0xED && c[1] >= 0xA0)) return 0;
+  if ((c[0] == 0xF0 && c[1] < 0x90) || (c[0] == 0xF4 && c[1] >= 0x90)) return 0;
+  return size;
+}
+
+/* Names of files and fields may be of any bytes; those that are no text are written as "\xE9". */
+const char *tool_tame(const char *text, char *out, size_t size)
+{
+  size_t used = 0, left = strlen(text);
+  for (int n; left && used + 8 < size; text += n, left -= (size_t)n) {
+    int length = tool_character(text, left);
+    n = length ? length : 1;
+    bool plain = length > 1 || (length && (unsigned char)*text >= 0x20 && *text != 0x7F);
+    if (plain) memcpy(out + used, text, (size_t)n), used += (size_t)n;
+    else used += (size_t)sprintf(out + used, "\\x%02X", (unsigned char)*text);
+  }
+  out[used] = 0;
+  return out;
+}
 
 void tool_put_json(const char *text)
 {
+  size_t left = strlen(text);
   putchar('"');
-  for (; *text; text++) {
+  for (int n; left; text += n, left -= (size_t)n) {
     unsigned char c = (unsigned char)*text;
-    if (c < 0x20) printf("\\u%04x", c);
+    n = tool_character(text, left);
+    if (!n) {
+      fputs("\\ufffd", stdout);
+      n = 1;
+    } else if (c < 0x20) printf("\\u%04x", c);
     else if (c == '"' || c == '\\') printf("\\%c", c);
-    else putchar(c);
+    else fwrite(text, 1, (size_t)n, stdout);
   }
   putchar('"');
 }

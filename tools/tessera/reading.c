@@ -81,37 +81,53 @@ static bool is_ragged(const figures *f, int field)
   return false;
 }
 
-/* The beginning of a text in quotes, the ends of lines as blanks; false: it is none. Zeros fill
- * it. */
-static bool put_text(const unsigned char *bytes, int64_t width, bool more, char *out)
+/* Whether bytes are a text: whole characters of UTF-8, or of one byte each as older files have them,
+ * and no controls but those of lines. What ends inside a character where it was cut is one. */
+static bool is_text(const char *bytes, int64_t length)
 {
-  int64_t length = 0;
-  for (; length < width && bytes[length]; length++) {
-    bool blank = strchr("\t\r\n", bytes[length]) != NULL;
-    if ((bytes[length] < 0x20 && !blank) || bytes[length] == 0x7F) return false;
-    out[length + 1] = blank ? ' ' : (char)bytes[length];
+  for (int64_t i = 0; i < length; i++) {
+    unsigned char c = (unsigned char)bytes[i];
+    if ((c < 0x20 && !strchr("\t\r\n", c)) || c == 0 || c == 0x7F) return false;
   }
-  bool cut = more && length == width;
-  /* No character is cut in two. */
-  while (cut && length && (bytes[length - 1] & 0xC0) == 0x80) length--;
-  if (cut && length && bytes[length - 1] >= 0xC0) length--;
-  out[0] = '"';
-  snprintf(out + length + 1, 8, "\"%s", cut ? " ..." : "");
   return true;
+}
+
+/* The beginning of a text in quotes, the ends of lines as blanks. Bytes that are no character, as of
+ * a text in Latin-1, are shown by their numbers. */
+static void put_text(const char *bytes, int64_t length, bool cut, char out[CELL])
+{
+  char *at = out, *end = out + CELL - 16;
+  *at++ = '"';
+  for (int64_t i = 0, n; i < length && at < end; i += n) {
+    int size = tool_character(bytes + i, (size_t)(length - i));
+    n = size ? size : 1;
+    /* No character is cut in two. */
+    if (!size && cut && length - i < 4) break;
+    if (!size) at += sprintf(at, "\\x%02X", (unsigned char)bytes[i]);
+    else if (strchr("\t\r\n", bytes[i])) *at++ = ' ';
+    else memcpy(at, bytes + i, (size_t)n), at += n;
+  }
+  sprintf(at, "\"%s", cut ? " ..." : "");
 }
 
 /* Ragged bytes that are texts, as texts. */
 static bool sample_texts(figures *f, tsr_batch *b, int field)
 {
-  unsigned char bytes[SHOWN * TEXT];
+  char bytes[SHOWN * TEXT], name[300];
+  int64_t lengths[SHOWN];
   tsr_record_field column = tsr_source_field_of(f->source, field);
   if (column.dtype != TSR_U8 || column.shape.rank != 1 || !is_ragged(f, field)) return false;
   int64_t width = column.shape.dims[0] < TEXT ? column.shape.dims[0] : TEXT;
   tsr_array *x = tsr_slice(tsr_batch_field(b, column.name), TSR_ALL, TSR_RANGE(0, width));
-  if (tsr_read(x, bytes, (size_t)(f->head * width))) return false;
+  snprintf(name, sizeof name, "%s_length", column.name);
+  if (tsr_read(x, bytes, (size_t)(f->head * width)) ||
+      tsr_read(tsr_batch_field(b, name), lengths, (size_t)f->head * sizeof *lengths))
+    return false;
   for (int r = 0; r < f->head; r++)
-    if (!put_text(bytes + r * width, width, width < column.shape.dims[0], f->cell[field][r]))
-      return false;
+    if (!is_text(bytes + r * width, lengths[r] < width ? lengths[r] : width)) return false;
+  for (int r = 0; r < f->head; r++)
+    put_text(bytes + r * width, lengths[r] < width ? lengths[r] : width, lengths[r] > width,
+             f->cell[field][r]);
   return true;
 }
 
@@ -259,13 +275,13 @@ static int64_t bytes_of(tsr_record_field field)
 
 static int show_fields(const tool_args *args, tsr_scope *s, const figures *f)
 {
-  char types[TSR_MAX_FIELDS][160], title[32];
+  char types[TSR_MAX_FIELDS][160], names[TSR_MAX_FIELDS][TOOL_NAME], title[32];
   char columns[40 + 32 * SHOWN] = "field, type, bytes";
   const char *name[TSR_MAX_FIELDS], *type[TSR_MAX_FIELDS], *cell[TSR_MAX_FIELDS];
   int64_t bytes[TSR_MAX_FIELDS];
   for (int c = 0; c < f->fields; c++) {
     tsr_record_field field = tsr_source_field_of(f->source, c);
-    name[c] = field.name;
+    name[c] = tool_tame(field.name, names[c], sizeof names[c]);
     type[c] = type_text(field, types[c]);
     bytes[c] = bytes_of(field);
   }
@@ -335,11 +351,13 @@ static int show_figures(const tool_args *args, tsr_scope *s, const figures *f)
 
 static int show(const tool_args *args, tsr_scope *s, const figures *f)
 {
-  printf("%s\n", tsr_source_text(f->source));
+  char text[4000];
+  printf("%s\n", tool_tame(tsr_source_text(f->source), text, sizeof text));
   int code = show_fields(args, s, f);
   if (code == TOOL_OK) code = show_figures(args, s, f);
   int64_t told = f->bad < TOLD ? f->bad : TOLD;
-  for (int64_t i = 0; i < told; i++) printf("bad: %s\n", f->message[i]);
+  for (int64_t i = 0; i < told; i++)
+    printf("bad: %s\n", tool_tame(f->message[i], text, sizeof text));
   if (f->bad > told) printf("bad: and %" PRId64 " more\n", f->bad - told);
   if (f->bad >= MOST_BAD) printf("what follows was not read\n");
   return code;
@@ -402,8 +420,12 @@ int tool_pipeline(const tool_args *args)
     f.seconds = args->seconds;
     f.threads = args->threads > 0 ? (int)args->threads : args->threads == 0 ? -1 : 0;
     f.head = args->head >= 0 ? (int)args->head : 1;
-    f.fields = tsr_source_field_count(f.source);
-    for (int c = 0; c < f.fields; c++) f.record_bytes += bytes_of(tsr_source_field_of(f.source, c));
+    int all = tsr_source_field_count(f.source);
+    f.fields = all < TSR_MAX_FIELDS ? all : TSR_MAX_FIELDS;
+    if (f.fields < all)
+      fprintf(stderr, "tessera: note: the first %d of %d fields are shown; --fields takes others\n",
+              f.fields, all);
+    for (int c = 0; c < all; c++) f.record_bytes += bytes_of(tsr_source_field_of(f.source, c));
     sample(&f, s);
     read_all(&f, s);
     code = args->count[OPT_JSON] ? show_json(&f) : show(args, s, &f);

@@ -176,9 +176,18 @@ tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
 /* The records of all files of the command line; NULL: an error, which was printed. */
 tsr_source *tool_source(tsr_scope *s, const tool_args *args);
-/* The features of the first message of a TFRecord file, or of a pattern's first one. Returns how
- * many, at most TSR_MAX_FIELDS; 0: it cannot be read. */
-int tool_features(const char *path, char (*names)[TOOL_NAME], tsr_record_field *fields);
+/* Features of TFRecords, up to TSR_MAX_FIELDS: room for their names and fields, what was found. */
+typedef struct tool_feature_list {
+  char (*names)[TOOL_NAME];
+  tsr_record_field *fields;
+  int count;
+  int64_t records;             /* that were looked at */
+  bool ragged[TSR_MAX_FIELDS]; /* records have different numbers of values */
+  bool sparse;                 /* some record lacks some */
+} tool_feature_list;
+/* Looks at the first records of the first file of a pattern; how many features there are, 0: they
+ * cannot be read. */
+int tool_features(tsr_scope *s, const char *path, int64_t limit, tool_feature_list *list);
 /* Adds a column's name in quotes, doubled inside; what follows it. */
 char *tool_put_name(char *at, const char *name);
 /* Whether a path ends in an extension, a compression's left out of account. */
@@ -194,6 +203,12 @@ bool tool_wants_colour(FILE *out);
 
 /* Prints a text as JSON has it. */
 void tool_put_json(const char *text);
+/* Bytes of the character of UTF-8 at `text`, of which `left` are there; 0: it is none. */
+int tool_character(const char *text, size_t left);
+/* A text with what is none, or would steer a terminal, written as "\xE9"; cut to `size`. */
+const char *tool_tame(const char *text, char *out, size_t size);
+/* Prints what the library says of work before it begins. */
+void tool_log(tsr_log_level level, const char *area, const char *line, void *user);
 /* "1.5 MiB"; bytes below a KiB as they are. */
 void tool_size_text(int64_t bytes, char out[32]);
 

@@ -92,6 +92,90 @@ static tsr_status keep_matches(tsr__paths *out, const glob_t *found, tsr__error 
   return status;
 }
 
+/* "{000..099}" in a path: each number, or letter, in its turn. */
+typedef struct range {
+  size_t at, length;       /* of all of it */
+  int64_t first, last, by; /* `by` below 0: downwards */
+  int width;               /* digits at least, zeros in front; 0: letters */
+} range;
+
+/* A whole number of at most nine digits with a sign; how many bytes it takes, 0: it is none. */
+static size_t take_number(const char *at, int64_t *out, int *width)
+{
+  size_t minus = at[0] == '-', length = strspn(at + minus, "0123456789");
+  if (!length || length > 9) return 0;
+  *out = strtoll(at, NULL, 10);
+  bool zeros = length > 1 && at[minus] == '0';
+  if (zeros && (int)(length + minus) > *width) *width = (int)(length + minus);
+  return minus + length;
+}
+
+/* What stands between the braces, behind the first of them; false: it is no range. */
+static bool take_range(const char *at, range *out)
+{
+  const char *from = at;
+  int64_t step = 1;
+  size_t length;
+  bool letters = ((at[0] | 32) >= 'a' && (at[0] | 32) <= 'z') && !strncmp(at + 1, "..", 2) &&
+                 ((at[3] | 32) >= 'a' && (at[3] | 32) <= 'z');
+  out->width = 1;
+  if (letters) {
+    out->first = at[0];
+    out->last = at[3];
+    out->width = 0;
+    at += 4;
+  } else {
+    if (!(length = take_number(at, &out->first, &out->width))) return false;
+    at += length;
+    if (strncmp(at, "..", 2) != 0 || !(length = take_number(at + 2, &out->last, &out->width)))
+      return false;
+    at += 2 + length;
+  }
+  if (!strncmp(at, "..", 2)) {
+    int none = 0;
+    if (!(length = take_number(at + 2, &step, &none)) || !step) return false;
+    at += 2 + length;
+  }
+  if (*at != '}') return false;
+  step = step < 0 ? -step : step;
+  out->by = out->first <= out->last ? step : -step;
+  out->length = (size_t)(at - from) + 2;
+  return true;
+}
+
+static bool find_range(const char *path, range *out)
+{
+  for (const char *at = path; (at = strchr(at, '{')); at++) {
+    out->at = (size_t)(at - path);
+    if (take_range(at + 1, out)) return true;
+  }
+  return false;
+}
+
+static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr__error *error);
+
+/* Every one of a range must be there, as a list of shards has no gaps: unlike what a star matches,
+ * nobody would see that one lacks. */
+static tsr_status find_each(tsr__paths *out, const char *path, const range *r, tsr__error *error)
+{
+  tsr__text one;
+  tsr__text_init(&one, out->heap);
+  if ((r->last - r->first) / r->by > 1000000)
+    tsr__error_set(error, TSR_EUNSUPPORTED, "%s: more than 1,000,000 files", path);
+  for (int64_t n = r->first; (r->by > 0 ? n <= r->last : n >= r->last) && !error->status;
+       n += r->by) {
+    one.length = 0;
+    tsr__text_put(&one, path, r->at);
+    if (r->width) tsr__text_add(&one, "%0*lld", r->width, (long long)n);
+    else tsr__text_add(&one, "%c", (int)n);
+    tsr__text_add(&one, "%s", path + r->at + r->length);
+    if (one.failed) no_memory(path, 0, error);
+    else find_path(out, tsr__text_get(&one), false, error);
+  }
+  tsr__text_free(&one);
+  return error->status;
+}
+
 /* A path, or what a pattern matches. */
 static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr__error *error)
 {
@@ -100,6 +184,8 @@ static tsr_status find_path(tsr__paths *out, const char *path, bool literal, tsr
   /* A file whose name holds a bracket is read, if it is there, before it is taken for a pattern. */
   if (literal || !strpbrk(path, "*?[{") || stat(path, &info) == 0)
     return keep_path(out, path, error);
+  range each;
+  if (find_range(path, &each)) return find_each(out, path, &each, error);
   glob_t found = { 0 };
   int code = find_names(path, &found);
   tsr_status status = TSR_OK;

@@ -74,7 +74,11 @@ void tsr__unpack_close(tsr__unpack *unpack)
 
 int64_t tsr__unpack_guess(const tsr__unpack *unpack)
 {
-  const tsr__packed *from = &unpack->from;
+  return tsr__packed_guess(&unpack->from);
+}
+
+int64_t tsr__packed_guess(const tsr__packed *from)
+{
   int64_t stored = from->stored, guess = stored * 4, most = stored * 64, got;
   if (from->packing == TSR__GZIP) {
     unsigned char tail[4];

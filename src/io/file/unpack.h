@@ -39,5 +39,7 @@ tsr_status tsr__unpack_some(tsr__unpack *unpack, char *to, int64_t most, int64_t
                             tsr__error *error);
 /* How long the text may be: told by the file, else a guess. */
 int64_t tsr__unpack_guess(const tsr__unpack *unpack);
+/* The same before anything is opened. */
+int64_t tsr__packed_guess(const tsr__packed *packed);
 
 #endif
