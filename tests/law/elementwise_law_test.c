@@ -74,12 +74,21 @@ static long double exact_gelu(long double x)
   return x * erfcl(-x * 0.707106781186547524400844362104849039L) / 2;
 }
 
+/* Of the smallest number that has all digits. */
+static const int least_exponents[] = {
+  [TSR_F16] = -14, [TSR_BF16] = -126, [TSR_F32] = -126, [TSR_F64] = -1022
+};
+
 static answer silu(const call *f, int dtype, int out, const cell *in)
 {
   (void)f, (void)dtype;
   cell s = { .f = (double)exact_sigmoid((long double)in[0].f) };
   if (out != TSR_F64) s = naive_cast(TSR_F64, out, s);
-  return real_answer((long double)s.f * (long double)in[0].f, out == TSR_F64 ? 4 : 3);
+  answer a = real_answer((long double)s.f * (long double)in[0].f, out == TSR_F64 ? 4 : 3);
+  /* What the sigmoid is off by is a step of the smallest numbers where it is one of them. */
+  long double least = ldexpl(fabsl((long double)in[0].f), least_exponents[out]);
+  if (least > fabsl(a.unit)) a.unit = least;
+  return a;
 }
 
 static answer logaddexp(const call *f, int dtype, int out, const cell *in)
