@@ -180,7 +180,9 @@ static tsr_array *train(tsr_scope *s, tsr_mesh *mesh, const corpus *text, int st
     bits[i] /= log(2);
     bar_draw("learning", i + 1, steps, bits[i]);
   }
-  return tsr_item(state, 0);
+  model = tsr_tree_keep(s, tsr_item(state, 0));
+  tsr_scope_close(here);
+  return model;
 }
 
 int main(int argc, char **argv)
