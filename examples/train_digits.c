@@ -191,8 +191,8 @@ static double now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* One step from a batch: the next model and what the optimiser keeps, in `s`. They have the memory of
- * `state`, which is given up. */
+/* One step from a batch: the next model and what the optimiser keeps, in `s`. They have the memory
+ * of `state`, which is given up. */
 static tsr_array *advance(tsr_scope *s, tsr_function *one, tsr_array *state, tsr_batch *b,
                           outcome *out)
 {

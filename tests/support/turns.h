@@ -1,4 +1,4 @@
-/* Put in front of the programs of the README and the guide, as they are built for tests: a line that
+/* Put in front of the programs of pages and the examples, as they are built for tests: a line that
  * keeps arrays, or calls a function, is looked at each time it is met. See turns.c. */
 #ifndef TESTS_SUPPORT_TURNS_H
 #define TESTS_SUPPORT_TURNS_H

@@ -493,8 +493,9 @@ static void run_stretch(tsr__task *task, bump memory, const stretch *s)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* Bytes of the accumulators that each task of a part, which has elements, would have for itself; and in `*unit` how many
- * elements a stretch must be a multiple of, so that other accumulators are split with it.
+/* Bytes of the accumulators that each task of a part, which has elements, would have for itself;
+ * and in `*unit` how many elements a stretch must be a multiple of, so that other accumulators are
+ * split with it.
  *
  *   unit of rows of 6 and 64 elements: lcm(64, 6) = 192, a whole number of rows and of words */
 static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t *unit)
