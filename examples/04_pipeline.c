@@ -12,11 +12,14 @@ int main(void)
   tsr_source *digits = tsr_source_npz(s, "examples/data/digits.npz");
   tsr_pipeline *p = tsr_pipeline_open(digits, .batch_size = 500, .shuffle = true, .seed = 7,
                                       .remainder = TSR_PAD_AND_MASK, .on = tsr_on(mesh, "data"));
-  tsr_array *known = tsr_metric_start(s);
+  tsr_scope *step = tsr_scope_open(s);
+  tsr_array *known = tsr_metric_start(step);
   for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
     tsr_array *image = tsr_batch_field(b, "image"), *mask = tsr_batch_mask(b);
     printf("%s of %d records\n", tsr_type_of(image), (int)tsr_batch_count(b));
-    known = tsr_tree_keep(s, tsr_metric_add(known, image, .where = mask));
+    known = tsr_tree_keep(tsr_batch_scope(b), known); /* to the batch, and out of it */
+    tsr_scope_close(step), step = tsr_scope_open(s);
+    known = tsr_tree_keep(step, tsr_metric_add(known, image, .where = mask));
   }
   double mean = 0;
   tsr_status status = tsr_pipeline_close(p); /* whether it ended well */

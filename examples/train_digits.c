@@ -21,7 +21,7 @@
 #include "demo/curve.h"
 
 enum { IMAGES = 1797, HELD_OUT = 360, TRAINED = IMAGES - HELD_OUT, SIDE = 8, CLASSES = 10 };
-enum { BATCH = 128, STEPS_AN_EPOCH = TRAINED / BATCH, MOST_EPOCHS = 1000, LEAVES = 32 };
+enum { BATCH = 128, STEPS_AN_EPOCH = TRAINED / BATCH, MOST_EPOCHS = 1000 };
 
 /* How a network is trained: the `user` of functions. */
 typedef struct settings {
@@ -159,24 +159,19 @@ static tsr_array *new_model(tsr_scope *s, tsr_mesh *mesh, const settings *how)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-/* What is not needed any more. */
-static void give_up(tsr_array *tree)
-{
-  tsr_array *leaves[LEAVES];
-  int count = tsr_tree_leaves(tree, leaves, LEAVES);
-  for (int i = 0; i < count; i++) tsr_delete(leaves[i]);
-}
-
 /* The share of right answers. Rows that only fill the last batch are masked, and do not count. */
 static double accuracy(tsr_scope *s, const settings *how, tsr_array *model, tsr_pipeline *digits)
 {
   double share = 0;
-  tsr_array *known = tsr_metric_start(s);
+  tsr_scope *here = tsr_scope_open(s);
+  tsr_array *known = tsr_metric_start(here);
   for (tsr_batch *b; (b = tsr_pipeline_next(digits)); tsr_batch_release(b)) {
+    known = tsr_tree_keep(tsr_batch_scope(b), known);
+    tsr_scope_close(here), here = tsr_scope_open(s);
     tsr_array *scores =
         scores_of(tsr_batch_scope(b), how, model, tsr_batch_field(b, "image"), NULL);
     tsr_array *right = tsr_eq(tsr_argmax(scores, .dims = TSR_DIMS(1)), tsr_batch_field(b, "label"));
-    known = tsr_tree_keep(s, tsr_metric_add(known, right, .where = tsr_batch_mask(b)));
+    known = tsr_tree_keep(here, tsr_metric_add(known, right, .where = tsr_batch_mask(b)));
   }
   if (tsr_pipeline_close(digits)) return 0;
   return tsr_read_scalar(tsr_metric_of(known, TSR_METRIC_MEAN), &share) ? 0 : share;
@@ -196,15 +191,16 @@ static double now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* One step from a batch; the new model and what the optimiser keeps take the place of `state`. */
+/* One step from a batch: the next model and what the optimiser keeps, in `s`. They have the memory
+ * of `state`, which is given up. */
 static tsr_array *advance(tsr_scope *s, tsr_function *one, tsr_array *state, tsr_batch *b,
                           outcome *out)
 {
   tsr_array *next = tsr_call(one, tsr_item(state, 0), tsr_item(state, 1),
                              tsr_batch_field(b, "image"), tsr_batch_field(b, "label"));
+  if (tsr_donate(state)) return NULL;
   next = tsr_tree_keep(s, next);
   out->ran = tsr_last_run(tsr_batch_scope(b));
-  if (out->steps) give_up(state);
   if (tsr_read_scalar(tsr_item(next, 2), &out->losses[out->steps++])) return NULL;
   return tsr_tuple(s, tsr_item(next, 0), tsr_item(next, 1));
 }
@@ -224,9 +220,12 @@ static bool train(const char *devices, const char *axes, settings how, int steps
   tsr_array *state = tsr_tuple(s, model, tsr_adam_state(model));
   tsr_source *all = tsr_source_npz(s, EXAMPLES_DATA "/digits.npz");
   tsr_pipeline *digits = trained_digits(all, ready, tsr_on(mesh, "data"));
+  tsr_scope *here = tsr_scope_open(s);
   out->steps = 0;
   for (tsr_batch *b; state && out->steps < steps && (b = tsr_pipeline_next(digits));) {
-    state = advance(s, one, state, b, out);
+    state = tsr_tree_keep(tsr_batch_scope(b), state); /* to the batch, and out of it */
+    tsr_scope_close(here), here = tsr_scope_open(s);
+    state = advance(here, one, state, b, out);
     tsr_batch_release(b);
     if (state)
       bar_draw(how.windows ? "convolutions" : "layers", out->steps, steps,

@@ -161,26 +161,28 @@ static tsr_array *train(tsr_scope *s, tsr_mesh *mesh, const corpus *text, int st
   tsr_array *model = new_model(s, mesh), *state = tsr_tuple(s, model, tsr_adam_state(model));
   tsr_array *signs =
       tsr_put(s, text->sign[0], TSR_I32, TSR_SHAPE(text->count[0]), tsr_on(mesh, ""));
+  tsr_scope *here = tsr_scope_open(s);
   for (int i = 0; i < steps && !tsr_scope_status(s); i++) {
-    tsr_scope *here = tsr_scope_open(s);
-    tsr_array *next = tsr_call(one, tsr_item(state, 0), tsr_item(state, 1), signs), *leaves[128];
-    int count = tsr_tree_leaves(next, leaves, 128);
+    tsr_array *next = tsr_call(one, tsr_item(state, 0), tsr_item(state, 1), signs);
     if (i == 1) {
       puts("what a step moves between the devices:\n");
-      print_moves(tsr_explain(leaves, count));
+      print_moves(tsr_explain(&next, 1));
       putchar('\n');
       fflush(stdout);
     }
-    next = tsr_tree_keep(s, next);
-    tsr_scope_close(here);
-    count = i ? tsr_tree_leaves(state, leaves, 128) : 0;
-    while (count > 0) tsr_delete(leaves[--count]);
-    state = tsr_tuple(s, tsr_item(next, 0), tsr_item(next, 1));
+    /* The next state may have the memory of this one. */
+    if (tsr_donate(state)) break;
+    tsr_scope *after = tsr_scope_open(s);
+    next = tsr_tree_keep(after, next);
+    tsr_scope_close(here), here = after;
+    state = tsr_tuple(here, tsr_item(next, 0), tsr_item(next, 1));
     if (tsr_read_scalar(tsr_item(next, 2), &bits[i])) break;
     bits[i] /= log(2);
     bar_draw("learning", i + 1, steps, bits[i]);
   }
-  return tsr_item(state, 0);
+  model = tsr_tree_keep(s, tsr_item(state, 0));
+  tsr_scope_close(here);
+  return model;
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@
 enum { N = 1000 };
 
 /* The same sum by both: of the numbers 0 to N - 1, each process having a share. */
-static tsr_status sum_both(tsr_scope *s, tsr_runtime *rt, double sums[2])
+static tsr_status sum_both(tsr_runtime *rt, double sums[2])
 {
   double data[N], own = 0;
   int rank, count;
@@ -22,9 +22,13 @@ static tsr_status sum_both(tsr_scope *s, tsr_runtime *rt, double sums[2])
   MPI_Comm_size(MPI_COMM_WORLD, &count);
   for (int i = 0; i < N; i++) data[i] = i;
   for (int i = rank; i < N; i += count) own += data[i];
+  tsr_scope *s = tsr_scope_open(rt);
   tsr_array *all = tsr_put(s, data, TSR_F64, TSR_SHAPE(N), tsr_on(tsr_mesh_default(rt, "x"), "x"));
   MPI_Allreduce(&own, &sums[0], 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-  return tsr_read_scalar(tsr_sum(all), &sums[1]);
+  tsr_status status = tsr_read_scalar(tsr_sum(all), &sums[1]);
+  if (status) fprintf(stderr, "%s\n", tsr_message(s));
+  tsr_scope_close(s);
+  return status;
 }
 
 static int work(void)
@@ -33,13 +37,10 @@ static int work(void)
   tsr_runtime *rt = tsr_initialize("cpu:2");
   int code = tsr_runtime_status(rt) != TSR_OK;
   if (code) fprintf(stderr, "%s\n", tsr_runtime_message(rt));
-  tsr_scope *s = code ? NULL : tsr_scope_open(rt);
-  for (int i = 0; i < 10 && !code; i++) code = sum_both(s, rt, sums) != TSR_OK;
-  if (s && code) fprintf(stderr, "%s\n", tsr_message(s));
+  for (int i = 0; i < 10 && !code; i++) code = sum_both(rt, sums) != TSR_OK;
   if (!code)
     printf("process %d of %d: %g by MPI, %g by Tessera\n", tsr_process_index(rt),
            tsr_process_count(rt), sums[0], sums[1]);
-  if (s) tsr_scope_close(s);
   tsr_runtime_close(rt);
   return code;
 }

@@ -67,6 +67,7 @@ static tsr_status train(const run *r, const plan *p, tsr_array *state, int64_t a
 {
   tsr_status status = TSR_OK;
   double loss = 0;
+  tsr_scope *here = tsr_scope_open(r->s);
   for (; !status && at < STEPS; at++) {
     tsr_array *before;
     if (p->victim == tsr_process_index(r->rt) && at == p->dies_at) raise(SIGKILL);
@@ -74,8 +75,14 @@ static tsr_status train(const run *r, const plan *p, tsr_array *state, int64_t a
       status = tsr_checkpoint_save(r->s, p->folder, state, .step = at, .keep = 2, .overwrite = true,
                                    .background = true);
     if (status) break;
-    state = tsr_tree_keep(r->s, step(r, state, &before));
-    status = tsr_is_inert(state) ? tsr_scope_status(r->s) : tsr_read_scalar(before, &loss);
+    state = step(r, state, &before);
+    tsr_scope *after = tsr_scope_open(r->s);
+    tsr_array *both = tsr_tree_keep(after, tsr_tuple(here, state, before));
+    status = tsr_is_inert(both) ? tsr_scope_status(after) : TSR_OK;
+    if (!status) status = tsr_read_scalar(tsr_item(both, 1), &loss);
+    if (status) tsr_fail(r->s, status, "%s", tsr_message(after));
+    else state = tsr_item(both, 0);
+    tsr_scope_close(here), here = after;
   }
   if (!status) status = tsr_checkpoint_wait(r->s);
   if (!status && tsr_process_index(r->rt) == 0)

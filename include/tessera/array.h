@@ -251,12 +251,13 @@ TSR_API TSR_MUST_USE tsr_status tsr_read_scalar_at(tsr_array *a, double *out, co
 /* As tsr_read_scalar for an integer or bool array; TSR_EDTYPE for floats. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site);
 /* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, inert on error
- * (the error is recorded in both scopes). Collective. */
+ * (the error is recorded in both scopes). An array of that scope is returned itself, so that it
+ * holds its memory once. Collective. */
 TSR_API tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site);
 /* Evaluates an array and returns when its value is there. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_wait_at(tsr_array *a, const char *site);
-/* Gives up an array's value now: later uses are TSR_ESTATE, but nodes already made from it keep
- * theirs. Local. */
+/* Gives up an array's value now, or those of a tree: later uses are TSR_ESTATE, but nodes already
+ * made from it keep theirs. A tree that names it does not hold it. Local. */
 TSR_API void tsr_delete(tsr_array *a);
 /* Gives up an array to what is made of it: the next program that reads it takes its memory over,
  * frees it after the last step that reads it, and where sizes fit has a result there. Later uses

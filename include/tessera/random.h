@@ -105,7 +105,7 @@ TSR_API tsr_array *tsr_bernoulli_at(tsr_scope *scope, tsr_operand p, const tsr_r
 
 /* Draws for each line of `logits` (floats) along `dim` a place of it, i64, with probabilities in
  * proportion to exp(logit): those of `.shape`, if it has dims, and of `.keys` come in front of the
- * others. `.on` is of no account. Errors: TSR_EDTYPE, TSR_EARG for a dim that is not there.
+ * others. Errors: TSR_EDTYPE, TSR_EARG for a dim that is not there.
  * Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args *args,
                                       const char *site);
@@ -127,7 +127,7 @@ typedef struct tsr_choice_args {
   int64_t count;      /* how many slices of x along dim 0, for each key */
   bool replace;       /* one may come several times */
   tsr_array *weights; /* one number, 0 or more, for each slice; NULL: all as likely */
-  tsr_random_args by; /* the key or keys, and the stream */
+  tsr_random_args by; /* the key or keys, the stream, and where the result lies */
 } tsr_choice_args;
 
 /* `count` of the slices of x along dim 0, by chance: tsr_choice(x, 5, .by = { .key = 7 }). Without

@@ -42,6 +42,15 @@ public:
     detail::newest = here_.outer;
     if (owned_) tsr_scope_close(here_.raw);
   }
+  /* Exchanges what two scopes own: a step of a loop keeps its results in a new scope, swaps, and
+   * the new one closes what the step made. */
+  void swap(scope &other) noexcept
+  {
+    std::swap(here_.raw, other.here_.raw);
+    std::swap(here_.rt, other.here_.rt);
+    std::swap(here_.kept, other.here_.kept);
+    std::swap(owned_, other.owned_);
+  }
   tsr_scope *raw() const
   {
     return here_.raw;

@@ -56,6 +56,15 @@ static array *sum_of_pairs(const tsr_reduce_args *given, array *wide, const char
   return tsr_reshape_at(sum, shape, site);
 }
 
+/* A type that stands for an array where it is only asked whether a call is right: what is made of
+ * it reads nothing. */
+static array *stand_in(array *a)
+{
+  if (!tsr__usable(a)) return a;
+  const tsr_sharding *at = a->placed || a->value ? &a->sharding : NULL;
+  return tsr__make_leaf(tsr__home(a), (tsr_dtype)a->dtype, &a->shape, at, NULL, a->node.site);
+}
+
 /* Squares of f32 and less are exact in f64. What is wrong with dims and mask is said of x, as a sum
  * of it would: that of the squares sees another dtype. */
 array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
@@ -66,13 +75,15 @@ array *tsr_norm_at(const tsr_reduce_args *given, const char *site)
   if (bad) return bad;
   /* One that is wrong in dims or mask is refused here, in words about x. */
   tsr_reduce_args plain = args;
+  plain.x = stand_in(x);
+  plain.where = stand_in(args.where);
   plain.initial = (tsr_operand){ .array = NULL };
   if (tsr_is_inert(bad = tsr_sum_at(&plain, site))) return bad;
   tsr_dtype dtype = (tsr_dtype)tsr__as_float(x, site)->dtype;
   array *wide = tsr_cast_at(x, TSR_F64, site);
-  args.x = tsr_mul_at(wide, tsr__of(wide), site);
   /* Squares of f64 do not fit f64: each becomes two summands, for which a dim must be free. */
   bool pairs = dtype == TSR_F64 && x->shape.rank > 0 && x->shape.rank < TSR_MAX_RANK;
+  args.x = pairs ? wide : tsr_mul_at(wide, tsr__of(wide), site);
   array *sum = pairs ? sum_of_pairs(&args, wide, site) : tsr_sum_at(&args, site);
   return tsr_cast_at(tsr_sqrt_at(sum, site), dtype, site);
 }

@@ -186,7 +186,9 @@ static bool open_step(stepping *s, array *state, tsr_operand rate, const char *c
               rate.array ? tsr_type_of(rate.array) : "not there");
     return false;
   }
-  s->step = tsr_cast_at(tsr_add_at(step, tsr_operand_int(1), s->site), TSR_F64, s->site);
+  /* Only who keeps squares counts steps: what nobody uses would read the state all the same. */
+  if (names[1])
+    s->step = tsr_cast_at(tsr_add_at(step, tsr_operand_int(1), s->site), TSR_F64, s->site);
   s->rate = tsr_cast_at(rate.array ? rate.array : tsr_num_at(scope, rate.number, s->site), TSR_F64,
                         s->site);
   return true;

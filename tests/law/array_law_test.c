@@ -21,6 +21,8 @@ typedef struct world {
   pair pairs[MOST_NODES];
   int count;
   tsr_shape base;
+  tsr_sharding on; /* of leaves of its rank; none: random */
+  bool rows;       /* reductions mostly give one element a row */
 } world;
 
 static int64_t draw(world *w, int64_t first, int64_t last)
@@ -61,8 +63,9 @@ static void add_leaf(world *w)
   }
   void *bytes = malloc((size_t)v.count * 8 + 8);
   dense_store(&v, bytes);
-  tsr_array *node =
-      tsr_put(w->scope, bytes, v.dtype, shape, law_sharding(&w->rng, w->mesh, shape.rank));
+  tsr_sharding on = w->on;
+  if (!on.mesh || shape.rank < w->base.rank) on = law_sharding(&w->rng, w->mesh, shape.rank);
+  tsr_array *node = tsr_put(w->scope, bytes, v.dtype, shape, on);
   free(bytes);
   w->pairs[w->count++] = (pair){ node, v };
 }
@@ -189,6 +192,7 @@ static bool add_reduction(world *w)
   uint32_t all = rank ? (1u << rank) - 1 : 0;
   uint32_t dims = draw(w, 0, 2) ? (uint32_t)test_random(&w->rng) & all : 0;
   if (!dims) dims = all;
+  if (w->rows && rank > 1 && draw(w, 0, 2)) dims = all & ~1u;
   if (op == 'P' && (is_float(a.value.dtype))) return false;
   if (strchr("VD", op) && !tame(&a.value)) return false;
   bool masked = draw(w, 0, 3) == 0;
@@ -382,6 +386,23 @@ static void check_pair(world *w, pair *p, uint64_t seed)
   free(out);
 }
 
+/* Evaluates some of what was made as one program, and checks all of it. */
+static void check_world(world *w, tsr_array *const *roots, int count, uint64_t seed)
+{
+  for (int i = 0; getenv("LAW_SHOW") && i < w->count; i++)
+    fprintf(stderr, "seed %llu, %d\n%s", (unsigned long long)seed, i, tsr_dump(w->pairs[i].node));
+  tsr_status status = tsr_eval(roots, count);
+  if (status) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w->scope));
+  tsr_run_stats stats = tsr_last_run(w->scope);
+  if (stats.bytes_counted != stats.bytes_explained + stats.bytes_escaped)
+    FAIL("seed %llu: %lld bytes counted, %lld explained, %lld escaped", (unsigned long long)seed,
+         (long long)stats.bytes_counted, (long long)stats.bytes_explained,
+         (long long)stats.bytes_escaped);
+  for (int i = 0; i < w->count; i++) check_pair(w, &w->pairs[i], seed);
+  tsr_scope_close(w->scope);
+  test_kept_free();
+}
+
 static void one_graph(tsr_runtime *rt, uint64_t seed)
 {
   static const int64_t sizes[] = { 0, 1, 2, 3, 5, 7, 8, 13, 17, 40 };
@@ -391,6 +412,7 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
   w.base.rank = (int)draw(&w, 0, 3);
   for (int d = 0; d < w.base.rank; d++) w.base.dims[d] = sizes[draw(&w, draw(&w, 0, 3) ? 1 : 0, 9)];
   if (draw(&w, 0, 15) == 0) w.base = (tsr_shape){ .rank = 1, .dims = { draw(&w, 1000, 9000) } };
+  if (draw(&w, 0, 79) == 0) w.base = law_large(&w.rng, 1, 3);
   for (int64_t leaves = draw(&w, 1, 3); leaves > 0; leaves--) add_leaf(&w);
   for (int64_t ops = draw(&w, 1, 12); ops > 0; ops--) add_operation(&w);
   if (tsr_scope_status(w.scope))
@@ -399,18 +421,36 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
   int count = (int)draw(&w, 1, 3);
   for (int r = 0; r < count; r++)
     roots[r] = w.pairs[r ? draw(&w, 0, w.count - 1) : w.count - 1].node;
-  for (int i = 0; getenv("LAW_SHOW") && i < w.count; i++)
-    fprintf(stderr, "seed %llu, %d\n%s", (unsigned long long)seed, i, tsr_dump(w.pairs[i].node));
-  tsr_status status = tsr_eval(roots, count);
-  if (status) FAIL("seed %llu: %s", (unsigned long long)seed, tsr_message(w.scope));
-  tsr_run_stats stats = tsr_last_run(w.scope);
-  if (stats.bytes_counted != stats.bytes_explained + stats.bytes_escaped)
-    FAIL("seed %llu: %lld bytes counted, %lld explained, %lld escaped", (unsigned long long)seed,
-         (long long)stats.bytes_counted, (long long)stats.bytes_explained,
-         (long long)stats.bytes_escaped);
-  for (int i = 0; i < w.count; i++) check_pair(&w, &w.pairs[i], seed);
-  tsr_scope_close(w.scope);
-  test_kept_free();
+  check_world(&w, roots, count, seed);
+}
+
+/* Several reductions of one array, by dims of any kind, in one pass: of one that is cut into tasks,
+ * and of which devices hold nothing where a short dim is cut over many. */
+static void one_pass(tsr_runtime *rt, uint64_t seed)
+{
+  world w = { .rng = test_seeded(seed) };
+  tsr_array *roots[MOST_NODES];
+  w.scope = tsr_scope_open(rt);
+  w.mesh = tsr_mesh_make(rt, law_meshes[draw(&w, 0, 2) ? 4 : draw(&w, 0, LAW_MESHES - 1)]);
+  w.base = law_large(&w.rng, 2, 4);
+  w.rows = true;
+  int few = 0;
+  while (few < w.base.rank && w.base.dims[few] > 3) few++;
+  const char *dims[TSR_MAX_RANK] = { NULL };
+  if (few < w.base.rank) dims[few] = "x";
+  if (draw(&w, 0, 3)) w.on = tsr_on_dims(w.mesh, w.base.rank, dims);
+  do w.count = 0, add_leaf(&w);
+  while (w.pairs[0].value.shape.rank < w.base.rank);
+  int first = w.count;
+  for (int64_t more = draw(&w, 2, 4); more > 0 && w.count < MOST_NODES - 1;) {
+    int before = w.count;
+    if (!add_reduction(&w)) continue;
+    bool whole = w.pairs[before].value.count > 1 || draw(&w, 0, 3) == 0;
+    more -= whole;
+    if (!whole) w.count = before; /* numbers come of themselves too often */
+  }
+  for (int i = first; i < w.count; i++) roots[i - first] = w.pairs[i].node;
+  check_world(&w, roots, w.count - first, seed);
 }
 
 TEST_TIMEOUT(any_graph_on_any_mesh_equals_the_naive_evaluator, 600)
@@ -424,6 +464,15 @@ TEST_TIMEOUT(any_graph_on_any_mesh_equals_the_naive_evaluator, 600)
     uint64_t graphs = test_quick() ? 1500 : 20000;
     for (uint64_t seed = 1; seed <= graphs; seed++) one_graph(rt, seed);
   }
+  tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(reductions_of_one_pass_equal_the_naive_evaluator, 600)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  const char *only = getenv("LAW_SEED");
+  uint64_t first = only ? strtoull(only, NULL, 10) : 1, count = only ? 1 : test_quick() ? 60 : 800;
+  for (uint64_t seed = first; seed < first + count; seed++) one_pass(rt, seed);
   tsr_runtime_close(rt);
 }
 

@@ -12,7 +12,10 @@
 #include "support/law_fixture.h"
 #include "support/topology_fixture.h"
 
-enum { ROWS = 7, COLUMNS = 6, SPECS = 512, MOST = 4096, TYPES = 13 };
+enum { SPECS = 512, MOST = 4096, TYPES = 13 };
+
+/* Of the first operand. Few of them leave devices of eight without any. */
+static int64_t rows, columns;
 
 /* ---- one operation of each rule ---- */
 
@@ -73,7 +76,7 @@ static tsr_array *best(tsr_array *a, tsr_array *b)
 static tsr_array *put_in(tsr_array *a, tsr_array *b)
 {
   tsr_array *at = tsr_iota(tsr__home(a), TSR_I64, TSR_SHAPE(23), 0, (tsr_sharding){ 0 });
-  return tsr_scatter(a, tsr_mod(at, ROWS), b, 0, .how = TSR_SCATTER_ADD);
+  return tsr_scatter(a, tsr_mod(at, rows), b, 0, .how = TSR_SCATTER_ADD);
 }
 
 static tsr_array *starts(tsr_array *a)
@@ -84,7 +87,7 @@ static tsr_array *starts(tsr_array *a)
 static tsr_array *cut_out(tsr_array *a, tsr_array *b)
 {
   (void)b;
-  return tsr_dynamic_slice(a, starts(a), TSR_SHAPE(3, COLUMNS));
+  return tsr_dynamic_slice(a, starts(a), TSR_SHAPE(3, columns));
 }
 
 static tsr_array *written(tsr_array *a, tsr_array *b)
@@ -100,7 +103,7 @@ static tsr_array *multiplied(tsr_array *a, tsr_array *b)
 static tsr_array *sliced(tsr_array *a, tsr_array *b)
 {
   (void)b;
-  return tsr_slice(a, TSR_RANGE(1, 6));
+  return tsr_slice(a, TSR_RANGE(1, rows - 1));
 }
 
 static tsr_array *padded(tsr_array *a, tsr_array *b)
@@ -112,7 +115,7 @@ static tsr_array *padded(tsr_array *a, tsr_array *b)
 static tsr_array *reshaped(tsr_array *a, tsr_array *b)
 {
   (void)b;
-  return tsr_reshape(a, TSR_SHAPE(ROWS * 2, 3));
+  return tsr_reshape(a, TSR_SHAPE(rows * 2, columns / 2));
 }
 
 static tsr_array *rolled(tsr_array *a, tsr_array *b)
@@ -129,7 +132,7 @@ static tsr_array *joined(tsr_array *a, tsr_array *b)
 static tsr_array *counted(tsr_array *a, tsr_array *b)
 {
   (void)b;
-  tsr_array *i = tsr_iota(tsr__home(a), TSR_I64, TSR_SHAPE(ROWS, COLUMNS), 1, (tsr_sharding){ 0 });
+  tsr_array *i = tsr_iota(tsr__home(a), TSR_I64, TSR_SHAPE(rows, columns), 1, (tsr_sharding){ 0 });
   return tsr_add(tsr_cast(a, TSR_I64), i);
 }
 
@@ -233,12 +236,12 @@ static tsr_shape shape_of_second(enum second b)
 {
   switch (b) {
   case INDEX: return TSR_SHAPE(4);
-  case ALONG: return TSR_SHAPE(ROWS, 4);
+  case ALONG: return TSR_SHAPE(rows, 4);
   case LINE: return TSR_SHAPE(5);
-  case UPDATES: return TSR_SHAPE(23, COLUMNS);
-  case UPDATE: return TSR_SHAPE(3, COLUMNS);
-  case RIGHT: return TSR_SHAPE(COLUMNS, 5);
-  default: return TSR_SHAPE(ROWS, COLUMNS);
+  case UPDATES: return TSR_SHAPE(23, columns);
+  case UPDATE: return TSR_SHAPE(3, columns);
+  case RIGHT: return TSR_SHAPE(columns, 5);
+  default: return TSR_SHAPE(rows, columns);
   }
 }
 
@@ -250,7 +253,7 @@ static tsr_array *data(tsr_scope *s, tsr_dtype dtype, tsr_shape shape, enum seco
   for (int d = 0; d < shape.rank; d++) count *= shape.dims[d];
   for (int64_t i = 0; i < count; i++) {
     values[i] = (double)((i * 37 + 11) % 13);
-    if (what == INDEX || what == ALONG) values[i] = (double)(i * 5 % 13 % COLUMNS) - (i % 3 == 0);
+    if (what == INDEX || what == ALONG) values[i] = (double)(i * 5 % 13 % columns) - (i % 3 == 0);
     if (what == LINE) values[i] = (double)(3 * i);
   }
   if (what == MASK) dtype = TSR_BOOL;
@@ -333,7 +336,7 @@ static int meet(tsr_runtime *rt, int rule, tsr_dtype dtype)
   tsr_scope *s = tsr_scope_open(rt);
   enum second what = rules[rule].b;
   subject t = { .s = s, .rule = rule, .expected = expected };
-  t.a = data(s, dtype, TSR_SHAPE(ROWS, COLUMNS), NONE);
+  t.a = data(s, dtype, TSR_SHAPE(rows, columns), NONE);
   if (what != NONE) t.b = data(s, dtype, shape_of_second(what), what);
   tsr_scope *inner = tsr_scope_open(s);
   tsr_array *whole = rules[rule].make(t.a, t.b);
@@ -349,23 +352,34 @@ static int meet(tsr_runtime *rt, int rule, tsr_dtype dtype)
   return count;
 }
 
-TEST_TIMEOUT(every_placement_gives_the_same, 900)
+static void every_rule(int64_t row_count, int64_t column_count, int step)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  rows = row_count, columns = column_count;
   printf("# %-22s %-18s", "operation", "rule");
-  for (int k = 0; k < TYPES; k++) printf(" %5s", tsr_dtype_name(fixture_dtype(k)));
+  for (int k = 0; k < TYPES; k += step) printf(" %5s", tsr_dtype_name(fixture_dtype(k)));
   printf("\n");
   for (int r = 0; r < COUNT; r++) {
     const tsr__opinfo *row = &tsr__ops[rules[r].op];
     int met = 0;
     printf("# %-22s %-18s", row->name, row->factors);
-    for (int k = 0; k < TYPES; k++) {
+    for (int k = 0; k < TYPES; k += step) {
       int count = meet(rt, r, fixture_dtype(k));
       printf(" %5d", count);
       met += count > 0;
     }
     printf("\n");
-    CHECK(met >= 5);
+    CHECK(met * step >= 5);
   }
   tsr_runtime_close(rt);
+}
+
+TEST_TIMEOUT(every_placement_gives_the_same, 900)
+{
+  every_rule(7, 6, 1);
+}
+
+TEST_TIMEOUT(short_dims_give_the_same, 900)
+{
+  every_rule(3, 2, 4);
 }

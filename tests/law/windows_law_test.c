@@ -8,7 +8,7 @@
 #include "support/law_fixture.h"
 #include "tessera.h"
 
-enum { MOST = 48 };
+enum { MOST = 48, LONG = 20000 };
 
 /* Windows of two dims: rows and columns. */
 typedef struct windows {
@@ -20,7 +20,7 @@ typedef struct trial {
   test_rng rng;
   tsr_scope *s;
   int64_t rows, columns;
-  double data[MOST * MOST];
+  double data[3 * LONG];
   windows w;
 } trial;
 
@@ -105,6 +105,15 @@ static bool one_trial(tsr_runtime *rt, uint64_t seed)
   const tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&t->rng, 0, LAW_MESHES - 1)]);
   t->rows = test_range(&t->rng, 1, MOST);
   t->columns = test_range(&t->rng, 1, MOST);
+  /* Few rows, of which devices hold none; at times as long ones as are cut into tasks. */
+  if (test_range(&t->rng, 0, 3) == 0) t->rows = test_range(&t->rng, 0, 3);
+  if (t->rows <= 3 && test_range(&t->rng, 0, 3) == 0)
+    t->columns = test_range(&t->rng, LONG / 2, LONG);
+  if (test_range(&t->rng, 0, 1)) {
+    int64_t rows = t->rows;
+    t->rows = t->columns;
+    t->columns = rows;
+  }
   t->w = any_windows(t);
   int64_t count = t->rows * t->columns;
   for (int64_t i = 0; i < count; i++)

@@ -1,5 +1,6 @@
 #include "support/law_fixture.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,24 @@ tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank)
     strcat(text, part[d][0] ? part[d] : "-");
   }
   return tsr_on(mesh, text);
+}
+
+tsr_shape law_large(test_rng *rng, int least, int most)
+{
+  tsr_shape shape = { .rank = (int)test_range(rng, least, most) };
+  int few = (int)test_range(rng, 0, shape.rank - 1), others = shape.rank - 1;
+  int64_t size = others ? test_range(rng, 0, 3) : test_range(rng, 33000, 70000), left = 70000;
+  if (size) left /= size;
+  for (int d = 0; d < shape.rank; d++) {
+    if (d == few) {
+      shape.dims[d] = size;
+      continue;
+    }
+    double even = pow((double)left, 1.0 / others--);
+    shape.dims[d] = others ? test_range(rng, (int64_t)even / 2 + 1, (int64_t)even) : left;
+    left /= shape.dims[d];
+  }
+  return shape;
 }
 
 law_mesh law_open(test_rng *rng)

@@ -26,6 +26,10 @@ extern const char *const law_meshes[LAW_MESHES];
 /* A random spec for a rank: every axis goes to some dim or to none; at times no place at all. */
 tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank);
 
+/* Of up to 70,000 elements, which a kernel cuts into tasks. Of several dims one has 0 to 3, so that
+ * devices hold nothing of it where it is cut. `least` >= 1. */
+tsr_shape law_large(test_rng *rng, int least, int most);
+
 /* What is different in names, types, nulls or bits of values; NULL: nothing. In a static buffer. */
 const char *law_differs(const tsr_table *found, const tsr_table *expected);
 

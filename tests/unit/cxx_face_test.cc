@@ -64,6 +64,16 @@ static void arrays(const tessera::runtime &rt)
     CHECK(seven.sum().value() == 7);
   }
   CHECK(x.max().value() == 63);
+  tessera::scope here = s.nest();
+  tessera::array next = here.keep(x.max());
+  std::int64_t nodes = tsr_scope_node_count(s.raw());
+  for (int i = 0; i < 3; i++) {
+    tessera::array more = next + 1;
+    tessera::scope after = s.nest();
+    next = after.keep(more);
+    here.swap(after); // what was made goes with `after`, what is kept stays
+  }
+  CHECK(next.value() == 66 && tsr_scope_node_count(s.raw()) == nodes);
   tessera::reduce_opts opts;
   tessera::array large = x > 31;
   opts.where = &large;

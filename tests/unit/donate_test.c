@@ -250,3 +250,101 @@ TEST(what_is_given_up_shows_in_no_bit)
     if (memcmp(kept, given, sizeof kept)) FAIL("seed %llu", (unsigned long long)seed);
   }
 }
+
+/* ---- calls that are made of others ----------------------------------------------------------- */
+
+static tsr_array *places(tsr_scope *s)
+{
+  return tsr_iota(s, TSR_I64, TSR_SHAPE(3), 0, (tsr_sharding){ 0 });
+}
+
+#define MADE(name, formula)                          \
+  static tsr_array *name(tsr_scope *s, tsr_array *x) \
+  {                                                  \
+    (void)s;                                         \
+    return formula;                                  \
+  }
+MADE(made_round, tsr_round(x, .decimals = -1))
+MADE(made_clip, tsr_clip(x, 0, 1))
+MADE(made_softplus, tsr_softplus(x))
+MADE(made_nan_to_num, tsr_nan_to_num(x))
+MADE(made_allclose, tsr_allclose(x, x))
+MADE(made_equal, tsr_array_equal(x, x))
+MADE(made_ptp, tsr_ptp(x, .dims = TSR_DIMS(1)))
+MADE(made_norm, tsr_norm(x))
+MADE(made_rows_norm, tsr_norm(x, .dims = TSR_DIMS(1), .where = tsr_gt(x, 0)))
+MADE(made_logsumexp, tsr_logsumexp(x))
+MADE(made_softmax, tsr_softmax(x, 1))
+MADE(made_average, tsr_average(x, .weights = tsr_abs(x)))
+MADE(made_quantile, tsr_quantile(x, .q = 0.3, .skip_nan = true))
+MADE(made_median, tsr_median(x, .dims = TSR_DIMS(0)))
+MADE(made_cov, tsr_cov(x))
+MADE(made_std, tsr_std(x, .dims = TSR_DIMS(0)))
+MADE(made_initial, tsr_max(x, .initial = TSR_OPERAND(2), .skip_nan = true))
+MADE(made_unique, tsr_unique(tsr_ravel(x), .count = 9).values)
+MADE(made_compress, tsr_compress(tsr_ravel(x), tsr_gt(tsr_ravel(x), 0), 5))
+MADE(made_digits, tsr_digitize(x, tsr_sort(tsr_ravel(x), 0), false))
+MADE(made_interp, tsr_interp(x, tsr_sort(tsr_ravel(x), 0), tsr_ravel(x)))
+MADE(made_bincount, tsr_bincount(tsr_cast(tsr_abs(tsr_ravel(x)), TSR_I64), 9, tsr_ravel(x)))
+MADE(made_diff, tsr_diff(x, 2, 0))
+MADE(made_trace, tsr_trace(x, 0))
+MADE(made_diag, tsr_diag(tsr_ravel(x), 1))
+MADE(made_tile, tsr_tile(x, 2, 2))
+MADE(made_border, tsr_pad_like(TSR_PAD_REFLECT, x, .low = { 1, 1 }, .high = { 1, 1 }))
+MADE(made_take, tsr_take(x, places(s), 0, .mode = TSR_INDEX_FILL))
+MADE(made_along, tsr_take_along_dim(x, tsr_argsort(x, 0), 0))
+MADE(made_scatter, tsr_scatter(x, places(s), 9.0, 0, .how = TSR_SCATTER_ADD))
+MADE(made_einsum, tsr_einsum("ii->i", x))
+MADE(made_outer, tsr_outer(x, x))
+MADE(made_window, tsr_reduce_window(x, .op = TSR_WINDOW_MAX, .window = { 2, 2 }))
+MADE(made_shuffle, tsr_shuffle(x, 0, .key = 1))
+MADE(made_categorical, tsr_categorical(x, 0, .key = 1))
+MADE(made_gamma, tsr_gamma(s, tsr_abs(x), .key = 1))
+MADE(made_entropy, tsr_cross_entropy(x, x, .smoothing = 0.1))
+MADE(made_short, tsr_clip_norm(tsr_tuple(s, x, x), 1))
+MADE(made_metric, tsr_metric_add(tsr_metric_start(s), x, .where = tsr_gt(x, 0)))
+MADE(made_adam, tsr_adam(x, tsr_neg(x), tsr_adam_state(x), .rate = TSR_OPERAND(0.1), .decay = 0.1))
+MADE(made_sgd, tsr_sgd(x, tsr_neg(x), tsr_sgd_state(x), .rate = TSR_OPERAND(0.1)))
+MADE(made_fast, tsr_sgd(x, tsr_neg(x), tsr_sgd_state(x), .rate = TSR_OPERAND(0.1), .momentum = 0.9,
+                        .nesterov = true, .decay = 0.1))
+
+/* They make nothing of an array that their result has no need of: it would be a reader that waits
+ * until the scope closes, and an array that is given up may have none. */
+TEST(calls_leave_no_readers_behind)
+{
+  static tsr_array *(*const calls[])(tsr_scope * s, tsr_array * x) = {
+    made_round,    made_clip,   made_softplus,  made_nan_to_num, made_allclose,    made_equal,
+    made_ptp,      made_norm,   made_rows_norm, made_logsumexp,  made_softmax,     made_average,
+    made_quantile, made_median, made_cov,       made_std,        made_initial,     made_unique,
+    made_compress, made_digits, made_interp,    made_bincount,   made_diff,        made_trace,
+    made_diag,     made_tile,   made_border,    made_take,       made_along,       made_scatter,
+    made_einsum,   made_outer,  made_window,    made_shuffle,    made_categorical, made_gamma,
+    made_entropy,  made_short,  made_metric,    made_adam,       made_sgd,         made_fast
+  };
+  fixture f = open_fixture();
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    tsr_scope *s = tsr_scope_open(f.s);
+    tsr_array *x = tsr_keep(s, tsr_normal(s, .key = 1, .dtype = i & 1 ? TSR_F32 : TSR_F64,
+                                          .shape = TSR_SHAPE(8, 8), .on = tsr_on(f.mesh, "x")));
+    tsr_array *y = calls[i](s, x);
+    CHECK_STATUS(tsr_donate(x), TSR_OK, s);
+    if (tsr_eval(&y, 1)) FAIL("call %zu: %s", i, tsr_message(s));
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(f.rt);
+}
+
+/* A state that an optimiser has no use for all of is given up with the rest. */
+TEST(states_are_given_up_whole)
+{
+  fixture f = open_fixture();
+  for (int how = 0; how < 3; how++) {
+    tsr_array *w = numbers(&f, 64), *slope = tsr_neg(w);
+    tsr_array *kept = tsr_tree_keep(f.s, how == 2 ? tsr_adam_state(w) : tsr_sgd_state(w)), *next;
+    if (how == 2) next = tsr_adam(w, slope, kept, .rate = TSR_OPERAND(0.1));
+    else next = tsr_sgd(w, slope, kept, .rate = TSR_OPERAND(0.1), .momentum = how ? 0.9 : 0);
+    CHECK_STATUS(tsr_donate(tsr_tuple(f.s, w, kept)), TSR_OK, f.s);
+    CHECK_STATUS(tsr_eval(&next, 1), TSR_OK, f.s);
+  }
+  tsr_runtime_close(f.rt);
+}

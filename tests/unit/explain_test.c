@@ -262,3 +262,82 @@ TEST(lines_fold_at_80_columns)
   tsr__text_free(&out);
   tsr_runtime_close(rt);
 }
+
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+static tsr_array *adds_up(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_tuple(s, tsr_add_at(in[0], tsr_operand_array(tsr_sum(in[1])), "b.c:1"), in[0]);
+}
+
+static tsr_array *twice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[0], 2);
+}
+
+static tsr_array *total(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(in[0]);
+}
+
+static tsr_array *first(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_max(in[0]);
+}
+
+static fixture open_devices(void)
+{
+  fixture f = { .rt = tsr_runtime_open("cpu:8") };
+  f.mesh = tsr_mesh_make(f.rt, "x=2,y=4");
+  f.s = tsr_scope_open(f.rt);
+  return f;
+}
+
+static tsr_array *steps(fixture *f, const char *spec)
+{
+  tsr_array *xs = tsr_full(f->s, 2, TSR_F64, TSR_SHAPE(8, 16), tsr_on(f->mesh, spec));
+  CHECK_STATUS(tsr_eval(&xs, 1), TSR_OK, f->s);
+  tsr_loop_args args = { .size = sizeof args,
+                         .carry = tsr_full(f->s, 0, TSR_F64, (tsr_shape){ 0 }, tsr_on(f->mesh, "")),
+                         .xs = xs };
+  return tsr_item(tsr_scan_at(adds_up, NULL, &args, "a.c:7"), 0);
+}
+
+/* What moves inside of a loop moves: that nothing does is said only where it is so all the way
+ * in. */
+TEST(nothing_moves_only_where_nothing_does)
+{
+  fixture f = open_devices();
+  tsr_array *r = steps(&f, "-,x"), *still = steps(&f, "");
+  CHECK(!strstr(tsr_explain(&r, 1), "nothing moves"));
+  CHECK_STR_HAS(tsr_explain(&r, 1),
+                "in each of 8 steps of scan at a.c:7:\n  all-reduce over x=2: ");
+  CHECK(!strncmp(tsr_explain(&still, 1), "nothing moves between devices\n", 30));
+  CHECK(!strstr(tsr_explain(&still, 1), "all-reduce"));
+  tsr_array *x = tsr_full(f.s, 2, TSR_F64, TSR_SHAPE(16), tsr_on(f.mesh, "x"));
+  CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, f.s);
+  tsr_array *yes = tsr_full(f.s, 1, TSR_BOOL, (tsr_shape){ 0 }, tsr_on(f.mesh, ""));
+  tsr_array *one = tsr_cond(yes, total, first, NULL, x);
+  CHECK(!strstr(tsr_explain(&one, 1), "nothing moves"));
+  CHECK_STR_HAS(tsr_explain(&one, 1), "at most once, in body 1 of ");
+  tsr_array *both = tsr_add(tsr_cond(yes, twice, twice, NULL, x), x);
+  CHECK(!strncmp(tsr_explain(&both, 1), "nothing moves between devices\n", 30));
+}
+
+/* A loop goes along what is cut: nobody asked for that, and its line is told. Nor did anybody ask
+ * for what a step leaves to lie as the next one takes it. */
+TEST(what_a_loop_moves_was_not_asked_for)
+{
+  fixture f = open_devices();
+  tsr_array *r = steps(&f, "x");
+  CHECK_STR_HAS(tsr_explain(&r, 1), "all-gather over x=2: ");
+  CHECK_STR_HAS(tsr_explain(&r, 1), ", because the loop at a.c:7 goes along\n"
+                                    "        its dim 0 step by step\n");
+  CHECK(!strstr(tsr_explain(&r, 1), "asked for"));
+  tsr_array *at = tsr_reshard_at(r, tsr_on(f.mesh, ""), "a.c:9");
+  CHECK(!strstr(tsr_explain(&at, 1), "a.c:9 was asked for")); /* it lies so already */
+}

@@ -187,8 +187,8 @@ TEST(threads_have_newest_scopes_of_their_own)
   tsr_runtime_close(rt);
 }
 
-/* Handles of threads come again: each of these but the first most likely has that of the one before,
- * whose scope is still open. Numbers of threads do not, in any runtime. */
+/* Handles of threads come again: each of these but the first most likely has that of the one
+ * before, whose scope is still open. Numbers of threads do not, in any runtime. */
 TEST(a_thread_has_no_scope_of_one_that_ended)
 {
   for (int round = 0; round < 2; round++) {

@@ -493,8 +493,9 @@ static void run_stretch(tsr__task *task, bump memory, const stretch *s)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* Bytes of the accumulators that each task of a part would have for itself; and in `*unit` how many
- * elements a stretch must be a multiple of, so that other accumulators are split with it.
+/* Bytes of the accumulators that each task of a part, which has elements, would have for itself;
+ * and in `*unit` how many elements a stretch must be a multiple of, so that other accumulators are
+ * split with it.
  *
  *   unit of rows of 6 and 64 elements: lcm(64, 6) = 192, a whole number of rows and of words */
 static size_t own_bytes(const tsr__kernel *k, const tsr__run_part *part, int64_t *unit)
@@ -527,9 +528,11 @@ static void cut_part(tsr__job *job, int part, int64_t chunk, cut *out)
 {
   const tsr__kernel *k = job->run->kernel;
   int64_t unit;
-  size_t own = own_bytes(k, &job->run->parts[part], &unit);
   out->tasks = out->count > 0;
   out->chunk = out->count;
+  /* Of a part without elements nothing is divided: its rows may have none. */
+  if (!out->count) return;
+  size_t own = own_bytes(k, &job->run->parts[part], &unit);
   if (k->ordered || own > OWN_BYTES || unit > out->count / 2) return;
   int64_t least = (int64_t)own / 2; /* joining must stay cheap against working */
   if (chunk < least) chunk = least;
