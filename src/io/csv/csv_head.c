@@ -291,34 +291,36 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
 
 /* How a separator would cut a text. */
 typedef struct cut {
-  int64_t fields; /* of the header; 0: it or the rows that vote go on behind the text */
-  int agree;      /* rows behind it that have as many, of the first ROWS_THAT_VOTE */
+  int64_t fields;   /* of the header; 0: it goes on behind the text */
+  const char *next; /* behind it */
+  int agree;        /* rows behind it that have as many fields */
 } cut;
 
-/* A row that no quote ends well has another number of fields than any header. Rows that the text
- * cuts say nothing. */
-static cut cut_by(const tsr__csv_file *file, char separator, tsr__csv_window text, bool whole)
+static cut cut_header(tsr__csv_dialect dialect, char separator, tsr__csv_window text)
 {
-  tsr__csv_dialect dialect = file->dialect;
   tsr__csv_row row;
   dialect.separator = separator;
   tsr__csv_found found = tsr__csv_next_row(&dialect, text.at, text.end, &row);
   if (found == TSR__CSV_CUT) return (cut){ 0 };
   if (found != TSR__CSV_ROW) return (cut){ .fields = 1 };
-  cut out = { .fields = row.fields };
-  bool cuts = text.end - row.next < VOTING_BYTES && !whole;
-  const char *most = text.end - row.next < VOTING_BYTES ? text.end : row.next + VOTING_BYTES;
-  int r = 0;
-  for (; r < ROWS_THAT_VOTE && found == TSR__CSV_ROW; r++) {
-    found = tsr__csv_next_row(&dialect, row.next, most, &row);
-    if (found == TSR__CSV_ROW) out.agree += row.fields == out.fields;
+  return (cut){ row.fields, row.next, 0 };
+}
+
+/* Counts the rows that agree, of the first ROWS_THAT_VOTE. A row that no quote ends well agrees with
+ * no header, and one that the text cuts says nothing. */
+static void count_votes(tsr__csv_dialect dialect, char separator, const char *end, cut *by)
+{
+  tsr__csv_found found = TSR__CSV_ROW;
+  tsr__csv_row row = { .next = by->next };
+  dialect.separator = separator;
+  for (int r = 0; r < ROWS_THAT_VOTE && found == TSR__CSV_ROW; r++) {
+    found = tsr__csv_next_row(&dialect, row.next, end, &row);
+    if (found == TSR__CSV_ROW) by->agree += row.fields == by->fields;
     if (found != TSR__CSV_JUNK) continue;
-    const char *line = memchr(row.fault, dialect.newline, (size_t)(most - row.fault));
+    const char *line = memchr(row.fault, dialect.newline, (size_t)(end - row.fault));
     found = line ? TSR__CSV_ROW : TSR__CSV_END;
-    row.next = line ? line + 1 : most;
+    row.next = line ? line + 1 : end;
   }
-  /* How much is read of a file must not show. */
-  return cuts && r < ROWS_THAT_VOTE ? (cut){ 0 } : out;
 }
 
 /* What separates fields: of those that the first line holds, the one by which most of the next rows
@@ -326,18 +328,28 @@ static cut cut_by(const tsr__csv_file *file, char separator, tsr__csv_window tex
  * rows a comma goes before others. 0: more of the text is needed; `whole`: there is none. */
 static char find_separator(const tsr__csv_file *file, tsr__csv_window text, bool whole)
 {
-  cut best = { .fields = 1, .agree = -1 };
+  /* With decimal commas the list is tried without its first, the comma. */
+  const char *all = &SEPARATORS[file->csv->opts.decimal_comma];
+  cut best = { .fields = 1, .agree = -1 }, by[sizeof SEPARATORS];
+  int held = 0;
   char found = ',';
   text.at += file->head;
-  /* With decimal commas the list is tried without its first, the comma. */
-  for (const char *c = &SEPARATORS[file->csv->opts.decimal_comma]; *c; c++) {
-    cut by = cut_by(file, *c, text, whole);
-    /* The line is longer than what was read: more of it must come. */
-    if (!by.fields) return 0;
-    bool more = by.fields > best.fields && (best.agree || found != ',');
-    if (by.fields < 2 || by.agree < best.agree || (by.agree == best.agree && !more)) continue;
-    best = by;
-    found = *c;
+  for (int i = 0; all[i]; i++) {
+    by[i] = cut_header(file->dialect, all[i], text);
+    if (!by[i].fields) return 0;
+    held += by[i].fields > 1;
+  }
+  for (int i = 0; all[i]; i++) {
+    if (by[i].fields < 2) continue;
+    /* How much is read of a file must not show: all that vote are there, or more is asked for. */
+    bool there = text.end - by[i].next >= VOTING_BYTES;
+    if (held > 1 && !there && !whole) return 0;
+    const char *end = there ? by[i].next + VOTING_BYTES : text.end;
+    if (held > 1) count_votes(file->dialect, all[i], end, &by[i]);
+    bool more = by[i].fields > best.fields && (best.agree || found != ',');
+    if (by[i].agree < best.agree || (by[i].agree == best.agree && !more)) continue;
+    best = by[i];
+    found = all[i];
   }
   return found;
 }
