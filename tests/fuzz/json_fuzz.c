@@ -1,6 +1,6 @@
 /* Any bytes as a file of JSON lines under any options: never a crash or a leak; cutting it
  * differently, or into other parts, gives the same rows, values and errors, and what is kept of bad
- * rows does not depend on it either. The first four bytes choose how the file is cut, which columns
+ * rows does not depend on it either; good lines give the same rows as elements of an array. The first four bytes choose how the file is cut, which columns
  * are read, and which types are forced (2). */
 #include "io/json/json.h"
 
@@ -80,6 +80,41 @@ static struct asked ask(tsr_runtime *rt, const char *path, const uint8_t choice[
   return asked;
 }
 
+/* The same lines as one array; 0: they hold bytes that mean something else there. */
+static size_t make_array(const uint8_t *text, size_t size, char *out)
+{
+  size_t used = 0;
+  bool some = false, blank = true;
+  if (memchr(text, '\r', size) || (size >= 3 && !memcmp(text, "\xef\xbb\xbf", 3))) return 0;
+  out[used++] = '[';
+  for (size_t i = 0; i < size; i++) {
+    if (blank && text[i] != ' ' && text[i] != '\t' && text[i] != '\n') {
+      if (!some && text[i] == '[') return 0; /* it is one already */
+      if (some) out[used++] = ',', out[used++] = '\n';
+      blank = false;
+      some = true;
+    }
+    if (text[i] == '\n') blank = true;
+    else out[used++] = (char)text[i];
+  }
+  out[used++] = ']';
+  return used;
+}
+
+static void check_array(tsr_runtime *rt, const uint8_t *text, size_t size, const fuzz_result *lines,
+                        const tsr__json_opts *opts)
+{
+  char path[FUZZ_PATH], *array = malloc(2 * size + 2);
+  size_t length = make_array(text, size, array);
+  if (length && !lines->status) {
+    int fd = fuzz_file((const uint8_t *)array, length, path);
+    fuzz_result b = read_file(rt, path, opts, 2);
+    fuzz_same_result(lines, &b);
+    close(fd);
+  }
+  free(array);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static tsr_runtime *rt;
@@ -101,6 +136,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_result a = read_file(rt, path, &whole, 4), b = read_file(rt, path, &cut, data[0] % 4);
     fuzz_same_result(&a, &b);
     REQUIRE(!strcmp(a.text, b.text));
+    if (bad == TSR__JSON_ERROR)
+      check_array(rt, data + CHOICES, size - CHOICES, &a, data[0] % 2 ? &cut : &whole);
   }
   for (int c = 0; c < asked.column_count; c++) free((void *)(uintptr_t)asked.column[c]);
   close(fd);

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -458,6 +460,58 @@ TEST(standard_input_is_read)
   CHECK_STR_HAS(error.text, "standard input:2:3: row 0");
   dup2(before, 0);
   table_free(&expected);
+  tsr_runtime_close(rt);
+}
+
+/* Writes a file's bytes to a pipe, some at a time, from another process. */
+static pid_t write_pipe(const char *pipe, const char *from)
+{
+  pid_t child = fork();
+  if (child) return child;
+  size_t length, step = 3000;
+  char *bytes = test_read(from, &length);
+  usleep(20000); /* the reader is there first, mostly; nothing depends on it */
+  int fd = open(pipe, O_WRONLY);
+  for (size_t at = 0; at < length; at += step)
+    if (write(fd, bytes + at, length - at < step ? length - at : step) < 0) _exit(1);
+  _exit(0);
+}
+
+/* All rows of a frame as CSV. */
+static char *rows_of(tsr_scope *s, tsr_frame *df)
+{
+  CHECK_STATUS(tsr_frame_write_csv(df, test_tmp("rows.csv")), TSR_OK, s);
+  return test_read(test_tmp("rows.csv"), NULL);
+}
+
+/* What a shell makes of <(zcat a.gz). */
+TEST(pipes_are_read_as_they_come)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  char *pipe = strdup(test_tmp("pipe")), *in = strdup(test_tmp("in.csv"));
+  CHECK_I64(mkfifo(pipe, 0600), 0);
+  for (int packing = 0; packing <= 2; packing++) {
+    write_rows("in.csv", 0, ROWS, packing == 1 ? 4 : packing);
+    char *expected = rows_of(s, tsr_frame_read_csv(s, in));
+    pid_t child = write_pipe(pipe, in);
+    char *found = rows_of(s, tsr_frame_read_csv(s, pipe));
+    CHECK_STR(found, expected);
+    int status;
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    free(expected);
+    free(found);
+  }
+  test_write(in, "[{\"a\":1},\n{\"a\":2}]\n", 19);
+  pid_t child = write_pipe(pipe, in);
+  char *found = rows_of(s, tsr_frame_read_json(s, pipe));
+  CHECK_STR(found, "a\n1\n2\n");
+  CHECK(waitpid(child, NULL, 0) == child);
+  CHECK_STATUS(tsr_frame_write_csv(tsr_frame_read_csv(s, "/dev/zero"), in), TSR_EUNSUPPORTED, s);
+  CHECK_STR_HAS(tsr_message(s), "/dev/zero: is a device, expected a file or a pipe");
+  free(found);
+  free(pipe);
+  free(in);
   tsr_runtime_close(rt);
 }
 

@@ -260,6 +260,47 @@ TEST(values_are_classified_with_markers_and_commas)
   tsr_runtime_close(rt);
 }
 
+/* ---- separators that rows vote for ----------------------------------------------------------- */
+
+TEST(rows_vote_for_the_separator)
+{
+  static const struct {
+    const char *text;
+    char separator;
+    int columns;
+  } files[] = {
+    { "name, first|age|city\nAnn|3|Oslo\nBob|4|Rome\n", '|', 3 },
+    { "name, first;age\nDoe, Ann;3\nRoe, Bob;4\n", ';', 2 },
+    { "last, first|age|city\nDoe, Ann|3|Oslo\nRoe, Bob|4|Rome\n", '|', 3 },
+    { "a,b\tc\n1\t2\n3\t4\n", '\t', 2 },
+    { "a;b,c;d\n1,5;2,5;3\n1;2;3\n", ';', 3 },
+    { "a,b;c,d\n1,2,3\n4,5,6\n", ',', 3 },
+    { "a,b;c;d\n", ',', 2 },                    /* nobody votes */
+    { "a,b;c;d\n1,2\n3,4\n", ',', 2 },          /* and odd names */
+    { "a,b\n1,2\n3;4,5\n6,7\n", ',', 2 },       /* one row of another */
+    { "a|b,c\n1|\"x,y\"\n2|\"z|\"\n", '|', 2 }, /* what is quoted is text */
+    { "a,b|c\n\"x|\",1\n\"y\",2\n", ',', 2 },   /* also where quotes are odd */
+    { "a,b\n", ',', 2 },
+    { "a|b;c;d\n1|2;3;4\n", ';', 3 },
+  };
+  tsr_runtime *rt = table_runtime(NULL, 1);
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (int sample = 0; sample < 40; sample += 13) {
+      const tsr__read_column *columns;
+      tsr__error error = { 0 };
+      const char *path = test_tmp("votes.csv");
+      test_write(path, files[i].text, strlen(files[i].text));
+      tsr__csv *csv = tsr__csv_open_with(rt, path, &(tsr__csv_opts){ .sample = sample }, &error);
+      if (!csv) FAIL("%s: %s", files[i].text, error.text);
+      int count = tsr__csv_columns(csv, &columns);
+      if (count != files[i].columns)
+        FAIL("%s has %d columns by '%c', expected %d", files[i].text, count, files[i].separator,
+             files[i].columns);
+      tsr__csv_close(csv);
+    }
+  tsr_runtime_close(rt);
+}
+
 /* ---- numbers under every instruction set ----------------------------------------------------- */
 
 /* Bytes that numbers are made of, in lengths around those of the short ways. */

@@ -471,10 +471,7 @@ TEST(files_that_cannot_be_opened)
   const char *folder = test_tmp("folder.csv");
   CHECK_I64(mkdir(folder, 0777), 0);
   check_no_open(folder, TSR_EIO, "folder.csv: is a directory");
-  const char *pipe = test_tmp("pipe.csv");
-  CHECK_I64(mkfifo(pipe, 0777), 0);
-  check_no_open(pipe, TSR_EUNSUPPORTED, "pipe.csv: is no regular file");
-  check_no_open("/dev/null", TSR_EUNSUPPORTED, "/dev/null: is no regular file");
+  check_no_open("/dev/null", TSR_EUNSUPPORTED, "/dev/null: is a device, expected a file or a pipe");
   if (geteuid() == 0) return; /* root reads everything */
   const char *secret = write_text("secret.csv", "a\n");
   CHECK_I64(chmod(secret, 0), 0);

@@ -51,6 +51,38 @@ static double expected_corr(int group)
   return (double)(xy / sqrtl(xx * yy));
 }
 
+/* Integers that f64 does not hold beside floats, and u64 beside i64; by exact fractions. */
+TEST(correlations_of_large_integers)
+{
+  const int64_t x[] = { 9007199254740993, 9007199254740994, 9007199254740995, 9007199254740996 };
+  const double y[] = { 1.5, 2.5, 3.5, 5.5 };
+  const uint64_t u[] = { UINT64_MAX, UINT64_MAX - 1, UINT64_MAX - 2, UINT64_MAX - 5 };
+  const uint8_t g[] = { 0, 0, 0, 0 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_table *t;
+  tsr_shape shape = TSR_SHAPE(4);
+  tsr_frame *df = tsr_frame_new(s, { "x", tsr_put(s, x, TSR_I64, shape, (tsr_sharding){ 0 }) },
+                                { "y", tsr_put(s, y, TSR_F64, shape, (tsr_sharding){ 0 }) },
+                                { "u", tsr_put(s, u, TSR_U64, shape, (tsr_sharding){ 0 }) },
+                                { "g", tsr_put(s, g, TSR_BOOL, shape, (tsr_sharding){ 0 }) });
+  const char *asked = "a = corr(x, y), b = corr(y, x), c = corr(u, y), d = corr(x, u), "
+                      "e = corr(x, cast(y, 'f32')), f = corr(x, if(x % 2 == 1, y, null))";
+  const tsr_formula text = { .text = asked };
+  for (int groups = 0; groups < 2; groups++) {
+    tsr_frame *all = groups ? tsr_frame_group_agg_at(df, "g", &text, TSR_HERE)
+                            : tsr_frame_agg_at(df, &text, TSR_HERE);
+    CHECK_STATUS(tsr_frame_collect(all, &t), TSR_OK, s);
+    CHECK(fabs(tsr_table_f64(t, 0, groups + 0) - 0.9827076298239908) < 4e-16);
+    CHECK(fabs(tsr_table_f64(t, 0, groups + 1) - 0.9827076298239908) < 4e-16);
+    CHECK(fabs(tsr_table_f64(t, 0, groups + 2) + 0.9938586931957764) < 4e-16);
+    CHECK(fabs(tsr_table_f64(t, 0, groups + 3) + 0.9561828874675149) < 4e-16);
+    CHECK(fabs(tsr_table_f64(t, 0, groups + 4) - 0.9827076298239908) < 4e-16);
+    CHECK_F64_BITS(tsr_table_f64(t, 0, groups + 5), 1);
+  }
+  tsr_runtime_close(rt);
+}
+
 TEST(frame_corr)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8");

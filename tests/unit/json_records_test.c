@@ -289,7 +289,7 @@ static void refused(tsr_runtime *rt, const char *line, tsr_status status, const 
 TEST(bad_lines_are_told)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
-  refused(rt, "[1]", TSR_EPARSE, "column 1 of the line: a line must be an object");
+  refused(rt, "[1]", TSR_EPARSE, "column 1 of the line: a row must be an object");
   refused(rt, "{\"x\":1", TSR_EPARSE, "column 7 of the line: the line ends inside an object");
   refused(rt, "{\"x\":1} {}", TSR_EPARSE, "text follows the object");
   refused(rt, "{\"x\":1," GOOD ",\"z\":[01]}", TSR_EPARSE, "must not begin with zeros");

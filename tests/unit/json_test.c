@@ -223,6 +223,56 @@ static void check(const char *text, const tsr__json_opts *opts, const char *expe
   tsr_runtime_close(rt);
 }
 
+/* The same rows, whatever the layout of an array, with the texts that stand in it. */
+TEST(arrays_are_rows)
+{
+  static const char two[] = "a:i64,b:text\n1,'x'\n2,'[3,\n 4]'";
+  check("[{\"a\":1,\"b\":\"x\"},{\"a\":2,\"b\":[3,\n 4]}]", NULL, two);
+  check("\xef\xbb\xbf\n [\n {\"a\" :\n1 ,\"b\": \"x\"\n}\n,\n{\"b\":[3,\n 4],\n\"a\":2} ]\n\n",
+        NULL, two);
+  check("[{\"a\":1,\"b\":\"x\"}\r\n,{\"a\":2,\r\n\"b\":[3,\r\n4]}\r\n]\r\n", NULL,
+        "a:i64,b:text\n1,'x'\n2,'[3, \n4]'");
+  check("[{\"a\":\"],[{\\\"\\\\\"}, {\"a\":\",\"}]", NULL, "a:text\n'],[{\"\\'\n','");
+  check("[]", NULL, "TSR_EPARSE: x.jsonl: is empty; a file of JSON lines has an object a line");
+}
+
+TEST(arrays_that_are_wrong_are_told_where)
+{
+  tsr__json_opts skip = { .bad_rows = TSR__JSON_SKIP };
+  check("[{\"a\":1},\n {\"a\":}\n]", NULL, "TSR_EPARSE: x.jsonl:2:7: it is no JSON value: '}'");
+  check("\n[{\"a\":1},\n\n 7]", NULL,
+        "TSR_EPARSE: x.jsonl:4:2: a row must be an object, {...}: '7'");
+  check("[{\"a\":1},\n 7, {\"a\":[1}, {\"a\":2}]", &skip,
+        "TSR_EPARSE: x.jsonl:2:23: the array does not end, a ']' is missing");
+  check("[{\"a\":1},\n 7, {\"a\":}, {\"a\":2}]", &skip, "a:i64\n1\n2");
+  check("[{\"a\":1},\n {\"a\":[1}, {\"a\":2}]", NULL,
+        "TSR_EPARSE: x.jsonl:2:9: ',' or ']' is missing: '}, {\"a\":2}]'");
+  check(
+      "[{\"a\":1},\n {\"a\":\"x\ny\"}]", NULL,
+      "TSR_EPARSE: x.jsonl:2:9: a control character must be written as an escape: the line's end");
+  check("[{\"a\":1},\n]", NULL, "TSR_EPARSE: x.jsonl:2:1: a value is missing behind the last ','");
+  check("[{\"a\":1},\n,{}]", NULL, "TSR_EPARSE: x.jsonl:2:1: a value is missing before ','");
+  check("[,{}]", &skip, "TSR_EPARSE: x.jsonl:1:2: a value is missing before ','");
+  check("[{\"a\":1}\n{\"a\":2}]", NULL,
+        "TSR_EPARSE: x.jsonl:2:1: text follows the object: '{\"a\":2}'");
+  check("[{\"a\":1}]\n[{\"a\":2}]", NULL, "TSR_EPARSE: x.jsonl:2:1: text follows the array");
+  check("[{\"a\":1},\n{\"a\":\"]", NULL,
+        "TSR_EPARSE: x.jsonl:2:6: the text does not end in its line: '\"]'");
+  check("[{\"a\":1}\n", NULL, "TSR_EPARSE: x.jsonl:2:1: the array does not end, a ']' is missing");
+}
+
+/* Numbers that no f64 is near stay as they stand. */
+TEST(numbers_beyond_f64_are_texts)
+{
+  check("{\"a\":1.5,\"b\":1}\n{\"a\":1e400,\"b\":-2e999}\n{\"a\":1e308}\n", NULL,
+        "a:text,b:text\n'1.5','1'\n'1e400','-2e999'\n'1e308',null");
+  check("{\"a\":1e-400}\n", NULL, "a:f64\n0");
+  tsr__json_type type = { "a", TSR_COL_F64 };
+  tsr__json_opts forced = { .type_count = 1, .types = &type };
+  check("{\"a\":1.5}\n{\"a\":1e400}\n", &forced,
+        "TSR_EPARSE: x.jsonl:2:6: the value is not of the type that was asked for: '1e400}'");
+}
+
 /* Types: 0 bool, 1 i64, 2 f64, 3 date, 4 time, 5 text. */
 TEST(columns_are_the_union_in_order_of_appearance)
 {
@@ -399,7 +449,7 @@ TEST(a_frame_written_is_read_back)
   tsr_row *row = tsr_frame_row(tsr_frame_agg(df, "s = sum(a)"));
   CHECK_F64_BITS(tsr_row_f64(row, "s"), 3);
   CHECK(tsr_frame_is_inert(tsr_frame_read_json(s, path)));
-  CHECK_STR_HAS(tsr_message(s), "x.jsonl:2:1: a line must be an object");
+  CHECK_STR_HAS(tsr_message(s), "x.jsonl:2:1: a row must be an object");
   tsr_scope_clear(s);
   CHECK(tsr_frame_is_inert(tsr_frame_read_json(s, path, .types = "a i99")));
   CHECK_STR_HAS(tsr_message(s), "'i99' is no type;");

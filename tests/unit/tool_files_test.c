@@ -138,18 +138,18 @@ TEST(odd_headers_and_rows_are_told)
          "tessera: note: 1 bad row left out\n");
 }
 
-TEST(separators_are_found_in_the_first_line)
+TEST(separators_are_found_in_the_first_rows)
 {
   file("semi.csv", "a;b\n1,5;x\n");
   prints("query semi.csv --format csv", "a,b\n\"1,5\",x\n",
-         "tessera: note: semi.csv: fields are separated by ';', as its first line shows\n");
+         "tessera: note: semi.csv: fields are separated by ';', as its first rows show\n");
   prints("query semi.csv --decimal-comma --select a --format csv", "a\n1.5\n",
-         "tessera: note: semi.csv: fields are separated by ';', as its first line shows\n");
+         "tessera: note: semi.csv: fields are separated by ';', as its first rows show\n");
   prints("query semi.csv --separator ';' --format csv", "a,b\n\"1,5\",x\n", "");
   file("tab.txt", "a\tb\n1\t2\n");
   file("comma.txt", "b,a\n4,3\n");
   prints("query tab.txt comma.txt --format csv", "a,b\n1,2\n3,4\n",
-         "tessera: note: tab.txt: fields are separated by '\\t', as its first line shows\n");
+         "tessera: note: tab.txt: fields are separated by '\\t', as its first rows show\n");
   file("plain.csv", "a,b;c\n1,2\n");
   prints("query plain.csv --format csv", "a,b;c\n1,2\n", "");
   file("one.csv", "\"a;b\"\nx;y\n");
@@ -157,6 +157,6 @@ TEST(separators_are_found_in_the_first_line)
   file("cr.csv", "a;b\r1;\"x\ny\"\r");
   prints("query cr.csv --separator ';' --format csv", "a,b\n1,\"x\ny\"\n", "");
   prints("query cr.csv --format csv", "a,b\n1,\"x\ny\"\n",
-         "tessera: note: cr.csv: fields are separated by ';', as its first line shows\n");
+         "tessera: note: cr.csv: fields are separated by ';', as its first rows show\n");
   fails("query comma.txt --decimal-comma", "the separator cannot be ',' too");
 }

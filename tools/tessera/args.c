@@ -51,7 +51,7 @@ const tool_option tool_options[OPT_COUNT] = {
   [OPT_FROM] = { "--from", "FORMAT", "csv tsv json", TABLES, false,
                  "the format of the input where its name does not say" },
   [OPT_SEPARATOR] = { "--separator", "C", NULL, READING, false,
-                      "CSV: what separates fields (default: by the first line)" },
+                      "CSV: what separates fields (default: by the first rows)" },
   [OPT_NO_HEADER] = { "--no-header", NULL, NULL, READING, false, "CSV: the first line is data" },
   [OPT_SKIP] = { "--skip", "N", NULL, READING, false, "CSV: leave out N lines before the header" },
   [OPT_COMMENT] = { "--comment", "C", NULL, READING, false,

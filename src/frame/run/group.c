@@ -81,17 +81,43 @@ static double quantile_of(const tsr__expr *expr)
   return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
 }
 
-/* The two columns of a correlation, of the rows where both are there: integers as they are,
- * unless the other is none, or only one is of u64. */
+/* A column of a correlation beside one that is no integer. Those of 64 bits do not fit f64, but their
+ * distances from the least mostly do; a correlation is the same of both. */
+static tsr__col real_column(work *w, const tsr__expr *expr)
+{
+  tsr__lower *low = &w->low;
+  if (expr->type != TSR_COL_I64 && expr->type != TSR_COL_U64)
+    return tsr__lower_as(low, expr, TSR_COL_F64);
+  tsr__col col = tsr__lower_as(low, expr, expr->type);
+  tsr__col least = tsr__settle(low, tsr__aggregate(low, TSR__A_MIN, col));
+  tsr_array *distance = tsr__op2(low, TSR__OP_SUB, col.values, least.values);
+  col.values = tsr__cast(low, tsr__cast(low, distance, TSR_U64), TSR_F64);
+  col.type = TSR_COL_F64;
+  return col;
+}
+
+/* The same of one that is an integer, too: as it is, but u64 beside i64 as distances from 2^63. */
+static tsr__col whole_column(work *w, const tsr__expr *expr, bool natural)
+{
+  tsr__lower *low = &w->low;
+  tsr__col col = tsr__lower_as(low, expr, expr->type);
+  if (natural || expr->type != TSR_COL_U64) return col;
+  tsr_array *middle = tsr__const_i(low, TSR_I64, INT64_MIN);
+  col.values = tsr__op2(low, TSR__OP_SUB, tsr__cast(low, col.values, TSR_I64), middle);
+  col.type = TSR_COL_I64;
+  return col;
+}
+
+/* The two columns of a correlation, of the rows where both are there. */
 static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
 {
   tsr__col col[2];
   bool whole = true;
   for (int i = 0; i < 2; i++)
     whole = whole && (tsr__is_integer(expr->arg[i]->type) || expr->arg[i]->type == TSR_COL_BOOL);
-  whole = whole && (expr->arg[0]->type == TSR_COL_U64) == (expr->arg[1]->type == TSR_COL_U64);
+  bool natural = expr->arg[0]->type == TSR_COL_U64 && expr->arg[1]->type == TSR_COL_U64;
   for (int i = 0; i < 2; i++)
-    col[i] = tsr__lower_as(&w->low, expr->arg[i], whole ? expr->arg[i]->type : TSR_COL_F64);
+    col[i] = whole ? whole_column(w, expr->arg[i], natural) : real_column(w, expr->arg[i]);
   /* A pair counts only where both are there: each gets the validity of both. */
   tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);
   col[0].valid = col[1].valid = valid ? tsr__spread(&w->low, valid) : NULL;

@@ -13,9 +13,10 @@
  * input, and what must be looked at whole before anything is known of it (bad rows that are left
  * out), are read at open.
  *
- * Rows. Fields are separated by what the options say, else by a comma where the first line has one,
- * else by what makes the most fields of it: a semicolon, a tab, a bar; the separator of each file
- * is its own. The first line is the header; a column without a name is called column_3 by its
+ * Rows. Fields are separated by what the options say, else by what most of the first hundred rows
+ * agree on with the first line, as to the number of fields: a comma, a semicolon, a tab or a bar; of
+ * several by what makes the most fields; where there are no rows by a comma if the line has one. The
+ * separator of each file is its own. The first line is the header; a column without a name is called column_3 by its
  * place, another "a" a_3 (with unique_names, and among names that are given, an error). Rows end
  * with LF or CRLF, in any mixture, or with CR in a file without LF; the last one may lack it. Empty
  * lines are skipped, but in a file of one column they are rows with an empty field. A row with more

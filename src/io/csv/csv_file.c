@@ -23,10 +23,13 @@ static tsr_status identify(tsr__csv_file *file, tsr__error *error)
   if (fstat(file->fd, &info)) return tsr__file_error(file->path, "examine", errno, error);
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(error, TSR_EIO, "%s: is a directory; name a CSV file in it", file->path);
-  if (!S_ISREG(info.st_mode))
+  /* A file that became a pipe is another file. */
+  file->stream = file->pipe = !file->inode && tsr__sys_streams(file->fd);
+  file->csv->streams |= file->stream;
+  if (file->stream) return TSR_OK;
+  if (!S_ISREG(info.st_mode) && !file->inode)
     return tsr__error_set(error, TSR_EUNSUPPORTED,
-                          "%s: is no regular file; pipes and devices cannot be read in parts, give "
-                          "them as standard input (\"-\") or save them to a file first",
+                          "%s: is a device, expected a file or a pipe; copy it to a file first",
                           file->path);
   /* Size and time may stay the same when a file is replaced by another; its number does not. */
   int64_t changed = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
@@ -68,7 +71,7 @@ static int64_t read_some(const tsr__csv_file *file, char *to, size_t length, int
 {
   const tsr__csv_opts *opts = &file->csv->opts;
   if (opts->read) return opts->read(opts->user, file->fd, to, length, offset);
-  if (file->stream) return tsr__sys_read(STDIN_FILENO, to, length, -1);
+  if (file->stream) return tsr__sys_read(file->pipe ? file->fd : STDIN_FILENO, to, length, -1);
   return tsr__sys_read(file->fd, to, length, offset);
 }
 

@@ -8,6 +8,9 @@
 
 #define SEPARATORS ",;\t|" /* one of these, where nobody says which */
 
+/* Rows that say which, as far as they lie within so many bytes. */
+enum { ROWS_THAT_VOTE = 100, VOTING_BYTES = 16 << 10 };
+
 /* Behind the field that begins at `at`: where its separator, CR or LF stands, or the text's end. */
 static const char *field_stop(const char *at, const char *end, const char *separators)
 {
@@ -286,28 +289,69 @@ static tsr_status take_header(tsr__csv_file *file, tsr__csv_window text, const t
   return take_names(file, text, row, error);
 }
 
-/* What separates fields, by the first line: a comma where it holds one, else what makes the most
- * fields of it. 0: the line goes on behind the text. A comma wins even where others make more
- * fields: "a,b;c;d" is mostly a comma's file with odd text. */
-static char find_separator(const tsr__csv_file *file, tsr__csv_window text)
+/* How a separator would cut a text. */
+typedef struct cut {
+  int64_t fields;   /* of the header; 0: it goes on behind the text */
+  const char *next; /* behind it */
+  int agree;        /* rows behind it that have as many fields */
+} cut;
+
+static cut cut_header(tsr__csv_dialect dialect, char separator, tsr__csv_window text)
 {
-  const tsr__csv_opts *opts = &file->csv->opts;
-  tsr__csv_dialect dialect = file->dialect;
   tsr__csv_row row;
-  char best = ',';
-  int64_t most = 1;
-  /* With decimal commas the list is tried without its first, the comma. */
-  for (const char *c = &SEPARATORS[opts->decimal_comma]; *c; c++) {
-    dialect.separator = *c;
-    tsr__csv_found found = tsr__csv_next_row(&dialect, text.at + file->head, text.end, &row);
-    /* The line is longer than what was read: more of it must come. */
-    if (found == TSR__CSV_CUT) return 0;
-    if (found != TSR__CSV_ROW || row.fields <= most) continue;
-    best = *c;
-    most = row.fields;
-    if (best == ',') break;
+  dialect.separator = separator;
+  tsr__csv_found found = tsr__csv_next_row(&dialect, text.at, text.end, &row);
+  if (found == TSR__CSV_CUT) return (cut){ 0 };
+  if (found != TSR__CSV_ROW) return (cut){ .fields = 1 };
+  return (cut){ row.fields, row.next, 0 };
+}
+
+/* Counts the rows that agree, of the first ROWS_THAT_VOTE. A row that no quote ends well agrees with
+ * no header, and one that the text cuts says nothing. */
+static void count_votes(tsr__csv_dialect dialect, char separator, const char *end, cut *by)
+{
+  tsr__csv_found found = TSR__CSV_ROW;
+  tsr__csv_row row = { .next = by->next };
+  dialect.separator = separator;
+  for (int r = 0; r < ROWS_THAT_VOTE && found == TSR__CSV_ROW; r++) {
+    found = tsr__csv_next_row(&dialect, row.next, end, &row);
+    if (found == TSR__CSV_ROW) by->agree += row.fields == by->fields;
+    if (found != TSR__CSV_JUNK) continue;
+    const char *line = memchr(row.fault, dialect.newline, (size_t)(end - row.fault));
+    found = line ? TSR__CSV_ROW : TSR__CSV_END;
+    row.next = line ? line + 1 : end;
   }
-  return best;
+}
+
+/* What separates fields: of those that the first line holds, the one by which most of the next rows
+ * have as many fields as that line, and of several the one that makes the most. Where there are no
+ * rows a comma goes before others. 0: more of the text is needed; `whole`: there is none. */
+static char find_separator(const tsr__csv_file *file, tsr__csv_window text, bool whole)
+{
+  /* With decimal commas the list is tried without its first, the comma. */
+  const char *all = &SEPARATORS[file->csv->opts.decimal_comma];
+  cut best = { .fields = 1, .agree = -1 }, by[sizeof SEPARATORS];
+  int held = 0;
+  char found = ',';
+  text.at += file->head;
+  for (int i = 0; all[i]; i++) {
+    by[i] = cut_header(file->dialect, all[i], text);
+    if (!by[i].fields) return 0;
+    held += by[i].fields > 1;
+  }
+  for (int i = 0; all[i]; i++) {
+    if (by[i].fields < 2) continue;
+    /* How much is read of a file must not show: all that vote are there, or more is asked for. */
+    bool there = text.end - by[i].next >= VOTING_BYTES;
+    if (held > 1 && !there && !whole) return 0;
+    const char *end = there ? by[i].next + VOTING_BYTES : text.end;
+    if (held > 1) count_votes(file->dialect, all[i], end, &by[i]);
+    bool more = by[i].fields > best.fields && (best.agree || found != ',');
+    if (by[i].agree < best.agree || (by[i].agree == best.agree && !more)) continue;
+    best = by[i];
+    found = all[i];
+  }
+  return found;
 }
 
 /* Sees what separates fields, if nobody said; false: the text is too short to know. */
@@ -316,7 +360,7 @@ static bool settle_separator(tsr__csv_file *file, tsr__csv_window text, bool who
 {
   tsr__csv *csv = file->csv;
   if (csv->opts.separator) return true;
-  char found = find_separator(file, text);
+  char found = find_separator(file, text, whole);
   if (!found && !whole) return false;
   if (found) file->dialect.separator = found;
   if (csv->opts.decimal_comma && file->dialect.separator == ',')
@@ -326,7 +370,7 @@ static bool settle_separator(tsr__csv_file *file, tsr__csv_window text, bool who
                    file->path);
   if (file->dialect.separator == ',') return true;
   bool tab = file->dialect.separator == '\t';
-  tsr__text_add(&csv->notes, "%s: fields are separated by '%s%c', as its first line shows\n",
+  tsr__text_add(&csv->notes, "%s: fields are separated by '%s%c', as its first rows show\n",
                 file->path, tab ? "\\" : "", tab ? 't' : file->dialect.separator);
   return true;
 }

@@ -114,7 +114,8 @@ typedef struct tsr__csv_file {
   struct tsr__csv *csv;
   const char *path;        /* in the source's arena */
   int fd;                  /* -1: not open */
-  bool stream;             /* standard input: can be read once */
+  bool stream;             /* standard input, or a pipe: can be read once */
+  bool pipe;               /* it is open as `fd` */
   bool empty;              /* it holds nothing, and is left out */
   uint8_t packing;         /* tsr__packing */
   uint64_t device, inode;  /* who it was when it was opened, */

@@ -7,6 +7,7 @@
  * changed between the opening and the end of the reading is refused. */
 #include "io/csv/csv_inner.h"
 #include "io/file/files.h"
+#include "io/file/system.h"
 
 /* 64 files open at a time: a pattern may match a million, the system allows some hundreds. */
 enum {
@@ -248,6 +249,9 @@ static void slurp_step(void *user, int64_t task, int worker)
   struct slurp *slurp = user;
   tsr__csv_file *file = slurp->file;
   int64_t piece = piece_of(file->csv), used = file->stored, got;
+  /* A pipe may have to wait for who writes to it; between waits it is asked whether to go on. */
+  slurp->more = file->pipe && !used && !tsr__sys_ready(file->fd, 100);
+  if (slurp->more) return;
   int64_t room = (int64_t)file->block_size - TSR__CSV_FRONT - TSR__CSV_PAD;
   /* Twice the room: a stream does not say how long it is. */
   if (used + piece > room) room = used + piece > room * 2 ? used + piece : room * 2;
@@ -258,7 +262,7 @@ static void slurp_step(void *user, int64_t task, int worker)
   slurp->more = got == piece;
 }
 
-/* Reads all of standard input, as it is, into the block. */
+/* Reads all of standard input or of a pipe, as it is, into the block. */
 static tsr_status load_stream(tsr__csv_file *file, tsr__error *error)
 {
   struct slurp slurp = { .file = file, .more = true };

@@ -243,7 +243,7 @@ typedef struct source {
   tsr__heap *heap;
   tsr__error *error;
   int fd;
-  bool standard; /* standard input: read as it comes */
+  bool streams; /* standard input, a pipe: read as it comes */
   int64_t size, changed;
   int64_t piece;
   _Atomic int code;    /* loading in pieces: the first failure, an errno or -1 for an early end */
@@ -257,9 +257,9 @@ static int64_t read_some(const source *s, void *to, size_t length, int64_t offse
   const tsr__file_opts *opts = s->ask->opts;
   for (;;) {
     int64_t n;
-    /* Standard input has no offsets: it comes in order. */
+    /* What streams has no offsets: it comes in order. */
     if (opts && opts->read) n = opts->read(opts->user, s->fd, to, length, offset);
-    else n = tsr__sys_read(s->fd, to, length, s->standard ? -1 : offset);
+    else n = tsr__sys_read(s->fd, to, length, s->streams ? -1 : offset);
     if (n >= 0 || errno != EINTR) return n;
   }
 }
@@ -270,14 +270,14 @@ static int64_t changed_at(const struct stat *info)
   return (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
 }
 
-/* A file must be one that can be read in parts, or standard input. */
+/* A file is read in parts; standard input, pipes and terminals as they come. */
 static tsr_status open_source(source *s)
 {
   const char *path = s->ask->path;
   struct stat info;
   if (strcmp(path, "-") == 0) {
     s->fd = STDIN_FILENO;
-    s->standard = true;
+    s->streams = true;
     return TSR_OK;
   }
   /* Without NONBLOCK a pipe without a writer would wait here for ever. */
@@ -287,10 +287,10 @@ static tsr_status open_source(source *s)
   if (S_ISDIR(info.st_mode))
     return tsr__error_set(s->error, TSR_EIO, "%s: is a directory; name a file in it, or a pattern",
                           path);
-  if (!S_ISREG(info.st_mode))
+  s->streams = tsr__sys_streams(s->fd);
+  if (!S_ISREG(info.st_mode) && !s->streams)
     return tsr__error_set(s->error, TSR_EUNSUPPORTED,
-                          "%s: is no regular file; pipes and devices cannot be read in parts, give "
-                          "them as standard input",
+                          "%s: is a device, expected a file or a pipe; copy it to a file first",
                           path);
   s->size = (int64_t)info.st_size;
   s->changed = changed_at(&info);
@@ -386,6 +386,8 @@ static tsr_status run_steps(step *st)
 static tsr_status read_step(step *st)
 {
   source *s = st->s;
+  /* A pipe may have to wait for who writes to it; between waits it is asked whether to go on. */
+  if (s->fd != STDIN_FILENO && !tsr__sys_ready(s->fd, 100)) return TSR_OK;
   int64_t n = read_some(s, s->out->data + s->out->size, (size_t)s->piece, s->out->size);
   if (n < 0) return tsr__file_error(s->ask->path, "read", errno, s->error);
   st->more = n > 0;
@@ -453,15 +455,16 @@ tsr_status tsr__file_load(const tsr__load_ask *ask, tsr__loaded *out, tsr__error
   *out = (tsr__loaded){ .heap = s.heap };
   tsr_status status = open_source(&s);
   step st = { .s = &s, .run = read_step };
-  if (!status) status = s.standard ? run_steps(&st) : load_file(&s);
+  if (!status) status = s.streams ? run_steps(&st) : load_file(&s);
   if (!status) status = unpack(&s);
-  const char *name = s.standard ? "standard input" : ask->path;
+  bool standard = s.fd == STDIN_FILENO;
+  const char *name = standard ? "standard input" : ask->path;
   /* Asked of what was unpacked, too. */
   if (!status && ask->format)
     status = tsr__file_magic(name, ask->format, out->data, (size_t)out->size, error);
   /* Zeros behind the text: who parses may look a few bytes ahead. */
   if (!status) memset(out->data + out->size, 0, (size_t)ask->pad);
-  if (s.fd >= 0 && !s.standard) tsr__sys_close(s.fd);
+  if (s.fd >= 0 && !standard) tsr__sys_close(s.fd);
   if (status) tsr__loaded_free(out);
   return status;
 }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MOST = 1 << 30 }; /* bytes a call; the system takes no more than 2 GiB */
@@ -62,6 +63,19 @@ void tsr__sys_sync_begin(int fd, int64_t at, size_t length)
 {
   /* What cannot be begun is done by tsr__sys_sync, which also says what went wrong. */
   (void)sync_file_range(fd, at, (off_t)length, SYNC_FILE_RANGE_WRITE);
+}
+
+bool tsr__sys_streams(int fd)
+{
+  struct stat info;
+  return fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode) || isatty(fd));
+}
+
+bool tsr__sys_ready(int fd, int milliseconds)
+{
+  struct pollfd wait = { .fd = fd, .events = POLLIN };
+  /* What cannot be waited for is read, and says itself what is wrong. */
+  return poll(&wait, 1, milliseconds) != 0;
 }
 
 int tsr__sys_close(int fd)

@@ -28,6 +28,11 @@ int tsr__sys_sync(int fd);
 /* Has the disk begin with bytes that were written, for a tsr__sys_sync that comes later and then
  * finds less to do. It waits for nothing and may do nothing. */
 void tsr__sys_sync_begin(int fd, int64_t at, size_t length);
+/* Whether what is open there is read as it comes: a pipe or a terminal. */
+bool tsr__sys_streams(int fd);
+/* Waits some milliseconds for bytes, or for an end, of what streams; false: neither came. A pipe that
+ * nobody has opened to write to has no end. */
+bool tsr__sys_ready(int fd, int milliseconds);
 /* Closes; the descriptor is gone, whatever is returned. -1 with errno where bytes may be lost. */
 int tsr__sys_close(int fd);
 /* Reads at most `length` bytes at an offset, or, where `at` is below 0, what comes next. Returns

@@ -1,4 +1,5 @@
-/* Opening JSON lines: files to blocks of lines, blocks to names and classes.
+/* Opening JSON lines, and arrays that were made lines: files to blocks of lines, blocks to names and
+ * classes.
  *
  *   block 0: a b     block 1: b c a     unified in order: a b c       (io/text/dict.h)
  *   classes  i f              t i f     a: i f -> f64, b: f t -> text, c: i -> i64
@@ -123,7 +124,9 @@ static bool look_at(look *l, const tsr__json_line *line, int64_t number)
   int found;
   bool good = true;
   l->pending = 0;
-  l->cursor = (tsr__json_cursor){ .at = line->at, .end = line->end };
+  l->cursor = (tsr__json_cursor){ .at = line->at,
+                                  .end = line->end,
+                                  .unwrapped = json->arrays[l->block->file] };
   if (!l->ascii && !tsr__utf8_valid(line->at, (size_t)(line->end - line->at)))
     return wrong(l, line->at, "the line is no UTF-8");
   while ((found = tsr__json_next_of(&l->cursor, &l->keys, l->pending, &key, &value)) > 0) {
@@ -231,35 +234,31 @@ static void quote_fault(const tsr__json_block *block, const char *end, char *out
   out[length] = 0;
 }
 
-/* Whether what is wrong is that all of the file is one array: the most common other way to keep
- * rows. */
-static bool begins_array(const tsr__json *json, const tsr__json_block *block)
-{
-  const char *at = file_begin(json, block->file), *end = file_end(json, block->file);
-  while (at < end && (*at == ' ' || *at == '\t' || *at == '\n' || *at == '\r')) at++;
-  return at == block->fault && at < end && *at == '[';
-}
-
+/* Lines are counted only now: nobody needs their numbers as long as all is well. */
 static tsr_status bad_row(const tsr__json *json, const tsr__json_block *block, tsr__error *error)
 {
   char text[60];
-  int64_t line = 1;
-  const char *begin = json->files[block->file].data, *at = begin;
-  for (const char *newline;
-       (newline = memchr(at, '\n', (size_t)(block->fault - at))) && newline < block->fault;
-       at = newline + 1)
-    line++;
-  /* Lines are counted only now: nobody needs their numbers as long as all is well. */
-  if (begins_array(json, block))
-    return tsr__error_set(error, TSR_EPARSE,
-                          "%s:%" PRId64 ":%" PRId64 ": the file is a JSON array, expected JSON "
-                          "lines, an object a line; jq -c '.[]' makes them of it",
-                          json->paths.path[block->file], line, (int64_t)(block->fault - at) + 1);
+  int64_t column, line = tsr__json_line_of(json, block->file, block->fault, &column);
   quote_fault(block, file_end(json, block->file), text, sizeof text);
   return tsr__error_set(error, TSR_EPARSE, "%s:%" PRId64 ":%" PRId64 ": %s: %s%s%s",
-                        json->paths.path[block->file], line, (int64_t)(block->fault - at) + 1,
-                        block->why, *text ? "'" : "", *text ? text : "the line's end",
-                        *text ? "'" : "");
+                        json->paths.path[block->file], line, column, block->why, *text ? "'" : "",
+                        *text ? text : "the line's end", *text ? "'" : "");
+}
+
+static tsr_status broken_array(const tsr__json *json, tsr__error *error)
+{
+  const tsr__json_broken *broken = &json->broken;
+  int64_t column, line = tsr__json_line_of(json, broken->file, broken->at, &column);
+  return tsr__error_set(error, TSR_EPARSE, "%s:%" PRId64 ":%" PRId64 ": %s",
+                        json->paths.path[broken->file], line, column, broken->why);
+}
+
+/* Whether a block's fault stands before the place where an array breaks off. */
+static bool stands_first(const tsr__json *json, const tsr__json_block *block)
+{
+  const tsr__json_broken *broken = &json->broken;
+  return !broken->why || block->file < broken->file ||
+         (block->file == broken->file && block->fault < broken->at);
 }
 
 /* The first error of the files, and the number of each block's first row. The same error for any
@@ -269,13 +268,14 @@ static tsr_status settle_rows(tsr__json *json, tsr__error *error)
   for (int64_t b = 0; b < json->block_count; b++) {
     tsr__json_block *block = &json->blocks[b];
     if (block->no_memory || block->names.failed) return no_memory(json, error);
-    if (block->fault && json->opts.bad_rows == TSR__JSON_ERROR) return bad_row(json, block, error);
+    if (block->fault && json->opts.bad_rows == TSR__JSON_ERROR && stands_first(json, block))
+      return bad_row(json, block, error);
     /* Blocks are settled in order, so the first fault met is that of the first bad line. */
     block->row = json->rows;
     json->rows += block->rows;
     json->bad_rows += (int64_t)block->bad_count;
   }
-  return TSR_OK;
+  return json->broken.why ? broken_array(json, error) : TSR_OK;
 }
 
 /* All names in order of appearance, and each one's classes. Codes of blocks become codes of the
@@ -412,7 +412,8 @@ static tsr_status load(tsr__json *json, const tsr__path_ask *paths, tsr__error *
 {
   if (tsr__paths_find(json->heap, paths, &json->paths, error)) return error->status;
   json->files = tsr__new(json->heap, (size_t)json->paths.count * sizeof *json->files);
-  if (!json->files) return no_memory(json, error);
+  json->arrays = tsr__new(json->heap, (size_t)json->paths.count * sizeof *json->arrays);
+  if (!json->files || !json->arrays) return no_memory(json, error);
   for (int f = 0; f < json->paths.count; f++) {
     tsr__load_ask ask = { .rt = json->rt,
                           .path = json->paths.path[f],
@@ -432,6 +433,7 @@ static tsr_status open_all(tsr__json *json, const tsr__path_ask *paths, tsr__err
 {
   uint8_t *seen = NULL;
   tsr_status status = load(json, paths, error);
+  if (!status) status = tsr__json_unwrap(json, error);
   if (!status) status = cut_blocks(json, error);
   if (!status &&
       !tsr__parallel_long(json->rt, "tsr_frame_read_json", json->block_count, look_at_block, json))
@@ -497,6 +499,7 @@ void tsr__json_close(tsr__json *json)
   tsr__dict_release(json->name_dict);
   for (int f = 0; json->files && f < json->paths.count; f++) tsr__loaded_free(&json->files[f]);
   tsr__del(heap, json->files, (size_t)json->paths.count * sizeof *json->files);
+  tsr__del(heap, json->arrays, (size_t)json->paths.count * sizeof *json->arrays);
   tsr__paths_free(&json->paths);
   tsr__decimal_close(json->decimal);
   tsr__arena_free(&json->arena);

@@ -1,6 +1,7 @@
 /* What the files of the JSON reader share. See json.h for the contract.
  *
  *   json_parse.c   the grammar: members of an object, one after the other
+ *   json_array.c   files that are one array, made lines
  *   json.c         opening: blocks of lines in parallel, names and classes
  *   json_kept.c    what opening made of values, by name and row of a block
  *   json_read.c    stripes of rows in parallel, values, dictionaries
@@ -29,7 +30,7 @@ typedef enum tsr__json_kind {
 /* A value as it stands; of a text what is between its quotes. */
 typedef struct tsr__json_token {
   uint8_t kind;
-  bool escaped;  /* a text with backslashes */
+  bool escaped;  /* a text with backslashes; what is nested with line ends of an array's file */
   bool whole;    /* a number without point and exponent */
   bool expected; /* a name that stands as the cursor expected it */
   const char *at;
@@ -40,6 +41,7 @@ typedef struct tsr__json_token {
 typedef struct tsr__json_cursor {
   const char *at, *end;
   bool begun;
+  bool unwrapped; /* of a file that was an array: carriage returns were line ends */
   /* How the next name most likely stands, without escapes: bytes of the text before this line or
    * of it. NULL: unknown. */
   tsr__text_span expects;
@@ -50,7 +52,7 @@ typedef struct tsr__json_cursor {
 int tsr__json_next(tsr__json_cursor *cursor, tsr__json_token *key, tsr__json_token *value);
 /* The same of an array: its next item. */
 int tsr__json_item(tsr__json_cursor *cursor, tsr__json_token *value);
-/* Writes a text without its escapes, at most `length` bytes; returns how many. */
+/* Writes a text without its escapes, or nested values with their line ends, at most `length` bytes; returns how many. */
 size_t tsr__json_unescape(const tsr__json_token *text, char *to);
 
 /* A name's values in a block, by row: see json_kept.c. Rows beyond the rooms do not name it. */
@@ -80,12 +82,20 @@ typedef struct tsr__json_block {
   bool no_memory;
 } tsr__json_block;
 
+/* Where the first array that is none breaks off. */
+typedef struct tsr__json_broken {
+  int file;
+  const char *at, *why; /* NULL: all are good */
+} tsr__json_broken;
+
 struct tsr__json {
   tsr_runtime *rt;
   tsr__heap *heap;
   tsr__json_opts opts; /* its lists are those of the caller of open, unused later */
   tsr__paths paths;
   tsr__loaded *files;
+  bool *arrays; /* by file: it was one array */
+  tsr__json_broken broken;
   tsr__arena arena;
   const char *path; /* in the arena */
   tsr__decimal *decimal;
@@ -99,6 +109,11 @@ struct tsr__json {
   int column_count;
   tsr__peers *peers; /* with whom it is read; NULL: alone */
 };
+
+/* Makes lines of files that are arrays. */
+tsr_status tsr__json_unwrap(tsr__json *json, tsr__error *error);
+/* The line of a place in a file, and the column, both from 1. */
+int64_t tsr__json_line_of(const tsr__json *json, int file, const char *at, int64_t *column);
 
 /* A value that was looked at. */
 typedef struct tsr__json_found {

@@ -21,6 +21,7 @@ static bool pack(const tsr__json_block *block, unsigned class, const tsr__read_v
   case TSR__CLASS_BIG: return false;
   case TSR__CLASS_FLOAT: memcpy(out, &value->real, sizeof *out); return true;
   case TSR__CLASS_TEXT:
+    if (token->kind == TSR__JSON_IS_NESTED && token->escaped) return false;
     *out = (uint64_t)(token->at - block->from) | (uint64_t)token->length << 32;
     if (token->escaped) *out |= escaped_text;
     return true;

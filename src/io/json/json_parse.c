@@ -11,6 +11,8 @@
 #include "io/json/json_inner.h"
 #include "io/text/datetime.h"
 
+#include <math.h>
+
 static bool fault(tsr__json_cursor *c, const char *at, const char *why)
 {
   c->fault = at;
@@ -135,9 +137,18 @@ static char *put_utf8(char *to, int c)
   return to;
 }
 
+/* Line ends of an array's file, as json_array.c left them. */
+static size_t restore(const tsr__json_token *nested, char *to)
+{
+  for (size_t i = 0; i < nested->length; i++) to[i] = nested->at[i] == '\r' ? '\n' : nested->at[i];
+  return nested->length;
+}
+
 /* Writes at most text->length bytes. */
 size_t tsr__json_unescape(const tsr__json_token *text, char *to)
 {
+  if (text->kind == TSR__JSON_IS_NESTED) return restore(text, to);
+
   /* What is unescaped was checked when it was read, so nothing is checked again. It never grows:
    * the shortest escape of a character is longer than its UTF-8. */
   static const char letters[] = "bfnrt", values[] = "\b\f\n\r\t";
@@ -316,9 +327,11 @@ static bool read_nested(tsr__json_cursor *c, tsr__json_token *out, int depth)
     if (close == '}' && !read_key(c, &key)) return false;
     if (!read_value(c, &value, depth) || !goes_on(c, close, &more)) return false;
   }
+  size_t length = (size_t)(c->at - begin);
   *out = (tsr__json_token){ .kind = TSR__JSON_IS_NESTED,
+                            .escaped = c->unwrapped && memchr(begin, '\r', length),
                             .at = begin,
-                            .length = (size_t)(c->at - begin) };
+                            .length = length };
   return true;
 }
 
@@ -345,8 +358,7 @@ static int next_part(tsr__json_cursor *c, char open, char close)
   c->begun = true;
   skip_blanks(c);
   if (c->at == c->end || *c->at != open) {
-    fault(c, c->at,
-          open == '{' ? "a line must be an object, {...}" : "an array, [...], is missing");
+    fault(c, c->at, open == '{' ? "a row must be an object, {...}" : "an array, [...], is missing");
     return -1;
   }
   c->at++;
@@ -425,9 +437,11 @@ unsigned tsr__json_classify(const tsr__decimal *decimal, const tsr__json_token *
   switch (tsr__decimal_read(decimal, token->at, token->length, &value->integer, &value->real)) {
   case TSR__NUMBER_INT: return TSR__CLASS_INT;
   case TSR__NUMBER_BIG:
+    if (isinf(value->real)) return TSR__CLASS_TEXT;
     value->natural = tsr__decimal_natural(token->at, token->length, (uint64_t *)&value->integer);
     return TSR__CLASS_BIG;
-  default: return TSR__CLASS_FLOAT;
+  /* 1e400 is a number of JSON and none of f64: as text nothing of it is lost. */
+  default: return isinf(value->real) ? TSR__CLASS_TEXT : TSR__CLASS_FLOAT;
   }
 }
 

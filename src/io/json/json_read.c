@@ -182,6 +182,7 @@ typedef struct stripe_work {
   tsr__json_keys keys;
   tsr__dict_local names; /* nothing is added; only the scratch is its own */
   tsr__stripe_asks asks;
+  bool unwrapped;         /* lines of a file that was an array */
   const span *span;       /* of which rows texts are asked; NULL: of the line */
   tsr__json_token *token; /* of the line, by target; NULL: there are no predicates */
   bool *named;            /* by target: the line has it */
@@ -194,7 +195,7 @@ static bool take_line(work *w, int64_t at, const tsr__json_line *line)
   job *j = w->j;
   /* Opening found the line bad there, before its first member. */
   if (!tsr__utf8_valid(line->at, (size_t)(line->end - line->at))) return true;
-  tsr__json_cursor cursor = { .at = line->at, .end = line->end };
+  tsr__json_cursor cursor = { .at = line->at, .end = line->end, .unwrapped = w->unwrapped };
   tsr__json_token key, value;
   for (int64_t member = 0; tsr__json_next_of(&cursor, &w->keys, member, &key, &value) > 0;
        member++) {
@@ -385,6 +386,7 @@ static bool put_span(work *w, const span *p)
 static bool put_lines(work *w, walk from, const span *p)
 {
   tsr__json_line line;
+  w->unwrapped = w->j->json->arrays[p->block->file];
   for (int64_t i = 0; i < p->count; i++) {
     next_row(&from, &line);
     if (!put_line(w, p->at + i, &line)) return false;
