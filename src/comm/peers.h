@@ -77,8 +77,8 @@ void tsr__peers_describe(const tsr__peers *peers, char *out, size_t size);
  * memory. Thread-safe. For pools: freed blocks are taken again by size. */
 void *tsr__peers_take(void *peers, size_t bytes);
 void tsr__peers_give(void *peers, void *block, size_t bytes);
-/* Whether memory lies in this process's segment, and where; where `bytes` there are in another's, or
- * in its mirror: NULL without addresses for them. */
+/* Whether memory lies in this process's segment, and where; where `bytes` there are in another's,
+ * or in its mirror: NULL without addresses for them. */
 bool tsr__peers_has(const tsr__peers *peers, const void *at);
 uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at);
 void *tsr__peers_at(tsr__peers *peers, int process, uint64_t offset, size_t bytes);

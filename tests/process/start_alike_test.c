@@ -97,8 +97,7 @@ static void look_for(tsr_log_level level, const char *area, const char *line, vo
 TEST_PROCESSES(who_is_waited_for_is_said, 2)
 {
   words w = { .awaited = { "1 of 2 processes have come; missing: process 1",
-                           "nobody has set key 'late' for 2",
-                           "s for the goodbye of process 1" } };
+                           "nobody has set key 'late' for 2", "s for the goodbye of process 1" } };
   const tsr_runtime_opts runtime = { .size = sizeof runtime, .log = look_for, .log_user = &w };
   tsr_runtime *rt = fixture_join("waits", .stall_timeout = 2, .runtime = &runtime);
   tsr_scope *s = tsr_scope_open(rt);
