@@ -99,7 +99,7 @@ tsr_status tsr__comm_install(tsr_runtime *rt, const char *devices, const tsr_pro
  * the runtime. Collective (share.c). */
 tsr_status tsr__comm_share(tsr_runtime *rt);
 
-/* What must be alike in all processes, as lines; and whether the records of all are (likeness.c). */
+/* What must be alike in all processes, as lines; whether the records of all are (likeness.c). */
 void tsr__alike_lines(const tsr_runtime *rt, const tsr__role *role, tsr__text *out);
 tsr_status tsr__alike_check(const tsr__text *records, int count, tsr__error *error);
 
