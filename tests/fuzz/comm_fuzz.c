@@ -27,7 +27,7 @@ static void open_world(world *w, uint8_t joined)
   w->c.role.stall_seconds = w->c.role.close_seconds = 10;
   if (joined & 8) strcpy(w->c.role.secret, "secret");
   w->c.members = w->members;
-  w->c.listener = w->c.wake = -1;
+  w->c.wake = -1;
   for (int i = 0; i < PEERS; i++) {
     tsr__peer *peer = w->list[i] = &w->peers[i];
     bool in = joined >> i & 1;
