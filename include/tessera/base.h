@@ -199,8 +199,8 @@ typedef struct tsr_runtime_opts {
 /* Opens a runtime over the devices named in `devices`, such as "cpu:8" (8 virtual devices).
  * Never returns NULL: what is wrong is kept, and tsr_runtime_status and every scope opened on
  * it report it. Under `tessera run` the devices are dealt out to the processes, which must open
- * the same ones in the same order (process.h); where they cannot be dealt out evenly that is an error
- * (TSR_EARG). Returns a runtime owned by the caller until tsr_runtime_close.
+ * the same ones in the same order (process.h); where they cannot be dealt out evenly that is an
+ * error (TSR_EARG). Returns a runtime owned by the caller until tsr_runtime_close.
  * Collective, same arguments. */
 TSR_API tsr_runtime *tsr_runtime_open_with(const char *devices, const tsr_runtime_opts *opts);
 

@@ -11,7 +11,7 @@ typedef struct tsr__together {
   tsr__peers *peers; /* NULL: this process is alone */
   int own, count;
   tsr__peers_note *notes; /* [process]; of the last tell */
-  char said[160]; /* of the call, to others */
+  char said[160];         /* of the call, to others */
   tsr__error error;
 } tsr__together;
 

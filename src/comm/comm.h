@@ -22,7 +22,7 @@
  *   meetings.c     barriers, and records that all get of all; store.c: keys and values
  *   wire.c link.c address.c proof.c   frames, connections, sockets, secrets
  *   engines.c far.c   what moves data between hosts; see peers.h
- *   alike.c        what must be alike in all before they begin
+ *   likeness.c     what must be alike in all before they begin
  *   process.c      the public calls */
 #ifndef TSR_COMM_COMM_H
 #define TSR_COMM_COMM_H
@@ -99,7 +99,7 @@ tsr_status tsr__comm_install(tsr_runtime *rt, const char *devices, const tsr_pro
  * the runtime. Collective (share.c). */
 tsr_status tsr__comm_share(tsr_runtime *rt);
 
-/* What must be alike in all processes, as lines; and whether the records of all are (alike.c). */
+/* What must be alike in all processes, as lines; whether the records of all are (likeness.c). */
 void tsr__alike_lines(const tsr_runtime *rt, const tsr__role *role, tsr__text *out);
 tsr_status tsr__alike_check(const tsr__text *records, int count, tsr__error *error);
 

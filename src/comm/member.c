@@ -59,8 +59,8 @@ static struct timespec deadline_of(double seconds)
  * The coordinator keeps the time and answers when it is over. A call is never given up while it may
  * still be carried out, or who tries again would do it twice: it ends by its answer, or by the loss
  * of the connection, which a coordinator that is silent for .stall_timeout is. A goodbye alone has
- * an end of its own (`seconds`), as nothing comes after it. That call lies on the caller's stack, so
- * it leaves the list before the caller goes: an answer that comes later finds nobody. */
+ * an end of its own (`seconds`), as nothing comes after it. That call lies on the caller's stack,
+ * so it leaves the list before the caller goes: an answer that comes later finds nobody. */
 static void await(tsr__comm *comm, tsr__call *one, double seconds)
 {
   struct timespec until = deadline_of(seconds + GRACE);

@@ -190,7 +190,8 @@ void tsr__peers_take_word(void *user, int from, tsr__plugin_note note)
 
 /* ---- fetching -------------------------------------------------------------------------------- */
 
-/* `at` lies in a window of the mirror, which says where that is in the segment. It is const to all who read, and written by the engine alone. */
+/* `at` lies in a window of the mirror, which says where that is in the segment. It is const
+ * to all who read, and written by the engine alone. */
 void tsr__peers_get(tsr__peers *peers, int process, const void *at, const tsr__peers_runs *runs)
 {
   const window *in = tsr__window_of(&peers->all[process], at);

@@ -80,8 +80,8 @@ void tsr__peers_give(void *peers, void *block, size_t bytes);
 /* In a child of fork: from now on this process's segment is the child's own copy where it writes to
  * it, and the others' can only be read. Before anything is written; elsewhere it does nothing. */
 void tsr__peers_own(void *peers);
-/* Whether memory lies in this process's segment, and where; where `bytes` there are in another's, or
- * in its mirror: NULL without addresses for them. */
+/* Whether memory lies in this process's segment, and where; where `bytes` there are in another's,
+ * or in its mirror: NULL without addresses for them. */
 bool tsr__peers_has(const tsr__peers *peers, const void *at);
 uint64_t tsr__peers_offset(const tsr__peers *peers, const void *at);
 void *tsr__peers_at(tsr__peers *peers, int process, uint64_t offset, size_t bytes);

@@ -73,8 +73,8 @@ typedef struct window {
   char *base;
 } window;
 
-/* Of this process's own all is mapped, at `base`; of others windows, when something in them is first
- * looked at. */
+/* Of this process's own all is mapped, at `base`; of others windows, when something in them is
+ * first looked at. */
 typedef struct segment {
   char *base;  /* of another process of this host, the first window's */
   size_t size; /* most of which is never touched */

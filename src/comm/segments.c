@@ -105,8 +105,8 @@ static uint64_t own_cores(void)
 /* Processes can open each other's files where they have the same kernel and the same numbers.
  * The boot's id tells kernels apart, whatever hosts are called; the namespace of process numbers
  * tells containers on one kernel apart, in which /proc/PID is somebody else. Both are the kernel's
- * word; a host that is named can only be told apart from others by it, so that one machine can stand
- * for several. */
+ * word; a host that is named can only be told apart from others by it, so that one machine can
+ * stand for several. */
 static tsr_status host_of(const tsr__peers_start *start, uint64_t *out, tsr__error *error)
 {
   char text[256] = "", why[128];
@@ -279,8 +279,8 @@ static void close_windows(tsr__heap *heap, segment *of)
 }
 
 /* Of this host's others the first window, which has their heads; its own it maps whole, by the file
- * that it has. Of other hosts' processes nothing yet: their fronts lie where this host's leader puts
- * them. */
+ * that it has. Of other hosts' processes nothing yet: their fronts lie where this host's leader
+ * puts them. */
 static tsr_status map_segment(tsr__peers *peers, int process, const greeting *from, bool far,
                               tsr__error *error)
 {

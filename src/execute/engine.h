@@ -28,7 +28,7 @@ typedef struct tsr__plan {
   _Atomic int64_t closing_bytes; /* that it moves to this process's devices; TSR__UNKNOWN_BYTES,
                                     or TSR__NO_BYTES: not the same each time */
   bool *alike;         /* by node: numbers of it must be the same in all processes; NULL: it is no
-                          run of all (alike.c) */
+                          run of all (run_alike.c) */
   int *shows;          /* by node: the input that a kernel only shows otherwise; -1 (shows.c) */
   bool meets;          /* all processes take part in its runs */
   int roots;           /* of the key, if it can be followed; else 0 */
@@ -131,12 +131,12 @@ typedef struct tsr__exec {
   int given_up_count;      /* so many */
   const char *given_up_at; /* where tsr_donate was called for the first; or NULL */
   bool keeps;              /* roots may stay accumulators */
-  tsr__busy *busy; /* by part of the step at hand: see tsr__run; NULL: nobody asks */
+  tsr__busy *busy;         /* by part of the step at hand: see tsr__run; NULL: nobody asks */
   tsr__error *error;
   int kernels, collectives; /* run so far, those of regions included */
 } tsr__exec;
 
-/* Whether what lies so is all processes' (alike.c). */
+/* Whether what lies so is all processes' (run_alike.c). */
 bool tsr__lies_with_all(const tsr_sharding *sharding);
 /* Fills `alike` of a plan whose runs all processes take part in; and what this process brings to a
  * run that all must have alike: a fingerprint, and lines of the run `user`. */

@@ -11,6 +11,7 @@
 #include "tessera.h"
 
 #include "harness.h"
+#include "support/dealt.h"
 #include "support/law_fixture.h"
 
 #include <stdio.h>
@@ -317,10 +318,11 @@ static void check(const place *p, const struct kind *kind, tsr_runtime *rt, cons
 
 static void check_place(const place *p)
 {
-  static const char *const meshes[] = { NULL, "x=3" };
   for (int m = 0; m < 2; m++) {
-    tsr_runtime *rt = tsr_runtime_open(m ? "cpu:3" : "cpu:1", .threads = 1);
-    for (int k = 0; k < KINDS; k++) check(p, &kinds[k], rt, meshes[m]);
+    char mesh[32];
+    tsr_runtime *rt = tsr_runtime_open(dealt(m ? 3 : 1).text, .threads = 1);
+    snprintf(mesh, sizeof mesh, "x=%d", tsr_device_count(rt));
+    for (int k = 0; k < KINDS; k++) check(p, &kinds[k], rt, m ? mesh : NULL);
     tsr_runtime_close(rt);
   }
 }

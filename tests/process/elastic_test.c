@@ -51,8 +51,8 @@ static void go_on(int index, const char *address)
   exit(0);
 }
 
-/* A process that dies while those that are left of a job meet is not waited for until the end of all
- * time, and the job goes on. */
+/* A process that dies while those that are left of a job meet is not waited for until the end of
+ * all time, and the job goes on. */
 TEST_TIMEOUT(a_second_death_while_they_regroup, 120)
 {
   pid_t ids[4];

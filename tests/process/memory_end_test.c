@@ -73,7 +73,7 @@ static tsr_array *short_program(tsr_scope *s, tsr_array *x, tsr_mesh *mesh, int 
 /* What each process came to, to all. */
 static void check_same(tsr__peers *peers, tsr_status status)
 {
-  const tsr__peers_work work = { 5, "comparing", NULL };
+  const tsr__peers_work work = { .fingerprint = 5, .what = "comparing" };
   tsr__error error = { .status = TSR_OK };
   tsr__peers_note all[3];
   CHECK_STATUS(tsr__peers_enter(peers, &work, &error), TSR_OK, NULL);

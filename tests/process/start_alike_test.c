@@ -97,20 +97,19 @@ static void look_for(tsr_log_level level, const char *area, const char *line, vo
 TEST_PROCESSES(who_is_waited_for_is_said, 2)
 {
   words w = { .awaited = { "1 of 2 processes have come; missing: process 1",
-                           "nobody has set key 'late' for 2",
-                           "s for the goodbye of process 1" } };
+                           "nobody has set key 'late' for 3", "s for the goodbye of process 1" } };
   const tsr_runtime_opts runtime = { .size = sizeof runtime, .log = look_for, .log_user = &w };
-  tsr_runtime *rt = fixture_join("waits", .stall_timeout = 2, .runtime = &runtime);
+  tsr_runtime *rt = fixture_join("waits", .stall_timeout = 3, .runtime = &runtime);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_value value;
   bool first = test_process() == 0;
-  if (!first) usleep(3500000);
+  if (!first) usleep(4500000);
   CHECK_STATUS(tsr_sync(s, "late", .timeout = 60), TSR_OK, s);
-  if (!first) usleep(3500000);
+  if (!first) usleep(4500000);
   if (!first) CHECK_STATUS(tsr_store_set(s, "late", "", 0), TSR_OK, s);
   else CHECK_STATUS(tsr_store_get(s, "late", &value, .timeout = 60), TSR_OK, s);
   tsr_scope_close(s);
-  if (!first) usleep(3500000);
+  if (!first) usleep(4500000);
   tsr_runtime_close(rt);
   for (int i = 0; i < 3; i++)
     if (w.said[i] != first) FAIL("%s", w.awaited[i]);

@@ -1,4 +1,5 @@
 #include "support/law_fixture.h"
+#include "support/dealt.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -78,12 +79,12 @@ tsr_shape law_large(test_rng *rng, int least, int most)
 
 law_mesh law_open(test_rng *rng)
 {
-  char text[16], mesh[24];
-  int devices = (int)test_range(rng, 1, 8);
+  char mesh[24];
+  const dealt_devices all = dealt((int)test_range(rng, 1, 8));
+  int devices = all.count;
   bool flat = devices % 2 || test_range(rng, 0, 1);
-  snprintf(text, sizeof text, "cpu:%d", devices);
   snprintf(mesh, sizeof mesh, flat ? "x=%d" : "x=%d,y=2", flat ? devices : devices / 2);
-  tsr_runtime *rt = tsr_runtime_open(text, .threads = (int)test_range(rng, 1, 2));
+  tsr_runtime *rt = tsr_runtime_open(all.text, .threads = (int)test_range(rng, 1, 2));
   return (law_mesh){ rt, tsr_mesh_make(rt, mesh), flat };
 }
 

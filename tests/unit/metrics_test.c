@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/dealt.h"
 #include "tessera.h"
 
 enum { NUMBERS = 500 };
@@ -71,19 +72,19 @@ static tsr_array *from_batches(tsr_scope *s, const float *numbers, int64_t size,
 
 TEST(batches_and_meshes_do_not_show)
 {
-  static const char *const devices[] = { "cpu:1", "cpu:3", "cpu:8" };
+  const dealt_devices devices[] = { dealt(1), dealt(3), dealt(8) };
   static const int64_t sizes[] = { 1, 3, 7, 64, 499, 500, 513 };
   float numbers[NUMBERS];
   double expected[5];
   for (size_t d = 0; d < 3; d++) {
-    tsr_runtime *rt = tsr_runtime_open(devices[d]);
+    tsr_runtime *rt = tsr_runtime_open(devices[d].text);
     tsr_sharding on = tsr_on(tsr_mesh_default(rt, "data"), "data");
     for (size_t k = d > 0; k < sizeof sizes / sizeof *sizes; k++) {
       tsr_scope *s = tsr_scope_open(rt);
       char what[64];
       make_numbers(numbers, 1 + k);
       expect(numbers, NULL, expected);
-      snprintf(what, sizeof what, "%s, batches of %d", devices[d], (int)sizes[k]);
+      snprintf(what, sizeof what, "%s, batches of %d", devices[d].text, (int)sizes[k]);
       compare(from_batches(s, numbers, sizes[k], on), expected, what);
       tsr_scope_close(s);
     }

@@ -28,8 +28,8 @@ tsr_status tsr__source_leave(const tsr_frame *df, tsr_status status, tsr__error 
 
 /* ---- terminals ------------------------------------------------------------------------------- */
 
-/* A run of its own, of no more than its end: whatever a terminal does later, one that cannot begin it
- * is known to all here, and is waited for nowhere else. */
+/* A run of its own, of no more than its end: whatever a terminal does later, one that cannot begin
+ * it is known to all here, and is waited for nowhere else. */
 tsr_status tsr__frame_meet(tsr_frame *df, const char *what, const char *site, tsr_status own,
                            tsr__error *error)
 {

@@ -52,8 +52,8 @@ typedef struct tsr__bind {
   bool asked;                     /* ... but for some, without which nodes are no good yet */
   const tsr__source *indexed; /* a source that is not written to, whose rows have numbers here: */
   tsr_array *index;
-  bool plan;  /* for explaining: visits all that the rows are made of, and makes none */
-  bool stage; /* of another terminal, which made the rows that it stands on */
+  bool plan;            /* for explaining: visits all that the rows are made of, and makes none */
+  bool stage;           /* of another terminal, which made the rows that it stands on */
   tsr__peers_task task; /* of several processes: what all of them must have been asked for */
 } tsr__bind;
 

@@ -7,9 +7,10 @@
  *   process 0         writes
  *   the others        wait, and have its status */
 #include "frame/out/out.h"
-
 #include "io/rows/write.h"
 #include "tessera/io.h"
+
+#include <stdio.h>
 
 /* One of the formats; `user` is what it needs beside the table. */
 typedef tsr_status (*format_fn)(const tsr__write_ask *ask, const void *user, tsr__error *error);
