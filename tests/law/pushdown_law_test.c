@@ -487,5 +487,5 @@ static bool try_heads(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(first_rows_are_those_of_the_file, 900)
 {
-  law_each_seed_on_8(37000, guard_asked() ? 10 : test_quick() ? 60 : 600, 1.0 / 3, try_heads);
+  law_each_seed_on_8(37000, guard_asked() ? 10 : test_quick() ? 40 : 300, 1.0 / 3, try_heads);
 }
