@@ -673,7 +673,9 @@ static tsr_frame *file_frame(tsr_scope *s, const trial *t, const cell *base, int
     }
   CHECK(fclose(out) == 0);
   const tsr_mesh *on = tsr_mesh_make(s->rt, meshes[mesh][0]);
-  return tsr_frame_read_csv(s, path, .on = tsr_on(on, meshes[mesh][1]));
+  /* A few values do not say the types of their columns. */
+  const char *types = t->rows < 7 ? "a i64, i i64, x f64, h f64, d f64, ok bool, who text" : NULL;
+  return tsr_frame_read_csv(s, path, .on = tsr_on(on, meshes[mesh][1]), .types = types);
 }
 
 static tsr_frame *add_steps(tsr_frame *df, const trial *t)
@@ -736,7 +738,7 @@ static void try_one(tsr_runtime *rt, uint64_t seed, bool file, check_fn check)
   static const int64_t sizes[] = { 0, 1, 2, 7, 64, 65, 333, 1025, MOST_ROWS };
   trial *t = calloc(1, sizeof *t);
   t->rng = test_seeded(seed);
-  t->rows = sizes[pick(t, file ? 3 : 0, 8)];
+  t->rows = sizes[pick(t, 0, 8)];
   size_t cells = (size_t)(t->rows + 1) * MOST_COLUMNS;
   t->data = calloc(cells, sizeof(cell));
   t->in = calloc((size_t)t->rows + 1, sizeof(bool));

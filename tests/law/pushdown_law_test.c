@@ -438,7 +438,11 @@ static given ask_heads(trial t, tsr_runtime *rt, int devices, bool whole)
   for (int i = 0; i < 2 * CHAINS; i++) {
     if ((whole ? !i : i == between) && tsr_frame_collect(df, &all)) tsr_scope_clear(out.s);
     tsr_scope_clear(out.s); /* what the chain before said */
-    out.status[i] = tsr_frame_collect(chain[i % CHAINS], &out.table[i]);
+    bool counts = pick(&t, 0, 2) == 0;
+    int64_t rows = -1;
+    if (counts) out.status[i] = tsr_frame_row_count(chain[i % CHAINS], &rows);
+    if (!out.status[i]) out.status[i] = tsr_frame_collect(chain[i % CHAINS], &out.table[i]);
+    if (counts && !out.status[i]) CHECK_I64(rows, tsr_table_row_count(out.table[i]));
     snprintf(out.said[i], sizeof out.said[i], "%s", out.status[i] ? said(out.s) : "");
   }
   return out;
@@ -483,5 +487,5 @@ static bool try_heads(tsr_runtime *rt, uint64_t seed)
 
 TEST_TIMEOUT(first_rows_are_those_of_the_file, 900)
 {
-  law_each_seed_on_8(37000, guard_asked() ? 10 : test_quick() ? 60 : 600, 1.0 / 3, try_heads);
+  law_each_seed_on_8(37000, guard_asked() ? 10 : test_quick() ? 40 : 300, 1.0 / 3, try_heads);
 }
