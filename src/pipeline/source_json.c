@@ -283,7 +283,12 @@ static tsr_status take_member(members *m, int c, int depth, const tsr__json_toke
   return TSR_OK;
 }
 
-/* The name of a member, without escapes. */
+/* A member, its name without escapes. */
+typedef struct member {
+  tsr__text_span name;
+  tsr__json_token value;
+} member;
+
 static tsr__text_span name_of(const members *m, const tsr__json_token *key)
 {
   if (!key->escaped) return (tsr__text_span){ key->at, key->length };
@@ -291,9 +296,10 @@ static tsr__text_span name_of(const members *m, const tsr__json_token *key)
 }
 
 /* Compares a member's name with what is wanted; true: some of it may be in the member's object. */
-static bool match_name(members *m, const object *in, tsr__text_span name,
-                       const tsr__json_token *value, object *below, tsr__error *error)
+static bool match_name(members *m, const object *in, const member *one, object *below,
+                       tsr__error *error)
 {
+  tsr__text_span name = one->name;
   bool inside = false;
   for (int c = 0; c < m->j->source.column_count; c += 1 + m->j->ragged[c]) {
     const char *rest = in->rest[c];
@@ -302,12 +308,12 @@ static bool match_name(members *m, const object *in, tsr__text_span name,
     if (!rest || strnlen(rest, name.length) < name.length ||
         memcmp(rest, name.at, name.length) != 0)
       continue;
-    if (!rest[name.length]) take_member(m, c, in->depth, value, error);
+    if (!rest[name.length]) take_member(m, c, in->depth, &one->value, error);
     if (rest[name.length] != '.') continue;
     below->rest[c] = rest + name.length + 1;
     inside = true;
   }
-  return inside && value->kind == TSR__JSON_IS_NESTED && *value->at == '{';
+  return inside && one->value.kind == TSR__JSON_IS_NESTED && *one->value.at == '{';
 }
 
 /* All of an object is read, whatever is asked for: what is no JSON is bad for every field. It goes
@@ -315,17 +321,18 @@ static bool match_name(members *m, const object *in, tsr__text_span name,
 static tsr_status find_members(members *m, object *in, tsr__error *error)
 {
   const char *line = in->cursor.at;
-  tsr__json_token key, value;
+  tsr__json_token key;
+  member one;
   object below;
   int more;
-  while (!error->status && (more = tsr__json_next(&in->cursor, &key, &value)) != 0) {
+  while (!error->status && (more = tsr__json_next(&in->cursor, &key, &one.value)) != 0) {
     if (more < 0)
       return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
                             (long long)(in->cursor.fault - line + 1), in->cursor.why);
-    tsr__text_span name = name_of(m, &key);
-    if (m->known && in->depth == 1) tsr__known_add(m->known, name.at, name.length);
-    if (!match_name(m, in, name, &value, &below, error)) continue;
-    below.cursor = (tsr__json_cursor){ .at = value.at, .end = value.at + value.length };
+    one.name = name_of(m, &key);
+    if (m->known && in->depth == 1) tsr__known_add(m->known, one.name.at, one.name.length);
+    if (!match_name(m, in, &one, &below, error)) continue;
+    below.cursor = (tsr__json_cursor){ .at = one.value.at, .end = one.value.at + one.value.length };
     below.depth = in->depth + 1;
     find_members(m, &below, error);
   }

@@ -228,8 +228,7 @@ tsr_status tsr__kept_read(tsr_runtime *rt, tsr__kept_file *file, tsr__kept_part 
   int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)part.bytes, part.at);
   if (got < 0)
     tsr__error_set(error, tsr__sys_status(errno), "byte %lld cannot be read: %s",
-                   (long long)part.at,
-                   tsr__sys_text(errno, text, sizeof text));
+                   (long long)part.at, tsr__sys_text(errno, text, sizeof text));
   /* Behind the reading: what was read before a change is what the file had. */
   else if (!check_same(file, fd, error) && got < part.bytes)
     tsr__error_set(error, TSR_EIO, "the file has become shorter: it ends at byte %lld",
