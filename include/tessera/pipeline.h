@@ -28,7 +28,7 @@ typedef struct tsr_source tsr_source;
 typedef struct tsr_pipeline tsr_pipeline;
 typedef struct tsr_batch tsr_batch;
 
-enum { TSR_MAX_FIELDS = 32 }; /* of a record */
+enum { TSR_MAX_FIELDS = 32 }; /* that a call names; a record of files or frames has up to 256 */
 
 /* A field of a record. */
 typedef struct tsr_record_field {
@@ -105,8 +105,8 @@ TSR_API tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_
 
 typedef struct tsr_source_frame_args {
   size_t size;
-  /* Columns of text that are numbers, "city,colour": i64, 0, 1, ... in the order of the bytes of the
-   * texts that the column has, and -1 for nulls. */
+  /* Columns of text that are numbers, "city,colour": i64, 0, 1, ... in the order of the bytes of
+   * the texts that the column has, and -1 for nulls. */
   const char *codes;
 } tsr_source_frame_args;
 
@@ -162,8 +162,8 @@ typedef struct tsr_tfrecord_args {
  * TSR_SCALAR } }). The files are walked along once, for the places of their records, 8 bytes each;
  * records are read when they are needed. With .defaults they are looked into until each feature was
  * met, which mostly is the first record. A file that changes afterwards is an error of reading.
- * Errors: TSR_EIO, TSR_EPARSE (damaged or cut off, with file, record and byte), TSR_EARG (also for a
- * feature that no record has, with .defaults), TSR_EDTYPE, TSR_ENOMEM (.unpack_limit),
+ * Errors: TSR_EIO, TSR_EPARSE (damaged or cut off, with file, record and byte), TSR_EARG (also for
+ * a feature that no record has, with .defaults), TSR_EDTYPE, TSR_ENOMEM (.unpack_limit),
  * TSR_ECANCELLED. Returns a source owned by the scope. Local. */
 TSR_API tsr_source *tsr_source_tfrecord_with(tsr_scope *scope, const char *path,
                                              const tsr_tfrecord_args *args, const char *site);
@@ -313,7 +313,9 @@ typedef enum tsr_remainder {
 
 /* What becomes of records that cannot be read: damaged or cut off in their file, or refused by a
  * function of records. Memory that ends and what was cancelled are no such thing. Which record is
- * bad shows in nothing but its own row, whatever the threads and processes. */
+ * bad shows in nothing but its own row, whatever the threads and processes. Stages that look at all
+ * records when they are made keep the places of bad ones, which are bad from then on: a filter lets
+ * them through, tsr_source_flat_map makes one of each, tsr_source_pack gives each a pack. */
 typedef enum tsr_bad_records {
   TSR_BAD_FAIL,       /* the pipeline ends, with an error that names the record */
   TSR_BAD_SKIP,       /* the batch is shorter by it (of TSR_PAD_AND_MASK padded), and one without a
@@ -366,7 +368,8 @@ TSR_API tsr_pipeline *tsr_pipeline_open_with(const tsr_pipeline_args *args, cons
 /* The next batch, in order; NULL behind the last one, and on an error, which the scope of the
  * source has (its message names the record). It waits until the batch is filled; the progress
  * callback may cancel, and after 5 s the log tells which function and record it waits for. One
- * thread at a time. Returns a batch to be released. Local. */
+ * thread at a time, and no function that fills the same pipeline: it gets NULL, and the pipeline
+ * ends with TSR_ESTATE. Returns a batch to be released. Local. */
 TSR_API tsr_batch *tsr_pipeline_next_at(tsr_pipeline *pipeline, const char *site);
 
 /* Ends a pipeline from any state: threads that wait are woken and all are joined. Batches that were
@@ -412,20 +415,21 @@ TSR_API const char *tsr_pipeline_report(tsr_pipeline *pipeline);
 /* Writes where a pipeline is to `out`, with room for `room` bytes, and how many there are to
  * `needed` (NULL: not wanted); `out` may be NULL to ask only. The state names the batches that
  * tsr_pipeline_next gave, not those filled ahead: a pipeline opened with it goes on behind them,
- * whatever its threads, prefetch and devices are. A few hundred bytes, mostly the text of the
- * source. Errors: TSR_EARG (too little room), TSR_ENOMEM. Local. */
+ * whatever its threads, prefetch and devices are, and its .bad. A few hundred bytes, mostly the
+ * text of the source. Errors: TSR_EARG (too little room), TSR_ENOMEM. Local. */
 TSR_API TSR_MUST_USE tsr_status tsr_pipeline_save(tsr_pipeline *pipeline, void *out, size_t room,
                                                   size_t *needed);
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
 /* A field of a batch: [rows, ...] placed as the pipeline says. Its name is the source's, or that of
- * its part of tsr_batch_tree. Errors: TSR_EARG for a name that it has not. Returns an array owned by the batch; what is computed of it is, too: tsr_keep and
- * tsr_tree_keep move results out. Local. */
-TSR_API tsr_array *tsr_batch_field_at(tsr_batch *batch, const char *name, const char *site);
-/* All fields as a tree, or what .map returned; owned by the batch. Parts are called as the fields are,
- * with '_' for what names of trees have not, and a number behind where two would be called alike.
+ * its part of tsr_batch_tree. Errors: TSR_EARG for a name that it has not. Returns an array owned
+ * by the batch; what is computed of it is, too: tsr_keep and tsr_tree_keep move results out.
  * Local. */
+TSR_API tsr_array *tsr_batch_field_at(tsr_batch *batch, const char *name, const char *site);
+/* All fields as a tree, or what .map returned; owned by the batch. Parts are called as the fields
+ * are, with '_' for what names of trees have not, and a number behind where two would be called
+ * alike. Local. */
 TSR_API tsr_array *tsr_batch_tree(tsr_batch *batch);
 /* bool[rows], true where a row is a record and false where it only fills the batch. Owned by the
  * batch. Local. */

@@ -114,12 +114,12 @@ typedef struct tsr_sample_args {
  * fields differ, TSR_ENOMEM. Returns a source owned as the first one is. Local. */
 TSR_API tsr_source *tsr_source_sample_with(const tsr_sample_args *args, const char *site);
 
-/* The fields of several maps of the same records side by side: tsr_source_merge(left, right). As
- * tsr_source_zip, but that they are of the same records in the same order is checked, and that a
- * record of the stage that they have in common is read once for all of them (from a file, or made
- * by a map; what lies in memory is read where it lies). Errors: TSR_ESHAPE
- * (unlike counts), TSR_EARG (other records, another order, a name twice). Returns a source owned as
- * the first one is. Local. */
+/* The fields of several maps of the same records side by side: tsr_source_merge(left, right), also
+ * of records that tsr_source_zip and tsr_source_concat gave. As tsr_source_zip, but that they are
+ * of the same records in the same order is checked, and that a record of the stage that they have
+ * in common is read once for all of them (from a file, or made by a map; what lies in memory is
+ * read where it lies). Errors: TSR_ESHAPE (unlike counts), TSR_EARG (other records, another order,
+ * a name twice). Returns a source owned as the first one is. Local. */
 TSR_API tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, const char *site);
 
 /* ---- kept copies ----------------------------------------------------------------------------- */
@@ -139,11 +139,11 @@ typedef struct tsr_cache_args {
  * than others to be asked for next. With .path they are read once at the call and written to a
  * file, which appears when it is whole and is used again by the next program: its records have
  * checksums, and it has the text of the source, so that a file of another one is refused (not one
- * of other data under the same text: delete it when the data changes). What lies below a cache is
- * read as of epoch 0, so shuffles and maps that draw stand above it. Errors: TSR_EARG (a shuffled
- * source, a map with a seed), TSR_ENOMEM, TSR_EIO, TSR_ESTATE (a cache of other records),
- * TSR_EPARSE (a damaged one), TSR_ECANCELLED, those of reading. Returns a source owned as `source`
- * is. Local. */
+ * of other data under the same text: delete it when the data changes). Records that cannot be read
+ * are in neither, and are asked for below each time. What lies below a cache is read as of epoch 0,
+ * so shuffles and maps that draw stand above it. Errors: TSR_EARG (a shuffled source, a map with a
+ * seed), TSR_ENOMEM, TSR_EIO, TSR_ESTATE (a cache of other records), TSR_EPARSE (a damaged one),
+ * TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
 TSR_API tsr_source *tsr_source_cache_with(const tsr_cache_args *args, const char *site);
 
 /* ---- sequences ------------------------------------------------------------------------------- */
@@ -219,14 +219,15 @@ typedef struct tsr_pack_args {
  * 2048). Each goes to the first of the open packs that has room in all fields; where none has, a
  * new one is begun, and the oldest closed when there are too many. Of a field "tokens" it makes
  * "tokens" [length, ...], "tokens_segments" and "tokens_positions" of i32 [length] (1, 2, ... by
- * sequence, 0 where there is none; and the place in it), and "tokens_length", what is used. Other
- * fields are left out, no sequence is. All lengths are read at the call. With TSR_PACK_CUT, as
- * language models are trained, sequences of any length fill all packs but the last, positions go on
- * behind a cut, and several fields are of one length in each record. With .end each sequence, an
- * empty one as well, has that element behind it in all fields, of its segment and counted as its
- * last. Errors: TSR_EVALUE (a sequence longer than a pack: tsr_source_pad cuts), TSR_EARG (a
- * shuffled source), TSR_EDTYPE (an end that a field's dtype does not have), TSR_ESHAPE,
- * TSR_ECANCELLED, those of reading. Returns a source owned as `source` is. Local. */
+ * sequence that has some, 0 where there is none; and the place in it), and "tokens_length", what is
+ * used. Other fields are left out, no sequence is. All lengths are read at the call. With
+ * TSR_PACK_CUT, as language models are trained, sequences of any length fill all packs but the
+ * last, positions go on behind a cut, and several fields are of one length in each record. With
+ * .end each sequence, an empty one as well, has that element behind it in all fields, of its
+ * segment and counted as its last. Errors: TSR_EVALUE (a sequence longer than a pack:
+ * tsr_source_pad cuts), TSR_EARG (a shuffled source), TSR_EDTYPE (an end that a field's dtype does
+ * not have), TSR_ESHAPE, TSR_ECANCELLED, those of reading. Returns a source owned as `source` is.
+ * Local. */
 TSR_API tsr_source *tsr_source_pack_with(const tsr_pack_args *args, const char *site);
 
 /* ---- other fields ---------------------------------------------------------------------------- */

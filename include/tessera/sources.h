@@ -48,17 +48,17 @@ typedef struct tsr_lines_args {
  * lines, 8 bytes each; lines are read when they are needed, and a file that changed since is an
  * error of reading. An index that is kept is used as long as its file has the size and the time it
  * had; where it cannot be written that is no error. Errors: TSR_EIO, TSR_EARG, TSR_ENOMEM
- * (.unpack_limit), TSR_EUNSUPPORTED, TSR_ECANCELLED; of reading TSR_EVALUE (too long) and TSR_EPARSE
- * (not UTF-8), with file, record and byte. Returns a source owned by the scope; never NULL, inert on
- * an error. Local. */
+ * (.unpack_limit), TSR_EUNSUPPORTED, TSR_ECANCELLED; of reading TSR_EVALUE (too long) and
+ * TSR_EPARSE (not UTF-8), with file, record and byte. Returns a source owned by the scope; never
+ * NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_lines_with(tsr_scope *scope, const char *path,
                                           const tsr_lines_args *args, const char *site);
 
 typedef struct tsr_json_args {
   size_t size;
   /* Members by name: numbers (true and false of bool) without dims, lists of lists of the shape's
-   * dims; the bytes of a text in UTF-8 are a list of u8. "meta.label" is the member of that name, or
-   * else label of the object meta. */
+   * dims; the bytes of a text in UTF-8 are a list of u8. "meta.label" is the member of that name,
+   * or else label of the object meta. */
   tsr_record_field fields[TSR_MAX_FIELDS];
   /* Fields that have any number of values, "text,tokens", up to the first dim of their shape: a
    * ragged field each. */
@@ -74,25 +74,24 @@ typedef struct tsr_json_args {
  * read by position: tsr_source_json(s, "train-*.jsonl", .ragged = "text", .fields = { { "text",
  * TSR_U8, TSR_SHAPE(4096) }, { "label", TSR_I32, TSR_SCALAR } }). Lines are objects by RFC 8259;
  * blank ones are left out, other members are not looked at. Files that are packed or in UTF-16 are
- * as in tsr_source_lines, others are walked along once, for the places of their lines, 8 bytes each,
- * and objects are parsed when they are needed, so that a file may be larger than memory
+ * as in tsr_source_lines, others are walked along once, for the places of their lines, 8 bytes
+ * each, and objects are parsed when they are needed, so that a file may be larger than memory
  * (tsr_frame_read_json reads it whole, and finds out types). With .defaults lines are looked into
  * until each field was met, which mostly is the first one. Errors: TSR_EIO, TSR_EARG (also for a
  * field that no line has, with .defaults), TSR_EDTYPE, TSR_ESHAPE, TSR_ENOMEM (.unpack_limit),
- * TSR_EUNSUPPORTED, TSR_ECANCELLED; of reading, with file, record and byte, TSR_EPARSE (no
- * object, not UTF-8, a name twice) and TSR_EVALUE (a member that lacks, does not fit or has
- * another number of values). Returns a source owned by the scope; never NULL, inert on an error.
- * Local. */
+ * TSR_EUNSUPPORTED, TSR_ECANCELLED; of reading, with file, record and byte, TSR_EPARSE (no object,
+ * not UTF-8, a name twice) and TSR_EVALUE (a member that lacks, does not fit or has another number
+ * of values). Returns a source owned by the scope; never NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path,
                                          const tsr_json_args *args, const char *site);
 
 typedef struct tsr_tar_args {
   size_t size;
-  /* Members by ending, whatever the size of its letters, "jpg", "cls", "seg_png" for .seg.png, or the
-   * first of several that a sample has, "jpg;png": u8 for bytes, a ragged field, of rank
-   * 1 for at most so many and of none for as many as the longest has; i64 without dims for whole
-   * numbers written as text; and with the ending npy an array's dtype and shape. "__key__" of u8 is
-   * the key. None: those of the first sample, .cls, .cls2, .id, .index and .count as numbers. */
+  /* Members by ending, whatever the size of its letters, "jpg", "cls", "seg_png" for .seg.png, or
+   * the first of several that a sample has, "jpg;png": u8 for bytes, a ragged field, of rank 1 for
+   * at most so many and of none for as many as the longest has; i64 without dims for whole numbers
+   * written as text; and with the ending npy an array's dtype and shape. "__key__" of u8 is the
+   * key. None: those of the first sample, .cls, .cls2, .id, .index and .count as numbers. */
   tsr_record_field fields[TSR_MAX_FIELDS];
   bool cut;      /* more bytes than a field has room for are cut; else reading them is an error */
   bool defaults; /* zeros where a sample lacks a member, ragged ones of length 0; else an error */
@@ -107,11 +106,11 @@ typedef struct tsr_tar_args {
  * Neighbours with the same key, the path up to the first dot of the base name, are a sample, and
  * what stands behind that dot tells its members apart. ustar, pax and GNU archives are read. They
  * are walked along once, for the places of their members; records are read when they are needed, in
- * any order, and a file that changed since is an error of reading. Errors: TSR_EIO, TSR_EPARSE (damaged,
- * cut off, a member that lacks, with file, member and byte), TSR_EUNSUPPORTED (sparse), TSR_EARG
- * (also for an ending that no sample has), TSR_EDTYPE, TSR_ESHAPE, TSR_ENOMEM (.unpack_limit),
- * TSR_ECANCELLED. Returns a
- * source owned by the scope; never NULL, inert on an error. Local. */
+ * any order, and a file that changed since is an error of reading. Errors: TSR_EIO, TSR_EPARSE
+ * (damaged, cut off, a member that lacks, with file, member and byte), TSR_EUNSUPPORTED (sparse),
+ * TSR_EARG (also for an ending that no sample has), TSR_EDTYPE, TSR_ESHAPE, TSR_ENOMEM
+ * (.unpack_limit), TSR_ECANCELLED. Returns a source owned by the scope; never NULL, inert on an
+ * error. Local. */
 TSR_API tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path,
                                         const tsr_tar_args *args, const char *site);
 
@@ -139,9 +138,10 @@ TSR_API int64_t tsr_source_class_count(const tsr_source *source);
 TSR_API const char *tsr_source_class_name(const tsr_source *source, int64_t label);
 
 /* The arrays of a safetensors file as fields of their names ('_' for characters other than letters,
- * digits, '_' and '-'), a record each element of their first dim, which they must have in common; of
- * a pattern all files in order of their names, which must have the same arrays. `names`,
- * "image,label", are those to read, as in tsr_source_select, and fields are called so; NULL: all. Records are read when they are needed. Errors: TSR_EIO, TSR_EPARSE, TSR_EDTYPE, TSR_ESHAPE,
+ * digits, '_' and '-'), a record each element of their first dim, which they must have in common;
+ * of a pattern all files in order of their names, which must have the same arrays. `names`,
+ * "image,label", are those to read, as in tsr_source_select, and fields are called so; NULL: all.
+ * Records are read when they are needed. Errors: TSR_EIO, TSR_EPARSE, TSR_EDTYPE, TSR_ESHAPE,
  * TSR_EARG. Returns a source owned by the scope; never NULL, inert on an error. Local. */
 TSR_API tsr_source *tsr_source_safetensors_at(tsr_scope *scope, const char *path, const char *names,
                                               const char *site);

@@ -45,9 +45,11 @@ void tsr__permutation_make(tsr__permutation *p, const char *isa, uint64_t count,
                            uint64_t epoch)
 {
   uint64_t low = root_above(count), key = tsr__mix(seed, epoch);
-  /* A round turns digits in circles, which are even permutations where all radices are odd. What
-   * goes through again makes others of them, so there must be something that does. */
-  if (low % 2 && low > 1 && low * low == count) low++;
+  /* A round turns digits in circles, which are even permutations where all radices are odd: then
+   * only what goes through again makes odd ones. Of whole squares nothing does, and of few records
+   * it is nearly always the same number. */
+  uint64_t rows = low ? (count + low - 1) / low : 0;
+  if (low > 1 && low % 2 && rows % 2 && (count < SMALL || low * low == count)) low++;
   tsr__rounds *r = &p->rounds;
   p->count = count;
   p->inverse = low > 1 ? UINT64_MAX / low : 0;

@@ -361,7 +361,8 @@ tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
     for (int c = 0; c < p->source->column_count; c++)
       p->bytes += tray->rows * (int64_t)p->source->columns[c].bytes;
     b = batch_of(p, tray, site);
-    /* Given back in any case: the place of the pipeline is behind this batch, as its figures are. */
+    /* Given back in any case: the place of the pipeline is behind this batch, as its figures
+     * are. */
     if (!b) p->status = tsr_scope_status(p->node.scope);
     tsr__ring_give(p, tray);
   }

@@ -382,7 +382,7 @@ tsr_status tsr__record_files_read(const tsr__record_files *f, tsr__record_place 
 {
   tsr__record_file *from = &f->file[place.file];
   if (!from->unpacked.data)
-    return tsr__kept_read(f->rt, &from->kept, to, place.bytes, place.at, error);
+    return tsr__kept_read(f->rt, &from->kept, (tsr__kept_part){ place.at, place.bytes }, to, error);
   memcpy(to, from->unpacked.data + place.at, (size_t)place.bytes);
   return TSR_OK;
 }

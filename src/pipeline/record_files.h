@@ -12,7 +12,7 @@
 #define TSR_PIPELINE_RECORD_FILES_H
 
 #include "io/file/files.h"
-#include "io/file/kept.h"
+#include "io/file/known_files.h"
 #include "pipeline/records.h"
 
 typedef struct tsr__record_file {

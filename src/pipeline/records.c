@@ -267,8 +267,8 @@ void tsr__ragged_end(const tsr_source *source, const tsr__ask_rows *ask, int col
   if (ask->cells[column + 1].data) memcpy(tsr__cell_of(ask, column + 1, i), &length, sizeof length);
 }
 
-tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
-                          bool ragged, tsr__error *error)
+static tsr_status add_asked(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
+                            bool ragged, tsr__error *error)
 {
   int first = made->count, last = first + ragged;
   tsr__column *column = &made->columns[first];
@@ -307,8 +307,7 @@ tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_
       tsr__error_set(error, TSR_EARG, ".ragged names '%.80s', which is none of .fields",
                      names.name[i]);
   for (int c = 0; c < count && !error->status; c++)
-    tsr__asked_add(made, arena, &columns[c], tsr__name_list_find(&names, columns[c].name) >= 0,
-                   error);
+    add_asked(made, arena, &columns[c], tsr__name_list_find(&names, columns[c].name) >= 0, error);
   return error->status;
 }
 

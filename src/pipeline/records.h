@@ -25,8 +25,8 @@ typedef struct tsr__column {
   size_t bytes;    /* of a record, bool as bytes */
 } tsr__column;
 
-/* Characters of names that any reader of names takes as they are: those of trees, and of fields that
- * files name. Fields that a program names have any. */
+/* Characters of names that any reader of names takes as they are: those of trees, and of fields
+ * that files name. Fields that a program names have any. */
 static inline bool tsr__name_char(char c)
 {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
@@ -207,7 +207,8 @@ int tsr__columns_of(const tsr_record_field *fields, tsr__column *columns, tsr__e
 tsr_status tsr__column_records(tsr__column *column, int64_t *records, tsr__error *error);
 
 /* Names of a list, "a, b=c": blanks about them are left out, and one in double quotes has any
- * characters, with two for a quote. `as` is what stands behind '=' where lists rename, else NULL. */
+ * characters, with two for a quote. `as` is what stands behind '=' where lists rename, else
+ * NULL. */
 typedef struct tsr__name_list {
   const char *name[TSR__MAX_COLUMNS], *as[TSR__MAX_COLUMNS];
   int count;
@@ -264,8 +265,6 @@ typedef struct tsr__asked {
   bool ragged[TSR__MAX_COLUMNS];
   int count;
 } tsr__asked;
-tsr_status tsr__asked_add(tsr__asked *made, tsr__arena *arena, const tsr__column *asked,
-                          bool ragged, tsr__error *error);
 /* All of `fields`, of which those of the list `ragged` are (NULL: none). */
 tsr_status tsr__asked_all(tsr__asked *made, tsr__arena *arena, const tsr_record_field *fields,
                           const char *ragged, tsr__error *error);

@@ -67,8 +67,8 @@ static char small(char c)
   return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Whether a name ends with one of "jpg,.png", whatever the size of letters. Of ASCII alone: a locale
- * must not change which files a source has. */
+/* Whether a name ends with one of "jpg,.png", whatever the size of letters. Of ASCII alone: a
+ * locale must not change which files a source has. */
 static bool is_wanted(const char *name, const char *endings)
 {
   const char *dot = strrchr(name, '.'), *slash = strrchr(name, '/');

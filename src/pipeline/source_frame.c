@@ -1,5 +1,5 @@
-/* The columns of a frame as fields, copied to the host: numbers as arrays, texts as their bytes or as
- * their places in the order of all texts of the column.
+/* The columns of a frame as fields, copied to the host: numbers as arrays, texts as their bytes or
+ * as their places in the order of all texts of the column.
  *
  *   city     "Rome" "Bern" null "Rome"      bytes    RomeBernRome   0 4 8 8 12
  *                                           codes    1 0 -1 1 */
@@ -132,8 +132,8 @@ static tsr_status add_texts(taking *t, int column, const char *name, tsr__error 
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-/* A column as an array. Rows without a value have no other form in an array: NaN where there is one,
- * an error elsewhere, which the column's call tells. */
+/* A column as an array. Rows without a value have no other form in an array: NaN where there is
+ * one, an error elsewhere, which the column's call tells. */
 static tsr_array *column_array(const taking *t, int column)
 {
   tsr_frame_column_opts opts = { .size = sizeof opts };

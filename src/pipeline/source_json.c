@@ -256,12 +256,15 @@ typedef struct members {
   tsr__json_token value[TSR__MAX_COLUMNS];
   int depth[TSR__MAX_COLUMNS]; /* objects around it, from 1; 0: not met */
   tsr__known *known;           /* all names of the outer object; NULL: nobody wants them */
+  char *spare;                 /* as many bytes as the line has */
 } members;
 
-/* What is left of the columns' names below an object; NULL: they are of other members. */
-typedef struct wanted {
+/* An object, and what is left of the columns' names in it; NULL: they are of other members. */
+typedef struct object {
+  tsr__json_cursor cursor;
+  int depth; /* from 1 */
   const char *rest[TSR__MAX_COLUMNS];
-} wanted;
+} object;
 
 /* The name of a field may be that of a member as it stands, or lead to it through objects:
  *
@@ -280,72 +283,81 @@ static tsr_status take_member(members *m, int c, int depth, const tsr__json_toke
   return TSR_OK;
 }
 
-/* Compares a member's name with what is wanted; true: some of it may be in the member's object. */
-static bool match_name(members *m, const wanted *w, const char *name, size_t length, int depth,
-                       const tsr__json_token *value, wanted *below, tsr__error *error)
+/* A member, its name without escapes. */
+typedef struct member {
+  tsr__text_span name;
+  tsr__json_token value;
+} member;
+
+static tsr__text_span name_of(const members *m, const tsr__json_token *key)
 {
+  if (!key->escaped) return (tsr__text_span){ key->at, key->length };
+  return (tsr__text_span){ m->spare, tsr__json_unescape(key, m->spare) };
+}
+
+/* Compares a member's name with what is wanted; true: some of it may be in the member's object. */
+static bool match_name(members *m, const object *in, const member *one, object *below,
+                       tsr__error *error)
+{
+  tsr__text_span name = one->name;
   bool inside = false;
   for (int c = 0; c < m->j->source.column_count; c += 1 + m->j->ragged[c]) {
-    const char *rest = w->rest[c];
+    const char *rest = in->rest[c];
     below->rest[c] = NULL;
     /* Names in a line may hold zeros, where the column's ends. */
-    if (!rest || strnlen(rest, length) < length || memcmp(rest, name, length) != 0) continue;
-    if (!rest[length]) take_member(m, c, depth, value, error);
-    if (rest[length] != '.') continue;
-    below->rest[c] = rest + length + 1;
+    if (!rest || strnlen(rest, name.length) < name.length ||
+        memcmp(rest, name.at, name.length) != 0)
+      continue;
+    if (!rest[name.length]) take_member(m, c, in->depth, &one->value, error);
+    if (rest[name.length] != '.') continue;
+    below->rest[c] = rest + name.length + 1;
     inside = true;
   }
-  return inside && value->kind == TSR__JSON_IS_NESTED && *value->at == '{';
+  return inside && one->value.kind == TSR__JSON_IS_NESTED && *one->value.at == '{';
 }
 
 /* All of an object is read, whatever is asked for: what is no JSON is bad for every field. It goes
  * as deep as names have points. */
-static tsr_status find_members(members *m, const wanted *w, tsr__json_cursor cursor, int depth,
-                               char *spare, tsr__error *error)
+static tsr_status find_members(members *m, object *in, tsr__error *error)
 {
-  const char *line = cursor.at;
-  tsr__json_token key, value;
-  wanted below;
+  const char *line = in->cursor.at;
+  tsr__json_token key;
+  member one;
+  object below;
   int more;
-  while (!error->status && (more = tsr__json_next(&cursor, &key, &value)) != 0) {
+  while (!error->status && (more = tsr__json_next(&in->cursor, &key, &one.value)) != 0) {
     if (more < 0)
       return tsr__error_set(error, TSR_EPARSE, "column %lld of the line: %s",
-                            (long long)(cursor.fault - line + 1), cursor.why);
-    const char *name = key.at;
-    size_t length = key.length;
-    if (key.escaped) {
-      length = tsr__json_unescape(&key, spare);
-      name = spare;
-    }
-    if (m->known && depth == 1) tsr__known_add(m->known, name, length);
-    tsr__json_cursor inner = { .at = value.at, .end = value.at + value.length };
-    if (match_name(m, w, name, length, depth, &value, &below, error))
-      find_members(m, &below, inner, depth + 1, spare, error);
+                            (long long)(in->cursor.fault - line + 1), in->cursor.why);
+    one.name = name_of(m, &key);
+    if (m->known && in->depth == 1) tsr__known_add(m->known, one.name.at, one.name.length);
+    if (!match_name(m, in, &one, &below, error)) continue;
+    below.cursor = (tsr__json_cursor){ .at = one.value.at, .end = one.value.at + one.value.length };
+    below.depth = in->depth + 1;
+    find_members(m, &below, error);
   }
   return error->status;
 }
 
 /* The members of a line. */
-static tsr_status read_line(members *m, const char *line, int64_t bytes, char *spare,
-                            tsr__error *error)
+static tsr_status read_line(members *m, const char *line, int64_t bytes, tsr__error *error)
 {
-  wanted all = { { NULL } };
-  tsr__json_cursor cursor = { .at = line, .end = line + bytes };
+  object all = { .cursor = { .at = line, .end = line + bytes }, .depth = 1 };
   if (!tsr__utf8_valid(line, (size_t)bytes))
     return tsr__error_set(error, TSR_EPARSE, "the line is not UTF-8");
   for (int c = 0; c < m->j->source.column_count; c += 1 + m->j->ragged[c])
     all.rest[c] = m->j->source.columns[c].name;
-  return find_members(m, &all, cursor, 1, spare, error);
+  return find_members(m, &all, error);
 }
 
 static tsr_status tell_missing(const tsr__record_row *r, int c, tsr__error *error)
 {
   tsr__known known = { .count = 0 };
   tsr__error ignored = { 0 };
-  members m = { .j = json_of(r), .known = &known };
+  members m = { .j = json_of(r), .known = &known, .spare = r->spare };
   char hint[TSR__HINT];
   const char *name = r->source->columns[c].name;
-  read_line(&m, r->at, r->bytes, r->spare, &ignored);
+  read_line(&m, r->at, r->bytes, &ignored);
   return tsr__error_set(error, TSR_EVALUE,
                         "there is no field %.80s, or it is null; .defaults takes zeros%s", name,
                         m.depth[c] ? "" : tsr__known_hint(&known, name, hint));
@@ -365,9 +377,9 @@ static tsr_status put_missing(const tsr__record_row *r, const bool *met, tsr__er
 
 static tsr_status put_object(const tsr__record_row *r, tsr__error *error)
 {
-  members m = { .j = json_of(r) };
+  members m = { .j = json_of(r), .spare = r->spare };
   bool met[TSR__MAX_COLUMNS] = { false };
-  if (read_line(&m, r->at, r->bytes, r->spare, error)) return error->status;
+  if (read_line(&m, r->at, r->bytes, error)) return error->status;
   for (int c = 0; c < r->source->column_count && !error->status; c += 1 + m.j->ragged[c]) {
     met[c] = m.depth[c] && m.value[c].kind != TSR__JSON_IS_NULL;
     if (met[c] && is_wanted(r, c)) put_field(r, c, &m.value[c], error);
@@ -386,8 +398,9 @@ static tsr_status look_for_members(const tsr_source *source, int64_t record, tsr
   size_t bytes = (size_t)place.bytes;
   char *room = tsr__new_raw(heap, 2 * bytes + 1);
   if (!room) return tsr__error_set(error, TSR_ENOMEM, "no memory for a line of %zu bytes", bytes);
+  m.spare = room + bytes;
   if (!tsr__record_files_read(&j->files, place, room, error))
-    read_line(&m, room, place.bytes, room + bytes, error);
+    read_line(&m, room, place.bytes, error);
   for (int c = 0; c < source->column_count; c++)
     met->field[c] = met->field[c] || (!error->status && m.depth[c]);
   tsr__del(heap, room, 2 * bytes + 1);

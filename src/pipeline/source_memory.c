@@ -71,8 +71,8 @@ static void copy_ragged(const memory_source *m, int column, const tsr__ask_rows 
   }
 }
 
-/* No check of positions: those of a question are below `count`, by who asks. A ragged column has its
- * length behind it. */
+/* No check of positions: those of a question are below `count`, by who asks. A ragged column has
+ * its length behind it. */
 static tsr_status read_memory(const tsr_source *source, const tsr__ask_rows *ask, tsr__error *error)
 {
   (void)error;

@@ -68,17 +68,24 @@ tsr_status tsr__scan_check(const tsr_source *source, tsr__error *error)
 
 /* Scans ask as of epoch 0: what they look at does not depend on the epoch (tsr__scan_check), but
  * for fields that maps draw, of which what is found out is what the first epoch has. */
+/* A scan that runs. */
+typedef struct scanning {
+  tsr__scan *scan;
+  tsr__room room;
+  tsr__unread_list bad;
+} scanning;
+
 /* Reads records one by one that could not be read together, and keeps what is bad. */
-static tsr_status scan_each(const tsr__scan *scan, const tsr__room *room, const int64_t *at,
-                            int64_t count, tsr__unread_list *bad, tsr__error *error)
+static tsr_status scan_each(scanning *s, const int64_t *at, int64_t count, tsr__error *error)
 {
+  const tsr__scan *scan = s->scan;
   for (int64_t i = 0; i < count && !error->status; i++) {
     tsr__ask_rows one = { .count = 1 };
     tsr__error cause = { 0 };
-    if (!tsr__room_read(room, scan->source, &one, &at[i], &cause))
-      scan->fn(scan->user, room, at[i], 1, error);
+    if (!tsr__room_read(&s->room, scan->source, &one, &at[i], &cause))
+      scan->fn(scan->user, &s->room, at[i], 1, error);
     else if (!tsr__records_bad(&cause)) *error = cause;
-    else if (!tsr__unread_add(bad, at[i], cause.status, cause.text))
+    else if (!tsr__unread_add(&s->bad, at[i], cause.status, cause.text))
       tsr__error_set(error, TSR_ENOMEM, "no memory for a list of bad records");
     else scan->bad(scan->user, at[i]);
   }
@@ -86,38 +93,38 @@ static tsr_status scan_each(const tsr__scan *scan, const tsr__room *room, const 
 }
 
 /* A room of records. */
-static tsr_status scan_some(const tsr__scan *scan, const tsr__room *room, int64_t first,
-                            int64_t count, tsr__unread_list *bad, tsr__error *error)
+static tsr_status scan_some(scanning *s, int64_t first, int64_t count, tsr__error *error)
 {
+  const tsr__scan *scan = s->scan;
   int64_t at[TSR__BLOCK];
   tsr__ask_rows ask = { .count = count };
   tsr__error cause = { 0 };
   for (int64_t i = 0; i < count; i++) at[i] = first + i;
   /* Without columns nothing is read: who asks knows from shapes what the records say. */
-  if (tsr__columns_none(&scan->columns) || !tsr__room_read(room, scan->source, &ask, at, &cause))
-    return scan->fn(scan->user, room, first, count, error);
-  if (tsr__records_bad(&cause)) return scan_each(scan, room, at, count, bad, error);
+  if (tsr__columns_none(&scan->columns) ||
+      !tsr__room_read(&s->room, scan->source, &ask, at, &cause))
+    return scan->fn(scan->user, &s->room, first, count, error);
+  if (tsr__records_bad(&cause)) return scan_each(s, at, count, error);
   return *error = cause, error->status;
 }
 
 tsr_status tsr__scan_all(tsr__scan *scan, tsr__error *error)
 {
   const tsr_source *source = scan->source;
-  tsr__unread_list bad = { .heap = &source->node.scope->rt->heap };
+  scanning s = { .scan = scan, .bad.heap = &source->node.scope->rt->heap };
   tsr__progress progress = { .rt = source->node.scope->rt,
                              .what = scan->what,
                              .total = source->count };
-  tsr__room room;
-  if (tsr__room_open(&room, source, scan->columns, 0, error)) return error->status;
+  if (tsr__room_open(&s.room, source, scan->columns, 0, error)) return error->status;
   for (int64_t first = 0, n; first < source->count && !error->status; first += n) {
-    n = source->count - first < room.rows ? source->count - first : room.rows;
-    scan_some(scan, &room, first, n, &bad, error);
+    n = source->count - first < s.room.rows ? source->count - first : s.room.rows;
+    scan_some(&s, first, n, error);
     if (!error->status && tsr__progress_stops(&progress, 0)) tsr__cancelled(error, scan->call);
   }
-  tsr__room_close(&room);
-  if (error->status) tsr__unread_free(&bad);
-  else if (bad.count) {
-    scan->source = tsr__unread_over(scan->source, &bad, scan->source->node.site);
+  tsr__room_close(&s.room);
+  if (error->status) tsr__unread_free(&s.bad);
+  else if (s.bad.count) {
+    scan->source = tsr__unread_over(scan->source, &s.bad, scan->source->node.site);
     if (scan->source->inert) tsr__error_set(error, TSR_ENOMEM, "no memory for bad records");
   }
   return error->status;

@@ -2,7 +2,7 @@
  *
  *   "TSRCACH1" | crc (4) | length (4) | records (8) | bytes of one (8) | text of the source
  *   fields of record 0 | crc (4)     fields of record 1 | crc (4)     ...
- *   and where some could not be read: the number of each (8), how many (8), crc of these (4), "MISS"
+ * and where some could not be read: the number of each (8), how many (8), crc of these (4), "MISS"
  *
  * Numbers are little-endian; each crc is the CRC-32C of what follows it in the head, and of the
  * fields before it. The text says what was kept: a file of another source is refused, as it would

@@ -131,8 +131,8 @@ static tsr_status read_one(const pack_source *p, const tsr__ask_rows *ask, int64
   for (int32_t segment = 1; at < end && !error->status;) {
     tsr__ask_rows some = *ask;
     some.count = 0;
-    /* A pack may have more records than a room has rows: it is filled a room at a time. Of those that
-     * are cut what has no elements is not read. */
+    /* A pack may have more records than a room has rows: it is filled a room at a time. Of those
+     * that are cut what has no elements is not read. */
     for (; at < end && some.count < room->rows; at++)
       if (!p->start || p->start[at] < p->start[at + 1])
         places[some.count++] = p->start ? at : p->item[at];

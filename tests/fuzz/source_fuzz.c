@@ -1,15 +1,18 @@
-/* Any bytes as a file of records (text lines, TFRecord, tar, safetensors, JSON lines), or as an
- * index kept beside one: never a crash or a leak; lines are what a plain reader takes for them;
- * what is refused is refused in words, and records are the same whatever the order they are read
- * in. The first byte chooses. Chance makes no checksums: headers of tar and indexes are tried with
- * ones that are right as well. */
+/* Any bytes as a file of records (text lines, also wide ones, TFRecord, tar, safetensors, JSON
+ * lines, records of fixed size), as names of its fields, or as an index kept beside one: never a
+ * crash or a leak; lines are what a plain reader takes for them; what is refused is refused in
+ * words, and records are the same whatever the order they are read in. The first byte chooses.
+ * Chance makes no checksums: headers of tar and indexes are tried with ones that are right as
+ * well. */
 #include <sys/stat.h>
 
 #include "base/base.h"
 #include "fuzz.h"
+#include "io/file/unpack.h"
+#include "io/file/wide.h"
 #include "tessera.h"
 
-enum { FORMATS = 4, JSON = 4, BATCHES = 20 };
+enum { FORMATS = 4, JSON = 4, BINARY = 5, BATCHES = 20 };
 
 static tsr_source *open_as(tsr_scope *s, const char *path, int format, bool index)
 {
@@ -26,6 +29,9 @@ static tsr_source *open_as(tsr_scope *s, const char *path, int format, bool inde
                                        { "y", TSR_F16, { 0 } },
                                        { "z", TSR_U64, TSR_SHAPE(3, 2) },
                                        { "b", TSR_BOOL, TSR_SHAPE(2) } });
+  case BINARY:
+    return tsr_source_binary(s, path, .partial = true, .unpack_limit = 1 << 20,
+                             .fields = { { "x", TSR_U8, TSR_SHAPE(3) } });
   default: return tsr_source_safetensors(s, path, NULL);
   }
 }
@@ -72,6 +78,15 @@ static int64_t count_lines(const uint8_t *data, size_t size)
   return count;
 }
 
+/* Whether bytes are lines as they stand: nothing that is unpacked, brought to UTF-8 or refused. */
+static bool is_plain(const uint8_t *data, size_t size)
+{
+  const char *bytes = (const char *)data;
+  tsr__error error = { 0 };
+  return !tsr__wide_of(bytes, size).width && tsr__packing_of(bytes, size) == TSR__PLAIN &&
+         !tsr__file_magic("x", "x", bytes, size, &error);
+}
+
 static void try_file(tsr_runtime *rt, int format, const uint8_t *data, size_t size)
 {
   char path[FUZZ_PATH];
@@ -79,7 +94,7 @@ static void try_file(tsr_runtime *rt, int format, const uint8_t *data, size_t si
   tsr_scope *s = tsr_scope_open(rt);
   tsr_source *source = open_as(s, path, format, false);
   message_of(s);
-  if (format == 0) {
+  if (format == 0 && is_plain(data, size)) {
     REQUIRE(!tsr_scope_status(s));
     REQUIRE(tsr_source_count(source) == count_lines(data, size));
   }
@@ -89,6 +104,51 @@ static void try_file(tsr_runtime *rt, int format, const uint8_t *data, size_t si
   }
   tsr_scope_close(s);
   close(fd);
+}
+
+/* The bytes up to a zero as the name of a field, and what follows as the file. */
+static void try_name(tsr_runtime *rt, const uint8_t *data, size_t size)
+{
+  const uint8_t *end = memchr(data, 0, size);
+  if (!end || end == data) return;
+  char path[FUZZ_PATH], list[600] = "\"", *to = list + 1;
+  const char *name = (const char *)data;
+  int fd = fuzz_file(end + 1, size - (size_t)(end + 1 - data), path);
+  for (const char *at = name; *at && to < list + 500; at++) {
+    if (*at == '"') *to++ = '"';
+    *to++ = *at;
+  }
+  memcpy(to, "\"=y", 4);
+  for (int kind = 0; kind < 3; kind++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_source *source =
+        kind == 0
+            ? tsr_source_json(s, path, .defaults = true, .fields = { { name, TSR_I64, { 0 } } })
+        : kind == 1 ? tsr_source_tfrecord(s, path, .defaults = true, .unchecked = true,
+                                          .fields = { { name, TSR_I64, { 0 } } })
+                    : tsr_source_memory(s, 1, { name, TSR_U8, { 0 }, "x" });
+    /* Whatever a file has, a name that was taken is found again. */
+    if (!tsr_scope_status(s) && strlen(name) < 200) {
+      tsr_source *some = tsr_source_select(source, list);
+      REQUIRE(!tsr_scope_status(s) && !strcmp(tsr_source_field_of(some, 0).name, "y"));
+      read_all(s, some, true);
+    }
+    message_of(s);
+    tsr_scope_close(s);
+  }
+  close(fd);
+}
+
+/* A text in two bytes a character. */
+static void try_wide(tsr_runtime *rt, const uint8_t *data, size_t size)
+{
+  uint8_t *wide = malloc(size + 2);
+  REQUIRE(wide);
+  memcpy(wide, "\xFF\xFE", 2);
+  if (size) memcpy(wide + 2, data, size);
+  try_file(rt, 0, wide, size + 2);
+  try_file(rt, JSON, wide, size + 2);
+  free(wide);
 }
 
 /* The same with the checksums of headers that tar should have. */
@@ -152,6 +212,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   /* Beside the others, whose inputs are kept. */
   if (data[0] == 'j') try_file(rt, JSON, data + 1, size - 1);
   else if (data[0] == 'J') try_index(rt, JSON, data + 1, size - 1);
+  else if (data[0] == 'b') try_file(rt, BINARY, data + 1, size - 1);
+  else if (data[0] == 'n') try_name(rt, data + 1, size - 1);
+  else if (data[0] == 'w') try_wide(rt, data + 1, size - 1);
   else if (choice < FORMATS) try_file(rt, choice, data + 1, size - 1);
   else if (choice < FORMATS + 3) try_index(rt, choice - FORMATS, data + 1, size - 1);
   else try_tar(rt, data + 1, size - 1);

@@ -1,6 +1,6 @@
-/* Records that cannot be read below every stage that looks at all of them or keeps them, under every
- * policy: what comes is what the stage makes of the others, each once, whatever the threads and the
- * order; a pipeline that ended with one goes on under another policy. */
+/* Records that cannot be read below every stage that looks at all of them or keeps them, under
+ * every policy: what comes is what the stage makes of the others, each once, whatever the threads
+ * and the order; a pipeline that ended with one goes on under another policy. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +104,7 @@ static void expect_tokens(world *w, int64_t r)
   for (int64_t k = 0; k < w->tokens[r]; k++) w->expected[r * 16 + k + 1]++;
 }
 
-/* ---- stages, and what they make of good records ----------------------------------------------- */
+/* ---- stages, and what they make of good records ---------------------------------------------- */
 
 static tsr_source *make_stage(world *w)
 {

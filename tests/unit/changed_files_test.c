@@ -207,7 +207,7 @@ TEST(fewer_descriptors_than_files)
   CHECK(!setrlimit(RLIMIT_NOFILE, &old));
 }
 
-/* ---- bytes that are stored otherwise ---------------------------------------------------------- */
+/* ---- bytes that are stored otherwise --------------------------------------------------------- */
 
 static void write_gzip(const char *path, const void *bytes, size_t size)
 {

@@ -38,6 +38,29 @@ TEST(every_position_goes_somewhere_once)
   for (int i = 0; i < 10; i++) check_bijection(sizes[i], 7, (uint64_t)i);
 }
 
+/* Orders of every size come with even numbers of swaps of two, and with odd ones. */
+TEST(odd_orders_and_even_ones)
+{
+  enum { MOST = 225, SEEDS = 64 };
+  for (int64_t n = 2; n <= MOST; n++) {
+    int odd = 0;
+    for (int seed = 0; seed < SEEDS; seed++) {
+      int64_t to[MOST];
+      tsr__permutation p;
+      tsr__permutation_make(&p, isa(), (uint64_t)n, (uint64_t)seed, 0);
+      for (int64_t i = 0; i < n; i++) to[i] = i;
+      tsr__permute(&p, to, to, n);
+      bool met[MOST] = { false };
+      int swaps = 0;
+      for (int64_t i = 0; i < n; i++)
+        for (int64_t k = i; !met[k]; k = to[k], swaps++) met[k] = true, swaps -= to[k] == i;
+      odd += swaps & 1;
+    }
+    if (odd < SEEDS / 4 || odd > SEEDS * 3 / 4)
+      FAIL("%d of %d orders of %d are odd", odd, SEEDS, (int)n);
+  }
+}
+
 /* Of sizes that no table holds, blocks of positions do not meet. */
 TEST(large_sizes_do_not_meet)
 {

@@ -263,7 +263,7 @@ TEST_TIMEOUT(batches_are_cancelled_in_a_tenth_of_a_second, 60)
   }
 }
 
-/* ---- a function that asks its own pipeline ---------------------------------------------------- */
+/* ---- a function that asks its own pipeline --------------------------------------------------- */
 
 typedef struct asking {
   tsr_pipeline *pipeline;

@@ -1552,7 +1552,7 @@ static void pipelines(void)
   title("pipelines");
   FILE *csv = fopen("words.csv", "w");
   CHECK(csv && fputs("word\na\n", csv) >= 0 && !fclose(csv));
-  NO_SOURCE(tsr_source_frame(tsr_frame_read_csv(s, "words.csv")));
+  NO_SOURCE(tsr_source_frame(tsr_frame_read_csv(s, "words.csv"), .codes = "none"));
   tsr_source *four = tsr_source_range(s, 4), *named = tsr_source_select(four, "index=n");
   NO_SOURCE(tsr_source_npz(s, NULL));
   NO_SOURCE(tsr_source_npz(s, "there/is/none.npz"));
@@ -1560,7 +1560,7 @@ static void pipelines(void)
   NO_SOURCE(tsr_source_npy(s, "there/is/none.npy"));
   NO_SOURCE(tsr_source_memory(s, -1, { "x", TSR_F32, { 0 }, x }));
   NO_SOURCE(tsr_source_memory(s, 4, { "x", TSR_F32, { 0 }, NULL }));
-  NO_SOURCE(tsr_source_memory(s, 4, { "x y", TSR_F32, { 0 }, x }));
+  NO_SOURCE(tsr_source_memory(s, 4, { "", TSR_F32, { 0 }, x }));
   NO_SOURCE(tsr_source_memory(s, 4, { "x", (tsr_dtype)99, { 0 }, x }));
   NO_SOURCE(tsr_source_memory(s, 4, { "x", TSR_F32, { .rank = 8 }, x }));
   NO_SOURCE(tsr_source_memory(s, 4, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }));

@@ -401,6 +401,53 @@ static tsr_status sum_up(const tsr_record *record, void *user)
 
 /* A record that branches have in common is made once for all of them, wherever it stands, in each
  * epoch; but for the bad ones and those beside them, which are asked for one by one again. */
+/* Branches of what several sources make together are of one order, too; of others they are not. */
+TEST(branches_of_several_sources)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_source *a = tsr_source_range(s, 5), *b = tsr_source_range(s, 7);
+  tsr_source *beside = tsr_source_zip(a, tsr_source_select(b, "index=other"));
+  tsr_source *behind = tsr_source_concat(a, b), *again = tsr_source_concat(a, b);
+  tsr_source *mixed = tsr_source_mix({ a, 2 }, { b, 1 }),
+             *turned = tsr_source_mix({ a, 1 }, { b, 2 });
+  tsr_source *const pairs[][2] = {
+    { tsr_source_select(beside, "index"), tsr_source_select(beside, "other") },
+    { tsr_source_select(behind, "index"), tsr_source_select(behind, "index=other") },
+    { tsr_source_select(behind, "index"), tsr_source_select(again, "index=other") },
+    { mixed, tsr_source_select(mixed, "index=other") },
+    { tsr_source_shuffle(behind, .seed = 3),
+      tsr_source_select(tsr_source_shuffle(again, .seed = 3), "index=other") },
+  };
+  for (int i = 0; i < 5; i++) {
+    tsr_source *both = tsr_source_merge(pairs[i][0], pairs[i][1]);
+    CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
+    int64_t left[12], right[12];
+    tsr_pipeline *p = tsr_pipeline_open(both, .batch_size = 12);
+    tsr_batch *batch = tsr_pipeline_next(p);
+    size_t bytes = (size_t)tsr_source_count(both) * sizeof *left;
+    CHECK_STATUS(tsr_read(tsr_batch_field(batch, "index"), left, bytes), TSR_OK, s);
+    CHECK_STATUS(tsr_read(tsr_batch_field(batch, "other"), right, bytes), TSR_OK, s);
+    CHECK_BYTES(left, right, bytes);
+    tsr_batch_release(batch);
+    CHECK_I64(tsr_pipeline_close(p), TSR_OK);
+  }
+  tsr_source *const wrong[][2] = {
+    { behind, tsr_source_select(tsr_source_concat(b, a), "index=other") },
+    { behind, tsr_source_select(tsr_source_shuffle(behind, .seed = 1), "index=other") },
+    { tsr_source_take(mixed, 7), tsr_source_select(tsr_source_take(turned, 7), "index=other") },
+    { tsr_source_take(behind, 5),
+      tsr_source_select(tsr_source_batch(a, .rows = 1), "index=other") },
+  };
+  for (int i = 0; i < 4; i++) {
+    tsr_source_merge(wrong[i][0], wrong[i][1]);
+    CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+    tsr_scope_clear(s);
+  }
+  tsr_scope_close(s);
+  tsr_runtime_close(rt);
+}
+
 TEST(branches_read_records_once)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:2");

@@ -112,8 +112,8 @@ static tsr_source *open_binary(const opening *o, const char *path)
   return chosen(o, tsr_source_binary_with(o->s, path, &args, TSR_HERE));
 }
 
-/* Without --layout the features of the first records, those whose numbers of values differ as ragged
- * ones. */
+/* Without --layout the features of the first records, those whose numbers of values differ as
+ * ragged ones. */
 static tsr_source *open_tfrecord(const opening *o, const char *path)
 {
   tsr_tfrecord_args args = { .size = sizeof args, .unpack_limit = limit_of(o) };

@@ -81,8 +81,9 @@ static bool is_ragged(const figures *f, int field)
   return false;
 }
 
-/* Whether bytes are a text: whole characters of UTF-8, or of one byte each as older files have them,
- * and no controls but those of lines. What ends inside a character where it was cut is one. */
+/* Whether bytes are a text: whole characters of UTF-8, or of one byte each as older files have
+ * them, and no controls but those of lines. What ends inside a character where it was cut is
+ * one. */
 static bool is_text(const char *bytes, int64_t length)
 {
   for (int64_t i = 0; i < length; i++) {
@@ -92,8 +93,8 @@ static bool is_text(const char *bytes, int64_t length)
   return true;
 }
 
-/* The beginning of a text in quotes, the ends of lines as blanks. Bytes that are no character, as of
- * a text in Latin-1, are shown by their numbers. */
+/* The beginning of a text in quotes, the ends of lines as blanks. Bytes that are no character, as
+ * of a text in Latin-1, are shown by their numbers. */
 static void put_text(const char *bytes, int64_t length, bool cut, char out[CELL])
 {
   char *at = out, *end = out + CELL - 16;

@@ -29,8 +29,8 @@ typedef struct tsr__paths {
 } tsr__paths;
 
 /* A path with * ? [ or { that is no file's name is a pattern, whose files come in order of their
- * names, each once; others are themselves. "{000..099}", "{a..e}" and "{0..8..2}" are ranges, all of
- * which must be there, in their order. TSR_EIO where a pattern matches nothing, TSR_EARG for a
+ * names, each once; others are themselves. "{000..099}", "{a..e}" and "{0..8..2}" are ranges, all
+ * of which must be there, in their order. TSR_EIO where a pattern matches nothing, TSR_EARG for a
  * NULL, TSR_ENOMEM; `out` is freed in any case. */
 tsr_status tsr__paths_find(tsr__heap *heap, const tsr__path_ask *ask, tsr__paths *out,
                            tsr__error *error);

@@ -4,7 +4,7 @@
  *   taken    readers > 0                      never closed; the oldest of the others makes room
  *
  * A descriptor that finds no room in the list is its reader's own and closed behind the reading. */
-#include "io/file/kept.h"
+#include "io/file/known_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -219,20 +219,20 @@ static tsr_status check_same(const tsr__kept_file *file, int fd, tsr__error *err
   return TSR_OK;
 }
 
-tsr_status tsr__kept_read(tsr_runtime *rt, tsr__kept_file *file, void *to, int64_t bytes,
-                          int64_t at, tsr__error *error)
+tsr_status tsr__kept_read(tsr_runtime *rt, tsr__kept_file *file, tsr__kept_part part, void *to,
+                          tsr__error *error)
 {
   char text[128];
   int fd = take(rt->slots[TSR__SLOT_FILES], file);
   /* Readings say where they begin, so threads share a descriptor without a lock. */
-  int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)bytes, at);
+  int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)part.bytes, part.at);
   if (got < 0)
-    tsr__error_set(error, tsr__sys_status(errno), "byte %lld cannot be read: %s", (long long)at,
-                   tsr__sys_text(errno, text, sizeof text));
+    tsr__error_set(error, tsr__sys_status(errno), "byte %lld cannot be read: %s",
+                   (long long)part.at, tsr__sys_text(errno, text, sizeof text));
   /* Behind the reading: what was read before a change is what the file had. */
-  else if (!check_same(file, fd, error) && got < bytes)
+  else if (!check_same(file, fd, error) && got < part.bytes)
     tsr__error_set(error, TSR_EIO, "the file has become shorter: it ends at byte %lld",
-                   (long long)(at + got));
+                   (long long)(part.at + got));
   if (fd >= 0) tsr__kept_give(rt, file, fd);
   return error->status;
 }

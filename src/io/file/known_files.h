@@ -1,11 +1,11 @@
 /* Files that are read at known places as long as somebody wants to.
  *
- * What is known of a file was found out when it was looked at: each reading asks whether it is still
- * that one, by device, inode, size and time, and is refused otherwise. Descriptors are the runtime's:
- * a part of what the process may have, kept for the files that were read last, and opened anew for
- * others, so that any number of files can be known. */
-#ifndef TSR_IO_KEPT_H
-#define TSR_IO_KEPT_H
+ * What is known of a file was found out when it was looked at: each reading asks whether it is
+ * still that one, by device, inode, size and time, and is refused otherwise. Descriptors are the
+ * runtime's: a part of what the process may have, kept for the files that were read last, and
+ * opened anew for others, so that any number of files can be known. */
+#ifndef TSR_IO_KNOWN_FILES_H
+#define TSR_IO_KNOWN_FILES_H
 
 #include "base/base.h"
 
@@ -29,8 +29,11 @@ int tsr__kept_look(tsr_runtime *rt, tsr__kept_file *file, tsr__error *error);
 void tsr__kept_give(tsr_runtime *rt, tsr__kept_file *file, int fd);
 /* Reads bytes, all of them; several threads may. The error names the byte and not the file. Errors:
  * TSR_EIO. */
-tsr_status tsr__kept_read(tsr_runtime *rt, tsr__kept_file *file, void *to, int64_t bytes,
-                          int64_t at, tsr__error *error);
+typedef struct tsr__kept_part {
+  int64_t at, bytes;
+} tsr__kept_part;
+tsr_status tsr__kept_read(tsr_runtime *rt, tsr__kept_file *file, tsr__kept_part part, void *to,
+                          tsr__error *error);
 /* Forgets a file that nobody reads. */
 void tsr__kept_close(tsr_runtime *rt, tsr__kept_file *file);
 
