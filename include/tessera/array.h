@@ -250,9 +250,8 @@ TSR_API TSR_MUST_USE tsr_status tsr_read_at(tsr_array *a, void *out, size_t byte
 TSR_API TSR_MUST_USE tsr_status tsr_read_scalar_at(tsr_array *a, double *out, const char *site);
 /* As tsr_read_scalar for an integer or bool array; TSR_EDTYPE for floats. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site);
-/* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, inert on error
- * (the error is recorded in both scopes). An array of that scope is returned itself, so that it
- * holds its memory once. Collective. */
+/* Evaluates and moves a value to an outer scope: returns a leaf owned by `outer`, or the array if
+ * that is there already; inert on error, which is recorded in both scopes. Collective. */
 TSR_API tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site);
 /* Evaluates an array and returns when its value is there. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_wait_at(tsr_array *a, const char *site);

@@ -270,3 +270,23 @@ TEST(the_allocator_is_called_without_the_lock)
   CHECK_I64(w.locked, 0);
   tsr_runtime_close(rt);
 }
+
+/* Each has a key of threads, of which a process has so many. */
+TEST(a_process_may_have_as_many_runtimes_as_keys)
+{
+  enum { MOST = 5000 };
+  static tsr_runtime *open[MOST];
+  int count = 0;
+  do open[count] = tsr__runtime_new(NULL);
+  while (!tsr_runtime_status(open[count++]) && count < MOST);
+  CHECK(count > 100 && count < MOST);
+  CHECK_STATUS(tsr_runtime_status(open[count - 1]), TSR_ENOMEM, NULL);
+  CHECK_STR_HAS(tsr_runtime_message(open[count - 1]), "close runtimes that are done");
+  tsr_scope *s = tsr_scope_open(open[count - 1]);
+  CHECK_STATUS(tsr_scope_status(s), TSR_ENOMEM, NULL);
+  tsr_scope_close(s);
+  for (int i = 0; i < count; i++) tsr_runtime_close(open[i]);
+  tsr_runtime *again = tsr__runtime_new(NULL);
+  CHECK_STATUS(tsr_runtime_status(again), TSR_OK, NULL);
+  tsr_runtime_close(again);
+}
