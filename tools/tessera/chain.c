@@ -60,6 +60,30 @@ static void note_lines(const tool_args *args, const char *lines)
   }
 }
 
+/* Frames of CSV, and how much of what was found of them was said: reading finds more. */
+static struct {
+  const tsr_frame *df;
+  size_t said;
+} noted[4 * TOOL_MOST];
+static int noted_count;
+
+static void note_frame(const tool_args *args, const tsr_frame *df)
+{
+  note_lines(args, tsr_frame_notes(df));
+  if (args->quiet || noted_count >= 4 * TOOL_MOST) return;
+  noted[noted_count].df = df;
+  noted[noted_count++].said = strlen(tsr_frame_notes(df));
+}
+
+void tool_note_late(const tool_args *args)
+{
+  for (int i = 0; i < noted_count; i++) {
+    const char *notes = tsr_frame_notes(noted[i].df);
+    note_lines(args, notes + noted[i].said);
+    noted[i].said = strlen(notes);
+  }
+}
+
 static void note_bad_rows(const tool_args *args, int64_t rows)
 {
   if (!rows || args->quiet) return;
@@ -104,7 +128,7 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *ty
                         .unpack_limit = most };
   if (args->skip > 1000000000) opts.skip_rows = 1000000000;
   tsr_frame *df = tsr_frame_read_csv_with(s, files[0], &opts, TSR_HERE);
-  note_lines(args, tsr_frame_notes(df));
+  note_frame(args, df);
   note_bad_rows(args, bad);
   return df;
 }

@@ -12,7 +12,7 @@ const tool_command tool_commands[] = {
     "Several files are one table. A file is CSV or JSON (lines, or one array) by its name, gzip "
     "and zstd are "
     "seen; a pattern in quotes stands for many, - for standard input. The steps are: each --join, "
-    "with --rename where it stands between them; "
+    "--rename where it stands between them, "
     "then --where, --with and other --rename in the order in which they stand on the command line, "
     "so "
     "that --where sees what a --with before it made; then, wherever they stand, --select, --by "

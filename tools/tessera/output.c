@@ -234,5 +234,6 @@ int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
                               : show_table(args, df, path);
   }
   tool_progress_end();
+  tool_note_late(args);
   return status ? tool_fail(s) : TOOL_OK;
 }

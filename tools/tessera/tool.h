@@ -180,6 +180,8 @@ const char *tool_next_item(const char *list, char sign, tool_item *out);
 /* The frame of all files of the command line, and of the whole command line. */
 tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args);
 tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
+/* Says what reading found of the files beside what opening did. */
+void tool_note_late(const tool_args *args);
 /* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is
  * copied without blanks (and quotes) around it; the expression is borrowed. */
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
