@@ -43,16 +43,18 @@ typedef struct tsr_csv_opts {
 
 /* Opens CSV (RFC 4180, UTF-8) and samples its schema; rows are read at a terminal, in parallel,
  * only the columns that the chain needs. `path` is a file, a pattern ("orders-*.csv", also with ?,
- * [a-z] and {a,b}: the files in order of their names) or "-" for standard input; gzip and zstd are
- * seen by their first bytes. Without `separator` it is a comma where the first line holds one, else
- * that of ';', tab and '|' which makes the most fields of that line (tsr_frame_notes says so).
- * Several files, of a pattern or of `more`, are one frame: they have the same columns, in any
- * order, and each column one type, that of all its values in all files. Standard input, and files
- * whose bad rows are not errors, are read at this call. `NA` and the empty field are null in
- * columns that are not text; a column of a file without rows is text, one of nothing but nulls f64.
- * Later values that contradict the sampled type widen the column: a number becomes text as it
- * stands in the file; only integers beyond 2^53 in a column that also holds fractions are rounded,
- * to f64. Forced types are those of tsr_coltype_name; integers out of their range are bad rows,
+ * [a-z] and {a,b}: the files in order of their names), a pipe, or "-" for standard input; gzip and
+ * zstd are seen by their first bytes. Without `separator` it is that of ',', ';', tab and '|' by
+ * which most of the first rows have as many fields as the header, and the most of them
+ * (tsr_frame_notes says so where it is no comma). Several files, of a pattern or of `more`, are one
+ * frame: they have the same columns, in any order, and each column one type, that of all its values
+ * in all files; an empty file among them has no rows. Standard input, pipes, and files whose bad
+ * rows are not errors, are read at this call. `NA` and the empty field are null in columns that are
+ * not text. A column of a file without rows is text, one of nothing but nulls f64, and both are of
+ * any type that a query asks for. Integers that begin with zeros (02134) make a column text. Later
+ * values that contradict the sampled type widen the column: a number becomes text as it stands in
+ * the file, and a call that does not fit a sampled type has all values looked at first. Only
+ * integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Forced types are those of tsr_coltype_name; integers out of their range are bad rows,
  * floats are the nearest ones to their text. Filters on single columns are judged while reading;
  * fields of rows that they drop still widen columns and are errors where they are bad. Of what
  * tsr_frame_head or tsr_frame_limit chooses directly, with columns made or chosen between, no more
@@ -66,7 +68,8 @@ TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 
 /* Returns what opening the file of a frame found that nobody asked for, a line each: another
- * separator than the comma, names that stood twice and got a number. "" where there is nothing to
+ * separator than the comma, names that stood twice and got a number, empty files, codes that are
+ * text; of columns that a terminal found to be of another type, too. "" where there is nothing to
  * say, and for frames made of others. Owned by the frame. Local. */
 TSR_API const char *tsr_frame_notes(const tsr_frame *df);
 
@@ -84,8 +87,8 @@ typedef struct tsr_json_opts {
   int64_t unpack_limit;
 } tsr_json_opts;
 
-/* Reads JSON lines: an object a line, of numbers, texts, true, false and null; columns are the
- * union of the names in order of appearance, missing ones null; a nested value is a text column of
+/* Reads JSON lines, an object a line, or a file that is one array of objects; of numbers, texts,
+ * true, false and null. Numbers that f64 does not reach make a column text. Columns are the union of the names in order of appearance, missing ones null; a nested value is a text column of
  * its JSON. Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope.
  * Errors as there. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,

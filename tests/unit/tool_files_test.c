@@ -138,6 +138,25 @@ TEST(odd_headers_and_rows_are_told)
          "tessera: note: 1 bad row left out\n");
 }
 
+/* Wherever the first code stands, the text of all of them stays, is told, and comes back. */
+TEST(codes_are_told_and_come_back)
+{
+  static const char note[] =
+      "tessera: note: z.csv: column \"zip\" is text, as integers in it begin "
+      "with zeros; --types makes it a number\n";
+  file("z.csv", "zip,n\n02134,1\n10001,2\n");
+  prints("query z.csv --format csv", "zip,n\n02134,1\n10001,2\n", note);
+  prints("query z.csv --types 'zip i64' --format csv", "zip,n\n2134,1\n10001,2\n", "");
+  prints("convert z.csv z.json", "", note);
+  prints("convert z.json z.tsv", "", "");
+  prints("query z.tsv --types 'zip text' --format csv", "zip,n\n02134,1\n10001,2\n", "");
+  FILE *out = fopen(test_tmp("z.csv"), "w");
+  fprintf(out, "n,zip\n");
+  for (int i = 0; i < 120000; i++) fprintf(out, i == 40000 ? "%d,007\n" : "%d,1\n", i);
+  CHECK_I64(fclose(out), 0);
+  prints("query z.csv --where 'n == 40000' --format csv", "n,zip\n40000,007\n", note);
+}
+
 TEST(separators_are_found_in_the_first_rows)
 {
   file("semi.csv", "a;b\n1,5;x\n");

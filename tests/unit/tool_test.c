@@ -1,6 +1,7 @@
 /* The command-line tool from outside: what it prints, where, and how it exits. */
 #include "harness.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -485,6 +486,113 @@ TEST(demo_runs)
   for (const char *at = out; *at; at++) lines += *at == '\n';
   CHECK(lines <= 140);
   free(out);
+}
+
+/* Words of SQL and of other tools, and what is said of them. */
+TEST(words_of_others_have_hints)
+{
+  static const char *const tries[][2] = {
+    { "lag(temp)", "windows" },
+    { "rank(temp)", "windows" },
+    { "rolling_mean(temp, 3)", "windows" },
+    { "sum(temp) over (partition by city)", "windows" },
+    { "count(distinct city)", "nunique(x)" },
+    { "case when temp > 1 then 2 end", "if(condition, a, b)" },
+    { "cast(temp as text)", "cast(x, 'i64')" },
+    { "city ilike 'x'", "contains(lower(x), 'a')" },
+    { "city::text", "cast(x, 'i64')" },
+    { "temp == None", "'null'" },
+    { "temp in [1, 2]", "x in (1, 2)" },
+    { "temp.sum()", "sum(x)" },
+    { "isnull(temp)", "x is null" },
+    { "string_agg(city)", "not there yet" },
+    { "temp between 1 and 2", "between(x, a, b)" },
+    { "distinct city", "nunique(x)" },
+  };
+  write_table();
+  for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+    char command[200];
+    snprintf(command, sizeof command, "query t.csv --with \"z = %s\"", tries[i][0]);
+    expect(command, 1, "", tries[i][1]);
+  }
+  expect("query t.csv --sort 2", 1, "", "columns have names here, and no numbers");
+  expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: a key that is a value");
+  expect("query t.csv --sort \"'city' desc\"", 1, "", "a name is written without quotes");
+  expect("qeury t.csv", 2, "", "did you mean 'query'?");
+  expect("schmea t.csv", 2, "", "did you mean 'schema'?");
+  expect("query t.csv --slect city", 2, "", "did you mean --select?");
+}
+
+/* No call, field or constant of C stands in what the tool says. */
+TEST(messages_have_no_names_of_c)
+{
+  static const char *const wrong[] = {
+    "query t.csv --where 'sum(temp) > 1'",
+    "query t.csv --where nothing",
+    "query t.csv --rename 'nothing = x'",
+    "query t.csv --join t.csv --on city --suffix _x --join t.csv --on city --suffix _x",
+    "query t.csv --join t.csv --on 'city = temp'",
+    "query t.csv none.csv",
+    "query t.csv e.jsonl",
+    "query e.jsonl",
+    "query e.jsonl --types 'a foo'",
+    "query l.json --from csv",
+    "query t.csv --types 'nothing i64'",
+    "query t.csv --types 'city i64'",
+    "query t.csv l.json",
+    "query t.csv --limit 1 --out /nowhere/x.csv",
+    "query t.csv --devices cpu:0",
+    "query t.csv --agg 'max(temp), max(temp)'",
+    "query t.csv --with 'city = 1 +'",
+    "query short.csv",
+    "query short.csv --unpack-limit 1",
+    "schema none.csv",
+    "convert t.csv x.parquet",
+  };
+  write_table();
+  test_write(test_tmp("e.jsonl"), "{\"\":1}\n", 7);
+  test_write(test_tmp("l.json"), "{\"a\":1}\n", 8);
+  test_write(test_tmp("short.csv"), "a,b\n1\n", 6);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    struct outcome o = run(wrong[i]);
+    if (!o.code) FAIL("tessera %s: is no mistake", wrong[i]);
+    bool field = strstr(o.err, " .") && islower((unsigned char)strstr(o.err, " .")[2]);
+    field = field && !strstr(o.err, "end it in .csv"); /* endings of files */
+    if (strstr(o.err, "tsr_") || strstr(o.err, "TSR_") || strstr(o.err, "the option ") || field)
+      FAIL("tessera %s says: %s", wrong[i], o.err);
+    free(o.out);
+    free(o.err);
+  }
+}
+
+/* Three and four files, each with names of its own, or given ones; types go to whose columns they are
+ * of. */
+TEST(several_files_are_joined)
+{
+  static const char flights[] = "id,from,to\n1,A,B\n2,B,C\n",
+                    ports[] = "code,name\nA,Oslo\nB,Rome\nC,Bonn\n";
+  static const char carriers[] = "id,name,zip\n1,x,021\n2,y,022\n";
+  test_write(test_tmp("f.csv"), flights, sizeof flights - 1);
+  test_write(test_tmp("p.csv"), ports, sizeof ports - 1);
+  test_write(test_tmp("c.csv"), carriers, sizeof carriers - 1);
+  expect("query f.csv --join p.csv --on 'from = code' --join p.csv --on 'to = code' --join p.csv "
+         "--on 'to = code' --format csv",
+         0, "id,from,to,name,name_right2,name_right3\n1,A,B,Oslo,Rome,Rome\n2,B,C,Rome,Bonn,Bonn\n",
+         "");
+  expect("query f.csv --join p.csv --on 'from = code' --rename 'name = origin' --join p.csv "
+         "--on 'to = code' --rename 'name = dest' --join c.csv --on id --types 'zip i64, id i32' "
+         "--suffix _x --where \"dest != 'Rome'\" --rename 'zip = z' --format csv",
+         0, "id,from,to,origin,dest,name,z\n2,B,C,Rome,Bonn,y,22\n", "");
+  expect("query f.csv --join p.csv --on 'from = code' --suffix _a --join p.csv --on 'to = code' "
+         "--suffix _b --select 'name, name_b' --format csv",
+         0, "name,name_b\nOslo,Rome\nRome,Bonn\n", "");
+  expect("query f.csv --rename 'from = to, to = from' --format csv", 0,
+         "id,to,from\n1,A,B\n2,B,C\n", "");
+  expect("query - --join c.csv --on id --types 'zip text, from text' --format csv <f.csv", 0,
+         "id,from,to,name,zip\n1,A,B,x,021\n2,B,C,y,022\n", "");
+  expect("query f.csv --join c.csv --on id --types 'zap i64'", 1, "",
+         "f.csv: the list of types names \"zap\"");
+  expect("query f.csv --suffix _x", 2, "", "--suffix needs a --join");
 }
 
 /* What somebody who comes from another tool would try first. */

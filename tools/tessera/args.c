@@ -19,6 +19,11 @@ const tool_option tool_options[OPT_COUNT] = {
                "'i64')" },
   [OPT_HOW] = { "--how", "KIND", "inner left semi anti", "query", true,
                 "the kind of join (default inner)" },
+  [OPT_SUFFIX] = { "--suffix", "TEXT", NULL, "query", true,
+                   "what a --join adds to names that are taken (default _right, then _right2, "
+                   "...)" },
+  [OPT_RENAME] = { "--rename", "NAMES", NULL, "query", true,
+                   "rename columns: 'old = new, ...'; between two --join before the second one" },
   [OPT_WHERE] = { "--where", "E", NULL, "query pipeline", true,
                   "keep the rows where E is true; it sees the columns of each --with before it" },
   [OPT_WITH] = { "--with", "NAME=E", NULL, "query", true,
@@ -61,7 +66,8 @@ const tool_option tool_options[OPT_COUNT] = {
                   "CSV: null markers beside the empty field (default NA)" },
   [OPT_TEXT_NULLS] = { "--text-nulls", NULL, NULL, READING, false,
                        "CSV: they are null in text columns too" },
-  [OPT_TYPES] = { "--types", "LIST", NULL, READING, false, "force types: 'a i64, day text'" },
+  [OPT_TYPES] = { "--types", "LIST", NULL, READING, false,
+                  "force types: 'a i64, day text'; of joined files, too" },
   [OPT_BAD_ROWS] = { "--bad-rows", "WHAT", "error skip null", READING, false,
                      "rows that are wrong (default error)" },
   [OPT_LITERAL_PATH] = { "--literal-path", NULL, NULL, READING, false,
@@ -154,20 +160,32 @@ static bool mistake(const char *command, const char *what, const char *word)
   return false;
 }
 
-/* How unlike two words are: letters that one has and the other lacks at the place. So many letters
- * would be typed anew if what stands between an equal beginning and an equal end were. */
+/* How unlike two words are: letters that are left out, put in, changed or swapped with the next. Rows
+ * of the usual table of distances, of the words' beginnings. */
 static size_t unlike(const char *a, const char *b)
 {
-  size_t same = 0, tail = 0, la = strlen(a), lb = strlen(b), least = la < lb ? la : lb;
-  while (same < least && a[same] == b[same]) same++;
-  while (tail < least - same && a[la - 1 - tail] == b[lb - 1 - tail]) tail++;
-  return la + lb - 2 * (same + tail);
+  enum { MOST = 40 };
+  size_t la = strlen(a), lb = strlen(b), row[3][MOST + 1];
+  if (la > MOST || lb > MOST) return MOST;
+  for (size_t i = 0; i <= la; i++) {
+    size_t *now = row[i % 3], *up = row[(i + 2) % 3], *swap = row[(i + 1) % 3];
+    now[0] = i;
+    for (size_t k = 1; k <= lb; k++) {
+      size_t least = i ? up[k - 1] + (a[i - 1] != b[k - 1]) : k;
+      if (i && up[k] + 1 < least) least = up[k] + 1;
+      if (now[k - 1] + 1 < least) least = now[k - 1] + 1;
+      bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+      if (swapped && swap[k - 2] + 1 < least) least = swap[k - 2] + 1;
+      now[k] = least;
+    }
+  }
+  return row[la % 3][lb];
 }
 
 bool tool_nearest(const char *word, const char *name, const char **best)
 {
-  /* --lim is meant as --limit; else one or two letters may be wrong, three in longer words. */
-  size_t length = strlen(word), limit = length > 5 ? 4 : 3;
+  /* --lim is meant as --limit; else a letter may be wrong, two in longer words. */
+  size_t length = strlen(word), limit = length > 4 ? 2 : 1;
   bool begins = length > 2 && !strncmp(word, name, length);
   if (!begins && unlike(word, name) > limit) return false;
   /* Of two that are as near the first in the table wins, so that messages do not change. */
@@ -238,7 +256,8 @@ static bool take(const char *command, int option, const char *value, tool_args *
   out->value[option][out->count[option]++] = value ? value : "";
   /* Conditions and new columns keep their order on the command line: later ones see earlier
    * ones. */
-  if (option == OPT_WHERE || option == OPT_WITH) out->step[out->step_count++] = (tool_opt)option;
+  if (option == OPT_WHERE || option == OPT_WITH || option == OPT_JOIN || option == OPT_RENAME)
+    out->step[out->step_count++] = (tool_opt)option;
   return true;
 }
 
@@ -318,6 +337,29 @@ bool tool_split_with(const char *text, char *name, size_t size, const char **out
   return true;
 }
 
+const char *tool_next_item(const char *list, char sign, tool_item *out)
+{
+  char *to = out->left;
+  bool quoted = false, right = false;
+  memset(out, 0, sizeof *out);
+  while (*list == ' ' || *list == ',') list++;
+  if (!*list) return NULL;
+  for (; *list && (quoted || *list != ','); list++) {
+    if (*list == '"' && !(quoted && list[1] == '"')) {
+      quoted = !quoted;
+      continue;
+    }
+    list += *list == '"'; /* a doubled quote is one */
+    if (!quoted && !right && *list == sign) {
+      right = true;
+      to = out->right;
+    } else if ((quoted || *list != ' ') && to - (right ? out->right : out->left) < TOOL_TEXT - 1) {
+      *to++ = *list;
+    }
+  }
+  return list;
+}
+
 static bool check_query(const tool_args *args)
 {
   const char *command = args->command, *unused;
@@ -331,6 +373,8 @@ static bool check_query(const tool_args *args)
     return mistake(command, "each --join needs an --on with its keys", NULL);
   if (args->count[OPT_HOW] > args->count[OPT_JOIN])
     return mistake(command, "--how needs a --join", NULL);
+  if (args->count[OPT_SUFFIX] > args->count[OPT_JOIN])
+    return mistake(command, "--suffix needs a --join", NULL);
   if (args->count[OPT_LIMIT] + args->count[OPT_TAIL] + args->count[OPT_SAMPLE] > 1)
     return mistake(command, "give one of --limit, --tail and --sample", NULL);
   if (args->count[OPT_SEED] && !args->count[OPT_SAMPLE] && !args->count[OPT_SHUFFLE])

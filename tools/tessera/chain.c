@@ -1,9 +1,10 @@
 /* From a command line to a frame:
  *
- *   files -> join -> where and with, as they stand -> select -> by + agg -> distinct -> sort
- *         -> limit | tail | sample */
+ *   files -> join and rename -> where, with and rename, as they stand -> select -> by + agg
+ *         -> distinct -> sort -> limit | tail | sample */
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tool.h"
 
@@ -45,34 +46,63 @@ static format format_of(const tool_args *args, const char *file)
   return json ? JSON : tool_has_extension(file, ".tsv") ? TSV : CSV;
 }
 
-static void note_lines(const char *lines)
+static void note_lines(const tool_args *args, const char *lines)
 {
+  if (args->quiet) return;
   while (*lines) {
     int length = (int)strcspn(lines, "\n");
-    fprintf(stderr, "tessera: note: %.*s\n", length, lines);
+    char line[1000];
+    snprintf(line, sizeof line, "%.*s", length, lines);
+    fprintf(stderr, "tessera: note: ");
+    tool_put_words(line);
+    fputc('\n', stderr);
     lines += length + (lines[length] == '\n');
+  }
+}
+
+/* Frames of CSV, and how much of what was found of them was said: reading finds more. */
+static struct {
+  const tsr_frame *df;
+  size_t said;
+} noted[4 * TOOL_MOST];
+static int noted_count;
+
+static void note_frame(const tool_args *args, const tsr_frame *df)
+{
+  note_lines(args, tsr_frame_notes(df));
+  if (args->quiet || noted_count >= 4 * TOOL_MOST) return;
+  noted[noted_count].df = df;
+  noted[noted_count++].said = strlen(tsr_frame_notes(df));
+}
+
+void tool_note_late(const tool_args *args)
+{
+  for (int i = 0; i < noted_count; i++) {
+    const char *notes = tsr_frame_notes(noted[i].df);
+    note_lines(args, notes + noted[i].said);
+    noted[i].said = strlen(notes);
   }
 }
 
 static void note_bad_rows(const tool_args *args, int64_t rows)
 {
-  if (!rows) return;
+  if (!rows || args->quiet) return;
   fprintf(stderr, "tessera: note: %lld bad row%s %s\n", (long long)rows, rows == 1 ? "" : "s",
           bad_rows(args) == TSR_BAD_ROWS_SKIP ? "left out" : "with fields made null");
 }
 
 /* Files of one format as one frame. */
-static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *const *files,
-                             int count)
+static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *types,
+                             const char *const *files, int count)
 {
   format how = format_of(args, files[0]);
   bool literal = args->count[OPT_LITERAL_PATH] > 0;
   int64_t bad = 0, most = args->unpack_limit > 0 ? args->unpack_limit : 0;
   if (how == JSON) {
     tsr_frame *df =
-        tsr_frame_read_json(s, files[0], .types = tool_value(args, OPT_TYPES),
-                            .bad_rows = bad_rows(args), .bad_rows_found = &bad, .more = files + 1,
-                            .more_count = count - 1, .literal_path = literal, .unpack_limit = most);
+        tsr_frame_read_json(s, files[0], .types = types, .bad_rows = bad_rows(args),
+                            .bad_rows_found = &bad, .more = files + 1, .more_count = count - 1,
+                            .literal_path = literal, .unpack_limit = most);
     note_bad_rows(args, bad);
     return df;
   }
@@ -87,7 +117,7 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
                         .text_nulls = args->count[OPT_TEXT_NULLS] > 0,
                         .skip_rows = args->skip > 0 ? (int)args->skip : 0,
                         .names = tool_value(args, OPT_NAMES),
-                        .types = tool_value(args, OPT_TYPES),
+                        .types = types,
                         .nulls = tool_value(args, OPT_NULLS),
                         .bad_rows = bad_rows(args),
                         .bad_rows_found = &bad,
@@ -98,22 +128,22 @@ static tsr_frame *read_alike(tsr_scope *s, const tool_args *args, const char *co
                         .unpack_limit = most };
   if (args->skip > 1000000000) opts.skip_rows = 1000000000;
   tsr_frame *df = tsr_frame_read_csv_with(s, files[0], &opts, TSR_HERE);
-  note_lines(tsr_frame_notes(df));
+  note_frame(args, df);
   note_bad_rows(args, bad);
   return df;
 }
 
 /* Files as one frame: runs of one format are read as one, so that a column's type is that of all
  * its values in them. */
-static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *const *files,
-                             int count)
+static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *types,
+                             const char *const *files, int count)
 {
   tsr_frame *frames[TOOL_MOST];
   int runs = 0;
   for (int i = 0, end; i < count; i = end) {
     for (end = i + 1; end < count; end++)
       if (format_of(args, files[end]) != format_of(args, files[i])) break;
-    frames[runs++] = read_alike(s, args, files + i, end - i);
+    frames[runs++] = read_alike(s, args, types, files + i, end - i);
   }
   return runs == 1 ? frames[0] : tsr_frame_concat_at(frames, runs, TSR_HERE);
 }
@@ -121,7 +151,64 @@ static tsr_frame *read_files(tsr_scope *s, const tool_args *args, const char *co
 tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args)
 {
   int count = args->file_count - (args->command[0] == 'c'); /* convert: the last is written */
-  return read_files(s, args, args->files, count);
+  return read_files(s, args, tool_value(args, OPT_TYPES), args->files, count);
+}
+
+/* ---- types of several files ---- */
+
+static bool has_column(const tsr_frame *df, const char *name)
+{
+  for (int c = tsr_frame_column_count(df); c-- > 0;)
+    if (!strcmp(tsr_frame_column_name(df, c), name)) return true;
+  return false;
+}
+
+/* Whether a file can be looked at and read again: not what streams. */
+static bool can_peek(const char *path)
+{
+  struct stat entry;
+  return strcmp(path, "-") != 0 && (stat(path, &entry) || S_ISREG(entry.st_mode));
+}
+
+/* A file's columns as they are without types; NULL: it streams, or its error comes later. */
+static tsr_frame *peek(tsr_scope *s, const tool_args *args, const char *const *files, int count)
+{
+  tool_args quiet = *args;
+  for (int i = 0; i < count; i++)
+    if (!can_peek(files[i])) return NULL;
+  quiet.quiet = true;
+  tsr_frame *df = read_files(s, &quiet, NULL, files, count);
+  if (!tsr_scope_status(s)) return df;
+  tsr_scope_clear(s);
+  return NULL;
+}
+
+/* The part of --types that is of a file's columns, where several are joined. Of the first files it is
+ * also what no joined file has, so that a name that is wrong is told. `taken`: by item, whether a
+ * joined file has it. */
+static const char *types_of(tsr_scope *outer, const tool_args *args, const char *const *files,
+                            int count, bool *taken)
+{
+  static char kept[TOOL_MOST + 1][4096];
+  bool first = files == args->files;
+  char *out = kept[first ? TOOL_MOST : files - args->value[OPT_JOIN]], *to = out;
+  const char *list = tool_value(args, OPT_TYPES), *next;
+  if (!list || !args->count[OPT_JOIN]) return list;
+  tsr_scope *s = tsr_scope_open(outer);
+  tsr_frame *df = peek(s, args, files, count);
+  tool_item item;
+  *out = 0;
+  for (int i = 0; (next = tool_next_item(list, ' ', &item)); list = next, i++) {
+    bool has = df && has_column(df, item.left);
+    if (i < 4 * TOOL_MOST && !first) taken[i] = taken[i] || has;
+    if (!has && !(first && (i >= 4 * TOOL_MOST || !taken[i]))) continue;
+    if (to - out > (int)sizeof kept[0] - 3 * TOOL_TEXT) break;
+    if (to > out) *to++ = ',';
+    to = tool_put_name(to, item.left);
+    to += sprintf(to, " %s", item.right);
+  }
+  tsr_scope_close(s);
+  return *out ? out : NULL;
 }
 
 static tsr_join_how join_how(const char *how)
@@ -145,15 +232,70 @@ static tsr_frame *choose_rows(tsr_frame *df, const tool_args *args)
   return df;
 }
 
-static tsr_frame *filter_and_derive(tsr_frame *df, const tool_args *args)
+/* Renames as "old = new, ..." says; the library says it the other way round. A list that names columns
+ * on the right of its signs alone is taken for one of "new = old". */
+static tsr_frame *rename_columns(tsr_frame *df, const char *list)
+{
+  static char text[3 * 4096];
+  char *to = text;
+  tool_item item;
+  int old = 0, new = 0;
+  for (const char *at = list; (at = tool_next_item(at, '=', &item));) {
+    old += has_column(df, item.left);
+    new += has_column(df, item.right) && !has_column(df, item.left);
+  }
+  for (const char *at = list; (at = tool_next_item(at, '=', &item));) {
+    if (to - text > (int)sizeof text - 5 * TOOL_TEXT) break;
+    if (to > text) *to++ = ',';
+    bool turned = old || !new;
+    to = tool_put_name(to, turned ? item.right : item.left);
+    *to++ = '=';
+    to = tool_put_name(to, turned ? item.left : item.right);
+  }
+  *to = 0;
+  return tsr_frame_rename(df, text);
+}
+
+static tsr_frame *join_next(tsr_scope *s, tsr_frame *df, const tool_args *args, int i, bool *taken)
+{
+  const char *how = i < args->count[OPT_HOW] ? args->value[OPT_HOW][i] : NULL;
+  const char *const *file = &args->value[OPT_JOIN][i];
+  char suffix[32] = "_right";
+  if (i > 0) snprintf(suffix, sizeof suffix, "_right%d", i + 1);
+  tsr_frame *right = read_files(s, args, types_of(s, args, file, 1, taken), file, 1);
+  return tsr_frame_join(df, right, args->value[OPT_ON][i], .how = join_how(how),
+                        .suffix =
+                            i < args->count[OPT_SUFFIX] ? args->value[OPT_SUFFIX][i] : suffix);
+}
+
+/* The files, and those that are joined; a --rename before the last --join is done where it stands. */
+static tsr_frame *read_and_join(tsr_scope *s, const tool_args *args, int *renames)
+{
+  bool taken[4 * TOOL_MOST] = { false };
+  int joins = args->count[OPT_JOIN], joined = 0;
+  /* What joined files have is known before the first ones are read. */
+  for (int i = 0; i < joins; i++) types_of(s, args, &args->value[OPT_JOIN][i], 1, taken);
+  int count = args->file_count;
+  const char *types = types_of(s, args, args->files, count, taken);
+  tsr_frame *df = read_files(s, args, types, args->files, count);
+  for (int i = 0; i < args->step_count && joined < joins; i++) {
+    if (args->step[i] == OPT_JOIN) df = join_next(s, df, args, joined++, taken);
+    if (args->step[i] == OPT_RENAME) df = rename_columns(df, args->value[OPT_RENAME][(*renames)++]);
+  }
+  return df;
+}
+
+static tsr_frame *filter_and_derive(tsr_frame *df, const tool_args *args, int renames)
 {
   int used[OPT_COUNT] = { 0 };
   for (int i = 0; i < args->step_count; i++) {
     tool_opt option = args->step[i];
-    const char *text = args->value[option][used[option]++], *expression;
+    int place = used[option]++;
+    const char *text = args->value[option][place], *expression;
     char name[256];
     if (option == OPT_WHERE) df = tsr_frame_filter(df, text);
-    else if (tool_split_with(text, name, sizeof name, &expression))
+    else if (option == OPT_RENAME && place >= renames) df = rename_columns(df, text);
+    else if (option == OPT_WITH && tool_split_with(text, name, sizeof name, &expression))
       df = tsr_frame_assign(df, name, expression);
   }
   return df;
@@ -161,13 +303,9 @@ static tsr_frame *filter_and_derive(tsr_frame *df, const tool_args *args)
 
 tsr_frame *tool_chain(tsr_scope *s, const tool_args *args)
 {
-  tsr_frame *df = tool_read_all(s, args);
-  for (int i = 0; i < args->count[OPT_JOIN]; i++) {
-    const char *how = i < args->count[OPT_HOW] ? args->value[OPT_HOW][i] : NULL;
-    df = tsr_frame_join(df, read_files(s, args, &args->value[OPT_JOIN][i], 1),
-                        args->value[OPT_ON][i], .how = join_how(how));
-  }
-  df = filter_and_derive(df, args);
+  int renames = 0;
+  tsr_frame *df = read_and_join(s, args, &renames);
+  df = filter_and_derive(df, args, renames);
   const char *select = tool_value(args, OPT_SELECT), *agg = tool_value(args, OPT_AGG);
   const char *by = tool_value(args, OPT_BY);
   if (select) df = tsr_frame_select(df, select);

@@ -9,9 +9,12 @@
 
 const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
-    "Several files are one table. A file is CSV or JSON lines by its name, gzip and zstd are "
+    "Several files are one table. A file is CSV or JSON (lines, or one array) by its name, gzip "
+    "and zstd are "
     "seen; a pattern in quotes stands for many, - for standard input. The steps are: each --join, "
-    "then --where and --with in the order in which they stand on the command line, so "
+    "--rename where it stands between them, "
+    "then --where, --with and other --rename in the order in which they stand on the command line, "
+    "so "
     "that --where sees what a --with before it made; then, wherever they stand, --select, --by "
     "and --agg, --distinct, --sort, and last one of --limit, --tail and --sample. "
     "Sums are exact: the "
@@ -21,6 +24,8 @@ const tool_command tool_commands[] = {
     "  tessera query weather.csv --where 'temp > 90' --agg 'count(), max(temp)' --by origin\n"
     "  tessera query 'orders-*.csv' --join customers.csv --on 'customer = id' --sort 'total desc'\n"
     "  tessera query orders.csv --join codes.csv --on \"id = cast(code, 'i64')\" --sample 10\n"
+    "  tessera query flights.csv --join airports.csv --on 'origin = faa' --suffix _origin --join "
+    "airports.csv --on 'dest = faa' --suffix _dest\n"
     "  tessera query weather.csv --distinct 'origin, month' --sort month --tail 3\n"
     "  tessera query weather.csv --with 'celsius = (temp - 32) * 5 / 9' --out warm.jsonl.gz\n",
     tool_query },

@@ -10,48 +10,105 @@
 
 /* ---- messages ---- */
 
-/* Which option a call of the library was made for. */
+/* What does in a shell what a call of the library does in a program; NULL: nothing. */
 static const char *option_of(const char *call, size_t length)
 {
   static const struct {
     const char *call, *option;
-  } rows[] = { { "tsr_frame_filter", "--where" },      { "tsr_frame_assign", "--with" },
-               { "tsr_frame_select", "--select" },     { "tsr_frame_agg", "--agg" },
-               { "tsr_frame_group_agg", "--agg" },     { "tsr_frame_group_agg, keys", "--by" },
-               { "tsr_frame_sort", "--sort" },         { "tsr_frame_join", "--join" },
-               { "tsr_frame_head", "--limit" },        { "tsr_frame_concat", "files" },
-               { "tsr_frame_tail", "--tail" },         { "tsr_frame_sample", "--sample" },
-               { "tsr_frame_distinct", "--distinct" }, { "tsr_frame_join, keys", "--on" } };
+  } rows[] = { { "tsr_frame_filter", "--where" },
+               { "tsr_frame_assign", "--with" },
+               { "tsr_frame_select", "--select" },
+               { "tsr_frame_drop", "--select" },
+               { "tsr_frame_rename", "--rename" },
+               { "tsr_frame_agg", "--agg" },
+               { "tsr_frame_group_agg", "--agg" },
+               { "tsr_frame_group_agg, keys", "--by" },
+               { "tsr_frame_sort", "--sort" },
+               { "tsr_frame_join", "--join" },
+               { "tsr_frame_join, keys", "--on" },
+               { "tsr_frame_head", "--limit" },
+               { "tsr_frame_tail", "--tail" },
+               { "tsr_frame_sample", "--sample" },
+               { "tsr_frame_distinct", "--distinct" },
+               { "tsr_frame_concat", "files" },
+               { "tsr_frame_read_csv", "--from csv" },
+               { "tsr_frame_read_json", "--from json" },
+               { "tsr_frame_read_json, types", "--types" },
+               { "tsr_load_npy", "tessera pipeline" },
+               { "tsr_load_npz", "tessera pipeline" },
+               { "tsr_frame_write_csv", "--out" },
+               { "tsr_frame_write_json", "--out" },
+               { "tsr_frame_write_markdown", "--out" },
+               { "tsr_frame_write_text", "--out" } };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strlen(rows[i].call) == length && !strncmp(rows[i].call, call, length))
       return rows[i].option;
   return NULL;
 }
 
-/* Prints a message with the calls and fields that it names as the options that stand for them. */
-static void print_words(const char *text)
+static size_t word_length(const char *text)
 {
-  /* In the library a way out names a field of its options; here it is one of the command line. */
-  static const char *const fields[][2] = {
-    { "the option bad_rows", "--bad-rows" },
+  return strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+}
+
+/* The option that a field of the library's options is called by; NULL: none. */
+static const char *option_named(const char *field, size_t length)
+{
+  for (int i = 0; i < OPT_COUNT; i++) {
+    const char *name = tool_options[i].name + 2;
+    size_t at = 0;
+    while (at < length && name[at] == (field[at] == '_' ? '-' : field[at])) at++;
+    if (at == length && !name[at]) return tool_options[i].name;
+  }
+  return NULL;
+}
+
+/* Words in which the library says a way out, as a shell has it; how long they are: 0, none. */
+static size_t put_phrase(const char *text)
+{
+  static const char *const phrases[][2] = {
     { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
     { " (or see the option columns)", "; narrow the pattern, or query them one by one" },
     { "give .null_value or filter them out", "leave them out: --where 'COLUMN is not null'" },
-    { ".unpack_limit", "--unpack-limit" }
+    { "choose others with .columns, or rename it", "rename it in the file" }
   };
-  while (*text) {
-    /* Names of calls are of small letters and '_', so whole ones are compared: tsr_frame_join in
-     * tsr_frame_join_x is none. */
-    size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_"), used = length ? length : 1;
-    const char *option = length ? option_of(text, length) : NULL;
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-      if (!strncmp(text, fields[i][0], strlen(fields[i][0]))) {
-        option = fields[i][1];
-        used = strlen(fields[i][0]);
-      }
-    if (option) fputs(option, stderr);
+  for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
+    if (!strncmp(text, phrases[i][0], strlen(phrases[i][0]))) {
+      fputs(phrases[i][1], stderr);
+      return strlen(phrases[i][0]);
+    }
+  /* "the option bad_rows", ".suffix". */
+  size_t before = !strncmp(text, "the option ", 11) ? 11 : *text == '.';
+  size_t length = before ? word_length(text + before) : 0;
+  const char *option = length ? option_named(text + before, length) : NULL;
+  if (!option) return 0;
+  fputs(option, stderr);
+  return before + length;
+}
+
+/* A call that stands for no option is told by its words. */
+static void put_call(const char *call, size_t length)
+{
+  const char *option = option_of(call, length);
+  if (option) fputs(option, stderr);
+  for (size_t i = 4; i < length && !option; i++) fputc(call[i] == '_' ? ' ' : call[i], stderr);
+}
+
+void tool_put_words(const char *text)
+{
+  /* Names are of small letters and '_', so whole ones are compared: tsr_frame_join in
+   * tsr_frame_join_x is none. */
+  const char *begin = text;
+  for (size_t used; *text; text += used) {
+    size_t length = word_length(text);
+    bool call = !strncmp(text, "tsr_", 4) && length > 4;
+    /* Of "a.json" nothing is a field. */
+    bool starts = text == begin || *text == ' ' || strchr(" (", text[-1]);
+    used = call || !starts ? 0 : put_phrase(text);
+    if (used) continue;
+    used = length ? length : 1;
+    if (call) put_call(text, length);
     else fwrite(text, 1, used, stderr);
-    text += used;
   }
 }
 
@@ -68,7 +125,7 @@ int tool_fail(const tsr_scope *s)
   /* Interrupted by the user: the library says that it was cancelled, which nobody asked to read. */
   if (tool_interrupted()) return TOOL_FAILED;
   fprintf(stderr, "tessera: %s%s", option ? option : "", option ? ": " : "");
-  print_words(end ? end + 2 : text);
+  tool_put_words(end ? end + 2 : text);
   fputc('\n', stderr);
   return TOOL_FAILED;
 }
@@ -223,5 +280,6 @@ int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s)
                               : show_table(args, df, path);
   }
   tool_progress_end();
+  tool_note_late(args);
   return status ? tool_fail(s) : TOOL_OK;
 }

@@ -28,12 +28,14 @@
 /* Exit codes: done; the work failed (the message is on stderr); the command line is wrong. */
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
-enum { TOOL_MOST = 64, TOOL_NAME = 80 };
+enum { TOOL_MOST = 64, TOOL_NAME = 80, TOOL_TEXT = 256 };
 
 typedef enum tool_opt {
   OPT_JOIN,
   OPT_ON,
   OPT_HOW,
+  OPT_SUFFIX,
+  OPT_RENAME,
   OPT_WHERE,
   OPT_WITH,
   OPT_SELECT,
@@ -109,11 +111,12 @@ typedef struct tool_args {
   int file_count;
   const char *value[OPT_COUNT][TOOL_MOST];
   int count[OPT_COUNT];
-  tool_opt step[2 * TOOL_MOST]; /* --where and --with in the order in which they stand */
+  tool_opt step[4 * TOOL_MOST]; /* --join, --rename, --where and --with as they stand */
   int step_count;
   int64_t limit, tail, sample, seed, rows, width, skip, unpack_limit; /* -1: not given */
   int64_t processes, least, most, factor;
   int64_t batch, seconds, threads, head, header;
+  bool quiet;           /* notes on files are not wanted */
   char *const *program; /* run: the program and its arguments; NULL: none */
 } tool_args;
 
@@ -168,9 +171,18 @@ void tool_interrupted_end(void);
 /* Wipes the line for good: called before the first byte of a result or message. */
 void tool_progress_end(void);
 
+/* One pair or word of a list: "a = b, c". Texts lie in the list. */
+typedef struct tool_item {
+  char left[TOOL_TEXT], right[TOOL_TEXT]; /* without quotes and blanks; right "": no '=' or blank */
+} tool_item;
+/* The next item of a list whose parts are apart by `sign` ('=' or ' '); what follows it, NULL: none. */
+const char *tool_next_item(const char *list, char sign, tool_item *out);
+
 /* The frame of all files of the command line, and of the whole command line. */
 tsr_frame *tool_read_all(tsr_scope *s, const tool_args *args);
 tsr_frame *tool_chain(tsr_scope *s, const tool_args *args);
+/* Says what reading found of the files beside what opening did. */
+void tool_note_late(const tool_args *args);
 /* Splits "name = expression" at the first '=' that is no part of ==, <=, >= or !=. The name is
  * copied without blanks (and quotes) around it; the expression is borrowed. */
 bool tool_split_with(const char *text, char *name, size_t size, const char **out_expression);
@@ -214,6 +226,8 @@ void tool_size_text(int64_t bytes, char out[32]);
 
 /* Writes the frame as --format and --out say. */
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s);
+/* Prints a text of the library on stderr, with the calls and fields it names as options. */
+void tool_put_words(const char *text);
 /* Prints a scope's message in the words of the command line. Returns TOOL_FAILED. */
 int tool_fail(const tsr_scope *s);
 

@@ -467,10 +467,56 @@ static bool settle_below(tsr_frame *df, const tsr_frame *top, tsr__error *error)
   return changed;
 }
 
+/* Steps of the search below, after which it is taken to have found something. */
+enum { SEARCH = 10000 };
+
+static bool reads_loose(const tsr_frame *df, const tsr__expr *expr, int *steps);
+
+/* Whether a column's type may be one of a sample. What is not known may be. */
+static bool is_loose(const tsr_frame *df, int column, int *steps)
+{
+  const tsr__read_column *columns;
+  if (--*steps < 0) return true;
+  if (df->kind == TSR__FRAME_FILE) {
+    const tsr__reader *reader = &df->source->reader;
+    return column < reader->ops->columns(reader->file, &columns) && columns[column].loose;
+  }
+  if (tsr__frame_is_source(df)) return false;
+  tsr__origin from = tsr__verb_of(df)->origin(df, column);
+  if (from.column >= 0) return is_loose(df->parent, from.column, steps);
+  return !from.expr || reads_loose(df->parent, from.expr, steps);
+}
+
+/* The same of the columns of a frame that an expression names. */
+static bool reads_loose(const tsr_frame *df, const tsr__expr *expr, int *steps)
+{
+  bool found = false;
+  for (int i = 0; i < expr->count && !found; i++) found = reads_loose(df, expr->arg[i], steps);
+  if (found || expr->kind != TSR__E_COLUMN) return found;
+  int column = tsr__schema_find(&df->schema, expr->text);
+  return column >= 0 && is_loose(df, column, steps);
+}
+
+/* Whether what a frame says of its columns may fail by a sample's types. */
+static bool depends_on_sample(const tsr_frame *df)
+{
+  const tsr__formula *lists[] = { &df->formula, &df->keys.formula };
+  int steps = SEARCH;
+  bool any = false;
+  for (int l = 0; l < 2; l++)
+    for (int i = 0; i < lists[l]->count; i++) {
+      const tsr__item *item = &lists[l]->item[i];
+      if (reads_loose(df->join ? df->other : df->parent, item->expr, &steps)) return true;
+      if (item->left && reads_loose(df->parent, item->left, &steps)) return true;
+      any = true;
+    }
+  return !any;
+}
+
 tsr_status tsr__frame_type_settled(tsr_frame *df, tsr__error *error)
 {
   tsr__error below = { 0 };
-  if (tsr__frame_type(df, error) != TSR_EDTYPE) return error->status;
+  if (tsr__frame_type(df, error) != TSR_EDTYPE || !depends_on_sample(df)) return error->status;
   bool changed = settle_below(df, df, &below);
   /* What stands between does not fit the types there are; a file that cannot be read says nothing
    * of what was asked. */

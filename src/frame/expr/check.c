@@ -105,6 +105,8 @@ static bool no_column(checker *c, const tsr__expr *expr)
   /* Who is used to other languages writes "JFK" for a text, which is a name here as in SQL. */
   if (c->formula->source[expr->at] == '"')
     tsr__text_add(&hint, "; \"...\" is a name, a text is '...'");
+  const char *word = tsr__hint_of_word(expr->text);
+  if (word) tsr__text_add(&hint, "; %s", word);
   tsr__schema_hint(c->schema, expr->text, &hint);
   tsr__caret(c->error, TSR_ECOLUMN, place_of(c, expr), "no column '%.60s'%.500s", expr->text,
              tsr__text_get(&hint));

@@ -254,6 +254,9 @@ const char *tsr__binary_name(int op);
 /* Adds an expression as text: one spelling for equal trees, `?` replaced by its value. */
 void tsr__expr_print(const tsr__expr *expr, tsr__text *out);
 
+/* What a word of other languages is here, as a part of a message; NULL: nothing comes to mind. */
+const char *tsr__hint_of_word(const char *word);
+
 /* ---- types (check.c) --------------------------------------------------------------------- */
 
 enum tsr__context { TSR__IN_ROW, TSR__IN_AGG };

@@ -298,7 +298,7 @@ static bool lex_name(tsr__lexer *lexer)
 /* Spellings of other languages, with ours. */
 static const char *const strangers[][2] = {
   { "&&", "write 'and'" },
-  { "||", "write 'or'" },
+  { "||", "write 'or', of texts concat(a, b)" },
   { "<>", "write '!='" },
   { "===", "write '=='" },
   { "<=>", "compare with == != < <= > >=" },
@@ -307,6 +307,11 @@ static const char *const strangers[][2] = {
   { "|", "write 'or'" },
   { "^", "for powers write '**'" },
   { "~", "write 'not'" },
+  { "::", "write cast(x, 'i64')" },
+  { ":", "write if(condition, a, b)" },
+  { "[", "lists stand in parentheses: x in (1, 2)" },
+  { ".", "write sum(x) for x.sum(), and names with dots in double quotes" },
+  { ";", "an expression stands alone" },
 };
 
 static const char *const symbols[] = { "**", "//", "==", "!=", "<=", ">=", "<", ">", "+",
@@ -320,7 +325,7 @@ static bool lex_symbol(tsr__lexer *lexer)
   for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++) {
     size_t length = strlen(strangers[i][0]);
     if (strncmp(at, strangers[i][0], length) || !strncmp(at, "!=", 2)) continue;
-    char message[80];
+    char message[120];
     snprintf(message, sizeof message, "'%s' is no operator here; %s", strangers[i][0],
              strangers[i][1]);
     return refuse(lexer, lexer->at, (int)length, message);

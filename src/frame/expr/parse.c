@@ -112,62 +112,6 @@ static bool at_word(const tsr__parser *p, const char *word)
          !memcmp(t->text, word, (size_t)t->length);
 }
 
-/* Whether a word is one of small letters, written in letters of any size; of no language's. */
-static bool is_word(const char *word, const char *small)
-{
-  for (; *word && *small; word++, small++)
-    if ((*word >= 'A' && *word <= 'Z' ? *word + 'a' - 'A' : *word) != *small) return false;
-  return *word == *small;
-}
-
-/* How a word of other languages is written here; NULL: it is none. */
-static const char *ours(const char *word)
-{
-  static const char *const words[][2] = {
-    { "and", "write 'and'" },
-    { "or", "write 'or'" },
-    { "not", "write 'not'" },
-    { "in", "write 'in'" },
-    { "is", "write 'is'" },
-    { "null", "write 'null'" },
-    { "between", "write between(x, a, b)" },
-    { "like", "write starts_with(x, 'a'), ends_with(x, 'a') or contains(x, 'a')" },
-    { "as", "write name = expression" },
-    { "asc", "keys to sort by take 'asc' behind them" },
-    { "desc", "keys to sort by take 'desc' behind them" },
-  };
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (is_word(word, words[i][0])) return words[i][1];
-  return NULL;
-}
-
-/* What a token that cannot stand where it does may have been meant for: a word of SQL, or the
- * second word of a column's name. "" where nothing comes to mind. As this is a guess, it only ever
- * adds to a message: what is refused is decided elsewhere. */
-static const char *hint_of(const tsr__parser *p, char *out, size_t size)
-{
-  const tsr__token *t = &p->lexer.token;
-  const char *source = p->lexer.formula->source;
-  char before[60] = "";
-  int end = t->at, from, to = t->at + t->span;
-  while (end > 0 && source[end - 1] == ' ') end--;
-  for (from = end; from > 0 && !strchr(" \t\n\r(),'\"=<>!+-*/%?", source[from - 1]);) from--;
-  snprintf(before, sizeof before, "%.*s", end - from, source + from);
-  bool name = t->kind == TSR__T_NAME;
-  const char *word = name ? ours(t->text) : NULL;
-  if (name && !word) word = ours(before);
-  *out = 0;
-  if (tsr__parse_at(p, "=")) word = "to compare write '=='";
-  if (tsr__parse_at(p, "*") && end > 0 && source[end - 1] == '(')
-    word = "to count rows write count()";
-  if (word) snprintf(out, size, "; %s", word);
-  /* A name directly behind a name is never right, so blanks inside a column's name are likely. */
-  else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
-    snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,
-             source + from);
-  return out;
-}
-
 /* Makes a node that stands at [at, the end of what has been read). */
 static tsr__expr *node(tsr__parser *p, int kind, int at, int count)
 {
@@ -233,7 +177,7 @@ tsr__expr *tsr__parse_unexpected(tsr__parser *p, const char *expected)
            p->lexer.formula->source + t->at);
   char hint[300];
   return tsr__parse_refuse(p, t->at, t->span, "found %s where %s was expected%s", found, expected,
-                           hint_of(p, hint, sizeof hint));
+                           tsr__hint_of_token(p, expected, hint, sizeof hint));
 }
 
 static bool expect(tsr__parser *p, const char *symbol, const char *words)
@@ -330,64 +274,14 @@ int tsr__name_in(const char *const *names, int count, const char *name)
   return -1;
 }
 
-/* What a function is called elsewhere. */
-static const char *known_elsewhere(const char *name)
-{
-  static const char *const pairs[][2] = {
-    { "avg", "mean" },
-    { "average", "mean" },
-    { "stddev", "std" },
-    { "stdev", "std" },
-    { "stddev_samp", "std" },
-    { "variance", "var" },
-    { "var_samp", "var" },
-    { "n_unique", "nunique" },
-    { "count_distinct", "nunique" },
-    { "len", "length" },
-    { "char_length", "length" },
-    { "size", "count" },
-    { "lowercase", "lower" },
-    { "uppercase", "upper" },
-    { "strip", "trim" },
-    { "substr", "slice" },
-    { "substring", "slice" },
-    { "startswith", "starts_with" },
-    { "endswith", "ends_with" },
-    { "like", "contains" },
-    { "strpos", "contains" },
-    { "ifnull", "coalesce" },
-    { "nvl", "coalesce" },
-    { "fillna", "coalesce" },
-    { "fill_null", "coalesce" },
-    { "iif", "if" },
-    { "where", "if" },
-    { "when", "if" },
-    { "case", "if" },
-    { "isnan", "is_nan" },
-    { "ceiling", "ceil" },
-    { "ln", "log" },
-    { "power", "**" },
-    { "pow", "**" },
-    { "dayofweek", "weekday" },
-    { "dayofyear", "day_of_year" },
-    { "to_date", "date" },
-    { "datetrunc", "date_trunc" },
-    { "astype", "cast" },
-  };
-  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-    if (!strcmp(pairs[i][0], name)) return pairs[i][1];
-  return NULL;
-}
-
 /* Three answers, the surest first: another language's name for it, a name that is spelled nearly
  * so, all there are. */
 static tsr__expr *unknown_call(tsr__parser *p, const tsr__token *name)
 {
-  const char *elsewhere = known_elsewhere(name->text);
+  const char *elsewhere = tsr__hint_of_function(name->text);
   if (elsewhere)
-    return tsr__parse_refuse(p, name->at, name->span,
-                             "there is no function '%.60s'; it is '%s' here", name->text,
-                             elsewhere);
+    return tsr__parse_refuse(p, name->at, name->span, "there is no function '%.60s'; %s",
+                             name->text, elsewhere);
   const char *all[TSR__FNS + TSR__AGGS];
   for (int i = 0; i < TSR__FNS; i++) all[i] = fn_names[i];
   for (int i = 0; i < TSR__AGGS; i++) all[TSR__FNS + i] = agg_names[i];

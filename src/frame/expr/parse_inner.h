@@ -1,5 +1,5 @@
 /* Between the files that read expressions: parse.c one expression, parse_items.c what a text holds
- * of them. */
+ * of them, hints.c what was meant by what cannot be read. */
 #ifndef TSR_FRAME_PARSE_INNER_H
 #define TSR_FRAME_PARSE_INNER_H
 
@@ -34,5 +34,12 @@ bool tsr__parse_at(const tsr__parser *p, const char *symbol);
 void *tsr__parse_refuse(tsr__parser *p, int at, int span, const char *format, ...) TSR_PRINTF(4, 5);
 tsr__expr *tsr__parse_unexpected(tsr__parser *p, const char *expected);
 void *tsr__parse_no_memory(tsr__parser *p);
+
+/* ---- hints.c ---- */
+
+/* What a name of other languages is here, as a part of a message; NULL: nothing comes to mind. */
+const char *tsr__hint_of_function(const char *name);
+/* The same of the token that stands where something else was expected: "; ..." or "". */
+const char *tsr__hint_of_token(const tsr__parser *p, const char *expected, char *out, size_t size);
 
 #endif

@@ -97,6 +97,19 @@ static bool parse_item(tsr__parser *p, tsr__item *item, bool list)
   return item->named || default_name(p, item);
 }
 
+/* A key that is a value is the same in every row: who writes 2 wants the second column, as in SQL, and
+ * who writes 'a' the column of that name. */
+static bool check_key(tsr__parser *p, const tsr__item *item)
+{
+  int kind = item->expr->kind;
+  bool text = kind == TSR__E_TEXT;
+  if (item->named || !(text || kind == TSR__E_INT || kind == TSR__E_FLOAT)) return true;
+  const char *way = text ? "a name is written without quotes, or in double ones"
+                         : "columns have names here, and no numbers";
+  return tsr__parse_refuse(p, item->at, item->span,
+                           "a key that is a value is the same in every row; %s", way) != NULL;
+}
+
 /* Whether the token is a word that has a meaning only behind a key; then it is read. asc, desc,
  * nulls, first and last are no keywords: columns may be called so. Behind a whole key nothing but
  * these can stand, so there is no doubt which is meant. */
@@ -146,7 +159,7 @@ static bool parse_items(tsr__parser *p, enum items what, tsr__formula *out, tsr_
       room = count ? 2 * count : FEW_ITEMS;
     }
     bool fine = what == PAIRS ? parse_pair(p, &items[count]) : parse_item(p, &items[count], list);
-    if (!fine) return false;
+    if (!fine || (order && !check_key(p, &items[count]))) return false;
     if (order && !parse_order(p, &orders[count])) return false;
     count++;
   } while (list && tsr__parse_at(p, ","));

@@ -1,0 +1,246 @@
+/* What somebody meant who writes an expression as in SQL, pandas or C: words that cannot stand where
+ * they do, functions of other names, and what is not there.
+ *
+ *   lag(x, 1)               windows over other rows are not there yet
+ *   count(distinct x)       to count different values write nunique(x)
+ *   case when a > 1 ..      write if(condition, a, b)
+ *
+ * A hint only ever adds to a message: what is refused is decided elsewhere. */
+#include "frame/expr/parse_inner.h"
+
+#include <stdio.h>
+
+#define WINDOWS "windows (values of other rows, ranks, running and rolling sums) are not there yet"
+#define PATTERNS \
+  "patterns are not there yet; contains, starts_with, ends_with, replace and slice are"
+#define CLAUSE "clauses of SQL are calls or options of their own, and an expression stands alone"
+#define PARTS "write year(x), month(x), day(x), hour(x) ..."
+#define CASES "write if(condition, a, b)"
+#define LISTS "lists of a group's values are not there yet; first, last, nunique and count are"
+
+typedef struct hint {
+  const char *word, *text;
+} hint;
+
+/* Words, in small letters. */
+static const hint words[] = {
+  { "and", "write 'and'" },
+  { "or", "write 'or'" },
+  { "not", "write 'not'" },
+  { "in", "write 'in'" },
+  { "is", "write 'is'" },
+  { "null", "write 'null'" },
+  { "true", "write 'true'" },
+  { "false", "write 'false'" },
+  { "none", "write 'null'" },
+  { "nil", "write 'null'" },
+  { "between", "write between(x, a, b)" },
+  { "like", "write starts_with(x, 'a'), ends_with(x, 'a') or contains(x, 'a')" },
+  { "ilike", "write contains(lower(x), 'a')" },
+  { "similar", PATTERNS },
+  { "regexp", PATTERNS },
+  { "rlike", PATTERNS },
+  { "as", "write name = expression" },
+  { "asc", "keys to sort by take 'asc' behind them" },
+  { "desc", "keys to sort by take 'desc' behind them" },
+  { "case", CASES },
+  { "when", CASES },
+  { "then", CASES },
+  { "else", CASES },
+  { "end", CASES },
+  { "if", CASES },
+  { "distinct", "to count different values write nunique(x)" },
+  { "over", WINDOWS },
+  { "partition", WINDOWS },
+  { "rows", WINDOWS },
+  { "filter", "write sum(if(condition, x, null))" },
+  { "mod", "write x % y" },
+  { "div", "write x // y" },
+  { "xor", "write a != b" },
+  { "select", CLAUSE },
+  { "from", CLAUSE },
+  { "where", CLAUSE },
+  { "group", CLAUSE },
+  { "order", CLAUSE },
+  { "having", CLAUSE },
+  { "limit", CLAUSE },
+  { "union", CLAUSE },
+};
+
+/* Functions of other languages, and what does the same. */
+static const hint elsewhere[] = {
+  { "avg", "it is 'mean' here" },
+  { "average", "it is 'mean' here" },
+  { "stddev", "it is 'std' here" },
+  { "stdev", "it is 'std' here" },
+  { "stddev_samp", "it is 'std' here" },
+  { "variance", "it is 'var' here" },
+  { "var_samp", "it is 'var' here" },
+  { "stddev_pop", "std divides by n - 1: write std(x) * ((count(x) - 1) / count(x)) ** 0.5" },
+  { "var_pop", "var divides by n - 1: write var(x) * (count(x) - 1) / count(x)" },
+  { "n_unique", "it is 'nunique' here" },
+  { "count_distinct", "it is 'nunique' here" },
+  { "approx_count_distinct", "it is 'nunique' here, and exact" },
+  { "uniq", "it is 'nunique' here" },
+  { "distinct", "to count different values write nunique(x)" },
+  { "count_if", "write sum(condition), which counts where it is true" },
+  { "countif", "write sum(condition), which counts where it is true" },
+  { "percentile", "write quantile(x, 0.9)" },
+  { "percentile_cont", "write quantile(x, 0.9)" },
+  { "quantile_cont", "write quantile(x, 0.9)" },
+  { "approx_quantile", "write quantile(x, 0.9), which is exact" },
+  { "any_value", "it is 'first' here" },
+  { "bool_and", "it is 'all' here" },
+  { "bool_or", "it is 'any' here" },
+  { "every", "it is 'all' here" },
+  { "mode", "there is no mode yet; count() by groups, sorted, shows it" },
+  { "string_agg", LISTS },
+  { "group_concat", LISTS },
+  { "listagg", LISTS },
+  { "array_agg", LISTS },
+  { "list", LISTS },
+  { "len", "it is 'length' here" },
+  { "char_length", "it is 'length' here" },
+  { "size", "it is 'count' here" },
+  { "lowercase", "it is 'lower' here" },
+  { "uppercase", "it is 'upper' here" },
+  { "lcase", "it is 'lower' here" },
+  { "ucase", "it is 'upper' here" },
+  { "strip", "it is 'trim' here" },
+  { "substr", "it is 'slice' here" },
+  { "substring", "it is 'slice' here" },
+  { "left", "write slice(x, 0, n)" },
+  { "right", "write slice(x, -n)" },
+  { "startswith", "it is 'starts_with' here" },
+  { "endswith", "it is 'ends_with' here" },
+  { "like", "it is 'contains' here" },
+  { "strpos", "it is 'contains' here" },
+  { "instr", "it is 'contains' here" },
+  { "position", "it is 'contains' here" },
+  { "concat_ws", "write concat(x, ', ', y)" },
+  { "split", PATTERNS },
+  { "split_part", PATTERNS },
+  { "matches", PATTERNS },
+  { "regex", PATTERNS },
+  { "regexp_matches", PATTERNS },
+  { "regexp_extract", PATTERNS },
+  { "regexp_replace", PATTERNS },
+  { "ifnull", "it is 'coalesce' here" },
+  { "nvl", "it is 'coalesce' here" },
+  { "fillna", "it is 'coalesce' here" },
+  { "fill_null", "it is 'coalesce' here" },
+  { "nullif", "write if(x == y, null, x)" },
+  { "isnull", "write x is null" },
+  { "isna", "write x is null" },
+  { "is_null", "write x is null" },
+  { "notnull", "write x is not null" },
+  { "notna", "write x is not null" },
+  { "isin", "write x in (1, 2)" },
+  { "is_in", "write x in (1, 2)" },
+  { "exists", "rows that have a match are those of a semi join" },
+  { "iif", "it is 'if' here" },
+  { "where", "it is 'if' here" },
+  { "when", "it is 'if' here" },
+  { "case", "it is 'if' here" },
+  { "isnan", "it is 'is_nan' here" },
+  { "ceiling", "it is 'ceil' here" },
+  { "trunc", "write if(x < 0, ceil(x), floor(x))" },
+  { "ln", "it is 'log' here" },
+  { "power", "it is '**' here" },
+  { "pow", "it is '**' here" },
+  { "mod", "write x % y" },
+  { "dayofweek", "it is 'weekday' here" },
+  { "dayofyear", "it is 'day_of_year' here" },
+  { "extract", PARTS },
+  { "date_part", PARTS },
+  { "strftime", PARTS },
+  { "to_char", PARTS },
+  { "date_format", PARTS },
+  { "datediff", "write a - b, which is days, of times microseconds" },
+  { "date_diff", "write a - b, which is days, of times microseconds" },
+  { "date_add", "write x + 7, which adds days, to times microseconds" },
+  { "dateadd", "write x + 7, which adds days, to times microseconds" },
+  { "now", "write the time: '2013-07-01T06:00:00Z'" },
+  { "today", "write the date: '2013-07-01'" },
+  { "to_date", "it is 'date' here" },
+  { "strptime", "write cast(x, 'date') or cast(x, 'time')" },
+  { "to_timestamp", "write cast(x, 'time')" },
+  { "datetrunc", "it is 'date_trunc' here" },
+  { "astype", "it is 'cast' here" },
+  { "int", "write cast(x, 'i64')" },
+  { "float", "write cast(x, 'f64')" },
+  { "double", "write cast(x, 'f64')" },
+  { "str", "write cast(x, 'text')" },
+};
+
+/* Functions of windows, by how they begin. */
+static const char *const of_windows[] = { "lag",        "lead",      "rank",       "dense_rank",
+                                          "row_num",    "percent_r", "cume_",      "ntile",
+                                          "first_val",  "last_val",  "nth_value",  "cum",
+                                          "shift",      "diff",      "pct_change", "rolling",
+                                          "ewm",        "ffill",     "bfill",      "forward_f",
+                                          "backward_f", "over",      "moving",     "running" };
+
+/* Whether a word is one of small letters, written in letters of any size; of no language's. */
+static bool is_word(const char *word, const char *small)
+{
+  for (; *word && *small; word++, small++)
+    if ((*word >= 'A' && *word <= 'Z' ? *word + 'a' - 'A' : *word) != *small) return false;
+  return *word == *small;
+}
+
+static const char *find(const hint *hints, size_t count, const char *word)
+{
+  for (size_t i = 0; i < count; i++)
+    if (is_word(word, hints[i].word)) return hints[i].text;
+  return NULL;
+}
+
+const char *tsr__hint_of_word(const char *word)
+{
+  return find(words, sizeof words / sizeof *words, word);
+}
+
+const char *tsr__hint_of_function(const char *name)
+{
+  const char *known = find(elsewhere, sizeof elsewhere / sizeof *elsewhere, name);
+  for (size_t i = 0; i < sizeof of_windows / sizeof *of_windows && !known; i++)
+    if (!strncmp(name, of_windows[i], strlen(of_windows[i]))) known = WINDOWS;
+  return known;
+}
+
+/* What a word that stands at a place cannot mean there. */
+static const char *in_its_place(const char *word, const char *expected)
+{
+  bool argument = !strncmp(expected, "','", 3);
+  if (is_word(word, "as") && argument) return "write cast(x, 'i64')";
+  if (is_word(word, "from") && argument) return PARTS;
+  if (is_word(word, "distinct") && !strncmp(expected, "'null'", 6))
+    return "to compare write == or !=, 'is' asks for null alone";
+  return tsr__hint_of_word(word);
+}
+
+const char *tsr__hint_of_token(const tsr__parser *p, const char *expected, char *out, size_t size)
+{
+  const tsr__token *t = &p->lexer.token;
+  const char *source = p->lexer.formula->source;
+  char before[60] = "";
+  int end = t->at, from, to = t->at + t->span;
+  while (end > 0 && source[end - 1] == ' ') end--;
+  for (from = end; from > 0 && !strchr(" \t\n\r(),'\"=<>!+-*/%?", source[from - 1]);) from--;
+  snprintf(before, sizeof before, "%.*s", end - from, source + from);
+  bool name = t->kind == TSR__T_NAME;
+  const char *word = name ? in_its_place(t->text, expected) : NULL;
+  if (!word && (name || t->kind == TSR__T_INT)) word = in_its_place(before, expected);
+  *out = 0;
+  if (tsr__parse_at(p, "=")) word = "to compare write '=='";
+  if (tsr__parse_at(p, "?")) word = CASES;
+  if (tsr__parse_at(p, "*") && end > 0 && source[end - 1] == '(')
+    word = "to count rows write count()";
+  if (word) snprintf(out, size, "; %s", word);
+  /* A name directly behind a name is never right, so blanks inside a column's name are likely. */
+  else if (name && end < t->at && tsr__plain_name(before) && to - from < 100)
+    snprintf(out, size, "; a column whose name has blanks is written \"%.*s\"", to - from,
+             source + from);
+  return out;
+}
