@@ -563,7 +563,7 @@ static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = 1;
   tsr_array *mask = tsr_put_at(c->scope, there, TSR_BOOL, shape, (tsr_sharding){ 0 }, c->site);
   tsr_array *rows = take_rows(all, source, size, c->site);
-  return own_of(c, tsr_where(mask, rows, 0));
+  return own_of(c, tsr_where_at(mask, TSR_OPERAND(rows), TSR_OPERAND(0), c->site));
 }
 
 tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
@@ -630,6 +630,15 @@ tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const c
   if (all->inert) return all;
   return tsr_reshape_at(tsr__part(all, 0, (tsr_range){ source, source + 1, 1 }, site), x->shape,
                         site);
+}
+
+/* What is the same at all places, as what each of them has for itself. */
+tsr_array *tsr_pvary_at(tsr_array *x, const char *axis, const char *site)
+{
+  collective c;
+  if (!open_collective(&c, "tsr_pvary", x, axis, site)) return closed(&c, x);
+  tsr_array *all = all_of(&c, x);
+  return all->inert ? all : own_of(&c, all);
 }
 
 /* 0 where there is no such axis, and the error is told. */
