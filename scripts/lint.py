@@ -347,6 +347,29 @@ def check_banned(files):
                 find(path, line, f"{match.group(1)}: {BANNED[match.group(1)]}")
 
 
+def site_macros():
+    """The macros of public headers that take the line on which they stand."""
+    text = "\n".join(ctext.read(f) for f in sorted(Path("include/tessera").glob("*.h")))
+    bodies = dict(re.findall(r"^#define (\w+)\(.*?\)((?:.*\\\n)*.*)$", text, re.M))
+    found = {"TSR_HERE"}
+    while True:
+        more = {name for name, body in bodies.items()
+                if name not in found and found & set(re.findall(r"\w+", body))}
+        if not more:
+            return found
+        found |= more
+
+
+# A call in src/ by such a macro would put a line of the library where users look for theirs.
+def check_sites(files):
+    names = re.compile(r"(?<!\w)(" + "|".join(sorted(site_macros())) + r")\b(?:(?=\s*\()|(?<=TSR_HERE))")
+    for path in sources(files, "src"):
+        code = ctext.code_only(ctext.read(path))
+        for match in names.finditer(code):
+            find(path, line_of(code, match.start()), f"{match.group(1)}: its line is the library's; "
+                 "call the function ending in _at with the caller's")
+
+
 def check_float_formats(files):
     for path in sources(files, "src"):
         free = [f for f in ctext.functions(path) if f.name in FLOATS_ALLOWED]
@@ -531,6 +554,7 @@ def main():
     check_dtypes(files)
     check_verbs(files)
     check_banned(files)
+    check_sites(files)
     check_float_formats(files)
     check_named_files(files)
     check_foreign(files)

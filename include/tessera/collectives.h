@@ -64,7 +64,7 @@ typedef struct tsr_ragged_args {
 
 /* Sends some rows to each place: tsr_ragged_all_to_all(x, "i", .to = to, .starts = starts, .sizes =
  * sizes, .places = places). Where two send to one row, that of the later place stays. Errors:
- * TSR_ESHAPE, TSR_EARG; rows that x has not fail the run. Returns an array like `to`, owned as
+ * TSR_ESHAPE, TSR_EARG; rows that x or `to` has not, and a size below 0, fail the run. Returns an array like `to`, owned as
  * results are. Local. */
 TSR_API tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *args, const char *site);
 
@@ -91,6 +91,13 @@ TSR_API tsr_array *tsr_pshuffle_at(tsr_array *x, const char *axis, const int *so
 /* What place `source` has, at all of them. Errors: TSR_EARG. Returns an array owned as results are.
  * Local. */
 TSR_API tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const char *site);
+
+/* x as what differs along an axis: with the same elements, but a place of its own for each. A
+ * gradient taken in the body counts what is made of it once for each place, and one by it is each
+ * place's own; without it what is the same at all places counts once, and gets the sum of what
+ * places give. tsr_pvary(tsr_all_gather(x, "i"), "i"). Returns an array owned as results are.
+ * Local. */
+TSR_API tsr_array *tsr_pvary_at(tsr_array *x, const char *axis, const char *site);
 
 /* How many places an axis has; 0 with the error recorded where there is none. Local. */
 TSR_API int64_t tsr_axis_size_at(tsr_scope *scope, const char *axis, const char *site);
@@ -130,6 +137,7 @@ TSR_API tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const c
                                                       sizeof(tsr_pair)) },                        \
                   TSR_HERE)
 #define tsr_pbroadcast(x, axis, source) tsr_pbroadcast_at((x), (axis), (source), TSR_HERE)
+#define tsr_pvary(x, axis) tsr_pvary_at((x), (axis), TSR_HERE)
 #define tsr_axis_size(scope, axis) tsr_axis_size_at((scope), (axis), TSR_HERE)
 #define tsr_axis_index(scope, axis) tsr_axis_index_at((scope), (axis), TSR_HERE)
 #endif

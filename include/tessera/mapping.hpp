@@ -106,6 +106,11 @@ inline array pbroadcast(const array &x, const char *axis, int source,
   return array(tsr_pbroadcast_at(x.raw(), axis, source, detail::site(at)));
 }
 
+inline array pvary(const array &x, const char *axis, location at = location::current())
+{
+  return array(tsr_pvary_at(x.raw(), axis, detail::site(at)));
+}
+
 /* The place along an axis. */
 inline array axis_index(const char *axis, location at = location::current())
 {

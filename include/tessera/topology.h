@@ -18,7 +18,9 @@
 extern "C" {
 #endif
 
-#define TSR_MAX_RANK 8
+/* The most dims that an array has, those counted in that maps and bodies on devices put in front
+ * (mapping.h). */
+#define TSR_MAX_RANK 16
 #define TSR_MAX_AXES 8
 
 /* Element types. The values are part of the ABI; 14 and 15 are kept for complex numbers. Bool
@@ -137,14 +139,15 @@ TSR_API int tsr_mesh_device(const tsr_mesh *mesh, int position);
  * device, free to follow its neighbours. Read it with the functions below. */
 typedef struct tsr_sharding {
   const tsr_mesh *mesh;            /* NULL = unplaced; of a bad spec: a bad mesh with its message */
+  uint16_t open;                   /* bit d: dim d is "?", cut as the planner likes */
   uint8_t first[TSR_MAX_RANK + 1]; /* the axes of dim d are axis[first[d] .. first[d + 1]) */
   uint8_t axis[TSR_MAX_AXES];      /* axis numbers of the mesh, the major one first */
   uint8_t rank;                    /* dims named by the spec; later ones are replicated */
   bool strict;                     /* an uneven dim is an error */
-  uint8_t open;                    /* bit d: dim d is "?", cut as the planner likes */
   uint8_t unreduced;               /* bit a: parts along axis a of the mesh add up to the value */
-  uint8_t priority[2];             /* two bits a dim, dim 0 lowest: "x:p1" is 1; 0 binds first */
+  uint8_t priority[4];             /* two bits a dim, dim 0 lowest: "x:p1" is 1; 0 binds first */
   uint8_t memory;                  /* 0 device, 1 pinned host, 2 unpinned host */
+  uint8_t zeros[5];                /* no bytes lie between: shardings are compared as bytes */
 } tsr_sharding;
 
 /* Options of tsr_on. */

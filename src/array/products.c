@@ -285,7 +285,7 @@ tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site)
   if (!take_args("tsr_kron", args, &c, site, &out)) return out;
   int a = c.a->shape.rank, b = c.b->shape.rank, rank = a > b ? a : b;
   /* The product needs two dims for each one. */
-  if (2 * rank > TSR_MAX_RANK) return misfit(&c, "at most 4 dims", site);
+  if (2 * rank > TSR_MAX_RANK) return misfit(&c, "at most 8 dims", site);
   tsr_shape left = { .rank = 2 * rank }, right = left, whole = { .rank = rank };
   /* Dims of both in turn, x0 1 x1 1 and 1 y0 1 y1: their product is the block matrix, read in
    * order. */

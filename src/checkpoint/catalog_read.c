@@ -90,7 +90,7 @@ static bool take_list(const reading *r, const tsr__json_token *value, int64_t *o
   tsr__json_token item;
   int more = 0, at = 0;
   while ((more = tsr__json_item(&cursor, &item)) == 1) {
-    if (at == TSR_MAX_RANK) return fail(r, item.at, "there are more than 8 dims");
+    if (at == TSR_MAX_RANK) return fail(r, item.at, "there are more than 16 dims");
     if (!take_number(r, &item, &out[at++])) return false;
   }
   *count = at;

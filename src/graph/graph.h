@@ -249,7 +249,14 @@ typedef struct tsr__scatter_attr {
   int64_t drops;     /* an index out of range is left out, instead of an error */
 } tsr__scatter_attr;
 
-enum tsr__within { TSR__WITHIN_GATHER, TSR__WITHIN_SCATTER, TSR__WITHIN_TAKE };
+enum tsr__within {
+  TSR__WITHIN_GATHER,
+  TSR__WITHIN_SCATTER,
+  TSR__WITHIN_TAKE,
+  TSR__WITHIN_SENT, /* ragged_all_to_all: rows of x, */
+  TSR__WITHIN_PUT,  /* rows of what they are put into, */
+  TSR__WITHIN_SIZES /* and how many; of these three one below 0 stands as that less the size */
+};
 
 typedef struct tsr__within_attr {
   int64_t size; /* of the dim that the indices are of */

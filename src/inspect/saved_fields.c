@@ -51,7 +51,7 @@ FIELDS(scatter_fields) = { FIELD(scatter, dim, I64, 1, 0, LAST),
                            FIELD(scatter, more, I64, 1, 0, LAST), FIELD(scatter, how, I64, 1, 0, 4),
                            FIELD(scatter, drops, I64, 1, 0, 1), END };
 FIELDS(within_fields) = { FIELD(within, size, I64, 1, 0, FAR), FIELD(within, dim, I64, 1, 0, LAST),
-                          FIELD(within, whom, I64, 1, 0, TSR__WITHIN_TAKE), END };
+                          FIELD(within, whom, I64, 1, 0, TSR__WITHIN_SIZES), END };
 FIELDS(dot_fields) = { FIELD(dot, left, U8, TSR_MAX_RANK, 0, 2 * TSR_MAX_RANK),
                        FIELD(dot, right, U8, TSR_MAX_RANK, 0, 2 * TSR_MAX_RANK),
                        FIELD(dot, out, U8, TSR_MAX_RANK, 0, 2 * TSR_MAX_RANK),

@@ -1,6 +1,6 @@
 /* Specs: the text that says how an array's dims lie over the axes of a mesh.
  *
- *     spec    [dim (',' dim)*] [';' 'sum' '(' axis ('+' axis)* ')'] [';' memory]   at most 8 dims
+ *     spec    [dim (',' dim)*] [';' 'sum' '(' axis ('+' axis)* ')'] [';' memory]   at most 16 dims
  *     dim     '-' | '?' | axis ('+' axis)* [':' 'p' ('0' .. '3')]   the first axis is the major one
  *     memory  'device' | 'pinned_host' | 'unpinned_host'
  *
@@ -14,7 +14,7 @@
 
 #include "topology/topology.h"
 
-_Static_assert(sizeof(tsr_sharding) == 32, "no padding: shardings are compared by bytes");
+_Static_assert(sizeof(tsr_sharding) == 48, "no padding: shardings are compared by bytes");
 
 /*   "x+y,-,z"     axis  x y z        which axes, in the order of the text
  *                first  0 2 2 3 ...  where those of each dim begin; behind the rank it stays */
@@ -260,7 +260,7 @@ static bool read_dim(struct reader *reader, int dim)
     /* '-' says that a dim is not cut, which is true without a mesh; '?' asks a planner, who has
      * none to plan for. */
     if (*reader->at == '?' && !reader->mesh) return offence(reader, UNKNOWN, reader->at, 1);
-    if (*reader->at == '?') reader->out->open |= (uint8_t)(1u << dim);
+    if (*reader->at == '?') reader->out->open |= (uint16_t)(1u << dim);
     reader->at++;
     skip_blanks(reader);
     return true;

@@ -216,7 +216,8 @@ static inline int tsr__dim_priority(const tsr_sharding *sharding, int dim)
 /* Whether a dim is not of the first. */
 static inline bool tsr__has_priority(const tsr_sharding *sharding)
 {
-  return sharding->priority[0] | sharding->priority[1];
+  const uint8_t *of = sharding->priority;
+  return of[0] | of[1] | of[2] | of[3];
 }
 
 static inline void tsr__dim_set_priority(tsr_sharding *sharding, int dim, int priority)
@@ -242,7 +243,7 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
 /* Whether two shardings place every array alike: equal canonical forms but for priorities. */
 bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
 
-/* Canonical form: axes of size 1 removed, also from sums, rank 8; equal placements become equal
+/* Canonical form: axes of size 1 removed, also from sums, of all dims; equal placements become equal
  * bytes (strict cleared), but for their priorities. */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 

@@ -478,6 +478,31 @@ static tsr_array *said_of(const collective *c, tsr_array *list)
                             tsr_dims_of((int[]){ 1 }, 1), c->site);
 }
 
+/* What places say, which fails the run where it is not from 0 on and below `size`. */
+static tsr_array *within(const collective *c, tsr_array *said, int64_t size, int whom)
+{
+  tsr__ask ask = { TSR__ATTR(tsr__within_attr, .size = size, .whom = whom) };
+  tsr_array *below = tsr_sub_at(said, TSR_OPERAND(size), c->site);
+  tsr_array *none = tsr_lt_at(said, TSR_OPERAND(0), c->site);
+  said = tsr_where_at(none, TSR_OPERAND(below), TSR_OPERAND(said), c->site);
+  return tsr__make(NULL, TSR__OP_WITHIN, TSR__IN(said), &ask, c->site);
+}
+
+/* How many rows lie from `first` to `last`, both of which are to be below `size`: none where none
+ * are sent, whose row is looked at by nobody. */
+static tsr_array *rows_within(const collective *c, tsr_array **first, tsr_array *count,
+                              int64_t size, int whom)
+{
+  const char *site = c->site;
+  tsr_operand zero = tsr_operand_int(0);
+  tsr_array *some = tsr_gt_at(count, zero, site);
+  tsr_array *last = tsr_sub_at(tsr_add_at(*first, TSR_OPERAND(count), site), TSR_OPERAND(1), site);
+  *first = within(c, tsr_where_at(some, TSR_OPERAND(*first), zero, site), size, whom);
+  last = within(c, tsr_where_at(some, TSR_OPERAND(last), zero, site), size, whom);
+  tsr_array *more = tsr_add_at(tsr_sub_at(last, TSR_OPERAND(*first), site), TSR_OPERAND(1), site);
+  return tsr_where_at(some, TSR_OPERAND(more), zero, site);
+}
+
 /* Which row of all places' comes to each row here; -1: none. */
 static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a)
 {
@@ -494,6 +519,9 @@ static tsr_array *ragged_rows(const collective *c, const tsr_ragged_args *a)
   tsr_sharding any = { .mesh = NULL };
   tsr_array *start = said_of(c, a->starts), *count = said_of(c, a->sizes);
   tsr_array *first = said_of(c, a->places);
+  count = within(c, count, INT64_C(1) << 62, TSR__WITHIN_SIZES);
+  count = rows_within(c, &start, count, rows, TSR__WITHIN_SENT);
+  count = rows_within(c, &first, count, a->to->shape.dims[0], TSR__WITHIN_PUT);
   tsr_array *at = tsr_iota_at(c->scope, TSR_I64, line, 1, any, site);
   tsr_array *from = tsr_iota_at(c->scope, TSR_I64, places, 0, any, site);
   at = tsr_sub_at(at, TSR_OPERAND(first), site); /* [places, rows here] */
@@ -524,7 +552,7 @@ tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *given, const char *si
   }
   if (error.status) return refuse(&c, &error);
   if (!check_ragged(&c, &args)) return tsr__make_inert(c.scope, site);
-  if (!args.x->shape.dims[0]) return args.to;
+  if (!args.x->shape.dims[0] || !args.to->shape.dims[0]) return args.to;
   tsr_array *row = ragged_rows(&c, &args);
   tsr_array *there = tsr_ge_at(row, TSR_OPERAND(0), site);
   tsr_take_args take = { .size = sizeof take };
@@ -563,7 +591,7 @@ static tsr_array *permute(const collective *c, tsr_array *x, int64_t *source)
   for (int d = 1; d < shape.rank; d++) shape.dims[d] = 1;
   tsr_array *mask = tsr_put_at(c->scope, there, TSR_BOOL, shape, (tsr_sharding){ 0 }, c->site);
   tsr_array *rows = take_rows(all, source, size, c->site);
-  return own_of(c, tsr_where(mask, rows, 0));
+  return own_of(c, tsr_where_at(mask, TSR_OPERAND(rows), TSR_OPERAND(0), c->site));
 }
 
 tsr_array *tsr_ppermute_at(const tsr_permute_args *given, const char *site)
@@ -630,6 +658,15 @@ tsr_array *tsr_pbroadcast_at(tsr_array *x, const char *axis, int source, const c
   if (all->inert) return all;
   return tsr_reshape_at(tsr__part(all, 0, (tsr_range){ source, source + 1, 1 }, site), x->shape,
                         site);
+}
+
+/* What is the same at all places, as what each of them has for itself. */
+tsr_array *tsr_pvary_at(tsr_array *x, const char *axis, const char *site)
+{
+  collective c;
+  if (!open_collective(&c, "tsr_pvary", x, axis, site)) return closed(&c, x);
+  tsr_array *all = all_of(&c, x);
+  return all->inert ? all : own_of(&c, all);
 }
 
 /* 0 where there is no such axis, and the error is told. */

@@ -88,6 +88,12 @@ bool tsr__backward_open(tsr__backward *back, tsr_scope *scope, const tsr__traced
   return back->due && back->wanted;
 }
 
+void tsr__backward_for(tsr__backward *back, const tsr__backward *outer)
+{
+  back->at_zeros = outer->at_zeros;
+  back->call = outer->call;
+}
+
 void tsr__backward_want(tsr__backward *back, int leaf)
 {
   const tsr__program *program = back->replay.program;
@@ -252,9 +258,10 @@ static bool refuse(tsr__backward *back, const tsr__gnode *node, const char *site
 {
   const char *why = rules[node->op].none;
   tsr__fail(back->replay.scope, site, TSR_EUNSUPPORTED,
-            "tsr_grad: %s has no gradient: %s; take it out of what depends on the arguments that "
-            "are differentiated by",
-            tsr__ops[node->op].name, why ? why : "it has no rule");
+            "%s: %s has no gradient: %s; take it out of what depends on the arguments that are "
+            "differentiated by",
+            back->call ? back->call : "tsr_grad", tsr__ops[node->op].name,
+            why ? why : "it has no rule");
   back->failed = true;
   return false;
 }
@@ -335,6 +342,7 @@ void tsr__give_through(const tsr__pull *p, tsr_body_fn *body, void *user)
     tsr__or_no_memory(scope, NULL, "tsr_grad", p->site);
     return;
   }
+  tsr__backward_for(&back, p->back);
   tsr__backward_want(&back, 0);
   tsr__backward_forward(&back);
   tsr__backward_seed(&back, 0, p->due);

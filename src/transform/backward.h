@@ -14,15 +14,22 @@
 typedef struct tsr__backward {
   tsr__replay replay;
   const tsr__traced *traced;
-  tsr_array **due; /* by node: what flowed back to it so far; NULL: nothing */
-  bool *wanted;    /* by node: it depends on an argument that a gradient is asked of */
-  bool at_zeros;   /* all that goes back is 0: the vjp in a jvp (forward.c) */
-  bool failed;     /* an error is recorded */
+  tsr_array **due;  /* by node: what flowed back to it so far; NULL: nothing */
+  bool *wanted;     /* by node: it depends on an argument that a gradient is asked of */
+  bool at_zeros;    /* all that goes back is 0: the vjp in a jvp (forward.c) */
+  bool failed;      /* an error is recorded */
+  const char *call; /* who asks, as messages name it: "tsr_grad" */
 } tsr__backward;
+
+/* A function of tsr_grad and its like, made for another call, whose name its messages are to have.
+ * Returns it. */
+tsr_function *tsr__gradient_called(tsr_function *f, const char *call);
 
 /* Opens it on the leaves of a trace's arguments. False: the error is recorded. */
 bool tsr__backward_open(tsr__backward *back, tsr_scope *scope, const tsr__traced *traced,
                         tsr_array *const *leaves, const char *site);
+/* It goes back through a region for another, which went back to its node. */
+void tsr__backward_for(tsr__backward *back, const tsr__backward *outer);
 /* Asks for the gradient by a leaf. */
 void tsr__backward_want(tsr__backward *back, int leaf);
 /* Makes the forward nodes. */

@@ -319,7 +319,7 @@ static tsr_array *placed(const node *x)
   /* No axes for the front, and it is open: an element that is to lie somewhere says nothing of
    * where elements lie. */
   moved.first[0] = 0;
-  moved.open = (uint8_t)(at.open << 1 | 1);
+  moved.open = (uint16_t)(at.open << 1 | 1);
   return tsr_constrain_at(x->in[0], moved, x->site);
 }
 

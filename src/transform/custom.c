@@ -201,7 +201,7 @@ static void give_again(const tsr__pull *p, int own)
     in[i] = due && i < own ? wait_for(p->in[i], due, p->site) : p->in[i];
   if (!tsr__backward_open(&again, replay->scope, &traced, in, p->site)) return;
   again.replay.params = tsr__region_numbers(replay, n, 0);
-  again.at_zeros = p->back->at_zeros;
+  tsr__backward_for(&again, p->back);
   for (int i = 0; i < own; i++)
     if (tsr__wants(p, i)) tsr__backward_want(&again, i);
   tsr__backward_forward(&again);

@@ -265,7 +265,7 @@ static tsr_array *back_step(tsr_scope *s, tsr_array *const *in, void *user)
       !open_list(s, &next, t->operands) || !open_list(s, &own, t->operands))
     return no_memory(s, s->site);
   back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, 0);
-  back.at_zeros = t->p->back->at_zeros;
+  tsr__backward_for(&back, t->p->back);
   if (!seed_step(&back, t, in)) return tsr__make_inert(s, s->site);
   for (int i = 0; i < t->operands; i++) {
     if (!goes_back(t, i)) continue;
@@ -391,7 +391,7 @@ static tsr_array *back_body(tsr_scope *s, tsr_array *const *in, void *user)
       !open_list(s, &parts, t->operands))
     return no_memory(s, s->site);
   back.replay.params = tsr__region_numbers(&t->p->back->replay, t->node, r);
-  back.at_zeros = t->p->back->at_zeros;
+  tsr__backward_for(&back, t->p->back);
   for (int i = 1; i < t->operands; i++)
     if (goes_back(t, i)) tsr__backward_want(&back, i - 1);
   tsr__backward_forward(&back);

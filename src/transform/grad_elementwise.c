@@ -8,12 +8,15 @@
 typedef tsr_array array;
 
 /* A rule is written with `due`, the gradient by the result, and gives each operand its product with
- * the slope. Two habits run through all of them:
+ * the slope. Three habits run through all of them:
  *
  *   out instead of in   exp, tanh, sqrt, tan: the slope follows from the result, which is there:
  *                       one function less to compute
  *   where before, not   where(x == 0, 0, f(x)) would multiply by an infinite or NaN slope in the
  *   after               gradient of the gradient: operands are made safe first, then f, then chosen
+ *
+ *   quotients before    a / out is small where a * a, or a times what is due, is more than f16 or
+ *   products            f32 hold: in a rule and in what is gone back to through it
  *
  * Rounding is that of the formula as it stands: these are nodes, planned and fused like users'. */
 static array *square(const tsr__pull *p, array *a)
@@ -103,15 +106,15 @@ void tsr__grad_tanh(const tsr__pull *p)
   by(p, one_less_square(p, p->out));
 }
 
-void tsr__grad_asinh(const tsr__pull *p)
+/* sqrt(a * a + 1), without the square. */
+static array *beside_one(const tsr__pull *p)
 {
-  by_inverse(p, tsr_sqrt_at(tsr__more(p, square(p, p->in[0]), 1), p->site));
+  return tsr_hypot_at(p->in[0], tsr_operand_int(1), p->site);
 }
 
-/* (a - 1) (a + 1), which does not lose what a * a - 1 does near 1. */
-static array *beyond_one(const tsr__pull *p, array *a)
+void tsr__grad_asinh(const tsr__pull *p)
 {
-  return tsr__times(p, tsr__more(p, a, -1), tsr__more(p, a, 1));
+  by_inverse(p, beside_one(p));
 }
 
 /* (1 - a) (1 + a), at both ends 0 and not -0: what is divided by it is infinite with its sign. */
@@ -120,9 +123,11 @@ static array *short_of_one(const tsr__pull *p, array *a)
   return tsr__times(p, tsr__more(p, tsr_neg_at(a, p->site), 1), tsr__more(p, a, 1));
 }
 
+/* By the roots of a - 1 and a + 1: a * a - 1 loses digits near 1. */
 void tsr__grad_acosh(const tsr__pull *p)
 {
-  by_inverse(p, tsr_sqrt_at(beyond_one(p, p->in[0]), p->site));
+  array *less = tsr_sqrt_at(tsr__more(p, p->in[0], -1), p->site);
+  by_inverse(p, tsr__times(p, less, tsr_sqrt_at(tsr__more(p, p->in[0], 1), p->site)));
 }
 
 void tsr__grad_atanh(const tsr__pull *p)
@@ -161,9 +166,11 @@ void tsr__grad_acos(const tsr__pull *p)
   by_inverse(p, tsr_neg_at(height(p), p->site));
 }
 
+/* 1 / (a * a + 1) */
 void tsr__grad_atan(const tsr__pull *p)
 {
-  by_inverse(p, tsr__more(p, square(p, p->in[0]), 1));
+  array *root = beside_one(p);
+  tsr__give(p, 0, tsr__over(p, tsr__over(p, p->due, root), root));
 }
 
 void tsr__grad_sinh(const tsr__pull *p)
@@ -176,10 +183,18 @@ void tsr__grad_cosh(const tsr__pull *p)
   by(p, tsr_sinh_at(p->in[0], p->site));
 }
 
+/* a, no farther from 0 than where exp(-a * a / 2) is 0 in all floats: its square, and products with
+ * what is gone back to, stay in those that are narrow. */
+static array *short_of_nothing(const tsr__pull *p)
+{
+  array *a = tsr_maximum_at(p->in[0], tsr_operand_int(-40), p->site);
+  return tsr_minimum_at(a, tsr_operand_int(40), p->site);
+}
+
 /* 2 / sqrt(pi) exp(-a * a) */
 static array *bell(const tsr__pull *p)
 {
-  array *power = tsr_exp_at(tsr_neg_at(square(p, p->in[0]), p->site), p->site);
+  array *power = tsr_exp_at(tsr_neg_at(square(p, short_of_nothing(p)), p->site), p->site);
   return tsr__scaled(p, power, 0x1.20dd750429b6dp+0);
 }
 
@@ -216,7 +231,7 @@ void tsr__grad_gelu(const tsr__pull *p)
 {
   array *a = p->in[0];
   array *below = tsr_erfc_at(tsr__scaled(p, a, -0x1.6a09e667f3bcdp-1), p->site); /* -sqrt(1/2) */
-  array *density = tsr_exp_at(tsr__scaled(p, square(p, a), -0.5), p->site);
+  array *density = tsr_exp_at(tsr__scaled(p, square(p, short_of_nothing(p)), -0.5), p->site);
   array *more = tsr__times(p, a, tsr__scaled(p, density, 0x1.9884533d43651p-2)); /* sqrt(1/2pi) */
   by(p, tsr_add_at(tsr__scaled(p, below, 0.5), tsr_operand_array(more), p->site));
 }
@@ -350,11 +365,11 @@ void tsr__grad_copysign(const tsr__pull *p)
 /* (b da - a db) / (a a + b b) */
 void tsr__grad_atan2(const tsr__pull *p)
 {
-  array *a = p->in[0], *b = p->in[1];
-  array *both = tsr_add_at(square(p, a), tsr_operand_array(square(p, b)), p->site);
-  array *part = tsr__over(p, p->due, both);
-  if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, part, b));
-  if (tsr__wants(p, 1)) tsr__give(p, 1, tsr_neg_at(tsr__times(p, part, a), p->site));
+  array *a = p->in[0], *b = p->in[1], *root = tsr_hypot_at(a, tsr_operand_array(b), p->site);
+  array *part = tsr__over(p, p->due, root);
+  if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, part, tsr__over(p, b, root)));
+  if (tsr__wants(p, 1))
+    tsr__give(p, 1, tsr_neg_at(tsr__times(p, part, tsr__over(p, a, root)), p->site));
 }
 
 /* At the origin 0. */
@@ -362,9 +377,8 @@ void tsr__grad_hypot(const tsr__pull *p)
 {
   array *none = tsr_eq_at(p->out, tsr_operand_int(0), p->site);
   array *safe = tsr_where_at(none, tsr_operand_int(1), tsr_operand_array(p->out), p->site);
-  array *part = tsr__over(p, p->due, safe);
-  if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, part, p->in[0]));
-  if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__times(p, part, p->in[1]));
+  if (tsr__wants(p, 0)) tsr__give(p, 0, tsr__times(p, p->due, tsr__over(p, p->in[0], safe)));
+  if (tsr__wants(p, 1)) tsr__give(p, 1, tsr__times(p, p->due, tsr__over(p, p->in[1], safe)));
 }
 
 /* An infinite one beside the infinite result has all of it. Infinity less itself would be NaN: both

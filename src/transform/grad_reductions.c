@@ -89,12 +89,15 @@ void tsr__grad_var(const tsr__pull *p)
   give_counted(p, tsr__times(p, unreduced(p, each), from_mean(p)));
 }
 
-/* (x - mean) / ((n - ddof) std), which is 0 / 0, NaN, where all are equal. */
+/* (x - mean) / std / (n - ddof), which is 0 / 0, NaN, where all are equal. The first quotient is at
+ * most the root of n; with what is due in its place the gradient of this would add up products of x
+ * with what it is asked along, which narrow floats do not hold. */
 void tsr__grad_std(const tsr__pull *p)
 {
   const tsr__reduce_attr *attr = p->attr;
-  array *each = tsr_div_at(tsr__over(p, p->due, p->out), count_of(p, attr->ddof), p->site);
-  give_counted(p, tsr__times(p, unreduced(p, each), from_mean(p)));
+  array *each = tsr_div_at(p->due, count_of(p, attr->ddof), p->site);
+  array *from = tsr__over(p, from_mean(p), unreduced(p, p->out));
+  give_counted(p, tsr__times(p, unreduced(p, each), from));
 }
 
 /* Those that are as the result share alike. Where nothing was counted, nobody gets anything; beside

@@ -23,7 +23,8 @@ struct differentiated {
   tsr_dims wrt;
   const char *call; /* "tsr_grad" */
   bool with_value;
-  bool at_zeros; /* it is the vjp of a jvp */
+  bool at_zeros;   /* it is the vjp of a jvp */
+  bool all_floats; /* by all floats of the arguments that are named: the other arrays have zeros */
 };
 
 /* A call of it: the arguments, their arrays, and by which of them.
@@ -54,6 +55,7 @@ static tsr_array *fail(const calling *c, tsr_status status, const char *text)
 /* A gradient is asked of floats alone. */
 static bool check_floats(const calling *c, int argument)
 {
+  if (c->d->all_floats) return true;
   for (int k = c->first[argument]; k < c->first[argument + 1]; k++) {
     tsr_array *leaf = c->given.leaves.at[k];
     if (tsr__of_floats(leaf)) continue;
@@ -100,9 +102,10 @@ static bool go_forward(const calling *c, tsr__backward *back)
   if (!traced || !tsr__backward_open(back, c->scope, traced, c->given.leaves.at, c->site))
     return false;
   back->at_zeros = c->d->at_zeros;
+  back->call = c->d->call;
   for (int i = 0; i < c->count; i++)
     for (int k = c->first[i]; c->wrt >> i & 1 && k < c->first[i + 1]; k++)
-      tsr__backward_want(back, k);
+      if (tsr__of_floats(c->given.leaves.at[k])) tsr__backward_want(back, k);
   tsr__backward_forward(back);
   return true;
 }
@@ -242,13 +245,14 @@ static tsr_array *like_results(const calling *c)
  *   given   x, y, zeros like f(x, y)                     v: the vjp, differentiated by the zeros
  *   back    results of the vjp: f(x, y), d/dx            `own` of them are f's, the seeds go behind
  *
- * The value comes of the same trace, as result 0 of the vjp. */
+ * The value comes of the same trace, as result 0 of the vjp. A result that is no float does not
+ * change: what is carried back of it is looked at by nobody, and in a direction it has zeros. */
 static tsr_array *jvp_body(tsr_scope *scope, tsr_array *const *in, void *user)
 {
   const differentiated *d = user;
   calling c, v;
   tsr__backward back;
-  differentiated outer = { .of = d->vjp, .call = d->call };
+  differentiated outer = { .of = d->vjp, .call = d->call, .all_floats = true };
   int directions = __builtin_popcount(d->wrt.bits) + __builtin_popcount(d->wrt.negative);
   if (!directions) directions = 1;
   if (!open_call(&c, scope, d, in, directions)) return tsr__make_inert(scope, c.site);
@@ -299,7 +303,7 @@ static tsr_function *make(const kind *k, const tsr_gradient_args *given, const c
   f->inert = of->inert || status || args.wrt.invalid;
   if (!status && args.wrt.invalid)
     tsr__error_set(&error, TSR_EARG, "%s: .wrt names an argument beyond %d; name others", k->call,
-                   TSR_MAX_RANK - 1);
+                   TSR_MAX_ARGS - 1);
   if (error.status) tsr__fail_error(scope, site, &error);
   return f;
 }
@@ -324,27 +328,36 @@ tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site)
   tsr_function *f = make(&(kind){ "tsr_jvp", "the jvp", jvp_body, true }, args, site);
   if (!f || f->inert) return f;
   /* A function of its own, so its traces are kept over calls of the jvp. */
-  tsr_function *vjp = ((differentiated *)f->user)->vjp = tsr_vjp_at(args, site);
+  tsr_function *vjp = tsr__gradient_called(tsr_vjp_at(args, site), "tsr_jvp");
+  ((differentiated *)f->user)->vjp = vjp;
   if (vjp) ((differentiated *)vjp->user)->at_zeros = true;
   f->inert = !vjp;
+  return f;
+}
+
+tsr_function *tsr__gradient_called(tsr_function *f, const char *call)
+{
+  differentiated *d = f ? f->user : NULL;
+  if (d) d->call = call;
+  if (d && d->vjp) tsr__gradient_called(d->vjp, call);
   return f;
 }
 
 /* Of (gradient, its derivative along the direction) the second. */
 static tsr_array *second(tsr_scope *scope, tsr_array *const *in, void *user)
 {
-  (void)scope;
-  return tsr_item(tsr_call_at(user, in, tsr__count_arguments(in), TSR_HERE), 1);
+  const char *site = scope->site;
+  return tsr_item_at(tsr_call_at(user, in, tsr__count_arguments(in), site), 1, site);
 }
 
 tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site)
 {
   TSR__CALL(args && args->function ? args->function->node.scope : NULL, "hvp");
-  tsr_function *slope = tsr_grad_at(args, site);
+  tsr_function *slope = tsr__gradient_called(tsr_grad_at(args, site), "tsr_hvp");
   if (!slope) return NULL;
   tsr_gradient_args of_slope = *args;
   of_slope.function = slope;
-  tsr_function *jvp = tsr_jvp_at(&of_slope, site);
+  tsr_function *jvp = tsr__gradient_called(tsr_jvp_at(&of_slope, site), "tsr_hvp");
   tsr_function *f = jvp ? tsr__function_new(slope->node.scope, second, jvp, "the hvp", site) : NULL;
   if (!f) {
     tsr__or_no_memory(slope->node.scope, NULL, "tsr_hvp", site);

@@ -86,36 +86,24 @@ static array *unfold_all(tsr_scope *scope, array *tree, const tsr_shape *vectors
   return tsr__like(tree, all.at, all.count, site);
 }
 
-/* One way goes as often as the result has elements, the other as often as the argument has: the
- * smaller one is taken. Forwards only by one array, as directions of several would each need a
- * turn. */
-static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
+/* Of one array that the function gives. One way goes as often as that has elements, the other as
+ * often as the argument has: the smaller one is taken. Forwards only by one array, as directions of
+ * several would each need a turn. */
+static array *jacobian_of(tsr_scope *scope, const jacobian *j, array *out, tsr__operands in)
 {
-  const jacobian *j = user;
   const char *site = j->of->node.site;
-  int count = tsr__count_arguments(in);
-  uint32_t wrt = tsr__dims_bits(j->wrt, count);
+  array *turned[TSR_MAX_ARGS + 1];
+  uint32_t wrt = tsr__dims_bits(j->wrt, in.count);
   int first = wrt ? __builtin_ctz(wrt) : 0;
-  /* Called for its type; nobody reads it, so it is not computed. */
-  array *out = tsr_call_at(j->of, in, count, site), *turned[TSR_MAX_ARGS + 1];
-  if (!out || out->inert || !count) return out;
-  if (tsr_is_tree(out) || !tsr__of_floats(out) || count >= TSR_MAX_ARGS) {
-    tsr__fail(scope, site, TSR_EARG,
-              "tsr_jacobian: %s of %d arguments gives %s, expected one array of floats of at most "
-              "%d; return one array, or use tsr_vjp",
-              j->of->name, count, tsr_is_tree(out) ? tsr_tree_text(out) : tsr_type_of(out),
-              TSR_MAX_ARGS - 1);
-    return tsr__make_inert(scope, site);
-  }
-  memcpy(turned + 1, in, (size_t)count * sizeof *turned);
+  memcpy(turned + 1, in.at, (size_t)in.count * sizeof *turned);
   /* At most one bit of wrt. */
-  bool small = !(wrt & (wrt - 1)) && first < count && !tsr_is_tree(in[first]) &&
-               tsr__of_floats(in[first]) &&
-               tsr__shape_count(&in[first]->shape) < tsr__shape_count(&out->shape);
-  turned[0] = unit_vectors(scope, small ? in[first] : out, site);
+  bool small = !(wrt & (wrt - 1)) && first < in.count && !tsr_is_tree(in.at[first]) &&
+               tsr__of_floats(in.at[first]) &&
+               tsr__shape_count(&in.at[first]->shape) < tsr__shape_count(&out->shape);
+  turned[0] = unit_vectors(scope, small ? in.at[first] : out, site);
   if (turned[0]->inert) return turned[0];
-  array *made = tsr_call_at(small ? j->forward : j->back, turned, count + 1, site);
-  if (small) return unfolded(made, &in[first]->shape, true, site);
+  array *made = tsr_call_at(small ? j->forward : j->back, turned, in.count + 1, site);
+  if (small) return unfolded(made, &in.at[first]->shape, true, site);
   return unfold_all(scope, made, &out->shape, site);
 }
 
@@ -123,7 +111,7 @@ static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
  * elements. */
 static tsr_function *mapped(tsr_function *f, const char *site)
 {
-  if (!f) return NULL;
+  if (!tsr__gradient_called(f, "tsr_jacobian")) return NULL;
   tsr_function *turned =
       tsr__function_new(f->node.scope, carried_first, f, f->of ? f->of->name : f->name, site);
   if (!turned) return NULL;
@@ -132,6 +120,79 @@ static tsr_function *mapped(tsr_function *f, const char *site)
   tsr_vmap_args args = { .size = sizeof args, .function = turned };
   for (int i = 1; i < TSR_MAX_ARGS; i++) args.in_dims[i] = TSR_UNMAPPED;
   return tsr_vmap_at(&args, site);
+}
+
+/* Both ways of a function, as which of them is called depends on the types of a call. False: out of
+ * memory. */
+static bool both_ways(jacobian *j, tsr_function *of, tsr_dims wrt, const char *site)
+{
+  tsr_gradient_args args = { .size = sizeof args, .function = of, .wrt = wrt };
+  *j = (jacobian){ .of = of, .wrt = wrt };
+  j->back = mapped(tsr_vjp_at(&args, site), site);
+  j->forward = j->back ? mapped(tsr_jvp_at(&args, site), site) : NULL;
+  return j->forward != NULL;
+}
+
+/* One array of the tree that a function gives. */
+typedef struct one_leaf {
+  tsr_function *of;
+  int leaf;
+} one_leaf;
+
+static array *leaf_body(tsr_scope *scope, array *const *in, void *user)
+{
+  const one_leaf *one = user;
+  tsr__leaves all = { 0 };
+  array *out = tsr_call_at(one->of, in, tsr__count_arguments(in), scope->site);
+  if (out->inert || !tsr__leaves_of(&scope->arena, out, &all)) return out;
+  return all.at[one->leaf];
+}
+
+/* The functions of single arrays end with this body, in which they are called. */
+static array *jacobian_of_tree(tsr_scope *scope, const jacobian *j, array *out, tsr__operands in)
+{
+  const char *site = j->of->node.site;
+  tsr__leaves all = { 0 };
+  if (!tsr__leaves_of(&scope->arena, out, &all)) return NULL;
+  for (int i = 0; i < all.count; i++) {
+    one_leaf one = { j->of, i };
+    jacobian each;
+    tsr_function *f = tsr__function_new(scope, leaf_body, &one, j->of->name, site);
+    if (!f || !both_ways(&each, f, j->wrt, site)) return NULL;
+    all.at[i] = jacobian_of(scope, &each, all.at[i], in);
+    if (all.at[i]->inert) return all.at[i];
+  }
+  return tsr__form_fill(scope, tsr_tree_text(out), all.at, site);
+}
+
+/* What is not of floats in what a function gives, NULL: nothing is. */
+static array *no_float(tsr_scope *scope, array *out)
+{
+  tsr__leaves all = { 0 };
+  if (!tsr__leaves_of(&scope->arena, out, &all)) return NULL;
+  for (int i = 0; i < all.count; i++)
+    if (!tsr__of_floats(all.at[i])) return all.at[i];
+  return NULL;
+}
+
+static array *jacobian_body(tsr_scope *scope, array *const *in, void *user)
+{
+  const jacobian *j = user;
+  const char *site = j->of->node.site;
+  tsr__operands given = { in, tsr__count_arguments(in) };
+  /* Called for its type; nobody reads it, so it is not computed. */
+  array *out = tsr_call_at(j->of, in, given.count, site);
+  if (!out || out->inert || !given.count) return out;
+  array *wrong = no_float(scope, out);
+  if (wrong || given.count >= TSR_MAX_ARGS) {
+    tsr__fail(scope, site, wrong ? TSR_EDTYPE : TSR_EARG,
+              "tsr_jacobian: %s of %d arguments gives %s, expected floats of at most %d; leave out "
+              "what does not change, or use tsr_vjp",
+              j->of->name, given.count, tsr_type_of(wrong ? wrong : out), TSR_MAX_ARGS - 1);
+    return tsr__make_inert(scope, site);
+  }
+  return tsr_is_tree(out) ? jacobian_of_tree(scope, j, out, given)
+                          : jacobian_of(scope, j, out, given);
 }
 
 tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
@@ -145,10 +206,8 @@ tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
   if (status) tsr__fail_error(scope, site, &error); /* before those that it is made of say it */
   jacobian *j = tsr__arena_new(&scope->arena, sizeof *j);
   tsr_function *f = j ? tsr__function_new(scope, jacobian_body, j, of->name, site) : NULL;
-  /* Both are made at once, as which of them is called depends on the types of a call. */
-  if (f) *j = (jacobian){ of, mapped(tsr_vjp_at(given, site), site), NULL, args.wrt };
-  if (f && j->back) j->forward = mapped(tsr_jvp_at(given, site), site);
-  if (!f || !j->back || !j->forward) {
+  TSR__CALL(scope, "jacobian");
+  if (!f || !both_ways(j, of, args.wrt, site)) {
     tsr__or_no_memory(scope, NULL, "tsr_jacobian", site);
     return NULL;
   }
@@ -280,6 +339,14 @@ static bool trace_jvp(linear *l, tsr_function *jvp, const tsr_linearize_args *ar
   return l->varies && evaluate_known(l);
 }
 
+/* What is wrong with it is said in the name of this call. */
+static tsr_function *make_jvp(tsr_function *of, tsr_dims wrt, const char *site)
+{
+  TSR__CALL(of->node.scope, "linearize");
+  tsr_gradient_args args = { .size = sizeof args, .function = of, .wrt = wrt };
+  return tsr__gradient_called(tsr_jvp_at(&args, site), "tsr_linearize");
+}
+
 tsr_function *tsr_linearize_at(const tsr_linearize_args *given, const char *site)
 {
   tsr_linearize_args args = { .size = sizeof args };
@@ -288,9 +355,7 @@ tsr_function *tsr_linearize_at(const tsr_linearize_args *given, const char *site
   tsr_function *of = given ? given->function : NULL;
   if (!of) return NULL;
   tsr_scope *scope = of->node.scope;
-  tsr_function *jvp = tsr_jvp_at(
-      &(tsr_gradient_args){ .size = sizeof(tsr_gradient_args), .function = of, .wrt = args.wrt },
-      site);
+  tsr_function *jvp = make_jvp(of, args.wrt, site);
   linear *l = tsr__arena_new(&scope->arena, sizeof *l);
   tsr_function *f = l && jvp ? tsr__function_new(scope, linear_body, l, of->name, site) : NULL;
   if (!f) {

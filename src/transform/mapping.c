@@ -29,7 +29,7 @@ static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
   if (axis < 0 || a->inert) return a;
   tsr_sharding at = { .mesh = m->mesh, .rank = (uint8_t)a->shape.rank, .axis = { (uint8_t)axis } };
   for (int d = 0; d < TSR_MAX_RANK; d++) at.first[d + 1] = 1;
-  at.open = (uint8_t)(((1u << a->shape.rank) - 1) & ~1u);
+  at.open = (uint16_t)(((1u << a->shape.rank) - 1) & ~1u);
   return tsr_constrain_at(a, at, site);
 }
 

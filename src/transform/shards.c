@@ -71,7 +71,7 @@ static tsr_sharding left_open(const sharded *s, tsr_sharding at, int rank)
   for (int d = at.rank; d < TSR_MAX_RANK; d++) at.first[d + 1] = at.first[at.rank];
   at.rank = (uint8_t)(at.rank > rank ? at.rank : rank);
   for (int d = 0; d < rank; d++)
-    if (at.first[d] == at.first[d + 1]) at.open |= (uint8_t)(1u << d);
+    if (at.first[d] == at.first[d + 1]) at.open |= (uint16_t)(1u << d);
   return at;
 }
 

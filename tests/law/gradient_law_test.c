@@ -1,6 +1,7 @@
 /* Gradients by central differences, of every row that has a rule: over random shapes, on every mesh
  * of the law, and of the gradients too; and the same bits on all of these. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness.h"
@@ -252,6 +253,11 @@ static tsr_array *summed_row(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_sum(tsr_mul(out, tsr_cos(out)));
 }
 
+static tsr_array *summed_alone(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(row_body(s, in, user));
+}
+
 /* A row's gradients by all its arrays, on a mesh or on one device. */
 static void find_slopes(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64_t seed,
                         double *out)
@@ -399,4 +405,89 @@ static bool one_einsum(tsr_runtime *rt, uint64_t seed)
 TEST_TIMEOUT(gradients_of_products_by_letters_are_central_differences, 300)
 {
   law_each_seed_on_8(1, test_quick() ? 40 : 300, 0.5, one_einsum);
+}
+
+/* ---- narrow floats --------------------------------------------------------------------------- */
+
+/* What a row gives, its gradient, and how that changes along an array as large. */
+typedef struct thrice {
+  double at[3][64];
+  int count[3];
+} thrice;
+
+static void thrice_of(tsr_scope *s, const row *r, tsr_array *const *in, thrice *out)
+{
+  tsr_function *f = tsr_function_make(s, summed_alone, .user = (void *)(uintptr_t)r);
+  tsr_array *args[2 * MOST + 1] = { NULL };
+  for (int i = 0; i < r->count; i++) args[i] = in[i];
+  args[r->count] = tsr_roll(in[0], 1, 0); /* along x itself some have none */
+  tsr_array *made[3] = { row_body(s, in, (void *)(uintptr_t)r),
+                         tsr_call_at(tsr_grad(f), in, r->count, TSR_HERE),
+                         tsr_call_at(tsr_hvp(f), args, r->count + 1, TSR_HERE) };
+  for (int k = 0; k < 3; k++) {
+    tsr_array *flat = tsr_ravel(tsr_cast(made[k], TSR_F64));
+    out->count[k] = (int)tsr_shape_of(flat).dims[0];
+    CHECK(out->count[k] <= 64);
+    CHECK_STATUS(tsr_read(flat, out->at[k], (size_t)out->count[k] * sizeof(double)), TSR_OK, s);
+  }
+}
+
+static double largest(const double *a, int count)
+{
+  double most = 0;
+  for (int i = 0; i < count; i++) most = fmax(most, isnan(a[i]) ? (double)INFINITY : fabs(a[i]));
+  return most;
+}
+
+/* Where the value, the gradient and the second derivative of f64 fit a narrow float with room, those
+ * of that fit as well, and are about the same, from sizes where squares do not. */
+static void check_narrow(tsr_runtime *rt, const row *r, tsr_dtype dtype, double scale)
+{
+  static const char *const names[] = { "value", "gradient", "second derivative" };
+  double limit = dtype == TSR_F16 ? 65504 : 0x1.fp127, least = dtype == TSR_F16 ? 1e-3 : 1e-30;
+  tsr_scope *s = tsr_scope_open(rt);
+  test_rng rng = test_seeded(7);
+  tsr_array *in[MOST], *wide[MOST];
+  thrice found, want;
+  for (int i = 0; i < r->count; i++) {
+    tsr_array *x = drawn(s, &rng, r, TSR_SHAPE(3, 3), (tsr_sharding){ 0 });
+    in[i] = tsr_cast(tsr_mul(x, scale), dtype);
+    wide[i] = tsr_cast(in[i], TSR_F64);
+  }
+  thrice_of(s, r, wide, &want);
+  thrice_of(s, r, in, &found);
+  for (int k = 0; k < 3; k++) {
+    double most = largest(want.at[k], want.count[k]);
+    if (!(most < limit / 8)) break;
+    for (int i = 0; i < want.count[k]; i++) {
+      double off = fabs(found.at[k][i] - want.at[k][i]);
+      if (!(off <= 0.2 * most + least))
+        FAIL("%s of %s at %g: the %s is %g, that of f64 %g", r->name, tsr_dtype_name(dtype), scale,
+             names[k], found.at[k][i], want.at[k][i]);
+    }
+  }
+  tsr_scope_close(s);
+}
+
+/* Of these a rounded operand is another place: steps, and sums of what cancels. */
+static bool jumps(const row *r)
+{
+  const char *const none[] = { "mod", "fmod", "put_product" };
+  for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+    if (!strcmp(r->name, none[i])) return true;
+  return false;
+}
+
+TEST_TIMEOUT(second_derivatives_fit_the_floats_that_hold_them, 300)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  for (int i = 0; i < ROWS; i++) {
+    if (jumps(&rows[i])) continue;
+    for (double scale = 1; scale < 10000; scale *= 10) check_narrow(rt, &rows[i], TSR_F16, scale);
+    for (double scale = 1; scale < 1e30; scale *= 1e6) {
+      check_narrow(rt, &rows[i], TSR_F32, scale);
+      check_narrow(rt, &rows[i], TSR_BF16, scale);
+    }
+  }
+  tsr_runtime_close(rt);
 }

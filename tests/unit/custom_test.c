@@ -1,6 +1,7 @@
 /* What steers gradients: constants, rules of users, checkpoints; and derivatives as functions of
  * directions and as arrays. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "harness.h"
@@ -499,10 +500,150 @@ TEST(jacobians_of_trees_and_of_several_arguments)
   tsr_array *both = tsr_call(j, x, y);
   check_f64(f.s, tsr_item(both, 0), 4, (double[]){ 3, 0, 0, 5 });
   check_f64(f.s, tsr_item(both, 1), 4, (double[]){ 1, 0, 0, 2 });
-  CHECK(tsr_is_inert(tsr_call(tsr_jacobian(tsr_function_make(f.s, pair, .name = "pair")),
-                              tsr_tree(f.s, { "x", x }, { "y", y }))));
-  CHECK_STR_HAS(tsr_message(f.s), "tsr_jacobian: pair of 1 arguments gives (product: *, sine: *)");
-  tsr_scope_clear(f.s);
+  close_fixture(&f);
+}
+
+/* Each array of the result by each of the argument, as jax.jacobian nests them. */
+TEST(jacobians_of_trees_are_trees_of_them)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  tsr_array *x = vector(&f, (double[]){ 1, 2 }, 2), *y = vector(&f, (double[]){ 3, 5 }, 2);
+  tsr_function *j = tsr_jacobian(tsr_function_make(f.s, pair));
+  tsr_array *all = tsr_call(j, tsr_tree(f.s, { "x", x }, { "y", y }));
+  CHECK_STR(tsr_tree_text(all), "(product: (x: *, y: *), sine: (x: *, y: *))");
+  check_f64(f.s, tsr_field(all, "product.x"), 4, (double[]){ 3, 0, 0, 5 });
+  check_f64(f.s, tsr_field(all, "product.y"), 4, (double[]){ 1, 0, 0, 2 });
+  check_f64(f.s, tsr_field(all, "sine.x"), 4, (double[]){ cos(1), 0, 0, cos(2) });
+  check_f64(f.s, tsr_field(all, "sine.y"), 4, (double[]){ 0, 0, 0, 0 });
+  close_fixture(&f);
+}
+
+/* ---- results that are no floats -------------------------------------------------------------- */
+
+/* A loss, where the largest is, and whether all are above 0. */
+static tsr_array *with_count(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  return tsr_tree(s, { "loss", tsr_sum(tsr_square(in[0])) }, { "most", tsr_argmax(in[0]) },
+                  { "above", tsr_gt(in[0], 0) });
+}
+
+static void check_still(const fixture *f, tsr_array *change)
+{
+  int64_t most = 7;
+  char above[3] = { 1, 1, 1 };
+  CHECK_STATUS(tsr_scope_status(f->s), TSR_OK, f->s);
+  CHECK_STR(tsr_tree_text(change), "(loss: *, most: *, above: *)");
+  check_f64(f->s, tsr_field(change, "loss"), 1, (double[]){ 2 * (1 * 3 + 2 * 5 - 3 * 1) });
+  CHECK_STATUS(tsr_read(tsr_field(change, "most"), &most, sizeof most), TSR_OK, f->s);
+  CHECK_STATUS(tsr_read(tsr_field(change, "above"), above, sizeof above), TSR_OK, f->s);
+  CHECK_I64(most, 0);
+  for (int i = 0; i < 3; i++) CHECK(!above[i]);
+}
+
+TEST(what_is_no_float_does_not_change_in_a_direction)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  tsr_array *x = vector(&f, (double[]){ 1, 2, -3 }, 3), *d = vector(&f, (double[]){ 3, 5, 1 }, 3);
+  tsr_function *g = tsr_function_make(f.s, with_count);
+  check_still(&f, tsr_item(tsr_call(tsr_jvp(g), x, d), 1));
+  check_still(&f, tsr_item(tsr_call(tsr_jvp(tsr_checkpoint(g)), x, d), 1));
+  check_still(&f, tsr_call(tsr_linearize(g, .at = { x }), d));
+  /* of a jvp too: how what changes changes */
+  tsr_array *twice = tsr_call(tsr_jvp(tsr_jvp(g), .wrt = TSR_ARGS(0)), x, d, d);
+  check_f64(f.s, tsr_field(twice, "1.1.loss"), 1, (double[]){ 2 * (9 + 25 + 1) });
+  close_fixture(&f);
+}
+
+/* ---- who is told ----------------------------------------------------------------------------- */
+
+static tsr_array *goes_on(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_lt(tsr_sum(in[0]), 9);
+}
+
+static tsr_array *twice(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[0], 2);
+}
+
+/* Nothing goes back through it. */
+static tsr_array *loops(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_while(goes_on, twice, NULL, in[0]));
+}
+
+enum { WRONG_CALLS = 10 };
+
+static const char *const wrong_names[WRONG_CALLS] = {
+  "tsr_grad", "tsr_value_and_grad", "tsr_vjp",      "tsr_hvp", "tsr_jacobian", "tsr_vjp", "tsr_jvp",
+  "tsr_hvp",  "tsr_jacobian",       "tsr_linearize"
+};
+
+static tsr_array *wrong_call(const fixture *f, int kind)
+{
+  tsr_array *x = vector(f, (double[]){ 1, 1 }, 2), *n = tsr_cast(x, TSR_I64);
+  tsr_function *g = tsr_function_make(f->s, loops);
+  switch (kind) {
+  case 0: return tsr_call(tsr_grad(g), x);
+  case 1: return tsr_call(tsr_value_and_grad(g), x);
+  case 2: return tsr_call(tsr_vjp(g), x, tsr_num(f->s, 1.0));
+  case 3: return tsr_call(tsr_hvp(g), x, x);
+  case 4: return tsr_call(tsr_jacobian(g), x); /* of one number it goes back */
+  case 5: return tsr_call(tsr_vjp(g), n, n);
+  case 6: return tsr_call(tsr_jvp(g), n, n);
+  case 7: return tsr_call(tsr_hvp(g), n, n);
+  case 8: return tsr_call(tsr_jacobian(tsr_function_make(f->s, twice)), n);
+  default: return tsr_call(tsr_linearize(g, .at = { n }), n);
+  }
+}
+
+TEST(messages_name_the_call_that_was_made)
+{
+  for (int kind = 0; kind < WRONG_CALLS; kind++) {
+    fixture f = open_fixture("cpu:2", "x=2");
+    CHECK(tsr_is_inert(wrong_call(&f, kind)));
+    CHECK_STR_HAS(tsr_message(f.s), wrong_names[kind]);
+    for (int k = 0; k < WRONG_CALLS; k++) {
+      bool other = strcmp(wrong_names[k], wrong_names[kind]) != 0;
+      char said[64];
+      snprintf(said, sizeof said, "%s: ", wrong_names[k]);
+      if (other && strstr(tsr_message(f.s), said))
+        FAIL("%s: %s", wrong_names[kind], tsr_message(f.s));
+    }
+    close_fixture(&f);
+  }
+}
+
+/* ---- by any argument ------------------------------------------------------------------------- */
+
+static tsr_array *of_sixteen(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)user;
+  tsr_array *sum = tsr_num(s, 0.0);
+  for (int i = 0; i < TSR_MAX_ARGS; i++) sum = tsr_add(sum, tsr_mul(tsr_square(in[i]), i + 1));
+  return sum;
+}
+
+TEST(a_gradient_is_by_any_argument)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  tsr_array *in[TSR_MAX_ARGS];
+  tsr_function *g = tsr_function_make(f.s, of_sixteen);
+  for (int i = 0; i < TSR_MAX_ARGS; i++) in[i] = tsr_num(f.s, 1.0 + i);
+  for (int i = 0; i < TSR_MAX_ARGS; i++) {
+    tsr_dims one = tsr_dims_of(&i, 1);
+    tsr_array *slope = tsr_call_at(tsr_grad(g, .wrt = one), in, TSR_MAX_ARGS, TSR_HERE);
+    check_f64(f.s, slope, 1, (double[]){ 2.0 * (i + 1) * (i + 1) });
+  }
+  tsr_function *last = tsr_value_and_grad(g, .wrt = TSR_ARGS(3, 15, -2));
+  tsr_array *three = tsr_item(tsr_call_at(last, in, TSR_MAX_ARGS, TSR_HERE), 1);
+  CHECK_I64(tsr_item_count(three), 3);
+  check_f64(f.s, tsr_item(three, 1), 1, (double[]){ 2.0 * 15 * 15 });
+  check_f64(f.s, tsr_item(three, 2), 1, (double[]){ 2.0 * 16 * 16 });
   close_fixture(&f);
 }
 

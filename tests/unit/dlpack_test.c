@@ -235,8 +235,8 @@ TEST(hostile_tensors_are_refused_and_released)
   tsr_runtime *rt = tsr_runtime_open("cpu:2");
   for (int i = 0; i < 16; i++) {
     static const char *const texts[16] = {
-      "TSR_ESHAPE: tsr_from_dlpack: -1 dims, expected 0 to 8",
-      "TSR_ESHAPE: tsr_from_dlpack: 9 dims, expected 0 to 8",
+      "TSR_ESHAPE: tsr_from_dlpack: -1 dims, expected 0 to 16",
+      "TSR_ESHAPE: tsr_from_dlpack: 17 dims, expected 0 to 16",
       "TSR_EARG: tsr_from_dlpack: the shape of its 1 dims is NULL",
       "TSR_ESHAPE: tsr_from_dlpack: ",
       "TSR_ESHAPE: tsr_from_dlpack: ",
@@ -259,7 +259,7 @@ TEST(hostile_tensors_are_refused_and_released)
     tsr_dlpack_opts opts = { .size = sizeof opts };
     switch (i) {
     case 0: t->ndim = -1; break;
-    case 1: t->ndim = 9; break;
+    case 1: t->ndim = TSR_MAX_RANK + 1; break;
     case 2: t->shape = NULL; break;
     case 3: h.shape[0] = -4; break;
     case 4: h.shape[0] = h.shape[1] = INT64_MAX, t->ndim = 2; break;

@@ -437,3 +437,63 @@ TEST(explanations_name_the_transposed_collectives)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+/* ---- what counts once, and what each place has ----------------------------------------------- */
+
+static tsr_array *of_gathered(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *all = tsr_all_gather(in[0], "i");
+  (void)s;
+  return tsr_sum(tsr_square(user ? tsr_pvary(all, "i") : all));
+}
+
+static tsr_array *by_gathered(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *out[2];
+  for (int each = 0; each < 2; each++) {
+    void *own = each ? s : NULL;
+    out[each] = tsr_call(tsr_grad(tsr_function_make(s, of_gathered, .user = own)), in[0]);
+  }
+  (void)user;
+  return tsr_tuple_at(s, out, 2, TSR_HERE);
+}
+
+/* d sum(x^2) = 2 x of one loss, as often as there are places of one at each, as JAX has it. */
+TEST(a_loss_of_what_all_have_counts_once_or_at_each_place)
+{
+  fixture f = open_fixture(0);
+  tsr_array *x = numbers(f.s, TSR_SHAPE(8, 3), 0.4);
+  tsr_array *both = tsr_shard_map(f.a.mesh, by_gathered, NULL, .in = { x }, .in_specs = { "i" },
+                                  .out_specs = { "i", "i" });
+  check_same(f.s, tsr_item(both, 0), tsr_mul(x, 2), "one loss");
+  check_same(f.s, tsr_item(both, 1), tsr_mul(x, 8), "a loss at each of four places");
+  close_fixture(&f);
+}
+
+static tsr_array *example_loss(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_square(tsr_mul(in[0], in[1])));
+}
+
+/* Of each row of a shard, by what is the same at all places. */
+static tsr_array *example_slopes(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_function *each =
+      tsr_vmap(tsr_grad(tsr_function_make(s, example_loss)), .in_dims = { TSR_UNMAPPED, 0 });
+  (void)user;
+  return tsr_tuple(s, tsr_call(each, in[0], in[1]), tsr_call(each, tsr_pvary(in[0], "i"), in[1]));
+}
+
+TEST(each_element_of_a_map_in_a_body_has_the_gradient_of_all_places)
+{
+  fixture f = open_fixture(0);
+  tsr_array *w = numbers(f.s, TSR_SHAPE(3), 0.1), *x = numbers(f.s, TSR_SHAPE(8, 3), 0.4);
+  tsr_array *both = tsr_shard_map(f.a.mesh, example_slopes, NULL, .in = { w, x },
+                                  .in_specs = { "", "i" }, .out_specs = { "", "i" });
+  tsr_array *own = tsr_mul(tsr_mul(tsr_square(x), w), 2); /* [8, 3]: of each example */
+  tsr_array *summed = tsr_sum(tsr_reshape(own, TSR_SHAPE(4, 2, 3)), .dims = TSR_DIMS(0));
+  check_same(f.s, tsr_item(both, 0), summed, "all places'");
+  check_same(f.s, tsr_item(both, 1), own, "each its own");
+  close_fixture(&f);
+}

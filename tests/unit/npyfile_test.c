@@ -163,7 +163,7 @@ TEST(shapes_that_lie)
     { "(4294967296, 4294967296, 4294967296)}", TSR_ESHAPE, "overflow 64 bits" },
     { "(9223372036854775808,)}", TSR_ESHAPE, "a dim of the shape overflows 64 bits" },
     { "(99999999999999999999999,)}", TSR_ESHAPE, "a dim of the shape overflows 64 bits" },
-    { "(1,1,1,1,1,1,1,1,1)}", TSR_EUNSUPPORTED, "has more than 8 dims" },
+    { "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1)}", TSR_EUNSUPPORTED, "has more than 16 dims" },
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char header[200];

@@ -500,3 +500,50 @@ TEST(each_of_many_results_is_proved_to_be_the_same)
   check_refused(&f, all, "result 20 may differ along axis x");
   close_fixture(&f);
 }
+
+/* ---- rows that are not there ----------------------------------------------------------------- */
+
+/* Each of 4 places sends to place 0 alone, as one number of three says otherwise. */
+typedef struct sending {
+  int64_t start, size, place;
+} sending;
+
+static tsr_array *send_rows(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const sending *to = user;
+  int64_t lists[3][4] = { { to->start }, { to->size }, { to->place } };
+  tsr_array *all[3];
+  for (int i = 0; i < 3; i++)
+    all[i] = tsr_put(s, lists[i], TSR_I64, TSR_SHAPE(4), (tsr_sharding){ 0 });
+  tsr_array *room = tsr_full(s, 0, TSR_F64, TSR_SHAPE(3), (tsr_sharding){ 0 });
+  return tsr_ragged_all_to_all(in[0], "x", .to = room, .starts = all[0], .sizes = all[1],
+                               .places = all[2]);
+}
+
+/* x has rows 0 and 1 at each place, and there is room for three. */
+TEST(rows_that_are_not_there_are_named)
+{
+  static const struct {
+    sending to;
+    const char *said;
+  } rows[] = { { { 0, 2, 1 }, NULL },
+               { { 1, 1, 2 }, NULL },
+               { { 9, 0, -4 }, NULL }, /* nobody looks where nothing is sent */
+               { { 1, 2, 0 }, ".starts and .sizes name row 2 of x, which has rows 0 to 1" },
+               { { -1, 2, 0 }, ".starts and .sizes name row -1 of x" },
+               { { 0, 2, 2 }, ".places and .sizes name row 3 of .to, which has rows 0 to 2" },
+               { { 0, 1, -1 }, ".places and .sizes name row -1 of .to" },
+               { { 0, -2, 0 }, "a size of -2 rows in .sizes, expected 0 or more" } };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    fixture f = open_fixture("cpu:4", "x=4");
+    sending to = rows[i].to;
+    double out[12];
+    tsr_array *y = tsr_shard_map(f.mesh, send_rows, &to, .in = { counted(&f, TSR_SHAPE(8)) },
+                                 .in_specs = { "x" }, .out_specs = { "x" });
+    tsr_status status = tsr_read(y, out, sizeof out);
+    CHECK_I64(status, rows[i].said ? TSR_EVALUE : TSR_OK);
+    if (rows[i].said) CHECK_STR_HAS(tsr_message(f.s), "tsr_ragged_all_to_all: ");
+    if (rows[i].said) CHECK_STR_HAS(tsr_message(f.s), rows[i].said);
+    close_fixture(&f);
+  }
+}

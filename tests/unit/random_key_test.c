@@ -281,7 +281,8 @@ static void says(world *w, tsr_array *a, const char *part)
 TEST(what_is_no_key_is_told)
 {
   const tsr_shape four = TSR_SHAPE(4),
-                  deep = { .rank = TSR_MAX_RANK, .dims = { 1, 1, 1, 1, 1, 1, 1, 1 } };
+                  deep = { .rank = TSR_MAX_RANK,
+                           .dims = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 } };
   world w = opened();
   says(&w, tsr_random_split(tsr_num(w.s, 3), 2),
        "TSR_EDTYPE: tsr_random_split: keys are i64[], expected u64; make them with tsr_random_key");
@@ -302,7 +303,7 @@ TEST(what_is_no_key_is_told)
   says(&w, tsr_normal(w.s, .stream = UINT64_C(1) << 32, .shape = four),
        "TSR_EARG: tsr_normal: stream 4294967296, expected one below 2^32");
   says(&w, tsr_normal(w.s, .keys = KEYS(1, 2), .shape = deep),
-       "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 8, expected 8 dims at most");
+       "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims at most");
   says(&w, tsr_random_bits(w.s, .dtype = TSR_F32, .shape = four),
        "TSR_EDTYPE: tsr_random_bits: the dtype asked for is f32, expected an integer");
   says(&w, tsr_random_bits(w.s, .dtype = TSR_BOOL, .shape = four), "bool, expected an integer");

@@ -336,3 +336,106 @@ TEST(products_are_reduced_and_scattered)
   CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
   close_fixture(&f);
 }
+
+/* ---- arrays of many dims --------------------------------------------------------------------- */
+
+static const tsr_shape eight = { .rank = 8, .dims = { 2, 1, 3, 1, 2, 1, 1, 2 } };
+
+static tsr_array *numbers_of(tsr_scope *s, tsr_shape shape)
+{
+  tsr_shape flat = { .rank = 1, .dims = { 1 } };
+  for (int d = 0; d < shape.rank; d++) flat.dims[0] *= shape.dims[d];
+  return tsr_reshape(tsr_sin(tsr_arange(s, .stop = (double)flat.dims[0])), shape);
+}
+
+/* All that looks at dims, on an array that has eight. */
+static tsr_array *of_eight(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  tsr_array *x = tsr_transpose(in[0], 7, 6, 5, 4, 3, 2, 1, 0);
+  x = tsr_sub(x, tsr_mean(x, .dims = TSR_DIMS(0, 5), .keep_dims = true));
+  x = tsr_softmax(tsr_concat(((tsr_array *[]){ x, tsr_flip(x, TSR_DIMS(5)) }), 2, 5), 5);
+  x = tsr_cumsum(tsr_take(x, tsr_argmax(tsr_ravel(in[0])), 5, .mode = TSR_INDEX_CLAMP), 3);
+  return tsr_mul(tsr_sum(x), tsr_sort(in[0], 2));
+}
+
+static tsr_array *of_eight_sum(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  return tsr_sum(tsr_square(of_eight(s, in, user)));
+}
+
+/* Element `i` of dim 0. */
+static tsr_array *element_at(tsr_array *all, int64_t i)
+{
+  return tsr_squeeze(tsr_slice(all, TSR_RANGE(i, i + 1)), TSR_DIMS(0));
+}
+
+TEST(maps_add_their_dims_to_eight)
+{
+  fixture f = open_fixture("cpu:8", "x=2,y=2,z=2");
+  tsr_function *one = tsr_function_make(f.s, of_eight), *sum = tsr_function_make(f.s, of_eight_sum);
+  tsr_function *made[] = { one, tsr_grad(sum), tsr_grad(tsr_checkpoint(sum)) };
+  tsr_shape shape = { .rank = 10, .dims = { 2, 3 } };
+  memcpy(shape.dims + 2, eight.dims, 8 * sizeof *eight.dims);
+  tsr_array *x = numbers_of(f.s, shape);
+  for (int k = 0; k < 3; k++) {
+    tsr_array *all = tsr_call(tsr_vmap(tsr_vmap(made[k])), x);
+    for (int64_t i = 0; i < 2; i++)
+      for (int64_t j = 0; j < 3; j++) {
+        tsr_array *want = tsr_call(made[k], element_at(element_at(x, i), j));
+        double off = 1;
+        tsr_array *far = tsr_max(tsr_abs(tsr_sub(element_at(element_at(all, i), j), want)));
+        CHECK_STATUS(tsr_read(far, &off, sizeof off), TSR_OK, f.s);
+        CHECK(off < 1e-12);
+      }
+  }
+  close_fixture(&f);
+}
+
+/* Three axes in front of eight dims, of which some are cut. */
+static tsr_array *on_devices(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_add(tsr_square(in[0]), tsr_psum(in[0], "x,y,z"));
+}
+
+TEST(bodies_see_arrays_of_eight_dims)
+{
+  fixture f = open_fixture("cpu:8", "x=2,y=2,z=2");
+  tsr_shape shape = { .rank = 8, .dims = { 2, 3, 2, 1, 2, 1, 1, 2 } };
+  tsr_array *x = numbers_of(f.s, shape);
+  const char *spec = "x,-,y,-,z";
+  tsr_array *found = tsr_shard_map(f.mesh, on_devices, NULL, .in = { x }, .in_specs = { spec },
+                                   .out_specs = { spec });
+  tsr_array *over = tsr_sum(x, .dims = TSR_DIMS(0, 2, 4), .keep_dims = true);
+  tsr_array *far = tsr_max(tsr_abs(tsr_sub(found, tsr_add(tsr_square(x), over))));
+  double off = 1;
+  CHECK_STATUS(tsr_read(far, &off, sizeof off), TSR_OK, f.s);
+  CHECK(off < 1e-12);
+  close_fixture(&f);
+}
+
+static tsr_array *cubes(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sum(tsr_pow(in[0], 3));
+}
+
+/* The gradient of a number is its jacobian; by a number of eight dims too. */
+TEST(jacobians_have_as_many_dims_as_both)
+{
+  fixture f = open_fixture("cpu:2", "x=2");
+  double off = 1;
+  tsr_array *x = numbers_of(f.s, eight);
+  tsr_array *all = tsr_call(tsr_jacobian(tsr_function_make(f.s, cubes)), x);
+  CHECK_I64(tsr_shape_of(all).rank, 8);
+  tsr_array *far = tsr_max(tsr_abs(tsr_sub(all, tsr_mul(tsr_square(x), 3))));
+  CHECK_STATUS(tsr_read(far, &off, sizeof off), TSR_OK, f.s);
+  CHECK(off < 1e-12);
+  tsr_array *second = tsr_call(tsr_jacobian(tsr_grad(tsr_function_make(f.s, cubes))), x);
+  CHECK_I64(tsr_shape_of(second).rank, 16);
+  far = tsr_sub(tsr_sum(second), tsr_mul(tsr_sum(x), 6));
+  CHECK_STATUS(tsr_read(far, &off, sizeof off), TSR_OK, f.s);
+  CHECK(off < 1e-9 && off > -1e-9);
+  close_fixture(&f);
+}

@@ -570,6 +570,23 @@ static void run_task(void *user, int64_t number, int worker)
   pthread_mutex_unlock(&job->lock);
 }
 
+/* What a place says of rows that it sends to others. */
+static tsr_status refuse_rows(const tsr__within_attr *of, const tsr__fault *fault,
+                              tsr__error *error)
+{
+  int64_t row = fault->value < 0 ? fault->value + fault->limit : fault->value;
+  if (of->whom == TSR__WITHIN_SIZES)
+    return tsr__error_set(error, TSR_EVALUE,
+                          "tsr_ragged_all_to_all: a size of %lld rows in .sizes, expected 0 or more",
+                          (long long)row);
+  bool put = of->whom == TSR__WITHIN_PUT;
+  return tsr__error_set(error, TSR_EVALUE,
+                        "tsr_ragged_all_to_all: %s and .sizes name row %lld of %s, which has rows "
+                        "0 to %lld at each place",
+                        put ? ".places" : ".starts", (long long)row, put ? ".to" : "x",
+                        (long long)fault->limit - 1);
+}
+
 /* Of a table's index, or of one whose dim is named. */
 static tsr_status refuse_index(const tsr__program *program, const tsr__fault *fault,
                                tsr__error *error)
@@ -579,6 +596,7 @@ static tsr_status refuse_index(const tsr__program *program, const tsr__fault *fa
   char where[64] = "the result";
   const char *name = tsr__ops[g->op].name;
   if (tsr__ops[g->op].attr == TSR__ATTR_WITHIN) {
+    if (of->whom >= TSR__WITHIN_SENT) return refuse_rows(of, fault, error);
     snprintf(where, sizeof where, "the indices of dim %lld", (long long)of->dim);
     name = (const char *const[]){ "gather", "scatter_nd", "take" }[of->whom];
   }
