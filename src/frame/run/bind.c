@@ -83,10 +83,14 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, cons
   bind->last = &bind->visits;
   if (!df) return TSR_EARG;
   if (df->inert) {
-    tsr_status status = tsr_scope_status(df->node.scope);
-    /* An inert frame without a scope of its own keeps its status in `op`; one whose error was
-     * cleared since has none left to tell. */
-    return status ? status : df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
+    /* An inert frame without a scope of its own keeps its status in `op`. The scope that the
+     * terminal's errors are told to is told, where it is one inside the frame's. */
+    if (!df->node.scope) return (tsr_status)df->op;
+    const tsr_scope *failed = tsr__scope_failed(df->node.scope);
+    if (failed) return tsr__fail_as(tsr__frame_home(df), failed);
+    return tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_ESTATE,
+                     "%s: the frame comes of a failed call whose error was cleared; make it again",
+                     what);
   }
   bind->site = site ? site : df->node.site;
   bind->home = tsr__frame_home(df);
