@@ -90,6 +90,8 @@ tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
   tsr_shape shape = { .rank = 0 };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, shape, site);
+  if (dims.twice && tsr__dims_once("tsr_expand_dims", dims, a, &error))
+    return tsr__refused(a, &error, site);
   /* The rank of the result is known before the dims are, which count in it. */
   int more = __builtin_popcount(dims.bits) + __builtin_popcount(dims.negative);
   int rank = a->shape.rank + more;
