@@ -487,6 +487,7 @@ TEST(what_is_made_of_nothing_is_told_to_what_stands_beside_it)
   tsr_array *both[2] = { NULL, x };
   double out;
   CHECK(tsr_is_inert(nothing));
+  CHECK_STR(tsr_text_of(nothing), "invalid argument");
   tsr_array *y = tsr_add(nothing, x);
   CHECK(tsr_is_inert(y));
   CHECK_STR_HAS(tsr_message(s), "tsr_add: an operand was made of NULL; give arrays");
