@@ -82,17 +82,33 @@ def structs(texts):
     return out
 
 
+def chain_of(name, macros):
+    """A macro and those that it comes down to, ending with the one that fills in a struct, if any does."""
+    out = []
+    while name in macros and name not in out:
+        out.append(name)
+        if _LITERAL.search(macros[name][1]):
+            break
+        inner = [word for word in re.findall(r"\b(TSR_\w+_)\b", macros[name][1])
+                 if not word.startswith("TSR_NEEDS_")]
+        name = inner[0] if inner else ""
+    return out
+
+
 def parameters_of(name, macros, fields):
     """What a user writes between the parentheses: names, then ".field =" for named arguments."""
-    own, body = macros[name]
-    inner = re.search(r"\b(TSR_\w+_)\(", body)
-    chain = body + (" " + macros[inner.group(1)][1] if inner and inner.group(1) in macros else "")
-    if own == "..." and inner and macros.get(inner.group(1), ("...",))[0] != "...":
-        own = macros[inner.group(1)][0]
-    shown = [word.strip() for word in (own or "").split(",") if word.strip() != "..."]
-    literal = _LITERAL.search(chain)
+    chain = chain_of(name, macros)
+    own, (params, body) = macros[name][0] or "", macros[chain[-1]]
+    if own == "...":
+        own = next((macros[at][0] for at in chain if macros[at][0] != "..."), own)
+    literal = _LITERAL.search(body)
+    set_before = re.findall(r"\.(\w+) =", literal.group(2)) if literal else []
+    # What a macro calls x_ fills in the field x.
+    named = dict((param, field) for field, param in re.findall(r"\.(\w+) = \((\w+)\)", literal.group(2))) \
+        if literal and own == params else {}
+    words = [word.strip() for word in own.split(",") if word.strip() != "..."]
+    shown = [named.get(word, word.rstrip("_")) for word in words]
     if literal:
-        set_before = re.findall(r"\.(\w+) =", literal.group(2))
         first = re.search(r"\.(\w+) = *$", literal.group(2))
         shown += [first.group(1)] if first else []
         shown += [f".{field} =" for field in fields.get(literal.group(1), [])
@@ -105,13 +121,16 @@ def parameters_of(name, macros, fields):
 def callers(macros):
     """function -> the macro that users call in its place, and the reverse."""
     out = {}
-    for name, (_, body) in macros.items():
+    for name in macros:
         if name.endswith("_") or not name.startswith("tsr_"):
             continue
-        inner = re.search(r"\b(TSR_\w+_)\(", body)
-        chain = body + " " + (macros.get(inner.group(1), ("", ""))[1] if inner else "")
+        chain = " ".join(macros[at][1] for at in chain_of(name, macros))
         for function in re.findall(r"\b(tsr_\w+_(?:at|with))\b", chain):
-            out.setdefault(function, name)
+            # tsr_divmod_of_at stands by itself, as tsr_binary_at does: tsr_divmod is that of tsr_divmod_at.
+            if function == f"{name}_of_at":
+                function = f"{name}_at"
+            if function != "tsr_binary_at":
+                out.setdefault(function, name)
     return out
 
 
@@ -211,7 +230,7 @@ def main():
     folder = ctext.ROOT / "include" / "tessera"
     names = [path.name for path in folder.glob("*.h")]
     names.sort(key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
-    texts = [(folder / name).read_text(encoding="utf-8") for name in names]
+    texts = [(folder / name).read_text(encoding="utf-8").replace(" TSR_REST_BY_NAME;", ";") for name in names]
     reference = Reference(texts)
     # Who calls what is said once, in the first header.
     callers_rule = re.search(r"^ \* Every function's comment ends.*?\*/", texts[0], re.M | re.S).group()

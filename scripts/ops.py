@@ -17,11 +17,12 @@ TABLE, HEADER, SOURCE = "src/graph/ops.def", "include/tessera/operations.h", "sr
 CXX, EXPORTS = "include/tessera/operations.hpp", "tests/exports.txt"
 WIDTH = 100
 
-# A family's call: what it takes, what makes it, the macro's parameters and what it passes on.
-UNARY = ("tsr_array *a", "tsr__unary({op}, a, site)", "a", "(a)")
-BINARY = ("tsr_array *a, tsr_operand b", "tsr__binary({op}, a, b, site)", "a, b", "(a), TSR_OPERAND(b)")
+# A family's call: what it takes, what makes it, the macro's parameters and what it is.
+UNARY = ("tsr_array *a", "tsr__unary({op}, a, site)", "a", "{call}((a), TSR_HERE)")
+BINARY = ("tsr_array *a, tsr_operand b", "tsr__binary({op}, a, b, site)", "a, b",
+          "TSR_BINARY_({call}, a, b)")
 REDUCTION = ("const tsr_reduce_args *args", "tsr__reduction({op}, args, site)", "...",
-             "TSR_REDUCE_(__VA_ARGS__)")
+             "{call}(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)")
 FAMILIES = {"UNARY": UNARY, "FUNCTION": UNARY, "BINARY": BINARY, "COMPARISON": BINARY,
             "REDUCTION": REDUCTION}
 
@@ -76,7 +77,7 @@ def header(calls):
     out.append("\n#ifdef __cplusplus\n}\n#endif\n\n#ifndef __cplusplus")
     for family, _, name, _, _ in calls:
         _, _, takes, passes = FAMILIES[family]
-        out.append(f"#define tsr_{name}({takes}) tsr_{name}_at({passes}, TSR_HERE)")
+        out.append(f"#define tsr_{name}({takes}) {passes.format(call=f'tsr_{name}_at')}")
     out.append("#endif\n\n#endif\n")
     return "\n".join(out)
 
@@ -112,6 +113,8 @@ def cxx(calls):
         else:
             out.append(f"inline array {name}(const array &a, operand b)\n{{\n"
                        f"  return array(tsr_{name}_at(a.raw(), b.raw(), b.site()));\n}}")
+            out.append(f"inline array {name}(number a, const array &b)\n{{\n"
+                       f"  return a.beside(tsr_{name}_at, b);\n}}")
     out.append("\n} // namespace tessera\n\n#endif\n")
     return "\n".join(out)
 

@@ -38,6 +38,7 @@ while IFS='|' read -r statement good wrong; do
   done
 done <<'END'
 tsr_add(x, @)|x 2 2u 2ul 2ull 2.5 2.5f (char)2 (short)2 (bool)1 SIZE_MAX|2.5L (__int128)2 "2" df NULL
+tsr_add(@, x)|x 2 2u 2ul 2ull 2.5 2.5f (char)2 (short)2 (bool)1 SIZE_MAX NULL|2.5L (__int128)2 "2" df
 tsr_where(x, @, 1)|x 2 2.5|2.5L "2" df
 tsr_full(s, @, TSR_F32, TSR_SHAPE(4), tsr_on(NULL, NULL))|2 2.5 x|2.5L "2"
 tsr_num(s, @)|2 2ull 2.5 (bool)1|2.5L x

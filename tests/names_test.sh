@@ -34,6 +34,7 @@ while read -r name; do
   tsr_scope_nest_at) ;; # tsr_scope_open of a scope
   tsr_mesh_make_with) ;; # the text form is tsr_mesh_make, a function
   tsr_frame_text_with) ;; # so is tsr_frame_text
+  tsr_binary_at | tsr_fma_of_at | tsr_divmod_of_at) ;; # the macros of calls whose left operand may be a number
   *_at | *_with)
     plain=${name%_at}
     plain=${plain%_with}

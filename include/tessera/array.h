@@ -6,9 +6,10 @@
  * operands' scopes (base.h says more). Values are computed at terminals (tsr_read, tsr_eval, ...),
  * which return a status.
  *
- * In C use the macros (tsr_add(x, 2)); they fill in file and line and let the right operand be
- * an array or a number. The left one is an array: write tsr_sub(tsr_num(s, 1), x) for 1 - x. C11's
- * true and false are ints: beside a bool array 0 and 1 count as bools, elsewhere write (bool)true.
+ * In C use the macros (tsr_add(x, 2)); they fill in file and line and let one of two operands be a
+ * number: tsr_sub(1, x) is 1 - x. A number has no dtype of its own and takes that of what stands
+ * beside it (docs/NUMERICS.md), and so does one of tsr_num. C11's true and false are ints: beside a
+ * bool array 0 and 1 count as bools, elsewhere write (bool)true.
  * From C++ and other languages call the functions ending in _at. Structs of arguments and options
  * begin with their size, set by the macros; 0 means all fields that the library knows. */
 #ifndef TESSERA_ARRAY_H
@@ -36,7 +37,8 @@ TSR_API tsr_array *tsr_put_at(tsr_scope *scope, const void *data, tsr_dtype dtyp
 /* Called when the library no longer needs an adopted buffer. */
 typedef void (*tsr_release_fn)(void *data, void *user);
 
-/* What tsr_adopt takes over: memory, what lies in it, and how to give it back. */
+/* What tsr_adopt takes over: memory, what lies in it, and how to give it back. Arguments of this
+ * struct and of the next two may stand in their order, as those of tsr_put do. */
 typedef struct tsr_adopt_args {
   size_t size;
   void *data;
@@ -57,8 +59,9 @@ TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, co
 /* One buffer a device, in order of the sharding's mesh positions, borrowed for the call. */
 typedef struct tsr_shards_args {
   size_t size;
-  const void *const *shards; /* C order each, of tsr_shard_box's size; bool as bytes */
-  int count;                 /* must be the number of addressable devices */
+  /* C order each, of tsr_shard_box's size; bool as bytes */
+  const void *const *shards;
+  int count; /* must be the number of addressable devices */
   tsr_dtype dtype;
   tsr_shape shape; /* of the whole */
   tsr_sharding on; /* where it lies: tsr_on(mesh, "x,y"); zero = unplaced */
@@ -89,7 +92,7 @@ typedef struct tsr_callback_args {
 TSR_API tsr_array *tsr_from_callback_at(tsr_scope *scope, const tsr_callback_args *args,
                                         const char *site);
 
-/* The right operand of arithmetic: an array, or where that is NULL a number. */
+/* An operand of arithmetic: an array, or where that is NULL a number. */
 typedef struct tsr_operand {
   tsr_array *array;
   tsr_scalar number;
@@ -106,8 +109,17 @@ TSR_API tsr_operand tsr_operand_uint(unsigned long long value);
 /* As tsr_operand_array for a float. Local. */
 TSR_API tsr_operand tsr_operand_float(double value);
 
-/* Makes a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Returns it
- * owned by the scope. Error: TSR_EDTYPE for a text. Local. */
+/* A call of two operands, as tsr_add_at. */
+typedef tsr_array *tsr_binary_fn(tsr_array *a, tsr_operand b, const char *site);
+/* Makes a call of operands of which the left one may be a number, as their macros do: it takes its
+ * dtype beside the other. Errors: TSR_EARG of two numbers, and as of the call. Returns an array
+ * owned as results are. Local. */
+TSR_API tsr_array *tsr_binary_at(tsr_binary_fn *call, tsr_operand a, tsr_operand b,
+                                 const char *site);
+
+/* Makes a rank-0 array of a number: i64, u64 where i64 does not hold it, f64 or bool. Beside other
+ * arrays it counts as the number. Returns it owned by the scope. Error: TSR_EDTYPE for a text.
+ * Local. */
 TSR_API tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site);
 
 /* Makes an array full of one number, cast to `dtype`. Returns it owned by the scope. Local. */
@@ -158,14 +170,17 @@ TSR_API tsr_array *tsr_slice_at(tsr_array *a, const tsr_range *ranges, int count
  * once. Returns an array owned as results are. Local. */
 TSR_API tsr_array *tsr_transpose_at(tsr_array *a, const int *dims, int count, const char *site);
 
-/* Dims to reduce or to turn: a set. TSR_DIMS(0, 2); none named = all. */
+/* Dims to reduce or to turn: a set. TSR_DIMS(0, 2); zeros are all dims, TSR_NO_DIMS is not one. A
+ * dim that is named twice, 0 and -2 of two dims too, is TSR_EARG. */
 typedef struct tsr_dims {
   uint32_t bits;     /* bit d = dim d */
   uint32_t negative; /* bit d = dim rank - 1 - d */
   bool invalid;      /* a dim out of range was named */
+  bool twice;        /* a dim was named twice */
+  bool none;         /* no dim is meant, instead of all */
 } tsr_dims;
 
-/* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */
+/* Builds the set of `count` dims, of 0 dims the set of none; the macro TSR_DIMS calls it. Local. */
 TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 
 /* Turns the order of the elements along `dims` (none named: all). Error: TSR_EARG. Returns an array
@@ -180,7 +195,7 @@ TSR_API tsr_array *tsr_broadcast_to_at(tsr_array *a, tsr_shape shape, const char
 /* What tsr_pad puts around an array. */
 typedef struct tsr_pad_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   /* Elements before and after each dim; below 0 as many are cut off there. */
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK];
   tsr_operand value;              /* TSR_OPERAND(1.5), an array of rank 0; 0 */
@@ -202,7 +217,7 @@ TSR_API tsr_array *tsr_concat_at(tsr_array *const *arrays, int count, int dim, c
 /* Arguments of a reduction; `x` is the array itself, so that tsr_sum(x, .dims = ...) works. */
 typedef struct tsr_reduce_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   tsr_dims dims;    /* none = all */
   bool keep_dims;   /* reduced dims stay with size 1 */
   tsr_array *where; /* bool, broadcast to x: only true elements count; NULL = all */
@@ -212,9 +227,6 @@ typedef struct tsr_reduce_args {
   tsr_operand initial; /* sum, prod, min, max: TSR_OPERAND(1.5), joined to the result by one more
                         * operation; min and max of none are it */
 } tsr_reduce_args;
-
-/* Builds the set of `count` dims; the macro TSR_DIMS calls it. Local. */
-TSR_API tsr_dims tsr_dims_of(const int *dims, int count);
 
 /* ---- placing --------------------------------------------------------------------------- */
 
@@ -314,24 +326,38 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
       tsr_array *: tsr_operand_array,                                         \
       bool: tsr_operand_bool,                                                 \
       TSR_NUMBERS_(tsr_operand_int, tsr_operand_uint, tsr_operand_float))(x)
+/* The left operand: NULL, too, which is an error that is told. */
+#define TSR_LEFT_(x)                                                          \
+  _Generic((x),                                                               \
+      tsr_array *: tsr_operand_array,                                         \
+      void *: tsr_operand_array,                                              \
+      bool: tsr_operand_bool,                                                 \
+      TSR_NUMBERS_(tsr_operand_int, tsr_operand_uint, tsr_operand_float))(x)
 /* clang-format on */
+#define TSR_BINARY_(call, a, b) tsr_binary_at((call), TSR_LEFT_(a), TSR_OPERAND(b), TSR_HERE)
+#define TSR_NO_DIMS ((tsr_dims){ .none = true })
 #define TSR_DIMS(...) \
   tsr_dims_of((int[]){ __VA_ARGS__ }, (int)(sizeof((int[]){ __VA_ARGS__ }) / sizeof(int)))
 
 /* The last arguments are taken together, so that data may be a compound literal. */
 #define tsr_put(scope, ...) tsr_put_at((scope), __VA_ARGS__, TSR_HERE)
-#define tsr_adopt(scope, ...)                                                                     \
+#define TSR_ADOPT_(scope, ...)                                                                    \
   tsr_adopt_at((scope), &(tsr_adopt_args){ .size = sizeof(tsr_adopt_args), .data = __VA_ARGS__ }, \
                TSR_HERE)
-#define tsr_from_shards(scope, ...)                                                                \
+#define tsr_adopt(...) TSR_NEEDS_2_("tsr_adopt(scope, data)", TSR_ADOPT_, __VA_ARGS__)
+#define TSR_FROM_SHARDS_(scope, ...)                                                               \
   tsr_from_shards_at((scope),                                                                      \
                      &(tsr_shards_args){ .size = sizeof(tsr_shards_args), .shards = __VA_ARGS__ }, \
                      TSR_HERE)
+#define tsr_from_shards(...) \
+  TSR_NEEDS_2_("tsr_from_shards(scope, shards)", TSR_FROM_SHARDS_, __VA_ARGS__)
 /* tsr_from_callback(s, fill, .user = file, .dtype = TSR_F32, .shape = ..., .on = ...) */
-#define tsr_from_callback(scope, ...)                                                          \
+#define TSR_FROM_CALLBACK_(scope, ...)                                                         \
   tsr_from_callback_at(                                                                        \
       (scope), &(tsr_callback_args){ .size = sizeof(tsr_callback_args), .fill = __VA_ARGS__ }, \
       TSR_HERE)
+#define tsr_from_callback(...) \
+  TSR_NEEDS_2_("tsr_from_callback(scope, fill)", TSR_FROM_CALLBACK_, __VA_ARGS__)
 #define tsr_num(scope, value) tsr_num_at((scope), TSR_VALUE(value), TSR_HERE)
 #define tsr_full(scope, value, dtype, shape, sharding) \
   tsr_full_at((scope), TSR_OPERAND(value), (dtype), (shape), (sharding), TSR_HERE)
@@ -356,13 +382,16 @@ TSR_API TSR_MUST_USE tsr_status tsr_devices_into_at(tsr_array *a, const char **o
   tsr_transpose_at((a), (const int[]){ __VA_ARGS__ }, \
                    (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)) - 1, TSR_HERE)
 #define tsr_broadcast_to(a, shape) tsr_broadcast_to_at((a), (shape), TSR_HERE)
-#define tsr_pad(...) \
-  tsr_pad_at(&(tsr_pad_args){ .size = sizeof(tsr_pad_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define TSR_PAD_(array, ...) \
+  (&(tsr_pad_args){ .size = sizeof(tsr_pad_args), .x = (array), __VA_ARGS__ })
+#define tsr_pad(...) tsr_pad_at(TSR_PAD_(__VA_ARGS__, ), TSR_HERE)
 /* Arguments are taken together, so that arrays may be compound literals. */
 #define tsr_concat(...) tsr_concat_at(__VA_ARGS__, TSR_HERE)
 #define tsr_flip(a, dims) tsr_flip_at((a), (dims), TSR_HERE)
 
-#define TSR_REDUCE_(...) (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = __VA_ARGS__ })
+#define TSR_REDUCE_(...) TSR_REDUCED_(__VA_ARGS__, )
+#define TSR_REDUCED_(array, ...) \
+  (&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = (array), __VA_ARGS__ })
 #define tsr_reshard(a, sharding) tsr_reshard_at((a), (sharding), TSR_HERE)
 #define tsr_constrain(a, sharding) tsr_constrain_at((a), (sharding), TSR_HERE)
 /* Arguments are taken together, so that arrays may be compound literals. */

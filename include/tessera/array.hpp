@@ -260,7 +260,7 @@ private:
   tsr_shape raw_;
 };
 
-/* The right operand of array arithmetic, and the line that it stands at. */
+/* An operand of array arithmetic, and the line that it stands at. */
 class operand {
 public:
   template <class T, detail::if_number<T> = 0>
@@ -290,7 +290,16 @@ public:
   number(T value, location at = location::current()) : raw_(detail::scalar(value)), at_(at)
   {
   }
-  inline array as_array() const;
+  tsr_operand raw() const
+  {
+    return tsr_operand{ nullptr, raw_ };
+  }
+  const char *site() const
+  {
+    return detail::site(at_);
+  }
+  /* A call of two operands, this one the left. */
+  inline array beside(tsr_binary_fn *call, const array &right) const;
 
 private:
   tsr_scalar raw_;
@@ -304,13 +313,14 @@ struct reduce_opts {
   int ddof = 0; /* of var and std */
   const array *where = nullptr;
   bool skip_nan = false;
+  bool no_dims = false;                /* an empty list of dims is none of them, and not all */
   tsr_dtype dtype = {};                /* sum, prod, mean, var, std: to be computed in */
   std::optional<operand> initial = {}; /* sum, prod, min, max: joined to the result */
 };
 
 namespace detail {
 
-/* The set of some dims; none: all of them. */
+/* The set of some dims; of an empty list: all of them. */
 inline tsr_dims dim_set(std::initializer_list<int> dims)
 {
   return dims.size() ? tsr_dims_of(dims.begin(), static_cast<int>(dims.size())) : tsr_dims();
@@ -466,6 +476,7 @@ private:
     args.size = sizeof args;
     args.x = raw_;
     args.dims = detail::dim_set(dims);
+    if (opts.no_dims && !dims.size()) args.dims.none = true;
     args.keep_dims = opts.keep_dims;
     args.ddof = opts.ddof;
     args.where = opts.where ? opts.where->raw_ : nullptr;
@@ -523,10 +534,9 @@ inline operand::operand(const array &a, location at) : raw_{ a.raw(), tsr_scalar
 {
 }
 
-inline array number::as_array() const
+inline array number::beside(tsr_binary_fn *call, const array &right) const
 {
-  if (!detail::newest) detail::raise(TSR_ESTATE);
-  return array(tsr_num_at(detail::newest->raw, raw_, detail::site(at_)));
+  return array(tsr_binary_at(call, raw(), tsr_operand_array(right.raw()), site()));
 }
 
 #define TESSERA_BINARY_(sign, name)                            \
@@ -536,7 +546,7 @@ inline array number::as_array() const
   }                                                            \
   inline array operator sign(number a, const array &b)         \
   {                                                            \
-    return a.as_array() sign operand(b);                       \
+    return a.beside(tsr_##name##_at, b);                       \
   }
 TESSERA_BINARY_(+, add)
 TESSERA_BINARY_(-, sub)

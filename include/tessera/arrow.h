@@ -58,7 +58,7 @@ struct ArrowArrayStream {
 
 /* Options of tsr_frame_from_arrow. Zero means default. */
 typedef struct tsr_arrow_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_sharding
       on; /* where rows lie; zero = one device for a stream of one batch (no copy), else all */
 } tsr_arrow_opts;
@@ -85,7 +85,7 @@ typedef enum tsr_arrow_texts {
 
 /* Options of tsr_frame_to_arrow. Zero means default. */
 typedef struct tsr_arrow_out_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_arrow_texts texts;
 } tsr_arrow_out_opts;
 
@@ -107,13 +107,19 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_to_arrow_with(tsr_frame *df, struct Ar
 
 #ifndef __cplusplus
 /* tsr_frame_to_arrow(df, &stream), tsr_frame_to_arrow(df, &stream, .texts = TSR_ARROW_VIEWS) */
-#define tsr_frame_to_arrow(...) TSR_TO_ARROW_(__VA_ARGS__, .size = sizeof(tsr_arrow_out_opts))
-#define TSR_TO_ARROW_(df, out, ...) \
-  tsr_frame_to_arrow_with((df), (out), &(tsr_arrow_out_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_to_arrow(...) \
+  TSR_NEEDS_2_("tsr_frame_to_arrow(df, out)", TSR_TO_ARROW_, __VA_ARGS__)
+#define TSR_TO_ARROW_(df, out, ...)                                                          \
+  tsr_frame_to_arrow_with(                                                                   \
+      (df), (out), &(tsr_arrow_out_opts){ .size = sizeof(tsr_arrow_out_opts), __VA_ARGS__ }, \
+      TSR_HERE)
 /* tsr_frame_from_arrow(s, &stream), tsr_frame_from_arrow(s, &stream, .on = tsr_on(mesh, "data")) */
-#define tsr_frame_from_arrow(...) TSR_FROM_ARROW_(__VA_ARGS__, .size = sizeof(tsr_arrow_opts))
-#define TSR_FROM_ARROW_(scope, stream, ...) \
-  tsr_frame_from_arrow_with((scope), (stream), &(tsr_arrow_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_from_arrow(...) \
+  TSR_NEEDS_2_("tsr_frame_from_arrow(scope, stream)", TSR_FROM_ARROW_, __VA_ARGS__)
+#define TSR_FROM_ARROW_(scope, stream, ...)                                                   \
+  tsr_frame_from_arrow_with((scope), (stream),                                                \
+                            &(tsr_arrow_opts){ .size = sizeof(tsr_arrow_opts), __VA_ARGS__ }, \
+                            TSR_HERE)
 #endif
 
 #endif

@@ -24,8 +24,8 @@
  *
  * Every function's comment ends in who calls it where several processes run one program. "Local":
  * any process, on its own. "Collective": every process, in the same order. "Collective, same
- * arguments": every process, with the same arguments too. This version runs in one process, where
- * all three are plain calls. */
+ * arguments": every process, with the same arguments too. In a program of one process all three
+ * are plain calls. */
 #ifndef TESSERA_BASE_H
 #define TESSERA_BASE_H
 
@@ -47,6 +47,60 @@
 #define TSR_MUST_USE
 #define TSR_PRINTF(fmt, args)
 #endif
+
+/* Fields of options and arguments are given by name: tsr_sum(x, .dims = TSR_DIMS(1)). A value
+ * without one, tsr_sum(x, 1), does not compile: TSR_REST_BY_NAME, behind the last field that a
+ * macro sets or takes by its place, is a field of no element, which no value fits. */
+#if defined(__GNUC__) && !defined(__cplusplus)
+#if defined(__clang__)
+#define TSR_NO_VALUE_
+#else
+#define TSR_NO_VALUE_ __attribute__((designated_init))
+#pragma GCC diagnostic error "-Wdesignated-init"
+#endif
+__extension__ struct tsr__by_name {
+  struct tsr_give_this_field_by_name {
+    unsigned char nothing;
+  } none[0];
+} TSR_NO_VALUE_;
+#define TSR_REST_AT_(line) struct tsr__by_name by_name_only_##line
+#define TSR_REST_ON_(line) TSR_REST_AT_(line)
+/* clang-format off */
+#define TSR_REST_BY_NAME ; TSR_REST_ON_(__LINE__)
+/* clang-format on */
+#else
+#define TSR_REST_BY_NAME
+#endif
+
+/* TSR_NEEDS_2_("tsr_sort(x, dim)", TSR_SORT_, ...) is TSR_SORT_(..., ) where two arguments at least
+ * are given, and else an error that shows the text. The comma at the end lets TSR_SORT_ have no
+ * more than these, and may stand at the end of an initializer. */
+#define TSR_TOO_FEW_(usage)                                               \
+  ((void *)sizeof(struct {                                                \
+    _Static_assert(sizeof(usage) == 0, usage ": an argument is missing"); \
+    int none;                                                             \
+  }))
+#define TSR_DROP_(...)
+#define TSR_PROBE_(usage) ~, TSR_TOO_FEW_(usage) TSR_DROP_
+#define TSR_SECOND_(_1, _2, ...) _2
+#define TSR_THIRD_(_1, _2, _3, ...) _3
+#define TSR_FOURTH_(_1, _2, _3, _4, ...) _4
+#define TSR_FIFTH_(_1, _2, _3, _4, _5, ...) _5
+#define TSR_CHOSEN_(...) TSR_SECOND_(__VA_ARGS__)
+#define TSR_NEEDS_2_(usage, literal, ...) \
+  TSR_CHOSEN_(TSR_SECOND_(__VA_ARGS__, TSR_PROBE_(usage), ), literal, )(__VA_ARGS__, )
+#define TSR_NEEDS_3_(usage, literal, ...)                                                 \
+  TSR_CHOSEN_(TSR_THIRD_(__VA_ARGS__, TSR_PROBE_(usage), TSR_PROBE_(usage), ), literal, ) \
+  (__VA_ARGS__, )
+#define TSR_NEEDS_4_(usage, literal, ...)                                                          \
+  TSR_CHOSEN_(TSR_FOURTH_(__VA_ARGS__, TSR_PROBE_(usage), TSR_PROBE_(usage), TSR_PROBE_(usage), ), \
+              literal, )                                                                           \
+  (__VA_ARGS__, )
+#define TSR_NEEDS_5_(usage, literal, ...)                                                      \
+  TSR_CHOSEN_(TSR_FIFTH_(__VA_ARGS__, TSR_PROBE_(usage), TSR_PROBE_(usage), TSR_PROBE_(usage), \
+                         TSR_PROBE_(usage), ),                                                 \
+              literal, )                                                                       \
+  (__VA_ARGS__, )
 
 #ifdef __cplusplus
 extern "C" {
@@ -111,6 +165,10 @@ typedef struct tsr_plugin {
  * for in the folders of TSR_PLUGIN_PATH, else in the folder of this library. Returns false, and
  * leaves *out alone, where there are no more. Local. */
 TSR_API bool tsr_plugin_describe(int index, tsr_plugin *out);
+
+/* Whether ".field =" stands in a text of arguments: macros ask where a zero that is given is not
+ * one that is left out. Local. */
+TSR_API bool tsr_argument_is_named(const char *arguments, const char *field);
 
 /* Opens a scope in a runtime, or nested in another scope (the macro tsr_scope_open takes
  * either). Closing the outer one closes it too. Never returns NULL: when memory is short the
@@ -178,8 +236,8 @@ typedef bool (*tsr_progress_fn)(const char *what, int64_t done, int64_t total, v
 
 /* Options of tsr_runtime_open. Zero means the default everywhere. */
 typedef struct tsr_runtime_opts {
-  size_t size;          /* sizeof(tsr_runtime_opts), set by the macro */
-  int threads;          /* workers; 0 = one per core this process may use */
+  size_t size TSR_REST_BY_NAME; /* sizeof(tsr_runtime_opts), set by the macro */
+  int threads;                  /* workers; 0 = one per core this process may use */
   int64_t memory_limit; /* bytes per device, and for the host as many as for all devices, at least
                          * 256 MiB; 0 = no limit */
   tsr_log_fn log;       /* NULL = nothing is printed unless TSR_LOG is set (stderr) */
@@ -250,9 +308,10 @@ TSR_API const char *tsr_isa(const tsr_runtime *rt);
       tsr_scope *: tsr_scope_nest_at)((parent), TSR_HERE)
 /* clang-format on */
 /* tsr_runtime_open("cpu:8"), tsr_runtime_open("cpu:8", .threads = 2). */
-#define tsr_runtime_open(...) TSR_RUNTIME_OPEN_(__VA_ARGS__, .size = sizeof(tsr_runtime_opts))
+#define tsr_runtime_open(...) TSR_RUNTIME_OPEN_(__VA_ARGS__, )
 #define TSR_RUNTIME_OPEN_(devices, ...) \
-  tsr_runtime_open_with((devices), &(tsr_runtime_opts){ __VA_ARGS__ })
+  tsr_runtime_open_with((devices),      \
+                        &(tsr_runtime_opts){ .size = sizeof(tsr_runtime_opts), __VA_ARGS__ })
 #endif
 
 #endif

@@ -47,7 +47,7 @@ enum { TSR_MAX_SAVED = 16 };
 
 /* Options of tsr_checkpoint_save. Zero means default. */
 typedef struct tsr_save_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   int64_t step;    /* its number, from 0 on; the folder is PATH/step_NUMBER */
   int keep;        /* how many of the newest steps stay, this one included; 0 = all */
   bool overwrite;  /* a step that is there is replaced, instead of an error */
@@ -120,7 +120,7 @@ TSR_API tsr_saved_entry tsr_checkpoint_entry(const tsr_saved_step *checkpoint, i
 
 /* Options of tsr_checkpoint_restore. Zero means default. */
 typedef struct tsr_restore_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   const char *path;     /* the part of the tree that was saved, "model"; NULL = all */
   bool resize;          /* other sizes than were saved are taken: cut off, or zeros behind */
   const tsr_mesh *mesh; /* without `like`: where arrays lie, by the specs that they had; axes that
@@ -163,15 +163,19 @@ TSR_API TSR_MUST_USE tsr_status tsr_checkpoint_verify_at(tsr_saved_step *checkpo
 
 #ifndef __cplusplus
 /* tsr_checkpoint_save(s, "ckpt", model), tsr_checkpoint_save(s, "ckpt", model, .step = 12) */
-#define tsr_checkpoint_save(scope, path, ...) \
-  TSR_CHECKPOINT_SAVE_(scope, path, __VA_ARGS__, .size = sizeof(tsr_save_opts))
-#define TSR_CHECKPOINT_SAVE_(scope, path, tree, ...) \
-  tsr_checkpoint_save_with((scope), (path), (tree), &(tsr_save_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_checkpoint_save(...) \
+  TSR_NEEDS_3_("tsr_checkpoint_save(scope, path, tree)", TSR_CHECKPOINT_SAVE_, __VA_ARGS__)
+#define TSR_CHECKPOINT_SAVE_(scope, path, tree, ...)                                       \
+  tsr_checkpoint_save_with((scope), (path), (tree),                                        \
+                           &(tsr_save_opts){ .size = sizeof(tsr_save_opts), __VA_ARGS__ }, \
+                           TSR_HERE)
 /* tsr_checkpoint_restore(c, like), tsr_checkpoint_restore(c, NULL, .mesh = mesh) */
-#define tsr_checkpoint_restore(checkpoint, ...) \
-  TSR_CHECKPOINT_RESTORE_(checkpoint, __VA_ARGS__, .size = sizeof(tsr_restore_opts))
-#define TSR_CHECKPOINT_RESTORE_(checkpoint, like, ...) \
-  tsr_checkpoint_restore_with((checkpoint), (like), &(tsr_restore_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_checkpoint_restore(...) \
+  TSR_NEEDS_2_("tsr_checkpoint_restore(checkpoint, like)", TSR_CHECKPOINT_RESTORE_, __VA_ARGS__)
+#define TSR_CHECKPOINT_RESTORE_(checkpoint, like, ...)                                            \
+  tsr_checkpoint_restore_with(                                                                    \
+      (checkpoint), (like), &(tsr_restore_opts){ .size = sizeof(tsr_restore_opts), __VA_ARGS__ }, \
+      TSR_HERE)
 #endif
 #define tsr_checkpoint_wait(scope) tsr_checkpoint_wait_at((scope), TSR_HERE)
 #define tsr_checkpoint_frame(checkpoint, name, on) \

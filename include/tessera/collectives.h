@@ -18,7 +18,7 @@ extern "C" {
 typedef struct tsr_collective_args {
   size_t size;
   tsr_array *x;
-  const char *axis;
+  const char *axis TSR_REST_BY_NAME;
   int dim;           /* all_gather: where places come to lie; psum_scatter: what is dealt out;
                         all_to_all: where pieces are put together */
   int split;         /* all_to_all: the dim that is dealt out */
@@ -56,7 +56,7 @@ TSR_API tsr_array *tsr_pswapaxes_at(const tsr_collective_args *args, const char 
 typedef struct tsr_ragged_args {
   size_t size;
   tsr_array *x; /* rows along dim 0 */
-  const char *axis;
+  const char *axis TSR_REST_BY_NAME;
   tsr_array *to; /* what rows are put into: what nobody sends stays as it is here */
   /* One integer for each place: from which row of x on, how many, and to which row there on. */
   tsr_array *starts, *sizes, *places;
@@ -110,20 +110,31 @@ TSR_API tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const c
 #endif
 
 #ifndef __cplusplus
-#define TSR_COLLECTIVE_(array, ...) \
-  (&(tsr_collective_args){ .size = sizeof(tsr_collective_args), .x = (array), .axis = __VA_ARGS__ })
-#define tsr_psum(x, ...) tsr_psum_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_pmean(x, ...) tsr_pmean_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_pmax(x, ...) tsr_pmax_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_pmin(x, ...) tsr_pmin_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_all_gather(x, ...) tsr_all_gather_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_psum_scatter(x, ...) tsr_psum_scatter_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_all_to_all(x, ...) tsr_all_to_all_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_pswapaxes(x, ...) tsr_pswapaxes_at(TSR_COLLECTIVE_(x, __VA_ARGS__), TSR_HERE)
-#define tsr_ragged_all_to_all(array, ...)                                                       \
-  tsr_ragged_all_to_all_at(                                                                     \
-      &(tsr_ragged_args){ .size = sizeof(tsr_ragged_args), .x = (array), .axis = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_COLLECTIVE_(x_, axis_, ...) \
+  (&(tsr_collective_args){              \
+      .size = sizeof(tsr_collective_args), .x = (x_), .axis = (axis_), __VA_ARGS__ })
+#define tsr_psum(...) \
+  tsr_psum_at(TSR_NEEDS_2_("tsr_psum(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_pmean(...) \
+  tsr_pmean_at(TSR_NEEDS_2_("tsr_pmean(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_pmax(...) \
+  tsr_pmax_at(TSR_NEEDS_2_("tsr_pmax(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_pmin(...) \
+  tsr_pmin_at(TSR_NEEDS_2_("tsr_pmin(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_all_gather(...) \
+  tsr_all_gather_at(TSR_NEEDS_2_("tsr_all_gather(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_psum_scatter(...)                                                                  \
+  tsr_psum_scatter_at(TSR_NEEDS_2_("tsr_psum_scatter(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), \
+                      TSR_HERE)
+#define tsr_all_to_all(...) \
+  tsr_all_to_all_at(TSR_NEEDS_2_("tsr_all_to_all(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_pswapaxes(...) \
+  tsr_pswapaxes_at(TSR_NEEDS_2_("tsr_pswapaxes(x, axis)", TSR_COLLECTIVE_, __VA_ARGS__), TSR_HERE)
+#define TSR_RAGGED_(x_, axis_, ...) \
+  (&(tsr_ragged_args){ .size = sizeof(tsr_ragged_args), .x = (x_), .axis = (axis_), __VA_ARGS__ })
+#define tsr_ragged_all_to_all(...) \
+  tsr_ragged_all_to_all_at(        \
+      TSR_NEEDS_2_("tsr_ragged_all_to_all(x, axis)", TSR_RAGGED_, __VA_ARGS__), TSR_HERE)
 #define tsr_pshuffle(x, axis, ...)                           \
   tsr_pshuffle_at((x), (axis), (const int[]){ __VA_ARGS__ }, \
                   (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)), TSR_HERE)

@@ -25,7 +25,7 @@ extern "C" {
 
 typedef struct tsr_loop_args {
   size_t size;
-  tsr_array *carry;
+  tsr_array *carry TSR_REST_BY_NAME;
   tsr_array *xs;   /* arrays with one step along dim 0; NULL: the body sees the step's number */
   tsr_array *with; /* the same for all steps; NULL: nothing */
   int64_t length;  /* steps; may be left out where xs has them */
@@ -43,7 +43,8 @@ TSR_API tsr_array *tsr_scan_at(tsr_body_fn *body, void *user, const tsr_loop_arg
 typedef struct tsr_fori_args {
   size_t size;
   int64_t lower, upper; /* numbers lower .. upper - 1; none where upper is not larger */
-  tsr_array *carry, *with;
+  tsr_array *carry TSR_REST_BY_NAME;
+  tsr_array *with;
 } tsr_fori_args;
 
 /* Runs a body for numbers in turn: body(in[0] = number, i64[], in[1] = carry, in[2] = with) returns
@@ -53,7 +54,8 @@ TSR_API tsr_array *tsr_fori_at(tsr_body_fn *body, void *user, const tsr_fori_arg
 
 typedef struct tsr_while_args {
   size_t size;
-  tsr_array *carry, *with;
+  tsr_array *carry TSR_REST_BY_NAME;
+  tsr_array *with;
 } tsr_while_args;
 
 /* Runs a body as long as another says so: goes_on(in[0] = carry, in[1] = with) returns a bool[],
@@ -66,7 +68,7 @@ TSR_API tsr_array *tsr_while_at(tsr_body_fn *goes_on, tsr_body_fn *body, void *u
 enum { TSR_MAX_BRANCHES = 32 };
 
 typedef struct tsr_switch_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_body_fn *bodies[TSR_MAX_BRANCHES]; /* up to the first NULL */
   tsr_array *in[TSR_MAX_ARGS];           /* what they are given, up to the first NULL */
 } tsr_switch_args;
@@ -82,7 +84,7 @@ TSR_API tsr_array *tsr_cond_at(tsr_array *predicate, void *user, const tsr_switc
 
 typedef struct tsr_prefix_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   int dim;      /* elements stand along it, in each array; from the end if negative */
   bool reverse; /* from the last element on */
 } tsr_prefix_args;
@@ -101,20 +103,28 @@ TSR_API tsr_array *tsr_associative_scan_at(tsr_body_fn *combine, void *user,
 /* tsr_scan(step, user, carry, .xs = x), tsr_fori(0, 10, step, user, carry),
  * tsr_while(goes_on, step, user, carry), tsr_cond(p, yes, no, user, x, y),
  * tsr_switch(i, user, .bodies = { a, b, c }, .in = { x }), tsr_associative_scan(add, user, x) */
-#define tsr_scan(body, user, ...) \
-  tsr_scan_at((body), (user),     \
-              &(tsr_loop_args){ .size = sizeof(tsr_loop_args), .carry = __VA_ARGS__ }, TSR_HERE)
-#define tsr_fori(first, end, body, user, ...)                  \
+#define TSR_SCAN_(body, user, carry_, ...)                                                       \
+  tsr_scan_at((body), (user),                                                                    \
+              &(tsr_loop_args){ .size = sizeof(tsr_loop_args), .carry = (carry_), __VA_ARGS__ }, \
+              TSR_HERE)
+#define tsr_scan(...) TSR_NEEDS_3_("tsr_scan(body, user, carry)", TSR_SCAN_, __VA_ARGS__)
+#define TSR_FORI_(first, end, body, user, carry_, ...)         \
   tsr_fori_at((body), (user),                                  \
               &(tsr_fori_args){ .size = sizeof(tsr_fori_args), \
                                 .lower = (first),              \
                                 .upper = (end),                \
-                                .carry = __VA_ARGS__ },        \
+                                .carry = (carry_),             \
+                                __VA_ARGS__ },                 \
               TSR_HERE)
-#define tsr_while(goes_on, body, user, ...)                                               \
-  tsr_while_at((goes_on), (body), (user),                                                 \
-               &(tsr_while_args){ .size = sizeof(tsr_while_args), .carry = __VA_ARGS__ }, \
+#define tsr_fori(...) \
+  TSR_NEEDS_5_("tsr_fori(first, end, body, user, carry)", TSR_FORI_, __VA_ARGS__)
+#define TSR_WHILE_(goes_on, body, user, carry_, ...)                                 \
+  tsr_while_at((goes_on), (body), (user),                                            \
+               &(tsr_while_args){                                                    \
+                   .size = sizeof(tsr_while_args), .carry = (carry_), __VA_ARGS__ }, \
                TSR_HERE)
+#define tsr_while(...) \
+  TSR_NEEDS_4_("tsr_while(goes_on, body, user, carry)", TSR_WHILE_, __VA_ARGS__)
 #define tsr_cond(predicate, yes, no, user, ...)                    \
   tsr_cond_at((predicate), (user),                                 \
               &(tsr_switch_args){ .size = sizeof(tsr_switch_args), \
@@ -124,10 +134,12 @@ TSR_API tsr_array *tsr_associative_scan_at(tsr_body_fn *combine, void *user,
 #define tsr_switch(index, user, ...) \
   tsr_switch_at((index), (user),     \
                 &(tsr_switch_args){ .size = sizeof(tsr_switch_args), __VA_ARGS__ }, TSR_HERE)
-#define tsr_associative_scan(combine, user, ...)                                                   \
-  tsr_associative_scan_at((combine), (user),                                                       \
-                          &(tsr_prefix_args){ .size = sizeof(tsr_prefix_args), .x = __VA_ARGS__ }, \
-                          TSR_HERE)
+#define TSR_ASSOCIATIVE_SCAN_(combine, user, x_, ...) \
+  tsr_associative_scan_at(                            \
+      (combine), (user),                              \
+      &(tsr_prefix_args){ .size = sizeof(tsr_prefix_args), .x = (x_), __VA_ARGS__ }, TSR_HERE)
+#define tsr_associative_scan(...) \
+  TSR_NEEDS_3_("tsr_associative_scan(combine, user, x)", TSR_ASSOCIATIVE_SCAN_, __VA_ARGS__)
 
 #ifdef __cplusplus
 }

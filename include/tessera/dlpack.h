@@ -49,7 +49,7 @@ typedef struct tsr_dl_versioned {
 
 /* Options of tsr_from_dlpack. Zero means default. */
 typedef struct tsr_dlpack_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_sharding on; /* where it lies; zero = unplaced, on one device */
 } tsr_dlpack_opts;
 
@@ -83,13 +83,18 @@ TSR_API TSR_MUST_USE tsr_status tsr_to_dlpack_versioned_at(tsr_array *a, int pos
 
 #ifndef __cplusplus
 /* tsr_from_dlpack(s, tensor), tsr_from_dlpack(s, tensor, .on = tsr_on(mesh, "x")) */
-#define tsr_from_dlpack(...) TSR_FROM_DLPACK_(__VA_ARGS__, .size = sizeof(tsr_dlpack_opts))
-#define TSR_FROM_DLPACK_(scope, tensor, ...) \
-  tsr_from_dlpack_with((scope), (tensor), &(tsr_dlpack_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_from_dlpack(...) \
+  TSR_NEEDS_2_("tsr_from_dlpack(scope, tensor)", TSR_FROM_DLPACK_, __VA_ARGS__)
+#define TSR_FROM_DLPACK_(scope, tensor, ...)                                               \
+  tsr_from_dlpack_with((scope), (tensor),                                                  \
+                       &(tsr_dlpack_opts){ .size = sizeof(tsr_dlpack_opts), __VA_ARGS__ }, \
+                       TSR_HERE)
 #define tsr_from_dlpack_versioned(...) \
-  TSR_FROM_DLPACK_VERSIONED_(__VA_ARGS__, .size = sizeof(tsr_dlpack_opts))
-#define TSR_FROM_DLPACK_VERSIONED_(scope, tensor, ...) \
-  tsr_from_dlpack_versioned_with((scope), (tensor), &(tsr_dlpack_opts){ __VA_ARGS__ }, TSR_HERE)
+  TSR_NEEDS_2_("tsr_from_dlpack_versioned(scope, tensor)", TSR_FROM_DLPACK_VERSIONED_, __VA_ARGS__)
+#define TSR_FROM_DLPACK_VERSIONED_(scope, tensor, ...)                                       \
+  tsr_from_dlpack_versioned_with(                                                            \
+      (scope), (tensor), &(tsr_dlpack_opts){ .size = sizeof(tsr_dlpack_opts), __VA_ARGS__ }, \
+      TSR_HERE)
 #define tsr_to_dlpack(a, position, out) tsr_to_dlpack_at((a), (position), (out), TSR_HERE)
 #define tsr_to_dlpack_versioned(a, position, out) \
   tsr_to_dlpack_versioned_at((a), (position), (out), TSR_HERE)

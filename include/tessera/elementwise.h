@@ -15,12 +15,16 @@ extern "C" {
 
 /* a * b + c rounded once, in the float that they meet in; integers become f64. Local. */
 TSR_API tsr_array *tsr_fma_at(tsr_array *a, tsr_operand b, tsr_operand c, const char *site);
+/* The same where the left operand may be a number, as of tsr_binary_at. Local. */
+TSR_API tsr_array *tsr_fma_of_at(tsr_operand a, tsr_operand b, tsr_operand c, const char *site);
 /* a * a. Error: TSR_EDTYPE for bool. Local. */
 TSR_API tsr_array *tsr_square_at(tsr_array *a, const char *site);
 /* 1 / a; integers become f64. Local. */
 TSR_API tsr_array *tsr_reciprocal_at(tsr_array *a, const char *site);
 /* tsr_floordiv in out[0] and tsr_mod in out[1], inert after an error. Local. */
 TSR_API void tsr_divmod_at(tsr_array *a, tsr_operand b, tsr_array *out[2], const char *site);
+/* The same where the left operand may be a number, as of tsr_binary_at. Local. */
+TSR_API void tsr_divmod_of_at(tsr_operand a, tsr_operand b, tsr_array *out[2], const char *site);
 /* -1, 0 or 1 as the sign says, in the dtype of `a`; NaN of NaN, 0 of -0. Error: TSR_EDTYPE for
  * bool. Local. */
 TSR_API tsr_array *tsr_sign_at(tsr_array *a, const char *site);
@@ -41,7 +45,7 @@ TSR_API tsr_array *tsr_rad2deg_at(tsr_array *a, const char *site);
 /* Arguments of tsr_round. */
 typedef struct tsr_round_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   int decimals; /* digits behind the point; negative: that many digits before it become 0 */
 } tsr_round_args;
 
@@ -71,7 +75,7 @@ TSR_API tsr_array *tsr_logical_not_at(tsr_array *a, const char *site);
 /* What takes the place of numbers that are none. */
 typedef struct tsr_nan_to_num_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   tsr_operand nan;            /* TSR_OPERAND(1.5); not given: 0 */
   tsr_operand posinf, neginf; /* not given: the largest and the smallest number of the dtype */
 } tsr_nan_to_num_args;
@@ -101,29 +105,31 @@ TSR_API tsr_array *tsr_softplus_at(tsr_array *a, const char *site);
 #endif
 
 #ifndef __cplusplus
-#define tsr_fma(a, b, c) tsr_fma_at((a), TSR_OPERAND(b), TSR_OPERAND(c), TSR_HERE)
+#define tsr_fma(a, b, c) \
+  tsr_fma_of_at(TSR_LEFT_(a), TSR_OPERAND(b), TSR_OPERAND(c), TSR_HERE)
 #define tsr_square(a) tsr_square_at((a), TSR_HERE)
 #define tsr_reciprocal(a) tsr_reciprocal_at((a), TSR_HERE)
-#define tsr_divmod(a, b, out) tsr_divmod_at((a), TSR_OPERAND(b), (out), TSR_HERE)
+#define tsr_divmod(a, b, out) tsr_divmod_of_at(TSR_LEFT_(a), TSR_OPERAND(b), (out), TSR_HERE)
 #define tsr_sign(a) tsr_sign_at((a), TSR_HERE)
 #define tsr_clip(a, low, high) tsr_clip_at((a), TSR_OPERAND(low), TSR_OPERAND(high), TSR_HERE)
-#define tsr_fmin(a, b) tsr_fmin_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_fmax(a, b) tsr_fmax_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_heaviside(a, at_zero) tsr_heaviside_at((a), TSR_OPERAND(at_zero), TSR_HERE)
+#define tsr_fmin(a, b) TSR_BINARY_(tsr_fmin_at, a, b)
+#define tsr_fmax(a, b) TSR_BINARY_(tsr_fmax_at, a, b)
+#define tsr_heaviside(a, at_zero) TSR_BINARY_(tsr_heaviside_at, a, at_zero)
 #define tsr_deg2rad(a) tsr_deg2rad_at((a), TSR_HERE)
 #define tsr_rad2deg(a) tsr_rad2deg_at((a), TSR_HERE)
-#define tsr_round(...) \
-  tsr_round_at(&(tsr_round_args){ .size = sizeof(tsr_round_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define TSR_ROUND_(array, ...) \
+  (&(tsr_round_args){ .size = sizeof(tsr_round_args), .x = (array), __VA_ARGS__ })
+#define tsr_round(...) tsr_round_at(TSR_ROUND_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_isfinite(a) tsr_isfinite_at((a), TSR_HERE)
 #define tsr_isinf(a) tsr_isinf_at((a), TSR_HERE)
 #define tsr_signbit(a) tsr_signbit_at((a), TSR_HERE)
-#define tsr_logical_and(a, b) tsr_logical_and_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_logical_or(a, b) tsr_logical_or_at((a), TSR_OPERAND(b), TSR_HERE)
-#define tsr_logical_xor(a, b) tsr_logical_xor_at((a), TSR_OPERAND(b), TSR_HERE)
+#define tsr_logical_and(a, b) TSR_BINARY_(tsr_logical_and_at, a, b)
+#define tsr_logical_or(a, b) TSR_BINARY_(tsr_logical_or_at, a, b)
+#define tsr_logical_xor(a, b) TSR_BINARY_(tsr_logical_xor_at, a, b)
 #define tsr_logical_not(a) tsr_logical_not_at((a), TSR_HERE)
-#define tsr_nan_to_num(...) \
-  tsr_nan_to_num_at(        \
-      &(tsr_nan_to_num_args){ .size = sizeof(tsr_nan_to_num_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define TSR_NAN_TO_NUM_(array, ...) \
+  (&(tsr_nan_to_num_args){ .size = sizeof(tsr_nan_to_num_args), .x = (array), __VA_ARGS__ })
+#define tsr_nan_to_num(...) tsr_nan_to_num_at(TSR_NAN_TO_NUM_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_digamma(a) tsr_digamma_at((a), TSR_HERE)
 #define tsr_relu(a) tsr_relu_at((a), TSR_HERE)
 #define tsr_silu(a) tsr_silu_at((a), TSR_HERE)

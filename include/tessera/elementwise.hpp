@@ -19,6 +19,10 @@ namespace tessera {
   inline array name(const array &a, operand b)                 \
   {                                                            \
     return array(tsr_##name##_at(a.raw(), b.raw(), b.site())); \
+  }                                                            \
+  inline array name(number a, const array &b)                  \
+  {                                                            \
+    return a.beside(tsr_##name##_at, b);                       \
   }
 TESSERA_UNARY_(square)
 TESSERA_UNARY_(reciprocal)
@@ -47,6 +51,11 @@ inline array fma(const array &a, operand b, operand c, location at = location::c
   return array(tsr_fma_at(a.raw(), b.raw(), c.raw(), detail::site(at)));
 }
 
+inline array fma(number a, const array &b, operand c, location at = location::current())
+{
+  return array(tsr_fma_of_at(a.raw(), tsr_operand_array(b.raw()), c.raw(), detail::site(at)));
+}
+
 inline array clip(const array &a, operand low, operand high, location at = location::current())
 {
   return array(tsr_clip_at(a.raw(), low.raw(), high.raw(), detail::site(at)));
@@ -57,6 +66,13 @@ inline std::pair<array, array> divmod(const array &a, operand b)
 {
   tsr_array *out[2];
   tsr_divmod_at(a.raw(), b.raw(), out, b.site());
+  return { array(out[0]), array(out[1]) };
+}
+
+inline std::pair<array, array> divmod(number a, const array &b)
+{
+  tsr_array *out[2];
+  tsr_divmod_of_at(a.raw(), tsr_operand_array(b.raw()), out, a.site());
   return { array(out[0]), array(out[1]) };
 }
 

@@ -135,17 +135,18 @@ TSR_API tsr_frame *tsr_frame_limit_at(tsr_frame *df, int64_t first, int64_t coun
 /* Keeps the last `count` rows; see tsr_frame_limit_at. Local. */
 TSR_API tsr_frame *tsr_frame_tail_at(tsr_frame *df, int64_t count, const char *site);
 
-/* Options of tsr_frame_sample: one of `rows` and `fraction`. */
+/* Options of tsr_frame_sample: one of `rows`, which may stand without its name, and `fraction`. */
 typedef struct tsr_sample_opts {
   size_t size;
-  int64_t rows;    /* exactly so many (all if there are fewer) */
-  double fraction; /* each row with this probability */
+  int64_t rows TSR_REST_BY_NAME; /* exactly so many (all if there are fewer) */
+  double fraction;               /* each row with this probability */
   uint64_t seed;
+  bool sized; /* one of them is given though it is 0: the macro sees names */
 } tsr_sample_opts;
 
 /* Keeps a random sample of rows, without replacement and in order. Which rows are kept depends on
  * the seed and their number in the source, not on the mesh. Returns a frame owned by df's scope.
- * Error: TSR_EARG. Local. */
+ * Error: TSR_EARG, also where neither is given. Local. */
 TSR_API tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts,
                                          const char *site);
 
@@ -200,10 +201,10 @@ typedef enum tsr_join_how {
   TSR_JOIN_ANTI  /* left rows that have none, left columns */
 } tsr_join_how;
 
-/* Options of tsr_frame_join. Zero means default. */
+/* Options of tsr_frame_join. Zero means default; `how` may stand without its name. */
 typedef struct tsr_join_opts {
   size_t size;
-  tsr_join_how how;
+  tsr_join_how how TSR_REST_BY_NAME;
   const char *suffix; /* added to right columns whose name is taken; NULL = "_right" */
   bool unique;        /* a left row with two matches is TSR_EVALUE that names the key */
 } tsr_join_opts;
@@ -326,7 +327,7 @@ TSR_API tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site);
 
 /* Options of tsr_frame_column. Zero means default. */
 typedef struct tsr_frame_column_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_scalar
       null_value; /* a number, TSR_VALUE(0), in the place of nulls; none = they are an error */
 } tsr_frame_column_opts;
@@ -344,7 +345,7 @@ TSR_API tsr_array *tsr_frame_column_with(tsr_frame *df, const char *name,
 TSR_API const char *tsr_frame_text(tsr_frame *df);
 /* How a frame is drawn. Zero means default. */
 typedef struct tsr_show_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   int64_t rows; /* at most so many, half from each end; 0 = 20, negative = all */
   int width;    /* of a line: texts are cut, then columns left out; 0 = 120, negative = any */
   bool colour;  /* ANSI colours: names bold, types, nulls and frame dim */
@@ -462,10 +463,14 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 #define tsr_frame_sort(df, keys) tsr_frame_sort_at((df), (keys), TSR_HERE)
 #define tsr_frame_limit(df, first, count) tsr_frame_limit_at((df), (first), (count), TSR_HERE)
 #define tsr_frame_tail(df, count) tsr_frame_tail_at((df), (count), TSR_HERE)
-/* tsr_frame_sample(df, .rows = 100, .seed = 7) */
-#define tsr_frame_sample(...) TSR_FRAME_SAMPLE_(__VA_ARGS__, .size = sizeof(tsr_sample_opts))
+/* tsr_frame_sample(df, 100, .seed = 7), tsr_frame_sample(df, .fraction = 0.1) */
+#define tsr_frame_sample(...) TSR_FRAME_SAMPLE_(__VA_ARGS__, )
 #define TSR_FRAME_SAMPLE_(df, ...) \
-  tsr_frame_sample_with((df), &(tsr_sample_opts){ __VA_ARGS__ }, TSR_HERE)
+  tsr_frame_sample_with((df), \
+      &(tsr_sample_opts){ .sized = TSR_SIZED_(#__VA_ARGS__), \
+                          .size = sizeof(tsr_sample_opts), __VA_ARGS__ }, TSR_HERE)
+#define TSR_SIZED_(text) \
+  (tsr_argument_is_named(text, "rows") || tsr_argument_is_named(text, "fraction"))
 #define tsr_frame_distinct(df, columns) tsr_frame_distinct_at((df), (columns), TSR_HERE)
 #define tsr_frame_group_head(df, keys, count) \
   tsr_frame_group_head_at((df), (keys), (count), TSR_HERE)
@@ -483,10 +488,12 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
   tsr_frame_concat_at((tsr_frame *const[]){ __VA_ARGS__ },                                      \
                       (int)(sizeof((tsr_frame *const[]){ __VA_ARGS__ }) / sizeof(tsr_frame *)), \
                       TSR_HERE)
-/* tsr_frame_join(a, b, "k"), tsr_frame_join(a, b, "k = id", .how = TSR_JOIN_LEFT) */
-#define tsr_frame_join(...) TSR_FRAME_JOIN_(__VA_ARGS__, .size = sizeof(tsr_join_opts))
+/* tsr_frame_join(a, b, "k"), tsr_frame_join(a, b, "k = id", TSR_JOIN_LEFT, .unique = true) */
+#define tsr_frame_join(...) \
+  TSR_NEEDS_3_("tsr_frame_join(left, right, on)", TSR_FRAME_JOIN_, __VA_ARGS__)
 #define TSR_FRAME_JOIN_(left, right, on, ...) \
-  tsr_frame_join_with((left), (right), (on), &(tsr_join_opts){ __VA_ARGS__ }, TSR_HERE)
+  tsr_frame_join_with((left), (right), (on), \
+      &(tsr_join_opts){ .size = sizeof(tsr_join_opts), __VA_ARGS__ }, TSR_HERE)
 #define tsr_frame_scatter(df, to) tsr_frame_scatter_at((df), (to), TSR_HERE)
 #define tsr_frame_gather(df) tsr_frame_gather_at((df), TSR_HERE)
 #define tsr_frame_rebalance(df) tsr_frame_rebalance_at((df), TSR_HERE)
@@ -515,9 +522,10 @@ TSR_API const char *tsr_row_bytes(const tsr_row *row, const char *name, size_t *
 #define tsr_frame_row(df) tsr_frame_row_at((df), TSR_HERE)
 /* tsr_frame_column(df, "x"), tsr_frame_column(df, "x", .null_value = TSR_VALUE(0)) */
 #define tsr_frame_column(...) \
-  TSR_FRAME_COLUMN_(__VA_ARGS__, .size = sizeof(tsr_frame_column_opts))
+  TSR_NEEDS_2_("tsr_frame_column(df, name)", TSR_FRAME_COLUMN_, __VA_ARGS__)
 #define TSR_FRAME_COLUMN_(df, name, ...) \
-  tsr_frame_column_with((df), (name), &(tsr_frame_column_opts){ __VA_ARGS__ }, TSR_HERE)
+  tsr_frame_column_with((df), (name), \
+      &(tsr_frame_column_opts){ .size = sizeof(tsr_frame_column_opts), __VA_ARGS__ }, TSR_HERE)
 /* clang-format on */
 #endif
 

@@ -33,7 +33,7 @@ enum { TSR_MAX_ARGS = 16 }; /* arguments of a function; trees count as one */
 
 typedef struct tsr_function_args {
   size_t size;
-  tsr_body_fn *body;
+  tsr_body_fn *body TSR_REST_BY_NAME;
   void *user; /* passed to the body, borrowed as long as the function lives */
   /* So many bytes at `user` are arguments that are no arrays: when they change, the body is traced
    * again; 0: none. */
@@ -67,10 +67,13 @@ TSR_API tsr_array *tsr_call_at(tsr_function *function, tsr_array *const *argumen
 TSR_API int tsr_trace_count(const tsr_function *function);
 
 /* tsr_function_make(s, body), tsr_function_make(s, body, .user = &model), tsr_call(f, x, y) */
-#define tsr_function_make(scope, ...)                                                          \
-  tsr_function_make_at(                                                                        \
-      (scope), &(tsr_function_args){ .size = sizeof(tsr_function_args), .body = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_FUNCTION_MAKE_(scope, body_, ...)                                                 \
+  tsr_function_make_at((scope),                                                               \
+                       &(tsr_function_args){                                                  \
+                           .size = sizeof(tsr_function_args), .body = (body_), __VA_ARGS__ }, \
+                       TSR_HERE)
+#define tsr_function_make(...) \
+  TSR_NEEDS_2_("tsr_function_make(scope, body)", TSR_FUNCTION_MAKE_, __VA_ARGS__)
 #define tsr_call(function, ...)                                \
   tsr_call_at((function), (tsr_array *const[]){ __VA_ARGS__ }, \
               (int)(sizeof((tsr_array *const[]){ __VA_ARGS__ }) / sizeof(tsr_array *)), TSR_HERE)

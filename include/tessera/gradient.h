@@ -21,7 +21,7 @@ extern "C" {
 /* Of which function, and by which of its arguments. */
 typedef struct tsr_gradient_args {
   size_t size;
-  tsr_function *function;
+  tsr_function *function TSR_REST_BY_NAME;
   tsr_dims wrt; /* TSR_ARGS(0, 2), counted from 0; none named: argument 0 */
 } tsr_gradient_args;
 
@@ -67,7 +67,7 @@ TSR_API tsr_function *tsr_jacobian_at(const tsr_gradient_args *args, const char 
 /* Where a function is to be linear. */
 typedef struct tsr_linearize_args {
   size_t size;
-  tsr_function *function;
+  tsr_function *function TSR_REST_BY_NAME;
   tsr_dims wrt; /* as tsr_gradient_args has it */
   /* Its arguments; behind the last NULL. One place more than a function has arguments. */
   tsr_array *at[TSR_MAX_ARGS + 1];
@@ -82,7 +82,7 @@ TSR_API tsr_function *tsr_linearize_at(const tsr_linearize_args *args, const cha
 /* A function and the rule that takes the place of its gradient. */
 typedef struct tsr_custom_args {
   size_t size;
-  tsr_function *function;
+  tsr_function *function TSR_REST_BY_NAME;
   /* Called with the function's arguments, then its result, then what is due to that, of the same
    * form; it returns what is due to the arguments: an array like each array of them, in their
    * order, as tsr_tuple if they are several. What it gives for an integer is not looked at. */
@@ -117,20 +117,28 @@ TSR_API tsr_function *tsr_checkpoint_at(tsr_function *function, const char *site
 
 /* tsr_grad(f), tsr_grad(f, .wrt = TSR_ARGS(0, 2)) */
 #define TSR_ARGS(...) TSR_DIMS(__VA_ARGS__)
-#define TSR_GRADIENT_(...) \
-  &(tsr_gradient_args){ .size = sizeof(tsr_gradient_args), .function = __VA_ARGS__ }, TSR_HERE
+#define TSR_GRADIENT_(...) TSR_GRADIENT_OF_(__VA_ARGS__, ), TSR_HERE
+#define TSR_GRADIENT_OF_(function_, ...)                                    \
+  &(tsr_gradient_args)                                                      \
+  {                                                                         \
+    .size = sizeof(tsr_gradient_args), .function = (function_), __VA_ARGS__ \
+  }
 #define tsr_grad(...) tsr_grad_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_value_and_grad(...) tsr_value_and_grad_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_vjp(...) tsr_vjp_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_jvp(...) tsr_jvp_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_hvp(...) tsr_hvp_at(TSR_GRADIENT_(__VA_ARGS__))
 #define tsr_jacobian(...) tsr_jacobian_at(TSR_GRADIENT_(__VA_ARGS__))
-#define tsr_linearize(...)                                                    \
-  tsr_linearize_at(&(tsr_linearize_args){ .size = sizeof(tsr_linearize_args), \
-                                          .function = __VA_ARGS__ },          \
-                   TSR_HERE)
-#define TSR_CUSTOM_(...) \
-  &(tsr_custom_args){ .size = sizeof(tsr_custom_args), .function = __VA_ARGS__ }, TSR_HERE
+#define TSR_LINEARIZE_(function_, ...) \
+  (&(tsr_linearize_args){              \
+      .size = sizeof(tsr_linearize_args), .function = (function_), __VA_ARGS__ })
+#define tsr_linearize(...) tsr_linearize_at(TSR_LINEARIZE_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_CUSTOM_(...) TSR_CUSTOM_OF_(__VA_ARGS__, ), TSR_HERE
+#define TSR_CUSTOM_OF_(function_, ...)                                    \
+  &(tsr_custom_args)                                                      \
+  {                                                                       \
+    .size = sizeof(tsr_custom_args), .function = (function_), __VA_ARGS__ \
+  }
 #define tsr_custom_vjp(...) tsr_custom_vjp_at(TSR_CUSTOM_(__VA_ARGS__))
 #define tsr_custom_jvp(...) tsr_custom_jvp_at(TSR_CUSTOM_(__VA_ARGS__))
 #define tsr_checkpoint(function) tsr_checkpoint_at((function), TSR_HERE)

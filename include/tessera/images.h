@@ -20,7 +20,7 @@ typedef enum tsr_image_crop {
 
 typedef struct tsr_image_args {
   size_t size;
-  tsr_source *source;
+  tsr_source *source TSR_REST_BY_NAME;
   const char *field; /* encoded bytes, u8[n], whose number is the field NAME_length, if there is
                         one; NULL: "image" */
   int height, width; /* of the result; 1 to 65,535 */
@@ -58,9 +58,9 @@ TSR_API tsr_source *tsr_source_images_with(const tsr_image_args *args, const cha
 
 #ifndef __cplusplus
 /* tsr_source_images(source, .height = 224, .width = 224) */
-#define tsr_source_images(...) \
-  tsr_source_images_with(      \
-      &(tsr_image_args){ .size = sizeof(tsr_image_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define TSR_SOURCE_IMAGES_(source_, ...) \
+  (&(tsr_image_args){ .size = sizeof(tsr_image_args), .source = (source_), __VA_ARGS__ })
+#define tsr_source_images(...) tsr_source_images_with(TSR_SOURCE_IMAGES_(__VA_ARGS__, ), TSR_HERE)
 #endif
 
 #endif

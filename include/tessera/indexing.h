@@ -27,7 +27,7 @@ typedef enum tsr_index_mode {
 typedef struct tsr_take_args {
   size_t size;
   tsr_array *x, *indices;
-  int dim; /* negative: from the end */
+  int dim TSR_REST_BY_NAME; /* negative: from the end */
   tsr_index_mode mode;
   tsr_operand fill; /* TSR_OPERAND(-1), a number or an array of rank 0; by default NaN of floats,
                        the least of signed and the largest of unsigned integers, true of bools */
@@ -49,7 +49,8 @@ TSR_API tsr_array *tsr_take_along_dim_at(const tsr_take_args *args, const char *
 typedef struct tsr_gather_args {
   size_t size;
   tsr_array *x;
-  tsr_array *at[TSR_MAX_RANK]; /* of dim 0, dim 1, ...: they broadcast; the first NULL ends them */
+  /* Of dim 0, dim 1, ...: they broadcast; the first NULL ends them. */
+  tsr_array *at[TSR_MAX_RANK] TSR_REST_BY_NAME;
   tsr_index_mode mode;
   tsr_operand fill; /* as of tsr_take */
 } tsr_gather_args;
@@ -74,8 +75,8 @@ typedef enum tsr_scatter_how {
 typedef struct tsr_scatter_args {
   size_t size;
   tsr_array *x, *indices;
-  tsr_operand updates; /* of the shape that tsr_take gives at `indices`, or broadcast to it */
-  int dim;             /* negative: from the end */
+  tsr_operand updates;      /* of the shape that tsr_take gives at `indices`, or broadcast to it */
+  int dim TSR_REST_BY_NAME; /* negative: from the end */
   tsr_scatter_how how;
   tsr_index_mode mode; /* TSR_INDEX_DROP leaves out what is out of range */
 } tsr_scatter_args;
@@ -90,8 +91,8 @@ TSR_API tsr_array *tsr_scatter_at(const tsr_scatter_args *args, const char *site
 typedef struct tsr_scatter_nd_args {
   size_t size;
   tsr_array *x;
-  tsr_operand updates;         /* of the shape that tsr_gather gives, or broadcast to it */
-  tsr_array *at[TSR_MAX_RANK]; /* as of tsr_gather */
+  tsr_operand updates; /* of the shape that tsr_gather gives, or broadcast to it */
+  tsr_array *at[TSR_MAX_RANK] TSR_REST_BY_NAME; /* as of tsr_gather */
   tsr_scatter_how how;
   tsr_index_mode mode;
 } tsr_scatter_nd_args;
@@ -106,7 +107,7 @@ TSR_API tsr_array *tsr_scatter_nd_at(const tsr_scatter_nd_args *args, const char
 typedef struct tsr_select_args {
   size_t size;
   tsr_array *const *conditions, *const *choices; /* bools; `count` each, which broadcast */
-  int count;
+  int count TSR_REST_BY_NAME;
   tsr_operand otherwise; /* TSR_OPERAND(x); by default 0 */
 } tsr_select_args;
 
@@ -119,11 +120,11 @@ TSR_API tsr_array *tsr_select_at(const tsr_select_args *args, const char *site);
  * is left out, what is missing filled in. */
 typedef struct tsr_find_args {
   size_t size;
-  tsr_array *x;
-  tsr_array *mask;  /* tsr_compress: a bool for each element of the dim, or for each of x */
-  int64_t count;    /* of the result along the dim */
-  int dim;          /* tsr_compress; negative: from the end */
-  tsr_operand fill; /* by default 0 */
+  tsr_array *x TSR_REST_BY_NAME;
+  tsr_array *mask; /* tsr_compress: a bool for each element of the dim, or for each of x */
+  int64_t count TSR_REST_BY_NAME; /* of the result along the dim */
+  int dim;                        /* tsr_compress; negative: from the end */
+  tsr_operand fill;               /* by default 0 */
 } tsr_find_args;
 
 /* The first `count` of the elements of `x` along `dim` where `mask` is true; of a mask of its shape
@@ -164,7 +165,7 @@ TSR_API tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
 typedef struct tsr_interp_args {
   size_t size;
   tsr_array *x;
-  tsr_array *xp, *fp;      /* points: ascending places and values there, of one dim */
+  tsr_array *xp, *fp TSR_REST_BY_NAME; /* points: ascending places and values there, of one dim */
   tsr_operand left, right; /* below the first and beyond the last point; by default its value */
 } tsr_interp_args;
 
@@ -205,7 +206,7 @@ TSR_API tsr_array *tsr_bincount_at(tsr_array *x, int64_t length, tsr_array *weig
 /* Of tsr_histogram. */
 typedef struct tsr_histogram_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   int64_t bins;       /* of equal width; 0: 10 */
   tsr_array *edges;   /* not NULL: instead of bins, ascending, of one dim */
   double low, high;   /* of equal bins; both 0: the smallest and largest element */
@@ -229,18 +230,27 @@ TSR_API tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *args, con
 #endif
 
 #ifndef __cplusplus
-#define TSR_TAKE_(...) (&(tsr_take_args){ .size = sizeof(tsr_take_args), .x = __VA_ARGS__ })
-#define tsr_take(...) tsr_take_at(TSR_TAKE_(__VA_ARGS__), TSR_HERE)
-#define tsr_take_along_dim(...) tsr_take_along_dim_at(TSR_TAKE_(__VA_ARGS__), TSR_HERE)
+#define TSR_TAKE_(x_, indices_, ...) \
+  (&(tsr_take_args){ .size = sizeof(tsr_take_args), .x = (x_), .indices = (indices_), __VA_ARGS__ })
+#define tsr_take(...) \
+  tsr_take_at(TSR_NEEDS_2_("tsr_take(x, indices)", TSR_TAKE_, __VA_ARGS__), TSR_HERE)
+#define tsr_take_along_dim(...)                                                                 \
+  tsr_take_along_dim_at(TSR_NEEDS_2_("tsr_take_along_dim(x, indices)", TSR_TAKE_, __VA_ARGS__), \
+                        TSR_HERE)
+#define TSR_GATHER_(array, ...) \
+  (&(tsr_gather_args){ .size = sizeof(tsr_gather_args), .x = (array), .at = __VA_ARGS__ })
 #define tsr_gather(...) \
-  tsr_gather_at(&(tsr_gather_args){ .size = sizeof(tsr_gather_args), .x = __VA_ARGS__ }, TSR_HERE)
+  tsr_gather_at(TSR_NEEDS_2_("tsr_gather(x, { indices })", TSR_GATHER_, __VA_ARGS__), TSR_HERE)
 /* tsr_scatter(x, indices, updates, dim, .how = TSR_SCATTER_MAX) */
-#define tsr_scatter(array, indexes, values, ...)                        \
-  tsr_scatter_at(&(tsr_scatter_args){ .size = sizeof(tsr_scatter_args), \
-                                      .x = (array),                     \
-                                      .indices = (indexes),             \
-                                      .updates = TSR_OPERAND(values),   \
-                                      .dim = __VA_ARGS__ },             \
+#define TSR_SCATTER_(x_, indices_, updates_, dim_, ...)   \
+  (&(tsr_scatter_args){ .size = sizeof(tsr_scatter_args), \
+                        .x = (x_),                        \
+                        .indices = (indices_),            \
+                        .updates = TSR_OPERAND(updates_), \
+                        .dim = (dim_),                    \
+                        __VA_ARGS__ })
+#define tsr_scatter(...)                                                                           \
+  tsr_scatter_at(TSR_NEEDS_4_("tsr_scatter(x, indices, updates, dim)", TSR_SCATTER_, __VA_ARGS__), \
                  TSR_HERE)
 
 /* tsr_scatter that adds. Local. */
@@ -257,22 +267,37 @@ TSR_API tsr_histogram_parts tsr_histogram_at(const tsr_histogram_args *args, con
 #define tsr_select(...)                                                                           \
   tsr_select_at(&(tsr_select_args){ .size = sizeof(tsr_select_args), .conditions = __VA_ARGS__ }, \
                 TSR_HERE)
-#define TSR_FIND_(...) (&(tsr_find_args){ .size = sizeof(tsr_find_args), .x = __VA_ARGS__ })
-#define tsr_compress(...) tsr_compress_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
-#define tsr_nonzero(...) tsr_nonzero_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
-#define tsr_nonzero_dims(array, out, ...) \
-  tsr_nonzero_dims_at(TSR_FIND_(array, .count = __VA_ARGS__), (out), TSR_HERE)
-#define tsr_unique(...) tsr_unique_at(TSR_FIND_(__VA_ARGS__), TSR_HERE)
+#define TSR_FIND_(array, ...) \
+  (&(tsr_find_args){ .size = sizeof(tsr_find_args), .x = (array), __VA_ARGS__ })
+#define TSR_COMPRESS_(x_, mask_, count_, ...) \
+  (&(tsr_find_args){                          \
+      .size = sizeof(tsr_find_args), .x = (x_), .mask = (mask_), .count = (count_), __VA_ARGS__ })
+#define tsr_compress(...)                                                                   \
+  tsr_compress_at(TSR_NEEDS_3_("tsr_compress(x, mask, count)", TSR_COMPRESS_, __VA_ARGS__), \
+                  TSR_HERE)
+#define tsr_nonzero(...) tsr_nonzero_at(TSR_FIND_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_NONZERO_DIMS_(array, out, count_, ...)                     \
+  tsr_nonzero_dims_at(&(tsr_find_args){ .size = sizeof(tsr_find_args), \
+                                        .x = (array),                  \
+                                        .count = (count_),             \
+                                        __VA_ARGS__ },                 \
+                      (out), TSR_HERE)
+#define tsr_nonzero_dims(...) \
+  TSR_NEEDS_3_("tsr_nonzero_dims(x, out, count)", TSR_NONZERO_DIMS_, __VA_ARGS__)
+#define tsr_unique(...) tsr_unique_at(TSR_FIND_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_searchsorted(sorted, x, right) tsr_searchsorted_at((sorted), (x), (right), TSR_HERE)
 #define tsr_digitize(x, bins, right) tsr_digitize_at((x), (bins), (right), TSR_HERE)
 #define tsr_isin(x, among) tsr_isin_at((x), (among), TSR_HERE)
+#define TSR_INTERP_(x_, xp_, fp_, ...) \
+  (&(tsr_interp_args){                 \
+      .size = sizeof(tsr_interp_args), .x = (x_), .xp = (xp_), .fp = (fp_), __VA_ARGS__ })
 #define tsr_interp(...) \
-  tsr_interp_at(&(tsr_interp_args){ .size = sizeof(tsr_interp_args), .x = __VA_ARGS__ }, TSR_HERE)
+  tsr_interp_at(TSR_NEEDS_3_("tsr_interp(x, xp, fp)", TSR_INTERP_, __VA_ARGS__), TSR_HERE)
 #define tsr_one_hot(indices, classes, dtype) tsr_one_hot_at((indices), (classes), (dtype), TSR_HERE)
 #define tsr_bincount(x, length, weights) tsr_bincount_at((x), (length), (weights), TSR_HERE)
-#define tsr_histogram(...)                                                                        \
-  tsr_histogram_at(&(tsr_histogram_args){ .size = sizeof(tsr_histogram_args), .x = __VA_ARGS__ }, \
-                   TSR_HERE)
+#define TSR_HISTOGRAM_(array, ...) \
+  (&(tsr_histogram_args){ .size = sizeof(tsr_histogram_args), .x = (array), __VA_ARGS__ })
+#define tsr_histogram(...) tsr_histogram_at(TSR_HISTOGRAM_(__VA_ARGS__, ), TSR_HERE)
 #endif
 
 #endif

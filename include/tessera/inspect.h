@@ -58,11 +58,11 @@ typedef void tsr_line_fn(const char *line, void *user);
 typedef struct tsr_tap_args {
   size_t size;
   tsr_array *array;
-  tsr_seen_fn *fn;    /* tsr_callback */
-  const char *format; /* tsr_print */
-  tsr_line_fn *write; /* tsr_print: NULL writes to the standard output */
-  void *user;         /* of fn and write; lives as long as the function whose body it is in */
-  bool shards;        /* for each device with its part, in the order of the mesh */
+  tsr_seen_fn *fn TSR_REST_BY_NAME;    /* tsr_callback */
+  const char *format TSR_REST_BY_NAME; /* tsr_print */
+  tsr_line_fn *write;                  /* tsr_print: NULL writes to the standard output */
+  void *user;  /* of fn and write; lives as long as the function whose body it is in */
+  bool shards; /* for each device with its part, in the order of the mesh */
 } tsr_tap_args;
 
 /* Shows an array to a callback whenever it is computed, in bodies of functions too, in the thread
@@ -132,20 +132,21 @@ TSR_API tsr_run_stats tsr_last_run(const tsr_scope *scope);
 
 #ifndef __cplusplus
 /* tsr_visualize(x), tsr_visualize(x, .colour = true) */
-#define tsr_visualize(...) TSR_VISUALIZE_(__VA_ARGS__, .size = sizeof(tsr_draw_opts))
-#define TSR_VISUALIZE_(array, ...) \
-  tsr_visualize_with((array), &(tsr_draw_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_visualize(...) TSR_VISUALIZE_(__VA_ARGS__, )
+#define TSR_VISUALIZE_(array, ...)                                                            \
+  tsr_visualize_with((array), &(tsr_draw_opts){ .size = sizeof(tsr_draw_opts), __VA_ARGS__ }, \
+                     TSR_HERE)
 /* tsr_inspect_sharding(x, fn, user), tsr_callback(x, fn, .shards = true), tsr_print(x, "x = {}") */
 #define tsr_inspect_sharding(array, fn, user) \
   tsr_inspect_sharding_at((array), (fn), (user), TSR_HERE)
-#define tsr_callback(given, ...)                                                            \
-  tsr_callback_at(                                                                          \
-      &(tsr_tap_args){ .size = sizeof(tsr_tap_args), .array = (given), .fn = __VA_ARGS__ }, \
-      TSR_HERE)
-#define tsr_print(given, ...)                                                                   \
-  tsr_print_at(                                                                                 \
-      &(tsr_tap_args){ .size = sizeof(tsr_tap_args), .array = (given), .format = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_CALLBACK_(x_, fn_, ...) \
+  (&(tsr_tap_args){ .size = sizeof(tsr_tap_args), .array = (x_), .fn = (fn_), __VA_ARGS__ })
+#define tsr_callback(...) \
+  tsr_callback_at(TSR_NEEDS_2_("tsr_callback(x, fn)", TSR_CALLBACK_, __VA_ARGS__), TSR_HERE)
+#define TSR_PRINT_(x_, format_, ...) \
+  (&(tsr_tap_args){ .size = sizeof(tsr_tap_args), .array = (x_), .format = (format_), __VA_ARGS__ })
+#define tsr_print(...) \
+  tsr_print_at(TSR_NEEDS_2_("tsr_print(x, format)", TSR_PRINT_, __VA_ARGS__), TSR_HERE)
 #define tsr_dump_into(array, out) tsr_dump_into_at((array), (out), TSR_HERE)
 /* Arguments are taken together, so that arrays may be a compound literal. */
 #define tsr_explain_into(...) tsr_explain_into_at(__VA_ARGS__, TSR_HERE)

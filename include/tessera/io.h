@@ -57,7 +57,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_save_npz_with(tsr_scope *scope, const char *
 
 /* Options of tsr_frame_write_csv. Zero means default. */
 typedef struct tsr_csv_write_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   char separator; /* 0 = ',' */
   bool no_header;
   const char *null; /* how a null is written; NULL = the empty field */
@@ -99,15 +99,21 @@ TSR_API TSR_MUST_USE tsr_status tsr_frame_write_text_with(tsr_frame *df, const c
                     (int)(sizeof((const tsr_npz_item[]){ __VA_ARGS__ }) / sizeof(tsr_npz_item)), \
                     TSR_HERE)
 /* tsr_frame_write_csv(df, "out.csv"), tsr_frame_write_csv(df, "out.tsv", .separator = '\t') */
-#define tsr_frame_write_csv(...) TSR_WRITE_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_write_opts))
-#define TSR_WRITE_CSV_(df, path, ...) \
-  tsr_frame_write_csv_with((df), (path), &(tsr_csv_write_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_write_csv(...) \
+  TSR_NEEDS_2_("tsr_frame_write_csv(df, path)", TSR_WRITE_CSV_, __VA_ARGS__)
+#define TSR_WRITE_CSV_(df, path, ...)                                                         \
+  tsr_frame_write_csv_with(                                                                   \
+      (df), (path), &(tsr_csv_write_opts){ .size = sizeof(tsr_csv_write_opts), __VA_ARGS__ }, \
+      TSR_HERE)
 #define tsr_frame_write_json(...) tsr_frame_write_json_at(__VA_ARGS__, TSR_HERE)
 #define tsr_frame_write_markdown(...) tsr_frame_write_markdown_at(__VA_ARGS__, TSR_HERE)
 /* tsr_frame_write_text(df, "out.txt"), tsr_frame_write_text(df, "out.txt", .width = 80) */
-#define tsr_frame_write_text(...) TSR_WRITE_TEXT_(__VA_ARGS__, .size = sizeof(tsr_show_opts))
-#define TSR_WRITE_TEXT_(df, path, ...) \
-  tsr_frame_write_text_with((df), (path), &(tsr_show_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_frame_write_text(...) \
+  TSR_NEEDS_2_("tsr_frame_write_text(df, path)", TSR_WRITE_TEXT_, __VA_ARGS__)
+#define TSR_WRITE_TEXT_(df, path, ...)                                                      \
+  tsr_frame_write_text_with((df), (path),                                                   \
+                            &(tsr_show_opts){ .size = sizeof(tsr_show_opts), __VA_ARGS__ }, \
+                            TSR_HERE)
 #define tsr_load_npy(scope, path, sharding) tsr_load_npy_at((scope), (path), (sharding), TSR_HERE)
 #endif
 

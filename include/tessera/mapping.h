@@ -13,7 +13,7 @@ extern "C" {
 
 typedef struct tsr_vmap_args {
   size_t size;
-  tsr_function *function;
+  tsr_function *function TSR_REST_BY_NAME;
   int in_dims[TSR_MAX_ARGS];  /* which dim of each argument is mapped over, of a tree that of each
                                  of its arrays; negative: from the end; by default the first */
   int out_dims[TSR_MAX_ARGS]; /* where it lies in each array of the result; TSR_UNMAPPED: it has
@@ -33,7 +33,7 @@ TSR_API tsr_function *tsr_vmap_at(const tsr_vmap_args *args, const char *site);
 
 typedef struct tsr_pmap_args {
   size_t size;
-  tsr_function *function;
+  tsr_function *function TSR_REST_BY_NAME;
   int in_dims[TSR_MAX_ARGS], out_dims[TSR_MAX_ARGS]; /* as of tsr_vmap */
   const char *axis; /* a name for collectives in the body, at most 31 bytes; NULL: "devices" */
 } tsr_pmap_args;
@@ -46,7 +46,7 @@ TSR_API tsr_function *tsr_pmap_at(const tsr_pmap_args *args, const char *site);
 
 typedef struct tsr_xmap_args {
   size_t size;
-  tsr_function *function;
+  tsr_function *function TSR_REST_BY_NAME;
   /* Names for the dims of each argument and of each array of the result, "batch,-": the body sees
    * the dims that have none, and knows the others by name. */
   const char *in_axes[TSR_MAX_ARGS], *out_axes[TSR_MAX_ARGS];
@@ -61,7 +61,7 @@ typedef struct tsr_xmap_args {
 TSR_API tsr_function *tsr_xmap_at(const tsr_xmap_args *args, const char *site);
 
 typedef struct tsr_shard_map_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_array *in[TSR_MAX_ARGS]; /* up to the first NULL */
   const char
       *in_specs[TSR_MAX_ARGS]; /* how each is cut for the body; NULL: the body sees it whole */
@@ -87,12 +87,15 @@ TSR_API tsr_array *tsr_shard_map_at(const tsr_mesh *mesh, tsr_body_fn *body, voi
                                     const tsr_shard_map_args *args, const char *site);
 
 /* tsr_vmap(f), tsr_vmap(f, .in_dims = { 0, TSR_UNMAPPED }, .axis = "i") */
-#define tsr_vmap(...) \
-  tsr_vmap_at(&(tsr_vmap_args){ .size = sizeof(tsr_vmap_args), .function = __VA_ARGS__ }, TSR_HERE)
-#define tsr_pmap(...) \
-  tsr_pmap_at(&(tsr_pmap_args){ .size = sizeof(tsr_pmap_args), .function = __VA_ARGS__ }, TSR_HERE)
-#define tsr_xmap(...) \
-  tsr_xmap_at(&(tsr_xmap_args){ .size = sizeof(tsr_xmap_args), .function = __VA_ARGS__ }, TSR_HERE)
+#define TSR_VMAP_(function_, ...) \
+  (&(tsr_vmap_args){ .size = sizeof(tsr_vmap_args), .function = (function_), __VA_ARGS__ })
+#define tsr_vmap(...) tsr_vmap_at(TSR_VMAP_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_PMAP_(function_, ...) \
+  (&(tsr_pmap_args){ .size = sizeof(tsr_pmap_args), .function = (function_), __VA_ARGS__ })
+#define tsr_pmap(...) tsr_pmap_at(TSR_PMAP_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_XMAP_(function_, ...) \
+  (&(tsr_xmap_args){ .size = sizeof(tsr_xmap_args), .function = (function_), __VA_ARGS__ })
+#define tsr_xmap(...) tsr_xmap_at(TSR_XMAP_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_shard_map(mesh, body, user, ...)                                                 \
   tsr_shard_map_at((mesh), (body), (user),                                                   \
                    &(tsr_shard_map_args){ .size = sizeof(tsr_shard_map_args), __VA_ARGS__ }, \

@@ -40,7 +40,7 @@ typedef struct tsr_record_field {
 /* ---- sources ------------------------------------------------------------------------------- */
 
 typedef struct tsr_npz_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   const char *names; /* of the arrays to read, "image,label", as in tsr_source_select; NULL: all */
 } tsr_npz_args;
 
@@ -88,7 +88,7 @@ TSR_API tsr_source *tsr_source_range_at(tsr_scope *scope, int64_t count, const c
 typedef tsr_status tsr_source_fn(int64_t at, void *const *out, void *user);
 
 typedef struct tsr_source_callback_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   int64_t count; /* of records */
   tsr_source_fn *fn;
   void *user;                              /* borrowed until the scope closes */
@@ -104,7 +104,7 @@ TSR_API tsr_source *tsr_source_callback_with(tsr_scope *scope, const tsr_source_
                                              const char *site);
 
 typedef struct tsr_source_frame_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   /* Columns of text that are numbers, "city,colour": i64, 0, 1, ... in the order of the bytes of
    * the texts that the column has, and -1 for nulls. */
   const char *codes;
@@ -122,7 +122,7 @@ TSR_API tsr_source *tsr_source_frame_with(tsr_frame *df, const tsr_source_frame_
 
 /* Records of so many bytes, one after the other, in files. */
 typedef struct tsr_binary_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_record_field
       fields[TSR_MAX_FIELDS]; /* as they lie in a record, without gaps; little-endian */
   int64_t header, footer;     /* bytes at the start and the end of each file that are no records */
@@ -142,7 +142,7 @@ TSR_API tsr_source *tsr_source_binary_with(tsr_scope *scope, const char *path,
                                            const tsr_binary_args *args, const char *site);
 
 typedef struct tsr_tfrecord_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   /* Features by name: f32 of a list of floats, i64 of one of integers, u8 of bytes, those of
    * several values one after the other; each has as many values as the shape has elements. */
   tsr_record_field fields[TSR_MAX_FIELDS];
@@ -182,7 +182,7 @@ TSR_API const char *tsr_source_text(tsr_source *source);
 
 typedef struct tsr_shuffle_args {
   size_t size;
-  tsr_source *source;
+  tsr_source *source TSR_REST_BY_NAME;
   uint64_t seed;
   int64_t window; /* records change places with those near them only, in runs of so many; 0: all */
   bool files;     /* its files change places first, records of one stay together; with .window */
@@ -198,7 +198,7 @@ TSR_API tsr_source *tsr_source_shuffle_with(const tsr_shuffle_args *args, const 
 TSR_API tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char *site);
 typedef struct tsr_split_args {
   size_t size;
-  tsr_source *source;
+  tsr_source *source TSR_REST_BY_NAME;
   int64_t part, parts; /* which of how many, from 0 */
   bool strided;        /* records part, part + parts, ... instead of neighbours */
   bool drop;           /* all parts have the same number, and what is left over goes to none */
@@ -266,7 +266,7 @@ typedef bool tsr_record_test(const tsr_record *record, void *user);
 typedef struct tsr_filter_args {
   size_t size;
   tsr_source *source;
-  tsr_record_test *fn;
+  tsr_record_test *fn TSR_REST_BY_NAME;
   void *user;
   double most_lost; /* dropping more than this share is an error; 0: any */
   double warn_lost; /* dropping more than this share is told to the log; 0: 0.9 */
@@ -282,7 +282,7 @@ TSR_API tsr_source *tsr_source_filter_with(const tsr_filter_args *args, const ch
 typedef struct tsr_map_args {
   size_t size;
   tsr_source *source;
-  tsr_record_fn *fn;
+  tsr_record_fn *fn TSR_REST_BY_NAME;
   void *user;                              /* borrowed as long as the source lives */
   tsr_record_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
   uint64_t seed;                           /* of its draws */
@@ -333,7 +333,7 @@ typedef struct tsr_field_on {
 
 typedef struct tsr_pipeline_args {
   size_t size;
-  tsr_source *source;
+  tsr_source *source TSR_REST_BY_NAME;
   int64_t batch_size; /* records; 0: 1, or what tsr_source_bucket has .sizes for */
   bool shuffle;       /* all records change places, anew in each epoch; tsr_source_shuffle */
   uint64_t seed;      /* of .shuffle */
@@ -478,9 +478,11 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
 
 #ifndef __cplusplus
 /* tsr_source_npz(s, "x.npz"), tsr_source_npz(s, "x.npz", .names = "image,label") */
-#define tsr_source_npz(...) TSR_SOURCE_NPZ_(__VA_ARGS__, .size = sizeof(tsr_npz_args))
+#define tsr_source_npz(...) \
+  TSR_NEEDS_2_("tsr_source_npz(scope, path)", TSR_SOURCE_NPZ_, __VA_ARGS__)
 #define TSR_SOURCE_NPZ_(scope, path, ...) \
-  tsr_source_npz_with((scope), (path), &(tsr_npz_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_source_npz_with((scope), (path),    \
+                      &(tsr_npz_args){ .size = sizeof(tsr_npz_args), __VA_ARGS__ }, TSR_HERE)
 #define tsr_source_npy(scope, path) tsr_source_npy_at((scope), (path), TSR_HERE)
 /* tsr_source_memory(s, 100, { "x", TSR_F32, TSR_SHAPE(3), data }) */
 #define tsr_source_memory(scope, count, ...)                                        \
@@ -490,36 +492,48 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
                        TSR_HERE)
 #define tsr_source_arrays(scope, tree) tsr_source_arrays_at((scope), (tree), TSR_HERE)
 /* tsr_source_callback(s, .count = 10, .fn = make, .fields = { ... }) */
-#define tsr_source_callback(...) \
-  TSR_SOURCE_CALLBACK_(__VA_ARGS__, .size = sizeof(tsr_source_callback_args))
-#define TSR_SOURCE_CALLBACK_(scope, ...) \
-  tsr_source_callback_with((scope), &(tsr_source_callback_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_callback(...) TSR_SOURCE_CALLBACK_(__VA_ARGS__, )
+#define TSR_SOURCE_CALLBACK_(scope, ...)                                                          \
+  tsr_source_callback_with((scope),                                                               \
+                           &(tsr_source_callback_args){ .size = sizeof(tsr_source_callback_args), \
+                                                        __VA_ARGS__ },                            \
+                           TSR_HERE)
 /* tsr_source_frame(df), tsr_source_frame(df, .codes = "city") */
-#define tsr_source_frame(...) TSR_SOURCE_FRAME_(__VA_ARGS__, .size = sizeof(tsr_source_frame_args))
-#define TSR_SOURCE_FRAME_(df, ...) \
-  tsr_source_frame_with((df), &(tsr_source_frame_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_frame(...) TSR_SOURCE_FRAME_(__VA_ARGS__, )
+#define TSR_SOURCE_FRAME_(df, ...)                                                          \
+  tsr_source_frame_with(                                                                    \
+      (df), &(tsr_source_frame_args){ .size = sizeof(tsr_source_frame_args), __VA_ARGS__ }, \
+      TSR_HERE)
 /* tsr_source_binary(s, "x.bin", .fields = { ... }) */
-#define tsr_source_binary(...) TSR_SOURCE_BINARY_(__VA_ARGS__, .size = sizeof(tsr_binary_args))
-#define TSR_SOURCE_BINARY_(scope, path, ...) \
-  tsr_source_binary_with((scope), (path), &(tsr_binary_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_binary(...) \
+  TSR_NEEDS_2_("tsr_source_binary(scope, path)", TSR_SOURCE_BINARY_, __VA_ARGS__)
+#define TSR_SOURCE_BINARY_(scope, path, ...)                                                 \
+  tsr_source_binary_with((scope), (path),                                                    \
+                         &(tsr_binary_args){ .size = sizeof(tsr_binary_args), __VA_ARGS__ }, \
+                         TSR_HERE)
 /* tsr_source_tfrecord(s, "x.tfrecord", .fields = { ... }) */
 #define tsr_source_tfrecord(...) \
-  TSR_SOURCE_TFRECORD_(__VA_ARGS__, .size = sizeof(tsr_tfrecord_args))
-#define TSR_SOURCE_TFRECORD_(scope, path, ...) \
-  tsr_source_tfrecord_with((scope), (path), &(tsr_tfrecord_args){ __VA_ARGS__ }, TSR_HERE)
+  TSR_NEEDS_2_("tsr_source_tfrecord(scope, path)", TSR_SOURCE_TFRECORD_, __VA_ARGS__)
+#define TSR_SOURCE_TFRECORD_(scope, path, ...)                                                     \
+  tsr_source_tfrecord_with((scope), (path),                                                        \
+                           &(tsr_tfrecord_args){ .size = sizeof(tsr_tfrecord_args), __VA_ARGS__ }, \
+                           TSR_HERE)
 /* tsr_source_split(source, .part = 0, .parts = 4) */
-#define tsr_source_split(...) \
-  tsr_source_split_with(      \
-      &(tsr_split_args){ .size = sizeof(tsr_split_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define TSR_SOURCE_SPLIT_(source_, ...) \
+  (&(tsr_split_args){ .size = sizeof(tsr_split_args), .source = (source_), __VA_ARGS__ })
+#define tsr_source_split(...) tsr_source_split_with(TSR_SOURCE_SPLIT_(__VA_ARGS__, ), TSR_HERE)
 /* tsr_source_filter(source, test, .user = &x) */
-#define tsr_source_filter(from, ...)                                                              \
-  tsr_source_filter_with(                                                                         \
-      &(tsr_filter_args){ .size = sizeof(tsr_filter_args), .source = (from), .fn = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_SOURCE_FILTER_(source_, fn_, ...) \
+  (&(tsr_filter_args){                        \
+      .size = sizeof(tsr_filter_args), .source = (source_), .fn = (fn_), __VA_ARGS__ })
+#define tsr_source_filter(...) \
+  tsr_source_filter_with(      \
+      TSR_NEEDS_2_("tsr_source_filter(source, fn)", TSR_SOURCE_FILTER_, __VA_ARGS__), TSR_HERE)
 #define tsr_source_range(scope, count) tsr_source_range_at((scope), (count), TSR_HERE)
+#define TSR_SOURCE_SHUFFLE_(source_, ...) \
+  (&(tsr_shuffle_args){ .size = sizeof(tsr_shuffle_args), .source = (source_), __VA_ARGS__ })
 #define tsr_source_shuffle(...) \
-  tsr_source_shuffle_with(      \
-      &(tsr_shuffle_args){ .size = sizeof(tsr_shuffle_args), .source = __VA_ARGS__ }, TSR_HERE)
+  tsr_source_shuffle_with(TSR_SOURCE_SHUFFLE_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_source_slice(source, ...) tsr_source_slice_at((source), __VA_ARGS__, TSR_HERE)
 /* The first `count` records, as tsr_source_slice takes them. */
 #define tsr_source_take(source, count) \
@@ -545,13 +559,14 @@ TSR_API tsr_placement tsr_placement_of(tsr_runtime *rt, tsr_source *source);
                     TSR_HERE)
 #define tsr_source_select(source, names) tsr_source_select_at((source), (names), TSR_HERE)
 /* tsr_source_map(source, fn, .fields = { ... }) */
-#define tsr_source_map(from, ...)                                                           \
-  tsr_source_map_with(                                                                      \
-      &(tsr_map_args){ .size = sizeof(tsr_map_args), .source = (from), .fn = __VA_ARGS__ }, \
-      TSR_HERE)
-#define tsr_pipeline_open(...) \
-  tsr_pipeline_open_with(      \
-      &(tsr_pipeline_args){ .size = sizeof(tsr_pipeline_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define TSR_SOURCE_MAP_(source_, fn_, ...) \
+  (&(tsr_map_args){ .size = sizeof(tsr_map_args), .source = (source_), .fn = (fn_), __VA_ARGS__ })
+#define tsr_source_map(...)                                                                     \
+  tsr_source_map_with(TSR_NEEDS_2_("tsr_source_map(source, fn)", TSR_SOURCE_MAP_, __VA_ARGS__), \
+                      TSR_HERE)
+#define TSR_PIPELINE_OPEN_(source_, ...) \
+  (&(tsr_pipeline_args){ .size = sizeof(tsr_pipeline_args), .source = (source_), __VA_ARGS__ })
+#define tsr_pipeline_open(...) tsr_pipeline_open_with(TSR_PIPELINE_OPEN_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_pipeline_next(pipeline) tsr_pipeline_next_at((pipeline), TSR_HERE)
 #define tsr_batch_field(batch, name) tsr_batch_field_at((batch), (name), TSR_HERE)
 #endif

@@ -26,7 +26,7 @@ extern "C" {
 
 typedef struct tsr_batch_args {
   size_t size;
-  tsr_source *source;
+  tsr_source *source TSR_REST_BY_NAME;
   int64_t rows;            /* records in one */
   int64_t stride;          /* from the first of one to the first of the next; 0: rows */
   tsr_remainder remainder; /* what becomes of the last records where they fill none */
@@ -57,7 +57,7 @@ typedef tsr_status tsr_record_part_fn(const tsr_record *record, int64_t part, vo
 typedef struct tsr_flat_map_args {
   size_t size;
   tsr_source *source;
-  tsr_record_part_fn *fn;
+  tsr_record_part_fn *fn TSR_REST_BY_NAME;
   tsr_record_count_fn *count;
   void *user;                              /* borrowed as long as the source lives */
   tsr_record_field fields[TSR_MAX_FIELDS]; /* what it makes; up to the first without a name */
@@ -75,7 +75,7 @@ TSR_API tsr_source *tsr_source_flat_map_with(const tsr_flat_map_args *args, cons
 /* ---- several sources ------------------------------------------------------------------------- */
 
 typedef struct tsr_interleave_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   int cycle;     /* sources that are open at once, 256 at most; 0: all */
   int64_t block; /* records of one in a row; 0: 1 */
 } tsr_interleave_args;
@@ -98,7 +98,7 @@ typedef enum tsr_sample_end {
 enum { TSR_MAX_SAMPLED = 64 };
 
 typedef struct tsr_sample_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_mix_part parts[TSR_MAX_SAMPLED]; /* sources of equal fields, and their weights */
   uint64_t seed;
   tsr_sample_end end;
@@ -126,7 +126,7 @@ TSR_API tsr_source *tsr_source_merge_at(tsr_source *const *sources, int count, c
 
 typedef struct tsr_cache_args {
   size_t size;
-  tsr_source *source;
+  tsr_source *source TSR_REST_BY_NAME;
   const char *path; /* of a file that keeps them; NULL: in memory */
   int64_t records;  /* only the first so many are kept in memory; 0: all */
   int64_t bytes;    /* and of these as many as so many bytes hold; 0: all */
@@ -153,7 +153,7 @@ enum { TSR_MAX_BUCKETS = 32 };
 typedef struct tsr_bucket_args {
   size_t size;
   tsr_source *source;
-  const char *field;               /* ragged */
+  const char *field TSR_REST_BY_NAME; /* ragged */
   int64_t bounds[TSR_MAX_BUCKETS]; /* ascending, up to the first 0; longer ones are a bucket, too */
   int64_t rows;                    /* .batch_size of the pipeline that reads it; 0 with .sizes */
   bool shuffle;  /* records within their buckets, and whole batches, anew in each epoch */
@@ -192,8 +192,8 @@ typedef enum tsr_pack_way {
 typedef struct tsr_fit_args {
   size_t size;
   tsr_source *source;
-  const char *field; /* ragged */
-  int64_t multiple;  /* lengths are whole times of it; 0: 1 */
+  const char *field TSR_REST_BY_NAME; /* ragged */
+  int64_t multiple;                   /* lengths are whole times of it; 0: 1 */
 } tsr_fit_args;
 
 /* The same records, of which each batch of a pipeline is only as long as its longest:
@@ -208,9 +208,9 @@ TSR_API tsr_source *tsr_source_fit_with(const tsr_fit_args *args, const char *si
 typedef struct tsr_pack_args {
   size_t size;
   tsr_source *source;
-  const char *fields; /* "tokens,labels": ragged, or as long as their shapes say */
-  int64_t length;     /* of a pack */
-  int open;           /* packs that records may still go to; 0: 16 */
+  const char *fields TSR_REST_BY_NAME; /* "tokens,labels": ragged, or as long as their shapes say */
+  int64_t length;                      /* of a pack */
+  int open;                            /* packs that records may still go to; 0: 16 */
   tsr_pack_way way;
   tsr_scalar end; /* behind each sequence, one element longer by it: TSR_VALUE(2); none: nothing */
 } tsr_pack_args;
@@ -235,7 +235,7 @@ TSR_API tsr_source *tsr_source_pack_with(const tsr_pack_args *args, const char *
 typedef struct tsr_field_pad_args {
   size_t size;
   tsr_source *source;
-  const char *field;
+  const char *field TSR_REST_BY_NAME;
   int64_t length;   /* of dim 0, afterwards */
   tsr_scalar value; /* what it is filled with: TSR_VALUE(-1); none: zeros */
   bool front;       /* filled and cut at the front instead of behind */
@@ -251,7 +251,7 @@ TSR_API tsr_source *tsr_source_pad_with(const tsr_field_pad_args *args, const ch
 typedef struct tsr_one_hot_args {
   size_t size;
   tsr_source *source;
-  const char *field;
+  const char *field TSR_REST_BY_NAME;
   int64_t classes;
   tsr_dtype dtype; /* 0: f32 */
 } tsr_one_hot_args;
@@ -265,7 +265,7 @@ TSR_API tsr_source *tsr_source_one_hot_with(const tsr_one_hot_args *args, const 
 typedef struct tsr_field_cast_args {
   size_t size;
   tsr_source *source;
-  const char *field;
+  const char *field TSR_REST_BY_NAME;
   tsr_dtype dtype;        /* afterwards; 0: f32 */
   double scale;           /* of floats: what each element is multiplied by; 0: 1 */
   double mean[4], std[4]; /* of floats, by channel, which is the last dim; .std 0: 1. Equal ones are
@@ -285,21 +285,25 @@ TSR_API tsr_source *tsr_source_cast_with(const tsr_field_cast_args *args, const 
 
 #ifndef __cplusplus
 /* tsr_source_batch(source, .rows = 32) */
-#define tsr_source_batch(...) \
-  tsr_source_batch_with(      \
-      &(tsr_batch_args){ .size = sizeof(tsr_batch_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define TSR_SOURCE_BATCH_(source_, ...) \
+  (&(tsr_batch_args){ .size = sizeof(tsr_batch_args), .source = (source_), __VA_ARGS__ })
+#define tsr_source_batch(...) tsr_source_batch_with(TSR_SOURCE_BATCH_(__VA_ARGS__, ), TSR_HERE)
 #define tsr_source_unbatch(source) tsr_source_unbatch_at((source), TSR_HERE)
 /* tsr_source_flat_map(source, fn, .count = how_many, .fields = { ... }) */
-#define tsr_source_flat_map(from, ...)                                              \
-  tsr_source_flat_map_with(&(tsr_flat_map_args){ .size = sizeof(tsr_flat_map_args), \
-                                                 .source = (from),                  \
-                                                 .fn = __VA_ARGS__ },               \
+#define TSR_SOURCE_FLAT_MAP_(source_, fn_, ...) \
+  (&(tsr_flat_map_args){                        \
+      .size = sizeof(tsr_flat_map_args), .source = (source_), .fn = (fn_), __VA_ARGS__ })
+#define tsr_source_flat_map(...)                                                                 \
+  tsr_source_flat_map_with(TSR_NEEDS_2_("tsr_source_flat_map(source, fn)", TSR_SOURCE_FLAT_MAP_, \
+                                        __VA_ARGS__),                                            \
                            TSR_HERE)
 /* tsr_source_interleave(sources, count, .cycle = 4) */
 #define tsr_source_interleave(...) \
-  TSR_SOURCE_INTERLEAVE_(__VA_ARGS__, .size = sizeof(tsr_interleave_args))
+  TSR_NEEDS_2_("tsr_source_interleave(sources, count)", TSR_SOURCE_INTERLEAVE_, __VA_ARGS__)
 #define TSR_SOURCE_INTERLEAVE_(sources, count, ...) \
-  tsr_source_interleave_with((sources), (count), &(tsr_interleave_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_source_interleave_with(                       \
+      (sources), (count),                           \
+      &(tsr_interleave_args){ .size = sizeof(tsr_interleave_args), __VA_ARGS__ }, TSR_HERE)
 /* tsr_source_sample(.parts = { { a, 3 }, { b, 1 } }, .seed = 7) */
 #define tsr_source_sample(...)                                                               \
   tsr_source_sample_with(&(tsr_sample_args){ .size = sizeof(tsr_sample_args), __VA_ARGS__ }, \
@@ -309,43 +313,52 @@ TSR_API tsr_source *tsr_source_cast_with(const tsr_field_cast_args *args, const 
                       (int)(sizeof((tsr_source *const[]){ __VA_ARGS__ }) / sizeof(void *)), \
                       TSR_HERE)
 /* tsr_source_cache(source, .path = "x.cache") */
-#define tsr_source_cache(...) \
-  tsr_source_cache_with(      \
-      &(tsr_cache_args){ .size = sizeof(tsr_cache_args), .source = __VA_ARGS__ }, TSR_HERE)
+#define TSR_SOURCE_CACHE_(source_, ...) \
+  (&(tsr_cache_args){ .size = sizeof(tsr_cache_args), .source = (source_), __VA_ARGS__ })
+#define tsr_source_cache(...) tsr_source_cache_with(TSR_SOURCE_CACHE_(__VA_ARGS__, ), TSR_HERE)
 /* tsr_source_bucket(source, "tokens", .rows = 32, .bounds = { 16, 64 }) */
-#define tsr_source_bucket(from, ...)                                          \
-  tsr_source_bucket_with(&(tsr_bucket_args){ .size = sizeof(tsr_bucket_args), \
-                                             .source = (from),                \
-                                             .field = __VA_ARGS__ },          \
-                         TSR_HERE)
+#define TSR_SOURCE_BUCKET_(source_, field_, ...) \
+  (&(tsr_bucket_args){                           \
+      .size = sizeof(tsr_bucket_args), .source = (source_), .field = (field_), __VA_ARGS__ })
+#define tsr_source_bucket(...) \
+  tsr_source_bucket_with(      \
+      TSR_NEEDS_2_("tsr_source_bucket(source, field)", TSR_SOURCE_BUCKET_, __VA_ARGS__), TSR_HERE)
 /* tsr_source_fit(source, "tokens", .multiple = 8) */
-#define tsr_source_fit(from, ...)                                                              \
-  tsr_source_fit_with(                                                                         \
-      &(tsr_fit_args){ .size = sizeof(tsr_fit_args), .source = (from), .field = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_SOURCE_FIT_(source_, field_, ...) \
+  (&(tsr_fit_args){                           \
+      .size = sizeof(tsr_fit_args), .source = (source_), .field = (field_), __VA_ARGS__ })
+#define tsr_source_fit(...)                                                                        \
+  tsr_source_fit_with(TSR_NEEDS_2_("tsr_source_fit(source, field)", TSR_SOURCE_FIT_, __VA_ARGS__), \
+                      TSR_HERE)
 /* tsr_source_pack(source, "tokens", .length = 2048) */
-#define tsr_source_pack(from, ...)                                                                \
-  tsr_source_pack_with(                                                                           \
-      &(tsr_pack_args){ .size = sizeof(tsr_pack_args), .source = (from), .fields = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_SOURCE_PACK_(source_, fields_, ...) \
+  (&(tsr_pack_args){                            \
+      .size = sizeof(tsr_pack_args), .source = (source_), .fields = (fields_), __VA_ARGS__ })
+#define tsr_source_pack(...) \
+  tsr_source_pack_with(      \
+      TSR_NEEDS_2_("tsr_source_pack(source, fields)", TSR_SOURCE_PACK_, __VA_ARGS__), TSR_HERE)
 /* tsr_source_pad(source, "tokens", .length = 128) */
-#define tsr_source_pad(from, ...)                                                \
-  tsr_source_pad_with(&(tsr_field_pad_args){ .size = sizeof(tsr_field_pad_args), \
-                                             .source = (from),                   \
-                                             .field = __VA_ARGS__ },             \
+#define TSR_SOURCE_PAD_(source_, field_, ...) \
+  (&(tsr_field_pad_args){                     \
+      .size = sizeof(tsr_field_pad_args), .source = (source_), .field = (field_), __VA_ARGS__ })
+#define tsr_source_pad(...)                                                                        \
+  tsr_source_pad_with(TSR_NEEDS_2_("tsr_source_pad(source, field)", TSR_SOURCE_PAD_, __VA_ARGS__), \
                       TSR_HERE)
 /* tsr_source_one_hot(source, "label", .classes = 10) */
-#define tsr_source_one_hot(from, ...)                                            \
-  tsr_source_one_hot_with(&(tsr_one_hot_args){ .size = sizeof(tsr_one_hot_args), \
-                                               .source = (from),                 \
-                                               .field = __VA_ARGS__ },           \
+#define TSR_SOURCE_ONE_HOT_(source_, field_, ...) \
+  (&(tsr_one_hot_args){                           \
+      .size = sizeof(tsr_one_hot_args), .source = (source_), .field = (field_), __VA_ARGS__ })
+#define tsr_source_one_hot(...)                                                                  \
+  tsr_source_one_hot_with(TSR_NEEDS_2_("tsr_source_one_hot(source, field)", TSR_SOURCE_ONE_HOT_, \
+                                       __VA_ARGS__),                                             \
                           TSR_HERE)
 /* tsr_source_cast(source, "image", .scale = 1.0 / 255) */
-#define tsr_source_cast(from, ...)                                                  \
-  tsr_source_cast_with(&(tsr_field_cast_args){ .size = sizeof(tsr_field_cast_args), \
-                                               .source = (from),                    \
-                                               .field = __VA_ARGS__ },              \
-                       TSR_HERE)
+#define TSR_SOURCE_CAST_(source_, field_, ...) \
+  (&(tsr_field_cast_args){                     \
+      .size = sizeof(tsr_field_cast_args), .source = (source_), .field = (field_), __VA_ARGS__ })
+#define tsr_source_cast(...) \
+  tsr_source_cast_with(      \
+      TSR_NEEDS_2_("tsr_source_cast(source, field)", TSR_SOURCE_CAST_, __VA_ARGS__), TSR_HERE)
 #endif
 
 #endif

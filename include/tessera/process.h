@@ -28,7 +28,7 @@ extern "C" {
 
 /* Options of tsr_initialize. Zero means: from the environment, else the default. */
 typedef struct tsr_process_opts {
-  size_t size; /* sizeof(tsr_process_opts), set by the macro */
+  size_t size TSR_REST_BY_NAME; /* sizeof(tsr_process_opts), set by the macro */
   /* Where process 0 listens and the others find it: "HOST:PORT", "[IPv6]:PORT", or "unix:PATH" on
    * one host. NULL = $TSR_COORDINATOR, else what a launcher says */
   const char *coordinator;
@@ -110,8 +110,8 @@ TSR_API tsr_status tsr_process_should_stop_at(tsr_scope *scope, int64_t step, bo
 
 /* Options of tsr_process_regroup. Zero means the default. */
 typedef struct tsr_regroup_opts {
-  size_t size;    /* sizeof(tsr_regroup_opts), set by the macro */
-  double timeout; /* seconds until all that are left have come; 0 = 300 */
+  size_t size TSR_REST_BY_NAME; /* sizeof(tsr_regroup_opts), set by the macro */
+  double timeout;               /* seconds until all that are left have come; 0 = 300 */
 } tsr_regroup_opts;
 
 /* Goes on without those that failed or left: closes `rt`, with all that lies on its devices, and
@@ -125,9 +125,9 @@ TSR_API tsr_runtime *tsr_process_regroup_with(tsr_runtime *rt, const char *devic
 
 /* Options of tsr_sync. Zero means the default. */
 typedef struct tsr_sync_opts {
-  size_t size;          /* sizeof(tsr_sync_opts), set by the macro */
-  double timeout;       /* seconds; 0 = 300. The first process that comes decides */
-  const int *processes; /* process_count numbers of those that meet; NULL = all */
+  size_t size TSR_REST_BY_NAME; /* sizeof(tsr_sync_opts), set by the macro */
+  double timeout;               /* seconds; 0 = 300. The first process that comes decides */
+  const int *processes;         /* process_count numbers of those that meet; NULL = all */
   int process_count;
 } tsr_sync_opts;
 
@@ -146,7 +146,7 @@ typedef struct tsr_value {
 
 /* Options of tsr_store_set and tsr_store_get. Zero means the default. */
 typedef struct tsr_store_opts {
-  size_t size;    /* sizeof(tsr_store_opts), set by the macro */
+  size_t size TSR_REST_BY_NAME; /* sizeof(tsr_store_opts), set by the macro */
   bool overwrite; /* set: a key that is there gets the new value, instead of an error */
   double timeout; /* get: seconds to wait until the key is set; 0 = 300 */
 } tsr_store_opts;
@@ -195,28 +195,33 @@ TSR_API tsr_status tsr_store_list_at(tsr_scope *scope, const char *prefix, tsr_s
 
 #ifndef __cplusplus
 /* tsr_initialize("cpu:4"), tsr_initialize("cpu:4", .coordinator = "a:7000", .process_count = 2). */
-#define tsr_initialize(...) TSR_INITIALIZE_(__VA_ARGS__, .size = sizeof(tsr_process_opts))
+#define tsr_initialize(...) TSR_INITIALIZE_(__VA_ARGS__, )
 #define TSR_INITIALIZE_(devices, ...) \
-  tsr_initialize_with((devices), &(tsr_process_opts){ __VA_ARGS__ })
+  tsr_initialize_with((devices),      \
+                      &(tsr_process_opts){ .size = sizeof(tsr_process_opts), __VA_ARGS__ })
 /* rt = tsr_process_regroup(rt, "cpu:4"), ...(rt, "cpu:4", .timeout = 60). */
-#define tsr_process_regroup(rt, ...) \
-  TSR_PROCESS_REGROUP_(rt, __VA_ARGS__, .size = sizeof(tsr_regroup_opts))
+#define tsr_process_regroup(...) \
+  TSR_NEEDS_2_("tsr_process_regroup(rt, devices)", TSR_PROCESS_REGROUP_, __VA_ARGS__)
 #define TSR_PROCESS_REGROUP_(rt, devices, ...) \
-  tsr_process_regroup_with((rt), (devices), &(tsr_regroup_opts){ __VA_ARGS__ })
+  tsr_process_regroup_with((rt), (devices),    \
+                           &(tsr_regroup_opts){ .size = sizeof(tsr_regroup_opts), __VA_ARGS__ })
 /* tsr_sync(s, "epoch"), tsr_sync(s, "epoch", .timeout = 5). */
-#define tsr_sync(scope, ...) TSR_SYNC_(scope, __VA_ARGS__, .size = sizeof(tsr_sync_opts))
-#define TSR_SYNC_(scope, name, ...) \
-  tsr_sync_with((scope), (name), &(tsr_sync_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_sync(...) TSR_NEEDS_2_("tsr_sync(scope, name)", TSR_SYNC_, __VA_ARGS__)
+#define TSR_SYNC_(scope, name, ...)                                                              \
+  tsr_sync_with((scope), (name), &(tsr_sync_opts){ .size = sizeof(tsr_sync_opts), __VA_ARGS__ }, \
+                TSR_HERE)
 /* tsr_store_set(s, "key", data, size), tsr_store_set(s, "key", data, size, .overwrite = true). */
-#define tsr_store_set(scope, key, data, ...) \
-  TSR_STORE_SET_(scope, key, data, __VA_ARGS__, .size = sizeof(tsr_store_opts))
-#define TSR_STORE_SET_(scope, key, data, length, ...) \
-  tsr_store_set_with((scope), (key), (data), (length), &(tsr_store_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_store_set(...) \
+  TSR_NEEDS_4_("tsr_store_set(scope, key, data, length)", TSR_STORE_SET_, __VA_ARGS__)
+#define TSR_STORE_SET_(scope, key, data, length, ...)  \
+  tsr_store_set_with((scope), (key), (data), (length), \
+                     &(tsr_store_opts){ .size = sizeof(tsr_store_opts), __VA_ARGS__ }, TSR_HERE)
 /* tsr_store_get(s, "key", &value), tsr_store_get(s, "key", &value, .timeout = 5). */
-#define tsr_store_get(scope, key, ...) \
-  TSR_STORE_GET_(scope, key, __VA_ARGS__, .size = sizeof(tsr_store_opts))
+#define tsr_store_get(...) \
+  TSR_NEEDS_3_("tsr_store_get(scope, key, out)", TSR_STORE_GET_, __VA_ARGS__)
 #define TSR_STORE_GET_(scope, key, out, ...) \
-  tsr_store_get_with((scope), (key), (out), &(tsr_store_opts){ __VA_ARGS__ }, TSR_HERE)
+  tsr_store_get_with((scope), (key), (out),  \
+                     &(tsr_store_opts){ .size = sizeof(tsr_store_opts), __VA_ARGS__ }, TSR_HERE)
 #endif
 #define tsr_process_fail(scope, cause) tsr_process_fail_at((scope), (cause), TSR_HERE)
 #define tsr_process_stop(scope) tsr_process_stop_at((scope), TSR_HERE)

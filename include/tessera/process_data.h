@@ -72,7 +72,8 @@ TSR_API tsr_status tsr_process_part_of(const tsr_sharding *sharding, tsr_shape s
 /* What each process gives of an array. */
 typedef struct tsr_process_data_args {
   size_t size;
-  const void *data; /* its block in C order, bool as bytes; borrowed for the call */
+  /* Its block in C order, bool as bytes; borrowed for the call. */
+  const void *data;
   tsr_dtype dtype;
   tsr_shape shape; /* of `data`: along each dim the block's size or the whole array's */
   tsr_sharding on; /* where the array lies: tsr_on(mesh, "x,y"); zero = unplaced */
@@ -117,7 +118,7 @@ TSR_API tsr_array *tsr_to_local_at(tsr_array *a, const char *site);
 
 /* Options of tsr_process_gather. Zero means the default. */
 typedef struct tsr_process_gather_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   bool tiled; /* one after the other along dim 0, instead of along a new dim before it */
 } tsr_process_gather_opts;
 
@@ -131,7 +132,7 @@ TSR_API tsr_array *tsr_process_gather_with(tsr_array *a, const tsr_process_gathe
 
 /* Options of tsr_process_broadcast. Zero means the default. */
 typedef struct tsr_process_broadcast_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   int root; /* whose array all get */
 } tsr_process_broadcast_opts;
 
@@ -161,21 +162,26 @@ TSR_API TSR_MUST_USE tsr_status tsr_process_meet_at(tsr_scope *scope, const char
 
 #ifndef __cplusplus
 /* tsr_from_process_data(s, block, .dtype = TSR_F32, .shape = TSR_SHAPE(4, 8), .on = ...) */
-#define tsr_from_process_data(scope, ...)                                                   \
+#define TSR_FROM_PROCESS_DATA_(scope, ...)                                                  \
   tsr_from_process_data_at((scope),                                                         \
                            &(tsr_process_data_args){ .size = sizeof(tsr_process_data_args), \
                                                      .data = __VA_ARGS__ },                 \
                            TSR_HERE)
+#define tsr_from_process_data(...) \
+  TSR_NEEDS_2_("tsr_from_process_data(scope, data)", TSR_FROM_PROCESS_DATA_, __VA_ARGS__)
 /* tsr_process_gather(a), tsr_process_gather(a, .tiled = true) */
-#define tsr_process_gather(...) \
-  TSR_PROCESS_GATHER_(__VA_ARGS__, .size = sizeof(tsr_process_gather_opts))
-#define TSR_PROCESS_GATHER_(a, ...) \
-  tsr_process_gather_with((a), &(tsr_process_gather_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_process_gather(...) TSR_PROCESS_GATHER_(__VA_ARGS__, )
+#define TSR_PROCESS_GATHER_(a, ...)                                                            \
+  tsr_process_gather_with(                                                                     \
+      (a), &(tsr_process_gather_opts){ .size = sizeof(tsr_process_gather_opts), __VA_ARGS__ }, \
+      TSR_HERE)
 /* tsr_process_broadcast(a), tsr_process_broadcast(a, .root = 2) */
-#define tsr_process_broadcast(...) \
-  TSR_PROCESS_BROADCAST_(__VA_ARGS__, .size = sizeof(tsr_process_broadcast_opts))
-#define TSR_PROCESS_BROADCAST_(a, ...) \
-  tsr_process_broadcast_with((a), &(tsr_process_broadcast_opts){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_process_broadcast(...) TSR_PROCESS_BROADCAST_(__VA_ARGS__, )
+#define TSR_PROCESS_BROADCAST_(a, ...)                                                      \
+  tsr_process_broadcast_with((a),                                                           \
+                             &(tsr_process_broadcast_opts){                                 \
+                                 .size = sizeof(tsr_process_broadcast_opts), __VA_ARGS__ }, \
+                             TSR_HERE)
 #endif
 #define tsr_read_process(a, out, bytes) tsr_read_process_at((a), (out), (bytes), TSR_HERE)
 #define tsr_read_root(a, root, out, bytes) tsr_read_root_at((a), (root), (out), (bytes), TSR_HERE)

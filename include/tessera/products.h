@@ -15,7 +15,7 @@ extern "C" {
 /* Two operands and what is asked of their product; tsr_matmul(a, b, .dtype = TSR_I32). */
 typedef struct tsr_product_args {
   size_t size;
-  tsr_array *a, *b;
+  tsr_array *a, *b TSR_REST_BY_NAME;
   tsr_dtype dtype;   /* operands are converted to it; 0: what both promote to */
   bool reproducible; /* floats: the same bits on any mesh, where the contracted dim is cut, too */
 } tsr_product_args;
@@ -55,8 +55,8 @@ TSR_API tsr_array *tsr_kron_at(const tsr_product_args *args, const char *site);
 typedef struct tsr_tensordot_args {
   size_t size;
   tsr_array *a, *b;
-  int count;                  /* how many are contracted; 0: outer */
-  const int *a_dims, *b_dims; /* `count` each, or NULL */
+  int count;                                   /* how many are contracted; 0: outer */
+  const int *a_dims, *b_dims TSR_REST_BY_NAME; /* `count` each, or NULL */
   tsr_dtype dtype;
   bool reproducible; /* as in tsr_product_args */
 } tsr_tensordot_args;
@@ -70,7 +70,7 @@ typedef struct tsr_einsum_args {
   size_t size;
   const char *text; /* "ij,jk->ik" */
   tsr_array *const *arrays;
-  int count;
+  int count TSR_REST_BY_NAME;
   tsr_dtype dtype;   /* operands are converted to it; 0: what all promote to */
   bool reproducible; /* as in tsr_product_args */
 } tsr_einsum_args;
@@ -85,7 +85,7 @@ TSR_API tsr_array *tsr_einsum_at(const tsr_einsum_args *args, const char *site);
 /* The dims of a trace and which diagonal it takes; `x` is the array itself. */
 typedef struct tsr_trace_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   int64_t offset; /* how far right of the main diagonal; negative: below */
   int dims[2];    /* 0, 0: the first two */
 } tsr_trace_args;
@@ -99,18 +99,24 @@ TSR_API tsr_array *tsr_trace_at(const tsr_trace_args *args, const char *site);
 #endif
 
 #ifndef __cplusplus
-#define TSR_PRODUCT_(...) \
-  (&(tsr_product_args){ .size = sizeof(tsr_product_args), .a = __VA_ARGS__ })
-#define tsr_matmul(...) tsr_matmul_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
-#define tsr_dot(...) tsr_dot_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
-#define tsr_inner(...) tsr_inner_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
-#define tsr_outer(...) tsr_outer_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
-#define tsr_vdot(...) tsr_vdot_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
-#define tsr_kron(...) tsr_kron_at(TSR_PRODUCT_(__VA_ARGS__), TSR_HERE)
+#define TSR_PRODUCT_(a_, b_, ...) \
+  (&(tsr_product_args){ .size = sizeof(tsr_product_args), .a = (a_), .b = (b_), __VA_ARGS__ })
+#define tsr_matmul(...) \
+  tsr_matmul_at(TSR_NEEDS_2_("tsr_matmul(a, b)", TSR_PRODUCT_, __VA_ARGS__), TSR_HERE)
+#define tsr_dot(...) tsr_dot_at(TSR_NEEDS_2_("tsr_dot(a, b)", TSR_PRODUCT_, __VA_ARGS__), TSR_HERE)
+#define tsr_inner(...) \
+  tsr_inner_at(TSR_NEEDS_2_("tsr_inner(a, b)", TSR_PRODUCT_, __VA_ARGS__), TSR_HERE)
+#define tsr_outer(...) \
+  tsr_outer_at(TSR_NEEDS_2_("tsr_outer(a, b)", TSR_PRODUCT_, __VA_ARGS__), TSR_HERE)
+#define tsr_vdot(...) \
+  tsr_vdot_at(TSR_NEEDS_2_("tsr_vdot(a, b)", TSR_PRODUCT_, __VA_ARGS__), TSR_HERE)
+#define tsr_kron(...) \
+  tsr_kron_at(TSR_NEEDS_2_("tsr_kron(a, b)", TSR_PRODUCT_, __VA_ARGS__), TSR_HERE)
 /* tsr_tensordot(a, b, 2), tsr_tensordot(a, b, 1, (int[]){ 0 }, (int[]){ 2 }) */
-#define tsr_tensordot(...)                                                                        \
-  tsr_tensordot_at(&(tsr_tensordot_args){ .size = sizeof(tsr_tensordot_args), .a = __VA_ARGS__ }, \
-                   TSR_HERE)
+#define TSR_TENSORDOT_(a_, b_, ...) \
+  (&(tsr_tensordot_args){ .size = sizeof(tsr_tensordot_args), .a = (a_), .b = (b_), __VA_ARGS__ })
+#define tsr_tensordot(...) \
+  tsr_tensordot_at(TSR_NEEDS_2_("tsr_tensordot(a, b)", TSR_TENSORDOT_, __VA_ARGS__), TSR_HERE)
 #define TSR_ARRAYS(...)                \
   (tsr_array *const[]){ __VA_ARGS__ }, \
       (int)(sizeof(tsr_array *const[]){ __VA_ARGS__ } / sizeof(tsr_array *))
@@ -121,8 +127,9 @@ TSR_API tsr_array *tsr_trace_at(const tsr_trace_args *args, const char *site);
   tsr_einsum_at(TSR_EINSUM_((text_), TSR_ARRAYS(__VA_ARGS__)), TSR_HERE)
 /* tsr_einsum_with("ij,jk->ik", TSR_ARRAYS(a, b), .dtype = TSR_I32) */
 #define tsr_einsum_with(text_, ...) tsr_einsum_at(TSR_EINSUM_((text_), __VA_ARGS__), TSR_HERE)
-#define tsr_trace(...) \
-  tsr_trace_at(&(tsr_trace_args){ .size = sizeof(tsr_trace_args), .x = __VA_ARGS__ }, TSR_HERE)
+#define TSR_TRACE_(array, ...) \
+  (&(tsr_trace_args){ .size = sizeof(tsr_trace_args), .x = (array), __VA_ARGS__ })
+#define tsr_trace(...) tsr_trace_at(TSR_TRACE_(__VA_ARGS__, ), TSR_HERE)
 #endif
 
 #endif

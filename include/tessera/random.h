@@ -34,8 +34,8 @@ TSR_API tsr_array *tsr_random_fold_in_at(tsr_array *keys, tsr_operand data, cons
 
 /* What draws need beside their distribution. */
 typedef struct tsr_random_args {
-  size_t size;
-  uint64_t key;     /* the key as a number */
+  size_t size TSR_REST_BY_NAME;
+  uint64_t key;     /* the key as a number; 0 is one where it is named, or `keyed` is true */
   uint64_t stream;  /* below 2^32: different streams of one key are independent */
   tsr_dtype dtype;  /* of the result; 0 = f64, of what counts i64 */
   tsr_shape shape;  /* of the draw of one key */
@@ -43,9 +43,12 @@ typedef struct tsr_random_args {
   tsr_array *keys;  /* in the place of `key`, u64: a draw of `shape` for each, in dims behind
                       those of `keys` */
   double low, high; /* of tsr_uniform alone: low <= x < high; both 0: 0 and 1 */
+  bool keyed;       /* `key` is given though it is 0: the macros see .key where it stands */
 } tsr_random_args;
 
-/* Of all that follow: TSR_EARG for a stream that is too large or both `key` and `keys`, TSR_EDTYPE
+/* A draw has a key: without one it is TSR_EARG, since all draws would be the same one.
+ *
+ * Of all that follow: TSR_EARG for a stream that is too large or both `key` and `keys`, TSR_EDTYPE
  * for a dtype that cannot hold the draws or keys that are not u64, TSR_ESHAPE and TSR_EAXIS as of
  * tsr_put. Results are owned by the scope. */
 
@@ -124,10 +127,11 @@ TSR_API tsr_array *tsr_shuffle_at(tsr_array *a, int dim, const tsr_random_args *
 typedef struct tsr_choice_args {
   size_t size;
   tsr_array *x;
-  int64_t count;      /* how many slices of x along dim 0, for each key */
-  bool replace;       /* one may come several times */
-  tsr_array *weights; /* one number, 0 or more, for each slice; NULL: all as likely */
-  tsr_random_args by; /* the key or keys, the stream, and where the result lies */
+  int64_t count TSR_REST_BY_NAME; /* how many slices of x along dim 0, for each key */
+  bool replace;                   /* one may come several times */
+  tsr_array *weights;             /* one number, 0 or more, for each slice; NULL: all as likely */
+  tsr_random_args by;             /* the key or keys, the stream, and where the result lies */
+  bool keyed;                     /* as in tsr_random_args */
 } tsr_choice_args;
 
 /* `count` of the slices of x along dim 0, by chance: tsr_choice(x, 5, .by = { .key = 7 }). Without
@@ -142,34 +146,45 @@ TSR_API tsr_array *tsr_choice_at(const tsr_choice_args *args, const char *site);
 #endif
 
 #ifndef __cplusplus
-#define TSR_RANDOM_(...) (&(tsr_random_args){ .size = sizeof(tsr_random_args), __VA_ARGS__ })
+/* The arguments' text first. */
+#define TSR_RANDOM_(text, ...) \
+  (&(tsr_random_args){         \
+      .keyed = tsr_argument_is_named(text, "key"), .size = sizeof(tsr_random_args), __VA_ARGS__ })
 #define tsr_random_key(scope, seed) tsr_random_key_at((scope), (seed), TSR_HERE)
 #define tsr_random_split(keys, count) tsr_random_split_at((keys), (count), TSR_HERE)
 #define tsr_random_fold_in(keys, data) tsr_random_fold_in_at((keys), TSR_OPERAND(data), TSR_HERE)
-#define tsr_random_bits(scope, ...) tsr_random_bits_at((scope), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_uniform(scope, ...) tsr_uniform_at((scope), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_normal(scope, ...) tsr_normal_at((scope), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+#define tsr_random_bits(scope, ...) \
+  tsr_random_bits_at((scope), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
+#define tsr_uniform(scope, ...) \
+  tsr_uniform_at((scope), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
+#define tsr_normal(scope, ...) \
+  tsr_normal_at((scope), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_exponential(scope, scale, ...) \
-  tsr_exponential_at((scope), (scale), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_exponential_at((scope), (scale), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_poisson(scope, rate, ...) \
-  tsr_poisson_at((scope), TSR_OPERAND(rate), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_poisson_at((scope), TSR_OPERAND(rate), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_randint(scope, low, high, ...) \
-  tsr_randint_at((scope), (low), (high), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_randint_at((scope), (low), (high), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_truncated_normal(scope, low, high, ...) \
-  tsr_truncated_normal_at((scope), (low), (high), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_truncated_normal_at((scope), (low), (high), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_gamma(scope, a, ...) \
-  tsr_gamma_at((scope), TSR_OPERAND(a), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_gamma_at((scope), TSR_OPERAND(a), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_bernoulli(scope, p, ...) \
-  tsr_bernoulli_at((scope), TSR_OPERAND(p), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_bernoulli_at((scope), TSR_OPERAND(p), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_categorical(logits, dim, ...) \
-  tsr_categorical_at((logits), (dim), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
+  tsr_categorical_at((logits), (dim), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
 #define tsr_permutation(scope, count, ...) \
-  tsr_permutation_at((scope), (count), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_shuffle(a, dim, ...) tsr_shuffle_at((a), (dim), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_choice(a, ...)                                                                   \
-  tsr_choice_at(                                                                             \
-      &(tsr_choice_args){ .size = sizeof(tsr_choice_args), .x = (a), .count = __VA_ARGS__ }, \
-      TSR_HERE)
+  tsr_permutation_at((scope), (count), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
+#define tsr_shuffle(a, dim, ...) \
+  tsr_shuffle_at((a), (dim), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
+#define TSR_CHOICE_(x_, count_, ...)                                        \
+  (&(tsr_choice_args){ .keyed = tsr_argument_is_named(#__VA_ARGS__, "key"), \
+                       .size = sizeof(tsr_choice_args),                     \
+                       .x = (x_),                                           \
+                       .count = (count_),                                   \
+                       __VA_ARGS__ })
+#define tsr_choice(...) \
+  tsr_choice_at(TSR_NEEDS_2_("tsr_choice(x, count)", TSR_CHOICE_, __VA_ARGS__), TSR_HERE)
 #endif
 
 #endif

@@ -28,6 +28,7 @@ public:
   tsr_random_args drawn(tsr_random_args more, const shape &dims) const
   {
     more.key = number_;
+    more.keyed = !keys_; /* by 0, too */
     more.keys = keys_;
     more.shape = dims.raw();
     return detail::sized(more);

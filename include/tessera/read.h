@@ -18,7 +18,7 @@ typedef enum tsr_bad_rows {
 
 /* Options of tsr_frame_read_csv. Zero means default. */
 typedef struct tsr_csv_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_sharding on;     /* where rows lie: tsr_on(mesh, "data"); zero = all devices of the runtime */
   char separator;      /* ',', '\t', ';', '|', ...; 0 = found in the first line: see below */
   char comment;        /* lines that begin with it are left out; 0 = none */
@@ -75,7 +75,7 @@ TSR_API const char *tsr_frame_notes(const tsr_frame *df);
 
 /* Options of tsr_frame_read_json. Zero means default. */
 typedef struct tsr_json_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_sharding on;     /* as in tsr_csv_opts */
   const char *columns; /* "a, c"; NULL = all */
   const char *types;   /* "a i64": forced */
@@ -101,13 +101,17 @@ TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,
 #ifndef __cplusplus
 /* clang-format off */
 /* tsr_frame_read_csv(s, "a.csv"), tsr_frame_read_csv(s, "a.csv", .on = tsr_on(mesh, "data")) */
-#define tsr_frame_read_csv(...) TSR_READ_CSV_(__VA_ARGS__, .size = sizeof(tsr_csv_opts))
+#define tsr_frame_read_csv(...) \
+  TSR_NEEDS_2_("tsr_frame_read_csv(scope, path)", TSR_READ_CSV_, __VA_ARGS__)
 #define TSR_READ_CSV_(scope, path, ...) \
-  tsr_frame_read_csv_with((scope), (path), &(tsr_csv_opts){ __VA_ARGS__ }, TSR_HERE)
+  tsr_frame_read_csv_with((scope), (path), \
+      &(tsr_csv_opts){ .size = sizeof(tsr_csv_opts), __VA_ARGS__ }, TSR_HERE)
 /* tsr_frame_read_json(s, "a.jsonl"), as tsr_frame_read_csv */
-#define tsr_frame_read_json(...) TSR_READ_JSON_(__VA_ARGS__, .size = sizeof(tsr_json_opts))
+#define tsr_frame_read_json(...) \
+  TSR_NEEDS_2_("tsr_frame_read_json(scope, path)", TSR_READ_JSON_, __VA_ARGS__)
 #define TSR_READ_JSON_(scope, path, ...) \
-  tsr_frame_read_json_with((scope), (path), &(tsr_json_opts){ __VA_ARGS__ }, TSR_HERE)
+  tsr_frame_read_json_with((scope), (path), \
+      &(tsr_json_opts){ .size = sizeof(tsr_json_opts), __VA_ARGS__ }, TSR_HERE)
 /* clang-format on */
 #endif
 

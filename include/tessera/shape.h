@@ -127,11 +127,11 @@ TSR_API tsr_array *tsr_eye_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape
 typedef struct tsr_steps_args {
   size_t size;
   double start, stop;
-  double step;     /* arange: from one to the next; 0 is 1 */
-  int64_t count;   /* linspace: how many */
-  bool open;       /* linspace: without `stop` */
-  tsr_dtype dtype; /* 0 = f64; of integers: rounded down */
-  tsr_sharding on; /* where it lies; zero = unplaced */
+  double step TSR_REST_BY_NAME;   /* arange: from one to the next; 0 is 1 */
+  int64_t count TSR_REST_BY_NAME; /* linspace: how many */
+  bool open;                      /* linspace: without `stop` */
+  tsr_dtype dtype;                /* 0 = f64; of integers: rounded down */
+  tsr_sharding on;                /* where it lies; zero = unplaced */
 } tsr_steps_args;
 
 /* start, start + step ... before stop: start + i * step, in f64. Integers are exact to 2^53: see
@@ -170,9 +170,10 @@ TSR_API tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *args,
 #define tsr_broadcast_arrays(...) tsr_broadcast_arrays_at(__VA_ARGS__, TSR_HERE)
 #define tsr_meshgrid(...) tsr_meshgrid_at(__VA_ARGS__, TSR_HERE)
 /* tsr_pad_like(TSR_PAD_WRAP, x, .low = { 1 }) */
-#define tsr_pad_like(mode, ...)                                                              \
-  tsr_pad_like_at(&(tsr_pad_args){ .size = sizeof(tsr_pad_args), .x = __VA_ARGS__ }, (mode), \
-                  TSR_HERE)
+#define TSR_PAD_LIKE_(mode, array, ...)                                                       \
+  tsr_pad_like_at(&(tsr_pad_args){ .size = sizeof(tsr_pad_args), .x = (array), __VA_ARGS__ }, \
+                  (mode), TSR_HERE)
+#define tsr_pad_like(...) TSR_NEEDS_2_("tsr_pad_like(mode, x)", TSR_PAD_LIKE_, __VA_ARGS__)
 #define tsr_dynamic_slice(a, starts, sizes) tsr_dynamic_slice_at((a), (starts), (sizes), TSR_HERE)
 #define tsr_dynamic_update_slice(a, update, starts) \
   tsr_dynamic_update_slice_at((a), (update), (starts), TSR_HERE)
@@ -186,9 +187,16 @@ TSR_API tsr_array *tsr_linspace_at(tsr_scope *scope, const tsr_steps_args *args,
 /* tsr_arange(s, .stop = 10), tsr_arange(s, 2, 10, 0.5) */
 #define tsr_arange(scope, ...) tsr_arange_at((scope), TSR_STEPS_(__VA_ARGS__), TSR_HERE)
 /* tsr_linspace(s, 0, 1, 5), tsr_linspace(s, 0, 1, 5, .open = true) */
-#define tsr_linspace(scope, from, to, ...)                                                  \
-  tsr_linspace_at((scope), TSR_STEPS_(.start = (from), .stop = (to), .count = __VA_ARGS__), \
+#define TSR_LINSPACE_(scope, from, to, count_, ...)                  \
+  tsr_linspace_at((scope),                                           \
+                  &(tsr_steps_args){ .size = sizeof(tsr_steps_args), \
+                                     .start = (from),                \
+                                     .stop = (to),                   \
+                                     .count = (count_),              \
+                                     __VA_ARGS__ },                  \
                   TSR_HERE)
+#define tsr_linspace(...) \
+  TSR_NEEDS_4_("tsr_linspace(scope, from, to, count)", TSR_LINSPACE_, __VA_ARGS__)
 #endif
 
 #endif

@@ -16,7 +16,7 @@ extern "C" {
 typedef struct tsr_sort_args {
   size_t size;
   tsr_array *x;
-  int dim;
+  int dim TSR_REST_BY_NAME;
   bool descending;
 } tsr_sort_args;
 
@@ -56,7 +56,7 @@ TSR_API tsr_array *tsr_argpartition_at(tsr_array *a, int64_t kth, int dim, const
 typedef struct tsr_scan_args {
   size_t size;
   tsr_array *x;
-  int dim;
+  int dim TSR_REST_BY_NAME;
   bool reverse; /* from the last element on: each is made of those behind it */
 } tsr_scan_args;
 
@@ -87,22 +87,32 @@ TSR_API tsr_array *tsr_nancumprod_at(const tsr_scan_args *args, const char *site
 #endif
 
 #ifndef __cplusplus
-#define TSR_ALONG_(type, a, ...) (&(type){ .size = sizeof(type), .x = (a), .dim = __VA_ARGS__ })
-#define tsr_sort(a, ...) tsr_sort_at(TSR_ALONG_(tsr_sort_args, a, __VA_ARGS__), TSR_HERE)
-#define tsr_argsort(a, ...) tsr_argsort_at(TSR_ALONG_(tsr_sort_args, a, __VA_ARGS__), TSR_HERE)
+#define TSR_SORT_(x_, dim_, ...) \
+  (&(tsr_sort_args){ .size = sizeof(tsr_sort_args), .x = (x_), .dim = (dim_), __VA_ARGS__ })
+#define tsr_sort(...) \
+  tsr_sort_at(TSR_NEEDS_2_("tsr_sort(x, dim)", TSR_SORT_, __VA_ARGS__), TSR_HERE)
+#define tsr_argsort(...) \
+  tsr_argsort_at(TSR_NEEDS_2_("tsr_argsort(x, dim)", TSR_SORT_, __VA_ARGS__), TSR_HERE)
 /* Arguments are taken together, so that keys may be a compound literal. */
 #define tsr_lexsort(...) tsr_lexsort_at(__VA_ARGS__, TSR_HERE)
 #define tsr_top_k(a, count, dim) tsr_top_k_at((a), (count), (dim), TSR_HERE)
 #define tsr_arg_top_k(a, count, dim) tsr_arg_top_k_at((a), (count), (dim), TSR_HERE)
 #define tsr_partition(a, kth, dim) tsr_partition_at((a), (kth), (dim), TSR_HERE)
 #define tsr_argpartition(a, kth, dim) tsr_argpartition_at((a), (kth), (dim), TSR_HERE)
-#define tsr_cumsum(a, ...) tsr_cumsum_at(TSR_ALONG_(tsr_scan_args, a, __VA_ARGS__), TSR_HERE)
-#define tsr_cumprod(a, ...) tsr_cumprod_at(TSR_ALONG_(tsr_scan_args, a, __VA_ARGS__), TSR_HERE)
-#define tsr_cummax(a, ...) tsr_cummax_at(TSR_ALONG_(tsr_scan_args, a, __VA_ARGS__), TSR_HERE)
-#define tsr_cummin(a, ...) tsr_cummin_at(TSR_ALONG_(tsr_scan_args, a, __VA_ARGS__), TSR_HERE)
-#define tsr_nancumsum(a, ...) tsr_nancumsum_at(TSR_ALONG_(tsr_scan_args, a, __VA_ARGS__), TSR_HERE)
-#define tsr_nancumprod(a, ...) \
-  tsr_nancumprod_at(TSR_ALONG_(tsr_scan_args, a, __VA_ARGS__), TSR_HERE)
+#define TSR_CUMULATIVE_(x_, dim_, ...) \
+  (&(tsr_scan_args){ .size = sizeof(tsr_scan_args), .x = (x_), .dim = (dim_), __VA_ARGS__ })
+#define tsr_cumsum(...) \
+  tsr_cumsum_at(TSR_NEEDS_2_("tsr_cumsum(x, dim)", TSR_CUMULATIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_cumprod(...) \
+  tsr_cumprod_at(TSR_NEEDS_2_("tsr_cumprod(x, dim)", TSR_CUMULATIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_cummax(...) \
+  tsr_cummax_at(TSR_NEEDS_2_("tsr_cummax(x, dim)", TSR_CUMULATIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_cummin(...) \
+  tsr_cummin_at(TSR_NEEDS_2_("tsr_cummin(x, dim)", TSR_CUMULATIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_nancumsum(...) \
+  tsr_nancumsum_at(TSR_NEEDS_2_("tsr_nancumsum(x, dim)", TSR_CUMULATIVE_, __VA_ARGS__), TSR_HERE)
+#define tsr_nancumprod(...) \
+  tsr_nancumprod_at(TSR_NEEDS_2_("tsr_nancumprod(x, dim)", TSR_CUMULATIVE_, __VA_ARGS__), TSR_HERE)
 #endif
 
 #endif

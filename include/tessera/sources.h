@@ -32,7 +32,7 @@ TSR_API tsr_source *tsr_source_ragged_at(tsr_scope *scope, int64_t count,
                                          const char *site);
 
 typedef struct tsr_lines_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   int64_t longest;      /* bytes of a line at most; 0: as many as the longest one has */
   bool cut;             /* longer lines are cut; else reading one is an error */
   bool utf8;            /* reading a line that is not UTF-8 is an error */
@@ -55,7 +55,7 @@ TSR_API tsr_source *tsr_source_lines_with(tsr_scope *scope, const char *path,
                                           const tsr_lines_args *args, const char *site);
 
 typedef struct tsr_json_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   /* Members by name: numbers (true and false of bool) without dims, lists of lists of the shape's
    * dims; the bytes of a text in UTF-8 are a list of u8. "meta.label" is the member of that name,
    * or else label of the object meta. */
@@ -86,7 +86,7 @@ TSR_API tsr_source *tsr_source_json_with(tsr_scope *scope, const char *path,
                                          const tsr_json_args *args, const char *site);
 
 typedef struct tsr_tar_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   /* Members by ending, whatever the size of its letters, "jpg", "cls", "seg_png" for .seg.png, or
    * the first of several that a sample has, "jpg;png": u8 for bytes, a ragged field, of rank 1 for
    * at most so many and of none for as many as the longest has; i64 without dims for whole numbers
@@ -115,7 +115,7 @@ TSR_API tsr_source *tsr_source_tar_with(tsr_scope *scope, const char *path,
                                         const tsr_tar_args *args, const char *site);
 
 typedef struct tsr_folder_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   const char *endings; /* of the files to read, "jpg,png" or "jpg;png"; NULL: "jpeg,jpg,png" */
   int64_t longest;     /* bytes of a file at most; 0: as many as the longest one has */
   bool cut;            /* longer files are cut; else reading one is an error */
@@ -153,7 +153,7 @@ typedef tsr_status tsr_stream_fn(void *const *out, bool *ended, void *user);
 typedef tsr_status tsr_stream_begin(int64_t epoch, void *user);
 
 typedef struct tsr_stream_args {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   tsr_stream_fn *fn;
   tsr_stream_begin *begin;                 /* NULL: the stream comes once */
   void *user;                              /* borrowed until the scope closes */
@@ -183,27 +183,39 @@ TSR_API tsr_source *tsr_source_stream_with(tsr_scope *scope, const tsr_stream_ar
                              sizeof(tsr_ragged_field)),                             \
                        TSR_HERE)
 /* tsr_source_lines(s, "x.txt", .longest = 80) */
-#define tsr_source_lines(...) TSR_SOURCE_LINES_(__VA_ARGS__, .size = sizeof(tsr_lines_args))
-#define TSR_SOURCE_LINES_(scope, path, ...) \
-  tsr_source_lines_with((scope), (path), &(tsr_lines_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_lines(...) \
+  TSR_NEEDS_2_("tsr_source_lines(scope, path)", TSR_SOURCE_LINES_, __VA_ARGS__)
+#define TSR_SOURCE_LINES_(scope, path, ...)                                               \
+  tsr_source_lines_with((scope), (path),                                                  \
+                        &(tsr_lines_args){ .size = sizeof(tsr_lines_args), __VA_ARGS__ }, \
+                        TSR_HERE)
 /* tsr_source_json(s, "x.jsonl", .fields = { ... }) */
-#define tsr_source_json(...) TSR_SOURCE_JSON_(__VA_ARGS__, .size = sizeof(tsr_json_args))
+#define tsr_source_json(...) \
+  TSR_NEEDS_2_("tsr_source_json(scope, path)", TSR_SOURCE_JSON_, __VA_ARGS__)
 #define TSR_SOURCE_JSON_(scope, path, ...) \
-  tsr_source_json_with((scope), (path), &(tsr_json_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_source_json_with((scope), (path),    \
+                       &(tsr_json_args){ .size = sizeof(tsr_json_args), __VA_ARGS__ }, TSR_HERE)
 /* tsr_source_tar(s, "x.tar", .index = true) */
-#define tsr_source_tar(...) TSR_SOURCE_TAR_(__VA_ARGS__, .size = sizeof(tsr_tar_args))
+#define tsr_source_tar(...) \
+  TSR_NEEDS_2_("tsr_source_tar(scope, path)", TSR_SOURCE_TAR_, __VA_ARGS__)
 #define TSR_SOURCE_TAR_(scope, path, ...) \
-  tsr_source_tar_with((scope), (path), &(tsr_tar_args){ __VA_ARGS__ }, TSR_HERE)
+  tsr_source_tar_with((scope), (path),    \
+                      &(tsr_tar_args){ .size = sizeof(tsr_tar_args), __VA_ARGS__ }, TSR_HERE)
 /* tsr_source_folder(s, "train", .names = true) */
-#define tsr_source_folder(...) TSR_SOURCE_FOLDER_(__VA_ARGS__, .size = sizeof(tsr_folder_args))
-#define TSR_SOURCE_FOLDER_(scope, path, ...) \
-  tsr_source_folder_with((scope), (path), &(tsr_folder_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_folder(...) \
+  TSR_NEEDS_2_("tsr_source_folder(scope, path)", TSR_SOURCE_FOLDER_, __VA_ARGS__)
+#define TSR_SOURCE_FOLDER_(scope, path, ...)                                                 \
+  tsr_source_folder_with((scope), (path),                                                    \
+                         &(tsr_folder_args){ .size = sizeof(tsr_folder_args), __VA_ARGS__ }, \
+                         TSR_HERE)
 #define tsr_source_safetensors(scope, path, names) \
   tsr_source_safetensors_at((scope), (path), (names), TSR_HERE)
 /* tsr_source_stream(s, .fn = next, .fields = { ... }) */
-#define tsr_source_stream(...) TSR_SOURCE_STREAM_(__VA_ARGS__, .size = sizeof(tsr_stream_args))
-#define TSR_SOURCE_STREAM_(scope, ...) \
-  tsr_source_stream_with((scope), &(tsr_stream_args){ __VA_ARGS__ }, TSR_HERE)
+#define tsr_source_stream(...) TSR_SOURCE_STREAM_(__VA_ARGS__, )
+#define TSR_SOURCE_STREAM_(scope, ...)                                                       \
+  tsr_source_stream_with((scope),                                                            \
+                         &(tsr_stream_args){ .size = sizeof(tsr_stream_args), __VA_ARGS__ }, \
+                         TSR_HERE)
 #endif
 
 #endif

@@ -25,7 +25,7 @@ TSR_API tsr_array *tsr_logsumexp_at(const tsr_reduce_args *args, const char *sit
 /* Arguments of tsr_average. */
 typedef struct tsr_average_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   tsr_array *weights; /* of the shape of `dims`, or broadcast to x; NULL: all 1 */
   tsr_dims dims;      /* none = all */
   bool keep_dims;
@@ -47,7 +47,7 @@ typedef enum tsr_between {
 /* Arguments of tsr_quantile and its like. */
 typedef struct tsr_quantile_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   double q;       /* tsr_quantile: 0..1, tsr_percentile: 0..100 */
   tsr_dims dims;  /* none = all */
   bool keep_dims; /* dims stay with size 1 */
@@ -67,7 +67,7 @@ TSR_API tsr_array *tsr_median_at(const tsr_quantile_args *args, const char *site
 /* Arguments of tsr_cov. */
 typedef struct tsr_cov_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   bool biased;       /* divide by the observations, not by one less */
   bool reproducible; /* as in tsr_product_args */
 } tsr_cov_args;
@@ -81,7 +81,7 @@ TSR_API tsr_array *tsr_cov_at(const tsr_cov_args *args, const char *site);
 /* Arguments of tsr_isclose and its like: tsr_allclose(a, b, .rtol = 1e-3). */
 typedef struct tsr_close_args {
   size_t size;
-  tsr_array *a, *b;
+  tsr_array *a, *b TSR_REST_BY_NAME;
   double rtol;    /* of the size of b; 0: 1e-5; negative: none */
   double atol;    /* besides; 0: 1e-8; negative: none */
   bool equal_nan; /* NaN is close to NaN */
@@ -109,20 +109,25 @@ TSR_API tsr_array *tsr_log_softmax_at(tsr_array *a, int dim, const char *site);
 #define tsr_ptp(...) tsr_ptp_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_norm(...) tsr_norm_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
 #define tsr_logsumexp(...) tsr_logsumexp_at(TSR_REDUCE_(__VA_ARGS__), TSR_HERE)
-#define tsr_average(...)                                                                    \
-  tsr_average_at(&(tsr_average_args){ .size = sizeof(tsr_average_args), .x = __VA_ARGS__ }, \
-                 TSR_HERE)
-#define TSR_QUANTILE_(...) \
-  (&(tsr_quantile_args){ .size = sizeof(tsr_quantile_args), .x = __VA_ARGS__ })
-#define tsr_quantile(...) tsr_quantile_at(TSR_QUANTILE_(__VA_ARGS__), TSR_HERE)
-#define tsr_percentile(...) tsr_percentile_at(TSR_QUANTILE_(__VA_ARGS__), TSR_HERE)
-#define tsr_median(...) tsr_median_at(TSR_QUANTILE_(__VA_ARGS__), TSR_HERE)
-#define tsr_cov(...) \
-  tsr_cov_at(&(tsr_cov_args){ .size = sizeof(tsr_cov_args), .x = __VA_ARGS__ }, TSR_HERE)
-#define TSR_CLOSE_(...) (&(tsr_close_args){ .size = sizeof(tsr_close_args), .a = __VA_ARGS__ })
-#define tsr_isclose(...) tsr_isclose_at(TSR_CLOSE_(__VA_ARGS__), TSR_HERE)
-#define tsr_allclose(...) tsr_allclose_at(TSR_CLOSE_(__VA_ARGS__), TSR_HERE)
-#define tsr_array_equal(...) tsr_array_equal_at(TSR_CLOSE_(__VA_ARGS__), TSR_HERE)
+#define TSR_AVERAGE_(array, ...) \
+  (&(tsr_average_args){ .size = sizeof(tsr_average_args), .x = (array), __VA_ARGS__ })
+#define tsr_average(...) tsr_average_at(TSR_AVERAGE_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_QUANTILE_(array, ...) \
+  (&(tsr_quantile_args){ .size = sizeof(tsr_quantile_args), .x = (array), __VA_ARGS__ })
+#define tsr_quantile(...) tsr_quantile_at(TSR_QUANTILE_(__VA_ARGS__, ), TSR_HERE)
+#define tsr_percentile(...) tsr_percentile_at(TSR_QUANTILE_(__VA_ARGS__, ), TSR_HERE)
+#define tsr_median(...) tsr_median_at(TSR_QUANTILE_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_COV_(array, ...) \
+  (&(tsr_cov_args){ .size = sizeof(tsr_cov_args), .x = (array), __VA_ARGS__ })
+#define tsr_cov(...) tsr_cov_at(TSR_COV_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_CLOSE_(a_, b_, ...) \
+  (&(tsr_close_args){ .size = sizeof(tsr_close_args), .a = (a_), .b = (b_), __VA_ARGS__ })
+#define tsr_isclose(...) \
+  tsr_isclose_at(TSR_NEEDS_2_("tsr_isclose(a, b)", TSR_CLOSE_, __VA_ARGS__), TSR_HERE)
+#define tsr_allclose(...) \
+  tsr_allclose_at(TSR_NEEDS_2_("tsr_allclose(a, b)", TSR_CLOSE_, __VA_ARGS__), TSR_HERE)
+#define tsr_array_equal(...) \
+  tsr_array_equal_at(TSR_NEEDS_2_("tsr_array_equal(a, b)", TSR_CLOSE_, __VA_ARGS__), TSR_HERE)
 #define tsr_softmax(a, dim) tsr_softmax_at((a), (dim), TSR_HERE)
 #define tsr_log_softmax(a, dim) tsr_log_softmax_at((a), (dim), TSR_HERE)
 #endif

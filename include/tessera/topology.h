@@ -152,7 +152,7 @@ typedef struct tsr_sharding {
 
 /* Options of tsr_on. */
 typedef struct tsr_on_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   bool strict; /* true: a dim that its axes do not divide is an error */
 } tsr_on_opts;
 
@@ -223,7 +223,7 @@ TSR_API bool tsr_sharding_addressable(const tsr_sharding *sharding);
 
 /* How shardings are drawn. Zero means default. */
 typedef struct tsr_draw_opts {
-  size_t size;
+  size_t size TSR_REST_BY_NAME;
   bool colour;   /* parts are coloured areas instead of boxes (ANSI, 256 colours) */
   double scale;  /* of the height, 10 lines; 0 = 1 */
   int min_width; /* of a part, in characters; 0 = 9 */
@@ -265,19 +265,22 @@ TSR_API TSR_MUST_USE tsr_status tsr_type_parse_at(tsr_scope *scope, const tsr_me
                 .dims = { __VA_ARGS__ } })
 #define TSR_SCALAR ((tsr_shape){ .rank = 0 })
 /* tsr_on(mesh, "x,y"), tsr_on(scope, "x,y"), tsr_on(mesh, "x,y", .strict = true). */
-#define tsr_on(...) TSR_ON_(__VA_ARGS__, .size = sizeof(tsr_on_opts))
+#define tsr_on(...) TSR_NEEDS_2_("tsr_on(place, spec)", TSR_ON_, __VA_ARGS__)
 /* clang-format off */
 #define TSR_ON_(place, spec, ...)                                            \
   _Generic((place),                                                          \
       tsr_scope *: tsr_on_scope,                                        \
       const tsr_scope *: tsr_on_scope,                                  \
-      default: tsr_on_with)((place), (spec), &(tsr_on_opts){ __VA_ARGS__ })
+      default: tsr_on_with)((place), (spec),                                    \
+          &(tsr_on_opts){ .size = sizeof(tsr_on_opts), __VA_ARGS__ })
 /* clang-format on */
 /* tsr_visualize_sharding(s, sharding, shape), (..., .colour = true) */
-#define tsr_visualize_sharding(...) \
-  TSR_VISUALIZE_SHARDING_(__VA_ARGS__, .size = sizeof(tsr_draw_opts))
-#define TSR_VISUALIZE_SHARDING_(scope, sharding, shape, ...)                                 \
-  tsr_visualize_sharding_with((scope), (sharding), (shape), &(tsr_draw_opts){ __VA_ARGS__ }, \
+#define tsr_visualize_sharding(...)                                                       \
+  TSR_NEEDS_3_("tsr_visualize_sharding(scope, sharding, shape)", TSR_VISUALIZE_SHARDING_, \
+               __VA_ARGS__)
+#define TSR_VISUALIZE_SHARDING_(scope, sharding, shape, ...)                                  \
+  tsr_visualize_sharding_with((scope), (sharding), (shape),                                   \
+                              &(tsr_draw_opts){ .size = sizeof(tsr_draw_opts), __VA_ARGS__ }, \
                               TSR_HERE)
 #define tsr_type_parse(scope, mesh, text, out) \
   tsr_type_parse_at((scope), (mesh), (text), (out), TSR_HERE)

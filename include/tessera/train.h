@@ -24,8 +24,9 @@ extern "C" {
 typedef struct tsr_cross_entropy_args {
   size_t size;
   tsr_array *scores; /* floats [..., classes] */
-  tsr_array *truth;  /* integers [...], which class; or floats [..., classes], how likely each is */
-  double smoothing;  /* so much of the truth is given to all classes alike, 0 to 1 */
+  /* Integers [...], which class; or floats [..., classes], how likely each is. */
+  tsr_array *truth TSR_REST_BY_NAME;
+  double smoothing; /* so much of the truth is given to all classes alike, 0 to 1 */
 } tsr_cross_entropy_args;
 
 /* What each line of `scores` says against `truth`: the logarithm of its softmax, times -1, where
@@ -70,7 +71,7 @@ typedef enum tsr_schedule_kind {
 typedef struct tsr_schedule_args {
   size_t size;
   tsr_array *step; /* an integer, counted from 0: tsr_field(kept, "step") */
-  tsr_schedule_kind kind;
+  tsr_schedule_kind kind TSR_REST_BY_NAME;
   double rate;
   int64_t warmup; /* steps in which the rate rises from 0 to .rate, before what `kind` says */
   int64_t steps;  /* of TSR_SCHEDULE_COSINE: with those of the warm-up */
@@ -104,7 +105,7 @@ TSR_API tsr_array *tsr_adam_state_at(tsr_array *model, const char *site);
 
 typedef struct tsr_sgd_args {
   size_t size;
-  tsr_array *model, *gradient, *state;
+  tsr_array *model, *gradient, *state TSR_REST_BY_NAME;
   tsr_operand rate; /* TSR_OPERAND(0.1), or a scalar such as tsr_schedule makes */
   double momentum;
   bool nesterov;
@@ -120,7 +121,7 @@ TSR_API tsr_array *tsr_sgd_at(const tsr_sgd_args *args, const char *site);
 
 typedef struct tsr_adam_args {
   size_t size;
-  tsr_array *model, *gradient, *state;
+  tsr_array *model, *gradient, *state TSR_REST_BY_NAME;
   tsr_operand rate;            /* as of tsr_sgd */
   double beta1, beta2, smooth; /* below 1; 0: 0.9, 0.999 and 1e-8 */
   double decay;                /* AdamW: the model loses rate * decay of itself, too */
@@ -157,7 +158,7 @@ TSR_API tsr_array *tsr_metric_start_at(tsr_scope *scope, const char *site);
 
 typedef struct tsr_metric_args {
   size_t size;
-  tsr_array *known, *x;
+  tsr_array *known, *x TSR_REST_BY_NAME;
   tsr_array *where; /* bool, for the first dims of x: only true ones count; NULL = all */
 } tsr_metric_args;
 
@@ -176,41 +177,49 @@ TSR_API tsr_array *tsr_metric_of_at(tsr_array *known, tsr_metric which, const ch
 #endif
 
 #ifndef __cplusplus
-#define tsr_cross_entropy(line, ...)                                                      \
-  tsr_cross_entropy_at(&(tsr_cross_entropy_args){ .size = sizeof(tsr_cross_entropy_args), \
-                                                  .scores = (line),                       \
-                                                  .truth = __VA_ARGS__ },                 \
-                       TSR_HERE)
+#define TSR_CROSS_ENTROPY_(scores_, truth_, ...)                      \
+  (&(tsr_cross_entropy_args){ .size = sizeof(tsr_cross_entropy_args), \
+                              .scores = (scores_),                    \
+                              .truth = (truth_),                      \
+                              __VA_ARGS__ })
+#define tsr_cross_entropy(...) \
+  tsr_cross_entropy_at(        \
+      TSR_NEEDS_2_("tsr_cross_entropy(scores, truth)", TSR_CROSS_ENTROPY_, __VA_ARGS__), TSR_HERE)
 #define tsr_initial(scope, rule, law, ...) \
-  tsr_initial_at((scope), (rule), (law), TSR_RANDOM_(__VA_ARGS__), TSR_HERE)
-#define tsr_schedule(at, ...)                                              \
-  tsr_schedule_at(&(tsr_schedule_args){ .size = sizeof(tsr_schedule_args), \
-                                        .step = (at),                      \
-                                        .kind = __VA_ARGS__ },             \
-                  TSR_HERE)
+  tsr_initial_at((scope), (rule), (law), TSR_RANDOM_(#__VA_ARGS__, __VA_ARGS__), TSR_HERE)
+#define TSR_SCHEDULE_(step_, kind_, ...) \
+  (&(tsr_schedule_args){                 \
+      .size = sizeof(tsr_schedule_args), .step = (step_), .kind = (kind_), __VA_ARGS__ })
+#define tsr_schedule(...) \
+  tsr_schedule_at(TSR_NEEDS_2_("tsr_schedule(step, kind)", TSR_SCHEDULE_, __VA_ARGS__), TSR_HERE)
 #define tsr_global_norm(tree) tsr_global_norm_at((tree), TSR_HERE)
 #define tsr_clip_norm(tree, limit) tsr_clip_norm_at((tree), (limit), TSR_HERE)
 #define tsr_sgd_state(model) tsr_sgd_state_at((model), TSR_HERE)
 #define tsr_adam_state(model) tsr_adam_state_at((model), TSR_HERE)
 /* tsr_sgd(model, slope, kept, .rate = TSR_OPERAND(0.1)) */
-#define tsr_sgd(weights, slope, ...)                        \
-  tsr_sgd_at(&(tsr_sgd_args){ .size = sizeof(tsr_sgd_args), \
-                              .model = (weights),           \
-                              .gradient = (slope),          \
-                              .state = __VA_ARGS__ },       \
-             TSR_HERE)
-#define tsr_adam(weights, slope, ...)                          \
-  tsr_adam_at(&(tsr_adam_args){ .size = sizeof(tsr_adam_args), \
-                                .model = (weights),            \
-                                .gradient = (slope),           \
-                                .state = __VA_ARGS__ },        \
-              TSR_HERE)
+#define TSR_SGD_(model_, gradient_, state_, ...)  \
+  (&(tsr_sgd_args){ .size = sizeof(tsr_sgd_args), \
+                    .model = (model_),            \
+                    .gradient = (gradient_),      \
+                    .state = (state_),            \
+                    __VA_ARGS__ })
+#define tsr_sgd(...) \
+  tsr_sgd_at(TSR_NEEDS_3_("tsr_sgd(model, gradient, state)", TSR_SGD_, __VA_ARGS__), TSR_HERE)
+#define TSR_ADAM_(model_, gradient_, state_, ...)   \
+  (&(tsr_adam_args){ .size = sizeof(tsr_adam_args), \
+                     .model = (model_),             \
+                     .gradient = (gradient_),       \
+                     .state = (state_),             \
+                     __VA_ARGS__ })
+#define tsr_adam(...) \
+  tsr_adam_at(TSR_NEEDS_3_("tsr_adam(model, gradient, state)", TSR_ADAM_, __VA_ARGS__), TSR_HERE)
 #define tsr_metric_start(scope) tsr_metric_start_at((scope), TSR_HERE)
 /* tsr_metric_add(known, losses, .where = mask) */
-#define tsr_metric_add(before, ...)                                                               \
-  tsr_metric_add_at(                                                                              \
-      &(tsr_metric_args){ .size = sizeof(tsr_metric_args), .known = (before), .x = __VA_ARGS__ }, \
-      TSR_HERE)
+#define TSR_METRIC_ADD_(known_, x_, ...) \
+  (&(tsr_metric_args){ .size = sizeof(tsr_metric_args), .known = (known_), .x = (x_), __VA_ARGS__ })
+#define tsr_metric_add(...)                                                                 \
+  tsr_metric_add_at(TSR_NEEDS_2_("tsr_metric_add(known, x)", TSR_METRIC_ADD_, __VA_ARGS__), \
+                    TSR_HERE)
 #define tsr_metric_join(a, b) tsr_metric_join_at((a), (b), TSR_HERE)
 #define tsr_metric_of(known, which) tsr_metric_of_at((known), (which), TSR_HERE)
 #endif

@@ -13,8 +13,9 @@ extern "C" {
 /* A convolution; by spatial dim, 0 is 1 (of borders 0). tsr_conv(x, kernel, .stride = { 2, 2 }) */
 typedef struct tsr_conv_args {
   size_t size;
-  tsr_array *x;      /* [batch, 1 to 3 spatial dims, channels] */
-  tsr_array *kernel; /* [the same spatial dims, channels / groups, channels of the result] */
+  tsr_array *x; /* [batch, 1 to 3 spatial dims, channels] */
+  /* [the same spatial dims, channels / groups, channels of the result] */
+  tsr_array *kernel TSR_REST_BY_NAME;
   int64_t stride[3];
   int64_t low[3], high[3];   /* zeros before and after each spatial dim */
   bool same;                 /* as many zeros as give ceil(size / stride), the odd one after */
@@ -42,7 +43,7 @@ typedef enum tsr_window_op {
 typedef struct tsr_window_args {
   size_t size;
   tsr_array *x;
-  tsr_window_op op;
+  tsr_window_op op TSR_REST_BY_NAME;
   int64_t window[TSR_MAX_RANK], stride[TSR_MAX_RANK];
   int64_t low[TSR_MAX_RANK], high[TSR_MAX_RANK]; /* elements around each dim that do not count */
   int64_t dilation[TSR_MAX_RANK];                /* steps between elements of a window */
@@ -56,7 +57,7 @@ TSR_API tsr_array *tsr_reduce_window_at(const tsr_window_args *args, const char 
 /* Pooling by spatial dim of [batch, 1 to 3 spatial dims, channels]; a stride of 0 is the window. */
 typedef struct tsr_pool_args {
   size_t size;
-  tsr_array *x;
+  tsr_array *x TSR_REST_BY_NAME;
   int64_t window[3], stride[3], low[3], high[3];
   bool inside; /* avg_pool: divide by how many elements are inside, not by the window's size */
 } tsr_pool_args;
@@ -74,15 +75,18 @@ TSR_API tsr_array *tsr_avg_pool_at(const tsr_pool_args *args, const char *site);
 #endif
 
 #ifndef __cplusplus
+#define TSR_CONV_(x_, kernel_, ...) \
+  (&(tsr_conv_args){ .size = sizeof(tsr_conv_args), .x = (x_), .kernel = (kernel_), __VA_ARGS__ })
 #define tsr_conv(...) \
-  tsr_conv_at(&(tsr_conv_args){ .size = sizeof(tsr_conv_args), .x = __VA_ARGS__ }, TSR_HERE)
+  tsr_conv_at(TSR_NEEDS_2_("tsr_conv(x, kernel)", TSR_CONV_, __VA_ARGS__), TSR_HERE)
 /* tsr_reduce_window(x, TSR_WINDOW_MAX, .window = { 1, 3 }) */
-#define tsr_reduce_window(...)                                                                  \
-  tsr_reduce_window_at(&(tsr_window_args){ .size = sizeof(tsr_window_args), .x = __VA_ARGS__ }, \
-                       TSR_HERE)
-#define TSR_POOL_(...) (&(tsr_pool_args){ .size = sizeof(tsr_pool_args), .x = __VA_ARGS__ })
-#define tsr_max_pool(...) tsr_max_pool_at(TSR_POOL_(__VA_ARGS__), TSR_HERE)
-#define tsr_avg_pool(...) tsr_avg_pool_at(TSR_POOL_(__VA_ARGS__), TSR_HERE)
+#define TSR_WINDOW_(array, ...) \
+  (&(tsr_window_args){ .size = sizeof(tsr_window_args), .x = (array), __VA_ARGS__ })
+#define tsr_reduce_window(...) tsr_reduce_window_at(TSR_WINDOW_(__VA_ARGS__, ), TSR_HERE)
+#define TSR_POOL_(array, ...) \
+  (&(tsr_pool_args){ .size = sizeof(tsr_pool_args), .x = (array), __VA_ARGS__ })
+#define tsr_max_pool(...) tsr_max_pool_at(TSR_POOL_(__VA_ARGS__, ), TSR_HERE)
+#define tsr_avg_pool(...) tsr_avg_pool_at(TSR_POOL_(__VA_ARGS__, ), TSR_HERE)
 #endif
 
 #endif

@@ -125,7 +125,7 @@ tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand op
   return tsr__number_node(scope, operand.number, dtype, NULL, site);
 }
 
-tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site)
+tsr_array *tsr__strong_number(tsr_scope *scope, tsr_scalar value, const char *site)
 {
   value = tsr__scalar_signed(value);
   /* What has no array beside it has the widest dtype of its kind. */
@@ -134,6 +134,13 @@ tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site)
                     : value.kind == TSR_SCALAR_BOOL ? TSR_BOOL
                                                     : TSR_I64;
   return tsr__number_node(scope, value, dtype, "tsr_num", site);
+}
+
+tsr_array *tsr_num_at(tsr_scope *scope, tsr_scalar value, const char *site)
+{
+  tsr_array *number = tsr__strong_number(scope, value, site);
+  if (!number->inert) number->weak = true;
+  return number;
 }
 
 /* ---- one, two and three operands ---- */
@@ -174,10 +181,45 @@ tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site
   return tsr__make(scope, op, TSR__IN(a, right), &(tsr__ask){ 0 }, site);
 }
 
+/* What was given to tsr_num. */
+static tsr_operand literal_of(const tsr_array *number)
+{
+  const tsr__num *value = number->numbers;
+  switch (number->dtype) {
+  case TSR_BOOL: return tsr_operand_bool(value->i != 0);
+  case TSR_I64: return tsr_operand_int(value->i);
+  case TSR_U64: return tsr_operand_uint((uint64_t)value->i);
+  default: return tsr_operand_float(value->f);
+  }
+}
+
+tsr_array *tsr__settled(tsr_array *a, tsr_array *beside, const char *site)
+{
+  if (!tsr__usable(a) || !a->weak || a->deleted || !tsr__usable(beside) || beside->weak) return a;
+  return tsr__operand_node(tsr__home_of(TSR__IN(a, beside)), beside, literal_of(a), site);
+}
+
+tsr_array *tsr__left_node(tsr_operand a, tsr__operands beside, const char *site)
+{
+  if (is_array(a)) return a.array;
+  tsr_scope *scope = tsr__home_of(beside);
+  /* What stands beside an inert array is inert. */
+  for (int i = 0; i < beside.count; i++)
+    if (beside.at[i] && beside.at[i]->inert) return beside.at[i];
+  return tsr_num_at(scope, a.number, site);
+}
+
+tsr_array *tsr_binary_at(tsr_binary_fn *call, tsr_operand a, tsr_operand b, const char *site)
+{
+  return call(tsr__left_node(a, TSR__IN(b.array), site), b, site);
+}
+
 tsr_array *tsr_cast_at(tsr_array *a, tsr_dtype dtype, const char *site)
 {
-  /* Nothing to do: not even a node. */
-  if (a && !a->inert && a->dtype == dtype) return a;
+  /* Nothing to do: not even a node. A number of the user's becomes one of that dtype. */
+  if (a && !a->inert && a->dtype == dtype && !a->weak) return a;
+  if (a && !a->inert && a->dtype == dtype && !a->deleted)
+    return tsr__make_const(tsr__home(a), dtype, a->numbers[0], site);
   return tsr__make(NULL, TSR__OP_CAST, TSR__IN(a), &(tsr__ask){ .dtype = dtype }, site);
 }
 

@@ -12,6 +12,14 @@
 tsr_array *tsr__operand_node(tsr_scope *scope, tsr_array *beside, tsr_operand operand,
                              const char *site);
 
+/* The left operand of a call as an array: a number is one of tsr_num, where results of the arrays
+ * beside it belong. */
+tsr_array *tsr__left_node(tsr_operand a, tsr__operands beside, const char *site);
+
+/* A number of tsr_num as the node that it is beside an array; all else as it is. For calls that are
+ * made of several nodes: a node by itself takes its numbers so (graph/node.c). */
+tsr_array *tsr__settled(tsr_array *a, tsr_array *beside, const char *site);
+
 /* The calls of a row of the table, by its family (operations.c). */
 tsr_array *tsr__unary(tsr__op op, tsr_array *a, const char *site);
 tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site);
@@ -22,9 +30,17 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
 tsr_array *tsr__number_node(tsr_scope *scope, tsr_scalar number, tsr_dtype dtype, const char *what,
                             const char *site);
 
+/* As tsr_num_at, of the widest dtype of the number's kind for good. */
+tsr_array *tsr__strong_number(tsr_scope *scope, tsr_scalar value, const char *site);
+
 /* A set of dims as inference takes it: none named is none, and a dim that an array of `rank` has
  * not is one beyond its last. */
 uint32_t tsr__dims_bits(tsr_dims dims, int rank);
+/* The same of a set that is all dims where none is named, unless it says that none is meant. */
+uint32_t tsr__dims_or_all(tsr_dims dims, int rank);
+/* Whether one is named twice, and that said in the name of `what`. */
+bool tsr__dims_twice(tsr_dims dims, int rank);
+tsr_status tsr__dims_once(const char *what, tsr_dims dims, tsr_array *a, tsr__error *error);
 
 /* Whether there is something to look at: neither NULL nor inert. Of others, inert ones are made. */
 static inline bool tsr__usable(const tsr_array *a)

@@ -256,13 +256,14 @@ typedef struct gift {
 /* Memory of a device stays mapped as long as the tensor lives, hence the unmapping here. */
 static void gift_free(gift *g)
 {
-  /* The runtime is reached before the value goes, which may be the last that holds on to it. */
-  tsr__heap *heap = &g->value->rt->heap;
+  tsr_runtime *rt = g->value->rt;
   tsr__value *value = g->value;
-  if (g->copy) tsr__del(heap, g->copy, g->bytes);
+  if (g->copy) tsr__del(&rt->heap, g->copy, g->bytes);
   else tsr__value_unmap(value, g->position);
-  tsr__del(heap, g, sizeof *g);
+  tsr__del(&rt->heap, g, sizeof *g);
   tsr__value_release(value);
+  /* The last thing: it may have been closed long ago, and ends here. */
+  tsr__runtime_let_go(rt);
 }
 
 static void delete_managed(tsr_dl_managed *self)
@@ -331,6 +332,7 @@ static tsr_status give(tsr_array *a, int position, gift **out, const char *what,
     /* The array may be deleted as soon as this returns; the tensor keeps the value. */
     if (a->dtype != TSR_BOOL || copy_bools(g, count)) {
       tsr__value_hold(g->value);
+      tsr__runtime_hold(g->value->rt);
       *out = g;
       return TSR_OK;
     }

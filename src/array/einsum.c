@@ -429,8 +429,8 @@ static bool check_operands(einsum *e)
                        d, i + 1);
         return false;
       }
-    e->dtype = tsr__promote(e->dtype, (tsr_dtype)x->dtype);
   }
+  e->dtype = tsr__meet_of((tsr__operands){ args->arrays, args->count });
   tsr__error unknown = { .status = TSR_OK };
   if (args->dtype && tsr__dtype_check(args->dtype, &unknown)) {
     tsr__error_set(&e->error, unknown.status, "tsr_einsum: %s", unknown.text);

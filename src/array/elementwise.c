@@ -27,10 +27,19 @@ static array *real_beside(array *beside, double value, const char *site)
 
 array *tsr_fma_at(array *a, tsr_operand b, tsr_operand c, const char *site)
 {
-  /* What broadcasts and what is promoted is the row's affair; numbers follow the dtype of `a`. */
+  /* What broadcasts and what is promoted is the row's affair; numbers follow the dtype of `a`, or
+   * of the first array if that is one. */
   tsr_scope *scope = tsr__home_of(TSR__IN(a, b.array, c.array));
-  array *by = tsr__operand_node(scope, a, b, site), *more = tsr__operand_node(scope, a, c, site);
+  array *lead = a;
+  if (tsr__usable(a) && a->weak && (b.array || c.array)) lead = b.array ? b.array : c.array;
+  array *by = tsr__operand_node(scope, lead, b, site),
+        *more = tsr__operand_node(scope, lead, c, site);
   return tsr__make(scope, TSR__OP_FMA, TSR__IN(a, by, more), &(tsr__ask){ 0 }, site);
+}
+
+array *tsr_fma_of_at(tsr_operand a, tsr_operand b, tsr_operand c, const char *site)
+{
+  return tsr_fma_at(tsr__left_node(a, TSR__IN(b.array, c.array), site), b, c, site);
 }
 
 array *tsr_square_at(array *a, const char *site)
@@ -53,6 +62,11 @@ void tsr_divmod_at(array *a, tsr_operand b, array *out[2], const char *site)
   memcpy(out, both, sizeof both);
 }
 
+void tsr_divmod_of_at(tsr_operand a, tsr_operand b, array *out[2], const char *site)
+{
+  tsr_divmod_at(tsr__left_node(a, TSR__IN(b.array), site), b, out, site);
+}
+
 array *tsr_sign_at(array *a, const char *site)
 {
   TSR__CALL(tsr__home(a), "sign");
@@ -72,6 +86,7 @@ array *tsr_sign_at(array *a, const char *site)
 array *tsr_clip_at(array *a, tsr_operand low, tsr_operand high, const char *site)
 {
   TSR__CALL(tsr__home(a), "clip");
+  a = tsr__settled(a, low.array ? low.array : high.array, site);
   /* In this order an empty range gives `high`, as in NumPy. */
   return tsr_minimum_at(tsr_maximum_at(a, low, site), high, site);
 }
@@ -79,12 +94,14 @@ array *tsr_clip_at(array *a, tsr_operand low, tsr_operand high, const char *site
 /* The right operand as an array. */
 static array *right_of(array *a, tsr_operand b, const char *site)
 {
-  return tsr__operand_node(tsr__home_of(TSR__IN(a, b.array)), a, b, site);
+  array *right = tsr__operand_node(tsr__home_of(TSR__IN(a, b.array)), a, b, site);
+  return tsr__settled(right, a, site);
 }
 
 /* Of two NaN one is left, as each gives way to the other. */
 static array *extreme(tsr__op op, array *a, tsr_operand b, const char *site)
 {
+  a = tsr__settled(a, b.array, site);
   array *right = right_of(a, b, site);
   array *both = tsr__binary(op, a, tsr__of(right), site);
   if (!tsr__usable(a) || !tsr__usable(right) || !tsr__usable(both) || !tsr__of_floats(both))
@@ -109,6 +126,7 @@ array *tsr_fmax_at(array *a, tsr_operand b, const char *site)
 array *tsr_heaviside_at(array *a, tsr_operand at_zero, const char *site)
 {
   TSR__CALL(tsr__home(a), "heaviside");
+  a = tsr__settled(a, at_zero.array, site);
   if (!tsr__usable(a)) return tsr_neg_at(a, site);
   if (!tsr__of_floats(a)) a = tsr_cast_at(a, TSR_F64, site);
   array *right = right_of(a, at_zero, site);

@@ -47,7 +47,7 @@ static tsr_array *part(tsr_array *list, int64_t first, int64_t last, const char 
  * the rank goes as well; -1 counts from the end. */
 static tsr_array *end_of(tsr_array *list, int64_t index, const char *site)
 {
-  tsr_array *at = tsr_num_at(tsr__home(list), tsr_scalar_int(index), site);
+  tsr_array *at = tsr__strong_number(tsr__home(list), tsr_scalar_int(index), site);
   return tsr_take_at(&(tsr_take_args){ .x = list, .indices = at }, site);
 }
 
@@ -226,7 +226,7 @@ void tsr_nonzero_dims_at(const tsr_find_args *given, tsr_array **out, const char
 static void compare_alike(tsr_array **a, tsr_array **b, const char *site)
 {
   /* Searches compare numbers; false and true are 0 and 1 as numbers, in the same order. */
-  tsr_dtype meet = tsr__promote((tsr_dtype)(*a)->dtype, (tsr_dtype)(*b)->dtype);
+  tsr_dtype meet = tsr__meet_of(TSR__IN(*a, *b));
   if (meet == TSR_BOOL) meet = TSR_U8;
   *a = tsr_cast_at(*a, meet, site);
   *b = tsr_cast_at(*b, meet, site);
@@ -319,7 +319,7 @@ tsr_array *tsr_isin_at(tsr_array *x, tsr_array *among, const char *site)
   compare_alike(&x, &among, site);
   /* A search in nothing gives 0, and no element stands before that. */
   if (!among->shape.dims[0]) {
-    tsr_array *none = tsr_num_at(tsr__home(x), tsr_scalar_bool(false), site);
+    tsr_array *none = tsr__strong_number(tsr__home(x), tsr_scalar_bool(false), site);
     return tsr_broadcast_to_at(none, x->shape, site);
   }
   tsr_sort_args order = { .size = sizeof order, .x = among };
@@ -368,8 +368,7 @@ static tsr_status check_points(const tsr_interp_args *args, tsr__error *error)
 static void to_floats(tsr_interp_args *args, const char *site)
 {
   /* Integers are computed with as f64, as in NumPy. */
-  tsr_dtype meet = tsr__promote((tsr_dtype)args->xp->dtype, (tsr_dtype)args->fp->dtype);
-  meet = tsr__promote(meet, (tsr_dtype)args->x->dtype);
+  tsr_dtype meet = tsr__meet_of(TSR__IN(args->xp, args->fp, args->x));
   if (!tsr__dtype_float(meet)) meet = TSR_F64;
   args->x = tsr_cast_at(args->x, meet, site);
   args->xp = tsr_cast_at(args->xp, meet, site);
@@ -566,7 +565,7 @@ typedef struct ends {
 
 static tsr_array *real(tsr_scope *scope, double number, const char *site)
 {
-  return tsr_num_at(scope, tsr_scalar_float(number), site);
+  return tsr__strong_number(scope, tsr_scalar_float(number), site);
 }
 
 /* From where to where equal bins go: NumPy makes room around a single value. As arrays of rank 0,

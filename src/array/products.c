@@ -100,7 +100,7 @@ tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
     tsr__error_set(&error, unknown.status, "%s: %s", c->name, unknown.text);
     return tsr__refused_of(TSR__IN(a, b), &error, site);
   }
-  tsr_dtype meet = tsr__promote((tsr_dtype)a->dtype, (tsr_dtype)b->dtype);
+  tsr_dtype meet = tsr__meet_of(TSR__IN(a, b));
   tsr_dtype out = c->dtype ? c->dtype : meet;
   if (out != TSR_BOOL) return make_dot(c, widens(meet, out) ? meet : out, out, site);
   /* Bools: a product is `and`, their sum `or`. Counted in u64, which no number of elements
@@ -112,6 +112,15 @@ tsr_array *tsr__contract(const tsr__contraction *c, const char *site)
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
+
+/* Numbers of tsr_num as what they are beside the other operand. */
+static bool settle(tsr__contraction *c, const char *site)
+{
+  TSR__CALL(tsr__home_of(TSR__IN(c->a, c->b)), c->name + strlen("tsr_"));
+  c->a = tsr__settled(c->a, c->b, site);
+  c->b = tsr__settled(c->b, c->a, site);
+  return !c->a->inert && !c->b->inert;
+}
 
 /* The arguments of a call, checked as far as they say nothing of shapes; false: `out` is made. */
 static bool take_args(const char *name, const tsr_product_args *given, tsr__contraction *c,
@@ -126,6 +135,7 @@ static bool take_args(const char *name, const tsr_product_args *given, tsr__cont
   };
   if (!c->a || !c->b || c->a->inert || c->b->inert) *out = tsr__contract(c, site);
   else if (status) *out = tsr__refused_of(TSR__IN(c->a, c->b), &error, site);
+  else if (!settle(c, site)) *out = c->a->inert ? c->a : c->b;
   else return true;
   return false;
 }
@@ -146,8 +156,7 @@ static tsr_array *misfit(const tsr__contraction *c, const char *expected, const 
 static tsr_array *by_elements(const tsr__contraction *c, const char *site)
 {
   TSR__CALL(tsr__home_of(TSR__IN(c->a, c->b)), c->name + strlen("tsr_"));
-  tsr_dtype out =
-      c->dtype ? c->dtype : tsr__promote((tsr_dtype)c->a->dtype, (tsr_dtype)c->b->dtype);
+  tsr_dtype out = c->dtype ? c->dtype : tsr__meet_of(TSR__IN(c->a, c->b));
   tsr_array *a = tsr_cast_at(c->a, out, site), *b = tsr_cast_at(c->b, out, site);
   return tsr_mul_at(a, tsr_operand_array(b), site);
 }
@@ -353,8 +362,8 @@ tsr_array *tsr_trace_at(const tsr_trace_args *given, const char *site)
   if (!x || x->inert)
     return tsr_sum_at(&(tsr_reduce_args){ .size = sizeof(tsr_reduce_args), .x = x }, site);
   int rank = x->shape.rank, dims[TSR_MAX_RANK];
-  /* Equal ones, as two zeroes, mean that none was named. */
-  if (args.dims[0] == args.dims[1]) args.dims[0] = 0, args.dims[1] = 1;
+  /* Two zeroes mean that none was named. */
+  if (!args.dims[0] && !args.dims[1]) args.dims[1] = 1;
   if (!status && !take_dims(args.dims, 2, rank, 0, dims))
     status =
         tsr__error_set(&error, TSR_EARG, "tsr_trace: dims %d and %d of %s; give two of its own: %s",

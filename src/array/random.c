@@ -81,7 +81,7 @@ tsr_array *tsr_random_fold_in_at(tsr_array *keys, tsr_operand data, const char *
   const char *what = "tsr_random_fold_in";
   tsr_scope *scope = tsr__home(keys);
   if (!are_keys(keys, what, site)) return tsr__make_inert(scope, site);
-  tsr_array *x = data.array ? data.array : tsr_num_at(scope, data.number, site);
+  tsr_array *x = data.array ? data.array : tsr__strong_number(scope, data.number, site);
   if (!tsr__usable(x)) return tsr__make_inert(scope, site);
   if (!tsr__dtype_integer((tsr_dtype)x->dtype)) {
     tsr__error error = { .status = TSR_OK };
@@ -147,6 +147,10 @@ static tsr_status check_keys(const tsr__draws *d, tsr__error *error)
                           (unsigned long long)d->args.stream);
   if (keys && d->args.key)
     return tsr__error_set(error, TSR_EARG, "a key and keys; give one of them");
+  if (!keys && !d->args.key && !d->args.keyed)
+    return tsr__error_set(error, TSR_EARG,
+                          "no key, and all draws without one would be the same; give .key = 7, or "
+                          ".keys of tsr_random_key or tsr_random_split");
   if (rank > TSR_MAX_RANK)
     return tsr__error_set(error, TSR_ESHAPE,
                           "keys of rank %d and draws of rank %d, expected %d dims at most",

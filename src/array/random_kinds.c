@@ -86,7 +86,7 @@ static tsr_array *poisson_of_few(const tsr__draws *d)
   enum { MOST = 48 };
   const char *site = d->site;
   tsr_array *u = tsr__draws_word(d, 0, TSR_F64), *p = tsr_exp_at(tsr_neg_at(d->by, site), site);
-  tsr_array *below = p, *out = tsr_num_at(d->scope, tsr_scalar_float(0), site);
+  tsr_array *below = p, *out = tsr__strong_number(d->scope, tsr_scalar_float(0), site);
   for (int k = 1; k <= MOST; k++) {
     tsr_array *reached = tsr_le_at(below, tsr__of(u), site);
     out = tsr_where_at(reached, tsr_operand_float(k), tsr__of(out), site);
@@ -199,7 +199,7 @@ tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high, const tsr
 static tsr_array *share_below(const tsr__draws *d, double end)
 {
   tsr_scalar scaled = tsr_scalar_float(end * 0x1.6a09e667f3bcdp-1);
-  return tsr_erf_at(tsr_num_at(d->scope, scaled, d->site), d->site);
+  return tsr_erf_at(tsr__strong_number(d->scope, scaled, d->site), d->site);
 }
 
 /* What erfinv takes to sqrt(1/2) of the draw: uniform between the shares, and never 1 or -1. */
@@ -240,7 +240,7 @@ static tsr_array *gamma_above_one(const tsr__draws *d, tsr_array *a)
   const char *site = d->site;
   tsr_array *shift = plus(a, -1 / 3.0, site);
   tsr_array *c = tsr_reciprocal_at(tsr_sqrt_at(times(shift, 9, site), site), site);
-  tsr_array *out = tsr_num_at(d->scope, tsr_scalar_float(1), site);
+  tsr_array *out = tsr__strong_number(d->scope, tsr_scalar_float(1), site);
   for (uint64_t k = CANDIDATES; k-- > 0;) {
     tsr_array *x = tsr__draws_normal(d, 2 * k + 1, TSR_F64),
               *log_u = tsr__draws_log(d, 2 * k + 2, TSR_F64);
@@ -281,7 +281,7 @@ tsr_array *tsr_gamma_at(tsr_scope *scope, tsr_operand a, const tsr_random_args *
     return tsr__draws_refuse(&d, "shape %s, expected a positive number below 1e300", d.number);
   bool above = !d.by && d.number >= 1;
   /* A number of 1 and more needs no draw of u, and below 1 both ways are the array's. */
-  if (!d.by) d.by = tsr_num_at(scope, tsr_scalar_float(d.number), site);
+  if (!d.by) d.by = tsr__strong_number(scope, tsr_scalar_float(d.number), site);
   tsr_array *out = above ? gamma_above_one(&d, d.by) : gamma_by(&d);
   return tsr__draws_placed(&d, tsr_cast_at(out, d.args.dtype, site));
 }
@@ -437,6 +437,7 @@ tsr_array *tsr_choice_at(const tsr_choice_args *given, const char *site)
   int64_t size = x->shape.dims[0];
   d.behind = &TSR_SHAPE(args.replace ? args.count : size);
   d.anywhere = true;
+  args.by.keyed = args.by.keyed || args.keyed;
   if (!tsr__draws_take(&d, &args.by)) return tsr__draws_inert(&d);
   tsr_array *weights = args.weights ? tsr_cast_at(args.weights, TSR_F64, site) : NULL;
   tsr_array *places = args.replace ? with_replacement(&d, weights, size)

@@ -77,9 +77,8 @@ tsr_array *tsr_flip_at(tsr_array *a, tsr_dims dims, const char *site)
   tsr__slice_attr attr = { .start = { 0 } };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return slice(a, &attr, site);
-  uint32_t bits = tsr__dims_bits(dims, a->shape.rank);
-  /* No dims named: all of them. */
-  if (!bits) bits = (UINT32_C(1) << a->shape.rank) - 1;
+  uint32_t bits = tsr__dims_or_all(dims, a->shape.rank);
+  if (tsr__dims_once("tsr_flip", dims, a, &error)) return tsr__refused(a, &error, site);
   if (bits >> a->shape.rank) {
     tsr__error_set(&error, TSR_EARG, "tsr_flip: a dim that %s has not; %s", tsr_type_of(a),
                    tsr__dims_text(a->shape.rank).text);

@@ -1,4 +1,4 @@
-/* What the calls of reductions (operations.c) have in common: dims are a set, empty meaning all;
+/* What the calls of reductions (operations.c) have in common: dims are a set, zero meaning all;
  * `where` is a mask that fuses into the reduction, so nothing is ever compacted.
  *
  * A set of dims:
@@ -7,16 +7,23 @@
  * Options that the node does not know are compositions around it: a dtype is a cast before and
  * after, skip_nan a mask, an initial value one operation on the result. */
 #include "array/array_room.h"
+#include "tessera/shape.h"
 
 tsr_dims tsr_dims_of(const int *dims, int count)
 {
-  tsr_dims set = { 0 };
-  if (!dims || count < 0) set.invalid = true;
+  tsr_dims set = { .none = count == 0 };
+  if (count < 0 || (count && !dims)) set.invalid = true;
   for (int i = 0; dims && i < count; i++) {
     /* Each dim a bit; counted from the end in a set of its own, since the rank is not known yet. */
-    if (dims[i] >= 0 && dims[i] < TSR_MAX_RANK) set.bits |= 1u << dims[i];
-    else if (dims[i] < 0 && dims[i] >= -TSR_MAX_RANK) set.negative |= 1u << (-dims[i] - 1);
-    else set.invalid = true;
+    bool backwards = dims[i] < 0;
+    int d = backwards ? -(dims[i] + 1) : dims[i];
+    uint32_t *bits = backwards ? &set.negative : &set.bits;
+    if (d >= TSR_MAX_RANK) {
+      set.invalid = true;
+      continue;
+    }
+    set.twice = set.twice || (*bits >> d & 1);
+    *bits |= UINT32_C(1) << d;
   }
   return set;
 }
@@ -30,6 +37,27 @@ uint32_t tsr__dims_bits(tsr_dims dims, int rank)
   for (int d = 0; d < TSR_MAX_RANK; d++)
     if (dims.negative >> d & 1) bits |= d < rank ? UINT32_C(1) << (rank - 1 - d) : beyond;
   return bits;
+}
+
+uint32_t tsr__dims_or_all(tsr_dims dims, int rank)
+{
+  uint32_t bits = tsr__dims_bits(dims, rank);
+  return bits || dims.none ? bits : (UINT32_C(1) << rank) - 1;
+}
+
+bool tsr__dims_twice(tsr_dims dims, int rank)
+{
+  /* Of dims that are there those that fell together are fewer than were named. */
+  int named = __builtin_popcount(dims.bits) + __builtin_popcount(dims.negative);
+  uint32_t bits = tsr__dims_bits(dims, rank);
+  return dims.twice || (!(bits >> rank) && __builtin_popcount(bits) < named);
+}
+
+tsr_status tsr__dims_once(const char *what, tsr_dims dims, tsr_array *a, tsr__error *error)
+{
+  if (!tsr__dims_twice(dims, a->shape.rank)) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG, "%s: a dim of %s is named twice; name each once", what,
+                        tsr_type_of(a));
 }
 
 /* Where elements count; NULL: everywhere. */
@@ -75,6 +103,24 @@ static tsr_array *reduced(tsr__op op, const tsr_reduce_args *args, const char *s
   return tsr__make(scope, op, TSR__IN(x, mask), &ask, site);
 }
 
+/* Over no dims each element is reduced by itself: along one more dim, of size 1. Arrays that have as
+ * many dims as there can be are a line meanwhile. */
+static tsr_array *of_each(tsr__op op, const tsr_reduce_args *given, const char *site)
+{
+  tsr_reduce_args args = *given;
+  tsr_shape shape = args.x->shape;
+  bool full = shape.rank == TSR_MAX_RANK;
+  if (full && args.where)
+    args.where = tsr_ravel_at(tsr_broadcast_to_at(args.where, shape, site), site);
+  if (full) args.x = tsr_ravel_at(args.x, site);
+  args.dims = (tsr_dims){ .bits = 1 };
+  args.keep_dims = false;
+  args.x = tsr_expand_dims_at(args.x, args.dims, site);
+  if (!tsr__usable(args.x)) return args.x;
+  tsr_array *result = reduced(op, &args, site);
+  return full ? tsr_reshape_at(result, shape, site) : result;
+}
+
 tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *site)
 {
   tsr_reduce_args args = { .size = sizeof args };
@@ -86,13 +132,15 @@ tsr_array *tsr__reduction(tsr__op op, const tsr_reduce_args *given, const char *
   tsr_array *x = given ? given->x : NULL;
   if (!x || x->inert) return tsr__make(NULL, op, TSR__IN(x), &(tsr__ask){ 0 }, site);
   if (!status) status = check_options(op, &args, &error);
+  if (!status) status = tsr__dims_once(what, args.dims, x, &error);
   if (status) return tsr__refused_of(TSR__IN(x, args.where), &error, site);
+  bool no_dims = !tsr__dims_or_all(args.dims, x->shape.rank) && x->shape.rank > 0;
   /* Errors of what the call is made of are said in the call's name; a plain reduction says it by
    * itself. */
-  bool composed = args.dtype || args.skip_nan || tsr__is_given(args.initial);
+  bool composed = no_dims || args.dtype || args.skip_nan || tsr__is_given(args.initial);
   TSR__CALL(composed ? tsr__home_of(TSR__IN(x, args.where)) : NULL, tsr__ops[op].name);
   if (args.dtype) args.x = tsr_cast_at(x, args.dtype, site);
-  tsr_array *result = reduced(op, &args, site);
+  tsr_array *result = no_dims ? of_each(op, &args, site) : reduced(op, &args, site);
   /* Once more: a mean of integers, say, comes as a float. */
   if (args.dtype) result = tsr_cast_at(result, args.dtype, site);
   if (!tsr__is_given(args.initial)) return result;

@@ -90,12 +90,13 @@ tsr_array *tsr_expand_dims_at(tsr_array *a, tsr_dims dims, const char *site)
   tsr_shape shape = { .rank = 0 };
   tsr__error error = { .status = TSR_OK };
   if (!a || a->inert) return reshape(a, shape, site);
+  if (dims.twice && tsr__dims_once("tsr_expand_dims", dims, a, &error))
+    return tsr__refused(a, &error, site);
   /* The rank of the result is known before the dims are, which count in it. */
   int more = __builtin_popcount(dims.bits) + __builtin_popcount(dims.negative);
   int rank = a->shape.rank + more;
   uint32_t bits = tsr__dims_bits(dims, rank);
-  /* Each once: bits that fell together are fewer than dims that were named. */
-  if (rank > TSR_MAX_RANK || bits >> rank || __builtin_popcount(bits) != more) {
+  if (rank > TSR_MAX_RANK || bits >> rank || tsr__dims_twice(dims, rank)) {
     tsr__error_set(&error, TSR_EARG,
                    "tsr_expand_dims: %d more dims of %s; name each once, of at most %d in all, "
                    "from -%d to %d",
@@ -117,8 +118,9 @@ tsr_array *tsr_squeeze_at(tsr_array *a, tsr_dims dims, const char *site)
   int rank = a->shape.rank;
   uint32_t bits = tsr__dims_bits(dims, rank), all = 0;
   for (int d = 0; d < rank; d++) all |= (uint32_t)(a->shape.dims[d] == 1) << d;
+  if (tsr__dims_once("tsr_squeeze", dims, a, &error)) return tsr__refused(a, &error, site);
   /* Without names all dims of size 1 go. */
-  if (!bits) bits = all;
+  if (!bits && !dims.none) bits = all;
   if (bits & ~all) {
     bool there = !(bits >> rank);
     tsr__error_set(&error, there ? TSR_ESHAPE : TSR_EARG,

@@ -177,6 +177,13 @@ tsr_array *tsr_arange_at(tsr_scope *scope, const tsr_steps_args *given, const ch
   tsr_steps_args args = { .size = sizeof args };
   tsr_array *index;
   if (take_steps(scope, "tsr_arange", given, &args, site)) return tsr__make_inert(scope, site);
+  /* tsr_arange(s, 4) has no end: NumPy would take its number for it. */
+  if (args.start > 0 && args.stop == 0 && args.step == 0) {
+    tsr__fail(scope, site, TSR_EARG,
+              "tsr_arange: start %lld and no end; write tsr_arange(s, .stop = %lld), or give both",
+              (long long)args.start, (long long)args.start);
+    return tsr__make_inert(scope, site);
+  }
   if (args.step == 0) args.step = 1;
   /* A range that ends before it begins is empty. */
   double count = ceil((args.stop - args.start) / args.step);

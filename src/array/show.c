@@ -19,10 +19,13 @@ static tsr_status settle_text(tsr_array *a, tsr__text *text, const char **out, c
               : tsr__fail(scope, site ? site : a->node.site, TSR_ENOMEM, "no memory for a text");
 }
 
-/* The message of a terminal that failed; what is inert has it with its own scope. */
+/* The message of a terminal that failed, which the scope has that it asked in. */
 static const char *why(const tsr_array *a)
 {
-  return !a ? "(NULL)" : tsr_message(a->inert ? a->node.scope : tsr__home(a));
+  if (!a) return "(NULL)";
+  if (a->node.scope) return tsr_message(tsr__home(a));
+  /* In no scope: made of NULL, or of want of memory, which the constant says. */
+  return tsr_status_text(a->number_count ? (tsr_status)a->numbers[0].i : TSR_ESTATE);
 }
 
 /* At the line of the call, or for want of one at that where the array was made. */

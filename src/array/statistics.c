@@ -41,9 +41,7 @@ array *tsr_ptp_at(const tsr_reduce_args *args, const char *site)
 static array *sum_of_pairs(const tsr_reduce_args *given, array *wide, const char *site)
 {
   tsr_reduce_args args = *given;
-  uint32_t dims = tsr__dims_bits(given->dims, wide->shape.rank);
-  /* No dims: all of them. */
-  if (!dims) dims = (1u << wide->shape.rank) - 1;
+  uint32_t dims = tsr__dims_or_all(given->dims, wide->shape.rank);
   args.x = tsr__exact_terms(wide, wide, site);
   /* The dims move by one for the pairs' own, which is reduced, too. */
   args.dims = (tsr_dims){ .bits = dims << 1 | 1, .invalid = dims >> wide->shape.rank };
@@ -253,8 +251,7 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   array *x = given ? given->x : NULL, *bad = take(what, given, &args, sizeof args, x, site);
   if (bad) return bad;
   int rank = x->shape.rank;
-  uint32_t bits = tsr__dims_bits(args.dims, rank);
-  if (!bits) bits = (1u << rank) - 1;
+  uint32_t bits = tsr__dims_or_all(args.dims, rank);
   /* The message shows what was given, not the share that it was turned into. */
   char given_q[32];
   tsr__text_f64(given_q, args.q);
@@ -265,8 +262,13 @@ static array *quantile(const char *what, const tsr_quantile_args *given, double 
   else if (bits >> rank)
     tsr__error_set(&error, TSR_EARG, "%s: .dims names one that %s has not; %s", what,
                    tsr_type_of(x), tsr__dims_text(rank).text);
-  if (error.status) return tsr__refused(x, &error, site);
-  return quantile_over(tsr__as_float(x, site), &args, bits, site);
+  if (error.status || tsr__dims_once(what, args.dims, x, &error))
+    return tsr__refused(x, &error, site);
+  x = tsr__as_float(x, site);
+  /* Of no dims one more is made, for which arrays of as many as there can be have no room. */
+  if (bits || rank < TSR_MAX_RANK || !tsr__usable(x)) return quantile_over(x, &args, bits, site);
+  array *line = quantile_over(tsr_ravel_at(x, site), &args, bits, site);
+  return tsr_reshape_at(line, x->shape, site);
 }
 
 array *tsr_quantile_at(const tsr_quantile_args *args, const char *site)
@@ -302,8 +304,8 @@ static array *close(const char *what, const tsr_close_args *given, const char *s
   array *a = given ? given->a : NULL, *bad = take(what, given, &args, sizeof args, a, site);
   if (bad) return bad;
   if (!tsr__usable(args.b)) return tsr_eq_at(a, tsr__of(args.b), site);
-  a = tsr__as_float(a, site);
-  array *b = tsr__as_float(args.b, site), *size = tsr_abs_at(b, site);
+  a = tsr__as_float(tsr__settled(a, args.b, site), site);
+  array *b = tsr__as_float(tsr__settled(args.b, a, site), site), *size = tsr_abs_at(b, site);
   /* 0 is a field that was left out; a negative one asks for 0. */
   double rtol = args.rtol < 0 ? 0 : args.rtol > 0 ? args.rtol : 1e-5;
   double atol = args.atol < 0 ? 0 : args.atol > 0 ? args.atol : 1e-8;
@@ -344,6 +346,7 @@ array *tsr_array_equal_at(const tsr_close_args *given, const char *site)
   for (int d = 0; alike && d < a->shape.rank; d++)
     alike = a->shape.dims[d] == args.b->shape.dims[d];
   /* Other shapes are no error, they are another answer. */
-  if (!alike) return tsr_num_at(tsr__home_of(TSR__IN(a, args.b)), tsr_scalar_bool(false), site);
+  if (!alike)
+    return tsr__strong_number(tsr__home_of(TSR__IN(a, args.b)), tsr_scalar_bool(false), site);
   return all_of(same(a, args.b, args.equal_nan, site), site);
 }

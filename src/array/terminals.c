@@ -49,13 +49,15 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what, boo
   return tsr__refuse_array(a, status, fetches, site);
 }
 
-/* Why an array is inert: its scope knows, or, where there is none, the constant itself. */
+/* Why an array is inert: its scope knows, or, where there is none, the constant itself. The scope
+ * that the terminal's errors are told to is told, too, where that is one inside. */
 static tsr_status why_inert(const tsr_array *a, const char *what, const char *site)
 {
   tsr_scope *scope = a->node.scope;
   if (!scope) return a->number_count ? (tsr_status)a->numbers[0].i : TSR_ESTATE;
-  if (tsr_scope_status(scope)) return tsr_scope_status(scope);
-  return tsr__fail(scope, site_of(a, site), TSR_ESTATE,
+  const tsr_scope *failed = tsr__scope_failed(scope);
+  if (failed) return tsr__fail_as(tsr__home(a), failed);
+  return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
                    "%s: the array comes of a failed call whose error was cleared; make it again",
                    what);
 }
@@ -97,7 +99,10 @@ static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, i
                       const char *site)
 {
   /* Nothing to do is no error; nothing at all is one, though no scope is there to record it. */
-  if (!arrays || count <= 0 || !arrays[0]) return count == 0 ? TSR_OK : TSR_EARG;
+  if (!arrays || count <= 0) return count == 0 ? TSR_OK : TSR_EARG;
+  if (!arrays[0])
+    return tsr__fail(tsr__home_of((tsr__operands){ arrays, count }), site, TSR_EARG,
+                     "%s: array 0 is NULL; give an array", what);
   tsr_status bad = check_arrays(what, arrays, count, site);
   if (bad) return refuse_arrays((tsr__operands){ arrays, count }, (tsr__refusal){ .status = bad });
   tsr_scope *scope = tsr__home_of((tsr__operands){ arrays, count });

@@ -291,6 +291,13 @@ tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status, cons
     TSR_PRINTF(4, 5);
 tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error *error);
 
+/* The scope that has an error, this one or the next one around it; NULL: none has. What is inert
+ * here may have been so there. */
+const tsr_scope *tsr__scope_failed(const tsr_scope *scope);
+/* Tells a scope the error of another one, in its words; the same one may be both. Returns its
+ * status. */
+tsr_status tsr__fail_as(tsr_scope *scope, const tsr_scope *other);
+
 /* While a call is made of others, what they find wrong in a scope is said in its name: the place of
  * "tsr_maximum" in the text takes that of `call`, "relu". The outermost one that is open counts. */
 tsr_scope *tsr__call_open(tsr_scope *scope, const char *call);
@@ -384,7 +391,15 @@ struct tsr_runtime {
   int check; /* tsr__check: opts.check_floats or $TSR_CHECK_FLOATS, which it is instead of */
   tsr_log_fn compile_log; /* told of what transform/ traces anew; NULL: nobody */
   void *compile_user;
+  /* What was given away and may outlive it (DLPack, Arrow), and one while it is open: whoever lets
+   * go last ends it. */
+  _Atomic int64_t loans;
 };
+
+/* Keeps the heap and the devices of a runtime beyond its close, for what is given away, until it is
+ * let go of by any thread. */
+void tsr__runtime_hold(tsr_runtime *rt);
+void tsr__runtime_let_go(tsr_runtime *rt);
 
 /* Never NULL; tsr_runtime_status tells whether it can be filled. The caller may only add slots
  * to a runtime whose status is TSR_OK: the inert one is read-only memory. */

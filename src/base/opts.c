@@ -2,6 +2,8 @@
  * version's headers is understood or told. */
 #include "base/base.h"
 
+#include <ctype.h>
+
 bool tsr__opts_beyond(const void *opts, size_t size, size_t known)
 {
   const unsigned char *bytes = opts;
@@ -29,4 +31,21 @@ tsr_status tsr__take_opts(const char *what, const void *opts, void *own, size_t 
    * older header lacks stays as it was, zero. */
   memcpy(own, opts, size && size < known ? size : known);
   return TSR_OK;
+}
+
+/* ".key = 7" names key, ".keys = k" and "of.key == 7" do not. */
+static bool is_set(const char *name, const char *field)
+{
+  size_t length = strlen(field);
+  if (strncmp(name, field, length)) return false;
+  const char *next = name + length;
+  while (isspace((unsigned char)*next)) next++;
+  return next[0] == '=' && next[1] != '=';
+}
+
+bool tsr_argument_is_named(const char *arguments, const char *field)
+{
+  for (const char *at = arguments; at && field && (at = strchr(at, '.'));)
+    if (is_set(++at, field)) return true;
+  return false;
 }

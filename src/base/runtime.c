@@ -3,7 +3,8 @@
  *
  * Invariants: a runtime is never NULL for the user; one that could not be allocated is a
  * constant that refuses everything. Closing goes from the outside in: scopes, slots in reverse
- * order, workers, log, the struct. */
+ * order, workers, log, the struct. What was given away holds the devices' slot, the heap and the
+ * log until it is given back. */
 #include "base/events.h"
 
 #include <stdio.h>
@@ -102,6 +103,7 @@ tsr_runtime *tsr__runtime_new(const tsr_runtime_opts *opts)
   atomic_store_explicit(&rt->heap.live, 1, memory_order_relaxed); /* the runtime itself */
   rt->opts = options;
   atomic_init(&rt->workers, NULL);
+  atomic_init(&rt->loans, 1);
   /* 20 ms between two calls of the progress callback of a thread. */
   rt->progress_gap = INT64_C(20000000);
   if (pthread_mutex_init(&rt->lock, NULL)) {
@@ -134,35 +136,22 @@ tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *for
   return status;
 }
 
-static void free_slots(tsr_runtime *rt)
+/* Without the devices where something that was given away lies on them. */
+static void free_slots(tsr_runtime *rt, bool devices)
 {
   /* From the highest room down: each may use those below it while it goes. */
   for (int i = TSR__SLOTS - 1; i >= 0; i--) {
     void *slot = rt->slots[i];
+    if (i == TSR__SLOT_DEVICES && !devices) continue;
     rt->slots[i] = NULL;
     if (slot && rt->slot_free[i]) rt->slot_free[i](rt, slot);
   }
 }
 
-/* By one thread, when no other uses the runtime: nothing here is locked against it. */
-void tsr_runtime_close(tsr_runtime *rt)
+/* What is left when nobody has anything of the runtime any more. */
+static void end(tsr_runtime *rt)
 {
-  /* NULL and the constant: nothing to close. */
-  if (!rt || rt == &tsr__inert_runtime) return;
-  /* Those still open: their nodes may hold values of devices, which slots own, so scopes go
-   * first. */
-  for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr__scope_close(scope);
-  free_slots(rt);
-  /* After the slots, whose work may still run on them. */
-  tsr__workers_stop(rt);
-  for (tsr_scope *spare = rt->spare, *next; spare; spare = next) {
-    next = spare->next_sibling;
-    tsr__arena_free(&spare->arena);
-    tsr__del(&rt->heap, spare, sizeof *spare);
-  }
-  tsr__sites_free(rt);
-  tsr__events recorded; /* that nobody asked for */
-  if (tsr__events_take(rt, &recorded)) tsr__events_free(rt, &recorded);
+  free_slots(rt, true);
   tsr__heap_trim(&rt->heap);
   /* Less the runtime and its log, which are still there. */
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
@@ -189,6 +178,40 @@ uintptr_t tsr__thread_id(tsr_runtime *rt)
   /* The number itself stands where an address might: nothing is to be freed when a thread ends. */
   if (rt->keyed) pthread_setspecific(rt->thread_key, (void *)id);
   return id;
+}
+
+void tsr__runtime_hold(tsr_runtime *rt)
+{
+  atomic_fetch_add_explicit(&rt->loans, 1, memory_order_relaxed);
+}
+
+void tsr__runtime_let_go(tsr_runtime *rt)
+{
+  /* Whoever ends it must see what all others did. */
+  if (atomic_fetch_sub_explicit(&rt->loans, 1, memory_order_acq_rel) == 1) end(rt);
+}
+
+/* By one thread, when no other uses the runtime but to give back what it was given: nothing here is
+ * locked against it. */
+void tsr_runtime_close(tsr_runtime *rt)
+{
+  /* NULL and the constant: nothing to close. */
+  if (!rt || rt == &tsr__inert_runtime) return;
+  /* Those still open: their nodes may hold values of devices, which slots own, so scopes go
+   * first. */
+  for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr__scope_close(scope);
+  free_slots(rt, atomic_load(&rt->loans) == 1);
+  /* After the slots, whose work may still run on them. */
+  tsr__workers_stop(rt);
+  for (tsr_scope *spare = rt->spare, *next; spare; spare = next) {
+    next = spare->next_sibling;
+    tsr__arena_free(&spare->arena);
+    tsr__del(&rt->heap, spare, sizeof *spare);
+  }
+  tsr__sites_free(rt);
+  tsr__events recorded; /* that nobody asked for */
+  if (tsr__events_take(rt, &recorded)) tsr__events_free(rt, &recorded);
+  tsr__runtime_let_go(rt);
 }
 
 tsr_status tsr_runtime_status(const tsr_runtime *rt)

@@ -142,6 +142,23 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
   return tsr__fail(scope, site, error->status, "%s", error->text);
 }
 
+const tsr_scope *tsr__scope_failed(const tsr_scope *scope)
+{
+  while (scope && scope->status == TSR_OK) scope = scope->outer;
+  return scope;
+}
+
+tsr_status tsr__fail_as(tsr_scope *scope, const tsr_scope *other)
+{
+  if (!scope || scope->inert || scope->status != TSR_OK || scope == other) return other->status;
+  scope->status = other->status;
+  scope->message = (char *)bare_message(other->status);
+  size_t size = strlen(other->message) + 1;
+  char *room = message_room(scope, size);
+  if (room) scope->message = memcpy(room, other->message, size);
+  return other->status;
+}
+
 /* NULL where nothing was opened, so that closing it does nothing. */
 tsr_scope *tsr__call_open(tsr_scope *scope, const char *call)
 {

@@ -394,6 +394,7 @@ struct tsr_array {
   _Atomic uint32_t users; /* tsr__array_users, and in the highest bit whether it is deleted */
   int32_t in_count, number_count;
   _Atomic bool shared; /* it or what it is of lies, or was to lie, where all processes take part */
+  bool weak;           /* a number of the user's: beside arrays its kind counts, not its dtype */
   /* all three behind the node, in its allocation */
   tsr_array **in; /* NULL: left out, as only one in the middle is */
   const tsr__num *numbers;
@@ -452,6 +453,9 @@ typedef struct tsr__ask {
 
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
+
+/* The dtype in which arrays meet; weak ones take that of the others, or make it one of their kind. */
+tsr_dtype tsr__meet_of(tsr__operands in);
 
 /* The same of a region that was traced for arguments of just these types, so that nothing is
  * inferred nor cast; and one of the results of a node of several. */

@@ -378,6 +378,109 @@ static bool is_square(tsr__operands in)
   return tsr__dtype_float((tsr_dtype)two->dtype) ? two->numbers[0].f == 2 : two->numbers[0].i == 2;
 }
 
+/* ---- numbers beside arrays ---- */
+
+/* The dtype that a number of one dtype takes beside arrays of another: integers follow every number
+ * dtype; a float makes integers f64; a bool follows everything. */
+static tsr_dtype weak_dtype(tsr_dtype number, tsr_dtype beside)
+{
+  if (!beside || number == TSR_BOOL) return beside ? beside : number;
+  if (tsr__dtype_float(number)) return tsr__dtype_float(beside) ? beside : TSR_F64;
+  return beside == TSR_BOOL ? number : beside;
+}
+
+static tsr_dtype strong_meet(tsr__operands in)
+{
+  tsr_dtype meet = 0;
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i] && !in.at[i]->weak) meet = tsr__promote(meet, (tsr_dtype)in.at[i]->dtype);
+  return meet;
+}
+
+tsr_dtype tsr__meet_of(tsr__operands in)
+{
+  tsr_dtype arrays = strong_meet(in), meet = arrays;
+  for (int i = 0; i < in.count; i++)
+    if (in.at[i] && in.at[i]->weak)
+      meet = tsr__promote(meet, weak_dtype((tsr_dtype)in.at[i]->dtype, arrays));
+  return meet;
+}
+
+/* The first of the operands that meet in one dtype, which those from it on do, `apart` from each
+ * other; none: beyond them all. */
+static int first_that_meets(tsr__op op, int *apart)
+{
+  *apart = 1;
+  if (tsr__ops[op].lowering == TSR__LOW_REDUCE) return TSR__MANY;
+  switch (tsr__ops[op].wants) {
+  case TSR__WANT_ALIKE:
+  case TSR__WANT_COMMON:
+  case TSR__WANT_NUMBER:
+  case TSR__WANT_ROUNDED:
+  case TSR__WANT_FLOAT:
+  case TSR__WANT_INTEGER:
+  case TSR__WANT_BITS: return 0;
+  case TSR__WANT_CHOICE: return 1;
+  case TSR__WANT_SCATTER: *apart = 2; return 0;
+  default: return TSR__MANY;
+  }
+}
+
+/* A number of the user's as what stands beside it wants it. Beside bools 0 and 1 are meant as bools
+ * where the operation is one of truth: C11's false and true are ints. */
+static tsr_array *settled(tsr_scope *scope, tsr__op op, tsr_array *number, tsr_dtype beside,
+                          const char *site)
+{
+  tsr_dtype dtype = weak_dtype((tsr_dtype)number->dtype, beside);
+  int64_t whole = number->numbers[0].i;
+  bool logic = tsr__ops[op].dtype_rule == TSR__DT_BOOL || tsr__ops[op].wants == TSR__WANT_BITS;
+  bool integer = tsr__dtype_integer((tsr_dtype)number->dtype);
+  if (logic && beside == TSR_BOOL && integer && (whole == 0 || whole == 1)) dtype = TSR_BOOL;
+  bool large = number->dtype == TSR_U64;
+  if (!integer || !tsr__dtype_integer(dtype) ||
+      (large ? dtype == TSR_U64 : tsr__dtype_holds(dtype, whole)))
+    return cast_to(scope, number, dtype, site);
+  char text[32];
+  snprintf(text, sizeof text, large ? "%llu" : "%lld", (long long)whole);
+  tsr__fail(scope, site, TSR_EDTYPE,
+            "tsr_%s: the integer %s does not fit %s; give one that does, or cast first",
+            tsr__ops[op].name, text, tsr_dtype_name(dtype));
+  return tsr__make_inert(scope, site);
+}
+
+/* Whether numbers stand beside arrays which they have to follow; their dtype. */
+static tsr_dtype leading_dtype(tsr__op op, tsr__operands in)
+{
+  int apart, first = first_that_meets(op, &apart);
+  bool weak = false;
+  tsr_dtype meet = 0;
+  for (int i = first; i >= 0 && i < in.count; i += apart) {
+    if (in.at[i] && in.at[i]->weak) weak = true;
+    else if (in.at[i]) meet = tsr__promote(meet, (tsr_dtype)in.at[i]->dtype);
+  }
+  return weak ? meet : 0;
+}
+
+/* The node of operands among which numbers are made what the arrays want. */
+static tsr_array *make_settled(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
+                               const char *site)
+{
+  int apart, first = first_that_meets(op, &apart);
+  tsr_dtype beside = leading_dtype(op, in);
+  size_t bytes = (size_t)in.count * sizeof(tsr_array *);
+  tsr_array **use = tsr__new_raw(&scope->rt->heap, bytes);
+  if (!use) {
+    tsr__fail(scope, site, TSR_ENOMEM, "no memory for a node of %d operands", in.count);
+    return tsr__make_inert(scope, site);
+  }
+  memcpy(use, in.at, bytes);
+  for (int i = first; i < in.count; i += apart)
+    if (use[i] && use[i]->weak) use[i] = settled(scope, op, use[i], beside, site);
+  tsr_array *array = tsr__make(scope, op, (tsr__operands){ use, in.count }, ask, site);
+  tsr__del(&scope->rt->heap, use, bytes);
+  return array;
+}
+
 /* ---- checks ---- */
 
 /* The first inert operand: what is made of it is it, so that its scope tells why. No second
@@ -395,6 +498,21 @@ tsr_scope *tsr__home_of(tsr__operands in)
   for (int i = 0; i < in.count; i++)
     if (in.at[i]) scope = tsr__scope_inner(scope, in.at[i]->node.scope);
   return tsr__scope_here(scope);
+}
+
+/* What is made of an inert array that no scope has, as calls of NULL alone give: the scope of what
+ * stands beside it is told, so that somebody is. */
+static tsr_array *of_nowhere(tsr_scope *scope, tsr__op op, tsr__operands in, tsr_array *inert,
+                             const char *site)
+{
+  if (!scope) scope = tsr__home_of(in);
+  if (!alive(scope)) return inert;
+  tsr_status why = (tsr_status)inert->numbers[0].i;
+  tsr__fail(scope, site, why,
+            why == TSR_ENOMEM ? "tsr_%s: an operand could not be made for want of memory"
+                              : "tsr_%s: an operand was made of NULL; give arrays",
+            tsr__ops[op].name);
+  return tsr__make_inert(scope, site);
 }
 
 /* Whether one operand can be used in a scope. `tsr__scope_encloses` keeps lives in order: a node
@@ -756,11 +874,13 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
    * equal calls make equal nodes. */
   while (in.count > tsr__ops[op].least && !in.at[in.count - 1]) in.count--;
   tsr_array *inert = inert_among(in);
+  if (inert && !inert->node.scope) inert = of_nowhere(scope, op, in, inert, site);
   if (inert) {
     share(inert, some_shared(in)); /* others, where it is none, wait for what is made of it */
     return inert;
   }
   if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
+  if (leading_dtype(op, in)) return make_settled(scope, op, in, ask, site);
   if (on_bools(op, in)) return make_logic(scope, op, in, ask, site);
   if (tsr__ops[op].square && is_square(in))
     return tsr__make(scope, (tsr__op)tsr__ops[op].square, TSR__IN(in.at[0], in.at[0]), ask, site);

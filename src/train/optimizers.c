@@ -108,7 +108,8 @@ static array *new_state(array *model, const char *const names[2], const char *si
   if (!tsr__usable(model)) return model ? model : tsr__make_inert(NULL, site);
   tsr_scope *scope = tsr__home(model);
   if (!of_floats(model, site)) return tsr__make_inert(scope, site);
-  array *step = tsr_num_at(scope, tsr_scalar_int(0), site), *zeros[2] = { NULL, NULL };
+  array *step = tsr_cast_at(tsr_num_at(scope, tsr_scalar_int(0), site), TSR_I64, site);
+  array *zeros[2] = { NULL, NULL };
   for (int i = 0; i < 2 && names[i]; i++)
     zeros[i] = tsr_tree_map_at(zeros_like, &site, &model, 1, site);
   const tsr_field_args fields[] = { { "step", step },

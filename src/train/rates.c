@@ -55,7 +55,8 @@ static array *cosine(const tsr_schedule_args *a, array *at, const char *site)
 static array *stairs(const tsr_schedule_args *a, array *at, const char *site)
 {
   array *times = tsr_floor_at(tsr_div_at(at, tsr_operand_float((double)a->every), site), site);
-  array *factor = tsr_num_at(tsr__home(at), tsr_scalar_float(a->factor), site);
+  array *factor =
+      tsr_cast_at(tsr_num_at(tsr__home(at), tsr_scalar_float(a->factor), site), TSR_F64, site);
   return tsr__times_number(tsr_pow_at(factor, tsr_operand_array(times), site), a->rate, site);
 }
 

@@ -176,7 +176,7 @@ tsr_array *tsr__axis_as(tsr_array *due, tsr_array *out, const char *site)
   for (const tsr_scope *scope = due->node.scope; scope && !due->inert; scope = scope->outer)
     for (const tsr__axis *a = scope->axes; a; a = a->next)
       if (a->attr.of_mesh)
-        return tsr_where_at(tsr_num_at(tsr__home(due), tsr_scalar_bool(true), site),
+        return tsr_where_at(tsr__strong_number(tsr__home(due), tsr_scalar_bool(true), site),
                             tsr_operand_array(due), tsr_operand_array(out), site);
   return due;
 }

@@ -355,7 +355,7 @@ void tsr__grad_extreme_of_two(const tsr__pull *p)
  * copysign and not by comparisons, so that -0 counts as negative. */
 void tsr__grad_copysign(const tsr__pull *p)
 {
-  array *unit = tsr_num_at(tsr__home(p->due), tsr_scalar_float(1), p->site);
+  array *unit = tsr__strong_number(tsr__home(p->due), tsr_scalar_float(1), p->site);
   unit = tsr_cast_at(unit, (tsr_dtype)p->out->dtype, p->site);
   array *from = tsr_copysign_at(unit, tsr_operand_array(p->in[0]), p->site);
   array *to = tsr_copysign_at(unit, tsr_operand_array(p->in[1]), p->site);

@@ -79,6 +79,10 @@ static bool open_call(calling *c, tsr_scope *scope, const differentiated *d, tsr
   c->count = tsr__count_arguments(in) - behind;
   c->wrt = tsr__dims_bits(d->wrt, c->count > 0 ? c->count : 0);
   if (!c->wrt) c->wrt = 1;
+  if (c->count > 0 && tsr__dims_twice(d->wrt, c->count)) {
+    fail(c, TSR_EARG, ".wrt names an argument twice; name each once");
+    return false;
+  }
   if (c->count < 1 || c->wrt >> c->count) {
     fail(c, TSR_EARG,
          "it is called with fewer arguments than .wrt names; give all of them, and "
@@ -168,7 +172,7 @@ static tsr_array *grad_body(tsr_scope *scope, tsr_array *const *in, void *user)
               d->call, d->of->name, value ? tsr_type_of(value) : "an empty tree");
     return tsr__make_inert(scope, c.site);
   }
-  tsr_array *one = tsr_num_at(scope, tsr_scalar_float(1), c.site);
+  tsr_array *one = tsr__strong_number(scope, tsr_scalar_float(1), c.site);
   tsr__backward_seed(&back, 0, tsr_cast_at(one, (tsr_dtype)value->dtype, c.site));
   tsr_array *gradient = gradients(&c, &back);
   return d->with_value ? with_value(&c, &back, gradient) : gradient;
@@ -300,10 +304,13 @@ static tsr_function *make(const kind *k, const tsr_gradient_args *given, const c
   }
   *d = (differentiated){ .of = of, .wrt = args.wrt, .call = k->call, .with_value = k->with_value };
   f->of = of;
-  f->inert = of->inert || status || args.wrt.invalid;
   if (!status && args.wrt.invalid)
     tsr__error_set(&error, TSR_EARG, "%s: .wrt names an argument beyond %d; name others", k->call,
                    TSR_MAX_ARGS - 1);
+  else if (!status && (args.wrt.twice || args.wrt.none))
+    tsr__error_set(&error, TSR_EARG, "%s: .wrt names %s; name each once", k->call,
+                   args.wrt.none ? "no argument" : "an argument twice");
+  f->inert = of->inert || error.status;
   if (error.status) tsr__fail_error(scope, site, &error);
   return f;
 }

@@ -342,6 +342,7 @@ static bool add_uniform(world *w)
 {
   tsr_random_args args = { .size = sizeof args,
                            .key = (uint64_t)draw(w, 0, 99),
+                           .keyed = true,
                            .stream = (uint64_t)draw(w, 0, 3),
                            .dtype = draw(w, 0, 1) ? TSR_F64 : TSR_F32,
                            .shape = w->base };

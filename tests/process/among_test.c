@@ -176,7 +176,7 @@ TEST_PROCESSES(an_error_of_one_is_told_to_all, 3)
   tsr_runtime *rt;
   tsr_scope *s;
   tsr_array *a = twelve(&rt, &s);
-  tsr_array *shown = tsr_callback(tsr_sum(a), fails_on_one, NULL);
+  tsr_array *shown = tsr_callback(tsr_sum(a), fails_on_one);
   double total = 0;
   CHECK_STATUS(tsr_read_scalar(shown, &total), TSR_EIO, NULL);
   CHECK(strstr(tsr_message(s), "the callback of tsr_callback"));

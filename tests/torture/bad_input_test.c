@@ -432,7 +432,7 @@ TEST(shapes_that_overflow_are_errors)
     for (int p = 0; p < 3; p++) {
       tsr_scope *s = tsr_scope_open(rt);
       tsr_sharding at = places[p];
-      tsr_random_args random = { .shape = shapes[i], .on = at };
+      tsr_random_args random = { .key = 1, .shape = shapes[i], .on = at };
       is_inert(tsr_put(s, data, TSR_F32, shapes[i], at), "put");
       CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
       is_inert(tsr_full(s, 1, TSR_F32, shapes[i], at), "full");

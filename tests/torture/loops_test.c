@@ -217,7 +217,7 @@ static void *work_long(void *user)
   long_work *l = user;
   while (!l->end) {
     tsr_scope *s = tsr_scope_open(l->rt);
-    tsr_array *x = tsr_uniform(s, .shape = TSR_SHAPE(20000000));
+    tsr_array *x = tsr_uniform(s, .shape = TSR_SHAPE(20000000), .key = 1);
     for (int i = 0; i < 6; i++) x = tsr_exp(tsr_neg(tsr_abs(x)));
     tsr_array *sum = tsr_sum(x);
     tsr_status status = tsr_eval(&sum, 1);

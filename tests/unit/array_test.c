@@ -461,3 +461,85 @@ TEST(counts_of_a_mask_are_those_of_their_mesh)
   }
   tsr_runtime_close(rt);
 }
+
+/* ---- failures are told where they are met ---- */
+
+static const char *met(tsr_scope *here, tsr_status status)
+{
+  CHECK(status != TSR_OK);
+  CHECK_I64(tsr_scope_status(here), status);
+  return tsr_message(here);
+}
+
+/* Every terminal of an array that a call in an outer scope left inert: the inner scope, which the
+ * terminal's errors are told to, has the words of the first error. */
+TEST(inner_scopes_are_told_why_an_array_is_inert)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *x = tsr_arange(s, .stop = 6), *bad = tsr_sum(x, .dims = TSR_DIMS(3));
+  double out[6];
+  int64_t whole;
+  const char *text;
+  tsr_shard shard;
+  CHECK(tsr_is_inert(bad));
+  for (int i = 0; i < 9; i++) {
+    tsr_scope *here = tsr_scope_open(s);
+    tsr_array *y = i % 2 ? tsr_add(bad, 1) : tsr_mul(x, bad);
+    tsr_status status = i == 0   ? tsr_read(y, out, sizeof *out)
+                        : i == 1 ? tsr_read_scalar(y, out)
+                        : i == 2 ? tsr_read_i64(y, &whole)
+                        : i == 3 ? tsr_eval(&y, 1)
+                        : i == 4 ? tsr_start(&y, 1)
+                        : i == 5 ? tsr_wait(y)
+                        : i == 6 ? tsr_text_into(y, &text)
+                        : i == 7 ? tsr_devices_into(y, &text)
+                                 : tsr_shard_view(y, 0, &shard);
+    CHECK_STR(met(here, status), tsr_message(s));
+    CHECK_STR_HAS(tsr_message(here), "array_test.c");
+    CHECK_STR_HAS(tsr_message(here), "tsr_sum");
+    tsr_scope_close(here);
+  }
+  /* Where the error was cleared something is told all the same. */
+  tsr_scope_clear(s);
+  tsr_scope *here = tsr_scope_open(s);
+  CHECK_STR_HAS(met(here, tsr_read_scalar(tsr_add(bad, 1), out)), "whose error was cleared");
+  tsr_runtime_close(rt);
+}
+
+TEST(what_is_made_of_nothing_is_told_to_what_stands_beside_it)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_array *nothing = tsr_add((tsr_array *)NULL, 1), *x = tsr_arange(s, .stop = 3);
+  tsr_array *both[2] = { NULL, x };
+  double out;
+  CHECK(tsr_is_inert(nothing));
+  CHECK_STR(tsr_text_of(nothing), "invalid argument");
+  tsr_array *y = tsr_add(nothing, x);
+  CHECK(tsr_is_inert(y));
+  CHECK_STR_HAS(tsr_message(s), "tsr_add: an operand was made of NULL; give arrays");
+  CHECK(tsr_read_scalar(y, &out) == TSR_EARG);
+  tsr_scope_clear(s);
+  CHECK(tsr_is_inert(tsr_mul(x, nothing)) && tsr_message(s)[0]);
+  tsr_scope_clear(s);
+  CHECK(tsr_eval(both, 2) == TSR_EARG);
+  CHECK_STR_HAS(tsr_message(s), "tsr_eval: array 0 is NULL");
+  tsr_runtime_close(rt);
+}
+
+TEST(inner_scopes_are_told_why_a_frame_is_inert)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:1");
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_frame *df = tsr_frame_new(s, { "i", tsr_arange(s, .stop = 4) });
+  tsr_frame *bad = tsr_frame_filter(df, "no > 1");
+  int64_t rows;
+  tsr_scope *here = tsr_scope_open(s);
+  CHECK_STR(met(here, tsr_frame_row_count(tsr_frame_head(bad, 2), &rows)), tsr_message(s));
+  tsr_scope_close(here);
+  here = tsr_scope_open(s);
+  tsr_table *table;
+  CHECK_STR(met(here, tsr_frame_collect(bad, &table)), tsr_message(s));
+  tsr_runtime_close(rt);
+}

@@ -1022,3 +1022,36 @@ TEST_TIMEOUT(any_allocation_may_fail, 300)
   CHECK(each_allocation_fails("cpu:2", take_and_give, "views") > 10);
   CHECK(each_allocation_fails("cpu:1", sift, "contains(upper(c), 'Z') and b > 3") > 10);
 }
+
+/* What a consumer holds is often the last that goes: streams, schemas, batches, columns of them. */
+TEST(streams_outlive_their_runtime)
+{
+  for (int k = 0; k < 4; k++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:2");
+    tsr_scope *s = tsr_scope_open(rt);
+    static const int64_t numbers_of[4] = { 1, 2, 3, 4 };
+    tsr_frame *df =
+        tsr_frame_new(s,
+                      { "i", tsr_put(s, numbers_of, TSR_I64, TSR_SHAPE(4), (tsr_sharding){ 0 }) });
+    df = tsr_frame_assign(df, "t", "cast(i, 'text')");
+    struct ArrowArrayStream out;
+    struct ArrowSchema schema;
+    struct ArrowArray batch, column;
+    CHECK_STATUS(tsr_frame_to_arrow(df, &out,
+                                    .texts = k & 1 ? TSR_ARROW_VIEWS : TSR_ARROW_DICTIONARY),
+                 TSR_OK, s);
+    if (k & 2) tsr_scope_close(s);
+    tsr_runtime_close(rt);
+    CHECK_I64(out.get_schema(&out, &schema), 0);
+    CHECK_I64(out.get_next(&out, &batch), 0);
+    out.release(&out);
+    CHECK_STR(schema.children[1]->name, "t");
+    schema.release(&schema);
+    /* Moved out, as the interface allows. */
+    column = *batch.children[0];
+    batch.children[0]->release = NULL;
+    batch.release(&batch);
+    CHECK_I64(((const int64_t *)column.buffers[1])[0], 1);
+    column.release(&column);
+  }
+}

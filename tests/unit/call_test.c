@@ -66,7 +66,7 @@ TEST(structs_of_later_versions_are_taken_as_far_as_they_are_known)
   LATER(tsr_adopt_args, adopt);
   LATER(tsr_shards_args, shards);
   sum.now = (tsr_reduce_args){ .size = sizeof sum, .x = x };
-  draw.now = (tsr_random_args){ .size = sizeof draw, .shape = TSR_SHAPE(4) };
+  draw.now = (tsr_random_args){ .size = sizeof draw, .key = 1, .shape = TSR_SHAPE(4) };
   adopt.now = (tsr_adopt_args){
     .size = sizeof adopt, .data = data, .dtype = TSR_F64, .shape = TSR_SHAPE(4)
   };

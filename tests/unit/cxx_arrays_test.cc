@@ -245,6 +245,34 @@ static bool same(const array &a, tsr_array *of_c)
   return array_equal(a, array(of_c)).value() == 1;
 }
 
+// A number on the left is as weak as on the right, in every operator and function.
+static void left_numbers(const tessera::scope &s)
+{
+  using tessera::atan2;
+  using tessera::fmin;
+  using tessera::pow;
+  const tsr_dtype dtypes[] = { TSR_I8,  TSR_I16, TSR_I32, TSR_I64,  TSR_U8,  TSR_U16,
+                               TSR_U32, TSR_U64, TSR_F16, TSR_BF16, TSR_F32, TSR_F64 };
+  for (tsr_dtype dtype : dtypes) {
+    array x = s.full(1, dtype, { 2 });
+    CHECK((1 - x).type() == (x - 1).type() && (1.5 - x).type() == (x - 1.5).type());
+    CHECK((2 * x).type() == (x * 2).type() && (2.5f * x).type() == (x * 2.5f).type());
+    CHECK((2 + x).type() == (x + 2).type() && (true + x).type() == (x + true).type());
+    CHECK((2 / x).type() == (x / 2).type() && (2.0 / x).type() == (x / 2.0).type());
+    CHECK((2 % x).type() == (x % 2).type() && (2u % x).type() == (x % 2u).type());
+    CHECK(pow(2, x).type() == pow(x, 2).type() && atan2(2.0, x).type() == atan2(x, 2.0).type());
+    CHECK(fmin(2, x).type() == fmin(x, 2).type() && fmin(2.0, x).type() == fmin(x, 2.0).type());
+    CHECK(tessera::fma(2, x, x).type() == tessera::fma(x, 2, x).type());
+    CHECK(tessera::divmod(3, x).second.type() == tessera::divmod(x, 3).second.type());
+    CHECK(ok(3 - x, { 2, 2 }) && ok(tessera::where(2 > x, 5 * x, x), { 5, 5 }));
+  }
+  CHECK((1.0 - s.full(1, TSR_F32, { 2 })).type() == "f32[2]");
+  CHECK((2 * s.full(1, TSR_I8, { 2 })).type() == "i8[2]");
+  tessera::reduce_opts none;
+  none.no_dims = true;
+  CHECK(s.arange(1, 4).sum({}, none).shape().rank == 1 && s.arange(1, 4).sum().shape().rank == 0);
+}
+
 static void draws(const tessera::scope &s, tsr_sharding on)
 {
   tsr_random_args by = {}, place = {};
@@ -378,6 +406,7 @@ int main()
       products(s, on);
       windows(s, on);
       memory(s, mesh, on);
+      left_numbers(s);
       draws(s, on);
     }
     running(s, mesh);

@@ -323,3 +323,29 @@ TEST(other_mistakes_are_told)
   CHECK_STATUS(tsr_to_dlpack(NULL, 0, &out), TSR_EARG, NULL);
   tsr_runtime_close(rt);
 }
+
+/* A view of another library is often the last that goes. */
+TEST(tensors_outlive_their_runtime)
+{
+  for (int k = 0; k < 4; k++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:2");
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_array *x = tsr_arange(s, .stop = 100000), *bits = tsr_lt(x, 7);
+    tsr_array *cut = tsr_reshard(x, tsr_on(tsr_mesh_make(rt, "x=2"), "x"));
+    tsr_dl_managed *whole, *part;
+    tsr_dl_versioned *bools;
+    CHECK_STATUS(tsr_to_dlpack(x, 0, &whole), TSR_OK, s);
+    CHECK_STATUS(tsr_to_dlpack(cut, 1, &part), TSR_OK, s);
+    CHECK_STATUS(tsr_to_dlpack_versioned(bits, 0, &bools), TSR_OK, s);
+    /* One of them goes before the runtime does, or none. */
+    if (k == 1) whole->deleter(whole);
+    if (k & 2) tsr_scope_close(s);
+    tsr_runtime_close(rt);
+    if (k != 1) CHECK_F64_BITS(((double *)whole->tensor.data)[99999], 99999);
+    CHECK_F64_BITS(((double *)part->tensor.data)[49999], 99999);
+    part->deleter(part);
+    CHECK(((uint8_t *)bools->tensor.data)[6] == 1 && ((uint8_t *)bools->tensor.data)[7] == 0);
+    if (k != 1) whole->deleter(whole);
+    bools->deleter(bools);
+  }
+}

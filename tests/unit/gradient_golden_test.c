@@ -305,7 +305,7 @@ static void find(const golden *g, const tsr_mesh *mesh, tsr_runtime *rt, numbers
   tsr_dims all = { .bits = (1u << g->count) - 1 };
   for (int i = 0; i < g->count; i++) in[i] = put(s, &g->in[i], mesh);
   in[g->count] = put(s, &g->due, mesh);
-  tsr_function *f = tsr_function_make(s, again ? weighed_body : edge_body, (void *)e);
+  tsr_function *f = tsr_function_make(s, again ? weighed_body : edge_body, .user = (void *)e);
   f = tsr_vjp(again ? tsr_grad(f) : f, .wrt = all);
   tsr_array *to = tsr_item(tsr_call_at(f, in, g->count + 1, TSR_HERE), 1);
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);

@@ -58,9 +58,9 @@ static void note_arrays(struct log *log, tsr_scope *s)
   note(log, "explain", tsr_explain(&a, 1));
   note(log, "devices", tsr_devices_of(a));
   note(log, "type", tsr_type_of(a));
-  tsr_exponential(s, -1.5, .shape = TSR_SHAPE(2));
+  tsr_exponential(s, -1.5, .shape = TSR_SHAPE(2), .key = 1);
   note_message(log, s, "exponential");
-  tsr_poisson(s, -0.25, .shape = TSR_SHAPE(2));
+  tsr_poisson(s, -0.25, .shape = TSR_SHAPE(2), .key = 1);
   note_message(log, s, "poisson");
   tsr_full(s, 1.5, TSR_I32, TSR_SHAPE(2), at);
   note_message(log, s, "number");

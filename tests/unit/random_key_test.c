@@ -58,7 +58,7 @@ static void same(world *w, tsr_array *a, tsr_array *b)
 static void check_words(world *w, tsr_dtype dtype, uint64_t key, uint64_t stream)
 {
   tsr_random_args args = {
-    .key = key, .stream = stream, .dtype = dtype, .shape = TSR_SHAPE(7, 300)
+    .key = key, .keyed = true, .stream = stream, .dtype = dtype, .shape = TSR_SHAPE(7, 300)
   };
   tsr_array *a = naive_is_real((int)dtype) ? tsr_uniform_at(w->s, &args, TSR_HERE)
                                            : tsr_random_bits_at(w->s, &args, TSR_HERE);
@@ -78,7 +78,7 @@ TEST(words_are_those_of_philox)
     check_words(&w, dtypes[i], 0, 0);
     check_words(&w, dtypes[i], UINT64_C(0xfedcba9876543210), UINT32_MAX);
   }
-  CHECK(tsr_dtype_of(tsr_random_bits(w.s, .shape = TSR_SHAPE(2))) == TSR_U64);
+  CHECK(tsr_dtype_of(tsr_random_bits(w.s, .shape = TSR_SHAPE(2), .key = 1)) == TSR_U64);
   closed(&w);
 }
 
@@ -105,7 +105,9 @@ TEST(a_number_and_a_scalar_draw_the_same)
   world w = opened();
   for (int kind = 0; kind < KINDS; kind++)
     for (int i = 0; i < 3; i++) {
-      tsr_random_args args = { .key = seeds[i], .stream = 3, .shape = TSR_SHAPE(5, 4, 31) };
+      tsr_random_args args = {
+        .key = seeds[i], .keyed = true, .stream = 3, .shape = TSR_SHAPE(5, 4, 31)
+      };
       tsr_array *by_number = draw(&w, kind, args);
       args.key = 0;
       args.keys = tsr_random_key(w.s, seeds[i]);
@@ -134,7 +136,8 @@ TEST(a_batch_of_keys_is_as_many_draws)
       size_t size = tsr_dtype_size(tsr_dtype_of(all));
       char *found = read_all(&w, all);
       for (int k = 0; k < 6; k++) {
-        tsr_array *one = draw(&w, kind, (tsr_random_args){ .key = seeds[k], .shape = shapes[i] });
+        tsr_array *one =
+            draw(&w, kind, (tsr_random_args){ .key = seeds[k], .keyed = true, .shape = shapes[i] });
         size_t bytes = (size_t)count_of(one) * size;
         void *expected = read_all(&w, one);
         CHECK_BYTES(found + (size_t)k * bytes, expected, bytes);
@@ -258,11 +261,12 @@ TEST(ranges_are_filled_and_never_left)
   check_range(&w, TSR_F64, -DBL_MAX / 2, DBL_MAX / 2);
   /* two numbers beside each other: the lower one */
   double x[200];
-  tsr_array *a = tsr_uniform(w.s, .shape = TSR_SHAPE(200), .low = 1, .high = 1 + DBL_EPSILON);
+  tsr_array *a =
+      tsr_uniform(w.s, .shape = TSR_SHAPE(200), .low = 1, .high = 1 + DBL_EPSILON, .key = 1);
   CHECK_STATUS(tsr_read(a, x, sizeof x), TSR_OK, w.s);
   for (int i = 0; i < 200; i++) CHECK_F64_BITS(x[i], 1);
-  same(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(90), .high = 1),
-       tsr_uniform(w.s, .shape = TSR_SHAPE(90)));
+  same(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(90), .high = 1, .key = 1),
+       tsr_uniform(w.s, .shape = TSR_SHAPE(90), .key = 1));
   closed(&w);
 }
 
@@ -300,18 +304,21 @@ TEST(what_is_no_key_is_told)
        "TSR_EDTYPE: tsr_uniform: keys are i64[], expected u64");
   says(&w, tsr_uniform(w.s, .key = 1, .keys = KEYS(1, 2), .shape = four),
        "TSR_EARG: tsr_uniform: a key and keys; give one of them");
-  says(&w, tsr_normal(w.s, .stream = UINT64_C(1) << 32, .shape = four),
+  says(&w, tsr_normal(w.s, .stream = UINT64_C(1) << 32, .shape = four, .key = 1),
        "TSR_EARG: tsr_normal: stream 4294967296, expected one below 2^32");
   says(&w, tsr_normal(w.s, .keys = KEYS(1, 2), .shape = deep),
        "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims at most");
-  says(&w, tsr_random_bits(w.s, .dtype = TSR_F32, .shape = four),
+  says(&w, tsr_random_bits(w.s, .dtype = TSR_F32, .shape = four, .key = 1),
        "TSR_EDTYPE: tsr_random_bits: the dtype asked for is f32, expected an integer");
-  says(&w, tsr_random_bits(w.s, .dtype = TSR_BOOL, .shape = four), "bool, expected an integer");
-  says(&w, tsr_normal(w.s, .dtype = TSR_I32, .shape = four), "i32, expected a float");
-  says(&w, tsr_normal(w.s, .dtype = (tsr_dtype)77, .shape = four), "tsr_normal: 77 is no dtype;");
-  says(&w, tsr_random_bits(w.s, .shape = TSR_SHAPE(-4)),
+  says(&w, tsr_random_bits(w.s, .dtype = TSR_BOOL, .shape = four, .key = 1),
+       "bool, expected an integer");
+  says(&w, tsr_normal(w.s, .dtype = TSR_I32, .shape = four, .key = 1), "i32, expected a float");
+  says(&w, tsr_normal(w.s, .dtype = (tsr_dtype)77, .shape = four, .key = 1),
+       "tsr_normal: 77 is no dtype;");
+  says(&w, tsr_random_bits(w.s, .shape = TSR_SHAPE(-4), .key = 1),
        "tsr_random_bits: dim 0 of shape [-4] is -4");
-  says(&w, tsr_random_bits(w.s, .shape = four, .on = tsr_on(w.mesh, "x,y")), "tsr_random_bits: ");
+  says(&w, tsr_random_bits(w.s, .shape = four, .on = tsr_on(w.mesh, "x,y"), .key = 1),
+       "tsr_random_bits: ");
   says(&w, tsr_uniform(w.s, .keys = KEYS(1, 2), .shape = four, .on = tsr_on(w.mesh, "x,y,-")),
        "tsr_uniform: ");
   CHECK(tsr_is_inert(tsr_random_split(NULL, 2)) &&
@@ -325,16 +332,79 @@ TEST(what_is_no_range_is_told)
 {
   world w = opened();
   const tsr_shape four = TSR_SHAPE(4);
-  says(&w, tsr_uniform(w.s, .shape = four, .low = 1),
+  says(&w, tsr_uniform(w.s, .shape = four, .low = 1, .key = 1),
        "TSR_EARG: tsr_uniform: the range is -1 long; give a low below high");
-  says(&w, tsr_uniform(w.s, .shape = four, .low = 2, .high = 2), "the range is 0 long; give a low");
-  says(&w, tsr_uniform(w.s, .shape = four, .low = NAN, .high = 2), "the range is nan long;");
-  says(&w, tsr_uniform(w.s, .shape = four, .low = -INFINITY, .high = 2),
+  says(&w, tsr_uniform(w.s, .shape = four, .low = 2, .high = 2, .key = 1),
+       "the range is 0 long; give a low");
+  says(&w, tsr_uniform(w.s, .shape = four, .low = NAN, .high = 2, .key = 1),
+       "the range is nan long;");
+  says(&w, tsr_uniform(w.s, .shape = four, .low = -INFINITY, .high = 2, .key = 1),
        "tsr_uniform: the range is infinite, inf long; draw less and scale");
-  says(&w, tsr_uniform(w.s, .shape = four, .low = -DBL_MAX, .high = DBL_MAX), "is infinite");
-  says(&w, tsr_uniform(w.s, .dtype = TSR_F16, .shape = four, .low = -40000, .high = 40000),
+  says(&w, tsr_uniform(w.s, .shape = four, .low = -DBL_MAX, .high = DBL_MAX, .key = 1),
+       "is infinite");
+  says(&w,
+       tsr_uniform(w.s, .dtype = TSR_F16, .shape = four, .low = -40000, .high = 40000, .key = 1),
        "TSR_EARG: tsr_uniform: the range is infinite, 80000 long");
-  says(&w, tsr_uniform(w.s, .dtype = TSR_F32, .shape = four, .low = 1, .high = 1 + 1e-9),
+  says(&w, tsr_uniform(w.s, .dtype = TSR_F32, .shape = four, .low = 1, .high = 1 + 1e-9, .key = 1),
        "TSR_EARG: tsr_uniform: the range is ");
   closed(&w);
+}
+
+/* ---- without a key ---- */
+
+/* Every macro that takes the arguments of a draw, with none of them that is a key and with key 0. */
+#define DRAWS(W, X)                                                                           \
+  tsr_random_bits((W)->s, X), tsr_uniform((W)->s, X), tsr_normal((W)->s, X),                  \
+      tsr_exponential((W)->s, 2, X), tsr_poisson((W)->s, 3, X), tsr_randint((W)->s, 0, 9, X), \
+      tsr_truncated_normal((W)->s, -1, 1, X), tsr_gamma((W)->s, 2, X),                        \
+      tsr_bernoulli((W)->s, 0.5, X),                                                          \
+      tsr_categorical(tsr_full((W)->s, 1, TSR_F64, TSR_SHAPE(5), (tsr_sharding){ 0 }), 0, X), \
+      tsr_permutation((W)->s, 5, X), tsr_shuffle(tsr_arange((W)->s, .stop = 5), 0, X),        \
+      tsr_initial((W)->s, TSR_HE, TSR_INITIAL_NORMAL, .shape = TSR_SHAPE(2, 2), X)
+
+/* How many macros of a header fill in the arguments of a draw. */
+static int draws_in(const char *header)
+{
+  FILE *file = fopen(test_file(header), "r");
+  char line[256];
+  int count = 0;
+  CHECK(file);
+  while (fgets(line, sizeof line, file)) count += strstr(line, "TSR_RANDOM_(#") != NULL;
+  fclose(file);
+  return count;
+}
+
+TEST(a_draw_without_a_key_is_an_error)
+{
+  world w = opened();
+  tsr_array *const keyless[] = { DRAWS(&w, .stream = 1) };
+  int count = (int)(sizeof keyless / sizeof *keyless);
+  CHECK_I64(count,
+            draws_in("../include/tessera/random.h") + draws_in("../include/tessera/train.h"));
+  for (int i = 0; i < count; i++) CHECK(tsr_is_inert(keyless[i]));
+  CHECK_STR_HAS(tsr_message(w.s), "TSR_EARG: tsr_random_bits: no key");
+  CHECK_STR_HAS(tsr_message(w.s), "give .key = 7, or .keys of tsr_random_key");
+  tsr_scope_clear(w.s);
+  tsr_array *x = tsr_arange(w.s, .stop = 5);
+  says(&w, tsr_choice(x, 3), "tsr_choice: no key");
+  says(&w, tsr_choice(x, 3, .by = { .stream = 1 }), "tsr_choice: no key");
+  says(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(2)), "tsr_uniform: no key");
+  says(&w, tsr_permutation(w.s, 5, .on = { 0 }), "tsr_permutation: no key");
+  tsr_random_args none = { .size = sizeof none, .shape = TSR_SHAPE(2) };
+  says(&w, tsr_normal_at(w.s, &none, TSR_HERE), "tsr_normal: no key");
+  /* 0 is a key as others are, where it is given. */
+  tsr_array *const zero[] = { DRAWS(&w, .key = 0), tsr_choice(x, 3, .by = { .key = 0 }) };
+  tsr_array *const made[] = { DRAWS(&w, .keys = tsr_random_key(w.s, 0)),
+                              tsr_choice(x, 3, .by = { .keys = tsr_random_key(w.s, 0) }) };
+  for (int i = 0; i <= count; i++) same(&w, zero[i], made[i]);
+  closed(&w);
+}
+
+TEST(named_arguments_are_found_in_their_text)
+{
+  CHECK(tsr_argument_is_named(".key = 0", "key") && tsr_argument_is_named(".a = 1, .key=0", "key"));
+  CHECK(tsr_argument_is_named(".shape = s,\n  .key\t= 0,", "key"));
+  CHECK(!tsr_argument_is_named(".keys = k", "key") && !tsr_argument_is_named("", "key"));
+  CHECK(!tsr_argument_is_named(".stream = of.key == 3", "key"));
+  CHECK(!tsr_argument_is_named(".a_key = 0", "key") && !tsr_argument_is_named(NULL, "key"));
 }

@@ -235,6 +235,7 @@ static void elements(void)
 #define OF_MIXED(name) HEARD(name, "u3, i3)", u3, i3)
 #define OF_NULL(name) HEARD(name, "i3, NULL)", i3, (tsr_array *)NULL)
 #define OF_LARGE(name) HEARD(name, "k3, 300)", k3, 300)
+#define OF_LARGE_LEFT(name) HEARD(name, "300, k3)", 300, k3)
 #define OF_OTHERS(name) HEARD(name, "f3, stranger)", f3, stranger)
   EACH(PAIRS, OF_SHAPES, "i3, i2)");
   EACH(PAIRS, OF_PAIR_BOOLS, "b3, b3)");
@@ -242,13 +243,17 @@ static void elements(void)
   EACH(PAIRS, OF_MIXED, "u3, i3)");
   EACH(PAIRS, OF_NULL, "i3, NULL)");
   EACH(PAIRS, OF_LARGE, "k3, 300)");
+  EACH(PAIRS, OF_LARGE_LEFT, "300, k3)");
   EACH(PAIRS, OF_OTHERS, "f3, stranger)");
   title("elementwise, the others");
   tsr_array *none = NULL, *two[2];
+  NO(tsr_sub(tsr_num(s, 300), k3));
+  NO(tsr_fma(2, f34, f3));
   NO(tsr_fma(f34, f3, 1));
   NO(tsr_fma(f3, none, 1));
   NO(tsr_fma(k3, f3, none));
   NO((tsr_divmod(f34, f3, two), two[0]));
+  NO((tsr_divmod(300, k3, two), two[0]));
   NO(tsr_clip(f34, f3, 1));
   NO(tsr_clip(k3, 0, 200));
   NO(tsr_round(f3, .decimals = 309));
@@ -326,6 +331,8 @@ static void views(void)
   NO(tsr_transpose_at(f34, NULL, 2, TSR_HERE));
   NO(tsr_flip(f34, TSR_DIMS(2)));
   NO(tsr_flip(f, TSR_DIMS(0)));
+  NO(tsr_flip(f34, TSR_DIMS(0, 0)));
+  NO(tsr_flip(f34, TSR_DIMS(0, -2)));
   NO(tsr_broadcast_to(f34, TSR_SHAPE(4)));
   NO(tsr_broadcast_to(f34, TSR_SHAPE(2, 2, 4)));
   NO(tsr_broadcast_to(f34, TSR_SHAPE(-2, 3, 4)));
@@ -370,6 +377,7 @@ static void views(void)
   NO(tsr_squeeze(f34, TSR_DIMS(0)));
   NO(tsr_squeeze(f34, TSR_DIMS(2)));
   NO(tsr_squeeze(f, TSR_DIMS(0)));
+  NO(tsr_squeeze(f34, TSR_DIMS(1, 1)));
   NO(tsr_atleast(f34, 4));
   NO(tsr_atleast(f34, -1));
   title("other orders");
@@ -663,9 +671,9 @@ static void places(void)
   NO(tsr_eye(s, TSR_F32, TSR_SHAPE(3, 3), 0, on("z")));
   NO(tsr_arange(s, .stop = 3, .on = on("z")));
   NO(tsr_linspace(s, 0, 1, 3, .on = on("z")));
-  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .on = on("z")));
-  NO(tsr_exponential(s, 1, .shape = TSR_SHAPE(3), .on = on("z")));
-  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .on = on("z")));
+  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .on = on("z"), .key = 1));
+  NO(tsr_exponential(s, 1, .shape = TSR_SHAPE(3), .on = on("z"), .key = 1));
+  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .on = on("z"), .key = 1));
   NO(tsr_reshard(f3, on("z")));
   NO(tsr_reshard(f3, on("x,y")));
   NO(tsr_reshard(f3, uneven));
@@ -708,6 +716,7 @@ static void places(void)
   NO(tsr_eye(s, TSR_F32, square, 0, free_place));
   NO(tsr_eye(s, (tsr_dtype)77, TSR_SHAPE(3, 3), 0, free_place));
   NO(tsr_arange(s, .stop = 1e300));
+  NO(tsr_arange(s, 4));
   NO(tsr_arange(s, .stop = NAN));
   NO(tsr_arange(s, .stop = 9, .dtype = TSR_BOOL));
   NO(tsr_arange(s, .stop = 9, .dtype = (tsr_dtype)77));
@@ -719,34 +728,34 @@ static void places(void)
   NO(tsr_linspace_at(s, NULL, TSR_HERE));
   title("random draws");
   NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .keys = i3));
-  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32));
-  NO(tsr_uniform(s, .shape = square));
+  NO(tsr_uniform(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32, .key = 1));
+  NO(tsr_uniform(s, .shape = square, .key = 1));
   NO(tsr_uniform_at(s, NULL, TSR_HERE));
-  NO(tsr_exponential(s, -1, .shape = TSR_SHAPE(3)));
-  NO(tsr_exponential(s, NAN, .shape = TSR_SHAPE(3)));
-  NO(tsr_exponential(s, 1, .shape = square));
+  NO(tsr_exponential(s, -1, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_exponential(s, NAN, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_exponential(s, 1, .shape = square, .key = 1));
   NO(tsr_exponential_at(s, 1, NULL, TSR_HERE));
-  NO(tsr_poisson(s, 1e5, .shape = TSR_SHAPE(3)));
-  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
-  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(-3)));
+  NO(tsr_poisson(s, 1e5, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(3), .dtype = TSR_F32, .key = 1));
+  NO(tsr_poisson(s, 1, .shape = TSR_SHAPE(-3), .key = 1));
   NO(tsr_poisson_at(s, TSR_OPERAND(1), NULL, TSR_HERE));
-  NO(tsr_normal(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32));
-  NO(tsr_normal(s, .shape = TSR_SHAPE(3), .stream = UINT64_MAX));
-  NO(tsr_truncated_normal(s, 1, -1, .shape = TSR_SHAPE(3)));
-  NO(tsr_truncated_normal(s, 90, 91, .shape = TSR_SHAPE(3)));
-  NO(tsr_gamma(s, -1, .shape = TSR_SHAPE(3)));
-  NO(tsr_bernoulli(s, 1.5, .shape = TSR_SHAPE(3)));
-  NO(tsr_bernoulli(s, d3, .shape = TSR_SHAPE(4)));
-  NO(tsr_bernoulli(s, f34, .shape = TSR_SHAPE(4)));
-  NO(tsr_bernoulli(s, f3, .shape = TSR_SHAPE(3), .on = on("z")));
-  NO(tsr_bernoulli(s, gone, .shape = TSR_SHAPE(3)));
-  NO(tsr_bernoulli(s, stranger, .shape = TSR_SHAPE(3)));
+  NO(tsr_normal(s, .shape = TSR_SHAPE(3), .dtype = TSR_I32, .key = 1));
+  NO(tsr_normal(s, .shape = TSR_SHAPE(3), .stream = UINT64_MAX, .key = 1));
+  NO(tsr_truncated_normal(s, 1, -1, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_truncated_normal(s, 90, 91, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_gamma(s, -1, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_bernoulli(s, 1.5, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_bernoulli(s, d3, .shape = TSR_SHAPE(4), .key = 1));
+  NO(tsr_bernoulli(s, f34, .shape = TSR_SHAPE(4), .key = 1));
+  NO(tsr_bernoulli(s, f3, .shape = TSR_SHAPE(3), .on = on("z"), .key = 1));
+  NO(tsr_bernoulli(s, gone, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_bernoulli(s, stranger, .shape = TSR_SHAPE(3), .key = 1));
   NO(tsr_gamma(s, f34, .shape = TSR_SHAPE(3), .keys = ones(TSR_U64, TSR_SHAPE(2))));
-  NO(tsr_poisson(s, d3, .dtype = TSR_F32));
-  NO(tsr_bernoulli(s, 0.5, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
-  NO(tsr_randint(s, 3, 3, .shape = TSR_SHAPE(3)));
-  NO(tsr_randint(s, 0, 300, .shape = TSR_SHAPE(3), .dtype = TSR_I8));
-  NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .dtype = TSR_F32));
+  NO(tsr_poisson(s, d3, .dtype = TSR_F32, .key = 1));
+  NO(tsr_bernoulli(s, 0.5, .shape = TSR_SHAPE(3), .dtype = TSR_F32, .key = 1));
+  NO(tsr_randint(s, 3, 3, .shape = TSR_SHAPE(3), .key = 1));
+  NO(tsr_randint(s, 0, 300, .shape = TSR_SHAPE(3), .dtype = TSR_I8, .key = 1));
+  NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .dtype = TSR_F32, .key = 1));
   NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .key = 1, .keys = u3));
   NO(tsr_random_bits(s, .shape = TSR_SHAPE(3), .keys = f3));
   NO(tsr_random_split(u3, -1));
@@ -935,7 +944,7 @@ static void memory_in_runs(void)
   RUN(tsr_concat((tsr_array *[]){ v, v }, 2, 0));
   RUN(tsr_take(v, at, 0));
   RUN(tsr_scatter(v, at, 1, 0));
-  RUN(tsr_uniform(s, .shape = TSR_SHAPE(MANY)));
+  RUN(tsr_uniform(s, .shape = TSR_SHAPE(MANY), .key = 1));
   free(x);
   tsr_runtime_close(small);
   s = usual;
@@ -1661,6 +1670,9 @@ static void pipelines(void)
 
 /* Calls that take a line and are not refused, and why. */
 static const char *const never[][2] = {
+  { "tsr_binary", "it is the call that it is given" },
+  { "tsr_fma_of", "tsr_fma is it" },
+  { "tsr_divmod_of", "tsr_divmod is it" },
   { "tsr_metric_start", "takes nothing" },
   { "tsr_on", "a place is data; the call that takes it says what is wrong with it" },
   { "tsr_random_key", "any seed is a key" },

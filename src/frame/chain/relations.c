@@ -77,6 +77,8 @@ tsr_frame *tsr_frame_sample_with(tsr_frame *df, const tsr_sample_opts *opts, con
     return refuse(out, TSR_EARG, "`fraction` is not between 0 and 1");
   if (ask->rows > 0 && ask->fraction > 0)
     return refuse(out, TSR_EARG, "`rows` and `fraction` are both given; give one of them");
+  if (!ask->sized && !(ask->rows > 0) && !(ask->fraction > 0))
+    return refuse(out, TSR_EARG, "neither `rows` nor `fraction` is given; give one of them");
   return tsr__frame_typed(out);
 }
 

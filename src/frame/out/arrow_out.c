@@ -36,11 +36,18 @@ typedef struct out_stream {
   const char *error;        /* static; of the last call */
 } out_stream;
 
+/* Frees what a consumer had. The runtime may have been closed long ago, and ends here. */
+static void end_of(tsr_runtime *rt, void *own, size_t size)
+{
+  tsr__del(&rt->heap, own, size);
+  tsr__runtime_let_go(rt);
+}
+
 /* ---- schemas --------------------------------------------------------------------------------- */
 
 /* One block: a schema's private data with the pointers and structs of its children. */
 typedef struct out_schema {
-  tsr__heap *heap;
+  tsr_runtime *rt; /* held, as consumers may let go after it closed */
   size_t size;
   struct ArrowSchema **pointer;
   struct ArrowSchema *child; /* its children, or its dictionary */
@@ -56,19 +63,20 @@ static void release_schema(struct ArrowSchema *schema)
   if (schema->dictionary && schema->dictionary->release)
     schema->dictionary->release(schema->dictionary);
   schema->release = NULL;
-  tsr__del(own->heap, own, own->size);
+  end_of(own->rt, own, own->size);
 }
 
 /* A schema with a copy of its name and room for children; false out of memory. */
-static bool make_schema(tsr__heap *heap, const char *format, const char *name, int children,
+static bool make_schema(tsr_runtime *rt, const char *format, const char *name, int children,
                         struct ArrowSchema *out)
 {
   size_t length = strlen(name) + 1, room = (size_t)(children ? children : 1);
   size_t size = sizeof(out_schema) + room * (sizeof(void *) + sizeof *out) + length;
-  out_schema *own = tsr__new(heap, size);
+  out_schema *own = tsr__new(&rt->heap, size);
   *out = (struct ArrowSchema){ 0 };
   if (!own) return false;
-  own->heap = heap;
+  own->rt = rt;
+  tsr__runtime_hold(rt);
   own->size = size;
   /* The block in order: the struct, pointers to children, children, the name. */
   own->pointer = (struct ArrowSchema **)(own + 1);
@@ -97,12 +105,12 @@ static const char *format_of(const out_column *column)
 }
 
 /* A column of codes (i) has a dictionary of texts with 64-bit offsets (U). */
-static bool make_column_schema(tsr__heap *heap, const out_column *column, struct ArrowSchema *out)
+static bool make_column_schema(tsr_runtime *rt, const out_column *column, struct ArrowSchema *out)
 {
-  if (!make_schema(heap, format_of(column), column->name, 0, out)) return false;
+  if (!make_schema(rt, format_of(column), column->name, 0, out)) return false;
   if (column->type != TSR_COL_TEXT || column->views) return true;
   struct ArrowSchema *entries = ((out_schema *)out->private_data)->child;
-  if (make_schema(heap, "U", "", 0, entries)) out->dictionary = entries;
+  if (make_schema(rt, "U", "", 0, entries)) out->dictionary = entries;
   return out->dictionary != NULL;
 }
 
@@ -110,12 +118,12 @@ static bool make_column_schema(tsr__heap *heap, const out_column *column, struct
 static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 {
   out_stream *own = stream->private_data;
-  tsr__heap *heap = &own->rt->heap;
+  tsr_runtime *rt = own->rt;
   /* Out of memory unless all of it is made: the text is set first. */
   own->error = "out of memory";
-  if (!make_schema(heap, "+s", "", own->column_count, out)) return ENOMEM;
+  if (!make_schema(rt, "+s", "", own->column_count, out)) return ENOMEM;
   for (int i = 0; i < own->column_count; i++) {
-    bool made = make_column_schema(heap, &own->column[i], out->children[i]);
+    bool made = make_column_schema(rt, &own->column[i], out->children[i]);
     /* Children that were made must be released, those behind them not. */
     if (out->children[i]->release) out->n_children = i + 1;
     if (made) continue;
@@ -130,7 +138,7 @@ static int get_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out)
 
 /* One block: what an array shows and owns. */
 typedef struct out_array {
-  tsr__heap *heap;
+  tsr_runtime *rt; /* held */
   size_t size;
   const tsr__device_ops *ops;
   tsr__buffer *held[2]; /* mapped */
@@ -157,25 +165,26 @@ static void release_array(struct ArrowArray *array)
     tsr__buffer_release(own->held[i]);
   }
   tsr__dict_release(own->dict);
-  tsr__del_once(own->heap, own->views, own->views_size);
+  tsr__del_once(&own->rt->heap, own->views, own->views_size);
   array->release = NULL;
-  tsr__del(own->heap, own, own->size);
+  end_of(own->rt, own, own->size);
 }
 
 /* An array of `length` elements with room for children and buffers; false out of memory. A batch
  * has one buffer, its validity, which is left out; a column two, validity and values; texts three,
  * with offsets between, and views one more for each that their texts lie in. */
-static bool make_array(tsr__heap *heap, int64_t length, int children, int64_t buffers,
+static bool make_array(tsr_runtime *rt, int64_t length, int children, int64_t buffers,
                        struct ArrowArray *out)
 {
   size_t room = (size_t)(children ? children : 1);
   size_t size =
       sizeof(out_array) + room * (sizeof(void *) + sizeof *out) + (size_t)buffers * sizeof(void *);
-  out_array *own = tsr__new(heap, size);
+  out_array *own = tsr__new(&rt->heap, size);
   *out = (struct ArrowArray){ 0 };
   if (!own) return false;
   /* As that of a schema, with buffers where its name is. */
-  own->heap = heap;
+  own->rt = rt;
+  tsr__runtime_hold(rt);
   own->size = size;
   own->pointer = (struct ArrowArray **)(own + 1);
   own->child = (struct ArrowArray *)(own->pointer + room);
@@ -192,10 +201,10 @@ static bool make_array(tsr__heap *heap, int64_t length, int children, int64_t bu
 
 /* The texts of a column. Each batch shows the same dictionary and holds it, so that one may outlive
  * the others. */
-static bool make_entries(tsr__heap *heap, tsr__dict *dict, struct ArrowArray *column)
+static bool make_entries(tsr_runtime *rt, tsr__dict *dict, struct ArrowArray *column)
 {
   struct ArrowArray *entries = ((out_array *)column->private_data)->child;
-  if (!make_array(heap, dict->count, 0, 3, entries)) return false;
+  if (!make_array(rt, dict->count, 0, 3, entries)) return false;
   out_array *own = entries->private_data;
   own->dict = tsr__dict_hold(dict);
   own->buffers[1] = dict->offsets;
@@ -231,13 +240,13 @@ static void show_validity(const tsr__col *col, int position, struct ArrowArray *
 }
 
 /* Room for views and, behind them, the sizes of as many buffers of texts. */
-static bool make_views(tsr__heap *heap, int64_t rows, int64_t buffers, struct ArrowArray *out)
+static bool make_views(tsr_runtime *rt, int64_t rows, int64_t buffers, struct ArrowArray *out)
 {
   size_t size = (size_t)rows * TSR__ARROW_VIEW + (size_t)(buffers + 1) * sizeof(int64_t);
-  if (!make_array(heap, rows, 0, buffers + 3, out)) return false;
+  if (!make_array(rt, rows, 0, buffers + 3, out)) return false;
   out_array *own = out->private_data;
   own->views_size = tsr__whole_pages(size);
-  own->views = tsr__new_once(heap, own->views_size);
+  own->views = tsr__new_once(&rt->heap, own->views_size);
   own->buffers[1] = own->views;
   return own->views;
 }
@@ -266,7 +275,7 @@ static bool make_text_views(const out_column *column, const tsr__col *col, out_p
   int64_t buffers = tsr__arrow_text_buffers(column->dict, TSR__ARROW_SHIFT);
   struct ArrowArray *out = piece->out;
   tsr__arrow_seen seen = { 0 };
-  if (!make_views(&values->rt->heap, piece->rows, buffers, out)) return false;
+  if (!make_views(values->rt, piece->rows, buffers, out)) return false;
   show_validity(col, piece->position, out);
   out_array *own = out->private_data;
   tsr__arrow_rows rows = { .dict = column->dict,
@@ -291,12 +300,12 @@ static bool make_text_views(const out_column *column, const tsr__col *col, out_p
 static bool make_column(const out_column *column, const tsr__col *col, out_piece *piece)
 {
   const tsr__value *values = col->values->value;
-  tsr__heap *heap = &values->rt->heap;
+  tsr_runtime *rt = values->rt;
   if (column->views) return make_text_views(column, col, piece);
-  if (!make_array(heap, piece->rows, 0, 2, piece->out)) return false;
+  if (!make_array(rt, piece->rows, 0, 2, piece->out)) return false;
   show_buffer(piece->out->private_data, 1, values, piece->position);
   show_validity(col, piece->position, piece->out);
-  return column->type != TSR_COL_TEXT || make_entries(heap, column->dict, piece->out);
+  return column->type != TSR_COL_TEXT || make_entries(rt, column->dict, piece->out);
 }
 
 /* ---- the stream ------------------------------------------------------------------------------ */
@@ -322,7 +331,8 @@ static const char *get_last_error(struct ArrowArrayStream *stream)
 /* Lets go of a stream and what it has not given yet; of one that is half made, of what there is. */
 static void free_stream(out_stream *own)
 {
-  tsr__heap *heap = &own->rt->heap;
+  tsr_runtime *rt = own->rt;
+  tsr__heap *heap = &rt->heap;
   for (int b = 0; own->batch && b < own->batch_count; b++)
     if (own->batch[b].release) own->batch[b].release(&own->batch[b]);
   for (int i = 0; own->column && i < own->column_count; i++) {
@@ -331,7 +341,7 @@ static void free_stream(out_stream *own)
   }
   tsr__del(heap, own->batch, (size_t)own->batch_room * sizeof *own->batch);
   tsr__del(heap, own->column, (size_t)own->column_count * sizeof *own->column);
-  tsr__del(heap, own, sizeof *own);
+  end_of(rt, own, sizeof *own);
 }
 
 static void release_stream(struct ArrowArrayStream *stream)
@@ -367,7 +377,7 @@ static bool take_columns(out_stream *own, const tsr_frame *df, const tsr__col *c
 static bool make_batch(const out_stream *own, const tsr__col *col, const out_piece *piece)
 {
   struct ArrowArray *out = piece->out;
-  if (!make_array(&own->rt->heap, piece->rows, own->column_count, 1, out)) return false;
+  if (!make_array(own->rt, piece->rows, own->column_count, 1, out)) return false;
   for (int i = 0; i < own->column_count; i++) {
     out_piece one = *piece;
     one.out = out->children[i];
@@ -415,6 +425,7 @@ static tsr_status make_stream(tsr__bind *bind, const tsr__bound *bound, tsr_arro
   out_stream *own = tsr__new(heap, sizeof *own);
   if (own) {
     own->rt = rt;
+    tsr__runtime_hold(rt);
     own->texts = texts;
     own->column_count = bound->count;
     own->column = tsr__new(heap, (size_t)bound->count * sizeof *own->column);

@@ -94,10 +94,16 @@ static tsr_status open_terminal(tsr__bind *bind, tsr_frame *df, const char *what
   bind->last = &bind->visits;
   if (!df) return TSR_EARG;
   if (df->inert) {
-    tsr_status status = tsr_scope_status(df->node.scope);
-    /* An inert frame without a scope of its own keeps its status in `op`; one whose error was
-     * cleared since has none left to tell. */
-    if (!status) status = df->node.scope ? TSR_ESTATE : (tsr_status)df->op;
+    /* An inert frame without a scope of its own keeps its status in `op`. The scope that the
+     * terminal's errors are told to is told, where it is one inside the frame's. */
+    tsr_status status = (tsr_status)df->op;
+    const tsr_scope *failed = df->node.scope ? tsr__scope_failed(df->node.scope) : NULL;
+    if (failed) status = tsr__fail_as(tsr__frame_home(df), failed);
+    else if (df->node.scope)
+      status =
+          tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_ESTATE,
+                    "%s: the frame comes of a failed call whose error was cleared; make it again",
+                    what);
     return look ? status : tsr__frame_refuse(df, what, site, status);
   }
   bind->site = site ? site : df->node.site;
