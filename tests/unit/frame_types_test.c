@@ -252,8 +252,8 @@ static int64_t reads_of(const golden *g, tsr_dtype dtype, const char **text, con
 static void check_reads(desk *d, const golden *g, tsr_dtype dtype)
 {
   desk_clear(d);
-  const char *text[MOST], *expected[MOST], *name = tsr_dtype_name(dtype);
-  int64_t count = reads_of(g, dtype, text, expected), good = 0;
+  const char *text[MOST], *expected[MOST], *wanted[2][MOST], *name = tsr_dtype_name(dtype);
+  int64_t count = reads_of(g, dtype, text, expected), good[2] = { 0 };
   char asked[60], types[20];
   tsr_table *table = NULL;
   uint64_t zeros[MOST] = { 0 };
@@ -267,8 +267,10 @@ static void check_reads(desk *d, const golden *g, tsr_dtype dtype)
   for (int64_t r = 0; r < count; r++) {
     if (!strcmp(expected[r], "none") || text[r][0] == '+') continue;
     fprintf(csv, "%s\n", text[r]);
+    wanted[0][good[0]++] = expected[r];
+    if (isinf(strtod(text[r], NULL))) continue; /* JSON has no infinities: such a number is a text */
     fprintf(json, "{\"x\": %s}\n", text[r]);
-    expected[good++] = expected[r];
+    wanted[1][good[1]++] = expected[r];
   }
   fclose(csv);
   fclose(json);
@@ -277,8 +279,8 @@ static void check_reads(desk *d, const golden *g, tsr_dtype dtype)
   for (int i = 0; i < 2; i++) {
     CHECK_STATUS(tsr_frame_collect(read[i], &table), TSR_OK, d->s);
     CHECK_I64(tsr_table_type(table, 0), dtype);
-    CHECK_I64(tsr_table_row_count(table), good);
-    for (int64_t r = 0; r < good; r++) check_word(table, r, expected[r], i ? "JSON" : "CSV");
+    CHECK_I64(tsr_table_row_count(table), good[i]);
+    for (int64_t r = 0; r < good[i]; r++) check_word(table, r, wanted[i][r], i ? "JSON" : "CSV");
   }
 }
 

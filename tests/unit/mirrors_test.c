@@ -4,6 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "comm/peers_room.h"
 #include "harness.h"
@@ -126,6 +127,7 @@ static void open_world(world *w)
   w->peers = (tsr__peers){ .heap = &w->heap, .all = w->all, .hosts = 2, .told_word = w->told };
   w->peers.used = 2 * sizeof *w->heads;
   w->peers.start = (tsr__peers_start){ .count = 2, .gone = is_gone, .ended = has_ended };
+  w->peers.pid = getpid();
   strcpy(w->peers.engine, "test");
   pthread_mutexattr_init(&again);
   pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
