@@ -137,7 +137,7 @@ void tool_log(tsr_log_level level, const char *area, const char *line, void *use
   if (level > TSR_LOG_INFO || strcmp(area, "pipeline") != 0) return;
   tool_progress_end();
   fputs("tessera: note: ", stderr);
-  print_words(line);
+  tool_put_words(line);
   fputc('\n', stderr);
 }
 
