@@ -314,9 +314,12 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
  * chains may stand on one frame. */
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
-  if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
-  tsr_frame *df = tsr__frame_make(tsr__frame_home(parent), kind, what, site);
-  if (!df->inert) df->parent = parent;
+  tsr_frame *df = tsr__frame_usable(parent)
+                      ? tsr__frame_make(tsr__frame_home(parent), kind, what, site)
+                      : tsr__frame_inert_like(parent, site);
+  /* Also of one that is inert, but for the constants: whether others wait for it follows from
+   * where its rows were to lie. */
+  if (df->node.scope && df != parent) df->parent = parent;
   return df;
 }
 

@@ -71,6 +71,21 @@ static tsr_status open_together(tsr_frame *df, const tsr__reader *reader,
   return tsr__source_leave(df, status, error);
 }
 
+/* A mistake in the arguments is brought to where the others wait with their open file. Of a place
+ * that is wrong itself nobody knows where they have it: all of them is what is usual. */
+static tsr_status refuse_opening(tsr_frame *df, const tsr_sharding *on, tsr__error *error)
+{
+  tsr_sharding rows;
+  tsr__error own = *error, unused = { .status = TSR_OK };
+  bool known = !tsr__scan_sharding(df, on, &rows, &unused);
+  if (!tsr__peers_of(df->node.scope->rt) || (known && !tsr__source_apart(df, &rows)))
+    return error->status;
+  error->status = TSR_OK;
+  if (tsr__source_enter(df, error)) return error->status;
+  *error = own;
+  return tsr__source_leave(df, own.status, error);
+}
+
 /* The reader is the frame's from here on and closed by it, or closed here where that fails. */
 tsr_status tsr__scan_take(tsr_frame *df, tsr__reader reader, const tsr_sharding *sharding,
                           tsr__error *error)
@@ -119,9 +134,10 @@ static tsr_status open_csv(tsr_frame *df, const char *path, const tsr_csv_opts *
   /* Options first: a mistake in them is told before a file is opened. */
   tsr_sharding rows;
   tsr_csv_opts all = { 0 };
-  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
-  if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
+  tsr__take_opts(df->what, opts, &all, sizeof all, error);
+  if (!path) tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (error->status || tsr__scan_sharding(df, &all.on, &rows, error))
+    return refuse_opening(df, &all.on, error);
   tsr__csv_opts how = reading_of(&all);
   tsr__csv *csv = tsr__csv_open_with(df->node.scope->rt, path, &how, error);
   /* The frame owns the file from here on, after an error too: its scope closes it. */
@@ -201,14 +217,15 @@ static tsr_status open_json(tsr_frame *df, const char *path, const tsr_json_opts
   tsr_sharding rows;
   tsr_runtime *rt = df->node.scope->rt;
   tsr_json_opts all = { 0 };
-  if (!path) return tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
-  if (tsr__take_opts(df->what, opts, &all, sizeof all, error)) return error->status;
+  tsr__take_opts(df->what, opts, &all, sizeof all, error);
+  if (!path) tsr__error_set(error, TSR_EARG, "%s: the path is NULL", df->what);
+  if (error->status || tsr__scan_sharding(df, &all.on, &rows, error))
+    return refuse_opening(df, &all.on, error);
   tsr__json_opts how = { .bad_rows = (tsr__json_bad)all.bad_rows,
                          .more = all.more,
                          .more_count = all.more_count,
                          .literal_path = all.literal_path,
                          .unpack_limit = all.unpack_limit };
-  if (tsr__scan_sharding(df, &all.on, &rows, error)) return error->status;
   /* The lists are read while the file is opened and not needed afterwards. */
   tsr__arena arena;
   tsr__arena_init(&arena, &rt->heap);

@@ -75,6 +75,12 @@ typedef struct saving {
 static tsr_status put_text(tsr_scope *scope, const task *t, const tsr__text *text,
                            tsr__error *error);
 
+static tsr_status check_path(const task *t, tsr__error *error)
+{
+  if (t->path && *t->path) return TSR_OK;
+  return tsr__error_set(error, TSR_EARG, "%s: the path is %s", t->what, t->path ? "empty" : "NULL");
+}
+
 static tsr_status write_it(tsr_scope *scope, const saving *s, tsr__error *error)
 {
   return s->table ? write_table(scope, s->table, s->task, error)
@@ -88,12 +94,18 @@ static tsr_status write_once(tsr_frame *df, bool apart, const saving *s, tsr__er
 {
   tsr_scope *scope = tsr__frame_home(df);
   tsr__peers *peers = tsr__peers_of(scope->rt);
-  if (!apart) return write_it(scope, s, error);
-  uint64_t hash = tsr__hash(s->task->path, strlen(s->task->path), 0);
+  tsr__error own = { .status = TSR_OK };
+  tsr_status status = check_path(s->task, &own);
+  if (!apart) {
+    if (status) *error = own;
+    return status ? status : write_it(scope, s, error);
+  }
+  /* Without a path there is nothing to compare, and it is only told that this process fails. */
+  uint64_t hash = status ? 0 : tsr__hash(s->task->path, strlen(s->task->path), 0);
   const tsr__peers_work work = { hash, s->task->what, s->task->site };
-  tsr_status status = tsr__peers_enter(peers, &work, error);
-  if (status) return status;
-  if (!tsr__peers_index(peers)) status = write_it(scope, s, error);
+  if (tsr__peers_enter(peers, &work, error)) return error->status;
+  if (status) *error = own;
+  else if (!tsr__peers_index(peers)) status = write_it(scope, s, error);
   return tsr__peers_leave(peers, status, error);
 }
 
@@ -103,12 +115,15 @@ static const char *site_of(const tsr_frame *df, const char *site)
   return site || !df ? site : df->node.site;
 }
 
-/* TSR_OK also for a frame that cannot be used: what is asked of it next says why. */
-static tsr_status check_path(tsr_frame *df, const task *t)
+/* A process alone need not compute what it cannot write. Of several all compute it, or none: there
+ * the path is looked at afterwards, where all meet. TSR_OK also for a frame that cannot be used:
+ * what is asked of it next says why. */
+static tsr_status check_early(tsr_frame *df, const task *t)
 {
-  if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
-  return tsr__fail(tsr__frame_home(df), site_of(df, t->site), TSR_EARG, "%s: the path is %s",
-                   t->what, t->path ? "empty" : "NULL");
+  tsr__error error = { .status = TSR_OK };
+  if (!tsr__frame_usable(df) || tsr__peers_of(tsr__frame_home(df)->rt) || !check_path(t, &error))
+    return TSR_OK;
+  return tsr__fail(tsr__frame_home(df), site_of(df, t->site), error.status, "%s", error.text);
 }
 
 /* The table belongs to the frame's home and would stay until that closes; it is emptied instead. */
@@ -117,7 +132,7 @@ static tsr_status save(tsr_frame *df, const task *t)
   tsr_table *table = NULL;
   tsr__error error = { 0 };
   tsr_scope *scope = tsr__frame_home(df);
-  tsr_status status = check_path(df, t);
+  tsr_status status = check_early(df, t);
   if (!status) status = tsr_frame_collect_at(df, &table, t->site);
   /* What it could not collect is said already. */
   if (status) return status;
@@ -133,8 +148,10 @@ tsr_status tsr_frame_write_csv_with(tsr_frame *df, const char *path, const tsr_c
   static const char what[] = "tsr_frame_write_csv";
   tsr_csv_write_opts all = { 0 };
   tsr__error error = { 0 };
-  if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error))
-    return tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+  if (tsr__frame_usable(df) && tsr__take_opts(what, opts, &all, sizeof all, &error)) {
+    tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+    return tsr__frame_refuse(df, error.status, site);
+  }
   return save(df, &(task){ what, path, site, as_csv, &all });
 }
 
@@ -173,9 +190,11 @@ tsr_status tsr_frame_write_text_with(tsr_frame *df, const char *path, const tsr_
   tsr_show_opts all = { 0 };
   tsr__text text;
   tsr__error error = { 0 };
-  tsr_status status = check_path(df, &t);
-  if (!status && tsr__take_opts(t.what, opts, &all, sizeof all, &error))
-    status = tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+  tsr_status status = check_early(df, &t);
+  if (!status && tsr__frame_usable(df) && tsr__take_opts(t.what, opts, &all, sizeof all, &error)) {
+    tsr__fail(tsr__frame_home(df), site_of(df, site), error.status, "%s", error.text);
+    status = tsr__frame_refuse(df, error.status, site);
+  }
   /* A file has no width, and who writes one wants all rows. */
   if (!all.rows) all.rows = -1;
   if (!all.width) all.width = -1;

@@ -96,6 +96,33 @@ tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, cons
   return TSR_OK;
 }
 
+/* Whether all processes have rows of a source, as far as is known before they are computed. */
+static bool lies_on_all(const tsr_frame *source)
+{
+  const tsr__source *s = source->source;
+  if (!s || tsr__source_apart(source, &s->sharding)) return s != NULL;
+  for (int i = 0; source->kind == TSR__FRAME_ARRAYS && i < source->schema.count; i++)
+    if (tsr__is_shared(s->col[i].values)) return true;
+  return false;
+}
+
+/* A chain knows its source, also one that is inert as a formula did not fit; where that failed
+ * itself all processes know. */
+tsr_status tsr__frame_refuse(const tsr_frame *df, tsr_status status, const char *site)
+{
+  const tsr_frame *source = df;
+  tsr__error error = { .status = TSR_OK };
+  while (source && source->parent) source = source->parent;
+  if (!source || !source->node.scope || !lies_on_all(source)) return status;
+  tsr__peers *peers = tsr__peers_of(source->node.scope->rt);
+  const tsr__peers_work work = { 0, "an error", site };
+  tsr__error_set(&error, status, "%s",
+                 tsr_message(df->inert ? df->node.scope : tsr__frame_home(df)));
+  if (peers && !tsr__peers_enter(peers, &work, &error))
+    (void)tsr__peers_leave(peers, status, &error);
+  return status;
+}
+
 /* The message of the terminal's scope without its site and status, which are put in front again.
  * A message reads "file:line: STATUS: text"; the outer scope will put its own place and status
  * before the text. */

@@ -169,7 +169,7 @@ tsr_status tsr__collect(tsr_frame *df, tsr__window *window, tsr_table **out, con
   tsr__bind bind;
   tsr_table *table = NULL;
   tsr_status status = tsr__bind_open(&bind, df, "tsr_frame_collect", site);
-  if (status) return status;
+  if (status) return tsr__frame_refuse(df, status, site);
   /* The table belongs to the frame's home, which outlives the terminal. An error of the terminal
    * goes over there when it is closed, and is then the answer. */
   status = collect_rows(&bind, window, &table);
@@ -183,8 +183,10 @@ tsr_status tsr_frame_collect_at(tsr_frame *df, tsr_table **out, const char *site
 {
   tsr__window window = { -1, -1, 0 };
   if (df && !df->inert && !out)
-    return tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
-                     "tsr_frame_collect: `out` is NULL");
+    return tsr__frame_refuse(df,
+                             tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_EARG,
+                                       "tsr_frame_collect: `out` is NULL"),
+                             site);
   return tsr__collect(df, &window, out, site);
 }
 

@@ -60,6 +60,9 @@ typedef struct tsr__verb_run {
 
 const tsr__verb_run *tsr__verb_run_of(const tsr_frame *df);
 
+/* A terminal that fails in this process before it began: the others, whose rows lie over all
+ * processes, wait for it in a program, and are told. Returns `status`. */
+tsr_status tsr__frame_refuse(const tsr_frame *df, tsr_status status, const char *site);
 /* Opens a terminal on a frame, called at `site` (NULL: as if at the frame's line); on failure the
  * error is recorded in the frame's home. */
 tsr_status tsr__bind_open(tsr__bind *bind, tsr_frame *df, const char *what, const char *site);

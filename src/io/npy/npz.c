@@ -197,6 +197,13 @@ static tsr_status put_array(saving *to, const tsr_npz_item *item, tsr__error *er
   return error->status;
 }
 
+static bool are_arrays(const tsr_npz_item *items, int count)
+{
+  for (int i = 0; items && i < count; i++)
+    if (!items[i].array) return false;
+  return count >= 0 && (items || !count);
+}
+
 /* The arrays of items, in the scope; NULL without memory. */
 static tsr_array **arrays_of(tsr_scope *scope, const tsr_npz_item *items, int count)
 {
@@ -224,14 +231,19 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
   saving to = { .path = path, .progress = &progress };
   tsr_status status = check_items(scope, path, items, count, &error);
-  for (int i = 0; i < count && !status; i++)
-    /* Before the file is begun: arrays that fail leave nothing behind, and have recorded why. */
-    if ((status = tsr__array_ready(items[i].array, "tsr_save_npz", site))) return status;
-  tsr_array **arrays = status ? NULL : arrays_of(scope, items, count);
-  if (!status && !arrays) status = tsr__error_set(&error, TSR_ENOMEM, "no memory for a list");
-  if (status) return tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text);
+  /* Whatever is wrong, what there is is evaluated, and told where all meet: the others may have
+   * other names. Before the file is begun: arrays that fail leave nothing behind, and have recorded
+   * why. */
+  tsr_array **arrays = are_arrays(items, count) ? arrays_of(scope, items, count) : NULL;
+  if (!arrays) tsr__error_set(&error, TSR_ENOMEM, "no memory for a list");
+  if (!arrays) return tsr__fail(scope, site, error.status, "tsr_save_npz: %s", error.text);
+  for (int i = 0; i < count; i++) {
+    tsr_status ready = tsr__array_ready(items[i].array, "tsr_save_npz", site);
+    if (ready) return ready;
+  }
   const tsr__peers_work work = { tsr__hash("tsr_save_npz", 12, 0), "tsr_save_npz", site };
   tsr__npy_begin(&to.by, arrays, count, &work);
-  status = tsr__npy_end(&to.by, save(&to, scope, items, count, &error), &error);
+  if (!status) status = save(&to, scope, items, count, &error);
+  status = tsr__npy_end(&to.by, status, &error);
   return status ? tsr__fail(scope, site, status, "tsr_save_npz: %s", error.text) : TSR_OK;
 }
