@@ -290,7 +290,9 @@ static bool open_each(each *e, tsr_array *a, const tsr__error *error, tsr_array 
   tsr_status status = TSR_OK;
   if (error->status) status = tsr__fail_error(e->scope, e->site, error);
   else status = all_ready(a, e->what, e->site);
-  if (status && !a->inert) *out = tsr__make_inert(e->scope, e->site);
+  /* A new one, of no place: what comes of the call is this process's own, and nobody else would
+   * wait for it as for an inert array that was to lie on all. */
+  if (status) *out = tsr__make_inert(e->scope, e->site);
   return !status || tsr__together_refuse(a, status, e->site) == TSR_OK;
 }
 

@@ -373,6 +373,8 @@ tsr_array *tsr_to_global_at(tsr_array *a, tsr_sharding on, const char *site)
   if (!a) return tsr__make_inert(NULL, site);
   tsr_status status = tsr__array_ready(a, given.what, site);
   if (!status && tsr__lies_shared(&a->value->sharding)) return a;
+  /* What was to lie on all was told of as it was refused. */
+  if (status && tsr__is_shared(a)) return tsr__make_inert(scope, site);
   given.dtype = (tsr_dtype)a->dtype;
   given.shape = a->shape;
   size_t bytes = status ? 0 : (size_t)tsr__shape_count(&a->shape) * tsr_dtype_size(given.dtype);

@@ -170,6 +170,12 @@ typedef struct parting {
   tsr__error *error;
 } parting;
 
+/* Along which dim cuts are looked for, along how many before it there were none, and how many cuts
+ * there were. */
+typedef struct looked {
+  int dim, whole, depth;
+} looked;
+
 /* Sorted by their starts, a piece can meet only those that start before it ends. */
 static tsr_status check_pairs(parting *p, const tsr__extent *piece, int64_t count, int dim)
 {
@@ -191,19 +197,18 @@ static tsr_status check_pairs(parting *p, const tsr__extent *piece, int64_t coun
  *
  * Grids and rows fall apart into single pieces so; of what does not each pair is compared. The list
  * is sorted in place, as the order of an entry's pieces means nothing, and each has the place of its
- * sums with it. `whole`: dims along which it was found to have no cut. */
-static tsr_status check_apart(parting *p, tsr__extent *piece, int64_t count, int dim, int whole,
-                              int depth)
+ * sums with it. */
+static tsr_status check_apart(parting *p, tsr__extent *piece, int64_t count, looked at)
 {
-  int rank = p->entry->shape.rank;
+  int rank = p->entry->shape.rank, dim = at.dim;
   if (count < 2) return TSR_OK;
   qsort(piece, (size_t)count, sizeof *piece, by_starts[dim]);
-  if (whole >= rank || depth > CUTS) return check_pairs(p, piece, count, dim);
+  if (at.whole >= rank || at.depth > CUTS) return check_pairs(p, piece, count, dim);
   int64_t from = 0, reach = 0; /* where what began since the last cut ends */
   for (int64_t i = 0; i <= count && !p->error->status; i++) {
     if (i > from && (i == count || piece[i].box.start[dim] >= reach)) {
-      check_apart(p, piece + from, i - from, (dim + 1) % rank, i - from == count ? whole + 1 : 0,
-                  depth + 1);
+      int whole = i - from == count ? at.whole + 1 : 0;
+      check_apart(p, piece + from, i - from, (looked){ (dim + 1) % rank, whole, at.depth + 1 });
       from = i;
     }
     int64_t end = i < count ? piece[i].box.start[dim] + piece[i].box.size[dim] : 0;
@@ -245,7 +250,7 @@ static tsr_status check_entry(const tsr__catalog *c, const tsr__listed *entry, p
   }
   if (total != count) return bad_entry(entry, "are not all of it", apart->error);
   apart->entry = entry;
-  return check_apart(apart, &c->piece[entry->first], entry->count, 0, 0, 0);
+  return check_apart(apart, &c->piece[entry->first], entry->count, (looked){ 0 });
 }
 
 tsr_status tsr__catalog_check(const tsr__catalog *c, tsr__error *error)

@@ -87,9 +87,9 @@ static tsr_status check_save(const char *path, const tsr_save_opts *opts, tsr__e
   return check_blobs(opts, error) ? error->status : check_frames(opts, error);
 }
 
-/* The arrays of a tree. What an inert one has to say is said already. */
-static tsr_status find_leaves(tsr_scope *scope, tsr_array *tree, tsr__leaves *out,
-                              tsr__error *error)
+/* The arrays of a tree; frames are looked at, too. What an inert one has to say is said already. */
+static tsr_status find_leaves(tsr_scope *scope, tsr_array *tree, const tsr_save_opts *opts,
+                              tsr__leaves *out, tsr__error *error)
 {
   if (tree && tree->inert)
     return tsr_scope_status(scope)
@@ -103,6 +103,12 @@ static tsr_status find_leaves(tsr_scope *scope, tsr_array *tree, tsr__leaves *ou
     if (out->at[i]->node.scope->rt != scope->rt)
       return tsr__error_set(error, TSR_EARG,
                             "array %d belongs to another runtime than the scope; save it there", i);
+  for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name; i++)
+    if (tsr_frame_is_inert(opts->frames[i].frame))
+      return tsr__error_set(error, tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_ESTATE,
+                            "frame '%s' cannot be evaluated: %s", opts->frames[i].name,
+                            tsr_scope_status(scope) ? tsr_message(scope)
+                                                    : "it comes of a failed call; make it again");
   return TSR_OK;
 }
 
@@ -184,14 +190,22 @@ static tsr_status ask_alike(const tsr__saving *s, const tsr_save_opts *opts, tsr
   return error->status;
 }
 
+/* What a call is to save. */
+typedef struct asked {
+  tsr_scope *scope;
+  tsr_array *tree;
+  const tsr_save_opts *opts;
+  tsr__leaves leaves; /* of the tree */
+} asked;
+
 /* Evaluated as one program: what leaves share is computed once. Frames one by one, after each of
  * which all hear how it went, as the next one is evaluated by all or by none. */
-static tsr_status list_saved(tsr__saving *s, tsr_scope *scope, tsr_array *tree,
-                             const tsr__leaves *leaves, const tsr_save_opts *opts,
-                             tsr__error *error)
+static tsr_status list_saved(tsr__saving *s, const asked *ask, tsr__error *error)
 {
-  if (!leaves->count || !tsr__execute(scope, leaves->at, leaves->count, error))
-    list_all(s, tree, leaves, opts, error);
+  const tsr__leaves *leaves = &ask->leaves;
+  const tsr_save_opts *opts = ask->opts;
+  if (!leaves->count || !tsr__execute(ask->scope, leaves->at, leaves->count, error))
+    list_all(s, ask->tree, leaves, opts, error);
   for (int i = 0; i < TSR_MAX_SAVED && opts->frames[i].name; i++) {
     tsr__text all;
     bool met = false;
@@ -201,7 +215,7 @@ static tsr_status list_saved(tsr__saving *s, tsr_scope *scope, tsr_array *tree,
                  &all, error);
     tsr__text_free(&all);
     if (error->status) break;
-    tsr__saving_frame(s, &opts->frames[i], scope, error);
+    tsr__saving_frame(s, &opts->frames[i], ask->scope, error);
   }
   return error->status;
 }
@@ -215,7 +229,7 @@ static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
 {
   tsr_runtime *rt = scope->rt;
   tsr__background *background = tsr__background_of(rt, opts->background);
-  tsr__leaves leaves = { 0 };
+  asked ask = { .scope = scope, .tree = tree, .opts = opts };
   tsr__progress progress = { .rt = rt, .what = TSR__CHECKPOINT };
   size_t length = error->status ? 0 : strlen(path);
   tsr__saving s = { .rt = rt,
@@ -234,9 +248,9 @@ static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
   /* Before anything is evaluated: an error of the one before is told instead of saving, and memory
    * holds one step's values at a time. */
   tsr__background_wait(background, error);
-  if (!error->status) find_leaves(scope, tree, &leaves, error);
+  if (!error->status) find_leaves(scope, tree, opts, &ask.leaves, error);
   if (!ask_alike(&s, opts, tree, error)) {
-    list_saved(&s, scope, tree, &leaves, opts, error);
+    list_saved(&s, &ask, error);
     /* Where no thread can be had it is done at once. */
     if (!error->status && opts->background && tsr__background_start(background, &s)) return TSR_OK;
     tsr__saving_run(&s, error);

@@ -91,12 +91,15 @@ static bool has_ended(const owner *who)
          errno == ESRCH;
 }
 
-/* Whether the name stands for the file that is open here, and not for a later one, or for none. */
-static bool still_named(int fd, const char *path)
+/* Whether the name stands for the file that is open here, and not for a later one, or for none. False
+ * with the error set where that cannot be seen. */
+static bool still_named(int fd, const char *path, tsr__error *error)
 {
   struct stat own, named;
-  return !fstat(fd, &own) && !stat(path, &named) && own.st_ino == named.st_ino &&
-         own.st_dev == named.st_dev;
+  if (!fstat(fd, &own) && !stat(path, &named))
+    return own.st_ino == named.st_ino && own.st_dev == named.st_dev;
+  if (errno != ENOENT) tsr__file_error(path, "examine", errno, error);
+  return false;
 }
 
 static tsr_status busy(const char *folder, const char *path, const owner *who, bool by_name,
@@ -130,7 +133,7 @@ static look judge(int fd, bool created, const char *folder, const char *path, ts
     return REFUSED;
   }
   if (locked == TSR__SYS_LOCKED || (locked == TSR__SYS_NO_LOCK && created))
-    return still_named(fd, path) ? GOT_IT : NOT_YET;
+    return still_named(fd, path, error) ? GOT_IT : error->status ? REFUSED : NOT_YET;
   read_owner(path, &who);
   bool by_name = locked == TSR__SYS_NO_LOCK;
   if (by_name && has_ended(&who)) unlink(path);
@@ -190,8 +193,9 @@ tsr_status tsr__folder_lock_check(const tsr__folder_lock *lock, const char *fold
   char machine[128];
   own_machine(machine);
   read_owner(lock->path.at, &who);
-  if (still_named(lock->fd, lock->path.at) && who.pid == getpid() && !strcmp(who.machine, machine))
-    return TSR_OK;
+  bool ours = still_named(lock->fd, lock->path.at, error);
+  if (error->status || (ours && who.pid == getpid() && !strcmp(who.machine, machine)))
+    return error->status;
   return tsr__error_set(error, TSR_ESTATE,
                         "%s: the lock of this save was taken away meanwhile%s%s; save again",
                         folder, *who.text ? ", by " : "", who.text);

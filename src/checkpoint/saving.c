@@ -527,6 +527,8 @@ void tsr__saving_free(tsr__saving *s)
   tsr__heap *heap = &s->rt->heap;
   for (int f = 0; f < s->made; f++)
     if (s->fd[f] >= 0) tsr__sys_close(s->fd[f]);
+  /* Only in a child of fork it is held still: for its parent, whose lock it would keep alive. */
+  if (s->lock.held) tsr__sys_close(s->lock.fd);
   for (int i = 0; i < s->held_count; i++) tsr__value_release(s->held[i]);
   for (int i = 0; i < s->dict_count; i++) tsr__dict_release(s->dict[i]);
   tsr__del(heap, s->dict, s->dict_room * sizeof *s->dict);
