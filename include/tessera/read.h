@@ -59,8 +59,8 @@ typedef struct tsr_csv_opts {
  * fields of rows that they drop still widen columns and are errors where they are bad. Of what
  * tsr_frame_head or tsr_frame_limit chooses directly, with columns made or chosen between, no more
  * is read than these rows: later ones widen nothing and are no errors then. With filters between it
- * is the same for rows behind the first 16 thousand, 131 thousand or million that hold enough. Who
- * asks for all rows, be it for their number alone, is told of a row with too many or too few fields.
+ * is the same for rows behind the first 16 thousand, 131 thousand or million that hold enough. A
+ * row with too few or too many fields is told to who asks for all rows, be it only their number.
  * Other encodings and formats are refused by name. Returns a frame owned by the scope. Errors:
  * TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
  * Collective, same arguments. */
