@@ -665,11 +665,11 @@ static void tensors_for_devices_of_others(void)
   world w = open_world();
   for (int device = 0; device < DEVICES; device++)
     for (int strided = 0; strided < 2; strided++) {
-      static _Alignas(64) float data[400];
-      float found[400];
-      int released = 0, rows = 100, step = strided ? 4 : 1;
+      static _Alignas(64) float data[2400];
+      float found[600];
+      int released = 0, rows = 600, step = strided ? 4 : 1;
       int64_t shape[] = { rows }, strides[] = { step };
-      for (int k = 0; k < 400; k++) data[k] = (float)k;
+      for (int k = 0; k < 2400; k++) data[k] = (float)k;
       tsr_dl_managed tensor = { .tensor = { .data = data,
                                             .device_type = 1,
                                             .ndim = 1,
