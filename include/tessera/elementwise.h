@@ -105,8 +105,7 @@ TSR_API tsr_array *tsr_softplus_at(tsr_array *a, const char *site);
 #endif
 
 #ifndef __cplusplus
-#define tsr_fma(a, b, c) \
-  tsr_fma_of_at(TSR_LEFT_(a), TSR_OPERAND(b), TSR_OPERAND(c), TSR_HERE)
+#define tsr_fma(a, b, c) tsr_fma_of_at(TSR_LEFT_(a), TSR_OPERAND(b), TSR_OPERAND(c), TSR_HERE)
 #define tsr_square(a) tsr_square_at((a), TSR_HERE)
 #define tsr_reciprocal(a) tsr_reciprocal_at((a), TSR_HERE)
 #define tsr_divmod(a, b, out) tsr_divmod_of_at(TSR_LEFT_(a), TSR_OPERAND(b), (out), TSR_HERE)

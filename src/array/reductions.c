@@ -103,8 +103,8 @@ static tsr_array *reduced(tsr__op op, const tsr_reduce_args *args, const char *s
   return tsr__make(scope, op, TSR__IN(x, mask), &ask, site);
 }
 
-/* Over no dims each element is reduced by itself: along one more dim, of size 1. Arrays that have as
- * many dims as there can be are a line meanwhile. */
+/* Over no dims each element is reduced by itself: along one more dim, of size 1. Arrays that have
+ * as many dims as there can be are a line meanwhile. */
 static tsr_array *of_each(tsr__op op, const tsr_reduce_args *given, const char *site)
 {
   tsr_reduce_args args = *given;

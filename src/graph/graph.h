@@ -454,7 +454,8 @@ typedef struct tsr__ask {
 tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__ask *ask,
                      const char *site);
 
-/* The dtype in which arrays meet; weak ones take that of the others, or make it one of their kind. */
+/* The dtype in which arrays meet; weak ones take that of the others, or make it one of their
+ * kind. */
 tsr_dtype tsr__meet_of(tsr__operands in);
 
 /* The same of a region that was traced for arguments of just these types, so that nothing is

@@ -61,7 +61,8 @@ static void check_texts(const tsr_mesh *mesh, const tsr_sharding *sharding, tsr_
   REQUIRE(length == (int)strlen(type) && strncmp(type, "f32[", 4) == 0);
   if (!mesh) return; /* "unplaced" is no spec */
   tsr_sharding again =
-      tsr_on_with(mesh, text, &(tsr_on_opts){ .size = sizeof(tsr_on_opts), .strict = sharding->strict });
+      tsr_on_with(mesh, text,
+                  &(tsr_on_opts){ .size = sizeof(tsr_on_opts), .strict = sharding->strict });
   REQUIRE(memcmp(&again, sharding, sizeof again) == 0);
 }
 
@@ -75,7 +76,8 @@ static void check_good(const tsr_mesh *mesh, const tsr_sharding *sharding, tsr_s
 
 static void check_spec(const tsr_mesh *mesh, const char *spec, tsr_shape shape, bool strict)
 {
-  tsr_sharding sharding = tsr_on_with(mesh, spec, &(tsr_on_opts){ .size = sizeof(tsr_on_opts), .strict = strict });
+  tsr_sharding sharding =
+      tsr_on_with(mesh, spec, &(tsr_on_opts){ .size = sizeof(tsr_on_opts), .strict = strict });
   tsr_sharding dims = tsr_on_dims(mesh, 1, &spec);
   tsr__error error = { .status = TSR_OK };
   REQUIRE(dims.rank == 1 || tsr_mesh_status(dims.mesh) != TSR_OK);

@@ -352,7 +352,7 @@ TEST(what_is_no_range_is_told)
 
 /* ---- without a key ---- */
 
-/* Every macro that takes the arguments of a draw, with none of them that is a key and with key 0. */
+/* Every macro that takes the arguments of a draw, given some: none that is a key, and key 0. */
 #define DRAWS(W, X)                                                                           \
   tsr_random_bits((W)->s, X), tsr_uniform((W)->s, X), tsr_normal((W)->s, X),                  \
       tsr_exponential((W)->s, 2, X), tsr_poisson((W)->s, 3, X), tsr_randint((W)->s, 0, 9, X), \
