@@ -23,7 +23,9 @@ typedef struct type {
 
 /* A letter, then a formula: = of a new column, ? of a filter, + of aggregates, also by k. */
 static const type types[TYPES] = {
-  { "i64", { "9007199254740993", "-3", "9223372036854775807", "0", "2" }, { NUMBERS, "+s = sum(v) == 0" } },
+  { "i64",
+    { "9007199254740993", "-3", "9223372036854775807", "0", "2" },
+    { NUMBERS, "+s = sum(v) == 0" } },
   { "u64", { "18446744073709551615", "3", "7", "0", "2" }, { NUMBERS } },
   { "f64", { "1.5", "-0.25", "1e300", "-0.0", "2.0" }, { NUMBERS, "=round(v, 1)", "=sqrt(v)" } },
   { "bool",
