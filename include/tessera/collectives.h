@@ -64,8 +64,8 @@ typedef struct tsr_ragged_args {
 
 /* Sends some rows to each place: tsr_ragged_all_to_all(x, "i", .to = to, .starts = starts, .sizes =
  * sizes, .places = places). Where two send to one row, that of the later place stays. Errors:
- * TSR_ESHAPE, TSR_EARG; rows that x or `to` has not, and a size below 0, fail the run. Returns an array like `to`, owned as
- * results are. Local. */
+ * TSR_ESHAPE, TSR_EARG; rows that x or `to` has not, and a size below 0, fail the run. Returns an
+ * array like `to`, owned as results are. Local. */
 TSR_API tsr_array *tsr_ragged_all_to_all_at(const tsr_ragged_args *args, const char *site);
 
 /* From which place to which. */

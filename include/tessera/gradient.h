@@ -46,9 +46,9 @@ TSR_API tsr_function *tsr_value_and_grad_at(const tsr_gradient_args *args, const
 TSR_API tsr_function *tsr_vjp_at(const tsr_gradient_args *args, const char *site);
 /* Makes the function that carries forward: it takes what the function takes, and behind that a
  * direction for each of the arguments that are named, of its form. It gives a tuple of the
- * function's result and of how that changes in the direction: the Jacobian matrix times a vector. An
- * integer or a bool in the result does not change: its place has zeros of its dtype and shape (JAX
- * has an array of float0). Errors and ownership as tsr_vjp. Local. */
+ * function's result and of how that changes in the direction: the Jacobian matrix times a vector.
+ * An integer or a bool in the result does not change: its place has zeros of its dtype and shape
+ * (JAX has an array of float0). Errors and ownership as tsr_vjp. Local. */
 TSR_API tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site);
 /* Makes the function of products of second derivatives: it takes what the function takes, and
  * behind that a direction as tsr_jvp does, and gives how the gradient changes in it. Errors and
@@ -58,10 +58,10 @@ TSR_API tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site
 /* Makes the function of all first derivatives: it takes what the function takes, and gives an array
  * whose dims are those of the result, then those of the argument: how each element of the one
  * changes with each of the other. Of an argument that is a tree it is a tree of these, by several
- * arguments a tuple; of a result that is a tree, one of its form, with each of these for an array of
- * it. It goes back once for each element of the result, or forward for each of the argument where
- * these are fewer, mapped over them all (mapping.h). Errors and ownership as tsr_vjp; TSR_EDTYPE for
- * an array of the result that is no float. Local. */
+ * arguments a tuple; of a result that is a tree, one of its form, with each of these for an array
+ * of it. It goes back once for each element of the result, or forward for each of the argument
+ * where these are fewer, mapped over them all (mapping.h). Errors and ownership as tsr_vjp;
+ * TSR_EDTYPE for an array of the result that is no float. Local. */
 TSR_API tsr_function *tsr_jacobian_at(const tsr_gradient_args *args, const char *site);
 
 /* Where a function is to be linear. */
@@ -94,14 +94,14 @@ typedef struct tsr_custom_args {
   tsr_body_fn *forward;
 } tsr_custom_args;
 
-/* Makes a function that computes what `function` does, and whose gradient is what a rule says.
- * The rule is traced with the function, at the first call of a signature, and is differentiated
- * itself where a gradient of a gradient is asked for, or a jvp. In a body on devices (mapping.h) what
- * is due to a result that is the same at all places of an axis is so, too; an argument that is gets
- * the sum of what the rule gives at each place, or, where that is the same, what it gives. Errors: TSR_EARG; at the call
- * those of both bodies, TSR_EARG for a rule that gives another number of arrays, TSR_ESHAPE and
- * TSR_EDTYPE for one that is not like its argument. Returns a function owned by that one's
- * scope. Local. */
+/* Makes a function that computes what `function` does, and whose gradient is what a rule says. The
+ * rule is traced with the function, at the first call of a signature, and is differentiated itself
+ * where a gradient of a gradient is asked for, or a jvp. In a body on devices (mapping.h) what is
+ * due to a result that is the same at all places of an axis is so, too; an argument that is gets
+ * the sum of what the rule gives at each place, or, where that is the same, what it gives. Errors:
+ * TSR_EARG; at the call those of both bodies, TSR_EARG for a rule that gives another number of
+ * arrays, TSR_ESHAPE and TSR_EDTYPE for one that is not like its argument. Returns a function owned
+ * by that one's scope. Local. */
 TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char *site);
 /* The same of a rule that goes forward. It is linear in the directions, so what a gradient needs is
  * its transpose, which is made of it (where it is not linear, its slope at directions of 0 counts).

@@ -576,9 +576,9 @@ static tsr_status refuse_rows(const tsr__within_attr *of, const tsr__fault *faul
 {
   int64_t row = fault->value < 0 ? fault->value + fault->limit : fault->value;
   if (of->whom == TSR__WITHIN_SIZES)
-    return tsr__error_set(error, TSR_EVALUE,
-                          "tsr_ragged_all_to_all: a size of %lld rows in .sizes, expected 0 or more",
-                          (long long)row);
+    return tsr__error_set(
+        error, TSR_EVALUE,
+        "tsr_ragged_all_to_all: a size of %lld rows in .sizes, expected 0 or more", (long long)row);
   bool put = of->whom == TSR__WITHIN_PUT;
   return tsr__error_set(error, TSR_EVALUE,
                         "tsr_ragged_all_to_all: %s and .sizes name row %lld of %s, which has rows "
