@@ -29,10 +29,13 @@ int main(void)
   check_array(&c, "x_bf16", tsr_cast(x, TSR_BF16));
   for (int i = 0; i < 4; i++) {
     place at = { mesh, specs[i] };
+    tsr_scope *in = tsr_scope_open(s);
     tsr_function *f =
-        tsr_function_make(s, mixed_precision, .user = &at, .mesh = mesh, .out_specs = { "x,-" });
+        tsr_function_make(in, mixed_precision, .user = &at, .mesh = mesh, .out_specs = { "x,-" });
     check_array(&c, "y", tsr_call(f, x));
-    if (i == 0) check_ran(&c, "y", s);
+    if (i == 0) check_ran(&c, "y", in);
+    if (tsr_scope_status(in)) check_fail(&c, "%s", tsr_message(in));
+    tsr_scope_close(in);
   }
   if (tsr_scope_status(s)) check_fail(&c, "%s", tsr_message(s));
 

@@ -13,9 +13,9 @@
  * failed. Data files are in the format safetensors, so other tools read them; the guide's page of
  * checkpoints has the format.
  *
- * One save at a time writes into a folder: it holds the folder's lock, tessera.lock, which names its
- * process. Another one, of whatever job, fails then. What a save that was killed has left of it is
- * no lock.
+ * One save at a time writes into a folder: it holds the folder's lock, tessera.lock, which names
+ * its process. Another one, of whatever job, fails then. What a save that was killed has left of it
+ * is no lock.
  *
  * Each part of an array is written once, by the processes that hold it, a share each, and read by
  * whoever needs some of it: as much as is needed, in whole megabytes. */
@@ -131,11 +131,12 @@ typedef struct tsr_restore_opts {
 /* Reads arrays: those of `like`, a tree of arrays or types (tsr_abstract) whose values are not
  * looked at, to where they lie, each found by its path; so a tree of some of what was saved reads
  * only that. A type that lies on a mesh without devices here, as those of tsr_function_arguments
- * may, is placed by its spec as without `like`. `like` NULL: all that was saved, in the form that it had. Checksums are compared.
- * Returns a tree or an array, owned by the checkpoint's scope; inert on an error. Errors: TSR_EARG
- * (a path that was not saved; the nearest is named), TSR_EDTYPE, TSR_ESHAPE (without .resize, and
- * where it has another rank), TSR_EIO, TSR_EPARSE (a checksum), TSR_ENOMEM, TSR_ECANCELLED,
- * TSR_EPEER, and those of shardings. Collective, same arguments. */
+ * may, is placed by its spec as without `like`. `like` NULL: all that was saved, in the form that
+ * it had. Checksums are compared. Returns a tree or an array, owned by the checkpoint's scope;
+ * inert on an error. Errors: TSR_EARG (a path that was not saved; the nearest is named),
+ * TSR_EDTYPE, TSR_ESHAPE (without .resize, and where it has another rank), TSR_EIO, TSR_EPARSE (a
+ * checksum), TSR_ENOMEM, TSR_ECANCELLED, TSR_EPEER, and those of shardings. Collective, same
+ * arguments. */
 TSR_API tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *checkpoint, tsr_array *like,
                                                const tsr_restore_opts *opts, const char *site);
 

@@ -54,16 +54,16 @@ typedef struct tsr_csv_opts {
  * any type that a query asks for. Integers that begin with zeros (02134) make a column text. Later
  * values that contradict the sampled type widen the column: a number becomes text as it stands in
  * the file, and a call that does not fit a sampled type has all values looked at first. Only
- * integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Forced types are those of tsr_coltype_name; integers out of their range are bad rows,
- * floats are the nearest ones to their text. Filters on single columns are judged while reading;
- * fields of rows that they drop still widen columns and are errors where they are bad. Of what
- * tsr_frame_head or tsr_frame_limit chooses directly, with columns made or chosen between, no more
- * is read than these rows: later ones widen nothing and are no errors then. With filters between it
- * is the same for rows behind the first 16 thousand, 131 thousand or million that hold enough. A
- * row with too few or too many fields is told to who asks for all rows, be it only their number.
- * Other encodings and formats are refused by name. Returns a frame owned by the scope. Errors:
- * TSR_EIO, TSR_EPARSE, TSR_EAXIS, TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED.
- * Collective, same arguments. */
+ * integers beyond 2^53 in a column that also holds fractions are rounded, to f64. Forced types are
+ * those of tsr_coltype_name; integers out of their range are bad rows, floats are the nearest ones
+ * to their text. Filters on single columns are judged while reading; fields of rows that they drop
+ * still widen columns and are errors where they are bad. Of what tsr_frame_head or tsr_frame_limit
+ * chooses directly, with columns made or chosen between, no more is read than these rows: later
+ * ones widen nothing and are no errors then. With filters between it is the same for rows behind
+ * the first 16 thousand, 131 thousand or million that hold enough. A row with too few or too many
+ * fields is told to who asks for all rows, be it only their number. Other encodings and formats are
+ * refused by name. Returns a frame owned by the scope. Errors: TSR_EIO, TSR_EPARSE, TSR_EAXIS,
+ * TSR_ECOLUMN, TSR_EARG, TSR_EUNSUPPORTED, TSR_ECANCELLED. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_csv_with(tsr_scope *scope, const char *path,
                                            const tsr_csv_opts *opts, const char *site);
 
@@ -88,8 +88,9 @@ typedef struct tsr_json_opts {
 } tsr_json_opts;
 
 /* Reads JSON lines, an object a line, or a file that is one array of objects; of numbers, texts,
- * true, false and null. Numbers that f64 does not reach make a column text. Columns are the union of the names in order of appearance, missing ones null; a nested value is a text column of
- * its JSON. Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope.
+ * true, false and null. Numbers that f64 does not reach make a column text. Columns are the union
+ * of the names in order of appearance, missing ones null; a nested value is a text column of its
+ * JSON. Paths, compression and types as tsr_frame_read_csv. Returns a frame owned by the scope.
  * Errors as there. Collective, same arguments. */
 TSR_API tsr_frame *tsr_frame_read_json_with(tsr_scope *scope, const char *path,
                                             const tsr_json_opts *opts, const char *site);

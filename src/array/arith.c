@@ -185,10 +185,10 @@ tsr_array *tsr__binary(tsr__op op, tsr_array *a, tsr_operand b, const char *site
 static tsr_operand literal_of(const tsr_array *number)
 {
   const tsr__num *value = number->numbers;
-  switch (number->dtype) {
-  case TSR_BOOL: return tsr_operand_bool(value->i != 0);
-  case TSR_I64: return tsr_operand_int(value->i);
-  case TSR_U64: return tsr_operand_uint((uint64_t)value->i);
+  switch (tsr__dtype_info_of((tsr_dtype)number->dtype)->kind) {
+  case TSR__DTYPE_BOOL: return tsr_operand_bool(value->i != 0);
+  case TSR__DTYPE_INT: return tsr_operand_int(value->i);
+  case TSR__DTYPE_UINT: return tsr_operand_uint((uint64_t)value->i);
   default: return tsr_operand_float(value->f);
   }
 }

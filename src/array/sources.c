@@ -150,8 +150,8 @@ tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *given, const cha
   bool whole = tsr__positions(&canon) == 1 &&
                tsr__device_local(tsr__topology_of(scope->rt), device) && args->dtype != TSR_BOOL &&
                ((uintptr_t)args->data & 63) == 0;
-  /* Copied otherwise, as far as it lies here, and given back at once: the caller's release is called
-   * before this returns. */
+  /* Copied otherwise, as far as it lies here, and given back at once: the caller's release is
+   * called before this returns. */
   if (!whole)
     return give_back(tsr_put_at(scope, args->data, args->dtype, args->shape, args->on, site), args);
   tsr__value *value =

@@ -2,8 +2,6 @@
  * version's headers is understood or told. */
 #include "base/base.h"
 
-#include <ctype.h>
-
 bool tsr__opts_beyond(const void *opts, size_t size, size_t known)
 {
   const unsigned char *bytes = opts;
@@ -39,7 +37,7 @@ static bool is_set(const char *name, const char *field)
   size_t length = strlen(field);
   if (strncmp(name, field, length)) return false;
   const char *next = name + length;
-  while (isspace((unsigned char)*next)) next++;
+  next += strspn(next, " \t\n");
   return next[0] == '=' && next[1] != '=';
 }
 

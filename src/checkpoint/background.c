@@ -36,8 +36,8 @@ struct tsr__background {
 /* ---- the runtime's -------------------------------------------------------------------------- */
 
 /* At close of the runtime: the save is finished, as its files would be half written otherwise, and
- * what went wrong has no other place to be told. In a child of fork the thread is not there to be joined, and
- * the lock is in whatever state the parent had it. */
+ * what went wrong has no other place to be told. In a child of fork the thread is not there to be
+ * joined, and the lock is in whatever state the parent had it. */
 static void background_free(tsr_runtime *rt, void *slot)
 {
   tsr__background *b = slot;

@@ -196,8 +196,8 @@ static tsr_status check_pairs(parting *p, const tsr__extent *piece, int64_t coun
  *   | c c | b |
  *
  * Grids and rows fall apart into single pieces so; of what does not each pair is compared. The list
- * is sorted in place, as the order of an entry's pieces means nothing, and each has the place of its
- * sums with it. */
+ * is sorted in place, as the order of an entry's pieces means nothing, and each has the place of
+ * its sums with it. */
 static tsr_status check_apart(parting *p, tsr__extent *piece, int64_t count, looked at)
 {
   int rank = p->entry->shape.rank, dim = at.dim;

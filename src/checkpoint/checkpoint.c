@@ -143,8 +143,8 @@ static tsr_status list_all(tsr__saving *s, tsr_array *tree, const tsr__leaves *l
   return error->status;
 }
 
-/* What all must ask for alike: its first words, and behind a NUL the hash of all of it, as a tree may
- * have a million arrays. */
+/* What all must ask for alike: its first words, and behind a NUL the hash of all of it, as a tree
+ * may have a million arrays. */
 static void tell_ask(const tsr_save_opts *opts, tsr_array *tree, tsr__text *out)
 {
   const char *form = tree ? tsr_tree_text(tree) : "";
@@ -221,8 +221,8 @@ static tsr_status list_saved(tsr__saving *s, const asked *ask, tsr__error *error
 }
 
 /* One save at a time: what goes on in the background is waited for, and if it failed that is said
- * instead. What fails before the last meeting of this thread is told there, and then all return. What
- * fails afterwards is told at the first meeting of tsr__saving_run, where the others wait, on
+ * instead. What fails before the last meeting of this thread is told there, and then all return.
+ * What fails afterwards is told at the first meeting of tsr__saving_run, where the others wait, on
  * whatever thread. */
 static tsr_status save(tsr_scope *scope, const char *path, tsr_array *tree,
                        const tsr_save_opts *opts, tsr__error *error)
@@ -323,7 +323,8 @@ static tsr_status load(tsr_saved_step *c, uint32_t *sum, tsr__error *error)
 
 /* What is being saved may be the newest, and may delete what is there now, so each process waits
  * for its part. Process 0 says which step it is, as another may become the newest meanwhile. The
- * others look at nothing: they are told the folder, and whether it is theirs, too, load_together finds out. */
+ * others look at nothing: they are told the folder, and whether it is theirs, too, load_together
+ * finds out. */
 static tsr_status find_step(tsr_saved_step *c, const char *path, tsr__error *error)
 {
   tsr__text mine, all;

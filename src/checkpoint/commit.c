@@ -155,7 +155,8 @@ static tsr_status make_folders(tsr__saving *s, tsr__error *error)
   return tsr__folder_make(step.at, error);
 }
 
-/* A catalog as a file of the step's folder, which is there under its name once it is on the disk. */
+/* A catalog as a file of the step's folder, which is there under its name once it is on the disk.
+ * */
 static tsr_status put_catalog(const tsr__saving *s, const char *name, tsr__error *error)
 {
   tsr__step_path path;
@@ -189,8 +190,8 @@ static tsr_status write_catalog(const tsr__saving *s, bool *there, tsr__error *e
 /* ---- parts ----------------------------------------------------------------------------------- */
 
 /* What a process wrote it lists in a file beside its data, which process 0 reads: a meeting is for
- * words, and there may be a million arrays. Of a save that was cut off the file is taken for what it
- * is by its name, the catalog's and more. */
+ * words, and there may be a million arrays. Of a save that was cut off the file is taken for what
+ * it is by its name, the catalog's and more. */
 typedef struct part_name {
   char at[80];
 } part_name;
@@ -316,8 +317,8 @@ static tsr_status write_data(tsr__saving *s, const char *id, tsr__error *error)
   return error->status;
 }
 
-/* Pruned by process 0, parts among the rest, once the catalog is there. "there" says to the others that their files are
- * named by it now, even if something failed afterwards. */
+/* Pruned by process 0, parts among the rest, once the catalog is there. "there" says to the others
+ * that their files are named by it now, even if something failed afterwards. */
 static tsr_status commit(tsr__saving *s, const char *id, tsr__error *error)
 {
   phase p;

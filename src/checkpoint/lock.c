@@ -91,8 +91,8 @@ static bool has_ended(const owner *who)
          errno == ESRCH;
 }
 
-/* Whether the name stands for the file that is open here, and not for a later one, or for none. False
- * with the error set where that cannot be seen. */
+/* Whether the name stands for the file that is open here, and not for a later one, or for none.
+ * False with the error set where that cannot be seen. */
 static bool still_named(int fd, const char *path, tsr__error *error)
 {
   struct stat own, named;

@@ -115,8 +115,8 @@ static bool place_by(const restoring *r, const char *words, int rank, tsr_shardi
   return fine;
 }
 
-/* Where an array of `like` lies. On a mesh that has no devices here, as that of a function which was
- * saved for more, nothing can: then it is placed as if no `like` was given, by the spec that it
+/* Where an array of `like` lies. On a mesh that has no devices here, as that of a function which
+ * was saved for more, nothing can: then it is placed as if no `like` was given, by the spec that it
  * has. */
 static bool like_place(const restoring *r, const tsr_array *like, tsr_sharding *out)
 {

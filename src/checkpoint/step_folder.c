@@ -214,7 +214,8 @@ static void choose(void *user, const char *path, int64_t step)
 }
 
 /* An older folder without a catalog was left by a save that was cut off, as the lock of the folder
- * is held by one save at a time. Where it cannot be seen whether there is one, nothing is deleted. */
+ * is held by one save at a time. Where it cannot be seen whether there is one, nothing is deleted.
+ * */
 static void drop(void *user, const char *path, int64_t step)
 {
   pruning *p = user;

@@ -153,8 +153,8 @@ static void release_loaded(tsr__node *node)
   tsr__saved_release(&((loaded *)node)->saved);
 }
 
-/* What a loaded function takes, and on which meshes: "it takes f32[2]@(-), f32[8,3]@(data,-) on mesh
- * data=4 of 4 devices". Of many the first ones. */
+/* What a loaded function takes, and on which meshes: "it takes f32[2]@(-), f32[8,3]@(data,-) on
+ * mesh data=4 of 4 devices". Of many the first ones. */
 const char *tsr__saved_needs(tsr_scope *scope, const tsr__saved *saved)
 {
   enum { SHOWN = 6 };

@@ -16,11 +16,19 @@ static double time_of(tsr_source *source, tsr_sharding on, int64_t size)
 {
   double best = 0;
   for (int r = 0; r < ROUNDS; r++) {
-    tsr_pipeline *p = tsr_pipeline_open(source, .batch_size = size, .epochs = -1, .threads = -1,
-                                        .remainder = TSR_WRAP, .on = on);
-    tsr_batch_release(tsr_pipeline_next(p)); /* memory is touched for the first time */
+    const char *site = source->node.site;
+    const tsr_pipeline_args args = { .size = sizeof args,
+                                     .source = source,
+                                     .batch_size = size,
+                                     .epochs = -1,
+                                     .threads = -1,
+                                     .remainder = TSR_WRAP,
+                                     .on = on };
+    tsr_pipeline *p = tsr_pipeline_open_with(&args, site);
+    tsr_batch_release(tsr_pipeline_next_at(p, site)); /* memory is touched for the first time */
     int64_t batches = RECORDS / size + 1, begin = tsr__now(), done = 0;
-    for (tsr_batch *b; done < batches && (b = tsr_pipeline_next(p)); done++) tsr_batch_release(b);
+    for (tsr_batch *b; done < batches && (b = tsr_pipeline_next_at(p, site)); done++)
+      tsr_batch_release(b);
     double each = (double)(tsr__now() - begin) / (double)(batches * size);
     if (tsr_pipeline_close(p) || done < batches) return 0;
     if (!r || each < best) best = each;

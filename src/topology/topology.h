@@ -243,8 +243,8 @@ tsr_status tsr__sharding_check_type(const tsr_sharding *sharding, tsr_dtype dtyp
 /* Whether two shardings place every array alike: equal canonical forms but for priorities. */
 bool tsr__sharding_equal(const tsr_sharding *a, const tsr_sharding *b);
 
-/* Canonical form: axes of size 1 removed, also from sums, of all dims; equal placements become equal
- * bytes (strict cleared), but for their priorities. */
+/* Canonical form: axes of size 1 removed, also from sums, of all dims; equal placements become
+ * equal bytes (strict cleared), but for their priorities. */
 tsr_sharding tsr__sharding_canon(const tsr_sharding *sharding);
 
 /* Number of devices (positions) of a sharding: without a mesh there is one, on device 0. */

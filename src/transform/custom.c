@@ -244,7 +244,8 @@ void tsr__grad_custom(const tsr__pull *p)
  * Arguments, results and what is due to them have the front each as they vary:
  *
  *   region 0   x [b,3]  w [3]                        y [b,3]   z, which all share
- *   rule       x, w, y, z, due to y [b], to z        to x [b,3]   to w: the sum of what elements give
+ *   rule       x, w, y, z, due to y [b], to z        to x [b,3]   to w: the sum of what elements
+ *   give
  */
 
 /* A region that is mapped over. Copied into the arena for each trace, as `varies` and the region

@@ -1,7 +1,8 @@
 /* Any bytes as a file of JSON lines under any options: never a crash or a leak; cutting it
  * differently, or into other parts, gives the same rows, values and errors, and what is kept of bad
- * rows does not depend on it either; good lines give the same rows as elements of an array. The first four bytes choose how the file is cut, which columns
- * are read, and which types are forced (2). */
+ * rows does not depend on it either; good lines give the same rows as elements of an array. The
+ * first four bytes choose how the file is cut, which columns are read, and which types are forced
+ * (2). */
 #include "io/json/json.h"
 
 #include "fuzz_columns.h"

@@ -28,6 +28,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 OUT = HERE / "files"
 sys.path.insert(0, str(HERE.parent / "python"))
 import arrow_roundtrip  # noqa: E402, it loads the library named on the command line
+import header_layout  # noqa: E402
 
 DAY, TIME = datetime.date, datetime.datetime
 COLUMNS = {
@@ -206,16 +207,7 @@ def arrays():
             "none": numpy.zeros((0, 4)), "\u00e9/x": numpy.ones(300)}
 
 
-class Sharding(ctypes.Structure):
-    """tsr_sharding: all zeros, on one device."""
-
-    _fields_ = [("mesh", ctypes.c_void_p), ("rest", ctypes.c_uint64 * 9)]
-
-
-class Item(ctypes.Structure):
-    """tsr_npz_item."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("array", ctypes.c_void_p)]
+Sharding, Item = map(header_layout.structure, ("tsr_sharding", "tsr_npz_item"))
 
 
 def copy_by_tessera(source, path):

@@ -439,8 +439,8 @@ static double largest(const double *a, int count)
   return most;
 }
 
-/* Where the value, the gradient and the second derivative of f64 fit a narrow float with room, those
- * of that fit as well, and are about the same, from sizes where squares do not. */
+/* Where the value, the gradient and the second derivative of f64 fit a narrow float with room,
+ * those of that fit as well, and are about the same, from sizes where squares do not. */
 static void check_narrow(tsr_runtime *rt, const row *r, tsr_dtype dtype, double scale)
 {
   static const char *const names[] = { "value", "gradient", "second derivative" };

@@ -22,8 +22,8 @@ typedef struct world {
 } world;
 
 /* 0, 1, 2 ...: of a device memory of every kind: cut over all processes, whole on each, of this
- * process alone, small blocks that lie in a line of others, a sum that is left unreduced, bits, rows
- * of a frame, batches that threads fill, and what a thread still computes. */
+ * process alone, small blocks that lie in a line of others, a sum that is left unreduced, bits,
+ * rows of a frame, batches that threads fill, and what a thread still computes. */
 static void fill_world(world *w)
 {
   w->s = tsr_scope_open(w->rt);
@@ -199,7 +199,8 @@ TEST(children_of_a_process_alone)
 
 /* ---- core dumps ------------------------------------------------------------------------------ */
 
-/* Bytes of mappings that a core dump takes in, and of the larger ones of memory files among them. */
+/* Bytes of mappings that a core dump takes in, and of the larger ones of memory files among them.
+ * */
 static void dumped(size_t *all, size_t *files)
 {
   FILE *maps = fopen("/proc/self/smaps", "r");

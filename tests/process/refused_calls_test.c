@@ -610,7 +610,7 @@ static const char *const elsewhere[][2] = {
   { "tsr_frame_map_at", "as tsr_frame_row_count_at" },
   { "tsr_frame_call_at", "as tsr_frame_row_count_at" },
   { "tsr_source_arrays_at", "pipeline_processes_test" },
-  { "tsr_source_frame_at", "pipeline_processes_test" },
+  { "tsr_source_frame_with", "pipeline_processes_test" },
 };
 
 /* ---- every way ------------------------------------------------------------------------------- */

@@ -20,6 +20,8 @@ except ImportError:
     print("skipped: pyarrow is not installed")
     sys.exit(77)
 
+from header_layout import structure
+
 lib = ctypes.CDLL(sys.argv[1])
 pointer = ctypes.c_void_p
 for name, result, arguments in [
@@ -44,24 +46,7 @@ class Stream(ctypes.Structure):
                 for n in ("get_schema", "get_next", "get_last_error", "release", "private_data")]
 
 
-class Sharding(ctypes.Structure):
-    """tsr_sharding."""
-
-    _fields_ = [("mesh", pointer), ("rest", ctypes.c_uint8 * 24)]
-
-
-class Options(ctypes.Structure):
-    """tsr_arrow_opts."""
-
-    _fields_ = [("size", ctypes.c_size_t), ("on", Sharding)]
-
-
-class OutOptions(ctypes.Structure):
-    """tsr_arrow_out_opts."""
-
-    _fields_ = [("size", ctypes.c_size_t), ("texts", ctypes.c_int)]
-
-
+Sharding, Options, OutOptions = map(structure, ("tsr_sharding", "tsr_arrow_opts", "tsr_arrow_out_opts"))
 AS_HELD, DICTIONARY, VIEWS = range(3)  # tsr_arrow_texts
 
 

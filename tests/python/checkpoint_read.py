@@ -16,30 +16,14 @@ import sys
 import tempfile
 from pathlib import Path
 
+from header_layout import structure
+
 lib = ctypes.CDLL(sys.argv[1])
 pointer = ctypes.c_void_p
 FORMATS = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "I32": "i", "I16": "h", "I8": "b",
            "U64": "Q", "U32": "I", "U16": "H", "U8": "B", "BOOL": "?"}
 DTYPES = {}  # number by name
-
-
-class Shape(ctypes.Structure):
-    """tsr_shape."""
-
-    _fields_ = [("rank", ctypes.c_int), ("dims", ctypes.c_int64 * 8)]
-
-
-class Sharding(ctypes.Structure):
-    """tsr_sharding."""
-
-    _fields_ = [("mesh", pointer), ("rest", ctypes.c_uint8 * 24)]
-
-
-class Field(ctypes.Structure):
-    """tsr_field_args."""
-
-    _fields_ = [("name", ctypes.c_char_p), ("array", pointer)]
-
+Shape, Sharding, Field = map(structure, ("tsr_shape", "tsr_sharding", "tsr_field_args"))
 
 for name, result, arguments in [
         ("tsr_runtime_open_with", pointer, [ctypes.c_char_p, pointer]),
@@ -81,8 +65,9 @@ def write(folder):
         data = struct.pack(f"<{math.prod(shape)}{FORMATS[dtype]}", *elements(dtype, shape))
         place = lib.tsr_on_with(mesh, spec.encode(), None)
         field.name = name.encode()
-        field.array = lib.tsr_put_at(scope, data, DTYPES[dtype],
-                                     Shape(len(shape), (ctypes.c_int64 * 8)(*shape)), place, b"here")
+        dims = Shape(len(shape))
+        dims.dims[:len(shape)] = shape
+        field.array = lib.tsr_put_at(scope, data, DTYPES[dtype], dims, place, b"here")
     tree = lib.tsr_tree_at(scope, fields, len(ARRAYS), b"here")
     status = lib.tsr_checkpoint_save_with(scope, str(folder).encode(), tree, None, b"here")
     assert status == 0, lib.tsr_message(scope)

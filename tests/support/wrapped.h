@@ -1,5 +1,5 @@
-/* A body put into another node: a call, a checkpoint, rules of its own, a loop of one step, a map of
- * one element, a choice. None of them changes what it gives, how that changes with what it is
+/* A body put into another node: a call, a checkpoint, rules of its own, a loop of one step, a map
+ * of one element, a choice. None of them changes what it gives, how that changes with what it is
  * given, or where that differs along an axis. */
 #ifndef TESTS_SUPPORT_WRAPPED_H
 #define TESTS_SUPPORT_WRAPPED_H

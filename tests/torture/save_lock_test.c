@@ -1,5 +1,5 @@
-/* Two saves in one folder: one at a time writes, the other hears whose turn it is, and whatever ends
- * the first one leaves the folder to the next.
+/* Two saves in one folder: one at a time writes, the other hears whose turn it is, and whatever
+ * ends the first one leaves the folder to the next.
  *
  *   child     save ... stops at a call ............ goes on, or is killed
  *   parent                              its own saves       looks at what is there

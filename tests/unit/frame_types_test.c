@@ -268,7 +268,8 @@ static void check_reads(desk *d, const golden *g, tsr_dtype dtype)
     if (!strcmp(expected[r], "none") || text[r][0] == '+') continue;
     fprintf(csv, "%s\n", text[r]);
     wanted[0][good[0]++] = expected[r];
-    if (isinf(strtod(text[r], NULL))) continue; /* JSON has no infinities: such a number is a text */
+    if (isinf(strtod(text[r], NULL)))
+      continue; /* JSON has no infinities: such a number is a text */
     fprintf(json, "{\"x\": %s}\n", text[r]);
     wanted[1][good[1]++] = expected[r];
   }

@@ -341,8 +341,8 @@ TEST(other_shape_errors)
 {
   tsr_scope *s = open_scope();
   tsr_array *x = plain(s, TSR_F64, TSR_SHAPE(3)), *m = plain(s, TSR_BOOL, TSR_SHAPE(2));
-  tsr_array *wide = plain(s, TSR_F64, TSR_SHAPE(1, 1, 1, 1, 1)),
-            *i = plain(s, TSR_I64, TSR_SHAPE(1, 1, 1, 1, 1));
+  tsr_array *wide = plain(s, TSR_F64, TSR_SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1)),
+            *i = plain(s, TSR_I64, TSR_SHAPE(1, 1, 1, 1, 1, 1, 1, 1, 1));
   x->node.site = m->node.site = wide->node.site = i->node.site = NULL;
   fixture_reduce(TSR__OP_SUM, x, m, 0, "a.c:1");
   check_message(s,
@@ -353,8 +353,8 @@ TEST(other_shape_errors)
                    "-1..0");
   fixture_make(TSR__OP_TAKE, wide, i, NULL, "a.c:1");
   check_message(
-      s, "a.c:1: TSR_ESHAPE: tsr_take: f64[1,1,1,1,1] at indices i64[1,1,1,1,1] would have 9 "
-         "dims, the most is 8");
+      s, "a.c:1: TSR_ESHAPE: tsr_take: f64[1,1,1,1,1,1,1,1,1] at indices i64[1,1,1,1,1,1,1,1,1] "
+         "would have 17 dims, the most is 16");
   fixture_make(TSR__OP_COMPACT, x, m, NULL, "a.c:1");
   check_message(
       s, "a.c:1: TSR_ESHAPE: tsr_compact: the mask is bool[2], expected one element for each "

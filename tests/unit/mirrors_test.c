@@ -89,6 +89,7 @@ typedef struct world {
   uint64_t told[2];
   head *heads;
   char *mirror;
+  window whole; /* of the mirror */
 } world;
 
 static bool is_gone(void *user, int process, tsr__error *error)
@@ -122,6 +123,9 @@ static void open_world(world *w)
   w->all[0] = (segment){ .base = (char *)w->heads, .size = SIZE, .front = &w->heads[0] };
   w->all[1] =
       (segment){ .base = w->mirror, .size = SIZE, .front = &w->heads[1], .leader = 1, .far = true };
+  w->whole = (window){ 0, SIZE, w->mirror };
+  w->all[1].windows = &w->whole;
+  w->all[1].window_count = 1;
   atomic_store(&w->heads[1].word, UINT64_MAX);
   w->heads[1].fingerprint[0] = w->heads[1].fingerprint[1] = work.fingerprint;
   w->peers = (tsr__peers){ .heap = &w->heap, .all = w->all, .hosts = 2, .told_word = w->told };

@@ -119,10 +119,12 @@ TEST(edges_of_draws)
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
   tsr_scope *s = tsr_scope_open(rt);
   double most = 1;
-  CHECK_STATUS(tsr_read_scalar(tsr_max(tsr_poisson(s, 0, .shape = TSR_SHAPE(100))), &most), TSR_OK,
-               s);
+  CHECK_STATUS(tsr_read_scalar(tsr_max(tsr_poisson(s, 0, .key = 1, .shape = TSR_SHAPE(100))),
+                               &most),
+               TSR_OK, s);
   CHECK_F64_BITS(most, 0);
-  CHECK_STATUS(tsr_read_scalar(tsr_mean(tsr_poisson(s, 10000, .shape = TSR_SHAPE(10000))), &most),
+  CHECK_STATUS(tsr_read_scalar(tsr_mean(tsr_poisson(s, 10000, .key = 1, .shape = TSR_SHAPE(10000))),
+                               &most),
                TSR_OK, s);
   CHECK(fabs(most - 10000) < 5);
   int32_t narrow[50];
@@ -132,12 +134,12 @@ TEST(edges_of_draws)
   tsr_array *large = tsr_poisson(s, 5, .key = 9, .shape = TSR_SHAPE(50));
   CHECK_STATUS(tsr_read(large, wide, sizeof wide), TSR_OK, s);
   for (int i = 0; i < 50; i++) CHECK_I64(narrow[i], wide[i]);
-  tsr_array *none = tsr_uniform(s, .shape = TSR_SHAPE(0));
+  tsr_array *none = tsr_uniform(s, .key = 1, .shape = TSR_SHAPE(0));
   CHECK_STATUS(tsr_eval(&none, 1), TSR_OK, s);
-  CHECK(tsr_is_inert(tsr_poisson(s, -1, .shape = TSR_SHAPE(3))));
-  CHECK(tsr_is_inert(tsr_poisson(s, NAN, .shape = TSR_SHAPE(3))));
-  CHECK(tsr_is_inert(tsr_exponential(s, 0, .shape = TSR_SHAPE(3))));
-  CHECK(tsr_is_inert(tsr_uniform(s, .dtype = TSR_I32, .shape = TSR_SHAPE(3))));
+  CHECK(tsr_is_inert(tsr_poisson(s, -1, .key = 1, .shape = TSR_SHAPE(3))));
+  CHECK(tsr_is_inert(tsr_poisson(s, NAN, .key = 1, .shape = TSR_SHAPE(3))));
+  CHECK(tsr_is_inert(tsr_exponential(s, 0, .key = 1, .shape = TSR_SHAPE(3))));
+  CHECK(tsr_is_inert(tsr_uniform(s, .key = 1, .dtype = TSR_I32, .shape = TSR_SHAPE(3))));
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, NULL);
   tsr_scope_close(s);
   tsr_runtime_close(rt);

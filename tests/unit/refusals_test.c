@@ -1665,6 +1665,7 @@ static void pipelines(void)
   s = tsr_batch_scope(b);
   NO(tsr_batch_field(b, "x"));
   s = outer;
+  tsr_scope_clear(s); /* which is told, too */
   tsr_batch_release(b);
 }
 

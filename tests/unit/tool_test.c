@@ -565,8 +565,8 @@ TEST(messages_have_no_names_of_c)
   }
 }
 
-/* Three and four files, each with names of its own, or given ones; types go to whose columns they are
- * of. */
+/* Three and four files, each with names of its own, or given ones; types go to whose columns they
+ * are of. */
 TEST(several_files_are_joined)
 {
   static const char flights[] = "id,from,to\n1,A,B\n2,B,C\n",

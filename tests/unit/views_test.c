@@ -40,7 +40,8 @@ static tsr_array *apply(tsr_array *a, char *view)
   for (int i = 0; i < v[0]; i++) dims[i] = (int)v[1 + i];
   if (!strcmp(view, "slice")) return sliced(a, v);
   if (!strcmp(view, "transpose")) return tsr_transpose_at(a, dims, (int)v[0], TSR_HERE);
-  if (!strcmp(view, "flip")) return tsr_flip(a, tsr_dims_of(dims, (int)v[0]));
+  if (!strcmp(view, "flip")) /* "flip 0" is NumPy's axis=None: all dims */
+    return tsr_flip(a, v[0] ? tsr_dims_of(dims, (int)v[0]) : (tsr_dims){ .bits = 0 });
   if (!strcmp(view, "broadcast")) {
     tsr_shape shape = { .rank = (int)v[0] };
     memcpy(shape.dims, v + 1, (size_t)v[0] * sizeof *v);

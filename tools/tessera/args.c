@@ -160,8 +160,8 @@ static bool mistake(const char *command, const char *what, const char *word)
   return false;
 }
 
-/* How unlike two words are: letters that are left out, put in, changed or swapped with the next. Rows
- * of the usual table of distances, of the words' beginnings. */
+/* How unlike two words are: letters that are left out, put in, changed or swapped with the next.
+ * Rows of the usual table of distances, of the words' beginnings. */
 static size_t unlike(const char *a, const char *b)
 {
   enum { MOST = 40 };

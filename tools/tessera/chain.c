@@ -183,9 +183,9 @@ static tsr_frame *peek(tsr_scope *s, const tool_args *args, const char *const *f
   return NULL;
 }
 
-/* The part of --types that is of a file's columns, where several are joined. Of the first files it is
- * also what no joined file has, so that a name that is wrong is told. `taken`: by item, whether a
- * joined file has it. */
+/* The part of --types that is of a file's columns, where several are joined. Of the first files it
+ * is also what no joined file has, so that a name that is wrong is told. `taken`: by item, whether
+ * a joined file has it. */
 static const char *types_of(tsr_scope *outer, const tool_args *args, const char *const *files,
                             int count, bool *taken)
 {
@@ -232,8 +232,8 @@ static tsr_frame *choose_rows(tsr_frame *df, const tool_args *args)
   return df;
 }
 
-/* Renames as "old = new, ..." says; the library says it the other way round. A list that names columns
- * on the right of its signs alone is taken for one of "new = old". */
+/* Renames as "old = new, ..." says; the library says it the other way round. A list that names
+ * columns on the right of its signs alone is taken for one of "new = old". */
 static tsr_frame *rename_columns(tsr_frame *df, const char *list)
 {
   static char text[3 * 4096];
@@ -268,7 +268,8 @@ static tsr_frame *join_next(tsr_scope *s, tsr_frame *df, const tool_args *args, 
                             i < args->count[OPT_SUFFIX] ? args->value[OPT_SUFFIX][i] : suffix);
 }
 
-/* The files, and those that are joined; a --rename before the last --join is done where it stands. */
+/* The files, and those that are joined; a --rename before the last --join is done where it stands.
+ * */
 static tsr_frame *read_and_join(tsr_scope *s, const tool_args *args, int *renames)
 {
   bool taken[4 * TOOL_MOST] = { false };

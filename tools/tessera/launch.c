@@ -340,7 +340,8 @@ static bool went_on(const job *j)
 }
 
 /* Errors that processes could tell no call any more when they closed their runtimes, though they
- * ended well: "PID what it is", a line each. The first one is said, as they print all themselves. */
+ * ended well: "PID what it is", a line each. The first one is said, as they print all themselves.
+ * */
 static bool tell_lost(const job *j)
 {
   char path[300], line[1200], *end;

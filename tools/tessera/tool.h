@@ -175,7 +175,8 @@ void tool_progress_end(void);
 typedef struct tool_item {
   char left[TOOL_TEXT], right[TOOL_TEXT]; /* without quotes and blanks; right "": no '=' or blank */
 } tool_item;
-/* The next item of a list whose parts are apart by `sign` ('=' or ' '); what follows it, NULL: none. */
+/* The next item of a list whose parts are apart by `sign` ('=' or ' '); what follows it, NULL:
+ * none. */
 const char *tool_next_item(const char *list, char sign, tool_item *out);
 
 /* The frame of all files of the command line, and of the whole command line. */

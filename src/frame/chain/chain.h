@@ -264,8 +264,9 @@ tsr_status tsr__frame_type(tsr_frame *df, tsr__error *error);
 tsr_status tsr__schema_index(tsr_frame *df, tsr__error *error);
 /* Does so again if a parent's schema changed since. */
 tsr_status tsr__frame_refresh(tsr_frame *df, tsr__error *error);
-/* tsr__frame_type of a new frame. Where types do not fit, the files below are read for theirs, which
- * may be a sample's: a query holds by what a file has, and not by what of it was looked at. */
+/* tsr__frame_type of a new frame. Where types do not fit, the files below are read for theirs,
+ * which may be a sample's: a query holds by what a file has, and not by what of it was looked at.
+ * */
 tsr_status tsr__frame_type_settled(tsr_frame *df, tsr__error *error);
 /* Marks the parents' columns that a frame's own needed columns are made of; NULL where there is no
  * such parent. */

@@ -1,5 +1,5 @@
-/* What somebody meant who writes an expression as in SQL, pandas or C: words that cannot stand where
- * they do, functions of other names, and what is not there.
+/* What somebody meant who writes an expression as in SQL, pandas or C: words that cannot stand
+ * where they do, functions of other names, and what is not there.
  *
  *   lag(x, 1)               windows over other rows are not there yet
  *   count(distinct x)       to count different values write nunique(x)

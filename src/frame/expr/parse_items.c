@@ -97,8 +97,8 @@ static bool parse_item(tsr__parser *p, tsr__item *item, bool list)
   return item->named || default_name(p, item);
 }
 
-/* A key that is a value is the same in every row: who writes 2 wants the second column, as in SQL, and
- * who writes 'a' the column of that name. */
+/* A key that is a value is the same in every row: who writes 2 wants the second column, as in SQL,
+ * and who writes 'a' the column of that name. */
 static bool check_key(tsr__parser *p, const tsr__item *item)
 {
   int kind = item->expr->kind;

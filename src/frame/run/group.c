@@ -81,8 +81,8 @@ static double quantile_of(const tsr__expr *expr)
   return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
 }
 
-/* A column of a correlation beside one that is no integer. Those of 64 bits do not fit f64, but their
- * distances from the least mostly do; a correlation is the same of both. */
+/* A column of a correlation beside one that is no integer. Those of 64 bits do not fit f64, but
+ * their distances from the least mostly do; a correlation is the same of both. */
 static tsr__col real_column(work *w, const tsr__expr *expr)
 {
   tsr__lower *low = &w->low;

@@ -198,8 +198,8 @@ static void drop(reading *r, bool dicts)
 }
 
 /* Takes a column's memory as it lies, where the reader offers that; false: it must be read. One
- * position only, and here: memory of others lies in one piece, and a shard of it would need the rest
- * to be kept. */
+ * position only, and here: memory of others lies in one piece, and a shard of it would need the
+ * rest to be kept. */
 static bool borrow(reading *r, int column)
 {
   tsr_frame *df = r->df;

@@ -14,16 +14,16 @@
  * out), are read at open.
  *
  * Rows. Fields are separated by what the options say, else by what most of the first hundred rows
- * agree on with the first line, as to the number of fields: a comma, a semicolon, a tab or a bar; of
- * several by what makes the most fields; where there are no rows by a comma if the line has one. The
- * separator of each file is its own. The first line is the header; a column without a name is called column_3 by its
- * place, another "a" a_3 (with unique_names, and among names that are given, an error). Rows end
- * with LF or CRLF, in any mixture, or with CR in a file without LF; the last one may lack it. Empty
- * lines are skipped, but in a file of one column they are rows with an empty field. A row with more
- * or fewer fields than the header is bad. A field that begins with a quote ends at the closing one,
- * which a separator or the row's end must follow, and a doubled quote inside stands for one; a
- * quote elsewhere is a character like others. A UTF-8 mark at the start is skipped; UTF-16 and
- * other formats are TSR_EUNSUPPORTED with their name.
+ * agree on with the first line, as to the number of fields: a comma, a semicolon, a tab or a bar;
+ * of several by what makes the most fields; where there are no rows by a comma if the line has one.
+ * The separator of each file is its own. The first line is the header; a column without a name is
+ * called column_3 by its place, another "a" a_3 (with unique_names, and among names that are given,
+ * an error). Rows end with LF or CRLF, in any mixture, or with CR in a file without LF; the last
+ * one may lack it. Empty lines are skipped, but in a file of one column they are rows with an empty
+ * field. A row with more or fewer fields than the header is bad. A field that begins with a quote
+ * ends at the closing one, which a separator or the row's end must follow, and a doubled quote
+ * inside stands for one; a quote elsewhere is a character like others. A UTF-8 mark at the start is
+ * skipped; UTF-16 and other formats are TSR_EUNSUPPORTED with their name.
  *
  * Values. In all columns but text, spaces and tabs around a value do not count, quotes around it
  * make no difference, and the empty field and NA are null. In text columns every field is text

@@ -306,8 +306,8 @@ static cut cut_header(tsr__csv_dialect dialect, char separator, tsr__csv_window 
   return (cut){ row.fields, row.next, 0 };
 }
 
-/* Counts the rows that agree, of the first ROWS_THAT_VOTE. A row that no quote ends well agrees with
- * no header, and one that the text cuts says nothing. */
+/* Counts the rows that agree, of the first ROWS_THAT_VOTE. A row that no quote ends well agrees
+ * with no header, and one that the text cuts says nothing. */
 static void count_votes(tsr__csv_dialect dialect, char separator, const char *end, cut *by)
 {
   tsr__csv_found found = TSR__CSV_ROW;

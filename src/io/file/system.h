@@ -14,8 +14,8 @@ int tsr__sys_open(const char *path, int flags);
 /* Creates a file, with these permissions but for the umask's, to write to. -1 with errno: EEXIST
  * also for a link that leads nowhere. */
 int tsr__sys_create(const char *path, mode_t mode);
-/* Takes the lock of a file for this descriptor and its copies, which the last close gives back, also
- * that of a process that is killed. */
+/* Takes the lock of a file for this descriptor and its copies, which the last close gives back,
+ * also that of a process that is killed. */
 typedef enum tsr__sys_locked {
   TSR__SYS_LOCKED,
   TSR__SYS_BUSY,   /* another descriptor has it */
@@ -30,8 +30,8 @@ int tsr__sys_sync(int fd);
 void tsr__sys_sync_begin(int fd, int64_t at, size_t length);
 /* Whether what is open there is read as it comes: a pipe or a terminal. */
 bool tsr__sys_streams(int fd);
-/* Waits some milliseconds for bytes, or for an end, of what streams; false: neither came. A pipe that
- * nobody has opened to write to has no end. */
+/* Waits some milliseconds for bytes, or for an end, of what streams; false: neither came. A pipe
+ * that nobody has opened to write to has no end. */
 bool tsr__sys_ready(int fd, int milliseconds);
 /* Closes; the descriptor is gone, whatever is returned. -1 with errno where bytes may be lost. */
 int tsr__sys_close(int fd);

@@ -1,5 +1,5 @@
-/* Opening JSON lines, and arrays that were made lines: files to blocks of lines, blocks to names and
- * classes.
+/* Opening JSON lines, and arrays that were made lines: files to blocks of lines, blocks to names
+ * and classes.
  *
  *   block 0: a b     block 1: b c a     unified in order: a b c       (io/text/dict.h)
  *   classes  i f              t i f     a: i f -> f64, b: f t -> text, c: i -> i64

@@ -6,15 +6,15 @@
  *
  * Lines. RFC 8259, strictly: no comments, no commas at the end, no NaN. A name twice in an object
  * of a row, objects nested more than 200 deep, a lone surrogate and what is no UTF-8 are bad rows.
- * Empty lines are skipped; CR before LF is a blank. An array may be laid out in any way: each of its
- * values is a row, and what is wrong between them is an error. Columns come in order of first
+ * Empty lines are skipped; CR before LF is a blank. An array may be laid out in any way: each of
+ * its values is a row, and what is wrong between them is an error. Columns come in order of first
  * appearance over all files.
  *
  * Values. A number without point and exponent is an integer; one that f64 does not reach (1e400) is
  * text as it stands; texts that are dates or time stamps (as csv.h has them) make date and time
  * columns; an object or array inside a row is text: its JSON, as it stands. Absent and null are
- * null. Types follow csv.h's table of classes; in a column that becomes text a number, true or false
- * is its text as it stands in the file. */
+ * null. Types follow csv.h's table of classes; in a column that becomes text a number, true or
+ * false is its text as it stands in the file. */
 #ifndef TSR_IO_JSON_H
 #define TSR_IO_JSON_H
 

@@ -1,5 +1,5 @@
-/* A file that is one array of objects, made lines in place: what separates its elements ends a line,
- * and ends of lines within them become blanks.
+/* A file that is one array of objects, made lines in place: what separates its elements ends a
+ * line, and ends of lines within them become blanks.
  *
  *   [{"a": 1,\n  "b": 2},\n {"a": 3}]\n     ->      {"a": 1,\r  "b": 2}\n\r {"a": 3}\n\r
  *

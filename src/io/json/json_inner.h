@@ -52,7 +52,8 @@ typedef struct tsr__json_cursor {
 int tsr__json_next(tsr__json_cursor *cursor, tsr__json_token *key, tsr__json_token *value);
 /* The same of an array: its next item. */
 int tsr__json_item(tsr__json_cursor *cursor, tsr__json_token *value);
-/* Writes a text without its escapes, or nested values with their line ends, at most `length` bytes; returns how many. */
+/* Writes a text without its escapes, or nested values with their line ends, at most `length` bytes;
+ * returns how many. */
 size_t tsr__json_unescape(const tsr__json_token *text, char *to);
 
 /* A name's values in a block, by row: see json_kept.c. Rows beyond the rooms do not name it. */
