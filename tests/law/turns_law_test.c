@@ -204,13 +204,14 @@ TEST(adam_writes_over_what_it_is_given)
     l.s = tsr_scope_open(l.rt);
     begin(&l);
     /* The model is not there a second time. */
-    if (on_devices(&l) >= 3.2 * BYTES) FAIL("%lld bytes are held", (long long)on_devices(&l));
+    if ((double)on_devices(&l) >= 3.2 * BYTES)
+      FAIL("%lld bytes are held", (long long)on_devices(&l));
     for (l.turn = 1; l.turn <= 5; l.turn++) give ? donates(&l) : trains(&l);
     peaks[give] = tsr_device_memory(l.rt, 0).peak;
-    if (give) CHECK(on_devices(&l) < 3.2 * BYTES);
+    if (give) CHECK((double)on_devices(&l) < 3.2 * BYTES);
     tsr_runtime_close(l.rt);
   }
-  if (peaks[0] - peaks[1] < 2.9 * BYTES)
+  if ((double)(peaks[0] - peaks[1]) < 2.9 * BYTES)
     FAIL("peaks of %lld and %lld bytes", (long long)peaks[0], (long long)peaks[1]);
 }
 
@@ -247,7 +248,7 @@ static int64_t after_turns(int how)
 TEST(trees_hold_nothing)
 {
   for (int how = 0; how < 6; how++)
-    if (after_turns(how) >= 1.1 * BYTES)
+    if ((double)after_turns(how) >= 1.1 * BYTES)
       FAIL("%d: %lld bytes are held", how, (long long)after_turns(how));
 }
 

@@ -48,7 +48,7 @@ TEST_PROCESSES(what_differs_is_named, 2)
     opts.process_index = test_process();
     opts.start_timeout = 60;
     opts.close_timeout = 20;
-    if (!opts.stall_timeout) opts.stall_timeout = 20;
+    if (opts.stall_timeout == 0) opts.stall_timeout = 20;
     opts.runtime = &runtime;
     tsr_runtime *rt = tsr_initialize_with(other ? table[i].devices : "cpu:1", &opts);
     CHECK_STATUS(tsr_runtime_status(rt), TSR_EARG, NULL);

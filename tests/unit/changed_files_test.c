@@ -235,8 +235,8 @@ TEST(packed_records_of_any_bytes)
   /* Records that begin like a packed file by chance are records. */
   static const char *const heads[] = { "\x1F\x8B\x08\0\0\0\0\0", "\x28\xB5\x2F\xFD\0\0\0\0",
                                        "PK\3\4\0\0\0\0", "BZh91AY&",
-                                       "\xFD"
-                                       "7zXZ\0\0\0" };
+                                       ("\xFD"
+                                        "7zXZ\0\0\0") };
   for (int i = 0; i < 5; i++) {
     memcpy(data, heads[i], 8);
     test_write(test_tmp("h.bin"), data, sizeof data);
