@@ -855,14 +855,19 @@ static void note_read(tsr__csv *csv, const tsr__read_ask *read)
   if (all) tsr__csv_forget(csv);
 }
 
+/* Counts the rows, and holds the text again where it was given back after a reading. */
+static tsr_status count_held(tsr__csv *csv, int64_t *rows, tsr__error *error)
+{
+  if (!csv->files[0].data && !csv->files[0].indexed) csv->rows = -1;
+  return tsr__csv_count(csv, rows, error);
+}
+
 tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *error)
 {
   int64_t rows = csv->front;
   bool front = read->front && rows >= 0;
   tsr_status status = TSR_OK;
-  if (!front && !csv->files[0].data && !csv->files[0].indexed)
-    csv->rows = -1; /* it was given back */
-  if (!front) status = tsr__csv_count(csv, &rows, error);
+  if (!front) status = count_held(csv, &rows, error);
   if (!status) status = check_read(csv, read, rows, error);
   if (status) return status;
   /* One block for both lists. */
@@ -891,7 +896,7 @@ tsr_status tsr__csv_read_parts(tsr__csv *csv, tsr__read_ask *read, tsr__error *e
 tsr_status tsr__csv_discover(tsr__csv *csv, const bool *which, tsr__error *error)
 {
   int64_t rows;
-  tsr_status status = tsr__csv_count(csv, &rows, error);
+  tsr_status status = count_held(csv, &rows, error);
   if (status) return status;
   size_t size = ((size_t)csv->column_count + 1) * sizeof(int);
   int *columns = tsr__new(csv->heap, size), count = 0;
