@@ -17,6 +17,7 @@ typedef struct trial {
   uint64_t seed;
   tsr_csv_opts opts;
   char filters[400];
+  bool headed; /* a head stands among the filters */
 } trial;
 
 static int64_t pick(trial *t, int64_t first, int64_t last)
@@ -128,6 +129,7 @@ enum { FILTERS = sizeof filters / sizeof *filters };
 static tsr_frame *chain(trial *t, tsr_frame *df)
 {
   t->filters[0] = 0;
+  t->headed = false;
   int64_t count = pick(t, 1, 3);
   for (int64_t i = 0; i < count; i++) {
     int64_t way = pick(t, 0, 7);
@@ -135,7 +137,7 @@ static tsr_frame *chain(trial *t, tsr_frame *df)
     if (way == 1) df = tsr_frame_select(df, "x, i, u, d, t, b, k, v");
     if (way == 2) df = tsr_frame_assign(df, "x", "x + 1");
     if (way == 3 && i == 0) df = tsr_frame_with_row_index(df, "row");
-    if (way == 4) df = tsr_frame_head(df, 300);
+    if (way == 4) df = tsr_frame_head(df, 300), t->headed = true;
     const char *filter = filters[pick(t, 0, FILTERS - 1)];
     size_t used = strlen(t->filters);
     snprintf(t->filters + used, sizeof t->filters - used, "%s; ", filter);
@@ -204,6 +206,13 @@ static bool try_one(tsr_runtime *rt, uint64_t seed)
     FAIL("seed %llu: '%s', expected '%s'; %s", (unsigned long long)seed, tsr_message(pushed),
          tsr_message(whole), t.filters);
   const char *differs = status ? NULL : law_differs(found, expected);
+  if (differs && t.headed) {
+    /* A head stops the reader: a value after it widens no type. One device reads as far. */
+    t.rng = here;
+    df = open_file(&t, rt, whole, 1);
+    CHECK_STATUS(tsr_frame_collect(chain(&t, df), &expected), TSR_OK, whole);
+    differs = law_differs(found, expected);
+  }
   if (differs) FAIL("seed %llu: %s; %s", (unsigned long long)seed, differs, t.filters);
   bool some = !status && tsr_table_row_count(expected) > 0;
   tsr_scope_close(pushed);
