@@ -265,6 +265,35 @@ TEST(windows_see_the_middle_and_the_end)
   CHECK_I64(retypes_of("1.5", 3990, "\"a,c\""), 0);
 }
 
+/* Wherever the header and the rows end beside the sample's borders, a column has the type that its
+ * values have, and the reading finds nothing to widen. */
+TEST(samples_of_any_size_give_the_types)
+{
+  char *name = calloc(1, 801);
+  memset(name, 'n', 800);
+  for (int long_name = 0; long_name <= 800; long_name += 40)
+    for (int sample = 1; sample <= 2048; sample *= 2)
+      for (int clean = 0; clean < 2; clean++) {
+        const char *path = test_tmp("sampled.csv");
+        FILE *file = fopen(path, "w");
+        fprintf(file, "k%.*s,v\n", long_name, name);
+        for (int i = 0; i < 3; i++) fprintf(file, "%d,%0*d.5\n", i, long_name / 4, i + 1);
+        CHECK_I64(fclose(file), 0);
+        tsr_runtime *rt = table_runtime(NULL, 1);
+        struct table t;
+        tsr__error error = { 0 };
+        struct table_how how = { .opts = { .sample = sample } };
+        if (clean) how.opts.bad_rows = TSR__CSV_BAD_SKIP;
+        if (table_read(rt, path, &how, &t, &error)) FAIL("%s", error.text);
+        if (t.schema[0].type != TSR_COL_I64 || t.schema[1].type != TSR_COL_F64)
+          FAIL("a name of %d bytes, a sample of %d: %s, %s", long_name, sample,
+               table_type_name(t.schema[0].type), table_type_name(t.schema[1].type));
+        table_free(&t);
+        tsr_runtime_close(rt);
+      }
+  free(name);
+}
+
 /* Texts that look like rows when read with the quotes the wrong way round. */
 TEST(windows_in_quotes_are_left_out)
 {

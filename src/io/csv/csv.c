@@ -27,7 +27,6 @@ static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
 {
   tsr__csv *csv = file->csv;
   tsr__csv_window head = { NULL, NULL };
-  bool first = file == csv->files;
   tsr_status status = tsr__csv_file_open(file, error);
   if (!status) status = tsr__csv_load_head(file, &head, error);
   if (!status && !file->empty) status = tsr__csv_read_head(file, &head, error);
@@ -36,9 +35,7 @@ static tsr_status open_file(tsr__csv_file *file, bool *whole, tsr__error *error)
   bool now = csv->opts.bad_rows || file->stream; /* else it can be read later */
   if (now) status = tsr__csv_load(csv, file, 1, error);
   if (!status && csv->opts.bad_rows) status = tsr__csv_clean_rows(file, error);
-  if (!status) status = tsr__csv_sample(file, head, first, error);
-  /* Whether types are final: nothing was left unread. */
-  *whole &= file->data && file->end - file->body <= tsr__csv_sample_size(csv);
+  if (!status) status = tsr__csv_sample(file, head, whole, error);
   /* Of many files none stays open: the system has a limit. */
   if (csv->file_count > 1) tsr__csv_file_close(file);
   if (!file->data) tsr__csv_file_drop(file);

@@ -284,9 +284,11 @@ tsr_status tsr__csv_read_head(tsr__csv_file *file, tsr__csv_window *head, tsr__e
 /* ---- csv_sample.c ---- */
 
 int64_t tsr__csv_sample_size(const tsr__csv *csv);
-/* Adds to info[].seen what rows of a file hold: of its beginning, and, `far`, of its middle and
- * end. `head` is looked at only while the file is not loaded. */
-tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, tsr__error *error);
+/* Adds to info[].seen the classes of a file's values: of its beginning, and in the first file of
+ * its middle and end. `head` is looked at only while the file is not loaded. Clears `whole` where
+ * some row of the file was left out. */
+tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool *whole,
+                           tsr__error *error);
 /* Notes that a column is text only since integers in it begin with zeros, if that is so. */
 void tsr__csv_note_zeros(tsr__csv *csv, int column);
 /* Settles the columns' types. `whole`: all rows were seen. */

@@ -122,7 +122,8 @@ static tsr_status sample_far(tsr__csv_file *file, int64_t length, unsigned *seen
   return status;
 }
 
-tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, tsr__error *error)
+tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool *whole,
+                           tsr__error *error)
 {
   tsr__csv *csv = file->csv;
   size_t size = 2 * (size_t)file->fields * sizeof(unsigned);
@@ -135,14 +136,16 @@ tsr_status tsr__csv_sample(tsr__csv_file *file, tsr__csv_window head, bool far, 
   if (file->data) head = (tsr__csv_window){ file->data, file->data + sizes.part };
   head.at += file->body;
   if (head.end - head.at > most) head.end = head.at + most;
+  bool all = file->data && head.end == file->data + file->end;
   tsr_status status = TSR_OK;
   if (head.at < head.end) {
-    (void)sample_rows(file, head, seen, true);
+    all = sample_rows(file, head, seen, true) >= 0 && all;
     add_seen(file, seen);
     /* Only the first file: others must fit its types anyway, or retype them. */
-    if (far) status = sample_far(file, (head.end - head.at) / 2, seen, error);
+    if (file == csv->files) status = sample_far(file, (head.end - head.at) / 2, seen, error);
   }
   tsr__del(csv->heap, seen, size);
+  *whole &= all;
   return status;
 }
 
