@@ -140,6 +140,7 @@ typedef struct tsr__folder_lock {
   bool held;
   int fd;
   tsr__step_path path;
+  char owner[800]; /* the text in the file */
 } tsr__folder_lock;
 /* Takes the lock of a folder of steps, which is there. TSR_ESTATE, naming the owner, where another
  * save has it; TSR_EIO. */

@@ -28,7 +28,7 @@
 #include <unistd.h>
 
 /* Times that a file is looked at which its owner deletes or has not yet written to. */
-enum { TRIES = 100, NAP_NS = 10000000 };
+enum { TRIES = 100, NAP_NS = 10000000, OWNER_MOST = 1024 };
 
 /* What the file says of its owner. */
 typedef struct owner {
@@ -38,7 +38,7 @@ typedef struct owner {
 } owner;
 
 /* The boot and the namespace of process numbers: only where both are the same does a number mean
- * the same process, whatever hosts are called. */
+ * the same process, whatever hosts are called. Empty where the system tells no boot. */
 static void own_machine(char out[128])
 {
   char boot[64] = "", space[48] = "";
@@ -48,31 +48,41 @@ static void own_machine(char out[128])
   if (fd >= 0) tsr__sys_close(fd);
   ssize_t length = readlink("/proc/self/ns/pid", space, sizeof space - 1);
   space[length > 0 ? length : 0] = '\0';
-  snprintf(out, 128, "%s-%s", boot, space);
+  out[0] = '\0';
+  if (*boot) snprintf(out, 128, "%s-%s", boot, space);
 }
 
-static bool write_owner(int fd, tsr_runtime *rt)
+/* Writes the owner, and keeps the text in the lock. */
+static bool write_owner(tsr__folder_lock *lock, int fd, tsr_runtime *rt)
 {
-  char text[800], host[128] = "", machine[128];
+  char host[128] = "", machine[128];
   const tsr__comm *comm = tsr__comm_of(rt);
   const tsr__role *role = comm ? tsr__comm_role(comm) : NULL;
   if (gethostname(host, sizeof host - 1)) host[0] = '\0';
   bool joined = role && *role->coordinator;
   own_machine(machine);
-  int length = snprintf(text, sizeof text, "process %d of %d, pid %ld on host %s%s%s\n%ld %s\n",
-                        tsr_process_index(rt), tsr_process_count(rt), (long)getpid(),
-                        role && *role->host ? role->host : host, joined ? ", job " : "",
-                        joined ? role->coordinator : "", (long)getpid(), machine);
-  return !ftruncate(fd, 0) && !tsr__sys_write_all(fd, text, (size_t)length, 0);
+  int length =
+      snprintf(lock->owner, sizeof lock->owner,
+               "process %d of %d, pid %ld on host %s%s%s\n%ld %s\n", tsr_process_index(rt),
+               tsr_process_count(rt), (long)getpid(), role && *role->host ? role->host : host,
+               joined ? ", job " : "", joined ? role->coordinator : "", (long)getpid(), machine);
+  return !ftruncate(fd, 0) && !tsr__sys_write_all(fd, lock->owner, (size_t)length, 0);
 }
 
-static void read_owner(const char *path, owner *out)
+/* The text of the file; "" and an errno where it cannot be read. */
+static int read_text(const char *path, char text[OWNER_MOST])
 {
-  char text[1024] = "", *end;
   int fd = tsr__sys_open(path, O_RDONLY);
-  int64_t got = fd < 0 ? 0 : tsr__sys_read_all(fd, text, sizeof text - 1, 0);
+  int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, text, OWNER_MOST - 1, 0);
+  int code = got < 0 ? errno : 0;
   if (fd >= 0) tsr__sys_close(fd);
   text[got > 0 ? got : 0] = '\0';
+  return code;
+}
+
+static void parse_owner(const char *text, owner *out)
+{
+  char *end;
   *out = (owner){ .text = "" };
   size_t line = strcspn(text, "\n");
   if (!line || !text[line]) return; /* not written yet, or not to its end */
@@ -87,7 +97,7 @@ static bool has_ended(const owner *who)
 {
   char machine[128];
   own_machine(machine);
-  return who->pid > 0 && !strcmp(machine, who->machine) && kill((pid_t)who->pid, 0) &&
+  return who->pid > 0 && *machine && !strcmp(machine, who->machine) && kill((pid_t)who->pid, 0) &&
          errno == ESRCH;
 }
 
@@ -127,6 +137,7 @@ static look judge(int fd, bool created, const char *folder, const char *path, ts
 {
   tsr__sys_locked locked = tsr__sys_lock(fd);
   int code = errno;
+  char text[OWNER_MOST];
   owner who;
   if (locked == TSR__SYS_NO_LOCK && code != EOPNOTSUPP) {
     tsr__file_error(path, "lock", code, error);
@@ -134,7 +145,8 @@ static look judge(int fd, bool created, const char *folder, const char *path, ts
   }
   if (locked == TSR__SYS_LOCKED || (locked == TSR__SYS_NO_LOCK && created))
     return still_named(fd, path, error) ? GOT_IT : error->status ? REFUSED : NOT_YET;
-  read_owner(path, &who);
+  read_text(path, text);
+  parse_owner(text, &who);
   bool by_name = locked == TSR__SYS_NO_LOCK;
   if (by_name && has_ended(&who)) unlink(path);
   else busy(folder, path, &who, by_name, error);
@@ -154,7 +166,7 @@ static look try_once(tsr__folder_lock *lock, const char *folder, tsr_runtime *rt
   }
   look found = judge(fd, created, folder, path, error);
   if (found != GOT_IT) return give_up(fd, found);
-  if (!write_owner(fd, rt)) {
+  if (!write_owner(lock, fd, rt)) {
     tsr__file_error(path, "write the lock", errno, error);
     unlink(path);
     return give_up(fd, REFUSED);
@@ -190,12 +202,12 @@ tsr_status tsr__folder_lock_check(const tsr__folder_lock *lock, const char *fold
                                   tsr__error *error)
 {
   owner who;
-  char machine[128];
-  own_machine(machine);
-  read_owner(lock->path.at, &who);
+  char text[OWNER_MOST] = "";
   bool ours = still_named(lock->fd, lock->path.at, error);
-  if (error->status || (ours && who.pid == getpid() && !strcmp(who.machine, machine)))
-    return error->status;
+  int code = error->status ? 0 : read_text(lock->path.at, text);
+  if (code && code != ENOENT) tsr__file_error(lock->path.at, "read the lock", code, error);
+  if (error->status || (ours && !strcmp(text, lock->owner))) return error->status;
+  parse_owner(text, &who);
   return tsr__error_set(error, TSR_ESTATE,
                         "%s: the lock of this save was taken away meanwhile%s%s; save again",
                         folder, *who.text ? ", by " : "", who.text);
