@@ -109,6 +109,12 @@ static void pass_over(listing *l, const char *path)
   if (dot) tsr__known_add(&l->others, dot + 1, strlen(dot + 1));
 }
 
+/* Whether a name leads to nothing, rather than to what the system cannot tell about now. */
+static bool leads_nowhere(int code)
+{
+  return code == ENOENT || code == ENOTDIR || code == ELOOP || code == EACCES;
+}
+
 /* What a folder has: a class at depth 0, else a folder or a file of the class. */
 static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error *error)
 {
@@ -122,7 +128,8 @@ static tsr_status list_entry(listing *l, const char *path, int depth, tsr__error
   /* stat, not lstat: data sets are often folders of links. One that leads nowhere is a record that
    * cannot be read, rather than one less. */
   else if (stat(name, &stat_of)) {
-    if (depth && is_wanted(path, l->endings)) keep_file(l, path, 0, error);
+    if (!leads_nowhere(errno)) tsr__file_error(name, "examine", errno, error);
+    else if (depth && is_wanted(path, l->endings)) keep_file(l, path, 0, error);
   } else if (S_ISDIR(stat_of.st_mode) && !depth) {
     char *own = keep_text(f->heap, path);
     if (!own || !tsr__grow(f->heap, (void **)&f->class, &f->class_room, f->class_count + 1,
