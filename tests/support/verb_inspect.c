@@ -252,7 +252,7 @@ void verb_more_sources(struct verb_run *r)
       tsr_source_map(made, refuse_three, .name = "three", .fields = { { "seen", TSR_I64, { 0 } } });
   tsr_source *examples = tsr_source_tfrecord(r->s, test_file("golden/files/examples_1.tfrecord"),
                                              .fields = { { "label", TSR_I64, { 0 } } });
-  tsr_source *lines = tsr_source_lines(r->s, test_tmp("odd.npy"), .longest = 8, .cut = true);
+  tsr_source *lines = tsr_source_lines(r->s, test_tmp("t.csv"), .longest = 8, .cut = true);
   tsr_source *objects =
       tsr_source_json(r->s, test_file("golden/files/python_8.jsonl"), .ragged = "w",
                       .defaults = true,

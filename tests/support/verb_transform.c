@@ -161,7 +161,7 @@ static tsr_array *together(tsr_scope *s, tsr_array *const *in, void *user)
   tsr_array *ends = tsr_add(tsr_pmax(x, "i"), tsr_pmin(x, "i"));
   tsr_array *first = tsr_pbroadcast(x, "i", 1), *moved = tsr_ppermute(x, "i", { 0, 1 }, { 1, 0 });
   tsr_array *place = tsr_mul(tsr_axis_index(s, "i"), (double)tsr_axis_size(s, "i"));
-  tsr_array *all = tsr_sum(tsr_all_gather(x, "i"), .dims = TSR_DIMS(0));
+  tsr_array *all = tsr_sum(tsr_pvary(tsr_all_gather(x, "i"), "i"), .dims = TSR_DIMS(0));
   tsr_array *dealt = tsr_sum(tsr_psum_scatter(x, "i", .tiled = true));
   tsr_array *swapped = tsr_all_to_all(x, "i", .tiled = true);
   tsr_array *out = tsr_add(tsr_add(sum, ends), tsr_add(tsr_add(first, moved), place));

@@ -68,8 +68,9 @@ TEST(files_that_are_none_exit_with_1)
     char line[256];
     snprintf(line, sizeof line, "$T query %s >out.txt", names[i]);
     expect(line, 1, names[i]);
+    /* An empty file beside others gives no rows, and a note. */
     snprintf(line, sizeof line, "$T query t.csv %s t.csv >out.txt", names[i]);
-    expect(line, 1, names[i]);
+    expect(line, strcmp(names[i], "empty.csv") != 0, names[i]);
   }
   expect("$T query '' >out.txt", 1, "tessera: ");
   expect("$T schema empty.csv >out.txt", 1, "empty.csv");
