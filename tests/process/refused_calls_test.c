@@ -409,6 +409,53 @@ WAY(frame_that_is_not_there)
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
+WAY(row_count_inert)
+{
+  int64_t rows;
+  return tsr_frame_row_count(maybe_frame(w), &rows);
+}
+WAY(row_inert)
+{
+  return tsr_row_status(tsr_frame_row(tsr_frame_agg(maybe_frame(w), "n = count()")));
+}
+WAY(column_inert)
+{
+  return ends(w, tsr_frame_column(maybe_frame(w), "k"));
+}
+WAY(devices_of_frame_inert)
+{
+  return ends_text(w, tsr_frame_devices(maybe_frame(w)));
+}
+WAY(keep_frame_inert)
+{
+  return ends_frame(w, tsr_frame_keep(w->s, maybe_frame(w)));
+}
+WAY(frame_tree_inert)
+{
+  return ends(w, tsr_frame_to_tree(maybe_frame(w)));
+}
+static tsr_array *doubled(tsr_scope *s, tsr_array *const *leaves, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(leaves[0], 2);
+}
+WAY(map_of_frame_inert)
+{
+  return ends_frame(w, tsr_frame_map(maybe_frame(w), doubled, NULL));
+}
+static tsr_array *same(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return in[0];
+}
+WAY(call_of_frame_inert)
+{
+  return ends_frame(w, tsr_frame_call(tsr_function_make(w->s, same), maybe_frame(w)));
+}
+WAY(frame_text_of_rows_inert)
+{
+  return ends_text(w, tsr_frame_text_with(maybe_frame(w), NULL));
+}
 WAY(collect_inert)
 {
   tsr_table *table;
@@ -562,6 +609,15 @@ static const row rows[] = {
   { "tsr_checkpoint_restore_with", "another dtype", restore_another_dtype, 0 },
   { "tsr_checkpoint_frame_at", "no name", frame_of_no_name, 0 },
   { "tsr_checkpoint_frame_at", "no such name", frame_that_is_not_there, 0 },
+  { "tsr_frame_row_count_at", "inert", row_count_inert, 0 },
+  { "tsr_frame_row_at", "inert", row_inert, 0 },
+  { "tsr_frame_column_with", "inert", column_inert, 0 },
+  { "tsr_frame_devices", "inert", devices_of_frame_inert, 0 },
+  { "tsr_frame_keep_at", "inert", keep_frame_inert, 0 },
+  { "tsr_frame_to_tree_at", "inert", frame_tree_inert, 0 },
+  { "tsr_frame_map_at", "inert", map_of_frame_inert, 0 },
+  { "tsr_frame_call_at", "inert", call_of_frame_inert, 0 },
+  { "tsr_frame_text_with", "inert", frame_text_of_rows_inert, 0 },
   { "tsr_frame_collect_at", "inert", collect_inert, 0 },
   { "tsr_frame_collect_at", "inert, and more", collect_inert_and_more, 0 },
   { "tsr_frame_collect_at", "no place", collect_to_nothing, 0 },
@@ -598,17 +654,8 @@ static const char *const elsewhere[][2] = {
   { "tsr_frame_to_arrow_with", "among_frames_test" },
   { "tsr_frame_explain", "what it counts follows from the frame, which is the same on all" },
   { "tsr_frame_explain_into_at", "as tsr_frame_explain" },
-  { "tsr_frame_row_count_at", "a number that may be known: who is wrong is alone with that" },
-  { "tsr_frame_row_at", "as tsr_frame_collect_at" },
-  { "tsr_frame_column_with", "as tsr_frame_row_count_at" },
-  { "tsr_frame_text_with", "as tsr_frame_text" },
   { "tsr_frame_text_into_at", "as tsr_frame_text" },
-  { "tsr_frame_devices", "as tsr_frame_row_count_at" },
-  { "tsr_frame_devices_into_at", "as tsr_frame_row_count_at" },
-  { "tsr_frame_keep_at", "as tsr_frame_row_count_at" },
-  { "tsr_frame_to_tree_at", "as tsr_frame_row_count_at" },
-  { "tsr_frame_map_at", "as tsr_frame_row_count_at" },
-  { "tsr_frame_call_at", "as tsr_frame_row_count_at" },
+  { "tsr_frame_devices_into_at", "as tsr_frame_devices" },
   { "tsr_source_arrays_at", "pipeline_processes_test" },
   { "tsr_source_frame_with", "pipeline_processes_test" },
 };

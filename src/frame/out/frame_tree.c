@@ -23,6 +23,16 @@ static tsr_array *fail(tsr_scope *scope, const tsr__error *error, const char *si
   return tsr__make_inert(scope, site);
 }
 
+/* Before anything was evaluated: the other processes, which evaluate the columns, are told. In a
+ * body nobody waits. */
+static tsr_array *refuse(tsr_frame *df, const char *site)
+{
+  tsr_scope *scope = tsr__frame_home(df);
+  if (df && scope && !tsr__scope_traces(scope))
+    tsr__frame_refuse(df, "tsr_frame_to_tree", site, tsr_scope_status(scope));
+  return tsr__frame_inert_array(df, site);
+}
+
 /* Whether all columns can be arrays; the error is set. Dates, times and texts are numbers
  * underneath; as arrays they would be numbers and come back so. */
 static bool all_arrays(const tsr_frame *df, tsr__error *error)
@@ -84,16 +94,16 @@ tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site)
 {
   tsr_scope *scope = tsr__frame_home(df);
   tsr__error error = { .status = TSR_OK };
-  if (!tsr__frame_usable(df)) return tsr__frame_inert_array(df, site);
+  if (!tsr__frame_usable(df)) return refuse(df, site);
   int count = df->schema.count;
   columns c = { .df = df, .scope = scope, .site = site };
   c.field = tsr__arena_new(&scope->arena, (size_t)count * sizeof *c.field);
-  if (!c.field) {
-    tsr__error_set(&error, TSR_ENOMEM, "tsr_frame_to_tree: out of memory");
-    return fail(scope, &error, site);
+  if (!c.field) tsr__error_set(&error, TSR_ENOMEM, "tsr_frame_to_tree: out of memory");
+  if (error.status || !all_arrays(df, &error)) {
+    tsr__fail_error(scope, site, &error);
+    return refuse(df, site);
   }
   for (int i = 0; i < count; i++) c.field[i].name = df->schema.field[i].name;
-  if (!all_arrays(df, &error)) return fail(scope, &error, site);
   bool fine = tsr__scope_traces(scope) ? take_nodes(&c, &error) : take_values(&c);
   return fine ? tsr_tree_at(scope, c.field, count, site) : fail(scope, &error, site);
 }
