@@ -67,9 +67,9 @@ TSR_API tsr_array *tsr_from_dlpack_versioned_with(tsr_scope *scope, tsr_dl_versi
                                                   const tsr_dlpack_opts *opts, const char *site);
 
 /* Evaluates and gives one addressable shard, by mesh position, as a tensor of host memory: the
- * device's own memory, which must not be written to, but for bools, which are copied. What it gives
- * is held by reference: it may outlive the scope, but not the runtime. `*out` is untouched on
- * failure; the caller calls its deleter, from any thread. Errors: TSR_EARG. Collective. */
+ * device's own memory, which must not be written to, but for bools, which are copied. The tensor
+ * holds that memory: it may outlive the scope and the runtime. `*out` is untouched on failure; the
+ * caller calls the tensor's deleter, from any thread. Errors: TSR_EARG. Collective. */
 TSR_API TSR_MUST_USE tsr_status tsr_to_dlpack_at(tsr_array *a, int position, tsr_dl_managed **out,
                                                  const char *site);
 /* As tsr_to_dlpack for the struct since version 1, which says that it is read-only. Collective. */

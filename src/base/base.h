@@ -384,6 +384,9 @@ struct tsr_runtime {
   _Atomic(tsr__workers *) workers;   /* started at first use */
   void *slots[TSR__SLOTS];
   void (*slot_free[TSR__SLOTS])(tsr_runtime *rt, void *slot);
+  /* Of slots whose memory is given away: ends their work at the close of a runtime from which
+   * something is lent. Their slot_free comes when that was given back. */
+  void (*slot_leave[TSR__SLOTS])(tsr_runtime *rt, void *slot);
   tsr__asker asker[TSR__ASKERS]; /* under the lock */
   int64_t progress_gap; /* nanoseconds between two calls in a thread; tests that count set 0 */
   struct tsr__log *log;

@@ -3,7 +3,7 @@
  *
  * Invariants: a runtime is never NULL for the user; one that could not be allocated is a
  * constant that refuses everything. Closing goes from the outside in: scopes, slots in reverse
- * order, workers, log, the struct. What was given away holds the devices' slot, the heap and the
+ * order, workers, log, the struct. What was given away holds the slots of memory, the heap and the
  * log until it is given back. */
 #include "base/events.h"
 
@@ -137,21 +137,22 @@ tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *for
 }
 
 /* Without the devices where something that was given away lies on them. */
-static void free_slots(tsr_runtime *rt, bool devices)
+static void free_slots(tsr_runtime *rt, bool lent)
 {
   /* From the highest room down: each may use those below it while it goes. */
   for (int i = TSR__SLOTS - 1; i >= 0; i--) {
     void *slot = rt->slots[i];
-    if (i == TSR__SLOT_DEVICES && !devices) continue;
-    rt->slots[i] = NULL;
-    if (slot && rt->slot_free[i]) rt->slot_free[i](rt, slot);
+    bool stays = lent && rt->slot_leave[i];
+    void (*go)(tsr_runtime *, void *) = stays ? rt->slot_leave[i] : rt->slot_free[i];
+    if (!stays) rt->slots[i] = NULL;
+    if (slot && go) go(rt, slot);
   }
 }
 
 /* What is left when nobody has anything of the runtime any more. */
 static void end(tsr_runtime *rt)
 {
-  free_slots(rt, true);
+  free_slots(rt, false);
   tsr__heap_trim(&rt->heap);
   /* Less the runtime and its log, which are still there. */
   long long live = (long long)atomic_load(&rt->heap.live) - 1 - (rt->log != NULL);
@@ -200,7 +201,7 @@ void tsr_runtime_close(tsr_runtime *rt)
   /* Those still open: their nodes may hold values of devices, which slots own, so scopes go
    * first. */
   for (tsr_scope *scope; (scope = tsr__scope_any(rt));) tsr__scope_close(scope);
-  free_slots(rt, atomic_load(&rt->loans) == 1);
+  free_slots(rt, atomic_load(&rt->loans) > 1);
   /* After the slots, whose work may still run on them. */
   tsr__workers_stop(rt);
   for (tsr_scope *spare = rt->spare, *next; spare; spare = next) {

@@ -111,6 +111,7 @@ struct tsr__peers {
   int file;
   pid_t pid;            /* a child of fork has another */
   bool apart;           /* it is one, and its segment a copy */
+  bool left;            /* it talks to nobody any more; its memory is lent */
   pthread_mutex_t lock; /* of the memory, and of windows */
   size_t used;
   free_list free[SIZES];

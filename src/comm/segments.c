@@ -500,24 +500,32 @@ static void flush(const tsr__peers *peers)
 
 /* The engine goes before the memory: its thread answers gets from this segment, and what comes
  * is written into the others' heads and mirrors. `broken` tells an engine of MPI that not all
- * will take part in its end. Blocks are not given back one by one: they go with the mapping. */
-static void close_peers(tsr__peers *peers)
+ * will take part in its end. The process's own memory stays. */
+static void leave_peers(tsr__peers *peers)
 {
-  if (!peers) return;
+  if (peers->left) return;
   const tsr__peers_start *start = &peers->start;
   flush(peers);
   tsr__error why = { .status = TSR_OK };
   bool broken = peers->far && start->gone && start->gone(start->user, start->index, &why);
   tsr__far_close(peers->far, broken);
-  for (int p = 0; peers->all && p < peers->start.count; p++) {
-    bool mine = p == start->index;
-    if (mine && peers->all[p].base) munmap(peers->all[p].base, peers->all[p].size);
-    else close_windows(peers->heap, &peers->all[p]);
-  }
+  for (int p = 0; peers->all && p < start->count; p++)
+    if (p != start->index) close_windows(peers->heap, &peers->all[p]);
+  peers->far = NULL;
+  peers->left = true;
+}
+
+/* Blocks are not given back one by one: they go with the mapping. */
+static void close_peers(tsr__peers *peers)
+{
+  if (!peers) return;
+  leave_peers(peers);
+  const segment *own = peers->all ? &peers->all[peers->start.index] : NULL;
+  if (own && own->base) munmap(own->base, own->size);
   tsr__del(peers->heap, peers->mirrored, peers->mirrored_room * sizeof *peers->mirrored);
-  if (peers->all) tsr__del(peers->heap, peers->all, (size_t)start->count * sizeof(segment));
+  if (peers->all) tsr__del(peers->heap, peers->all, (size_t)peers->start.count * sizeof(segment));
   if (peers->told_word)
-    tsr__del(peers->heap, peers->told_word, (size_t)start->count * sizeof(uint64_t));
+    tsr__del(peers->heap, peers->told_word, (size_t)peers->start.count * sizeof(uint64_t));
   if (peers->file >= 0) close(peers->file);
   pthread_mutex_destroy(&peers->lock);
   pthread_mutex_destroy(&peers->run_lock);
@@ -693,6 +701,12 @@ static void slot_free(tsr_runtime *rt, void *slot)
   close_peers(slot);
 }
 
+static void slot_leave(tsr_runtime *rt, void *slot)
+{
+  (void)rt;
+  leave_peers(slot);
+}
+
 tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, tsr__error *error)
 {
   tsr__peers *peers = NULL;
@@ -700,5 +714,6 @@ tsr_status tsr__peers_install(tsr_runtime *rt, const tsr__peers_start *start, ts
   if (status) return status;
   rt->slots[TSR__SLOT_PEERS] = peers;
   rt->slot_free[TSR__SLOT_PEERS] = slot_free;
+  rt->slot_leave[TSR__SLOT_PEERS] = slot_leave;
   return TSR_OK;
 }

@@ -99,6 +99,12 @@ static void cpu_free(tsr_runtime *rt, void *slot)
   tsr__del(&rt->heap, cpu, sizeof *cpu);
 }
 
+/* Nothing of it works by itself. */
+static void cpu_leave(tsr_runtime *rt, void *slot)
+{
+  (void)rt, (void)slot;
+}
+
 /* The host may hold as much as its devices together, and what many workers need to read files in
  * any case: a limit for what grows with the rows, not for what is always there. */
 static int64_t host_share(int64_t limit, int devices)
@@ -145,5 +151,6 @@ tsr_status tsr__devices_install(tsr_runtime *rt)
   rt->heap.limit = host_share(rt->opts.memory_limit, cpu->base.count);
   rt->slots[TSR__SLOT_DEVICES] = cpu;
   rt->slot_free[TSR__SLOT_DEVICES] = cpu_free;
+  rt->slot_leave[TSR__SLOT_DEVICES] = cpu_leave;
   return TSR_OK;
 }

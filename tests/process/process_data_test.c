@@ -691,3 +691,28 @@ static void tensors_for_devices_of_others(void)
 }
 
 AMONG_2_AND_4(tensors_for_devices_of_others, tensors_for_devices_of_others)
+
+/* What was given away is the segment's memory, which the other processes read: it stays while the
+ * runtime, the meetings and the others go. */
+static void tensors_outlive_their_job(void)
+{
+  enum { COUNT = 100000 };
+  tsr_runtime *rt = among_open(2);
+  tsr_scope *s = tsr_scope_open(rt);
+  tsr_mesh *mesh = tsr_mesh_default(rt, "x");
+  tsr_array *cut = tsr_iota(s, TSR_F64, TSR_SHAPE(COUNT), 0, tsr_on(mesh, "x"));
+  int first = 2 * tsr_process_index(rt), devices = 2 * tsr_process_count(rt);
+  int64_t rows = (COUNT + devices - 1) / devices;
+  tsr_dl_managed *kept, *spare;
+  CHECK_STATUS(tsr_to_dlpack(cut, first, &kept), TSR_OK, s);
+  CHECK_STATUS(tsr_to_dlpack(tsr_add(cut, 1), first + 1, &spare), TSR_OK, s);
+  tsr_runtime_close(rt);
+  const double *values = kept->tensor.data;
+  CHECK_I64(kept->tensor.shape[0], rows);
+  for (int64_t k = 0; k < rows; k++) CHECK_F64_BITS(values[k], (double)(first * rows + k));
+  spare->deleter(spare);
+  CHECK_F64_BITS(values[rows - 1], (double)(first * rows + rows - 1));
+  kept->deleter(kept);
+}
+
+AMONG_2_AND_4(tensors_outlive_their_job, tensors_outlive_their_job)
