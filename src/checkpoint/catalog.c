@@ -138,29 +138,13 @@ static bool meet(const tsr_box *a, const tsr_box *b, int rank)
   return true;
 }
 
-static int by_start(const void *one, const void *other, int dim)
+static int by_start(const void *one, const void *other, void *user)
 {
   const tsr__extent *a = one, *b = other;
-  int64_t left = a->box.start[dim], right = b->box.start[dim];
+  const int *dim = user;
+  int64_t left = a->box.start[*dim], right = b->box.start[*dim];
   return left < right ? -1 : left > right;
 }
-
-#define BY_START(dim)                                     \
-  static int by_start_##dim(const void *a, const void *b) \
-  {                                                       \
-    return by_start(a, b, dim);                           \
-  }
-BY_START(0)
-BY_START(1)
-BY_START(2)
-BY_START(3)
-BY_START(4)
-BY_START(5)
-BY_START(6)
-BY_START(7)
-static int (*const by_starts[TSR_MAX_RANK])(const void *, const void *) = {
-  by_start_0, by_start_1, by_start_2, by_start_3, by_start_4, by_start_5, by_start_6, by_start_7
-};
 
 /* Pieces of an entry that are to be apart, and what is left of the work that a catalog can ask
  * for. */
@@ -202,7 +186,7 @@ static tsr_status check_apart(parting *p, tsr__extent *piece, int64_t count, loo
 {
   int rank = p->entry->shape.rank, dim = at.dim;
   if (count < 2) return TSR_OK;
-  qsort(piece, (size_t)count, sizeof *piece, by_starts[dim]);
+  qsort_r(piece, (size_t)count, sizeof *piece, by_start, &dim);
   if (at.whole >= rank || at.depth > CUTS) return check_pairs(p, piece, count, dim);
   int64_t from = 0, reach = 0; /* where what began since the last cut ends */
   for (int64_t i = 0; i <= count && !p->error->status; i++) {

@@ -130,6 +130,29 @@ TEST(pieces_that_are_all_of_it_once_and_others)
   CHECK(whole > 500 && not_whole > 500);
 }
 
+/* Two halves along each dim of each rank, and the first of them twice. */
+TEST(pieces_cut_along_any_dim)
+{
+  for (int rank = 1; rank <= TSR_MAX_RANK; rank++)
+    for (int dim = 0; dim < rank; dim++)
+      for (int twice = 0; twice < 2; twice++) {
+        tsr__catalog c;
+        tsr__heap heap;
+        tsr__error error = { .status = TSR_OK };
+        tsr_shape shape = { .rank = rank };
+        tsr_box box = { { 0 }, { 0 } };
+        for (int d = 0; d < rank; d++) shape.dims[d] = box.size[d] = 1;
+        shape.dims[dim] = 2;
+        begin(&c, &heap, "data");
+        add_entry(&c, "w", shape);
+        add_piece(&c, &box, rank);
+        box.start[dim] = !twice;
+        add_piece(&c, &box, rank);
+        CHECK_I64(tsr__catalog_check(&c, &error), twice ? TSR_EPARSE : TSR_OK);
+        tsr__catalog_free(&c);
+      }
+}
+
 /* As many pieces as a large job has, cut along any one dim, or along two: to compare each with each
  * would take more than is allowed. */
 TEST(pieces_of_many_devices)

@@ -1,6 +1,8 @@
 /* Files that change after a source has looked at them: at any place, whether or not they are open,
  * and more of them than a process may have open. */
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +160,48 @@ TEST(changes_are_noticed_at_any_place)
       snprintf(path, sizeof path, "%s-%03d.%s", test_tmp("c"), i, endings[format]);
       unlink(path);
     }
+  }
+}
+
+/* An allocator is the user's, and may make scopes: who asks it for memory holds no lock. */
+static _Atomic(tsr_runtime *) asked;
+
+static void *allocate(size_t size, size_t alignment, void *user)
+{
+  (void)user;
+  static _Thread_local bool inside;
+  tsr_runtime *rt = atomic_load(&asked);
+  if (rt && !inside) {
+    inside = true;
+    tsr_scope_close(tsr_scope_open(rt));
+    inside = false;
+  }
+  return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void release(void *pointer, size_t size, void *user)
+{
+  (void)size, (void)user;
+  free(pointer);
+}
+
+TEST(no_lock_is_held_while_memory_is_asked_for)
+{
+  const tsr_allocator own = { allocate, release, NULL };
+  char path[600], message[600];
+  for (int format = 0; format < FORMATS; format++) {
+    tsr_runtime *rt = tsr_runtime_open("cpu:1", .allocator = &own);
+    tsr_scope *s = tsr_scope_open(rt);
+    int64_t number = -1;
+    snprintf(path, sizeof path, "%s.%s", test_tmp("a"), endings[format]);
+    write_file(path, format, 0, 3);
+    atomic_store(&asked, rt);
+    tsr_source *source = open_files(s, format, path);
+    CHECK_I64(read_one(s, source, format, 2, &number, message), TSR_OK);
+    CHECK_I64(number, 2);
+    tsr_scope_close(s);
+    atomic_store(&asked, NULL);
+    tsr_runtime_close(rt);
   }
 }
 

@@ -39,19 +39,28 @@ static int most_open(void)
   return limit.rlim_cur < 8 ? 1 : (int)(limit.rlim_cur / 4);
 }
 
-/* NULL: no memory. */
-static kept_list *list_of(tsr_runtime *rt)
+/* NULL: there is none yet, or with `make` no memory for one. Memory is asked for without the lock, as
+ * the allocator is the user's: of two threads that make one the later throws its own away. */
+static kept_list *list_of(tsr_runtime *rt, bool make)
 {
   pthread_mutex_lock(&rt->lock);
   kept_list *list = rt->slots[TSR__SLOT_FILES];
-  if (!list && (list = tsr__new(&rt->heap, sizeof *list))) {
-    pthread_mutex_init(&list->lock, NULL);
-    pthread_cond_init(&list->given, NULL);
-    list->most = most_open();
-    rt->slots[TSR__SLOT_FILES] = list;
+  pthread_mutex_unlock(&rt->lock);
+  if (list || !make) return list;
+  kept_list *fresh = tsr__new(&rt->heap, sizeof *fresh);
+  if (!fresh) return NULL;
+  pthread_mutex_init(&fresh->lock, NULL);
+  pthread_cond_init(&fresh->given, NULL);
+  fresh->most = most_open();
+  pthread_mutex_lock(&rt->lock);
+  list = rt->slots[TSR__SLOT_FILES];
+  if (!list) {
+    rt->slots[TSR__SLOT_FILES] = fresh;
     rt->slot_free[TSR__SLOT_FILES] = free_list;
   }
   pthread_mutex_unlock(&rt->lock);
+  if (!list) return fresh;
+  free_list(rt, fresh);
   return list;
 }
 
@@ -147,7 +156,7 @@ static int take(kept_list *list, tsr__kept_file *file)
 
 void tsr__kept_give(tsr_runtime *rt, tsr__kept_file *file, int fd)
 {
-  kept_list *list = rt->slots[TSR__SLOT_FILES];
+  kept_list *list = list_of(rt, false);
   pthread_mutex_lock(&list->lock);
   bool kept = file->open && file->fd == fd;
   if (kept) file->readers--;
@@ -159,7 +168,7 @@ void tsr__kept_give(tsr_runtime *rt, tsr__kept_file *file, int fd)
 
 void tsr__kept_close(tsr_runtime *rt, tsr__kept_file *file)
 {
-  kept_list *list = rt->slots[TSR__SLOT_FILES];
+  kept_list *list = list_of(rt, false);
   if (!list) return;
   pthread_mutex_lock(&list->lock);
   if (file->open) close_kept(list, file);
@@ -176,7 +185,7 @@ static int64_t changed_at(const struct stat *info)
 int tsr__kept_look(tsr_runtime *rt, tsr__kept_file *file, tsr__error *error)
 {
   struct stat info;
-  kept_list *list = list_of(rt);
+  kept_list *list = list_of(rt, true);
   if (!list) return tsr__error_set(error, TSR_ENOMEM, "no memory for a list of files"), -1;
   int fd = take(list, file);
   if (fd < 0 || fstat(fd, &info)) tsr__file_error(file->path, "open", errno, error);
@@ -223,7 +232,7 @@ tsr_status tsr__kept_read(tsr_runtime *rt, tsr__kept_file *file, tsr__kept_part 
                           tsr__error *error)
 {
   char text[128];
-  int fd = take(rt->slots[TSR__SLOT_FILES], file);
+  int fd = take(list_of(rt, false), file);
   /* Readings say where they begin, so threads share a descriptor without a lock. */
   int64_t got = fd < 0 ? -1 : tsr__sys_read_all(fd, to, (size_t)part.bytes, part.at);
   if (got < 0)
