@@ -81,11 +81,12 @@ static bool pairs(tsr_dtype dtype)
   return dtype == TSR_F64 || !real(dtype);
 }
 
-/* Whether two have: both f64, or both integers, u64 only with its like, with the same nulls. */
+/* Whether two have, with the same nulls: both integers, u64 only with its like, or one f64. */
 static bool pairs_up(const rel_host *host, int a, int b)
 {
-  if (real(host->dtype[a]) != real(host->dtype[b]) || !pairs(host->dtype[b])) return false;
-  if ((host->dtype[a] == TSR_U64) != (host->dtype[b] == TSR_U64)) return false;
+  bool mixed = real(host->dtype[a]) != real(host->dtype[b]);
+  if (!pairs(host->dtype[a]) || !pairs(host->dtype[b])) return false;
+  if (!mixed && (host->dtype[a] == TSR_U64) != (host->dtype[b] == TSR_U64)) return false;
   if (host->nulls[a] != host->nulls[b]) return false;
   return !memcmp(host->null[a], host->null[b], (size_t)host->rows * sizeof *host->null[a]);
 }

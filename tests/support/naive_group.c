@@ -178,6 +178,46 @@ static double corr_whole(const group_items *x, const group_items *y, double unit
                  (double)(n * s[4] - s[0] * s[1]));
 }
 
+/* Products of an integer of 64 bits, in two halves that f64 holds, with a double. */
+static void add_whole(tsr__acc2 *acc, const item *x, tsr_dtype dtype, double by)
+{
+  bool minus = dtype != TSR_U64 && x->i < 0;
+  uint64_t size = minus ? 0 - (uint64_t)x->i : (uint64_t)x->i;
+  double sign = minus ? -1 : 1;
+  tsr__acc2_add_product(acc, sign * (double)(size >> 32) * 0x1p32, by);
+  tsr__acc2_add_product(acc, sign * (double)(uint32_t)size, by);
+}
+
+static void add_square(tsr__acc2 *acc, const item *x, tsr_dtype dtype)
+{
+  bool minus = dtype != TSR_U64 && x->i < 0;
+  double sign = minus ? -1 : 1;
+  uint64_t size = minus ? 0 - (uint64_t)x->i : (uint64_t)x->i;
+  add_whole(acc, x, dtype, sign * (double)(size >> 32) * 0x1p32);
+  add_whole(acc, x, dtype, sign * (double)(uint32_t)size);
+}
+
+/* Of an integer and a float, whichever comes first. */
+static double corr_mixed(const group_items *x, const group_items *y)
+{
+  static tsr__pair_sums sums;
+  const group_items *whole = is_float(x->dtype) ? y : x, *real = is_float(x->dtype) ? x : y;
+  int64_t n = 0;
+  memset(&sums, 0, sizeof sums);
+  for (int64_t k = 0; k < x->count; k++) {
+    if (x->null && x->null[k]) continue;
+    const item *i = &whole->items[k];
+    double j = real->items[k].f;
+    add_whole(&sums.x, i, whole->dtype, 1);
+    add_square(&sums.xx, i, whole->dtype);
+    add_whole(&sums.xy, i, whole->dtype, j);
+    tsr__acc2_add(&sums.y, j);
+    tsr__acc2_add_square(&sums.yy, j);
+    n++;
+  }
+  return tsr__acc2_corr_f64(&sums, n);
+}
+
 expected naive_corr(const group_items *x, const group_items *y)
 {
   static tsr__pair_sums sums;
@@ -186,7 +226,7 @@ expected naive_corr(const group_items *x, const group_items *y)
   memset(&sums, 0, sizeof sums);
   for (int64_t k = 0; k < x->count; k++) {
     if (x->null && x->null[k]) continue;
-    double i = x->items[k].f, j = y->items[k].f;
+    double i = is_float(x->dtype) ? x->items[k].f : 0, j = is_float(y->dtype) ? y->items[k].f : 0;
     finite = finite && isfinite(i) && isfinite(j);
     tsr__acc2_add(&sums.x, i);
     tsr__acc2_add(&sums.y, j);
@@ -197,10 +237,11 @@ expected naive_corr(const group_items *x, const group_items *y)
   }
   expected out = { .null = n < 2 };
   if (n < 2) return out;
-  if (!is_float(x->dtype)) out.value.f = corr_whole(x, y, 0);
+  if (is_float(x->dtype) != is_float(y->dtype)) out.value.f = corr_mixed(x, y);
+  else if (!is_float(x->dtype)) out.value.f = corr_whole(x, y, 0);
   else out.value.f = tsr__acc2_corr_f64(&sums, n);
   if (!finite) CHECK(isnan(out.value.f));
-  else if (is_float(x->dtype) && x->tellable)
+  else if (is_float(x->dtype) && is_float(y->dtype) && x->tellable)
     CHECK_F64_BITS(out.value.f, corr_whole(x, y, 0x1p-10));
   return out;
 }

@@ -28,7 +28,8 @@ typedef struct group_items {
 /* An aggregate of a group; of rows where its column is -1. */
 expected naive_aggregate(const group_items *group, const tsr__group_agg *agg);
 
-/* The correlation of a group's pairs; nulls are those of `x`. Integers: below 2^50 in size. */
+/* The correlation of a group's pairs; nulls are those of `x`. Two integers: below
+ * 2^50 in size. */
 expected naive_corr(const group_items *x, const group_items *y);
 
 /* Whether a result is what is expected: equal bits, any NaN; a quantile of 0 has any sign. */

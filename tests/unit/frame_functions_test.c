@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const meshes[] = { "data=1", "data=3", "data=8", "a=2,b=2" };
@@ -80,6 +81,52 @@ TEST(correlations_of_large_integers)
     CHECK(fabs(tsr_table_f64(t, 0, groups + 4) - 0.9827076298239908) < 4e-16);
     CHECK_F64_BITS(tsr_table_f64(t, 0, groups + 5), 1);
   }
+  tsr_runtime_close(rt);
+}
+
+/* A line of golden/correlations.txt against row `r` of a table of which `first` columns are keys.
+ * Correlations are quotients of three numbers that are rounded; spreads are exact. */
+static const char *check_exactly(const char *line, const tsr_table *t, int r, int first)
+{
+  enum { CORRELATIONS = 4, RESULTS = 8 };
+  char *end;
+  strtol(line, &end, 10);
+  for (int k = 0; k < RESULTS; k++) {
+    uint64_t bits = strtoull(end, &end, 16);
+    double want, found = tsr_table_f64(t, r, first + k);
+    memcpy(&want, &bits, sizeof want);
+    bool near = fabs(found - want) <= (k < CORRELATIONS ? 1e-15 * fabs(want) : 0);
+    if (!near) FAIL("row %d, result %d: %.17g, expected %.17g", r, k, found, want);
+  }
+  return end + 1;
+}
+
+/* Groups that lie far from the column's least are as exact as the others. */
+TEST(correlations_of_groups_that_lie_far_apart)
+{
+  enum { GROUPS = 6 };
+  static const char asked[] = "a = corr(x, y), b = corr(u, y), c = corr(x, u), d = corr(w, x), "
+                              "e = var(x), f = std(x), g = var(u), h = std(u)";
+  tsr_runtime *rt = tsr_runtime_open("cpu:8");
+  char *text = test_read(test_file("golden/correlations.txt"), NULL);
+  for (int m = 0; m < MESHES; m++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_mesh *mesh = tsr_mesh_make(rt, meshes[m]);
+    tsr_frame *df =
+        tsr_frame_read_csv(s, test_file("golden/correlations.csv"), .types = "x i64, u u64",
+                           .on = tsr_on(mesh, m == 3 ? "a" : "data"));
+    tsr_table *t = NULL;
+    const char *line = text;
+    const tsr_formula formula = { .text = asked };
+    tsr_frame *groups = tsr_frame_group_agg_at(df, "k = g", &formula, TSR_HERE);
+    CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(groups, "k"), &t), TSR_OK, s);
+    CHECK_I64(tsr_table_row_count(t), GROUPS);
+    for (int g = 0; g < GROUPS; g++) line = check_exactly(line, t, g, 1);
+    CHECK_STATUS(tsr_frame_collect(tsr_frame_agg_at(df, &formula, TSR_HERE), &t), TSR_OK, s);
+    check_exactly(line, t, 0, 0);
+    tsr_scope_close(s);
+  }
+  free(text);
   tsr_runtime_close(rt);
 }
 

@@ -540,6 +540,10 @@ TEST(messages_have_no_names_of_c)
     "query t.csv --types 'nothing i64'",
     "query t.csv --types 'city i64'",
     "query t.csv l.json",
+    "query t.csv c.json --types 'temp f64'",
+    "pipeline l.json --from csv",
+    "pipeline none.csv",
+    "pipeline bad.tfrecord",
     "query t.csv --limit 1 --out /nowhere/x.csv",
     "query t.csv --devices cpu:0",
     "query t.csv --agg 'max(temp), max(temp)'",
@@ -553,6 +557,7 @@ TEST(messages_have_no_names_of_c)
   test_write(test_tmp("e.jsonl"), "{\"\":1}\n", 7);
   test_write(test_tmp("l.json"), "{\"a\":1}\n", 8);
   test_write(test_tmp("short.csv"), "a,b\n1\n", 6);
+  test_write(test_tmp("bad.tfrecord"), "no records here", 15);
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     struct outcome o = run(wrong[i]);
     if (!o.code) FAIL("tessera %s: is no mistake", wrong[i]);
@@ -563,6 +568,15 @@ TEST(messages_have_no_names_of_c)
     free(o.out);
     free(o.err);
   }
+}
+
+/* Columns of one name and two types: the way out is an option that works. */
+TEST(files_of_other_types_are_brought_together)
+{
+  test_write(test_tmp("n.csv"), "a\nx\n", 4);
+  test_write(test_tmp("n.jsonl"), "{\"a\": 1}\n", 9);
+  expect("query n.csv n.jsonl", 1, "", "give it one type with --types");
+  expect("query n.csv n.jsonl --types 'a text' --format csv", 0, "a\nx\n1\n", "");
 }
 
 /* Three and four files, each with names of its own, or given ones; types go to whose columns they

@@ -146,6 +146,27 @@ static bool among(const char *words, const char *word)
   return false;
 }
 
+const char *const tool_calls[OPT_COUNT] = {
+  [OPT_JOIN] = "tsr_frame_join",
+  [OPT_ON] = "tsr_frame_join, keys",
+  [OPT_RENAME] = "tsr_frame_rename",
+  [OPT_WHERE] = "tsr_frame_filter;tsr_source_filter",
+  [OPT_WITH] = "tsr_frame_assign;tsr_frame_fill_null",
+  [OPT_SELECT] = "tsr_frame_select;tsr_frame_drop",
+  [OPT_AGG] = "tsr_frame_agg;tsr_frame_group_agg",
+  [OPT_BY] = "tsr_frame_group_agg, keys",
+  [OPT_DISTINCT] = "tsr_frame_distinct",
+  [OPT_SORT] = "tsr_frame_sort",
+  [OPT_LIMIT] = "tsr_frame_head",
+  [OPT_TAIL] = "tsr_frame_tail",
+  [OPT_SAMPLE] = "tsr_frame_sample",
+  [OPT_OUT] =
+      "tsr_frame_write_csv;tsr_frame_write_json;tsr_frame_write_markdown;tsr_frame_write_text",
+  [OPT_TYPES] = "tsr_frame_read_csv, types;tsr_frame_read_json, types",
+  [OPT_DEVICES] = "tsr_runtime_open;tsr_initialize",
+  [OPT_SHUFFLE] = "tsr_source_shuffle",
+};
+
 bool tool_takes(const char *command, tool_opt option)
 {
   const char *commands = tool_options[option].commands;

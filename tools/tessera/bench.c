@@ -273,7 +273,9 @@ int tool_bench(const tool_args *args)
   /* In one process two devices, in several one each. */
   b.rt = tsr_initialize(devices ? devices : getenv("TSR_PROCESS_COUNT") ? "cpu:1" : "cpu:2");
   if (tsr_runtime_status(b.rt)) {
-    fprintf(stderr, "tessera bench: %s\n", tsr_runtime_message(b.rt));
+    fputs("tessera bench: ", stderr);
+    tool_put_message(stderr, tsr_runtime_message(b.rt));
+    fputc('\n', stderr);
     tsr_runtime_close(b.rt);
     return TOOL_FAILED;
   }

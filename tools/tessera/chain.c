@@ -54,7 +54,7 @@ static void note_lines(const tool_args *args, const char *lines)
     char line[1000];
     snprintf(line, sizeof line, "%.*s", length, lines);
     fprintf(stderr, "tessera: note: ");
-    tool_put_words(line);
+    tool_put_words(stderr, line);
     fputc('\n', stderr);
     lines += length + (lines[length] == '\n');
   }

@@ -139,7 +139,7 @@ static size_t read_packed(tsr_scope *outer, const char *path, int64_t limit, uns
   bool read = b && !tsr_read(tsr_batch_field(b, "byte"), to, (size_t)count);
   if (b) tsr_batch_release(b);
   tsr_status status = tsr_pipeline_close(p);
-  if (status) tsr_fail(outer, status, "%s", tsr_message(s));
+  if (status) tsr_fail(outer, status, "%s", tool_message(s));
   tsr_scope_close(s);
   return read ? (size_t)count : 0;
 }

@@ -164,8 +164,9 @@ tsr_runtime *tool_open(const tool_args *args)
   if (tsr_runtime_status(rt) == TSR_OK) return rt;
   const char *message = tsr_runtime_message(rt), *end = strstr(message, ": ");
   /* The option is named instead of the call. */
-  fprintf(stderr, "tessera: --devices: %s\n",
-          strncmp(message, "tsr_", 4) == 0 && end ? end + 2 : message);
+  fputs("tessera: --devices: ", stderr);
+  tool_put_words(stderr, strncmp(message, "tsr_", 4) == 0 && end ? end + 2 : message);
+  fputc('\n', stderr);
   tsr_runtime_close(rt);
   return NULL;
 }

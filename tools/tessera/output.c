@@ -10,39 +10,29 @@
 
 /* ---- messages ---- */
 
+/* Whether a list of calls, apart by ';', has one. */
+static bool has_call(const char *calls, const char *call, size_t length)
+{
+  for (const char *at = calls; at && *at; at += strcspn(at, ";"), at += *at == ';')
+    if (strcspn(at, ";") == length && !strncmp(at, call, length)) return true;
+  return false;
+}
+
 /* What does in a shell what a call of the library does in a program; NULL: nothing. */
 static const char *option_of(const char *call, size_t length)
 {
+  /* What no option of its own does. */
   static const struct {
-    const char *call, *option;
-  } rows[] = { { "tsr_frame_filter", "--where" },
-               { "tsr_frame_assign", "--with" },
-               { "tsr_frame_select", "--select" },
-               { "tsr_frame_drop", "--select" },
-               { "tsr_frame_rename", "--rename" },
-               { "tsr_frame_agg", "--agg" },
-               { "tsr_frame_group_agg", "--agg" },
-               { "tsr_frame_group_agg, keys", "--by" },
-               { "tsr_frame_sort", "--sort" },
-               { "tsr_frame_join", "--join" },
-               { "tsr_frame_join, keys", "--on" },
-               { "tsr_frame_head", "--limit" },
-               { "tsr_frame_tail", "--tail" },
-               { "tsr_frame_sample", "--sample" },
-               { "tsr_frame_distinct", "--distinct" },
-               { "tsr_frame_concat", "files" },
-               { "tsr_frame_read_csv", "--from csv" },
-               { "tsr_frame_read_json", "--from json" },
-               { "tsr_frame_read_json, types", "--types" },
-               { "tsr_load_npy", "tessera pipeline" },
-               { "tsr_load_npz", "tessera pipeline" },
-               { "tsr_frame_write_csv", "--out" },
-               { "tsr_frame_write_json", "--out" },
-               { "tsr_frame_write_markdown", "--out" },
-               { "tsr_frame_write_text", "--out" } };
-  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-    if (strlen(rows[i].call) == length && !strncmp(rows[i].call, call, length))
-      return rows[i].option;
+    const char *call, *words;
+  } others[] = { { "tsr_frame_concat", "files" },
+                 { "tsr_frame_read_csv", "--from csv" },
+                 { "tsr_frame_read_json", "--from json" },
+                 { "tsr_load_npy", "tessera pipeline" },
+                 { "tsr_load_npz", "tessera pipeline" } };
+  for (int i = 0; i < OPT_COUNT; i++)
+    if (has_call(tool_calls[i], call, length)) return tool_options[i].name;
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (has_call(others[i].call, call, length)) return others[i].words;
   return NULL;
 }
 
@@ -64,17 +54,19 @@ static const char *option_named(const char *field, size_t length)
 }
 
 /* Words in which the library says a way out, as a shell has it; how long they are: 0, none. */
-static size_t put_phrase(const char *text)
+static size_t put_phrase(FILE *out, const char *text)
 {
   static const char *const phrases[][2] = {
     { "the option unpack_limit, and .memory_limit if there is one", "--unpack-limit" },
     { " (or see the option columns)", "; narrow the pattern, or query them one by one" },
     { "give .null_value or filter them out", "leave them out: --where 'COLUMN is not null'" },
-    { "choose others with .columns, or rename it", "rename it in the file" }
+    { "choose others with .columns, or rename it", "rename it in the file" },
+    /* Files meet before any column is made of theirs. */
+    { "make them one type with tsr_frame_assign", "give it one type with --types" }
   };
   for (size_t i = 0; i < sizeof phrases / sizeof *phrases; i++)
     if (!strncmp(text, phrases[i][0], strlen(phrases[i][0]))) {
-      fputs(phrases[i][1], stderr);
+      fputs(phrases[i][1], out);
       return strlen(phrases[i][0]);
     }
   /* "the option bad_rows", ".suffix". */
@@ -82,19 +74,19 @@ static size_t put_phrase(const char *text)
   size_t length = before ? word_length(text + before) : 0;
   const char *option = length ? option_named(text + before, length) : NULL;
   if (!option) return 0;
-  fputs(option, stderr);
+  fputs(option, out);
   return before + length;
 }
 
 /* A call that stands for no option is told by its words. */
-static void put_call(const char *call, size_t length)
+static void put_call(FILE *out, const char *call, size_t length)
 {
   const char *option = option_of(call, length);
-  if (option) fputs(option, stderr);
-  for (size_t i = 4; i < length && !option; i++) fputc(call[i] == '_' ? ' ' : call[i], stderr);
+  if (option) fputs(option, out);
+  for (size_t i = 4; i < length && !option; i++) fputc(call[i] == '_' ? ' ' : call[i], out);
 }
 
-void tool_put_words(const char *text)
+void tool_put_words(FILE *out, const char *text)
 {
   /* Names are of small letters and '_', so whole ones are compared: tsr_frame_join in
    * tsr_frame_join_x is none. */
@@ -104,28 +96,50 @@ void tool_put_words(const char *text)
     bool call = !strncmp(text, "tsr_", 4) && length > 4;
     /* Of "a.json" nothing is a field. */
     bool starts = text == begin || *text == ' ' || strchr(" (", text[-1]);
-    used = call || !starts ? 0 : put_phrase(text);
+    used = call || !starts ? 0 : put_phrase(out, text);
     if (used) continue;
     used = length ? length : 1;
-    if (call) put_call(text, length);
-    else fwrite(text, 1, used, stderr);
+    if (call) put_call(out, text, length);
+    else fwrite(text, 1, used, out);
   }
 }
 
 /* The library's messages begin with where in the C source a call stands and which it is; in a shell
  * the option says it better. */
-int tool_fail(const tsr_scope *s)
+const char *tool_message(const tsr_scope *s)
 {
   const char *message = tsr_message(s), *status = strstr(message, "TSR_E");
   const char *text = status ? strstr(status, ": ") : NULL;
-  text = text ? text + 2 : message;
-  const char *end = strncmp(text, "tsr_", 4) == 0 ? strstr(text, ": ") : NULL;
-  const char *option = end ? option_of(text, (size_t)(end - text)) : NULL;
+  return text ? text + 2 : message;
+}
+
+void tool_put_message(FILE *out, const char *message)
+{
+  const char *end = strncmp(message, "tsr_", 4) == 0 ? strstr(message, ": ") : NULL;
+  const char *option = end ? option_of(message, (size_t)(end - message)) : NULL;
+  if (option) fprintf(out, "%s: ", option);
+  tool_put_words(out, end ? end + 2 : message);
+}
+
+char *tool_say_message(const char *message)
+{
+  char *said = NULL;
+  size_t size;
+  FILE *out = open_memstream(&said, &size);
+  if (!out) return NULL;
+  tool_put_message(out, message);
+  if (!fclose(out)) return said;
+  free(said);
+  return NULL;
+}
+
+int tool_fail(const tsr_scope *s)
+{
   tool_progress_end();
   /* Interrupted by the user: the library says that it was cancelled, which nobody asked to read. */
   if (tool_interrupted()) return TOOL_FAILED;
-  fprintf(stderr, "tessera: %s%s", option ? option : "", option ? ": " : "");
-  tool_put_words(end ? end + 2 : text);
+  fputs("tessera: ", stderr);
+  tool_put_message(stderr, tool_message(s));
   fputc('\n', stderr);
   return TOOL_FAILED;
 }
@@ -137,7 +151,7 @@ void tool_log(tsr_log_level level, const char *area, const char *line, void *use
   if (level > TSR_LOG_INFO || strcmp(area, "pipeline") != 0) return;
   tool_progress_end();
   fputs("tessera: note: ", stderr);
-  tool_put_words(line);
+  tool_put_words(stderr, line);
   fputc('\n', stderr);
 }
 

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -200,8 +201,9 @@ static bool is_bad(figures *f, tsr_scope *outer, int64_t record, char *message, 
       tsr_pipeline_open(tsr_source_slice(f->source, TSR_RANGE(record, record + 1)), .threads = -1);
   tsr_batch_release(tsr_pipeline_next(p));
   bool bad = tsr_pipeline_close(p) != TSR_OK;
-  const char *text = tsr_message(s), *call = strstr(text, "tsr_pipeline_next: ");
-  snprintf(message, size, "%s", call ? call + strlen("tsr_pipeline_next: ") : text);
+  char *said = tool_say_message(tool_message(s));
+  snprintf(message, size, "%s", said ? said : "");
+  free(said);
   tsr_scope_close(s);
   return bad;
 }

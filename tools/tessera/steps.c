@@ -1,6 +1,7 @@
 /* tessera ckpt: what a checkpoint has, and whether it is as it was saved. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tool.h"
@@ -68,10 +69,11 @@ static int verify(tsr_scope *s, tsr_saved_step *c, bool json)
   tool_size_text(total, size);
   if (tsr_checkpoint_verify(c)) {
     if (json) {
-      const char *message = tsr_message(s);
+      char *message = tool_say_message(tool_message(s));
       printf("{\"step\": %" PRId64 ", \"whole\": false, \"message\": ", tsr_checkpoint_step(c));
-      tool_put_json(message);
+      tool_put_json(message ? message : "");
       printf("}\n");
+      free(message);
     }
     return tool_fail(s);
   }

@@ -102,6 +102,8 @@ typedef struct tool_option {
   const char *help;
 } tool_option;
 extern const tool_option tool_options[OPT_COUNT];
+/* What does in a program what an option does, apart by ';', as messages name it; NULL: nothing. */
+extern const char *const tool_calls[OPT_COUNT];
 bool tool_takes(const char *command, tool_opt option);
 
 /* What a command line says. Texts are borrowed from argv. */
@@ -227,8 +229,14 @@ void tool_size_text(int64_t bytes, char out[32]);
 
 /* Writes the frame as --format and --out say. */
 int tool_show(const tool_args *args, tsr_frame *df, tsr_scope *s);
-/* Prints a text of the library on stderr, with the calls and fields it names as options. */
-void tool_put_words(const char *text);
+/* A scope's message without the line of the source and the status. */
+const char *tool_message(const tsr_scope *s);
+/* Prints a text of the library, with the calls and fields it names as options; of a message the
+ * call that it begins with, too. */
+void tool_put_words(FILE *out, const char *text);
+void tool_put_message(FILE *out, const char *message);
+/* The same as a text, which the caller frees; NULL: no memory. */
+char *tool_say_message(const char *message);
 /* Prints a scope's message in the words of the command line. Returns TOOL_FAILED. */
 int tool_fail(const tsr_scope *s);
 

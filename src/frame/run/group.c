@@ -81,22 +81,8 @@ static double quantile_of(const tsr__expr *expr)
   return q->kind == TSR__E_FLOAT ? q->f : (double)q->i;
 }
 
-/* A column of a correlation beside one that is no integer. Those of 64 bits do not fit f64, but
- * their distances from the least mostly do; a correlation is the same of both. */
-static tsr__col real_column(work *w, const tsr__expr *expr)
-{
-  tsr__lower *low = &w->low;
-  if (expr->type != TSR_COL_I64 && expr->type != TSR_COL_U64)
-    return tsr__lower_as(low, expr, TSR_COL_F64);
-  tsr__col col = tsr__lower_as(low, expr, expr->type);
-  tsr__col least = tsr__settle(low, tsr__aggregate(low, TSR__A_MIN, col));
-  tsr_array *distance = tsr__op2(low, TSR__OP_SUB, col.values, least.values);
-  col.values = tsr__cast(low, tsr__cast(low, distance, TSR_U64), TSR_F64);
-  col.type = TSR_COL_F64;
-  return col;
-}
-
-/* The same of one that is an integer, too: as it is, but u64 beside i64 as distances from 2^63. */
+/* A column of a correlation beside another integer: as it is, but u64 beside i64 as distances from
+ * 2^63, of which a correlation is the same. */
 static tsr__col whole_column(work *w, const tsr__expr *expr, bool natural)
 {
   tsr__lower *low = &w->low;
@@ -108,16 +94,25 @@ static tsr__col whole_column(work *w, const tsr__expr *expr, bool natural)
   return col;
 }
 
+/* Integers of 64 bits do not fit f64 and stay what they are. */
+static bool is_long(const tsr__expr *expr)
+{
+  return expr->type == TSR_COL_I64 || expr->type == TSR_COL_U64;
+}
+
 /* The two columns of a correlation, of the rows where both are there. */
 static void add_pair(work *w, const tsr__expr *expr, tsr__group_agg *agg)
 {
+  tsr__expr *const *arg = expr->arg;
   tsr__col col[2];
   bool whole = true;
   for (int i = 0; i < 2; i++)
-    whole = whole && (tsr__is_integer(expr->arg[i]->type) || expr->arg[i]->type == TSR_COL_BOOL);
-  bool natural = expr->arg[0]->type == TSR_COL_U64 && expr->arg[1]->type == TSR_COL_U64;
-  for (int i = 0; i < 2; i++)
-    col[i] = whole ? whole_column(w, expr->arg[i], natural) : real_column(w, expr->arg[i]);
+    whole = whole && (tsr__is_integer(arg[i]->type) || arg[i]->type == TSR_COL_BOOL);
+  bool natural = arg[0]->type == TSR_COL_U64 && arg[1]->type == TSR_COL_U64;
+  for (int i = 0; i < 2; i++) {
+    int type = is_long(arg[i]) ? (int)arg[i]->type : TSR_COL_F64;
+    col[i] = whole ? whole_column(w, arg[i], natural) : tsr__lower_as(&w->low, arg[i], type);
+  }
   /* A pair counts only where both are there: each gets the validity of both. */
   tsr_array *valid = tsr__both(&w->low, col[0].valid, col[1].valid);
   col[0].valid = col[1].valid = valid ? tsr__spread(&w->low, valid) : NULL;

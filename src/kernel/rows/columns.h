@@ -250,8 +250,8 @@ enum tsr__group_op {
   TSR__GROUP_LAST,     /* of the rows, null if that row's is */
   TSR__GROUP_QUANTILE, /* linear between neighbours, as pandas; median: 0.5 */
   TSR__GROUP_NUNIQUE,  /* nulls do not count */
-  TSR__GROUP_CORR      /* of two columns, both bools and integers (of which u64 only with itself)
-                     or both f64, whose nulls are the same */
+  TSR__GROUP_CORR      /* of two columns whose nulls are the same: both bools and integers (of
+                          which u64 only with itself), both f64, or an integer and f64 */
 };
 
 /* One aggregate of a column (column -1: of rows). Results have the frame's types: mean, var, std,

@@ -153,12 +153,17 @@ typedef struct sums {
  *    others                              I128                  products I192
  * All of them are exact. The narrow ones are only faster, and chosen by what the look at rows
  * showed. */
+static bool is_real(const job *j, int column)
+{
+  return tsr__dtype_float((tsr_dtype)j->ask->columns[column].dtype);
+}
+
 static sums plan_sums(job *j, int column, int other, bool units)
 {
   /* The span is a guess where only some rows were looked at: adding holds each value against it,
    * and the job is done again if one breaks it. */
   const tsr__span_of *span = &j->plan.span[column];
-  bool floats = tsr__dtype_float(j->ask->columns[column].dtype);
+  bool floats = is_real(j, column);
   bool fits = floats ? units : span->narrow;
   int kind = floats ? fits ? TSR__RECORD_FIX : TSR__RECORD_ROWS
              : fits ? TSR__RECORD_I64
@@ -175,6 +180,25 @@ static sums plan_sums(job *j, int column, int other, bool units)
   return out;
 }
 
+/* Of an integer and a float: each by itself, and products as the float's.
+ *
+ *   integer    64 bits | a float in units    53 + 31 | rows, 43      in 191: narrow squares are */
+static void plan_mixed(job *j, tsr__reading *r)
+{
+  bool turned = is_real(j, r->agg->column);
+  int whole = turned ? r->agg->other : r->agg->column;
+  int real = turned ? r->agg->column : r->agg->other;
+  sums of_whole = plan_sums(j, whole, whole, j->plan.span[whole].narrow_squares);
+  bool units = j->plan.span[real].narrow_squares;
+  sums of_real = plan_sums(j, real, real, units);
+  r->main = of_whole.sum;
+  r->squares = of_whole.products;
+  r->other_main = of_real.sum;
+  r->other_squares = of_real.products;
+  r->other_saw = of_real.saw;
+  r->both = plan_sums(j, real, whole, units).products;
+}
+
 static void plan_moment(job *j, tsr__reading *r)
 {
   /* Both columns of a correlation are summed alike, so that products fit the same units. */
@@ -184,6 +208,10 @@ static void plan_moment(job *j, tsr__reading *r)
   bool squares = op == TSR__GROUP_VAR || op == TSR__GROUP_STD || op == TSR__GROUP_CORR;
   bool units = squares ? span[column].narrow_squares : span[column].narrow;
   bool pair = op == TSR__GROUP_CORR;
+  if (pair && is_real(j, column) != is_real(j, other)) {
+    plan_mixed(j, r);
+    return;
+  }
   /* The product of two columns is in units only if both are. */
   if (pair) units = units && span[other].narrow_squares;
   sums own = plan_sums(j, column, squares ? column : -1, units);

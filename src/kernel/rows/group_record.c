@@ -246,6 +246,16 @@ typedef struct lows {
   int x, y;
 } lows;
 
+/* Adds a product, shifted up by less than 64; `minus`: all ones where it is taken off. */
+static inline void add_shifted(uint64_t *word, tsr__u128 product, int shift, uint64_t minus)
+{
+  /* Negated by turning all bits and adding one, without a branch: signs follow no rule. */
+  tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
+  /* What the shift pushed beyond 128 bits; in two steps, as a shift by 64 is not defined. */
+  uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
+  add_192(word, (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
+}
+
 static void add_unit_products(place to, const block *b, const double *y, lows low)
 {
   for (int i = 0; i < b->n; i++) {
@@ -254,13 +264,40 @@ static void add_unit_products(place to, const block *b, const double *y, lows lo
     /* Exponents in units add up; `& 63` keeps the shift defined for values that are not in the
      * span, whose column is found out by its own sum. */
     int shift = (field - low.x + other - low.y) & 63;
-    /* Negated by turning all bits and adding one, without a branch: signs follow no rule. */
-    uint64_t minus = (uint64_t)((int64_t)(left ^ right) >> 63);
     tsr__u128 product = (tsr__u128)mantissa_of(left, field) * mantissa_of(right, other);
-    tsr__u128 down = product << shift, sign = (tsr__u128)minus << 64 | minus;
-    /* What the shift pushed beyond 128 bits; in two steps, as a shift by 64 is not defined. */
-    uint64_t up = (uint64_t)((product >> 64) >> 1 >> (63 - shift));
-    add_192(word_of(to, b->group[i]), (down ^ sign) - sign, (up ^ minus) + (down ? 0 : minus & 1));
+    add_shifted(word_of(to, b->group[i]), product, shift,
+                (uint64_t)((int64_t)(left ^ right) >> 63));
+  }
+}
+
+/* The size of an integer and, all ones or none, its sign. */
+static inline uint64_t size_of(const block *b, int i, uint64_t *minus)
+{
+  uint64_t value = (uint64_t)b->whole[i];
+  *minus = b->natural ? 0 : (uint64_t)((int64_t)value >> 63);
+  return (value ^ *minus) - *minus;
+}
+
+/* Products of floats in units with integers. */
+static void add_mixed_units(place to, const block *b, const block *whole, int low)
+{
+  for (int i = 0; i < b->n; i++) {
+    uint64_t bits = bits_of(b->real[i]), minus;
+    tsr__u128 size = size_of(whole, i, &minus);
+    int field = (int)(bits >> 52 & 0x7ff);
+    add_shifted(word_of(to, b->group[i]), size * mantissa_of(bits, field), (field - low) & 63,
+                minus ^ (uint64_t)((int64_t)bits >> 63));
+  }
+}
+
+/* Of floats of any size: 64 bits are two numbers of f64, whose products are added as they are. */
+static void add_mixed_rows(tsr__rows *rows, const block *b, const block *whole)
+{
+  for (int i = 0; i < b->n; i++) {
+    uint64_t minus, size = size_of(whole, i, &minus);
+    double sign = minus ? -1 : 1, x = b->real[i] * sign;
+    tsr__rows_add_product(rows, b->group[i], x, (double)(size >> 32) * 0x1p32);
+    tsr__rows_add_product(rows, b->group[i], x, (double)(uint32_t)size);
   }
 }
 
@@ -350,6 +387,13 @@ typedef struct pair {
   const block *x, *y;
 } pair;
 
+/* Whether products are of a column of floats and one of integers. */
+static bool is_mixed(const tsr__tallies *plan, const tsr__group_record *t)
+{
+  return t->other >= 0 && tsr__dtype_float(plan->columns[t->column].dtype) !=
+                              tsr__dtype_float(plan->columns[t->other].dtype);
+}
+
 /* False: some value lies outside the span of its column, which its sum finds out. */
 static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
                       tsr__group_record_state *state, const pair *b)
@@ -362,6 +406,10 @@ static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
   case TSR__RECORD_COUNT: add_count(to, x); break;
   case TSR__RECORD_FIX: return add_units(to, x, plan, &plan->span[t->column].unit);
   case TSR__RECORD_FIX2:
+    if (is_mixed(plan, t)) {
+      add_mixed_units(to, x, y, plan->span[t->column].unit.low);
+      break;
+    }
     add_unit_products(to, x, y->real,
                       (lows){ plan->span[t->column].unit.low, plan->span[t->other].unit.low });
     break;
@@ -369,7 +417,10 @@ static bool add_block(const tsr__tallies *plan, const tsr__group_record *t,
   case TSR__RECORD_KEY: add_keys(to, x, t, real); break;
   case TSR__RECORD_TRUE: add_true(to, x, t->inverted, real); break;
   case TSR__RECORD_ROWS:
-  case TSR__RECORD_ROWS2: add_rows(&state->rows[t->offset], x, y ? y->real : NULL); break;
+  case TSR__RECORD_ROWS2:
+    if (is_mixed(plan, t)) add_mixed_rows(&state->rows[t->offset], x, y);
+    else add_rows(&state->rows[t->offset], x, y ? y->real : NULL);
+    break;
   default: add_whole(to, x, y ? y->whole : NULL, t->kind);
   }
   return t->kind != TSR__RECORD_I64 || y || holds(plan, x, plan->span[t->column].most);

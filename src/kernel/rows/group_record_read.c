@@ -299,7 +299,19 @@ static void read_correlations(const tsr__reading *r, const tsr__group_record_sta
   }
 }
 
-/* As above, of sums kept as rows. */
+/* A sum, or a sum of products, of whole numbers or kept as rows. */
+static void tally_to_acc2(const tsr__reading *r, const tsr__group_record_state *state, int tally,
+                          int64_t group, tsr__acc2 *out)
+{
+  const tsr__group_record *t = &r->plan->item[tally];
+  if (t->kind == TSR__RECORD_ROWS || t->kind == TSR__RECORD_ROWS2)
+    tsr__rows_get(&state->rows[t->offset], group, out);
+  else if (t->kind == TSR__RECORD_I192) /* Squares alone are beside rows: never below 0. */
+    to_acc2(word_at(r, state, tally, group), 3, 1, out);
+  else sum_to_acc2(total_at(r, state, tally, group), 1, out);
+}
+
+/* As above, of sums of which some are kept as rows. */
 static void read_row_correlations(const tsr__reading *r, const tsr__group_record_state *state,
                                   const tsr__read_to *to)
 {
@@ -309,8 +321,7 @@ static void read_row_correlations(const tsr__reading *r, const tsr__group_record
     int64_t group = to->from + i, n = count_at(r, state, group);
     tsr__pair_sums sums;
     tsr__acc2 *const sum[] = { &sums.x, &sums.y, &sums.xx, &sums.yy, &sums.xy };
-    for (int k = 0; k < 5; k++)
-      tsr__rows_get(&state->rows[r->plan->item[tally[k]].offset], group, sum[k]);
+    for (int k = 0; k < 5; k++) tally_to_acc2(r, state, tally[k], group, sum[k]);
     out[i] = n < 2 ? 0 : tsr__acc2_corr_f64(&sums, n);
   }
 }
@@ -406,6 +417,8 @@ bool tsr__group_record_read(const tsr__reading *r, const tsr__group_record_state
   case TSR__GROUP_VAR:
   case TSR__GROUP_STD: (real ? read_rows : read_spreads)(r, state, to); return true;
   case TSR__GROUP_CORR:
+    /* An integer's own sums are whole numbers, whatever the float's are. */
+    real = r->plan->item[r->both].kind == TSR__RECORD_ROWS2;
     (real ? read_row_correlations : read_correlations)(r, state, to);
     return true;
   case TSR__GROUP_ANY:
