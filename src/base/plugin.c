@@ -96,7 +96,7 @@ tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *
 bool tsr_plugin_describe(int index, tsr_plugin *out)
 {
   char folders[2048], file[2200];
-  if (index < 0 || index >= KNOWN) return false;
+  if (!out || index < 0 || index >= KNOWN) return false;
   find_folders(folders, sizeof folders);
   bool found = find_file(folders, known[index].name, file, sizeof file);
   *out = (tsr_plugin){ known[index].name, known[index].use, known[index].packages, found };

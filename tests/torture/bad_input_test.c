@@ -75,7 +75,7 @@ static void nothing_but_null(void)
   tsr_shard_box(NULL, TSR_SHAPE(4), 0, &box);
   FAILS(tsr_shard_box(&none, TSR_SHAPE(4), 0, NULL));
   FAILS(tsr_shard_box(&none, TSR_SHAPE(4), -1, &box));
-  FAILS(tsr_shard_box(&none, (tsr_shape){ .rank = 9 }, 0, &box));
+  FAILS(tsr_shard_box(&none, (tsr_shape){ .rank = TSR_MAX_RANK + 1 }, 0, &box));
   FAILS(tsr_shard_box(&none, (tsr_shape){ .rank = -1 }, 0, &box));
   FAILS(tsr_shard_box(&none, TSR_SHAPE(-4), 0, &box));
   tsr_sharding_same(NULL, NULL, TSR_SHAPE(4));
@@ -421,7 +421,7 @@ TEST(shapes_that_overflow_are_errors)
     TSR_SHAPE(0, root, root),
     TSR_SHAPE(root, root, root, root, root, root, root, root),
     { .rank = -1 },
-    { .rank = 9 },
+    { .rank = TSR_MAX_RANK + 1 },
     { .rank = INT32_MAX },
   };
   float data[4] = { 0 };
