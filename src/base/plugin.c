@@ -8,15 +8,12 @@
 
 #include "base/base.h"
 
-/* The plugins that the sources have; the build makes those whose packages are installed. */
+/* The plugins that the sources have, as cmake/plugins.cmake names them; the build makes those whose
+ * packages are installed. */
 static const struct {
   const char *name, *use, *packages;
 } known[] = {
-  { "ucx", "processes of several hosts, by UCX", "libucx-dev" },
-  { "mpi_openmpi", "processes of several hosts, by Open MPI", "libopenmpi-dev" },
-  { "mpi_mpich", "processes of several hosts, by MPICH", "libmpich-dev" },
-  { "images", "decoding JPEG and PNG images", "libjpeg62-turbo-dev and libspng-dev" },
-  { "isal", "unpacking gzip three times as fast as zlib", "libisal-dev" },
+#include <plugins.inc>
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
