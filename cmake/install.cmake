@@ -7,10 +7,9 @@ install(TARGETS tessera tessera_static EXPORT tesseraTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-foreach(plugin IN ITEMS tessera_ucx tessera_mpi_openmpi tessera_mpi_mpich tessera_images
-    tessera_isal)
-  if(TARGET ${plugin})
-    install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+foreach(plugin IN LISTS TESSERA_PLUGINS)
+  if(TARGET tessera_${plugin})
+    install(TARGETS tessera_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   endif()
 endforeach()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

@@ -1,7 +1,10 @@
 # Plugins: shared objects that are loaded when they are needed, each built where the packages that it needs
-# are installed. A package that is installed or removed later is noticed by the next build: configuring
+# are installed. What is said of each stands in its call below alone: src/base/plugin.c has it from there, and
+# what is installed follows from TESSERA_PLUGINS. A package that is installed or removed later is noticed by the next build: configuring
 # depends on the folders in which headers, libraries and compilers are looked for.
 
+set(TESSERA_PLUGINS "") # the names of all, "images"
+set(TESSERA_PLUGIN_ROWS "") # for src/base/plugin.c, such as { "images", "decoding ..", "libspng-dev" },
 set(TESSERA_PLUGINS_MISSING "") # such as "images (libjpeg62-turbo-dev, libspng-dev)"
 
 function(tessera_watch_folders)
@@ -42,7 +45,15 @@ function(tessera_find kind name file)
   endif()
 endfunction()
 
-function(tessera_plugin_missing name packages)
+# Also of one that is not built, as that is told.
+macro(tessera_plugin_known name use)
+  list(APPEND TESSERA_PLUGINS ${name})
+  string(REPLACE ";" " and " packages "${ARGN}")
+  string(APPEND TESSERA_PLUGIN_ROWS "{ \"${name}\", \"${use}\", \"${packages}\" },\n")
+endmacro()
+
+function(tessera_plugin_missing name)
+  list(JOIN ARGN ", " packages)
   list(APPEND TESSERA_PLUGINS_MISSING "${name} (${packages})")
   set(TESSERA_PLUGINS_MISSING "${TESSERA_PLUGINS_MISSING}" PARENT_SCOPE)
 endfunction()
@@ -57,9 +68,10 @@ function(tessera_plugin_target name source folders libraries)
   add_dependencies(tessera_static tessera_${name})
 endfunction()
 
-# tessera_plugin(NAME SOURCE PACKAGES text HEADERS ... LIBRARIES ...)
+# tessera_plugin(NAME SOURCE USE text PACKAGES ... HEADERS ... LIBRARIES ...)
 macro(tessera_plugin name source)
-  cmake_parse_arguments(plugin "" PACKAGES "HEADERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(plugin "NATIVE" USE "PACKAGES;HEADERS;LIBRARIES" ${ARGN})
+  tessera_plugin_known(${name} "${plugin_USE}" ${plugin_PACKAGES})
   set(plugin_folders "")
   set(plugin_libraries "")
   set(plugin_whole TRUE)
@@ -78,15 +90,18 @@ macro(tessera_plugin name source)
       set(plugin_whole FALSE)
     endif()
   endforeach()
-  if(plugin_whole)
+  if(plugin_NATIVE AND CMAKE_CROSSCOMPILING)
+    # What was found is another architecture's.
+  elseif(plugin_whole)
     tessera_plugin_target(${name} ${source} "${plugin_folders}" "${plugin_libraries}")
   else()
-    tessera_plugin_missing(${name} "${plugin_PACKAGES}")
+    tessera_plugin_missing(${name} ${plugin_PACKAGES})
   endif()
 endmacro()
 
 # Between hosts: without these, processes of one host still work.
-tessera_plugin(ucx engines/ucx.c PACKAGES "libucx-dev" HEADERS ucp/api/ucp.h LIBRARIES ucp ucs)
+tessera_plugin(ucx engines/ucx.c USE "processes of several hosts, by UCX" PACKAGES libucx-dev
+  HEADERS ucp/api/ucp.h LIBRARIES ucp ucs)
 
 # MPIs have no binary interface in common: one object for each that is installed, by what its own
 # compiler says. Debian has both beside each other.
@@ -112,17 +127,22 @@ function(tessera_mpi name package wrapper ask)
     set(TESSERA_PLUGINS_MISSING "${TESSERA_PLUGINS_MISSING}" PARENT_SCOPE)
   endif()
 endfunction()
+tessera_plugin_known(mpi_openmpi "processes of several hosts, by Open MPI" libopenmpi-dev)
 tessera_mpi(openmpi libopenmpi-dev mpicc.openmpi --showme)
+tessera_plugin_known(mpi_mpich "processes of several hosts, by MPICH" libmpich-dev)
 tessera_mpi(mpich libmpich-dev mpicc.mpich -show)
 
-tessera_plugin(images engines/images.c PACKAGES "libjpeg62-turbo-dev, libspng-dev"
-  HEADERS jpeglib.h spng.h LIBRARIES jpeg spng)
+tessera_plugin(images engines/images.c USE "decoding JPEG and PNG images"
+  PACKAGES libjpeg62-turbo-dev libspng-dev HEADERS jpeglib.h spng.h LIBRARIES jpeg spng)
 
 # gzip is unpacked by ISA-L in a third of the time that zlib takes. Its package has no other architecture's
 # library beside this one's.
-if(NOT CMAKE_CROSSCOMPILING)
-  tessera_plugin(isal engines/isal.c PACKAGES "libisal-dev" HEADERS isa-l/igzip_lib.h LIBRARIES isal)
-endif()
+tessera_plugin(isal engines/isal.c NATIVE USE "unpacking gzip three times as fast as zlib"
+  PACKAGES libisal-dev HEADERS isa-l/igzip_lib.h LIBRARIES isal)
+
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/plugins.inc CONTENT "${TESSERA_PLUGIN_ROWS}" @ONLY)
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/base/plugin.c PROPERTIES
+  INCLUDE_DIRECTORIES ${PROJECT_BINARY_DIR}/generated)
 
 if(TESSERA_PLUGINS_MISSING AND PROJECT_IS_TOP_LEVEL AND NOT CMAKE_TOOLCHAIN_FILE)
   list(JOIN TESSERA_PLUGINS_MISSING "; " missing)

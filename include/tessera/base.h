@@ -10,6 +10,10 @@
  * made of, and tsr_keep takes out what goes on. Texts, tables and rows are results too, and errors
  * and figures of terminals are told to the scope that their result belongs to.
  *
+ * No call fails without a message. A terminal on what is inert tells its scope the error that made
+ * it so. A call that is given NULL, and so knows no scope, tells all scopes that its thread has
+ * open; tsr_message(NULL) has that error too.
+ *
  * Threads may share a runtime and its meshes. Nodes are made in a scope by one thread at a time;
  * but evaluated arrays and frames of an outer scope (tsr_eval, tsr_keep, tsr_frame_keep) may be
  * read by many threads at once, each in a scope nested there that it opened itself. Terminals of
@@ -185,14 +189,17 @@ TSR_API tsr_scope *tsr_scope_nest_at(tsr_scope *outer, const char *site);
  * open. Local. */
 TSR_API void tsr_scope_close(tsr_scope *scope);
 
-/* Returns the message of the scope's first error, or "" if there is none. The text is owned
- * by the scope and valid until it is closed or cleared. Local. */
+/* Returns the message of the scope's first error; without one, that of the nearest scope around it
+ * that this scope's thread opened and that has one; "" if none has. Of NULL the thread's last error
+ * of a call that knew no scope. The text is valid until its scope is closed or cleared. Local. */
 TSR_API const char *tsr_message(const tsr_scope *scope);
 
-/* Returns the status of the scope's first error, TSR_OK if there is none. Local. */
+/* Returns the status of the scope's own first error, TSR_OK if there is none; of NULL that of the
+ * thread's last error of a call that knew no scope. Local. */
 TSR_API tsr_status tsr_scope_status(const tsr_scope *scope);
 
-/* Forgets the scope's first error. Inert nodes stay inert. Local. */
+/* Forgets the scope's first error; of NULL the one that tsr_message(NULL) has. Inert nodes stay
+ * inert. Local. */
 TSR_API void tsr_scope_clear(tsr_scope *scope);
 
 /* Records an error of the user's own in a scope, as a callback does before it returns

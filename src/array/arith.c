@@ -211,6 +211,7 @@ tsr_array *tsr__left_node(tsr_operand a, tsr__operands beside, const char *site)
 
 tsr_array *tsr_binary_at(tsr_binary_fn *call, tsr_operand a, tsr_operand b, const char *site)
 {
+  if (!call) return tsr__make_of_null("tsr_binary", "operation", site);
   return call(tsr__left_node(a, TSR__IN(b.array), site), b, site);
 }
 

@@ -14,15 +14,12 @@
  * good. */
 static tsr_array *unusable(const char *call, tsr__operands in, const char *site)
 {
-  /* The error is told where some operand lives. Without any there is no scope to tell it in. */
-  tsr_array *known = NULL;
-  for (int i = 0; i < in.count; i++) known = in.at[i] ? in.at[i] : known;
   for (int i = 0; i < in.count; i++) {
     if (in.at[i] && in.at[i]->inert) return in.at[i];
     if (in.at[i]) continue;
     tsr__error error = { .status = TSR_OK };
     tsr__error_set(&error, TSR_EARG, "%s: operand %d is NULL; give an array", call, i + 1);
-    return known ? tsr__refused(known, &error, site) : tsr__make_inert(NULL, site);
+    return tsr__refused_of(in, &error, site);
   }
   return NULL;
 }
@@ -74,8 +71,7 @@ tsr_array *tsr_select_at(const tsr_select_args *given, const char *site)
   if (args.count < 1 || !args.conditions || !args.choices) {
     tsr__error_set(&error, TSR_EARG,
                    "tsr_select: %d choices; give at least one, and as many conditions", args.count);
-    bool known = args.otherwise.array && !args.otherwise.array->inert;
-    return known ? tsr__refused(args.otherwise.array, &error, site) : tsr__make_inert(NULL, site);
+    return tsr__refused(args.otherwise.array, &error, site);
   }
   /* Where several conditions hold the first one counts (NumPy's select), so the last is laid down
    * first and earlier ones over it. */

@@ -285,7 +285,7 @@ static bool open_each(each *e, tsr_array *a, const tsr__error *error, tsr_array 
 {
   e->scope = tsr__home(a);
   *out = a;
-  if (!a) *out = tsr__make_inert(NULL, e->site);
+  if (!a) *out = tsr__make_of_null(e->what, "array", e->site);
   if (!a || (a->inert && !a->node.scope)) return false;
   tsr_status status = TSR_OK;
   if (error->status) status = tsr__fail_error(e->scope, e->site, error);
@@ -494,7 +494,7 @@ tsr_status tsr_process_equal_at(tsr_array *a, const char *what, const char *site
 {
   const char *call = "tsr_process_equal";
   comparing c = { .a = a, .name = what ? what : "the array" };
-  if (!a) return TSR_EARG;
+  if (!a) return tsr__fail_null(call, "array", site);
   tsr_status status = all_ready(a, call, site);
   if (status) return tsr__together_refuse(a, status, site);
   tsr_scope *scope = tsr__home(a);
@@ -513,12 +513,12 @@ tsr_status tsr_process_meet_at(tsr_scope *scope, const char *name, const char *s
    * tamed as it comes to be shown by all. */
   char what[128];
   tsr__together meet;
-  if (!scope) return TSR_EARG;
-  if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
+  tsr_status status = tsr__scope_usable(scope, "tsr_process_meet", site);
+  if (status) return status;
   what[0] = 0;
   if (name) snprintf(what, sizeof what, "tsr_process_meet '%.90s'", name);
   tsr__text_tame(what);
-  tsr_status status = tsr__together_begin(&meet, scope->rt, what, site);
+  status = tsr__together_begin(&meet, scope->rt, what, site);
   if (!status && !name)
     status = tsr__error_set(&meet.error, TSR_EARG, "the name is NULL; give one");
   status = tsr__together_end(&meet, status);

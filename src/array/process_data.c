@@ -258,8 +258,9 @@ static tsr_array *from_given(tsr_scope *scope, const given_data *given, const ch
 {
   giving g = { .given = given };
   tsr_sharding canon = { 0 };
-  if (!scope || scope->inert || scope->rt->error.status) return tsr__make_inert(scope, site);
-  tsr_status status = tsr__together_begin(&g.meet, scope->rt, given->what, site);
+  tsr_status status = tsr__scope_usable(scope, given->what, site);
+  if (status) return tsr__make_inert(scope, site);
+  status = tsr__together_begin(&g.meet, scope->rt, given->what, site);
   tsr_sharding loose = given->on;
   loose.strict = false; /* of the whole, not of a block */
   if (!status && given->error.status) g.meet.error = given->error;
@@ -370,7 +371,7 @@ tsr_array *tsr_to_global_at(tsr_array *a, tsr_sharding on, const char *site)
 {
   given_data given = { .what = "tsr_to_global", .on = on };
   tsr_scope *scope = tsr__home(a);
-  if (!a) return tsr__make_inert(NULL, site);
+  if (!a) return tsr__make_of_null(given.what, "array", site);
   tsr_status status = tsr__array_ready(a, given.what, site);
   if (!status && tsr__lies_shared(&a->value->sharding)) return a;
   /* What was to lie on all was told of as it was refused. */
@@ -443,7 +444,7 @@ tsr_array *tsr_to_local_at(tsr_array *a, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
   tsr_scope *scope = tsr__home(a);
-  if (!a) return tsr__make_inert(NULL, site);
+  if (!a) return tsr__make_of_null("tsr_to_local", "array", site);
   tsr_status status = tsr__array_ready(a, "tsr_to_local", site);
   if (status) return a->inert ? a : tsr__make_inert(scope, site);
   if (!tsr__lies_shared(&a->value->sharding)) return a;

@@ -35,6 +35,7 @@ static tsr_array *words(tsr__operands in, tsr_dtype dtype, const char *site)
 /* Records an error where there are keys of another dtype. */
 static bool are_keys(tsr_array *keys, const char *what, const char *site)
 {
+  if (!keys) tsr__fail_null(what, "array of keys", site);
   if (!tsr__usable(keys)) return false;
   if (keys->dtype == TSR_U64) return true;
   tsr__fail(tsr__home(keys), site, TSR_EDTYPE,
@@ -45,6 +46,7 @@ static bool are_keys(tsr_array *keys, const char *what, const char *site)
 
 tsr_array *tsr_random_key_at(tsr_scope *scope, uint64_t seed, const char *site)
 {
+  tsr__scope_usable(scope, "tsr_random_key", site);
   return number(scope, seed, site);
 }
 

@@ -315,6 +315,7 @@ tsr_array *tsr_categorical_at(tsr_array *logits, int dim, const tsr_random_args 
   tsr_scope *scope = tsr__home(logits);
   tsr__draws d = TSR__DRAWS(categorical, TSR_I64);
   tsr__error error = { .status = TSR_OK };
+  if (!logits) tsr__fail_null(d.what, "array of logits", site);
   if (!tsr__usable(logits)) return tsr__draws_inert(&d);
   if (!tsr__dtype_float((tsr_dtype)logits->dtype))
     tsr__error_set(&error, TSR_EDTYPE, "%s: logits are %s, expected floats; cast them", d.what,
@@ -362,6 +363,7 @@ tsr_array *tsr_shuffle_at(tsr_array *a, int dim, const tsr_random_args *args, co
   tsr_scope *scope = tsr__home(a);
   tsr__draws d = TSR__DRAWS(shuffle, TSR_I64);
   tsr__error error = { .status = TSR_OK };
+  if (!a) tsr__fail_null(d.what, "array", site);
   if (!tsr__usable(a)) return tsr__draws_inert(&d);
   if (tsr__find_dim(a, &dim, d.what, &error)) return tsr__refused(a, &error, site);
   d.behind = &TSR_SHAPE(a->shape.dims[dim]);
@@ -429,6 +431,7 @@ tsr_array *tsr_choice_at(const tsr_choice_args *given, const char *site)
   tsr_scope *scope = tsr__home(x);
   tsr__draws d = TSR__DRAWS(choice, TSR_I64);
   tsr__error error = { .status = TSR_OK };
+  if (!x) tsr__fail_null(d.what, "array", site);
   if (!tsr__usable(x)) return tsr__draws_inert(&d);
   if (tsr__take_opts(d.what, given, &args, sizeof args, &error))
     return tsr__refused(x, &error, site);

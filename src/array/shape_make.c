@@ -142,6 +142,8 @@ static tsr_status take_steps(tsr_scope *scope, const char *what, const tsr_steps
                              tsr_steps_args *args, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
+  tsr_status status = tsr__scope_usable(scope, what, site);
+  if (status) return status;
   if (!given)
     return tsr__fail(scope, site, TSR_EARG, "%s: its arguments are NULL; give them", what);
   if (tsr__take_opts(what, given, args, sizeof *args, &error))

@@ -259,6 +259,10 @@ static bool usable(tsr_array *const *arrays, int count, tsr_array **out, const c
 {
   /* NULL among them is said by concat, which names its place. */
   tsr_array *const *bad = arrays && out && count > 0 ? bad_one(arrays, count) : NULL;
+  if (!arrays || count <= 0)
+    tsr__fail(NULL, site, TSR_EARG, "tsr_concat: %d arrays at %s; give those that there are", count,
+              arrays ? "their place" : "NULL");
+  for (int i = 0; !arrays && out && i < count; i++) out[i] = tsr__make_inert(NULL, site);
   if (!arrays || !out || count <= 0) return false;
   if (!bad) return true;
   tsr_array *inert = *bad ? *bad : tsr_concat_at(arrays, count, 0, site);

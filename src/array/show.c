@@ -170,20 +170,24 @@ const char *tsr_dump(tsr_array *a)
   return tsr_dump_into_at(a, &out, NULL) ? why(a) : out;
 }
 
-/* Without an array there is no scope to say anything in, so the status is all. An inert one is
- * evaluated only to be refused, which says why. */
+/* An array that is NULL or inert is evaluated only to be refused, which says why. */
 tsr_status tsr_explain_into_at(tsr_array *const *arrays, int count, const char **out,
                                const char *site)
 {
-  if (!arrays || count < 1 || !arrays[0]) return TSR_EARG;
+  if (!arrays || count < 1)
+    return tsr__fail(NULL, site, TSR_EARG, "tsr_explain_into: no arrays are given; give one");
   tsr__error error = { 0 };
   tsr__leaves all;
   tsr_status status = tsr__spread_trees(arrays, count, "tsr_explain_into", site, &all);
-  if (status || !all.count) return status ? status : TSR_EARG;
+  if (!status && !all.count)
+    status = tsr__fail(tsr__home(arrays[0]), site, TSR_EARG,
+                       "tsr_explain_into: the tree has no arrays; give one that has");
+  if (status) return status;
   arrays = all.at;
   count = all.count;
   tsr_array *first = arrays[0];
   status = check_place(first, out, "tsr_explain_into", site);
+  TSR__CALL(tsr__home(first), "explain_into");
   for (int i = 0; i < count && !status; i++)
     if (!arrays[i] || arrays[i]->inert) status = tsr_eval_at(arrays, count, site);
   if (status) return status;

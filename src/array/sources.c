@@ -22,8 +22,7 @@ static tsr_status check(tsr_scope *scope, const placed *p, check_fn *place, cons
 {
   tsr__error error;
   error.status = TSR_OK;
-  if (!scope || scope->inert) return TSR_ENOMEM;
-  if (scope->rt->error.status) return scope->rt->error.status; /* the scope has said why */
+  if (tsr__scope_usable(scope, p->what, site)) return tsr__scope_usable(scope, p->what, site);
   if (tsr__dtype_check(p->dtype, &error) || tsr__shape_check(p->shape, &error) ||
       place(scope, p->sharding, p->dtype, p->shape, &error))
     return tsr__fail(scope, site, error.status, "%s: %s", p->what, error.text);

@@ -23,7 +23,7 @@ static tsr_array *make_tap(tsr_array *a, const tsr__tap_attr *attr, const char *
 tsr_array *tsr_inspect_sharding_at(tsr_array *a, tsr_sharding_fn *fn, void *user, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!tsr__usable(a)) return a ? a : tsr__make_inert(NULL, site);
+  if (!tsr__usable(a)) return a ? a : tsr__make_of_null("tsr_inspect_sharding", "array", site);
   if (!fn) {
     tsr__error_set(&error, TSR_EARG, "tsr_inspect_sharding: the callback is NULL; give a function");
     return tsr__refused(a, &error, site);
@@ -126,7 +126,7 @@ static tsr_array *take_args(const char *call, const tsr_tap_args *given, tsr_tap
   /* A print brings no callback. */
   bool prints = !args->fn;
   if (!tsr__usable(a)) {
-    *out = a ? a : tsr__make_inert(NULL, site);
+    *out = a ? a : tsr__make_of_null(call, "array", site);
     return NULL;
   }
   if (!error.status && !args->fn && !args->format)

@@ -20,11 +20,11 @@ static const char *site_of(const tsr_array *a, const char *site)
 }
 
 /* The others are told the text that the scope has, which may be that of an earlier error: the scope
- * keeps its first. Without a scope the status says itself. */
+ * keeps its first. */
 static tsr_status refuse_arrays(tsr__operands arrays, tsr__refusal refusal)
 {
   tsr_scope *scope = tsr__home_of(arrays);
-  refusal.message = scope ? tsr_message(scope) : "";
+  refusal.message = tsr_message(scope);
   if (!*refusal.message) refusal.message = tsr_status_text(refusal.status);
   tsr__refuse_all(arrays, &refusal);
   return refusal.status;
@@ -49,17 +49,13 @@ static tsr_status check_out(tsr_array *a, const void *out, const char *what, boo
   return tsr__refuse_array(a, status, fetches, site);
 }
 
-/* Why an array is inert: its scope knows, or, where there is none, the constant itself. The scope
- * that the terminal's errors are told to is told, too, where that is one inside. */
+/* Why an array is inert: its scope knows, or, where there is none, the constant itself. */
 static tsr_status why_inert(const tsr_array *a, const char *what, const char *site)
 {
-  tsr_scope *scope = a->node.scope;
-  if (!scope) return a->number_count ? (tsr_status)a->numbers[0].i : TSR_ESTATE;
-  const tsr_scope *failed = tsr__scope_failed(scope);
-  if (failed) return tsr__fail_as(tsr__home(a), failed);
-  return tsr__fail(tsr__home(a), site_of(a, site), TSR_ESTATE,
-                   "%s: the array comes of a failed call whose error was cleared; make it again",
-                   what);
+  if (!a->node.scope && a->numbers[0].i == TSR_ENOMEM)
+    return tsr__fail(NULL, site, TSR_ENOMEM, "%s: the array could not be made for want of memory",
+                     what);
+  return tsr__fail_inert(tsr__home(a), a->node.scope, site_of(a, site), what, "array");
 }
 
 /* What no operation says of itself, memory for instance, is said in the terminal's name. An
@@ -98,8 +94,10 @@ static tsr_status check_arrays(const char *what, tsr_array *const *arrays, int c
 static tsr_status run(const char *what, run_fn *how, tsr_array *const *arrays, int count,
                       const char *site)
 {
-  /* Nothing to do is no error; nothing at all is one, though no scope is there to record it. */
-  if (!arrays || count <= 0) return count == 0 ? TSR_OK : TSR_EARG;
+  if (count == 0) return TSR_OK; /* nothing to do is no error */
+  if (!arrays || count < 0)
+    return tsr__fail(NULL, site, TSR_EARG, "%s: %d arrays at %s; give those that there are", what,
+                     count, arrays ? "their place" : "NULL");
   if (!arrays[0])
     return tsr__fail(tsr__home_of((tsr__operands){ arrays, count }), site, TSR_EARG,
                      "%s: array 0 is NULL; give an array", what);
@@ -176,7 +174,7 @@ static tsr_status gone(tsr_array *a, const char *what, const char *site)
  * those that do not look; who looks runs it, and the sum is made then. */
 static tsr_status ready(tsr_array *a, const char *what, bool looks, const char *site)
 {
-  if (!a) return TSR_EARG;
+  if (!a) return tsr__fail_null(what, "array", site);
   if (a->deleted) return tsr__refuse_array(a, gone(a, what, site), false, site);
   bool there = a->value && !a->inert && (!looks || tsr__value_kept(a->value) < 0);
   return there ? TSR_OK : run(what, looks ? tsr__execute : tsr__evaluate, &a, 1, site);
@@ -273,7 +271,7 @@ tsr_status tsr_read_i64_at(tsr_array *a, int64_t *out, const char *site)
 
 tsr_array *tsr_keep_at(tsr_scope *outer, tsr_array *a, const char *site)
 {
-  tsr_status status = ready(a, "tsr_keep", false, site);
+  tsr_status status = a ? ready(a, "tsr_keep", false, site) : TSR_EARG;
   if (status) {
     const char *message = a ? tsr_message(tsr__home(a)) : "the array is NULL";
     tsr__fail(outer, site, status, "tsr_keep: %s", *message ? message : tsr_status_text(status));
@@ -322,7 +320,7 @@ static tsr_status donate_tree(tsr_array *tree, const char *site)
 /* Nothing runs: who reads the array last may have its memory. */
 tsr_status tsr_donate_at(tsr_array *a, const char *site)
 {
-  if (!a) return TSR_EARG;
+  if (!a) return tsr__fail_null("tsr_donate", "array", site);
   if (a->inert) return why_inert(a, "tsr_donate", site);
   if (tsr__is_tree(a)) return donate_tree(a, site);
   tsr__error gone;

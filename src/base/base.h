@@ -257,6 +257,7 @@ struct tsr_scope {
   tsr_scope *retired;       /* bodies that ended, which go with it */
   uintptr_t thread;         /* that opened it (tsr__thread_id) */
   _Atomic int nested;       /* open scopes right inside it */
+  uint32_t heard;           /* errors of its thread's calls without a scope, up to which number */
   tsr__arena arena;
   tsr__node *nodes;
   int64_t node_count;
@@ -286,7 +287,8 @@ void tsr__scope_rewind(tsr_scope *scope, const tsr__node *last);
 
 /* The one way to fail: records the first error of a scope. The text should be the four parts
  * of the house: what, found against expected, way out; the site is put in front:
- * "file.c:12: TSR_ESHAPE: ...". Returns `status`. */
+ * "file.c:12: TSR_ESHAPE: ...". Without a scope all those are told that the thread has open.
+ * Returns `status`. */
 tsr_status tsr__fail(tsr_scope *scope, const char *site, tsr_status status, const char *format, ...)
     TSR_PRINTF(4, 5);
 tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error *error);
@@ -297,14 +299,25 @@ const tsr_scope *tsr__scope_failed(const tsr_scope *scope);
 /* Tells a scope the error of another one, in its words; the same one may be both. Returns its
  * status. */
 tsr_status tsr__fail_as(tsr_scope *scope, const tsr_scope *other);
+/* Tells a scope why something that was made in the scope `of` is inert, or, where no scope made it,
+ * that it was made of NULL. `call`: "tsr_read"; `what`: "array". Returns the status. */
+tsr_status tsr__fail_inert(tsr_scope *scope, const tsr_scope *of, const char *site,
+                           const char *call, const char *what);
+
+/* Tells that a call was given NULL for the object that it is of, and so no scope: "tsr_read", "array".
+ * Returns TSR_EARG. */
+tsr_status tsr__fail_null(const char *call, const char *what, const char *site);
+
+/* TSR_OK for a scope that a call can use; else why not, told where it is NULL. `call`: "tsr_sync". */
+tsr_status tsr__scope_usable(const tsr_scope *scope, const char *call, const char *site);
 
 /* While a call is made of others, what they find wrong in a scope is said in its name: the place of
  * "tsr_maximum" in the text takes that of `call`, "relu". The outermost one that is open counts. */
-tsr_scope *tsr__call_open(tsr_scope *scope, const char *call);
-void tsr__call_close(tsr_scope **opened);
+const char **tsr__call_open(tsr_scope *scope, const char *call);
+void tsr__call_close(const char ***opened);
 /* Open to the end of the block. */
-#define TSR__CALL(scope, call)                                                \
-  __attribute__((cleanup(tsr__call_close), unused)) tsr_scope *tsr__opened_ = \
+#define TSR__CALL(scope, call)                                                  \
+  __attribute__((cleanup(tsr__call_close), unused)) const char **tsr__opened_ = \
       tsr__call_open((scope), (call))
 
 /* The shortest-lived of two scopes: the deeper one. NULL is allowed for either. */

@@ -8,15 +8,12 @@
 
 #include "base/base.h"
 
-/* The plugins that the sources have; the build makes those whose packages are installed. */
+/* The plugins that the sources have, as cmake/plugins.cmake names them; the build makes those whose
+ * packages are installed. */
 static const struct {
   const char *name, *use, *packages;
 } known[] = {
-  { "ucx", "processes of several hosts, by UCX", "libucx-dev" },
-  { "mpi_openmpi", "processes of several hosts, by Open MPI", "libopenmpi-dev" },
-  { "mpi_mpich", "processes of several hosts, by MPICH", "libmpich-dev" },
-  { "images", "decoding JPEG and PNG images", "libjpeg62-turbo-dev and libspng-dev" },
-  { "isal", "unpacking gzip three times as fast as zlib", "libisal-dev" },
+#include <plugins.inc>
 };
 enum { KNOWN = sizeof known / sizeof *known };
 
@@ -96,7 +93,7 @@ tsr_status tsr__plugin_load(const tsr__plugin_ask *ask, void **out, tsr__error *
 bool tsr_plugin_describe(int index, tsr_plugin *out)
 {
   char folders[2048], file[2200];
-  if (index < 0 || index >= KNOWN) return false;
+  if (!out || index < 0 || index >= KNOWN) return false;
   find_folders(folders, sizeof folders);
   bool found = find_file(folders, known[index].name, file, sizeof file);
   *out = (tsr_plugin){ known[index].name, known[index].use, known[index].packages, found };

@@ -47,6 +47,19 @@ static const tsr_scope no_parent_scope = {
 
 /* ---- errors ---- */
 
+/* A call that is given nothing but NULL knows no scope, and no runtime either. Its error is kept
+ * for the thread, as errno is, and every scope that the thread has open then takes it over once it
+ * is looked at. It is the one thing that hangs on no runtime. */
+static _Thread_local struct {
+  uint32_t number; /* scopes know the number up to which they heard */
+  bool closed;     /* some scope has heard it, or was opened since: the next error is another one */
+  const char *call;
+  tsr_status status;
+  char text[1100];
+} stray;
+
+static void take_stray(tsr_scope *scope);
+
 /* Room is kept with the scope and used again, as errors that are cleared in a loop would fill
  * its arena. */
 static char *message_room(tsr_scope *scope, size_t size)
@@ -80,27 +93,54 @@ static const char *behind_name(const char *text)
   return named ? text + name + 2 : text;
 }
 
+/* A call that is made of others names itself, not the one that failed inside it. A call whose first
+ * operand is NULL is open for its thread; others of it may have a scope. The names are taken out
+ * meanwhile, so that the second round does not come here again. */
+static tsr_status fail_by_name(tsr_scope *scope, const char *site, tsr_status status,
+                               const char *format, va_list args)
+{
+  const char *call = scope ? scope->call : NULL, *astray = stray.call;
+  tsr__error found = { .status = TSR_OK };
+  tsr__error_vset(&found, status, format, args);
+  if (scope) scope->call = NULL;
+  stray.call = NULL;
+  tsr__fail(scope, site, status, "tsr_%s: %s", call ? call : astray, behind_name(found.text));
+  if (scope) scope->call = call;
+  stray.call = astray;
+  return status;
+}
+
+/* The first one is the cause, for who could hear it. */
+static tsr_status fail_astray(const char *site, tsr_status status, const char *format, va_list args)
+{
+  if (stray.status && !stray.closed) return status;
+  if (stray.call) return fail_by_name(NULL, site, status, format, args);
+  tsr__error found = { .status = TSR_OK };
+  tsr__error_vset(&found, status, format, args);
+  stray.number++;
+  stray.closed = false;
+  stray.status = status;
+  tsr__text_tame(found.text);
+  int length = snprintf(stray.text, sizeof stray.text, "%s%s%s: %s", site ? site : "",
+                        site ? ": " : "", tsr_status_name(status), found.text);
+  if (length < 0) stray.text[0] = '\0';
+  return status;
+}
+
 /*   "layer.c:7: " | "TSR_ESHAPE" ": " | text, tamed | what the heap has to add |
  *   front                              length        more
  */
 static tsr_status vfail(tsr_scope *scope, const char *site, tsr_status status, const char *format,
                         va_list args)
 {
-  if (!scope || scope->inert || status == TSR_OK) return status;
+  if (status == TSR_OK) return status;
+  if (!scope) return fail_astray(site, status, format, args);
+  if (scope->inert) return status;
+  take_stray(scope);
   /* The first error of a scope is its cause; what follows from it is silent. One that tells another
    * scope has none any more once it is cleared there. */
   if (scope->status != TSR_OK && !(scope->tells && !scope->outer->status)) return status;
-  const char *call = scope->call;
-  /* A call that is made of others names itself, not the one that failed inside it. The name is
-   * taken out meanwhile, so that the second round does not come here again. */
-  if (call) {
-    tsr__error found = { .status = TSR_OK };
-    tsr__error_vset(&found, status, format, args);
-    scope->call = NULL;
-    tsr__fail(scope, site, status, "tsr_%s: %s", call, behind_name(found.text));
-    scope->call = call;
-    return status;
-  }
+  if (scope->call || stray.call) return fail_by_name(scope, site, status, format, args);
   scope->status = status;
   /* Set before memory is asked for: if there is none, this is what is said. */
   scope->message = (char *)bare_message(status);
@@ -148,29 +188,74 @@ const tsr_scope *tsr__scope_failed(const tsr_scope *scope)
   return scope;
 }
 
+/* Tells a scope that has no error one with a text of another's. */
+static void set_error(tsr_scope *scope, tsr_status status, const char *message)
+{
+  scope->status = status;
+  scope->message = (char *)bare_message(status);
+  size_t size = strlen(message) + 1;
+  char *room = message_room(scope, size);
+  if (room) scope->message = memcpy(room, message, size);
+}
+
+static void take_stray(tsr_scope *scope)
+{
+  if (scope->inert || scope->heard == stray.number) return;
+  if (scope->thread != tsr__thread_id(scope->rt)) return;
+  scope->heard = stray.number;
+  stray.closed = true;
+  if (scope->status == TSR_OK && stray.status) set_error(scope, stray.status, stray.text);
+}
+
 tsr_status tsr__fail_as(tsr_scope *scope, const tsr_scope *other)
 {
-  if (!scope || scope->inert || scope->status != TSR_OK || scope == other) return other->status;
-  scope->status = other->status;
-  scope->message = (char *)bare_message(other->status);
-  size_t size = strlen(other->message) + 1;
-  char *room = message_room(scope, size);
-  if (room) scope->message = memcpy(room, other->message, size);
+  if (!scope || scope->inert || scope == other) return other->status;
+  take_stray(scope);
+  if (scope->status == TSR_OK) set_error(scope, other->status, other->message);
   return other->status;
 }
 
-/* NULL where nothing was opened, so that closing it does nothing. */
-tsr_scope *tsr__call_open(tsr_scope *scope, const char *call)
+tsr_status tsr__fail_inert(tsr_scope *scope, const tsr_scope *of, const char *site,
+                           const char *call, const char *what)
 {
-  /* The outermost call is the one that the user wrote. */
-  if (!scope || scope->inert || scope->call) return NULL;
-  scope->call = call;
-  return scope;
+  if (!of)
+    return tsr__fail(scope, site, TSR_EARG, "%s: the %s was made of NULL; make it of what is there",
+                     call, what);
+  const tsr_scope *failed = tsr__scope_failed(of);
+  if (failed) return tsr__fail_as(scope, failed);
+  return tsr__fail(scope, site, TSR_ESTATE,
+                   "%s: the %s comes of a failed call whose error was cleared; make it again", call,
+                   what);
 }
 
-void tsr__call_close(tsr_scope **opened)
+tsr_status tsr__fail_null(const char *call, const char *what, const char *site)
 {
-  if (*opened) (*opened)->call = NULL;
+  return tsr__fail(NULL, site, TSR_EARG, "%s: the %s is NULL; give one", call, what);
+}
+
+tsr_status tsr__scope_usable(const tsr_scope *scope, const char *call, const char *site)
+{
+  if (!scope)
+    return tsr__fail(NULL, site, TSR_EARG, "%s: the scope is NULL; open one with tsr_scope_open",
+                     call);
+  if (scope->inert) return scope->status;
+  return scope->rt->error.status; /* the scope has said why */
+}
+
+/* NULL where nothing was opened, so that closing it does nothing. */
+const char **tsr__call_open(tsr_scope *scope, const char *call)
+{
+  if (scope && scope->inert) return NULL;
+  const char **slot = scope ? &scope->call : &stray.call;
+  /* The outermost call is the one that the user wrote. */
+  if (*slot) return NULL;
+  *slot = call;
+  return slot;
+}
+
+void tsr__call_close(const char ***opened)
+{
+  if (*opened) **opened = NULL;
 }
 
 tsr_status tsr_fail(tsr_scope *scope, tsr_status status, const char *format, ...)
@@ -182,20 +267,28 @@ tsr_status tsr_fail(tsr_scope *scope, tsr_status status, const char *format, ...
   return status;
 }
 
+/* Another thread may be at work in a scope around, whose errors are not looked at from here. */
 const char *tsr_message(const tsr_scope *scope)
 {
-  return scope && scope->status != TSR_OK && scope->message ? scope->message : "";
+  if (!scope) return stray.status ? stray.text : "";
+  for (uintptr_t thread = scope->thread; scope && scope->thread == thread; scope = scope->outer)
+    if (tsr_scope_status(scope)) return scope->message ? scope->message : "";
+  return "";
 }
 
 tsr_status tsr_scope_status(const tsr_scope *scope)
 {
-  return scope ? scope->status : TSR_OK;
+  if (!scope) return stray.status;
+  take_stray((tsr_scope *)scope);
+  return scope->status;
 }
 
 /* The room of the message stays for the next one. Nodes that are inert stay so. */
 void tsr_scope_clear(tsr_scope *scope)
 {
+  if (!scope) stray.status = TSR_OK;
   if (!scope || scope->inert) return;
+  take_stray(scope);
   scope->status = TSR_OK;
   scope->message = NULL;
 }
@@ -326,6 +419,8 @@ static void start_scope(tsr_scope *scope, tsr_runtime *rt, tsr_scope *outer, con
   scope->thread = tsr__thread_id(rt);
   scope->depth = outer ? outer->depth + 1 : 0;
   scope->site = site;
+  scope->heard = stray.number; /* what went before it is none of its errors */
+  stray.closed = true;
 }
 
 static tsr_scope **list_of(tsr_runtime *rt, uintptr_t thread)

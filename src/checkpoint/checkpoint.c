@@ -264,9 +264,7 @@ tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path, tsr_arra
 {
   tsr_save_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
-  if (!scope) return TSR_EARG;
-  if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
-  if (scope->rt->error.status) return scope->rt->error.status;
+  if (tsr__scope_usable(scope, save_call, site)) return tsr__scope_usable(scope, save_call, site);
   if (tsr__take_opts(save_call, opts, &own, sizeof own, &error))
     own = (tsr_save_opts){ .size = sizeof own };
   else check_save(path, &own, &error);
@@ -278,9 +276,8 @@ tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path, tsr_arra
 tsr_status tsr_checkpoint_wait_at(tsr_scope *scope, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!scope) return TSR_EARG;
-  if (scope->inert) return scope->status ? scope->status : TSR_ENOMEM;
-  if (scope->rt->error.status) return scope->rt->error.status;
+  tsr_status status = tsr__scope_usable(scope, "tsr_checkpoint_wait", site);
+  if (status) return status;
   if (!tsr__background_wait(tsr__background_of(scope->rt, false), &error)) return TSR_OK;
   return tsr__fail(scope, site, error.status, "tsr_checkpoint_wait: %s", error.text);
 }
@@ -378,6 +375,12 @@ static void miss_meeting(tsr_runtime *rt)
   find_step(&none, "", &error);
 }
 
+tsr_status tsr__step_why_inert(const tsr_saved_step *c, const char *call, const char *site)
+{
+  if (!c) return tsr__fail_null(call, "saved step", site);
+  return tsr__fail_inert(tsr__scope_here(c->node.scope), c->node.scope, site, call, "saved step");
+}
+
 /* A step is never NULL. It reads the catalog now and data when that is asked for; files that are
  * deleted in between are an error then. */
 tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const char *site)
@@ -385,7 +388,7 @@ tsr_saved_step *tsr_checkpoint_open_at(tsr_scope *scope, const char *path, const
   static const tsr_saved_step none = { .inert = true, .catalog = { .step = -1, .form = "" } };
   tsr__error error = { .status = TSR_OK };
   tsr_saved_step *c = NULL;
-  bool usable = scope && !scope->inert && !scope->rt->error.status;
+  bool usable = !tsr__scope_usable(scope, open_call, site);
   if (usable) c = tsr__node_new(scope, sizeof *c, site, release);
   /* One that nobody writes to: all that it is asked is refused. The others hear why. */
   if (!c) {

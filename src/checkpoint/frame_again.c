@@ -269,9 +269,9 @@ tsr_frame *tsr_checkpoint_frame_at(tsr_saved_step *c, const char *name, tsr_shar
   frame_read read = { 0 };
   tsr_sharding rows;
   bool met = false;
-  tsr_scope *scope = c && c->node.scope ? tsr__scope_here(c->node.scope) : NULL;
+  tsr_scope *scope = c ? tsr__scope_here(c->node.scope) : NULL;
+  if (!c || c->inert) tsr__step_why_inert(c, call_name, site);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, call_name, site);
-  /* Without a word: what an inert step has to say stands in its scope already. */
   if (!c || c->inert) return tsr__frame_fail(df, &error);
   if (df->inert) tsr__error_set(&error, TSR_ENOMEM, "no memory for a frame");
   else if (!name) tsr__error_set(&error, TSR_EARG, "the name is NULL; give one");

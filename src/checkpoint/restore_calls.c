@@ -254,7 +254,10 @@ tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *c, tsr_array *like,
 {
   tsr_restore_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
-  if (!c || c->inert) return tsr__make_inert(c ? c->node.scope : NULL, site);
+  if (!c || c->inert) {
+    tsr__step_why_inert(c, restore_call, site);
+    return tsr__make_inert(c ? tsr__scope_here(c->node.scope) : NULL, site);
+  }
   tsr_scope *scope = tsr__scope_here(c->node.scope);
   tsr__take_opts(restore_call, opts, &own, sizeof own, &error);
   if (like && like->inert)
@@ -267,19 +270,12 @@ tsr_array *tsr_checkpoint_restore_with(tsr_saved_step *c, tsr_array *like,
   return tsr__make_inert(scope, site);
 }
 
-/* Why a step is inert; its scope knows, if it has one. */
-static tsr_status why_inert(const tsr_saved_step *c)
-{
-  tsr_status status = c && c->node.scope ? tsr_scope_status(c->node.scope) : TSR_OK;
-  return status ? status : TSR_ESTATE;
-}
-
 /* Each process on its own, without a meeting: all that it asks of files is whether they are as they
  * were. */
 tsr_status tsr_checkpoint_verify_at(tsr_saved_step *c, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!c || c->inert) return why_inert(c);
+  if (!c || c->inert) return tsr__step_why_inert(c, verify_call, site);
   tsr_scope *scope = tsr__scope_here(c->node.scope);
   size_t count = c->catalog.entries;
   tsr__restoring *target = tsr__arena_new(&scope->arena, (count + 1) * sizeof *target);
@@ -300,7 +296,7 @@ tsr_status tsr_checkpoint_blob_at(tsr_saved_step *c, const char *name, tsr_value
                                   const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!c || c->inert) return why_inert(c);
+  if (!c || c->inert) return tsr__step_why_inert(c, blob_call, site);
   tsr_scope *scope = tsr__scope_here(c->node.scope);
   if (!name || !out)
     return tsr__fail(scope, site, TSR_EARG, "%s: the %s is NULL; give one", blob_call,

@@ -96,12 +96,11 @@ static tsr_status refuse(process_call *call, tsr_status status, const char *what
   return tsr__fail(call->scope, call->site, status, "%s: %s", call->name, what);
 }
 
-/* Finds the connection; a status if the call cannot be made.
- * A scope that is inert, as there was no memory for it, keeps the status that it has. */
+/* Finds the connection; a status if the call cannot be made. */
 static tsr_status begin(process_call *call, const char *text, const char *what)
 {
-  if (!call->scope) return TSR_EARG;
-  if (call->scope->inert) return call->scope->status ? call->scope->status : TSR_ENOMEM;
+  tsr_status status = tsr__scope_usable(call->scope, call->name, call->site);
+  if (status) return status;
   call->comm = tsr__comm_of(call->scope->rt);
   if (!text)
     return tsr__fail(call->scope, call->site, TSR_EARG, "%s: the %s is NULL; give one", call->name,

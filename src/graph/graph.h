@@ -511,6 +511,8 @@ static inline bool tsr__is_abstract(const tsr_array *a)
   return a->op == TSR__OP_LEAF && !a->value && !a->deleted && !a->inert;
 }
 tsr_array *tsr__make_inert(tsr_scope *scope, const char *site);
+/* What a call gives that was given NULL for the object that it is of (tsr__fail_null). */
+tsr_array *tsr__make_of_null(const char *call, const char *what, const char *site);
 /* One of no scope, with why: TSR_ENOMEM, or another status for a scope that never was. */
 tsr_array *tsr__inert_why(tsr_status why);
 /* A tree of arrays and trees, which are its operands; `names`, one each, or NULL, are copied. No

@@ -172,6 +172,12 @@ tsr_array *tsr__make_inert(tsr_scope *scope, const char *site)
   return array;
 }
 
+tsr_array *tsr__make_of_null(const char *call, const char *what, const char *site)
+{
+  tsr__fail_null(call, what, site);
+  return tsr__make_inert(NULL, site);
+}
+
 /* On a mesh that all processes know of. */
 static bool lies_shared(const tsr_sharding *sharding)
 {
@@ -502,7 +508,7 @@ tsr_scope *tsr__home_of(tsr__operands in)
 
 /* What is made of an inert array that no scope has, as calls of NULL alone give: the scope of what
  * stands beside it is told, so that somebody is. */
-static tsr_array *of_nowhere(tsr_scope *scope, tsr__op op, tsr__operands in, tsr_array *inert,
+static tsr_array *of_nowhere(tsr_scope *scope, const char *name, tsr__operands in, tsr_array *inert,
                              const char *site)
 {
   if (!scope) scope = tsr__home_of(in);
@@ -511,16 +517,15 @@ static tsr_array *of_nowhere(tsr_scope *scope, tsr__op op, tsr__operands in, tsr
   tsr__fail(scope, site, why,
             why == TSR_ENOMEM ? "tsr_%s: an operand could not be made for want of memory"
                               : "tsr_%s: an operand was made of NULL; give arrays",
-            tsr__ops[op].name);
+            name);
   return tsr__make_inert(scope, site);
 }
 
 /* Whether one operand can be used in a scope. `tsr__scope_encloses` keeps lives in order: a node
  * may only use what lives at least as long as it. */
-static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int number,
-                         const char *site)
+static bool usable_there(tsr_scope *scope, tsr__op op, const char *name, const tsr_array *a,
+                         int number, const char *site)
 {
-  const char *name = tsr__ops[op].name;
   bool tree = a->op == TSR__OP_TREE && op != TSR__OP_TREE;
   bool good = !tree && !a->deleted && a->node.scope->rt == scope->rt &&
               tsr__scope_encloses(a->node.scope, scope);
@@ -548,7 +553,8 @@ static bool usable_there(tsr_scope *scope, tsr__op op, const tsr_array *a, int n
 }
 
 /* The scope of the result, and whether the operands can be used at all. */
-static bool usable(tsr_scope **scope, tsr__op op, tsr__operands in, const char *site)
+static bool usable(tsr_scope **scope, tsr__op op, const char *name, tsr__operands in,
+                   const char *site)
 {
   const tsr__opinfo *row = &tsr__ops[op];
   if (!*scope) *scope = tsr__home_of(in);
@@ -559,14 +565,16 @@ static bool usable(tsr_scope **scope, tsr__op op, tsr__operands in, const char *
   for (int i = 0; i < in.count || i < row->least; i++) {
     const tsr_array *a = i < in.count ? in.at[i] : NULL;
     if (!a && i < row->least) {
-      tsr__fail(*scope, site, TSR_EARG, "tsr_%s: operand %d is NULL; give an array", row->name,
-                i + 1);
+      tsr__fail(*scope, site, TSR_EARG, "tsr_%s: operand %d is NULL; give an array", name, i + 1);
       return false;
     }
-    if (a && !usable_there(*scope, op, a, i + 1, site)) return false;
+    if (a && !usable_there(*scope, op, name, a, i + 1, site)) return false;
   }
+  if (!*scope)
+    tsr__fail(NULL, site, TSR_EARG, "tsr_%s: the scope is NULL; open one with tsr_scope_open",
+              name);
   if (row->most == TSR__MANY || in.count <= row->most) return alive(*scope);
-  tsr__fail(*scope, site, TSR_EARG, "tsr_%s: %d operands, expected %d at most", row->name, in.count,
+  tsr__fail(*scope, site, TSR_EARG, "tsr_%s: %d operands, expected %d at most", name, in.count,
             row->most);
   return false;
 }
@@ -873,13 +881,14 @@ tsr_array *tsr__make(tsr_scope *scope, tsr__op op, tsr__operands in, const tsr__
   /* What is left out at the end is not there at all: a list is as long as its last operand, and
    * equal calls make equal nodes. */
   while (in.count > tsr__ops[op].least && !in.at[in.count - 1]) in.count--;
+  const char *name = ask->call ? ask->call : tsr__ops[op].name;
   tsr_array *inert = inert_among(in);
-  if (inert && !inert->node.scope) inert = of_nowhere(scope, op, in, inert, site);
+  if (inert && !inert->node.scope) inert = of_nowhere(scope, name, in, inert, site);
   if (inert) {
     share(inert, some_shared(in)); /* others, where it is none, wait for what is made of it */
     return inert;
   }
-  if (!usable(&scope, op, in, site)) return tsr__make_inert(scope, site);
+  if (!usable(&scope, op, name, in, site)) return tsr__make_inert(scope, site);
   if (leading_dtype(op, in)) return make_settled(scope, op, in, ask, site);
   if (on_bools(op, in)) return make_logic(scope, op, in, ask, site);
   if (tsr__ops[op].square && is_square(in))
@@ -912,7 +921,7 @@ tsr_array *tsr__make_call(tsr_scope *scope, tsr__op op, tsr__operands in, const 
     share(inert, some_shared(in));
     return inert;
   }
-  bool good = usable(&scope, op, in, site);
+  bool good = usable(&scope, op, tsr__ops[op].name, in, site);
   return good ? new_node(scope, op, in, ask, site) : tsr__make_inert(scope, site);
 }
 
@@ -920,7 +929,8 @@ tsr_array *tsr__make_result(tsr_scope *scope, tsr_array *node, int index, const 
 {
   tsr__operands in = TSR__IN(node);
   if (node->inert) return node;
-  if (!usable(&scope, TSR__OP_RESULT, in, site)) return tsr__make_inert(scope, site);
+  if (!usable(&scope, TSR__OP_RESULT, tsr__ops[TSR__OP_RESULT].name, in, site))
+    return tsr__make_inert(scope, site);
   TSR_INVARIANT(node->extras && index >= 0 && index < node->extras->result_count);
   const tsr__result *type = &node->extras->results[index];
   tsr__ask ask = { TSR__ATTR(tsr__index_attr, .index = index) };

@@ -203,8 +203,8 @@ static tsr_status write_events(tsr_runtime *rt, const tsr__events *events, tsr__
 
 tsr_status tsr_profile_begin_at(tsr_scope *scope, const char *site)
 {
-  if (!scope || scope->inert) return TSR_EARG;
-  if (tsr_runtime_status(scope->rt)) return tsr_runtime_status(scope->rt);
+  tsr_status status = tsr__scope_usable(scope, "tsr_profile_begin", site);
+  if (status) return status;
   if (tsr__events_open(scope->rt)) return TSR_OK;
   return tsr__fail(scope, site, TSR_ESTATE,
                    "tsr_profile_begin: this runtime is recorded already; end that with "
@@ -217,11 +217,12 @@ tsr_status tsr_profile_end_at(tsr_scope *scope, const char *path, const char *si
 {
   tsr__events events;
   tsr__error error = { .status = TSR_OK };
-  if (!scope || scope->inert) return TSR_EARG;
+  tsr_status status = tsr__scope_usable(scope, "tsr_profile_end", site);
+  if (status) return status;
   tsr_runtime *rt = scope->rt;
   if (!path)
     return tsr__fail(scope, site, TSR_EARG, "tsr_profile_end: the path is NULL; give a file's");
-  if (tsr_runtime_status(rt) || !tsr__events_take(rt, &events))
+  if (!tsr__events_take(rt, &events))
     return tsr__fail(scope, site, TSR_ESTATE,
                      "tsr_profile_end: nothing is recorded; begin with tsr_profile_begin");
   tsr__outfile *file = tsr__out_open(&rt->heap, path, NULL, &error);

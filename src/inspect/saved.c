@@ -80,10 +80,9 @@ static tsr_status write_text(tsr_function *f, const tsr__operands *in, const cha
   tsr__error error = { .status = TSR_OK };
   tsr__saved saved;
   tsr__text_init(out, &scope->rt->heap);
-  /* An inert argument is refused without a word, as its own call told why; a scope whose error was
-   * cleared since then has none to give, hence the status. */
-  if (f->inert || tsr__refuse_arguments(f, &a.in, call, site))
-    return tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
+  if (f->inert) return tsr__fail_inert(scope, f->node.scope, site, call, "function");
+  tsr_array *refused = tsr__refuse_arguments(f, &a.in, call, site);
+  if (refused) return tsr__fail_inert(scope, refused->node.scope, site, call, "argument");
   bool taken = tsr__take_leaves(scope, f, &a, site);
   const tsr__traced *t = taken ? tsr__trace(scope, f, &a, site) : NULL;
   /* A body that failed has told it. Without a status it was memory that ended. */
@@ -99,7 +98,7 @@ tsr_status tsr_function_text_into_at(tsr_function *f, const char **out, tsr_arra
 {
   tsr__operands in = { arguments, arguments ? count : 0 };
   tsr__text text;
-  if (!f) return TSR_EARG;
+  if (!f) return tsr__fail_null("tsr_function_text_into", "function", site);
   if (!out)
     return tsr__fail(f->node.scope, site, TSR_EARG,
                      "tsr_function_text_into: the text's place is NULL; give the address of one");
@@ -121,7 +120,7 @@ tsr_status tsr_function_save_at(tsr_function *f, const char *path, tsr_array *co
   tsr__operands in = { arguments, arguments ? count : 0 };
   tsr__error error = { .status = TSR_OK }, closing = { .status = TSR_OK };
   tsr__text text;
-  if (!f) return TSR_EARG;
+  if (!f) return tsr__fail_null("tsr_function_save", "function", site);
   if (!path)
     return tsr__fail(f->node.scope, site, TSR_EARG,
                      "tsr_function_save: the path is NULL; give a file's");
@@ -317,7 +316,7 @@ static tsr_function *make_function(const tsr__text_ask *ask, const char *call, c
 
 tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text, const char *site)
 {
-  if (!scope || scope->inert || tsr_runtime_status(scope->rt)) return NULL;
+  if (tsr__scope_usable(scope, "tsr_function_from_text", site)) return NULL;
   if (!text) tsr__fail(scope, site, TSR_EARG, "tsr_function_from_text: the text is NULL; give one");
   tsr__text_ask ask = { scope, text ? text : "", text ? strlen(text) : 0 };
   return make_function(&ask, "tsr_function_from_text", site);
@@ -329,7 +328,7 @@ tsr_function *tsr_function_load_at(tsr_scope *scope, const char *path, const cha
 {
   tsr__error error = { .status = TSR_OK };
   tsr__loaded file = { 0 };
-  if (!scope || scope->inert || tsr_runtime_status(scope->rt)) return NULL;
+  if (tsr__scope_usable(scope, "tsr_function_load", site)) return NULL;
   if (!path) tsr__error_set(&error, TSR_EARG, "the path is NULL; give a file's");
   tsr__load_ask load = {
     .rt = scope->rt, .path = path, .format = "a saved function", .what = "load", .pad = 1

@@ -148,11 +148,12 @@ static void put_head(const tsr__saved *s, tsr__text *out)
 tsr_status tsr_function_about_into_at(tsr_function *f, const char **out, const char *site)
 {
   static const char call[] = "tsr_function_about_into";
-  if (!f) return TSR_EARG;
+  if (!f) return tsr__fail_null(call, "function", site);
   tsr_scope *scope = f->node.scope;
   const tsr__saved *saved = tsr__saved_of(f, call, site);
   if (!out) return tsr__fail(scope, site, TSR_EARG, "%s: the text's place is NULL; give one", call);
-  if (!saved) return tsr_scope_status(scope) ? tsr_scope_status(scope) : TSR_EARG;
+  if (f->inert) return tsr__fail_inert(tsr__scope_here(scope), scope, site, call, "function");
+  if (!saved) return TSR_EARG;
   tsr__text text;
   tsr__text_init(&text, &scope->rt->heap);
   listing l = { .saved = saved };

@@ -5,6 +5,7 @@
  * batch closes the scope. */
 #include "pipeline/permute.h"
 #include "pipeline/pipeline_room.h"
+#include "transform/transform.h"
 
 #include "base/events.h"
 
@@ -123,6 +124,7 @@ static tsr_status open_book(tsr_pipeline *p, tsr__error *error)
 /* An inert pipeline, which gives the status of what went wrong in its scope when it is closed. */
 static tsr_pipeline *refuse(tsr_scope *scope, const char *site, const tsr__error *error)
 {
+  if (!scope) tsr__fail_null("tsr_pipeline_open", "source", site);
   if (!scope || scope->inert) return (tsr_pipeline *)&no_pipeline;
   /* Without an error the scope has one already, and the first is the one to be read. */
   if (error) tsr__fail(scope, site, error->status, "tsr_pipeline_open: %s", error->text);
@@ -142,12 +144,21 @@ static tsr_status of_source(const tsr_source *source, tsr__error *error)
                         tsr_message(source->node.scope));
 }
 
+static tsr_status of_map(const tsr_function *map, tsr__error *error)
+{
+  if (!map || !map->inert) return TSR_OK;
+  const tsr_scope *failed = tsr__scope_failed(map->node.scope);
+  return tsr__error_set(error, failed ? failed->status : TSR_ESTATE,
+                        "the map comes of a failed call: %.900s",
+                        failed ? failed->message : "its error was cleared; make it again");
+}
+
 /* A pipeline that is not begun yet; NULL with the error set. */
 static tsr_pipeline *make_pipeline(tsr_scope *scope, tsr_pipeline_args *args, const char *site,
                                    tsr__error *error)
 {
   tsr_source *source = args->source;
-  if (of_source(source, error) || check_args(args, error)) return NULL;
+  if (of_source(source, error) || of_map(args->map, error) || check_args(args, error)) return NULL;
   bool apart = tsr__is_apart(scope->rt, args);
   /* Over processes every device has a part of every batch, which a short one may not have. */
   if (args->remainder == TSR_KEEP_SHORT && apart) args->remainder = TSR_PAD_AND_MASK;
@@ -352,6 +363,7 @@ static void tell_inside(tsr_pipeline *p, const char *site)
 
 tsr_batch *tsr_pipeline_next_at(tsr_pipeline *p, const char *site)
 {
+  if (!p) tsr__fail_null("tsr_pipeline_next", "pipeline", site);
   if (!p || p->inert || p->closed || !tsr__ring_enter(p)) return NULL;
   tsr__tray *tray = p->status ? NULL : next_tray(p, site);
   tsr_batch *b = NULL;
@@ -375,11 +387,16 @@ tsr_status tsr_pipeline_close(tsr_pipeline *p)
 {
   if (!p) return TSR_OK;
   /* One that failed while its ring was opened is inert, and has threads to join. */
-  if (p->inert && !p->locks) return p->status ? p->status : TSR_EARG;
+  if (p->inert && !p->locks)
+    return tsr__fail_inert(tsr__scope_here(p->node.scope), p->node.scope, NULL,
+                           "tsr_pipeline_close", "pipeline");
   /* It would join the thread that it is called by. */
   if (tsr__ring_inside(p)) return TSR_ESTATE;
   tsr__ring_close(p);
   p->closed = true;
+  if (p->status)
+    tsr__fail_inert(tsr__scope_here(p->node.scope), p->node.scope, NULL, "tsr_pipeline_close",
+                    "pipeline");
   return p->status;
 }
 
@@ -397,7 +414,7 @@ int64_t tsr_pipeline_batch_count(const tsr_pipeline *p)
 
 tsr_array *tsr_batch_field_at(tsr_batch *b, const char *name, const char *site)
 {
-  if (!b) return tsr__make_inert(NULL, site);
+  if (!b) return tsr__make_of_null("tsr_batch_field", "batch", site);
   TSR__CALL(b->node.scope, "batch_field");
   const tsr_source *source = b->source;
   int c = source && name ? tsr__column_find(source->columns, source->column_count, name) : -1;
@@ -408,12 +425,12 @@ tsr_array *tsr_batch_field_at(tsr_batch *b, const char *name, const char *site)
 
 tsr_array *tsr_batch_tree(tsr_batch *b)
 {
-  return b ? b->tree : tsr__make_inert(NULL, NULL);
+  return b ? b->tree : tsr__make_of_null("tsr_batch_tree", "batch", NULL);
 }
 
 tsr_array *tsr_batch_mask(tsr_batch *b)
 {
-  return b ? b->mask : tsr__make_inert(NULL, NULL);
+  return b ? b->mask : tsr__make_of_null("tsr_batch_mask", "batch", NULL);
 }
 
 int64_t tsr_batch_count(const tsr_batch *b)

@@ -19,6 +19,9 @@ tsr_source *tsr__records_refused(tsr_scope *scope, const char *site, const char 
                                  const tsr__error *error)
 {
   /* Never NULL: calls go on with what is inert, and the scope has the first error. */
+  if (!scope)
+    tsr__fail(NULL, site, TSR_EARG, "%s: %s", call,
+              error && error->status ? error->text : "the source or the scope is NULL; give one");
   if (!scope || scope->inert) return (tsr_source *)&no_source;
   if (error && error->status) tsr__fail(scope, site, error->status, "%s: %s", call, error->text);
   tsr_source *source = tsr__node_new(scope, sizeof *source, site, NULL);
@@ -59,7 +62,7 @@ tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make)
 tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *make)
 {
   tsr__error error = { 0 };
-  if (!scope || scope->inert) return (tsr_source *)&no_source;
+  if (!scope || scope->inert) return tsr__records_refused(scope, make->site, make->call, NULL);
   /* Released from here on, whatever else fails: `ops` comes last. */
   tsr_source *source = tsr__node_new(scope, make->size, make->site, release_source);
   if (!source) return tsr__records_refused(scope, make->site, make->call, NULL);

@@ -333,7 +333,7 @@ static tsr_source *dense_of(tsr__record_files_ask *ask, const tsr__records_ops *
 
 tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const char *site)
 {
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, "tsr_source_npy", NULL);
   tsr__record_files_ask ask = {
     .scope = scope, .call = "tsr_source_npy", .path = path, .format = &npy_format
   };
@@ -343,7 +343,8 @@ tsr_source *tsr_source_npy_at(tsr_scope *scope, const char *path, const char *si
 tsr_source *tsr_source_safetensors_at(tsr_scope *scope, const char *path, const char *names,
                                       const char *site)
 {
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  if (!scope || scope->inert)
+    return tsr__records_refused(scope, site, "tsr_source_safetensors", NULL);
   tsr__record_files_ask ask = {
     .scope = scope, .call = "tsr_source_safetensors", .path = path, .format = &safetensors_format
   };

@@ -245,7 +245,7 @@ tsr_source *tsr_source_ragged_at(tsr_scope *scope, int64_t count, const tsr_ragg
   const char *call = "tsr_source_ragged";
   tsr__error error = { 0 };
   tsr__found f = { .scope = scope, .records = count };
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, call, NULL);
   check_lists(count, fields, 2 * field_count, &error);
   for (int i = 0; i < field_count && !error.status; i++) tsr__found_ragged(&f, &fields[i], &error);
   if (error.status) return tsr__records_refused(scope, site, call, &error);
@@ -334,7 +334,7 @@ tsr_source *tsr_source_npz_with(tsr_scope *scope, const char *path, const tsr_np
   tsr_npz_args args = { .size = sizeof args };
   tsr__error error = { 0 };
   tsr__paths paths;
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, "tsr_source_npz", NULL);
   tsr__path_ask ask = { .path = path };
   if (!tsr__take_opts("tsr_source_npz", given, &args, sizeof args, &error) && !path)
     tsr__error_set(&error, TSR_EARG, "the path is NULL; give one");
@@ -409,7 +409,7 @@ tsr_source *tsr_source_arrays_at(tsr_scope *scope, tsr_array *tree, const char *
 {
   tsr__error error = { 0 };
   tsr__found f = { .scope = scope, .records = -1 };
-  if (!scope || scope->inert) return tsr__records_refused(scope, site, NULL, NULL);
+  if (!scope || scope->inert) return tsr__records_refused(scope, site, "tsr_source_arrays", NULL);
   if (!tree || tree->inert || tsr_eval_at(&tree, 1, site)) {
     if (!tree) tsr__error_set(&error, TSR_EARG, "the array is NULL; give one");
     return tsr__records_refused(scope, site, "tsr_source_arrays", &error);

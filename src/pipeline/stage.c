@@ -220,7 +220,8 @@ void tsr__element_text(tsr_dtype dtype, const char *value, char text[32])
 tsr_source *tsr__stage_refused(tsr_source *source, const char *call, const tsr__error *error,
                                const char *site)
 {
-  return tsr__records_refused(source ? source->node.scope : NULL, site, call, error);
+  tsr_scope *scope = source ? tsr__scope_here(source->node.scope) : NULL;
+  return tsr__records_refused(scope, site, call, error);
 }
 
 void tsr__stage_owns(tsr_source *stage)

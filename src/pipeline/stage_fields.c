@@ -129,8 +129,7 @@ tsr_source *tsr_source_select_at(tsr_source *source, const char *names, const ch
   tsr__error error = { 0 };
   field_source like = { 0 };
   selection taken = { .from = like.from };
-  if (!tsr__records_usable(source))
-    return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   tsr_scope *scope = source->node.scope;
   tsr__name_list list = { .count = 0 };
   if (!names || !*names) tsr__error_set(&error, TSR_EARG, "no names; give some, \"image,label\"");

@@ -103,11 +103,16 @@ void tsr__many_about(const tsr_source *source, tsr__text *out)
 tsr_source *tsr__many_refused(tsr_source *const *sources, int count, const char *call,
                               const tsr__error *error, const char *site)
 {
-  tsr_scope *scope = sources && count > 0 && sources[0] ? sources[0]->node.scope : NULL;
-  return tsr__records_refused(scope, site, call, error);
+  tsr_scope *scope = NULL;
+  tsr__error missing = { 0 };
+  for (int i = 0; sources && i < count; i++) {
+    if (sources[i]) scope = tsr__scope_inner(scope, sources[i]->node.scope);
+    else tsr__error_set(&missing, TSR_EARG, "source %d of %d is NULL; give one", i, count);
+  }
+  return tsr__records_refused(tsr__scope_here(scope), site, call, error ? error : &missing);
 }
 
-/* False: one of them is inert, which its scope has told. */
+/* False: one of them is NULL, or inert, which its scope has told. */
 bool tsr__many_check(tsr_source *const *sources, int count, tsr__error *error)
 {
   /* A child's number is kept in two bytes by mixtures, and looked for in lists. */
@@ -382,7 +387,11 @@ tsr_source *tsr_source_mix_at(const tsr_mix_part *parts, int count, const char *
   tsr__error error = { 0 };
   tsr_source *sources[64];
   int64_t total = 0;
-  if (!parts || count < 1 || count > 64) return tsr__records_refused(NULL, site, call, NULL);
+  if (!parts || count < 1 || count > 64) {
+    tsr__error_set(&error, TSR_EARG, "%d parts, expected 1 to 64", count);
+    tsr_scope *scope = parts && count > 0 && parts->source ? parts->source->node.scope : NULL;
+    return tsr__records_refused(tsr__scope_here(scope), site, call, &error);
+  }
   /* Sources first: without one that can be used there is no scope to tell an error to. */
   for (int i = 0; i < count; i++) sources[i] = parts[i].source;
   if (!tsr__many_check(sources, count, &error))

@@ -209,8 +209,7 @@ tsr_source *tsr_source_slice_at(tsr_source *source, tsr_range range, const char 
 {
   const char *call = "tsr_source_slice";
   tsr__error error = { 0 };
-  if (!tsr__records_usable(source))
-    return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   if (range.step < 1)
     tsr__error_set(&error, TSR_EARG, "a step of %lld, expected 1 or more", (long long)range.step);
   if (error.status) return tsr__records_refused(source->node.scope, site, call, &error);
@@ -461,8 +460,7 @@ tsr_source *tsr_source_repeat_at(tsr_source *source, int64_t times, const char *
 {
   const char *call = "tsr_source_repeat";
   tsr__error error = { 0 };
-  if (!tsr__records_usable(source))
-    return tsr__records_refused(source ? source->node.scope : NULL, site, NULL, NULL);
+  if (!tsr__records_usable(source)) return tsr__stage_refused(source, call, NULL, site);
   /* Positions and epochs below are products with `times`, with room for sums. */
   int64_t most = source->count ? (INT64_C(1) << 61) / source->count : INT64_MAX;
   if (times < 0 || times > most)

@@ -66,7 +66,10 @@ void tsr__fingerprint(const tsr_pipeline *p, tsr__text *out, bool place)
 
 tsr_status tsr_pipeline_save(tsr_pipeline *p, void *out, size_t room, size_t *needed)
 {
-  if (!p || p->inert) return TSR_EARG;
+  if (!p) return tsr__fail_null("tsr_pipeline_save", "pipeline", NULL);
+  if (p->inert)
+    return tsr__fail_inert(tsr__scope_here(p->node.scope), p->node.scope, NULL, "tsr_pipeline_save",
+                           "pipeline");
   tsr__text text;
   tsr__text_init(&text, &p->node.scope->rt->heap);
   tsr__fingerprint(p, &text, false);

@@ -103,33 +103,40 @@ int tsr__replica_leader(const tsr_sharding *sharding, int position)
   return leader;
 }
 
-/* The checks of all questions about a shape; an unplaced sharding for NULL. Questions of index
- * maps are answered without a scope, so the status is all that can be told. */
-static tsr_status check_question(const tsr_sharding **sharding, const tsr_shape *shape)
+/* The checks of all questions about a shape; an unplaced sharding for NULL. */
+static tsr_status check_question(const char *call, const tsr_sharding **sharding,
+                                 const tsr_shape *shape, const void *out)
 {
   static const tsr_sharding unplaced = { .mesh = NULL };
   tsr__error error = { .status = TSR_OK };
 
   if (!*sharding) *sharding = &unplaced;
-  if (tsr__shape_check(shape, &error)) return error.status;
-  return tsr__sharding_check_form(*sharding, shape, &error);
+  if (!out) tsr__error_set(&error, TSR_EARG, "the place for the result is NULL; give one");
+  else if (!tsr__shape_check(shape, &error)) tsr__sharding_check_form(*sharding, shape, &error);
+  return error.status ? tsr__fail(NULL, NULL, error.status, "%s: %s", call, error.text) : TSR_OK;
 }
 
 tsr_status tsr_shard_box(const tsr_sharding *sharding, tsr_shape shape, int position, tsr_box *out)
 {
-  if (!out) return TSR_EARG;
-  tsr_status status = check_question(&sharding, &shape);
+  static const char call[] = "tsr_shard_box";
+  tsr_status status = check_question(call, &sharding, &shape, out);
   if (status) return status;
-  if (position < 0 || position >= tsr__positions(sharding)) return TSR_EARG;
+  int count = tsr__positions(sharding);
+  if (position < 0 || position >= count)
+    return tsr__fail(NULL, NULL, TSR_EARG, "%s: position %d, expected 0..%d", call, position,
+                     count - 1);
   tsr__box(sharding, &shape, position, out);
   return TSR_OK;
 }
 
 tsr_status tsr_shard_boxes(const tsr_sharding *sharding, tsr_shape shape, tsr_box *out, int count)
 {
-  tsr_status status = check_question(&sharding, &shape);
-
-  if (!status && (!out || count != tsr__positions(sharding))) status = TSR_EARG;
+  static const char call[] = "tsr_shard_boxes";
+  tsr_status status = check_question(call, &sharding, &shape, out);
+  int all = status ? 0 : tsr__positions(sharding);
+  if (!status && count != all)
+    status =
+        tsr__fail(NULL, NULL, TSR_EARG, "%s: room for %d boxes, expected %d", call, count, all);
   for (int p = 0; !status && p < count; p++) tsr__box(sharding, &shape, p, &out[p]);
   return status;
 }
@@ -137,9 +144,8 @@ tsr_status tsr_shard_boxes(const tsr_sharding *sharding, tsr_shape shape, tsr_bo
 /* The largest shape that any position has. */
 tsr_status tsr_shard_shape(const tsr_sharding *sharding, tsr_shape shape, tsr_shape *out)
 {
-  tsr_status status = check_question(&sharding, &shape);
-
-  if (status || !out) return status ? status : TSR_EARG;
+  tsr_status status = check_question("tsr_shard_shape", &sharding, &shape, out);
+  if (status) return status;
   for (int d = 0; d < shape.rank; d++) /* the first part is the largest */
     shape.dims[d] = tsr__dim_span(sharding, d, shape.dims[d], 0).length;
   *out = shape;

@@ -185,13 +185,17 @@ tsr_status tsr_process_part_of(const tsr_sharding *sharding, tsr_shape shape, in
   tsr__error error = { .status = TSR_OK };
   const tsr_sharding unplaced = { .mesh = NULL };
 
-  if (!out || process < 0) return TSR_EARG;
   if (!sharding) sharding = &unplaced;
-  if (tsr__shape_check(&shape, &error) || tsr__sharding_check_form(sharding, &shape, &error))
-    return error.status;
   const tsr_mesh *mesh = sharding->mesh;
-  if (mesh && mesh->abstract) return TSR_EAXIS;
-  if (mesh && process >= processes_of(mesh)) return TSR_EARG;
+  if (!out) tsr__error_set(&error, TSR_EARG, "the place for the result is NULL; give one");
+  else if (!tsr__shape_check(&shape, &error)) tsr__sharding_check_form(sharding, &shape, &error);
+  if (!error.status && mesh && mesh->abstract)
+    tsr__error_set(&error, TSR_EAXIS, "the mesh %s is of sizes alone; give one with devices",
+                   tsr_mesh_text(mesh));
+  if (!error.status && (process < 0 || (mesh && process >= processes_of(mesh))))
+    tsr__error_set(&error, TSR_EARG, "no process %d has a part of it", process);
+  if (error.status)
+    return tsr__fail(NULL, NULL, error.status, "tsr_process_part_of: %s", error.text);
   for (int d = 0; d < shape.rank; d++) part.count[d] = 1;
   tsr_status status = mesh ? block_of(sharding, &shape, process, &part) : TSR_OK;
   if (!status) *out = part;

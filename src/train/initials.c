@@ -50,7 +50,7 @@ tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_l
 {
   tsr_random_args a = { .size = sizeof a };
   tsr__error error = { .status = TSR_OK };
-  if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  if (tsr__scope_usable(scope, "tsr_initial", site)) return tsr__make_inert(scope, site);
   /* Errors of the calls below are told as this one's. */
   TSR__CALL(scope, "initial");
   if (!tsr__take_opts("tsr_initial", given, &a, sizeof a, &error)) check(rule, law, &a, &error);

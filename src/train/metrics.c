@@ -51,6 +51,7 @@ array *tsr_metric_start_at(tsr_scope *scope, const char *site)
 {
   const double first[5] = { 0, 0, 0, INFINITY, -INFINITY };
   array *at[5];
+  TSR__CALL(scope, "metric_start");
   for (int i = 0; i < 5; i++)
     at[i] = tsr_cast_at(tsr_num_at(scope, tsr_scalar_float(first[i]), site), TSR_F64, site);
   return known_of(scope, at, site);
@@ -101,6 +102,7 @@ array *tsr_metric_add_at(const tsr_metric_args *given, const char *site)
   tsr_metric_args a = { .size = sizeof a };
   tsr__error error = { .status = TSR_OK };
   array *to[5], *home = given ? given->known : NULL;
+  TSR__CALL(tsr__home(home), "metric_add");
   if (!tsr__usable(home)) return tsr_abs_at(home, site); /* which tells what is wrong */
   if (tsr__take_opts("tsr_metric_add", given, &a, sizeof a, &error))
     return tsr__refused(home, &error, site);
@@ -108,7 +110,6 @@ array *tsr_metric_add_at(const tsr_metric_args *given, const char *site)
     tsr__error_set(&error, TSR_EARG, "tsr_metric_add: x is NULL, expected an array of numbers");
     return tsr__refused(home, &error, site);
   }
-  TSR__CALL(tsr__home(a.known), "metric_add");
   if (!check_known(a.known, "tsr_metric_add", site))
     return tsr__make_inert(tsr__home(a.known), site);
   array *x = tsr_cast_at(a.x, TSR_F64, site);
@@ -134,9 +135,11 @@ array *tsr_metric_add_at(const tsr_metric_args *given, const char *site)
 array *tsr_metric_join_at(array *a, array *b, const char *site)
 {
   array *to[5], *with[5];
-  if (!tsr__usable(a)) return tsr_abs_at(a, site);
-  if (!tsr__usable(b)) return tsr_abs_at(b, site);
   TSR__CALL(tsr__home(a), "metric_join");
+  if (!tsr__usable(a)) return tsr_abs_at(a, site);
+  if (!b)
+    tsr__fail(tsr__home(a), site, TSR_EARG, "tsr_metric_join: operand 2 is NULL; give a tree");
+  if (!tsr__usable(b)) return tsr_abs_at(b, site);
   if (!check_known(a, "tsr_metric_join", site) || !check_known(b, "tsr_metric_join", site))
     return tsr__make_inert(tsr__home(a), site);
   tsr_tree_leaves(a, to, 5);
@@ -150,8 +153,8 @@ array *tsr_metric_of_at(array *known, tsr_metric which, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
   array *at[5];
-  if (!tsr__usable(known)) return tsr_abs_at(known, site);
   TSR__CALL(tsr__home(known), "metric_of");
+  if (!tsr__usable(known)) return tsr_abs_at(known, site);
   if (!check_known(known, "tsr_metric_of", site)) return tsr__make_inert(tsr__home(known), site);
   tsr_tree_leaves(known, at, 5);
   array *sum = plus(at[0], at[1], site);

@@ -26,8 +26,8 @@ static array *norm_of(array *tree, const char *site)
 
 array *tsr_global_norm_at(array *tree, const char *site)
 {
-  if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */
   TSR__CALL(tsr__home(tree), "global_norm");
+  if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */
   array *norm = norm_of(tree, site), *first = NULL;
   if (!norm) return tsr__make_inert(tsr__home(tree), site);
   /* In the dtype of the first array; of an empty tree it stays as it was counted. */
@@ -54,8 +54,8 @@ static array *shorten(tsr_scope *scope, array *const *leaf, void *user)
  * norm of NaN makes all of it NaN, and is not hidden. */
 array *tsr_clip_norm_at(array *tree, double limit, const char *site)
 {
-  if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */
   TSR__CALL(tsr__home(tree), "clip_norm");
+  if (!tsr__usable(tree)) return tsr_abs_at(tree, site); /* which tells what is wrong */
   tsr__error error = { .status = TSR_OK };
   if (!(limit > 0)) {
     char text[32];

@@ -105,7 +105,7 @@ static array *zeros_like(tsr_scope *s, array *const *leaf, void *site)
 static array *new_state(array *model, const char *const names[2], const char *site)
 {
   /* NULL and inert models make inert states. */
-  if (!tsr__usable(model)) return model ? model : tsr__make_inert(NULL, site);
+  if (!tsr__usable(model)) return model ? model : tsr__make_of_null("tsr_tree", "model", site);
   tsr_scope *scope = tsr__home(model);
   if (!of_floats(model, site)) return tsr__make_inert(scope, site);
   array *step = tsr_cast_at(tsr_num_at(scope, tsr_scalar_int(0), site), TSR_I64, site);

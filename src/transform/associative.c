@@ -106,7 +106,7 @@ tsr_array *tsr_associative_scan_at(tsr_body_fn *body, void *user, const tsr_pref
   tsr__error error = { .status = TSR_OK };
   tsr_array *x = given ? given->x : NULL;
   tsr__take_opts("tsr_associative_scan", given, &args, sizeof args, &error);
-  if (!tsr__usable(x)) return x ? x : tsr__make_inert(NULL, site);
+  if (!tsr__usable(x)) return x ? x : tsr__make_of_null("tsr_associative_scan", "array", site);
   asked p = {
     .scope = tsr__scope_here(tsr__home(x)), .combine = body, .user = user, .like = x, .site = site
   };

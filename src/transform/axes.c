@@ -124,6 +124,7 @@ static bool open_collective(collective *c, const char *name, tsr_array *x, const
 {
   tsr__error error = { .status = TSR_OK };
   *c = (collective){ .name = name, .scope = tsr__home(x), .site = site };
+  if (!x) tsr__fail_null(name, "array", site);
   if (!tsr__usable(x)) return false;
   if (read_axes(c, axis, &error)) return true;
   refuse(c, &error);
@@ -684,7 +685,7 @@ tsr_array *tsr_axis_index_at(tsr_scope *scope, const char *axis, const char *sit
 {
   collective c = { .name = "tsr_axis_index", .scope = scope, .site = site };
   tsr__error error = { .status = TSR_OK };
-  if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  if (tsr__scope_usable(scope, c.name, site)) return tsr__make_inert(scope, site);
   if (!read_axes(&c, axis, &error)) return refuse(&c, &error);
   tsr_shape shape = { .rank = 1, .dims = { c.over.size } };
   return own_of(&c, tsr_iota_at(scope, TSR_I64, shape, 0, (tsr_sharding){ 0 }, site));

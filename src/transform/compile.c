@@ -25,7 +25,7 @@ tsr_array *tsr_abstract_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape,
                            tsr_sharding sharding, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!scope || scope->inert || scope->rt->error.status) return tsr__make_inert(scope, site);
+  if (tsr__scope_usable(scope, "tsr_abstract", site)) return tsr__make_inert(scope, site);
   if (!tsr__dtype_check(dtype, &error) && !tsr__shape_check(&shape, &error)) {
     if (!tsr_mesh_is_abstract(sharding.mesh))
       tsr__check_place(scope, &sharding, dtype, &shape, &error);
@@ -122,6 +122,7 @@ static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
 tsr_compiled *tsr_compile_at(tsr_function *f, tsr_array *const *arguments, int count,
                              const char *site)
 {
+  if (!f) tsr__fail_null("tsr_compile", "function", site);
   if (!f) return NULL;
   tsr__arguments a = { .in = { arguments, arguments ? count : 0 } };
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
@@ -183,8 +184,12 @@ tsr_array *tsr_compiled_call_at(tsr_compiled *c, tsr_array *const *arguments, in
                                 const char *site)
 {
   tsr__arguments a = { .in = { arguments, arguments ? count : 0 } };
-  if (!c || !c->traced)
-    return tsr__make_inert(c ? tsr__scope_here(c->node.scope) : tsr__home_of(a.in), site);
+  if (!c) {
+    tsr__fail(tsr__home_of(a.in), site, TSR_EARG,
+              "tsr_compiled_call: the compiled function is NULL; give one of tsr_compile");
+    return tsr__make_inert(tsr__home_of(a.in), site);
+  }
+  if (!c->traced) return tsr__make_inert(tsr__scope_here(c->node.scope), site);
   tsr_array *refused = tsr__refuse_arguments(c->function, &a.in, "tsr_compiled_call", site);
   if (refused) return refused;
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(c->node.scope, tsr__home_of(a.in)));

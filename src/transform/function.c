@@ -78,6 +78,7 @@ tsr_function *tsr_function_make_at(tsr_scope *scope, const tsr_function_args *gi
   tsr_function_args args = { .size = sizeof args };
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts("tsr_function_make", given, &args, sizeof args, &error);
+  if (tsr__scope_usable(scope, "tsr_function_make", site) && !scope) return NULL;
   tsr_function *f =
       tsr__function_new(scope, args.body, args.user, args.name ? args.name : "function", site);
   if (!f) return NULL;
@@ -263,6 +264,10 @@ static tsr_array *no_function(tsr__operands in, const char *site)
 tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, const char *site)
 {
   if (!f) return no_function((tsr__operands){ arguments, arguments ? count : 0 }, site);
+  if (count < 0 || (count && !arguments))
+    tsr__fail(tsr__scope_here(f->node.scope), site, TSR_EARG,
+              "tsr_call: %d arguments at %s; give those that there are", count,
+              arguments ? "their place" : "NULL");
   if (f->inert || count < 0 || (count && !arguments))
     return tsr__make_inert(tsr__scope_here(f->node.scope), site);
   tsr_array *few[8];

@@ -106,8 +106,11 @@ static tsr_status check_names(const tsr_field_args *fields, int count, tsr__erro
 tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!scope || scope->inert || !fields || count < 0) return tsr__make_inert(scope, site);
-  if (check_names(fields, count, &error)) return refuse_tree(scope, &error, site);
+  if (tsr__scope_usable(scope, "tsr_tree", site)) return tsr__make_inert(scope, site);
+  if (!fields || count < 0)
+    tsr__error_set(&error, TSR_EARG, "tsr_tree: %d parts at %s; give those that there are", count,
+                   fields ? "their place" : "NULL");
+  if (error.status || check_names(fields, count, &error)) return refuse_tree(scope, &error, site);
   /* One block for both lists; one place more, so that NULL means memory even where there is no
    * part. */
   size_t each = sizeof(tsr_array *) + sizeof(char *);
@@ -124,8 +127,12 @@ tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count
 
 tsr_array *tsr_tuple_at(tsr_scope *scope, tsr_array *const *arrays, int count, const char *site)
 {
-  if (!scope || scope->inert || count < 0 || (count && !arrays))
+  if (tsr__scope_usable(scope, "tsr_tuple", site)) return tsr__make_inert(scope, site);
+  if (count < 0 || (count && !arrays)) {
+    tsr__fail(scope, site, TSR_EARG, "tsr_tuple: %d arrays at %s; give those that there are", count,
+              arrays ? "their place" : "NULL");
     return tsr__make_inert(scope, site);
+  }
   TSR__CALL(scope, "tuple");
   return make_tree(scope, (tsr__operands){ arrays, count }, NULL, site);
 }
@@ -142,7 +149,7 @@ static tsr_array *refuse_item(tsr_array *tree, const tsr__error *error, const ch
 tsr_array *tsr_item_at(tsr_array *tree, int index, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  if (!tree || tree->inert) return tree ? tree : tsr__make_inert(NULL, site);
+  if (!tree || tree->inert) return tree ? tree : tsr__make_of_null("tsr_item", "tree", site);
   if (!tsr_is_tree(tree))
     tsr__error_set(&error, TSR_EARG, "tsr_item: %s is no tree, expected one of tsr_tree",
                    tsr_type_of(tree));
@@ -219,7 +226,7 @@ tsr_array *tsr_field_at(tsr_array *tree, const char *path, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
   tsr_array *at = tree;
-  if (!tree || tree->inert) return tree ? tree : tsr__make_inert(NULL, site);
+  if (!tree || tree->inert) return tree ? tree : tsr__make_of_null("tsr_field", "tree", site);
   /* An empty path goes through the loop, too, to be told like one that names nothing. */
   for (const char *rest = path ? path : ""; *rest || !path || !*path;) {
     int i = tsr_is_tree(at) ? find_part(at, &rest) : -1;
@@ -342,7 +349,7 @@ tsr_array *tsr__form_fill(tsr_scope *scope, const char *form, tsr_array *const *
 
 tsr_array *tsr_tree_like_at(tsr_array *like, tsr_array *const *leaves, int count, const char *site)
 {
-  if (!like || like->inert) return like ? like : tsr__make_inert(NULL, site);
+  if (!like || like->inert) return like ? like : tsr__make_of_null("tsr_tree_like", "tree", site);
   tsr__error error = { .status = TSR_OK };
   tsr_scope *scope = tsr__home_of((tsr__operands){ leaves, count });
   /* An empty tree has no leaves to say where it belongs. */
@@ -396,16 +403,21 @@ static tsr_array *map_parts(const mapping *m, tsr_array *const *trees)
 tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees, int count,
                            const char *site)
 {
-  if (!trees || count < 1 || !trees[0]) return tsr__make_inert(NULL, site);
+  if (!trees || count < 1) return tsr__make_of_null("tsr_tree_map", "list of trees", site);
   tsr__error error = { .status = TSR_OK };
+  tsr__operands all = { trees, count };
   const char *first = NULL;
   if (!fn) {
     tsr__error_set(&error, TSR_EARG, "tsr_tree_map: the function is NULL; give a callback");
-    return refuse_item(trees[0], &error, site);
+    return refuse_tree(tsr__home_of(all), &error, site);
   }
   /* Also the first against itself, which costs a comparison and spares a case. */
   for (int i = 0; i < count; i++) {
-    if (!trees[i] || trees[i]->inert) return trees[i] ? trees[i] : tsr__make_inert(NULL, site);
+    if (trees[i] && trees[i]->inert) return trees[i];
+    if (!trees[i]) {
+      tsr__error_set(&error, TSR_EARG, "tsr_tree_map: tree %d is NULL; give one", i);
+      return refuse_tree(tsr__home_of(all), &error, site);
+    }
     const char *form = tsr_tree_text(trees[i]);
     if (!i) first = form;
     if (!form) return tsr__or_no_memory(tsr__home(trees[0]), NULL, "tsr_tree_map", site);
@@ -416,7 +428,7 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
       return refuse_item(trees[0], &error, site);
     }
   }
-  mapping m = { fn, user, count, tsr__home_of((tsr__operands){ trees, count }), site };
+  mapping m = { fn, user, count, tsr__home_of(all), site };
   return tsr__or_no_memory(m.scope, map_parts(&m, trees), "tsr_tree_map", site);
 }
 
@@ -426,8 +438,11 @@ tsr_array *tsr_tree_map_at(tsr_tree_fn *fn, void *user, tsr_array *const *trees,
  * closed, and with it the message. */
 tsr_array *tsr_tree_keep_at(tsr_scope *outer, tsr_array *tree, const char *site)
 {
-  if (!tsr_is_tree(tree)) return tsr_keep_at(outer, tree, site);
   tsr_scope *scope = tsr__home(tree);
+  if (!tsr_is_tree(tree)) {
+    TSR__CALL(outer, "tree_keep");
+    return tsr_keep_at(outer, tree, site);
+  }
   tsr__leaves all = { .count = 0 };
   const char *form = tsr_tree_text(tree);
   if (!form || !tsr__leaves_of(&scope->arena, tree, &all))

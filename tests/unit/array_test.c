@@ -516,6 +516,8 @@ TEST(what_is_made_of_nothing_is_told_to_what_stands_beside_it)
   double out;
   CHECK(tsr_is_inert(nothing));
   CHECK_STR(tsr_text_of(nothing), "invalid argument");
+  CHECK_STR_HAS(tsr_message(s), "tsr_add: operand 1 is NULL; give an array");
+  tsr_scope_clear(s);
   tsr_array *y = tsr_add(nothing, x);
   CHECK(tsr_is_inert(y));
   CHECK_STR_HAS(tsr_message(s), "tsr_add: an operand was made of NULL; give arrays");

@@ -418,10 +418,15 @@ TEST(wrong_calls_are_refused)
 TEST(frames_of_an_inert_step_are_inert)
 {
   open_world("cpu:2");
-  tsr_saved_step *steps[] = { NULL, tsr_checkpoint_open(NULL, "x"), tsr_checkpoint_open(s, NULL) };
-  for (int i = 0; i < 3; i++)
-    CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(steps[i], "a", (tsr_sharding){ 0 })));
-  CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_open: the path is NULL");
+  static const char *const said[] = { "tsr_checkpoint_frame: the saved step is NULL",
+                                      "tsr_checkpoint_open: the scope is NULL",
+                                      "tsr_checkpoint_open: the path is NULL" };
+  for (int i = 0; i < 3; i++) {
+    tsr_saved_step *step = i ? tsr_checkpoint_open(i == 1 ? NULL : s, i == 1 ? "x" : NULL) : NULL;
+    CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(step, "a", (tsr_sharding){ 0 })));
+    CHECK_STR_HAS(tsr_message(s), said[i]);
+    tsr_scope_clear(s);
+  }
   close_world();
   struct test_alloc state = { 0 };
   tsr_allocator allocator = test_allocator(&state);

@@ -164,6 +164,7 @@ TEST(frame_null_arguments)
         !tsr_table_name(NULL, 0));
   CHECK(tsr_table_is_null(NULL, 0, 0) && tsr_table_find(NULL, "a") == -1);
   tsr_frame *missing = NULL;
+  expect(f.s, TSR_EARG, "tsr_frame_filter: the frame is NULL; give one");
   CHECK(tsr_frame_is_inert(tsr_frame_join(f.df, missing, "k")));
   expect(f.s, TSR_EARG, "tsr_frame_join: frame 2 of 2 is NULL; see whether");
   CHECK(tsr_frame_is_inert(tsr_frame_join(missing, f.df, "k")));
@@ -179,6 +180,7 @@ TEST(frame_null_arguments)
   CHECK(tsr_frame_is_inert(tsr_frame_div(f.df, missing)));
   expect(f.s, TSR_EARG, "tsr_frame_div: frame 2 of 2 is NULL");
   CHECK(tsr_frame_is_inert(tsr_frame_concat(missing, missing)));
+  expect(f.s, TSR_EARG, "tsr_frame_concat: frame 1 of 2 is NULL");
   tsr_frame_filter_at(f.df, NULL, NULL);
   expect(f.s, TSR_EARG, "the expression is NULL");
   tsr_frame_filter(f.df, NULL);

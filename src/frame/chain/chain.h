@@ -226,6 +226,8 @@ tsr_status tsr__frame_refuse(tsr_frame *df, const char *what, const char *site, 
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site);
 /* One that stands on an inert frame, of which there may be no scope; NULL is allowed. */
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site);
+/* Tells the terminal's scope why a frame is inert. `what`: "tsr_frame_collect". */
+tsr_status tsr__frame_why_inert(const tsr_frame *df, const char *what, const char *site);
 /* An array for one, with its reason. */
 tsr_array *tsr__frame_inert_array(const tsr_frame *df, const char *site);
 /* The same for a call that takes several, one of which is inert or NULL; that one is missing is an

@@ -37,6 +37,7 @@ void tsr__source_use(tsr_frame *df)
 
 tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const char *site)
 {
+  tsr__scope_usable(scope, what, site);
   if (!scope) return (tsr_frame *)&no_scope_frame;
   if (scope->inert) return (tsr_frame *)&no_memory_frame;
   tsr_frame *df = tsr__node_new(scope, sizeof *df, site, release_frame);
@@ -54,6 +55,7 @@ tsr_frame *tsr__frame_make(tsr_scope *scope, int kind, const char *what, const c
  * `inert` before anything else. */
 static tsr_frame *frame_inert(tsr_scope *scope, const char *site)
 {
+  if (!scope) return (tsr_frame *)&no_scope_frame;
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "frame", site);
   if (!df->inert) df->inert = true;
   return df;
@@ -68,6 +70,15 @@ tsr_scope *tsr__frame_home(const tsr_frame *df)
 tsr_scope *tsr__frames_home(const tsr_frame *a, const tsr_frame *b)
 {
   return tsr__scope_here(tsr__scope_inner(a ? a->node.scope : NULL, b ? b->node.scope : NULL));
+}
+
+tsr_status tsr__frame_why_inert(const tsr_frame *df, const char *what, const char *site)
+{
+  if (!df->node.scope && df->op == TSR_ENOMEM)
+    return tsr__fail(NULL, site, TSR_ENOMEM, "%s: the frame could not be made for want of memory",
+                     what);
+  return tsr__fail_inert(tsr__frame_home(df), df->node.scope, site ? site : df->node.site, what,
+                         "frame");
 }
 
 tsr_frame *tsr__frame_inert_like(const tsr_frame *df, const char *site)
@@ -92,10 +103,9 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
 {
   tsr_scope *scope = NULL;
   int missing = 0;
-  bool inert = false, shared = false;
+  bool inert = false, shared = false, nowhere = count < 1;
   for (int i = 0; i < count; i++) {
-    /* One without a scope says all that there is to say. */
-    if (frames[i] && !frames[i]->node.scope) return frames[i];
+    nowhere = nowhere || (frames[i] && !frames[i]->node.scope);
     if (frames[i]) scope = tsr__scope_inner(scope, frames[i]->node.scope);
     else if (!missing) missing = i + 1;
     inert = inert || (frames[i] && frames[i]->inert);
@@ -106,7 +116,8 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
   if (shared && out->node.scope) out->shared = true;
   /* Beside an inert frame nothing is said: its own error came first, and the NULL may well follow
    * from it. */
-  if (scope && missing && !inert)
+  if (nowhere) tsr__fail_inert(scope, NULL, site, what, "frame");
+  else if (missing && !inert)
     tsr__fail(scope, site, TSR_EARG,
               "%s: frame %d of %d is NULL; see whether the call that makes it ran", what, missing,
               count);
@@ -341,6 +352,7 @@ tsr_frame *tsr__frame_typed(tsr_frame *df)
  * chains may stand on one frame. */
 tsr_frame *tsr__frame_begin(tsr_frame *parent, int kind, const char *what, const char *site)
 {
+  if (!parent) tsr__fail_null(what, "frame", site);
   if (!tsr__frame_usable(parent)) return tsr__frame_inert_like(parent, site);
   tsr_frame *df = tsr__frame_make(tsr__frame_home(parent), kind, what, site);
   if (!df->inert) df->parent = parent;
@@ -501,6 +513,7 @@ static tsr_frame *arith(tsr_frame *a, int op, tsr_frame_operand b, const char *s
   tsr__error error = { 0 };
   if (takes_frame(&b) && !(tsr__frame_usable(a) && tsr__frame_usable(b.frame)))
     return tsr__frame_inert_among((tsr_frame *[]){ a, b.frame }, 2, whats[op], site);
+  if (!a) tsr__fail_null(whats[op], "frame", site);
   if (!tsr__frame_usable(a)) return tsr__frame_inert_like(a, site);
   tsr_scope *scope = tsr__frames_home(a, takes_frame(&b) ? b.frame : NULL);
   tsr_frame *df = tsr__frame_make(scope, TSR__FRAME_ARITH, whats[op], site);

@@ -358,7 +358,6 @@ tsr_frame *tsr_frame_text_column_at(tsr_frame *df, const char *name, const char 
 {
   const char *what = "tsr_frame_text_column";
   tsr__error error = { 0 };
-  if (!tsr__frame_usable(df)) return tsr__frame_inert_like(df, site);
   tsr_frame *out = tsr__frame_begin(df, TSR__FRAME_TEXT, what, site);
   if (out->inert) return out;
   if (tsr__check_name(what, name, &error) || check_texts(out, texts, count, &error))

@@ -94,6 +94,7 @@ tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site)
 {
   tsr_scope *scope = tsr__frame_home(df);
   tsr__error error = { .status = TSR_OK };
+  if (!df) tsr__fail_null("tsr_frame_to_tree", "frame", site);
   if (!tsr__frame_usable(df)) return refuse(df, site);
   int count = df->schema.count;
   columns c = { .df = df, .scope = scope, .site = site };
@@ -112,7 +113,8 @@ tsr_array *tsr_frame_to_tree_at(tsr_frame *df, const char *site)
 tsr_frame *tsr_frame_from_tree_at(tsr_array *tree, const char *site)
 {
   tsr__error error = { .status = TSR_OK };
-  tsr_scope *scope = tree ? tsr__home(tree) : NULL;
+  tsr_scope *scope = tsr__home(tree);
+  if (!tree) tsr__fail_null("tsr_frame_from_tree", "tree", site);
   tsr_frame *out = tsr__frame_make(scope, TSR__FRAME_ARRAYS, "tsr_frame_from_tree", site);
   if (out->inert || tree->inert) return tsr__frame_inert_like(out, site);
   int count = tsr_item_count(tree);
@@ -142,6 +144,7 @@ static tsr_frame *frame_of(tsr_frame *df, tsr_array *tree, const char *site)
 
 tsr_frame *tsr_frame_map_at(tsr_frame *df, tsr_tree_fn *fn, void *user, const char *site)
 {
+  TSR__CALL(tsr__frame_home(df), "frame_map");
   tsr_array *tree = tsr_frame_to_tree_at(df, site);
   if (!tree->inert) tree = tsr_tree_map_at(fn, user, &tree, 1, site);
   return frame_of(df, tree, site);
@@ -149,6 +152,7 @@ tsr_frame *tsr_frame_map_at(tsr_frame *df, tsr_tree_fn *fn, void *user, const ch
 
 tsr_frame *tsr_frame_call_at(tsr_function *function, tsr_frame *df, const char *site)
 {
+  TSR__CALL(tsr__frame_home(df), "frame_call");
   tsr_array *tree = tsr_frame_to_tree_at(df, site);
   if (!tree->inert) tree = tsr_call_at(function, &tree, 1, site);
   return frame_of(df, tree, site);

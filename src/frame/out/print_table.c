@@ -329,6 +329,7 @@ tsr_status tsr_frame_text_into_at(tsr_frame *df, const tsr_show_opts *opts, cons
                                   const char *site)
 {
   tsr__text text;
+  if (!df) return tsr__fail_null("tsr_frame_text_into", "frame", site);
   tsr_status status = tsr__frame_check_out(df, out, "tsr_frame_text_into", site);
   if (!status) status = tsr__frame_draw(df, opts, &text, NULL, site);
   return status ? status : tsr__frame_give(df, &text, out, site);
@@ -348,6 +349,7 @@ const char *tsr_frame_text(tsr_frame *df)
 tsr_status tsr_frame_print_at(tsr_frame *df, FILE *out, const char *site)
 {
   tsr__text text;
+  if (!df) return tsr__fail_null("tsr_frame_print", "frame", site);
   tsr_status status = tsr__frame_draw(df, NULL, &text, NULL, site);
   if (status) return status;
   if (!site) site = df->node.site;

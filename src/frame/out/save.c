@@ -109,6 +109,7 @@ static const char *site_of(const tsr_frame *df, const char *site)
 /* TSR_OK also for a frame that cannot be used: what is asked of it next says why. */
 static tsr_status check_path(tsr_frame *df, const task *t)
 {
+  if (!df) return tsr__fail_null(t->what, "frame", t->site);
   if (!tsr__frame_usable(df) || (t->path && *t->path)) return TSR_OK;
   return tsr__frame_refuse(df, t->what, t->site,
                            tsr__fail(tsr__frame_home(df), site_of(df, t->site), TSR_EARG,

@@ -92,18 +92,9 @@ static tsr_status open_terminal(tsr__bind *bind, tsr_frame *df, const char *what
 {
   *bind = (tsr__bind){ .top = df, .what = what };
   bind->last = &bind->visits;
-  if (!df) return TSR_EARG;
+  if (!df) return tsr__fail_null(what, "frame", site);
   if (df->inert) {
-    /* An inert frame without a scope of its own keeps its status in `op`. The scope that the
-     * terminal's errors are told to is told, where it is one inside the frame's. */
-    tsr_status status = (tsr_status)df->op;
-    const tsr_scope *failed = df->node.scope ? tsr__scope_failed(df->node.scope) : NULL;
-    if (failed) status = tsr__fail_as(tsr__frame_home(df), failed);
-    else if (df->node.scope)
-      status =
-          tsr__fail(tsr__frame_home(df), site ? site : df->node.site, TSR_ESTATE,
-                    "%s: the frame comes of a failed call whose error was cleared; make it again",
-                    what);
+    tsr_status status = tsr__frame_why_inert(df, what, site);
     return look ? status : tsr__frame_refuse(df, what, site, status);
   }
   bind->site = site ? site : df->node.site;

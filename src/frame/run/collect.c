@@ -226,6 +226,8 @@ tsr_row *tsr_frame_row_at(tsr_frame *df, const char *site)
   /* Two rows are enough to know that there is more than one. */
   tsr__window window = { 2, 0, 0 };
   /* A frame without a scope is one of those that could not be made; its `op` says why. */
+  if (!df) tsr__fail_null("tsr_frame_row", "frame", site);
+  else if (!df->node.scope) tsr__frame_why_inert(df, "tsr_frame_row", site);
   if (!df || !df->node.scope)
     return (tsr_row *)(df && df->op == TSR_ENOMEM ? &no_row : &no_frame_row);
   tsr_scope *scope = tsr__frame_home(df);

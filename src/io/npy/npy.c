@@ -57,7 +57,7 @@ tsr_array *tsr_load_npy_at(tsr_scope *scope, const char *path, tsr_sharding shar
   struct source source = { 0 };
   tsr__npy npy;
   tsr__error error = { 0 };
-  if (!scope || scope->inert) return tsr__make_inert(scope, site);
+  if (tsr__scope_usable(scope, "tsr_load_npy", site)) return tsr__make_inert(scope, site);
   if (!path) {
     tsr__fail(scope, site, TSR_EARG, "tsr_load_npy: the path is NULL; give one");
     return tsr__make_inert_on(scope, &sharding, site);

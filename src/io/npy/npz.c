@@ -57,6 +57,7 @@ static tsr_status list_arrays(tsr_npz *npz, tsr__error *error)
 tsr_npz *tsr_load_npz_at(tsr_scope *scope, const char *path, const char *site)
 {
   tsr__error error = { 0 };
+  tsr__scope_usable(scope, "tsr_load_npz", site);
   if (!scope || scope->inert) return (tsr_npz *)&no_memory_npz;
   tsr_npz *npz = tsr__node_new(scope, sizeof *npz, site, release_npz);
   if (!npz) return (tsr_npz *)&no_memory_npz;
@@ -100,7 +101,11 @@ tsr_array *tsr_npz_array_at(tsr_npz *npz, const char *name, tsr_sharding shardin
   tsr__npy file;
   char *data;
   int at = 0;
-  if (!npz || npz->inert) return tsr__make_inert(scope, site);
+  if (!npz) return tsr__make_of_null("tsr_npz_array", "archive", site);
+  if (npz->inert) {
+    tsr__fail_inert(scope, npz->node.scope, site, "tsr_npz_array", "archive");
+    return tsr__make_inert(scope, site);
+  }
   /* Few, and asked for one by one: no index. */
   while (name && at < npz->count && strcmp(npz->name[at], name) != 0) at++;
   if (!name || at == npz->count) return no_array(scope, npz, name, site);
@@ -233,10 +238,11 @@ tsr_status tsr_save_npz_with(tsr_scope *scope, const char *path, const tsr_npz_i
                              int count, const char *site)
 {
   tsr__error error = { 0 };
-  if (!scope || scope->inert) return TSR_ENOMEM;
+  tsr_status status = tsr__scope_usable(scope, "tsr_save_npz", site);
+  if (status) return status;
   tsr__progress progress = { .rt = scope->rt, .what = "npz" };
   saving to = { .path = path, .progress = &progress };
-  tsr_status status = check_items(scope, path, items, count, &error);
+  status = check_items(scope, path, items, count, &error);
   for (int i = 0; i < count && !status; i++)
     /* Before the file is begun: arrays that fail leave nothing behind, and have recorded why. */
     if ((status = tsr__array_ready(items[i].array, "tsr_save_npz", site))) return status;
