@@ -22,7 +22,9 @@ static tsr_shape shape_of(const uint8_t *choice)
   tsr_shape shape = { .rank = choice[0] % (TSR_MAX_RANK + 1) };
   if (!choice[0]) shape.rank = TSR_MAX_RANK;
   unsigned bits = choice[1] | (unsigned)choice[2] << 8 | (unsigned)choice[3] << 16;
-  for (int d = 0; d < shape.rank; d++) shape.dims[d] = sizes[bits >> 3 * d & 7];
+  /* Eight choices, and the next sizes for the dims behind them. */
+  for (int d = 0; d < shape.rank; d++)
+    shape.dims[d] = sizes[((bits >> 3 * (d % 8)) + (unsigned)d / 8) & 7];
   return shape;
 }
 
