@@ -243,14 +243,25 @@ tsr_array *tsr_where_at(tsr_array *condition, tsr_operand a, tsr_operand b, cons
 
 /* ---- placing ---- */
 
+tsr_array *tsr__reshard_for(tsr_array *a, tsr_sharding to, tsr__why why, const char *site)
+{
+  const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = why), .sharding = &to };
+  return tsr__make(NULL, TSR__OP_RESHARD, TSR__IN(a), &ask, site);
+}
+
+tsr_array *tsr__constrain_for(tsr_array *a, tsr_sharding to, tsr__why why, const char *site)
+{
+  /* `opens`: dims that the spec leaves open are the planner's. */
+  const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = why), .sharding = &to, .opens = true };
+  return tsr__make(NULL, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, site);
+}
+
 tsr_array *tsr_reshard_at(tsr_array *a, tsr_sharding sharding, const char *site)
 {
-  return tsr__make(NULL, TSR__OP_RESHARD, TSR__IN(a), &(tsr__ask){ .sharding = &sharding }, site);
+  return tsr__reshard_for(a, sharding, TSR__WHY_ASKED, site);
 }
 
 tsr_array *tsr_constrain_at(tsr_array *a, tsr_sharding sharding, const char *site)
 {
-  /* `opens`: dims that the spec leaves open are the planner's. */
-  const tsr__ask ask = { .sharding = &sharding, .opens = true };
-  return tsr__make(NULL, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, site);
+  return tsr__constrain_for(a, sharding, TSR__WHY_CONSTRAINED, site);
 }

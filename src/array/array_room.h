@@ -1,4 +1,4 @@
-/* Inside array/, io/ and transform/: small things its files share. */
+/* Inside array/ and the rooms above: small things its files share. */
 #ifndef TSR_ARRAY_ARRAY_ROOM_H
 #define TSR_ARRAY_ARRAY_ROOM_H
 
@@ -62,10 +62,15 @@ static inline tsr_operand tsr__of(tsr_array *a)
   return tsr_operand_array(a);
 }
 
+/* As tsr_reshard and tsr_constrain, on account of another call: explanations tell that reason.
+ * Rooms call these and not the public ones (lint checks): nobody asked for such a place. */
+tsr_array *tsr__reshard_for(tsr_array *a, tsr_sharding to, tsr__why why, const char *site);
+tsr_array *tsr__constrain_for(tsr_array *a, tsr_sharding to, tsr__why why, const char *site);
+
 /* A result that is made of others, in the place that was asked for; of no place as it comes. */
 static inline tsr_array *tsr__placed_on(tsr_array *a, const tsr_sharding *on, const char *site)
 {
-  return on->mesh && !a->inert && !a->placed ? tsr_constrain_at(a, *on, site) : a;
+  return on->mesh && !a->inert && !a->placed ? tsr__constrain_for(a, *on, TSR__WHY_ON, site) : a;
 }
 
 /* Whether an operand that may be left out was named. */

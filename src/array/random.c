@@ -283,7 +283,7 @@ tsr_array *tsr__draws_word(const tsr__draws *d, uint64_t number_of, tsr_dtype dt
       keys ? with_dims(keys, d->args.shape.rank, d->site) : number(d->scope, d->args.key, d->site);
   tsr_array *out =
       words(TSR__IN(keys, places(d), number(d->scope, stream, d->site)), dtype, d->site);
-  return d->args.on.mesh ? tsr_constrain_at(out, d->args.on, d->site) : out;
+  return d->args.on.mesh ? tsr__constrain_for(out, d->args.on, TSR__WHY_ON, d->site) : out;
 }
 
 tsr_array *tsr__draws_between(const tsr__draws *d, uint64_t number_of, tsr_dtype dtype)

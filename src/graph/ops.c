@@ -4,8 +4,9 @@
 /* Each is what its fields add up to: a hole would be bytes that nobody sets, and equal
  * attributes would differ by chance. */
 _Static_assert(sizeof(tsr__reduce_attr) == 4 + 2 + 2 + 8 + 8 && sizeof(tsr__dim_attr) == 8 &&
-                   sizeof(tsr__index_attr) == 8 && sizeof(tsr__scan_attr) == 16 &&
-                   sizeof(tsr__sort_attr) == 24 && sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
+                   sizeof(tsr__index_attr) == 8 && sizeof(tsr__place_attr) == 8 &&
+                   sizeof(tsr__scan_attr) == 16 && sizeof(tsr__sort_attr) == 24 &&
+                   sizeof(tsr__result) == 8 + 8 * TSR_MAX_RANK,
                "no padding: attributes are compared as bytes");
 
 _Static_assert(sizeof(tsr__slice_attr) == 24 * TSR_MAX_RANK &&
@@ -31,6 +32,7 @@ static const tsr__sort_attr no_sort;
 static const tsr__roll_attr no_roll;
 static const tsr__tie_attr no_tie;
 static const tsr__index_attr no_index;
+static const tsr__place_attr no_place;
 static const tsr__slice_attr no_slice;
 static const tsr__order_attr no_order;
 static const tsr__pad_attr no_pad;
@@ -53,6 +55,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_ROLL] = { sizeof no_roll, &no_roll },
   [TSR__ATTR_TIE] = { sizeof no_tie, &no_tie },
   [TSR__ATTR_INDEX] = { sizeof no_index, &no_index },
+  [TSR__ATTR_PLACE] = { sizeof no_place, &no_place },
   [TSR__ATTR_SLICE] = { sizeof no_slice, &no_slice },
   [TSR__ATTR_ORDER] = { sizeof no_order, &no_order },
   [TSR__ATTR_PAD] = { sizeof no_pad, &no_pad },
@@ -65,6 +68,12 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
   [TSR__ATTR_TAP] = { sizeof no_tap, &no_tap },
   [TSR__ATTR_LOOP] = { sizeof no_loop, &no_loop },
   [TSR__ATTR_CUSTOM] = { sizeof no_custom, &no_custom },
+};
+
+const tsr__why_words tsr__whys[TSR__WHYS] = {
+#define WHY(enumerator, who, what) [TSR__WHY_##enumerator] = { who, what },
+#include "graph/whys.def"
+#undef WHY
 };
 
 /* Columns of a row. Each becomes an initialiser of a field, so a row may have them in any order,

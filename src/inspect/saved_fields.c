@@ -39,6 +39,7 @@ FIELDS(sort_fields) = { FIELD(sort, dim, I64, 1, 0, LAST), FIELD(sort, count, I6
 FIELDS(roll_fields) = { FIELD(roll, dim, I64, 1, 0, LAST), FIELD(roll, count, I64, 1, 0, FAR),
                         END };
 FIELDS(index_fields) = { FIELD(index, index, INDEX, 1, 0, 1 << 20), END };
+FIELDS(place_fields) = { FIELD(place, why, I64, 1, 0, TSR__WHYS - 1), END };
 FIELDS(slice_fields) = { FIELD(slice, start, I64, TSR_MAX_RANK, -FAR, FAR),
                          FIELD(slice, step, I64, TSR_MAX_RANK, -FAR, FAR),
                          FIELD(slice, size, I64, TSR_MAX_RANK, 0, FAR), END };
@@ -86,7 +87,7 @@ const tsr__field *tsr__fields_of(int family)
     [TSR__ATTR_SPAN] = span_fields,     [TSR__ATTR_SCATTER] = scatter_fields,
     [TSR__ATTR_WITHIN] = within_fields, [TSR__ATTR_DOT] = dot_fields,
     [TSR__ATTR_LOOP] = loop_fields,     [TSR__ATTR_CUSTOM] = custom_fields,
-    [TSR__ATTR_TIE] = tie_fields,
+    [TSR__ATTR_TIE] = tie_fields,       [TSR__ATTR_PLACE] = place_fields,
   };
   return tables[family];
 }

@@ -62,7 +62,8 @@ tsr_array *tsr__saved_put(const tsr__moved *moved, tsr_array *array, const tsr_s
   at.unreduced = 0; /* what is whole needs no sum */
   /* What is open ('?') can only be asked for, as no data lies so; where all dims are said the array
    * is moved. */
-  return at.open ? tsr_constrain_at(array, at, site) : tsr_reshard_at(array, at, site);
+  return at.open ? tsr__constrain_for(array, at, TSR__WHY_LOADED, site)
+                 : tsr__reshard_for(array, at, TSR__WHY_LOADED, site);
 }
 
 /* The numbers and lines, which are no part of a program's key. tsr__program_copy copies the key

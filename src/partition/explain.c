@@ -50,12 +50,18 @@ static void add_type(const tsr__partitioned *parts, int node, tsr__text *out)
   tsr__type_add(out, (tsr_dtype)g->dtype, &shape, &program->shardings[g->sharding]);
 }
 
-static void add_who(const tsr__program *program, int node, tsr__text *out)
+/* By the name that users know it by. */
+static void add_named(const tsr__program *program, int node, const char *name, tsr__text *out)
 {
   /* Without the folders: explanations are compared, and trees lie elsewhere for others. */
   const char *site = program->sites ? tsr__site_file(program->sites[node]) : "";
-  tsr__text_add(out, "%s", tsr__ops[program->nodes[node].op].name);
+  tsr__text_add(out, "%s", name);
   if (*site) tsr__text_add(out, " at %s", site);
+}
+
+static void add_who(const tsr__program *program, int node, tsr__text *out)
+{
+  add_named(program, node, tsr__ops[program->nodes[node].op].name, out);
 }
 
 /* What else travels with a reduction; of many those that come first. */
@@ -143,19 +149,11 @@ static int parts_of(const tsr__program *program, int node)
   return node;
 }
 
-/* Nobody wrote such a move: its line is that of the loop, or of what its body leaves. */
-static void add_loop(const tsr__program *program, int node, int cause, tsr__text *out)
-{
-  const char *site = program->sites ? tsr__site_file(program->sites[node]) : "";
-  tsr__text_add(out, cause == TSR__CAUSE_NEXT ? "what the body leaves" : "the loop");
-  if (*site) tsr__text_add(out, " at %s", site);
-}
-
 static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr__text *out)
 {
   static const char *const causes[] = {
     [TSR__CAUSE_NONE] = "",
-    [TSR__CAUSE_ASKED] = "was asked for",
+    [TSR__CAUSE_PLACED] = NULL, /* as the node says */
     [TSR__CAUSE_OPERAND] = "needs its operand so",
     [TSR__CAUSE_UNPLACED] = "joins unplaced data with placed",
     [TSR__CAUSE_WHOLE] = "needs",
@@ -168,16 +166,13 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
     [TSR__CAUSE_ROWS] = "makes even borders after a filter",
     [TSR__CAUSE_VIEW] = "shows elements of other devices",
     [TSR__CAUSE_JOINED] = "",
-    [TSR__CAUSE_STEPS] = "goes along its dim 0 step by step",
-    [TSR__CAUSE_CARRIED] = "takes it so",
-    [TSR__CAUSE_NEXT] = "is to lie where it is taken next",
   };
   const tsr__gnode *node = &parts->program.nodes[note->node];
-  /* Whose wish it is: of a reshard that somebody wrote its own, of one that was put between the
-   * user that needs it. */
-  bool loops = note->cause >= TSR__CAUSE_STEPS;
-  bool own =
-      note->cause == TSR__CAUSE_ASKED || note->cause == TSR__CAUSE_ROWS || loops || note->user < 0;
+  /* Whose wish it is: of a place that was said its own, of a move that was put between the user
+   * that needs it. */
+  bool placed = note->cause == TSR__CAUSE_PLACED;
+  bool own = placed || note->cause == TSR__CAUSE_ROWS || note->user < 0;
+  const tsr__why_words *why = placed ? &tsr__whys[tsr__why_of(&parts->program, node)] : NULL;
   int who = own ? note->node : note->user;
   if (note->cause == TSR__CAUSE_PARTS) who = parts_of(&parts->program, note->node);
   tsr__text_add(out, "    ");
@@ -185,9 +180,9 @@ static void add_moved(const tsr__partitioned *parts, const tsr__note *note, tsr_
   tsr__text_add(out, " -> ");
   add_type(parts, note->node, out);
   tsr__text_add(out, ", because ");
-  if (loops) add_loop(&parts->program, who, note->cause, out);
+  if (why) add_named(&parts->program, who, why->who, out);
   else add_who(&parts->program, who, out);
-  tsr__text_add(out, " %s", causes[note->cause]);
+  tsr__text_add(out, " %s", why ? why->what : causes[note->cause]);
   if (note->cause == TSR__CAUSE_WHOLE) {
     const tsr__gnode *from = &parts->program.nodes[tsr__in(&parts->program, node, 0)];
     const tsr_sharding *places = parts->program.shardings;

@@ -150,7 +150,7 @@ static int32_t add_copy(closing *c, int n, const char *site)
 typedef struct wish {
   const tsr_sharding *to;
   const char *site;
-  enum tsr__cause cause;
+  tsr__why why;
 } wish;
 
 /* Node `at` where it is wanted; itself where nothing is. */
@@ -164,9 +164,11 @@ static int32_t constrain(tsr__program *p, int32_t at, wish w)
                        .rank = node.rank,
                        .flags = TSR__PLACED,
                        .sharding = (uint16_t)tsr__program_sharding(p, to),
-                       .cause = (uint8_t)w.cause,
+                       .attr_bytes = sizeof(tsr__place_attr),
                        .param = -1 };
+  const tsr__place_attr attr = { .why = w.why };
   memcpy(place.dims, node.dims, sizeof place.dims);
+  place.attr = tsr__program_attr(p, &attr, sizeof attr);
   return tsr__program_add(p, &place, TSR__LINKS(at), w.site);
 }
 
@@ -174,7 +176,9 @@ static int32_t add_result(closing *c, int i, const tsr_sharding *want)
 {
   tsr__program *p = &c->program;
   int32_t at = c->place[c->region->results[i]];
-  if (want) at = constrain(p, at, (wish){ want, tsr__site_at(p, at), TSR__CAUSE_NEXT });
+  bool chosen = c->of->attr->kind == TSR__LOOP_SWITCH;
+  wish w = { want, tsr__site_at(p, at), chosen ? TSR__WHY_LEFT : TSR__WHY_NEXT };
+  if (want) at = constrain(p, at, w);
   if (at >= 0) p->nodes[at].flags |= TSR__ROOT;
   return at;
 }
@@ -351,7 +355,7 @@ static tsr_status add_loop(const opener *p, const opened *o)
   wish w = { .site = tsr__site_at(p->in, o->n) };
   for (int i = 0; i < node.in_count; i++) {
     w.to = &o->at[i];
-    w.cause = is_slice(o, i) ? TSR__CAUSE_STEPS : TSR__CAUSE_CARRIED;
+    w.why = is_slice(o, i) ? TSR__WHY_STEPS : TSR__WHY_CARRIED;
     in[i] = constrain(p->out, p->place[tsr__in(p->in, &node, i)], w);
     if (in[i] < 0) return tsr__plan_no_memory(p->error);
   }

@@ -135,9 +135,7 @@ static int cause_of(const rewrite *r, int user, int i, const tsr_sharding *from,
 {
   bool moves = from->mesh && from->mesh == to->mesh;
   if (moves && needs_whole(r, user, i, from, to)) return TSR__CAUSE_WHOLE;
-  /* A constraint that was put before a loop says why; others somebody wrote. */
-  int asker = asker_of(r, user), why = asker >= 0 ? r->in->nodes[asker].cause : 0;
-  if (asker >= 0) return why ? why : TSR__CAUSE_ASKED;
+  if (asker_of(r, user) >= 0) return TSR__CAUSE_PLACED;
   if (!from->mesh) return TSR__CAUSE_UNPLACED;
   return from->mesh != to->mesh ? TSR__CAUSE_MESH : TSR__CAUSE_OPERAND;
 }
@@ -170,8 +168,8 @@ typedef struct move_cause {
   int user, cause;
 } move_cause;
 
-/* A node of the result in another sharding. Flags of what it moves are not taken over: a root or
- * kept node stays that one. */
+/* A node of the result in another sharding, which says why as the one does that it is moved for.
+ * Flags of what it moves are not taken over: a root or kept node stays that one. */
 static int add_move(rewrite *r, int at, int sharding, move_cause why)
 {
   const tsr__gnode *node = &r->out->program.nodes[at];
@@ -181,8 +179,12 @@ static int add_move(rewrite *r, int at, int sharding, move_cause why)
                       .flags = TSR__PLACED,
                       .sharding = (uint16_t)sharding,
                       .cause = (uint8_t)why.cause,
+                      .attr_bytes = sizeof(tsr__place_attr),
                       .param = -1 };
+  tsr__place_attr attr = { .why = TSR__WHY_ASKED };
+  if (why.cause == TSR__CAUSE_PLACED) attr.why = tsr__why_of(r->in, &r->in->nodes[why.user]);
   memcpy(move.dims, node->dims, sizeof move.dims);
+  move.attr = tsr__program_attr(&r->out->program, &attr, sizeof attr);
   int index = add_node(r, &move, TSR__LINKS(at), why.user);
   if (index >= 0) r->out->origin[index] = -1;
   return index;

@@ -35,7 +35,7 @@ const char *tsr__move_name(int move);
 /* Why. */
 enum tsr__cause {
   TSR__CAUSE_NONE,
-  TSR__CAUSE_ASKED,    /* tsr_reshard, tsr_constrain */
+  TSR__CAUSE_PLACED,   /* a node puts it there, and says why (graph/whys.def) */
   TSR__CAUSE_OPERAND,  /* an operand lies differently from the operation that uses it */
   TSR__CAUSE_UNPLACED, /* an unplaced operand joins placed ones */
   TSR__CAUSE_WHOLE,    /* dims must be whole where they are read, as those of a table */
@@ -47,10 +47,7 @@ enum tsr__cause {
   TSR__CAUSE_MESH,     /* operands on two meshes */
   TSR__CAUSE_ROWS,     /* even borders after a filter */
   TSR__CAUSE_VIEW,     /* a view shows elements of other devices */
-  TSR__CAUSE_JOINED,   /* a table, or updates, are cut, and devices join what each has */
-  TSR__CAUSE_STEPS,    /* a loop goes over an operand: what it goes along is whole */
-  TSR__CAUSE_CARRIED,  /* a loop has an operand in the same place in every step */
-  TSR__CAUSE_NEXT      /* what a step leaves lies where the next one takes it */
+  TSR__CAUSE_JOINED    /* a table, or updates, are cut, and devices join what each has */
 };
 
 typedef struct tsr__note {

@@ -78,9 +78,10 @@ void tsr__reshard_want(const tsr__reshard *move, int to_position, tsr_box *out)
 tsr__reshard tsr__reshard_of(const tsr__program *program, int node, tsr_shape *shape)
 {
   const tsr__gnode *g = &program->nodes[node], *in = &program->nodes[tsr__in(program, g, 0)];
+  bool blocks = tsr__ops[g->op].attr == TSR__ATTR_BLOCKS;
   *shape = tsr__gnode_shape(in);
   return (tsr__reshard){ &program->shardings[in->sharding], &program->shardings[g->sharding], shape,
-                         g->attr_bytes ? tsr__attr_of(program, g) : NULL, 0 };
+                         blocks ? tsr__attr_of(program, g) : NULL, 0 };
 }
 
 /* Where a position has all it wants, one piece, of itself. Else parts are asked in order of

@@ -72,5 +72,5 @@ tsr_array *tsr_initial_at(tsr_scope *scope, tsr_initial_rule rule, tsr_initial_l
       cut ? tsr_truncated_normal_at(scope, -2, 2, &a, site) : tsr_normal_at(scope, &a, site);
   x = tsr__times_number(x, cut ? deviation / cut_deviation : deviation, site);
   /* The weights lie there, too, and not only the draws that they are made of. */
-  return a.on.mesh && !x->inert ? tsr_constrain_at(x, a.on, site) : x;
+  return a.on.mesh && !x->inert ? tsr__constrain_for(x, a.on, TSR__WHY_ON, site) : x;
 }

@@ -162,7 +162,9 @@ static array *less(array *p, array *wide, array *off, const char *site)
 {
   array *next =
       tsr_cast_at(tsr_sub_at(wide, tsr_operand_array(off), site), (tsr_dtype)p->dtype, site);
-  return p->sharding.mesh && !next->inert ? tsr_constrain_at(next, p->sharding, site) : next;
+  return p->sharding.mesh && !next->inert
+             ? tsr__constrain_for(next, p->sharding, TSR__WHY_STATE, site)
+             : next;
 }
 
 /* Of trees that fit, the state's among them. False: the error is recorded. What a step needs of its

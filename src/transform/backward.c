@@ -232,22 +232,25 @@ void tsr__give(const tsr__pull *p, int i, tsr_array *part)
 
 /* ---- where it comes from --------------------------------------------------------------------- */
 
-/* As users know them: they write collectives and not the rows that those are made of. */
-static const char *name_of(int op)
+/* As users know them: they write collectives and not the rows that those are made of, and of a
+ * place that they did not ask for the call that has it so. */
+static const char *name_of(const tsr__backward *back, const tsr__gnode *node)
 {
-  if (rules[op].pull == tsr__grad_axis_all) return "all-gather";
-  return rules[op].pull == tsr__grad_axis_own ? "scatter" : tsr__ops[op].name;
+  if (rules[node->op].pull == tsr__grad_axis_all) return "all-gather";
+  if (rules[node->op].pull == tsr__grad_axis_own) return "scatter";
+  if (rules[node->op].pull != tsr__grad_place) return tsr__ops[node->op].name;
+  return tsr__whys[tsr__why_of(back->replay.program, node)].who;
 }
 
 /* The line of what goes forward, and what it is that goes back from there: explanations show both,
  * and know by it which collectives are transposes. A gradient's gradient keeps the first. */
-static const char *site_back(const tsr__backward *back, const char *site, int op)
+static const char *site_back(const tsr__backward *back, const char *site, const tsr__gnode *node)
 {
   char text[256];
   /* A text is kept once a runtime, not once a node: loops of training make the same ones each
    * step. */
   if (strstr(site, TSR__BACK_FROM)) return site;
-  snprintf(text, sizeof text, "%s%s%s)", site, TSR__BACK_FROM, name_of(op));
+  snprintf(text, sizeof text, "%s%s%s)", site, TSR__BACK_FROM, name_of(back, node));
   const char *kept = tsr_runtime_site(back->replay.scope->rt, text);
   return kept ? kept : site;
 }
@@ -294,7 +297,7 @@ static bool pull(tsr__backward *back, int n)
   const tsr__loop_attr *loop = tsr__is_loop(node->op) ? p.attr : NULL;
   if (loop && loop->kind == TSR__LOOP_WHILE && back->at_zeros) apply = tsr__forward_while;
   if (!apply) return refuse(back, node, p.site);
-  if (p.site) p.site = site_back(back, p.site, node->op);
+  if (p.site) p.site = site_back(back, p.site, node);
   apply(&p);
   return true;
 }
@@ -395,5 +398,5 @@ void tsr__grad_result(const tsr__pull *p)
 /* What is said of how a value lies holds for its gradient. */
 void tsr__grad_place(const tsr__pull *p)
 {
-  tsr__give(p, 0, tsr_constrain_at(p->due, p->out->sharding, p->site));
+  tsr__give(p, 0, tsr__constrain_for(p->due, p->out->sharding, TSR__WHY_BACK, p->site));
 }

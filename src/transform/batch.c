@@ -320,7 +320,7 @@ static tsr_array *placed(const node *x)
    * where elements lie. */
   moved.first[0] = 0;
   moved.open = (uint16_t)(at.open << 1 | 1);
-  return tsr_constrain_at(x->in[0], moved, x->site);
+  return tsr__constrain_for(x->in[0], moved, tsr__why_of(program, x->g), x->site);
 }
 
 /* ---- named axes ------------------------------------------------------------------------------ */

@@ -125,7 +125,7 @@ bool tsr__take_leaves(tsr_scope *scope, tsr_function *f, tsr__arguments *a, cons
     if (i >= TSR_MAX_ARGS || !f->in[i].mesh) continue;
     /* A tree has one spec for all its leaves: specs are given by argument. */
     for (int k = first; k < out->count; k++)
-      out->at[k] = tsr_reshard_at(out->at[k], f->in[i], site);
+      out->at[k] = tsr__reshard_for(out->at[k], f->in[i], TSR__WHY_IN_SPECS, site);
   }
   return true;
 }

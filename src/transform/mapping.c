@@ -30,7 +30,7 @@ static tsr_array *on_axis(const mapped *m, tsr_array *a, const char *site)
   tsr_sharding at = { .mesh = m->mesh, .rank = (uint8_t)a->shape.rank, .axis = { (uint8_t)axis } };
   for (int d = 0; d < TSR_MAX_RANK; d++) at.first[d + 1] = 1;
   at.open = (uint16_t)(((1u << a->shape.rank) - 1) & ~1u);
-  return tsr_constrain_at(a, at, site);
+  return tsr__constrain_for(a, at, m->most ? TSR__WHY_PMAP : TSR__WHY_XMAP, site);
 }
 
 /* The devices of a pmap: the first ones, as many as there are elements. Of a size that was checked;

@@ -75,12 +75,12 @@ static tsr_sharding left_open(const sharded *s, tsr_sharding at, int rank)
   return at;
 }
 
-static tsr_array *constrain(const sharded *s, tsr_array *a, tsr_sharding at)
+static tsr_array *constrain(const sharded *s, tsr_array *a, tsr_sharding at, tsr__why why)
 {
   if (a->inert) return a;
   at = left_open(s, at, a->shape.rank);
   /* A constraint that names no axis and leaves dims open would ask for nothing. */
-  return at.open && !at.first[at.rank] ? a : tsr_constrain_at(a, at, s->site);
+  return at.open && !at.first[at.rank] ? a : tsr__constrain_for(a, at, why, s->site);
 }
 
 /* Dims as axes and what is left of each: [x, y, 2, 2] of [8, 4]. `order`: where each comes from
@@ -219,14 +219,14 @@ static tsr_array *divide_leaf(sharded *s, tsr_array *a, const tsr_sharding *at, 
              there ? "multiple, or .uneven" : "spec of no more dims");
     return fail_leaf(s, i, leaf, why);
   }
-  a = constrain(s, a, *at);
+  a = constrain(s, a, *at, TSR__WHY_CUT);
   for (int k = 0; k < at->rank && k < a->shape.rank; k++) a = even_size(s, a, at, k);
   if (a->inert) return a;
   if (!divide_dims(s, at, &a->shape, false, &d))
     return fail_leaf(s, i, leaf, "has too many dims to be cut so");
   tsr_array *out = tsr_reshape_at(a, d.apart, s->site);
   out = tsr_transpose_at(out, d.order, d.apart.rank, s->site);
-  return constrain(s, out, front_of(s, at));
+  return constrain(s, out, front_of(s, at), TSR__WHY_CUT);
 }
 
 /* False: the spec is none of the mesh; the error is told. The check is for a form alone: a shape of
@@ -323,10 +323,11 @@ static tsr_array *join_leaf(const sharded *s, tsr_array *a, int i)
   int back[TSR_MAX_RANK];
   for (int k = 0; k < d.front.rank; k++) back[d.order[k]] = k;
   for (int k = 0; k < local.rank; k++) local.dims[k] *= k < at.rank ? tsr__dim_parts(&at, k) : 1;
-  a = tsr_transpose_at(constrain(s, a, front_of(s, &at)), back, d.front.rank, s->site);
+  a = constrain(s, a, front_of(s, &at), TSR__WHY_JOINED);
+  a = tsr_transpose_at(a, back, d.front.rank, s->site);
   a = tsr_reshape_at(a, local, s->site);
   for (int k = 0; k < at.rank; k++) a = true_size(s, a, &at, k);
-  return constrain(s, a, at);
+  return constrain(s, a, at, TSR__WHY_JOINED);
 }
 
 static tsr_array *join_results(const sharded *s, tsr_array *result)

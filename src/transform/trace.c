@@ -425,7 +425,8 @@ static bool take_results(const tracing *t, tsr_array *result, tsr__leaves *out, 
   if (!*nodes) return false;
   for (int i = 0; i < TSR_MAX_ARGS; i++) {
     if (!t->f->out[i].mesh) continue;
-    if (i < out->count) out->at[i] = tsr_constrain_at(out->at[i], t->f->out[i], t->site);
+    if (i < out->count)
+      out->at[i] = tsr__constrain_for(out->at[i], t->f->out[i], TSR__WHY_OUT_SPECS, t->site);
     else
       tsr__fail(t->scope, t->site, TSR_EARG,
                 "tsr_call: .out_specs has a spec for result %d, but the body returns %d; leave it "
@@ -465,7 +466,8 @@ static bool place_results(const tracing *t, tsr__program *program, tsr__leaves *
   if (!at) tsr__error_set(error, TSR_ENOMEM, "has no memory; close scopes that are done");
   if (!at || !tsr__explicit_places(program, &ask, at, error)) return false;
   for (int i = 0; i < results->count; i++)
-    if (at[i].mesh) results->at[i] = tsr_constrain_at(results->at[i], at[i], t->site);
+    if (at[i].mesh)
+      results->at[i] = tsr__constrain_for(results->at[i], at[i], TSR__WHY_EXPLICIT, t->site);
   /* Constraints were added behind the results, so the program is another one. */
   tsr__program_clear(program);
   program->open = true;

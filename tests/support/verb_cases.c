@@ -69,9 +69,12 @@ static void see(struct verb_run *r, tsr_frame *df)
   see_i64(r, tsr_table_find(t, "f"));
 }
 
+void (*verb_look)(tsr_array *a, const char *job);
+
 void verb_see_array(struct verb_run *r, tsr_array *a)
 {
   char bytes[4096];
+  if (verb_look) verb_look(a, r->job);
   size_t need = tsr_dtype_size(tsr_dtype_of(a));
   tsr_shape shape = tsr_shape_of(a);
   for (int d = 0; d < shape.rank; d++) need *= (size_t)shape.dims[d];
@@ -879,9 +882,9 @@ const char *verb_message(void)
 
 tsr_status verb_run(const struct verb_case *job, tsr_runtime *rt, uint64_t *hash)
 {
-  struct verb_run r = { .rt = rt,
-                        .mesh = tsr_mesh_default(rt, "data"),
-                        .hash = 14695981039346656037u };
+  struct verb_run r = {
+    .job = job->name, .rt = rt, .mesh = tsr_mesh_default(rt, "data"), .hash = 14695981039346656037u
+  };
   r.s = tsr_scope_open(rt);
   r.at = tsr_on(r.mesh, "data");
   job->run(&r);

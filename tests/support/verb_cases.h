@@ -9,6 +9,7 @@
 
 /* What a job runs in and what it finds. */
 struct verb_run {
+  const char *job;
   tsr_runtime *rt;
   tsr_mesh *mesh;  /* all devices on "data" */
   tsr_scope *s;    /* the job's */
@@ -22,6 +23,8 @@ struct verb_case {
   void (*run)(struct verb_run *r);
 };
 
+/* Called with each array that a job makes, before it is read, and the job's name; or NULL. */
+extern void (*verb_look)(tsr_array *a, const char *job);
 /* What jobs do with a result, and an array to begin with: f64[6,4]. */
 void verb_see_array(struct verb_run *r, tsr_array *a);
 tsr_array *verb_matrix(struct verb_run *r);

@@ -9,6 +9,7 @@
 
 #include "harness.h"
 #include "support/mesh_fixture.h"
+#include "support/told.h"
 #include "tessera.h"
 
 enum { SIDE = 16 }; /* of matrices, and the length of lines */
@@ -289,6 +290,7 @@ static void check_call(fixture *f, const call *c, const char *spec, const char *
   tsr_array *a = c->make(f, on);
   CHECK_STATUS(tsr_scope_status(f->s), TSR_OK, f->s);
   check_type(c, a, on, "before it is evaluated");
+  told_of(a, c->name);
   if (c->make != by_abstract) {
     /* A user that would rather have it elsewhere. */
     tsr_shape shape = tsr_shape_of(a);

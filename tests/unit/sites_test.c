@@ -4,6 +4,7 @@
 
 #include "harness.h"
 #include "support/mesh_fixture.h"
+#include "support/told.h"
 #include "support/wrapped.h"
 #include "tessera.h"
 
@@ -27,6 +28,7 @@ static void check_said(fixture *f, tsr_array *a, const char *name)
   if (tsr_is_inert(a)) FAIL("%s: %s", name, tsr_message(f->s));
   int count = tsr_tree_leaves(a, leaves, 16);
   check_lines(tsr_explain(leaves, count), name);
+  told_check(tsr_explain(leaves, count), name);
   for (int i = 0; i < count; i++) check_lines(tsr_dump(leaves[i]), name);
 }
 

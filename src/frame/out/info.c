@@ -86,7 +86,8 @@ static tsr_status count_devices(tsr__bind *bind, tsr__text *text)
   if (status) return status;
   /* The selection must lie as the rows do, for its bits to be counted device by device. */
   if (bound.mask && bound.sharding) {
-    tsr__ask ask = { .sharding = bound.sharding };
+    const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = TSR__WHY_ROWS),
+                           .sharding = bound.sharding };
     bound.mask = tsr__make(bind->scope, TSR__OP_CONSTRAIN, TSR__IN(bound.mask), &ask, bind->site);
   }
   if (bound.mask) status = tsr__bind_run(bind, &bound.mask, 1);

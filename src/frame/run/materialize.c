@@ -39,7 +39,7 @@ void tsr__rows_forget(tsr_frame *df)
 static tsr_array *in_place(tsr__lower *low, tsr_array *a, const tsr_sharding *sharding)
 {
   if (!a || !sharding || low->in->ragged) return a;
-  tsr__ask ask = { .sharding = sharding };
+  const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = TSR__WHY_ROWS), .sharding = sharding };
   return tsr__make(low->scope, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, low->site);
 }
 

@@ -156,7 +156,8 @@ void tsr__bind_aggregate(tsr__bind *bind, tsr__visit *v)
 /* Where two frames lie differently, columns made of both lie where the rows are said to. */
 static tsr_array *at_rows(const tsr__lower *low, tsr_array *a)
 {
-  tsr__ask ask = { .sharding = low->in->sharding };
+  const tsr__ask ask = { TSR__ATTR(tsr__place_attr, .why = TSR__WHY_ROWS),
+                         .sharding = low->in->sharding };
   if (!a || !a->shape.rank) return a;
   return tsr__make(low->scope, TSR__OP_CONSTRAIN, TSR__IN(a), &ask, low->site);
 }
