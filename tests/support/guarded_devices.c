@@ -8,6 +8,7 @@
  * open while any is under way. */
 #include "support/guarded_devices.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -48,12 +49,26 @@ static struct {
 static tsr__device_ops real_ops, hidden_ops;
 static tsr__row_ops real_rows, hidden_rows;
 
-tsr_status __real_tsr__devices_install(tsr_runtime *rt);
-tsr_status __wrap_tsr__devices_install(tsr_runtime *rt);
-void *__real_tsr__pool_take(tsr__pool *pool, size_t bytes);
-void *__wrap_tsr__pool_take(tsr__pool *pool, size_t bytes);
-void __real_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
-void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
+/* The library's own, which those of the same name here stand before. */
+static struct {
+  tsr_status (*install)(tsr_runtime *rt);
+  void *(*take)(tsr__pool *pool, size_t bytes);
+  void (*give)(tsr__pool *pool, void *block, size_t bytes);
+} library;
+
+static void next_one(const char *name, void *function)
+{
+  void *found = dlsym(RTLD_NEXT, name);
+  if (!found) abort();
+  memcpy(function, &found, sizeof found);
+}
+
+__attribute__((constructor)) static void find_library(void)
+{
+  next_one("tsr__devices_install", &library.install);
+  next_one("tsr__pool_take", &library.take);
+  next_one("tsr__pool_give", &library.give);
+}
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
@@ -161,17 +176,17 @@ static void *block_free(char *data)
   return booked;
 }
 
-void *__wrap_tsr__pool_take(tsr__pool *pool, size_t bytes)
+void *tsr__pool_take(tsr__pool *pool, size_t bytes)
 {
-  void *booked = __real_tsr__pool_take(pool, bytes);
+  void *booked = library.take(pool, bytes);
   if (!booked || !arena.base) return booked;
   return block_new(booked, bytes);
 }
 
-void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
+void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 {
   if (ours(block)) block = block_free(block);
-  __real_tsr__pool_give(pool, block, bytes);
+  library.give(pool, block, bytes);
 }
 
 /* ---- what the host sees ---------------------------------------------------------------------- */
@@ -411,9 +426,9 @@ static void open_arena(void)
   sigaction(SIGSEGV, &action, NULL);
 }
 
-tsr_status __wrap_tsr__devices_install(tsr_runtime *rt)
+tsr_status tsr__devices_install(tsr_runtime *rt)
 {
-  tsr_status status = __real_tsr__devices_install(rt);
+  tsr_status status = library.install(rt);
   if (status || !guard_asked()) return status;
   pthread_mutex_lock(&arena.lock);
   tsr__devices *devices = tsr__devices_of(rt);
