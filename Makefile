@@ -8,8 +8,8 @@ STEP ?= 1
 RUNS ?= 20
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
-.PHONY: build setup demo test check seeds bench bench-peers portable arm64 asan tsan clang debug lint format tidy \
-  size fuzz torture stress ulp exports install docs clean help
+.PHONY: build setup demo test check tests-of coverage-map seeds bench bench-peers portable arm64 asan \
+  tsan clang debug lint format tidy size fuzz torture stress ulp exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
 
@@ -24,6 +24,8 @@ configure = @[ -f build/$(1)/Makefile ] || cmake --preset $(1) $(if $(V),,--log-
 build = @echo "building build/$(1)$(if $(2),: $(2))"; \
   cmake --build build/$(1) -j $(J) $(if $(2),--target $(2)) -- $(quiet) $(if $(V),,>/dev/null)
 run_tests = @ctest --preset $(1) -j $(J) $(2)
+# Two tests more than cores: those of several processes mostly wait for deadlines.
+more = $$(($(J) + 2))
 
 build: ## build everything (build/release)
 	@scripts/setup build
@@ -43,14 +45,25 @@ test: ## build, then run every test
 	@scripts/setup test
 	$(call configure,release)
 	$(call build,release)
-	$(call run_tests,release)
+	@ctest --preset release -j $(more)
 
-# Two tests more than cores: those of several processes mostly wait for deadlines.
 check: ## the fast tests, in under two minutes
 	@scripts/setup test
 	$(call configure,release)
 	$(call build,release)
-	@TEST_QUICK=1 ctest --preset release -j $$(($(J) + 2)) -L fast
+	@TEST_QUICK=1 ctest --preset release -j $(more) -L fast
+
+tests-of: ## the tests that see FILE=src/..., quick and fastest first
+	@scripts/setup test docs
+	$(call configure,release)
+	$(call build,release)
+	@scripts/coverage.py tests build/release $(J) '$(FILE)'
+
+coverage-map: ## what tests-of goes by: which functions each test runs (some minutes)
+	@scripts/setup test clang docs
+	$(call configure,coverage)
+	$(call build,coverage)
+	@scripts/coverage.py map build/coverage $(more)
 
 seeds: ## the programs of the founding documents' blocks, built and run
 	@scripts/setup test

@@ -59,6 +59,15 @@ bool test_quick(void)
   return quick && *quick && strcmp(quick, "0") != 0;
 }
 
+bool test_share(uint64_t number)
+{
+  const char *share = getenv("TEST_SHARE");
+  unsigned long long at = 0, of = 1;
+  if (test_quick() || !share || sscanf(share, "%llu/%llu", &at, &of) != 2 || !of) return true;
+  test_rng rng = test_seeded(number); /* cases differ by what their numbers have in common */
+  return test_random(&rng) % of == at % of;
+}
+
 /* ---- checks ------------------------------------------------------------------------------ */
 
 void test_fail(const struct test_site *site, const char *format, ...)

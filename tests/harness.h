@@ -10,8 +10,8 @@
  * failed one ends the test. A test executable takes --list, --filter SUBSTRING, --no-fork (for
  * debuggers) and --among N: it is one of N processes that a launcher started, number TEST_PROCESS,
  * and tests run in it, one after the other, in the folder TEST_FOLDER. Environment: TEST_QUICK=1
- * asks for the reduced mode (see test_quick), TEST_TIMEOUT_SCALE=n multiplies time limits, TMPDIR
- * says where temporary files go. */
+ * asks for the reduced mode (see test_quick), TEST_SHARE=i/n for a part of the cases (test_share),
+ * TEST_TIMEOUT_SCALE=n multiplies time limits, TMPDIR says where temporary files go. */
 #ifndef TESTS_HARNESS_H
 #define TESTS_HARNESS_H
 
@@ -62,6 +62,10 @@ double test_patience(void);
 
 /* True in the reduced mode of `make check`: law tests then try fewer cases. */
 bool test_quick(void);
+
+/* Whether this run tries a case of that number: TEST_SHARE=i/n leaves it the i-th of n shares, so
+ * that n runs, each with other kernels, draw every case once. In the reduced mode all are tried. */
+bool test_share(uint64_t number);
 
 /* ---- checks ---------------------------------------------------------------------------- */
 

@@ -177,6 +177,7 @@ TEST_TIMEOUT(rows_of_any_files_are_those_of_one, 240)
   tsr_runtime *rt = tsr_runtime_open(dealt(3).text);
   tsr_scope *s = tsr_scope_open(rt);
   for (uint64_t seed = 1; seed <= (test_quick() ? 40 : 400); seed++) {
+    if (!test_share(seed)) continue;
     t.rng = test_seeded(seed);
     t.json = seed % 4 == 3;
     fill(&t);

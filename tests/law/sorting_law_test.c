@@ -167,6 +167,7 @@ TEST_TIMEOUT(long_lines_over_devices_have_one_order, 600)
   const char *only = getenv("LAW_SEED");
   uint64_t cases = test_quick() ? 60 : 600, first = only ? strtoull(only, NULL, 10) : 1;
   for (uint64_t seed = first; seed <= (only ? first : cases); seed++) {
+    if (!only && !test_share(seed)) continue;
     if (getenv("LAW_SEEDS")) printf("# seed %llu\n", (unsigned long long)seed);
     one_case(rt, seed);
   }

@@ -159,7 +159,8 @@ TEST_TIMEOUT(mapping_a_row_is_a_loop_over_elements, 900)
   tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
   const char *only = getenv("LAW_SEED");
   uint64_t count = test_quick() ? 1200 : 12000, first = only ? strtoull(only, NULL, 10) : 1;
-  for (uint64_t seed = first; seed <= (only ? first : count); seed++) one_trial(rt, seed);
+  for (uint64_t seed = first; seed <= (only ? first : count); seed++)
+    if (only || test_share(seed)) one_trial(rt, seed);
   tsr_runtime_close(rt);
   for (int op = 0; op < TSR__OPS && !only; op++) {
     bool drawn = !law_rows_elsewhere[op] && tsr__ops[op].most && op != TSR__OP_RESULT;

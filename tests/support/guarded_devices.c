@@ -4,10 +4,12 @@
  *                                                 table and where the host has mapped them
  *
  * Blocks are booked by the library's own pools, so that limits and figures are as ever; what
- * devices get is a block of the arena instead. Entries nest and run on many threads: the arena is
- * open while any is under way. */
+ * devices get is a block of the arena instead. Entries nest and run on many threads: while any is
+ * under way a block opens at the first touch, which is a fault, and stays open until the last entry
+ * is over. So an entry costs what it touches, and not what the devices hold. */
 #include "support/guarded_devices.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,20 +21,18 @@
 #include "kernel/rows/row_ops.h"
 
 #define ARENA ((size_t)1 << 36)
-enum { CLASSES = 40, MAPPED = 4096, SLACK = 64 };
+enum { CLASSES = 40, SLACK = 64 };
 
-/* Of a block, by its first page. */
+/* Of a page the block that it belongs to; the rest is the block's, by its first page. */
 typedef struct header {
+  char *block;
   void *booked; /* the pool's own block */
   char *next;   /* idle: the data of the next one */
+  char *opened; /* open for the entries under way: the data of the next such block */
   int class;    /* 2^class pages */
+  int mapped;   /* how often the host has mapped it */
+  bool open, listed;
 } header;
-
-typedef struct mapping {
-  const char *data;
-  size_t size;
-  int count;
-} mapping;
 
 static struct {
   pthread_mutex_t lock;
@@ -41,19 +41,32 @@ static struct {
   int depth;    /* entries under way */
   header *head; /* [page] */
   char *idle[CLASSES];
-  mapping mapped[MAPPED]; /* what the host sees, by address */
-  int mapped_count;
+  char *opened; /* blocks to close after the last entry */
 } arena = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static tsr__device_ops real_ops, hidden_ops;
 static tsr__row_ops real_rows, hidden_rows;
 
-tsr_status __real_tsr__devices_install(tsr_runtime *rt);
-tsr_status __wrap_tsr__devices_install(tsr_runtime *rt);
-void *__real_tsr__pool_take(tsr__pool *pool, size_t bytes);
-void *__wrap_tsr__pool_take(tsr__pool *pool, size_t bytes);
-void __real_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
-void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes);
+/* The library's own, which those of the same name here stand before. */
+static struct {
+  tsr_status (*install)(tsr_runtime *rt);
+  void *(*take)(tsr__pool *pool, size_t bytes);
+  void (*give)(tsr__pool *pool, void *block, size_t bytes);
+} library;
+
+static void next_one(const char *name, void *function)
+{
+  void *found = dlsym(RTLD_NEXT, name);
+  if (!found) abort();
+  memcpy(function, &found, sizeof found);
+}
+
+__attribute__((constructor)) static void find_library(void)
+{
+  next_one("tsr__devices_install", &library.install);
+  next_one("tsr__pool_take", &library.take);
+  next_one("tsr__pool_give", &library.give);
+}
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
@@ -63,65 +76,83 @@ static bool ours(const void *address)
   return arena.base && at >= arena.base && at < arena.base + ARENA;
 }
 
-static void protect(const char *at, size_t size, int how)
+/* The block that an address lies in; NULL: in none. */
+static header *block_at(const void *address)
 {
-  if (size && mprotect((void *)(uintptr_t)at, size, how)) abort();
+  if (!ours(address)) return NULL;
+  char *block = arena.head[(size_t)((const char *)address - arena.base) / arena.page].block;
+  return block ? &arena.head[(size_t)(block - arena.base) / arena.page] : NULL;
+}
+
+static void set_open(header *b, bool open)
+{
+  if (b->open == open) return;
+  int how = open ? PROT_READ | PROT_WRITE : PROT_NONE;
+  if (mprotect(b->block, arena.page << b->class, how)) abort();
+  b->open = open;
+}
+
+/* Closes a block, or has it closed after the last entry. */
+static void shut(header *b)
+{
+  if (!arena.depth) {
+    set_open(b, false);
+  } else if (b->open && !b->listed) {
+    b->opened = arena.opened;
+    arena.opened = b->block;
+    b->listed = true;
+  }
 }
 
 static void enter(void)
 {
   pthread_mutex_lock(&arena.lock);
-  if (!arena.depth++) protect(arena.base, arena.used, PROT_READ | PROT_WRITE);
+  arena.depth++;
   pthread_mutex_unlock(&arena.lock);
 }
 
-/* Closes all but what is mapped, which lies in few runs mostly. */
 static void leave(void)
 {
   pthread_mutex_lock(&arena.lock);
-  if (!--arena.depth) {
-    const char *at = arena.base;
-    for (int i = 0; i < arena.mapped_count; i++) {
-      const mapping *m = &arena.mapped[i];
-      protect(at, (size_t)(m->data - at), PROT_NONE);
-      at = m->data + m->size;
-    }
-    protect(at, (size_t)(arena.base + arena.used - at), PROT_NONE);
+  arena.depth--;
+  while (!arena.depth && arena.opened) {
+    header *b = block_at(arena.opened);
+    arena.opened = b->opened;
+    b->listed = false;
+    if (!b->mapped) set_open(b, false);
   }
   pthread_mutex_unlock(&arena.lock);
+}
+
+/* Whether a fault is the first touch of a block by an entry, which may look there now. */
+static bool opens(const void *address)
+{
+  pthread_mutex_lock(&arena.lock);
+  header *b = block_at(address);
+  bool may = b && (arena.depth || b->mapped);
+  if (may) {
+    set_open(b, true);
+    shut(b);
+  }
+  pthread_mutex_unlock(&arena.lock);
+  return may;
 }
 
 bool guard_hides(const void *address)
 {
-  if (!ours(address) || arena.depth) return false;
-  for (int i = 0; i < arena.mapped_count; i++) {
-    const mapping *m = &arena.mapped[i];
-    if ((const char *)address >= m->data && (const char *)address < m->data + m->size) return false;
-  }
-  return true;
+  const header *b = block_at(address);
+  return ours(address) && !arena.depth && !(b && b->mapped);
 }
 
-static header *header_of(const void *data)
+static char *block_cut(int class)
 {
-  return &arena.head[(size_t)((const char *)data - arena.base) / arena.page];
-}
-
-/* Where a mapping stands or would stand. */
-static int place_of(const void *data)
-{
-  int low = 0, high = arena.mapped_count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (arena.mapped[middle].data < (const char *)data) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-static void forget(int at)
-{
-  mapping *m = &arena.mapped[at];
-  memmove(m, m + 1, (size_t)(--arena.mapped_count - at) * sizeof *m);
+  char *data = arena.base + arena.used;
+  header *b = &arena.head[arena.used / arena.page];
+  arena.used += arena.page << class;
+  if (arena.used > ARENA) abort();
+  for (size_t i = 0; i < (size_t)1 << class; i++) b[i].block = data;
+  b->class = class;
+  return data;
 }
 
 static void *block_new(void *booked, size_t bytes)
@@ -130,48 +161,39 @@ static void *block_new(void *booked, size_t bytes)
   pthread_mutex_lock(&arena.lock);
   while ((arena.page << class) < bytes + SLACK) class ++;
   char *data = arena.idle[class];
-  if (data) {
-    arena.idle[class] = header_of(data)->next;
-  } else {
-    data = arena.base + arena.used;
-    arena.used += arena.page << class;
-    if (arena.used > ARENA) abort();
-    if (arena.depth) protect(data, arena.page << class, PROT_READ | PROT_WRITE);
-  }
-  *header_of(data) = (header){ .booked = booked, .class = class };
+  if (data) arena.idle[class] = block_at(data)->next;
+  else data = block_cut(class);
+  block_at(data)->booked = booked;
   pthread_mutex_unlock(&arena.lock);
   return data;
 }
 
-/* Returns the block that was booked. Pages that nobody uses cost nothing to open. */
+/* Returns the block that was booked. */
 static void *block_free(char *data)
 {
   pthread_mutex_lock(&arena.lock);
-  header *block = header_of(data);
-  void *booked = block->booked;
-  int at = place_of(data);
-  block->next = arena.idle[block->class];
-  arena.idle[block->class] = data;
-  if (at < arena.mapped_count && arena.mapped[at].data == data) {
-    forget(at);
-    if (!arena.depth) protect(data, arena.page << block->class, PROT_NONE);
-  }
-  if (madvise(data, arena.page << block->class, MADV_DONTNEED)) abort();
+  header *b = block_at(data);
+  void *booked = b->booked;
+  b->next = arena.idle[b->class];
+  arena.idle[b->class] = data;
+  b->mapped = 0;
+  shut(b);
+  if (madvise(data, arena.page << b->class, MADV_DONTNEED)) abort();
   pthread_mutex_unlock(&arena.lock);
   return booked;
 }
 
-void *__wrap_tsr__pool_take(tsr__pool *pool, size_t bytes)
+void *tsr__pool_take(tsr__pool *pool, size_t bytes)
 {
-  void *booked = __real_tsr__pool_take(pool, bytes);
+  void *booked = library.take(pool, bytes);
   if (!booked || !arena.base) return booked;
   return block_new(booked, bytes);
 }
 
-void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
+void tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 {
   if (ours(block)) block = block_free(block);
-  __real_tsr__pool_give(pool, block, bytes);
+  library.give(pool, block, bytes);
 }
 
 /* ---- what the host sees ---------------------------------------------------------------------- */
@@ -179,19 +201,13 @@ void __wrap_tsr__pool_give(tsr__pool *pool, void *block, size_t bytes)
 static void *hidden_map(tsr__buffer *buffer)
 {
   char *data = real_ops.map(buffer);
-  if (!ours(data)) return data;
-  enter();
   pthread_mutex_lock(&arena.lock);
-  int at = place_of(data);
-  mapping *m = &arena.mapped[at];
-  if (at == arena.mapped_count || m->data != data) {
-    if (arena.mapped_count == MAPPED) abort();
-    memmove(m + 1, m, (size_t)(arena.mapped_count++ - at) * sizeof *m);
-    *m = (mapping){ data, arena.page << header_of(data)->class, 0 };
+  header *b = block_at(data);
+  if (b) {
+    b->mapped++;
+    set_open(b, true);
   }
-  m->count++;
   pthread_mutex_unlock(&arena.lock);
-  leave();
   return data;
 }
 
@@ -199,9 +215,8 @@ static void hidden_unmap(tsr__buffer *buffer)
 {
   enter();
   pthread_mutex_lock(&arena.lock);
-  int at = place_of(buffer->data);
-  bool mapped = at < arena.mapped_count && arena.mapped[at].data == (char *)buffer->data;
-  if (mapped && !--arena.mapped[at].count) forget(at);
+  header *b = block_at(buffer->data);
+  if (b && b->mapped && !--b->mapped) shut(b);
   pthread_mutex_unlock(&arena.lock);
   real_ops.unmap(buffer);
   leave();
@@ -383,11 +398,12 @@ static void fill_ops(void)
 
 /* ---- on and off ------------------------------------------------------------------------------ */
 
-/* Says what happened, and lets it happen again. */
-static void stray(int number, siginfo_t *info, void *context)
+/* Of a stray look says what happened, and lets it happen again. */
+static void touched(int number, siginfo_t *info, void *context)
 {
   static const char text[] = "# device memory was touched outside of the device table\n";
   (void)context;
+  if (opens(info->si_addr)) return;
   if (guard_hides(info->si_addr) && write(STDOUT_FILENO, text, sizeof text - 1) < 0) _exit(2);
   signal(number, SIG_DFL);
 }
@@ -400,7 +416,7 @@ bool guard_asked(void)
 
 static void open_arena(void)
 {
-  struct sigaction action = { .sa_sigaction = stray, .sa_flags = SA_SIGINFO };
+  struct sigaction action = { .sa_sigaction = touched, .sa_flags = SA_SIGINFO };
   arena.page = (size_t)sysconf(_SC_PAGESIZE);
   int how = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   char *base = mmap(NULL, ARENA, PROT_NONE, how, -1, 0);
@@ -411,9 +427,9 @@ static void open_arena(void)
   sigaction(SIGSEGV, &action, NULL);
 }
 
-tsr_status __wrap_tsr__devices_install(tsr_runtime *rt)
+tsr_status tsr__devices_install(tsr_runtime *rt)
 {
-  tsr_status status = __real_tsr__devices_install(rt);
+  tsr_status status = library.install(rt);
   if (status || !guard_asked()) return status;
   pthread_mutex_lock(&arena.lock);
   tsr__devices *devices = tsr__devices_of(rt);

@@ -3,8 +3,8 @@
  * table and of what the host has mapped. A stray look dies by SIGSEGV and says so. Memory that was
  * adopted is not the pools' and stays as it is.
  *
- * Executables of tests/law, and others whose source says "Guards the devices", are linked so that
- * the library's calls of tsr__devices_install, tsr__pool_take and tsr__pool_give come here. */
+ * Executables of tests/law, and others whose source says "Guards the devices", define
+ * tsr__devices_install, tsr__pool_take and tsr__pool_give for the library, which calls those. */
 #ifndef TESTS_SUPPORT_GUARDED_DEVICES_H
 #define TESTS_SUPPORT_GUARDED_DEVICES_H
 

@@ -5,7 +5,8 @@
 #include "harness.h"
 #include "tessera.h"
 
-/* Runs a trial for each of `count` seeds from `first` on, or for the one that LAW_SEED names. */
+/* Runs a trial for each of `count` seeds from `first` on, or for the one that LAW_SEED names.
+ * Of those this run's share (test_share). */
 void law_each_seed(uint64_t first, int count, void (*trial)(uint64_t seed));
 /* The same on one runtime of 8 devices; more than the share of trials must have given rows. */
 void law_each_seed_on_8(uint64_t first, int count, double share,
