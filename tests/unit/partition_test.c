@@ -197,7 +197,7 @@ TEST(constraints_reach_back_to_where_moving_is_cheapest)
                  "  %1 = reshard(%0)    f32[8]@(y)\n"
                  "  %2 = cast(%1)       f64[8]@(y)\n"
                  "  %3 = neg(%2)        f64[8]@(y)\n");
-  CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_ASKED);
+  CHECK_I64(f.parts.notes[0].cause, TSR__CAUSE_PLACED);
   tsr_array *y = on(&f, TSR_SHAPE(8), "x");
   tsr_array *narrow = fixture_make(TSR__OP_ISNAN, y, NULL, NULL, NULL);
   r = moved(TSR__OP_CONSTRAIN, narrow, f.mesh, "y");
