@@ -4,6 +4,7 @@
 
 #include "execute/execute.h"
 #include "graph/leaves.h"
+#include "graph/whys.h"
 #include "tessera/array.h"
 #include "tessera/inspect.h"
 

@@ -226,25 +226,6 @@ typedef struct tsr__index_attr {
   int64_t index; /* arg: which operand of the region's node; result: which result of its operand */
 } tsr__index_attr;
 
-/* Why an array is to lie at a place. */
-typedef enum tsr__why {
-#define WHY(enumerator, who, what) TSR__WHY_##enumerator,
-#include "graph/whys.def"
-#undef WHY
-  TSR__WHYS
-} tsr__why;
-
-/* As explanations tell it. */
-typedef struct tsr__why_words {
-  const char *who, *what;
-} tsr__why_words;
-
-extern const tsr__why_words tsr__whys[TSR__WHYS];
-
-typedef struct tsr__place_attr {
-  int64_t why; /* tsr__why */
-} tsr__place_attr;
-
 /* By dim: `size` elements from `start` on, `step` apart; a step of 0 leaves the dim as it is. */
 typedef struct tsr__slice_attr {
   int64_t start[TSR_MAX_RANK], step[TSR_MAX_RANK], size[TSR_MAX_RANK];
@@ -861,12 +842,6 @@ static inline int tsr__index_of(const tsr__program *program, const tsr__gnode *n
 {
   const tsr__index_attr *attr = tsr__attr_of(program, node);
   return (int)attr->index;
-}
-
-static inline tsr__why tsr__why_of(const tsr__program *program, const tsr__gnode *node)
-{
-  const tsr__place_attr *attr = tsr__attr_of(program, node);
-  return (tsr__why)attr->why;
 }
 
 static inline int tsr__dim_of(const tsr__program *program, const tsr__gnode *node)

@@ -1,5 +1,6 @@
 /* The table of operations as data: ops.def, one row an operation. */
 #include "graph/accums.h"
+#include "graph/whys.h"
 
 /* Each is what its fields add up to: a hole would be bytes that nobody sets, and equal
  * attributes would differ by chance. */

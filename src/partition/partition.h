@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 #include "graph/graph.h"
+#include "graph/whys.h"
 
 /* What a note's communication is, by the reshard ladder. */
 enum tsr__move {

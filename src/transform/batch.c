@@ -37,7 +37,7 @@ const char *tsr__batch_kind(int op)
   return none ? none : "rule";
 }
 
-/* Of an array of all dims the rank goes beyond TSR_MAX_RANK; the call that is made of it tells. */
+/* Of an operand of all dims the rank goes beyond TSR_MAX_RANK; the call that is made of it tells. */
 tsr_shape tsr__batch_shape(const tsr__batch *b, tsr_shape shape)
 {
   tsr_shape out = { .rank = shape.rank + 1, .dims = { b->size } };
@@ -450,6 +450,20 @@ static tsr_array *batch_node(const node *x, bool *varies)
   }
 }
 
+/* There is no room for the front. */
+static tsr_array *refuse_full(const node *x)
+{
+  tsr_shape shape = tsr__gnode_shape(x->g);
+  char type[160];
+  tsr_type_text((tsr_dtype)x->g->dtype, shape, NULL, type, sizeof type);
+  tsr__fail(
+      x->batch->replay.scope, x->site, TSR_ESHAPE,
+      "tsr_%s: of each element it is %s, which has all %d dims that there can be, and needs one "
+      "more for what is mapped over; make two of its dims one with tsr_reshape",
+      x->row->name, type, TSR_MAX_RANK);
+  return tsr__make_inert(x->batch->replay.scope, x->site);
+}
+
 static bool batch_one(tsr__batch *b, int n)
 {
   const tsr__program *program = b->replay.program;
@@ -482,8 +496,11 @@ static bool batch_one(tsr__batch *b, int n)
   }
   /* A first guess, which rows of named axes and results correct. */
   bool varies = any && (x.row->lowering != TSR__LOW_NAMED || x.varies[0]);
-  b->replay.at[n] = any ? batch_node(&x, &varies)
-                        : tsr__replay_make(&b->replay, n, (tsr__operands){ x.in, x.count });
+  bool sure = x.row->lowering != TSR__LOW_NAMED && x.row->lowering != TSR__LOW_PART;
+  bool full = any && sure && g->rank == TSR_MAX_RANK;
+  b->replay.at[n] = full  ? refuse_full(&x)
+                    : any ? batch_node(&x, &varies)
+                          : tsr__replay_make(&b->replay, n, (tsr__operands){ x.in, x.count });
   b->varies[n] = varies;
   return true;
 }

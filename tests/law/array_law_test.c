@@ -412,6 +412,7 @@ static void one_graph(tsr_runtime *rt, uint64_t seed)
   w.mesh = tsr_mesh_make(rt, law_meshes[draw(&w, 0, LAW_MESHES - 1)]);
   w.base.rank = (int)draw(&w, 0, 3);
   for (int d = 0; d < w.base.rank; d++) w.base.dims[d] = sizes[draw(&w, draw(&w, 0, 3) ? 1 : 0, 9)];
+  w.base = law_deep(&w.rng, w.base, TSR_MAX_RANK);
   if (draw(&w, 0, 15) == 0) w.base = (tsr_shape){ .rank = 1, .dims = { draw(&w, 1000, 9000) } };
   if (draw(&w, 0, 79) == 0) w.base = law_large(&w.rng, 1, 3);
   for (int64_t leaves = draw(&w, 1, 3); leaves > 0; leaves--) add_leaf(&w);

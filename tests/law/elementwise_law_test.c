@@ -448,6 +448,7 @@ static void draw(trial *t)
   t->count = 1;
   for (int d = 0; d < t->shape.rank; d++)
     t->shape.dims[d] = sizes[test_range(&t->rng, d > 1 ? 1 : 0, t->shape.rank > 2 ? 7 : 9)];
+  t->shape = law_deep(&t->rng, t->shape, TSR_MAX_RANK);
   if (test_range(&t->rng, 0, 99) == 0) t->shape = law_large(&t->rng, 1, 3);
   for (int d = 0; d < t->shape.rank; d++) t->count *= t->shape.dims[d];
   bool shift = strstr(t->call->name, "_shift") != NULL, tame = test_range(&t->rng, 0, 2) == 0;

@@ -342,12 +342,12 @@ TEST_TIMEOUT(gradients_of_convolutions_are_central_differences, 300)
 
 /* ---- products by letters --------------------------------------------------------------------- */
 
-enum { LETTERS = 4, TERMS = 3 };
+enum { LETTERS = 16, USUAL = 4, TERMS = 3 };
 
-/* Up to three operands of up to four dims, letters among them twice and thrice, and a result that
+/* Up to three operands of up to four dims, at times of all that there may be, letters among them twice and thrice, and a result that
  * has some of them, each once. */
 typedef struct letters {
-  char text[64];
+  char text[96];
   tsr_shape shape[TERMS];
   int count;
 } letters;
@@ -358,20 +358,22 @@ static letters draw_letters(test_rng *rng)
   int64_t size[LETTERS];
   bool used[LETTERS] = { false };
   size_t at = 0;
-  for (int i = 0; i < LETTERS; i++) size[i] = test_range(rng, 1, 3);
+  int most = test_range(rng, 0, 7) ? USUAL : LETTERS;
+  for (int i = 0; i < LETTERS; i++)
+    size[i] = i < USUAL ? test_range(rng, 1, most == USUAL ? 3 : 2) : 1;
   for (int t = 0; t < out.count; t++) {
     if (t) out.text[at++] = ',';
-    out.shape[t].rank = (int)test_range(rng, 0, 4);
+    out.shape[t].rank = (int)test_range(rng, most == USUAL ? 0 : USUAL, most);
     for (int d = 0; d < out.shape[t].rank; d++) {
-      int letter = (int)test_range(rng, 0, LETTERS - 1);
+      int letter = (int)test_range(rng, 0, most - 1);
       used[letter] = true;
       out.shape[t].dims[d] = size[letter];
       out.text[at++] = (char)('i' + letter);
     }
   }
   memcpy(out.text + at, "->", 2), at += 2;
-  for (int i = 0, turn = (int)test_range(rng, 0, 3); i < LETTERS; i++) {
-    int letter = (i + turn) % LETTERS;
+  for (int i = 0, turn = (int)test_range(rng, 0, 3); i < most; i++) {
+    int letter = (i + turn) % most;
     if (used[letter] && test_range(rng, 0, 1)) out.text[at++] = (char)('i' + letter);
   }
   return out;

@@ -102,6 +102,12 @@ static tsr_shape draw_shape(world *w, int least, int most)
   return shape;
 }
 
+/* At times of as many dims as leave room for those of an index. */
+static tsr_shape draw_deep(world *w, int least, int most)
+{
+  return law_deep(&w->rng, draw_shape(w, least, most), TSR_MAX_RANK - 1);
+}
+
 /* Which place of a dim an index means. */
 static int64_t place_of(const given *at, int64_t i, int64_t size, tsr_index_mode mode)
 {
@@ -250,7 +256,7 @@ static tsr_operand fill_one(bool one)
 static void take(world *w)
 {
   looking l = { .many = 1, .mode = (tsr_index_mode)draw(w, 0, 2) };
-  const given *x = draw_array(w, fixture_dtype(draw(w, 0, DTYPES - 1)), draw_shape(w, 1, 4));
+  const given *x = draw_array(w, fixture_dtype(draw(w, 0, DTYPES - 1)), draw_deep(w, 1, 4));
   bool wild = l.mode != TSR_INDEX_ERROR || !draw(w, 0, 5), one = draw(w, 0, 1);
   l.dim = (int)draw(w, 0, x->shape.rank - 1);
   l.span = draw_shape(w, 0, x->shape.rank < 4 ? 2 : 1);
@@ -266,7 +272,7 @@ static void take(world *w)
 static void take_along(world *w)
 {
   tsr_index_mode mode = (tsr_index_mode)draw(w, 0, 2);
-  tsr_shape of_x = draw_shape(w, 1, 3), of_at = of_x, out = of_x;
+  tsr_shape of_x = draw_deep(w, 1, 3), of_at = of_x, out = of_x;
   int dim = (int)draw(w, 0, of_x.rank - 1);
   bool wild = mode != TSR_INDEX_ERROR || !draw(w, 0, 5), one = draw(w, 0, 1);
   of_at.dims[dim] = draw(w, 0, 9);
@@ -324,7 +330,7 @@ static void gather(world *w)
 {
   looking l = { .mode = (tsr_index_mode)draw(w, 0, 2) };
   bool wild = l.mode != TSR_INDEX_ERROR || !draw(w, 0, 5), one = draw(w, 0, 1);
-  l.x = draw_array(w, fixture_dtype(draw(w, 0, DTYPES - 1)), draw_shape(w, 1, 4));
+  l.x = draw_array(w, fixture_dtype(draw(w, 0, DTYPES - 1)), draw_deep(w, 1, 4));
   if (!wild && !has_places(l.x, MOST < l.x->shape.rank ? MOST : l.x->shape.rank)) return;
   draw_leading(w, &l, wild);
   tsr_gather_args args = {
@@ -392,7 +398,7 @@ static given *draw_updates(world *w, const looking *l, tsr_scatter_how how)
 static const given *draw_target(world *w, tsr_scatter_how how)
 {
   tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
-  tsr_shape shape = draw_shape(w, 1, 3);
+  tsr_shape shape = draw_deep(w, 1, 3);
   return how == TSR_SCATTER_ADD ? draw_small(w, dtype, shape) : draw_array(w, dtype, shape);
 }
 

@@ -62,6 +62,7 @@ static bool one_pair(tsr_runtime *rt, uint64_t seed)
   tsr_mesh *mesh = tsr_mesh_make(rt, law_meshes[test_range(&rng, 0, LAW_MESHES - 1)]);
   tsr_shape shape = { .rank = (int)test_range(&rng, 1, 3) };
   for (int d = 0; d < shape.rank; d++) shape.dims[d] = test_range(&rng, 0, 11);
+  shape = law_deep(&rng, shape, TSR_MAX_RANK);
   tsr_dtype dtype = dtypes[test_range(&rng, 0, 3)];
   tsr_sharding from = some_spec(&rng, mesh, shape.rank), to = some_spec(&rng, mesh, shape.rank);
   int64_t size = (int64_t)tsr_dtype_size(dtype), count = 1;

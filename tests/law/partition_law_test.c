@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "partition/flow.h"
+#include "support/law_fixture.h"
 #include "support/partition_check.h"
 
 static const char *const mesh_texts[] = { "x=1", "x=2",     "x=3",     "x=4",
@@ -39,7 +40,8 @@ static tsr_shape random_shape(test_rng *rng)
   static const int64_t sizes[] = { 0, 1, 1, 2, 3, 5, 7, 8, 8, 10 };
   tsr_shape shape = { .rank = (int)test_range(rng, 0, 3) };
   for (int d = 0; d < shape.rank; d++) shape.dims[d] = sizes[test_range(rng, 0, 9)];
-  return shape;
+  test_rng deep = *rng;
+  return law_deep(&deep, shape, TSR_MAX_RANK - 2);
 }
 
 /* ---- reshards ---- */

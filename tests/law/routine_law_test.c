@@ -140,13 +140,17 @@ static tsr_dtype draw_asked(world *w)
 static void make_matrices(world *w)
 {
   static const int64_t sizes[] = { 0, 1, 2, 5, 6, 7, 8, 9, 25, 140 };
-  tsr_shape left = { .rank = (int)draw(w, 1, 4) };
+  /* Many batches of one. */
+  bool deep = !draw(w, 0, 9);
+  int most = deep ? TSR_MAX_RANK : 4;
+  tsr_shape left = { .rank = (int)draw(w, 1, most) };
   for (int d = 0; d < left.rank; d++)
-    left.dims[d] = d < left.rank - 2 ? draw(w, 0, 3) : sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
-  tsr_shape right = { .rank = (int)draw(w, 1, 4) };
+    left.dims[d] = d < left.rank - 2 ? deep ? draw(w, 0, 9) < 9 ? 1 : 2 : draw(w, 0, 3)
+                                     : sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
+  tsr_shape right = { .rank = (int)draw(w, 1, most) };
   for (int d = 0; d < right.rank - 2; d++) {
     int l = d - (right.rank - left.rank);
-    int64_t other = l >= 0 && l < left.rank - 2 ? left.dims[l] : draw(w, 0, 3);
+    int64_t other = l >= 0 && l < left.rank - 2 ? left.dims[l] : deep ? 1 : draw(w, 0, 3);
     right.dims[d] = draw(w, 0, 2) ? other : 1;
   }
   right.dims[right.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
@@ -190,12 +194,14 @@ static void make_matmul(world *w)
   else make_conv(w);
 }
 
-/* Letters of a term, some of them twice, and their sizes. */
-static tsr_shape draw_term(world *w, const int64_t *sizes, char *text)
+enum { LETTERS = TSR_MAX_RANK, USUAL = 6 };
+
+/* Letters of a term, of the first so many, some of them twice, and their sizes. */
+static tsr_shape draw_term(world *w, int letters, const int64_t *sizes, char *text)
 {
-  tsr_shape shape = { .rank = (int)draw(w, 0, 4) };
+  tsr_shape shape = { .rank = (int)draw(w, 0, letters == USUAL ? 4 : letters) };
   for (int d = 0; d < shape.rank; d++) {
-    int64_t letter = draw(w, 0, 5);
+    int64_t letter = draw(w, 0, letters - 1);
     shape.dims[d] = sizes[letter];
     *text++ = (char)('a' + letter);
   }
@@ -205,20 +211,22 @@ static tsr_shape draw_term(world *w, const int64_t *sizes, char *text)
 
 static void make_einsum(world *w)
 {
-  int64_t sizes[6];
-  char text[64] = "", terms[64] = "";
+  int64_t sizes[LETTERS];
+  char text[128] = "", terms[128] = "";
   tsr_array *arrays[3];
+  int letters = draw(w, 0, 7) ? USUAL : LETTERS;
   int count = (int)draw(w, 1, 3);
   tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
   bool leaves = draw_reproducible(w);
-  for (int i = 0; i < 6; i++) sizes[i] = draw(w, draw(w, 0, 9) ? 1 : 0, 5);
+  for (int i = 0; i < letters; i++)
+    sizes[i] = letters == USUAL ? draw(w, draw(w, 0, 9) ? 1 : 0, 5) : i < 4 ? draw(w, 1, 2) : 1;
   for (int i = 0; i < count; i++) {
     char *end = text + strlen(text);
-    arrays[i] = draw_factor(w, dtype, draw_term(w, sizes, end));
+    arrays[i] = draw_factor(w, dtype, draw_term(w, letters, sizes, end));
     strcat(terms, end);
     strcat(text, i < count - 1 ? "," : "->");
   }
-  for (int64_t left = draw(w, 0, 4); left > 0 && *terms; left--) {
+  for (int64_t left = draw(w, 0, letters == USUAL ? 4 : letters); left > 0 && *terms; left--) {
     char letter[2] = { terms[draw(w, 0, (int64_t)strlen(terms) - 1)], 0 };
     if (!strchr(strchr(text, '>'), letter[0])) strcat(text, letter);
   }

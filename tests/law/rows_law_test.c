@@ -30,6 +30,8 @@ static void one_program(tsr_runtime *rt, uint64_t seed)
   w.law.s = tsr_scope_open(rt);
   w.law.mesh = tsr_mesh_make(rt, law_meshes[law_draw(&w.law, 0, LAW_MESHES - 1)]);
   w.base = law_shape(&w.law, 0, 3);
+  /* An index of two dims may stand for one. */
+  w.base = law_deep(&w.law.rng, w.base, TSR_MAX_RANK - 1);
   /* Of three dims, as the evaluator sorts lines in squares of their lengths. */
   if (law_draw(&w.law, 0, 99) == 0) w.base = law_large(&w.law.rng, 3, 3);
   tsr__op last = (tsr__op)(seed % TSR__OPS);

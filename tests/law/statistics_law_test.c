@@ -42,6 +42,7 @@ static void draw(trial *t)
   t->shape = (tsr_shape){ .rank = (int)test_range(&t->rng, 1, 3) };
   t->count = t->inner = 1;
   for (int d = 0; d < t->shape.rank; d++) t->shape.dims[d] = sizes[test_range(&t->rng, 0, 7)];
+  t->shape = law_deep(&t->rng, t->shape, TSR_MAX_RANK);
   /* Of three dims, as what is expected of softmax costs the square of a line. */
   if (test_range(&t->rng, 0, 199) == 0) t->shape = law_large(&t->rng, 3, 3);
   t->dim = (int)test_range(&t->rng, 0, t->shape.rank - 1);

@@ -137,7 +137,8 @@ static void one_trial(tsr_runtime *rt, uint64_t seed)
   trial t = { .w = { .law = { .rng = test_seeded(seed), .seed = seed } }, .seed = seed };
   tsr_scope *s = t.w.law.s = tsr_scope_open(rt);
   t.w.law.mesh = tsr_mesh_make(rt, law_meshes[law_draw(&t.w.law, 0, LAW_MESHES - 1)]);
-  t.w.base = law_shape(&t.w.law, 0, 3);
+  test_rng deep = test_seeded(~seed);
+  t.w.base = law_deep(&deep, law_shape(&t.w.law, 0, 3), TSR_MAX_RANK - 2);
   if (draw_trial(&t)) {
     tsr_vmap_args args = { .size = sizeof args };
     args.function = tsr_function_make(s, body, .user = &t);

@@ -83,6 +83,22 @@ tsr_shape law_large(test_rng *rng, int least, int most)
   return shape;
 }
 
+tsr_shape law_deep(test_rng *rng, tsr_shape shape, int most)
+{
+  if (shape.rank >= most || test_range(rng, 0, 7)) return shape;
+  /* At times all that there are, as the last one is where mistakes are. */
+  int rank = test_range(rng, 0, 2) ? (int)test_range(rng, shape.rank + 1, most) : most;
+  for (int twos = 0; shape.rank < rank;) {
+    int at = (int)test_range(rng, 0, shape.rank);
+    bool two = twos < 3 && !test_range(rng, 0, 3);
+    memmove(shape.dims + at + 1, shape.dims + at, (size_t)(shape.rank - at) * sizeof *shape.dims);
+    shape.dims[at] = two ? 2 : 1;
+    twos += two;
+    shape.rank++;
+  }
+  return shape;
+}
+
 law_mesh law_open(test_rng *rng)
 {
   char mesh[24];

@@ -31,6 +31,10 @@ tsr_sharding law_sharding(test_rng *rng, const tsr_mesh *mesh, int rank);
  * devices hold nothing of it where it is cut. `least` >= 1. */
 tsr_shape law_large(test_rng *rng, int least, int most);
 
+/* At times a shape with more dims of size 1 and up to three of size 2 between its own, up to
+ * `most`. */
+tsr_shape law_deep(test_rng *rng, tsr_shape shape, int most);
+
 /* What is different in names, types, nulls or bits of values; NULL: nothing. In a static buffer. */
 const char *law_differs(const tsr_table *found, const tsr_table *expected);
 

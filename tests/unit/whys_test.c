@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/whys.h"
 #include "harness.h"
 #include "support/mesh_fixture.h"
 #include "support/told.h"

@@ -6,6 +6,7 @@
  * A text that is returned belongs to the scope of the frame's home. Of an inert frame names and
  * counts are those of no column, and texts are the message that says why. */
 #include "frame/out/out.h"
+#include "graph/whys.h"
 
 bool tsr_frame_is_inert(const tsr_frame *df)
 {

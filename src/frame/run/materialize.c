@@ -7,6 +7,7 @@
  * terminal lie as those made before. All columns of a source lie alike: either at the usual borders
  * or all ragged with the same counts. */
 #include "frame/run/run.h"
+#include "graph/whys.h"
 
 /* ---- what is there -------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * Invariant: bound is what stands between rows that are there, a source's or a breaker's that
  * were made, and the result. */
 #include "frame/run/run.h"
+#include "graph/whys.h"
 
 #define VERB(kind, rows, type, needs, origin, lies, estimate, make, bind, known, least, room, ...) \
   { tsr__make_##make, tsr__bind_##bind, tsr__known_##known, tsr__least_##least, tsr__room_##room },
