@@ -405,6 +405,7 @@ static int place_const(rewrite *r, int n)
 {
   tsr__gnode full = r->in->nodes[n];
   full.op = TSR__OP_FULL;
+  full.attr = 0, full.attr_bytes = 0; /* the place's reason goes with the place */
   int number = r->out->home[tsr__in(r->in, &full, 0)];
   full.sharding = (uint16_t)tsr__program_sharding(&r->out->program, tsr__flow_at(r->flow, n));
   return add_node(r, &full, TSR__LINKS(number), n);
