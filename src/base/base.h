@@ -296,19 +296,17 @@ tsr_status tsr__fail_error(tsr_scope *scope, const char *site, const tsr__error 
 /* The scope that has an error, this one or the next one around it; NULL: none has. What is inert
  * here may have been so there. */
 const tsr_scope *tsr__scope_failed(const tsr_scope *scope);
-/* Tells a scope the error of another one, in its words; the same one may be both. Returns its
- * status. */
-tsr_status tsr__fail_as(tsr_scope *scope, const tsr_scope *other);
 /* Tells a scope why something that was made in the scope `of` is inert, or, where no scope made it,
  * that it was made of NULL. `call`: "tsr_read"; `what`: "array". Returns the status. */
 tsr_status tsr__fail_inert(tsr_scope *scope, const tsr_scope *of, const char *site,
                            const char *call, const char *what);
 
-/* Tells that a call was given NULL for the object that it is of, and so no scope: "tsr_read", "array".
- * Returns TSR_EARG. */
+/* Tells that a call was given NULL for the object that it is of, and so no scope: "tsr_read",
+ * "array". Returns TSR_EARG. */
 tsr_status tsr__fail_null(const char *call, const char *what, const char *site);
 
-/* TSR_OK for a scope that a call can use; else why not, told where it is NULL. `call`: "tsr_sync". */
+/* TSR_OK for a scope that a call can use; else why not, told where it is NULL. `call`:
+ * "tsr_sync". */
 tsr_status tsr__scope_usable(const tsr_scope *scope, const char *call, const char *site);
 
 /* While a call is made of others, what they find wrong in a scope is said in its name: the place of

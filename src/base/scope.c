@@ -207,7 +207,8 @@ static void take_stray(tsr_scope *scope)
   if (scope->status == TSR_OK && stray.status) set_error(scope, stray.status, stray.text);
 }
 
-tsr_status tsr__fail_as(tsr_scope *scope, const tsr_scope *other)
+/* Tells a scope the error of another one, in its words; the same one may be both. */
+static tsr_status fail_as(tsr_scope *scope, const tsr_scope *other)
 {
   if (!scope || scope->inert || scope == other) return other->status;
   take_stray(scope);
@@ -222,7 +223,7 @@ tsr_status tsr__fail_inert(tsr_scope *scope, const tsr_scope *of, const char *si
     return tsr__fail(scope, site, TSR_EARG, "%s: the %s was made of NULL; make it of what is there",
                      call, what);
   const tsr_scope *failed = tsr__scope_failed(of);
-  if (failed) return tsr__fail_as(scope, failed);
+  if (failed) return fail_as(scope, failed);
   return tsr__fail(scope, site, TSR_ESTATE,
                    "%s: the %s comes of a failed call whose error was cleared; make it again", call,
                    what);
