@@ -50,7 +50,17 @@ if(tile_sources)
     target_compile_options(tessera_tile_${isa} PRIVATE ${TESSERA_FLAGS_${isa}}
       "$<$<CONFIG:Release>:${level}>")
     list(APPEND library_objects $<TARGET_OBJECTS:tessera_tile_${isa}>)
+    list(APPEND tile_objects tessera_tile_${isa})
   endforeach()
+endif()
+
+# Which functions a test runs, for `make coverage-map`.
+if(TESSERA_COVERAGE)
+  foreach(objects IN ITEMS tessera_objects ${tile_objects})
+    target_compile_options(${objects} PRIVATE -fsanitize-coverage=func,trace-pc-guard,pc-table)
+  endforeach()
+  tessera_objects(coverage_hook ${PROJECT_SOURCE_DIR}/tests/coverage_hook.c)
+  list(APPEND library_objects $<TARGET_OBJECTS:coverage_hook>)
 endif()
 
 add_library(tessera SHARED ${library_objects})

@@ -4,7 +4,7 @@
   python3 tests/golden/make_gradients.py
 
 A case is its name, then its arrays as "in DIMS NUMBERS", what is due to the result as "due ...",
-and what comes to each array as "to ...". tests/unit/gradient_golden_test.c has the same cases.
+and what comes to each array as "to ...". tests/unit/transform/gradient_golden_test.c has the same cases.
 """
 
 import math

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes names.txt: the functions of NumPy's main namespace and of jax.numpy, jax.lax and jax.nn, a module
-and its names a line. The guide's tables must have each of them (tests/unit/guide_test.c)."""
+and its names a line. The guide's tables must have each of them (tests/unit/public/guide_test.c)."""
 
 import inspect
 from pathlib import Path

@@ -4,7 +4,7 @@ choices of rows give on them, by Polars (which tells null from NaN as we do); me
 groups are exact rational arithmetic rounded once. Run it in this folder; needs polars and pandas.
 
     query NAME
-    STEP ...                   a call and its arguments, one a line; see tests/unit/relations_test.c
+    STEP ...                   a call and its arguments, one a line; see tests/unit/frame/relations_test.c
     columns N
     row VALUE...               as in frames.txt (make_frames.py)
 """

@@ -3,7 +3,7 @@
 frames (drop, fill_null, value_counts, describe, ...) give on it, by pandas. Means and deviations are
 exact rational arithmetic rounded once. Run it in this folder; needs pandas.
 
-    query NAME                 the name of a case of tests/unit/verbs_test.c
+    query NAME                 the name of a case of tests/unit/frame/verbs_test.c
     columns N
     row VALUE...               as in frames.txt (make_frames.py)
 """

@@ -1,7 +1,7 @@
 /* Inverse sines and tangents of f64: what formula_arc.h is made of.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
- * double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+ * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
 #include "kernel/tile/formula_inner.h"
 
 #define QUARTER 0x1.921fb54442d18p+0 /* pi / 2 in two parts */

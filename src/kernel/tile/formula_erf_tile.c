@@ -7,7 +7,7 @@
  * log(1 - x^2) and mended by Halley's step, on what is left of 1 where that is the smaller part.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
- * double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+ * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
 #include "kernel/tile/formula_exp.h"
 
 #define TWO_BY_ROOT_PI 0x1.20dd750429b6dp+0

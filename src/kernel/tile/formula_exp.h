@@ -1,7 +1,7 @@
 /* exp, log and log1p of f64, which other functions are made of (formula_*_tile.c).
  *
  * Coefficients: Chebyshev interpolation of the function named beside them, in 70 digits, rounded.
- * Errors are measured against 60-digit arithmetic (tests/unit/formula_test.c) and stated in
+ * Errors are measured against 60-digit arithmetic (tests/unit/kernel/formula_test.c) and stated in
  * docs/NUMERICS.md. */
 #ifndef TSR_KERNEL_FORMULA_EXP_H
 #define TSR_KERNEL_FORMULA_EXP_H

@@ -7,7 +7,7 @@
  *   x < 0, a = -x  log pi - log |sin pi a| - lgamma(1 + a)
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
- * double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+ * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
 #include "kernel/tile/formula_exp.h"
 #include "kernel/tile/formula_trig.h"
 

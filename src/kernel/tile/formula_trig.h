@@ -9,7 +9,7 @@
  * kept.
  *
  * Coefficients: Chebyshev interpolation in 70 digits, rounded. Errors are measured against long
- * double (tests/unit/formula_test.c) and stated in docs/NUMERICS.md. */
+ * double (tests/unit/kernel/formula_test.c) and stated in docs/NUMERICS.md. */
 #ifndef TSR_KERNEL_FORMULA_TRIG_H
 #define TSR_KERNEL_FORMULA_TRIG_H
 
