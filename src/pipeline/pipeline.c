@@ -387,6 +387,8 @@ tsr_status tsr_pipeline_close(tsr_pipeline *p)
 {
   if (!p) return TSR_OK;
   /* One that failed while its ring was opened is inert, and has threads to join. */
+  if (p->inert && !p->node.scope)
+    return tsr__fail(NULL, NULL, p->status, "tsr_pipeline_close: the pipeline could not be made");
   if (p->inert && !p->locks)
     return tsr__fail_inert(tsr__scope_here(p->node.scope), p->node.scope, NULL,
                            "tsr_pipeline_close", "pipeline");

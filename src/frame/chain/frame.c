@@ -103,20 +103,25 @@ tsr_frame *tsr__frame_inert_among(tsr_frame *const *frames, int count, const cha
 {
   tsr_scope *scope = NULL;
   int missing = 0;
-  bool inert = false, shared = false, nowhere = count < 1;
+  bool inert = false, shared = false;
+  tsr_frame *nowhere = NULL;
   for (int i = 0; i < count; i++) {
-    nowhere = nowhere || (frames[i] && !frames[i]->node.scope);
+    if (frames[i] && !frames[i]->node.scope) nowhere = frames[i];
     if (frames[i]) scope = tsr__scope_inner(scope, frames[i]->node.scope);
     else if (!missing) missing = i + 1;
     inert = inert || (frames[i] && frames[i]->inert);
     shared = shared || (frames[i] && frames[i]->shared);
   }
   scope = tsr__scope_here(scope);
+  if (nowhere && !scope) return nowhere; /* whose making told why */
   tsr_frame *out = frame_inert(scope, site);
   if (shared && out->node.scope) out->shared = true;
   /* Beside an inert frame nothing is said: its own error came first, and the NULL may well follow
    * from it. */
-  if (nowhere) tsr__fail_inert(scope, NULL, site, what, "frame");
+  if (count < 1) tsr__fail(NULL, site, TSR_EARG, "%s: no frames are given; give some", what);
+  else if (nowhere && nowhere->op == TSR_ENOMEM)
+    tsr__fail(scope, site, TSR_ENOMEM, "%s: a frame could not be made for want of memory", what);
+  else if (nowhere) tsr__fail_inert(scope, NULL, site, what, "frame");
   else if (missing && !inert)
     tsr__fail(scope, site, TSR_EARG,
               "%s: frame %d of %d is NULL; see whether the call that makes it ran", what, missing,
