@@ -37,7 +37,7 @@ const char *tsr__batch_kind(int op)
   return none ? none : "rule";
 }
 
-/* Of an operand of all dims the rank goes beyond TSR_MAX_RANK; the call that is made of it tells. */
+/* Of an operand of all dims the rank goes beyond TSR_MAX_RANK; the call made of it tells. */
 tsr_shape tsr__batch_shape(const tsr__batch *b, tsr_shape shape)
 {
   tsr_shape out = { .rank = shape.rank + 1, .dims = { b->size } };

@@ -344,8 +344,8 @@ TEST_TIMEOUT(gradients_of_convolutions_are_central_differences, 300)
 
 enum { LETTERS = 16, USUAL = 4, TERMS = 3 };
 
-/* Up to three operands of up to four dims, at times of all that there may be, letters among them twice and thrice, and a result that
- * has some of them, each once. */
+/* Up to three operands of up to four dims, at times of all that there may be, letters among them
+ * twice and thrice, and a result that has some of them, each once. */
 typedef struct letters {
   char text[96];
   tsr_shape shape[TERMS];

@@ -1,5 +1,5 @@
-/* Each reason of graph/whys.def as an explanation tells it, by a program in which it makes something
- * move; and that no call of the library is told as if somebody had asked for its place. */
+/* Each reason of graph/whys.def as an explanation tells it, by a program in which it makes
+ * something move; and that no call of the library is told as if somebody had asked for its place. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +103,7 @@ static tsr_array *cut(fixture *f)
                        .out_specs = { "-,x" });
 }
 
-/* Uneven rows come back to where the spec says once all that each place has too many is left out. */
+/* Uneven rows come back to where the spec says, without those that a place has too many. */
 static tsr_array *joined(fixture *f)
 {
   static double numbers[3 * SIDE + 2];
