@@ -9,8 +9,9 @@
  *
  * A source is a list of records that is read by position; each record has the same fields, of fixed
  * dtype and shape. What is made of a source (a part of it, another order, several as one) is a
- * source again and reads nothing yet. A pipeline reads records of one source in order, batch by
- * batch, and writes each record straight to the devices that hold its row.
+ * source again and reads nothing yet; up to 128 may stand one over the other. A pipeline reads
+ * records of one source in order, batch by batch, and writes each record straight to the devices
+ * that hold its row.
  *
  * The order is arithmetic: which record is row r of batch n follows from the source, the seed and
  * the epoch alone, so that threads, devices and how far is read ahead never show in results. */

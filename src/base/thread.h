@@ -15,8 +15,9 @@ typedef enum tsr__thread_work {
   TSR__THREAD_USERS /* SIGPIPE is not */
 } tsr__thread_work;
 
-/* Bytes of a stack that does for users' functions, whatever the shell's limit is. */
-#define TSR__THREAD_STACK ((size_t)1 << 20)
+/* Bytes of a stack that does for users' functions, and for all stages of a pipeline one over the
+ * other, whatever the shell's limit is. What nobody touches is addresses and no memory. */
+#define TSR__THREAD_STACK ((size_t)8 << 20)
 
 /* Starts a thread. `stack`: its bytes; 0: as many as the system gives. False: the system has none;
  * `out` is untouched then. */

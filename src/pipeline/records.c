@@ -46,6 +46,14 @@ static bool over_stream(const tsr__records_make *make)
   return false;
 }
 
+static int depth_over(const tsr__records_make *make)
+{
+  int most = 0;
+  for (int i = 0; i < make->child_count; i++)
+    if (make->children[i]->depth > most) most = make->children[i]->depth;
+  return most + 1;
+}
+
 tsr_source *tsr__records_new(tsr_scope *scope, const tsr__records_make *make)
 {
   tsr__error error = { 0 };
@@ -60,6 +68,13 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
 {
   tsr__error error = { 0 };
   if (!scope || scope->inert) return (tsr_source *)&no_source;
+  if (depth_over(make) > TSR__DEEPEST) {
+    tsr__error_set(&error, TSR_EARG,
+                   "more than %d sources stand one over the other; tsr_source_concat and its like "
+                   "take many in one call, and one function can do what several do",
+                   TSR__DEEPEST);
+    return tsr__records_refused(scope, make->site, make->call, &error);
+  }
   /* Released from here on, whatever else fails: `ops` comes last. */
   tsr_source *source = tsr__node_new(scope, make->size, make->site, release_source);
   if (!source) return tsr__records_refused(scope, make->site, make->call, NULL);
@@ -76,6 +91,7 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
   source->count = make->count;
   source->column_count = make->column_count;
   source->child_count = make->child_count;
+  source->depth = depth_over(make);
   for (int i = 0; i < make->child_count; i++) {
     source->by_epoch = source->by_epoch || make->children[i]->by_epoch;
     source->drawn = source->drawn || make->children[i]->drawn;

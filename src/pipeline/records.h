@@ -15,6 +15,7 @@
 
 enum {
   TSR__BLOCK = 256,      /* records that are asked for at once, at most */
+  TSR__DEEPEST = 128,    /* sources one over the other: each reads by the one below, on one stack */
   TSR__MAX_COLUMNS = 256 /* of a source; a call names TSR_MAX_FIELDS at most */
 };
 
@@ -136,6 +137,7 @@ struct tsr_source {
   int64_t extent;         /* ids are below it */
   const tsr_source *leaf; /* the one that all records lie in; NULL: there are several */
   int column_count, child_count;
+  int depth; /* sources one over the other, itself included */
   tsr__column *columns;
   tsr_source **children;
   const int64_t *files; /* where each of its files begins, and the end; NULL: it has none */

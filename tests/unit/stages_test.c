@@ -949,3 +949,58 @@ TEST(parts_of_records)
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
+
+static tsr_status add_one(const tsr_record *record, void *user)
+{
+  (void)user;
+  *(int64_t *)record->out[0] = *(const int64_t *)record->in[0] + 1;
+  return TSR_OK;
+}
+
+static bool keep_all(const tsr_record *record, void *user)
+{
+  (void)record, (void)user;
+  return true;
+}
+
+/* A stage of some kind over a source of fewer than MOST records. */
+static tsr_source *one_more(tsr_source *source, int kind)
+{
+  switch (kind) {
+  case 0: return tsr_source_map(source, add_one, .fields = { { "index", TSR_I64, { 0 } } });
+  case 1: return tsr_source_cache(source);
+  case 2: return tsr_source_concat(source, tsr_source_slice(source, TSR_RANGE(0, 0)));
+  case 3: return tsr_source_unbatch(tsr_source_batch(source, .rows = 1));
+  case 4: return tsr_source_filter(source, keep_all);
+  default: return tsr_source_select(source, "index");
+  }
+}
+
+/* As many stages one over the other as there may be, of each kind and of all, are read on threads
+ * of the pipeline, on workers and by who asks; one more is refused. */
+TEST(stages_one_over_the_other)
+{
+  enum { KINDS = 6, DEEPEST = 128 };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2", .threads = 3);
+  for (int kind = 0; kind <= KINDS; kind++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    tsr_source *source = tsr_source_range(s, 5), *next = source;
+    int64_t maps = 0, found[MOST];
+    for (int i = 0; !tsr_scope_status(s); i++) {
+      int which = kind < KINDS ? kind : i % KINDS;
+      source = next;
+      next = one_more(source, which);
+      maps += which == 0 && !tsr_scope_status(s);
+      CHECK(i < DEEPEST);
+    }
+    CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
+    CHECK_STR_HAS(tsr_message(s), "more than 128 sources stand one over the other");
+    tsr_scope_clear(s);
+    for (int threads = -1; threads < 2; threads++) {
+      CHECK_I64(all_of(source, "index", found, (tsr_pipeline_args){ .threads = threads }), 5);
+      for (int64_t i = 0; i < 5; i++) CHECK_I64(found[i], i + maps);
+    }
+    tsr_scope_close(s);
+  }
+  tsr_runtime_close(rt);
+}
