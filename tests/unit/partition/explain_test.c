@@ -326,6 +326,7 @@ TEST(nothing_moves_only_where_nothing_does)
   CHECK_STR_HAS(tsr_explain(&one, 1), "at most once, in body 1 of ");
   tsr_array *both = tsr_add(tsr_cond(yes, twice, twice, NULL, x), x);
   CHECK(!strncmp(tsr_explain(&both, 1), "nothing moves between devices\n", 30));
+  tsr_runtime_close(f.rt);
 }
 
 /* A loop goes along what is cut: nobody asked for that, and its line is told. Nor did anybody ask
@@ -340,4 +341,5 @@ TEST(what_a_loop_moves_was_not_asked_for)
   CHECK(!strstr(tsr_explain(&r, 1), "asked for"));
   tsr_array *at = tsr_reshard_at(r, tsr_on(f.mesh, ""), "a.c:9");
   CHECK(!strstr(tsr_explain(&at, 1), "a.c:9 was asked for")); /* it lies so already */
+  tsr_runtime_close(f.rt);
 }
