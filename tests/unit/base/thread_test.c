@@ -123,7 +123,7 @@ TEST(stacks_are_as_large_as_asked)
   SKIP("the thread sanitizer makes them larger");
 #endif
   CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, 256 << 10).stack, 256 << 10);
-  CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, TSR__THREAD_STACK).stack, 1 << 20);
+  CHECK_I64((int64_t)seen_of(TSR__THREAD_OWN, TSR__THREAD_STACK).stack, 8 << 20);
 }
 
 /* ---- moving ---------------------------------------------------------------------------------- */

@@ -153,6 +153,8 @@ TEST(mistakes_are_told_at_the_start)
   tsr_scope *s = tsr_scope_open(rt), *t = tsr_scope_open(other);
   tsr_array *x = tsr_sum(line(rt, s, 10)), *y = tsr_sum(line(other, t, 10));
   CHECK_STATUS(tsr_start(NULL, 1), TSR_EARG, NULL);
+  tsr_scope_clear(s); /* it is told to all scopes of the thread */
+  tsr_scope_clear(t);
   CHECK_STATUS(tsr_start((tsr_array *[]){ x, NULL }, 2), TSR_EARG, s);
   CHECK_STR_HAS(tsr_message(s), "tsr_start: array 1 is NULL");
   tsr_scope_clear(s);
