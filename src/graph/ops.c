@@ -93,6 +93,11 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define GRADIENT(rule)
 #define NO_GRADIENT(reason)
 #define DOC(text)
+#define ULP(f64, f32)
+#define TRIES(low, high)
+#define BESIDE(low, high)
+#define AWAY(gap)
+#define UNTRIED(reason)
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE
 #define EMIT(writer) .lowering = TSR__LOW_TILE
