@@ -9,9 +9,7 @@
 #include "support/law_rows.h"
 #include "support/topology_fixture.h"
 
-enum { DTYPES = 13, BEYOND = TSR_F64 + 1 };
-
-static int64_t seen[TSR__OPS][BEYOND];
+static int64_t seen[TSR__OPS][TSR__DTYPES];
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
@@ -55,12 +53,12 @@ static void print_table(void)
   };
   int missing = 0;
   printf("# %-22s %-10s %-16s", "operation", "class", "rule");
-  for (int i = 0; i < DTYPES; i++) printf("%6s", tsr_dtype_name(fixture_dtype(i)));
+  for (int i = 0; i < FIXTURE_DTYPES; i++) printf("%6s", tsr_dtype_name(fixture_dtype(i)));
   for (int op = 0; op < TSR__OPS; op++) {
     int64_t all = 0;
     printf("\n# %-22s %-10s %-16s", tsr__ops[op].name, classes[tsr__ops[op].lowering],
            tsr__ops[op].factors);
-    for (int i = 0; i < DTYPES && !law_rows_elsewhere[op]; i++) {
+    for (int i = 0; i < FIXTURE_DTYPES && !law_rows_elsewhere[op]; i++) {
       printf("%6lld", (long long)seen[op][fixture_dtype(i)]);
       all += seen[op][fixture_dtype(i)];
     }
