@@ -57,6 +57,15 @@ def rows(text):
         yield mark.group(1), mark.group(2), mark.group(3), section, words
 
 
+def promises(text):
+    """What ULP says of each row that has it: (name, f64, f32)."""
+    marks = list(_ROW.finditer(text))
+    for mark, following in zip(marks, marks[1:] + [None]):
+        ulp = _ULP.search(text[mark.start() : following.start() if following else len(text)])
+        if ulp:
+            yield mark.group(3), float(ulp.group(1)), float(ulp.group(2))
+
+
 def comment(words):
     lines = textwrap.wrap(words + " Local. */", WIDTH - 3, break_on_hyphens=False)
     return "\n".join(("/* " if not i else " * ") + line for i, line in enumerate(lines))
