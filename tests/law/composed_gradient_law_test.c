@@ -72,16 +72,16 @@ static tsr__op draw_op(making *m)
  * makes of them is brought back to about -1 to 1. */
 static tsr_array *of_table(making *m, tsr_array *a, tsr_array *b)
 {
-  tsr_array *in[3] = { a, b, a };
+  tsr_array *put[] = { a, b, a };
   tsr__op op = draw_op(m);
   int count = tsr__ops[op].least;
   for (int i = 0; i < count; i++) {
     row_range range = row_range_of(op, i);
     if (row_columns_of[op].away > 0) range.least = row_columns_of[op].away;
     double half = (range.most - range.least) / 2;
-    in[i] = tsr_add(tsr_mul(tsr_tanh(in[i]), half), range.least + half);
+    put[i] = tsr_add(tsr_mul(tsr_tanh(put[i]), half), range.least + half);
   }
-  tsr_array *out = tsr__make(NULL, op, (tsr__operands){ in, count }, &(tsr__ask){ 0 }, TSR_HERE);
+  tsr_array *out = tsr__make(NULL, op, (tsr__operands){ put, count }, &(tsr__ask){ 0 }, TSR_HERE);
   return tsr_tanh(tsr_mul(out, 0.5));
 }
 

@@ -23,7 +23,8 @@ typedef struct row_columns {
 
 extern const row_columns row_columns_of[TSR__OPS];
 
-/* What the row of that name states of results of a float type: those of 16 bits are rounded from f32. */
+/* What the row of that name states of results of a float type: those of 16 bits are rounded from
+ * f32. */
 double row_ulp(const char *name, tsr_dtype dtype);
 
 /* Whether a gradient flows through the row, or should where it says that none does: it makes floats

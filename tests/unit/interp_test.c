@@ -114,12 +114,12 @@ static void check_binary(int first, int last)
         check_lengths(&(form){ (tsr__op)op, dtype, 2, scalar });
 }
 
-TEST_TIMEOUT(operations_of_two_integers, 400)
+TEST_TIMEOUT(operations_of_two_integers, 900)
 {
   check_binary(TSR_BOOL, TSR_U64);
 }
 
-TEST_TIMEOUT(operations_of_two_floats, 400)
+TEST_TIMEOUT(operations_of_two_floats, 900)
 {
   check_binary(TSR_F16, TSR_F64);
 }
