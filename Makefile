@@ -9,7 +9,7 @@ RUNS ?= 20
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := build
 .PHONY: build setup demo test check tests-of coverage-map seeds bench bench-peers portable arm64 asan \
-  tsan clang debug lint format tidy size fuzz torture stress ulp exports install docs clean help
+  tsan clang debug lint format tidy size fuzz torture stress ulp mutants exports install docs clean help
 # Each target drives its own parallel build.
 .NOTPARALLEL:
 
@@ -143,6 +143,10 @@ ulp: ## every f32 of each function of one number, and a hundred million f64 (hou
 	$(call configure,release)
 	$(call build,release,formula_test)
 	@TEST_TIMEOUT_SCALE=100 ULP_STEP=$(STEP) ULP_MILLIONS=100 build/release/tests/unit/formula_test --filter within_what_is_stated
+
+mutants: ## break a new row of the table of operations in five ways: a test must name it each time (minutes)
+	@scripts/setup test
+	@scripts/mutants.py build/mutants $(J)
 
 exports: ## rewrite tests/exports.txt from the library
 	@scripts/setup build

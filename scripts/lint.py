@@ -287,6 +287,25 @@ def check_generated():
             find(path, 0, f"is not what {ops.TABLE} says; run scripts/ops.py")
 
 
+def promised(cell, count):
+    """The numbers that a cell begins with: one for each name, or one for all."""
+    numbers = re.match(r"[\d.]+(?:, [\d.]+)*", cell)
+    found = [float(number) for number in numbers.group().split(", ")] if numbers else []
+    return found * count if len(found) == 1 else found
+
+
+def check_promises():
+    """The table of errors in NUMERICS.md says what rows state as ULP, of each of them."""
+    page, stated = Path("docs/NUMERICS.md"), {}
+    for line in page.read_text().split("| function |")[1].split("\n\n")[0].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        names = re.sub(r" \(.*?\)", "", cells[0]).split(", ")
+        stated.update(zip(names, zip(promised(cells[1], len(names)), promised(cells[3], len(names)))))
+    for name, *ulp in ops.promises(ops.table()):
+        if stated.get(name) != tuple(ulp):
+            find(page, 0, f"{name} is promised within {stated.get(name)} ULP, {ops.TABLE} says {tuple(ulp)}")
+
+
 # A number of operands that is written down somewhere else than in a row of the table.
 _FIXED = re.compile(
     r"\b(?:tsr_array|tsr__type|tsr_dtype|int|int32_t)\b[\s*]*(?:const\s+)?in\[\d+\]"
@@ -557,6 +576,7 @@ def main():
     check_documented(files)
     check_operations(files)
     check_generated()
+    check_promises()
     check_operand_counts(files)
     check_dtypes(files)
     check_verbs(files)

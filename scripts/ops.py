@@ -28,6 +28,7 @@ FAMILIES = {"UNARY": UNARY, "FUNCTION": UNARY, "BINARY": BINARY, "COMPARISON": B
 
 _ROW = re.compile(r'^([A-Z]+)\((\w+), "(\w+)",|^/\* ---- (.*?) ----', re.MULTILINE)
 _DOC = re.compile(r'DOC\(((?:\s*"(?:[^"\\]|\\.)*")+)\)')
+_ULP = re.compile(r"\bULP\(([\d.]+), ([\d.]+)\)")
 
 
 def table():
@@ -48,7 +49,21 @@ def rows(text):
         if not doc:
             raise SystemExit(f"{TABLE}: {mark.group(2)} has no DOC")
         words = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', doc.group(1))).replace('\\"', '"')
+        ulp = _ULP.search(body)
+        if bool(ulp) != ("{ULP}" in words):
+            raise SystemExit(f"{TABLE}: {mark.group(2)} has ULP without {{ULP}} in its DOC, or the reverse")
+        if ulp:
+            words = words.replace("{ULP}", f"{ulp.group(1)} ULP")
         yield mark.group(1), mark.group(2), mark.group(3), section, words
+
+
+def promises(text):
+    """What ULP says of each row that has it: (name, f64, f32)."""
+    marks = list(_ROW.finditer(text))
+    for mark, following in zip(marks, marks[1:] + [None]):
+        ulp = _ULP.search(text[mark.start() : following.start() if following else len(text)])
+        if ulp:
+            yield mark.group(3), float(ulp.group(1)), float(ulp.group(2))
 
 
 def comment(words):

@@ -103,6 +103,12 @@ const tsr__why_words tsr__whys[TSR__WHYS] = {
 #define GRADIENT(rule)
 #define NO_GRADIENT(reason)
 #define DOC(text)
+#define ULP(f64, f32)
+#define TRIES(low, high)
+#define BESIDE(low, high)
+#define AWAY(gap)
+#define JUMPS()
+#define UNTRIED(reason)
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE
 #define EMIT(writer) .lowering = TSR__LOW_TILE

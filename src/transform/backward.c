@@ -47,6 +47,12 @@ typedef struct rule {
 #define GRADIENT(rule) .pull = tsr__grad_##rule,
 #define NO_GRADIENT(reason) .none = reason,
 #define DOC(text)
+#define ULP(f64, f32)
+#define TRIES(low, high)
+#define BESIDE(low, high)
+#define AWAY(gap)
+#define JUMPS()
+#define UNTRIED(reason)
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
 static const rule rules[TSR__OPS] = {
 #include "graph/ops.def"

@@ -1,11 +1,14 @@
-/* Gradients of random functions are central differences, and so are theirs: elements, sums,
+/* Gradients of random functions are central differences, and so are theirs: elements (every row of
+ * the table of operations that says where it may be drawn), sums,
  * products, views, look-ups, prefixes, loops, choices and functions mapped over rows, one made of
  * another, on any mesh. LAW_SEED=n tries one; TEST_FULL=1 tries thousands. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "harness.h"
 #include "support/gradient_check.h"
 #include "support/law_fixture.h"
+#include "support/row_columns.h"
 #include "support/wrapped.h"
 #include "tessera.h"
 
@@ -56,8 +59,36 @@ static tsr_array *sine(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_sin(in[0]);
 }
 
+/* Any row of the table that has derivatives, and no jumps that two steps could lead to. */
+static tsr__op draw_op(making *m)
+{
+  for (;;) {
+    int op = (int)test_range(&m->rng, 0, TSR__OPS - 1);
+    if (!row_has_range(op) || row_columns_of[op].jumps) continue;
+    if (strcmp(row_columns_of[op].rule, "zero") != 0) return (tsr__op)op;
+  }
+}
+
+/* It is given numbers from where it has them, of one sign where it has none near 0, and what it
+ * makes of them is brought back to about -1 to 1. */
+static tsr_array *of_table(making *m, tsr_array *a, tsr_array *b)
+{
+  tsr_array *put[] = { a, b, a };
+  tsr__op op = draw_op(m);
+  int count = tsr__ops[op].least;
+  for (int i = 0; i < count; i++) {
+    row_range range = row_range_of(op, i);
+    if (row_columns_of[op].away > 0) range.least = row_columns_of[op].away;
+    double half = (range.most - range.least) / 2;
+    put[i] = tsr_add(tsr_mul(tsr_tanh(put[i]), half), range.least + half);
+  }
+  tsr_array *out = tsr__make(NULL, op, (tsr__operands){ put, count }, &(tsr__ask){ 0 }, TSR_HERE);
+  return tsr_tanh(tsr_mul(out, 0.5));
+}
+
 static tsr_array *elements(making *m, tsr_array *a, tsr_array *b)
 {
+  if (test_range(&m->rng, 0, 1)) return of_table(m, a, b);
   switch (test_range(&m->rng, 0, 7)) {
   case 0: return tsr_tanh(tsr_mul(a, 1.5));
   case 1: return tsr_mul(a, b);

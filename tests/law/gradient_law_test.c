@@ -1,5 +1,7 @@
-/* Gradients by central differences, of every row that has a rule: over random shapes, on every mesh
- * of the law, and of the gradients too; and the same bits on all of these. */
+/* Gradients by central differences, of every row of the table of operations that has a rule: over
+ * random shapes, on every mesh of the law, and of the gradients too; and the same bits on all of
+ * these. Rows of floats alone are drawn as their columns TRIES say; rows that need more than that
+ * are written down here. A row with a rule that nothing draws fails by its name. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,14 +9,16 @@
 #include "harness.h"
 #include "support/gradient_check.h"
 #include "support/law_fixture.h"
+#include "support/row_columns.h"
 #include "tessera.h"
 
-/* One row: what is computed of up to three arrays of one shape with values in a range. */
+/* One row: what is computed of up to three arrays of one shape. */
 typedef struct row {
   const char *name;
-  tsr_array *(*make)(tsr_array *const *in);
+  tsr_array *(*make)(tsr_array *const *in); /* NULL: operation `op`, its values where TRIES says */
   int count;
-  double least, most;
+  double least, most; /* of values */
+  tsr__op op;
 } row;
 
 /* struct ... asks for the semicolon. */
@@ -25,53 +29,9 @@ typedef struct row {
   }                                                   \
   struct made_##name
 #define ONE(name) MADE(name, tsr_##name(in[0]))
-#define TWO(name) MADE(name, tsr_##name(in[0], in[1]))
 
-ONE(neg);
-ONE(abs);
-ONE(sqrt);
-ONE(cbrt);
-ONE(exp);
-ONE(exp2);
-ONE(expm1);
-ONE(log);
-ONE(log1p);
-ONE(log2);
-ONE(log10);
-ONE(tanh);
-ONE(asinh);
-ONE(acosh);
-ONE(atanh);
-ONE(sin);
-ONE(cos);
-ONE(tan);
-ONE(asin);
-ONE(acos);
-ONE(atan);
-ONE(sinh);
-ONE(cosh);
-ONE(erf);
-ONE(erfc);
-ONE(erfinv);
-ONE(lgamma);
 ONE(digamma);
 ONE(relu);
-ONE(sigmoid);
-ONE(gelu);
-TWO(add);
-TWO(sub);
-TWO(mul);
-TWO(div);
-TWO(mod);
-TWO(fmod);
-TWO(pow);
-TWO(minimum);
-TWO(maximum);
-TWO(copysign);
-TWO(atan2);
-TWO(hypot);
-TWO(logaddexp);
-MADE(fma, tsr_fma(in[0], in[1], in[2]));
 MADE(square, tsr_pow(in[0], 2));
 MADE(cube, tsr_pow(in[0], 3));
 MADE(where, tsr_where(tsr_gt(in[0], in[1]), tsr_mul(in[1], in[0]), in[2]));
@@ -109,6 +69,61 @@ MADE(top_k, tsr_top_k(in[0], 1, 0));
 MADE(take, tsr_take(in[0], tsr_argmax(in[1], .dims = TSR_DIMS(0)), 1, .mode = TSR_INDEX_CLAMP));
 MADE(along, tsr_take_along_dim(in[0], tsr_argsort(in[1], 0), 0));
 
+MADE(full, tsr_mul(in[0], tsr_full(tsr__home(in[0]), tsr_max(in[1]), TSR_F64, tsr_shape_of(in[0]),
+                                   (tsr_sharding){ 0 })));
+MADE(placed, tsr_constrain(tsr_square(in[0]), (tsr_sharding){ 0 }));
+MADE(moved, tsr_mul(tsr_reshard(in[0], (tsr_sharding){ 0 }), in[1]));
+
+/* The place of the largest element, of two dims. */
+static tsr_array *start_of(tsr_array *a)
+{
+  tsr_array *at[2] = { tsr_argmax(tsr_max(a, .dims = TSR_DIMS(1))),
+                       tsr_argmax(tsr_max(a, .dims = TSR_DIMS(0))) };
+  return tsr_stack(at, 2, 0);
+}
+MADE(cut_out, tsr_dynamic_slice(in[0], start_of(in[1]), TSR_SHAPE(2, 1)));
+MADE(written, tsr_dynamic_update_slice(in[0], tsr_slice(in[1], TSR_RANGE(0, 1), TSR_RANGE(0, 2)),
+                                       start_of(in[1])));
+
+static tsr_array *step(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(in[1], tsr_add(tsr_mul(in[1], 0.5), 1));
+}
+
+static tsr_array *sine(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_sin(in[0]);
+}
+
+static tsr_array *product(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  (void)s, (void)user;
+  return tsr_mul(tsr_square(in[0]), in[1]);
+}
+
+/* Its rule, as the table would give it. */
+static tsr_array *product_rule(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  tsr_array *by_x = tsr_mul(tsr_mul(in[0], in[1]), 2);
+  (void)user;
+  return tsr_tuple(s, tsr_mul(in[3], by_x), tsr_mul(in[3], tsr_square(in[0])));
+}
+
+static tsr_status not_looked_at(const tsr_seen *seen, void *user)
+{
+  (void)seen, (void)user;
+  return TSR_OK;
+}
+
+MADE(repeated, tsr_fori(0, 3, step, NULL, in[0]));
+MADE(chosen, tsr_cond(tsr_gt(tsr_sum(in[1]), 0), sine, product, NULL, in[0], in[1]));
+MADE(ruled, tsr_call(tsr_custom_vjp(tsr_function_make(tsr__home(in[0]), product),
+                                    .backward = product_rule),
+                     in[0], in[1]));
+MADE(shown, tsr_square(tsr_callback(in[0], not_looked_at)));
+
 static tsr_array *make_gather(tsr_array *const *in)
 {
   tsr_array *rows = tsr_argmax(in[1], .dims = TSR_DIMS(1));
@@ -132,58 +147,67 @@ SCATTERED(put_product, MUL);
 SCATTERED(put_max, MAX);
 SCATTERED(put_min, MIN);
 
-#define ROW(name, count, least, most)      \
-  {                                        \
-#name, make_##name, count, least, most \
+#define ROW(name, count, least, most)                    \
+  {                                                      \
+#name, make_##name, count, least, most, TSR__OP_LEAF \
   }
-static const row rows[] = {
-  ROW(neg, 1, -2, 2),          ROW(abs, 1, 0.5, 2),        ROW(sqrt, 1, 0.5, 3),
-  ROW(cbrt, 1, 0.5, 3),        ROW(exp, 1, -1, 2),         ROW(exp2, 1, -1, 2),
-  ROW(expm1, 1, -1, 1),        ROW(log, 1, 0.5, 3),        ROW(log1p, 1, -0.4, 2),
-  ROW(log2, 1, 0.5, 3),        ROW(log10, 1, 0.5, 3),      ROW(tanh, 1, -2, 2),
-  ROW(asinh, 1, -3, 3),        ROW(acosh, 1, 1.5, 4),      ROW(atanh, 1, -0.7, 0.7),
-  ROW(sin, 1, -4, 4),          ROW(cos, 1, -4, 4),         ROW(tan, 1, -1, 1),
-  ROW(asin, 1, -0.7, 0.7),     ROW(acos, 1, -0.7, 0.7),    ROW(atan, 1, -3, 3),
-  ROW(sinh, 1, -2, 2),         ROW(cosh, 1, -2, 2),        ROW(erf, 1, -2, 2),
-  ROW(erfc, 1, -2, 2),         ROW(erfinv, 1, -0.7, 0.7),  ROW(sigmoid, 1, -4, 4),
-  ROW(gelu, 1, -3, 3),         ROW(add, 2, -2, 2),         ROW(sub, 2, -2, 2),
-  ROW(mul, 2, -2, 2),          ROW(div, 2, 0.5, 3),        ROW(mod, 2, 0.5, 3),
-  ROW(fmod, 2, 0.5, 3),        ROW(pow, 2, 0.5, 3),        ROW(minimum, 2, -2, 2),
-  ROW(maximum, 2, -2, 2),      ROW(copysign, 2, 0.5, 2),   ROW(atan2, 2, 0.5, 3),
-  ROW(hypot, 2, 0.5, 3),       ROW(logaddexp, 2, -2, 2),   ROW(fma, 3, -2, 2),
-  ROW(square, 1, -2, 2),       ROW(cube, 1, -2, 2),        ROW(where, 3, -2, 2),
-  ROW(turned, 1, -2, 2),       ROW(steps, 1, -2, 2),       ROW(shifted, 1, -2, 2),
-  ROW(padded, 2, -2, 2),       ROW(joined, 2, -2, 2),      ROW(reshaped, 1, -2, 2),
+static const row by_hand[] = {
+  ROW(digamma, 1, 0.7, 4),     ROW(relu, 1, 0.5, 2),       ROW(square, 1, -2, 2),
+  ROW(cube, 1, -2, 2),         ROW(where, 3, -2, 2),       ROW(turned, 1, -2, 2),
+  ROW(steps, 1, -2, 2),        ROW(shifted, 1, -2, 2),     ROW(padded, 2, -2, 2),
+  ROW(cut, 2, -2, 2),          ROW(joined, 2, -2, 2),      ROW(reshaped, 1, -2, 2),
   ROW(widened, 2, -2, 2),      ROW(narrow, 2, -2, 2),      ROW(sum, 2, -2, 2),
   ROW(mean, 2, -2, 2),         ROW(masked, 2, 0, 3),       ROW(var, 1, -2, 2),
   ROW(std, 1, -2, 2),          ROW(prod, 1, -2, 2),        ROW(prods, 2, 0.5, 1.5),
   ROW(max, 1, -2, 2),          ROW(min, 1, -2, 2),         ROW(matmul, 2, -2, 2),
   ROW(gram, 2, -2, 2),         ROW(vdot, 2, -2, 2),        ROW(outer, 2, -2, 2),
-  ROW(softmax, 1, -2, 2),      ROW(cumsum, 1, -2, 2),      ROW(sort, 1, -2, 2),
-  ROW(top_k, 1, -2, 2),        ROW(take, 2, -2, 2),        ROW(along, 2, -2, 2),
-  ROW(gather, 2, -2, 2),       ROW(put, 3, -2, 2),         ROW(put_sum, 3, -2, 2),
-  ROW(lgamma, 1, 0.7, 4),      ROW(digamma, 1, 0.7, 4),    ROW(relu, 1, 0.5, 2),
-  ROW(cumprod, 1, -2, 2),      ROW(cummax, 1, -2, 2),      ROW(cummin, 1, -2, 2),
-  ROW(cumprod_back, 1, -2, 2), ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
-  ROW(put_min, 3, -2, 2),      ROW(cut, 2, -2, 2),
+  ROW(softmax, 1, -2, 2),      ROW(cumsum, 1, -2, 2),      ROW(cumprod, 1, -2, 2),
+  ROW(cumprod_back, 1, -2, 2), ROW(cummax, 1, -2, 2),      ROW(cummin, 1, -2, 2),
+  ROW(sort, 1, -2, 2),         ROW(top_k, 1, -2, 2),       ROW(take, 2, -2, 2),
+  ROW(along, 2, -2, 2),        ROW(gather, 2, -2, 2),      ROW(put, 3, -2, 2),
+  ROW(put_sum, 3, -2, 2),      ROW(put_product, 3, -2, 2), ROW(put_max, 3, -2, 2),
+  ROW(put_min, 3, -2, 2),      ROW(full, 2, -2, 2),        ROW(placed, 1, -2, 2),
+  ROW(moved, 2, -2, 2),        ROW(cut_out, 2, -2, 2),     ROW(written, 2, -2, 2),
+  ROW(repeated, 1, -2, 2),     ROW(chosen, 2, -2, 2),      ROW(ruled, 2, -2, 2),
+  ROW(shown, 1, -2, 2),
 };
 
-enum { ROWS = sizeof rows / sizeof *rows };
+enum { BY_HAND = sizeof by_hand / sizeof *by_hand, MOST = 3 };
+
+/* All rows: those of the table that say where, then those above. */
+static const row *row_at(int which)
+{
+  static row of_table;
+  for (int op = 0; op < TSR__OPS; op++) {
+    if (!row_has_range(op) || which--) continue;
+    of_table = (row){ tsr__ops[op].name, NULL, tsr__ops[op].least, 0, 0, (tsr__op)op };
+    CHECK(of_table.count <= MOST);
+    return &of_table;
+  }
+  return which < BY_HAND ? &by_hand[which] : NULL;
+}
+
+static tsr_array *made_of(const row *r, tsr_array *const *in)
+{
+  if (r->make) return r->make(in);
+  return tsr__make(NULL, r->op, (tsr__operands){ in, r->count }, &(tsr__ask){ 0 }, TSR_HERE);
+}
 
 static tsr_array *row_body(tsr_scope *s, tsr_array *const *in, void *user)
 {
   const row *r = user;
   (void)s;
-  return tsr_mul(r->make(in), 1.5);
+  return tsr_mul(made_of(r, in), 1.5);
 }
 
 /* Distinct values of the range, so that no ties and no steps are near. */
-static tsr_array *drawn(tsr_scope *s, test_rng *rng, const row *r, tsr_shape shape, tsr_sharding on)
+static tsr_array *drawn(tsr_scope *s, test_rng *rng, const row *r, int operand, tsr_shape shape,
+                        tsr_sharding on)
 {
   double data[64];
   int count = (int)(shape.dims[0] * shape.dims[1]);
-  for (int i = 0; i < count; i++)
-    data[i] = r->least + (r->most - r->least) * (i + 0.2 + 0.6 * test_uniform(rng)) / count;
+  row_range range = r->make ? (row_range){ r->least, r->most } : row_range_of(r->op, operand);
+  for (int i = 0; i < count; i++) data[i] = row_draw(r->op, range, rng, i, count);
   for (int i = count - 1; i > 0; i--) {
     int k = (int)test_range(rng, 0, i);
     double swapped = data[i];
@@ -192,28 +216,34 @@ static tsr_array *drawn(tsr_scope *s, test_rng *rng, const row *r, tsr_shape sha
   return tsr_put(s, data, TSR_F64, shape, on);
 }
 
-/* One row on arrays that lie at random on a mesh, or anywhere. */
-enum { MOST = 3 };
+/* The same number for a row whatever stands in the table around it. */
+static uint64_t number_of(const row *r)
+{
+  uint64_t out = 7;
+  for (const char *c = r->name; *c; c++) out = out * 31 + (uint64_t)*c;
+  return out % 1000;
+}
 
-static tsr_shape draw_row(tsr_scope *s, const tsr_mesh *mesh, int which, uint64_t seed,
+/* One row on arrays that lie at random on a mesh, or anywhere. */
+static tsr_shape draw_row(tsr_scope *s, const tsr_mesh *mesh, const row *r, uint64_t seed,
                           tsr_array **in)
 {
-  test_rng rng = test_seeded(seed * 1000 + (uint64_t)which), places = test_seeded(seed);
+  test_rng rng = test_seeded(seed * 1000 + number_of(r)), places = test_seeded(seed);
   tsr_shape shape = TSR_SHAPE(test_range(&rng, 2, 5), test_range(&rng, 2, 5));
-  for (int i = 0; i < rows[which].count; i++) {
+  for (int i = 0; i < r->count; i++) {
     tsr_sharding on = mesh ? law_sharding(&places, mesh, 2) : (tsr_sharding){ 0 };
-    in[i] = drawn(s, &rng, &rows[which], shape, on);
+    in[i] = drawn(s, &rng, r, i, shape, on);
   }
   return shape;
 }
 
-static void check_row(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64_t seed)
+static void check_row(tsr_runtime *rt, const tsr_mesh *mesh, const row *r, uint64_t seed)
 {
   tsr_scope *s = tsr_scope_open(rt);
   tsr_array *in[MOST];
-  draw_row(s, mesh, which, seed, in);
-  gradient_check(&(gradient_case){ rows[which].name, s, row_body, (void *)&rows[which], in,
-                                   rows[which].count, 2, 2e-6, seed });
+  draw_row(s, mesh, r, seed, in);
+  gradient_check(
+      &(gradient_case){ r->name, s, row_body, (void *)(uintptr_t)r, in, r->count, 2, 2e-6, seed });
   tsr_scope_close(s);
 }
 
@@ -221,7 +251,74 @@ static void check_rows(const char *axes, uint64_t seed)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:8", .threads = 2);
   tsr_mesh *mesh = tsr_mesh_make(rt, axes);
-  for (int i = 0; i < ROWS; i++) check_row(rt, mesh, i, seed);
+  const row *r;
+  for (int i = 0; (r = row_at(i)); i++) check_row(rt, mesh, r, seed);
+  tsr_runtime_close(rt);
+}
+
+/* Marks what stands on the ways of floats from operands to a result; false: no way leads there. */
+static bool mark_ways(const tsr_array *a, const row *r, tsr_array *const *in, bool *drawn_ops)
+{
+  bool leads = false;
+  for (int i = 0; i < r->count; i++)
+    if (a == in[i]) return true;
+  for (int i = 0; i < a->in_count; i++)
+    if (a->in[i] && mark_ways(a->in[i], r, in, drawn_ops)) leads = true;
+  if (!leads || (!a->extras && !tsr__dtype_float((tsr_dtype)a->dtype))) return false;
+  drawn_ops[a->op] = true;
+  for (int i = 0; a->extras && i < a->extras->region_count; i++) {
+    const tsr__program *inside = &a->extras->regions[i]->program;
+    for (int n = 0; n < inside->node_count; n++) drawn_ops[inside->nodes[n].op] = true;
+  }
+  return true;
+}
+
+/* A row that is traced, and what is seen in its trace. */
+typedef struct tracing {
+  const row *r;
+  bool *drawn_ops;
+} tracing;
+
+static tsr_array *traced_row(tsr_scope *s, tsr_array *const *in, void *user)
+{
+  const tracing *t = user;
+  (void)s;
+  tsr_array *made = made_of(t->r, in);
+  mark_ways(made, t->r, in, t->drawn_ops);
+  return made;
+}
+
+/* Of rows that are made of floats alone nothing but a column is needed. */
+static bool is_of_floats(int op)
+{
+  const tsr__opinfo *info = &tsr__ops[op];
+  bool element = info->lowering == TSR__LOW_TILE || info->lowering == TSR__LOW_FORMULA;
+  return element && info->shape_rule == TSR__SH_ELEMENT && info->wants != TSR__WANT_CHOICE &&
+         info->dtype_rule != TSR__DT_ATTR;
+}
+
+TEST(every_row_with_a_rule_is_drawn)
+{
+  bool drawn_ops[TSR__OPS] = { false };
+  tsr_runtime *rt = tsr_runtime_open("cpu:2");
+  tsr_scope *s = tsr_scope_open(rt);
+  const row *r;
+  for (int i = 0; (r = row_at(i)); i++) {
+    tsr_array *in[MOST];
+    draw_row(s, NULL, r, 1, in);
+    tracing t = { r, drawn_ops };
+    tsr_call_at(tsr_function_make(s, traced_row, .user = &t), in, r->count, TSR_HERE);
+    if (tsr_scope_status(s)) FAIL("%s: %s", r->name, tsr_message(s));
+  }
+  for (int op = 0; op < TSR__OPS; op++) {
+    if (!row_has_slope(op) || row_columns_of[op].untried) continue;
+    if (is_of_floats(op) && !row_has_range(op))
+      FAIL("%s has the gradient rule %s and no TRIES: its row must say where floats are drawn",
+           tsr__ops[op].name, row_columns_of[op].rule);
+    if (!drawn_ops[op])
+      FAIL("%s has the gradient rule %s, which no row of this test draws", tsr__ops[op].name,
+           row_columns_of[op].rule);
+  }
   tsr_runtime_close(rt);
 }
 
@@ -259,15 +356,15 @@ static tsr_array *summed_alone(tsr_scope *s, tsr_array *const *in, void *user)
 }
 
 /* A row's gradients by all its arrays, on a mesh or on one device. */
-static void find_slopes(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64_t seed,
+static void find_slopes(tsr_runtime *rt, const tsr_mesh *mesh, const row *r, uint64_t seed,
                         double *out)
 {
   tsr_scope *s = tsr_scope_open(rt);
   tsr_array *in[MOST], *leaves[MOST];
-  tsr_shape shape = draw_row(s, mesh, which, seed, in);
-  int count = rows[which].count;
+  tsr_shape shape = draw_row(s, mesh, r, seed, in);
+  int count = r->count;
   size_t each = (size_t)(shape.dims[0] * shape.dims[1]);
-  tsr_function *f = tsr_function_make(s, summed_row, .user = (void *)&rows[which]);
+  tsr_function *f = tsr_function_make(s, summed_row, .user = (void *)(uintptr_t)r);
   tsr_function *g = tsr_grad(f, .wrt = { .bits = (1u << count) - 1 });
   tsr_tree_leaves(tsr_call_at(g, in, count, TSR_HERE), leaves, MOST);
   for (int i = 0; i < count; i++)
@@ -278,13 +375,13 @@ static void find_slopes(tsr_runtime *rt, const tsr_mesh *mesh, int which, uint64
 static void compare_rows(tsr_runtime *rt, const char *axes, uint64_t seed)
 {
   tsr_mesh *mesh = tsr_mesh_make(rt, axes);
-  for (int i = 0; i < ROWS; i++) {
+  const row *r;
+  for (int i = 0; (r = row_at(i)); i++) {
     double one[25 * MOST] = { 0 }, many[25 * MOST] = { 0 };
-    if (!has_bits(&rows[i])) continue;
-    find_slopes(rt, NULL, i, seed, one);
-    find_slopes(rt, mesh, i, seed, many);
-    if (memcmp(one, many, sizeof one) != 0)
-      FAIL("%s on %s, seed %d", rows[i].name, axes, (int)seed);
+    if (!has_bits(r)) continue;
+    find_slopes(rt, NULL, r, seed, one);
+    find_slopes(rt, mesh, r, seed, many);
+    if (memcmp(one, many, sizeof one) != 0) FAIL("%s on %s, seed %d", r->name, axes, (int)seed);
   }
 }
 
@@ -452,7 +549,7 @@ static void check_narrow(tsr_runtime *rt, const row *r, tsr_dtype dtype, double 
   tsr_array *in[MOST], *wide[MOST];
   thrice found, want;
   for (int i = 0; i < r->count; i++) {
-    tsr_array *x = drawn(s, &rng, r, TSR_SHAPE(3, 3), (tsr_sharding){ 0 });
+    tsr_array *x = drawn(s, &rng, r, i, TSR_SHAPE(3, 3), (tsr_sharding){ 0 });
     in[i] = tsr_cast(tsr_mul(x, scale), dtype);
     wide[i] = tsr_cast(in[i], TSR_F64);
   }
@@ -474,21 +571,19 @@ static void check_narrow(tsr_runtime *rt, const row *r, tsr_dtype dtype, double 
 /* Of these a rounded operand is another place: steps, and sums of what cancels. */
 static bool jumps(const row *r)
 {
-  const char *const none[] = { "mod", "fmod", "put_product" };
-  for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-    if (!strcmp(r->name, none[i])) return true;
-  return false;
+  return row_columns_of[r->op].jumps || !strcmp(r->name, "put_product");
 }
 
 TEST_TIMEOUT(second_derivatives_fit_the_floats_that_hold_them, 300)
 {
   tsr_runtime *rt = tsr_runtime_open("cpu:1");
-  for (int i = 0; i < ROWS; i++) {
-    if (jumps(&rows[i])) continue;
-    for (double scale = 1; scale < 10000; scale *= 10) check_narrow(rt, &rows[i], TSR_F16, scale);
+  const row *r;
+  for (int i = 0; (r = row_at(i)); i++) {
+    if (jumps(r)) continue;
+    for (double scale = 1; scale < 10000; scale *= 10) check_narrow(rt, r, TSR_F16, scale);
     for (double scale = 1; scale < 1e30; scale *= 1e6) {
-      check_narrow(rt, &rows[i], TSR_F32, scale);
-      check_narrow(rt, &rows[i], TSR_BF16, scale);
+      check_narrow(rt, r, TSR_F32, scale);
+      check_narrow(rt, r, TSR_BF16, scale);
     }
   }
   tsr_runtime_close(rt);

@@ -1,4 +1,4 @@
-/* The law of device routines: on random arrays of all thirteen dtypes, over random shapes, meshes
+/* The law of device routines: on random arrays of all dtypes, over random shapes, meshes
  * and specs, what they make has bit for bit the values of the naive evaluator, and the bytes that
  * explain predicts are the bytes counted. */
 #include <stdlib.h>
@@ -8,8 +8,6 @@
 #include "support/law_world.h"
 #include "support/topology_fixture.h"
 #include "tessera.h"
-
-enum { DTYPES = 13 };
 
 typedef law_world world;
 
@@ -42,7 +40,7 @@ static void make_prefixes(world *w)
                                                        tsr_cummin_at };
   tsr_shape shape = draw_shape(w, 1);
   int which = (int)draw(w, 0, 3);
-  tsr_array *x = draw_input(w, fixture_dtype(draw(w, which > 1, DTYPES - 1)), shape);
+  tsr_array *x = draw_input(w, fixture_dtype(draw(w, which > 1, FIXTURE_DTYPES - 1)), shape);
   tsr_scan_args args = { .size = sizeof args, .x = x, .dim = draw_dim(w, shape.rank) };
   args.reverse = draw(w, 0, 1);
   w->made[w->count++] = calls[which](&args, TSR_HERE);
@@ -52,7 +50,7 @@ static void make_prefixes(world *w)
 static void make_sort(world *w)
 {
   tsr_shape shape = draw_shape(w, 1);
-  tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, DTYPES - 1)), shape);
+  tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1)), shape);
   int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 3);
   bool down = draw(w, 0, 1);
   if (which != 1) w->made[w->count++] = tsr_sort(x, dim, .descending = down);
@@ -68,7 +66,7 @@ static void make_lexsort(world *w)
   tsr_array *keys[3];
   int count = (int)draw(w, 1, 3);
   for (int i = 0; i < count; i++) {
-    tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+    tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
     keys[i] =
         tsr__dtype_integer(dtype) && i ? law_leaf(w, dtype, shape, 2) : draw_input(w, dtype, shape);
   }
@@ -78,7 +76,7 @@ static void make_lexsort(world *w)
 static void make_top_k(world *w)
 {
   tsr_shape shape = draw_shape(w, 1);
-  tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, DTYPES - 1)), shape);
+  tsr_array *x = draw_input(w, fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1)), shape);
   int dim = draw_dim(w, shape.rank), which = (int)draw(w, 0, 2);
   int64_t count = draw(w, 0, shape.dims[dim < 0 ? dim + shape.rank : dim]);
   if (which != 1) w->made[w->count++] = tsr_top_k(x, count, dim);
@@ -97,7 +95,8 @@ static void make_scatter_add(world *w)
     updates.dims[d] = d < dim                 ? shape.dims[d]
                       : d < dim + places.rank ? places.dims[d - dim]
                                               : shape.dims[d - places.rank + 1];
-  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1)), index = draw(w, 0, 1) ? TSR_I64 : TSR_I8;
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1)),
+            index = draw(w, 0, 1) ? TSR_I64 : TSR_I8;
   tsr_array *a = draw_input(w, dtype, shape), *at = law_leaf(w, index, places, size);
   tsr_array *b = law_leaf(w, draw(w, 0, 3) ? dtype : TSR_F64, updates, 0);
   w->made[w->count++] = tsr_scatter_add(a, at, b, draw(w, 0, 1) ? dim : dim - shape.rank);
@@ -134,7 +133,7 @@ static tsr_array *draw_factor(world *w, tsr_dtype dtype, tsr_shape shape)
 /* A wider dtype, or none. */
 static tsr_dtype draw_asked(world *w)
 {
-  return draw(w, 0, 3) ? (tsr_dtype)0 : fixture_dtype(draw(w, 0, DTYPES - 1));
+  return draw(w, 0, 3) ? (tsr_dtype)0 : fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1));
 }
 
 static void make_matrices(world *w)
@@ -155,7 +154,7 @@ static void make_matrices(world *w)
   }
   right.dims[right.rank - 1] = sizes[draw(w, draw(w, 0, 7) ? 1 : 0, 9)];
   right.dims[right.rank > 1 ? right.rank - 2 : 0] = left.dims[left.rank - 1];
-  tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  tsr_dtype dtype = fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1));
   bool leaves = draw_reproducible(w);
   tsr_array *a = draw_factor(w, dtype, left);
   tsr_array *b = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, right);
@@ -181,7 +180,7 @@ static void make_conv(world *w)
   kernel.dims[spatial] = draw(w, 1, 3);
   kernel.dims[spatial + 1] = groups * draw(w, 1, 3);
   x.dims[spatial + 1] = groups * kernel.dims[spatial];
-  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
   conv.x = draw_operand(w, dtype, x);
   conv.kernel = draw_factor(w, draw(w, 0, 3) ? dtype : TSR_F32, kernel);
   w->made[w->count++] = tsr_conv_at(&conv, TSR_HERE);
@@ -216,7 +215,7 @@ static void make_einsum(world *w)
   tsr_array *arrays[3];
   int letters = draw(w, 0, 7) ? USUAL : LETTERS;
   int count = (int)draw(w, 1, 3);
-  tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  tsr_dtype dtype = fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1));
   bool leaves = draw_reproducible(w);
   for (int i = 0; i < letters; i++)
     sizes[i] = letters == USUAL ? draw(w, draw(w, 0, 9) ? 1 : 0, 5) : i < 4 ? draw(w, 1, 2) : 1;

@@ -12,7 +12,7 @@
 #include "support/law_fixture.h"
 #include "support/topology_fixture.h"
 
-enum { SPECS = 512, MOST = 4096, TYPES = 13 };
+enum { SPECS = 512, MOST = 4096 };
 
 /* Of the first operand. Few of them leave devices of eight without any. */
 static int64_t rows, columns;
@@ -357,13 +357,13 @@ static void every_rule(int64_t row_count, int64_t column_count, int step)
   tsr_runtime *rt = tsr_runtime_open("cpu:8");
   rows = row_count, columns = column_count;
   printf("# %-22s %-18s", "operation", "rule");
-  for (int k = 0; k < TYPES; k += step) printf(" %5s", tsr_dtype_name(fixture_dtype(k)));
+  for (int k = 0; k < FIXTURE_DTYPES; k += step) printf(" %5s", tsr_dtype_name(fixture_dtype(k)));
   printf("\n");
   for (int r = 0; r < COUNT; r++) {
     const tsr__opinfo *row = &tsr__ops[rules[r].op];
     int met = 0;
     printf("# %-22s %-18s", row->name, row->factors);
-    for (int k = 0; k < TYPES; k += step) {
+    for (int k = 0; k < FIXTURE_DTYPES; k += step) {
       int count = meet(rt, r, fixture_dtype(k));
       printf(" %5d", count);
       met += count > 0;

@@ -5,8 +5,6 @@
 #include "support/topology_fixture.h"
 #include "tessera/indexing.h"
 
-enum { DTYPES = 13 };
-
 const char *const law_rows_elsewhere[TSR__OPS] = {
   [TSR__OP_ARG] = "stands in regions: region_test",
   [TSR__OP_AXIS_ALL] = "stands in regions: vmap_test",
@@ -59,7 +57,7 @@ static bool of_any_mesh(tsr__op op, tsr_dtype dtype)
 static tsr_dtype draw_dtype(world *w, tsr__op op)
 {
   for (;;) {
-    tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+    tsr_dtype dtype = fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1));
     if (takes(op, dtype) && of_any_mesh(op, dtype)) return dtype;
   }
 }
@@ -138,7 +136,7 @@ static tsr_array *element(world *w, tsr__op op)
         sign ? law_leaf(&w->law, dtype, shape, 0) : operand(w, condition ? TSR_BOOL : dtype, shape);
   }
   if (row->least == 2 && dtype != TSR_BOOL && !draw(w, 0, 5)) in[1] = number(w, dtype);
-  tsr__ask ask = { .dtype = fixture_dtype(draw(w, op == TSR__OP_RANDOM, DTYPES - 1)) };
+  tsr__ask ask = { .dtype = fixture_dtype(draw(w, op == TSR__OP_RANDOM, FIXTURE_DTYPES - 1)) };
   return make(w, op, (tsr__operands){ in, row->least }, &ask);
 }
 
@@ -146,7 +144,8 @@ static tsr_array *source(world *w, tsr__op op)
 {
   const tsr__opinfo *row = &tsr__ops[op];
   tsr_sharding on = law_sharding(&w->law.rng, w->law.mesh, w->base.rank);
-  tsr_dtype dtype = fixture_dtype(draw(w, row->dtype_rule == TSR__DT_ATTR_NUMBER, DTYPES - 1));
+  tsr_dtype dtype =
+      fixture_dtype(draw(w, row->dtype_rule == TSR__DT_ATTR_NUMBER, FIXTURE_DTYPES - 1));
   if (row->dtype_rule == TSR__DT_ATTR_FLOAT) dtype = draw(w, 0, 1) ? TSR_F32 : TSR_F64;
   if (row->lowering == TSR__LOW_LEAF && row->numbers) return element(w, TSR__OP_ADD);
   if (row->lowering == TSR__LOW_LEAF) return law_leaf(&w->law, dtype, w->base, 0);
@@ -206,7 +205,7 @@ static tsr_array *keys(world *w, tsr__op op)
   tsr_array *keyed[3];
   int count = (int)draw(w, 1, 3);
   for (int i = 0; i < count; i++) {
-    tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+    tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
     bool few = tsr__dtype_integer(dtype) && draw(w, 0, 1);
     keyed[i] = few ? law_leaf(&w->law, dtype, w->base, 2) : operand(w, dtype, w->base);
   }
@@ -256,7 +255,7 @@ static tsr_array *take(world *w, tsr__op op)
 static tsr_array *scatter(world *w, tsr__op op)
 {
   span s = draw_span(w, true);
-  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
   tsr__scatter_attr attr = { .dim = s.dim,
                              .more = s.more,
                              .how = draw(w, TSR_SCATTER_SET, TSR_SCATTER_MAX),
@@ -275,7 +274,7 @@ static tsr_array *scatter(world *w, tsr__op op)
 /* A table in order, without NaN. */
 static tsr_array *search(world *w, tsr__op op)
 {
-  tsr_dtype dtype = fixture_dtype(draw(w, 1, DTYPES - 1));
+  tsr_dtype dtype = fixture_dtype(draw(w, 1, FIXTURE_DTYPES - 1));
   tsr_shape list = { .rank = 1, .dims = { draw(w, 0, 40) } };
   tsr_array *table = tsr_cast(law_leaf(&w->law, TSR_I32, list, 20), dtype);
   tsr_array *x = tsr_cast(law_leaf(&w->law, TSR_I32, w->base, 25), dtype);
@@ -312,7 +311,7 @@ static tsr_array *update(world *w, tsr__op op)
   tsr_shape box = w->base;
   for (int d = 0; d < box.rank; d++)
     if (draw(w, 0, 1)) box.dims[d] = draw(w, 0, box.dims[d]);
-  tsr_dtype dtype = fixture_dtype(draw(w, 0, DTYPES - 1));
+  tsr_dtype dtype = fixture_dtype(draw(w, 0, FIXTURE_DTYPES - 1));
   tsr_array *x = operand(w, dtype, w->base), *u = operand(w, dtype, box);
   return make(w, op, TSR__IN(x, starts(w), u), &(tsr__ask){ 0 });
 }

@@ -17,7 +17,7 @@ typedef struct law_world {
   cell *cells[LAW_MOST]; /* of leaves */
   int leaves, count;
   bool whole; /* factors are small whole numbers, so that no sum of products rounds */
-  int64_t (*seen)[TSR_F64 + 1]; /* NULL, or by operation and type of its first operand: how often */
+  int64_t (*seen)[TSR__DTYPES]; /* NULL, or by operation and type of its first operand: how often */
 } law_world;
 
 int64_t law_draw(law_world *w, int64_t first, int64_t last); /* both ends included */

@@ -165,7 +165,7 @@ static cell int_op(tsr__op op, int dtype, int64_t a, int64_t b)
     for (int64_t i = 0; i < b; i++) power *= (uint64_t)a;
     return whole(dtype, (wide)(int64_t)power);
   }
-  default: FAIL("int op %d", op);
+  default: FAIL("%s of integers is not known here", tsr__ops[op].name);
   }
 }
 
@@ -239,7 +239,7 @@ static cell float_op(tsr__op op, int dtype, double a, double b)
   case TSR__OP_ISNAN: return truth(isnan(a));
   case TSR__OP_COPYSIGN: return real(dtype, copysign(a, b));
   case TSR__OP_NEXTAFTER: return next_after(dtype, a, b);
-  default: FAIL("float op %d", op);
+  default: FAIL("%s of floats is not known here", tsr__ops[op].name);
   }
 }
 

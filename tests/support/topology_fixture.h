@@ -29,12 +29,18 @@ static inline int fixture_count(const tsr_runtime *rt)
   return topology ? topology->device_count : 0;
 }
 
+/* How many dtypes there are: a row of their table each. */
+enum {
+#define DTYPE(...) +1
+  FIXTURE_DTYPES = 0
+#include "topology/dtypes.def"
+#undef DTYPE
+};
+
 /* One dtype after the other, again from the first. */
 static inline tsr_dtype fixture_dtype(int64_t number)
 {
-  int count = 0;
-  TSR__FOR_DTYPES(dtype) count++;
-  number %= count;
+  number %= FIXTURE_DTYPES;
   TSR__FOR_DTYPES(dtype)
   if (number-- == 0) return (tsr_dtype)dtype;
   return TSR_F64;

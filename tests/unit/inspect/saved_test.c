@@ -8,6 +8,7 @@
 
 #include "harness.h"
 #include "tessera.h"
+#include "topology/topology.h"
 
 typedef struct fixture {
   tsr_runtime *rt;
@@ -112,8 +113,8 @@ TEST(every_dtype_and_every_kind_of_number)
 {
   fixture x = open_fixture();
   static const double data[] = { 0, -0.0, 1, -1, 0.5, 3, INFINITY, -INFINITY, NAN, 100 };
-  int dtypes = 0;
-  for (int d = 1; d <= TSR_F64; d++, dtypes++) {
+  TSR__FOR_DTYPES(d)
+  {
     tsr_array *wide = tsr_put(x.s, data, TSR_F64, TSR_SHAPE(10), (tsr_sharding){ 0 });
     bool floats = d == TSR_F64 || d == TSR_F32 || d == TSR_F16 || d == TSR_BF16;
     if (!floats) wide = tsr_abs(tsr_where(tsr_isfinite(wide), wide, 7));
@@ -127,7 +128,6 @@ TEST(every_dtype_and_every_kind_of_number)
     if (!strstr(text, has)) FAIL("no %s in\n%s", has, text);
     if (d == TSR_BOOL) CHECK(strstr(text, "[10] 1 1 0 0 1 0 0 0 0 0 "));
   }
-  CHECK_I64(dtypes, 13);
   static const double ends[] = { DBL_MIN,       5e-324,  DBL_MAX,
                                  -DBL_TRUE_MIN, 1.0 / 3, 0x1.fffffffffffffp-1023 };
   tsr_array *outer = tsr_put(x.s, ends, TSR_F64, TSR_SHAPE(6), (tsr_sharding){ 0 });
