@@ -97,6 +97,7 @@ const tsr__attr_info tsr__attrs[TSR__ATTR_FAMILIES] = {
 #define TRIES(low, high)
 #define BESIDE(low, high)
 #define AWAY(gap)
+#define JUMPS()
 #define UNTRIED(reason)
 /* What can be known here of a row's kernel. */
 #define TILE(instruction) .lowering = TSR__LOW_TILE

@@ -51,6 +51,7 @@ typedef struct rule {
 #define TRIES(low, high)
 #define BESIDE(low, high)
 #define AWAY(gap)
+#define JUMPS()
 #define UNTRIED(reason)
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
 static const rule rules[TSR__OPS] = {

@@ -59,12 +59,13 @@ static tsr_array *sine(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_sin(in[0]);
 }
 
-/* Any row of the table that has derivatives. */
+/* Any row of the table that has derivatives, and no jumps that two steps could lead to. */
 static tsr__op draw_op(making *m)
 {
   for (;;) {
     int op = (int)test_range(&m->rng, 0, TSR__OPS - 1);
-    if (row_has_range(op) && strcmp(row_columns_of[op].rule, "zero") != 0) return (tsr__op)op;
+    if (!row_has_range(op) || row_columns_of[op].jumps) continue;
+    if (strcmp(row_columns_of[op].rule, "zero") != 0) return (tsr__op)op;
   }
 }
 

@@ -569,10 +569,7 @@ static void check_narrow(tsr_runtime *rt, const row *r, tsr_dtype dtype, double 
 /* Of these a rounded operand is another place: steps, and sums of what cancels. */
 static bool jumps(const row *r)
 {
-  const char *const none[] = { "mod", "fmod", "put_product" };
-  for (size_t i = 0; i < sizeof none / sizeof *none; i++)
-    if (!strcmp(r->name, none[i])) return true;
-  return false;
+  return row_columns_of[r->op].jumps || !strcmp(r->name, "put_product");
 }
 
 TEST_TIMEOUT(second_derivatives_fit_the_floats_that_hold_them, 300)

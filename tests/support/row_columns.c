@@ -28,6 +28,7 @@
 #define TRIES(low, high) .tries = { low, high },
 #define BESIDE(low, high) .beside = { low, high },
 #define AWAY(gap) .away = gap,
+#define JUMPS() .jumps = true,
 #define UNTRIED(reason) .untried = reason,
 #define OP(id, text, kernel, ...) [TSR__OP_##id] = { __VA_ARGS__ },
 const row_columns row_columns_of[TSR__OPS] = {

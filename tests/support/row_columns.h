@@ -18,6 +18,7 @@ typedef struct row_columns {
   } ulp;                   /* 0: not stated */
   row_range tries, beside; /* of operand 0, of the others: empty ones are not stated */
   double away;
+  bool jumps;
   const char *untried;
 } row_columns;
 
