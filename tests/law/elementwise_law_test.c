@@ -1,6 +1,7 @@
 /* The law of elementwise calls: over random shapes, meshes and specs, each of them on each of the
  * types gives what C's library or plain arithmetic says, exactly or within what its row of the
- * table of operations states, and on every mesh the bits of one device. A failure names its seed. */
+ * table of operations states, and on every mesh the bits of one device. A failure names its
+ * seed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

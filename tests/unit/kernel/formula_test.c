@@ -386,16 +386,19 @@ static long double size_of(const oracle *o, double x, double y, long double exac
   return fmaxl(fabsl(exact), isfinite(term) ? term : 0);
 }
 
+static void need_oracle(int op)
+{
+  const row_columns *row = &row_columns_of[op];
+  if (!(row->ulp.f64 > 0 && row->ulp.f32 > 0))
+    FAIL("%s is a FORMULA: its row must state ULP(f64, f32)", tsr__ops[op].name);
+  if (tsr__ops[op].least == 2 ? !oracles[op].exact_2 : !oracles[op].exact)
+    FAIL("%s is a FORMULA: `oracles` must have its exact function", tsr__ops[op].name);
+}
+
 TEST(every_formula_has_an_oracle)
 {
-  for (int op = 0; op < TSR__OPS; op++) {
-    const row_columns *row = &row_columns_of[op];
-    if (!is_formula(op)) continue;
-    if (!(row->ulp.f64 > 0 && row->ulp.f32 > 0))
-      FAIL("%s is a FORMULA: its row must state ULP(f64, f32)", tsr__ops[op].name);
-    if (tsr__ops[op].least == 2 ? !oracles[op].exact_2 : !oracles[op].exact)
-      FAIL("%s is a FORMULA: `oracles` must have its exact function", tsr__ops[op].name);
-  }
+  for (int op = 0; op < TSR__OPS; op++)
+    if (is_formula(op)) need_oracle(op);
 }
 
 /* ---- f64 ---- */
@@ -500,6 +503,7 @@ static void check_f64(int op)
   const oracle *o = &oracles[op];
   test_rng rng = rng_wanted();
   worst w = { 0, 0, 0 };
+  need_oracle(op);
   for (int64_t first = 0, end = draws_wanted(); first < end; first += N) {
     for (int i = 0; i < N; i++) draw_operands(o, &of_f64, &rng, first + i, &x[i], &y[i]);
     compute_pairs((tsr__op)op, NULL, (pairs){ TSR_F64, x, y, N }, out);
@@ -590,6 +594,7 @@ TEST_TIMEOUT(f32_of_functions_is_within_what_is_stated, 100000)
   uint64_t step = given ? strtoull(given, NULL, 0) : test_quick() ? 65537 : 8209;
   for (int op = 0; op < TSR__OPS && LDBL_MANT_DIG >= 64; op++) {
     if (!is_formula(op)) continue;
+    need_oracle(op);
     if (oracles[op].exact_2) check_f32_pairs(op);
     else check_all_f32(op, step);
   }
