@@ -39,8 +39,8 @@ static int most_open(void)
   return limit.rlim_cur < 8 ? 1 : (int)(limit.rlim_cur / 4);
 }
 
-/* NULL: there is none yet, or with `make` no memory for one. Memory is asked for without the lock, as
- * the allocator is the user's: of two threads that make one the later throws its own away. */
+/* NULL: there is none yet, or with `make` no memory for one. Memory is asked for without the lock,
+ * as the allocator is the user's: of two threads that make one the later throws its own away. */
 static kept_list *list_of(tsr_runtime *rt, bool make)
 {
   pthread_mutex_lock(&rt->lock);

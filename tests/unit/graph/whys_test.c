@@ -1,5 +1,5 @@
-/* Each reason of graph/whys.def as an explanation tells it, by a program in which it makes
- * something move; and that no call of the library is told as if somebody had asked for its place. */
+/* Each reason of graph/whys.def as an explanation tells it, by a program in which it moves data. No
+ * call of the library is told as if somebody had asked for its place. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* Closing and cancelling: within a tenth of a second of work wherever the library computes, in every
+/* Closing and cancelling: within a tenth of a second of work wherever the library computes, in each
  * kind of stage. Processor time is counted, of all threads together, and records where functions
  * sleep, as neither grows beside other programs. */
 #include <stdatomic.h>
