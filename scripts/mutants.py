@@ -61,8 +61,8 @@ ROW = [
     (NARROW, None, KERNEL),
     (RULES, None, RULE),
     ("src/transform/backward.h", "tsr__grad_fn tsr__grad_add,", "tsr__grad_fn tsr__grad_sech;\n"),
-    ("tests/unit/formula_test.c", "static const oracle oracles[TSR__OPS]", ORACLE),
-    ("tests/unit/formula_test.c", "  [TSR__OP_SIN] = ", "  [TSR__OP_SECH] = { exact_sech },\n"),
+    ("tests/unit/kernel/formula_test.c", "static const oracle oracles[TSR__OPS]", ORACLE),
+    ("tests/unit/kernel/formula_test.c", "  [TSR__OP_SIN] = ", "  [TSR__OP_SECH] = { .exact = exact_sech },\n"),
 ]
 
 # The mutants: what each is, the test that must fail, and where what stands in the place of what.
@@ -162,4 +162,6 @@ def main(folder, jobs):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: mutants.py FOLDER [JOBS]")
     main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else os.cpu_count())

@@ -77,7 +77,7 @@ static tsr_array *of_table(making *m, tsr_array *a, tsr_array *b)
   tsr__op op = draw_op(m);
   int count = tsr__ops[op].least;
   for (int i = 0; i < count; i++) {
-    row_range range = row_range_of(op, i);
+    row_range range = row_range_of((int)op, i);
     if (row_columns_of[op].away > 0) range.least = row_columns_of[op].away;
     double half = (range.most - range.least) / 2;
     put[i] = tsr_add(tsr_mul(tsr_tanh(put[i]), half), range.least + half);

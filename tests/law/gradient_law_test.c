@@ -206,8 +206,8 @@ static tsr_array *drawn(tsr_scope *s, test_rng *rng, const row *r, int operand, 
 {
   double data[64];
   int count = (int)(shape.dims[0] * shape.dims[1]);
-  row_range range = r->make ? (row_range){ r->least, r->most } : row_range_of(r->op, operand);
-  for (int i = 0; i < count; i++) data[i] = row_draw(r->op, range, rng, i, count);
+  row_range range = r->make ? (row_range){ r->least, r->most } : row_range_of((int)r->op, operand);
+  for (int i = 0; i < count; i++) data[i] = row_draw((int)r->op, range, rng, i, count);
   for (int i = count - 1; i > 0; i--) {
     int k = (int)test_range(rng, 0, i);
     double swapped = data[i];
