@@ -1,9 +1,9 @@
 /* Whether the loops of a program hold in their last turns no more than in those from the third on:
  * bytes on devices, and nodes in scopes. A loop is a line that is met again in one runtime. Some
- * turn of the last quarter must hold no more than some of the first half, of bytes no more than a
- * 64th above it: batches that threads read ahead come and go, and are few in the first turns of a
- * short loop. Nodes are counted exactly. A program with a loop that grows ends with a message and
- * status 70. */
+ * turn of the last quarter must hold no more nodes than some of the first half, and no more bytes
+ * than some turn before. Batches that threads read ahead come and go: bytes may rise again by as
+ * much as they were seen to fall, which those of a loop that only grows never do. A program with a
+ * loop that grows ends with a message and status 70. */
 #include "support/turns.h"
 
 #include <stdio.h>
@@ -53,15 +53,17 @@ static void check_line(const line *l)
   int half = l->turns / 2 < 3 ? 3 : l->turns / 2, late = l->turns - l->turns / 4;
   if (l->turns < 4) return;
   held most = { 0, 0 }, least = { INT64_MAX, INT64_MAX };
-  for (int i = 2; i < half; i++) {
-    if (l->held[i].bytes > most.bytes) most.bytes = l->held[i].bytes;
-    if (l->held[i].nodes > most.nodes) most.nodes = l->held[i].nodes;
+  int64_t top = 0, fall = 0;
+  for (int i = 2; i < l->turns; i++) {
+    const held *now = &l->held[i];
+    if (now->bytes > top) top = now->bytes;
+    if (top - now->bytes > fall) fall = top - now->bytes;
+    if (i < late && now->bytes > most.bytes) most.bytes = now->bytes;
+    if (i < half && now->nodes > most.nodes) most.nodes = now->nodes;
+    if (i >= late && now->bytes < least.bytes) least.bytes = now->bytes;
+    if (i >= late && now->nodes < least.nodes) least.nodes = now->nodes;
   }
-  for (int i = late; i < l->turns; i++) {
-    if (l->held[i].bytes < least.bytes) least.bytes = l->held[i].bytes;
-    if (l->held[i].nodes < least.nodes) least.nodes = l->held[i].nodes;
-  }
-  if (least.bytes <= most.bytes + most.bytes / 64 && least.nodes <= most.nodes) return;
+  if (least.bytes <= most.bytes + fall && least.nodes <= most.nodes) return;
   fprintf(stderr,
           "%s: a loop grows: %lld bytes on devices and %lld nodes in its last turns, %lld and "
           "%lld before\n",
