@@ -1,7 +1,7 @@
 # Plugins: shared objects that are loaded when they are needed, each built where the packages that it needs
-# are installed. What is said of each stands in its call below alone: src/base/plugin.c has it from there, and
-# what is installed follows from TESSERA_PLUGINS. A package that is installed or removed later is noticed by the next build: configuring
-# depends on the folders in which headers, libraries and compilers are looked for.
+# are installed. The name, use and packages of a plugin stand in its call below alone: src/base/plugin.c has them
+# from there, and install.cmake installs TESSERA_PLUGINS. The next build notices a package that is installed or
+# removed later: configuring depends on the folders in which headers, libraries and compilers are looked for.
 
 set(TESSERA_PLUGINS "") # the names of all, "images"
 set(TESSERA_PLUGIN_ROWS "") # for src/base/plugin.c, such as { "images", "decoding ..", "libspng-dev" },

@@ -22,7 +22,8 @@ static tsr_status check(tsr_scope *scope, const placed *p, check_fn *place, cons
 {
   tsr__error error;
   error.status = TSR_OK;
-  if (tsr__scope_usable(scope, p->what, site)) return tsr__scope_usable(scope, p->what, site);
+  tsr_status status = tsr__scope_usable(scope, p->what, site);
+  if (status) return status;
   if (tsr__dtype_check(p->dtype, &error) || tsr__shape_check(p->shape, &error) ||
       place(scope, p->sharding, p->dtype, p->shape, &error))
     return tsr__fail(scope, site, error.status, "%s: %s", p->what, error.text);

@@ -136,7 +136,7 @@ tsr_status tsr__runtime_fail(tsr_runtime *rt, tsr_status status, const char *for
   return status;
 }
 
-/* Without the devices where something that was given away lies on them. */
+/* `lent`: something was given away. Slots of memory end their work then, and stay. */
 static void free_slots(tsr_runtime *rt, bool lent)
 {
   /* From the highest room down: each may use those below it while it goes. */

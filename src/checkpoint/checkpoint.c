@@ -264,7 +264,8 @@ tsr_status tsr_checkpoint_save_with(tsr_scope *scope, const char *path, tsr_arra
 {
   tsr_save_opts own = { .size = sizeof own };
   tsr__error error = { .status = TSR_OK };
-  if (tsr__scope_usable(scope, save_call, site)) return tsr__scope_usable(scope, save_call, site);
+  tsr_status status = tsr__scope_usable(scope, save_call, site);
+  if (status) return status;
   if (tsr__take_opts(save_call, opts, &own, sizeof own, &error))
     own = (tsr_save_opts){ .size = sizeof own };
   else check_save(path, &own, &error);

@@ -234,10 +234,10 @@ tsr__blob tsr__agreed(const tsr__text *all, int process);
 
 /* ---- restoring (restore.c) ------------------------------------------------------------------- */
 
-/* Where an entry's elements are to lie; box (0, shape) and `data`, or the parts of a value. */
 /* Tells the scope of a call of a step that is inert, or NULL, why. Returns the status. */
 tsr_status tsr__step_why_inert(const tsr_saved_step *c, const char *call, const char *site);
 
+/* Where an entry's elements are to lie; box (0, shape) and `data`, or the parts of a value. */
 typedef struct tsr__restoring {
   const tsr__listed *entry;
   tsr__value *value; /* NULL: all of it to `data` */

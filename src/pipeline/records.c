@@ -71,7 +71,8 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
 {
   tsr__error error = { 0 };
   if (!scope || scope->inert) return tsr__records_refused(scope, make->site, make->call, NULL);
-  if (depth_over(make) > TSR__DEEPEST) {
+  int depth = depth_over(make);
+  if (depth > TSR__DEEPEST) {
     tsr__error_set(&error, TSR_EARG,
                    "more than %d sources stand one over the other; tsr_source_concat and its like "
                    "take many in one call, and one function can do what several do",
@@ -94,7 +95,7 @@ tsr_source *tsr__records_in_order(tsr_scope *scope, const tsr__records_make *mak
   source->count = make->count;
   source->column_count = make->column_count;
   source->child_count = make->child_count;
-  source->depth = depth_over(make);
+  source->depth = depth;
   for (int i = 0; i < make->child_count; i++) {
     source->by_epoch = source->by_epoch || make->children[i]->by_epoch;
     source->drawn = source->drawn || make->children[i]->drawn;

@@ -491,8 +491,7 @@ static tsr_function *make_ruled(const tsr_custom_args *given, bool turned, const
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts(call, given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) tsr__fail_null(call, "function", site);
-  if (!of) return NULL;
+  if (!of) return tsr__fail_null(call, "function", site), NULL;
   tsr_scope *scope = of->node.scope;
   tsr_body_fn *body = turned ? args.forward : args.backward;
   tsr_function *rule = tsr__function_new(scope, body, args.user, of->name, site), *back = rule;
