@@ -14,6 +14,7 @@ from pathlib import Path
 
 import ctext
 import ops
+import prose
 
 # A room includes itself and rooms of a lower level only.
 LEVELS = {
@@ -566,6 +567,12 @@ def check_foreign(files):
                     find(path, number, f"'{match.group()}' names {what}")
 
 
+def check_prose(files):
+    """Rooms speak no worse than they did: scripts/prose.txt."""
+    for room, text in prose.room_findings(files):
+        find(Path("src") / room, 0, text)
+
+
 def main():
     files = ctext.tree_files()
     check_format(files)
@@ -585,6 +592,7 @@ def main():
     check_float_formats(files)
     check_named_files(files)
     check_foreign(files)
+    check_prose(files)
     if len(sys.argv) > 1:
         check_globals(sys.argv[1])
         check_calls(sys.argv[1], files)
