@@ -17,7 +17,7 @@ int main(void)
   for (tsr_batch *b; (b = tsr_pipeline_next(p)); tsr_batch_release(b)) {
     tsr_array *image = tsr_batch_field(b, "image"), *mask = tsr_batch_mask(b);
     printf("%s of %d records\n", tsr_type_of(image), (int)tsr_batch_count(b));
-    known = tsr_tree_keep(tsr_batch_scope(b), known); /* a batch computes in its own scope */
+    known = tsr_tree_keep(tsr_batch_scope(b), known); /* moves the metric into the batch's scope */
     tsr_scope_close(step), step = tsr_scope_open(s);
     known = tsr_tree_keep(step, tsr_metric_add(known, image, .where = mask));
   }
