@@ -1,4 +1,5 @@
-/* Tessera: sharded arrays, data frames and data pipelines. This header includes the others. */
+/* Tessera: sharded arrays, data frames and data pipelines. This header includes all other headers.
+ * */
 #ifndef TESSERA_H
 #define TESSERA_H
 
