@@ -1,5 +1,4 @@
-/* Tessera: sharded arrays, data frames and data pipelines. This header includes all other headers.
- * */
+/* Tessera: sharded arrays, data frames and data pipelines. This header includes all headers. */
 #ifndef TESSERA_H
 #define TESSERA_H
 
