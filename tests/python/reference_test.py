@@ -1,26 +1,40 @@
 #!/usr/bin/env python3
-"""The reference has an entry for every macro that users call and every function that has none, all
-statuses, and says what Local and Collective mean before it uses the words.
+"""The reference is that of the headers as they are. It has an entry for every macro that users call and every
+function that has none, all statuses, and its index says what Local and Collective mean; all links lead somewhere.
 
   tests/python/reference_test.py
 """
 
 import re
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+FOLDER = ROOT / "docs" / "reference"
+
+sys.path.insert(0, str(ROOT / "scripts"))
+import docs  # pylint: disable=wrong-import-position
+
+
+def stale(pages):
+    """Pages that are not those which the headers give now, and pages of headers that are gone."""
+    written = {ROOT / path: text for path, text in docs.outputs().items()}
+    return [f"{path.name}, as the headers are now; run make docs" for path in sorted(written.keys() | pages.keys())
+            if written.get(path) != pages.get(path)]
+
+
+def dead_links(pages):
+    anchors = {path.name: {name.lower() for name in re.findall(r"^### `(\w+)`", text, re.MULTILINE)}
+               for path, text in pages.items()}
+    return [f"the place of the link {page}#{anchor}" for text in pages.values()
+            for page, anchor in re.findall(r"\]\(([\w.]+)#([^)]*)\)", text) if anchor not in anchors.get(page, ())]
 
 
 def main():
-    with tempfile.TemporaryDirectory() as folder:
-        page = Path(folder) / "reference.md"
-        subprocess.run([sys.executable, str(ROOT / "scripts" / "docs.py"), str(page)], check=True)
-        text = page.read_text(encoding="utf-8")
-    missing = []
-    entries = set(re.findall(r"^#### `(\w+)`", text, re.MULTILINE))
+    pages = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    text = "\n".join(pages[path] for path in sorted(pages))
+    missing = stale(pages) + dead_links(pages)
+    entries = set(re.findall(r"^### `(\w+)`", text, re.MULTILINE))
     for header in sorted((ROOT / "include" / "tessera").glob("*.h")):
         source = header.read_text(encoding="utf-8")
         macros = set(re.findall(r"^#define (tsr_\w+)", source, re.MULTILINE))
@@ -32,8 +46,8 @@ def main():
     missing += [f"TSR_{name}" for name in statuses if f"| `TSR_{name}` |" not in text]
     for call in ("tsr_add(a, b)\n", "tsr_sum(x, .dims =, .keep_dims =, .where =", "`TSR_SHAPE`"):
         missing += [call] if call not in text else []
-    if '"Local":' not in text.split("## tessera/base.h")[0]:
-        missing.append("what Local means, at the head")
+    if '"Local":' not in pages[FOLDER / "README.md"].split("\n## ")[0]:
+        missing.append("what Local means, at the head of the index")
     for name in missing:
         print(f"the reference lacks {name}")
     print(f"{len(entries)} entries")
