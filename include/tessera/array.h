@@ -53,8 +53,8 @@ typedef struct tsr_adopt_args {
 /* Makes an array of the caller's memory, which is borrowed until `release` is called (maybe from
  * tsr_scope_close, maybe later). No copy is made where one device holds the whole array and `data`
  * is 64-byte aligned; otherwise the data is copied and released at once. `release` is called
- * exactly once, after an error too. It may be NULL, and it may use the library, in scopes that it
- * opens itself. Errors as tsr_put. Returns an array owned by the scope. Collective, same
+ * exactly once, after an error too; it may be NULL, and may use the library in scopes that it opens
+ * itself. Errors as tsr_put. Returns an array owned by the scope. Collective, same
  * arguments. */
 TSR_API tsr_array *tsr_adopt_at(tsr_scope *scope, const tsr_adopt_args *args, const char *site);
 

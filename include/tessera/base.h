@@ -226,8 +226,8 @@ typedef enum tsr_log_level {
 typedef void (*tsr_log_fn)(tsr_log_level level, const char *area, const char *line, void *user);
 
 /* The caller's allocator: allocates, or frees where size is 0, like a realloc that never resizes.
- * It must be thread-safe. Returning NULL for a nonzero size means out of memory. Tests and
- * embedders use it. Programs are traced and planned under a lock: the allocator must not call a
+ * An allocator must be thread-safe. Returning NULL for a nonzero size means out of memory. Tests
+ * and embedders use it. Programs are traced and planned under a lock: the allocator must not call a
  * terminal or tsr_call, nor wait for a thread that is in one. Scopes, arrays and meshes are made
  * without a lock held. */
 typedef struct tsr_allocator {
@@ -240,7 +240,7 @@ typedef struct tsr_allocator {
  * `total` (0: not known). Called when other work begins, else at most about every 20 ms, on each
  * thread that is in a terminal, also while the thread waits for another: pthread_self tells whose
  * terminal it may cancel. Returning false cancels: the terminal returns TSR_ECANCELLED within 100
- * ms and leaves nothing behind. The callback must not call the library. */
+ * ms and frees all that it made. The callback must not call the library. */
 typedef bool (*tsr_progress_fn)(const char *what, int64_t done, int64_t total, void *user);
 
 /* Options of tsr_runtime_open. Zero means the default everywhere. */

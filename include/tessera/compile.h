@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Returns an array that is only a type: a dtype, a shape and a sharding, without elements. Its mesh
- * may be abstract. Reading a value computed from it is TSR_ESTATE; a body may not capture it.
+/* Returns an array that is only a type: a dtype, a shape and a sharding, without elements. The
+ * mesh may be abstract. Reading a value computed from it is TSR_ESTATE; a body may not capture it.
  * Errors: TSR_EDTYPE, TSR_ESHAPE, TSR_EAXIS. Owned by the scope. Local. */
 TSR_API tsr_array *tsr_abstract_at(tsr_scope *scope, tsr_dtype dtype, tsr_shape shape,
                                    tsr_sharding sharding, const char *site);

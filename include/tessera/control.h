@@ -97,9 +97,10 @@ typedef struct tsr_prefix_args {
  * associative operation: element k of the result combines elements 0 to k, in a logarithmic number
  * of steps. combine(in[0] = earlier elements, in[1] = later elements) gets arrays or trees of many
  * elements (the size along the dim varies) and returns the combination of each pair, of the same
- * types. It is called about twice per halving of the number of elements. That number alone decides
- * the order of combination, so operations that round give the same bits on every mesh. Errors:
- * TSR_EARG, TSR_ESHAPE, TSR_EDTYPE and those of the callback. Owned as results are. Local. */
+ * types. `combine` is called about twice per halving of the number of elements. That number alone
+ * decides the order of combination, so operations that round give the same bits on every mesh.
+ * Errors: TSR_EARG, TSR_ESHAPE, TSR_EDTYPE and those of the callback. Owned as results are.
+ * Local. */
 TSR_API tsr_array *tsr_associative_scan_at(tsr_body_fn *combine, void *user,
                                            const tsr_prefix_args *args, const char *site);
 

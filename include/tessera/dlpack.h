@@ -3,7 +3,8 @@
  *
  * The structs are those of the published ABI under names of our own, so that its header may be
  * included as well: cast a DLManagedTensor * to a tsr_dl_managed *, a DLManagedTensorVersioned * to
- * a tsr_dl_versioned *. Both are exchanged by pointer; the consumer calls the deleter once. */
+ * a tsr_dl_versioned *. The structs are exchanged by pointer; the consumer calls the deleter
+ * once. */
 #ifndef TESSERA_DLPACK_H
 #define TESSERA_DLPACK_H
 

@@ -11,9 +11,9 @@
  * the parameter types, as `auto` parameters cannot be counted. A first parameter of type const
  * tessera::scope & lets the body make new arrays, (const tessera::scope &s, array x). A vector
  * parameter takes any number of arguments, (const tessera::scope &s, const std::vector<array> &in).
- * The body returns an array, or several as a vector, a pair or a std::tuple. It is copied and lives
- * as long as the function's scope. An exception of the body is thrown by the call that ran it: a
- * tessera::error with the lines of both, any other as it is.
+ * The body returns an array, or several as a vector, a pair or a std::tuple. The body is copied and
+ * lives as long as the function's scope. An exception of the body is thrown by the call that ran
+ * it: a tessera::error with the lines of both, any other as it is.
  *
  * A function is a handle as in C and lives as long as the scope that it was made in. */
 #ifndef TESSERA_FUNCTIONS_HPP

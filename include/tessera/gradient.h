@@ -38,16 +38,16 @@ TSR_API tsr_function *tsr_grad_at(const tsr_gradient_args *args, const char *sit
 TSR_API tsr_function *tsr_value_and_grad_at(const tsr_gradient_args *args, const char *site);
 
 /* Makes the vector-Jacobian product of a function (reverse mode): it takes the function's arguments
- * and then a cotangent, an array or tree of the form of the result. It returns the tuple of the
- * function's result and the gradient of the arguments in `.wrt`: the cotangent times the Jacobian
- * matrix. The cotangent of an integer or a bool is ignored. The result may have any shape. Errors
- * and ownership as tsr_grad. Local. */
+ * and then a cotangent, an array or tree of the form of the result. The product returns the tuple
+ * of the function's result and the gradient of the arguments in `.wrt`: the cotangent times the
+ * Jacobian matrix. The cotangent of an integer or a bool is ignored. The result may have any shape.
+ * Errors and ownership as tsr_grad. Local. */
 TSR_API tsr_function *tsr_vjp_at(const tsr_gradient_args *args, const char *site);
 /* Makes the Jacobian-vector product of a function (forward mode): it takes the function's arguments
- * and then a tangent of the form of each argument in `.wrt`. It returns the tuple of the function's
- * result and the result's tangent: the Jacobian matrix times the tangents. The tangent of an
- * integer or a bool in the result is zeros of its dtype and shape (JAX has an array of float0).
- * Errors and ownership as tsr_vjp. Local. */
+ * and then a tangent of the form of each argument in `.wrt`. The product returns the tuple of the
+ * function's result and the result's tangent: the Jacobian matrix times the tangents. The tangent
+ * of an integer or a bool in the result is zeros of its dtype and shape (JAX has an array of
+ * float0). Errors and ownership as tsr_vjp. Local. */
 TSR_API tsr_function *tsr_jvp_at(const tsr_gradient_args *args, const char *site);
 /* Makes the Hessian-vector product of a function: it takes the function's arguments and then
  * tangents as tsr_jvp does, and returns the tangent of the gradient. Errors and ownership as
@@ -57,10 +57,10 @@ TSR_API tsr_function *tsr_hvp_at(const tsr_gradient_args *args, const char *site
 /* Makes the Jacobian matrix of a function: it takes the function's arguments and returns an array
  * whose dims are those of the result, then those of the argument: the derivative of each element of
  * the result by each element of the argument. For an argument that is a tree it returns a tree of
- * these arrays; for several arguments a tuple; for a result that is a tree, a tree of its form. It
- * maps (mapping.h) one backward pass over each element of the result, or one forward pass over each
- * element of the argument where these are fewer. Errors and ownership as tsr_vjp; TSR_EDTYPE for an
- * array of the result that is not a float. Local. */
+ * these arrays; for several arguments a tuple; for a result that is a tree, a tree of its form. The
+ * function maps (mapping.h) one backward pass over each element of the result, or one forward pass
+ * over each element of the argument where these are fewer. Errors and ownership as tsr_vjp;
+ * TSR_EDTYPE for an array of the result that is not a float. Local. */
 TSR_API tsr_function *tsr_jacobian_at(const tsr_gradient_args *args, const char *site);
 
 /* Arguments of tsr_linearize: the function, and the point. */
@@ -84,15 +84,16 @@ TSR_API tsr_function *tsr_linearize_at(const tsr_linearize_args *args, const cha
 typedef struct tsr_custom_args {
   size_t size;
   tsr_function *function TSR_REST_BY_NAME;
-  /* Of tsr_custom_vjp: called with the function's arguments, then its result, then the result's
-   * cotangent, of the same form. It returns the cotangents of the arguments: an array like each
-   * array of them, in their order, as tsr_tuple if they are several. The cotangent of an integer is
-   * ignored. */
+  /* The rule of tsr_custom_vjp: called with the function's arguments, then its result, then the
+   * result's cotangent, of the same form. The rule returns the cotangents of the arguments: an
+   * array like each array of them, in their order, as tsr_tuple if they are several. The cotangent
+   * of an integer is ignored. */
   tsr_body_fn *backward;
   void *user; /* passed to the rule, borrowed as long as the function lives */
-  /* Of tsr_custom_jvp: called with the function's arguments, then its result, then a tangent of the
-   * form of each argument (zeros for an integer). It returns the result's tangent: an array like
-   * each array of the result, in their order, as tsr_tuple if they are several. */
+  /* The rule of tsr_custom_jvp: called with the function's arguments, then its result, then a
+   * tangent of the form of each argument (zeros for an integer). The rule returns the result's
+   * tangent: an array like each array of the result, in their order, as tsr_tuple if they are
+   * several. */
   tsr_body_fn *forward;
 } tsr_custom_args;
 
@@ -112,7 +113,7 @@ TSR_API tsr_function *tsr_custom_vjp_at(const tsr_custom_args *args, const char 
  * TSR_EDTYPE for an array unlike its result. Local. */
 TSR_API tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site);
 /* Makes a function that computes what `function` does, and whose gradient keeps only the arguments:
- * the backward pass computes the residuals again. It takes more time and less memory
+ * the backward pass computes the residuals again. The gradient takes more time and less memory
  * (tsr_device_memory tells how much); the gradient has the same bits. An operation without a
  * gradient, such as tsr_while, is an error only where a gradient passes through it. Errors: those
  * of the function. Returns a function owned by the scope of `function`. Local. */

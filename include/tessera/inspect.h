@@ -31,7 +31,7 @@ TSR_API TSR_MUST_USE tsr_status tsr_explain_into_at(tsr_array *const *arrays, in
 TSR_API const char *tsr_visualize_with(tsr_array *array, const tsr_draw_opts *opts,
                                        const char *site);
 
-/* Called with an array's sharding and type. It must not call a terminal. */
+/* Called with an array's sharding and type; must not call a terminal. */
 typedef void tsr_sharding_fn(tsr_sharding sharding, tsr_dtype dtype, tsr_shape shape, void *user);
 
 /* Calls `fn` with an array's sharding: at once for an array with a value, or that can have one; in
@@ -52,8 +52,8 @@ typedef struct tsr_seen {
   int device;            /* device of the shard; -1: the whole array */
 } tsr_seen;
 
-/* Called with an array's values; a status other than TSR_OK fails the program. It must not call a
- * terminal. */
+/* Called with an array's values; a status other than TSR_OK fails the program. The callback must
+ * not call a terminal. */
 typedef tsr_status tsr_seen_fn(const tsr_seen *seen, void *user);
 /* Called with a line of tsr_print, which ends in a newline. */
 typedef void tsr_line_fn(const char *line, void *user);
@@ -72,7 +72,7 @@ typedef struct tsr_tap_args {
 /* Calls `fn` with an array's values whenever it is computed, also in bodies of functions, on the
  * thread of the terminal. To order two callbacks, give the second the array that the first
  * returned. In a mapped body the callback gets all elements at once, along a leading dim. Returns
- * the array, to be used in its place: an array that nothing reads is not shown. Its gradient passes
+ * the array, to be used in its place: an array that nothing reads is not shown. Gradients pass
  * through. Errors: TSR_EARG; at the terminal the status of the callback, with the source line.
  * Local. */
 TSR_API tsr_array *tsr_callback_at(const tsr_tap_args *args, const char *site);

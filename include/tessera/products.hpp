@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/* Both operands are converted to `dtype`, if it is given. */
+/* The two operands are converted to `dtype`, if it is given. */
 #define TESSERA_PRODUCT_(name)                                            \
   inline array name(const array &a, const array &b, tsr_dtype dtype = {}, \
                     location at = location::current())                    \

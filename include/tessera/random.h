@@ -67,7 +67,7 @@ TSR_API tsr_array *tsr_randint_at(tsr_scope *scope, int64_t low, int64_t high,
                                   const tsr_random_args *args, const char *site);
 
 /* Returns normal draws of mean 0 and variance 1: sqrt(2) erfinv(x) of a uniform x between -1 and 1.
- * They end at 5.4 (f32 and narrower ones) or 8.3 (f64). Local. */
+ * Draws end at 5.4 (f32 and narrower ones) or 8.3 (f64). Local. */
 TSR_API tsr_array *tsr_normal_at(tsr_scope *scope, const tsr_random_args *args, const char *site);
 
 /* Returns normal draws of mean 0 and variance 1 between `low` and `high`, by inversion of one

@@ -32,12 +32,12 @@ TSR_API TSR_MUST_USE tsr_status tsr_function_save_at(tsr_function *function, con
                                                      tsr_array *const *arguments, int count,
                                                      const char *site);
 
-/* Makes a function from a text. It takes arguments of the dtypes, shapes and forms that it was
- * saved for: others are TSR_EARG at the call. It reshards them to the saved specs, on the
- * arguments' own mesh, which must have the same axes (else TSR_EAXIS), or on a mesh of the first
- * devices; an argument that was unplaced stays where it is. A function for more devices than there
- * are can be planned, not run. Saved again it has the same text. Errors: TSR_EPARSE with line and
- * column, those of tsr_mesh_make; the function then returns inert arrays. Lives until `scope`
+/* Makes a function from a text. The function takes arguments of the dtypes, shapes and forms that
+ * it was saved for: others are TSR_EARG at the call. The call reshards them to the saved specs, on
+ * the arguments' own mesh, which must have the same axes (else TSR_EAXIS), or on a mesh of the
+ * first devices; an argument that was unplaced stays where it is. A function for more devices than
+ * there are can be planned, not run. Saved again it has the same text. Errors: TSR_EPARSE with line
+ * and column, those of tsr_mesh_make; the function then returns inert arrays. Lives until `scope`
  * closes; NULL only for a NULL or inert scope and out of memory. Local. */
 TSR_API tsr_function *tsr_function_from_text_at(tsr_scope *scope, const char *text,
                                                 const char *site);

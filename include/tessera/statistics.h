@@ -73,7 +73,7 @@ typedef struct tsr_cov_args {
 } tsr_cov_args;
 
 /* Returns the covariance matrix of the rows of x: a row is a variable, a column an observation; for
- * one dim its variance. It is a matrix product (docs/NUMERICS.md). Error: TSR_ESHAPE beyond two
+ * one dim its variance, by a matrix product (docs/NUMERICS.md). Error: TSR_ESHAPE beyond two
  * dims. Local. */
 TSR_API tsr_array *tsr_cov_at(const tsr_cov_args *args, const char *site);
 

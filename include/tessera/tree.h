@@ -31,8 +31,8 @@ TSR_API tsr_array *tsr_tuple_at(tsr_scope *scope, tsr_array *const *arrays, int 
  * TSR_EARG. Local. */
 TSR_API tsr_array *tsr_item_at(tsr_array *tree, int index, const char *site);
 /* Returns the item of a tree at `path`: names, or indices of items without names, with points
- * between, "layer1.w", "0.1". It is the handle that the tree was made with. Errors: TSR_EARG; the
- * message lists the items. Local. */
+ * between, "layer1.w", "0.1". The item is the handle that the tree was made with. Errors: TSR_EARG;
+ * the message lists the items. Local. */
 TSR_API tsr_array *tsr_field_at(tsr_array *tree, const char *path, const char *site);
 
 /* Returns the number of items of a tree; 0 for an array that is not a tree (tsr_is_tree). Local. */
