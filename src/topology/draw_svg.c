@@ -147,15 +147,6 @@ static void fit_heights(picture *p, int64_t lead, int first, int last)
 
 /* ---- elements ---------------------------------------------------------------------------- */
 
-/* A text as XML has it. */
-static void add_escaped(tsr__text *out, const char *text, size_t length)
-{
-  for (size_t i = 0; i < length; i++)
-    if (text[i] == '<') tsr__text_add(out, "&lt;");
-    else if (text[i] == '&') tsr__text_add(out, "&amp;");
-    else tsr__text_put(out, &text[i], 1);
-}
-
 /* One of the 256 colours of terminals, 16 and above: a cube of six steps a channel, then greys. */
 static unsigned rgb_of(int number)
 {
@@ -183,7 +174,7 @@ static void add_label(tsr__drawing *d, const char *label, const area *at, const 
   for (; *label; y += LINE) {
     int length = tsr__label_line(label, width);
     tsr__text_add(d->out, "<text x=\"%d\" y=\"%d\"%s>", at->x + at->width / 2, y, ink);
-    add_escaped(d->out, label, (size_t)length);
+    tsr__text_put(d->out, label, (size_t)length);
     tsr__text_add(d->out, "</text>");
     label += length;
   }
@@ -253,19 +244,14 @@ static void add_boxes(picture *p)
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-/* "[8,8]@(x,y) on mesh x=4,y=2". */
-static void add_title(const tsr__drawing *d, tsr__text *out)
+/* "[8,8]@(x,y) on mesh x=4,y=2". Nothing is escaped: names of axes are letters, digits and '_'. */
+static void add_title(const tsr__drawing *d)
 {
-  tsr__text title;
   const tsr_mesh *mesh = d->sharding->mesh;
-  tsr__text_init(&title, out->heap);
-  tsr__type_add(&title, 0, d->shape, d->sharding);
-  tsr__text_add(&title, " on %s%s", mesh ? "mesh " : "one device", mesh ? tsr_mesh_text(mesh) : "");
-  tsr__text_add(out, "<title>");
-  add_escaped(out, tsr__text_get(&title), title.length);
-  tsr__text_add(out, "</title>\n");
-  out->failed |= title.failed;
-  tsr__text_free(&title);
+  tsr__text_add(d->out, "<title>");
+  tsr__type_add(d->out, 0, d->shape, d->sharding);
+  tsr__text_add(d->out, " on %s%s</title>\n", mesh ? "mesh " : "one device",
+                mesh ? tsr_mesh_text(mesh) : "");
 }
 
 /* Text outside of coloured areas is dark on light pages and light on dark pages. */
@@ -288,7 +274,7 @@ void tsr__draw_svg(tsr__drawing *d)
                 "viewBox=\"0 0 %d %d\" font-family=\"ui-monospace,Menlo,Consolas,monospace\" "
                 "font-size=\"13\" text-anchor=\"middle\">\n",
                 p.width, p.height, p.width, p.height);
-  add_title(d, out);
+  add_title(d);
   tsr__text_put(out, style, sizeof style - 1);
   tsr__text_put(out, tsr__text_get(&boxes), boxes.length);
   tsr__text_add(out, "</svg>\n");

@@ -24,10 +24,14 @@ def stale(pages):
 
 
 def dead_links(pages):
+    """Links of all documents to an entry of the reference that is not there."""
     anchors = {path.name: {name.lower() for name in re.findall(r"^### `(\w+)`", text, re.MULTILINE)}
                for path, text in pages.items()}
-    return [f"the place of the link {page}#{anchor}" for text in pages.values()
-            for page, anchor in re.findall(r"\]\(([\w.]+)#([^)]*)\)", text) if anchor not in anchors.get(page, ())]
+    documents = [*pages, ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "guide").glob("*.md")]
+    links = [(path, *link) for path in documents
+             for link in re.findall(r"\]\((\.\./reference/)?([\w.]+)#([^)]*)\)", path.read_text(encoding="utf-8"))]
+    return [f"{page}#{anchor}, a link of {path.name}" for path, folder, page, anchor in links
+            if (folder or path in pages) and anchor not in anchors.get(page, ())]
 
 
 def main():

@@ -264,7 +264,7 @@ TEST(the_guide_names_calls_that_exist)
   for (char *at = guide; (at = strstr(at, "tsr_")); at++) {
     char name[80];
     size_t length = 0;
-    if (at != guide && in_name(at[-1])) continue;
+    if (at != guide && (in_name(at[-1]) || at[-1] == '#')) continue; /* reference_test has anchors */
     while (in_name(at[length])) length++;
     snprintf(name, sizeof name, "%.*s", (int)length, at);
     if (length > 4 && !has_name(headers, name, length)) FAIL("no header has %s", name);

@@ -257,6 +257,31 @@ TEST(svg_of_arrays)
   tsr_runtime_close(rt);
 }
 
+/* Names of axes are the only text of users in a document. Nothing in it is escaped, since no name
+ * has a byte that XML reads as markup. */
+TEST(svg_has_no_name_that_is_markup)
+{
+  tsr_runtime *rt = tsr_runtime_open("cpu:4");
+  int accepted = 0;
+  for (int byte = 1; byte < 256; byte++) {
+    tsr_scope *s = tsr_scope_open(rt);
+    const char name[] = { 'a', (char)byte, 0 };
+    tsr_mesh_opts opts = {
+      .size = sizeof opts, .axis_count = 1, .names = { name }, .sizes = { 2 }
+    };
+    tsr_mesh *mesh = tsr_mesh_make_with(rt, &opts);
+    const char *text = tsr_visualize_sharding(s, tsr_on(mesh, name), TSR_SHAPE(2), .svg = true);
+    bool plain = byte < 128 && !strchr("<>&\"'", byte) && byte > ' ';
+    if (tsr_mesh_status(mesh)) CHECK_STR(text, tsr_message(s));
+    else if (!plain) FAIL("a name may have the byte %d", byte);
+    else CHECK_STR_HAS(text, name);
+    accepted += !tsr_mesh_status(mesh);
+    tsr_scope_close(s);
+  }
+  CHECK_I64(accepted, 2 * 26 + 10 + 1);
+  tsr_runtime_close(rt);
+}
+
 /* Every device stands once in a drawing, whatever is drawn. */
 static void check_devices_once(const char *text, int count)
 {
