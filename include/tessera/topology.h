@@ -239,8 +239,8 @@ typedef struct tsr_draw_opts {
 
 /* Draws which devices hold which shard of a shape: rows and columns are the shards of the last two
  * dims, with one drawing per shard of the dims before them. Labels are device ids, or positions for
- * an abstract mesh. An SVG document stands alone: shards are always coloured areas, empty shards are
- * outlines, and each shard has its ranges as a title. Errors: TSR_EAXIS, TSR_ESHAPE as
+ * an abstract mesh. An SVG document stands alone: shards are always coloured areas, empty shards
+ * are outlines, and each shard has its ranges as a title. Errors: TSR_EAXIS, TSR_ESHAPE as
  * tsr_shard_box; TSR_EARG for sizes out of range and meshes of more than 2^14 devices. Returns text
  * owned by the scope, on error its message. Local. */
 TSR_API const char *tsr_visualize_sharding_with(tsr_scope *scope, tsr_sharding sharding,

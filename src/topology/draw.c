@@ -1,5 +1,6 @@
-/* Drawings of shardings: which devices hold which shard of an array. Options and shardings are checked
- * here, draw_text.c and draw_svg.c draw, drawing.c has the cells, labels and sizes for both. */
+/* Drawings of shardings: which devices hold which shard of an array. Options and shardings are
+ * checked here, draw_text.c and draw_svg.c draw, drawing.c has the cells, labels and sizes for
+ * both. */
 #include <stdlib.h>
 
 #include "topology/drawing.h"

@@ -52,7 +52,7 @@ static double row_share(const tsr__drawing *d, int r)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* Each column asks for the width of its labels; the narrowest width is that of the longest piece. */
+/* Each column asks for the width of its labels. The narrowest width is that of the longest piece. */
 static void ask_widths(picture *p)
 {
   tsr__drawing *d = p->d;
@@ -69,8 +69,8 @@ static void ask_widths(picture *p)
   p->least = pixels(piece);
 }
 
-/* Returns the width of all columns of the array together at which the columns of a band that are not
- * settled yet (size 0) are as wide as they ask, and take no more than `room`. */
+/* Returns the width of all columns of the array together at which the columns of a band that are
+ * not settled yet (size 0) are as wide as they ask, and take no more than `room`. */
 static double whole_width(const tsr__drawing *d, int first, int last, int room)
 {
   double whole = tsr__drawn_extent(d).width * LINE, shares = 0, largest = 0;
@@ -86,8 +86,8 @@ static double whole_width(const tsr__drawing *d, int first, int last, int room)
   return whole * shares > room ? room / shares : whole;
 }
 
-/* Widens columns below the least width to that, and tells whether there were any. If not, all others
- * get their share, border by border, so that no error adds up. */
+/* Widens columns below the least width to that, and tells whether there were any. If not, all
+ * others get their share, border by border, so that no error adds up. */
 static bool settle_widths(picture *p, int first, int last, double whole)
 {
   tsr__drawing *d = p->d;
@@ -165,8 +165,8 @@ typedef struct area {
   int x, y, width, height;
 } area;
 
-/* Lines of a label stand in the middle of their area, one element of text for each line: SVG wraps no
- * text. */
+/* Lines of a label stand in the middle of their area, one element of text for each line: SVG wraps
+ * no text. */
 static void add_label(tsr__drawing *d, const char *label, const area *at, const char *ink)
 {
   int width = characters_in(at->width), lines = tsr__label_lines(label, width);

@@ -4,9 +4,9 @@
  *     │CPU 0,1│CPU 2,3│       dim before it; the devices of a shard are its label
  *     └───────┴───────┘
  *
- * Boxes have the proportions of the array, and are never smaller than their label. A line that would
- * become too long has narrower columns, in which labels wrap. If not even the longest number fits,
- * bands of columns stand one below the other. */
+ * Boxes have the proportions of the array, and are never smaller than their label. A line that
+ * would become too long has narrower columns, in which labels wrap. If not even the longest number
+ * fits, bands of columns stand one below the other. */
 #include "topology/drawing.h"
 
 /* The size of a box that asks for `size`, less two for padding, around a label of `length`. */

@@ -61,8 +61,8 @@ int tsr__label_least(const char *label)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* Axes shard a dim one by one, as in tsr__dim_span, but here a shard has a number and no position. All
- * shards are even where the size is 0 or known only at run time. */
+/* Axes shard a dim one by one, as in tsr__dim_span, but here a shard has a number and no position.
+ * All shards are even where the size is 0 or known only at run time. */
 double tsr__drawn_share(const tsr__drawing *d, int dim, int64_t index)
 {
   int64_t parts = dim < 0 ? 1 : tsr__dim_parts(d->sharding, dim);
@@ -150,8 +150,8 @@ bool tsr__drawn_empty(const tsr__drawing *d, int64_t cell)
 
 /* ---- colours ----------------------------------------------------------------------------- */
 
-/* Chosen to differ from their neighbours in the list. Rows are five colours apart, which is prime to
- * their number: cells below each other differ. */
+/* Chosen to differ from their neighbours in the list. Rows are five colours apart, which is prime
+ * to their number: cells below each other differ. */
 tsr__colour tsr__drawn_colour(const tsr__drawing *d, int64_t lead, int row, int column)
 {
   enum { COLOURS = 12, BLACK = 0, WHITE = 15 };
