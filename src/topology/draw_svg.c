@@ -52,7 +52,7 @@ static double row_share(const tsr__drawing *d, int r)
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* Each column asks for the width of its labels. The narrowest width is that of the longest piece. */
+/* Each column asks for the width of its labels. None is narrower than the longest piece. */
 static void ask_widths(picture *p)
 {
   tsr__drawing *d = p->d;
