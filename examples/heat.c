@@ -15,7 +15,7 @@ static tsr_array *warmed(tsr_array *u, tsr_array *up, tsr_array *down, tsr_array
   return tsr_add(u, tsr_mul(tsr_sub(around, tsr_mul(u, 4)), 0.2));
 }
 
-/* Rolls wrap around at the border; the border is then put back. in[2] is true inside the plate. */
+/* in[1] is the plate, in[2] is true inside it. Rolls wrap around: the border is put back. */
 static tsr_array *by_rolls(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
@@ -25,7 +25,7 @@ static tsr_array *by_rolls(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_where(in[2], next, u);
 }
 
-/* Slices move the inside by one element in each direction; the pad is false at the border. */
+/* Slices shift the inside by one element in each direction. The border is put back. */
 static tsr_array *by_slices(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)s, (void)user;
@@ -36,18 +36,18 @@ static tsr_array *by_slices(tsr_scope *s, tsr_array *const *in, void *user)
   return tsr_where(in[2], tsr_pad(next, .low = { 1, 1 }, .high = { 1, 1 }), u);
 }
 
-/* The row or column that the device `step` before this one sends; zeros at the border. */
+/* The edge that the device `step` before this one sends. Edges go around a ring, as in a roll. */
 static tsr_array *halo(tsr_scope *s, tsr_array *edge, const char *axis, int step)
 {
   tsr_pair pairs[MOST];
-  int count = 0, size = (int)tsr_axis_size(s, axis);
+  int size = (int)tsr_axis_size(s, axis);
   for (int from = 0; from < size; from++)
-    if (from + step >= 0 && from + step < size) pairs[count++] = (tsr_pair){ from, from + step };
+    pairs[from] = (tsr_pair){ from, (from + size + step) % size };
   return tsr_ppermute_at(&(tsr_permute_args){ .size = sizeof(tsr_permute_args),
                                               .x = edge,
                                               .axis = axis,
                                               .pairs = pairs,
-                                              .count = count },
+                                              .count = size },
                          TSR_HERE);
 }
 
@@ -56,7 +56,7 @@ static tsr_array *joined(int dim, tsr_array *a, tsr_array *b)
   return tsr_concat((tsr_array *[]){ a, b }, 2, dim);
 }
 
-/* u is the shard of one device: the halos complete its neighbours. */
+/* u is the shard of one device; halos are the neighbours that other devices hold. */
 static tsr_array *shard_step(tsr_scope *s, tsr_array *const *in, void *user)
 {
   (void)user;

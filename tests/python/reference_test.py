@@ -48,6 +48,9 @@ def main():
         missing += [f"{name} ({header.name})" for name in sorted((macros | functions) - entries)]
     statuses = re.findall(r"^  X\((\w+), \d+", (ROOT / "include/tessera/base.h").read_text(), re.M)
     missing += [f"TSR_{name}" for name in statuses if f"| `TSR_{name}` |" not in text]
+    errors = (ROOT / "docs/guide/errors.md").read_text(encoding="utf-8")
+    missing += [f"TSR_{name}, in the table of docs/guide/errors.md" for name in statuses
+                if f"\n| `TSR_{name}` |" not in errors]
     for call in ("tsr_add(a, b)\n", "tsr_sum(x, .dims =, .keep_dims =, .where =", "`TSR_SHAPE`"):
         missing += [call] if call not in text else []
     if '"Local":' not in pages[FOLDER / "README.md"].split("\n## ")[0]:
