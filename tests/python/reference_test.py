@@ -34,10 +34,23 @@ def dead_links(pages):
             if (folder or path in pages) and anchor not in anchors.get(page, ())]
 
 
+def features(pages):
+    """Faults of the table of features: headers without a row, calls that the header of their row does not have."""
+    rows = re.findall(r"^\|.*?\(\.\./reference/(\w+\.md)\).*?\| (.*?) \|",
+                      (ROOT / "docs/guide/features.md").read_text(encoding="utf-8"), re.MULTILINE)
+    linked = [page for page, _ in rows]
+    names = [path.name for path in pages if path.name != "README.md"]
+    out = [f"one row for {name} in features.md" for name in names if linked.count(name) != 1]
+    for page, calls in rows:
+        entries = re.findall(r"^### `(\w+)`", pages.get(FOLDER / page, ""), re.MULTILINE)
+        out += [f"{call}, of features.md, in {page}" for call in re.findall(r"`(\w+)`", calls) if call not in entries]
+    return out
+
+
 def main():
     pages = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     text = "\n".join(pages[path] for path in sorted(pages))
-    missing = stale(pages) + dead_links(pages)
+    missing = stale(pages) + dead_links(pages) + features(pages)
     entries = set(re.findall(r"^### `(\w+)`", text, re.MULTILINE))
     for header in sorted((ROOT / "include" / "tessera").glob("*.h")):
         source = header.read_text(encoding="utf-8")
