@@ -70,8 +70,8 @@ def declaration(text, at):
 
 
 def name_of(text):
-    for pattern in (r"\A#define (\w+)", r"\(\*(\w+)\)", r"}\s*(\w+);", r"(\w+)\s*\(", r"(\w+);"):
-        match = re.search(pattern, text)
+    for pattern in (r"\A#define (\w+)", r"\A[^{;]*\{.*\}\s*(\w+);", r"\(\*(\w+)\)", r"(\w+)\s*\(", r"(\w+);"):
+        match = re.search(pattern, text, re.DOTALL)
         if match:
             return match.group(1)
     return text

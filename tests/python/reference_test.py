@@ -51,7 +51,9 @@ def main():
     pages = {path: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     text = "\n".join(pages[path] for path in sorted(pages))
     missing = stale(pages) + dead_links(pages) + features(pages)
-    entries = set(re.findall(r"^### `(\w+)`", text, re.MULTILINE))
+    listed = re.findall(r"^### `(\w+)`", text, re.MULTILINE)
+    entries = set(listed)
+    missing += [f"one name for each entry: {name}" for name in entries if listed.count(name) > 1]
     for header in sorted((ROOT / "include" / "tessera").glob("*.h")):
         source = header.read_text(encoding="utf-8")
         macros = set(re.findall(r"^#define (tsr_\w+)", source, re.MULTILINE))
