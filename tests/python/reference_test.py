@@ -53,6 +53,7 @@ def main():
     missing = stale(pages) + dead_links(pages) + features(pages)
     listed = re.findall(r"^### `(\w+)`", text, re.MULTILINE)
     entries = set(listed)
+    listed.remove("tsr_scope_open")  # takes a runtime or a scope, and has an entry for each
     missing += [f"one name for each entry: {name}" for name in entries if listed.count(name) > 1]
     for header in sorted((ROOT / "include" / "tessera").glob("*.h")):
         source = header.read_text(encoding="utf-8")
