@@ -160,7 +160,7 @@ int64_t tsr__dtype_least(tsr_dtype dtype)
   return info->kind == TSR__DTYPE_INT ? -(INT64_MAX >> (63 - info->precision)) - 1 : 0;
 }
 
-/* 0 of no dtype, which an array has that was made without memory: its precision would shift by 64. */
+/* 0 of no dtype: its precision of 0 would shift by 64. An array that lacked memory has no dtype. */
 uint64_t tsr__dtype_most(tsr_dtype dtype)
 {
   int precision = tsr__dtype_info_of(dtype)->precision;
