@@ -267,7 +267,7 @@ tsr_array *tsr_call_at(tsr_function *f, tsr_array *const *arguments, int count, 
   if (count < 0 || (count && !arguments))
     tsr__fail(tsr__scope_here(f->node.scope), site, TSR_EARG,
               "tsr_call: %d arguments at %s; give those that there are", count,
-              arguments ? "their place" : "NULL");
+              arguments ? "" : ", but the list is NULL");
   if (f->inert || count < 0 || (count && !arguments))
     return tsr__make_inert(tsr__scope_here(f->node.scope), site);
   tsr_array *few[8];

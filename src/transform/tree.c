@@ -109,7 +109,7 @@ tsr_array *tsr_tree_at(tsr_scope *scope, const tsr_field_args *fields, int count
   if (tsr__scope_usable(scope, "tsr_tree", site)) return tsr__make_inert(scope, site);
   if (!fields || count < 0)
     tsr__error_set(&error, TSR_EARG, "tsr_tree: %d parts at %s; give those that there are", count,
-                   fields ? "their place" : "NULL");
+                   fields ? "" : ", but the list is NULL");
   if (error.status || check_names(fields, count, &error)) return refuse_tree(scope, &error, site);
   /* One block for both lists; one place more, so that NULL means memory even where there is no
    * part. */
@@ -130,7 +130,7 @@ tsr_array *tsr_tuple_at(tsr_scope *scope, tsr_array *const *arrays, int count, c
   if (tsr__scope_usable(scope, "tsr_tuple", site)) return tsr__make_inert(scope, site);
   if (count < 0 || (count && !arrays)) {
     tsr__fail(scope, site, TSR_EARG, "tsr_tuple: %d arrays at %s; give those that there are", count,
-              arrays ? "their place" : "NULL");
+              arrays ? "" : ", but the list is NULL");
     return tsr__make_inert(scope, site);
   }
   TSR__CALL(scope, "tuple");

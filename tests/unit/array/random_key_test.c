@@ -296,20 +296,22 @@ TEST(what_is_no_key_is_told)
   says(&w, tsr_random_fold_in(tsr_num(w.s, 3.5), 2),
        "tsr_random_fold_in: keys are f64[], expected");
   says(&w, tsr_random_fold_in(KEYS(1, 2), 2.5),
-       "TSR_EDTYPE: tsr_random_fold_in: what is folded in is f64[], expected integers; cast it");
+       "TSR_EDTYPE: tsr_random_fold_in: the data to fold in is f64[], expected integers; cast it "
+       "first");
   says(&w,
        tsr_random_fold_in(KEYS(1, 2), tsr_iota(w.s, TSR_I32, TSR_SHAPE(3), 0, (tsr_sharding){ 0 })),
        "TSR_ESHAPE");
   says(&w, tsr_uniform(w.s, .keys = tsr_num(w.s, 3), .shape = four),
        "TSR_EDTYPE: tsr_uniform: keys are i64[], expected u64");
   says(&w, tsr_uniform(w.s, .key = 1, .keys = KEYS(1, 2), .shape = four),
-       "TSR_EARG: tsr_uniform: a key and keys; give one of them");
+       "TSR_EARG: tsr_uniform: both .key and .keys are given; give one of them");
   says(&w, tsr_normal(w.s, .stream = UINT64_C(1) << 32, .shape = four, .key = 1),
        "TSR_EARG: tsr_normal: stream 4294967296, expected one below 2^32");
   says(&w, tsr_normal(w.s, .keys = KEYS(1, 2), .shape = deep),
-       "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims at most");
+       "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims together at "
+       "most");
   says(&w, tsr_random_bits(w.s, .dtype = TSR_F32, .shape = four, .key = 1),
-       "TSR_EDTYPE: tsr_random_bits: the dtype asked for is f32, expected an integer");
+       "TSR_EDTYPE: tsr_random_bits: .dtype is f32, expected an integer");
   says(&w, tsr_random_bits(w.s, .dtype = TSR_BOOL, .shape = four, .key = 1),
        "bool, expected an integer");
   says(&w, tsr_normal(w.s, .dtype = TSR_I32, .shape = four, .key = 1), "i32, expected a float");
@@ -333,18 +335,19 @@ TEST(what_is_no_range_is_told)
   world w = opened();
   const tsr_shape four = TSR_SHAPE(4);
   says(&w, tsr_uniform(w.s, .shape = four, .low = 1, .key = 1),
-       "TSR_EARG: tsr_uniform: the range is -1 long; give a low below high");
+       "TSR_EARG: tsr_uniform: the range is -1 long; give a low end below the high end");
   says(&w, tsr_uniform(w.s, .shape = four, .low = 2, .high = 2, .key = 1),
        "the range is 0 long; give a low");
   says(&w, tsr_uniform(w.s, .shape = four, .low = NAN, .high = 2, .key = 1),
        "the range is nan long;");
   says(&w, tsr_uniform(w.s, .shape = four, .low = -INFINITY, .high = 2, .key = 1),
-       "tsr_uniform: the range is infinite, inf long; draw less and scale");
+       "tsr_uniform: the range is inf long, expected a finite range; draw from a smaller range and "
+       "scale the result");
   says(&w, tsr_uniform(w.s, .shape = four, .low = -DBL_MAX, .high = DBL_MAX, .key = 1),
-       "is infinite");
+       "expected a finite range");
   says(&w,
        tsr_uniform(w.s, .dtype = TSR_F16, .shape = four, .low = -40000, .high = 40000, .key = 1),
-       "TSR_EARG: tsr_uniform: the range is infinite, 80000 long");
+       "TSR_EARG: tsr_uniform: the range is 80000 long, expected a finite range");
   says(&w, tsr_uniform(w.s, .dtype = TSR_F32, .shape = four, .low = 1, .high = 1 + 1e-9, .key = 1),
        "TSR_EARG: tsr_uniform: the range is ");
   closed(&w);

@@ -316,8 +316,7 @@ TEST(dtype_errors_say_what_is_expected)
                 "with tsr_cast");
   tsr__make(s, TSR__OP_IOTA, TSR__IN_NONE, &(tsr__ask){ .dtype = B, .shape = TSR_SHAPE(2) },
             "a.c:1");
-  check_message(
-      s, "a.c:1: TSR_EDTYPE: tsr_iota: the dtype asked for is bool, expected a number's dtype");
+  check_message(s, "a.c:1: TSR_EDTYPE: tsr_iota: .dtype is bool, expected a number's dtype");
 }
 
 TEST(the_extremum_of_nothing_is_an_error)
@@ -349,8 +348,9 @@ TEST(other_shape_errors)
                 "a.c:1: TSR_ESHAPE: tsr_sum: the mask is bool[2], expected what broadcasts to the "
                 "shape of the operand, f64[3]");
   fixture_reduce(TSR__OP_SUM, x, NULL, 2, "a.c:1");
-  check_message(s, "a.c:1: TSR_EARG: tsr_sum: .dims names one that f64[3] has not; its dims are "
-                   "-1..0");
+  check_message(
+      s,
+      "a.c:1: TSR_EARG: tsr_sum: .dims names a dim that f64[3] does not have; its dims are -1..0");
   fixture_make(TSR__OP_TAKE, wide, i, NULL, "a.c:1");
   check_message(
       s, "a.c:1: TSR_ESHAPE: tsr_take: f64[1,1,1,1,1,1,1,1,1] at indices i64[1,1,1,1,1,1,1,1,1] "
