@@ -73,8 +73,8 @@ static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *tra
   const char *site = c->of->node.site;
   if (rule->result_count != want->count) {
     tsr__fail(scope, site, TSR_EARG,
-              "%s: the rule of %s gives %d arrays, expected %d, one for each array of its %s; "
-              "return them as tsr_tuple, in that order",
+              "%s: the rule of %s returns %d arrays, expected %d, one for each array of its %s; "
+              "return the arrays as a tsr_tuple, in that order",
               c->call, c->of->name, rule->result_count, want->count, whose);
     return false;
   }
@@ -86,8 +86,8 @@ static bool check_rule(tsr_scope *scope, const custom *c, const tsr__traced *tra
     if (!tsr__of_floats(like) || same) continue;
     array *got = tsr__stand_in(scope, (tsr_dtype)node->dtype, &shape, site);
     tsr__fail(scope, site, node->dtype == like->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: the rule of %s gives %s for array %d of its %s, expected %s as that is", c->call,
-              c->of->name, tsr_type_of(got), i, whose, tsr_type_of(like));
+              "%s: the rule of %s returns %s for array %d of its %s, expected %s like that array",
+              c->call, c->of->name, tsr_type_of(got), i, whose, tsr_type_of(like));
     return false;
   }
   return true;
@@ -342,8 +342,8 @@ static const tsr__traced *map_region(const mapped *m, array **in, int count)
   tsr__arguments given = { .in = { in, count } };
   if (!own) return NULL;
   *own = *m;
-  tsr_function *f = tsr__function_new(scope, m->gives ? mapped_body : mapped_rule, own,
-                                      "a rule that is mapped over", site);
+  tsr_function *f =
+      tsr__function_new(scope, m->gives ? mapped_body : mapped_rule, own, "a mapped rule", site);
   if (!f || !tsr__take_leaves(scope, f, &given, site)) return NULL;
   return tsr__trace(scope, f, &given, site);
 }

@@ -358,7 +358,7 @@ TEST(uneven_shards_are_those_of_arrays)
   check_refused(&f,
                 tsr_shard_map(f.mesh, masked, NULL, .in = { x, there }, .in_specs = { "x", "x" },
                               .out_specs = { "x", "", "" }),
-                "give a multiple, or .uneven");
+                "give a size that divides, or set .uneven");
   close_fixture(&f);
 }
 
@@ -453,8 +453,8 @@ TEST(specs_that_do_not_fit_are_refused)
 {
   fixture f = open_fixture("cpu:8", "x=4,y=2");
   tsr_array *x = counted(&f, TSR_SHAPE(4)), *odd = counted(&f, TSR_SHAPE(3));
-  check_refused(&f, map(&f, same, odd, "x", "x"), "give a multiple, or .uneven");
-  check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec of no more dims");
+  check_refused(&f, map(&f, same, odd, "x", "x"), "give a size that divides, or set .uneven");
+  check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec without dims beyond the array's");
   check_refused(&f, map(&f, same, x, "x", "x,y"),
                 "result 0, f64[1] on each device, has fewer dims than its spec \"x,y\"");
   check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x stands twice in \"x,y,x\"");

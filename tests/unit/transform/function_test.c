@@ -258,8 +258,8 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     { "TSR_EARG: tsr_call: the body of f, made at ", "returned NULL; return an array" },
     { "TSR_ESHAPE: tsr_call: the body of f, made at ", ", failed: " },
     { ", failed: ", "an argument of a function that is being traced" },
-    { "TSR_ESTATE: tsr_call: ", "calls it on arguments of the types that it is being traced" },
-    { "TSR_EARG: tsr_call: ", "returned an array of a scope that is not around it" },
+    { "TSR_ESTATE: tsr_call: ", "calls the function again with arguments of the same types" },
+    { "TSR_EARG: tsr_call: ", "returned an array of a scope that does not enclose" },
     { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
     { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
   };
@@ -377,7 +377,7 @@ TEST(functions_of_a_body_end_with_it_and_say_so)
     CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, NULL);
     CHECK_STR_HAS(tsr_message(s), k == 2 ? ": tsr_compiled_call: the function " : "the function ");
     CHECK_STR_HAS(tsr_message(s), "was made in the body of keeps, made at ");
-    CHECK_STR_HAS(tsr_message(s), "which has returned; make it outside");
+    CHECK_STR_HAS(tsr_message(s), "which has returned; make the function outside");
     tsr_scope_clear(s);
   }
   tsr_scope_close(s);
