@@ -195,7 +195,7 @@ static tsr_status see_columns(const tsr__rel *rel, tsr__views *out, tsr__error *
   size_t bytes = (2 * (size_t)rel->count + 1) * sizeof(tsr__value *);
   const tsr__value **values = tsr__new(&rel->rt->heap, bytes);
   if (!values)
-    return tsr__error_set(error, TSR_ENOMEM, "no memory to read what other processes hold");
+    return tsr__error_set(error, TSR_ENOMEM, "no memory to read the shards of other processes");
   for (int c = 0; c < rel->count; c++) {
     values[2 * c] = rel->column[c].values;
     values[2 * c + 1] = rel->column[c].valid;

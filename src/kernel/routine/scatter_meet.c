@@ -381,7 +381,8 @@ static tsr_status take_shares(const meeting *m, int process, tsr__call_note note
       size_t bytes = ((size_t)(elements_of(job, g, k) / along * r.count) * size + 7) / 8 * 8;
       if (note.size < bytes)
         return tsr__error_set(error, TSR_EPEER,
-                              "process %d says less of its sums than this one expects", process);
+                              "process %d published fewer partial sums than this process expects",
+                              process);
       if (here) pass_runs(&u, &r, NULL, note.data);
       pass(&note, bytes);
     }

@@ -270,7 +270,8 @@ TEST(numbers_beyond_f64_are_texts)
   tsr__json_type type = { "a", TSR_COL_F64 };
   tsr__json_opts forced = { .type_count = 1, .types = &type };
   check("{\"a\":1.5}\n{\"a\":1e400}\n", &forced,
-        "TSR_EPARSE: x.jsonl:2:6: the value is not of the type that was asked for: '1e400}'");
+        "TSR_EPARSE: x.jsonl:2:6: the value is not of the type that was asked for: "
+        "'1e400}'");
 }
 
 /* Types: 0 bool, 1 i64, 2 f64, 3 date, 4 time, 5 text. */
@@ -307,7 +308,8 @@ TEST(columns_and_types_can_be_chosen)
   check(text, &opts, "c:text,a:f64\n'2013-01-01',1\n'x',3");
   opts.types = &(tsr__json_type){ "c", TSR_COL_DATE };
   check(text, &opts,
-        "TSR_EPARSE: x.jsonl:2:12: the value is not of the type that was asked for: '\"x\"}'");
+        "TSR_EPARSE: x.jsonl:2:12: the value is not of the type that was asked for: "
+        "'\"x\"}'");
   opts.bad_rows = TSR__JSON_SKIP;
   check(text, &opts, "c:date,a:i64\n15706,1");
   opts.bad_rows = TSR__JSON_NULL;

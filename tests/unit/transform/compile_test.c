@@ -434,7 +434,7 @@ TEST(what_lies_on_devices_meets_sizes_in_a_plan)
   CHECK_STATUS(tsr_eval(&real, 1), TSR_OK, f.s);
   static const char *const sizes[] = { "x=4,y=2", "x=64,y=4" };
   static const char *const says[] = { "has operands on two meshes",
-                                      "the meshes are over different devices" };
+                                      "the meshes have different devices" };
   for (int i = 0; i < 2; i++) {
     tsr_sharding on = tsr_on(tsr_mesh_abstract(f.rt, sizes[i]), "-,x");
     tsr_array *type = tsr_abstract(f.s, TSR_F32, TSR_SHAPE(64, 16), on);

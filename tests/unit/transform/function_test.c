@@ -325,11 +325,11 @@ TEST(arrays_of_bodies_that_returned_say_so)
     CHECK_STATUS(tsr_eval(&got, 1), TSR_OK, f.s);
     CHECK(tsr_is_inert(tsr_add(a, t.kept)));
     CHECK_STR_HAS(tsr_message(f.s), "computed in the body of ");
-    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return it from the body");
+    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return the array from the body");
     tsr_scope_clear(f.s);
     double out[24];
     CHECK(tsr_read(t.kept, out, sizeof out) == TSR_ESTATE);
-    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return it from the body");
+    CHECK_STR_HAS(tsr_message(f.s), "which has returned; return the array from the body");
     tsr_scope_clear(f.s);
     check_same(tsr_call(fn, a), a);
     close_fixture(&f);

@@ -75,7 +75,7 @@ TEST(what_is_deleted_or_given_up_is_all_of_a_tree)
   CHECK_STATUS(tsr_eval(&w.tree, 1), TSR_OK, NULL);
   CHECK_STATUS(tsr_donate(w.tree), TSR_OK, NULL);
   CHECK_STATUS(tsr_read(w.b, out, sizeof out), TSR_ESTATE, NULL);
-  CHECK(strstr(tsr_message(w.s), "given up by tsr_donate"));
+  CHECK(strstr(tsr_message(w.s), "donated by tsr_donate"));
   tsr_scope_clear(w.s);
   CHECK_STATUS(tsr_donate(w.tree), TSR_ESTATE, NULL);
   tsr_delete(w.tree);
