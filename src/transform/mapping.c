@@ -135,7 +135,7 @@ static tsr_array *place_result(const tsr__batch *b, const mapped *m, tsr_array *
   if (to == TSR_UNMAPPED && !varies) return a;
   if (to == TSR_UNMAPPED) {
     tsr__fail(b->replay.scope, site, TSR_EAXIS,
-              "%s: result %d may vary along %s, but .out_dims gives it no dim: give it one, or "
+              "%s: result %d may differ along %s, but .out_dims gives it no dim: give it one, or "
               "make it equal everywhere with tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
               m->call, i, m->axis ? m->axis : "the mapped dim");
     return tsr__make_inert(b->replay.scope, site);

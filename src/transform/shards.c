@@ -277,11 +277,11 @@ static tsr_array *fail_rank(const sharded *s, int i, const char *spec, const tsr
   tsr__text type;
   tsr__text_init(&type, &s->scope->rt->heap);
   tsr__type_add(&type, (tsr_dtype)a->dtype, local, NULL);
-  tsr__fail(
-      s->scope, s->site, TSR_ESHAPE,
-      "tsr_shard_map: result %d is %s on each device, which does not fit its spec \"%s\"; give a "
-      "spec of at most %d dims, and an array of at most %d dims together with the axes",
-      i, tsr__text_get(&type), spec, local->rank, TSR_MAX_RANK);
+  tsr__fail(s->scope, s->site, TSR_ESHAPE,
+            "tsr_shard_map: result %d is %s on each device, fewer dims than its spec \"%s\", "
+            "or too many; give a spec of at most %d dims, and an array of at most %d dims together "
+            "with the axes",
+            i, tsr__text_get(&type), spec, local->rank, TSR_MAX_RANK);
   tsr__text_free(&type);
   return inert_of(s);
 }
@@ -307,9 +307,9 @@ static tsr_array *join_leaf(const sharded *s, tsr_array *a, int i)
     if (named) fronts.dims[fronts.rank++] = varies ? s->mesh->sizes[x] : 1;
     if (named || !varies) continue;
     tsr__fail(s->scope, s->site, TSR_EAXIS,
-              "tsr_shard_map: result %d may vary along axis %s, but its spec \"%s\" does not name "
-              "the axis, which promises replicas: name the axis, or join the result with tsr_psum, "
-              "tsr_pmean, tsr_pmax or tsr_all_gather",
+              "tsr_shard_map: result %d may differ along axis %s, but its spec \"%s\" does not "
+              "name the axis, which promises replicas: name the axis, or join the result with "
+              "tsr_psum, tsr_pmean, tsr_pmax or tsr_all_gather",
               i, s->mesh->names[x], spec);
     return inert_of(s);
   }
