@@ -252,7 +252,7 @@ TEST(other_sizes_with_resize)
   for (int i = 0; i < 32; i++) CHECK_I64(wide[i], i % 4 < 2 ? i / 4 * 2 + i % 4 : 0);
   CHECK(tsr_is_inert(tsr_checkpoint_restore(c, like)));
   CHECK_STR_HAS(tsr_message(s), "TSR_ESHAPE: tsr_checkpoint_restore: 'array' was saved as "
-                                "i32[8,2]@(x,y), and i32[8,4] is asked for; .resize cuts off");
+                                "i32[8,2]@(x,y), but `like` asks for i32[8,4]; .resize cuts off");
   close_world();
 }
 
@@ -275,7 +275,7 @@ TEST(the_newest_steps_stay)
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 10);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, test_tmp("ckpt/step_8"))), 8);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .step = 8), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "step_8 is there already; give another .step, or .overwrite");
+  CHECK_STR_HAS(tsr_message(s), "step_8 exists already; give another .step, or set .overwrite");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 77), .step = 8, .overwrite = true), TSR_OK,
                s);
