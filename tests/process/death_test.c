@@ -265,10 +265,9 @@ TEST(a_secret_that_process_0_lacks_is_an_error)
 TEST(who_does_not_come_is_named)
 {
   double began = fixture_now();
-  check_refused(
-      try_join(0, 3, NULL, 0.3), TSR_EPEER,
-      "tsr_initialize: 'the start': after 0.3 s 1 of 3 processes have come; missing: process "
-      "1, which has not joined and process 2, which has not joined");
+  check_refused(try_join(0, 3, NULL, 0.3), TSR_EPEER,
+                "tsr_initialize: 'the start': after 0.3 s 1 of 3 processes have arrived; missing: "
+                "process 1, not joined yet and process 2, not joined yet");
   check_refused(try_join(1, 3, NULL, 0.3), TSR_EPEER, "process 1 cannot reach process 0 at unix:");
   CHECK(fixture_now() - began < 10);
 }

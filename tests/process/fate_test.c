@@ -353,7 +353,8 @@ static int one_does_not_come(tsr_runtime *rt, int index)
   if (index) {
     rt = tsr_process_regroup(rt, "cpu:2", .timeout = 1);
     CHECK_STATUS(tsr_runtime_status(rt), TSR_EPEER, NULL);
-    CHECK_STR_HAS(tsr_runtime_message(rt), "after 1 s these have not come to regroup: process 0 ");
+    CHECK_STR_HAS(tsr_runtime_message(rt),
+                  "after 1 s these processes have not called tsr_process_regroup: process 0 ");
     CHECK_STR_HAS(tsr_runtime_message(rt), ", process 2 ");
   } else {
     sleep(2);
@@ -476,8 +477,8 @@ TEST(who_is_waited_for_is_named_and_given_up)
   start_all(ids, is_waited_for);
   end_all(ids, (const int[]){ 0, 0, 0, 0 });
   char *said = said_by(1);
-  CHECK_STR_HAS(said, "tessera: this takes long: process 1 waits for process 2 in run ");
-  CHECK_STR_HAS(said, "; it was last seen in ");
+  CHECK_STR_HAS(said, "tessera: a long wait: process 1 waits for process 2 in run ");
+  CHECK_STR_HAS(said, "; that process was last seen in ");
   free(said);
 }
 
@@ -506,8 +507,9 @@ TEST(who_is_stopped_is_named_before_it_is_given_up)
   kill(ids[VICTIM], SIGKILL);
   CHECK_I64(fixture_end(ids[VICTIM]), 128 + SIGKILL);
   char *said = said_by(1);
-  const char *named = strstr(said, "tessera: process 2 gives no sign of life: process 1 waits for "
-                                   "process 2 in run "),
+  const char *named = strstr(
+                 said,
+                 "tessera: process 2 sends no heartbeat: process 1 waits for process 2 in run "),
              *given_up = strstr(said, "it gave no sign of life for 6 s");
   if (!named || !given_up || named > given_up) FAIL("%s", said);
   free(said);

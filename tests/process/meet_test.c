@@ -34,8 +34,8 @@ TEST(a_plain_runtime_knows_of_no_others)
   CHECK_I64(tsr_process_count(rt), 1);
   CHECK(tsr_process_alive(rt, 0));
   CHECK_STATUS(tsr_sync(s, "alone"), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "tsr_sync: the runtime of this scope knows of no other processes; "
-                                "open it by tsr_initialize");
+  CHECK_STR_HAS(tsr_message(s), "tsr_sync: the runtime of this scope belongs to no job of several "
+                                "processes; open the runtime with tsr_initialize");
   tsr_runtime_close(rt);
 }
 
@@ -107,8 +107,8 @@ TEST(a_key_is_set_once_unless_it_is_said)
   tsr_value value;
   CHECK_STATUS(tsr_store_set(s, "k", "1", 1), TSR_OK, s);
   CHECK_STATUS(tsr_store_set(s, "k", "2", 1), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "tsr_store_set: key 'k' already exists; choose another, or set "
-                                ".overwrite");
+  CHECK_STR_HAS(tsr_message(s),
+                "tsr_store_set: key 'k' already exists; choose another key, or set .overwrite");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_store_get(s, "k", &value), TSR_OK, s);
   CHECK_STR(value.data, "1");
@@ -118,7 +118,7 @@ TEST(a_key_is_set_once_unless_it_is_said)
   CHECK_STATUS(tsr_store_find(s, "none", &value), TSR_OK, s);
   CHECK(value.data == NULL);
   CHECK_STATUS(tsr_store_get(s, "none", &value, .timeout = 0.05), TSR_EPEER, NULL);
-  CHECK_STR_HAS(tsr_message(s), "tsr_store_get: nobody has set key 'none' within 0.05 s");
+  CHECK_STR_HAS(tsr_message(s), "tsr_store_get: no process has set key 'none' within 0.05 s");
   tsr_runtime_close(rt);
 }
 
@@ -262,8 +262,9 @@ TEST_PROCESSES(who_is_missing_is_named, 4)
   CHECK_STATUS(tsr_sync(s, "begin"), TSR_OK, s); /* so that they come to the next one together */
   if (test_process() != 2) {
     CHECK_STATUS(tsr_sync(s, "epoch", .timeout = 1.2), TSR_EPEER, NULL);
-    CHECK_STR_HAS(tsr_message(s), "tsr_sync: 'epoch': after 1.2 s 3 of 4 processes have come; "
-                                  "missing: process 2 (pid ");
+    CHECK_STR_HAS(
+        tsr_message(s),
+        "tsr_sync: 'epoch': after 1.2 s 3 of 4 processes have arrived; missing: process 2 (pid ");
     tsr_scope_clear(s);
     CHECK_STATUS(tsr_sync(s, "told"), TSR_OK, s);
   } else {
