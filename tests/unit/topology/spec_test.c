@@ -158,8 +158,8 @@ TEST(without_a_mesh_a_spec_names_nothing)
   CHECK_STATUS(tsr__sharding_check(&none, &TSR_SHAPE(3, 3), &error), TSR_OK, NULL);
   CHECK(fixture_bad_spec(dims));
   CHECK_STATUS(tsr__sharding_check(&bad, &TSR_SHAPE(3, 3), &error), TSR_EAXIS, NULL);
-  CHECK_STR(error.text,
-            "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
+  CHECK_STR(error.text, "a spec names axes, but there is the mesh is NULL; make one with "
+                        "tsr_mesh_make; make one with tsr_mesh_make");
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -192,29 +192,29 @@ TEST(bad_specs_say_what_is_wrong)
       { 3, { 8, 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x,y,x\": axis 'x' is used twice; an axis of mesh x=2,y=4 cuts one dim, once" },
+      "spec \"x,y,x\": axis 'x' is used twice; each axis of mesh x=2,y=4 shards one dim, once" },
     { "x+x",
       { 1, { 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x+x\": axis 'x' is used twice; an axis of mesh x=2,y=4 cuts one dim, once" },
+      "spec \"x+x\": axis 'x' is used twice; each axis of mesh x=2,y=4 shards one dim, once" },
     { "x,,y",
       { 3, { 8, 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x,,y\": an axis name is missing before ','; write '-' for a dim that is not cut "
+      "spec \"x,,y\": an axis name is missing before ','; write '-' for a dim that is not sharded "
       "(mesh x=2,y=4)" },
     { "x,",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x,\": an axis name is missing at the end; write '-' for a dim that is not cut "
+      "spec \"x,\": an axis name is missing at the end; write '-' for a dim that is not sharded "
       "(mesh x=2,y=4)" },
     { "x+",
       { 1, { 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x+\": an axis name is missing at the end; write '-' for a dim that is not cut "
+      "spec \"x+\": an axis name is missing at the end; write '-' for a dim that is not sharded "
       "(mesh x=2,y=4)" },
     { "x;y",
       { 2, { 8, 8 } },
@@ -269,7 +269,7 @@ TEST(bad_specs_say_what_is_wrong)
       { 1, { 8 } },
       false,
       TSR_EAXIS,
-      "spec \"-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,x\": dims beyond the 16 an array can have (mesh "
+      "spec \"-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,-,x\": more dims than the 16 an array can have (mesh "
       "x=2,y=4)" },
     { "x,y",
       { 1, { 8 } },
@@ -729,13 +729,12 @@ TEST(priorities_are_what_follows_a_colon)
   static const struct {
     const char *spec, *message;
   } rows[] = {
-    { "x:", "spec \"x:\": found the end after ':', expected when the dim may decide how others are "
-            "cut: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
-    { "x:p4,y",
-      "spec \"x:p4,y\": found 'p4' after ':', expected when the dim may decide how others "
-      "are cut: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
+    { "x:", "spec \"x:\": found the end after ':', expected the dim's priority in propagation: p0 "
+            "(first), p1, p2 or p3 (mesh x=2,y=4)" },
+    { "x:p4,y", "spec \"x:p4,y\": found 'p4' after ':', expected the dim's priority in "
+                "propagation: p0 (first), p1, p2 or p3 (mesh x=2,y=4)" },
     { ":p1", "spec \":p1\": an axis name is missing before ':'; write '-' for a dim that is not "
-             "cut (mesh x=2,y=4)" },
+             "sharded (mesh x=2,y=4)" },
     { "-:p1", "spec \"-:p1\": found ':', expected dims such as '-', 'x' or 'x+y' with ',' between "
               "them (mesh x=2,y=4)" },
   };
