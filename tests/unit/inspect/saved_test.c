@@ -594,7 +594,7 @@ TEST(what_is_too_much_for_a_text_is_not_written)
   check_many(&x, (many){ 0 }, 1024, NULL);
   check_many(&x, (many){ 0 }, 1025, "1025 arrays as arguments, and a text has 1024 of them");
   check_many(&x, (many){ .depth = 33 }, 0, NULL);
-  check_many(&x, (many){ .depth = 34 }, 0, "trees in trees, and a text has 33 of them");
+  check_many(&x, (many){ .depth = 34 }, 0, "nested trees, and a text has 33 of them");
   check_many(&x, (many){ .regions = 1000 }, 0, NULL);
   check_many(&x, (many){ .regions = 1001 }, 0, "more than 1000 regions");
   tsr_runtime_close(x.rt);
