@@ -418,9 +418,10 @@ TEST(wrong_calls_are_refused)
 TEST(frames_of_an_inert_step_are_inert)
 {
   open_world("cpu:2");
-  static const char *const said[] = { "tsr_checkpoint_frame: the saved step is NULL",
-                                      "tsr_checkpoint_open: the scope is NULL",
-                                      "tsr_checkpoint_open: the path is NULL" };
+  static const char *const said[] = {
+    "tsr_checkpoint_frame: the saved step is NULL", "tsr_checkpoint_open: the scope is NULL",
+    "tsr_checkpoint_open: the path is NULL; give the path of a file"
+  };
   for (int i = 0; i < 3; i++) {
     tsr_saved_step *step = i ? tsr_checkpoint_open(i == 1 ? NULL : s, i == 1 ? "x" : NULL) : NULL;
     CHECK(tsr_frame_is_inert(tsr_checkpoint_frame(step, "a", (tsr_sharding){ 0 })));
@@ -635,7 +636,7 @@ TEST(frames_come_back)
       tsr_frame *back = tsr_checkpoint_frame(c, names[i], place);
       CHECK_STR(tsr_frame_text(back), tsr_frame_text(frames[i]));
       /* A saved column of texts has each once. */
-      if (i == 0) CHECK_STR_HAS(tsr_frame_explain(back), " (they were made so)");
+      if (i == 0) CHECK_STR_HAS(tsr_frame_explain(back), " (a verb made the codes)");
     }
   tsr_saved_entry entry = tsr_checkpoint_entry(c, 1);
   CHECK_STR(entry.name, "all:values:day");

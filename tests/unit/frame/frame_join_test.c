@@ -179,8 +179,8 @@ TEST(join_keys_that_are_wrong)
   static const struct {
     const char *on, *says;
   } all[] = {
-    { "k = name", "the key is i64 on the left and text on the right; write "
-                  "\"k = cast(name, 'i64')\"" },
+    { "k = name", "the key is i64 in the left frame and text in the right frame; write \"k = "
+                  "cast(name, 'i64')\"" },
     { "who = id", "text on the left and i64 on the right; write \"cast(who, 'i64') = id\"" },
     { "who = x > 1", "write \"cast(who, 'bool') = x > 1\"" },
     { "k = x > 1", "write \"k = cast(x > 1, 'i64')\"" },
@@ -190,8 +190,8 @@ TEST(join_keys_that_are_wrong)
     { "k = lower(nope)", "the right frame has no column 'nope'" },
     { "id", "the left frame has no column 'id'" },
     { "k + id = id", "the left frame has no column 'id'" },
-    { "k == id", "keys that meet are written with one '='" },
-    { "k = 3", "a key reads a column of its frame; to compare with a value filter the frame" },
+    { "k == id", "write '=' between the left and the right key" },
+    { "k = 3", "the key reads no column of its frame; to compare with a value, filter the frame" },
     { "sum(k) = id", "sum(...) reduces rows and cannot stand here" },
     { "k = id = x", "found = where" },
     { "k = ", "the expression ends where" },

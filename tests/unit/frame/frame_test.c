@@ -209,8 +209,8 @@ TEST(frame_chains_refuse)
   expect(f.s, TSR_ECOLUMN, "the name 'k' is taken");
   tsr_frame_agg(f.df, "sum(k), sum( k )");
   expect(f.s, TSR_ECOLUMN,
-         "the name 'sum(k)' is taken; name one 'other = ...'\n    sum(k), sum( k )\n"
-         "            ^~~~~~~~");
+         "the name 'sum(k)' is taken; give one of the two another name: 'other = ...'\n    sum(k), "
+         "sum( k )\n            ^~~~~~~~");
   tsr_frame_agg(f.df, "k");
   expect(f.s, TSR_EDTYPE, "column 'k' stands outside an aggregate");
   tsr_frame_head(f.df, -1);
@@ -226,7 +226,7 @@ TEST(frame_chains_refuse)
   tsr_frame_sort(f.df, "k down");
   expect(f.s, TSR_EPARSE, "found down where an operator, 'asc', 'desc', 'nulls', ',' or the end");
   tsr_frame_sort(f.df, "");
-  expect(f.s, TSR_EPARSE, "tsr_frame_sort: the expression is empty");
+  expect(f.s, TSR_EPARSE, "tsr_frame_sort: the expression is empty; write one");
   tsr_frame_sort(f.df, "sum(k)");
   expect(f.s, TSR_EDTYPE, "reduces rows and cannot stand here");
   tsr_frame_limit(f.df, -2, 3);

@@ -419,8 +419,8 @@ TEST(runtimes_do_not_mix)
   tsr_scope *s = open_scope(), *other = open_scope();
   tsr_array *a = plain(s, TSR_F64, TSR_SHAPE(3)), *b = plain(other, TSR_F64, TSR_SHAPE(3));
   CHECK(fixture_make(TSR__OP_ADD, a, b, NULL, "a.c:1")->inert);
-  check_message(s, "a.c:1: TSR_EARG: tsr_add: operand 2 belongs to another runtime; read the array "
-                   "there and place it here with tsr_put");
+  check_message(s, "a.c:1: TSR_EARG: tsr_add: operand 2 belongs to another runtime; make it with "
+                   "the runtime of the scope; read the array there and place it here with tsr_put");
 }
 
 /* A square is a product: rounded once, and as fast. */

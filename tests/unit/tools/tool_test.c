@@ -140,7 +140,8 @@ TEST(failures_exit_with_1)
   expect("query t.csv --agg 'sum(city)'", 1, "", "tessera: ");
   expect("query t.csv --by town --agg 'count()'", 1, "", "town");
   expect("query t.csv --distinct town", 1, "", "tessera: --distinct: no column 'town'");
-  expect("query t.csv --distinct ''", 1, "", "tessera: --distinct: the expression is empty");
+  expect("query t.csv --distinct ''", 1, "",
+         "tessera: --distinct: the expression is empty; write one");
   expect("query t.csv --distinct 'city desc'", 1, "", "rows keep their order here");
   expect("query t.csv --select day --distinct city", 1, "", "no column 'city'");
 }
@@ -318,8 +319,8 @@ TEST(query_joins_on_expressions)
          "--select 'temp, town' --format csv",
          "temp,town\n12.0,OSLO\n14.5,OSLO\n");
   expect("query t.csv --join codes.csv --on 'temp = code'", 1, "",
-         "tessera: --on: the key is f64 on the left and text on the right; write \"temp = "
-         "cast(code, 'f64')\"\n");
+         "tessera: --on: the key is f64 in the left frame and text in the right frame; write "
+         "\"temp = cast(code, 'f64')\"\n");
   expect("query t.csv --join codes.csv --on \"temp = cast(code, 'f64')\"", 1, "",
          "cast(code, 'f64'): 'x' in row 1 of codes.csv is no f64; try_cast gives null there");
   expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "with one '='");
@@ -515,7 +516,7 @@ TEST(words_of_others_have_hints)
     snprintf(command, sizeof command, "query t.csv --with \"z = %s\"", tries[i][0]);
     expect(command, 1, "", tries[i][1]);
   }
-  expect("query t.csv --sort 2", 1, "", "columns have names here, and no numbers");
+  expect("query t.csv --sort 2", 1, "", "write a column's name, not its number");
   expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: a key that is a value");
   expect("query t.csv --sort \"'city' desc\"", 1, "", "a name is written without quotes");
   expect("qeury t.csv", 2, "", "did you mean 'query'?");
@@ -616,7 +617,7 @@ TEST(first_tries_are_told_what_to_write)
   test_write(test_tmp("s.csv"), "a;b\n1;2\n", 8);
   expect("query t.csv --select 'sum(temp)'", 1, "", "cannot stand here; aggregate with --agg");
   expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, a text is '...'");
-  expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; it is 'mean' here");
+  expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; write 'mean'");
   expect("query t.csv --where 'temp is not nan'", 1, "", "write not is_nan(x)");
   expect("query t.csv --with 'k = concat(city, temp)'", 1, "",
          "--with: concat needs text, found f64; write cast(temp, 'text')");
@@ -640,7 +641,7 @@ TEST(first_tries_are_told_what_to_write)
          "--with makes 'f' after that; put it before");
   expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after that");
   expect("query t.csv --by city --agg 'count()' --sort 'count() desc'", 1, "",
-         "the column of this name is written \"count()\"");
+         "write the column of this name as \"count()\"");
   expect("query t.csv --agg 'count(*)'", 1, "", "to count rows write count()");
   expect("query t.csv --where 'temp BETWEEN 1 AND 2'", 1, "", "write between(x, a, b)");
   expect("query t.csv --where \"city LIKE 'R%'\"", 1, "", "write starts_with(x, 'a')");
