@@ -466,8 +466,8 @@ TEST(what_frames_do_not_have_is_told_with_a_way_out)
     { "ttu", "time of day" },
     { "ttn", "time of day" },
     { "tDs", "duration" },
-    { "z", "binary (format 'z'), which frames do not have; cast it to text first" },
-    { "+l", "list (format '+l'), which frames do not have; explode or join it first" }
+    { "z", "binary (format 'z'), which frames do not have; cast the column to text first" },
+    { "+l", "list (format '+l'), which frames do not have; explode or join the lists first" }
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     producer p = usual();
@@ -580,7 +580,7 @@ static producer viewed(views *v, int32_t size, int32_t buffer, int32_t begin)
 
 TEST(views_that_cannot_be_are_refused)
 {
-  static const char why[] = "column 'b' holds a text whose offsets cannot be, in row 3";
+  static const char why[] = "column 'b' holds a text with impossible offsets, in row 3";
   static const int32_t odd[][3] = { { -1, 0, 2 },        { INT32_MIN, 0, 2 },  { 15, 1, 2 },
                                     { 15, -1, 2 },       { 15, INT32_MAX, 2 }, { 15, 0, -1 },
                                     { 15, 0, 6 },        { 15, 0, INT32_MAX }, { 21, 0, 0 },
@@ -617,12 +617,12 @@ TEST(contents_that_cannot_be_are_refused)
   static const int32_t negative[9] = { -1, 1, 3, 3, 4, 5, 6, 7, 8 };
   static const int8_t indices[8] = { 0, 1, 2, 3, 0, 0, 0, 0 }, below[8] = { 0, -1 };
   REFUSED(p.buffers[2][1] = falling, TSR_EVALUE,
-          "column 'c' holds a text whose offsets cannot be, in row 2");
-  REFUSED(p.buffers[2][1] = negative, TSR_EVALUE, "a text whose offsets cannot be, in row 0");
+          "column 'c' holds a text with impossible offsets, in row 2");
+  REFUSED(p.buffers[2][1] = negative, TSR_EVALUE, "a text with impossible offsets, in row 0");
   REFUSED(p.buffers[2][2] = "xyz\xff"
                             "abcd",
-          TSR_EVALUE, "a text that is no UTF-8, in row 3");
-  REFUSED(p.buffers[2][2] = NULL, TSR_EVALUE, "a text whose offsets cannot be, in row 0");
+          TSR_EVALUE, "a text that is not UTF-8, in row 3");
+  REFUSED(p.buffers[2][2] = NULL, TSR_EVALUE, "a text with impossible offsets, in row 0");
   for (int i = 0; i < 2; i++)
     REFUSED((p.entry_format = "u", p.format[0] = "c", p.column[0].null_count = 0,
              p.buffers[0][0] = NULL, p.buffers[0][1] = i ? below : indices, p.entries.length = 3,

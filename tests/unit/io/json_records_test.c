@@ -433,7 +433,7 @@ TEST(wrong_calls)
                                    .fields = { { "x", TSR_U8, TSR_SHAPE(1) },
                                                { "x_length", TSR_I64, { 0 } } })
                  : tsr_source_json(s, "there/is/none.jsonl", .fields = { { "x", TSR_U8, { 0 } } });
-    static const char *const why[] = { "the path is NULL; give one", "no .fields",
+    static const char *const why[] = { "the path is NULL; give the path of a file", "no .fields",
                                        "field x is ragged and has no dims",
                                        "two fields would be called 'x_length'",
                                        "there/is/none.jsonl: cannot open" };

@@ -127,23 +127,23 @@ TEST(headers_in_other_spellings)
 TEST(damaged_headers)
 {
   const tsr_status parse = TSR_EPARSE;
-  check_header("", parse, "it does not begin with '{'");
-  check_header("[]", parse, "it does not begin with '{'");
+  check_header("", parse, "the header does not begin with '{'");
+  check_header("[]", parse, "the header does not begin with '{'");
   check_header("{", parse, "a key is missing");
   check_header("{}", parse, "a key is missing");
   check_header("{'descr': '<f8', 'fortran_order': False}", parse, "a key is missing");
   check_header("{'descr': '<f8', 'descr': '<f8'}", parse, "a key stands twice");
-  check_header("{'colour': 1}", parse, "it has an unknown key");
+  check_header("{'colour': 1}", parse, "the header has an unknown key");
   check_header("{'descr' '<f8'}", parse, "a ':' is missing");
   check_header("{'descr': '<f8' 'shape': (1,)}", parse, "a ',' or '}' is missing");
-  check_header("{'descr': <f8}", parse, "'descr' is no text");
-  check_header("{'descr': '<f8", parse, "'descr' is no text");
+  check_header("{'descr': <f8}", parse, "'descr' is not a text");
+  check_header("{'descr': '<f8", parse, "'descr' is not a text");
   check_header("{'fortran_order': 0}", parse, "'fortran_order' is neither True nor False");
-  check_header("{'shape': 1}", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (1", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (1 2)}", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (-1,)}", parse, "'shape' is no tuple of sizes");
-  check_header("{'shape': (,)}", parse, "'shape' is no tuple of sizes");
+  check_header("{'shape': 1}", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (1", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (1 2)}", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (-1,)}", parse, "'shape' is not a tuple of sizes");
+  check_header("{'shape': (,)}", parse, "'shape' is not a tuple of sizes");
   check_header("{'descr': '<f8', 'fortran_order': False, 'shape': (1,)} x", parse,
                "text follows the '}'");
 }
