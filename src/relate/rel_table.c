@@ -126,8 +126,8 @@ static tsr_status check_reach(const tsr__rel *rel, tsr__error *error)
   for (int p = 0; rel->sharding.mesh && p < tsr__positions(&rel->sharding); p++)
     if (!tsr__device_local(tsr__topology_of(rel->rt), tsr__position_device(&rel->sharding, p)))
       return tsr__error_set(error, TSR_EUNSUPPORTED,
-                            "rows cannot yet be moved between processes: device %d is another's; "
-                            "use a mesh of this process's devices",
+                            "rows cannot yet be moved between processes: device %d belongs to "
+                            "another process; use a mesh of this process's devices",
                             tsr__position_device(&rel->sharding, p));
   return TSR_OK;
 }
@@ -426,11 +426,11 @@ tsr_status tsr__need_check(const tsr__need *need, int device, int64_t bytes, tsr
   tsr_memory memory = tsr__pool_memory(pool);
   if (need->stats && bytes > need->stats->need) need->stats->need = bytes;
   if (tsr__pool_would_fit(pool, (size_t)bytes)) return TSR_OK;
-  return tsr__error_set(error, TSR_ENOMEM,
-                        "%s needs %lld more bytes on device %d, which holds %lld of the %lld that "
-                        ".memory_limit allows; use more devices, fewer columns, or raise the limit",
-                        need->what, (long long)bytes, device, (long long)memory.now,
-                        (long long)memory.limit);
+  return tsr__error_set(
+      error, TSR_ENOMEM,
+      "%s needs %lld more bytes on device %d, but the device holds %lld of the %lld bytes that "
+      ".memory_limit allows; use more devices, fewer columns, or raise the limit",
+      need->what, (long long)bytes, device, (long long)memory.now, (long long)memory.limit);
 }
 
 void tsr__stats_add(tsr__rel_stats *stats, const char *what, const tsr__moved *moved)
