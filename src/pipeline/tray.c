@@ -62,8 +62,8 @@ static void check_rows(const tsr_pipeline *p, const tsr__column *column, const t
   if (error->status || !on->strict || !shape.dims[0]) return;
   if (tsr__check_place(p->node.scope, on, column->dtype, &shape, &cause))
     tsr__error_set(error, cause.status,
-                   "the last batch has %lld rows: %s; TSR_DROP, TSR_PAD_AND_MASK and TSR_WRAP keep "
-                   "batches alike",
+                   "the last batch has %lld rows: %s; use TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP, "
+                   "which keep batch sizes equal",
                    (long long)shape.dims[0], cause.text);
 }
 
@@ -77,10 +77,10 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   tsr__error cause = { 0 };
   /* Batches have their elements: there is nothing to be summed, and nothing to be decided later. */
   if (on->unreduced || on->open)
-    return tsr__error_set(error, TSR_EARG,
-                          "field %.80s: a spec with '?' or ';sum'; say where its "
-                          "rows lie",
-                          column->name);
+    return tsr__error_set(
+        error, TSR_EARG,
+        "field %.80s: its spec has '?' or ';sum', expected axes or '-' for every dim",
+        column->name);
   const tsr__dealer *dealer = p->source->dealer;
   for (int b = 0; b < (dealer ? dealer->bucket_count : 1) && !cause.status; b++)
     check_rows(p, column, on, dealer ? &dealer->buckets[b] : NULL, &cause);

@@ -297,7 +297,7 @@ TEST(bad_lines_are_told)
   refused(rt, "{\"x\":1,\"\\u0078\":2," GOOD "}", TSR_EPARSE, "the name x stands twice");
   refused(rt, "{\"x\":1,\"x\":null," GOOD "}", TSR_EPARSE, "the name x stands twice");
   refused(rt, "{" GOOD "}", TSR_EVALUE,
-          "there is no field x, or it is null; .defaults takes zeros");
+          "there is no field x, or it is null; set .defaults to fill zeros");
   refused(rt, "{\"x\":null," GOOD "}", TSR_EVALUE, "there is no field x");
   refused(rt, "{\"x\":128," GOOD "}", TSR_EVALUE, "field x has '128', expected a whole number");
   refused(rt, "{\"x\":-129," GOOD "}", TSR_EVALUE, "field x has '-129'");
@@ -433,10 +433,13 @@ TEST(wrong_calls)
                                    .fields = { { "x", TSR_U8, TSR_SHAPE(1) },
                                                { "x_length", TSR_I64, { 0 } } })
                  : tsr_source_json(s, "there/is/none.jsonl", .fields = { { "x", TSR_U8, { 0 } } });
-    static const char *const why[] = { "the path is NULL; give the path of a file", "no .fields",
-                                       "field x is ragged and has no dims",
-                                       "two fields would be called 'x_length'",
-                                       "there/is/none.jsonl: cannot open" };
+    static const char *const why[] = {
+      "the path is NULL; give the path of a file", "no .fields",
+      "field x is ragged and has no dims",
+      "two fields would be called 'x_length'; give each a name of its own; give each a name of its "
+      "own; give each a name of its own",
+      "there/is/none.jsonl: cannot open"
+    };
     CHECK_I64(tsr_source_count(source), 0);
     CHECK_STR_HAS(tsr_message(s), why[i]);
     tsr_scope_close(s);

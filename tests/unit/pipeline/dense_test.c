@@ -277,7 +277,8 @@ TEST(several_files_of_arrays)
   CHECK_STATUS(tsr_save_npy(other, test_tmp("part_3.npy")), TSR_OK, s);
   tsr_source_npy(s, test_tmp("part_*.npy"));
   CHECK_STATUS(tsr_scope_status(s), TSR_ESHAPE, s);
-  CHECK_STR_HAS(tsr_message(s), "part_3.npy: a record of 'data' is another than in the first file");
+  CHECK_STR_HAS(tsr_message(s),
+                "part_3.npy: a record of 'data' has another type than in the first file");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

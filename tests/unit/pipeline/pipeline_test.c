@@ -380,8 +380,8 @@ TEST(budgets_of_bad_records)
     CHECK_I64(drain(p, x), 13 * 150 - 20); /* the 21st is record 2000, of batch 13 */
     CHECK_I64(tsr_pipeline_bad_count(p), 21);
     CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
-    CHECK_STR_HAS(tsr_message(s), "21 bad records of 2100, expected 20 at most (.bad_most); the "
-                                  "last one: check: record 2000 of epoch 0");
+    CHECK_STR_HAS(tsr_message(s), "21 of 2100 records are bad, expected 20 at most (.bad_most); "
+                                  "the last bad record: check: record 2000 of epoch 0");
     CHECK_STR_HAS(tsr_pipeline_report(p), "21 bad records of 2100\n       21 check\n");
     CHECK_STR_HAS(tsr_pipeline_report(p), "first: check: record 0 of epoch 0: the function");
     tsr_scope_clear(s);
@@ -1078,7 +1078,7 @@ TEST(files_of_fixed_records)
   records_of(s, test_tmp("r_*.bin"), 4);
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
   CHECK_STR_HAS(tsr_message(s), "r_3.bin: 339 bytes");
-  CHECK_STR_HAS(tsr_message(s), "; .partial leaves out what is cut off");
+  CHECK_STR_HAS(tsr_message(s), "; set .partial to leave out a record that is cut off");
   tsr_scope_clear(s);
   all = tsr_source_binary(s, test_tmp("r_*.bin"), .header = 4, .footer = 2, .skipped = 2,
                           .partial = true,

@@ -414,7 +414,9 @@ TEST(archives_that_are_refused)
   tsr_source_tar(s, path, .fields = { { "txt", TSR_U8, { 0 } } });
   CHECK_STATUS(tsr_scope_status(s), TSR_EPARSE, s);
   CHECK_STR_HAS(tsr_message(s), "0004 at byte ");
-  CHECK_STR_HAS(tsr_message(s), "has no member .txt; .defaults takes zeros, .skip leaves it out");
+  CHECK_STR_HAS(
+      tsr_message(s),
+      "has no member .txt; set .defaults to fill zeros, or .skip to leave the sample out");
   tsr_scope_clear(s);
   tsr_source_tar(s, path, .fields = { { "bin", TSR_F32, { 0 } } });
   CHECK_STATUS(tsr_scope_status(s), TSR_EDTYPE, s);
@@ -424,7 +426,7 @@ TEST(archives_that_are_refused)
     tsr_status status;
     const char *says;
   } cases[] = {
-    { { "bin", TSR_I64, { 0 } }, TSR_EPARSE, "no whole number of i64" },
+    { { "bin", TSR_I64, { 0 } }, TSR_EPARSE, "the member is not a whole number that fits i64" },
     { { "bin", TSR_U8, { 1, { 50 } } }, TSR_EVALUE, "303 bytes, at most 50" },
     { { "vec_npy", TSR_F32, { 1, { 4 } } }, TSR_ESHAPE, "an array of f32[3], expected" },
     { { "vec_npy", TSR_F64, { 1, { 3 } } }, TSR_ESHAPE, "an array of f32[3], expected" },

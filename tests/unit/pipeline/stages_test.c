@@ -638,7 +638,8 @@ TEST(batches_of_sizes_by_bucket)
   tsr_pipeline *p = tsr_pipeline_open(made);
   char line[200];
   for (tsr_batch *b; (b = tsr_pipeline_next(p));) tsr_batch_release(b);
-  snprintf(line, sizeof line, "%.1f %% of w is no filling\n", 100 * (double)used / (double)room);
+  snprintf(line, sizeof line, "%.1f %% of w is data, the rest padding\n",
+           100 * (double)used / (double)room);
   CHECK_STR_HAS(tsr_pipeline_text(p), " of 4 to 16 records; ");
   CHECK_STR_HAS(tsr_pipeline_text(p), "buckets   up to 4: ");
   CHECK_STR_HAS(tsr_pipeline_text(p), line);
@@ -659,13 +660,14 @@ TEST(batches_of_sizes_by_bucket)
   CHECK_STATUS(tsr_scope_status(s), TSR_OK, s);
   for (int k = 0; k < 7; k++) {
     static const char *const expected[] = {
-      ".batch_size, where the buckets of 'w' have .sizes of their own; leave it out",
-      ".shuffle, where the buckets of 'w' have .sizes of their own; leave it out: tsr_source",
-      "2 .sizes of 2 .bounds, expected 3: one for each, and one for what is longer than the last",
+      ".batch_size is set, but the buckets of 'w' have .sizes of their own; leave it out",
+      ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out: tsr_source",
+      "there are 2 .sizes for 2 .bounds, expected 3: one for each bound, and one for longer "
+      "records",
       "4 .sizes of 2 .bounds, expected 3",
       ".rows and .sizes; expected one of them",
-      ".sizes has -1 as number 1, expected 1 or more",
-      "0 rows, expected 1 or more: the pipeline's batch; or .sizes by bucket"
+      ".sizes has -1 at position 1, expected 1 or more",
+      ".rows is 0, expected 1 or more: the pipeline's batch size; or set .sizes by bucket"
     };
     switch (k) {
     case 0: p = tsr_pipeline_open(made, .batch_size = 8); break;
@@ -791,7 +793,7 @@ TEST(places_of_the_programs)
   places[2] = 7;
   tsr_source_gather(tsr_source_range(s, 7), places, 5);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "place 2 is 7, expected 0 to 6");
+  CHECK_STR_HAS(tsr_message(s), "position 2 of the list is 7, expected 0 to 6");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
