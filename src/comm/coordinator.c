@@ -264,7 +264,7 @@ static bool is_trusted(tsr__coordinator *c, tsr__peer *peer, const join *j)
     refuse(peer, TSR_EPEER,
            "the coordinator at %s takes only processes that know its secret, but this process %s; "
            "set .secret or TSR_SECRET to the same text for all",
-           c->address, gave ? "has another" : "has no secret");
+           c->address, gave ? "has another secret" : "has no secret");
     return false;
   }
   if (!gave && tsr__peer_is_near(peer->link.fd)) return true;

@@ -339,8 +339,8 @@ static bool combine(finding *f, const tsr_process_opts *o, said *out)
     tsr__error_set(
         f->error, TSR_EARG,
         "by %s this is one of several processes, but %s is unknown; set TSR_PROCESS_%s%s",
-        out->source, out->count < 0 ? "how many there are" : "the number of this process", lacks,
-        f->who && !strcmp(f->who, "Kubernetes") ? " to the job's .spec.completions" : "");
+        out->source, out->count < 0 ? "the number of processes" : "the number of this process",
+        lacks, f->who && !strcmp(f->who, "Kubernetes") ? " to the job's .spec.completions" : "");
   else if (out->index >= out->count)
     tsr__error_set(f->error, TSR_EARG,
                    "by %s this is process %ld of %ld, expected a number below the count: processes "

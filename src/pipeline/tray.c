@@ -97,6 +97,17 @@ static tsr_status place_column(tsr_pipeline *p, const tsr_pipeline_args *args, i
   return TSR_OK;
 }
 
+static tsr_status unknown_field(const tsr_source *source, const char *name, tsr__error *error)
+{
+  tsr__known known = { .count = 0 };
+  char hint[TSR__HINT];
+  for (int c = 0; c < source->column_count; c++)
+    tsr__known_add(&known, source->columns[c].name, strlen(source->columns[c].name));
+  return tsr__error_set(error, TSR_EARG,
+                        ".fields names '%.80s', but the source has no such field%s", name,
+                        tsr__known_hint(&known, name, hint));
+}
+
 tsr_status tsr__place_columns(tsr_pipeline *p, const tsr_pipeline_args *args, tsr__error *error)
 {
   const tsr_source *source = p->source;
@@ -105,8 +116,7 @@ tsr_status tsr__place_columns(tsr_pipeline *p, const tsr_pipeline_args *args, ts
   if (!p->placing) return tsr__error_set(error, TSR_ENOMEM, "no memory for a pipeline");
   for (int i = 0; i < TSR_MAX_FIELDS && args->fields[i].name; i++)
     if (tsr__column_find(source->columns, source->column_count, args->fields[i].name) < 0)
-      return tsr__error_set(error, TSR_EARG, ".fields names '%.80s', which the source has not",
-                            args->fields[i].name);
+      return unknown_field(source, args->fields[i].name, error);
   for (int c = 0; c < source->column_count && !error->status; c++) place_column(p, args, c, error);
   p->mask_on = rows_of(&args->on);
   if (error->status) return error->status;

@@ -148,7 +148,7 @@ static int is_stopped_for_a_while(tsr_runtime *rt, tsr_scope *s, int index)
     CHECK(silent > 1.5 && silent < 15);
     CHECK_STATUS(tsr_sync(s, "epoch", .timeout = 0.1), TSR_EPEER, NULL);
     CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
-    CHECK_STR_HAS(tsr_message(s), ", which has given no sign of life for ");
+    CHECK_STR_HAS(tsr_message(s), ", without a heartbeat for ");
     tsr_scope_clear(s);
   }
   if (index == 0) {
@@ -178,8 +178,8 @@ static int is_stopped_for_good(tsr_runtime *rt, tsr_scope *s, int index)
   if (index == victim) raise(SIGSTOP);
   tsr_status status = tsr_sync(s, "after", .timeout = 30);
   CHECK_STATUS(status, TSR_EPEER, s);
-  CHECK_STR_HAS(tsr_message(s), victim ? "process 1 (pid " : "process 0, where the coordinator is");
-  CHECK_STR_HAS(tsr_message(s), "no sign of life");
+  CHECK_STR_HAS(tsr_message(s), victim ? "process 1 (pid " : "process 0, the coordinator");
+  CHECK_STR_HAS(tsr_message(s), "no heartbeat");
   CHECK(!victim || !tsr_process_alive(rt, victim));
   tsr_scope_clear(s);
   return 0;
@@ -254,7 +254,7 @@ TEST(only_who_knows_the_secret_may_join)
 TEST(a_secret_that_process_0_lacks_is_an_error)
 {
   pid_t gate = keep_gate("");
-  check_refused(try_join(1, 2, "some", 20), TSR_EPEER, "has no secret and this process has one");
+  check_refused(try_join(1, 2, "some", 20), TSR_EPEER, "has no secret, but this process has one");
   tsr_runtime *rt = try_join(1, 2, NULL, 20);
   tsr_scope *s = tsr_scope_open(rt);
   CHECK_STATUS(tsr_sync(s, "ready"), TSR_OK, s);

@@ -327,7 +327,7 @@ static int cannot_shrink(tsr_runtime *rt, int index)
   outlive_0(rt, index);
   rt = tsr_process_regroup(rt, "cpu:2");
   CHECK_STATUS(tsr_runtime_status(rt), TSR_EPEER, NULL);
-  CHECK_STR_HAS(tsr_runtime_message(rt), "without process 0 those that are left cannot go on");
+  CHECK_STR_HAS(tsr_runtime_message(rt), "the remaining processes cannot go on without process 0");
   tsr_runtime_close(rt);
   return 0;
 }

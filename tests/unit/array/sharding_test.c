@@ -489,7 +489,7 @@ TEST(bad_types_say_what_is_wrong)
     const char *message;
   } rows[] = {
     { "", TSR_EPARSE, "type \"\": expected an element type, found the end" },
-    { "f33[8]", TSR_EDTYPE, "type \"f33[8]\": there is no element type 'f33'; the names are bool" },
+    { "f33[8]", TSR_EDTYPE, "type \"f33[8]\": there is no element type 'f33'; there are bool" },
     { "f32", TSR_EPARSE, "expected '[' and sizes, found the end" },
     { "f32[8", TSR_EPARSE, "expected ',' or ']', found the end" },
     { "f32[8,]", TSR_EPARSE, "expected a size, found ']'" },

@@ -166,7 +166,7 @@ static const row refused[] = {
   { "RANK=1 WORLD_SIZE=99999999999999999999", "WORLD_SIZE is \"99999999999999999999\"", TSR_EARG },
   { "RANK=2 WORLD_SIZE=2", "torchrun: RANK is 2, but WORLD_SIZE is 2, expected a number below that",
     TSR_EARG },
-  { "RANK=0 WORLD_SIZE=0", "there is no such process", TSR_EARG },
+  { "RANK=0 WORLD_SIZE=0", "expected a number below that", TSR_EARG },
   { "RANK=0 WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=70000", "MASTER_PORT is \"70000\"", TSR_EARG },
   { "TSR_PROCESS_COUNT=0 TSR_PROCESS_INDEX=0", "TSR_PROCESS_COUNT is 0", TSR_EARG },
   { "TSR_PROCESS_COUNT=2 TSR_PROCESS_INDEX=2 TSR_COORDINATOR=a:1",

@@ -566,7 +566,7 @@ TEST(expr_list_size)
   const tsr_formula few = { .text = one }, many = { .text = whole };
   CHECK_STATUS(read_formula(&f, &few, true, TSR__IN_ROW), TSR_OK, NULL);
   CHECK_STATUS(read_formula(&f, &many, true, TSR__IN_ROW), TSR_EPARSE, NULL);
-  CHECK_STR_HAS(f.error.text, "with this the list of expressions is too large");
+  CHECK_STR_HAS(f.error.text, "this expression makes the list too large");
   free(text);
   free(one);
   free(tail);

@@ -87,7 +87,7 @@ TEST(frame_new_refuses)
   tsr_frame_new(f.s, { "", x });
   expect(f.s, TSR_ECOLUMN, "a column's name is empty");
   tsr_frame_new(f.s, { "\xff", x });
-  expect(f.s, TSR_ECOLUMN, "no UTF-8");
+  expect(f.s, TSR_ECOLUMN, "not UTF-8");
   tsr_frame_new(f.s, { "a", NULL });
   expect(f.s, TSR_EARG, "the array of column 'a' is NULL");
   tsr_frame_new_at(f.s, NULL, 0, TSR_HERE);
@@ -98,7 +98,7 @@ TEST(frame_new_refuses)
   tsr_frame_text_column(
       tsr_frame_new(f.s, { "a", tsr_put(f.s, data, TSR_F64, TSR_SHAPE(2), (tsr_sharding){ 0 }) }),
       "t", texts, 2);
-  expect(f.s, TSR_EPARSE, "text 1 is no UTF-8");
+  expect(f.s, TSR_EPARSE, "text 1 is not UTF-8");
   close_fixture(&f);
 }
 
@@ -238,7 +238,7 @@ TEST(frame_chains_refuse)
   tsr_frame_sample(f.df, .fraction = 1.5);
   expect(f.s, TSR_EARG, "not between 0 and 1");
   tsr_frame_distinct(f.df, "k desc");
-  expect(f.s, TSR_EPARSE, "rows keep their order here");
+  expect(f.s, TSR_EPARSE, "as rows keep their order");
   tsr_frame_group_head(f.df, "k", -1);
   expect(f.s, TSR_EARG, "tsr_frame_group_head: -1 rows");
   tsr_frame_with_row_index(f.df, "k");
@@ -619,7 +619,7 @@ TEST(frame_overflow_names_the_row)
   snprintf(text, sizeof text, "k * %s", big);
   tsr_frame *df = tsr_frame_assign(f.df, "z", text);
   overflows(&f, df,
-            "tsr_frame_assign: k * 100000000000000000: an integer leaves its range in row 93");
+            "tsr_frame_assign: k * 100000000000000000: an integer overflows in row 93");
   overflows(&f, tsr_frame_agg(df, "max(z)"), "in row 93");
   /* Not where it is not needed, filtered out before, null, or in a branch not taken. */
   CHECK_F64_BITS(number(tsr_frame_agg(df, "n = count()"), "n"), 100);
@@ -641,9 +641,9 @@ TEST(frame_overflow_names_the_row)
   overflows(&f, tsr_frame_assign(f.df, "z", "k ** 10"), "in row 79");
   overflows(&f, tsr_frame_mul(tsr_frame_select(f.df, "k"), INT64_MAX),
             "tsr_frame_mul: an integer "
-            "leaves its range in row 2");
+            "overflows in row 2");
   overflows(&f, tsr_frame_agg(f.df, "sum(k * 4000000000000000)"), "does not fit i64");
-  overflows(&f, tsr_frame_agg(f.df, "sum(k) * 4000000000000000"), "an integer leaves its range;");
+  overflows(&f, tsr_frame_agg(f.df, "sum(k) * 4000000000000000"), "an integer overflows;");
   /* i32 columns leave the range of i32. */
   int32_t small[3] = { 1, 46341, -46341 };
   tsr_frame *narrow =
@@ -924,7 +924,7 @@ TEST(frame_tables_count_towards_the_limit)
   tsr_table *table = NULL;
   rt->heap.limit = rt->heap.used + ROWS * 8;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_ENOMEM, s);
-  CHECK_STR_HAS(tsr_message(s), "that .memory_limit allows it; read fewer columns");
+  CHECK_STR_HAS(tsr_message(s), "but .memory_limit allows ");
   tsr_scope_clear(s);
   rt->heap.limit = rt->heap.used + 3 * ROWS * 8;
   CHECK_STATUS(tsr_frame_collect(df, &table), TSR_OK, s);

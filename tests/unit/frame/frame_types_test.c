@@ -411,8 +411,8 @@ TEST(small_integers_leave_their_range)
   tsr_frame *df = tsr_frame_new(d.s, { "a", tsr_put(d.s, a, TSR_I8, TSR_SHAPE(4), none) },
                                 { "b", tsr_put(d.s, b, TSR_U8, TSR_SHAPE(4), none) },
                                 { "c", tsr_put(d.s, c, TSR_U64, TSR_SHAPE(4), none) });
-  check_leaves(&d, df, "r = a + a", "an integer leaves its range in row 1");
-  check_leaves(&d, df, "r = a * 2", "an integer leaves its range in row 1");
+  check_leaves(&d, df, "r = a + a", "an integer overflows in row 1");
+  check_leaves(&d, df, "r = a * 2", "an integer overflows in row 1");
   check_leaves(&d, df, "r = -a", "in row 2");
   check_leaves(&d, df, "r = abs(a)", "in row 2");
   check_leaves(&d, df, "r = a // -1", "in row 2");

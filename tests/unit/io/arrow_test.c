@@ -321,7 +321,7 @@ TEST(nulls_may_have_a_buffer)
   }
   producer p = usual();
   p.format[1] = "n";
-  check_refused(&p, TSR_EARG, "another number of buffers");
+  check_refused(&p, TSR_EARG, "does not have the number of buffers");
 }
 
 /* A column that says no type takes that of what it is put under. */
@@ -528,7 +528,7 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.columns = 0, TSR_ECOLUMN, "0 columns");
   REFUSED(p.name[1] = "a", TSR_ECOLUMN, "two columns are named 'a'");
   REFUSED(p.name[1] = NULL, TSR_ECOLUMN, "the name of column 1 is empty");
-  REFUSED(p.name[1] = "\xff", TSR_ECOLUMN, "no UTF-8");
+  REFUSED(p.name[1] = "\xff", TSR_ECOLUMN, "not UTF-8");
   REFUSED(p.format[1] = NULL, TSR_EARG, "the schema of column 1 is missing");
   REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' is of Arrow type list (format '+l')");
   REFUSED(p.format[1] = "", TSR_EUNSUPPORTED, "type unknown");
@@ -543,12 +543,12 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.offset = 1, TSR_EARG, "has fewer rows than the batch");
   REFUSED(p.column[1].length = -5, TSR_EARG, "column 'b' of a batch has a negative length");
   REFUSED(p.column[1].offset = -5, TSR_EARG, "column 'b' of a batch has a negative offset");
-  REFUSED(p.column[1].null_count = 9, TSR_EARG, "a number of nulls that cannot be");
+  REFUSED(p.column[1].null_count = 9, TSR_EARG, "an impossible number of nulls");
   REFUSED(p.column[1].null_count = 1, TSR_EARG, "has nulls but no validity");
-  REFUSED(p.column[1].n_buffers = 3, TSR_EARG, "another number of buffers");
+  REFUSED(p.column[1].n_buffers = 3, TSR_EARG, "does not have the number of buffers");
   REFUSED(p.column[1].n_children = 1, TSR_EARG, "has children");
   REFUSED(p.buffers[1][1] = NULL, TSR_EARG, "has no buffer of values");
-  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG, "a dictionary that is no array");
+  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG, "a dictionary that does not fit");
 }
 
 /* A column of views: short ones, and in row 3 "abcdefghijklmno" of the one buffer of texts, whose
@@ -601,7 +601,7 @@ TEST(views_that_cannot_be_are_refused)
   check_refused(&p, TSR_EARG, "has an empty buffer of texts");
   p = viewed(&v, 15, 0, 2);
   p.column[1].n_buffers = 2;
-  check_refused(&p, TSR_EARG, "another number of buffers");
+  check_refused(&p, TSR_EARG, "does not have the number of buffers");
   /* Without buffers of texts there is nothing that a long view could lie in. */
   p = viewed(&v, 15, 0, 2);
   p.column[1].n_buffers = 3;
@@ -632,10 +632,10 @@ TEST(contents_that_cannot_be_are_refused)
             i ? "an index outside the dictionary, in row 1"
               : "an index outside the dictionary, in row 3");
   static const int64_t large[8] = { 0, INT64_MAX, -1 };
-  REFUSED((p.format[1] = "tsn:", p.buffers[1][1] = numbers), TSR_EVALUE, "no whole microsecond");
+  REFUSED((p.format[1] = "tsn:", p.buffers[1][1] = numbers), TSR_EVALUE, "not a whole microsecond");
   REFUSED((p.format[1] = "tss:UTC", p.buffers[1][1] = large), TSR_EVALUE,
           "64 bits of microseconds");
-  REFUSED((p.format[1] = "tdm", p.buffers[1][1] = numbers), TSR_EVALUE, "no whole day");
+  REFUSED((p.format[1] = "tdm", p.buffers[1][1] = numbers), TSR_EVALUE, "not a whole day");
 }
 
 TEST(a_stream_that_was_released_is_refused)

@@ -215,11 +215,11 @@ TEST(options_that_make_no_sense)
   check_refused(text, (tsr__csv_opts){ .names = "p" }, TSR_ECOLUMN,
                 "1 names are given, but the file has 2 columns");
   check_refused(text, (tsr__csv_opts){ .names = "p, p" }, TSR_ECOLUMN, "are both called \"p\"");
-  check_refused(text, (tsr__csv_opts){ .columns = "a, x" }, TSR_ECOLUMN, "which is no column");
+  check_refused(text, (tsr__csv_opts){ .columns = "a, x" }, TSR_ECOLUMN, "but there is no such column");
   check_refused(text, (tsr__csv_opts){ .columns = "a, a" }, TSR_ECOLUMN, "twice");
   check_refused(text, (tsr__csv_opts){ .columns = "a,,b" }, TSR_EARG, "the list of columns");
   check_refused(text, (tsr__csv_opts){ .types = "a number" }, TSR_EARG, "the type \"number\"");
-  check_refused(text, (tsr__csv_opts){ .types = "x i64" }, TSR_ECOLUMN, "which is no column");
+  check_refused(text, (tsr__csv_opts){ .types = "x i64" }, TSR_ECOLUMN, "but there is no such column");
   check_refused(text, (tsr__csv_opts){ .types = "a" }, TSR_EARG, "the list of types");
   check_refused("{\"a\": 1}\n", (tsr__csv_opts){ 0 }, TSR_EUNSUPPORTED,
                 "is JSON, not CSV; read JSON lines with tsr_frame_read_json");

@@ -555,7 +555,7 @@ TEST(short_reads)
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .stop_at = at }, sample, &error), TSR_EIO,
                    NULL);
-      CHECK_STR_HAS(error.text, "it had 16 bytes when it was opened; is it still being written?");
+      CHECK_STR_HAS(error.text, "it had 16 bytes when it was opened; is the file still being written?");
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .fail_at = at }, sample, &error), TSR_EIO,
                    NULL);
@@ -583,7 +583,7 @@ TEST(files_that_change)
     else if (how == 1) test_write(path, "a,b\n", 4);
     else CHECK_I64(utimensat(AT_FDCWD, path, (struct timespec[2]){ { 0 } }, 0), 0);
     CHECK_STATUS(tsr__csv_count(csv, &rows, &error), TSR_EIO, NULL);
-    CHECK_STR_HAS(error.text, "is it still being written?");
+    CHECK_STR_HAS(error.text, "is the file still being written?");
     CHECK_I64(rows, -1);
     tsr__csv_close(csv);
     tsr_runtime_close(rt);

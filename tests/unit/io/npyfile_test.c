@@ -204,9 +204,9 @@ TEST(files_that_are_none)
   check_bad(make(4, "{}", NULL, 0), TSR_EUNSUPPORTED, "is of .npy version 4");
   check_bad(make(0, "{}", NULL, 0), TSR_EUNSUPPORTED, "is of .npy version 0");
   test_write(path, "", 0);
-  check_bad(path, TSR_EPARSE, "is no .npy file");
+  check_bad(path, TSR_EPARSE, "is not a .npy file");
   test_write(path, "a,b\n1,2\n", 8);
-  check_bad(path, TSR_EPARSE, "is no .npy file");
+  check_bad(path, TSR_EPARSE, "is not a .npy file");
   test_write(path, "PK\x03\x04", 4);
   check_bad(path, TSR_EUNSUPPORTED, "is a .npz archive");
   test_write(path, "\x93NUMPY\x01\x00", 8);
@@ -218,7 +218,7 @@ TEST(files_that_are_none)
   check_bad(folder, TSR_EIO, "is a directory");
   const char *pipe = test_tmp("pipe.npy");
   CHECK_I64(mkfifo(pipe, 0777), 0);
-  check_bad(pipe, TSR_EUNSUPPORTED, "is no regular file");
+  check_bad(pipe, TSR_EUNSUPPORTED, "is not a regular file");
 }
 
 /* Every file that ends too early is refused. */

@@ -846,13 +846,13 @@ TEST(wrong_calls)
   REFUSED(tsr_source_npz(s, test_tmp("none.npz")), TSR_EIO, "none.npz");
   REFUSED(tsr_source_npy(s, test_tmp("none.npy")), TSR_EIO, "none.npy");
   REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, NULL }), TSR_EARG, "data is NULL");
-  REFUSED(tsr_source_memory(s, 10, { "", TSR_F32, { 0 }, x }), TSR_EARG, "without a name");
+  REFUSED(tsr_source_memory(s, 10, { "", TSR_F32, { 0 }, x }), TSR_EARG, "has no name");
   REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }),
-          TSR_EARG, "stands twice");
+          TSR_EARG, "is given twice");
   REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "a step of 0");
   REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, "a window of -1");
   REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 times");
-  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "tsr_source_select renames");
+  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "rename the field with tsr_source_select");
   REFUSED(tsr_source_select(ten, "indx"), TSR_EARG, "did you mean 'index'?");
   REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight of 0");
   tsr_source *other = tsr_source_select(ten, "index=i");
@@ -942,7 +942,7 @@ TEST(filters)
   tsr_source *shuffled_ten = tsr_source_shuffle(range_of(s, 10), .seed = 1);
   tsr_source_filter(shuffled_ten, divides, .user = &three);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "filter it before");
+  CHECK_STR_HAS(tsr_message(s), "filter before the shuffle");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -1109,7 +1109,7 @@ TEST(short_batches_are_refused_where_parts_are_to_be_even)
   tsr_pipeline *p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESHAPE, NULL);
   CHECK_STR_HAS(tsr_message(s), "field index: the last batch has 5 rows: ");
-  CHECK_STR_HAS(tsr_message(s), "TSR_DROP, TSR_PAD_AND_MASK and TSR_WRAP keep batches alike");
+  CHECK_STR_HAS(tsr_message(s), "TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP, which keep batch sizes equal");
   tsr_scope_clear(s);
   for (int kind = TSR_DROP; kind <= TSR_WRAP; kind++) {
     p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on,

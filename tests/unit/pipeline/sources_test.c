@@ -666,7 +666,7 @@ TEST(folders_of_classes)
   CHECK(!symlink("..", test_tmp("f/cat/loop")));
   CHECK(tsr_source_folder(s, test_tmp("f"), .endings = "txt"));
   CHECK_STATUS(tsr_scope_status(s), TSR_EIO, s);
-  CHECK_STR_HAS(tsr_message(s), "folders deep; does a link go round?");
+  CHECK_STR_HAS(tsr_message(s), "folders deep; does a link form a loop?");
   forget(&e);
   tsr_scope_close(s);
   tsr_runtime_close(rt);

@@ -147,6 +147,6 @@ TEST(wrong_casts)
   REFUSED(TSR_EDTYPE, "make floats, not i32", "x", .dtype = TSR_I32, .scale = 2);
   REFUSED(TSR_ESHAPE, "has 6 in its last dim, expected 4 at most", "x", .mean = { 1, 2 });
   REFUSED(TSR_EARG, ".std above 0", "x", .std = { -1, -1, -1, -1 });
-  REFUSED(TSR_EDTYPE, "is no dtype", "x", .dtype = (tsr_dtype)99);
+  REFUSED(TSR_EDTYPE, "is not a dtype", "x", .dtype = (tsr_dtype)99);
   tsr_runtime_close(rt);
 }

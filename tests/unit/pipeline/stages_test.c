@@ -64,7 +64,7 @@ TEST(batches_as_records)
   CHECK_STR(tsr_source_text(two), "range(7 of index i64[]) > slice(0:7) > batch(2, drop)");
   tsr_source_unbatch(tsr_source_shuffle(pad, .seed = 0));
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "shuffle what this gives instead");
+  CHECK_STR_HAS(tsr_message(s), "shuffle the result of this stage instead");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -665,7 +665,7 @@ TEST(batches_of_sizes_by_bucket)
       "there are 2 .sizes for 2 .bounds, expected 3: one for each bound, and one for longer "
       "records",
       "4 .sizes of 2 .bounds, expected 3",
-      ".rows and .sizes; expected one of them",
+      ".rows and .sizes are both set",
       ".sizes has -1 at position 1, expected 1 or more",
       ".rows is 0, expected 1 or more: the pipeline's batch size; or set .sizes by bucket"
     };

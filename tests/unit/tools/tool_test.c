@@ -142,7 +142,7 @@ TEST(failures_exit_with_1)
   expect("query t.csv --distinct town", 1, "", "tessera: --distinct: no column 'town'");
   expect("query t.csv --distinct ''", 1, "",
          "tessera: --distinct: the expression is empty; write one");
-  expect("query t.csv --distinct 'city desc'", 1, "", "rows keep their order here");
+  expect("query t.csv --distinct 'city desc'", 1, "", "as rows keep their order");
   expect("query t.csv --select day --distinct city", 1, "", "no column 'city'");
 }
 
@@ -323,7 +323,7 @@ TEST(query_joins_on_expressions)
          "\"temp = cast(code, 'f64')\"\n");
   expect("query t.csv --join codes.csv --on \"temp = cast(code, 'f64')\"", 1, "",
          "cast(code, 'f64'): 'x' in row 1 of codes.csv is no f64; try_cast gives null there");
-  expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "with one '='");
+  expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "write '=' between");
 }
 
 TEST(query_chooses_rows)
@@ -506,7 +506,7 @@ TEST(words_of_others_have_hints)
     { "temp in [1, 2]", "x in (1, 2)" },
     { "temp.sum()", "sum(x)" },
     { "isnull(temp)", "x is null" },
-    { "string_agg(city)", "not there yet" },
+    { "string_agg(city)", "not supported yet" },
     { "temp between 1 and 2", "between(x, a, b)" },
     { "distinct city", "nunique(x)" },
   };
@@ -518,7 +518,7 @@ TEST(words_of_others_have_hints)
   }
   expect("query t.csv --sort 2", 1, "", "write a column's name, not its number");
   expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: a key that is a value");
-  expect("query t.csv --sort \"'city' desc\"", 1, "", "a name is written without quotes");
+  expect("query t.csv --sort \"'city' desc\"", 1, "", "write a name without quotes");
   expect("qeury t.csv", 2, "", "did you mean 'query'?");
   expect("schmea t.csv", 2, "", "did you mean 'schema'?");
   expect("query t.csv --slect city", 2, "", "did you mean --select?");
@@ -616,7 +616,7 @@ TEST(first_tries_are_told_what_to_write)
   write_table();
   test_write(test_tmp("s.csv"), "a;b\n1;2\n", 8);
   expect("query t.csv --select 'sum(temp)'", 1, "", "cannot stand here; aggregate with --agg");
-  expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, a text is '...'");
+  expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, write a text as '...'");
   expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; write 'mean'");
   expect("query t.csv --where 'temp is not nan'", 1, "", "write not is_nan(x)");
   expect("query t.csv --with 'k = concat(city, temp)'", 1, "",
@@ -629,13 +629,13 @@ TEST(first_tries_are_told_what_to_write)
   expect("query b.json --format csv", 0, "a\n1\n", "");
   expect("query - --from json --format csv <a.json", 0, "a\n1\n2\n", "");
   expect("query c.json", 1, "", "c.json:2:1: a row must be an object, {...}: '[1]'");
-  expect("query d.json", 1, "", "each line holds a whole one, as jq -c . writes it");
+  expect("query d.json", 1, "", "write a whole object per line, as jq -c . does");
   static const char odd[] = "odd name,day\n1,2013-05-01\n2,2013-07-01\n";
   test_write(test_tmp("odd.csv"), odd, sizeof odd - 1);
   expect("query odd.csv --where 'odd name > 1'", 1, "",
          "a column whose name has blanks is written \"odd name\"");
   expect("query odd.csv --agg 'sum(odd name)'", 1, "", "is written \"odd name\"");
-  expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "for a date write it in single quotes");
+  expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "write a date in single quotes");
   expect("query odd.csv --where 'day > 2013 - 06 - 01'", 1, "", "cannot compare date with i64");
   expect("query t.csv --where 'f > 1' --with 'f = temp * 2'", 1, "",
          "--with makes 'f' after that; put it before");

@@ -632,7 +632,7 @@ TEST(options_of_later_versions)
   CHECK_STATUS(tsr_mesh_status(tsr_mesh_make_with(rt, &mesh.opts)), TSR_EUNSUPPORTED, NULL);
   tsr_sharding sharding = tsr_on_with(good, "x", &on.opts);
   CHECK_STATUS(tsr__sharding_check(&sharding, &TSR_SHAPE(2), &error), TSR_EUNSUPPORTED, NULL);
-  CHECK_STR_HAS(error.text, "tsr_on has an option set that version");
+  CHECK_STR_HAS(error.text, "tsr_on: an option is set that version");
   tsr_runtime_close(rt);
 }
 

@@ -421,7 +421,7 @@ TEST(what_a_body_makes_is_planned_on_sizes)
   CHECK_STR_HAS(tsr_message(f.s), "mesh x=4,y=2, which is abstract");
   tsr_scope_clear(f.s);
   CHECK(tsr_is_inert(tsr_put(f.s, (float[8]){ 0 }, TSR_F32, TSR_SHAPE(8), tsr_on(meshes[1], "x"))));
-  CHECK_STR_HAS(tsr_message(f.s), "sizes without devices, where no data can lie");
+  CHECK_STR_HAS(tsr_message(f.s), "sizes without devices, which hold no data");
   close_fixture(&f);
 }
 

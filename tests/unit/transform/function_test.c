@@ -260,8 +260,8 @@ TEST(bodies_that_do_wrong_are_told_and_not_kept)
     { ", failed: ", "an argument of a function that is being traced" },
     { "TSR_ESTATE: tsr_call: ", "calls the function again with arguments of the same types" },
     { "TSR_EARG: tsr_call: ", "returned an array of a scope that does not enclose" },
-    { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
-    { "TSR_ESTATE: tsr_call: ", "a body is being traced in this scope, which ends with it" },
+    { "TSR_ESTATE: tsr_call: ", "the library closes the scope of a body that is being traced" },
+    { "TSR_ESTATE: tsr_call: ", "the library closes the scope of a body that is being traced" },
   };
   for (int kind = 0; kind < TROUBLES; kind++) {
     fixture f = open_fixture("cpu:8", "x=4,y=2");
