@@ -228,11 +228,11 @@ static tsr_status broadcast_error(tsr__op op, tsr__types in, const int pair[2], 
                                   tsr__error *error)
 {
   const tsr__type *a = &in.at[pair[0]], *b = &in.at[pair[1]];
-  char size[2][24];
+  char size[2][32];
   for (int i = 0; i < 2; i++) {
     const tsr__type *type = &in.at[pair[i]];
     int64_t dim = dim_of(type, type->rank - back);
-    if (dim == TSR__DYNAMIC) snprintf(size[i], sizeof size[i], "only known at run time");
+    if (dim == TSR__DYNAMIC) snprintf(size[i], sizeof size[i], "? (known only at run time)");
     else snprintf(size[i], sizeof size[i], "%lld", (long long)dim);
   }
   return tsr__error_set(error, TSR_ESHAPE,

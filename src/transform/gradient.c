@@ -188,19 +188,21 @@ static bool seed(const calling *c, tsr__backward *back, int first, tsr_array *co
   for (int i = 0; i < count; i++)
     if (!tsr__leaves_of(&c->scope->arena, trees[i], &seeds)) return false;
   int results = back->traced->region->result_count - first;
+  bool ahead = c->d->vjp; /* a jvp: its seeds are tangents of arguments */
+  const char *seeded = ahead ? "tangent" : "cotangent";
   if (seeds.count != results) {
     tsr__fail(c->scope, c->site, TSR_ESHAPE,
-              "%s: the cotangent has %d arrays, expected %d: one per result of the function",
-              c->d->call, seeds.count, results);
+              "%s: the %s has %d arrays, expected %d: one per %s of the function", c->d->call,
+              seeded, seeds.count, results, ahead ? "argument" : "result");
     return false;
   }
   for (int i = 0; i < seeds.count; i++) {
     tsr_array *to = tsr__backward_result(back, first + i), *from = seeds.at[i];
     if (to->dtype == from->dtype && tsr__shape_same(&to->shape, &from->shape)) continue;
     tsr__fail(c->scope, c->site, to->dtype == from->dtype ? TSR_ESHAPE : TSR_EDTYPE,
-              "%s: array %s of the cotangent is %s, expected %s like the result of the function",
-              c->d->call, tsr__argument_path(c->scope, (tsr__operands){ trees, count }, 0, i),
-              tsr_type_of(from), tsr_type_of(to));
+              "%s: array %s of the %s is %s, expected %s like the %s of the function", c->d->call,
+              tsr__argument_path(c->scope, (tsr__operands){ trees, count }, 0, i), seeded,
+              tsr_type_of(from), tsr_type_of(to), ahead ? "argument" : "result");
     return false;
   }
   for (int i = 0; i < seeds.count; i++) tsr__backward_seed(back, first + i, seeds.at[i]);

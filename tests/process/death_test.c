@@ -17,7 +17,7 @@ static int victim;
 static void check_told(tsr_runtime *rt, tsr_scope *s, tsr_status status, const char *how)
 {
   char name[64];
-  snprintf(name, sizeof name, victim ? "process %d (pid " : "process %d, where the coordinator is",
+  snprintf(name, sizeof name, victim ? "process %d (pid " : "process %d, the coordinator",
            victim);
   CHECK_STATUS(status, TSR_EPEER, s);
   CHECK_STR_HAS(tsr_message(s), name);
@@ -236,8 +236,7 @@ TEST(only_who_knows_the_secret_may_join)
   pid_t gate = keep_gate("right");
   check_refused(
       try_join(1, 2, "wrong", 20), TSR_EPEER,
-      "takes only processes that know its secret, and this one has another; set .secret or "
-      "TSR_SECRET to the same text for all");
+      "takes only processes that know its secret, but this process has another secret; set .secret or TSR_SECRET to the same text for all");
   check_refused(try_join(1, 2, NULL, 20), TSR_EPEER, "and this one has none");
   check_refused(try_join(1, 3, "right", 20), TSR_EARG,
                 "this process counts 3 processes, process 0 counts 2");

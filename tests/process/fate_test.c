@@ -134,7 +134,7 @@ TEST(shutdown_where_the_coordinator_goes)
   start_all(ids, loses_the_coordinator);
   end_all(ids, (const int[]){ 128 + SIGKILL, 75, 75, 75 });
   char *said = said_by(3);
-  CHECK_STR_HAS(said, "tessera: process 0, where the coordinator is");
+  CHECK_STR_HAS(said, "tessera: process 0, the coordinator");
   free(said);
 }
 
@@ -400,7 +400,7 @@ static int stops(tsr_runtime *rt, int index)
   CHECK_STATUS(tsr_process_should_stop(s, at, &stop), TSR_OK, s);
   CHECK(stop);
   CHECK_STATUS(tsr_process_should_stop(s, 3, &stop), TSR_EARG, NULL);
-  CHECK_STR_HAS(tsr_message(s), "step 3 comes after step ");
+  CHECK_STR_HAS(tsr_message(s), "the step is 3, but was ");
   tsr_scope_clear(s);
   for (int i = 0; index == 1 && !handled && i < 1000; i++) usleep(1000);
   CHECK(handled == (index == 1 ? SIGTERM : 0));
@@ -461,7 +461,7 @@ static int is_waited_for(tsr_runtime *rt, int index)
   } else {
     CHECK_STATUS(total(s, rt, &sum), TSR_EPEER, s);
     CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
-    CHECK_STR_HAS(tsr_message(s), "it is alive and for 6 s has not come to ");
+    CHECK_STR_HAS(tsr_message(s), "it is alive, but for 6 s has not reached ");
     CHECK_STR_HAS(tsr_message(s), "fate_test.c:");
     tsr_scope_clear(s);
   }
@@ -490,7 +490,7 @@ static int waits_for_the_stopped(tsr_runtime *rt, int index)
   if (index == VICTIM) raise(SIGSTOP);
   CHECK_STATUS(total(s, rt, &sum), TSR_EPEER, s);
   CHECK_STR_HAS(tsr_message(s), "process 2 (pid ");
-  CHECK_STR_HAS(tsr_message(s), "it gave no sign of life for 6 s");
+  CHECK_STR_HAS(tsr_message(s), "it sent no heartbeat for 6 s");
   tsr_scope_clear(s);
   tsr_runtime_close(rt);
   return 0;
@@ -510,7 +510,7 @@ TEST(who_is_stopped_is_named_before_it_is_given_up)
   const char *named = strstr(
                  said,
                  "tessera: process 2 sends no heartbeat: process 1 waits for process 2 in run "),
-             *given_up = strstr(said, "it gave no sign of life for 6 s");
+             *given_up = strstr(said, "it sent no heartbeat for 6 s");
   if (!named || !given_up || named > given_up) FAIL("%s", said);
   free(said);
 }

@@ -304,7 +304,7 @@ TEST(an_mpi_does_not_shrink)
   need_engine("mpi_openmpi");
   setenv("TSR_ON_FAILURE", "shrink", 1);
   check_says(MPIRUN " -n 4 " TWO_HOSTS "\"$SELF\"", "well",
-             "processes that the engine 'mpi_openmpi' connects cannot go on as fewer");
+             "processes connected by the engine 'mpi_openmpi' cannot go on after a failure");
 }
 
 /* ---- programs that use MPI ------------------------------------------------------------------- */

@@ -207,7 +207,7 @@ static void errors_are_told_to_all(void)
   CHECK(tsr_is_inert(give(&w, last ? NULL : data, TSR_SHAPE(rows, 2), on, no_whole)));
   expect(&w, TSR_EARG, last ? "the data is NULL" : "process ");
   CHECK(tsr_is_inert(give(&w, data, TSR_SHAPE(rows, 2 + last), on, no_whole)));
-  expect(&w, TSR_ESHAPE, "which has the same block, 2; give equally many, or .whole");
+  expect(&w, TSR_ESHAPE, "with the same portion gives 2; give equally many, or .whole");
   CHECK(tsr_is_inert(tsr_from_process_data(w.s, data, .dtype = last ? TSR_F64 : TSR_F32,
                                            .shape = TSR_SHAPE(rows, 2), .on = on)));
   expect(&w, TSR_EDTYPE, "gives f64, process 0 f32; give the same dtype on all");
@@ -466,7 +466,7 @@ static void what_one_has_is_given_to_all(void)
   CHECK(tsr_is_inert(tsr_process_broadcast(own(&w, four, TSR_I32, TSR_SHAPE(4)), .root = -1)));
   expect(&w, TSR_EARG, "there is no process -1");
   CHECK(tsr_is_inert(tsr_process_broadcast(own(&w, four, w.me ? TSR_I32 : TSR_U32, TSR_SHAPE(4)))));
-  expect(&w, TSR_EDTYPE, "process 1 has i32, process 0 u32");
+  expect(&w, TSR_EDTYPE, "process 1 has i32, process 0 has u32");
   close_world(&w);
 }
 
@@ -485,7 +485,7 @@ static void what_differs_is_found(void)
   expect(&w, TSR_EVALUE,
          "process 1 has other elements than process 0 in the model at layer.c, which is f32[6]");
   CHECK_STATUS(tsr_process_equal(c, NULL), TSR_EVALUE, NULL);
-  expect(&w, TSR_EVALUE, "in the array, here f32[6]");
+  expect(&w, TSR_EVALUE, "in the array, which is f32[6]");
   CHECK_STATUS(tsr_process_equal(w.me ? a : tree, NULL), TSR_EVALUE, NULL);
   expect(&w, TSR_EVALUE, "process 1 has 1 arrays in the array, process 0 has 3");
   CHECK_STATUS(tsr_process_equal(w.me ? b : a, NULL), TSR_EVALUE, NULL);

@@ -101,7 +101,7 @@ static void terminals_that_one_asks_wrongly(void)
     a = tsr_mul(twelve(&w, true), 7);
     if (ready) CHECK_STATUS(tsr_wait(a), TSR_OK, w.s);
     failed(&w, tsr_text_into(a, w.me ? NULL : &text), TSR_EARG,
-           "the place for the text of the terms is NULL");
+           "the pointer for the text is NULL");
   }
   failed(&w, tsr_read_scalar(tsr_sum(twelve(&w, true)), w.me ? NULL : &sum), TSR_EARG,
          "the pointer for the result is NULL");
@@ -193,7 +193,7 @@ static const frame_call of_bad_frames[] = {
 };
 
 static const frame_call of_good_frames[] = {
-  { text_nowhere_call, TSR_EARG, "the place for the text of the terms is NULL" },
+  { text_nowhere_call, TSR_EARG, "the pointer for the text is NULL" },
   { count_nowhere_call, TSR_EARG, "`out` is NULL" },
   { collect_nowhere_call, TSR_EARG, "`out` is NULL" },
   { no_column_call, TSR_ECOLUMN, "no column 'no'" },

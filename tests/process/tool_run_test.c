@@ -157,7 +157,7 @@ TEST(the_others_may_go_on)
 TEST(a_stopped_process_is_blamed)
 {
   check_run("-n 4 env TEST_MEET=stop TSR_STALL_TIMEOUT=3 \"$SELF\"", 1,
-            PARTS("no sign of life for 3 s",
+            PARTS("no heartbeat for 3 s",
                   "process 2 of 4 was stopped, and the others gave it up\n"));
 }
 
@@ -288,7 +288,7 @@ TEST(signals_are_passed_on)
 TEST(devices_that_cannot_be_dealt_out)
 {
   check_run("-n 3 env TEST_MEET=compute \"$SELF\"", 9,
-            PARTS("the 8 devices of \"cpu:8\" cannot be dealt out evenly to 3 processes",
+            PARTS("the 8 devices of \"cpu:8\" cannot be split evenly over 3 processes",
                   "divide 8 (1, 2, 4, 8), or open 9 devices"));
   check_run("-n 4 env TEST_MEET=compute \"$SELF\"", 0, PARTS("[3] 2 of 8 devices\n"));
   /* What a process of the job starts is none of it. */
@@ -297,7 +297,7 @@ TEST(devices_that_cannot_be_dealt_out)
 
 TEST(wrong_command_lines_are_told)
 {
-  check_run("-n 2", 2, PARTS("tessera run: which program?"));
+  check_run("-n 2", 2, PARTS("tessera run: PROGRAM is missing"));
   check_run("true", 2, PARTS("tessera run: how many processes? Such as -n 4"));
   check_run("-n 0 true", 2, PARTS("how many processes?"));
   check_run("-n x true", 2, PARTS("--processes takes a number of processes, not 'x'"));
@@ -312,5 +312,5 @@ TEST(a_save_that_nobody_asked_for_fails_the_job)
   check_run("-n 2 env TEST_MEET=lost \"$SELF\"", 1,
             PARTS("process 0 of 2", "process 1 of 2",
                   "[1] tsr checkpoint: a save in the background", "tessera run: process ",
-                  " of 2: a save in the background failed: ", "step_0 is there already"));
+                  " of 2: a save in the background failed: ", "step_0 exists already"));
 }

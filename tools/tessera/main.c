@@ -6,7 +6,7 @@
 #include "tool.h"
 
 #define EXIT_TEXT \
-  "exit status: 0 success, 1 failure (the message is on stderr), 2 wrong command line"
+  "exit status: 0 success, 1 failure (error on stderr), 2 wrong command line"
 
 const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",

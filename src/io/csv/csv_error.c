@@ -136,7 +136,7 @@ tsr_status tsr__csv_value_error(const tsr__csv *csv, int64_t row, int column, ts
                     row, name, (unsigned char)*bad, quote(field.at, field.length, text));
   return error_at(file, field.at, error,
                   "row %" PRId64
-                  ", column \"%s\": \"%s\" is not a %s, the type given for the column; give the "
+                  ", column \"%s\": \"%s\" is not a valid %s, the type given for the column; give the "
                   "column the type text, or see the option bad_rows",
                   row, name, quote(field.at, field.length, text),
                   tsr_coltype_name(csv->columns[column].type));

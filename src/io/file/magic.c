@@ -15,7 +15,7 @@ struct magic {
   const char *name, *advice;
 };
 
-#define NOT_YET "and its reader comes in a later version; convert the file first"
+#define NOT_YET "this format is not supported yet; convert the file first"
 #define AS_UTF8 "convert the file to UTF-8 (iconv -f UTF-16 -t UTF-8)"
 
 static const struct magic magics[] = {

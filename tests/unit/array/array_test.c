@@ -420,7 +420,7 @@ TEST(texts_come_with_a_status)
   CHECK_STR(text, tsr_explain(&x, 1));
   CHECK_STATUS(tsr_text_into(x, NULL), TSR_EARG, NULL);
   CHECK_STR_HAS(tsr_message(s), "array_test.c");
-  CHECK_STR_HAS(tsr_message(s), "tsr_text_into: the place for the text of the terms is NULL");
+  CHECK_STR_HAS(tsr_message(s), "tsr_text_into: the pointer for the text is NULL");
   tsr_scope_clear(s);
   text = untouched;
   tsr_array *bad = tsr_add(x, tsr_put(s, values, TSR_I32, TSR_SHAPE(2), tsr_on(NULL, NULL)));

@@ -245,7 +245,7 @@ TEST(hostile_tensors_are_refused_and_released)
       "TSR_EDTYPE: tsr_from_dlpack: a type of code 5, 64 bits and 1 lanes",
       "TSR_EDTYPE: tsr_from_dlpack: a type of code 6, 1 bits and 1 lanes",
       "TSR_EARG: tsr_from_dlpack: the tensor's data is NULL",
-      "TSR_EUNSUPPORTED: tsr_from_dlpack: it lies on a device of kind 2",
+      "TSR_EUNSUPPORTED: tsr_from_dlpack: the tensor lies on a device of kind 2",
       "TSR_EARG: tsr_from_dlpack: the tensor's strides reach further than 63 bits can count",
       "TSR_EARG: tsr_from_dlpack: the tensor's strides reach further than 63 bits can count",
       "TSR_EARG: tsr_from_dlpack: its offset of 18446744073709551615 bytes is beyond",
@@ -297,7 +297,7 @@ TEST(other_mistakes_are_told)
   h.versioned.major = 2;
   CHECK(tsr_is_inert(tsr_from_dlpack_versioned(s, &h.versioned)));
   CHECK_STR_HAS(tsr_message(s),
-                "tsr_from_dlpack_versioned: version 2.0, expected 1; ask its maker");
+                "tsr_from_dlpack_versioned: the tensor has version 2.0 of DLPack, expected 1; ask its producer");
   CHECK_I64(h.deleted, 1);
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_from_dlpack(s, NULL)));

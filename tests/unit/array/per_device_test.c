@@ -70,7 +70,7 @@ TEST(each_element_of_a_pmap_has_its_device)
   CHECK_STR(text, "(-,devices)");
   CHECK_STR(tsr_mesh_text(at.mesh), "devices=4");
   tsr_array *nine = counted(&f, TSR_SHAPE(3, 9));
-  check_refused(&f, tsr_call(all, nine, w), "9 elements need as many devices, but there are 8");
+  check_refused(&f, tsr_call(all, nine, w), "9 elements need as many devices, but there are only 8");
   tsr_function *same = tsr_pmap(one, .in_dims = { 1, TSR_UNMAPPED }, .out_dims = { TSR_UNMAPPED });
   check_refused(&f, tsr_call(same, x, w), "result 0 may differ along devices");
   close_fixture(&f);
@@ -456,7 +456,7 @@ TEST(specs_that_do_not_fit_are_refused)
   check_refused(&f, map(&f, same, odd, "x", "x"), "give a size that divides, or set .uneven");
   check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec without dims beyond the array's");
   check_refused(&f, map(&f, same, x, "x", "x,y"),
-                "result 0, f64[1] on each device, has fewer dims than its spec \"x,y\"");
+                "result 0 is f64[1] on each device, fewer dims than its spec \"x,y\"");
   check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x stands twice in \"x,y,x\"");
   check_refused(&f, map(&f, sent_twice, x, "x", "x"), "pair 1 is 2 to 1, expected each of 0..3");
   check_refused(&f, map(&f, same, x, "x", ""), "may differ along axis x");
@@ -529,7 +529,7 @@ TEST(rows_that_are_not_there_are_named)
   } rows[] = { { { 0, 2, 1 }, NULL },
                { { 1, 1, 2 }, NULL },
                { { 9, 0, -4 }, NULL }, /* nobody looks where nothing is sent */
-               { { 1, 2, 0 }, ".starts and .sizes name row 2 of x, which has rows 0 to 1" },
+               { { 1, 2, 0 }, ".starts and .sizes name row 2 of x, expected rows 0 to 1" },
                { { -1, 2, 0 }, ".starts and .sizes name row -1 of x" },
                { { 0, 2, 2 }, ".places and .sizes name row 3 of .to, which has rows 0 to 2" },
                { { 0, 1, -1 }, ".places and .sizes name row -1 of .to" },

@@ -290,7 +290,7 @@ TEST(what_is_no_key_is_told)
   world w = opened();
   says(&w, tsr_random_split(tsr_num(w.s, 3), 2),
        "TSR_EDTYPE: tsr_random_split: keys are i64[], expected u64; make them with tsr_random_key");
-  says(&w, tsr_random_split(KEYS(1, 2), -1), "TSR_EARG: tsr_random_split: -1 keys of each;");
+  says(&w, tsr_random_split(KEYS(1, 2), -1), "TSR_EARG: tsr_random_split: -1 new keys per key");
   says(&w, tsr_random_split(tsr_full(w.s, 1, TSR_U64, deep, (tsr_sharding){ 0 }), 2),
        "TSR_ESHAPE: tsr_random_split: keys are u64[1,1,");
   says(&w, tsr_random_fold_in(tsr_num(w.s, 3.5), 2),
@@ -385,7 +385,7 @@ TEST(a_draw_without_a_key_is_an_error)
   CHECK_I64(count,
             draws_in("../include/tessera/random.h") + draws_in("../include/tessera/train.h"));
   for (int i = 0; i < count; i++) CHECK(tsr_is_inert(keyless[i]));
-  CHECK_STR_HAS(tsr_message(w.s), "TSR_EARG: tsr_random_bits: no key");
+  CHECK_STR_HAS(tsr_message(w.s), "TSR_EARG: tsr_random_bits: there is no key");
   CHECK_STR_HAS(tsr_message(w.s), "give .key = 7, or .keys of tsr_random_key");
   tsr_scope_clear(w.s);
   tsr_array *x = tsr_arange(w.s, .stop = 5);

@@ -463,7 +463,7 @@ TEST(what_is_no_distribution_is_told)
   says(&w, tsr_randint(w.s, -1, 9, .dtype = TSR_U8, .shape = four, .key = 1),
        "TSR_EARG: tsr_randint: -1 to 8 do not all fit u8; ask for a wider dtype");
   says(&w, tsr_randint(w.s, 0, 257, .dtype = TSR_U8, .shape = four, .key = 1),
-       "0 to 256 are not all of u8");
+       "0 to 256 do not all fit u8");
   says(&w, tsr_truncated_normal(w.s, 2, 1, .shape = four, .key = 1),
        "tsr_truncated_normal: the range is -1");
   says(&w, tsr_truncated_normal(w.s, NAN, 1, .shape = four, .key = 1), "the range is nan long");

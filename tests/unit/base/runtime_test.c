@@ -128,7 +128,7 @@ static void count_line(tsr_log_level level, const char *area, const char *line, 
 {
   (void)area;
   CHECK_I64(level, TSR_LOG_ERROR);
-  CHECK_STR_HAS(line, "1 blocks were still held");
+  CHECK_STR_HAS(line, "1 blocks of memory were still held");
   ++*(int *)user;
 }
 

@@ -297,7 +297,7 @@ TEST(a_step_without_its_catalog_is_none)
   test_write(test_tmp("ckpt/step_2/tessera.json.00000000.tmp"), "half", 4);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 1);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, test_tmp("ckpt/step_2"))), -1);
-  CHECK_STR_HAS(tsr_message(s), "ckpt/step_2: holds no step that is whole");
+  CHECK_STR_HAS(tsr_message(s), "ckpt/step_2: holds no committed step");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 3), .step = 3), TSR_OK, s);
   CHECK(!there("ckpt/step_2") && there("ckpt/step_1"));
@@ -420,7 +420,7 @@ TEST(frames_of_an_inert_step_are_inert)
   open_world("cpu:2");
   static const char *const said[] = {
     "tsr_checkpoint_frame: the saved step is NULL", "tsr_checkpoint_open: the scope is NULL",
-    "tsr_checkpoint_open: the path is NULL; give the path of a file"
+    "tsr_checkpoint_open: the path is NULL; give the path of a folder"
   };
   for (int i = 0; i < 3; i++) {
     tsr_saved_step *step = i ? tsr_checkpoint_open(i == 1 ? NULL : s, i == 1 ? "x" : NULL) : NULL;
@@ -525,7 +525,7 @@ TEST(errors_in_the_background_are_told_once)
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .background = true), TSR_OK, s);
   CHECK_STATUS(tsr_checkpoint_wait(s), TSR_ESTATE, NULL);
   CHECK_STR_HAS(tsr_message(s), "tsr_checkpoint_wait: a save in the background: ");
-  CHECK_STR_HAS(tsr_message(s), "step_0 is there already");
+  CHECK_STR_HAS(tsr_message(s), "step_0 exists already");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_checkpoint_wait(s), TSR_OK, s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, tsr_num(s, 1), .background = true), TSR_OK, s);
@@ -594,7 +594,7 @@ TEST(what_nobody_asked_for_is_told_when_the_runtime_closes)
     if (cases[i].log || !cases[i].told) CHECK_STR(text, "");
     if (!cases[i].told) CHECK_STR(line, "");
     if (cases[i].told) CHECK_STR_HAS(found, "a save in the background failed: ");
-    if (cases[i].told) CHECK_STR_HAS(found, "step_0 is there already");
+    if (cases[i].told) CHECK_STR_HAS(found, "step_0 exists already");
     const char *end = strchr(text, '\n');
     CHECK(!end || !end[1]); /* one line */
     free(text);

@@ -135,8 +135,7 @@ static const row refused[] = {
     TSR_EARG },
   { HYDRA, "MPICH does not say where its processes run", TSR_EARG },
   { KUBERNETES,
-    "by Kubernetes this is one of several processes, but how many there are is unknown; set "
-    "TSR_PROCESS_COUNT to the job's .spec.completions",
+    "by Kubernetes this is one of several processes, but the number of processes is unknown; set TSR_PROCESS_COUNT to the job's .spec.completions",
     TSR_EARG },
   { KUBERNETES "TSR_PROCESS_COUNT=2", "it is JOB-0.SUBDOMAIN; set .coordinator", TSR_EARG },
   { KUBERNETES "TSR_PROCESS_COUNT=1", "by Kubernetes this is process 1 of 1: there is no such",
@@ -237,7 +236,7 @@ TEST(options_that_are_no_place_are_refused)
     const char *text;
   } cases[] = {
     { { .process_count = -1 }, ".process_count is -1, expected 1 to 65536, or 0 to look for it" },
-    { { .process_index = 1 }, ".process_index is 1 and .process_count is not set; set both" },
+    { { .process_index = 1 }, ".process_index is 1, but .process_count is not set; set both" },
     { { .process_count = 2, .process_index = 2 }, ".process_index is 2, expected 0 to 1" },
     { { .process_count = 2, .process_index = -1 }, ".process_index is -1, expected 0 to 1" },
     { { .process_count = 2 }, "by options this is process 0 of 2, but where process 0 listens is" },
@@ -308,7 +307,7 @@ TEST(mpi_says_where_its_launchers_do_not)
   mpi_count = 2;
   find_by(false, HYDRA, "1/2 10.0.0.7:4711 by MPICH and its address from there, drawn");
   find_by(false, HYDRA " TSR_COORDINATOR=a:1", "1/2 a:1 by MPICH, ");
-  find_by(false, OMPI5, "by Open MPI this is process 7 of 8, and by MPI process 1 of 2");
+  find_by(false, OMPI5, "by Open MPI this is process 7 of 8, but by MPI process 1 of 2");
   mpi_count = 8;
   find_by(false, OMPI5, "7/8 10.0.0.7:4711 by Open MPI and its address from there, drawn");
   mpi_count = 0;

@@ -184,7 +184,7 @@ TEST(what_nobody_needs_is_not_there)
   CHECK_STR_HAS(text, "columns v (1 of 2)");
   CHECK_STR_HAS(text, "2 select y = v * 3 ");
   CHECK_STR_HAS(tsr_frame_explain(f.df), "\nnothing to run: the columns lie there already\n");
-  CHECK_STR_HAS(tsr_frame_explain(NULL), "could not be made");
+  CHECK_STR_HAS(tsr_frame_explain(NULL), "the frame is inert: its own call failed");
   CHECK_STR_HAS(tsr_message(f.s), "tsr_frame_explain: the frame is NULL; give one");
   tsr_scope_clear(f.s);
   CHECK_STR_HAS(tsr_frame_explain(tsr_frame_filter(f.df, "zz > 1")), "no column 'zz'");

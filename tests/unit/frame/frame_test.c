@@ -166,7 +166,7 @@ TEST(frame_null_arguments)
   tsr_frame *missing = NULL;
   expect(f.s, TSR_EARG, "tsr_frame_filter: the frame is NULL; give one");
   CHECK(tsr_frame_is_inert(tsr_frame_join(f.df, missing, "k")));
-  expect(f.s, TSR_EARG, "tsr_frame_join: frame 2 of 2 is NULL; see whether");
+  expect(f.s, TSR_EARG, "tsr_frame_join: frame 2 of 2 is NULL; check the call");
   CHECK(tsr_frame_is_inert(tsr_frame_join(missing, f.df, "k")));
   expect(f.s, TSR_EARG, "tsr_frame_join: frame 1 of 2 is NULL");
   CHECK(tsr_frame_is_inert(tsr_frame_concat(f.df, f.df, missing)));
@@ -212,7 +212,7 @@ TEST(frame_chains_refuse)
          "the name 'sum(k)' is taken; give one of the two another name: 'other = ...'\n    sum(k), "
          "sum( k )\n            ^~~~~~~~");
   tsr_frame_agg(f.df, "k");
-  expect(f.s, TSR_EDTYPE, "column 'k' stands outside an aggregate");
+  expect(f.s, TSR_EDTYPE, "column 'k' stands outside of an aggregate");
   tsr_frame_head(f.df, -1);
   expect(f.s, TSR_EARG, "-1 rows, expected 0 or more");
   tsr_frame_group_agg(f.df, "nope", "count()");
@@ -855,7 +855,7 @@ TEST(frame_reading_tells_what_all_columns_need)
   tsr_runtime *rt = tsr_runtime_open("cpu:1", .memory_limit = NEED / 2);
   tsr_scope *s = tsr_scope_open(rt);
   tsr_table *table = NULL;
-  snprintf(need, sizeof need, "needs at least %d more bytes by its tsr_frame_sort",
+  snprintf(need, sizeof need, "needs at least %d more bytes for its tsr_frame_sort",
            ROWS * (3 * 8 + 3 * 8 + 4));
   tsr_frame *df = tsr_frame_read_csv(s, path);
   CHECK_STATUS(tsr_frame_collect(tsr_frame_sort(df, "a"), &table), TSR_ENOMEM, s);
@@ -902,7 +902,7 @@ TEST_TIMEOUT(frame_dictionaries_count_towards_the_limit, 300)
   int64_t used = rt->heap.used, live = rt->heap.live;
   for (int round = 0; round < 2; round++) {
     CHECK_STATUS(largest_text(rt, many_texts(ROWS), message), TSR_ENOMEM, NULL);
-    CHECK_STR_HAS(message, "of the 268435456 that .memory_limit allows it");
+    CHECK_STR_HAS(message, "but .memory_limit allows 268435456");
     CHECK(rt->heap.used <= used + (16 << 20) &&
           rt->heap.live <= live + 64); /* what is kept for reuse */
   }

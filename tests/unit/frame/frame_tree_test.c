@@ -173,7 +173,7 @@ static void check_refused(verb_fn *verb, const char *says)
 TEST(verbs_that_make_rows_are_refused_in_a_body)
 {
   open_world();
-  check_refused(filtered, "tsr_frame_filter: in the body of a function a frame keeps its rows");
+  check_refused(filtered, "tsr_frame_filter: the number or order of rows cannot change in the body of a function");
   check_refused(sorted, "tsr_frame_sort: in the body");
   check_refused(grouped, "tsr_frame_group_agg: in the body");
   check_refused(shortened, "tsr_frame_head: in the body");

@@ -424,9 +424,9 @@ TEST(small_integers_leave_their_range)
   check_leaves(&d, df, "r = c + 1", "in row 1");
   check_leaves(&d, df, "r = c - 1", "in row 0");
   check_leaves(&d, df, "r = c * 2", "in row 1");
-  check_leaves(&d, df, "r = cast(c, 'i64')", "18446744073709551615 in row 1 is no i64");
-  check_leaves(&d, df, "r = cast(a, 'u8')", "-128 in row 2 is no u8");
-  check_leaves(&d, df, "r = cast(b, 'i8')", "200 in row 1 is no i8");
+  check_leaves(&d, df, "r = cast(c, 'i64')", "18446744073709551615 in row 1 is not a valid i64");
+  check_leaves(&d, df, "r = cast(a, 'u8')", "-128 in row 2 is not a valid u8");
+  check_leaves(&d, df, "r = cast(b, 'i8')", "200 in row 1 is not a valid i8");
   check_leaves(&d, df, "r = round(c, -1)", "in row 1");
   tsr_table *table = NULL;
   CHECK_STATUS(tsr_frame_collect(tsr_frame_select(df, "b + a"), &table), TSR_OK, d.s);

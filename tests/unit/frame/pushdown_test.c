@@ -259,7 +259,7 @@ TEST(dropped_rows_are_looked_at)
   } cases[] = {
     { "0.5", NULL, TSR_COL_F64, NULL },
     { "x", NULL, TSR_COL_TEXT, NULL },
-    { "x", "x i64", 0, "row 21000, column \"x\": \"x\" is no i64" },
+    { "x", "x i64", 0, "row 21000, column \"x\": \"x\" is not a valid i64" },
     { "\xff", "x text", 0, "row 21000, column \"x\": the byte 0xff" },
     { "1,2", NULL, 0, "row 21000 has 4 fields" },
     { "", NULL, TSR_COL_I64, NULL },

@@ -116,7 +116,7 @@ TEST(short_calls_refuse)
   tsr_frame_drop(f.df, "n + 1");
   expect(f.s, TSR_EPARSE, "expected the name of a column");
   tsr_frame_drop(tsr_frame_select(f.df, "n, x"), "x, n");
-  expect(f.s, TSR_ECOLUMN, "all 2 columns are left out; a frame has at least one");
+  expect(f.s, TSR_ECOLUMN, "all 2 columns are left out; keep at least one");
   tsr_frame_rename(f.df, "n");
   expect(f.s, TSR_EPARSE, "expected 'new = old'");
   tsr_frame_rename(f.df, "z = n + 1");
@@ -136,7 +136,7 @@ TEST(short_calls_refuse)
   tsr_frame_fill_null(f.df, "b", "1");
   expect(f.s, TSR_EDTYPE, "column 'b' is bool, so a value of type i64 cannot fill its nulls");
   tsr_frame_fill_null(f.df, "d", "'soon'");
-  expect(f.s, TSR_EDTYPE, "'soon' is no date");
+  expect(f.s, TSR_EDTYPE, "'soon' is not a date");
   tsr_frame_fill_null(f.df, "n", "sum(n)");
   expect(f.s, TSR_EDTYPE, "sum(...) reduces rows and cannot stand here");
   tsr_frame_fill_null(f.df, "n", "");

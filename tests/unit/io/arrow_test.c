@@ -384,7 +384,7 @@ TEST(decimals_are_numbers)
                                      "d:38,0,128,1", "d:0,0", "d:77,0", "d:38,x" };
   for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
     p = decimals(odd[i], "l", small, small);
-    check_refused(&p, TSR_EUNSUPPORTED, "of Arrow type decimal");
+    check_refused(&p, TSR_EUNSUPPORTED, "the Arrow type decimal");
   }
 }
 
@@ -461,7 +461,7 @@ TEST(buffers_may_lie_anywhere)
 TEST(what_frames_do_not_have_is_told_with_a_way_out)
 {
   static const char *const cases[][2] = {
-    { "tts", "time of day (format 'tts'), which frames do not have; cast it to text, or to" },
+    { "tts", "time of day (format 'tts'), but frames have no such type; cast the column to text, or to" },
     { "ttm", "time of day" },
     { "ttu", "time of day" },
     { "ttn", "time of day" },
@@ -530,7 +530,7 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.name[1] = NULL, TSR_ECOLUMN, "the name of column 1 is empty");
   REFUSED(p.name[1] = "\xff", TSR_ECOLUMN, "not UTF-8");
   REFUSED(p.format[1] = NULL, TSR_EARG, "the schema of column 1 is missing");
-  REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' is of Arrow type list (format '+l')");
+  REFUSED(p.format[1] = "+l", TSR_EUNSUPPORTED, "column 'b' has the Arrow type list (format '+l')");
   REFUSED(p.format[1] = "", TSR_EUNSUPPORTED, "type unknown");
   REFUSED(p.format[1] = "gg", TSR_EUNSUPPORTED, "type unknown");
   REFUSED((p.entry_format = "z", p.entries.n_buffers = 2), TSR_EUNSUPPORTED,
@@ -953,7 +953,7 @@ TEST(texts_of_a_filter_alone_are_asked_where_they_lie)
     tsr_scope *s = tsr_scope_open(rt);
     CHECK_I64(kept_of(s, &p, "contains(c, 'z')", "while reading: contains(c, 'z') keeps"),
               batches * (200 + 2 + 4));
-    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3", "texts not kept: c (filters alone"),
+    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3", "texts not kept: c (only filters read them"),
               batches * (100 + 4));
     CHECK_I64(kept_of(s, &p, "c == '' and a is not null", "keeps"), batches * (100 + 3));
     CHECK_I64(kept_of(s, &p, "ends_with(upper(c), 'D') and a >= 5", "keeps"), batches * (100 + 8));

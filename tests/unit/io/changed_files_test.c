@@ -412,7 +412,7 @@ TEST(texts_of_wide_characters)
     const char *says;
   } wrong[] = { { "\xFF\xFE"
                   "a\0\0",
-                  5, TSR_EPARSE, "byte 4 is no UTF-16 text" },
+                  5, TSR_EPARSE, "byte 4 is not UTF-16 text" },
                 { "\xFF\xFE\0\xD8"
                   "a\0",
                   6, TSR_EPARSE, "byte 2 is no UTF-16 text" },

@@ -555,7 +555,7 @@ TEST(short_reads)
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .stop_at = at }, sample, &error), TSR_EIO,
                    NULL);
-      CHECK_STR_HAS(error.text, "it had 16 bytes when it was opened; is the file still being written?");
+      CHECK_STR_HAS(error.text, "but had 16 bytes when it was opened; is the file still being written?");
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .fail_at = at }, sample, &error), TSR_EIO,
                    NULL);

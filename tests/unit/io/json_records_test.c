@@ -294,8 +294,8 @@ TEST(bad_lines_are_told)
   refused(rt, "{\"x\":1} {}", TSR_EPARSE, "text follows the object");
   refused(rt, "{\"x\":1," GOOD ",\"z\":[01]}", TSR_EPARSE, "must not begin with zeros");
   refused(rt, "{\"x\":1,\"y\":\"\xFF\"," GOOD "}", TSR_EPARSE, "the line is not UTF-8");
-  refused(rt, "{\"x\":1,\"\\u0078\":2," GOOD "}", TSR_EPARSE, "the name x stands twice");
-  refused(rt, "{\"x\":1,\"x\":null," GOOD "}", TSR_EPARSE, "the name x stands twice");
+  refused(rt, "{\"x\":1,\"\\u0078\":2," GOOD "}", TSR_EPARSE, "the name x is given twice");
+  refused(rt, "{\"x\":1,\"x\":null," GOOD "}", TSR_EPARSE, "the name x is given twice");
   refused(rt, "{" GOOD "}", TSR_EVALUE,
           "there is no field x, or it is null; set .defaults to fill zeros");
   refused(rt, "{\"x\":null," GOOD "}", TSR_EVALUE, "there is no field x");
@@ -435,7 +435,7 @@ TEST(wrong_calls)
                  : tsr_source_json(s, "there/is/none.jsonl", .fields = { { "x", TSR_U8, { 0 } } });
     static const char *const why[] = {
       "the path is NULL; give the path of a file", "no .fields",
-      "field x is ragged and has no dims",
+      "field x is ragged, but has no dims",
       "two fields would be called 'x_length'; give each a name of its own; give each a name of its "
       "own; give each a name of its own",
       "there/is/none.jsonl: cannot open"

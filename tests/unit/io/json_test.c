@@ -454,7 +454,7 @@ TEST(a_frame_written_is_read_back)
   CHECK_STR_HAS(tsr_message(s), "x.jsonl:2:1: a row must be an object");
   tsr_scope_clear(s);
   CHECK(tsr_frame_is_inert(tsr_frame_read_json(s, path, .types = "a i99")));
-  CHECK_STR_HAS(tsr_message(s), "'i99' is no type;");
+  CHECK_STR_HAS(tsr_message(s), "'i99' is not a type;");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -156,7 +156,7 @@ TEST(shapes_that_lie)
     tsr_status status;
     const char *part;
   } cases[] = {
-    { "(2,)}", TSR_EPARSE, "is cut off: its shape takes 16 bytes of data, the file has 8" },
+    { "(2,)}", TSR_EPARSE, "is cut off: its shape takes 16 bytes of data, but the file has 8" },
     { "(1000000000000,)}", TSR_EPARSE, "its shape takes 8000000000000 bytes of data" },
     { "(9223372036854775807,)}", TSR_ESHAPE, "the bytes of its shape overflow 64 bits" },
     { "(4294967296, 4294967296)}", TSR_ESHAPE, "the bytes of its shape overflow 64 bits" },
@@ -210,7 +210,7 @@ TEST(files_that_are_none)
   test_write(path, "PK\x03\x04", 4);
   check_bad(path, TSR_EUNSUPPORTED, "is a .npz archive");
   test_write(path, "\x93NUMPY\x01\x00", 8);
-  check_bad(path, TSR_EPARSE, "is cut off: its header is to end at byte 10, the file has 8");
+  check_bad(path, TSR_EPARSE, "is cut off: its header ends at byte 10, but the file has 8");
   test_write(path, "\x93NUMPY\x02\x00\xff\xff\xff\xff{}", 14);
   check_bad(path, TSR_EPARSE, "its header is to end at byte 4294967307, the file has 14");
   const char *folder = test_tmp("folder.npy");

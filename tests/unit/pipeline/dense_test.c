@@ -237,7 +237,7 @@ TEST(texts_of_frames)
   for (int i = 0; i < 2; i++) {
     tsr_source_frame(df, .codes = wrong[i]);
     CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-    CHECK_STR_HAS(tsr_message(s), "which is no column of text; ");
+    CHECK_STR_HAS(tsr_message(s), "there is no such column of text; ");
     tsr_scope_clear(s);
   }
   tsr_scope_close(s);
@@ -388,7 +388,7 @@ TEST(ragged_features)
   CHECK(!tsr_pipeline_next(p));
   CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
   CHECK_STR_HAS(tsr_message(s), "record 3 at byte ");
-  CHECK_STR_HAS(tsr_message(s), "feature tokens has 3 values, at most 2");
+  CHECK_STR_HAS(tsr_message(s), "feature tokens has 3 values, expected at most 2");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -245,7 +245,7 @@ TEST(fields_that_no_record_has)
       CHECK_STR_HAS(tsr_message(s), wrong[i]);
       CHECK_STR_HAS(tsr_message(s), i == 0   ? "did you mean 'image"
                                     : i == 1 ? "did you mean 'rare'?"
-                                             : "there are image");
+                                             : "the names are image");
       tsr_scope_clear(s);
     }
     tsr_scope_close(s);

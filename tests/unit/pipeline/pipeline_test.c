@@ -390,7 +390,7 @@ TEST(budgets_of_bad_records)
                           .bad_share = 0.01);
     CHECK_I64(drain(p, x), 1000 - 10);
     CHECK_STATUS(tsr_pipeline_close(p), TSR_EVALUE, NULL);
-    CHECK_STR_HAS(tsr_message(s), "11 bad records of 1050, a share of 0.0104761904");
+    CHECK_STR_HAS(tsr_message(s), "11 of 1050 records are bad, a share of 0.010476190476190476");
     tsr_scope_clear(s);
   }
   tsr_pipeline *p =
@@ -459,7 +459,7 @@ TEST(figures_name_the_slowest)
     const char *text = tsr_pipeline_text(p), *json = tsr_pipeline_json(p);
     CHECK(number_behind(json, "\"left_seconds\":") == 0);
     CHECK_STR_HAS(text,
-                  fast ? "slower    what uses batches" : "longest   map\nslower    the pipeline");
+                  fast ? "slower    the consumer" : "longest   map\nslower    the pipeline");
     CHECK_STR_HAS(json, "\"records\":60,");
     CHECK_STR_HAS(json, "{\"kind\":\"range\",\"share\":");
     if (!fast) CHECK_STR_HAS(json, "\"longest\":\"map\",\"slower\":\"the pipeline: it has no");
@@ -613,7 +613,7 @@ TEST(states_of_others_are_refused)
   CHECK_I64(tsr_pipeline_close(p), TSR_OK);
   p = shuffled(s, 8, 1, state, size);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "stage 2 was 'shuffle(seed=7)' and is 'shuffle(seed=8)'");
+  CHECK_STR_HAS(tsr_message(s), "stage 2 was 'shuffle(seed=7)' and now is 'shuffle(seed=8)'");
   tsr_scope_clear(s);
   /* Every byte that is changed, and every length, is found. */
   for (size_t i = 0; i < size; i++) {
@@ -849,7 +849,7 @@ TEST(wrong_calls)
   REFUSED(tsr_source_memory(s, 10, { "", TSR_F32, { 0 }, x }), TSR_EARG, "has no name");
   REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }),
           TSR_EARG, "is given twice");
-  REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "a step of 0");
+  REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "the step is 0");
   REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, "a window of -1");
   REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 times");
   REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "rename the field with tsr_source_select");

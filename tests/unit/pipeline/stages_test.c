@@ -227,7 +227,7 @@ TEST(caches_in_files)
   /* Of another source; cut off anywhere; a byte changed anywhere. */
   tsr_source_cache(tsr_source_select(squares(s, &c), "n=m"), .path = path);
   CHECK_STATUS(tsr_scope_status(s), TSR_ESTATE, s);
-  CHECK_STR_HAS(tsr_message(s), "squares.cache: a cache of other records: 'callback(squares");
+  CHECK_STR_HAS(tsr_message(s), "squares.cache: caches other records: 'callback(squares");
   char *whole = test_read(path, &size);
   for (size_t i = 0; i < size; i += i < 200 ? 1 : 97) {
     tsr_scope_clear(s);
@@ -661,7 +661,7 @@ TEST(batches_of_sizes_by_bucket)
   for (int k = 0; k < 7; k++) {
     static const char *const expected[] = {
       ".batch_size is set, but the buckets of 'w' have .sizes of their own; leave it out",
-      ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out: tsr_source",
+      ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out and set .shuffle of tsr_source",
       "there are 2 .sizes for 2 .bounds, expected 3: one for each bound, and one for longer "
       "records",
       "4 .sizes of 2 .bounds, expected 3",
@@ -888,7 +888,7 @@ TEST(samples_of_sources)
   tsr_source *one = tsr_source_sample(.parts = { { of[0], 1 }, { of[1], 0 } });
   CHECK_I64(tsr_source_count(one), 0);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "a weight of 0");
+  CHECK_STR_HAS(tsr_message(s), "a weight is 0");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }
@@ -996,7 +996,7 @@ TEST(stages_one_over_the_other)
       CHECK(i < DEEPEST);
     }
     CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-    CHECK_STR_HAS(tsr_message(s), "more than 128 sources stand one over the other");
+    CHECK_STR_HAS(tsr_message(s), "more than 128 stages are stacked");
     tsr_scope_clear(s);
     for (int threads = -1; threads < 2; threads++) {
       CHECK_I64(all_of(source, "index", found, (tsr_pipeline_args){ .threads = threads }), 5);

@@ -190,7 +190,7 @@ TEST(streams_that_are_refused)
   tsr_source *stream = counted_of(s, &c);
   tsr_source_shuffle(stream, .seed = 1);
   CHECK_STATUS(tsr_scope_status(s), TSR_EARG, s);
-  CHECK_STR_HAS(tsr_message(s), "tsr_source_shuffle: a stream comes in order");
+  CHECK_STR_HAS(tsr_message(s), "tsr_source_shuffle: a stream has an order");
   tsr_scope_clear(s);
   for (int threads = -1; threads < 3; threads += 3) {
     tsr_pipeline *p = tsr_pipeline_open(stream, .batch_size = 2, .threads = threads);

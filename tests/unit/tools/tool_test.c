@@ -89,7 +89,7 @@ TEST(wrong_command_lines_exit_with_2)
   expect("", 2, "", "usage: tessera COMMAND");
   expect("guess", 2, "", "there is no command 'guess'");
   expect("quary t.csv", 2, "", "there is no command 'quary'; did you mean 'query'?");
-  expect("query", 2, "", "which file?");
+  expect("query", 2, "", "FILE is missing");
   expect("query t.csv --wear 'a > 1'", 2, "", "there is no option '--wear'");
   expect("query t.csv --wher 'a > 1'", 2, "", "there is no option '--wher'; did you mean --where?");
   expect("query t.csv --order-by a", 2, "", "did you mean --sort?");
@@ -186,7 +186,7 @@ TEST(query_prints_tables)
   write_table();
   expect("query t.csv --width 22", 0, "│ city │ … │ temp │\n", "");
   expect("query t.csv --width 0", 0, "│ city │ day        │ temp │\n", "");
-  expect("query t.csv --width x", 2, "", "--width takes a number of characters, not 'x'");
+  expect("query t.csv --width x", 2, "", "--width takes a number of characters, found 'x'");
   expect("query t.csv", 0, "-4.5", "");
   expect("query t.csv --where 'temp > 0' --agg 'n = count(), total = sum(temp)'", 0, "26.5", "");
   expect(
@@ -233,7 +233,7 @@ TEST(query_sorts_joins_and_formats)
   prints("convert t.csv t.csv.gz", "");
   prints("query t.csv.gz --agg 'n = count()' --format csv", "n\n4\n");
   prints("query 't.*' --where 'temp > 13' --select 'temp' --format csv", "temp\n14.5\n14.5\n");
-  expect("query t.csv --out t.xyz", 2, "", "does not say its format");
+  expect("query t.csv --out t.xyz", 2, "", "gives no format");
   expect("query t.csv --out none/t.csv", 1, "", "none/t.csv");
 }
 
@@ -283,7 +283,7 @@ TEST(a_file_gets_all_rows_or_none)
   for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
     snprintf(arguments, sizeof arguments, "query t.csv --out=n%s", none[i]);
     expect(arguments, 2, "",
-           "does not say its format; end it in .csv, .tsv, .json, .jsonl or .md, or give --format");
+           "the name 'no.txt' gives no format; end it in .csv, .tsv, .json, .jsonl or .md, or give --format");
     snprintf(arguments, sizeof arguments, "n%s", none[i]);
     CHECK(access(test_tmp(arguments), F_OK) != 0);
   }
@@ -322,7 +322,7 @@ TEST(query_joins_on_expressions)
          "tessera: --on: the key is f64 in the left frame and text in the right frame; write "
          "\"temp = cast(code, 'f64')\"\n");
   expect("query t.csv --join codes.csv --on \"temp = cast(code, 'f64')\"", 1, "",
-         "cast(code, 'f64'): 'x' in row 1 of codes.csv is no f64; try_cast gives null there");
+         "cast(code, 'f64'): 'x' in row 1 of codes.csv is not a valid f64; use try_cast, which gives null there");
   expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "write '=' between");
 }
 
@@ -517,7 +517,7 @@ TEST(words_of_others_have_hints)
     expect(command, 1, "", tries[i][1]);
   }
   expect("query t.csv --sort 2", 1, "", "write a column's name, not its number");
-  expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: a key that is a value");
+  expect("query t.csv --by 1 --agg 'count()'", 1, "", "--by: this key is a value");
   expect("query t.csv --sort \"'city' desc\"", 1, "", "write a name without quotes");
   expect("qeury t.csv", 2, "", "did you mean 'query'?");
   expect("schmea t.csv", 2, "", "did you mean 'schema'?");
@@ -633,7 +633,7 @@ TEST(first_tries_are_told_what_to_write)
   static const char odd[] = "odd name,day\n1,2013-05-01\n2,2013-07-01\n";
   test_write(test_tmp("odd.csv"), odd, sizeof odd - 1);
   expect("query odd.csv --where 'odd name > 1'", 1, "",
-         "a column whose name has blanks is written \"odd name\"");
+         "write a column's name with blanks as \"odd name\"");
   expect("query odd.csv --agg 'sum(odd name)'", 1, "", "is written \"odd name\"");
   expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "write a date in single quotes");
   expect("query odd.csv --where 'day > 2013 - 06 - 01'", 1, "", "cannot compare date with i64");
@@ -719,8 +719,8 @@ TEST(saved_functions_are_shown)
   CHECK_STR_HAS(o.out, "because mean at");
   free(o.out);
   free(o.err);
-  expect("function layer.tsr t.csv", 2, "", "takes one file, that of a saved function");
-  expect("function", 2, "", "takes one file, that of a saved function");
+  expect("function layer.tsr t.csv", 2, "", "takes one file, a saved function");
+  expect("function", 2, "", "takes one file, a saved function");
   expect("function none.tsr", 1, "", "none.tsr: cannot open: No such file or directory");
   test_write(test_tmp("bad.tsr"), "tessera function 9\n", 19);
   expect("function bad.tsr", 1, "", "line 1, column 17: version 9 is not known");

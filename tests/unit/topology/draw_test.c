@@ -287,7 +287,7 @@ TEST(bad_drawings_say_why)
       "TSR_ESHAPE: tsr_visualize_sharding: spec (-,x) names 2 dims, but [8] has 1" },
     { tsr_on(mesh, "?"), { 1, { 8 } }, { 0 }, "spec (?) leaves dim 0 to the planner ('?')" },
     { tsr_on(mesh, "x"), { 1, { -8 } }, { 0 }, "TSR_ESHAPE: tsr_visualize_sharding: " },
-    { tsr_on(mesh, "x"), { 1, { 8 } }, { .scale = -1 }, "its scale is -1, expected 0" },
+    { tsr_on(mesh, "x"), { 1, { 8 } }, { .scale = -1 }, ".scale is -1, expected 0" },
     { tsr_on(mesh, "x"), { 1, { 8 } }, { .width = -3 }, "a width of -3 characters, expected 0" },
     { tsr_on(mesh, "x"), { 1, { 8 } }, { .max_width = 20000 }, "a width of 20000 characters" },
     { tsr_on(tsr_mesh_make(other, "x=2"), "x"),

@@ -329,10 +329,9 @@ TEST(bad_typed_meshes_say_what_is_wrong)
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }, .devices = twice },
       "mesh \"x=2,y=2\": device 0 stands at positions 1 and 3, expected one position per device" },
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }, .devices = far },
-      "mesh \"x=2,y=2\": there is there is no device 8 for position 3; the runtime's devices are 0 "
-      "to 7" },
+      "mesh \"x=2,y=2\": there is no device 8 for position 3; the runtime's devices are 0 to 7" },
     { { .axis_count = 2, .names = { "x", "y" }, .sizes = { 2, 2 }, .devices = below },
-      "mesh \"x=2,y=2\": there is there is no device -1 for position 1; the runtime's devices are "
+      "mesh \"x=2,y=2\": there is no device -1 for position 1; the runtime's devices are "
       "0 to 7" },
   };
   tsr_runtime *rt = fixture_devices("cpu:8");

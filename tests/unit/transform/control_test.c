@@ -474,7 +474,7 @@ TEST(a_step_may_say_where_its_carry_lies)
   }
   CHECK_STATUS(tsr_scope_status(f.s), TSR_OK, f.s);
   CHECK(tsr_is_inert(tsr_call(tsr_function_make(f.s, placed_loss, .user = &other), row, xs)));
-  CHECK_STR_HAS(tsr_message(f.s), "begins as f64[16]@(x), but the body gives f64[16]@(y)");
+  CHECK_STR_HAS(tsr_message(f.s), "begins as f64[16]@(x), but the body returns f64[16]@(y)");
   close_fixture(&f);
 }
 

@@ -542,6 +542,6 @@ TEST(going_back_through_a_while_stays_refused)
     tsr_scope_clear(f.s);
   }
   tsr_call(tsr_jvp(one), given[0], given[1], tsr_num(f.s, 1.0));
-  CHECK_STR_HAS(tsr_message(f.s), "tsr_jvp: array 0 of what is carried is f64[], expected f64[8]");
+  CHECK_STR_HAS(tsr_message(f.s), "tsr_jvp: array 0 of the tangent is f64[], expected f64[8]");
   close_fixture(&f);
 }

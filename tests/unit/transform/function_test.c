@@ -288,7 +288,7 @@ TEST(specs_without_their_array_and_no_function_are_told)
   tsr_function *in = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                        .in_specs = { "x", "y" });
   CHECK(tsr_is_inert(tsr_call(in, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "has a spec for argument 1, but there are 1; give the argument");
+  CHECK_STR_HAS(tsr_message(f.s), "has a spec for argument 1, but the call has 1 arguments; give the argument");
   tsr_scope_clear(f.s);
   tsr_function *out = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                         .out_specs = { "x", NULL, "y" });

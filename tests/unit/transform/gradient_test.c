@@ -379,7 +379,7 @@ TEST(what_has_no_gradient_says_so)
   CHECK_STR_HAS(tsr_message(s), "fewer arguments than .wrt names");
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_call(tsr_vjp(f), a, i)));
-  CHECK_STR_HAS(tsr_message(s), "array 0 of what is carried is i32[4], expected f32[4]");
+  CHECK_STR_HAS(tsr_message(s), "array 0 of the cotangent is i32[4], expected f32[4]");
   tsr_scope_clear(s);
   CHECK(tsr_grad(NULL) == NULL);
   tsr_scope_close(s);

@@ -152,7 +152,7 @@ TEST(errors_name_the_path_of_an_array)
   tsr_array *whole = model_of(w.s, f4, tsr_cast(f4, TSR_I32)), *kept = tsr_sgd_state(good);
   tsr_function *f = tsr_function_make(w.s, same), *g = tsr_function_make(w.s, first_sum);
   check_said(&w, tsr_call(tsr_grad(g), whole), "tsr_grad: array layer.b of argument 0 of ");
-  check_said(&w, tsr_call(tsr_vjp(f), good, odd), "array 0.layer.b of what is carried is f64[3]");
+  check_said(&w, tsr_call(tsr_vjp(f), good, odd), "array 0.layer.b of the cotangent is f64[3]");
   check_said(&w, tsr_call(tsr_jvp(f), good, f4), "what is carried has 1 arrays, expected 2");
   check_said(&w, tsr_call(tsr_vmap(f), odd), "3 elements along dim 0 of argument 0.layer.b, which");
   check_said(&w, tsr_shard_map(mesh, same, NULL, .in = { good, odd }, .in_specs = { "x", "x" }),
