@@ -237,9 +237,9 @@ TEST(only_who_knows_the_secret_may_join)
   check_refused(
       try_join(1, 2, "wrong", 20), TSR_EPEER,
       "takes only processes that know its secret, but this process has another secret; set .secret or TSR_SECRET to the same text for all");
-  check_refused(try_join(1, 2, NULL, 20), TSR_EPEER, "and this one has none");
+  check_refused(try_join(1, 2, NULL, 20), TSR_EPEER, "but this process has no secret");
   check_refused(try_join(1, 3, "right", 20), TSR_EARG,
-                "this process counts 3 processes, process 0 counts 2");
+                "this process was started as one of 3 processes, but process 0 as one of 2");
   check_refused(try_join(0, 1, "right", 20), TSR_EIO, "process 0 cannot listen at");
   tsr_runtime *rt = try_join(1, 2, "right", 20);
   CHECK_STR(tsr_runtime_message(rt), "");

@@ -210,7 +210,7 @@ static void errors_are_told_to_all(void)
   expect(&w, TSR_ESHAPE, "with the same portion gives 2; give equally many, or .whole");
   CHECK(tsr_is_inert(tsr_from_process_data(w.s, data, .dtype = last ? TSR_F64 : TSR_F32,
                                            .shape = TSR_SHAPE(rows, 2), .on = on)));
-  expect(&w, TSR_EDTYPE, "gives f64, process 0 f32; give the same dtype on all");
+  expect(&w, TSR_EDTYPE, "gives f64, process 0 gives f32; give the same dtype on all");
   CHECK(tsr_is_inert(
       give(&w, data, TSR_SHAPE(rows, 2), last ? tsr_on(on.mesh, "-,x") : on, no_whole)));
   expect(&w, TSR_EARG, "place the array differently");

@@ -72,10 +72,10 @@ TEST(what_is_no_bench_is_refused)
   } cases[] = {
     { "bench", "takes 'collectives'" },
     { "bench sorts", "takes 'collectives'" },
-    { "bench collectives --min 1x", "--min takes a number of bytes, such as 64K, not '1x'" },
+    { "bench collectives --min 1x", "--min takes a number of bytes, such as 64K, found '1x'" },
     { "bench collectives --max 0", "--max takes a number of bytes" },
     { "bench collectives --max 9999999999999G", "--max takes a number of bytes" },
-    { "bench collectives --factor 1", "--factor is 2 or more, not '1'" },
+    { "bench collectives --factor 1", "--factor takes 2 or more, found '1'" },
     { "bench collectives --only psum", "--only takes one of: all_reduce" },
     { "bench collectives --where 'a > 1'", "there is no option '--where'" },
   };

@@ -101,9 +101,9 @@ void tool_print_expressions(FILE *out)
     }
   }
   fprintf(out,
-          "\nA null operand gives null, except in choices; aggregates skip nulls. A key of --sort\n"
-          "may end in 'desc', 'nulls first' or 'nulls last'. 'name = expression' names a\n"
-          "column, key or aggregate.\n");
+          "\nA null operand gives null, except in choices; aggregates skip nulls. A key of\n"
+          "--sort may end in 'desc', 'nulls first' or 'nulls last'. 'name = expression'\n"
+          "names a column, key or aggregate.\n");
 }
 
 void tool_man_expressions(FILE *out)

@@ -35,7 +35,7 @@ const tool_command tool_commands[] = {
     "  tessera convert 'part-*.csv' all.tsv\n",
     tool_convert },
   { "schema", "FILE... [OPTIONS]",
-    "show the columns of files: types, nulls, distinct values, extremes",
+    "show columns of files: types, nulls, distinct values, extremes",
     "The command reads all rows; with --quick it reads a sample and prints names and types only.",
     "  tessera schema weather.csv\n", tool_schema },
   { "shard", "TYPE MESH [OPTIONS]", "draw which device holds which part of an array",

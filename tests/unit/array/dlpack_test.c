@@ -248,7 +248,7 @@ TEST(hostile_tensors_are_refused_and_released)
       "TSR_EUNSUPPORTED: tsr_from_dlpack: the tensor lies on a device of kind 2",
       "TSR_EARG: tsr_from_dlpack: the tensor's strides reach further than 63 bits can count",
       "TSR_EARG: tsr_from_dlpack: the tensor's strides reach further than 63 bits can count",
-      "TSR_EARG: tsr_from_dlpack: its offset of 18446744073709551615 bytes is beyond",
+      "TSR_EARG: tsr_from_dlpack: the tensor's offset of 18446744073709551615 bytes is beyond",
       "TSR_EAXIS: tsr_from_dlpack: spec \"q\": no axis 'q'",
       "TSR_ENOMEM: tsr_from_dlpack: no memory for",
     };

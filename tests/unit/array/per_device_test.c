@@ -457,8 +457,8 @@ TEST(specs_that_do_not_fit_are_refused)
   check_refused(&f, map(&f, same, x, "x,y", "x"), "give a spec without dims beyond the array's");
   check_refused(&f, map(&f, same, x, "x", "x,y"),
                 "result 0 is f64[1] on each device, fewer dims than its spec \"x,y\"");
-  check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x stands twice in \"x,y,x\"");
-  check_refused(&f, map(&f, sent_twice, x, "x", "x"), "pair 1 is 2 to 1, expected each of 0..3");
+  check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x is named twice in \"x,y,x\"");
+  check_refused(&f, map(&f, sent_twice, x, "x", "x"), "pair 1 sends from 2 to 1, expected each of 0..3");
   check_refused(&f, map(&f, same, x, "x", ""), "may differ along axis x");
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x", "y" },
@@ -531,9 +531,9 @@ TEST(rows_that_are_not_there_are_named)
                { { 9, 0, -4 }, NULL }, /* nobody looks where nothing is sent */
                { { 1, 2, 0 }, ".starts and .sizes name row 2 of x, expected rows 0 to 1" },
                { { -1, 2, 0 }, ".starts and .sizes name row -1 of x" },
-               { { 0, 2, 2 }, ".places and .sizes name row 3 of .to, which has rows 0 to 2" },
+               { { 0, 2, 2 }, ".places and .sizes name row 3 of .to, expected rows 0 to 2" },
                { { 0, 1, -1 }, ".places and .sizes name row -1 of .to" },
-               { { 0, -2, 0 }, "a size of -2 rows in .sizes, expected 0 or more" } };
+               { { 0, -2, 0 }, ".sizes has a size of -2 rows, expected 0 or more" } };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     fixture f = open_fixture("cpu:4", "x=4");
     sending to = rows[i].to;

@@ -296,8 +296,7 @@ TEST(what_is_no_key_is_told)
   says(&w, tsr_random_fold_in(tsr_num(w.s, 3.5), 2),
        "tsr_random_fold_in: keys are f64[], expected");
   says(&w, tsr_random_fold_in(KEYS(1, 2), 2.5),
-       "TSR_EDTYPE: tsr_random_fold_in: the data to fold in is f64[], expected integers; cast the "
-       "column first");
+       "TSR_EDTYPE: tsr_random_fold_in: the data to fold in is f64[], expected integers; cast it first");
   says(&w,
        tsr_random_fold_in(KEYS(1, 2), tsr_iota(w.s, TSR_I32, TSR_SHAPE(3), 0, (tsr_sharding){ 0 })),
        "TSR_ESHAPE");
@@ -306,7 +305,7 @@ TEST(what_is_no_key_is_told)
   says(&w, tsr_uniform(w.s, .key = 1, .keys = KEYS(1, 2), .shape = four),
        "TSR_EARG: tsr_uniform: both .key and .keys are given; give one of them");
   says(&w, tsr_normal(w.s, .stream = UINT64_C(1) << 32, .shape = four, .key = 1),
-       "TSR_EARG: tsr_normal: stream 4294967296, expected one below 2^32");
+       "TSR_EARG: tsr_normal: .stream is 4294967296, expected less than 2^32");
   says(&w, tsr_normal(w.s, .keys = KEYS(1, 2), .shape = deep),
        "TSR_ESHAPE: tsr_normal: keys of rank 1 and draws of rank 16, expected 16 dims together at "
        "most");
@@ -389,12 +388,12 @@ TEST(a_draw_without_a_key_is_an_error)
   CHECK_STR_HAS(tsr_message(w.s), "give .key = 7, or .keys of tsr_random_key");
   tsr_scope_clear(w.s);
   tsr_array *x = tsr_arange(w.s, .stop = 5);
-  says(&w, tsr_choice(x, 3), "tsr_choice: no key");
-  says(&w, tsr_choice(x, 3, .by = { .stream = 1 }), "tsr_choice: no key");
-  says(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(2)), "tsr_uniform: no key");
-  says(&w, tsr_permutation(w.s, 5, .on = { 0 }), "tsr_permutation: no key");
+  says(&w, tsr_choice(x, 3), "tsr_choice: there is no key");
+  says(&w, tsr_choice(x, 3, .by = { .stream = 1 }), "tsr_choice: there is no key");
+  says(&w, tsr_uniform(w.s, .shape = TSR_SHAPE(2)), "tsr_uniform: there is no key");
+  says(&w, tsr_permutation(w.s, 5, .on = { 0 }), "tsr_permutation: there is no key");
   tsr_random_args none = { .size = sizeof none, .shape = TSR_SHAPE(2) };
-  says(&w, tsr_normal_at(w.s, &none, TSR_HERE), "tsr_normal: no key");
+  says(&w, tsr_normal_at(w.s, &none, TSR_HERE), "tsr_normal: there is no key");
   /* 0 is a key as others are, where it is given. */
   tsr_array *const zero[] = { DRAWS(&w, .key = 0), tsr_choice(x, 3, .by = { .key = 0 }) };
   tsr_array *const made[] = { DRAWS(&w, .keys = tsr_random_key(w.s, 0)),

@@ -470,8 +470,8 @@ TEST(what_is_no_distribution_is_told)
   says(&w, tsr_truncated_normal(w.s, 7, INFINITY, .shape = four, .key = 1),
        "of all normal numbers, expected 1e-6 or more");
   says(&w, tsr_gamma(w.s, 0, .shape = four, .key = 1),
-       "TSR_EARG: tsr_gamma: shape 0, expected a positive");
-  says(&w, tsr_gamma(w.s, NAN, .shape = four, .key = 1), "tsr_gamma: shape nan");
+       "TSR_EARG: tsr_gamma: the shape parameter is 0, expected a positive");
+  says(&w, tsr_gamma(w.s, NAN, .shape = four, .key = 1), "tsr_gamma: the shape parameter is nan");
   says(&w, tsr_gamma(w.s, INFINITY, .shape = four, .key = 1), "tsr_gamma: shape inf");
   says(&w, tsr_bernoulli(w.s, -0.1, .shape = four, .key = 1),
        "tsr_bernoulli: the probability is -0.1, expected 0..1");

@@ -278,8 +278,7 @@ TEST(open_dims_and_sums_are_no_place_for_data)
     { tsr_on(four_by_two(rt), "x;sum(y)"),
       "spec (x,-;sum(y)) asks for partial sums, but the given data are the values themselves; leave ';sum' out (mesh x=4,y=2)" },
     { tsr_on(four_by_two(rt), "x;pinned_host"),
-      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies in 'device' "
-      "alone, which is the default; leave ';pinned_host' out (mesh x=4,y=2)" },
+      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies only in 'device', the default; leave ';pinned_host' out (mesh x=4,y=2)" },
     { tsr_on(tsr_mesh_abstract(rt, "x=4,y=2"), "x"),
       "mesh x=4,y=2 is abstract: sizes without devices, which hold no data; make the mesh with "
       "tsr_mesh_make" },

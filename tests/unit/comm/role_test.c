@@ -137,8 +137,8 @@ static const row refused[] = {
   { KUBERNETES,
     "by Kubernetes this is one of several processes, but the number of processes is unknown; set TSR_PROCESS_COUNT to the job's .spec.completions",
     TSR_EARG },
-  { KUBERNETES "TSR_PROCESS_COUNT=2", "it is JOB-0.SUBDOMAIN; set .coordinator", TSR_EARG },
-  { KUBERNETES "TSR_PROCESS_COUNT=1", "by Kubernetes this is process 1 of 1: there is no such",
+  { KUBERNETES "TSR_PROCESS_COUNT=2", "the address is JOB-0.SUBDOMAIN; set .coordinator", TSR_EARG },
+  { KUBERNETES "TSR_PROCESS_COUNT=1", "by Kubernetes this is process 1 of 1, expected a number below the count",
     TSR_EARG },
   { SLURM, "SLURM_STEP_NODELIST is not set; set .coordinator", TSR_EARG },
   /* By halves. */
@@ -239,7 +239,7 @@ TEST(options_that_are_no_place_are_refused)
     { { .process_index = 1 }, ".process_index is 1, but .process_count is not set; set both" },
     { { .process_count = 2, .process_index = 2 }, ".process_index is 2, expected 0 to 1" },
     { { .process_count = 2, .process_index = -1 }, ".process_index is -1, expected 0 to 1" },
-    { { .process_count = 2 }, "by options this is process 0 of 2, but where process 0 listens is" },
+    { { .process_count = 2 }, "by options this is process 0 of 2, but the address of process 0 is unknown" },
     { { .detect = "pmi" }, ".detect or TSR_DETECT is \"pmi\"" },
     { { .stall_timeout = -1 }, "a timeout is negative" },
     { { .stall_timeout = 1.9 }, ".stall_timeout or TSR_STALL_TIMEOUT is 1.9 s" },
@@ -312,8 +312,7 @@ TEST(mpi_says_where_its_launchers_do_not)
   find_by(false, OMPI5, "7/8 10.0.0.7:4711 by Open MPI and its address from there, drawn");
   mpi_count = 0;
   find_by(false, HYDRA,
-          "MPICH does not say where its processes run, and it cannot be asked: the engine is not "
-          "there. Or set .coordinator or TSR_COORDINATOR");
+          "MPICH does not say where its processes run, and MPI cannot tell either: the engine is not there. Or set .coordinator or TSR_COORDINATOR");
 }
 
 /* ---- proofs ---------------------------------------------------------------------------------- */

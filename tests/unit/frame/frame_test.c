@@ -246,11 +246,11 @@ TEST(frame_chains_refuse)
   tsr_frame_concat(f.df, tsr_frame_select(f.df, "k"));
   expect(f.s, TSR_ECOLUMN, "frame 2 has no column 'v'");
   tsr_frame_concat(tsr_frame_select(f.df, "k"), tsr_frame_select(f.df, "k = who"));
-  expect(f.s, TSR_EDTYPE, "column 'k' is text in frame 2 and i64 before");
+  expect(f.s, TSR_EDTYPE, "column 'k' is text in frame 2 and i64 in the frames before");
   tsr_frame_join(f.df, f.df, "k = nope");
   expect(f.s, TSR_ECOLUMN, "the right frame has no column 'nope'");
   tsr_frame_join(f.df, f.df, "k = who");
-  expect(f.s, TSR_EDTYPE, "the key is i64 on the left and text on the right");
+  expect(f.s, TSR_EDTYPE, "the key is i64 in the left frame and text in the right");
   tsr_frame_join(tsr_frame_assign(f.df, "v_right", "1"), f.df, "k");
   expect(f.s, TSR_ECOLUMN, "'v_right' is taken too");
   tsr_frame_scatter(f.df, tsr_on(f.mesh, "data,data"));

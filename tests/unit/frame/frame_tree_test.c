@@ -174,8 +174,8 @@ TEST(verbs_that_make_rows_are_refused_in_a_body)
 {
   open_world();
   check_refused(filtered, "tsr_frame_filter: the number or order of rows cannot change in the body of a function");
-  check_refused(sorted, "tsr_frame_sort: in the body");
-  check_refused(grouped, "tsr_frame_group_agg: in the body");
+  check_refused(sorted, "tsr_frame_sort: the number or order of rows cannot change in the body");
+  check_refused(grouped, "tsr_frame_group_agg: the number or order of rows cannot change in the body");
   check_refused(shortened, "tsr_frame_head: in the body");
   check_refused(joined, "tsr_frame_join: in the body");
   check_refused(holed, "column 'n' may have nulls");

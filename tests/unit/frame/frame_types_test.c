@@ -527,7 +527,7 @@ TEST(what_a_forced_type_does_not_hold_is_a_bad_row)
     char text[100], types[20], expected[100];
     snprintf(text, sizeof text, "a,b\n1,7\n%s,8\nNA,9\n", cases[i].bad);
     snprintf(types, sizeof types, "a %s", cases[i].type);
-    snprintf(expected, sizeof expected, "\"%s\" is no %s, the type that was given", cases[i].bad,
+    snprintf(expected, sizeof expected, "\"%s\" is not a valid %s, the type given", cases[i].bad,
              cases[i].type);
     test_write(test_tmp("bad.csv"), text, strlen(text));
     tsr_table *table = NULL;

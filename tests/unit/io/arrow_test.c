@@ -466,8 +466,8 @@ TEST(what_frames_do_not_have_is_told_with_a_way_out)
     { "ttu", "time of day" },
     { "ttn", "time of day" },
     { "tDs", "duration" },
-    { "z", "binary (format 'z'), which frames do not have; cast the column to text first" },
-    { "+l", "list (format '+l'), which frames do not have; explode or join the lists first" }
+    { "z", "binary (format 'z'), but frames have no such type; cast the column to text first" },
+    { "+l", "list (format '+l'), but frames have no such type; explode or join the lists first" }
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     producer p = usual();

@@ -216,7 +216,7 @@ TEST(files_that_do_not_go_together)
   check_unlike("a,b\n1,2\n", "a,c\n1,2\n", none, TSR_ECOLUMN,
                "u-2.csv: lacks column \"b\", but the column is in ");
   check_unlike("a,b\n1,2\n", "a,b,c\n1,2,3\n", none, TSR_ECOLUMN,
-               "u-2.csv: has a column \"c\", which is not in ");
+               "u-2.csv: has a column \"c\", but the column is not in ");
   check_unlike("a,b\n1,2\n", "a\n1\n", none, TSR_ECOLUMN, "lacks column \"b\"");
   check_unlike("a,b\n1,2\n", "a,b\n1\n", none, TSR_EPARSE, "u-2.csv:2:1: row 1 has 1 field");
   check_unlike("a,b\n1,2\n", "b,a\n1,x\n\xe9,3\n", none, TSR_EPARSE, "u-2.csv:3:1: row 2, column");

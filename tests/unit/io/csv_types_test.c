@@ -451,11 +451,9 @@ TEST(other_formats)
     const char *message;
   } cases[] = {
     { "PAR1\x15\x04\x15\x00", 8,
-      "bad.csv: is Parquet, not CSV; and its reader comes in a later version; convert the file "
-      "first" },
+      "bad.csv: is Parquet, not CSV; this format is not supported yet; convert the file first" },
     { "ARROW1\0\0\xff\xff", 10,
-      "bad.csv: is Arrow IPC (Feather), not CSV; and its reader comes in a later version; convert "
-      "the file first" },
+      "bad.csv: is Arrow IPC (Feather), not CSV; this format is not supported yet; convert the file first" },
     { "\xff\xfe"
       "a\0,\0b\0\n\0",
       10,

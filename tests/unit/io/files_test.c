@@ -305,7 +305,7 @@ TEST(other_formats_are_named)
     const char *name;
   } cases[] = {
     { "PAR1\x15\x04", 6, "is Parquet, not CSV; this format is not supported yet" },
-    { "ARROW1\0\0", 8, "is Arrow IPC (Feather), not CSV; which comes in a later version" },
+    { "ARROW1\0\0", 8, "is Arrow IPC (Feather), not CSV; this format is not supported yet" },
     { "\xff\xff\xff\xff\x20", 5, "is an Arrow IPC stream" },
     { "PK\x03\x04", 4, "zip archive" },
     { "\xff\xfe", 2, "UTF-16" },

@@ -315,8 +315,8 @@ TEST(bad_lines_are_told)
           "field h has '{\"a\":1}', expected a list");
   refused(rt, "{\"x\":1,\"u\":0,\"h\":\"ab\"}", TSR_EVALUE, "field h has 'ab', expected a list");
   refused(rt, "{\"x\":1,\"b\":1}", TSR_EVALUE, "field b has '1', expected true or false");
-  refused(rt, "{\"r\":\"abcd\"}", TSR_EVALUE, "field r has 4 values, expected 3 at most; .cut");
-  refused(rt, "{\"r\":[1,2,3,4]}", TSR_EVALUE, "field r has 4 values, expected 3 at most; .cut");
+  refused(rt, "{\"r\":\"abcd\"}", TSR_EVALUE, "field r has 4 values, expected 3 at most; set .cut");
+  refused(rt, "{\"r\":[1,2,3,4]}", TSR_EVALUE, "field r has 4 values, expected 3 at most; set .cut");
   refused(rt, "{\"r\":[256]}", TSR_EVALUE, "field r has '256'");
   refused(rt, "{\"r\":7}", TSR_EVALUE, "field r has '7', expected a list or a text");
   tsr_runtime_close(rt);
@@ -436,8 +436,7 @@ TEST(wrong_calls)
     static const char *const why[] = {
       "the path is NULL; give the path of a file", "no .fields",
       "field x is ragged, but has no dims",
-      "two fields would be called 'x_length'; give each a name of its own; give each a name of its "
-      "own; give each a name of its own",
+      "two fields would be called 'x_length'; give each a name of its own",
       "there/is/none.jsonl: cannot open"
     };
     CHECK_I64(tsr_source_count(source), 0);

@@ -212,7 +212,7 @@ TEST(files_that_are_none)
   test_write(path, "\x93NUMPY\x01\x00", 8);
   check_bad(path, TSR_EPARSE, "is cut off: its header ends at byte 10, but the file has 8");
   test_write(path, "\x93NUMPY\x02\x00\xff\xff\xff\xff{}", 14);
-  check_bad(path, TSR_EPARSE, "its header is to end at byte 4294967307, the file has 14");
+  check_bad(path, TSR_EPARSE, "its header ends at byte 4294967307, but the file has 14");
   const char *folder = test_tmp("folder.npy");
   CHECK_I64(mkdir(folder, 0777), 0);
   check_bad(folder, TSR_EIO, "is a directory");

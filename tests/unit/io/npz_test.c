@@ -69,7 +69,7 @@ TEST(other_formats_are_named)
   CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npz archive; this format is not supported yet");
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_load_npy(s, path, (tsr_sharding){ 0 })));
-  CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npy file; which comes in a later");
+  CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npy file; this format is not supported");
   tsr_scope_close(s);
   tsr_runtime_close(rt);
 }

@@ -850,8 +850,8 @@ TEST(wrong_calls)
   REFUSED(tsr_source_memory(s, 10, { "x", TSR_F32, { 0 }, x }, { "x", TSR_F32, { 0 }, x }),
           TSR_EARG, "is given twice");
   REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "the step is 0");
-  REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, "a window of -1");
-  REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 times");
+  REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, ".window is -1");
+  REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 repeats");
   REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "rename the field with tsr_source_select");
   REFUSED(tsr_source_select(ten, "indx"), TSR_EARG, "did you mean 'index'?");
   REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight of 0");

@@ -664,7 +664,7 @@ TEST(batches_of_sizes_by_bucket)
       ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out and set .shuffle of tsr_source",
       "there are 2 .sizes for 2 .bounds, expected 3: one for each bound, and one for longer "
       "records",
-      "4 .sizes of 2 .bounds, expected 3",
+      "4 .sizes for 2 .bounds, expected 3",
       ".rows and .sizes are both set",
       ".sizes has -1 at position 1, expected 1 or more",
       ".rows is 0, expected 1 or more: the pipeline's batch size; or set .sizes by bucket"

@@ -135,7 +135,7 @@ TEST(odd_headers_and_rows_are_told)
          "tessera: note: 2 bad rows skipped\n");
   file("bad.jsonl", "{\"a\":1}\n{\"a\":2\n");
   prints("query bad.jsonl --bad-rows skip --format csv", "a\n1\n",
-         "tessera: note: 1 bad row left out\n");
+         "tessera: note: 1 bad row skipped\n");
 }
 
 /* Wherever the first code stands, the text of all of them stays, is told, and comes back. */

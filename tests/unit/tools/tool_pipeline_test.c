@@ -232,7 +232,7 @@ TEST(features_of_the_first_record)
     CHECK(code == 0 || code == 1);
   }
   test_write(test_tmp("y.tfrecord"), bytes, 20);
-  prints("y.tfrecord none.tfrecord", 1, "y.tfrecord: found no tf.Example at its beginning");
+  prints("y.tfrecord none.tfrecord", 1, "y.tfrecord: no tf.Example found at the start");
   free(bytes);
 }
 
@@ -326,12 +326,12 @@ TEST(packed_examples)
 TEST(wrong_lines)
 {
   prints("", 2, "FILE is missing");
-  prints("x.npz --batch-size 0", 2, "--batch-size is 1 to 2^40, not '0'");
-  prints("x.npz --batch-size many", 2, "--batch-size takes a number of records, not 'many'");
-  prints("x.npz --threads 257", 2, "--threads is 0 to 256, not '257'");
-  prints("x.npz --seconds -1", 2, "--seconds takes a number of seconds, not '-1'");
-  prints("x.npz --head 9", 2, "--head is 0 to 8, not '9'");
-  prints("x.npz --header x", 2, "--header takes a number of bytes, not 'x'");
+  prints("x.npz --batch-size 0", 2, "--batch-size takes 1 to 2^40, found '0'");
+  prints("x.npz --batch-size many", 2, "--batch-size takes a number of records, found 'many'");
+  prints("x.npz --threads 257", 2, "--threads takes 0 to 256, found '257'");
+  prints("x.npz --seconds -1", 2, "--seconds takes a number of seconds, found '-1'");
+  prints("x.npz --head 9", 2, "--head takes 0 to 8, found '9'");
+  prints("x.npz --header x", 2, "--header takes a number of bytes, found 'x'");
   prints("x.npz --seed 3", 2, "--seed needs --shuffle");
   prints("x.npz --from parquet", 2,
          "--from takes one of: npz npy safetensors tfrecord binary lines tar folder csv");

@@ -224,19 +224,17 @@ TEST(bad_specs_say_what_is_wrong)
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;sum(y);sum(y)\": found 'sum' after ';', expected axes whose parts add up, such as "
-      "'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
+      "spec \"x;sum(y);sum(y)\": found 'sum' after ';', expected the axes of partial sums, such as 'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;pinned",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;pinned\": found 'pinned' after ';', expected axes whose parts add up, such as "
-      "'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
+      "spec \"x;pinned\": found 'pinned' after ';', expected the axes of partial sums, such as 'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;\": found the end after ';', expected axes whose parts add up, such as 'sum(x)', "
+      "spec \"x;\": found the end after ';', expected the axes of partial sums, such as 'sum(x)', "
       "or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;pinned_host y",
       { 2, { 8, 8 } },

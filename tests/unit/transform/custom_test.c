@@ -317,8 +317,8 @@ TEST(rules_that_are_wrong_say_so)
   tsr_array *x = vector(&f, (double[]){ 2, 3, 5 }, 3);
   static const char *const said[] = {
     "the rule of product returns 3 arrays, expected 2, one for each array of its arguments",
-    "the rule of product gives f64[] for array 1 of its arguments, expected f64[3]",
-    "the rule of product gives f32[3] for array 0 of its arguments, expected f64[3]",
+    "the rule of product returns f64[] for array 1 of its arguments, expected f64[3]",
+    "the rule of product returns f32[3] for array 0 of its arguments, expected f64[3]",
     "tsr_reshape: ", "returned NULL"
   };
   for (int kind = TOO_MANY; kind <= NOTHING; kind++) {

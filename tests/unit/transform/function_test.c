@@ -293,10 +293,10 @@ TEST(specs_without_their_array_and_no_function_are_told)
   tsr_function *out = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                         .out_specs = { "x", NULL, "y" });
   CHECK(tsr_is_inert(tsr_call(out, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "has a spec for result 2, but the body returns 1; leave it out");
+  CHECK_STR_HAS(tsr_message(f.s), "has a spec for result 2, but the body returns 1 results; leave the spec out");
   tsr_scope_clear(f.s);
   CHECK(tsr_is_inert(tsr_call((tsr_function *)NULL, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "TSR_EARG: tsr_call: the function is NULL; give one");
+  CHECK_STR_HAS(tsr_message(f.s), "TSR_EARG: tsr_call: the function is NULL; give a function");
   tsr_scope_clear(f.s);
   close_fixture(&f);
 }

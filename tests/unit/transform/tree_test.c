@@ -153,10 +153,10 @@ TEST(errors_name_the_path_of_an_array)
   tsr_function *f = tsr_function_make(w.s, same), *g = tsr_function_make(w.s, first_sum);
   check_said(&w, tsr_call(tsr_grad(g), whole), "tsr_grad: array layer.b of argument 0 of ");
   check_said(&w, tsr_call(tsr_vjp(f), good, odd), "array 0.layer.b of the cotangent is f64[3]");
-  check_said(&w, tsr_call(tsr_jvp(f), good, f4), "what is carried has 1 arrays, expected 2");
+  check_said(&w, tsr_call(tsr_jvp(f), good, f4), "the tangent has 1 arrays, expected 2");
   check_said(&w, tsr_call(tsr_vmap(f), odd), "3 elements along dim 0 of argument 0.layer.b, which");
   check_said(&w, tsr_shard_map(mesh, same, NULL, .in = { good, odd }, .in_specs = { "x", "x" }),
-             "tsr_shard_map: argument 1.layer.b is f64[3], of which dim 0 is cut into 2");
+             "tsr_shard_map: argument 1.layer.b is f64[3], and its dim 0 is sharded into 2");
   check_said(&w, tsr_scan(narrow_step, NULL, good, .length = 2), "the carry layer.b begins as");
   check_said(&w, tsr_scan(narrow_step, NULL, good, .xs = odd), "array layer.b of .xs is f64[3]");
   check_said(&w, tsr_associative_scan(pairs, NULL, good), "array layer.b of what is combined is f");
