@@ -302,7 +302,7 @@ TEST(wrong_command_lines_are_told)
   check_run("-n 0 true", 2, PARTS("the number of processes is missing"));
   check_run("-n x true", 2, PARTS("--processes takes a number of processes, found 'x'"));
   check_run("--proceses 2 true", 2, PARTS("did you mean --processes?"));
-  check_run("-n 5000 true", 2, PARTS("5000 processes, at most 1024"));
+  check_run("-n 5000 true", 2, PARTS("5000 is too large; the most is 1024"));
 }
 
 /* Programs that end well though a save in the background failed, of which they did not ask. */

@@ -463,11 +463,11 @@ TEST(specs_that_do_not_fit_are_refused)
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x", "y" },
                               .out_specs = { "x" }),
-                "argument 1 has a spec, but is not there");
+                "argument 1 has a spec, but does not exist");
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x" },
                               .out_specs = { "x", "x" }),
-                "result 1 has a spec, but is not there");
+                "result 1 has a spec, but does not exist");
   close_fixture(&f);
 }
 

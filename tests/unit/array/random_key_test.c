@@ -315,7 +315,7 @@ TEST(what_is_no_key_is_told)
        "bool, expected an integer");
   says(&w, tsr_normal(w.s, .dtype = TSR_I32, .shape = four, .key = 1), "i32, expected a float");
   says(&w, tsr_normal(w.s, .dtype = (tsr_dtype)77, .shape = four, .key = 1),
-       "tsr_normal: 77 is no dtype;");
+       "tsr_normal: 77 is not a dtype;");
   says(&w, tsr_random_bits(w.s, .shape = TSR_SHAPE(-4), .key = 1),
        "tsr_random_bits: dim 0 of shape [-4] is -4");
   says(&w, tsr_random_bits(w.s, .shape = four, .on = tsr_on(w.mesh, "x,y"), .key = 1),

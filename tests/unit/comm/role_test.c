@@ -152,11 +152,11 @@ static const row refused[] = {
   { "RANK=1 WORLD_SIZE=2", "MASTER_ADDR is not set; set .coordinator", TSR_EARG },
   { "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a", "but MASTER_PORT is not set", TSR_EARG },
   { "MASTER_ADDR=a", "but WORLD_SIZE is not set", TSR_EARG },
-  { "TSR_PROCESS_INDEX=1", "but nothing says how many there are; set TSR_PROCESS_COUNT", TSR_EARG },
-  { "TSR_PROCESS_COUNT=2", "but nothing says the number of this process; set TSR_PROCESS_INDEX",
+  { "TSR_PROCESS_INDEX=1", "but the number of processes is unknown; set TSR_PROCESS_COUNT", TSR_EARG },
+  { "TSR_PROCESS_COUNT=2", "but the number of this process is unknown; set TSR_PROCESS_INDEX",
     TSR_EARG },
   { "TSR_PROCESS_COUNT=2 TSR_PROCESS_INDEX=0",
-    "by TSR_* variables this is process 0 of 2, but where process 0 listens is not known",
+    "by TSR_* variables this is process 0 of 2, but the address of process 0 is unknown;",
     TSR_EARG },
   /* Garbage. */
   { "RANK=one WORLD_SIZE=2 MASTER_ADDR=a",
@@ -195,7 +195,7 @@ static const row refused[] = {
     "the number of processes is 4 by TSR_PROCESS_COUNT, but 8 by torchrun; unset the wrong "
     "variable, or set TSR_DETECT=none",
     TSR_EARG },
-  { TORCHRUN "TSR_PROCESS_INDEX=4", "the number of this process is 4 by TSR_PROCESS_INDEX and 5 by",
+  { TORCHRUN "TSR_PROCESS_INDEX=4", "the number of this process is 4 by TSR_PROCESS_INDEX, but 5 by",
     TSR_EARG },
 };
 

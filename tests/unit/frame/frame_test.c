@@ -265,7 +265,7 @@ TEST(frame_chains_refuse)
   tsr_frame_add(k, v);
   expect(f.s, TSR_ECOLUMN, "the right frame has no column 'k'");
   tsr_frame_add(k, tsr_frame_select(f.df, "k, v"));
-  expect(f.s, TSR_ECOLUMN, "the left frame has 1 columns, the right one 2");
+  expect(f.s, TSR_ECOLUMN, "the left frame has 1 columns, the right frame has 2");
   tsr_frame_add(tsr_frame_filter(k, "k > 3"), tsr_frame_filter(k, "k > 4"));
   expect(f.s, TSR_ESHAPE, "different filters");
   CHECK_STATUS(tsr_row_status(tsr_frame_row(f.df)), TSR_ESHAPE, NULL);

@@ -591,9 +591,9 @@ TEST(what_is_too_much_for_a_text_is_not_written)
   check_many(&x, (many){ .results = 1024 }, 0, NULL);
   check_many(&x, (many){ .results = 1025 }, 0, "1025 results, expected at most 1024");
   check_many(&x, (many){ 0 }, 1024, NULL);
-  check_many(&x, (many){ 0 }, 1025, "1025 arrays as arguments, and a text has 1024 of them");
+  check_many(&x, (many){ 0 }, 1025, "1025 arrays as arguments, expected at most 1024");
   check_many(&x, (many){ .depth = 33 }, 0, NULL);
-  check_many(&x, (many){ .depth = 34 }, 0, "nested trees, and a text has 33 of them");
+  check_many(&x, (many){ .depth = 34 }, 0, "nested trees, expected at most 33");
   check_many(&x, (many){ .regions = 1000 }, 0, NULL);
   check_many(&x, (many){ .regions = 1001 }, 0, "more than 1000 regions");
   tsr_runtime_close(x.rt);
@@ -662,7 +662,7 @@ TEST(what_is_wrong_with_a_text_has_its_line_and_column)
     { "tessera function 1 name \"f\" arguments \"*;*;\" result \"*\"\nargument 0 f32[8]\nregion 0 "
       "{\n"
       "  %0 = arg(index=0) f32[8]\n  return %0\n}\n",
-      "the forms \"*;*;\" are not those of 1 arguments" },
+      "the forms \"*;*;\" do not fit 1 arguments" },
     { "tessera function 1 name \"f\" arguments \"\" result \"*\"\ndata 0 f32[2] 0x1p+0 "
       "0x1.0000001p+0\n",
       "line 2, column 22: f32 cannot hold this number exactly" },

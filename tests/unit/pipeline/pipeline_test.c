@@ -852,16 +852,16 @@ TEST(wrong_calls)
   REFUSED(tsr_source_slice(ten, TSR_STEPS(0, 5, 0)), TSR_EARG, "the step is 0");
   REFUSED(tsr_source_shuffle(ten, .window = -1), TSR_EARG, ".window is -1");
   REFUSED(tsr_source_repeat(ten, -1), TSR_EARG, "-1 repeats");
-  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "rename the field with tsr_source_select");
+  REFUSED(tsr_source_zip(ten, ten), TSR_EARG, "rename one with tsr_source_select");
   REFUSED(tsr_source_select(ten, "indx"), TSR_EARG, "did you mean 'index'?");
-  REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight of 0");
+  REFUSED(tsr_source_mix({ ten, 0 }), TSR_EARG, "a weight is 0");
   tsr_source *other = tsr_source_select(ten, "index=i");
   REFUSED(tsr_source_concat(ten, other), TSR_EARG, "index i64[]");
   REFUSED(tsr_source_map(ten, NULL), TSR_EARG, "function is NULL");
   REFUSED(tsr_source_map(ten, draw), TSR_EARG, "no .fields");
-  REFUSED(tsr_pipeline_open(ten, .batch_size = -1), TSR_EARG, "a batch of -1");
-  REFUSED(tsr_pipeline_open(ten, .epochs = -2), TSR_EARG, "-2 epochs");
-  REFUSED(tsr_pipeline_open(ten, .threads = -2), TSR_EARG, "-2 threads");
+  REFUSED(tsr_pipeline_open(ten, .batch_size = -1), TSR_EARG, ".batch_size is -1");
+  REFUSED(tsr_pipeline_open(ten, .epochs = -2), TSR_EARG, ".epochs is -2");
+  REFUSED(tsr_pipeline_open(ten, .threads = -2), TSR_EARG, ".threads is -2");
   REFUSED(tsr_pipeline_open(ten, .batch_size = 4, .on = tsr_on(mesh, "model")), TSR_EAXIS,
           "field index");
   REFUSED(tsr_pipeline_open(ten, .on = tsr_on(mesh, "data,-")), TSR_ESHAPE, "field index");

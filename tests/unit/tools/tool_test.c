@@ -114,9 +114,9 @@ TEST(wrong_command_lines_exit_with_2)
   expect("query t.csv --join u.csv", 2, "", "each --join needs an --on");
   expect("query t.csv --how left", 2, "", "--how needs a --join");
   expect("query t.csv --format xml", 2, "",
-         "--format takes one of: table csv tsv json md; not 'xml'");
+         "--format takes one of: table csv tsv json md; found 'xml'");
   expect("query t.csv --separator ab", 2, "", "--separator takes one character");
-  expect("convert t.csv", 2, "", "the files to read, then the one to write");
+  expect("convert t.csv", 2, "", "the files to read, then the file to write");
   expect("completion tcsh", 2, "", "bash, zsh or fish");
   expect("completion bash --from csv", 2, "", "completion: there is no option '--from'");
   expect("man --devices cpu:2", 2, "", "man: there is no option '--devices'");
@@ -125,7 +125,7 @@ TEST(wrong_command_lines_exit_with_2)
   expect("query t.csv --with '\"a = 2'", 2, "", "--with takes 'NAME = E'");
   expect("query t.csv --with '\"\" = 2'", 2, "", "--with takes 'NAME = E'");
   expect("schema t.csv --agg 'count()'", 2, "", "there is no option '--agg'");
-  expect("info t.csv", 2, "", "takes no file, found 't.csv'");
+  expect("info t.csv", 2, "", "takes no files, found 't.csv'");
 }
 
 TEST(failures_exit_with_1)
@@ -639,17 +639,17 @@ TEST(first_tries_are_told_what_to_write)
   expect("query odd.csv --where 'day > 2013 - 06 - 01'", 1, "", "cannot compare date with i64");
   expect("query t.csv --where 'f > 1' --with 'f = temp * 2'", 1, "",
          "a later --with makes 'f'; move it before");
-  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after that");
+  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after --where");
   expect("query t.csv --by city --agg 'count()' --sort 'count() desc'", 1, "",
          "write the column of this name as \"count()\"");
   expect("query t.csv --agg 'count(*)'", 1, "", "to count rows write count()");
   expect("query t.csv --where 'temp BETWEEN 1 AND 2'", 1, "", "write between(x, a, b)");
   expect("query t.csv --where \"city LIKE 'R%'\"", 1, "", "write starts_with(x, 'a')");
-  expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query them one by one");
+  expect("query '[ot]*.csv'", 1, "", "; narrow the pattern, or query the files one by one");
   expect("convert t.csv t.xyz", 2, "", "or give --format");
   prints("convert t.csv t.xyz --format csv", "");
   expect("query s.csv --format csv", 0, "1,2", "s.csv: fields are separated by ';'");
-  expect("query t.csv --out t.parquet", 2, "", "(Parquet comes later)");
+  expect("query t.csv --out t.parquet", 2, "", "(Parquet is not supported yet)");
 }
 
 TEST(shardings_are_drawn)

@@ -297,7 +297,7 @@ TEST(bad_drawings_say_why)
     { tsr_on(tsr_mesh_abstract(rt, "x=20000"), "x"),
       { 1, { 8 } },
       { 0 },
-      "mesh x=20000 has 20000 devices, of which at most 16384 are drawn" },
+      "mesh x=20000 has 20000 devices, expected at most 16384 for a drawing" },
   };
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tsr_scope *s = tsr_scope_open(rt);

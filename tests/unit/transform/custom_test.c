@@ -329,9 +329,9 @@ TEST(rules_that_are_wrong_say_so)
     tsr_scope_clear(f.s);
   }
   static const char *const forward[] = {
-    "the rule of product gives 3 arrays, expected 1, one for each array of its result",
-    "the rule of product gives 2 arrays, expected 1",
-    "the rule of product gives f32[3] for array 0 of its result, expected f64[3]",
+    "the rule of product returns 3 arrays, expected 1, one for each array of its result",
+    "the rule of product returns 2 arrays, expected 1",
+    "the rule of product returns f32[3] for array 0 of its result, expected f64[3]",
     "tsr_reshape: ", "returned NULL"
   };
   for (int kind = TOO_MANY; kind <= NOTHING; kind++) {
