@@ -425,7 +425,7 @@ static tsr__value *own_value(const tsr__value *value, tsr__error *error)
   if (value->rows || own.unreduced) {
     tsr__error_set(error, TSR_EUNSUPPORTED, "the array %s; %s first",
                    value->rows ? "has uneven rows after a filter"
-                               : "is unreduced: partial sums whose all-reduce has not run",
+                               : "is unreduced: partial sums before their all-reduce",
                    value->rows ? "rebalance its rows by tsr_reshard" : "reshard the array");
     return NULL;
   }

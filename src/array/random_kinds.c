@@ -392,10 +392,11 @@ static tsr_status check_choice(const char *what, const tsr_choice_args *args, ts
     return tsr__error_set(error, TSR_ESHAPE, "%s: %s has no dim 0 of a known size", what,
                           tsr_type_of(args->x));
   if (args->count < 0 || (args->replace ? !size && args->count : args->count > size))
-    return tsr__error_set(
-        error, TSR_EARG,
-        "%s: %lld draws from %lld slices without replacement; draw fewer, or set .replace", what,
-        (long long)args->count, (long long)size);
+    return tsr__error_set(error, TSR_EARG, "%s: %lld draws from %lld slices %s", what,
+                          (long long)args->count, (long long)size,
+                          args->count < 0 ? "are impossible; give a count of 0 or more"
+                          : args->replace ? "are impossible; give an array with slices"
+                                          : "without replacement; draw fewer, or set .replace");
   if (w && (w->shape.rank != 1 || w->shape.dims[0] != size))
     return tsr__error_set(error, TSR_ESHAPE, "%s: .weights are %s, expected %lld numbers", what,
                           tsr_type_of(args->weights), (long long)size);

@@ -453,14 +453,17 @@ static void check_member(tsr__coordinator *c, int member)
 {
   tsr__member *m = &c->members[member];
   int64_t silent = m->peer ? c->now - m->peer->heard : 0;
-  char seconds[32], text[120];
+  char seconds[32], text[120], own[120];
   if (!m->peer || (m->presence != TSR__HERE && m->presence != TSR__SILENT)) return;
   if (silent > (int64_t)(c->role.stall_seconds * (double)SECOND)) {
     tsr__text_f64(seconds, c->role.stall_seconds);
     snprintf(text, sizeof text,
              "it sent no heartbeat for %s s: is the process stopped, or its host down?", seconds);
     /* If it wakes again it is to read why nobody talks to it. */
-    put_notice(m->peer, member, TSR__FAILED, text);
+    snprintf(own, sizeof own,
+             "this process sent no heartbeat for %s s, so the other processes stopped waiting for it",
+             seconds);
+    put_notice(m->peer, member, TSR__FAILED, own);
     tsr__link_write(&m->peer->link);
     peer_close(c, m->peer, text);
   } else if (m->presence == TSR__HERE && silent > TSR__MISSED_MS * (SECOND / 1000)) {

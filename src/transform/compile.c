@@ -122,7 +122,7 @@ static void compile(tsr_compiled *c, const tsr__operands *in, const char *site)
 tsr_compiled *tsr_compile_at(tsr_function *f, tsr_array *const *arguments, int count,
                              const char *site)
 {
-  if (!f) return tsr__fail_null("tsr_compile", "function", site), NULL;
+  if (!f) return tsr__no_function("tsr_compile", site);
   tsr__arguments a = { .in = { arguments, arguments ? count : 0 } };
   tsr_scope *scope = tsr__scope_here(tsr__scope_inner(f->node.scope, tsr__home_of(a.in)));
   tsr_compiled *c = tsr__node_new(scope, sizeof *c, site, NULL);

@@ -491,7 +491,7 @@ static tsr_function *make_ruled(const tsr_custom_args *given, bool turned, const
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts(call, given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null(call, "function", site), NULL;
+  if (!of) return tsr__no_function(call, site);
   tsr_scope *scope = of->node.scope;
   tsr_body_fn *body = turned ? args.forward : args.backward;
   tsr_function *rule = tsr__function_new(scope, body, args.user, of->name, site), *back = rule;
@@ -521,6 +521,6 @@ tsr_function *tsr_custom_jvp_at(const tsr_custom_args *args, const char *site)
 
 tsr_function *tsr_checkpoint_at(tsr_function *of, const char *site)
 {
-  if (!of) tsr__fail_null("tsr_checkpoint", "function", site);
-  return of ? make(of, of, "tsr_checkpoint", of->name, site) : NULL;
+  if (!of) return tsr__no_function("tsr_checkpoint", site);
+  return make(of, of, "tsr_checkpoint", of->name, site);
 }

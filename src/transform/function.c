@@ -63,6 +63,12 @@ tsr_function *tsr__function_new(tsr_scope *scope, tsr_body_fn *body, void *user,
   return f;
 }
 
+void *tsr__no_function(const char *call, const char *site)
+{
+  tsr__fail_null(call, "function", site);
+  return NULL;
+}
+
 /* What is wrong with a spec the call says that uses it. */
 static tsr_sharding read_spec(const tsr_function *f, const tsr_mesh *mesh, const char *spec)
 {

@@ -291,7 +291,7 @@ static tsr_function *make(const kind *k, const tsr_gradient_args *given, const c
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts(k->call, given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null(k->call, "function", site), NULL;
+  if (!of) return tsr__no_function(k->call, site);
   tsr_scope *scope = of->node.scope;
   tsr__text name;
   tsr__text_init(&name, &scope->rt->heap);

@@ -201,7 +201,7 @@ tsr_function *tsr_jacobian_at(const tsr_gradient_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_jacobian", given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null("tsr_jacobian", "function", site), NULL;
+  if (!of) return tsr__no_function("tsr_jacobian", site);
   tsr_scope *scope = of->node.scope;
   if (status) tsr__fail_error(scope, site, &error); /* before those that it is made of say it */
   jacobian *j = tsr__arena_new(&scope->arena, sizeof *j);
@@ -352,7 +352,7 @@ tsr_function *tsr_linearize_at(const tsr_linearize_args *given, const char *site
   tsr__error error = { .status = TSR_OK };
   tsr_status status = tsr__take_opts("tsr_linearize", given, &args, sizeof args, &error);
   tsr_function *of = given ? given->function : NULL;
-  if (!of) return tsr__fail_null("tsr_linearize", "function", site), NULL;
+  if (!of) return tsr__no_function("tsr_linearize", site);
   tsr_scope *scope = of->node.scope;
   tsr_function *jvp = make_jvp(of, args.wrt, site);
   linear *l = tsr__arena_new(&scope->arena, sizeof *l);

@@ -245,8 +245,8 @@ tsr_function *tsr_vmap_at(const tsr_vmap_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts("tsr_vmap", given, &args, sizeof args, &error);
   tsr_function *f = given ? given->function : NULL;
-  if (!f) tsr__fail_null("tsr_vmap", "function", site);
-  if (!f || f->inert) return f;
+  if (!f) return tsr__no_function("tsr_vmap", site);
+  if (f->inert) return f;
   mapped m = { .f = f, .call = "tsr_vmap" };
   memcpy(m.in_dims, args.in_dims, sizeof m.in_dims);
   memcpy(m.out_dims, args.out_dims, sizeof m.out_dims);
@@ -260,8 +260,8 @@ tsr_function *tsr_pmap_at(const tsr_pmap_args *given, const char *site)
   tsr__error error = { .status = TSR_OK };
   tsr__take_opts("tsr_pmap", given, &args, sizeof args, &error);
   tsr_function *f = given ? given->function : NULL;
-  if (!f) tsr__fail_null("tsr_pmap", "function", site);
-  if (!f || f->inert) return f;
+  if (!f) return tsr__no_function("tsr_pmap", site);
+  if (f->inert) return f;
   mapped m = { .f = f, .call = "tsr_pmap", .most = tsr_device_count(f->node.scope->rt) };
   memcpy(m.in_dims, args.in_dims, sizeof m.in_dims);
   memcpy(m.out_dims, args.out_dims, sizeof m.out_dims);
@@ -382,8 +382,8 @@ tsr_function *tsr_xmap_at(const tsr_xmap_args *given, const char *site)
   entries in[TSR_MAX_ARGS], out[TSR_MAX_ARGS], names = { .count = 0 };
   tsr__take_opts("tsr_xmap", given, &args, sizeof args, &error);
   tsr_function *f = given ? given->function : NULL;
-  if (!f) tsr__fail_null("tsr_xmap", "function", site);
-  if (!f || f->inert) return f;
+  if (!f) return tsr__no_function("tsr_xmap", site);
+  if (f->inert) return f;
   bool read = !error.status;
   for (int i = 0; i < TSR_MAX_ARGS && read; i++)
     read = read_entries(args.in_axes[i], "argument", i, &in[i], &error) &&

@@ -362,7 +362,7 @@ static tsr_status fill_nulls(tsr__lower *low, tsr__col *col, const char *name,
     if (found)
       return tsr__error_set(&bind->error, TSR_EVALUE,
                             "tsr_frame_column: column '%.60s' has %lld null%s, but an array holds "
-                            "none; give .null_value or filter them out",
+                            "no nulls; give .null_value or filter them out",
                             name, (long long)found, found == 1 ? "" : "s");
     col->valid = NULL;
     return TSR_OK;

@@ -75,7 +75,7 @@ TEST(one_pass)
            "4 assign r = v / k                         ~3         ~3        ~48        ~48\n"
            "5 aggregate n = count(), total =           ~3          1        ~48         24\n"
            "    sum(v), mean(r)\n",
-           program, "\n~ estimated; what a terminal has run is counted\n");
+           program, "\n~ estimated; steps that a terminal has run are counted\n");
   CHECK_STR(tsr_frame_explain(df), expected);
   collect(df);
   snprintf(expected, sizeof expected, "%s%s",
