@@ -3,8 +3,8 @@
  *   train_digits [EPOCHS]      default: $TESSERA_DEMO_EPOCHS, else 40
  *
  * The first network has two layers and is data parallel: each device holds the whole model and its
- * rows of a batch. The second has two convolutions and two layers, data and model parallel: pairs of
- * devices also shard the layers' weights. Both use the same step; only the specs differ, and the
+ * rows of a batch. The second has two convolutions and two layers, data and model parallel: pairs
+ * of devices also shard the layers' weights. Both use the same step; only the specs differ, and the
  * collectives follow from the specs. The last part compares losses on several meshes, bit for bit
  * with .reproducible products, and prints the cost of these products.
  *
@@ -276,8 +276,8 @@ static int least_mesh(void)
   return at;
 }
 
-/* Runs the first steps on all meshes, with .reproducible products and without, and prints their cost
- * and how far the losses differ without. */
+/* Runs the first steps on all meshes, with .reproducible products and without, and prints their
+ * cost and how far the losses differ without. */
 static bool compare(settings how)
 {
   static outcome first[2], other[2];

@@ -2,9 +2,9 @@
  *
  *   transformer [STEPS]      default: $TESSERA_DEMO_STEPS, else 400
  *
- * demo/decoder.h has the decoder, its training step and its specs for eight devices: one axis of the
- * mesh shards windows of text, the other shards matrices. The program prints the collectives of a
- * step and their bytes. */
+ * demo/decoder.h has the decoder, its training step and its specs for eight devices: one axis of
+ * the mesh shards windows of text, the other shards matrices. The program prints the collectives of
+ * a step and their bytes. */
 #include <glob.h>
 #include <math.h>
 #include <stdio.h>

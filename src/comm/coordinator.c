@@ -460,9 +460,10 @@ static void check_member(tsr__coordinator *c, int member)
     snprintf(text, sizeof text,
              "it sent no heartbeat for %s s: is the process stopped, or its host down?", seconds);
     /* If it wakes again it is to read why nobody talks to it. */
-    snprintf(own, sizeof own,
-             "this process sent no heartbeat for %s s, so the other processes stopped waiting for it",
-             seconds);
+    snprintf(
+        own, sizeof own,
+        "this process sent no heartbeat for %s s, so the other processes stopped waiting for it",
+        seconds);
     put_notice(m->peer, member, TSR__FAILED, own);
     tsr__link_write(&m->peer->link);
     peer_close(c, m->peer, text);

@@ -17,8 +17,7 @@ static int victim;
 static void check_told(tsr_runtime *rt, tsr_scope *s, tsr_status status, const char *how)
 {
   char name[64];
-  snprintf(name, sizeof name, victim ? "process %d (pid " : "process %d, the coordinator",
-           victim);
+  snprintf(name, sizeof name, victim ? "process %d (pid " : "process %d, the coordinator", victim);
   CHECK_STATUS(status, TSR_EPEER, s);
   CHECK_STR_HAS(tsr_message(s), name);
   CHECK_STR_HAS(tsr_message(s), how);
@@ -234,9 +233,9 @@ static pid_t keep_gate(const char *secret)
 TEST(only_who_knows_the_secret_may_join)
 {
   pid_t gate = keep_gate("right");
-  check_refused(
-      try_join(1, 2, "wrong", 20), TSR_EPEER,
-      "takes only processes that know its secret, but this process has another secret; set .secret or TSR_SECRET to the same text for all");
+  check_refused(try_join(1, 2, "wrong", 20), TSR_EPEER,
+                "takes only processes that know its secret, but this process has another secret; "
+                "set .secret or TSR_SECRET to the same text for all");
   check_refused(try_join(1, 2, NULL, 20), TSR_EPEER, "but this process has no secret");
   check_refused(try_join(1, 3, "right", 20), TSR_EARG,
                 "this process was started as one of 3 processes, but process 0 as one of 2");

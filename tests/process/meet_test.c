@@ -246,7 +246,8 @@ TEST_PROCESSES(a_stranger_spoils_a_barrier_for_all, 4)
   if (test_process() != 3)
     status = tsr_sync(s, "even", .processes = evens, .process_count = 2, .timeout = 20);
   CHECK_STATUS(status, TSR_EARG, s);
-  if (test_process() != 3) CHECK_STR_HAS(tsr_message(s), "process 1 arrived, which is not in the list of processes");
+  if (test_process() != 3)
+    CHECK_STR_HAS(tsr_message(s), "process 1 arrived, which is not in the list of processes");
   tsr_scope_clear(s);
   if (test_process() != 2) CHECK_STATUS(tsr_sync(s, "others know"), TSR_OK, s);
   /* The name is as good as new. */

@@ -78,7 +78,8 @@ TEST_PROCESSES(all_open_the_same_or_none, 3)
   CHECK(!tsr_pipeline_next(p));
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESTATE, NULL);
   CHECK_STR_HAS(tsr_message(s),
-                "tsr_pipeline_open: process 1 opens another pipeline than process 0: its stage 2 is 'shuffle(seed=6)', but 'shuffle(seed=5)' in process 0");
+                "tsr_pipeline_open: process 1 opens another pipeline than process 0: its stage 2 "
+                "is 'shuffle(seed=6)', but 'shuffle(seed=5)' in process 0");
   tsr_scope_clear(s);
   /* Further than the others, and behind where they are: other numbers of batches. */
   how = numbers(s, rt);

@@ -100,8 +100,7 @@ static void terminals_that_one_asks_wrongly(void)
     failed(&w, tsr_read(b, w.me ? NULL : all, sizeof all), TSR_EARG, "expected exactly 48");
     a = tsr_mul(twelve(&w, true), 7);
     if (ready) CHECK_STATUS(tsr_wait(a), TSR_OK, w.s);
-    failed(&w, tsr_text_into(a, w.me ? NULL : &text), TSR_EARG,
-           "the pointer for the text is NULL");
+    failed(&w, tsr_text_into(a, w.me ? NULL : &text), TSR_EARG, "the pointer for the text is NULL");
   }
   failed(&w, tsr_read_scalar(tsr_sum(twelve(&w, true)), w.me ? NULL : &sum), TSR_EARG,
          "the pointer for the result is NULL");
@@ -125,7 +124,8 @@ static void meetings_that_one_cannot_come_to(void)
   failed(&w, tsr_scope_status(w.s), TSR_EARG, "data is NULL");
   own = tsr_put(w.s, w.me ? NULL : all, TSR_F32, TSR_SHAPE(12), (tsr_sharding){ 0 });
   failed(&w, tsr_process_equal(own, NULL), TSR_EARG, "data is NULL");
-  failed(&w, tsr_process_meet(w.s, w.me ? NULL : "here"), TSR_EARG, "the name of the round is NULL");
+  failed(&w, tsr_process_meet(w.s, w.me ? NULL : "here"), TSR_EARG,
+         "the name of the round is NULL");
   tsr_array *shared = twelve(&w, !w.me);
   failed(&w, tsr_read_root(shared, 0, all, sizeof all), TSR_EARG, "data is NULL");
   close_world(&w);

@@ -332,8 +332,7 @@ TEST_PROCESSES(who_cannot_write_tells_all, 3)
   tsr_array *other = test_process() == 1 ? tsr_tuple(s, x) : x;
   CHECK_STATUS(tsr_eval(&x, 1), TSR_OK, s);
   CHECK_STATUS(tsr_checkpoint_save(s, path, other, .step = 2), TSR_EPEER, NULL);
-  CHECK_STR_HAS(tsr_message(s),
-                "process 1 saves step 2 of (*), but process 0 saves step 2 of *");
+  CHECK_STR_HAS(tsr_message(s), "process 1 saves step 2 of (*), but process 0 saves step 2 of *");
   tsr_scope_clear(s);
   CHECK_STATUS(tsr_sync(s, "undone"), TSR_OK, s);
   CHECK_I64(tsr_checkpoint_step(tsr_checkpoint_open(s, path)), 1);

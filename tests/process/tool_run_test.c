@@ -298,7 +298,8 @@ TEST(devices_that_cannot_be_dealt_out)
 TEST(wrong_command_lines_are_told)
 {
   check_run("-n 2", 2, PARTS("tessera run: PROGRAM is missing"));
-  check_run("true", 2, PARTS("tessera run: the number of processes is missing; give it, such as -n 4"));
+  check_run("true", 2,
+            PARTS("tessera run: the number of processes is missing; give it, such as -n 4"));
   check_run("-n 0 true", 2, PARTS("the number of processes is missing"));
   check_run("-n x true", 2, PARTS("--processes takes a number of processes, found 'x'"));
   check_run("--proceses 2 true", 2, PARTS("did you mean --processes?"));

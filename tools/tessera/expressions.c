@@ -100,10 +100,9 @@ void tool_print_expressions(FILE *out)
       fprintf(out, *e->right ? "  %-34s  %s\n" : "  %s\n", e->left, e->right);
     }
   }
-  fprintf(out,
-          "\nA null operand gives null, except in choices; aggregates skip nulls. A key of\n"
-          "--sort may end in 'desc', 'nulls first' or 'nulls last'. 'name = expression'\n"
-          "names a column, key or aggregate.\n");
+  fprintf(out, "\nA null operand gives null, except in choices; aggregates skip nulls. A key of\n"
+               "--sort may end in 'desc', 'nulls first' or 'nulls last'. 'name = expression'\n"
+               "names a column, key or aggregate.\n");
 }
 
 void tool_man_expressions(FILE *out)

@@ -5,8 +5,7 @@
 
 #include "tool.h"
 
-#define EXIT_TEXT \
-  "exit status: 0 success, 1 failure (error on stderr), 2 wrong command line"
+#define EXIT_TEXT "exit status: 0 success, 1 failure (error on stderr), 2 wrong command line"
 
 const tool_command tool_commands[] = {
   { "query", "FILE... [OPTIONS]", "filter, join, derive, aggregate and sort the rows of files",
@@ -34,8 +33,7 @@ const tool_command tool_commands[] = {
     "  tessera convert old.csv new.jsonl.zst\n"
     "  tessera convert 'part-*.csv' all.tsv\n",
     tool_convert },
-  { "schema", "FILE... [OPTIONS]",
-    "show columns of files: types, nulls, distinct values, extremes",
+  { "schema", "FILE... [OPTIONS]", "show columns of files: types, nulls, distinct values, extremes",
     "The command reads all rows; with --quick it reads a sample and prints names and types only.",
     "  tessera schema weather.csv\n", tool_schema },
   { "shard", "TYPE MESH [OPTIONS]", "draw which device holds which part of an array",

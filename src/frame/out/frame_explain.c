@@ -707,7 +707,8 @@ static tsr_status explain(explainer *e)
     if (v->live && (v->made || v == top)) status = explain_stretch(e, v);
   if (e->out->length == before && only_sources(e))
     tsr__text_add(e->out, "\nnothing to run: the columns lie there already\n");
-  if (e->guessed) tsr__text_add(e->out, "\n~ estimated; steps that a terminal has run are counted\n");
+  if (e->guessed)
+    tsr__text_add(e->out, "\n~ estimated; steps that a terminal has run are counted\n");
   return status;
 }
 

@@ -56,7 +56,8 @@ TEST(first_operation_of_a_fused_chain_with_line_device_and_index)
   tsr_array *root = tsr_sqrt(x);
   const char *line = LINE_BEFORE(1);
   tsr_array *y = tsr_exp(tsr_add(tsr_mul(root, 2), 1));
-  FOUND(&f, y, "sqrt at ", line, "computed a NaN at [5,2] on device 2", "from operands without one");
+  FOUND(&f, y, "sqrt at ", line, "computed a NaN at [5,2] on device 2",
+        "from operands without one");
   /* A reduction and a routine, too. */
   FOUND(&f, tsr_sum(tsr_mul(tsr_log(numbers(&f, -1, 0, 1)), 0)), "log at ", "[0,1] on device 0");
   tsr_array *big = tsr_mul(numbers(&f, 1e308, 1, 1), 10);

@@ -296,8 +296,8 @@ TEST(other_mistakes_are_told)
   hand_over(&h, &byte, "u8", TSR_SCALAR);
   h.versioned.major = 2;
   CHECK(tsr_is_inert(tsr_from_dlpack_versioned(s, &h.versioned)));
-  CHECK_STR_HAS(tsr_message(s),
-                "tsr_from_dlpack_versioned: the tensor has version 2.0 of DLPack, expected 1; ask its producer");
+  CHECK_STR_HAS(tsr_message(s), "tsr_from_dlpack_versioned: the tensor has version 2.0 of DLPack, "
+                                "expected 1; ask its producer");
   CHECK_I64(h.deleted, 1);
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_from_dlpack(s, NULL)));

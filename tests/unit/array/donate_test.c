@@ -133,7 +133,8 @@ TEST(readers_that_wait_are_an_error)
   tsr_array *x = numbers(&f, 8), *y[2] = { tsr_add(x, 1), tsr_mul(x, x) };
   CHECK_STATUS(tsr_donate_at(x, "a.c:7"), TSR_OK, f.s);
   CHECK_STATUS(tsr_eval(y, 1), TSR_ESTATE, f.s);
-  CHECK_STR_HAS(tsr_message(f.s), "donated by tsr_donate at a.c:7 is read by 3 waiting operations, but this program computes only 1 of them; evaluate all of them");
+  CHECK_STR_HAS(tsr_message(f.s), "donated by tsr_donate at a.c:7 is read by 3 waiting operations, "
+                                  "but this program computes only 1 of them; evaluate all of them");
   tsr_scope_clear(f.s);
   CHECK_STATUS(tsr_start(y + 1, 1), TSR_ESTATE, f.s);
   tsr_scope_clear(f.s);

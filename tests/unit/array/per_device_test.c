@@ -70,7 +70,8 @@ TEST(each_element_of_a_pmap_has_its_device)
   CHECK_STR(text, "(-,devices)");
   CHECK_STR(tsr_mesh_text(at.mesh), "devices=4");
   tsr_array *nine = counted(&f, TSR_SHAPE(3, 9));
-  check_refused(&f, tsr_call(all, nine, w), "9 elements need as many devices, but there are only 8");
+  check_refused(&f, tsr_call(all, nine, w),
+                "9 elements need as many devices, but there are only 8");
   tsr_function *same = tsr_pmap(one, .in_dims = { 1, TSR_UNMAPPED }, .out_dims = { TSR_UNMAPPED });
   check_refused(&f, tsr_call(same, x, w), "result 0 may differ along devices");
   close_fixture(&f);
@@ -458,7 +459,8 @@ TEST(specs_that_do_not_fit_are_refused)
   check_refused(&f, map(&f, same, x, "x", "x,y"),
                 "result 0 is f64[1] on each device, fewer dims than its spec \"x,y\"");
   check_refused(&f, map(&f, summed_twice, x, "x", ""), "axis x is named twice in \"x,y,x\"");
-  check_refused(&f, map(&f, sent_twice, x, "x", "x"), "pair 1 sends from 2 to 1, expected each of 0..3");
+  check_refused(&f, map(&f, sent_twice, x, "x", "x"),
+                "pair 1 sends from 2 to 1, expected each of 0..3");
   check_refused(&f, map(&f, same, x, "x", ""), "may differ along axis x");
   check_refused(&f,
                 tsr_shard_map(f.mesh, same, NULL, .in = { x }, .in_specs = { "x", "y" },

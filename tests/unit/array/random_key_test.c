@@ -296,7 +296,8 @@ TEST(what_is_no_key_is_told)
   says(&w, tsr_random_fold_in(tsr_num(w.s, 3.5), 2),
        "tsr_random_fold_in: keys are f64[], expected");
   says(&w, tsr_random_fold_in(KEYS(1, 2), 2.5),
-       "TSR_EDTYPE: tsr_random_fold_in: the data to fold in is f64[], expected integers; cast it first");
+       "TSR_EDTYPE: tsr_random_fold_in: the data to fold in is f64[], expected integers; cast it "
+       "first");
   says(&w,
        tsr_random_fold_in(KEYS(1, 2), tsr_iota(w.s, TSR_I32, TSR_SHAPE(3), 0, (tsr_sharding){ 0 })),
        "TSR_ESHAPE");

@@ -472,10 +472,12 @@ TEST(what_is_no_distribution_is_told)
   says(&w, tsr_gamma(w.s, 0, .shape = four, .key = 1),
        "TSR_EARG: tsr_gamma: the shape parameter is 0, expected a positive");
   says(&w, tsr_gamma(w.s, NAN, .shape = four, .key = 1), "tsr_gamma: the shape parameter is nan");
-  says(&w, tsr_gamma(w.s, INFINITY, .shape = four, .key = 1), "tsr_gamma: the shape parameter is inf");
+  says(&w, tsr_gamma(w.s, INFINITY, .shape = four, .key = 1),
+       "tsr_gamma: the shape parameter is inf");
   says(&w, tsr_bernoulli(w.s, -0.1, .shape = four, .key = 1),
        "tsr_bernoulli: the probability is -0.1, expected 0..1");
-  says(&w, tsr_bernoulli(w.s, NAN, .shape = four, .key = 1), "tsr_bernoulli: the probability is nan");
+  says(&w, tsr_bernoulli(w.s, NAN, .shape = four, .key = 1),
+       "tsr_bernoulli: the probability is nan");
   says(&w, tsr_bernoulli(w.s, 0.5, .dtype = TSR_I32, .shape = four, .key = 1),
        "is i32, expected bool");
   says(&w, tsr_categorical(tsr_cast(COUNT(3), TSR_I32), 0, .key = 1),

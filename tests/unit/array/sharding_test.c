@@ -262,7 +262,8 @@ TEST(open_dims_need_a_mesh)
 {
   tsr_sharding open = tsr_on_with(NULL, "-,?", NULL), sum = tsr_on_with(NULL, "-;sum(x)", NULL);
   CHECK(fixture_bad_spec(open) && fixture_bad_spec(sum));
-  CHECK_STR(tsr_mesh_message(open.mesh), "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
+  CHECK_STR(tsr_mesh_message(open.mesh),
+            "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
 }
 
 /* Data lies nowhere while dims are open, and is whole: what asks for a place says so. */
@@ -276,9 +277,11 @@ TEST(open_dims_and_sums_are_no_place_for_data)
     { tsr_on(four_by_two(rt), "x,?"), "spec (x,?) leaves dim 1 to the planner ('?'), but data "
                                       "needs a sharding; write '-' or an axis of mesh x=4,y=2" },
     { tsr_on(four_by_two(rt), "x;sum(y)"),
-      "spec (x,-;sum(y)) asks for partial sums, but the given data are the values themselves; leave ';sum' out (mesh x=4,y=2)" },
+      "spec (x,-;sum(y)) asks for partial sums, but the given data are the values themselves; "
+      "leave ';sum' out (mesh x=4,y=2)" },
     { tsr_on(four_by_two(rt), "x;pinned_host"),
-      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies only in 'device', the default; leave ';pinned_host' out (mesh x=4,y=2)" },
+      "spec (x,-;pinned_host) asks for memory of kind 'pinned_host', but data lies only in "
+      "'device', the default; leave ';pinned_host' out (mesh x=4,y=2)" },
     { tsr_on(tsr_mesh_abstract(rt, "x=4,y=2"), "x"),
       "mesh x=4,y=2 is abstract: sizes without devices, which hold no data; make the mesh with "
       "tsr_mesh_make" },

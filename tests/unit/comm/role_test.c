@@ -135,11 +135,13 @@ static const row refused[] = {
     TSR_EARG },
   { HYDRA, "MPICH does not say where its processes run", TSR_EARG },
   { KUBERNETES,
-    "by Kubernetes this is one of several processes, but the number of processes is unknown; set TSR_PROCESS_COUNT to the job's .spec.completions",
+    "by Kubernetes this is one of several processes, but the number of processes is unknown; set "
+    "TSR_PROCESS_COUNT to the job's .spec.completions",
     TSR_EARG },
-  { KUBERNETES "TSR_PROCESS_COUNT=2", "the address is JOB-0.SUBDOMAIN; set .coordinator", TSR_EARG },
-  { KUBERNETES "TSR_PROCESS_COUNT=1", "by Kubernetes this is process 1 of 1, expected a number below the count",
+  { KUBERNETES "TSR_PROCESS_COUNT=2", "the address is JOB-0.SUBDOMAIN; set .coordinator",
     TSR_EARG },
+  { KUBERNETES "TSR_PROCESS_COUNT=1",
+    "by Kubernetes this is process 1 of 1, expected a number below the count", TSR_EARG },
   { SLURM, "SLURM_STEP_NODELIST is not set; set .coordinator", TSR_EARG },
   /* By halves. */
   { "OMPI_COMM_WORLD_SIZE=4",
@@ -152,7 +154,8 @@ static const row refused[] = {
   { "RANK=1 WORLD_SIZE=2", "MASTER_ADDR is not set; set .coordinator", TSR_EARG },
   { "RANK=1 WORLD_SIZE=2 MASTER_ADDR=a", "but MASTER_PORT is not set", TSR_EARG },
   { "MASTER_ADDR=a", "but WORLD_SIZE is not set", TSR_EARG },
-  { "TSR_PROCESS_INDEX=1", "but the number of processes is unknown; set TSR_PROCESS_COUNT", TSR_EARG },
+  { "TSR_PROCESS_INDEX=1", "but the number of processes is unknown; set TSR_PROCESS_COUNT",
+    TSR_EARG },
   { "TSR_PROCESS_COUNT=2", "but the number of this process is unknown; set TSR_PROCESS_INDEX",
     TSR_EARG },
   { "TSR_PROCESS_COUNT=2 TSR_PROCESS_INDEX=0",
@@ -195,8 +198,8 @@ static const row refused[] = {
     "the number of processes is 4 by TSR_PROCESS_COUNT, but 8 by torchrun; unset the wrong "
     "variable, or set TSR_DETECT=none",
     TSR_EARG },
-  { TORCHRUN "TSR_PROCESS_INDEX=4", "the number of this process is 4 by TSR_PROCESS_INDEX, but 5 by",
-    TSR_EARG },
+  { TORCHRUN "TSR_PROCESS_INDEX=4",
+    "the number of this process is 4 by TSR_PROCESS_INDEX, but 5 by", TSR_EARG },
 };
 
 TEST(environments_of_launchers_are_understood)
@@ -239,7 +242,8 @@ TEST(options_that_are_no_place_are_refused)
     { { .process_index = 1 }, ".process_index is 1, but .process_count is not set; set both" },
     { { .process_count = 2, .process_index = 2 }, ".process_index is 2, expected 0 to 1" },
     { { .process_count = 2, .process_index = -1 }, ".process_index is -1, expected 0 to 1" },
-    { { .process_count = 2 }, "by options this is process 0 of 2, but the address of process 0 is unknown" },
+    { { .process_count = 2 },
+      "by options this is process 0 of 2, but the address of process 0 is unknown" },
     { { .detect = "pmi" }, ".detect or TSR_DETECT is \"pmi\"" },
     { { .stall_timeout = -1 }, "a timeout is negative" },
     { { .stall_timeout = 1.9 }, ".stall_timeout or TSR_STALL_TIMEOUT is 1.9 s" },
@@ -312,7 +316,8 @@ TEST(mpi_says_where_its_launchers_do_not)
   find_by(false, OMPI5, "7/8 10.0.0.7:4711 by Open MPI and its address from there, drawn");
   mpi_count = 0;
   find_by(false, HYDRA,
-          "MPICH does not say where its processes run, and MPI cannot tell either: the engine is not there. Or set .coordinator or TSR_COORDINATOR");
+          "MPICH does not say where its processes run, and MPI cannot tell either: the engine is "
+          "not there. Or set .coordinator or TSR_COORDINATOR");
 }
 
 /* ---- proofs ---------------------------------------------------------------------------------- */

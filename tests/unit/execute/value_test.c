@@ -179,7 +179,8 @@ TEST(programs_refuse_what_is_elsewhere)
     if (way == 2) status = tsr_frame_collect(tsr_frame_head(df, 5), &table);
     if (way == 3) status = tsr_frame_collect(df, &table);
     CHECK_STATUS(status, TSR_EUNSUPPORTED, NULL);
-    CHECK_STR_HAS(tsr_message(s), "cannot yet be read from other processes: device 4 belongs to another process");
+    CHECK_STR_HAS(tsr_message(s),
+                  "cannot yet be read from other processes: device 4 belongs to another process");
     tsr_scope_close(s);
   }
   for (int i = 0; i < 100; i++) CHECK_I64(data[i], i);

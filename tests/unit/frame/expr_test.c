@@ -289,7 +289,8 @@ static const struct {
     "    a = 3\n"
     "      ^" },
   { "größe > && 1", TSR_EPARSE,
-    "tsr_frame_filter: '&&' is not an operator here; write 'and'\n    größe > && 1\n            ^~" },
+    "tsr_frame_filter: '&&' is not an operator here; write 'and'\n    größe > && 1\n            "
+    "^~" },
   { "who + 1 > 2", TSR_EDTYPE,
     "tsr_frame_filter: '+' needs numbers, found text; write cast(who, 'f64'); join texts with "
     "concat\n    who + 1 > 2\n    ^~~" },

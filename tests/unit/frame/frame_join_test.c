@@ -169,7 +169,8 @@ TEST(join_on_expressions)
   tsr_frame *bad =
       tsr_frame_join(left, tsr_frame_filter(f.right, "id < 7"), "k = cast(name, 'i64')");
   CHECK_STATUS(tsr_frame_collect(bad, &table), TSR_EVALUE, f.s);
-  CHECK_STR_HAS(tsr_message(f.s), "tsr_frame_join: cast(name, 'i64'): 'ann' in row 0 is not a valid i64");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "tsr_frame_join: cast(name, 'i64'): 'ann' in row 0 is not a valid i64");
   tsr_runtime_close(f.rt);
 }
 
@@ -181,7 +182,8 @@ TEST(join_keys_that_are_wrong)
   } all[] = {
     { "k = name", "the key is i64 in the left frame and text in the right frame; write \"k = "
                   "cast(name, 'i64')\"" },
-    { "who = id", "text in the left frame and i64 in the right frame; write \"cast(who, 'i64') = id\"" },
+    { "who = id",
+      "text in the left frame and i64 in the right frame; write \"cast(who, 'i64') = id\"" },
     { "who = x > 1", "write \"cast(who, 'bool') = x > 1\"" },
     { "k = x > 1", "write \"k = cast(x > 1, 'i64')\"" },
     { "lower(who) = id", "write \"cast(lower(who), 'i64') = id\"" },

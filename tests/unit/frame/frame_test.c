@@ -618,8 +618,7 @@ TEST(frame_overflow_names_the_row)
   char text[200];
   snprintf(text, sizeof text, "k * %s", big);
   tsr_frame *df = tsr_frame_assign(f.df, "z", text);
-  overflows(&f, df,
-            "tsr_frame_assign: k * 100000000000000000: an integer overflows in row 93");
+  overflows(&f, df, "tsr_frame_assign: k * 100000000000000000: an integer overflows in row 93");
   overflows(&f, tsr_frame_agg(df, "max(z)"), "in row 93");
   /* Not where it is not needed, filtered out before, null, or in a branch not taken. */
   CHECK_F64_BITS(number(tsr_frame_agg(df, "n = count()"), "n"), 100);

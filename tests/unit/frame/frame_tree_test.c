@@ -173,9 +173,12 @@ static void check_refused(verb_fn *verb, const char *says)
 TEST(verbs_that_make_rows_are_refused_in_a_body)
 {
   open_world();
-  check_refused(filtered, "tsr_frame_filter: the number or order of rows cannot change in the body of a function");
+  check_refused(
+      filtered,
+      "tsr_frame_filter: the number or order of rows cannot change in the body of a function");
   check_refused(sorted, "tsr_frame_sort: the number or order of rows cannot change in the body");
-  check_refused(grouped, "tsr_frame_group_agg: the number or order of rows cannot change in the body");
+  check_refused(grouped,
+                "tsr_frame_group_agg: the number or order of rows cannot change in the body");
   check_refused(shortened, "tsr_frame_head: the number or order of rows cannot change in the body");
   check_refused(joined, "tsr_frame_join: the number or order of rows cannot change in the body");
   check_refused(holed, "column 'n' may have nulls");

@@ -313,7 +313,8 @@ TEST(dtype_errors_say_what_is_expected)
                 "with tsr_cast");
   tsr__make(s, TSR__OP_IOTA, TSR__IN_NONE, &(tsr__ask){ .dtype = B, .shape = TSR_SHAPE(2) },
             "a.c:1");
-  check_message(s, "a.c:1: TSR_EDTYPE: tsr_iota: the requested dtype is bool, expected a number's dtype");
+  check_message(
+      s, "a.c:1: TSR_EDTYPE: tsr_iota: the requested dtype is bool, expected a number's dtype");
 }
 
 TEST(the_extremum_of_nothing_is_an_error)
@@ -419,7 +420,8 @@ TEST(runtimes_do_not_mix)
   tsr_scope *s = open_scope(), *other = open_scope();
   tsr_array *a = plain(s, TSR_F64, TSR_SHAPE(3)), *b = plain(other, TSR_F64, TSR_SHAPE(3));
   CHECK(fixture_make(TSR__OP_ADD, a, b, NULL, "a.c:1")->inert);
-  check_message(s, "a.c:1: TSR_EARG: tsr_add: operand 2 belongs to another runtime; read the array there and place it here with tsr_put");
+  check_message(s, "a.c:1: TSR_EARG: tsr_add: operand 2 belongs to another runtime; read the array "
+                   "there and place it here with tsr_put");
 }
 
 /* A square is a product: rounded once, and as fast. */

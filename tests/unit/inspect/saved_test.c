@@ -408,7 +408,8 @@ TEST(on_sizes_without_devices_a_function_is_planned_all_the_same)
   made = tsr_item(made, 0);
   CHECK_I64(tsr_eval(&made, 1), TSR_EAXIS);
   check_message(s, TSR_EAXIS,
-                "mesh x=2,y=2 of 4 devices, the mesh of a loaded function, but the runtime has 1; open the runtime with 4 or more");
+                "mesh x=2,y=2 of 4 devices, the mesh of a loaded function, but the runtime has 1; "
+                "open the runtime with 4 or more");
   tsr_runtime_close(rt);
   tsr_runtime_close(x.rt);
 }

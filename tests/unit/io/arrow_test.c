@@ -461,7 +461,8 @@ TEST(buffers_may_lie_anywhere)
 TEST(what_frames_do_not_have_is_told_with_a_way_out)
 {
   static const char *const cases[][2] = {
-    { "tts", "time of day (format 'tts'), but frames have no such type; cast the column to text, or to" },
+    { "tts",
+      "time of day (format 'tts'), but frames have no such type; cast the column to text, or to" },
     { "ttm", "time of day" },
     { "ttu", "time of day" },
     { "ttn", "time of day" },
@@ -548,7 +549,8 @@ TEST(structures_that_cannot_be_are_refused)
   REFUSED(p.column[1].n_buffers = 3, TSR_EARG, "does not have the number of buffers");
   REFUSED(p.column[1].n_children = 1, TSR_EARG, "has children");
   REFUSED(p.buffers[1][1] = NULL, TSR_EARG, "has no buffer of values");
-  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG, "a dictionary that does not fit");
+  REFUSED((p.entry_format = "u", p.entries.length = -1), TSR_EARG,
+          "a dictionary that does not fit");
 }
 
 /* A column of views: short ones, and in row 3 "abcdefghijklmno" of the one buffer of texts, whose
@@ -953,7 +955,8 @@ TEST(texts_of_a_filter_alone_are_asked_where_they_lie)
     tsr_scope *s = tsr_scope_open(rt);
     CHECK_I64(kept_of(s, &p, "contains(c, 'z')", "while reading: contains(c, 'z') keeps"),
               batches * (200 + 2 + 4));
-    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3", "texts not kept: c (only filters read them"),
+    CHECK_I64(kept_of(s, &p, "contains(c, 'z') and b > 3",
+                      "texts not kept: c (only filters read them"),
               batches * (100 + 4));
     CHECK_I64(kept_of(s, &p, "c == '' and a is not null", "keeps"), batches * (100 + 3));
     CHECK_I64(kept_of(s, &p, "ends_with(upper(c), 'D') and a >= 5", "keeps"), batches * (100 + 8));

@@ -453,7 +453,8 @@ TEST(other_formats)
     { "PAR1\x15\x04\x15\x00", 8,
       "bad.csv: is Parquet, not CSV; this format is not supported yet; convert the file first" },
     { "ARROW1\0\0\xff\xff", 10,
-      "bad.csv: is Arrow IPC (Feather), not CSV; this format is not supported yet; convert the file first" },
+      "bad.csv: is Arrow IPC (Feather), not CSV; this format is not supported yet; convert the "
+      "file first" },
     { "\xff\xfe"
       "a\0,\0b\0\n\0",
       10,
@@ -553,7 +554,8 @@ TEST(short_reads)
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .stop_at = at }, sample, &error), TSR_EIO,
                    NULL);
-      CHECK_STR_HAS(error.text, "but had 16 bytes when it was opened; is the file still being written?");
+      CHECK_STR_HAS(error.text,
+                    "but had 16 bytes when it was opened; is the file still being written?");
       error = (tsr__error){ 0 };
       CHECK_STATUS(read_slowly(path, &(struct slow){ .fail_at = at }, sample, &error), TSR_EIO,
                    NULL);

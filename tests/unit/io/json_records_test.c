@@ -316,7 +316,8 @@ TEST(bad_lines_are_told)
   refused(rt, "{\"x\":1,\"u\":0,\"h\":\"ab\"}", TSR_EVALUE, "field h has 'ab', expected a list");
   refused(rt, "{\"x\":1,\"b\":1}", TSR_EVALUE, "field b has '1', expected true or false");
   refused(rt, "{\"r\":\"abcd\"}", TSR_EVALUE, "field r has 4 values, expected 3 at most; set .cut");
-  refused(rt, "{\"r\":[1,2,3,4]}", TSR_EVALUE, "field r has 4 values, expected 3 at most; set .cut");
+  refused(rt, "{\"r\":[1,2,3,4]}", TSR_EVALUE,
+          "field r has 4 values, expected 3 at most; set .cut");
   refused(rt, "{\"r\":[256]}", TSR_EVALUE, "field r has '256'");
   refused(rt, "{\"r\":7}", TSR_EVALUE, "field r has '7', expected a list or a text");
   tsr_runtime_close(rt);

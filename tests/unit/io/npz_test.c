@@ -66,7 +66,8 @@ TEST(other_formats_are_named)
   const char *path = test_tmp("x.npz");
   test_write(path, "PAR1\x15\x04\x15\x10PAR1", 12);
   CHECK_I64(tsr_npz_count(tsr_load_npz(s, path)), 0);
-  CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npz archive; this format is not supported yet");
+  CHECK_STR_HAS(tsr_message(s),
+                "x.npz: is Parquet, not a .npz archive; this format is not supported yet");
   tsr_scope_clear(s);
   CHECK(tsr_is_inert(tsr_load_npy(s, path, (tsr_sharding){ 0 })));
   CHECK_STR_HAS(tsr_message(s), "x.npz: is Parquet, not a .npy file; this format is not supported");

@@ -458,8 +458,7 @@ TEST(figures_name_the_slowest)
     if (fast) CHECK(left >= 0.085);
     const char *text = tsr_pipeline_text(p), *json = tsr_pipeline_json(p);
     CHECK(number_behind(json, "\"left_seconds\":") == 0);
-    CHECK_STR_HAS(text,
-                  fast ? "slower    the consumer" : "longest   map\nslower    the pipeline");
+    CHECK_STR_HAS(text, fast ? "slower    the consumer" : "longest   map\nslower    the pipeline");
     CHECK_STR_HAS(json, "\"records\":60,");
     CHECK_STR_HAS(json, "{\"kind\":\"range\",\"share\":");
     if (!fast) CHECK_STR_HAS(json, "\"longest\":\"map\",\"slower\":\"the pipeline: it has no");
@@ -1109,7 +1108,8 @@ TEST(short_batches_are_refused_where_parts_are_to_be_even)
   tsr_pipeline *p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on);
   CHECK_STATUS(tsr_pipeline_close(p), TSR_ESHAPE, NULL);
   CHECK_STR_HAS(tsr_message(s), "field index: the last batch has 5 rows: ");
-  CHECK_STR_HAS(tsr_message(s), "TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP, which keep batch sizes equal");
+  CHECK_STR_HAS(tsr_message(s),
+                "TSR_DROP, TSR_PAD_AND_MASK or TSR_WRAP, which keep batch sizes equal");
   tsr_scope_clear(s);
   for (int kind = TSR_DROP; kind <= TSR_WRAP; kind++) {
     p = tsr_pipeline_open(range_of(s, 61), .batch_size = 8, .on = on,

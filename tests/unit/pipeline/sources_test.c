@@ -173,7 +173,8 @@ TEST(lines_that_are_refused)
   const char *path = test_tmp("bad.txt");
   test_write(path, "fine\ntoo long\n\xFF here\n", 21);
   CHECK_STATUS(read_lines(tsr_source_lines(s, path, .longest = 4)), TSR_EVALUE, NULL);
-  CHECK_STR_HAS(tsr_message(s), "bad.txt: record 1 at byte 5: the line has 8 bytes, expected at most 4 (.longest)");
+  CHECK_STR_HAS(tsr_message(s),
+                "bad.txt: record 1 at byte 5: the line has 8 bytes, expected at most 4 (.longest)");
   tsr_scope_clear(s);
   CHECK_STATUS(read_lines(tsr_source_lines(s, path, .utf8 = true)), TSR_EPARSE, NULL);
   CHECK_STR_HAS(tsr_message(s), "bad.txt: record 2 at byte 14: byte 0 of the line is not UTF-8");

@@ -661,7 +661,8 @@ TEST(batches_of_sizes_by_bucket)
   for (int k = 0; k < 7; k++) {
     static const char *const expected[] = {
       ".batch_size is set, but the buckets of 'w' have .sizes of their own; leave it out",
-      ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out and set .shuffle of tsr_source",
+      ".shuffle is set, but the buckets of 'w' have .sizes of their own; leave it out and set "
+      ".shuffle of tsr_source",
       "there are 2 .sizes for 2 .bounds, expected 3: one for each bound, and one for longer "
       "records",
       "4 .sizes for 2 .bounds, expected 3",

@@ -322,7 +322,8 @@ TEST(query_joins_on_expressions)
          "tessera: --on: the key is f64 in the left frame and text in the right frame; write "
          "\"temp = cast(code, 'f64')\"\n");
   expect("query t.csv --join codes.csv --on \"temp = cast(code, 'f64')\"", 1, "",
-         "cast(code, 'f64'): 'x' in row 1 of codes.csv is not a valid f64; use try_cast, which gives null there");
+         "cast(code, 'f64'): 'x' in row 1 of codes.csv is not a valid f64; use try_cast, which "
+         "gives null there");
   expect("query t.csv --join codes.csv --on 'temp == code'", 1, "", "write '=' between");
 }
 
@@ -616,7 +617,8 @@ TEST(first_tries_are_told_what_to_write)
   write_table();
   test_write(test_tmp("s.csv"), "a;b\n1;2\n", 8);
   expect("query t.csv --select 'sum(temp)'", 1, "", "cannot stand here; aggregate with --agg");
-  expect("query t.csv --where 'city == \"Rome\"'", 1, "", "\"...\" is a name, write a text as '...'");
+  expect("query t.csv --where 'city == \"Rome\"'", 1, "",
+         "\"...\" is a name, write a text as '...'");
   expect("query t.csv --agg 'avg(temp)'", 1, "", "there is no function 'avg'; write 'mean'");
   expect("query t.csv --where 'temp is not nan'", 1, "", "write not is_nan(x)");
   expect("query t.csv --with 'k = concat(city, temp)'", 1, "",
@@ -634,12 +636,14 @@ TEST(first_tries_are_told_what_to_write)
   test_write(test_tmp("odd.csv"), odd, sizeof odd - 1);
   expect("query odd.csv --where 'odd name > 1'", 1, "",
          "write a column's name with blanks as \"odd name\"");
-  expect("query odd.csv --agg 'sum(odd name)'", 1, "", "write a column's name with blanks as \"odd name\"");
+  expect("query odd.csv --agg 'sum(odd name)'", 1, "",
+         "write a column's name with blanks as \"odd name\"");
   expect("query odd.csv --where 'day > 2013-06-01'", 1, "", "write a date in single quotes");
   expect("query odd.csv --where 'day > 2013 - 06 - 01'", 1, "", "cannot compare date with i64");
   expect("query t.csv --where 'f > 1' --with 'f = temp * 2'", 1, "",
          "a later --with makes 'f'; move it before");
-  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "", "--agg makes 'm' after --where");
+  expect("query t.csv --where 'm > 1' --agg 'm = max(temp)'", 1, "",
+         "--agg makes 'm' after --where");
   expect("query t.csv --by city --agg 'count()' --sort 'count() desc'", 1, "",
          "write the column of this name as \"count()\"");
   expect("query t.csv --agg 'count(*)'", 1, "", "to count rows write count()");

@@ -158,7 +158,8 @@ TEST(without_a_mesh_a_spec_names_nothing)
   CHECK_STATUS(tsr__sharding_check(&none, &TSR_SHAPE(3, 3), &error), TSR_OK, NULL);
   CHECK(fixture_bad_spec(dims));
   CHECK_STATUS(tsr__sharding_check(&bad, &TSR_SHAPE(3, 3), &error), TSR_EAXIS, NULL);
-  CHECK_STR(error.text, "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
+  CHECK_STR(error.text,
+            "a spec names axes, but there is no mesh (NULL); make one with tsr_mesh_make");
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -219,17 +220,20 @@ TEST(bad_specs_say_what_is_wrong)
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;y\": found 'y' after ';', expected the axes of partial sums, such as 'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
+      "spec \"x;y\": found 'y' after ';', expected the axes of partial sums, such as 'sum(x)', or "
+      "a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;sum(y);sum(y)",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;sum(y);sum(y)\": found 'sum' after ';', expected the axes of partial sums, such as 'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
+      "spec \"x;sum(y);sum(y)\": found 'sum' after ';', expected the axes of partial sums, such as "
+      "'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;pinned",
       { 2, { 8, 8 } },
       false,
       TSR_EAXIS,
-      "spec \"x;pinned\": found 'pinned' after ';', expected the axes of partial sums, such as 'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
+      "spec \"x;pinned\": found 'pinned' after ';', expected the axes of partial sums, such as "
+      "'sum(x)', or a kind of memory: device, pinned_host or unpinned_host (mesh x=2,y=4)" },
     { "x;",
       { 2, { 8, 8 } },
       false,

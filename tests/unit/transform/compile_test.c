@@ -475,8 +475,9 @@ TEST(what_does_not_fit_is_refused)
   tsr_compiled *c = tsr_compile(fn, x, w);
   tsr_array *wrong[] = { tsr_compiled_call(c, x, x) };
   CHECK_STATUS(tsr_eval(wrong, 1), TSR_EARG, NULL);
-  CHECK(strstr(tsr_message(f.s), "array 1 of the arguments of loss is f32[64,16]@(x,-), but the function was "
-                                 "compiled for f32[16,32]"));
+  CHECK(strstr(tsr_message(f.s),
+               "array 1 of the arguments of loss is f32[64,16]@(x,-), but the function was "
+               "compiled for f32[16,32]"));
   tsr_scope_clear(f.s);
   wrong[0] = tsr_compiled_call(c, x);
   CHECK_STATUS(tsr_scope_status(f.s), TSR_EARG, NULL);

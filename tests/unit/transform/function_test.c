@@ -288,12 +288,14 @@ TEST(specs_without_their_array_and_no_function_are_told)
   tsr_function *in = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                        .in_specs = { "x", "y" });
   CHECK(tsr_is_inert(tsr_call(in, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "has a spec for argument 1, but the call has 1 arguments; give the argument");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "has a spec for argument 1, but the call has 1 arguments; give the argument");
   tsr_scope_clear(f.s);
   tsr_function *out = tsr_function_make(f.s, troubled, .user = &t, .name = "f", .mesh = f.mesh,
                                         .out_specs = { "x", NULL, "y" });
   CHECK(tsr_is_inert(tsr_call(out, a)));
-  CHECK_STR_HAS(tsr_message(f.s), "has a spec for result 2, but the body returns 1 results; leave the spec out");
+  CHECK_STR_HAS(tsr_message(f.s),
+                "has a spec for result 2, but the body returns 1 results; leave the spec out");
   tsr_scope_clear(f.s);
   CHECK(tsr_is_inert(tsr_call((tsr_function *)NULL, a)));
   CHECK_STR_HAS(tsr_message(f.s), "TSR_EARG: tsr_call: the function is NULL; give a function");

@@ -159,7 +159,8 @@ TEST(errors_name_the_path_of_an_array)
              "tsr_shard_map: argument 1.layer.b is f64[3], and its dim 0 is sharded into 2");
   check_said(&w, tsr_scan(narrow_step, NULL, good, .length = 2), "the carry layer.b begins as");
   check_said(&w, tsr_scan(narrow_step, NULL, good, .xs = odd), "array layer.b of .xs is f64[3]");
-  check_said(&w, tsr_associative_scan(pairs, NULL, good), "array layer.b of the result of combine is f");
+  check_said(&w, tsr_associative_scan(pairs, NULL, good),
+             "array layer.b of the result of combine is f");
   check_said(&w, tsr_compiled_call(tsr_compile(f, good), odd), "array 0.layer.b of the arguments");
   check_said(&w, tsr_sgd(good, odd, kept, .rate = TSR_OPERAND(1)), "array layer.b of the gradient");
   check_said(&w, tsr_clip_norm(whole, 1), "tsr_clip_norm: array layer.b of the tree is i32[4]");
